@@ -20,17 +20,24 @@ void pst_on_out_of_memory(void (*handler)(void))
     atomic_store(&on_exhaustion, handler);
 }
 
-void pst_out_of_memory(void)
+void pst_end_alone(void)
 {
     const uintptr_t self = (uintptr_t)pthread_self();
-    void (*handler)(void) = atomic_load(&on_exhaustion);
     uintptr_t other = 0;
 
     while (!atomic_compare_exchange_strong(&ends_on, &other, self) && other != self) {
         pause();
         other = 0;
     }
-    if (handler != NULL && other != self) {
+}
+
+void pst_out_of_memory(void)
+{
+    void (*handler)(void);
+
+    pst_end_alone();
+    handler = atomic_exchange(&on_exhaustion, NULL); /* which may come back here */
+    if (handler != NULL) {
         handler();
     }
     fputs("penstock: out of host memory\n", stderr);

@@ -27,6 +27,8 @@ char *pst_printf(const char *format, ...) __attribute__((format(printf, 1, 2), r
 /* Whoever gets no memory in another way calls this. The first thread to come runs the handler,
    others stop here. The exit code is 4. */
 void pst_out_of_memory(void) __attribute__((noreturn));
+/* The same of one that ends the program for another reason, as it would run out of memory. */
+void pst_end_alone(void);
 /* The handler tells whoever has to know, prints and leaves; it must not allocate, and runs on any
    thread. Without one a line goes to standard error. A module has a handler of its own, which
    whoever loads it sets to pst_out_of_memory. */

@@ -11,7 +11,7 @@ static void report(struct exec_rank *rank)
     uint32_t none = 0;
 
     if (atomic_compare_exchange_strong(&exec->failed, &none, rank->index + 1)) {
-        exec->config.transport->abort(exec->transport, rank->index, rank->error.message);
+        exec->config.transport->abort(exec->transport, rank->index, &rank->error);
     }
 }
 

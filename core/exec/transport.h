@@ -106,8 +106,8 @@ struct pst_transport_processes {
        is, for messages. Errors: config.value (exit 2) where no launcher has started this one,
        run.device where the library fails, run.stalled where they do not come within the limit.
        *ret_n_ranks is 0 where it fails before they have met; else abort, settle and leave end
-       them together. */
-    pst_status (*join)(const char *transport, uint64_t stall_ns, uint32_t *ret_rank,
+       them together. Settling allocates nothing: each has `room` bytes for it from then on. */
+    pst_status (*join)(const char *transport, uint64_t stall_ns, uint64_t room, uint32_t *ret_rank,
                        uint32_t *ret_n_ranks, struct pst_error *err);
     const char *(*host)(uint32_t rank);
     /* What join told. */
@@ -118,15 +118,17 @@ struct pst_transport_processes {
     pst_status (*exchange)(const void *mine, void *all, uint64_t bytes, struct pst_error *err);
     /* Collective: what rank 0 has to all. */
     pst_status (*broadcast)(void *data, uint64_t bytes, struct pst_error *err);
-    /* Ends the waits of all processes, here and above; the first text is kept. */
-    void (*abort)(const char *why);
+    /* Ends the waits of all processes, here and above; the first error is kept. */
+    void (*abort)(const struct pst_error *why);
     /* Of a transport beside this one: whom this process's rank waits for, UINT32_MAX: nobody; and
        run.stalled, once it has waited for too long. `what` says for what. Any thread. */
     void (*waits)(uint32_t peer);
     pst_status (*stalled)(uint32_t peer, const char *what, struct pst_error *err);
-    /* The last exchange of a run, aborted or not; limit_ns bounds it where it was aborted. Of
-       processes that do not come present[r] is false. Returns whether all came. */
-    bool (*settle)(const void *mine, void *all, uint64_t bytes, uint64_t limit_ns, bool *present);
+    /* The last exchange of a run, aborted or not, of at most the room of join: all[r * bytes] is
+       what process r brought. limit_ns bounds it where it was aborted: of processes that do not
+       come present[r] is false. Both stay until leave. */
+    const void *(*settle)(const void *mine, uint64_t bytes, uint64_t limit_ns,
+                          const bool **ret_present);
     /* Nothing may be called behind it; also of processes that have not met. Not `orderly`, or where
        the others do not come: ends all processes with this exit code, and may not return. */
     void (*leave)(int exit_code, bool orderly);
@@ -148,9 +150,9 @@ struct pst_transport_ops {
     /* With config->memory: on the thread of each rank of this process, once its device is open and
        before anything is posted. NULL: there is nothing to do. */
     pst_status (*attach)(struct pst_transport *transport, uint32_t rank, struct pst_error *err);
-    /* With config->memory: on the thread of each rank of this process, before its device is closed
-       and once it posts no more, whether or not attach went well. From then on nothing reads or
-       writes what is the device's, nor what memory->pinned gave; abort and close alone may follow.
+    /* On the thread of each rank of this process, before its device is closed and once it posts no
+       more, whether or not attach went well. From then on nothing reads or writes what is the
+       device's, nor what memory->pinned gave; abort and close alone may follow.
        False: something still does (a kernel that spins, a library that hangs) and closing the
        device might wait for ever, so that it is to be left as it is. NULL: always true. */
     bool (*detach)(struct pst_transport *transport, uint32_t rank);
@@ -191,8 +193,9 @@ struct pst_transport_ops {
                              const uint32_t *members, uint32_t n_members,
                              const struct pst_reduce_part *parts, uint32_t n_parts,
                              pst_request *ret_request);
-    /* Wakes every waiter with PST_ERR_CANCELLED; the first caller's text is kept. */
-    void (*abort)(struct pst_transport *transport, uint32_t rank, const char *why);
+    /* Wakes every waiter with an error; the first caller's is kept. Where ranks are processes it is
+       that of the rank itself; others get run.aborted with its message and its exit code. */
+    void (*abort)(struct pst_transport *transport, uint32_t rank, const struct pst_error *why);
     /* What ended the run, PST_OK while nothing has. Of an ordered transport what is behind a wait
        is true only if this says so once the device is there, too. Any thread; NULL: waits tell. */
     pst_status (*check)(struct pst_transport *transport, uint32_t rank, struct pst_error *err);

@@ -300,8 +300,7 @@ bool exec_detach(struct exec_rank *rank)
 {
     const struct pst_transport_ops *transport = rank->exec->config.transport;
 
-    return transport->detach == NULL ||
-           (rank->exec->config.device->flags & PST_DEVICE_APART) == 0 ||
+    return transport->detach == NULL || rank->exec->transport == NULL ||
            transport->detach(rank->exec->transport, rank->index);
 }
 

@@ -166,21 +166,12 @@ static void warn_alone(const struct pst_job *job)
     }
 }
 
-/* How the run ended for a process. */
-struct pst_team_verdict {
+/* How the run ended for a process. There is room for all of them from joining on, so that a run
+   that ends for lack of memory ends as any other. */
+struct verdict {
     pst_status status;
     struct pst_error error;
 };
-
-/* What the end needs is there from the start, also what the transport needs to hand it round: a run
-   that ends for lack of memory ends as any other. */
-static pst_status reserve(struct pst_team *team, struct pst_error *err)
-{
-    team->verdicts = pst_alloc(team->n + 1, sizeof *team->verdicts);
-    team->present = pst_alloc(team->n, sizeof *team->present);
-    return team->ops->exchange(&team->verdicts[team->n], team->verdicts, sizeof *team->verdicts,
-                               err);
-}
 
 pst_status pst_team_join(const struct pst_job *job, const char *plan_file,
                          struct pst_team *ret_team, struct pst_error *err)
@@ -198,7 +189,8 @@ pst_status pst_team_join(const struct pst_job *job, const char *plan_file,
     }
     joined = team;
     team->left = transport->processes;
-    st = team->left->join(job->run.transport, job->run.stall_limit, &team->rank, &team->n, err);
+    st = team->left->join(job->run.transport, job->run.stall_limit, sizeof(struct verdict),
+                          &team->rank, &team->n, err);
     team->ops = team->n > 0 ? team->left : NULL;
     if (st != PST_OK) {
         if (st == PST_ERR_CONFIG) {
@@ -207,10 +199,7 @@ pst_status pst_team_join(const struct pst_job *job, const char *plan_file,
         }
         return st;
     }
-    st = reserve(team, err);
-    if (st == PST_OK) {
-        st = compare(team, job, err);
-    }
+    st = compare(team, job, err);
     if (st == PST_OK && plan_file == NULL && job->run.plan[0] == '\0') {
         st = check_count(team, job, devices_of(job), err);
     }
@@ -297,13 +286,13 @@ pst_status pst_team_compare(const struct pst_team *team, uint64_t digest, const 
  */
 
 /* Only the echo of a failure elsewhere? */
-static bool is_echo(const struct pst_team_verdict *verdict)
+static bool is_echo(const struct verdict *verdict)
 {
     return strcmp(verdict->error.kind, "run.aborted") == 0;
 }
 
 /* The lowest rank with a failure of its own, or else with any; team->n: nobody failed. */
-static uint32_t find_cause(const struct pst_team *team, const struct pst_team_verdict *all,
+static uint32_t find_cause(const struct pst_team *team, const struct verdict *all,
                            const bool *present)
 {
     uint32_t cause = team->n;
@@ -318,7 +307,7 @@ static uint32_t find_cause(const struct pst_team *team, const struct pst_team_ve
     return cause;
 }
 
-static pst_status adopt_cause(const struct pst_team *team, const struct pst_team_verdict *all,
+static pst_status adopt_cause(const struct pst_team *team, const struct verdict *all,
                               const bool *present, pst_status status, struct pst_error *err)
 {
     uint32_t cause = find_cause(team, all, present);
@@ -341,34 +330,44 @@ static pst_status adopt_cause(const struct pst_team *team, const struct pst_team
     return status;
 }
 
+static bool have_all_come(const struct pst_team *team, const bool *present)
+{
+    uint32_t n = 0;
+
+    while (n < team->n && present[n]) {
+        n++;
+    }
+    return n == team->n;
+}
+
 pst_status pst_team_settle(struct pst_team *team, pst_status status, struct pst_error *err,
                            bool *ret_prints)
 {
-    struct pst_team_verdict *all = team->verdicts;
-    bool *present = team->present, complete;
+    static struct verdict own;
+    const struct verdict *all;
+    const bool *present;
     uint32_t lowest = 0;
 
     *ret_prints = true;
     if (team->ops == NULL) {
         return status;
     }
+    pst_end_alone();
     if (status != PST_OK) {
-        team->ops->abort(err->message);
+        team->ops->abort(err);
     }
-    if (all != NULL && present != NULL) {
-        all[team->n].status = status;
-        all[team->n].error = *err;
-        complete = team->ops->settle(&all[team->n], all, sizeof *all, SETTLE_NS, present);
-        while (lowest < team->rank && !present[lowest]) {
-            lowest++;
-        }
-        *ret_prints = lowest == team->rank;
-        status = adopt_cause(team, all, present, status, err);
-        if (!complete && !*ret_prints) {
-            struct timespec moment = {1, 0};
+    own.status = status;
+    own.error = *err;
+    all = team->ops->settle(&own, sizeof own, SETTLE_NS, &present);
+    while (!present[lowest]) {
+        lowest++;
+    }
+    *ret_prints = lowest == team->rank;
+    status = adopt_cause(team, all, present, status, err);
+    if (!have_all_come(team, present) && !*ret_prints) {
+        struct timespec moment = {1, 0};
 
-            nanosleep(&moment, NULL); /* who leaves first ends all, and somebody has to tell why */
-        }
+        nanosleep(&moment, NULL); /* who leaves first ends all, and somebody has to tell why */
     }
     return status;
 }
@@ -379,7 +378,5 @@ void pst_team_leave(struct pst_team *team, int exit_code)
     if (team->left != NULL) {
         team->left->leave(exit_code, true);
     }
-    free(team->verdicts);
-    free(team->present);
     *team = (struct pst_team){.n = 1};
 }

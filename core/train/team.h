@@ -18,8 +18,6 @@ struct pst_team {
     const struct pst_transport_processes *ops;  /* NULL: one process has all ranks */
     const struct pst_transport_processes *left; /* to be left, though they may not have met */
     uint32_t rank, n;
-    struct pst_team_verdict *verdicts; /* room for the end, and one more */
-    bool *present;
 };
 
 static inline bool pst_team_is_first(const struct pst_team *team)

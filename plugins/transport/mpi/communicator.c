@@ -46,7 +46,7 @@ bool mpi_ok(struct world *world, int code, const char *what)
     }
     MPI_Error_string(code, text, &length);
     snprintf(why, sizeof why, "%s: %s", what, text);
-    mpi_abort(world, world->rank, why);
+    mpi_give_up(world, "run.device", why);
     return false;
 }
 
@@ -60,13 +60,13 @@ bool mpi_ended(struct world *world, MPI_Request *request)
     return !mpi_ok(world, MPI_Test(request, &flag, MPI_STATUS_IGNORE), "MPI_Test") || flag != 0;
 }
 
-void mpi_drop(struct world *world, MPI_Request *request, bool is_receive)
+bool mpi_drop(struct world *world, MPI_Request *request, bool is_receive)
 {
     int flag = 0;
 
     (void)world;
     if (*request == MPI_REQUEST_NULL) {
-        return;
+        return true;
     }
     if (is_receive) {
         MPI_Cancel(request);
@@ -77,6 +77,7 @@ void mpi_drop(struct world *world, MPI_Request *request, bool is_receive)
     if (flag == 0) {
         MPI_Request_free(request);
     }
+    return flag != 0;
 }
 
 /* Parts of the library are loaded at run time and look for the rest among global symbols. */
@@ -133,6 +134,9 @@ static void allocate(struct world *world)
     world->abort_sends = pst_alloc(n, sizeof(MPI_Request));
     world->job.requests = pst_alloc(2 * n, sizeof(MPI_Request));
     world->job.present = pst_alloc(n, sizeof(bool));
+    world->job.mine = pst_alloc(world->job.room_mine, 1);
+    world->job.room_all = n * world->job.room_mine;
+    world->job.all = pst_alloc(world->job.room_all, 1);
     world->staging.heads = pst_alloc(n, MPI_HEAD);
     world->gone = pst_alloc(n, sizeof *world->gone);
     for (size_t i = 0; i < n; i++) {
@@ -192,12 +196,14 @@ static int take(struct world *world, bool *ret_moved)
     mpi_sums_take(world, sums);
     *ret_moved = mpi_transfers_take(world, requests) || moved;
     if (close) {
-        mpi_sums_drop(world);
-        mpi_transfers_drop(world);
+        bool dropped = mpi_transfers_drop(world);
+
+        dropped = mpi_sums_drop(world) && dropped;
         pthread_mutex_lock(&world->mutex);
         world->closing = false;
         world->closed = true;
-        pthread_cond_signal(&world->team_wake);
+        world->keeps = !dropped;
+        pthread_cond_broadcast(&world->team_wake);
         pthread_mutex_unlock(&world->mutex);
     }
     return quit;
@@ -247,14 +253,14 @@ void *mpi_communicator(void *argument)
     pthread_mutex_lock(&world->mutex);
     world->ready = ok;
     world->failed = !ok;
-    pthread_cond_signal(&world->team_wake);
+    pthread_cond_broadcast(&world->team_wake);
     pthread_mutex_unlock(&world->mutex);
     if (ok) {
         loop(world);
     }
     pthread_mutex_lock(&world->mutex);
     world->left = true;
-    pthread_cond_signal(&world->team_wake);
+    pthread_cond_broadcast(&world->team_wake);
     pthread_mutex_unlock(&world->mutex);
     return NULL;
 }

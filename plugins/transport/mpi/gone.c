@@ -70,11 +70,11 @@ static void set_gone(struct world *world, uint32_t rank, bool is)
 /* On a busy machine the others take their time until they come to wait for it. */
 static void end_run(struct world *world, uint32_t rank, bool at_once)
 {
-    char why[MPI_WHY];
+    struct pst_error why;
 
     set_gone(world, rank, true);
-    if (mpi_tell_gone(world, rank, why, sizeof why) || at_once) {
-        mpi_abort_gone(world, why);
+    if (mpi_tell_gone(world, rank, &why) || at_once) {
+        mpi_abort(world, world->rank, &why);
     } else {
         set_gone(world, rank, false);
     }

@@ -41,7 +41,7 @@ void mpi_world_destroy(struct world *world)
     free(world);
 }
 
-static struct world *create(uint64_t stall_ns)
+static struct world *create(uint64_t stall_ns, uint64_t room)
 {
     struct world *world = pst_alloc(1, sizeof *world);
     pthread_condattr_t attr;
@@ -54,6 +54,7 @@ static struct world *create(uint64_t stall_ns)
     pthread_cond_init(&world->team_wake, &attr);
     pthread_condattr_destroy(&attr);
     world->stall_ns = stall_ns;
+    world->job.room_mine = room;
     atomic_init(&world->waits_for, MPI_NO_RANK);
     return world;
 }
@@ -141,7 +142,7 @@ static uint32_t count_cores(void)
     return n > 0 ? (uint32_t)n : 1;
 }
 
-pst_status mpi_join(const char *transport, uint64_t stall_ns, uint32_t *ret_rank,
+pst_status mpi_join(const char *transport, uint64_t stall_ns, uint64_t room, uint32_t *ret_rank,
                     uint32_t *ret_n_ranks, struct pst_error *err)
 {
     const char *size = pst_launched_size();
@@ -157,7 +158,7 @@ pst_status mpi_join(const char *transport, uint64_t stall_ns, uint32_t *ret_rank
                         "run.transport = \"%s\": this process was not started by an MPI launcher",
                         transport);
     }
-    world = create(stall_ns);
+    world = create(stall_ns, room);
     if (pthread_create(&world->thread, NULL, mpi_communicator, world) != 0) {
         mpi_world_destroy(world);
         return pst_fail(err, PST_ERR_NOMEM, "machine.threads", "cannot start a thread");

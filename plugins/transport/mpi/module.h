@@ -26,7 +26,7 @@
 #define MPI_PIECE   ((uint64_t)1 << 30) /* bytes of a message at most: MPI counts in int */
 #define MPI_NUMBERS (1u << 24)          /* numbers of messages at most */
 #define MPI_INLINE  8192u               /* bytes of a sum that travel with its head */
-#define MPI_WHY     768u
+#define MPI_WHY     (sizeof((struct pst_error *)NULL)->message)
 
 /* MPI tags. */
 enum {
@@ -138,6 +138,7 @@ struct beat {
 
 struct abort_message {
     uint32_t rank;
+    int32_t exit_code;
     char why[MPI_WHY];
 };
 
@@ -157,6 +158,7 @@ struct gone {
 
 /* What the driving thread waits for. */
 struct team_job {
+    uint32_t number; /* a thread that ends the run takes the place of the one that drives it */
     int tag;
     bool to_all; /* else from rank 0 */
     bool final;  /* goes on after an abort, to the deadline */
@@ -191,7 +193,8 @@ struct pst_transport {
     void *doing_context;
     void (*note)(const char *text);
     bool apart; /* buffers are a device's */
-    bool hangs; /* the communicator does not give up what it has, and may look at all of this */
+    bool hangs; /* the communicator, or MPI, may still look at all of this */
+    struct pst_transport *kept_before;
     struct pst_transport_memory memory;
     const struct pst_device_ops *device;
     struct pst_device *const *devices;
@@ -214,11 +217,12 @@ struct world {
     struct request *inbox, *inbox_last;
     struct sum *sum_inbox, *sum_inbox_last;
     bool closing, closed; /* the transport's requests are to be given up; they are */
+    bool keeps;           /* but for some that MPI does not give back */
     struct team_job job;
     atomic_bool aborted;
     bool abort_wanted, abort_sent;
-    bool abort_gone; /* it is this process that found another one gone */
     struct abort_message abort;
+    struct pst_error abort_error; /* where it is this process that ended the run */
     /* what the rank waits for: its peer, MPI_NO_RANK: nothing or a sum; and since when */
     atomic_uint waits_for;
     atomic_uint_fast64_t waits_since_ns;
@@ -262,20 +266,21 @@ void mpi_ring(struct world *world);
 bool mpi_ok(struct world *world, int code, const char *what);
 /* Has it ended? Tells and forgets; true where there is none. */
 bool mpi_ended(struct world *world, MPI_Request *request);
-/* Takes a receive back, or waits for it no more. */
-void mpi_drop(struct world *world, MPI_Request *request, bool is_receive);
+/* Takes a receive back, or waits for it no more; false: MPI may still look at its memory. */
+bool mpi_drop(struct world *world, MPI_Request *request, bool is_receive);
 /* Sets a state for the rank's thread and wakes it. */
 void mpi_publish(struct world *world, atomic_uint *word, uint32_t value);
 
 /* transfers.c: the communicator's side; all return whether something moved. */
 bool mpi_transfers_take(struct world *world, struct request *inbox);
 bool mpi_transfers_progress(struct world *world);
-void mpi_transfers_drop(struct world *world);
+/* False: MPI may still look at what they were about. */
+bool mpi_transfers_drop(struct world *world);
 
 /* sums.c: the communicator's side. */
 void mpi_sums_take(struct world *world, struct sum *inbox);
 bool mpi_sums_progress(struct world *world);
-void mpi_sums_drop(struct world *world);
+bool mpi_sums_drop(struct world *world);
 
 /* sum_bytes.c: elements [at, at + n) of one of this rank's terms; writing of the result; adding. */
 void mpi_sum_read(const struct sum *sum, uint32_t term, uint64_t at, uint64_t n, char *to);
@@ -295,7 +300,7 @@ extern const struct pst_transport_processes mpi_processes;
 void mpi_sleep_until(struct world *world, uint64_t ns);
 
 /* join.c: coming; *ret_n_ranks is 0 unless the processes have met, also where it fails. */
-pst_status mpi_join(const char *transport, uint64_t stall_ns, uint32_t *ret_rank,
+pst_status mpi_join(const char *transport, uint64_t stall_ns, uint64_t room, uint32_t *ret_rank,
                     uint32_t *ret_n_ranks, struct pst_error *err);
 void mpi_world_destroy(struct world *world);
 /* The communicator does not come back from MPI_Init: nothing but the end of the process ends it. */
@@ -305,7 +310,10 @@ extern bool mpi_hangs;
 bool mpi_watch_begin(struct world *world);
 bool mpi_watch_progress(struct world *world);
 void mpi_watch_end(struct world *world);
-void mpi_abort(struct world *world, uint32_t rank, const char *why);
+void mpi_abort(struct world *world, uint32_t rank, const struct pst_error *why);
+/* The communicator cannot go on; for want of memory. */
+void mpi_give_up(struct world *world, const char *kind, const char *why);
+void mpi_give_up_memory(struct world *world);
 pst_status mpi_fail_aborted(struct world *world, struct pst_error *err);
 /* run.stalled: this rank has waited too long for `peer`; `what` says for what. */
 pst_status mpi_fail_stalled(struct world *world, uint32_t peer, const char *what,
@@ -317,10 +325,8 @@ void mpi_gone_watch(struct world *world, uint32_t rank, const struct mpi_self *s
 /* The communicator's. */
 void mpi_gone_progress(struct world *world, uint64_t now);
 void mpi_gone_finish(struct world *world);
-/* What is known of one that has ended, and of those that wait for it: false, if of none; and the
-   end of the run. */
-bool mpi_tell_gone(struct world *world, uint32_t rank, char *ret_why, size_t size);
-void mpi_abort_gone(struct world *world, const char *why);
+/* What is known of one that has ended, and of those that wait for it: false, if of none. */
+bool mpi_tell_gone(struct world *world, uint32_t rank, struct pst_error *ret_why);
 /* A process that was not heard of for the stall limit, or MPI_NO_RANK. */
 uint32_t mpi_silent(struct world *world);
 

@@ -19,7 +19,8 @@ static pst_status mpi_probe(char *ret_why, size_t why_size)
     return PST_OK;
 }
 
-/* Gives up what is under way; false where the communicator does not come to it. */
+/* Gives up what is under way; false where the communicator does not come to it, or MPI not to an
+   end. */
 static bool give_up(struct world *world)
 {
     uint64_t end_ns = pst_now_ns() + CLOSE_NS;
@@ -35,7 +36,7 @@ static bool give_up(struct world *world)
     while (!world->closed && pst_now_ns() < end_ns) {
         pthread_cond_timedwait(&world->team_wake, &world->mutex, &until);
     }
-    closed = world->closed;
+    closed = world->closed && !world->keeps;
     world->transport = NULL;
     pthread_mutex_unlock(&world->mutex);
     return closed;
@@ -59,13 +60,17 @@ static bool mpi_detach(struct pst_transport *transport, uint32_t rank)
     return true;
 }
 
+static struct pst_transport *kept; /* what MPI may still look at: the process is about to end */
+
 static void mpi_close(struct pst_transport *transport)
 {
     if (transport == NULL) {
         return;
     }
     if (!let_go(transport)) {
-        return; /* it hangs in MPI, and may still look at this: the process is about to end */
+        transport->kept_before = kept;
+        kept = transport;
+        return;
     }
     mpi_stages_free(transport);
     free(transport->requests);
@@ -165,7 +170,8 @@ static pst_status mpi_open(const struct pst_transport_config *config,
     return PST_OK;
 }
 
-static void mpi_abort_call(struct pst_transport *transport, uint32_t rank, const char *why)
+static void mpi_abort_call(struct pst_transport *transport, uint32_t rank,
+                           const struct pst_error *why)
 {
     (void)transport;
     mpi_abort(mpi_world, rank, why);

@@ -37,7 +37,7 @@ static bool make_requests(struct world *world, const struct sum *sum)
         more = realloc(staging->requests, n * sizeof *more);
         if (more == NULL) {
             staging->n_requests = 0;
-            mpi_abort(world, world->rank, "out of memory");
+            mpi_give_up_memory(world);
             return false;
         }
         staging->requests = more;
@@ -170,7 +170,7 @@ static bool lay_out(struct world *world, const struct sum *sum, struct round *re
 
     if (__builtin_mul_overflow(n_rows, row, &bytes) || bytes > SIZE_MAX - pointers ||
         (uint64_t)sum->n_terms * row > MPI_PIECE) {
-        mpi_abort(world, world->rank, "a sum over too many replicas");
+        mpi_give_up(world, "run.device", "a sum over too many replicas");
         return false;
     }
     if (bytes + pointers > staging->room) {
@@ -179,7 +179,7 @@ static bool lay_out(struct world *world, const struct sum *sum, struct round *re
         staging->room = staging->bytes != NULL ? bytes + pointers : 0;
     }
     if (staging->bytes == NULL) {
-        mpi_abort(world, world->rank, "out of memory");
+        mpi_give_up_memory(world);
         return false;
     }
     ret_round->rows = (const char **)(void *)staging->bytes;
@@ -352,18 +352,22 @@ bool mpi_sums_progress(struct world *world)
     return true;
 }
 
-void mpi_sums_drop(struct world *world)
+bool mpi_sums_drop(struct world *world)
 {
     struct staging *staging = &world->staging;
+    bool dropped = true;
 
     for (uint32_t i = 0; world->sum_begun && i < staging->n_requests; i++) {
-        mpi_drop(world, &staging->requests[i], i < staging->n_requests / 2);
+        dropped = mpi_drop(world, &staging->requests[i], i < staging->n_requests / 2) && dropped;
     }
     world->queue = world->queue_last = NULL;
     world->sum_begun = false;
-    free(staging->bytes);
+    if (dropped) {
+        free(staging->bytes);
+    }
     free(staging->requests);
     staging->bytes = NULL;
     staging->requests = NULL;
     staging->room = staging->n_room = staging->n_requests = 0;
+    return dropped;
 }

@@ -56,7 +56,7 @@ static void end(struct world *world, uint32_t state)
     }
     pthread_mutex_lock(&world->mutex);
     atomic_store(&job->state, state);
-    pthread_cond_signal(&world->team_wake);
+    pthread_cond_broadcast(&world->team_wake);
     pthread_mutex_unlock(&world->mutex);
 }
 
@@ -122,7 +122,7 @@ static pst_status look_for_silence(struct world *world, struct pst_error *ret_wh
     if (silent != MPI_NO_RANK) {
         status =
             mpi_fail_stalled(world, silent, "for it to take part in what all do together", ret_why);
-        mpi_abort(world, world->rank, ret_why->message);
+        mpi_abort(world, world->rank, ret_why);
     }
     return status;
 }
@@ -142,8 +142,14 @@ static pst_status run(struct world *world, int tag, bool to_all, int bytes, uint
     struct team_job *job = &world->job;
     struct pst_error why = {0};
     pst_status silence = PST_OK;
+    uint32_t number;
+    bool done;
 
     pthread_mutex_lock(&world->mutex);
+    number = ++job->number;
+    while (atomic_load(&job->state) == STATE_POSTED && !is_lost(world)) {
+        mpi_sleep_until(world, pst_now_ns() + world->beat_ns); /* its thread was not the last */
+    }
     job->tag = tag;
     job->to_all = to_all;
     job->final = limit_ns > 0;
@@ -153,14 +159,15 @@ static pst_status run(struct world *world, int tag, bool to_all, int bytes, uint
     atomic_store(&job->missing, MPI_NO_RANK);
     atomic_store(&job->state, STATE_POSTED);
     mpi_ring(world);
-    while (atomic_load(&job->state) == STATE_POSTED && !is_lost(world)) {
+    while (job->number == number && atomic_load(&job->state) == STATE_POSTED && !is_lost(world)) {
         mpi_sleep_until(world, pst_now_ns() + world->beat_ns);
         pthread_mutex_unlock(&world->mutex);
         silence = silence == PST_OK ? look_for_silence(world, &why) : silence;
         pthread_mutex_lock(&world->mutex);
     }
+    done = job->number == number && atomic_load(&job->state) == STATE_DONE;
     pthread_mutex_unlock(&world->mutex);
-    if (atomic_load(&job->state) == STATE_DONE) {
+    if (done) {
         return PST_OK;
     }
     if (silence != PST_OK && err != NULL) {
@@ -222,30 +229,24 @@ static pst_status mpi_broadcast(void *data, uint64_t bytes, struct pst_error *er
     return status;
 }
 
-static void mpi_stop(const char *why)
+static void mpi_stop(const struct pst_error *why)
 {
     mpi_abort(mpi_world, mpi_world->rank, why);
 }
 
-static bool mpi_settle(const void *mine, void *all, uint64_t bytes, uint64_t limit_ns,
-                       bool *present)
+static const void *mpi_settle(const void *mine, uint64_t bytes, uint64_t limit_ns,
+                              const bool **ret_present)
 {
     struct world *world = mpi_world;
-    bool complete = prepare(world, bytes, NULL) == PST_OK;
+    struct team_job *job = &world->job;
 
-    memset(world->job.present, 0, world->n_ranks * sizeof(bool));
-    if (complete) {
-        memcpy(world->job.mine, mine, bytes);
-        complete = run(world, TAG_SETTLE, true, (int)bytes, limit_ns, NULL) == PST_OK;
-    }
-    for (uint32_t r = 0; r < world->n_ranks; r++) {
-        present[r] = r == world->rank || world->job.present[r];
-        if (present[r]) {
-            memcpy((char *)all + r * bytes, r == world->rank ? mine : world->job.all + r * bytes,
-                   bytes);
-        }
-    }
-    return complete;
+    memset(job->present, 0, world->n_ranks * sizeof(bool));
+    memcpy(job->mine, mine, bytes);
+    run(world, TAG_SETTLE, true, (int)bytes, limit_ns, NULL);
+    memcpy(job->all + world->rank * bytes, mine, bytes);
+    job->present[world->rank] = true;
+    *ret_present = job->present;
+    return job->all;
 }
 
 /* --- the rest of the table ----------------------------------------------------------------------
@@ -303,8 +304,8 @@ static void mpi_leave(int exit_code, bool orderly)
     }
     /* Nobody goes before all have come: a launcher ends the others when the first one fails. */
     atomic_store(&world->aborted, true);
-    orderly = orderly && prepare(world, 1, NULL) == PST_OK &&
-              run(world, TAG_LEAVE, true, 1, LEAVE_NS / 2, NULL) == PST_OK;
+    orderly = orderly && run(world, TAG_LEAVE, true, 1, LEAVE_NS / 2, NULL) == PST_OK;
+    exit_code = orderly || exit_code != 0 ? exit_code : 1;
     pthread_mutex_lock(&world->mutex);
     world->exit_code = exit_code;
     world->quit = orderly ? 1 : 2;
@@ -319,7 +320,9 @@ static void mpi_leave(int exit_code, bool orderly)
         _exit(exit_code != 0 ? exit_code : 1);
     }
     pthread_join(world->thread, NULL);
-    mpi_world_destroy(world);
+    if (exit_code == 0) { /* else there may be threads that still wait */
+        mpi_world_destroy(world);
+    }
 }
 
 const struct pst_transport_processes mpi_processes = {

@@ -7,6 +7,9 @@
 
 #include <stdlib.h>
 
+/* For what moves when the run ends: less than processes wait for each other to tell how it did. */
+#define DROP_NS UINT64_C(1000000000)
+
 /* Number of bytes of the piece that begins behind `moved`. */
 static int piece(uint64_t bytes, uint64_t moved)
 {
@@ -125,7 +128,7 @@ static void keep(struct world *world, struct peer *peer)
         arrival = malloc(sizeof *arrival);
     }
     if (arrival == NULL) {
-        mpi_abort(world, world->rank, "out of memory");
+        mpi_give_up_memory(world);
         return;
     }
     *arrival = (struct arrival){.header = peer->header, .at_ns = pst_now_ns()};
@@ -203,9 +206,10 @@ bool mpi_transfers_progress(struct world *world)
     return any;
 }
 
-void mpi_transfers_drop(struct world *world)
+bool mpi_transfers_drop(struct world *world)
 {
-    uint64_t end = pst_now_ns() + 200000000u;
+    bool dropped = true;
+    uint64_t end = pst_now_ns() + DROP_NS;
 
     /* What moves already is let through: its memory is read until it has. */
     while (world->n_active > 0 && pst_now_ns() < end) {
@@ -223,8 +227,8 @@ void mpi_transfers_drop(struct world *world)
     for (; world->n_active > 0; world->n_active--) {
         struct request *request = world->active[world->n_active - 1];
 
-        mpi_drop(world, &request->data_request, !request->is_send);
-        mpi_drop(world, &request->header_request, false);
+        dropped = mpi_drop(world, &request->data_request, !request->is_send) && dropped;
+        dropped = mpi_drop(world, &request->header_request, false) && dropped;
     }
     for (uint32_t i = 0; i < world->n_ranks; i++) {
         struct peer *peer = &world->peers[i];
@@ -247,4 +251,5 @@ void mpi_transfers_drop(struct world *world)
     }
     free(world->active);
     world->active = NULL;
+    return dropped;
 }

@@ -101,31 +101,47 @@ static void take_beats(struct world *world, uint64_t now)
 /* --- the end of a run --------------------------------------------------------------------------
  */
 
-static void abort_here(struct world *world, uint32_t rank, const char *why, bool tell, bool gone)
+/* With `own`: it is this process that ends the run, and the others are to be told. */
+static void abort_here(struct world *world, const struct abort_message *message,
+                       const struct pst_error *own)
 {
     pthread_mutex_lock(&world->mutex);
     if (!atomic_load(&world->aborted)) {
-        world->abort.rank = rank;
-        snprintf(world->abort.why, sizeof world->abort.why, "%s",
-                 why == NULL ? "no reason given" : why);
-        world->abort_wanted = tell;
-        world->abort_gone = gone;
+        world->abort = *message;
+        world->abort_wanted = own != NULL;
+        if (own != NULL) {
+            world->abort_error = *own;
+        }
         atomic_store(&world->aborted, true);
         mpi_ring(world);
         pthread_cond_signal(&world->rank_wake);
-        pthread_cond_signal(&world->team_wake);
+        pthread_cond_broadcast(&world->team_wake);
     }
     pthread_mutex_unlock(&world->mutex);
 }
 
-void mpi_abort(struct world *world, uint32_t rank, const char *why)
+void mpi_abort(struct world *world, uint32_t rank, const struct pst_error *why)
 {
-    abort_here(world, rank, why, true, false);
+    struct abort_message message = {.rank = rank, .exit_code = pst_error_exit_code(why)};
+
+    snprintf(message.why, sizeof message.why, "%s", why->message);
+    abort_here(world, &message, why);
 }
 
-void mpi_abort_gone(struct world *world, const char *why)
+void mpi_give_up(struct world *world, const char *kind, const char *why)
 {
-    abort_here(world, world->rank, why, true, true);
+    struct pst_error error;
+
+    pst_fail(&error, PST_ERR_CANCELLED, kind, "%s", why);
+    mpi_abort(world, world->rank, &error);
+}
+
+void mpi_give_up_memory(struct world *world)
+{
+    struct pst_error error;
+
+    pst_fail_nomem(&error);
+    mpi_abort(world, world->rank, &error);
 }
 
 static bool carry_aborts(struct world *world)
@@ -134,7 +150,7 @@ static bool carry_aborts(struct world *world)
 
     if (!atomic_load(&world->aborted) && mpi_ended(world, &world->abort_request)) {
         world->abort_in.why[sizeof world->abort_in.why - 1] = '\0';
-        abort_here(world, world->abort_in.rank, world->abort_in.why, false, false);
+        abort_here(world, &world->abort_in, NULL);
         return true;
     }
     pthread_mutex_lock(&world->mutex);
@@ -166,14 +182,18 @@ bool mpi_watch_progress(struct world *world)
 
 pst_status mpi_fail_aborted(struct world *world, struct pst_error *err)
 {
-    if (world->abort_gone) {
-        pst_fail(err, PST_ERR_CANCELLED, "run.died", "%s", world->abort.why);
-        pst_error_hint(err,
-                       "the kernel's log tells of processes that it killed for want of memory");
-        return PST_ERR_CANCELLED;
+    if (world->abort_wanted) {
+        if (err != NULL) {
+            *err = world->abort_error;
+        }
+        return world->abort_error.status;
     }
-    return pst_fail(err, PST_ERR_CANCELLED, "run.aborted", "rank %u stopped the run: %s",
-                    world->abort.rank, world->abort.why);
+    pst_fail(err, PST_ERR_CANCELLED, "run.aborted", "rank %u stopped the run: %s",
+             world->abort.rank, world->abort.why);
+    if (err != NULL) {
+        err->exit_code = world->abort.exit_code;
+    }
+    return PST_ERR_CANCELLED;
 }
 
 /* --- who waits for whom ------------------------------------------------------------------------
@@ -290,7 +310,7 @@ static bool needs(const struct world *world, uint32_t rank)
     return any;
 }
 
-bool mpi_tell_gone(struct world *world, uint32_t rank, char *ret_why, size_t size)
+bool mpi_tell_gone(struct world *world, uint32_t rank, struct pst_error *ret_why)
 {
     uint64_t now = pst_now_ns();
     struct beat *own = &world->beats[world->rank];
@@ -304,11 +324,13 @@ bool mpi_tell_gone(struct world *world, uint32_t rank, char *ret_why, size_t siz
     describe(world, rank, now, culprit, sizeof culprit);
     list_waiting(world, rank, now, waiting, sizeof waiting);
     pthread_mutex_unlock(&world->mutex);
-    snprintf(ret_why, size, "%s; waiting for it: %s%s", culprit,
+    pst_fail(ret_why, PST_ERR_CANCELLED, "run.died", "%s; waiting for it: %s%s", culprit,
              waiting[0] == '\0'             ? "nobody yet"
              : strchr(waiting, ',') != NULL ? "devices"
                                             : "device",
              waiting);
+    pst_error_hint(ret_why,
+                   "the kernel's log tells of processes that it killed for want of memory");
     return waiting[0] != '\0';
 }
 

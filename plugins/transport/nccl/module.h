@@ -235,7 +235,7 @@ extern "C"
 /* watch.c */
 bool nccl_watch_start(struct pst_transport *transport);
 void nccl_watch_stop(struct pst_transport *transport);
-void nccl_abort(struct pst_transport *transport, uint32_t rank, const char *why);
+void nccl_abort(struct pst_transport *transport, uint32_t rank, const struct pst_error *why);
 /* The run ends because of this, unless it has ended before. */
 void nccl_fail(struct pst_transport *transport, uint32_t rank, const struct pst_error *why);
 /* The same for a call that went wrong. */

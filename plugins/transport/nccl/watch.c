@@ -31,7 +31,7 @@ void nccl_fail(struct pst_transport *transport, uint32_t rank, const struct pst_
     pthread_mutex_unlock(&transport->mutex);
     if (first) {
         transport->control_ops->abort(transport->control,
-                                      rank == NCCL_NOBODY ? transport->first : rank, why->message);
+                                      rank == NCCL_NOBODY ? transport->first : rank, why);
     }
 }
 
@@ -59,12 +59,9 @@ void nccl_fail_cuda(struct pst_transport *transport, uint32_t rank, const char *
     nccl_fail(transport, rank, &why);
 }
 
-void nccl_abort(struct pst_transport *transport, uint32_t rank, const char *why)
+void nccl_abort(struct pst_transport *transport, uint32_t rank, const struct pst_error *why)
 {
-    struct pst_error error = {0};
-
-    pst_fail(&error, PST_ERR_CANCELLED, "run.aborted", "%s", why == NULL ? "no reason given" : why);
-    nccl_fail(transport, rank, &error);
+    nccl_fail(transport, rank, why);
 }
 
 pst_status nccl_check(struct pst_transport *transport, uint32_t rank, struct pst_error *err)

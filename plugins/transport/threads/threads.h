@@ -133,7 +133,7 @@ void threads_poke(struct pst_transport *transport, uint32_t rank);
 /* *word := value, then wakes the rank. */
 void threads_publish(struct pst_transport *transport, uint32_t rank, atomic_uint *word,
                      uint32_t value);
-void threads_abort(struct pst_transport *transport, uint32_t rank, const char *why);
+void threads_abort(struct pst_transport *transport, uint32_t rank, const struct pst_error *why);
 pst_status threads_fail_aborted(const struct pst_transport *transport, struct pst_error *err);
 
 /* Where timed: the clock of a rank's device; has that and this machine come to ns. */

@@ -125,13 +125,12 @@ void threads_publish(struct pst_transport *transport, uint32_t rank, atomic_uint
     pthread_mutex_unlock(&other->mutex);
 }
 
-void threads_abort(struct pst_transport *transport, uint32_t rank, const char *why)
+void threads_abort(struct pst_transport *transport, uint32_t rank, const struct pst_error *why)
 {
     pthread_mutex_lock(&transport->abort_mutex);
     if (!aborted(transport)) {
         transport->abort_rank = rank;
-        snprintf(transport->abort_text, sizeof transport->abort_text, "%s",
-                 why == NULL ? "no reason given" : why);
+        snprintf(transport->abort_text, sizeof transport->abort_text, "%.511s", why->message);
         atomic_store_explicit(&transport->aborted, true, memory_order_release);
     }
     pthread_mutex_unlock(&transport->abort_mutex);

@@ -75,6 +75,14 @@ TEST(test_lets_go)
     assert_false(pst_exec_is_stuck());
 }
 
+/* Also what moves memory that the host shares, which goes with the device. */
+TEST(test_of_the_host)
+{
+    real_on_cpu = true;
+    run(NOBODY, 3);
+    real_on_cpu = false;
+}
+
 TEST(test_keeps)
 {
     for (uint32_t rank = 0; rank < 3; rank++) {

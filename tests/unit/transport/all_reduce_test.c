@@ -180,7 +180,8 @@ static void aborted(struct ranked *self)
     pst_request request;
 
     if (self->rank == 1) {
-        self->ops->abort(self->transport, 1, "enough");
+        pst_fail(&self->err, PST_ERR_CANCELLED, "run.stopped", "enough");
+        self->ops->abort(self->transport, 1, &self->err);
         return;
     }
     self->status = self->ops->all_reduce(self->transport, 0, members, 2, &part, 1, &request);

@@ -234,6 +234,17 @@ static void sums(void)
     let_go();
 }
 
+/* MPI does not give back a message that nobody takes, once it has been given it. */
+static void let_go_early(void)
+{
+    if (ops->detach(transport, me)) {
+        unpin();
+    } else {
+        EXPECT(me == 0);
+        pinned = NULL;
+    }
+}
+
 /* What is under way when it has to let go: a receive and a sum that nobody else posts, and a
    message that is too large to be out of hand at once. The next run begins anew. */
 static void ends_early(void)
@@ -258,7 +269,7 @@ static void ends_early(void)
             EXPECT(ops->all_reduce(transport, me, both, 2, &part, 1, &unused) == PST_OK);
         }
         EXPECT(n_outside == 0);
-        let_go();
+        let_go_early();
     }
     reopen_apart();
     exchange_sizes();

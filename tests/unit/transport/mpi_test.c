@@ -178,15 +178,17 @@ static void misfit(void)
         ops->wait(transport, 0, request, &err);
         EXPECT(ops->sum(transport, 0, &none, 1, &err) == PST_ERR_CANCELLED);
         EXPECT(strcmp(err.kind, "run.aborted") == 0);
-        EXPECT(strstr(err.message, "rank 1 stopped the run: other size") != NULL);
+        EXPECT(strstr(err.message, "rank 1 stopped the run: rank 0 sends 100 bytes") != NULL);
+        EXPECT(err.exit_code == PST_EXIT_BUG); /* as that of rank 1 */
         EXPECT(ops->send(transport, 0, 1, 4, bytes, 100, &request) == PST_ERR_CANCELLED);
     } else {
         EXPECT(ops->recv(transport, 1, 0, 4, bytes, 90, &request) == PST_OK);
         EXPECT(ops->wait(transport, 1, request, &err) == PST_ERR_BUG);
         EXPECT(strcmp(err.kind, "transport.size") == 0);
         EXPECT(strstr(err.message, "100") != NULL && strstr(err.message, "90") != NULL);
-        ops->abort(transport, 1, "other size");
-        ops->abort(transport, 1, "another reason");
+        ops->abort(transport, 1, &err);
+        pst_fail(&err, PST_ERR_IO, "output.write", "another reason");
+        ops->abort(transport, 1, &err);
     }
 }
 
@@ -204,7 +206,7 @@ static void stall(void)
         EXPECT(strcmp(err.kind, "run.stalled") == 0);
         EXPECT(strstr(err.message, "device 1 (rank 1, host ") != NULL);
         EXPECT(strstr(err.message, "waiting for it: devices 0, 2.") != NULL);
-        ops->abort(transport, 0, err.message);
+        ops->abort(transport, 0, &err);
     } else if (me == 2) {
         EXPECT(ops->recv(transport, 2, 0, 6, &byte, 1, &request) == PST_OK);
         EXPECT(ops->wait(transport, 2, request, &err) == PST_ERR_CANCELLED);
@@ -233,7 +235,7 @@ TEST(test_alone)
     uint32_t rank, n;
 
     assert_int_equal(alone->open(&config, &none, &err), PST_ERR_CONFIG);
-    assert_int_equal(alone->processes->join("mpi", SECOND, &rank, &n, &err), PST_ERR_CONFIG);
+    assert_int_equal(alone->processes->join("mpi", SECOND, 1, &rank, &n, &err), PST_ERR_CONFIG);
     assert_non_null(strstr(err.message, "not started by an MPI launcher"));
 }
 

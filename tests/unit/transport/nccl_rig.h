@@ -147,7 +147,7 @@ static inline void *nccl_rank_main(void *argument)
         self->body(self);
     }
     if (self->status != PST_OK) { /* as the executor does */
-        self->ops->abort(self->transport, self->rank, self->err.message);
+        self->ops->abort(self->transport, self->rank, &self->err);
     }
     nccl_let_go[self->rank] = self->ops->detach(self->transport, self->rank);
     nccl_join(self->rank);

@@ -189,10 +189,13 @@ static void leaving(struct ranked *self)
     double none = 0;
     int value;
     pst_request request;
+    struct pst_error why;
 
     if (self->rank == 0 || self->rank == 3) {
         nap(self->rank == 0 ? 20000 : 60000);
-        self->ops->abort(self->transport, self->rank, self->rank == 0 ? "disk is full" : "me too");
+        pst_fail(&why, PST_ERR_IO, "output.write", "%s",
+                 self->rank == 0 ? "disk is full" : "me too");
+        self->ops->abort(self->transport, self->rank, &why);
         CHECK(self, self->ops->send(self->transport, self->rank, 1, 1, &value, sizeof value,
                                     &request) == PST_ERR_CANCELLED);
         self->status = self->ops->sum(self->transport, self->rank, &none, 1, &self->err);

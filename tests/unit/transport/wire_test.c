@@ -228,7 +228,8 @@ TEST(stalls_and_aborts)
     expect_times(1, recv, 0, 110);
     expect_times(0, send, 0, 110);
     lost = recv_at(0, 2, 3, 1, 10);
-    world.ops->abort(world.transport, 3, "tired");
+    pst_fail(&err, PST_ERR_CANCELLED, "run.stopped", "tired");
+    world.ops->abort(world.transport, 3, &err);
     assert_int_equal(world.ops->wait(world.transport, 2, lost, &err), PST_ERR_CANCELLED);
     assert_string_equal(err.kind, "run.aborted");
     assert_int_equal(world.ops->send(world.transport, 0, 1, 1, scratch, 1, &send),

@@ -49,6 +49,10 @@ static pst_status round_trip(struct end *end, uint64_t bytes, uint64_t tag)
     return st;
 }
 
+/* What pulls the other thread out of its wait. */
+static const struct pst_error ended = {
+    .status = PST_ERR_CANCELLED, .kind = "run.aborted", .message = "measuring ended"};
+
 static void *run_end(void *argument)
 {
     struct end *end = argument;
@@ -69,7 +73,7 @@ static void *run_end(void *argument)
         }
     }
     if (end->status != PST_OK) {
-        end->ops->abort(end->transport, end->rank, "measuring ended");
+        end->ops->abort(end->transport, end->rank, &ended);
     }
     return NULL;
 }
@@ -120,7 +124,7 @@ static pst_status run_both(struct end ends[2], struct pst_error *err)
         started++;
     }
     if (started == 1) {
-        ends[0].ops->abort(ends[0].transport, 1, "no second thread");
+        ends[0].ops->abort(ends[0].transport, 1, &ended);
     }
     for (uint32_t i = 0; i < started; i++) {
         pthread_join(threads[i], NULL);

@@ -295,10 +295,23 @@ static void print_sample(FILE *out, const char *sample)
     fputc('\n', out);
 }
 
+/* That of a step without an update may be no number. */
+static const char *write_loss(char ret_text[32], double loss)
+{
+    if (!isfinite(loss)) {
+        return "not finite";
+    }
+    snprintf(ret_text, 32, "%.4f", loss);
+    return ret_text;
+}
+
 static void print_loss(FILE *out, const struct pst_job_train *train,
                        const struct pst_run_report *report)
 {
-    fprintf(out, "loss     %.4f -> %.4f", report->first_loss, report->final_loss);
+    char first[32], final[32];
+
+    fprintf(out, "loss     %s -> %s", write_loss(first, report->first_loss),
+            write_loss(final, report->final_loss));
     if (train->label_smoothing > 0) {
         fprintf(out, " with label smoothing %g", train->label_smoothing);
     }
