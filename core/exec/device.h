@@ -48,6 +48,10 @@ struct pst_kernel {
     void (*run)(const struct pst_kernel *kernel, const struct pst_call *call);
     void (*destroy)(struct pst_kernel *kernel);
     uint64_t workspace_bytes;
+    /* Does this call and the one that stands behind it at once, to the same bits; false: nothing
+       was done. NULL: never. */
+    bool (*run_both)(const struct pst_kernel *kernel, const struct pst_call *call,
+                     const struct pst_kernel *next, const struct pst_call *next_call);
 };
 
 /* Optimizer update of one parameter (Kingma and Ba; Loshchilov and Hutter; heavy-ball momentum;

@@ -34,10 +34,11 @@ enum { PST_CUDA_SAMPLE = 1u << PST_UPDATE_KINDS }; /* and 1 << i: factors[i] */
 
 /* What run.kernels says. */
 struct pst_cuda_choices {
-    bool simple;     /* no cuDNN, no gradients of biases out of products */
+    bool simple;     /* no cuDNN, no gradients of biases out of products, nothing paired */
     bool ordered;    /* sums have one order */
     bool fused_sums; /* gradients of biases out of bf16 products, too */
     bool timed;      /* products by measured times */
+    bool paired;     /* a sum and the norm of it are one kernel */
 };
 
 struct pst_device {
