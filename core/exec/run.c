@@ -21,10 +21,10 @@ static void take_losses(const struct exec_rank *rank, float *losses, const void 
 }
 
 /* What a kernel is told of the task. */
-static const struct exec_call *call_at(const struct exec_list *list, uint32_t index,
-                                       const struct exec_task *task, uint32_t flags)
+static const struct pst_kernel_call *call_at(const struct exec_list *list, uint32_t index,
+                                             const struct exec_task *task, uint32_t flags)
 {
-    struct exec_call *call = &list->calls[index];
+    struct pst_kernel_call *call = &list->calls[index];
     uint32_t sample = list->program->calls[index].first_sample;
     const uint32_t next = exec_batch_of(list->plan, &sample);
 
@@ -210,8 +210,12 @@ static pst_status run_pass(struct exec_rank *rank, struct exec_list *list, uint3
                            struct pst_error *err)
 {
     const struct pst_program_instr *rows = &list->program->lists[index];
+    const struct pst_device_ops *device = rank->exec->config.device;
     pst_status status = PST_OK;
 
+    if (device->begin_pass != NULL) {
+        device->begin_pass(rank->device, &list->calls[rows->first_call], rows->n_calls);
+    }
     if (list->copies != NULL) {
         status = run_beside_copies(rank, list, index, task, flags, visit, err);
     } else {

@@ -116,22 +116,36 @@ TEST(test_others)
     agree("dlrm", "features=5 width=12 entries=7 vector=3 classes=7 bag=sum", PST_F32);
 }
 
-static const struct layout one_stage = {1, {0}, ORDER_GPIPE, false, {0}},
-                           replays = {1, {0}, ORDER_GPIPE, true, {0}};
+static const struct pst_device_ops *begins_no_pass(const struct pst_device_ops *ops)
+{
+    static struct pst_device_ops changed;
 
-/* The same bits with fewer kernels and with more, as the other word of run.kernels says. least,
-   most: how many fewer for a micro-batch, of which a step has four. */
+    changed = *ops;
+    changed.begin_pass = NULL;
+    return &changed;
+}
+
+static const struct layout one_stage = {1, {0}, ORDER_GPIPE, false, {0}},
+                           replays = {1, {0}, ORDER_GPIPE, true, {0}},
+                           delayed = {2, {0, 1}, ORDER_2BW, false, {0}};
+
+/* The same bits with fewer kernels and with more, which `one` and `watch` ask for. least, most: how
+   many fewer for a micro-batch, of which a step has four. */
 static void same_bits(const char *model, const char *settings, uint32_t dtype,
-                      const struct layout *layout, const char *other, int least, int most)
+                      const struct layout *layout, const char *one,
+                      const struct pst_device_ops *(*watch)(const struct pst_device_ops *),
+                      int least, int most)
 {
     struct figures few, many;
     int fewer;
 
     few = train(model, settings, dtype, layout);
     fewer = -kernels_of_steps;
-    real_kernels = other;
+    real_kernels = one;
+    real_watch = watch;
     many = train(model, settings, dtype, layout);
     real_kernels = "auto";
+    real_watch = NULL;
     fewer += kernels_of_steps;
     assert_memory_equal(&few, &many, sizeof few);
     if (kernels() > 0) {
@@ -145,8 +159,17 @@ static void same_bits(const char *model, const char *settings, uint32_t dtype,
  */
 TEST(test_pairs)
 {
-    same_bits("gpt", SMALL, PST_BF16, &replays, "unpaired", 3, 4);
-    same_bits("llama", SMALL " ff=24", PST_F32, &one_stage, "unpaired", 2, 2);
+    same_bits("gpt", SMALL, PST_BF16, &replays, "unpaired", NULL, 3, 4);
+    same_bits("llama", SMALL " ff=24", PST_F32, &one_stage, "unpaired", NULL, 2, 2);
+}
+
+/* Biases rounded in front of a pass, 128 at once, and in front of each product. */
+TEST(test_biases)
+{
+    same_bits("gpt", SMALL, PST_BF16, &replays, "auto", begins_no_pass, 6, 6);
+    same_bits("gpt", SMALL, PST_BF16, &delayed, "auto", begins_no_pass, 1, 3);
+    same_bits("mlp", "inputs=12 hidden=16 layers=149 classes=7", PST_BF16, &one_stage, "auto",
+              begins_no_pass, 148, 148);
 }
 
 int main(int argc, char **argv)

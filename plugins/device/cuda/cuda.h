@@ -144,6 +144,13 @@ pst_status pst_cuda_compile(struct pst_device *device, const struct pst_graph *g
 uint64_t pst_cuda_workspace(struct pst_device *device, const struct pst_graph *graph, uint32_t op,
                             uint32_t pass, uint32_t samples);
 
+/* --- linear.c ----------------------------------------------------------------------------------
+ */
+
+/* In front of a pass. */
+void pst_cuda_round_biases(struct pst_device *device, const struct pst_kernel_call *calls,
+                           uint32_t n);
+
 /* --- memory.c: arenas, copies ------------------------------------------------------------------
  */
 
