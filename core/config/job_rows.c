@@ -113,7 +113,7 @@ static struct pst_param run_rows[] = {
     ROW(run, threads_per_device, INT, "1", "1..1024", "Threads that compute for one device."),
     ROW(run, kernels, STRING, "auto", NULL,
         "Kernels of the backend: auto; cpu: onednn, reference; cuda: simple, unordered, "
-        "fused_sums, timed, joined by +."),
+        "fused_sums, timed, unpaired, joined by +."),
     ROW(run, share, INT, "0", "0..1024",
         "Ranks on one GPU, each with a part of it; 0: rank r has GPU r modulo their number."),
     ROW(run, dtype, ENUM, "f32", "f32|bf16|tf32", "Type of activations and gradients."),

@@ -54,7 +54,7 @@ void exec_kernels_destroy(struct exec_rank *rank)
 /* *end: of the highest workspace of the section. */
 static pst_status bind_kernel(struct exec_rank *rank, const struct pst_program *program,
                               uint64_t *end, const struct pst_program_call *from,
-                              struct exec_call *to, struct pst_error *err)
+                              struct pst_kernel_call *to, struct pst_error *err)
 {
     const struct pst_op *op = &rank->exec->config.graph->ops[from->op];
     const uint32_t *operands = &program->operands[from->first_operand];

@@ -48,6 +48,16 @@ struct pst_kernel {
     void (*run)(const struct pst_kernel *kernel, const struct pst_call *call);
     void (*destroy)(struct pst_kernel *kernel);
     uint64_t workspace_bytes;
+    /* Does this call and the one that stands behind it at once, to the same bits; false: nothing
+       was done. NULL: never. */
+    bool (*run_both)(const struct pst_kernel *kernel, const struct pst_call *call,
+                     const struct pst_kernel *next, const struct pst_call *next_call);
+};
+
+/* A kernel with its operands. */
+struct pst_kernel_call {
+    const struct pst_kernel *kernel; /* NULL: it is no call of a kernel */
+    struct pst_call call;
 };
 
 /* Optimizer update of one parameter (Kingma and Ba; Loshchilov and Hutter; heavy-ball momentum;
@@ -268,6 +278,10 @@ struct pst_device_ops {
     /* Puts what the hardware of the device itself says into the description of a cluster: peaks,
        bandwidth, memory; what it does not say stays. NULL: it says nothing. */
     void (*figures)(struct pst_device *device, struct pst_cluster *cluster);
+    /* In front of each pass, of training and of evaluation: its calls, none of which has begun;
+       parameters stay as they are until the last of them has ended. Never inside of a capture. Who
+       asks for it in front of one pass does so in front of all. NULL: it need not know. */
+    void (*begin_pass)(struct pst_device *device, const struct pst_kernel_call *calls, uint32_t n);
     /*
      * What follows may be NULL; a device has all of it or nothing. Such a device keeps a clock:
      * when what it was asked for so far ends, on CLOCK_MONOTONIC. The clock says when things end if

@@ -227,27 +227,41 @@ struct issued_calls {
     uint32_t first, n, flags;
 };
 
+/* One of them, or two that the device does at once. */
+static pst_status run_calls(const struct issued_calls *calls, uint32_t at, uint32_t *ret_n,
+                            struct pst_error *err)
+{
+    const uint32_t index = calls->first + at;
+
+    if (at + 1 < calls->n && exec_run_both(calls->list, index, calls->task, calls->flags)) {
+        *ret_n = 2;
+        return PST_OK;
+    }
+    *ret_n = 1;
+    return exec_run_call(calls->rank, calls->list, index, calls->task, calls->flags, err);
+}
+
 static void issue_calls(const void *context)
 {
     const struct issued_calls *calls = context;
+    uint32_t done = 0;
 
-    for (uint32_t i = calls->first; i < calls->first + calls->n; i++) {
-        exec_run_call(calls->rank, calls->list, i, calls->task, calls->flags, NULL);
+    for (uint32_t i = 0; i < calls->n; i += done) {
+        run_calls(calls, i, &done, NULL);
     }
 }
 
 pst_status exec_graphs_pass(struct exec_rank *rank, struct exec_list *list, uint32_t call,
-                            const struct exec_task *task, uint32_t flags, uint32_t *ret_n,
-                            struct pst_error *err)
+                            uint32_t n, const struct exec_task *task, uint32_t flags,
+                            uint32_t *ret_n, struct pst_error *err)
 {
     struct exec_graph *graph =
         rank->graphs.from != NULL && list == &rank->train ? rank->graphs.from[call] : NULL;
     struct pst_changes changes = {0};
-    struct issued_calls calls = {rank, list, task, call, 1, flags};
+    struct issued_calls calls = {rank, list, task, call, n, flags};
 
     if (graph == NULL) {
-        *ret_n = 1;
-        return exec_run_call(rank, list, call, task, flags, err);
+        return run_calls(&calls, 0, ret_n, err);
     }
     if (graph->sampled != PST_NONE) {
         uint32_t sample = list->program->calls[call + graph->sampled].first_sample;

@@ -47,10 +47,10 @@ struct exec_update {
 void exec_graphs_init(struct exec_rank *rank);
 /* Before kernels and device go. */
 void exec_graphs_finish(struct exec_rank *rank);
-/* Runs a call of a pass, and the *ret_n - 1 behind it that go with it. */
+/* Runs a call of a pass, of which n are left, and the *ret_n - 1 behind it that go with it. */
 pst_status exec_graphs_pass(struct exec_rank *rank, struct exec_list *list, uint32_t call,
-                            const struct exec_task *task, uint32_t flags, uint32_t *ret_n,
-                            struct pst_error *err);
+                            uint32_t n, const struct exec_task *task, uint32_t flags,
+                            uint32_t *ret_n, struct pst_error *err);
 pst_status exec_graphs_update(const struct exec_update *update, struct pst_error *err);
 
 #endif

@@ -17,12 +17,6 @@ struct exec_kernel {
     struct pst_kernel *kernel;
 };
 
-/* A kernel call with its pointers resolved; of other calls they are looked up when these run. */
-struct exec_call {
-    const struct pst_kernel *kernel; /* NULL: it is none of a kernel */
-    struct pst_call call;
-};
-
 /* The sum over the users of a tied parameter, as the transport wants it. */
 struct exec_tie {
     const uint32_t *members;
@@ -58,11 +52,11 @@ struct exec_instr {
 struct exec_list {
     const struct pst_plan *plan;
     const struct pst_program *program;
-    struct exec_instr *instrs; /* all sections, as in the program */
-    struct exec_call *calls;
-    pst_request *requests;    /* [part of the program] */
-    struct exec_copy *copies; /* NULL: it has none */
-    uint32_t *open;           /* [bucket] first instruction, PST_NONE: nothing is open */
+    struct exec_instr *instrs;     /* all sections, as in the program */
+    struct pst_kernel_call *calls; /* of kernels; operands of others are looked up when they run */
+    pst_request *requests;         /* [part of the program] */
+    struct exec_copy *copies;      /* NULL: it has none */
+    uint32_t *open;                /* [bucket] first instruction, PST_NONE: nothing is open */
     bool has_loss;
     uint64_t *workspace_end; /* [section] in the arena: of the highest workspace a kernel gets */
     const void **output;     /* [section] evaluation: the kept tensor, where it is here */

@@ -104,6 +104,10 @@ static inline void *exec_value(const struct exec_rank *rank, const struct pst_pr
 pst_status exec_run(struct exec_rank *rank, struct exec_list *list, uint32_t section,
                     const struct exec_task *task, uint32_t flags, struct pst_error *err);
 
+/* This call and the next one of a pass at once, where the device does so; false: nothing was done.
+ */
+bool exec_run_both(const struct exec_list *list, uint32_t index, const struct exec_task *task,
+                   uint32_t flags);
 pst_status exec_run_call(struct exec_rank *rank, struct exec_list *list, uint32_t index,
                          const struct exec_task *task, uint32_t flags, struct pst_error *err);
 

@@ -20,6 +20,30 @@ static void take_losses(const struct exec_rank *rank, float *losses, const void 
     }
 }
 
+/* What a kernel is told of the task. */
+static const struct pst_kernel_call *call_at(const struct exec_list *list, uint32_t index,
+                                             const struct exec_task *task, uint32_t flags)
+{
+    struct pst_kernel_call *call = &list->calls[index];
+    uint32_t sample = list->program->calls[index].first_sample;
+    const uint32_t next = exec_batch_of(list->plan, &sample);
+
+    call->call.first_sample = task->batches[next].first_sample + sample;
+    call->call.flags = (call->call.flags & PST_CALL_REPLAY) | flags;
+    return call;
+}
+
+bool exec_run_both(const struct exec_list *list, uint32_t index, const struct exec_task *task,
+                   uint32_t flags)
+{
+    const struct pst_kernel *kernel = list->calls[index].kernel;
+    const struct pst_kernel *next = list->calls[index + 1].kernel;
+
+    return kernel != NULL && next != NULL && kernel->run_both != NULL &&
+           kernel->run_both(kernel, &call_at(list, index, task, flags)->call, next,
+                            &call_at(list, index + 1, task, flags)->call);
+}
+
 pst_status exec_run_call(struct exec_rank *rank, struct exec_list *list, uint32_t index,
                          const struct exec_task *task, uint32_t flags, struct pst_error *err)
 {
@@ -28,13 +52,11 @@ pst_status exec_run_call(struct exec_rank *rank, struct exec_list *list, uint32_
     const struct pst_tensor *tensors = rank->exec->config.graph->tensors;
     uint32_t sample = from->first_sample;
     const uint32_t next = exec_batch_of(list->plan, &sample);
-    struct exec_call *call = &list->calls[index];
+    const struct pst_kernel *kernel = list->calls[index].kernel;
     void *o[3];
 
-    if (call->kernel != NULL) {
-        call->call.first_sample = task->batches[next].first_sample + sample;
-        call->call.flags = (call->call.flags & PST_CALL_REPLAY) | flags;
-        call->kernel->run(call->kernel, &call->call);
+    if (kernel != NULL) {
+        kernel->run(kernel, &call_at(list, index, task, flags)->call);
         return PST_OK;
     }
     for (uint32_t i = 0; i < 3; i++) {
@@ -188,13 +210,18 @@ static pst_status run_pass(struct exec_rank *rank, struct exec_list *list, uint3
                            struct pst_error *err)
 {
     const struct pst_program_instr *rows = &list->program->lists[index];
+    const struct pst_device_ops *device = rank->exec->config.device;
     pst_status status = PST_OK;
 
+    if (device->begin_pass != NULL) {
+        device->begin_pass(rank->device, &list->calls[rows->first_call], rows->n_calls);
+    }
     if (list->copies != NULL) {
         status = run_beside_copies(rank, list, index, task, flags, visit, err);
     } else {
         for (uint32_t i = 0, n = 1; i < rows->n_calls && status == PST_OK; i += n) {
-            status = exec_graphs_pass(rank, list, rows->first_call + i, task, flags, &n, err);
+            status = exec_graphs_pass(rank, list, rows->first_call + i, rows->n_calls - i, task,
+                                      flags, &n, err);
         }
     }
     exec_clock_finish(rank);

@@ -356,7 +356,7 @@ static bool is_one_of(const char *word, const char *const *words, uint32_t n)
 static pst_status check_kernels(const struct pst_job *job, struct pst_error *err)
 {
     static const char *const words[] = {"auto",      "onednn",     "reference", "simple",
-                                        "unordered", "fused_sums", "timed"};
+                                        "unordered", "fused_sums", "timed",     "unpaired"};
     const uint32_t n = sizeof words / sizeof *words;
     const char *at = job->run.kernels;
     pst_status st = PST_OK;
@@ -374,7 +374,7 @@ static pst_status check_kernels(const struct pst_job *job, struct pst_error *err
     } while (st == PST_OK && *at++ == '+');
     if (st != PST_OK) {
         pst_error_hint(err, "there are auto; for device cpu onednn and reference; for device cuda "
-                            "simple, unordered, fused_sums and timed, joined by +");
+                            "simple, unordered, fused_sums, timed and unpaired, joined by +");
     }
     return pst_config_place(job->config, "run", "kernels", st, err);
 }

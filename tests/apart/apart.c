@@ -227,7 +227,7 @@ static pst_status compile(struct pst_device *device, const struct pst_graph *gra
         free(kernel);
         return m.status;
     }
-    kernel->base = (struct pst_kernel){run_later, destroy, kernel->cpu->workspace_bytes};
+    kernel->base = (struct pst_kernel){run_later, destroy, kernel->cpu->workspace_bytes, NULL};
     kernel->device = device;
     kernel->op = &graph->ops[op];
     *ret_kernel = &kernel->base;

@@ -37,6 +37,7 @@ struct cuda_on_host {
     int product_ms[PRODUCT_WAYS];          /* that a product takes, for events */
     int break_after; /* launches that are well; waits behind one more fail. 0: none does */
     atomic_int launches;
+    atomic_int kernels; /* that were put on streams, for a capture, too */
     /* what there is now */
     atomic_int contexts, streams, events, arrays, pinned, libraries, graphs;
     atomic_int descriptions; /* of products, their operands and what is preferred */

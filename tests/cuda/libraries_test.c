@@ -54,19 +54,20 @@ static void refuses_words(const char *words, const char *why)
 
     assert_int_equal(open_kernels(words, &device, &err), PST_ERR_CONFIG);
     assert_non_null(strstr(err.message, why));
-    assert_non_null(strstr(err.message, "there are auto, simple, unordered, fused_sums and timed"));
+    assert_non_null(
+        strstr(err.message, "there are auto, simple, unordered, fused_sums, timed and unpaired"));
 }
 
 TEST_WITH(words, begin, NULL)
 {
-    static const char
-        *const good[] = {"auto",           "simple",
-                         "unordered",      "fused_sums",
-                         "auto+unordered", "auto+fused_sums",
-                         "simple+simple",  "fused_sums+auto+unordered"},
-               *const unknown[] = {"",      "fast",         "auto+",  "+auto",       "aut",
-                                   "autos", "auto++simple", "onednn", "auto, simple"},
-               *const opposed[] = {"auto+simple", "simple+unordered", "fused_sums+simple"};
+    static const char *const
+        good[] = {"auto",           "simple",          "unordered",     "fused_sums",
+                  "auto+unordered", "auto+fused_sums", "simple+simple", "fused_sums+auto+unordered",
+                  "unpaired",       "timed+unpaired"},
+        *const unknown[] = {"",      "fast",         "auto+",  "+auto",       "aut",
+                            "autos", "auto++simple", "onednn", "auto, simple"},
+        *const opposed[] = {"auto+simple", "simple+unordered", "fused_sums+simple",
+                            "unpaired+simple"};
     struct pst_device *device;
     struct pst_error err;
 

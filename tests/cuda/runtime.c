@@ -29,6 +29,7 @@ void on_host_make_context(void)
 
 void on_host_enqueue_kernel(cudaStream_t stream, void (*body)(void *), void *context, size_t bytes)
 {
+    atomic_fetch_add(&cuda_on_host()->kernels, 1);
     if (chosen != on_host_gpu_of(stream)) {
         fprintf(stderr, "CUDA of the host: a kernel for GPU %d where GPU %d is chosen\n",
                 on_host_gpu_of(stream), chosen);

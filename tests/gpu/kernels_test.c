@@ -206,6 +206,209 @@ static void tf32(void **state)
     cuda_ops->enter(cuda);
 }
 
+/* --- a sum and the norm of it ------------------------------------------------------------------
+ */
+
+/* Where the norm goes: somewhere else, where the sum's second operand was, there but one value on;
+   its standard deviations into an operand. */
+enum place { ELSEWHERE, THERE, BESIDE, INTO, PLACES };
+
+struct pair {
+    struct rig sum, norm;
+    char *x[2], *s, *p[2], *y[3]; /* on the device */
+    struct pst_kernel *kernels[2];
+};
+
+static char *put(char **at, const struct rig_buffer *buffer)
+{
+    char *far = *at;
+
+    if (buffer->data != NULL) {
+        cuda_ops->upload(cuda, far, buffer->data, buffer->bytes);
+        *at += (buffer->bytes + 255) / 256 * 256 + 256;
+    }
+    return far;
+}
+
+static void put_all(struct pair *pair, enum place place)
+{
+    char *at = rig_far_arena(cuda_ops, cuda);
+
+    for (uint32_t i = 0; i < 2; i++) {
+        pair->x[i] = put(&at, &pair->sum.x[i]);
+        pair->p[i] = put(&at, &pair->norm.p[i]);
+    }
+    pair->s = put(&at, &pair->sum.y[0]);
+    for (uint32_t i = 0; i < pair->norm.op->n_out; i++) {
+        pair->y[i] = put(&at, &pair->norm.y[i]);
+    }
+    assert_true((uint64_t)(at - rig_far_arena(cuda_ops, cuda)) <= RIG_FAR_BYTES);
+    if (place == THERE || place == BESIDE) {
+        pair->y[0] = pair->x[1] + (place == BESIDE ? 256 : 0);
+    } else if (place == INTO) {
+        pair->y[pair->norm.op->n_out - 1] = pair->x[0];
+    }
+}
+
+static struct pst_kernel *compiled(struct pst_device *device, const struct rig *rig)
+{
+    struct pst_kernel *kernel = NULL;
+    struct pst_error err = {0};
+
+    assert_ok(cuda_ops->compile(device, rig->graph, rig->index, PST_KERNEL_F, rig->samples, &kernel,
+                                &err),
+              &err);
+    return kernel;
+}
+
+static void init_pair(struct pair *pair, const struct rig_case *sum, const struct rig_case *norm,
+                      uint32_t dtype)
+{
+    memset(pair, 0, sizeof *pair);
+    rig_init(&pair->sum, sum, dtype, 1);
+    rig_init(&pair->norm, norm, dtype, 2);
+    pair->kernels[0] = compiled(cuda, &pair->sum);
+    pair->kernels[1] = compiled(cuda, &pair->norm);
+}
+
+static void finish_pair(struct pair *pair)
+{
+    for (uint32_t i = 0; i < 2; i++) {
+        pair->kernels[i]->destroy(pair->kernels[i]);
+    }
+    rig_finish(&pair->sum);
+    rig_finish(&pair->norm);
+}
+
+/* Whether the device did both at once, where that is asked for; x: of the norm. */
+static bool run_pair(struct pair *pair, enum place place, bool both, uint32_t flags, void *x)
+{
+    struct pst_call sum = {.seed = 1, .flags = flags}, norm = sum;
+    struct pst_error err = {0};
+    bool done = false;
+
+    put_all(pair, place);
+    sum.x = (void *const *)pair->x;
+    sum.y = (void *const *)&pair->s;
+    norm.x = x == NULL ? sum.y : &x;
+    norm.p = (void *const *)pair->p;
+    norm.y = (void *const *)pair->y;
+    if (both) {
+        done = pair->kernels[0]->run_both(pair->kernels[0], &sum, pair->kernels[1], &norm);
+    } else {
+        pair->kernels[0]->run(pair->kernels[0], &sum);
+        pair->kernels[1]->run(pair->kernels[1], &norm);
+    }
+    assert_ok(cuda_ops->sync(cuda, &err), &err);
+    return done;
+}
+
+static void take(const struct pair *pair, uint32_t i, struct rig_buffer *ret_values)
+{
+    const struct rig_buffer *of = i == 0 ? &pair->sum.y[0] : &pair->norm.y[i - 1];
+
+    *ret_values = rig_buffer(of->elems, of->dtype);
+    cuda_ops->download(cuda, ret_values->data, i == 0 ? pair->s : pair->y[i - 1], of->bytes);
+}
+
+/* The same bits as one after the other, wherever results go; or nothing was done. */
+static void check_pair(struct pair *pair, enum place place, uint32_t flags)
+{
+    const uint32_t n = 1 + pair->norm.op->n_out;
+    struct rig_buffer expected[4], found;
+    bool same = true;
+
+    run_pair(pair, place, false, flags, NULL);
+    for (uint32_t i = 0; i < n; i++) {
+        take(pair, i, &expected[i]);
+    }
+    assert_true(run_pair(pair, place, true, flags, NULL) == (place <= THERE));
+    for (uint32_t i = 0; i < n; i++) {
+        take(pair, i, &found);
+        same = same && memcmp(found.data, expected[i].data, found.bytes) == 0;
+        if (place > THERE && i == 0) {
+            assert_memory_equal(found.data, pair->sum.y[0].data, found.bytes);
+        }
+        free(found.data);
+        free(expected[i].data);
+    }
+    assert_true(same == (place <= THERE));
+}
+
+#define ADDED(text, ...) OPERATOR("sum", 3, text ", " text, "", .kind = PST_OP_ADD, __VA_ARGS__)
+#define NORMED(text, width, norm, params)                                                          \
+    OPERATOR("norm", 3, text, params, .kind = norm, .eps = 1e-5f)
+#define BOTH(rows, width)                                                                          \
+    {ADDED(#rows "x" #width, .p = 0),                                                              \
+     NORMED(#rows "x" #width, width, PST_OP_LAYERNORM, #width ", " #width)},                       \
+    {                                                                                              \
+        ADDED(#rows "x" #width, .p = 0), NORMED(#rows "x" #width, width, PST_OP_RMSNORM, #width)   \
+    }
+
+/* A warp has the row, or a block; it is held, or is too long, or odd. */
+static const struct rig_case both[][2] = {BOTH(111, 768), BOTH(37, 1600), BOTH(5, 5120),
+                                          BOTH(3, 12288), BOTH(47, 13),   BOTH(3, 1027)};
+
+static void pairs(void **state)
+{
+    struct pair pair;
+
+    rig_ops = cuda_ops;
+    cuda_ops->enter(cuda);
+    for (uint32_t i = 0; i < 2 * sizeof both / sizeof both[0]; i++) {
+        init_pair(&pair, &both[i / 2][0], &both[i / 2][1], i % 2 == 0 ? PST_F32 : PST_BF16);
+        for (enum place place = ELSEWHERE; place < PLACES && strcmp(kernels, "simple") != 0;
+             place++) {
+            check_pair(&pair, place, PST_CALL_TRAINING);
+        }
+        finish_pair(&pair);
+    }
+}
+
+/* The norm of something else, of heads; what is dropped, which is nothing without training; where
+   one asks for two kernels. */
+static void no_pairs(void **state)
+{
+    static const struct rig_case sum = ADDED("5x64", .p = 0), drops = ADDED("5x64", .p = 0.5f),
+                                 norm = NORMED("5x64", 64, PST_OP_RMSNORM, "64"),
+                                 heads = OPERATOR("heads", 3, "5x64", "8, 8", .kind = PST_OP_QKNORM,
+                                                  .heads = 4, .kv_heads = 2, .eps = 1e-5f);
+    static const char *const apart[] = {"unpaired", "simple", "timed+unpaired"};
+    struct pair pair;
+
+    rig_ops = cuda_ops;
+    cuda_ops->enter(cuda);
+    init_pair(&pair, &sum, &norm, PST_BF16);
+    if (strcmp(kernels, "simple") != 0) {
+        assert_true(run_pair(&pair, ELSEWHERE, true, 0, NULL));
+        assert_false(run_pair(&pair, ELSEWHERE, true, 0, pair.x[0]));
+    }
+    for (uint32_t i = 0; i < 3; i++) {
+        const struct pst_device_config config = {.threads = 1, .kernels = apart[i]};
+        struct pst_device *device = NULL;
+        struct pst_kernel *kernel;
+
+        assert_int_equal(cuda_ops->open(&config, &device, NULL), PST_OK);
+        kernel = compiled(device, &pair.sum);
+        assert_null(kernel->run_both);
+        kernel->destroy(kernel);
+        cuda_ops->close(device);
+        cuda_ops->enter(cuda);
+    }
+    assert_null(pair.kernels[1]->run_both);
+    finish_pair(&pair);
+    if (strcmp(kernels, "simple") == 0) {
+        return;
+    }
+    init_pair(&pair, &sum, &heads, PST_F32);
+    assert_false(run_pair(&pair, ELSEWHERE, true, 0, NULL));
+    finish_pair(&pair);
+    init_pair(&pair, &drops, &norm, PST_F32);
+    assert_false(run_pair(&pair, ELSEWHERE, true, PST_CALL_TRAINING, NULL));
+    check_pair(&pair, ELSEWHERE, 0);
+    finish_pair(&pair);
+}
+
 /* --- around the step ---------------------------------------------------------------------------
  */
 
@@ -357,7 +560,7 @@ int main(int argc, char **argv)
 {
     void (*const functions[])(void **) = {f32, bf16, evaluation, again};
     const char *const suffixes[] = {"f32", "bf16", "evaluation", "twice"};
-    static struct CMUnitTest tests[4 * N_CPU_CASES + 7];
+    static struct CMUnitTest tests[4 * N_CPU_CASES + 9];
     static char names[4 * N_CPU_CASES][64];
     const int code = start(argc, argv);
     size_t n = 0;
@@ -379,6 +582,8 @@ int main(int argc, char **argv)
     }
     tests[n++] = (struct CMUnitTest){"no entry", no_entry, NULL, NULL, NULL};
     tests[n++] = (struct CMUnitTest){"gelu, not kept", not_kept, NULL, NULL, NULL};
+    tests[n++] = (struct CMUnitTest){"layernorm of a sum", pairs, NULL, NULL, NULL};
+    tests[n++] = (struct CMUnitTest){"layernorm of no sum", no_pairs, NULL, NULL, NULL};
     tests[n++] = (struct CMUnitTest){"sums", sums, NULL, NULL, NULL};
     tests[n++] = (struct CMUnitTest){"norms", norms, NULL, NULL, NULL};
     tests[n++] = (struct CMUnitTest){"updates", updates, NULL, NULL, NULL};

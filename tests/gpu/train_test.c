@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Training on the cuda device against the cpu device: losses and norms of the first steps agree
- * within what rounding explains. On a GPU, skipped where there is none; with "on-host" the same
- * kernels compiled for the host.
+ * within what rounding explains; ways that save kernels make the same bits. On a GPU, skipped where
+ * there is none; with "on-host" the same kernels compiled for the host.
  */
 #include "unit/exec/real.h"
+
+#include "cuda/open.h"
 
 #include <math.h>
 
@@ -14,15 +16,33 @@ struct figures {
     double losses[STEPS], norms[STEPS], eval;
 };
 
-static struct figures train(const char *model, const char *settings, uint32_t dtype)
+/* Kernels so far; a GPU does not count them. */
+static int kernels(void)
 {
-    const struct layout layout = {2, {0, 1}, ORDER_SPLIT, true, {0}};
+    const struct pst_device_ops *ops;
+    struct cuda_on_host *host;
+
+    if (real_on_cpu || strcmp(real_other_device(), CUDA_ON_HOST) != 0) {
+        return 0;
+    }
+    cuda_on_host_open(&ops, &host);
+    return atomic_load(&host->kernels);
+}
+
+static int kernels_of_steps; /* in the last training, without its evaluation */
+
+static const struct layout two_stages = {2, {0, 1}, ORDER_SPLIT, true, {0}};
+
+static struct figures train(const char *model, const char *settings, uint32_t dtype,
+                            const struct layout *layout)
+{
     struct pst_update update = {.optimizer = PST_MOMENTUM, .lr = 0.02f, .momentum = 0.9f};
     struct figures run;
     struct real real;
 
-    real_create(&real, model, settings, dtype, &layout, 4 * SIZE, 1, 1.0);
+    real_create(&real, model, settings, dtype, layout, 4 * SIZE, 1, 1.0);
     real_data(&real, CLASSES);
+    kernels_of_steps = -kernels();
     for (uint32_t i = 0; i < STEPS; i++) {
         struct pst_step_result result;
 
@@ -31,6 +51,7 @@ static struct figures train(const char *model, const char *settings, uint32_t dt
         run.losses[i] = result.loss;
         run.norms[i] = result.grad_norm;
     }
+    kernels_of_steps += kernels();
     run.eval = real_eval(&real);
     real_destroy(&real);
     return run;
@@ -51,9 +72,9 @@ static void agree(const char *model, const char *settings, uint32_t dtype)
     struct figures cpu, cuda;
 
     real_on_cpu = true;
-    cpu = train(model, settings, dtype);
+    cpu = train(model, settings, dtype, &two_stages);
     real_on_cpu = false;
-    cuda = train(model, settings, dtype);
+    cuda = train(model, settings, dtype, &two_stages);
     for (uint32_t i = 0; i < STEPS; i++) {
         close_to(model, "loss", i + 1, cpu.losses[i], cuda.losses[i], tolerance);
         close_to(model, "norm", i + 1, cpu.norms[i], cuda.norms[i], 4 * tolerance);
@@ -93,6 +114,62 @@ TEST(test_others)
           "dim=16 heads=2 head_dim=4 ff=24 context=8 targets=6 vocab=7 buckets=8 max_distance=6",
           PST_F32);
     agree("dlrm", "features=5 width=12 entries=7 vector=3 classes=7 bag=sum", PST_F32);
+}
+
+static const struct pst_device_ops *begins_no_pass(const struct pst_device_ops *ops)
+{
+    static struct pst_device_ops changed;
+
+    changed = *ops;
+    changed.begin_pass = NULL;
+    return &changed;
+}
+
+static const struct layout one_stage = {1, {0}, ORDER_GPIPE, false, {0}},
+                           replays = {1, {0}, ORDER_GPIPE, true, {0}},
+                           delayed = {2, {0, 1}, ORDER_2BW, false, {0}};
+
+/* The same bits with fewer kernels and with more, which `one` and `watch` ask for. least, most: how
+   many fewer for a micro-batch, of which a step has four. */
+static void same_bits(const char *model, const char *settings, uint32_t dtype,
+                      const struct layout *layout, const char *one,
+                      const struct pst_device_ops *(*watch)(const struct pst_device_ops *),
+                      int least, int most)
+{
+    struct figures few, many;
+    int fewer;
+
+    few = train(model, settings, dtype, layout);
+    fewer = -kernels_of_steps;
+    real_kernels = one;
+    real_watch = watch;
+    many = train(model, settings, dtype, layout);
+    real_kernels = "auto";
+    real_watch = NULL;
+    fewer += kernels_of_steps;
+    assert_memory_equal(&few, &many, sizeof few);
+    if (kernels() > 0) {
+        assert_in_range(fewer, 4 * STEPS * least, 4 * STEPS * most);
+    }
+}
+
+#define SMALL "layers=1 dim=16 heads=2 context=8 vocab=7"
+
+/* Sums and their norms in one kernel and in two. Of the replays one may lie so that it takes two.
+ */
+TEST(test_pairs)
+{
+    same_bits("gpt", SMALL, PST_BF16, &replays, "unpaired", NULL, 3, 4);
+    same_bits("llama", SMALL " ff=24", PST_F32, &one_stage, "unpaired", NULL, 2, 2);
+}
+
+/* Biases rounded in front of a pass, 128 at once, and in front of each product. */
+TEST(test_biases)
+{
+    same_bits("gpt", SMALL, PST_BF16, &replays, "auto", begins_no_pass, 6, 6);
+    same_bits("gpt", SMALL, PST_BF16, &delayed, "auto", begins_no_pass, 1, 3);
+    same_bits("mlp", "inputs=12 hidden=16 layers=149 classes=7", PST_BF16, &one_stage, "auto",
+              begins_no_pass, 148, 148);
 }
 
 int main(int argc, char **argv)

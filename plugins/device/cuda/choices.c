@@ -6,8 +6,9 @@
 
 #include <string.h>
 
-static const char *const words[] = {"auto", "simple", "unordered", "fused_sums", "timed"};
-enum { AUTO, SIMPLE, UNORDERED, FUSED_SUMS, TIMED, N_WORDS };
+static const char *const words[] = {"auto",       "simple", "unordered",
+                                    "fused_sums", "timed",  "unpaired"};
+enum { AUTO, SIMPLE, UNORDERED, FUSED_SUMS, TIMED, UNPAIRED, N_WORDS };
 
 /* As a bit; 0: there is no such word. */
 static uint32_t bit_of(const char *word, size_t length)
@@ -24,7 +25,7 @@ static pst_status refuse(struct pst_error *err, const char *kernels, const char 
 {
     return pst_fail(err, PST_ERR_CONFIG, "config.value",
                     "device cuda: no kernels \"%s\"%s; there are auto, simple, unordered, "
-                    "fused_sums and timed, joined by +",
+                    "fused_sums, timed and unpaired, joined by +",
                     kernels, why);
 }
 
@@ -52,5 +53,6 @@ pst_status pst_cuda_choose(const char *kernels, struct pst_cuda_choices *ret_cho
     ret_choices->ordered = (said & 1u << UNORDERED) == 0;
     ret_choices->fused_sums = (said & 1u << FUSED_SUMS) != 0;
     ret_choices->timed = (said & 1u << TIMED) != 0;
+    ret_choices->paired = (said & (1u << SIMPLE | 1u << UNPAIRED)) == 0;
     return PST_OK;
 }

@@ -88,6 +88,24 @@ static void run(const struct pst_kernel *base, const struct pst_call *call)
     pst_cuda_note_launch(kernel->request.device, kernel->request.op->name);
 }
 
+/* Of a sum where nothing is dropped, and a norm. */
+static bool run_both(const struct pst_kernel *base, const struct pst_call *call,
+                     const struct pst_kernel *next_base, const struct pst_call *next_call)
+{
+    const struct pst_cuda_kernel *sum = (const struct pst_cuda_kernel *)(const void *)base;
+    const struct pst_cuda_kernel *next = (const struct pst_cuda_kernel *)(const void *)next_base;
+    const struct pst_op_request *r = &next->request;
+
+    if (next->family != &pst_cuda_layernorm_family || r->pass != PST_KERNEL_F ||
+        (sum->request.op->p > 0 && (call->flags & PST_CALL_TRAINING) != 0) ||
+        !pst_cuda_norm_of_sum(next, next_call, call)) {
+        return false;
+    }
+    atomic_store_explicit(&r->device->last, r->op->name, memory_order_relaxed);
+    pst_cuda_note_launch(r->device, r->op->name);
+    return true;
+}
+
 static void finish(struct pst_cuda_kernel *kernel)
 {
     if (kernel->family->finish != NULL) {
@@ -172,6 +190,9 @@ pst_status pst_cuda_compile(struct pst_device *device, const struct pst_graph *g
     kernel->family = family;
     kernel->base.run = run;
     kernel->base.destroy = destroy;
+    kernel->base.run_both =
+        request.op->kind == PST_OP_ADD && pass == PST_KERNEL_F && device->choices.paired ? run_both
+                                                                                         : NULL;
     kernel->base.workspace_bytes = workspace_of(family, &request);
     status = init_kernel(kernel, err);
     if (status != PST_OK) {

@@ -34,10 +34,11 @@ enum { PST_CUDA_SAMPLE = 1u << PST_UPDATE_KINDS }; /* and 1 << i: factors[i] */
 
 /* What run.kernels says. */
 struct pst_cuda_choices {
-    bool simple;     /* no cuDNN, no gradients of biases out of products */
+    bool simple;     /* no cuDNN, no gradients of biases out of products, nothing paired */
     bool ordered;    /* sums have one order */
     bool fused_sums; /* gradients of biases out of bf16 products, too */
     bool timed;      /* products by measured times */
+    bool paired;     /* a sum and the norm of it are one kernel */
 };
 
 struct pst_device {
@@ -142,6 +143,13 @@ pst_status pst_cuda_compile(struct pst_device *device, const struct pst_graph *g
                             struct pst_error *err);
 uint64_t pst_cuda_workspace(struct pst_device *device, const struct pst_graph *graph, uint32_t op,
                             uint32_t pass, uint32_t samples);
+
+/* --- linear.c ----------------------------------------------------------------------------------
+ */
+
+/* In front of a pass. */
+void pst_cuda_round_biases(struct pst_device *device, const struct pst_kernel_call *calls,
+                           uint32_t n);
 
 /* --- memory.c: arenas, copies ------------------------------------------------------------------
  */

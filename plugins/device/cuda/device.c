@@ -306,6 +306,7 @@ static const struct pst_device_ops ops = {
     .sharing = pst_cuda_sharing,
     .identity = pst_cuda_identity,
     .figures = pst_cuda_figures,
+    .begin_pass = pst_cuda_round_biases,
 };
 
 PST_EXPORT pst_device_module_fn pst_device_module;

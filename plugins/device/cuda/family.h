@@ -52,6 +52,11 @@ extern const struct pst_cuda_family pst_cuda_embedding_family, pst_cuda_linear_f
 pst_cuda_run pst_cuda_copy_scratch;
 cudaStream_t pst_cuda_stream(const struct pst_op_request *request);
 
+/* norm.cu. The forward call of a norm together with that of the sum of two before it; false:
+   nothing was done. */
+bool pst_cuda_norm_of_sum(const struct pst_cuda_kernel *kernel, const struct pst_call *call,
+                          const struct pst_call *sum);
+
 static inline bool pst_cuda_bf16(const struct pst_op_request *request)
 {
     return request->dtype == PST_BF16;

@@ -54,6 +54,14 @@ void pst_cuda_update(cudaStream_t stream, const struct pst_update_factors *facto
 void pst_cuda_set_sample(cudaStream_t stream, uint64_t *at, uint64_t value);
 void pst_cuda_set_factors(cudaStream_t stream, struct pst_update_factors *at,
                           const struct pst_update_factors *value);
+/* To bf16, at most PST_CUDA_ROUNDINGS vectors at once. */
+struct pst_cuda_rounding {
+    const float *from;
+    void *to;
+    uint64_t n;
+};
+enum { PST_CUDA_ROUNDINGS = 128 }; /* arguments of a launch are 4 KiB at most */
+void pst_cuda_round(cudaStream_t stream, const struct pst_cuda_rounding *list, uint32_t n);
 void pst_cuda_refresh(cudaStream_t stream, void *working, const float *weights, bool working_bf16,
                       uint64_t n);
 

@@ -15,7 +15,8 @@
 
 struct linear {
     struct pst_cuda_product plain, fused; /* fused: may not be ready */
-    bool bias_bf16;                       /* fused takes the bias rounded */
+    void *rounded;                        /* the bias as fused takes it; NULL: that is f32 */
+    const void *bias; /* that was rounded in front of the pass; NULL: none was */
 };
 
 struct linear_shape {
@@ -149,8 +150,13 @@ static pst_status init_fused(const struct pst_op_request *r, const struct linear
     p.d_bf16 = p.bf16 && r->pass == PST_KERNEL_F;
     status = init_one(r, linear, &p, err);
     if (status == PST_OK && !linear->fused.ready && p.d_bf16) {
-        p.bias_bf16 = linear->bias_bf16 = true;
+        p.bias_bf16 = true;
         status = init_one(r, linear, &p, err);
+    }
+    if (status == PST_OK && linear->fused.ready && p.bias_bf16) {
+        const cudaError_t error = cudaMalloc(&linear->rounded, s->out * sizeof(uint16_t));
+
+        status = error == cudaSuccess ? PST_OK : pst_cuda_fail(err, "room for a bias", error);
     }
     return status;
 }
@@ -199,7 +205,35 @@ static void finish(struct pst_cuda_kernel *k)
     if (linear != NULL) {
         pst_cuda_product_finish(&linear->plain);
         pst_cuda_product_finish(&linear->fused);
+        cudaFree(linear->rounded);
         free(linear);
+    }
+}
+
+/* Biases that products of a pass take rounded: one kernel for many, not one in front of each. */
+void pst_cuda_round_biases(struct pst_device *device, const struct pst_kernel_call *calls,
+                           uint32_t n)
+{
+    struct pst_cuda_rounding list[PST_CUDA_ROUNDINGS];
+    uint32_t n_biases = 0;
+
+    for (uint32_t i = 0; i < n; i++) {
+        const struct pst_cuda_kernel *k =
+            (const struct pst_cuda_kernel *)(const void *)calls[i].kernel;
+        const bool linear_f =
+            k != NULL && k->family == &pst_cuda_linear_family && k->request.pass == PST_KERNEL_F;
+        struct linear *linear = linear_f ? k->state : NULL;
+
+        if (linear != NULL && linear->rounded != NULL) {
+            linear->bias = calls[i].call.p[1];
+            list[n_biases++] = (struct pst_cuda_rounding){
+                linear->bias, linear->rounded, request_columns(request_out(&k->request))};
+        }
+        if (n_biases == PST_CUDA_ROUNDINGS || (n_biases > 0 && i + 1 == n)) {
+            pst_cuda_round(device->compute, list, n_biases);
+            pst_cuda_note_launch(device, "rounding biases");
+            n_biases = 0;
+        }
     }
 }
 
@@ -221,9 +255,11 @@ static void forward(const struct pst_cuda_kernel *k, const struct pst_call *call
     if (linear->fused.ready && (h != NULL || r->op->act != PST_ACT_GELU)) {
         const void *bias = call->p[1];
 
-        if (linear->bias_bf16) { /* acc has room for that, and for h behind it */
-            pst_cuda_refresh(r->device->compute, acc, call->p[1], true, s.out);
-            bias = acc;
+        if (linear->rounded != NULL) {
+            bias = linear->rounded;
+        }
+        if (linear->rounded != NULL && linear->bias != call->p[1]) { /* it was in no pass */
+            pst_cuda_refresh(r->device->compute, linear->rounded, call->p[1], true, s.out);
         }
         pst_cuda_product_run_fused(&linear->fused, r->op->name, call->y[0], call->x[0], call->p[0],
                                    bias, h, product);

@@ -2,7 +2,8 @@
  *
  * Layer norm and root mean square norm over rows, or the latter over the heads of queries and keys
  * in packed rows; means NULL: root mean square. A row is read once: a warp or a block holds it in
- * registers. B finds the gradients of the parameters on its way.
+ * registers. B finds the gradients of the parameters on its way. F can begin with the sum that it
+ * is the norm of, which is rounded and written as a kernel of its own would.
  */
 #include "device/cuda/launch.h"
 
@@ -70,6 +71,40 @@ __device__ static inline void hold(row_part<S, W, K, T> &part, const S *row, uin
     }
 }
 
+/* What a row is the sum of; sum NULL: it is there. */
+template <class S> struct norm_sum {
+    S *sum;
+    const S *base, *more;
+};
+
+/* A thread has the same elements from here on. */
+template <class S, unsigned W, unsigned K, unsigned T>
+__device__ static inline void hold_sum(row_part<S, W, K, T> &part, const norm_sum<S> &of,
+                                       uint64_t start, uint64_t n)
+{
+    part.row = of.sum + start;
+    EACH_PART(k, c, n)
+    {
+        const pst_some<S, W> under = pst_read<W>(of.base + start + c);
+        pst_some<S, W> some = pst_read<W>(of.more + start + c);
+
+        for (unsigned j = 0; j < W; j++) {
+            pst_store(&some.v[j], pst_load(under.v[j]) + pst_load(some.v[j]));
+        }
+        if (K > 0) {
+            part.held[k] = some;
+        } else {
+            pst_write<W>(of.sum + start + c, some);
+        }
+    }
+    if (K > 0) { /* behind all reads, so that none of them waits for another */
+        EACH_PART(k, c, n)
+        {
+            pst_write<W>(of.sum + start + c, part.held[k]);
+        }
+    }
+}
+
 template <class S, unsigned W, unsigned K, unsigned T>
 __device__ static inline pst_some<S, W> some_of(const row_part<S, W, K, T> &part, uint64_t k,
                                                 uint64_t c)
@@ -110,10 +145,10 @@ __device__ static inline void statistics(const row_part<S, W, K, T> &part, uint6
     *ret_rstd = 1 / sqrtf(pst_team_sum<T>(squares) / (float)n + eps);
 }
 
-template <class S, unsigned W, unsigned K, unsigned T, unsigned PACKED>
-__global__ void norm_kernel(S *y, const S *x, const float *first_gain, const float *key_gain,
-                            const float *bias, float eps, struct norm_layout m, float *means,
-                            float *rstds)
+template <class S, unsigned W, unsigned K, unsigned T, unsigned PACKED, unsigned SUMS>
+__global__ void norm_kernel(S *y, const S *x, norm_sum<S> of, const float *first_gain,
+                            const float *key_gain, const float *bias, float eps,
+                            struct norm_layout m, float *means, float *rstds)
 {
     if (PACKED) {
         copy_rest<W>(m, y, x);
@@ -125,7 +160,11 @@ __global__ void norm_kernel(S *y, const S *x, const float *first_gain, const flo
         row_part<S, W, K, T> part;
         float mean, rstd;
 
-        hold(part, x + at, n);
+        if (SUMS) {
+            hold_sum(part, of, at, n);
+        } else {
+            hold(part, x + at, n);
+        }
         statistics(part, n, bias == NULL, eps, &mean, &rstd);
         EACH_PART(k, c, n)
         {
@@ -344,7 +383,9 @@ static uint64_t workspace(const struct pst_op_request *r)
         }                                                                                          \
     } while (0)
 
-template <class S> static void forward(const struct pst_cuda_kernel *k, const struct pst_call *call)
+template <class S, unsigned SUMS>
+static void forward(const struct pst_cuda_kernel *k, const struct pst_call *call,
+                    const norm_sum<S> &of)
 {
     const struct pst_op_request *r = &k->request;
     const struct norm_layout m = layout_of(r);
@@ -354,9 +395,10 @@ template <class S> static void forward(const struct pst_cuda_kernel *k, const st
     const float *bias = rms ? NULL : (const float *)call->p[1];
     float *means = rms ? NULL : (float *)call->y[1], *rstds = (float *)call->y[rms ? 1 : 2];
 
-    LAUNCH_ROWS(m, PST_LAUNCH_MEETING((norm_kernel<S, W, K, T, PACKED>), pst_blocks(m.rows * T),
-                                      pst_cuda_stream(r), (S *)call->y[0], (const S *)call->x[0],
-                                      gain, key_gain, bias, r->op->eps, m, means, rstds));
+    LAUNCH_ROWS(m, PST_LAUNCH_MEETING((norm_kernel < S, W, K, T, PACKED, !PACKED && SUMS >),
+                                      pst_blocks(m.rows * T), pst_cuda_stream(r), (S *)call->y[0],
+                                      (const S *)call->x[0], of, gain, key_gain, bias, r->op->eps,
+                                      m, means, rstds));
 }
 
 template <class S>
@@ -389,7 +431,43 @@ static void backward(const struct pst_cuda_kernel *k, const struct pst_call *cal
 
 PST_CUDA_RUN(norm_f)
 {
-    PST_TYPED(pst_cuda_bf16(&k->request), forward<S>(k, call));
+    PST_TYPED(pst_cuda_bf16(&k->request), (forward<S, 0>(k, call, norm_sum<S>())));
+}
+
+static bool are_apart(const void *a, uint64_t a_bytes, const void *b, uint64_t b_bytes)
+{
+    return (uintptr_t)a + a_bytes <= (uintptr_t)b || (uintptr_t)b + b_bytes <= (uintptr_t)a;
+}
+
+/* A plan may put results of the norm where the sum's operands were. Each thread reads its part of
+   these before it writes the same part of the norm; what lies otherwise keeps two kernels. */
+static bool takes_sum(const struct pst_op_request *r, const struct pst_call *sum,
+                      const struct pst_call *call)
+{
+    const struct norm_layout m = layout_of(r);
+    const uint64_t bytes = m.rows * m.n * pst_dtype_bytes(r->dtype);
+    bool takes = r->op->kind != PST_OP_QKNORM && call->x[0] == sum->y[0];
+
+    for (uint32_t i = 0; i < 2; i++) {
+        takes =
+            takes && (call->y[0] == sum->x[i] || are_apart(call->y[0], bytes, sum->x[i], bytes));
+        for (uint32_t k = 1; k < r->op->n_out; k++) {
+            takes = takes && are_apart(call->y[k], m.rows * sizeof(float), sum->x[i], bytes);
+        }
+    }
+    return takes;
+}
+
+bool pst_cuda_norm_of_sum(const struct pst_cuda_kernel *k, const struct pst_call *call,
+                          const struct pst_call *sum)
+{
+    if (!takes_sum(&k->request, sum, call)) {
+        return false;
+    }
+    PST_TYPED(
+        pst_cuda_bf16(&k->request),
+        (forward<S, 1>(k, call, {(S *)sum->y[0], (const S *)sum->x[0], (const S *)sum->x[1]})));
+    return true;
 }
 
 PST_CUDA_RUN(norm_b)

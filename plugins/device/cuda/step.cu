@@ -285,9 +285,26 @@ template <class S, unsigned W> __device__ static void round_some(S *working, con
 }
 
 template <class S, unsigned W>
-__global__ void refresh_kernel(S *working, const float *weights, uint64_t n){
+__global__ void refresh_kernel(S *working, const float *weights, uint64_t n)
+{
     EACH_SOME(W, at, n, (round_some<S, W>(working + at, weights + at)),
-              (round_some<S, 1>(working + at, weights + at)))}
+              (round_some<S, 1>(working + at, weights + at)))
+}
+
+struct roundings {
+    struct pst_cuda_rounding list[PST_CUDA_ROUNDINGS];
+};
+
+__global__ void round_kernel(const struct roundings all, uint32_t n)
+{
+    PST_EACH_BLOCK(i, n)
+    {
+        PST_EACH_THREAD(c, all.list[i].n)
+        {
+            round_some<pst_half, 1>((pst_half *)all.list[i].to + c, all.list[i].from + c);
+        }
+    }
+}
 
 __global__ void set_sample_kernel(uint64_t *at, uint64_t value)
 {
@@ -338,6 +355,14 @@ void pst_cuda_update(cudaStream_t stream, const struct pst_update_factors *facto
 
     PST_TYPED_WIDE(working_bf16, wide,
                    PST_LAUNCH((update_kernel<S, W>), pst_blocks(n / W), stream, factors, of, n));
+}
+
+void pst_cuda_round(cudaStream_t stream, const struct pst_cuda_rounding *list, uint32_t n)
+{
+    struct roundings all = {};
+
+    memcpy(all.list, list, n * sizeof *list);
+    PST_LAUNCH(round_kernel, pst_blocks_each(n), stream, all, n);
 }
 
 void pst_cuda_refresh(cudaStream_t stream, void *working, const float *weights, bool working_bf16,

@@ -176,7 +176,7 @@ static pst_status fake_compile(struct pst_device *device, const struct pst_graph
         return pst_fail(err, PST_ERR_DEVICE, "machine.kernel", "no such kernel");
     }
     k = calloc(1, sizeof *k);
-    k->kernel = (struct pst_kernel){fake_run, fake_destroy, fake.workspace_bytes};
+    k->kernel = (struct pst_kernel){fake_run, fake_destroy, fake.workspace_bytes, NULL};
     k->kind = graph->ops[op].kind;
     k->op = op;
     k->pass = pass;

@@ -42,6 +42,9 @@ struct real {
 /* Puts something before the device that is used. NULL: nothing. */
 static const struct pst_device_ops *(*real_watch)(const struct pst_device_ops *ops);
 
+/* run.kernels, where the device says nothing else. */
+static const char *real_kernels = "auto";
+
 /* On the cpu device, whatever device is tested. */
 static bool real_on_cpu;
 
@@ -296,7 +299,7 @@ static inline void real_create_with(struct real *real, const char *model, const 
                                     uint32_t slots, double clip, bool skip)
 {
     struct pst_device_config device_config = {
-        .threads = 1, .kernels = dtype == PST_BF16 && !real_on_cuda() ? "reference" : "auto"};
+        .threads = 1, .kernels = dtype == PST_BF16 && !real_on_cuda() ? "reference" : real_kernels};
     struct pst_exec_config config;
     struct pst_error err = {0};
 

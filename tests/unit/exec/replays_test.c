@@ -185,7 +185,7 @@ static pst_status watched_compile(struct pst_device *device, const struct pst_gr
         free(k);
         return st;
     }
-    k->kernel = (struct pst_kernel){watched_run, watched_destroy, k->inner->workspace_bytes};
+    k->kernel = (struct pst_kernel){watched_run, watched_destroy, k->inner->workspace_bytes, NULL};
     k->graph = graph;
     k->op = op;
     k->pass = pass;
