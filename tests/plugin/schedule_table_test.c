@@ -339,6 +339,7 @@ TEST(test_all_are_there)
                                            "dualpipev",
                                            "gpipe",
                                            "group-interleaved",
+                                           "hanayo",
                                            "interleaved",
                                            "interleaved-zb",
                                            "looped-bfs",

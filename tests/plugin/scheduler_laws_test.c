@@ -33,6 +33,7 @@ static const struct variant more[] = {
     {"interleaved-zb", "chunks=3"},
     {"looped-bfs", "chunks=3"},
     {"group-interleaved", "group=1,chunks=3"},
+    {"hanayo", "waves=2,window=3"},
     {"gpipe", "reverse=true,split=true"},
     {"1f1b", "eager=true,split=true"},
     {"v-min", "variant=\"improved\""},

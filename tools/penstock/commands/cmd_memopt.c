@@ -184,8 +184,8 @@ const struct pst_command pst_cmd_memopt = {
         "Takes the costed graph of a problem file as one stage with so much memory, and says what "
         "becomes\nof the bytes that each operator leaves for the backward pass: kept, recomputed "
         "or "
-        "offloaded, and\nwhat that costs. A NAME is an id, a FILE a plugin with a slash in its "
-        "path.",
+        "offloaded, and\nwhat that costs. A NAME is an id, a FILE a path that ends in .so or "
+        "begins with / or a dot.",
     .words = {1, 1},
     PST_CLI_OPTIONS(options, struct request),
     .heeds_signals = true,

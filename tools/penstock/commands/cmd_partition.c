@@ -118,7 +118,7 @@ const struct pst_command pst_cmd_partition = {
             "take "
             "by\nthe reference cost model: time per sample, memory, a simulated step. A NAME is an "
             "id, a "
-            "FILE a\nplugin with a slash in its path.",
+            "FILE a\npath that ends in .so or begins with / or a dot.",
     .words = {1, 1},
     PST_CLI_OPTIONS(options, struct request),
     .heeds_signals = true,
