@@ -15,6 +15,7 @@ mkdir -p "$place/work"
 penstock=$place/prefix/bin/penstock
 PKG_CONFIG_PATH=$(dirname "$(find "$place/prefix" -name penstock.pc)")
 export PKG_CONFIG_PATH
+[ -f "$place/prefix/share/penstock/configs/quickstart.toml" ] || fail "example configs are not installed"
 cd "$place/work"
 cat >job.toml <<TOML
 [model]
