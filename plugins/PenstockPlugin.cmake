@@ -1,5 +1,5 @@
 # penstock_add_plugin(KIND ID SOURCES file... [LINK library...] [SET key=value...]): a plugin
-# as <kind>-<id>.so with one exported symbol, and a test "<kind>-<id>" that runs "penstock plugins
+# as <kind>-<id>.so, a dot for a slash, with one exported symbol, and a test of that name that runs "penstock plugins
 # check" on it, with these parameters. The same function serves the plugins of the tree and, through
 # find_package(penstock), those of others.
 function(penstock_add_plugin kind id)
@@ -7,10 +7,10 @@ function(penstock_add_plugin kind id)
   if(NOT kind MATCHES "^(partitioner|scheduler|memopt|model)$")
     message(FATAL_ERROR "penstock_add_plugin: \"${kind}\" is no kind: partitioner, scheduler, memopt, model")
   endif()
-  if(NOT id MATCHES "^[a-z0-9-]+$")
-    message(FATAL_ERROR "penstock_add_plugin: an id has lower case, digits and hyphens: \"${id}\"")
+  if(NOT id MATCHES "^([a-z0-9-]+/)?[a-z0-9-]+$")
+    message(FATAL_ERROR "penstock_add_plugin: an id has lower case, digits and hyphens, and who made it may stand before a slash: \"${id}\"")
   endif()
-  set(target ${kind}-${id})
+  string(REPLACE "/" "." target ${kind}-${id})
   set(settings)
   foreach(setting ${ARG_SET})
     list(APPEND settings --set ${setting})

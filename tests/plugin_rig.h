@@ -16,7 +16,7 @@ static inline pst_status plugin_rig_open(const char *kind, const char *id, const
 {
     const struct pst_plugin *plugin;
     struct pst_config *config = NULL;
-    pst_status st = pst_plugin_find(kind, id, NULL, &plugin, err);
+    pst_status st = pst_plugin_find(kind, id, NULL, NULL, &plugin, err);
 
     if (st == PST_OK) {
         st = pst_config_parse(options, strlen(options), "test.toml", &config, err);

@@ -106,7 +106,7 @@ static inline pst_status schedule_open(const char *id, const char *options,
     static const struct pst_host_context context = {.impl = NULL};
     const struct pst_plugin *plugin;
     struct pst_config *config = NULL;
-    pst_status st = pst_plugin_find("scheduler", id, NULL, &plugin, err);
+    pst_status st = pst_plugin_find("scheduler", id, NULL, NULL, &plugin, err);
 
     if (st == PST_OK) {
         st = pst_config_from_list(options == NULL ? "" : options, &config, err);

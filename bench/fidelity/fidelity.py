@@ -39,6 +39,7 @@ CASES = {
     "v-half": [V],
     "1f1b-v": [V],
     "dualpipev": [V],
+    "hanayo": [V],
     "v-adaptive": [V],
     "optimal": [{"small": True}],
     "csv": [{"order_of": "interleaved", "chunks": 2}],

@@ -27,7 +27,7 @@ static struct pst_instance *open_scheduler(const char *id, const char *options)
     struct pst_instance *instance = NULL;
     struct pst_error err = {0};
 
-    if (pst_plugin_find("scheduler", id, NULL, &plugin, &err) != PST_OK ||
+    if (pst_plugin_find("scheduler", id, NULL, NULL, &plugin, &err) != PST_OK ||
         pst_config_from_list(options, &config, &err) != PST_OK ||
         pst_instance_create(plugin, config->root, &context, &instance, &err) != PST_OK) {
         die(id, &err);

@@ -34,7 +34,7 @@ void bench_open(const struct bench_question *q, struct pst_instance **ret_instan
     struct pst_config *config = NULL;
     struct pst_error err = {0};
 
-    check(pst_plugin_find("scheduler", q->id, NULL, &plugin, &err), &err);
+    check(pst_plugin_find("scheduler", q->id, NULL, NULL, &plugin, &err), &err);
     check(pst_config_from_list(q->options, &config, &err), &err);
     check(pst_instance_create(plugin, config->root, &context, ret_instance, &err), &err);
     pst_config_destroy(config);

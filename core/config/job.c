@@ -229,6 +229,7 @@ static pst_status read_all(struct pst_config *config, struct pst_job *job,
     struct pst_config_node *train = pst_config_get(config->root, "train");
     struct pst_config_node *run = pst_config_get(config->root, "run");
     struct pst_config_node *profile = pst_config_get(config->root, "profile");
+    struct pst_config_node *plugins = pst_config_get(config->root, "plugins");
     pst_status st;
 
     for (size_t i = 0; i < sizeof data_paths / sizeof *data_paths; i++) {
@@ -237,6 +238,7 @@ static pst_status read_all(struct pst_config *config, struct pst_job *job,
     pst_config_resolve(config, train, "init");
     pst_config_resolve(config, run, "plan");
     pst_config_resolve(config, profile, "file");
+    pst_config_resolve(config, plugins, "path");
     for (uint32_t i = 0; i < pst_job_n_sections; i++) {
         st = fill_section(&pst_job_sections[i], NULL, job, report, err);
         if (st != PST_OK) {

@@ -130,6 +130,7 @@ struct pst_job_plugins {
     uint32_t isolate;      /* enum: auto | always | never */
     uint64_t time_limit;   /* ns; 0: none */
     uint64_t memory_limit; /* bytes of address space of that process; 0: 80 % of the machine's */
+    const char *path;      /* folders of plugins, parted by ':' or newlines */
 };
 
 enum {

@@ -191,6 +191,9 @@ static const struct pst_param plugins_rows[] = {
     ROW(plugins, time_limit, TIME, "10 min", NULL, "Time that a search may take; 0: no limit."),
     ROW(plugins, memory_limit, BYTES, "0", NULL,
         "Address space of that process; 0: 80 % of the machine's memory."),
+    ROW(plugins, path, STRING, "", NULL,
+        "Folders in which plugins are looked for first, relative to the config's folder: one, or a "
+        "list."),
 };
 
 const struct pst_job_section pst_job_sections[] = {

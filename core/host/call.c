@@ -303,7 +303,7 @@ static void begin(struct call *call, struct pst_instance *instance, enum pst_plu
 {
     *call = (struct call){.instance = instance};
     pst_lend(copy, question, instance->wider, &call->region, &call->question);
-    pst_breadcrumb_enter(instance->crumb, name);
+    pst_instance_enter(instance, name);
 }
 
 static pst_status written(struct pst_instance *instance)
@@ -313,7 +313,7 @@ static pst_status written(struct pst_instance *instance)
 
 static pst_status end(struct call *call, pst_status st)
 {
-    pst_breadcrumb_leave();
+    pst_instance_leave(call->instance);
     st = pst_region_intact(&call->region) ? st : written(call->instance);
     pst_region_finish(&call->region);
     return st;

@@ -83,6 +83,8 @@ static void pass_plugin(struct pst_wire *w, struct pst_plugin *p)
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         pass_plain(w, texts[i], true);
     }
+    pass_plain(w, &p->url, false);
+    pass_plain(w, &p->vendor, false);
     pst_wire_uint(w, &major);
     pst_wire_uint(w, &minor);
     p->abi_major = (uint16_t)major;
@@ -118,7 +120,8 @@ static pst_status open_plugin(const void *job, bool (*cancelled)(void), void *re
 
     (void)cancelled;
     if (st == PST_OK) {
-        *(struct pst_plugin *)ret_plugin = *plugin;
+        memcpy(ret_plugin, plugin, /* an older one's is shorter */
+               plugin->size < sizeof *plugin ? plugin->size : sizeof *plugin);
     }
     return st;
 }

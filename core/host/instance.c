@@ -57,6 +57,14 @@ static void *host_alloc(const struct pst_host *host, size_t bytes, size_t align)
     return pst_arena_try(&pst_host_instance(host)->arena, bytes, align);
 }
 
+static void *host_scratch(const struct pst_host *host, size_t bytes, size_t align)
+{
+    return pst_arena_try(&pst_host_instance(host)->scratch, bytes, align);
+}
+
+static const struct pst_scratch scratch_functions = {.size = sizeof scratch_functions,
+                                                     .alloc = host_scratch};
+
 static pst_status host_fail(const struct pst_host *host, pst_status code, const char *msg)
 {
     struct pst_error *failure = &pst_host_instance(host)->failure;
@@ -108,6 +116,7 @@ static const void *host_extension(const struct pst_host *host, const char *id)
     } extensions[] = {{PST_COST, NULL, context->cost},
                       {PST_RNG, NULL, context->rng},
                       {PST_REMARK, NULL, &pst_remark_functions},
+                      {PST_SCRATCH, NULL, &scratch_functions},
                       {PST_ASK, "partitioner", context->ask},
                       {PST_PROFILE, "partitioner", context->profile},
                       {PST_TRIAL, "partitioner", context->trial},
@@ -194,6 +203,17 @@ pst_status pst_instance_prepare(struct pst_instance *instance, const struct pst_
     return fill_config(instance, table, err);
 }
 
+void pst_instance_enter(struct pst_instance *instance, enum pst_plugin_call call)
+{
+    pst_breadcrumb_enter(instance->crumb, call);
+}
+
+void pst_instance_leave(struct pst_instance *instance)
+{
+    pst_breadcrumb_leave();
+    pst_arena_finish(&instance->scratch);
+}
+
 pst_status pst_instance_create(const struct pst_plugin *plugin, struct pst_config_node *table,
                                const struct pst_host_context *context,
                                struct pst_instance **ret_instance, struct pst_error *err)
@@ -202,9 +222,9 @@ pst_status pst_instance_create(const struct pst_plugin *plugin, struct pst_confi
     pst_status st = pst_instance_prepare(instance, plugin, table, context, err);
 
     if (st == PST_OK) {
-        pst_breadcrumb_enter(instance->crumb, PST_CRUMB_CREATE);
+        pst_instance_enter(instance, PST_CRUMB_CREATE);
         st = plugin->create(&instance->host, instance->config, &instance->self);
-        pst_breadcrumb_leave();
+        pst_instance_leave(instance);
         if (st != PST_OK) {
             instance->self = NULL;
             st = pst_instance_fail(instance, st, "create", err);
@@ -223,9 +243,9 @@ void pst_instance_destroy(struct pst_instance *instance)
     if (instance == NULL) {
         return;
     }
-    pst_breadcrumb_enter(instance->crumb, PST_CRUMB_DESTROY);
+    pst_instance_enter(instance, PST_CRUMB_DESTROY);
     instance->plugin->destroy(instance->self);
-    pst_breadcrumb_leave();
+    pst_instance_leave(instance);
     pst_arena_finish(&instance->arena);
     free(instance);
 }

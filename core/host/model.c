@@ -516,9 +516,9 @@ pst_status pst_model_ask(struct pst_instance *model, uint32_t dtype,
 
     if (st == PST_OK) {
         d->face.size += model->wider;
-        pst_breadcrumb_enter(model->crumb, PST_CRUMB_BUILD);
+        pst_instance_enter(model, PST_CRUMB_BUILD);
         st = f->build(model->self, &d->face);
-        pst_breadcrumb_leave();
+        pst_instance_leave(model);
         st = st == PST_OK || d->status != PST_OK ? PST_OK
                                                  : pst_instance_fail(model, st, "build", err);
         if (st == PST_OK) {

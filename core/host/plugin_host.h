@@ -34,6 +34,17 @@ static inline const struct pst_param *pst_plugin_param(const struct pst_plugin *
                                                     (size_t)i * plugin->param_size);
 }
 
+/* Texts that plugins before 1.6 do not have; NULL: it says none. */
+static inline const char *pst_plugin_url(const struct pst_plugin *plugin)
+{
+    return PST_HAS(plugin, url) ? plugin->url : NULL;
+}
+
+static inline const char *pst_plugin_vendor(const struct pst_plugin *plugin)
+{
+    return PST_HAS(plugin, vendor) ? plugin->vendor : NULL;
+}
+
 struct pst_plugin_list {
     struct pst_arena arena;
     uint32_t n_files;
@@ -42,9 +53,11 @@ struct pst_plugin_list {
     const char **folders; /* searched, in order */
 };
 
-/* Looks in PENSTOCK_PLUGIN_PATH, then the build or install folder next to the binary. Opens
- * nothing. */
-pst_status pst_plugin_list_create(struct pst_plugin_list **ret_list, struct pst_error *err);
+/* Looks in `folders` (those of [plugins] path, parted by ':' or newlines, which must be there;
+ * NULL: none), then PENSTOCK_PLUGIN_PATH, then the build or install folder next to the binary.
+ * Opens nothing. */
+pst_status pst_plugin_list_create(const char *folders, struct pst_plugin_list **ret_list,
+                                  struct pst_error *err);
 void pst_plugin_list_destroy(struct pst_plugin_list *list);
 /* Asks a file of the list what it is (describe.h). Refusal is no error. */
 void pst_plugin_file_describe(struct pst_plugin_list *list, struct pst_plugin_file *file);
@@ -56,14 +69,16 @@ void pst_plugin_file_describe(struct pst_plugin_list *list, struct pst_plugin_fi
 pst_status pst_plugin_open(const char *path, const char *kind, const char *id,
                            const struct pst_plugin **ret_plugin, struct pst_error *err);
 
-/* Finds <kind>-<id>.so in the search path (or takes `path` if not NULL) and opens it. */
-pst_status pst_plugin_find(const char *kind, const char *id, const char *path,
+/* Finds <kind>-<id>.so in `folders` and the search path (or takes `path` if not NULL) and opens it.
+ */
+pst_status pst_plugin_find(const char *kind, const char *id, const char *path, const char *folders,
                            const struct pst_plugin **ret_plugin, struct pst_error *err);
 
 /* Does the file that find would open come from elsewhere than the program itself? Then it sets
- *ret_foreign, and logs why. Opens nothing; a file that there is not is left to find. */
+ *ret_foreign, and logs why. Warns of another file of that name, which it hides. Opens nothing; a
+ * file that there is not is left to find. */
 pst_status pst_plugin_is_foreign(const char *kind, const char *id, const char *path,
-                                 bool *ret_foreign, struct pst_error *err);
+                                 const char *folders, bool *ret_foreign, struct pst_error *err);
 
 /* What is true of a module whether or not this build has it. */
 enum pst_module_trait {
@@ -131,6 +146,7 @@ struct pst_instance {
     struct pst_error failure; /* what host->fail recorded */
     struct pst_claimed claim; /* what a scheduler said of its answer; size 0: nothing */
     struct pst_remarks remarks;
+    struct pst_arena scratch; /* until the call that runs returns */
     void *config, *self;
     uint32_t wider; /* bytes by which rows of its questions are longer than this header says */
 };
@@ -140,6 +156,9 @@ pst_status pst_instance_create(const struct pst_plugin *plugin, struct pst_confi
                                const struct pst_host_context *context,
                                struct pst_instance **ret_instance, struct pst_error *err);
 void pst_instance_destroy(struct pst_instance *instance);
+/* Around every call into an instance: it leaves a breadcrumb, and its scratch memory goes. */
+void pst_instance_enter(struct pst_instance *instance, enum pst_plugin_call call);
+void pst_instance_leave(struct pst_instance *instance);
 /* The first step of that, into an instance that is all zero: its parameters, and a host table that
    leads to it. The caller creates it. */
 pst_status pst_instance_prepare(struct pst_instance *instance, const struct pst_plugin *plugin,

@@ -215,11 +215,16 @@ static pst_status check_names(struct subject *s, struct pst_error *err)
                       is_missing(p->kind) ? "" : p->kind, s->kind);
     }
     if (is_missing(p->id) || strcmp(p->id, s->id) != 0) {
-        return refuse(err, "plugin.descriptor", s->path,
-                      "says that its name is \"%s\", but its file is named for \"%s\"; rename the "
-                      "file to %s-%s.so",
-                      is_missing(p->id) ? "" : p->id, s->id, p->kind,
-                      is_missing(p->id) ? "ID" : p->id);
+        struct pst_arena arena = {0};
+        pst_status st =
+            refuse(err, "plugin.descriptor", s->path,
+                   "says that its name is \"%s\", but its file is named for \"%s\"; rename the "
+                   "file to %s",
+                   is_missing(p->id) ? "" : p->id, s->id,
+                   pst_search_join(&arena, p->kind, is_missing(p->id) ? "ID" : p->id));
+
+        pst_arena_finish(&arena);
+        return st;
     }
     return PST_OK;
 }
@@ -293,6 +298,7 @@ static pst_status check_strings(struct subject *s, struct pst_error *err)
                    {".summary", p->summary},
                    {".reference", p->reference},
                    {".license", p->license}};
+    const char *url = pst_plugin_url(p), *vendor = pst_plugin_vendor(p);
     pst_status st;
     size_t i;
 
@@ -304,6 +310,12 @@ static pst_status check_strings(struct subject *s, struct pst_error *err)
         if (!pst_text_is_plain(strings[i].text)) {
             return refuse_text(s, strings[i].name, err);
         }
+    }
+    if (url != NULL && !pst_text_is_plain(url)) {
+        return refuse_text(s, ".url", err);
+    }
+    if (vendor != NULL && !pst_text_is_plain(vendor)) {
+        return refuse_text(s, ".vendor", err);
     }
     st = check_words(s, ".provides", p->provides, err);
     if (st == PST_OK) {
@@ -389,7 +401,8 @@ pst_status pst_plugin_open(const char *path, const char *kind, const char *id,
     name = strrchr(s.path, '/') + 1;
     if (!pst_search_split(&arena, name, &file_kind, &file_id)) {
         st = refuse(err, "plugin.descriptor", s.path,
-                    "a plugin's file is named <kind>-<id>.so, such as scheduler-1f1b.so");
+                    "a plugin's file is named <kind>-<id>.so, such as scheduler-1f1b.so or "
+                    "scheduler-lab.1f1b.so");
         goto out;
     }
     if ((kind != NULL && strcmp(kind, file_kind) != 0) ||

@@ -26,14 +26,14 @@ static int compare(const void *a_, const void *b_)
     return order;
 }
 
-static pst_status scan(struct pst_plugin_list *list, uint32_t folder, size_t *room,
+static pst_status scan(struct pst_plugin_list *list, uint32_t folder, bool must_be, size_t *room,
                        struct pst_error *err)
 {
     DIR *dir = opendir(list->folders[folder]);
     const struct dirent *entry;
     pst_status st = PST_OK;
 
-    if (dir == NULL && (errno == ENOENT || errno == ENOTDIR)) {
+    if (dir == NULL && !must_be && (errno == ENOENT || errno == ENOTDIR)) {
         return PST_OK; /* a folder that is not there holds nothing */
     }
     if (dir == NULL) {
@@ -76,15 +76,17 @@ static void mark_shadowed(struct pst_plugin_list *list)
     }
 }
 
-pst_status pst_plugin_list_create(struct pst_plugin_list **ret_list, struct pst_error *err)
+pst_status pst_plugin_list_create(const char *folders, struct pst_plugin_list **ret_list,
+                                  struct pst_error *err)
 {
     struct pst_plugin_list *list = pst_alloc(1, sizeof *list);
+    uint32_t n_first;
     size_t room = 0;
     pst_status st = PST_OK;
 
-    pst_search_folders(&list->arena, &list->folders, &list->n_folders);
+    pst_search_folders(&list->arena, folders, &list->folders, &n_first, &list->n_folders);
     for (uint32_t i = 0; st == PST_OK && i < list->n_folders; i++) {
-        st = scan(list, i, &room, err);
+        st = scan(list, i, i < n_first, &room, err);
     }
     if (st != PST_OK) {
         pst_plugin_list_destroy(list);
@@ -143,21 +145,22 @@ static pst_status not_found(const struct pst_plugin_list *list, const char *kind
     return st;
 }
 
-/* The file that is meant: `path`, or the one of that name that wins; "": there is none, which fails
-   where it is needed. Lives in the arena. */
+/* The file that is meant: `path`, or the one of that name that wins, and the next one of that name
+   (NULL: there is none); "": there is none, which fails where it is needed. Live in the arena. */
 static pst_status find_file(struct pst_arena *arena, const char *kind, const char *id,
-                            const char *path, bool needed, const char **ret_file,
-                            struct pst_error *err)
+                            const char *path, const char *folders, bool needed,
+                            const char **ret_file, const char **ret_shadowed, struct pst_error *err)
 {
     struct pst_plugin_list *list;
     uint32_t i = 0;
     pst_status st;
 
     *ret_file = path;
+    *ret_shadowed = NULL;
     if (path != NULL) {
         return PST_OK;
     }
-    st = pst_plugin_list_create(&list, err);
+    st = pst_plugin_list_create(folders, &list, err);
     if (st != PST_OK) {
         return st;
     }
@@ -166,6 +169,9 @@ static pst_status find_file(struct pst_arena *arena, const char *kind, const cha
         i++; /* sorted: the first is the one that wins */
     }
     *ret_file = i < list->n_files ? pst_arena_strdup(arena, list->files[i].path) : "";
+    if (i + 1 < list->n_files && list->files[i + 1].shadowed_by != NULL) {
+        *ret_shadowed = pst_arena_strdup(arena, list->files[i + 1].path);
+    }
     if (i == list->n_files && needed) {
         st = not_found(list, kind, id, err);
     }
@@ -173,26 +179,37 @@ static pst_status find_file(struct pst_arena *arena, const char *kind, const cha
     return st;
 }
 
-pst_status pst_plugin_find(const char *kind, const char *id, const char *path,
+pst_status pst_plugin_find(const char *kind, const char *id, const char *path, const char *folders,
                            const struct pst_plugin **ret_plugin, struct pst_error *err)
 {
     struct pst_arena arena = {0};
-    const char *file;
-    pst_status st = find_file(&arena, kind, id, path, true, &file, err);
+    const char *file, *shadowed;
+    pst_status st = find_file(&arena, kind, id, path, folders, true, &file, &shadowed, err);
 
     st = st == PST_OK ? pst_plugin_open(file, kind, id, ret_plugin, err) : st;
     pst_arena_finish(&arena);
     return st;
 }
 
+static void tell_shadowed(struct pst_arena *arena, const char *kind, const char *id,
+                          const char *file, const char *shadowed)
+{
+    pst_log_once(
+        PST_LOG_WARN, "plugin",
+        pst_arena_printf(arena, "%s \"%s\" is %s, which hides %s", kind, id, file, shadowed));
+}
+
 pst_status pst_plugin_is_foreign(const char *kind, const char *id, const char *path,
-                                 bool *ret_foreign, struct pst_error *err)
+                                 const char *folders, bool *ret_foreign, struct pst_error *err)
 {
     struct pst_arena arena = {0};
     struct pst_shipped shipped;
-    const char *file;
-    pst_status st = find_file(&arena, kind, id, path, false, &file, err);
+    const char *file, *shadowed;
+    pst_status st = find_file(&arena, kind, id, path, folders, false, &file, &shadowed, err);
 
+    if (st == PST_OK && shadowed != NULL) {
+        tell_shadowed(&arena, kind, id, file, shadowed);
+    }
     if (st == PST_OK && file[0] != '\0') {
         pst_shipped_find(file, &shipped);
         if (!shipped.is) {

@@ -109,39 +109,93 @@ const char *pst_search_home(struct pst_arena *arena)
     return PENSTOCK_INSTALL_PLUGIN_DIR;
 }
 
-void pst_search_folders(struct pst_arena *arena, const char ***ret_folders, uint32_t *ret_n_folders)
+/* The entries of a list that `parts` part; NULL: there are none. */
+static void add_folders(struct pst_arena *arena, const char *list, const char *parts, bool absolute,
+                        const char **folders, uint32_t *n)
 {
-    const char *path = has_raised_rights() ? NULL : getenv("PENSTOCK_PLUGIN_PATH");
-    const char *c, **folders;
-    size_t room = 2;
-    uint32_t n = 0;
+    for (const char *c = list; c != NULL && *c != '\0';) {
+        size_t length = strcspn(c, parts);
 
-    for (c = path; c != NULL && *c != '\0'; c++) {
-        room += *c == ':';
-    }
-    folders = pst_arena_array(arena, room, sizeof *folders);
-    for (c = path; c != NULL && *c != '\0';) {
-        size_t length = strcspn(c, ":");
-
-        if (*c == '/') {
-            folders[n++] = pst_arena_strndup(arena, c, length);
-        } else if (length > 0) {
+        if (length > 0 && absolute && *c != '/') {
             pst_log(PST_LOG_WARN, "plugin",
                     "PENSTOCK_PLUGIN_PATH: \"%.*s\" is not an absolute path and is left out",
                     (int)length, c);
+        } else if (length > 0) {
+            folders[(*n)++] = pst_arena_strndup(arena, c, length);
         }
-        c += length + (c[length] == ':');
+        c += length + (c[length] != '\0');
     }
+}
+
+static size_t count_parts(const char *list)
+{
+    size_t n = 1;
+
+    for (const char *c = list; c != NULL && *c != '\0'; c++) {
+        n += *c == ':' || *c == '\n';
+    }
+    return n;
+}
+
+void pst_search_folders(struct pst_arena *arena, const char *first, const char ***ret_folders,
+                        uint32_t *ret_n_first, uint32_t *ret_n_folders)
+{
+    const char *path = has_raised_rights() ? NULL : getenv("PENSTOCK_PLUGIN_PATH");
+    const char **folders =
+        pst_arena_array(arena, count_parts(first) + count_parts(path) + 1, sizeof *folders);
+    uint32_t n = 0;
+
+    add_folders(arena, first, ":\n", false, folders, &n);
+    *ret_n_first = n;
+    add_folders(arena, path, ":", true, folders, &n);
     folders[n++] = pst_search_home(arena);
     *ret_folders = folders;
     *ret_n_folders = n;
+}
+
+bool pst_search_is_file(const char *name)
+{
+    return ends_with(name, ".so") || name[0] == '/' || strncmp(name, "./", 2) == 0 ||
+           strncmp(name, "../", 3) == 0;
+}
+
+/* Of n bytes, with this sign between vendor and name. */
+static bool is_id(const char *text, size_t n, char slash)
+{
+    static const char signs[] = "abcdefghijklmnopqrstuvwxyz0123456789-";
+    size_t word = strspn(text, signs);
+
+    if (word > 0 && word < n && text[word] == slash) {
+        size_t second = strspn(text + word + 1, signs);
+
+        word += second > 0 ? 1 + second : 0;
+    }
+    return n > 0 && word >= n;
+}
+
+bool pst_search_is_id(const char *id)
+{
+    return is_id(id, strlen(id), '/');
+}
+
+static char *exchange(char *text, char from, char to)
+{
+    for (char *c = text; *c != '\0'; c++) {
+        *c = *c == from ? to : *c;
+    }
+    return text;
+}
+
+char *pst_search_join(struct pst_arena *arena, const char *kind, const char *id)
+{
+    return exchange(pst_arena_printf(arena, "%s-%s.so", kind, id), '/', '.');
 }
 
 bool pst_search_split(struct pst_arena *arena, const char *file_name, const char **ret_kind,
                       const char **ret_id)
 {
     static const char *const kinds[] = {"partitioner", "scheduler", "memopt", "model"};
-    size_t i, n = strlen(file_name), j;
+    size_t i, n = strlen(file_name);
 
     *ret_kind = NULL;
     if (!ends_with(file_name, ".so")) {
@@ -153,15 +207,11 @@ bool pst_search_split(struct pst_arena *arena, const char *file_name, const char
         if (strncmp(file_name, kinds[i], k) != 0 || file_name[k] != '-' || n <= k + 4) {
             continue;
         }
-        for (j = k + 1; j < n - 3; j++) {
-            char c = file_name[j];
-
-            if (!(c >= 'a' && c <= 'z') && !(c >= '0' && c <= '9') && c != '-') {
-                return false;
-            }
+        if (!is_id(file_name + k + 1, n - k - 4, '.')) {
+            return false;
         }
         *ret_kind = kinds[i];
-        *ret_id = pst_arena_strndup(arena, file_name + k + 1, n - k - 4);
+        *ret_id = exchange(pst_arena_strndup(arena, file_name + k + 1, n - k - 4), '.', '/');
         return true;
     }
     return false;

@@ -12,11 +12,22 @@
  */
 const char *pst_search_home(struct pst_arena *arena);
 
-/* All folders in search order, absolute; PENSTOCK_PLUGIN_PATH is not read with raised rights. */
-void pst_search_folders(struct pst_arena *arena, const char ***ret_folders,
-                        uint32_t *ret_n_folders);
+/* All folders in search order: the n_first ones that `first` names, parted by ':' or newlines
+   (NULL: none), then absolute ones; PENSTOCK_PLUGIN_PATH is not read with raised rights. */
+void pst_search_folders(struct pst_arena *arena, const char *first, const char ***ret_folders,
+                        uint32_t *ret_n_first, uint32_t *ret_n_folders);
 
-/* "scheduler-zb-h1.so" -> "scheduler", "zb-h1". False if it is no name of a plugin. */
+/* Where a plugin is named: is it a file, not an id? It ends in ".so", or begins with "/", "./" or
+   "../": an id with a vendor has a slash as well. */
+bool pst_search_is_file(const char *name);
+
+/* Lower case, digits and hyphens, and once at most a slash between two words: "zb-h1",
+   "lab/zb-h1". */
+bool pst_search_is_id(const char *id);
+
+/* "scheduler", "lab/zb-h1" -> "scheduler-lab.zb-h1.so". */
+char *pst_search_join(struct pst_arena *arena, const char *kind, const char *id);
+/* And back. False if it is no name of a plugin. */
 bool pst_search_split(struct pst_arena *arena, const char *file_name, const char **ret_kind,
                       const char **ret_id);
 

@@ -24,9 +24,9 @@ pst_status pst_order_question_shape(struct pst_instance *scheduler, bool *ret_fi
     if (!*ret_fixed) {
         return PST_OK;
     }
-    pst_breadcrumb_enter(scheduler->crumb, PST_CRUMB_TOPOLOGY);
+    pst_instance_enter(scheduler, PST_CRUMB_TOPOLOGY);
     st = f->shape(scheduler->self, &shape.n_devices, &shape.n_stages, &shape.n_microbatches);
-    pst_breadcrumb_leave();
+    pst_instance_leave(scheduler);
     if (st != PST_OK) {
         return pst_instance_fail(scheduler, st, "shape", err);
     }

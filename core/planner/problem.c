@@ -11,6 +11,7 @@
 #include "base/memory.h"
 #include "base/util.h"
 #include "host/caps.h"
+#include "host/search.h"
 
 void pst_planner_of_problem(struct pst_planner *planner, const struct pst_problem *problem,
                             bool (*cancelled)(void))
@@ -38,13 +39,13 @@ void pst_planner_of_problem(struct pst_planner *planner, const struct pst_proble
     pst_rcm_init(&planner->rcm, problem);
 }
 
-/* A name, or a file where it has a slash. */
+/* By its id, or its file. */
 static pst_status find(const char *kind, const char *name, const struct pst_plugin **ret_plugin,
                        struct pst_error *err)
 {
-    bool is_file = strchr(name, '/') != NULL;
+    bool is_file = pst_search_is_file(name);
     pst_status st =
-        pst_plugin_find(kind, is_file ? NULL : name, is_file ? name : NULL, ret_plugin, err);
+        pst_plugin_find(kind, is_file ? NULL : name, is_file ? name : NULL, NULL, ret_plugin, err);
 
     if (st != PST_OK) {
         pst_error_prefix(err, "\"%s\"", kind);

@@ -89,7 +89,7 @@ static pst_status ask(const void *job_, bool (*cancelled)(void), void *ret_answe
 
     pst_host_log_begin();
     pst_planner_of_problem(&planner, job->problem, cancelled);
-    st = pst_plugin_find("memopt", job->id, job->path, &plugin, err);
+    st = pst_plugin_find("memopt", job->id, job->path, NULL, &plugin, err);
     if (st == PST_OK) {
         st = pst_problem_create(&planner, plugin, job->problem->options, "options", &memopt, err);
     }

@@ -120,7 +120,7 @@ static pst_status ask(const void *job_, bool (*cancelled)(void), void *ret_answe
     pst_host_log_begin();
     pst_planner_of_problem(&planner, job->problem, cancelled);
     planner.deadline_ns = job->deadline_ns == 0 ? UINT64_MAX : job->deadline_ns;
-    st = pst_plugin_find("partitioner", job->id, job->path, &plugin, err);
+    st = pst_plugin_find("partitioner", job->id, job->path, NULL, &plugin, err);
     if (st == PST_OK && job->problem->planned) {
         st = pst_problem_open(&planner, plugin, err);
     }

@@ -39,7 +39,7 @@ static pst_status open_scheduler(const struct pst_schedule_job *job,
             pst_order_question_check_options(config, "--options", "NAME says which scheduler", err);
     }
     if (st == PST_OK) {
-        st = pst_plugin_find("scheduler", job->id, job->path, &plugin, err);
+        st = pst_plugin_find("scheduler", job->id, job->path, NULL, &plugin, err);
     }
     if (st == PST_OK) {
         st = pst_instance_create(plugin, config->root, context, ret_instance, err);

@@ -58,7 +58,7 @@ pst_status pst_job_plugin(const struct pst_job *job, struct pst_config_node *tab
     if (st != PST_OK) {
         return st;
     }
-    st = pst_plugin_find(kind, choice.id, choice.path, ret_plugin, err);
+    st = pst_plugin_find(kind, choice.id, choice.path, job->plugins.path, ret_plugin, err);
     if (st != PST_OK && err != NULL && err->file[0] == '\0') {
         const struct pst_config_node *at =
             pst_config_get(table, choice.path != NULL ? "path" : "use");
@@ -77,7 +77,8 @@ pst_status pst_job_plugin_is_foreign(const struct pst_job *job, struct pst_confi
 
     return read_choice(job, table, kind, &choice, NULL) != PST_OK
                ? PST_OK /* an error that opens nothing */
-               : pst_plugin_is_foreign(kind, choice.id, choice.path, ret_foreign, err);
+               : pst_plugin_is_foreign(kind, choice.id, choice.path, job->plugins.path, ret_foreign,
+                                       err);
 }
 
 /* --- matched and instantiated -----------------------------------------------------------------*/

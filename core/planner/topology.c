@@ -62,9 +62,9 @@ pst_status pst_scheduler_topology(struct pst_instance *scheduler, uint32_t n_dev
     };
     pst_status st;
 
-    pst_breadcrumb_enter(scheduler->crumb, PST_CRUMB_TOPOLOGY);
+    pst_instance_enter(scheduler, PST_CRUMB_TOPOLOGY);
     st = f->topology(scheduler->self, n_devices, &topology);
-    pst_breadcrumb_leave();
+    pst_instance_leave(scheduler);
     if (st != PST_OK) {
         return pst_instance_fail(scheduler, st, "topology", err);
     }
@@ -86,9 +86,9 @@ pst_status pst_scheduler_devices(struct pst_instance *scheduler,
         uint32_t device = s;
 
         if (PST_CAN(f, device_of)) {
-            pst_breadcrumb_enter(scheduler->crumb, PST_CRUMB_DEVICE_OF);
+            pst_instance_enter(scheduler, PST_CRUMB_DEVICE_OF);
             device = f->device_of(scheduler->self, n_devices, n_stages, s);
-            pst_breadcrumb_leave();
+            pst_instance_leave(scheduler);
         }
         st = check_place(scheduler, topology, n_devices, s, device, err);
         ret_device_of[s] = device;

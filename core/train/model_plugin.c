@@ -117,11 +117,12 @@ static pst_status fail_unknown(const struct pst_plugin_list *list,
 }
 
 /* Is there a plugin of that name? */
-static pst_status look(const struct pst_config_node *use, struct pst_error *err)
+static pst_status look(const struct pst_job *job, const struct pst_config_node *use,
+                       struct pst_error *err)
 {
     struct pst_plugin_list *list = NULL;
     bool found = false;
-    pst_status st = pst_plugin_list_create(&list, err);
+    pst_status st = pst_plugin_list_create(job->plugins.path, &list, err);
 
     if (st != PST_OK) {
         return st;
@@ -146,7 +147,7 @@ pst_status pst_model_plugin_graph(const struct pst_job *job, struct pst_graph **
     pst_status st = PST_OK;
 
     if (pst_config_get(job->model, "path") == NULL) {
-        st = look(use, err);
+        st = look(job, use, err);
     }
     if (st == PST_OK) {
         st = pst_job_plugin_is_foreign(job, job->model, "model", &foreign, err);

@@ -54,7 +54,7 @@ uint32_t fixed_place(uint32_t placement, uint32_t p, uint32_t s)
     case FIXED_LOOPED:
         return s % p;
     case FIXED_VSHAPE:
-        return s < p ? s : 2 * p - 1 - s;
+        return s / p % 2 == 0 ? s % p : p - 1 - s % p;
     default:
         return s;
     }
@@ -70,10 +70,9 @@ uint32_t fixed_device_of(void *self_, uint32_t n_devices, uint32_t n_stages, uin
 
 uint32_t fixed_stage(const struct fixed_question *question, uint32_t d, uint32_t chunk)
 {
-    if (question->self->rules->placement == FIXED_VSHAPE) {
-        return chunk == 0 ? d : 2 * question->p - 1 - d;
-    }
-    return chunk * question->p + d;
+    const bool up = question->self->rules->placement == FIXED_VSHAPE && chunk % 2 == 1;
+
+    return chunk * question->p + (up ? question->p - 1 - d : d);
 }
 
 /* Chunks sit where device_of() put them. */

@@ -11,7 +11,8 @@
 
 #define FIXED_MAX_CHUNKS 64
 
-/* How p devices share p * v stages: stage s on device s; on device s mod p; down and up again. */
+/* How p devices share p * v stages: stage s on device s; on device s mod p; down and up again, a V
+   of two stages a device or a wave of more. */
 enum { FIXED_SEQUENTIAL = 0, FIXED_LOOPED = 1, FIXED_VSHAPE = 2 };
 
 /* Device of stage s of p devices. */

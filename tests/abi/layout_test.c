@@ -12,9 +12,11 @@
 LAYOUT(pst_host, 56, size, 0, abi_major, 4, abi_minor, 6, impl, 8, alloc, 16, fail, 24, log, 32,
        cancelled, 40, get_extension, 48);
 LAYOUT(pst_param, 40, key, 0, initial, 8, range, 16, doc, 24, type, 32, offset, 36);
-LAYOUT(pst_plugin, 120, size, 0, abi_major, 4, abi_minor, 6, kind, 8, id, 16, version, 24, summary,
+LAYOUT(pst_plugin, 136, size, 0, abi_major, 4, abi_minor, 6, kind, 8, id, 16, version, 24, summary,
        32, reference, 40, license, 48, provides, 56, needs, 64, params, 72, n_params, 80,
        param_size, 84, config_size, 88, create, 96, destroy, 104, get_interface, 112);
+AT(pst_plugin, url, 120);
+AT(pst_plugin, vendor, 128);
 LAYOUT(pst_node, 80, name, 0, op, 8, layer, 16, flags, 20, param_bytes, 24, saved_bytes, 32,
        output_bytes, 40, forward_work_bytes, 48, backward_work_bytes, 56, first_in, 64, n_in, 68,
        first_out, 72, n_out, 76);
@@ -64,6 +66,7 @@ LAYOUT(pst_stage_value, 48, size, 0, legal, 4, node, 8, rule, 16, peak_bytes, 24
        extra_ns, 40);
 LAYOUT(pst_eval, 24, size, 0, evaluate, 8, evaluate_replays, 16);
 LAYOUT(pst_rng, 16, size, 0, bits, 8);
+LAYOUT(pst_scratch, 16, size, 0, alloc, 8);
 /* Memory optimizers. */
 
 LAYOUT(pst_stage_node, 88, node, 0, layer, 4, flags, 8, action, 12, forward_ns, 16, backward_ns, 24,
@@ -147,6 +150,7 @@ TEST(test_words)
     assert_string_equal(PST_REMARK, "pst.remark/1");
     assert_string_equal(PST_EVAL, "pst.eval/1");
     assert_string_equal(PST_RNG, "pst.rng/1");
+    assert_string_equal(PST_SCRATCH, "pst.scratch/1");
     assert_string_equal(PST_MEMOPT, "pst.memopt/1");
     assert_string_equal(PST_MEMOPT_GLOBAL, "pst.memopt-global/1");
     assert_int_equal(PST_ABI_MAJOR, 1);

@@ -33,7 +33,7 @@ TEST(test_plugins)
     fclose(file);
     unsetenv("PENSTOCK_PLUGIN_PATH");
     docs_read();
-    assert_int_equal(pst_plugin_list_create(&list, &err), PST_OK);
+    assert_int_equal(pst_plugin_list_create(NULL, &list, &err), PST_OK);
     assert_true(list->n_files >= 6);
     for (uint32_t i = 0; i < list->n_files; i++) {
         struct pst_plugin_file *plugin = &list->files[i];

@@ -40,7 +40,7 @@ static int find_schedulers(void **state)
     struct pst_plugin_list *list;
     struct pst_error err;
 
-    if (pst_plugin_list_create(&list, &err) != PST_OK) {
+    if (pst_plugin_list_create(NULL, &list, &err) != PST_OK) {
         return -1;
     }
     for (uint32_t i = 0; i < list->n_files && n_ids < MAX_SCHEDULERS; i++) {

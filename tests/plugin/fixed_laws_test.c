@@ -246,6 +246,43 @@ TEST(test_groups)
     }
 }
 
+/* As many micro-batches as devices, backward twice the forward: the paper has a bubble of 4(p - 1)
+   forwards of a stage, at a ratio of (2p - 2) / (3pw + p - 1) (Liu et al., SC 2023), and p
+   micro-batches held. The last device's ramps alone are 3(p - 1). */
+TEST(test_waves)
+{
+    for (uint32_t w = 1; w <= 4; w++) {
+        for (uint32_t p = 2; p <= 12; p++) {
+            char options[32];
+            double paper = (2.0 * p - 2) / (3.0 * p * w + p - 1), ratio;
+            struct schedule_run run;
+            uint64_t bubble;
+
+            snprintf(options, sizeof options, "waves=%u", w);
+            run = SCHEDULE("hanayo", .options = options, .p = p, .m = p);
+            bubble = run.makespan - 6 * (uint64_t)w * p;
+            ratio = (double)bubble / (double)run.makespan;
+            assert_true(bubble >= 3 * (p - 1));
+            assert_true(bubble <= 4 * (p - 1) + (w == 1 ? 0 : 4));
+            assert_true(ratio <= paper + (w <= 2 ? 0 : 0.004));
+            assert_true(most_held(&run) <= 2 * w * p);
+            schedule_run_free(&run);
+        }
+    }
+}
+
+/* Down and up again, twice; where the way turns, two stages in a row are on one device. */
+TEST(test_wave_places)
+{
+    static const uint32_t expected[] = {0, 1, 2, 2, 1, 0, 0, 1, 2, 2, 1, 0};
+    OWN_RUN run = SCHEDULE("hanayo", .options = "waves=2", .p = 3, .m = 3);
+
+    assert_int_equal(run.asked.in.n_stages, COUNT(expected));
+    for (uint32_t s = 0; s < COUNT(expected); s++) {
+        assert_int_equal(pst_schedule_stage_at(&run.asked.in, s)->device, expected[s]);
+    }
+}
+
 /* What links of a hundredth of a pass add to the makespan: once, not per micro-batch. */
 TEST(test_latency)
 {
@@ -290,6 +327,8 @@ static const struct kind kinds[] = {
     {"dualpipev", NULL, false, 2},
     {"v-min", NULL, false, 0},
     {"v-half", NULL, false, 0},
+    {"hanayo", NULL, false, 0},
+    {"hanayo", "waves=3,window=5", false, 0},
 };
 
 static bool refused(const struct kind *kind, uint32_t p, uint32_t m)

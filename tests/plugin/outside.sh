@@ -3,9 +3,9 @@
 #
 # Plugins of strangers: installs penstock into a fresh folder, builds each template against what is
 # there and nothing else, by CMake and by a plain compiler, checks it, and plans with it.
-#   outside.sh BUILD_FOLDER CMAKE C_COMPILER
+#   outside.sh BUILD_FOLDER CMAKE C_COMPILER C++_COMPILER
 set -eu
-build=$1 cmake=$2 cc=$3
+build=$1 cmake=$2 cc=$3 cxx=$4
 place=$build/tests/outside
 fail() { echo "outside.sh: $*" >&2; exit 1; }
 
@@ -15,6 +15,7 @@ mkdir -p "$place/work"
 penstock=$place/prefix/bin/penstock
 PKG_CONFIG_PATH=$(dirname "$(find "$place/prefix" -name penstock.pc)")
 export PKG_CONFIG_PATH
+[ -f "$place/prefix/share/penstock/configs/quickstart.toml" ] || fail "example configs are not installed"
 cd "$place/work"
 cat >job.toml <<TOML
 [model]
@@ -34,14 +35,22 @@ use = "gpipe"
 use = "none"
 TOML
 
+for language in c c++; do
 for kind in partitioner scheduler memopt model; do
-    "$penstock" plugins new "$kind" "my-$kind" >/dev/null
-    grep -rq "my-plugin\|my_plugin" "my-$kind" && fail "a name was left in my-$kind"
-    cd "my-$kind"
+    id=my-$kind file=$kind-my-$kind compiler="$cc -std=c11" source=$kind.c
+    if [ $language = c++ ]; then
+        [ $kind = scheduler ] || continue
+        # This one has a vendor.
+        id=lab/my-order file=scheduler-lab.my-order compiler="$cxx -std=c++20" source=$kind.cpp
+    fi
+    "$penstock" plugins new --lang $language "$kind" "$id" >/dev/null
+    folder=${id#*/}
+    grep -rq "my-plugin\|my_plugin" "$folder" && fail "a name was left in $folder"
+    cd "$folder"
 
     # By the package; its ctest runs the checker.
-    "$cmake" -B build -DCMAKE_PREFIX_PATH="$place/prefix" -DCMAKE_C_COMPILER="$cc" \
-        -DCMAKE_C_FLAGS="-Wall -Wextra -Wpedantic -Werror" >configure.log || fail "$(cat configure.log)"
+    "$cmake" -B build -DCMAKE_PREFIX_PATH="$place/prefix" -DCMAKE_C_COMPILER="$cc" -DCMAKE_CXX_COMPILER="$cxx" \
+        -DCMAKE_C_FLAGS="-Wall -Wextra -Wpedantic -Werror" -DCMAKE_CXX_FLAGS="-Wall -Wextra -Wpedantic -Werror" >configure.log || fail "$(cat configure.log)"
     "$cmake" --build build >build.log 2>&1 || fail "$(cat build.log)"
     (cd build && ctest --output-on-failure) >ctest.log || fail "$(cat ctest.log)"
     grep -q "100% tests passed, 0 tests failed out of 1" ctest.log || fail "$(cat ctest.log)"
@@ -49,20 +58,21 @@ for kind in partitioner scheduler memopt model; do
     # By hand; flags come from pkg-config alone.
     mkdir hand
     # shellcheck disable=SC2046
-    "$cc" -std=c11 -O2 -Wall -Wextra -Wpedantic -Werror -fPIC -shared -fvisibility=hidden \
-        $(pkg-config --cflags penstock) -o "hand/$kind-my-$kind.so" "$kind.c"
-    "$penstock" plugins check "hand/$kind-my-$kind.so" >check.log || fail "$(cat check.log)"
+    $compiler -O2 -Wall -Wextra -Wpedantic -Werror -fPIC -shared -fvisibility=hidden \
+        $(pkg-config --cflags penstock) -o "hand/$file.so" "$source"
+    "$penstock" plugins check "hand/$file.so" >check.log || fail "$(cat check.log)"
     grep -q " 0 failed, 0 skipped" check.log || fail "$(cat check.log)"
 
     # Found by path, named by the user, used in a plan.
-    PENSTOCK_PLUGIN_PATH=$PWD/build "$penstock" plan ../job.toml --set "$kind.use=my-$kind" \
+    PENSTOCK_PLUGIN_PATH=$PWD/build "$penstock" plan ../job.toml --set "$kind.use=$id" \
         -o plan.json >plan.log 2>&1 || fail "$(cat plan.log)"
-    named="my-$kind 0.1" # of a model the config does, and the digest of the graph
+    named="$id 0.1" # of a model the config does, and the digest of the graph
     [ "$kind" = model ] && named=my-model
-    grep -q "$named" plan.json || fail "plan.json does not name my-$kind"
-    "$penstock" plan ../job.toml --set "$kind.use=my-$kind" >refused.log 2>&1 && fail "found nowhere"
-    grep -q "no $kind \"my-$kind\"" refused.log || fail "$(cat refused.log)"
+    grep -q "$named" plan.json || fail "plan.json does not name $id"
+    "$penstock" plan ../job.toml --set "$kind.use=$id" >refused.log 2>&1 && fail "found nowhere"
+    grep -q "no $kind \"$id\"" refused.log || fail "$(cat refused.log)"
     cd ..
+done
 done
 
 plugins=$(pkg-config --variable=plugindir penstock)
@@ -88,4 +98,4 @@ grep -q "is not on the list of what penstock came with, $folder/" apart.log || f
 PENSTOCK_PLUGIN_PATH=$PWD/my-model/build "$penstock" train job.toml --quiet --set "model={use='my-model'}" \
     --set train.steps=2 >train.log 2>&1 || fail "$(cat train.log)"
 grep -q "trained 2 steps" train.log || fail "$(cat train.log)"
-echo "four templates built, checked and planned with outside the tree"
+echo "five templates built, checked and planned with outside the tree"

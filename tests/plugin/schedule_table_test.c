@@ -106,7 +106,7 @@ static bool is_there(const char *id)
     const struct pst_plugin *plugin;
     struct pst_error err = {0};
 
-    return pst_plugin_find("scheduler", id, NULL, &plugin, &err) == PST_OK;
+    return pst_plugin_find("scheduler", id, NULL, NULL, &plugin, &err) == PST_OK;
 }
 
 static uint64_t peak_of_row(const struct row *row, uint32_t device)
@@ -339,6 +339,7 @@ TEST(test_all_are_there)
                                            "dualpipev",
                                            "gpipe",
                                            "group-interleaved",
+                                           "hanayo",
                                            "interleaved",
                                            "interleaved-zb",
                                            "looped-bfs",

@@ -33,6 +33,7 @@ static const struct variant more[] = {
     {"interleaved-zb", "chunks=3"},
     {"looped-bfs", "chunks=3"},
     {"group-interleaved", "group=1,chunks=3"},
+    {"hanayo", "waves=2,window=3"},
     {"gpipe", "reverse=true,split=true"},
     {"1f1b", "eager=true,split=true"},
     {"v-min", "variant=\"improved\""},
@@ -64,7 +65,7 @@ static int find_variants(void **state)
     struct pst_plugin_list *list;
     struct pst_error err;
 
-    if (pst_plugin_list_create(&list, &err) != PST_OK) {
+    if (pst_plugin_list_create(NULL, &list, &err) != PST_OK) {
         return -1;
     }
     for (uint32_t i = 0; i < list->n_files && n_variants < MAX_VARIANTS; i++) {

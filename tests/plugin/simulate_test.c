@@ -158,7 +158,7 @@ static uint32_t each_scheduler(void (*use)(const char *id, void *context), void 
     struct pst_plugin_list *list = NULL;
     struct pst_error err = {0};
     uint32_t n = 0;
-    must(pst_plugin_list_create(&list, &err), &err);
+    must(pst_plugin_list_create(NULL, &list, &err), &err);
     for (uint32_t i = 0; i < list->n_files; i++) {
         /* csv wants a file */
         if (strcmp(list->files[i].kind, "scheduler") == 0 &&

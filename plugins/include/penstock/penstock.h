@@ -27,6 +27,7 @@
 #include "ext/profile.h"
 #include "ext/remark.h"
 #include "ext/rng.h"
+#include "ext/scratch.h"
 #include "ext/trial.h"
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a plugin is. One plugin per shared object, named <kind>-<id>.so, exporting exactly one
- * symbol, pst_plugin_entry, which PST_PLUGIN writes. The description is static and constant: the
- * host reads it without running any other code of the plugin.
+ * What a plugin is. One plugin per shared object, named <kind>-<id>.so with a dot for the id's
+ * slash, exporting exactly one symbol, pst_plugin_entry, which PST_PLUGIN writes. The description
+ * is static and constant: the host reads it without running any other code of the plugin.
  *
  * Lifecycle: entry -> (host checks the description and the TOML) -> create -> interface calls
  * -> destroy. Two instances may live at once and share no mutable state. A loaded plugin is never
@@ -27,7 +27,8 @@ struct pst_plugin {
     uint16_t abi_major; /* PST_ABI_MAJOR; must equal the host's */
     uint16_t abi_minor; /* PST_ABI_MINOR it was built with; at most the host's */
     const char *kind;   /* "partitioner", "scheduler", "memopt", "model" */
-    const char *id;     /* lower case, digits and hyphens: "zb-h1" */
+    const char *id;     /* lower case, digits and hyphens: "zb-h1"; since 1.6 also with the word of
+                           who made it before a slash: "lab/zb-h1" in scheduler-lab.zb-h1.so */
     const char *version, *summary, *reference, *license;
     const char *const *provides, *const *needs; /* each list ends with NULL */
     const struct pst_param *params;
@@ -38,6 +39,8 @@ struct pst_plugin {
     void (*destroy)(void *self); /* accepts NULL. [plan] */
     /* The interface with this id ("pst.scheduler/1"), or NULL. Pure; the result is static. [any] */
     const void *(*get_interface)(const char *id);
+    /* Since 1.6, ask PST_HAS; either may be NULL: where the plugin is at home, and who made it. */
+    const char *url, *vendor;
 };
 
 typedef const struct pst_plugin *pst_plugin_entry_fn(void);

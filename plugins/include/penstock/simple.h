@@ -13,6 +13,8 @@
  *         .summary = "...", ...
  *     };
  *     PST_PLUGIN(plugin)
+ *
+ * All of it compiles as C++20; PST_INSTANCE and PST_PLUGIN as C++17.
  */
 #ifndef PENSTOCK_SIMPLE_H
 #define PENSTOCK_SIMPLE_H
@@ -21,15 +23,21 @@
 
 #include "plugin.h"
 
+/* What a table leaves out is NULL, also what a later version appends: C++ need not warn of it. */
+#if defined(__cplusplus) && defined(__GNUC__)
+#pragma GCC diagnostic ignored "-Wmissing-field-initializers"
+#endif
+
 /*
  * An instance of its host and its config alone: writes struct tag and the functions create() and
  * destroy(). A plugin without parameters says `void`. One that keeps more, or looks for extensions
  * when it is made, writes the three itself.
  */
 #define PST_INSTANCE(tag, config_type)                                                             \
+    typedef config_type tag##_config; /* in C++ a member hides a type of its name */               \
     struct tag {                                                                                   \
         const struct pst_host *host;                                                               \
-        const config_type *config;                                                                 \
+        const tag##_config *config;                                                                \
     };                                                                                             \
     static pst_status create(const struct pst_host *host, const void *config, void **ret_self)     \
     {                                                                                              \
@@ -39,7 +47,7 @@
             return PST_ERR_NOMEM;                                                                  \
         }                                                                                          \
         self->host = host;                                                                         \
-        self->config = (const config_type *)config;                                                \
+        self->config = (const tag##_config *)config;                                               \
         *ret_self = self;                                                                          \
         return PST_OK;                                                                             \
     }                                                                                              \

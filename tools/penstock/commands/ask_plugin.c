@@ -13,6 +13,7 @@
 #include "commands/terminal.h"
 #include "exchange/torch_csv.h"
 #include "host/apart.h"
+#include "host/search.h"
 #include "host/shipped.h"
 #include "train/stop.h"
 
@@ -20,8 +21,7 @@ void pst_cli_read_plugin(struct pst_cli *cli, const char *who, const char *text,
                          uint64_t *ret_time_ns, const char **ret_id, const char **ret_path)
 {
     const char *name = cli->arguments[0];
-    size_t n = strlen(name);
-    bool is_path = strchr(name, '/') != NULL || (n > 3 && strcmp(name + n - 3, ".so") == 0);
+    bool is_path = pst_search_is_file(name);
 
     *ret_id = is_path ? NULL : name;
     *ret_path = is_path ? name : NULL;
@@ -47,7 +47,7 @@ pst_status pst_cli_schedule_run(const struct pst_schedule_job *job, uint64_t tim
 {
     const struct pst_worker_task limits = pst_cli_limits(time_ns);
     bool foreign = false;
-    pst_status st = pst_plugin_is_foreign("scheduler", job->id, job->path, &foreign, err);
+    pst_status st = pst_plugin_is_foreign("scheduler", job->id, job->path, NULL, &foreign, err);
 
     if (st == PST_OK) {
         st = pst_schedule_job_run(job, foreign ? &limits : NULL, pst_stop_requested, ret_result,

@@ -223,7 +223,7 @@ static void examine_folders(struct pst_cli *cli, struct machine *machine)
 {
     struct pst_plugin_list *list = NULL;
 
-    pst_cli_must(cli, pst_plugin_list_create(&list, &cli->err));
+    pst_cli_must(cli, pst_plugin_list_create(NULL, &list, &cli->err));
     for (uint32_t i = 0; i < list->n_folders && machine->n_folders < 32; i++) {
         machine->folders[machine->n_folders++] =
             pst_arena_strdup(&machine->arena, list->folders[i]);

@@ -187,7 +187,7 @@ static void find_reader(struct pst_cli *cli, struct request *request)
     struct pst_plugin_list *list = NULL;
     char word[64];
 
-    pst_cli_must(cli, pst_plugin_list_create(&list, &cli->err));
+    pst_cli_must(cli, pst_plugin_list_create(NULL, &list, &cli->err));
     snprintf(word, sizeof word, "import=%s", request->format);
     for (int own = 1; own >= 0 && request->id == NULL; own--) {
         find_among(request, list, word, own == 1);

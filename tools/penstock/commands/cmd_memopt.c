@@ -51,7 +51,8 @@ static pst_status ask(const struct pst_cli_problem_request *request,
         .id = request->id, .path = request->path, .problem = request->problem};
     const struct pst_worker_task limits = pst_cli_limits(request->time_limit_ns);
     bool foreign = false;
-    pst_status st = pst_plugin_is_foreign("memopt", request->id, request->path, &foreign, err);
+    pst_status st =
+        pst_plugin_is_foreign("memopt", request->id, request->path, NULL, &foreign, err);
 
     if (st == PST_OK) {
         st =
@@ -183,8 +184,8 @@ const struct pst_command pst_cmd_memopt = {
         "Takes the costed graph of a problem file as one stage with so much memory, and says what "
         "becomes\nof the bytes that each operator leaves for the backward pass: kept, recomputed "
         "or "
-        "offloaded, and\nwhat that costs. A NAME is an id, a FILE a plugin with a slash in its "
-        "path.",
+        "offloaded, and\nwhat that costs. A NAME is an id, a FILE a path that ends in .so or "
+        "begins with / or a dot.",
     .words = {1, 1},
     PST_CLI_OPTIONS(options, struct request),
     .heeds_signals = true,

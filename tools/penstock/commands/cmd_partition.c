@@ -8,6 +8,7 @@
 #include "commands/commands.h"
 #include "commands/outputs.h"
 #include "commands/ask_plugin.h"
+#include "host/search.h"
 #include "planner/problem_partition.h"
 #include "tune/partition_advise.h"
 #include "tune/smallest.h"
@@ -31,15 +32,15 @@ static pst_status find_foreign(const struct request *request, bool *ret_foreign,
         const char *kind, *name;
     } others[] = {{"scheduler", problem->scheduler}, {"memopt", problem->memopt}};
     pst_status st = pst_plugin_is_foreign("partitioner", request->asked.id, request->asked.path,
-                                          ret_foreign, err);
+                                          NULL, ret_foreign, err);
 
     for (size_t i = 0; st == PST_OK && i < sizeof others / sizeof others[0]; i++) {
         const char *name = others[i].name;
-        bool is_path = name != NULL && strchr(name, '/') != NULL;
+        bool is_path = name != NULL && pst_search_is_file(name);
 
         if (problem->planned && name != NULL) {
             st = pst_plugin_is_foreign(others[i].kind, is_path ? NULL : name, is_path ? name : NULL,
-                                       ret_foreign, err);
+                                       NULL, ret_foreign, err);
         }
     }
     return st;
@@ -117,7 +118,7 @@ const struct pst_command pst_cmd_partition = {
             "take "
             "by\nthe reference cost model: time per sample, memory, a simulated step. A NAME is an "
             "id, a "
-            "FILE a\nplugin with a slash in its path.",
+            "FILE a\npath that ends in .so or begins with / or a dot.",
     .words = {1, 1},
     PST_CLI_OPTIONS(options, struct request),
     .heeds_signals = true,

@@ -8,13 +8,14 @@
 #include "base/text.h"
 #include "commands/plugins.h"
 #include "host/plugin_host.h"
+#include "host/search.h"
 #include "reports/table.h"
 
 enum { MAX_SHOWN = 8 };
 
 struct shown {
     uint32_t n;
-    const struct pst_plugin_file *items[MAX_SHOWN];
+    struct pst_plugin_file *items[MAX_SHOWN];
 };
 
 static void add_row(struct pst_table *table, const struct pst_plugin_file *file)
@@ -88,7 +89,7 @@ static void list(struct pst_cli *cli, const struct pst_plugins_options *options)
     struct pst_plugin_list *plugins = NULL;
 
     (void)options;
-    pst_cli_must(cli, pst_plugin_list_create(&plugins, &cli->err));
+    pst_cli_must(cli, pst_plugin_list_create(NULL, &plugins, &cli->err));
     for (uint32_t i = 0; i < plugins->n_files; i++) {
         pst_plugin_file_describe(plugins, &plugins->files[i]);
     }
@@ -169,6 +170,8 @@ static void print_info(const struct shown *shown, bool color, FILE *out)
         print_isolated(out, shown->items[i]);
         print_field(out, "reference", plugin->reference);
         print_field(out, "license", plugin->license);
+        print_field(out, "vendor", pst_plugin_vendor(plugin));
+        print_field(out, "url", pst_plugin_url(plugin));
         fprintf(out, "  %-11s %u.%u\n", "ABI", plugin->abi_major, plugin->abi_minor);
         print_words(out, "provides", plugin->provides);
         print_words(out, "needs", plugin->needs);
@@ -216,6 +219,8 @@ static void add_info(const struct shown *shown, struct pst_json *json)
         pst_json_string(json, "summary", plugin->summary);
         pst_json_string(json, "reference", plugin->reference);
         pst_json_string(json, "license", plugin->license);
+        pst_json_string(json, "vendor", pst_plugin_vendor(plugin));
+        pst_json_string(json, "url", pst_plugin_url(plugin));
         pst_json_string(json, "file", shown->items[i]->path);
         pst_json_bool(json, "shipped", shown->items[i]->shipped);
         if (!shown->items[i]->shipped) {
@@ -267,17 +272,26 @@ static pst_status find_all(const char *name, struct pst_plugin_list *plugins, st
     for (uint32_t i = 0; i < plugins->n_files && shown->n < MAX_SHOWN; i++) {
         struct pst_plugin_file *file = &plugins->files[i];
 
-        if (file->shadowed_by != NULL || !is_called(file, name)) {
-            continue;
+        if (file->shadowed_by == NULL && is_called(file, name)) {
+            shown->items[shown->n++] = file;
         }
+    }
+    return shown->n == 0 ? fail_unknown(plugins, name, err) : PST_OK;
+}
+
+static pst_status describe_all(struct pst_plugin_list *plugins, struct shown *shown,
+                               struct pst_error *err)
+{
+    for (uint32_t i = 0; i < shown->n; i++) {
+        struct pst_plugin_file *file = shown->items[i];
+
         pst_plugin_file_describe(plugins, file);
         if (file->plugin == NULL) {
             *err = file->refusal;
             return file->refusal.status;
         }
-        shown->items[shown->n++] = file;
     }
-    return shown->n == 0 ? fail_unknown(plugins, name, err) : PST_OK;
+    return PST_OK;
 }
 
 static void info(struct pst_cli *cli, const struct pst_plugins_options *options)
@@ -288,20 +302,40 @@ static void info(struct pst_cli *cli, const struct pst_plugins_options *options)
     struct shown shown = {0};
 
     (void)options;
-    pst_cli_must(cli, pst_plugin_list_create(&plugins, &cli->err));
-    if (strchr(name, '/') != NULL) {
-        pst_plugin_file_describe(plugins, &file);
+    pst_cli_must(cli, pst_plugin_list_create(NULL, &plugins, &cli->err));
+    if (pst_search_is_file(name)) {
         shown.items[shown.n++] = &file;
-        cli->err = file.refusal;
-        pst_cli_must(cli, file.refusal.status);
     } else {
         pst_cli_must(cli, find_all(name, plugins, &shown, &cli->err));
     }
+    pst_cli_must(cli, describe_all(plugins, &shown, &cli->err));
     if (cli->json) {
         add_info(&shown, &cli->answer);
     } else {
         print_info(&shown, cli->color, stdout);
     }
+    pst_plugin_list_destroy(plugins);
+}
+
+/* A test opens the one file; so a name that several have is none. */
+static void check(struct pst_cli *cli, const struct pst_plugins_options *options)
+{
+    const char *name = cli->arguments[1];
+    struct pst_plugin_list *plugins = NULL;
+    struct shown shown = {0};
+
+    if (pst_search_is_file(name)) {
+        pst_plugins_check(cli, options, name);
+        return;
+    }
+    pst_cli_must(cli, pst_plugin_list_create(NULL, &plugins, &cli->err));
+    pst_cli_must(cli, find_all(name, plugins, &shown, &cli->err));
+    if (shown.n > 1) {
+        pst_cli_usage(cli, "a %s and a %s are called \"%s\"; say \"%s-%s\" or \"%s-%s\"",
+                      shown.items[0]->kind, shown.items[1]->kind, name, shown.items[0]->kind, name,
+                      shown.items[1]->kind, name);
+    }
+    pst_plugins_check(cli, options, shown.items[0]->path);
     pst_plugin_list_destroy(plugins);
 }
 
@@ -313,7 +347,7 @@ static const struct {
 } actions[] = {
     {"list", "plugins list", "", 0, 1, list},
     {"info", "plugins info", "NAME|FILE", 2, 2, info},
-    {"check", "plugins check", "FILE", 2, 2, pst_plugins_check},
+    {"check", "plugins check", "NAME|FILE", 2, 2, check},
     {"new", "plugins new", "KIND ID [FOLDER]", 3, 4, pst_plugins_new},
 };
 
@@ -354,17 +388,20 @@ static const struct pst_option options[] = {
      0},
     {"time-limit", 0, "SECONDS", "check: of one test (default 20)",
      offsetof(struct pst_plugins_options, time_limit), 0},
+    {"lang", 0, "c|c++", "new: language of the project (default c)",
+     offsetof(struct pst_plugins_options, language), 0},
 };
 
 const struct pst_command pst_cmd_plugins = {
     .name = "plugins",
-    .arguments = "[list | info NAME|FILE | check FILE | new KIND ID [FOLDER]]",
+    .arguments = "[list | info NAME|FILE | check NAME|FILE | new KIND ID [FOLDER]]",
     .summary = "Shows which plugins there are and where they come from",
     .text =
         "info tells all that a plugin says about itself, parameters included. A NAME is an id or\n"
-        "KIND-ID, a FILE a path with a slash in it. check proves that a plugin keeps its contract\n"
-        "(--set key=value gives it a parameter); exit code 3 if not. new makes a project to start\n"
-        "from: KIND is partitioner, scheduler, memopt or model.",
+        "KIND-ID, a FILE a path that ends in .so or begins with / or a dot. check proves that a\n"
+        "plugin keeps its contract (--set key=value gives it a parameter); exit code 3 if not. "
+        "new\n"
+        "makes a project to start from: KIND is partitioner, scheduler, memopt or model.",
     .words = {0, UINT32_MAX}, /* as each action says */
     PST_CLI_OPTIONS(options, struct pst_plugins_options),
     .run = plugins,

@@ -440,9 +440,8 @@ const struct pst_command pst_cmd_schedule = {
         "Prints makespan, span, bubble, peaks and a timeline for equal shares of a model on so "
         "many\n"
         "devices. Costs count per pass of one micro-batch through a device's whole share: with v "
-        "stages\non a device each costs 1/v of it. A NAME is an id, a FILE a plugin with a slash "
-        "in "
-        "its path.",
+        "stages\non a device each costs 1/v of it. A NAME is an id, a FILE a path that ends in "
+        ".so or begins with / or a dot.",
     .words = {1, 1},
     PST_CLI_OPTIONS(options, struct request),
     .heeds_signals = true,

@@ -7,13 +7,14 @@
 
 #include "commands/options.h"
 
-/* Values of the options of `plugins check`, NULL where they are not given. */
+/* Values of the options of `plugins check` and `plugins new`, NULL where they are not given. */
 struct pst_plugins_options {
-    const char *seed, *only, *time_limit;
+    const char *seed, *only, *time_limit, *language;
 };
 
-/* plugins check FILE. Exit code 3 where a test fails. */
-void pst_plugins_check(struct pst_cli *cli, const struct pst_plugins_options *options);
+/* plugins check. Exit code 3 where a test fails. */
+void pst_plugins_check(struct pst_cli *cli, const struct pst_plugins_options *options,
+                       const char *file);
 
 /* plugins new KIND ID [FOLDER] */
 void pst_plugins_new(struct pst_cli *cli, const struct pst_plugins_options *options);

@@ -73,10 +73,11 @@ static uint64_t read_number(struct pst_cli *cli, const char *option, const char 
     return number;
 }
 
-void pst_plugins_check(struct pst_cli *cli, const struct pst_plugins_options *options)
+void pst_plugins_check(struct pst_cli *cli, const struct pst_plugins_options *options,
+                       const char *file)
 {
     struct printing printing = {cli->json, cli->color};
-    struct pst_conformance_question question = {.path = cli->arguments[1],
+    struct pst_conformance_question question = {.path = file,
                                                 .only = options->only,
                                                 .sets = cli->sets,
                                                 .n_sets = cli->n_sets,

@@ -22,14 +22,15 @@ enum { N_KINDS = sizeof kinds / sizeof *kinds };
 struct project {
     struct pst_arena arena;
     const char *kind, *id, *c_name, *folder;
+    const char *file; /* of the plugin: scheduler-lab.my-order */
+    bool cpp;
     const char *templates, *package; /* folders: of the kind's template, of the CMake package */
     const char *files[N_FILES];
 };
 
 static pst_status check_words(struct project *project, struct pst_error *err)
 {
-    const char *nearest = pst_nearest(project->kind, kinds, N_KINDS), *kind, *id;
-    char name[128];
+    const char *nearest = pst_nearest(project->kind, kinds, N_KINDS);
     size_t i;
     pst_status st;
 
@@ -44,12 +45,29 @@ static pst_status check_words(struct project *project, struct pst_error *err)
         }
         return st;
     }
-    snprintf(name, sizeof name, "%s-%.*s.so", project->kind, ID_MAX + 1, project->id);
-    if (strlen(project->id) > ID_MAX || !pst_search_split(&project->arena, name, &kind, &id)) {
+    if (strlen(project->id) > ID_MAX || !pst_search_is_id(project->id)) {
         return pst_fail(err, PST_ERR_CONFIG, "usage",
                         "plugins new: \"%s\" is no id; it has lower case, digits and hyphens, at "
-                        "most %d of them",
+                        "most %d of them, and who made it may stand before a slash",
                         project->id, ID_MAX);
+    }
+    return PST_OK;
+}
+
+/* `c` is the language of all templates, `c++` of some. */
+static pst_status check_language(struct project *project, const char *language,
+                                 struct pst_error *err)
+{
+    project->cpp = language != NULL && strcmp(language, "c++") == 0;
+    if (language != NULL && !project->cpp && strcmp(language, "c") != 0) {
+        return pst_fail(err, PST_ERR_CONFIG, "usage", "plugins new: --lang is c or c++, not \"%s\"",
+                        language);
+    }
+    if (project->cpp && strcmp(project->kind, "scheduler") != 0) {
+        return pst_fail(err, PST_ERR_CONFIG, "usage",
+                        "plugins new: there is a template in C++ of a scheduler only; a %s in C++ "
+                        "can begin with the one in C",
+                        project->kind);
     }
     return PST_OK;
 }
@@ -65,30 +83,39 @@ static void locate(struct project *project)
         templates = PENSTOCK_BUILD_TEMPLATE_DIR;
         project->package = pst_arena_printf(arena, "%s/../cmake", home);
     } else {
-        const char *lib = strstr(home, "/lib"); /* <prefix>/lib[/<machine>]/penstock */
+        const char *lib = NULL; /* the last in <prefix>/lib[/<machine>]/penstock */
+
+        for (const char *at = home; (at = strstr(at, "/lib")) != NULL; at++) {
+            lib = at;
+        }
 
         templates = lib == NULL ? PENSTOCK_INSTALL_TEMPLATE_DIR
                                 : pst_arena_printf(arena, "%.*s/share/penstock/template",
                                                    (int)(lib - home), home);
         project->package = pst_arena_printf(arena, "%s/../cmake/penstock", home);
     }
-    project->templates = pst_arena_printf(arena, "%s/%s", templates, project->kind);
+    project->templates =
+        pst_arena_printf(arena, "%s/%s%s", templates, project->kind, project->cpp ? "-c++" : "");
     project->files[0] = "CMakeLists.txt";
-    project->files[1] = pst_arena_printf(arena, "%s.c", project->kind);
+    project->files[1] = pst_arena_printf(arena, "%s.%s", project->kind, project->cpp ? "cpp" : "c");
+    name = pst_search_join(arena, project->kind, project->id);
+    name[strlen(name) - strlen(".so")] = '\0';
+    project->file = name;
     /* A C name does not begin with a digit. */
     name = pst_arena_printf(arena, "%s%s",
                             project->id[0] >= '0' && project->id[0] <= '9' ? "plugin_" : "",
                             project->id);
     project->c_name = name;
     for (; *name != '\0'; name++) {
-        *name = *name == '-' ? '_' : *name;
+        *name = *name == '-' || *name == '/' ? '_' : *name;
     }
 }
 
-/* Both placeholders have the same length, so one pass finds either. */
-static char *rename_all(const struct project *project, const char *text, size_t *ret_length)
+/* The name of the file, which has the id in it, comes first. */
+static char *rename_all(struct project *project, const char *text, size_t *ret_length)
 {
     static const char hyphen[] = "my-plugin", underscore[] = "my_plugin";
+    const char *whole = pst_arena_printf(&project->arena, "%s-%s", project->kind, hyphen);
     char *out = NULL;
     FILE *file = open_memstream(&out, ret_length);
 
@@ -96,7 +123,10 @@ static char *rename_all(const struct project *project, const char *text, size_t 
         pst_out_of_memory();
     }
     while (*text != '\0') {
-        if (strncmp(text, hyphen, sizeof hyphen - 1) == 0) {
+        if (strncmp(text, whole, strlen(whole)) == 0) {
+            fputs(project->file, file);
+            text += strlen(whole);
+        } else if (strncmp(text, hyphen, sizeof hyphen - 1) == 0) {
             fputs(project->id, file);
             text += sizeof hyphen - 1;
         } else if (strncmp(text, underscore, sizeof underscore - 1) == 0) {
@@ -112,7 +142,7 @@ static char *rename_all(const struct project *project, const char *text, size_t 
     return out;
 }
 
-static pst_status copy_file(const struct project *project, const char *name, struct pst_error *err)
+static pst_status copy_file(struct project *project, const char *name, struct pst_error *err)
 {
     char from[PATH_MAX], to[PATH_MAX], *text = NULL, *renamed;
     size_t length;
@@ -177,18 +207,22 @@ static void print_next(const struct project *project)
            "  cd %s\n"
            "  cmake -B build -Dpenstock_DIR=%s\n"
            "  cmake --build build\n"
-           "  penstock plugins check build/%s-%s.so\n",
+           "  penstock plugins check build/%s.so\n",
            project->folder, project->kind, project->files[1], project->folder, package,
-           project->kind, project->id);
+           project->file);
 }
 
 void pst_plugins_new(struct pst_cli *cli, const struct pst_plugins_options *options)
 {
     struct project project = {.kind = cli->arguments[1], .id = cli->arguments[2]};
+    const char *slash;
 
-    (void)options;
     pst_cli_must(cli, check_words(&project, &cli->err));
-    project.folder = cli->n_arguments > 3 ? cli->arguments[3] : project.id;
+    pst_cli_must(cli, check_language(&project, options->language, &cli->err));
+    slash = strrchr(project.id, '/');
+    project.folder = cli->n_arguments > 3 ? cli->arguments[3]
+                     : slash != NULL      ? slash + 1
+                                          : project.id;
     locate(&project);
     pst_cli_must(cli, make_folder(&project, &cli->err));
     for (size_t i = 0; i < N_FILES; i++) {

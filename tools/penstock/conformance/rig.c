@@ -17,30 +17,53 @@ static struct pst_rig *rig_of(const struct pst_host *host)
     return host->impl;
 }
 
-static void *host_alloc(const struct pst_host *host, size_t bytes, size_t align)
+/* May so much be had from this memory of the instance? */
+static bool grants(struct pst_rig *rig, const char *who, const struct pst_arena *arena,
+                   size_t bytes, size_t align)
 {
-    struct pst_rig *rig = rig_of(host);
     const struct pst_manners *manners = &rig->manners;
-    const struct pst_arena *arena = &rig->instance.arena;
 
     if ((align & (align - 1)) != 0 || align > 4096) {
-        snprintf(rig->broken, sizeof rig->broken, "host->alloc was asked for an alignment of %zu",
+        snprintf(rig->broken, sizeof rig->broken, "%s was asked for an alignment of %zu", who,
                  align);
-        return NULL;
+        return false;
     }
     rig->n_allocs++;
     if (manners->fail_at != 0 && (rig->n_allocs == manners->fail_at ||
                                   (manners->fail_on && rig->n_allocs > manners->fail_at))) {
         rig->alloc_failed = true;
-        return NULL;
+        return false;
     }
     if (bytes > MEMORY_LIMIT || arena->total > MEMORY_LIMIT - bytes) {
         snprintf(rig->broken, sizeof rig->broken,
                  "it asked for %zu bytes on top of %zu, for a small problem", bytes, arena->used);
-        return NULL;
+        return false;
     }
-    return rig->instance.host.alloc(host, bytes, align);
+    return true;
 }
+
+static void *host_alloc(const struct pst_host *host, size_t bytes, size_t align)
+{
+    struct pst_rig *rig = rig_of(host);
+
+    return grants(rig, "host->alloc", &rig->instance.arena, bytes, align)
+               ? rig->instance.host.alloc(host, bytes, align)
+               : NULL;
+}
+
+static void *host_scratch(const struct pst_host *host, size_t bytes, size_t align)
+{
+    struct pst_rig *rig = rig_of(host);
+    const struct pst_scratch *scratch =
+        rig->instance.host.get_extension(&rig->instance.host, PST_SCRATCH);
+
+    return grants(rig, "pst.scratch/1", &rig->instance.scratch, bytes, align)
+               ? scratch->alloc(host, bytes, align)
+               : NULL;
+}
+
+static const struct pst_scratch scratch_functions = {.size = sizeof scratch_functions,
+                                                     .alloc = host_scratch};
 
 /* The planner's functions say through it what is wrong with a question. */
 static pst_status host_fail(const struct pst_host *host, pst_status code, const char *msg)
@@ -79,7 +102,9 @@ static const void *host_extension(const struct pst_host *host, const char *id)
 {
     const struct pst_rig *rig = rig_of(host);
 
-    return rig->manners.bare ? NULL : rig->instance.host.get_extension(host, id);
+    return rig->manners.bare              ? NULL
+           : strcmp(id, PST_SCRATCH) == 0 ? (const void *)&scratch_functions
+                                          : rig->instance.host.get_extension(host, id);
 }
 
 void pst_rig_state(struct pst_rig *rig, const struct pst_case *question)
@@ -140,9 +165,9 @@ pst_status pst_rig_init(struct pst_rig *rig, const struct pst_subject *subject,
     rig->subject = subject;
     rig->manners = *manners;
     prepare(rig);
-    pst_breadcrumb_enter(instance->crumb, PST_CRUMB_CREATE);
+    pst_instance_enter(instance, PST_CRUMB_CREATE);
     st = subject->plugin->create(&rig->table.host, instance->config, &instance->self);
-    pst_breadcrumb_leave();
+    pst_instance_leave(instance);
     if (rig->broken[0] != '\0') {
         pst_verdict_fail("create(): %s", rig->broken);
     }
@@ -158,9 +183,9 @@ pst_status pst_rig_init(struct pst_rig *rig, const struct pst_subject *subject,
 
 void pst_rig_finish(struct pst_rig *rig)
 {
-    pst_breadcrumb_enter(rig->instance.crumb, PST_CRUMB_DESTROY);
+    pst_instance_enter(&rig->instance, PST_CRUMB_DESTROY);
     rig->subject->plugin->destroy(rig->instance.self);
-    pst_breadcrumb_leave();
+    pst_instance_leave(&rig->instance);
     free_all(rig);
 }
 

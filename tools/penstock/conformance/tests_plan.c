@@ -174,7 +174,7 @@ static void plan_with_strategy(const struct pst_subject *subject)
     uint32_t n[2] = {0, 0}, n_kinds = 0, n_plans = 0, a, b;
     size_t job;
 
-    if (pst_plugin_list_create(&list, &err) != PST_OK) {
+    if (pst_plugin_list_create(NULL, &list, &err) != PST_OK) {
         pst_verdict_skip("the checker ran out of memory");
     }
     pst_log_set_level(PST_LOG_ERROR);
@@ -276,7 +276,7 @@ static void plan_model(const struct pst_subject *subject)
     struct pst_error err = {0}, first = {0};
     uint32_t n_plans = 0;
 
-    if (pst_plugin_list_create(&list, &err) != PST_OK) {
+    if (pst_plugin_list_create(NULL, &list, &err) != PST_OK) {
         pst_verdict_skip("the checker ran out of memory");
     }
     pst_log_set_level(PST_LOG_ERROR);

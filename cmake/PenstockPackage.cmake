@@ -1,0 +1,33 @@
+# What people read, and the package. "cpack -G DEB" in the build folder writes penstock_VERSION_ARCH.deb,
+# whose dependencies dpkg-shlibdeps finds. Modules for NVIDIA GPUs are not in it: no Debian package has what
+# they link.
+install(FILES README.md CHANGELOG.md LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(DIRECTORY configs DESTINATION ${CMAKE_INSTALL_DATADIR}/penstock)
+# Pages link to configs beside them.
+file(RELATIVE_PATH configs /${CMAKE_INSTALL_DOCDIR} /${CMAKE_INSTALL_DATADIR}/penstock/configs)
+install(CODE "file(CREATE_LINK ${configs}
+  \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_DOCDIR}/configs\" SYMBOLIC)")
+# Pages link to the README of each strategy, from where it stands here.
+file(GLOB readmes CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/partitioners/*/README.md
+  ${PROJECT_SOURCE_DIR}/schedulers/*/README.md ${PROJECT_SOURCE_DIR}/memopt/*/README.md)
+foreach(readme ${readmes})
+  get_filename_component(folder ${readme} DIRECTORY)
+  install(FILES ${readme} DESTINATION ${CMAKE_INSTALL_DOCDIR}/${folder})
+endforeach()
+
+set(CPACK_PACKAGE_NAME penstock)
+set(CPACK_PACKAGE_VENDOR "penstock")
+set(CPACK_PACKAGE_CONTACT "penstock authors <penstock@localhost>")
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "${PROJECT_DESCRIPTION}")
+set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
+set(CPACK_STRIP_FILES ON)
+set(CPACK_GENERATOR DEB)
+set(CPACK_COMPONENTS_ALL Unspecified)
+set(CPACK_COMPONENTS_GROUPING ALL_COMPONENTS_IN_ONE)
+set(CPACK_DEB_COMPONENT_INSTALL ON)
+set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+set(CPACK_DEBIAN_PACKAGE_SECTION science)
+set(CPACK_DEBIAN_PACKAGE_SUGGESTS "cmake, gcc, g++, openmpi-bin, pkg-config")
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
+include(CPack)
