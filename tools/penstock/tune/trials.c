@@ -17,6 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/log.h"
 #include "base/memory.h"
 #include "base/wire.h"
 #include "train/stop.h"
@@ -382,5 +383,9 @@ pst_status pst_trials_run(const struct pst_trials *trials, struct pst_error *err
     struct pst_trials some = *trials;
 
     some.n_jobs = trials->n_jobs < trials->n ? trials->n_jobs : trials->n;
-    return some.n_jobs <= 1 || has_threads() ? run_here(trials, err) : run_apart(&some, err);
+    if (some.n_jobs > 1 && has_threads()) {
+        pst_log(PST_LOG_INFO, "tune", "this process has several threads: it plans alone");
+        some.n_jobs = 1;
+    }
+    return some.n_jobs <= 1 ? run_here(trials, err) : run_apart(&some, err);
 }
