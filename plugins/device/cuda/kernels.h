@@ -54,6 +54,17 @@ void pst_cuda_update(cudaStream_t stream, const struct pst_update_factors *facto
 void pst_cuda_set_sample(cudaStream_t stream, uint64_t *at, uint64_t value);
 void pst_cuda_set_factors(cudaStream_t stream, struct pst_update_factors *at,
                           const struct pst_update_factors *value);
+/* Muon: x = what is to be orthogonalised, and the momentum in slot; x divided by the root of what
+   is at sum; a = by_a a + by_b b; the step along x, and working, which may be NULL, as update has
+   it. */
+void pst_cuda_muon_take(cudaStream_t stream, const struct pst_update_factors *factors, float *x,
+                        const float *grad, float *slot, uint64_t n);
+void pst_cuda_muon_scale(cudaStream_t stream, float *x, const double *sum, uint64_t n);
+void pst_cuda_muon_combine(cudaStream_t stream, float *a, float by_a, const float *b, float by_b,
+                           uint64_t n);
+void pst_cuda_muon_step(cudaStream_t stream, const struct pst_update_factors *factors,
+                        float *weights, const float *x, float factor, void *working,
+                        bool working_bf16, uint64_t n);
 void pst_cuda_refresh(cudaStream_t stream, void *working, const float *weights, bool working_bf16,
                       uint64_t n);
 
