@@ -2,15 +2,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Training throughput of the quickstart model, or of Llama blocks (--config bench/torch/llama.toml),
 against PyTorch on this machine, same threads, same dtype, in one run: rounds alternate between the
-two, each ratio is that of the median step times.
+two, each ratio is that of the median step times, beside it that of the processor times of these
+steps, which other work on the machine touches less.
 
   bench/torch/compare.py [--python /path/to/python-with-torch] [--config CONFIG] [--rounds 3] [--steps 12]
 
 Needs Python 3.11 with torch (pip install torch) and build/release/penstock. One stage: PyTorch eager,
-one thread. Two stages: torch.distributed.pipelining 1F1B over gloo, two processes of one thread each,
-against two devices of one thread each."""
+one thread. Two stages: torch.distributed.pipelining over gloo, two processes of one thread each,
+against two devices of one thread each, once for each schedule that both have: 1F1B, and ZBV, which
+splits the backward pass (Qi et al., 2024). The last line is of the fastest of each."""
 import argparse
 import json
+import os
 import pathlib
 import statistics
 import subprocess
@@ -29,18 +32,43 @@ def run(command):
     return done.stdout
 
 
-def penstock(config, stages, steps, clip):
-    out = run([ROOT / "build/release/penstock", "train", config, "--json",
+def processor_seconds(pid):
+    user, system = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[11:13]
+    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+
+
+def penstock(config, stages, steps, clip, schedule):
+    """Seconds and processor seconds of each step; the latter as its line comes."""
+    command = [ROOT / "build/release/penstock", "train", config, "--json",
                "--set", f"cluster.devices={stages}", "--set", f"train.steps={steps}",
+               "--set", f"scheduler.use={schedule}",
                "--set", "train.warmup=0", "--set", f"train.clip={clip}",
                "--set", "train.eval_every=0", "--set", "train.eval_batches=0",
-               "--set", "train.sample=0"])
-    lines = [json.loads(line) for line in out.splitlines()]
-    return [line["seconds"] for line in lines if "step" in line and "seconds" in line][WARM_UP:]
+               "--set", "train.sample=0"]
+    rows, spent = [], []
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=HERE) as child:
+        for line in map(json.loads, child.stdout):
+            if "loss_hex" in line:
+                rows.append(line["seconds"])
+                spent.append(processor_seconds(child.pid))
+        err = child.stderr.read()
+    if child.returncode != 0:
+        sys.exit(f"penstock failed:\n{err[-2000:]}")
+    return list(zip(rows[1:], (b - a for a, b in zip(spent, spent[1:]))))[WARM_UP - 1:]
 
 
 def torch_run(python, script, job):
-    return json.loads(run([python, HERE / script, json.dumps(job)]))["seconds"][WARM_UP:]
+    rows = json.loads(run([python, HERE / script, json.dumps(job)]))
+    return list(zip(rows["seconds"], rows["processor_seconds"]))[WARM_UP:]
+
+
+def medians(rows):
+    return [statistics.median(column) for column in zip(*rows)]
+
+
+def tell(what, tokens, ours, theirs):
+    print(f"{what:24} penstock {tokens / ours[0]:9.0f} tokens/s   PyTorch {tokens / theirs[0]:9.0f} tokens/s   "
+          f"ratio {theirs[0] / ours[0]:.2f}   of processor time {theirs[1] / ours[1]:.2f}")
 
 
 def main():
@@ -57,17 +85,20 @@ def main():
     tokens = train["batch"] * model["context"]
     version = run([args.python, "-c", "import torch; print(torch.__version__)"]).strip()
     print(f"model {model}\ntorch {version}, {args.rounds} rounds of {args.steps} steps")
-    for stages, script, clip in ((1, "run_eager.py", train["clip"]), (2, "run_pipeline.py", 0.0)):
+    best = []
+    for stages, script, clip, schedule, their_schedule in (
+            (1, "run_eager.py", train["clip"], "1f1b", ""), (2, "run_pipeline.py", 0.0, "1f1b", "1F1B"),
+            (2, "run_pipeline.py", 0.0, "zbv", "ZBVZeroBubble")):
         ours, theirs = [], []
         for turn in range(args.rounds):
             job = {"model": model, "train": {**train, "clip": clip}, "steps": args.steps,
-                   "threads": 1, "stages": stages, "port": 29500 + turn}
+                   "threads": 1, "stages": stages, "schedule": their_schedule, "port": 29500 + turn}
             theirs += torch_run(args.python, script, job)
-            ours += penstock(args.config, stages, args.steps, clip)
-        a, b = statistics.median(ours), statistics.median(theirs)
-        print(f"{stages} stage(s): penstock {tokens / a:9.0f} tokens/s   "
-              f"{script.removeprefix('run_').removesuffix('.py')} {tokens / b:9.0f} tokens/s   "
-              f"ratio {b / a:.2f}")
+            ours += penstock(args.config, stages, args.steps, clip, schedule)
+        both = medians(ours), medians(theirs)
+        tell(f"{stages} stage(s) {their_schedule}", tokens, *both)
+        best += [both] if stages > 1 else []
+    tell("2 stages, fastest", tokens, *map(min, zip(*best)))
 
 
 main()

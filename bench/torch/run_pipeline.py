@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Trains the job's model with torch.distributed.pipelining, Schedule1F1B, gloo, one process a
-stage (so the head is not tied); rank 0 prints seconds of each step as JSON."""
+"""Trains the job's model with torch.distributed.pipelining, gloo, one process a device (so the head
+is not tied), by the job's schedule: "1F1B", or "ZBVZeroBubble", where each has two stages of a V;
+rank 0 prints seconds of each step, and processor seconds of all processes, as JSON."""
 import importlib
 import json
 import os
@@ -11,7 +12,7 @@ import time
 import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
-from torch.distributed.pipelining import PipelineStage, Schedule1F1B
+from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleZBVZeroBubble
 
 
 def worker(rank, job):
@@ -21,30 +22,31 @@ def worker(rank, job):
     torch.manual_seed(1)
     zoo = importlib.import_module(model["use"])
     dist.init_process_group("gloo", rank=rank, world_size=world)
-    n = model["layers"]
-    net = zoo.Stage(model, rank * n // world, (rank + 1) * n // world)
-    stage = PipelineStage(net, rank, world, torch.device("cpu"))
-    schedule = Schedule1F1B(
-        stage, train["batch"] // train["microbatch"], loss_fn=zoo.loss_of
-    )
+    n, n_micro = model["layers"], train["batch"] // train["microbatch"]
+    vee = job["schedule"] == "ZBVZeroBubble"
+    n_stages = 2 * world if vee else world
+    of_rank = [rank, n_stages - 1 - rank] if vee else [rank]
+    net = torch.nn.ModuleList(zoo.Stage(model, i * n // n_stages, (i + 1) * n // n_stages) for i in of_rank)
+    stages = [PipelineStage(part, i, n_stages, torch.device("cpu")) for part, i in zip(net, of_rank)]
+    schedule = (ScheduleZBVZeroBubble(stages, n_micro, loss_fn=zoo.loss_of) if vee
+                else Schedule1F1B(stages[0], n_micro, loss_fn=zoo.loss_of))
     optimizer = zoo.optimizer_of(net, train)
-    seconds = []
+    seconds, spent = [], []
     for _ in range(job["steps"]):
         data = torch.randint(0, model["vocab"], (train["batch"], model["context"] + 1))
         dist.barrier()
-        begin = time.perf_counter()
+        begin, begun = time.perf_counter(), time.process_time()
         optimizer.zero_grad(set_to_none=True)
-        if rank == 0:
-            schedule.step(data[:, :-1])
-        elif rank == world - 1:
-            schedule.step(target=data[:, 1:])
-        else:
-            schedule.step()
+        target = {"target": data[:, 1:]} if n_stages - 1 in of_rank else {}
+        schedule.step(*([data[:, :-1]] if rank == 0 else []), **target)
         optimizer.step()
         dist.barrier()
         seconds.append(time.perf_counter() - begin)
+        spent.append(time.process_time() - begun)
+    spent = torch.tensor(spent)
+    dist.all_reduce(spent)
     if rank == 0:
-        print(json.dumps({"seconds": seconds}), flush=True)
+        print(json.dumps({"seconds": seconds, "processor_seconds": spent.tolist()}), flush=True)
     dist.destroy_process_group()
 
 

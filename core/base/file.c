@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Whole files in and out. Reading refuses what is not a regular file; writing never leaves half a
- * file behind.
+ * file behind, and does not fill the page cache with large ones.
  */
 #include "base/util.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -211,7 +213,212 @@ static bool sync_folder(const char *path)
     return ok;
 }
 
-pst_status pst_file_begin(const char *path, struct pst_file_out *ret_out, struct pst_error *err)
+/* --- past the page cache ---------------------------------------------------------------------- */
+
+/* The disk wants whole blocks, of memory that begins as those do. The caller fills one part while a
+   thread writes the other. Ends that are no whole blocks go through the page cache. */
+enum { PART = 8 << 20, BLOCK = 4096 };
+
+struct pst_file_direct {
+    int fd;         /* of the same file */
+    int through;    /* the page cache */
+    char *parts[2]; /* at multiples of BLOCK */
+    uint32_t filled;
+    uint64_t at; /* of the part that is filled in the file: a multiple of BLOCK */
+    size_t n;    /* bytes of it that are there */
+    pthread_t thread;
+    bool started; /* else the caller writes */
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    /* under the mutex */
+    bool quit;
+    const char *writes; /* part that is being written; NULL: none */
+    uint64_t writes_at;
+    int code; /* errno of the first write that failed */
+};
+
+/* 0, or errno. */
+static int write_to(int fd, const char *data, size_t length, uint64_t offset, size_t *ret_done)
+{
+    for (*ret_done = 0; *ret_done < length;) {
+        ssize_t n = pwrite(fd, data + *ret_done, length - *ret_done, (off_t)(offset + *ret_done));
+
+        if (n < 0 && errno != EINTR) {
+            return errno;
+        }
+        *ret_done += n > 0 ? (size_t)n : 0;
+    }
+    return 0;
+}
+
+/* Whole blocks, but for a disk with larger ones, or one that stopped within: it says EINVAL. */
+static int write_blocks(const struct pst_file_direct *direct, const char *data, size_t length,
+                        uint64_t offset)
+{
+    size_t done;
+    const int code = write_to(direct->fd, data, length, offset, &done);
+
+    return code != EINVAL
+               ? code
+               : write_to(direct->through, data + done, length - done, offset + done, &done);
+}
+
+static void *write_parts(void *argument)
+{
+    struct pst_file_direct *direct = argument;
+
+    pthread_mutex_lock(&direct->mutex);
+    while (!direct->quit) {
+        if (direct->writes == NULL) {
+            pthread_cond_wait(&direct->changed, &direct->mutex);
+        } else {
+            int code;
+
+            pthread_mutex_unlock(&direct->mutex);
+            code = write_blocks(direct, direct->writes, PART, direct->writes_at);
+            pthread_mutex_lock(&direct->mutex);
+            direct->code = direct->code == 0 ? code : direct->code;
+            direct->writes = NULL;
+            pthread_cond_broadcast(&direct->changed);
+        }
+    }
+    pthread_mutex_unlock(&direct->mutex);
+    return NULL;
+}
+
+/* Waits for the part that is being written, and has the next one written; NULL: none. 0, or errno.
+ */
+static int hand_over(struct pst_file_direct *direct, const char *part, uint64_t at)
+{
+    int code;
+
+    pthread_mutex_lock(&direct->mutex);
+    while (direct->writes != NULL) {
+        pthread_cond_wait(&direct->changed, &direct->mutex);
+    }
+    if (part != NULL && direct->code == 0 && direct->started) {
+        direct->writes = part;
+        direct->writes_at = at;
+        pthread_cond_broadcast(&direct->changed);
+    } else if (part != NULL && direct->code == 0) {
+        direct->code = write_blocks(direct, part, PART, at);
+    }
+    code = direct->code;
+    pthread_mutex_unlock(&direct->mutex);
+    return code;
+}
+
+/* What is in the part that is filled. 0, or errno. */
+static int write_rest(struct pst_file_direct *direct)
+{
+    const char *part = direct->parts[direct->filled];
+    const size_t whole = direct->n / BLOCK * BLOCK, n = direct->n;
+    size_t done;
+    int code = hand_over(direct, NULL, 0);
+
+    direct->n = 0;
+    if (code == 0) {
+        code = write_blocks(direct, part, whole, direct->at);
+    }
+    return code != 0
+               ? code
+               : write_to(direct->through, part + whole, n - whole, direct->at + whole, &done);
+}
+
+/* Goes on at another place of the file, up to the next whole block through the page cache. */
+static int go_to(struct pst_file_direct *direct, const char *data, size_t length, uint64_t offset,
+                 size_t *ret_done)
+{
+    const size_t head = (BLOCK - offset % BLOCK) % BLOCK;
+    int code = write_rest(direct);
+
+    *ret_done = 0;
+    if (code == 0) {
+        code = write_to(direct->through, data, head < length ? head : length, offset, ret_done);
+    }
+    direct->at = offset + head;
+    return code;
+}
+
+/* 0, or errno. */
+static int put_direct(struct pst_file_direct *direct, const char *data, size_t length,
+                      uint64_t offset)
+{
+    size_t done = 0;
+    int code = offset == direct->at + direct->n ? 0 : go_to(direct, data, length, offset, &done);
+
+    while (done < length && code == 0) {
+        const size_t room = PART - direct->n, n = length - done < room ? length - done : room;
+
+        memcpy(direct->parts[direct->filled] + direct->n, data + done, n);
+        direct->n += n;
+        done += n;
+        if (direct->n == PART) {
+            code = hand_over(direct, direct->parts[direct->filled], direct->at);
+            direct->filled = 1 - direct->filled;
+            direct->at += PART;
+            direct->n = 0;
+        }
+    }
+    return code;
+}
+
+static void close_direct(struct pst_file_direct *direct)
+{
+    if (direct->started) {
+        pthread_mutex_lock(&direct->mutex);
+        direct->quit = true;
+        pthread_cond_broadcast(&direct->changed);
+        pthread_mutex_unlock(&direct->mutex);
+        pthread_join(direct->thread, NULL);
+    }
+    pthread_mutex_destroy(&direct->mutex);
+    pthread_cond_destroy(&direct->changed);
+    close(direct->fd);
+    free(direct->parts[0]);
+    free(direct);
+}
+
+/* Signals are for others. */
+static void start_thread(struct pst_file_direct *direct)
+{
+    sigset_t all, old;
+
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    direct->started = pthread_create(&direct->thread, NULL, write_parts, direct) == 0;
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+}
+
+/* NULL: the file system has no such way, or there is no memory. */
+static struct pst_file_direct *open_direct(const struct pst_file_out *out)
+{
+    const int fd = open(out->temporary, O_WRONLY | O_DIRECT | O_NOFOLLOW | O_CLOEXEC);
+    struct pst_file_direct *direct;
+    void *parts;
+
+    if (fd < 0) {
+        return NULL;
+    }
+    if (posix_memalign(&parts, BLOCK, 2 * (size_t)PART) != 0) {
+        close(fd);
+        return NULL;
+    }
+    direct = pst_alloc(1, sizeof *direct);
+    direct->fd = fd;
+    direct->through = out->fd;
+    direct->parts[0] = parts;
+    direct->parts[1] = direct->parts[0] + PART;
+    pthread_mutex_init(&direct->mutex, NULL);
+    pthread_cond_init(&direct->changed, NULL);
+    start_thread(direct);
+    return direct;
+}
+
+/* --- writing in pieces ------------------------------------------------------------------------ */
+
+pst_status pst_file_begin(const char *path, uint64_t bytes, struct pst_file_out *ret_out,
+                          struct pst_error *err)
 {
     struct stat info;
 
@@ -230,71 +437,27 @@ pst_status pst_file_begin(const char *path, struct pst_file_out *ret_out, struct
         return fail_write(err, path, "create a file there", errno);
     }
     ret_out->path = pst_strdup(path);
-    return PST_OK;
-}
-
-static pst_status put(const struct pst_file_out *out, const char *data, size_t length,
-                      uint64_t offset, struct pst_error *err)
-{
-    for (size_t done = 0; done < length;) {
-        ssize_t n = pwrite(out->fd, data + done, length - done, (off_t)(offset + done));
-
-        if (n < 0 && errno != EINTR) {
-            return fail_write(err, out->path, "write the file", errno);
-        }
-        done += n > 0 ? (size_t)n : 0;
+    if (bytes >= 2 * PART) {
+        ret_out->direct = open_direct(ret_out);
     }
     return PST_OK;
 }
 
-/* Hands bytes to the disk; `wait`: until it has them, and they leave the page cache. A failure that
-   is met here no fsync tells again. */
-static pst_status push(const struct pst_file_out *out, uint64_t offset, size_t length, bool wait,
-                       struct pst_error *err)
-{
-    const unsigned flags = SYNC_FILE_RANGE_WRITE |
-                           (wait ? SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WAIT_AFTER : 0);
-
-    if (sync_file_range(out->fd, (off_t)offset, (off_t)length, flags) != 0 &&
-        (errno == EIO || errno == ENOSPC || errno == EDQUOT)) {
-        return fail_write(err, out->path, "write the file", errno);
-    }
-    if (wait) {
-        posix_fadvise(out->fd, (off_t)offset, (off_t)length, POSIX_FADV_DONTNEED);
-    }
-    return PST_OK;
-}
-
-/* What is large goes to the disk part by part, while the next one is copied: the page cache holds
-   two parts, not the file, and takes no memory from others. */
 pst_status pst_file_put(const struct pst_file_out *out, const void *data, size_t length,
                         uint64_t offset, struct pst_error *err)
 {
-    enum { PART = 8 << 20 };
-    const char *bytes = data;
-    size_t before = 0, n; /* of the part before */
-    pst_status st = PST_OK;
+    size_t done;
+    const int code = out->direct != NULL ? put_direct(out->direct, data, length, offset)
+                                         : write_to(out->fd, data, length, offset, &done);
 
-    if (length < PART) {
-        return put(out, bytes, length, offset, err);
-    }
-    for (size_t done = 0; done < length && st == PST_OK; done += n) {
-        n = PART - (offset + done) % PART; /* whole pages, but for the ends */
-        n = n < length - done ? n : length - done;
-        st = put(out, bytes + done, n, offset + done, err);
-        if (st == PST_OK) {
-            st = push(out, offset + done, n, false, err);
-        }
-        if (st == PST_OK && before > 0) {
-            st = push(out, offset + done - before, before, true, err);
-        }
-        before = n;
-    }
-    return st;
+    return code == 0 ? PST_OK : fail_write(err, out->path, "write the file", code);
 }
 
 static void finish_out(struct pst_file_out *out)
 {
+    if (out->direct != NULL) {
+        close_direct(out->direct);
+    }
     forget(out->temporary);
     free(out->path);
     *out = (struct pst_file_out){.fd = -1};
@@ -313,9 +476,10 @@ void pst_file_abandon(struct pst_file_out *out)
 
 pst_status pst_file_end(struct pst_file_out *out, struct pst_error *err)
 {
-    pst_status st = PST_OK;
+    const int code = out->direct != NULL ? write_rest(out->direct) : 0;
+    pst_status st = code == 0 ? PST_OK : fail_write(err, out->path, "write the file", code);
 
-    if (fsync(out->fd) != 0) {
+    if (st == PST_OK && fsync(out->fd) != 0) {
         st = fail_write(err, out->path, "write the file", errno);
     }
     if (close(out->fd) != 0 && st == PST_OK) {
@@ -339,7 +503,7 @@ pst_status pst_file_end(struct pst_file_out *out, struct pst_error *err)
 pst_status pst_file_write(const char *path, const void *data, size_t length, struct pst_error *err)
 {
     struct pst_file_out out;
-    pst_status st = pst_file_begin(path, &out, err);
+    pst_status st = pst_file_begin(path, length, &out, err);
 
     if (st == PST_OK) {
         st = pst_file_put(&out, data, length, 0, err);
@@ -354,7 +518,7 @@ pst_status pst_file_write(const char *path, const void *data, size_t length, str
 pst_status pst_file_write_check(const char *path, struct pst_error *err)
 {
     struct pst_file_out out;
-    pst_status st = pst_file_begin(path, &out, err);
+    pst_status st = pst_file_begin(path, 0, &out, err);
 
     if (st == PST_OK) {
         pst_file_abandon(&out);

@@ -116,7 +116,7 @@ pst_status pst_st_create(const char *path, const struct pst_st_tensor *tensors, 
                          PST_ST_TENSORS, PST_ST_HEADER);
     }
     if (st == PST_OK) {
-        st = pst_file_begin(path, &writer->out, err);
+        st = pst_file_begin(path, pst_st_file_bytes(writer), &writer->out, err);
     }
     if (st == PST_OK) {
         st = pst_file_put(&writer->out, writer->header, (size_t)writer->n_header, 0, err);

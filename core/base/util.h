@@ -59,15 +59,19 @@ pst_status pst_file_read(const char *path, size_t max_bytes, const char *kind, c
    A symbolic link to a file is replaced by the file. Errors: PST_ERR_IO, output.write. */
 pst_status pst_file_write(const char *path, const void *data, size_t length, struct pst_error *err);
 
-/* The same for a file that is written in pieces: a temporary beside it until the end. */
+/* The same for a file that is written in pieces: a temporary beside it until the end. One of many
+   bytes goes to the disk past the page cache, by a thread of its own. */
 struct pst_file_out {
     char *path, *temporary; /* owned */
     int fd;
+    struct pst_file_direct *direct; /* NULL: through the page cache */
 };
 
 /* Errors of all: PST_ERR_IO, output.write. After one that fails, pst_file_abandon is due. */
-pst_status pst_file_begin(const char *path, struct pst_file_out *ret_out, struct pst_error *err);
-/* Any thread; pieces may come in any order. */
+pst_status pst_file_begin(const char *path, uint64_t bytes, struct pst_file_out *ret_out,
+                          struct pst_error *err);
+/* One thread at a time. Pieces may come in any order; in that of the file they are fastest. Of a
+   piece that the disk does not take a later call may tell. */
 pst_status pst_file_put(const struct pst_file_out *out, const void *data, size_t length,
                         uint64_t offset, struct pst_error *err);
 /* Fsync, rename, fsync of the folder. Finishes *out, also where it fails. */

@@ -69,6 +69,10 @@ void pst_plugin_file_describe(struct pst_plugin_list *list, struct pst_plugin_fi
 pst_status pst_plugin_open(const char *path, const char *kind, const char *id,
                            const struct pst_plugin **ret_plugin, struct pst_error *err);
 
+/* The file that <kind> "<id>" is; "": there is none. */
+const char *pst_plugin_where(struct pst_arena *arena, const char *kind, const char *id,
+                             const char *folders);
+
 /* Finds <kind>-<id>.so in `folders` and the search path (or takes `path` if not NULL) and opens it.
  */
 pst_status pst_plugin_find(const char *kind, const char *id, const char *path, const char *folders,

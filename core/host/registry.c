@@ -179,6 +179,16 @@ static pst_status find_file(struct pst_arena *arena, const char *kind, const cha
     return st;
 }
 
+const char *pst_plugin_where(struct pst_arena *arena, const char *kind, const char *id,
+                             const char *folders)
+{
+    const char *file, *shadowed;
+
+    return find_file(arena, kind, id, NULL, folders, false, &file, &shadowed, NULL) == PST_OK
+               ? file
+               : "";
+}
+
 pst_status pst_plugin_find(const char *kind, const char *id, const char *path, const char *folders,
                            const struct pst_plugin **ret_plugin, struct pst_error *err)
 {

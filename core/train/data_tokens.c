@@ -120,41 +120,43 @@ static pst_status fail_token(const struct pst_stream *stream, uint64_t begin, co
         (long long)token, (unsigned long long)vocab, (unsigned long long)vocab - 1);
 }
 
-/* Returns the largest. */
 #define CONVERT(type)                                                                              \
-    for (uint64_t t = 0; t <= context; t++) {                                                      \
-        uint64_t token = (uint64_t)((const type *)room)[t];                                        \
+    do {                                                                                           \
+        const type *restrict tokens = room;                                                        \
+        type top = tokens[context];                                                                \
                                                                                                    \
-        largest = token > largest ? token : largest;                                               \
-    }                                                                                              \
-    for (uint64_t t = 0; t < context; t++) {                                                       \
-        ret_x[t] = (int32_t)((const type *)room)[t];                                               \
-        ret_targets[t] = (int32_t)((const type *)room)[t + 1];                                     \
-    }                                                                                              \
-    break
+        for (uint64_t t = 0; t < context; t++) {                                                   \
+            ret_x[t] = (int32_t)tokens[t];                                                         \
+            ret_targets[t] = (int32_t)tokens[t + 1];                                               \
+            top = tokens[t] > top ? tokens[t] : top;                                               \
+        }                                                                                          \
+        largest = top;                                                                             \
+    } while (0)
 
-static uint64_t convert(uint32_t element, const void *room, uint64_t context, int32_t *ret_x,
-                        int32_t *ret_targets)
+/* Returns the largest. Signed ones are taken as unsigned ones of their width: what is above all of
+   the signed type is negative. */
+static uint64_t convert(uint32_t element, const void *room, uint64_t context,
+                        int32_t *restrict ret_x, int32_t *restrict ret_targets)
 {
-    uint64_t largest = 0;
+    const uint32_t bytes = pst_element_bytes(element);
+    uint64_t most = UINT64_MAX >> (64 - 8 * bytes), largest;
 
-    switch (element) {
-    case PST_ELEMENT_U8:
+    switch (bytes) {
+    case 1:
         CONVERT(uint8_t);
-    case PST_ELEMENT_I8:
-        CONVERT(int8_t);
-    case PST_ELEMENT_U16:
+        break;
+    case 2:
         CONVERT(uint16_t);
-    case PST_ELEMENT_I16:
-        CONVERT(int16_t);
-    case PST_ELEMENT_U32:
+        break;
+    case 4:
         CONVERT(uint32_t);
-    case PST_ELEMENT_I32:
-        CONVERT(int32_t);
+        break;
     default:
         CONVERT(uint64_t);
+        break;
     }
-    return largest;
+    most >>= element % 2; /* signed */
+    return largest <= most ? largest : UINT64_MAX;
 }
 
 pst_status pst_stream_read(const struct pst_stream *stream, uint64_t begin, uint64_t context,

@@ -98,7 +98,10 @@ static pst_status begin_shard(const struct saver_job *job, const char *path,
     return st;
 }
 
-/* In the order of the file, so that its own checksum is made on the way. */
+/* In the order of the file, so that its own checksum is made on the way, and by pieces that are
+   still near when the second checksum and the copy want them. */
+enum { NEAR = 256 << 10 };
+
 static pst_status write_pieces(struct saver_job *job, const struct pst_st_writer *writer,
                                struct pst_error *err)
 {
@@ -106,7 +109,7 @@ static pst_status write_pieces(struct saver_job *job, const struct pst_st_writer
     const uint32_t first = layout->first_piece[job->process];
     const uint32_t n = layout->first_piece[job->process + 1] - first;
     struct order *order = pst_alloc(n, sizeof *order);
-    struct pst_hasher *file = pst_hasher_create();
+    struct pst_hasher *file = pst_hasher_create(), *own = pst_hasher_create();
     const void *header;
     uint64_t n_header;
     pst_status st = PST_OK;
@@ -120,16 +123,22 @@ static pst_status write_pieces(struct saver_job *job, const struct pst_st_writer
     for (uint32_t i = 0; i < n && st == PST_OK; i++) {
         const uint32_t index = order[i].piece;
         const struct saver_piece *piece = &layout->pieces[first + index];
-        const float *values = job->values + piece->offset;
-        const uint64_t bytes = piece->elems * sizeof *values;
+        const char *values = (const char *)(job->values + piece->offset);
+        const uint64_t bytes = piece->elems * sizeof(float);
 
-        job->sums->pieces[index] = pst_hash_of(values, bytes);
-        pst_hasher_add(file, values, bytes);
-        st = pst_st_write(writer, index, 0, values, bytes, err);
+        for (uint64_t at = 0; at < bytes && st == PST_OK; at += NEAR) {
+            const uint64_t part = bytes - at < NEAR ? bytes - at : NEAR;
+
+            pst_hasher_add(own, values + at, part);
+            pst_hasher_add(file, values + at, part);
+            st = pst_st_write(writer, index, at, values + at, part, err);
+        }
+        job->sums->pieces[index] = pst_hasher_end(own);
     }
     job->sums->file = pst_hasher_end(file);
     job->sums->bytes = pst_st_file_bytes(writer);
     pst_hasher_destroy(file);
+    pst_hasher_destroy(own);
     free(order);
     return st;
 }

@@ -556,11 +556,94 @@ static void updates(void **state)
     }
 }
 
+static float *downloaded(void *far, uint64_t n)
+{
+    float *values = malloc(n * sizeof *values);
+
+    assert_non_null(values);
+    cuda_ops->download(cuda, values, far, n * sizeof *values);
+    return values;
+}
+
+/* Of a matrix whose products the device has made. Products add in another order: the bound of
+   unit/device/muon_test.c, for one update. */
+static void muon_of(const struct rig *rig)
+{
+    const struct pst_parameter *parameter = &rig->graph->params[rig->op->param[0]];
+    const uint64_t n = parameter->elems, floats = pst_parameter_room(parameter) / sizeof(float);
+    struct pst_update how = {.optimizer = PST_MUON,
+                             .lr = 0.02f,
+                             .momentum = 0.9f,
+                             .weight_decay = 0.1f,
+                             .step = 1,
+                             .grad_scale = 0.7f,
+                             .rows = parameter->dims[0],
+                             .columns = parameter->dims[1],
+                             .factor = parameter->muon};
+    const double bound = pow(3.4445, 5) * 10 / 0x1p24 * (double)(how.lr * how.factor) + 0x1p-22;
+    float *host[4], *room = random_floats(floats, 9, -1), *found;
+    uint16_t *rounded = malloc(n * sizeof *rounded);
+    void *far[4];
+
+    for (uint32_t i = 0; i < 4; i++) { /* weights, gradient, momentum, rounded */
+        host[i] = random_floats(n, 5 + i, -1);
+        far[i] = far_floats(host[i], n * sizeof(float));
+    }
+    how.room = far_floats(room, floats * sizeof *room);
+    cuda_ops->update(cuda, &how, far[0], far[1], far[2], NULL, far[3], PST_BF16, n);
+    assert_int_equal(cuda_ops->sync(cuda, NULL), PST_OK);
+    how.room = room;
+    cpu_ops->update(plain, &how, host[0], host[1], host[2], NULL, NULL, PST_F32, n);
+    expect_same(far[2], host[2], n * sizeof(float), "momentum", n);
+    found = downloaded(far[0], n);
+    for (uint64_t i = 0; i < n; i++) {
+        if (!(fabs((double)found[i] - (double)host[0][i]) <= bound)) {
+            fail_msg("%llu of %llu x %llu: expected %.9g, found %.9g", (unsigned long long)i,
+                     (unsigned long long)how.rows, (unsigned long long)how.columns,
+                     (double)host[0][i], (double)found[i]);
+        }
+    }
+    cpu_ops->refresh(plain, rounded, found, PST_BF16, n);
+    expect_same(far[3], rounded, n * sizeof *rounded, "rounded weights", n);
+    for (uint32_t i = 0; i < 4; i++) {
+        free(host[i]);
+    }
+    free(rounded);
+    free(found);
+    free(room);
+}
+
+/* Wide, tall, square; too small for a workspace of products, and large enough for the double's. */
+static void muon(void **state)
+{
+    static const struct rig_case cases[] = {
+        OPERATOR("wide", 1, "1x5", "5x37", .kind = PST_OP_LINEAR),
+        OPERATOR("tall", 1, "1x37", "37x5", .kind = PST_OP_LINEAR),
+        OPERATOR("square", 1, "1x16", "16x16", .kind = PST_OP_LINEAR),
+        OPERATOR("column", 1, "1x19", "19x1", .kind = PST_OP_LINEAR),
+        OPERATOR("large", 1, "1x40", "40x101", .kind = PST_OP_LINEAR),
+    };
+
+    rig_ops = cuda_ops;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        float factors[8] = {0}; /* none of the norm before it */
+        struct rig rig;
+
+        rig_init(&rig, &cases[i], PST_F32, 1);
+        assert_true(rig.graph->n_params <= 8);
+        factors[rig.op->param[0]] = 0.5f;
+        pst_graph_set_muon(rig.graph, factors);
+        rig_pass(&rig, cuda, PST_KERNEL_F);
+        muon_of(&rig);
+        rig_finish(&rig);
+    }
+}
+
 int main(int argc, char **argv)
 {
     void (*const functions[])(void **) = {f32, bf16, evaluation, again};
     const char *const suffixes[] = {"f32", "bf16", "evaluation", "twice"};
-    static struct CMUnitTest tests[4 * N_CPU_CASES + 9];
+    static struct CMUnitTest tests[4 * N_CPU_CASES + 10];
     static char names[4 * N_CPU_CASES][64];
     const int code = start(argc, argv);
     size_t n = 0;
@@ -587,6 +670,7 @@ int main(int argc, char **argv)
     tests[n++] = (struct CMUnitTest){"sums", sums, NULL, NULL, NULL};
     tests[n++] = (struct CMUnitTest){"norms", norms, NULL, NULL, NULL};
     tests[n++] = (struct CMUnitTest){"updates", updates, NULL, NULL, NULL};
+    tests[n++] = (struct CMUnitTest){"muon", muon, NULL, NULL, NULL};
     tests[n++] = (struct CMUnitTest){"special logits", special, NULL, NULL, NULL};
     tests[n++] = (struct CMUnitTest){"tf32", tf32, NULL, NULL, NULL};
     return _cmocka_run_group_tests("cuda kernels", tests, n, open_both, close_both);

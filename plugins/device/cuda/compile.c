@@ -177,6 +177,9 @@ pst_status pst_cuda_compile(struct pst_device *device, const struct pst_graph *g
     struct pst_cuda_kernel *kernel;
     pst_status status = reserve_squares(device, graph, err);
 
+    if (status == PST_OK) {
+        status = pst_cuda_muon_reserve(device, graph, err);
+    }
     if (status != PST_OK) {
         return status;
     }

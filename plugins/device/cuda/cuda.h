@@ -22,6 +22,7 @@
 #endif
 
 struct pst_cuda_dnn;  /* plans of cuDNN: dnn.h */
+struct pst_cuda_muon; /* muon.c */
 struct pst_cuda_kept; /* algorithms of products: kept.h */
 struct pst_cuda_part; /* of a GPU: parts.h */
 
@@ -63,6 +64,8 @@ struct pst_device {
     bool tf32; /* products of f32 round their operands */
     void **arenas;
     uint32_t n_arenas;
+    struct pst_cuda_muon *muon; /* products of Muon's updates, by shape of the matrix */
+    uint32_t n_muon;
     double *squares;                    /* scratch of squares(), on the device */
     double *square;                     /* result of square_sum(), in pinned memory */
     uint64_t n_squares;                 /* doubles */
@@ -113,6 +116,16 @@ pst_status pst_cuda_fail(struct pst_error *err, const char *doing, cudaError_t e
 /* The same of host memory that was to be pinned. */
 pst_status pst_cuda_fail_pinned(const struct pst_device *device, uint64_t bytes, cudaError_t error,
                                 struct pst_error *err);
+
+/* --- muon.c ------------------------------------------------------------------------------------
+ */
+
+/* The products that updates of the graph's matrices want. */
+pst_status pst_cuda_muon_reserve(struct pst_device *device, const struct pst_graph *graph,
+                                 struct pst_error *err);
+void pst_cuda_muon_free(struct pst_device *device);
+void pst_cuda_muon(struct pst_device *device, const struct pst_update *update, float *weights,
+                   const float *grad, float *slot, void *working, bool working_bf16);
 
 /* --- choices.c ---------------------------------------------------------------------------------
  */

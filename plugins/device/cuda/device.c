@@ -87,6 +87,7 @@ static void close_device(struct pst_device *device)
         cudaStreamSynchronize(device->compute);
     }
     pst_cuda_dnn_close(device);
+    pst_cuda_muon_free(device);
     pst_cuda_queues_close(device);
     pst_cuda_part_close(device->part);
     pst_cuda_arenas_free(device);
@@ -226,8 +227,14 @@ static void update(struct pst_device *device, const struct pst_update *how, floa
                    const float *grad, float *s0, float *s1, void *working, uint32_t working_dtype,
                    uint64_t elems)
 {
-    pst_cuda_update(device->compute, pst_cuda_factors(device, how), weights, grad, s0, s1,
-                    working == weights ? NULL : working, working_dtype == PST_BF16, elems);
+    void *other = working == weights ? NULL : working;
+
+    if (how->optimizer == PST_MUON) {
+        pst_cuda_muon(device, how, weights, grad, s0, other, working_dtype == PST_BF16);
+        return;
+    }
+    pst_cuda_update(device->compute, pst_cuda_factors(device, how), weights, grad, s0, s1, other,
+                    working_dtype == PST_BF16, elems);
     pst_cuda_note_launch(device, "the optimizer");
 }
 
@@ -284,7 +291,7 @@ static const struct pst_device_ops ops = {
     .square_sum = square_sum,
     .update = update,
     .refresh = refresh,
-    .flags = PST_DEVICE_APART | PST_DEVICE_TF32,
+    .flags = PST_DEVICE_APART | PST_DEVICE_TF32 | PST_DEVICE_MUON,
     .sync = sync_device,
     .pinned = pst_cuda_pinned,
     .mark_create = pst_cuda_mark_create,

@@ -62,6 +62,17 @@ struct pst_cuda_rounding {
 };
 enum { PST_CUDA_ROUNDINGS = 128 }; /* arguments of a launch are 4 KiB at most */
 void pst_cuda_round(cudaStream_t stream, const struct pst_cuda_rounding *list, uint32_t n);
+/* Muon: x = what is to be orthogonalised, and the momentum in slot; x divided by the root of what
+   is at sum; a = by_a a + by_b b; the step along x, and working, which may be NULL, as update has
+   it. */
+void pst_cuda_muon_take(cudaStream_t stream, const struct pst_update_factors *factors, float *x,
+                        const float *grad, float *slot, uint64_t n);
+void pst_cuda_muon_scale(cudaStream_t stream, float *x, const double *sum, uint64_t n);
+void pst_cuda_muon_combine(cudaStream_t stream, float *a, float by_a, const float *b, float by_b,
+                           uint64_t n);
+void pst_cuda_muon_step(cudaStream_t stream, const struct pst_update_factors *factors,
+                        float *weights, const float *x, float factor, void *working,
+                        bool working_bf16, uint64_t n);
 void pst_cuda_refresh(cudaStream_t stream, void *working, const float *weights, bool working_bf16,
                       uint64_t n);
 

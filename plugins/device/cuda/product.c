@@ -146,6 +146,7 @@ pst_status pst_cuda_product_init(struct pst_device *device,
     pst_status status;
 
     s.batches = s.batches == 0 ? 1 : s.batches;
+    p.workspace_bytes = PST_CUDA_PRODUCT_BYTES - s.forgone;
     made = make_layouts(&p, &s);
     if (made == CUBLAS_STATUS_SUCCESS) {
         made = make_desc(&p, &s);
@@ -195,7 +196,7 @@ cublasStatus_t pst_cuda_product_put(const struct pst_cuda_product *product, void
         return status;
     }
     return cublasLtMatmul(p.device->blas, p.desc, &alpha, b, p.a, a, p.b, &beta, d, p.d, d, p.d,
-                          &p.algo, workspace, PST_CUDA_PRODUCT_BYTES, p.device->compute);
+                          &p.algo, workspace, p.workspace_bytes, p.device->compute);
 }
 
 void pst_cuda_product_run(const struct pst_cuda_product *product, const char *doing, void *d,

@@ -2,8 +2,8 @@
  *
  * Matrix products through cuBLASLt. Everything here is row-major, as in the rest of the program.
  * The algorithm is chosen once, when the kernel is made (product_choice.c): from shapes, types and
- * alignment alone, or by times that are measured once. Sums are f32; operands are not rounded to TF32 unless the device was
- * opened so.
+ * alignment alone, or by times that are measured once. Sums are f32; operands are not rounded to
+ * TF32 unless the device was opened so.
  */
 #ifndef PST_DEVICE_CUDA_PRODUCT_H
 #define PST_DEVICE_CUDA_PRODUCT_H
@@ -34,6 +34,7 @@ struct pst_cuda_product_shape {
     uint64_t a_step, b_step, d_step; /* elements from batch to batch */
     bool bf16, d_bf16;               /* a and b; d. Else f32 */
     uint32_t align;                  /* bytes that all addresses are multiples of; at most 256 */
+    uint64_t forgone;                /* bytes of PST_CUDA_PRODUCT_BYTES that it may not use */
     uint32_t epilogue;
     bool bias_bf16; /* else f32; so are sums */
 };
@@ -43,6 +44,7 @@ struct pst_cuda_product {
     cublasLtMatmulDesc_t desc;
     cublasLtMatrixLayout_t a, b, d; /* of the library: column-major, so a and b change places */
     cublasLtMatmulAlgo_t algo;
+    uint64_t workspace_bytes;
     bool ready;
 };
 
@@ -53,7 +55,7 @@ pst_status pst_cuda_product_init(struct pst_device *device,
                                  struct pst_cuda_product *ret_product, struct pst_error *err);
 void pst_cuda_product_finish(struct pst_cuda_product *product);
 
-/* workspace: PST_CUDA_PRODUCT_BYTES. doing: for messages. */
+/* workspace: PST_CUDA_PRODUCT_BYTES less what is forgone. doing: for messages. */
 void pst_cuda_product_run(const struct pst_cuda_product *product, const char *doing, void *d,
                           const void *a, const void *b, float alpha, float beta, void *workspace);
 /* The same with an epilogue; aux [m,n], dense. */

@@ -36,7 +36,7 @@ static uint32_t alignment_of(const struct pst_cuda_product_shape *s, uint64_t st
 static cublasStatus_t prefer(cublasLtMatmulPreference_t pref,
                              const struct pst_cuda_product_shape *s)
 {
-    const uint64_t bytes = PST_CUDA_PRODUCT_BYTES;
+    const uint64_t bytes = PST_CUDA_PRODUCT_BYTES - s->forgone;
     const uint32_t schemes = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
     const uint32_t align_d = alignment_of(s, s->d_step, s->d_bf16);
     const uint32_t align[] = {alignment_of(s, s->b_step, s->bf16),
@@ -89,7 +89,7 @@ static cublasStatus_t check(const struct choice *choice, int which)
     if (status == CUBLAS_STATUS_SUCCESS) {
         status = result.state;
     }
-    return status == CUBLAS_STATUS_SUCCESS && result.workspaceSize > PST_CUDA_PRODUCT_BYTES
+    return status == CUBLAS_STATUS_SUCCESS && result.workspaceSize > p->workspace_bytes
                ? CUBLAS_STATUS_NOT_SUPPORTED
                : status;
 }
@@ -305,13 +305,14 @@ static void name(const struct pst_cuda_product *p, const struct pst_cuda_product
 {
     snprintf(text, PST_CUDA_KEY,
              "%llux%llux%llu %d%d ld %llu,%llu,%llu batches %u,%llu,%llu,%llu types %d%d%d%d "
-             "align %u epilogue %u sms %u",
+             "align %u less %llu epilogue %u sms %u",
              (unsigned long long)s->m, (unsigned long long)s->n, (unsigned long long)s->k,
              s->a_transposed, s->b_transposed, (unsigned long long)s->lda,
              (unsigned long long)s->ldb, (unsigned long long)s->ldd, s->batches,
              (unsigned long long)s->a_step, (unsigned long long)s->b_step,
              (unsigned long long)s->d_step, s->bf16, s->d_bf16, s->bias_bf16,
-             p->device->tf32 && !s->bf16, s->align, s->epilogue, p->device->sms);
+             p->device->tf32 && !s->bf16, s->align, (unsigned long long)s->forgone, s->epilogue,
+             p->device->sms);
 }
 
 pst_status pst_cuda_product_choose(struct pst_cuda_product *p,

@@ -273,6 +273,53 @@ __global__ void update_kernel(const struct pst_update_factors *factors, const st
     EACH_SOME(W, at, n, (update_some<S, W>(&own, &of, at)), (update_some<S, 1>(&own, &of, at)))
 }
 
+/* --- Muon --------------------------------------------------------------------------------------
+ */
+
+__global__ void muon_take_kernel(const struct pst_update_factors *factors, float *x,
+                                 const float *grad, float *slot, uint64_t n)
+{
+    const struct pst_update_factors own = *factors;
+
+    PST_EACH(i, n)
+    {
+        x[i] = pst_muon_element(&own, grad[i], &slot[i]);
+    }
+}
+
+__global__ void muon_scale_kernel(float *x, const double *sum, uint64_t n)
+{
+    const float scale = (float)(1 / fmax(sqrt(*sum), PST_MUON_EPS));
+
+    PST_EACH(i, n)
+    {
+        x[i] *= scale;
+    }
+}
+
+__global__ void muon_combine_kernel(float *a, float by_a, const float *b, float by_b, uint64_t n)
+{
+    PST_EACH(i, n)
+    {
+        a[i] = by_a * a[i] + by_b * b[i];
+    }
+}
+
+template <class S>
+__global__ void muon_step_kernel(const struct pst_update_factors *factors, float *weights,
+                                 const float *x, float factor, S *working, uint64_t n)
+{
+    const float shrink = factors->shrink, step = factors->lr * factor;
+
+    PST_EACH(i, n)
+    {
+        weights[i] = weights[i] * shrink - step * x[i];
+        if (working != NULL) {
+            pst_store(&working[i], weights[i]);
+        }
+    }
+}
+
 template <class S, unsigned W> __device__ static void round_some(S *working, const float *weights)
 {
     const pst_some<float, W> some = pst_read<W>(weights);
@@ -363,6 +410,31 @@ void pst_cuda_round(cudaStream_t stream, const struct pst_cuda_rounding *list, u
 
     memcpy(all.list, list, n * sizeof *list);
     PST_LAUNCH(round_kernel, pst_blocks_each(n), stream, all, n);
+}
+
+void pst_cuda_muon_take(cudaStream_t stream, const struct pst_update_factors *factors, float *x,
+                        const float *grad, float *slot, uint64_t n)
+{
+    PST_LAUNCH(muon_take_kernel, pst_blocks(n), stream, factors, x, grad, slot, n);
+}
+
+void pst_cuda_muon_scale(cudaStream_t stream, float *x, const double *sum, uint64_t n)
+{
+    PST_LAUNCH(muon_scale_kernel, pst_blocks(n), stream, x, sum, n);
+}
+
+void pst_cuda_muon_combine(cudaStream_t stream, float *a, float by_a, const float *b, float by_b,
+                           uint64_t n)
+{
+    PST_LAUNCH(muon_combine_kernel, pst_blocks(n), stream, a, by_a, b, by_b, n);
+}
+
+void pst_cuda_muon_step(cudaStream_t stream, const struct pst_update_factors *factors,
+                        float *weights, const float *x, float factor, void *working,
+                        bool working_bf16, uint64_t n)
+{
+    PST_TYPED(working_bf16, PST_LAUNCH((muon_step_kernel<S>), pst_blocks(n), stream, factors,
+                                       weights, x, factor, (S *)working, n));
 }
 
 void pst_cuda_refresh(cudaStream_t stream, void *working, const float *weights, bool working_bf16,

@@ -33,7 +33,7 @@ static void expect_content(const char *path, const char *content, size_t n)
     size_t length = 0;
     char *text = NULL;
 
-    assert_ok(pst_file_read(path, 1 << 20, "input.path", &text, &length, &err), &err);
+    assert_ok(pst_file_read(path, 1 << 26, "input.path", &text, &length, &err), &err);
     assert_int_equal(length, n);
     assert_memory_equal(text, content, n);
     assert_int_equal(text[n], '\0');
@@ -231,4 +231,45 @@ TEST_WITH(writers_do_not_mix, support_begin, support_end)
     assert_int_equal(length, 5000);
     assert_memory_equal(text, text[0] == 'a' ? a : b, 5000);
     free(text);
+}
+
+/* Parts of a file that is large enough to go past the page cache, in this order; the same as one.
+ */
+TEST_WITH(large_in_pieces, support_begin, support_end)
+{
+    static const struct {
+        size_t from, to;
+    } pieces[] = {{0, 3},
+                  {3, 5000},
+                  {5000, 19000000},
+                  {21000000, 21000001},
+                  {21000001, 22000000},
+                  {19000000, 20480000},
+                  {20480000, 21000000}};
+    enum { N = 22000000 };
+    struct pst_file_out out;
+    struct pst_error err;
+    char *content = malloc(N);
+
+    assert_non_null(content);
+    for (size_t i = 0; i < N; i++) {
+        content[i] = (char)(i * 2654435761u >> 13);
+    }
+    assert_ok(pst_file_begin(support_path("large"), N, &out, &err), &err);
+    for (size_t i = 0; i < sizeof pieces / sizeof pieces[0]; i++) {
+        assert_ok(pst_file_put(&out, content + pieces[i].from, pieces[i].to - pieces[i].from,
+                               pieces[i].from, &err),
+                  &err);
+    }
+    assert_ok(pst_file_end(&out, &err), &err);
+    expect_content(support_path("large"), content, N);
+    assert_ok(pst_file_write(support_path("whole"), content, N, &err), &err);
+    expect_content(support_path("whole"), content, N);
+    assert_int_equal(count_entries(), 2);
+
+    assert_ok(pst_file_begin(support_path("whole"), N, &out, &err), &err);
+    assert_ok(pst_file_put(&out, content, N / 2, 0, &err), &err);
+    pst_file_abandon(&out);
+    assert_int_equal(count_entries(), 2);
+    free(content);
 }

@@ -13,7 +13,7 @@
 #include "host/describe.h"
 #include "host/digest.h"
 #include "host/search.h"
-#include "train/session.h"
+#include "train/calibration.h"
 
 static const char *digest_of(struct pst_arena *arena, const char *path)
 {
@@ -29,26 +29,6 @@ static const char *digest_of(struct pst_arena *arena, const char *path)
 
 /* --- program and machine -----------------------------------------------------------------------*/
 
-static const char *cpu_model(struct pst_arena *arena)
-{
-    FILE *file = fopen("/proc/cpuinfo", "re");
-    const char *found = "";
-    char line[256];
-
-    while (file != NULL && found[0] == '\0' && fgets(line, sizeof line, file) != NULL) {
-        const char *colon = strchr(line, ':');
-
-        if (strncmp(line, "model name", 10) == 0 && colon != NULL) {
-            line[strcspn(line, "\n")] = '\0';
-            found = pst_arena_strdup(arena, colon + 1 + strspn(colon + 1, " "));
-        }
-    }
-    if (file != NULL) {
-        fclose(file);
-    }
-    return found;
-}
-
 void pst_provenance_begin(struct pst_provenance *ret_provenance)
 {
     struct pst_provenance *made = ret_provenance;
@@ -57,12 +37,14 @@ void pst_provenance_begin(struct pst_provenance *ret_provenance)
     const time_t now = time(NULL);
     struct utsname name;
     struct tm utc;
-    char text[32] = "";
+    char text[256] = "";
 
     memset(made, 0, sizeof *made);
     made->program = PENSTOCK_VERSION;
     made->program_digest = digest_of(arena, "/proc/self/exe");
-    made->cpu = cpu_model(arena);
+    pst_machine_processor(text, sizeof text);
+    made->cpu = pst_arena_strdup(arena, text);
+    text[0] = '\0';
     made->host = made->kernel = "";
     if (uname(&name) == 0) {
         made->kernel = pst_arena_printf(arena, "%s %s", name.sysname, name.release);
@@ -80,22 +62,6 @@ void pst_provenance_begin(struct pst_provenance *ret_provenance)
 }
 
 /* --- strategies --------------------------------------------------------------------------------*/
-
-static const char *file_of(struct pst_arena *arena, const char *kind, const char *id)
-{
-    const char **folders;
-    uint32_t n;
-
-    pst_search_folders(arena, &folders, &n);
-    for (uint32_t i = 0; i < n; i++) {
-        const char *path = pst_arena_printf(arena, "%s/%s-%s.so", folders[i], kind, id);
-
-        if (access(path, F_OK) == 0) {
-            return path;
-        }
-    }
-    return NULL;
-}
 
 /* The value of a parameter that the config leaves out. */
 static json_t *initial_value(const struct pst_param *row)
@@ -132,7 +98,8 @@ static const char *parameters_of(struct pst_arena *arena, const struct pst_plugi
 }
 
 static void add_plugin(struct pst_provenance *provenance, struct pst_provenance_config *config,
-                       const char *kind, const char *label, const json_t *table)
+                       const char *kind, const char *label, const json_t *table,
+                       const char *folders)
 {
     struct pst_arena *arena = &provenance->arena;
     const char *id = json_string_value(json_object_get(table, "use"));
@@ -143,8 +110,8 @@ static void add_plugin(struct pst_provenance *provenance, struct pst_provenance_
     if (id == NULL) {
         return;
     }
-    path = path != NULL ? path : file_of(arena, kind, id);
-    if (path == NULL || pst_plugin_describe(arena, path, kind, id, &plugin, NULL, &err) != PST_OK) {
+    path = path != NULL ? path : pst_plugin_where(arena, kind, id, folders);
+    if (path[0] == '\0' || pst_plugin_describe(arena, path, kind, id, &plugin, NULL, &err) != PST_OK) {
         plugin = NULL;
     }
     config->plugins[config->n_plugins++] = (struct pst_provenance_plugin){
@@ -152,7 +119,7 @@ static void add_plugin(struct pst_provenance *provenance, struct pst_provenance_
         .id = pst_arena_strdup(arena, id),
         .version = plugin == NULL || plugin->version == NULL ? "" : plugin->version,
         .label = label,
-        .path = path == NULL ? "" : pst_arena_strdup(arena, path),
+        .path = pst_arena_strdup(arena, path),
         .digest = digest_of(arena, path),
         .parameters = parameters_of(arena, plugin, table),
     };
@@ -171,7 +138,7 @@ static bool is_known(const struct pst_axis *axis, uint32_t i)
 
 /* Of all values of the axes that are strategies. */
 static void add_plugins(struct pst_provenance *provenance, struct pst_provenance_config *config,
-                        const struct pst_combinations *set)
+                        const struct pst_combinations *set, const char *folders)
 {
     static const char *const kinds[] = {"partitioner", "scheduler", "memopt"};
     uint32_t room = 0;
@@ -195,10 +162,11 @@ static void add_plugins(struct pst_provenance *provenance, struct pst_provenance
                 continue;
             }
             for (size_t k = 0; json_is_array(value) && k < json_array_size(value); k++) {
-                add_plugin(provenance, config, kinds[a], at->label, json_array_get(value, k));
+                add_plugin(provenance, config, kinds[a], at->label, json_array_get(value, k),
+                           folders);
             }
             if (json_is_object(value)) {
-                add_plugin(provenance, config, kinds[a], at->label, value);
+                add_plugin(provenance, config, kinds[a], at->label, value, folders);
             }
         }
     }
@@ -209,7 +177,7 @@ void pst_provenance_add(struct pst_provenance *provenance, const struct pst_job 
 {
     struct pst_arena *arena = &provenance->arena;
     struct pst_provenance_config *before = provenance->configs, *config;
-    struct pst_graph *graph = NULL;
+    struct pst_session *session = NULL;
     char *text = json_dumps(set->base, JSON_COMPACT | JSON_REAL_PRECISION(17));
 
     if (text == NULL) {
@@ -232,12 +200,18 @@ void pst_provenance_add(struct pst_provenance *provenance, const struct pst_job 
         .config_json = pst_arena_strdup(arena, text),
     };
     free(text);
-    if (pst_session_graph(job, &graph, NULL) == PST_OK) {
-        config->model = pst_arena_strdup(arena, graph->name);
-        config->model_digest = graph->digest;
-        pst_graph_destroy(graph);
+    if (pst_session_create_for_planning(job, &session, NULL) == PST_OK) {
+        config->model = pst_arena_strdup(arena, session->graph->name);
+        config->model_digest = session->graph->digest;
+        if (session->calibrated) {
+            text = pst_calibration_profile_file(session);
+            config->profile = pst_arena_strdup(arena, text);
+            config->profile_digest = digest_of(arena, text);
+            free(text);
+        }
+        pst_session_destroy(session);
     }
-    add_plugins(provenance, config, set);
+    add_plugins(provenance, config, set, job->plugins.path);
 }
 
 const char *pst_provenance_words(struct pst_arena *arena,
