@@ -60,6 +60,7 @@ pst_status pst_session_predict(struct pst_session *session, struct pst_error *er
     slower.bf16_flops /= ratio;
     slower.memory_bandwidth = (uint64_t)((double)slower.memory_bandwidth / ratio);
     slower.launch_overhead = (uint64_t)((double)slower.launch_overhead * ratio);
+    slower.host_overhead = (uint64_t)((double)slower.host_overhead * ratio);
     cost.cluster = &slower;
     cost.profile_scale = ratio;
     return pst_predict_step(plan, session->graph, &cost, false, &session->predicted_ns, err);
