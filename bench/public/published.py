@@ -169,7 +169,8 @@ def steps(options, path):
     if options.rows:
         for job in jobs:
             print(f"  {job}")
-    print("\n| steps | rows | mean error | bias | largest | tau |\n| --- | --- | --- | --- | --- | --- |")
+    print("\n| steps | rows | mean error | bias | largest | tau |\n"
+          "| --- | --- | --- | --- | --- | --- |")
     line("all", jobs)
     for key, text in (("dim", "width"), ("microbatch", "micro-batch"), ("stages", "stages"),
                       ("replicas", "replicas")):
@@ -205,7 +206,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", default=str(ROOT / "build" / "release"))
-    parser.add_argument("--cluster", default=CLUSTER, type=lambda path: pathlib.Path(path).resolve())
+    parser.add_argument("--cluster", default=CLUSTER,
+                        type=lambda path: pathlib.Path(path).resolve())
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
     parser.add_argument("--memory", type=float, default=80e9, metavar="BYTES",
                         help="of a device; what needs more recomputes")
