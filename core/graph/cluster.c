@@ -16,6 +16,12 @@ const struct pst_param pst_cluster_params[] = {
     ROW(efficiency, FLOAT, "1", "0.001..1", "Part of that peak which operators reach."),
     ROW(memory_bandwidth, RATE, "12e9", "1..", "What one device reads from its memory per second."),
     ROW(launch_overhead, TIME, "2 us", NULL, "Time that each kernel costs besides its work."),
+    ROW(host_overhead, TIME, "0", NULL,
+        "What a pass of an operator takes at least: the time in which the host issues its kernels, "
+        "side by side with the device."),
+    ROW(softmax_traffic, FLOAT, "0", "0..100",
+        "How often a pass of attention moves the scores of all heads through memory, and one of a "
+        "loss its logits in f32; 0: once at most, in one kernel."),
     ROW(link_bandwidth, RATE, "8e9", "1..", "What goes from one device to another per second."),
     ROW(link_latency, TIME, "5 us", NULL, "Time that each transfer costs besides its bytes."),
     ROW(node_size, INT, "0", "0..65536",

@@ -20,6 +20,8 @@ struct pst_cluster {
     double efficiency;            /* part of the peak that products reach */
     uint64_t memory_bandwidth;    /* bytes/s */
     uint64_t launch_overhead;     /* ns per kernel */
+    uint64_t host_overhead;       /* ns that the host takes for a pass of an operator */
+    double softmax_traffic;       /* times that a pass moves scores or logits */
     uint64_t link_bandwidth;      /* bytes/s between two devices */
     uint64_t link_latency;        /* ns */
     int64_t node_size;            /* devices per node, by rank; 0: all in one node */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Times of operators: the roofline of Williams, Waterman and Patterson (2009). A pass takes the
- * longer of its arithmetic at peak speed and its memory traffic at full bandwidth, plus one launch.
+ * longer of its arithmetic at peak speed and its memory traffic at full bandwidth, plus one launch;
+ * but no less than the host needs to issue it, which runs ahead of the device where it can.
  */
 #include "graph/cost.h"
 
@@ -32,6 +33,9 @@ static uint64_t pass_ns(const struct pst_cost_model *cost, uint32_t op, uint32_t
     const struct pst_cluster *cluster = cost->cluster;
     double flops = 0, bytes = 0;
     pst_op_work(cost->graph, op, pass, samples, &flops, &bytes);
+    if (cluster->softmax_traffic > 0) {
+        bytes += cluster->softmax_traffic * pst_op_softmax_bytes(cost->graph, op, samples);
+    }
     double peak =
         op_is_bf16(cost->graph, &cost->graph->ops[op]) ? cluster->bf16_flops : cluster->flops;
     double reached = peak * (cluster->efficiency > 0 ? cluster->efficiency : 1);
@@ -40,6 +44,10 @@ static uint64_t pass_ns(const struct pst_cost_model *cost, uint32_t op, uint32_t
         cluster->memory_bandwidth > 0 ? bytes / (double)cluster->memory_bandwidth * 1e9 : 0;
     double ns =
         ceil(arithmetic > traffic ? arithmetic : traffic) + (double)cluster->launch_overhead;
+
+    if (ns < (double)cluster->host_overhead) {
+        ns = (double)cluster->host_overhead;
+    }
     return ns < LONGEST_NS ? (uint64_t)ns : (uint64_t)LONGEST_NS;
 }
 

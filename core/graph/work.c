@@ -217,6 +217,23 @@ static double element_flops(const struct pst_graph *graph, const struct pst_op *
     return per * elems;
 }
 
+double pst_op_softmax_bytes(const struct pst_graph *graph, uint32_t op_index, uint64_t samples)
+{
+    const struct pst_op *op = &graph->ops[op_index];
+    double bytes = 0;
+
+    if (op->kind == PST_OP_ATTENTION) { /* queries times keys of each head */
+        const struct pst_tensor *y = &graph->tensors[op->out[0]];
+        const struct pst_tensor *keys = op->n_in == 2 ? &graph->tensors[op->in[1]] : y;
+
+        bytes = (double)op->heads * (double)y->dims[0] * (double)keys->dims[0] *
+                (double)pst_dtype_bytes(y->dtype);
+    } else if (op->kind == PST_OP_CROSS_ENTROPY) {
+        bytes = (double)graph->tensors[op->in[0]].elems * sizeof(float);
+    }
+    return bytes * (double)samples;
+}
+
 void pst_op_work(const struct pst_graph *graph, uint32_t op_index, uint32_t pass, uint64_t samples,
                  double *ret_flops, double *ret_bytes)
 {

@@ -14,8 +14,9 @@
 #include "train/emulate.h"
 
 /* Whoever says one of these describes devices. */
-static const char *const speeds[] = {"flops", "bf16_flops", "efficiency", "memory_bandwidth",
-                                     "launch_overhead"};
+static const char *const speeds[] = {
+    "flops",           "bf16_flops",    "efficiency",     "memory_bandwidth",
+    "launch_overhead", "host_overhead", "softmax_traffic"};
 /* These are no matter of measuring. */
 static const char *const sizes[] = {"devices", "memory", "reserve"};
 

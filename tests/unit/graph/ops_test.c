@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Roofline of operators: the longer of arithmetic and traffic, one launch a pass, nothing for
- * passes that an operator does not have.
+ * Roofline of operators: the longer of arithmetic and traffic, one launch a pass, no less than the
+ * host takes, nothing for passes that an operator does not have.
  */
 #include "graph/cost.h"
 
@@ -65,6 +65,53 @@ TEST(only_passes_that_exist)
     assert_int_equal(sum.forward_ns, 30);
     assert_int_equal(sum.backward_input_ns, total.backward_input_ns);
     assert_int_equal(sum.backward_weight_ns, 20);
+    pst_graph_destroy(graph);
+}
+
+/* The host runs ahead of a device that has more to do than it. */
+TEST(host_or_device)
+{
+    struct pst_graph *graph = make(PST_F32);
+    struct pst_cluster cluster = {.flops = 1e9, .launch_overhead = 10};
+    struct pst_cost_model cost = {.graph = graph, .cluster = &cluster};
+    struct pst_times device, times;
+
+    pst_cost_op(&cost, 0, 1, &device);
+    assert_true(device.backward_input_ns < device.forward_ns);
+    cluster.host_overhead = device.forward_ns - 1;
+    pst_cost_op(&cost, 0, 1, &times);
+    assert_int_equal(times.forward_ns, device.forward_ns);
+    cluster.host_overhead = device.forward_ns + 1;
+    pst_cost_op(&cost, 0, 1, &times);
+    assert_int_equal(times.forward_ns, device.forward_ns + 1);
+    assert_int_equal(times.backward_weight_ns, device.forward_ns + 1);
+    pst_cost_op(&cost, 2, 1, &times); /* the loss has no weights */
+    assert_int_equal(times.backward_weight_ns, 0);
+    pst_graph_destroy(graph);
+}
+
+/* Two heads of 4 x 4 scores of 2 bytes; 4 tokens of 16 logits, of which a loss makes f32. */
+TEST(softmax_through_memory)
+{
+    struct pst_graph *graph =
+        make_model("gpt", "layers=1 dim=8 heads=2 context=4 vocab=16", PST_BF16);
+    struct pst_cluster cluster = {.memory_bandwidth = 1000000000};
+    struct pst_cost_model cost = {.graph = graph, .cluster = &cluster};
+    const char *const names[] = {"h.0.attn", "loss", "lm_head"};
+    const uint64_t bytes[] = {2 * 4 * 4 * 2, 4 * 16 * 4, 0};
+
+    for (uint32_t i = 0; i < 3; i++) {
+        const uint32_t op = find_op(graph, names[i]);
+        struct pst_times fused, times;
+
+        cluster.softmax_traffic = 0;
+        pst_cost_op(&cost, op, 5, &fused);
+        cluster.softmax_traffic = 3;
+        pst_cost_op(&cost, op, 5, &times);
+        assert_int_equal(times.forward_ns - fused.forward_ns, 3 * 5 * bytes[i]);
+        assert_int_equal(times.backward_input_ns - fused.backward_input_ns, 3 * 5 * bytes[i]);
+        assert_int_equal(times.backward_weight_ns, fused.backward_weight_ns);
+    }
     pst_graph_destroy(graph);
 }
 

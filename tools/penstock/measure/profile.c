@@ -193,10 +193,12 @@ static const char *about_description(const struct pst_session *session, struct p
 
     return pst_arena_printf(arena,
                             "described, not measured: %.4g %s FLOP/s at %.4g of it, memory at %.4g "
-                            "bytes/s, %.4g us per kernel",
+                            "bytes/s, %.4g us per kernel, of the host %.4g; softmax moves %.4g "
+                            "times more",
                             bf16 ? cluster->bf16_flops : cluster->flops, bf16 ? "bf16" : "f32",
                             cluster->efficiency, (double)cluster->memory_bandwidth,
-                            (double)cluster->launch_overhead / 1e3);
+                            (double)cluster->launch_overhead / 1e3,
+                            (double)cluster->host_overhead / 1e3, cluster->softmax_traffic);
 }
 
 static pst_status make_graph(const struct pst_session *session,

@@ -1,0 +1,225 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Predictions of configs/clusters/a100-80gb.toml against what others have published.
+
+  bench/public/published.py [--build build/release] [--cluster FILE] [--set KEY=VALUE ...]
+                            [--rows] [CSV ...]
+
+Two series are in here: times of passes, and peaks of memory, of the paper on zero bubbles. Step
+times come from CSV files of vTrain (Bang et al., MICRO 2024), which are not part of this project:
+https://github.com/VIA-Research/vTrain, folder data. Of their rows those without tensor parallelism
+count; columns are "# GPUs", "global batch", "micro batch", "hidden size", "attention heads",
+"# layers", "sequence length", "tensor parallelism", "data parallelism", "pipeline parallelism" and
+"iteration time (ms)". --rows prints every row. Exit code 1 where a file has no such row."""
+import argparse
+import csv
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+CLUSTER = ROOT / "configs" / "clusters" / "a100-80gb.toml"
+VTRAIN = "https://github.com/VIA-Research/vTrain, folder data"
+# Columns of vTrain's files, and the names they have here.
+COLUMNS = {"# GPUs": "devices", "global batch": "batch", "micro batch": "microbatch",
+           "hidden size": "dim", "attention heads": "heads", "# layers": "layers",
+           "sequence length": "context", "tensor parallelism": "tensor",
+           "data parallelism": "replicas", "pipeline parallelism": "stages",
+           "iteration time (ms)": "measured"}
+
+# Qi et al., "Zero Bubble Pipeline Parallelism", ICLR 2024: GPT on A100-SXM4-80GB, sequences of 1024
+# tokens, a stage a device, one layer less in the first and the last. Milliseconds of F, B and W of
+# a stage at the fewest micro-batches (table of profiled times); GB at the peak of the fullest
+# device (table of throughput and memory), for 1F1B.
+ZERO_BUBBLE = [
+    {"name": "1.5B", "layers": 22, "dim": 2304, "heads": 24, "stages": 8, "microbatch": 6,
+     "count": 24, "passes": (18.522, 18.086, 9.337), "peak": 30},
+    {"name": "6.2B", "layers": 30, "dim": 4096, "heads": 32, "stages": 8, "microbatch": 3,
+     "count": 24, "passes": (29.718, 29.444, 19.927), "peak": 39},
+    {"name": "14.6B", "layers": 46, "dim": 5120, "heads": 40, "stages": 16, "microbatch": 1,
+     "count": 48, "passes": (11.347, 11.248, 8.132), "peak": 32},
+    {"name": "28.3B", "layers": 62, "dim": 6144, "heads": 48, "stages": 32, "microbatch": 1,
+     "count": 96, "passes": (10.419, 10.207, 7.715), "peak": 43},
+]
+
+
+def stages(layers, count, ends=0):
+    """Patterns of the manual partitioner: equal numbers of layers, `ends` less in the first stage
+    and in the last."""
+    each = (layers + 2 * ends) // count
+    bounds = [0] + [each * (s + 1) - ends for s in range(count - 1)] + [layers]
+    lists = [[f"h.{i}.*" for i in range(bounds[s], bounds[s + 1])] for s in range(count)]
+    lists[0].insert(0, "w*")
+    lists[-1] = ["*"]
+    return "; ".join(", ".join(patterns) for patterns in lists)
+
+
+def config(job, cluster):
+    """The config of a job: a GPT in 16 bits, Adam, stages of equal numbers of layers."""
+    return f"""include = {json.dumps(str(cluster))}
+[model]
+use = "gpt"
+layers = {job["layers"]}
+dim = {job["dim"]}
+heads = {job["heads"]}
+context = {job["context"]}
+vocab = {job["vocab"]}
+[data]
+kind = "synthetic"
+[train]
+batch = {job["batch"]}
+microbatch = {job["microbatch"] * job["replicas"]}
+degrees = [{job["replicas"]}]
+optimizer = "adam"
+[run]
+device = "emulated"
+dtype = "bf16"
+[cluster]
+devices = {job["stages"] * job["replicas"]}
+memory = 0
+[partitioner]
+use = "manual"
+stages = "{stages(job["layers"], job["stages"], job.get("ends", 0))}"
+[scheduler]
+use = "1f1b"
+split = {"true" if job.get("split") else "false"}
+[[memopt]]
+use = "{job.get("memopt", "none")}"
+"""
+
+
+def simulate(options, job):
+    with tempfile.NamedTemporaryFile("w", suffix=".toml") as file:
+        file.write(config(job, options.cluster))
+        file.flush()
+        command = [options.penstock, "simulate", file.name, "--json"]
+        for change in options.set:
+            command += ["--set", change]
+        done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode != 0:
+        sys.exit(f"{' '.join(command)}: exit code {done.returncode}\n{done.stdout}{done.stderr}")
+    return json.loads(done.stdout)
+
+
+def with_scores(job, simulated):
+    """Bytes at the peak of each stage, and what attention keeps that has no kernel of its own: two
+    matrices of scores in 16 bits and a mask for every layer (Korthikanti et al., "Reducing
+    Activation Recomputation in Large Transformer Models", 2022: 5 a s^2 b)."""
+    scores = 5 * job["heads"] * job["context"] ** 2 * job["microbatch"]
+    count, ends = job["stages"], job.get("ends", 0)
+    each = (job["layers"] + 2 * ends) // count
+    held = job["batch"] // job["microbatch"] // job["replicas"]
+    peaks = []
+    for stage in range(count):
+        layers = each - (ends if stage in (0, count - 1) else 0)
+        rank = simulated["ranks"][stage * job["replicas"]]
+        peaks.append(rank["peak_bytes"] + scores * layers * min(count - stage, held))
+    return peaks
+
+
+def read(path):
+    """Rows without tensor parallelism, and the number of all."""
+    try:
+        with open(path, newline="") as file:
+            rows = list(csv.DictReader(file))
+    except OSError as error:
+        sys.exit(f"{path}: {error.strerror}; vTrain's files are at {VTRAIN}")
+    if not rows or not set(COLUMNS) <= set(rows[0]):
+        sys.exit(f"{path}: no table of vTrain with a row; its files are at {VTRAIN}")
+    jobs = [{ours: float(row[theirs]) if ours == "measured" else int(row[theirs])
+             for theirs, ours in COLUMNS.items()} for row in rows]
+    return [job | {"vocab": 51200} for job in jobs if job["tensor"] == 1], len(jobs)
+
+
+def predict(options, job):
+    """Milliseconds of a step; with recomputation where the device would not hold the rest."""
+    simulated = simulate(options, job)
+    if max(with_scores(job, simulated)) > options.memory:
+        simulated = simulate(options, job | {"memopt": "full"})
+    return simulated["step_us"] / 1e3
+
+
+def tau(pairs):
+    """Kendall's, of predicted and measured times."""
+    signs = [(a[0] - b[0]) * (a[1] - b[1]) for i, a in enumerate(pairs) for b in pairs[:i]]
+    return (sum(s > 0 for s in signs) - sum(s < 0 for s in signs)) / len(signs) if signs else 0
+
+
+def line(name, jobs):
+    errors = [job["predicted"] / job["measured"] - 1 for job in jobs]
+    if errors:
+        print(f"| {name} | {len(jobs)} | {100 * statistics.mean(map(abs, errors)):.1f} % "
+              f"| {100 * statistics.mean(errors):+.1f} % | {100 * max(map(abs, errors)):.1f} % "
+              f"| {tau([(job['predicted'], job['measured']) for job in jobs]):.3f} |")
+
+
+def steps(options, path):
+    jobs, total = read(path)
+    print(f"\n{path}: {len(jobs)} of {total} rows are without tensor parallelism")
+    if not jobs:
+        return False
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        for job, ms in zip(jobs, pool.map(lambda job: predict(options, job), jobs)):
+            job["predicted"] = ms
+    if options.rows:
+        for job in jobs:
+            print(f"  {job}")
+    print("\n| steps | rows | mean error | bias | largest | tau |\n"
+          "| --- | --- | --- | --- | --- | --- |")
+    line("all", jobs)
+    for key, text in (("dim", "width"), ("microbatch", "micro-batch"), ("stages", "stages"),
+                      ("replicas", "replicas")):
+        for value in sorted({job[key] for job in jobs}):
+            line(f"{text} {value}", [job for job in jobs if job[key] == value])
+    return True
+
+
+def zero_bubble(options):
+    """Passes and peaks of the paper's models."""
+    print("| model | F, ms | error | B, ms | error | W, ms | error | peak, GB | error |\n"
+          "| --- | --- | --- | --- | --- | --- | --- | --- | --- |")
+    errors, peaks = [], []
+    for model in ZERO_BUBBLE:
+        job = model | {"context": 1024, "vocab": 32000, "replicas": 1, "ends": 1, "split": True,
+                       "batch": model["microbatch"] * model["count"]}
+        simulated = simulate(options, job)
+        cells = []
+        for op, published in zip("FBW", model["passes"]):
+            event = next(e for e in simulated["timeline"][1] if e["op"] == op)
+            ms = (event["end_us"] - event["start_us"]) / 1e3
+            errors.append(ms / published - 1)
+            cells.append(f"{ms:.2f} | {100 * errors[-1]:+.1f} %")
+        peak = max(with_scores(job, simulate(options, job | {"split": False})))
+        peaks.append(peak / 1e9 / model["peak"] - 1)
+        print(f"| {model['name']} | {' | '.join(cells)} | {peak / 1e9:.1f} "
+              f"| {100 * peaks[-1]:+.1f} % |")
+    print(f"\nmean error of passes {100 * statistics.mean(map(abs, errors)):.1f} %, of peaks "
+          f"{100 * statistics.mean(map(abs, peaks)):.1f} %")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", default=str(ROOT / "build" / "release"))
+    parser.add_argument("--cluster", default=CLUSTER,
+                        type=lambda path: pathlib.Path(path).resolve())
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
+    parser.add_argument("--memory", type=float, default=80e9, metavar="BYTES",
+                        help="of a device; what needs more recomputes")
+    parser.add_argument("--rows", action="store_true")
+    parser.add_argument("csv", nargs="*")
+    options = parser.parse_args()
+    options.penstock = str(pathlib.Path(options.build) / "penstock")
+    zero_bubble(options)
+    if not options.csv:
+        print(f"\nno file of step times given; vTrain's are at {VTRAIN}")
+    sys.exit(0 if all([steps(options, path) for path in options.csv]) else 1)
+
+
+if __name__ == "__main__":
+    main()
