@@ -8,6 +8,7 @@
 #include "commands/commands.h"
 #include "commands/outputs.h"
 #include "commands/ask_plugin.h"
+#include "commands/searching.h"
 #include "planner/problem_partition.h"
 #include "tune/partition_advise.h"
 #include "tune/smallest.h"
@@ -95,7 +96,9 @@ static void partition(struct pst_cli *cli, void *asked)
         pst_cli_must(cli, pst_fail_at(&cli->err, PST_ERR_CONFIG, "config.key",
                                       request->asked.problem_file, 0, 0, "\"devices\" is missing"));
     }
+    pst_searching_begin(cli, "asking the partitioner");
     st = ask(request, &result, &cli->err);
+    pst_searching_end();
     if (pst_cli_problem_solved(cli, &request->asked, st, "partitioner", "feasible")) {
         answer(cli, request, &result);
     }
@@ -118,6 +121,7 @@ const struct pst_command pst_cmd_partition = {
             "by\nthe reference cost model: time per sample, memory, a simulated step. A NAME is an "
             "id, a "
             "FILE a\nplugin with a slash in its path.",
+    .asks = "partitioner",
     .words = {1, 1},
     PST_CLI_OPTIONS(options, struct request),
     .heeds_signals = true,
