@@ -13,6 +13,9 @@ rm -rf "$place"
 mkdir -p "$place/work"
 "$cmake" --install "$build" --prefix "$place/prefix" >"$place/install.log" || fail "$(cat "$place/install.log")"
 penstock=$place/prefix/bin/penstock
+for file in man/man1/penstock.1 man/man1/penstock-plan.1 bash-completion/completions/penstock; do
+    [ -s "$place/prefix/share/$file" ] || fail "no $file was installed"
+done
 PKG_CONFIG_PATH=$(dirname "$(find "$place/prefix" -name penstock.pc)")
 export PKG_CONFIG_PATH
 [ -f "$place/prefix/share/penstock/configs/quickstart.toml" ] || fail "example configs are not installed"

@@ -368,11 +368,12 @@ TEST(other_data_and_overlay)
 {
     struct pst_timeline *run = rig_timeline(RIG_1F1B, 2, 2, costs, 0);
     struct pst_timeline *predicted = rig_timeline(RIG_1F1B, 2, 2, costs, 50);
-    const struct pst_trace_meta meta = {"0123456789abcdef", predicted, "two ranks a GPU"};
+    const struct pst_trace_meta meta = {"a.json", "0123456789abcdef", predicted, "two ranks a GPU"};
     struct trace trace = open_trace(run, &meta);
     json_t *other = json_object_get(trace.root, "otherData");
 
     run->kind = "run";
+    assert_string_equal(text_of(other, "plan"), "a.json");
     assert_string_equal(text_of(other, "plan_digest"), "0123456789abcdef");
     assert_string_equal(text_of(other, "sharing"), "two ranks a GPU");
     assert_int_equal(json_array_size(json_object_get(json_object_get(other, "clock"), "per_rank")),

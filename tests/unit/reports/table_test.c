@@ -64,10 +64,10 @@ TEST(test_room)
     struct pst_table table;
 
     fill(&table);
-    pst_table_set_room(47); /* 2 + 5 + 2 + 2 + 2 + 26 + 2 + 4 is 45 */
-    expect_print(&table, "> name    n  note                        left\n"
+    pst_table_set_room(46); /* 2 + 5 + 2 + 2 + 2 + 27 + 2 + 4 */
+    expect_print(&table, "> name    n  note                         left\n"
                          "> alpha   1  one two three four five six  gone\n"
-                         "> beta   22  short                       gone\n");
+                         "> beta   22  short                        gone\n");
     pst_table_set_room(44);
     expect_print(&table, "> name    n  note                       left\n"
                          "> alpha   1  one two three four five    gone\n"

@@ -48,7 +48,7 @@ struct pst_cli_problem_request {
 /* Rows of a table of options, for `field` of the request. */
 #define PST_CLI_PROBLEM_OPTIONS(field, what, who, one)                                              \
     {"problem", 'p', "FILE", what, PST_AT(field.problem_file), 0},                                  \
-        {"options", 'o', "LIST", "parameters of the " who ": key=value,...", PST_AT(field.options), \
+        {"options", 'O', "LIST", "parameters of the " who ": key=value,...", PST_AT(field.options), \
          0},                                                                                        \
     {                                                                                               \
         "time-limit", 0, "TIME", "for " one " that is not penstock's own; 10 min",                  \

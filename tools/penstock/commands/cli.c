@@ -2,20 +2,26 @@
 #include "commands/cli.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/util.h"
 #include "commands/commands.h"
+#include "commands/manual.h"
 #include "commands/print_error.h"
+#include "commands/searching.h"
+#include "commands/terminal.h"
 #include "conformance/conformance.h"
 #include "exec/exec.h"
 #include "host/apart.h"
 #include "host/plugin_host.h"
+#include "reports/table.h"
 #include "train/isolate.h"
 #include "train/stop.h"
 #include "train/team.h"
@@ -34,6 +40,7 @@ static bool wants_json;
 
 static _Noreturn void fail(const struct pst_error *err)
 {
+    pst_searching_end();
     pst_cli_leave(pst_print_error(err, wants_json));
 }
 
@@ -57,7 +64,9 @@ static void print_usage(FILE *out)
     for (size_t i = 0; i < N_COMMANDS; i++) {
         fprintf(out, "  %-9s %s\n", commands[i]->name, commands[i]->summary);
     }
-    fputs("\n\"penstock COMMAND --help\" tells more; \"penstock --version\" the version.\n", out);
+    fputs("\n\"penstock COMMAND --help\" or \"penstock help COMMAND\" tells more; \"penstock -V\" "
+          "the version.\n",
+          out);
 }
 
 /* "no WHAT "WORD"; did you mean ...?", or where all are listed. */
@@ -123,6 +132,7 @@ static int run(const struct pst_command *command, int argc, char **argv)
 
     wants_json = st == PST_OK ? cli.json : wants_json;
     pst_cli_must(&cli, st);
+    pst_table_set_room(cli.wide ? 0 : pst_terminal_columns());
     if (!cli.help) {
         pst_cli_must(&cli, pst_options_arguments(command, &cli, command->words[0],
                                                  command->words[1], &cli.err));
@@ -139,6 +149,65 @@ static int run(const struct pst_command *command, int argc, char **argv)
     pst_json_finish(&cli.answer);
     free(request);
     return cli.told ? cli.code : pst_cli_end(cli.code);
+}
+
+/* Ids of a kind of plugins, for completion; opens none. */
+static void print_ids(const char *kind)
+{
+    struct pst_plugin_list *plugins = NULL;
+    struct pst_error err;
+
+    if (pst_plugin_list_create(&plugins, &err) != PST_OK) {
+        fail(&err);
+    }
+    for (uint32_t i = 0; i < plugins->n_files; i++) {
+        const struct pst_plugin_file *file = &plugins->files[i];
+
+        if (strcmp(kind, "all") == 0 || strcmp(kind, file->kind) == 0) {
+            printf("%s\n", file->id);
+        }
+    }
+    pst_plugin_list_destroy(plugins);
+}
+
+/* What packages and shells take from the tables of commands and options. */
+static int help_for_others(int argc, char **argv)
+{
+    static const char *const shells[] = {"bash", "zsh", "fish"};
+    const struct pst_manual manual = {commands, N_COMMANDS};
+    const char *word = argc > 3 ? argv[3] : "";
+    struct pst_error err;
+
+    if (strcmp(argv[2], "--ids") == 0) {
+        print_ids(word);
+    } else if (strcmp(argv[2], "--man") == 0) {
+        pst_manual_page(&manual, word[0] == '\0' ? NULL : find_command(word), stdout);
+    } else if (strcmp(argv[2], "--completion") == 0) {
+        if (!pst_manual_completion(&manual, word, stdout)) {
+            fail_word("help", "shell", word, shells, 3);
+        }
+    } else if (strcmp(argv[2], "--install") != 0 || word[0] == '\0') {
+        fail_command(argv[2]);
+    } else if (pst_manual_install(&manual, word, &err) != PST_OK) {
+        fail(&err);
+    }
+    return pst_cli_end(0);
+}
+
+/* `penstock help [COMMAND]`, which is `penstock COMMAND --help`. */
+static int help(int argc, char **argv)
+{
+    char *asked[] = {NULL, (char *)"--help", NULL};
+
+    if (argc < 3 || strcmp(argv[2], "--json") == 0) { /* help stays text */
+        print_usage(stdout);
+        return pst_cli_end(0);
+    }
+    if (strncmp(argv[2], "--", 2) == 0) {
+        return help_for_others(argc, argv);
+    }
+    asked[0] = argv[2];
+    return run(find_command(argv[2]), 2, asked);
 }
 
 int pst_cli_run(int argc, char **argv)
@@ -166,13 +235,46 @@ int pst_cli_run(int argc, char **argv)
         fail_command("");
     } else if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
                strcmp(argv[1], "help") == 0) {
-        print_usage(stdout);
-        return pst_cli_end(0);
-    } else if (strcmp(argv[1], "--version") == 0) {
+        return help(argc, argv);
+    } else if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0) {
         printf(wants_json ? "{\"version\":\"%s\"}\n" : "penstock %s\n", PENSTOCK_VERSION);
         return pst_cli_end(0);
     }
     return run(find_command(argv[1]), argc - 1, argv + 1);
+}
+
+/* The work of the main thread does not ask for signals: another thread gets them, and ends the
+   process. */
+static void *end_on_signal(void *unused)
+{
+    const struct timespec pause = {.tv_nsec = 20000000};
+    struct pst_error err;
+
+    (void)unused;
+    while (!pst_stop_requested()) {
+        nanosleep(&pause, NULL);
+    }
+    pst_file_abandon_writes();
+    pst_stop_fail(&err);
+    _exit(pst_print_error(&err, wants_json));
+}
+
+void pst_cli_end_on_signal(void)
+{
+    static bool watched;
+    pthread_t thread;
+    sigset_t signals;
+
+    if (watched || pthread_create(&thread, NULL, end_on_signal, NULL) != 0) {
+        return;
+    }
+    watched = true;
+    pthread_detach(thread);
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGINT);
+    sigaddset(&signals, SIGTERM);
+    sigaddset(&signals, SIGHUP);
+    pthread_sigmask(SIG_BLOCK, &signals, NULL);
 }
 
 void pst_cli_must(struct pst_cli *cli, pst_status st)

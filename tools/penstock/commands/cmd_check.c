@@ -4,6 +4,7 @@
  * all it takes. `penstock check FOLDER`: every byte of a checkpoint, or of all in a folder.
  */
 #include "commands/commands.h"
+#include "commands/searching.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -190,7 +191,9 @@ static void check(struct pst_cli *cli, void *request)
     pst_cli_job_embedded(cli, file, &job);
     pst_cli_must(cli, pst_session_create_for_planning(&job.job, &job.session, &cli->err));
     pst_cli_must(cli, pst_session_read_plan(job.session, file, &cli->err));
+    pst_searching_begin(cli, "proving");
     st = pst_session_judge(job.session, report, &cli->err);
+    pst_searching_end();
     pst_cli_must(cli, report->n_violations == 0 ? st : PST_OK);
     cli->code = report->n_violations == 0 ? 0 : 1;
     if (cli->json) {

@@ -282,7 +282,7 @@ static void print_modules(const struct machine *machine, bool color)
 {
     struct pst_table table;
 
-    pst_table_init(&table, "module|usable|what it is, or why not");
+    pst_table_init(&table, "module|usable|~what it is, or why not");
     for (uint32_t i = 0; i < machine->n_modules; i++) {
         const struct module_found *m = &machine->modules[i];
 

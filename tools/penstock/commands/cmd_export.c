@@ -7,22 +7,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define XXH_INLINE_ALL
-#include <xxhash.h>
-
+#include "base/number.h"
 #include "base/util.h"
 #include "commands/commands.h"
 #include "commands/export_weights.h"
 #include "commands/outputs.h"
+#include "commands/searching.h"
 #include "figures/figure.h"
 #include "exchange/torch_csv.h"
 #include "exchange/torch_split.h"
-#include "exchange/trace.h"
 #include "sim/sim.h"
 #include "train/session.h"
 
 struct request {
     const char *format, *file, *flavour, *width, *height; /* as written */
+    const char *source;                                   /* config or plan */
     bool no_memory, no_title;
     enum pst_torch_flavour torch;
     struct pst_figure_options figure;
@@ -64,13 +63,12 @@ static pst_status write_figure(const struct pst_session *session, struct request
 static pst_status write_trace(const struct pst_session *session, struct request *request,
                               struct pst_error *err)
 {
-    char *text = pst_plan_to_json(session->planned.plan, session->graph), digest[24];
-    const struct pst_trace_meta meta = {.plan_digest = digest};
+    char digest[PST_CLI_DIGEST];
+    struct pst_trace_meta meta;
     struct pst_timeline *timeline = NULL;
     pst_status st;
 
-    snprintf(digest, sizeof digest, "%016llx", (unsigned long long)XXH3_64bits(text, strlen(text)));
-    free(text);
+    meta = pst_cli_trace_meta(session, request->source, digest);
     st = simulate(session, &timeline, err);
     if (st == PST_OK) {
         st = pst_trace_write(timeline, request->file, &meta, err);
@@ -137,6 +135,7 @@ static const struct format *read_request(struct pst_cli *cli, struct request *re
     const struct format *format = find_format(cli, cli->arguments[0]);
 
     request->format = format->name;
+    request->source = cli->arguments[1];
     if (request->flavour != NULL && format->write != write_torch) {
         pst_cli_usage(cli, "only pytorch-csv has flavours");
     }
@@ -181,11 +180,15 @@ static void export(struct pst_cli *cli, void *asked)
     struct pst_cli_job job;
 
     if (format->write == NULL) {
+        pst_searching_begin(cli, "writing weights");
         pst_export_weights(cli, cli->arguments[1], request->file);
         return;
     }
     pst_cli_job_planned(cli, cli->arguments[1], &job);
+    pst_cli_end_on_signal();
+    pst_searching_begin(cli, "writing");
     pst_cli_must(cli, format->write(job.session, request, &cli->err));
+    pst_searching_end();
     answer(cli, request, format);
     pst_cli_job_close(&job);
 }
@@ -213,6 +216,7 @@ const struct pst_command pst_cmd_export = {
         "simulated step); a config is planned first. FORMAT weights writes a checkpoint as a "
         "folder\n"
         "that transformers loads.",
+    .offers = "pytorch-csv pytorch-split chrome-trace svg png pdf weights",
     .words = {2, 2},
     PST_CLI_OPTIONS(options, struct request),
     .heeds_signals = true,

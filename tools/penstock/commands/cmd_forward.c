@@ -113,10 +113,10 @@ static pst_status plan_and_run(struct request *request, struct pst_session *sess
 
     if (st == PST_OK) {
         telling.classes = shape.classes > 0;
-        pst_searching_begin(request->cli);
+        pst_searching_begin(request->cli, PST_SEARCHING_PLAN);
         st = pst_team_plan(&session->team, session,
                            request->plan_file == NULL ? session->job->run.plan : request->plan_file,
-                           pst_searching_stops, err);
+                           pst_stop_requested, err);
         pst_searching_end();
     }
     if (st == PST_ERR_CANCELLED && pst_stop_requested()) {

@@ -81,8 +81,8 @@ static void profile_json(const struct profile *request, const struct pst_costed 
     pst_json_uint(json, "profile_edges", summary->n_edges);
     pst_json_uint(json, "inputs_dropped", dropped ? summary->n_inputs : 0);
     pst_json_uint(json, "collapsed", summary->n_collapsed);
-    pst_json_number(json, "forward_us", t.forward_ns / 1000);
-    pst_json_number(json, "backward_us", t.backward_ns / 1000);
+    pst_json_us(json, "forward_us", t.forward_ns);
+    pst_json_us(json, "backward_us", t.backward_ns);
     pst_json_number(json, "param_bytes", t.param_bytes);
     pst_json_number(json, "saved_bytes", t.saved_bytes);
 }
@@ -357,6 +357,7 @@ const struct pst_command pst_cmd_import = {
             "it, and "
             "-o\nwrites that. Or FORMAT is pipedream-profile (graph.txt): -o writes it as a "
             "penstock-graph.",
+    .offers = "pytorch-csv pipedream-profile",
     .words = {2, 2},
     PST_CLI_OPTIONS(options, struct request),
     .heeds_signals = true,

@@ -10,6 +10,7 @@
 #include "commands/ask_plugin.h"
 #include "commands/commands.h"
 #include "commands/outputs.h"
+#include "commands/searching.h"
 #include "plan/plan.h"
 #include "planner/problem_memopt.h"
 #include "reports/memopt_report.h"
@@ -146,7 +147,7 @@ static void answer(struct pst_cli *cli, const struct request *request,
     struct pst_timeline *timeline = NULL;
 
     make_timeline(result, &timeline);
-    pst_cli_write_outputs(cli, &request->outputs, timeline);
+    pst_cli_write_outputs(cli, &request->outputs, timeline, NULL);
     pst_timeline_destroy(timeline);
     if (cli->json) {
         pst_memopt_report_json(result, &cli->answer);
@@ -162,7 +163,9 @@ static void memopt(struct pst_cli *cli, void *asked)
     pst_status st;
 
     pst_cli_problem_read(cli, &request->asked, "the memory optimizer");
+    pst_searching_begin(cli, "asking the memory optimizer");
     st = ask(&request->asked, &result, &cli->err);
+    pst_searching_end();
     if (pst_cli_problem_solved(cli, &request->asked, st, "memopt", "fits")) {
         answer(cli, request, &result);
     }
@@ -186,6 +189,7 @@ const struct pst_command pst_cmd_memopt = {
         "or "
         "offloaded, and\nwhat that costs. A NAME is an id, a FILE a path that ends in .so or "
         "begins with / or a dot.",
+    .asks = "memopt",
     .words = {1, 1},
     PST_CLI_OPTIONS(options, struct request),
     .heeds_signals = true,

@@ -9,6 +9,7 @@
 #include "commands/outputs.h"
 #include "commands/ask_plugin.h"
 #include "host/search.h"
+#include "commands/searching.h"
 #include "planner/problem_partition.h"
 #include "tune/partition_advise.h"
 #include "tune/smallest.h"
@@ -96,7 +97,9 @@ static void partition(struct pst_cli *cli, void *asked)
         pst_cli_must(cli, pst_fail_at(&cli->err, PST_ERR_CONFIG, "config.key",
                                       request->asked.problem_file, 0, 0, "\"devices\" is missing"));
     }
+    pst_searching_begin(cli, "asking the partitioner");
     st = ask(request, &result, &cli->err);
+    pst_searching_end();
     if (pst_cli_problem_solved(cli, &request->asked, st, "partitioner", "feasible")) {
         answer(cli, request, &result);
     }
@@ -119,6 +122,7 @@ const struct pst_command pst_cmd_partition = {
             "by\nthe reference cost model: time per sample, memory, a simulated step. A NAME is an "
             "id, a "
             "FILE a\npath that ends in .so or begins with / or a dot.",
+    .asks = "partitioner",
     .words = {1, 1},
     PST_CLI_OPTIONS(options, struct request),
     .heeds_signals = true,

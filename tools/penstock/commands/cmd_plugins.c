@@ -38,7 +38,7 @@ static void print_list(const struct pst_plugin_list *plugins, bool color, FILE *
 {
     struct pst_table table;
 
-    pst_table_init(&table, "kind|id|version|summary|state|file");
+    pst_table_init(&table, "kind|id|8version|~summary|~state|9file");
     for (uint32_t i = 0; i < plugins->n_files; i++) {
         add_row(&table, &plugins->files[i]);
     }
@@ -144,7 +144,7 @@ static void print_params(const struct pst_plugin *plugin, bool color, FILE *out)
         fputs("  no parameters\n", out);
         return;
     }
-    pst_table_init(&table, "parameter|type|range|default|meaning");
+    pst_table_init(&table, "parameter|8type|9~range|7~default|~meaning");
     for (uint32_t i = 0; i < plugin->n_params; i++) {
         const struct pst_param *p = pst_plugin_param(plugin, i);
 
@@ -402,6 +402,8 @@ const struct pst_command pst_cmd_plugins = {
         "plugin keeps its contract (--set key=value gives it a parameter); exit code 3 if not. "
         "new\n"
         "makes a project to start from: KIND is partitioner, scheduler, memopt or model.",
+    .offers = "list info check new",
+    .asks = "all",
     .words = {0, UINT32_MAX}, /* as each action says */
     PST_CLI_OPTIONS(options, struct pst_plugins_options),
     .run = plugins,

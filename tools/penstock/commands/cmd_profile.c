@@ -9,6 +9,7 @@
 
 #include "base/util.h"
 #include "commands/commands.h"
+#include "commands/searching.h"
 #include "reports/profile_report.h"
 #include "measure/describe.h"
 #include "train/stop.h"
@@ -121,7 +122,9 @@ static void write_cluster(struct pst_cli *cli, const struct pst_session *session
     struct pst_described described;
     char *text;
 
+    pst_searching_begin(cli, "measuring links and memory");
     pst_cli_must(cli, pst_describe(session, profile, &described, &cli->err));
+    pst_searching_end();
     text = pst_described_toml(&described, session, profile);
     pst_cli_must(cli, pst_file_write(file, text, strlen(text), &cli->err));
     free(text);

@@ -13,6 +13,7 @@
 #include "commands/outputs.h"
 #include "commands/schedule_problem.h"
 #include "commands/ask_plugin.h"
+#include "commands/searching.h"
 #include "train/stop.h"
 
 /* What the command line asks for. */
@@ -386,7 +387,7 @@ static void tell(struct pst_cli *cli, const struct request *request,
     pst_cli_must(cli,
                  pst_schedule_figures_init(result, request->n_steps, &units, &figures, &cli->err));
     pst_cli_must(cli, check_limit(request, &figures, &cli->err));
-    pst_cli_write_outputs(cli, &request->outputs, figures.timeline);
+    pst_cli_write_outputs(cli, &request->outputs, figures.timeline, NULL);
     if (request->csv != NULL) {
         pst_cli_write_order(cli, request->csv, result);
     }
@@ -405,8 +406,11 @@ static void schedule(struct pst_cli *cli, void *asked)
     pst_status st;
 
     read_request(cli, request);
+    pst_searching_begin(cli, "asking the scheduler");
     st = pst_cli_schedule_run(&request->job, request->time_limit_ns, &result, &cli->err);
-    pst_cli_must(cli, st == PST_ERR_INFEASIBLE ? explain_limit(request, &cli->err) : st);
+    st = st == PST_ERR_INFEASIBLE ? explain_limit(request, &cli->err) : st;
+    pst_searching_end();
+    pst_cli_must(cli, st);
     tell(cli, request, &result);
     pst_schedule_result_finish(&result);
     pst_schedule_problem_finish(&request->problem);
@@ -420,7 +424,7 @@ static const struct pst_option options[] = {
     {"aw", 0, "X", "part of a saved activation that W alone needs; 1", PST_AT(aw), 0},
     {"memory-limit", 0, "X", "micro-batches of a device's share that it may hold",
      PST_AT(memory_limit), 0},
-    {"options", 'o', "LIST", "parameters of the scheduler: key=value,...", PST_AT(options), 0},
+    {"options", 'O', "LIST", "parameters of the scheduler: key=value,...", PST_AT(options), 0},
     {"steps", 'n', "N", "so many steps, or batches of an asynchronous schedule; 1", PST_AT(n_steps),
      100000},
     {"barrier", 0, NULL, "tell the scheduler that a step costs its makespan", PST_AT(barrier), 0},
@@ -429,7 +433,8 @@ static const struct pst_option options[] = {
     {"time-limit", 0, "TIME", "for a scheduler that is not penstock's own; 10 min",
      PST_AT(time_limit), 0},
     PST_CLI_TIMELINE_OPTIONS(outputs),
-    {"csv" /* the form */, 0, "FILE", "write the order as PyTorch's schedule CSV", PST_AT(csv), 0},
+    {"csv" /* the form */, 'o', "FILE", "write the order as PyTorch's schedule CSV", PST_AT(csv),
+     0},
 };
 
 const struct pst_command pst_cmd_schedule = {
@@ -442,6 +447,7 @@ const struct pst_command pst_cmd_schedule = {
         "devices. Costs count per pass of one micro-batch through a device's whole share: with v "
         "stages\non a device each costs 1/v of it. A NAME is an id, a FILE a path that ends in "
         ".so or begins with / or a dot.",
+    .asks = "scheduler",
     .words = {1, 1},
     PST_CLI_OPTIONS(options, struct request),
     .heeds_signals = true,

@@ -7,6 +7,7 @@
 #include "base/util.h"
 #include "commands/commands.h"
 #include "commands/outputs.h"
+#include "commands/searching.h"
 #include "commands/terminal.h"
 #include "page/page.h"
 #include "reports/sim_report.h"
@@ -25,6 +26,8 @@ static void simulate(struct pst_cli *cli, void *asked)
     const struct request *request = asked;
     struct pst_timeline *timeline = NULL;
     struct pst_sim_result result;
+    char digest[PST_CLI_DIGEST];
+    struct pst_trace_meta meta;
     struct pst_cli_job job;
     const struct pst_session *session;
 
@@ -33,11 +36,15 @@ static void simulate(struct pst_cli *cli, void *asked)
     }
     pst_cli_job_planned(cli, cli->arguments[0], &job);
     session = job.session;
+    pst_cli_end_on_signal();
+    pst_searching_begin(cli, "simulating");
     pst_cli_must(cli, pst_sim_timeline(session->planned.plan, session->graph, &session->cost,
                                        request->n_steps == 0 ? 1 : request->n_steps,
                                        (const struct pst_program *const *)session->planned.programs,
                                        &timeline, &result, &cli->err));
-    pst_cli_write_outputs(cli, &request->outputs, timeline);
+    pst_searching_end();
+    meta = pst_cli_trace_meta(session, cli->arguments[0], digest);
+    pst_cli_write_outputs(cli, &request->outputs, timeline, &meta);
     if (request->report != NULL) {
         pst_cli_must(cli, pst_page_write_plan(session, "simulate", cli->arguments[0],
                                               request->report, &cli->err));

@@ -5,11 +5,11 @@
 #include <string.h>
 
 #include "base/util.h"
+#include "commands/outputs.h"
 #include "commands/print_error.h"
 #include "commands/searching.h"
 #include "reports/plan_report.h"
 #include "reports/train_output.h"
-#include "exchange/trace.h"
 #include "sim/sim.h"
 #include "train/emulate.h"
 #include "train/session.h"
@@ -25,22 +25,29 @@ struct request {
 struct training {
     struct pst_train_output output; /* first: what listens to steps takes it for its own */
     const struct pst_session *session;
+    const char *plan_file; /* or "" */
 };
 
 /* The run, and what was predicted of as many steps from rest, laid over it. */
 static pst_status write_trace(void *context, const struct pst_timeline *timeline,
                               struct pst_error *err)
 {
-    const struct pst_session *session = ((const struct training *)context)->session;
+    const struct training *training = context;
+    const struct pst_session *session = training->session;
     struct pst_timeline *predicted = NULL;
     struct pst_sim_result result;
-    struct pst_trace_meta meta = {0};
+    char digest[PST_CLI_DIGEST];
+    struct pst_trace_meta meta;
     char sharing[256];
     pst_status st = pst_sim_timeline(
         session->planned.plan, session->graph, &session->cost, timeline->n_steps,
         (const struct pst_program *const *)session->planned.programs, &predicted, &result, err);
 
     if (st == PST_OK) {
+        meta = pst_cli_trace_meta(session,
+                                  training->plan_file[0] != '\0' ? training->plan_file
+                                                                 : session->job->config->path,
+                                  digest);
         meta.predicted = predicted;
         meta.sharing = pst_session_sharing(session, sharing, sizeof sharing);
         st = pst_trace_write(timeline, session->job->output.trace, &meta, err);
@@ -66,8 +73,8 @@ static pst_status plan(struct pst_session *session, const char *plan_file,
     bool prints = pst_team_is_first(&session->team) && !cli->json && cli->verbosity >= 0;
     pst_status st;
 
-    pst_searching_begin(cli);
-    st = pst_team_plan(&session->team, session, plan_file, pst_searching_stops, err);
+    pst_searching_begin(cli, PST_SEARCHING_PLAN);
+    st = pst_team_plan(&session->team, session, plan_file, pst_stop_requested, err);
     pst_searching_end();
     if (st == PST_ERR_CANCELLED && pst_stop_requested()) {
         return pst_stop_fail(err);
@@ -88,7 +95,7 @@ static pst_status run(struct pst_session *session, const struct pst_data *data,
         request->plan_file == NULL ? session->job->run.plan : request->plan_file;
     const struct pst_resume_request resume = {request->resume, request->allow_change};
     bool first = pst_team_is_first(&session->team);
-    struct training training = {.session = session};
+    struct training training = {.session = session, .plan_file = plan_file};
     struct pst_train_listener listener = {
         .trace = session->job->output.trace[0] != '\0' ? write_trace : NULL};
     pst_status st;

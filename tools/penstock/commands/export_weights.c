@@ -4,6 +4,7 @@
  * checkpoint brings the config that it was trained with.
  */
 #include "commands/export_weights.h"
+#include "commands/searching.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -70,6 +71,7 @@ void pst_export_weights(struct pst_cli *cli, const char *checkpoint, const char 
     if (job.job.data.tokenizer[0] != '\0') {
         pst_cli_must(cli, copy_tokenizer(job.job.data.tokenizer, folder, &cli->err));
     }
+    pst_searching_end();
     if (cli->json) {
         pst_json_string(&cli->answer, "format", "weights");
         pst_json_string(&cli->answer, "folder", folder);

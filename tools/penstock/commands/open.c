@@ -10,6 +10,7 @@
 #include "commands/searching.h"
 #include "reports/plan_report.h"
 #include "train/session.h"
+#include "train/stop.h"
 #include "tune/advise.h"
 
 static void open_job(struct pst_cli *cli, struct pst_config *config, struct pst_cli_job *ret_job)
@@ -85,8 +86,8 @@ void pst_cli_plan(struct pst_cli *cli, struct pst_session *session, const char *
 {
     pst_status st;
 
-    pst_searching_begin(cli);
-    st = pst_session_plan(session, plan_file, pst_searching_stops, &cli->err);
+    pst_searching_begin(cli, PST_SEARCHING_PLAN);
+    st = pst_session_plan(session, plan_file, pst_stop_requested, &cli->err);
     pst_searching_end();
     pst_cli_must(cli, st);
 }

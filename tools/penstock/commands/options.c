@@ -21,15 +21,12 @@ enum {
     COMMON_SET,
     COMMON_NO_PROFILE,
     COMMON_COLOR,
+    COMMON_WIDE,
     COMMON_HELP,
     N_COMMON
 };
 
-static const struct {
-    const char *name;
-    char letter;
-    const char *value_name, *doc;
-} common[N_COMMON] = {
+static const struct pst_option common[N_COMMON] = {
     [COMMON_JSON] = {"json", 0, NULL, "machine-readable answer on standard output, nothing else"},
     [COMMON_VERBOSE] = {"verbose", 'v', NULL, "more log lines; twice for debugging"},
     [COMMON_QUIET] = {"quiet", 'q', NULL, "errors only, no progress"},
@@ -37,8 +34,12 @@ static const struct {
     [COMMON_NO_PROFILE] = {"no-profile", 0, NULL,
                            "plan without operators measured on this machine"},
     [COMMON_COLOR] = {"color", 0, "WHEN", "auto (default), always or never"},
+    [COMMON_WIDE] = {"wide", 0, NULL, "all columns of tables, whatever the terminal's width"},
     [COMMON_HELP] = {"help", 'h', NULL, "this text"},
 };
+
+const struct pst_option *const pst_common_options = common;
+const uint32_t pst_n_common_options = N_COMMON;
 
 static void print_option(const char *name, char letter, const char *value_name, const char *doc)
 {
@@ -114,6 +115,26 @@ static pst_status fail_usage(const struct pst_command *command, struct pst_error
     return st;
 }
 
+/* Those who write parameters behind -o, where it is output or nothing. */
+static pst_status fail_output(const struct pst_command *command, const char *word,
+                              struct pst_error *err)
+{
+    pst_status st = fail_usage(command, err, "-o is for a file that is written, not for", word);
+
+    pst_error_hint(err, "parameters stand behind --options or -O: -O key=value");
+    return st;
+}
+
+static bool has_parameters(const struct pst_command *command)
+{
+    uint32_t i = 0;
+
+    while (i < command->n_options && strcmp(command->options[i].name, "options") != 0) {
+        i++;
+    }
+    return i < command->n_options;
+}
+
 static pst_status fail_unknown(const struct pst_command *command, const struct tables *tables,
                                const char *word, struct pst_error *err)
 {
@@ -133,6 +154,9 @@ static pst_status fail_unknown(const struct pst_command *command, const struct t
         if (strncmp(word + 2, names[i], length) == 0 && word[2 + length] == '=') {
             return fail_usage(command, err, "no value may follow in", word);
         }
+    }
+    if (strcmp(word, "-o") == 0 && has_parameters(command)) {
+        return fail_output(command, "parameters", err);
     }
     st = fail_usage(command, err, "unknown option", word);
     snprintf(bare, sizeof bare, "%s", word + strspn(word, "-"));
@@ -189,6 +213,9 @@ static pst_status take_common(const struct pst_command *command, uint32_t which,
         }
         *color = optarg;
         break;
+    case COMMON_WIDE:
+        cli->wide = true;
+        break;
     default:
         cli->help = true;
         break;
@@ -226,6 +253,9 @@ static pst_status take_own(const struct pst_command *command, const struct pst_o
     void *to = (unsigned char *)request + option->offset;
     int64_t number;
 
+    if (option->letter == 'o' && strchr(optarg, '=') != NULL && has_parameters(command)) {
+        return fail_output(command, optarg, err);
+    }
     if (option->value_name == NULL) {
         *(bool *)to = true;
     } else if (option->most == 0) {

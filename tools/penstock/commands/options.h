@@ -16,7 +16,8 @@
 /* What every command is run with. */
 struct pst_cli {
     const struct pst_command *command;
-    bool json, help, color;         /* color: of standard output */
+    bool json, help, wide;
+    bool color;                     /* of standard output */
     int verbosity;                  /* -q: -1; each -v: +1 */
     const char *sets[PST_CLI_SETS]; /* --set key=value, in order */
     uint32_t n_sets;
@@ -38,12 +39,18 @@ struct pst_option {
     uint32_t most; /* a whole number from 1 to this; 0: any text */
 };
 
+/* Those that every command takes; offset and most mean nothing. */
+extern const struct pst_option *const pst_common_options;
+extern const uint32_t pst_n_common_options;
+
 /* In a row: a field of what each command calls its request. */
 #define PST_AT(field) offsetof(struct request, field)
 
 struct pst_command {
     const char *name, *arguments, *summary;
     const char *text;                 /* a paragraph for --help, or NULL */
+    const char *offers, *asks;        /* for completion: words that may be arguments, and the kind
+                                         of plugin whose ids may ("all": any kind); or NULL */
     uint32_t words[2];                /* of the arguments, from and to */
     const struct pst_option *options; /* its own */
     uint32_t n_options;

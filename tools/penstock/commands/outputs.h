@@ -6,7 +6,9 @@
 #define PST_COMMANDS_OUTPUTS_H
 
 #include "commands/options.h"
+#include "exchange/trace.h"
 #include "figures/figure.h"
+#include "train/session.h"
 
 struct pst_cli_outputs {
     const char *figures[3]; /* by enum pst_figure_format; NULL: not wanted */
@@ -27,9 +29,15 @@ struct pst_cli_outputs {
             PST_AT(field.trace), 0                                                                 \
     }
 
-/* Ends the command by output.write; config.value for a timeline that no figure can show. */
+/* What a trace says of the plan of a session; source: the file that it came from, or its config. */
+#define PST_CLI_DIGEST 24
+struct pst_trace_meta pst_cli_trace_meta(const struct pst_session *session, const char *source,
+                                         char digest[PST_CLI_DIGEST]);
+
+/* A signal ends it from here on. meta: of the trace, or NULL. Ends the command by output.write;
+ * config.value for a timeline that no figure can show. */
 void pst_cli_write_outputs(struct pst_cli *cli, const struct pst_cli_outputs *outputs,
-                           const struct pst_timeline *timeline);
+                           const struct pst_timeline *timeline, const struct pst_trace_meta *meta);
 
 /* A length that an option has, 0 where it is NULL; ends the command by usage. */
 double pst_cli_points(struct pst_cli *cli, const char *option, const char *text);

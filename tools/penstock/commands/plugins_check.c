@@ -50,7 +50,7 @@ static void report_json(const char *path, const struct pst_conformance_report *r
         if (result->outcome != PST_CONFORMANCE_PASS) {
             pst_json_string(json, "text", result->text);
         }
-        pst_json_number(json, "seconds", (double)result->elapsed_ns / 1e9);
+        pst_json_real(json, "seconds", (double)result->elapsed_ns / 1e9, 6);
         pst_json_end(json, '}');
     }
     pst_json_end(json, ']');

@@ -1,49 +1,62 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "commands/searching.h"
 
-#include <stdatomic.h>
+#include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
+#include <time.h>
 #include <unistd.h>
 
-#include "base/machine.h"
-#include "train/stop.h"
+/* A thread draws, so what goes on need not ask for it. */
+static pthread_t drawer;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t ended = PTHREAD_COND_INITIALIZER;
+static bool runs, over;
 
-#define SECOND UINT64_C(1000000000)
-
-static uint64_t begin_ns;
-static atomic_ullong next_ns; /* when to draw; UINT64_MAX: never */
-static atomic_bool drawn;
-
-void pst_searching_begin(const struct pst_cli *cli)
+static void *draw(void *context)
 {
-    begin_ns = pst_now_ns();
-    atomic_store(&drawn, false);
-    atomic_store(&next_ns, cli->verbosity >= 0 && !cli->json && isatty(STDERR_FILENO) == 1
-                               ? begin_ns + SECOND
-                               : UINT64_MAX);
+    const char *what = context;
+    struct timespec next;
+    unsigned seconds = 0;
+
+    clock_gettime(CLOCK_REALTIME, &next);
+    pthread_mutex_lock(&lock);
+    while (!over) {
+        next.tv_sec++;
+        while (!over && pthread_cond_timedwait(&ended, &lock, &next) != ETIMEDOUT) {
+        }
+        if (!over) {
+            /* back at its beginning, where a message may overwrite it */
+            fprintf(stderr, "\033[K%s: %u s\r", what, ++seconds);
+            fflush(stderr);
+        }
+    }
+    pthread_mutex_unlock(&lock);
+    if (seconds > 0) {
+        fprintf(stderr, "\033[K");
+        fflush(stderr);
+    }
+    return NULL;
 }
 
-bool pst_searching_stops(void)
+void pst_searching_begin(const struct pst_cli *cli, const char *what)
 {
-    unsigned long long next = atomic_load(&next_ns);
-    uint64_t now = next == UINT64_MAX ? 0 : pst_now_ns();
-
-    /* of the threads that come here one draws */
-    if (now > next && atomic_compare_exchange_strong(&next_ns, &next, now + SECOND)) {
-        /* back at its beginning, where a message may overwrite it */
-        fprintf(stderr, "\033[Ksearching for a plan: %llu s\r",
-                (unsigned long long)((now - begin_ns) / SECOND));
-        fflush(stderr);
-        atomic_store(&drawn, true);
+    if (cli->verbosity < 0 || cli->json || isatty(STDERR_FILENO) != 1) {
+        return;
     }
-    return pst_stop_requested();
+    over = false;
+    runs = pthread_create(&drawer, NULL, draw, (void *)(uintptr_t)what) == 0;
 }
 
 void pst_searching_end(void)
 {
-    atomic_store(&next_ns, UINT64_MAX);
-    if (atomic_exchange(&drawn, false)) {
-        fprintf(stderr, "\033[K");
-        fflush(stderr);
+    if (!runs) {
+        return;
     }
+    pthread_mutex_lock(&lock);
+    over = true;
+    pthread_cond_signal(&ended);
+    pthread_mutex_unlock(&lock);
+    pthread_join(drawer, NULL);
+    runs = false;
 }

@@ -11,7 +11,7 @@
 
 #define MAX_COLUMNS 10000
 
-uint32_t pst_terminal_width(void)
+uint32_t pst_terminal_columns(void)
 {
     const char *columns = getenv("COLUMNS");
     struct winsize size;
@@ -25,7 +25,14 @@ uint32_t pst_terminal_width(void)
         size.ws_col > 0) {
         return size.ws_col;
     }
-    return 80;
+    return 0;
+}
+
+uint32_t pst_terminal_width(void)
+{
+    uint32_t columns = pst_terminal_columns();
+
+    return columns == 0 ? 80 : columns;
 }
 
 bool pst_terminal_utf8(void)

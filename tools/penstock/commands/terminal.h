@@ -8,7 +8,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Columns: what the variable COLUMNS says, else those of the terminal; 80 where it is none. */
+/* Columns: what the variable COLUMNS says, else those of the terminal; 0 where it is none. */
+uint32_t pst_terminal_columns(void);
+/* The same, but 80 where it is none. */
 uint32_t pst_terminal_width(void);
 
 /* By the variables that decide; nothing here calls setlocale. */

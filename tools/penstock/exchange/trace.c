@@ -658,6 +658,7 @@ char *pst_trace_to_json(const struct pst_timeline *timeline, const struct pst_tr
     pst_json_string(&json, "title", timeline->title);
     pst_json_string(&json, "kind", timeline->kind);
     pst_json_string(&json, "run_id", NULL);
+    pst_json_string(&json, "plan", meta->plan);
     pst_json_string(&json, "plan_digest", meta->plan_digest);
     if (meta->sharing != NULL) {
         pst_json_string(&json, "sharing", meta->sharing);

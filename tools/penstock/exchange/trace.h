@@ -12,6 +12,7 @@
 
 /* What a trace says about itself; any member may be NULL. */
 struct pst_trace_meta {
+    const char *plan; /* the file that it came from, or the config that it was made of */
     const char *plan_digest;
     const struct pst_timeline *predicted; /* laid over it, as ranks of their own */
     const char *sharing;                  /* how ranks shared devices */

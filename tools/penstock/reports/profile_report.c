@@ -126,7 +126,8 @@ void pst_profile_report_print(const struct pst_session *session, const struct ps
     print_kinds(session, profile, color, out);
     putc('\n', out);
     print_sizes(session, profile, color, out);
-    fprintf(out, "\n%s\n", profile->graph->notes);
+    putc('\n', out);
+    pst_table_paragraph(out, profile->graph->notes, 2);
     if (profile->worst_spread > 0.2) {
         fprintf(
             out,

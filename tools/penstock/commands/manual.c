@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "commands/manual.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/util.h"
+
+/* --- pages -------------------------------------------------------------------------------------*/
+
+/* A text that troff shows as it is; a line that breaks before a blank or an option stays broken. */
+static void put_text(FILE *out, const char *text)
+{
+    bool begins = true;
+
+    for (; *text != '\0'; text++) {
+        if (begins && (*text == '.' || *text == '\'')) {
+            fputs("\\&", out);
+        }
+        begins = *text == '\n';
+        if (strncmp(text, "\xE2\x80\xA6", 3) == 0) { /* an ellipsis */
+            fputs("...", out);
+            text += 2;
+        } else if (*text == '-' || *text == '\\') {
+            fputs(*text == '-' ? "\\-" : "\\e", out);
+        } else {
+            fputc(*text, out);
+        }
+    }
+}
+
+static void put_option(FILE *out, const struct pst_option *option)
+{
+    fputs(".TP\n", out);
+    if (option->letter != 0) {
+        fprintf(out, "\\fB\\-%c\\fR, ", option->letter);
+    }
+    fputs("\\fB\\-\\-", out);
+    put_text(out, option->name);
+    fputs("\\fR", out);
+    if (option->value_name != NULL) {
+        fputs(" \\fI", out);
+        put_text(out, option->value_name);
+        fputs("\\fR", out);
+    }
+    fputc('\n', out);
+    put_text(out, option->doc);
+    fputc('\n', out);
+}
+
+static void put_options(FILE *out, const struct pst_command *command)
+{
+    fputs(".SH OPTIONS\n", out);
+    for (uint32_t i = 0; command != NULL && i < command->n_options; i++) {
+        put_option(out, &command->options[i]);
+    }
+    for (uint32_t i = 0; i < pst_n_common_options; i++) {
+        put_option(out, &pst_common_options[i]);
+    }
+}
+
+static void put_head(FILE *out, const char *name, const char *summary)
+{
+    fputs(".TH PENSTOCK", out);
+    for (const char *c = name; *c != '\0'; c++) {
+        fprintf(out, c == name ? "\\-%c" : "%c", toupper((unsigned char)*c));
+    }
+    fprintf(out,
+            " 1 \"\" \"penstock %s\" \"Pipeline\\-parallel training\"\n.SH NAME\npenstock%s%s \\- ",
+            PENSTOCK_VERSION, name[0] == '\0' ? "" : "\\-", name);
+    put_text(out, summary);
+    fputs("\n.SH SYNOPSIS\n.B penstock", out);
+    fprintf(out, "%s%s\n", name[0] == '\0' ? "" : " ", name);
+}
+
+void pst_manual_page(const struct pst_manual *manual, const struct pst_command *command, FILE *out)
+{
+    put_head(out, command == NULL ? "" : command->name,
+             command == NULL ? "trains neural networks as pipelines over several devices"
+                             : command->summary);
+    fputs("[\\fIoptions\\fR] ", out);
+    put_text(out, command == NULL ? "COMMAND ..." : command->arguments);
+    fputc('\n', out);
+    if (command != NULL && command->text != NULL) {
+        fputs(".SH DESCRIPTION\n", out);
+        put_text(out, command->text);
+        fputc('\n', out);
+    } else if (command == NULL) {
+        fputs(".SH COMMANDS\n", out);
+    }
+    for (uint32_t i = 0; command == NULL && i < manual->n_commands; i++) {
+        fprintf(out, ".TP\n\\fBpenstock\\-%s\\fR(1)\n", manual->commands[i]->name);
+        put_text(out, manual->commands[i]->summary);
+        fputc('\n', out);
+    }
+    put_options(out, command);
+    fputs(".SH EXIT STATUS\n0 all went well; 1 the work failed, or a check found something; 2 the "
+          "request\n"
+          "is wrong; 3 a plugin misbehaved; 4 the machine lacks something; 128 and a signal's "
+          "number\n"
+          "after a signal.\n",
+          out);
+    fputs(command == NULL ? ".SH SEE ALSO\nThe pages of the commands.\n"
+                          : ".SH SEE ALSO\n\\fBpenstock\\fR(1)\n",
+          out);
+}
+
+/* --- completion --------------------------------------------------------------------------------*/
+
+static void put_names(FILE *out, const struct pst_option *options, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        fprintf(out, " --%s", options[i].name);
+        if (options[i].letter != 0) {
+            fprintf(out, " -%c", options[i].letter);
+        }
+    }
+}
+
+/* Names of options that a value follows, as patterns of a case. */
+static void put_valued(FILE *out, const struct pst_option *options, uint32_t n, bool *any)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        if (options[i].value_name != NULL) {
+            fprintf(out, "%s--%s", *any ? "|" : "", options[i].name);
+            *any = true;
+            if (options[i].letter != 0) {
+                fprintf(out, "|-%c", options[i].letter);
+            }
+        }
+    }
+}
+
+static void put_bash_command(FILE *out, const struct pst_command *command)
+{
+    bool any = false;
+
+    fprintf(out, "        %s)\n            options=\"", command->name);
+    put_names(out, command->options, command->n_options);
+    fputs("\"\n            valued=\"@(", out);
+    put_valued(out, command->options, command->n_options, &any);
+    put_valued(out, pst_common_options, pst_n_common_options, &any);
+    fputs(")\"\n", out);
+    if (command->offers != NULL) {
+        fprintf(out, "            words=\"%s\"\n", command->offers);
+    }
+    if (command->asks != NULL) {
+        fprintf(out, "            words+=\" $(penstock help --ids %s 2>/dev/null)\"\n",
+                command->asks);
+    }
+    fputs("            ;;\n", out);
+}
+
+static void put_bash(const struct pst_manual *manual, FILE *out)
+{
+    fputs(
+        "_penstock() {\n    local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]}\n"
+        "    local options='' words='' valued='' common=\"",
+        out);
+    put_names(out, pst_common_options, pst_n_common_options);
+    fputs("\" commands=\"help", out);
+    for (uint32_t i = 0; i < manual->n_commands; i++) {
+        fprintf(out, " %s", manual->commands[i]->name);
+    }
+    fputs("\"\n    COMPREPLY=()\n    if ((COMP_CWORD == 1)); then\n"
+          "        COMPREPLY=($(compgen -W \"$commands --help --version\" -- \"$cur\"))\n        "
+          "return\n    fi\n"
+          "    case ${COMP_WORDS[1]} in\n        help) words=$commands ;;\n",
+          out);
+    for (uint32_t i = 0; i < manual->n_commands; i++) {
+        put_bash_command(out, manual->commands[i]);
+    }
+    fputs("    esac\n"
+          "    if [[ $prev == --color ]]; then\n"
+          "        COMPREPLY=($(compgen -W 'auto always never' -- \"$cur\"))\n"
+          "    elif [[ -n $valued && $prev == $valued ]]; then\n"
+          "        COMPREPLY=($(compgen -f -- \"$cur\"))\n"
+          "    elif [[ $cur == -* ]]; then\n"
+          "        COMPREPLY=($(compgen -W \"$options $common\" -- \"$cur\"))\n"
+          "    else\n"
+          "        COMPREPLY=($(compgen -W \"$words\" -- \"$cur\") $(compgen -f -- \"$cur\"))\n"
+          "    fi\n}\ncomplete -o filenames -F _penstock penstock\n",
+          out);
+}
+
+/* Within single quotes; no text has such itself. */
+static void put_fish_option(FILE *out, const char *condition, const struct pst_option *option)
+{
+    fprintf(out, "complete -c penstock -n '%s' -l %s", condition, option->name);
+    if (option->letter != 0) {
+        fprintf(out, " -s %c", option->letter);
+    }
+    fprintf(out, "%s -d \"%s\"\n", option->value_name != NULL ? " -r" : "", option->doc);
+}
+
+static void put_fish(const struct pst_manual *manual, FILE *out)
+{
+    for (uint32_t i = 0; i < manual->n_commands; i++) {
+        const struct pst_command *command = manual->commands[i];
+        char condition[96];
+
+        snprintf(condition, sizeof condition, "__fish_seen_subcommand_from %s", command->name);
+        fprintf(out, "complete -c penstock -n __fish_use_subcommand -a %s -d \"%s\"\n",
+                command->name, command->summary);
+        for (uint32_t k = 0; k < command->n_options; k++) {
+            put_fish_option(out, condition, &command->options[k]);
+        }
+        if (command->offers != NULL) {
+            fprintf(out, "complete -c penstock -n '%s' -a '%s'\n", condition, command->offers);
+        }
+        if (command->asks != NULL) {
+            fprintf(out, "complete -c penstock -n '%s' -a '(penstock help --ids %s)'\n", condition,
+                    command->asks);
+        }
+    }
+    for (uint32_t i = 0; i < pst_n_common_options; i++) {
+        put_fish_option(out, "not __fish_use_subcommand", &pst_common_options[i]);
+    }
+}
+
+bool pst_manual_completion(const struct pst_manual *manual, const char *shell, FILE *out)
+{
+    if (strcmp(shell, "fish") == 0) {
+        put_fish(manual, out);
+        return true;
+    }
+    if (strcmp(shell, "zsh") == 0) {
+        fputs("#compdef penstock\nautoload -U +X bashcompinit && bashcompinit\n", out);
+    }
+    if (strcmp(shell, "zsh") == 0 || strcmp(shell, "bash") == 0) {
+        put_bash(manual, out);
+        return true;
+    }
+    return false;
+}
+
+/* --- files -------------------------------------------------------------------------------------*/
+
+/* With the folders above it, from the end of `root` on. */
+static pst_status make_folders(const char *root, char *path, struct pst_error *err)
+{
+    for (char *c = path + strlen(root); *c != '\0'; c++) {
+        if (*c == '/') {
+            *c = '\0';
+            if (path[0] != '\0' && mkdir(path, 0777) != 0 && errno != EEXIST) {
+                return pst_fail(err, PST_ERR_IO, "output.write", "%s: cannot be made: %s", path,
+                                strerror(errno));
+            }
+            *c = '/';
+        }
+    }
+    return PST_OK;
+}
+
+/* The page of a command (NULL: of the program), or the completion of a shell. */
+static pst_status put_file(const struct pst_manual *manual, const struct pst_command *command,
+                           const char *shell, const char *root, char *path, struct pst_error *err)
+{
+    char *text = NULL;
+    size_t length = 0;
+    FILE *out = open_memstream(&text, &length);
+    pst_status st;
+
+    if (out == NULL) {
+        pst_out_of_memory();
+    }
+    if (shell != NULL) {
+        pst_manual_completion(manual, shell, out);
+    } else {
+        pst_manual_page(manual, command, out);
+    }
+    if (fclose(out) != 0) {
+        pst_out_of_memory();
+    }
+    st = make_folders(root, path, err);
+    st = st == PST_OK ? pst_file_write(path, text, length, err) : st;
+    free(text);
+    free(path);
+    return st;
+}
+
+pst_status pst_manual_install(const struct pst_manual *manual, const char *folder,
+                              struct pst_error *err)
+{
+    static const char *const shells[][2] = {{"bash", "bash-completion/completions/penstock"},
+                                            {"zsh", "zsh/site-functions/_penstock"},
+                                            {"fish", "fish/vendor_completions.d/penstock.fish"}};
+    pst_status st =
+        put_file(manual, NULL, NULL, folder, pst_printf("%s/man/man1/penstock.1", folder), err);
+
+    for (uint32_t i = 0; st == PST_OK && i < manual->n_commands; i++) {
+        st = put_file(manual, manual->commands[i], NULL, folder,
+                      pst_printf("%s/man/man1/penstock-%s.1", folder, manual->commands[i]->name),
+                      err);
+    }
+    for (uint32_t i = 0; st == PST_OK && i < 3; i++) {
+        st = put_file(manual, NULL, shells[i][0], folder, pst_printf("%s/%s", folder, shells[i][1]),
+                      err);
+    }
+    return st;
+}

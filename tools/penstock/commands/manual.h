@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Manual pages and shell completion, made of the tables that commands and options stand in.
+ */
+#ifndef PST_COMMANDS_MANUAL_H
+#define PST_COMMANDS_MANUAL_H
+
+#include <stdio.h>
+
+#include "commands/options.h"
+
+/* All commands, in the order of the help. */
+struct pst_manual {
+    const struct pst_command *const *commands;
+    uint32_t n_commands;
+};
+
+/* The page of a command; NULL: of the program. For man(1), in its classic macros. */
+void pst_manual_page(const struct pst_manual *manual, const struct pst_command *command, FILE *out);
+
+/* Completes commands, options, files, and ids of plugins, for which the program itself is asked.
+   shell: "bash", "zsh" or "fish"; false: it is none of them. */
+bool pst_manual_completion(const struct pst_manual *manual, const char *shell, FILE *out);
+
+/* All of that into a folder as <prefix>/share has it. Errors: output.write. */
+pst_status pst_manual_install(const struct pst_manual *manual, const char *folder,
+                              struct pst_error *err);
+
+#endif
