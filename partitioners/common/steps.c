@@ -11,7 +11,7 @@
 
 /* Of a trial at least: before its first pass is timed, strategies are asked about all its stages,
    and a memory optimizer that decides about all devices at once has their programs laid out. */
-enum { WORK_OF_NODE = 4, WORK_LEAST = 500 };
+enum { WORK_OF_NODE = 4, WORK_LEAST = 2000 };
 
 bool part_steps_init(struct part_steps *steps)
 {
