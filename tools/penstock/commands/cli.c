@@ -157,7 +157,7 @@ static void print_ids(const char *kind)
     struct pst_plugin_list *plugins = NULL;
     struct pst_error err;
 
-    if (pst_plugin_list_create(&plugins, &err) != PST_OK) {
+    if (pst_plugin_list_create(NULL, &plugins, &err) != PST_OK) {
         fail(&err);
     }
     for (uint32_t i = 0; i < plugins->n_files; i++) {
