@@ -46,12 +46,27 @@ static pst_status predict(struct pst_session *session, const struct pst_cost_mod
     return st;
 }
 
+/* A described device has a core for each of its threads. One with fewer takes longer; what was
+   measured took as long as that. */
+static void slow_down(const struct pst_session *session, double ratio, struct pst_cluster *cluster)
+{
+    *cluster = session->cluster;
+    if (ratio > 1 && session->profile == NULL) {
+        cluster->flops /= ratio;
+        cluster->bf16_flops /= ratio;
+        cluster->memory_bandwidth = (uint64_t)((double)cluster->memory_bandwidth / ratio);
+        cluster->launch_overhead = (uint64_t)((double)cluster->launch_overhead * ratio);
+        cluster->host_overhead = (uint64_t)((double)cluster->host_overhead * ratio);
+    }
+}
+
 /* [cluster] describes devices that compute side by side; on a machine with fewer cores than they
    have threads they take turns. A costed graph is of another machine. */
 pst_status pst_session_predict(struct pst_session *session, struct pst_error *err)
 {
     struct pst_plan *plan = session->planned.plan;
     struct pst_cost_model cost = session->cost;
+    struct pst_cluster slower;
     uint32_t threads = session->device_config.threads;
     pst_status st = predict(session, &cost, err);
 
@@ -67,6 +82,8 @@ pst_status pst_session_predict(struct pst_session *session, struct pst_error *er
     if (session->threads <= session->cores) {
         return PST_OK;
     }
+    slow_down(session, (double)threads / (double)session->cores, &slower);
+    cost.cluster = &slower;
     cost.side_by_side = session->cores > threads ? session->cores / threads : 1;
     return predict(session, &cost, err);
 }
