@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Steps predicted from a measured profile against steps that were run, on the cpu device.
+"""Steps as `penstock plan` predicts them, from operators that it measures, against steps that were run, on the cpu device.
 
   bench/fidelity/profiled.py [--build build/release] [--devices 1,2] [--rounds 3] [--seconds 1.5]
                              [--only WORD] [--realtime] [--passes]
 
-Each case is measured in rounds of profile, plan, simulated step, run, one right behind the other,
-for a shared machine is faster one minute than the next. Measured is the median over the steps
+Each case goes through rounds of plan (which measures its operators anew), simulated step, run, one right behind the
+other, for a shared machine is faster one minute than the next. Measured is the median over the steps
 behind five of warm-up, the error that of the median round. A case none of whose runs was even
 (from the 10th percentile of its steps to the 90th no more than 5 % of the median) is marked *.
 --realtime, for a busy machine and root, lets penstock run before all else, and the thread that
@@ -76,8 +76,8 @@ def config(name, changes, devices):
     return tables
 
 
-def write(path, tables, include=None):
-    lines = [f"include = {toml(str(include))}"] if include else []
+def write(path, tables):
+    lines = []
     for table, keys in tables.items():
         for section in keys if isinstance(keys, list) else [keys]:
             lines += [f"[[{table}]]" if isinstance(keys, list) else f"[{table}]"]
@@ -90,10 +90,12 @@ class Runner:
         self.options = options
         self.program = str(pathlib.Path(options.build) / "penstock")
 
-    def __call__(self, *args):
+    def __call__(self, *args, cache):
+        """cache: folder for what is measured."""
         command = [self.program] + [str(arg) for arg in args]
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                   text=True, preexec_fn=self.rise)
+        environment = {key: value for key, value in os.environ.items() if key != "PENSTOCK_NO_PROFILE"}
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                   env=environment | {"XDG_CACHE_HOME": str(cache)}, preexec_fn=self.rise)
         timer = threading.Timer(0.08, lambda: self.rise(process.pid, 20))  # its first thread alone
         timer.start()
         out, err = process.communicate()
@@ -125,19 +127,22 @@ def durations(path):
 
 def one_round(penstock, folder, tables):
     """Predicted and measured step in us, and whether the run was even."""
-    profile, cluster, plan = folder / "profile.json", folder / "cluster.toml", folder / "plan.json"
-    bare, full = folder / "bare.toml", folder / "full.toml"
-    write(bare, tables)
-    penstock("profile", bare, "-o", profile, "-c", cluster, "--json")
-    write(full, tables | {"profile": {"file": str(profile)}}, cluster)
-    penstock("plan", full, "-o", plan, "--json")
-    simulated = penstock("simulate", plan, "--json", "--trace", folder / "simulated.json")[0]
+    plan, job = folder / "plan.json", folder / "job.toml"
+    write(job, tables)
+    with tempfile.TemporaryDirectory(dir=folder) as cache:
+        return measured_round(penstock, folder, job, plan, cache)
+
+
+def measured_round(penstock, folder, job, plan, cache):
+    answer = penstock("plan", job, "-o", plan, "--json", cache=cache)[0]
+    assert answer["operator_times"] == "measured", "a case describes its devices"
+    simulated = penstock("simulate", plan, "--json", "--trace", folder / "simulated.json", cache=cache)[0]
     predicted = simulated["step_us"]
     steps = min(max(int(penstock.options.seconds * 1e6 / predicted), 20), 1000) + WARM_UP
     sets = ["--set", f"train.steps={steps}"]
     if penstock.options.passes:
         sets += ["--set", f"output.trace={folder / 'run.json'}", "--set", "output.trace_steps=50"]
-    *lines, _ = penstock("train", full, "--plan", plan, "--json", "-q", *sets)
+    *lines, _ = penstock("train", job, "--plan", plan, "--json", "-q", *sets, cache=cache)
     times = [line["seconds"] * 1e6 for line in lines if "seconds" in line][WARM_UP:]
     deciles = statistics.quantiles(times, n=10)
     measured = statistics.median(times)
