@@ -30,6 +30,9 @@ struct pst_session {
     struct pst_team team;       /* of one, unless the session was made in another */
     struct pst_planned planned; /* plan NULL until pst_session_plan */
     uint64_t predicted_ns;      /* of a step here; 0 until pst_session_plan */
+    struct pst_cost_model here; /* costs by which it is predicted: cost, but for devices that share
+                                   the cores of this machine; from pst_session_plan on */
+    struct pst_cluster here_cluster;
     struct pst_idle idle;       /* of the devices in it */
     bool edges;                 /* with run.p2p = "auto": one queue was found to be too few */
     bool given;                 /* the plan is that of a file, whatever memory there is */

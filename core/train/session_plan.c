@@ -50,7 +50,6 @@ static pst_status predict(struct pst_session *session, const struct pst_cost_mod
    measured took as long as that. */
 static void slow_down(const struct pst_session *session, double ratio, struct pst_cluster *cluster)
 {
-    *cluster = session->cluster;
     if (ratio > 1 && session->profile == NULL) {
         cluster->flops /= ratio;
         cluster->bf16_flops /= ratio;
@@ -65,12 +64,13 @@ static void slow_down(const struct pst_session *session, double ratio, struct ps
 pst_status pst_session_predict(struct pst_session *session, struct pst_error *err)
 {
     struct pst_plan *plan = session->planned.plan;
-    struct pst_cost_model cost = session->cost;
-    struct pst_cluster slower;
     uint32_t threads = session->device_config.threads;
-    pst_status st = predict(session, &cost, err);
+    pst_status st = predict(session, &session->cost, err);
 
     plan->step_ns = session->predicted_ns;
+    session->here_cluster = session->cluster;
+    session->here = session->cost;
+    session->here.cluster = &session->here_cluster;
     session->threads = 0;
     session->cores = 0;
     if (st != PST_OK || !pst_device_is_host(session->device_ops) ||
@@ -82,10 +82,9 @@ pst_status pst_session_predict(struct pst_session *session, struct pst_error *er
     if (session->threads <= session->cores) {
         return PST_OK;
     }
-    slow_down(session, (double)threads / (double)session->cores, &slower);
-    cost.cluster = &slower;
-    cost.side_by_side = session->cores > threads ? session->cores / threads : 1;
-    return predict(session, &cost, err);
+    slow_down(session, (double)threads / (double)session->cores, &session->here_cluster);
+    session->here.side_by_side = session->cores > threads ? session->cores / threads : 1;
+    return predict(session, &session->here, err);
 }
 
 pst_status pst_session_read_plan(struct pst_session *session, const char *plan_file,

@@ -38,7 +38,7 @@ static void simulate(struct pst_cli *cli, void *asked)
     session = job.session;
     pst_cli_end_on_signal();
     pst_searching_begin(cli, "simulating");
-    pst_cli_must(cli, pst_sim_timeline(session->planned.plan, session->graph, &session->cost,
+    pst_cli_must(cli, pst_sim_timeline(session->planned.plan, session->graph, &session->here,
                                        request->n_steps == 0 ? 1 : request->n_steps,
                                        (const struct pst_program *const *)session->planned.programs,
                                        &timeline, &result, &cli->err));

@@ -40,7 +40,7 @@ static pst_status write_trace(void *context, const struct pst_timeline *timeline
     struct pst_trace_meta meta;
     char sharing[256];
     pst_status st = pst_sim_timeline(
-        session->planned.plan, session->graph, &session->cost, timeline->n_steps,
+        session->planned.plan, session->graph, &session->here, timeline->n_steps,
         (const struct pst_program *const *)session->planned.programs, &predicted, &result, err);
 
     if (st == PST_OK) {

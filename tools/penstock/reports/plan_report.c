@@ -171,16 +171,10 @@ static void print_versions(const struct pst_plan *plan, FILE *out)
     }
 }
 
-static void print_prediction(const struct pst_session *session, FILE *out)
+void pst_report_assumptions(const struct pst_session *session, FILE *out)
 {
-    const struct pst_sample_unit unit = pst_sample_unit_of(session->graph);
-    double per_step = (double)session->planned.plan->batch * (double)unit.n;
-    uint64_t ns = session->predicted_ns;
     uint32_t n = session->planned.plan->n_devices;
-    char step[32], rate[32], idle[PST_IDLE_TEXT];
 
-    fprintf(out, "\npredicted step  %s, %s %s/s", pst_format_ns(step, ns),
-            pst_format_count(rate, ns == 0 ? 0.0 : per_step * 1e9 / (double)ns), unit.name);
     if (session->calibrated) {
         fputs(", operators measured here", out);
     }
@@ -191,6 +185,18 @@ static void print_prediction(const struct pst_session *session, FILE *out)
         }
         fprintf(out, " share %u core%s)", session->cores, session->cores == 1 ? "" : "s");
     }
+}
+
+static void print_prediction(const struct pst_session *session, FILE *out)
+{
+    const struct pst_sample_unit unit = pst_sample_unit_of(session->graph);
+    double per_step = (double)session->planned.plan->batch * (double)unit.n;
+    uint64_t ns = session->predicted_ns;
+    char step[32], rate[32], idle[PST_IDLE_TEXT];
+
+    fprintf(out, "\npredicted step  %s, %s %s/s", pst_format_ns(step, ns),
+            pst_format_count(rate, ns == 0 ? 0.0 : per_step * 1e9 / (double)ns), unit.name);
+    pst_report_assumptions(session, out);
     fprintf(out, "\nidle            %s\n", pst_report_idle_text(session->idle, idle));
 }
 

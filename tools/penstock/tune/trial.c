@@ -96,7 +96,7 @@ pst_status pst_trial_take(const struct pst_session *session, bool keep, struct p
         trial->arena_bytes[d] = plan->devices[d].arena_bytes;
     }
     keep_remarks(&session->planned, trial);
-    return pst_sim_steps(plan, session->graph, &session->cost, 1, &trial->sim, err);
+    return pst_sim_steps(plan, session->graph, &session->here, 1, &trial->sim, err);
 }
 
 static pst_status plan(struct pst_job *job, const struct pst_trial_options *options,
