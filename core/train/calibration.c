@@ -101,17 +101,12 @@ char *pst_calibration_cluster_file(const struct pst_session *session)
 
 /* --- taking it ---------------------------------------------------------------------------------*/
 
-static pst_status take_times(struct pst_session *session, const char *file, uint32_t samples,
-                             struct pst_error *err)
+static pst_status take_times(struct pst_session *session, const char *file, struct pst_error *err)
 {
     struct pst_costed *profile = NULL;
     const uint32_t *nodes = NULL;
     pst_status st = pst_costed_read(file, &profile, err);
 
-    if (st == PST_OK && profile->batch < samples) {
-        st = pst_fail(err, PST_ERR_UNSUPPORTED, "config.value", "it ends at micro-batches of %u",
-                      profile->batch);
-    }
     if (st == PST_OK) {
         st = pst_profile_bind(profile, session->graph, &session->arena, &nodes, err);
     }
@@ -163,7 +158,7 @@ static pst_status take_cluster(struct pst_session *session, const char *file, st
     return st;
 }
 
-void pst_calibration_load(struct pst_session *session, uint32_t samples)
+void pst_calibration_load(struct pst_session *session)
 {
     struct pst_error err = {.status = PST_OK};
     char *profile, *cluster;
@@ -176,7 +171,7 @@ void pst_calibration_load(struct pst_session *session, uint32_t samples)
     cluster = pst_calibration_cluster_file(session);
     if (profile != NULL && access(profile, F_OK) == 0) {
         st = take_cluster(session, cluster, &err);
-        st = st == PST_OK ? take_times(session, profile, samples, &err) : st;
+        st = st == PST_OK ? take_times(session, profile, &err) : st;
         session->calibrated = st == PST_OK;
         pst_log(PST_LOG_INFO, "profile", "%s: %s", profile,
                 st == PST_OK ? "its times are used" : err.message);

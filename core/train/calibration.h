@@ -19,8 +19,9 @@ bool pst_calibration_is_wanted(const struct pst_session *session);
 char *pst_calibration_profile_file(const struct pst_session *session);
 char *pst_calibration_cluster_file(const struct pst_session *session);
 
-/* Takes what is kept, where it is wanted and reaches up to `samples` of a micro-batch. What cannot
-   be read, or is of something else, counts as not there. Sets session->calibrated. */
-void pst_calibration_load(struct pst_session *session, uint32_t samples);
+/* Takes what is kept, where it is wanted; larger micro-batches than were measured go on with the
+   last slope. What cannot be read, or is of something else, counts as not there. Sets
+   session->calibrated. */
+void pst_calibration_load(struct pst_session *session);
 
 #endif

@@ -575,7 +575,7 @@ static pst_status create(const struct pst_job *job, const struct pst_team *team,
     }
     if (st == PST_OK) {
         take_figures(session);
-        pst_calibration_load(session, (uint32_t)job->train.microbatch);
+        pst_calibration_load(session);
         st = pst_config_place(job->config, "cluster", "reserve",
                               pst_cluster_check(&session->cluster, err), err);
     }

@@ -173,12 +173,17 @@ pst_status pst_calibrate(struct pst_session *session, uint32_t samples,
     double seconds;
     pst_status st;
 
-    if (!pst_calibration_is_wanted(session) ||
-        (session->calibrated && session->profile->batch >= samples)) {
+    if (!pst_calibration_is_wanted(session)) {
         return PST_OK;
     }
     choose_sizes(session, samples, &request);
+    if (session->calibrated && session->profile->batch >= request.sizes[request.n_sizes - 1]) {
+        return PST_OK;
+    }
     seconds = estimate(session, &request);
+    if (seconds > MOST_SECONDS && session->calibrated) {
+        return PST_OK; /* smaller ones were measured */
+    }
     if (seconds > MOST_SECONDS) {
         snprintf(text, sizeof text, "its operators would take about %s here",
                  pst_format_ns(time, (uint64_t)(seconds < 1e9 ? seconds * 1e9 : 1e18)));
@@ -192,6 +197,6 @@ pst_status pst_calibrate(struct pst_session *session, uint32_t samples,
         }
         return st;
     }
-    pst_calibration_load(session, samples);
+    pst_calibration_load(session);
     return PST_OK;
 }
