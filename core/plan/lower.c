@@ -14,7 +14,7 @@
 /* --- what is taken ------------------------------------------------------------------------------
  */
 
-/* Every rank has one home; its stages have the same ranks in the same order. */
+/* Every rank has one home; its stages have the same ranks, each copy in the same order. */
 static void settle(struct pst_lowering *low)
 {
     const struct pst_plan *plan = low->plan;
@@ -31,9 +31,10 @@ static void settle(struct pst_lowering *low)
             uint32_t *home = &low->home[stage->ranks[r]];
 
             *home = *home == PST_NONE ? s : *home;
-            low->replica[stage->ranks[r]] = r;
+            low->replica[stage->ranks[r]] = *home == s ? r : low->replica[stage->ranks[r]];
             PST_ASSERT(plan->stages[*home].n_ranks == stage->n_ranks &&
-                       plan->stages[*home].ranks[r] == stage->ranks[r]);
+                       pst_plan_shares(&plan->stages[*home], stage) &&
+                       (plan->copies > 1 || plan->stages[*home].ranks[r] == stage->ranks[r]));
         }
     }
 }
@@ -95,7 +96,8 @@ static void time_stages(struct pst_lowering *low)
     }
 }
 
-/* Where each pass stands in the order of its ranks, which is that of the first of them. */
+/* Where each pass stands in the order of its ranks, which is that of the first of them, or of each
+   copy. */
 static void index_passes(struct pst_lowering *low)
 {
     const struct pst_plan *plan = low->plan;
@@ -105,7 +107,7 @@ static void index_passes(struct pst_lowering *low)
     low->end_ns = pst_arena_array(&low->arena, plan->n_devices, sizeof *low->end_ns);
     for (uint32_t s = 0; s < plan->n_stages; s++) {
         low->base[s] = (uint32_t)rows;
-        rows += plan->stages[s].n_microbatches;
+        rows += plan->copies * plan->stages[s].n_microbatches;
     }
     for (uint32_t op = PST_PASS_F; op <= PST_PASS_R; op++) {
         low->at[op] = pst_arena_array(&low->arena, rows, sizeof **low->at);
@@ -113,14 +115,18 @@ static void index_passes(struct pst_lowering *low)
     }
     for (uint32_t r = 0; r < plan->n_devices; r++) {
         low->end_ns[r] = pst_arena_array(&low->arena, low->n_passes[r], sizeof **low->end_ns);
-        for (uint32_t i = 0; i < low->n_passes[r] && low->replica[r] == 0; i++) {
+        for (uint32_t i = 0; i < low->n_passes[r]; i++) {
             const struct pst_pass *pass = &low->orders[r][i];
-            uint32_t row = low->base[pass->stage] + pass->microbatch;
+            const struct pst_plan_stage *stage = &plan->stages[pass->stage];
+            uint32_t replica = pst_lowering_replica(low, r, pass->stage), row;
 
-            PST_ASSERT(pass->op < PST_PASS_R && low->at[pass->op][row] == PST_NONE &&
-                       pass->microbatch < plan->stages[pass->stage].n_microbatches &&
-                       pst_lowering_holds(low, r, pass->stage));
-            low->at[pass->op][row] = i;
+            PST_ASSERT(replica != PST_NONE && pass->op < PST_PASS_R &&
+                       pass->microbatch < stage->n_microbatches);
+            row = pst_lowering_row(low, pass->stage, replica, pass->microbatch);
+            if (replica % pst_plan_width(plan, stage) == 0) {
+                PST_ASSERT(low->at[pass->op][row] == PST_NONE);
+                low->at[pass->op][row] = i;
+            }
         }
     }
 }
@@ -137,8 +143,9 @@ static bool overlap_ready(const struct pst_lowering *low, const uint32_t *done, 
     uint32_t share = pst_plan_samples(stage);
 
     for (uint32_t sample = first / share * share; sample < first + n; sample += share) {
-        uint32_t other_rank = pst_plan_rank_of(stage, sample);
-        uint32_t row = low->base[other] + sample / stage->microbatch_size;
+        uint32_t replica = pst_plan_replica_of(stage, sample);
+        uint32_t other_rank = stage->ranks[replica];
+        uint32_t row = pst_lowering_row(low, other, replica, sample / stage->microbatch_size);
         uint32_t at = backward ? pst_lowering_backward(low, row) : low->at[PST_PASS_F][row];
         uint64_t end;
 
@@ -163,9 +170,10 @@ static bool pass_ready(const struct pst_lowering *low, const uint32_t *done, uin
                        const struct pst_pass *pass, uint64_t *ret_ready)
 {
     const struct pst_plan_stage *stage = &low->plan->stages[pass->stage];
-    uint32_t s = pass->stage, row = low->base[s] + pass->microbatch;
+    uint32_t s = pass->stage, replica = pst_lowering_replica(low, rank, s);
+    uint32_t row = pst_lowering_row(low, s, replica, pass->microbatch);
     uint32_t size = pst_plan_samples(stage);
-    uint32_t first = pst_plan_first_sample(stage, low->replica[rank], pass->microbatch);
+    uint32_t first = pst_plan_first_sample(stage, replica, pass->microbatch);
     uint64_t ready = 0;
 
     if (pass->op == PST_PASS_F) {
@@ -367,6 +375,7 @@ pst_status pst_plan_forward_twin(const struct pst_plan *plan, const struct pst_g
     }
     twin->capacity_bytes = plan->capacity_bytes;
     twin->optimizer_slots = plan->optimizer_slots;
+    twin->copies = plan->copies;
     twin->version_rule = plan->version_rule; /* what lives all the time is the same */
     twin->deferred_step = plan->deferred_step;
     twin->kept_output = graph->logits;

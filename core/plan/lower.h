@@ -18,9 +18,10 @@ struct pst_lowering {
     bool training;
     struct pst_arena arena;              /* temporary */
     uint32_t *home;                      /* per rank: lowest stage on it, PST_NONE: none */
-    uint32_t *replica;                   /* per rank: which one it is, of every stage on it */
+    uint32_t *replica;                   /* per rank: which one it is, of that stage */
     uint64_t (*pass_ns)[PST_PASS_R + 1]; /* per stage, of one micro-batch: by PST_PASS_* */
-    uint32_t *base;    /* per stage: first row of its micro-batches in the tables below */
+    uint32_t *base;    /* per stage: first row of its micro-batches in the tables below, which
+                          every copy has apart */
     uint32_t *at[6];   /* [pass][row]: position in the rank's order, or PST_NONE */
     uint64_t **end_ns; /* [rank][position] */
     uint32_t *in_first, *in_edges; /* per stage: edges that end there */
@@ -29,19 +30,40 @@ struct pst_lowering {
     uint64_t *guest_bytes;         /* per stage: of each of its guests; synchronous plans */
 };
 
+/* Which replica of a stage the rank is; PST_NONE: it does not hold it. Copies have the ranks of
+   their home in another order, but each in the same. */
+static inline uint32_t pst_lowering_replica(const struct pst_lowering *low, uint32_t rank,
+                                            uint32_t stage)
+{
+    const struct pst_plan_stage *s = &low->plan->stages[stage];
+    uint32_t width = pst_plan_width(low->plan, s), replica = low->replica[rank] % width;
+
+    while (low->home[rank] != PST_NONE && replica < s->n_ranks && s->ranks[replica] != rank) {
+        replica += width;
+    }
+    return low->home[rank] != PST_NONE && replica < s->n_ranks ? replica : PST_NONE;
+}
+
 /* Whether the rank holds the stage. */
 static inline bool pst_lowering_holds(const struct pst_lowering *low, uint32_t rank, uint32_t stage)
 {
-    uint32_t home = low->home[rank];
-
-    return home != PST_NONE &&
-           low->plan->stages[stage].ranks[0] == low->plan->stages[home].ranks[0];
+    return pst_lowering_replica(low, rank, stage) != PST_NONE;
 }
 
-/* Of two stages: on the same ranks? */
+/* Of two stages: does each micro-batch pass both on one rank? */
 static inline bool pst_lowering_together(const struct pst_lowering *low, uint32_t a, uint32_t b)
 {
     return low->plan->stages[a].ranks[0] == low->plan->stages[b].ranks[0];
+}
+
+/* The row of a micro-batch, as this replica runs it. */
+static inline uint32_t pst_lowering_row(const struct pst_lowering *low, uint32_t stage,
+                                        uint32_t replica, uint32_t microbatch)
+{
+    const struct pst_plan_stage *s = &low->plan->stages[stage];
+
+    return low->base[stage] + replica / pst_plan_width(low->plan, s) * s->n_microbatches +
+           microbatch;
 }
 
 /* Position of the backward that hands on the input gradient: B or BW. */

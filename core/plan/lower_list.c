@@ -29,6 +29,9 @@ struct writer {
     uint32_t *reduced, *tied;   /* [stage], [tie] the last REDUCE, TIE, or PST_NONE */
     uint32_t norm;              /* its place, or PST_NONE */
     uint8_t *closes[PST_PARTS]; /* [pass] it adds the last gradient of an update of its stage */
+    uint32_t *in_turn;          /* of copies: stages as their last gradients are made */
+    uint32_t *closed;           /* [stage] the pass that has made its last, or PST_NONE */
+    uint32_t n_turn, turn;      /* stages on the rank; how many of them are reduced */
 };
 
 static struct pst_instr *append(struct writer *w, uint8_t op, uint32_t stage)
@@ -130,6 +133,22 @@ static void close_update(struct writer *w, uint32_t p)
     append_step(w, stage);
 }
 
+/*
+ * Ranks that share stages sum them up in one order. Copies end theirs in different ones: a stage
+ * waits for those whose last gradient of all is made before.
+ */
+static void close_in_turn(struct writer *w, uint32_t p)
+{
+    if (w->parts->plan->copies == 1) {
+        close_update(w, p);
+        return;
+    }
+    w->closed[w->passes[p].stage] = p;
+    for (; w->turn < w->n_turn && w->closed[w->in_turn[w->turn]] != PST_NONE; w->turn++) {
+        close_update(w, w->closed[w->in_turn[w->turn]]);
+    }
+}
+
 /* What has been put off: sums over stages, the norm, the step of every stage. */
 static void append_tail(struct writer *w)
 {
@@ -224,13 +243,13 @@ static void write_list(struct writer *w)
 
         for (; next < w->ends.n && w->ends.rows[next].gap == p; next++) {
             if (closing && !stands_before_sums(w, &w->ends.rows[next], p - 1)) {
-                close_update(w, p - 1);
+                close_in_turn(w, p - 1);
                 closing = false;
             }
             append_end(w, &w->ends.rows[next]);
         }
         if (closing) {
-            close_update(w, p - 1);
+            close_in_turn(w, p - 1);
         }
         if (p < w->n_passes) {
             append_pass(w, p);
@@ -402,6 +421,55 @@ static bool find_closing(struct writer *w, uint32_t *counts)
     return true;
 }
 
+struct turn {
+    uint64_t end_ns;
+    uint32_t stage;
+};
+
+static int compare_turns(const void *a, const void *b)
+{
+    const struct turn *x = a, *y = b;
+
+    return PST_COMPARE_KEYS({x->end_ns, y->end_ns}, {x->stage, y->stage});
+}
+
+/* The stages of the rank by the time at which all their copies have made their gradients. */
+static void find_turns(struct writer *w, struct pst_arena *arena)
+{
+    const struct pst_lowering *low = w->parts->low;
+    uint32_t n_stages = low->plan->n_stages;
+    struct turn *turns = pst_arena_array(arena, n_stages, sizeof *turns);
+
+    w->in_turn = pst_arena_array(arena, n_stages, sizeof *w->in_turn);
+    w->closed = pst_arena_array(arena, n_stages, sizeof *w->closed);
+    memset(w->closed, 0xFF, n_stages * sizeof *w->closed);
+    w->turn = w->n_turn = 0;
+    for (uint32_t s = 0; s < n_stages; s++) {
+        const struct pst_plan_stage *stage = &low->plan->stages[s];
+
+        if (!pst_lowering_holds(low, w->rank, s)) {
+            continue;
+        }
+        turns[w->n_turn] = (struct turn){0, s};
+        for (uint32_t c = 0; c < low->plan->copies; c++) {
+            uint32_t rank = pst_plan_copy_ranks(low->plan, stage, c)[0];
+
+            for (uint32_t i = 0; i < low->n_passes[rank]; i++) {
+                const struct pst_pass *pass = &low->orders[rank][i];
+
+                if (pass->stage == s && low->end_ns[rank][i] > turns[w->n_turn].end_ns) {
+                    turns[w->n_turn].end_ns = low->end_ns[rank][i];
+                }
+            }
+        }
+        w->n_turn++;
+    }
+    qsort(turns, w->n_turn, sizeof *turns, compare_turns);
+    for (uint32_t i = 0; i < w->n_turn; i++) {
+        w->in_turn[i] = turns[i].stage;
+    }
+}
+
 static pst_status prepare(struct writer *w, struct pst_arena *arena, struct pst_error *err)
 {
     const struct pst_plan *plan = w->parts->plan;
@@ -417,6 +485,9 @@ static pst_status prepare(struct writer *w, struct pst_arena *arena, struct pst_
     w->pass_at = pst_arena_array(arena, most, sizeof *w->pass_at);
     w->reduced = pst_arena_array(arena, plan->n_stages, sizeof *w->reduced);
     w->tied = pst_arena_array(arena, plan->n_ties, sizeof *w->tied);
+    if (plan->copies > 1) {
+        find_turns(w, arena);
+    }
     if (!find_closing(w, counts)) {
         return pst_fail(err, PST_ERR_UNSUPPORTED, "plan.mismatch",
                         "device %u: the last backward of a batch must come at the same place in "

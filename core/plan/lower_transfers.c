@@ -81,8 +81,9 @@ static uint32_t add_ends(struct finder *f, const struct pst_pass *pass, bool sen
     bool forward = pass->op == PST_PASS_F, out = forward == send;
     const uint32_t *first = out ? low->out_first : low->in_first;
     uint32_t n = first[pass->stage + 1] - first[pass->stage], before = f->ends->n;
-    uint32_t sample = pst_plan_first_sample(self, low->replica[f->rank], pass->microbatch) +
-                      batches * f->plan->batch;
+    uint32_t replica = pst_lowering_replica(low, f->rank, pass->stage);
+    uint32_t sample =
+        pst_plan_first_sample(self, replica, pass->microbatch) + batches * f->plan->batch;
 
     for (uint32_t i = 0; i < n && pass->op != PST_PASS_W; i++) {
         uint32_t row = first[pass->stage] + (forward ? i : n - 1 - i);
@@ -135,7 +136,8 @@ static uint32_t running_at(const struct pst_lowering *low, uint32_t rank, uint64
     return lo;
 }
 
-/* The passes of a micro-batch in the order of its rank. */
+/* The passes of a micro-batch in the order of its rank; of guests, which a plan with copies has
+   not, those of the first replica. */
 static uint32_t forward_at(const struct pst_lowering *low, uint32_t s, uint32_t microbatch)
 {
     return low->at[PST_PASS_F][low->base[s] + microbatch];
@@ -181,6 +183,12 @@ pst_status pst_lowering_guests_possible(struct pst_lowering *low, struct pst_err
         const struct pst_plan_stage *stage = &low->plan->stages[s];
         uint32_t *tensors, n;
 
+        if (stage->n_guests > 0 && low->plan->copies > 1) {
+            return pst_fail(err, PST_ERR_UNSUPPORTED, "plan.mismatch",
+                            "stage %u is to leave bytes to other devices, but they have a copy of "
+                            "it; this version keeps, recomputes or offloads there",
+                            s);
+        }
         if (stage->n_guests > 0) {
             pst_plan_guest_tensors(stage, low->graph, &low->arena, &tensors, &n);
             low->guest_bytes[s] = pst_plan_guest_bytes(stage, low->graph, tensors, n);
@@ -315,12 +323,14 @@ static void time_ends(const struct finder *f, uint32_t p, uint32_t i)
         struct pst_end *end = &f->ends->rows[i];
         const struct pst_plan_edge *edge = &f->plan->edges[end->edge];
         uint32_t maker = end->payload == PST_PAYLOAD_ACT ? edge->from : edge->to;
-        uint32_t microbatch = end->first_sample / f->plan->stages[maker].microbatch_size;
+        const struct pst_plan_stage *stage = &f->plan->stages[maker];
+        uint32_t row = pst_lowering_row(low, maker, pst_plan_replica_of(stage, end->first_sample),
+                                        end->first_sample / stage->microbatch_size);
 
         end->pass = p;
         end->from_rank = end->send ? f->rank : end->peer;
-        end->from_pass = end->payload == PST_PAYLOAD_ACT ? forward_at(low, maker, microbatch)
-                                                         : backward_at(low, maker, microbatch);
+        end->from_pass = end->payload == PST_PAYLOAD_ACT ? low->at[PST_PASS_F][row]
+                                                         : pst_lowering_backward(low, row);
         end->time_ns = low->end_ns[end->from_rank][end->from_pass];
     }
 }

@@ -43,6 +43,7 @@ void pst_plan_create(const struct pst_graph *graph, uint32_t batch, uint32_t n_d
     plan->batch = batch;
     plan->step_batch = batch;
     plan->version_rule = PST_VERSION_SYNC;
+    plan->copies = 1;
     plan->barrier = true;
     plan->n_devices = n_devices;
     plan->capacity_bytes = UINT64_MAX;
@@ -284,15 +285,15 @@ uint32_t pst_plan_logical(const struct pst_plan *plan, uint32_t *ret_device_of)
     uint32_t n = 0;
 
     memset(ret_device_of, 0xFF, plan->n_devices * sizeof *ret_device_of);
-    for (uint32_t s = 0; s < plan->n_stages; s++) { /* the lowest rank of its stage, for now */
-        const struct pst_plan_stage *stage = &plan->stages[s];
-        uint32_t lowest = stage->ranks[0];
+    for (uint32_t i = 0; i < plan->n_stages * plan->copies; i++) { /* their lowest, for now */
+        const struct pst_plan_stage *stage = &plan->stages[i / plan->copies];
+        struct pst_plan_stage copy = {
+            .ranks = pst_plan_copy_ranks(plan, stage, i % plan->copies),
+            .n_ranks = pst_plan_width(plan, stage),
+        };
 
-        for (uint32_t r = 1; r < stage->n_ranks; r++) {
-            lowest = stage->ranks[r] < lowest ? stage->ranks[r] : lowest;
-        }
-        for (uint32_t r = 0; r < stage->n_ranks; r++) {
-            ret_device_of[stage->ranks[r]] = lowest;
+        for (uint32_t r = 0; r < copy.n_ranks; r++) {
+            ret_device_of[copy.ranks[r]] = pst_plan_lowest(&copy);
         }
     }
     for (uint32_t r = 0; r < plan->n_devices; r++) {

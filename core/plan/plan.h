@@ -77,9 +77,10 @@ struct pst_plan_stage {
        recomputed nodes are replayed, each once. Rules: pst_plan_sequence_fault. */
     uint32_t n_replays;
     const struct pst_replay *replays;
-    /* Replicas in their order: replica r has the r-th part of every micro-batch. Stages that share
-       a rank have the same ones in the same order: a logical device, each rank of which runs the
-       same passes. */
+    /* Replicas in their order: replica r has the r-th part of every micro-batch. Where the plan has
+       copies, those of the first come first, equally many of each. Stages that share a rank have
+       the same ones, which the copies have in any order, but each the same in the same order: a
+       logical device, each rank of which runs the same passes. */
     uint32_t n_ranks;
     const uint32_t *ranks;
     uint32_t microbatch_size, k, n_microbatches; /* n_microbatches = batch / microbatch_size;
@@ -138,11 +139,15 @@ static inline uint32_t pst_plan_first_sample(const struct pst_plan_stage *stage,
     return microbatch * stage->microbatch_size + replica * pst_plan_samples(stage);
 }
 
-/* The rank of a stage that has this sample. */
+/* The replica of a stage that has this sample, and its rank. */
+static inline uint32_t pst_plan_replica_of(const struct pst_plan_stage *stage, uint32_t sample)
+{
+    return stage->n_ranks > 1 ? sample / pst_plan_samples(stage) % stage->n_ranks : 0;
+}
+
 static inline uint32_t pst_plan_rank_of(const struct pst_plan_stage *stage, uint32_t sample)
 {
-    return stage->n_ranks > 1 ? stage->ranks[sample / pst_plan_samples(stage) % stage->n_ranks]
-                              : stage->ranks[0];
+    return stage->ranks[pst_plan_replica_of(stage, sample)];
 }
 
 /* Tensors that stage `from` makes and stage `to` reads. Sorted by (from, to). */
@@ -178,6 +183,7 @@ struct pst_plan {
     uint32_t batch;
     uint32_t step_batch;   /* samples of one step: batch, but where that is several (unrolled) */
     uint32_t version_rule; /* PST_VERSION_* */
+    uint32_t copies;       /* of the whole model, on the same devices in another order; 1, 2 */
     /* Asynchronous: n batches run as fill, n - 1 times body, drain; micro-batch numbers (and
        samples) count from the first of the batch that the part closes (fill: of the first), so
        they go up to twice the batch. Waits name instructions of the same part; what a part leaves
@@ -212,6 +218,36 @@ struct pst_plan {
     bool isolated;                                /* the strategies ran in a process of their own */
 };
 
+/* Ranks of a stage in one of the plan's copies. */
+static inline uint32_t pst_plan_width(const struct pst_plan *plan,
+                                      const struct pst_plan_stage *stage)
+{
+    return stage->n_ranks / plan->copies;
+}
+
+static inline const uint32_t *pst_plan_copy_ranks(const struct pst_plan *plan,
+                                                  const struct pst_plan_stage *stage, uint32_t copy)
+{
+    return stage->ranks + copy * pst_plan_width(plan, stage);
+}
+
+/* Are stages on the same ranks? Of those that share one. */
+static inline bool pst_plan_shares(const struct pst_plan_stage *a, const struct pst_plan_stage *b)
+{
+    return a->ranks[0] == b->ranks[0] || pst_plan_replica(a, b->ranks[0]) != PST_NONE;
+}
+
+/* The lowest rank of a stage, which those that share its ranks have in common. */
+static inline uint32_t pst_plan_lowest(const struct pst_plan_stage *stage)
+{
+    uint32_t lowest = stage->ranks[0];
+
+    for (uint32_t r = 1; r < stage->n_ranks; r++) {
+        lowest = stage->ranks[r] < lowest ? stage->ranks[r] : lowest;
+    }
+    return lowest;
+}
+
 /* An empty plan for n ranks. */
 void pst_plan_create(const struct pst_graph *graph, uint32_t batch, uint32_t n_devices,
                      struct pst_plan **ret_plan);
@@ -225,8 +261,9 @@ void pst_plan_add_stage(struct pst_plan *plan, const uint32_t *nodes, uint32_t n
 /* Position of an operator in the stage; PST_NONE: it is elsewhere. */
 uint32_t pst_plan_node(const struct pst_plan_stage *stage, uint32_t op);
 
-/* The logical device of each rank: ranks that hold the same stages are one, and so is every rank
-   without any; numbered by their lowest ranks. ret_device_of: n_devices. Returns how many. */
+/* The logical device of each rank: ranks that hold the same stages, in the same copies, are one,
+   and so is every rank without any; numbered by their lowest ranks. ret_device_of: n_devices.
+   Returns how many. */
 uint32_t pst_plan_logical(const struct pst_plan *plan, uint32_t *ret_device_of);
 
 /* Of its devices those that hold a stage; "4", "15 of 32": returns text. */

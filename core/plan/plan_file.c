@@ -205,6 +205,13 @@ static void code_mode(struct file *f)
     if (pst_codec_has(c, "barrier", true)) {
         pst_codec_bool(c, "barrier", &plan->barrier);
     }
+    if (pst_codec_has(c, "copies", plan->copies > 1)) {
+        pst_codec_uint(c, "copies", &plan->copies);
+        if (plan->copies < 1 || plan->copies > 2) {
+            pst_codec_fail(c, "input.unsupported", "copies", "expected 1 or 2, not %u",
+                           plan->copies);
+        }
+    }
     if (pst_codec_has(c, "deferred_step", true)) {
         pst_codec_bool(c, "deferred_step", &plan->deferred_step);
     }

@@ -24,7 +24,7 @@ struct pst_micro {
 };
 
 struct pst_stage_build {
-    bool local;        /* on this rank */
+    bool local;        /* on this rank; pst_build_together */
     uint32_t replica;  /* that this rank is, where local */
     uint32_t n_batch;  /* micro-batches of one batch; at least 1 */
     uint32_t n_unit;   /* from one update of the weights to the next */
@@ -119,6 +119,13 @@ static inline uint32_t pst_build_first_sample(const struct pst_builder *b, uint3
                                               uint32_t microbatch)
 {
     return pst_plan_first_sample(&b->plan->stages[stage], b->stages[stage].replica, microbatch);
+}
+
+/* Does this rank hold both stages for the same samples? A copy of one may be here for others. */
+static inline bool pst_build_together(const struct pst_builder *b, uint32_t stage, uint32_t other)
+{
+    return b->stages[stage].local && b->stages[other].local &&
+           b->stages[stage].replica == b->stages[other].replica;
 }
 
 /* The batch of a micro-batch, counted from the start of the run modulo the number of phases. */

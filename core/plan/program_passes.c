@@ -25,7 +25,7 @@ static uint32_t activation_of(const struct pst_builder *b, uint32_t s, uint32_t 
 
     /* A reader on the maker's rank keeps what its F read: a late W of it may come after the maker's
        B, which forgets what it recomputes. */
-    if (maker != s && b->stages[maker].local && *act == PST_NONE) {
+    if (maker != s && pst_build_together(b, s, maker) && *act == PST_NONE) {
         *act = b->stages[maker].micros[j].act[tensor];
     }
     return *act;
@@ -265,10 +265,11 @@ static uint32_t foreign_gradient(const struct pst_builder *b, uint32_t j, uint32
                                  uint32_t item)
 {
     const struct pst_edge_items *items = &b->items[edge];
-    const struct pst_stage_build *to = &b->stages[b->plan->edges[edge].to];
+    const struct pst_plan_edge *ends = &b->plan->edges[edge];
 
-    return to->local ? to->micros[j].dact[items->at[item].tensor]
-                     : items->received[(size_t)j * items->n + item];
+    return pst_build_together(b, ends->from, ends->to)
+               ? b->stages[ends->to].micros[j].dact[items->at[item].tensor]
+               : items->received[(size_t)j * items->n + item];
 }
 
 /* Running sums start with what other stages send, from the last stage to the first. */
@@ -293,7 +294,7 @@ static uint32_t separate_part(const struct pst_builder *b, uint32_t s, uint32_t 
 {
     uint32_t reader = b->stage_of[b->graph->tensors[tensor].consumers[use]];
 
-    if (b->stages[reader].local) {
+    if (pst_build_together(b, s, reader)) {
         return b->stages[reader].micros[j].contrib[b->separate[tensor] + use];
     }
     for (uint32_t e = 0; e < b->plan->n_edges; e++) {

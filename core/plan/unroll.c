@@ -321,6 +321,7 @@ pst_status pst_plan_unroll(const struct pst_plan *plan, uint32_t n_batches, uint
     unrolled->step_batch = plan->step_batch;
     unrolled->version_rule = plan->version_rule;
     unrolled->barrier = plan->barrier;
+    unrolled->copies = plan->copies;
     unrolled->deferred_step = plan->deferred_step;
     unrolled->n_edges = plan->n_edges;
     unrolled->edges = plan->edges;

@@ -138,11 +138,11 @@ static uint64_t arena_of(const struct pst_plan *plan, uint32_t stage)
 
 int64_t pst_attempts_excess(const struct pst_plan *plan, uint32_t stage)
 {
-    uint32_t rank = plan->stages[stage].ranks[0], n = 0;
+    uint32_t n = 0;
     int64_t excess = (int64_t)arena_of(plan, stage);
 
     for (uint32_t t = 0; t < plan->n_stages; t++) {
-        if (plan->stages[t].ranks[0] == rank) {
+        if (pst_plan_shares(&plan->stages[t], &plan->stages[stage])) {
             excess -= (int64_t)plan->stages[t].estimated_bytes;
             n++;
         }

@@ -180,7 +180,7 @@ pst_status pst_planner_divide(struct pst_planner *planner, const struct pst_plan
         uint32_t n = 0;
 
         for (uint32_t s = 0; s < plan->n_stages; s++) {
-            if (plan->stages[s].ranks[0] == r) {
+            if (pst_plan_lowest(&plan->stages[s]) == r) {
                 sharers[n++] = (struct sharer){.stage = s};
             }
         }

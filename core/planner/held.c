@@ -9,27 +9,31 @@
 #include "planner/order_question.h"
 #include "planner/state.h"
 
-/* A chain with unit costs: F, B and W take 1, transfers nothing; every micro-batch is one byte. */
+/* A chain with unit costs: F, B and W take 1, transfers nothing; every micro-batch is one byte. Or
+   as many as there are copies. */
 static struct pst_order_question unit_chain(const struct pst_planner *planner,
                                             const struct pst_place *place)
 {
-    static const struct pst_order_question_costs costs = {.forward_ns = 1,
-                                                          .backward_input_ns = 1,
-                                                          .backward_weight_ns = 1,
-                                                          .saved_bytes = 1,
-                                                          .saved_weight_bytes = 1,
-                                                          .limit_bytes = UINT64_MAX};
     const struct pst_places *places = &planner->places;
+    const struct pst_order_question_costs costs = {.forward_ns = 1,
+                                                   .backward_input_ns = 1,
+                                                   .backward_weight_ns = 1,
+                                                   .saved_bytes = 1,
+                                                   .saved_weight_bytes = 1,
+                                                   .limit_bytes = UINT64_MAX,
+                                                   .copies = pst_places_copies(places)};
     bool fixed = planner->topology.n_stages != 0;
-    uint32_t n = place->n_stages, n_devices = place->n_devices, s;
+    uint32_t n_places = places->n * costs.copies;
+    uint32_t n = place->n_stages * costs.copies, n_devices = place->n_devices, s;
     uint32_t *device_of = pst_alloc(n, sizeof *device_of);
     struct pst_order_question chain;
 
     for (s = 0; s < n; s++) {
-        device_of[s] = s < places->n ? pst_places_device(places, s) : s;
+        device_of[s] = s < n_places ? pst_places_device(places, s) : s;
         n_devices = !fixed && n > n_devices ? n : n_devices;
     }
-    chain = pst_order_question_line(n_devices, n, device_of, place->n_microbatches, &costs);
+    chain = pst_order_question_line(n_devices, n, device_of, place->n_microbatches * costs.copies,
+                                    &costs);
     for (s = 0; s < n; s++) {
         chain.stages[s].microbatch_size = place->microbatch_size;
         chain.stages[s].k = place->k;
@@ -142,13 +146,18 @@ static pst_status look_up(struct pst_planner *planner, const struct pst_place *p
                           struct pst_held *held, struct pst_error *err)
 {
     const struct pst_scheduler_count *count = NULL;
+    uint32_t n = place->n_stages * pst_places_copies(&planner->places);
     pst_status st = pst_planner_count(planner, place, &count, err);
 
     if (st == PST_OK && count->status != PST_OK) {
         return repeat(count->why, count->status, err);
     }
+    held->microbatches = 1;
+    for (uint32_t s = place->stage; st == PST_OK && s < n; s += place->n_stages) {
+        held->microbatches =
+            count->held[s] > held->microbatches ? count->held[s] : held->microbatches;
+    }
     if (st == PST_OK) {
-        held->microbatches = count->held[place->stage] > 0 ? count->held[place->stage] : 1;
         held->weight_versions = count->asynchronous ? 2 : 1;
     }
     return st;
@@ -159,8 +168,8 @@ pst_status pst_planner_held(struct pst_planner *planner, const struct pst_place 
 {
     const struct pst_scheduler *f = planner->scheduler->plugin->get_interface(PST_SCHEDULER);
     struct pst_held held = {.size = sizeof held, .microbatches = 0, .weight_versions = 1};
-    pst_status st = PST_CAN(f, in_flight) ? ask(planner, place, &held, err)
-                                          : look_up(planner, place, &held, err);
+    bool says = PST_CAN(f, in_flight) && pst_places_copies(&planner->places) == 1;
+    pst_status st = says ? ask(planner, place, &held, err) : look_up(planner, place, &held, err);
 
     if (st != PST_OK) {
         return st;

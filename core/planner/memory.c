@@ -205,12 +205,12 @@ pst_status pst_planner_actions(struct pst_planner *planner, struct pst_plan *pla
     }
     st = pst_planner_divide(planner, plan, share, err);
     for (uint32_t s = 0; s < plan->n_stages; s++) { /* what is not kept for others is the first's */
-        uint64_t *of = &left[plan->stages[s].ranks[0]];
+        uint64_t *of = &left[pst_plan_lowest(&plan->stages[s])];
 
         *of -= share[s] < *of ? share[s] : *of;
     }
     for (uint32_t s = 0; st == PST_OK && s < plan->n_stages; s++) {
-        uint64_t *of = &left[plan->stages[s].ranks[0]];
+        uint64_t *of = &left[pst_plan_lowest(&plan->stages[s])];
 
         *of += *of != UINT64_MAX ? share[s] : 0;
         st = plan_stage(planner, plan, s, of, err);

@@ -48,13 +48,25 @@ static void take_room(const struct pst_planner *planner, const struct pst_plan *
     }
 }
 
+/* As many rows as copies of a stage, one chain behind the other. */
+static void fill_copies(const struct pst_plan *plan, uint32_t s,
+                        const struct pst_schedule_stage *row, struct question *q)
+{
+    for (uint32_t c = 0; c < plan->copies; c++) {
+        struct pst_schedule_stage *copy = &q->asked.stages[c * plan->n_stages + s];
+
+        *copy = *row;
+        copy->device = q->device_of[pst_plan_copy_ranks(plan, &plan->stages[s], c)[0]];
+    }
+}
+
 /* Costs of one stage, and the room that it leaves for activations. */
 static pst_status fill_stage(struct pst_planner *planner, const struct pst_plan *plan, uint32_t s,
                              struct question *q, struct pst_error *err)
 {
     const struct pst_plan_stage *stage = &plan->stages[s];
-    struct pst_schedule_stage *row = &q->asked.stages[s];
-    uint32_t device = q->device_of[stage->ranks[0]], samples = pst_plan_samples(stage);
+    struct pst_schedule_stage made, *row = &made;
+    uint32_t samples = pst_plan_samples(stage);
     struct pst_stage_view view;
     const struct pst_stage_node *nodes;
     struct pst_times times;
@@ -72,8 +84,7 @@ static pst_status fill_stage(struct pst_planner *planner, const struct pst_plan 
     pst_plan_replayed(stage, planner->graph, replayed);
     pst_cost_ops(planner->cost, stage->nodes, stage->n_nodes, samples, &times);
     *row = (struct pst_schedule_stage){
-        .device = device,
-        .microbatch_size = stage->microbatch_size,
+        .microbatch_size = stage->microbatch_size / plan->copies,
         .n_microbatches = stage->n_microbatches,
         .k = stage->k,
         .forward_ns = times.forward_ns,
@@ -98,10 +109,15 @@ static pst_status fill_stage(struct pst_planner *planner, const struct pst_plan 
     }
     row->backward_input_ns += row->replay_ns;
     charge_late(row, pst_view_late_bytes(planner, stage->n_nodes, samples), split);
-    if (work > q->work_bytes[device]) {
-        q->work_bytes[device] = work;
+    fill_copies(plan, s, row, q);
+    for (uint32_t c = 0; c < plan->copies; c++) {
+        uint32_t device = q->asked.stages[c * plan->n_stages + s].device;
+
+        if (work > q->work_bytes[device]) {
+            q->work_bytes[device] = work;
+        }
+        take_room(planner, plan, s, &view, &q->asked.activation_bytes[device]);
     }
-    take_room(planner, plan, s, &view, &q->asked.activation_bytes[device]);
     return PST_OK;
 }
 
@@ -117,17 +133,18 @@ static uint32_t samples_a_link(const struct pst_plan_stage *from, const struct p
 static void fill_links(const struct pst_planner *planner, const struct pst_plan *plan,
                        struct pst_order_question *asked)
 {
-    for (uint32_t e = 0; e < plan->n_edges; e++) {
-        const struct pst_plan_edge *edge = &plan->edges[e];
+    for (uint32_t i = 0; i < plan->n_edges * plan->copies; i++) {
+        const struct pst_plan_edge *edge = &plan->edges[i % plan->n_edges];
         const struct pst_plan_stage *from = &plan->stages[edge->from];
         const struct pst_plan_stage *to = &plan->stages[edge->to];
+        uint32_t copy = i / plan->n_edges;
 
-        asked->links[e] = (struct pst_schedule_link){
-            .from = edge->from,
-            .to = edge->to,
-            .transfer_ns = pst_cost_transfer_ns(planner->cost,
-                                                edge->bytes_per_sample * samples_a_link(from, to),
-                                                from->ranks[0], to->ranks[0]),
+        asked->links[i] = (struct pst_schedule_link){
+            .from = copy * plan->n_stages + edge->from,
+            .to = copy * plan->n_stages + edge->to,
+            .transfer_ns = pst_cost_transfer_ns(
+                planner->cost, edge->bytes_per_sample * samples_a_link(from, to),
+                pst_plan_copy_ranks(plan, from, copy)[0], pst_plan_copy_ranks(plan, to, copy)[0]),
         };
     }
     pst_order_question_connect(asked);
@@ -155,7 +172,8 @@ static pst_status question_init(struct question *q, struct pst_planner *planner,
     uint32_t s, d, n_devices = find_devices(q, planner, plan);
     pst_status st = PST_OK;
 
-    pst_order_question_alloc(&q->asked, n_devices, plan->n_stages, plan->n_edges);
+    pst_order_question_alloc(&q->asked, n_devices, plan->n_stages * plan->copies,
+                             plan->n_edges * plan->copies);
     q->work_bytes = pst_arena_array(&q->asked.arena, n_devices, sizeof *q->work_bytes);
     for (d = 0; limited && d < n_devices; d++) {
         q->asked.activation_bytes[d] = planner->capacity_bytes;
@@ -175,6 +193,16 @@ static pst_status question_init(struct question *q, struct pst_planner *planner,
         q->asked.in.barrier = plan->version_rule == PST_VERSION_SYNC && plan->barrier;
     }
     return st;
+}
+
+/* A pass of a copy is one of its stage: which copy, the device says. */
+static void join_copies(const struct pst_plan *plan, struct pst_orders *orders)
+{
+    for (uint32_t d = 0; plan->copies > 1 && d < orders->n_devices; d++) {
+        for (uint32_t i = 0; i < orders->n_passes[PST_BODY][d]; i++) {
+            orders->passes[PST_BODY][d][i].stage %= plan->n_stages;
+        }
+    }
 }
 
 /* From logical devices to ranks: each runs the list of its logical device. */
@@ -230,12 +258,17 @@ static pst_status ask(struct pst_planner *planner, struct pst_plan *plan, bool l
     }
     if (st == PST_OK) {
         held = pst_orders_count(ret_orders, &q.asked.in, &q.asked.arena);
-        for (uint32_t s = 0; s < plan->n_stages; s++) {
-            plan->stages[s].in_flight = held.most[s];
+        for (uint32_t s = 0; s < q.asked.in.n_stages; s++) {
+            struct pst_plan_stage *stage = &plan->stages[s % plan->n_stages];
+
+            stage->in_flight = s < plan->n_stages || held.most[s] > stage->in_flight
+                                   ? held.most[s]
+                                   : stage->in_flight;
         }
         if (!ret_orders->asynchronous) {
             check_claim(scheduler, &q.asked.in, ret_orders);
         }
+        join_copies(plan, ret_orders);
         spread(&q, plan, ret_orders);
     }
     pst_order_question_finish(&q.asked);

@@ -48,6 +48,7 @@ void pst_order_question_alloc(struct pst_order_question *asked, uint32_t n_devic
         .version_rule = PST_VERSION_SYNC,
         .min_microbatches = 1,
         .microbatch_multiple = 1,
+        .n_copies = 1,
     };
     asked->in = (struct pst_schedule_in){
         .size = sizeof asked->in,
@@ -109,14 +110,14 @@ struct pst_order_question pst_order_question_line(uint32_t n_devices, uint32_t n
                                                   const struct pst_order_question_costs *costs)
 {
     struct pst_order_question asked = {.stages = NULL};
-    uint32_t s;
+    uint32_t s, copies = costs->copies > 1 ? costs->copies : 1, n_links = 0;
 
-    pst_order_question_alloc(&asked, n_devices, n_stages, n_stages - 1);
+    pst_order_question_alloc(&asked, n_devices, n_stages, n_stages - copies);
     for (s = 0; s < n_stages; s++) {
         asked.stages[s] = (struct pst_schedule_stage){
             .device = device_of == NULL ? s : device_of[s],
             .microbatch_size = 1,
-            .n_microbatches = n_microbatches,
+            .n_microbatches = n_microbatches / copies,
             .k = 1,
             .forward_ns = costs->forward_ns,
             .backward_input_ns = costs->backward_input_ns,
@@ -128,8 +129,10 @@ struct pst_order_question pst_order_question_line(uint32_t n_devices, uint32_t n
     for (s = 0; s + 1 < n_stages; s++) {
         bool apart = asked.stages[s].device != asked.stages[s + 1].device;
 
-        asked.links[s] = (struct pst_schedule_link){
-            .from = s, .to = s + 1, .transfer_ns = apart ? costs->latency_ns : 0};
+        if ((s + 1) % (n_stages / copies) != 0) {
+            asked.links[n_links++] = (struct pst_schedule_link){
+                .from = s, .to = s + 1, .transfer_ns = apart ? costs->latency_ns : 0};
+        }
     }
     for (s = 0; s < n_devices; s++) {
         asked.activation_bytes[s] = costs->limit_bytes;
@@ -153,7 +156,7 @@ struct pst_order_question pst_order_question_shares(uint32_t n_devices, uint32_t
     }
     for (uint32_t s = 0; s < n_stages; s++) {
         struct pst_schedule_stage *stage = &asked.stages[s];
-        uint32_t n = counts[stage->device];
+        uint32_t n = counts[stage->device] / (costs->copies > 1 ? costs->copies : 1);
 
         stage->forward_ns /= n;
         stage->backward_input_ns /= n;
@@ -170,7 +173,14 @@ pst_status pst_order_question_check_microbatches(const struct pst_instance *sche
                                                  struct pst_error *err)
 {
     uint32_t least = topology->min_microbatches, multiple = topology->microbatch_multiple;
+    uint32_t copies = pst_topology_copies(topology);
 
+    if (n % copies != 0) {
+        return pst_fail(err, PST_ERR_INFEASIBLE, "plan.infeasible",
+                        "scheduler \"%s\" sends as many micro-batches one way as the other, so "
+                        "their number must be even, not %u",
+                        scheduler->plugin->id, n);
+    }
     if (n < least) {
         return pst_fail(err, PST_ERR_INFEASIBLE, "plan.infeasible",
                         "scheduler \"%s\" needs at least %u micro-batches, not %u",

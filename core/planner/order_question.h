@@ -19,6 +19,7 @@ struct pst_order_question_costs {
     uint64_t latency_ns; /* between two devices */
     uint64_t saved_bytes, saved_weight_bytes;
     uint64_t limit_bytes; /* room for activations on each device; UINT64_MAX: no limit */
+    uint32_t copies;      /* of the chain, which share the micro-batches; 0, 1: one */
     bool barrier;
 };
 
@@ -33,14 +34,15 @@ struct pst_order_question {
     uint64_t *activation_bytes;
 };
 
-/* A chain of n_stages stages, stage s on device_of[s] (NULL: on device s); the costs are those of
-   every stage. */
+/* A chain of n_stages stages, or as many copies of one as there are, stage s on device_of[s] (NULL:
+   on device s); the costs are those of every stage. */
 struct pst_order_question pst_order_question_line(uint32_t n_devices, uint32_t n_stages,
                                                   const uint32_t *device_of,
                                                   uint32_t n_microbatches,
                                                   const struct pst_order_question_costs *costs);
 
-/* The same, but the costs are those of every device's share: each of its stages takes a part. */
+/* The same, but the costs are those of every device's share: each of its stages takes a part, of
+   copies as large a one as of their own chain. */
 struct pst_order_question pst_order_question_shares(uint32_t n_devices, uint32_t n_stages,
                                                     const uint32_t *device_of,
                                                     uint32_t n_microbatches,

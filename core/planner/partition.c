@@ -15,19 +15,21 @@ struct answer {
     uint32_t *ranks; /* [degree] of the stage */
 };
 
-/* The ranks that it named, or all of the logical device that its place is on. */
+/* The ranks that it named, or all of the logical devices that its place is on, copy by copy. */
 static void take_stage(void *self, const struct pst_stage_decl *decl)
 {
     struct answer *a = self;
     const struct pst_planner *planner = a->planner;
+    const struct pst_places *places = &planner->places;
     const uint32_t *ranks = decl->ranks;
-    uint32_t n = decl->n_ranks, first;
+    uint32_t n = decl->n_ranks, width = planner->width;
 
     if (!planner->chooses) {
-        first = pst_places_device(&planner->places, decl->ranks[0]) * planner->degree;
         n = planner->degree;
         for (uint32_t i = 0; i < n; i++) {
-            a->ranks[i] = first + i;
+            uint32_t place = i / width * places->n + decl->ranks[0];
+
+            a->ranks[i] = pst_places_device(places, place) * width + i % width;
         }
         ranks = a->ranks;
     }
@@ -64,7 +66,7 @@ static uint32_t node_of(const struct pst_planner *planner, uint32_t place)
     if (planner->problem != NULL) {
         return planner->problem->node_size > 0 ? device / planner->problem->node_size : 0;
     }
-    return pst_cost_node(planner->cost, device * planner->degree);
+    return pst_cost_node(planner->cost, device * planner->width);
 }
 
 /* Those that are offered: of a job with logical devices none, in a problem file those for which

@@ -94,6 +94,7 @@ struct pst_plan *pst_planner_empty(const struct pst_planner *planner)
     plan->optimizer_slots = planner->optimizer_slots;
     plan->capacity_bytes = pst_cluster_capacity(planner->cluster);
     plan->version_rule = planner->topology.version_rule;
+    plan->copies = pst_topology_copies(&planner->topology);
     plan->asynchronous = asynchronous;
     plan->drain_every = asynchronous ? (uint32_t)planner->job->train.drain_every : 0;
     plan->barrier = pst_planner_barrier(planner->job);

@@ -126,6 +126,12 @@ pst_status pst_problem_open(struct pst_planner *planner, const struct pst_plugin
     st = open_strategies(planner, partitioner, err);
     if (st == PST_OK) {
         st = pst_scheduler_topology(planner->scheduler, planner->n_devices, topology, err);
+        if (st == PST_OK && topology->n_copies > 1) {
+            st = pst_fail(err, PST_ERR_UNSUPPORTED, "plan.mismatch",
+                          "scheduler \"%s\" runs two copies of all stages; a problem file is about "
+                          "one",
+                          planner->scheduler->plugin->id);
+        }
     }
     if (st == PST_OK) {
         planner->chooses = topology->n_stages == 0;

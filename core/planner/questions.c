@@ -72,7 +72,7 @@ static uint32_t rank_of(const struct pst_planner *planner, const struct pst_inst
                         uint32_t device)
 {
     if (who == planner->partitioner && !planner->chooses && device < planner->places.n) {
-        return pst_places_device(&planner->places, device) * planner->degree;
+        return pst_places_device(&planner->places, device) * planner->width;
     }
     if (who == planner->scheduler && planner->first_rank != NULL && device < planner->n_ranks) {
         return planner->first_rank[device];

@@ -151,6 +151,11 @@ static pst_status place_problem(const struct pst_order_question *problem,
         st = pst_fail(err, PST_ERR_UNSUPPORTED, "plan.mismatch",
                       "scheduler \"%s\" wants %u stages on %u devices; the problem has %u",
                       scheduler->plugin->id, at->topology.n_stages, n_devices, n);
+    } else if (st == PST_OK && at->topology.n_copies > 1) {
+        st = pst_fail(err, PST_ERR_UNSUPPORTED, "plan.mismatch",
+                      "scheduler \"%s\" runs two copies of all stages in opposite directions; the "
+                      "stages of a problem file are one copy",
+                      scheduler->plugin->id);
     } else if (st == PST_OK) { /* beyond the devices of an open topology the file says where */
         st = pst_scheduler_devices(scheduler, &at->topology, n_devices,
                                    !fixed && n > n_devices ? n_devices : n, device_of, err);
@@ -206,6 +211,7 @@ static pst_status restate_chain(const struct pst_schedule_job *job, const struct
     if (st == PST_OK) {
         st = scale_costs(job, at->n_devices, at->n_microbatches, parts, &costs, err);
     }
+    costs.copies = pst_topology_copies(&at->topology);
     if (st == PST_OK) {
         *ret_asked = pst_order_question_shares(at->n_devices, at->n_stages, at->device_of,
                                                at->n_microbatches, &costs);
@@ -268,7 +274,10 @@ static pst_status state(const struct pst_schedule_job *job, struct pst_instance 
     if (st == PST_OK && job->problem == NULL) {
         st = pst_order_question_check_shape(scheduler, at.n_devices, at.n_microbatches, err);
     }
-    for (uint32_t s = 0; st == PST_OK && s < at.n_stages; s++) {
+    if (st == PST_OK && job->problem == NULL) {
+        st = pst_order_question_check_microbatches(scheduler, &at.topology, at.n_microbatches, err);
+    }
+    for (uint32_t s = 0; st == PST_OK && job->problem != NULL && s < at.n_stages; s++) {
         st = pst_order_question_check_microbatches(scheduler, &at.topology,
                                                    ret_asked->stages[s].n_microbatches, err);
     }
@@ -405,6 +414,7 @@ static void pass_placement(struct pst_wire *w, struct placement *at)
     pst_wire_uint(w, &at->topology.version_rule);
     pst_wire_uint(w, &at->topology.min_microbatches);
     pst_wire_uint(w, &at->topology.microbatch_multiple);
+    pst_wire_uint(w, &at->topology.n_copies);
     pst_wire_uints(w, (const uint32_t **)&at->device_of, &at->n_stages);
 }
 
@@ -414,7 +424,8 @@ static void put_answer(struct pst_wire *w, const struct pst_order_question *aske
     uint32_t *device_of = pst_alloc(asked->in.n_stages, sizeof *device_of);
     struct placement at = {.topology = asked->topology,
                            .n_devices = asked->in.n_devices,
-                           .n_microbatches = asked->stages[0].n_microbatches,
+                           .n_microbatches = asked->stages[0].n_microbatches *
+                                             pst_topology_copies(&asked->topology),
                            .n_stages = asked->in.n_stages,
                            .device_of = device_of};
     bool asynchronous = answer->asynchronous;
@@ -449,7 +460,9 @@ static bool placement_is_sound(const struct pst_schedule_job *job, uint32_t time
                                            : at->n_devices;
     bool sound = (n_devices == 0 || at->n_devices == n_devices) && at->n_stages == n_stages &&
                  n_stages > 0 && (t->n_stages == 0 || t->n_stages == n_stages) &&
-                 at->n_microbatches > 0 && pst_rule_is_known(t->version_rule) &&
+                 at->n_microbatches > 0 && pst_rule_is_known(t->version_rule) && t->n_copies > 0 &&
+                 n_stages % t->n_copies == 0 && at->n_microbatches % t->n_copies == 0 &&
+                 (problem == NULL || t->n_copies == 1) &&
                  (problem != NULL || job->n_microbatches == 0 ||
                   at->n_microbatches == job->n_microbatches * times);
 
@@ -472,7 +485,8 @@ static void take_instance(struct pst_wire *r, const struct pst_schedule_job *job
     pass_placement(r, &at);
     r->failed = r->failed || !placement_is_sound(job, times, &at);
     for (uint32_t s = 0; !r->failed && s < at.n_stages; s++) { /* each has passes that follow */
-        n += job->problem != NULL ? job->problem->stages[s].n_microbatches : at.n_microbatches;
+        n += job->problem != NULL ? job->problem->stages[s].n_microbatches
+                                  : at.n_microbatches / pst_topology_copies(&at.topology);
     }
     r->failed = r->failed || n > r->left || restate(job, &at, times, scale, asked, NULL) != PST_OK;
 }

@@ -73,7 +73,8 @@ struct pst_planner {
     const uint32_t *degrees;
     bool replicates;      /* some of them is above 1 */
     bool chooses;         /* the partitioner says which ranks a stage has; to it places are ranks */
-    uint32_t degree;      /* else ranks of every logical device */
+    uint32_t degree;      /* else ranks of every stage */
+    uint32_t width;       /* and of every logical device: fewer where there are copies */
     uint32_t n_devices;   /* logical devices; where the partitioner chooses: ranks */
     uint32_t *first_rank; /* of each logical device of the finished partition; NULL: none yet */
     uint32_t batch, microbatch, n_microbatches, optimizer_slots;

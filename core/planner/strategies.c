@@ -195,14 +195,14 @@ pst_status pst_planner_load(struct pst_planner *planner, struct pst_error *err)
 static pst_status check_microbatches(const struct pst_planner *planner, struct pst_error *err)
 {
     const struct pst_topology *topology = &planner->topology;
-    uint32_t m = planner->n_microbatches;
+    uint32_t m = planner->n_microbatches * pst_topology_copies(topology);
 
     if (m < topology->min_microbatches) {
         return pst_fail(err, PST_ERR_CONFIG, "config.value",
                         "scheduler \"%s\" needs at least %u micro-batches, but batch %u in "
                         "micro-batches of %u gives %u; raise train.batch or lower train.microbatch",
                         planner->scheduler->plugin->id, topology->min_microbatches, planner->batch,
-                        planner->microbatch, m);
+                        (uint32_t)planner->job->train.microbatch, m);
     }
     if (topology->microbatch_multiple > 1 && m % topology->microbatch_multiple != 0) {
         return pst_fail(err, PST_ERR_CONFIG, "config.value",
@@ -210,7 +210,7 @@ static pst_status check_microbatches(const struct pst_planner *planner, struct p
                         "%u, but batch %u in micro-batches of %u gives %u; change train.batch or "
                         "train.microbatch",
                         planner->scheduler->plugin->id, topology->microbatch_multiple,
-                        planner->batch, planner->microbatch, m);
+                        planner->batch, (uint32_t)planner->job->train.microbatch, m);
     }
     return PST_OK;
 }
@@ -238,6 +238,36 @@ static pst_status read_degrees(struct pst_planner *planner, struct pst_error *er
                           train->degree[0], planner->n_ranks);
 }
 
+/* Two copies take every other micro-batch each: as much as replicas of a stage that take half of
+   twice as large a one. */
+static pst_status join_copies(struct pst_planner *planner, struct pst_error *err)
+{
+    uint32_t copies = pst_topology_copies(&planner->topology);
+
+    if (planner->n_microbatches % copies != 0) {
+        return pst_fail(err, PST_ERR_CONFIG, "config.value",
+                        "scheduler \"%s\" sends as many micro-batches one way as the other, but "
+                        "batch %u in micro-batches of %u gives %u; change train.batch or "
+                        "train.microbatch",
+                        planner->scheduler->plugin->id, planner->batch, planner->microbatch,
+                        planner->n_microbatches);
+    }
+    for (uint32_t i = 0; copies > 1 && i < planner->n_memopt; i++) {
+        const struct pst_plugin *plugin = planner->memopt[i]->plugin;
+
+        if (plugin->get_interface(PST_MEMOPT_GLOBAL) != NULL) {
+            return pst_fail(err, PST_ERR_UNSUPPORTED, "plan.mismatch",
+                            "memopt \"%s\" decides about all devices at once, which it knows to "
+                            "hold one copy of a stage each; scheduler \"%s\" runs two copies",
+                            plugin->id, planner->scheduler->plugin->id);
+        }
+    }
+    planner->microbatch *= copies;
+    planner->n_microbatches /= copies;
+    planner->degree *= copies;
+    return PST_OK;
+}
+
 /* Every logical device has as many ranks as the first degree says. */
 static pst_status divide_evenly(struct pst_planner *planner, uint32_t degree, struct pst_error *err)
 {
@@ -250,8 +280,8 @@ static pst_status divide_evenly(struct pst_planner *planner, uint32_t degree, st
                         "must divide the %u devices and train.microbatch = %u",
                         who, degree, planner->n_ranks, planner->microbatch);
     }
-    planner->degree = degree;
-    return PST_OK;
+    planner->degree = planner->width = degree;
+    return join_copies(planner, err);
 }
 
 /* Where the partitioner knows replicas and the scheduler takes any stages, it is given all ranks
@@ -271,7 +301,7 @@ static pst_status find_devices(struct pst_planner *planner, struct pst_error *er
     st = pst_scheduler_topology(scheduler, asked, &planner->topology, err);
     if (st == PST_OK && knows && planner->topology.n_stages == 0) {
         planner->chooses = true;
-        planner->degree = 1;
+        planner->degree = planner->width = 1;
         planner->n_devices = n;
         return asked == n ? PST_OK : pst_scheduler_topology(scheduler, n, &planner->topology, err);
     }
@@ -308,10 +338,10 @@ static void offer_sizes(struct pst_planner *planner)
 /* Stages that share a device are chunks, which the scheduler must provide. */
 static pst_status check_chunks(const struct pst_planner *planner, struct pst_error *err)
 {
-    uint32_t most = planner->places.shared;
+    uint32_t most = planner->places.shared / pst_places_copies(&planner->places);
     char word[32], what[64];
 
-    if (most == 1) {
+    if (most <= 1) {
         return PST_OK;
     }
     snprintf(word, sizeof word, "chunks=%u", most);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/memory.h"
+#include "host/caps.h"
 #include "plan/plan.h"
 #include "planner/state.h"
 
@@ -18,6 +19,15 @@ static pst_status check_topology(const struct pst_instance *scheduler,
     if (topology->n_stages > PST_TOPOLOGY_MAX_STAGES) {
         return pst_planner_illegal(err, scheduler, "topology() wants %u stages; the most is %u",
                                    topology->n_stages, PST_TOPOLOGY_MAX_STAGES);
+    }
+    if (topology->n_copies > 1 &&
+        (topology->n_stages == 0 || topology->n_stages % topology->n_copies != 0 ||
+         topology->n_copies > 2 || pst_rule_is_asynchronous(topology->version_rule))) {
+        return pst_planner_illegal(err, scheduler,
+                                   "topology() wants %u copies of all stages, %u stages together; "
+                                   "there may be 2 copies, of a stated number of stages, where all "
+                                   "passes of a step read one version",
+                                   topology->n_copies, topology->n_stages);
     }
     if (!pst_rule_is_known(topology->version_rule)) {
         return pst_planner_illegal(err, scheduler, "topology() gives the unknown version rule %u",
@@ -68,7 +78,11 @@ pst_status pst_scheduler_topology(struct pst_instance *scheduler, uint32_t n_dev
     if (st != PST_OK) {
         return pst_instance_fail(scheduler, st, "topology", err);
     }
+    topology.n_copies = pst_topology_copies(&topology);
     st = check_topology(scheduler, &topology, err);
+    if (st == PST_OK && topology.n_copies > 1) {
+        st = pst_caps_require(scheduler->plugin, "two-way", "copies in opposite directions", err);
+    }
     if (st == PST_OK) {
         *ret_topology = topology;
     }
@@ -126,6 +140,9 @@ pst_status pst_places_ask(struct pst_instance *scheduler, const struct pst_topol
 
     if (st == PST_OK) {
         pst_places_set(ret_places, n_devices, topology->n_stages, device_of);
+        ret_places->copies = pst_topology_copies(topology);
+        ret_places->n /= ret_places->copies;
+        ret_places->n_stages /= ret_places->copies;
     }
     return st;
 }

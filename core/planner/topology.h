@@ -22,10 +22,17 @@ pst_status pst_scheduler_devices(struct pst_instance *scheduler,
 /* What a partitioner may fill: devices, or stages that the scheduler wants, several to a device. */
 struct pst_places {
     uint32_t n, n_stages;      /* n_stages: wanted; 0: any */
-    uint32_t shared;           /* most places on a device */
+    uint32_t shared;           /* most stages on a device, those of all copies */
+    uint32_t copies;           /* of every stage; 0, 1: one. Others: [copy * n + place] of */
     const uint32_t *device_of; /* [n]; NULL: each is the device of its number */
 };
 
+static inline uint32_t pst_places_copies(const struct pst_places *places)
+{
+    return places->copies > 1 ? places->copies : 1;
+}
+
+/* Of the first copy. */
 static inline uint32_t pst_places_device(const struct pst_places *places, uint32_t place)
 {
     return places->device_of == NULL ? place : places->device_of[place];

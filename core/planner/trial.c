@@ -18,7 +18,7 @@ static uint64_t peak_of(const struct pst_plan *plan)
         uint64_t bytes = 0;
 
         for (uint32_t t = 0; t < plan->n_stages; t++) {
-            if (plan->stages[t].ranks[0] == plan->stages[s].ranks[0]) {
+            if (pst_plan_shares(&plan->stages[t], &plan->stages[s])) {
                 bytes += plan->stages[t].estimated_bytes;
             }
         }

@@ -96,9 +96,12 @@ static void check_guests(struct pst_check *check, uint32_t s)
 {
     const struct pst_plan *plan = check->plan;
     const struct pst_plan_stage *stage = &plan->stages[s];
-    if (stage->n_guests > 0 && (plan->asynchronous || check->limits->forward_only)) {
-        pst_check_add(check, "FORM1", PST_NONE, PST_NONE,
-                      "stage %u: guests on other devices, which only synchronous training has", s);
+    if (stage->n_guests > 0 &&
+        (plan->asynchronous || plan->copies > 1 || check->limits->forward_only)) {
+        pst_check_add(
+            check, "FORM1", PST_NONE, PST_NONE,
+            "stage %u: guests on other devices, which only synchronous training of one copy has",
+            s);
         return;
     }
     bool away = pst_plan_stage_has(stage, PST_ACTION_PEER);
@@ -332,6 +335,11 @@ static void check_mode(struct pst_check *check)
         (parts || (!twin && (plan->drain_every != 0 || plan->deferred_step)))) {
         pst_check_add(check, "FORM1", PST_NONE, PST_NONE,
                       "a synchronous plan with fill, drain, drain_every or deferred steps");
+    }
+    if (plan->copies < 1 || plan->copies > 2 || (plan->copies > 1 && plan->asynchronous)) {
+        pst_check_add(check, "FORM1", PST_NONE, PST_NONE,
+                      "%u copies of the model in %s plan; there are 1, or 2 in a synchronous one",
+                      plan->copies, plan->asynchronous ? "an asynchronous" : "a synchronous");
     }
     check_slots(check);
 }

@@ -147,6 +147,11 @@ static void check_devices(struct pst_check *check)
         if (stage->n_ranks == 0) {
             pst_check_add(check, "PART3", PST_NONE, PST_NONE, "stage %u sits on no device", s);
         }
+        if (stage->n_ranks % plan->copies != 0) {
+            pst_check_add(check, "PART3", PST_NONE, PST_NONE,
+                          "stage %u has %u devices, which %u copies cannot share", s,
+                          stage->n_ranks, plan->copies);
+        }
         for (uint32_t r = 0; r < stage->n_ranks; r++) {
             if (seen[stage->ranks[r]] == s + 1) {
                 pst_check_add(check, "PART3", stage->ranks[r], PST_NONE,
@@ -175,6 +180,20 @@ static void check_devices(struct pst_check *check)
     }
 }
 
+/* Have the stages the same ranks, copy by copy in any order, and each copy in the same order? */
+static bool same_devices(const struct pst_plan *plan, const struct pst_plan_stage *a,
+                         const struct pst_plan_stage *b)
+{
+    uint32_t width = pst_plan_width(plan, a), n_same = 0;
+    for (uint32_t c = 0; c < plan->copies && a->n_ranks == b->n_ranks; c++) {
+        for (uint32_t d = 0; d < plan->copies; d++) {
+            n_same += memcmp(pst_plan_copy_ranks(plan, a, c), pst_plan_copy_ranks(plan, b, d),
+                             width * sizeof *a->ranks) == 0;
+        }
+    }
+    return n_same == plan->copies;
+}
+
 /* PART3: stages that share a device share all of theirs, replica by replica. */
 static void check_groups(struct pst_check *check)
 {
@@ -183,8 +202,7 @@ static void check_groups(struct pst_check *check)
         for (uint32_t i = check->rank_first[d] + 1; i < check->rank_first[d + 1]; i++) {
             uint32_t first = check->rank_stages[check->rank_first[d]], s = check->rank_stages[i];
             const struct pst_plan_stage *a = &plan->stages[first], *b = &plan->stages[s];
-            if (a->n_ranks != b->n_ranks ||
-                memcmp(a->ranks, b->ranks, a->n_ranks * sizeof *a->ranks) != 0) {
+            if (!same_devices(plan, a, b)) {
                 pst_check_add(check, "PART3", d, PST_NONE,
                               "holds stages %u and %u, which do not have all their devices in "
                               "common, in the same order",

@@ -26,7 +26,7 @@ static void count_updates(struct pst_sim_durations *durations, uint32_t *stage_o
             for (uint32_t v = 0; v < param->n_users; v++) {
                 uint32_t other = stage_of[param->users[v]];
 
-                updates &= stages[other].ranks[0] != stages[s].ranks[0] || other > s ||
+                updates &= !pst_plan_shares(&stages[other], &stages[s]) || other > s ||
                            (other == s && v >= u);
             }
             durations->stages[s].update_bytes += updates ? param->elems * sizeof(float) : 0;

@@ -239,8 +239,8 @@ void pst_checkpoint_describe(const struct pst_session *session, uint64_t data_di
                          pst_arena_strdup(arena, pst_job_word(job, "run", "dtype", dtype)),
                      [PST_NUMERIC_THREADS] =
                          pst_arena_printf(arena, "%lld", (long long)job->run.threads_per_device),
-                     [PST_NUMERIC_MICROBATCH] =
-                         pst_arena_printf(arena, "%lld", (long long)job->train.microbatch),
+                     [PST_NUMERIC_MICROBATCH] = pst_arena_printf(
+                         arena, "%lld", (long long)job->train.microbatch * plan->copies),
                      [PST_NUMERIC_REPLICAS] = pst_arena_printf(arena, "%u", replicas)},
         .partitioner = plan->partitioner != NULL ? plan->partitioner : "",
         .scheduler = plan->scheduler != NULL ? plan->scheduler : "",

@@ -37,6 +37,24 @@ static uint32_t least_of(const struct fixed *self, uint32_t n_devices)
     return self->rules->least == NULL ? 1 : self->rules->least(n_devices);
 }
 
+static pst_status add_copy(const struct fixed *self, uint32_t n_devices,
+                           struct pst_topology *ret_topology)
+{
+    if (!PST_HAS(ret_topology, n_copies)) {
+        return pst_failf(self->host, PST_ERR_UNSUPPORTED,
+                         "%s runs two copies of all stages, which this host does not know",
+                         self->rules->id);
+    }
+    if (n_devices % 2 != 0) {
+        return pst_failf(self->host, PST_ERR_INFEASIBLE,
+                         "%u devices: %s wants an even number, as its two directions meet in the "
+                         "middle",
+                         n_devices, self->rules->id);
+    }
+    ret_topology->n_copies = 2;
+    return PST_OK;
+}
+
 pst_status fixed_topology(void *self_, uint32_t n_devices, struct pst_topology *ret_topology)
 {
     const struct fixed *self = self_;
@@ -45,7 +63,7 @@ pst_status fixed_topology(void *self_, uint32_t n_devices, struct pst_topology *
 
     ret_topology->n_stages = v == 1 ? 0 : v * n_devices;
     ret_topology->min_microbatches = least_of(self, n_devices);
-    return st;
+    return st == PST_OK && self->rules->two_way ? add_copy(self, n_devices, ret_topology) : st;
 }
 
 uint32_t fixed_place(uint32_t placement, uint32_t p, uint32_t s)
@@ -122,16 +140,16 @@ static void find_rounds(struct fixed_question *question)
 
 static struct fixed_question ask(const struct fixed *self, const struct pst_schedule_in *in)
 {
-    uint32_t v = chunks_of(self), least;
+    uint32_t v = chunks_of(self), least, copies = self->rules->two_way ? 2 : 1;
     struct fixed_question question = {.self = self, .in = in, .p = in->n_stages / v, .v = v};
 
     question.m = order_require_chain(self->host, self->rules->id, in, v);
     require_places(&question);
     least = least_of(self, question.p);
-    if (question.m < least) {
+    if (question.m * copies < least) {
         call_end(pst_failf(self->host, PST_ERR_INFEASIBLE,
-                           "%u micro-batches on %u devices: %s needs at least %u", question.m,
-                           question.p, self->rules->id, least));
+                           "%u micro-batches on %u devices: %s needs at least %u",
+                           question.m * copies, question.p, self->rules->id, least));
     }
     find_rounds(&question);
     return question;

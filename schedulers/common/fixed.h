@@ -28,6 +28,9 @@ struct fixed_rules {
     uint32_t (*least)(uint32_t n_devices);  /* micro-batches; NULL: 1 */
     uint32_t ahead;                         /* zero_bubble.h alone */
     bool rounds; /* micro-batches go in rounds of equally many; other numbers are refused */
+    /* Two copies of as many stages as devices, the second of which goes the other way: chunks of a
+       V that does not turn. */
+    bool two_way;
     /* One of the two: fills the list of one device, of all lists. */
     void (*deal)(struct fixed_hand *hand);
     void (*build)(const struct fixed_question *question, struct order *order);
@@ -39,7 +42,7 @@ struct fixed {
     const struct fixed_rules *rules;
 };
 
-/* p devices in use with v stages each, m micro-batches, in rounds of r. */
+/* p devices in use with v stages each, m micro-batches (of a copy), in rounds of r. */
 struct fixed_question {
     const struct fixed *self;
     const struct pst_schedule_in *in;
@@ -82,6 +85,16 @@ const void *fixed_get_interface(const char *id);
     }                                                                                              \
     SCHEDULER_PLUGIN(plugin_id, plugin_version, words, __VA_ARGS__)
 
+/* Lays the passes of all devices out in slots: a device that is free takes what is ready, a
+   backward before a forward, and of each the one of the oldest micro-batch. At most `window`
+   micro-batches of a chain of stages have begun and not ended. */
+struct fixed_slots {
+    uint32_t forward, backward; /* slots of a pass */
+    uint32_t window;
+};
+void fixed_build_slots(const struct fixed_question *question, const struct fixed_slots *slots,
+                       struct order *order);
+
 /* Stages on each device as a parameter, first in its config. */
 struct fixed_chunks {
     int64_t chunks;
@@ -118,6 +131,13 @@ void fixed_deal_pair(struct fixed_hand *hand, uint32_t forward_chunk, uint32_t b
 void fixed_deal_oldest(struct fixed_hand *hand);
 /* The same until none waits. */
 void fixed_deal_waiting(struct fixed_hand *hand);
+/*
+ * DualPipe's order of a device that is the h-th of `half` from where the chunk `near` begins, while
+ * micro-batches of the chunk `far` come towards it: pairs of a forward of one and a backward of the
+ * other.
+ */
+void fixed_deal_dual(struct fixed_hand *hand, uint32_t half, uint32_t h, uint32_t near,
+                     uint32_t far);
 /* 1F1B over chunks in a loop: the n-th forward is of chunk (n div r) mod v, the n-th backward of
    the mirrored one; `ahead` forwards more than the rounds ask for come first. `backward` deals it.
  */

@@ -35,7 +35,23 @@ struct pst_topology {
     uint32_t version_rule;        /* PST_VERSION_* */
     uint32_t min_microbatches;    /* at least 1 */
     uint32_t microbatch_multiple; /* their number must be a multiple of this; at least 1 */
+    /*
+     * Since 1.6. Whole copies of the model on the same devices, each of which takes equally many
+     * micro-batches: two run in opposite directions (Chimera, DualPipe; the word "two-way"). 0:
+     * one. n_stages, which is not open then, counts the stages of all copies: those of copy c
+     * follow those of copy c - 1, in their order. Everything below that speaks of a stage means one
+     * of a copy: device_of() places each, schedule() orders each, with links within a copy only,
+     * and every stage runs its micro-batches 0 to n_microbatches - 1, which are the copy's own.
+     * Limits on micro-batches above are on those of all copies together.
+     */
+    uint32_t n_copies;
 };
+
+/* Of every copy. */
+static inline uint32_t pst_topology_copies(const struct pst_topology *t)
+{
+    return PST_HAS(t, n_copies) && t->n_copies > 1 ? t->n_copies : 1;
+}
 
 struct pst_successor {
     uint32_t microbatch_size, k, in_flight; /* in_flight in micro-batches of the successor */
@@ -132,7 +148,8 @@ struct pst_scheduler {
        Where topology() leaves n_stages at 0 that is so in any case, and this must say so. Pure.
        [plan] */
     uint32_t (*device_of)(void *self, uint32_t n_devices, uint32_t n_stages, uint32_t stage);
-    /* (optional) Without it the host schedules a unit-cost chain and counts. [plan] */
+    /* (optional) Without it, and where there are copies, the host schedules a unit-cost chain and
+       counts. [plan] */
     pst_status (*in_flight)(void *self, const struct pst_place *place, struct pst_held *ret_held);
     /*
      * Orders the passes of every device for one training step: out->emit once per pass, in the

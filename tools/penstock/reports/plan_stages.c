@@ -202,10 +202,12 @@ static void add_limits(const struct pst_session *session, struct pst_stage_repor
     double *shares = pst_alloc((size_t)plan->n_devices + 1, sizeof *shares), most = 0;
 
     for (uint32_t i = 0; i < plan->n_stages; i++) {
-        double *share = &shares[plan->stages[i].ranks[0]];
+        for (uint32_t r = 0; r < plan->stages[i].n_ranks; r++) {
+            double *share = &shares[plan->stages[i].ranks[r]];
 
-        *share += compute_ns(plan, stages, i);
-        most = *share > most ? *share : most;
+            *share += compute_ns(plan, stages, i);
+            most = *share > most ? *share : most;
+        }
     }
     for (uint32_t d = 0; d < plan->n_devices; d++) {
         shares[d] /= most > 0 ? most : 1;

@@ -50,7 +50,7 @@ static int64_t to_level(const struct pst_plan *plan, uint32_t s)
     int64_t sum = 0, n = 0;
 
     for (uint32_t t = 0; t < plan->n_stages; t++) {
-        if (plan->stages[t].ranks[0] == plan->stages[s].ranks[0]) {
+        if (pst_plan_shares(&plan->stages[t], &plan->stages[s])) {
             sum += (int64_t)plan->stages[t].estimated_bytes;
             n++;
         }
@@ -243,7 +243,7 @@ static void tilt(struct tightest *t, int32_t way)
         int64_t n = 0, before = 0;
 
         for (uint32_t r = 0; r < plan->n_stages; r++) {
-            bool here = plan->stages[r].ranks[0] == plan->stages[s].ranks[0];
+            bool here = pst_plan_shares(&plan->stages[r], &plan->stages[s]);
 
             n += here;
             before += here && r < s;

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Chimera: two copies of the model in opposite directions, each of which fills the bubbles of the
+ * other. Li, Hoefler, "Chimera: Efficiently Training Large-Scale Neural Networks with Bidirectional
+ * Pipelines", SC 2021.
+ */
+#include "fixed.h"
+
+/* The paper lays its passes out in equal slots: so both directions meet without conflict. */
+static void build(const struct fixed_question *question, struct order *order)
+{
+    const struct fixed_slots slots = {.forward = 1, .backward = 1, .window = question->p / 2};
+
+    fixed_build_slots(question, &slots, order);
+}
+
+static const struct fixed_rules rules = {
+    .id = "chimera",
+    .placement = FIXED_VSHAPE,
+    .two_way = true,
+    .build = build,
+};
+
+FIXED_PLUGIN("chimera", "1.0", SCHEDULER_WORDS("chain", "two-way"),
+             .summary = "1F1B in both directions at once, on two copies of the model.",
+             .reference = "Li, Hoefler, Chimera: Efficiently Training Large-Scale Neural Networks "
+                          "with Bidirectional Pipelines, SC 2021, arXiv 2107.06925",
+             PST_PLUGIN_NO_PARAMS)
