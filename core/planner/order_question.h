@@ -48,6 +48,12 @@ struct pst_order_question pst_order_question_shares(uint32_t n_devices, uint32_t
                                                     uint32_t n_microbatches,
                                                     const struct pst_order_question_costs *costs);
 
+/* Micro-batches of the first stage, those of all copies. */
+static inline uint32_t pst_order_question_microbatches(const struct pst_order_question *asked)
+{
+    return asked->stages[0].n_microbatches * pst_topology_copies(&asked->topology);
+}
+
 /* Empty tables, no limit on memory, into an all-zero asked. */
 void pst_order_question_alloc(struct pst_order_question *asked, uint32_t n_devices,
                               uint32_t n_stages, uint32_t n_links);

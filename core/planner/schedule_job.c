@@ -424,8 +424,7 @@ static void put_answer(struct pst_wire *w, const struct pst_order_question *aske
     uint32_t *device_of = pst_alloc(asked->in.n_stages, sizeof *device_of);
     struct placement at = {.topology = asked->topology,
                            .n_devices = asked->in.n_devices,
-                           .n_microbatches = asked->stages[0].n_microbatches *
-                                             pst_topology_copies(&asked->topology),
+                           .n_microbatches = pst_order_question_microbatches(asked),
                            .n_stages = asked->in.n_stages,
                            .device_of = device_of};
     bool asynchronous = answer->asynchronous;

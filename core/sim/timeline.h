@@ -78,6 +78,9 @@ struct pst_timeline {
                               own, ns / ns_per_unit */
     double bytes_per_unit; /* likewise for memory */
     uint32_t n_ranks, n_stages, n_steps;
+    uint32_t copies;        /* of the model; 0, 1: one */
+    const uint8_t *copy_of; /* [rank * n_stages + stage] the one that the rank holds; NULL: those of
+                               a copy have numbers of their own, behind those of the last */
     struct pst_timeline_rank *ranks;
     struct pst_span *spans; /* by rank, lane, start, end */
     uint32_t n_spans;

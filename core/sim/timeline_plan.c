@@ -57,7 +57,8 @@ void pst_span_describe(const struct pst_plan *plan, const struct pst_instr *inst
     }
 }
 
-/* "rank 2 (stage 2, 6)", "rank 5 (stage 1, replica 2)" */
+/* "rank 2 (stage 2, 6)", "rank 5 (stage 1, replica 2)"; of a copy but the first "rank 2 (stage 2,
+   1')". */
 static void name_rank(const struct pst_plan *plan, uint32_t rank, char *text, size_t size)
 {
     int used = snprintf(text, size, "rank %u", rank);
@@ -66,8 +67,10 @@ static void name_rank(const struct pst_plan *plan, uint32_t rank, char *text, si
         uint32_t here = pst_plan_replica(&plan->stages[s], rank);
         if (here != PST_NONE && used + 32 < (int)size) {
             used +=
-                snprintf(text + used, size - (size_t)used, "%s%u", n++ == 0 ? " (stage " : ", ", s);
-            replica = plan->stages[s].n_ranks > 1 ? here : PST_NONE;
+                snprintf(text + used, size - (size_t)used, "%s%u%s", n++ == 0 ? " (stage " : ", ",
+                         s, here >= pst_plan_width(plan, &plan->stages[s]) ? "'" : "");
+            here %= pst_plan_width(plan, &plan->stages[s]);
+            replica = pst_plan_width(plan, &plan->stages[s]) > 1 ? here : PST_NONE;
         }
     }
     if (replica != PST_NONE) {
@@ -78,6 +81,18 @@ static void name_rank(const struct pst_plan *plan, uint32_t rank, char *text, si
     }
 }
 
+static uint8_t *copies_of(const struct pst_plan *plan, struct pst_arena *arena)
+{
+    size_t n = (size_t)plan->n_devices * plan->n_stages;
+    uint8_t *copy_of = pst_arena_array(arena, n, sizeof *copy_of);
+    for (size_t i = 0; i < n; i++) {
+        const struct pst_plan_stage *stage = &plan->stages[i % plan->n_stages];
+        uint32_t replica = pst_plan_replica(stage, (uint32_t)(i / plan->n_stages));
+        copy_of[i] = (uint8_t)(replica == PST_NONE ? 0 : replica / pst_plan_width(plan, stage));
+    }
+    return copy_of;
+}
+
 static const char *title(struct pst_arena *arena, const struct pst_plan *plan)
 {
     char devices[PST_DEVICES_TEXT];
@@ -86,6 +101,7 @@ static const char *title(struct pst_arena *arena, const struct pst_plan *plan)
     for (uint32_t s = 0; s < plan->n_stages; s++) {
         n = plan->stages[s].n_microbatches > n ? plan->stages[s].n_microbatches : n;
     }
+    n *= plan->copies;
     return pst_arena_printf(
         arena, "%.*s%s%u stage%s on %s device%s, %u micro-batches", (int)strcspn(scheduler, " "),
         scheduler, scheduler[0] != '\0' ? ", " : "", plan->n_stages, plan->n_stages == 1 ? "" : "s",
@@ -98,6 +114,8 @@ void pst_timeline_describe(struct pst_timeline *timeline, const struct pst_plan 
     timeline->kind = kind;
     timeline->title = title(&timeline->arena, plan);
     timeline->n_stages = plan->n_stages;
+    timeline->copies = plan->copies;
+    timeline->copy_of = plan->copies > 1 ? copies_of(plan, &timeline->arena) : NULL;
     timeline->n_steps = n_steps;
     for (uint32_t d = 0; d < plan->n_devices; d++) {
         struct pst_timeline_rank *row = &timeline->ranks[d];

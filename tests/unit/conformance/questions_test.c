@@ -42,7 +42,7 @@ TEST(test_wider)
     struct pst_region region;
     const void *copy;
 
-    pst_schedule_problem_make(&question, 4, devices, sizes, 4, &asked);
+    pst_schedule_problem_make(&question, 4, 1, devices, sizes, 4, &asked);
     pst_lend(pst_lend_schedule, &asked.in, 8, &region, &copy);
     lent = copy;
     assert_int_equal(lent->stage_size, sizeof *asked.stages + 8);

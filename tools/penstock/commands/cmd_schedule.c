@@ -143,7 +143,7 @@ static void choose_units(const struct request *request, const struct pst_schedul
     n += problem ? snprintf(title + n, size - (size_t)n, "%llu samples",
                             (unsigned long long)request->problem.samples)
                  : snprintf(title + n, size - (size_t)n, "%u micro-batches",
-                            result->asked.stages[0].n_microbatches);
+                            pst_order_question_microbatches(&result->asked));
     if (request->n_steps > 1) {
         snprintf(title + n, size - (size_t)n, ", %u %s", request->n_steps,
                  result->answer.asynchronous ? "batches" : "steps");
@@ -188,7 +188,7 @@ static pst_status note_peak(const struct request *request, const struct pst_sche
 static void note_instance(const struct pst_schedule_result *result, struct trial *trial)
 {
     trial->n_devices = result->asked.in.n_devices;
-    trial->n_microbatches = result->asked.stages[0].n_microbatches;
+    trial->n_microbatches = pst_order_question_microbatches(&result->asked);
     trial->parts = result->scale / PST_SCHEDULE_SCALE;
     trial->grain = 0;
     for (uint32_t s = 0; s < result->asked.in.n_stages; s++) {

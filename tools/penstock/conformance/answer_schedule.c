@@ -159,13 +159,14 @@ static pst_status ask_schedule(struct order *order, bool counts, struct pst_erro
     return st;
 }
 
-/* Micro-batches: as many as the scheduler takes. */
+/* Micro-batches of a stage: as many as the scheduler takes. */
 static uint32_t count_microbatches(const struct pst_topology *topology, uint32_t wanted)
 {
-    uint32_t multiple = topology->microbatch_multiple;
+    uint32_t copies = pst_topology_copies(topology);
+    uint32_t multiple = topology->microbatch_multiple * copies;
     uint32_t m = wanted > topology->min_microbatches ? wanted : topology->min_microbatches;
 
-    return m + (multiple - m % multiple) % multiple;
+    return (m + (multiple - m % multiple) % multiple) / copies;
 }
 
 /* Stages where the scheduler wants them. */
@@ -190,7 +191,8 @@ static pst_status state(struct order *order, const struct pst_case *question, bo
         pst_answer_record(order->answer, devices[s]);
     }
     if (st == PST_OK) {
-        pst_schedule_problem_make(question, n, devices, sizes, batch, &order->asked);
+        pst_schedule_problem_make(question, n, pst_topology_copies(topology), devices, sizes, batch,
+                                  &order->asked);
     }
     free(devices);
     free(sizes);

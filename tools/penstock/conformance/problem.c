@@ -162,7 +162,7 @@ static uint32_t make_links(const struct pst_case *question, uint32_t n_stages, u
     return n;
 }
 
-void pst_schedule_problem_make(const struct pst_case *question, uint32_t n_stages,
+void pst_schedule_problem_make(const struct pst_case *question, uint32_t n_stages, uint32_t copies,
                                const uint32_t *devices, const uint32_t *sizes, uint32_t batch,
                                struct pst_order_question *ret_asked)
 {
@@ -170,7 +170,12 @@ void pst_schedule_problem_make(const struct pst_case *question, uint32_t n_stage
     struct pst_schedule_link *links = pst_alloc(2 * (size_t)n_stages, sizeof *links);
     uint32_t n_links, i;
 
-    n_links = make_links(question, n_stages, &random, links);
+    n_links = make_links(question, n_stages / copies, &random, links);
+    for (i = n_links; i < n_links * copies; i++) {
+        links[i].from = links[i - n_links].from + n_stages / copies;
+        links[i].to = links[i - n_links].to + n_stages / copies;
+    }
+    n_links *= copies;
     pst_order_question_alloc(ret_asked, question->n_devices, n_stages, n_links);
     for (i = 0; i < n_stages; i++) {
         struct pst_schedule_stage *stage = &ret_asked->stages[i];

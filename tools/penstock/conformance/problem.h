@@ -36,7 +36,7 @@ void pst_graph_problem_finish(struct pst_problem *problem);
  * Stages on logical devices: devices[s] is that of stage s, sizes[s] the samples of its
  * micro-batches; batch is a multiple of each size. *ret_asked was all zero.
  */
-void pst_schedule_problem_make(const struct pst_case *question, uint32_t n_stages,
+void pst_schedule_problem_make(const struct pst_case *question, uint32_t n_stages, uint32_t copies,
                                const uint32_t *devices, const uint32_t *sizes, uint32_t batch,
                                struct pst_order_question *ret_asked);
 

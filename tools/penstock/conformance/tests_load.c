@@ -98,15 +98,25 @@ void pst_test_exports(struct pst_subject *subject)
 }
 
 /* Words that the strategies of a job can give each other; those with a value by their stem. */
-static const char *const words[] = {"chain",          "dag",
-                                    "replicas",       "per-stage-microbatch",
-                                    "chunks",         "placement",
-                                    "split-backward", "weight-versions",
-                                    "async",          "places-recompute",
-                                    "recompute",      "offload",
-                                    "peer",           "nested",
-                                    "import",         "within-memory",
-                                    "exhaustive",     "haste"};
+static const char *const words[] = {"chain",
+                                    "dag",
+                                    "replicas",
+                                    "per-stage-microbatch",
+                                    "chunks",
+                                    "placement",
+                                    "split-backward",
+                                    "two-way",
+                                    "weight-versions",
+                                    "async",
+                                    "places-recompute",
+                                    "recompute",
+                                    "offload",
+                                    "peer",
+                                    "nested",
+                                    "import",
+                                    "within-memory",
+                                    "exhaustive",
+                                    "haste"};
 
 static void check_words(const char *list, const char *const *given)
 {

@@ -350,6 +350,9 @@ static pst_status check_answer(const struct pst_order_question *asked,
     if (answer->asynchronous) {
         return refuse(err, "asynchronous schedules, whose passes read several versions of weights");
     }
+    if (pst_topology_copies(&asked->topology) > 1) {
+        return refuse(err, "two copies of a model");
+    }
     for (uint32_t s = 0; s < n; s++) {
         if (asked->stages[s].microbatch_size != asked->stages[0].microbatch_size ||
             asked->stages[s].n_microbatches != asked->stages[0].n_microbatches) {

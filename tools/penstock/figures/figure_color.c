@@ -6,6 +6,7 @@
 #include <math.h>
 
 #include "figures/figure_impl.h"
+#include "reports/timeline_text.h"
 
 static const struct {
     unsigned rgb;
@@ -121,5 +122,6 @@ uint32_t pst_figure_color_index(const struct pst_figure_page *page, const struct
     enum pst_figure_kind kind = pst_figure_kind_of(span);
     bool pass = pst_figure_is_pass(kind) && span->stage < page->timeline->n_stages;
 
-    return (uint32_t)kind * page->n_chunks + (pass ? page->chunk_of[span->stage] : 0);
+    return (uint32_t)kind * page->n_chunks +
+           (pass ? pst_report_chunk(page->timeline, page->chunk_of, span) : 0);
 }

@@ -121,6 +121,7 @@ void pst_order_timeline(const struct pst_order_drawing *drawing, struct pst_time
     draft.timeline->kind = "evaluation";
     draft.timeline->ns_per_unit = drawing->ns_per_unit;
     draft.timeline->bytes_per_unit = drawing->bytes_per_unit;
+    draft.timeline->copies = drawing->copies;
     for (uint32_t d = 0; d < drawing->in->n_devices; d++) {
         add_device(&draft, d);
     }

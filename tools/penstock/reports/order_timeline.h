@@ -18,6 +18,7 @@ struct pst_order_drawing {
     uint64_t period_ns; /* from one repeat to the next */
     const char *title;  /* copied */
     double ns_per_unit, bytes_per_unit;
+    uint32_t copies; /* of the stages, one behind the other; 0, 1: one */
 };
 
 void pst_order_timeline(const struct pst_order_drawing *drawing,

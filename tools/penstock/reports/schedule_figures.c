@@ -86,6 +86,7 @@ static void draw(struct pst_schedule_figures *f, const char *title)
         .title = title,
         .ns_per_unit = f->ns_per_unit,
         .bytes_per_unit = f->bytes_per_unit,
+        .copies = pst_topology_copies(&f->result->asked.topology),
     };
 
     pst_order_timeline(&drawing, &f->timeline);
@@ -102,7 +103,7 @@ pst_status pst_schedule_figures_init(const struct pst_schedule_result *result, u
         .n_repeats = result->answer.asynchronous ? 1 : n_steps,
         .ns_per_unit = units->ns,
         .bytes_per_unit = units->bytes,
-        .n_microbatches = result->asked.stages[0].n_microbatches,
+        .n_microbatches = pst_order_question_microbatches(&result->asked),
     };
     uint32_t n_batches = n_steps / f.n_repeats;
     pst_status st = pst_batches_evaluate(&result->answer, &result->asked.in, n_batches, &f.stream,

@@ -22,7 +22,7 @@ struct pst_schedule_figures {
     uint64_t makespan_ns, span_ns, work_ns, lower_bound_ns, span_bound_ns;
     uint64_t *busy_ns; /* [device] */
     uint32_t n_transfers;
-    uint32_t n_microbatches; /* of a step, on stage 0 */
+    uint32_t n_microbatches; /* of a step, on stage 0 of all copies */
     bool has_period;
     double steady_period_ns; /* growth of the span by one micro-batch of stage 0 more */
     uint32_t *held;          /* [stage] most micro-batches held */

@@ -48,7 +48,18 @@ uint32_t pst_report_chunks(const struct pst_timeline *timeline, uint32_t *ret_ch
         }
         most = chunk > most ? chunk : most;
     }
-    return most;
+    return timeline->copies > 1 ? timeline->copies : most;
+}
+
+uint32_t pst_report_chunk(const struct pst_timeline *timeline, const uint32_t *chunk_of,
+                          const struct pst_span *span)
+{
+    if (timeline->copies <= 1) {
+        return chunk_of[span->stage];
+    }
+    return timeline->copy_of != NULL
+               ? timeline->copy_of[(size_t)span->rank * timeline->n_stages + span->stage]
+               : span->stage / (timeline->n_stages / timeline->copies);
 }
 
 /* A slot divides all times; the picture is exact if all slots have a column. */
@@ -96,12 +107,13 @@ static void fill_cells(struct picture *p, const struct pst_timeline_rank *rank)
 }
 
 /* With two chunks the small letters are the first chunk's backward and the second one's forward:
-   then a micro-batch reads F f B W b w. */
+   then a micro-batch reads F f B W b w. Of two copies the second has all small ones. */
 static char letter_of(const struct picture *p, const struct pst_span *span)
 {
     static const char upper[] = "?FBWXR", lower[] = "?fbwxr";
-    uint32_t chunk = p->chunk_of[span->stage];
-    bool small = p->n_chunks == 2 && (span->op == PST_I_F ? chunk == 1 : chunk == 0);
+    uint32_t chunk = pst_report_chunk(p->timeline, p->chunk_of, span);
+    bool up = span->op == PST_I_F || p->timeline->copies == 2;
+    bool small = p->n_chunks == 2 && (up ? chunk == 1 : chunk == 0);
 
     return small ? lower[span->op] : upper[span->op];
 }
@@ -113,7 +125,7 @@ static int colour_of(const struct picture *p, const struct pst_span *span)
         [PST_I_F] = {75, 111, 153},   [PST_I_B] = {214, 221, 223}, [PST_I_W] = {72, 115, 158},
         [PST_I_BW] = {208, 215, 217}, [PST_I_R] = {175, 182, 219},
     };
-    uint32_t chunk = p->chunk_of[span->stage];
+    uint32_t chunk = pst_report_chunk(p->timeline, p->chunk_of, span);
 
     return colours[span->op][chunk < SHADES ? chunk : SHADES - 1];
 }
@@ -234,7 +246,9 @@ static void print_legend(const struct picture *p)
             print_entry(p, rows[i].op, rows[i].words, &column);
         }
     }
-    if (p->n_chunks == 2) {
+    if (p->timeline->copies == 2) {
+        print_entry(p, 0, "small letters: the copy that goes the other way", &column);
+    } else if (p->n_chunks == 2) {
         print_entry(p, 0,
                     p->seen[PST_I_BW] ? "a micro-batch goes F f X x"
                                       : "a micro-batch goes F f B W b w",

@@ -17,6 +17,9 @@
 /* Which of its rank's stages every stage is, in ascending order: [n_stages], zeroed before. Returns
    the most that a rank has, at least 1. */
 uint32_t pst_report_chunks(const struct pst_timeline *timeline, uint32_t *ret_chunk_of);
+/* Of a pass: the chunk of its stage; where there are copies, which of them. */
+uint32_t pst_report_chunk(const struct pst_timeline *timeline, const uint32_t *chunk_of,
+                          const struct pst_span *span);
 
 void pst_report_timeline(FILE *out, const struct pst_timeline *timeline, uint32_t width,
                          bool colour, bool utf8);
