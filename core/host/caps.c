@@ -18,6 +18,7 @@ static const char *const executor[] = {"chain",
                                        "per-stage-microbatch",
                                        "async",
                                        "replicas",
+                                       "sequence-slices",
                                        NULL};
 
 static size_t stem_length(const char *word)

@@ -48,6 +48,7 @@ void pst_order_question_alloc(struct pst_order_question *asked, uint32_t n_devic
         .version_rule = PST_VERSION_SYNC,
         .min_microbatches = 1,
         .microbatch_multiple = 1,
+        .slices = 1,
     };
     asked->in = (struct pst_schedule_in){
         .size = sizeof asked->in,

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/memory.h"
+#include "host/caps.h"
 #include "plan/plan.h"
 #include "planner/state.h"
 
@@ -28,6 +29,12 @@ static pst_status check_topology(const struct pst_instance *scheduler,
                                    "topology() asks for at least %u micro-batches, a multiple of "
                                    "%u; both are at least 1",
                                    topology->min_microbatches, topology->microbatch_multiple);
+    }
+    if (topology->slices > 1 && !pst_caps_has(scheduler->plugin->provides, PST_SLICES_WORD)) {
+        return pst_planner_illegal(err, scheduler,
+                                   "topology() says %u slices, and it does not provide "
+                                   PST_SLICES_WORD,
+                                   topology->slices);
     }
     return PST_OK;
 }
@@ -68,6 +75,7 @@ pst_status pst_scheduler_topology(struct pst_instance *scheduler, uint32_t n_dev
     if (st != PST_OK) {
         return pst_instance_fail(scheduler, st, "topology", err);
     }
+    topology.slices += topology.slices == 0;
     st = check_topology(scheduler, &topology, err);
     if (st == PST_OK) {
         *ret_topology = topology;
