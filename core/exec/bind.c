@@ -94,6 +94,9 @@ static pst_status bind_kernel(struct exec_rank *rank, const struct pst_program *
     call->z = o + at.z;
     call->dp = (float *const *)(o + at.dp);
     call->state = (float *const *)(o + at.state);
+    call->past = o + at.past;
+    call->dpast = o + at.dpast;
+    call->slice = from->slice;
     call->workspace = o[at.workspace];
     call->seed = rank->exec->config.seed;
     call->scale = 1.0f / (float)rank->exec->n_in_update;

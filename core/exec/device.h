@@ -29,6 +29,11 @@ enum {
  * where not NULL, as gradient + add[i] where add[i] is not NULL; writes z W: reads dy, z, x, p, y
  * as told; overwrites dp[i] (never accumulates) Outputs never overlap inputs, except that add[i]
  * may equal dx[i].
+ *
+ * Of slices of sequences the call has the slice-th: its rows come behind those of slice slices of
+ * the same length. Attention reads x[0] of these, past[i], and B makes gradients of their keys and
+ * values, in dpast[i]: rows k|v of all samples, f32 (f64 in f64 models). B of the last slice writes
+ * them, that of another adds; dpast[slice], where not NULL, is what later slices made of its own.
  */
 struct pst_call {
     void *const *x, *const *p, *const *y;
@@ -42,6 +47,8 @@ struct pst_call {
     uint64_t seed;
     float scale;    /* loss B: 1 / samples of the step */
     uint32_t flags; /* PST_CALL_* */
+    uint32_t slice;
+    void *const *past, *const *dpast;
 };
 
 struct pst_kernel {
@@ -112,7 +119,8 @@ enum {
        before they have ended, in the order of the calls. */
     PST_DEVICE_APART = 1u << 1,
     PST_DEVICE_TF32 = 1u << 4, /* heeds tf32 of its config */
-    PST_DEVICE_MUON = 1u << 5  /* its update knows PST_MUON */
+    PST_DEVICE_MUON = 1u << 5, /* its update knows PST_MUON */
+    PST_DEVICE_SLICES = 1u << 6 /* its kernels know slices of sequences */
 };
 
 /*

@@ -139,6 +139,7 @@ struct pst_heads {
     bool packed; /* all three in x[0]; else keys and values in x[1] */
     bool causal;
     uint64_t window;                  /* row i sees keys i - window + 1 ... i; 0: no bound */
+    uint64_t first; /* the key of row 0: the rows are a slice, the keys those of the sequence so far */
     float scale;                      /* of the scores; 0: 1 / sqrt(depth) */
     uint32_t n_buckets, max_distance; /* of the bias; 0: none */
 };
@@ -164,9 +165,38 @@ static inline struct pst_heads request_heads(const struct pst_op_request *reques
     a.q_stride = a.packed ? a.kv_stride : a.columns;
     a.k_at = a.packed ? a.columns : 0;
     a.v_at = a.k_at + a.kv_heads * a.depth;
+    a.first = 0;
     a.n_buckets =
         request_has_param(request, 0) ? (uint32_t)request_parameter(request, 0)->dims[0] : 0;
     return a;
+}
+
+/* The same for a call of a slice; of the last: the most keys. */
+static inline struct pst_heads request_heads_of(const struct pst_op_request *request,
+                                                uint32_t slice)
+{
+    struct pst_heads a = request_heads(request);
+
+    a.first = slice * a.rows;
+    a.keys = a.packed ? a.first + a.rows : a.keys;
+    return a;
+}
+
+static inline uint32_t request_slices(const struct pst_op_request *request)
+{
+    return request->op->slices > 1 ? request->op->slices : 1;
+}
+
+static inline struct pst_heads request_most_heads(const struct pst_op_request *request)
+{
+    return request_heads_of(request, request_slices(request) - 1);
+}
+
+/* Row j of the keys of a slice: which row of which x[0]. */
+static inline const void *request_keys_from(const struct pst_heads *heads,
+                                            const struct pst_call *call, uint64_t j)
+{
+    return j < heads->first ? call->past[j / heads->rows] : call->x[heads->packed ? 0 : 1];
 }
 
 static inline float request_scale(const struct pst_heads *heads)

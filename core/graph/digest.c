@@ -189,6 +189,9 @@ uint64_t pst_graph_digest(const struct pst_graph *graph)
     }
     put(&state, graph->loss);
     put(&state, graph->logits);
+    if (graph->slices > 1) {
+        put(&state, graph->slices);
+    }
     return XXH3_64bits_digest(&state);
 }
 

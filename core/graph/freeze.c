@@ -221,6 +221,7 @@ pst_status pst_graph_finish(struct pst_graph_builder *builder, uint32_t loss, ui
     }
     pst_graph_fuse(builder, keep, 2);
     graph = pst_alloc(1, sizeof *graph);
+    graph->slices = 1;
     graph->arena = builder->arena;
     memset(&builder->arena, 0, sizeof builder->arena);
     assemble(builder, graph, loss, logits);

@@ -117,6 +117,8 @@ struct pst_op {
     uint32_t heads;       /* attention, qknorm: of queries (H); rotary: of queries and keys */
     uint32_t kv_heads;    /* attention, qknorm: of keys (K), divides heads; 0: as many as heads */
     uint32_t window;      /* causal attention: row t sees t - window + 1 ... t; 0: all up to t */
+    uint32_t slices;      /* attention: its rows are one of so many slices of a sequence, and it
+                             reads the keys and values of those before it, too; 0: of one */
     uint32_t head_dim;    /* rotary (D) */
     struct pst_rope rope; /* rotary */
     uint32_t experts_per_token; /* router, experts (k) */
@@ -166,6 +168,8 @@ struct pst_graph {
     struct pst_parameter *params;
     uint32_t loss;   /* tensor: per-sample result of the loss operator */
     uint32_t logits; /* tensor that generation and accuracy read: logits, or predicted numbers */
+    uint32_t slices; /* a sample of this graph is one of so many slices of a sequence (slice.c); 1:
+                        it is a whole one */
     uint64_t digest; /* of everything above that matters, XXH3 */
     struct pst_initial initial;
     struct pst_costed *costed; /* what the operators are and cost, node i that of operator i; the
@@ -270,6 +274,29 @@ void pst_graph_make_view(struct pst_graph *graph, uint32_t batch, struct pst_gra
 struct pst_graph_view pst_graph_view_of(struct pst_arena *arena, struct pst_node *nodes,
                                         uint32_t n_nodes, const struct pst_edge *edges,
                                         uint32_t n_edges, uint32_t batch);
+
+/*
+ * slice.c: from whole sequences to one of n slices of them, as many tokens each, while nobody else
+ * has the graph; the digest follows. Of b sequences slice i makes micro-batch j n + i where they
+ * made j. config.value: an operator looks ahead, or beyond its rows in another way than causal
+ * attention does; the sequence is not a multiple of n.
+ */
+pst_status pst_graph_slice(struct pst_graph *graph, uint32_t n, struct pst_error *err);
+/* Samples of a step as the graph has them. */
+static inline uint32_t pst_graph_samples(const struct pst_graph *graph, uint32_t batch)
+{
+    return batch * graph->slices;
+}
+/* Which micro-batch is the turn-th whose gradients are added; and back. Of a sequence the last slice
+   comes first, as its backward pass does. */
+static inline uint32_t pst_graph_turn(const struct pst_graph *graph, uint32_t turn)
+{
+    return turn + graph->slices - 1 - 2 * (turn % graph->slices);
+}
+/* What an attention operator of a sliced graph has for each slice but the last: gradients of its
+   keys and values, from the slices behind it. Rows of these, one behind the other; per sample. */
+uint64_t pst_op_past_elems(const struct pst_graph *graph, uint32_t op);
+uint64_t pst_op_past_bytes(const struct pst_graph *graph, uint32_t op);
 
 /* Marks matrices for Muon: per parameter the factor of lr, 0: it is none. While nobody else has the
    graph; the digest follows. */

@@ -93,6 +93,12 @@ static double weight_bytes(const struct pst_graph *graph, const struct pst_op *o
     return bytes + (info->w_reads_dy ? tensor_bytes(graph, op->out[0], samples) : 0);
 }
 
+/* Of its whole sequence: what a slice of it is charged is the mean over its slices. */
+static double whole_rows(const struct pst_graph *graph, const struct pst_tensor *tensor)
+{
+    return (double)(tensor->rank == 0 ? 1 : tensor->dims[0]) * (double)graph->slices;
+}
+
 /* How many of its factors want one. */
 static double matmul_gradients(const struct pst_graph *graph, const struct pst_op *op)
 {
@@ -105,7 +111,7 @@ static double product_flops(const struct pst_graph *graph, const struct pst_op *
 {
     const struct pst_tensor *y = &graph->tensors[op->out[0]];
     const struct pst_tensor *x = op->n_in == 0 ? NULL : &graph->tensors[op->in[0]];
-    double flops, keys = (double)y->dims[0], window = (double)op->window;
+    double flops, keys = whole_rows(graph, y), window = (double)op->window;
 
     switch (op->kind) {
     case PST_OP_LINEAR:
@@ -226,7 +232,7 @@ double pst_op_softmax_bytes(const struct pst_graph *graph, uint32_t op_index, ui
         const struct pst_tensor *y = &graph->tensors[op->out[0]];
         const struct pst_tensor *keys = op->n_in == 2 ? &graph->tensors[op->in[1]] : y;
 
-        bytes = (double)op->heads * (double)y->dims[0] * (double)keys->dims[0] *
+        bytes = (double)op->heads * (double)y->dims[0] * whole_rows(graph, keys) *
                 (double)pst_dtype_bytes(y->dtype);
     } else if (op->kind == PST_OP_CROSS_ENTROPY) {
         bytes = (double)graph->tensors[op->in[0]].elems * sizeof(float);

@@ -19,6 +19,7 @@ static const char *const executor[] = {"chain",
                                        "async",
                                        "replicas",
                                        "two-way",
+                                       "sequence-slices",
                                        NULL};
 
 static size_t stem_length(const char *word)

@@ -34,6 +34,8 @@ enum pst_value_kind {
     PST_V_HOST = 14,     /* the same in host memory: its offset is in the rank's host arena */
     PST_V_RETURNED = 15, /* activation or aux of a micro-batch, back from another device */
     PST_V_GUEST = 16,    /* the same of a stage elsewhere, kept for it */
+    PST_V_PAST = 17,     /* of slices of sequences: gradients of the keys and values of one, from
+                            the slices behind it */
     PST_V_KINDS
 };
 
@@ -76,10 +78,11 @@ enum pst_call_kind {
  * Operands are value indices in program->operands from first_operand on, PST_NONE where absent.
  * LOAD, SUM, ACCUMULATE, LOSS: out, in0, in1.
  * KERNEL, with the operator's counts: x[n_in] p[n_param] y[n_out] dy dx[n_in] add[n_in]
- *         z[PST_MAX_SCRATCH] dp[n_param] state[n_state] workspace
+ *         z[PST_MAX_SCRATCH] dp[n_param] state[n_state] past[slices - 1] dpast[slices] workspace
  */
 struct pst_program_call {
     uint8_t kind, pass, replay;
+    uint32_t slice;                 /* of its sequences */
     uint32_t op;                    /* KERNEL: operator; LOAD, SUM: tensor */
     uint32_t first_sample, samples; /* of the step; asynchronous: of the batch that the part closes
                                        and, from the size of a batch on, of the one after it */
@@ -96,7 +99,7 @@ static inline uint32_t pst_call_ticks(const struct pst_program_call *call)
 
 /* Where the operands of a KERNEL call stand, counted from first_operand. */
 struct pst_operands {
-    uint32_t x, p, y, dy, dx, add, z, dp, state, workspace, count;
+    uint32_t x, p, y, dy, dx, add, z, dp, state, past, dpast, workspace, count;
 };
 
 static inline struct pst_operands pst_operands_of(const struct pst_op *op)
@@ -112,7 +115,9 @@ static inline struct pst_operands pst_operands_of(const struct pst_op *op)
     at.z = at.add + op->n_in;
     at.dp = at.z + PST_MAX_SCRATCH;
     at.state = at.dp + op->n_param;
-    at.workspace = at.state + op->n_state;
+    at.past = at.state + op->n_state;
+    at.dpast = at.past + (op->slices > 1 ? op->slices - 1 : 0);
+    at.workspace = at.dpast + (op->slices > 1 ? op->slices : 0);
     at.count = at.workspace + 1;
     return at;
 }

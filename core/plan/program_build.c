@@ -56,6 +56,7 @@ struct pst_program_call *pst_build_call(struct pst_builder *b, uint8_t kind, uin
         .op = op,
         .samples = pst_build_samples(b, stage),
         .first_sample = pst_build_first_sample(b, stage, microbatch),
+        .slice = microbatch % b->graph->slices,
         .first_operand = program->n_operands,
     };
     for (uint32_t i = 0; i < n; i++) {
@@ -125,7 +126,7 @@ static void make_micros(struct pst_builder *b, uint32_t s)
     const struct pst_plan_stage *stage = &b->plan->stages[s];
     struct pst_stage_build *build = &b->stages[s];
     size_t n = (size_t)2 * b->graph->n_tensors + b->n_separate +
-               (size_t)stage->n_nodes * (1 + PST_MAX_SCRATCH) + build->n_uses;
+               (size_t)stage->n_nodes * (2 + PST_MAX_SCRATCH) + build->n_uses;
     uint32_t *at, *rows;
 
     build->n_batch = b->batch / stage->microbatch_size;
@@ -145,6 +146,7 @@ static void make_micros(struct pst_builder *b, uint32_t s)
         micro->dy = micro->contrib + b->n_separate;
         micro->z = micro->dy + stage->n_nodes;
         micro->scratch = micro->z + (size_t)stage->n_nodes * PST_MAX_SCRATCH;
+        micro->past = micro->scratch + build->n_uses;
         micro->out_copy = rows;
         micro->in_copy = rows + stage->n_nodes;
     }

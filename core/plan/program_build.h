@@ -20,6 +20,7 @@ struct pst_micro {
     uint32_t *dy;      /* [node] gradient of its result, kept for W */
     uint32_t *z;       /* [node * PST_MAX_SCRATCH + i] */
     uint32_t *scratch; /* [parameter use of the stage] gradient that waits for its turn */
+    uint32_t *past;    /* [node] gradients of its keys and values, from the slices behind */
     uint32_t *out_copy, *in_copy; /* [node] no value: the first row of its OFFLOAD, FETCH */
 };
 
@@ -34,8 +35,8 @@ struct pst_stage_build {
     struct pst_replays replays;
     uint32_t *use_base; /* [node] first parameter use */
     uint32_t n_uses;
-    uint32_t *next_sum; /* one: the micro-batch whose gradients are added next */
-    uint32_t *summable; /* [micro-batch] 1: its W has run */
+    uint32_t *next_sum; /* one: the turn (pst_graph_turn) whose gradients are added next */
+    uint32_t *summable; /* [turn] 1: the W of its micro-batch has run */
     bool *saved;        /* [tensor] read backward; NULL: nothing of the stage is offloaded */
     struct pst_pass_calls *calls; /* [pass] of a stage that offloads, else NULL */
 };

@@ -4,8 +4,8 @@
  *
  * Backward for weights: a kernel overwrites its gradient; that of the first micro-batch of an
  * update goes straight into the accumulators, every later one into a scratch buffer that is added
- * when all before it have been: the order of the sum is that of the micro-batches, whatever the
- * schedule.
+ * when all before it have been: the order of the sum is that of the micro-batches, of slices of a
+ * sequence from the last to the first, whatever the schedule.
  *
  * Backward for inputs, with replays where the plan recomputes: operators are visited in reverse; a
  * gradient with two contributions is their sum in either order, with more it is added up from the
@@ -78,6 +78,38 @@ static void set_reads(struct pst_builder *b, const struct pst_program_call *call
     }
 }
 
+/* Attention of a slice reads keys and values where the slices before it left them. */
+static void set_past(struct pst_builder *b, const struct pst_program_call *call, uint32_t s,
+                     uint32_t j)
+{
+    const struct pst_op *op = &b->graph->ops[call->op];
+    const struct pst_operands at = pst_operands_of(op);
+
+    for (uint32_t i = 0; op->slices > 1 && i < call->slice; i++) {
+        pst_build_set(b, call, at.past + i, activation_of(b, s, j - call->slice + i, op->in[0]));
+    }
+}
+
+/* B of the last slice makes the gradients of the others' keys and values. */
+static void set_dpast(struct pst_builder *b, const struct pst_program_call *call, uint32_t s,
+                      uint32_t j, uint32_t node)
+{
+    const struct pst_op *op = &b->graph->ops[call->op];
+    const struct pst_operands at = pst_operands_of(op);
+    const bool last = call->slice + 1 == op->slices;
+
+    for (uint32_t i = 0; op->slices > 1 && i < call->slice + !last; i++) {
+        const uint32_t of = j - call->slice + i;
+        uint32_t *past = &b->stages[s].micros[of].past[node];
+
+        if (last) {
+            *past = pst_build_value(b, PST_V_PAST, s, of, call->op, 0,
+                                    pst_op_past_bytes(b->graph, call->op) * call->samples);
+        }
+        pst_build_set(b, call, at.dpast + i, *past);
+    }
+}
+
 static void forward_node(struct pst_builder *b, uint32_t s, uint32_t j, uint32_t node, bool replay)
 {
     const struct pst_op *op = pst_build_op(b, s, node);
@@ -86,6 +118,7 @@ static void forward_node(struct pst_builder *b, uint32_t s, uint32_t j, uint32_t
 
     call->replay = replay;
     set_reads(b, call, s, j, UINT64_MAX, UINT64_MAX, 0);
+    set_past(b, call, s, j);
     for (uint32_t i = 0; i < op->n_out; i++) {
         uint32_t value =
             pst_build_value(b, PST_V_ACT, s, j, op->out[i], i,
@@ -181,7 +214,8 @@ static void weights_node(struct pst_builder *b, uint32_t s, uint32_t j, uint32_t
     const struct pst_op_grad *grad = &b->stages[s].grad[node];
     struct pst_operands at = pst_operands_of(op);
     struct pst_micro *micro = &b->stages[s].micros[j];
-    bool first = j % b->stages[s].n_unit == 0;
+    const uint32_t turn = pst_graph_turn(b->graph, j);
+    bool first = turn % b->stages[s].n_unit == 0;
     struct pst_program_call *call;
 
     if (!grad->has_w) {
@@ -210,7 +244,7 @@ static void weights_node(struct pst_builder *b, uint32_t s, uint32_t j, uint32_t
         pst_build_set(b, call, at.dp + i, value);
     }
     b->tick++;
-    if (!first && j == *b->stages[s].next_sum) {
+    if (!first && turn == *b->stages[s].next_sum) {
         /* Its turn already: add at once, so that the scratch buffer is short-lived. */
         add_node(b, s, j, node);
     }
@@ -221,10 +255,10 @@ static void sum_in_turn(struct pst_builder *b, uint32_t s, uint32_t j)
 {
     struct pst_stage_build *build = &b->stages[s];
 
-    build->summable[j] = 1;
+    build->summable[pst_graph_turn(b->graph, j)] = 1;
     while (*build->next_sum < build->n_micros && build->summable[*build->next_sum]) {
         for (uint32_t node = b->plan->stages[s].n_nodes; node-- > 0;) {
-            add_node(b, s, *build->next_sum, node);
+            add_node(b, s, pst_graph_turn(b->graph, *build->next_sum), node);
         }
         ++*build->next_sum;
     }
@@ -389,6 +423,8 @@ static void backward_kernel(struct pst_builder *b, uint32_t s, uint32_t j, uint3
     uint32_t first = call->first_operand;
 
     set_reads(b, call, s, j, grad->b_reads_x, grad->b_reads_p, grad->b_reads_y);
+    set_past(b, call, s, j);
+    set_dpast(b, call, s, j, node);
     if (dy != PST_NONE) {
         pst_build_set(b, call, at.dy, dy);
     }

@@ -70,6 +70,29 @@ static const char *missing(uint8_t done)
                                                        : "backward";
 }
 
+/* F of a slice reads keys and values of those before it, and a backward pass of it adds to their
+   gradients. */
+static pst_status follow_slices(struct pst_emission *e, uint32_t pass, uint32_t stage,
+                                uint32_t microbatch)
+{
+    const uint8_t *done = &e->done[e->base[stage] + microbatch];
+    uint32_t n = e->in->slices, other;
+    uint8_t wanted = 1u << PST_PASS_F;
+
+    if (n <= 1 || pass == PST_PASS_W ||
+        (pass == PST_PASS_F ? microbatch % n == 0 : microbatch % n == n - 1)) {
+        return PST_OK;
+    }
+    other = pass == PST_PASS_F ? microbatch - 1 : microbatch + 1;
+    wanted = pass == PST_PASS_F ? wanted : 1u << PST_PASS_B | 1u << PST_PASS_BW;
+    return (done[pass == PST_PASS_F ? -1 : 1] & wanted) != 0
+               ? PST_OK
+               : refuse(e,
+                        "%s of micro-batch %u on stage %u, slice %u of %u of its sequences, comes "
+                        "before that of micro-batch %u, slice %u",
+                        names[pass], microbatch, stage, microbatch % n, n, other, other % n);
+}
+
 static pst_status check(struct pst_emission *e, uint32_t device, uint32_t pass, uint32_t stage,
                         uint32_t microbatch)
 {
@@ -105,9 +128,11 @@ static pst_status check(struct pst_emission *e, uint32_t device, uint32_t pass, 
                       stage, s->n_microbatches);
     }
     what = follow(&e->done[e->base[stage] + microbatch], pass);
-    return what == NULL ? PST_OK
-                        : refuse(e, "%s of micro-batch %u on stage %u comes %s", names[pass],
-                                 microbatch, stage, what);
+    if (what != NULL) {
+        return refuse(e, "%s of micro-batch %u on stage %u comes %s", names[pass], microbatch,
+                      stage, what);
+    }
+    return follow_slices(e, pass, stage, microbatch);
 }
 
 static pst_status emit(struct pst_schedule_out *out, uint32_t device, uint32_t pass, uint32_t stage,

@@ -34,6 +34,7 @@ static struct pst_order_question unit_chain(const struct pst_planner *planner,
     }
     chain = pst_order_question_line(n_devices, n, device_of, place->n_microbatches * costs.copies,
                                     &costs);
+    chain.in.slices = planner->topology.slices;
     for (s = 0; s < n; s++) {
         chain.stages[s].microbatch_size = place->microbatch_size;
         chain.stages[s].k = place->k;

@@ -190,6 +190,7 @@ static pst_status question_init(struct question *q, struct pst_planner *planner,
     }
     if (st == PST_OK) {
         fill_links(planner, plan, &q->asked);
+        q->asked.in.slices = planner->graph->slices;
         q->asked.in.barrier = plan->version_rule == PST_VERSION_SYNC && plan->barrier;
     }
     return st;

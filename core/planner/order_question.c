@@ -49,6 +49,7 @@ void pst_order_question_alloc(struct pst_order_question *asked, uint32_t n_devic
         .min_microbatches = 1,
         .microbatch_multiple = 1,
         .n_copies = 1,
+        .slices = 1,
     };
     asked->in = (struct pst_schedule_in){
         .size = sizeof asked->in,

@@ -29,7 +29,7 @@ static void init(struct pst_planner *planner, const struct pst_search *search)
     planner->clock = search->clock;
     planner->deadline_ns = search->deadline_ns;
     planner->n_ranks = (uint32_t)cluster->devices;
-    planner->batch = (uint32_t)job->train.batch;
+    planner->batch = pst_graph_samples(graph, (uint32_t)job->train.batch);
     planner->microbatch = (uint32_t)job->train.microbatch;
     planner->n_microbatches = planner->batch / planner->microbatch;
     planner->optimizer_slots = pst_job_optimizer_slots(job);

@@ -76,29 +76,32 @@ static pst_status complete(struct pst_schedule_job *job, struct pst_instance *sc
 
 /* The costs of the job in whole numbers of a unit that a device's stages can share. */
 static pst_status scale_costs(const struct pst_schedule_job *job, uint32_t n_devices,
-                              uint32_t n_microbatches, uint64_t parts,
+                              uint32_t n_microbatches, uint64_t parts, uint32_t slices,
                               struct pst_order_question_costs *ret_costs, struct pst_error *err)
 {
     struct pst_order_question_costs costs = job->costs;
+    /* A slice of a micro-batch costs its part of it; what is not divided among them is as many times
+       the smaller unit. */
+    const uint64_t whole = parts * slices;
     uint64_t *numbers[] = {&costs.forward_ns, &costs.backward_input_ns, &costs.backward_weight_ns,
                            &costs.latency_ns, &costs.saved_bytes,       &costs.saved_weight_bytes,
                            &costs.limit_bytes};
     /* All sums stay far from 64 bits. */
-    uint64_t limit = ((uint64_t)1 << 61) / parts / n_microbatches / (n_devices + 1);
+    uint64_t limit = ((uint64_t)1 << 61) / whole / n_microbatches / (n_devices + 1);
     size_t i, n = sizeof numbers / sizeof numbers[0];
 
     for (i = 0; i < n; i++) {
         if (numbers[i] == &costs.limit_bytes) {
-            costs.limit_bytes = costs.limit_bytes > ((uint64_t)1 << 62) / parts
+            costs.limit_bytes = costs.limit_bytes > ((uint64_t)1 << 62) / whole
                                     ? UINT64_MAX
-                                    : costs.limit_bytes * parts;
+                                    : costs.limit_bytes * whole;
         } else if (*numbers[i] > limit) {
             return pst_fail(err, PST_ERR_CONFIG, "config.limit",
                             "costs are too large to be counted exactly for %u micro-batches on %u "
                             "devices; choose a larger unit",
                             n_microbatches, n_devices);
         } else {
-            *numbers[i] *= parts;
+            *numbers[i] *= numbers[i] == &costs.latency_ns ? whole : parts;
         }
     }
     costs.barrier = job->barrier;
@@ -209,13 +212,14 @@ static pst_status restate_chain(const struct pst_schedule_job *job, const struct
     pst_status st = count_parts(at, &parts, err);
 
     if (st == PST_OK) {
-        st = scale_costs(job, at->n_devices, at->n_microbatches, parts, &costs, err);
+        st = scale_costs(job, at->n_devices, at->n_microbatches, parts, at->topology.slices, &costs,
+                         err);
     }
     costs.copies = pst_topology_copies(&at->topology);
     if (st == PST_OK) {
         *ret_asked = pst_order_question_shares(at->n_devices, at->n_stages, at->device_of,
                                                at->n_microbatches, &costs);
-        *ret_scale = PST_SCHEDULE_SCALE * parts;
+        *ret_scale = PST_SCHEDULE_SCALE * parts * at->topology.slices;
     }
     return st;
 }
@@ -254,6 +258,7 @@ static pst_status restate(const struct pst_schedule_job *job, const struct place
         st = restate_chain(job, at, ret_scale, ret_asked, err);
     }
     ret_asked->topology = at->topology;
+    ret_asked->in.slices = at->topology.slices;
     return st;
 }
 
@@ -268,7 +273,12 @@ static pst_status state(const struct pst_schedule_job *job, struct pst_instance 
     pst_status st = job->problem != NULL ? place_problem(job->problem, scheduler, &arena, &at, err)
                                          : place_chain(scheduler, &arena, &at, err);
 
+    if (st == PST_OK && job->problem == NULL && at.n_microbatches > PST_NONE / at.topology.slices) {
+        st = pst_fail(err, PST_ERR_CONFIG, "config.limit", "%u slices of %u micro-batches are too many",
+                      at.topology.slices, at.n_microbatches);
+    }
     if (st == PST_OK) {
+        at.n_microbatches *= job->problem == NULL ? at.topology.slices : 1;
         st = restate(job, &at, times, ret_scale, ret_asked, err);
     }
     if (st == PST_OK && job->problem == NULL) {

@@ -217,6 +217,17 @@ static uint64_t op_static_bytes(struct pst_planner *planner, const struct pst_op
     return bytes;
 }
 
+/* Gradients of keys and values of all slices but the last, of the sequences whose backward passes
+   run. */
+static uint64_t op_past_bytes(const struct pst_planner *planner, uint32_t v, uint32_t samples)
+{
+    const struct pst_op *op = &planner->graph->ops[v];
+
+    return op->slices > 1
+               ? (op->slices - 1) * aligned(pst_op_past_bytes(planner->graph, v) * samples)
+               : 0;
+}
+
 /* What the update of its parameters wants beside their state; of a stage the most counts. */
 static uint64_t op_room_bytes(const struct pst_planner *planner, const struct pst_op *op)
 {
@@ -326,6 +337,7 @@ struct pst_stage_node *pst_view_build(struct pst_planner *planner, const uint32_
         find_producers(planner, &scratch->nodes[i], &n_producers);
         ret_view->static_bytes += op_static_bytes(planner, op, versions);
         ret_view->input_bytes += op_input_bytes(planner, op, samples);
+        ret_view->static_bytes += op_past_bytes(planner, nodes[i], samples);
         room = op_room_bytes(planner, op) > room ? op_room_bytes(planner, op) : room;
     }
     ret_view->static_bytes += aligned(room);

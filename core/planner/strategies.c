@@ -7,9 +7,11 @@
 #include "planner/state.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "host/caps.h"
+#include "host/describe.h"
 #include "planner/optimizer.h"
 #include "planner/topology.h"
 
@@ -79,6 +81,47 @@ pst_status pst_job_plugin_is_foreign(const struct pst_job *job, struct pst_confi
                ? PST_OK /* an error that opens nothing */
                : pst_plugin_is_foreign(kind, choice.id, choice.path, job->plugins.path, ret_foreign,
                                        err);
+}
+
+/* --- slices of sequences ----------------------------------------------------------------------*/
+
+/* Of a plugin's table, where that is a number that can be. */
+static uint32_t read_slices(const struct pst_plugin *plugin, struct pst_config_node *table)
+{
+    const struct pst_config_node *node = pst_config_get(table, PST_SLICES_PARAM);
+    int64_t slices = 1;
+
+    for (uint32_t i = 0; i < plugin->n_params; i++) {
+        const struct pst_param *row = pst_plugin_param(plugin, i);
+
+        if (strcmp(row->key, PST_SLICES_PARAM) == 0 && row->initial != NULL) {
+            slices = strtoll(row->initial, NULL, 10);
+        }
+    }
+    slices = node != NULL && node->kind == PST_CONFIG_INT ? node->value.integer : slices;
+    return slices < 1 || slices > UINT32_MAX ? 1 : (uint32_t)slices;
+}
+
+uint32_t pst_job_slices(const struct pst_job *job)
+{
+    struct pst_arena arena = {0};
+    struct choice choice = {NULL, NULL};
+    const struct pst_plugin *plugin = NULL;
+    uint32_t slices = 1;
+
+    if (read_choice(job, job->scheduler, "scheduler", &choice, NULL) == PST_OK) {
+        const char *path = choice.path != NULL ? choice.path
+                                               : pst_plugin_where(&arena, "scheduler", choice.id,
+                                                                  job->plugins.path);
+
+        if (path[0] != '\0' && pst_plugin_describe(&arena, path, "scheduler", choice.id, &plugin,
+                                                   NULL, NULL) == PST_OK &&
+            pst_caps_has(plugin->provides, PST_SLICES_WORD)) {
+            slices = read_slices(plugin, job->scheduler);
+        }
+    }
+    pst_arena_finish(&arena);
+    return slices;
 }
 
 /* --- matched and instantiated -----------------------------------------------------------------*/
@@ -316,7 +359,8 @@ static pst_status find_devices(struct pst_planner *planner, struct pst_error *er
 static void offer_sizes(struct pst_planner *planner)
 {
     static const char word[] = "per-stage-microbatch";
-    bool several = pst_caps_has(planner->partitioner->plugin->provides, word) &&
+    bool several = planner->graph->slices == 1 && /* slices of a sequence stay together */
+                   pst_caps_has(planner->partitioner->plugin->provides, word) &&
                    pst_caps_has(planner->scheduler->plugin->provides, word) &&
                    pst_caps_executor(word);
     uint32_t b, n = 1, *candidates;
@@ -349,11 +393,34 @@ static pst_status check_chunks(const struct pst_planner *planner, struct pst_err
     return pst_caps_require(planner->scheduler->plugin, word, what, err);
 }
 
+/* The graph has been cut by what the scheduler's parameter says. */
+static pst_status check_slices(const struct pst_planner *planner, struct pst_error *err)
+{
+    const struct pst_topology *topology = &planner->topology;
+    const char *id = planner->scheduler->plugin->id;
+
+    if (topology->slices > 1 && pst_rule_is_asynchronous(topology->version_rule)) {
+        return pst_fail(err, PST_ERR_UNSUPPORTED, "plan.mismatch",
+                        "scheduler \"%s\" wants slices of sequences in steps that overlap, which "
+                        "this penstock does not execute",
+                        id);
+    }
+    return topology->slices == planner->graph->slices
+               ? PST_OK
+               : pst_planner_illegal(err, planner->scheduler,
+                                     "topology() says %u slices, its parameter \"" PST_SLICES_PARAM
+                                     "\" %u",
+                                     topology->slices, planner->graph->slices);
+}
+
 pst_status pst_planner_place(struct pst_planner *planner, struct pst_error *err)
 {
     const struct pst_topology *topology = &planner->topology;
     pst_status st = find_devices(planner, err);
 
+    if (st == PST_OK) {
+        st = check_slices(planner, err);
+    }
     if (st != PST_OK) {
         return st;
     }

@@ -39,6 +39,12 @@ static pst_status check_topology(const struct pst_instance *scheduler,
                                    "%u; both are at least 1",
                                    topology->min_microbatches, topology->microbatch_multiple);
     }
+    if (topology->slices > 1 && !pst_caps_has(scheduler->plugin->provides, PST_SLICES_WORD)) {
+        return pst_planner_illegal(err, scheduler,
+                                   "topology() says %u slices, and it does not provide "
+                                   PST_SLICES_WORD,
+                                   topology->slices);
+    }
     return PST_OK;
 }
 
@@ -79,6 +85,7 @@ pst_status pst_scheduler_topology(struct pst_instance *scheduler, uint32_t n_dev
         return pst_instance_fail(scheduler, st, "topology", err);
     }
     topology.n_copies = pst_topology_copies(&topology);
+    topology.slices += topology.slices == 0;
     st = check_topology(scheduler, &topology, err);
     if (st == PST_OK && topology.n_copies > 1) {
         st = pst_caps_require(scheduler->plugin, "two-way", "copies in opposite directions", err);

@@ -120,6 +120,13 @@ static inline uint32_t pst_check_unit(const struct pst_check *check, uint32_t st
     return pst_rule_unit(check->plan->version_rule, pst_check_per_batch(check, stage));
 }
 
+/* Where a micro-batch stands in the sum of gradients, and which one stands there. */
+static inline uint32_t pst_check_turn(const struct pst_check *check, uint32_t microbatch)
+{
+    uint32_t n = check->graph->slices, slice = microbatch % n;
+    return microbatch - slice + (n - 1 - slice);
+}
+
 static inline uint32_t pst_check_updates(const struct pst_check *check)
 {
     return check->plan->n_stages == 0 ? 1

@@ -171,26 +171,27 @@ static void read_operands(struct pst_walk *walk, const struct pst_program_call *
     }
 }
 
-/* NUM1: an accumulator takes the micro-batches of a batch, or update, in turn; the first is
-   written, the others added. Where there are two of them, batches take turns. */
+/* NUM1: an accumulator takes the micro-batches of a batch, or update, in turn, of a sequence its
+   last slice first; the first is written, the others added. Where there are two of them, batches
+   take turns. */
 static void sum_in_turn(struct pst_walk *walk, uint32_t stage, uint32_t accumulator,
                         uint32_t microbatch)
 {
     const struct pst_check *check = walk->check;
     struct pst_walk_value *state = &walk->states[accumulator];
     uint32_t n = pst_check_unit(check, stage), batch = microbatch / n;
-    uint32_t expected = state->summed % n;
-    if (microbatch % n != expected) {
+    uint32_t expected = state->summed % n, turn = pst_check_turn(check, microbatch) % n;
+    if (turn != expected) {
         pst_walk_fault(walk, "NUM1",
                        "gradient of micro-batch %u is added to buffer %u, expected %u", microbatch,
-                       accumulator, batch * n + expected);
+                       accumulator, pst_check_turn(check, batch * n + expected));
     }
     if (check->plan->deferred_step &&
         (walk->phase + batch) % 2 != walk->program->values[accumulator].microbatch) {
         pst_walk_fault(walk, "NUM1", "buffer %u is for the gradients of every other batch",
                        accumulator);
     }
-    state->summed = microbatch % n + 1;
+    state->summed = turn + 1;
 }
 
 static void write_gradients(struct pst_walk *walk, const struct pst_program_call *call,
@@ -286,6 +287,69 @@ static void check_aliases(struct pst_walk *walk, const struct pst_program_call *
     }
 }
 
+/* Of slices of sequences: keys and values of those before, and the gradients of them. The last makes
+   these, every other adds; what a slice adds counts for it like an input of its operator. */
+static uint64_t past_contribution(const struct pst_program_call *call, uint32_t slice)
+{
+    return pst_check_contribution(call->op, 1u << 16 | slice);
+}
+
+static void write_past(struct pst_walk *walk, const struct pst_program_call *call, uint32_t v,
+                       uint64_t bytes, bool last)
+{
+    uint64_t held = last ? 0 : walk->states[v].gradient;
+    if (!last) {
+        pst_walk_read(walk, v, bytes, "the gradient of an earlier slice");
+    }
+    pst_walk_write(walk, v, bytes, "the gradient of an earlier slice");
+    walk->states[v].gradient = held + past_contribution(call, call->slice);
+}
+
+/* Of the call's own keys and values, from all slices behind it. */
+static void read_past(struct pst_walk *walk, const struct pst_program_call *call, uint32_t v,
+                      uint64_t bytes)
+{
+    uint64_t expected = 0;
+    for (uint32_t i = call->slice + 1; i < walk->check->graph->ops[call->op].slices; i++) {
+        expected += past_contribution(call, i);
+    }
+    pst_walk_read(walk, v, bytes, "the gradient of later slices");
+    if (walk->states[v].gradient != expected) {
+        pst_walk_fault(walk, "MEM2",
+                       "the gradient of later slices (buffer %u) is not the sum of all of them", v);
+    }
+}
+
+static void visit_past(struct pst_walk *walk, const struct pst_program_call *call,
+                       const uint32_t *operands)
+{
+    const struct pst_op *op = &walk->check->graph->ops[call->op];
+    const struct pst_operands at = pst_operands_of(op);
+    const uint64_t bytes = pst_op_past_bytes(walk->check->graph, call->op) * call->samples;
+    const uint32_t size = walk->check->plan->stages[walk->check->stage_of[call->op]].microbatch_size;
+    bool last = call->slice + 1 == op->slices;
+    for (uint32_t i = 0; i < op->slices && i <= call->slice && call->pass < 2; i++) {
+        struct pst_program_call of = *call;
+        uint32_t v = operands[at.dpast + i];
+        of.first_sample -= (call->slice - i) * size;
+        if (i < call->slice && present(walk, operands[at.past + i], "an earlier slice")) {
+            expect(walk, &of, operands[at.past + i], DATA_KINDS, op->in[0], "an earlier slice");
+            pst_walk_read(walk, operands[at.past + i], bytes_of(walk, op->in[0], call->samples),
+                          "an earlier slice");
+        }
+        if (call->pass == 0 || (i == call->slice && last) ||
+            !present(walk, v, "the gradient of a slice")) {
+            continue;
+        }
+        expect(walk, &of, v, KIND(PST_V_PAST), call->op, "the gradient of a slice");
+        if (i < call->slice) {
+            write_past(walk, call, v, bytes, last);
+        } else {
+            read_past(walk, call, v, bytes);
+        }
+    }
+}
+
 static void visit_kernel(struct pst_walk *walk, const struct pst_program_call *call)
 {
     const uint32_t *operands = &walk->program->operands[call->first_operand];
@@ -297,7 +361,15 @@ static void visit_kernel(struct pst_walk *walk, const struct pst_program_call *c
         pst_walk_fault(walk, "MEM2", "a kernel of another stage or other samples");
         return;
     }
+    if (call->slice != instr->microbatch % walk->check->graph->slices) {
+        pst_walk_fault(walk, "MEM2", "a kernel of slice %u in a pass of slice %u", call->slice,
+                       instr->microbatch % walk->check->graph->slices);
+        return;
+    }
     read_operands(walk, call, &access, operands);
+    if (walk->check->graph->ops[call->op].slices > 1) {
+        visit_past(walk, call, operands);
+    }
     write_operands(walk, call, &access, operands);
     check_aliases(walk, call, &access, operands);
 }

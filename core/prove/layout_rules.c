@@ -38,6 +38,8 @@ static uint64_t least_bytes(const struct pst_check *check, const struct pst_valu
                    : UINT64_MAX;
     case PST_V_WORKSPACE:
         return 1;
+    case PST_V_PAST:
+        return pst_op_past_bytes(graph, value->what) * samples;
     default:
         return pst_check_tensor_bytes(&graph->tensors[value->what], samples);
     }

@@ -78,8 +78,8 @@ static const char *value_fault(const struct pst_check *check, const struct pst_p
     for (uint32_t v = 0; v < program->n_values; v++) {
         const struct pst_value *value = &program->values[v];
         bool parameter = value->kind <= PST_V_OPTIMIZER || value->kind == PST_V_SCRATCH;
-        bool op =
-            value->kind == PST_V_STATE || value->kind == PST_V_Z || value->kind == PST_V_WORKSPACE;
+        bool op = value->kind == PST_V_STATE || value->kind == PST_V_Z ||
+                  value->kind == PST_V_WORKSPACE || value->kind == PST_V_PAST;
         uint32_t limit = parameter ? graph->n_params : op ? graph->n_ops : graph->n_tensors;
         if (value->kind >= PST_V_KINDS || value->what >= limit ||
             value->stage >= check->plan->n_stages || value->first > value->last ||

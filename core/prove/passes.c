@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * PASS1, PASS2: every micro-batch passes every stage once and in order. PASS5: an asynchronous plan
- * is drained as often as its config says. PASS8: replays make what passes read. WVER1, WVER2: which
- * weights a micro-batch reads there.
+ * is drained as often as its config says. PASS8: replays make what passes read. PASS9: slices of a
+ * sequence come in their order. WVER1, WVER2: which weights a micro-batch reads there.
  */
 #include "prove/internal.h"
 
@@ -208,6 +208,56 @@ static void check_row(struct pst_check *check, uint32_t s, uint32_t mb, uint32_t
     }
 }
 
+/* PASS9: of a sequence forward passes go from its first slice to its last, whose keys and values
+   each reads; backward passes go back, as each adds to the gradients of those before it. */
+static void check_slices(struct pst_check *check, uint32_t s, uint32_t mb, uint32_t replica)
+{
+    const struct pst_pass_row *row = pst_check_row(check, s, mb, replica), *before;
+    uint32_t n = check->graph->slices, rank = check->plan->stages[s].ranks[replica];
+    if (mb % n == 0) {
+        return;
+    }
+    before = pst_check_row(check, s, mb - 1, replica);
+    if (row->f < before->f) {
+        pst_check_add(check, "PASS9", rank, row->f,
+                      "stage %u: F of micro-batch %u, slice %u of its sequences, before F of "
+                      "micro-batch %u, slice %u, at %u",
+                      s, mb, mb % n, mb - 1, mb % n - 1, before->f);
+    }
+    if (before->b < row->b) {
+        pst_check_add(check, "PASS9", rank, before->b,
+                      "stage %u: B of micro-batch %u, slice %u of its sequences, before B of "
+                      "micro-batch %u, slice %u, at %u",
+                      s, mb - 1, mb % n - 1, mb, mb % n, row->b);
+    }
+}
+
+/* What is not whole: sequences, or what attention reads of them. */
+static void check_sequences(struct pst_check *check, uint32_t s)
+{
+    const struct pst_plan_stage *stage = &check->plan->stages[s];
+    const struct pst_graph *graph = check->graph;
+    if (stage->n_microbatches % graph->slices != 0 ||
+        stage->microbatch_size != check->plan->stages[0].microbatch_size) {
+        pst_check_add(check, "PASS9", PST_NONE, PST_NONE,
+                      "stage %u: %u micro-batches of %u; slices of sequences want a multiple of %u "
+                      "of one size",
+                      s, stage->n_microbatches, stage->microbatch_size, graph->slices);
+    }
+    for (uint32_t i = 0; i < stage->n_nodes; i++) {
+        const struct pst_tensor *y = &graph->tensors[graph->ops[stage->nodes[i]].out[0]];
+        for (uint32_t k = 0; k < y->n_consumers && stage->actions[i] != PST_ACTION_KEEP; k++) {
+            if (graph->ops[y->consumers[k]].slices > 1) {
+                pst_check_add(check, "PASS9", PST_NONE, PST_NONE,
+                              "stage %u: operator %s makes keys and values that later slices "
+                              "read; they are kept",
+                              s, graph->ops[stage->nodes[i]].name);
+                break;
+            }
+        }
+    }
+}
+
 void pst_check_passes(struct pst_check *check)
 {
     const struct pst_plan *plan = check->plan;
@@ -223,9 +273,13 @@ void pst_check_passes(struct pst_check *check)
         bool recomputes = plan->stages[s].n_replays == 0 &&
                           pst_plan_stage_has(&plan->stages[s], PST_ACTION_RECOMPUTE);
         check_sequence(check, s);
+        if (check->graph->slices > 1) {
+            check_sequences(check, s);
+        }
         for (uint32_t mb = 0; mb < plan->stages[s].n_microbatches; mb++) {
             for (uint32_t r = 0; r < plan->stages[s].n_ranks; r++) {
                 check_row(check, s, mb, r, recomputes);
+                check_slices(check, s, mb, r);
             }
         }
     }

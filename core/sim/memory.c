@@ -47,6 +47,7 @@ static uint8_t kind_of(const struct pst_value *value)
         [PST_V_FETCHED] = PST_MEM_ACTIVATIONS,
         [PST_V_HOST] = PST_MEM_ACTIVATIONS,
         [PST_V_RETURNED] = PST_MEM_ACTIVATIONS,
+        [PST_V_PAST] = PST_MEM_ACTIVATIONS,
     };
 
     return kinds[value->kind];

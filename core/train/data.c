@@ -65,6 +65,30 @@ static pst_status find_inputs(const struct pst_graph *graph, struct pst_sample_s
     return PST_OK;
 }
 
+/* From slices to the sequences that readers read. */
+static void make_whole(struct pst_data *data, const struct pst_graph *graph)
+{
+    struct pst_sample_shape *shape = &data->shape;
+    const struct pst_tensor *slices = shape->inputs;
+
+    data->slices = graph->slices;
+    if (graph->slices == 1) {
+        return;
+    }
+    data->inputs = pst_alloc(shape->n_inputs, sizeof *data->inputs);
+    for (uint32_t i = 0; i < shape->n_inputs; i++) {
+        data->inputs[i] = slices[i];
+        data->inputs[i].dims[0] *= graph->slices;
+        data->inputs[i].elems *= graph->slices;
+        data->inputs[i].bytes *= graph->slices;
+    }
+    shape->x = &data->inputs[shape->x - slices];
+    shape->target = &data->inputs[shape->target - slices];
+    shape->shifted = shape->shifted == NULL ? NULL : &data->inputs[shape->shifted - slices];
+    shape->rows *= graph->slices;
+    shape->inputs = data->inputs;
+}
+
 /* Tensors that are made from others must have their shape. */
 static pst_status check_derived(const struct pst_graph *graph, const struct pst_sample_shape *shape,
                                 struct pst_error *err)
@@ -119,7 +143,7 @@ struct pst_sample_unit pst_sample_unit_of(const struct pst_graph *graph)
 
     if (pst_sample_shape_of(graph, &shape, &unused) == PST_OK && shape.rows > 1 &&
         shape.classes > 0 && shape.vocab > 0) {
-        return (struct pst_sample_unit){"tok", shape.rows};
+        return (struct pst_sample_unit){"tok", shape.rows * graph->slices};
     }
     return (struct pst_sample_unit){"samples", 1};
 }
@@ -268,8 +292,10 @@ pst_status pst_data_create(const struct pst_job *job, const struct pst_graph *gr
     data->kind = job->data.kind;
     data->seed = (uint64_t)job->data.seed;
     data->ignored = (int32_t)job->train.ignore_index;
+    data->microbatch = (uint32_t)job->train.microbatch;
     st = pst_sample_shape_of(graph, &data->shape, err);
     if (st == PST_OK) {
+        make_whole(data, graph);
         st = prepare(job, data, err);
     }
     if (st == PST_OK) {
@@ -292,6 +318,7 @@ void pst_data_destroy(struct pst_data *data)
     if (data != NULL) {
         pst_data_close(data);
         pst_tokenizer_destroy(data->tokenizer);
+        free(data->inputs);
         free(data);
     }
 }
@@ -390,8 +417,9 @@ static pst_status read_sample(const struct pst_data *data, uint32_t split, uint6
     return pst_records_read(&place.stretch->store->records, shape, place.at, room, x, targets, err);
 }
 
-pst_status pst_data_read(const struct pst_data *data, uint32_t split, uint64_t first, uint32_t n,
-                         void *const *ret_inputs, struct pst_error *err)
+/* Whole ones. */
+static pst_status read_samples(const struct pst_data *data, uint32_t split, uint64_t first,
+                               uint32_t n, void *const *ret_inputs, struct pst_error *err)
 {
     const struct pst_sample_shape *shape = &data->shape;
     void *inputs[PST_MAX_INPUTS], *room = pst_alloc(data->room_bytes + 1, 1);
@@ -415,17 +443,63 @@ pst_status pst_data_read(const struct pst_data *data, uint32_t split, uint64_t f
     return st;
 }
 
+/* Slice i of the r-th of a micro-batch's sequences is sample r of the i-th of its micro-batches of
+   slices. */
+static void deal_slices(const struct pst_data *data, uint32_t sequence, void *const *whole,
+                        void *const *ret_inputs)
+{
+    const uint32_t n = data->slices, b = data->microbatch;
+    const uint64_t first = (uint64_t)(sequence / b) * b * n + sequence % b;
+
+    for (uint32_t k = 0; k < data->shape.n_inputs; k++) {
+        const uint64_t bytes = data->inputs[k].bytes / n;
+
+        for (uint32_t i = 0; i < n; i++) {
+            memcpy((char *)ret_inputs[k] + (first + (uint64_t)i * b) * bytes,
+                   (const char *)whole[k] + i * bytes, bytes);
+        }
+    }
+}
+
+static pst_status read_slices(const struct pst_data *data, uint32_t split, uint64_t first,
+                              uint32_t n, void *const *ret_inputs, struct pst_error *err)
+{
+    void *whole[PST_MAX_INPUTS];
+    pst_status st = PST_OK;
+
+    for (uint32_t k = 0; k < data->shape.n_inputs; k++) {
+        whole[k] = pst_alloc(1, data->inputs[k].bytes);
+    }
+    for (uint32_t i = 0; st == PST_OK && i < n; i++) {
+        st = read_samples(data, split, first + i, 1, whole, err);
+        deal_slices(data, i, whole, ret_inputs);
+    }
+    for (uint32_t k = 0; k < data->shape.n_inputs; k++) {
+        free(whole[k]);
+    }
+    return st;
+}
+
+pst_status pst_data_read(const struct pst_data *data, uint32_t split, uint64_t first, uint32_t n,
+                         void *const *ret_inputs, struct pst_error *err)
+{
+    return data->slices == 1 ? read_samples(data, split, first, n, ret_inputs, err)
+                             : read_slices(data, split, first / data->slices, n / data->slices,
+                                           ret_inputs, err);
+}
+
+/* Of sequences, however they are cut. */
 pst_status pst_data_digest(const struct pst_data *data, const struct pst_sample_shape *shape,
                            uint32_t n, void *const *inputs, uint64_t *ret_digest,
                            struct pst_error *err)
 {
-    uint64_t digest = pst_data_samples(data, PST_SPLIT_TRAIN);
-    pst_status st = pst_data_read(data, PST_SPLIT_TRAIN, 0, n, inputs, err);
+    uint64_t digest = pst_data_sequences(data, PST_SPLIT_TRAIN);
+    pst_status st = read_samples(data, PST_SPLIT_TRAIN, 0, n / data->slices, inputs, err);
 
     if (st != PST_OK) {
         return st;
     }
-    digest = digest * 31 + pst_data_samples(data, PST_SPLIT_VALID);
+    digest = digest * 31 + pst_data_sequences(data, PST_SPLIT_VALID);
     for (uint32_t i = 0; i < shape->n_inputs; i++) {
         digest = XXH3_64bits_withSeed(inputs[i], n * shape->inputs[i].bytes, digest);
     }

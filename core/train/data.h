@@ -36,8 +36,8 @@ struct pst_tokenizer;
 pst_status pst_sample_shape_of(const struct pst_graph *graph, struct pst_sample_shape *ret_shape,
                                struct pst_error *err);
 
-/* What a rate of training counts for people, and how many of it one sample has: tokens where a
-   sample is a row of them with a class each, else samples. */
+/* What a rate of training counts for people, and how many of it one sample, or whole sequence, has:
+   tokens where it is a row of them with a class each, else samples. */
 struct pst_sample_unit {
     const char *name; /* "tok", "samples" */
     uint64_t n;
@@ -62,14 +62,15 @@ pst_status pst_data_create(const struct pst_job *job, const struct pst_graph *gr
 void pst_data_destroy(struct pst_data *data);
 
 /* Different samples of a split before they repeat: UINT64_MAX for synthetic data; 0: nothing is
-   held out. */
+   held out. Sequences: the same where the graph's samples are slices of these. */
 uint64_t pst_data_samples(const struct pst_data *data, uint32_t split);
+uint64_t pst_data_sequences(const struct pst_data *data, uint32_t split);
 
 /* By which tokens are text; NULL: each is a byte, or data.tokenizer is not set. */
 const struct pst_tokenizer *pst_data_tokenizer(const struct pst_data *data);
 
 /* Samples first ... first + n - 1 of the split into ret_inputs[i], row-major as input tensor i has
-   them; n_inputs pointers. Errors: input.path; input.syntax (exit 2) for a file that got shorter
+   them; of slices n is whole micro-batches of sequences, in the order of pst_graph_slice; n_inputs pointers. Errors: input.path; input.syntax (exit 2) for a file that got shorter
    and for a token or class that the model does not have, with file and position. */
 pst_status pst_data_read(const struct pst_data *data, uint32_t split, uint64_t first, uint32_t n,
                          void *const *ret_inputs, struct pst_error *err);

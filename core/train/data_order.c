@@ -3,6 +3,7 @@
  * Which part of the data each sample is: sources and the order in which they take turns, what is
  * held out, the order of an epoch. All of it follows from the config and the sample's index.
  */
+#include "base/saturate.h"
 #include "train/data_impl.h"
 
 #include <math.h>
@@ -377,7 +378,7 @@ static struct pst_sample_place locate_train(const struct pst_data *data, uint64_
                     slack == 0 ? 0 : pst_philox(seed, STREAM_OFFSET, epoch).v[0] % (slack + 1));
 }
 
-uint64_t pst_data_samples(const struct pst_data *data, uint32_t split)
+uint64_t pst_data_sequences(const struct pst_data *data, uint32_t split)
 {
     uint64_t n = 0;
 
@@ -390,6 +391,11 @@ uint64_t pst_data_samples(const struct pst_data *data, uint32_t split)
     return n;
 }
 
+uint64_t pst_data_samples(const struct pst_data *data, uint32_t split)
+{
+    return pst_sat_mul(pst_data_sequences(data, split), data->slices);
+}
+
 struct pst_sample_place pst_data_locate(const struct pst_data *data, uint32_t split, uint64_t index)
 {
     const struct pst_stretch *stretch = data->sources[PST_SPLIT_VALID];
@@ -397,7 +403,7 @@ struct pst_sample_place pst_data_locate(const struct pst_data *data, uint32_t sp
     if (split == PST_SPLIT_TRAIN) {
         return locate_train(data, index);
     }
-    index %= pst_data_samples(data, PST_SPLIT_VALID);
+    index %= pst_data_sequences(data, PST_SPLIT_VALID);
     while (index >= stretch->n) {
         index -= stretch->n;
         stretch++;

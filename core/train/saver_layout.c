@@ -230,7 +230,7 @@ void pst_checkpoint_describe(const struct pst_session *session, uint64_t data_di
         .n_parameters = session->graph->n_params,
         .data_digest = pst_arena_printf(arena, "xxh3:%016llx", (unsigned long long)data_digest),
         .data_seed = (uint64_t)job->data.seed,
-        .batch = plan->batch,
+        .batch = plan->batch / session->graph->slices,
         .seed = (uint64_t)job->train.seed,
         .optimizer = pst_arena_strdup(arena, pst_job_word(job, "train", "optimizer", optimizer)),
         .numerics = {[PST_NUMERIC_DEVICE] = job->run.device,
@@ -263,7 +263,7 @@ char *saver_manifest(const struct saver_job *job)
     manifest.run = job->run;
     manifest.step = job->moment.step;
     manifest.updates = job->moment.updates;
-    manifest.samples = job->moment.samples;
+    manifest.samples = job->moment.samples / session->graph->slices;
     manifest.epoch = job->moment.epoch;
     manifest.skipped = job->moment.skipped;
     manifest.drained = job->moment.drained;

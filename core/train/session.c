@@ -13,6 +13,7 @@
 #include "exec/exec.h"
 #include "graph/builder.h"
 #include "host/plugin_host.h"
+#include "planner/state.h"
 #include "exec/kernels_early.h"
 #include "train/begin.h"
 #include "train/calibration.h"
@@ -201,6 +202,20 @@ static pst_status build_plugin(const struct pst_job *job, struct pst_graph **ret
     return st;
 }
 
+/* The graph of a slice, where the scheduler orders slices of sequences. */
+static pst_status slice(const struct pst_job *job, struct pst_graph *graph, struct pst_error *err)
+{
+    const uint32_t n = pst_job_slices(job);
+    pst_status st = pst_graph_slice(graph, n, err);
+
+    if (st == PST_OK && n > 1 && job->train.ignore_index != -1) {
+        st = pst_fail(err, PST_ERR_CONFIG, "config.value",
+                      "slices of sequences have a mean each, which targets that count nothing would "
+                      "weigh unevenly; leave train.ignore_index out, or take slices = 1");
+    }
+    return pst_config_place(job->config, "scheduler", PST_SLICES_PARAM, st, err);
+}
+
 pst_status pst_session_graph(const struct pst_job *job, struct pst_graph **ret_graph,
                              struct pst_error *err)
 {
@@ -226,7 +241,7 @@ pst_status pst_session_graph(const struct pst_job *job, struct pst_graph **ret_g
                                                  (float)job->train.z_loss, err),
                               err);
     }
-    return st;
+    return st == PST_OK ? slice(job, *ret_graph, err) : st;
 }
 
 static uint64_t workspace(void *context, uint32_t op, uint32_t pass, uint32_t samples)
@@ -266,6 +281,18 @@ static pst_status check_optimizer(const struct pst_session *session, struct pst_
     return pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing",
                     "device %s has no Muon; take train.optimizer = \"adamw\", or run.device = "
                     "\"cpu\"",
+                    session->job->run.device);
+}
+
+static pst_status check_device_slices(const struct pst_session *session, struct pst_error *err)
+{
+    if (session->graph->slices == 1 ||
+        (session->device_ops->flags & (PST_DEVICE_SLICES | PST_DEVICE_HOLLOW)) != 0) {
+        return PST_OK;
+    }
+    return pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing",
+                    "device %s has no kernels for slices of sequences; take scheduler.slices = 1, "
+                    "or run.device = \"cpu\"",
                     session->job->run.device);
 }
 
@@ -436,6 +463,9 @@ static pst_status load_device(struct pst_session *session, struct pst_error *err
     }
     if (st == PST_OK) {
         st = pst_config_place(config, "train", "optimizer", check_optimizer(session, err), err);
+    }
+    if (st == PST_OK) {
+        st = pst_config_place(config, "run", "device", check_device_slices(session, err), err);
     }
     if (st == PST_OK) {
         st = pst_config_place(config, "run", "graphs", check_graphs(session, err), err);

@@ -136,10 +136,10 @@ static pst_status match(const struct pst_session *session, const char *file, str
     const struct pst_plan *plan = session->planned.plan;
     const struct pst_job *job = session->job;
 
-    if (plan->batch != (uint32_t)job->train.batch) {
+    if (plan->batch != pst_graph_samples(session->graph, (uint32_t)job->train.batch)) {
         return pst_fail_at(err, PST_ERR_CONFIG, "config.value", file, 0, 0,
                            "the plan is for a batch of %u samples, train.batch is %lld",
-                           plan->batch, (long long)job->train.batch);
+                           plan->batch / session->graph->slices, (long long)job->train.batch);
     }
     if (plan->optimizer_slots != pst_job_optimizer_slots(job)) {
         return pst_fail_at(err, PST_ERR_CONFIG, "config.value", file, 0, 0,

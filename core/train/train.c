@@ -215,7 +215,7 @@ static pst_status find_begin(struct run *run, struct pst_error *err)
         return st;
     }
     run->first_step = run->n_submitted = run->n_steps = run->checkpoint->manifest.step;
-    run->first_sample = run->checkpoint->manifest.samples;
+    run->first_sample = run->checkpoint->manifest.samples * run->session->graph->slices;
     run->n_skipped = run->checkpoint->manifest.skipped;
     run->looked_at = run->first_step;
     return PST_OK;
@@ -287,6 +287,20 @@ static pst_status start(struct run *run, struct pst_error *err)
     return st;
 }
 
+/* Text and right answers are read off the logits of the last micro-batch. */
+static pst_status check_slices(const struct run *run, struct pst_error *err)
+{
+    if (run->session->graph->slices == 1 || (!generates(run) && !scores(run))) {
+        return PST_OK;
+    }
+    return pst_config_place(run->job->config, "scheduler", "slices",
+                            pst_fail(err, PST_ERR_CONFIG, "config.value",
+                                     "%s wants whole sequences; set %sscheduler.slices = 1",
+                                     generates(run) ? "the writing of text" : "an evaluation",
+                                     run->job->train.sample > 0 ? "train.sample = 0, or " : ""),
+                            err);
+}
+
 static pst_status prepare(struct run *run, struct pst_error *err)
 {
     const struct pst_team *team = &run->session->team;
@@ -297,6 +311,9 @@ static pst_status prepare(struct run *run, struct pst_error *err)
     run->step_flops = pst_session_step_flops(run->session);
     run->peak_flops = pst_session_peak_flops(run->session);
     run->eval_batch = generates(run) || scores(run) ? one_microbatch(plan) : plan->batch;
+    if (st == PST_OK) {
+        st = check_slices(run, err);
+    }
     if (st == PST_OK) {
         st = open_tokenizer(run, err);
     }
@@ -526,7 +543,7 @@ static pst_status collect(struct run *run, struct pst_error *err)
     uint64_t step = run->n_steps;
     struct pst_step_report report = {
         .step = step + 1,
-        .samples = run->batch,
+        .samples = run->batch / run->session->graph->slices,
         .tokens = run->batch * run->shape.rows,
         .peak_bytes = run->peak_bytes,
         .lr = pst_learning_rate(&run->job->train, step),
@@ -746,7 +763,7 @@ static pst_status report(struct run *run, uint64_t total_ns, struct pst_error *e
         .predicted_step_ns = run->session->predicted_ns,
         .sample = run->sample,
         .accuracy = run->n_targets == 0 ? NAN : (double)run->n_right / (double)run->n_targets,
-        .eval_samples = run->eval_samples,
+        .eval_samples = run->eval_samples / run->session->graph->slices,
         .scale = emulated_scale(run),
         .signal = pst_stop_signal(),
     };

@@ -98,7 +98,7 @@ static uint64_t distance_floats(const struct pst_op_request *request, const stru
 
 static uint64_t workspace(const struct pst_op_request *request)
 {
-    const struct pst_heads shape = request_heads(request);
+    const struct pst_heads shape = request_most_heads(request);
 
     if (request->pass == PST_KERNEL_W) {
         return 0;
@@ -118,9 +118,11 @@ static void multiply(char trans_a, char trans_b, uint64_t m, uint64_t n, uint64_
     PST_ASSERT(status == dnnl_success);
 }
 
-/* The keys that tokens first ... end - 1 see. */
+/* The keys that tokens first ... end - 1 of the rows see. */
 static struct span keys_of(const struct pst_heads *shape, uint64_t first, uint64_t end)
 {
+    first += shape->first;
+    end += shape->first;
     return (struct span){
         .begin = shape->window != 0 && first >= shape->window ? first + 1 - shape->window : 0,
         .end = shape->causal ? end : shape->keys,
@@ -320,14 +322,15 @@ static void places_of(const struct pst_heads *shape, uint64_t sample, uint64_t k
                       struct place ret_places[4])
 {
     const uint64_t width = shape->group * shape->depth;
-    const uint64_t kv = sample * shape->keys * shape->kv_stride + kv_head * shape->depth;
+    const uint64_t kv_rows = shape->packed ? shape->rows : shape->keys;
+    const uint64_t kv = sample * kv_rows * shape->kv_stride + kv_head * shape->depth;
     const uint32_t other = shape->packed ? 0 : 1;
 
     ret_places[0] =
         (struct place){0, shape->rows, width,
                        sample * shape->rows * shape->q_stride + kv_head * width, shape->q_stride};
     ret_places[1] =
-        (struct place){other, shape->keys, shape->depth, kv + shape->k_at, shape->kv_stride};
+        (struct place){other, kv_rows, shape->depth, kv + shape->k_at, shape->kv_stride};
     ret_places[2] = ret_places[1];
     ret_places[2].at = kv + shape->v_at;
     ret_places[3] =
@@ -335,16 +338,54 @@ static void places_of(const struct pst_heads *shape, uint64_t sample, uint64_t k
                        sample * shape->rows * shape->columns + kv_head * width, shape->columns};
 }
 
-static void load_and_run(const struct job *job, const struct place places[4], float *floats,
-                         struct group *group)
+/* Keys or values: those of earlier slices, then the own ones. */
+static void load_keys(const struct job *job, float *dst, const struct place *place)
+{
+    for (uint64_t j = 0; j < job->shape.keys; j += place->rows) {
+        load_rows(job, dst + j * place->width, request_keys_from(&job->shape, job->call, j), *place);
+    }
+}
+
+/* Gradients of keys (0) or values (1) of one key head. Those of earlier slices go to where they wait
+   for these; to the own ones, the last, is added what waits for them. */
+static void share_past(const struct job *job, uint64_t sample, uint64_t kv_head, uint32_t values,
+                       float *sums)
 {
     const struct pst_heads *shape = &job->shape;
+    const struct pst_simd *simd = job->request->device->simd;
+    const uint64_t depth = shape->depth, half = shape->kv_heads * depth;
+    const bool last = job->call->slice + 1 == request_slices(job->request);
+    const uint64_t at = sample * shape->rows * 2 * half + values * half + kv_head * depth;
+
+    for (uint64_t j = 0; request_slices(job->request) > 1 && j < shape->keys; j++) {
+        float *past = job->call->dpast[j / shape->rows], *sum = sums + j * depth;
+
+        if (past == NULL) {
+            continue;
+        }
+        past += at + j % shape->rows * 2 * half;
+        if (j >= shape->first) {
+            simd->add(sum, past, sum, depth);
+        } else if (last) {
+            memcpy(past, sum, depth * sizeof *past);
+        } else {
+            simd->add(past, past, sum, depth);
+        }
+    }
+}
+
+static void load_and_run(const struct job *job, uint64_t item, float *floats, struct group *group)
+{
+    struct place places[4];
+    const struct pst_heads *shape = &job->shape;
     const uint64_t q = shape->rows * shape->group * shape->depth, k = shape->keys * shape->depth;
+    const uint64_t sample = item / shape->kv_heads, kv_head = item % shape->kv_heads;
     float *parts[3] = {floats, floats + q, floats + q + k}, *gradients[3];
 
-    for (uint32_t i = 0; i < 3; i++) {
-        load_rows(job, parts[i], job->call->x[places[i].tensor], places[i]);
-    }
+    places_of(shape, sample, kv_head, places);
+    load_rows(job, parts[0], job->call->x[0], places[0]);
+    load_keys(job, parts[1], &places[1]);
+    load_keys(job, parts[2], &places[2]);
     group->q = parts[0];
     group->k = parts[1];
     group->v = parts[2];
@@ -360,6 +401,10 @@ static void load_and_run(const struct job *job, const struct place places[4], fl
     gradients[1] = group->dk = group->dq + q;
     gradients[2] = group->dv = group->dk + k;
     run_group(group, PST_KERNEL_B);
+    share_past(job, sample, kv_head, 0, gradients[1]);
+    share_past(job, sample, kv_head, 1, gradients[2]);
+    gradients[1] += shape->first * shape->depth;
+    gradients[2] += shape->first * shape->depth;
     for (uint32_t i = 0; i < 3; i++) {
         void *dx = request_operand(job->call->dx, places[i].tensor);
 
@@ -433,7 +478,6 @@ static void run_groups(void *context, uint64_t begin, uint64_t end, uint32_t thr
     for (uint64_t i = begin; i < end; i++) {
         const uint64_t kv_head = i % shape->kv_heads;
         struct group group = {.shape = shape, .simd = job->request->device->simd};
-        struct place places[4];
 
         group.lse = lse == NULL ? NULL : lse + i * n * shape->rows;
         group.factors = factors;
@@ -447,8 +491,7 @@ static void run_groups(void *context, uint64_t begin, uint64_t end, uint32_t thr
         if (back && distances > 0) {
             memset(group.dbias, 0, n * distances * sizeof *group.dbias);
         }
-        places_of(shape, i / shape->kv_heads, kv_head, places);
-        load_and_run(job, places, floats + (back ? 2 : 1) * scores, &group);
+        load_and_run(job, i, floats + (back ? 2 : 1) * scores, &group);
     }
 }
 
@@ -456,7 +499,7 @@ static void run(const struct pst_kernel *kernel, const struct pst_call *call)
 {
     struct job job = {.request = &pst_cpu_kernel_of(kernel)->request, .call = call};
 
-    job.shape = request_heads(job.request);
+    job.shape = request_heads_of(job.request, call->slice);
     if (job.request->pass == PST_KERNEL_B && distances_of(&job.shape) == 0 &&
         request_operand(call->dx, 0) == NULL &&
         request_operand(call->dx, job.shape.packed ? 0 : 1) == NULL) {

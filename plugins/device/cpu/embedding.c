@@ -13,6 +13,7 @@ struct embedding {
     const struct pst_op_request *request;
     const struct pst_call *call;
     uint64_t n_tokens, n_positions, n_columns, n_entries;
+    uint64_t first; /* position of the slice's first token */
     uint64_t n_summed; /* tokens whose rows make one of the result */
     const int32_t *tokens;
     float *dtable, *dpositions; /* NULL: not wanted */
@@ -28,6 +29,7 @@ static struct embedding embedding_of(const struct pst_kernel *kernel, const stru
     struct embedding e = {.request = &pst_cpu_kernel_of(kernel)->request, .call = call};
 
     e.n_positions = request_in(e.request, 0)->elems;
+    e.first = call->slice * e.n_positions;
     e.n_tokens = e.request->samples * e.n_positions;
     e.n_columns = e.request->graph->params[e.request->op->param[0]].dims[1];
     e.n_summed = e.request->op->bag == PST_BAG_SUM ? e.n_positions : 1;
@@ -58,7 +60,7 @@ static void forward_tokens(void *context, uint64_t begin, uint64_t end, uint32_t
             }
         } else if (positions != NULL) {
             e->request->device->simd->add(y + r * n, table + (uint64_t)e->tokens[r] * n,
-                                          positions + r % e->n_positions * n, n);
+                                          positions + (e->first + r % e->n_positions) * n, n);
         } else {
             memcpy(y + r * n, table + (uint64_t)e->tokens[r] * n, n * sizeof *y);
         }
@@ -117,7 +119,7 @@ static void scatter_strips(void *context, uint64_t begin, uint64_t end, uint32_t
             simd->add(row, row, dy + r / e->n_summed * n, width);
         }
         if (e->dpositions != NULL) {
-            float *row = e->dpositions + r % e->n_positions * n + first;
+            float *row = e->dpositions + (e->first + r % e->n_positions) * n + first;
 
             simd->add(row, row, dy + r * n, width);
         }

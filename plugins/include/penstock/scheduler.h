@@ -45,6 +45,12 @@ struct pst_topology {
      * Limits on micro-batches above are on those of all copies together.
      */
     uint32_t n_copies;
+    /* Since 1.6. Slices of a sequence; 0, 1: passes are of whole ones. Micro-batch j n + i of the
+       passes is then slice i of n of the sequences of micro-batch j, and there are n times as many
+       micro-batches. On every stage forward passes of a sequence go from its first slice to its
+       last, backward passes from its last to its first. Only from a scheduler that provides
+       sequence-slices, whose parameter `slices` it is: the host reads that, too. */
+    uint32_t slices;
 };
 
 /* Of every copy. */
@@ -105,6 +111,7 @@ struct pst_schedule_in {
     /* 1: no device begins the next step before all have ended this one, so the step costs its
        makespan. 0: each goes on as soon as its own part is done, and the step costs its span. */
     uint32_t barrier;
+    uint32_t slices; /* as in struct pst_topology; since 1.6 */
 };
 
 static inline const struct pst_schedule_stage *pst_schedule_stage_at(

@@ -193,6 +193,7 @@ static pst_status state(struct order *order, const struct pst_case *question, bo
     if (st == PST_OK) {
         pst_schedule_problem_make(question, n, pst_topology_copies(topology), devices, sizes, batch,
                                   &order->asked);
+        order->asked.in.slices = topology->slices;
     }
     free(devices);
     free(sizes);
@@ -232,6 +233,7 @@ static pst_status ask_topology(struct order *order, uint32_t n_devices, struct p
     pst_answer_record(order->answer, topology->version_rule);
     pst_answer_record(order->answer, topology->min_microbatches);
     pst_answer_record(order->answer, topology->microbatch_multiple);
+    pst_answer_record(order->answer, topology->slices);
     order->asynchronous = pst_rule_is_asynchronous(topology->version_rule);
     return PST_OK;
 }

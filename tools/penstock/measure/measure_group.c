@@ -100,6 +100,12 @@ static uint32_t place_param(struct placing *p, uint32_t param)
     return *value;
 }
 
+/* Of slices of sequences the middle one is measured: of those the mean. */
+static uint32_t middle_slice(const struct pst_measure_config *config)
+{
+    return config->graph->slices / 2;
+}
+
 /* What an operator reads and writes in each of its passes, but for gradients. */
 static void place_operands(struct placing *p, uint32_t index)
 {
@@ -110,6 +116,9 @@ static void place_operands(struct placing *p, uint32_t index)
     p->places->operands[index] = o;
     for (uint32_t i = 0; i < op->n_in; i++) {
         o[at.x + i] = place_tensor(p, index, op->in[i]);
+    }
+    for (uint32_t i = 0; op->slices > 1 && i < middle_slice(p->config); i++) {
+        o[at.past + i] = o[at.x];
     }
     for (uint32_t i = 0; i < op->n_out; i++) {
         o[at.y + i] = place_tensor(p, index, op->out[i]);
@@ -162,6 +171,11 @@ static void place_gradients(struct placing *p, uint32_t index)
     place_input_gradients(p, index, &grad);
     for (uint32_t i = 0; i < op->n_in; i++) {
         o[at.dx + i] = p->grads[op->in[i]];
+    }
+    for (uint32_t i = 0; op->slices > 1 && i <= middle_slice(p->config); i++) {
+        o[at.dpast + i] = add_passing(
+            p, PST_V_PAST, p->ops[index],
+            pst_op_past_bytes(graph, p->ops[index]) * p->config->samples, index, index);
     }
     for (uint32_t i = 0; i < grad.n_z; i++) {
         uint64_t bytes = grad.z_elems[i] * pst_dtype_bytes(grad.z_dtype[i]);
@@ -374,6 +388,9 @@ static void bind_pass(const struct pst_measure_config *config, const struct meas
         .seed = SEED,
         .scale = 1.0f / (float)config->samples,
         .flags = PST_CALL_TRAINING,
+        .slice = middle_slice(config),
+        .past = o + at.past,
+        .dpast = o + at.dpast,
     };
 }
 

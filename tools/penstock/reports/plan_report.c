@@ -190,7 +190,7 @@ void pst_report_assumptions(const struct pst_session *session, FILE *out)
 static void print_prediction(const struct pst_session *session, FILE *out)
 {
     const struct pst_sample_unit unit = pst_sample_unit_of(session->graph);
-    double per_step = (double)session->planned.plan->batch * (double)unit.n;
+    double per_step = (double)session->planned.plan->batch / session->graph->slices * (double)unit.n;
     uint64_t ns = session->predicted_ns;
     char step[32], rate[32], idle[PST_IDLE_TEXT];
 
@@ -212,7 +212,11 @@ void pst_plan_report_print(const struct pst_session *session, const char *file, 
             session->graph->name,
             pst_format_count(count, (double)pst_graph_parameters(session->graph)),
             session->graph->n_ops, plan->n_stages, plan->n_stages == 1 ? "" : "s",
-            pst_plan_devices_text(plan, devices), plan->n_devices == 1 ? "" : "s", plan->batch);
+            pst_plan_devices_text(plan, devices), plan->n_devices == 1 ? "" : "s",
+            plan->batch / session->graph->slices);
+    if (session->graph->slices > 1) {
+        fprintf(out, "passes of %u slices of each sequence\n", session->graph->slices);
+    }
     fprintf(out, "partitioner %s, scheduler %s, memopt %s\n", plan->partitioner, plan->scheduler,
             plan->memopt[0] == '\0' ? "-" : plan->memopt);
     fprintf(out, "update %s\n", pst_rules_text(&session->rules, session->graph, text, sizeof text));
@@ -301,7 +305,8 @@ void pst_plan_report_json(const struct pst_session *session, const char *file,
     pst_json_string(json, "partitioner", plan->partitioner);
     pst_json_string(json, "scheduler", plan->scheduler);
     pst_json_string(json, "memopt", plan->memopt);
-    pst_json_uint(json, "batch", plan->batch);
+    pst_json_uint(json, "batch", plan->batch / session->graph->slices);
+    pst_json_uint(json, "slices", session->graph->slices);
     pst_json_bool(json, "asynchronous", plan->asynchronous);
     pst_json_uint(json, "weight_versions", most_versions(plan));
     pst_json_uint(json, "drain_every", plan->drain_every);

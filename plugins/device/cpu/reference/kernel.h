@@ -123,12 +123,14 @@ static inline uint64_t linear_workspace(const struct pst_op_request *request)
 /* The keys that row i sees: first ... end - 1. */
 static inline uint64_t attention_first(const struct pst_heads *shape, uint64_t i)
 {
-    return shape->window != 0 && i >= shape->window ? i + 1 - shape->window : 0;
+    const uint64_t at = shape->first + i;
+
+    return shape->window != 0 && at >= shape->window ? at + 1 - shape->window : 0;
 }
 
 static inline uint64_t attention_end(const struct pst_heads *shape, uint64_t i)
 {
-    return shape->causal ? i + 1 : shape->keys;
+    return shape->causal ? shape->first + i + 1 : shape->keys;
 }
 
 /* Element of p0 that key j of row i is told apart by. */
@@ -144,7 +146,7 @@ static inline uint64_t attention_bucket(const struct pst_heads *shape, uint64_t 
 /* F: probabilities of a row, sums of a row. B: probabilities, their slopes, sums of q, k and v. */
 static inline uint64_t attention_workspace(const struct pst_op_request *request)
 {
-    const struct pst_heads shape = request_heads(request);
+    const struct pst_heads shape = request_most_heads(request);
 
     return request->pass == PST_KERNEL_B
                ? 2 * shape.keys + (shape.rows + 2 * shape.keys) * shape.depth

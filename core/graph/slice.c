@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Slices of sequences (Li et al.: "TeraPipe", ICML 2021; Sun et al.: "Seq1F1B", 2024): the graph of
+ * one slice. Its operators work on rows of tokens, each by itself; causal attention alone reads the
+ * rows of other slices, those before it, and embeddings and rotary positions count rows from the
+ * sequence's first.
+ */
+#include <string.h>
+
+#include "graph/draft.h"
+
+/* Does each row of the result depend on the same row of the inputs alone, or, of attention, on those
+   before it? */
+static bool can_slice(const struct pst_graph *graph, const struct pst_op *op)
+{
+    switch (op->kind) {
+    case PST_OP_EMBEDDING:
+        return op->bag == PST_BAG_NONE;
+    case PST_OP_ATTENTION:
+        return op->causal && op->n_in == 1 && (op->n_param == 0 || op->param[0] == PST_NONE);
+    case PST_OP_LINEAR:
+    case PST_OP_LAYERNORM:
+    case PST_OP_RMSNORM:
+    case PST_OP_QKNORM:
+    case PST_OP_ROTARY:
+    case PST_OP_ADD:
+    case PST_OP_DROPOUT:
+    case PST_OP_ACT:
+    case PST_OP_GLU:
+        return graph->tensors[op->out[0]].rank == 2;
+    case PST_OP_CROSS_ENTROPY:
+        return graph->tensors[op->in[0]].rank == 2;
+    default:
+        return false;
+    }
+}
+
+static const char *reason(const struct pst_op *op)
+{
+    return op->kind != PST_OP_ATTENTION ? "mixes tokens of a sequence, or has no axis of them"
+           : op->n_in > 1               ? "reads another sequence"
+           : !op->causal                ? "looks ahead"
+                                        : "has a bias by distance";
+}
+
+/* Which axis of a tensor is that of the tokens; PST_NONE: a loss has none. Log-sum-exps of
+   attention are [heads, tokens]. */
+static uint32_t token_axis(const struct pst_graph *graph, const struct pst_tensor *tensor)
+{
+    if (tensor->rank == 0) {
+        return PST_NONE;
+    }
+    return tensor->role == PST_ROLE_AUX && tensor->producer != PST_NONE &&
+                   graph->ops[tensor->producer].kind == PST_OP_ATTENTION
+               ? 1
+               : 0;
+}
+
+static pst_status check(const struct pst_graph *graph, uint32_t n, struct pst_error *err)
+{
+    const uint64_t tokens = graph->tensors[0].rank == 0 ? 0 : graph->tensors[0].dims[0];
+
+    for (uint32_t i = 0; i < graph->n_ops; i++) {
+        const struct pst_op *op = &graph->ops[i];
+
+        if (!can_slice(graph, op)) {
+            return pst_fail(err, PST_ERR_CONFIG, "config.value",
+                            "model %s has no slices of sequences: %s %s %s; take slices = 1, or a "
+                            "model of causal attention, such as gpt or llama",
+                            graph->name, pst_op_kind_name(op->kind), op->name, reason(op));
+        }
+    }
+    for (uint32_t i = 0; i < graph->n_tensors; i++) {
+        const struct pst_tensor *tensor = &graph->tensors[i];
+        const uint32_t axis = token_axis(graph, tensor);
+
+        if (!tensor->batched || (axis != PST_NONE && tensor->dims[axis] != tokens)) {
+            return pst_fail(err, PST_ERR_CONFIG, "config.value",
+                            "model %s has no slices of sequences: tensor %s has no axis of its "
+                            "%llu tokens",
+                            graph->name, tensor->name, (unsigned long long)tokens);
+        }
+    }
+    return tokens % n == 0 ? PST_OK
+                           : pst_fail(err, PST_ERR_CONFIG, "config.value",
+                                      "a sequence of %llu tokens has no %u slices of equal length",
+                                      (unsigned long long)tokens, n);
+}
+
+pst_status pst_graph_slice(struct pst_graph *graph, uint32_t n, struct pst_error *err)
+{
+    pst_status st = n > 1 ? check(graph, n, err) : PST_OK;
+
+    if (n <= 1 || st != PST_OK) {
+        return st;
+    }
+    for (uint32_t i = 0; i < graph->n_tensors; i++) {
+        struct pst_tensor *tensor = &graph->tensors[i];
+        const uint32_t axis = token_axis(graph, tensor);
+
+        if (axis != PST_NONE) {
+            tensor->dims[axis] /= n;
+            tensor->elems /= n;
+            tensor->bytes /= n;
+        }
+    }
+    for (uint32_t i = 0; i < graph->n_ops; i++) {
+        if (graph->ops[i].kind == PST_OP_ATTENTION) {
+            graph->ops[i].slices = n;
+        }
+    }
+    graph->slices = n;
+    graph->digest = pst_graph_digest(graph);
+    return PST_OK;
+}
+
+uint64_t pst_op_past_elems(const struct pst_graph *graph, uint32_t index)
+{
+    const struct pst_op *op = &graph->ops[index];
+    const struct pst_tensor *y = &graph->tensors[op->out[0]];
+
+    return op->slices > 1 ? y->elems / op->heads * 2 * pst_op_kv_heads(op) : 0;
+}
+
+uint64_t pst_op_past_bytes(const struct pst_graph *graph, uint32_t index)
+{
+    const bool wide = graph->tensors[graph->ops[index].out[0]].dtype == PST_F64;
+
+    return pst_op_past_elems(graph, index) * (wide ? sizeof(double) : sizeof(float));
+}
