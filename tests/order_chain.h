@@ -34,8 +34,11 @@ static inline pst_status order_chain(struct pst_instance *scheduler, uint32_t n_
         st = pst_order_question_check_microbatches(scheduler, &topology, n_microbatches, err);
     }
     if (st == PST_OK) {
-        *ret_asked =
-            pst_order_question_shares(n_devices, places.n, places.device_of, n_microbatches, costs);
+        struct pst_order_question_costs all = *costs;
+
+        all.copies = pst_places_copies(&places);
+        *ret_asked = pst_order_question_shares(n_devices, places.n * all.copies, places.device_of,
+                                               n_microbatches, &all);
         ret_asked->topology = topology;
     }
     pst_arena_finish(&arena);

@@ -31,8 +31,8 @@ LAYOUT(pst_stage_decl, 48, size, 0, nodes, 8, n_nodes, 16, ranks, 24, n_ranks, 3
        36, k, 40);
 LAYOUT(pst_partition_out, 24, size, 0, impl, 8, stage, 16);
 LAYOUT(pst_partitioner, 16, size, 0, partition, 8);
-LAYOUT(pst_topology, 20, size, 0, n_stages, 4, version_rule, 8, min_microbatches, 12,
-       microbatch_multiple, 16);
+LAYOUT(pst_topology, 24, size, 0, n_stages, 4, version_rule, 8, min_microbatches, 12,
+       microbatch_multiple, 16, n_copies, 20);
 LAYOUT(pst_successor, 12, microbatch_size, 0, k, 4, in_flight, 8);
 LAYOUT(pst_place, 48, size, 0, stage, 4, n_stages, 8, n_devices, 12, n_microbatches, 16,
        microbatch_size, 20, k, 24, n_successors, 28, successor_size, 32, successors, 40);

@@ -25,6 +25,12 @@ static const struct {
     {"v-adaptive", 3, 27, "tries thousands of building blocks"},
 };
 
+/* Two directions meet in the middle of the devices. */
+static bool wants_pairs(const char *id)
+{
+    return strcmp(id, "chimera") == 0 || strcmp(id, "dualpipe") == 0;
+}
+
 static uint32_t limit_of(const char *id, bool of_m)
 {
     for (size_t i = 0; i < sizeof limits / sizeof limits[0]; i++) {
@@ -105,6 +111,11 @@ TEST(test_plans_pass_the_checker)
 
         for (uint32_t p = 2; p <= 4 && p <= limit_of(ids[i], false); p++) {
             uint32_t passed = check_plan(ids[i], p, p);
+
+            if (wants_pairs(ids[i]) && p % 2 == 1) {
+                assert_int_equal(passed, 0);
+                continue;
+            }
 
             if (max_m > 4) {
                 passed += check_plan(ids[i], p, 2 * p + 1);

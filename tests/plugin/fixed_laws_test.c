@@ -271,6 +271,57 @@ TEST(test_waves)
     }
 }
 
+/* Two directions. Chimera (Li, Hoefler, SC 2021): where passes take equally long p - 2 of 2m + p -
+   2 slots idle, for every unit of p micro-batches in a row; with one unit, and a backward twice the
+   forward, (p - 2) / (1.5 m + p - 2). Devices hold p / 2 + 1 to p. DualPipe: see above for a V. */
+TEST(test_two_way)
+{
+    for (uint32_t p = 2; p <= 16; p += 2) {
+        for (uint32_t units = 1; units <= 3; units++) {
+            uint32_t m = units * p;
+            OWN_RUN run = SCHEDULE("chimera", .p = p, .m = m, .f = 1, .b = 1, .w = 0);
+
+            assert_int_equal(run.makespan, 2 * m + p - 2);
+            for (uint32_t d = 0; d < p; d++) {
+                uint32_t far = d < p / 2 ? d : p - 1 - d;
+
+                assert_true(run.peaks[d] <= p / 2 + 1 + far);
+                assert_true(units > 1 || run.peaks[d] == p / 2 + 1 + far);
+            }
+            if (units == 1) {
+                schedule_run_free(&run);
+                run = SCHEDULE("chimera", .p = p, .m = m);
+                assert_int_equal(run.makespan, 3 * m + 2 * (p - 2));
+            }
+        }
+        for (uint32_t m = 2 * p; m <= 4 * p; m += 2) {
+            OWN_RUN run = SCHEDULE("dualpipe", .p = p, .m = m);
+
+            assert_int_equal(run.makespan, 3 * m + (p - 2) / 2);
+            for (uint32_t d = 0; d < p; d++) {
+                assert_int_equal(run.peaks[d], p + 1);
+            }
+        }
+    }
+}
+
+/* The second copy sits the other way round, and nothing leads from one to the other. */
+TEST(test_two_way_places)
+{
+    static const uint32_t expected[] = {0, 1, 2, 3, 3, 2, 1, 0};
+    OWN_RUN run = SCHEDULE("chimera", .p = 4, .m = 6);
+
+    assert_int_equal(run.asked.in.n_stages, COUNT(expected));
+    assert_int_equal(run.asked.in.n_links, COUNT(expected) - 2);
+    for (uint32_t s = 0; s < COUNT(expected); s++) {
+        const struct pst_schedule_stage *stage = pst_schedule_stage_at(&run.asked.in, s);
+
+        assert_int_equal(stage->device, expected[s]);
+        assert_int_equal(stage->n_microbatches, 3);
+        assert_int_equal(stage->n_succ, s % 4 < 3);
+    }
+}
+
 /* Down and up again, twice; where the way turns, two stages in a row are on one device. */
 TEST(test_wave_places)
 {
@@ -422,6 +473,12 @@ TEST(test_refusals)
                    "micro-batches each; 8 or 10 would do");
     expect_refusal(SCHEDULE("dualpipev", .p = 3, .m = 5, .may_fail = true), PST_ERR_INFEASIBLE,
                    "at least 6 micro-batches");
+    expect_refusal(SCHEDULE("dualpipe", .p = 4, .m = 6, .may_fail = true), PST_ERR_INFEASIBLE,
+                   "at least 8 micro-batches");
+    expect_refusal(SCHEDULE("dualpipe", .p = 3, .m = 8, .may_fail = true), PST_ERR_INFEASIBLE,
+                   "3 devices: dualpipe wants an even number");
+    expect_refusal(SCHEDULE("chimera", .p = 4, .m = 5, .may_fail = true), PST_ERR_INFEASIBLE,
+                   "as many micro-batches one way as the other");
     expect_refusal(SCHEDULE("zbv", .p = 2, .m = 4, .change = misplace, .may_fail = true),
                    PST_ERR_UNSUPPORTED, "device 0 has 3 of the 4 stages: zbv runs 2 per device");
     expect_refusal(SCHEDULE("zb-h1", .p = 2, .m = 4, .change = misplace, .may_fail = true),

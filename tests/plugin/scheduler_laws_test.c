@@ -88,18 +88,18 @@ struct instance {
     bool equal_bytes, graph;
 };
 
-/* Every third pair of stages is linked. */
+/* Every third pair of stages is linked, where there are copies of those of one. */
 static void draw_graph(struct pst_order_question *asked, uint64_t seed)
 {
     static struct pst_schedule_link links[SCHEDULE_DEVICES * SCHEDULE_DEVICES];
-    uint32_t n = 0;
+    uint32_t n = 0, n_copy = asked->in.n_stages / pst_topology_copies(&asked->topology);
 
     assert_true(asked->in.n_stages <= SCHEDULE_DEVICES);
     for (uint32_t to = 0; to < asked->in.n_stages; to++) {
         for (uint32_t from = 0; from < to; from++) {
             struct pst_philox r = pst_philox(seed, 3, to * SCHEDULE_DEVICES + from);
 
-            if (r.v[0] % 3 == 0) {
+            if (r.v[0] % 3 == 0 && from / n_copy == to / n_copy) {
                 links[n++] = (struct pst_schedule_link){.from = from, .to = to};
             }
         }
@@ -364,7 +364,8 @@ static bool check_instance(const struct variant *v, uint64_t seed, uint32_t p, u
                      (unsigned long)run.makespan_ns, (unsigned long)scaled.factor,
                      (unsigned long)slow.makespan_ns);
         }
-        if (!run.answer.asynchronous && !x.graph) { /* such files are of chains */
+        if (!run.answer.asynchronous && !x.graph && /* such files are of chains */
+            pst_topology_copies(&run.asked.topology) == 1) {
             check_csv(&run, p, m, &x);
         }
     }

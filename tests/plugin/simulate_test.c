@@ -56,10 +56,11 @@ static void build_graph(struct chain *chain, uint32_t n)
     pst_graph_builder_destroy(b);
 }
 
-/* The stages of a run; links cost nothing. */
+/* The stages of a run, whose copies are replicas of them; links cost nothing. */
 static void cut_chain(struct chain *chain, const struct schedule_run *run)
 {
-    uint32_t n = run->n_stages * K + 1, *nodes = calloc(n, sizeof *nodes);
+    uint32_t copies = pst_topology_copies(&run->asked.topology), n_stages = run->n_stages / copies;
+    uint32_t n = n_stages * K + 1, *nodes = calloc(n, sizeof *nodes);
     struct pst_error err = {0};
     *chain = (struct chain){.cluster = {.launch_overhead = 1000}};
     build_graph(chain, n - 1);
@@ -68,24 +69,37 @@ static void cut_chain(struct chain *chain, const struct schedule_run *run)
         nodes[v] = v;
     }
     pst_plan_create(chain->graph, M, P, &chain->plan);
-    for (uint32_t s = 0; s < run->n_stages; s++) {
-        uint32_t rank = pst_schedule_stage_at(&run->stream.in, s)->device;
-        uint32_t size = s + 1 == run->n_stages ? K + 1 : K;
-        pst_plan_add_stage(chain->plan, nodes + (size_t)s * K, size, &rank, 1, 1, 1);
+    chain->plan->copies = copies;
+    for (uint32_t s = 0; s < n_stages; s++) {
+        uint32_t ranks[2] = {0}, size = s + 1 == n_stages ? K + 1 : K;
+        for (uint32_t c = 0; c < copies; c++) {
+            ranks[c] = pst_schedule_stage_at(&run->stream.in, c * n_stages + s)->device;
+        }
+        pst_plan_add_stage(chain->plan, nodes + (size_t)s * K, size, ranks, copies, copies, 1);
     }
     free(nodes);
     must(pst_plan_connect(chain->plan, chain->graph, &err), &err);
 }
 
-/* The order of a run as a lowered plan. */
-static void open_chain(struct chain *chain, const struct schedule_run *run)
+/* The order of a run into the plan, where a pass of a copy is one of its stage. */
+static void lower_chain(struct chain *chain, struct schedule_run *run)
 {
     struct pst_error err = {0};
-    cut_chain(chain, run);
+    for (uint32_t d = 0; d < P; d++) {
+        for (uint32_t i = 0; i < run->stream.n_passes[d]; i++) {
+            run->stream.passes[d][i].stage %= chain->plan->n_stages;
+        }
+    }
     must(pst_plan_lower(chain->plan, chain->graph, &chain->cost,
                         (const struct pst_pass *const *)run->stream.passes, run->stream.n_passes,
                         true, &err),
          &err);
+}
+
+static void open_chain(struct chain *chain, struct schedule_run *run)
+{
+    cut_chain(chain, run);
+    lower_chain(chain, run);
 }
 
 static void close_chain(struct chain *chain)
@@ -94,7 +108,7 @@ static void close_chain(struct chain *chain)
     pst_graph_destroy(chain->graph);
 }
 
-/* The order again, with what the stages really take: the last has the loss as well. */
+/* The order, with what the stages really take: the last has the loss as well. */
 static void evaluate(const struct chain *chain, struct schedule_run *run,
                      struct pst_order_eval *eval)
 {
@@ -103,7 +117,7 @@ static void evaluate(const struct chain *chain, struct schedule_run *run,
     struct pst_error err = {0};
     assert_in_range(in.n_stages, 1, 16);
     for (uint32_t s = 0; s < in.n_stages; s++) {
-        const struct pst_plan_stage *stage = &chain->plan->stages[s];
+        const struct pst_plan_stage *stage = &chain->plan->stages[s % chain->plan->n_stages];
         struct pst_times times;
         pst_cost_ops(&chain->cost, stage->nodes, stage->n_nodes, 1, &times);
         stages[s] = *pst_schedule_stage_at(&in, s);
@@ -182,8 +196,9 @@ static void agree(const char *id, void *context)
         schedule_run_free(&run);
         return;
     }
-    open_chain(&chain, &run);
+    cut_chain(&chain, &run);
     evaluate(&chain, &run, &eval);
+    lower_chain(&chain, &run);
     same_times(&chain, &run, &eval, id);
     pst_order_eval_finish(&eval);
     close_chain(&chain);

@@ -42,6 +42,7 @@ static void draw_plan(struct rig *rig, uint32_t seed)
     shape.recompute = seed % 3 == 0;
     shape.offload = seed % 3 == 1;
     shape.guests = true;
+    shape.two_way = false;
     rig_plan(rig, &shape);
 }
 

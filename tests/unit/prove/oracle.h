@@ -145,7 +145,8 @@ static inline void or_pass(struct oracle *o, uint32_t rank, const struct pst_ins
         bool makes = forward ? edge->from == s : edge->to == s && or_edge_has_grad(o, e);
         uint8_t *arrived = o->arrived[forward ? PST_PAYLOAD_ACT : PST_PAYLOAD_GRAD];
         o->wrong |= reads && !or_all(arrived, (size_t)e * plan->batch + first, size);
-        if (makes && or_holds(o, edge->from, rank) && or_holds(o, edge->to, rank)) {
+        if (makes && or_rank_at(o, edge->from, (uint32_t)first) == rank &&
+            or_rank_at(o, edge->to, (uint32_t)first) == rank) {
             memset(arrived + (size_t)e * plan->batch + first, 1, size);
         }
     }
@@ -261,7 +262,7 @@ static inline bool or_complete(const struct oracle *o)
         }
     }
     for (uint32_t e = 0; e < plan->n_edges; e++) {
-        bool remote = !or_holds(o, plan->edges[e].from, plan->stages[plan->edges[e].to].ranks[0]);
+        bool remote = or_rank_at(o, plan->edges[e].from, 0) != or_rank_at(o, plan->edges[e].to, 0);
         for (uint32_t p = 0; p < 2 && remote; p++) {
             bool flows = p == PST_PAYLOAD_ACT || or_edge_has_grad(o, e);
             all &= !flows || or_all(o->sent[p], (size_t)e * plan->batch, plan->batch);

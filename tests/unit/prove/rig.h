@@ -39,6 +39,7 @@ struct rig_shape {
     bool replicas;   /* one to three ranks a logical device */
     bool offload;    /* nodes at random, and one run recomputed */
     bool guests;     /* nodes and micro-batches at random, on devices at random */
+    bool two_way;    /* two copies, the second on the devices in the other order; one size */
 };
 
 static inline uint32_t rig_draw(struct rig *rig, uint32_t n)
@@ -157,15 +158,15 @@ static inline bool rig_ready(const struct rig_order *order, uint32_t op, uint32_
     return true;
 }
 
-/* One pass of the device, drawn among those that are ready; false if none is. */
-static inline bool rig_pick(struct rig_order *order, uint32_t d, bool split,
+/* One pass of the device, drawn among those of a copy that are ready; false if none is. */
+static inline bool rig_pick(struct rig_order *order, uint32_t copy, uint32_t d, bool split,
                             struct pst_pass *ret_pass)
 {
     const struct pst_plan *plan = order->rig->plan;
     uint32_t n = 0;
     for (uint32_t s = 0; s < plan->n_stages; s++) {
-        for (uint32_t j = 0; plan->stages[s].ranks[0] == d && j < plan->stages[s].n_microbatches;
-             j++) {
+        bool here = pst_plan_copy_ranks(plan, &plan->stages[s], copy)[0] == d;
+        for (uint32_t j = 0; here && j < plan->stages[s].n_microbatches; j++) {
             for (uint32_t op = PST_PASS_F; op <= PST_PASS_W; op++) {
                 if (rig_ready(order, op, s, j) && rig_draw(order->rig, ++n) == 0) {
                     *ret_pass = (struct pst_pass){(uint8_t)op, s, j};
@@ -192,17 +193,28 @@ static inline void rig_random_orders(struct rig *rig, bool split, struct pst_pas
                                      uint32_t *n_passes)
 {
     size_t room = (size_t)rig->plan->n_stages * rig->plan->batch;
-    struct rig_order order = {rig, calloc(room, 1), calloc(room, 1), calloc(room, 1)};
+    struct rig_order copies[2];
+    uint32_t n = rig->plan->copies;
     bool moved = true;
+    for (uint32_t c = 0; c < n; c++) {
+        copies[c] = (struct rig_order){rig, calloc(room, 1), calloc(room, 1), calloc(room, 1)};
+    }
     while (moved) {
         moved = false;
         for (uint32_t d = 0; d < rig->plan->n_devices; d++) {
-            moved |= rig_pick(&order, d, split, &orders[d][n_passes[d]]) && ++n_passes[d] > 0;
+            uint32_t first = n > 1 ? rig_draw(rig, n) : 0;
+            for (uint32_t c = 0; c < n; c++) {
+                moved |= rig_pick(&copies[(first + c) % n], (first + c) % n, d, split,
+                                  &orders[d][n_passes[d]]) &&
+                         ++n_passes[d] > 0;
+            }
         }
     }
-    free(order.f);
-    free(order.b);
-    free(order.w);
+    for (uint32_t c = 0; c < n; c++) {
+        free(copies[c].f);
+        free(copies[c].b);
+        free(copies[c].w);
+    }
 }
 
 /* --- plans ----------------------------------------------------------------------------------- */
@@ -282,16 +294,20 @@ static inline void rig_cut(struct rig *rig, const struct rig_shape *shape)
     }
     assert_true(n_stages <= n && shape->devices <= RIG_MAX);
     pst_plan_create(rig->graph, shape->batch, groups.n_ranks, &rig->plan);
+    rig->plan->copies = shape->two_way ? 2 : 1;
     for (uint32_t s = 0; s < n_stages; s++) {
         uint32_t left = n - at - (n_stages - s - 1), d = s % shape->devices;
         uint32_t take =
             s + 1 == n_stages ? n - at : 1 + rig_draw(rig, 1 + 2 * left / (n_stages - s));
-        uint32_t size = shape->microbatch;
+        uint32_t size = shape->microbatch, n_ranks = groups.width[d];
         take = take > left ? left : take;
         while (size == 0 || shape->batch % size != 0 || size % groups.width[d] != 0) {
             size = 1 + rig_draw(rig, shape->batch);
         }
-        pst_plan_add_stage(rig->plan, nodes + at, take, groups.ranks[d], groups.width[d], size, 1);
+        if (shape->two_way) {
+            groups.ranks[d][n_ranks++] = groups.ranks[shape->devices - 1 - d][0];
+        }
+        pst_plan_add_stage(rig->plan, nodes + at, take, groups.ranks[d], n_ranks, size, 1);
         if (shape->recompute && s % 3 == 0) {
             memset((uint8_t *)rig->plan->stages[s].actions, PST_ACTION_RECOMPUTE, take);
         }
@@ -360,12 +376,12 @@ static inline void rig_lower(struct rig *rig, const struct rig_shape *shape)
     const struct pst_pass *lists[RIG_MAX];
     for (uint32_t d = 0; d < rig->plan->n_devices; d++) {
         lists[d] = orders[d] =
-            calloc(3 * (size_t)shape->chunks * shape->batch + 1, sizeof **orders);
+            calloc(6 * (size_t)shape->chunks * shape->batch + 1, sizeof **orders);
     }
     rig_random_orders(rig, shape->split, orders, n_passes);
     for (uint32_t s = 0; s < rig->plan->n_stages; s++) {
         const struct pst_plan_stage *stage = &rig->plan->stages[s];
-        for (uint32_t r = 1; r < stage->n_ranks; r++) {
+        for (uint32_t r = 1; r < pst_plan_width(rig->plan, stage); r++) {
             lists[stage->ranks[r]] = orders[stage->ranks[0]];
             n_passes[stage->ranks[r]] = n_passes[stage->ranks[0]];
         }
@@ -424,6 +440,8 @@ static inline struct rig_shape rig_draw_shape(struct rig *rig)
     if (shape.replicas && shape.microbatch > 0 && shape.batch == 6) {
         shape.microbatch *= 3; /* 3 or 6 */
     }
+    shape.two_way = !shape.replicas && shape.devices % 2 == 0 && rig_draw(rig, 2) == 0;
+    shape.microbatch = shape.two_way ? 2 : shape.microbatch;
     return shape;
 }
 
