@@ -78,6 +78,7 @@ struct pst_timeline {
                               own, ns / ns_per_unit */
     double bytes_per_unit; /* likewise for memory */
     uint32_t n_ranks, n_stages, n_steps;
+    uint32_t slices; /* a micro-batch is one of so many slices of sequences; 0, 1: whole ones */
     struct pst_timeline_rank *ranks;
     struct pst_span *spans; /* by rank, lane, start, end */
     uint32_t n_spans;

@@ -106,7 +106,8 @@ static const char *const words[] = {"chain",          "dag",
                                     "recompute",      "offload",
                                     "peer",           "nested",
                                     "import",         "within-memory",
-                                    "exhaustive",     "haste"};
+                                    "exhaustive",     "haste",
+                                    "sequence-slices"};
 
 static void check_words(const char *list, const char *const *given)
 {
