@@ -346,6 +346,7 @@ TEST(test_all_are_there)
                                            "optimal",
                                            "per-stage",
                                            "pipedream",
+                                           "seq1f1b",
                                            "v-adaptive",
                                            "v-half",
                                            "v-min",
