@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Slices of sequences, kernel by kernel: passes of the slices, forward from the first to the last and
- * backward from the last to the first, make the rows and gradients of passes of whole sequences,
- * whose derivatives reference_gradient_test.c holds against differences.
+ * Slices of sequences, kernel by kernel: passes of the slices, forward from the first to the last
+ * and backward from the last to the first, make the rows and gradients of passes of whole
+ * sequences, whose derivatives reference_gradient_test.c holds against differences.
  */
 #include "module.h"
 
@@ -68,7 +68,8 @@ static struct pst_graph *make_graph(uint32_t dtype, uint32_t window, uint32_t sl
     return graph;
 }
 
-/* --- buffers: sequences, and slices of them ----------------------------------------------------- */
+/* --- buffers: sequences, and slices of them -----------------------------------------------------
+ */
 
 struct buffers {
     uint32_t dtype, slices;
@@ -147,10 +148,10 @@ static void compare(const struct buffers *a, void *const *left, const struct buf
 {
     for (uint64_t i = 0; i < SAMPLES * TOKENS * columns; i++) {
         const uint64_t s = i / (TOKENS * columns), t = i / columns % TOKENS, c = i % columns;
-        const double x = get(left[t / (TOKENS / a->slices)], a->dtype,
-                             at(a->slices, s, t, columns) + c);
-        const double y = get(right[t / (TOKENS / b->slices)], b->dtype,
-                             at(b->slices, s, t, columns) + c);
+        const double x =
+            get(left[t / (TOKENS / a->slices)], a->dtype, at(a->slices, s, t, columns) + c);
+        const double y =
+            get(right[t / (TOKENS / b->slices)], b->dtype, at(b->slices, s, t, columns) + c);
 
         if (!(fabs(x - y) <= tolerance * (1 + fabs(x)))) {
             fail_msg("sequence %u, token %u, column %u: %.17g and %.17g", (unsigned)s, (unsigned)t,
@@ -162,8 +163,8 @@ static void compare(const struct buffers *a, void *const *left, const struct buf
 /* --- kernels -------------------------------------------------------------------------------------
  */
 
-static void run(struct pst_device *device, const struct pst_graph *graph, uint32_t op, uint32_t pass,
-                struct pst_call *call)
+static void run(struct pst_device *device, const struct pst_graph *graph, uint32_t op,
+                uint32_t pass, struct pst_call *call)
 {
     struct pst_kernel *kernel = NULL;
     struct pst_error err = {0};
@@ -184,9 +185,16 @@ static void attend(struct pst_device *device, const struct pst_graph *graph, str
         for (uint32_t k = 0; k < b->slices; k++) {
             const uint32_t i = pass == PST_KERNEL_F ? k : b->slices - 1 - k;
             void *y[] = {b->y[i], b->lse[i]}, *dpast[MOST] = {NULL};
-            struct pst_call call = {.x = &b->x[i], .p = none, .y = y, .dy = b->dy[i],
-                                    .dx = &b->dx[i], .add = none, .z = none, .slice = i,
-                                    .past = b->x, .dpast = dpast};
+            struct pst_call call = {.x = &b->x[i],
+                                    .p = none,
+                                    .y = y,
+                                    .dy = b->dy[i],
+                                    .dx = &b->dx[i],
+                                    .add = none,
+                                    .z = none,
+                                    .slice = i,
+                                    .past = b->x,
+                                    .dpast = dpast};
 
             memcpy(dpast, b->past, (i + (i + 1 < b->slices)) * sizeof *dpast);
             run(device, graph, ATTENTION, pass, &call);
@@ -218,7 +226,8 @@ static void expect_same(const char *kernels, uint32_t dtype, uint32_t window, ui
 {
     const double tolerance = dtype == PST_F64 ? 1e-13 : 2e-6;
     struct pst_device *device = open_device(kernels);
-    struct pst_graph *whole = make_graph(dtype, window, 1), *cut = make_graph(dtype, window, slices);
+    struct pst_graph *whole = make_graph(dtype, window, 1),
+                     *cut = make_graph(dtype, window, slices);
     struct buffers a, b;
 
     buffers_init(&a, dtype, 1);

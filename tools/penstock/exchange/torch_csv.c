@@ -244,7 +244,8 @@ static pst_status refuse(struct pst_error *err, const char *what)
                     "PyTorch's schedule files have no form for %s", what);
 }
 
-static const char slices[] = "passes of slices of sequences; with scheduler.slices = 1 there are none";
+static const char slices[] =
+    "passes of slices of sequences; with scheduler.slices = 1 there are none";
 
 static pst_status check(const struct pst_plan *plan, struct pst_error *err)
 {

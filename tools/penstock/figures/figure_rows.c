@@ -126,8 +126,9 @@ static int number_text(const struct pst_timeline *timeline, const struct pst_spa
 {
     const uint32_t n = timeline->slices > 1 ? timeline->slices : 1;
 
-    return n == 1 ? snprintf(text, NUMBER_ROOM, "%u", span->microbatch)
-                  : snprintf(text, NUMBER_ROOM, "%u.%u", span->microbatch / n, span->microbatch % n);
+    return n == 1
+               ? snprintf(text, NUMBER_ROOM, "%u", span->microbatch)
+               : snprintf(text, NUMBER_ROOM, "%u.%u", span->microbatch / n, span->microbatch % n);
 }
 
 /* Size at which the number of a pass would fill its box. */
