@@ -256,6 +256,7 @@ pst_status pst_recorder_timeline(const struct pst_recorder *recorder, double sca
         return pst_fail(err, PST_ERR_BUG, "internal", "no step was recorded");
     }
     pst_timeline_create(recorder->plan->n_devices, &sweep.timeline);
+    sweep.timeline->slices = recorder->plan->slices;
     fill(&sweep);
     *ret_timeline = sweep.timeline;
     return PST_OK;

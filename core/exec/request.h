@@ -138,9 +138,10 @@ struct pst_heads {
     uint64_t q_stride, kv_stride, k_at, v_at;   /* from row to row; where they begin in a row */
     bool packed; /* all three in x[0]; else keys and values in x[1] */
     bool causal;
-    uint64_t window;                  /* row i sees keys i - window + 1 ... i; 0: no bound */
-    uint64_t first; /* the key of row 0: the rows are a slice, the keys those of the sequence so far */
-    float scale;                      /* of the scores; 0: 1 / sqrt(depth) */
+    uint64_t window; /* row i sees keys i - window + 1 ... i; 0: no bound */
+    uint64_t
+        first;   /* the key of row 0: the rows are a slice, the keys those of the sequence so far */
+    float scale; /* of the scores; 0: 1 / sqrt(depth) */
     uint32_t n_buckets, max_distance; /* of the bias; 0: none */
 };
 

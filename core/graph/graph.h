@@ -287,8 +287,8 @@ static inline uint32_t pst_graph_samples(const struct pst_graph *graph, uint32_t
 {
     return batch * graph->slices;
 }
-/* Which micro-batch is the turn-th whose gradients are added; and back. Of a sequence the last slice
-   comes first, as its backward pass does. */
+/* Which micro-batch is the turn-th whose gradients are added; and back. Of a sequence the last
+   slice comes first, as its backward pass does. */
 static inline uint32_t pst_graph_turn(const struct pst_graph *graph, uint32_t turn)
 {
     return turn + graph->slices - 1 - 2 * (turn % graph->slices);

@@ -9,8 +9,8 @@
 
 #include "graph/draft.h"
 
-/* Does each row of the result depend on the same row of the inputs alone, or, of attention, on those
-   before it? */
+/* Does each row of the result depend on the same row of the inputs alone, or, of attention, on
+   those before it? */
 static bool can_slice(const struct pst_graph *graph, const struct pst_op *op)
 {
     switch (op->kind) {

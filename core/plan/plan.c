@@ -42,6 +42,7 @@ void pst_plan_create(const struct pst_graph *graph, uint32_t batch, uint32_t n_d
 
     plan->batch = batch;
     plan->step_batch = batch;
+    plan->slices = graph->slices;
     plan->version_rule = PST_VERSION_SYNC;
     plan->copies = 1;
     plan->barrier = true;

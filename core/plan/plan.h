@@ -181,7 +181,8 @@ struct pst_plan_device {
 struct pst_plan {
     struct pst_arena arena;
     uint32_t batch;
-    uint32_t step_batch;   /* samples of one step: batch, but where that is several (unrolled) */
+    uint32_t step_batch; /* samples of one step: batch, but where that is several (unrolled) */
+    uint32_t slices;     /* those of the graph: samples are slices of sequences where it is not 1 */
     uint32_t version_rule; /* PST_VERSION_* */
     uint32_t copies;       /* of the whole model, on the same devices in another order; 1, 2 */
     /* Asynchronous: n batches run as fill, n - 1 times body, drain; micro-batch numbers (and

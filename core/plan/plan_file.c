@@ -591,6 +591,22 @@ static void create(struct file *f, json_t *root)
     }
 }
 
+/* Left out where samples are whole sequences. */
+static void code_slices(struct file *f)
+{
+    struct pst_codec *c = &f->codec;
+    uint32_t slices = f->plan->slices;
+
+    if (pst_codec_has(c, "slices", slices > 1)) {
+        pst_codec_uint(c, "slices", &slices);
+    } else {
+        slices = 1;
+    }
+    if (slices != f->plan->slices) {
+        pst_codec_fail(c, NULL, "slices", "%u, the model has %u", slices, f->plan->slices);
+    }
+}
+
 /* All behind the format. What is read: `text`, of that length. */
 static void code_plan(struct file *f, const char *text, size_t length)
 {
@@ -603,6 +619,7 @@ static void code_plan(struct file *f, const char *text, size_t length)
     if (!pst_codec_reads(c)) {
         pst_codec_uint(c, "batch", &f->plan->batch);
     }
+    code_slices(f);
     code_mode(f);
     pst_codec_newline(c);
     n_stages = pst_codec_array(c, "stages");

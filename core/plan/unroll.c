@@ -319,6 +319,7 @@ pst_status pst_plan_unroll(const struct pst_plan *plan, uint32_t n_batches, uint
         write_rank(unrolled, plan, d, n_batches, drain_every);
     }
     unrolled->step_batch = plan->step_batch;
+    unrolled->slices = plan->slices;
     unrolled->version_rule = plan->version_rule;
     unrolled->barrier = plan->barrier;
     unrolled->copies = plan->copies;

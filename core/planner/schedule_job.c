@@ -80,8 +80,8 @@ static pst_status scale_costs(const struct pst_schedule_job *job, uint32_t n_dev
                               struct pst_order_question_costs *ret_costs, struct pst_error *err)
 {
     struct pst_order_question_costs costs = job->costs;
-    /* A slice of a micro-batch costs its part of it; what is not divided among them is as many times
-       the smaller unit. */
+    /* A slice of a micro-batch costs its part of it; what is not divided among them is as many
+       times the smaller unit. */
     const uint64_t whole = parts * slices;
     uint64_t *numbers[] = {&costs.forward_ns, &costs.backward_input_ns, &costs.backward_weight_ns,
                            &costs.latency_ns, &costs.saved_bytes,       &costs.saved_weight_bytes,
@@ -274,8 +274,9 @@ static pst_status state(const struct pst_schedule_job *job, struct pst_instance 
                                          : place_chain(scheduler, &arena, &at, err);
 
     if (st == PST_OK && job->problem == NULL && at.n_microbatches > PST_NONE / at.topology.slices) {
-        st = pst_fail(err, PST_ERR_CONFIG, "config.limit", "%u slices of %u micro-batches are too many",
-                      at.topology.slices, at.n_microbatches);
+        st = pst_fail(err, PST_ERR_CONFIG, "config.limit",
+                      "%u slices of %u micro-batches are too many", at.topology.slices,
+                      at.n_microbatches);
     }
     if (st == PST_OK) {
         at.n_microbatches *= job->problem == NULL ? at.topology.slices : 1;

@@ -114,8 +114,9 @@ uint32_t pst_job_slices(const struct pst_job *job)
                                                : pst_plugin_where(&arena, "scheduler", choice.id,
                                                                   job->plugins.path);
 
-        if (path[0] != '\0' && pst_plugin_describe(&arena, path, "scheduler", choice.id, &plugin,
-                                                   NULL, NULL) == PST_OK &&
+        if (path[0] != '\0' &&
+            pst_plugin_describe(&arena, path, "scheduler", choice.id, &plugin, NULL, NULL) ==
+                PST_OK &&
             pst_caps_has(plugin->provides, PST_SLICES_WORD)) {
             slices = read_slices(plugin, job->scheduler);
         }

@@ -40,10 +40,9 @@ static pst_status check_topology(const struct pst_instance *scheduler,
                                    topology->min_microbatches, topology->microbatch_multiple);
     }
     if (topology->slices > 1 && !pst_caps_has(scheduler->plugin->provides, PST_SLICES_WORD)) {
-        return pst_planner_illegal(err, scheduler,
-                                   "topology() says %u slices, and it does not provide "
-                                   PST_SLICES_WORD,
-                                   topology->slices);
+        return pst_planner_illegal(
+            err, scheduler, "topology() says %u slices, and it does not provide " PST_SLICES_WORD,
+            topology->slices);
     }
     return PST_OK;
 }

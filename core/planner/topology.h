@@ -12,7 +12,8 @@
 #define PST_SLICES_WORD  "sequence-slices"
 #define PST_SLICES_PARAM "slices"
 
-/* topology(); of whole sequences its slices are 1. Errors: as it fails; plan.illegal for an answer that breaks a rule. */
+/* topology(); of whole sequences its slices are 1. Errors: as it fails; plan.illegal for an answer
+ * that breaks a rule. */
 pst_status pst_scheduler_topology(struct pst_instance *scheduler, uint32_t n_devices,
                                   struct pst_topology *ret_topology, struct pst_error *err);
 

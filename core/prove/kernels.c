@@ -287,8 +287,8 @@ static void check_aliases(struct pst_walk *walk, const struct pst_program_call *
     }
 }
 
-/* Of slices of sequences: keys and values of those before, and the gradients of them. The last makes
-   these, every other adds; what a slice adds counts for it like an input of its operator. */
+/* Of slices of sequences: keys and values of those before, and the gradients of them. The last
+   makes these, every other adds; what a slice adds counts for it like an input of its operator. */
 static uint64_t past_contribution(const struct pst_program_call *call, uint32_t slice)
 {
     return pst_check_contribution(call->op, 1u << 16 | slice);
@@ -326,7 +326,8 @@ static void visit_past(struct pst_walk *walk, const struct pst_program_call *cal
     const struct pst_op *op = &walk->check->graph->ops[call->op];
     const struct pst_operands at = pst_operands_of(op);
     const uint64_t bytes = pst_op_past_bytes(walk->check->graph, call->op) * call->samples;
-    const uint32_t size = walk->check->plan->stages[walk->check->stage_of[call->op]].microbatch_size;
+    const uint32_t size =
+        walk->check->plan->stages[walk->check->stage_of[call->op]].microbatch_size;
     bool last = call->slice + 1 == op->slices;
     for (uint32_t i = 0; i < op->slices && i <= call->slice && call->pass < 2; i++) {
         struct pst_program_call of = *call;

@@ -302,6 +302,7 @@ pst_status pst_sim_timeline(const struct pst_plan *plan, const struct pst_graph 
     struct steps steps = {.sink = pst_sim_record_run, .context = &record};
     struct pst_sim_result result = {0};
     pst_timeline_create(plan->n_devices, &record.timeline);
+    record.timeline->slices = plan->slices;
     record.known = pst_alloc(graph->n_ops + 1u, sizeof *record.known);
     pst_status status = run(&steps, plan, graph, cost, n_steps, true, &result, err);
     if (status == PST_OK) {

@@ -81,6 +81,7 @@ struct pst_timeline {
     uint32_t copies;        /* of the model; 0, 1: one */
     const uint8_t *copy_of; /* [rank * n_stages + stage] the one that the rank holds; NULL: those of
                                a copy have numbers of their own, behind those of the last */
+    uint32_t slices; /* a micro-batch is one of so many slices of sequences; 0, 1: whole ones */
     struct pst_timeline_rank *ranks;
     struct pst_span *spans; /* by rank, lane, start, end */
     uint32_t n_spans;

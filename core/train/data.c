@@ -483,9 +483,9 @@ static pst_status read_slices(const struct pst_data *data, uint32_t split, uint6
 pst_status pst_data_read(const struct pst_data *data, uint32_t split, uint64_t first, uint32_t n,
                          void *const *ret_inputs, struct pst_error *err)
 {
-    return data->slices == 1 ? read_samples(data, split, first, n, ret_inputs, err)
-                             : read_slices(data, split, first / data->slices, n / data->slices,
-                                           ret_inputs, err);
+    return data->slices == 1
+               ? read_samples(data, split, first, n, ret_inputs, err)
+               : read_slices(data, split, first / data->slices, n / data->slices, ret_inputs, err);
 }
 
 /* Of sequences, however they are cut. */

@@ -185,10 +185,10 @@ struct pst_blend {
 struct pst_data {
     uint32_t kind;
     uint64_t seed;
-    int32_t ignored; /* a class of targets that counts nothing, beside -1 */
-    struct pst_sample_shape shape; /* of whole sequences */
-    uint32_t slices, microbatch;   /* of each of these; sequences whose slices lie side by side */
-    struct pst_tensor *inputs;     /* of shape where the graph's are slices; else NULL */
+    int32_t ignored;                 /* a class of targets that counts nothing, beside -1 */
+    struct pst_sample_shape shape;   /* of whole sequences */
+    uint32_t slices, microbatch;     /* of each of these; sequences whose slices lie side by side */
+    struct pst_tensor *inputs;       /* of shape where the graph's are slices; else NULL */
     struct pst_tokenizer *tokenizer; /* NULL: tokens are bytes */
     struct pst_store *stores;        /* one for each source, and one for data.valid */
     uint32_t n_stores;

@@ -40,8 +40,7 @@ static bool belongs(const struct pst_session *session, const struct pst_plan *pl
     const struct pst_cluster *cluster = &session->cluster;
     uint64_t capacity = pst_cluster_capacity(cluster);
 
-    return plan->batch ==
-               pst_graph_samples(session->graph, (uint32_t)session->job->train.batch) &&
+    return plan->batch == pst_graph_samples(session->graph, (uint32_t)session->job->train.batch) &&
            plan->n_devices == (uint32_t)cluster->devices && plan->capacity_bytes == capacity &&
            plan->graph_digest == session->graph->digest &&
            plan->optimizer_slots == pst_job_optimizer_slots(session->job);

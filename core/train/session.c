@@ -209,9 +209,10 @@ static pst_status slice(const struct pst_job *job, struct pst_graph *graph, stru
     pst_status st = pst_graph_slice(graph, n, err);
 
     if (st == PST_OK && n > 1 && job->train.ignore_index != -1) {
-        st = pst_fail(err, PST_ERR_CONFIG, "config.value",
-                      "slices of sequences have a mean each, which targets that count nothing would "
-                      "weigh unevenly; leave train.ignore_index out, or take slices = 1");
+        st =
+            pst_fail(err, PST_ERR_CONFIG, "config.value",
+                     "slices of sequences have a mean each, which targets that count nothing would "
+                     "weigh unevenly; leave train.ignore_index out, or take slices = 1");
     }
     return pst_config_place(job->config, "scheduler", PST_SLICES_PARAM, st, err);
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * 1F1B over slices of sequences: a pass is of one slice, so the pipeline fills and empties in passes
- * that are as much shorter, and holds as much less. Backward passes of a sequence go from its last
- * slice to its first. Sun et al., "Seq1F1B: Efficient Sequence-Level Pipeline Parallelism for Large
- * Language Model Training", 2024.
+ * 1F1B over slices of sequences: a pass is of one slice, so the pipeline fills and empties in
+ * passes that are as much shorter, and holds as much less. Backward passes of a sequence go from
+ * its last slice to its first. Sun et al., "Seq1F1B: Efficient Sequence-Level Pipeline Parallelism
+ * for Large Language Model Training", 2024.
  */
 #include "order.h"
 

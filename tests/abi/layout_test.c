@@ -31,8 +31,8 @@ LAYOUT(pst_stage_decl, 48, size, 0, nodes, 8, n_nodes, 16, ranks, 24, n_ranks, 3
        36, k, 40);
 LAYOUT(pst_partition_out, 24, size, 0, impl, 8, stage, 16);
 LAYOUT(pst_partitioner, 16, size, 0, partition, 8);
-LAYOUT(pst_topology, 24, size, 0, n_stages, 4, version_rule, 8, min_microbatches, 12,
-       microbatch_multiple, 16, n_copies, 20);
+LAYOUT(pst_topology, 28, size, 0, n_stages, 4, version_rule, 8, min_microbatches, 12,
+       microbatch_multiple, 16, n_copies, 20, slices, 24);
 LAYOUT(pst_successor, 12, microbatch_size, 0, k, 4, in_flight, 8);
 LAYOUT(pst_place, 48, size, 0, stage, 4, n_stages, 8, n_devices, 12, n_microbatches, 16,
        microbatch_size, 20, k, 24, n_successors, 28, successor_size, 32, successors, 40);
@@ -43,7 +43,8 @@ LAYOUT(pst_schedule_stage, 88, device, 0, microbatch_size, 4, n_microbatches, 8,
        84);
 LAYOUT(pst_schedule_link, 16, from, 0, to, 4, transfer_ns, 8);
 LAYOUT(pst_schedule_in, 64, size, 0, n_devices, 4, n_stages, 8, stage_size, 12, n_links, 16,
-       link_size, 20, stages, 24, links, 32, out_links, 40, activation_bytes, 48, barrier, 56);
+       link_size, 20, stages, 24, links, 32, out_links, 40, activation_bytes, 48, barrier, 56,
+       slices, 60);
 LAYOUT(pst_fixed_shape, 16, size, 0, shape, 8);
 LAYOUT(pst_claimed, 32, size, 0, minimised, 4, makespan_ns, 8, span_ns, 16, lower_bound_ns, 24);
 LAYOUT(pst_claim, 16, size, 0, claim, 8);

@@ -49,6 +49,8 @@ static void ask(const char *path, const char *id, uint32_t n_devices, uint32_t n
         print_message("%s on %u devices: left out: %s\n", id, n_devices, err.message);
     } else if (result.answer.asynchronous) {
         print_message("%s: left out: asynchronous\n", id);
+    } else if (result.asked.in.slices > 1) {
+        print_message("%s: left out: slices of sequences\n", id);
     } else {
         snprintf(name, sizeof name, "%s-%u", id, n_devices);
         write_flavours(name, &result);

@@ -339,9 +339,10 @@ TEST(test_all_are_there)
                                            "dualpipev",  "gpipe",       "group-interleaved",
                                            "hanayo",     "interleaved", "interleaved-zb",
                                            "looped-bfs", "optimal",     "per-stage",
-                                           "pipedream",  "v-adaptive",  "v-half",
-                                           "v-min",      "v-zb",        "zb-auto",
-                                           "zb-h1",      "zb-h2",       "zbv"};
+                                           "seq1f1b",    "pipedream",   "v-adaptive",
+                                           "v-half",     "v-min",       "v-zb",
+                                           "zb-auto",    "zb-h1",       "zb-h2",
+                                           "zbv"};
     int missing = 0;
 
     for (size_t i = 0; i < sizeof expected / sizeof expected[0]; i++) {

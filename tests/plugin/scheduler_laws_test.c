@@ -35,6 +35,7 @@ static const struct variant more[] = {
     {"group-interleaved", "group=1,chunks=3"},
     {"hanayo", "waves=2,window=3"},
     {"gpipe", "reverse=true,split=true"},
+    {"seq1f1b", "slices=2,split=true"},
     {"1f1b", "eager=true,split=true"},
     {"v-min", "variant=\"improved\""},
     {"v-half", "variant=\"improved\""},

@@ -342,12 +342,13 @@ static void places_of(const struct pst_heads *shape, uint64_t sample, uint64_t k
 static void load_keys(const struct job *job, float *dst, const struct place *place)
 {
     for (uint64_t j = 0; j < job->shape.keys; j += place->rows) {
-        load_rows(job, dst + j * place->width, request_keys_from(&job->shape, job->call, j), *place);
+        load_rows(job, dst + j * place->width, request_keys_from(&job->shape, job->call, j),
+                  *place);
     }
 }
 
-/* Gradients of keys (0) or values (1) of one key head. Those of earlier slices go to where they wait
-   for these; to the own ones, the last, is added what waits for them. */
+/* Gradients of keys (0) or values (1) of one key head. Those of earlier slices go to where they
+   wait for these; to the own ones, the last, is added what waits for them. */
 static void share_past(const struct job *job, uint64_t sample, uint64_t kv_head, uint32_t values,
                        float *sums)
 {

@@ -13,7 +13,7 @@ struct embedding {
     const struct pst_op_request *request;
     const struct pst_call *call;
     uint64_t n_tokens, n_positions, n_columns, n_entries;
-    uint64_t first; /* position of the slice's first token */
+    uint64_t first;    /* position of the slice's first token */
     uint64_t n_summed; /* tokens whose rows make one of the result */
     const int32_t *tokens;
     float *dtable, *dpositions; /* NULL: not wanted */

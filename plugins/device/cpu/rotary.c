@@ -30,7 +30,7 @@ struct rotation {
     float *buffers; /* of tiles */
     const void *x;
     void *y;
-    float way; /* 1, or -1 back */
+    float way;            /* 1, or -1 back */
     uint64_t rows, first; /* of a slice; its first row in the table */
 };
 
@@ -78,8 +78,7 @@ static pst_status init(struct pst_cpu_kernel *kernel, struct pst_error *err)
     struct rotary_kernel *rotary = (struct rotary_kernel *)(void *)kernel;
     struct pst_device *device = kernel->request.device;
     const struct pst_op *op = kernel->request.op;
-    const uint64_t rows =
-        request_in(&kernel->request, 0)->dims[0] * kernel->request.graph->slices;
+    const uint64_t rows = request_in(&kernel->request, 0)->dims[0] * kernel->request.graph->slices;
     struct pst_cpu_turns *turns = device->turns;
 
     (void)err;

@@ -244,8 +244,14 @@ static pst_status refuse(struct pst_error *err, const char *what)
                     "PyTorch's schedule files have no form for %s", what);
 }
 
+static const char slices[] =
+    "passes of slices of sequences; with scheduler.slices = 1 there are none";
+
 static pst_status check(const struct pst_plan *plan, struct pst_error *err)
 {
+    if (plan->slices > 1) {
+        return refuse(err, slices);
+    }
     if (plan->asynchronous || plan->version_rule != PST_VERSION_SYNC) {
         return refuse(err, "asynchronous schedules, whose passes read several versions of weights");
     }
@@ -352,6 +358,9 @@ static pst_status check_answer(const struct pst_order_question *asked,
     }
     if (pst_topology_copies(&asked->topology) > 1) {
         return refuse(err, "two copies of a model");
+    }
+    if (asked->in.slices > 1) {
+        return refuse(err, slices);
     }
     for (uint32_t s = 0; s < n; s++) {
         if (asked->stages[s].microbatch_size != asked->stages[0].microbatch_size ||

@@ -118,17 +118,27 @@ static void add_box(const struct boxes *boxes, const struct pst_span *span)
     pst_pen_rect(page->pen, x0, y, x1 - x0, high);
 }
 
+enum { NUMBER_ROOM = 24 };
+
+/* "12"; "3.1": slice 1 of the sequences of micro-batch 3. Returns its length. */
+static int number_text(const struct pst_timeline *timeline, const struct pst_span *span,
+                       char text[NUMBER_ROOM])
+{
+    const uint32_t n = timeline->slices > 1 ? timeline->slices : 1;
+
+    return n == 1
+               ? snprintf(text, NUMBER_ROOM, "%u", span->microbatch)
+               : snprintf(text, NUMBER_ROOM, "%u.%u", span->microbatch / n, span->microbatch % n);
+}
+
 /* Size at which the number of a pass would fill its box. */
 static double number_size(const struct boxes *boxes, const struct pst_span *span)
 {
     double width =
         pst_figure_x(boxes->page, span->end_ns) - pst_figure_x(boxes->page, span->start_ns) - 0.9;
-    int digits = 1;
+    char text[NUMBER_ROOM];
 
-    for (uint32_t rest = span->microbatch; rest >= 10; rest /= 10) {
-        digits++;
-    }
-    return width / (digits * boxes->digit_width);
+    return width / (number_text(boxes->page->timeline, span, text) * boxes->digit_width);
 }
 
 static bool has_number(const struct pst_span *span)
@@ -168,12 +178,12 @@ static void draw_number(const struct boxes *boxes, const struct pst_span *span, 
                         struct pst_color color)
 {
     const struct pst_figure_page *page = boxes->page;
-    char text[16];
+    char text[NUMBER_ROOM];
 
     if (!has_number(span) || number_size(boxes, span) < size) {
         return;
     }
-    snprintf(text, sizeof text, "%u", span->microbatch);
+    number_text(page->timeline, span, text);
     pst_pen_text(page->pen,
                  (pst_figure_x(page, span->start_ns) + pst_figure_x(page, span->end_ns)) / 2 - 0.25,
                  page->rows_top + span->rank * page->pitch + page->row_h / 2, ALIGN_CENTER, color,

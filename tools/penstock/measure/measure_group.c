@@ -173,9 +173,9 @@ static void place_gradients(struct placing *p, uint32_t index)
         o[at.dx + i] = p->grads[op->in[i]];
     }
     for (uint32_t i = 0; op->slices > 1 && i <= middle_slice(p->config); i++) {
-        o[at.dpast + i] = add_passing(
-            p, PST_V_PAST, p->ops[index],
-            pst_op_past_bytes(graph, p->ops[index]) * p->config->samples, index, index);
+        o[at.dpast + i] =
+            add_passing(p, PST_V_PAST, p->ops[index],
+                        pst_op_past_bytes(graph, p->ops[index]) * p->config->samples, index, index);
     }
     for (uint32_t i = 0; i < grad.n_z; i++) {
         uint64_t bytes = grad.z_elems[i] * pst_dtype_bytes(grad.z_dtype[i]);

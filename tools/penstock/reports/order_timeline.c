@@ -119,6 +119,7 @@ void pst_order_timeline(const struct pst_order_drawing *drawing, struct pst_time
     pst_timeline_create(drawing->in->n_devices, &draft.timeline);
     draft.timeline->title = pst_arena_strdup(&draft.timeline->arena, drawing->title);
     draft.timeline->kind = "evaluation";
+    draft.timeline->slices = drawing->in->slices;
     draft.timeline->ns_per_unit = drawing->ns_per_unit;
     draft.timeline->bytes_per_unit = drawing->bytes_per_unit;
     draft.timeline->copies = drawing->copies;

@@ -190,7 +190,8 @@ void pst_report_assumptions(const struct pst_session *session, FILE *out)
 static void print_prediction(const struct pst_session *session, FILE *out)
 {
     const struct pst_sample_unit unit = pst_sample_unit_of(session->graph);
-    double per_step = (double)session->planned.plan->batch / session->graph->slices * (double)unit.n;
+    double per_step =
+        (double)session->planned.plan->batch / session->graph->slices * (double)unit.n;
     uint64_t ns = session->predicted_ns;
     char step[32], rate[32], idle[PST_IDLE_TEXT];
 

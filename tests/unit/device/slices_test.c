@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Slices of sequences, kernel by kernel: passes of the slices, forward from the first to the last
+ * and backward from the last to the first, make the rows and gradients of passes of whole
+ * sequences, whose derivatives reference_gradient_test.c holds against differences.
+ */
+#include "module.h"
+
+#include <math.h>
+
+#include "base/philox.h"
+#include "graph/builder.h"
+#include "test.h"
+
+enum { SAMPLES = 2, TOKENS = 24, VOCAB = 7, HEADS = 4, KV_HEADS = 2, DEPTH = 6, MOST = 12 };
+enum { WIDTH = (HEADS + 2 * KV_HEADS) * DEPTH, COLUMNS = HEADS * DEPTH };
+enum { EMBEDDING, ROTARY, ATTENTION };
+
+static const struct pst_device_ops *ops;
+
+static int load(void **state)
+{
+    (void)state;
+    ops = load_device_module(PENSTOCK_PLUGIN_DIR "/device-cpu.so");
+    return 0;
+}
+
+static uint32_t add(struct pst_graph_builder *b, const char *name, uint32_t in, struct pst_op op)
+{
+    op.name = name;
+    op.in = &in;
+    op.n_in = 1;
+    return pst_graph_add(b, &op);
+}
+
+/* Embedding with positions, rotary positions, causal attention, a loss. */
+static struct pst_graph *make_graph(uint32_t dtype, uint32_t window, uint32_t slices)
+{
+    const uint64_t tokens = TOKENS, tables[2][2] = {{VOCAB, WIDTH}, {TOKENS, WIDTH}};
+    struct pst_graph_builder *b = NULL;
+    struct pst_graph *graph = NULL;
+    struct pst_error err = {0};
+    uint32_t in[2], param[2], x;
+
+    assert_int_equal(pst_graph_builder_create("slices", dtype, &b, &err), PST_OK);
+    x = pst_graph_input(b, "tokens", PST_FIELD_X, PST_I32, 1, &tokens);
+    in[1] = pst_graph_input(b, "targets", PST_FIELD_TARGET, PST_I32, 1, &tokens);
+    param[0] = pst_graph_param(b, "wte", 2, tables[0], PST_INIT_NORMAL, 1, false);
+    param[1] = pst_graph_param(b, "wpe", 2, tables[1], PST_INIT_NORMAL, 1, false);
+    x = add(b, "embedding", x,
+            (struct pst_op){.kind = PST_OP_EMBEDDING, .n_param = 2, .param = param});
+    x = add(b, "rotary", x,
+            (struct pst_op){.kind = PST_OP_ROTARY,
+                            .heads = HEADS + KV_HEADS,
+                            .head_dim = DEPTH,
+                            .rope = {.theta = 100.0f}});
+    in[0] = add(b, "attention", x,
+                (struct pst_op){.kind = PST_OP_ATTENTION,
+                                .heads = HEADS,
+                                .kv_heads = KV_HEADS,
+                                .causal = true,
+                                .window = window});
+    x = pst_graph_add(
+        b, &(struct pst_op){.kind = PST_OP_CROSS_ENTROPY, .name = "loss", .n_in = 2, .in = in});
+    assert_int_equal(pst_graph_finish(b, x, in[0], &graph, &err), PST_OK);
+    pst_graph_builder_destroy(b);
+    assert_int_equal(pst_graph_slice(graph, slices, &err), PST_OK);
+    return graph;
+}
+
+/* --- buffers: sequences, and slices of them -----------------------------------------------------
+ */
+
+struct buffers {
+    uint32_t dtype, slices;
+    void *x[MOST], *y[MOST], *lse[MOST], *dy[MOST], *dx[MOST], *past[MOST];
+};
+
+static double get(const void *data, uint32_t dtype, uint64_t i)
+{
+    return dtype == PST_F64 ? ((const double *)data)[i] : (double)((const float *)data)[i];
+}
+
+static void *room(uint64_t elems, uint32_t dtype)
+{
+    void *data = aligned_alloc(64, (elems * pst_dtype_bytes(dtype) + 127) / 64 * 64);
+
+    assert_non_null(data);
+    memset(data, 0xFF, (elems * pst_dtype_bytes(dtype) + 127) / 64 * 64);
+    return data;
+}
+
+/* The element of row t of sequence s. */
+static uint64_t at(uint32_t slices, uint64_t s, uint64_t t, uint64_t columns)
+{
+    const uint64_t rows = TOKENS / slices;
+
+    return (s * rows + t % rows) * columns;
+}
+
+/* Random rows, the same however they are cut. */
+static void fill(const struct buffers *b, void *const *pieces, uint64_t columns, uint64_t stream)
+{
+    for (uint64_t i = 0; i < SAMPLES * TOKENS * columns; i++) {
+        const uint64_t s = i / (TOKENS * columns), t = i / columns % TOKENS;
+        const uint64_t to = at(b->slices, s, t, columns) + i % columns;
+        void *piece = pieces[t / (TOKENS / b->slices)];
+        const float value = 2 * pst_uniform(pst_philox(5, stream, i).v[0]) - 1;
+
+        if (b->dtype == PST_F64) {
+            ((double *)piece)[to] = (double)value;
+        } else {
+            ((float *)piece)[to] = value;
+        }
+    }
+}
+
+static void buffers_init(struct buffers *b, uint32_t dtype, uint32_t slices)
+{
+    const uint64_t rows = SAMPLES * TOKENS / slices;
+
+    *b = (struct buffers){.dtype = dtype, .slices = slices};
+    for (uint32_t i = 0; i < slices; i++) {
+        b->x[i] = room(rows * WIDTH, dtype);
+        b->dx[i] = room(rows * WIDTH, dtype);
+        b->past[i] = room(rows * 2 * KV_HEADS * DEPTH, dtype);
+        b->y[i] = room(rows * COLUMNS, dtype);
+        b->dy[i] = room(rows * COLUMNS, dtype);
+        b->lse[i] = room(rows * HEADS, dtype);
+    }
+    fill(b, b->x, WIDTH, 0);
+    fill(b, b->dy, COLUMNS, 1);
+}
+
+static void buffers_finish(struct buffers *b)
+{
+    for (uint32_t i = 0; i < b->slices; i++) {
+        void *all[] = {b->x[i], b->y[i], b->lse[i], b->dy[i], b->dx[i], b->past[i]};
+
+        for (size_t k = 0; k < sizeof all / sizeof *all; k++) {
+            free(all[k]);
+        }
+    }
+}
+
+static void compare(const struct buffers *a, void *const *left, const struct buffers *b,
+                    void *const *right, uint64_t columns, double tolerance)
+{
+    for (uint64_t i = 0; i < SAMPLES * TOKENS * columns; i++) {
+        const uint64_t s = i / (TOKENS * columns), t = i / columns % TOKENS, c = i % columns;
+        const double x =
+            get(left[t / (TOKENS / a->slices)], a->dtype, at(a->slices, s, t, columns) + c);
+        const double y =
+            get(right[t / (TOKENS / b->slices)], b->dtype, at(b->slices, s, t, columns) + c);
+
+        if (!(fabs(x - y) <= tolerance * (1 + fabs(x)))) {
+            fail_msg("sequence %u, token %u, column %u: %.17g and %.17g", (unsigned)s, (unsigned)t,
+                     (unsigned)c, x, y);
+        }
+    }
+}
+
+/* --- kernels -------------------------------------------------------------------------------------
+ */
+
+static void run(struct pst_device *device, const struct pst_graph *graph, uint32_t op,
+                uint32_t pass, struct pst_call *call)
+{
+    struct pst_kernel *kernel = NULL;
+    struct pst_error err = {0};
+
+    assert_int_equal(ops->compile(device, graph, op, pass, SAMPLES, &kernel, &err), PST_OK);
+    assert_true(kernel->workspace_bytes == ops->workspace(device, graph, op, pass, SAMPLES));
+    call->workspace = room(kernel->workspace_bytes / 4 + 1, PST_F32);
+    kernel->run(kernel, call);
+    kernel->destroy(kernel);
+    free(call->workspace);
+}
+
+static void attend(struct pst_device *device, const struct pst_graph *graph, struct buffers *b)
+{
+    void *none[] = {NULL};
+
+    for (uint32_t pass = PST_KERNEL_F; pass <= PST_KERNEL_B; pass++) {
+        for (uint32_t k = 0; k < b->slices; k++) {
+            const uint32_t i = pass == PST_KERNEL_F ? k : b->slices - 1 - k;
+            void *y[] = {b->y[i], b->lse[i]}, *dpast[MOST] = {NULL};
+            struct pst_call call = {.x = &b->x[i],
+                                    .p = none,
+                                    .y = y,
+                                    .dy = b->dy[i],
+                                    .dx = &b->dx[i],
+                                    .add = none,
+                                    .z = none,
+                                    .slice = i,
+                                    .past = b->x,
+                                    .dpast = dpast};
+
+            memcpy(dpast, b->past, (i + (i + 1 < b->slices)) * sizeof *dpast);
+            run(device, graph, ATTENTION, pass, &call);
+        }
+    }
+}
+
+static void rotate(struct pst_device *device, const struct pst_graph *graph, struct buffers *b)
+{
+    for (uint32_t i = 0; i < b->slices; i++) {
+        struct pst_call call = {.x = &b->x[i], .y = &b->dx[i], .slice = i};
+
+        run(device, graph, ROTARY, PST_KERNEL_F, &call);
+    }
+}
+
+static struct pst_device *open_device(const char *kernels)
+{
+    struct pst_device_config config = {.kernels = kernels, .threads = 1};
+    struct pst_device *device = NULL;
+    struct pst_error err = {0};
+
+    assert_int_equal(ops->open(&config, &device, &err), PST_OK);
+    ops->enter(device);
+    return device;
+}
+
+static void expect_same(const char *kernels, uint32_t dtype, uint32_t window, uint32_t slices)
+{
+    const double tolerance = dtype == PST_F64 ? 1e-13 : 2e-6;
+    struct pst_device *device = open_device(kernels);
+    struct pst_graph *whole = make_graph(dtype, window, 1),
+                     *cut = make_graph(dtype, window, slices);
+    struct buffers a, b;
+
+    buffers_init(&a, dtype, 1);
+    buffers_init(&b, dtype, slices);
+    attend(device, whole, &a);
+    attend(device, cut, &b);
+    compare(&a, a.y, &b, b.y, COLUMNS, tolerance);
+    compare(&a, a.dx, &b, b.dx, WIDTH, tolerance);
+    rotate(device, whole, &a);
+    rotate(device, cut, &b);
+    compare(&a, a.dx, &b, b.dx, WIDTH, 0);
+    buffers_finish(&a);
+    buffers_finish(&b);
+    pst_graph_destroy(whole);
+    pst_graph_destroy(cut);
+    ops->close(device);
+}
+
+TEST(attention_and_rotary_positions)
+{
+    for (uint32_t window = 0; window < 12; window += 5) {
+        for (uint32_t slices = 2; slices <= MOST; slices += slices == 4 ? 8 : 1) {
+            expect_same("reference", PST_F64, window, slices);
+            expect_same("reference", PST_F32, window, slices);
+            expect_same("auto", PST_F32, window, slices);
+        }
+    }
+}
+
+/* Of the slices' gradients of positions each has the rows of its own, the others are 0. */
+TEST(learned_positions)
+{
+    static const char *const kernels[] = {"reference", "auto"};
+    enum { SLICES = 3, ROWS = TOKENS / SLICES };
+
+    for (uint32_t k = 0; k < 2; k++) {
+        struct pst_device *device = open_device(kernels[k]);
+        struct pst_graph *graph = make_graph(PST_F32, 0, SLICES);
+        float *table = room(VOCAB * WIDTH, PST_F32), *places = room(TOKENS * WIDTH, PST_F32);
+        float *dtable = room(VOCAB * WIDTH, PST_F32), *dplaces = room(TOKENS * WIDTH, PST_F32);
+        float *y = room(SAMPLES * ROWS * WIDTH, PST_F32);
+        int32_t tokens[SAMPLES * ROWS] = {0};
+        void *x[] = {tokens}, *p[] = {table, places}, *out[] = {y};
+        float *dp[] = {dtable, dplaces};
+
+        for (uint32_t i = 0; i < TOKENS * WIDTH; i++) {
+            places[i] = (float)i;
+            table[i % (VOCAB * WIDTH)] = 0;
+        }
+        for (uint32_t slice = 0; slice < SLICES; slice++) {
+            struct pst_call call = {.x = x, .p = p, .y = out, .dy = y, .dp = dp, .slice = slice};
+
+            run(device, graph, EMBEDDING, PST_KERNEL_F, &call);
+            for (uint32_t i = 0; i < SAMPLES * ROWS * WIDTH; i++) {
+                assert_true(y[i] == places[slice * ROWS * WIDTH + i % (ROWS * WIDTH)]);
+            }
+            run(device, graph, EMBEDDING, PST_KERNEL_W, &call);
+            for (uint32_t i = 0; i < TOKENS * WIDTH; i++) {
+                assert_true(dplaces[i] ==
+                            (i / (ROWS * WIDTH) == slice ? SAMPLES * places[i] : 0.0f));
+            }
+        }
+        free(table);
+        free(places);
+        free(dtable);
+        free(dplaces);
+        free(y);
+        pst_graph_destroy(graph);
+        ops->close(device);
+    }
+}
+
+int main(void)
+{
+    return run_own_tests(load, NULL);
+}
