@@ -29,6 +29,10 @@ static void init(struct pst_planner *planner, const struct pst_search *search)
     planner->clock = search->clock;
     planner->deadline_ns = search->deadline_ns;
     planner->n_ranks = (uint32_t)cluster->devices;
+    planner->ranks = pst_arena_array(&planner->arena, planner->n_ranks, sizeof *planner->ranks);
+    for (uint32_t r = 0; r < planner->n_ranks; r++) {
+        planner->ranks[r] = r;
+    }
     planner->batch = (uint32_t)job->train.batch;
     planner->microbatch = (uint32_t)job->train.microbatch;
     planner->n_microbatches = planner->batch / planner->microbatch;
@@ -93,6 +97,13 @@ struct pst_plan *pst_planner_empty(const struct pst_planner *planner)
     pst_plan_create(planner->graph, planner->batch, planner->n_ranks, &plan);
     plan->optimizer_slots = planner->optimizer_slots;
     plan->capacity_bytes = pst_cluster_capacity(planner->cluster);
+    for (uint32_t r = 0; r < plan->n_devices; r++) {
+        plan->devices[r].lacks_bytes = pst_cluster_lacks(planner->cluster, r);
+        if (planner->cluster->n_kinds > 0) {
+            plan->devices[r].kind =
+                pst_arena_strdup(&plan->arena, pst_cluster_kind(planner->cluster, r)->name);
+        }
+    }
     plan->version_rule = planner->topology.version_rule;
     plan->asynchronous = asynchronous;
     plan->drain_every = asynchronous ? (uint32_t)planner->job->train.drain_every : 0;

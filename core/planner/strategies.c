@@ -175,6 +175,11 @@ pst_status pst_planner_load(struct pst_planner *planner, struct pst_error *err)
     }
     if (st == PST_OK) {
         st = instantiate(planner, plugins[0], job->partitioner, &planner->partitioner, err);
+        if (st == PST_OK && planner->cluster->n_kinds > 0 &&
+            !pst_caps_has(plugins[0]->provides, "mixed-devices")) {
+            pst_remark_functions.text(&planner->partitioner->host, "mixed_devices",
+                                      "planned as if all devices were like the slowest");
+        }
     }
     if (st == PST_OK) {
         st = instantiate(planner, plugins[1], job->scheduler, &planner->scheduler, err);
