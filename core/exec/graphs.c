@@ -79,7 +79,8 @@ static bool are_short(const struct exec_rank *rank, const struct exec_list *list
         const struct pst_program_call *call = &list->program->calls[i];
 
         if (call->kind == PST_C_KERNEL) {
-            ns += times->kernel_ns(times->context, rank->index, call->op, call->pass, call->samples);
+            ns +=
+                times->kernel_ns(times->context, rank->index, call->op, call->pass, call->samples);
             n_kernels++;
         }
     }

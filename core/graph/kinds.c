@@ -23,19 +23,18 @@ struct table {
 /* What a table may say, and of what. */
 struct form {
     const char *key, *section, *which, *doc;
-    const char *const *not; /* keys of [cluster] that are of the whole, or of nodes */
+    const char *const * not ; /* keys of [cluster] that are of the whole, or of nodes */
 };
 
 static const char *const not_of_device[] = {
-    "devices",           "node_size", "link_directions", "node_link_bandwidth",
-    "node_link_latency", NULL};
+    "devices", "node_size", "link_directions", "node_link_bandwidth", "node_link_latency", NULL};
 static const char *const not_of_node[] = {"devices", "node_size", "link_directions", NULL};
 
-static const struct form forms[] = {
-    {"node", "[[cluster.node]]", "nodes", "Nodes that it is about: 1, \"0-2\" or [0, 2].",
-     not_of_node},
-    {"device", "[[cluster.device]]", "ranks", "Devices that it is about: 1, \"0-2\" or [0, 2].",
-     not_of_device}};
+static const struct form forms[] = {{"node", "[[cluster.node]]", "nodes",
+                                     "Nodes that it is about: 1, \"0-2\" or [0, 2].", not_of_node},
+                                    {"device", "[[cluster.device]]", "ranks",
+                                     "Devices that it is about: 1, \"0-2\" or [0, 2].",
+                                     not_of_device}};
 
 struct mix {
     struct pst_cluster *cluster;
@@ -63,9 +62,8 @@ static uint32_t make_rows(const struct form *form, struct pst_param *ret_rows)
     ret_rows[n++] = (struct pst_param)PST_PARAM(struct table, which, PST_PARAM_STRING, NULL,
                                                 "0..65535", form->doc);
     ret_rows[n - 1].key = form->which;
-    ret_rows[n++] =
-        (struct pst_param)PST_PARAM(struct table, says.name, PST_PARAM_STRING, "", NULL,
-                                    "What reports call such a device.");
+    ret_rows[n++] = (struct pst_param)PST_PARAM(struct table, says.name, PST_PARAM_STRING, "", NULL,
+                                                "What reports call such a device.");
     ret_rows[n - 1].key = "name";
     for (uint32_t i = 0; i < pst_cluster_n_params; i++) {
         if (!is_one_of(form->not, pst_cluster_params[i].key)) {
@@ -160,8 +158,8 @@ static pst_status change(struct mix *mix, struct pst_config_node *node, const st
     return PST_OK;
 }
 
-static pst_status take_ranks(struct mix *mix, struct pst_config_node *node,
-                             const struct form *form, const struct table *table)
+static pst_status take_ranks(struct mix *mix, struct pst_config_node *node, const struct form *form,
+                             const struct table *table)
 {
     const uint64_t size = form->not == not_of_node ? (uint64_t)mix->cluster->node_size : 1;
     const uint64_t n = (mix->n_devices + size - 1) / size;
@@ -237,8 +235,7 @@ static pst_status read_form(struct mix *mix, struct pst_config_node *section,
 /* The kinds that there are devices of, in the order of these. */
 static void drop_unused(struct mix *mix)
 {
-    struct pst_cluster *kept =
-        pst_arena_array(mix->arena, (size_t)mix->n_kinds + 1, sizeof *kept);
+    struct pst_cluster *kept = pst_arena_array(mix->arena, (size_t)mix->n_kinds + 1, sizeof *kept);
     uint32_t *number = pst_arena_array(mix->arena, (size_t)mix->n_kinds + 1, sizeof *number);
     uint32_t n = 0;
 
@@ -270,10 +267,10 @@ static void take_worst(struct pst_cluster *worst, const struct pst_cluster *kind
     double flops = kind->flops * kind->efficiency, bf16 = kind->bf16_flops * kind->efficiency;
 
     /* The peaks are those that are reached, so that no two worst halves make a third. */
-    worst->flops = flops < worst->flops * worst->efficiency ? flops / worst->efficiency
-                                                            : worst->flops;
-    worst->bf16_flops = bf16 < worst->bf16_flops * worst->efficiency ? bf16 / worst->efficiency
-                                                                     : worst->bf16_flops;
+    worst->flops =
+        flops < worst->flops * worst->efficiency ? flops / worst->efficiency : worst->flops;
+    worst->bf16_flops =
+        bf16 < worst->bf16_flops * worst->efficiency ? bf16 / worst->efficiency : worst->bf16_flops;
     worst->softmax_traffic = kind->softmax_traffic > worst->softmax_traffic
                                  ? kind->softmax_traffic
                                  : worst->softmax_traffic;
@@ -357,8 +354,8 @@ pst_status pst_cluster_mix(struct pst_config_node *section, struct pst_cluster *
     struct mix mix = {.cluster = cluster, .arena = arena, .err = err};
     pst_status st = PST_OK;
 
-    if (section == NULL || (pst_config_get(section, "device") == NULL &&
-                            pst_config_get(section, "node") == NULL)) {
+    if (section == NULL ||
+        (pst_config_get(section, "device") == NULL && pst_config_get(section, "node") == NULL)) {
         return PST_OK;
     }
     cluster->name = "";

@@ -32,9 +32,9 @@ uint32_t pst_cost_link(const struct pst_cost_model *cost, uint32_t from, uint32_
     if (cluster->n_kinds == 0) {
         return far;
     }
-    return far + 2 * ((uint32_t)(pst_cluster_kind(cluster, from) - cluster->kinds) *
-                          cluster->n_kinds +
-                      (uint32_t)(pst_cluster_kind(cluster, to) - cluster->kinds));
+    return far +
+           2 * ((uint32_t)(pst_cluster_kind(cluster, from) - cluster->kinds) * cluster->n_kinds +
+                (uint32_t)(pst_cluster_kind(cluster, to) - cluster->kinds));
 }
 
 uint64_t pst_cost_transfer_ns(const struct pst_cost_model *cost, uint64_t bytes, uint32_t from,

@@ -68,7 +68,8 @@ static void move_backward(const struct pst_cost_model *cost, uint32_t op, double
 }
 
 /* A profile is of one device, as [cluster] describes it. On another it takes as many times as long
-   as this description says; of a costed graph nobody knows what bounds its nodes, and peaks tell. */
+   as this description says; of a costed graph nobody knows what bounds its nodes, and peaks tell.
+ */
 static double longer(const struct pst_cost_model *cost, uint32_t op, uint32_t pass,
                      uint32_t samples)
 {

@@ -71,7 +71,8 @@ static pst_status fill_stage(struct pst_planner *planner, const struct pst_plan 
     }
     nodes = pst_view_build(planner, &question, &view);
     pst_plan_replayed(stage, planner->graph, replayed);
-    pst_cost_ops(pst_cost_on(planner->cost, stage->ranks, stage->n_ranks, &at), stage->nodes, stage->n_nodes, samples, &times);
+    pst_cost_ops(pst_cost_on(planner->cost, stage->ranks, stage->n_ranks, &at), stage->nodes,
+                 stage->n_nodes, samples, &times);
     *row = (struct pst_schedule_stage){
         .device = device,
         .microbatch_size = stage->microbatch_size,

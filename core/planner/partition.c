@@ -45,10 +45,10 @@ static void init(struct answer *a, struct pst_planner *planner, struct pst_plan 
 /* Capacity of a device for one of the stages that share it. */
 static uint64_t capacity_of_stage(const struct pst_planner *planner, uint32_t place)
 {
-    uint64_t capacity = planner->problem != NULL
-                            ? planner->capacity_bytes
-                            : pst_planner_capacity(planner, pst_planner_ranks(planner, place),
-                                                   planner->degree);
+    uint64_t capacity =
+        planner->problem != NULL
+            ? planner->capacity_bytes
+            : pst_planner_capacity(planner, pst_planner_ranks(planner, place), planner->degree);
 
     return capacity == UINT64_MAX || planner->undivided ? capacity
                                                         : capacity / planner->places.shared;

@@ -421,9 +421,8 @@ static pst_status ask_bound(const struct pst_host *host, const struct pst_stage_
         st = PST_OK;
     } else {
         st = pst_view_charge(planner, &question, &nodes, &view, &planner->pending);
-        st = st == PST_OK
-                 ? pst_optimizer_bound(&optimizer, &view, ret_period_ns, &planner->pending)
-                 : st;
+        st = st == PST_OK ? pst_optimizer_bound(&optimizer, &view, ret_period_ns, &planner->pending)
+                          : st;
     }
     pst_arena_finish(&arena);
     return st;

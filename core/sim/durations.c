@@ -70,10 +70,9 @@ static void stage_times(const struct pst_sim_durations *durations,
     uint64_t *ns = ret_stage->compute_ns;
     struct pst_cost_at at;
 
-    ns[PST_I_STEP] = pst_sim_update_ns(pst_cost_on(durations->cost, stage->ranks, stage->n_ranks,
-                                                   &at),
-                                       ret_stage->update_bytes,
-                                       durations->plan->optimizer_slots);
+    ns[PST_I_STEP] =
+        pst_sim_update_ns(pst_cost_on(durations->cost, stage->ranks, stage->n_ranks, &at),
+                          ret_stage->update_bytes, durations->plan->optimizer_slots);
     pst_plan_pass_ns(stage, durations->graph, durations->cost, !placed, ns);
 }
 

@@ -23,7 +23,8 @@ static uint64_t call_ns(const struct pst_sim_record *record, uint32_t rank,
         struct pst_cost_at at;
 
         known->samples = call->samples;
-        pst_cost_op(pst_cost_on(record->cost, &rank, 1, &at), call->op, call->samples, &known->times);
+        pst_cost_op(pst_cost_on(record->cost, &rank, 1, &at), call->op, call->samples,
+                    &known->times);
     }
     return call->pass == 0   ? known->times.forward_ns
            : call->pass == 1 ? known->times.backward_input_ns

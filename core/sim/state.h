@@ -64,7 +64,7 @@ struct pst_sim_collective {
     uint64_t ready_ns;
     uint32_t arrived, n_ranks;
     const uint32_t *ranks; /* NULL: all */
-    bool far; /* its ranks are not all in one node */
+    bool far;              /* its ranks are not all in one node */
 };
 
 struct pst_sim {

@@ -52,7 +52,8 @@ static uint64_t kernel_ns(void *context, uint32_t rank, uint32_t op, uint32_t pa
                                                     : times.backward_weight_ns);
 }
 
-static uint64_t update_ns(void *context, uint32_t rank, uint64_t elems, uint32_t n_slots, bool first)
+static uint64_t update_ns(void *context, uint32_t rank, uint64_t elems, uint32_t n_slots,
+                          bool first)
 {
     const struct pst_emulation *emulation = context;
     struct pst_cost_at at;
@@ -79,8 +80,8 @@ static uint64_t collective_ns(void *context, uint64_t bytes, const uint32_t *ran
     struct pst_cost_at at;
 
     return scaled(emulation,
-                  pst_cost_ring_ns(pst_cost_on(emulation->cost, ranks, n_ranks, &at), bytes, n_ranks,
-                                   pst_cost_spans_nodes(emulation->cost, ranks, n_ranks)));
+                  pst_cost_ring_ns(pst_cost_on(emulation->cost, ranks, n_ranks, &at), bytes,
+                                   n_ranks, pst_cost_spans_nodes(emulation->cost, ranks, n_ranks)));
 }
 
 static uint64_t host_ns(void *context, uint32_t rank, uint64_t bytes)

@@ -246,7 +246,8 @@ static pst_status fits(const struct pst_session *session, struct pst_error *err)
     char need[32], have[96];
 
     for (uint32_t rank = 0; rank < session->planned.plan->n_devices; rank++) {
-        uint64_t of = pst_sat_add(pst_session_peak(session, rank), pst_cluster_lacks(cluster, rank));
+        uint64_t of =
+            pst_sat_add(pst_session_peak(session, rank), pst_cluster_lacks(cluster, rank));
 
         worst = of > need_most ? rank : worst;
         need_most = of > need_most ? of : need_most;

@@ -42,8 +42,9 @@ static pst_status ask_in_flight(struct part_asker *asker)
 
 uint64_t part_capacity(const struct pst_partition_in *in, uint32_t device)
 {
-    return device < in->cluster->n_devices ? pst_cluster_device_at(in->cluster, device)->memory_bytes
-                                           : in->capacity_bytes;
+    return device < in->cluster->n_devices
+               ? pst_cluster_device_at(in->cluster, device)->memory_bytes
+               : in->capacity_bytes;
 }
 
 static void ask_price(struct part_asker *asker, uint32_t stage, uint32_t first, uint32_t end,

@@ -12,7 +12,7 @@ struct pst_cluster_device {
         memory_bytes; /* capacity for everything that penstock lays out; UINT64_MAX: no limit */
     uint32_t node;    /* machine that it sits in */
     double speed;     /* compute speed relative to the profiled device, 1.0 = the same */
-    uint32_t kind;    /* devices of one number take the same times; since 1.6, pst_cluster_kind_at */
+    uint32_t kind; /* devices of one number take the same times; since 1.6, pst_cluster_kind_at */
 };
 
 struct pst_cluster_view {

@@ -13,7 +13,8 @@
 
 enum { BATCH = 16, ROUNDING_NS = 64 };
 
-static uint64_t kernel_ns(void *context, uint32_t rank, uint32_t op, uint32_t pass, uint32_t samples)
+static uint64_t kernel_ns(void *context, uint32_t rank, uint32_t op, uint32_t pass,
+                          uint32_t samples)
 {
     (void)rank;
     struct pst_times times;
@@ -24,7 +25,8 @@ static uint64_t kernel_ns(void *context, uint32_t rank, uint32_t op, uint32_t pa
                                   : times.backward_weight_ns;
 }
 
-static uint64_t update_ns(void *context, uint32_t rank, uint64_t elems, uint32_t n_slots, bool first)
+static uint64_t update_ns(void *context, uint32_t rank, uint64_t elems, uint32_t n_slots,
+                          bool first)
 {
     (void)rank;
     const struct pst_cost_model *cost = context;

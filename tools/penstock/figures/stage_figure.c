@@ -155,7 +155,8 @@ static void draw_box(const struct page *page, struct pst_pen *pen, uint32_t stag
     draw_memory_bar(page, pen, box, x + PADDING, y + 38);
     memory_text(box->memory_bytes, memory, sizeof memory);
     if (isfinite(page->graph->limit_bytes) && page->graph->limit_bytes > 0) {
-        snprintf(part, sizeof part, "%.0f %%", 100 * box->memory_bytes / (page->graph->limit_bytes - box->lacks_bytes));
+        snprintf(part, sizeof part, "%.0f %%",
+                 100 * box->memory_bytes / (page->graph->limit_bytes - box->lacks_bytes));
     }
     draw_pair(pen, x + PADDING, y + 51, memory, part);
 }

@@ -104,9 +104,8 @@ static void print_stages(const struct pst_session *session, const struct pst_sta
 
     pst_table_init(&table, ">stage|>device");
     pst_table_columns(&table, session->cluster.n_kinds > 0 ? "kind" : "");
-    pst_table_columns(&table,
-                   "6>ops|~operators|9>params|>forward|>backward|5>held|4~saved|"
-                   "8>static|7>activations|>total|3limited by");
+    pst_table_columns(&table, "6>ops|~operators|9>params|>forward|>backward|5>held|4~saved|"
+                              "8>static|7>activations|>total|3limited by");
     for (uint32_t i = 0; i < session->planned.plan->n_stages; i++) {
         add_row(&table, session, &stages[i]);
     }
@@ -280,8 +279,7 @@ static void add_stage(struct pst_json *json, const struct pst_session *session,
     pst_json_uint(json, "id", r->stage);
     pst_json_uints(json, "devices", stage->ranks, stage->n_ranks);
     if (session->cluster.n_kinds > 0) {
-        pst_json_string(json, "kind",
-                        kinds_of(session->planned.plan, stage, kinds, sizeof kinds));
+        pst_json_string(json, "kind", kinds_of(session->planned.plan, stage, kinds, sizeof kinds));
     }
     pst_json_uint(json, "operators", r->n_operators);
     pst_json_string(json, "first_operator", session->graph->ops[r->first_operator].name);

@@ -198,8 +198,8 @@ static void set_limit(const struct pst_session *session, const double *shares,
     r->limited_by = pst_report_limit(
         memory, shares[stage->ranks[0]], compute_ns(plan, stages, id), transfers_ns(session, id),
         (double)pst_cost_allreduce_ns(
-            pst_cost_on(&session->cost, stage->ranks, stage->n_ranks, &at), r->parameters * sizeof(float),
-                                      stage->n_ranks));
+            pst_cost_on(&session->cost, stage->ranks, stage->n_ranks, &at),
+            r->parameters * sizeof(float), stage->n_ranks));
 }
 
 static void add_limits(const struct pst_session *session, struct pst_stage_report *stages)

@@ -21,7 +21,8 @@ struct pst_cost {
     pst_status (*compute)(const struct pst_host *host, const uint32_t *nodes, uint32_t n_nodes,
                           uint32_t samples, struct pst_times *ret_times);
     /* Nanoseconds to move bytes between two ranks; 0 where they are the same. [any] */
-    uint64_t (*transfer_ns)(const struct pst_host *host, uint64_t bytes, uint32_t from, uint32_t to);
+    uint64_t (*transfer_ns)(const struct pst_host *host, uint64_t bytes, uint32_t from,
+                            uint32_t to);
     /* Nanoseconds to sum bytes over n ranks. [any] */
     uint64_t (*allreduce_ns)(const struct pst_host *host, uint64_t bytes, uint32_t n_ranks);
     /* Since 1.6, ask PST_CAN: what the slowest of these ranks takes. [any] */
