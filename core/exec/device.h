@@ -87,15 +87,18 @@ struct pst_update {
     float *room;  /* in the arena: pst_muon_room() */
 };
 
-/* How long a described device takes, in the time of this machine. Pure; asked by any thread. */
+/* How long the described device of a rank takes, in the time of this machine. Pure; asked by any
+   thread. */
 struct pst_device_times {
     void *context;
     /* One call of a kernel. */
-    uint64_t (*kernel_ns)(void *context, uint32_t op, uint32_t pass, uint32_t samples);
+    uint64_t (*kernel_ns)(void *context, uint32_t rank, uint32_t op, uint32_t pass,
+                          uint32_t samples);
     /* The update of so many parameters with n_slots values of state each; first: of its stage. */
-    uint64_t (*update_ns)(void *context, uint64_t elems, uint32_t n_slots, bool first);
+    uint64_t (*update_ns)(void *context, uint32_t rank, uint64_t elems, uint32_t n_slots,
+                          bool first);
     /* A copy to or from its host; NULL where no plan copies. */
-    uint64_t (*host_ns)(void *context, uint64_t bytes);
+    uint64_t (*host_ns)(void *context, uint32_t rank, uint64_t bytes);
 };
 
 struct pst_device_config {

@@ -79,7 +79,8 @@ static bool are_short(const struct exec_rank *rank, const struct exec_list *list
         const struct pst_program_call *call = &list->program->calls[i];
 
         if (call->kind == PST_C_KERNEL) {
-            ns += times->kernel_ns(times->context, call->op, call->pass, call->samples);
+            ns +=
+                times->kernel_ns(times->context, rank->index, call->op, call->pass, call->samples);
             n_kernels++;
         }
     }
@@ -298,7 +299,7 @@ static bool key_of(const struct exec_rank *rank, const struct exec_update *updat
             ret_key->parity = update->task->t % 2;
         }
         if (times != NULL) {
-            ns += times->update_ns(times->context, param->elems,
+            ns += times->update_ns(times->context, rank->index, param->elems,
                                    (param->slots[0] != NULL) + (param->slots[1] != NULL), n == 0);
         }
         n++;

@@ -47,6 +47,13 @@ uint64_t pst_cluster_capacity(const struct pst_cluster *cluster)
     return cluster->memory > cluster->reserve ? cluster->memory - cluster->reserve : 0;
 }
 
+uint64_t pst_cluster_capacity_of(const struct pst_cluster *cluster, uint32_t rank)
+{
+    uint64_t most = pst_cluster_capacity(cluster), lacks = pst_cluster_lacks(cluster, rank);
+
+    return most == UINT64_MAX ? most : most > lacks ? most - lacks : 0;
+}
+
 pst_status pst_cluster_check(const struct pst_cluster *cluster, struct pst_error *err)
 {
     char memory[32], reserve[32];

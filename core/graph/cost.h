@@ -25,6 +25,16 @@ struct pst_cost_model {
     void *workspace_context;
 };
 
+/* Costs on some of the ranks, which take what the slowest of them does. */
+struct pst_cost_at {
+    struct pst_cost_model cost;
+    struct pst_cluster cluster;
+};
+
+/* The model itself where all devices are alike, else one in `room`: lives as long as both. Without
+   it costs are those of a device as slow as any. */
+const struct pst_cost_model *pst_cost_on(const struct pst_cost_model *cost, const uint32_t *ranks,
+                                         uint32_t n_ranks, struct pst_cost_at *room);
 /* Times of one operator for `samples` samples on a device of the cluster's description, or on the
    one that was measured. */
 void pst_cost_op(const struct pst_cost_model *cost, uint32_t op, uint32_t samples,
@@ -36,8 +46,10 @@ uint64_t pst_cost_workspace(const struct pst_cost_model *cost, uint32_t op, uint
                             uint32_t samples);
 /* Node of a rank; 0 where all devices are in one node. */
 uint32_t pst_cost_node(const struct pst_cost_model *cost, uint32_t rank);
+/* Equal for pairs of ranks whose links are alike. */
+uint32_t pst_cost_link(const struct pst_cost_model *cost, uint32_t from, uint32_t to);
 /* Latency + bytes / bandwidth of the link: that of the two devices, or that of their nodes where
-   these differ; 0 within one rank. */
+   these differ; 0 within one rank. Of two ends that are not alike the slower one counts. */
 uint64_t pst_cost_transfer_ns(const struct pst_cost_model *cost, uint64_t bytes, uint32_t from,
                               uint32_t to);
 /* Between a device and host memory, one direction. */

@@ -24,10 +24,25 @@ uint32_t pst_cost_node(const struct pst_cost_model *cost, uint32_t rank)
     return size > 0 ? (uint32_t)(rank / (uint64_t)size) : 0;
 }
 
+uint32_t pst_cost_link(const struct pst_cost_model *cost, uint32_t from, uint32_t to)
+{
+    const struct pst_cluster *cluster = cost->cluster;
+    uint32_t far = pst_cost_node(cost, from) != pst_cost_node(cost, to) ? 1 : 0;
+
+    if (cluster->n_kinds == 0) {
+        return far;
+    }
+    return far +
+           2 * ((uint32_t)(pst_cluster_kind(cluster, from) - cluster->kinds) * cluster->n_kinds +
+                (uint32_t)(pst_cluster_kind(cluster, to) - cluster->kinds));
+}
+
 uint64_t pst_cost_transfer_ns(const struct pst_cost_model *cost, uint64_t bytes, uint32_t from,
                               uint32_t to)
 {
-    const struct pst_cluster *cluster = cost->cluster;
+    const uint32_t ends[] = {from, to};
+    struct pst_cluster room;
+    const struct pst_cluster *cluster = pst_cluster_on(cost->cluster, ends, 2, &room);
 
     if (from == to) {
         return 0;

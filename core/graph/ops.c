@@ -27,10 +27,9 @@ static bool op_is_bf16(const struct pst_graph *graph, const struct pst_op *op)
     return false;
 }
 
-static uint64_t pass_ns(const struct pst_cost_model *cost, uint32_t op, uint32_t pass,
-                        uint32_t samples)
+static uint64_t pass_ns(const struct pst_cost_model *cost, const struct pst_cluster *cluster,
+                        uint32_t op, uint32_t pass, uint32_t samples)
 {
-    const struct pst_cluster *cluster = cost->cluster;
     double flops = 0, bytes = 0;
     pst_op_work(cost->graph, op, pass, samples, &flops, &bytes);
     if (cluster->softmax_traffic > 0) {
@@ -68,6 +67,26 @@ static void move_backward(const struct pst_cost_model *cost, uint32_t op, double
     }
 }
 
+/* A profile is of one device, as [cluster] describes it. On another it takes as many times as long
+   as this description says; of a costed graph nobody knows what bounds its nodes, and peaks tell.
+ */
+static double longer(const struct pst_cost_model *cost, uint32_t op, uint32_t pass,
+                     uint32_t samples)
+{
+    const struct pst_cluster *on = cost->cluster, *was = on->stated;
+    uint32_t kind = cost->graph->ops[op].kind;
+    double ns;
+
+    if (was == NULL || pst_cluster_equal(on, was)) {
+        return 1;
+    }
+    if (kind == PST_OP_COSTED || kind == PST_OP_COSTED_LOSS) {
+        return was->flops * was->efficiency / (on->flops * on->efficiency);
+    }
+    ns = (double)pass_ns(cost, was, op, pass, samples);
+    return ns > 0 ? (double)pass_ns(cost, on, op, pass, samples) / ns : 1;
+}
+
 static void profiled(const struct pst_cost_model *cost, uint32_t op, uint32_t samples,
                      struct pst_times *ret_times)
 {
@@ -82,9 +101,21 @@ static void profiled(const struct pst_cost_model *cost, uint32_t op, uint32_t sa
         move_backward(cost, op, ns);
     }
     for (uint32_t pass = 0; pass < 3; pass++) {
+        ns[pass] *= longer(cost, op, pass, samples);
         ns[pass] = ns[pass] < LONGEST_NS ? round(ns[pass]) : LONGEST_NS;
     }
     *ret_times = (struct pst_times){(uint64_t)ns[0], (uint64_t)ns[1], (uint64_t)ns[2]};
+}
+
+const struct pst_cost_model *pst_cost_on(const struct pst_cost_model *cost, const uint32_t *ranks,
+                                         uint32_t n_ranks, struct pst_cost_at *room)
+{
+    if (cost->cluster->n_kinds == 0 || n_ranks == 0) {
+        return cost;
+    }
+    room->cost = *cost;
+    room->cost.cluster = pst_cluster_on(cost->cluster, ranks, n_ranks, &room->cluster);
+    return &room->cost;
 }
 
 void pst_cost_op(const struct pst_cost_model *cost, uint32_t op, uint32_t samples,
@@ -97,9 +128,9 @@ void pst_cost_op(const struct pst_cost_model *cost, uint32_t op, uint32_t sample
     struct pst_op_grad grad;
     pst_op_grad_info(cost->graph, op, &grad);
     *ret_times = (struct pst_times){
-        .forward_ns = pass_ns(cost, op, 0, samples),
-        .backward_input_ns = grad.has_b ? pass_ns(cost, op, 1, samples) : 0,
-        .backward_weight_ns = grad.has_w ? pass_ns(cost, op, 2, samples) : 0,
+        .forward_ns = pass_ns(cost, cost->cluster, op, 0, samples),
+        .backward_input_ns = grad.has_b ? pass_ns(cost, cost->cluster, op, 1, samples) : 0,
+        .backward_weight_ns = grad.has_w ? pass_ns(cost, cost->cluster, op, 2, samples) : 0,
     };
 }
 

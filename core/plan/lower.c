@@ -373,7 +373,7 @@ pst_status pst_plan_forward_twin(const struct pst_plan *plan, const struct pst_g
             goto out;
         }
     }
-    twin->capacity_bytes = plan->capacity_bytes;
+    pst_plan_copy_devices(twin, plan);
     twin->optimizer_slots = plan->optimizer_slots;
     twin->copies = plan->copies;
     twin->version_rule = plan->version_rule; /* what lives all the time is the same */

@@ -158,8 +158,10 @@ static uint64_t copy_ns(const struct pst_lowering *low, const struct moved *move
 {
     const struct pst_plan_stage *stage = &low->plan->stages[copy->stage];
     uint32_t v = pst_plan_node(stage, copy->node);
+    struct pst_cost_at at;
 
-    return pst_cost_host_ns(low->cost, moved[copy->stage].bytes[v]) *
+    return pst_cost_host_ns(pst_cost_on(low->cost, stage->ranks, stage->n_ranks, &at),
+                            moved[copy->stage].bytes[v]) *
            (uint64_t)low->cost->cluster->link_directions;
 }
 

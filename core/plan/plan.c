@@ -54,6 +54,15 @@ void pst_plan_create(const struct pst_graph *graph, uint32_t batch, uint32_t n_d
     *ret_plan = plan;
 }
 
+void pst_plan_copy_devices(struct pst_plan *plan, const struct pst_plan *from)
+{
+    plan->capacity_bytes = from->capacity_bytes;
+    for (uint32_t r = 0; r < plan->n_devices; r++) {
+        plan->devices[r].lacks_bytes = from->devices[r].lacks_bytes;
+        plan->devices[r].kind = pst_arena_strdup(&plan->arena, from->devices[r].kind);
+    }
+}
+
 void pst_plan_destroy(struct pst_plan *plan)
 {
     if (plan != NULL) {

@@ -176,6 +176,8 @@ struct pst_plan_device {
     uint64_t peak_bytes;  /* largest live sum */
     uint64_t arena_bytes; /* packed size: what the executor allocates and reaches */
     uint64_t host_bytes;  /* packed size of what is offloaded, in host memory */
+    uint64_t lacks_bytes; /* of the plan's capacity, which is that of the largest device */
+    const char *kind;     /* what such a device is called; NULL: all are alike */
 };
 
 struct pst_plan {
@@ -211,7 +213,7 @@ struct pst_plan {
     uint32_t kept_output;     /* evaluations: a tensor, the logits, that is kept to the end of the
                                  list on its rank; else PST_NONE */
     uint32_t optimizer_slots; /* f32 state values per parameter: 0 sgd, 1 momentum, 2 adam */
-    uint64_t capacity_bytes;  /* of a device; UINT64_MAX: no limit */
+    uint64_t capacity_bytes;  /* of the largest device; UINT64_MAX: no limit */
     /* provenance */
     uint64_t graph_digest;
     const char *config_json; /* the effective config as JSON object text; rebuilds the graph */
@@ -253,6 +255,29 @@ static inline uint32_t pst_plan_lowest(const struct pst_plan_stage *stage)
 void pst_plan_create(const struct pst_graph *graph, uint32_t batch, uint32_t n_devices,
                      struct pst_plan **ret_plan);
 void pst_plan_destroy(struct pst_plan *plan);
+
+/* Bytes that the plan may take of a device; UINT64_MAX: no limit. */
+static inline uint64_t pst_plan_capacity(const struct pst_plan *plan, uint32_t rank)
+{
+    uint64_t most = plan->capacity_bytes, lacks = plan->devices[rank].lacks_bytes;
+
+    return most == UINT64_MAX ? most : most > lacks ? most - lacks : 0;
+}
+/* What the smallest device of a stage lacks. */
+static inline uint64_t pst_plan_lacks(const struct pst_plan *plan,
+                                      const struct pst_plan_stage *stage)
+{
+    uint64_t most = 0;
+
+    for (uint32_t r = 0; r < stage->n_ranks; r++) {
+        uint64_t lacks = plan->devices[stage->ranks[r]].lacks_bytes;
+
+        most = lacks > most ? lacks : most;
+    }
+    return most;
+}
+/* Capacities and kinds of another plan for the same devices. */
+void pst_plan_copy_devices(struct pst_plan *plan, const struct pst_plan *from);
 
 /* Appends a stage; arrays are copied; actions all keep. Stages come in topological order. */
 void pst_plan_add_stage(struct pst_plan *plan, const uint32_t *nodes, uint32_t n_nodes,

@@ -544,6 +544,22 @@ static void code_list(struct file *f, const char *key, const struct pst_instr **
     pst_codec_end(c);
 }
 
+/* That of the plan where the device says nothing else. */
+static void code_capacity(struct file *f, struct pst_plan_device *device, uint64_t bytes)
+{
+    struct pst_codec *c = &f->codec;
+
+    if (!pst_codec_has(c, "capacity_bytes", device->lacks_bytes > 0)) {
+        return;
+    }
+    pst_codec_bytes(c, "capacity_bytes", &bytes);
+    if (bytes > f->plan->capacity_bytes) {
+        pst_codec_fail(c, NULL, NULL, "a device has more than the capacity_bytes of provenance");
+    } else {
+        device->lacks_bytes = f->plan->capacity_bytes - bytes;
+    }
+}
+
 static void code_device(struct file *f, uint32_t rank)
 {
     struct pst_codec *c = &f->codec;
@@ -557,6 +573,10 @@ static void code_device(struct file *f, uint32_t rank)
     code_list(f, "drain", &device->drain, &device->n_drain);
     pst_codec_bytes(c, "peak_bytes", &device->peak_bytes);
     pst_codec_bytes(c, "arena_bytes", &device->arena_bytes);
+    code_capacity(f, device, pst_plan_capacity(f->plan, rank));
+    if (pst_codec_has(c, "kind", device->kind != NULL)) {
+        pst_codec_text(c, "kind", &device->kind);
+    }
     if (pst_codec_has(c, "host_bytes", device->host_bytes > 0)) {
         pst_codec_bytes(c, "host_bytes", &device->host_bytes);
     }

@@ -66,7 +66,7 @@ pst_status pst_program_create(const struct pst_plan *plan, const struct pst_grap
     pst_status st = build_program(plan, graph, cost, rank, &program, err);
 
     if (st == PST_OK) {
-        pst_layout_program(program, plan->capacity_bytes);
+        pst_layout_program(program, pst_plan_capacity(plan, rank));
         *ret_program = program;
     }
     return st;
@@ -74,14 +74,14 @@ pst_status pst_program_create(const struct pst_plan *plan, const struct pst_grap
 
 struct layouts {
     struct pst_program **programs;
-    uint64_t limit;
+    const struct pst_plan *plan;
 };
 
 static void lay_out(void *layouts_, uint32_t i)
 {
     struct layouts *layouts = layouts_;
 
-    pst_layout_program(layouts->programs[i], layouts->limit);
+    pst_layout_program(layouts->programs[i], pst_plan_capacity(layouts->plan, i));
 }
 
 pst_status pst_programs_build(const struct pst_plan *plan, const struct pst_graph *graph,
@@ -100,7 +100,7 @@ pst_status pst_programs_create(const struct pst_plan *plan, const struct pst_gra
                                const struct pst_cost_model *cost, struct pst_program **ret_programs,
                                struct pst_error *err)
 {
-    struct layouts layouts = {.programs = ret_programs, .limit = plan->capacity_bytes};
+    struct layouts layouts = {.programs = ret_programs, .plan = plan};
     uint64_t n_values = 0;
     pst_status st = pst_programs_build(plan, graph, cost, ret_programs, err);
 
@@ -108,7 +108,7 @@ pst_status pst_programs_create(const struct pst_plan *plan, const struct pst_gra
         n_values += ret_programs[r]->n_values;
     }
     for (uint32_t r = 0; st == PST_OK && n_values < WORTH_THREADS && r < plan->n_devices; r++) {
-        pst_layout_program(ret_programs[r], plan->capacity_bytes);
+        lay_out(&layouts, r);
     }
     if (st == PST_OK && n_values >= WORTH_THREADS) {
         pst_parallel(plan->n_devices, lay_out, &layouts);

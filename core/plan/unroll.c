@@ -329,7 +329,7 @@ pst_status pst_plan_unroll(const struct pst_plan *plan, uint32_t n_batches, uint
     unrolled->n_ties = plan->n_ties;
     unrolled->ties = plan->ties;
     unrolled->optimizer_slots = plan->optimizer_slots;
-    unrolled->capacity_bytes = plan->capacity_bytes;
+    pst_plan_copy_devices(unrolled, plan);
     *ret_unrolled = unrolled;
     return PST_OK;
 }

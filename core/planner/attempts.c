@@ -122,14 +122,15 @@ pst_status pst_attempts_cut(struct pst_attempts *a, struct pst_error *err)
     return st;
 }
 
-/* Of the ranks of a stage the one that takes most. */
-static uint64_t arena_of(const struct pst_plan *plan, uint32_t stage)
+/* Of the ranks of a stage the one that takes most; lacking: for what it has. */
+static uint64_t arena_of(const struct pst_plan *plan, uint32_t stage, bool lacking)
 {
     const struct pst_plan_stage *s = &plan->stages[stage];
     uint64_t most = 0;
 
     for (uint32_t r = 0; r < s->n_ranks; r++) {
-        uint64_t bytes = plan->devices[s->ranks[r]].arena_bytes;
+        const struct pst_plan_device *device = &plan->devices[s->ranks[r]];
+        uint64_t bytes = device->arena_bytes + (lacking ? device->lacks_bytes : 0);
 
         most = bytes > most ? bytes : most;
     }
@@ -139,7 +140,7 @@ static uint64_t arena_of(const struct pst_plan *plan, uint32_t stage)
 int64_t pst_attempts_excess(const struct pst_plan *plan, uint32_t stage)
 {
     uint32_t n = 0;
-    int64_t excess = (int64_t)arena_of(plan, stage);
+    int64_t excess = (int64_t)arena_of(plan, stage, false);
 
     for (uint32_t t = 0; t < plan->n_stages; t++) {
         if (pst_plan_shares(&plan->stages[t], &plan->stages[stage])) {
@@ -166,7 +167,7 @@ static void learn(struct pst_attempts *a, const struct pst_planned *planned)
         if (excess > 0 || !again) {     /* later attempts become more careful, never less */
             planner->bias[s] += excess; /* estimates held the bias so far */
         }
-        if (again && arena_of(plan, s) > a->limit) {
+        if (again && arena_of(plan, s, true) > a->limit) {
             planner->bias[s] += (int64_t)(a->limit / MARGIN);
         }
         if (plan->stages[s].in_flight > planner->counted[s]) {

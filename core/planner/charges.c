@@ -221,8 +221,7 @@ pst_status pst_view_charge(struct pst_planner *planner, const struct pst_stage_q
         pst_view_state(question, view);
         return PST_OK;
     }
-    *ret_nodes = pst_view_build(planner, question->nodes, question->n_nodes, samples,
-                                question->weight_versions, view);
+    *ret_nodes = pst_view_build(planner, question, view);
     pst_view_state(question, view);
     correct(planner, view);
     pst_view_transfers(planner, samples, n_microbatches, view);

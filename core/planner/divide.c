@@ -129,7 +129,9 @@ static void by_lifespan(const struct pst_plan *plan, const struct sharer *sharer
 static pst_status divide(struct pst_planner *planner, const struct pst_plan *plan,
                          struct sharer *sharers, uint32_t n, uint64_t *share, struct pst_error *err)
 {
-    uint64_t least = 0, most = 0, capacity = planner->capacity_bytes;
+    const struct pst_plan_stage *first = &plan->stages[sharers[0].stage];
+    uint64_t least = 0, most = 0;
+    uint64_t capacity = pst_planner_capacity(planner, first->ranks, first->n_ranks);
     struct pst_stage_price answer;
     pst_status st = PST_OK;
 

@@ -9,13 +9,19 @@
 
 #define MAX_SHOWN 16 /* devices */
 
+/* For what the device has: with what it lacks beside the largest. */
+static uint64_t need_of(const struct pst_plan *plan, uint32_t rank)
+{
+    return plan->devices[rank].arena_bytes + plan->devices[rank].lacks_bytes;
+}
+
 uint64_t pst_planned_need(const struct pst_planned *planned)
 {
     uint64_t need = 0;
     uint32_t r;
 
     for (r = 0; r < planned->plan->n_devices; r++) {
-        uint64_t bytes = planned->plan->devices[r].arena_bytes;
+        uint64_t bytes = need_of(planned->plan, r);
 
         need = bytes > need ? bytes : need;
     }
@@ -46,7 +52,7 @@ static uint32_t worst_device(const struct pst_plan *plan)
     uint32_t r, worst = 0;
 
     for (r = 0; r < plan->n_devices; r++) {
-        worst = plan->devices[r].arena_bytes > plan->devices[worst].arena_bytes ? r : worst;
+        worst = need_of(plan, r) > need_of(plan, worst) ? r : worst;
     }
     return worst;
 }
@@ -70,14 +76,16 @@ pst_status pst_planned_too_large(const struct pst_planner *planner,
                                  const struct pst_planned *planned, uint64_t capacity_bytes,
                                  struct pst_error *err)
 {
-    uint64_t need = pst_planned_need(planned);
+    uint32_t worst = worst_device(planned->plan);
+    uint64_t need = planned->plan->devices[worst].arena_bytes;
     char has[32], takes[32], excess[32];
 
+    capacity_bytes -= planned->plan->devices[worst].lacks_bytes;
     pst_fail(
         err, PST_ERR_INFEASIBLE, "plan.infeasible",
         "no plan found that fits: the closest takes %s (%llu bytes) on device %u, %s more than "
         "its %s",
-        pst_format_bytes(takes, need), (unsigned long long)need, worst_device(planned->plan),
+        pst_format_bytes(takes, need), (unsigned long long)need, worst,
         pst_format_bytes(excess, need - capacity_bytes), pst_format_bytes(has, capacity_bytes));
     pst_planned_table(planned, planner->graph, err);
     return PST_ERR_INFEASIBLE;

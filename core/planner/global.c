@@ -185,13 +185,14 @@ static pst_status call(struct ask *ask, struct pst_error *err)
 
 /* Devices whose buffers take more than they have are told of less; false: there is none, or nothing
    that could be told. */
-static bool tell_less(struct pst_global_question *q, const uint64_t *arena_bytes,
-                      uint64_t capacity_bytes)
+static bool tell_less(struct pst_global_question *q, const struct pst_planner *planner,
+                      const uint64_t *arena_bytes)
 {
     bool any = false;
 
     for (uint32_t r = 0; r < q->n_ranks; r++) {
         uint64_t *told = &q->devices[q->device_of[r]].capacity_bytes;
+        uint64_t capacity_bytes = pst_planner_capacity(planner, &r, 1);
 
         if (arena_bytes[r] > capacity_bytes) {
             uint64_t excess = arena_bytes[r] - capacity_bytes;
@@ -242,7 +243,7 @@ static pst_status ask_one(struct pst_planner *planner, uint32_t i, struct pst_pl
         again = false;
         if (st == PST_OK && moved && planner->capacity_bytes != UINT64_MAX) {
             st = pst_global_measure(planner, plan, orders, NULL, arena_bytes, err);
-            again = st == PST_OK && tell_less(&question, arena_bytes, planner->capacity_bytes);
+            again = st == PST_OK && tell_less(&question, planner, arena_bytes);
         }
     }
     pst_arena_finish(&arena);

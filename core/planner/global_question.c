@@ -92,10 +92,16 @@ static void make_devices(struct pst_global_question *q, const struct pst_planner
         q->first_rank[q->device_of[plan->stages[s].ranks[0]]] = plan->stages[s].ranks[0];
     }
     for (uint32_t d = 0; d < n; d++) {
-        q->devices[d].capacity_bytes = planner->capacity_bytes;
+        q->devices[d].capacity_bytes = UINT64_MAX;
         q->devices[d].first_pass = at;
         q->devices[d].n_passes = orders->n_passes[PST_BODY][q->first_rank[d]];
         at += q->devices[d].n_passes;
+    }
+    for (uint32_t r = 0; r < plan->n_devices; r++) {
+        uint64_t *told = &q->devices[q->device_of[r]].capacity_bytes;
+        uint64_t of = pst_planner_capacity(planner, &r, 1);
+
+        *told = of < *told ? of : *told;
     }
     q->in.n_passes = at;
 }
@@ -103,13 +109,14 @@ static void make_devices(struct pst_global_question *q, const struct pst_planner
 static void make_links(struct pst_global_question *q, const struct pst_planner *planner,
                        struct pst_arena *arena)
 {
-    const struct pst_cluster *cluster = planner->cluster;
     uint32_t n = q->in.n_devices;
 
     q->links = pst_arena_array(arena, (size_t)n * n, sizeof *q->links);
     for (uint32_t i = 0; i < n * n; i++) {
-        bool far = pst_cost_node(planner->cost, q->first_rank[i / n]) !=
-                   pst_cost_node(planner->cost, q->first_rank[i % n]);
+        const uint32_t ends[] = {q->first_rank[i / n], q->first_rank[i % n]};
+        bool far = pst_cost_node(planner->cost, ends[0]) != pst_cost_node(planner->cost, ends[1]);
+        struct pst_cluster room;
+        const struct pst_cluster *cluster = pst_cluster_on(planner->cluster, ends, 2, &room);
 
         q->links[i] =
             far ? (struct pst_global_link){cluster->node_link_bandwidth, cluster->node_link_latency}
@@ -165,10 +172,9 @@ static struct pst_stage_view *copy_view(struct pst_planner *planner, const struc
                                         uint32_t s, struct pst_arena *arena)
 {
     const struct pst_plan_stage *stage = &plan->stages[s];
+    const struct pst_stage_question question = pst_planner_question(plan, s);
     struct pst_stage_view *view = pst_arena_array(arena, 1, sizeof *view);
-    struct pst_stage_node *built =
-        pst_view_build(planner, stage->nodes, stage->n_nodes, pst_plan_samples(stage),
-                       stage->weight_versions, view);
+    struct pst_stage_node *built = pst_view_build(planner, &question, view);
     struct pst_stage_node *nodes = pst_arena_array(arena, stage->n_nodes, sizeof *nodes);
     uint32_t n_producers = 0, *producers;
 
@@ -186,7 +192,7 @@ static struct pst_stage_view *copy_view(struct pst_planner *planner, const struc
     view->stage = s;
     view->n_stages = plan->n_stages;
     view->in_flight = stage->in_flight;
-    view->capacity_bytes = planner->capacity_bytes;
+    view->capacity_bytes = pst_planner_capacity(planner, stage->ranks, stage->n_ranks);
     pst_view_transfers(planner, pst_plan_samples(stage), stage->n_microbatches, view);
     return view;
 }

@@ -46,6 +46,9 @@ struct pst_memo_key pst_memo_key_question(const struct pst_stage_question *q)
     XXH3_128bits_update(&state, fields, sizeof fields);
     XXH3_128bits_update(&state, &q->capacity_bytes, sizeof q->capacity_bytes);
     XXH3_128bits_update(&state, q->nodes, (size_t)q->n_nodes * sizeof *q->nodes);
+    if (q->ranks != NULL) {
+        XXH3_128bits_update(&state, q->ranks, (size_t)q->n_ranks * sizeof *q->ranks);
+    }
     return key_of(&state);
 }
 

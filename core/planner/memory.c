@@ -73,6 +73,7 @@ struct pst_stage_question pst_planner_question(const struct pst_plan *plan, uint
                                        .n_stages = plan->n_stages,
                                        .microbatch_size = stage->microbatch_size,
                                        .n_ranks = stage->n_ranks,
+                                       .ranks = stage->ranks,
                                        .in_flight = stage->in_flight,
                                        .weight_versions = stage->weight_versions};
 }
@@ -200,8 +201,10 @@ pst_status pst_planner_actions(struct pst_planner *planner, struct pst_plan *pla
     uint64_t *share = pst_arena_array(&arena, plan->n_stages, sizeof *share);
     pst_status st = PST_OK;
 
-    for (uint32_t r = 0; r < planner->n_ranks; r++) {
-        left[r] = planner->capacity_bytes;
+    for (uint32_t s = 0; s < plan->n_stages; s++) { /* equal for all stages of a device */
+        const struct pst_plan_stage *stage = &plan->stages[s];
+
+        left[stage->ranks[0]] = pst_planner_capacity(planner, stage->ranks, stage->n_ranks);
     }
     st = pst_planner_divide(planner, plan, share, err);
     for (uint32_t s = 0; s < plan->n_stages; s++) { /* what is not kept for others is the first's */

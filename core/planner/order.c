@@ -65,6 +65,8 @@ static pst_status fill_stage(struct pst_planner *planner, const struct pst_plan 
                              struct question *q, struct pst_error *err)
 {
     const struct pst_plan_stage *stage = &plan->stages[s];
+    const struct pst_stage_question question = pst_planner_question(plan, s);
+    struct pst_cost_at at;
     struct pst_schedule_stage made, *row = &made;
     uint32_t samples = pst_plan_samples(stage);
     struct pst_stage_view view;
@@ -79,10 +81,10 @@ static pst_status fill_stage(struct pst_planner *planner, const struct pst_plan 
     if (st != PST_OK) {
         return st;
     }
-    nodes = pst_view_build(planner, stage->nodes, stage->n_nodes, samples, stage->weight_versions,
-                           &view);
+    nodes = pst_view_build(planner, &question, &view);
     pst_plan_replayed(stage, planner->graph, replayed);
-    pst_cost_ops(planner->cost, stage->nodes, stage->n_nodes, samples, &times);
+    pst_cost_ops(pst_cost_on(planner->cost, stage->ranks, stage->n_ranks, &at), stage->nodes,
+                 stage->n_nodes, samples, &times);
     *row = (struct pst_schedule_stage){
         .microbatch_size = stage->microbatch_size / plan->copies,
         .n_microbatches = stage->n_microbatches,
@@ -175,8 +177,11 @@ static pst_status question_init(struct question *q, struct pst_planner *planner,
     pst_order_question_alloc(&q->asked, n_devices, plan->n_stages * plan->copies,
                              plan->n_edges * plan->copies);
     q->work_bytes = pst_arena_array(&q->asked.arena, n_devices, sizeof *q->work_bytes);
-    for (d = 0; limited && d < n_devices; d++) {
-        q->asked.activation_bytes[d] = planner->capacity_bytes;
+    for (uint32_t r = 0; limited && r < plan->n_devices; r++) { /* the smallest of its ranks */
+        uint64_t *room = &q->asked.activation_bytes[q->device_of[r]];
+        uint64_t of = pst_planner_capacity(planner, &r, 1);
+
+        *room = of < *room ? of : *room;
     }
     for (s = 0; st == PST_OK && s < plan->n_stages; s++) {
         st = fill_stage(planner, plan, s, q, err);

@@ -12,7 +12,6 @@ struct answer {
     struct pst_stage_intake intake;
     struct pst_planner *planner;
     struct pst_plan *plan;
-    uint32_t *ranks; /* [degree] of the stage */
 };
 
 /* The ranks that it named, or all of the logical devices that its place is on, copy by copy. */
@@ -20,18 +19,12 @@ static void take_stage(void *self, const struct pst_stage_decl *decl)
 {
     struct answer *a = self;
     const struct pst_planner *planner = a->planner;
-    const struct pst_places *places = &planner->places;
     const uint32_t *ranks = decl->ranks;
-    uint32_t n = decl->n_ranks, width = planner->width;
+    uint32_t n = decl->n_ranks;
 
     if (!planner->chooses) {
+        ranks = pst_planner_ranks(planner, decl->ranks[0]);
         n = planner->degree;
-        for (uint32_t i = 0; i < n; i++) {
-            uint32_t place = i / width * places->n + decl->ranks[0];
-
-            a->ranks[i] = pst_places_device(places, place) * width + i % width;
-        }
-        ranks = a->ranks;
     }
     pst_plan_add_stage(a->plan, decl->nodes, decl->n_nodes, ranks, n, decl->microbatch_size,
                        decl->k);
@@ -46,17 +39,19 @@ static void init(struct answer *a, struct pst_planner *planner, struct pst_plan 
                    .self = a},
         .planner = planner,
         .plan = plan,
-        .ranks = pst_alloc(planner->degree, sizeof *a->ranks),
     };
 }
 
 /* Capacity of a device for one of the stages that share it. */
-static uint64_t capacity_of_stage(const struct pst_planner *planner)
+static uint64_t capacity_of_stage(const struct pst_planner *planner, uint32_t place)
 {
-    if (planner->capacity_bytes == UINT64_MAX || planner->undivided) {
-        return planner->capacity_bytes;
-    }
-    return planner->capacity_bytes / planner->places.shared;
+    uint64_t capacity =
+        planner->problem != NULL
+            ? planner->capacity_bytes
+            : pst_planner_capacity(planner, pst_planner_ranks(planner, place), planner->degree);
+
+    return capacity == UINT64_MAX || planner->undivided ? capacity
+                                                        : capacity / planner->places.shared;
 }
 
 static uint32_t node_of(const struct pst_planner *planner, uint32_t place)
@@ -67,6 +62,34 @@ static uint32_t node_of(const struct pst_planner *planner, uint32_t place)
         return planner->problem->node_size > 0 ? device / planner->problem->node_size : 0;
     }
     return pst_cost_node(planner->cost, device * planner->width);
+}
+
+/* Places as partitioners see them. What `speed` tells is what products reach. */
+static struct pst_cluster_device *describe(const struct pst_planner *planner,
+                                           struct pst_arena *arena)
+{
+    uint32_t n = planner->places.n, n_kinds = 0, k;
+    struct pst_cluster_device *devices = pst_arena_array(arena, n, sizeof *devices);
+    struct pst_cluster *kinds = NULL, room;
+
+    for (uint32_t i = 0; i < n; i++) {
+        devices[i] = (struct pst_cluster_device){.memory_bytes = capacity_of_stage(planner, i),
+                                                 .node = node_of(planner, i),
+                                                 .speed = 1.0};
+        if (planner->problem != NULL || planner->cluster->n_kinds == 0) {
+            continue;
+        }
+        kinds = kinds == NULL ? pst_arena_array(arena, n, sizeof *kinds) : kinds;
+        kinds[n_kinds] = *pst_cluster_on(planner->cluster, pst_planner_ranks(planner, i),
+                                         planner->degree, &room);
+        for (k = 0; !pst_cluster_equal(&kinds[k], &kinds[n_kinds]); k++) {
+        }
+        n_kinds += k == n_kinds ? 1 : 0;
+        devices[i].kind = k;
+        devices[i].speed = kinds[k].flops * kinds[k].efficiency /
+                           (kinds[k].stated->flops * kinds[k].stated->efficiency);
+    }
+    return devices;
 }
 
 /* Those that are offered: of a job with logical devices none, in a problem file those for which
@@ -90,9 +113,9 @@ pst_status pst_planner_state(const struct pst_planner *planner, struct pst_arena
 {
     static const uint32_t one = 1;
     uint32_t n = planner->places.n, n_degrees = count_degrees(planner);
-    struct pst_cluster_device *devices = pst_arena_array(arena, n, sizeof *devices);
+    struct pst_cluster_device *devices = describe(planner, arena);
     struct pst_cluster_view *cluster = pst_arena_array(arena, 1, sizeof *cluster);
-    uint64_t capacity = capacity_of_stage(planner);
+    uint64_t capacity = UINT64_MAX;
 
     if (n_degrees == 0 && planner->problem != NULL) {
         return pst_fail(err, PST_ERR_CONFIG, "config.value",
@@ -100,8 +123,7 @@ pst_status pst_planner_state(const struct pst_planner *planner, struct pst_arena
                         planner->degrees[0], planner->n_devices);
     }
     for (uint32_t i = 0; i < n; i++) {
-        devices[i] = (struct pst_cluster_device){
-            .memory_bytes = capacity, .node = node_of(planner, i), .speed = 1.0};
+        capacity = devices[i].memory_bytes < capacity ? devices[i].memory_bytes : capacity;
     }
     *cluster = (struct pst_cluster_view){.size = sizeof *cluster,
                                          .n_devices = n,
@@ -148,7 +170,6 @@ pst_status pst_planner_partition(struct pst_planner *planner, struct pst_plan *p
     init(&answer, planner, plan);
     st = pst_planner_ask(planner, planner->partitioner, &answer.intake, err);
     planner->work += 2 * (uint64_t)planner->graph->n_ops * planner->graph->n_ops; /* a search */
-    free(answer.ranks);
     return st == PST_OK ? pst_plan_connect(plan, planner->graph, err) : st;
 }
 
@@ -166,6 +187,5 @@ pst_status pst_planner_suppose(struct pst_planner *planner, const struct pst_sta
         st = out->stage(out, (const struct pst_stage_decl *)(const void *)at);
     }
     st = pst_stage_intake_end(&answer.intake, err);
-    free(answer.ranks);
     return st == PST_OK ? pst_plan_connect(plan, planner->graph, err) : st;
 }

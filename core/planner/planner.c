@@ -93,6 +93,13 @@ struct pst_plan *pst_planner_empty(const struct pst_planner *planner)
     pst_plan_create(planner->graph, planner->batch, planner->n_ranks, &plan);
     plan->optimizer_slots = planner->optimizer_slots;
     plan->capacity_bytes = pst_cluster_capacity(planner->cluster);
+    for (uint32_t r = 0; r < plan->n_devices; r++) {
+        plan->devices[r].lacks_bytes = pst_cluster_lacks(planner->cluster, r);
+        if (planner->cluster->n_kinds > 0) {
+            plan->devices[r].kind =
+                pst_arena_strdup(&plan->arena, pst_cluster_kind(planner->cluster, r)->name);
+        }
+    }
     plan->version_rule = planner->topology.version_rule;
     plan->copies = pst_topology_copies(&planner->topology);
     plan->asynchronous = asynchronous;

@@ -80,12 +80,33 @@ static uint32_t rank_of(const struct pst_planner *planner, const struct pst_inst
     return device;
 }
 
-static pst_status cost_compute(const struct pst_host *host, const uint32_t *nodes, uint32_t n_nodes,
-                               uint32_t samples, struct pst_times *ret_times)
+/* Those that a plugin means, in the arena; n of them, *ret_n ranks. NULL: one does not exist. */
+static const uint32_t *ranks_of(struct pst_planner *planner, const struct pst_instance *who,
+                                const uint32_t *ranks, uint32_t n, struct pst_arena *arena,
+                                uint32_t *ret_n)
 {
-    const struct pst_planner *planner = pst_questions_planner(host);
+    bool places = who == planner->partitioner && !planner->chooses;
+    uint32_t share = places ? planner->degree : 1;
+    uint32_t *all = pst_arena_array(arena, (size_t)n * share, sizeof *all);
+
+    *ret_n = n * share;
+    for (uint32_t i = 0; i < n * share; i++) {
+        if (ranks[i / share] >= (places ? planner->places.n : planner->n_ranks)) {
+            return NULL;
+        }
+        all[i] = rank_of(planner, who, ranks[i / share]) + i % share;
+    }
+    return all;
+}
+
+static pst_status cost_compute_on(const struct pst_host *host, const uint32_t *nodes,
+                                  uint32_t n_nodes, uint32_t samples, const uint32_t *ranks,
+                                  uint32_t n_ranks, struct pst_times *ret_times)
+{
+    struct pst_planner *planner = pst_questions_planner(host);
+    const struct pst_instance *who = pst_host_instance(host);
     const struct limits limits = limits_of(planner);
-    uint32_t share = pst_host_instance(host) == planner->partitioner ? planner->degree : 1;
+    uint32_t share = who == planner->partitioner ? planner->degree : 1, n = 0;
     double sum[3] = {0, 0, 0};
 
     if (limits.in_samples && samples == 0) {
@@ -97,8 +118,18 @@ static pst_status cost_compute(const struct pst_host *host, const uint32_t *node
         }
     }
     if (planner->problem == NULL) {
-        pst_cost_ops(planner->cost, nodes, n_nodes, (samples + share - 1) / share, ret_times);
-        return PST_OK;
+        struct pst_arena arena = {0};
+        struct pst_cost_at at;
+        const uint32_t *on = ranks_of(planner, who, ranks, n_ranks, &arena, &n);
+
+        if (on != NULL) {
+            pst_cost_ops(pst_cost_on(planner->cost, on, n, &at), nodes, n_nodes,
+                         (samples + share - 1) / share, ret_times);
+        }
+        pst_arena_finish(&arena);
+        return on != NULL ? PST_OK
+                          : wrong(host, "cost.compute_on was asked about a rank that does not "
+                                        "exist");
     }
     for (uint32_t i = 0; i < n_nodes; i++) {
         double ns[3];
@@ -110,6 +141,12 @@ static pst_status cost_compute(const struct pst_host *host, const uint32_t *node
     }
     *ret_times = (struct pst_times){whole(sum[0]), whole(sum[1]), whole(sum[2])};
     return PST_OK;
+}
+
+static pst_status cost_compute(const struct pst_host *host, const uint32_t *nodes, uint32_t n_nodes,
+                               uint32_t samples, struct pst_times *ret_times)
+{
+    return cost_compute_on(host, nodes, n_nodes, samples, NULL, 0, ret_times);
 }
 
 static uint64_t cost_transfer(const struct pst_host *host, uint64_t bytes, uint32_t from,
@@ -265,19 +302,27 @@ static const char *question_fault(const struct limits *limits, const struct pst_
 }
 
 /* `asked` in *ret_whole, with the replicas of a logical device, of which the plugin knows nothing;
-   NULL, or what is wrong with it. */
-static const char *check_question(const struct pst_planner *planner,
-                                  const struct pst_stage_question *asked,
+   NULL, or what is wrong with it. Ranks are in the arena. */
+static const char *check_question(struct pst_planner *planner,
+                                  const struct pst_stage_question *asked, struct pst_arena *arena,
                                   struct pst_stage_question *ret_whole)
 {
     const struct limits limits = limits_of(planner);
     const char *fault = question_fault(&limits, asked);
 
-    if (fault == NULL) {
-        *ret_whole = *asked;
-        ret_whole->n_ranks *= limits.share;
+    if (fault != NULL) {
+        return fault;
     }
-    return fault;
+    *ret_whole = (struct pst_stage_question){.size = sizeof *ret_whole};
+    memcpy(ret_whole, asked, asked->size < sizeof *asked ? asked->size : sizeof *asked);
+    ret_whole->n_ranks *= limits.share;
+    if (ret_whole->ranks != NULL && planner->problem == NULL && planner->cluster->n_kinds > 0) {
+        ret_whole->ranks = ranks_of(planner, planner->partitioner, asked->ranks, asked->n_ranks,
+                                    arena, &ret_whole->n_ranks);
+        return ret_whole->ranks == NULL ? "ranks must exist" : NULL;
+    }
+    ret_whole->ranks = NULL;
+    return NULL;
 }
 
 static double reference_ns(struct pst_planner *planner, const struct pst_stage_question *q,
@@ -337,13 +382,19 @@ static pst_status find_price(struct pst_planner *planner, const struct pst_stage
 static pst_status ask_price(const struct pst_host *host, const struct pst_stage_question *asked,
                             struct pst_stage_price *ret_price)
 {
+    struct pst_planner *planner = pst_questions_planner(host);
     struct pst_stage_question question;
-    const char *fault = check_question(pst_questions_planner(host), asked, &question);
+    struct pst_arena arena = {0};
+    const char *fault = check_question(planner, asked, &arena, &question);
+    pst_status st;
 
     if (fault != NULL || !PST_HAS(ret_price, peak_bytes)) {
-        return wrong(host, fault != NULL ? fault : "ask.price: ret_price->size is not set");
+        st = wrong(host, fault != NULL ? fault : "ask.price: ret_price->size is not set");
+    } else {
+        st = find_price(planner, &question, ret_price);
     }
-    return find_price(pst_questions_planner(host), &question, ret_price);
+    pst_arena_finish(&arena);
+    return st;
 }
 
 /* With one optimizer its own bound; decisions of several depend on each other, so the sum of times,
@@ -359,19 +410,22 @@ static pst_status ask_bound(const struct pst_host *host, const struct pst_stage_
     struct pst_stage_node *nodes;
     struct pst_stage_view view;
     struct pst_rcm_cost cost;
-    const char *fault = check_question(planner, asked, &question);
+    struct pst_arena arena = {0};
+    const char *fault = check_question(planner, asked, &arena, &question);
     pst_status st;
 
     if (fault != NULL) {
-        return wrong(host, fault);
-    }
-    if (planner->reference) {
+        st = wrong(host, fault);
+    } else if (planner->reference) {
         *ret_period_ns = whole(reference_ns(planner, &question, &cost));
-        return PST_OK;
+        st = PST_OK;
+    } else {
+        st = pst_view_charge(planner, &question, &nodes, &view, &planner->pending);
+        st = st == PST_OK ? pst_optimizer_bound(&optimizer, &view, ret_period_ns, &planner->pending)
+                          : st;
     }
-    st = pst_view_charge(planner, &question, &nodes, &view, &planner->pending);
-    return st == PST_OK ? pst_optimizer_bound(&optimizer, &view, ret_period_ns, &planner->pending)
-                        : st;
+    pst_arena_finish(&arena);
+    return st;
 }
 
 /* --- pst.profile/1 -----------------------------------------------------------------------------*/
@@ -535,7 +589,8 @@ static bool is_cancelled(void *impl)
 
 void pst_questions_context(struct pst_planner *planner, struct pst_host_context *ret_context)
 {
-    static const struct pst_cost cost = {sizeof cost, cost_compute, cost_transfer, cost_allreduce};
+    static const struct pst_cost cost = {sizeof cost, cost_compute, cost_transfer, cost_allreduce,
+                                         cost_compute_on};
     static const struct pst_ask ask = {sizeof ask, ask_topology, ask_in_flight, ask_bound,
                                        ask_price};
     static const struct pst_profile profile = {sizeof profile, node_ns, get_figures, n_configs,

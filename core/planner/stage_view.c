@@ -55,8 +55,8 @@ static uint64_t backward_bytes(const struct pst_planner *planner, uint32_t v, ui
                            pst_cost_workspace(planner->cost, v, 2, samples) + dp);
 }
 
-static void make_node(const struct pst_planner *planner, uint32_t v, uint32_t samples,
-                      struct pst_stage_node *ret_node)
+static void make_node(const struct pst_planner *planner, const struct pst_cost_model *cost,
+                      uint32_t v, uint32_t samples, struct pst_stage_node *ret_node)
 {
     const struct pst_graph *graph = planner->graph;
     const struct pst_node *node = pst_graph_node(planner->view, v);
@@ -64,7 +64,7 @@ static void make_node(const struct pst_planner *planner, uint32_t v, uint32_t sa
     struct pst_op_grad grad;
     struct pst_times times;
 
-    pst_cost_op(planner->cost, v, samples, &times);
+    pst_cost_op(cost, v, samples, &times);
     pst_op_grad_info(graph, v, &grad);
     *ret_node = (struct pst_stage_node){
         .node = v,
@@ -87,21 +87,27 @@ static void make_node(const struct pst_planner *planner, uint32_t v, uint32_t sa
     }
 }
 
-static const struct pst_size_table *sizes_for(struct pst_planner *planner, uint32_t samples)
+static const struct pst_size_table *sizes_for(struct pst_planner *planner, uint32_t samples,
+                                              const struct pst_stage_question *question)
 {
+    struct pst_cost_at at;
+    const struct pst_cost_model *cost = pst_cost_on(
+        planner->cost, question->ranks, question->ranks == NULL ? 0 : question->n_ranks, &at);
     struct pst_size_table *table;
     uint32_t v;
 
     for (table = planner->sizes; table != NULL; table = table->next) {
-        if (table->samples == samples) {
+        if (table->samples == samples &&
+            (planner->cluster->n_kinds == 0 || pst_cluster_equal(&table->on, cost->cluster))) {
             return table;
         }
     }
     table = pst_arena_array(&planner->arena, 1, sizeof *table);
     table->samples = samples;
+    table->on = *cost->cluster;
     table->nodes = pst_arena_array(&planner->arena, planner->graph->n_ops, sizeof *table->nodes);
     for (v = 0; v < planner->graph->n_ops; v++) {
-        make_node(planner, v, samples, &table->nodes[v]);
+        make_node(planner, cost, v, samples, &table->nodes[v]);
     }
     table->next = planner->sizes;
     planner->sizes = table;
@@ -296,12 +302,26 @@ static void find_producers(struct pst_planner *planner, struct pst_stage_node *t
     }
 }
 
-struct pst_stage_node *pst_view_build(struct pst_planner *planner, const uint32_t *nodes,
-                                      uint32_t n_nodes, uint32_t samples, uint32_t versions,
+/* Of the cluster and not of the cost model: a search may take it to be slower than it is. */
+static uint64_t host_link(const struct pst_planner *planner,
+                          const struct pst_stage_question *question)
+{
+    struct pst_cluster room;
+
+    return pst_cluster_on(planner->cluster, question->ranks,
+                          question->ranks == NULL ? 0 : question->n_ranks, &room)
+        ->host_bandwidth;
+}
+
+struct pst_stage_node *pst_view_build(struct pst_planner *planner,
+                                      const struct pst_stage_question *question,
                                       struct pst_stage_view *ret_view)
 {
     struct pst_view_scratch *scratch = &planner->scratch;
-    const struct pst_size_table *table = sizes_for(planner, samples);
+    const uint32_t *nodes = question->nodes, n_nodes = question->n_nodes;
+    uint32_t samples = question->microbatch_size / question->n_ranks;
+    uint32_t versions = question->weight_versions;
+    const struct pst_size_table *table = sizes_for(planner, samples, question);
     uint64_t room = 0;
     uint32_t i, n_producers = 0;
 
@@ -328,7 +348,7 @@ struct pst_stage_node *pst_view_build(struct pst_planner *planner, const uint32_
     };
     /* Where nothing can be offloaded there is no link. */
     if (pst_caps_executor("offload")) {
-        ret_view->link_bytes_per_s = planner->cluster->host_bandwidth;
+        ret_view->link_bytes_per_s = host_link(planner, question);
     }
     for (i = 0; i < n_nodes; i++) {
         const struct pst_op *op = &planner->graph->ops[nodes[i]];

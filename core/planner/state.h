@@ -24,9 +24,11 @@
 
 #define PST_MAX_MEMOPT 8
 
-/* Operators as stages have them, but for their place there, for one number of samples. */
+/* Operators as stages have them, but for their place there, for one number of samples on such a
+   device. */
 struct pst_size_table {
     uint32_t samples;
+    struct pst_cluster on;
     struct pst_stage_node *nodes; /* [n_ops] */
     struct pst_size_table *next;
 };
@@ -69,6 +71,7 @@ struct pst_planner {
 
     struct pst_graph_view *view;
     uint32_t n_ranks;
+    uint32_t *ranks;    /* [places.n * degree] of each place, copy by copy */
     uint32_t n_degrees; /* replica counts that a stage may have */
     const uint32_t *degrees;
     bool replicates;      /* some of them is above 1 */
@@ -82,7 +85,8 @@ struct pst_planner {
     const uint32_t *candidates; /* micro-batch sizes offered; a job's own first */
     struct pst_topology topology;
     struct pst_places places; /* what the partitioner may fill; devices are logical ones */
-    uint64_t capacity_bytes;  /* that this attempt plans for; UINT64_MAX: no limit */
+    uint64_t capacity_bytes;  /* of the largest device, that this attempt plans for; UINT64_MAX: no
+                                 limit */
     bool undivided;           /* a stage may ask for all of a device that it shares */
     bool least;               /* stages take as little as their optimizers can, whatever there is */
     bool charged, uncharged;  /* stages are charged for late W; shall not be */
@@ -145,8 +149,8 @@ pst_status pst_planner_suppose(struct pst_planner *planner, const struct pst_sta
 
 /* stage_view.c. A view stays valid until the next one is built. */
 void pst_views_init(struct pst_planner *planner);
-struct pst_stage_node *pst_view_build(struct pst_planner *planner, const uint32_t *nodes,
-                                      uint32_t n_nodes, uint32_t samples, uint32_t versions,
+struct pst_stage_node *pst_view_build(struct pst_planner *planner,
+                                      const struct pst_stage_question *question,
                                       struct pst_stage_view *ret_view);
 
 uint64_t pst_view_tensor_bytes(const struct pst_tensor *tensor, uint64_t samples);
@@ -193,6 +197,26 @@ pst_status pst_planner_actions(struct pst_planner *planner, struct pst_plan *pla
 static inline uint32_t pst_planner_logical(const struct pst_planner *planner, uint32_t n_stages)
 {
     return planner->chooses && planner->replicates ? n_stages : planner->n_devices;
+}
+
+/* Of a job: the ranks of the logical devices that a place is on, copy by copy. */
+static inline const uint32_t *pst_planner_ranks(const struct pst_planner *planner, uint32_t place)
+{
+    return &planner->ranks[place * planner->degree];
+}
+
+/* What this attempt plans for on the smallest of these ranks. */
+static inline uint64_t pst_planner_capacity(const struct pst_planner *planner,
+                                            const uint32_t *ranks, uint32_t n_ranks)
+{
+    uint64_t most = planner->capacity_bytes, lacks = 0;
+
+    for (uint32_t r = 0; r < n_ranks; r++) {
+        uint64_t of = pst_cluster_lacks(planner->cluster, ranks[r]);
+
+        lacks = of > lacks ? of : lacks;
+    }
+    return most == UINT64_MAX ? most : most > lacks ? most - lacks : 0;
 }
 
 /* haste.c: the scheduler's table with what spares it a long search; itself where the plugin has no

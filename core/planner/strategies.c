@@ -219,6 +219,11 @@ pst_status pst_planner_load(struct pst_planner *planner, struct pst_error *err)
     }
     if (st == PST_OK) {
         st = instantiate(planner, plugins[0], job->partitioner, &planner->partitioner, err);
+        if (st == PST_OK && planner->cluster->n_kinds > 0 &&
+            !pst_caps_has(plugins[0]->provides, "mixed-devices")) {
+            pst_remark_functions.text(&planner->partitioner->host, "mixed_devices",
+                                      "planned as if all devices were like the slowest");
+        }
     }
     if (st == PST_OK) {
         st = instantiate(planner, plugins[1], job->scheduler, &planner->scheduler, err);
@@ -394,6 +399,23 @@ static pst_status check_chunks(const struct pst_planner *planner, struct pst_err
     return pst_caps_require(planner->scheduler->plugin, word, what, err);
 }
 
+/* The ranks of each place, copy by copy. */
+static void deal_ranks(struct pst_planner *planner)
+{
+    const struct pst_places *places = &planner->places;
+    uint32_t width = planner->width, degree = planner->degree;
+
+    planner->ranks =
+        pst_arena_array(&planner->arena, (size_t)places->n * degree, sizeof *planner->ranks);
+    for (uint32_t p = 0; p < places->n; p++) {
+        for (uint32_t i = 0; i < degree; i++) {
+            uint32_t device = pst_places_device(places, i / width * places->n + p);
+
+            planner->ranks[p * degree + i] = device * width + i % width;
+        }
+    }
+}
+
 /* The graph has been cut by what the scheduler's parameter says. */
 static pst_status check_slices(const struct pst_planner *planner, struct pst_error *err)
 {
@@ -446,6 +468,9 @@ pst_status pst_planner_place(struct pst_planner *planner, struct pst_error *err)
         offer_sizes(planner);
         st = pst_places_ask(planner->scheduler, topology, planner->n_devices, &planner->arena,
                             &planner->places, err);
+    }
+    if (st == PST_OK) {
+        deal_ranks(planner);
     }
     return st == PST_OK ? check_chunks(planner, err) : st;
 }

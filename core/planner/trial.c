@@ -9,7 +9,7 @@
 
 #define NEAR_OF 8 /* part of the memory by which estimates may be wrong */
 
-/* Of the device whose stages take most together. */
+/* Of the device whose stages take most together, for what it has. */
 static uint64_t peak_of(const struct pst_plan *plan)
 {
     uint64_t most = 0;
@@ -22,6 +22,7 @@ static uint64_t peak_of(const struct pst_plan *plan)
                 bytes += plan->stages[t].estimated_bytes;
             }
         }
+        bytes += pst_plan_lacks(plan, &plan->stages[s]);
         most = bytes > most ? bytes : most;
     }
     return most;

@@ -257,7 +257,7 @@ static void check_stated(struct pst_check *check, const struct pst_program *prog
                       (unsigned long long)program->host_bytes,
                       (unsigned long long)device->host_bytes, (unsigned long long)ends[1]);
     }
-    uint64_t capacity = check->plan->capacity_bytes;
+    uint64_t capacity = pst_plan_capacity(check->plan, program->rank);
     if (peak > capacity || end > capacity) {
         pst_check_add(check, "MEM1", program->rank, PST_NONE,
                       "%llu bytes live at the peak, %llu allocated; the device has %llu",

@@ -46,6 +46,11 @@ uint64_t pst_sim_update_ns(const struct pst_cost_model *cost, uint64_t param_byt
     }
     if (cost->profile != NULL && cost->profile->update_bytes_per_s > 0) {
         double measured = (double)param_bytes / cost->profile->update_bytes_per_s * 1e9;
+        const struct pst_cluster *was = cluster->stated; /* what it was measured on */
+
+        measured *= was != NULL && cluster->memory_bandwidth > 0
+                        ? (double)was->memory_bandwidth / (double)cluster->memory_bandwidth
+                        : 1;
 
         return measured < 4e18 ? (uint64_t)ceil(measured) : (uint64_t)4e18;
     }
@@ -63,9 +68,11 @@ static void stage_times(const struct pst_sim_durations *durations,
                         struct pst_sim_stage *ret_stage)
 {
     uint64_t *ns = ret_stage->compute_ns;
+    struct pst_cost_at at;
 
-    ns[PST_I_STEP] = pst_sim_update_ns(durations->cost, ret_stage->update_bytes,
-                                       durations->plan->optimizer_slots);
+    ns[PST_I_STEP] =
+        pst_sim_update_ns(pst_cost_on(durations->cost, stage->ranks, stage->n_ranks, &at),
+                          ret_stage->update_bytes, durations->plan->optimizer_slots);
     pst_plan_pass_ns(stage, durations->graph, durations->cost, !placed, ns);
 }
 
@@ -122,13 +129,16 @@ static void time_calls(const struct pst_sim_durations *durations, struct pst_are
                        const struct pst_pass_calls *pass, uint64_t **ret_ns)
 {
     uint64_t *ns = pst_arena_array(arena, (size_t)pass->n_calls + 1, sizeof *ns);
+    struct pst_cost_at at;
+    const struct pst_cost_model *cost =
+        pst_cost_on(durations->cost, stage->ranks, stage->n_ranks, &at);
     for (uint32_t c = 0; c < pass->n_calls; c++) {
         const struct pst_pass_call *call = &pass->calls[c];
         struct pst_times times;
         if (call->replay && placed) {
             continue;
         }
-        pst_cost_op(durations->cost, stage->nodes[call->node], pst_plan_samples(stage), &times);
+        pst_cost_op(cost, stage->nodes[call->node], pst_plan_samples(stage), &times);
         ns[c] = call->pass == 0   ? times.forward_ns
                 : call->pass == 1 ? times.backward_input_ns
                                   : times.backward_weight_ns;
@@ -209,14 +219,15 @@ uint64_t pst_sim_bytes(const struct pst_sim_durations *durations, const struct p
 }
 
 uint64_t pst_sim_transfer_ns(struct pst_sim_durations *durations, const struct pst_instr *send,
-                             uint32_t from, bool far)
+                             uint32_t from)
 {
+    const uint32_t link = pst_cost_link(durations->cost, from, send->peer);
     struct pst_sim_edge *edge = pst_instr_moves_guest(send)
                                     ? &durations->guests[send->stage]
                                     : &durations->edges[2 * send->stage + send->payload];
-    if (edge->n_samples != send->n_samples || edge->far != far) {
+    if (edge->n_samples != send->n_samples || edge->link != link) {
         edge->n_samples = send->n_samples;
-        edge->far = far;
+        edge->link = link;
         edge->ns =
             pst_cost_transfer_ns(durations->cost, pst_sim_bytes(durations, send), from, send->peer);
     }
@@ -225,11 +236,19 @@ uint64_t pst_sim_transfer_ns(struct pst_sim_durations *durations, const struct p
 
 uint64_t pst_sim_copy_ns(const struct pst_sim_durations *durations, const struct pst_instr *instr)
 {
-    return pst_cost_host_ns(durations->cost, pst_sim_bytes(durations, instr));
+    const struct pst_plan_stage *stage = &durations->plan->stages[instr->stage];
+    struct pst_cost_at at;
+
+    return pst_cost_host_ns(pst_cost_on(durations->cost, stage->ranks, stage->n_ranks, &at),
+                            pst_sim_bytes(durations, instr));
 }
 
 uint64_t pst_sim_collective_ns(const struct pst_sim_durations *durations,
-                               const struct pst_instr *instr, uint32_t n_ranks, bool far)
+                               const struct pst_instr *instr, const uint32_t *ranks,
+                               uint32_t n_ranks, bool far)
 {
-    return pst_cost_ring_ns(durations->cost, pst_sim_bytes(durations, instr), n_ranks, far);
+    struct pst_cost_at at;
+
+    return pst_cost_ring_ns(pst_cost_on(durations->cost, ranks, ranks == NULL ? 0 : n_ranks, &at),
+                            pst_sim_bytes(durations, instr), n_ranks, far);
 }

@@ -27,7 +27,7 @@ struct pst_sim_stage {
 struct pst_sim_edge {
     uint64_t bytes; /* per sample */
     uint32_t n_samples;
-    bool far;
+    uint32_t link;
     uint64_t ns;
 };
 
@@ -58,13 +58,13 @@ uint64_t pst_sim_update_ns(const struct pst_cost_model *cost, uint64_t param_byt
 /* What a SEND, RECV, OFFLOAD, FETCH, REDUCE, TIE or NORM moves, else 0. */
 uint64_t pst_sim_bytes(const struct pst_sim_durations *durations, const struct pst_instr *instr);
 
-/* far: the two ranks are in different nodes. */
 uint64_t pst_sim_transfer_ns(struct pst_sim_durations *durations, const struct pst_instr *send,
-                             uint32_t from, bool far);
+                             uint32_t from);
 /* Of OFFLOAD or FETCH. */
 uint64_t pst_sim_copy_ns(const struct pst_sim_durations *durations, const struct pst_instr *instr);
-/* Of REDUCE, TIE or NORM among n ranks. */
+/* Of REDUCE, TIE or NORM among n ranks; NULL: all. far: they are not all in one node. */
 uint64_t pst_sim_collective_ns(const struct pst_sim_durations *durations,
-                               const struct pst_instr *instr, uint32_t n_ranks, bool far);
+                               const struct pst_instr *instr, const uint32_t *ranks,
+                               uint32_t n_ranks, bool far);
 
 #endif

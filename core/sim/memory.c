@@ -12,15 +12,19 @@
 #include "base/memory.h"
 #include "sim/state.h"
 
-static uint64_t call_ns(const struct pst_sim_record *record, const struct pst_program_call *call)
+static uint64_t call_ns(const struct pst_sim_record *record, uint32_t rank,
+                        const struct pst_program_call *call)
 {
     if (call->kind != PST_C_KERNEL) {
         return 0;
     }
     struct pst_sim_known *known = &record->known[call->op];
     if (known->samples != call->samples) {
+        struct pst_cost_at at;
+
         known->samples = call->samples;
-        pst_cost_op(record->cost, call->op, call->samples, &known->times);
+        pst_cost_op(pst_cost_on(record->cost, &rank, 1, &at), call->op, call->samples,
+                    &known->times);
     }
     return call->pass == 0   ? known->times.forward_ns
            : call->pass == 1 ? known->times.backward_input_ns
@@ -159,7 +163,7 @@ static uint32_t walk_instr(const struct pst_sim_record *record, const struct pas
     uint64_t total = 0, before = 0, stalled = 0;
     uint64_t stall = passage->run->stall != NULL ? passage->run->stall[at] : 0;
     for (uint32_t c = 0; c < list->n_calls; c++) {
-        total += call_ns(record, &calls[c]);
+        total += call_ns(record, curve->rank, &calls[c]);
     }
     if (list->n_calls == 0) {
         at_time(curve, start, curve->rise[tick++]);
@@ -173,7 +177,7 @@ static uint32_t walk_instr(const struct pst_sim_record *record, const struct pas
         }
         stalled += until > now ? until - now : 0;
         at_time(curve, until > now ? until : now, curve->rise[tick++]);
-        before += call_ns(record, &calls[c]);
+        before += call_ns(record, curve->rank, &calls[c]);
     }
     return tick;
 }

@@ -104,8 +104,8 @@ static void move(struct pst_sim *sim, uint32_t from, uint32_t to, uint64_t ready
     uint64_t *link[2];
     find_link(sim, from, to, send, link);
     uint64_t start = pst_later(ready, pst_later(*link[0], *link[1]));
-    uint64_t end = pst_sat_add_ns(start, pst_sim_transfer_ns(&sim->durations, &sender->list[send],
-                                                             from, is_far(sim, from, to)));
+    uint64_t end =
+        pst_sat_add_ns(start, pst_sim_transfer_ns(&sim->durations, &sender->list[send], from));
     *link[0] = *link[1] = end;
     sender->last_start[QUEUE_SEND] = receiver->last_start[QUEUE_RECV] = start;
     pst_sim_finish(sender, send, start, end);
@@ -180,8 +180,9 @@ static void complete_collective(struct pst_sim *sim, const struct pst_instr *ins
     struct pst_sim_collective *collective = &sim->collectives[id];
     const struct pst_plan *plan = sim->plan;
     uint64_t start = collective->ready_ns;
-    uint64_t end = pst_sat_add_ns(
-        start, pst_sim_collective_ns(&sim->durations, instr, collective->n_ranks, collective->far));
+    uint64_t end =
+        pst_sat_add_ns(start, pst_sim_collective_ns(&sim->durations, instr, collective->ranks,
+                                                    collective->n_ranks, collective->far));
     collective->arrived = 0;
     collective->ready_ns = 0;
     if (instr->op == PST_I_REDUCE) {

@@ -48,12 +48,15 @@ static void init_links(struct pst_sim *sim, uint32_t rank, uint32_t *at)
 }
 
 /* The ranks that hold stages of a tie. */
-static void init_tie(const struct pst_sim *sim, uint32_t tie, struct pst_sim_collective *collective)
+static void init_tie(struct pst_sim *sim, uint32_t tie, struct pst_sim_collective *collective)
 {
     uint32_t first = sim->plan->stages[sim->plan->ties[tie].stages[0]].ranks[0];
+    uint32_t *ranks = pst_arena_array(&sim->arena, sim->plan->n_devices, sizeof *ranks);
+
+    collective->ranks = ranks;
     for (uint32_t r = 0; r < sim->plan->n_devices; r++) {
         if (pst_plan_tie_has(sim->plan, tie, r)) {
-            collective->n_ranks++;
+            ranks[collective->n_ranks++] = r;
             collective->far |=
                 pst_cost_node(sim->durations.cost, r) != pst_cost_node(sim->durations.cost, first);
         }
@@ -66,6 +69,7 @@ static void init_collectives(struct pst_sim *sim)
     struct pst_sim_collective *norm = &sim->collectives[plan->n_stages + plan->n_ties];
     for (uint32_t s = 0; s < plan->n_stages; s++) {
         const struct pst_plan_stage *stage = &plan->stages[s];
+        sim->collectives[s].ranks = stage->ranks;
         sim->collectives[s].n_ranks = stage->n_ranks;
         sim->collectives[s].far =
             pst_cost_spans_nodes(sim->durations.cost, stage->ranks, stage->n_ranks);

@@ -63,7 +63,8 @@ struct pst_sim_rank {
 struct pst_sim_collective {
     uint64_t ready_ns;
     uint32_t arrived, n_ranks;
-    bool far; /* its ranks are not all in one node */
+    const uint32_t *ranks; /* NULL: all */
+    bool far;              /* its ranks are not all in one node */
 };
 
 struct pst_sim {

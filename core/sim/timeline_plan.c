@@ -76,6 +76,9 @@ static void name_rank(const struct pst_plan *plan, uint32_t rank, char *text, si
     if (replica != PST_NONE) {
         used += snprintf(text + used, size - (size_t)used, ", replica %u", replica);
     }
+    if (n > 0 && plan->devices[rank].kind != NULL && used + 20 < (int)size) {
+        used += snprintf(text + used, size - (size_t)used, ", %.16s", plan->devices[rank].kind);
+    }
     if (n > 0 && used + 1 < (int)size) {
         snprintf(text + used, size - (size_t)used, ")");
     }
@@ -120,6 +123,6 @@ void pst_timeline_describe(struct pst_timeline *timeline, const struct pst_plan 
     for (uint32_t d = 0; d < plan->n_devices; d++) {
         struct pst_timeline_rank *row = &timeline->ranks[d];
         name_rank(plan, d, row->name, sizeof row->name);
-        row->capacity_bytes = plan->capacity_bytes;
+        row->capacity_bytes = pst_plan_capacity(plan, d);
     }
 }

@@ -29,6 +29,11 @@ bool pst_calibration_is_wanted(const struct pst_session *session)
 {
     const struct pst_job *job = session->job;
 
+    for (uint32_t i = 0; pst_cluster_tables[i] != NULL; i++) {
+        if (is_said(job, pst_cluster_tables[i])) {
+            return false;
+        }
+    }
     for (size_t i = 0; i < sizeof speeds / sizeof *speeds; i++) {
         if (is_said(job, speeds[i])) {
             return false;

@@ -39,21 +39,25 @@ static uint64_t scaled(const struct pst_emulation *emulation, uint64_t ns)
     return time < 4e18 ? (uint64_t)llround(time) : (uint64_t)4e18;
 }
 
-static uint64_t kernel_ns(void *context, uint32_t op, uint32_t pass, uint32_t samples)
+static uint64_t kernel_ns(void *context, uint32_t rank, uint32_t op, uint32_t pass,
+                          uint32_t samples)
 {
     const struct pst_emulation *emulation = context;
+    struct pst_cost_at at;
     struct pst_times times;
 
-    pst_cost_op(emulation->cost, op, samples, &times);
+    pst_cost_op(pst_cost_on(emulation->cost, &rank, 1, &at), op, samples, &times);
     return scaled(emulation, pass == PST_KERNEL_F   ? times.forward_ns
                              : pass == PST_KERNEL_B ? times.backward_input_ns
                                                     : times.backward_weight_ns);
 }
 
-static uint64_t update_ns(void *context, uint64_t elems, uint32_t n_slots, bool first)
+static uint64_t update_ns(void *context, uint32_t rank, uint64_t elems, uint32_t n_slots,
+                          bool first)
 {
     const struct pst_emulation *emulation = context;
-    const struct pst_cost_model *cost = emulation->cost;
+    struct pst_cost_at at;
+    const struct pst_cost_model *cost = pst_cost_on(emulation->cost, &rank, 1, &at);
     uint64_t ns = pst_sim_update_ns(cost, elems * sizeof(float), n_slots);
     bool measured = cost->profile != NULL && cost->profile->update_bytes_per_s > 0;
     uint64_t launch = measured ? 0 : cost->cluster->launch_overhead;
@@ -73,17 +77,20 @@ static uint64_t collective_ns(void *context, uint64_t bytes, const uint32_t *ran
                               uint32_t n_ranks)
 {
     const struct pst_emulation *emulation = context;
+    struct pst_cost_at at;
 
     return scaled(emulation,
-                  pst_cost_ring_ns(emulation->cost, bytes, n_ranks,
-                                   pst_cost_spans_nodes(emulation->cost, ranks, n_ranks)));
+                  pst_cost_ring_ns(pst_cost_on(emulation->cost, ranks, n_ranks, &at), bytes,
+                                   n_ranks, pst_cost_spans_nodes(emulation->cost, ranks, n_ranks)));
 }
 
-static uint64_t host_ns(void *context, uint64_t bytes)
+static uint64_t host_ns(void *context, uint32_t rank, uint64_t bytes)
 {
     const struct pst_emulation *emulation = context;
 
-    return scaled(emulation, pst_cost_host_ns(emulation->cost, bytes));
+    struct pst_cost_at at;
+
+    return scaled(emulation, pst_cost_host_ns(pst_cost_on(emulation->cost, &rank, 1, &at), bytes));
 }
 
 static uint32_t node(void *context, uint32_t rank)

@@ -21,12 +21,23 @@ double pst_session_step_flops(const struct pst_session *session)
 double pst_session_peak_flops(const struct pst_session *session)
 {
     const bool bf16 = session->job->run.dtype == PST_RUN_BF16;
-    const double peak = bf16 ? session->cluster.bf16_flops : session->cluster.flops;
     struct pst_config_node *cluster = session->job->cluster;
-    const bool told = cluster != NULL && pst_config_get(cluster, bf16 ? "bf16_flops" : "flops");
+    const bool told = cluster != NULL && (session->cluster.n_kinds > 0 ||
+                                          pst_config_get(cluster, bf16 ? "bf16_flops" : "flops"));
+    const uint32_t n = session->planned.plan->n_devices;
+    double sum = 0;
 
     if (!told && session->device_ops->figures == NULL) {
         return 0;
     }
-    return peak * (double)session->planned.plan->n_devices;
+    if (session->cluster.n_kinds == 0) {
+        return (bf16 ? session->cluster.bf16_flops : session->cluster.flops) * n;
+    }
+    for (uint32_t r = 0; r < n; r++) {
+        struct pst_cluster room;
+        const struct pst_cluster *on = pst_cluster_on(&session->cluster, &r, 1, &room);
+
+        sum += bf16 ? on->bf16_flops : on->flops;
+    }
+    return sum;
 }

@@ -38,10 +38,10 @@ static pst_status is_wanted(const struct pst_job *job, bool *ret_wanted, struct 
 static bool belongs(const struct pst_session *session, const struct pst_plan *plan)
 {
     const struct pst_cluster *cluster = &session->cluster;
-    uint64_t capacity = pst_cluster_capacity(cluster);
+    bool same = plan->n_devices == (uint32_t)cluster->devices;
 
-    return plan->batch == pst_graph_samples(session->graph, (uint32_t)session->job->train.batch) &&
-           plan->n_devices == (uint32_t)cluster->devices && plan->capacity_bytes == capacity &&
+    return same &&
+           plan->batch == pst_graph_samples(session->graph, (uint32_t)session->job->train.batch) &&
            plan->graph_digest == session->graph->digest &&
            plan->optimizer_slots == pst_job_optimizer_slots(session->job);
 }

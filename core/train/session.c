@@ -590,7 +590,8 @@ static pst_status create(const struct pst_job *job, const struct pst_team *team,
         session->device_config.index = team->rank;
     }
     st = pst_params_fill(pst_cluster_params, pst_cluster_n_params, sizeof(struct pst_param),
-                         job->cluster, "[cluster]", NULL, &arena, &session->cluster, err);
+                         job->cluster, "[cluster]", pst_cluster_tables, &arena, &session->cluster,
+                         err);
     pst_arena_finish(&arena);
     if (st == PST_OK) {
         st = pst_session_graph(job, &session->graph, err);
@@ -609,6 +610,9 @@ static pst_status create(const struct pst_job *job, const struct pst_team *team,
         pst_calibration_load(session);
         st = pst_config_place(job->config, "cluster", "reserve",
                               pst_cluster_check(&session->cluster, err), err);
+    }
+    if (st == PST_OK) {
+        st = pst_cluster_mix(job->cluster, &session->cluster, &session->arena, err);
     }
     if (st == PST_OK) {
         st = find_transport(session, with_transport, err);

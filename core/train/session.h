@@ -117,7 +117,8 @@ pst_status pst_session_fits_queues(struct pst_session *session, const struct pst
                                    bool forward_only, struct pst_error *err);
 
 /* What a device has for plans, in words: "15.0 GiB of 16.0 GiB, 1.0 GiB are reserved". */
-const char *pst_session_capacity_text(const struct pst_session *session, char *text, size_t size);
+const char *pst_session_capacity_text(const struct pst_session *session, uint32_t rank, char *text,
+                                      size_t size);
 
 /* The forward-only twin for `batch` samples, with the logits kept. Call after pst_session_plan. */
 pst_status pst_session_twin(struct pst_session *session, uint32_t batch, struct pst_error *err);

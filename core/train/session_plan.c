@@ -46,16 +46,24 @@ static pst_status predict(struct pst_session *session, const struct pst_cost_mod
     return st;
 }
 
+static void slow_device(double ratio, struct pst_cluster *device)
+{
+    device->flops /= ratio;
+    device->bf16_flops /= ratio;
+    device->memory_bandwidth = (uint64_t)((double)device->memory_bandwidth / ratio);
+    device->launch_overhead = (uint64_t)((double)device->launch_overhead * ratio);
+    device->host_overhead = (uint64_t)((double)device->host_overhead * ratio);
+}
+
 /* A described device has a core for each of its threads. One with fewer takes longer; what was
    measured took as long as that. */
 static void slow_down(const struct pst_session *session, double ratio, struct pst_cluster *cluster)
 {
     if (ratio > 1 && session->profile == NULL) {
-        cluster->flops /= ratio;
-        cluster->bf16_flops /= ratio;
-        cluster->memory_bandwidth = (uint64_t)((double)cluster->memory_bandwidth / ratio);
-        cluster->launch_overhead = (uint64_t)((double)cluster->launch_overhead * ratio);
-        cluster->host_overhead = (uint64_t)((double)cluster->host_overhead * ratio);
+        slow_device(ratio, cluster);
+        for (uint32_t k = 0; k < cluster->n_kinds; k++) {
+            slow_device(ratio, &cluster->kinds[k]);
+        }
     }
 }
 
@@ -68,7 +76,7 @@ pst_status pst_session_predict(struct pst_session *session, struct pst_error *er
     pst_status st = predict(session, &session->cost, err);
 
     plan->step_ns = session->predicted_ns;
-    session->here_cluster = session->cluster;
+    pst_cluster_copy(&session->cluster, &session->arena, &session->here_cluster);
     session->here = session->cost;
     session->here.cluster = &session->here_cluster;
     session->threads = 0;
@@ -197,9 +205,11 @@ uint64_t pst_session_peak(const struct pst_session *session, uint32_t rank)
     return peak;
 }
 
-const char *pst_session_capacity_text(const struct pst_session *session, char *text, size_t size)
+const char *pst_session_capacity_text(const struct pst_session *session, uint32_t rank, char *text,
+                                      size_t size)
 {
-    const struct pst_cluster *cluster = &session->cluster;
+    struct pst_cluster room;
+    const struct pst_cluster *cluster = pst_cluster_on(&session->cluster, &rank, 1, &room);
     char plan[32], all[32], reserve[32];
 
     pst_format_bytes(plan, pst_cluster_capacity(cluster));
@@ -230,24 +240,29 @@ static void explain(const struct pst_session *session, uint32_t rank, struct pst
 static pst_status fits(const struct pst_session *session, struct pst_error *err)
 {
     static const char others[] = "use a memory optimizer, or make micro-batches smaller";
-    uint64_t capacity = pst_cluster_capacity(&session->cluster), most = 0;
+    const struct pst_cluster *cluster = &session->cluster;
+    uint64_t need_most = 0, most;
     uint32_t worst = 0;
     char need[32], have[96];
 
     for (uint32_t rank = 0; rank < session->planned.plan->n_devices; rank++) {
-        uint64_t peak = pst_session_peak(session, rank);
+        uint64_t of =
+            pst_sat_add(pst_session_peak(session, rank), pst_cluster_lacks(cluster, rank));
 
-        worst = peak > most ? rank : worst;
-        most = peak > most ? peak : most;
+        worst = of > need_most ? rank : worst;
+        need_most = of > need_most ? of : need_most;
     }
-    if (most <= capacity) {
+    most = pst_session_peak(session, worst);
+    if (most <= pst_cluster_capacity_of(cluster, worst)) {
         return PST_OK;
     }
     pst_fail(err, PST_ERR_INFEASIBLE, "plan.infeasible",
              "the plan takes %s%s on device %u, which has %s", pst_format_bytes(need, most),
              most > session->planned.programs[worst]->arena_bytes ? ", in evaluation," : "", worst,
-             pst_session_capacity_text(session, have, sizeof have));
-    if (session->given) {
+             pst_session_capacity_text(session, worst, have, sizeof have));
+    if (cluster->n_kinds > 0) {
+        pst_error_hint(err, "give device %u more memory, %s", worst, others);
+    } else if (session->given) {
         pst_error_enough(err, "cluster.memory", pst_sat_add(most, session->cluster.reserve),
                          others);
     } else { /* with more memory there may be another plan */

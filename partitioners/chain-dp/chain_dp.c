@@ -57,10 +57,35 @@ static pst_status create(const struct pst_host *host, const void *config, void *
 
 PST_DESTROY_NOTHING
 
+/* Stage s is on device s. */
+static void sum_times(struct chain *chain, uint32_t stage, uint64_t *sums)
+{
+    const struct pst_cost *cost = chain->cost;
+
+    for (uint32_t v = 0; v < chain->n; v++) {
+        struct pst_times times;
+
+        call_check(
+            PST_CAN(cost, compute_on)
+                ? cost->compute_on(chain->host, &v, 1, chain->microbatch_size, &stage, 1, &times)
+                : cost->compute(chain->host, &v, 1, chain->microbatch_size, &times));
+        sums[v + 1] =
+            sums[v] + times.forward_ns + times.backward_input_ns + times.backward_weight_ns;
+    }
+}
+
+static uint32_t kind_of(const struct chain *chain, uint32_t stage)
+{
+    const struct pst_cluster_view *cluster = chain->in->cluster;
+
+    return stage < cluster->n_devices ? pst_cluster_kind_at(cluster, stage) : 0;
+}
+
 static pst_status chain_init(struct chain *chain, const struct question *q,
                              const struct part_problem *problem, uint32_t n_stages, uint32_t size)
 {
-    uint32_t n = problem->n, v;
+    uint32_t n = problem->n, s, t;
+    pst_status st;
 
     *chain = (struct chain){.host = problem->host,
                             .cost = q->self->cost,
@@ -70,16 +95,20 @@ static pst_status chain_init(struct chain *chain, const struct question *q,
                             .n_stages = n_stages,
                             .microbatch_size = size,
                             .prices = {.value_size = sizeof(struct range_price)}};
-    CALL_TAKE(chain->prefix_ns, (size_t)n + 1);
+    CALL_TAKE(chain->prefix_ns, n_stages);
     CALL_TAKE(chain->stamps, n);
-    for (v = 0; v < n; v++) {
-        struct pst_times times;
-
-        call_check(chain->cost->compute(chain->host, &v, 1, size, &times));
-        chain->prefix_ns[v + 1] = chain->prefix_ns[v] + times.forward_ns + times.backward_input_ns +
-                                  times.backward_weight_ns;
+    for (s = 0; s < n_stages; s++) {
+        for (t = 0; kind_of(chain, t) != kind_of(chain, s); t++) {
+        }
+        if (t == s) {
+            CALL_TAKE(chain->prefix_ns[s], (size_t)n + 1);
+            sum_times(chain, s, chain->prefix_ns[s]);
+        }
+        chain->prefix_ns[s] = chain->prefix_ns[t];
     }
-    return part_asker_init(problem, n_stages, size, 1, &chain->asker);
+    st = part_asker_init(problem, n_stages, size, 1, &chain->asker);
+    chain->asker.placed = true;
+    return st;
 }
 
 /* The best cut for one size, and a bound of the step time to compare sizes by. */
@@ -157,8 +186,8 @@ static pst_status partition(void *self_, const struct pst_partition_in *in,
     return part_chain_run(self->host, in, try_size, &question, out);
 }
 
-PART_CHAIN_PLUGIN(struct config, "chain-dp", "2.0",
-                  .summary = "The exact min-max cut into contiguous stages, within memory.",
-                  .reference =
-                      "after Narayanan et al., PipeDream: Generalized Pipeline Parallelism for DNN "
-                      "Training, SOSP 2019")
+PART_CHAIN_PLUGIN_WORDS(
+    struct config, "chain-dp", "2.0", "mixed-devices",
+    .summary = "The exact min-max cut into contiguous stages, within memory.",
+    .reference = "after Narayanan et al., PipeDream: Generalized Pipeline Parallelism for DNN "
+                 "Training, SOSP 2019")

@@ -27,8 +27,9 @@ struct chain {
     const struct pst_partition_in *in;
     uint32_t comm;
     uint32_t n, n_stages, microbatch_size;
-    uint64_t *prefix_ns; /* [n + 1] compute time of the nodes before a position */
-    uint32_t *stamps;    /* [n] for incoming bytes: the last range that counted a node */
+    uint64_t **prefix_ns; /* [n_stages][n + 1] compute time of the nodes before a position, on the
+                             device of a stage; of like devices the same array */
+    uint32_t *stamps;     /* [n] for incoming bytes: the last range that counted a node */
     uint32_t stamp;
     struct part_asker asker;
     struct part_map prices; /* struct range_price */

@@ -62,7 +62,7 @@ static uint64_t outgoing(const struct chain *chain, uint32_t first, uint32_t end
 static bool is_hopeless(struct chain *chain, uint32_t stage, uint32_t first, uint32_t end,
                         const struct range_price *price)
 {
-    uint64_t capacity = chain->in->capacity_bytes, input;
+    uint64_t capacity = part_capacity(chain->in, stage), input;
 
     if (price->fits || price->peak_bytes / 2 <= capacity) {
         return false;

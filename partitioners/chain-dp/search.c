@@ -26,13 +26,37 @@ static uint32_t *parent_at(const struct search *search, uint32_t i, uint32_t pos
     return &search->parent[(size_t)i * (search->chain->n + 1) + position];
 }
 
-static uint64_t compute_ns(const struct chain *chain, uint32_t first, uint32_t end)
+static uint64_t compute_ns(const struct chain *chain, uint32_t stage, uint32_t first, uint32_t end)
 {
-    return chain->prefix_ns[end] - chain->prefix_ns[first];
+    return chain->prefix_ns[stage][end] - chain->prefix_ns[stage][first];
 }
 
-/* least[i]: below it, stages i.. would have to compute longer than T, or there are too few nodes.
- */
+/* All nodes on the slowest device. */
+static uint64_t most_ns(const struct chain *chain)
+{
+    uint64_t most = 0;
+
+    for (uint32_t s = 0; s < chain->n_stages; s++) {
+        uint64_t ns = compute_ns(chain, s, 0, chain->n);
+
+        most = ns > most ? ns : most;
+    }
+    return most;
+}
+
+/* Can one of the first n_stages take the node? */
+static bool some_takes(const struct chain *chain, uint32_t n_stages, uint32_t node, uint64_t limit)
+{
+    uint32_t s = 0;
+
+    while (s < n_stages && compute_ns(chain, s, node, node + 1) > limit) {
+        s++;
+    }
+    return s < n_stages;
+}
+
+/* least[i]: below it, stages i.. would have to compute longer than T, or there are too few nodes. A
+   node that takes too long on the device of a stage is left to an earlier one. */
 static bool set_least(const struct search *search, uint64_t limit)
 {
     const struct chain *chain = search->chain;
@@ -42,11 +66,18 @@ static bool set_least(const struct search *search, uint64_t limit)
     for (i = chain->n_stages; i-- > 0;) {
         uint32_t end = position;
 
-        while (position > i && compute_ns(chain, position - 1, end) <= limit) {
+        while (compute_ns(chain, i, end - 1, end) > limit) {
+            if (end == chain->n || !some_takes(chain, i, end - 1, limit)) {
+                return false;
+            }
+            end++;
+        }
+        position = end;
+        while (position > i && compute_ns(chain, i, position - 1, end) <= limit) {
             position--;
         }
         if (position == end) {
-            return false; /* one node takes longer */
+            return false; /* too few nodes */
         }
         search->least[i] = position;
     }
@@ -57,7 +88,7 @@ static bool set_least(const struct search *search, uint64_t limit)
 static uint64_t lower_bound(const struct search *search)
 {
     const struct chain *chain = search->chain;
-    uint64_t low = 0, high = compute_ns(chain, 0, chain->n);
+    uint64_t low = 0, high = most_ns(chain);
 
     while (low < high) {
         uint64_t middle = low + (high - low) / 2;
@@ -91,7 +122,7 @@ static void reach(const struct search *search, uint32_t i, uint32_t n_before, ui
     struct chain *chain = search->chain;
     uint32_t x;
 
-    for (x = n_before; x-- > 0 && compute_ns(chain, search->reached[x], end) <= limit;) {
+    for (x = n_before; x-- > 0 && compute_ns(chain, i, search->reached[x], end) <= limit;) {
         struct range_price price;
 
         chain_price(chain, i, search->reached[x], end, &price);
@@ -118,7 +149,7 @@ static void extend(const struct search *search, uint32_t i, uint64_t limit, bool
         while (before < n && search->reached[before] < end) {
             before++;
         }
-        if (before == n && n > 0 && compute_ns(chain, search->reached[n - 1], end) > limit) {
+        if (before == n && n > 0 && compute_ns(chain, i, search->reached[n - 1], end) > limit) {
             break;
         }
         reach(search, i, before, end, limit, ret_any);
@@ -180,7 +211,7 @@ static void least_limit(const struct search *search, uint64_t *ret_limit, uint32
             break;
         }
         low = high + 1;
-        high = high > 4 * compute_ns(chain, 0, chain->n) ? UINT64_MAX : high + step;
+        high = high > 4 * most_ns(chain) ? UINT64_MAX : high + step;
         step *= 2;
     }
     if (*ret_stages < chain->n_stages) {
@@ -210,7 +241,7 @@ static void relax(const struct search *search, uint32_t i, uint32_t first, uint6
     uint32_t end = i + 1 == chain->n_stages ? chain->n : first + 1;
 
     *best = UINT64_MAX;
-    for (; end <= chain->n && compute_ns(chain, first, end) <= limit; end++) {
+    for (; end <= chain->n && compute_ns(chain, i, first, end) <= limit; end++) {
         uint64_t rest = search->best[(size_t)(i + 1) * (chain->n + 1) + end];
         struct range_price price;
 
@@ -262,7 +293,7 @@ static pst_status explain(const struct search *search, uint32_t stage)
     struct chain *chain = search->chain;
     const struct pst_graph_view *graph = chain->in->graph;
     bool last = stage + 1 == chain->n_stages;
-    uint64_t need = UINT64_MAX;
+    uint64_t need = UINT64_MAX, capacity = part_capacity(chain->in, stage);
     uint32_t first, at = 0;
     char needs[64], has[64];
 
@@ -284,8 +315,7 @@ static pst_status explain(const struct search *search, uint32_t stage)
         "micro-batch size %u with %u in flight",
         stage, chain->n_stages, pst_graph_node(graph, at)->name,
         last ? " with all nodes behind it" : " alone", part_size_text(needs, need),
-        part_size_text(has, chain->in->capacity_bytes), chain->microbatch_size,
-        chain->asker.in_flight[stage]);
+        part_size_text(has, capacity), chain->microbatch_size, chain->asker.in_flight[stage]);
 }
 
 pst_status chain_search(struct chain *chain, struct chain_answer *ret_answer)

@@ -40,6 +40,13 @@ static pst_status ask_in_flight(struct part_asker *asker)
     return PST_OK;
 }
 
+uint64_t part_capacity(const struct pst_partition_in *in, uint32_t device)
+{
+    return device < in->cluster->n_devices
+               ? pst_cluster_device_at(in->cluster, device)->memory_bytes
+               : in->capacity_bytes;
+}
+
 static void ask_price(struct part_asker *asker, uint32_t stage, uint32_t first, uint32_t end,
                       struct pst_stage_price *ret_price)
 {
@@ -53,7 +60,9 @@ static void ask_price(struct part_asker *asker, uint32_t stage, uint32_t first, 
         .n_ranks = asker->replicas,
         .in_flight = asker->in_flight[stage],
         .weight_versions = asker->versions[stage],
-        .capacity_bytes = asker->problem->in->capacity_bytes,
+        .capacity_bytes = asker->placed ? part_capacity(asker->problem->in, stage)
+                                        : asker->problem->in->capacity_bytes,
+        .ranks = asker->placed ? &stage : NULL,
     };
 
     *ret_price = (struct pst_stage_price){.size = sizeof *ret_price};

@@ -2,7 +2,8 @@
  *
  * The end of a partitioner that cuts one order into a chain of stages and asks no more of the other
  * strategies than that they take chains. `params` and `partition` stand before it, PST_INSTANCE
- * too; what follows the version are fields of the description, summary and reference.
+ * too; what follows the version are fields of the description, summary and reference. WORDS: what
+ * it provides besides.
  */
 #ifndef PARTITIONERS_COMMON_CHAIN_PLUGIN_H
 #define PARTITIONERS_COMMON_CHAIN_PLUGIN_H
@@ -10,12 +11,15 @@
 #include "problem.h"
 
 #define PART_CHAIN_PLUGIN(config_type, plugin_id, plugin_version, ...)                             \
+    PART_CHAIN_PLUGIN_WORDS(config_type, plugin_id, plugin_version, NULL, __VA_ARGS__)
+#define PART_CHAIN_PLUGIN_WORDS(config_type, plugin_id, plugin_version, word, ...)                 \
     PART_PARTITIONER(partition)                                                                    \
     static const char *const chains_alone[] = {"chain", NULL};                                     \
+    static const char *const words[] = {"chain", word, NULL};                                      \
     static const struct pst_plugin plugin = {                                                      \
         PST_PLUGIN_HEAD("partitioner", plugin_id, plugin_version),                                 \
         .license = "Apache-2.0",                                                                   \
-        .provides = chains_alone,                                                                  \
+        .provides = words,                                                                         \
         .needs = chains_alone,                                                                     \
         PST_PLUGIN_PARAMS(params, config_type),                                                    \
         PST_PLUGIN_FUNCTIONS,                                                                      \

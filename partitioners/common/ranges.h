@@ -92,6 +92,7 @@ struct part_asker {
     uint32_t n_stages, size, replicas; /* size: samples of a micro-batch over all replicas */
     uint32_t *nodes;                   /* [n] 0, 1, 2, ... */
     uint32_t *in_flight, *versions;    /* [n_stages] micro-batches; weight versions */
+    bool placed;                       /* stage s is asked about as one on device s */
     uint32_t *class_of;                /* [n_stages] first stage of the same prices */
     struct part_map prices;            /* used: how many were asked for */
 };
@@ -100,6 +101,8 @@ struct part_asker {
 pst_status part_asker_init(const struct part_problem *problem, uint32_t n_stages, uint32_t size,
                            uint32_t replicas, struct part_asker *ret_asker);
 
+/* What a device has for one stage. */
+uint64_t part_capacity(const struct pst_partition_in *in, uint32_t device);
 /* Stages of which a few ranges are priced alike share all prices from now on, which saves most of
    the questions; the first and the last stage are their own. */
 void part_asker_share(struct part_asker *asker);

@@ -23,7 +23,7 @@ LAYOUT(pst_node, 80, name, 0, op, 8, layer, 16, flags, 20, param_bytes, 24, save
 LAYOUT(pst_edge, 24, from, 0, to, 4, bytes, 8, batched, 16);
 LAYOUT(pst_graph_view, 56, size, 0, n_nodes, 4, node_size, 8, n_edges, 12, edge_size, 16, batch, 20,
        nodes, 24, edges, 32, in_edges, 40, out_edges, 48);
-LAYOUT(pst_cluster_device, 24, memory_bytes, 0, node, 8, speed, 16);
+LAYOUT(pst_cluster_device, 32, memory_bytes, 0, node, 8, speed, 16, kind, 24);
 LAYOUT(pst_cluster_view, 24, size, 0, n_devices, 4, device_size, 8, devices, 16);
 LAYOUT(pst_partition_in, 72, size, 0, graph, 8, cluster, 16, batch, 24, micro_batches, 32, degrees,
        40, n_micro_batches, 48, n_degrees, 52, n_stages, 56, n_devices, 60, capacity_bytes, 64);
@@ -50,8 +50,9 @@ LAYOUT(pst_claimed, 32, size, 0, minimised, 4, makespan_ns, 8, span_ns, 16, lowe
 LAYOUT(pst_claim, 16, size, 0, claim, 8);
 LAYOUT(pst_schedule_out, 40, size, 0, impl, 8, emit, 16, pair, 24, part, 32);
 LAYOUT(pst_scheduler, 40, size, 0, topology, 8, device_of, 16, in_flight, 24, schedule, 32);
-LAYOUT(pst_stage_question, 56, size, 0, nodes, 8, n_nodes, 16, stage, 20, n_stages, 24,
-       microbatch_size, 28, n_ranks, 32, in_flight, 36, weight_versions, 40, capacity_bytes, 48);
+LAYOUT(pst_stage_question, 64, size, 0, nodes, 8, n_nodes, 16, stage, 20, n_stages, 24,
+       microbatch_size, 28, n_ranks, 32, in_flight, 36, weight_versions, 40, capacity_bytes, 48,
+       ranks, 56);
 LAYOUT(pst_ask, 40, size, 0, topology, 8, in_flight, 16, bound, 24, price, 32);
 LAYOUT(pst_figures, 56, size, 0, comm_model, 4, reference, 8, node_size, 12, weight_multiplier, 16,
        p2p_bytes_per_s, 24, allreduce_bytes_per_s, 32, saved_bytes, 40, edge_bytes, 48);
@@ -62,7 +63,7 @@ LAYOUT(pst_trial, 16, size, 0, step, 8);
 LAYOUT(pst_trial_value, 32, size, 0, quick, 4, fits, 8, step_ns, 16, peak_bytes, 24);
 LAYOUT(pst_remark, 32, size, 0, number, 8, text, 16, flag, 24);
 LAYOUT(pst_times, 24, forward_ns, 0, backward_input_ns, 8, backward_weight_ns, 16);
-LAYOUT(pst_cost, 32, size, 0, compute, 8, transfer_ns, 16, allreduce_ns, 24);
+LAYOUT(pst_cost, 40, size, 0, compute, 8, transfer_ns, 16, allreduce_ns, 24, compute_on, 32);
 LAYOUT(pst_stage_value, 48, size, 0, legal, 4, node, 8, rule, 16, peak_bytes, 24, period_ns, 32,
        extra_ns, 40);
 LAYOUT(pst_eval, 24, size, 0, evaluate, 8, evaluate_replays, 16);

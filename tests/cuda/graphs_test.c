@@ -211,13 +211,17 @@ TEST(test_offloading)
 
 static uint64_t predicted_ns;
 
-static uint64_t kernel_ns(void *context, uint32_t op, uint32_t pass, uint32_t samples)
+static uint64_t kernel_ns(void *context, uint32_t rank, uint32_t op, uint32_t pass,
+                          uint32_t samples)
 {
+    (void)rank;
     return predicted_ns;
 }
 
-static uint64_t update_ns(void *context, uint64_t elems, uint32_t n_slots, bool first)
+static uint64_t update_ns(void *context, uint32_t rank, uint64_t elems, uint32_t n_slots,
+                          bool first)
 {
+    (void)rank;
     return predicted_ns;
 }
 

@@ -234,7 +234,8 @@ static void t_finish(struct t_world *t, uint32_t n, uint32_t n_stages, uint32_t 
 static pst_status t_ask(struct t_world *t, const char *id, const char *options,
                         struct pst_remarks *ret_remarks, struct pst_error *err)
 {
-    static const struct pst_cost cost = {sizeof cost, compute, transfer_ns, allreduce_ns};
+    static const struct pst_cost cost = {sizeof cost, compute, transfer_ns, allreduce_ns,
+                                         compute_on};
     static const struct pst_ask ask = {
         .size = sizeof ask, .topology = t_topology, .in_flight = t_in_flight, .price = t_price};
     static const struct pst_profile profile = {.size = sizeof profile,

@@ -2,6 +2,7 @@
  *
  * A made-up host for the tests of partitioners: a graph with times, prices that are sums (period =
  * times, peak = parameters + in-flight x (what comes in + what is saved)), links, and the answer.
+ * Devices may be of different speed and memory.
  * Include once, after cmocka.
  */
 #ifndef TEST_PARTITION_WORLD_H
@@ -27,12 +28,19 @@ struct world {
     struct pst_partition_out out;
     struct pst_partition_in in;
     struct pst_cluster_view cluster;
+    struct pst_cluster_device devices[64]; /* `kind`: how many times as slow it is, less one */
     uint32_t sizes[4];
 };
 
 static inline struct world *world_of(const struct pst_host *host)
 {
     return pst_host_instance(host)->context.impl;
+}
+
+/* Its links are, too. */
+static inline uint64_t slow_of(const struct world *w, uint32_t device)
+{
+    return 1 + w->devices[device].kind;
 }
 
 static inline pst_status compute(const struct pst_host *host, const uint32_t *nodes,
@@ -47,6 +55,16 @@ static inline pst_status compute(const struct pst_host *host, const uint32_t *no
     return PST_OK;
 }
 
+static inline pst_status compute_on(const struct pst_host *host, const uint32_t *nodes,
+                                    uint32_t n_nodes, uint32_t samples, const uint32_t *ranks,
+                                    uint32_t n_ranks, struct pst_times *ret_times)
+{
+    compute(host, nodes, n_nodes, samples, ret_times);
+    assert_int_equal(n_ranks, 1);
+    ret_times->forward_ns *= slow_of(world_of(host), ranks[0]);
+    return PST_OK;
+}
+
 static inline uint64_t transfer_ns(const struct pst_host *host, uint64_t bytes, uint32_t from,
                                    uint32_t to)
 {
@@ -55,7 +73,8 @@ static inline uint64_t transfer_ns(const struct pst_host *host, uint64_t bytes, 
     if (from == to || w->link_bytes_per_ns == 0) {
         return 0;
     }
-    return w->latency_ns + (bytes + w->link_bytes_per_ns - 1) / w->link_bytes_per_ns;
+    return (w->latency_ns + (bytes + w->link_bytes_per_ns - 1) / w->link_bytes_per_ns) *
+           (slow_of(w, from) > slow_of(w, to) ? slow_of(w, from) : slow_of(w, to));
 }
 
 static inline uint64_t allreduce_ns(const struct pst_host *host, uint64_t bytes, uint32_t n_ranks)
@@ -117,13 +136,13 @@ struct cost {
     uint64_t period_ns, peak_bytes;
 };
 
-static inline struct cost cost_of(const struct world *w, uint32_t first, uint32_t end, uint32_t k,
-                                  uint32_t size)
+static inline struct cost cost_on(const struct world *w, uint32_t device, uint32_t first,
+                                  uint32_t end, uint32_t k, uint32_t size)
 {
     struct cost c = {0, 0};
 
     for (uint32_t v = first; v < end; v++) {
-        c.period_ns += w->time_ns[v] * size;
+        c.period_ns += w->time_ns[v] * size * slow_of(w, device);
         c.peak_bytes += w->nodes[v].param_bytes + k * size * w->nodes[v].saved_bytes;
     }
     /* As though some ranges had to recompute: nothing that is monotone. */
@@ -134,13 +153,20 @@ static inline struct cost cost_of(const struct world *w, uint32_t first, uint32_
     return c;
 }
 
+static inline struct cost cost_of(const struct world *w, uint32_t first, uint32_t end, uint32_t k,
+                                  uint32_t size)
+{
+    return cost_on(w, 63, first, end, k, size);
+}
+
 static inline pst_status price(const struct pst_host *host,
                                const struct pst_stage_question *question,
                                struct pst_stage_price *ret_price)
 {
     struct world *w = world_of(host);
     uint32_t first = question->nodes[0], end = first + question->n_nodes;
-    struct cost c = cost_of(w, first, end, question->in_flight, question->microbatch_size);
+    struct cost c = cost_on(w, question->ranks != NULL ? question->ranks[0] : 63, first, end,
+                            question->in_flight, question->microbatch_size);
 
     w->n_prices++;
     ret_price->fits = c.peak_bytes <= question->capacity_bytes;
@@ -243,7 +269,8 @@ static inline void world_finish(struct world *w)
 static inline pst_status partition(struct world *w, const char *id, const char *options,
                                    struct pst_error *err)
 {
-    static const struct pst_cost cost = {sizeof cost, compute, transfer_ns, allreduce_ns};
+    static const struct pst_cost cost = {sizeof cost, compute, transfer_ns, allreduce_ns,
+                                         compute_on};
     static const struct pst_ask ask = {.size = sizeof ask, .in_flight = in_flight, .price = price};
     const struct pst_host_context context = {
         .cost = &cost, .ask = &ask, .impl = w, .cancelled = cancelled};

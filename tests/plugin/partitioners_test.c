@@ -92,10 +92,12 @@ static uint64_t with_comm(const struct world *w, int comm, uint32_t s, uint32_t 
     if (s > 0) {
         in = w->latency_ns +
              (comes_in(w, first, end) + w->link_bytes_per_ns - 1) / w->link_bytes_per_ns;
+        in *= slow_of(w, slow_of(w, s) > slow_of(w, s - 1) ? s : s - 1);
     }
     if (s + 1 < w->n_stages) {
         out = w->latency_ns +
               (goes_out(w, first, end) + w->link_bytes_per_ns - 1) / w->link_bytes_per_ns;
+        out *= slow_of(w, slow_of(w, s) > slow_of(w, s + 1) ? s : s + 1);
     }
     if (comm == 1) {
         return period + 2 * (in + out);
@@ -120,10 +122,11 @@ static void enumerate(const struct world *w, int comm, uint32_t s, uint32_t *cut
         return;
     }
     for (cuts[s + 1] = cuts[s] + 1; cuts[s + 1] <= n; cuts[s + 1]++) {
-        struct cost c = cost_of(w, cuts[s], cuts[s + 1], in_flight_of(w, s, w->n_stages), 1);
+        struct cost c = cost_on(w, s, cuts[s], cuts[s + 1], in_flight_of(w, s, w->n_stages), 1);
         uint64_t t = with_comm(w, comm, s, cuts[s], cuts[s + 1], c.period_ns);
 
-        if (c.peak_bytes <= w->in.capacity_bytes) {
+        if (c.peak_bytes <=
+            (w->cluster.n_devices > 0 ? w->devices[s].memory_bytes : w->in.capacity_bytes)) {
             enumerate(w, comm, s + 1, cuts, t > most ? t : most, peaks + c.peak_bytes, best);
         }
     }
@@ -156,7 +159,27 @@ static void random_world(struct world *w, uint64_t seed, uint64_t *counter)
     }
 }
 
-TEST(test_chain_dp_against_every_cut)
+/* Devices of three speeds and as many sizes of memory; the partitioner is told the least. */
+static void mix_devices(struct world *w, uint64_t seed, uint64_t *counter)
+{
+    uint64_t ample = w->in.capacity_bytes == UINT64_MAX ? 100000 : w->in.capacity_bytes;
+
+    for (uint32_t d = 0; d < w->n_stages; d++) {
+        struct pst_philox r = pst_philox(seed, 4, (*counter)++);
+
+        w->devices[d] = (struct pst_cluster_device){.memory_bytes = ample * (1 + r.v[1] % 3) / 3,
+                                                    .kind = r.v[0] % 3};
+        w->in.capacity_bytes = w->devices[d].memory_bytes < w->in.capacity_bytes
+                                   ? w->devices[d].memory_bytes
+                                   : w->in.capacity_bytes;
+    }
+    w->cluster = (struct pst_cluster_view){.size = sizeof w->cluster,
+                                           .n_devices = w->n_stages,
+                                           .device_size = sizeof *w->devices,
+                                           .devices = w->devices};
+}
+
+static void against_every_cut(bool mixed)
 {
     static const char *const options[] = {"comm = \"none\"", "comm = \"sum\"", "comm = \"max\""};
     const uint64_t seed = 4711;
@@ -172,6 +195,9 @@ TEST(test_chain_dp_against_every_cut)
         int comm = round % 3;
 
         random_world(&w, seed, &counter);
+        if (mixed) {
+            mix_devices(&w, seed, &counter);
+        }
         enumerate(&w, comm, 0, cuts, 0, 0, &best);
         st = partition(&w, "chain-dp", options[comm], &err);
         if (best.bottleneck == UINT64_MAX) {
@@ -192,6 +218,16 @@ TEST(test_chain_dp_against_every_cut)
     }
     print_message("%u feasible, %u not\n", feasible, infeasible);
     assert_true(feasible > 1000 && infeasible > 100);
+}
+
+TEST(test_chain_dp_against_every_cut)
+{
+    against_every_cut(false);
+}
+
+TEST(test_chain_dp_on_mixed_devices)
+{
+    against_every_cut(true);
 }
 
 /* Six nodes of time 6, results 2 8 40 8 2 2, a link of 2 bytes per tick: the cut in the middle

@@ -30,6 +30,7 @@ static pst_status open_device(const struct pst_device_config *config,
 
     (void)err;
     device->times = config->times;
+    device->index = config->index;
     *ret_device = device;
     return PST_OK;
 }
@@ -135,8 +136,8 @@ static void update(struct pst_device *device, const struct pst_update *how, floa
     pst_emulated_touch(device, weights, elems * sizeof *weights);
     pst_emulated_touch(device, working, elems * pst_dtype_bytes(working_dtype));
     if (times != NULL) {
-        pst_emulated_spend(device,
-                           times->update_ns(times->context, elems, n_slots, !device->in_update));
+        pst_emulated_spend(device, times->update_ns(times->context, device->index, elems, n_slots,
+                                                    !device->in_update));
     }
     device->in_update = true;
 }

@@ -15,6 +15,7 @@ struct pst_emulated_space {
 
 struct pst_device {
     const struct pst_device_times *times; /* NULL: it can be asked, but not run */
+    uint32_t index;                       /* which device they are asked about */
     uint64_t clock_ns;                    /* when what it was asked for so far ends */
     uint64_t queue_ns[PST_QUEUES];        /* the same of queues; of the first: clock_ns */
     struct pst_mark *marks;

@@ -90,7 +90,7 @@ pst_status pst_emulated_compile(struct pst_device *device, const struct pst_grap
     kernel->graph = graph;
     kernel->op = &graph->ops[op];
     kernel->samples = samples;
-    kernel->ns = device->times->kernel_ns(device->times->context, op, pass, samples);
+    kernel->ns = device->times->kernel_ns(device->times->context, device->index, op, pass, samples);
     pst_op_grad_info(graph, op, &kernel->grad);
     *ret_kernel = &kernel->base;
     return PST_OK;

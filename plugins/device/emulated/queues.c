@@ -74,6 +74,6 @@ void pst_emulated_move(struct pst_device *device, uint32_t queue, void *dst, con
     pst_emulated_touch(device, dst, bytes);
     pst_emulated_touch(device, src, bytes);
     if (queue != PST_QUEUE_COMPUTE) {
-        device->queue_ns[queue] += times->host_ns(times->context, bytes);
+        device->queue_ns[queue] += times->host_ns(times->context, device->index, bytes);
     }
 }

@@ -12,6 +12,7 @@ struct pst_cluster_device {
         memory_bytes; /* capacity for everything that penstock lays out; UINT64_MAX: no limit */
     uint32_t node;    /* machine that it sits in */
     double speed;     /* compute speed relative to the profiled device, 1.0 = the same */
+    uint32_t kind; /* devices of one number take the same times; since 1.6, pst_cluster_kind_at */
 };
 
 struct pst_cluster_view {
@@ -25,6 +26,14 @@ static inline const struct pst_cluster_device *pst_cluster_device_at(
 {
     return (const struct pst_cluster_device *)((const char *)c->devices +
                                                (size_t)i * c->device_size);
+}
+
+/* 0 of a host that knows no kinds: there all devices are alike. */
+static inline uint32_t pst_cluster_kind_at(const struct pst_cluster_view *c, uint32_t i)
+{
+    return c->device_size >= offsetof(struct pst_cluster_device, kind) + sizeof(uint32_t)
+               ? pst_cluster_device_at(c, i)->kind
+               : 0;
 }
 
 #endif

@@ -25,7 +25,8 @@ struct pst_partition_in {
        as one of `degrees` says. Else logical devices, one a stage: `degrees` holds 1 alone, the
        host deals the samples of each to its ranks, and costs are those of one rank's part. */
     uint32_t n_devices;
-    uint64_t capacity_bytes; /* of one device, for one stage; UINT64_MAX: no limit */
+    uint64_t capacity_bytes; /* of one device, for one stage; UINT64_MAX: no limit. Where not all
+                                are alike, of the smallest: `cluster` has that of each */
 };
 
 struct pst_stage_decl {

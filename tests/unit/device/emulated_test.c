@@ -23,16 +23,20 @@ static struct {
     bool first;
 } asked;
 
-static uint64_t kernel_ns(void *context, uint32_t op, uint32_t pass, uint32_t samples)
+static uint64_t kernel_ns(void *context, uint32_t rank, uint32_t op, uint32_t pass,
+                          uint32_t samples)
 {
+    (void)rank;
     asked.op = op;
     asked.pass = pass;
     asked.samples = samples;
     return *(uint64_t *)context;
 }
 
-static uint64_t update_ns(void *context, uint64_t elems, uint32_t n_slots, bool first)
+static uint64_t update_ns(void *context, uint32_t rank, uint64_t elems, uint32_t n_slots,
+                          bool first)
 {
+    (void)rank;
     asked.elems = elems;
     asked.n_slots = n_slots;
     asked.first = first;

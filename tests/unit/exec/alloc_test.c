@@ -117,13 +117,16 @@ TEST(test_no_allocation)
 }
 
 /* Emulated devices, links with times, and a recorder that wraps around. */
-static uint64_t some_ns(void *context, uint32_t op, uint32_t pass, uint32_t samples)
+static uint64_t some_ns(void *context, uint32_t rank, uint32_t op, uint32_t pass, uint32_t samples)
 {
+    (void)rank;
     return (uint64_t)(op + pass + samples) * 10000;
 }
 
-static uint64_t update_ns(void *context, uint64_t elems, uint32_t n_slots, bool first)
+static uint64_t update_ns(void *context, uint32_t rank, uint64_t elems, uint32_t n_slots,
+                          bool first)
 {
+    (void)rank;
     return n_slots + (first ? 1000 : 0);
 }
 

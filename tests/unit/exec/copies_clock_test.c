@@ -13,8 +13,10 @@
 
 enum { BATCH = 16, ROUNDING_NS = 64 };
 
-static uint64_t kernel_ns(void *context, uint32_t op, uint32_t pass, uint32_t samples)
+static uint64_t kernel_ns(void *context, uint32_t rank, uint32_t op, uint32_t pass,
+                          uint32_t samples)
 {
+    (void)rank;
     struct pst_times times;
 
     pst_cost_op(context, op, samples, &times);
@@ -23,8 +25,10 @@ static uint64_t kernel_ns(void *context, uint32_t op, uint32_t pass, uint32_t sa
                                   : times.backward_weight_ns;
 }
 
-static uint64_t update_ns(void *context, uint64_t elems, uint32_t n_slots, bool first)
+static uint64_t update_ns(void *context, uint32_t rank, uint64_t elems, uint32_t n_slots,
+                          bool first)
 {
+    (void)rank;
     const struct pst_cost_model *cost = context;
     uint64_t ns = pst_sim_update_ns(cost, elems * sizeof(float), n_slots);
     uint64_t launch = cost->cluster->launch_overhead;
@@ -47,8 +51,9 @@ static uint32_t node(void *context, uint32_t rank)
     return 0;
 }
 
-static uint64_t host_ns(void *context, uint64_t bytes)
+static uint64_t host_ns(void *context, uint32_t rank, uint64_t bytes)
 {
+    (void)rank;
     return pst_cost_host_ns(context, bytes);
 }
 

@@ -14,15 +14,19 @@
 #define US 1000u
 
 /* F 2 ms, B 3 ms, W 1 ms; an update 0.1 ms, a transfer 0.5 ms, a collective 0.25 ms. */
-static uint64_t kernel_ns(void *context, uint32_t op, uint32_t pass, uint32_t samples)
+static uint64_t kernel_ns(void *context, uint32_t rank, uint32_t op, uint32_t pass,
+                          uint32_t samples)
 {
+    (void)rank;
     static const uint32_t us[] = {2000, 3000, 1000};
 
     return samples == 2 ? us[pass] * US : 0;
 }
 
-static uint64_t update_ns(void *context, uint64_t elems, uint32_t n_slots, bool first)
+static uint64_t update_ns(void *context, uint32_t rank, uint64_t elems, uint32_t n_slots,
+                          bool first)
 {
+    (void)rank;
     return elems == 1 && n_slots == 0 && first ? 100 * US : 0;
 }
 

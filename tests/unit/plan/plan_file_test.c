@@ -75,6 +75,10 @@ TEST(round_trip)
         rig.plan->capacity_bytes = i % 3 == 0   ? UINT64_MAX
                                    : i % 3 == 1 ? 1u << 30
                                                 : (1ull << 60) + 1;
+        for (uint32_t r = 0; i % 3 != 0 && i % 2 == 1 && r < rig.plan->n_devices; r++) {
+            rig.plan->devices[r].lacks_bytes = r * 4097;
+            rig.plan->devices[r].kind = r % 2 == 0 ? "even" : "odd";
+        }
         char *first = pst_plan_to_json(rig.plan, rig.graph);
         assert_int_equal(pst_plan_write(rig.plan, rig.graph, file, &err), PST_OK);
         if (pst_plan_read(file, rig.graph, &read, &err) != PST_OK) {
@@ -83,6 +87,9 @@ TEST(round_trip)
         char *second = pst_plan_to_json(read, rig.graph);
         assert_string_equal(first, second);
         assert_int_equal(read->capacity_bytes, rig.plan->capacity_bytes);
+        for (uint32_t r = 0; r < rig.plan->n_devices; r++) {
+            assert_int_equal(pst_plan_capacity(read, r), pst_plan_capacity(rig.plan, r));
+        }
         assert_int_equal(read->step_ns, 1234567);
         assert_string_equal(read->config_json, CONFIG);
         assert_string_equal(read->scheduler, rig.plan->scheduler);

@@ -76,8 +76,9 @@ static void draw_pair(struct pst_pen *pen, double x, double y, const char *left,
 static void draw_memory_bar(const struct page *page, struct pst_pen *pen,
                             const struct pst_stage_box *box, double x, double y)
 {
-    double part = page->limit_bytes > 0 ? box->memory_bytes / page->limit_bytes : 0;
-    bool too_much = box->memory_bytes > page->graph->limit_bytes;
+    double limit = page->limit_bytes - box->lacks_bytes;
+    double part = limit > 0 ? box->memory_bytes / limit : 0;
+    bool too_much = box->memory_bytes > page->graph->limit_bytes - box->lacks_bytes;
 
     pst_pen_rect(pen, x, y, INNER, BAR_H);
     pst_pen_fill(pen, track);
@@ -154,7 +155,8 @@ static void draw_box(const struct page *page, struct pst_pen *pen, uint32_t stag
     draw_memory_bar(page, pen, box, x + PADDING, y + 38);
     memory_text(box->memory_bytes, memory, sizeof memory);
     if (isfinite(page->graph->limit_bytes) && page->graph->limit_bytes > 0) {
-        snprintf(part, sizeof part, "%.0f %%", 100 * box->memory_bytes / page->graph->limit_bytes);
+        snprintf(part, sizeof part, "%.0f %%",
+                 100 * box->memory_bytes / (page->graph->limit_bytes - box->lacks_bytes));
     }
     draw_pair(pen, x + PADDING, y + 51, memory, part);
 }

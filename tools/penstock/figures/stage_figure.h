@@ -28,6 +28,7 @@ struct pst_stage_box {
     uint32_t in_flight_samples;
     double time_ns;      /* of all passes of one micro-batch on one device */
     double memory_bytes; /* of one device */
+    double lacks_bytes;  /* that its device has less than the graph's limit */
 };
 
 struct pst_stage_graph {

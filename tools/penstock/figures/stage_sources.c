@@ -105,6 +105,8 @@ void pst_stage_graph_of_plan(const struct pst_session *session, struct pst_arena
             .in_flight_samples = stage->in_flight * stage->microbatch_size,
             .time_ns = (double)reports[s].forward_ns + (double)reports[s].backward_ns,
             .memory_bytes = (double)reports[s].static_bytes + (double)reports[s].activation_bytes,
+            .lacks_bytes =
+                plan->capacity_bytes == UINT64_MAX ? 0 : (double)pst_plan_lacks(plan, stage),
         };
     }
     free(reports);

@@ -45,6 +45,27 @@ static const char *memory_actions(const struct pst_stage_report *stage,
     return text;
 }
 
+/* The kinds of a stage's devices, each once. */
+static const char *kinds_of(const struct pst_plan *plan, const struct pst_plan_stage *stage,
+                            char *text, size_t size)
+{
+    size_t used = 0;
+
+    text[0] = '\0';
+    for (uint32_t r = 0; r < stage->n_ranks && used < size; r++) {
+        const char *kind = plan->devices[stage->ranks[r]].kind;
+        bool known = kind == NULL;
+
+        for (uint32_t q = 0; q < r && !known; q++) {
+            known = strcmp(plan->devices[stage->ranks[q]].kind, kind) == 0;
+        }
+        if (!known) {
+            used += (size_t)snprintf(text + used, size - used, "%s%s", used > 0 ? ", " : "", kind);
+        }
+    }
+    return text;
+}
+
 static void add_row(struct pst_table *table, const struct pst_session *session,
                     const struct pst_stage_report *r)
 {
@@ -55,6 +76,9 @@ static void add_row(struct pst_table *table, const struct pst_session *session,
     pst_table_cell(table, "%u", r->stage);
     pst_table_cell(table, "%s",
                    pst_report_ranks(stage->ranks, stage->n_ranks, ",", text, sizeof text));
+    if (session->cluster.n_kinds > 0) {
+        pst_table_cell(table, "%s", kinds_of(session->planned.plan, stage, text, sizeof text));
+    }
     pst_table_cell(table, "%u", r->n_operators);
     if (r->n_operators == 1) {
         pst_table_cell(table, "%s", graph->ops[r->first_operator].name);
@@ -78,36 +102,37 @@ static void print_stages(const struct pst_session *session, const struct pst_sta
 {
     struct pst_table table;
 
-    pst_table_init(&table,
-                   ">stage|>device|6>ops|~operators|9>params|>forward|>backward|5>held|4~saved|"
-                   "8>static|7>activations|>total|3limited by");
+    pst_table_init(&table, ">stage|>device");
+    pst_table_columns(&table, session->cluster.n_kinds > 0 ? "kind" : "");
+    pst_table_columns(&table, "6>ops|~operators|9>params|>forward|>backward|5>held|4~saved|"
+                              "8>static|7>activations|>total|3limited by");
     for (uint32_t i = 0; i < session->planned.plan->n_stages; i++) {
         add_row(&table, session, &stages[i]);
     }
     pst_table_end(&table, out, "", color);
 }
 
-static uint64_t arena_bytes(const struct pst_plan_device *device)
+static uint64_t arena_bytes(const struct pst_plan *plan, uint32_t rank)
 {
-    return device->arena_bytes;
+    return plan->devices[rank].arena_bytes;
 }
 
-static uint64_t host_bytes(const struct pst_plan_device *device)
+static uint64_t host_bytes(const struct pst_plan *plan, uint32_t rank)
 {
-    return device->host_bytes;
+    return plan->devices[rank].host_bytes;
 }
 
 /* "1.20 GiB, 3 x 800 MiB": device by device, equal ones that follow each other together. */
 static void print_sizes(const struct pst_plan *plan, const char *title,
-                        uint64_t (*bytes_of)(const struct pst_plan_device *device), FILE *out)
+                        uint64_t (*bytes_of)(const struct pst_plan *plan, uint32_t rank), FILE *out)
 {
     char *text = pst_printf("%-15s", title), size[32];
 
     for (uint32_t i = 0, n; i < plan->n_devices; i += n) {
-        uint64_t bytes = bytes_of(&plan->devices[i]);
+        uint64_t bytes = bytes_of(plan, i);
         char times[24] = "", *longer;
 
-        for (n = 1; i + n < plan->n_devices && bytes_of(&plan->devices[i + n]) == bytes; n++) {
+        for (n = 1; i + n < plan->n_devices && bytes_of(plan, i + n) == bytes; n++) {
         }
         if (n > 1) {
             snprintf(times, sizeof times, "%u x ", n);
@@ -128,7 +153,12 @@ static void print_devices(const struct pst_session *session, FILE *out)
     bool host = false;
 
     print_sizes(plan, "peak per device", arena_bytes, out);
-    fprintf(out, "memory of each  %s\n", pst_session_capacity_text(session, limit, sizeof limit));
+    if (session->cluster.n_kinds == 0) {
+        fprintf(out, "memory of each  %s\n",
+                pst_session_capacity_text(session, 0, limit, sizeof limit));
+    } else {
+        print_sizes(plan, "memory of each", pst_plan_capacity, out);
+    }
     for (uint32_t i = 0; i < plan->n_devices; i++) {
         host |= plan->devices[i].host_bytes > 0;
     }
@@ -248,10 +278,14 @@ static void add_stage(struct pst_json *json, const struct pst_session *session,
                       const struct pst_stage_report *r)
 {
     const struct pst_plan_stage *stage = &session->planned.plan->stages[r->stage];
+    char kinds[256];
 
     pst_json_object(json, NULL);
     pst_json_uint(json, "id", r->stage);
     pst_json_uints(json, "devices", stage->ranks, stage->n_ranks);
+    if (session->cluster.n_kinds > 0) {
+        pst_json_string(json, "kind", kinds_of(session->planned.plan, stage, kinds, sizeof kinds));
+    }
     pst_json_uint(json, "operators", r->n_operators);
     pst_json_string(json, "first_operator", session->graph->ops[r->first_operator].name);
     pst_json_string(json, "last_operator", session->graph->ops[r->last_operator].name);
@@ -286,6 +320,10 @@ static void add_devices(struct pst_json *json, const struct pst_plan *plan)
     for (uint32_t i = 0; i < plan->n_devices; i++) {
         pst_json_object(json, NULL);
         pst_json_uint(json, "rank", i);
+        if (plan->devices[i].kind != NULL) {
+            pst_json_string(json, "kind", plan->devices[i].kind);
+            pst_json_uint(json, "capacity_bytes", pst_plan_capacity(plan, i));
+        }
         pst_json_uint(json, "peak_bytes", plan->devices[i].peak_bytes);
         pst_json_uint(json, "arena_bytes", plan->devices[i].arena_bytes);
         pst_json_uint(json, "host_bytes", plan->devices[i].host_bytes);

@@ -98,13 +98,16 @@ static void add_actions(const struct pst_session *session, const struct pst_plan
     uint32_t *times_again = pst_alloc((size_t)stage->n_nodes + 1, sizeof *times_again);
     uint32_t samples = stage->microbatch_size / stage->n_ranks;
     bool *read = find_read(session->graph, stage);
+    struct pst_cost_at at;
+    const struct pst_cost_model *cost =
+        pst_cost_on(&session->cost, stage->ranks, stage->n_ranks, &at);
 
     pst_plan_replayed(stage, session->graph, times_again);
     for (uint32_t i = 0; i < stage->n_nodes; i++) {
         uint64_t bytes = saved_bytes(session->graph, read, stage->nodes[i], samples);
         struct pst_times times;
 
-        pst_cost_op(&session->cost, stage->nodes[i], samples, &times);
+        pst_cost_op(cost, stage->nodes[i], samples, &times);
         report->recompute_ns += times.forward_ns * times_again[i];
         switch (stage->actions[i]) {
         case PST_ACTION_RECOMPUTE:
@@ -124,7 +127,7 @@ static void add_actions(const struct pst_session *session, const struct pst_plan
             break;
         }
     }
-    report->link_ns = pst_cost_host_ns(&session->cost, report->offloaded_bytes) *
+    report->link_ns = pst_cost_host_ns(cost, report->offloaded_bytes) *
                       (uint64_t)session->cluster.link_directions;
     free(times_again);
     free(read);
@@ -134,10 +137,11 @@ static void describe(const struct pst_session *session, uint32_t id,
                      struct pst_stage_report *ret_stage)
 {
     const struct pst_plan_stage *stage = &session->planned.plan->stages[id];
+    struct pst_cost_at at;
     struct pst_times times;
 
-    pst_cost_ops(&session->cost, stage->nodes, stage->n_nodes,
-                 stage->microbatch_size / stage->n_ranks, &times);
+    pst_cost_ops(pst_cost_on(&session->cost, stage->ranks, stage->n_ranks, &at), stage->nodes,
+                 stage->n_nodes, stage->microbatch_size / stage->n_ranks, &times);
     ret_stage->stage = id;
     ret_stage->n_operators = stage->n_nodes;
     ret_stage->first_operator = stage->nodes[0];
@@ -185,15 +189,17 @@ static void set_limit(const struct pst_session *session, const double *shares,
     const struct pst_plan *plan = session->planned.plan;
     const struct pst_plan_stage *stage = &plan->stages[id];
     struct pst_stage_report *r = &stages[id];
-    double memory =
-        plan->capacity_bytes == UINT64_MAX || plan->capacity_bytes == 0
-            ? 0
-            : (double)plan->devices[stage->ranks[0]].arena_bytes / (double)plan->capacity_bytes;
+    uint64_t capacity = pst_plan_capacity(plan, stage->ranks[0]);
+    struct pst_cost_at at;
+    double memory = capacity == UINT64_MAX || capacity == 0
+                        ? 0
+                        : (double)plan->devices[stage->ranks[0]].arena_bytes / (double)capacity;
 
     r->limited_by = pst_report_limit(
         memory, shares[stage->ranks[0]], compute_ns(plan, stages, id), transfers_ns(session, id),
-        (double)pst_cost_allreduce_ns(&session->cost, r->parameters * sizeof(float),
-                                      stage->n_ranks));
+        (double)pst_cost_allreduce_ns(
+            pst_cost_on(&session->cost, stage->ranks, stage->n_ranks, &at),
+            r->parameters * sizeof(float), stage->n_ranks));
 }
 
 static void add_limits(const struct pst_session *session, struct pst_stage_report *stages)

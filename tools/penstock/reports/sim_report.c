@@ -161,6 +161,9 @@ static void add_rank(struct pst_json *json, const struct pst_plan *plan,
 
     pst_json_object(json, NULL);
     pst_json_uint(json, "rank", rank);
+    if (plan->devices[rank].kind != NULL) {
+        pst_json_string(json, "kind", plan->devices[rank].kind);
+    }
     add_us(json, "busy_us", usage.busy_ns);
     add_us(json, "idle_us", usage.idle_ns);
     add_us(json, "exposed_comm_us", usage.exposed_ns);

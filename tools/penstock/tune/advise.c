@@ -414,18 +414,19 @@ static void say(const struct pst_advice *advice, uint64_t enough, struct pst_err
     const struct pst_search *search = &advice->search;
     uint64_t limit = limit_of(search), worth = enough == 0 ? UINT64_MAX : enough - enough / 16;
     const uint64_t reserve = search->cluster->reserve;
+    const bool mixed = search->cluster->n_kinds > 0; /* no one amount would do for all devices */
     char id[64] = "", rest[224] = "";
     uint64_t with = advice->few ? UINT64_MAX : best_memopt(advice, worth, id);
 
     if (with == limit) {
         snprintf(rest, sizeof rest, "memopt.use = \"%s\" would do with what there is; ", id);
-    } else if (with != UINT64_MAX) {
+    } else if (with != UINT64_MAX && !mixed) {
         snprintf(rest, sizeof rest, "%llu with memopt.use = \"%s\"; ",
                  (unsigned long long)pst_sat_add(with, reserve), id);
     }
     snprintf(rest + strlen(rest), sizeof rest - strlen(rest),
              "more devices or a smaller train.microbatch need less on each");
-    if (enough != 0) {
+    if (enough != 0 && !mixed) {
         pst_error_enough(err, "cluster.memory", pst_sat_add(enough, reserve), rest);
     } else {
         pst_error_hint(err, "%s", rest);

@@ -23,16 +23,19 @@ static bool is_busy(const struct pst_search *search, const struct pst_plan *plan
     for (uint32_t s = 0; s < plan->n_stages && !busy; s++) {
         const struct pst_plan_stage *stage = &plan->stages[s];
         uint64_t moved = 0, pass_ns = 0;
+        struct pst_cost_at at;
+        const struct pst_cost_model *cost =
+            pst_cost_on(search->cost, stage->ranks, stage->n_ranks, &at);
 
         pst_plan_offload_bytes(stage, search->graph, bytes);
         for (uint32_t i = 0; i < stage->n_nodes; i++) {
             struct pst_times times;
 
-            pst_cost_op(search->cost, stage->nodes[i], pst_plan_samples(stage), &times);
+            pst_cost_op(cost, stage->nodes[i], pst_plan_samples(stage), &times);
             pass_ns += times.forward_ns + times.backward_input_ns + times.backward_weight_ns;
             moved += bytes[i];
         }
-        busy = pst_cost_host_ns(search->cost, moved) * (uint64_t)search->cluster->link_directions >
+        busy = pst_cost_host_ns(cost, moved) * (uint64_t)search->cluster->link_directions >
                pass_ns / FULL_OF * FULL_PART;
     }
     free(bytes);
@@ -46,7 +49,8 @@ static uint64_t step_of(const struct pst_search *search, const struct pst_planne
 
 void pst_try_slower_links(const struct pst_search *search, struct pst_planned *planned)
 {
-    struct pst_cluster cluster = *search->cluster;
+    struct pst_cluster cluster;
+    struct pst_arena arena = {0};
     struct pst_search slower = *search;
     struct pst_planned other = {.plan = NULL};
     struct pst_error unused;
@@ -55,11 +59,18 @@ void pst_try_slower_links(const struct pst_search *search, struct pst_planned *p
     if (search->clock == NULL || !is_busy(search, planned->plan)) {
         return;
     }
+    pst_cluster_copy(search->cluster, &arena, &cluster);
     cluster.host_bandwidth = cluster.host_bandwidth / FULL_OF * FULL_PART;
+    for (uint32_t k = 0; k < cluster.n_kinds; k++) {
+        cluster.kinds[k].host_bandwidth = cluster.kinds[k].host_bandwidth / FULL_OF * FULL_PART;
+    }
     slower.cluster = &cluster;
     bar_ns = step_of(search, planned);
     slower.context = &bar_ns;
-    if (pst_search_plan(&slower, &other, &unused_need, &unused) != PST_OK) {
+    pst_status st = pst_search_plan(&slower, &other, &unused_need, &unused);
+
+    pst_arena_finish(&arena);
+    if (st != PST_OK) {
         return;
     }
     if (step_of(search, &other) < step_of(search, planned)) {

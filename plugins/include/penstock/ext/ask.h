@@ -21,6 +21,9 @@ struct pst_stage_question {
     uint32_t microbatch_size, n_ranks; /* samples over all replicas, <= the batch; replicas */
     uint32_t in_flight, weight_versions;
     uint64_t capacity_bytes;
+    /* Since 1.6: n_ranks of them, as in struct pst_stage_decl, where the stage would be. NULL: on
+       devices as slow as any. */
+    const uint32_t *ranks;
 };
 
 struct pst_ask {

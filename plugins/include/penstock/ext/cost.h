@@ -16,13 +16,19 @@ struct pst_times {
 
 struct pst_cost {
     uint32_t size;
-    /* Times of one pass each over these nodes for `samples` samples on one device. [any] */
+    /* Times of one pass each over these nodes for `samples` samples on one device; where not all
+       are alike, on one as slow as any. [any] */
     pst_status (*compute)(const struct pst_host *host, const uint32_t *nodes, uint32_t n_nodes,
                           uint32_t samples, struct pst_times *ret_times);
     /* Nanoseconds to move bytes between two ranks; 0 where they are the same. [any] */
-    uint64_t (*transfer_ns)(const struct pst_host *host, uint64_t bytes, uint32_t from, uint32_t to);
+    uint64_t (*transfer_ns)(const struct pst_host *host, uint64_t bytes, uint32_t from,
+                            uint32_t to);
     /* Nanoseconds to sum bytes over n ranks. [any] */
     uint64_t (*allreduce_ns)(const struct pst_host *host, uint64_t bytes, uint32_t n_ranks);
+    /* Since 1.6, ask PST_CAN: what the slowest of these ranks takes. [any] */
+    pst_status (*compute_on)(const struct pst_host *host, const uint32_t *nodes, uint32_t n_nodes,
+                             uint32_t samples, const uint32_t *ranks, uint32_t n_ranks,
+                             struct pst_times *ret_times);
 };
 
 #endif
