@@ -34,7 +34,7 @@
 struct request {
     const char *objective_text, *file, *floor_text, *time_text, *seed_text, *resume, *report;
     uint32_t limit, n_jobs, n_trials, top; /* 0: not given */
-    bool run;
+    bool run, blind;
     struct pst_goal goal;
     uint64_t seed, time_ns;
     uint32_t n_shown;    /* plans that are planned again */
@@ -80,6 +80,7 @@ static void refuse_others(struct pst_cli *cli, const struct request *request)
                   {request->resume != NULL, "--resume"},
                   {request->floor_text != NULL, "--min-throughput"},
                   {request->run, "--run"},
+                  {request->blind, "--random"},
                   {request->report != NULL, "--report"}};
 
     for (size_t i = 0; largest && i < sizeof others / sizeof *others; i++) {
@@ -329,6 +330,7 @@ static void tune_joint(struct pst_cli *cli, struct pst_cli_sets *sets, struct re
         .budget = request->n_trials == 0 ? TRIALS : request->n_trials,
         .n_jobs = request->n_jobs,
         .seed = request->seed,
+        .blind = request->blind,
         .time_ns = request->time_ns,
         .n_finalists = request->n_shown,
         .resume = request->resume,
@@ -377,6 +379,8 @@ static const struct pst_option options[] = {
     {"trials", 0, "N", "combinations of a config to try; 1000", PST_AT(n_trials), TRIALS_MOST},
     {"time-limit", 0, "TIME", "begin no trial after that; none", PST_AT(time_text), 0},
     {"seed", 0, "N", "of what the search leaves to chance; 0", PST_AT(seed_text), 0},
+    {"random", 0, NULL, "choose by chance alone, to see what the search is worth", PST_AT(blind),
+     0},
     {"resume", 0, "FILE", "keep what is tried there, and go on from it", PST_AT(resume), 0},
     {"run", 'r', NULL, "run the best, too", PST_AT(run), 0},
     {"top", 0, "N", "combinations that are run; 3", PST_AT(top), TOP_MOST},

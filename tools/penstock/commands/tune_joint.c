@@ -192,6 +192,7 @@ static void search_set(struct searching *searching)
         .start = pst_space_start(&set->job.job, &set->combinations),
         .budget = joint->budget,
         .seed = joint->seed,
+        .blind = joint->blind,
         .context = searching,
         .try_all = try_all,
         .hopeless = is_hopeless,

@@ -13,6 +13,7 @@ struct pst_cli_joint {
     struct pst_goal goal;
     uint32_t budget, n_jobs; /* trials of each config; processes, 0: as many as there are cores */
     uint64_t seed, time_ns;  /* time_ns: when no trial is begun any more; 0: never */
+    bool blind;              /* no search, points by chance */
     uint32_t n_finalists;    /* that are planned again, with all that planning can do */
     const char *resume;      /* file of what was tried, or NULL */
     bool keep_plan;          /* that of the best, at any time */

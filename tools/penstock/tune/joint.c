@@ -8,6 +8,7 @@
 #include "base/philox.h"
 
 #define ELITE       16u /* points that others are made from */
+#define ALIKE       2u  /* of them may be equally good */
 #define FEW         16u /* points that a round had better have */
 #define SAMPLE      5u  /* one in so many points is of the first, even sample, */
 #define SAMPLE_MOST 200u
@@ -122,6 +123,17 @@ static bool is_better(const struct elite *a, const struct elite *b)
     return order > 0 || (order == 0 && a->point < b->point);
 }
 
+/* Points whose strategies come to the same plan are good for nothing new. */
+static bool is_one_of_many(const struct search *search, const struct elite *elite)
+{
+    uint32_t n = 0;
+
+    for (uint32_t e = 0; e < search->n_elite; e++) {
+        n += pst_score_compare(&search->elite[e].score, &elite->score) == 0;
+    }
+    return n >= ALIKE;
+}
+
 static void keep_elite(struct search *search, struct elite elite)
 {
     uint32_t at = search->n_elite;
@@ -129,7 +141,7 @@ static void keep_elite(struct search *search, struct elite elite)
     while (at > 0 && is_better(&elite, &search->elite[at - 1])) {
         at--;
     }
-    if (at == ELITE) {
+    if (at == ELITE || is_one_of_many(search, &elite)) {
         return;
     }
     search->n_elite += search->n_elite < ELITE;
@@ -282,6 +294,26 @@ static void explore(struct search *search)
     }
 }
 
+static pst_status try_blindly(struct search *search, struct pst_error *err)
+{
+    uint32_t idle = 0;
+    pst_status st = PST_OK;
+
+    while (st == PST_OK && idle < IDLE_MOST && !is_through(search)) {
+        for (uint32_t i = 0; i < PST_JOINT_ROUND; i++) {
+            uint32_t point = 0;
+
+            for (uint32_t d = 0; d < search->joint->n_dims; d++) {
+                point += draw(search, search->joint->size[d]) * search->stride[d];
+            }
+            propose(search, point);
+        }
+        idle = search->n_round == 0 ? idle + 1 : 0;
+        st = end_round(search, err);
+    }
+    return st;
+}
+
 static pst_status try_some_points(struct search *search, struct pst_error *err)
 {
     const struct pst_joint *joint = search->joint;
@@ -317,6 +349,7 @@ pst_status pst_joint_search(const struct pst_joint *joint, struct pst_joint_foun
     }
     search.found.n_points = search.n_points;
     st = search.n_points <= joint->budget ? try_every_point(&search, err)
+         : joint->blind                   ? try_blindly(&search, err)
                                           : try_some_points(&search, err);
     search.found.all = search.found.n_tried + search.found.n_hopeless == search.n_points;
     *ret_found = search.found;

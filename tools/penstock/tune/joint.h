@@ -22,6 +22,7 @@ struct pst_joint {
     uint32_t start;  /* the point to begin with */
     uint32_t budget; /* points that may be tried */
     uint64_t seed;
+    bool blind; /* by chance alone, where not all are tried: what a search has to be better than */
     void *context;
     /* Tries points, none of them twice in a search. Errors end it; scores are known unless it is
        over. */
