@@ -145,7 +145,8 @@ static void print_others(const struct pst_compare_result *result, enum pst_trial
 }
 
 /* How far a search went, where it left something out. */
-static void print_searched(const struct pst_compare_result *result, uint32_t n_done, FILE *out)
+static void print_searched(const struct pst_compare_result *result, uint32_t n_done,
+                           const struct pst_score *best, FILE *out)
 {
     const struct pst_joint_found *searched = result->searched;
 
@@ -159,16 +160,24 @@ static void print_searched(const struct pst_compare_result *result, uint32_t n_d
         fprintf(out, "%llu of %llu combinations were tried: --trials N tries more\n",
                 (unsigned long long)searched->n_tried, (unsigned long long)searched->n_points);
     }
+    if (n_done > 0 && best->state == PST_SCORE_BELOW_FLOOR) {
+        fprintf(out, "none reaches %g samples/s; the fastest comes to %.4g\n", result->goal.floor,
+                best->first);
+    }
     if (result->n_rows > 0 && n_done > result->n_rows) {
         fprintf(out, "the best %u:\n", result->n_rows);
     }
 }
 
-static void print_compared(const struct pst_compare_result *result, uint32_t n, bool color,
-                           FILE *out)
+static void print_compared(const struct pst_compare_result *result, const uint32_t *order,
+                           uint32_t n, bool color, FILE *out)
 {
+    const struct pst_score best =
+        n == 0 ? (struct pst_score){PST_SCORE_NONE, 0, 0}
+               : pst_goal_score(&result->goal, &result->records[order[0]].trial);
+
     fprintf(out, "%u of %u combinations %s\n", n, result->n, result->run ? "ran" : "simulated");
-    print_searched(result, n, out);
+    print_searched(result, n, &best, out);
     if (n > 0) {
         print_done(result, color, out);
     }
@@ -203,7 +212,7 @@ void pst_compare_report_print(const struct pst_compare_result *result, bool colo
     if (pst_compare_seeks_batch(result)) {
         print_largest(result, n > 0 ? result->records[order[0]].tuned : NULL, color, out);
     } else {
-        print_compared(result, n, color, out);
+        print_compared(result, order, n, color, out);
     }
     for (uint32_t i = 0; i < result->n; i++) {
         n_open += result->records[i].trial.state == PST_TRIAL_OPEN;
