@@ -31,8 +31,7 @@ struct searching {
     struct pst_score score;
     /* a round */
     const uint32_t *open; /* points that are not known */
-    uint32_t n_open, n_done;
-    struct pst_trial *trials; /* [n_open] */
+    uint32_t n_done;
 };
 
 /* --- a round -----------------------------------------------------------------------------------*/
@@ -73,8 +72,10 @@ static void show_progress(void *context, uint32_t i, uint32_t n_done)
 static pst_status take_trial(void *context, uint32_t i, const struct pst_trial *trial,
                              struct pst_error *err)
 {
+    const struct searching *searching = context;
+
     (void)err;
-    ((struct searching *)context)->trials[i] = *trial;
+    pst_tried_add(&searching->joint->tried, searching->before + searching->open[i], trial);
     return PST_OK;
 }
 
@@ -107,14 +108,6 @@ static bool take_round(struct searching *searching, const uint32_t *points, uint
     struct pst_tried *tried = &searching->joint->tried;
     bool all = true;
 
-    for (uint32_t k = 0; k < searching->n_open; k++) {
-        if (searching->trials[k].state != PST_TRIAL_OPEN) {
-            const uint32_t point = searching->open[k];
-
-            keep_better(searching, point, &searching->trials[k]);
-            pst_tried_add(tried, searching->before + point, &searching->trials[k]);
-        }
-    }
     for (uint32_t i = 0; i < n; i++) {
         struct pst_trial *trial = pst_tried_find(tried, searching->before + points[i]);
 
@@ -134,7 +127,6 @@ static pst_status try_all(void *context, const uint32_t *points, uint32_t n,
     struct searching *searching = context;
     const struct pst_cli_joint *joint = searching->joint;
     uint32_t open[PST_JOINT_ROUND];
-    struct pst_trial trials[PST_JOINT_ROUND];
     struct pst_trials asked = {
         .n_jobs = joint->n_jobs == 0 ? pst_usable_cores() : joint->n_jobs,
         .options = {.keep_plan = joint->keep_plan, .cancelled = is_over},
@@ -145,16 +137,12 @@ static pst_status try_all(void *context, const uint32_t *points, uint32_t n,
     };
     pst_status st = PST_OK;
 
-    searching->n_open = 0;
     for (uint32_t i = 0; i < n; i++) {
         if (pst_tried_find(&joint->tried, searching->before + points[i]) == NULL) {
-            trials[searching->n_open].state = PST_TRIAL_OPEN;
-            open[searching->n_open++] = points[i];
+            open[asked.n++] = points[i];
         }
     }
     searching->open = open;
-    searching->trials = trials;
-    asked.n = searching->n_open;
     st = asked.n > 0 ? pst_trials_run(&asked, err) : PST_OK;
     st = st == PST_ERR_CANCELLED && is_over() ? PST_OK : st;
     if (!take_round(searching, points, n, ret_scores) && st == PST_OK) {
