@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """How often `penstock tune` finds the optimum of a grid.
 
-Small cases: every combination of a grid is tried by `penstock compare`; `penstock tune` gets a quarter of as many trials.
+Small cases: every combination of a grid is tried by `penstock compare`; `penstock tune` gets half as many trials.
 Large cases: all plugins with their parameters; `tune` and points by chance alone get the same number of trials.
 Devices are described, not measured, so that the figures depend on the code alone.
 
@@ -100,7 +100,7 @@ def main():
             command = [program, "tune", "tune.toml", "--json", "-j", asked.jobs, "--trials"]
             every, _ = penstock([program, "compare", "compare.toml", "--json", "-j", asked.jobs], folder)
             n, optimum = every["combinations"], best_of(every)
-            some, _ = penstock(command + [str(n // 4)], folder)
+            some, _ = penstock(command + [str(n // 2)], folder)
             found = tried_best(some, every)
             if number % 4 == 0:
                 all_, _ = penstock(command + [str(n)], folder)
@@ -108,7 +108,7 @@ def main():
             hits += found >= optimum
             worst = min(worst, found / optimum if optimum else 1)
             fits = sum(r["state"] == "done" for r in every["records"])
-            print(f"small {number:2}: {n} combinations, {fits} fit; optimum {optimum:.1f}, with {n // 4} trials "
+            print(f"small {number:2}: {n} combinations, {fits} fit; optimum {optimum:.1f}, with {n // 2} trials "
                   f"{found:.1f} samples/s", flush=True)
         for number in range(asked.large):
             job, _ = case(number)
@@ -120,7 +120,7 @@ def main():
             behind += best_of(tuned) < best_of(chance) * (1 - 1e-9)
             print(f"large {number:2}: {tuned['searched']['combinations']} combinations, {asked.trials} trials: "
                   f"tune {best_of(tuned):.1f} in {seconds:.0f} s, by chance {best_of(chance):.1f} samples/s", flush=True)
-    print(f"optimum found: {hits} of {asked.small} with a quarter of the trials (at worst {worst:.4f} of it), missed "
+    print(f"optimum found: {hits} of {asked.small} with half of the trials (at worst {worst:.4f} of it), missed "
           f"{missed} times with all; behind chance: {behind} of {asked.large}")
     return behind > 0 or missed > 0 or hits < 0.95 * asked.small
 

@@ -9,10 +9,10 @@
 
 #define ELITE       16u /* points that others are made from */
 #define ALIKE       2u  /* of them may be equally good */
-#define FEW         16u /* points that a round had better have */
-#define SAMPLE      5u  /* one in so many points is of the first, even sample, */
+#define FEW         8u  /* points that a round had better have */
+#define SAMPLE      8u  /* one in so many points is of the first, even sample, */
 #define SAMPLE_MOST 200u
-#define EXPLORE     4u  /* one in so many rounds is of chance alone */
+#define EXPLORE     12u /* one in so many rounds is of chance alone */
 #define IDLE_MOST   64u /* rounds of chance that come to no new point: there is hardly one left */
 #define DRAWS       8u  /* for each point of such a round */
 
