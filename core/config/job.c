@@ -14,7 +14,7 @@
 /* Every table that a config may hold at its top. */
 static const char *const known[] = {
     "model", "data",       "train",   "cluster", "profile", "partitioner", "scheduler", "memopt",
-    "run",   "checkpoint", "plugins", "limits",  "output",  "compare",     "include",
+    "run",   "checkpoint", "plugins", "limits",  "output",  "compare",     "tune",      "include",
 };
 #define N_KNOWN (sizeof known / sizeof *known)
 

@@ -23,7 +23,7 @@ static void set_up(struct pst_record *records, uint64_t steps[3][ROUNDS])
         records[i] = (struct pst_record){
             .config = "x.toml",
             .method = names[i],
-            .labels = {"uniform", "1f1b", "none", "2", "4"},
+            .labels = {"uniform", "1f1b", "none", "2", "4", "1"},
             .trial = {.state = PST_TRIAL_DONE,
                       .batch = 8,
                       .n_stages = 2,
@@ -82,7 +82,7 @@ TEST(test_marks_what_does_not_differ)
         strstr(markdown, " | 0.995 = | 1.488 | 10.15 | 10.02 to 10.24 | 9.000 | -11.3 |"));
     assert_non_null(strstr(latex, "a\\_b & uniform "));
     assert_non_null(strstr(latex, " & 0.995\\rlap{\\,=} & 1.488 & "));
-    assert_non_null(strstr(csv, "\nx.toml,c,uniform,1f1b,none,2,4,done,8,2,"));
+    assert_non_null(strstr(csv, "\nx.toml,c,uniform,1f1b,none,2,4,1,done,8,2,"));
     free(text);
     free(markdown);
     free(latex);

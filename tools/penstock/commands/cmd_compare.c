@@ -10,6 +10,7 @@
 
 #include "base/util.h"
 #include "commands/combinations.h"
+#include "commands/looks.h"
 #include "commands/outputs.h"
 #include "page/page.h"
 #include "reports/compare_columns.h"
@@ -181,47 +182,6 @@ static void write_files(struct pst_cli *cli, const struct request *request,
 
 /* --- figures -----------------------------------------------------------------------------------*/
 
-struct looking {
-    struct pst_gallery *gallery;
-    uint32_t record;
-    bool must;
-};
-
-static pst_status look(void *context, const struct pst_session *session, struct pst_error *err)
-{
-    const struct looking *looking = context;
-
-    return pst_gallery_add(looking->gallery, looking->record, looking->must, session, err);
-}
-
-/* At the plans that a page has room for, the best first. */
-static void look_at_all(struct pst_cli *cli, const struct pst_cli_sets *sets,
-                        const struct pst_compare_result *result, struct pst_gallery *gallery)
-{
-    uint32_t *order = pst_alloc((size_t)result->n + 1, sizeof *order);
-    uint32_t n = pst_compare_order(result, order);
-
-    n = n < PST_PAGE_LOOKS ? n : PST_PAGE_LOOKS;
-    for (uint32_t place = 0; place < n && (place < gallery->most || !pst_stop_requested());
-         place++) {
-        struct looking looking = {gallery, order[place], false};
-        const struct pst_trial *trial = &result->records[order[place]].trial;
-        char *config = pst_cli_record_config(sets, order[place]);
-
-        pst_cli_progress(cli, place, n, &result->records[order[place]]);
-
-        for (uint32_t i = 0; i < result->n; i++) {
-            const struct pst_versus *baseline = &result->records[i].baseline;
-
-            looking.must |= baseline->known && baseline->record == order[place];
-        }
-        pst_cli_must(cli, pst_trial_look(config, trial, look, &looking, &cli->err));
-        free(config);
-    }
-    pst_cli_progress(cli, 0, 0, NULL);
-    free(order);
-}
-
 static void write_figures(struct pst_cli *cli, const struct request *request,
                           const struct pst_cli_sets *sets, const struct pst_compare_result *result)
 {
@@ -234,7 +194,7 @@ static void write_figures(struct pst_cli *cli, const struct request *request,
     snprintf(title, sizeof title, "%u configs", cli->n_arguments);
     pst_gallery_begin(&gallery, result->n, top > PST_PAGE_TIMELINES ? top : PST_PAGE_TIMELINES);
     if (shows_plans(request)) {
-        look_at_all(cli, sets, result, &gallery);
+        pst_cli_look_at_all(cli, sets, result, &gallery);
     }
     if (request->report != NULL) {
         pst_cli_must(cli, pst_page_write(&page, request->report, &cli->err));
@@ -272,7 +232,7 @@ static void compare(struct pst_cli *cli, void *asked)
     struct pst_cli_sets sets;
 
     read_request(cli, request);
-    pst_cli_sets_open(cli, &sets);
+    pst_cli_sets_open(cli, pst_combinations_read, &sets);
     pst_cli_records(&sets, &result);
     if (request->baseline != NULL) {
         pst_cli_must(cli, pst_versus_check(result.records, result.n, request->baseline, &cli->err));

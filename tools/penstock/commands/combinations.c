@@ -29,7 +29,7 @@ static uint32_t largest_size(const struct pst_cli_set *set)
 
 /* What is wrong with the config whatever is compared is said once, and where it stands. What its
    operators take is measured once. */
-static void check_base(struct pst_cli *cli, const struct pst_cli_set *set)
+static void check_base(struct pst_cli *cli, struct pst_cli_set *set)
 {
     struct pst_session *session = NULL;
     struct pst_trial trial = {.state = PST_TRIAL_OPEN};
@@ -37,6 +37,7 @@ static void check_base(struct pst_cli *cli, const struct pst_cli_set *set)
 
     if (st == PST_OK) {
         pst_cli_must(cli, pst_cli_calibrate(cli, session, largest_size(set), &cli->err));
+        pst_bound_find(session, &set->bound);
     }
     pst_session_destroy(session);
     if (st != PST_OK) {
@@ -52,7 +53,10 @@ static void check_base(struct pst_cli *cli, const struct pst_cli_set *set)
     }
 }
 
-void pst_cli_sets_open(struct pst_cli *cli, struct pst_cli_sets *ret_sets)
+void pst_cli_sets_open(struct pst_cli *cli,
+                       pst_status (*read)(const struct pst_job *job,
+                                          struct pst_combinations *ret_set, struct pst_error *err),
+                       struct pst_cli_sets *ret_sets)
 {
     *ret_sets = (struct pst_cli_sets){.n = cli->n_arguments,
                                       .sets = pst_alloc(cli->n_arguments, sizeof *ret_sets->sets)};
@@ -60,7 +64,7 @@ void pst_cli_sets_open(struct pst_cli *cli, struct pst_cli_sets *ret_sets)
         struct pst_cli_set *set = &ret_sets->sets[i];
 
         pst_cli_job_open(cli, cli->arguments[i], &set->job);
-        pst_cli_must(cli, pst_combinations_read(&set->job.job, &set->combinations, &cli->err));
+        pst_cli_must(cli, read(&set->job.job, &set->combinations, &cli->err));
         check_base(cli, set);
     }
 }
@@ -74,28 +78,40 @@ void pst_cli_sets_close(struct pst_cli_sets *sets)
     free(sets->sets);
 }
 
-void pst_cli_progress(const struct pst_cli *cli, uint32_t done, uint32_t all,
-                      const struct pst_record *next)
+void pst_cli_progress_text(const struct pst_cli *cli, uint32_t done, uint32_t all, const char *text)
 {
-    char text[512];
+    char line[512];
     uint32_t width = pst_terminal_width();
     uint32_t filled = all == 0 ? 0 : (uint32_t)((uint64_t)20 * done / all);
 
     if (cli->verbosity < 0 || isatty(STDERR_FILENO) != 1) {
         return;
     }
-    if (next == NULL) {
+    if (text == NULL) {
         fprintf(stderr, "\r\033[K");
         fflush(stderr);
         return;
     }
-    snprintf(text, sizeof text, "[%.*s%*s] %u of %u: %s, %s, %s, %s devices, micro-batch %s",
-             (int)filled, "####################", (int)(20 - filled), "", done, all,
+    snprintf(line, sizeof line, "[%.*s%*s] %u of %u: %s", (int)filled, "####################",
+             (int)(20 - filled), "", done, all, text);
+    fprintf(stderr, "\r\033[K%.*s", (int)(width > 1 ? width - 1 : 79), line);
+    fflush(stderr);
+}
+
+void pst_cli_progress(const struct pst_cli *cli, uint32_t done, uint32_t all,
+                      const struct pst_record *next)
+{
+    char text[512];
+
+    if (next == NULL) {
+        pst_cli_progress_text(cli, done, all, NULL);
+        return;
+    }
+    snprintf(text, sizeof text, "%s, %s, %s, %s devices, micro-batch %s",
              next->labels[PST_AXIS_PARTITIONER], next->labels[PST_AXIS_SCHEDULER],
              next->labels[PST_AXIS_MEMOPT], next->labels[PST_AXIS_DEVICES],
              next->labels[PST_AXIS_MICROBATCH]);
-    fprintf(stderr, "\r\033[K%.*s", (int)(width > 1 ? width - 1 : 79), text);
-    fflush(stderr);
+    pst_cli_progress_text(cli, done, all, text);
 }
 
 static bool has_smallest_size(const struct pst_cli_set *set, uint32_t i)
@@ -113,43 +129,62 @@ static bool has_smallest_size(const struct pst_cli_set *set, uint32_t i)
 
 /* --- records -----------------------------------------------------------------------------------*/
 
+const struct pst_cli_set *pst_cli_set_of(const struct pst_cli_sets *sets, uint32_t number,
+                                         uint32_t *ret_i)
+{
+    const struct pst_cli_set *set = sets->sets;
+
+    while (number >= set->combinations.n) {
+        number -= set->combinations.n;
+        set++;
+    }
+    *ret_i = number;
+    return set;
+}
+
+char *pst_cli_config(const struct pst_cli_sets *sets, uint32_t number)
+{
+    uint32_t i;
+    const struct pst_cli_set *set = pst_cli_set_of(sets, number, &i);
+
+    return pst_combination_config(&set->combinations, i, 0, 0);
+}
+
+void pst_cli_record_name(const struct pst_cli_sets *sets, uint32_t number,
+                         struct pst_record *ret_record)
+{
+    uint32_t i;
+    const struct pst_combinations *set = &pst_cli_set_of(sets, number, &i)->combinations;
+
+    *ret_record = (struct pst_record){.combination = number, .config = set->path};
+    ret_record->method = pst_combination_method(set, i);
+    for (enum pst_axis_kind a = 0; a < PST_AXES; a++) {
+        ret_record->labels[a] = pst_combination_label(set, i, a);
+    }
+}
+
 void pst_cli_records(const struct pst_cli_sets *sets, struct pst_compare_result *result)
 {
-    uint32_t at = 0;
-
     result->n = 0;
     result->n_configs = sets->n;
     for (uint32_t s = 0; s < sets->n; s++) {
         result->n += sets->sets[s].combinations.n;
     }
     result->records = pst_alloc(result->n, sizeof *result->records);
-    for (uint32_t s = 0; s < sets->n; s++) {
-        const struct pst_combinations *set = &sets->sets[s].combinations;
-
-        for (uint32_t i = 0; i < set->n; i++) {
-            struct pst_record *record = &result->records[at++];
-
-            record->config = set->path;
-            record->method = pst_combination_method(set, i);
-            for (enum pst_axis_kind a = 0; a < PST_AXES; a++) {
-                record->labels[a] = pst_combination_label(set, i, a);
-            }
-        }
+    for (uint32_t at = 0; at < result->n; at++) {
+        pst_cli_record_name(sets, at, &result->records[at]);
     }
 }
 
 void pst_cli_visit_all(struct pst_cli *cli, const struct pst_cli_sets *sets,
                        struct pst_compare_result *result, pst_cli_visitor *visit, void *context)
 {
-    struct pst_cli_visit to = {.cli = cli, .set = sets->sets, .result = result};
+    struct pst_cli_visit to = {.cli = cli, .result = result};
     pst_status st = PST_OK;
 
-    for (; to.at < result->n && st == PST_OK && !pst_stop_requested(); to.at++, to.i++) {
-        if (to.i == to.set->combinations.n) {
-            to.set++;
-            to.i = 0;
-        }
+    for (; to.at < result->n && st == PST_OK && !pst_stop_requested(); to.at++) {
         to.record = &result->records[to.at];
+        to.set = pst_cli_set_of(sets, to.record->combination, &to.i);
         st = visit(context, &to, &cli->err);
     }
     pst_cli_progress(cli, 0, 0, NULL);
@@ -160,6 +195,17 @@ static bool is_one_done(const struct pst_compare_result *result)
 {
     for (uint32_t i = 0; i < result->n; i++) {
         if (result->records[i].trial.state == PST_TRIAL_DONE) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* As it was asked for. */
+static bool is_one_good(const struct pst_compare_result *result)
+{
+    for (uint32_t i = 0; i < result->n; i++) {
+        if (pst_goal_score(&result->goal, &result->records[i].trial).state == PST_SCORE_GOOD) {
             return true;
         }
     }
@@ -180,7 +226,7 @@ void pst_cli_answer_records(struct pst_cli *cli, struct pst_compare_result *resu
     }
     cli->code = pst_stop_requested() ? 128 + pst_stop_signal()
                 : misbehaved         ? 3
-                                     : !is_one_done(result);
+                                     : !is_one_good(result);
     for (uint32_t i = 0; i < result->n; i++) {
         pst_record_finish(&result->records[i]);
     }
@@ -197,20 +243,11 @@ struct trying {
     struct pst_compare_result *result;
 };
 
-char *pst_cli_record_config(const struct pst_cli_sets *sets, uint32_t record)
-{
-    const struct pst_cli_set *set = sets->sets;
-
-    while (record >= set->combinations.n) {
-        record -= set->combinations.n;
-        set++;
-    }
-    return pst_combination_config(&set->combinations, record, 0, 0);
-}
-
 static char *config_of(void *context, uint32_t at)
 {
-    return pst_cli_record_config(((const struct trying *)context)->sets, at);
+    const struct trying *trying = context;
+
+    return pst_cli_config(trying->sets, trying->result->records[at].combination);
 }
 
 static void show_begun(void *context, uint32_t i, uint32_t n_done)
@@ -268,6 +305,15 @@ static pst_status advise_record(void *context, const struct pst_cli_visit *visit
                : st;
 }
 
+void pst_cli_advise(struct pst_cli *cli, const struct pst_cli_sets *sets,
+                    struct pst_cli_trials *trials, struct pst_compare_result *result)
+{
+    if (!trials->last_resort || !is_one_done(result)) {
+        pst_trial_advice_init(is_one_done(result), &trials->advice);
+        pst_cli_visit_all(cli, sets, result, advise_record, trials);
+    }
+}
+
 /* Every round begins with another record, and every other one goes the other way round: what
    changes in the course of a round, such as the clock of the processor, meets all. */
 static uint32_t turn_of(uint32_t turn, uint32_t round, const struct pst_cli_trials *trials,
@@ -278,10 +324,10 @@ static uint32_t turn_of(uint32_t turn, uint32_t round, const struct pst_cli_tria
     return round % 2 == 0 ? at : n - 1 - at;
 }
 
-static void run_rounds(struct trying *trying)
+void pst_cli_run_all(struct pst_cli *cli, const struct pst_cli_sets *sets,
+                     struct pst_cli_trials *trials, struct pst_compare_result *result)
 {
-    const struct pst_cli_trials *trials = trying->trials;
-    struct pst_compare_result *result = trying->result;
+    struct trying trying = {cli, sets, trials, result};
     const uint64_t all = (uint64_t)trials->n_rounds * result->n;
     pst_status st = PST_OK;
 
@@ -291,21 +337,21 @@ static void run_rounds(struct trying *trying)
         struct pst_trial *trial = &result->records[i].trial;
 
         if (trial->state == PST_TRIAL_DONE && trial->n_rounds == round) {
-            char *config = config_of(trying, i);
+            char *config = config_of(&trying, i);
 
-            pst_cli_progress(trying->cli, (uint32_t)at, (uint32_t)all, &result->records[i]);
-            st = pst_trial_measure(config, trials->n_steps, trial, &trying->cli->err);
+            pst_cli_progress(cli, (uint32_t)at, (uint32_t)all, &result->records[i]);
+            st = pst_trial_measure(config, trials->n_steps, trial, &cli->err);
             free(config);
         }
     }
-    pst_cli_progress(trying->cli, 0, 0, NULL);
+    pst_cli_progress(cli, 0, 0, NULL);
     for (uint32_t i = 0; i < result->n; i++) { /* planned, and not run any more */
         struct pst_trial *trial = &result->records[i].trial;
 
         trial->state =
             trial->state == PST_TRIAL_DONE && !trial->ran ? PST_TRIAL_OPEN : trial->state;
     }
-    pst_cli_must(trying->cli, st == PST_ERR_CANCELLED && pst_stop_requested() ? PST_OK : st);
+    pst_cli_must(cli, st == PST_ERR_CANCELLED && pst_stop_requested() ? PST_OK : st);
 }
 
 void pst_cli_try_all(struct pst_cli *cli, const struct pst_cli_sets *sets,
@@ -316,12 +362,9 @@ void pst_cli_try_all(struct pst_cli *cli, const struct pst_cli_sets *sets,
     trials->options.cancelled = pst_stop_requested;
     trials->options.keep_plan |= trials->n_rounds > 0;
     plan_all(&trying);
-    if (!trials->last_resort || !is_one_done(result)) {
-        pst_trial_advice_init(is_one_done(result), &trials->advice);
-        pst_cli_visit_all(cli, sets, result, advise_record, trials);
-    }
+    pst_cli_advise(cli, sets, trials, result);
     if (trials->n_rounds > 0) {
-        run_rounds(&trying);
+        pst_cli_run_all(cli, sets, trials, result);
     }
     pst_versus_all(result->records, result->n, trials->baseline);
 }

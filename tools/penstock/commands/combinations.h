@@ -7,10 +7,12 @@
 
 #include "commands/commands.h"
 #include "reports/compare_report.h"
+#include "tune/bound.h"
 
 struct pst_cli_set {
     struct pst_cli_job job;
     struct pst_combinations combinations;
+    struct pst_bound bound;
 };
 
 struct pst_cli_sets {
@@ -18,7 +20,11 @@ struct pst_cli_sets {
     struct pst_cli_set *sets; /* one per config of the command line */
 };
 
-void pst_cli_sets_open(struct pst_cli *cli, struct pst_cli_sets *ret_sets);
+/* read: pst_combinations_read, or another one of that kind. */
+void pst_cli_sets_open(struct pst_cli *cli,
+                       pst_status (*read)(const struct pst_job *job,
+                                          struct pst_combinations *ret_set, struct pst_error *err),
+                       struct pst_cli_sets *ret_sets);
 void pst_cli_sets_close(struct pst_cli_sets *sets);
 
 /* What the exit code says once the results are out: that of a signal, 3 where a plugin misbehaved,
@@ -29,12 +35,21 @@ void pst_cli_answer_records(struct pst_cli *cli, struct pst_compare_result *resu
    takes it away. */
 void pst_cli_progress(const struct pst_cli *cli, uint32_t done, uint32_t all,
                       const struct pst_record *next);
+/* The same with a text of one's own. */
+void pst_cli_progress_text(const struct pst_cli *cli, uint32_t done, uint32_t all,
+                           const char *text);
 
 /* A record for every combination of the sets, in their order. */
 void pst_cli_records(const struct pst_cli_sets *sets, struct pst_compare_result *result);
 
-/* The config of a record, as pst_combination_config; free() it. */
-char *pst_cli_record_config(const struct pst_cli_sets *sets, uint32_t record);
+/* Combination `number` of all sets: names it, which an open record is for. */
+void pst_cli_record_name(const struct pst_cli_sets *sets, uint32_t number,
+                         struct pst_record *ret_record);
+/* The set that it is of, and its number there. */
+const struct pst_cli_set *pst_cli_set_of(const struct pst_cli_sets *sets, uint32_t number,
+                                         uint32_t *ret_i);
+/* The config of a combination, as pst_combination_config; free() it. */
+char *pst_cli_config(const struct pst_cli_sets *sets, uint32_t number);
 
 /* Whose record `at` is: combination i of the set. */
 struct pst_cli_visit {
@@ -68,6 +83,11 @@ struct pst_cli_trials {
     bool last_resort; /* what would do is said only if nothing fits, and of the smallest sizes */
     struct pst_trial_advice advice; /* that there may still be */
 };
+/* The last two parts of this. */
+void pst_cli_advise(struct pst_cli *cli, const struct pst_cli_sets *sets,
+                    struct pst_cli_trials *trials, struct pst_compare_result *result);
+void pst_cli_run_all(struct pst_cli *cli, const struct pst_cli_sets *sets,
+                     struct pst_cli_trials *trials, struct pst_compare_result *result);
 void pst_cli_try_all(struct pst_cli *cli, const struct pst_cli_sets *sets,
                      struct pst_cli_trials *trials, struct pst_compare_result *result);
 

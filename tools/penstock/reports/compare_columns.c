@@ -32,22 +32,16 @@ const char *pst_compare_why(struct pst_arena *arena, const struct pst_error *why
 
 /* A record that is done. */
 struct rank {
-    uint32_t size; /* 0 where sizes do not count */
-    double speed;
+    struct pst_score score;
     uint32_t record;
 };
 
 static int by_rank(const void *a, const void *b)
 {
     const struct rank *x = a, *y = b;
+    const int order = pst_score_compare(&y->score, &x->score);
 
-    if (x->size != y->size) {
-        return x->size > y->size ? -1 : 1;
-    }
-    if (x->speed != y->speed) {
-        return x->speed > y->speed ? -1 : 1;
-    }
-    return x->record < y->record ? -1 : x->record > y->record;
+    return order != 0 ? order : x->record < y->record ? -1 : x->record > y->record;
 }
 
 uint32_t pst_compare_order(const struct pst_compare_result *result, uint32_t *ret_order)
@@ -59,8 +53,7 @@ uint32_t pst_compare_order(const struct pst_compare_result *result, uint32_t *re
         const struct pst_trial *trial = &result->records[i].trial;
 
         if (trial->state == PST_TRIAL_DONE) {
-            ranks[n++] = (struct rank){result->max_batch ? trial->batch : 0,
-                                       pst_trial_samples_per_second(trial), i};
+            ranks[n++] = (struct rank){pst_goal_score(&result->goal, trial), i};
         }
     }
     qsort(ranks, n, sizeof *ranks, by_rank);
@@ -124,6 +117,7 @@ GET_TEXT(scheduler, record->labels[PST_AXIS_SCHEDULER])
 GET_TEXT(memopt, record->labels[PST_AXIS_MEMOPT])
 GET_TEXT(devices, record->labels[PST_AXIS_DEVICES])
 GET_TEXT(microbatch, record->labels[PST_AXIS_MICROBATCH])
+GET_TEXT(replicas, record->labels[PST_AXIS_REPLICAS])
 GET_TEXT(state, pst_trial_state_word(record->trial.state))
 GET_TEXT(why,
          record->trial.state <= PST_TRIAL_DONE ? NULL : pst_compare_why(arena, &record->trial.why))
@@ -194,7 +188,7 @@ GET(memory)
     }
     cell->there = trial->state == PST_TRIAL_DONE;
     cell->number = (double)pst_trial_most_bytes(trial);
-    cell->least = result->max_batch ? 0 : (double)least;
+    cell->least = pst_compare_seeks_batch(result) ? 0 : (double)least;
 }
 
 GET_OF_DONE(peak, pst_trial_most_bytes(trial))
@@ -237,6 +231,7 @@ const struct pst_compare_column pst_compare_columns[] = {
     {"devices", "devices", "", 1, PST_CELL_COUNT, NAME, get_devices, 0},
     {"microbatch", "micro-batch", "", 1, PST_CELL_COUNT, NAME | PST_COLUMN_COMPARED, get_microbatch,
      0},
+    {"replicas", "replicas", "", 1, PST_CELL_TEXT, NAME | PST_COLUMN_REPLICAS, get_replicas, 0},
     {"max_microbatch", "micro-batch", "", 1, PST_CELL_COUNT, TABLE | PST_COLUMN_LARGEST,
      get_largest, 0},
     {"state", "state", "", 1, PST_CELL_TEXT, FILES, get_state, 0},
@@ -286,13 +281,14 @@ bool pst_compare_has_column(const struct pst_compare_result *result,
     for (uint32_t i = 0; i < result->n; i++) {
         const struct pst_record *record = &result->records[i];
 
+        has |= strcmp(record->labels[PST_AXIS_REPLICAS], "1") != 0 ? PST_COLUMN_REPLICAS : 0;
         has |= record->method != NULL ? PST_COLUMN_METHODS : 0;
         has |= record->baseline.known ? PST_COLUMN_BASELINE : 0;
         has |= record->trial.n_rounds > 1 ? PST_COLUMN_ROUNDS : 0;
     }
     has |= result->run ? PST_COLUMN_RUN : PST_COLUMN_SIMULATED;
     has |= result->n_configs > 1 ? PST_COLUMN_CONFIGS : 0;
-    has |= result->max_batch ? PST_COLUMN_LARGEST : PST_COLUMN_COMPARED;
+    has |= pst_compare_seeks_batch(result) ? PST_COLUMN_LARGEST : PST_COLUMN_COMPARED;
     has |= result->common > 0 ? PST_COLUMN_COMMON : 0;
     return (column->flags & PST_COLUMN_TABLE) != 0 && (column->flags & ~has) == 0;
 }

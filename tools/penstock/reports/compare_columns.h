@@ -48,7 +48,8 @@ enum {
     PST_COLUMN_LARGEST = 1u << 8,   /* where the largest batch is sought, */
     PST_COLUMN_COMPARED = 1u << 9,  /* where it is not, */
     PST_COLUMN_COMMON = 1u << 10,   /* where there is a common size. */
-    PST_COLUMN_NAME = 1u << 11      /* It names the combination. */
+    PST_COLUMN_NAME = 1u << 11,     /* It names the combination. */
+    PST_COLUMN_REPLICAS = 1u << 12  /* where there are any. */
 };
 
 struct pst_compare_column {
@@ -80,8 +81,8 @@ const char *pst_compare_cell_text(const struct pst_compare_column *column,
 const char *pst_trial_state_word(enum pst_trial_state state);
 /* Message and hint in one line. */
 const char *pst_compare_why(struct pst_arena *arena, const struct pst_error *why);
-/* Those that are done: where the largest batch was sought that first, then the fastest; equal ones
-   in the order asked for. ret_order: [n]. Returns how many. */
+/* Those that are done, the best first by what was sought; equal ones in the order asked for.
+ * ret_order: [n]. Returns how many. */
 uint32_t pst_compare_order(const struct pst_compare_result *result, uint32_t *ret_order);
 
 #endif

@@ -14,7 +14,7 @@
 static const char *const axis_keys[PST_AXES] = {
     [PST_AXIS_PARTITIONER] = "partitioner", [PST_AXIS_SCHEDULER] = "scheduler",
     [PST_AXIS_MEMOPT] = "memopt",           [PST_AXIS_DEVICES] = "devices",
-    [PST_AXIS_MICROBATCH] = "microbatch",
+    [PST_AXIS_MICROBATCH] = "microbatch",   [PST_AXIS_REPLICAS] = "replicas",
 };
 
 /* --- for tools ---------------------------------------------------------------------------------*/
@@ -26,11 +26,16 @@ static void add_labels(struct pst_json *json, const struct pst_compare_result *r
     if (record->method != NULL) {
         pst_json_string(json, "method", record->method);
     }
-    for (uint32_t a = 0; a < (result->max_batch ? PST_AXIS_MICROBATCH : PST_AXES); a++) {
-        if (a < PST_AXIS_DEVICES) {
-            pst_json_string(json, axis_keys[a], record->labels[a]);
-        } else if (record->labels[a][0] != '-') {
-            pst_json_raw(json, axis_keys[a], record->labels[a]);
+    for (uint32_t a = 0; a < PST_AXES; a++) {
+        const char *label = record->labels[a];
+
+        if (a == PST_AXIS_MICROBATCH && pst_compare_seeks_batch(result)) {
+            continue;
+        }
+        if (a >= PST_AXIS_DEVICES && strspn(label, "0123456789") == strlen(label)) {
+            pst_json_raw(json, axis_keys[a], label);
+        } else if (a < PST_AXIS_DEVICES || label[0] != '-') {
+            pst_json_string(json, axis_keys[a], label);
         }
     }
 }
@@ -208,17 +213,30 @@ static void add_provenance(struct pst_json *json, const struct pst_provenance *f
     pst_json_end(json, '}');
 }
 
+static void add_searched(struct pst_json *json, const struct pst_joint_found *searched)
+{
+    pst_json_object(json, "searched");
+    pst_json_uint(json, "combinations", searched->n_points);
+    pst_json_uint(json, "tried", searched->n_tried);
+    pst_json_uint(json, "passed_over", searched->n_hopeless);
+    pst_json_bool(json, "all", searched->all);
+    pst_json_end(json, '}');
+}
+
 void pst_compare_report_json(const struct pst_compare_result *result, struct pst_json *json)
 {
     uint32_t *order = pst_alloc((size_t)result->n + 1, sizeof *order);
     uint32_t n;
 
     n = pst_compare_order(result, order);
-    if (result->max_batch) {
-        pst_json_string(json, "objective", "max-batch");
+    if (pst_compare_seeks_batch(result) || result->searched != NULL) {
+        pst_json_string(json, "objective", pst_objective_names[result->goal.objective]);
+    }
+    if (result->searched != NULL) {
+        add_searched(json, result->searched);
     }
     pst_json_uint(json, "combinations", result->n);
-    if (result->max_batch) {
+    if (pst_compare_seeks_batch(result)) {
         pst_json_uint(json, "common_microbatch", result->common);
     } else {
         pst_json_bool(json, "run", result->run);
@@ -232,7 +250,7 @@ void pst_compare_report_json(const struct pst_compare_result *result, struct pst
         add_labels(json, result, record);
         if (record->tuned != NULL) {
             add_tuned(json, record);
-        } else if (!result->max_batch) {
+        } else if (!pst_compare_seeks_batch(result)) {
             add_trial(json, &record->trial);
             add_versus(json, "best", &record->best);
             add_versus(json, "baseline", &record->baseline);

@@ -90,6 +90,7 @@ void pst_grid_of_done(const struct pst_compare_result *result, bool bare, struct
     uint32_t *order = pst_alloc((size_t)result->n + 1, sizeof *order), n_columns = 0, at = 0;
     uint32_t n_rows = pst_compare_order(result, order);
 
+    n_rows = !bare && result->n_rows > 0 && n_rows > result->n_rows ? result->n_rows : n_rows;
     memset(ret_grid, 0, sizeof *ret_grid);
     for (uint32_t c = 0; c < pst_n_compare_columns; c++) {
         n_columns += pst_compare_has_column(result, &pst_compare_columns[c]);

@@ -55,7 +55,7 @@ static void print_done(const struct pst_compare_result *result, bool color, FILE
     pst_grid_of_done(result, false, &grid);
     print_grid(&grid, color, out);
     explain_same(result, out);
-    if (result->n_configs > 1 && !result->max_batch) {
+    if (result->n_configs > 1 && !pst_compare_seeks_batch(result)) {
         fputc('\n', out);
         pst_grid_of_pivot(result, &grid);
         print_grid(&grid, color, out);
@@ -120,30 +120,64 @@ static void print_others(const struct pst_compare_result *result, enum pst_trial
     struct pst_arena arena = {0};
     struct pst_table table;
     uint32_t n = 0;
+    bool all;
 
     begin_table(result, &table);
     pst_table_columns(&table, "~why");
     for (uint32_t i = 0; i < result->n; i++) {
         const struct pst_error *why = why_of(&result->records[i], state);
 
-        if (why != NULL) {
+        if (why != NULL && (result->n_rows == 0 || n < result->n_rows)) {
             add_names(&table, result, &result->records[i]);
             pst_table_cell(&table, "%s", pst_compare_why(&arena, why));
-            n++;
         }
+        n += why != NULL;
     }
+    all = result->n_rows == 0 || n <= result->n_rows;
     if (n > 0) {
-        fprintf(out, "\n%s: %u\n", title, n);
+        fprintf(out, "\n%s: %u%s\n", title, n, all ? "" : "; --wide lists them");
+    }
+    if (n > 0 && all) {
         pst_table_print(&table, out, "", color);
     }
     pst_table_finish(&table);
     pst_arena_finish(&arena);
 }
 
-static void print_compared(const struct pst_compare_result *result, uint32_t n, bool color,
-                           FILE *out)
+/* How far a search went, where it left something out. */
+static void print_searched(const struct pst_compare_result *result, uint32_t n_done,
+                           const struct pst_score *best, FILE *out)
 {
+    const struct pst_joint_found *searched = result->searched;
+
+    if (searched == NULL) {
+        return;
+    }
+    if (searched->n_hopeless > 0) {
+        fprintf(out, "%llu others cannot be better\n", (unsigned long long)searched->n_hopeless);
+    }
+    if (!searched->all) {
+        fprintf(out, "%llu of %llu combinations were tried: --trials N tries more\n",
+                (unsigned long long)searched->n_tried, (unsigned long long)searched->n_points);
+    }
+    if (n_done > 0 && best->state == PST_SCORE_BELOW_FLOOR) {
+        fprintf(out, "none reaches %g samples/s; the fastest comes to %.4g\n", result->goal.floor,
+                best->first);
+    }
+    if (result->n_rows > 0 && n_done > result->n_rows) {
+        fprintf(out, "the best %u:\n", result->n_rows);
+    }
+}
+
+static void print_compared(const struct pst_compare_result *result, const uint32_t *order,
+                           uint32_t n, bool color, FILE *out)
+{
+    const struct pst_score best =
+        n == 0 ? (struct pst_score){PST_SCORE_NONE, 0, 0}
+               : pst_goal_score(&result->goal, &result->records[order[0]].trial);
+
     fprintf(out, "%u of %u combinations %s\n", n, result->n, result->run ? "ran" : "simulated");
+    print_searched(result, n, &best, out);
     if (n > 0) {
         print_done(result, color, out);
     }
@@ -175,15 +209,15 @@ void pst_compare_report_print(const struct pst_compare_result *result, bool colo
     uint32_t *order = pst_alloc((size_t)result->n + 1, sizeof *order), n, n_open = 0;
 
     n = pst_compare_order(result, order);
-    if (result->max_batch) {
+    if (pst_compare_seeks_batch(result)) {
         print_largest(result, n > 0 ? result->records[order[0]].tuned : NULL, color, out);
     } else {
-        print_compared(result, n, color, out);
+        print_compared(result, order, n, color, out);
     }
     for (uint32_t i = 0; i < result->n; i++) {
         n_open += result->records[i].trial.state == PST_TRIAL_OPEN;
     }
-    if (n_open > 0 && result->max_batch) {
+    if (n_open > 0 && pst_compare_seeks_batch(result)) {
         fprintf(out, "\nnot all were tried\n");
     } else if (n_open > 0) {
         fprintf(out, "\nnot tried: %u\n", n_open);
@@ -305,7 +339,7 @@ char *pst_compare_report_table(const struct pst_compare_result *result, enum pst
     pst_grid_of_done(result, true, &grid);
     put_grid(out, form, &grid);
     pst_grid_finish(&grid);
-    if (result->n_configs > 1 && !result->max_batch) {
+    if (result->n_configs > 1 && !pst_compare_seeks_batch(result)) {
         fputc('\n', out);
         pst_grid_of_pivot(result, &grid);
         put_grid(out, form, &grid);

@@ -9,6 +9,8 @@
 #include <stdio.h>
 
 #include "base/json.h"
+#include "tune/joint.h"
+#include "tune/objective.h"
 #include "tune/provenance.h"
 #include "tune/tune.h"
 
@@ -16,11 +18,19 @@ struct pst_compare_result {
     uint32_t n; /* asked for; those behind a stop are open */
     struct pst_record *records;
     uint32_t n_configs;
-    bool run;        /* rather than simulated alone */
-    bool max_batch;  /* the largest batch of each was sought */
+    bool run;             /* rather than simulated alone */
+    struct pst_goal goal; /* what was sought: the best comes first */
+    uint32_t n_rows;      /* of tables for people; 0: all. Of the others numbers alone are shown */
+    const struct pst_joint_found *searched; /* of a search: how far it went; else NULL */
     uint32_t common; /* micro-batch that all that can do anything can do; 0: there is none */
     struct pst_provenance provenance; /* of compare */
 };
+
+/* Was the largest batch of each sought? */
+static inline bool pst_compare_seeks_batch(const struct pst_compare_result *result)
+{
+    return result->goal.objective == PST_MAX_BATCH;
+}
 
 void pst_compare_report_print(const struct pst_compare_result *result, bool color, FILE *out);
 /* Members of the object that is open. */

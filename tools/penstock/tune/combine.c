@@ -1,55 +1,41 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * [compare] as it is written, and the combinations that it comes to. What is wrong there whatever
+ * [compare] or [tune] as it is written. What is wrong there whatever
  * the other strategies are (a plugin that there is not, a parameter that it does not take, a value
  * twice) is said before anything is tried, and where it stands.
  */
-#include "tune/combine.h"
+#include "tune/combine_impl.h"
 
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/util.h"
 #include "planner/state.h"
 
-/* What jansson made: that it made nothing is for want of memory. */
-static void *made(void *value)
-{
-    if (value == NULL) {
-        pst_out_of_memory();
-    }
-    return value;
-}
-
-/* What an axis is called in [compare], and where its values go. */
-struct axis_place {
-    const char *key, *table, *entry; /* entry: NULL where the value is the whole table */
-};
-static const struct axis_place axis_places[PST_AXES] = {
-    [PST_AXIS_PARTITIONER] = {"partitioners", "partitioner", NULL},
-    [PST_AXIS_SCHEDULER] = {"schedulers", "scheduler", NULL},
-    [PST_AXIS_MEMOPT] = {"memopts", "memopt", NULL},
-    [PST_AXIS_DEVICES] = {"devices", "cluster", "devices"},
-    [PST_AXIS_MICROBATCH] = {"microbatches", "train", "microbatch"},
+/* What is being read: the lists of a section of the job's config, or what stands for them. */
+struct reading {
+    const struct pst_job *job;
+    const char *section; /* "compare" */
+    uint32_t most;       /* combinations */
 };
 
-/* How many times an axis multiplies the combinations: strategies of methods go round together. */
-static uint32_t factor_of(const struct pst_combinations *set, enum pst_axis_kind axis)
+static pst_status fail(const struct reading *reading, struct pst_error *err, const char *kind,
+                       const char *key, const char *format, ...)
+    __attribute__((format(printf, 5, 6)));
+
+static pst_status fail(const struct reading *reading, struct pst_error *err, const char *kind,
+                       const char *key, const char *format, ...)
 {
-    bool follows = set->methods != NULL && (axis == PST_AXIS_SCHEDULER || axis == PST_AXIS_MEMOPT);
+    char text[512];
+    va_list args;
 
-    return follows ? 1 : set->axes[axis].n;
-}
-
-static pst_status fail(const struct pst_job *job, struct pst_error *err, const char *kind,
-                       const char *key, const char *format, const char *word)
-    __attribute__((format(printf, 5, 0)));
-
-static pst_status fail(const struct pst_job *job, struct pst_error *err, const char *kind,
-                       const char *key, const char *format, const char *word)
-{
-    return pst_config_place(job->config, "compare", key,
-                            pst_fail(err, PST_ERR_CONFIG, kind, format, word), err);
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    return pst_config_place(reading->job->config, reading->section, key,
+                            pst_fail(err, PST_ERR_CONFIG, kind, "%s", text), err);
 }
 
 /* --- labels ------------------------------------------------------------------------------------*/
@@ -63,7 +49,7 @@ static const char *label_of_table(struct pst_arena *arena, const json_t *table)
     json_object_foreach((json_t *)table, key, value)
     {
         if (strcmp(key, "use") != 0) {
-            char *text = made(json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT));
+            char *text = pst_json_made(json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT));
 
             label = pst_arena_printf(arena, "%s %s=%s", label, key,
                                      json_is_string(value) ? json_string_value(value) : text);
@@ -79,6 +65,9 @@ static const char *label_of(struct pst_arena *arena, const json_t *value)
     const json_t *element;
     size_t i;
 
+    if (json_is_string(value)) {
+        return pst_arena_strdup(arena, json_string_value(value));
+    }
     if (json_is_integer(value)) {
         return pst_arena_printf(arena, "%lld", (long long)json_integer_value(value));
     }
@@ -160,7 +149,7 @@ static json_t *json_of(const struct pst_config_node *node)
 
     root.key = NULL;
     text = pst_config_to_json(&config);
-    value = made(json_loads(text, JSON_DECODE_ANY, NULL));
+    value = pst_json_made(json_loads(text, JSON_DECODE_ANY, NULL));
     free(text);
     return value;
 }
@@ -185,7 +174,7 @@ static pst_status read_strategy(const struct pst_job *job, enum pst_axis_kind ax
     }
     *ret_value = NULL;
     if (table != NULL) {
-        st = check_table(job, table, axis_places[axis].table, err);
+        st = check_table(job, table, pst_axis_places[axis].table, err);
         *ret_value = st == PST_OK ? json_of(table) : NULL;
     }
     return st;
@@ -196,7 +185,7 @@ static pst_status read_memopts(const struct pst_job *job, struct pst_config_node
                                json_t **ret_value, struct pst_error *err)
 {
     bool several = written->kind == PST_CONFIG_ARRAY, good = true;
-    json_t *list = made(json_array());
+    json_t *list = pst_json_made(json_array());
     pst_status st = PST_OK;
 
     for (uint32_t i = 0; st == PST_OK && good && i < (several ? written->n_children : 1); i++) {
@@ -227,6 +216,10 @@ static pst_status read_value(const struct pst_job *job, enum pst_axis_kind axis,
     if (axis < PST_AXIS_MEMOPT) {
         return read_strategy(job, axis, written, ret_value, err);
     }
+    if (axis == PST_AXIS_REPLICAS && written->kind == PST_CONFIG_STRING) {
+        *ret_value = json_of(written);
+        return PST_OK;
+    }
     *ret_value = written->kind == PST_CONFIG_INT && written->value.integer >= 1 &&
                          written->value.integer <= 1048576
                      ? json_of(written)
@@ -242,7 +235,7 @@ static pst_status check_own(const struct pst_job *job, enum pst_axis_kind axis,
     pst_status st = PST_OK;
 
     for (uint32_t i = 0; i < own.n_children && st == PST_OK; i++) {
-        st = check_table(job, own.children[i], axis_places[axis].table, err);
+        st = check_table(job, own.children[i], pst_axis_places[axis].table, err);
     }
     return st;
 }
@@ -251,31 +244,18 @@ static pst_status check_own(const struct pst_job *job, enum pst_axis_kind axis,
 static void own_value(struct pst_combinations *set, const struct pst_job *job,
                       enum pst_axis_kind axis)
 {
-    const json_t *own = json_object_get(set->base, axis_places[axis].table);
+    const json_t *own = json_object_get(set->base, pst_axis_places[axis].table);
     struct pst_axis_value *value = pst_arena_array(&set->arena, 1, sizeof *value);
 
-    if (axis_places[axis].entry != NULL) {
-        own = json_object_get(own, axis_places[axis].entry);
+    if (pst_axis_places[axis].entry != NULL) {
+        own = json_object_get(own, pst_axis_places[axis].entry);
     }
     value->label = axis == PST_AXIS_MICROBATCH
                        ? pst_arena_printf(&set->arena, "%lld", (long long)job->train.microbatch)
-                   : own == NULL ? "-"
-                                 : label_of(&set->arena, own);
+                   : axis == PST_AXIS_REPLICAS ? pst_arena_strdup(&set->arena, job->train.degrees)
+                   : own == NULL               ? "-"
+                                               : label_of(&set->arena, own);
     set->axes[axis] = (struct pst_axis){1, value};
-}
-
-static const char *what_is_wanted(enum pst_axis_kind axis)
-{
-    switch (axis) {
-    case PST_AXIS_MEMOPT:
-        return "\"%s\" in [compare] must be an array of names, of tables with `use`, or of arrays "
-               "of them";
-    case PST_AXIS_DEVICES:
-    case PST_AXIS_MICROBATCH:
-        return "\"%s\" in [compare] must be an array of numbers from 1 to 1048576";
-    default:
-        return "\"%s\" in [compare] must be an array of names or of tables with `use`";
-    }
 }
 
 static int by_text(const void *a, const void *b)
@@ -283,11 +263,10 @@ static int by_text(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-static pst_status check_twice(const struct pst_job *job, const char *key,
+static pst_status check_twice(const struct reading *reading, const char *key,
                               const struct pst_axis *axis, struct pst_error *err)
 {
     const char **labels = pst_alloc((size_t)axis->n + 1, sizeof *labels), *twice = NULL;
-    char format[128];
 
     for (uint32_t i = 0; i < axis->n; i++) {
         labels[i] = axis->values[i].label;
@@ -297,62 +276,89 @@ static pst_status check_twice(const struct pst_job *job, const char *key,
         twice = strcmp(labels[i - 1], labels[i]) == 0 ? labels[i] : NULL;
     }
     free(labels);
-    if (twice == NULL) {
-        return PST_OK;
-    }
-    snprintf(format, sizeof format, "\"%s\" in [compare] has \"%%s\" twice", key);
-    return fail(job, err, "config.value", key, format, twice);
+    return twice == NULL ? PST_OK
+                         : fail(reading, err, "config.value", key,
+                                "\"%s\" in [%s] has \"%s\" twice", key, reading->section, twice);
 }
 
-static pst_status read_axis(struct pst_combinations *set, const struct pst_job *job,
+static pst_status fail_wanted(const struct reading *reading, enum pst_axis_kind axis,
+                              struct pst_error *err)
+{
+    const char *key = pst_axis_places[axis].key;
+
+    switch (axis) {
+    case PST_AXIS_MEMOPT:
+        return fail(reading, err, "config.value", key,
+                    "\"%s\" in [%s] must be an array of names, of tables with `use`, or of arrays "
+                    "of them",
+                    key, reading->section);
+    case PST_AXIS_DEVICES:
+    case PST_AXIS_MICROBATCH:
+        return fail(reading, err, "config.value", key,
+                    "\"%s\" in [%s] must be an array of numbers from 1 to 1048576", key,
+                    reading->section);
+    case PST_AXIS_REPLICAS:
+        return fail(reading, err, "config.value", key,
+                    "\"%s\" in [%s] must be an array of numbers, or of texts such as \"1,2\"", key,
+                    reading->section);
+    default:
+        return fail(reading, err, "config.value", key,
+                    "\"%s\" in [%s] must be an array of names or of tables with `use`", key,
+                    reading->section);
+    }
+}
+
+static pst_status read_axis(struct pst_combinations *set, const struct reading *reading,
                             enum pst_axis_kind axis, struct pst_config_node *list,
                             struct pst_error *err)
 {
-    const char *key = axis_places[axis].key;
+    const char *key = pst_axis_places[axis].key;
     struct pst_axis *into = &set->axes[axis];
 
     if (list->kind != PST_CONFIG_ARRAY) {
-        return fail(job, err, "config.value", key, what_is_wanted(axis), key);
+        return fail_wanted(reading, axis, err);
     }
     if (list->n_children == 0) {
-        return fail(job, err, "config.value", key,
-                    "\"%s\" in [compare] is empty; leave it out for the config's own", key);
+        return fail(reading, err, "config.value", key,
+                    "\"%s\" in [%s] is empty; leave it out for the config's own", key,
+                    reading->section);
     }
     into->values = pst_arena_array(&set->arena, list->n_children, sizeof *into->values);
     for (uint32_t i = 0; i < list->n_children; i++) {
         struct pst_axis_value *value = &into->values[i];
-        pst_status st = read_value(job, axis, list->children[i], &value->value, err);
+        pst_status st = read_value(reading->job, axis, list->children[i], &value->value, err);
 
         if (st != PST_OK) {
             return st;
         }
         if (value->value == NULL) {
-            return fail(job, err, "config.value", key, what_is_wanted(axis), key);
+            return fail_wanted(reading, axis, err);
         }
         into->n++;
         value->label = label_of(&set->arena, value->value);
     }
-    return check_twice(job, key, into, err);
+    return check_twice(reading, key, into, err);
 }
 
-static pst_status check_keys(const struct pst_job *job, const struct pst_config_node *compare,
+static pst_status check_keys(const struct reading *reading, const struct pst_config_node *compare,
                              struct pst_error *err)
 {
     const char *names[PST_AXES + 1] = {[PST_AXES] = "methods"};
 
     for (uint32_t a = 0; a < PST_AXES; a++) {
-        names[a] = axis_places[a].key;
+        names[a] = pst_axis_places[a].key;
     }
     for (uint32_t i = 0; i < compare->n_children; i++) {
         const char *key = compare->children[i]->key, *nearest;
 
         nearest = pst_nearest(key, names, PST_AXES + 1);
         if (nearest == NULL || strcmp(nearest, key) != 0) {
-            fail(job, err, "config.key", key, "unknown key \"%s\" in [compare]", key);
+            fail(reading, err, "config.key", key, "unknown key \"%s\" in [%s]", key,
+                 reading->section);
             pst_error_hint(err,
                            nearest != NULL ? "did you mean \"%s\"?"
                                            : "it has methods, partitioners, schedulers, "
-                                             "memopts, devices, microbatches%s",
+                                             "memopts, devices, microbatches, replicas%s",
                            nearest != NULL ? nearest : "");
             return PST_ERR_CONFIG;
         }
@@ -362,23 +368,23 @@ static pst_status check_keys(const struct pst_job *job, const struct pst_config_
 
 /* --- methods -----------------------------------------------------------------------------------*/
 
-static pst_status fail_method(const struct pst_job *job, struct pst_error *err)
+static pst_status fail_method(const struct reading *reading, struct pst_error *err)
 {
     return fail(
-        job, err, "config.value", "methods",
-        "\"%s\" in [compare] must be an array of tables with name, partitioner, scheduler, "
+        reading, err, "config.value", "methods",
+        "\"%s\" in [%s] must be an array of tables with name, partitioner, scheduler, "
         "memopt (each a name or a table with `use`), and without a list of one of these beside "
         "it",
-        "methods");
+        "methods", reading->section);
 }
 
 /* One value of a method; what it does not say is the config's own. */
-static pst_status read_part(struct pst_combinations *set, const struct pst_job *job,
+static pst_status read_part(struct pst_combinations *set, const struct reading *reading,
                             enum pst_axis_kind axis, struct pst_config_node *method, uint32_t i,
                             struct pst_error *err)
 {
-    struct pst_config_node *written = pst_config_get(method, axis_places[axis].table);
-    struct pst_config_node own = own_tables(job, axis);
+    struct pst_config_node *written = pst_config_get(method, pst_axis_places[axis].table);
+    struct pst_config_node own = own_tables(reading->job, axis);
     struct pst_axis_value *value = &set->axes[axis].values[i];
     pst_status st = PST_OK;
 
@@ -386,17 +392,17 @@ static pst_status read_part(struct pst_combinations *set, const struct pst_job *
         written = axis == PST_AXIS_MEMOPT ? &own : own.children[0];
     }
     if (written != NULL) {
-        st = read_value(job, axis, written, &value->value, err);
+        st = read_value(reading->job, axis, written, &value->value, err);
     }
     if (st != PST_OK || value->value == NULL) {
-        return st != PST_OK ? st : fail_method(job, err);
+        return st != PST_OK ? st : fail_method(reading, err);
     }
     set->axes[axis].n++;
     value->label = label_of(&set->arena, value->value);
     return PST_OK;
 }
 
-static pst_status read_method(struct pst_combinations *set, const struct pst_job *job,
+static pst_status read_method(struct pst_combinations *set, const struct reading *reading,
                               struct pst_config_node *method, uint32_t i, struct pst_error *err)
 {
     const struct pst_config_node *name =
@@ -404,92 +410,95 @@ static pst_status read_method(struct pst_combinations *set, const struct pst_job
     pst_status st = PST_OK;
 
     if (name == NULL || name->kind != PST_CONFIG_STRING) {
-        return fail_method(job, err);
+        return fail_method(reading, err);
     }
     for (uint32_t k = 0; k < method->n_children; k++) {
         const char *key = method->children[k]->key;
         bool known = strcmp(key, "name") == 0;
 
         for (uint32_t a = 0; a <= PST_AXIS_MEMOPT; a++) {
-            known |= strcmp(key, axis_places[a].table) == 0;
+            known |= strcmp(key, pst_axis_places[a].table) == 0;
         }
         if (!known) {
-            return fail(job, err, "config.key", "methods",
-                        "unknown key \"%s\" in a method of [compare]", key);
+            return fail(reading, err, "config.key", "methods",
+                        "unknown key \"%s\" in a method of [%s]", key, reading->section);
         }
     }
     for (uint32_t k = 0; k < i; k++) {
         if (strcmp(set->methods[k], name->value.string) == 0) {
-            return fail(job, err, "config.value", "methods",
-                        "two methods of [compare] have the name \"%s\"", name->value.string);
+            return fail(reading, err, "config.value", "methods",
+                        "two methods of [%s] have the name \"%s\"", reading->section,
+                        name->value.string);
         }
     }
     set->methods[i] = pst_arena_strdup(&set->arena, name->value.string);
     for (enum pst_axis_kind a = 0; a <= PST_AXIS_MEMOPT && st == PST_OK; a++) {
-        st = read_part(set, job, a, method, i, err);
+        st = read_part(set, reading, a, method, i, err);
     }
     return st;
 }
 
-static pst_status read_methods(struct pst_combinations *set, const struct pst_job *job,
+static pst_status read_methods(struct pst_combinations *set, const struct reading *reading,
                                struct pst_config_node *compare, struct pst_config_node *list,
                                struct pst_error *err)
 {
     uint32_t n = list->n_children;
     pst_status st = PST_OK;
 
-    if (list->kind != PST_CONFIG_ARRAY || n == 0 || n > PST_COMBINATIONS_MOST) {
-        return fail_method(job, err);
+    if (list->kind != PST_CONFIG_ARRAY || n == 0 || n > reading->most) {
+        return fail_method(reading, err);
     }
     set->methods = pst_arena_array(&set->arena, n, sizeof *set->methods);
     for (enum pst_axis_kind a = 0; a <= PST_AXIS_MEMOPT; a++) {
-        if (pst_config_get(compare, axis_places[a].key) != NULL) {
-            return fail_method(job, err);
+        if (pst_config_get(compare, pst_axis_places[a].key) != NULL) {
+            return fail_method(reading, err);
         }
         set->axes[a].values = pst_arena_array(&set->arena, n, sizeof *set->axes[a].values);
     }
     for (uint32_t i = 0; i < n && st == PST_OK; i++) {
-        st = read_method(set, job, list->children[i], i, err);
+        st = read_method(set, reading, list->children[i], i, err);
     }
     return st;
 }
 
 /* The lists that there are; compare NULL: none. */
-static pst_status read_lists(struct pst_combinations *set, const struct pst_job *job,
+static pst_status read_lists(struct pst_combinations *set, const struct reading *reading,
                              struct pst_config_node *compare, struct pst_error *err)
 {
     struct pst_config_node *methods = compare == NULL ? NULL : pst_config_get(compare, "methods");
-    pst_status st = compare == NULL ? PST_OK : check_keys(job, compare, err);
+    pst_status st = compare == NULL ? PST_OK : check_keys(reading, compare, err);
     uint64_t n = 1;
 
     if (st == PST_OK && methods != NULL) {
-        st = read_methods(set, job, compare, methods, err);
+        st = read_methods(set, reading, compare, methods, err);
     }
     for (enum pst_axis_kind a = 0; a < PST_AXES && st == PST_OK; a++) {
         struct pst_config_node *list =
-            compare == NULL ? NULL : pst_config_get(compare, axis_places[a].key);
+            compare == NULL ? NULL : pst_config_get(compare, pst_axis_places[a].key);
 
         if (list != NULL) {
-            st = read_axis(set, job, a, list, err);
+            st = read_axis(set, reading, a, list, err);
         } else if (methods == NULL && a <= PST_AXIS_MEMOPT) {
-            st = check_own(job, a, err);
+            st = check_own(reading->job, a, err);
         }
-        n *= set->axes[a].n > 0 ? factor_of(set, a) : 1;
-        if (st == PST_OK && n > PST_COMBINATIONS_MOST) {
-            st = fail(job, err, "config.limit", axis_places[a].key,
-                      "[compare] asks for more than 100000 combinations, counted up to \"%s\"",
-                      axis_places[a].key);
+        n *= set->axes[a].n > 0 ? pst_combinations_factor(set, a) : 1;
+        if (st == PST_OK && n > reading->most) {
+            st = fail(reading, err, "config.limit", pst_axis_places[a].key,
+                      "[%s] asks for more than %u combinations, counted up to \"%s\"",
+                      reading->section, reading->most, pst_axis_places[a].key);
         }
     }
     set->n = (uint32_t)n;
     return st;
 }
 
-pst_status pst_combinations_read(const struct pst_job *job, struct pst_combinations *ret_set,
-                                 struct pst_error *err)
+pst_status pst_combinations_read_lists(const struct pst_job *job, const char *section,
+                                       struct pst_config_node *lists, uint32_t most,
+                                       struct pst_combinations *ret_set, struct pst_error *err)
 {
+    const struct reading reading = {job, section, most};
     struct pst_combinations set = {.path = job->config->path};
-    pst_status st = read_lists(&set, job, pst_config_get(job->config->root, "compare"), err);
+    pst_status st = read_lists(&set, &reading, lists, err);
     char *text;
 
     if (st != PST_OK) {
@@ -497,7 +506,7 @@ pst_status pst_combinations_read(const struct pst_job *job, struct pst_combinati
         return st;
     }
     text = pst_config_to_json(job->config);
-    set.base = made(json_loads(text, 0, NULL));
+    set.base = pst_json_made(json_loads(text, 0, NULL));
     free(text);
     for (enum pst_axis_kind a = 0; a < PST_AXES; a++) {
         if (set.axes[a].n == 0) {
@@ -505,123 +514,14 @@ pst_status pst_combinations_read(const struct pst_job *job, struct pst_combinati
         }
     }
     json_object_del(set.base, "compare");
+    json_object_del(set.base, "tune");
     *ret_set = set;
     return PST_OK;
 }
 
-/* --- combinations ------------------------------------------------------------------------------*/
-
-void pst_combinations_all_sizes(struct pst_combinations *set, uint32_t batch)
+pst_status pst_combinations_read(const struct pst_job *job, struct pst_combinations *ret_set,
+                                 struct pst_error *err)
 {
-    struct pst_axis *axis = &set->axes[PST_AXIS_MICROBATCH];
-
-    if (axis->n > 0 && axis->values[0].value != NULL) {
-        return;
-    }
-    set->n /= axis->n;
-    *axis = (struct pst_axis){0, pst_arena_array(&set->arena, 32, sizeof *axis->values)};
-    for (uint32_t size = 1; batch % size == 0 && size <= batch; size *= 2) {
-        axis->values[axis->n++] = (struct pst_axis_value){pst_arena_printf(&set->arena, "%u", size),
-                                                          made(json_integer(size))};
-    }
-    set->n *= axis->n;
-}
-
-void pst_combinations_one_size(struct pst_combinations *set)
-{
-    struct pst_axis *axis = &set->axes[PST_AXIS_MICROBATCH];
-
-    set->n /= axis->n;
-    for (uint32_t i = 1; i < axis->n; i++) {
-        json_decref(axis->values[i].value);
-    }
-    axis->n = 1;
-}
-
-void pst_combinations_finish(struct pst_combinations *set)
-{
-    for (uint32_t a = 0; a < PST_AXES; a++) {
-        for (uint32_t i = 0; i < set->axes[a].n; i++) {
-            json_decref(set->axes[a].values[i].value);
-        }
-    }
-    json_decref(set->base);
-    pst_arena_finish(&set->arena);
-    memset(set, 0, sizeof *set);
-}
-
-/* Which value of an axis combination i has; the last axis goes round fastest. */
-static uint32_t value_at(const struct pst_combinations *set, uint32_t i, enum pst_axis_kind axis)
-{
-    if (factor_of(set, axis) == 1) {
-        axis = axis <= PST_AXIS_MEMOPT && set->methods != NULL ? PST_AXIS_PARTITIONER : axis;
-    }
-    for (uint32_t a = PST_AXES - 1; a > axis; a--) {
-        i /= factor_of(set, a);
-    }
-    return i % set->axes[axis].n;
-}
-
-const char *pst_combination_method(const struct pst_combinations *set, uint32_t i)
-{
-    return set->methods == NULL ? NULL : set->methods[value_at(set, i, PST_AXIS_PARTITIONER)];
-}
-
-const char *pst_combination_label(const struct pst_combinations *set, uint32_t i,
-                                  enum pst_axis_kind axis)
-{
-    return set->axes[axis].values[value_at(set, i, axis)].label;
-}
-
-static void set_member(json_t *object, const char *key, json_t *value)
-{
-    if (json_object_set(object, key, value) != 0) {
-        pst_out_of_memory();
-    }
-}
-
-/* Puts a value, which is borrowed, into a table of the config, which is made where it is missing.
- */
-static void put(json_t *config, const char *table, const char *entry, json_t *value)
-{
-    json_t *at = json_object_get(config, table);
-
-    if (at == NULL) {
-        at = made(json_object());
-        set_member(config, table, at);
-        json_decref(at);
-    }
-    set_member(at, entry, value);
-}
-
-static void put_number(json_t *config, const char *entry, uint32_t number)
-{
-    if (number != 0) {
-        json_t *value = made(json_integer(number));
-
-        put(config, "train", entry, value);
-        json_decref(value);
-    }
-}
-
-char *pst_combination_config(const struct pst_combinations *set, uint32_t i, uint32_t microbatch,
-                             uint32_t batch)
-{
-    json_t *config = made(json_deep_copy(set->base));
-    char *text;
-
-    for (enum pst_axis_kind a = 0; a < PST_AXES; a++) {
-        json_t *value = set->axes[a].values[value_at(set, i, a)].value;
-
-        if (value != NULL && axis_places[a].entry == NULL) {
-            set_member(config, axis_places[a].table, value);
-        } else if (value != NULL) {
-            put(config, axis_places[a].table, axis_places[a].entry, value);
-        }
-    }
-    put_number(config, "microbatch", microbatch);
-    put_number(config, "batch", batch);
-    text = made(json_dumps(config, JSON_COMPACT | JSON_REAL_PRECISION(17)));
-    json_decref(config);
-    return text;
+    return pst_combinations_read_lists(job, "compare", pst_config_get(job->config->root, "compare"),
+                                       PST_COMBINATIONS_MOST, ret_set, err);
 }

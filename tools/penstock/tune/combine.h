@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The combinations that [compare] of a config asks for: every partitioner with every scheduler,
- * list of memory optimizers, number of devices and size of micro-batches that it lists. What it
- * does not list is the config's own.
+ * list of memory optimizers, number of devices, size of micro-batches and number of replicas that
+ * it lists. What it does not list is the config's own. Other lists of that form (space.h) are read
+ * alike.
  */
 #ifndef PST_TUNE_COMBINE_H
 #define PST_TUNE_COMBINE_H
@@ -17,6 +18,7 @@ enum pst_axis_kind {
     PST_AXIS_MEMOPT,
     PST_AXIS_DEVICES,
     PST_AXIS_MICROBATCH,
+    PST_AXIS_REPLICAS,
     PST_AXES
 };
 
@@ -50,6 +52,13 @@ struct pst_combinations {
  */
 pst_status pst_combinations_read(const struct pst_job *job, struct pst_combinations *ret_set,
                                  struct pst_error *err);
+/* The same of other lists, a table that may be NULL; section: whose positions errors have. The
+   table may go afterwards. */
+pst_status pst_combinations_read_lists(const struct pst_job *job, const char *section,
+                                       struct pst_config_node *lists, uint32_t most,
+                                       struct pst_combinations *ret_set, struct pst_error *err);
+/* How many times an axis multiplies the combinations; the last axis goes round fastest. */
+uint32_t pst_combinations_factor(const struct pst_combinations *set, enum pst_axis_kind axis);
 /* Unless [compare] lists sizes: all powers of two that divide the batch, in their place. */
 void pst_combinations_all_sizes(struct pst_combinations *set, uint32_t batch);
 /* One size alone, the first of the list or the config's own. */

@@ -37,6 +37,21 @@ struct head {
     pst_status status; /* of pst_trial_run */
 };
 
+/* --- the end -----------------------------------------------------------------------------------*/
+
+/* Asked to stop: by a signal, or by whoever wanted the trials. */
+static bool is_over(const struct pst_trials *trials)
+{
+    return trials->options.cancelled != NULL ? trials->options.cancelled() : pst_stop_requested();
+}
+
+static pst_status fail_over(struct pst_error *err)
+{
+    return pst_stop_requested()
+               ? pst_stop_fail(err)
+               : pst_fail(err, PST_ERR_CANCELLED, "run.cancelled", "the trials were ended");
+}
+
 /* --- a trial between two copies of the same program --------------------------------------------*/
 
 static void pass(struct pst_wire *w, struct pst_trial *trial)
@@ -246,7 +261,7 @@ static void hand_out(struct run *run, struct worker *worker)
 {
     const struct pst_trials *trials = run->trials;
 
-    if (run->st != PST_OK || run->next == trials->n || pst_stop_requested()) {
+    if (run->st != PST_OK || run->next == trials->n || is_over(trials)) {
         return;
     }
     worker->trial = run->next++;
@@ -279,7 +294,7 @@ static void take(struct run *run, uint32_t at)
         PST_ASSERT(pst_wire_is_read(&w));
     } else {
         head.status = note_death(bury(worker), &trial);
-        if (!pst_stop_requested()) {
+        if (!is_over(run->trials)) {
             st = start(run->workers, at, run->trials, &err);
             if (st != PST_OK) {
                 fail_at(run, i, st, &err);
@@ -292,7 +307,7 @@ static void take(struct run *run, uint32_t at)
         pst_trial_finish(&trial);
         return;
     }
-    if (pst_stop_requested() && worker->fd < 0) {
+    if (is_over(run->trials) && worker->fd < 0) {
         pst_trial_finish(&trial); /* ended by the same signal */
         return;
     }
@@ -314,7 +329,7 @@ static bool wait_for_some(struct run *run, struct pollfd *polls)
 
         polls[w] = (struct pollfd){.fd = waits ? run->workers[w].fd : -1, .events = POLLIN};
         busy |= waits;
-        if (waits && pst_stop_requested()) {
+        if (waits && is_over(run->trials)) {
             kill(run->workers[w].pid, SIGTERM); /* a signal may have come to this process alone */
         }
     }
@@ -356,7 +371,7 @@ static pst_status run_apart(const struct pst_trials *trials, struct pst_error *e
     }
     free(polls);
     free(workers);
-    return run.st == PST_OK && run.next < trials->n ? pst_stop_fail(err) : run.st;
+    return run.st == PST_OK && run.next < trials->n ? fail_over(err) : run.st;
 }
 
 static pst_status run_here(const struct pst_trials *trials, struct pst_error *err)
@@ -366,8 +381,8 @@ static pst_status run_here(const struct pst_trials *trials, struct pst_error *er
     for (uint32_t i = 0; i < trials->n && st == PST_OK; i++) {
         struct pst_trial trial;
 
-        if (pst_stop_requested()) {
-            return pst_stop_fail(err);
+        if (is_over(trials)) {
+            return fail_over(err);
         }
         if (trials->begun != NULL) {
             trials->begun(trials->context, i, i);

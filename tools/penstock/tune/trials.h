@@ -25,9 +25,10 @@ struct pst_trials {
 };
 
 /*
- * Trials are begun in their order. What each comes to does not depend on n_jobs. A signal ends it
- * as PST_ERR_CANCELLED, with what has ended by then. Errors: those of pst_trial_run, of the first
- * trial that has one; those of each(); machine.missing where there can be no process.
+ * Trials are begun in their order. What each comes to does not depend on n_jobs. A signal, or
+ * options.cancelled, ends it as PST_ERR_CANCELLED, with what has ended by then. Errors: those of
+ * pst_trial_run, of the first trial that has one; those of each(); machine.missing where there can
+ * be no process.
  */
 pst_status pst_trials_run(const struct pst_trials *trials, struct pst_error *err);
 

@@ -21,8 +21,9 @@ struct pst_tuned {
 
 /* One combination and what came of it. Labels are the set's, which outlives it. */
 struct pst_record {
-    const char *config; /* path of its config */
-    const char *method; /* name of its triple of strategies, or NULL */
+    uint32_t combination; /* its number, over all configs of the command */
+    const char *config;   /* path of its config */
+    const char *method;   /* name of its triple of strategies, or NULL */
     const char *labels[PST_AXES];
     struct pst_trial trial;  /* where the largest batch was sought: of that; where there is none of
                                 one sample */

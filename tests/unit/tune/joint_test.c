@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The search on grids whose every point is known: all of a small one, the best of a large one, the
+ * same whatever is tried side by side; within its budget, no point twice, none that is hopeless.
+ */
+#include "test.h"
+
+#include "base/philox.h"
+#include "tune/joint.h"
+
+#define POINTS 65536u
+
+static struct grid {
+    struct pst_joint joint;
+    uint64_t made_by;
+    uint32_t n_tried, n_alike; /* points of the same height */
+    uint8_t tried[POINTS];
+    double highest_hopeless;
+    uint32_t end_after; /* points; 0: never */
+    double best;
+} grid;
+
+static struct pst_error err;
+
+static uint32_t value_of(uint32_t point, uint32_t dim)
+{
+    for (uint32_t d = grid.joint.n_dims - 1; d > dim; d--) {
+        point /= grid.joint.size[d];
+    }
+    return point % grid.joint.size[dim];
+}
+
+/* Each value of a dimension has a share, and a fifth goes to pairs of neighbouring dimensions. A
+   third of all pairs of the first two dimensions do not go together: 0. */
+static double height_of(uint32_t point)
+{
+    double height = 1;
+
+    for (uint32_t d = 0; d < grid.joint.n_dims; d++) {
+        const uint32_t with = d + 1 < grid.joint.n_dims ? value_of(point, d + 1) : 0;
+        const struct pst_philox words =
+            pst_philox(grid.made_by, d, value_of(point, d) | (uint64_t)with << 32);
+        const struct pst_philox alone = pst_philox(grid.made_by, 100 + d, value_of(point, d));
+
+        if (d == 0 && words.v[1] % 3 == 0) {
+            return 0;
+        }
+        height *= 1 + pst_uniform(alone.v[0]) + 0.2 * (double)pst_uniform(words.v[0]);
+    }
+    return height;
+}
+
+static pst_status try_all(void *context, const uint32_t *points, uint32_t n,
+                          struct pst_score *ret_scores, struct pst_error *unused)
+{
+    (void)context;
+    (void)unused;
+    assert_in_range(n, 1, PST_JOINT_ROUND);
+    for (uint32_t i = 0; i < n; i++) {
+        const double height = height_of(points[i]);
+
+        assert_in_range(points[i], 0, POINTS - 1);
+        assert_int_equal(grid.tried[points[i]], 0);
+        grid.tried[points[i]] = 1;
+        grid.n_tried++;
+        grid.best = height > grid.best ? height : grid.best;
+        ret_scores[i] = (struct pst_score){height > 0 ? PST_SCORE_GOOD : PST_SCORE_NONE, height, 0};
+    }
+    return PST_OK;
+}
+
+static bool is_over(void *context)
+{
+    (void)context;
+    return grid.end_after > 0 && grid.n_tried >= grid.end_after;
+}
+
+static struct pst_joint_found search(uint64_t made_by, uint32_t budget, uint64_t seed)
+{
+    struct pst_joint_found found;
+
+    memset(grid.tried, 0, sizeof grid.tried);
+    grid.n_tried = 0;
+    grid.best = 0;
+    grid.made_by = made_by;
+    grid.joint.budget = budget;
+    grid.joint.seed = seed;
+    grid.joint.try_all = try_all;
+    grid.joint.over = is_over;
+    assert_ok(pst_joint_search(&grid.joint, &found, &err), &err);
+    assert_int_equal(found.n_tried, grid.n_tried);
+    assert_true(grid.n_tried <= budget);
+    return found;
+}
+
+static void make_grid(uint32_t n_dims, const uint32_t *size)
+{
+    memset(&grid, 0, sizeof grid);
+    grid.joint.n_dims = n_dims;
+    memcpy(grid.joint.size, size, n_dims * sizeof *size);
+}
+
+static double optimum(uint32_t n_points)
+{
+    double best = 0;
+
+    for (uint32_t p = 0; p < n_points; p++) {
+        best = height_of(p) > best ? height_of(p) : best;
+    }
+    return best;
+}
+
+static void test_small_grids_are_tried_as_a_whole(void **state)
+{
+    const uint32_t size[] = {3, 4, 5};
+    struct pst_joint_found found;
+
+    (void)state;
+    make_grid(3, size);
+    found = search(1, 60, 0);
+    assert_true(found.all);
+    assert_int_equal(found.n_tried, 60);
+    assert_true(grid.best == optimum(60));
+    found = search(1, 59, 0);
+    assert_false(found.all);
+}
+
+/* A tenth of the points of each of forty grids. */
+static void test_the_best_is_found_with_few_points(void **state)
+{
+    const uint32_t size[] = {8, 10, 5, 3, 4};
+    uint32_t n_found = 0;
+
+    (void)state;
+    make_grid(5, size);
+    for (uint64_t g = 0; g < 40; g++) {
+        search(g, 480, g + 7);
+        n_found += grid.best >= optimum(4800);
+    }
+    assert_in_range(n_found, 38, 40);
+}
+
+/* Variants are worth trying only beside what they are variants of: of a dimension of 20 groups of
+   10 the sample sees first values alone. */
+static void test_variants_are_tried_beside_their_like(void **state)
+{
+    const uint32_t size[] = {200, 10, 10};
+    uint32_t group[200], n = 0;
+
+    (void)state;
+    make_grid(3, size);
+    for (uint32_t i = 0; i < 200; i++) {
+        group[i] = i / 10 * 10;
+    }
+    grid.joint.group[0] = group;
+    search(3, 64, 0);
+    for (uint32_t p = 0; p < 20000; p++) {
+        n += grid.tried[p] && value_of(p, 0) % 10 != 0;
+    }
+    assert_in_range(n, 0, 40);
+}
+
+static void test_a_search_is_that_of_its_seed(void **state)
+{
+    const uint32_t size[] = {8, 10, 5, 3, 4};
+    uint8_t *before = malloc(POINTS);
+
+    (void)state;
+    make_grid(5, size);
+    search(5, 300, 11);
+    memcpy(before, grid.tried, POINTS);
+    search(5, 300, 11);
+    assert_memory_equal(before, grid.tried, POINTS);
+    search(5, 300, 12);
+    assert_memory_not_equal(before, grid.tried, POINTS);
+    free(before);
+}
+
+static bool is_low(void *context, uint32_t point)
+{
+    (void)context;
+    return value_of(point, 1) > 0 && grid.best > 0;
+}
+
+static void test_hopeless_points_are_passed_over(void **state)
+{
+    const uint32_t size[] = {4, 8};
+    struct pst_joint_found found;
+
+    (void)state;
+    make_grid(2, size);
+    grid.joint.start = 8;
+    grid.joint.hopeless = is_low;
+    found = search(2, 32, 0);
+    assert_true(found.all);
+    assert_int_equal(found.n_tried + found.n_hopeless, 32);
+}
+
+static void test_an_end_leaves_what_there_is(void **state)
+{
+    const uint32_t size[] = {8, 10, 5, 3, 4};
+    struct pst_joint_found found;
+
+    (void)state;
+    make_grid(5, size);
+    grid.end_after = 100;
+    grid.joint.budget = 1000;
+    grid.joint.try_all = try_all;
+    grid.joint.over = is_over;
+    assert_ok(pst_joint_search(&grid.joint, &found, &err), &err);
+    assert_false(found.all);
+    assert_in_range(grid.n_tried, 100, 100 + PST_JOINT_ROUND);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_small_grids_are_tried_as_a_whole),
+        cmocka_unit_test(test_the_best_is_found_with_few_points),
+        cmocka_unit_test(test_variants_are_tried_beside_their_like),
+        cmocka_unit_test(test_a_search_is_that_of_its_seed),
+        cmocka_unit_test(test_hopeless_points_are_passed_over),
+        cmocka_unit_test(test_an_end_leaves_what_there_is),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,345 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "commands/tune_joint.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/util.h"
+#include "reports/compare_columns.h"
+#include "reports/progress.h"
+#include "train/stop.h"
+#include "tune/space.h"
+#include "tune/trials.h"
+
+/* When the search is to end, for a question that has no context. */
+static uint64_t deadline_ns;
+
+static bool is_over(void)
+{
+    return pst_stop_requested() || (deadline_ns > 0 && pst_now_ns() >= deadline_ns);
+}
+
+/* One config's search. */
+struct searching {
+    struct pst_cli *cli;
+    const struct pst_cli_sets *sets;
+    struct pst_cli_joint *joint;
+    uint32_t set, before; /* which it is; combinations of those before it */
+    uint32_t best;        /* combination; PST_NONE: there is none yet */
+    struct pst_score score;
+    /* a round */
+    const uint32_t *open; /* points that are not known */
+    uint32_t n_done;
+};
+
+/* --- a round -----------------------------------------------------------------------------------*/
+
+static char *config_of(void *context, uint32_t i)
+{
+    const struct searching *searching = context;
+
+    return pst_combination_config(&searching->sets->sets[searching->set].combinations,
+                                  searching->open[i], 0, 0);
+}
+
+/* "best 812 samples/s: uniform, 1f1b, none, 4 devices, micro-batch 2; 3m10s left". */
+static void show_progress(void *context, uint32_t i, uint32_t n_done)
+{
+    const struct searching *searching = context;
+    const struct pst_trial *best = pst_tried_find(&searching->joint->tried, searching->best);
+    const uint64_t now = pst_now_ns();
+    struct pst_record name;
+    char text[512] = "nothing fits yet", left[32] = "", eta[32];
+
+    (void)i;
+    if (deadline_ns > now) {
+        snprintf(left, sizeof left, "; %s left",
+                 pst_format_eta(eta, (deadline_ns - now) / 1000000000));
+    }
+    if (best != NULL && best->state == PST_TRIAL_DONE) {
+        pst_cli_record_name(searching->sets, searching->best, &name);
+        snprintf(text, sizeof text, "best %.4g samples/s%s: %s, %s, %s, %s devices, micro-batch %s",
+                 pst_trial_samples_per_second(best), left, name.labels[PST_AXIS_SCHEDULER],
+                 name.labels[PST_AXIS_PARTITIONER], name.labels[PST_AXIS_MEMOPT],
+                 name.labels[PST_AXIS_DEVICES], name.labels[PST_AXIS_MICROBATCH]);
+    }
+    pst_cli_progress_text(searching->cli, searching->n_done + n_done, searching->joint->budget,
+                          text);
+}
+
+static pst_status take_trial(void *context, uint32_t i, const struct pst_trial *trial,
+                             struct pst_error *err)
+{
+    const struct searching *searching = context;
+
+    (void)err;
+    pst_tried_add(&searching->joint->tried, searching->before + searching->open[i], trial);
+    return PST_OK;
+}
+
+/* Of plans only that of the best is kept. */
+static void keep_better(struct searching *searching, uint32_t point, struct pst_trial *trial)
+{
+    const uint32_t combination = searching->before + point;
+    const struct pst_score score = pst_goal_score(&searching->joint->goal, trial);
+    const int order = pst_score_compare(&score, &searching->score);
+    struct pst_trial *before = pst_tried_find(&searching->joint->tried, searching->best);
+
+    if (searching->best != PST_NONE &&
+        (order < 0 || (order == 0 && combination >= searching->best))) {
+        free(trial->plan);
+        trial->plan = NULL;
+        return;
+    }
+    if (before != NULL && before != trial) {
+        free(before->plan);
+        before->plan = NULL;
+    }
+    searching->best = combination;
+    searching->score = score;
+}
+
+/* Of each point what it comes to, in their order: whichever process was first. */
+static bool take_round(struct searching *searching, const uint32_t *points, uint32_t n,
+                       struct pst_score *ret_scores)
+{
+    struct pst_tried *tried = &searching->joint->tried;
+    bool all = true;
+
+    for (uint32_t i = 0; i < n; i++) {
+        struct pst_trial *trial = pst_tried_find(tried, searching->before + points[i]);
+
+        all &= trial != NULL;
+        if (trial != NULL) {
+            keep_better(searching, points[i], trial);
+            ret_scores[i] = pst_goal_score(&searching->joint->goal, trial);
+        }
+    }
+    searching->n_done += n;
+    return all;
+}
+
+static pst_status try_all(void *context, const uint32_t *points, uint32_t n,
+                          struct pst_score *ret_scores, struct pst_error *err)
+{
+    struct searching *searching = context;
+    const struct pst_cli_joint *joint = searching->joint;
+    uint32_t open[PST_JOINT_ROUND];
+    struct pst_trials asked = {
+        .n_jobs = joint->n_jobs == 0 ? pst_usable_cores() : joint->n_jobs,
+        .options = {.keep_plan = joint->keep_plan, .cancelled = is_over},
+        .context = searching,
+        .config = config_of,
+        .begun = show_progress,
+        .each = take_trial,
+    };
+    pst_status st = PST_OK;
+
+    for (uint32_t i = 0; i < n; i++) {
+        if (pst_tried_find(&joint->tried, searching->before + points[i]) == NULL) {
+            open[asked.n++] = points[i];
+        }
+    }
+    searching->open = open;
+    st = asked.n > 0 ? pst_trials_run(&asked, err) : PST_OK;
+    st = st == PST_ERR_CANCELLED && is_over() ? PST_OK : st;
+    if (!take_round(searching, points, n, ret_scores) && st == PST_OK) {
+        PST_ASSERT(is_over());
+    }
+    return st;
+}
+
+static bool is_hopeless(void *context, uint32_t point)
+{
+    const struct searching *searching = context;
+    const struct pst_cli_set *set = &searching->sets->sets[searching->set];
+    const char *label = pst_combination_label(&set->combinations, point, PST_AXIS_DEVICES);
+    unsigned long n = strtoul(label, NULL, 10);
+
+    return searching->best != PST_NONE &&
+           pst_bound_excludes(&set->bound, &searching->joint->goal, &searching->score,
+                              n > 0 ? (uint32_t)n : 1);
+}
+
+static bool asks_is_over(void *context)
+{
+    (void)context;
+    return is_over();
+}
+
+/* --- a config ----------------------------------------------------------------------------------*/
+
+static void search_set(struct searching *searching)
+{
+    struct pst_cli *cli = searching->cli;
+    struct pst_cli_joint *joint = searching->joint;
+    struct pst_cli_set *set = &searching->sets->sets[searching->set];
+    struct pst_joint asked = {
+        .start = pst_space_start(&set->job.job, &set->combinations),
+        .budget = joint->budget,
+        .seed = joint->seed,
+        .blind = joint->blind,
+        .context = searching,
+        .try_all = try_all,
+        .hopeless = is_hopeless,
+        .over = asks_is_over,
+    };
+    struct pst_joint_found found;
+
+    for (enum pst_axis_kind a = 0; a < PST_AXES; a++) {
+        const uint32_t factor = pst_combinations_factor(&set->combinations, a);
+
+        if (factor > 1) {
+            asked.size[asked.n_dims] = factor;
+            asked.group[asked.n_dims++] = pst_space_groups(&set->combinations, a);
+        }
+    }
+    pst_cli_must(cli, pst_joint_search(&asked, &found, &cli->err));
+    joint->found.n_points += found.n_points;
+    joint->found.n_tried += found.n_tried;
+    joint->found.n_hopeless += found.n_hopeless;
+    joint->found.all &= found.all;
+}
+
+/* --- all ---------------------------------------------------------------------------------------*/
+
+/* Of what decides what trials come to: configs, values, profiles, plugins, this version. */
+static struct pst_hash digest_of(const struct pst_cli_sets *sets,
+                                 const struct pst_provenance *provenance)
+{
+    struct pst_hasher *hasher = pst_hasher_create();
+    struct pst_hash digest;
+
+    pst_hasher_add(hasher, PENSTOCK_VERSION, sizeof PENSTOCK_VERSION);
+    for (uint32_t s = 0; s < sets->n; s++) {
+        const struct pst_combinations *set = &sets->sets[s].combinations;
+        const struct pst_provenance_config *from = &provenance->configs[s];
+        char *base = json_dumps(set->base, JSON_COMPACT | JSON_SORT_KEYS);
+
+        pst_hasher_add(hasher, base, strlen(base));
+        free(base);
+        for (uint32_t a = 0; a < PST_AXES; a++) {
+            for (uint32_t i = 0; i < set->axes[a].n; i++) {
+                const char *label = set->axes[a].values[i].label;
+
+                pst_hasher_add(hasher, label, strlen(label) + 1);
+            }
+        }
+        pst_hasher_add(hasher, from->profile_digest, strlen(from->profile_digest));
+        for (uint32_t i = 0; i < from->n_plugins; i++) {
+            pst_hasher_add(hasher, from->plugins[i].digest, strlen(from->plugins[i].digest));
+        }
+    }
+    digest = pst_hasher_end(hasher);
+    pst_hasher_destroy(hasher);
+    return digest;
+}
+
+static int by_combination(const void *a, const void *b)
+{
+    const struct pst_tried_one *x = a, *y = b;
+
+    return x->combination < y->combination ? -1 : x->combination > y->combination;
+}
+
+/* The trials are the records' then. */
+static void make_records(const struct pst_cli_sets *sets, struct pst_tried *tried,
+                         struct pst_compare_result *result)
+{
+    qsort(tried->all, tried->n, sizeof *tried->all, by_combination);
+    result->n = (uint32_t)tried->n;
+    result->n_configs = sets->n;
+    result->records = pst_alloc((size_t)result->n + 1, sizeof *result->records);
+    for (uint32_t i = 0; i < result->n; i++) {
+        pst_cli_record_name(sets, tried->all[i].combination, &result->records[i]);
+        result->records[i].trial = tried->all[i].trial;
+    }
+    tried->n = 0;
+}
+
+void pst_cli_joint_search(struct pst_cli *cli, const struct pst_cli_sets *sets,
+                          struct pst_cli_joint *joint, struct pst_compare_result *result)
+{
+    const struct pst_hash digest = digest_of(sets, &result->provenance);
+    struct searching searching = {.cli = cli, .sets = sets, .joint = joint, .best = PST_NONE};
+
+    pst_cli_must(cli, pst_tried_open(&joint->tried, joint->resume, &digest, &cli->err));
+    deadline_ns = joint->time_ns == 0 ? 0 : pst_now_ns() + joint->time_ns;
+    joint->found = (struct pst_joint_found){.all = true};
+    for (; searching.set < sets->n; searching.set++) {
+        search_set(&searching);
+        searching.before += sets->sets[searching.set].combinations.n;
+    }
+    pst_cli_progress(cli, 0, 0, NULL);
+    make_records(sets, &joint->tried, result);
+    pst_tried_finish(&joint->tried);
+    result->goal = joint->goal;
+    result->searched = &joint->found;
+}
+
+/* --- the best few ------------------------------------------------------------------------------*/
+
+struct finals {
+    const struct pst_cli_sets *sets;
+    const struct pst_goal *goal;
+    struct pst_record *records;
+    const uint32_t *order;
+};
+
+static char *finalist_config(void *context, uint32_t i)
+{
+    const struct finals *finals = context;
+
+    return pst_cli_config(finals->sets, finals->records[finals->order[i]].combination);
+}
+
+/* The new plan is at least as good, or the other stays. */
+static pst_status take_finalist(void *context, uint32_t i, const struct pst_trial *trial,
+                                struct pst_error *err)
+{
+    const struct finals *finals = context;
+    struct pst_trial *old = &finals->records[finals->order[i]].trial, other = *trial;
+    const struct pst_score was = pst_goal_score(finals->goal, old);
+    const struct pst_score is = pst_goal_score(finals->goal, &other);
+
+    (void)err;
+    if (pst_score_compare(&is, &was) >= 0) {
+        pst_trial_finish(old);
+        *old = other;
+    } else {
+        pst_trial_finish(&other);
+    }
+    return PST_OK;
+}
+
+uint32_t pst_cli_joint_finish(struct pst_cli *cli, const struct pst_cli_sets *sets,
+                              const struct pst_cli_joint *joint, struct pst_compare_result *result,
+                              uint32_t *ret_order)
+{
+    uint32_t *order = pst_alloc((size_t)result->n + 1, sizeof *order);
+    uint32_t n = pst_compare_order(result, order);
+    struct finals finals = {sets, &joint->goal, result->records, order};
+    const struct pst_trials trials = {
+        .n = n < joint->n_finalists ? n : joint->n_finalists,
+        .n_jobs = joint->n_jobs == 0 ? pst_usable_cores() : joint->n_jobs,
+        .options = {.keep_plan = true,
+                    .faster = joint->goal.objective == PST_THROUGHPUT,
+                    .cancelled = pst_stop_requested},
+        .context = &finals,
+        .config = finalist_config,
+        .each = take_finalist,
+    };
+    pst_status st = PST_OK;
+
+    if (trials.n > 0 && !pst_stop_requested()) {
+        st = pst_trials_run(&trials, &cli->err);
+        pst_cli_must(cli, st == PST_ERR_CANCELLED && pst_stop_requested() ? PST_OK : st);
+    }
+    n = pst_compare_order(result, order);
+    n = n < joint->n_finalists ? n : joint->n_finalists;
+    memcpy(ret_order, order, n * sizeof *order);
+    free(order);
+    return n;
+}

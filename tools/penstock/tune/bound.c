@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tune/bound.h"
+
+#include "base/saturate.h"
+#include "train/session.h"
+
+static uint64_t work_of(const struct pst_session *session, uint32_t samples)
+{
+    uint64_t ns = 0;
+
+    for (uint32_t op = 0; op < session->graph->n_ops; op++) {
+        struct pst_times times;
+
+        pst_cost_op(&session->cost, op, samples, &times);
+        ns = pst_sat_add(ns, times.forward_ns + times.backward_input_ns + times.backward_weight_ns);
+    }
+    return ns;
+}
+
+void pst_bound_find(const struct pst_session *session, struct pst_bound *ret_bound)
+{
+    const uint32_t batch = (uint32_t)session->job->train.batch;
+    struct pst_bound bound = {.batch = batch,
+                              .work_ns = UINT64_MAX,
+                              .capacity_bytes = pst_cluster_capacity(&session->cluster)};
+
+    for (uint32_t size = 1; size <= batch && batch % size == 0; size *= 2) {
+        const uint64_t ns = pst_sat_mul(work_of(session, size), batch / size);
+
+        bound.work_ns = ns < bound.work_ns ? ns : bound.work_ns;
+    }
+    for (uint32_t p = 0; p < session->graph->n_params; p++) {
+        bound.weight_bytes += sizeof(float) * session->graph->params[p].elems;
+    }
+    *ret_bound = bound;
+}
+
+bool pst_bound_excludes(const struct pst_bound *bound, const struct pst_goal *goal,
+                        const struct pst_score *best, uint32_t n_devices)
+{
+    const double ns = (double)bound->work_ns / n_devices;
+    const double rate = ns > 0 ? 1e9 * bound->batch / ns : 1e300;
+    const double bytes = (double)bound->weight_bytes / n_devices;
+
+    if (best->state < PST_SCORE_GOOD) {
+        return false; /* what is in the way is still to be said */
+    }
+    return bytes > (double)bound->capacity_bytes || rate < goal->floor ||
+           (goal->objective == PST_THROUGHPUT && rate < best->first) ||
+           (goal->objective == PST_LEAST_MEMORY && bytes > -best->first);
+}

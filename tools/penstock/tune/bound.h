@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What no plan of a job can be better than, whatever its strategies are: its operators' time shared
+ * evenly by all devices, its weights likewise. So whole numbers of devices are passed over.
+ */
+#ifndef PST_TUNE_BOUND_H
+#define PST_TUNE_BOUND_H
+
+#include "tune/objective.h"
+
+struct pst_session;
+
+struct pst_bound {
+    uint32_t batch;
+    uint64_t work_ns;        /* of a step on one device, with the best size of micro-batches */
+    uint64_t weight_bytes;   /* of all weights, without what an optimizer keeps */
+    uint64_t capacity_bytes; /* of a device; UINT64_MAX: no limit */
+};
+
+/* Devices that differ are taken for the one that costs are known of. */
+void pst_bound_find(const struct pst_session *session, struct pst_bound *ret_bound);
+/* Can no plan on so many devices be better than the best, which is as asked for? */
+bool pst_bound_excludes(const struct pst_bound *bound, const struct pst_goal *goal,
+                        const struct pst_score *best, uint32_t n_devices);
+
+#endif

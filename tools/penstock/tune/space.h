@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The combinations that a search may choose from: what [tune] lists; without it what [compare]
+ * lists. Where there is neither, and for what [tune] does not list: every plugin that there is,
+ * with the values that its parameters may have, every smaller number of devices and size of
+ * micro-batches that is a power of two, and as many replicas.
+ */
+#ifndef PST_TUNE_SPACE_H
+#define PST_TUNE_SPACE_H
+
+#include "tune/combine.h"
+
+#define PST_SPACE_MOST 1000000000u /* combinations */
+
+/* Errors: those of pst_combinations_read_lists. */
+pst_status pst_space_read(const struct pst_job *job, struct pst_combinations *ret_set,
+                          struct pst_error *err);
+
+/* What [tune] lists, else [compare]; what is not listed is the config's own. */
+pst_status pst_space_read_listed(const struct pst_job *job, struct pst_combinations *ret_set,
+                                 struct pst_error *err);
+
+/* The combination that is the config's own, or the nearest to it. */
+uint32_t pst_space_start(const struct pst_job *job, const struct pst_combinations *set);
+/* For each value of an axis the first one of the same strategies: in the arena of the set. */
+const uint32_t *pst_space_groups(struct pst_combinations *set, enum pst_axis_kind axis);
+
+#endif
