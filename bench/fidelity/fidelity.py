@@ -39,6 +39,8 @@ CASES = {
     "v-half": [V],
     "1f1b-v": [V],
     "dualpipev": [V],
+    "dualpipe": [{}],
+    "chimera": [{}],
     "hanayo": [V],
     "v-adaptive": [V],
     "optimal": [{"small": True}],

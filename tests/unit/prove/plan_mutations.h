@@ -184,6 +184,19 @@ static inline const char *mu_other_barrier(struct mutant *m)
     return "COMM3 PASS4 WVER2";
 }
 
+/* One copy of two: those that share a rank have the others in another order; or two of one, where
+   replicas may as well be called so. */
+static inline const char *mu_other_copies(struct mutant *m)
+{
+    m->rig->plan->copies = 3 - m->rig->plan->copies;
+    m->open = !m->made.asynchronous;
+    for (uint32_t s = 0; s < m->made.n_stages; s++) {
+        const struct pst_plan_stage *stage = &m->made.stages[s];
+        m->open &= m->made.copies == 1 && stage->n_ranks % 2 == 0;
+    }
+    return "PART3 FORM1";
+}
+
 static inline const char *mu_wrong_versions(struct mutant *m)
 {
     bool more = rig_draw(m->rig, 2) == 0;
@@ -228,11 +241,11 @@ static inline const char *mu_foreign_mode(struct mutant *m)
 }
 
 static struct mutation plan_mutations[] = {
-    MU(stage_elsewhere),  MU(no_device),    MU(one_replica_twice), MU(uneven_replicas),
-    MU(swap_replicas),    MU(lose_replica), MU(break_tie),         MU(lose_node),
-    MU(move_node),        MU(swap_stages),  MU(wrong_size),        MU(unlike_neighbours),
-    MU(wrong_edge_bytes), MU(wrong_digest), MU(wrong_action),      MU(other_barrier),
-    MU(wrong_versions),   MU(foreign_mode),
+    MU(stage_elsewhere),  MU(no_device),      MU(one_replica_twice), MU(uneven_replicas),
+    MU(swap_replicas),    MU(lose_replica),   MU(break_tie),         MU(lose_node),
+    MU(move_node),        MU(swap_stages),    MU(wrong_size),        MU(unlike_neighbours),
+    MU(wrong_edge_bytes), MU(wrong_digest),   MU(wrong_action),      MU(other_barrier),
+    MU(other_copies),     MU(wrong_versions), MU(foreign_mode),
 };
 #define N_PLAN_MUTATIONS (sizeof plan_mutations / sizeof plan_mutations[0])
 
