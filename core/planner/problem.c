@@ -133,6 +133,12 @@ pst_status pst_problem_open(struct pst_planner *planner, const struct pst_plugin
                           planner->scheduler->plugin->id);
         }
     }
+    if (st == PST_OK && topology->slices > 1) {
+        st = pst_fail(err, PST_ERR_UNSUPPORTED, "plan.mismatch",
+                      "scheduler \"%s\" wants slices of sequences, which a costed graph does not "
+                      "have; set " PST_SLICES_PARAM " = 1 in scheduler_options",
+                      planner->scheduler->plugin->id);
+    }
     if (st == PST_OK) {
         planner->chooses = topology->n_stages == 0;
         st = pst_places_ask(planner->scheduler, topology, planner->n_devices, &planner->arena,

@@ -149,6 +149,12 @@ static pst_status match(const struct pst_session *session, const char *file, str
                            "the plan is for a batch of %u samples, train.batch is %lld",
                            plan->batch / session->graph->slices, (long long)job->train.batch);
     }
+    if (plan->slices > 1 && plan->stages[0].microbatch_size != (uint32_t)job->train.microbatch) {
+        return pst_fail_at(err, PST_ERR_CONFIG, "config.value", file, 0, 0,
+                           "the plan has slices of %u sequences side by side, train.microbatch is "
+                           "%lld",
+                           plan->stages[0].microbatch_size, (long long)job->train.microbatch);
+    }
     if (plan->optimizer_slots != pst_job_optimizer_slots(job)) {
         return pst_fail_at(err, PST_ERR_CONFIG, "config.value", file, 0, 0,
                            "the plan was made for another optimizer: it keeps %u values per "

@@ -55,13 +55,15 @@ static void tell(struct pst_schedule_out *out, const char *word)
     }
 }
 
-/* One stage, two micro-batches; fault: NULL where nothing is wrong. */
-static void expect(const char *order, const char *fault)
+/* One stage, so many micro-batches; fault: NULL where nothing is wrong. */
+static void expect_of(uint32_t n_microbatches, uint32_t slices, const char *order,
+                      const char *fault)
 {
     struct world w;
     char words[256], *rest = words;
 
-    begin(&w, 1, 2);
+    begin(&w, 1, n_microbatches);
+    w.in.slices = slices;
     snprintf(words, sizeof words, "%s", order);
     for (char *word; (word = strsep(&rest, " ")) != NULL && w.emission.fault[0] == '\0';) {
         tell(&w.emission.out, word);
@@ -72,6 +74,23 @@ static void expect(const char *order, const char *fault)
         fail_msg("%s: \"%s\" is not in \"%s\"", order, fault, w.emission.fault);
     }
     pst_emission_finish(&w.emission);
+}
+
+static void expect(const char *order, const char *fault)
+{
+    expect_of(2, 1, order, fault);
+}
+
+/* Two micro-batches of two slices each: forward from the first to the last, and back. */
+TEST(slices)
+{
+    expect_of(4, 2, "F0 F1 F2 BW1 F3 BW0 BW3 BW2", NULL);
+    expect_of(4, 2, "F0 F1 B1 B0 W0 W1 F2 F3 BW3 BW2", NULL);
+    expect_of(4, 2, "F1",
+              "slice 1 of 2 of its sequences, comes before that of micro-batch 0, slice 0");
+    expect_of(4, 2, "F0 F1 BW0", "comes before that of micro-batch 1, slice 1");
+    expect_of(4, 2, "F0 B0", "comes before that of micro-batch 1, slice 1");
+    expect_of(4, 2, "F2 F3 BW3 BW2 F0 F1 B1 BW0 W1", NULL);
 }
 
 TEST(parts)
