@@ -8,11 +8,12 @@
 #include "base/philox.h"
 
 #define ELITE       16u /* points that others are made from */
+#define NEAR        4u  /* of them, whose variants come before the others */
 #define ALIKE       2u  /* of them may be equally good */
 #define FEW         8u  /* points that a round had better have */
 #define SAMPLE      8u  /* one in so many points is of the first, even sample, */
 #define SAMPLE_MOST 200u
-#define EXPLORE     12u /* one in so many rounds is of chance alone */
+#define EXPLORE     8u  /* one in so many rounds is of chance alone */
 #define IDLE_MOST   64u /* rounds of chance that come to no new point: there is hardly one left */
 #define DRAWS       8u  /* for each point of such a round */
 
@@ -229,43 +230,52 @@ static void sample(struct search *search, uint32_t n)
     }
 }
 
-static void vary(struct search *search, struct elite *elite, uint32_t dim)
+/* All first values of a dimension, or the variants of the value that a point has there. */
+static void vary(struct search *search, struct elite *elite, uint32_t dim, bool variants)
 {
     const struct pst_joint *joint = search->joint;
-    const uint32_t own = value_of(search, elite->point, dim);
+    const uint32_t own = first_of(joint, dim, value_of(search, elite->point, dim));
 
-    elite->varied |= 1u << dim;
+    elite->varied |= 1u << (variants ? PST_JOINT_DIMS + dim : dim);
     for (uint32_t v = 0; v < joint->size[dim]; v++) {
-        if (first_of(joint, dim, v) == v || first_of(joint, dim, v) == first_of(joint, dim, own)) {
+        if (variants ? first_of(joint, dim, v) == own : first_of(joint, dim, v) == v) {
             propose(search, with_value(search, elite->point, dim, v));
         }
     }
 }
 
-/* The best points first, of each the small dimensions. False: all have been varied. */
-static bool vary_best(struct search *search)
+/* Of points of these ranks, the best first, and of each the small dimensions first. False: all of
+   that is known. */
+static bool vary_ranks(struct search *search, uint32_t from, uint32_t to, bool variants)
 {
     const struct pst_joint *joint = search->joint;
+    const uint32_t shift = variants ? PST_JOINT_DIMS : 0, all = (1u << joint->n_dims) - 1;
 
-    for (uint32_t e = 0; e < search->n_elite; e++) {
+    for (uint32_t e = from; e < to && e < search->n_elite; e++) {
         struct elite *elite = &search->elite[e];
 
-        while (elite->varied != (1u << joint->n_dims) - 1) {
+        while ((elite->varied >> shift & all) != all) {
             uint32_t dim = PST_JOINT_DIMS;
 
             for (uint32_t d = 0; d < joint->n_dims; d++) {
-                bool open = (elite->varied >> d & 1u) == 0;
+                bool open = (elite->varied >> shift >> d & 1u) == 0;
 
                 dim =
                     open && (dim == PST_JOINT_DIMS || joint->size[d] < joint->size[dim]) ? d : dim;
             }
-            vary(search, elite, dim);
+            vary(search, elite, dim, variants);
             if (search->n_round >= FEW) {
                 return true;
             }
         }
     }
     return search->n_round > 0;
+}
+
+static bool vary_best(struct search *search)
+{
+    return vary_ranks(search, 0, NEAR, false) || vary_ranks(search, 0, NEAR, true) ||
+           vary_ranks(search, NEAR, ELITE, false) || vary_ranks(search, NEAR, ELITE, true);
 }
 
 /* Dimensions of two of the best, one or two of them by chance; or chance alone. */
