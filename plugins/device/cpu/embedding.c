@@ -48,6 +48,7 @@ static void forward_tokens(void *context, uint64_t begin, uint64_t end, uint32_t
     const uint64_t n = e->n_columns;
     const float *table = e->call->p[0];
     const float *positions = request_has_param(e->request, 1) ? e->call->p[1] : NULL;
+    const uint64_t first = e->call->first_sample * e->n_positions;
     float *y = e->call->y[0];
 
     (void)thread;
@@ -57,8 +58,10 @@ static void forward_tokens(void *context, uint64_t begin, uint64_t end, uint32_t
                 y[r * n + c] = NAN;
             }
         } else if (positions != NULL) {
+            const uint64_t position = (first + r) % request_parameter(e->request, 1)->dims[0];
+
             e->request->device->simd->add(y + r * n, table + (uint64_t)e->tokens[r] * n,
-                                          positions + r % e->n_positions * n, n);
+                                          positions + position * n, n);
         } else {
             memcpy(y + r * n, table + (uint64_t)e->tokens[r] * n, n * sizeof *y);
         }

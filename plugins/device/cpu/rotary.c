@@ -30,7 +30,8 @@ struct rotation {
     float *buffers; /* of tiles */
     const void *x;
     void *y;
-    float way; /* 1, or -1 back */
+    float way;      /* 1, or -1 back */
+    uint64_t first; /* position of row 0 */
 };
 
 #define N_BUFFERS 2u
@@ -77,7 +78,7 @@ static pst_status init(struct pst_cpu_kernel *kernel, struct pst_error *err)
     struct rotary_kernel *rotary = (struct rotary_kernel *)(void *)kernel;
     struct pst_device *device = kernel->request.device;
     const struct pst_op *op = kernel->request.op;
-    const uint64_t rows = request_in(&kernel->request, 0)->dims[0];
+    const uint64_t rows = request_positions(&kernel->request);
     struct pst_cpu_turns *turns = device->turns;
 
     (void)err;
@@ -116,7 +117,7 @@ static void rotate_rows(void *context, uint64_t begin, uint64_t end, uint32_t th
     for (uint64_t r = begin; r < end; r++) {
         const float *x = pst_tile_read(&in, rotation->x, r * columns, n);
         float *y = pst_tile_write(&out, rotation->y, r * columns);
-        const float *row = turns->values + r % turns->rows * d;
+        const float *row = turns->values + (rotation->first + r) % turns->rows * d;
 
         for (uint64_t at = 0; at < n; at += d) {
             simd->rotate(y + at, x + at, row, row + d / 2, rotation->way, d / 2);
@@ -139,6 +140,7 @@ static void run(const struct pst_kernel *base, const struct pst_call *call)
         .x = back ? call->dy : call->x[0],
         .y = back ? request_operand(call->dx, 0) : call->y[0],
         .way = back ? -1 : 1,
+        .first = request_position(request, call->first_sample),
     };
 
     if (rotation.y != NULL) {

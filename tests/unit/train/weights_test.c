@@ -176,6 +176,83 @@ static void check_logits(const struct family *family, const struct pst_exec_sour
     free(theirs);
 }
 
+/* The same, where samples are tokens of a text: SIZE at a time, the texts one behind the other. */
+static void check_decoded(const struct family *family, const struct pst_exec_source *source,
+                          uint32_t dtype, uint32_t stages)
+{
+    const struct layout layout = {.n_stages = stages, .order = ORDER_GPIPE};
+    struct pst_batch batch = {.first_sample = 0};
+    struct pst_error err = {0};
+    struct pst_st_file *expected;
+    const struct pst_st_tensor *logits, *tokens;
+    struct real real;
+    float *ours, *theirs;
+    int32_t *x;
+    double loss;
+    char folder[512];
+
+    snprintf(folder, sizeof folder, PUBLISHED "%s", family->name);
+    expected = open_file(folder, "expected.safetensors");
+    logits = pst_st_find(expected, "logits");
+    tokens = pst_st_find(expected, "tokens");
+    theirs = malloc(logits->bytes);
+    x = malloc(tokens->bytes);
+    assert_ok(pst_st_read(expected, logits, 0, logits->bytes, theirs, &err), &err);
+    assert_ok(pst_st_read(expected, tokens, 0, tokens->bytes, x, &err), &err);
+    real_resumes.source = source;
+    real_decodes = true;
+    real_create(&real, family->model, family->settings, dtype, &layout, SIZE, 0, 0);
+    real_decodes = false;
+    real_resumes.source = NULL;
+    real_data(&real, 1);
+    ours = malloc(SIZE * 19 * sizeof *ours);
+    for (uint64_t t = 0; t < tokens->elems; t += SIZE) {
+        batch.first_sample = t % 8;
+        memcpy(real.inputs[0], x + t, SIZE * sizeof *x);
+        memcpy(batch.inputs, real.inputs, sizeof real.inputs);
+        assert_ok(pst_exec_eval(real.exec, &batch, &loss, ours, SIZE * 19, &err), &err);
+        for (uint64_t i = 0; i < SIZE * 19; i++) {
+            const double bound = dtype == PST_BF16 ? 0.1 : 1e-4;
+
+            if (!(fabs((double)ours[i] - (double)theirs[t * 19 + i]) <= bound)) {
+                fail_msg("%s: logit %llu of token %llu is %.9g, PyTorch's %.9g", family->name,
+                         (unsigned long long)i % 19, (unsigned long long)(t + i / 19),
+                         (double)ours[i], (double)theirs[t * 19 + i]);
+            }
+        }
+    }
+    real_destroy(&real);
+    pst_st_close(expected);
+    free(ours);
+    free(theirs);
+    free(x);
+}
+
+TEST(tokens_that_follow_give_the_logits_of_whole_texts)
+{
+    for (uint32_t i = 0; i < FAMILIES; i++) {
+        const bool decodes = families[i].model[0] == 'g' || families[i].model[0] == 'l';
+        struct pst_error err = {0};
+        struct opened o;
+        char folder[512];
+
+        snprintf(folder, sizeof folder, PUBLISHED "%s", families[i].name);
+        open_model(&o, &families[i], families[i].settings);
+        if (decodes) {
+            assert_ok(pst_weights_open(folder, &o.job, o.graph, true, &o.weights, &err), &err);
+            check_decoded(&families[i], pst_weights_source(o.weights), PST_F32, 1);
+            check_decoded(&families[i], pst_weights_source(o.weights), PST_F32, 3);
+            check_decoded(&families[i], pst_weights_source(o.weights), PST_BF16, 2);
+            real_kernels = "reference";
+            check_decoded(&families[i], pst_weights_source(o.weights), PST_F32, 1);
+            real_kernels = "auto";
+        } else {
+            assert_false(pst_graph_decode(o.graph));
+        }
+        close_model(&o);
+    }
+}
+
 TEST(logits_are_those_of_pytorch)
 {
     for (uint32_t i = 0; i < FAMILIES; i++) {
