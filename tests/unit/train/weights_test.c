@@ -34,6 +34,10 @@ static const struct family families[] = {
      "layers=2 decoder_layers=1 dim=8 head_dim=6 ff=12 heads=2 vocab=19 context=8 targets=6 "
      "buckets=8 max_distance=16",
      false},
+    {"t5-v1.1", "t5",
+     "layers=2 decoder_layers=1 dim=8 head_dim=6 ff=12 heads=2 vocab=19 context=8 targets=6 "
+     "buckets=8 max_distance=16 gated=true tied=false",
+     false},
     {"resnet", "resnet", "image=8 classes=5 width=4 stages=2 blocks=1 bottleneck=true", true},
     {"llama", "llama",
      "layers=2 dim=8 heads=4 kv_heads=2 ff=12 context=8 vocab=19 eps=1e-6 rope_theta=500 "
