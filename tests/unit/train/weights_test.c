@@ -326,8 +326,8 @@ TEST_WITH(what_is_written_is_what_was_read, support_begin, support_end)
         snprintf(folder, sizeof folder, PUBLISHED "%s", families[i].name);
         open_model(&o, &families[i], families[i].settings);
         assert_ok(pst_weights_open(folder, &o.job, o.graph, true, &o.weights, &err), &err);
-        assert_ok(pst_weights_write(&o.job, o.graph, pst_weights_source(o.weights), out, UINT64_MAX,
-                                    &err),
+        assert_ok(pst_weights_write(&o.job, o.graph, pst_weights_source(o.weights), out, PST_ST_F32,
+                                    UINT64_MAX, &err),
                   &err);
         was = open_file(folder, "model.safetensors");
         is = open_file(out, "model.safetensors");
@@ -335,7 +335,8 @@ TEST_WITH(what_is_written_is_what_was_read, support_begin, support_end)
                          count_weights(was));
         pst_st_close(is);
         /* in shards: one for each value */
-        assert_ok(pst_weights_write(&o.job, o.graph, pst_weights_source(o.weights), out, 1, &err),
+        assert_ok(pst_weights_write(&o.job, o.graph, pst_weights_source(o.weights), out, PST_ST_F32,
+                                    1, &err),
                   &err);
         assert_true(access(support_path(families[i].name), F_OK) == 0);
         snprintf(folder, sizeof folder, "%s/model.safetensors", out);
@@ -664,9 +665,9 @@ TEST_WITH(what_no_published_model_has_is_not_written, support_begin, support_end
 
     open_model(&o, &family, family.settings);
     assert_ok(pst_weights_open(PUBLISHED "mixtral", &o.job, o.graph, true, &o.weights, &err), &err);
-    assert_int_not_equal(
-        pst_weights_write(&o.job, o.graph, pst_weights_source(o.weights), out, UINT64_MAX, &err),
-        PST_OK);
+    assert_int_not_equal(pst_weights_write(&o.job, o.graph, pst_weights_source(o.weights), out,
+                                           PST_ST_F32, UINT64_MAX, &err),
+                         PST_OK);
     assert_string_equal(err.kind, "output.form");
     assert_int_not_equal(access(out, F_OK), 0);
     close_model(&o);
@@ -686,8 +687,8 @@ TEST_WITH(a_config_is_written, support_begin, support_end)
         snprintf(folder, sizeof folder, PUBLISHED "%s", families[i].name);
         open_model(&o, &families[i], families[i].settings);
         assert_ok(pst_weights_open(folder, &o.job, o.graph, true, &o.weights, &err), &err);
-        assert_ok(pst_weights_write(&o.job, o.graph, pst_weights_source(o.weights), out, UINT64_MAX,
-                                    &err),
+        assert_ok(pst_weights_write(&o.job, o.graph, pst_weights_source(o.weights), out, PST_ST_F32,
+                                    UINT64_MAX, &err),
                   &err);
         snprintf(folder, sizeof folder, "%s/config.json", out);
         text = support_read(folder);
