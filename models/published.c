@@ -3,8 +3,8 @@
  * Published weights of the families that there are builders for: those of the Hugging Face hub as
  * `transformers` reads and writes them, and torchvision's. Parameters that the published model
  * scales elsewhere carry the factor themselves: T5's scores are not divided by the root of a head's
- * width, so queries are multiplied by it here; what enters T5's head is divided by the root of dim,
- * so is the gain of the norm before it here.
+ * width, so queries are multiplied by it here; what enters the head that T5's table is, is divided
+ * by the root of dim, so is the gain of the norm before it here.
  */
 #include "graph/published.h"
 
@@ -131,6 +131,9 @@ static const struct pst_published_row t5_rows[] = {
      .layout = PST_LAYOUT_TORCH},
     {.own = "encoder.#.attention.norm.weight", .theirs = IN "0.layer_norm.weight"},
     {.own = "encoder.#.ff.norm.weight", .theirs = IN "1.layer_norm.weight"},
+    {.own = "encoder.#.ff.gate_up.weight",
+     .theirs = IN "1.DenseReluDense.wi_0.weight|" IN "1.DenseReluDense.wi_1.weight",
+     .layout = PST_LAYOUT_TORCH},
     {.own = "encoder.#.ff.*", .theirs = IN "1.DenseReluDense.*", .layout = PST_LAYOUT_TORCH},
     {.own = "encoder.norm.weight", .theirs = "encoder.final_layer_norm.weight"},
     {.own = "decoder.distances.weight",
@@ -156,11 +159,17 @@ static const struct pst_published_row t5_rows[] = {
      .layout = PST_LAYOUT_TORCH},
     {.own = "decoder.#.cross.norm.weight", .theirs = OUT "1.layer_norm.weight"},
     {.own = "decoder.#.ff.norm.weight", .theirs = OUT "2.layer_norm.weight"},
+    {.own = "decoder.#.ff.gate_up.weight",
+     .theirs = OUT "2.DenseReluDense.wi_0.weight|" OUT "2.DenseReluDense.wi_1.weight",
+     .layout = PST_LAYOUT_TORCH},
     {.own = "decoder.#.ff.*", .theirs = OUT "2.DenseReluDense.*", .layout = PST_LAYOUT_TORCH},
     {.own = "decoder.norm.weight",
      .theirs = "decoder.final_layer_norm.weight",
      .root = "dim",
-     .inverse = true},
+     .inverse = true,
+     .when = "tied"},
+    {.own = "decoder.norm.weight", .theirs = "decoder.final_layer_norm.weight"},
+    {.own = "lm_head.weight", .theirs = "lm_head.weight", .layout = PST_LAYOUT_TORCH},
     {.own = NULL},
 };
 static const char *const t5_ignored[] = {"embed_tokens.weight",
@@ -180,8 +189,16 @@ static const struct pst_published_key t5_keys[] = {
     {.theirs = "relative_attention_max_distance", .own = "max_distance", .use = PST_KEY_MUST},
     {.theirs = "dropout_rate", .own = "dropout"},
     {.theirs = "layer_norm_epsilon", .fixed = "1e-06", .use = PST_KEY_MUST},
+    {.theirs = "feed_forward_proj",
+     .fixed = "\"gated-gelu\"",
+     .use = PST_KEY_MUST,
+     .when = "gated"},
     {.theirs = "feed_forward_proj", .fixed = "\"relu\"", .use = PST_KEY_MUST},
-    {.theirs = "tie_word_embeddings", .fixed = "true", .use = PST_KEY_MUST},
+    {.theirs = "scale_decoder_outputs", .own = "tied", .use = PST_KEY_MUST},
+    {.theirs = "tie_word_embeddings", /* true in all that transformers 5 writes */
+     .own = "tied",
+     .use = PST_KEY_MUST,
+     .unless = "scale_decoder_outputs"},
     {.theirs = "decoder_start_token_id", .fixed = "0"},
     {.theirs = "pad_token_id", .fixed = "0"},
     {.theirs = "eos_token_id", .fixed = "1"},

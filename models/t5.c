@@ -5,11 +5,12 @@
  * its result in every layer; RMS norms before each part, no biases, relu in the feed-forward parts,
  * positions as one table per stack of what distance adds to the scores. The table of tokens serves
  * encoder, decoder and head. With 24 + 24 layers, dim 1024, 16 heads, ff 4096 and 32128 tokens it
- * is T5-large.
+ * is T5-large. Version 1.1 (Shazeer: "GLU variants improve Transformer", 2020) gates the
+ * feed-forward parts with GELU and has a head of its own.
  *
  * Two factors of the authors' lie elsewhere: scores are divided by the root of a head's width here,
- * by the initial values of the queries there; the head's dim^-1/2 is the initial gain of the norm
- * before it.
+ * by the initial values of the queries there; the head's dim^-1/2, where it shares the table, is
+ * the initial gain of the norm before it.
  */
 #include "block.h"
 
@@ -21,6 +22,7 @@ struct t5_config {
     int64_t layers, decoder_layers, dim, heads, head_dim, ff, context, targets, vocab;
     int64_t buckets, max_distance;
     double dropout;
+    bool gated, tied;
 };
 
 static const struct pst_param params[] = {
@@ -45,6 +47,10 @@ static const struct pst_param params[] = {
               "Distance beyond which all are one."),
     PST_PARAM(struct t5_config, dropout, PST_PARAM_FLOAT, "0.0", "0..0.99",
               "Probability by which embeddings and the results of parts are dropped in training."),
+    PST_PARAM(struct t5_config, gated, PST_PARAM_BOOL, "false", NULL,
+              "Feed-forward parts are gated by GELU, as in version 1.1; else they have a relu."),
+    PST_PARAM(struct t5_config, tied, PST_PARAM_BOOL, "true", NULL,
+              "Use the token table also as weights of the head; false in version 1.1."),
 };
 
 static uint32_t add_rmsnorm(struct pst_model *m, uint32_t x, const struct t5_config *c, float gain)
@@ -95,8 +101,12 @@ static uint32_t add_feed_forward(struct pst_model *m, const struct t5_config *c,
 {
     uint32_t h = add_rmsnorm(m, x, c, 1.0f);
 
-    h = pst_add_linear(m, "wi", h, c->dim, c->ff, sqrtf(1.0f / (float)c->dim), false);
-    h = pst_add_act(m, "relu", h, PST_ACT_RELU);
+    h = pst_add_linear(m, c->gated ? "gate_up" : "wi", h, c->dim, c->gated ? 2 * c->ff : c->ff,
+                       sqrtf(1.0f / (float)c->dim), false);
+    h = c->gated ? pst_add_op(m, "geglu",
+                              &(struct pst_op){
+                                  .kind = PST_OP_GLU, .n_in = 1, .in = &h, .act = PST_ACT_GELU})
+                 : pst_add_act(m, "relu", h, PST_ACT_RELU);
     h = pst_add_dropout(m, "wi.drop", h, c->dropout);
     h = pst_add_linear(m, "wo", h, c->ff, c->dim, sqrtf(1.0f / (float)c->ff), false);
     return add_residual(m, c, x, h);
@@ -146,7 +156,7 @@ static uint32_t add_stack(struct pst_model *m, const struct t5_config *c, const 
         pst_leave(m, block);
     }
     pst_graph_layer(m->graph, layer + 1 + n_blocks);
-    x = add_rmsnorm(m, x, c, memory != PST_NONE ? small : 1.0f);
+    x = add_rmsnorm(m, x, c, memory != PST_NONE && c->tied ? small : 1.0f);
     x = pst_add_dropout(m, "norm.drop", x, c->dropout);
     pst_leave(m, before);
     return x;
@@ -176,7 +186,8 @@ static struct pst_model_ends add(struct pst_model *m, const void *config)
     uint32_t memory = add_stack(m, c, "encoder", tokens, table, PST_NONE, n, 0), x, targets;
 
     x = add_stack(m, c, "decoder", shifted, table, memory, (uint32_t)c->decoder_layers, n + 2);
-    x = pst_add_tied_head(m, "head", x, table, PST_NONE);
+    x = c->tied ? pst_add_tied_head(m, "head", x, table, PST_NONE)
+                : pst_add_linear(m, "lm_head", x, c->dim, c->vocab, 1.0f, false);
     targets = pst_add_input(m, "targets", PST_FIELD_TARGET, PST_I32, c->targets);
     return pst_add_loss(m, PST_OP_CROSS_ENTROPY, x, targets);
 }

@@ -86,11 +86,13 @@ def bert(act="gelu_new"):
             lambda x: model(x["tokens"], token_type_ids=x["segments"]).logits)
 
 
-def t5():
+def t5(**more):
     model = transformers.T5ForConditionalGeneration(transformers.T5Config(
         num_layers=2, num_decoder_layers=1, d_model=8, d_kv=6, d_ff=12, num_heads=2, vocab_size=19,
         relative_attention_num_buckets=8, relative_attention_max_distance=16,
-        decoder_start_token_id=0))
+        decoder_start_token_id=0, **more))
+    if not more.get("tie_word_embeddings", True):  # transformers 5 ties what it makes anew
+        model.lm_head.weight = nn.Parameter(model.lm_head.weight.detach().clone())
     return (model, {"tokens": tokens(2, 8), "decoder.tokens": tokens(2, 6)},
             lambda x: model(input_ids=x["tokens"], decoder_input_ids=x["decoder.tokens"]).logits)
 
@@ -147,7 +149,8 @@ def qwen3_moe():
 
 FAMILIES = {"gpt": gpt2, "bert": bert, "t5": t5, "resnet": resnet, "llama": llama,
             "mistral": mistral, "qwen2": qwen2, "qwen3": qwen3, "bert-erf": lambda: bert("gelu"),
-            "mixtral": mixtral, "qwen3-moe": qwen3_moe}
+            "mixtral": mixtral, "qwen3-moe": qwen3_moe,
+            "t5-v1.1": lambda: t5(feed_forward_proj="gated-gelu", tie_word_embeddings=False)}
 
 
 def spread(model):
@@ -197,7 +200,7 @@ def check(folder, family):
         model.load_state_dict(load_file(folder / "model.safetensors"))
     else:
         kind = type(model)
-        if family not in ("bert", "bert-erf", "t5"):
+        if not family.startswith(("bert", "t5")):
             kind = transformers.AutoModelForCausalLM
         model, told = kind.from_pretrained(folder, output_loading_info=True)
         left = {k: v for k, v in told.items() if v}
@@ -218,7 +221,7 @@ def check(folder, family):
     with torch.no_grad():
         if family == "resnet":
             again = model(x["image"].permute(0, 3, 1, 2))
-        elif family == "t5":
+        elif family.startswith("t5"):
             again = model(input_ids=x["tokens"], decoder_input_ids=x["decoder.tokens"]).logits
         elif family.startswith("bert"):
             again = model(x["tokens"], token_type_ids=x["segments"]).logits

@@ -215,26 +215,27 @@ static bool sync_folder(const char *path)
 
 /* --- past the page cache ---------------------------------------------------------------------- */
 
-/* The disk wants whole blocks, of memory that begins as those do. The caller fills one part while a
-   thread writes the other. Ends that are no whole blocks go through the page cache. */
-enum { PART = 8 << 20, BLOCK = 4096 };
+/* The disk wants whole blocks, of memory that begins as those do, and several requests at a time.
+   The caller fills a part while threads write others. Ends that are no whole blocks go through the
+   page cache. */
+enum { PART = 4 << 20, PARTS = 4, WRITERS = 2, BLOCK = 4096 };
 
 struct pst_file_direct {
-    int fd;         /* of the same file */
-    int through;    /* the page cache */
-    char *parts[2]; /* at multiples of BLOCK */
+    int fd;             /* of the same file */
+    int through;        /* the page cache */
+    char *parts[PARTS]; /* at multiples of BLOCK; filled and taken in turn */
     uint32_t filled;
     uint64_t at; /* of the part that is filled in the file: a multiple of BLOCK */
     size_t n;    /* bytes of it that are there */
-    pthread_t thread;
-    bool started; /* else the caller writes */
+    pthread_t threads[WRITERS];
+    uint32_t n_threads; /* 0: the caller writes */
     pthread_mutex_t mutex;
     pthread_cond_t changed;
     /* under the mutex */
     bool quit;
-    const char *writes; /* part that is being written; NULL: none */
-    uint64_t writes_at;
-    int code; /* errno of the first write that failed */
+    bool busy[PARTS]; /* given, and not yet written */
+    uint64_t places[PARTS], n_given, n_taken;
+    int code; /* errno of the first write that failed; behind it nothing is written */
 };
 
 /* 0, or errno. */
@@ -263,45 +264,72 @@ static int write_blocks(const struct pst_file_direct *direct, const char *data, 
                : write_to(direct->through, data + done, length - done, offset + done, &done);
 }
 
+/* Writes the part that is next, with the mutex, which is let go meanwhile. */
+static void write_next(struct pst_file_direct *direct)
+{
+    const uint32_t part = (uint32_t)(direct->n_taken++ % PARTS);
+    int code = direct->code;
+
+    if (code == 0) {
+        pthread_mutex_unlock(&direct->mutex);
+        code = write_blocks(direct, direct->parts[part], PART, direct->places[part]);
+        pthread_mutex_lock(&direct->mutex);
+    }
+    direct->code = direct->code == 0 ? code : direct->code;
+    direct->busy[part] = false;
+    pthread_cond_broadcast(&direct->changed);
+}
+
 static void *write_parts(void *argument)
 {
     struct pst_file_direct *direct = argument;
 
     pthread_mutex_lock(&direct->mutex);
     while (!direct->quit) {
-        if (direct->writes == NULL) {
+        if (direct->n_taken == direct->n_given) {
             pthread_cond_wait(&direct->changed, &direct->mutex);
         } else {
-            int code;
-
-            pthread_mutex_unlock(&direct->mutex);
-            code = write_blocks(direct, direct->writes, PART, direct->writes_at);
-            pthread_mutex_lock(&direct->mutex);
-            direct->code = direct->code == 0 ? code : direct->code;
-            direct->writes = NULL;
-            pthread_cond_broadcast(&direct->changed);
+            write_next(direct);
         }
     }
     pthread_mutex_unlock(&direct->mutex);
     return NULL;
 }
 
-/* Waits for the part that is being written, and has the next one written; NULL: none. 0, or errno.
- */
-static int hand_over(struct pst_file_direct *direct, const char *part, uint64_t at)
+/* Has the part that is filled written, and the next one to fill. 0, or errno. */
+static int hand_over(struct pst_file_direct *direct)
 {
     int code;
 
     pthread_mutex_lock(&direct->mutex);
-    while (direct->writes != NULL) {
+    direct->busy[direct->filled] = true;
+    direct->places[direct->filled] = direct->at;
+    direct->n_given++;
+    pthread_cond_broadcast(&direct->changed);
+    direct->filled = (direct->filled + 1) % PARTS;
+    direct->at += PART;
+    direct->n = 0;
+    if (direct->n_threads == 0) {
+        write_next(direct);
+    }
+    while (direct->busy[direct->filled]) {
         pthread_cond_wait(&direct->changed, &direct->mutex);
     }
-    if (part != NULL && direct->code == 0 && direct->started) {
-        direct->writes = part;
-        direct->writes_at = at;
-        pthread_cond_broadcast(&direct->changed);
-    } else if (part != NULL && direct->code == 0) {
-        direct->code = write_blocks(direct, part, PART, at);
+    code = direct->code;
+    pthread_mutex_unlock(&direct->mutex);
+    return code;
+}
+
+/* Waits for all that was handed over. 0, or errno. */
+static int settle(struct pst_file_direct *direct)
+{
+    int code;
+
+    pthread_mutex_lock(&direct->mutex);
+    for (uint32_t i = 0; i < PARTS; i++) {
+        while (direct->busy[i]) {
+            pthread_cond_wait(&direct->changed, &direct->mutex);
+        }
     }
     code = direct->code;
     pthread_mutex_unlock(&direct->mutex);
@@ -314,7 +342,7 @@ static int write_rest(struct pst_file_direct *direct)
     const char *part = direct->parts[direct->filled];
     const size_t whole = direct->n / BLOCK * BLOCK, n = direct->n;
     size_t done;
-    int code = hand_over(direct, NULL, 0);
+    int code = settle(direct);
 
     direct->n = 0;
     if (code == 0) {
@@ -354,10 +382,7 @@ static int put_direct(struct pst_file_direct *direct, const char *data, size_t l
         direct->n += n;
         done += n;
         if (direct->n == PART) {
-            code = hand_over(direct, direct->parts[direct->filled], direct->at);
-            direct->filled = 1 - direct->filled;
-            direct->at += PART;
-            direct->n = 0;
+            code = hand_over(direct);
         }
     }
     return code;
@@ -365,12 +390,12 @@ static int put_direct(struct pst_file_direct *direct, const char *data, size_t l
 
 static void close_direct(struct pst_file_direct *direct)
 {
-    if (direct->started) {
-        pthread_mutex_lock(&direct->mutex);
-        direct->quit = true;
-        pthread_cond_broadcast(&direct->changed);
-        pthread_mutex_unlock(&direct->mutex);
-        pthread_join(direct->thread, NULL);
+    pthread_mutex_lock(&direct->mutex);
+    direct->quit = true;
+    pthread_cond_broadcast(&direct->changed);
+    pthread_mutex_unlock(&direct->mutex);
+    for (uint32_t i = 0; i < direct->n_threads; i++) {
+        pthread_join(direct->threads[i], NULL);
     }
     pthread_mutex_destroy(&direct->mutex);
     pthread_cond_destroy(&direct->changed);
@@ -380,13 +405,16 @@ static void close_direct(struct pst_file_direct *direct)
 }
 
 /* Signals are for others. */
-static void start_thread(struct pst_file_direct *direct)
+static void start_threads(struct pst_file_direct *direct)
 {
     sigset_t all, old;
 
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
-    direct->started = pthread_create(&direct->thread, NULL, write_parts, direct) == 0;
+    while (direct->n_threads < WRITERS &&
+           pthread_create(&direct->threads[direct->n_threads], NULL, write_parts, direct) == 0) {
+        direct->n_threads++;
+    }
     pthread_sigmask(SIG_SETMASK, &old, NULL);
 }
 
@@ -400,18 +428,19 @@ static struct pst_file_direct *open_direct(const struct pst_file_out *out)
     if (fd < 0) {
         return NULL;
     }
-    if (posix_memalign(&parts, BLOCK, 2 * (size_t)PART) != 0) {
+    if (posix_memalign(&parts, BLOCK, PARTS * (size_t)PART) != 0) {
         close(fd);
         return NULL;
     }
     direct = pst_alloc(1, sizeof *direct);
     direct->fd = fd;
     direct->through = out->fd;
-    direct->parts[0] = parts;
-    direct->parts[1] = direct->parts[0] + PART;
+    for (uint32_t i = 0; i < PARTS; i++) {
+        direct->parts[i] = (char *)parts + i * (size_t)PART;
+    }
     pthread_mutex_init(&direct->mutex, NULL);
     pthread_cond_init(&direct->changed, NULL);
-    start_thread(direct);
+    start_threads(direct);
     return direct;
 }
 
@@ -437,7 +466,7 @@ pst_status pst_file_begin(const char *path, uint64_t bytes, struct pst_file_out 
         return fail_write(err, path, "create a file there", errno);
     }
     ret_out->path = pst_strdup(path);
-    if (bytes >= 2 * PART) {
+    if (bytes >= PARTS * PART) {
         ret_out->direct = open_direct(ret_out);
     }
     return PST_OK;

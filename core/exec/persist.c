@@ -180,8 +180,8 @@ static pst_status begin_operator(struct exec_rank *rank, uint32_t op, uint32_t n
     uint64_t n;
     float *values;
 
-    if (value == PST_NONE) {
-        return PST_OK;
+    if (value == PST_NONE || rank->exec->config.graph->ops[op].positions > 0) {
+        return PST_OK; /* what attention has seen: nothing */
     }
     n = program->values[value].bytes / sizeof *values;
     values = pst_alloc(n, sizeof *values);

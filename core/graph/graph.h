@@ -143,6 +143,8 @@ struct pst_op {
     bool logarithm;              /* softmax */
     const struct pst_form *form; /* constant, reshape, strided */
     uint32_t salt;               /* stream of its random numbers, below 2^20; fusion keeps it */
+    uint64_t positions; /* rotary, attention: samples are rows of one text of at most so many, which
+                           attention keeps in its state (pst_graph_decode); 0: each is a text */
 };
 
 /* Where values begin that no seed gives: a file. The graph owns it. */
@@ -222,6 +224,14 @@ void pst_graph_operands(const struct pst_graph_builder *builder, const struct ps
 pst_status pst_graph_finish(struct pst_graph_builder *builder, uint32_t loss, uint32_t logits,
                             struct pst_graph **ret_graph, struct pst_error *err);
 void pst_graph_destroy(struct pst_graph *graph);
+
+/*
+ * Makes of a graph whose samples are texts one whose samples are tokens of a text: sample i is
+ * token i, with what attention has seen of those before it in its state, f32 [keys' heads][2:
+ * transposed keys, values][positions * depth]. Forward only, in order, while nobody else has the
+ * graph; the digest stays. False: it has operators that need whole texts, and nothing was done.
+ */
+bool pst_graph_decode(struct pst_graph *graph);
 
 /* What cross-entropy adds to the graph's loss, while nobody else has the graph; the digest follows.
    config.value: the loss is another one. */

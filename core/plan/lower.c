@@ -351,7 +351,8 @@ static void twin_orders(const struct pst_plan *twin, struct pst_arena *arena,
 
 pst_status pst_plan_forward_twin(const struct pst_plan *plan, const struct pst_graph *graph,
                                  const struct pst_cost_model *cost, uint32_t batch,
-                                 struct pst_plan **ret_plan, struct pst_error *err)
+                                 uint32_t microbatch, struct pst_plan **ret_plan,
+                                 struct pst_error *err)
 {
     struct pst_plan *twin = NULL;
     struct pst_arena arena = {0};
@@ -362,14 +363,15 @@ pst_status pst_plan_forward_twin(const struct pst_plan *plan, const struct pst_g
     pst_plan_create(graph, batch, plan->n_devices, &twin);
     for (uint32_t s = 0; s < plan->n_stages; s++) {
         const struct pst_plan_stage *stage = &plan->stages[s];
+        const uint32_t size = microbatch > 0 ? microbatch : stage->microbatch_size;
 
-        pst_plan_add_stage(twin, stage->nodes, stage->n_nodes, stage->ranks, stage->n_ranks,
-                           stage->microbatch_size, stage->k);
+        pst_plan_add_stage(twin, stage->nodes, stage->n_nodes, stage->ranks, stage->n_ranks, size,
+                           stage->k);
         twin->stages[s].weight_versions = stage->weight_versions;
-        if (batch % stage->microbatch_size != 0) {
+        if (batch % size != 0) {
             st = pst_fail(err, PST_ERR_CONFIG, "config.value",
                           "evaluation batch %u is not divisible by micro-batch size %u", batch,
-                          stage->microbatch_size);
+                          size);
             goto out;
         }
     }

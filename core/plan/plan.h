@@ -403,10 +403,12 @@ static inline uint32_t pst_plan_slots(const struct pst_plan *plan, uint32_t stag
 }
 
 /* Forward-only twin of a plan on the same stages: F of every micro-batch, for evaluation. The
-   number of micro-batches of a stage is batch / its size; batch is a multiple of each size. */
+   number of micro-batches of a stage is batch / its size; batch is a multiple of each size.
+   microbatch: size of all stages; 0: each has that of the plan. */
 pst_status pst_plan_forward_twin(const struct pst_plan *plan, const struct pst_graph *graph,
                                  const struct pst_cost_model *cost, uint32_t batch,
-                                 struct pst_plan **ret_plan, struct pst_error *err);
+                                 uint32_t microbatch, struct pst_plan **ret_plan,
+                                 struct pst_error *err);
 
 /* JSON file form; write is atomic (temporary file and rename). read checks form and limits only. */
 pst_status pst_plan_write(const struct pst_plan *plan, const struct pst_graph *graph,

@@ -86,7 +86,8 @@ struct writer {
     float *logits;
     int32_t *tokens;
     uint64_t n;
-    uint32_t classes; /* that can be drawn */
+    uint64_t first, seen; /* of a graph that decodes: where its text begins, and ends so far */
+    uint32_t classes;     /* that can be drawn */
 };
 
 static void allocate(struct writer *w)
@@ -136,28 +137,70 @@ static pst_status read_prompt(struct writer *w, struct pst_error *err)
     return st;
 }
 
-/* Appends one token, drawn from what follows the last `context` tokens. */
-static pst_status extend(struct writer *w, uint64_t count, struct pst_error *err)
+/* Logits of the tokens from `from` on, as many as there is room for. */
+static pst_status look(struct writer *w, uint64_t first_sample, uint64_t from, uint64_t room,
+                       struct pst_error *err)
 {
     const struct pst_generate *g = w->g;
     const struct pst_tensor *logits = &g->graph->tensors[g->graph->logits];
-    uint64_t context = g->shape->rows, used = w->n < context ? w->n : context;
-    int32_t *x = w->x + (g->samples - g->kept) * context;
-    struct pst_batch batch = {.first_sample = 0};
-    struct pst_philox bits = pst_philox(g->seed, STREAM_SAMPLE, count);
+    struct pst_batch batch = {.first_sample = first_sample};
+    int32_t *x = w->x + (g->samples - g->kept) * g->shape->rows;
     double loss;
-    pst_status st;
 
     batch.inputs[pst_sample_input(g->shape, g->shape->x)] = w->x;
     batch.inputs[pst_sample_input(g->shape, g->shape->target)] = w->targets;
-    for (uint64_t i = 0; i < context; i++) {
-        x[i] = i < used ? w->tokens[w->n - used + i] : 0;
+    for (uint64_t i = 0; i < room; i++) {
+        x[i] = from + i < w->n ? w->tokens[from + i] : 0;
     }
-    st = pst_exec_eval(g->exec, &batch, &loss, w->logits, g->kept * logits->elems, err);
+    return pst_exec_eval(g->exec, &batch, &loss, w->logits, g->kept * logits->elems, err);
+}
+
+/* The same of all tokens that were not yet seen; *ret_row: of the last. */
+static pst_status look_on(struct writer *w, uint64_t positions, uint64_t *ret_row,
+                          struct pst_error *err)
+{
+    pst_status st = PST_OK;
+
+    if (w->n - w->first > positions) {
+        w->first = w->seen = w->n - (positions + 1) / 2;
+    }
+    while (st == PST_OK && w->seen < w->n) {
+        const uint64_t left = w->n - w->seen;
+        const uint64_t n = left < w->g->samples ? left : w->g->samples;
+
+        st = look(w, w->seen - w->first, w->seen, w->g->samples, err);
+        w->seen += n;
+        *ret_row = n - 1;
+    }
+    return st;
+}
+
+/* Of a text whose samples are tokens: most of them; else 0. */
+static uint64_t positions_of(const struct pst_graph *graph)
+{
+    uint64_t positions = 0;
+
+    for (uint32_t i = 0; i < graph->n_ops; i++) {
+        positions = graph->ops[i].positions > 0 ? graph->ops[i].positions : positions;
+    }
+    return positions;
+}
+
+/* Appends one token, drawn from what follows the others. */
+static pst_status extend(struct writer *w, uint64_t count, struct pst_error *err)
+{
+    const struct pst_generate *g = w->g;
+    const uint64_t positions = positions_of(g->graph), context = g->shape->rows;
+    const uint64_t used = w->n < context ? w->n : context;
+    struct pst_philox bits = pst_philox(g->seed, STREAM_SAMPLE, count);
+    uint64_t row = used - 1;
+    pst_status st =
+        positions > 0 ? look_on(w, positions, &row, err) : look(w, 0, w->n - used, context, err);
+
     if (st == PST_OK) {
         w->tokens[w->n++] =
-            (int32_t)pst_draw_class(w->logits + (used - 1) * g->shape->classes, w->classes,
-                                    g->temperature, g->top_k, (double)pst_uniform(bits.v[0]));
+            (int32_t)pst_draw_class(w->logits + row * g->shape->classes, w->classes, g->temperature,
+                                    g->top_k, (double)pst_uniform(bits.v[0]));
     }
     return st;
 }

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Text written by the model: token after token, each drawn from the logits of the whole pipeline in
- * forward direction. Tokens are bytes, or those of a tokenizer.
+ * forward direction. Tokens are bytes, or those of a tokenizer. Where the graph decodes
+ * (pst_graph_decode) only tokens that are new go through; a text that has outgrown the context goes
+ * on from its newer half. Else the last tokens that the context has room for all do.
  */
 #ifndef PST_TRAIN_GENERATE_H
 #define PST_TRAIN_GENERATE_H
@@ -9,6 +11,10 @@
 #include "exec/exec.h"
 #include "train/data.h"
 #include "train/tokenizer.h"
+
+/* Tokens that go through at once where the graph decodes. Weights are read once for all of them,
+   which is what takes the time. */
+#define PST_GENERATE_AT_ONCE 8
 
 struct pst_generate {
     struct pst_exec *exec; /* its evaluation plan is pst_whole_microbatches, logits kept */

@@ -29,7 +29,7 @@ enum task { TASK_NONE = 0, TASK_SHARD, TASK_COMMIT, TASK_BOTH, TASK_QUIT };
 struct word {
     uint32_t busy, failed;
     uint64_t bytes, next; /* of the first process: of all files; the step to save at by auto */
-    char message[256];
+    char message[264];
 };
 
 struct pst_saver {

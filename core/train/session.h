@@ -38,6 +38,7 @@ struct pst_session {
     bool given;                 /* the plan is that of a file, whatever memory there is */
     bool judged;                /* the plan is proven for these queues */
     struct pst_begin *init;     /* what a run begins with; NULL: initial values by the seed */
+    bool decodes;               /* samples of the graph are tokens of a text (pst_graph_decode) */
     bool saves;                 /* checkpoints, copies for which are in host memory */
     uint32_t threads, cores;    /* of all devices together; of this machine, where they run on it */
     struct pst_plan *eval_plan; /* forward only; NULL until pst_session_twin */
@@ -120,7 +121,12 @@ pst_status pst_session_fits_queues(struct pst_session *session, const struct pst
 const char *pst_session_capacity_text(const struct pst_session *session, uint32_t rank, char *text,
                                       size_t size);
 
-/* The forward-only twin for `batch` samples, with the logits kept. Call after pst_session_plan. */
+/* Where graph, device and plan allow: tokens of a text take the place of texts, for text is all
+   that will be asked of the session. Call after pst_session_plan; session->decodes tells. */
+pst_status pst_session_decode(struct pst_session *session, struct pst_error *err);
+
+/* The forward-only twin for `batch` samples, with the logits kept; where the session decodes they
+   are one micro-batch. Call after pst_session_plan. */
 pst_status pst_session_twin(struct pst_session *session, uint32_t batch, struct pst_error *err);
 
 /* Do the devices' arenas together fit the machine's free memory, where devices are in the host's?

@@ -310,10 +310,31 @@ pst_status pst_session_adopt(struct pst_session *session, const char *text, stru
     return st == PST_OK ? time_and_fit(session, err) : st;
 }
 
+pst_status pst_session_decode(struct pst_session *session, struct pst_error *err)
+{
+    const struct pst_plan *plan = session->planned.plan;
+    bool whole = true; /* each stage sees all tokens */
+
+    for (uint32_t s = 0; s < plan->n_stages; s++) {
+        whole = whole && plan->stages[s].n_ranks == 1;
+    }
+    if (!whole || !pst_device_is_host(session->device_ops) || !pst_graph_decode(session->graph)) {
+        return PST_OK;
+    }
+    session->decodes = true;
+    for (uint32_t i = 0; i < plan->n_devices; i++) {
+        pst_program_destroy(session->planned.programs[i]);
+        session->planned.programs[i] = NULL;
+    }
+    return pst_programs_create(plan, session->graph, &session->cost, session->planned.programs,
+                               err);
+}
+
 pst_status pst_session_twin(struct pst_session *session, uint32_t batch, struct pst_error *err)
 {
-    pst_status st = pst_plan_forward_twin(session->planned.plan, session->graph, &session->cost,
-                                          batch, &session->eval_plan, err);
+    pst_status st =
+        pst_plan_forward_twin(session->planned.plan, session->graph, &session->cost, batch,
+                              session->decodes ? batch : 0, &session->eval_plan, err);
 
     if (st == PST_OK) {
         st = pst_session_fits_queues(session, session->eval_plan, true, err);

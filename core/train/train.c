@@ -310,7 +310,9 @@ static pst_status prepare(struct run *run, struct pst_error *err)
     run->batch = plan->batch;
     run->step_flops = pst_session_step_flops(run->session);
     run->peak_flops = pst_session_peak_flops(run->session);
-    run->eval_batch = generates(run) || scores(run) ? one_microbatch(plan) : plan->batch;
+    run->eval_batch = run->session->decodes           ? PST_GENERATE_AT_ONCE
+                      : generates(run) || scores(run) ? one_microbatch(plan)
+                                                      : plan->batch;
     if (st == PST_OK) {
         st = check_slices(run, err);
     }

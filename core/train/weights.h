@@ -7,6 +7,7 @@
 #ifndef PST_TRAIN_WEIGHTS_H
 #define PST_TRAIN_WEIGHTS_H
 
+#include "base/safetensors.h"
 #include "config/job.h"
 #include "exec/exec.h"
 #include "graph/graph.h"
@@ -32,13 +33,12 @@ const struct pst_exec_source *pst_weights_source(const struct pst_weights *weigh
 
 /*
  * Writes what the source has, which must be all parameters and running statistics: `folder`, made
- * where it is missing, gets model.safetensors, or shards of at most shard_bytes with an index, and
- * config.json where the family has one. Of
- * older weights there nothing stays that would be read. Errors (exit 2): output.write; those of the
- * source.
+ * where it is missing, gets model.safetensors of f32 or bf16, or shards of at most shard_bytes with
+ * an index, and config.json where the family has one. Of older weights there nothing stays that
+ * would be read. Errors (exit 2): output.write; those of the source.
  */
 pst_status pst_weights_write(const struct pst_job *job, const struct pst_graph *graph,
                              const struct pst_exec_source *source, const char *folder,
-                             uint64_t shard_bytes, struct pst_error *err);
+                             enum pst_st_dtype dtype, uint64_t shard_bytes, struct pst_error *err);
 
 #endif

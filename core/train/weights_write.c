@@ -13,6 +13,7 @@
 #include "base/json.h"
 #include "base/memory.h"
 #include "base/util.h"
+#include "exec/bf16.h"
 #include "train/stop.h"
 #include "train/weights.h"
 #include "train/weights_impl.h"
@@ -31,6 +32,7 @@ struct export
     struct pst_arena arena;
     const struct pst_exec_source *source;
     const char *folder;
+    enum pst_st_dtype dtype;
     struct value *values;
     struct pst_st_tensor *tensors; /* of all values, in order */
     uint32_t n_values, n_tensors;
@@ -66,7 +68,7 @@ static void list_values(struct export *x, const struct pst_job *job, const struc
             struct pst_weights_shape shape = pst_weights_shape_of(&values[i], &value->pieces[k]);
 
             *tensor = (struct pst_st_tensor){
-                .name = value->pieces[k].name, .dtype = PST_ST_F32, .rank = shape.rank};
+                .name = value->pieces[k].name, .dtype = x->dtype, .rank = shape.rank};
             memcpy(tensor->shape, shape.dims, sizeof tensor->shape);
         }
     }
@@ -80,7 +82,7 @@ static void share_out(struct export *x, uint64_t shard_bytes)
     x->first_value = pst_arena_array(&x->arena, x->n_values + 2, sizeof *x->first_value);
     x->n_files = 1;
     for (uint32_t i = 0; i < x->n_values; i++) {
-        uint64_t bytes = x->values[i].is->elems * sizeof(float);
+        uint64_t bytes = x->values[i].is->elems * pst_st_dtype_bytes(x->dtype);
 
         if (in_file > 0 && in_file + bytes > shard_bytes) {
             x->first_value[x->n_files++] = i;
@@ -101,10 +103,21 @@ static char *file_name(struct export *x, uint32_t file)
 
 /* --- files ------------------------------------------------------------------------------------ */
 
+/* In place. */
+static void round_all(float *values, uint64_t n)
+{
+    for (uint64_t i = 0; i < n; i++) {
+        const uint16_t rounded = pst_bf16_round(values[i]);
+
+        memcpy((char *)values + i * sizeof rounded, &rounded, sizeof rounded);
+    }
+}
+
 static pst_status write_piece(const struct pst_weights_piece *piece, const float *values,
                               const struct pst_st_writer *writer, uint32_t tensor,
-                              struct pst_error *err)
+                              enum pst_st_dtype dtype, struct pst_error *err)
 {
+    const uint64_t bytes = pst_st_dtype_bytes(dtype);
     uint64_t rows, width, n;
     float *block;
     pst_status st = PST_OK;
@@ -116,8 +129,10 @@ static pst_status write_piece(const struct pst_weights_piece *piece, const float
         uint64_t m = rows - first < n ? rows - first : n;
 
         pst_weights_gather(piece, values, first, m, block);
-        st = pst_st_write(writer, tensor, first * width * sizeof *block, block,
-                          m * width * sizeof *block, err);
+        if (dtype == PST_ST_BF16) {
+            round_all(block, m * width);
+        }
+        st = pst_st_write(writer, tensor, first * width * bytes, block, m * width * bytes, err);
     }
     free(block);
     return st;
@@ -138,7 +153,8 @@ static pst_status write_value(const struct export *x, const struct value *value,
                       value->is->name);
     }
     for (uint32_t i = 0; st == PST_OK && i < value->n_pieces; i++) {
-        st = write_piece(&value->pieces[i], values, writer, value->first + i - first_tensor, err);
+        st = write_piece(&value->pieces[i], values, writer, value->first + i - first_tensor,
+                         x->dtype, err);
     }
     free(values);
     return st;
@@ -239,10 +255,10 @@ static pst_status check_form(const struct pst_published *family, const struct ps
 
 pst_status pst_weights_write(const struct pst_job *job, const struct pst_graph *graph,
                              const struct pst_exec_source *source, const char *folder,
-                             uint64_t shard_bytes, struct pst_error *err)
+                             enum pst_st_dtype dtype, uint64_t shard_bytes, struct pst_error *err)
 {
     const struct pst_published *family = pst_weights_family(graph);
-    struct export x = {.source = source, .folder = folder};
+    struct export x = {.source = source, .folder = folder, .dtype = dtype};
     bool made = false;
     pst_status st = check_form(family, job, err);
     char *text;

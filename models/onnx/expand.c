@@ -6,6 +6,7 @@
  */
 #include "onnx.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -134,6 +135,14 @@ static float float_of(const struct expand *e, const char *name, float otherwise)
 static int64_t int_of(const struct expand *e, const char *name, int64_t otherwise)
 {
     return onnx_int(&(struct onnx_node){.proto = e->node}, name, otherwise);
+}
+
+static char *joined(struct expand *e, char *a, char *b)
+{
+    char *y = two(e, "Concat", a, b);
+
+    with_int(e, "axis", 0);
+    return y;
 }
 
 /* --- by element ------------------------------------------------------------------------------- */
@@ -317,14 +326,6 @@ static char *moved(struct expand *e, char *x, const int64_t *order)
     return y;
 }
 
-static char *joined(struct expand *e, char *a, char *b)
-{
-    char *y = two(e, "Concat", a, b);
-
-    with_int(e, "axis", 0);
-    return y;
-}
-
 static void expand_depth_to_space(struct expand *e)
 {
     const int64_t block = int_of(e, "blocksize", 1);
@@ -369,6 +370,179 @@ static void expand_rows(struct expand *e)
     two(e, "Squeeze", x, at);
 }
 
+/* --- sums of products ------------------------------------------------------------------------- */
+
+/* An operand of Einsum, or what becomes of it: a letter for each axis. */
+struct term {
+    char *value;
+    char axes[ONNX_RANK + 1];
+};
+
+static bool has(const char *axes, char axis)
+{
+    return strchr(axes, axis) != NULL;
+}
+
+/* Appends those axes of `from` that are, or are not, in both lists. */
+static void append(char *axes, const char *from, const char *a, bool in_a, const char *b, bool in_b)
+{
+    for (; *from != '\0'; from++) {
+        if (has(a, *from) == in_a && has(b, *from) == in_b && !has(axes, *from)) {
+            const char one_more[2] = {*from, '\0'};
+
+            strncat(axes, one_more, ONNX_RANK - strlen(axes));
+        }
+    }
+}
+
+/* The operands and the result of an equation of one or two operands, each letter once in each. */
+static bool read_equation(const struct expand *e, struct term terms[3])
+{
+    const Onnx__AttributeProto *equation =
+        onnx_attribute(&(struct onnx_node){.proto = e->node}, "equation");
+    uint32_t term = 0, n;
+
+    if (equation == NULL || !equation->has_s) {
+        return false;
+    }
+    for (size_t i = 0; i < equation->s.len; i++) {
+        const char c = (char)equation->s.data[i];
+        struct term *to = &terms[term];
+
+        if (c == '-' && i + 1 < equation->s.len && equation->s.data[i + 1] == '>') {
+            if (term + 1 != e->node->n_input) {
+                return false;
+            }
+            term = 2;
+            i++;
+        } else if (c == ',' && term == 0) {
+            term = 1;
+        } else if (((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z')) && !has(to->axes, c) &&
+                   (n = (uint32_t)strlen(to->axes)) < ONNX_RANK) {
+            to->axes[n] = c;
+        } else if (c != ' ') {
+            return false;
+        }
+    }
+    for (const char *c = terms[2].axes; *c != '\0'; c++) {
+        if (!has(terms[0].axes, *c) && !has(terms[1].axes, *c)) {
+            return false;
+        }
+    }
+    return term == 2 && terms[2].axes[0] != '\0';
+}
+
+/* In the order of `axes`, summed over those that are not among them. */
+static void arrange(struct expand *e, struct term *term, const char *axes)
+{
+    int64_t summed[ONNX_RANK], order[ONNX_RANK];
+    char left[ONNX_RANK + 1] = "";
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; term->axes[i] != '\0'; i++) {
+        if (!has(axes, term->axes[i])) {
+            summed[n++] = i;
+        }
+    }
+    append(left, term->axes, axes, true, axes, true);
+    if (n > 0) {
+        term->value = two(e, "ReduceSum", term->value, integers(e, n, summed));
+        with_int(e, "keepdims", 0);
+    }
+    n = (uint32_t)strlen(left);
+    for (uint32_t i = 0; i < n; i++) {
+        order[i] = strchr(left, axes[i]) - left;
+    }
+    if (strcmp(left, axes) != 0) {
+        term->value = one(e, "Transpose", term->value);
+        with_ints(e, "perm", n, order);
+    }
+    strcpy(term->axes, axes);
+}
+
+/* Lengths of axes begin ... end - 1 of a value behind other lengths; NULL: none of either. */
+static char *lengths(struct expand *e, char *before, char *value, size_t begin, size_t end)
+{
+    char *more;
+
+    if (begin == end) {
+        return before;
+    }
+    more = one(e, "Shape", value);
+    with_int(e, "start", (int64_t)begin);
+    with_int(e, "end", (int64_t)end);
+    return before == NULL ? more : joined(e, before, more);
+}
+
+/* Axes begin ... end - 1 of n become one. */
+static char *merged(struct expand *e, char *value, size_t begin, size_t end, size_t n)
+{
+    char *shape;
+
+    if (end - begin == 1) {
+        return value;
+    }
+    if (end == begin) {
+        return two(e, "Unsqueeze", value, INTEGERS(e, (int64_t)begin));
+    }
+    shape = lengths(e, NULL, value, 0, begin);
+    shape = shape == NULL ? INTEGERS(e, -1) : joined(e, shape, INTEGERS(e, -1));
+    return two(e, "Reshape", value, lengths(e, shape, value, end, n));
+}
+
+/* A product of matrices [both..., first, summed] and [both..., summed, second]. Without axes that
+   both and the result have, the first matrix keeps its own: one of them may be that of samples. */
+static void expand_einsum(struct expand *e)
+{
+    struct term terms[3] = {{.value = in(e, 0)}, {.value = in(e, 1)}};
+    char both[ONNX_RANK + 1] = "", first[ONNX_RANK + 1] = "", second[ONNX_RANK + 1] = "";
+    char summed[ONNX_RANK + 1] = "", axes[3 * ONNX_RANK + 1], *a, *b, *shape;
+    char y[ONNX_RANK + 1];
+    size_t n, m, k, l;
+
+    if (!read_equation(e, terms)) {
+        return;
+    }
+    memcpy(y, terms[2].axes, sizeof y);
+    if (e->node->n_input == 1) {
+        arrange(e, &terms[0], y);
+        if (e->n == 0) {
+            one(e, "Identity", terms[0].value);
+        }
+        return;
+    }
+    if (!has(terms[0].axes, y[0])) { /* samples come first */
+        const struct term other = terms[0];
+
+        terms[0] = terms[1];
+        terms[1] = other;
+    }
+    append(both, y, terms[0].axes, true, terms[1].axes, true);
+    append(first, y, terms[0].axes, true, terms[1].axes, false);
+    append(second, y, terms[0].axes, false, terms[1].axes, true);
+    append(summed, terms[0].axes, terms[1].axes, true, y, false);
+    n = strlen(both);
+    m = n + strlen(first);
+    k = strlen(summed);
+    l = strlen(second);
+    snprintf(axes, sizeof axes, "%s%s%s", both, first, summed);
+    arrange(e, &terms[0], axes);
+    snprintf(axes, sizeof axes, "%s%s%s", both, summed, second);
+    arrange(e, &terms[1], axes);
+    a = merged(e, terms[0].value, m, m + k, m + k);
+    a = n > 0 || m == 0 ? merged(e, a, n, m, m + 1) : a;
+    b = merged(e, terms[1].value, n + k, n + k + l, n + k + l);
+    b = merged(e, b, n, n + k, n + k + 1);
+    terms[2].value = two(e, "MatMul", a, b);
+    if (l != 1 || ((n > 0 || m == 0) && m - n != 1)) {
+        shape = lengths(e, NULL, terms[0].value, 0, m);
+        shape = lengths(e, shape, terms[1].value, n + k, n + k + l);
+        terms[2].value = two(e, "Reshape", terms[2].value, shape);
+    }
+    snprintf(terms[2].axes, sizeof terms[2].axes, "%s%s%s", both, first, second);
+    arrange(e, &terms[2], y);
+}
+
 /* --- all -------------------------------------------------------------------------------------- */
 
 /* Operator, the oldest version that is read, inputs at least and at most. An expansion that makes
@@ -383,6 +557,7 @@ static const struct {
     {"Conv", 1, 2, 3, expand_rows},
     {"ConvTranspose", 1, 2, 3, expand_rows},
     {"DepthToSpace", 11, 1, 1, expand_depth_to_space},
+    {"Einsum", 12, 1, 2, expand_einsum},
     {"GlobalMaxPool", 1, 1, 1, expand_global_max},
     {"GroupNormalization", 18, 3, 3, expand_group_norm},
     {"InstanceNormalization", 6, 3, 3, expand_instance_norm},

@@ -64,7 +64,7 @@ static pst_status field(struct scan *s, const ProtobufCMessageDescriptor *messag
 {
     const size_t first = s->at;
     const ProtobufCFieldDescriptor *row;
-    uint64_t key, n;
+    uint64_t key = 0, n = 0;
     pst_status status = varint(s, end, &key);
 
     *ret_inside = NULL;

@@ -56,6 +56,10 @@ static const struct pst_cpu_family *family_of(const struct pst_op_request *reque
         family = &pst_cpu_strided;
     }
 #endif
+    if (request->op->positions > 0 && request->op->kind == PST_OP_ATTENTION &&
+        request->pass == PST_KERNEL_F) {
+        return &pst_cpu_cached; /* the one that there is */
+    }
     if (request->device->reference || family == NULL || request->pass > PST_KERNEL_W ||
         family->run[request->pass] == NULL || request->samples == 0 ||
         (request->dtype != PST_F32 && request->dtype != PST_BF16) || !family->serves(request)) {

@@ -59,8 +59,11 @@ static void forward_tokens(void *context, uint64_t begin, uint64_t end, uint32_t
                 y[r * n + c] = NAN;
             }
         } else if (positions != NULL) {
+            const uint64_t position = request_row_position(
+                e->request, e->call, e->n_positions, request_parameter(e->request, 1)->dims[0], r);
+
             e->request->device->simd->add(y + r * n, table + (uint64_t)e->tokens[r] * n,
-                                          positions + (e->first + r % e->n_positions) * n, n);
+                                          positions + position * n, n);
         } else {
             memcpy(y + r * n, table + (uint64_t)e->tokens[r] * n, n * sizeof *y);
         }

@@ -30,8 +30,9 @@ struct rotation {
     float *buffers; /* of tiles */
     const void *x;
     void *y;
-    float way;            /* 1, or -1 back */
-    uint64_t rows, first; /* of a slice; its first row in the table */
+    const struct pst_call *call;
+    uint64_t rows; /* of a sample */
+    float way;     /* 1, or -1 back */
 };
 
 #define N_BUFFERS 2u
@@ -78,7 +79,7 @@ static pst_status init(struct pst_cpu_kernel *kernel, struct pst_error *err)
     struct rotary_kernel *rotary = (struct rotary_kernel *)(void *)kernel;
     struct pst_device *device = kernel->request.device;
     const struct pst_op *op = kernel->request.op;
-    const uint64_t rows = request_in(&kernel->request, 0)->dims[0] * kernel->request.graph->slices;
+    const uint64_t rows = request_positions(&kernel->request) * kernel->request.graph->slices;
     struct pst_cpu_turns *turns = device->turns;
 
     (void)err;
@@ -117,7 +118,9 @@ static void rotate_rows(void *context, uint64_t begin, uint64_t end, uint32_t th
     for (uint64_t r = begin; r < end; r++) {
         const float *x = pst_tile_read(&in, rotation->x, r * columns, n);
         float *y = pst_tile_write(&out, rotation->y, r * columns);
-        const float *row = turns->values + (rotation->first + r % rotation->rows) * d;
+        const uint64_t at =
+            request_row_position(rotation->request, rotation->call, rotation->rows, turns->rows, r);
+        const float *row = turns->values + at * d;
 
         for (uint64_t at = 0; at < n; at += d) {
             simd->rotate(y + at, x + at, row, row + d / 2, rotation->way, d / 2);
@@ -140,9 +143,9 @@ static void run(const struct pst_kernel *base, const struct pst_call *call)
         .x = back ? call->dy : call->x[0],
         .y = back ? request_operand(call->dx, 0) : call->y[0],
         .way = back ? -1 : 1,
+        .call = call,
         .rows = request_in(request, 0)->dims[0],
     };
-    rotation.first = call->slice * rotation.rows;
 
     if (rotation.y != NULL) {
         pst_cpu_parallel(request->device, request_rows(request, request_out(request)), rotate_rows,

@@ -287,7 +287,7 @@ static void make_eval(struct rig *rig, uint32_t batch, struct eval *ret_eval)
 
     memset(ret_eval, 0, sizeof *ret_eval);
     assert_int_equal(
-        pst_plan_forward_twin(rig->plan, rig->graph, &rig->cost, batch, &ret_eval->plan, &err),
+        pst_plan_forward_twin(rig->plan, rig->graph, &rig->cost, batch, 0, &ret_eval->plan, &err),
         PST_OK);
     for (uint32_t d = 0; d < rig->plan->n_devices; d++) {
         if (pst_program_create(ret_eval->plan, rig->graph, &rig->cost, d, &ret_eval->programs[d],

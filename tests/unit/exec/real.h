@@ -48,6 +48,9 @@ static const char *real_kernels = "auto";
 /* On the cpu device, whatever device is tested. */
 static bool real_on_cpu;
 
+/* Samples of the next graph are tokens of one text (pst_graph_decode). */
+static bool real_decodes;
+
 /* Where the next executor goes on. */
 static struct {
     const struct pst_exec_source *source; /* NULL: it begins */
@@ -253,8 +256,8 @@ static inline void real_plan(struct real *real, const struct layout *layout, uin
     } else {
         lower_step(real, layout);
     }
-    MUST(pst_plan_forward_twin(real->plan, real->graph, &real->cost, real->batch, &real->eval_plan,
-                               &err));
+    MUST(pst_plan_forward_twin(real->plan, real->graph, &real->cost, real->batch, 0,
+                               &real->eval_plan, &err));
     for (uint32_t r = 0; r < real->n_ranks; r++) {
         MUST(pst_program_create(real->plan, real->graph, &real->cost, r, &real->programs[r], &err));
         MUST(pst_program_create(real->eval_plan, real->graph, &real->cost, r,
@@ -312,6 +315,7 @@ static inline void real_create_with(struct real *real, const char *model, const 
                                          .link_latency = 1000,
                                          .host_bandwidth = 1000000000};
     real->graph = make_model(model, settings, dtype);
+    assert_true(!real_decodes || pst_graph_decode(real->graph));
     real->device_ops = load_device("cpu");
     if (real_watch != NULL) {
         real->device_ops = real_watch(real->device_ops);

@@ -279,25 +279,30 @@ TEST(resnet152_has_its_published_size)
                      60192808);
 }
 
-/* Published: 60.5, 222.9, 737.7 million, 2.85 and 11.3 billion. */
+/* Published: 60.5, 222.9, 737.7 million, 2.85 and 11.3 billion; by transformers of
+   version 1.1: 77.0, 247.6, 783.2 million. */
 TEST(t5s)
 {
     static const struct {
         unsigned layers, dim, heads, head_dim, ff;
         uint64_t parameters;
-    } sizes[] = {{6, 512, 8, 64, 2048, 60506624},
-                 {12, 768, 12, 64, 3072, 222903552},
-                 {24, 1024, 16, 64, 4096, 737668096},
-                 {24, 1024, 32, 128, 16384, 2851598336},
-                 {24, 1024, 128, 128, 65536, 11307321344}};
+        const char *more;
+    } sizes[] = {{6, 512, 8, 64, 2048, 60506624, ""},
+                 {12, 768, 12, 64, 3072, 222903552, ""},
+                 {24, 1024, 16, 64, 4096, 737668096, ""},
+                 {24, 1024, 32, 128, 16384, 2851598336, ""},
+                 {24, 1024, 128, 128, 65536, 11307321344, ""},
+                 {8, 512, 6, 64, 1024, 76961152, " gated=true tied=false"},
+                 {12, 768, 12, 64, 2048, 247577856, " gated=true tied=false"},
+                 {24, 1024, 16, 64, 2816, 783150080, " gated=true tied=false"}};
 
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-        char settings[160];
+        char settings[200];
 
         snprintf(settings, sizeof settings,
-                 "layers=%u decoder_layers=%u dim=%u heads=%u head_dim=%u ff=%u vocab=32128",
+                 "layers=%u decoder_layers=%u dim=%u heads=%u head_dim=%u ff=%u vocab=32128%s",
                  sizes[i].layers, sizes[i].layers, sizes[i].dim, sizes[i].heads, sizes[i].head_dim,
-                 sizes[i].ff);
+                 sizes[i].ff, sizes[i].more);
         assert_int_equal(parameters_of("t5", settings), sizes[i].parameters);
     }
 }

@@ -20,7 +20,7 @@ static void check_twin(struct rig *rig, uint32_t batch)
     static struct pst_check_report report;
     struct pst_error err = {0};
     struct pst_plan *twin, *plan = rig->plan;
-    if (pst_plan_forward_twin(plan, rig->graph, &rig->cost, batch, &twin, &err) != PST_OK) {
+    if (pst_plan_forward_twin(plan, rig->graph, &rig->cost, batch, 0, &twin, &err) != PST_OK) {
         fail_msg("twin: %s\n%s", err.message, err.details);
     }
     rig->plan = twin;

@@ -34,6 +34,10 @@ static const struct family families[] = {
      "layers=2 decoder_layers=1 dim=8 head_dim=6 ff=12 heads=2 vocab=19 context=8 targets=6 "
      "buckets=8 max_distance=16",
      false},
+    {"t5-v1.1", "t5",
+     "layers=2 decoder_layers=1 dim=8 head_dim=6 ff=12 heads=2 vocab=19 context=8 targets=6 "
+     "buckets=8 max_distance=16 gated=true tied=false",
+     false},
     {"resnet", "resnet", "image=8 classes=5 width=4 stages=2 blocks=1 bottleneck=true", true},
     {"llama", "llama",
      "layers=2 dim=8 heads=4 kv_heads=2 ff=12 context=8 vocab=19 eps=1e-6 rope_theta=500 "
@@ -176,6 +180,83 @@ static void check_logits(const struct family *family, const struct pst_exec_sour
     free(theirs);
 }
 
+/* The same, where samples are tokens of a text: SIZE at a time, the texts one behind the other. */
+static void check_decoded(const struct family *family, const struct pst_exec_source *source,
+                          uint32_t dtype, uint32_t stages)
+{
+    const struct layout layout = {.n_stages = stages, .order = ORDER_GPIPE};
+    struct pst_batch batch = {.first_sample = 0};
+    struct pst_error err = {0};
+    struct pst_st_file *expected;
+    const struct pst_st_tensor *logits, *tokens;
+    struct real real;
+    float *ours, *theirs;
+    int32_t *x;
+    double loss;
+    char folder[512];
+
+    snprintf(folder, sizeof folder, PUBLISHED "%s", family->name);
+    expected = open_file(folder, "expected.safetensors");
+    logits = pst_st_find(expected, "logits");
+    tokens = pst_st_find(expected, "tokens");
+    theirs = malloc(logits->bytes);
+    x = malloc(tokens->bytes);
+    assert_ok(pst_st_read(expected, logits, 0, logits->bytes, theirs, &err), &err);
+    assert_ok(pst_st_read(expected, tokens, 0, tokens->bytes, x, &err), &err);
+    real_resumes.source = source;
+    real_decodes = true;
+    real_create(&real, family->model, family->settings, dtype, &layout, SIZE, 0, 0);
+    real_decodes = false;
+    real_resumes.source = NULL;
+    real_data(&real, 1);
+    ours = malloc(SIZE * 19 * sizeof *ours);
+    for (uint64_t t = 0; t < tokens->elems; t += SIZE) {
+        batch.first_sample = t % 8;
+        memcpy(real.inputs[0], x + t, SIZE * sizeof *x);
+        memcpy(batch.inputs, real.inputs, sizeof real.inputs);
+        assert_ok(pst_exec_eval(real.exec, &batch, &loss, ours, SIZE * 19, &err), &err);
+        for (uint64_t i = 0; i < SIZE * 19; i++) {
+            const double bound = dtype == PST_BF16 ? 0.1 : 1e-4;
+
+            if (!(fabs((double)ours[i] - (double)theirs[t * 19 + i]) <= bound)) {
+                fail_msg("%s: logit %llu of token %llu is %.9g, PyTorch's %.9g", family->name,
+                         (unsigned long long)i % 19, (unsigned long long)(t + i / 19),
+                         (double)ours[i], (double)theirs[t * 19 + i]);
+            }
+        }
+    }
+    real_destroy(&real);
+    pst_st_close(expected);
+    free(ours);
+    free(theirs);
+    free(x);
+}
+
+TEST(tokens_that_follow_give_the_logits_of_whole_texts)
+{
+    for (uint32_t i = 0; i < FAMILIES; i++) {
+        const bool decodes = families[i].model[0] == 'g' || families[i].model[0] == 'l';
+        struct pst_error err = {0};
+        struct opened o;
+        char folder[512];
+
+        snprintf(folder, sizeof folder, PUBLISHED "%s", families[i].name);
+        open_model(&o, &families[i], families[i].settings);
+        if (decodes) {
+            assert_ok(pst_weights_open(folder, &o.job, o.graph, true, &o.weights, &err), &err);
+            check_decoded(&families[i], pst_weights_source(o.weights), PST_F32, 1);
+            check_decoded(&families[i], pst_weights_source(o.weights), PST_F32, 3);
+            check_decoded(&families[i], pst_weights_source(o.weights), PST_BF16, 2);
+            real_kernels = "reference";
+            check_decoded(&families[i], pst_weights_source(o.weights), PST_F32, 1);
+            real_kernels = "auto";
+        } else {
+            assert_false(pst_graph_decode(o.graph));
+        }
+        close_model(&o);
+    }
+}
+
 TEST(logits_are_those_of_pytorch)
 {
     for (uint32_t i = 0; i < FAMILIES; i++) {
@@ -245,8 +326,8 @@ TEST_WITH(what_is_written_is_what_was_read, support_begin, support_end)
         snprintf(folder, sizeof folder, PUBLISHED "%s", families[i].name);
         open_model(&o, &families[i], families[i].settings);
         assert_ok(pst_weights_open(folder, &o.job, o.graph, true, &o.weights, &err), &err);
-        assert_ok(pst_weights_write(&o.job, o.graph, pst_weights_source(o.weights), out, UINT64_MAX,
-                                    &err),
+        assert_ok(pst_weights_write(&o.job, o.graph, pst_weights_source(o.weights), out, PST_ST_F32,
+                                    UINT64_MAX, &err),
                   &err);
         was = open_file(folder, "model.safetensors");
         is = open_file(out, "model.safetensors");
@@ -254,7 +335,8 @@ TEST_WITH(what_is_written_is_what_was_read, support_begin, support_end)
                          count_weights(was));
         pst_st_close(is);
         /* in shards: one for each value */
-        assert_ok(pst_weights_write(&o.job, o.graph, pst_weights_source(o.weights), out, 1, &err),
+        assert_ok(pst_weights_write(&o.job, o.graph, pst_weights_source(o.weights), out, PST_ST_F32,
+                                    1, &err),
                   &err);
         assert_true(access(support_path(families[i].name), F_OK) == 0);
         snprintf(folder, sizeof folder, "%s/model.safetensors", out);
@@ -583,9 +665,9 @@ TEST_WITH(what_no_published_model_has_is_not_written, support_begin, support_end
 
     open_model(&o, &family, family.settings);
     assert_ok(pst_weights_open(PUBLISHED "mixtral", &o.job, o.graph, true, &o.weights, &err), &err);
-    assert_int_not_equal(
-        pst_weights_write(&o.job, o.graph, pst_weights_source(o.weights), out, UINT64_MAX, &err),
-        PST_OK);
+    assert_int_not_equal(pst_weights_write(&o.job, o.graph, pst_weights_source(o.weights), out,
+                                           PST_ST_F32, UINT64_MAX, &err),
+                         PST_OK);
     assert_string_equal(err.kind, "output.form");
     assert_int_not_equal(access(out, F_OK), 0);
     close_model(&o);
@@ -605,8 +687,8 @@ TEST_WITH(a_config_is_written, support_begin, support_end)
         snprintf(folder, sizeof folder, PUBLISHED "%s", families[i].name);
         open_model(&o, &families[i], families[i].settings);
         assert_ok(pst_weights_open(folder, &o.job, o.graph, true, &o.weights, &err), &err);
-        assert_ok(pst_weights_write(&o.job, o.graph, pst_weights_source(o.weights), out, UINT64_MAX,
-                                    &err),
+        assert_ok(pst_weights_write(&o.job, o.graph, pst_weights_source(o.weights), out, PST_ST_F32,
+                                    UINT64_MAX, &err),
                   &err);
         snprintf(folder, sizeof folder, "%s/config.json", out);
         text = support_read(folder);

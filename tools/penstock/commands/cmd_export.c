@@ -20,8 +20,8 @@
 #include "train/session.h"
 
 struct request {
-    const char *format, *file, *flavour, *width, *height; /* as written */
-    const char *source;                                   /* config or plan */
+    const char *format, *file, *flavour, *dtype, *width, *height; /* as written */
+    const char *source;                                           /* config or plan */
     bool no_memory, no_title;
     enum pst_torch_flavour torch;
     struct pst_figure_options figure;
@@ -139,6 +139,9 @@ static const struct format *read_request(struct pst_cli *cli, struct request *re
     if (request->flavour != NULL && format->write != write_torch) {
         pst_cli_usage(cli, "only pytorch-csv has flavours");
     }
+    if (request->dtype != NULL && format->write != NULL) {
+        pst_cli_usage(cli, "only weights have a --dtype");
+    }
     if (request->flavour != NULL) {
         request->torch = pst_cli_choose(cli, "flavour", request->flavour, pst_torch_flavours);
     }
@@ -181,7 +184,7 @@ static void export(struct pst_cli *cli, void *asked)
 
     if (format->write == NULL) {
         pst_searching_begin(cli, "writing weights");
-        pst_export_weights(cli, cli->arguments[1], request->file);
+        pst_export_weights(cli, cli->arguments[1], request->file, request->dtype);
         return;
     }
     pst_cli_job_planned(cli, cli->arguments[1], &job);
@@ -197,6 +200,7 @@ static const struct pst_option options[] = {
     {"output", 'o', "FILE", "write there", PST_AT(file), 0},
     {"flavour", 0, "WHAT", "pytorch-csv: compute (default), comms or comms-waits", PST_AT(flavour),
      0},
+    {"dtype", 0, "TYPE", "weights: f32 (default) or bf16", PST_AT(dtype), 0},
     {"width", 0, "POINTS", "svg, png, pdf: of the figure", PST_AT(width), 0},
     {"height", 0, "POINTS", "svg, png, pdf: of the figure", PST_AT(height), 0},
     {"no-memory", 0, NULL, "svg, png, pdf: the rows alone", PST_AT(no_memory), 0},

@@ -122,6 +122,9 @@ static pst_status plan_and_run(struct request *request, struct pst_session *sess
     if (st == PST_ERR_CANCELLED && pst_stop_requested()) {
         return pst_stop_fail(err);
     }
+    if (st == PST_OK && request->writes) {
+        st = pst_session_decode(session, err);
+    }
     return st == PST_OK ? pst_train_run(session, data, NULL, &listener, err) : st;
 }
 

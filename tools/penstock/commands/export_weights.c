@@ -57,8 +57,12 @@ static pst_status copy_tokenizer(const char *from, const char *folder, struct ps
     return st;
 }
 
-void pst_export_weights(struct pst_cli *cli, const char *checkpoint, const char *folder)
+void pst_export_weights(struct pst_cli *cli, const char *checkpoint, const char *folder,
+                        const char *dtype)
 {
+    static const char *const types[] = {"f32", "bf16", NULL};
+    const bool small = dtype != NULL && pst_cli_choose(cli, "dtype", dtype, types) == 1;
+
     struct pst_cli_job job = {.session = NULL};
     struct pst_graph *graph = NULL;
     struct pst_begin *begin = NULL;
@@ -67,7 +71,7 @@ void pst_export_weights(struct pst_cli *cli, const char *checkpoint, const char 
     pst_cli_must(cli, pst_session_graph(&job.job, &graph, &cli->err));
     pst_cli_must(cli, pst_begin_open(checkpoint, &job.job, graph, true, &begin, &cli->err));
     pst_cli_must(cli, pst_weights_write(&job.job, graph, pst_begin_source(begin), folder,
-                                        SHARD_BYTES, &cli->err));
+                                        small ? PST_ST_BF16 : PST_ST_F32, SHARD_BYTES, &cli->err));
     if (job.job.data.tokenizer[0] != '\0') {
         pst_cli_must(cli, copy_tokenizer(job.job.data.tokenizer, folder, &cli->err));
     }

@@ -7,7 +7,9 @@
 
 #include "commands/commands.h"
 
-/* Of a checkpoint, or the newest of a folder of them, into a folder; tells about it. */
-void pst_export_weights(struct pst_cli *cli, const char *checkpoint, const char *folder);
+/* Of a checkpoint, or the newest of a folder of them, into a folder; tells about it. dtype: f32
+   (NULL, too) or bf16. */
+void pst_export_weights(struct pst_cli *cli, const char *checkpoint, const char *folder,
+                        const char *dtype);
 
 #endif
