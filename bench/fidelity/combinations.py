@@ -2,15 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sixty combinations predicted and run: are they in the same order, and is the best of them chosen?
 
-  bench/fidelity/combinations.py [--build build/release] [--repeat 3] [--steps 10] [--config FILE]
-                                 [--least N] [--realtime] [--csv FILE]
+  bench/fidelity/combinations.py [--build build/release] [--repeat 3] [--steps 10] [--microbatches 1,2,4,8,16]
+                                 [--config FILE] [--least N] [--realtime] [--csv FILE]
 
 Partitioners x schedulers x memory optimizers x micro-batches of the quickstart's model on two devices,
 through `penstock compare --run` with nothing measured before, so that it measures the operators first.
 Measured is the median of interleaved rounds. Kendall's tau (b, for equal predictions) over all pairs, and
 over those whose 95 % intervals of the measured step do not overlap; how far the best prediction's run is
-behind the best run, and its interval's ends behind those of the best. --config takes another file and its
-[compare]. --realtime, for a busy machine and root, lets penstock run before all else. Exit code 1 where tau
+behind the best run. --config takes another file and its [compare]. --realtime, for a busy machine and root, lets penstock run before all else. Exit code 1 where tau
 over all pairs is below 0.9, the choice more than 3 % behind, or fewer than --least combinations ran."""
 import argparse
 import itertools
@@ -31,17 +30,17 @@ train = {{ eval_every = 0, eval_batches = 0, sample = 0 }}
 cluster = {{ devices = 2 }}
 [compare]
 methods = [{methods}]
-microbatches = [1, 2, 4, 8, 16]
+microbatches = [{sizes}]
 """
 EVEN, UNEVEN = '"chain-dp"', '{ use = "manual", stages = "wte, h.0.*, h.1.*, h.2.*; *" }'
 ORDERS = [(EVEN, '"1f1b"'), (EVEN, '"zb-h1"'), (EVEN, '{ use = "interleaved", chunks = 2 }'), (EVEN, '"zbv"'),
           (UNEVEN, '"1f1b"'), (UNEVEN, '"zb-h1"')]
 
 
-def config_text():
+def config_text(sizes):
     methods = [f'{{ name = "{len(ORDERS) * j + i}", partitioner = {partitioner}, scheduler = {scheduler}, memopt = "{memopt}" }}'
                for j, memopt in enumerate(["none", "full"]) for i, (partitioner, scheduler) in enumerate(ORDERS)]
-    return CONFIG.format(root=ROOT, methods=", ".join(methods))
+    return CONFIG.format(root=ROOT, methods=", ".join(methods), sizes=sizes)
 
 
 def compare(options, config, cache):
@@ -101,6 +100,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build/release")
     parser.add_argument("--config")
+    parser.add_argument("--microbatches", default="1,2,4,8,16", help="of the combinations: twelve for each")
     parser.add_argument("--csv", help="what compare -o writes")
     parser.add_argument("--realtime", action="store_true")
     for name, value in [("repeat", 3), ("steps", 10), ("least", 60)]:
@@ -111,7 +111,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         config = options.config or f"{folder}/job.toml"
         if not options.config:
-            pathlib.Path(config).write_text(config_text())
+            pathlib.Path(config).write_text(config_text(options.microbatches))
         records = compare(options, config, folder)
     for record in records:
         if record["state"] != "done":

@@ -16,12 +16,12 @@
 
 #define READ_NS  20000000u
 #define READS    256u
+#define BYTES    16777216u /* more of a batch tell no more of a sample */
 #define WARM_UPS 2u
 #define STEPS    400u
 #define SLOTS    5u
 
-    static uint64_t
-    clock_ns(clockid_t clock)
+static uint64_t clock_ns(clockid_t clock)
 {
     struct timespec now;
 
@@ -29,7 +29,17 @@
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* Reads whole batches, each other samples, into the same place. */
+static uint32_t enough_samples(const struct pst_sample_shape *shape, uint32_t batch)
+{
+    uint64_t bytes = 1;
+
+    for (uint32_t i = 0; i < shape->n_inputs; i++) {
+        bytes += shape->inputs[i].bytes;
+    }
+    return batch <= BYTES / bytes ? batch : (uint32_t)(BYTES / bytes) + 1;
+}
+
+/* Reads batches, each other samples, into the same place. */
 static pst_status time_reading(const struct pst_data *data, const struct pst_sample_shape *shape,
                                uint32_t batch, double *ret_sample_ns, struct pst_error *err)
 {
@@ -116,15 +126,17 @@ static pst_status time_steps(const struct pst_data *data, const struct pst_sampl
 pst_status pst_measure_host(const struct pst_session *session, struct pst_measured_host *ret_host,
                             struct pst_error *err)
 {
-    const uint32_t batch = session->job->train.batch, threads = session->device_config.threads;
-    const uint32_t cores = pst_usable_cores();
+    const uint32_t threads = session->device_config.threads, cores = pst_usable_cores();
     struct pst_measured_host host = {.devices = cores > threads ? cores / threads : 1};
     struct pst_sample_shape shape;
     struct pst_data *data = NULL;
     pst_status st = pst_sample_shape_of(session->graph, &shape, err);
 
     st = st == PST_OK ? pst_data_create(session->job, session->graph, &data, err) : st;
-    st = st == PST_OK ? time_reading(data, &shape, batch, &host.sample_ns, err) : st;
+    if (st == PST_OK) {
+        st = time_reading(data, &shape, enough_samples(&shape, session->job->train.batch),
+                          &host.sample_ns, err);
+    }
     st = st == PST_OK ? time_steps(data, &shape, &host.step_ns, err) : st;
     pst_data_destroy(data);
     if (st == PST_OK) {
