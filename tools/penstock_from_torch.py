@@ -7,10 +7,13 @@
 `make_model` is a function without arguments, or a class, that gives a torch.nn.Module. The module is traced
 with torch.fx, or with torch.export where that fails, and every node of the trace is run on its own:
 
-- times: median over repeats, after warm-up, for every batch size. Forward; backward to the inputs;
+- times: median over repeats, after warm-up, for every batch size, on one thread of the CPU (--threads).
+  Operators that are equal (type, attributes, shapes) are measured once. Forward; backward to the inputs;
   backward to the parameters (the time that both backward passes take together, less the first).
   What Python and PyTorch spend on starting an operator is part of them; what autograd spends on
   starting a backward pass, which a training step does once and this does for every node, is not.
+- spreads: distance of the quartiles over the median, told on standard error with the medians; where
+  one of what takes a hundredth of the step or more is large, a warning says so.
 - bytes: parameters (a tied one counts at its first user), the output, and what autograd keeps for the
   backward pass: each storage once, at the node that made it. Parameters and buffers are not kept things.
 - modules: in whose forward a node runs, so that cuts can be told as split points of
@@ -34,8 +37,17 @@ import sys
 import tempfile
 import time
 
-import torch
-from torch.utils._pytree import tree_flatten, tree_map
+try:
+    import torch
+    from torch.utils._pytree import tree_flatten, tree_map
+except ImportError as missing:
+    if __name__ != "__main__":
+        raise
+    print(f"penstock_from_torch: PyTorch cannot be imported by {sys.executable} ({missing}); "
+          "https://pytorch.org says how to install it", file=sys.stderr)
+    sys.exit(2)
+
+LARGE_SPREAD = 0.2
 
 IN_PLACE = {operator.iadd: operator.add, operator.isub: operator.sub, operator.imul: operator.mul,
             operator.itruediv: operator.truediv}
@@ -55,6 +67,16 @@ def bytes_of(tensors):
 
 def storage_of(tensor):
     return tensor.untyped_storage().data_ptr()
+
+
+def shape_of(tensor):
+    return (tuple(tensor.shape), tensor.stride(), tensor.dtype, tensor.requires_grad,
+            isinstance(tensor, torch.nn.Parameter))
+
+
+def attributes_of(module):
+    return type(module), tuple(sorted((key, repr(value)) for key, value in vars(module).items()
+                                      if not key.startswith("_")))
 
 
 def resize(tensor, samples):
@@ -140,9 +162,10 @@ class Clock:
         leaf = torch.ones((), device=device, requires_grad=True)
         nothing = leaf.view_as(leaf)
         self.start_us = 0.0
-        self.start_us = min(self.backward_us([nothing], [leaf]) for _ in range(10))
+        self.start_us = min(self.backward_us([nothing], [leaf])[0] for _ in range(10))
 
     def median_us(self, function):
+        """And its spread."""
         times = []
         for i in range(self.warmup + self.repeats):
             self.wait()
@@ -150,13 +173,23 @@ class Clock:
             function()
             self.wait()
             if i >= self.warmup:
-                times.append(time.perf_counter() - begin)
-        return statistics.median(times) * 1e6
+                times.append((time.perf_counter() - begin) * 1e6)
+        return statistics.median(times), spread_of(times)
 
     def backward_us(self, outputs, inputs):
         seeds = [torch.ones_like(t) for t in outputs]
-        return max(0.0, self.median_us(lambda: torch.autograd.grad(
-            outputs, inputs, seeds, retain_graph=True, allow_unused=True)) - self.start_us)
+        median, spread = self.median_us(lambda: torch.autograd.grad(
+            outputs, inputs, seeds, retain_graph=True, allow_unused=True))
+        return max(0.0, median - self.start_us), spread
+
+
+def spread_of(times):
+    """Distance of the quartiles over the median; 0 of a single time."""
+    median = statistics.median(times)
+    if len(times) < 2 or median == 0:
+        return 0.0
+    low, _, high = statistics.quantiles(times, n=4, method="inclusive")
+    return (high - low) / median
 
 
 class Row:
@@ -164,8 +197,17 @@ class Row:
 
     def __init__(self):
         self.forward = self.to_inputs = self.to_weights = 0.0
+        self.spread = 0.0  # the largest of its passes
+        self.kind = None
         self.param_bytes = self.saved_bytes = self.output_bytes = 0
         self.has_tensors = False
+
+    def take_times(self, other):
+        self.forward, self.to_inputs, self.to_weights = other.forward, other.to_inputs, other.to_weights
+        self.spread = other.spread
+
+    def step(self):
+        return self.forward + self.to_inputs + self.to_weights
 
 
 class Profiler(torch.fx.Interpreter):
@@ -175,6 +217,7 @@ class Profiler(torch.fx.Interpreter):
         super().__init__(traced, garbage_collect_values=False)  # storages keep their addresses
         self.clock = clock
         self.rows = {}
+        self.measured = {}  # kind to the row that was measured for all of it
         self.makers = {}  # storage to the row of the node that made it
         self.weights = {storage_of(t) for t in [*traced.parameters(), *traced.buffers()]}
         self.kept, self.alive, self.charged = set(), [], set()
@@ -207,22 +250,41 @@ class Profiler(torch.fx.Interpreter):
                     lambda t: (saved.append(t.detach()), t)[1], lambda t: t):
                 output = call()
             if self.clock is not None and tensors_of(output):
-                self.measure(row, call, leaves, params)
+                row.kind = self.kind_of(node, taken)
+                if row.kind in self.measured:
+                    row.take_times(self.measured[row.kind])
+                else:
+                    self.measure(row, call, leaves, params)
+                    self.measured[row.kind] = row
         except RuntimeError as why:
             raise ProfileError(f"node {node.name} ({node.target}) failed on its own: "
                                f"{str(why).splitlines()[0]}") from why
         self.count(row, output, saved, params)
         return output
 
+    def kind_of(self, node, taken):
+        """Equal for nodes that run the same operator with the same attributes on the same shapes."""
+        what, target = node.op, node.target
+        if node.op == "call_module":
+            module = self.fetch_attr(node.target)
+            own = [*module.named_parameters(), *module.named_buffers()]
+            target = tuple(attributes_of(part) for part in module.modules()), \
+                tuple((name, shape_of(t)) for name, t in own)
+        values, tree = tree_flatten(taken)
+        return (what, target, repr(tree), tuple(
+            shape_of(v) if isinstance(v, torch.Tensor) else (type(v), repr(v)) for v in values))
+
     def measure(self, row, call, leaves, params):
         outputs = [t for t in tensors_of(call()) if t.requires_grad]
         wanted = [p for p in params if p.requires_grad]
-        row.forward = self.clock.median_us(call)
+        row.forward, row.spread = self.clock.median_us(call)
         if outputs and leaves:
-            row.to_inputs = self.clock.backward_us(outputs, leaves)
+            row.to_inputs, spread = self.clock.backward_us(outputs, leaves)
+            row.spread = max(row.spread, spread)
         if outputs and wanted:
-            both = self.clock.backward_us(outputs, leaves + wanted)
+            both, spread = self.clock.backward_us(outputs, leaves + wanted)
             row.to_weights = max(0.0, both - row.to_inputs)
+            row.spread = max(row.spread, spread)
 
     def count(self, row, output, saved, params):
         outputs = tensors_of(output)
@@ -263,9 +325,20 @@ def check_arguments(model, inputs):
         pass  # no signature to be had
 
 
-def profile(model, inputs, batch_sizes=None, warmup=3, repeats=10, name=None, progress=None):
+def profile(model, inputs, batch_sizes=None, warmup=3, repeats=10, name=None, progress=None, threads=1,
+            spreads=None):
     """A penstock-graph as a dict. All tensors of `inputs` have the samples in front; their number is
-    the graph's batch. The model is copied, put into training mode, and stays on its device."""
+    the graph's batch. The model is copied, put into training mode, and stays on its device. `spreads`
+    is called with the lines that tell medians and spreads."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        return profile_here(model, inputs, batch_sizes, warmup, repeats, name, progress, spreads)
+    finally:
+        torch.set_num_threads(before)
+
+
+def profile_here(model, inputs, batch_sizes, warmup, repeats, name, progress, spreads):
     model = copy.deepcopy(model).train()
     batch = inputs[0].shape[0]
     sizes = sorted(set(batch_sizes or [batch]))
@@ -282,6 +355,10 @@ def profile(model, inputs, batch_sizes=None, warmup=3, repeats=10, name=None, pr
         if list(found.values()) != list(names.values()):
             raise ProfileError(f"the trace for {size} samples has other nodes than that for {batch}")
         times[size] = {found[node]: row for node, row in measured.items()}
+    if spreads is not None:
+        for line in tell_spreads([(op_of(traced, node), times[sizes[-1]][names[node]]) for node in rows],
+                                 sizes[-1]):
+            spreads(line)
     nodes, edges = [], []
     for node, row in rows.items():
         if not row.has_tensors or not node.users:  # numbers, known once the batch is; statistics
@@ -298,7 +375,7 @@ def profile(model, inputs, batch_sizes=None, warmup=3, repeats=10, name=None, pr
         raise ProfileError("the module has no operators")
     notes = (f"Measured by penstock_from_torch.py with PyTorch {torch.__version__} on "
              f"{device_name(inputs[0].device)}, traced by {by}; median of {repeats} runs of each "
-             "node on its own. Operators in place are out of place here.")
+             "kind of node on its own. Operators in place are out of place here.")
     return {"format": "penstock-graph", "version": 1, "name": name or type(model).__name__,
             "notes": notes, "batch": batch, "nodes": nodes, "edges": edges}
 
@@ -344,6 +421,27 @@ def sum_of(part, sent):
             "saved_bytes": sum(node["saved_bytes"] for node in part),
             "output_bytes": sum(node["output_bytes"] for node in part if node["name"] in sent)
             or part[-1]["output_bytes"]}
+
+
+def tell_spreads(rows, samples):
+    """Lines on pairs of an operator's type and its row: each kind's median and spread, the longest first."""
+    kinds = {}
+    for op, row in rows:
+        if row.kind is not None:
+            kinds.setdefault(row.kind, (op, row, []))[2].append(row)
+    total = sum(row.step() for _, row, alike in kinds.values() for _ in alike)
+    order = sorted(kinds.values(), key=lambda kind: -kind[1].step() * len(kind[2]))
+    yield f"{samples} samples; of operators that are equal one was measured for all"
+    yield "     times   median of F + B + W   spread   operator"
+    for op, row, alike in order:
+        yield f"{len(alike):10} {row.step():18.1f} us {100 * row.spread:7.1f}%   {op}"
+    noisy = [(op, row) for op, row, alike in order
+             if row.spread > LARGE_SPREAD and row.step() * len(alike) >= 0.01 * total]
+    if noisy:
+        op, worst = max(noisy, key=lambda pair: pair[1].spread)
+        yield (f"warning: the times of {len(noisy)} of {len(order)} operators spread by more than "
+               f"{100 * LARGE_SPREAD:.0f}% ({op} by {100 * worst.spread:.0f}%): is the machine busy? "
+               "Measure again when it is idle, or with more --repeats")
 
 
 def time_row(size, row):
@@ -423,7 +521,8 @@ def parse(arguments):
                         help="of an argument of forward, samples in front; may be repeated")
     parser.add_argument("--batch-sizes", metavar="LIST", help="samples to measure: 1,2,4")
     parser.add_argument("--device", default="cpu", help="cpu, cuda, cuda:1")
-    parser.add_argument("--threads", type=int, help="of the CPU that PyTorch uses")
+    parser.add_argument("--threads", type=int, default=1,
+                        help="of the CPU that PyTorch uses; 1, as a device of penstock has")
     parser.add_argument("--warmup", type=int, default=3)
     parser.add_argument("--repeats", type=int, default=10)
     parser.add_argument("--seed", type=int, default=0)
@@ -437,8 +536,8 @@ def parse(arguments):
 def main(arguments=None):
     options = parse(arguments)
     try:
-        if options.threads:
-            torch.set_num_threads(options.threads)
+        if options.threads < 1:
+            raise ProfileError("--threads must be at least 1")
         if options.repeats < 1 or options.warmup < 0:
             raise ProfileError("--repeats must be at least 1, --warmup at least 0")
         torch.manual_seed(options.seed)
@@ -450,7 +549,8 @@ def main(arguments=None):
         except ValueError:
             raise ProfileError(f'--batch-sizes "{options.batch_sizes}" must be like 1,2,4') from None
         graph = profile(model, inputs, sizes, options.warmup, options.repeats, options.name,
-                        lambda n: print(f"measuring {n} samples", file=sys.stderr))
+                        lambda n: print(f"measuring {n} samples", file=sys.stderr), options.threads,
+                        lambda line: print(line, file=sys.stderr))
         if options.by_modules:
             graph = by_modules(graph)
         write(as_text(graph), options.output)

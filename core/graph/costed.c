@@ -240,6 +240,9 @@ static void copy_all(struct pst_fields *fields, const struct pst_costed *draft,
 
     graph->batch = draft->batch;
     graph->update_bytes_per_s = draft->update_bytes_per_s;
+    graph->host_step_ns = draft->host_step_ns;
+    graph->host_sample_ns = draft->host_sample_ns;
+    graph->host_devices = draft->host_devices;
     graph->name = pst_arena_strdup(arena, text_or(draft->name, "graph"));
     graph->notes = pst_arena_strdup(arena, draft->notes);
     graph->n_nodes = draft->n_nodes;

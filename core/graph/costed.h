@@ -50,6 +50,10 @@ struct pst_costed {
     const char *name, *notes; /* notes: NULL or what the file says of itself */
     uint32_t batch;
     double update_bytes_per_s; /* parameters whose update takes a second; 0: not known */
+    /* What the host does for a step, in ns of a processor: always, and for each sample. It delays
+       as many devices as had all cores where it was measured, or more; 0: not known. */
+    double host_step_ns, host_sample_ns;
+    uint32_t host_devices;
     uint32_t n_nodes, n_edges;
     struct pst_costed_node *nodes; /* in topological order; ties as in the file */
     struct pst_costed_edge *edges; /* by (from, to); parallel edges are one, bytes added */

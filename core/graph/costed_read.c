@@ -255,7 +255,8 @@ static void add_names(struct pst_fields *fields, const struct pst_costed *draft,
 static void read_root(struct pst_fields *fields, const json_t *root, struct pst_costed *draft)
 {
     static const char *const keys[] = {
-        "format", "version", "name", "notes", "batch", "update_bytes_per_s", "nodes", "edges"};
+        "format",       "version",      "name",  "notes",          "batch", "update_bytes_per_s",
+        "host_step_us", "host_devices", "nodes", "host_sample_us", "edges"};
     bool named = fields->where[0] == '\0' || json_object_get(root, "format") != NULL;
     struct pst_names names = {NULL, 0};
 
@@ -268,6 +269,10 @@ static void read_root(struct pst_fields *fields, const json_t *root, struct pst_
         draft->batch = pst_fields_count(fields, root, "batch", 1, PST_COSTED_SAMPLES, 1);
         draft->update_bytes_per_s =
             pst_fields_number(fields, root, "update_bytes_per_s", 0, PST_COSTED_BYTES, 0);
+        draft->host_step_ns = read_ns(fields, root, "host_step_us");
+        draft->host_sample_ns = read_ns(fields, root, "host_sample_us");
+        draft->host_devices =
+            pst_fields_count(fields, root, "host_devices", 0, PST_COSTED_SAMPLES, 0);
         read_nodes(fields, root, draft);
     }
     if (fields->status == PST_OK) {

@@ -142,6 +142,11 @@ uint64_t pst_costed_digest(const struct pst_costed *graph)
     if (graph->update_bytes_per_s > 0) {
         put_numbers(&state, &graph->update_bytes_per_s, 1);
     }
+    if (graph->host_devices > 0) {
+        const double host[] = {graph->host_step_ns, graph->host_sample_ns, graph->host_devices};
+
+        put_numbers(&state, host, 3);
+    }
     put(&state, graph->n_nodes);
     for (uint32_t i = 0; i < graph->n_nodes; i++) {
         put_node(&state, &graph->nodes[i]);

@@ -100,6 +100,11 @@ char *pst_costed_write(const struct pst_costed *graph, size_t *ret_length)
     }
     pst_json_uint(&json, "batch", graph->batch);
     put_bytes(&json, "update_bytes_per_s", graph->update_bytes_per_s);
+    if (graph->host_devices > 0) {
+        put_us(&json, "host_step_us", graph->host_step_ns);
+        put_us(&json, "host_sample_us", graph->host_sample_ns);
+        pst_json_uint(&json, "host_devices", graph->host_devices);
+    }
     pst_json_array(&json, "nodes");
     for (uint32_t i = 0; i < graph->n_nodes; i++) {
         pst_json_newline(&json);

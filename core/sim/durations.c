@@ -62,6 +62,16 @@ uint64_t pst_sim_update_ns(const struct pst_cost_model *cost, uint64_t param_byt
     return ns > UINT64_MAX / 2 ? UINT64_MAX / 2 : (uint64_t)ns;
 }
 
+uint64_t pst_sim_host_ns(const struct pst_cost_model *cost, const struct pst_plan *plan)
+{
+    const struct pst_costed *profile = cost->profile;
+
+    if (profile == NULL || profile->host_devices == 0 || plan->n_devices < profile->host_devices) {
+        return 0;
+    }
+    return (uint64_t)(profile->host_step_ns + profile->host_sample_ns * plan->batch);
+}
+
 /* placed: the lists hold R passes of the stage, so that B does not replay. */
 static void stage_times(const struct pst_sim_durations *durations,
                         const struct pst_plan_stage *stage, bool placed,

@@ -55,6 +55,9 @@ static inline uint64_t pst_sim_compute_ns(const struct pst_sim_durations *durati
 /* The update of so many bytes of f32 parameters with `slots` values of state each: one stage. */
 uint64_t pst_sim_update_ns(const struct pst_cost_model *cost, uint64_t param_bytes, uint32_t slots);
 
+/* What a step takes longer because the host needs cores of the plan's devices for the next one. */
+uint64_t pst_sim_host_ns(const struct pst_cost_model *cost, const struct pst_plan *plan);
+
 /* What a SEND, RECV, OFFLOAD, FETCH, REDUCE, TIE or NORM moves, else 0. */
 uint64_t pst_sim_bytes(const struct pst_sim_durations *durations, const struct pst_instr *instr);
 

@@ -253,6 +253,7 @@ static pst_status run(struct steps *steps, const struct pst_plan *plan,
         if (with_period && plan->n_devices > 0) {
             status = find_step(plan, graph, cost, &result.period_ns, err);
         }
+        result.period_ns = pst_sat_add_ns(result.period_ns, pst_sim_host_ns(cost, plan));
     }
     if (status == PST_OK) {
         *ret_result = result;
@@ -287,6 +288,7 @@ pst_status pst_sim_quick(const struct pst_plan *plan, const struct pst_graph *gr
     if (status == PST_OK && !find_period(&steps, ret_period_ns)) {
         *ret_period_ns = slope(&steps, QUICK_STEPS / 2 - 1, QUICK_STEPS - 1);
     }
+    *ret_period_ns = pst_sat_add_ns(*ret_period_ns, pst_sim_host_ns(cost, plan));
     steps_finish(&steps);
     return status;
 }

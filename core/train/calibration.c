@@ -55,7 +55,7 @@ static void add_machine(struct pst_hasher *hasher, const struct pst_session *ses
 {
     char text[512] = "";
 
-    add(hasher, PENSTOCK_VERSION);
+    add(hasher, PENSTOCK_VERSION " with the host's part");
     gethostname(text, sizeof text - 1);
     add(hasher, text);
     pst_machine_processor(text, sizeof text);

@@ -11,28 +11,38 @@
 
 /* Two branches, an operator in place, a parameter without a module, a view with a size. Loop is the
    same with a loop over a proxy, which torch.fx refuses and torch.export traces. */
-static const char module[] = "import torch\n"
-                             "from torch import nn\n"
-                             "class Net(nn.Module):\n"
-                             "    def __init__(self):\n"
-                             "        super().__init__()\n"
-                             "        self.conv = nn.Conv2d(3, 8, 3, padding=1)\n"
-                             "        self.act = nn.ReLU(inplace=True)\n"
-                             "        self.table = nn.Embedding(100, 16)\n"
-                             "        self.scale = nn.Parameter(torch.ones(16))\n"
-                             "        self.head = nn.Linear(8 * 16 + 16, 10)\n"
-                             "    def forward(self, image, tokens):\n"
-                             "        x = self.act(self.conv(image))\n"
-                             "        x = x.view(x.size(0), -1)\n"
-                             "        y = self.table(tokens).mean(1) * self.scale\n"
-                             "        return self.head(torch.cat([x, y], 1))\n"
-                             "class Loop(Net):\n"
-                             "    def forward(self, image, tokens):\n"
-                             "        for i in range(image.shape[2] - 3):\n"
-                             "            image = image + 1\n"
-                             "        return super().forward(image, tokens)\n"
-                             "def nothing():\n"
-                             "    return 3\n";
+static const char module[] =
+    "import torch\n"
+    "from torch import nn\n"
+    "class Net(nn.Module):\n"
+    "    def __init__(self):\n"
+    "        super().__init__()\n"
+    "        self.conv = nn.Conv2d(3, 8, 3, padding=1)\n"
+    "        self.act = nn.ReLU(inplace=True)\n"
+    "        self.table = nn.Embedding(100, 16)\n"
+    "        self.scale = nn.Parameter(torch.ones(16))\n"
+    "        self.head = nn.Linear(8 * 16 + 16, 10)\n"
+    "    def forward(self, image, tokens):\n"
+    "        x = self.act(self.conv(image))\n"
+    "        x = x.view(x.size(0), -1)\n"
+    "        y = self.table(tokens).mean(1) * self.scale\n"
+    "        return self.head(torch.cat([x, y], 1))\n"
+    "class Loop(Net):\n"
+    "    def forward(self, image, tokens):\n"
+    "        for i in range(image.shape[2] - 3):\n"
+    "            image = image + 1\n"
+    "        return super().forward(image, tokens)\n"
+    "class Twins(nn.Module):\n"
+    "    def __init__(self):\n"
+    "        super().__init__()\n"
+    "        self.a, self.b, self.f = [nn.Linear(8, 8) for i in range(3)]\n"
+    "        self.c = nn.Linear(8, 8, bias=False)\n"
+    "        self.d = nn.Softmax(1)\n"
+    "        self.e = nn.Softmax(0)\n"
+    "    def forward(self, x):\n"
+    "        return self.e(self.d(self.c(self.f(self.b(self.a(x))))))\n"
+    "def nothing():\n"
+    "    return 3\n";
 
 static const char *python;
 
@@ -46,6 +56,8 @@ static const char driver[] =
     "'net.json'],\n"
     "  'parts': ['module:Net', *SHAPES, '--by-modules', '-o', 'parts.json'],\n"
     "  'loop': ['module:Loop', *SHAPES, '-o', 'loop.json'],\n"
+    "  'twins': ['module:Twins', '--input', '4x8', '-o', 'twins.json'],\n"
+    "  'threads': ['module:Net', *SHAPES, '--threads', '0'],\n"
     "  'nothing': ['module:nothing', *SHAPES],\n"
     "  'missing': ['module:missing', *SHAPES],\n"
     "  'few': ['module:Net', '--input', '4x3x4x4'],\n"
@@ -54,7 +66,7 @@ static const char driver[] =
     "  'sizes': ['module:Net', *SHAPES, '--batch-sizes', '0']}\n"
     "for name, words in runs.items():\n"
     "  with open(name + '.log', 'w') as log, contextlib.redirect_stderr(log):\n"
-    "    code = main(words + ['--threads', '1', '--repeats', '2', '--warmup', '1'])\n"
+    "    code = main(words + ['--repeats', '2', '--warmup', '1'])\n"
     "    print('code', code, file=log)\n";
 
 static int run_all(void **state)
@@ -115,6 +127,7 @@ TEST(test_bytes)
     };
     struct pst_costed *graph;
 
+    expect_log("threads", "code 2", "--threads must be at least 1");
     expect_log("net", "code 0", "measuring 2 samples");
     graph = read_graph("net.json");
     assert_string_equal(graph->name, "small");
@@ -140,6 +153,23 @@ TEST(test_bytes)
     /* Images and tokens need no gradient; what has no parameters takes no time for them. */
     assert_true(graph->nodes[0].times[0].ns[1] == 0 && graph->nodes[3].times[0].ns[1] == 0);
     assert_true(graph->nodes[6].times[0].ns[2] == 0);
+    pst_costed_destroy(graph);
+}
+
+TEST(test_equal_operators_are_measured_once)
+{
+    struct pst_costed *graph;
+
+    expect_log("twins", "code 0", "of operators that are equal one was measured for all");
+    graph = read_graph("twins.json");
+    assert_int_equal(graph->n_nodes, 6);
+    for (uint32_t pass = 0; pass < 3; pass++) { /* to the nanosecond: one measurement */
+        assert_true(graph->nodes[2].times[0].ns[pass] == graph->nodes[1].times[0].ns[pass]);
+    }
+    /* What differs in a bias, a gradient or an attribute is not the same. */
+    expect_log("twins", "code 0", "         2 ");
+    expect_log("twins", "code 0", "Linear");
+    assert_non_null(strstr(graph->notes, "cpu, 1 threads"));
     pst_costed_destroy(graph);
 }
 

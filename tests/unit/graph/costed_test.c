@@ -191,6 +191,9 @@ TEST(writing_round_trips)
                                .notes = "line\nline",
                                .batch = 7,
                                .update_bytes_per_s = 1.25e9,
+                               .host_step_ns = 12500,
+                               .host_sample_ns = 250,
+                               .host_devices = 2,
                                .n_nodes = N,
                                .n_edges = M,
                                .nodes = nodes,
@@ -235,6 +238,8 @@ TEST(writing_round_trips)
     assert_string_equal(again->name, graph->name);
     assert_string_equal(again->notes, graph->notes);
     assert_true(again->update_bytes_per_s == 1.25e9);
+    assert_true(again->host_step_ns == 12500 && again->host_sample_ns == 250);
+    assert_int_equal(again->host_devices, 2);
     for (uint32_t e = 0; e < again->n_edges; e++) {
         assert_true(again->edges[e].from < again->edges[e].to);
     }

@@ -170,6 +170,19 @@ TEST(updates_take_what_was_measured)
     assert_int_equal(pst_sim_update_ns(&cost, 1000, 2), 7000);
 }
 
+/* 12.5 us and 250 ns for each of 8 samples, where the devices need all cores. */
+TEST(the_host_delays_devices_that_have_all_cores)
+{
+    struct pst_costed profile = {.host_step_ns = 12500, .host_sample_ns = 250, .host_devices = 2};
+    struct pst_cost_model cost = {.profile = NULL};
+    struct pst_plan plan = {.n_devices = 2, .batch = 8};
+    assert_int_equal(pst_sim_host_ns(&cost, &plan), 0);
+    cost.profile = &profile;
+    assert_int_equal(pst_sim_host_ns(&cost, &plan), 14500);
+    plan.n_devices = 1;
+    assert_int_equal(pst_sim_host_ns(&cost, &plan), 0);
+}
+
 /* The table of the head is that of the tokens, 11 x 8 values: on one rank it is there once, and the
    lower stage updates it; on two ranks both do. One byte takes 1 ns, six passes over it. */
 TEST(tied_parameters_are_updated_once)

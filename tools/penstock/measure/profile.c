@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "base/util.h"
 #include "train/schedule.h"
 
@@ -201,6 +202,18 @@ static const char *about_description(const struct pst_session *session, struct p
                             (double)cluster->host_overhead / 1e3, cluster->softmax_traffic);
 }
 
+/* Data that cannot be read are no matter of a plan: what the host does is not known then. */
+static void measure_host(const struct pst_session *session, struct pst_profiled *profile)
+{
+    struct pst_error err = {.status = PST_OK};
+
+    if (!is_hollow(session) && pst_device_is_host(session->device_ops) &&
+        pst_measure_host(session, &profile->host, &err) != PST_OK) {
+        pst_log(PST_LOG_INFO, "profile", "what the host does for a step is not measured: %s",
+                err.message);
+    }
+}
+
 static pst_status make_graph(const struct pst_session *session,
                              const struct pst_profile_request *request,
                              struct pst_profiled *profile, struct pst_error *err)
@@ -217,6 +230,9 @@ static pst_status make_graph(const struct pst_session *session,
     if (profile->update.ns > 0) {
         draft.update_bytes_per_s = (double)profile->update.bytes / profile->update.ns * 1e9;
     }
+    draft.host_step_ns = profile->host.step_ns;
+    draft.host_sample_ns = profile->host.sample_ns;
+    draft.host_devices = profile->host.devices;
     add_edges(view, &draft);
     st = pst_costed_create(&draft, &profile->graph, err);
     pst_arena_finish(&draft.arena);
@@ -252,6 +268,7 @@ pst_status pst_profile_run(const struct pst_session *session,
     st = measure(session, request, &profile, err);
     if (st == PST_OK) {
         judge(&profile);
+        measure_host(session, &profile);
         st = make_graph(session, request, &profile, err);
     }
     if (st != PST_OK) {

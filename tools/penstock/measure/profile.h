@@ -8,6 +8,7 @@
 
 #include "graph/costed.h"
 #include "measure/measure.h"
+#include "measure/measure_host.h"
 #include "train/session.h"
 
 #define PST_PROFILE_SIZES 16
@@ -26,7 +27,8 @@ struct pst_profiled {
     uint32_t n_ops, n_sizes, sizes[PST_PROFILE_SIZES];
     struct pst_measured *measured[PST_PROFILE_SIZES]; /* [n_ops] */
     struct pst_measured_update update; /* at the largest size; zero on a device that is not here */
-    struct pst_costed *graph;          /* bytes exact for the largest size, from the model */
+    struct pst_measured_host host; /* zero where it does not compute, or its data are not there */
+    struct pst_costed *graph;      /* bytes exact for the largest size, from the model */
     double worst_spread; /* of what takes a hundredth of a step or more, at the largest size */
     uint32_t worst_op;
 };

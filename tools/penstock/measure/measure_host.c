@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The parts of the training loop that are no rank's: reading a batch, timed alone, and handing tiny
+ * ones over, with the ring of batches and the ring of tasks that a run has.
+ */
+#include "measure/measure_host.h"
+
+#include <stdlib.h>
+#include <time.h>
+
+#include "base/memory.h"
+#include "base/machine.h"
+#include "base/util.h"
+#include "exec/handoff.h"
+#include "train/prefetch.h"
+
+#define READ_NS  20000000u
+#define READS    256u
+#define BYTES    16777216u /* more of a batch tell no more of a sample */
+#define WARM_UPS 2u
+#define STEPS    400u
+#define SLOTS    5u
+
+static uint64_t clock_ns(clockid_t clock)
+{
+    struct timespec now;
+
+    clock_gettime(clock, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static uint32_t enough_samples(const struct pst_sample_shape *shape, uint32_t batch)
+{
+    uint64_t bytes = 1;
+
+    for (uint32_t i = 0; i < shape->n_inputs; i++) {
+        bytes += shape->inputs[i].bytes;
+    }
+    return batch <= BYTES / bytes ? batch : (uint32_t)(BYTES / bytes) + 1;
+}
+
+/* Reads batches, each other samples, into the same place. */
+static pst_status time_reading(const struct pst_data *data, const struct pst_sample_shape *shape,
+                               uint32_t batch, double *ret_sample_ns, struct pst_error *err)
+{
+    void *inputs[PST_MAX_INPUTS] = {NULL};
+    uint64_t begin = 0, took = 0;
+    uint32_t n = 0;
+    pst_status st = PST_OK;
+
+    for (uint32_t i = 0; i < shape->n_inputs; i++) {
+        inputs[i] = pst_alloc(batch, shape->inputs[i].bytes);
+    }
+    while (st == PST_OK && n < READS && took < READ_NS) {
+        begin = n == WARM_UPS ? clock_ns(CLOCK_THREAD_CPUTIME_ID) : begin;
+        st = pst_data_read(data, PST_SPLIT_TRAIN, (uint64_t)n * batch, batch, inputs, err);
+        n++;
+        took = n > WARM_UPS ? clock_ns(CLOCK_THREAD_CPUTIME_ID) - begin : 0;
+    }
+    for (uint32_t i = 0; i < shape->n_inputs; i++) {
+        free(inputs[i]);
+    }
+    *ret_sample_ns = n > WARM_UPS ? (double)took / (n - WARM_UPS) / batch : 0;
+    return st;
+}
+
+struct rank {
+    struct exec_handoff tasks;
+    uint64_t ns; /* its processor's */
+};
+
+static void *run_rank(void *argument)
+{
+    struct rank *rank = argument;
+
+    for (uint32_t seen = 0; seen < STEPS;) {
+        exec_handoff_next(&rank->tasks, &seen);
+        exec_handoff_done(&rank->tasks, seen);
+    }
+    rank->ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+    return NULL;
+}
+
+/* Steps of one sample, in which a rank does nothing. What the rank itself does is no matter. */
+static pst_status hand_over(struct pst_prefetch *batches, struct rank *rank, struct pst_error *err)
+{
+    const struct exec_task task = {.command = EXEC_STEP};
+    void *const *inputs;
+    pst_status st = PST_OK;
+
+    for (uint32_t i = 0; i < STEPS; i++) { /* all of them, for the rank waits for them */
+        st = st == PST_OK ? pst_prefetch_take(batches, &inputs, err) : st;
+        exec_handoff_wait(&rank->tasks, exec_handoff_post(&rank->tasks, &task, 1));
+        if (st == PST_OK) {
+            pst_prefetch_release(batches);
+        }
+    }
+    return st;
+}
+
+static pst_status time_steps(const struct pst_data *data, const struct pst_sample_shape *shape,
+                             double *ret_step_ns, struct pst_error *err)
+{
+    struct pst_prefetch *batches = NULL;
+    struct rank rank = {.ns = 0};
+    const uint64_t begin = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
+    pthread_t thread;
+    pst_status st = pst_prefetch_create(data, shape, 0, 1, STEPS, SLOTS, &batches, err);
+
+    if (st != PST_OK) {
+        return st;
+    }
+    exec_handoff_init(&rank.tasks, 1);
+    if (pthread_create(&thread, NULL, run_rank, &rank) != 0) {
+        st = pst_fail(err, PST_ERR_NOMEM, "machine.threads", "no thread could be started");
+    } else {
+        st = hand_over(batches, &rank, err);
+        pthread_join(thread, NULL);
+        *ret_step_ns = (double)(clock_ns(CLOCK_PROCESS_CPUTIME_ID) - begin - rank.ns) / STEPS;
+    }
+    exec_handoff_finish(&rank.tasks);
+    pst_prefetch_destroy(batches);
+    return st;
+}
+
+pst_status pst_measure_host(const struct pst_session *session, struct pst_measured_host *ret_host,
+                            struct pst_error *err)
+{
+    const uint32_t threads = session->device_config.threads, cores = pst_usable_cores();
+    struct pst_measured_host host = {.devices = cores > threads ? cores / threads : 1};
+    struct pst_sample_shape shape;
+    struct pst_data *data = NULL;
+    pst_status st = pst_sample_shape_of(session->graph, &shape, err);
+
+    st = st == PST_OK ? pst_data_create(session->job, session->graph, &data, err) : st;
+    if (st == PST_OK) {
+        st = time_reading(data, &shape, enough_samples(&shape, session->job->train.batch),
+                          &host.sample_ns, err);
+    }
+    st = st == PST_OK ? time_steps(data, &shape, &host.step_ns, err) : st;
+    pst_data_destroy(data);
+    if (st == PST_OK) {
+        host.step_ns = host.step_ns > host.sample_ns ? host.step_ns - host.sample_ns : 0;
+        *ret_host = host;
+    }
+    return st;
+}
