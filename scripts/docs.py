@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Draws every picture of the documents again, with the commands that stand in them.
+"""Makes again what is generated of the documents: docs/reference, docs/algorithms.md, and every picture.
 
     scripts/docs.py                       # all
-    scripts/docs.py scheduler-1f1b dlrm   # those with such words in their names
+    scripts/docs.py scheduler-1f1b dlrm   # of the files those with such words in their names
     scripts/docs.py --into FOLDER         # there instead of into the tree
 
-A picture is a file docs/....svg that a command in README.md, docs/ or a plugin's README writes. A plugin whose README has no
+The program's own tables make the pages. A picture is a file docs/....svg that a command in README.md, docs/ or a plugin's README writes. A plugin whose README has no
 picture gets one, with the command that is usual for its kind. Pictures are squeezed: coordinates of two decimals, glyphs
 drawn relative to their last point; nothing that can be seen changes.
 """
@@ -25,6 +25,20 @@ USUAL = {
     "scheduler": ("Four devices, eight micro-batches", "schedule {id} -d 4 -m 8"),
     "memopt": ("A stage of two Transformer blocks", "memopt {id} --problem configs/problems/two-blocks.json"),
 }
+TITLES = {"scheduler": "Schedulers", "partitioner": "Partitioners", "memopt": "Memory optimizers"}
+ALGORITHMS = """# Algorithms
+
+| kind | decides | picture |
+| --- | --- | --- |
+| [partitioner](#partitioners) | where the model is cut into stages, and which devices run them | stages and what flows between them |
+| [scheduler](#schedulers) | in what order each device runs its passes | passes over time, memory below |
+| [memory optimizer](#memory-optimizers) | what a stage keeps, recomputes or moves elsewhere | memory over time |
+
+Each id leads to a page: what it does, its source, parameters and limits, a picture, and the command that draws it.
+[partitioning.md](partitioning.md#paper-and-plugin) says how near each partitioner is to its paper, and
+[memory.md](memory.md#how-to-choose) how to choose a memory optimizer. `scripts/docs.py` makes this page of what the plugins
+say about themselves.
+"""
 COMMAND = re.compile(r"penstock ((?:[^`\n\\]|\\\n)*docs/[\w/.-]+\.svg(?:[^`\n\\]|\\\n)*)")
 PICTURE = re.compile(r"docs/[\w/.-]+\.svg")
 
@@ -67,6 +81,32 @@ def commands():
             if found.setdefault(names[0], words) != words:
                 sys.exit(f"{page}: another command draws {names[0]} as well")
     return sorted(found.items())
+
+
+def information(penstock, plugin):
+    answer = subprocess.run([penstock, "plugins", "info", plugin["file"], "--json"], capture_output=True, text=True, check=True)
+    return json.loads(answer.stdout)["plugins"][0]
+
+
+def algorithms(penstock):
+    """The index of the pages of plugins."""
+    text = ALGORITHMS
+    for kind, title in TITLES.items():
+        text += f"\n## {title}\n\n| id | what it does | source |\n| --- | --- | --- |\n"
+        for plugin in plugins(penstock):
+            if plugin["kind"] == kind:
+                source = information(penstock, plugin)["reference"]
+                text += f"| [{plugin['id']}](../{FOLDERS[kind]}/{plugin['id']}/README.md) | {plugin['summary']} | "
+                text += ("penstock's own" if source == "none" else source) + " |\n"
+    return text
+
+
+def texts(penstock):
+    """Pages by name."""
+    for page in ("commands", "config", "models", "plugins"):
+        done = subprocess.run([penstock, "help", "--markdown", page], capture_output=True, text=True, check=True)
+        yield f"docs/reference/{page}.md", done.stdout
+    yield "docs/algorithms.md", algorithms(penstock)
 
 
 def number(value):
@@ -128,6 +168,10 @@ def draw(penstock, words, root):
         path.replace(root / name)
 
 
+def wanted(name, words):
+    return not words or any(word in name for word in words)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--penstock", default=str(SOURCE / "build/release/penstock"))
@@ -138,9 +182,14 @@ def main():
     if options.into == SOURCE:
         for plugin in plugins(options.penstock):
             give_picture(plugin)
+    root = options.into.resolve()
+    for name, text in texts(options.penstock):
+        if wanted(name, options.words):
+            (root / name).parent.mkdir(parents=True, exist_ok=True)
+            (root / name).write_text(text)
     for name, words in commands():
-        if not options.words or any(word in name for word in options.words):
-            draw(options.penstock, words, options.into.resolve())
+        if wanted(name, options.words):
+            draw(options.penstock, words, root)
 
 
 if __name__ == "__main__":
