@@ -162,10 +162,12 @@ def draw(penstock, words, root):
     words = [drawn[names.index(word)] if word in names else word for word in words]
     done = subprocess.run([penstock, *words, "--no-profile"], cwd=SOURCE, capture_output=True, text=True, check=False)
     if done.returncode:
-        sys.exit(f"penstock {shlex.join(words)}\n{done.stderr}")
+        print(f"penstock {shlex.join(words)}\n{done.stderr}", file=sys.stderr)
+        return False
     for name, path in zip(names, map(pathlib.Path, drawn)):
         path.write_text(squeeze(path.read_text()))
         path.replace(root / name)
+    return True
 
 
 def wanted(name, words):
@@ -187,9 +189,8 @@ def main():
         if wanted(name, options.words):
             (root / name).parent.mkdir(parents=True, exist_ok=True)
             (root / name).write_text(text)
-    for name, words in commands():
-        if wanted(name, options.words):
-            draw(options.penstock, words, root)
+    drawn = [draw(options.penstock, words, root) for name, words in commands() if wanted(name, options.words)]
+    sys.exit(0 if all(drawn) else "some pictures could not be drawn: mend the commands that the pages show")
 
 
 if __name__ == "__main__":
