@@ -17,6 +17,16 @@
 #include "host/shipped.h"
 #include "train/stop.h"
 
+uint64_t pst_cli_read_limit(struct pst_cli *cli, const char *text, uint64_t usual_ns)
+{
+    uint64_t time_ns = usual_ns;
+
+    if (text != NULL && !pst_parse_time(text, &time_ns)) {
+        pst_cli_usage(cli, "--time-limit is a time such as \"30 s\", not \"%s\"", text);
+    }
+    return time_ns;
+}
+
 void pst_cli_read_plugin(struct pst_cli *cli, const char *who, const char *text,
                          uint64_t *ret_time_ns, const char **ret_id, const char **ret_path)
 {
@@ -25,12 +35,9 @@ void pst_cli_read_plugin(struct pst_cli *cli, const char *who, const char *text,
 
     *ret_id = is_path ? NULL : name;
     *ret_path = is_path ? name : NULL;
-    *ret_time_ns = (uint64_t)600 * 1000000000u;
+    *ret_time_ns = pst_cli_read_limit(cli, text, (uint64_t)600 * 1000000000u);
     if (cli->n_sets > 0) {
         pst_cli_usage(cli, "there is no config to --set; --options gives %s its parameters", who);
-    }
-    if (text != NULL && !pst_parse_time(text, ret_time_ns)) {
-        pst_cli_usage(cli, "--time-limit is a time such as \"30 s\", not \"%s\"", text);
     }
 }
 

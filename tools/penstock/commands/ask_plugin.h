@@ -10,6 +10,9 @@
 #include "planner/schedule_job.h"
 #include "reports/schedule_report.h"
 
+/* What --time-limit says; text NULL: the usual. */
+uint64_t pst_cli_read_limit(struct pst_cli *cli, const char *text, uint64_t usual_ns);
+
 /* What asks for a plugin on its own: its name (id) or file (path), how long it may take ("10 min"
    where text is NULL). `who` ("the scheduler") is for messages. */
 void pst_cli_read_plugin(struct pst_cli *cli, const char *who, const char *text,

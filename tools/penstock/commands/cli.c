@@ -15,6 +15,7 @@
 #include "commands/commands.h"
 #include "commands/manual.h"
 #include "commands/print_error.h"
+#include "commands/reference.h"
 #include "commands/searching.h"
 #include "commands/terminal.h"
 #include "conformance/conformance.h"
@@ -170,7 +171,24 @@ static void print_ids(const char *kind)
     pst_plugin_list_destroy(plugins);
 }
 
-/* What packages and shells take from the tables of commands and options. */
+static void print_reference(const struct pst_manual *manual, const char *word)
+{
+    struct pst_error err;
+    uint32_t n = 0, page = 0;
+
+    while (pst_reference_pages[n] != NULL) {
+        page = strcmp(word, pst_reference_pages[n]) == 0 ? n : page;
+        n++;
+    }
+    if (strcmp(word, pst_reference_pages[page]) != 0) {
+        fail_word("help", "page of the reference", word, pst_reference_pages, n);
+    }
+    if (pst_reference_page(manual, page, stdout, &err) != PST_OK) {
+        fail(&err);
+    }
+}
+
+/* What packages, documents and shells take from the tables of commands and options. */
 static int help_for_others(int argc, char **argv)
 {
     static const char *const shells[] = {"bash", "zsh", "fish"};
@@ -182,6 +200,8 @@ static int help_for_others(int argc, char **argv)
         print_ids(word);
     } else if (strcmp(argv[2], "--man") == 0) {
         pst_manual_page(&manual, word[0] == '\0' ? NULL : find_command(word), stdout);
+    } else if (strcmp(argv[2], "--markdown") == 0) {
+        print_reference(&manual, word);
     } else if (strcmp(argv[2], "--completion") == 0) {
         if (!pst_manual_completion(&manual, word, stdout)) {
             fail_word("help", "shell", word, shells, 3);

@@ -386,7 +386,7 @@ static const struct pst_option options[] = {
      offsetof(struct pst_plugins_options, seed), 0},
     {"only", 0, "TEST", "check: run this test alone", offsetof(struct pst_plugins_options, only),
      0},
-    {"time-limit", 0, "SECONDS", "check: of one test (default 20)",
+    {"time-limit", 0, "TIME", "check: of one test (default 20 s)",
      offsetof(struct pst_plugins_options, time_limit), 0},
     {"lang", 0, "c|c++", "new: language of the project (default c)",
      offsetof(struct pst_plugins_options, language), 0},

@@ -6,6 +6,7 @@
 #include "base/memory.h"
 #include "conformance/conformance.h"
 #include "commands/commands.h"
+#include "commands/ask_plugin.h"
 #include "commands/plugins.h"
 #include "train/stop.h"
 
@@ -56,21 +57,31 @@ static void report_json(const char *path, const struct pst_conformance_report *r
     pst_json_end(json, ']');
 }
 
-static uint64_t read_number(struct pst_cli *cli, const char *option, const char *text,
-                            uint64_t most, uint64_t usual)
+static uint64_t read_seed(struct pst_cli *cli, const char *text)
 {
     uint64_t number;
     char *end;
 
     if (text == NULL) {
-        return usual;
+        return PST_CONFORMANCE_SEED;
     }
     number = strtoull(text, &end, 10);
-    if (text[0] < '0' || text[0] > '9' || *end != '\0' || number > most) {
-        pst_cli_usage(cli, "%s %s is no whole number from 0 to %llu", option, text,
-                      (unsigned long long)most);
+    if (text[0] < '0' || text[0] > '9' || *end != '\0') {
+        pst_cli_usage(cli, "--seed %s is no whole number from 0 to %llu", text,
+                      (unsigned long long)UINT64_MAX);
     }
     return number;
+}
+
+/* In whole seconds, up to a day. */
+static uint32_t read_limit(struct pst_cli *cli, const char *text)
+{
+    uint64_t seconds = (pst_cli_read_limit(cli, text, 0) + 999999999u) / 1000000000u;
+
+    if (seconds > 86400) {
+        pst_cli_usage(cli, "--time-limit %s is more than a day", text);
+    }
+    return (uint32_t)seconds;
 }
 
 void pst_plugins_check(struct pst_cli *cli, const struct pst_plugins_options *options,
@@ -86,9 +97,8 @@ void pst_plugins_check(struct pst_cli *cli, const struct pst_plugins_options *op
                                                 .context = &printing};
     struct pst_conformance_report *report = pst_alloc(1, sizeof *report);
 
-    question.seed = read_number(cli, "--seed", options->seed, UINT64_MAX, PST_CONFORMANCE_SEED);
-    question.time_limit_s =
-        (uint32_t)read_number(cli, "--time-limit", options->time_limit, 86400, 0);
+    question.seed = read_seed(cli, options->seed);
+    question.time_limit_s = read_limit(cli, options->time_limit);
     pst_stop_install();
     pst_cli_must(cli, pst_conformance_run(&question, report, &cli->err));
     cli->code = report->n_failed == 0 ? 0 : 3;

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "commands/reference.h"
+
+#include <penstock/params.h>
+#include <string.h>
+
+#include "config/job.h"
+#include "graph/builder.h"
+#include "graph/cluster.h"
+#include "host/plugin_host.h"
+
+static void put_title(FILE *out, const char *title, const char *rest)
+{
+    fprintf(out, "# %s\n\n`scripts/docs.py` makes this page of the program's own tables.\n%s\n",
+            title, rest);
+}
+
+/* A bar would end the cell of a table. */
+static void put_cell(FILE *out, const char *text)
+{
+    for (; *text != '\0'; text++) {
+        fprintf(out, *text == '|' ? "\\%c" : "%c", *text);
+    }
+}
+
+/* --- commands ----------------------------------------------------------------------------------*/
+
+static void put_options(FILE *out, const struct pst_option *options, uint32_t n)
+{
+    if (n > 0) {
+        fputs("\n| option | effect |\n| --- | --- |\n", out);
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        fputs("| ", out);
+        if (options[i].letter != 0) {
+            fprintf(out, "`-%c`, ", options[i].letter);
+        }
+        fprintf(out, "`--%s%s", options[i].name, options[i].value_name != NULL ? " " : "");
+        put_cell(out, options[i].value_name != NULL ? options[i].value_name : "");
+        fputs("` | ", out);
+        put_cell(out, options[i].doc);
+        fputs(" |\n", out);
+    }
+}
+
+static void put_commands(const struct pst_manual *manual, FILE *out)
+{
+    put_title(out, "Commands and options",
+              "[commands.md](../commands.md) explains them, their answers and exit codes.");
+    for (uint32_t i = 0; i < manual->n_commands; i++) {
+        const struct pst_command *command = manual->commands[i];
+
+        fprintf(out, "\n## %s\n\n    penstock %s %s\n\n%s.\n", command->name, command->name,
+                command->arguments, command->summary);
+        if (command->text != NULL) {
+            fprintf(out, "\n%s\n", command->text);
+        }
+        put_options(out, command->options, command->n_options);
+    }
+    fputs("\n## Every command\n", out);
+    put_options(out, pst_common_options, pst_n_common_options);
+}
+
+/* --- parameters --------------------------------------------------------------------------------*/
+
+static const char *type_word(uint32_t type)
+{
+    static const char *const words[] = {[PST_PARAM_BOOL] = "`true` or `false`",
+                                        [PST_PARAM_INT] = "integer",
+                                        [PST_PARAM_FLOAT] = "number",
+                                        [PST_PARAM_STRING] = "string",
+                                        [PST_PARAM_ENUM] = "word",
+                                        [PST_PARAM_BYTES] = "bytes",
+                                        [PST_PARAM_TIME] = "time",
+                                        [PST_PARAM_RATE] = "rate",
+                                        [PST_PARAM_PATH] = "path"};
+
+    return type < sizeof words / sizeof words[0] && words[type] != NULL ? words[type] : "?";
+}
+
+static void put_param(FILE *out, const struct pst_param *row)
+{
+    const char *initial = row->initial == NULL ? "" : row->initial;
+
+    fprintf(out, "| `%s` | %s | ", row->key, type_word(row->type));
+    fprintf(out, row->initial == NULL ? "required" : "`%s`", initial[0] == '\0' ? "\"\"" : initial);
+    fputs(row->range == NULL ? " | " : " | `", out);
+    for (const char *c = row->range; c != NULL && *c != '\0'; c++) {
+        fprintf(out, *c == '|' ? "`, `" : "%c", *c);
+    }
+    fputs(row->range == NULL ? " | " : "` | ", out);
+    put_cell(out, row->doc);
+    fputs(" |\n", out);
+}
+
+static void put_params(FILE *out, const struct pst_param *rows, uint32_t n, size_t row_size)
+{
+    fputs(n == 0
+              ? "\nNo parameters.\n"
+              : "\n| key | type | default | range | meaning |\n| --- | --- | --- | --- | --- |\n",
+          out);
+    for (uint32_t i = 0; i < n; i++) {
+        put_param(out, (const struct pst_param *)(const void *)((const char *)rows + i * row_size));
+    }
+}
+
+static void put_config(FILE *out)
+{
+    put_title(out, "Keys of the config",
+              "[config.md](../config.md) explains the file and these sections. Parameters of "
+              "[models](models.md) and\n[plugins](plugins.md) have pages of their own.");
+    for (uint32_t i = 0; i < pst_job_n_sections; i++) {
+        fprintf(out, "\n## [%s]\n", pst_job_sections[i].name);
+        put_params(out, pst_job_sections[i].rows, pst_job_sections[i].n_rows,
+                   sizeof(struct pst_param));
+    }
+    fputs("\n## [cluster]\n", out);
+    put_params(out, pst_cluster_params, pst_cluster_n_params, sizeof(struct pst_param));
+}
+
+static void put_models(FILE *out)
+{
+    put_title(out, "Parameters of models",
+              "They stand in `[model]`, beside `use`. [models.md](../models.md) has sizes and "
+              "sources.");
+    for (uint32_t i = 0; pst_model_builders[i] != NULL; i++) {
+        const struct pst_model_builder *builder = pst_model_builders[i];
+
+        fprintf(out, "\n## %s\n\n%s\n", builder->id, builder->summary);
+        put_params(out, builder->params, builder->n_params, sizeof(struct pst_param));
+    }
+}
+
+static void put_words(FILE *out, const char *what, const char *const *words)
+{
+    for (uint32_t i = 0; words != NULL && words[i] != NULL; i++) {
+        fprintf(out, "%s`%s`", i == 0 ? what : ", ", words[i]);
+    }
+    fputs(words != NULL && words[0] != NULL ? ".\n" : "", out);
+}
+
+static void put_plugin(FILE *out, const struct pst_plugin *plugin)
+{
+    fprintf(out, "\n## %s %s\n\n%s\n", plugin->kind, plugin->id, plugin->summary);
+    put_words(out, "Provides ", plugin->provides);
+    put_words(out, "Needs ", plugin->needs);
+    put_params(out, plugin->params, plugin->n_params, plugin->param_size);
+}
+
+static pst_status put_plugins(FILE *out, struct pst_error *err)
+{
+    struct pst_plugin_list *list = NULL;
+    pst_status st = pst_plugin_list_create(NULL, &list, err);
+
+    if (st != PST_OK) {
+        return st;
+    }
+    put_title(out, "Parameters of plugins",
+              "They stand in the table of the strategy, beside `use`.\n[algorithms.md]"
+              "(../algorithms.md) leads to what each does, [plugins.md](../plugins.md"
+              "#capability-words) says what the words\nmean.");
+    for (uint32_t i = 0; i < list->n_files; i++) {
+        pst_plugin_file_describe(list, &list->files[i]);
+        if (list->files[i].shipped && list->files[i].plugin != NULL) {
+            put_plugin(out, list->files[i].plugin);
+        }
+    }
+    pst_plugin_list_destroy(list);
+    return PST_OK;
+}
+
+/* --- pages -------------------------------------------------------------------------------------*/
+
+const char *const pst_reference_pages[] = {"commands", "config", "models", "plugins", NULL};
+
+pst_status pst_reference_page(const struct pst_manual *manual, uint32_t page, FILE *out,
+                              struct pst_error *err)
+{
+    switch (page) {
+    case 0:
+        put_commands(manual, out);
+        return PST_OK;
+    case 1:
+        put_config(out);
+        return PST_OK;
+    case 2:
+        put_models(out);
+        return PST_OK;
+    default:
+        return put_plugins(out, err);
+    }
+}
