@@ -23,7 +23,8 @@
          1.2: pst.profile/1, pst.remark/1; 1.3: pst_stage_node.op;                                 \
          1.4: pst_stage_node.output_bytes, pst_replay, pst.memopt-global/1,                        \
          PST_VERSION_STASHED; 1.5: ops.h, build.h;                                                 \
-         1.6: pst_plugin.url, .vendor, ids with a vendor, pst.scratch/1 */
+         1.6: pst_plugin.url, .vendor, ids with a vendor, pst.scratch/1,                           \
+         pst_figures.problem */
 
 #if defined(__GNUC__)
 #define PST_EXPORT __attribute__((visibility("default")))
