@@ -471,7 +471,8 @@ static void problem_figures(struct pst_planner *planner)
                                         .p2p_bytes_per_s = problem->p2p_bandwidth,
                                         .allreduce_bytes_per_s = problem->allreduce_bandwidth,
                                         .saved_bytes = graph->saved_bytes,
-                                        .edge_bytes = graph->edge_bytes};
+                                        .edge_bytes = graph->edge_bytes,
+                                        .problem = 1};
 
     pst_lend_figures(&figures, graph->n_nodes, graph->n_edges, &planner->figures);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What links between nodes add to a step of a planning run. Ranks are those that the answer will
- * have; devices of a node share what leaves it.
+ * What links add to a step: of a problem file all of them, of a job those between nodes. Ranks are
+ * those that the answer will have; devices of a node share what leaves it.
  */
 #include <math.h>
 #include <string.h>
@@ -109,6 +109,30 @@ static void fill(struct traffic *t, double slowest_ns, double *delay, double *re
     *ret_least_ns *= t->p->batch;
 }
 
+/* Nobody else wants a link of a problem file; the side with fewer replicas sets the pace. */
+static void undisturbed(struct traffic *t, double **ret_delay)
+{
+    const struct stage_graph *g = t->g;
+    double rate = t->p->figures.p2p_bytes_per_s;
+    uint32_t s, i;
+
+    if (rate <= 0 || t->p->figures.comm_model == PST_COMM_NONE) {
+        return;
+    }
+    CALL_TAKE(t->link_bytes, (size_t)g->n_links + 1);
+    add_bytes(t);
+    for (s = 0; s < g->n; s++) {
+        const struct part_stage *from = &t->plan->stages[s];
+
+        for (i = g->first_out[s]; i < g->first_out[s + 1]; i++) {
+            uint32_t d = t->plan->stages[g->out[i]].d;
+
+            t->link_bytes[i] *= from->b / ((from->d < d ? from->d : d) * rate) * 1e9;
+        }
+    }
+    *ret_delay = t->link_bytes;
+}
+
 void stage_graph_delays(const struct stage_graph *g, const struct part_plan *plan,
                         const struct part_problem *p, double slowest_ns, double **ret_delay,
                         double *ret_least_ns)
@@ -123,8 +147,12 @@ void stage_graph_delays(const struct stage_graph *g, const struct part_plan *pla
     for (s = 0; s < g->n; s++) {
         n_ranks += plan->stages[s].d;
     }
-    if (p->figures.reference != 0 || p->in == NULL || size == 0 || size >= p->n_devices ||
-        n_ranks > p->n_devices || p->figures.allreduce_bytes_per_s <= 0) {
+    if (part_is_problem(p)) {
+        undisturbed(&t, ret_delay);
+        return;
+    }
+    if (p->in == NULL || size == 0 || size >= p->n_devices || n_ranks > p->n_devices ||
+        p->figures.allreduce_bytes_per_s <= 0) {
         return; /* with too many replicas it is no plan */
     }
     t.n_nodes = (p->n_devices + size - 1) / size;

@@ -122,6 +122,12 @@ double part_memory(const struct part_problem *problem, double weight, double sav
 /* <= capacity, but for rounding. */
 bool part_fits(const struct part_problem *problem, double bytes);
 
+/* Of a problem file, in which transfers do not delay each other. */
+static inline bool part_is_problem(const struct part_problem *problem)
+{
+    return problem->figures.reference != 0 || problem->figures.problem != 0;
+}
+
 /* The function of pst_partitioner: `function` as a call, which has the same arguments. */
 #define PART_PARTITIONER(function)                                                                 \
     CALL_FUNCTION(call_##function, function, struct pst_partition_in, struct pst_partition_out)    \

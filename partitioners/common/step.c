@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * One mini-batch over a stage graph, every stage in the order of its kFkB schedule (Jeon et al.,
- * GraphPipe, ASPLOS 2025). Transfers are part of the passes that they belong to.
+ * GraphPipe, ASPLOS 2025). Of a problem file, as the host times it: transfers delay the passes that
+ * need them. Of a job, whose links are busy, they are part of the passes that they belong to.
  */
 #include <math.h>
 #include <string.h>
@@ -119,11 +120,12 @@ static void run_all(struct step *step)
     }
 }
 
-/* Half of the transfers go with the forward pass, half with the backward pass. */
+/* Of a job half of the transfers go with the forward pass, half with the backward pass. */
 static double pass_ns(const struct part_problem *p, const struct part_stage *stage,
                       const struct stage_sums *sums, bool forward)
 {
-    double rate = p->figures.p2p_bytes_per_s, ns = forward ? sums->forward_ns : sums->backward_ns;
+    double rate = part_is_problem(p) ? 0 : p->figures.p2p_bytes_per_s;
+    double ns = forward ? sums->forward_ns : sums->backward_ns;
     double p2p = rate <= 0 ? 0 : sums->cut_bytes * stage->b / (stage->d * rate) * 1e9;
 
     switch (p->figures.comm_model) {

@@ -49,7 +49,7 @@ static void keep(const struct beyond *b, struct gp_try *t, struct gp_result *r)
     if (!r->found) {
         return;
     }
-    gp_candidates_add(b->candidates, b->p, &r->plan);
+    gp_candidates_add(b->candidates, &r->plan);
     gp_result_step(b->p, r);
     if ((t->fast.found && !is_shorter(b->p, &r->value, &t->fast.value))) {
         return;

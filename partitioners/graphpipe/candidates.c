@@ -22,12 +22,11 @@ static bool is_same(const struct part_plan *a, const struct part_plan *b)
     return a->n_stages == b->n_stages;
 }
 
-void gp_candidates_add(struct gp_candidates *c, const struct part_problem *p,
-                       const struct part_plan *plan)
+void gp_candidates_add(struct gp_candidates *c, const struct part_plan *plan)
 {
     uint32_t i;
 
-    if (p->figures.reference != 0) {
+    if (!c->wanted) {
         return;
     }
     for (i = 0; i < c->n; i++) {
@@ -54,7 +53,7 @@ static void add_cut(const struct singles *s)
     struct part_plan plan = {0};
 
     part_plan_cut(&plan, s->p, s->order, s->cuts, s->n_stages, s->costs->b);
-    gp_candidates_add(s->candidates, s->p, &plan);
+    gp_candidates_add(s->candidates, &plan);
     part_plan_finish(&plan);
 }
 
@@ -86,7 +85,7 @@ static void add_filled(const struct singles *s, const struct part_plan *plan)
     }
     part_sequence_plan(s->p, s->stage_of, plan->n_stages, s->degrees, s->costs->b, s->n_stages,
                        &filled);
-    gp_candidates_add(s->candidates, s->p, &filled);
+    gp_candidates_add(s->candidates, &filled);
     part_plan_finish(&filled);
 }
 
@@ -100,7 +99,7 @@ static void add_least(const struct singles *s)
 
     part_chain_solve(s->p, s->costs, s->order, &limits, &found, &ticks, &plan);
     if (found) {
-        gp_candidates_add(s->candidates, s->p, &plan);
+        gp_candidates_add(s->candidates, &plan);
         add_filled(s, &plan);
     }
     part_plan_finish(&plan);
@@ -119,7 +118,7 @@ void gp_candidates_singles(struct gp_candidates *candidates, const struct part_p
     };
     uint32_t i;
 
-    if (p->figures.reference != 0 || costs->degrees[0] != 1) {
+    if (!candidates->wanted || costs->degrees[0] != 1) {
         return;
     }
     one.n_degrees = 1;

@@ -8,15 +8,15 @@
 
 #include "answer.h"
 
-/* All different. All zero: none. */
+/* All different. */
 struct gp_candidates {
+    bool wanted; /* false: none are taken */
     uint32_t n, room;
     struct part_plan *list;
 };
 
-/* Takes a copy, unless it is known. In problems that the reference model judges: nothing. */
-void gp_candidates_add(struct gp_candidates *candidates, const struct part_problem *problem,
-                       const struct part_plan *plan);
+/* Takes a copy, unless it is known. */
+void gp_candidates_add(struct gp_candidates *candidates, const struct part_plan *plan);
 /* What sequential planners that give every stage one device come to: the model's order and the
    depth-first one cut for the least T and filled up to all devices, and cut evenly by time. */
 void gp_candidates_singles(struct gp_candidates *candidates, const struct part_problem *problem,

@@ -8,7 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROUNDS = 40 }; /* improvements */
+#include "refine_parts.h"
+
+enum { ROUNDS = 40, HOPS = 4 }; /* improvements; steps to somewhere else, at most */
 
 /* Stages as arrays; the last one may be empty. */
 struct cut {
@@ -35,7 +37,7 @@ struct climb {
 static void offer(struct climb *c)
 {
     struct part_plan plan = {0};
-    struct part_value value;
+    double guess_ns;
     uint32_t b = c->plan->stages[0].b, s;
 
     part_plan_init(&plan, c->p, c->next.stage_of, c->next.n + 1, b);
@@ -47,10 +49,10 @@ static void offer(struct climb *c)
         part_plan_finish(&plan);
         return;
     }
-    part_plan_value(&plan, c->p, true, &value);
-    if (value.legal && value.fits && value.step_ns < INFINITY) {
+    gp_trials_guess(c->t, &plan, &guess_ns);
+    if (guess_ns < INFINITY) {
         CALL_MAKE_ROOM(c->list, c->n, c->room);
-        c->list[c->n] = (struct neighbour){plan, value.step_ns, c->n};
+        c->list[c->n] = (struct neighbour){plan, guess_ns, c->n};
         c->n++;
         return;
     }
@@ -163,6 +165,50 @@ static void merge(struct climb *c, uint32_t s, uint32_t t)
     }
 }
 
+/* v with all that comes before it in its stage goes to stage t, or with all that comes behind. */
+static void move_with(struct climb *c, uint32_t v, uint32_t t, bool behind)
+{
+    const struct part_problem *p = c->p;
+    uint32_t s = c->now.stage_of[v], i, j, u = v;
+
+    reset(c);
+    c->next.stage_of[v] = t;
+    for (i = behind ? v : v + 1; behind ? i < p->n : i > 0; i = behind ? i + 1 : i - 1) {
+        u = behind ? i : i - 1;
+        if (c->now.stage_of[u] != s || c->next.stage_of[u] != t) {
+            continue;
+        }
+        for (j = behind ? p->first_out[u] : p->first_in[u];
+             j < (behind ? p->first_out[u + 1] : p->first_in[u + 1]); j++) {
+            uint32_t w = behind ? p->to[j] : p->from[p->in_edges[j]];
+
+            if (c->now.stage_of[w] == s) {
+                c->next.stage_of[w] = t;
+            }
+        }
+    }
+    offer(c);
+}
+
+/* Parts of branches: where a guess is all there is to a trial. */
+static void move_parts(struct climb *c, const bool *linked)
+{
+    uint32_t n = c->now.n, v, t;
+
+    for (v = 0; v < c->p->n; v++) {
+        uint32_t s = c->now.stage_of[v];
+
+        for (t = 0; t < n; t++) {
+            if (linked[(size_t)s * n + t]) {
+                move_with(c, v, t, true);
+            }
+            if (linked[(size_t)t * n + s]) {
+                move_with(c, v, t, false);
+            }
+        }
+    }
+}
+
 static int by_guess(const void *a_, const void *b_)
 {
     const struct neighbour *a = a_, *b = b_;
@@ -190,6 +236,9 @@ static void all_neighbours(struct climb *c)
         }
         split(c, s);
         redegree(c, s);
+    }
+    if (c->t->trial == NULL) {
+        move_parts(c, linked);
     }
     if (c->n > 0) {
         qsort(c->list, c->n, sizeof *c->list, by_guess);
@@ -266,18 +315,54 @@ static bool is_uniform(const struct part_plan *plan)
     return true;
 }
 
-void gp_climb(struct gp_trials *trials, struct part_plan *plan, double *step_ns)
+/* Some neighbour, faster or not. */
+static void hop(struct climb *c, struct part_plan *plan, uint64_t random, bool *ret_done)
+{
+    struct call_region region;
+
+    call_enter(&region);
+    start(c);
+    *ret_done = c->n > 0;
+    if (c->n > 0) {
+        part_plan_finish(plan);
+        *plan = c->list[random % c->n].plan;
+        call_keep(plan->stages);
+    }
+    call_leave(&region);
+}
+
+static void init(struct climb *c, struct gp_trials *trials, struct part_plan *plan)
 {
     const struct part_problem *p = trials->problem;
-    struct climb c = {.t = trials, .p = p, .plan = plan};
+
+    *c = (struct climb){.t = trials, .p = p, .plan = plan};
+    CALL_TAKE(c->now.stage_of, (size_t)p->n + 1);
+    CALL_TAKE(c->next.stage_of, (size_t)p->n + 1);
+    CALL_TAKE(c->now.degree, (size_t)p->n + 2);
+    CALL_TAKE(c->next.degree, (size_t)p->n + 2);
+}
+
+void gp_climb(struct gp_trials *trials, struct part_plan *plan, double *step_ns)
+{
+    struct climb c;
     uint32_t round;
     bool better = is_uniform(plan);
 
-    CALL_TAKE(c.now.stage_of, (size_t)p->n + 1);
-    CALL_TAKE(c.next.stage_of, (size_t)p->n + 1);
-    CALL_TAKE(c.now.degree, (size_t)p->n + 2);
-    CALL_TAKE(c.next.degree, (size_t)p->n + 2);
+    init(&c, trials, plan);
     for (round = 0; better && round < ROUNDS; round++) {
         step(&c, plan, step_ns, &better);
     }
+}
+
+void gp_stray(struct gp_trials *trials, struct part_plan *plan, uint64_t *seed, double *ret_step_ns)
+{
+    struct climb c;
+    uint32_t hops;
+    bool more = is_uniform(plan);
+
+    init(&c, trials, plan);
+    for (hops = 1 + next_random(seed) % HOPS; more && hops > 0; hops--) {
+        hop(&c, plan, next_random(seed), &more);
+    }
+    gp_trials_guess(trials, plan, ret_step_ns);
 }

@@ -13,12 +13,12 @@
 struct gp_config {
     const char *microbatch, *k, *degrees;
     bool per_stage, exact, force_chain;
-    uint32_t grouping, sp, refine;
+    uint32_t grouping, sp, refine, objective;
     double tolerance, time_limit_s;
     int64_t max_degree, max_states, threads, refine_steps;
 };
 
-#define GRAPHPIPE_PARAMS(refine_default)                                                           \
+#define GRAPHPIPE_PARAMS(refine_default, objective_default)                                        \
     PST_PARAM(struct gp_config, microbatch, PST_PARAM_STRING, "auto", "1..",                       \
               "Samples of a micro-batch; \"all\": the best of all that are offered; \"auto\": "    \
               "train.microbatch in jobs, all in problems."),                                       \
@@ -41,6 +41,11 @@ struct gp_config {
             struct gp_config, refine, PST_PARAM_ENUM, refine_default, "auto|true|false",           \
             "Go on beyond plans of the family: other orders and local moves; up to 10 operators "  \
             "the optimum of all plans. auto: in jobs, and in problems of up to 256 operators."),   \
+        PST_PARAM(                                                                                 \
+            struct gp_config, objective, PST_PARAM_ENUM, objective_default, "bottleneck|step",     \
+            "With refine, in problems that the reference model judges: the least time of the "     \
+            "slowest stage, and of equal ones the shortest step; or the shortest step. Else "      \
+            "the step."),                                                                          \
         PST_PARAM(struct gp_config, refine_steps, PST_PARAM_INT, "5000000", "1..1000000000000",    \
                   "With refine: about as many looks at an operator, for all sizes together."),     \
         PST_PARAM(struct gp_config, exact, PST_PARAM_BOOL, "true", NULL,                           \

@@ -5,7 +5,7 @@
  */
 #include "graph_plugin.h"
 
-static const struct pst_param params[] = {GRAPHPIPE_PARAMS("false")};
+static const struct pst_param params[] = {GRAPHPIPE_PARAMS("false", "bottleneck")};
 
 GRAPHPIPE_PLUGIN(
     "graphpipe", "1.1", .summary = "Stages as a graph: branches of a model run side by side.",

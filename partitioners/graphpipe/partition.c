@@ -100,7 +100,7 @@ static pst_status limit_sizes(const struct gp_job *self, struct part_problem *p)
     pst_status st;
 
     if (strcmp(text, "all") == 0 ||
-        (automatic && (p->figures.reference != 0 || self->config->per_stage))) {
+        (automatic && (part_is_problem(p) || self->config->per_stage))) {
         return PST_OK;
     }
     st = automatic ? PST_OK : parse_list(self->host, "microbatch", text, &size, 1, &n);
@@ -117,6 +117,7 @@ static pst_status limit_sizes(const struct gp_job *self, struct part_problem *p)
 }
 
 enum { REFINE_AUTO = 0, REFINE = 1 };
+enum { OBJECTIVE_STEP = 1 };
 enum { REFINED_NODES = 256 }; /* a second or two of one core at the most */
 
 static struct gp_options options_of(const struct gp_config *c, const struct part_problem *p,
@@ -128,6 +129,7 @@ static struct gp_options options_of(const struct gp_config *c, const struct part
         .per_stage = c->per_stage,
         .refine = c->refine == REFINE || (c->refine == REFINE_AUTO && !c->per_stage &&
                                           (p->figures.reference == 0 || p->n <= REFINED_NODES)),
+        .by_step = p->figures.reference == 0 || c->objective == OBJECTIVE_STEP,
         .exact = c->exact,
         .force_chain = c->force_chain,
         .tolerance = c->tolerance,

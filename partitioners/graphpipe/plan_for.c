@@ -63,6 +63,9 @@ static void remark(const struct part_problem *p, const struct gp_answer *a)
                      a->lower_ns > 0 && a->value.bottleneck_ns <= a->lower_ns * (1 + 1e-9));
     part_remark_flag(p, "series_parallel", a->series_parallel);
     part_remark_flag(p, "budget_spent", a->has_expired);
+    if (a->in_row) {
+        part_remark_flag(p, "in_row", true);
+    }
     part_remark_text(p, "source", a->source);
     if (a->tried > 0) {
         part_remark_number(p, "simulated", a->tried);
@@ -142,18 +145,42 @@ static void verify(struct part_problem *p, struct gp_answer *a, bool *ret_holds)
     }
 }
 
+/* A stage may also run as far ahead as in a row of stages, where memory allows it. */
+static void try_row(struct part_problem *p, bool chain, struct gp_answer *answer)
+{
+    struct gp_answer row = {.candidates = answer->candidates};
+    bool found;
+
+    part_plan_copy(&answer->plan, &row.plan);
+    p->in_row = true;
+    gp_trial_best(p, chain, &row, &found);
+    answer->tried += row.tried;
+    answer->candidates = row.candidates;
+    answer->in_row = found && row.value.step_ns < answer->value.step_ns * (1 - 1e-9);
+    if (answer->in_row) {
+        answer->plan = row.plan;
+        answer->value = row.value;
+        answer->b = row.b;
+    }
+    p->in_row = answer->in_row;
+}
+
 static pst_status solve_once(struct part_problem *p, const struct gp_options *options,
                              struct gp_answer *answer, bool *ret_holds)
 {
     pst_status st = gp_solve(p, options, answer);
 
     *ret_holds = true;
-    if (st != PST_OK || !answer->found || p->figures.reference != 0) {
+    if (st != PST_OK || !answer->found ||
+        (p->figures.reference != 0 && !answer->candidates.wanted)) {
         return st;
     }
     *ret_holds = false;
-    if (options->refine) {
+    if (answer->candidates.wanted) {
         gp_trial_best(p, options->force_chain, answer, ret_holds);
+        if (*ret_holds && p->figures.reference != 0 && !p->in_row) {
+            try_row(p, options->force_chain, answer);
+        }
     }
     if (!*ret_holds) {
         verify(p, answer, ret_holds);

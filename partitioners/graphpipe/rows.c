@@ -40,11 +40,9 @@ static void guess(void *rows_, const uint32_t *cuts, double *ret_ns)
 {
     const struct rows *rows = rows_;
     struct part_plan plan = {0};
-    struct part_value value = {.legal = false};
 
     plan_of(rows, cuts, &plan);
-    part_plan_value(&plan, rows->t->problem, true, &value);
-    *ret_ns = value.legal && value.fits ? value.step_ns : INFINITY;
+    gp_trials_guess(rows->t, &plan, ret_ns);
     part_plan_finish(&plan);
 }
 

@@ -12,6 +12,7 @@
 struct gp_options {
     uint32_t grouping, sp; /* GP_CONTIGUOUS ..; GP_SP_AUTO .. */
     bool per_stage, refine, exact, force_chain;
+    bool by_step; /* with refine: the shortest step is wanted, else the least T */
     double tolerance;
     const uint32_t *ks; /* of per_stage */
     uint32_t n_ks;

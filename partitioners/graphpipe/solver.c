@@ -264,7 +264,8 @@ pst_status gp_solve(const struct part_problem *problem, const struct gp_options 
     struct gp_watch watch;
     pst_status st;
 
-    *ret_answer = (struct gp_answer){.source = "family"};
+    *ret_answer = (struct gp_answer){.source = "family",
+                                     .candidates = {.wanted = options->refine && options->by_step}};
     gp_watch_start(&watch, problem, options->time_limit_s);
     if (options->force_chain) {
         solve_chain(problem, &watch, ret_answer);

@@ -13,6 +13,8 @@
 
 /* Plans to climb from; neighbours looked at of each, and of the best that comes of them. */
 enum { STARTS = 4, LOOKS = 24, LAST_LOOKS = 100 };
+/* Of problem files, where a trial is cheap. */
+enum { PROBLEM_STARTS = 32, STRAYS = 300 };
 
 static void trials_init(struct gp_trials *trials, const struct part_problem *problem)
 {
@@ -42,31 +44,55 @@ static void simulate(struct gp_trials *t, const struct part_plan *plan, bool exa
     t->n++;
 }
 
-/* INFINITY: it does not fit, or the rest of the trials does not suffice for it. */
-static void step_of(struct gp_trials *t, const struct part_plan *plan, bool exact,
-                    double *ret_step_ns, bool *ret_near)
+/* Takes the passes of a step off those that are left. */
+static bool afford(struct gp_trials *t, const struct part_plan *plan)
 {
-    struct call_region region;
-    struct part_value value;
-    uint64_t passes = 0, n_ranks = 0;
+    uint64_t passes = t->trial != NULL ? 0 : t->problem->n_edges, n_ranks = 0;
     uint32_t s;
 
-    *ret_step_ns = INFINITY;
-    *ret_near = false;
     for (s = 0; s < plan->n_stages; s++) {
         passes += 2 * (uint64_t)plan->stages[s].d * (t->problem->batch / plan->stages[s].b);
         n_ranks += plan->stages[s].d;
     }
     call_go_on(t->problem->host);
     if (passes > t->left || n_ranks > t->problem->n_devices) {
-        return;
+        return false;
     }
     t->left -= passes;
-    part_plan_value(plan, t->problem, true, &value);
-    if (value.legal && value.fits) {
-        call_enter(&region);
-        simulate(t, plan, exact, ret_step_ns, ret_near);
-        call_leave(&region);
+    return true;
+}
+
+void gp_trials_guess(struct gp_trials *t, const struct part_plan *plan, double *ret_step_ns)
+{
+    struct part_value value = {.legal = false};
+
+    if (t->trial != NULL || afford(t, plan)) {
+        part_plan_value(plan, t->problem, true, &value);
+    }
+    *ret_step_ns = value.legal && value.fits ? value.step_ns : INFINITY;
+}
+
+/* INFINITY: it does not fit, or the rest of the trials does not suffice for it. */
+static void step_of(struct gp_trials *t, const struct part_plan *plan, bool exact,
+                    double *ret_step_ns, bool *ret_near)
+{
+    struct call_region region;
+
+    *ret_near = false;
+    if (t->trial == NULL) {
+        gp_trials_guess(t, plan, ret_step_ns);
+        return;
+    }
+    *ret_step_ns = INFINITY;
+    if (afford(t, plan)) {
+        double guess_ns;
+
+        gp_trials_guess(t, plan, &guess_ns);
+        if (guess_ns < INFINITY) {
+            call_enter(&region);
+            simulate(t, plan, exact, ret_step_ns, ret_near);
+            call_leave(&region);
+        }
     }
 }
 
@@ -163,14 +189,14 @@ static void climb(struct gp_trials *t, const struct gp_candidates *c, const stru
                   struct part_plan *best, double *best_ns)
 {
     uint32_t i,
-        n_starts = 0,
+        n_starts = 0, n_climbs = t->trial != NULL ? STARTS : PROBLEM_STARTS,
         n_full = t->problem->n < t->problem->n_devices ? t->problem->n : t->problem->n_devices;
     bool has_chain = false, has_full = false;
 
     for (i = 0; i < c->n && ranked[i].step_ns < INFINITY; i++) {
         const struct part_plan *plan = &c->list[ranked[i].at];
 
-        if (n_starts < STARTS && !t->chain) {
+        if (n_starts < n_climbs && !t->chain) {
             n_starts += climb_from(t, plan, ranked[i].step_ns, best, best_ns);
         }
         if (gp_is_chain(plan) && (!has_chain || (!has_full && plan->n_stages == n_full))) {
@@ -186,6 +212,26 @@ static void climb(struct gp_trials *t, const struct gp_candidates *c, const stru
     }
 }
 
+/* From the best plan over worse ones to other hills, while there are passes left. */
+static void wander(struct gp_trials *t, struct part_plan *best, double *best_ns)
+{
+    uint64_t seed = 1;
+    uint32_t i;
+
+    for (i = 0; i < STRAYS && best->n_stages > 1; i++) {
+        struct part_plan plan = {0};
+        double step_ns;
+
+        part_plan_copy(best, &plan);
+        gp_stray(t, &plan, &seed, &step_ns);
+        gp_climb(t, &plan, &step_ns);
+        if (step_ns < *best_ns * (1 - 1e-9)) {
+            compare(t, &plan, best, best_ns);
+        }
+        part_plan_finish(&plan);
+    }
+}
+
 void gp_trial_best(struct part_problem *p, bool chain, struct gp_answer *a, bool *ret_found)
 {
     struct gp_candidates *c = &a->candidates;
@@ -197,10 +243,10 @@ void gp_trial_best(struct part_problem *p, bool chain, struct gp_answer *a, bool
     *ret_found = false;
     trials_init(&t, p);
     t.chain = chain;
-    if (t.trial == NULL || p->in->n_stages != 0) {
+    if (p->in->n_stages != 0) {
         return;
     }
-    gp_candidates_add(c, p, &a->plan);
+    gp_candidates_add(c, &a->plan);
     CALL_TAKE(ranked, c->n);
     rank(&t, c, ranked);
     climb(&t, c, ranked, &best, &best_ns);
@@ -211,6 +257,9 @@ void gp_trial_best(struct part_problem *p, bool chain, struct gp_answer *a, bool
         part_plan_copy(&best, &start);
         climb_from(&t, &start, best_ns, &best, &best_ns);
         part_plan_finish(&start);
+        if (t.trial == NULL) {
+            wander(&t, &best, &best_ns);
+        }
         *ret_found = true;
         take(&t, a, &best, best_ns);
     }

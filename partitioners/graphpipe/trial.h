@@ -9,12 +9,16 @@
 
 struct gp_trials {
     const struct part_problem *problem;
-    const struct pst_trial *trial; /* NULL: the host simulates nothing */
+    const struct pst_trial *trial; /* NULL: of problem files the host simulates nothing */
     uint64_t left;                 /* passes that may still be simulated */
     uint32_t n;                    /* plans that were */
     uint32_t looks;                /* neighbours of a plan that are simulated before giving up */
     bool chain;                    /* only plans that cut the model's order into runs */
 };
+
+/* The step by the model of common/, which knows no queues at links; INFINITY where the plan does
+   not fit. Where the host simulates nothing this is all that is known, and counts as a trial. */
+void gp_trials_guess(struct gp_trials *trials, const struct part_plan *plan, double *ret_step_ns);
 
 /* About the step; INFINITY where the plan does not fit or the rest of the trials does not suffice
    for it. What is near the limit of memory is laid out, which takes most of the time, if its step
@@ -26,6 +30,10 @@ void gp_trials_step(struct gp_trials *trials, const struct part_plan *plan, doub
    stage, stages in one or cut in two, devices given to another stage; whatever the simulation says
    is faster, until nothing is. */
 void gp_climb(struct gp_trials *trials, struct part_plan *plan, double *step_ns);
+
+/* A plan a few random neighbours away, for gp_climb to start from. */
+void gp_stray(struct gp_trials *trials, struct part_plan *plan, uint64_t *seed,
+              double *ret_step_ns);
 
 /* Better cuts of the model's order with the degrees of this one, whose stages have one size. */
 void gp_move_borders(struct gp_trials *trials, struct part_plan *plan, double *step_ns);

@@ -5,7 +5,7 @@
  */
 #include "graph_plugin.h"
 
-static const struct pst_param params[] = {GRAPHPIPE_PARAMS("auto")};
+static const struct pst_param params[] = {GRAPHPIPE_PARAMS("auto", "step")};
 
 GRAPHPIPE_PLUGIN("stage-graph", "1.0",
                  .summary = "Stages as a graph of any shape, for the shortest step.",

@@ -54,8 +54,9 @@ LAYOUT(pst_stage_question, 64, size, 0, nodes, 8, n_nodes, 16, stage, 20, n_stag
        microbatch_size, 28, n_ranks, 32, in_flight, 36, weight_versions, 40, capacity_bytes, 48,
        ranks, 56);
 LAYOUT(pst_ask, 40, size, 0, topology, 8, in_flight, 16, bound, 24, price, 32);
-LAYOUT(pst_figures, 56, size, 0, comm_model, 4, reference, 8, node_size, 12, weight_multiplier, 16,
-       p2p_bytes_per_s, 24, allreduce_bytes_per_s, 32, saved_bytes, 40, edge_bytes, 48);
+LAYOUT(pst_figures, 64, size, 0, comm_model, 4, reference, 8, node_size, 12, weight_multiplier, 16,
+       p2p_bytes_per_s, 24, allreduce_bytes_per_s, 32, saved_bytes, 40, edge_bytes, 48, problem,
+       56);
 LAYOUT(pst_node_config, 48, size, 0, tensor_degree, 4, name, 8, ns_per_sample, 16, param_bytes, 24,
        in_flight_bytes, 32, fixed_bytes, 40);
 LAYOUT(pst_profile, 40, size, 0, node_ns, 8, figures, 16, n_configs, 24, config, 32);

@@ -25,7 +25,7 @@
          PST_VERSION_STASHED; 1.5: ops.h, build.h;                                                 \
          1.6: pst_plugin.url, .vendor, ids with a vendor, pst.scratch/1,                           \
          pst_topology.n_copies, .slices, pst_cluster_device.kind,                                  \
-         pst_cost.compute_on, pst_stage_question.ranks */
+         pst_cost.compute_on, pst_stage_question.ranks, pst_figures.problem */
 
 #if defined(__GNUC__)
 #define PST_EXPORT __attribute__((visibility("default")))

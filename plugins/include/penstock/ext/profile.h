@@ -28,6 +28,8 @@ struct pst_figures {
     double p2p_bytes_per_s, allreduce_bytes_per_s; /* 0: free */
     const double *saved_bytes;                     /* [n_nodes] of the view, per sample */
     const double *edge_bytes;                      /* [n_edges], per sample */
+    uint32_t problem; /* 1: of a problem file: a step is timed with a transfer between any two
+                         devices at p2p_bytes_per_s, which waits for no other */
 };
 
 /* A way to run a node that a planner may choose for it: Piper's TMPC. */
