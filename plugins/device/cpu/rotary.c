@@ -118,9 +118,9 @@ static void rotate_rows(void *context, uint64_t begin, uint64_t end, uint32_t th
     for (uint64_t r = begin; r < end; r++) {
         const float *x = pst_tile_read(&in, rotation->x, r * columns, n);
         float *y = pst_tile_write(&out, rotation->y, r * columns);
-        const uint64_t at =
+        const uint64_t position =
             request_row_position(rotation->request, rotation->call, rotation->rows, turns->rows, r);
-        const float *row = turns->values + at * d;
+        const float *row = turns->values + position * d;
 
         for (uint64_t at = 0; at < n; at += d) {
             simd->rotate(y + at, x + at, row, row + d / 2, rotation->way, d / 2);
