@@ -153,7 +153,12 @@ PST_INTERFACE(PST_PARTITIONER, struct pst_partitioner, .partition = partition)
 #define WORDS "chain", "split-backward"
 static pst_status topology(void *self, uint32_t n_devices, struct pst_topology *ret_topology)
 {
-    ret_topology->n_stages = lies(self, "stages-most") ? PST_NONE : 0;
+    ret_topology->n_stages = lies(self, "stages-most")     ? PST_NONE
+                             : lies(self, "copies-unsaid") ? 2 * n_devices
+                                                           : 0;
+    ret_topology->n_copies = lies(self, "copies-most")     ? PST_NONE
+                             : lies(self, "copies-unsaid") ? 2
+                                                           : 1;
     ret_topology->version_rule = lies(self, "rule-most") ? PST_NONE : PST_VERSION_SYNC;
     ret_topology->min_microbatches = none_or_most(self, "least-none", "least-most", 1);
     ret_topology->microbatch_multiple = none_or_most(self, "multiple-none", "multiple-most", 1);
