@@ -86,6 +86,7 @@ static struct pst_op op = {.kind = PST_OP_LINEAR,
                            .param = param};
 static struct pst_parameter parameter = {.name = "w", .elems = 15, .n_users = 1, .users = users};
 static const struct pst_graph graph = {.name = "one",
+                                       .slices = 1,
                                        .n_ops = 1,
                                        .n_tensors = 2,
                                        .n_params = 1,

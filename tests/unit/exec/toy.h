@@ -326,6 +326,7 @@ static void toy_graph(struct toy *toy)
         toy->ops[i].param = &toy->param_of[i];
     }
     toy->graph = (struct pst_graph){.name = "toy",
+                                    .slices = 1,
                                     .n_ops = 3,
                                     .n_tensors = N_TENSORS,
                                     .n_params = toy->tied ? 1 : 2,
