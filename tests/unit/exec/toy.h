@@ -36,6 +36,7 @@ struct toy {
     uint32_t ins[3][2], outs[3], param_of[2], users[2];
     struct pst_plan plan, eval_plan;
     struct pst_plan_stage stages[2];
+    struct pst_plan_device devices[2];
     struct pst_plan_tie tie;
     uint32_t ranks[2], tie_stages[2];
     struct toy_list lists[2], eval_lists[2];
@@ -366,6 +367,7 @@ static void toy_init(struct toy *toy, bool tied)
                                   .n_stages = 2,
                                   .n_devices = 2,
                                   .stages = toy->stages,
+                                  .devices = toy->devices,
                                   .n_ties = tied ? 1 : 0,
                                   .ties = &toy->tie};
     toy->eval_plan = toy->plan;
