@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Makes again what is generated of the documents: docs/reference, docs/algorithms.md, and every picture.
 
     scripts/docs.py                       # all
