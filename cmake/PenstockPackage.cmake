@@ -18,7 +18,12 @@ endforeach()
 
 set(CPACK_PACKAGE_NAME penstock)
 set(CPACK_PACKAGE_VENDOR "penstock")
-set(CPACK_PACKAGE_CONTACT "penstock authors <penstock@localhost>")
+set(PENSTOCK_MAINTAINER "penstock developers <penstock@localhost>" CACHE STRING
+  "Maintainer of the Debian package: Name <address>")
+if(NOT PENSTOCK_MAINTAINER MATCHES "^[^<>]+ <[^<>@ ]+@[^<>@ ]+>$")
+  message(FATAL_ERROR "PENSTOCK_MAINTAINER is \"${PENSTOCK_MAINTAINER}\"; want \"Name <address@host>\"")
+endif()
+set(CPACK_PACKAGE_CONTACT "${PENSTOCK_MAINTAINER}")
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "${PROJECT_DESCRIPTION}")
 set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
 set(CPACK_STRIP_FILES ON)

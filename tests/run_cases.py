@@ -381,6 +381,11 @@ def main():
     parser.add_argument("file", type=pathlib.Path)
     parser.add_argument("title", nargs="?", default="")
     options = parser.parse_args()
+    for name in ("penstock", "build", "plugins"):  # cases run in folders of their own
+        path = pathlib.Path(getattr(options, name)).resolve()
+        if not path.exists():
+            parser.error(f"--{name}: {path} does not exist")
+        setattr(options, name, str(path))
     options.source = pathlib.Path(__file__).resolve().parent.parent
     with tempfile.TemporaryDirectory(prefix="penstock-test-") as folder:
         try:

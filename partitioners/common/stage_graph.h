@@ -50,9 +50,9 @@ void stage_graph_place(const struct stage_graph *graph, const struct part_plan *
                        const struct part_problem *problem, uint32_t *first_rank);
 /* Index of s -> t in graph->out; it exists. */
 uint32_t stage_graph_link(const struct stage_graph *graph, uint32_t s, uint32_t t);
-/* Problem files, and jobs on several nodes: *ret_delay[n_links], how much later than its end a pass is known
-   to its neighbour, to be freed; *ret_least_ns: no step is shorter because of what leaves a node.
-   Elsewhere NULL and 0. slowest_ns: per sample, of the slowest stage. */
+/* Problem files, and jobs on several nodes: *ret_delay[n_links], how much later than its end a pass
+   is known to its neighbour, to be freed; *ret_least_ns: no step is shorter because of what leaves
+   a node. Elsewhere NULL and 0. slowest_ns: per sample, of the slowest stage. */
 void stage_graph_delays(const struct stage_graph *graph, const struct part_plan *plan,
                         const struct part_problem *problem, double slowest_ns, double **ret_delay,
                         double *ret_least_ns);
