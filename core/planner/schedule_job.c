@@ -426,6 +426,7 @@ static void pass_placement(struct pst_wire *w, struct placement *at)
     pst_wire_uint(w, &at->topology.min_microbatches);
     pst_wire_uint(w, &at->topology.microbatch_multiple);
     pst_wire_uint(w, &at->topology.n_copies);
+    pst_wire_uint(w, &at->topology.slices);
     pst_wire_uints(w, (const uint32_t **)&at->device_of, &at->n_stages);
 }
 
@@ -472,7 +473,7 @@ static bool placement_is_sound(const struct pst_schedule_job *job, uint32_t time
                  n_stages > 0 && (t->n_stages == 0 || t->n_stages == n_stages) &&
                  at->n_microbatches > 0 && pst_rule_is_known(t->version_rule) && t->n_copies > 0 &&
                  n_stages % t->n_copies == 0 && at->n_microbatches % t->n_copies == 0 &&
-                 (problem == NULL || t->n_copies == 1) &&
+                 t->slices > 0 && (problem == NULL || t->n_copies == 1) &&
                  (problem != NULL || job->n_microbatches == 0 ||
                   at->n_microbatches == job->n_microbatches * times);
 

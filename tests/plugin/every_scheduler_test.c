@@ -67,7 +67,7 @@ static int find_schedulers(void **state)
     "[train]\nbatch = %u\nmicrobatch = 1\n%s"                                                      \
     "[cluster]\ndevices = %u\nflops = %u\nmemory_bandwidth = %u\nlaunch_overhead = \"%u ns\"\n"    \
     "link_bandwidth = %u\nlink_latency = \"%u ns\"\n[partitioner]\nuse = "                         \
-    "\"uniform\"\n[scheduler]\nuse = \"%s\"\n"                                                     \
+    "\"uniform\"\n[scheduler]\nuse = \"%s\"\n%s"                                                   \
     "[[memopt]]\nuse = \"none\"\n"
 
 /* The lists with transfers, copies and updates, for costs of devices and links drawn at random: the
@@ -85,7 +85,8 @@ static bool check_plan(const char *id, uint32_t p, uint32_t m)
     assert_non_null(report);
     snprintf(toml, sizeof toml, JOB, m, strcmp(id, "pipedream") == 0 ? "clip = 0\n" : "", p,
              1000000u << r.v[0] % 12, 1000000u << r.v[1] % 12, r.v[2] % 20000,
-             1000000u << r.v[3] % 12, q.v[0] % 100000, id);
+             1000000u << r.v[3] % 12, q.v[0] % 100000, id,
+             strcmp(id, "seq1f1b") == 0 ? "slices = 1\n" : "");
     st = job_rig_plan(&rig, toml, &planned);
     if (st == PST_OK) {
         if (pst_plan_check(planned.plan, rig.graph, &rendezvous, NULL, report, &rig.err) !=

@@ -11,6 +11,7 @@
 
 #include "graph/builder.h"
 #include "planner/planner.h"
+#include "planner/state.h"
 #include "tune/advise.h"
 #include "job_defaults.h"
 
@@ -61,6 +62,9 @@ static inline pst_status job_rig_init(struct job_rig *rig, const char *toml)
     if (st == PST_OK) {
         st = pst_model_build(builder, model_config, rig->job.run.dtype == 0 ? PST_F32 : PST_BF16,
                              &rig->graph, &rig->err);
+    }
+    if (st == PST_OK) {
+        st = pst_graph_slice(rig->graph, pst_job_slices(&rig->job), &rig->err);
     }
     rig->cost.graph = rig->graph;
     rig->cost.cluster = &rig->cluster;

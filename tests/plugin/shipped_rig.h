@@ -125,7 +125,8 @@ static inline bool shipped_open(const struct shipped_case *c, const char *id, st
              "[cluster]\ndevices = %u\n[scheduler]\nuse = \"%s\"\n%s\n[[memopt]]\nuse = \"%s\"\n",
              c->model, c->batch, c->microbatch, c->train, c->p, id, c->scheduler, c->memopt);
     pst_status st = job_rig_plan(job, toml, &planned);
-    if (st == PST_ERR_INFEASIBLE || st == PST_ERR_UNSUPPORTED) {
+    if (st == PST_ERR_INFEASIBLE || st == PST_ERR_UNSUPPORTED ||
+        (st == PST_ERR_CONFIG && pst_job_slices(&job->job) > 1)) { /* not of this model */
         print_message("%s, %u devices, batch %u: %s\n", id, c->p, c->batch, job->err.message);
         job_rig_finish(job);
         return false;

@@ -364,6 +364,7 @@ static void toy_init(struct toy *toy, bool tied)
     }
     toy->tie = (struct pst_plan_tie){.parameter = 0, .n_stages = 2, .stages = toy->tie_stages};
     toy->plan = (struct pst_plan){.batch = 4,
+                                  .copies = 1,
                                   .n_stages = 2,
                                   .n_devices = 2,
                                   .stages = toy->stages,

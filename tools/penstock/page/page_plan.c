@@ -7,18 +7,33 @@
 #include "page/page.h"
 #include "tune/provenance.h"
 
+/* "2", or "1-4" where stages have different numbers of replicas. */
+static void name_replicas(const struct pst_plan *plan, char *text, size_t size)
+{
+    uint32_t least = pst_plan_width(plan, &plan->stages[0]), most = least;
+
+    for (uint32_t s = 1; s < plan->n_stages; s++) {
+        uint32_t n = pst_plan_width(plan, &plan->stages[s]);
+
+        least = n < least ? n : least;
+        most = n > most ? n : most;
+    }
+    snprintf(text, size, least == most ? "%u" : "%u-%u", least, most);
+}
+
 pst_status pst_page_write_plan(const struct pst_session *session, const char *command,
                                const char *title, const char *path, struct pst_error *err)
 {
     const struct pst_plan *plan = session->planned.plan;
-    char devices[16], microbatch[16];
+    char devices[16], microbatch[16], replicas[32];
     struct pst_record record = {
         .config = title,
         .labels = {[PST_AXIS_PARTITIONER] = plan->partitioner,
                    [PST_AXIS_SCHEDULER] = plan->scheduler,
                    [PST_AXIS_MEMOPT] = plan->memopt[0] == '\0' ? "no optimizer" : plan->memopt,
                    [PST_AXIS_DEVICES] = devices,
-                   [PST_AXIS_MICROBATCH] = microbatch},
+                   [PST_AXIS_MICROBATCH] = microbatch,
+                   [PST_AXIS_REPLICAS] = replicas},
         .trial = {.state = PST_TRIAL_DONE},
     };
     struct pst_compare_result result = {.n = 1, .records = &record, .n_configs = 1};
@@ -28,6 +43,7 @@ pst_status pst_page_write_plan(const struct pst_session *session, const char *co
 
     snprintf(devices, sizeof devices, "%u", plan->n_devices);
     snprintf(microbatch, sizeof microbatch, "%u", record.trial.microbatch);
+    name_replicas(plan, replicas, sizeof replicas);
     pst_gallery_begin(&gallery, 1, 1);
     st = st == PST_OK ? pst_gallery_add(&gallery, 0, true, session, err) : st;
     if (st == PST_OK) {
