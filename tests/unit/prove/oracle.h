@@ -122,6 +122,18 @@ static inline bool or_wait(struct oracle *o, uint32_t rank, const struct pst_ins
     }
 }
 
+/* Slices of a sequence: forward passes in their order, backward passes against it. */
+static inline bool or_slices(const struct oracle *o, const struct pst_instr *instr, size_t at,
+                             size_t size)
+{
+    size_t others = o->plan->stages[instr->stage].microbatch_size;
+    uint32_t n = o->graph->slices, slice = n > 1 ? instr->microbatch % n : 0;
+    if (instr->op == PST_I_F) {
+        return slice == 0 || or_all(o->f, at - others, size);
+    }
+    return n <= 1 || slice + 1 == n || instr->op == PST_I_W || or_all(o->b, at + others, size);
+}
+
 static inline void or_pass(struct oracle *o, uint32_t rank, const struct pst_instr *instr)
 {
     const struct pst_plan *plan = o->plan;
@@ -139,6 +151,7 @@ static inline void or_pass(struct oracle *o, uint32_t rank, const struct pst_ins
     bool forward = instr->op == PST_I_F, weights = instr->op == PST_I_W || instr->op == PST_I_BW;
     o->wrong |= !forward && !or_all(o->f, at, size);
     o->wrong |= instr->op == PST_I_W && !or_all(o->b, at, size);
+    o->wrong |= !or_slices(o, instr, at, size);
     for (uint32_t e = 0; e < plan->n_edges && instr->op != PST_I_W; e++) {
         const struct pst_plan_edge *edge = &plan->edges[e];
         bool reads = forward ? edge->to == s : edge->from == s && or_edge_has_grad(o, e);
