@@ -12,7 +12,7 @@ static inline const char *mu_order_rules(const struct mutant *m)
 {
     return m->made.asynchronous
                ? "PASS1 PASS2 PASS3 PASS4 PART4 COMM1 COMM2 COMM3 WVER2 LIVE1 LIVE2 LIVE4 FORM1"
-               : "PASS2 PASS3 PASS4 PART4 COMM2 COMM3 WVER1 LIVE1 LIVE2 LIVE4";
+               : "PASS2 PASS3 PASS4 PASS9 PART4 COMM2 COMM3 WVER1 LIVE1 LIVE2 LIVE4";
 }
 
 /* What is there too seldom or too often. */
