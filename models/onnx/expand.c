@@ -539,7 +539,8 @@ static void expand_einsum(struct expand *e)
         shape = lengths(e, shape, terms[1].value, n + k, n + k + l);
         terms[2].value = two(e, "Reshape", terms[2].value, shape);
     }
-    snprintf(terms[2].axes, sizeof terms[2].axes, "%s%s%s", both, first, second);
+    snprintf(axes, sizeof axes, "%s%s%s", both, first, second);
+    memcpy(terms[2].axes, axes, sizeof terms[2].axes); /* as many as y has */
     arrange(e, &terms[2], y);
 }
 
