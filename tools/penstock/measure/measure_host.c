@@ -29,14 +29,24 @@ static uint64_t clock_ns(clockid_t clock)
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-static uint32_t enough_samples(const struct pst_sample_shape *shape, uint32_t batch)
+/* Samples that can be read at least: one, or a micro-batch's sequences of slices. */
+static uint32_t fewest_samples(const struct pst_session *session)
+{
+    uint32_t slices = session->graph->slices;
+
+    return slices > 1 ? slices * (uint32_t)session->job->train.microbatch : 1;
+}
+
+static uint32_t enough_samples(const struct pst_sample_shape *shape, uint32_t batch,
+                               uint32_t fewest)
 {
     uint64_t bytes = 1;
 
     for (uint32_t i = 0; i < shape->n_inputs; i++) {
         bytes += shape->inputs[i].bytes;
     }
-    return batch <= BYTES / bytes ? batch : (uint32_t)(BYTES / bytes) + 1;
+    batch = batch <= BYTES / bytes ? batch : (uint32_t)(BYTES / bytes) + 1;
+    return (batch + fewest - 1) / fewest * fewest;
 }
 
 /* Reads batches, each other samples, into the same place. */
@@ -81,7 +91,8 @@ static void *run_rank(void *argument)
     return NULL;
 }
 
-/* Steps of one sample, in which a rank does nothing. What the rank itself does is no matter. */
+/* Steps of as few samples as can be, in which a rank does nothing. What the rank itself does is no
+ * matter. */
 static pst_status hand_over(struct pst_prefetch *batches, struct rank *rank, struct pst_error *err)
 {
     const struct exec_task task = {.command = EXEC_STEP};
@@ -99,13 +110,13 @@ static pst_status hand_over(struct pst_prefetch *batches, struct rank *rank, str
 }
 
 static pst_status time_steps(const struct pst_data *data, const struct pst_sample_shape *shape,
-                             double *ret_step_ns, struct pst_error *err)
+                             uint32_t n, double *ret_step_ns, struct pst_error *err)
 {
     struct pst_prefetch *batches = NULL;
     struct rank rank = {.ns = 0};
     const uint64_t begin = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
     pthread_t thread;
-    pst_status st = pst_prefetch_create(data, shape, 0, 1, STEPS, SLOTS, &batches, err);
+    pst_status st = pst_prefetch_create(data, shape, 0, n, STEPS, SLOTS, &batches, err);
 
     if (st != PST_OK) {
         return st;
@@ -130,17 +141,20 @@ pst_status pst_measure_host(const struct pst_session *session, struct pst_measur
     struct pst_measured_host host = {.devices = cores > threads ? cores / threads : 1};
     struct pst_sample_shape shape;
     struct pst_data *data = NULL;
+    const uint32_t fewest = fewest_samples(session);
     pst_status st = pst_sample_shape_of(session->graph, &shape, err);
 
     st = st == PST_OK ? pst_data_create(session->job, session->graph, &data, err) : st;
     if (st == PST_OK) {
-        st = time_reading(data, &shape, enough_samples(&shape, session->job->train.batch),
+        st = time_reading(data, &shape, enough_samples(&shape, session->job->train.batch, fewest),
                           &host.sample_ns, err);
     }
-    st = st == PST_OK ? time_steps(data, &shape, &host.step_ns, err) : st;
+    st = st == PST_OK ? time_steps(data, &shape, fewest, &host.step_ns, err) : st;
     pst_data_destroy(data);
     if (st == PST_OK) {
-        host.step_ns = host.step_ns > host.sample_ns ? host.step_ns - host.sample_ns : 0;
+        const double reading = host.sample_ns * fewest;
+
+        host.step_ns = host.step_ns > reading ? host.step_ns - reading : 0;
         *ret_host = host;
     }
     return st;
