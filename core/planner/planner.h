@@ -79,4 +79,8 @@ static inline bool pst_search_is_late(uint64_t deadline_ns)
 /* haste.c: the job's scheduler as it is when its order matters little, where it says how. */
 void pst_hasten(struct pst_arena *arena, struct pst_job *job);
 
+/* Of sequences, as the job's scheduler says by its parameter; 1 where it orders whole ones, or
+   cannot be opened, which the planner will say. */
+uint32_t pst_job_slices(const struct pst_job *job);
+
 #endif

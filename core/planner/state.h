@@ -109,9 +109,6 @@ struct pst_planner {
 pst_status pst_job_plugin(const struct pst_job *job, struct pst_config_node *table,
                           const char *kind, const struct pst_plugin **ret_plugin,
                           struct pst_error *err);
-/* Of sequences, as the job's scheduler says by its parameter; 1 where it orders whole ones, or
-   cannot be opened, which the planner will say. */
-uint32_t pst_job_slices(const struct pst_job *job);
 /* Sets *ret_foreign where the strategy of this table comes from elsewhere than the program itself.
    A table that names none, or none that there is, is left to whoever opens it. */
 pst_status pst_job_plugin_is_foreign(const struct pst_job *job, struct pst_config_node *table,

@@ -8,6 +8,7 @@
 
 #include "base/memory.h"
 #include "commands/terminal.h"
+#include "planner/planner.h"
 #include "train/session.h"
 #include "train/stop.h"
 #include "tune/trials.h"
@@ -27,6 +28,39 @@ static uint32_t largest_size(const struct pst_cli_set *set)
     return (uint32_t)most;
 }
 
+/* Operators of slices of sequences are others, so they are measured, too; the trial says what is
+   wrong with a combination. */
+static void calibrate_slices(struct pst_cli *cli, const struct pst_cli_set *set, uint32_t i)
+{
+    char *text = pst_combination_config(&set->combinations, i, 0, 0);
+    struct pst_config *config = NULL;
+    struct pst_job job = {.config = NULL};
+    struct pst_session *session = NULL;
+    struct pst_error ignored = {0};
+
+    if (pst_config_from_json(text, &config, &ignored) == PST_OK &&
+        pst_job_read(config, &job, &ignored) == PST_OK && pst_job_slices(&job) > 1 &&
+        pst_session_create_for_planning(&job, &session, &ignored) == PST_OK) {
+        pst_cli_must(cli, pst_cli_calibrate(cli, session, largest_size(set), &cli->err));
+    }
+    pst_session_destroy(session);
+    pst_job_finish(&job);
+    pst_config_destroy(config);
+    free(text);
+}
+
+static void calibrate_schedulers(struct pst_cli *cli, const struct pst_cli_set *set)
+{
+    uint32_t stride = 1; /* from one scheduler, or method, to the next */
+
+    for (uint32_t a = PST_AXIS_SCHEDULER + 1; a < PST_AXES; a++) {
+        stride *= pst_combinations_factor(&set->combinations, a);
+    }
+    for (uint32_t k = 0; k < set->combinations.axes[PST_AXIS_SCHEDULER].n; k++) {
+        calibrate_slices(cli, set, k * stride);
+    }
+}
+
 /* What is wrong with the config whatever is compared is said once, and where it stands. What its
    operators take is measured once. */
 static void check_base(struct pst_cli *cli, struct pst_cli_set *set)
@@ -38,6 +72,7 @@ static void check_base(struct pst_cli *cli, struct pst_cli_set *set)
     if (st == PST_OK) {
         pst_cli_must(cli, pst_cli_calibrate(cli, session, largest_size(set), &cli->err));
         pst_bound_find(session, &set->bound);
+        calibrate_schedulers(cli, set);
     }
     pst_session_destroy(session);
     if (st != PST_OK) {
