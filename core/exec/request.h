@@ -52,7 +52,7 @@ static inline uint64_t request_rows(const struct pst_op_request *request,
     return request->samples * (tensor->elems / request_columns(tensor));
 }
 
-/* Positions that a text of rotary or attention has, and that of the first row of a micro-batch. */
+/* Positions that a text of rotary or attention has. */
 static inline uint64_t request_positions(const struct pst_op_request *request)
 {
     return request->op->positions > 0 ? request->op->positions : request_in(request, 0)->dims[0];
@@ -65,11 +65,6 @@ static inline uint64_t request_row_position(const struct pst_op_request *request
 {
     return request->graph->slices > 1 ? call->slice * n + r % n
                                       : (call->first_sample * n + r) % positions;
-}
-
-static inline uint64_t request_position(const struct pst_op_request *request, uint64_t first_sample)
-{
-    return first_sample * request_in(request, 0)->dims[0] % request_positions(request);
 }
 
 /* Operand i of an array that may be missing as a whole. */

@@ -146,7 +146,8 @@ static void run(const struct pst_kernel *kernel, const struct pst_call *call)
 
     c.shape = request_heads(c.request);
     c.positions = request_positions(c.request);
-    c.first = request_position(c.request, call->first_sample);
+    c.first =
+        request_row_position(c.request, call, request_in(c.request, 0)->dims[0], c.positions, 0);
     n = c.request->samples * c.shape.rows;
     for (uint64_t r = 0; r < n && c.first + r < c.positions; r++) {
         for (uint64_t head = 0; head < c.shape.kv_heads; head++) {
