@@ -28,9 +28,9 @@ static uint32_t largest_size(const struct pst_cli_set *set)
     return (uint32_t)most;
 }
 
-/* Operators of slices of sequences are others, so they are measured, too; the trial says what is
-   wrong with a combination. */
-static void calibrate_slices(struct pst_cli *cli, const struct pst_cli_set *set, uint32_t i)
+/* Operators of slices of sequences are others, so they are measured, too, and bound the step; the
+   trial says what is wrong with a combination. */
+static void calibrate_slices(struct pst_cli *cli, struct pst_cli_set *set, uint32_t i)
 {
     char *text = pst_combination_config(&set->combinations, i, 0, 0);
     struct pst_config *config = NULL;
@@ -42,6 +42,7 @@ static void calibrate_slices(struct pst_cli *cli, const struct pst_cli_set *set,
         pst_job_read(config, &job, &ignored) == PST_OK && pst_job_slices(&job) > 1 &&
         pst_session_create_for_planning(&job, &session, &ignored) == PST_OK) {
         pst_cli_must(cli, pst_cli_calibrate(cli, session, largest_size(set), &cli->err));
+        pst_bound_lower(session, &set->bound);
     }
     pst_session_destroy(session);
     pst_job_finish(&job);
@@ -49,7 +50,7 @@ static void calibrate_slices(struct pst_cli *cli, const struct pst_cli_set *set,
     free(text);
 }
 
-static void calibrate_schedulers(struct pst_cli *cli, const struct pst_cli_set *set)
+static void calibrate_schedulers(struct pst_cli *cli, struct pst_cli_set *set)
 {
     uint32_t stride = 1; /* from one scheduler, or method, to the next */
 

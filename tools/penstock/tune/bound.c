@@ -17,18 +17,38 @@ static uint64_t work_of(const struct pst_session *session, uint32_t samples)
     return ns;
 }
 
+/* A step's, with the best size of micro-batches. Costs are those of the slowest of devices that are
+   not alike, which bounds nothing. */
+static uint64_t least_work(const struct pst_session *session, uint32_t batch)
+{
+    uint64_t least = UINT64_MAX;
+
+    if (session->cluster.n_kinds > 0) {
+        return 0;
+    }
+    for (uint32_t size = 1; size <= batch && batch % size == 0; size *= 2) {
+        const uint64_t ns =
+            pst_sat_mul(work_of(session, size), pst_graph_samples(session->graph, batch) / size);
+
+        least = ns < least ? ns : least;
+    }
+    return least;
+}
+
+void pst_bound_lower(const struct pst_session *session, struct pst_bound *bound)
+{
+    const uint64_t work_ns = least_work(session, bound->batch);
+
+    bound->work_ns = work_ns < bound->work_ns ? work_ns : bound->work_ns;
+}
+
 void pst_bound_find(const struct pst_session *session, struct pst_bound *ret_bound)
 {
     const uint32_t batch = (uint32_t)session->job->train.batch;
     struct pst_bound bound = {.batch = batch,
-                              .work_ns = UINT64_MAX,
+                              .work_ns = least_work(session, batch),
                               .capacity_bytes = pst_cluster_capacity(&session->cluster)};
 
-    for (uint32_t size = 1; size <= batch && batch % size == 0; size *= 2) {
-        const uint64_t ns = pst_sat_mul(work_of(session, size), batch / size);
-
-        bound.work_ns = ns < bound.work_ns ? ns : bound.work_ns;
-    }
     for (uint32_t p = 0; p < session->graph->n_params; p++) {
         bound.weight_bytes += sizeof(float) * session->graph->params[p].elems;
     }

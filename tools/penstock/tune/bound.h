@@ -17,8 +17,9 @@ struct pst_bound {
     uint64_t capacity_bytes; /* of a device; UINT64_MAX: no limit */
 };
 
-/* Devices that differ are taken for the one that costs are known of. */
 void pst_bound_find(const struct pst_session *session, struct pst_bound *ret_bound);
+/* Also no better than with the operators of this session, such as those of slices of sequences. */
+void pst_bound_lower(const struct pst_session *session, struct pst_bound *bound);
 /* Can no plan on so many devices be better than the best, which is as asked for? */
 bool pst_bound_excludes(const struct pst_bound *bound, const struct pst_goal *goal,
                         const struct pst_score *best, uint32_t n_devices);
