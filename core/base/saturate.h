@@ -29,4 +29,10 @@ static inline uint64_t pst_sat_mul(uint64_t a, uint64_t b)
     return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
 }
 
+/* What is left of a limit beside so many bytes; UINT64_MAX: no limit. */
+static inline uint64_t pst_sat_left(uint64_t limit, uint64_t bytes)
+{
+    return limit == UINT64_MAX ? limit : limit > bytes ? limit - bytes : 0;
+}
+
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "graph/cluster.h"
 
+#include "base/saturate.h"
 #include "base/util.h"
 
 #define ROW(field, type, initial, range, doc)                                                      \
@@ -49,9 +50,7 @@ uint64_t pst_cluster_capacity(const struct pst_cluster *cluster)
 
 uint64_t pst_cluster_capacity_of(const struct pst_cluster *cluster, uint32_t rank)
 {
-    uint64_t most = pst_cluster_capacity(cluster), lacks = pst_cluster_lacks(cluster, rank);
-
-    return most == UINT64_MAX ? most : most > lacks ? most - lacks : 0;
+    return pst_sat_left(pst_cluster_capacity(cluster), pst_cluster_lacks(cluster, rank));
 }
 
 pst_status pst_cluster_check(const struct pst_cluster *cluster, struct pst_error *err)

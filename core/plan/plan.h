@@ -15,6 +15,7 @@
 
 #include "base/arena.h"
 #include "base/error.h"
+#include "base/saturate.h"
 #include "graph/cost.h"
 #include "graph/graph.h"
 
@@ -259,9 +260,7 @@ void pst_plan_destroy(struct pst_plan *plan);
 /* Bytes that the plan may take of a device; UINT64_MAX: no limit. */
 static inline uint64_t pst_plan_capacity(const struct pst_plan *plan, uint32_t rank)
 {
-    uint64_t most = plan->capacity_bytes, lacks = plan->devices[rank].lacks_bytes;
-
-    return most == UINT64_MAX ? most : most > lacks ? most - lacks : 0;
+    return pst_sat_left(plan->capacity_bytes, plan->devices[rank].lacks_bytes);
 }
 /* What the smallest device of a stage lacks. */
 static inline uint64_t pst_plan_lacks(const struct pst_plan *plan,

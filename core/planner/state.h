@@ -206,14 +206,14 @@ static inline const uint32_t *pst_planner_ranks(const struct pst_planner *planne
 static inline uint64_t pst_planner_capacity(const struct pst_planner *planner,
                                             const uint32_t *ranks, uint32_t n_ranks)
 {
-    uint64_t most = planner->capacity_bytes, lacks = 0;
+    uint64_t lacks = 0;
 
     for (uint32_t r = 0; r < n_ranks; r++) {
         uint64_t of = pst_cluster_lacks(planner->cluster, ranks[r]);
 
         lacks = of > lacks ? of : lacks;
     }
-    return most == UINT64_MAX ? most : most > lacks ? most - lacks : 0;
+    return pst_sat_left(planner->capacity_bytes, lacks);
 }
 
 /* haste.c: the scheduler's table with what spares it a long search; itself where the plugin has no
