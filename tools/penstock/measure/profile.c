@@ -228,7 +228,7 @@ static pst_status make_graph(const struct pst_session *session,
                                      : about_device(session, request, &draft.arena);
     add_nodes(session, profile, view, &draft);
     if (profile->update.ns > 0) {
-        draft.update_bytes_per_s = (double)profile->update.bytes / profile->update.ns * 1e9;
+        draft.update_bytes_per_second = (double)profile->update.bytes / profile->update.ns * 1e9;
     }
     draft.host_step_ns = profile->host.step_ns;
     draft.host_sample_ns = profile->host.sample_ns;
