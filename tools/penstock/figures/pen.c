@@ -75,13 +75,13 @@ void pst_put_escaped(FILE *out, const char *text)
     }
 }
 
-/* fill="#123456", or the class of a tone. */
-static void put_color(FILE *out, const char *what, struct pst_color color)
+/* fill="#123456", or within a page the class of a tone. */
+static void put_color(const struct pst_pen *pen, const char *what, struct pst_color color)
 {
-    if (color.tone != PST_AS_IS) {
-        fprintf(out, " class=\"%s-%s\"", what, pst_tone_name(color.tone));
+    if (color.tone != PST_AS_IS && !pen->alone) {
+        fprintf(pen->page, " class=\"%s-%s\"", what, pst_tone_name(color.tone));
     } else {
-        fprintf(out, " %s=\"#%02x%02x%02x\"", what, (unsigned)lround(255 * color.r),
+        fprintf(pen->page, " %s=\"#%02x%02x%02x\"", what, (unsigned)lround(255 * color.r),
                 (unsigned)lround(255 * color.g), (unsigned)lround(255 * color.b));
     }
 }
@@ -238,7 +238,7 @@ void pst_pen_fill(struct pst_pen *pen, struct pst_color color)
     path = take_path(pen);
     if (path[0] != '\0') {
         fputs("<path", pen->page);
-        put_color(pen->page, "fill", color);
+        put_color(pen, "fill", color);
         fprintf(pen->page, " d=\"%s\"/>\n", path);
     }
 }
@@ -258,7 +258,7 @@ void pst_pen_stroke(struct pst_pen *pen, struct pst_color color, double width, c
     path = take_path(pen);
     if (path[0] != '\0') {
         fputs("<path fill=\"none\"", pen->page);
-        put_color(pen->page, "stroke", color);
+        put_color(pen, "stroke", color);
         fputs(" stroke-width=\"", pen->page);
         put_number(pen->page, width);
         if (dash != NULL) {
@@ -338,7 +338,12 @@ void pst_pen_text(struct pst_pen *pen, double x, double y, enum pst_align align,
     fputs("\" font-size=\"", pen->page);
     put_number(pen->page, pen->size);
     fprintf(pen->page, "\"%s%s", anchors[align], pen->bold ? " font-weight=\"bold\"" : "");
-    put_color(pen->page, "fill", color);
+    if (pen->alone) {
+        fputs(" textLength=\"", pen->page);
+        put_number(pen->page, width);
+        fputs("\" lengthAdjust=\"spacingAndGlyphs\"", pen->page);
+    }
+    put_color(pen, "fill", color);
     fputc('>', pen->page);
     pst_put_escaped(pen->page, text);
     fputs("</text>\n", pen->page);
@@ -346,16 +351,21 @@ void pst_pen_text(struct pst_pen *pen, double x, double y, enum pst_align align,
 
 /* --- elements of a page ------------------------------------------------------------------------*/
 
+static bool within_page(const struct pst_pen *pen)
+{
+    return pen->page != NULL && !pen->alone;
+}
+
 void pst_pen_group(struct pst_pen *pen, const char *class_name)
 {
-    if (pen->page != NULL) {
+    if (within_page(pen)) {
         fprintf(pen->page, "<g class=\"%s\">\n", class_name);
     }
 }
 
 void pst_pen_note(struct pst_pen *pen, const char *text)
 {
-    if (pen->page != NULL) {
+    if (within_page(pen)) {
         fputs("<title>", pen->page);
         pst_put_escaped(pen->page, text);
         fputs("</title>\n", pen->page);
@@ -366,7 +376,7 @@ void pst_pen_view(struct pst_pen *pen, double x, double y, double width, double 
 {
     const double box[] = {x, y, width, height};
 
-    if (pen->page == NULL) {
+    if (!within_page(pen)) {
         return;
     }
     fputs("<svg class=\"view\" preserveAspectRatio=\"none\"", pen->page);
@@ -387,7 +397,7 @@ void pst_pen_view(struct pst_pen *pen, double x, double y, double width, double 
 
 void pst_pen_end(struct pst_pen *pen, bool view)
 {
-    if (pen->page != NULL) {
+    if (within_page(pen)) {
         fputs(view ? "</svg>\n" : "</g>\n", pen->page);
     }
 }
