@@ -44,6 +44,7 @@ struct pst_pen {
     struct pst_texts *texts; /* notes of every text; NULL: not wanted */
     double size;
     bool bold;
+    char look[160]; /* attributes of the last text, of the group that is open in a file */
     /* the path under construction, of a page */
     char *path;
     size_t length, capacity;
