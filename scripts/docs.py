@@ -7,8 +7,7 @@
     scripts/docs.py --into FOLDER         # there instead of into the tree
 
 The program's own tables make the pages. A picture is a file docs/....svg that a command in README.md, docs/ or a plugin's README writes. A plugin whose README has no
-picture gets one, with the command that is usual for its kind. Pictures are squeezed: coordinates of two decimals, glyphs
-drawn relative to their last point; nothing that can be seen changes.
+picture gets one, with the command that is usual for its kind.
 """
 
 import argparse
@@ -110,50 +109,6 @@ def texts(penstock):
     yield "docs/algorithms.md", algorithms(penstock)
 
 
-def number(value):
-    return re.sub(r"^(-?)0\.", r"\1.", f"{value:.2f}".rstrip("0").rstrip(".")).replace("-0", "0") or "0"
-
-
-def line(dx, dy):
-    return ("v", [dy]) if dx == 0 else ("h", [dx]) if dy == 0 else ("l", [dx, dy])
-
-
-def relative(path):
-    """A path with steps instead of places."""
-    x = y = 0
-    begin, last, out = (0, 0), "", ""
-    for letter, rest in re.findall(r"([MLCZ])([^MLCZ]*)", re.sub(r" M [^MLCZ]*$", "", path)):
-        places = [round(float(n) * 100) for n in rest.split()]
-        steps = [n - (y if i % 2 else x) for i, n in enumerate(places)]
-        letter, steps = line(*steps) if letter == "L" else (letter.lower(), steps)
-        out += (" " if letter == last else letter) + " ".join(number(n / 100) for n in steps)
-        x, y = places[-2:] if places else begin
-        begin = (x, y) if letter == "m" else begin
-        last = letter
-    return out.replace(" -", "-")
-
-
-def letters(i):
-    return chr(ord("a") + i % 26) + (letters(i // 26 - 1) if i >= 26 else "")
-
-
-def squeeze(svg):
-    svg = re.sub(r"rgb\(([\d.]+)%,([\d.]+)%,([\d.]+)%\)",
-                 lambda m: "#" + "".join(f"{round(float(part) * 2.55):02x}" for part in m.groups()), svg)
-    svg = re.sub(r'<symbol overflow="visible" id="glyph([\d-]+)">\n<path style="stroke:none;" d="([^"]*)"/>\n</symbol>',
-                 r'<path id="g\1" d="\2"/>', svg)
-    svg = re.sub(r'(?<= d=")[^"]*', lambda m: relative(m[0]), svg)
-    svg = re.sub(r'(?<=[ "])-?\d+\.\d{3,}(?=[ "])', lambda m: number(round(float(m[0]), 2)), svg)
-    for part in (" stroke:none;", "fill-rule:nonzero;", "fill-opacity:1;", "stroke-opacity:1;", "stroke-linecap:butt;",
-                 "stroke-miterlimit:10;", "\n"):
-        svg = svg.replace(part, "")
-    svg = re.sub(r"  +", "", svg).replace('xlink:href="#glyph', 'href="#g').replace("</g><g>", "")
-    names = {name: letters(i) for i, name in enumerate(re.findall(r'(?<= id=")g\d+-\d+', svg))}
-    svg = re.sub(r'(?<=[#"])g\d+-\d+(?=")', lambda m: names[m[0]], svg)
-    return re.sub(r'(<g style="[^"]*">)((?:<use [^>]*>)*)</g>(?:\1((?:<use [^>]*>)*)</g>)+',
-                  lambda m: m[0].replace("</g>" + m[1], ""), svg) + "\n"
-
-
 def draw(penstock, words, root):
     """Draws into another folder first: a command that fails leaves the picture as it is."""
     names = [word for word in words if PICTURE.fullmatch(word)]
@@ -166,7 +121,6 @@ def draw(penstock, words, root):
         print(f"penstock {shlex.join(words)}\n{done.stderr}", file=sys.stderr)
         return False
     for name, path in zip(names, map(pathlib.Path, drawn)):
-        path.write_text(squeeze(path.read_text()))
         path.replace(root / name)
     return True
 

@@ -2,6 +2,7 @@
 #include "base/json.h"
 
 #include <inttypes.h>
+#include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -251,4 +252,75 @@ void pst_json_error(struct pst_json *json, const struct pst_error *err)
 void pst_json_newline(struct pst_json *json)
 {
     put(json, "\n", 1);
+}
+
+/* --- what jansson read -------------------------------------------------------------------------*/
+
+/* A whole number stays a real one: 1.0, 1e+20. */
+static void add_real(struct pst_json *json, const char *key, double value)
+{
+    char text[40];
+
+    pst_number_format(text, value);
+    if (strpbrk(text, ".e") == NULL) {
+        strcat(text, ".0");
+    }
+    pst_json_raw(json, key, text);
+}
+
+static void add_value(struct pst_json *json, const char *key, const json_t *value)
+{
+    const char *name;
+    const json_t *one;
+    size_t i;
+
+    switch (json_typeof(value)) {
+    case JSON_OBJECT:
+        pst_json_object(json, key);
+        json_object_foreach((json_t *)value, name, one)
+        {
+            add_value(json, name, one);
+        }
+        pst_json_end(json, '}');
+        break;
+    case JSON_ARRAY:
+        pst_json_array(json, key);
+        json_array_foreach((json_t *)value, i, one)
+        {
+            add_value(json, NULL, one);
+        }
+        pst_json_end(json, ']');
+        break;
+    case JSON_STRING:
+        pst_json_string(json, key, json_string_value(value));
+        break;
+    case JSON_INTEGER:
+        pst_json_int(json, key, json_integer_value(value));
+        break;
+    case JSON_REAL:
+        add_real(json, key, json_real_value(value));
+        break;
+    default:
+        pst_json_raw(json, key,
+                     json_is_true(value)    ? "true"
+                     : json_is_false(value) ? "false"
+                                            : "null");
+    }
+}
+
+char *pst_json_text(const json_t *value)
+{
+    struct pst_json json;
+    char *text;
+
+    pst_json_init(&json);
+    add_value(&json, NULL, value);
+    text = pst_json_take(&json);
+    if (text == NULL) { /* nested deeper than any reader goes; it says so */
+        text = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT);
+    }
+    if (text == NULL) {
+        pst_out_of_memory();
+    }
+    return text;
 }

@@ -43,6 +43,9 @@ void pst_json_real(struct pst_json *json, const char *key, double value, int dec
 void pst_json_us(struct pst_json *json, const char *key, double ns);
 void pst_json_bool(struct pst_json *json, const char *key, bool value);
 void pst_json_raw(struct pst_json *json, const char *key, const char *text); /* already JSON */
+/* What jansson read, on one line, with numbers as short as they can be; free() it. */
+struct json_t;
+char *pst_json_text(const struct json_t *value);
 /* Arrays. */
 void pst_json_uints(struct pst_json *json, const char *key, const uint32_t *values, uint32_t n);
 void pst_json_bytes(struct pst_json *json, const char *key, const uint64_t *values, uint32_t n);

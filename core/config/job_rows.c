@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The keys of the sections that belong to the core. docs/config.md shows the same tables.
+ * The keys of the sections that belong to the core; docs/reference/config.md is made of them.
  */
 #include "config/job.h"
 

@@ -239,7 +239,7 @@ static void copy_all(struct pst_fields *fields, const struct pst_costed *draft,
     struct pst_arena *arena = &graph->arena;
 
     graph->batch = draft->batch;
-    graph->update_bytes_per_s = draft->update_bytes_per_s;
+    graph->update_bytes_per_second = draft->update_bytes_per_second;
     graph->host_step_ns = draft->host_step_ns;
     graph->host_sample_ns = draft->host_sample_ns;
     graph->host_devices = draft->host_devices;

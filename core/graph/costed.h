@@ -49,7 +49,7 @@ struct pst_costed {
     struct pst_arena arena;
     const char *name, *notes; /* notes: NULL or what the file says of itself */
     uint32_t batch;
-    double update_bytes_per_s; /* parameters whose update takes a second; 0: not known */
+    double update_bytes_per_second; /* parameters whose update takes a second; 0: not known */
     /* What the host does for a step, in ns of a processor: always, and for each sample. It delays
        as many devices as had all cores where it was measured, or more; 0: not known. */
     double host_step_ns, host_sample_ns;

@@ -254,9 +254,10 @@ static void add_names(struct pst_fields *fields, const struct pst_costed *draft,
 /* Inside another file "format" and "version" may be left out. */
 static void read_root(struct pst_fields *fields, const json_t *root, struct pst_costed *draft)
 {
-    static const char *const keys[] = {
-        "format",       "version",      "name",  "notes",          "batch", "update_bytes_per_s",
-        "host_step_us", "host_devices", "nodes", "host_sample_us", "edges"};
+    static const char *const keys[] = {"format",         "version",      "name",
+                                       "notes",          "batch",        "update_bytes_per_second",
+                                       "host_step_us",   "host_devices", "nodes",
+                                       "host_sample_us", "edges"};
     bool named = fields->where[0] == '\0' || json_object_get(root, "format") != NULL;
     struct pst_names names = {NULL, 0};
 
@@ -267,8 +268,8 @@ static void read_root(struct pst_fields *fields, const json_t *root, struct pst_
         draft->name = pst_fields_string(fields, root, "name", "graph");
         draft->notes = pst_fields_string(fields, root, "notes", NULL);
         draft->batch = pst_fields_count(fields, root, "batch", 1, PST_COSTED_SAMPLES, 1);
-        draft->update_bytes_per_s =
-            pst_fields_number(fields, root, "update_bytes_per_s", 0, PST_COSTED_BYTES, 0);
+        draft->update_bytes_per_second =
+            pst_fields_number(fields, root, "update_bytes_per_second", 0, PST_COSTED_BYTES, 0);
         draft->host_step_ns = read_ns(fields, root, "host_step_us");
         draft->host_sample_ns = read_ns(fields, root, "host_sample_us");
         draft->host_devices =

@@ -139,8 +139,8 @@ uint64_t pst_costed_digest(const struct pst_costed *graph)
     XXH3_64bits_reset(&state);
     put_text(&state, graph->name);
     put(&state, graph->batch);
-    if (graph->update_bytes_per_s > 0) {
-        put_numbers(&state, &graph->update_bytes_per_s, 1);
+    if (graph->update_bytes_per_second > 0) {
+        put_numbers(&state, &graph->update_bytes_per_second, 1);
     }
     if (graph->host_devices > 0) {
         const double host[] = {graph->host_step_ns, graph->host_sample_ns, graph->host_devices};

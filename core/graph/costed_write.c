@@ -99,7 +99,7 @@ char *pst_costed_write(const struct pst_costed *graph, size_t *ret_length)
         pst_json_string(&json, "notes", graph->notes);
     }
     pst_json_uint(&json, "batch", graph->batch);
-    put_bytes(&json, "update_bytes_per_s", graph->update_bytes_per_s);
+    put_bytes(&json, "update_bytes_per_second", graph->update_bytes_per_second);
     if (graph->host_devices > 0) {
         put_us(&json, "host_step_us", graph->host_step_ns);
         put_us(&json, "host_sample_us", graph->host_sample_ns);

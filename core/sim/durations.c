@@ -44,8 +44,8 @@ uint64_t pst_sim_update_ns(const struct pst_cost_model *cost, uint64_t param_byt
     if (param_bytes == 0) {
         return 0;
     }
-    if (cost->profile != NULL && cost->profile->update_bytes_per_s > 0) {
-        double measured = (double)param_bytes / cost->profile->update_bytes_per_s * 1e9;
+    if (cost->profile != NULL && cost->profile->update_bytes_per_second > 0) {
+        double measured = (double)param_bytes / cost->profile->update_bytes_per_second * 1e9;
         const struct pst_cluster *was = cluster->stated; /* what it was measured on */
 
         measured *= was != NULL && cluster->memory_bandwidth > 0

@@ -59,7 +59,7 @@ static uint64_t update_ns(void *context, uint32_t rank, uint64_t elems, uint32_t
     struct pst_cost_at at;
     const struct pst_cost_model *cost = pst_cost_on(emulation->cost, &rank, 1, &at);
     uint64_t ns = pst_sim_update_ns(cost, elems * sizeof(float), n_slots);
-    bool measured = cost->profile != NULL && cost->profile->update_bytes_per_s > 0;
+    bool measured = cost->profile != NULL && cost->profile->update_bytes_per_second > 0;
     uint64_t launch = measured ? 0 : cost->cluster->launch_overhead;
 
     /* A stage is updated in one go, so there is one launch. */

@@ -87,10 +87,12 @@ const void *fixed_get_interface(const char *id);
 
 /* Lays the passes of all devices out in slots: a device that is free takes what is ready, a
    backward before a forward, and of each the one of the oldest micro-batch. At most `window`
-   micro-batches of a chain of stages have begun and not ended. */
+   micro-batches of a chain of stages have begun and not ended. With a `group` above 1, all that is
+   said of a micro-batch here is of so many in a row, whose passes of a kind follow each other. */
 struct fixed_slots {
     uint32_t forward, backward; /* slots of a pass */
     uint32_t window;
+    uint32_t group; /* 0: 1 */
 };
 void fixed_build_slots(const struct fixed_question *question, const struct fixed_slots *slots,
                        struct order *order);

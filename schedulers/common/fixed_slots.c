@@ -10,6 +10,7 @@
 struct table {
     const struct fixed_slots *slots;
     uint32_t p, n_stages, m;
+    uint32_t group;                       /* micro-batches that are one of the m */
     uint32_t n_chain;                     /* stages of a copy, which follow each other */
     uint64_t *free_at;                    /* [p] */
     uint64_t *end_forward, *end_backward; /* [n_stages][m]; NOT_YET: not begun */
@@ -24,13 +25,15 @@ static uint64_t *end_at(const struct table *table, uint64_t *ends, uint32_t stag
 static void table_init(struct table *table, const struct fixed_question *question,
                        const struct fixed_slots *slots)
 {
-    const uint32_t n_stages = question->in->n_stages;
-    const size_t n = (size_t)n_stages * question->m;
+    const uint32_t n_stages = question->in->n_stages, group = slots->group > 1 ? slots->group : 1;
+    const uint32_t m = (question->m - 1) / group + 1;
+    const size_t n = (size_t)n_stages * m;
 
     *table = (struct table){.slots = slots,
                             .p = question->p,
                             .n_stages = n_stages,
-                            .m = question->m,
+                            .m = m,
+                            .group = group,
                             .n_chain = question->self->rules->two_way ? n_stages / 2 : n_stages};
     CALL_TAKE(table->free_at, table->p);
     CALL_TAKE(table->end_forward, n);
@@ -96,6 +99,21 @@ static void begin(struct table *table, uint32_t d, uint64_t now, const struct or
     (back ? table->n_backward : table->n_forward)[op->stage]++;
 }
 
+/* The micro-batches that `op` stands for. */
+static void add_group(const struct fixed_question *question, const struct table *table,
+                      const struct order_op *op, struct order *order)
+{
+    const uint32_t device = pst_schedule_stage_at(question->in, op->stage)->device;
+
+    for (uint32_t i = 0; i < table->group; i++) {
+        const uint32_t j = op->microbatch * table->group + i;
+
+        if (j < question->m) {
+            order_add(order, device, op->pass, op->stage, j);
+        }
+    }
+}
+
 void fixed_build_slots(const struct fixed_question *question, const struct fixed_slots *slots,
                        struct order *order)
 {
@@ -113,8 +131,7 @@ void fixed_build_slots(const struct fixed_question *question, const struct fixed
             }
             if (op.pass != 0) {
                 begin(&table, d, now, &op);
-                order_add(order, pst_schedule_stage_at(question->in, op.stage)->device, op.pass,
-                          op.stage, op.microbatch);
+                add_group(question, &table, &op, order);
                 left--;
             }
         }

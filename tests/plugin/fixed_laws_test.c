@@ -305,6 +305,138 @@ TEST(test_two_way)
     }
 }
 
+/* Chimera, section 3.5: with a backward twice the forward, p micro-batches after p leave bubbles
+   between them. Forward doubling has none: what stays is the ramp before the first backward of the
+   devices in the middle and the one behind their last, p / 2 - 1 passes each. */
+TEST(test_forward_doubling)
+{
+    for (uint32_t p = 2; p <= 16; p += 2) {
+        for (uint32_t m = 2 * p; m <= 6 * p; m += p) {
+            OWN_RUN run = SCHEDULE("chimera", .options = "forward_doubling=true", .p = p, .m = m);
+            OWN_RUN plain = SCHEDULE("chimera", .p = p, .m = m);
+
+            if (m % (2 * p) == 0) { /* whole units */
+                assert_int_equal(run.makespan, 3 * m + (p / 2 - 1) * 3);
+            }
+            assert_int_equal(most_held(&run), 2 * p);
+            assert_true(p == 2 || plain.makespan > run.makespan);
+            assert_int_equal(most_held(&plain), p);
+        }
+    }
+}
+
+/* Ends of forwards [0] and backwards [1] of two copies: [stage][micro-batch], 0 where unknown. */
+struct ends {
+    uint32_t n_chain, m;
+    uint64_t *at[2];
+};
+
+static uint64_t *end_of(const struct ends *ends, bool back, uint32_t stage, uint32_t j)
+{
+    return &ends->at[back][(size_t)stage * ends->m + j];
+}
+
+/* Moves *begin to where the pass may begin. False: what it waits for has no end yet. */
+static bool may_begin(const struct ends *ends, const struct pst_pass *pass, uint64_t *begin)
+{
+    const bool back = pass->op != PST_PASS_F;
+    const uint32_t s = pass->stage;
+    uint64_t end = 1;
+
+    if (pass->op != PST_PASS_W && s % ends->n_chain != (back ? ends->n_chain - 1 : 0)) {
+        end = *end_of(ends, back, back ? s + 1 : s - 1, pass->microbatch);
+    }
+    *begin = end > *begin ? end : *begin;
+    return end > 0;
+}
+
+static uint64_t duration(const struct schedule_run *run, const struct pst_pass *pass)
+{
+    const struct pst_schedule_stage *stage = pst_schedule_stage_at(&run->asked.in, pass->stage);
+
+    switch (pass->op) {
+    case PST_PASS_F:
+        return stage->forward_ns;
+    case PST_PASS_B:
+        return stage->backward_input_ns;
+    case PST_PASS_W:
+        return stage->backward_weight_ns;
+    default:
+        return stage->backward_input_ns + stage->backward_weight_ns;
+    }
+}
+
+/* Runs the passes of device d as far as they can, from the `next` one on, where an F and a whole
+   backward behind it are one pass, as long as both, that hands on both results at its end. */
+static bool run_pairs(const struct schedule_run *run, const struct ends *ends, uint32_t d,
+                      uint32_t *next, uint64_t *free_at)
+{
+    const uint32_t n = run->stream.n_passes[d], before = *next;
+
+    while (*next < n) {
+        const struct pst_pass *pass = &run->stream.passes[d][*next];
+        const bool pair = *next + 1 < n && pass[0].op == PST_PASS_F && pass[1].op == PST_PASS_BW;
+        uint64_t begin = *free_at;
+
+        if (!may_begin(ends, pass, &begin) || (pair && !may_begin(ends, pass + 1, &begin))) {
+            break;
+        }
+        *free_at = begin + duration(run, pass) + (pair ? duration(run, pass + 1) : 0);
+        for (int i = 0; i <= pair && pass->op != PST_PASS_W; i++) {
+            *end_of(ends, pass[i].op != PST_PASS_F, pass[i].stage, pass[i].microbatch) = *free_at;
+        }
+        *next += 1 + pair;
+    }
+    return *next > before;
+}
+
+static uint64_t makespan_of_pairs(const struct schedule_run *run)
+{
+    const uint32_t n = run->asked.in.n_stages, p = run->asked.in.n_devices;
+    struct ends ends = {.n_chain = n / 2,
+                        .m = pst_schedule_stage_at(&run->asked.in, 0)->n_microbatches};
+    uint64_t free_at[SCHEDULE_DEVICES], last = 1;
+    uint32_t next[SCHEDULE_DEVICES] = {0};
+    bool moved = true;
+
+    ends.at[0] = calloc((size_t)n * ends.m, sizeof **ends.at);
+    ends.at[1] = calloc((size_t)n * ends.m, sizeof **ends.at);
+    for (uint32_t d = 0; d < p; d++) {
+        free_at[d] = 1; /* the beginning: 0 is unknown */
+    }
+    while (moved) {
+        moved = false;
+        for (uint32_t d = 0; d < p; d++) {
+            moved |= run_pairs(run, &ends, d, &next[d], &free_at[d]);
+        }
+    }
+    for (uint32_t d = 0; d < p; d++) {
+        assert_int_equal(next[d], run->stream.n_passes[d]);
+        last = free_at[d] > last ? free_at[d] : last;
+    }
+    free(ends.at[0]);
+    free(ends.at[1]);
+    return last - 1;
+}
+
+/* The table of the DeepSeek-V3 report: DualPipe idles for (p / 2 - 1) (F&B + B - 3 W), where B is a
+   whole backward and F&B a pair. Here a pair is as long as its members, which it hands on together;
+   and a forward as long as the backward for inputs, as in the published orders. */
+TEST(test_dualpipe_bubble)
+{
+    static const uint64_t costs[][2] = {{1, 1}, {4, 2}, {3, 1}, {5, 5}}; /* F = B for inputs; W */
+
+    for (uint32_t p = 2; p <= 16; p += 2) {
+        for (size_t i = 0; i < COUNT(costs); i++) {
+            const uint64_t f = costs[i][0], w = costs[i][1], m = 2 * p + 2 * i;
+            OWN_RUN run = SCHEDULE("dualpipe", .p = p, .m = (uint32_t)m, .f = f, .b = f, .w = w);
+
+            assert_int_equal(makespan_of_pairs(&run) - m * (2 * f + w),
+                             (p / 2 - 1) * ((2 * f + w) + (f + w) - 3 * w));
+        }
+    }
+}
+
 /* The second copy sits the other way round, and nothing leads from one to the other. */
 TEST(test_two_way_places)
 {

@@ -42,9 +42,8 @@ for language in c c++; do
 for kind in partitioner scheduler memopt model; do
     id=my-$kind file=$kind-my-$kind compiler="$cc -std=c11" source=$kind.c
     if [ $language = c++ ]; then
-        [ $kind = scheduler ] || continue
-        # This one has a vendor.
-        id=lab/my-order file=scheduler-lab.my-order compiler="$cxx -std=c++20" source=$kind.cpp
+        # These have a vendor.
+        id=lab/our-$kind file=$kind-lab.our-$kind compiler="$cxx -std=c++20" source=$kind.cpp
     fi
     "$penstock" plugins new --lang $language "$kind" "$id" >/dev/null
     folder=${id#*/}
@@ -70,7 +69,7 @@ for kind in partitioner scheduler memopt model; do
     PENSTOCK_PLUGIN_PATH=$PWD/build "$penstock" plan ../job.toml --set "$kind.use=$id" \
         -o plan.json >plan.log 2>&1 || fail "$(cat plan.log)"
     named="$id 0.1" # of a model the config does, and the digest of the graph
-    [ "$kind" = model ] && named=my-model
+    [ "$kind" = model ] && named=$id
     grep -q "$named" plan.json || fail "plan.json does not name $id"
     "$penstock" plan ../job.toml --set "$kind.use=$id" >refused.log 2>&1 && fail "found nowhere"
     grep -q "no $kind \"$id\"" refused.log || fail "$(cat refused.log)"
@@ -101,4 +100,4 @@ grep -q "is not on the list of what penstock came with, $folder/" apart.log || f
 PENSTOCK_PLUGIN_PATH=$PWD/my-model/build "$penstock" train job.toml --quiet --set "model={use='my-model'}" \
     --set train.steps=2 >train.log 2>&1 || fail "$(cat train.log)"
 grep -q "trained 2 steps" train.log || fail "$(cat train.log)"
-echo "five templates built, checked and planned with outside the tree"
+echo "eight templates built, checked and planned with outside the tree"

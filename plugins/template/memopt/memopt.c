@@ -17,6 +17,8 @@
  *
  * The headers in <penstock/> say what every function is promised and must promise.
  */
+#include <stdalign.h>
+
 #include <penstock/penstock.h>
 
 /* An instance. Everything it knows is in here: there may be two at once, so no globals. */
@@ -32,14 +34,15 @@ struct my_plugin {
  */
 static pst_status create(const struct pst_host *host, const void *config, void **ret_self)
 {
-    struct my_plugin *self = host->alloc(host, sizeof *self, _Alignof(struct my_plugin));
+    struct my_plugin *self =
+        (struct my_plugin *)host->alloc(host, sizeof *self, alignof(struct my_plugin));
 
     (void)config;
     if (self == NULL) {
         return PST_ERR_NOMEM; /* the checker makes every allocation fail once */
     }
     self->host = host;
-    self->eval = host->get_extension(host, PST_EVAL);
+    self->eval = (const struct pst_eval *)host->get_extension(host, PST_EVAL);
     if (self->eval == NULL) {
         return pst_failf(host, PST_ERR_UNSUPPORTED, "the host lacks %s", PST_EVAL);
     }
@@ -61,7 +64,7 @@ static void destroy(void *self)
 static pst_status price(void *self_, const struct pst_stage_view *view,
                         struct pst_stage_price *ret_price)
 {
-    const struct my_plugin *self = self_;
+    const struct my_plugin *self = (const struct my_plugin *)self_;
     struct pst_stage_value value = {.size = sizeof value};
     pst_status st = self->eval->evaluate(self->host, view, NULL, &value);
 

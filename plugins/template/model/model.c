@@ -77,7 +77,7 @@ static uint32_t transform(struct pst_builder *b, const struct config *c, uint32_
  */
 static pst_status build(void *self_, struct pst_builder *b)
 {
-    const struct my_plugin *self = self_;
+    const struct my_plugin *self = (const struct my_plugin *)self_;
     const struct config *c = self->config;
     const uint64_t context = (uint64_t)c->context;
     uint32_t tokens, targets, table, x;

@@ -18,6 +18,8 @@
  *
  * The headers in <penstock/> say what every function is promised and must promise.
  */
+#include <stdalign.h>
+
 #include <penstock/penstock.h>
 
 enum { MEASURE_NODES = 0, MEASURE_PARAMETERS = 1 };
@@ -84,7 +86,7 @@ static uint32_t stage_length(const struct my_plugin *self, const struct pst_grap
 static pst_status partition(void *self_, const struct pst_partition_in *in,
                             struct pst_partition_out *out)
 {
-    const struct my_plugin *self = self_;
+    const struct my_plugin *self = (const struct my_plugin *)self_;
     uint32_t n = in->graph->n_nodes;
     uint32_t n_stages = in->n_stages; /* 0: the scheduler leaves the number to us */
     uint32_t s, i, first = 0;
@@ -101,7 +103,7 @@ static pst_status partition(void *self_, const struct pst_partition_in *in,
                          "devices, fewer stages on each, or a deeper model",
                          n_stages, n);
     }
-    nodes = self->host->alloc(self->host, (size_t)n * sizeof *nodes, _Alignof(uint32_t));
+    nodes = (uint32_t *)self->host->alloc(self->host, (size_t)n * sizeof *nodes, alignof(uint32_t));
     if (nodes == NULL) {
         return PST_ERR_NOMEM;
     }

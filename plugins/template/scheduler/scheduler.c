@@ -91,7 +91,7 @@ static pst_status emit_backward(const struct my_plugin *self, struct pst_schedul
 static pst_status schedule(void *self_, const struct pst_schedule_in *in,
                            struct pst_schedule_out *out)
 {
-    const struct my_plugin *self = self_;
+    const struct my_plugin *self = (const struct my_plugin *)self_;
     pst_status st;
     uint32_t s, j;
 

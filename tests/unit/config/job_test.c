@@ -6,7 +6,6 @@
 #include "config/job.h"
 #include "unit/config/support.h"
 
-#include "config_docs.h"
 #include "job_defaults.h"
 
 static void read_ok(const char *toml, struct pst_config **ret_config, struct pst_job *ret_job)
@@ -252,17 +251,4 @@ TEST(cluster_defaults)
     assert_true(cluster.memory_bandwidth == 12000000000u && cluster.launch_overhead == 2000);
     assert_true(cluster.link_bandwidth == 8000000000u && cluster.link_latency == 5000);
     pst_arena_finish(&arena);
-}
-
-TEST(docs_tell_all)
-{
-    docs_read();
-    for (uint32_t i = 0; i < pst_job_n_sections; i++) {
-        char heading[64];
-
-        snprintf(heading, sizeof heading, "[%s]", pst_job_sections[i].name);
-        docs_expect(heading, pst_job_sections[i].rows, pst_job_sections[i].n_rows,
-                    sizeof(struct pst_param));
-    }
-    docs_expect("[cluster]", pst_cluster_params, pst_cluster_n_params, sizeof(struct pst_param));
 }

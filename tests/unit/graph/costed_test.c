@@ -140,8 +140,8 @@ TEST(digest_sees_everything_but_the_notes)
         HEAD "\"nodes\":[{\"name\":\"a\"},{\"name\":\"b\"}]}",
         HEAD "\"name\":\"x\",\"nodes\":[{\"name\":\"a\"},{\"name\":\"b\"}]}",
         HEAD "\"batch\":2,\"nodes\":[{\"name\":\"a\"},{\"name\":\"b\"}]}",
-        HEAD "\"update_bytes_per_s\":1,\"nodes\":[{\"name\":\"a\"},{\"name\":\"b\"}]}",
-        HEAD "\"update_bytes_per_s\":2,\"nodes\":[{\"name\":\"a\"},{\"name\":\"b\"}]}",
+        HEAD "\"update_bytes_per_second\":1,\"nodes\":[{\"name\":\"a\"},{\"name\":\"b\"}]}",
+        HEAD "\"update_bytes_per_second\":2,\"nodes\":[{\"name\":\"a\"},{\"name\":\"b\"}]}",
         HEAD "\"nodes\":[{\"name\":\"a\"},{\"name\":\"c\"}]}",
         HEAD "\"nodes\":[{\"name\":\"a\",\"saved_bytes\":1},{\"name\":\"b\"}]}",
         HEAD "\"nodes\":[{\"name\":\"a\",\"output_bytes\":1},{\"name\":\"b\"}]}",
@@ -190,7 +190,7 @@ TEST(writing_round_trips)
     struct pst_costed draft = {.name = "a \"random\" one",
                                .notes = "line\nline",
                                .batch = 7,
-                               .update_bytes_per_s = 1.25e9,
+                               .update_bytes_per_second = 1.25e9,
                                .host_step_ns = 12500,
                                .host_sample_ns = 250,
                                .host_devices = 2,
@@ -237,7 +237,7 @@ TEST(writing_round_trips)
     assert_true(again->digest == graph->digest);
     assert_string_equal(again->name, graph->name);
     assert_string_equal(again->notes, graph->notes);
-    assert_true(again->update_bytes_per_s == 1.25e9);
+    assert_true(again->update_bytes_per_second == 1.25e9);
     assert_true(again->host_step_ns == 12500 && again->host_sample_ns == 250);
     assert_int_equal(again->host_devices, 2);
     for (uint32_t e = 0; e < again->n_edges; e++) {

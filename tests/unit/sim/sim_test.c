@@ -160,13 +160,13 @@ TEST(replays_and_updates)
 TEST(updates_take_what_was_measured)
 {
     struct pst_cluster cluster = {.memory_bandwidth = 1000000000, .launch_overhead = 1000};
-    struct pst_costed profile = {.update_bytes_per_s = 4e9};
+    struct pst_costed profile = {.update_bytes_per_second = 4e9};
     struct pst_cost_model cost = {.cluster = &cluster};
     assert_int_equal(pst_sim_update_ns(&cost, 1000, 2), 7000);
     cost.profile = &profile;
     assert_int_equal(pst_sim_update_ns(&cost, 1000, 2), 250);
     assert_int_equal(pst_sim_update_ns(&cost, 0, 2), 0);
-    profile.update_bytes_per_s = 0;
+    profile.update_bytes_per_second = 0;
     assert_int_equal(pst_sim_update_ns(&cost, 1000, 2), 7000);
 }
 

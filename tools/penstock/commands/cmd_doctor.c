@@ -51,6 +51,8 @@ struct machine {
 static const char *const variables[] = {
     "PENSTOCK_PLUGIN_PATH",
     "PENSTOCK_LOG",
+    "PENSTOCK_NO_PROFILE",
+    "XDG_CACHE_HOME",
     "OMP_NUM_THREADS",
     "OMP_PROC_BIND",
     "OMP_PLACES",
@@ -293,6 +295,32 @@ static void print_modules(const struct machine *machine, bool color)
     pst_table_end(&table, stdout, "", color);
 }
 
+static void print_missing(const struct machine *machine, bool color)
+{
+    struct pst_table table;
+
+    fputc('\n', stdout);
+    pst_table_init(&table, "not to be had here|~why");
+    for (uint32_t i = 0; i < machine->n_missing; i++) {
+        pst_table_cell(&table, "%s", machine->missing[i].name);
+        pst_table_cell(&table, "%s", machine->missing[i].text);
+    }
+    pst_table_end(&table, stdout, "", color);
+}
+
+static void print_planning(const struct machine *machine)
+{
+    char bytes[32];
+    char *text =
+        pst_printf("  in this process with plugins that are on the list %s, else in one of "
+                   "its own that may take %s (plugins.isolate = \"auto\")",
+                   machine->trusted_list, pst_format_bytes(bytes, machine->planner_bytes));
+
+    puts("planning");
+    pst_table_paragraph(stdout, text, 2);
+    free(text);
+}
+
 static void print_machine(const struct machine *machine, bool color)
 {
     char total[32], free_text[32];
@@ -305,10 +333,7 @@ static void print_machine(const struct machine *machine, bool color)
            pst_format_bytes(free_text, machine->available_bytes));
     print_modules(machine, color);
     if (machine->n_missing > 0) {
-        fputs("\nnot to be had here\n", stdout);
-    }
-    for (uint32_t i = 0; i < machine->n_missing; i++) {
-        printf("  %-28s %s\n", machine->missing[i].name, machine->missing[i].text);
+        print_missing(machine, color);
     }
     fputs("\nlibraries\n", stdout);
     printf("  %-10s %s\n", "jansson", jansson_version_str());
@@ -316,9 +341,7 @@ static void print_machine(const struct machine *machine, bool color)
     for (uint32_t i = 0; i < machine->n_folders; i++) {
         printf("  %s\n", machine->folders[i]);
     }
-    printf("planning\n  in this process with plugins that are on the list %s,\n"
-           "  else in one of its own that may take %s (plugins.isolate = \"auto\")\n",
-           machine->trusted_list, pst_format_bytes(total, machine->planner_bytes));
+    print_planning(machine);
     fputs("environment\n", stdout);
     for (uint32_t i = 0; i < machine->n_variables; i++) {
         printf("  %s=%s\n", machine->variables[i].name, machine->variables[i].text);

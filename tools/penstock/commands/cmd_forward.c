@@ -62,7 +62,7 @@ static void answer_loss(struct pst_json *json, const struct pst_run_report *repo
     if (as_json) {
         pst_json_number(json, "loss", report->eval_loss);
         pst_json_number(json, "perplexity", classes ? perplexity : NAN);
-        pst_json_number(json, "accuracy", report->accuracy);
+        pst_json_real(json, "accuracy", report->accuracy, 9);
         pst_json_uint(json, "samples", report->eval_samples);
         return;
     }

@@ -22,8 +22,9 @@ enum { N_KINDS = sizeof kinds / sizeof *kinds };
 struct project {
     struct pst_arena arena;
     const char *kind, *id, *c_name, *folder;
-    const char *file; /* of the plugin: scheduler-lab.my-order */
-    bool cpp;
+    const char *file;   /* of the plugin: scheduler-lab.my-order */
+    bool cpp, own_cpp;  /* in C++; with a template of its own, not that in C, which is both */
+    const char *source; /* in the template */
     const char *templates, *package; /* folders: of the kind's template, of the CMake package */
     const char *files[N_FILES];
 };
@@ -54,7 +55,6 @@ static pst_status check_words(struct project *project, struct pst_error *err)
     return PST_OK;
 }
 
-/* `c` is the language of all templates, `c++` of some. */
 static pst_status check_language(struct project *project, const char *language,
                                  struct pst_error *err)
 {
@@ -63,12 +63,7 @@ static pst_status check_language(struct project *project, const char *language,
         return pst_fail(err, PST_ERR_CONFIG, "usage", "plugins new: --lang is c or c++, not \"%s\"",
                         language);
     }
-    if (project->cpp && strcmp(project->kind, "scheduler") != 0) {
-        return pst_fail(err, PST_ERR_CONFIG, "usage",
-                        "plugins new: there is a template in C++ of a scheduler only; a %s in C++ "
-                        "can begin with the one in C",
-                        project->kind);
-    }
+    project->own_cpp = project->cpp && strcmp(project->kind, "scheduler") == 0;
     return PST_OK;
 }
 
@@ -94,9 +89,11 @@ static void locate(struct project *project)
                                                    (int)(lib - home), home);
         project->package = pst_arena_printf(arena, "%s/../cmake/penstock", home);
     }
-    project->templates =
-        pst_arena_printf(arena, "%s/%s%s", templates, project->kind, project->cpp ? "-c++" : "");
+    project->templates = pst_arena_printf(arena, "%s/%s%s", templates, project->kind,
+                                          project->own_cpp ? "-c++" : "");
     project->files[0] = "CMakeLists.txt";
+    project->source =
+        pst_arena_printf(arena, "%s.%s", project->kind, project->own_cpp ? "cpp" : "c");
     project->files[1] = pst_arena_printf(arena, "%s.%s", project->kind, project->cpp ? "cpp" : "c");
     name = pst_search_join(arena, project->kind, project->id);
     name[strlen(name) - strlen(".so")] = '\0';
@@ -111,27 +108,48 @@ static void locate(struct project *project)
     }
 }
 
-/* The name of the file, which has the id in it, comes first. */
+/* What a template has, and what the project has there. The name of the plugin's file, which has the
+   id in it, comes first. */
+struct word {
+    const char *from, *to;
+};
+enum { N_WORDS = 6 };
+
+static void list_words(struct project *project, struct word words[N_WORDS])
+{
+    struct pst_arena *arena = &project->arena;
+    const bool turns = project->cpp && !project->own_cpp; /* from C into C++ */
+    const char *none = "\n\n\n\n";                        /* in no template */
+
+    words[0] = (struct word){pst_arena_printf(arena, "%s-my-plugin", project->kind), project->file};
+    words[1] = (struct word){"my-plugin", project->id};
+    words[2] = (struct word){"my_plugin", project->c_name};
+    words[3] = (struct word){turns ? project->source : none, project->files[1]};
+    words[4] =
+        (struct word){turns ? "LANGUAGES C)" : none, "LANGUAGES CXX)\nset(CMAKE_CXX_STANDARD 20)\n"
+                                                     "set(CMAKE_CXX_STANDARD_REQUIRED ON)"};
+    words[5] = (struct word){turns ? "cc -std=c11" : none, "c++ -std=c++20"};
+}
+
 static char *rename_all(struct project *project, const char *text, size_t *ret_length)
 {
-    static const char hyphen[] = "my-plugin", underscore[] = "my_plugin";
-    const char *whole = pst_arena_printf(&project->arena, "%s-%s", project->kind, hyphen);
+    struct word words[N_WORDS];
     char *out = NULL;
     FILE *file = open_memstream(&out, ret_length);
 
     if (file == NULL) {
         pst_out_of_memory();
     }
+    list_words(project, words);
     while (*text != '\0') {
-        if (strncmp(text, whole, strlen(whole)) == 0) {
-            fputs(project->file, file);
-            text += strlen(whole);
-        } else if (strncmp(text, hyphen, sizeof hyphen - 1) == 0) {
-            fputs(project->id, file);
-            text += sizeof hyphen - 1;
-        } else if (strncmp(text, underscore, sizeof underscore - 1) == 0) {
-            fputs(project->c_name, file);
-            text += sizeof underscore - 1;
+        size_t i = 0;
+
+        while (i < N_WORDS && strncmp(text, words[i].from, strlen(words[i].from)) != 0) {
+            i++;
+        }
+        if (i < N_WORDS) {
+            fputs(words[i].to, file);
+            text += strlen(words[i].from);
         } else {
             fputc(*text++, file);
         }
@@ -142,13 +160,14 @@ static char *rename_all(struct project *project, const char *text, size_t *ret_l
     return out;
 }
 
-static pst_status copy_file(struct project *project, const char *name, struct pst_error *err)
+static pst_status copy_file(struct project *project, const char *source, const char *name,
+                            struct pst_error *err)
 {
     char from[PATH_MAX], to[PATH_MAX], *text = NULL, *renamed;
     size_t length;
     pst_status st;
 
-    snprintf(from, sizeof from, "%s/%s", project->templates, name);
+    snprintf(from, sizeof from, "%s/%s", project->templates, source);
     snprintf(to, sizeof to, "%s/%s", project->folder, name);
     st = pst_file_read(from, TEMPLATE_MAX, "input.path", &text, &length, err);
     if (st != PST_OK) {
@@ -225,9 +244,8 @@ void pst_plugins_new(struct pst_cli *cli, const struct pst_plugins_options *opti
                                           : project.id;
     locate(&project);
     pst_cli_must(cli, make_folder(&project, &cli->err));
-    for (size_t i = 0; i < N_FILES; i++) {
-        pst_cli_must(cli, copy_file(&project, project.files[i], &cli->err));
-    }
+    pst_cli_must(cli, copy_file(&project, project.files[0], project.files[0], &cli->err));
+    pst_cli_must(cli, copy_file(&project, project.source, project.files[1], &cli->err));
     if (cli->json) {
         project_json(&project, &cli->answer);
     } else {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "commands/reference.h"
 
+#include <ctype.h>
 #include <penstock/params.h>
 #include <string.h>
 
@@ -106,9 +107,11 @@ static void put_params(FILE *out, const struct pst_param *rows, uint32_t n, size
 
 static void put_config(FILE *out)
 {
-    put_title(out, "Keys of the config",
-              "[config.md](../config.md) explains the file and these sections. Parameters of "
-              "[models](models.md) and\n[plugins](plugins.md) have pages of their own.");
+    put_title(
+        out, "Keys of the config",
+        "[config.md](../config.md) explains the file and these sections. Parameters of "
+        "[models](models.md) and\n[plugins](plugins.md) have pages of their own. Where a string "
+        "may be several, a list is taken, too.");
     for (uint32_t i = 0; i < pst_job_n_sections; i++) {
         fprintf(out, "\n## [%s]\n", pst_job_sections[i].name);
         put_params(out, pst_job_sections[i].rows, pst_job_sections[i].n_rows,
@@ -126,7 +129,8 @@ static void put_models(FILE *out)
     for (uint32_t i = 0; pst_model_builders[i] != NULL; i++) {
         const struct pst_model_builder *builder = pst_model_builders[i];
 
-        fprintf(out, "\n## %s\n\n%s\n", builder->id, builder->summary);
+        fprintf(out, "\n## %s\n\n%c%s.\n", builder->id, toupper(builder->summary[0]),
+                builder->summary + 1);
         put_params(out, builder->params, builder->n_params, sizeof(struct pst_param));
     }
 }

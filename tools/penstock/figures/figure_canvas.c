@@ -3,7 +3,6 @@
  * What any figure needs: a surface of the wanted format, its bytes, the file.
  */
 #include <cairo-pdf.h>
-#include <cairo-svg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -39,9 +38,6 @@ static cairo_surface_t *create_surface(enum pst_figure_format format, double wid
     if (format == PST_FIGURE_PNG) {
         return cairo_image_surface_create(CAIRO_FORMAT_RGB24, (int)(width * PNG_SCALE),
                                           (int)(height * PNG_SCALE));
-    }
-    if (format == PST_FIGURE_SVG) {
-        return cairo_svg_surface_create_for_stream(take, sink, width, height);
     }
     surface = cairo_pdf_surface_create_for_stream(take, sink, width, height);
     cairo_pdf_surface_set_metadata(surface, CAIRO_PDF_METADATA_CREATE_DATE, ""); /* none */
@@ -83,36 +79,47 @@ static pst_status paint(const struct pst_canvas *canvas, enum pst_figure_format 
     return status == CAIRO_STATUS_SUCCESS ? PST_OK : fail_cairo(status, err);
 }
 
-/* Cairo numbers the surfaces of a process, and writes the number: id="surface12". */
-static void forget_surface_number(struct sink *sink)
+/* A surface measures text; what is drawn becomes elements. DejaVu Sans and Verdana are as wide. */
+static pst_status render_svg(const struct pst_canvas *canvas, unsigned char **ret_bytes,
+                             size_t *ret_length)
 {
-    static const char mark[] = "id=\"surface";
-    size_t n = sizeof mark - 1, to = 0;
+    cairo_surface_t *surface = cairo_image_surface_create(CAIRO_FORMAT_A8, 1, 1);
+    struct pst_pen pen = {.cr = cairo_create(surface), .texts = canvas->texts, .alone = true};
+    char *text = NULL;
+    FILE *out = open_memstream(&text, ret_length);
 
-    for (size_t from = 0; from < sink->length;) {
-        if (sink->length - from > n && memcmp(sink->bytes + from, mark, n) == 0) {
-            memmove(sink->bytes + to, sink->bytes + from, n);
-            from += n;
-            to += n;
-            while (from < sink->length && sink->bytes[from] >= '0' && sink->bytes[from] <= '9') {
-                from++;
-            }
-        } else {
-            sink->bytes[to++] = sink->bytes[from++];
-        }
+    if (out == NULL) {
+        pst_out_of_memory();
     }
-    sink->length = to;
+    fprintf(out,
+            "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<svg xmlns=\"http://www.w3.org/2000/svg\" "
+            "width=\"%gpt\" height=\"%gpt\" viewBox=\"0 0 %g %g\" font-family=\"DejaVu Sans, "
+            "Verdana, sans-serif\" stroke-linejoin=\"bevel\">\n<rect width=\"100%%\" "
+            "height=\"100%%\" fill=\"#ffffff\"/>\n",
+            canvas->width, canvas->height, canvas->width, canvas->height);
+    pst_pen_open_page(&pen, out);
+    canvas->draw(canvas->context, &pen);
+    pst_pen_close_page(&pen);
+    fputs("</svg>\n", out);
+    if (fclose(out) != 0) {
+        pst_out_of_memory();
+    }
+    cairo_destroy(pen.cr);
+    cairo_surface_destroy(surface);
+    *ret_bytes = (unsigned char *)text;
+    return PST_OK;
 }
 
 pst_status pst_canvas_render(const struct pst_canvas *canvas, enum pst_figure_format format,
                              unsigned char **ret_bytes, size_t *ret_length, struct pst_error *err)
 {
     struct sink sink = {0};
-    pst_status st = paint(canvas, format, &sink, err);
+    pst_status st;
 
-    if (st == PST_OK && format == PST_FIGURE_SVG) {
-        forget_surface_number(&sink);
+    if (format == PST_FIGURE_SVG) {
+        return render_svg(canvas, ret_bytes, ret_length);
     }
+    st = paint(canvas, format, &sink, err);
     if (st == PST_OK) {
         *ret_bytes = sink.bytes;
         *ret_length = sink.length;

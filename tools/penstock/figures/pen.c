@@ -16,6 +16,9 @@ const struct pst_color pst_band = {0.955, 0.955, 0.955, PST_BAND};
 const struct pst_color pst_paper = {1, 1, 1, PST_PAPER};
 const struct pst_color pst_alarm = {0.72, 0.11, 0.11, PST_ALARM};
 
+#define COLOR_TEXT 32
+#define SHORT_TEXT 3 /* bytes of a text that is about as wide in any font */
+
 const char *pst_tone_name(enum pst_tone tone)
 {
     static const char *const names[] = {"",     "ink",  "soft",  "faint",
@@ -75,14 +78,25 @@ void pst_put_escaped(FILE *out, const char *text)
     }
 }
 
-/* fill="#123456", or the class of a tone. */
-static void put_color(FILE *out, const char *what, struct pst_color color)
+/* fill="#123456", or within a page the class of a tone. */
+static const char *color_text(const struct pst_pen *pen, char text[COLOR_TEXT], const char *what,
+                              struct pst_color color)
 {
-    if (color.tone != PST_AS_IS) {
-        fprintf(out, " class=\"%s-%s\"", what, pst_tone_name(color.tone));
+    if (color.tone != PST_AS_IS && !pen->alone) {
+        snprintf(text, COLOR_TEXT, " class=\"%s-%s\"", what, pst_tone_name(color.tone));
     } else {
-        fprintf(out, " %s=\"#%02x%02x%02x\"", what, (unsigned)lround(255 * color.r),
-                (unsigned)lround(255 * color.g), (unsigned)lround(255 * color.b));
+        snprintf(text, COLOR_TEXT, " %s=\"#%02x%02x%02x\"", what, (unsigned)lround(255 * color.r),
+                 (unsigned)lround(255 * color.g), (unsigned)lround(255 * color.b));
+    }
+    return text;
+}
+
+/* Ends a group of texts that look alike. */
+static void end_texts(struct pst_pen *pen)
+{
+    if (pen->alone && pen->look[0] != '\0') {
+        fputs("</g>\n", pen->page);
+        pen->look[0] = '\0';
     }
 }
 
@@ -237,9 +251,10 @@ void pst_pen_fill(struct pst_pen *pen, struct pst_color color)
     }
     path = take_path(pen);
     if (path[0] != '\0') {
-        fputs("<path", pen->page);
-        put_color(pen->page, "fill", color);
-        fprintf(pen->page, " d=\"%s\"/>\n", path);
+        char text[COLOR_TEXT];
+
+        end_texts(pen);
+        fprintf(pen->page, "<path%s d=\"%s\"/>\n", color_text(pen, text, "fill", color), path);
     }
 }
 
@@ -257,9 +272,11 @@ void pst_pen_stroke(struct pst_pen *pen, struct pst_color color, double width, c
     }
     path = take_path(pen);
     if (path[0] != '\0') {
-        fputs("<path fill=\"none\"", pen->page);
-        put_color(pen->page, "stroke", color);
-        fputs(" stroke-width=\"", pen->page);
+        char text[COLOR_TEXT];
+
+        end_texts(pen);
+        fprintf(pen->page, "<path fill=\"none\"%s stroke-width=\"",
+                color_text(pen, text, "stroke", color));
         put_number(pen->page, width);
         if (dash != NULL) {
             fprintf(pen->page, "\" stroke-dasharray=\"%g %g", dash[0], dash[1]);
@@ -308,6 +325,20 @@ static void note_text(struct pst_pen *pen, double x, double y, double width, con
     snprintf(box->text, sizeof box->text, "%s", text);
 }
 
+/* How the next text looks. Those of a file that look alike and follow each other share a group. */
+static void begin_text(struct pst_pen *pen, const char *anchor, struct pst_color color)
+{
+    char look[sizeof pen->look], size[40], text[COLOR_TEXT];
+
+    snprintf(look, sizeof look, " font-size=\"%s\"%s%s%s", number(size, pen->size), anchor,
+             pen->bold ? " font-weight=\"bold\"" : "", color_text(pen, text, "fill", color));
+    if (pen->alone && strcmp(look, pen->look) != 0) {
+        end_texts(pen);
+        fprintf(pen->page, "<g%s>\n", look);
+    }
+    memcpy(pen->look, look, sizeof look);
+}
+
 void pst_pen_text(struct pst_pen *pen, double x, double y, enum pst_align align,
                   struct pst_color color, const char *text)
 {
@@ -331,14 +362,19 @@ void pst_pen_text(struct pst_pen *pen, double x, double y, enum pst_align align,
         cairo_new_path(pen->cr);
         return;
     }
+    begin_text(pen, anchors[align], color);
     fputs("<text x=\"", pen->page);
     put_number(pen->page, x);
     fputs("\" y=\"", pen->page);
     put_number(pen->page, y);
-    fputs("\" font-size=\"", pen->page);
-    put_number(pen->page, pen->size);
-    fprintf(pen->page, "\"%s%s", anchors[align], pen->bold ? " font-weight=\"bold\"" : "");
-    put_color(pen->page, "fill", color);
+    fputs("\"", pen->page);
+    if (!pen->alone) {
+        fputs(pen->look, pen->page);
+    } else if (strlen(text) > SHORT_TEXT) {
+        fputs(" textLength=\"", pen->page);
+        put_number(pen->page, width);
+        fputs("\" lengthAdjust=\"spacingAndGlyphs\"", pen->page);
+    }
     fputc('>', pen->page);
     pst_put_escaped(pen->page, text);
     fputs("</text>\n", pen->page);
@@ -346,16 +382,21 @@ void pst_pen_text(struct pst_pen *pen, double x, double y, enum pst_align align,
 
 /* --- elements of a page ------------------------------------------------------------------------*/
 
+static bool within_page(const struct pst_pen *pen)
+{
+    return pen->page != NULL && !pen->alone;
+}
+
 void pst_pen_group(struct pst_pen *pen, const char *class_name)
 {
-    if (pen->page != NULL) {
+    if (within_page(pen)) {
         fprintf(pen->page, "<g class=\"%s\">\n", class_name);
     }
 }
 
 void pst_pen_note(struct pst_pen *pen, const char *text)
 {
-    if (pen->page != NULL) {
+    if (within_page(pen)) {
         fputs("<title>", pen->page);
         pst_put_escaped(pen->page, text);
         fputs("</title>\n", pen->page);
@@ -366,7 +407,7 @@ void pst_pen_view(struct pst_pen *pen, double x, double y, double width, double 
 {
     const double box[] = {x, y, width, height};
 
-    if (pen->page == NULL) {
+    if (!within_page(pen)) {
         return;
     }
     fputs("<svg class=\"view\" preserveAspectRatio=\"none\"", pen->page);
@@ -387,7 +428,7 @@ void pst_pen_view(struct pst_pen *pen, double x, double y, double width, double 
 
 void pst_pen_end(struct pst_pen *pen, bool view)
 {
-    if (pen->page != NULL) {
+    if (within_page(pen)) {
         fputs(view ? "</svg>\n" : "</g>\n", pen->page);
     }
 }
@@ -400,6 +441,7 @@ void pst_pen_open_page(struct pst_pen *pen, FILE *page)
 
 void pst_pen_close_page(struct pst_pen *pen)
 {
+    end_texts(pen);
     free(pen->path);
     pen->page = NULL;
     pen->path = NULL;

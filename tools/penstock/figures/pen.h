@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What figures are drawn with: paths, colours and text, onto a surface of cairo or as elements of
- * an SVG within a page, where colours with a tone follow the page's theme and text stays text. All
- * lengths are points, y grows downwards.
+ * SVG, where text stays text. Within a page colours with a tone follow its theme; in a file by
+ * itself they are as they are, and text is as wide as it was measured, whatever font the reader
+ * has. All lengths are points, y grows downwards.
  */
 #ifndef PST_FIGURES_PEN_H
 #define PST_FIGURES_PEN_H
@@ -39,9 +40,11 @@ struct pst_texts {
 struct pst_pen {
     cairo_t *cr;             /* measures text, and draws unless there is `page` */
     FILE *page;              /* elements of SVG go there; NULL: none */
+    bool alone;              /* they are a file by itself, not part of a page */
     struct pst_texts *texts; /* notes of every text; NULL: not wanted */
     double size;
     bool bold;
+    char look[160]; /* attributes of the last text, of the group that is open in a file */
     /* the path under construction, of a page */
     char *path;
     size_t length, capacity;

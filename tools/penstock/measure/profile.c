@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "measure/profile.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -126,7 +127,9 @@ static void add_times(const struct pst_profiled *profile, struct pst_arena *aren
 
     for (uint32_t i = 0; i < profile->n_sizes; i++) {
         times[i].samples = profile->sizes[i];
-        memcpy(times[i].ns, profile->measured[i][op].ns, sizeof times[i].ns);
+        for (uint32_t pass = 0; pass < 3; pass++) {
+            times[i].ns[pass] = round(profile->measured[i][op].ns[pass]); /* as files say them */
+        }
     }
     node->times = times;
     node->n_times = profile->n_sizes;
@@ -228,10 +231,11 @@ static pst_status make_graph(const struct pst_session *session,
                                      : about_device(session, request, &draft.arena);
     add_nodes(session, profile, view, &draft);
     if (profile->update.ns > 0) {
-        draft.update_bytes_per_s = (double)profile->update.bytes / profile->update.ns * 1e9;
+        draft.update_bytes_per_second =
+            round((double)profile->update.bytes / profile->update.ns * 1e9);
     }
-    draft.host_step_ns = profile->host.step_ns;
-    draft.host_sample_ns = profile->host.sample_ns;
+    draft.host_step_ns = round(profile->host.step_ns);
+    draft.host_sample_ns = round(profile->host.sample_ns);
     draft.host_devices = profile->host.devices;
     add_edges(view, &draft);
     st = pst_costed_create(&draft, &profile->graph, err);

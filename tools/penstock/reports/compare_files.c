@@ -55,7 +55,7 @@ static void add_remarks(struct pst_json *json, const struct pst_trial *trial)
         } else if (remark->type == PST_REMARK_FLAG) {
             pst_json_bool(json, remark->key, remark->number != 0);
         } else {
-            pst_json_number(json, remark->key, remark->number);
+            pst_json_real(json, remark->key, remark->number, 9);
         }
     }
     pst_json_end(json, '}');
@@ -69,16 +69,15 @@ static void add_run(struct pst_json *json, const struct pst_trial *trial)
         pst_json_us(json, "measured_high_us", (double)trial->high_ns);
     }
     pst_json_us(json, "predicted_step_us", (double)trial->predicted_ns);
-    pst_json_number(json, "prediction_error",
-                    (double)trial->predicted_ns / (double)trial->measured_ns - 1);
+    pst_json_real(json, "prediction_error",
+                  (double)trial->predicted_ns / (double)trial->measured_ns - 1, 6);
     pst_json_number(json, "final_loss", trial->final_loss);
     pst_json_bool(json, "memory_as_predicted", trial->peaks_equal);
     pst_json_array(json, "round_step_us");
     for (uint32_t r = 0; r < trial->n_rounds; r++) {
         pst_json_array(json, NULL);
         for (uint32_t i = 0; i < trial->n_steps; i++) {
-            pst_json_number(json, NULL,
-                            (double)trial->step_ns[(size_t)r * trial->n_steps + i] / 1e3);
+            pst_json_us(json, NULL, (double)trial->step_ns[(size_t)r * trial->n_steps + i]);
         }
         pst_json_end(json, ']');
     }
@@ -92,11 +91,11 @@ static void add_versus(struct pst_json *json, const char *key, const struct pst_
     }
     pst_json_object(json, key);
     pst_json_uint(json, "record", versus->record);
-    pst_json_number(json, "speedup", versus->speedup);
+    pst_json_real(json, "speedup", versus->speedup, 6);
     if (versus->tested) {
-        pst_json_number(json, "low", versus->low);
-        pst_json_number(json, "high", versus->high);
-        pst_json_number(json, "p", versus->p);
+        pst_json_real(json, "low", versus->low, 6);
+        pst_json_real(json, "high", versus->high, 6);
+        pst_json_real(json, "p", versus->p, 6);
         pst_json_bool(json, "same", pst_versus_is_same(versus));
     }
     pst_json_end(json, '}');
@@ -113,7 +112,7 @@ static void add_outcome(struct pst_json *json, const struct pst_trial *trial)
     if (trial->capacity_bytes != UINT64_MAX) {
         pst_json_uint(json, "capacity_bytes", trial->capacity_bytes);
     }
-    pst_json_number(json, "search_seconds", trial->search_seconds);
+    pst_json_real(json, "search_seconds", trial->search_seconds, 6);
     add_remarks(json, trial);
     if (trial->ran) {
         add_run(json, trial);
@@ -186,7 +185,7 @@ static void add_provenance(struct pst_json *json, const struct pst_provenance *f
     pst_json_string(json, "kernel", from->kernel);
     pst_json_array(json, "load");
     for (uint32_t i = 0; i < 3; i++) {
-        pst_json_number(json, NULL, from->load[i]);
+        pst_json_real(json, NULL, from->load[i], 2);
     }
     pst_json_end(json, ']');
     pst_json_end(json, '}');

@@ -199,7 +199,7 @@ static void print_sums(const struct pst_memopt_result *result, FILE *out)
     if (result->view.capacity_bytes != UINT64_MAX) {
         fprintf(out, " of %s", pst_format_bytes(b, result->view.capacity_bytes));
     }
-    fprintf(out, ": %s static, %s parked, %s of the active micro-batch\n",
+    fprintf(out, "\n          %s static, %s parked, %s of the active micro-batch\n",
             pst_format_bytes(a, sums->static_bytes), pst_format_bytes(b, sums->parked_bytes),
             pst_format_bytes(c, sums->active_bytes));
     fprintf(out, "period    %s: %s without memory optimizer, %s more",

@@ -149,7 +149,7 @@ static void write_sums(struct pst_json *json, const struct sums *sums)
         pst_json_us(json, keys[pass], sums->ns[pass]);
     }
     pst_json_us(json, "described_us", sums->described_ns);
-    pst_json_real(json, "gflop_per_s", sums->all_ns > 0 ? sums->flops / sums->all_ns : 0, 3);
+    pst_json_real(json, "gflop_per_second", sums->all_ns > 0 ? sums->flops / sums->all_ns : 0, 3);
     pst_json_real(json, "spread", sums->worst_spread, 6);
 }
 

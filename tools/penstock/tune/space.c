@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/json.h"
 #include "base/memory.h"
 #include "base/util.h"
 #include "host/caps.h"
@@ -292,7 +293,7 @@ static pst_status read_both(const struct pst_job *job, struct pst_config_node *g
 {
     struct pst_config_node both = {.kind = PST_CONFIG_TABLE};
     struct pst_config *written = NULL;
-    char *text = pst_json_made(json_dumps(lists, JSON_COMPACT));
+    char *text = pst_json_text(lists);
     pst_status st = pst_config_from_json(text, &written, err);
     uint32_t n_given = given == NULL ? 0 : given->n_children;
 
