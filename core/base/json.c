@@ -248,6 +248,64 @@ void pst_json_error(struct pst_json *json, const struct pst_error *err)
     }
 }
 
+static void put_real(struct pst_json *json, const char *key, double value)
+{
+    char digits[32], text[40];
+
+    pst_number_format(digits, value);
+    snprintf(text, sizeof text, "%s%s", digits, strpbrk(digits, ".e") == NULL ? ".0" : "");
+    pst_json_raw(json, key, text);
+}
+
+void pst_json_value(struct pst_json *json, const char *key, const json_t *value)
+{
+    const char *name;
+    json_t *one;
+    size_t i;
+
+    switch (json_typeof(value)) {
+    case JSON_OBJECT:
+        pst_json_object(json, key);
+        json_object_foreach((json_t *)value, name, one)
+        {
+            pst_json_value(json, name, one);
+        }
+        pst_json_end(json, '}');
+        break;
+    case JSON_ARRAY:
+        pst_json_array(json, key);
+        json_array_foreach(value, i, one)
+        {
+            pst_json_value(json, NULL, one);
+        }
+        pst_json_end(json, ']');
+        break;
+    case JSON_STRING:
+        pst_json_string(json, key, json_string_value(value));
+        break;
+    case JSON_INTEGER:
+        pst_json_int(json, key, json_integer_value(value));
+        break;
+    case JSON_REAL:
+        put_real(json, key, json_real_value(value));
+        break;
+    default:
+        pst_json_raw(json, key,
+                     json_is_null(value)   ? "null"
+                     : json_is_true(value) ? "true"
+                                           : "false");
+    }
+}
+
+char *pst_json_text(const json_t *value)
+{
+    struct pst_json json;
+
+    pst_json_init(&json);
+    pst_json_value(&json, NULL, value);
+    return pst_json_take(&json);
+}
+
 void pst_json_newline(struct pst_json *json)
 {
     put(json, "\n", 1);

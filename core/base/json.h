@@ -6,6 +6,7 @@
 #ifndef PST_BASE_JSON_H
 #define PST_BASE_JSON_H
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -48,6 +49,9 @@ void pst_json_uints(struct pst_json *json, const char *key, const uint32_t *valu
 void pst_json_bytes(struct pst_json *json, const char *key, const uint64_t *values, uint32_t n);
 void pst_json_strings(struct pst_json *json, const char *key, const char *const *values,
                       uint32_t n);
+/* What jansson has read; a real number stays one, in as few digits as tell it. */
+void pst_json_value(struct pst_json *json, const char *key, const json_t *value);
+char *pst_json_text(const json_t *value); /* free() it */
 /* What every answer tells of an error: code, kind, message, hint, what would do. Inside an object.
  */
 void pst_json_error(struct pst_json *json, const struct pst_error *err);

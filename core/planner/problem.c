@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/json.h"
 #include "base/memory.h"
 #include "base/util.h"
 #include "host/caps.h"
@@ -73,7 +74,7 @@ pst_status pst_problem_create(struct pst_planner *planner, const struct pst_plug
 {
     struct pst_host_context context;
     struct pst_config *config = NULL;
-    char *text = options == NULL ? pst_strdup("{}") : pst_problem_text(options);
+    char *text = options == NULL ? pst_strdup("{}") : pst_json_text(options);
     pst_status st = pst_config_from_json(text, &config, err);
 
     free(text);

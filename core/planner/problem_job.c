@@ -3,22 +3,12 @@
 
 #include <stdlib.h>
 
-#include "base/memory.h"
-
-char *pst_problem_text(const json_t *options)
-{
-    char *text = json_dumps(options, JSON_COMPACT);
-
-    if (text == NULL) {
-        pst_out_of_memory();
-    }
-    return text;
-}
+#include "base/json.h"
 
 /* JSON by its text. */
 static void pass_options(struct pst_wire *w, json_t **options)
 {
-    char *written = w->reads || *options == NULL ? NULL : pst_problem_text(*options);
+    char *written = w->reads || *options == NULL ? NULL : pst_json_text(*options);
     const char *text = written;
 
     pst_wire_text(w, &text);

@@ -18,9 +18,6 @@ struct pst_problem_job {
 /* On the way to the plugin's process. */
 void pst_problem_job_pass(struct pst_wire *w, void *job);
 
-/* Parameters as text; free() it. */
-char *pst_problem_text(const json_t *options);
-
 static inline const char *pst_problem_job_name(const struct pst_problem_job *job)
 {
     return job->id != NULL ? job->id : job->path;

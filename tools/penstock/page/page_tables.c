@@ -128,7 +128,8 @@ static void put_cell(struct pst_sheet *sheet, const struct pst_record *record,
     struct pst_cell cell = pst_compare_cell(sheet->page->result, record, column, &sheet->arena);
 
     if (column->kind == PST_CELL_TEXT) {
-        fputs("<td>", sheet->out);
+        fputs((column->flags & PST_COLUMN_REMARK) != 0 ? "<td class=\"said\">" : "<td>",
+              sheet->out);
     } else {
         fprintf(sheet->out, "<td class=\"n\" data-v=\"%.9g\">",
                 cell.there && isfinite(cell.number) ? cell.number : -1);
@@ -200,6 +201,39 @@ static void put_baselines(const struct pst_sheet *sheet)
     }
 }
 
+/* What partitioners say of their answers, where they say anything. */
+static void put_remarks(struct pst_sheet *sheet)
+{
+    const struct pst_compare_column **columns;
+    const uint32_t n =
+        pst_compare_list(sheet->page->result, PST_COLUMN_REMARK, &sheet->arena, &columns);
+    const char **titles = pst_arena_array(&sheet->arena, (size_t)n + 3, sizeof *titles);
+
+    if (n == 0) {
+        return;
+    }
+    titles[0] = "<#";
+    titles[1] = "plan";
+    for (uint32_t c = 0; c < n; c++) {
+        titles[c + 2] = title_of(sheet, columns[c]);
+    }
+    fputs("<details>\n<summary>What partitioners remark</summary>\n", sheet->out);
+    begin_table(sheet, "What partitioners remark", true);
+    put_titles(sheet, titles);
+    for (uint32_t place = 0; place < most_rows(sheet->n); place++) {
+        const uint32_t i = sheet->order[place];
+
+        fputs("<tr>", sheet->out);
+        put_name(sheet, place, i);
+        for (uint32_t c = 0; c < n; c++) {
+            put_cell(sheet, &sheet->page->result->records[i], columns[c]);
+        }
+        fputs("</tr>\n", sheet->out);
+    }
+    end_table(sheet);
+    fputs("</details>\n", sheet->out);
+}
+
 void pst_sheet_results(struct pst_sheet *sheet)
 {
     const struct pst_compare_column *columns[MOST_COLUMNS];
@@ -230,7 +264,9 @@ void pst_sheet_results(struct pst_sheet *sheet)
     if (sheet->page->result->run) {
         fputs("= behind a number: no significant difference at 95&#8239;%.", sheet->out);
     }
-    fputs("</p>\n</section>\n", sheet->out);
+    fputs("</p>\n", sheet->out);
+    put_remarks(sheet);
+    fputs("</section>\n", sheet->out);
 }
 
 /* The fastest of every method with every config, where there are several. */

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/json.h"
 #include "base/memory.h"
 #include "tune/combine_impl.h"
 
@@ -144,7 +145,7 @@ char *pst_combination_config(const struct pst_combinations *set, uint32_t i, uin
     }
     put_number(config, "microbatch", microbatch);
     put_number(config, "batch", batch);
-    text = pst_json_made(json_dumps(config, JSON_COMPACT | JSON_REAL_PRECISION(17)));
+    text = pst_json_text(config);
     json_decref(config);
     return text;
 }

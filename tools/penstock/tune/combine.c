@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/json.h"
 #include "base/util.h"
 #include "planner/state.h"
 
@@ -49,7 +50,7 @@ static const char *label_of_table(struct pst_arena *arena, const json_t *table)
     json_object_foreach((json_t *)table, key, value)
     {
         if (strcmp(key, "use") != 0) {
-            char *text = pst_json_made(json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT));
+            char *text = pst_json_text(value);
 
             label = pst_arena_printf(arena, "%s %s=%s", label, key,
                                      json_is_string(value) ? json_string_value(value) : text);

@@ -9,6 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/json.h"
 #include "base/util.h"
 #include "host/describe.h"
 #include "host/digest.h"
@@ -87,10 +88,7 @@ static const char *parameters_of(struct pst_arena *arena, const struct pst_plugi
 
         json_object_set_new(all, row->key, given != NULL ? json_incref(given) : initial_value(row));
     }
-    text = json_dumps(all, JSON_COMPACT);
-    if (text == NULL) {
-        pst_out_of_memory();
-    }
+    text = pst_json_text(all);
     copy = pst_arena_strdup(arena, text);
     free(text);
     json_decref(all);
@@ -111,7 +109,8 @@ static void add_plugin(struct pst_provenance *provenance, struct pst_provenance_
         return;
     }
     path = path != NULL ? path : pst_plugin_where(arena, kind, id, folders);
-    if (path[0] == '\0' || pst_plugin_describe(arena, path, kind, id, &plugin, NULL, &err) != PST_OK) {
+    if (path[0] == '\0' ||
+        pst_plugin_describe(arena, path, kind, id, &plugin, NULL, &err) != PST_OK) {
         plugin = NULL;
     }
     config->plugins[config->n_plugins++] = (struct pst_provenance_plugin){
@@ -178,11 +177,8 @@ void pst_provenance_add(struct pst_provenance *provenance, const struct pst_job 
     struct pst_arena *arena = &provenance->arena;
     struct pst_provenance_config *before = provenance->configs, *config;
     struct pst_session *session = NULL;
-    char *text = json_dumps(set->base, JSON_COMPACT | JSON_REAL_PRECISION(17));
+    char *text = pst_json_text(set->base);
 
-    if (text == NULL) {
-        pst_out_of_memory();
-    }
     provenance->configs =
         pst_arena_array(arena, (size_t)provenance->n_configs + 1, sizeof *provenance->configs);
     for (uint32_t i = 0; i < provenance->n_configs; i++) {

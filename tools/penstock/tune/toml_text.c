@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/json.h"
 #include "base/memory.h"
 #include "tune/combine_impl.h"
 
@@ -113,11 +114,8 @@ static void put_value(FILE *out, const json_t *value)
         fputc(']', out);
         return;
     }
-    text =
-        pst_json_made(json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(17)));
-    for (const char *at = text; *at != '\0'; at++) {
-        fprintf(out, *at == 0x7F ? "\\u007F" : "%c", *at);
-    }
+    text = pst_json_text(value);
+    fputs(text, out);
     free(text);
 }
 
