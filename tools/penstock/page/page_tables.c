@@ -65,25 +65,6 @@ static void put_time(const struct pst_sheet *sheet, double ns)
 
 /* --- columns: those of the report's tables -----------------------------------------------------*/
 
-/* A name that is the same for all is said once, below the table. */
-static bool is_same(const struct pst_sheet *sheet, const struct pst_compare_column *column)
-{
-    const struct pst_compare_result *result = sheet->page->result;
-    struct pst_arena arena = {NULL, 0, 0};
-    const char *first = NULL;
-    bool same = (column->flags & PST_COLUMN_NAME) != 0 && strcmp(column->key, "scheduler") != 0;
-
-    for (uint32_t i = 0; i < result->n && same; i++) {
-        struct pst_cell cell = pst_compare_cell(result, &result->records[i], column, &arena);
-        const char *text = pst_compare_cell_text(column, &cell, &arena);
-
-        same = first == NULL || strcmp(text, first) == 0;
-        first = first == NULL ? text : first;
-    }
-    pst_arena_finish(&arena);
-    return same;
-}
-
 /* Predictions and intervals have a table of their own. */
 static bool is_said_below(const struct pst_compare_column *column)
 {
@@ -91,9 +72,11 @@ static bool is_said_below(const struct pst_compare_column *column)
            strcmp(column->key, "prediction_error") == 0 || (column->flags & PST_COLUMN_ROUNDS) != 0;
 }
 
+/* A name that is the same for all is said once, below the table. */
 static bool has_column(const struct pst_sheet *sheet, const struct pst_compare_column *column)
 {
-    return pst_compare_has_column(sheet->page->result, column) && !is_same(sheet, column);
+    return pst_compare_has_column(sheet->page->result, column) &&
+           !pst_compare_is_same(sheet->page->result, column);
 }
 
 /* The first of a number's two orders is the one with the best on top. */
@@ -140,21 +123,13 @@ static void put_cell(struct pst_sheet *sheet, const struct pst_record *record,
 
 static void put_same(struct pst_sheet *sheet)
 {
-    const char *lead = "All with ";
+    const char *same = pst_compare_same_text(sheet->page->result, &sheet->arena);
 
-    for (uint32_t c = 0; c < pst_n_compare_columns; c++) {
-        const struct pst_compare_column *column = &pst_compare_columns[c];
-        struct pst_cell cell;
-
-        if (pst_compare_has_column(sheet->page->result, column) && is_same(sheet, column)) {
-            cell = pst_compare_cell(sheet->page->result, &sheet->page->result->records[0], column,
-                                    &sheet->arena);
-            fprintf(sheet->out, "%s%s ", lead, column->title);
-            pst_sheet_text(sheet, pst_compare_cell_text(column, &cell, &sheet->arena));
-            lead = ", ";
-        }
+    if (same[0] != '\0') {
+        fputs("All with ", sheet->out);
+        pst_sheet_text(sheet, same);
+        fputs(". ", sheet->out);
     }
-    fputs(lead[0] == ',' ? ". " : "", sheet->out);
 }
 
 /* Its number, which leads to its timeline. */

@@ -293,6 +293,42 @@ bool pst_compare_has_column(const struct pst_compare_result *result,
     return (column->flags & PST_COLUMN_TABLE) != 0 && (column->flags & ~has) == 0;
 }
 
+bool pst_compare_is_same(const struct pst_compare_result *result,
+                         const struct pst_compare_column *column)
+{
+    struct pst_arena arena = {NULL, 0, 0};
+    const char *first = NULL;
+    bool same = (column->flags & PST_COLUMN_NAME) != 0 && strcmp(column->key, "scheduler") != 0;
+
+    for (uint32_t i = 0; i < result->n && same; i++) {
+        struct pst_cell cell = pst_compare_cell(result, &result->records[i], column, &arena);
+        const char *text = pst_compare_cell_text(column, &cell, &arena);
+
+        same = first == NULL || strcmp(text, first) == 0;
+        first = first == NULL ? text : first;
+    }
+    pst_arena_finish(&arena);
+    return same;
+}
+
+const char *pst_compare_same_text(const struct pst_compare_result *result, struct pst_arena *arena)
+{
+    const char *all = "";
+
+    for (uint32_t c = 0; c < pst_n_compare_columns; c++) {
+        const struct pst_compare_column *column = &pst_compare_columns[c];
+        struct pst_cell cell;
+
+        if (result->n > 0 && pst_compare_has_column(result, column) &&
+            pst_compare_is_same(result, column)) {
+            cell = pst_compare_cell(result, &result->records[0], column, arena);
+            all = pst_arena_printf(arena, "%s%s%s %s", all, all[0] == '\0' ? "" : ", ",
+                                   column->title, pst_compare_cell_text(column, &cell, arena));
+        }
+    }
+    return all;
+}
+
 /* The place of a key among columns of remarks; n: it is not there. */
 static uint32_t place_of(const struct pst_compare_column *const *columns, uint32_t n,
                          const char *key)

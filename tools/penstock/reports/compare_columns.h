@@ -72,6 +72,11 @@ extern const uint32_t pst_n_compare_columns;
 /* Is it in a table of this result? */
 bool pst_compare_has_column(const struct pst_compare_result *result,
                             const struct pst_compare_column *column);
+/* Of names, but for the scheduler's: is it the same for all? */
+bool pst_compare_is_same(const struct pst_compare_result *result,
+                         const struct pst_compare_column *column);
+/* "partitioner chain-dp, devices 4": those names; "": there are none. */
+const char *pst_compare_same_text(const struct pst_compare_result *result, struct pst_arena *arena);
 /* Columns of tables (PST_COLUMN_TABLE) or files (PST_COLUMN_FILE), and with PST_COLUMN_REMARK those
  * of remarks: as many as there are keys, in the order in which they first come. In `arena`. */
 uint32_t pst_compare_list(const struct pst_compare_result *result, uint32_t which,

@@ -85,6 +85,20 @@ static void fill_column(const struct pst_compare_result *result,
     free(cells);
 }
 
+/* A table for a paper is narrow. */
+static uint32_t drop_same(const struct pst_compare_result *result,
+                          const struct pst_compare_column **columns, uint32_t n)
+{
+    uint32_t kept = 0;
+
+    for (uint32_t c = 0; c < n; c++) {
+        if (!pst_compare_is_same(result, columns[c])) {
+            columns[kept++] = columns[c];
+        }
+    }
+    return kept;
+}
+
 void pst_grid_of_done(const struct pst_compare_result *result, bool bare, struct pst_grid *ret_grid)
 {
     const struct pst_compare_column **columns;
@@ -95,6 +109,7 @@ void pst_grid_of_done(const struct pst_compare_result *result, bool bare, struct
     n_rows = !bare && result->n_rows > 0 && n_rows > result->n_rows ? result->n_rows : n_rows;
     memset(ret_grid, 0, sizeof *ret_grid);
     n_columns = pst_compare_list(result, which, &ret_grid->arena, &columns);
+    n_columns = bare ? drop_same(result, columns, n_columns) : n_columns;
     make(ret_grid, n_columns, n_rows);
     for (uint32_t c = 0; c < n_columns; c++) {
         fill_column(result, columns[c], order, bare, c, ret_grid);

@@ -325,6 +325,8 @@ static void put_grid(FILE *out, enum pst_compare_form form, const struct pst_gri
 
 char *pst_compare_report_table(const struct pst_compare_result *result, enum pst_compare_form form)
 {
+    struct pst_arena arena = {0};
+    const char *same;
     struct pst_grid grid;
     char *text = NULL;
     size_t length = 0;
@@ -336,8 +338,17 @@ char *pst_compare_report_table(const struct pst_compare_result *result, enum pst
     if (form == PST_COMPARE_LATEX) {
         fputs("% needs \\usepackage{booktabs} and \\usepackage[T1]{fontenc}\n", out);
     }
+    same = pst_compare_same_text(result, &arena);
+    if (form == PST_COMPARE_LATEX && same[0] != '\0') {
+        fprintf(out, "%% all with %s\n", same);
+    }
     pst_grid_of_done(result, true, &grid);
     put_grid(out, form, &grid);
+    if (form == PST_COMPARE_MARKDOWN && same[0] != '\0') {
+        fputs("\nAll with ", out);
+        put_escaped(out, form, same);
+        fputs(".\n", out);
+    }
     pst_grid_finish(&grid);
     if (result->n_configs > 1 && !pst_compare_seeks_batch(result)) {
         fputc('\n', out);
@@ -345,6 +356,7 @@ char *pst_compare_report_table(const struct pst_compare_result *result, enum pst
         put_grid(out, form, &grid);
         pst_grid_finish(&grid);
     }
+    pst_arena_finish(&arena);
     if (ferror(out) != 0 || fclose(out) != 0) {
         pst_out_of_memory();
     }
