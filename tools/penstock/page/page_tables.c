@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/util.h"
+#include "measure/others.h"
 #include "page/page_impl.h"
 #include "reports/compare_pivot.h"
 
@@ -402,15 +403,22 @@ void pst_sheet_measured(const struct pst_sheet *sheet)
     static const char *const titles[] = {"<#",          "plan",      "",
                                          "<predicted",  "<measured", ">95 % interval",
                                          "<difference", ">runs",     NULL};
-    double latest = latest_ns(sheet);
+    double latest = latest_ns(sheet), others = sheet->page->result->provenance.others;
 
     if (!sheet->page->result->run) {
         return;
     }
     fputs("<section id=\"measured\">\n<h2>Predicted and measured</h2>\n"
           "<p class=\"note\">A step on this machine: the dot is the median that was measured, the "
-          "line its interval, the red mark what was predicted.</p>\n",
+          "line its interval, the red mark what was predicted.",
           sheet->out);
+    if (others > PST_OTHERS_MANY) {
+        fprintf(sheet->out,
+                " Other processes took %.0f&#8239;%% of the processors meanwhile: steps are longer "
+                "than alone.",
+                100 * others);
+    }
+    fputs("</p>\n", sheet->out);
     begin_table(sheet, "Predicted and measured", true);
     put_titles(sheet, titles);
     for (uint32_t place = 0; place < most_rows(sheet->n); place++) {

@@ -240,7 +240,7 @@ const struct pst_compare_column pst_compare_columns[] = {
     {"samples_per_second", "samples/s", "", 1, PST_CELL_RATE, BOTH, get_rate, 0},
     {"common_samples_per_second", "at the common size", "", 1, PST_CELL_RATE,
      TABLE | PST_COLUMN_COMMON, get_common_rate, '7'},
-    {"of_best", "of best", "", 1, PST_CELL_RATIO, BOTH | PST_COLUMN_COMPARED, get_of_best, '7'},
+    {"of_best", "of best", "", 1, PST_CELL_RATIO, BOTH | PST_COLUMN_COMPARED, get_of_best, '2'},
     {"speedup", "speed-up", "", 1, PST_CELL_RATIO, BOTH | PST_COLUMN_BASELINE, get_speedup, 0},
     {"measured_step_us", "step", "ms", 1e-6, PST_CELL_NS, BOTH | RUN, get_measured, '2'},
     {"", "95 % interval", "ms", 1e-6, PST_CELL_NS, TABLE | PST_COLUMN_ROUNDS, get_interval, '6'},

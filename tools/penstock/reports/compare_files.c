@@ -69,8 +69,8 @@ static void add_run(struct pst_json *json, const struct pst_trial *trial)
         pst_json_us(json, "measured_high_us", (double)trial->high_ns);
     }
     pst_json_us(json, "predicted_step_us", (double)trial->predicted_ns);
-    pst_json_number(json, "prediction_error",
-                    (double)trial->predicted_ns / (double)trial->measured_ns - 1);
+    pst_json_real(json, "prediction_error",
+                  (double)trial->predicted_ns / (double)trial->measured_ns - 1, 6);
     pst_json_number(json, "final_loss", trial->final_loss);
     pst_json_bool(json, "memory_as_predicted", trial->peaks_equal);
     pst_json_array(json, "round_step_us");
@@ -92,10 +92,10 @@ static void add_versus(struct pst_json *json, const char *key, const struct pst_
     }
     pst_json_object(json, key);
     pst_json_uint(json, "record", versus->record);
-    pst_json_number(json, "speedup", versus->speedup);
+    pst_json_real(json, "speedup", versus->speedup, 6);
     if (versus->tested) {
-        pst_json_number(json, "low", versus->low);
-        pst_json_number(json, "high", versus->high);
+        pst_json_real(json, "low", versus->low, 6);
+        pst_json_real(json, "high", versus->high, 6);
         pst_json_number(json, "p", versus->p);
         pst_json_bool(json, "same", pst_versus_is_same(versus));
     }
@@ -172,7 +172,7 @@ static void add_plugins(struct pst_json *json, const struct pst_provenance_confi
     pst_json_end(json, ']');
 }
 
-static void add_provenance(struct pst_json *json, const struct pst_provenance *from)
+static void add_provenance(struct pst_json *json, const struct pst_provenance *from, bool ran)
 {
     pst_json_object(json, "provenance");
     pst_json_string(json, "penstock", from->program);
@@ -189,6 +189,9 @@ static void add_provenance(struct pst_json *json, const struct pst_provenance *f
         pst_json_number(json, NULL, from->load[i]);
     }
     pst_json_end(json, ']');
+    if (ran) {
+        pst_json_real(json, "others", from->others, 6);
+    }
     pst_json_end(json, '}');
     pst_json_array(json, "configs");
     for (uint32_t i = 0; i < from->n_configs; i++) {
@@ -259,7 +262,7 @@ void pst_compare_report_json(const struct pst_compare_result *result, struct pst
     }
     pst_json_end(json, ']');
     if (result->provenance.program != NULL) {
-        add_provenance(json, &result->provenance);
+        add_provenance(json, &result->provenance, result->run);
     }
     free(order);
 }
@@ -341,8 +344,11 @@ static void put_sources(FILE *out, const struct pst_provenance *from,
                  pst_arena_printf(arena, "%s xxh128:%s", config->profile, config->profile_digest));
     }
     fprintf(out, ",%" PRId64 ",", config->seed);
-    put_text(out, pst_arena_printf(arena, "%s; %s; %u cores; %s; load %.2f", from->host, from->cpu,
-                                   from->cores, from->kernel, from->load[0]));
+    put_text(out, pst_arena_printf(arena, "%s; %s; %u cores; %s; load %.2f%s", from->host,
+                                   from->cpu, from->cores, from->kernel, from->load[0],
+                                   record->trial.ran
+                                       ? pst_arena_printf(arena, "; others %.3f", from->others)
+                                       : ""));
     fprintf(out, ",%s", from->time);
 }
 

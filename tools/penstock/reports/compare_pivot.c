@@ -74,7 +74,7 @@ static void fill_column(const struct pst_compare_result *result,
     grid->titles[at] = column->title;
     grid->units[at] = column->unit;
     grid->right[at] = column->kind != PST_CELL_TEXT;
-    grid->order[at] = column->order;
+    grid->order[at] = pst_compare_is_same(result, column) ? '9' : column->order;
     for (uint32_t r = 0; r < grid->n_rows; r++) {
         const char *text = bare ? bare_text(column, &cells[r], decimals, &grid->arena)
                                 : pst_compare_cell_text(column, &cells[r], &grid->arena);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "measure/others.h"
 #include "reports/compare_pivot.h"
 #include "reports/table.h"
 
@@ -48,6 +49,21 @@ static void explain_same(const struct pst_compare_result *result, FILE *out)
     }
 }
 
+/* Who else was there while it ran. */
+static void print_others_share(const struct pst_compare_result *result, FILE *out)
+{
+    char text[160];
+
+    if (result->run && result->provenance.others > PST_OTHERS_MANY) {
+        snprintf(text, sizeof text,
+                 "Other processes took %.0f %% of the processors during the runs: steps are longer "
+                 "than alone.",
+                 100 * result->provenance.others);
+        fputc('\n', out);
+        pst_table_paragraph(out, text, 0);
+    }
+}
+
 static void print_done(const struct pst_compare_result *result, bool color, FILE *out)
 {
     struct pst_grid grid;
@@ -55,6 +71,7 @@ static void print_done(const struct pst_compare_result *result, bool color, FILE
     pst_grid_of_done(result, false, &grid);
     print_grid(&grid, color, out);
     explain_same(result, out);
+    print_others_share(result, out);
     if (result->n_configs > 1 && !pst_compare_seeks_batch(result)) {
         fputc('\n', out);
         pst_grid_of_pivot(result, &grid);
