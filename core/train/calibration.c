@@ -10,6 +10,7 @@
 #include "base/hash.h"
 #include "base/launched.h"
 #include "base/log.h"
+#include "base/machine.h"
 #include "base/memory.h"
 #include "train/emulate.h"
 
@@ -70,7 +71,8 @@ static void add_job(struct pst_hasher *hasher, const struct pst_session *session
     const struct pst_job *job = session->job;
     const uint64_t numbers[] = {session->graph->digest, session->device_config.threads,
                                 job->run.dtype,         session->device_config.share,
-                                job->train.optimizer,   session->graph->n_ops};
+                                job->train.optimizer,   session->graph->n_ops,
+                                job->data.kind,         pst_usable_cores()};
 
     add(hasher, job->run.device);
     add(hasher, job->run.transport);

@@ -235,3 +235,27 @@ TEST(grows_past_any_block)
     json_decref(read);
     free(text);
 }
+
+/* A real number stays one, whatever its digits, and no longer than it must be. */
+TEST(values_of_jansson_are_read_back_as_they_were)
+{
+    static const char *const texts[] = {
+        "{\"a\":[0.1,1.0,-2.5,1e300,5e-324,0.1234567890123457],\"b\":{\"c\":[],\"d\":{}}}",
+        "[9007199254740993,-9223372036854775808,true,false,null,\"\\u0001\\\"\\\\ \\u007f\"]",
+        "[0.30000000000000004,1e16,1e22,123456789012345680.0]",
+    };
+
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        json_t *value = json_loads(texts[i], 0, NULL), *again;
+        char *text = pst_json_text(value);
+
+        again = json_loads(text, 0, NULL);
+        assert_true(json_equal(value, again));
+        json_decref(again);
+        json_decref(value);
+        if (i == 0) {
+            assert_non_null(strstr(text, "[0.1,1.0,-2.5,"));
+        }
+        free(text);
+    }
+}

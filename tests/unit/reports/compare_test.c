@@ -77,10 +77,11 @@ TEST(test_marks_what_does_not_differ)
     assert_non_null(strstr(text, "  0.995 =  "));
     assert_non_null(strstr(text, "  0.669    "));
     assert_non_null(strstr(text, "= no significant difference at 95 %, of 3 rounds"));
-    assert_non_null(strstr(markdown, "| a\\_b | uniform "));
+    assert_non_null(strstr(markdown, "| a\\_b | 1f1b "));
+    assert_non_null(strstr(markdown, "\n\nAll with partitioner uniform, "));
     assert_non_null(
         strstr(markdown, " | 0.995 = | 1.488 | 10.15 | 10.02 to 10.24 | 9.000 | -11.3 |"));
-    assert_non_null(strstr(latex, "a\\_b & uniform "));
+    assert_non_null(strstr(latex, "a\\_b & 1f1b "));
     assert_non_null(strstr(latex, " & 0.995\\rlap{\\,=} & 1.488 & "));
     assert_non_null(strstr(csv, "\nx.toml,c,uniform,1f1b,none,2,4,1,done,8,2,"));
     free(text);

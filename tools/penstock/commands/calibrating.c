@@ -36,12 +36,26 @@ static void skipped(void *context, const char *why)
     }
 }
 
+static void disturbed(void *context, double share, const char *file)
+{
+    const struct pst_cli *cli = context;
+
+    if (cli->verbosity >= 0) {
+        fprintf(
+            stderr,
+            "other processes took %.0f %% of the processors meanwhile, so predictions may be too "
+            "long; to measure again, remove %s\n",
+            100 * share, file);
+    }
+}
+
 pst_status pst_cli_calibrate(const struct pst_cli *cli, struct pst_session *session,
                              uint32_t samples, struct pst_error *err)
 {
     const struct pst_calibrate_listener listener = {.context = (void *)cli,
                                                     .begins = begins,
                                                     .skipped = skipped,
+                                                    .disturbed = disturbed,
                                                     .cancelled = pst_stop_requested};
 
     return pst_calibrate(session, samples, &listener, err);

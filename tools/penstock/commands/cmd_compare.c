@@ -217,7 +217,7 @@ static void write_figures(struct pst_cli *cli, const struct request *request,
 static void compare(struct pst_cli *cli, void *asked)
 {
     struct request *request = asked;
-    struct pst_compare_result result = {.run = request->run};
+    struct pst_compare_result result = {.run = request->run, .wide = cli->wide};
     struct pst_cli_trials trials = {
         .options = {.keep_plan = request->plans != NULL || shows_plans(request)},
         .n_jobs = request->n_jobs,

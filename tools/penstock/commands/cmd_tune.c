@@ -324,7 +324,7 @@ static pst_status keep_advised(void *context, const struct pst_compare_result *r
 
 static void tune_joint(struct pst_cli *cli, struct pst_cli_sets *sets, struct request *request)
 {
-    struct pst_compare_result result = {.n_rows = cli->wide ? 0 : ROWS};
+    struct pst_compare_result result = {.n_rows = cli->wide ? 0 : ROWS, .wide = cli->wide};
     struct pst_cli_joint joint = {
         .goal = request->goal,
         .budget = request->n_trials == 0 ? TRIALS : request->n_trials,

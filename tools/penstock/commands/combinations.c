@@ -8,6 +8,7 @@
 
 #include "base/memory.h"
 #include "commands/terminal.h"
+#include "measure/others.h"
 #include "planner/planner.h"
 #include "train/session.h"
 #include "train/stop.h"
@@ -365,8 +366,10 @@ void pst_cli_run_all(struct pst_cli *cli, const struct pst_cli_sets *sets,
 {
     struct trying trying = {cli, sets, trials, result};
     const uint64_t all = (uint64_t)trials->n_rounds * result->n;
+    struct pst_others others;
     pst_status st = PST_OK;
 
+    pst_others_begin(&others);
     for (uint64_t at = 0; at < all && st == PST_OK && !pst_stop_requested(); at++) {
         const uint32_t round = (uint32_t)(at / result->n);
         const uint32_t i = turn_of((uint32_t)(at % result->n), round, trials, result->n);
@@ -381,6 +384,7 @@ void pst_cli_run_all(struct pst_cli *cli, const struct pst_cli_sets *sets,
         }
     }
     pst_cli_progress(cli, 0, 0, NULL);
+    result->provenance.others = pst_others_share(&others);
     for (uint32_t i = 0; i < result->n; i++) { /* planned, and not run any more */
         struct pst_trial *trial = &result->records[i].trial;
 

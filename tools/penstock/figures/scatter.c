@@ -241,8 +241,20 @@ static void draw_front(struct plot *plot, const uint32_t *front, uint32_t n)
     pst_pen_stroke(plot->pen, pst_faint, 0.9, NULL);
 }
 
-static bool hits(const struct plot *plot, const struct pst_text_box *box)
+/* How far a point is from a box. */
+static double gap(const struct plot *plot, const struct pst_text_box *box, uint32_t i)
 {
+    double x = point_x(plot, i), y = point_y(plot, i);
+
+    return hypot(fmax(fmax(box->x - x, x - box->x - box->width), 0),
+                 fmax(fmax(box->y - y, y - box->y - box->height), 0));
+}
+
+/* The label of a point would lie over something, or nearer to another point. */
+static bool hits(const struct plot *plot, const struct pst_text_box *box, uint32_t point)
+{
+    const double own = fmax(gap(plot, box, point), RADIUS);
+
     if (box->x < plot->x.at_low + 1 || box->x + box->width > plot->width - 2 ||
         box->y < plot->y.at_high || box->y + box->height > plot->y.at_low) {
         return true;
@@ -256,10 +268,7 @@ static bool hits(const struct plot *plot, const struct pst_text_box *box)
         }
     }
     for (uint32_t i = 0; i < plot->scatter->n; i++) {
-        double x = point_x(plot, i), y = point_y(plot, i);
-
-        if (x > box->x - RADIUS && x < box->x + box->width + RADIUS && y > box->y - RADIUS &&
-            y < box->y + box->height + RADIUS) {
+        if (i != point && gap(plot, box, i) < own) {
             return true;
         }
     }
@@ -281,7 +290,7 @@ static void draw_label(struct plot *plot, uint32_t i)
         struct pst_text_box box = {.width = width, .height = height, .y = middle - height / 2};
 
         box.x = places[p][0] > 0 ? x : places[p][0] < 0 ? x - width : x - width / 2;
-        if (!hits(plot, &box)) {
+        if (!hits(plot, &box, i)) {
             pst_pen_text(plot->pen, box.x, middle, ALIGN_LEFT, pst_ink, label);
             plot->taken[plot->n_taken++] = box;
             return;

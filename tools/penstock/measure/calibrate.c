@@ -9,6 +9,7 @@
 #include "base/memory.h"
 #include "base/util.h"
 #include "measure/describe.h"
+#include "measure/others.h"
 #include "train/calibration.h"
 
 /* As much as tells operators apart by a few percent; `penstock profile` takes its time. */
@@ -141,12 +142,19 @@ static pst_status measure(struct pst_session *session, const struct pst_profile_
 {
     char *file = pst_calibration_profile_file(session);
     pst_status st = pst_cache_make(file, "what is measured is kept", err);
+    struct pst_others others;
+    double share;
 
     if (st == PST_OK) {
         if (listener->begins != NULL) {
             listener->begins(listener->context, session, seconds);
         }
+        pst_others_begin(&others);
         st = run(session, request, file, err);
+        share = pst_others_share(&others);
+        if (st == PST_OK && share > PST_OTHERS_MANY && listener->disturbed != NULL) {
+            listener->disturbed(listener->context, share, file);
+        }
     }
     free(file);
     if (st == PST_ERR_CANCELLED) {

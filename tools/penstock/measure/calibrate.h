@@ -14,6 +14,8 @@ struct pst_calibrate_listener {
     void (*progress)(void *context, uint64_t done, uint64_t all, uint32_t size);
     /* Why nothing was measured, in one line; */
     void (*skipped)(void *context, const char *why);
+    /* it was, but other processes took this part of the machine; where it is kept. */
+    void (*disturbed)(void *context, double share, const char *file);
     bool (*cancelled)(void);
 };
 

@@ -21,6 +21,17 @@ static void name_replicas(const struct pst_plan *plan, char *text, size_t size)
     snprintf(text, size, least == most ? "%u" : "%u-%u", least, most);
 }
 
+/* Config and strategies, unless these are not there any more, which a plan file does not need. */
+static void add_origin(const struct pst_session *session, struct pst_provenance *provenance,
+                       struct pst_combinations *set)
+{
+    struct pst_error err;
+
+    if (pst_combinations_read_lists(session->job, "compare", NULL, 1, set, &err) == PST_OK) {
+        pst_provenance_add(provenance, session->job, set);
+    }
+}
+
 pst_status pst_page_write_plan(const struct pst_session *session, const char *command,
                                const char *title, const char *path, struct pst_error *err)
 {
@@ -37,6 +48,7 @@ pst_status pst_page_write_plan(const struct pst_session *session, const char *co
         .trial = {.state = PST_TRIAL_DONE},
     };
     struct pst_compare_result result = {.n = 1, .records = &record, .n_configs = 1};
+    struct pst_combinations set = {.n = 0};
     struct pst_gallery gallery;
     const struct pst_page page = {command, title, &result, &gallery};
     pst_status st = pst_trial_take(session, false, &record.trial, err);
@@ -48,8 +60,10 @@ pst_status pst_page_write_plan(const struct pst_session *session, const char *co
     st = st == PST_OK ? pst_gallery_add(&gallery, 0, true, session, err) : st;
     if (st == PST_OK) {
         pst_provenance_begin(&result.provenance);
+        add_origin(session, &result.provenance, &set);
         st = pst_page_write(&page, path, err);
         pst_provenance_finish(&result.provenance);
+        pst_combinations_finish(&set);
     }
     pst_gallery_finish(&gallery);
     pst_trial_finish(&record.trial);

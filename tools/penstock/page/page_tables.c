@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/util.h"
+#include "measure/others.h"
 #include "page/page_impl.h"
 #include "reports/compare_pivot.h"
 
@@ -65,25 +66,6 @@ static void put_time(const struct pst_sheet *sheet, double ns)
 
 /* --- columns: those of the report's tables -----------------------------------------------------*/
 
-/* A name that is the same for all is said once, below the table. */
-static bool is_same(const struct pst_sheet *sheet, const struct pst_compare_column *column)
-{
-    const struct pst_compare_result *result = sheet->page->result;
-    struct pst_arena arena = {NULL, 0, 0};
-    const char *first = NULL;
-    bool same = (column->flags & PST_COLUMN_NAME) != 0 && strcmp(column->key, "scheduler") != 0;
-
-    for (uint32_t i = 0; i < result->n && same; i++) {
-        struct pst_cell cell = pst_compare_cell(result, &result->records[i], column, &arena);
-        const char *text = pst_compare_cell_text(column, &cell, &arena);
-
-        same = first == NULL || strcmp(text, first) == 0;
-        first = first == NULL ? text : first;
-    }
-    pst_arena_finish(&arena);
-    return same;
-}
-
 /* Predictions and intervals have a table of their own. */
 static bool is_said_below(const struct pst_compare_column *column)
 {
@@ -91,9 +73,11 @@ static bool is_said_below(const struct pst_compare_column *column)
            strcmp(column->key, "prediction_error") == 0 || (column->flags & PST_COLUMN_ROUNDS) != 0;
 }
 
+/* A name that is the same for all is said once, below the table. */
 static bool has_column(const struct pst_sheet *sheet, const struct pst_compare_column *column)
 {
-    return pst_compare_has_column(sheet->page->result, column) && !is_same(sheet, column);
+    return pst_compare_has_column(sheet->page->result, column) &&
+           !pst_compare_is_same(sheet->page->result, column);
 }
 
 /* The first of a number's two orders is the one with the best on top. */
@@ -128,7 +112,8 @@ static void put_cell(struct pst_sheet *sheet, const struct pst_record *record,
     struct pst_cell cell = pst_compare_cell(sheet->page->result, record, column, &sheet->arena);
 
     if (column->kind == PST_CELL_TEXT) {
-        fputs("<td>", sheet->out);
+        fputs((column->flags & PST_COLUMN_REMARK) != 0 ? "<td class=\"said\">" : "<td>",
+              sheet->out);
     } else {
         fprintf(sheet->out, "<td class=\"n\" data-v=\"%.9g\">",
                 cell.there && isfinite(cell.number) ? cell.number : -1);
@@ -139,21 +124,13 @@ static void put_cell(struct pst_sheet *sheet, const struct pst_record *record,
 
 static void put_same(struct pst_sheet *sheet)
 {
-    const char *lead = "All with ";
+    const char *same = pst_compare_same_text(sheet->page->result, &sheet->arena);
 
-    for (uint32_t c = 0; c < pst_n_compare_columns; c++) {
-        const struct pst_compare_column *column = &pst_compare_columns[c];
-        struct pst_cell cell;
-
-        if (pst_compare_has_column(sheet->page->result, column) && is_same(sheet, column)) {
-            cell = pst_compare_cell(sheet->page->result, &sheet->page->result->records[0], column,
-                                    &sheet->arena);
-            fprintf(sheet->out, "%s%s ", lead, column->title);
-            pst_sheet_text(sheet, pst_compare_cell_text(column, &cell, &sheet->arena));
-            lead = ", ";
-        }
+    if (same[0] != '\0') {
+        fputs("All with ", sheet->out);
+        pst_sheet_text(sheet, same);
+        fputs(". ", sheet->out);
     }
-    fputs(lead[0] == ',' ? ". " : "", sheet->out);
 }
 
 /* Its number, which leads to its timeline. */
@@ -200,6 +177,39 @@ static void put_baselines(const struct pst_sheet *sheet)
     }
 }
 
+/* What partitioners say of their answers, where they say anything. */
+static void put_remarks(struct pst_sheet *sheet)
+{
+    const struct pst_compare_column **columns;
+    const uint32_t n =
+        pst_compare_list(sheet->page->result, PST_COLUMN_REMARK, &sheet->arena, &columns);
+    const char **titles = pst_arena_array(&sheet->arena, (size_t)n + 3, sizeof *titles);
+
+    if (n == 0) {
+        return;
+    }
+    titles[0] = "<#";
+    titles[1] = "plan";
+    for (uint32_t c = 0; c < n; c++) {
+        titles[c + 2] = title_of(sheet, columns[c]);
+    }
+    fputs("<details>\n<summary>What partitioners remark</summary>\n", sheet->out);
+    begin_table(sheet, "What partitioners remark", true);
+    put_titles(sheet, titles);
+    for (uint32_t place = 0; place < most_rows(sheet->n); place++) {
+        const uint32_t i = sheet->order[place];
+
+        fputs("<tr>", sheet->out);
+        put_name(sheet, place, i);
+        for (uint32_t c = 0; c < n; c++) {
+            put_cell(sheet, &sheet->page->result->records[i], columns[c]);
+        }
+        fputs("</tr>\n", sheet->out);
+    }
+    end_table(sheet);
+    fputs("</details>\n", sheet->out);
+}
+
 void pst_sheet_results(struct pst_sheet *sheet)
 {
     const struct pst_compare_column *columns[MOST_COLUMNS];
@@ -230,7 +240,9 @@ void pst_sheet_results(struct pst_sheet *sheet)
     if (sheet->page->result->run) {
         fputs("= behind a number: no significant difference at 95&#8239;%.", sheet->out);
     }
-    fputs("</p>\n</section>\n", sheet->out);
+    fputs("</p>\n", sheet->out);
+    put_remarks(sheet);
+    fputs("</section>\n", sheet->out);
 }
 
 /* The fastest of every method with every config, where there are several. */
@@ -391,15 +403,22 @@ void pst_sheet_measured(const struct pst_sheet *sheet)
     static const char *const titles[] = {"<#",          "plan",      "",
                                          "<predicted",  "<measured", ">95 % interval",
                                          "<difference", ">runs",     NULL};
-    double latest = latest_ns(sheet);
+    double latest = latest_ns(sheet), others = sheet->page->result->provenance.others;
 
     if (!sheet->page->result->run) {
         return;
     }
     fputs("<section id=\"measured\">\n<h2>Predicted and measured</h2>\n"
           "<p class=\"note\">A step on this machine: the dot is the median that was measured, the "
-          "line its interval, the red mark what was predicted.</p>\n",
+          "line its interval, the red mark what was predicted.",
           sheet->out);
+    if (others > PST_OTHERS_MANY) {
+        fprintf(sheet->out,
+                " Other processes took %.0f&#8239;%% of the processors meanwhile: steps are longer "
+                "than alone.",
+                100 * others);
+    }
+    fputs("</p>\n", sheet->out);
     begin_table(sheet, "Predicted and measured", true);
     put_titles(sheet, titles);
     for (uint32_t place = 0; place < most_rows(sheet->n); place++) {

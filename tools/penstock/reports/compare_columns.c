@@ -240,7 +240,7 @@ const struct pst_compare_column pst_compare_columns[] = {
     {"samples_per_second", "samples/s", "", 1, PST_CELL_RATE, BOTH, get_rate, 0},
     {"common_samples_per_second", "at the common size", "", 1, PST_CELL_RATE,
      TABLE | PST_COLUMN_COMMON, get_common_rate, '7'},
-    {"of_best", "of best", "", 1, PST_CELL_RATIO, BOTH | PST_COLUMN_COMPARED, get_of_best, '7'},
+    {"of_best", "of best", "", 1, PST_CELL_RATIO, BOTH | PST_COLUMN_COMPARED, get_of_best, '2'},
     {"speedup", "speed-up", "", 1, PST_CELL_RATIO, BOTH | PST_COLUMN_BASELINE, get_speedup, 0},
     {"measured_step_us", "step", "ms", 1e-6, PST_CELL_NS, BOTH | RUN, get_measured, '2'},
     {"", "95 % interval", "ms", 1e-6, PST_CELL_NS, TABLE | PST_COLUMN_ROUNDS, get_interval, '6'},
@@ -293,13 +293,148 @@ bool pst_compare_has_column(const struct pst_compare_result *result,
     return (column->flags & PST_COLUMN_TABLE) != 0 && (column->flags & ~has) == 0;
 }
 
+bool pst_compare_is_same(const struct pst_compare_result *result,
+                         const struct pst_compare_column *column)
+{
+    struct pst_arena arena = {NULL, 0, 0};
+    const char *first = NULL;
+    bool same = (column->flags & PST_COLUMN_NAME) != 0 && strcmp(column->key, "scheduler") != 0;
+
+    for (uint32_t i = 0; i < result->n && same; i++) {
+        struct pst_cell cell = pst_compare_cell(result, &result->records[i], column, &arena);
+        const char *text = pst_compare_cell_text(column, &cell, &arena);
+
+        same = first == NULL || strcmp(text, first) == 0;
+        first = first == NULL ? text : first;
+    }
+    pst_arena_finish(&arena);
+    return same;
+}
+
+const char *pst_compare_same_text(const struct pst_compare_result *result, struct pst_arena *arena)
+{
+    const char *all = "";
+
+    for (uint32_t c = 0; c < pst_n_compare_columns; c++) {
+        const struct pst_compare_column *column = &pst_compare_columns[c];
+        struct pst_cell cell;
+
+        if (result->n > 0 && pst_compare_has_column(result, column) &&
+            pst_compare_is_same(result, column)) {
+            cell = pst_compare_cell(result, &result->records[0], column, arena);
+            all = pst_arena_printf(arena, "%s%s%s %s", all, all[0] == '\0' ? "" : ", ",
+                                   column->title, pst_compare_cell_text(column, &cell, arena));
+        }
+    }
+    return all;
+}
+
+/* The place of a key among columns of remarks; n: it is not there. */
+static uint32_t place_of(const struct pst_compare_column *const *columns, uint32_t n,
+                         const char *key)
+{
+    uint32_t at = 0;
+
+    while (at < n && strcmp(columns[at]->title, key) != 0) {
+        at++;
+    }
+    return at;
+}
+
+static uint32_t count_remarks(const struct pst_compare_result *result)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < result->n; i++) {
+        n += result->records[i].trial.n_remarks;
+    }
+    return n;
+}
+
+/* Appends a column for each key. */
+static uint32_t add_remarks(const struct pst_compare_result *result, struct pst_arena *arena,
+                            const struct pst_compare_column **columns)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < result->n; i++) {
+        const struct pst_trial *trial = &result->records[i].trial;
+
+        for (uint32_t k = 0; k < trial->n_remarks; k++) {
+            const struct pst_partition_remark *remark = &trial->remarks[k];
+            struct pst_compare_column *made;
+
+            if (place_of(columns, n, remark->key) < n) {
+                continue;
+            }
+            made = pst_arena_array(arena, 1, sizeof *made);
+            *made = (struct pst_compare_column){
+                .key = pst_arena_printf(arena, "remark_%s", remark->key),
+                .title = remark->key,
+                .unit = "",
+                .scale = 1,
+                .kind = remark->type == PST_REMARK_NUMBER ? PST_CELL_REMARK : PST_CELL_TEXT,
+                .flags = BOTH | PST_COLUMN_REMARK,
+            };
+            columns[n++] = made;
+        }
+    }
+    return n;
+}
+
+uint32_t pst_compare_list(const struct pst_compare_result *result, uint32_t which,
+                          struct pst_arena *arena, const struct pst_compare_column ***ret_columns)
+{
+    const bool remarks = (which & PST_COLUMN_REMARK) != 0;
+    const uint32_t most = pst_n_compare_columns + (remarks ? count_remarks(result) : 0);
+    const struct pst_compare_column **columns = pst_arena_array(arena, most, sizeof *columns);
+    uint32_t n = 0;
+
+    for (uint32_t c = 0; c < pst_n_compare_columns; c++) {
+        const struct pst_compare_column *column = &pst_compare_columns[c];
+        const bool there = (which & PST_COLUMN_FILE) != 0 ? (column->flags & PST_COLUMN_FILE) != 0
+                                                          : pst_compare_has_column(result, column);
+
+        if (there && (which & BOTH) != 0) {
+            columns[n++] = column;
+        }
+    }
+    n += remarks ? add_remarks(result, arena, columns + n) : 0;
+    *ret_columns = columns;
+    return n;
+}
+
+static void get_remark(const struct pst_record *record, const struct pst_compare_column *column,
+                       struct pst_arena *arena, struct pst_cell *cell)
+{
+    const struct pst_trial *trial = &record->trial;
+
+    for (uint32_t i = 0; i < trial->n_remarks; i++) {
+        const struct pst_partition_remark *remark = &trial->remarks[i];
+
+        if (strcmp(remark->key, column->title) == 0) {
+            cell->there = true;
+            cell->number = remark->number;
+            cell->text = remark->type == PST_REMARK_TEXT   ? remark->text
+                         : remark->type == PST_REMARK_FLAG ? remark->number != 0 ? "true" : "false"
+                         : column->kind == PST_CELL_REMARK
+                             ? NULL
+                             : pst_arena_printf(arena, "%.9g", remark->number);
+        }
+    }
+}
+
 struct pst_cell pst_compare_cell(const struct pst_compare_result *result,
                                  const struct pst_record *record,
                                  const struct pst_compare_column *column, struct pst_arena *arena)
 {
     struct pst_cell cell = {.there = false};
 
-    column->get(result, record, arena, &cell);
+    if (column->get != NULL) {
+        column->get(result, record, arena, &cell);
+    } else {
+        get_remark(record, column, arena, &cell);
+    }
     return cell;
 }
 
@@ -332,6 +467,9 @@ static const char *amount_text(const struct pst_compare_column *column, double a
         break;
     case PST_CELL_COUNT:
         snprintf(text, 32, "%.0f", amount);
+        break;
+    case PST_CELL_REMARK:
+        snprintf(text, 32, "%.6g", amount);
         break;
     default:
         snprintf(text, 32, "%.4f", amount);

@@ -19,7 +19,8 @@ enum pst_cell_kind {
     PST_CELL_BYTES,
     PST_CELL_SECONDS, /* files: seconds */
     PST_CELL_NUMBER,
-    PST_CELL_FLAG
+    PST_CELL_FLAG,
+    PST_CELL_REMARK /* a number of a partitioner */
 };
 
 /* Behind a number that is not told apart from what it is held against. */
@@ -49,7 +50,8 @@ enum {
     PST_COLUMN_COMPARED = 1u << 9,  /* where it is not, */
     PST_COLUMN_COMMON = 1u << 10,   /* where there is a common size. */
     PST_COLUMN_NAME = 1u << 11,     /* It names the combination. */
-    PST_COLUMN_REPLICAS = 1u << 12  /* where there are any. */
+    PST_COLUMN_REPLICAS = 1u << 12, /* where there are any. */
+    PST_COLUMN_REMARK = 1u << 13    /* A partitioner remarks it of its answer. */
 };
 
 struct pst_compare_column {
@@ -60,7 +62,7 @@ struct pst_compare_column {
     enum pst_cell_kind kind;
     uint32_t flags;
     void (*get)(const struct pst_compare_result *result, const struct pst_record *record,
-                struct pst_arena *arena, struct pst_cell *cell);
+                struct pst_arena *arena, struct pst_cell *cell); /* NULL: the remark `title` */
     char order; /* '1' to '9': left out where there is no room, '9' first; 0: never */
 };
 
@@ -70,6 +72,15 @@ extern const uint32_t pst_n_compare_columns;
 /* Is it in a table of this result? */
 bool pst_compare_has_column(const struct pst_compare_result *result,
                             const struct pst_compare_column *column);
+/* Of names, but for the scheduler's: is it the same for all? */
+bool pst_compare_is_same(const struct pst_compare_result *result,
+                         const struct pst_compare_column *column);
+/* "partitioner chain-dp, devices 4": those names; "": there are none. */
+const char *pst_compare_same_text(const struct pst_compare_result *result, struct pst_arena *arena);
+/* Columns of tables (PST_COLUMN_TABLE) or files (PST_COLUMN_FILE), and with PST_COLUMN_REMARK those
+ * of remarks: as many as there are keys, in the order in which they first come. In `arena`. */
+uint32_t pst_compare_list(const struct pst_compare_result *result, uint32_t which,
+                          struct pst_arena *arena, const struct pst_compare_column ***ret_columns);
 struct pst_cell pst_compare_cell(const struct pst_compare_result *result,
                                  const struct pst_record *record,
                                  const struct pst_compare_column *column, struct pst_arena *arena);

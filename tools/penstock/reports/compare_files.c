@@ -171,7 +171,7 @@ static void add_plugins(struct pst_json *json, const struct pst_provenance_confi
     pst_json_end(json, ']');
 }
 
-static void add_provenance(struct pst_json *json, const struct pst_provenance *from)
+static void add_provenance(struct pst_json *json, const struct pst_provenance *from, bool ran)
 {
     pst_json_object(json, "provenance");
     pst_json_string(json, "penstock", from->program);
@@ -188,6 +188,9 @@ static void add_provenance(struct pst_json *json, const struct pst_provenance *f
         pst_json_real(json, NULL, from->load[i], 2);
     }
     pst_json_end(json, ']');
+    if (ran) {
+        pst_json_real(json, "others", from->others, 6);
+    }
     pst_json_end(json, '}');
     pst_json_array(json, "configs");
     for (uint32_t i = 0; i < from->n_configs; i++) {
@@ -258,7 +261,7 @@ void pst_compare_report_json(const struct pst_compare_result *result, struct pst
     }
     pst_json_end(json, ']');
     if (result->provenance.program != NULL) {
-        add_provenance(json, &result->provenance);
+        add_provenance(json, &result->provenance, result->run);
     }
     free(order);
 }
@@ -313,56 +316,6 @@ static void put_cell(FILE *out, const struct pst_compare_column *column,
     }
 }
 
-/* Keys of remarks of all records, in the order in which they first come. */
-static const char **remark_keys(const struct pst_compare_result *result, struct pst_arena *arena,
-                                uint32_t *ret_n)
-{
-    const char **keys = NULL;
-    size_t room = 0;
-    const char **copy;
-
-    *ret_n = 0;
-    for (uint32_t i = 0; i < result->n; i++) {
-        const struct pst_trial *trial = &result->records[i].trial;
-
-        for (uint32_t k = 0; k < trial->n_remarks; k++) {
-            uint32_t at = 0;
-
-            while (at < *ret_n && strcmp(keys[at], trial->remarks[k].key) != 0) {
-                at++;
-            }
-            if (at == *ret_n) {
-                pst_grow(&keys, &room, *ret_n, sizeof *keys);
-                keys[(*ret_n)++] = trial->remarks[k].key;
-            }
-        }
-    }
-    copy = pst_arena_array(arena, (size_t)*ret_n + 1, sizeof *copy);
-    if (*ret_n > 0) {
-        memcpy(copy, keys, *ret_n * sizeof *copy);
-    }
-    free(keys);
-    return copy;
-}
-
-static void put_remark(FILE *out, const struct pst_trial *trial, const char *key)
-{
-    for (uint32_t i = 0; i < trial->n_remarks; i++) {
-        const struct pst_partition_remark *remark = &trial->remarks[i];
-
-        if (strcmp(remark->key, key) != 0) {
-            continue;
-        }
-        if (remark->type == PST_REMARK_TEXT) {
-            put_text(out, remark->text);
-        } else if (remark->type == PST_REMARK_FLAG) {
-            fputs(remark->number != 0 ? "true" : "false", out);
-        } else {
-            fprintf(out, "%.9g", remark->number);
-        }
-    }
-}
-
 /* Where the figures of a row come from, in the row itself: any reader of tables keeps it. */
 static const char *const sources[] = {
     "partitioner_plugin", "scheduler_plugin", "memopt_plugin", "penstock", "model",
@@ -390,23 +343,19 @@ static void put_sources(FILE *out, const struct pst_provenance *from,
                  pst_arena_printf(arena, "%s xxh128:%s", config->profile, config->profile_digest));
     }
     fprintf(out, ",%" PRId64 ",", config->seed);
-    put_text(out, pst_arena_printf(arena, "%s; %s; %u cores; %s; load %.2f", from->host, from->cpu,
-                                   from->cores, from->kernel, from->load[0]));
+    put_text(out, pst_arena_printf(arena, "%s; %s; %u cores; %s; load %.2f%s", from->host,
+                                   from->cpu, from->cores, from->kernel, from->load[0],
+                                   record->trial.ran
+                                       ? pst_arena_printf(arena, "; others %.3f", from->others)
+                                       : ""));
     fprintf(out, ",%s", from->time);
 }
 
-static void put_titles(FILE *out, const char *const *remarks, uint32_t n_remarks, bool has_sources)
+static void put_titles(FILE *out, const struct pst_compare_column *const *columns, uint32_t n,
+                       bool has_sources)
 {
-    const char *comma = "";
-
-    for (uint32_t c = 0; c < pst_n_compare_columns; c++) {
-        if ((pst_compare_columns[c].flags & PST_COLUMN_FILE) != 0) {
-            fprintf(out, "%s%s", comma, pst_compare_columns[c].key);
-            comma = ",";
-        }
-    }
-    for (uint32_t k = 0; k < n_remarks; k++) {
-        fprintf(out, ",remark_%s", remarks[k]);
+    for (uint32_t c = 0; c < n; c++) {
+        fprintf(out, "%s%s", c > 0 ? "," : "", columns[c]->key);
     }
     for (size_t k = 0; has_sources && k < N_SOURCES; k++) {
         fprintf(out, ",%s", sources[k]);
@@ -415,26 +364,16 @@ static void put_titles(FILE *out, const char *const *remarks, uint32_t n_remarks
 }
 
 static void put_record(FILE *out, const struct pst_compare_result *result,
-                       const struct pst_record *record, const char *const *remarks,
-                       uint32_t n_remarks)
+                       const struct pst_record *record,
+                       const struct pst_compare_column *const *columns, uint32_t n)
 {
     struct pst_arena arena = {0};
-    const char *comma = "";
 
-    for (uint32_t c = 0; c < pst_n_compare_columns; c++) {
-        const struct pst_compare_column *column = &pst_compare_columns[c];
+    for (uint32_t c = 0; c < n; c++) {
+        const struct pst_cell cell = pst_compare_cell(result, record, columns[c], &arena);
 
-        if ((column->flags & PST_COLUMN_FILE) != 0) {
-            const struct pst_cell cell = pst_compare_cell(result, record, column, &arena);
-
-            fputs(comma, out);
-            put_cell(out, column, &cell);
-            comma = ",";
-        }
-    }
-    for (uint32_t k = 0; k < n_remarks; k++) {
-        fputc(',', out);
-        put_remark(out, &record->trial, remarks[k]);
+        fputs(c > 0 ? "," : "", out);
+        put_cell(out, columns[c], &cell);
     }
     if (result->provenance.program != NULL) {
         put_sources(out, &result->provenance, record, &arena);
@@ -466,12 +405,12 @@ char *pst_compare_report_csv(const struct pst_compare_result *result)
     char *text = NULL;
     size_t length = 0;
     FILE *out = open_text(&text, &length);
-    uint32_t n_remarks;
-    const char **remarks = remark_keys(result, &arena, &n_remarks);
+    const struct pst_compare_column **columns;
+    uint32_t n = pst_compare_list(result, PST_COLUMN_FILE | PST_COLUMN_REMARK, &arena, &columns);
 
-    put_titles(out, remarks, n_remarks, result->provenance.program != NULL);
+    put_titles(out, columns, n, result->provenance.program != NULL);
     for (uint32_t i = 0; i < result->n; i++) {
-        put_record(out, result, &result->records[i], remarks, n_remarks);
+        put_record(out, result, &result->records[i], columns, n);
     }
     close_text(out);
     pst_arena_finish(&arena);

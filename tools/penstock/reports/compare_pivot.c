@@ -74,7 +74,7 @@ static void fill_column(const struct pst_compare_result *result,
     grid->titles[at] = column->title;
     grid->units[at] = column->unit;
     grid->right[at] = column->kind != PST_CELL_TEXT;
-    grid->order[at] = column->order;
+    grid->order[at] = pst_compare_is_same(result, column) ? '9' : column->order;
     for (uint32_t r = 0; r < grid->n_rows; r++) {
         const char *text = bare ? bare_text(column, &cells[r], decimals, &grid->arena)
                                 : pst_compare_cell_text(column, &cells[r], &grid->arena);
@@ -85,21 +85,34 @@ static void fill_column(const struct pst_compare_result *result,
     free(cells);
 }
 
+/* A table for a paper is narrow. */
+static uint32_t drop_same(const struct pst_compare_result *result,
+                          const struct pst_compare_column **columns, uint32_t n)
+{
+    uint32_t kept = 0;
+
+    for (uint32_t c = 0; c < n; c++) {
+        if (!pst_compare_is_same(result, columns[c])) {
+            columns[kept++] = columns[c];
+        }
+    }
+    return kept;
+}
+
 void pst_grid_of_done(const struct pst_compare_result *result, bool bare, struct pst_grid *ret_grid)
 {
-    uint32_t *order = pst_alloc((size_t)result->n + 1, sizeof *order), n_columns = 0, at = 0;
+    const struct pst_compare_column **columns;
+    uint32_t *order = pst_alloc((size_t)result->n + 1, sizeof *order), n_columns;
     uint32_t n_rows = pst_compare_order(result, order);
+    uint32_t which = PST_COLUMN_TABLE | (result->wide && !bare ? PST_COLUMN_REMARK : 0);
 
     n_rows = !bare && result->n_rows > 0 && n_rows > result->n_rows ? result->n_rows : n_rows;
     memset(ret_grid, 0, sizeof *ret_grid);
-    for (uint32_t c = 0; c < pst_n_compare_columns; c++) {
-        n_columns += pst_compare_has_column(result, &pst_compare_columns[c]);
-    }
+    n_columns = pst_compare_list(result, which, &ret_grid->arena, &columns);
+    n_columns = bare ? drop_same(result, columns, n_columns) : n_columns;
     make(ret_grid, n_columns, n_rows);
-    for (uint32_t c = 0; c < pst_n_compare_columns; c++) {
-        if (pst_compare_has_column(result, &pst_compare_columns[c])) {
-            fill_column(result, &pst_compare_columns[c], order, bare, at++, ret_grid);
-        }
+    for (uint32_t c = 0; c < n_columns; c++) {
+        fill_column(result, columns[c], order, bare, c, ret_grid);
     }
     free(order);
 }

@@ -17,7 +17,8 @@ struct pst_grid {
     const char **cells;           /* [n_rows][n_columns] */
 };
 
-/* bare: figures of a column have one unit, which is in `units`, and as many decimals. */
+/* bare: figures of a column have one unit, which is in `units`, and as many decimals; names that
+   are the same for all have no column. */
 void pst_grid_of_done(const struct pst_compare_result *result, bool bare,
                       struct pst_grid *ret_grid);
 /* The fastest of each method with each config in samples per second. */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "measure/others.h"
 #include "reports/compare_pivot.h"
 #include "reports/table.h"
 
@@ -48,6 +49,21 @@ static void explain_same(const struct pst_compare_result *result, FILE *out)
     }
 }
 
+/* Who else was there while it ran. */
+static void print_others_share(const struct pst_compare_result *result, FILE *out)
+{
+    char text[160];
+
+    if (result->run && result->provenance.others > PST_OTHERS_MANY) {
+        snprintf(text, sizeof text,
+                 "Other processes took %.0f %% of the processors during the runs: steps are longer "
+                 "than alone.",
+                 100 * result->provenance.others);
+        fputc('\n', out);
+        pst_table_paragraph(out, text, 0);
+    }
+}
+
 static void print_done(const struct pst_compare_result *result, bool color, FILE *out)
 {
     struct pst_grid grid;
@@ -55,6 +71,7 @@ static void print_done(const struct pst_compare_result *result, bool color, FILE
     pst_grid_of_done(result, false, &grid);
     print_grid(&grid, color, out);
     explain_same(result, out);
+    print_others_share(result, out);
     if (result->n_configs > 1 && !pst_compare_seeks_batch(result)) {
         fputc('\n', out);
         pst_grid_of_pivot(result, &grid);
@@ -325,6 +342,8 @@ static void put_grid(FILE *out, enum pst_compare_form form, const struct pst_gri
 
 char *pst_compare_report_table(const struct pst_compare_result *result, enum pst_compare_form form)
 {
+    struct pst_arena arena = {0};
+    const char *same;
     struct pst_grid grid;
     char *text = NULL;
     size_t length = 0;
@@ -336,8 +355,17 @@ char *pst_compare_report_table(const struct pst_compare_result *result, enum pst
     if (form == PST_COMPARE_LATEX) {
         fputs("% needs \\usepackage{booktabs} and \\usepackage[T1]{fontenc}\n", out);
     }
+    same = pst_compare_same_text(result, &arena);
+    if (form == PST_COMPARE_LATEX && same[0] != '\0') {
+        fprintf(out, "%% all with %s\n", same);
+    }
     pst_grid_of_done(result, true, &grid);
     put_grid(out, form, &grid);
+    if (form == PST_COMPARE_MARKDOWN && same[0] != '\0') {
+        fputs("\nAll with ", out);
+        put_escaped(out, form, same);
+        fputs(".\n", out);
+    }
     pst_grid_finish(&grid);
     if (result->n_configs > 1 && !pst_compare_seeks_batch(result)) {
         fputc('\n', out);
@@ -345,6 +373,7 @@ char *pst_compare_report_table(const struct pst_compare_result *result, enum pst
         put_grid(out, form, &grid);
         pst_grid_finish(&grid);
     }
+    pst_arena_finish(&arena);
     if (ferror(out) != 0 || fclose(out) != 0) {
         pst_out_of_memory();
     }

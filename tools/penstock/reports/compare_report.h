@@ -21,6 +21,7 @@ struct pst_compare_result {
     bool run;             /* rather than simulated alone */
     struct pst_goal goal; /* what was sought: the best comes first */
     uint32_t n_rows;      /* of tables for people; 0: all. Of the others numbers alone are shown */
+    bool wide;            /* these tables have what partitioners remark, too */
     const struct pst_joint_found *searched; /* of a search: how far it went; else NULL */
     uint32_t common; /* micro-batch that all that can do anything can do; 0: there is none */
     struct pst_provenance provenance; /* of compare */

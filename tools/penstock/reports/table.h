@@ -12,7 +12,7 @@
 
 #include "base/arena.h"
 
-#define PST_TABLE_COLUMNS 24
+#define PST_TABLE_COLUMNS 96
 
 struct pst_table {
     struct pst_arena arena;

@@ -394,12 +394,20 @@ static pst_status read_part(struct pst_combinations *set, const struct reading *
     }
     if (written != NULL) {
         st = read_value(reading->job, axis, written, &value->value, err);
+    } else if (axis != PST_AXIS_MEMOPT) {
+        const char *table = pst_axis_places[axis].table;
+
+        fail(reading, err, "config.key", "methods",
+             "method \"%s\" of [%s] has no %s, and the config has none, either", set->methods[i],
+             reading->section, table);
+        pst_error_hint(err, "add %s = \"...\" to the method, or [%s] to the config", table, table);
+        return PST_ERR_CONFIG;
     }
-    if (st != PST_OK || value->value == NULL) {
+    if (st != PST_OK || (written != NULL && value->value == NULL)) {
         return st != PST_OK ? st : fail_method(reading, err);
     }
     set->axes[axis].n++;
-    value->label = label_of(&set->arena, value->value);
+    value->label = written == NULL ? "-" : label_of(&set->arena, value->value);
     return PST_OK;
 }
 

@@ -38,6 +38,7 @@ struct pst_provenance {
     uint32_t cores;                         /* that this process may use */
     uint64_t memory_bytes;
     double load[3]; /* mean runnable processes of 1, 5, 15 minutes, when it began */
+    double others;  /* part of the processors that others took while it ran; of runs, else 0 */
     uint32_t n_configs;
     struct pst_provenance_config *configs;
 };
