@@ -210,6 +210,20 @@ static void read_times(struct part_problem *p, const struct pst_profile *profile
     }
 }
 
+static void read_links(struct part_problem *p)
+{
+    const struct pst_cost *cost = p->host->get_extension(p->host, PST_COST);
+    uint32_t node = p->figures.node_size, n = p->in->n_devices;
+
+    if (part_is_problem(p) || cost == NULL || n < 2) {
+        return;
+    }
+    p->link_ns = (double)cost->transfer_ns(p->host, 0, 0, 1);
+    if (node > 0 && node < n) {
+        p->node_link_ns = (double)cost->transfer_ns(p->host, 0, 0, node);
+    }
+}
+
 void part_problem_read(const struct pst_host *host, const struct pst_partition_in *in,
                        struct part_problem *ret_problem)
 {
@@ -236,6 +250,7 @@ void part_problem_read(const struct pst_host *host, const struct pst_partition_i
     read_bytes(&p, in->graph);
     part_problem_index(&p);
     read_times(&p, profile);
+    read_links(&p);
     *ret_problem = p;
 }
 

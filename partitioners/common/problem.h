@@ -28,10 +28,12 @@ struct part_problem {
     double *weight_bytes, *saved_bytes; /* [n]; parameters; per sample */
     double *workspace_bytes;            /* [n] larger of F and B */
     double *edge_bytes;                 /* [n_edges] per sample */
-    double weight_multiplier;           /* mu */
-    double capacity_bytes;              /* INFINITY: no limit */
-    bool in_row;                        /* a stage holds what its place in the row of stages makes
-                                           it hold, as under 1F1B, not its depth in their graph */
+    double link_ns, node_link_ns; /* of a job: what a transfer takes besides its bytes, inside a
+                                     node and between two */
+    double weight_multiplier;     /* mu */
+    double capacity_bytes;        /* INFINITY: no limit */
+    bool in_row;                  /* a stage holds what its place in the row of stages makes
+                                     it hold, as under 1F1B, not its depth in their graph */
     /* Times on one device: row i is for samples[i] samples, all b / d that sizes and degrees give;
        backward is B + W. n_samples * n each. */
     uint32_t n_samples, *samples; /* ascending */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "candidates.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "chain.h"
@@ -38,17 +39,17 @@ void gp_candidates_add(struct gp_candidates *c, const struct part_plan *plan)
     part_plan_copy(plan, &c->list[c->n++]);
 }
 
-/* --- single devices ----------------------------------------------------------------------------*/
+/* --- chains ------------------------------------------------------------------------------------*/
 
-struct singles {
+struct chains {
     struct gp_candidates *candidates;
     const struct part_problem *p;
-    const struct part_costs *costs; /* of one replica */
+    const struct part_costs *costs;
     uint32_t n_stages, *order, *stage_of, *degrees, *cuts;
     double *sum_ns;
 };
 
-static void add_cut(const struct singles *s)
+static void add_cut(const struct chains *s)
 {
     struct part_plan plan = {0};
 
@@ -58,7 +59,7 @@ static void add_cut(const struct singles *s)
 }
 
 /* Of equal time; operators without work go with what comes before them. */
-static void add_even(const struct singles *s)
+static void add_even(const struct chains *s)
 {
     const struct part_problem *p = s->p;
     uint32_t i;
@@ -72,7 +73,7 @@ static void add_even(const struct singles *s)
     add_cut(s);
 }
 
-static void add_filled(const struct singles *s, const struct part_plan *plan)
+static void add_filled(const struct chains *s, const struct part_plan *plan)
 {
     struct part_plan filled = {0};
     uint32_t t, i;
@@ -89,39 +90,47 @@ static void add_filled(const struct singles *s, const struct part_plan *plan)
     part_plan_finish(&filled);
 }
 
-static void add_least(const struct singles *s)
+/* Fewer stages take less time to fill and to drain. */
+static void add_least(const struct chains *s, double below_ns, bool filled)
 {
-    struct part_chain_limits limits = {
-        .below = INT64_MAX, .memory = true, .max_stages = s->n_stages};
-    struct part_plan plan = {0};
+    double most = below_ns / s->p->batch / s->costs->ns_per_tick;
+    struct part_chain_limits limits = {.below = most < 9e18 ? (int64_t)ceil(most) : INT64_MAX,
+                                       .memory = true,
+                                       .max_stages = s->n_stages};
     int64_t ticks;
     bool found;
 
-    part_chain_solve(s->p, s->costs, s->order, &limits, &found, &ticks, &plan);
-    if (found) {
-        gp_candidates_add(s->candidates, &plan);
-        add_filled(s, &plan);
-    }
-    part_plan_finish(&plan);
+    do {
+        struct part_plan plan = {0};
+
+        part_chain_solve(s->p, s->costs, s->order, &limits, &found, &ticks, &plan);
+        if (found) {
+            gp_candidates_add(s->candidates, &plan);
+            limits.max_stages = plan.n_stages - 1;
+        }
+        if (found && filled) {
+            add_filled(s, &plan);
+        }
+        part_plan_finish(&plan);
+    } while (found && !filled && limits.max_stages > 0);
 }
 
-void gp_candidates_singles(struct gp_candidates *candidates, const struct part_problem *p,
-                           const struct part_costs *costs)
+void gp_candidates_chains(struct gp_candidates *candidates, const struct part_problem *p,
+                          const struct part_costs *costs, double below_ns)
 {
     static const uint32_t kinds[] = {PART_ORDER_INDEX, PART_ORDER_DFS};
     struct part_costs one = *costs;
-    struct singles s = {
+    struct chains s = {
         .candidates = candidates,
         .p = p,
-        .costs = &one,
         .n_stages = p->n_devices < p->n ? p->n_devices : p->n,
     };
     uint32_t i;
 
-    if (!candidates->wanted || costs->degrees[0] != 1) {
+    if (!candidates->wanted) {
         return;
     }
-    one.n_degrees = 1;
+    one.n_degrees = costs->degrees[0] == 1 ? 1 : 0;
     CALL_TAKE(s.order, (size_t)p->n + 1);
     CALL_TAKE(s.stage_of, (size_t)p->n + 1);
     CALL_TAKE(s.degrees, (size_t)p->n + 1);
@@ -129,7 +138,12 @@ void gp_candidates_singles(struct gp_candidates *candidates, const struct part_p
     CALL_TAKE(s.sum_ns, (size_t)p->n + 1);
     for (i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
         part_order(p, kinds[i], NULL, s.order);
-        add_least(&s);
-        add_even(&s);
+        s.costs = costs;
+        add_least(&s, below_ns, false);
+        s.costs = &one;
+        if (one.n_degrees > 0) {
+            add_least(&s, INFINITY, true);
+            add_even(&s);
+        }
     }
 }

@@ -63,6 +63,9 @@ struct gp_tails {
     struct gp_tail_problem of[GP_TAILS]; /* by how much work may become one */
 };
 
+/* With nothing merged. */
+void gp_tails_whole(struct gp_tail_problem *ret_tail, const struct part_problem *problem,
+                    uint32_t rule);
 void gp_tails_init(struct gp_tails *ret_tails, const struct part_problem *problem, uint32_t rule);
 /* gp_search_size of such a problem; plan and value are those of the whole one. */
 void gp_tails_plan(const struct part_problem *problem, const struct gp_tail_problem *tail,
