@@ -222,6 +222,12 @@ static void read_links(struct part_problem *p)
     if (node > 0 && node < n) {
         p->node_link_ns = (double)cost->transfer_ns(p->host, 0, 0, node);
     }
+    if (node > 1 && node < n) {
+        const uint64_t bytes = 1 << 30; /* as many pass a link */
+        uint64_t ns = cost->allreduce_ns(p->host, bytes, 2) - cost->allreduce_ns(p->host, 0, 2);
+
+        p->node_sync_bytes_per_s = ns > 0 ? (double)bytes / (double)ns * 1e9 : 0;
+    }
 }
 
 void part_problem_read(const struct pst_host *host, const struct pst_partition_in *in,
