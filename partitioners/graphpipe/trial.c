@@ -9,12 +9,15 @@
 #include <stdlib.h>
 
 /* A pass is simulated in some hundred nanoseconds and lowered in some thousand. */
-#define PASSES_MAX UINT64_C(8000000)
+#define PASSES_MAX   UINT64_C(8000000)
+#define PASSES_STRAY UINT64_C(400000) /* of a job's strays: some tenths of a second */
 
 /* Plans to climb from; neighbours looked at of each, and of the best that comes of them. */
 enum { STARTS = 4, LOOKS = 24, LAST_LOOKS = 100 };
 /* Of problem files, where a trial is cheap. */
 enum { PROBLEM_STARTS = 32, STRAYS = 300 };
+/* A guess takes as long as one pass in so many. */
+enum { GUESS = 16 };
 
 static void trials_init(struct gp_trials *trials, const struct part_problem *problem)
 {
@@ -44,8 +47,8 @@ static void simulate(struct gp_trials *t, const struct part_plan *plan, bool exa
     t->n++;
 }
 
-/* Takes the passes of a step off those that are left. */
-static bool afford(struct gp_trials *t, const struct part_plan *plan)
+/* Takes the passes of a step off those that are left; 1 in so many. */
+static bool afford(struct gp_trials *t, const struct part_plan *plan, uint32_t share)
 {
     uint64_t passes = t->trial != NULL ? 0 : t->problem->n_edges, n_ranks = 0;
     uint32_t s;
@@ -55,6 +58,7 @@ static bool afford(struct gp_trials *t, const struct part_plan *plan)
         n_ranks += plan->stages[s].d;
     }
     call_go_on(t->problem->host);
+    passes /= share;
     if (passes > t->left || n_ranks > t->problem->n_devices) {
         return false;
     }
@@ -66,7 +70,7 @@ void gp_trials_guess(struct gp_trials *t, const struct part_plan *plan, double *
 {
     struct part_value value = {.legal = false};
 
-    if (t->trial != NULL || afford(t, plan)) {
+    if (afford(t, plan, t->trial != NULL ? GUESS : 1)) {
         part_plan_value(plan, t->problem, true, &value);
     }
     *ret_step_ns = value.legal && value.fits ? value.step_ns : INFINITY;
@@ -79,12 +83,12 @@ static void step_of(struct gp_trials *t, const struct part_plan *plan, bool exac
     struct call_region region;
 
     *ret_near = false;
-    if (t->trial == NULL) {
+    if (t->trial == NULL || t->guess) {
         gp_trials_guess(t, plan, ret_step_ns);
         return;
     }
     *ret_step_ns = INFINITY;
-    if (afford(t, plan)) {
+    if (afford(t, plan, 1)) {
         double guess_ns;
 
         gp_trials_guess(t, plan, &guess_ns);
@@ -212,19 +216,28 @@ static void climb(struct gp_trials *t, const struct gp_candidates *c, const stru
     }
 }
 
-/* From the best plan over worse ones to other hills, while there are passes left. */
+/* From the best plan over worse ones to other hills, while there are passes left. First by the
+   model of the step. */
 static void wander(struct gp_trials *t, struct part_plan *best, double *best_ns)
 {
-    uint64_t seed = 1;
+    uint64_t seed = 1, end = t->left > PASSES_STRAY ? t->left - PASSES_STRAY : 0;
     uint32_t i;
 
-    for (i = 0; i < STRAYS && best->n_stages > 1; i++) {
+    end = t->trial != NULL ? end : 0;
+    for (i = 0; i < STRAYS && best->n_stages > 1 && t->left > end; i++) {
         struct part_plan plan = {0};
-        double step_ns;
+        double step_ns, guess_ns;
 
         part_plan_copy(best, &plan);
+        t->guess = true;
         gp_stray(t, &plan, &seed, &step_ns);
         gp_climb(t, &plan, &step_ns);
+        t->guess = false;
+        gp_trials_guess(t, best, &guess_ns);
+        if (t->trial != NULL && step_ns < guess_ns * GP_MARGIN) {
+            gp_trials_step(t, &plan, *best_ns, &step_ns);
+            gp_climb(t, &plan, &step_ns);
+        }
         if (step_ns < *best_ns * (1 - 1e-9)) {
             compare(t, &plan, best, best_ns);
         }
@@ -257,9 +270,8 @@ void gp_trial_best(struct part_problem *p, bool chain, struct gp_answer *a, bool
         part_plan_copy(&best, &start);
         climb_from(&t, &start, best_ns, &best, &best_ns);
         part_plan_finish(&start);
-        if (t.trial == NULL) {
-            wander(&t, &best, &best_ns);
-        }
+        t.looks = LOOKS;
+        wander(&t, &best, &best_ns);
         *ret_found = true;
         take(&t, a, &best, best_ns);
     }
