@@ -23,7 +23,7 @@ struct beyond {
     const struct part_problem *p;
     const struct gp_options *options;
     struct gp_watch *watch;
-    struct gp_candidates *candidates;
+    struct gp_candidates *candidates, *chains;
     struct gp_tail_problem whole; /* nothing merged */
     struct gp_tails tails;
     uint64_t steps; /* of each size */
@@ -237,8 +237,8 @@ static void beyond(const struct beyond *b, struct gp_try *t)
     }
     keep(b, t, &t->result);
     if (costs.n_degrees > 0) {
-        gp_candidates_chains(b->candidates, b->p, &costs,
-                             t->fast.found ? t->fast.value.step_ns : INFINITY);
+        gp_candidates_cuts(b->chains, b->p, &costs, PART_ORDER_INDEX);
+        gp_candidates_cuts(b->candidates, b->p, &costs, PART_ORDER_DFS);
     }
 }
 
@@ -280,6 +280,7 @@ void gp_beyond(const struct part_problem *p, const struct gp_options *options, u
                        .options = options,
                        .watch = watch,
                        .candidates = &answer->candidates,
+                       .chains = &answer->chains,
                        .steps = steps / (answer->table.n > 0 ? answer->table.n : 1) + 1};
 
     gp_tails_whole(&b.whole, p, rule);

@@ -44,7 +44,7 @@ void gp_candidates_add(struct gp_candidates *c, const struct part_plan *plan)
 struct chains {
     struct gp_candidates *candidates;
     const struct part_problem *p;
-    const struct part_costs *costs;
+    const struct part_costs *costs; /* one degree alone: of single devices */
     uint32_t n_stages, *order, *stage_of, *degrees, *cuts;
     double *sum_ns;
 };
@@ -90,60 +90,78 @@ static void add_filled(const struct chains *s, const struct part_plan *plan)
     part_plan_finish(&filled);
 }
 
-/* Fewer stages take less time to fill and to drain. */
-static void add_least(const struct chains *s, double below_ns, bool filled)
+static int64_t ticks_below(const struct chains *s, double step_ns)
 {
-    double most = below_ns / s->p->batch / s->costs->ns_per_tick;
-    struct part_chain_limits limits = {.below = most < 9e18 ? (int64_t)ceil(most) : INT64_MAX,
-                                       .memory = true,
-                                       .max_stages = s->n_stages};
+    double most = step_ns / s->p->batch / s->costs->ns_per_tick;
+
+    return most < 9e18 ? (int64_t)ceil(most) : INT64_MAX;
+}
+
+/* Fewer stages take less time to fill and to drain. */
+static void add_fewer(const struct chains *s)
+{
+    struct part_chain_limits limits = {
+        .below = INT64_MAX, .memory = true, .max_stages = s->n_stages};
     int64_t ticks;
     bool found;
 
     do {
         struct part_plan plan = {0};
+        struct part_value value;
 
         part_chain_solve(s->p, s->costs, s->order, &limits, &found, &ticks, &plan);
         if (found) {
             gp_candidates_add(s->candidates, &plan);
+            part_plan_value(&plan, s->p, false, &value);
             limits.max_stages = plan.n_stages - 1;
-        }
-        if (found && filled) {
-            add_filled(s, &plan);
+            ticks = ticks_below(s, value.step_ns);
+            limits.below = ticks < limits.below ? ticks : limits.below;
         }
         part_plan_finish(&plan);
-    } while (found && !filled && limits.max_stages > 0);
+    } while (found && limits.max_stages > 0);
 }
 
-void gp_candidates_chains(struct gp_candidates *candidates, const struct part_problem *p,
-                          const struct part_costs *costs, double below_ns)
+static void add_least(const struct chains *s)
 {
-    static const uint32_t kinds[] = {PART_ORDER_INDEX, PART_ORDER_DFS};
+    struct part_chain_limits limits = {
+        .below = INT64_MAX, .memory = true, .max_stages = s->n_stages};
+    struct part_plan plan = {0};
+    int64_t ticks;
+    bool found;
+
+    part_chain_solve(s->p, s->costs, s->order, &limits, &found, &ticks, &plan);
+    if (found) {
+        gp_candidates_add(s->candidates, &plan);
+        add_filled(s, &plan);
+    }
+    part_plan_finish(&plan);
+}
+
+void gp_candidates_cuts(struct gp_candidates *candidates, const struct part_problem *p,
+                        const struct part_costs *costs, uint32_t order)
+{
     struct part_costs one = *costs;
     struct chains s = {
         .candidates = candidates,
         .p = p,
+        .costs = costs,
         .n_stages = p->n_devices < p->n ? p->n_devices : p->n,
     };
-    uint32_t i;
 
-    if (!candidates->wanted) {
+    if (!candidates->wanted || costs->n_degrees == 0) {
         return;
     }
-    one.n_degrees = costs->degrees[0] == 1 ? 1 : 0;
     CALL_TAKE(s.order, (size_t)p->n + 1);
     CALL_TAKE(s.stage_of, (size_t)p->n + 1);
     CALL_TAKE(s.degrees, (size_t)p->n + 1);
     CALL_TAKE(s.cuts, (size_t)p->n + 2);
     CALL_TAKE(s.sum_ns, (size_t)p->n + 1);
-    for (i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
-        part_order(p, kinds[i], NULL, s.order);
-        s.costs = costs;
-        add_least(&s, below_ns, false);
+    part_order(p, order, NULL, s.order);
+    add_fewer(&s);
+    if (costs->degrees[0] == 1) {
+        one.n_degrees = 1;
         s.costs = &one;
-        if (one.n_degrees > 0) {
-            add_least(&s, INFINITY, true);
-            add_even(&s);
-        }
+        add_least(&s);
+        add_even(&s);
     }
 }

@@ -17,10 +17,10 @@ struct gp_candidates {
 
 /* Takes a copy, unless it is known. */
 void gp_candidates_add(struct gp_candidates *candidates, const struct part_plan *plan);
-/* What sequential planners come to, of the model's order and the depth-first one: of every number
-   of stages the least T, as long as a step could be below `below_ns`; with one device a stage also
-   filled up to all devices, and cut evenly by time. */
-void gp_candidates_chains(struct gp_candidates *candidates, const struct part_problem *problem,
-                          const struct part_costs *costs, double below_ns);
+/* Cuts of an order (PART_ORDER_*) as sequential planners make them: of every number of stages the
+   least T, as long as the step could be the shortest of them; with one device a stage also filled
+   up to all devices, and cut evenly by time. */
+void gp_candidates_cuts(struct gp_candidates *candidates, const struct part_problem *problem,
+                        const struct part_costs *costs, uint32_t order);
 
 #endif

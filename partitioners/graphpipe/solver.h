@@ -36,6 +36,7 @@ struct gp_answer {
     uint64_t probes, states;
     struct gp_table table;
     struct gp_candidates candidates; /* with refine, in jobs: what may make the shortest step */
+    struct gp_candidates chains;     /* likewise of cuts of the model's order */
     bool in_row;                     /* counted as a row of stages, though not asked to */
     uint32_t tried;                  /* plans simulated by the host */
     const char *source;              /* "family", "orders", "chain", "refined" */

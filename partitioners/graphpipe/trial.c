@@ -137,8 +137,9 @@ static int by_step(const void *a_, const void *b_)
 }
 
 /* Every candidate once; those that seem to fit first, by their steps. */
-static void rank(struct gp_trials *t, const struct gp_candidates *c, struct ranked *ranked)
+static struct ranked *rank(struct gp_trials *t, const struct gp_candidates *c)
 {
+    struct ranked *ranked = call_alloc((size_t)c->n + 1, sizeof *ranked);
     uint32_t i;
 
     for (i = 0; i < c->n; i++) {
@@ -146,32 +147,38 @@ static void rank(struct gp_trials *t, const struct gp_candidates *c, struct rank
         gp_trials_step(t, &c->list[i], 0, &ranked[i].step_ns);
     }
     qsort(ranked, c->n, sizeof *ranked, by_step);
+    return ranked;
 }
 
+/* The best plan so far; no stages: none. */
+struct hill {
+    struct part_plan plan;
+    double step_ns;
+};
+
 /* The plan takes the place of the best one if its step, exactly, is shorter. Does it fit? */
-static bool compare(struct gp_trials *t, const struct part_plan *plan, struct part_plan *best,
-                    double *best_ns)
+static bool compare(struct gp_trials *t, const struct part_plan *plan, struct hill *best)
 {
     double step_ns;
     bool near;
 
     step_of(t, plan, true, &step_ns, &near);
-    if (step_ns < *best_ns) {
-        part_plan_finish(best);
-        part_plan_copy(plan, best);
-        *best_ns = step_ns;
+    if (step_ns < best->step_ns) {
+        part_plan_finish(&best->plan);
+        part_plan_copy(plan, &best->plan);
+        best->step_ns = step_ns;
     }
     return step_ns < INFINITY;
 }
 
 /* False: the start does not fit. */
 static bool climb_from(struct gp_trials *t, const struct part_plan *start, double step_ns,
-                       struct part_plan *best, double *best_ns)
+                       struct hill *best)
 {
     struct part_plan plan = {0};
     double before_ns = step_ns;
 
-    if (!compare(t, start, best, best_ns)) {
+    if (!compare(t, start, best)) {
         return false;
     }
     part_plan_copy(start, &plan);
@@ -180,66 +187,84 @@ static bool climb_from(struct gp_trials *t, const struct part_plan *start, doubl
     }
     gp_climb(t, &plan, &step_ns);
     if (step_ns < before_ns) {
-        compare(t, &plan, best, best_ns);
+        compare(t, &plan, best);
     }
     part_plan_finish(&plan);
     return true;
 }
 
-/* From the first few: the best plan need not be next to the best candidate. And from the best cut
-   of the model's order, and the best with a stage on every device, among such cuts: no chain is to
-   be better. */
-static void climb(struct gp_trials *t, const struct gp_candidates *c, const struct ranked *ranked,
-                  struct part_plan *best, double *best_ns)
+/* From the first few: the best plan need not be next to the best candidate. */
+static void climb(struct gp_trials *t, const struct gp_candidates *c, struct hill *best)
 {
-    uint32_t i,
-        n_starts = 0, n_climbs = t->trial != NULL ? STARTS : PROBLEM_STARTS,
-        n_full = t->problem->n < t->problem->n_devices ? t->problem->n : t->problem->n_devices;
-    bool has_chain = false, has_full = false;
+    const struct ranked *ranked = rank(t, c);
+    uint32_t i, n_starts = 0, n_climbs = t->trial != NULL ? STARTS : PROBLEM_STARTS;
 
+    for (i = 0; i < c->n && ranked[i].step_ns < INFINITY && n_starts < n_climbs; i++) {
+        n_starts += climb_from(t, &c->list[ranked[i].at], ranked[i].step_ns, best);
+    }
+}
+
+/* Once more, with more looks. */
+static void climb_on(struct gp_trials *t, struct hill *best)
+{
+    struct part_plan start = {0};
+
+    if (best->plan.n_stages > 0) {
+        t->looks = LAST_LOOKS;
+        part_plan_copy(&best->plan, &start);
+        climb_from(t, &start, best->step_ns, best);
+        part_plan_finish(&start);
+        t->looks = LOOKS;
+    }
+}
+
+/* From the best cut of the model's order, and the best with a stage on every device, among such
+   cuts: no chain is to be better. */
+static void climb_chains(struct gp_trials *t, const struct gp_candidates *c, struct hill *best)
+{
+    const struct ranked *ranked = rank(t, c);
+    uint32_t i,
+        n_full = t->problem->n < t->problem->n_devices ? t->problem->n : t->problem->n_devices;
+    bool has_chain = false, has_full = false, chain = t->chain;
+
+    t->chain = true;
     for (i = 0; i < c->n && ranked[i].step_ns < INFINITY; i++) {
         const struct part_plan *plan = &c->list[ranked[i].at];
 
-        if (n_starts < n_climbs && !t->chain) {
-            n_starts += climb_from(t, plan, ranked[i].step_ns, best, best_ns);
-        }
-        if (gp_is_chain(plan) && (!has_chain || (!has_full && plan->n_stages == n_full))) {
-            bool chain = t->chain;
-
-            t->chain = true;
-            if (climb_from(t, plan, ranked[i].step_ns, best, best_ns)) {
-                has_chain = true;
-                has_full = has_full || plan->n_stages == n_full;
-            }
-            t->chain = chain;
+        if ((!has_chain || (!has_full && plan->n_stages == n_full)) &&
+            climb_from(t, plan, ranked[i].step_ns, best)) {
+            has_chain = true;
+            has_full = has_full || plan->n_stages == n_full;
         }
     }
+    climb_on(t, best);
+    t->chain = chain;
 }
 
 /* From the best plan over worse ones to other hills, while there are passes left. First by the
    model of the step. */
-static void wander(struct gp_trials *t, struct part_plan *best, double *best_ns)
+static void wander(struct gp_trials *t, struct hill *best)
 {
     uint64_t seed = 1, end = t->left > PASSES_STRAY ? t->left - PASSES_STRAY : 0;
     uint32_t i;
 
     end = t->trial != NULL ? end : 0;
-    for (i = 0; i < STRAYS && best->n_stages > 1 && t->left > end; i++) {
+    for (i = 0; i < STRAYS && best->plan.n_stages > 1 && t->left > end; i++) {
         struct part_plan plan = {0};
         double step_ns, guess_ns;
 
-        part_plan_copy(best, &plan);
+        part_plan_copy(&best->plan, &plan);
         t->guess = true;
         gp_stray(t, &plan, &seed, &step_ns);
         gp_climb(t, &plan, &step_ns);
         t->guess = false;
-        gp_trials_guess(t, best, &guess_ns);
+        gp_trials_guess(t, &best->plan, &guess_ns);
         if (t->trial != NULL && step_ns < guess_ns * GP_MARGIN) {
-            gp_trials_step(t, &plan, *best_ns, &step_ns);
+            gp_trials_step(t, &plan, best->step_ns, &step_ns);
             gp_climb(t, &plan, &step_ns);
         }
-        if (step_ns < *best_ns * (1 - 1e-9)) {
-            compare(t, &plan, best, best_ns);
+        if (step_ns < best->step_ns * (1 - 1e-9)) {
+            compare(t, &plan, best);
         }
         part_plan_finish(&plan);
     }
@@ -248,10 +273,9 @@ static void wander(struct gp_trials *t, struct part_plan *best, double *best_ns)
 void gp_trial_best(struct part_problem *p, bool chain, struct gp_answer *a, bool *ret_found)
 {
     struct gp_candidates *c = &a->candidates;
-    struct part_plan best = {0};
-    struct ranked *ranked = NULL;
+    struct hill best = {.step_ns = INFINITY};
     struct gp_trials t;
-    double best_ns = INFINITY;
+    uint32_t i;
 
     *ret_found = false;
     trials_init(&t, p);
@@ -259,22 +283,22 @@ void gp_trial_best(struct part_problem *p, bool chain, struct gp_answer *a, bool
     if (p->in->n_stages != 0) {
         return;
     }
-    gp_candidates_add(c, &a->plan);
-    CALL_TAKE(ranked, c->n);
-    rank(&t, c, ranked);
-    climb(&t, c, ranked, &best, &best_ns);
-    if (best.n_stages > 0) {
-        struct part_plan start = {0};
-
-        t.looks = LAST_LOOKS;
-        part_plan_copy(&best, &start);
-        climb_from(&t, &start, best_ns, &best, &best_ns);
-        part_plan_finish(&start);
-        t.looks = LOOKS;
-        wander(&t, &best, &best_ns);
-        *ret_found = true;
-        take(&t, a, &best, best_ns);
+    gp_candidates_add(chain ? &a->chains : c, &a->plan);
+    climb_chains(&t, &a->chains, &best);
+    if (!chain) {
+        for (i = 0; i < a->chains.n; i++) {
+            gp_candidates_add(c, &a->chains.list[i]);
+        }
+        climb(&t, c, &best);
+        climb_on(&t, &best);
     }
-    part_plan_finish(&best);
+    if (!chain || t.trial == NULL) {
+        wander(&t, &best);
+    }
+    *ret_found = best.plan.n_stages > 0;
+    if (*ret_found) {
+        take(&t, a, &best.plan, best.step_ns);
+    }
+    part_plan_finish(&best.plan);
     a->tried = t.n;
 }
