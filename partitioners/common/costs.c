@@ -18,9 +18,16 @@ static double comp_ns(const struct part_problem *p, uint32_t row, uint32_t b, ui
     return (p->forward_ns[at] + p->backward_ns[at]) / b;
 }
 
+double part_sync_rate(const struct part_problem *p, uint32_t d)
+{
+    return p->node_sync_bytes_per_s > 0 && d <= p->figures.node_size
+               ? p->node_sync_bytes_per_s
+               : p->figures.allreduce_bytes_per_s;
+}
+
 static double sync_ns(const struct part_problem *p, uint32_t d, uint32_t v)
 {
-    double rate = p->figures.allreduce_bytes_per_s;
+    double rate = part_sync_rate(p, d);
 
     if (rate <= 0 || d == 1) {
         return 0;

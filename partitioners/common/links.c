@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What links add to a step: of a problem file all of them, of a job those between nodes. Ranks are
- * those that the answer will have; devices of a node share what leaves it.
+ * What links add to a step. Of a job ranks are those that the answer will have; devices of a node
+ * share what leaves it.
  */
 #include <math.h>
 #include <string.h>
@@ -12,10 +12,12 @@ struct traffic {
     const struct stage_graph *g;
     const struct part_plan *plan;
     const struct part_problem *p;
-    uint32_t n_nodes, *first_rank;
-    double *link_bytes; /* [n_links] per sample, as in g->out */
-    double *leaving;    /* [n_nodes] bytes per sample, both directions of passes */
-    double *of_link;    /* [n_nodes] scratch */
+    uint32_t n_nodes, size, *first_rank; /* size: devices of a node */
+    double *link_bytes;                  /* [n_links] per sample, as in g->out */
+    uint32_t *link_tensors;              /* [n_links] transfers of a micro-batch */
+    uint32_t *last;                      /* [n_links] scratch: who sent, plus 1 */
+    double *leaving;                     /* [n_nodes] bytes per sample, both directions of passes */
+    double *of_link;                     /* [n_nodes] scratch */
 };
 
 /* Index of s -> t in g->out. */
@@ -37,13 +39,21 @@ uint32_t stage_graph_link(const struct stage_graph *g, uint32_t s, uint32_t t)
 
 static void add_bytes(struct traffic *t)
 {
+    size_t n = (size_t)t->g->n_links + 1;
     uint32_t e;
 
+    CALL_TAKE(t->link_bytes, n);
+    CALL_TAKE(t->link_tensors, n);
+    CALL_TAKE(t->last, n);
     for (e = 0; e < t->p->n_edges; e++) {
         uint32_t from = t->g->stage_of[t->p->from[e]], to = t->g->stage_of[t->p->to[e]];
 
         if (from != to) {
-            t->link_bytes[stage_graph_link(t->g, from, to)] += t->p->edge_bytes[e];
+            uint32_t link = stage_graph_link(t->g, from, to);
+
+            t->link_bytes[link] += t->p->edge_bytes[e];
+            t->link_tensors[link] += t->last[link] != t->p->from[e] + 1;
+            t->last[link] = t->p->from[e] + 1;
         }
     }
 }
@@ -52,7 +62,7 @@ static void add_bytes(struct traffic *t)
    of t. Replicas share samples evenly, in their order. */
 static void add_leaving(struct traffic *t, uint32_t s, uint32_t to, double bytes, double *leaving)
 {
-    uint32_t size = t->p->figures.node_size, ds = t->plan->stages[s].d, dt = t->plan->stages[to].d;
+    uint32_t size = t->size, ds = t->plan->stages[s].d, dt = t->plan->stages[to].d;
     uint32_t n = ds > dt ? ds : dt, i;
 
     for (i = 0; i < n; i++) {
@@ -67,21 +77,29 @@ static void add_leaving(struct traffic *t, uint32_t s, uint32_t to, double bytes
 }
 
 /* Where others want the link as well, a transfer takes longer by their part of the time. */
-static double delay_of(struct traffic *t, uint32_t s, uint32_t to, double bytes, double slowest_ns)
+static double delay_of(struct traffic *t, uint32_t s, uint32_t link, double slowest_ns)
 {
+    uint32_t to = t->g->out[link];
+    double bytes = t->link_bytes[link];
     uint32_t ds = t->plan->stages[s].d, dt = t->plan->stages[to].d, node;
     uint32_t b =
         t->plan->stages[s].b > t->plan->stages[to].b ? t->plan->stages[s].b : t->plan->stages[to].b;
     double inside = t->p->figures.p2p_bytes_per_s, between = t->p->figures.allreduce_bytes_per_s;
     double ns = inside > 0 ? bytes * b / ((ds < dt ? ds : dt) * inside) * 1e9 : 0;
 
+    ns += t->link_tensors[link] * t->p->link_ns;
+
     memset(t->of_link, 0, t->n_nodes * sizeof *t->of_link);
     add_leaving(t, s, to, bytes, t->of_link);
     for (node = 0; node < t->n_nodes; node++) {
         double others = t->leaving[node] - t->of_link[node];
-        double busy = slowest_ns > 0 ? others / between * 1e9 / slowest_ns : 0;
+        double busy = slowest_ns > 0 && between > 0 ? others / between * 1e9 / slowest_ns : 0;
+        double mine = between > 0 ? t->of_link[node] * b / between * 1e9 : 0;
 
-        ns = fmax(ns, t->of_link[node] * b / between * 1e9 / (1 - fmin(busy, 0.9)));
+        if (t->of_link[node] > 0) {
+            mine += t->link_tensors[link] * t->p->node_link_ns;
+            ns = fmax(ns, mine / (1 - fmin(busy, 0.9)));
+        }
     }
     return ns;
 }
@@ -98,11 +116,11 @@ static void fill(struct traffic *t, double slowest_ns, double *delay, double *re
     }
     for (s = 0; s < t->g->n; s++) {
         for (i = t->g->first_out[s]; i < t->g->first_out[s + 1]; i++) {
-            delay[i] = delay_of(t, s, t->g->out[i], t->link_bytes[i], slowest_ns);
+            delay[i] = delay_of(t, s, i, slowest_ns);
         }
     }
     *ret_least_ns = 0;
-    for (i = 0; i < t->n_nodes; i++) {
+    for (i = 0; i < t->n_nodes && t->p->figures.allreduce_bytes_per_s > 0; i++) {
         *ret_least_ns =
             fmax(*ret_least_ns, t->leaving[i] / t->p->figures.allreduce_bytes_per_s * 1e9);
     }
@@ -119,7 +137,6 @@ static void undisturbed(struct traffic *t, double **ret_delay)
     if (rate <= 0 || t->p->figures.comm_model == PST_COMM_NONE) {
         return;
     }
-    CALL_TAKE(t->link_bytes, (size_t)g->n_links + 1);
     add_bytes(t);
     for (s = 0; s < g->n; s++) {
         const struct part_stage *from = &t->plan->stages[s];
@@ -151,17 +168,18 @@ void stage_graph_delays(const struct stage_graph *g, const struct part_plan *pla
         undisturbed(&t, ret_delay);
         return;
     }
-    if (p->in == NULL || size == 0 || size >= p->n_devices || n_ranks > p->n_devices ||
-        p->figures.allreduce_bytes_per_s <= 0) {
+    if (p->in == NULL || n_ranks > p->n_devices) {
         return; /* with too many replicas it is no plan */
     }
-    t.n_nodes = (p->n_devices + size - 1) / size;
+    t.size = size == 0 || size > p->n_devices ? p->n_devices : size;
+    t.n_nodes = (p->n_devices + t.size - 1) / t.size;
     CALL_TAKE(t.first_rank, (size_t)g->n + 1);
-    CALL_TAKE(t.link_bytes, (size_t)g->n_links + 1);
     CALL_TAKE(t.leaving, t.n_nodes);
     CALL_TAKE(t.of_link, t.n_nodes);
     CALL_TAKE(delay, (size_t)g->n_links + 1);
-    stage_graph_place(g, plan, p, t.first_rank);
+    if (t.n_nodes > 1) {
+        stage_graph_place(g, plan, p, t.first_rank);
+    }
     fill(&t, slowest_ns, delay, ret_least_ns);
     *ret_delay = delay;
 }

@@ -210,6 +210,26 @@ static void read_times(struct part_problem *p, const struct pst_profile *profile
     }
 }
 
+static void read_links(struct part_problem *p)
+{
+    const struct pst_cost *cost = p->host->get_extension(p->host, PST_COST);
+    uint32_t node = p->figures.node_size, n = p->in->n_devices;
+
+    if (part_is_problem(p) || cost == NULL || n < 2) {
+        return;
+    }
+    p->link_ns = (double)cost->transfer_ns(p->host, 0, 0, 1);
+    if (node > 0 && node < n) {
+        p->node_link_ns = (double)cost->transfer_ns(p->host, 0, 0, node);
+    }
+    if (node > 1 && node < n) {
+        const uint64_t bytes = 1 << 30; /* as many pass a link */
+        uint64_t ns = cost->allreduce_ns(p->host, bytes, 2) - cost->allreduce_ns(p->host, 0, 2);
+
+        p->node_sync_bytes_per_s = ns > 0 ? (double)bytes / (double)ns * 1e9 : 0;
+    }
+}
+
 void part_problem_read(const struct pst_host *host, const struct pst_partition_in *in,
                        struct part_problem *ret_problem)
 {
@@ -236,6 +256,7 @@ void part_problem_read(const struct pst_host *host, const struct pst_partition_i
     read_bytes(&p, in->graph);
     part_problem_index(&p);
     read_times(&p, profile);
+    read_links(&p);
     *ret_problem = p;
 }
 

@@ -28,10 +28,13 @@ struct part_problem {
     double *weight_bytes, *saved_bytes; /* [n]; parameters; per sample */
     double *workspace_bytes;            /* [n] larger of F and B */
     double *edge_bytes;                 /* [n_edges] per sample */
-    double weight_multiplier;           /* mu */
-    double capacity_bytes;              /* INFINITY: no limit */
-    bool in_row;                        /* a stage holds what its place in the row of stages makes
-                                           it hold, as under 1F1B, not its depth in their graph */
+    /* Of a job: what a transfer takes besides its bytes, inside a node and between two; bytes per
+       second of an all-reduce inside a node, 0: as between them. */
+    double link_ns, node_link_ns, node_sync_bytes_per_s;
+    double weight_multiplier; /* mu */
+    double capacity_bytes;    /* INFINITY: no limit */
+    bool in_row;              /* a stage holds what its place in the row of stages makes
+                                 it hold, as under 1F1B, not its depth in their graph */
     /* Times on one device: row i is for samples[i] samples, all b / d that sizes and degrees give;
        backward is B + W. n_samples * n each. */
     uint32_t n_samples, *samples; /* ascending */
@@ -119,6 +122,9 @@ static inline int64_t part_tps(const struct part_costs *costs, int64_t comp, int
 /* Bytes on one device of a stage with these sums: mu W + A min(B, i) / d + workspace. */
 double part_memory(const struct part_problem *problem, double weight, double saved,
                    double workspace, uint32_t d, uint64_t in_flight_samples);
+/* Bytes per second of an all-reduce over d replicas, which are in one node where they fit; 0: free.
+ */
+double part_sync_rate(const struct part_problem *problem, uint32_t d);
 /* <= capacity, but for rounding. */
 bool part_fits(const struct part_problem *problem, double bytes);
 

@@ -20,7 +20,8 @@ struct part_steps {
     part_cut_fn *guess; /* quick: says what to look at first */
     /* of part_steps_init */
     const struct pst_trial *trial;
-    uint64_t work, left; /* of one trial; of all that remain */
+    uint64_t work, left;   /* of one trial; of all that remain */
+    const double *best_ns; /* of part_steps_move */
 };
 
 /* False: this host does not simulate. */

@@ -8,7 +8,7 @@
 
 double stage_sync_ns(const struct part_problem *p, uint32_t d, double weight)
 {
-    double rate = p->figures.allreduce_bytes_per_s;
+    double rate = part_sync_rate(p, d);
 
     return rate <= 0 || d <= 1 ? 0 : 2.0 * (d - 1) / d * weight / rate * 1e9;
 }

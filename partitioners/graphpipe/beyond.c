@@ -23,7 +23,8 @@ struct beyond {
     const struct part_problem *p;
     const struct gp_options *options;
     struct gp_watch *watch;
-    struct gp_candidates *candidates;
+    struct gp_candidates *candidates, *chains;
+    struct gp_tail_problem whole; /* nothing merged */
     struct gp_tails tails;
     uint64_t steps; /* of each size */
 };
@@ -127,6 +128,32 @@ static void even_out(const struct beyond *b, const struct part_costs *costs, str
     }
 }
 
+/* A plan of the family with T more than the last one's but a shorter path, which takes less time to
+   fill and to drain; of every depth the least T, as long as the step could still be shorter. */
+static void add_flatter(const struct beyond *b, const struct part_costs *costs, struct gp_try *t,
+                        const struct gp_tail_problem *tail, const struct part_value *first)
+{
+    struct gp_options options = *b->options;
+    struct gp_result r = {.value = *first};
+
+    do {
+        double below = t->fast.found ? t->fast.value.step_ns / b->p->batch : INFINITY;
+
+        options.max_depth = r.value.depth - 1;
+        options.above_ns = r.value.bottleneck_ns;
+        if (options.max_depth == 0 || !b->candidates->wanted) {
+            return;
+        }
+        gp_tails_plan(b->p, tail, &options, t->b, below, b->watch, &r);
+        t->result.probes += r.probes;
+        t->result.states += r.states;
+        if (r.found && r.value.legal && r.value.fits) {
+            keep(b, t, &r);
+            even_out(b, costs, t, &r.plan);
+        }
+    } while (r.found && !gp_watch_stop(b->watch));
+}
+
 /* Plans whose joins and forks hold more than one operator. */
 static void add_tails(const struct beyond *b, const struct part_costs *costs, struct gp_try *t)
 {
@@ -136,6 +163,7 @@ static void add_tails(const struct beyond *b, const struct part_costs *costs, st
     keep(b, t, &t->result);
     if (t->result.found) {
         even_out(b, costs, t, &t->result.plan);
+        add_flatter(b, costs, t, &b->whole, &t->result.value);
     }
 
     for (i = 0; i < b->tails.n; i++) {
@@ -150,6 +178,7 @@ static void add_tails(const struct beyond *b, const struct part_costs *costs, st
         if (r.found && r.value.legal && r.value.fits) {
             keep(b, t, &r);
             even_out(b, costs, t, &r.plan);
+            add_flatter(b, costs, t, &b->tails.of[i], &r.value);
             consider(b->p, &r.plan, &t->result);
         }
     }
@@ -208,7 +237,8 @@ static void beyond(const struct beyond *b, struct gp_try *t)
     }
     keep(b, t, &t->result);
     if (costs.n_degrees > 0) {
-        gp_candidates_singles(b->candidates, b->p, &costs);
+        gp_candidates_cuts(b->chains, b->p, &costs, PART_ORDER_INDEX);
+        gp_candidates_cuts(b->candidates, b->p, &costs, PART_ORDER_DFS);
     }
 }
 
@@ -250,8 +280,10 @@ void gp_beyond(const struct part_problem *p, const struct gp_options *options, u
                        .options = options,
                        .watch = watch,
                        .candidates = &answer->candidates,
+                       .chains = &answer->chains,
                        .steps = steps / (answer->table.n > 0 ? answer->table.n : 1) + 1};
 
+    gp_tails_whole(&b.whole, p, rule);
     gp_tails_init(&b.tails, p, rule);
     all_sizes(&b, answer);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "candidates.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "chain.h"
@@ -38,17 +39,17 @@ void gp_candidates_add(struct gp_candidates *c, const struct part_plan *plan)
     part_plan_copy(plan, &c->list[c->n++]);
 }
 
-/* --- single devices ----------------------------------------------------------------------------*/
+/* --- chains ------------------------------------------------------------------------------------*/
 
-struct singles {
+struct chains {
     struct gp_candidates *candidates;
     const struct part_problem *p;
-    const struct part_costs *costs; /* of one replica */
+    const struct part_costs *costs; /* one degree alone: of single devices */
     uint32_t n_stages, *order, *stage_of, *degrees, *cuts;
     double *sum_ns;
 };
 
-static void add_cut(const struct singles *s)
+static void add_cut(const struct chains *s)
 {
     struct part_plan plan = {0};
 
@@ -58,7 +59,7 @@ static void add_cut(const struct singles *s)
 }
 
 /* Of equal time; operators without work go with what comes before them. */
-static void add_even(const struct singles *s)
+static void add_even(const struct chains *s)
 {
     const struct part_problem *p = s->p;
     uint32_t i;
@@ -72,7 +73,7 @@ static void add_even(const struct singles *s)
     add_cut(s);
 }
 
-static void add_filled(const struct singles *s, const struct part_plan *plan)
+static void add_filled(const struct chains *s, const struct part_plan *plan)
 {
     struct part_plan filled = {0};
     uint32_t t, i;
@@ -89,7 +90,38 @@ static void add_filled(const struct singles *s, const struct part_plan *plan)
     part_plan_finish(&filled);
 }
 
-static void add_least(const struct singles *s)
+static int64_t ticks_below(const struct chains *s, double step_ns)
+{
+    double most = step_ns / s->p->batch / s->costs->ns_per_tick;
+
+    return most < 9e18 ? (int64_t)ceil(most) : INT64_MAX;
+}
+
+/* Fewer stages take less time to fill and to drain. */
+static void add_fewer(const struct chains *s)
+{
+    struct part_chain_limits limits = {
+        .below = INT64_MAX, .memory = true, .max_stages = s->n_stages};
+    int64_t ticks;
+    bool found;
+
+    do {
+        struct part_plan plan = {0};
+        struct part_value value;
+
+        part_chain_solve(s->p, s->costs, s->order, &limits, &found, &ticks, &plan);
+        if (found) {
+            gp_candidates_add(s->candidates, &plan);
+            part_plan_value(&plan, s->p, false, &value);
+            limits.max_stages = plan.n_stages - 1;
+            ticks = ticks_below(s, value.step_ns);
+            limits.below = ticks < limits.below ? ticks : limits.below;
+        }
+        part_plan_finish(&plan);
+    } while (found && limits.max_stages > 0);
+}
+
+static void add_least(const struct chains *s)
 {
     struct part_chain_limits limits = {
         .below = INT64_MAX, .memory = true, .max_stages = s->n_stages};
@@ -105,30 +137,30 @@ static void add_least(const struct singles *s)
     part_plan_finish(&plan);
 }
 
-void gp_candidates_singles(struct gp_candidates *candidates, const struct part_problem *p,
-                           const struct part_costs *costs)
+void gp_candidates_cuts(struct gp_candidates *candidates, const struct part_problem *p,
+                        const struct part_costs *costs, uint32_t order)
 {
-    static const uint32_t kinds[] = {PART_ORDER_INDEX, PART_ORDER_DFS};
     struct part_costs one = *costs;
-    struct singles s = {
+    struct chains s = {
         .candidates = candidates,
         .p = p,
-        .costs = &one,
+        .costs = costs,
         .n_stages = p->n_devices < p->n ? p->n_devices : p->n,
     };
-    uint32_t i;
 
-    if (!candidates->wanted || costs->degrees[0] != 1) {
+    if (!candidates->wanted || costs->n_degrees == 0) {
         return;
     }
-    one.n_degrees = 1;
     CALL_TAKE(s.order, (size_t)p->n + 1);
     CALL_TAKE(s.stage_of, (size_t)p->n + 1);
     CALL_TAKE(s.degrees, (size_t)p->n + 1);
     CALL_TAKE(s.cuts, (size_t)p->n + 2);
     CALL_TAKE(s.sum_ns, (size_t)p->n + 1);
-    for (i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
-        part_order(p, kinds[i], NULL, s.order);
+    part_order(p, order, NULL, s.order);
+    add_fewer(&s);
+    if (costs->degrees[0] == 1) {
+        one.n_degrees = 1;
+        s.costs = &one;
         add_least(&s);
         add_even(&s);
     }

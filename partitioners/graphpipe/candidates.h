@@ -17,9 +17,10 @@ struct gp_candidates {
 
 /* Takes a copy, unless it is known. */
 void gp_candidates_add(struct gp_candidates *candidates, const struct part_plan *plan);
-/* What sequential planners that give every stage one device come to: the model's order and the
-   depth-first one cut for the least T and filled up to all devices, and cut evenly by time. */
-void gp_candidates_singles(struct gp_candidates *candidates, const struct part_problem *problem,
-                           const struct part_costs *costs);
+/* Cuts of an order (PART_ORDER_*) as sequential planners make them: of every number of stages the
+   least T, as long as the step could be the shortest of them; with one device a stage also filled
+   up to all devices, and cut evenly by time. */
+void gp_candidates_cuts(struct gp_candidates *candidates, const struct part_problem *problem,
+                        const struct part_costs *costs, uint32_t order);
 
 #endif

@@ -269,14 +269,19 @@ static void start(struct climb *c)
 static void step(struct climb *c, struct part_plan *plan, double *step_ns, bool *ret_better)
 {
     struct call_region region;
+    double guess_ns;
     uint32_t i;
 
     call_enter(&region);
     start(c);
+    gp_trials_guess(c->t, plan, &guess_ns);
     *ret_better = false;
     for (i = 0; i < c->n && i < c->t->looks && !*ret_better; i++) {
         double ns;
 
+        if (c->list[i].guess_ns > guess_ns * GP_MARGIN) {
+            break;
+        }
         gp_trials_step(c->t, &c->list[i].plan, *step_ns, &ns);
         if (ns < *step_ns * (1 - 1e-9)) {
             part_plan_finish(plan);

@@ -39,12 +39,14 @@ static void cut(const struct part_problem *problem, const struct part_costs *cos
     }
 }
 
-void gp_search_chain(const struct part_problem *problem, uint32_t b, double below_ns,
-                     struct gp_result *ret_result, bool *ret_exact)
+void gp_search_chain(const struct part_problem *problem, uint32_t b, uint32_t max_stages,
+                     double below_ns, struct gp_result *ret_result, bool *ret_exact)
 {
     struct part_chain_stats stats = {0};
-    struct part_chain_limits limits = {
-        .below = INT64_MAX, .memory = problem->capacity_bytes < 1e300, .stats = &stats};
+    struct part_chain_limits limits = {.below = INT64_MAX,
+                                       .max_stages = max_stages,
+                                       .memory = problem->capacity_bytes < 1e300,
+                                       .stats = &stats};
     uint32_t *order = call_alloc((size_t)problem->n + 1, sizeof *order);
     struct part_costs costs = {0};
     int64_t ticks;

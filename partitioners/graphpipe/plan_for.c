@@ -148,7 +148,7 @@ static void verify(struct part_problem *p, struct gp_answer *a, bool *ret_holds)
 /* A stage may also run as far ahead as in a row of stages, where memory allows it. */
 static void try_row(struct part_problem *p, bool chain, struct gp_answer *answer)
 {
-    struct gp_answer row = {.candidates = answer->candidates};
+    struct gp_answer row = {.candidates = answer->candidates, .chains = answer->chains};
     bool found;
 
     part_plan_copy(&answer->plan, &row.plan);
@@ -156,6 +156,7 @@ static void try_row(struct part_problem *p, bool chain, struct gp_answer *answer
     gp_trial_best(p, chain, &row, &found);
     answer->tried += row.tried;
     answer->candidates = row.candidates;
+    answer->chains = row.chains;
     answer->in_row = found && row.value.step_ns < answer->value.step_ns * (1 - 1e-9);
     if (answer->in_row) {
         answer->plan = row.plan;

@@ -137,6 +137,7 @@ void gp_probe_run(struct gp_probe *probe, int64_t limit, bool *ret_found)
 {
     const struct gp_head *head;
     uint32_t root = probe->costs->class_of_block[probe->costs->tree->n_blocks - 1], x;
+    uint32_t n = probe->max_depth > 0 ? probe->max_depth : probe->levels->n;
 
     probe->limit = limit;
     probe->next = INT64_MAX;
@@ -144,7 +145,7 @@ void gp_probe_run(struct gp_probe *probe, int64_t limit, bool *ret_found)
     part_map_clear(&probe->memo);
     *ret_found = false;
     gp_head_of(probe, root, &outside, &nothing, true, &head);
-    for (x = 0; x < probe->levels->n; x++) {
+    for (x = 0; x < n; x++) {
         *ret_found = *ret_found || head->value[x] <= probe->problem->n_devices;
     }
 }

@@ -82,6 +82,7 @@ struct gp_probe {
     const struct part_problem *problem;
     uint32_t grouping;
     uint64_t max_states;
+    uint32_t max_depth; /* levels of first stages from here on are not asked for; 0: all are */
     bool (*stop)(void *context); /* asked now and then: give up */
     void *stop_context;
     bool limited; /* does memory count? */

@@ -94,6 +94,8 @@ static void hunt_init(struct hunt *h, const struct part_problem *problem,
     if (b == 0) {
         gp_levels_init_general(&h->levels, problem->sizes, problem->n_sizes, options->ks,
                                options->n_ks, problem->batch);
+    } else if (options->max_depth > 0) {
+        gp_levels_init_depths(&h->levels, b, problem->batch, options->max_depth + 1);
     } else {
         h->relaxed = !is_ample(problem, b) && count_depths(problem, b) > 1;
         gp_levels_init_depths(&h->levels, b, problem->batch, 1);
@@ -104,6 +106,7 @@ static void hunt_init(struct hunt *h, const struct part_problem *problem,
     }
     gp_costs_init(&h->costs, problem, tree, &h->levels);
     gp_probe_init(&h->probe, &h->costs, &h->levels, options->grouping);
+    h->probe.max_depth = options->max_depth;
     h->probe.stop = gp_watch_stop;
     h->probe.stop_context = watch;
     h->probe.max_states = options->max_states > 0 ? options->max_states : UINT64_MAX;
@@ -207,7 +210,8 @@ static void finish(struct hunt *h)
     uint32_t depths = count_depths(p, h->levels.groups[0].b);
     bool found;
 
-    if (h->levels.simple && h->levels.n < depths && (uint64_t)p->n * depths <= MOST_CELLS) {
+    if (h->levels.simple && h->options->max_depth == 0 && h->levels.n < depths &&
+        (uint64_t)p->n * depths <= MOST_CELLS) {
         set_depths(h, depths);
     }
     gp_probe_run(&h->probe, h->high, &found);
@@ -291,14 +295,14 @@ void gp_search_size(const struct part_problem *problem, const struct gp_tree *tr
                     struct gp_watch *watch, struct gp_result *ret_result)
 {
     struct hunt h = {.result = ret_result, .options = options};
-    double most;
+    double most, least;
     struct call_region region;
     bool exact;
     pst_status st;
 
     memset(ret_result, 0, sizeof *ret_result);
     if (b != 0 && is_long_chain(tree)) {
-        gp_search_chain(problem, b, below_ns, ret_result, &exact);
+        gp_search_chain(problem, b, options->max_depth, below_ns, ret_result, &exact);
         if (exact) {
             return;
         }
@@ -306,7 +310,9 @@ void gp_search_size(const struct part_problem *problem, const struct gp_tree *tr
     call_enter(&region);
     hunt_init(&h, problem, tree, options, b, watch);
     most = below_ns / h.costs.ns_per_tick * (1 - 1e-12);
+    least = options->above_ns / h.costs.ns_per_tick * (1 - 1e-12);
     h.low = h.costs.lower_bound - 1;
+    h.low = least > (double)h.low ? (int64_t)least : h.low;
     h.high = most < 9e18 ? (int64_t)ceil(most) : INT64_MAX;
     ret_result->lower_ns = (double)h.costs.lower_bound * h.costs.ns_per_tick;
     /* Ends itself when time or states are spent; what it found until then stands. */

@@ -17,6 +17,8 @@ struct gp_options {
     const uint32_t *ks; /* of per_stage */
     uint32_t n_ks;
     uint64_t max_states, refine_steps; /* 0: no limit; 0: as by default */
+    uint32_t max_depth;                /* stages on a path; 0: any number */
+    double above_ns;                   /* what is looked for is known to have a larger T */
     double time_limit_s;               /* 0: none */
 };
 
@@ -56,7 +58,7 @@ void gp_search_size(const struct part_problem *problem, const struct gp_tree *tr
 
 /* The same for a graph that is one row of operators, by the solver for orders, which takes 1e5 of
    them; *ret_exact false, and no result: it could not be certain. */
-void gp_search_chain(const struct part_problem *problem, uint32_t b, double below_ns,
-                     struct gp_result *ret_result, bool *ret_exact);
+void gp_search_chain(const struct part_problem *problem, uint32_t b, uint32_t max_stages,
+                     double below_ns, struct gp_result *ret_result, bool *ret_exact);
 
 #endif

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "chain.h"
 #include "solver.h"
 
 /* Work of operators, as a weight on paths. */
@@ -225,7 +226,12 @@ static void solve_chain(const struct part_problem *p, struct gp_watch *watch,
     empty_table(p, false, &answer->table);
     answer->source = "chain";
     for (i = 0; i < answer->table.n; i++) {
-        gp_orders(p, p->sizes[i], 1, watch, &answer->table.tries[i].result);
+        struct gp_result *r = &answer->table.tries[i].result;
+        struct part_costs costs = {0};
+
+        gp_orders(p, p->sizes[i], 1, watch, r);
+        part_costs_init(p, p->sizes[i], &costs);
+        gp_candidates_cuts(&answer->chains, p, &costs, PART_ORDER_INDEX);
     }
 }
 
@@ -265,7 +271,8 @@ pst_status gp_solve(const struct part_problem *problem, const struct gp_options 
     pst_status st;
 
     *ret_answer = (struct gp_answer){.source = "family",
-                                     .candidates = {.wanted = options->refine && options->by_step}};
+                                     .candidates = {.wanted = options->refine && options->by_step},
+                                     .chains = {.wanted = options->refine && options->by_step}};
     gp_watch_start(&watch, problem, options->time_limit_s);
     if (options->force_chain) {
         solve_chain(problem, &watch, ret_answer);

@@ -36,6 +36,7 @@ struct gp_answer {
     uint64_t probes, states;
     struct gp_table table;
     struct gp_candidates candidates; /* with refine, in jobs: what may make the shortest step */
+    struct gp_candidates chains;     /* likewise of cuts of the model's order */
     bool in_row;                     /* counted as a row of stages, though not asked to */
     uint32_t tried;                  /* plans simulated by the host */
     const char *source;              /* "family", "orders", "chain", "refined" */
@@ -63,6 +64,9 @@ struct gp_tails {
     struct gp_tail_problem of[GP_TAILS]; /* by how much work may become one */
 };
 
+/* With nothing merged. */
+void gp_tails_whole(struct gp_tail_problem *ret_tail, const struct part_problem *problem,
+                    uint32_t rule);
 void gp_tails_init(struct gp_tails *ret_tails, const struct part_problem *problem, uint32_t rule);
 /* gp_search_size of such a problem; plan and value are those of the whole one. */
 void gp_tails_plan(const struct part_problem *problem, const struct gp_tail_problem *tail,

@@ -133,6 +133,18 @@ static void add(const struct part_problem *p, double share, uint32_t rule, struc
     gp_tree_of(&t->problem, rule, &t->tree);
 }
 
+void gp_tails_whole(struct gp_tail_problem *t, const struct part_problem *p, uint32_t rule)
+{
+    uint32_t v;
+
+    *t = (struct gp_tail_problem){.problem = *p};
+    CALL_TAKE(t->group_of, (size_t)p->n + 1);
+    for (v = 0; v < p->n; v++) {
+        t->group_of[v] = v;
+    }
+    gp_tree_of(p, rule, &t->tree);
+}
+
 void gp_tails_init(struct gp_tails *tails, const struct part_problem *p, uint32_t rule)
 {
     uint32_t i;

@@ -9,12 +9,15 @@
 #include <stdlib.h>
 
 /* A pass is simulated in some hundred nanoseconds and lowered in some thousand. */
-#define PASSES_MAX UINT64_C(8000000)
+#define PASSES_MAX   UINT64_C(8000000)
+#define PASSES_STRAY UINT64_C(400000) /* of a job's strays: some tenths of a second */
 
 /* Plans to climb from; neighbours looked at of each, and of the best that comes of them. */
 enum { STARTS = 4, LOOKS = 24, LAST_LOOKS = 100 };
 /* Of problem files, where a trial is cheap. */
 enum { PROBLEM_STARTS = 32, STRAYS = 300 };
+/* A guess takes as long as one pass in so many. */
+enum { GUESS = 16 };
 
 static void trials_init(struct gp_trials *trials, const struct part_problem *problem)
 {
@@ -44,8 +47,8 @@ static void simulate(struct gp_trials *t, const struct part_plan *plan, bool exa
     t->n++;
 }
 
-/* Takes the passes of a step off those that are left. */
-static bool afford(struct gp_trials *t, const struct part_plan *plan)
+/* Takes the passes of a step off those that are left; 1 in so many. */
+static bool afford(struct gp_trials *t, const struct part_plan *plan, uint32_t share)
 {
     uint64_t passes = t->trial != NULL ? 0 : t->problem->n_edges, n_ranks = 0;
     uint32_t s;
@@ -55,6 +58,7 @@ static bool afford(struct gp_trials *t, const struct part_plan *plan)
         n_ranks += plan->stages[s].d;
     }
     call_go_on(t->problem->host);
+    passes /= share;
     if (passes > t->left || n_ranks > t->problem->n_devices) {
         return false;
     }
@@ -66,7 +70,7 @@ void gp_trials_guess(struct gp_trials *t, const struct part_plan *plan, double *
 {
     struct part_value value = {.legal = false};
 
-    if (t->trial != NULL || afford(t, plan)) {
+    if (afford(t, plan, t->trial != NULL ? GUESS : 1)) {
         part_plan_value(plan, t->problem, true, &value);
     }
     *ret_step_ns = value.legal && value.fits ? value.step_ns : INFINITY;
@@ -79,12 +83,12 @@ static void step_of(struct gp_trials *t, const struct part_plan *plan, bool exac
     struct call_region region;
 
     *ret_near = false;
-    if (t->trial == NULL) {
+    if (t->trial == NULL || t->guess) {
         gp_trials_guess(t, plan, ret_step_ns);
         return;
     }
     *ret_step_ns = INFINITY;
-    if (afford(t, plan)) {
+    if (afford(t, plan, 1)) {
         double guess_ns;
 
         gp_trials_guess(t, plan, &guess_ns);
@@ -133,8 +137,9 @@ static int by_step(const void *a_, const void *b_)
 }
 
 /* Every candidate once; those that seem to fit first, by their steps. */
-static void rank(struct gp_trials *t, const struct gp_candidates *c, struct ranked *ranked)
+static struct ranked *rank(struct gp_trials *t, const struct gp_candidates *c)
 {
+    struct ranked *ranked = call_alloc((size_t)c->n + 1, sizeof *ranked);
     uint32_t i;
 
     for (i = 0; i < c->n; i++) {
@@ -142,32 +147,38 @@ static void rank(struct gp_trials *t, const struct gp_candidates *c, struct rank
         gp_trials_step(t, &c->list[i], 0, &ranked[i].step_ns);
     }
     qsort(ranked, c->n, sizeof *ranked, by_step);
+    return ranked;
 }
 
+/* The best plan so far; no stages: none. */
+struct hill {
+    struct part_plan plan;
+    double step_ns;
+};
+
 /* The plan takes the place of the best one if its step, exactly, is shorter. Does it fit? */
-static bool compare(struct gp_trials *t, const struct part_plan *plan, struct part_plan *best,
-                    double *best_ns)
+static bool compare(struct gp_trials *t, const struct part_plan *plan, struct hill *best)
 {
     double step_ns;
     bool near;
 
     step_of(t, plan, true, &step_ns, &near);
-    if (step_ns < *best_ns) {
-        part_plan_finish(best);
-        part_plan_copy(plan, best);
-        *best_ns = step_ns;
+    if (step_ns < best->step_ns) {
+        part_plan_finish(&best->plan);
+        part_plan_copy(plan, &best->plan);
+        best->step_ns = step_ns;
     }
     return step_ns < INFINITY;
 }
 
 /* False: the start does not fit. */
 static bool climb_from(struct gp_trials *t, const struct part_plan *start, double step_ns,
-                       struct part_plan *best, double *best_ns)
+                       struct hill *best)
 {
     struct part_plan plan = {0};
     double before_ns = step_ns;
 
-    if (!compare(t, start, best, best_ns)) {
+    if (!compare(t, start, best)) {
         return false;
     }
     part_plan_copy(start, &plan);
@@ -176,57 +187,84 @@ static bool climb_from(struct gp_trials *t, const struct part_plan *start, doubl
     }
     gp_climb(t, &plan, &step_ns);
     if (step_ns < before_ns) {
-        compare(t, &plan, best, best_ns);
+        compare(t, &plan, best);
     }
     part_plan_finish(&plan);
     return true;
 }
 
-/* From the first few: the best plan need not be next to the best candidate. And from the best cut
-   of the model's order, and the best with a stage on every device, among such cuts: no chain is to
-   be better. */
-static void climb(struct gp_trials *t, const struct gp_candidates *c, const struct ranked *ranked,
-                  struct part_plan *best, double *best_ns)
+/* From the first few: the best plan need not be next to the best candidate. */
+static void climb(struct gp_trials *t, const struct gp_candidates *c, struct hill *best)
 {
-    uint32_t i,
-        n_starts = 0, n_climbs = t->trial != NULL ? STARTS : PROBLEM_STARTS,
-        n_full = t->problem->n < t->problem->n_devices ? t->problem->n : t->problem->n_devices;
-    bool has_chain = false, has_full = false;
+    const struct ranked *ranked = rank(t, c);
+    uint32_t i, n_starts = 0, n_climbs = t->trial != NULL ? STARTS : PROBLEM_STARTS;
 
-    for (i = 0; i < c->n && ranked[i].step_ns < INFINITY; i++) {
-        const struct part_plan *plan = &c->list[ranked[i].at];
-
-        if (n_starts < n_climbs && !t->chain) {
-            n_starts += climb_from(t, plan, ranked[i].step_ns, best, best_ns);
-        }
-        if (gp_is_chain(plan) && (!has_chain || (!has_full && plan->n_stages == n_full))) {
-            bool chain = t->chain;
-
-            t->chain = true;
-            if (climb_from(t, plan, ranked[i].step_ns, best, best_ns)) {
-                has_chain = true;
-                has_full = has_full || plan->n_stages == n_full;
-            }
-            t->chain = chain;
-        }
+    for (i = 0; i < c->n && ranked[i].step_ns < INFINITY && n_starts < n_climbs; i++) {
+        n_starts += climb_from(t, &c->list[ranked[i].at], ranked[i].step_ns, best);
     }
 }
 
-/* From the best plan over worse ones to other hills, while there are passes left. */
-static void wander(struct gp_trials *t, struct part_plan *best, double *best_ns)
+/* Once more, with more looks. */
+static void climb_on(struct gp_trials *t, struct hill *best)
 {
-    uint64_t seed = 1;
+    struct part_plan start = {0};
+
+    if (best->plan.n_stages > 0) {
+        t->looks = LAST_LOOKS;
+        part_plan_copy(&best->plan, &start);
+        climb_from(t, &start, best->step_ns, best);
+        part_plan_finish(&start);
+        t->looks = LOOKS;
+    }
+}
+
+/* From the best cut of the model's order, and the best with a stage on every device, among such
+   cuts: no chain is to be better. */
+static void climb_chains(struct gp_trials *t, const struct gp_candidates *c, struct hill *best)
+{
+    const struct ranked *ranked = rank(t, c);
+    uint32_t i,
+        n_full = t->problem->n < t->problem->n_devices ? t->problem->n : t->problem->n_devices;
+    bool has_chain = false, has_full = false, chain = t->chain;
+
+    t->chain = true;
+    for (i = 0; i < c->n && ranked[i].step_ns < INFINITY; i++) {
+        const struct part_plan *plan = &c->list[ranked[i].at];
+
+        if ((!has_chain || (!has_full && plan->n_stages == n_full)) &&
+            climb_from(t, plan, ranked[i].step_ns, best)) {
+            has_chain = true;
+            has_full = has_full || plan->n_stages == n_full;
+        }
+    }
+    climb_on(t, best);
+    t->chain = chain;
+}
+
+/* From the best plan over worse ones to other hills, while there are passes left. First by the
+   model of the step. */
+static void wander(struct gp_trials *t, struct hill *best)
+{
+    uint64_t seed = 1, end = t->left > PASSES_STRAY ? t->left - PASSES_STRAY : 0;
     uint32_t i;
 
-    for (i = 0; i < STRAYS && best->n_stages > 1; i++) {
+    end = t->trial != NULL ? end : 0;
+    for (i = 0; i < STRAYS && best->plan.n_stages > 1 && t->left > end; i++) {
         struct part_plan plan = {0};
-        double step_ns;
+        double step_ns, guess_ns;
 
-        part_plan_copy(best, &plan);
+        part_plan_copy(&best->plan, &plan);
+        t->guess = true;
         gp_stray(t, &plan, &seed, &step_ns);
         gp_climb(t, &plan, &step_ns);
-        if (step_ns < *best_ns * (1 - 1e-9)) {
-            compare(t, &plan, best, best_ns);
+        t->guess = false;
+        gp_trials_guess(t, &best->plan, &guess_ns);
+        if (t->trial != NULL && step_ns < guess_ns * GP_MARGIN) {
+            gp_trials_step(t, &plan, best->step_ns, &step_ns);
+            gp_climb(t, &plan, &step_ns);
+        }
+        if (step_ns < best->step_ns * (1 - 1e-9)) {
+            compare(t, &plan, best);
         }
         part_plan_finish(&plan);
     }
@@ -235,10 +273,9 @@ static void wander(struct gp_trials *t, struct part_plan *best, double *best_ns)
 void gp_trial_best(struct part_problem *p, bool chain, struct gp_answer *a, bool *ret_found)
 {
     struct gp_candidates *c = &a->candidates;
-    struct part_plan best = {0};
-    struct ranked *ranked = NULL;
+    struct hill best = {.step_ns = INFINITY};
     struct gp_trials t;
-    double best_ns = INFINITY;
+    uint32_t i;
 
     *ret_found = false;
     trials_init(&t, p);
@@ -246,23 +283,22 @@ void gp_trial_best(struct part_problem *p, bool chain, struct gp_answer *a, bool
     if (p->in->n_stages != 0) {
         return;
     }
-    gp_candidates_add(c, &a->plan);
-    CALL_TAKE(ranked, c->n);
-    rank(&t, c, ranked);
-    climb(&t, c, ranked, &best, &best_ns);
-    if (best.n_stages > 0) {
-        struct part_plan start = {0};
-
-        t.looks = LAST_LOOKS;
-        part_plan_copy(&best, &start);
-        climb_from(&t, &start, best_ns, &best, &best_ns);
-        part_plan_finish(&start);
-        if (t.trial == NULL) {
-            wander(&t, &best, &best_ns);
+    gp_candidates_add(chain ? &a->chains : c, &a->plan);
+    climb_chains(&t, &a->chains, &best);
+    if (!chain) {
+        for (i = 0; i < a->chains.n; i++) {
+            gp_candidates_add(c, &a->chains.list[i]);
         }
-        *ret_found = true;
-        take(&t, a, &best, best_ns);
+        climb(&t, c, &best);
+        climb_on(&t, &best);
     }
-    part_plan_finish(&best);
+    if (!chain || t.trial == NULL) {
+        wander(&t, &best);
+    }
+    *ret_found = best.plan.n_stages > 0;
+    if (*ret_found) {
+        take(&t, a, &best.plan, best.step_ns);
+    }
+    part_plan_finish(&best.plan);
     a->tried = t.n;
 }
