@@ -244,6 +244,46 @@ static int by_combination(const void *a, const void *b)
     return x->combination < y->combination ? -1 : x->combination > y->combination;
 }
 
+struct plan_of {
+    const char *config;
+    struct pst_hash digest;
+    struct pst_record *record;
+};
+
+static int by_plan(const void *a, const void *b)
+{
+    const struct plan_of *x = a, *y = b;
+    const int order = x->config != y->config ? strcmp(x->config, y->config)
+                                             : memcmp(&x->digest, &y->digest, sizeof x->digest);
+
+    return order != 0 ? order : x->record < y->record ? -1 : x->record > y->record;
+}
+
+/* What came to the plan of an earlier record is told with that. */
+static void find_equals(struct pst_compare_result *result)
+{
+    struct plan_of *plans = pst_alloc((size_t)result->n + 1, sizeof *plans);
+    uint32_t n = 0, first = 0;
+
+    for (uint32_t i = 0; i < result->n; i++) {
+        struct pst_record *record = &result->records[i];
+
+        if (record->trial.state == PST_TRIAL_DONE) {
+            plans[n++] = (struct plan_of){record->config, record->trial.digest, record};
+        }
+    }
+    qsort(plans, n, sizeof *plans, by_plan);
+    for (uint32_t i = 1; i < n; i++) {
+        if (plans[i].config == plans[first].config &&
+            pst_hash_equal(&plans[i].digest, &plans[first].digest)) {
+            plans[i].record->same_as = plans[first].record;
+        } else {
+            first = i;
+        }
+    }
+    free(plans);
+}
+
 /* The trials are the records' then. */
 static void make_records(const struct pst_cli_sets *sets, struct pst_tried *tried,
                          struct pst_compare_result *result)
@@ -257,6 +297,7 @@ static void make_records(const struct pst_cli_sets *sets, struct pst_tried *trie
         result->records[i].trial = tried->all[i].trial;
     }
     tried->n = 0;
+    find_equals(result);
 }
 
 void pst_cli_joint_search(struct pst_cli *cli, const struct pst_cli_sets *sets,
@@ -319,7 +360,7 @@ uint32_t pst_cli_joint_finish(struct pst_cli *cli, const struct pst_cli_sets *se
                               uint32_t *ret_order)
 {
     uint32_t *order = pst_alloc((size_t)result->n + 1, sizeof *order);
-    uint32_t n = pst_compare_order(result, order);
+    uint32_t n = pst_compare_plans(result, order);
     struct finals finals = {sets, &joint->goal, result->records, order};
     const struct pst_trials trials = {
         .n = n < joint->n_finalists ? n : joint->n_finalists,
@@ -337,7 +378,7 @@ uint32_t pst_cli_joint_finish(struct pst_cli *cli, const struct pst_cli_sets *se
         st = pst_trials_run(&trials, &cli->err);
         pst_cli_must(cli, st == PST_ERR_CANCELLED && pst_stop_requested() ? PST_OK : st);
     }
-    n = pst_compare_order(result, order);
+    n = pst_compare_plans(result, order);
     n = n < joint->n_finalists ? n : joint->n_finalists;
     memcpy(ret_order, order, n * sizeof *order);
     free(order);

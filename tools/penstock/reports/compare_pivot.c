@@ -88,7 +88,7 @@ static void fill_column(const struct pst_compare_result *result,
 void pst_grid_of_done(const struct pst_compare_result *result, bool bare, struct pst_grid *ret_grid)
 {
     uint32_t *order = pst_alloc((size_t)result->n + 1, sizeof *order), n_columns = 0, at = 0;
-    uint32_t n_rows = pst_compare_order(result, order);
+    uint32_t n_rows = pst_compare_plans(result, order);
 
     n_rows = !bare && result->n_rows > 0 && n_rows > result->n_rows ? result->n_rows : n_rows;
     memset(ret_grid, 0, sizeof *ret_grid);
