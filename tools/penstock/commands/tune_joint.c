@@ -192,6 +192,7 @@ static void search_set(struct searching *searching)
         const uint32_t factor = pst_combinations_factor(&set->combinations, a);
 
         if (factor > 1) {
+            asked.coupled |= a >= PST_AXIS_DEVICES ? 1u << asked.n_dims : 0;
             asked.size[asked.n_dims] = factor;
             asked.group[asked.n_dims++] = pst_space_groups(&set->combinations, a);
         }
@@ -336,6 +337,29 @@ static char *finalist_config(void *context, uint32_t i)
     return pst_cli_config(finals->sets, finals->records[finals->order[i]].combination);
 }
 
+/* Finalists may have come to one plan: the first of them stands for the others, and for what they
+   stood for. */
+static void unite_equals(const struct finals *finals, uint32_t n, struct pst_compare_result *result)
+{
+    for (uint32_t k = 1; k < n; k++) {
+        struct pst_record *record = &finals->records[finals->order[k]], *first = NULL;
+
+        for (uint32_t e = 0; e < k && first == NULL; e++) {
+            struct pst_record *earlier = &finals->records[finals->order[e]];
+
+            first = earlier->same_as == NULL && earlier->config == record->config &&
+                            pst_hash_equal(&earlier->trial.digest, &record->trial.digest)
+                        ? earlier
+                        : NULL;
+        }
+        for (uint32_t i = 0; i < result->n && first != NULL; i++) {
+            struct pst_record *one = &result->records[i];
+
+            one->same_as = one == record || one->same_as == record ? first : one->same_as;
+        }
+    }
+}
+
 /* The new plan is at least as good, or the other stays. */
 static pst_status take_finalist(void *context, uint32_t i, const struct pst_trial *trial,
                                 struct pst_error *err)
@@ -377,6 +401,7 @@ uint32_t pst_cli_joint_finish(struct pst_cli *cli, const struct pst_cli_sets *se
     if (trials.n > 0 && !pst_stop_requested()) {
         st = pst_trials_run(&trials, &cli->err);
         pst_cli_must(cli, st == PST_ERR_CANCELLED && pst_stop_requested() ? PST_OK : st);
+        unite_equals(&finals, trials.n, result);
     }
     n = pst_compare_plans(result, order);
     n = n < joint->n_finalists ? n : joint->n_finalists;
