@@ -6,7 +6,9 @@ Small cases: every combination of a grid is tried by `penstock compare`; `pensto
 Large cases: all plugins with their parameters; `tune` and points by chance alone get the same number of trials.
 Devices are described, not measured, so that the figures depend on the code alone.
 
-    bench/tune/optimum.py [--penstock build/release/penstock] [--small N] [--large N] [--trials N] [--jobs N]
+    bench/tune/optimum.py [--small 0-23] [--large 0-7] [--keep FILE] [--trials N] [--jobs N] [--penstock PROGRAM]
+
+--keep: a line for each case that is done; what is there already is not done again, so that parts may be run apart.
 """
 import argparse
 import json
@@ -22,12 +24,16 @@ MODELS = [
     'use = "gpt", layers = {n}, dim = 256, heads = 4, context = 32, vocab = 256',
     'use = "bert", layers = {n}, dim = 128, heads = 4, context = 64',
     'use = "mlp", layers = {n}, hidden = 512, inputs = 64, classes = 16',
+    'use = "llama", layers = {n}, dim = 128, heads = 4, context = 64',
 ]
 STRATEGIES = {
-    "partitioners": ["uniform", "greedy", "pipedream", "dapple", "chain-dp", "tideline", "stage-graph", "vpipe"],
-    "schedulers": ["gpipe", "1f1b", "interleaved", "looped-bfs", "zb-h1", "zb-h2", "zb-auto", "v-half", "v-min", "zbv"],
-    "memopts": ["none", "full", "selective", "sqrt", "offload", "rotor"],
+    "partitioners": ["uniform", "greedy", "pipedream", "dapple", "chain-dp", "tideline", "stage-graph", "vpipe", "piper",
+                     "graphpipe", "dawnpiper"],
+    "schedulers": ["gpipe", "1f1b", "interleaved", "looped-bfs", "zb-h1", "zb-h2", "zb-auto", "v-half", "v-min", "zbv",
+                   "hanayo", "group-interleaved", "1f1b-v", "interleaved-zb", "chimera", "dualpipev"],
+    "memopts": ["none", "full", "selective", "sqrt", "offload", "rotor", "adapipe", "two-ended", "bpipe"],
 }
+AXES = ["partitioner", "scheduler", "memopt", "devices", "microbatch", "replicas"]
 
 
 def case(number):
@@ -56,15 +62,46 @@ def grid(number, devices):
     return lists
 
 
-def penstock(arguments, folder):
-    started = time.monotonic()
-    done = subprocess.run(arguments, cwd=folder, capture_output=True, text=True)
-    if done.returncode not in (0, 1):
-        sys.exit(f"{' '.join(arguments)}: exit code {done.returncode}\n{done.stderr}")
-    return json.loads(done.stdout), time.monotonic() - started
+class Bench:
+    def __init__(self, asked, folder):
+        self.program, self.trials, self.jobs, self.folder = os.path.abspath(asked.penstock), asked.trials, asked.jobs, folder
 
+    def write(self, name, job, section="", lists=()):
+        with open(f"{self.folder}/{name}", "w") as file:
+            file.writelines(f"{key} = {value}\n" for key, value in job.items())
+            file.write(section + "".join(f"{key} = {json.dumps(value)}\n" for key, value in dict(lists).items()))
 
-AXES = ["partitioner", "scheduler", "memopt", "devices", "microbatch", "replicas"]
+    def ask(self, *words):
+        started = time.monotonic()
+        done = subprocess.run([self.program, *map(str, words), "--json", "-j", self.jobs], cwd=self.folder,
+                              capture_output=True, text=True)
+        if done.returncode not in (0, 1):
+            sys.exit(f"{' '.join(map(str, words))}: exit code {done.returncode}\n{done.stderr}")
+        return json.loads(done.stdout), time.monotonic() - started
+
+    def small(self, number):
+        job, devices = case(number)
+        lists = grid(number, devices)
+        for section in ("compare", "tune"):
+            self.write(section + ".toml", job, f"[{section}]\n", lists)
+        every, _ = self.ask("compare", "compare.toml")
+        n, optimum = every["combinations"], best_of(every)
+        if optimum == 0:
+            return None
+        some, _ = self.ask("tune", "tune.toml", "--trials", n // 2, "--seed", number)
+        all_ = self.ask("tune", "tune.toml", "--trials", n)[0] if number % 4 == 0 else every
+        return {"combinations": n, "fit": len(every["order"]), "optimum": optimum, "found": tried_best(some, every),
+                "with all": tried_best(all_, every)}
+
+    def large(self, number):
+        self.write("all.toml", case(number)[0])
+        words = ["tune", "all.toml", "--trials", self.trials, "--seed", number]
+        tuned, seconds = self.ask(*words)
+        if not tuned["order"]:
+            return None
+        chance, _ = self.ask(*words, "--random")
+        return {"combinations": tuned["searched"]["combinations"], "trials": self.trials, "tune": best_of(tuned),
+                "seconds": round(seconds, 1), "chance": best_of(chance)}
 
 
 def tried_best(answer, every):
@@ -74,63 +111,55 @@ def tried_best(answer, every):
 
 
 def best_of(answer):
-    done = [answer["records"][i] for i in answer["order"]]
-    return max((r["samples_per_second"] for r in done), default=0)
+    return max((answer["records"][i]["samples_per_second"] for i in answer["order"]), default=0)
+
+
+def numbers(text):
+    """\"0-23\", \"5\" or \"\": none."""
+    first, _, last = text.partition("-")
+    return range(int(first), int(last or first) + 1) if text else range(0)
+
+
+def read(path):
+    if not path or not os.path.exists(path):
+        return {}
+    with open(path) as file:
+        return {tuple(line["case"]): line["result"] for line in map(json.loads, file)}
+
+
+def judge(results):
+    small = [r for (kind, _), r in results.items() if kind == "small" and r]
+    large = [r for (kind, _), r in results.items() if kind == "large" and r]
+    hits = sum(r["found"] >= r["optimum"] for r in small)
+    missed = sum(r["with all"] < r["optimum"] for r in small)
+    behind = sum(r["tune"] < r["chance"] * (1 - 1e-9) for r in large)
+    worst = min((r["found"] / r["optimum"] for r in small), default=1)
+    print(f"optimum found: {hits} of {len(small)} with half of the trials (at worst {worst:.4f} of it), missed "
+          f"{missed} times with all; behind chance: {behind} of {len(large)}")
+    return behind > 0 or missed > 0 or hits < 0.95 * len(small)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--penstock", default="build/release/penstock")
-    parser.add_argument("--small", type=int, default=24)
-    parser.add_argument("--large", type=int, default=4)
+    parser.add_argument("--small", default="0-23")
+    parser.add_argument("--large", default="0-7")
+    parser.add_argument("--keep")
     parser.add_argument("--trials", type=int, default=1000)
     parser.add_argument("--jobs", default="2")
     asked = parser.parse_args()
-    program = os.path.abspath(asked.penstock)
-    hits = missed = behind = small = large = 0
-    worst = 1.0
+    kept, results = read(asked.keep), {}
     with tempfile.TemporaryDirectory() as folder:
-        for number in range(asked.small):
-            job, devices = case(number)
-            lists = grid(number, devices)
-            for section in ("compare", "tune"):
-                with open(f"{folder}/{section}.toml", "w") as file:
-                    file.writelines(f"{key} = {value}\n" for key, value in job.items())
-                    file.write(f"[{section}]\n" + "".join(f"{key} = {json.dumps(value)}\n" for key, value in lists.items()))
-            command = [program, "tune", "tune.toml", "--json", "-j", asked.jobs, "--trials"]
-            every, _ = penstock([program, "compare", "compare.toml", "--json", "-j", asked.jobs], folder)
-            n, optimum = every["combinations"], best_of(every)
-            if optimum == 0:
-                print(f"small {number:2}: nothing fits", flush=True)
-                continue
-            small += 1
-            some, _ = penstock(command + [str(n // 2)], folder)
-            found = tried_best(some, every)
-            if number % 4 == 0:
-                all_, _ = penstock(command + [str(n)], folder)
-                missed += tried_best(all_, every) < optimum
-            hits += found >= optimum
-            worst = min(worst, found / optimum)
-            fits = sum(r["state"] == "done" for r in every["records"])
-            print(f"small {number:2}: {n} combinations, {fits} fit; optimum {optimum:.1f}, with {n // 2} trials "
-                  f"{found:.1f} samples/s", flush=True)
-        for number in range(asked.large):
-            job, _ = case(number)
-            with open(f"{folder}/all.toml", "w") as file:
-                file.writelines(f"{key} = {value}\n" for key, value in job.items())
-            command = [program, "tune", "all.toml", "--json", "-j", asked.jobs, "--trials", str(asked.trials)]
-            tuned, seconds = penstock(command, folder)
-            if not tuned["order"]:
-                print(f"large {number:2}: nothing fits", flush=True)
-                continue
-            large += 1
-            chance, _ = penstock(command + ["--random", "--seed", str(number)], folder)
-            behind += best_of(tuned) < best_of(chance) * (1 - 1e-9)
-            print(f"large {number:2}: {tuned['searched']['combinations']} combinations, {asked.trials} trials: "
-                  f"tune {best_of(tuned):.1f} in {seconds:.0f} s, by chance {best_of(chance):.1f} samples/s", flush=True)
-    print(f"optimum found: {hits} of {small} with half of the trials (at worst {worst:.4f} of it), missed "
-          f"{missed} times with all; behind chance: {behind} of {large}")
-    return behind > 0 or missed > 0 or hits < 0.95 * small
+        bench = Bench(asked, folder)
+        for kind in ("small", "large"):
+            for number in numbers(getattr(asked, kind)):
+                key = (kind, number)
+                results[key] = kept[key] if key in kept else getattr(bench, kind)(number)
+                print(kind, number, results[key] or "nothing fits", flush=True)
+                if asked.keep and key not in kept:
+                    with open(asked.keep, "a") as file:
+                        file.write(json.dumps({"case": key, "result": results[key]}) + "\n")
+    return judge(results)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,9 @@
 void pst_occupancy_init(struct pst_occupancy *occupancy, uint32_t n_times)
 {
     memset(occupancy, 0, sizeof *occupancy);
+    if (n_times <= PST_OCCUPANCY_FEW) {
+        return;
+    }
     occupancy->n_leaves = 1;
     while (occupancy->n_leaves < n_times && occupancy->n_leaves < 1u << 30) {
         occupancy->n_leaves *= 2;
@@ -35,6 +38,7 @@ void pst_occupancy_finish(struct pst_occupancy *occupancy)
         spans_finish(&occupancy->nodes[i].any);
     }
     free(occupancy->nodes);
+    free(occupancy->lives);
     memset(occupancy, 0, sizeof *occupancy);
 }
 
@@ -116,19 +120,51 @@ static void mark(struct pst_occupancy *occupancy, uint32_t node, struct pst_span
     }
 }
 
+static void add_life(struct pst_occupancy *occupancy, const struct pst_life *life)
+{
+    size_t low = 0, high = occupancy->n_lives;
+
+    pst_grow(&occupancy->lives, &occupancy->room, occupancy->n_lives, sizeof *occupancy->lives);
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+
+        if (occupancy->lives[middle].span.begin < life->span.begin) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    memmove(&occupancy->lives[low + 1], &occupancy->lives[low],
+            (occupancy->n_lives - low) * sizeof *life);
+    occupancy->lives[low] = *life;
+    occupancy->n_lives++;
+}
+
 /* The nodes that make up [left, right) of the leaves, from below. */
+static void add_to_nodes(struct pst_occupancy *occupancy, const struct pst_life *life)
+{
+    uint32_t left = life->first + occupancy->n_leaves;
+    uint32_t right = life->last + occupancy->n_leaves + 1;
+
+    for (; left < right; left /= 2, right /= 2) {
+        if (left & 1) {
+            mark(occupancy, left++, life->span);
+        }
+        if (right & 1) {
+            mark(occupancy, --right, life->span);
+        }
+    }
+}
+
 void pst_occupancy_add(struct pst_occupancy *occupancy, uint32_t first, uint32_t last,
                        uint64_t begin, uint64_t end)
 {
-    const struct pst_span span = {begin, end};
-    uint32_t left = first + occupancy->n_leaves, right = last + occupancy->n_leaves + 1;
-    for (; left < right; left /= 2, right /= 2) {
-        if (left & 1) {
-            mark(occupancy, left++, span);
-        }
-        if (right & 1) {
-            mark(occupancy, --right, span);
-        }
+    const struct pst_life life = {{begin, end}, first, last};
+
+    if (occupancy->n_leaves == 0) {
+        add_life(occupancy, &life);
+    } else {
+        add_to_nodes(occupancy, &life);
     }
 }
 
@@ -207,24 +243,57 @@ static uint64_t skip_taken(struct query *query, uint64_t end, uint64_t *ret_next
     return end;
 }
 
+/* The smallest gap that was seen. */
+struct gap {
+    uint64_t at, size; /* UINT64_MAX: none was */
+};
+
+/* Is [end, next) the best gap there can be? */
+static bool note_gap(struct gap *gap, uint64_t end, uint64_t next, uint64_t size)
+{
+    if (next > end && next - end >= size && next - end < gap->size) {
+        *gap = (struct gap){end, next - end};
+    }
+    return gap->size == size;
+}
+
+static uint64_t gap_of_list(const struct pst_occupancy *occupancy, uint32_t first, uint32_t last,
+                            uint64_t size, uint64_t end)
+{
+    struct gap best = {UINT64_MAX, UINT64_MAX};
+
+    for (size_t i = 0; i < occupancy->n_lives; i++) {
+        const struct pst_life *life = &occupancy->lives[i];
+
+        if (life->last < first || life->first > last) {
+            continue;
+        }
+        if (note_gap(&best, end, life->span.begin, size)) {
+            return best.at;
+        }
+        end = life->span.end > end ? life->span.end : end;
+    }
+    return best.at != UINT64_MAX ? best.at : end;
+}
+
 uint64_t pst_occupancy_best_gap(const struct pst_occupancy *occupancy, uint32_t first,
                                 uint32_t last, uint64_t size, uint64_t origin)
 {
-    uint64_t end = origin, next, best = UINT64_MAX, best_size = UINT64_MAX;
+    struct gap best = {UINT64_MAX, UINT64_MAX};
+    uint64_t end = origin, next;
     struct query query;
 
+    if (occupancy->n_leaves == 0) {
+        return gap_of_list(occupancy, first, last, size, origin);
+    }
     collect(occupancy, first, last, origin, &query);
     for (;;) {
         end = skip_taken(&query, end, &next);
         if (next == UINT64_MAX) {
-            return best != UINT64_MAX ? best : end;
+            return best.at != UINT64_MAX ? best.at : end;
         }
-        if (next - end >= size && next - end < best_size) {
-            best = end;
-            best_size = next - end;
-            if (best_size == size) {
-                return best; /* none is smaller */
-            }
+        if (note_gap(&best, end, next, size)) {
+            return best.at;
         }
         end = next;
     }

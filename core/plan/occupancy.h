@@ -2,12 +2,14 @@
  *
  * Which addresses are taken when, for the layout of an arena. A segment tree over times whose nodes
  * hold sets of address spans: a buffer costs a logarithm of the times, and neighbours that live
- * together melt into one span. Private to plan.
+ * together melt into one span. Of few times all buffers are a list, which is walked faster than a
+ * tree. Private to plan.
  */
 #ifndef PST_PLAN_OCCUPANCY_H
 #define PST_PLAN_OCCUPANCY_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct pst_span {
@@ -27,9 +29,18 @@ struct pst_occupancy_node {
     struct pst_spans any;   /* taken at some of its times, by what `whole` holds here and below */
 };
 
+struct pst_life {
+    struct pst_span span;
+    uint32_t first, last;
+};
+
+#define PST_OCCUPANCY_FEW 1024u /* times of a list at most */
+
 struct pst_occupancy {
-    uint32_t n_leaves; /* a power of two */
+    uint32_t n_leaves; /* a power of two; 0: a list */
     struct pst_occupancy_node *nodes;
+    size_t n_lives, room;
+    struct pst_life *lives; /* ascending by begin */
 };
 
 /* Times 0 ... n - 1. */

@@ -15,6 +15,7 @@
 
 #include "base/arena.h"
 #include "base/error.h"
+#include "base/hash.h"
 #include "base/saturate.h"
 #include "graph/cost.h"
 #include "graph/graph.h"
@@ -251,6 +252,10 @@ static inline uint32_t pst_plan_lowest(const struct pst_plan_stage *stage)
     }
     return lowest;
 }
+
+/* digest.c: of what it does. Plans of one model that are equal but for who made them, and what was
+   foretold of them, have the same. */
+struct pst_hash pst_plan_digest(const struct pst_plan *plan);
 
 /* An empty plan for n ranks. */
 void pst_plan_create(const struct pst_graph *graph, uint32_t batch, uint32_t n_devices,

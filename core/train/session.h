@@ -9,7 +9,7 @@
 
 #include "exec/device.h"
 #include "planner/planner.h"
-#include "sim/usage.h"
+#include "sim/sim.h"
 #include "train/rules.h"
 #include "train/team.h"
 #include "exec/transport.h"
@@ -33,11 +33,11 @@ struct pst_session {
     struct pst_cost_model here; /* costs by which it is predicted: cost, but for devices that share
                                    the cores of this machine; from pst_session_plan on */
     struct pst_cluster here_cluster;
-    struct pst_idle idle;       /* of the devices in it */
-    bool edges;                 /* with run.p2p = "auto": one queue was found to be too few */
-    bool given;                 /* the plan is that of a file, whatever memory there is */
-    bool judged;                /* the plan is proven for these queues */
-    struct pst_begin *init;     /* what a run begins with; NULL: initial values by the seed */
+    struct pst_sim_result simulated; /* that step: by the costs here */
+    bool edges;                      /* with run.p2p = "auto": one queue was found to be too few */
+    bool given;                      /* the plan is that of a file, whatever memory there is */
+    bool judged;                     /* the plan is proven for these queues */
+    struct pst_begin *init;          /* what a run begins with; NULL: initial values by the seed */
     bool decodes;               /* samples of the graph are tokens of a text (pst_graph_decode) */
     bool saves;                 /* checkpoints, copies for which are in host memory */
     uint32_t threads, cores;    /* of all devices together; of this machine, where they run on it */

@@ -32,17 +32,14 @@ pst_status pst_predict_step(const struct pst_plan *plan, const struct pst_graph 
     return st;
 }
 
-/* What a step of the session's plan takes with these costs, and how idle devices are then. */
+/* What a step of the session's plan takes with these costs. */
 static pst_status predict(struct pst_session *session, const struct pst_cost_model *cost,
                           struct pst_error *err)
 {
-    struct pst_sim_result result;
-    pst_status st = pst_sim_steps(session->planned.plan, session->graph, cost, 1, &result, err);
+    pst_status st =
+        pst_sim_steps(session->planned.plan, session->graph, cost, 1, &session->simulated, err);
 
-    if (st == PST_OK) {
-        session->predicted_ns = result.period_ns;
-        session->idle = pst_sim_idle(&result);
-    }
+    session->predicted_ns = st == PST_OK ? session->simulated.period_ns : session->predicted_ns;
     return st;
 }
 

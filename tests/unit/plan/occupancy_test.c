@@ -52,13 +52,14 @@ static uint64_t slow_gap(struct life *lives, uint32_t n, uint32_t first, uint32_
     return best != UINT64_MAX ? best : end;
 }
 
-static void check_round(uint32_t n_times, uint32_t n)
+/* Lives of up to n_times; apart: as many times lie between theirs. */
+static void check_round(uint32_t n_times, uint32_t apart, uint32_t n)
 {
     struct life *lives = calloc(n, sizeof *lives);
     struct pst_occupancy occupancy;
     uint64_t origin = 16 * draw(3);
 
-    pst_occupancy_init(&occupancy, n_times);
+    pst_occupancy_init(&occupancy, n_times * apart);
     for (uint32_t i = 0; i < n; i++) {
         uint32_t first = draw(n_times), length = draw(4) == 0 ? n_times : 1 + n_times / 8;
         uint32_t last = first + draw(length);
@@ -66,7 +67,7 @@ static void check_round(uint32_t n_times, uint32_t n)
 
         last = last < n_times ? last : n_times - 1;
         expected = slow_gap(lives, i, first, last, size, origin);
-        begin = pst_occupancy_best_gap(&occupancy, first, last, size, origin);
+        begin = pst_occupancy_best_gap(&occupancy, first * apart, last * apart, size, origin);
         if (begin != expected) {
             fail_msg("seed %llu: %llu bytes at %u to %u go to %llu, expected %llu",
                      (unsigned long long)seed, (unsigned long long)size, first, last,
@@ -75,7 +76,7 @@ static void check_round(uint32_t n_times, uint32_t n)
         /* now and then elsewhere, so that gaps arise */
         begin = draw(3) == 0 ? origin + draw(300) : begin;
         lives[i] = (struct life){first, last, begin, begin + size};
-        pst_occupancy_add(&occupancy, first, last, begin, begin + size);
+        pst_occupancy_add(&occupancy, first * apart, last * apart, begin, begin + size);
     }
     pst_occupancy_finish(&occupancy);
     free(lives);
@@ -83,9 +84,9 @@ static void check_round(uint32_t n_times, uint32_t n)
 
 TEST(test_against_a_list)
 {
-    for (seed = 1; seed <= 60; seed++) {
+    for (seed = 1; seed <= 120; seed++) {
         draws = 0;
-        check_round(1 + draw(70), 1 + draw(120));
+        check_round(2 + draw(70), seed % 2 == 0 ? 1 : PST_OCCUPANCY_FEW, 1 + draw(120));
     }
 }
 

@@ -5,6 +5,8 @@
  */
 #include "test.h"
 
+#include <math.h>
+
 #include "base/philox.h"
 #include "tune/joint.h"
 
@@ -12,6 +14,7 @@
 
 static struct grid {
     struct pst_joint joint;
+    double (*height_of)(uint32_t point);
     uint64_t made_by;
     uint32_t n_tried, n_alike; /* points of the same height */
     uint8_t tried[POINTS];
@@ -32,7 +35,7 @@ static uint32_t value_of(uint32_t point, uint32_t dim)
 
 /* Each value of a dimension has a share, and a fifth goes to pairs of neighbouring dimensions. A
    third of all pairs of the first two dimensions do not go together: 0. */
-static double height_of(uint32_t point)
+static double height_of_shares(uint32_t point)
 {
     double height = 1;
 
@@ -57,7 +60,7 @@ static pst_status try_all(void *context, const uint32_t *points, uint32_t n,
     (void)unused;
     assert_in_range(n, 1, PST_JOINT_ROUND);
     for (uint32_t i = 0; i < n; i++) {
-        const double height = height_of(points[i]);
+        const double height = grid.height_of(points[i]);
 
         assert_in_range(points[i], 0, POINTS - 1);
         assert_int_equal(grid.tried[points[i]], 0);
@@ -96,6 +99,7 @@ static struct pst_joint_found search(uint64_t made_by, uint32_t budget, uint64_t
 static void make_grid(uint32_t n_dims, const uint32_t *size)
 {
     memset(&grid, 0, sizeof grid);
+    grid.height_of = height_of_shares;
     grid.joint.n_dims = n_dims;
     memcpy(grid.joint.size, size, n_dims * sizeof *size);
 }
@@ -105,7 +109,7 @@ static double optimum(uint32_t n_points)
     double best = 0;
 
     for (uint32_t p = 0; p < n_points; p++) {
-        best = height_of(p) > best ? height_of(p) : best;
+        best = fmax(best, grid.height_of(p));
     }
     return best;
 }
@@ -182,6 +186,30 @@ static bool is_low(void *context, uint32_t point)
     return value_of(point, 1) > 0 && grid.best > 0;
 }
 
+/* Of the last two dimensions values that are not the same are worth little: no step of one alone
+   leads upwards, from wherever it starts. */
+static double height_on_ridge(uint32_t point)
+{
+    const uint32_t a = value_of(point, 1), b = value_of(point, 2);
+    const struct pst_philox words = pst_philox(grid.made_by, 0, value_of(point, 0));
+
+    return (a == b ? 2.0 + a : 1.0 / (1 + a)) + pst_uniform(words.v[0]);
+}
+
+static void test_what_is_coupled_is_varied_together(void **state)
+{
+    const uint32_t size[] = {40, 6, 6};
+
+    (void)state;
+    make_grid(3, size);
+    grid.height_of = height_on_ridge;
+    grid.joint.coupled = 6;
+    for (uint64_t g = 0; g < 40; g++) {
+        search(g, 150, g);
+        assert_true(grid.best == optimum(1440));
+    }
+}
+
 static void test_hopeless_points_are_passed_over(void **state)
 {
     const uint32_t size[] = {4, 8};
@@ -219,6 +247,7 @@ int main(void)
         cmocka_unit_test(test_the_best_is_found_with_few_points),
         cmocka_unit_test(test_variants_are_tried_beside_their_like),
         cmocka_unit_test(test_a_search_is_that_of_its_seed),
+        cmocka_unit_test(test_what_is_coupled_is_varied_together),
         cmocka_unit_test(test_hopeless_points_are_passed_over),
         cmocka_unit_test(test_an_end_leaves_what_there_is),
     };

@@ -192,6 +192,7 @@ static void search_set(struct searching *searching)
         const uint32_t factor = pst_combinations_factor(&set->combinations, a);
 
         if (factor > 1) {
+            asked.coupled |= a >= PST_AXIS_DEVICES ? 1u << asked.n_dims : 0;
             asked.size[asked.n_dims] = factor;
             asked.group[asked.n_dims++] = pst_space_groups(&set->combinations, a);
         }
@@ -244,6 +245,46 @@ static int by_combination(const void *a, const void *b)
     return x->combination < y->combination ? -1 : x->combination > y->combination;
 }
 
+struct plan_of {
+    const char *config;
+    struct pst_hash digest;
+    struct pst_record *record;
+};
+
+static int by_plan(const void *a, const void *b)
+{
+    const struct plan_of *x = a, *y = b;
+    const int order = x->config != y->config ? strcmp(x->config, y->config)
+                                             : memcmp(&x->digest, &y->digest, sizeof x->digest);
+
+    return order != 0 ? order : x->record < y->record ? -1 : x->record > y->record;
+}
+
+/* What came to the plan of an earlier record is told with that. */
+static void find_equals(struct pst_compare_result *result)
+{
+    struct plan_of *plans = pst_alloc((size_t)result->n + 1, sizeof *plans);
+    uint32_t n = 0, first = 0;
+
+    for (uint32_t i = 0; i < result->n; i++) {
+        struct pst_record *record = &result->records[i];
+
+        if (record->trial.state == PST_TRIAL_DONE) {
+            plans[n++] = (struct plan_of){record->config, record->trial.digest, record};
+        }
+    }
+    qsort(plans, n, sizeof *plans, by_plan);
+    for (uint32_t i = 1; i < n; i++) {
+        if (plans[i].config == plans[first].config &&
+            pst_hash_equal(&plans[i].digest, &plans[first].digest)) {
+            plans[i].record->same_as = plans[first].record;
+        } else {
+            first = i;
+        }
+    }
+    free(plans);
+}
+
 /* The trials are the records' then. */
 static void make_records(const struct pst_cli_sets *sets, struct pst_tried *tried,
                          struct pst_compare_result *result)
@@ -257,6 +298,7 @@ static void make_records(const struct pst_cli_sets *sets, struct pst_tried *trie
         result->records[i].trial = tried->all[i].trial;
     }
     tried->n = 0;
+    find_equals(result);
 }
 
 void pst_cli_joint_search(struct pst_cli *cli, const struct pst_cli_sets *sets,
@@ -295,6 +337,29 @@ static char *finalist_config(void *context, uint32_t i)
     return pst_cli_config(finals->sets, finals->records[finals->order[i]].combination);
 }
 
+/* Finalists may have come to one plan: the first of them stands for the others, and for what they
+   stood for. */
+static void unite_equals(const struct finals *finals, uint32_t n, struct pst_compare_result *result)
+{
+    for (uint32_t k = 1; k < n; k++) {
+        struct pst_record *record = &finals->records[finals->order[k]], *first = NULL;
+
+        for (uint32_t e = 0; e < k && first == NULL; e++) {
+            struct pst_record *earlier = &finals->records[finals->order[e]];
+
+            first = earlier->same_as == NULL && earlier->config == record->config &&
+                            pst_hash_equal(&earlier->trial.digest, &record->trial.digest)
+                        ? earlier
+                        : NULL;
+        }
+        for (uint32_t i = 0; i < result->n && first != NULL; i++) {
+            struct pst_record *one = &result->records[i];
+
+            one->same_as = one == record || one->same_as == record ? first : one->same_as;
+        }
+    }
+}
+
 /* The new plan is at least as good, or the other stays. */
 static pst_status take_finalist(void *context, uint32_t i, const struct pst_trial *trial,
                                 struct pst_error *err)
@@ -319,7 +384,7 @@ uint32_t pst_cli_joint_finish(struct pst_cli *cli, const struct pst_cli_sets *se
                               uint32_t *ret_order)
 {
     uint32_t *order = pst_alloc((size_t)result->n + 1, sizeof *order);
-    uint32_t n = pst_compare_order(result, order);
+    uint32_t n = pst_compare_plans(result, order);
     struct finals finals = {sets, &joint->goal, result->records, order};
     const struct pst_trials trials = {
         .n = n < joint->n_finalists ? n : joint->n_finalists,
@@ -336,8 +401,9 @@ uint32_t pst_cli_joint_finish(struct pst_cli *cli, const struct pst_cli_sets *se
     if (trials.n > 0 && !pst_stop_requested()) {
         st = pst_trials_run(&trials, &cli->err);
         pst_cli_must(cli, st == PST_ERR_CANCELLED && pst_stop_requested() ? PST_OK : st);
+        unite_equals(&finals, trials.n, result);
     }
-    n = pst_compare_order(result, order);
+    n = pst_compare_plans(result, order);
     n = n < joint->n_finalists ? n : joint->n_finalists;
     memcpy(ret_order, order, n * sizeof *order);
     free(order);

@@ -64,6 +64,19 @@ uint32_t pst_compare_order(const struct pst_compare_result *result, uint32_t *re
     return n;
 }
 
+uint32_t pst_compare_plans(const struct pst_compare_result *result, uint32_t *ret_order)
+{
+    const uint32_t n = pst_compare_order(result, ret_order);
+    uint32_t n_plans = 0;
+
+    for (uint32_t i = 0; i < n; i++) {
+        if (result->records[ret_order[i]].same_as == NULL) {
+            ret_order[n_plans++] = ret_order[i];
+        }
+    }
+    return n_plans;
+}
+
 /* --- what a record has -------------------------------------------------------------------------*/
 
 #define GET(name)                                                                                  \

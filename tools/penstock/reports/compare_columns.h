@@ -95,5 +95,7 @@ const char *pst_compare_why(struct pst_arena *arena, const struct pst_error *why
 /* Those that are done, the best first by what was sought; equal ones in the order asked for.
  * ret_order: [n]. Returns how many. */
 uint32_t pst_compare_order(const struct pst_compare_result *result, uint32_t *ret_order);
+/* The same without those whose plan an earlier one has, too. */
+uint32_t pst_compare_plans(const struct pst_compare_result *result, uint32_t *ret_order);
 
 #endif

@@ -254,6 +254,9 @@ void pst_compare_report_json(const struct pst_compare_result *result, struct pst
             add_tuned(json, record);
         } else if (!pst_compare_seeks_batch(result)) {
             add_trial(json, &record->trial);
+            if (record->same_as != NULL) {
+                pst_json_uint(json, "same_plan_as", (uint32_t)(record->same_as - result->records));
+            }
             add_versus(json, "best", &record->best);
             add_versus(json, "baseline", &record->baseline);
         }

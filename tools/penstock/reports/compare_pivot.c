@@ -103,7 +103,7 @@ void pst_grid_of_done(const struct pst_compare_result *result, bool bare, struct
 {
     const struct pst_compare_column **columns;
     uint32_t *order = pst_alloc((size_t)result->n + 1, sizeof *order), n_columns;
-    uint32_t n_rows = pst_compare_order(result, order);
+    uint32_t n_rows = pst_compare_plans(result, order);
     uint32_t which = PST_COLUMN_TABLE | (result->wide && !bare ? PST_COLUMN_REMARK : 0);
 
     n_rows = !bare && result->n_rows > 0 && n_rows > result->n_rows ? result->n_rows : n_rows;

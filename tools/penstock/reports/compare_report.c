@@ -9,6 +9,8 @@
 #include "reports/compare_pivot.h"
 #include "reports/table.h"
 
+#define EQUALS 3u /* combinations of one plan that are named where there are many */
+
 /* --- for people --------------------------------------------------------------------------------*/
 
 /* Prints a grid and finishes it. */
@@ -117,6 +119,53 @@ static void add_names(struct pst_table *table, const struct pst_compare_result *
     pst_arena_finish(&arena);
 }
 
+/* The combination, as far as it is not that of the other. */
+static const char *difference(const struct pst_compare_result *result,
+                              const struct pst_record *record, const struct pst_record *other,
+                              struct pst_arena *arena)
+{
+    const char *text = "";
+
+    for (uint32_t c = 0; c < pst_n_compare_columns; c++) {
+        const struct pst_compare_column *column = &pst_compare_columns[c];
+        const struct pst_cell its = pst_compare_cell(result, record, column, arena);
+        const struct pst_cell others = pst_compare_cell(result, other, column, arena);
+        const char *name = pst_compare_cell_text(column, &its, arena);
+
+        if (is_name(result, column) &&
+            strcmp(name, pst_compare_cell_text(column, &others, arena)) != 0) {
+            text = pst_arena_printf(arena, "%s%s%s %s", text, text[0] == '\0' ? "" : ", ",
+                                    column->title, name);
+        }
+    }
+    return text;
+}
+
+/* By which other combinations the plans of the rows come about, too. */
+static void print_equals(const struct pst_compare_result *result, const uint32_t *order,
+                         uint32_t n_rows, FILE *out)
+{
+    const uint32_t most = result->n_rows == 0 ? UINT32_MAX : EQUALS;
+
+    for (uint32_t row = 0; row < n_rows; row++) {
+        const struct pst_record *first = &result->records[order[row]];
+        struct pst_arena arena = {0};
+        uint32_t n = 0;
+
+        for (uint32_t i = 0; i < result->n; i++) {
+            if (result->records[i].same_as == first && n++ < most) {
+                fputs(n > 1 ? "; " : pst_arena_printf(&arena, "row %u is also: ", row + 1), out);
+                fputs(difference(result, &result->records[i], first, &arena), out);
+            }
+        }
+        if (n > most) {
+            fprintf(out, "; and %u more", n - most);
+        }
+        fputs(n > 0 ? "\n" : "", out);
+        pst_arena_finish(&arena);
+    }
+}
+
 /* Why a record stands among those of that state; NULL: it does not. Of one that goes somewhere what
    a plugin did at another size counts. */
 static const struct pst_error *why_of(const struct pst_record *record, enum pst_trial_state state)
@@ -189,18 +238,28 @@ static void print_searched(const struct pst_compare_result *result, uint32_t n_d
 static void print_compared(const struct pst_compare_result *result, const uint32_t *order,
                            uint32_t n, bool color, FILE *out)
 {
+    uint32_t *plans = pst_alloc((size_t)result->n + 1, sizeof *plans);
+    const uint32_t n_plans = pst_compare_plans(result, plans);
+    const uint32_t n_rows =
+        result->n_rows > 0 && n_plans > result->n_rows ? result->n_rows : n_plans;
     const struct pst_score best =
         n == 0 ? (struct pst_score){PST_SCORE_NONE, 0, 0}
                : pst_goal_score(&result->goal, &result->records[order[0]].trial);
 
-    fprintf(out, "%u of %u combinations %s\n", n, result->n, result->run ? "ran" : "simulated");
-    print_searched(result, n, &best, out);
+    fprintf(out, "%u of %u combinations %s", n, result->n, result->run ? "ran" : "simulated");
+    if (n_plans < n) {
+        fprintf(out, ", %u plan%s", n_plans, n_plans == 1 ? "" : "s");
+    }
+    fputc('\n', out);
+    print_searched(result, n_plans, &best, out);
     if (n > 0) {
         print_done(result, color, out);
+        print_equals(result, plans, n_rows, out);
     }
     print_others(result, PST_TRIAL_NO_FIT, "do not fit", color, out);
     print_others(result, PST_TRIAL_MISMATCH, "do not go together", color, out);
     print_others(result, PST_TRIAL_FAILED, "failed", color, out);
+    free(plans);
 }
 
 /* first: NULL where none goes anywhere. */

@@ -228,7 +228,8 @@ static void print_prediction(const struct pst_session *session, FILE *out)
     fprintf(out, "\npredicted step  %s, %s %s/s", pst_format_ns(step, ns),
             pst_format_count(rate, ns == 0 ? 0.0 : per_step * 1e9 / (double)ns), unit.name);
     pst_report_assumptions(session, out);
-    fprintf(out, "\nidle            %s\n", pst_report_idle_text(session->idle, idle));
+    fprintf(out, "\nidle            %s\n",
+            pst_report_idle_text(pst_sim_idle(&session->simulated), idle));
 }
 
 void pst_plan_report_print(const struct pst_session *session, const char *file, bool color,
@@ -356,7 +357,7 @@ void pst_plan_report_json(const struct pst_session *session, const char *file,
     pst_json_end(json, ']');
     add_devices(json, plan);
     pst_json_us(json, "step_us", (double)session->predicted_ns);
-    pst_report_idle_json(json, session->idle, pst_plan_used_devices(plan));
+    pst_report_idle_json(json, pst_sim_idle(&session->simulated), pst_plan_used_devices(plan));
     pst_json_string(json, "operator_times",
                     session->calibrated        ? "measured"
                     : session->profile != NULL ? "file"

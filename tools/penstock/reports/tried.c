@@ -12,6 +12,7 @@
 #include "base/util.h"
 
 #define FORMAT    "penstock-tune"
+#define VERSION   2u
 #define MOST      ((size_t)1 << 30) /* bytes of a file */
 #define SIM_TIMES 5u
 
@@ -32,7 +33,7 @@ static char *head_of(const struct pst_hash *digest)
     pst_json_init(&json);
     pst_json_object(&json, NULL);
     pst_json_string(&json, "format", FORMAT);
-    pst_json_uint(&json, "version", 1);
+    pst_json_uint(&json, "version", VERSION);
     pst_json_string(&json, "digest", pst_hash_text(digest, text));
     return end_line(&json);
 }
@@ -42,6 +43,7 @@ static void add_outcome(struct pst_json *json, const struct pst_trial *trial)
     const struct pst_sim_result *sim = &trial->sim;
     const uint64_t times[SIM_TIMES] = {sim->total_ns, sim->period_ns, sim->span_ns, sim->work_ns,
                                        sim->all_work_ns};
+    char digest[PST_HASH_TEXT];
 
     pst_json_uint(json, "batch", trial->batch);
     pst_json_uint(json, "microbatch", trial->microbatch);
@@ -50,6 +52,7 @@ static void add_outcome(struct pst_json *json, const struct pst_trial *trial)
     pst_json_bytes(json, "times_ns", times, SIM_TIMES);
     pst_json_uint(json, "predicted_ns", trial->predicted_ns);
     pst_json_number(json, "search_seconds", trial->search_seconds);
+    pst_json_string(json, "plan", pst_hash_text(&trial->digest, digest));
     pst_json_bytes(json, "memory_bytes", trial->arena_bytes, trial->n_devices);
     if (trial->capacity_bytes != UINT64_MAX) {
         pst_json_uint(json, "capacity_bytes", trial->capacity_bytes);
@@ -79,6 +82,13 @@ static char *line_of(uint32_t combination, const struct pst_trial *trial)
 static uint64_t number_at(const json_t *line, const char *key)
 {
     return (uint64_t)json_integer_value(json_object_get(line, key));
+}
+
+static const char *text_at(const json_t *line, const char *key)
+{
+    const char *text = json_string_value(json_object_get(line, key));
+
+    return text == NULL ? "" : text;
 }
 
 static bool read_outcome(const json_t *line, struct pst_trial *trial)
@@ -112,14 +122,7 @@ static bool read_outcome(const json_t *line, struct pst_trial *trial)
     for (uint32_t d = 0; d < trial->n_devices; d++) {
         trial->arena_bytes[d] = (uint64_t)json_integer_value(json_array_get(bytes, d));
     }
-    return sim->period_ns > 0;
-}
-
-static const char *text_at(const json_t *line, const char *key)
-{
-    const char *text = json_string_value(json_object_get(line, key));
-
-    return text == NULL ? "" : text;
+    return sim->period_ns > 0 && pst_hash_parse(text_at(line, "plan"), &trial->digest);
 }
 
 static bool read_line(const json_t *line, uint32_t *ret_combination, struct pst_trial *trial)
@@ -205,10 +208,10 @@ static pst_status read_head(const char *path, const char *line, size_t length,
                             const struct pst_hash *digest, struct pst_error *err)
 {
     json_t *head = json_loadb(line, length, 0, NULL);
-    bool known = strcmp(text_at(head, "format"), FORMAT) == 0 && number_at(head, "version") == 1;
+    bool known = strcmp(text_at(head, "format"), FORMAT) == 0;
     struct pst_hash its;
-    bool same =
-        known && pst_hash_parse(text_at(head, "digest"), &its) && pst_hash_equal(&its, digest);
+    bool same = number_at(head, "version") == VERSION &&
+                pst_hash_parse(text_at(head, "digest"), &its) && pst_hash_equal(&its, digest);
 
     json_decref(head);
     if (!known) {

@@ -9,7 +9,6 @@
 
 #define ELITE       16u /* points that others are made from */
 #define NEAR        4u  /* of them, whose variants come before the others */
-#define ALIKE       2u  /* of them may be equally good */
 #define FEW         8u  /* points that a round had better have */
 #define SAMPLE      8u  /* one in so many points is of the first, even sample, */
 #define SAMPLE_MOST 200u
@@ -20,6 +19,7 @@
 /* A point that was tried: which of its dimensions have been varied. */
 struct elite {
     uint32_t point, varied;
+    bool coupled;
     struct pst_score score;
 };
 
@@ -125,14 +125,14 @@ static bool is_better(const struct elite *a, const struct elite *b)
 }
 
 /* Points whose strategies come to the same plan are good for nothing new. */
-static bool is_one_of_many(const struct search *search, const struct elite *elite)
+static bool is_known_plan(const struct search *search, const struct elite *elite)
 {
-    uint32_t n = 0;
-
     for (uint32_t e = 0; e < search->n_elite; e++) {
-        n += pst_score_compare(&search->elite[e].score, &elite->score) == 0;
+        if (pst_score_compare(&search->elite[e].score, &elite->score) == 0) {
+            return true;
+        }
     }
-    return n >= ALIKE;
+    return false;
 }
 
 static void keep_elite(struct search *search, struct elite elite)
@@ -142,7 +142,7 @@ static void keep_elite(struct search *search, struct elite elite)
     while (at > 0 && is_better(&elite, &search->elite[at - 1])) {
         at--;
     }
-    if (at == ELITE || is_one_of_many(search, &elite)) {
+    if (at == ELITE || is_known_plan(search, &elite)) {
         return;
     }
     search->n_elite += search->n_elite < ELITE;
@@ -168,7 +168,7 @@ static pst_status end_round(struct search *search, struct pst_error *err)
     }
     search->found.n_tried += n;
     for (uint32_t i = 0; i < n; i++) {
-        keep_elite(search, (struct elite){search->round[i], 0, scores[i]});
+        keep_elite(search, (struct elite){.point = search->round[i], .score = scores[i]});
     }
     return PST_OK;
 }
@@ -236,11 +236,13 @@ static void vary(struct search *search, struct elite *elite, uint32_t dim, bool 
     const struct pst_joint *joint = search->joint;
     const uint32_t own = first_of(joint, dim, value_of(search, elite->point, dim));
 
-    elite->varied |= 1u << (variants ? PST_JOINT_DIMS + dim : dim);
     for (uint32_t v = 0; v < joint->size[dim]; v++) {
         if (variants ? first_of(joint, dim, v) == own : first_of(joint, dim, v) == v) {
             propose(search, with_value(search, elite->point, dim, v));
         }
+    }
+    if (search->n_round < PST_JOINT_ROUND) { /* else the others come in the next round */
+        elite->varied |= 1u << (variants ? PST_JOINT_DIMS + dim : dim);
     }
 }
 
@@ -272,10 +274,46 @@ static bool vary_ranks(struct search *search, uint32_t from, uint32_t to, bool v
     return search->n_round > 0;
 }
 
+/* All values of the dimensions that go together, each with each. */
+static bool vary_coupled(struct search *search, struct elite *elite)
+{
+    const struct pst_joint *joint = search->joint;
+    uint32_t n = 1;
+
+    for (uint32_t d = 0; d < joint->n_dims; d++) {
+        n *= joint->coupled >> d & 1u ? joint->size[d] : 1;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t point = elite->point, rest = i;
+
+        for (uint32_t d = 0; d < joint->n_dims; d++) {
+            if (joint->coupled >> d & 1u) {
+                point = with_value(search, point, d, rest % joint->size[d]);
+                rest /= joint->size[d];
+            }
+        }
+        propose(search, point);
+    }
+    elite->coupled = search->n_round < PST_JOINT_ROUND;
+    return search->n_round > 0;
+}
+
+static bool couple_ranks(struct search *search, uint32_t to)
+{
+    for (uint32_t e = 0; e < to && e < search->n_elite; e++) {
+        if (!search->elite[e].coupled && vary_coupled(search, &search->elite[e])) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static bool vary_best(struct search *search)
 {
-    return vary_ranks(search, 0, NEAR, false) || vary_ranks(search, 0, NEAR, true) ||
-           vary_ranks(search, NEAR, ELITE, false) || vary_ranks(search, NEAR, ELITE, true);
+    return vary_ranks(search, 0, 1, false) || couple_ranks(search, 1) ||
+           vary_ranks(search, 0, NEAR, false) || couple_ranks(search, NEAR) ||
+           vary_ranks(search, 0, NEAR, true) || vary_ranks(search, NEAR, ELITE, false) ||
+           vary_ranks(search, NEAR, ELITE, true);
 }
 
 /* Dimensions of two of the best, one or two of them by chance; or chance alone. */

@@ -19,6 +19,9 @@ struct pst_joint {
     /* [size] For each value the first one that it is a variant of, itself where it is none: first
        ones are tried widely, variants beside them. NULL: there are no variants. */
     const uint32_t *group[PST_JOINT_DIMS];
+    /* Dimensions, as bits, of which none may be good for anything without another value of another,
+       such as how a batch is divided: they are varied together, too. Few points. */
+    uint32_t coupled;
     uint32_t start;  /* the point to begin with */
     uint32_t budget; /* points that may be tried */
     uint64_t seed;

@@ -77,8 +77,7 @@ static void keep_remarks(const struct pst_planned *planned, struct pst_trial *tr
     }
 }
 
-pst_status pst_trial_take(const struct pst_session *session, bool keep, struct pst_trial *trial,
-                          struct pst_error *err)
+void pst_trial_take(const struct pst_session *session, bool keep, struct pst_trial *trial)
 {
     const struct pst_plan *plan = session->planned.plan;
 
@@ -91,12 +90,13 @@ pst_status pst_trial_take(const struct pst_session *session, bool keep, struct p
     trial->predicted_ns = session->predicted_ns;
     trial->arena_bytes =
         pst_arena_array(&trial->arena, plan->n_devices, sizeof *trial->arena_bytes);
+    trial->digest = pst_plan_digest(plan);
     trial->plan = keep ? pst_plan_to_json(plan, session->graph) : NULL;
     for (uint32_t d = 0; d < plan->n_devices; d++) {
         trial->arena_bytes[d] = plan->devices[d].arena_bytes;
     }
     keep_remarks(&session->planned, trial);
-    return pst_sim_steps(plan, session->graph, &session->here, 1, &trial->sim, err);
+    trial->sim = session->simulated;
 }
 
 static pst_status plan(struct pst_job *job, const struct pst_trial_options *options,
@@ -120,7 +120,7 @@ static pst_status plan(struct pst_job *job, const struct pst_trial_options *opti
         st = pst_session_plan(session, job->run.plan, options->cancelled, err);
     }
     if (st == PST_OK) {
-        st = pst_trial_take(session, options->keep_plan, trial, err);
+        pst_trial_take(session, options->keep_plan, trial);
     }
     pst_session_destroy(session);
     return st;

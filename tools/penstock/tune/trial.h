@@ -8,6 +8,7 @@
 
 #include "base/arena.h"
 #include "base/error.h"
+#include "base/hash.h"
 #include "host/remark.h"
 #include "sim/sim.h"
 
@@ -28,6 +29,7 @@ struct pst_trial {
     uint64_t capacity_bytes;   /* UINT64_MAX: no limit */
     double search_seconds;     /* of the planner, wherever it ran */
     char *plan;                /* the plan file's text; NULL unless it was asked for */
+    struct pst_hash digest;    /* of the plan: pst_plan_digest */
     /* what the partitioner said of its answer, in the arena */
     struct pst_arena arena;
     uint32_t n_remarks;
@@ -83,11 +85,10 @@ pst_status pst_trial_run(const char *config_json, const struct pst_trial_options
  */
 pst_status pst_trial_measure(const char *config_json, uint32_t n_steps, struct pst_trial *trial,
                              struct pst_error *err);
-/* Figures of a session's plan; its text, too, where that is to be kept. *trial is zeroed, and of
-   state PST_TRIAL_DONE. plan.illegal: it cannot be simulated. */
+/* Figures of a session's plan, which is predicted; its text, too, where that is to be kept. *trial
+   is zeroed, and of state PST_TRIAL_DONE. */
 struct pst_session;
-pst_status pst_trial_take(const struct pst_session *session, bool keep, struct pst_trial *trial,
-                          struct pst_error *err);
+void pst_trial_take(const struct pst_session *session, bool keep, struct pst_trial *trial);
 /* Shows the plan of a trial that is done and has kept it, in a session that goes afterwards.
    Errors: those of making the session, and show's. */
 pst_status pst_trial_look(const char *config_json, const struct pst_trial *trial,

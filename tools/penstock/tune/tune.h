@@ -28,8 +28,10 @@ struct pst_record {
     struct pst_trial trial;  /* where the largest batch was sought: of that; where there is none of
                                 one sample */
     struct pst_tuned *tuned; /* NULL: it was not sought */
-    struct pst_versus best;  /* beside the fastest of its config, */
-    struct pst_versus baseline; /* and the one that was named */
+    const struct pst_record *same_as; /* of a search: the first record that came to this plan,
+                                         NULL: it is this one */
+    struct pst_versus best;           /* beside the fastest of its config, */
+    struct pst_versus baseline;       /* and the one that was named */
 };
 void pst_record_finish(struct pst_record *record);
 /* What a plugin did wrong (exit code 3), at one of the sizes; or NULL. */
