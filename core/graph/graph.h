@@ -269,9 +269,14 @@ void pst_op_grad_info(const struct pst_graph *graph, uint32_t op, struct pst_op_
  */
 void pst_op_work(const struct pst_graph *graph, uint32_t op, uint32_t pass, uint64_t samples,
                  double *ret_flops, double *ret_bytes);
+/* The same of a slice of sequences, whose attention sees the keys of those before it, too. slice
+   PST_NONE: the mean over them, which pst_op_work says. */
+void pst_op_slice_work(const struct pst_graph *graph, uint32_t op, uint32_t slice, uint32_t pass,
+                       uint64_t samples, double *ret_flops, double *ret_bytes);
 /* Of what a softmax is taken: the scores of all heads of attention, the logits of cross entropy in
    f32; 0: of another operator. */
-double pst_op_softmax_bytes(const struct pst_graph *graph, uint32_t op, uint64_t samples);
+double pst_op_softmax_bytes(const struct pst_graph *graph, uint32_t op, uint32_t slice,
+                            uint64_t samples);
 
 /*
  * The planning view for strategies: one node per operator; saved_bytes are those of out[0] (if any

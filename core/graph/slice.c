@@ -3,7 +3,8 @@
  * Slices of sequences (Li et al.: "TeraPipe", ICML 2021; Sun et al.: "Seq1F1B", 2024): the graph of
  * one slice. Its operators work on rows of tokens, each by itself; causal attention alone reads the
  * rows of other slices, those before it, and embeddings and rotary positions count rows from the
- * sequence's first.
+ * sequence's first. The loss of a sequence is a mean over its targets that count, in whatever
+ * slices; how many these are stands behind the targets of each slice.
  */
 #include <string.h>
 
@@ -56,6 +57,13 @@ static uint32_t token_axis(const struct pst_graph *graph, const struct pst_tenso
                : 0;
 }
 
+static bool is_target(const struct pst_graph *graph, uint32_t tensor)
+{
+    const struct pst_op *loss = &graph->ops[graph->tensors[graph->loss].producer];
+
+    return loss->n_in > 1 && loss->in[1] == tensor;
+}
+
 static pst_status check(const struct pst_graph *graph, uint32_t n, struct pst_error *err)
 {
     const uint64_t tokens = graph->tensors[0].rank == 0 ? 0 : graph->tensors[0].dims[0];
@@ -74,6 +82,12 @@ static pst_status check(const struct pst_graph *graph, uint32_t n, struct pst_er
         const struct pst_tensor *tensor = &graph->tensors[i];
         const uint32_t axis = token_axis(graph, tensor);
 
+        if (is_target(graph, i) && tensor->n_consumers > 1) {
+            return pst_fail(err, PST_ERR_CONFIG, "config.value",
+                            "model %s has no slices of sequences: targets %s are read by more than "
+                            "the loss",
+                            graph->name, tensor->name);
+        }
         if (!tensor->batched || (axis != PST_NONE && tensor->dims[axis] != tokens)) {
             return pst_fail(err, PST_ERR_CONFIG, "config.value",
                             "model %s has no slices of sequences: tensor %s has no axis of its "
@@ -102,6 +116,11 @@ pst_status pst_graph_slice(struct pst_graph *graph, uint32_t n, struct pst_error
             tensor->dims[axis] /= n;
             tensor->elems /= n;
             tensor->bytes /= n;
+        }
+        if (is_target(graph, i)) {
+            tensor->dims[0]++;
+            tensor->elems++;
+            tensor->bytes += pst_dtype_bytes(tensor->dtype);
         }
     }
     for (uint32_t i = 0; i < graph->n_ops; i++) {
