@@ -297,6 +297,8 @@ struct pst_graph_view pst_graph_view_of(struct pst_arena *arena, struct pst_node
  * attention does; the sequence is not a multiple of n.
  */
 pst_status pst_graph_slice(struct pst_graph *graph, uint32_t n, struct pst_error *err);
+/* And back. */
+void pst_graph_join(struct pst_graph *graph);
 /* Samples of a step as the graph has them. */
 static inline uint32_t pst_graph_samples(const struct pst_graph *graph, uint32_t batch)
 {

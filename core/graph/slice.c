@@ -101,36 +101,52 @@ static pst_status check(const struct pst_graph *graph, uint32_t n, struct pst_er
                                       (unsigned long long)tokens, n);
 }
 
-pst_status pst_graph_slice(struct pst_graph *graph, uint32_t n, struct pst_error *err)
+/* How many rows of tokens a tensor has when there are n slices, with what is behind targets. */
+static uint64_t rows_of(const struct pst_graph *graph, uint32_t tensor, uint64_t rows, uint32_t n)
 {
-    pst_status st = n > 1 ? check(graph, n, err) : PST_OK;
+    const bool target = is_target(graph, tensor);
 
-    if (n <= 1 || st != PST_OK) {
-        return st;
-    }
+    return (rows - (target && graph->slices > 1)) * graph->slices / n + (target && n > 1);
+}
+
+static void set_slices(struct pst_graph *graph, uint32_t n)
+{
     for (uint32_t i = 0; i < graph->n_tensors; i++) {
         struct pst_tensor *tensor = &graph->tensors[i];
         const uint32_t axis = token_axis(graph, tensor);
 
         if (axis != PST_NONE) {
-            tensor->dims[axis] /= n;
-            tensor->elems /= n;
-            tensor->bytes /= n;
-        }
-        if (is_target(graph, i)) {
-            tensor->dims[0]++;
-            tensor->elems++;
-            tensor->bytes += pst_dtype_bytes(tensor->dtype);
+            const uint64_t rows = rows_of(graph, i, tensor->dims[axis], n);
+
+            tensor->elems = tensor->elems / tensor->dims[axis] * rows;
+            tensor->bytes = tensor->elems * pst_dtype_bytes(tensor->dtype);
+            tensor->dims[axis] = rows;
         }
     }
     for (uint32_t i = 0; i < graph->n_ops; i++) {
         if (graph->ops[i].kind == PST_OP_ATTENTION) {
-            graph->ops[i].slices = n;
+            graph->ops[i].slices = n > 1 ? n : 0;
         }
     }
     graph->slices = n;
     graph->digest = pst_graph_digest(graph);
-    return PST_OK;
+}
+
+pst_status pst_graph_slice(struct pst_graph *graph, uint32_t n, struct pst_error *err)
+{
+    pst_status st = n > 1 ? check(graph, n, err) : PST_OK;
+
+    if (n > 1 && st == PST_OK) {
+        set_slices(graph, n);
+    }
+    return st;
+}
+
+void pst_graph_join(struct pst_graph *graph)
+{
+    if (graph->slices > 1) {
+        set_slices(graph, 1);
+    }
 }
 
 uint64_t pst_op_past_elems(const struct pst_graph *graph, uint32_t index)

@@ -312,16 +312,22 @@ pst_status pst_session_adopt(struct pst_session *session, const char *text, stru
 
 pst_status pst_session_decode(struct pst_session *session, struct pst_error *err)
 {
-    const struct pst_plan *plan = session->planned.plan;
+    struct pst_plan *plan = session->planned.plan;
+    const uint32_t slices = session->graph->slices;
     bool whole = true; /* each stage sees all tokens */
 
     for (uint32_t s = 0; s < plan->n_stages; s++) {
         whole = whole && plan->stages[s].n_ranks == 1;
     }
-    if (!whole || !pst_device_is_host(session->device_ops) || !pst_graph_decode(session->graph)) {
+    if (!whole || !pst_device_is_host(session->device_ops)) {
         return PST_OK;
     }
+    pst_graph_join(session->graph);
+    if (!pst_graph_decode(session->graph)) {
+        return pst_graph_slice(session->graph, slices, err);
+    }
     session->decodes = true;
+    plan->slices = 1;
     for (uint32_t i = 0; i < plan->n_devices; i++) {
         pst_program_destroy(session->planned.programs[i]);
         session->planned.programs[i] = NULL;

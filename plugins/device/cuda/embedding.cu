@@ -349,9 +349,7 @@ PST_CUDA_RUN(embedding_w)
                        (sum_table<S, W>(stream, &shape, dtable, (const S *)call->dy, &lists)));
     }
     if (dplaces != NULL && r->graph->slices > 1) {
-        pst_cuda_note(
-            r->device, r->op->name,
-            cudaMemsetAsync(dplaces, 0, request_parameter(r, 1)->elems * sizeof *dplaces, stream));
+        cudaMemsetAsync(dplaces, 0, request_parameter(r, 1)->elems * sizeof *dplaces, stream);
     }
     if (dplaces != NULL) {
         pst_cuda_column_sums(stream, pst_cuda_bf16(r), dplaces + places_before(&shape, call),

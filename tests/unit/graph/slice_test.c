@@ -89,6 +89,12 @@ TEST(targets)
     assert_int_equal(graph->tensors[0].dims[0], ROWS);
     assert_int_equal(graph->tensors[1].dims[0], ROWS + 1);
     assert_int_equal(graph->tensors[1].bytes, 4 * (ROWS + 1));
+    pst_graph_join(graph);
+    assert_int_equal(graph->tensors[1].bytes, 4 * TOKENS);
+    assert_int_equal(graph->tensors[1].dims[0], TOKENS);
+    assert_int_equal(graph->tensors[2].elems, TOKENS * WIDTH);
+    assert_int_equal(graph->slices, 1);
+    assert_int_equal(graph->ops[ATTENTION].slices, 0);
     pst_graph_destroy(graph);
 }
 
