@@ -109,10 +109,11 @@ static double get(const void *data, uint32_t dtype, uint64_t i)
 
 static void *room(uint64_t elems, uint32_t dtype)
 {
-    void *data = aligned_alloc(64, (elems * pst_dtype_bytes(dtype) + 127) / 64 * 64);
+    const size_t bytes = (elems * pst_dtype_bytes(dtype) / 256 + 1) * 256; /* as in an arena */
+    void *data = aligned_alloc(256, bytes);
 
     assert_non_null(data);
-    memset(data, 0xFF, (elems * pst_dtype_bytes(dtype) + 127) / 64 * 64);
+    memset(data, 0xFF, bytes);
     return data;
 }
 
@@ -198,11 +199,11 @@ static void run(struct pst_device *device, const struct pst_graph *graph, uint32
     struct pst_kernel *kernel = NULL;
     struct pst_error err = {0};
 
-    assert_int_equal(ops->compile(device, graph, op, pass, SAMPLES, &kernel, &err), PST_OK);
+    assert_ok(ops->compile(device, graph, op, pass, SAMPLES, &kernel, &err), &err);
     assert_true(kernel->workspace_bytes == ops->workspace(device, graph, op, pass, SAMPLES));
     call->workspace = room(kernel->workspace_bytes / 4 + 1, PST_F32);
     kernel->run(kernel, call);
-    assert_true(ops->sync == NULL || ops->sync(device, &err) == PST_OK);
+    assert_ok(ops->sync == NULL ? PST_OK : ops->sync(device, &err), &err);
     kernel->destroy(kernel);
     free(call->workspace);
 }
