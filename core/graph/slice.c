@@ -19,6 +19,9 @@ static bool can_slice(const struct pst_graph *graph, const struct pst_op *op)
         return op->bag == PST_BAG_NONE;
     case PST_OP_ATTENTION:
         return op->causal && op->n_in == 1 && (op->n_param == 0 || op->param[0] == PST_NONE);
+    case PST_OP_ROUTER:
+        return op->capacity == 0 && op->aux_loss == 0;
+    case PST_OP_EXPERTS:
     case PST_OP_LINEAR:
     case PST_OP_LAYERNORM:
     case PST_OP_RMSNORM:
@@ -38,10 +41,13 @@ static bool can_slice(const struct pst_graph *graph, const struct pst_op *op)
 
 static const char *reason(const struct pst_op *op)
 {
-    return op->kind != PST_OP_ATTENTION ? "mixes tokens of a sequence, or has no axis of them"
-           : op->n_in > 1               ? "reads another sequence"
-           : !op->causal                ? "looks ahead"
-                                        : "has a bias by distance";
+    return op->kind == PST_OP_ROUTER
+               ? "has a capacity or a balancing loss (capacity, aux_loss), which "
+                 "are of whole sequences"
+           : op->kind != PST_OP_ATTENTION ? "mixes tokens of a sequence, or has no axis of them"
+           : op->n_in > 1                 ? "reads another sequence"
+           : !op->causal                  ? "looks ahead"
+                                          : "has a bias by distance";
 }
 
 /* Which axis of a tensor is that of the tokens; PST_NONE: a loss has none. Log-sum-exps of
