@@ -156,6 +156,9 @@ static void map_turn(float *dst, uint64_t to, const float *src, uint64_t from, u
         uint64_t c = 0;
 
         for (; r + 4 <= rows && c + 4 <= columns; c += 4) {
+            for (uint64_t i = r + 8; c % 16 == 0 && i < r + 12; i++) {
+                __builtin_prefetch(src + i * from + c);
+            }
             turn_square(dst + c * to + r, to, src + r * from + c, from);
         }
         for (; c < columns; c++) {
