@@ -5,12 +5,14 @@ against PyTorch on this machine, same threads, same dtype, in one run: rounds al
 two, each ratio is that of the median step times, beside it that of the processor times of these
 steps, which other work on the machine touches less.
 
-  bench/torch/compare.py [--python /path/to/python-with-torch] [--config CONFIG] [--rounds 3] [--steps 12]
+  bench/torch/compare.py [--python /path/to/python-with-torch] [--config CONFIG] [--dtype f32|bf16] [--rounds 3]
+                         [--steps 12]
 
 Needs Python 3.11 with torch (pip install torch) and build/release/penstock. One stage: PyTorch eager,
 one thread. Two stages: torch.distributed.pipelining over gloo, two processes of one thread each,
 against two devices of one thread each, once for each schedule that both have: 1F1B, and ZBV, which
-splits the backward pass (Qi et al., 2024). The last line is of the fastest of each."""
+splits the backward pass (Qi et al., 2024). The last line is of the fastest of each. --dtype bf16: weights
+and their updates are f32 on both sides; PyTorch's products are under torch.autocast."""
 import argparse
 import json
 import os
@@ -37,11 +39,11 @@ def processor_seconds(pid):
     return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 
 
-def penstock(config, stages, steps, clip, schedule):
+def penstock(config, dtype, stages, steps, clip, schedule):
     """Seconds and processor seconds of each step; the latter as its line comes."""
     command = [ROOT / "build/release/penstock", "train", config, "--json",
                "--set", f"cluster.devices={stages}", "--set", f"train.steps={steps}",
-               "--set", f"scheduler.use={schedule}",
+               "--set", f"scheduler.use={schedule}", "--set", f"run.dtype={dtype}",
                "--set", "train.warmup=0", "--set", f"train.clip={clip}",
                "--set", "train.eval_every=0", "--set", "train.eval_batches=0",
                "--set", "train.sample=0"]
@@ -76,6 +78,7 @@ def main():
     parser.add_argument("--python", default=sys.executable)
     parser.add_argument("--config", type=lambda text: pathlib.Path(text).resolve(),
                         default=ROOT / "configs/quickstart.toml")
+    parser.add_argument("--dtype", choices=("f32", "bf16"), default="f32")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=12)
     args = parser.parse_args()
@@ -84,7 +87,7 @@ def main():
     train = {"clip": 1.0, **config["train"]}
     tokens = train["batch"] * model["context"]
     version = run([args.python, "-c", "import torch; print(torch.__version__)"]).strip()
-    print(f"model {model}\ntorch {version}, {args.rounds} rounds of {args.steps} steps")
+    print(f"model {model}\n{args.dtype}, torch {version}, {args.rounds} rounds of {args.steps} steps")
     best = []
     for stages, script, clip, schedule, their_schedule in (
             (1, "run_eager.py", train["clip"], "1f1b", ""), (2, "run_pipeline.py", 0.0, "1f1b", "1F1B"),
@@ -92,9 +95,9 @@ def main():
         ours, theirs = [], []
         for turn in range(args.rounds):
             job = {"model": model, "train": {**train, "clip": clip}, "steps": args.steps,
-                   "threads": 1, "stages": stages, "schedule": their_schedule, "port": 29500 + turn}
+                   "threads": 1, "stages": stages, "dtype": args.dtype, "schedule": their_schedule, "port": 29500 + turn}
             theirs += torch_run(args.python, script, job)
-            ours += penstock(args.config, stages, args.steps, clip, schedule)
+            ours += penstock(args.config, args.dtype, stages, args.steps, clip, schedule)
         both = medians(ours), medians(theirs)
         tell(f"{stages} stage(s) {their_schedule}", tokens, *both)
         best += [both] if stages > 1 else []

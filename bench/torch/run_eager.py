@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Trains the job's model (gpt.py, llama.py) with PyTorch eager on one process; prints seconds and
-processor seconds of each step as JSON."""
+processor seconds of each step as JSON. bf16: weights stay f32, products are of bf16 (autocast)."""
 import importlib
 import json
 import sys
@@ -17,6 +17,7 @@ def main():
     torch.manual_seed(1)
     zoo = importlib.import_module(model["use"])
     net = zoo.Stage(model, 0, model["layers"])
+    mixed = torch.autocast("cpu", torch.bfloat16, enabled=job["dtype"] == "bf16")
     optimizer = zoo.optimizer_of(net, train)
     n_micro = train["batch"] // train["microbatch"]
     seconds, spent = [], []
@@ -25,7 +26,8 @@ def main():
         begin, begun = time.perf_counter(), time.process_time()
         optimizer.zero_grad(set_to_none=True)
         for part in data.split(train["microbatch"]):
-            loss = zoo.loss_of(net(part[:, :-1]), part[:, 1:]) / n_micro
+            with mixed:
+                loss = zoo.loss_of(net(part[:, :-1]), part[:, 1:]) / n_micro
             loss.backward()
         if train["clip"] > 0:
             torch.nn.utils.clip_grad_norm_(net.parameters(), train["clip"])

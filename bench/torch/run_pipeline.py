@@ -27,6 +27,8 @@ def worker(rank, job):
     n_stages = 2 * world if vee else world
     of_rank = [rank, n_stages - 1 - rank] if vee else [rank]
     net = torch.nn.ModuleList(zoo.Stage(model, i * n // n_stages, (i + 1) * n // n_stages) for i in of_rank)
+    for part in net:
+        part.forward = torch.autocast("cpu", torch.bfloat16, enabled=job["dtype"] == "bf16")(part.forward)
     stages = [PipelineStage(part, i, n_stages, torch.device("cpu")) for part, i in zip(net, of_rank)]
     schedule = (ScheduleZBVZeroBubble(stages, n_micro, loss_fn=zoo.loss_of) if vee
                 else Schedule1F1B(stages[0], n_micro, loss_fn=zoo.loss_of))

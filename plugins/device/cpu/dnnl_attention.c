@@ -5,7 +5,9 @@
  * the log-sum-exp of each row (Dao et al., "FlashAttention", NeurIPS 2022). Key heads are the items
  * that threads share; each is copied into the workspace with the heads of its group, dense and in
  * f32: strides of whole rows of q|k|v may fall on few sets of the cache. The heads of a group,
- * which lie side by side, are rows of the same products: row i has token i / G.
+ * which lie side by side, are rows of the same products: row i has token i / G. Products whose
+ * results have a column for each key are the fastest where these lie in rows: so keys, values and
+ * their gradients are turned, and columns rounded up to 16.
  *
  * The bias depends on key minus query alone: a head has one number for each of the T + S - 1
  * differences, and token t reads S of them from T - 1 - t on.
@@ -23,13 +25,15 @@
 #define FEW_ROWS  128u
 
 /* The heads of one sample that share a key head: dense matrices of f32, q, dy, y and dq
-   [rows][group][depth], the others [keys][depth]. */
+   [rows][group][depth], k and v [keys][depth], the others [depth][turned_ld]. */
 struct group {
     const struct pst_heads *shape;
     const struct pst_simd *simd;
-    const float *q, *k, *v, *dy;
+    const float *q, *dy;
+    float *k, *v; /* v: forward */
+    float *turned_k, *turned_v;
     float *y, *lse; /* lse: [group][rows]; NULL where nobody wants it */
-    float *dq, *dk, *dv;
+    float *dq, *turned_dk, *turned_dv;
     float *probs, *dprobs; /* [block][group][ld] */
     float *factors;        /* [block][group] */
     float *bias, *dbias;   /* [group][distances]; NULL: none */
@@ -77,14 +81,21 @@ static uint64_t padded(uint64_t floats)
     return (floats + 15) / 16 * 16;
 }
 
-/* Floats of a thread: bias, factors, scores (and their gradients), then q, k, v and the result, or
-   q, k, v, dy and the gradients of q, k, v. */
+/* From row to row of what is turned: any stretch of the keys may be rounded up to 16. */
+static uint64_t turned_ld(const struct pst_heads *shape)
+{
+    return padded(shape->keys) + 16;
+}
+
+/* Floats of a thread: bias, factors, scores (and their gradients), then what run_group() reads and
+   writes: three matrices, or eight. */
 static uint64_t thread_floats(const struct pst_op_request *request, const struct pst_heads *shape)
 {
     const uint64_t rows = block_of(shape) * shape->group, scores = rows * ld_of(shape);
     const uint64_t q = shape->rows * shape->group * shape->depth, k = shape->keys * shape->depth;
-    const uint64_t floats =
-        request->pass == PST_KERNEL_B ? 2 * scores + 3 * q + 4 * k : scores + 2 * q + 2 * k;
+    const uint64_t turned = shape->depth * turned_ld(shape);
+    const uint64_t floats = request->pass == PST_KERNEL_B ? 2 * scores + 3 * q + k + 4 * turned
+                                                          : scores + 2 * q + k + turned;
 
     return padded(floats) + padded(rows) + padded(shape->group * distances_of(shape));
 }
@@ -192,11 +203,11 @@ static void forward_block(const struct group *group, uint64_t first, uint64_t to
     const struct pst_heads *shape = group->shape;
     const struct span keys = keys_of(shape, first, first + tokens);
     const uint64_t n = keys.end - keys.begin, depth = shape->depth, rows = tokens * shape->group;
-    const float *k = group->k + keys.begin * depth, *v = group->v + keys.begin * depth;
+    const float *v = group->v + keys.begin * depth;
     float *y = group->y + first * shape->group * depth;
 
-    multiply('N', 'T', rows, n, depth, group->q + first * shape->group * depth, depth, k, depth, 0,
-             group->probs, ld_of(shape));
+    multiply('N', 'N', rows, padded(n), depth, group->q + first * shape->group * depth, depth,
+             group->turned_k + keys.begin, turned_ld(shape), 0, group->probs, ld_of(shape));
     for (uint64_t r = 0; r < rows; r++) {
         const struct row row = row_of(shape, first, r, keys.begin);
         float *scores = group->probs + r * ld_of(shape) + row.at, shift, sum;
@@ -231,13 +242,15 @@ static void backward_block(const struct group *group, uint64_t first, uint64_t t
 {
     const struct pst_heads *shape = group->shape;
     const struct span keys = keys_of(shape, first, first + tokens);
-    const uint64_t n = keys.end - keys.begin, depth = shape->depth, ld = ld_of(shape);
+    const uint64_t n = padded(keys.end - keys.begin), depth = shape->depth, ld = ld_of(shape);
     const uint64_t rows = tokens * shape->group, at = first * shape->group * depth;
-    const uint64_t kv = keys.begin * depth;
+    const uint64_t turned = turned_ld(shape);
     const float *q = group->q + at, *dy = group->dy + at;
 
-    multiply('N', 'T', rows, n, depth, q, depth, group->k + kv, depth, 0, group->probs, ld);
-    multiply('N', 'T', rows, n, depth, dy, depth, group->v + kv, depth, 0, group->dprobs, ld);
+    multiply('N', 'N', rows, n, depth, q, depth, group->turned_k + keys.begin, turned, 0,
+             group->probs, ld);
+    multiply('N', 'N', rows, n, depth, dy, depth, group->turned_v + keys.begin, turned, 0,
+             group->dprobs, ld);
     for (uint64_t r = 0; r < rows; r++) {
         const struct row row = row_of(shape, first, r, keys.begin);
         float *p = group->probs + r * ld + row.at, *dp = group->dprobs + r * ld + row.at;
@@ -251,10 +264,12 @@ static void backward_block(const struct group *group, uint64_t first, uint64_t t
         clear_rest(p - row.at, row.at, row.at + filled, n);
         clear_rest(dp - row.at, row.at, row.at + filled, n);
     }
-    multiply('N', 'N', rows, depth, n, group->dprobs, ld, group->k + kv, depth, 0, group->dq + at,
-             depth);
-    multiply('T', 'N', n, depth, rows, group->dprobs, ld, q, depth, beta, group->dk + kv, depth);
-    multiply('T', 'N', n, depth, rows, group->probs, ld, dy, depth, beta, group->dv + kv, depth);
+    multiply('N', 'N', rows, depth, keys.end - keys.begin, group->dprobs, ld,
+             group->k + keys.begin * depth, depth, 0, group->dq + at, depth);
+    multiply('T', 'N', depth, n, rows, q, depth, group->dprobs, ld, beta,
+             group->turned_dk + keys.begin, turned);
+    multiply('T', 'N', depth, n, rows, dy, depth, group->probs, ld, beta,
+             group->turned_dv + keys.begin, turned);
 }
 
 static void run_group(const struct group *group, uint32_t pass)
@@ -270,8 +285,8 @@ static void run_group(const struct group *group, uint32_t pass)
         return;
     }
     if (shape->window != 0) { /* keys that the last block does not see, either */
-        memset(group->dk, 0, shape->keys * shape->depth * sizeof *group->dk);
-        memset(group->dv, 0, shape->keys * shape->depth * sizeof *group->dv);
+        memset(group->turned_dk, 0, shape->depth * turned_ld(shape) * sizeof(float));
+        memset(group->turned_dv, 0, shape->depth * turned_ld(shape) * sizeof(float));
     }
     /* From the last block on: it overwrites the gradients of the keys that it sees, others add. */
     for (uint64_t end = shape->rows, begin; end > 0; end = begin) {
@@ -375,44 +390,82 @@ static void share_past(const struct job *job, uint64_t sample, uint64_t kv_head,
     }
 }
 
+/* [keys][depth] to [depth][turned_ld], or back. */
+static void turn(const struct group *group, float *dst, const float *src)
+{
+    const struct pst_heads *shape = group->shape;
+
+    group->simd->turn(dst, turned_ld(shape), src, shape->depth, shape->keys, shape->depth);
+}
+
+static void turn_back(const struct group *group, float *dst, const float *src)
+{
+    const struct pst_heads *shape = group->shape;
+
+    group->simd->turn(dst, shape->depth, src, turned_ld(shape), shape->depth, shape->keys);
+}
+
+/* Keys are where values will be until they have been turned. */
+static void run_forward(const struct job *job, const struct place places[4], struct group *group)
+{
+    load_keys(job, group->v, &places[1]);
+    turn(group, group->turned_k, group->v);
+    load_keys(job, group->v, &places[2]);
+    run_group(group, PST_KERNEL_F);
+    store_rows(job, job->call->y[0], places[3], group->y);
+}
+
+static void run_backward(const struct job *job, const struct place places[4], uint64_t item,
+                         struct group *group)
+{
+    const struct pst_heads *shape = &job->shape;
+    const uint64_t sample = item / shape->kv_heads, kv_head = item % shape->kv_heads;
+    const uint64_t own = shape->first * shape->depth;
+    /* Where keys were, once they have been read. */
+    float *const gradients[3] = {group->dq, group->k, group->turned_k};
+
+    load_keys(job, group->turned_dv, &places[2]);
+    turn(group, group->turned_v, group->turned_dv);
+    load_keys(job, group->k, &places[1]);
+    turn(group, group->turned_k, group->k);
+    load_rows(job, group->y, job->call->dy, places[3]);
+    run_group(group, PST_KERNEL_B);
+    turn_back(group, gradients[1], group->turned_dk);
+    turn_back(group, gradients[2], group->turned_dv);
+    share_past(job, sample, kv_head, 0, gradients[1]);
+    share_past(job, sample, kv_head, 1, gradients[2]);
+    for (uint32_t i = 0; i < 3; i++) {
+        void *dx = request_operand(job->call->dx, places[i].tensor);
+
+        if (dx != NULL) {
+            store_rows(job, dx, places[i], gradients[i] + (i == 0 ? 0 : own));
+        }
+    }
+}
+
 static void load_and_run(const struct job *job, uint64_t item, float *floats, struct group *group)
 {
     struct place places[4];
     const struct pst_heads *shape = &job->shape;
     const uint64_t q = shape->rows * shape->group * shape->depth, k = shape->keys * shape->depth;
-    const uint64_t sample = item / shape->kv_heads, kv_head = item % shape->kv_heads;
-    float *parts[3] = {floats, floats + q, floats + q + k}, *gradients[3];
+    const uint64_t turned = shape->depth * turned_ld(shape);
 
-    places_of(shape, sample, kv_head, places);
-    load_rows(job, parts[0], job->call->x[0], places[0]);
-    load_keys(job, parts[1], &places[1]);
-    load_keys(job, parts[2], &places[2]);
-    group->q = parts[0];
-    group->k = parts[1];
-    group->v = parts[2];
-    group->y = parts[2] + k;
+    places_of(shape, item / shape->kv_heads, item % shape->kv_heads, places);
+    load_rows(job, floats, job->call->x[0], places[0]);
+    group->q = floats;
+    group->y = floats + q;
+    group->k = group->v = floats + 2 * q;
+    group->turned_k = group->k + k;
     if (job->request->pass == PST_KERNEL_F) {
-        run_group(group, PST_KERNEL_F);
-        store_rows(job, job->call->y[0], places[3], group->y);
+        run_forward(job, places, group);
         return;
     }
-    load_rows(job, group->y, job->call->dy, places[3]);
     group->dy = group->y;
-    gradients[0] = group->dq = group->y + q;
-    gradients[1] = group->dk = group->dq + q;
-    gradients[2] = group->dv = group->dk + k;
-    run_group(group, PST_KERNEL_B);
-    share_past(job, sample, kv_head, 0, gradients[1]);
-    share_past(job, sample, kv_head, 1, gradients[2]);
-    gradients[1] += shape->first * shape->depth;
-    gradients[2] += shape->first * shape->depth;
-    for (uint32_t i = 0; i < 3; i++) {
-        void *dx = request_operand(job->call->dx, places[i].tensor);
-
-        if (dx != NULL) {
-            store_rows(job, dx, places[i], gradients[i]);
-        }
-    }
+    group->turned_v = group->turned_k + turned;
+    group->turned_dk = group->turned_v + turned;
+    group->turned_dv = group->turned_dk + turned;
+    group->dq = group->turned_dv + turned;
+    run_backward(job, places, item, group);
 }
 
 /* --- bias by distance ------------------------------------------------------------------------- */

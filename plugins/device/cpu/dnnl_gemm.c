@@ -3,6 +3,9 @@
 
 #include <oneapi/dnnl/dnnl.h>
 
+#define TURNED 384u /* rows of a turned b at a time: what dnnl_sgemm packs at a time */
+#define STRIP  16u  /* of its columns */
+
 static dnnl_memory_desc_t matrix(uint32_t dtype, bool trans, int64_t rows, int64_t columns,
                                  int64_t ld)
 {
@@ -63,11 +66,20 @@ static uint64_t scratch_of(dnnl_primitive_desc_t desc)
     return (dnnl_memory_desc_get_size(scratch) + 63) / 64 * 64;
 }
 
+/* A multiple of 16, and off powers of two. */
+static uint64_t turned_ld(const struct pst_gemm_shape *shape)
+{
+    return ((uint64_t)shape->n + 15) / 16 * 16 + 16;
+}
+
 uint64_t pst_gemm_scratch(const struct pst_device *device, const struct pst_gemm_shape *shape)
 {
     dnnl_primitive_desc_t desc = NULL;
     uint64_t bytes = 0;
 
+    if (shape->turn) {
+        return (uint64_t)(shape->k < TURNED ? shape->k : TURNED) * turned_ld(shape) * sizeof(float);
+    }
     if (shape->dtype == PST_BF16 && describe(device, shape, &desc) == dnnl_success) {
         bytes = scratch_of(desc);
         dnnl_primitive_desc_destroy(desc);
@@ -94,10 +106,11 @@ pst_status pst_gemm_init(struct pst_gemm *gemm, const struct pst_device *device,
     dnnl_status_t status;
 
     gemm->shape = *shape;
+    gemm->device = device;
     if (shape->dtype == PST_F32) {
+        gemm->scratch_bytes = pst_gemm_scratch(device, shape);
         return PST_OK;
     }
-    gemm->stream = device->stream;
     status = describe(device, shape, &desc);
     if (status == dnnl_success) {
         gemm->scratch_bytes = scratch_of(desc);
@@ -137,31 +150,76 @@ void pst_gemm_finish(struct pst_gemm *gemm)
     }
 }
 
+static void multiply(const struct pst_gemm_shape *s, bool trans_b, int64_t k, const float *a,
+                     const float *b, int64_t ldb, float beta, float *c)
+{
+    const dnnl_status_t status = dnnl_sgemm(s->trans_a ? 'T' : 'N', trans_b ? 'T' : 'N', s->m, s->n,
+                                            k, 1.0f, a, s->lda, b, ldb, beta, c, s->ldc);
+
+    PST_ASSERT(status == dnnl_success);
+}
+
+/* Some rows of what b is when it is turned. */
+struct turn {
+    const struct pst_gemm *gemm;
+    const float *b;
+    float *turned;
+    uint64_t rows;
+};
+
+static void turn_strips(void *context, uint64_t begin, uint64_t end, uint32_t thread)
+{
+    const struct turn *turn = context;
+    const struct pst_gemm_shape *s = &turn->gemm->shape;
+    const uint64_t n = (uint64_t)s->n, ldb = (uint64_t)s->ldb, first = begin * STRIP;
+
+    (void)thread;
+    turn->gemm->device->simd->turn(turn->turned + first, turned_ld(s), turn->b + first * ldb, ldb,
+                                   (end * STRIP < n ? end * STRIP : n) - first, turn->rows);
+}
+
+static void run_turned(const struct pst_gemm *gemm, const float *a, const float *b, float *c,
+                       float *turned)
+{
+    const struct pst_gemm_shape *s = &gemm->shape;
+    const uint64_t k = (uint64_t)s->k;
+
+    for (uint64_t at = 0; at < k; at += TURNED) {
+        struct turn turn = {gemm, b + at, turned, k - at < TURNED ? k - at : TURNED};
+
+        pst_cpu_parallel(gemm->device, ((uint64_t)s->n + STRIP - 1) / STRIP, turn_strips, &turn);
+        multiply(s, false, (int64_t)turn.rows, a + at * (s->trans_a ? (uint64_t)s->lda : 1), turned,
+                 (int64_t)turned_ld(s), at == 0 ? 0.0f : 1.0f, c);
+    }
+}
+
 void pst_gemm_run(const struct pst_gemm *gemm, const void *a, const void *b, float *c,
                   void *scratch)
 {
+    const dnnl_exec_arg_t args[] = {
+        {DNNL_ARG_SRC, gemm->a},
+        {DNNL_ARG_WEIGHTS, gemm->b},
+        {DNNL_ARG_DST, gemm->c},
+        {DNNL_ARG_SCRATCHPAD, gemm->scratch},
+    };
     const struct pst_gemm_shape *s = &gemm->shape;
     dnnl_status_t status;
 
+    if (s->turn) {
+        run_turned(gemm, a, b, c, scratch);
+        return;
+    }
     if (s->dtype == PST_F32) {
-        status = dnnl_sgemm(s->trans_a ? 'T' : 'N', s->trans_b ? 'T' : 'N', s->m, s->n, s->k, 1.0f,
-                            a, s->lda, b, s->ldb, 0.0f, c, s->ldc);
-    } else {
-        const dnnl_exec_arg_t args[] = {
-            {DNNL_ARG_SRC, gemm->a},
-            {DNNL_ARG_WEIGHTS, gemm->b},
-            {DNNL_ARG_DST, gemm->c},
-            {DNNL_ARG_SCRATCHPAD, gemm->scratch},
-        };
-
-        dnnl_memory_set_data_handle(gemm->a, (void *)(uintptr_t)a);
-        dnnl_memory_set_data_handle(gemm->b, (void *)(uintptr_t)b);
-        dnnl_memory_set_data_handle(gemm->c, c);
-        dnnl_memory_set_data_handle(gemm->scratch, scratch);
-        status = dnnl_primitive_execute(gemm->primitive, gemm->stream, 4, args);
-        if (status == dnnl_success) {
-            status = dnnl_stream_wait(gemm->stream);
-        }
+        multiply(s, s->trans_b, s->k, a, b, s->ldb, 0.0f, c);
+        return;
+    }
+    dnnl_memory_set_data_handle(gemm->a, (void *)(uintptr_t)a);
+    dnnl_memory_set_data_handle(gemm->b, (void *)(uintptr_t)b);
+    dnnl_memory_set_data_handle(gemm->c, c);
+    dnnl_memory_set_data_handle(gemm->scratch, scratch);
+    status = dnnl_primitive_execute(gemm->primitive, gemm->device->stream, 4, args);
+    if (status == dnnl_success) {
+        status = dnnl_stream_wait(gemm->device->stream);
     }
     PST_ASSERT(status == dnnl_success);
 }

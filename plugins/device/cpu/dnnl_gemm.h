@@ -2,7 +2,8 @@
  *
  * One matrix product, c = op(a) op(b), row-major, c in f32 and overwritten. f32 operands go through
  * dnnl_sgemm, which beats the primitives on plain layouts; bf16 operands through a matmul
- * primitive.
+ * primitive. dnnl_sgemm is slower with a transposed b than with one that was turned before, some
+ * rows at a time, if that serves many rows of a.
  */
 #ifndef PST_DEVICE_CPU_DNNL_GEMM_H
 #define PST_DEVICE_CPU_DNNL_GEMM_H
@@ -14,12 +15,14 @@ struct pst_gemm_shape {
     bool trans_a, trans_b; /* stored the other way round */
     int64_t m, n, k;
     int64_t lda, ldb, ldc; /* from row to row as stored */
+    bool turn;             /* f32 with trans_b: turn b first; the sums are other ones */
 };
 
 struct pst_gemm {
     struct pst_gemm_shape shape;
-    void *stream, *primitive, *a, *b, *c, *scratch; /* bf16 only */
-    uint64_t scratch_bytes;                         /* what run() wants */
+    const struct pst_device *device;
+    void *primitive, *a, *b, *c, *scratch; /* bf16 only */
+    uint64_t scratch_bytes;                /* what run() wants */
 };
 
 /* On the device thread. finish() accepts what a failed init() or an all-zero struct leaves. */

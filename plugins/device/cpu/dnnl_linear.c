@@ -7,11 +7,13 @@
 #include "tile.h"
 
 #define BF16_ROWS 256u /* of a block that is rounded while it is in the cache */
+#define MANY_ROWS 128u /* of a sample: worth turning weights for */
 
 struct linear_shape {
     uint64_t rows, in, out;
     uint64_t block; /* rows of a product: all of them in f32 and in W */
     bool trans;     /* p0 is [out,in] */
+    bool turn;      /* f32: weights whose products want them transposed */
 };
 
 struct linear {
@@ -37,6 +39,9 @@ static struct linear_shape shape_of(const struct pst_op_request *request)
 
     shape.out = request_columns(request_out(request));
     shape.trans = request->op->transposed;
+    /* however many samples and slices there are: all plans have the same sums */
+    shape.turn =
+        request->dtype == PST_F32 && x->elems / shape.in * request->graph->slices >= MANY_ROWS;
     shape.block = shape.rows;
     if (request->dtype == PST_BF16 && request->pass != PST_KERNEL_W && shape.rows > BF16_ROWS) {
         shape.block = BF16_ROWS;
@@ -73,6 +78,7 @@ static struct pst_gemm_shape gemm_of(const struct pst_op_request *request,
         gemm.k = (int64_t)rows;
         break;
     }
+    gemm.turn = shape->turn && gemm.trans_b && request->pass == PST_KERNEL_B; /* no wide heads */
     return gemm;
 }
 
@@ -96,9 +102,6 @@ static uint64_t scratch_of(const struct pst_op_request *request, const struct li
     const struct pst_gemm_shape rest = gemm_of(request, shape, shape->rows % shape->block);
     uint64_t bytes, rest_bytes = 0;
 
-    if (request->dtype == PST_F32) {
-        return 0;
-    }
     bytes = pst_gemm_scratch(request->device, &main);
     if (shape->rows % shape->block != 0) {
         rest_bytes = pst_gemm_scratch(request->device, &rest);

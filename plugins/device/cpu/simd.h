@@ -54,6 +54,9 @@ struct pst_simd {
     /* Pairs of n columns and the n behind them are turned; way: 1, or -1 back. */
     void (*rotate)(float *y, const float *x, const float *cosines, const float *sines, float way,
                    uint64_t n);
+    /* dst[columns][to] = src[rows][from], turned; no overlap */
+    void (*turn)(float *dst, uint64_t to, const float *src, uint64_t from, uint64_t rows,
+                 uint64_t columns);
     /* y = x kept and scaled, plus base where base is not NULL */
     void (*dropout)(const struct pst_simd_dropout *dropout, float *y, const float *x,
                     const float *base, uint64_t first, uint64_t n);

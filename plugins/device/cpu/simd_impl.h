@@ -307,6 +307,7 @@ const struct pst_simd PST_SIMD = {
     .gelu_gate_back = map_gelu_gate_back,
     .silu_gate_back = map_silu_gate_back,
     .rotate = map_rotate,
+    .turn = map_turn,
     .dropout = random_dropout,
     .bias = rows_bias,
     .bias_relu = rows_bias_relu,

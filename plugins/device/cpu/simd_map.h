@@ -128,6 +128,47 @@ static void map_rotate(float *y, const float *x, const float *cosines, const flo
                     put(y + n, at, left, b * c + a * s));
 }
 
+/* Four rows and columns. */
+INLINE void turn_square(float *dst, uint64_t to, const float *src, uint64_t from)
+{
+    vq row[4], a, b, c, d;
+
+    for (uint32_t i = 0; i < 4; i++) {
+        memcpy(&row[i], src + i * from, sizeof row[i]);
+    }
+    a = __builtin_shufflevector(row[0], row[1], 0, 4, 1, 5);
+    b = __builtin_shufflevector(row[0], row[1], 2, 6, 3, 7);
+    c = __builtin_shufflevector(row[2], row[3], 0, 4, 1, 5);
+    d = __builtin_shufflevector(row[2], row[3], 2, 6, 3, 7);
+    row[0] = __builtin_shufflevector(a, c, 0, 1, 4, 5);
+    row[1] = __builtin_shufflevector(a, c, 2, 3, 6, 7);
+    row[2] = __builtin_shufflevector(b, d, 0, 1, 4, 5);
+    row[3] = __builtin_shufflevector(b, d, 2, 3, 6, 7);
+    for (uint32_t i = 0; i < 4; i++) {
+        memcpy(dst + i * to, &row[i], sizeof row[i]);
+    }
+}
+
+static void map_turn(float *dst, uint64_t to, const float *src, uint64_t from, uint64_t rows,
+                     uint64_t columns)
+{
+    for (uint64_t r = 0; r < rows; r += 4) {
+        uint64_t c = 0;
+
+        for (; r + 4 <= rows && c + 4 <= columns; c += 4) {
+            for (uint64_t i = r + 8; c % 16 == 0 && i < r + 12; i++) {
+                __builtin_prefetch(src + i * from + c);
+            }
+            turn_square(dst + c * to + r, to, src + r * from + c, from);
+        }
+        for (; c < columns; c++) {
+            for (uint64_t i = r; i < r + 4 && i < rows; i++) {
+                dst[c * to + i] = src[i * from + c];
+            }
+        }
+    }
+}
+
 static void map_scale(float *dst, const float *a, float factor, uint64_t n)
 {
     PST_EACH_VECTOR(n, put(dst, at, left, get(a, at, left) * vset(factor)));
