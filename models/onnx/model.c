@@ -229,7 +229,7 @@ static pst_status read_initializers(struct onnx_model *model, const struct scope
                                     const Onnx__GraphProto *graph, struct pst_error *err)
 {
     for (size_t i = 0; i < graph->n_initializer; i++) {
-        uint32_t index;
+        uint32_t index = 0;
         pst_status status = add_value(model, scope, graph->initializer[i]->name, &index, err);
 
         if (status == PST_OK) {
@@ -615,6 +615,28 @@ static pst_status read_graph(struct onnx_model *model, struct pst_error *err)
 
 /* --- what is left out, and what cannot be read ------------------------------------------------ */
 
+/* What sub-graphs of a node read of the model, so that all is told that cannot be read. They are
+   nested as deep as messages are at most. */
+static void need_captured(const struct onnx_model *model, const Onnx__NodeProto *node, bool *needed)
+{
+    for (size_t i = 0; i < node->n_attribute; i++) {
+        const Onnx__GraphProto *graph = node->attribute[i]->g;
+
+        for (size_t k = 0; graph != NULL && k < graph->n_node; k++) {
+            const Onnx__NodeProto *inside = graph->node[k];
+
+            for (size_t m = 0; m < inside->n_input; m++) {
+                const uint32_t value = pst_names_find(&model->names, inside->input[m]);
+
+                if (value != PST_NONE) {
+                    needed[value] = true;
+                }
+            }
+            need_captured(model, inside, needed);
+        }
+    }
+}
+
 /* Leaves out the nodes that no output hangs on. */
 static void prune(struct onnx_model *model)
 {
@@ -639,7 +661,9 @@ static void prune(struct onnx_model *model)
                 needed[node->in[k]] = true;
             }
         }
-        if (!any) {
+        if (any) {
+            need_captured(model, node->proto, needed);
+        } else {
             model->nodes[i].proto = NULL;
         }
     }
