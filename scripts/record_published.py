@@ -6,7 +6,8 @@ residual network under torchvision's names), expected.safetensors with inputs an
 
 Needs torch, transformers and safetensors; the output depends on the seeds below only. With
 --check FOLDER FAMILY... it loads what penstock exported to FOLDER/FAMILY, compares it with what is
-recorded, and fails where anything differs. tests/e2e/transformers_test.txt does so.
+recorded, and fails where anything differs; --check-bf16 wants the recorded weights rounded to
+BF16. tests/e2e/transformers_test.txt does both.
 """
 import pathlib
 import shutil
@@ -192,7 +193,7 @@ def saved(model):
         return load_file(pathlib.Path(whole) / "model.safetensors")
 
 
-def check(folder, family):
+def check(folder, family, dtype):
     """What penstock wrote, as its users load it."""
     torch.manual_seed(0)
     model, _, _ = FAMILIES[family]()
@@ -204,16 +205,23 @@ def check(folder, family):
             kind = transformers.AutoModelForCausalLM
         model, told = kind.from_pretrained(folder, output_loading_info=True)
         left = {k: v for k, v in told.items() if v}
-        if left:
-            sys.exit(f"{family}: {left}")
+        if left or model.dtype != dtype:
+            sys.exit(f"{family}: {left}, {model.dtype}")
     ours = saved(model)
     was = load_file(OUT / family / "model.safetensors")
     worst = 0.0
     for name, value in was.items():
         if name in ours and value.is_floating_point():
-            worst = max(worst, ((ours[name] - value).abs() / value.abs().clamp(min=1e-3)).max().item())
+            value = value.to(dtype).float()
+            off = (ours[name].float() - value).abs() / value.abs().clamp(min=1e-3)
+            worst = max(worst, off.max().item())
         elif value.is_floating_point():
             sys.exit(f"{family}: {name} is missing")
+    if dtype != torch.float32:  # equal weights have equal logits
+        print(f"{family}: weights rounded to {dtype} differ by {worst:.3g} (relative)")
+        if worst > 2e-7:
+            sys.exit(1)
+        return
     expected = load_file(OUT / family / "expected.safetensors")
     logits = expected.pop("logits")
     model.eval()
@@ -234,9 +242,10 @@ def check(folder, family):
 
 
 if __name__ == "__main__":
-    if len(sys.argv) > 3 and sys.argv[1] == "--check":
+    if len(sys.argv) > 3 and sys.argv[1] in ("--check", "--check-bf16"):
         for name in sys.argv[3:]:
-            check(pathlib.Path(sys.argv[2]) / name, name)
+            check(pathlib.Path(sys.argv[2]) / name, name,
+                  torch.bfloat16 if sys.argv[1] == "--check-bf16" else torch.float32)
     else:
         for seed, name in enumerate(FAMILIES):
             record(name, seed)

@@ -11,6 +11,7 @@
 
 #include "base/log.h"
 #include "base/memory.h"
+#include "config/json_fields.h"
 #include "train/saver_impl.h"
 
 enum { MOST_SHOWN = 10 };
@@ -167,6 +168,47 @@ static void warn_of_bits(const struct fitting *fitting, const struct pst_manifes
     }
 }
 
+/* Whether rates of a run of `was` steps are others; its warm-up was a tenth of it unless told. */
+static bool hangs_on_steps(const struct pst_job_train *train, bool told, long long was)
+{
+    if (train->schedule != PST_SCHEDULE_CONSTANT && train->schedule != PST_SCHEDULE_INVERSE_SQRT) {
+        return true;
+    }
+    return !told && train->warmup != (was / 10 < 100 ? was / 10 : 100);
+}
+
+/* Rates, and what else makes an update: a run may change them, but is then not the one that it
+   would have been. */
+static void warn_of_rules(const struct fitting *fitting, const struct pst_job *job)
+{
+    static const char *const keys[] = {
+        "lr",          "min_lr",   "schedule", "decay",           "decay_form",   "warmup",
+        "beta1",       "beta2",    "eps",      "momentum",        "clip",         "weight_decay",
+        "muon_factor", "no_decay", "z_loss",   "label_smoothing", "ignore_index", "steps"};
+    const char *there = fitting->checkpoint->manifest.config;
+    char *here = pst_config_to_json(job->config);
+    const char *at;
+    const bool told = pst_json_find(here, strlen(here), "train", "warmup", &at) > 0;
+
+    for (size_t i = 0; i < sizeof keys / sizeof *keys && there != NULL; i++) {
+        const char *now = "its default", *was = now;
+        size_t n = pst_json_find(here, strlen(here), "train", keys[i], &now);
+        size_t m = pst_json_find(there, strlen(there), "train", keys[i], &was);
+
+        n = n == 0 ? strlen(now) : n;
+        m = m == 0 ? strlen(was) : m;
+        if ((n != m || memcmp(now, was, n) != 0) &&
+            (strcmp(keys[i], "steps") != 0 ||
+             hangs_on_steps(&job->train, told, strtoll(was, NULL, 10)))) {
+            pst_log(PST_LOG_WARN, "checkpoint",
+                    "this is not the run that the checkpoint's would have been: train.%s is %.*s, "
+                    "was %.*s",
+                    keys[i], n > 64 ? 64 : (int)n, now, m > 64 ? 64 : (int)m, was);
+        }
+    }
+    free(here);
+}
+
 static pst_status fail(const struct fitting *fitting, const char *what, struct pst_error *err)
 {
     pst_status st =
@@ -207,6 +249,7 @@ pst_status pst_resume_fits(const struct pst_checkpoint *checkpoint,
     }
     if (st == PST_OK && pst_team_is_first(&session->team)) {
         warn_of_bits(&fitting, &here);
+        warn_of_rules(&fitting, session->job);
     }
     free(fitting.known);
     free(found);

@@ -264,15 +264,37 @@ static const struct onnx_node *scores(struct attention *a, struct onnx_value *va
     return NULL;
 }
 
-/* Softmax over the keys; exporters put a guard around it that a mask as above never needs. */
+/* The softmax in Where(IsNaN(it), a number, it), a guard of exporters against rows of which all is
+   hidden; NULL: the node is something else. */
+static struct onnx_value *guarded(struct onnx_model *model, const struct onnx_node *node)
+{
+    const struct onnx_node *test = match_maker(model, onnx_in(model, node, 0), ONNX_IsNaN);
+    struct onnx_value *y = onnx_in(model, node, 2);
+
+    return test != NULL && onnx_in(model, test, 0) == y &&
+                   match_maker(model, y, ONNX_Softmax) != NULL
+               ? y
+               : NULL;
+}
+
+bool match_guard(struct onnx_model *model, struct onnx_match *match)
+{
+    const struct onnx_value *y = guarded(model, match->node);
+
+    if (y != NULL) {
+        match->emit = onnx_emit_view;
+        match_reads(model, match, y);
+    }
+    return y != NULL;
+}
+
+/* Softmax over the keys. */
 static const struct onnx_node *softmax(struct onnx_model *model, struct onnx_value *value)
 {
     const struct onnx_node *node = match_maker(model, value, ONNX_Where);
+    struct onnx_value *inside = node == NULL ? NULL : guarded(model, node);
 
-    if (node != NULL && match_maker(model, onnx_in(model, node, 0), ONNX_IsNaN) != NULL) {
-        value = onnx_in(model, node, 2);
-    }
-    node = match_maker(model, value, ONNX_Softmax);
+    node = match_maker(model, inside == NULL ? value : inside, ONNX_Softmax);
     return node != NULL && onnx_in(model, node, 0)->rank == 4 &&
                    onnx_axis(onnx_int(node, "axis", model->opset < 13 ? 1 : -1), 4) == 3
                ? node

@@ -157,6 +157,53 @@ static pst_status infer_node(struct onnx_model *model, const struct onnx_node *n
     return status;
 }
 
+pst_status onnx_infer_more(struct onnx_model *model, struct pst_error *err)
+{
+    model->batch = 1;
+    for (; model->n_bound < model->n_values; model->n_bound++) {
+        struct onnx_value *value = &model->values[model->n_bound];
+        pst_status status = PST_OK;
+
+        if (value->tensor != NULL) {
+            bind_initializer(model, value);
+        } else if (value->input != NULL) {
+            status = bind_input(model, value, err);
+        }
+        if (status != PST_OK) {
+            return status;
+        }
+    }
+    for (; model->n_inferred < model->n_nodes; model->n_inferred++) {
+        const struct onnx_node *node = &model->nodes[model->n_inferred];
+
+        if (onnx_readable(model, node) && infer_node(model, node, NULL) != PST_OK) {
+            for (uint32_t i = 0; i < node->n_out; i++) {
+                if (node->out[i] != PST_NONE) {
+                    model->values[node->out[i]].type = 0;
+                    model->values[node->out[i]].data = NULL;
+                }
+            }
+        }
+    }
+    return PST_OK;
+}
+
+/* What a condition was at a batch of one it is at any. */
+static pst_status check_choices(const struct onnx_model *model, struct pst_error *err)
+{
+    for (const struct onnx_choice *choice = model->choices; choice != NULL; choice = choice->next) {
+        const struct onnx_data *data = model->values[choice->condition].data;
+
+        if (data == NULL || (onnx_integer(data, 0) != 0) != choice->taken) {
+            return ONNX_BAD("input.unsupported",
+                            "If \"%s\": its condition hangs on the size of the batch; export the "
+                            "module without it",
+                            choice->name);
+        }
+    }
+    return PST_OK;
+}
+
 pst_status onnx_infer(struct onnx_model *model, uint64_t batch, struct pst_error *err)
 {
     pst_status status = PST_OK;
@@ -184,5 +231,5 @@ pst_status onnx_infer(struct onnx_model *model, uint64_t batch, struct pst_error
     for (uint32_t i = 0; i < model->n_nodes && status == PST_OK; i++) {
         status = infer_node(model, &model->nodes[i], err);
     }
-    return status;
+    return status == PST_OK ? check_choices(model, err) : status;
 }

@@ -704,6 +704,7 @@ static const struct {
     {ONNX_Div, match_gelu},
     {ONNX_RMSNormalization, match_norm_op},
     {ONNX_Reshape, match_attention},
+    {ONNX_Where, match_guard},
 };
 
 bool onnx_match(struct onnx_model *model, const struct onnx_node *node,

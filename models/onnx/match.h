@@ -26,5 +26,7 @@ typedef bool match_fn(struct onnx_model *model, struct onnx_match *match);
 match_fn match_norm_op, match_rmsnorm, match_layernorm_parts, match_gelu;
 /* Attention between the linear layers that make q, k and v and the one that reads its result. */
 match_fn match_attention;
+/* A softmax with a guard around it that nothing in a graph needs (attention.c). */
+match_fn match_guard;
 
 #endif

@@ -32,6 +32,11 @@ const char *onnx_op_name(uint32_t op)
     return op < ONNX_N_OPS ? op_rows[op].name : "?";
 }
 
+static bool is_default(const char *domain)
+{
+    return domain == NULL || domain[0] == '\0' || strcmp(domain, "ai.onnx") == 0;
+}
+
 static uint32_t find_op(const char *name)
 {
     uint32_t op = 0;
@@ -159,7 +164,7 @@ static pst_status read_versions(struct onnx_model *model, struct pst_error *err)
     for (size_t i = 0; i < proto->n_opset_import; i++) {
         const Onnx__OperatorSetIdProto *set = proto->opset_import[i];
 
-        if (set->domain == NULL || set->domain[0] == '\0' || strcmp(set->domain, "ai.onnx") == 0) {
+        if (is_default(set->domain)) {
             model->opset = set->version > 0 && set->version < 10000 ? (uint32_t)set->version : 0;
         }
     }
@@ -179,31 +184,53 @@ static pst_status read_versions(struct onnx_model *model, struct pst_error *err)
     return PST_OK;
 }
 
+/* Whose names a graph sees: its own, and those of the graph around it. Values of the second branch
+   that is read are called "name#2" in the model. */
+struct scope {
+    const struct scope *around; /* NULL: this is the whole model */
+    uint32_t number;
+};
+
+static const char *whole_name(struct onnx_model *model, const struct scope *scope, const char *name)
+{
+    return scope->around == NULL ? name
+                                 : pst_arena_printf(&model->arena, "%s#%u", name, scope->number);
+}
+
+static uint32_t find_value(struct onnx_model *model, const struct scope *scope, const char *name)
+{
+    uint32_t value = PST_NONE;
+
+    for (; scope != NULL && value == PST_NONE; scope = scope->around) {
+        value = pst_names_find(&model->names, whole_name(model, scope, name));
+    }
+    return value;
+}
+
 /* A value of that name, which must be new. */
-static pst_status add_value(struct onnx_model *model, const char *name, uint32_t *ret_value,
-                            struct pst_error *err)
+static pst_status add_value(struct onnx_model *model, const struct scope *scope, const char *name,
+                            uint32_t *ret_value, struct pst_error *err)
 {
     struct onnx_value *value = &model->values[model->n_values];
 
     if (name == NULL || name[0] == '\0' || !pst_text_is_plain(name)) {
         return ONNX_BAD("input.syntax", "a value has no name, or one that is no plain text");
     }
-    if (pst_names_add(&model->names, name, model->n_values) != PST_NONE) {
+    value->name = whole_name(model, scope, name);
+    value->node = PST_NONE;
+    if (pst_names_add(&model->names, value->name, model->n_values) != PST_NONE) {
         return ONNX_BAD("input.syntax", "two values are called \"%s\"", name);
     }
-    value->name = name;
-    value->node = PST_NONE;
     *ret_value = model->n_values++;
     return PST_OK;
 }
 
-static pst_status read_initializers(struct onnx_model *model, struct pst_error *err)
+static pst_status read_initializers(struct onnx_model *model, const struct scope *scope,
+                                    const Onnx__GraphProto *graph, struct pst_error *err)
 {
-    const Onnx__GraphProto *graph = model->proto->graph;
-
     for (size_t i = 0; i < graph->n_initializer; i++) {
-        uint32_t index;
-        pst_status status = add_value(model, graph->initializer[i]->name, &index, err);
+        uint32_t index = 0;
+        pst_status status = add_value(model, scope, graph->initializer[i]->name, &index, err);
 
         if (status == PST_OK) {
             model->values[index].tensor = graph->initializer[i];
@@ -324,7 +351,8 @@ static void mark_buffers(struct onnx_model *model)
 }
 
 /* What samples have: the inputs that no initializer fills. */
-static pst_status read_inputs(struct onnx_model *model, struct pst_error *err)
+static pst_status read_inputs(struct onnx_model *model, const struct scope *scope,
+                              struct pst_error *err)
 {
     const Onnx__GraphProto *graph = model->proto->graph;
 
@@ -337,7 +365,7 @@ static pst_status read_inputs(struct onnx_model *model, struct pst_error *err)
         if (info->name != NULL && pst_names_find(&model->names, info->name) != PST_NONE) {
             continue;
         }
-        status = add_value(model, info->name, &index, err);
+        status = add_value(model, scope, info->name, &index, err);
         if (status != PST_OK) {
             return status;
         }
@@ -347,8 +375,9 @@ static pst_status read_inputs(struct onnx_model *model, struct pst_error *err)
     return PST_OK;
 }
 
-static pst_status read_node(struct onnx_model *model, const Onnx__NodeProto *proto,
-                            struct pst_error *err)
+/* One more node, which reads what one graph sees and makes what another one sees. */
+static pst_status add_node(struct onnx_model *model, const Onnx__NodeProto *proto,
+                           const struct scope *from, const struct scope *to, struct pst_error *err)
 {
     struct onnx_node *node = &model->nodes[model->n_nodes];
     pst_status status = PST_OK;
@@ -362,8 +391,7 @@ static pst_status read_node(struct onnx_model *model, const Onnx__NodeProto *pro
         return ONNX_BAD("input.syntax", "node %u has no operator, or a name that is no plain text",
                         model->n_nodes);
     }
-    if (proto->domain == NULL || proto->domain[0] == '\0' ||
-        strcmp(proto->domain, "ai.onnx") == 0) {
+    if (is_default(proto->domain)) {
         node->op = find_op(proto->op_type);
     }
     node->in = pst_arena_array(&model->arena, proto->n_input, sizeof *node->in);
@@ -371,7 +399,7 @@ static pst_status read_node(struct onnx_model *model, const Onnx__NodeProto *pro
     for (size_t i = 0; i < proto->n_input; i++) {
         const char *name = proto->input[i];
 
-        node->in[i] = name[0] == '\0' ? PST_NONE : pst_names_find(&model->names, name);
+        node->in[i] = name[0] == '\0' ? PST_NONE : find_value(model, from, name);
         node->n_in++;
         if (name[0] != '\0' && node->in[i] == PST_NONE) {
             return ONNX_BAD("input.syntax", "%s reads \"%s\", which nothing before it makes",
@@ -382,7 +410,7 @@ static pst_status read_node(struct onnx_model *model, const Onnx__NodeProto *pro
         node->out[i] = PST_NONE;
         node->n_out++;
         if (proto->output[i][0] != '\0') {
-            status = add_value(model, proto->output[i], &node->out[i], err);
+            status = add_value(model, to, proto->output[i], &node->out[i], err);
         }
         if (status == PST_OK && node->out[i] != PST_NONE) {
             model->values[node->out[i]].node = model->n_nodes;
@@ -413,39 +441,201 @@ static pst_status read_outputs(struct onnx_model *model, struct pst_error *err)
     return PST_OK;
 }
 
+/* Room for more values and nodes. */
+static pst_status reserve(struct onnx_model *model, size_t n_values, size_t n_nodes,
+                          struct pst_error *err)
+{
+    struct pst_arena *arena = &model->arena;
+
+    n_values += model->n_values;
+    n_nodes += model->n_nodes;
+    if (n_values > UINT32_MAX / 8 || n_nodes > UINT32_MAX / 8) {
+        return ONNX_BAD("input.limit", "the model has %zu values", n_values);
+    }
+    if (n_values >= model->room_values) {
+        struct onnx_value *values = model->values;
+
+        model->room_values = (uint32_t)(2 * n_values + 1);
+        model->values = pst_arena_array(arena, model->room_values, sizeof *values);
+        pst_names_init(&model->names, arena, model->room_values);
+        for (uint32_t i = 0; i < model->n_values; i++) {
+            model->values[i] = values[i];
+            pst_names_add(&model->names, values[i].name, i);
+        }
+    }
+    if (n_nodes > model->room_nodes) {
+        struct onnx_node *nodes = model->nodes;
+
+        model->room_nodes = (uint32_t)(2 * n_nodes);
+        model->nodes = pst_arena_array(arena, model->room_nodes, sizeof *nodes);
+        for (uint32_t i = 0; i < model->n_nodes; i++) {
+            model->nodes[i] = nodes[i];
+        }
+    }
+    return PST_OK;
+}
+
+static pst_status read_nodes(struct onnx_model *model, const struct scope *scope,
+                             const Onnx__GraphProto *graph, struct pst_error *err);
+
+/* The branch that an If takes stands in its place, and its results are those of the If. */
+static pst_status read_branch(struct onnx_model *model, const struct scope *scope,
+                              const Onnx__NodeProto *proto, const Onnx__GraphProto *branch,
+                              struct pst_error *err)
+{
+    const struct scope inside = {.around = scope, .number = model->choices->number};
+    pst_status status;
+
+    if (branch->n_input > 0 || branch->n_output != proto->n_output) {
+        return ONNX_BAD("input.syntax", "If \"%s\": a branch has %zu inputs and %zu outputs",
+                        proto->output[0], branch->n_input, branch->n_output);
+    }
+    status = reserve(model, branch->n_initializer, 0, err);
+    if (status == PST_OK) {
+        status = read_initializers(model, &inside, branch, err);
+    }
+    if (status == PST_OK) {
+        status = read_nodes(model, &inside, branch, err);
+    }
+    if (status == PST_OK) {
+        status = reserve(model, proto->n_output, proto->n_output, err);
+    }
+    for (size_t i = 0; i < proto->n_output && status == PST_OK; i++) {
+        Onnx__NodeProto *same = pst_arena_alloc(&model->arena, sizeof *same, 0);
+        static char identity[] = "Identity";
+
+        *same = (Onnx__NodeProto)ONNX__NODE_PROTO__INIT;
+        same->op_type = identity;
+        same->n_input = same->n_output = 1;
+        same->input = &branch->output[i]->name;
+        same->output = &proto->output[i];
+        if (branch->output[i]->name == NULL) {
+            return ONNX_BAD("input.syntax", "If \"%s\": an output of a branch has no name",
+                            proto->output[0]);
+        }
+        if (proto->output[i][0] != '\0') {
+            status = add_node(model, same, &inside, scope, err);
+        }
+    }
+    return status;
+}
+
+/* An If whose condition no sample changes becomes its branch. *ret_branch NULL: it is another
+   node. */
+static pst_status find_branch(struct onnx_model *model, const struct scope *scope,
+                              const Onnx__NodeProto *proto, const Onnx__GraphProto **ret_branch,
+                              struct pst_error *err)
+{
+    const struct onnx_node node = {.proto = proto};
+    const Onnx__AttributeProto *attribute;
+    const struct onnx_value *value;
+    uint32_t condition;
+    pst_status status;
+
+    *ret_branch = NULL;
+    if (proto->op_type == NULL || strcmp(proto->op_type, "If") != 0 || !is_default(proto->domain) ||
+        proto->n_input != 1 || proto->n_output == 0) {
+        return PST_OK;
+    }
+    condition = find_value(model, scope, proto->input[0]);
+    if (condition == PST_NONE) {
+        return PST_OK;
+    }
+    status = onnx_infer_more(model, err);
+    value = &model->values[condition];
+    if (status != PST_OK || value->data == NULL || value->type != ONNX_BOOL ||
+        onnx_elems(value) != 1) {
+        return status;
+    }
+    attribute =
+        onnx_attribute(&node, onnx_integer(value->data, 0) != 0 ? "then_branch" : "else_branch");
+    *ret_branch = attribute == NULL ? NULL : attribute->g;
+    if (*ret_branch != NULL) {
+        struct onnx_choice *choice = pst_arena_alloc(&model->arena, sizeof *choice, 0);
+
+        *choice =
+            (struct onnx_choice){.next = model->choices,
+                                 .number = model->choices == NULL ? 1 : model->choices->number + 1,
+                                 .condition = condition,
+                                 .name = proto->output[0],
+                                 .taken = onnx_integer(value->data, 0) != 0};
+        model->choices = choice;
+    }
+    return PST_OK;
+}
+
+static pst_status read_nodes(struct onnx_model *model, const struct scope *scope,
+                             const Onnx__GraphProto *graph, struct pst_error *err)
+{
+    pst_status status = PST_OK;
+
+    for (size_t i = 0; i < graph->n_node && status == PST_OK; i++) {
+        const Onnx__GraphProto *branch;
+        Onnx__NodeProto **nodes;
+        size_t n_values = 0;
+        uint32_t n;
+
+        onnx_expand(model, graph->node[i], &nodes, &n);
+        for (uint32_t k = 0; k < n; k++) {
+            n_values += nodes[k]->n_output;
+        }
+        status = reserve(model, n_values, n, err);
+        if (status == PST_OK) {
+            status = find_branch(model, scope, nodes[0], &branch, err);
+        }
+        if (status == PST_OK && branch != NULL) {
+            status = read_branch(model, scope, nodes[0], branch, err);
+            continue;
+        }
+        for (uint32_t k = 0; k < n && status == PST_OK; k++) {
+            status = add_node(model, nodes[k], scope, scope, err);
+        }
+    }
+    return status;
+}
+
 static pst_status read_graph(struct onnx_model *model, struct pst_error *err)
 {
     const Onnx__GraphProto *graph = model->proto->graph;
-    size_t most = graph->n_initializer + graph->n_input, n_nodes = 0;
-    Onnx__NodeProto ***nodes = pst_arena_array(&model->arena, graph->n_node, sizeof *nodes);
-    uint32_t *counts = pst_arena_array(&model->arena, graph->n_node, sizeof *counts);
-    pst_status status;
+    const struct scope whole = {0};
+    pst_status status = reserve(model, graph->n_initializer + graph->n_input, graph->n_node, err);
 
-    for (size_t i = 0; i < graph->n_node; i++) {
-        onnx_expand(model, graph->node[i], &nodes[i], &counts[i]);
-        n_nodes += counts[i];
-        most += graph->node[i]->n_output + counts[i];
+    if (status == PST_OK) {
+        status = read_initializers(model, &whole, graph, err);
     }
-    if (most > UINT32_MAX / 4) {
-        return ONNX_BAD("input.limit", "the model has %zu values", most);
-    }
-    model->values = pst_arena_array(&model->arena, most + 1, sizeof *model->values);
-    model->nodes = pst_arena_array(&model->arena, n_nodes, sizeof *model->nodes);
-    pst_names_init(&model->names, &model->arena, (uint32_t)most);
-    status = read_initializers(model, err);
     if (status == PST_OK) {
         mark_buffers(model);
-        status = read_inputs(model, err);
+        status = read_inputs(model, &whole, err);
     }
-    for (size_t i = 0; i < graph->n_node && status == PST_OK; i++) {
-        for (uint32_t k = 0; k < counts[i] && status == PST_OK; k++) {
-            status = read_node(model, nodes[i][k], err);
-        }
+    if (status == PST_OK) {
+        status = read_nodes(model, &whole, graph, err);
     }
     return status == PST_OK ? read_outputs(model, err) : status;
 }
 
 /* --- what is left out, and what cannot be read ------------------------------------------------ */
+
+/* What sub-graphs of a node read of the model, so that all is told that cannot be read. They are
+   nested as deep as messages are at most. */
+static void need_captured(const struct onnx_model *model, const Onnx__NodeProto *node, bool *needed)
+{
+    for (size_t i = 0; i < node->n_attribute; i++) {
+        const Onnx__GraphProto *graph = node->attribute[i]->g;
+
+        for (size_t k = 0; graph != NULL && k < graph->n_node; k++) {
+            const Onnx__NodeProto *inside = graph->node[k];
+
+            for (size_t m = 0; m < inside->n_input; m++) {
+                const uint32_t value = pst_names_find(&model->names, inside->input[m]);
+
+                if (value != PST_NONE) {
+                    needed[value] = true;
+                }
+            }
+            need_captured(model, inside, needed);
+        }
+    }
+}
 
 /* Leaves out the nodes that no output hangs on. */
 static void prune(struct onnx_model *model)
@@ -455,6 +645,9 @@ static void prune(struct onnx_model *model)
 
     for (uint32_t i = 0; i < model->n_outputs; i++) {
         needed[model->outputs[i]] = true;
+    }
+    for (const struct onnx_choice *choice = model->choices; choice != NULL; choice = choice->next) {
+        needed[choice->condition] = true;
     }
     for (uint32_t i = model->n_nodes; i-- > 0;) {
         const struct onnx_node *node = &model->nodes[i];
@@ -468,7 +661,9 @@ static void prune(struct onnx_model *model)
                 needed[node->in[k]] = true;
             }
         }
-        if (!any) {
+        if (any) {
+            need_captured(model, node->proto, needed);
+        } else {
             model->nodes[i].proto = NULL;
         }
     }
@@ -503,7 +698,8 @@ static const char *refusal(const struct onnx_model *model, const struct onnx_nod
     }
     for (size_t i = 0; i < node->proto->n_attribute; i++) {
         if (node->proto->attribute[i]->g != NULL || node->proto->attribute[i]->n_graphs > 0) {
-            return "it holds a sub-graph";
+            return strcmp(op, "If") == 0 ? "its condition is not known when the file is read"
+                                         : "it holds a sub-graph";
         }
     }
     if (node->op == ONNX_N_OPS) {
@@ -575,25 +771,36 @@ pst_status onnx_refuse(const struct onnx_model *model,
 }
 
 /* Numbers of operands. A missing required one is a gap, too. */
+static bool has_operands(const struct onnx_node *node)
+{
+    const struct op_row *row = &op_rows[node->op];
+    bool ok = node->n_in >= row->least && node->n_in <= row->most && node->n_out >= 1 &&
+              node->n_out <= row->outputs && node->out[0] != PST_NONE;
+
+    for (uint32_t k = 0; k < row->least && ok; k++) {
+        ok = node->in[k] != PST_NONE;
+    }
+    return ok;
+}
+
 static pst_status check_operands(const struct onnx_model *model, struct pst_error *err)
 {
     char text[192];
 
     for (uint32_t i = 0; i < model->n_nodes; i++) {
         const struct onnx_node *node = &model->nodes[i];
-        const struct op_row *row = &op_rows[node->op];
-        bool ok = node->n_in >= row->least && node->n_in <= row->most && node->n_out >= 1 &&
-                  node->n_out <= row->outputs && node->out[0] != PST_NONE;
 
-        for (uint32_t k = 0; k < row->least && ok; k++) {
-            ok = node->in[k] != PST_NONE;
-        }
-        if (!ok) {
+        if (!has_operands(node)) {
             return ONNX_BAD("input.syntax", "%s has %u inputs and %u outputs, or lacks one",
                             onnx_node_name(model, node, text), node->n_in, node->n_out);
         }
     }
     return PST_OK;
+}
+
+bool onnx_readable(const struct onnx_model *model, const struct onnx_node *node)
+{
+    return refusal(model, node, NULL) == NULL && has_operands(node);
 }
 
 /* --- names of the config ---------------------------------------------------------------------- */

@@ -171,6 +171,15 @@ struct onnx_node {
     uint32_t *in, *out; /* values; PST_NONE: left out */
 };
 
+/* An If that became one of its branches. */
+struct onnx_choice {
+    const struct onnx_choice *next;
+    uint32_t number;    /* from 1 on */
+    uint32_t condition; /* value */
+    const char *name;   /* of the first result */
+    bool taken;
+};
+
 struct onnx_external; /* the opener */
 
 struct onnx_model {
@@ -185,6 +194,9 @@ struct onnx_model {
     uint64_t fixed_batch; /* that the file names in the place of a word; 0: none */
     uint64_t held;        /* bytes of known numbers */
     uint32_t n_nodes, n_values, n_inputs, n_outputs;
+    uint32_t room_nodes, room_values; /* while the file is read */
+    uint32_t n_inferred, n_bound;     /* by onnx_infer_more: nodes, values */
+    const struct onnx_choice *choices;
     struct onnx_node *nodes;
     struct onnx_value *values;
     uint32_t *inputs, *outputs; /* values */
@@ -240,6 +252,8 @@ pst_status onnx_refuse(const struct onnx_model *model,
                        const char *(*why)(const struct onnx_model *model,
                                           const struct onnx_node *node, const void *context),
                        const void *context, struct pst_error *err);
+/* Whether a node is one of the operators that are read, in its form. */
+bool onnx_readable(const struct onnx_model *model, const struct onnx_node *node);
 /* How messages call a node: its operator and its name, or that of its first output. */
 const char *onnx_node_name(const struct onnx_model *model, const struct onnx_node *node,
                            char text[192]);
@@ -274,6 +288,10 @@ void onnx_expand(struct onnx_model *model, Onnx__NodeProto *node, Onnx__NodeProt
 
 /* Types, shapes and known numbers of all values at that batch. */
 pst_status onnx_infer(struct onnx_model *model, uint64_t batch, struct pst_error *err);
+
+/* The same, at a batch of one, of what was read since the last call. What cannot be inferred stays
+   unknown (type 0); only errors of the config are told. */
+pst_status onnx_infer_more(struct onnx_model *model, struct pst_error *err);
 
 uint64_t onnx_elems(const struct onnx_value *value);
 /* Shape and type of several at once, as numpy broadcasts them; false: they do not go together. */
