@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "base/memory.h"
+#include "graph/draft.h"
 #include "train/checkpoint.h"
 #include "train/weights.h"
 
@@ -62,7 +63,7 @@ static void compare(const struct pst_checkpoint *checkpoint, const struct pst_gr
                     const struct pst_state_key *key, uint64_t elems, uint32_t *n_wrong,
                     struct pst_error *err)
 {
-    char name[PST_CHECKPOINT_NAME];
+    char name[PST_CHECKPOINT_NAME], here[200], there[200];
     uint64_t shape[PST_ST_RANK];
     const struct pst_checkpoint_tensor *tensor;
     uint32_t rank = pst_state_shape(graph, key, elems, shape);
@@ -73,9 +74,15 @@ static void compare(const struct pst_checkpoint *checkpoint, const struct pst_gr
         memcmp(tensor->shape, shape, rank * sizeof *shape) == 0) {
         return;
     }
-    if ((*n_wrong)++ < SHOWN) {
-        pst_error_detail(err, "%s: %s\n", name,
-                         tensor == NULL ? "it is not there" : "it has another shape there");
+    if (++*n_wrong > SHOWN) {
+        return;
+    }
+    if (tensor == NULL) {
+        pst_error_detail(err, "%s is not in the checkpoint\n", name);
+    } else {
+        pst_error_detail(err, "%s is %s, in the checkpoint %s\n", name,
+                         pst_shape_text(here, sizeof here, rank, shape),
+                         pst_shape_text(there, sizeof there, tensor->rank, tensor->shape));
     }
 }
 
