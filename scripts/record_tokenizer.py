@@ -31,13 +31,14 @@ CORPUS = [
 LLAMA3 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+"
           r"|\s+(?!\S)|\s+")
 QWEN = LLAMA3.replace("{1,3}", "")
+SCRIPTS = r"[\p{Han}]+|\p{^Latin}{,2}\S|(?<=[a-z])(?=[A-Z])|[^\s\p{L}]+\s*|x*"  # what PCRE2 takes otherwise
 
 TEXTS = [
     "", " ", "\n", "a", "  a", "a  ", "a  b", "\t\n \r\n\r\nx\n\n\n  y", "It's WE'LL they'Ve 'S 'sx", "1234567 12 3.14159 0x1F",
     "the slowest stage  isn't the largest one", "Größe größer GRÖSSE", "Ещё текст, ещё 12 слов", "語彙は小さい 語彙", "e\u0301 \u00e9 \ufb01 \u1e9b\u0323",
     "<|begin|>the stage<|end|> and <|end|><|end|>>", "<|begin|", "a\u00a0b\u2003c\u3000d\u0085e", "\U0001f600\U0001f468\u200d\U0001f469\u200d\U0001f467 \u0300",
     "x" * 300, "ab" * 40 + " " * 40 + "\n" * 10, "a\u0000b", "٣٤٥ Ⅷ ½ ²", "user@example.com https://a.b/c?d=e&f=%20#g",
-    "the extra token<extra>the", "<extra> <EXTRA>",
+    "the extra token<extra>the", "<extra> <EXTRA>", "语。彙は小さい。語彙", " \u180e a\u180e's", "sloweStage isN't", "xx\u0151xo\u030bx",
 ]
 
 
@@ -73,8 +74,15 @@ def make():
     llama3 = Tokenizer.from_str(json.dumps(text))
     qwen = train(pre_tokenizers.Sequence([split(QWEN), level()]))
     qwen.normalizer = normalizers.NFC()
+    scripts = train(level())  # merges across the cuts
+    scripts.normalizer = normalizers.NFC()
+    scripts.pre_tokenizer = pre_tokenizers.Sequence([split(SCRIPTS), level()])
+    text = json.loads(scripts.to_str())
+    text["added_tokens"][-1]["content"] = "o\u030bx"  # normalized, as the text in which it is looked for
+    text["added_tokens"][-1]["normalized"] = True
+    scripts = Tokenizer.from_str(json.dumps(text))
     digits = train(pre_tokenizers.Sequence([pre_tokenizers.Digits(individual_digits=True), level(regex=True)]))
-    return {"gpt2": gpt2, "prefixed": prefixed, "llama3": llama3, "qwen": qwen, "digits": digits}
+    return {"gpt2": gpt2, "prefixed": prefixed, "llama3": llama3, "qwen": qwen, "digits": digits, "scripts": scripts}
 
 
 def known_character(generator):
@@ -98,8 +106,7 @@ def random_text(generator):
         else:
             parts.append(generator.choice(["<|end|>", "<extra>", "the extra", "'ll", "007", " 12345 "]))
         parts.append(generator.choice(["", " ", " "]))
-    # U+180E is white space for one of the two libraries of regular expressions only; a backslash is in cases.json as \0.
-    return "".join(parts).replace("\u180e", "").replace("\\", "")
+    return "".join(parts).replace("\\", "")  # in cases.json it is that of \0
 
 
 def write(path, value):

@@ -27,8 +27,8 @@ static const struct pst_param data_rows[] = {
     ROW(data, valid_labels, STRING, "", NULL, "The same for `valid`."),
     ROW(data, dtype, ENUM, "uint16", "uint16|uint32", "Type of the tokens of kind tokens."),
     ROW(data, mean, STRING, "", NULL,
-        "What is subtracted from features, a list of one number or of one for each channel; empty: "
-        "what is usual for the format."),
+        "What is subtracted from features, a number or a list of one for each channel; empty: what "
+        "is usual for the format."),
     ROW(data, std, STRING, "", NULL, "What features are divided by then; likewise."),
     ROW(data, tokenizer, STRING, "", NULL,
         "A tokenizer.json, by which text becomes tokens; empty: text is read as bytes."),

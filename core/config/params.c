@@ -434,16 +434,16 @@ static bool read_list(const struct pst_config_node *node, struct value *ret_valu
     return node->n_children > 0;
 }
 
-static bool default_is_number(const struct pst_param *row)
+static bool default_is_number_or_empty(const struct pst_param *row)
 {
-    const char *end = NULL;
+    const char *end = row->initial;
     double number;
 
-    return row->initial != NULL && pst_number_parse(row->initial, &end, &number) && *end == '\0';
+    return end != NULL && (*end == '\0' || (pst_number_parse(end, &end, &number) && *end == '\0'));
 }
 
 /* A string, a list of words or numbers, where the row has a range a whole number in it, or where
-   its default is a number any number. */
+   its default is a number or the empty string any number. */
 static bool read_string(const struct pst_param *row, const struct pst_config_node *node,
                         struct value *ret_value, char why[512])
 {
@@ -460,7 +460,7 @@ static bool read_string(const struct pst_param *row, const struct pst_config_nod
         return true;
     }
     if (node->kind == PST_CONFIG_INT || node->kind == PST_CONFIG_FLOAT) {
-        ret_value->as.string = default_is_number(row) ? element_text(node, why) : NULL;
+        ret_value->as.string = default_is_number_or_empty(row) ? element_text(node, why) : NULL;
     } else {
         ret_value->as.string = node->kind == PST_CONFIG_STRING ? node->value.string : NULL;
     }
@@ -468,7 +468,13 @@ static bool read_string(const struct pst_param *row, const struct pst_config_nod
         (node->kind == PST_CONFIG_ARRAY && read_list(node, ret_value, why))) {
         return true;
     }
-    snprintf(why, 512, "must be %s, not %s", type_name(row->type), kind_name(node->kind));
+    if (node->kind == PST_CONFIG_ARRAY) {
+        snprintf(why, 512,
+                 "must be a string, or a list of numbers and of strings without commas, of 1 to "
+                 "510 bytes");
+    } else {
+        snprintf(why, 512, "must be %s, not %s", type_name(row->type), kind_name(node->kind));
+    }
     return false;
 }
 

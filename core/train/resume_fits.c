@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "config/json_fields.h"
+#include "graph/draft.h"
 #include "train/saver_impl.h"
 
 enum { MOST_SHOWN = 10 };
@@ -47,14 +48,6 @@ static void differ(struct fitting *fitting, const char *format, ...)
     }
 }
 
-static char *shape_text(uint32_t rank, const uint64_t *shape, char text[200])
-{
-    struct pst_st_tensor tensor = {.rank = rank};
-
-    memcpy(tensor.shape, shape, rank * sizeof *shape);
-    return pst_st_shape_text(&tensor, text, 200);
-}
-
 /* Slots and older versions go with their parameter: what is told of it is not told of them. */
 static void compare_value(void *context, const struct pst_state_key *key, uint64_t elems)
 {
@@ -81,8 +74,9 @@ static void compare_value(void *context, const struct pst_state_key *key, uint64
         differ(fitting, "%.300s is not in the checkpoint", name);
     } else if (tensor->rank != rank || memcmp(tensor->shape, shape, rank * sizeof *shape) != 0) {
         fitting->differs = key->index + 1;
-        differ(fitting, "%.300s is %s, in the checkpoint %s", name, shape_text(rank, shape, here),
-               shape_text(tensor->rank, tensor->shape, there));
+        differ(fitting, "%.300s is %s, in the checkpoint %s", name,
+               pst_shape_text(here, sizeof here, rank, shape),
+               pst_shape_text(there, sizeof there, tensor->rank, tensor->shape));
     }
 }
 

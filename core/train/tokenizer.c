@@ -44,6 +44,7 @@ struct encoder {
     int32_t *tokens;
     size_t n, capacity;
     struct known *known;
+    char *name; /* of a word, with room for those of twice the longest */
     struct symbol *symbols;
     struct candidate *heap;
     size_t n_heap, heap_capacity, symbol_capacity;
@@ -164,19 +165,18 @@ static void merge_word(struct encoder *e, const char *text, uint32_t length)
 }
 
 /* The token that a whole word is, or PST_NONE. */
-static uint32_t whole_token(const struct pst_tokenizer *t, const char *text, size_t length)
+static uint32_t whole_token(struct encoder *e, const char *text, size_t length)
 {
-    char name[2 * 256 + 1];
     uint32_t n = 0;
 
-    if (length > 256 || length > t->longest) {
+    if (length > e->t->longest) {
         return PST_NONE;
     }
     for (size_t i = 0; i < length; i++) {
-        n += pst_byte_name((unsigned char)text[i], name + n);
+        n += pst_byte_name((unsigned char)text[i], e->name + n);
     }
-    name[n] = '\0';
-    return pst_names_find(&t->names, name);
+    e->name[n] = '\0';
+    return pst_names_find(&e->t->names, e->name);
 }
 
 static struct known *known_at(struct encoder *e, const char *text, size_t length)
@@ -208,7 +208,7 @@ static void encode_word(struct encoder *e, const char *text, size_t length)
                              (unsigned long long)e->at);
         return;
     }
-    whole = e->t->whole_words ? whole_token(e->t, text, length) : PST_NONE;
+    whole = e->t->whole_words ? whole_token(e, text, length) : PST_NONE;
     if (whole != PST_NONE) {
         emit(e, whole);
     } else {
@@ -258,19 +258,17 @@ static void cut_by_pattern(struct encoder *e, uint32_t i, const char *text, size
 
     while (from < length && e->status == PST_OK &&
            next_match(e, step, text, length, from, &begin, &end) && end <= length) {
-        if (end <= begin) { /* nothing, or less: one character on */
-            for (from = begin + 1; from < length && ((unsigned char)text[from] & 0xC0) == 0x80;) {
-                from++;
-            }
-            continue;
-        }
         if (step->keep_gaps && begin > done) {
             cut(e, i + 1, text + done, begin - done);
         }
-        if (step->keep_matches) {
+        if (step->keep_matches && end > begin) {
             cut(e, i + 1, text + begin, end - begin);
         }
         done = from = end;
+        if (end == begin) { /* nothing, which cuts: one character on */
+            while (++from < length && ((unsigned char)text[from] & 0xC0) == 0x80) {
+            }
+        }
     }
     if (step->keep_gaps && done < length && e->status == PST_OK) {
         cut(e, i + 1, text + done, length - done);
@@ -327,7 +325,8 @@ static bool is_ascii(const char *text, size_t length)
     return all < 0x80;
 }
 
-/* One form; free() it. Normalization never crosses the end of a line, so that it goes in parts. */
+/* One form, with a NUL behind; free() it. Normalization never crosses the end of a line, so that it
+ * goes in parts. */
 static char *normalize(const char *text, size_t length, int form, size_t *ret_length)
 {
     char *result = pst_resize(NULL, length + 1, 1);
@@ -353,8 +352,22 @@ static char *normalize(const char *text, size_t length, int form, size_t *ret_le
         n += (size_t)size;
         free(part);
     }
+    result[n] = '\0';
     *ret_length = n;
     return result;
+}
+
+char *pst_token_normalize(const struct pst_tokenizer *t, const char *text, size_t *length)
+{
+    char *copy = NULL;
+
+    for (uint32_t i = 0; i < t->n_forms && !is_ascii(text, *length); i++) {
+        char *form = normalize(text, *length, t->forms[i], length);
+
+        free(copy);
+        text = copy = form;
+    }
+    return copy;
 }
 
 static void encode_segment(struct encoder *e, bool normalized, const char *text, size_t length);
@@ -362,15 +375,9 @@ static void encode_segment(struct encoder *e, bool normalized, const char *text,
 /* A segment without added tokens that stand in it as they are. */
 static void encode_normalized(struct encoder *e, const char *text, size_t length)
 {
-    char *copy = NULL;
+    char *copy = pst_token_normalize(e->t, text, &length);
 
-    for (uint32_t i = 0; i < e->t->n_forms && !is_ascii(text, length); i++) {
-        char *form = normalize(text, length, e->t->forms[i], &length);
-
-        free(copy);
-        text = copy = form;
-    }
-    encode_segment(e, true, text, length);
+    encode_segment(e, true, copy == NULL ? text : copy, length);
     free(copy);
 }
 
@@ -432,6 +439,7 @@ static pst_status check_utf8(const char *text, uint64_t length, struct pst_error
 static void begin(struct encoder *e)
 {
     e->known = pst_alloc(N_KNOWN, sizeof *e->known);
+    e->name = pst_alloc(2 * (size_t)e->t->longest + 1, 1);
     e->match = pcre2_match_data_create(1, NULL);
     e->context = pcre2_match_context_create(NULL);
     e->stack = pcre2_jit_stack_create(32768, JIT_STACK, NULL);
@@ -449,6 +457,7 @@ static void finish(struct encoder *e)
     pcre2_match_context_free(e->context);
     pcre2_jit_stack_free(e->stack);
     free(e->known);
+    free(e->name);
     free(e->symbols);
     free(e->heap);
 }

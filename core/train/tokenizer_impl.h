@@ -62,6 +62,14 @@ struct pst_tokenizer {
     uint32_t n_before, n_after;
 };
 
+/* The text in the normal forms, in turn, with a NUL behind; free() it. NULL: it has no other one.
+ */
+char *pst_token_normalize(const struct pst_tokenizer *t, const char *text, size_t *length);
+
+/* A pattern of `tokenizers` as PCRE2 wants it; free() it. NULL: part of it is refused, which goes
+ *to ret_refused; free() that. */
+char *pst_token_pattern(const char *pattern, char **ret_refused);
+
 /* Where the pair stands in the table, or would. */
 static inline struct pst_token_pair *pst_token_pair_slot(const struct pst_tokenizer *t,
                                                          uint32_t left, uint32_t right)

@@ -25,6 +25,7 @@
 struct reading {
     struct pst_tokenizer *t;
     struct pst_fields fields;
+    uint32_t n_words;        /* of the vocabulary, without added tokens */
     uint16_t byte_of[0x144]; /* of a character of a name, + 1; 0: it is none of the 256 */
 };
 
@@ -129,7 +130,8 @@ static void read_vocab(struct reading *r, json_t *vocab)
     const char *name;
     json_t *value;
 
-    pst_names_init(&t->names, &t->arena, (uint32_t)json_object_size(vocab));
+    r->n_words = (uint32_t)json_object_size(vocab);
+    pst_names_init(&t->names, &t->arena, r->n_words);
     json_object_foreach(vocab, name, value)
     {
         uint32_t id = (uint32_t)json_integer_value(value), length = (uint32_t)strlen(name);
@@ -278,11 +280,25 @@ static int by_place(const void *a, const void *b)
     return order != 0 ? order : (x->length < y->length) - (x->length > y->length);
 }
 
-static void read_added_token(struct reading *r, const json_t *value, struct pst_added_token *added)
+/* What is looked for in normalized text is normalized, too. */
+static void set_content(struct pst_tokenizer *t, struct pst_added_token *added, const char *content)
+{
+    size_t length = strlen(content);
+    char *form = added->normalized ? pst_token_normalize(t, content, &length) : NULL;
+
+    added->content = pst_arena_strdup(&t->arena, form == NULL ? content : form);
+    added->length = (uint32_t)length;
+    free(form);
+}
+
+/* next: the token that one gets whose content is not in the vocabulary. */
+static void read_added_token(struct reading *r, const json_t *value, uint32_t next,
+                             struct pst_added_token *added)
 {
     static const char *const flags[] = {"single_word", "lstrip", "rstrip"};
     struct pst_tokenizer *t = r->t;
     const char *content = text_of(value, "content");
+    uint32_t known = pst_tokenizer_token(t, content), expected = known == PST_NONE ? next : known;
 
     for (uint32_t i = 0; i < 3; i++) {
         if (is_true(value, flags[i])) {
@@ -295,17 +311,23 @@ static void read_added_token(struct reading *r, const json_t *value, struct pst_
         return;
     }
     *added =
-        (struct pst_added_token){.content = pst_arena_strdup(&t->arena, content),
-                                 .length = (uint32_t)strlen(content),
-                                 .id = (uint32_t)json_integer_value(json_object_get(value, "id")),
+        (struct pst_added_token){.id = (uint32_t)json_integer_value(json_object_get(value, "id")),
                                  .normalized = is_true(value, "normalized")};
-    pst_names_add(&t->added_names, added->content, added->id);
-    set_token(r, added->id, content, is_true(value, "special"));
+    if (added->id != expected) {
+        pst_fields_fail(&r->fields, NULL, "added_tokens",
+                        "\"%.64s\" is %u, and by the tokens before it would be %u", content,
+                        added->id, expected);
+        return;
+    }
+    pst_names_add(&t->added_names, pst_arena_strdup(&t->arena, content), added->id);
+    set_content(t, added, content);
+    set_token(r, added->id, added->content, is_true(value, "special"));
 }
 
 static void read_added(struct reading *r, json_t *list)
 {
     struct pst_tokenizer *t = r->t;
+    uint32_t next = r->n_words;
     size_t n = json_array_size(list), i;
     json_t *value;
 
@@ -313,7 +335,8 @@ static void read_added(struct reading *r, json_t *list)
     t->added = pst_arena_array(&t->arena, n + 1, sizeof *t->added);
     json_array_foreach(list, i, value)
     {
-        read_added_token(r, value, &t->added[i]);
+        read_added_token(r, value, next, &t->added[i]);
+        next = t->added[i].id >= next ? t->added[i].id + 1 : next;
     }
     if (failed(r)) {
         return;
@@ -341,27 +364,15 @@ static struct pst_token_step *add_step(struct reading *r)
     return &r->t->steps[r->t->n_steps++];
 }
 
-static void add_pattern(struct reading *r, const char *pattern, bool literal)
+static void compile_pattern(struct reading *r, struct pst_token_step *step, const char *pattern,
+                            uint32_t options)
 {
-    struct pst_token_step *step = add_step(r);
-    uint32_t options =
-        PCRE2_UTF | PCRE2_NO_UTF_CHECK |
-        (literal ? PCRE2_LITERAL : PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C);
     int code = 0;
     size_t at = 0;
     char why[128];
 
-    if (step == NULL) {
-        return;
-    }
-    if (strlen(pattern) > MAX_PATTERN || strstr(pattern, "&&") != NULL) {
-        pst_fields_fail(&r->fields, UNSUPPORTED, "pre_tokenizer",
-                        "a pattern above %d bytes, or with &&", MAX_PATTERN);
-        return;
-    }
-    step->keep_matches = step->keep_gaps = true;
-    step->pattern =
-        pcre2_compile((PCRE2_SPTR)pattern, PCRE2_ZERO_TERMINATED, options, &code, &at, NULL);
+    step->pattern = pcre2_compile((PCRE2_SPTR)pattern, PCRE2_ZERO_TERMINATED,
+                                  options | PCRE2_UTF | PCRE2_NO_UTF_CHECK, &code, &at, NULL);
     if (code == PCRE2_ERROR_HEAP_FAILED) {
         pst_out_of_memory();
     }
@@ -372,6 +383,33 @@ static void add_pattern(struct reading *r, const char *pattern, bool literal)
         return;
     }
     pcre2_jit_compile(step->pattern, PCRE2_JIT_COMPLETE); /* where there is none: slower */
+}
+
+static void add_pattern(struct reading *r, const char *pattern, bool literal)
+{
+    struct pst_token_step *step = add_step(r);
+    char *text, *refused = NULL;
+
+    if (step == NULL) {
+        return;
+    }
+    step->keep_matches = step->keep_gaps = true;
+    if (strlen(pattern) > MAX_PATTERN) {
+        pst_fields_fail(&r->fields, UNSUPPORTED, "pre_tokenizer", "a pattern above %d bytes",
+                        MAX_PATTERN);
+        return;
+    }
+    text = literal ? pst_strdup(pattern) : pst_token_pattern(pattern, &refused);
+    if (text == NULL) {
+        pst_fields_fail(&r->fields, UNSUPPORTED, "pre_tokenizer",
+                        "the pattern cannot be used: \"%s\" is not known here", refused);
+    } else {
+        compile_pattern(r, step, text,
+                        literal ? PCRE2_LITERAL
+                                : PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C);
+    }
+    free(text);
+    free(refused);
 }
 
 static void read_split(struct reading *r, const json_t *step)

@@ -133,15 +133,22 @@ TEST_WITH(strings_with_a_range_take_numbers, NULL, drop)
     }
 }
 
-/* A default that is a number: numbers are taken as text. Parts of a hundred are numbers. */
+/* A default that is a number, or empty: numbers are taken as text. Parts of a hundred are numbers.
+ */
 TEST_WITH(numbers_as_text_and_per_cent, NULL, drop)
 {
-    static const struct pst_param two[] = {
-        PST_PARAM(struct filled, name, PST_PARAM_STRING, "0", NULL, "d"),
-        PST_PARAM(struct filled, ratio, PST_PARAM_FLOAT, "0.5", "0..1", "d")};
+    static const struct pst_param of_number = PST_PARAM(struct filled, name, PST_PARAM_STRING, "0",
+                                                        NULL, "d"),
+                                  of_none = PST_PARAM(struct filled, name, PST_PARAM_STRING, "",
+                                                      NULL, "d"),
+                                  ratio = PST_PARAM(struct filled, ratio, PST_PARAM_FLOAT, "0.5",
+                                                    "0..1", "d");
 
-    assert_ok(fill_with(two, 2, "name = 0.25\nratio = '75%'\n"), &err);
+    assert_ok(fill_with(&of_number, 1, "name = 0.25\n"), &err);
     assert_string_equal(got.name, "0.25");
+    assert_ok(fill_with(&of_none, 1, "name = 3\n"), &err);
+    assert_string_equal(got.name, "3");
+    assert_ok(fill_with(&ratio, 1, "ratio = '75%'\n"), &err);
     assert_true(got.ratio == 0.75);
 }
 
@@ -159,10 +166,14 @@ TEST_WITH(wrong_values, NULL, drop)
         {"ratio = true", "\"ratio\" in [t] must be a number, not a boolean"},
         {"ratio = 1.5", "\"ratio\" in [t] must be between 0 and 1, not 1.5"},
         {"ratio = -1", "\"ratio\" in [t] must be between 0 and 1, not -1"},
-        {"name = []", "\"name\" in [t] must be a string, not an array"},
-        {"name = [true]", "\"name\" in [t] must be a string, not an array"},
-        {"name = ['a,b']", "\"name\" in [t] must be a string, not an array"},
-        {"name = [['x']]", "\"name\" in [t] must be a string, not an array"},
+        {"name = []", "\"name\" in [t] must be a string, or a list of numbers and of strings "
+                      "without commas, of 1 to 510 bytes"},
+        {"name = [true]", "\"name\" in [t] must be a string, or a list of numbers and of strings "
+                          "without commas, of 1 to 510 bytes"},
+        {"name = ['a,b']", "\"name\" in [t] must be a string, or a list of numbers and of strings "
+                           "without commas, of 1 to 510 bytes"},
+        {"name = [['x']]", "\"name\" in [t] must be a string, or a list of numbers and of strings "
+                           "without commas, of 1 to 510 bytes"},
         {"name = 2.5", "\"name\" in [t] must be a string, not a float"},
         {"ratio = '0.5'", "\"ratio\" in [t] must be a number, not a string"},
         {"ratio = '75 %'", "\"ratio\" in [t] must be a number, not a string"},
