@@ -35,7 +35,8 @@ static void ask(struct pst_sim *sim, struct pst_sim_rank *state, enum pst_sim_re
                 uint64_t ns)
 {
     state->requests[kind] = (struct pst_sim_request){true, ns};
-    sim->n_requests++;
+    sim->requests[sim->n_requests++] =
+        (uint32_t)(state - sim->ranks) * PST_SIM_REQUESTS + (uint32_t)kind;
 }
 
 /* All that the instruction waits for has a known end; *earliest is raised to the last of them. What
@@ -346,23 +347,24 @@ static void run_on_core(struct pst_sim *sim, uint32_t rank, uint64_t asked_ns)
 static void serve_request(struct pst_sim *sim)
 {
     struct pst_sim_request *first = NULL;
-    uint32_t rank = PST_NONE;
-    bool is_link = false;
+    uint32_t at = 0, number = 0, rank;
 
-    for (uint32_t r = 0; r < sim->plan->n_devices; r++) {
-        for (uint32_t kind = 0; kind < PST_SIM_REQUESTS; kind++) {
-            struct pst_sim_request *request = &sim->ranks[r].requests[kind];
+    for (uint32_t i = 0; i < sim->n_requests; i++) {
+        uint32_t other = sim->requests[i];
+        struct pst_sim_request *request =
+            &sim->ranks[other / PST_SIM_REQUESTS].requests[other % PST_SIM_REQUESTS];
 
-            if (request->open && (first == NULL || request->ns < first->ns)) {
-                first = request;
-                rank = r;
-                is_link = kind == PST_SIM_LINK;
-            }
+        if (first == NULL || request->ns < first->ns ||
+            (request->ns == first->ns && other < number)) {
+            first = request;
+            at = i;
+            number = other;
         }
     }
     first->open = false;
-    sim->n_requests--;
-    if (is_link) {
+    sim->requests[at] = sim->requests[--sim->n_requests];
+    rank = number / PST_SIM_REQUESTS;
+    if (number % PST_SIM_REQUESTS == PST_SIM_LINK) {
         const struct pst_sim_rank *sender = &sim->ranks[rank];
 
         move(sim, rank, sender->list[queue_head(sender, QUEUE_SEND)].peer, first->ns);

@@ -110,6 +110,7 @@ void pst_sim_init(struct pst_sim *sim, const struct pst_plan *plan, const struct
     sim->ranks = pst_arena_array(arena, n, sizeof *sim->ranks);
     sim->begins = pst_arena_array(arena, n * n_runs, sizeof *sim->begins);
     sim->worklist = pst_arena_array(arena, n, sizeof *sim->worklist);
+    sim->requests = pst_arena_array(arena, (size_t)n * PST_SIM_REQUESTS, sizeof *sim->requests);
     sim->collectives =
         pst_arena_array(arena, (size_t)plan->n_stages + plan->n_ties + 1, sizeof *sim->collectives);
     uint32_t *link_at = pst_arena_array(arena, n, sizeof *link_at);

@@ -80,6 +80,7 @@ struct pst_sim {
     uint64_t *node_out, *node_in; /* of each node: when its link is free; NULL: there is one node */
     uint64_t *core_free;          /* of each core: when its pass ends; NULL: ranks share none */
     uint32_t n_cores, n_requests; /* of all ranks, open */
+    uint32_t *requests;           /* [n_requests] rank * PST_SIM_REQUESTS + kind */
     pst_status status;
     struct pst_error *err;
     /* Told of every run of a rank's list, in order, once all of it has ended. May be NULL. */

@@ -185,11 +185,11 @@ static void add_tails(const struct beyond *b, const struct part_costs *costs, st
 }
 
 /* Of several orders with one T the first, the model's own, may make the shortest step. */
-static void add_orders(const struct beyond *b, struct gp_try *t, uint32_t n_orders)
+static void add_orders(const struct beyond *b, struct gp_try *t)
 {
     struct gp_result chain = {0};
 
-    gp_orders(b->p, t->b, n_orders, b->watch, &chain);
+    gp_orders(b->p, t->b, 4, b->watch, &chain);
     if (chain.found) {
         keep(b, t, &chain);
         consider(b->p, &chain.plan, &t->result);
@@ -226,8 +226,7 @@ static void beyond(const struct beyond *b, struct gp_try *t)
     if (costs.n_degrees > 0) {
         add_tails(b, &costs, t);
     }
-    add_orders(b, t, 1);
-    add_orders(b, t, 4);
+    add_orders(b, t);
     if (costs.n_degrees > 0 && b->p->n > 10) {
         /* all of fewer are looked at */
         add_sets(b, &costs, t, &optimal);

@@ -15,6 +15,7 @@ struct rows {
     const struct part_plan *plan; /* its stages in order say the degrees */
     uint32_t *order;              /* [nodes] */
     const double *step_ns;        /* of the best cut so far */
+    double guess_ns;              /* of the same, by the model */
 };
 
 static int by_place(const void *a_, const void *b_)
@@ -48,12 +49,18 @@ static void guess(void *rows_, const uint32_t *cuts, double *ret_ns)
 
 static void step(void *rows_, const uint32_t *cuts, double *ret_ns)
 {
-    const struct rows *rows = rows_;
+    struct rows *rows = rows_;
     struct part_plan plan = {0};
+    double guess_ns;
 
-    plan_of(rows, cuts, &plan);
-    gp_trials_step(rows->t, &plan, *rows->step_ns, ret_ns);
-    part_plan_finish(&plan);
+    *ret_ns = INFINITY;
+    guess(rows, cuts, &guess_ns);
+    if (guess_ns <= rows->guess_ns * GP_MARGIN) {
+        plan_of(rows, cuts, &plan);
+        gp_trials_step(rows->t, &plan, *rows->step_ns, ret_ns);
+        part_plan_finish(&plan);
+    }
+    rows->guess_ns = *ret_ns < *rows->step_ns ? guess_ns : rows->guess_ns;
 }
 
 void gp_move_borders(struct gp_trials *trials, struct part_plan *plan, double *step_ns)
@@ -76,6 +83,7 @@ void gp_move_borders(struct gp_trials *trials, struct part_plan *plan, double *s
         cuts[s] = plan->stages[s].nodes[0];
     }
     cuts[s] = p->n;
+    guess(&rows, cuts, &rows.guess_ns);
     part_borders_move(&borders, cuts, step_ns);
     plan_of(&rows, cuts, &moved);
     part_plan_finish(plan);

@@ -16,6 +16,8 @@
 enum { STARTS = 4, LOOKS = 24, LAST_LOOKS = 100 };
 /* Of problem files, where a trial is cheap. */
 enum { PROBLEM_STARTS = 32, STRAYS = 300 };
+/* Of jobs no start is worth its trials that takes so much longer than what there is. */
+#define REACH 1.15
 /* A guess takes as long as one pass in so many. */
 enum { GUESS = 16 };
 
@@ -193,13 +195,18 @@ static bool climb_from(struct gp_trials *t, const struct part_plan *start, doubl
     return true;
 }
 
+static bool is_in_reach(const struct gp_trials *t, double step_ns, const struct hill *best)
+{
+    return step_ns < INFINITY && (t->trial == NULL || step_ns < best->step_ns * REACH);
+}
+
 /* From the first few: the best plan need not be next to the best candidate. */
 static void climb(struct gp_trials *t, const struct gp_candidates *c, struct hill *best)
 {
     const struct ranked *ranked = rank(t, c);
     uint32_t i, n_starts = 0, n_climbs = t->trial != NULL ? STARTS : PROBLEM_STARTS;
 
-    for (i = 0; i < c->n && ranked[i].step_ns < INFINITY && n_starts < n_climbs; i++) {
+    for (i = 0; i < c->n && n_starts < n_climbs && is_in_reach(t, ranked[i].step_ns, best); i++) {
         n_starts += climb_from(t, &c->list[ranked[i].at], ranked[i].step_ns, best);
     }
 }
@@ -228,7 +235,7 @@ static void climb_chains(struct gp_trials *t, const struct gp_candidates *c, str
     bool has_chain = false, has_full = false, chain = t->chain;
 
     t->chain = true;
-    for (i = 0; i < c->n && ranked[i].step_ns < INFINITY; i++) {
+    for (i = 0; i < c->n && is_in_reach(t, ranked[i].step_ns, best); i++) {
         const struct part_plan *plan = &c->list[ranked[i].at];
 
         if ((!has_chain || (!has_full && plan->n_stages == n_full)) &&
