@@ -6,6 +6,7 @@
 
 #include "base/memory.h"
 
+#define BLOCK      64u /* lives that are looked at together */
 #define MOST_LISTS 256 /* of one query: four a level, at most 33 levels */
 
 void pst_occupancy_init(struct pst_occupancy *occupancy, uint32_t n_times)
@@ -38,7 +39,10 @@ void pst_occupancy_finish(struct pst_occupancy *occupancy)
         spans_finish(&occupancy->nodes[i].any);
     }
     free(occupancy->nodes);
-    free(occupancy->lives);
+    free(occupancy->lives.first);
+    free(occupancy->lives.last);
+    free(occupancy->lives.begin);
+    free(occupancy->lives.end);
     memset(occupancy, 0, sizeof *occupancy);
 }
 
@@ -120,38 +124,60 @@ static void mark(struct pst_occupancy *occupancy, uint32_t node, struct pst_span
     }
 }
 
-static void add_life(struct pst_occupancy *occupancy, const struct pst_life *life)
+static void add_block(struct pst_lives *lives)
 {
-    size_t low = 0, high = occupancy->n_lives;
+    const uint32_t room = lives->room == 0 ? BLOCK : 2 * lives->room;
 
-    pst_grow(&occupancy->lives, &occupancy->room, occupancy->n_lives, sizeof *occupancy->lives);
-    while (low < high) {
-        const size_t middle = low + (high - low) / 2;
+    lives->first = pst_resize(lives->first, room, sizeof *lives->first);
+    lives->last = pst_resize(lives->last, room, sizeof *lives->last);
+    lives->begin = pst_resize(lives->begin, room, sizeof *lives->begin);
+    lives->end = pst_resize(lives->end, room, sizeof *lives->end);
+    for (uint32_t i = lives->room; i < room; i++) {
+        lives->first[i] = UINT32_MAX;
+        lives->last[i] = 0;
+    }
+    lives->room = room;
+}
 
-        if (occupancy->lives[middle].span.begin < life->span.begin) {
-            low = middle + 1;
+static void add_life(struct pst_lives *lives, uint32_t first, uint32_t last, struct pst_span span)
+{
+    uint32_t at = 0, high = lives->n, n;
+
+    if (lives->n == lives->room) {
+        add_block(lives);
+    }
+    while (at < high) {
+        const uint32_t middle = at + (high - at) / 2;
+
+        if (lives->begin[middle] < span.begin) {
+            at = middle + 1;
         } else {
             high = middle;
         }
     }
-    memmove(&occupancy->lives[low + 1], &occupancy->lives[low],
-            (occupancy->n_lives - low) * sizeof *life);
-    occupancy->lives[low] = *life;
-    occupancy->n_lives++;
+    n = lives->n++ - at;
+    memmove(&lives->first[at + 1], &lives->first[at], n * sizeof *lives->first);
+    memmove(&lives->last[at + 1], &lives->last[at], n * sizeof *lives->last);
+    memmove(&lives->begin[at + 1], &lives->begin[at], n * sizeof *lives->begin);
+    memmove(&lives->end[at + 1], &lives->end[at], n * sizeof *lives->end);
+    lives->first[at] = first;
+    lives->last[at] = last;
+    lives->begin[at] = span.begin;
+    lives->end[at] = span.end;
 }
 
 /* The nodes that make up [left, right) of the leaves, from below. */
-static void add_to_nodes(struct pst_occupancy *occupancy, const struct pst_life *life)
+static void add_to_nodes(struct pst_occupancy *occupancy, uint32_t first, uint32_t last,
+                         struct pst_span span)
 {
-    uint32_t left = life->first + occupancy->n_leaves;
-    uint32_t right = life->last + occupancy->n_leaves + 1;
+    uint32_t left = first + occupancy->n_leaves, right = last + occupancy->n_leaves + 1;
 
     for (; left < right; left /= 2, right /= 2) {
         if (left & 1) {
-            mark(occupancy, left++, life->span);
+            mark(occupancy, left++, span);
         }
         if (right & 1) {
-            mark(occupancy, --right, life->span);
+            mark(occupancy, --right, span);
         }
     }
 }
@@ -159,12 +185,12 @@ static void add_to_nodes(struct pst_occupancy *occupancy, const struct pst_life 
 void pst_occupancy_add(struct pst_occupancy *occupancy, uint32_t first, uint32_t last,
                        uint64_t begin, uint64_t end)
 {
-    const struct pst_life life = {{begin, end}, first, last};
+    const struct pst_span span = {begin, end};
 
     if (occupancy->n_leaves == 0) {
-        add_life(occupancy, &life);
+        add_life(&occupancy->lives, first, last, span);
     } else {
-        add_to_nodes(occupancy, &life);
+        add_to_nodes(occupancy, first, last, span);
     }
 }
 
@@ -257,21 +283,38 @@ static bool note_gap(struct gap *gap, uint64_t end, uint64_t next, uint64_t size
     return gap->size == size;
 }
 
-static uint64_t gap_of_list(const struct pst_occupancy *occupancy, uint32_t first, uint32_t last,
+/* Those of a block that live in [first, last], by vectors and without a branch: most do not. */
+static uint32_t living(const struct pst_lives *lives, uint32_t block, uint32_t first, uint32_t last,
+                       uint32_t ret_at[BLOCK])
+{
+    const uint32_t *firsts = &lives->first[block], *lasts = &lives->last[block];
+    uint8_t lives_then[BLOCK];
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < BLOCK; i++) {
+        lives_then[i] = (lasts[i] >= first) & (firsts[i] <= last);
+    }
+    for (uint32_t i = 0; i < BLOCK; i++) {
+        ret_at[n] = block + i;
+        n += lives_then[i];
+    }
+    return n;
+}
+
+static uint64_t gap_of_list(const struct pst_lives *lives, uint32_t first, uint32_t last,
                             uint64_t size, uint64_t end)
 {
     struct gap best = {UINT64_MAX, UINT64_MAX};
 
-    for (size_t i = 0; i < occupancy->n_lives; i++) {
-        const struct pst_life *life = &occupancy->lives[i];
+    for (uint32_t block = 0; block < lives->n; block += BLOCK) {
+        uint32_t at[BLOCK], n = living(lives, block, first, last, at);
 
-        if (life->last < first || life->first > last) {
-            continue;
+        for (uint32_t i = 0; i < n; i++) {
+            if (note_gap(&best, end, lives->begin[at[i]], size)) {
+                return best.at;
+            }
+            end = lives->end[at[i]] > end ? lives->end[at[i]] : end;
         }
-        if (note_gap(&best, end, life->span.begin, size)) {
-            return best.at;
-        }
-        end = life->span.end > end ? life->span.end : end;
     }
     return best.at != UINT64_MAX ? best.at : end;
 }
@@ -284,7 +327,7 @@ uint64_t pst_occupancy_best_gap(const struct pst_occupancy *occupancy, uint32_t 
     struct query query;
 
     if (occupancy->n_leaves == 0) {
-        return gap_of_list(occupancy, first, last, size, origin);
+        return gap_of_list(&occupancy->lives, first, last, size, origin);
     }
     collect(occupancy, first, last, origin, &query);
     for (;;) {

@@ -9,7 +9,6 @@
 #define PST_PLAN_OCCUPANCY_H
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 struct pst_span {
@@ -29,18 +28,19 @@ struct pst_occupancy_node {
     struct pst_spans any;   /* taken at some of its times, by what `whole` holds here and below */
 };
 
-struct pst_life {
-    struct pst_span span;
-    uint32_t first, last;
-};
-
 #define PST_OCCUPANCY_FEW 1024u /* times of a list at most */
+
+/* Buffers, ascending by begin; behind the n-th such as live at no time, up to a whole block. */
+struct pst_lives {
+    uint32_t n, room; /* a number of blocks */
+    uint32_t *first, *last;
+    uint64_t *begin, *end;
+};
 
 struct pst_occupancy {
     uint32_t n_leaves; /* a power of two; 0: a list */
     struct pst_occupancy_node *nodes;
-    size_t n_lives, room;
-    struct pst_life *lives; /* ascending by begin */
+    struct pst_lives lives;
 };
 
 /* Times 0 ... n - 1. */

@@ -109,6 +109,35 @@ TEST(round_trip)
     }
 }
 
+/* The digest is of what a plan does: of a copy the same, whoever is said to have made it; of any
+   other pass, action or wait another. */
+TEST(digest)
+{
+    FINISHED_BY(rig_close) struct rig rig;
+    struct pst_error err = {0};
+    struct pst_plan *read = NULL;
+    struct pst_hash before, after;
+
+    open_rig(&rig, 9);
+    make_plan(&rig);
+    before = pst_plan_digest(rig.plan);
+    assert_int_equal(pst_plan_write(rig.plan, rig.graph, file, &err), PST_OK);
+    assert_int_equal(pst_plan_read(file, rig.graph, &read, &err), PST_OK);
+    read->memopt = "full 1.0";
+    read->step_ns++;
+    after = pst_plan_digest(read);
+    assert_true(pst_hash_equal(&before, &after));
+    ((uint8_t *)read->stages[0].actions)[0] ^= 1;
+    after = pst_plan_digest(read);
+    assert_false(pst_hash_equal(&before, &after));
+    ((uint8_t *)read->stages[0].actions)[0] ^= 1;
+    ((struct pst_instr *)read->devices[0].body)[0].microbatch++;
+    after = pst_plan_digest(read);
+    assert_false(pst_hash_equal(&before, &after));
+    pst_plan_destroy(read);
+    rig_drop_plan(&rig);
+}
+
 TEST(config_alone)
 {
     FINISHED_BY(rig_close) struct rig rig;
