@@ -45,6 +45,7 @@ static const struct rig_case cpu_cases[] = {
     CASE("linear 300x128x256", 3, "100x128", "128x256, 256", 300, .kind = PST_OP_LINEAR),
     CASE("linear transposed 130x128x13", 2, "65x128", "13x128", 130, .kind = PST_OP_LINEAR,
          .transposed = true),
+    CASE("linear of many rows, 61 to 901", 2, "130x61", "61x901", 901, .kind = PST_OP_LINEAR),
     CASE("linear of vectors", 65, "13", "13x7, 7", 65, .kind = PST_OP_LINEAR, .act = PST_ACT_RELU),
     CASE("linear transposed", 3, "33x64", "257x64", 257, .kind = PST_OP_LINEAR, .transposed = true),
     CASE("linear transposed gelu", 3, "7x13", "17x13, 17", 21, .kind = PST_OP_LINEAR,
