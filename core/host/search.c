@@ -75,8 +75,7 @@ static bool in_build_tree(const char *exe)
 
 const char *pst_search_home(struct pst_arena *arena)
 {
-    static const char *const installed[] = {"../lib/penstock", "../lib64/penstock",
-                                            "../lib/*/penstock"};
+    static const char *const installed[] = {"lib/penstock", "lib64/penstock", "lib/*/penstock"};
     char exe[PATH_MAX];
     ssize_t n;
     size_t i;
@@ -98,6 +97,10 @@ const char *pst_search_home(struct pst_arena *arena)
     folder = pst_arena_printf(arena, "%s/plugins", exe);
     if (holds_shared_objects(folder)) {
         return folder;
+    }
+    slash = strrchr(exe, '/');
+    if (slash != NULL) { /* from bin up */
+        *slash = '\0';
     }
     for (i = 0; i < sizeof installed / sizeof installed[0]; i++) {
         const char *pattern = pst_arena_printf(arena, "%s/%s", exe, installed[i]);

@@ -220,7 +220,8 @@ static void print_searched(const struct pst_compare_result *result, uint32_t n_d
         return;
     }
     if (searched->n_hopeless > 0) {
-        fprintf(out, "%llu others cannot be better\n", (unsigned long long)searched->n_hopeless);
+        fprintf(out, "%llu other%s cannot be better\n", (unsigned long long)searched->n_hopeless,
+                searched->n_hopeless == 1 ? "" : "s");
     }
     if (!searched->all) {
         fprintf(out, "%llu of %llu combinations were tried: --trials N tries more\n",

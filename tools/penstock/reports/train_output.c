@@ -266,9 +266,9 @@ static void print_usage(FILE *out, const struct pst_run_report *report)
         const struct pst_usage *usage = &report->usage[i];
         const double all = (double)(usage->busy_ns + usage->idle_ns) / 100;
 
-        fprintf(out, "%s device %u busy %.1f %%, idle %.1f %%, of it exposed transfers %.1f %%%s\n",
+        fprintf(out, "%s device %u busy %.1f %%, idle %.1f %%, exposed transfers %.1f %%%s\n",
                 title, i, (double)usage->busy_ns / all, (double)usage->idle_ns / all,
-                (double)usage->exposed_ns / all, i == 0 ? ", in the last steps" : "");
+                (double)usage->exposed_ns / all, i == 0 ? "; last steps" : "");
         title = "        ";
     }
 }
