@@ -9,7 +9,8 @@ Problems are random series-parallel graphs and pairs of towers with a join, 8 to
 devices, half of them with one micro-batch size, some judged by a scheduler (cost "planned"); then the
 small models of configs/models on emulated devices, with schedulers that take graphs of stages. Every
 partitioner gets the same question. A line for each that stage-graph loses by more than a rounding: its
-step over the best one, and whose that is. Exit code 1 where there is one. pipedream-2bw is no rival in problems: it counts replicas of its own.
+step over the best one, and whose that is. Exit code 1 where there is one. pipedream-2bw is no rival in
+problems: it counts replicas of its own.
 """
 import argparse
 import contextlib
