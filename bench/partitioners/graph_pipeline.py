@@ -10,7 +10,8 @@ Every plan is a real one: memory as it is allocated, transfers over the links of
 configs/clusters/summit-v100.toml, step time simulated. Both sides try every micro-batch size that
 is a power of two and at least 1/256 of the mini-batch, and for the best three of them the
 scheduler's `eager` as well; what does not fit is no candidate. Sequential: pipedream (both
-objectives), piper where it does not refuse, chain-dp and stage-graph's own chains, all with 1f1b; graph: stage-graph with per-stage.
+objectives), piper where it does not refuse, chain-dp and stage-graph's own chains, all with 1f1b;
+graph: stage-graph with per-stage, and for the best three sizes with 1f1b, too, which holds more.
 
 PART: models, ablation, branches, sequential, memory. --memory: GiB of a device.
 Mini-batches grow with the devices: 16 samples for each (mmt), 64 (dlrm), 256 (candle-uno).
@@ -92,16 +93,17 @@ class Bench:
             if kind not in ("plan.infeasible", "plan.memory", "plan.unsupported", "plan.mismatch"):
                 print(f"{partitioner}, b = {b}: {answer['error']['message']}", file=sys.stderr)
             return None
-        chain = scheduler["use"] == "1f1b"
+        graph = partitioner["use"] == "stage-graph" and not partitioner.get("force_chain")
         return {"rate": batch / answer["step_us"] * 1e6, "b": b,
-                "depth": len(answer["stages"]) if chain else int(answer["remarks"]["depth"]),
+                "depth": int(answer["remarks"]["depth"]) if graph else len(answer["stages"]),
                 "stages": len(answer["stages"]),
                 "peak": max(d["peak_bytes"] for d in answer["devices"]) / 2**30,
                 "eager": bool(scheduler.get("eager")), "search": answer["search_seconds"],
-                "partitioner": partitioner, "scheduler": scheduler["use"]}
+                "partitioner": partitioner, "scheduler": scheduler["use"], "graph": graph}
 
-    def best(self, model, devices, batch, partitioner, scheduler, memory=None, sizes=None):
-        """The fastest over micro-batch sizes; a future."""
+    def best(self, model, devices, batch, partitioner, scheduler, memory=None, sizes=None,
+             others=()):
+        """The fastest over micro-batch sizes; a future. others: schedulers for the best three."""
         def search():
             found = []
             for b in sizes or [b for b in powers(batch) if b * MOST >= batch]:
@@ -109,9 +111,9 @@ class Bench:
                 found += [plan] if plan else []
             found.sort(key=lambda plan: -plan["rate"])
             for plan in found[:3]:
-                eager = self.plan(model, devices, batch, plan["b"], partitioner,
-                                  {"use": scheduler, "eager": True}, memory)
-                found += [eager] if eager else []
+                for table in [{"use": scheduler, "eager": True}, *others]:
+                    again = self.plan(model, devices, batch, plan["b"], partitioner, table, memory)
+                    found += [again] if again else []
             return max(found, key=lambda plan: plan["rate"]) if found else None
         return self.pool.submit(search)
 
@@ -120,7 +122,8 @@ class Bench:
                 for name, options in SEQUENTIAL.items() if options["use"] in self.plugins}
 
     def graph(self, *question, **more):
-        return self.best(*question, GRAPH["graph"], "per-stage", **more)
+        return self.best(*question, GRAPH["graph"], "per-stage", **more,
+                         others=({"use": "1f1b"}, {"use": "1f1b", "eager": True}))
 
 
 def fastest(futures, names=None):
@@ -138,7 +141,8 @@ def number(rate):
 def cell(plan):
     if plan is None:
         return "does not fit"
-    return (f"{number(plan['rate'])} (b {plan['b']}{' eager' if plan['eager'] else ''}, "
+    row = " 1f1b" if plan["graph"] and plan["scheduler"] == "1f1b" else ""
+    return (f"{number(plan['rate'])} (b {plan['b']}{row}{' eager' if plan['eager'] else ''}, "
             f"depth {plan['depth']}, {plan['peak']:.1f} GiB)")
 
 

@@ -3,15 +3,18 @@
 """Where another partitioner's step is shorter than stage-graph's.
 
     bench/partitioners/never_behind.py [--penstock build/release/penstock] [--problems 60] [--seed 0]
-                                       [--models mlp.toml,...] [--devices 2,4] [--scheduler 1f1b]
+                                       [--models mlp.toml,...] [--devices 2,4] [--schedulers 1f1b,...]
 
 Problems are random series-parallel graphs and pairs of towers with a join, 8 to 50 operators on 2 to 8
 devices, half of them with one micro-batch size, some judged by a scheduler (cost "planned"); then the
-small models of configs/models on emulated devices. Every partitioner gets the same question. A line
-for each that stage-graph loses by more than a rounding: its step over the best one, and whose that is.
-Exit code 1 where there is one. pipedream-2bw is no rival in problems: it counts replicas of its own.
+small models of configs/models on emulated devices, with schedulers that take graphs of stages. Every
+partitioner gets the same question. A line for each that stage-graph loses by more than a rounding: its
+step over the best one, and whose that is. Exit code 1 where there is one. pipedream-2bw is no rival in
+problems: it counts replicas of its own.
 """
 import argparse
+import contextlib
+import itertools
 import json
 import pathlib
 import random
@@ -87,13 +90,20 @@ def step_of(command):
     answer = json.loads(run.stdout)
     if run.returncode not in (0, 1, 2):
         sys.exit(f"{' '.join(command)}: {answer}")
+    if run.returncode != 0 and answer["error"]["kind"] == "plan.mismatch":
+        raise LookupError
     return answer.get("step_us") if run.returncode == 0 else None
 
 
 def judge(label, question):
     """True: stage-graph loses, or has no plan where another has one."""
-    ours = question("stage-graph")
-    found = [(step, name) for name in RIVALS if (step := question(name))]
+    ours, found = None, []
+    with contextlib.suppress(LookupError):
+        ours = question("stage-graph")
+        for name in RIVALS:
+            with contextlib.suppress(LookupError):
+                step = question(name)
+                found += [(step, name)] if step else []
     if not found or (ours and ours <= min(found)[0] * (1 + 1e-6)):
         return False
     print(f"{label}: {f'{ours / min(found)[0]:.4f}' if ours else 'no plan'}, {min(found)[1]}", flush=True)
@@ -108,7 +118,7 @@ def main():
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--models", default=",".join(MODELS))
     parser.add_argument("--devices", default="2,4")
-    parser.add_argument("--scheduler", default="1f1b")
+    parser.add_argument("--schedulers", default="1f1b")
     options = parser.parse_args()
     lost = asked = 0
     with tempfile.TemporaryDirectory() as folder:
@@ -118,15 +128,14 @@ def main():
             lost += judge(f"problem {seed}", lambda name, path=path: step_of(
                 [options.penstock, "partition", name, "--problem", str(path), "--json"]))
             asked += 1
-    for model in filter(None, options.models.split(",")):
-        for devices in options.devices.split(","):
-            def question(name, model=model, devices=devices):
-                return step_of([options.penstock, "plan", str(ROOT / f"configs/models/{model}.toml"),
-                                "--json", "--set", f"partitioner.use={name}", "--set",
-                                f"scheduler.use={options.scheduler}", "--set", "memopt.use=none", "--set",
-                                "run.device=emulated", "--set", f"cluster.devices={devices}"])
-            lost += judge(f"{model}, {devices} devices", question)
-            asked += 1
+    models = filter(None, options.models.split(","))
+    for model, devices, scheduler in itertools.product(models, options.devices.split(","),
+                                                       options.schedulers.split(",")):
+        lost += judge(f"{model}, {devices} devices, {scheduler}", lambda name: step_of(
+            [options.penstock, "plan", str(ROOT / f"configs/models/{model}.toml"), "--json", "--set",
+             f"partitioner.use={name}", "--set", f"scheduler.use={scheduler}", "--set",
+             "memopt.use=none", "--set", "run.device=emulated", "--set", f"cluster.devices={devices}"]))
+        asked += 1
     print(f"{lost} of {asked} lost")
     return 1 if lost else 0
 

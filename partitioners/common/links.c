@@ -88,7 +88,6 @@ static double delay_of(struct traffic *t, uint32_t s, uint32_t link, double slow
     double ns = inside > 0 ? bytes * b / ((ds < dt ? ds : dt) * inside) * 1e9 : 0;
 
     ns += t->link_tensors[link] * t->p->link_ns;
-
     memset(t->of_link, 0, t->n_nodes * sizeof *t->of_link);
     add_leaving(t, s, to, bytes, t->of_link);
     for (node = 0; node < t->n_nodes; node++) {
@@ -119,12 +118,17 @@ static void fill(struct traffic *t, double slowest_ns, double *delay, double *re
             delay[i] = delay_of(t, s, i, slowest_ns);
         }
     }
-    *ret_least_ns = 0;
     for (i = 0; i < t->n_nodes && t->p->figures.allreduce_bytes_per_s > 0; i++) {
         *ret_least_ns =
             fmax(*ret_least_ns, t->leaving[i] / t->p->figures.allreduce_bytes_per_s * 1e9);
     }
     *ret_least_ns *= t->p->batch;
+    for (s = 0; s < t->g->n && t->n_nodes == 1; s++) {
+        /* two devices of a node have a link of their own in each direction */
+        for (i = t->g->first_out[s]; i < t->g->first_out[s + 1]; i++) {
+            *ret_least_ns = fmax(*ret_least_ns, delay[i] * t->p->batch / t->plan->stages[s].b);
+        }
+    }
 }
 
 /* Nobody else wants a link of a problem file; the side with fewer replicas sets the pace. */
@@ -168,7 +172,7 @@ void stage_graph_delays(const struct stage_graph *g, const struct part_plan *pla
         undisturbed(&t, ret_delay);
         return;
     }
-    if (p->in == NULL || n_ranks > p->n_devices) {
+    if (n_ranks > p->n_devices) {
         return; /* with too many replicas it is no plan */
     }
     t.size = size == 0 || size > p->n_devices ? p->n_devices : size;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * One mini-batch over a stage graph, every stage in the order of its kFkB schedule (Jeon et al.,
- * GraphPipe, ASPLOS 2025). Of a problem file, as the host times it: transfers delay the passes that
- * need them. Of a job, whose links are busy, they are part of the passes that they belong to.
+ * GraphPipe, ASPLOS 2025). Transfers delay the passes that need them (links.c).
  */
 #include <math.h>
 #include <string.h>
@@ -120,24 +119,6 @@ static void run_all(struct step *step)
     }
 }
 
-/* Of a job half of the transfers go with the forward pass, half with the backward pass. */
-static double pass_ns(const struct part_problem *p, const struct part_stage *stage,
-                      const struct stage_sums *sums, bool forward)
-{
-    double rate = part_is_problem(p) ? 0 : p->figures.p2p_bytes_per_s;
-    double ns = forward ? sums->forward_ns : sums->backward_ns;
-    double p2p = rate <= 0 ? 0 : sums->cut_bytes * stage->b / (stage->d * rate) * 1e9;
-
-    switch (p->figures.comm_model) {
-    case PST_COMM_SUM:
-        return ns + p2p;
-    case PST_COMM_MAX:
-        return fmax(ns, p2p);
-    default:
-        return ns;
-    }
-}
-
 /* Longest path once, then the slowest stage for the rest of the samples. */
 static double estimate(const struct stage_graph *g, const struct part_plan *plan,
                        const struct part_problem *p, double *path)
@@ -147,8 +128,7 @@ static double estimate(const struct stage_graph *g, const struct part_plan *plan
 
     for (at = g->n; at-- > 0;) {
         uint32_t s = g->order[at], b = plan->stages[s].b;
-        double pass = pass_ns(p, &plan->stages[s], &g->sums[s], true) +
-                      pass_ns(p, &plan->stages[s], &g->sums[s], false);
+        double pass = g->sums[s].forward_ns + g->sums[s].backward_ns;
         double behind = 0;
 
         for (i = g->first_out[s]; i < g->first_out[s + 1]; i++) {
@@ -175,8 +155,8 @@ static void lay_out(struct step *step, const struct part_problem *p)
         run->n_passes = (p->batch + stage->b - 1) / stage->b;
         run->warmup = warmup < 1 ? 1 : (uint32_t)warmup;
         run->warmup = run->warmup < run->n_passes ? run->warmup : run->n_passes;
-        run->forward_ns = pass_ns(p, stage, &g->sums[s], true);
-        run->backward_ns = pass_ns(p, stage, &g->sums[s], false);
+        run->forward_ns = g->sums[s].forward_ns;
+        run->backward_ns = g->sums[s].backward_ns;
         run->forward_end = end;
         run->backward_end = end + run->n_passes;
         end += 2 * (size_t)run->n_passes;

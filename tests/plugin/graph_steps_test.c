@@ -19,10 +19,11 @@
 #define TRAIN                                                                                      \
     "[data]\nkind = \"synthetic\"\n[train]\nbatch = %u\nmicrobatch = %u\noptimizer = \"sgd\"\n"    \
     "clip = 0.0\ndegrees = %s\n[[memopt]]\nuse = \"none\"\n"
-#define DLRM                                                                                       \
+#define DLRM_OF(entries)                                                                           \
     "[model]\nuse = \"dlrm\"\ndense = 7\nsparse = 7\nfeatures = 4096\nlayers = 4\n"                \
-    "width = 4096\nentries = 100000\nvector = 64\nbag_size = 100\nbag = \"concat\"\n"              \
+    "width = 4096\nentries = " entries "\nvector = 64\nbag_size = 100\nbag = \"concat\"\n"         \
     "top_layers = 4\n"
+#define DLRM DLRM_OF("100000")
 #define CANDLE                                                                                     \
     "[model]\nuse = \"candle-uno\"\nvariant = \"branches\"\nbranches = 4\nfeatures = 4096\n"       \
     "layers = 4\ntop_layers = 2\nwidth = 4096\n"
@@ -33,15 +34,14 @@ struct question {
     const char *degrees;
 };
 
-static uint64_t step_of(const struct question *q, const char *partitioner, const char *scheduler,
-                        char **ret_plan)
+static uint64_t job_step_of(const char *job, const char *partitioner, const char *scheduler,
+                            char **ret_plan)
 {
     struct pst_planned planned = {.plan = NULL};
     struct job_rig rig;
     char toml[4096];
     uint64_t step_ns = 0;
-    int n = snprintf(toml, sizeof toml, "%s" CLUSTER TRAIN "%s%s", q->model, q->devices, q->batch,
-                     q->microbatch, q->degrees, partitioner, scheduler);
+    int n = snprintf(toml, sizeof toml, "%s%s%s", job, partitioner, scheduler);
 
     assert_true(n > 0 && (size_t)n < sizeof toml);
     if (job_rig_init(&rig, toml) != PST_OK ||
@@ -56,6 +56,17 @@ static uint64_t step_of(const struct question *q, const char *partitioner, const
     pst_planned_finish(&planned);
     job_rig_finish(&rig);
     return step_ns;
+}
+
+static uint64_t step_of(const struct question *q, const char *partitioner, const char *scheduler,
+                        char **ret_plan)
+{
+    char job[4096];
+    int n = snprintf(job, sizeof job, "%s" CLUSTER TRAIN, q->model, q->devices, q->batch,
+                     q->microbatch, q->degrees);
+
+    assert_true(n > 0 && (size_t)n < sizeof job);
+    return job_step_of(job, partitioner, scheduler, ret_plan);
 }
 
 static void compare(const struct question *q)
@@ -103,6 +114,40 @@ TEST(test_candle)
     const struct question q = {CANDLE, 16, 4096, 128, "[1, 2, 4, 8, 16]"};
 
     compare(&q);
+}
+
+/* With one scheduler the whole search has what the search of chains comes to. */
+TEST(test_chains)
+{
+    static const char chains[] = "[partitioner]\nuse = \"stage-graph\"\nforce_chain = true\n",
+                      graph[] = "[partitioner]\nuse = \"stage-graph\"\n",
+                      row[] = "[scheduler]\nuse = \"1f1b\"\n";
+
+    for (uint32_t b = 128; b <= 256; b *= 2) {
+        const struct question q = {DLRM_OF("1000000"), 16, 1024, b, "[1, 2, 4, 8, 16]"};
+        uint64_t chain = step_of(&q, chains, row, NULL), all = step_of(&q, graph, row, NULL);
+
+        if (all > chain) {
+            fail_msg("%u samples: %llu ns, chains %llu", b, (unsigned long long)all,
+                     (unsigned long long)chain);
+        }
+    }
+}
+
+/* configs/models/dlrm-small.toml: three branches and the rest, one on each device, have a larger T
+   than other cuts, but two stages on a path instead of three. */
+TEST(test_shortest_path)
+{
+    static const char job[] =
+        "[model]\nuse = \"dlrm\"\ndense = 3\nsparse = 3\nfeatures = 16\nlayers = 2\n"
+        "width = 32\nentries = 64\nvector = 8\nbag_size = 4\nbag = \"sum\"\n"
+        "[data]\nkind = \"synthetic\"\n[train]\nbatch = 16\nmicrobatch = 4\n"
+        "[cluster]\ndevices = 4\n[[memopt]]\nuse = \"none\"\n";
+    static const char row[] = "[scheduler]\nuse = \"1f1b\"\n";
+    uint64_t graph = job_step_of(job, "[partitioner]\nuse = \"stage-graph\"\n", row, NULL),
+             layers = job_step_of(job, "[partitioner]\nuse = \"vpipe\"\n", row, NULL);
+
+    assert_true(graph <= layers);
 }
 
 TEST(test_it_repeats)

@@ -61,6 +61,34 @@ TEST(test_plan)
     rig_close(rig_solve(&c, &options, NULL), 23);
 }
 
+/* A device for each two operators: 20 us on paths of three stages, 40 us on paths of two. */
+TEST(test_depth)
+{
+    struct gp_options options = rig_options();
+    FINISHED_BY(rig_graph_finish) struct rig_graph g;
+    struct gp_tail_problem whole;
+    struct rig_case c;
+    struct part_problem p;
+
+    make(&g);
+    c = rig_case_of(&g);
+    c.devices = 9;
+    c.batch = 8;
+    rig_problem(&c, &p);
+    gp_tails_whole(&whole, &p, GP_SP_FLEXIBLE);
+    for (uint32_t depth = 0; depth <= 3; depth++) {
+        struct gp_watch watch;
+        struct gp_result r;
+
+        options.max_depth = depth;
+        gp_watch_start(&watch, &p, 0);
+        gp_tails_plan(&p, &whole, &options, 1, INFINITY, &watch, &r);
+        assert_true(r.found && r.proven);
+        rig_close(r.value.bottleneck_ns / 1000, depth == 1 ? 163 : depth == 2 ? 40 : 20);
+        assert_int_equal(r.value.depth, depth == 0 ? 3 : depth);
+    }
+}
+
 /* A plan that is executed is chosen by its step: with the same T, or one a little larger, two
    stages a branch side by side beat longer paths. */
 TEST(test_short_path)
