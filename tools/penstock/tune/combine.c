@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/number.h"
 #include "base/util.h"
 #include "planner/state.h"
 
@@ -50,9 +51,13 @@ static const char *label_of_table(struct pst_arena *arena, const json_t *table)
     {
         if (strcmp(key, "use") != 0) {
             char *text = pst_json_made(json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT));
+            char number[32];
 
             label = pst_arena_printf(arena, "%s %s=%s", label, key,
-                                     json_is_string(value) ? json_string_value(value) : text);
+                                     json_is_string(value) ? json_string_value(value)
+                                     : json_is_real(value)
+                                         ? pst_number_format(number, json_real_value(value))
+                                         : text);
             free(text);
         }
     }

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/memory.h"
+#include "base/number.h"
 #include "tune/combine_impl.h"
 
 /* Keys whose texts are paths, or several with ':' or a new line between them, in any table. */
@@ -113,8 +114,14 @@ static void put_value(FILE *out, const json_t *value)
         fputc(']', out);
         return;
     }
-    text =
-        pst_json_made(json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(17)));
+    if (json_is_real(value)) {
+        char number[32];
+
+        pst_number_format(number, json_real_value(value));
+        fprintf(out, "%s%s", number, strpbrk(number, ".e") == NULL ? ".0" : "");
+        return;
+    }
+    text = pst_json_made(json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT));
     for (const char *at = text; *at != '\0'; at++) {
         fprintf(out, *at == 0x7F ? "\\u007F" : "%c", *at);
     }
