@@ -13,16 +13,19 @@
 static void begins(void *context, const struct pst_session *session, double seconds)
 {
     const struct pst_cli *cli = context;
-    char text[32], time[48] = "";
+    char text[32], time[48] = "", slices[48] = "";
 
     if (seconds >= 1) {
         snprintf(time, sizeof time, ", %s or more", pst_format_ns(text, (uint64_t)(seconds * 1e9)));
     }
+    if (session->graph->slices > 1) {
+        snprintf(slices, sizeof slices, ", in %u slices of a sequence,", session->graph->slices);
+    }
     if (cli->verbosity >= 0) {
         fprintf(stderr,
-                "measuring the operators of %s on this machine, once%s (--no-profile does "
+                "measuring the operators of %s%s on this machine, once%s (--no-profile does "
                 "without)\n",
-                session->graph->name, time);
+                session->graph->name, slices, time);
     }
 }
 

@@ -48,7 +48,7 @@ static double read_number(struct pst_cli *cli, const char *option, const char *t
     double number = text == NULL ? 0 : strtod(text, &end);
 
     if (text != NULL && (*end != '\0' || end == text || !(number >= 0) || number > 1e18)) {
-        pst_cli_usage(cli, "%s is a number, not \"%s\"", option, text);
+        pst_cli_usage(cli, "%s is a number from 0 on, not \"%s\"", option, text);
     }
     return number;
 }

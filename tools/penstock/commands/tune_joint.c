@@ -13,6 +13,8 @@
 #include "tune/space.h"
 #include "tune/trials.h"
 
+#define PATIENCE_NS 30000000000u /* a trial is worth: some hundred others */
+
 /* When the search is to end, for a question that has no context. */
 static uint64_t deadline_ns;
 
@@ -129,7 +131,9 @@ static pst_status try_all(void *context, const uint32_t *points, uint32_t n,
     uint32_t open[PST_JOINT_ROUND];
     struct pst_trials asked = {
         .n_jobs = joint->n_jobs == 0 ? pst_usable_cores() : joint->n_jobs,
-        .options = {.keep_plan = joint->keep_plan, .cancelled = is_over},
+        .options = {.keep_plan = joint->keep_plan,
+                    .patience_ns = PATIENCE_NS,
+                    .cancelled = is_over},
         .context = searching,
         .config = config_of,
         .begun = show_progress,

@@ -224,8 +224,8 @@ static void print_searched(const struct pst_compare_result *result, uint32_t n_d
                 searched->n_hopeless == 1 ? "" : "s");
     }
     if (!searched->all) {
-        fprintf(out, "%llu of %llu combinations were tried: --trials N tries more\n",
-                (unsigned long long)searched->n_tried, (unsigned long long)searched->n_points);
+        fprintf(out, "%u of %llu combinations were tried: --trials N tries more\n", result->n,
+                (unsigned long long)searched->n_points);
     }
     if (n_done > 0 && best->state == PST_SCORE_BELOW_FLOOR) {
         fprintf(out, "none reaches %g samples/s; the fastest comes to %.4g\n", result->goal.floor,

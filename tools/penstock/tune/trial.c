@@ -99,20 +99,31 @@ void pst_trial_take(const struct pst_session *session, bool keep, struct pst_tri
     trial->sim = session->simulated;
 }
 
+static pst_status give_up(uint64_t limit, struct pst_error *err)
+{
+    char time[32];
+    pst_status st = pst_fail(err, PST_ERR_UNSUPPORTED, "plan.mismatch",
+                             "planning takes longer than %s, too long for a search",
+                             pst_format_ns(time, limit));
+
+    pst_error_hint(err, "\"penstock plan\" has no such limit");
+    return st;
+}
+
 static pst_status plan(struct pst_job *job, const struct pst_trial_options *options,
                        struct pst_trial *trial, struct pst_error *err)
 {
+    const uint64_t limit = options->advice_ns > 0 ? options->advice_ns : options->patience_ns;
     struct pst_session *session = NULL;
+    bool hurries;
     pst_status st;
 
     job->planner = pst_tune_plan;
     job->advice = options->advice_ns > 0 ? PST_ADVICE_MEMORY
                   : options->faster      ? PST_ADVICE_FASTER
                                          : PST_ADVICE_NONE;
-    if (options->advice_ns > 0 &&
-        (job->plugins.time_limit == 0 || options->advice_ns < job->plugins.time_limit)) {
-        job->plugins.time_limit = options->advice_ns;
-    }
+    hurries = limit > 0 && (job->plugins.time_limit == 0 || limit < job->plugins.time_limit);
+    job->plugins.time_limit = hurries ? limit : job->plugins.time_limit;
     trial->batch = (uint32_t)job->train.batch;
     trial->microbatch = (uint32_t)job->train.microbatch;
     st = pst_session_create_for_planning(job, &session, err);
@@ -123,6 +134,9 @@ static pst_status plan(struct pst_job *job, const struct pst_trial_options *opti
         pst_trial_take(session, options->keep_plan, trial);
     }
     pst_session_destroy(session);
+    if (st != PST_OK && hurries && strcmp(err->kind, "plugin.timeout") == 0) {
+        st = give_up(limit, err);
+    }
     return st;
 }
 
