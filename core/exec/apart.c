@@ -27,14 +27,15 @@ pst_status exec_before_post(struct exec_rank *rank, struct pst_error *err)
 
 /* --- setting up ------------------------------------------------------------------------------- */
 
-static uint64_t largest_load(const struct exec_rank *rank, const struct pst_program *program)
+static uint64_t largest_load(const struct exec_list *list)
 {
-    const struct pst_tensor *tensors = rank->exec->config.graph->tensors;
+    const struct pst_program *program = list->program;
     uint64_t most = 0;
 
     for (uint32_t i = 0; program != NULL && i < program->n_calls; i++) {
         const struct pst_program_call *call = &program->calls[i];
-        uint64_t bytes = call->kind == PST_C_LOAD ? tensors[call->op].bytes * call->samples : 0;
+        uint64_t bytes =
+            call->kind == PST_C_LOAD ? list->graph->tensors[call->op].bytes * call->samples : 0;
 
         most = bytes > most ? bytes : most;
     }
@@ -56,8 +57,8 @@ pst_status exec_apart_init(struct exec_rank *rank, struct pst_error *err)
 {
     const struct pst_exec_config *config = &rank->exec->config;
     struct exec_apart *apart = &rank->apart;
-    const uint64_t train = largest_load(rank, rank->train.program);
-    const uint64_t eval = largest_load(rank, rank->eval.program);
+    const uint64_t train = largest_load(&rank->train);
+    const uint64_t eval = largest_load(&rank->eval);
     const uint64_t squares = (uint64_t)rank->n_params * sizeof(double);
     const uint64_t losses = 2 * (uint64_t)rank->n_losses * sizeof(float);
     void *base;

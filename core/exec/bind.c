@@ -10,25 +10,28 @@
 
 /* --- kernels ---------------------------------------------------------------------------------- */
 
-/* One per operator, pass and number of samples, whatever stage or list asks. */
-static pst_status get_kernel(struct exec_rank *rank, uint32_t op, uint32_t pass, uint32_t samples,
-                             const struct pst_kernel **ret_kernel, struct pst_error *err)
+/* One per operator, pass and number of samples, whatever stage or list of its graph asks. */
+static pst_status get_kernel(struct exec_rank *rank, const struct pst_graph *graph, uint32_t op,
+                             uint32_t pass, uint32_t samples, const struct pst_kernel **ret_kernel,
+                             struct pst_error *err)
 {
     const struct pst_exec_config *config = &rank->exec->config;
     struct exec_kernel *entry = rank->kernels[op];
     pst_status status;
 
-    while (entry != NULL && (entry->pass != pass || entry->samples != samples)) {
+    while (entry != NULL &&
+           (entry->graph != graph || entry->pass != pass || entry->samples != samples)) {
         entry = entry->next;
     }
     if (entry == NULL) {
         entry = pst_arena_alloc(&rank->memory, sizeof *entry, 0);
+        entry->graph = graph;
         entry->pass = pass;
         entry->samples = samples;
-        status = config->device->compile(rank->device, config->graph, op, pass, samples,
-                                         &entry->kernel, err);
+        status =
+            config->device->compile(rank->device, graph, op, pass, samples, &entry->kernel, err);
         if (status != PST_OK) {
-            pst_error_prefix(err, "operator %s, %u samples", config->graph->ops[op].name, samples);
+            pst_error_prefix(err, "operator %s, %u samples", graph->ops[op].name, samples);
             return status;
         }
         entry->next = rank->kernels[op];
@@ -52,11 +55,12 @@ void exec_kernels_destroy(struct exec_rank *rank)
 }
 
 /* *end: of the highest workspace of the section. */
-static pst_status bind_kernel(struct exec_rank *rank, const struct pst_program *program,
-                              uint64_t *end, const struct pst_program_call *from,
-                              struct pst_kernel_call *to, struct pst_error *err)
+static pst_status bind_kernel(struct exec_rank *rank, const struct exec_list *list, uint64_t *end,
+                              const struct pst_program_call *from, struct pst_kernel_call *to,
+                              struct pst_error *err)
 {
-    const struct pst_op *op = &rank->exec->config.graph->ops[from->op];
+    const struct pst_program *program = list->program;
+    const struct pst_op *op = &list->graph->ops[from->op];
     const uint32_t *operands = &program->operands[from->first_operand];
     const struct pst_operands at = pst_operands_of(op);
     struct pst_call *call = &to->call;
@@ -67,7 +71,7 @@ static pst_status bind_kernel(struct exec_rank *rank, const struct pst_program *
     for (uint32_t i = 0; i < at.count; i++) {
         o[i] = exec_value(rank, program, operands[i]);
     }
-    status = get_kernel(rank, from->op, from->pass, from->samples, &to->kernel, err);
+    status = get_kernel(rank, list->graph, from->op, from->pass, from->samples, &to->kernel, err);
     if (status != PST_OK) {
         return status;
     }
@@ -243,9 +247,8 @@ static pst_status bind_call(struct exec_rank *rank, struct exec_list *list, uint
                         from->first_sample, from->samples, batch);
     }
     list->has_loss |= from->kind == PST_C_LOSS;
-    return from->kind == PST_C_KERNEL
-               ? bind_kernel(rank, list->program, end, from, &list->calls[index], err)
-               : PST_OK;
+    return from->kind == PST_C_KERNEL ? bind_kernel(rank, list, end, from, &list->calls[index], err)
+                                      : PST_OK;
 }
 
 static pst_status bind_instr(struct exec_rank *rank, struct exec_list *list, uint32_t s,
@@ -281,8 +284,9 @@ static pst_status bind_instr(struct exec_rank *rank, struct exec_list *list, uin
     return status;
 }
 
-pst_status exec_bind(struct exec_rank *rank, struct exec_list *list, const struct pst_plan *plan,
-                     const struct pst_program *program, struct pst_error *err)
+pst_status exec_bind(struct exec_rank *rank, struct exec_list *list, const struct pst_graph *graph,
+                     const struct pst_plan *plan, const struct pst_program *program,
+                     struct pst_error *err)
 {
     const size_t n_buckets = 2 * (size_t)plan->n_stages + 1;
     pst_status status = check_ranges(rank, program, err);
@@ -290,6 +294,7 @@ pst_status exec_bind(struct exec_rank *rank, struct exec_list *list, const struc
     if (status != PST_OK) {
         return status;
     }
+    list->graph = graph;
     list->plan = plan;
     list->program = program;
     list->instrs = pst_arena_array(&rank->memory, program->n_instrs, sizeof *list->instrs);

@@ -93,7 +93,7 @@ struct pst_device_times {
     void *context;
     /* One call of a kernel. */
     uint64_t (*kernel_ns)(void *context, uint32_t rank, uint32_t op, uint32_t pass,
-                          uint32_t samples);
+                          uint32_t samples, uint32_t slice);
     /* The update of so many parameters with n_slots values of state each; first: of its stage. */
     uint64_t (*update_ns)(void *context, uint32_t rank, uint64_t elems, uint32_t n_slots,
                           bool first);

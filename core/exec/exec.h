@@ -103,6 +103,7 @@ struct pst_exec_config {
     const struct pst_plan *plan;               /* training */
     const struct pst_program *const *programs; /* one per rank */
     const struct pst_plan *eval_plan;          /* forward only; NULL: no evaluation */
+    const struct pst_graph *eval_graph; /* NULL: the same; else it differs in tensors alone */
     const struct pst_program *const *eval_programs;
     const struct pst_device_ops *device;
     struct pst_device_config device_config;

@@ -23,16 +23,16 @@ static const struct pst_device_ops *device_of(const struct exec_rank *rank)
 /* --- which calls ------------------------------------------------------------------------------ */
 
 /* The same kernel, or work around it, on the same buffers. */
-static bool same_call(const struct exec_rank *rank, const struct pst_program *program, uint32_t a,
+static bool same_call(const struct exec_rank *rank, const struct exec_list *list, uint32_t a,
                       uint32_t b)
 {
+    const struct pst_program *program = list->program;
     const struct pst_program_call *one = &program->calls[a], *two = &program->calls[b];
     bool same = one->kind == two->kind && one->op == two->op && one->pass == two->pass &&
                 one->samples == two->samples && one->replay == two->replay &&
-                one->elems == two->elems;
-    const uint32_t n = one->kind != PST_C_KERNEL
-                           ? 3
-                           : pst_operands_of(&rank->exec->config.graph->ops[one->op]).count;
+                one->slice == two->slice && one->elems == two->elems;
+    const uint32_t n =
+        one->kind != PST_C_KERNEL ? 3 : pst_operands_of(&list->graph->ops[one->op]).count;
 
     for (uint32_t i = 0; i < n && same; i++) {
         same = exec_value(rank, program, program->operands[one->first_operand + i]) ==
@@ -79,8 +79,8 @@ static bool are_short(const struct exec_rank *rank, const struct exec_list *list
         const struct pst_program_call *call = &list->program->calls[i];
 
         if (call->kind == PST_C_KERNEL) {
-            ns +=
-                times->kernel_ns(times->context, rank->index, call->op, call->pass, call->samples);
+            ns += times->kernel_ns(times->context, rank->index, call->op, call->pass, call->samples,
+                                   call->slice);
             n_kernels++;
         }
     }
@@ -103,7 +103,7 @@ static struct exec_graph *graph_for(struct exec_rank *rank, const struct exec_li
         uint32_t same = 0;
 
         while (graphs->graphs[g].n_calls == n && same < n &&
-               same_call(rank, list->program, graphs->graphs[g].first_call + same, first + same)) {
+               same_call(rank, list, graphs->graphs[g].first_call + same, first + same)) {
             same++;
         }
         if (graphs->graphs[g].n_calls == n && same == n) {

@@ -13,6 +13,7 @@ struct exec_visit;
 
 struct exec_kernel {
     struct exec_kernel *next; /* of the same operator */
+    const struct pst_graph *graph;
     uint32_t pass, samples;
     struct pst_kernel *kernel;
 };
@@ -50,6 +51,7 @@ struct exec_instr {
 
 /* One program bound to this rank's arena. */
 struct exec_list {
+    const struct pst_graph *graph;
     const struct pst_plan *plan;
     const struct pst_program *program;
     struct exec_instr *instrs;     /* all sections, as in the program */
@@ -73,8 +75,9 @@ static inline uint32_t exec_batch_of(const struct pst_plan *plan, uint32_t *samp
 }
 
 /* bind.c; kernels are compiled when the first list asks for them. */
-pst_status exec_bind(struct exec_rank *rank, struct exec_list *list, const struct pst_plan *plan,
-                     const struct pst_program *program, struct pst_error *err);
+pst_status exec_bind(struct exec_rank *rank, struct exec_list *list, const struct pst_graph *graph,
+                     const struct pst_plan *plan, const struct pst_program *program,
+                     struct pst_error *err);
 void exec_kernels_destroy(struct exec_rank *rank);
 
 /* sums.c: the sums behind TIE and, of a stage with several replicas, REDUCE. */

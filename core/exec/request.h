@@ -99,6 +99,23 @@ static inline void *request_dp(const struct pst_op_request *request, const struc
     return request_has_param(request, i) ? (void *)call->dp[i] : NULL;
 }
 
+/* Of cross-entropy: by how many rows the sum over those of a sample is divided. Targets below 0 do
+   not count; of slices of sequences it is the mean over the slices, from what stands behind the
+   targets of each (graph/slice.c). */
+static inline double request_counted(const struct pst_op_request *request, const int32_t *targets)
+{
+    const uint64_t rows = request_in(request, 0)->elems / request_columns(request_in(request, 0));
+    uint64_t counted = 0;
+
+    if (request->graph->slices > 1) {
+        return (double)targets[rows] / (double)request->graph->slices;
+    }
+    for (uint64_t r = 0; r < rows; r++) {
+        counted += targets[r] >= 0;
+    }
+    return (double)counted;
+}
+
 /* --- shapes ----------------------------------------------------------------------------------- */
 
 /* Images of x[0] and y[0]. */

@@ -49,7 +49,7 @@ pst_status exec_run_call(struct exec_rank *rank, struct exec_list *list, uint32_
 {
     const struct pst_program_call *from = &list->program->calls[index];
     const struct pst_device_ops *device = rank->exec->config.device;
-    const struct pst_tensor *tensors = rank->exec->config.graph->tensors;
+    const struct pst_tensor *tensors = list->graph->tensors;
     uint32_t sample = from->first_sample;
     const uint32_t next = exec_batch_of(list->plan, &sample);
     const struct pst_kernel *kernel = list->calls[index].kernel;

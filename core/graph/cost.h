@@ -19,6 +19,7 @@ struct pst_cost_model {
     const struct pst_cluster *cluster;
     const struct pst_costed *profile; /* measured times, or NULL: the roofline of [cluster] */
     const uint32_t *profile_nodes;    /* pst_profile_bind; PST_NONE: of no cost */
+    uint32_t slice; /* of graphs of slices: 1 + the one whose passes are asked for; 0: the mean */
     uint32_t side_by_side; /* ranks that can compute at a time, on a machine with fewer cores than
                               they have threads; 0: all of them */
     pst_workspace_fn *workspace; /* NULL: no kernel needs any */
@@ -35,6 +36,15 @@ struct pst_cost_at {
    it costs are those of a device as slow as any. */
 const struct pst_cost_model *pst_cost_on(const struct pst_cost_model *cost, const uint32_t *ranks,
                                          uint32_t n_ranks, struct pst_cost_at *room);
+/* Costs of passes of a slice; PST_NONE: the mean over the slices of a sequence. */
+static inline struct pst_cost_model pst_cost_of_slice(const struct pst_cost_model *cost,
+                                                      uint32_t slice)
+{
+    struct pst_cost_model of = *cost;
+
+    of.slice = slice + 1;
+    return of;
+}
 /* Times of one operator for `samples` samples on a device of the cluster's description, or on the
    one that was measured. */
 void pst_cost_op(const struct pst_cost_model *cost, uint32_t op, uint32_t samples,

@@ -33,23 +33,31 @@ static double on_line(double x0, double y0, double x1, double y1, double x)
     return x <= x0 ? y0 - slope * (x0 - x) : y1 + slope * (x - x1);
 }
 
-static double from_table(const struct pst_costed_times *times, uint32_t n, uint32_t pass, double x)
+/* F, B, W; growth of F, of B. */
+static double of_row(const struct pst_costed_times *row, uint32_t which)
+{
+    return which < 3 ? row->ns[which] : row->growth[which - 3];
+}
+
+static double from_table(const struct pst_costed_times *times, uint32_t n, uint32_t which, double x)
 {
     const struct pst_costed_times *first = &times[0], *last = &times[n - 1];
     uint32_t low = 0, high = n - 1;
 
     if (n == 1) {
-        return first->ns[pass] * (x / first->samples);
+        return of_row(first, which) * (x / first->samples);
     }
     if (x >= last->samples) {
-        return on_line(last[-1].samples, last[-1].ns[pass], last->samples, last->ns[pass], x);
+        return on_line(last[-1].samples, of_row(&last[-1], which), last->samples,
+                       of_row(last, which), x);
     }
     if (x <= first->samples) {
         /* A line that would be below 0 at no samples is not one: in proportion then. */
-        return on_line(first->samples, first->ns[pass], first[1].samples, first[1].ns[pass], 0) < 0
-                   ? first->ns[pass] * (x / first->samples)
-                   : on_line(first->samples, first->ns[pass], first[1].samples, first[1].ns[pass],
-                             x);
+        return on_line(first->samples, of_row(first, which), first[1].samples,
+                       of_row(&first[1], which), 0) < 0
+                   ? of_row(first, which) * (x / first->samples)
+                   : on_line(first->samples, of_row(first, which), first[1].samples,
+                             of_row(&first[1], which), x);
     }
     while (high - low > 1) {
         uint32_t middle = low + (high - low) / 2;
@@ -60,8 +68,8 @@ static double from_table(const struct pst_costed_times *times, uint32_t n, uint3
             high = middle;
         }
     }
-    return times[low].ns[pass] +
-           (times[high].ns[pass] - times[low].ns[pass]) *
+    return of_row(&times[low], which) +
+           (of_row(&times[high], which) - of_row(&times[low], which)) *
                ((x - times[low].samples) / ((double)times[high].samples - times[low].samples));
 }
 
@@ -79,5 +87,16 @@ void pst_costed_node_ns(const struct pst_costed *graph, uint32_t node, uint32_t 
 
             ret_ns[pass] = row->ns[pass] * part + row->fixed_ns * share;
         }
+    }
+}
+
+void pst_costed_node_growth(const struct pst_costed *graph, uint32_t node, uint32_t samples,
+                            double ret_ns[2])
+{
+    const struct pst_costed_node *row = &graph->nodes[node];
+
+    for (uint32_t pass = 0; pass < 2; pass++) {
+        ret_ns[pass] =
+            row->n_times > 0 ? from_table(row->times, row->n_times, 3 + pass, samples) : 0;
     }
 }

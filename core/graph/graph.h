@@ -269,9 +269,14 @@ void pst_op_grad_info(const struct pst_graph *graph, uint32_t op, struct pst_op_
  */
 void pst_op_work(const struct pst_graph *graph, uint32_t op, uint32_t pass, uint64_t samples,
                  double *ret_flops, double *ret_bytes);
+/* The same of a slice of sequences, whose attention sees the keys of those before it, too. slice
+   PST_NONE: the mean over them, which pst_op_work says. */
+void pst_op_slice_work(const struct pst_graph *graph, uint32_t op, uint32_t slice, uint32_t pass,
+                       uint64_t samples, double *ret_flops, double *ret_bytes);
 /* Of what a softmax is taken: the scores of all heads of attention, the logits of cross entropy in
    f32; 0: of another operator. */
-double pst_op_softmax_bytes(const struct pst_graph *graph, uint32_t op, uint64_t samples);
+double pst_op_softmax_bytes(const struct pst_graph *graph, uint32_t op, uint32_t slice,
+                            uint64_t samples);
 
 /*
  * The planning view for strategies: one node per operator; saved_bytes are those of out[0] (if any
@@ -292,6 +297,8 @@ struct pst_graph_view pst_graph_view_of(struct pst_arena *arena, struct pst_node
  * attention does; the sequence is not a multiple of n.
  */
 pst_status pst_graph_slice(struct pst_graph *graph, uint32_t n, struct pst_error *err);
+/* And back. */
+void pst_graph_join(struct pst_graph *graph);
 /* Samples of a step as the graph has them. */
 static inline uint32_t pst_graph_samples(const struct pst_graph *graph, uint32_t batch)
 {

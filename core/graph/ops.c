@@ -31,9 +31,10 @@ static uint64_t pass_ns(const struct pst_cost_model *cost, const struct pst_clus
                         uint32_t op, uint32_t pass, uint32_t samples)
 {
     double flops = 0, bytes = 0;
-    pst_op_work(cost->graph, op, pass, samples, &flops, &bytes);
+    pst_op_slice_work(cost->graph, op, cost->slice - 1, pass, samples, &flops, &bytes);
     if (cluster->softmax_traffic > 0) {
-        bytes += cluster->softmax_traffic * pst_op_softmax_bytes(cost->graph, op, samples);
+        bytes += cluster->softmax_traffic *
+                 pst_op_softmax_bytes(cost->graph, op, cost->slice - 1, samples);
     }
     double peak =
         op_is_bf16(cost->graph, &cost->graph->ops[op]) ? cluster->bf16_flops : cluster->flops;
@@ -87,16 +88,35 @@ static double longer(const struct pst_cost_model *cost, uint32_t op, uint32_t pa
     return ns > 0 ? (double)pass_ns(cost, on, op, pass, samples) / ns : 1;
 }
 
+/* Where between the first slice and the last another one stands, by what it computes; 0: at the
+   mean. */
+static double beyond_mean(const struct pst_cost_model *cost, uint32_t op, uint32_t pass)
+{
+    const uint32_t slices[] = {0, cost->graph->slices - 1, PST_NONE, cost->slice - 1};
+    double flops[4], bytes;
+
+    for (uint32_t i = 0; i < 4; i++) {
+        pst_op_slice_work(cost->graph, op, slices[i], pass, 1, &flops[i], &bytes);
+    }
+    return flops[1] > flops[0] ? (flops[3] - flops[2]) / (flops[1] - flops[0]) : 0;
+}
+
 static void profiled(const struct pst_cost_model *cost, uint32_t op, uint32_t samples,
                      struct pst_times *ret_times)
 {
-    double ns[3];
+    double ns[3], growth[3];
 
     if (cost->profile_nodes[op] == PST_NONE) {
         *ret_times = (struct pst_times){0};
         return;
     }
     pst_costed_node_ns(cost->profile, cost->profile_nodes[op], samples, ns);
+    if (cost->slice > 0 && cost->graph->ops[op].slices > 1) {
+        pst_costed_node_growth(cost->profile, cost->profile_nodes[op], samples, growth);
+        for (uint32_t pass = 0; pass < 2; pass++) {
+            ns[pass] = fmax(0, ns[pass] + growth[pass] * beyond_mean(cost, op, pass));
+        }
+    }
     if (cost->graph->ops[op].kind == PST_OP_COSTED) {
         move_backward(cost, op, ns);
     }

@@ -93,10 +93,45 @@ static double weight_bytes(const struct pst_graph *graph, const struct pst_op *o
     return bytes + (info->w_reads_dy ? tensor_bytes(graph, op->out[0], samples) : 0);
 }
 
-/* Of its whole sequence: what a slice of it is charged is the mean over its slices. */
-static double whole_rows(const struct pst_graph *graph, const struct pst_tensor *tensor)
+/* How many of the slices of a sequence stand before this one; PST_NONE: in the mean. */
+static double slices_before(const struct pst_graph *graph, uint32_t slice)
 {
-    return (double)(tensor->rank == 0 ? 1 : tensor->dims[0]) * (double)graph->slices;
+    return slice == PST_NONE ? ((double)graph->slices - 1) / 2 : (double)slice;
+}
+
+/* Keys that rows 0 ... n - 1 of a sequence see together: a triangle, then a band. */
+static double keys_seen(const struct pst_op *op, double n)
+{
+    const double window = (double)op->window;
+
+    return window == 0 || n <= window ? n * n / 2 : window * window / 2 + window * (n - window);
+}
+
+/* Keys that a row of attention sees, in the mean. */
+static double mean_keys(const struct pst_graph *graph, const struct pst_op *op, uint32_t slice)
+{
+    const double rows = (double)graph->tensors[op->out[0]].dims[0];
+    const double first = slice == PST_NONE ? 0 : rows * slice;
+    const double end = slice == PST_NONE ? rows * graph->slices : first + rows;
+
+    return op->n_in == 2 ? (double)graph->tensors[op->in[1]].dims[0] * (op->causal ? 0.5 : 1)
+           : !op->causal ? rows
+                         : (keys_seen(op, end) - keys_seen(op, first)) / (end - first);
+}
+
+/* What a slice reads of the keys and values before it and, backward, of their gradients, which it
+   writes, too. */
+static double past_bytes(const struct pst_graph *graph, uint32_t index, uint32_t slice,
+                         uint32_t pass, uint64_t samples)
+{
+    const struct pst_op *op = &graph->ops[index];
+    const double elems = (double)pst_op_past_elems(graph, index);
+
+    return elems == 0 || pass == 2
+               ? 0
+               : slices_before(graph, slice) * (double)samples *
+                     (elems * (double)pst_dtype_bytes(graph->tensors[op->out[0]].dtype) +
+                      (pass == 1 ? 2.0 * (double)pst_op_past_bytes(graph, index) : 0));
 }
 
 /* How many of its factors want one. */
@@ -107,11 +142,12 @@ static double matmul_gradients(const struct pst_graph *graph, const struct pst_o
 }
 
 /* Of the products of one pass; 0 where a kind has none. */
-static double product_flops(const struct pst_graph *graph, const struct pst_op *op, uint32_t pass)
+static double product_flops(const struct pst_graph *graph, const struct pst_op *op, uint32_t slice,
+                            uint32_t pass)
 {
     const struct pst_tensor *y = &graph->tensors[op->out[0]];
     const struct pst_tensor *x = op->n_in == 0 ? NULL : &graph->tensors[op->in[0]];
-    double flops, keys = whole_rows(graph, y), window = (double)op->window;
+    double flops;
 
     switch (op->kind) {
     case PST_OP_LINEAR:
@@ -123,13 +159,8 @@ static double product_flops(const struct pst_graph *graph, const struct pst_op *
         flops = (double)graph->tensors[op->out[1]].elems;
         return 3.0 * flops * (double)x->dims[1];
     case PST_OP_ATTENTION:
-        if (op->n_in == 2) {
-            keys = (double)graph->tensors[op->in[1]].dims[0];
-        } else if (op->window != 0 && window < keys) { /* a triangle, then a band */
-            keys = 2.0 * window - window * window / keys;
-        }
-        flops = 2.0 * (double)y->elems * keys;
-        return flops * (pass == 0 ? 2.0 : 5.0) * (op->causal ? 0.5 : 1.0);
+        flops = 2.0 * (double)y->elems * mean_keys(graph, op, slice);
+        return flops * (pass == 0 ? 2.0 : 5.0);
     case PST_OP_MATMUL:
         flops = 2.0 * (double)y->elems * (double)x->dims[x->rank - (op->swapped[0] ? 2 : 1)];
         return pass == 1 ? flops * matmul_gradients(graph, op) : flops;
@@ -223,7 +254,8 @@ static double element_flops(const struct pst_graph *graph, const struct pst_op *
     return per * elems;
 }
 
-double pst_op_softmax_bytes(const struct pst_graph *graph, uint32_t op_index, uint64_t samples)
+double pst_op_softmax_bytes(const struct pst_graph *graph, uint32_t op_index, uint32_t slice,
+                            uint64_t samples)
 {
     const struct pst_op *op = &graph->ops[op_index];
     double bytes = 0;
@@ -232,7 +264,8 @@ double pst_op_softmax_bytes(const struct pst_graph *graph, uint32_t op_index, ui
         const struct pst_tensor *y = &graph->tensors[op->out[0]];
         const struct pst_tensor *keys = op->n_in == 2 ? &graph->tensors[op->in[1]] : y;
 
-        bytes = (double)op->heads * (double)y->dims[0] * whole_rows(graph, keys) *
+        bytes = (double)op->heads * (double)y->dims[0] * (double)keys->dims[0] *
+                (op->slices > 1 ? slices_before(graph, slice) + 1 : 1) *
                 (double)pst_dtype_bytes(y->dtype);
     } else if (op->kind == PST_OP_CROSS_ENTROPY) {
         bytes = (double)graph->tensors[op->in[0]].elems * sizeof(float);
@@ -240,12 +273,12 @@ double pst_op_softmax_bytes(const struct pst_graph *graph, uint32_t op_index, ui
     return bytes * (double)samples;
 }
 
-void pst_op_work(const struct pst_graph *graph, uint32_t op_index, uint32_t pass, uint64_t samples,
-                 double *ret_flops, double *ret_bytes)
+void pst_op_slice_work(const struct pst_graph *graph, uint32_t op_index, uint32_t slice,
+                       uint32_t pass, uint64_t samples, double *ret_flops, double *ret_bytes)
 {
     const struct pst_op *op = &graph->ops[op_index];
     struct pst_op_grad info;
-    double flops = product_flops(graph, op, pass);
+    double flops = product_flops(graph, op, slice, pass);
     double bytes;
 
     pst_op_grad_info(graph, op_index, &info);
@@ -267,5 +300,11 @@ void pst_op_work(const struct pst_graph *graph, uint32_t op_index, uint32_t pass
         }
     }
     *ret_flops = flops * (double)samples;
-    *ret_bytes = bytes;
+    *ret_bytes = bytes + past_bytes(graph, op_index, slice, pass, samples);
+}
+
+void pst_op_work(const struct pst_graph *graph, uint32_t op, uint32_t pass, uint64_t samples,
+                 double *ret_flops, double *ret_bytes)
+{
+    pst_op_slice_work(graph, op, PST_NONE, pass, samples, ret_flops, ret_bytes);
 }

@@ -89,10 +89,11 @@ static void index_edges(struct pst_lowering *low)
 static void time_stages(struct pst_lowering *low)
 {
     const struct pst_plan *plan = low->plan;
+    const uint32_t n = low->graph->slices;
 
-    low->pass_ns = pst_arena_array(&low->arena, plan->n_stages, sizeof *low->pass_ns);
-    for (uint32_t s = 0; s < plan->n_stages; s++) {
-        pst_plan_pass_ns(&plan->stages[s], low->graph, low->cost, true, low->pass_ns[s]);
+    low->pass_ns = pst_arena_array(&low->arena, (size_t)plan->n_stages * n, sizeof *low->pass_ns);
+    for (uint32_t i = 0; i < plan->n_stages * n; i++) {
+        pst_plan_pass_ns(&plan->stages[i / n], low->graph, low->cost, i % n, true, low->pass_ns[i]);
     }
 }
 

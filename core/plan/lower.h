@@ -19,7 +19,8 @@ struct pst_lowering {
     struct pst_arena arena;              /* temporary */
     uint32_t *home;                      /* per rank: lowest stage on it, PST_NONE: none */
     uint32_t *replica;                   /* per rank: which one it is, of that stage */
-    uint64_t (*pass_ns)[PST_PASS_R + 1]; /* per stage, of one micro-batch: by PST_PASS_* */
+    uint64_t (*pass_ns)[PST_PASS_R + 1]; /* per stage and slice, of one micro-batch: by
+                                            PST_PASS_* */
     uint32_t *base;    /* per stage: first row of its micro-batches in the tables below, which
                           every copy has apart */
     uint32_t *at[6];   /* [pass][row]: position in the rank's order, or PST_NONE */
@@ -81,7 +82,9 @@ pst_status pst_lowering_prepare(struct pst_lowering *low, struct pst_error *err)
 static inline uint64_t pst_lowering_pass_ns(const struct pst_lowering *low,
                                             const struct pst_pass *pass)
 {
-    return low->pass_ns[pass->stage][pass->op];
+    const uint32_t n = low->graph->slices;
+
+    return low->pass_ns[pass->stage * n + pass->microbatch % n][pass->op];
 }
 
 /*

@@ -136,13 +136,15 @@ static void time_replays(const struct pst_plan_stage *stage, const struct pst_gr
 }
 
 void pst_plan_pass_ns(const struct pst_plan_stage *stage, const struct pst_graph *graph,
-                      const struct pst_cost_model *cost, bool inside, uint64_t *ret_ns)
+                      const struct pst_cost_model *cost, uint32_t slice, bool inside,
+                      uint64_t *ret_ns)
 {
+    const struct pst_cost_model of = pst_cost_of_slice(cost, slice);
     struct pst_cost_at at;
     struct pst_times times;
     uint64_t replay;
 
-    cost = pst_cost_on(cost, stage->ranks, stage->n_ranks, &at);
+    cost = pst_cost_on(&of, stage->ranks, stage->n_ranks, &at);
     time_replays(stage, graph, cost, &replay);
     pst_cost_ops(cost, stage->nodes, stage->n_nodes, pst_plan_samples(stage), &times);
     ret_ns[PST_I_F] = times.forward_ns;

@@ -29,9 +29,11 @@ struct pst_pass_calls {
 void pst_pass_calls_init(const struct pst_plan_stage *stage, const struct pst_graph *graph,
                          struct pst_arena *arena, struct pst_pass_calls ret_passes[PST_I_BW + 1]);
 
-/* How long the passes of a micro-batch take on one rank of the stage, by PST_I_*; R: the replays
-   alone, which are in B and BW if `inside`. ret_ns: [PST_I_R + 1]. */
+/* How long the passes of a micro-batch, which is this slice of its sequences, take on one rank of
+   the stage, by PST_I_*; R: the replays alone, which are in B and BW if `inside`. ret_ns:
+   [PST_I_R + 1]. */
 void pst_plan_pass_ns(const struct pst_plan_stage *stage, const struct pst_graph *graph,
-                      const struct pst_cost_model *cost, bool inside, uint64_t *ret_ns);
+                      const struct pst_cost_model *cost, uint32_t slice, bool inside,
+                      uint64_t *ret_ns);
 
 #endif

@@ -99,7 +99,7 @@ uint64_t pst_sim_run_pass(struct pst_sim *sim, struct pst_sim_rank *state, uint3
     if (calls == NULL) {
         return pst_sat_add_ns(now, whole);
     }
-    const uint64_t *ns = sim->durations.stages[instr->stage].offload->call_ns[instr->op];
+    const uint64_t *ns = pst_sim_call_ns(&sim->durations, instr);
     bool waits = take_waits(sim, state, instr);
     for (uint32_t c = 0; c < calls->n_calls; c++) {
         if (waits && state->until[c] > now) {

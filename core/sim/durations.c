@@ -73,17 +73,22 @@ uint64_t pst_sim_host_ns(const struct pst_cost_model *cost, const struct pst_pla
 }
 
 /* placed: the lists hold R passes of the stage, so that B does not replay. */
-static void stage_times(const struct pst_sim_durations *durations,
+static void stage_times(const struct pst_sim_durations *durations, struct pst_arena *arena,
                         const struct pst_plan_stage *stage, bool placed,
                         struct pst_sim_stage *ret_stage)
 {
-    uint64_t *ns = ret_stage->compute_ns;
+    const uint32_t n = durations->graph->slices;
     struct pst_cost_at at;
 
-    ns[PST_I_STEP] =
-        pst_sim_update_ns(pst_cost_on(durations->cost, stage->ranks, stage->n_ranks, &at),
-                          ret_stage->update_bytes, durations->plan->optimizer_slots);
-    pst_plan_pass_ns(stage, durations->graph, durations->cost, !placed, ns);
+    ret_stage->compute_ns = pst_arena_array(arena, n, sizeof *ret_stage->compute_ns);
+    for (uint32_t slice = 0; slice < n; slice++) {
+        uint64_t *ns = ret_stage->compute_ns[slice];
+
+        ns[PST_I_STEP] =
+            pst_sim_update_ns(pst_cost_on(durations->cost, stage->ranks, stage->n_ranks, &at),
+                              ret_stage->update_bytes, durations->plan->optimizer_slots);
+        pst_plan_pass_ns(stage, durations->graph, durations->cost, slice, !placed, ns);
+    }
 }
 
 static void mark_placed(const struct pst_instr *list, uint32_t n, bool *placed)
@@ -138,18 +143,20 @@ static void time_calls(const struct pst_sim_durations *durations, struct pst_are
                        const struct pst_plan_stage *stage, bool placed,
                        const struct pst_pass_calls *pass, uint64_t **ret_ns)
 {
-    uint64_t *ns = pst_arena_array(arena, (size_t)pass->n_calls + 1, sizeof *ns);
-    struct pst_cost_at at;
-    const struct pst_cost_model *cost =
-        pst_cost_on(durations->cost, stage->ranks, stage->n_ranks, &at);
-    for (uint32_t c = 0; c < pass->n_calls; c++) {
-        const struct pst_pass_call *call = &pass->calls[c];
+    const size_t n = (size_t)pass->n_calls * durations->graph->slices;
+    uint64_t *ns = pst_arena_array(arena, n + 1, sizeof *ns);
+    for (size_t i = 0; i < n; i++) {
+        const struct pst_pass_call *call = &pass->calls[i % pass->n_calls];
+        const struct pst_cost_model of =
+            pst_cost_of_slice(durations->cost, (uint32_t)(i / pass->n_calls));
+        struct pst_cost_at at;
         struct pst_times times;
         if (call->replay && placed) {
             continue;
         }
-        pst_cost_op(cost, stage->nodes[call->node], pst_plan_samples(stage), &times);
-        ns[c] = call->pass == 0   ? times.forward_ns
+        pst_cost_op(pst_cost_on(&of, stage->ranks, stage->n_ranks, &at), stage->nodes[call->node],
+                    pst_plan_samples(stage), &times);
+        ns[i] = call->pass == 0   ? times.forward_ns
                 : call->pass == 1 ? times.backward_input_ns
                                   : times.backward_weight_ns;
     }
@@ -192,7 +199,7 @@ void pst_sim_durations_init(struct pst_sim_durations *durations, struct pst_aren
     count_updates(durations, pst_arena_array(arena, graph->n_ops + 1u, sizeof(uint32_t)));
     for (uint32_t s = 0; s < plan->n_stages; s++) {
         struct pst_sim_stage *stage = &durations->stages[s];
-        stage_times(durations, &plan->stages[s], placed[s], stage);
+        stage_times(durations, arena, &plan->stages[s], placed[s], stage);
         offload_init(durations, arena, s, placed[s], &stage->offload);
     }
     for (uint32_t e = 0; e < plan->n_edges; e++) {

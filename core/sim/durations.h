@@ -13,14 +13,15 @@
 /* What happens inside the passes of a stage that offloads. */
 struct pst_sim_offload {
     struct pst_pass_calls passes[PST_I_BW + 1];
-    uint64_t *call_ns[PST_I_BW + 1]; /* of each call */
+    uint64_t *call_ns[PST_I_BW + 1]; /* of each call, slice by slice */
     uint64_t *bytes;                 /* [node] moved by one copy; 0: it is not offloaded */
 };
 
 struct pst_sim_stage {
-    uint64_t compute_ns[PST_I_COUNT]; /* passes and STEP of one micro-batch on one rank */
-    uint64_t update_bytes;            /* f32 bytes of the parameters that its STEP updates */
-    struct pst_sim_offload *offload;  /* NULL: the plan offloads none of its nodes */
+    uint64_t (*compute_ns)[PST_I_COUNT]; /* [slice] passes and STEP of one micro-batch on one rank,
+                                            which is this slice of its sequences */
+    uint64_t update_bytes;               /* f32 bytes of the parameters that its STEP updates */
+    struct pst_sim_offload *offload;     /* NULL: the plan offloads none of its nodes */
 };
 
 /* Transfers of one payload of an edge; the last question is remembered. */
@@ -49,7 +50,19 @@ void pst_sim_durations_init(struct pst_sim_durations *durations, struct pst_aren
 static inline uint64_t pst_sim_compute_ns(const struct pst_sim_durations *durations,
                                           const struct pst_instr *instr)
 {
-    return durations->stages[instr->stage].compute_ns[instr->op];
+    const uint32_t slice = instr->microbatch % durations->graph->slices;
+
+    return durations->stages[instr->stage].compute_ns[slice][instr->op];
+}
+
+/* Of each call of a pass of a stage that offloads. */
+static inline const uint64_t *pst_sim_call_ns(const struct pst_sim_durations *durations,
+                                              const struct pst_instr *instr)
+{
+    const struct pst_sim_offload *offload = durations->stages[instr->stage].offload;
+    const size_t slice = instr->microbatch % durations->graph->slices;
+
+    return offload->call_ns[instr->op] + slice * offload->passes[instr->op].n_calls;
 }
 
 /* The update of so many bytes of f32 parameters with `slots` values of state each: one stage. */

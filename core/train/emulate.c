@@ -40,13 +40,14 @@ static uint64_t scaled(const struct pst_emulation *emulation, uint64_t ns)
 }
 
 static uint64_t kernel_ns(void *context, uint32_t rank, uint32_t op, uint32_t pass,
-                          uint32_t samples)
+                          uint32_t samples, uint32_t slice)
 {
     const struct pst_emulation *emulation = context;
+    const struct pst_cost_model of = pst_cost_of_slice(emulation->cost, slice);
     struct pst_cost_at at;
     struct pst_times times;
 
-    pst_cost_op(pst_cost_on(emulation->cost, &rank, 1, &at), op, samples, &times);
+    pst_cost_op(pst_cost_on(&of, &rank, 1, &at), op, samples, &times);
     return scaled(emulation, pass == PST_KERNEL_F   ? times.forward_ns
                              : pass == PST_KERNEL_B ? times.backward_input_ns
                                                     : times.backward_weight_ns);

@@ -212,9 +212,10 @@ TEST(test_offloading)
 static uint64_t predicted_ns;
 
 static uint64_t kernel_ns(void *context, uint32_t rank, uint32_t op, uint32_t pass,
-                          uint32_t samples)
+                          uint32_t samples, uint32_t slice)
 {
     (void)rank;
+    (void)slice;
     return predicted_ns;
 }
 

@@ -15,9 +15,17 @@ struct kernel {
     const struct pst_graph *graph;
     const struct pst_op *op;
     struct pst_op_grad grad;
-    uint32_t samples;
-    uint64_t ns;
+    uint32_t index, pass, samples;
+    uint64_t ns; /* of the first slice */
 };
+
+static uint64_t ask(const struct kernel *kernel, uint32_t slice)
+{
+    const struct pst_device *device = kernel->device;
+
+    return device->times->kernel_ns(device->times->context, device->index, kernel->index,
+                                    kernel->pass, kernel->samples, slice);
+}
 
 static uint64_t tensor_bytes(const struct kernel *kernel, uint32_t tensor)
 {
@@ -66,7 +74,7 @@ static void run(const struct pst_kernel *base, const struct pst_call *call)
                                (kernel->grad.z_batched[i] ? kernel->samples : 1));
     }
     touch_parameters(kernel, call);
-    pst_emulated_spend(device, kernel->ns);
+    pst_emulated_spend(device, op->slices > 1 ? ask(kernel, call->slice) : kernel->ns);
 }
 
 static void destroy(struct pst_kernel *base)
@@ -89,8 +97,10 @@ pst_status pst_emulated_compile(struct pst_device *device, const struct pst_grap
     kernel->device = device;
     kernel->graph = graph;
     kernel->op = &graph->ops[op];
+    kernel->index = op;
+    kernel->pass = pass;
     kernel->samples = samples;
-    kernel->ns = device->times->kernel_ns(device->times->context, device->index, op, pass, samples);
+    kernel->ns = ask(kernel, 0);
     pst_op_grad_info(graph, op, &kernel->grad);
     *ret_kernel = &kernel->base;
     return PST_OK;

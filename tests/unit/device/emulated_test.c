@@ -24,9 +24,10 @@ static struct {
 } asked;
 
 static uint64_t kernel_ns(void *context, uint32_t rank, uint32_t op, uint32_t pass,
-                          uint32_t samples)
+                          uint32_t samples, uint32_t slice)
 {
     (void)rank;
+    (void)slice;
     asked.op = op;
     asked.pass = pass;
     asked.samples = samples;

@@ -117,9 +117,11 @@ TEST(test_no_allocation)
 }
 
 /* Emulated devices, links with times, and a recorder that wraps around. */
-static uint64_t some_ns(void *context, uint32_t rank, uint32_t op, uint32_t pass, uint32_t samples)
+static uint64_t some_ns(void *context, uint32_t rank, uint32_t op, uint32_t pass, uint32_t samples,
+                        uint32_t slice)
 {
     (void)rank;
+    (void)slice;
     return (uint64_t)(op + pass + samples) * 10000;
 }
 

@@ -14,9 +14,10 @@
 enum { BATCH = 16, ROUNDING_NS = 64 };
 
 static uint64_t kernel_ns(void *context, uint32_t rank, uint32_t op, uint32_t pass,
-                          uint32_t samples)
+                          uint32_t samples, uint32_t slice)
 {
     (void)rank;
+    (void)slice;
     struct pst_times times;
 
     pst_cost_op(context, op, samples, &times);

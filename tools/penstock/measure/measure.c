@@ -225,13 +225,15 @@ static void measuring_init(struct measuring *m)
 
 /* A pass; and behind W what adds its gradients to the sums. */
 static void run_pass(struct measuring *m, const struct measure_op *op, uint32_t pass,
-                     uint64_t ret_ns[2])
+                     uint32_t slice, uint64_t ret_ns[2])
 {
     const struct pst_device_ops *device = m->config->device;
     const struct pst_op *o = &m->config->graph->ops[op->op];
+    struct pst_call call = op->calls[pass];
 
+    call.slice = slice;
     places_begin(&m->places);
-    op->kernels[pass]->run(op->kernels[pass], &op->calls[pass]);
+    op->kernels[pass]->run(op->kernels[pass], &call);
     ret_ns[0] = places_lap(&m->places);
     ret_ns[1] = 0;
     if (pass == 2) {
@@ -259,7 +261,7 @@ static void run_round(struct measuring *m, const struct measure_group *group, ui
             uint64_t ns[2] = {0, 0};
 
             if (op->kernels[pass] != NULL) {
-                run_pass(m, op, pass, ns);
+                run_pass(m, op, pass, measure_slice(m->config->graph, round), ns);
             }
             if (round != PST_NONE) {
                 times_of(m, offset + i, pass)[round] = ns[0];
@@ -449,19 +451,54 @@ static double quantile(const uint64_t *values, uint32_t n, double part)
     return low + (high - low) * (position - (double)below);
 }
 
-/* Sorts the times of a class; returns how many they are. */
-static uint32_t gather(const struct measuring *m, uint32_t first, uint32_t series)
+/* Sorts the times of a class, of every step-th round from `round` on; returns how many they are. */
+static uint32_t gather(const struct measuring *m, uint32_t first, uint32_t series, uint32_t round,
+                       uint32_t step)
 {
     uint32_t n = 0;
 
     for (uint32_t i = 0; i < m->n_selected; i++) {
-        if (m->first[m->selected[i]] == first) {
-            memcpy(m->sorted + n, times_of(m, i, series), m->n_rounds[i] * sizeof *m->sorted);
-            n += m->n_rounds[i];
+        for (uint32_t r = round; m->first[m->selected[i]] == first && r < m->n_rounds[i];
+             r += step) {
+            m->sorted[n++] = times_of(m, i, series)[r];
         }
     }
     qsort(m->sorted, n, sizeof *m->sorted, pst_by_number);
     return n;
+}
+
+/* Of the times that were sorted; 0 of none. */
+static double mean_of(const struct measuring *m, uint32_t n, double *ret_spread)
+{
+    const double mean = n > 0 ? middle_mean(m->sorted, n) : 0;
+
+    *ret_spread =
+        mean > 0 ? (quantile(m->sorted, n, 0.75) - quantile(m->sorted, n, 0.25)) / mean : 0;
+    return mean;
+}
+
+/* What slices between the first and the last take follows from what they compute. */
+static void summarize_slices(const struct measuring *m, uint32_t op,
+                             struct pst_measured *ret_measured)
+{
+    const struct pst_graph *graph = m->config->graph;
+    const uint32_t slices[] = {0, graph->slices - 1, PST_NONE};
+
+    for (uint32_t pass = 0; pass < 2; pass++) {
+        double ns[2], work[3], bytes;
+
+        for (uint32_t i = 0; i < 3; i++) {
+            pst_op_slice_work(graph, op, slices[i], pass, 1, &work[i], &bytes);
+        }
+        for (uint32_t i = 0; i < 2; i++) {
+            ns[i] = mean_of(m, gather(m, op, pass, i, 2), &ret_measured->spread[pass]);
+        }
+        ret_measured->growth[pass] = ns[1] > ns[0] && work[1] > work[0] ? ns[1] - ns[0] : 0;
+        if (ret_measured->growth[pass] > 0) {
+            ret_measured->ns[pass] =
+                ns[0] + (ns[1] - ns[0]) * (work[2] - work[0]) / (work[1] - work[0]);
+        }
+    }
 }
 
 /* The first gradient of a step is the sum, the others are added to it. */
@@ -470,16 +507,16 @@ static void summarize(const struct measuring *m, uint32_t first, struct pst_meas
     double added = m->config->microbatches > 1 ? 1 - 1 / (double)m->config->microbatches : 0;
 
     for (uint32_t pass = 0; pass < 3; pass++) {
-        uint32_t n = gather(m, first, pass);
-        double mean = middle_mean(m->sorted, n);
+        uint32_t n = gather(m, first, pass, 0, 1);
 
-        ret_measured->ns[pass] = mean;
-        ret_measured->spread[pass] =
-            mean > 0 ? (quantile(m->sorted, n, 0.75) - quantile(m->sorted, n, 0.25)) / mean : 0;
+        ret_measured->ns[pass] = mean_of(m, n, &ret_measured->spread[pass]);
         ret_measured->rounds = n;
     }
+    if (m->config->graph->ops[first].slices > 1) {
+        summarize_slices(m, first, ret_measured);
+    }
     if (added > 0) {
-        ret_measured->ns[2] += added * middle_mean(m->sorted, gather(m, first, 3));
+        ret_measured->ns[2] += added * middle_mean(m->sorted, gather(m, first, 3, 0, 1));
     }
 }
 

@@ -6,6 +6,8 @@
  * the same, whatever the noise. W includes adding the gradient to its accumulator, which each
  * micro-batch of a step pays but the first. Updates run behind as many rounds as a step has
  * micro-batches.
+ *
+ * Of slices of sequences the first and the last are measured, in turn.
  */
 #ifndef PST_MEASURE_MEASURE_H
 #define PST_MEASURE_MEASURE_H
@@ -37,6 +39,8 @@ struct pst_measure_config {
 struct pst_measured {
     double ns[3];     /* F, B, W: means of the middle four fifths; 0 where the pass does nothing */
     double spread[3]; /* quartile distance over that */
+    double growth[2]; /* of slices of sequences, whose mean the above is: what F and B of the last
+                         take longer than those of the first */
     uint32_t rounds;  /* timed runs behind it */
 };
 

@@ -100,12 +100,6 @@ static uint32_t place_param(struct placing *p, uint32_t param)
     return *value;
 }
 
-/* Of slices of sequences the middle one is measured: of those the mean. */
-static uint32_t middle_slice(const struct pst_measure_config *config)
-{
-    return config->graph->slices / 2;
-}
-
 /* What an operator reads and writes in each of its passes, but for gradients. */
 static void place_operands(struct placing *p, uint32_t index)
 {
@@ -117,7 +111,7 @@ static void place_operands(struct placing *p, uint32_t index)
     for (uint32_t i = 0; i < op->n_in; i++) {
         o[at.x + i] = place_tensor(p, index, op->in[i]);
     }
-    for (uint32_t i = 0; op->slices > 1 && i < middle_slice(p->config); i++) {
+    for (uint32_t i = 0; i + 1 < op->slices; i++) {
         o[at.past + i] = o[at.x];
     }
     for (uint32_t i = 0; i < op->n_out; i++) {
@@ -172,7 +166,7 @@ static void place_gradients(struct placing *p, uint32_t index)
     for (uint32_t i = 0; i < op->n_in; i++) {
         o[at.dx + i] = p->grads[op->in[i]];
     }
-    for (uint32_t i = 0; op->slices > 1 && i <= middle_slice(p->config); i++) {
+    for (uint32_t i = 0; i + 1 < op->slices; i++) {
         o[at.dpast + i] =
             add_passing(p, PST_V_PAST, p->ops[index],
                         pst_op_past_bytes(graph, p->ops[index]) * p->config->samples, index, index);
@@ -388,7 +382,6 @@ static void bind_pass(const struct pst_measure_config *config, const struct meas
         .seed = SEED,
         .scale = 1.0f / (float)config->samples,
         .flags = PST_CALL_TRAINING,
-        .slice = middle_slice(config),
         .past = o + at.past,
         .dpast = o + at.dpast,
     };

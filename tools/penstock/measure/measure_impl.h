@@ -25,6 +25,13 @@ struct measure_step {
     uint64_t elems;
 };
 
+/* In rounds of even numbers passes are of the first slice of a sequence, in the others of the last,
+   which is the first where there is one. */
+static inline uint32_t measure_slice(const struct pst_graph *graph, uint32_t round)
+{
+    return round % 2 == 0 ? 0 : graph->slices - 1;
+}
+
 struct measure_group {
     struct pst_arena memory;
     uint32_t n_ops;

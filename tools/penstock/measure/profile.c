@@ -44,6 +44,21 @@ static bool is_hollow(const struct pst_session *session)
     return (session->device_ops->flags & PST_DEVICE_HOLLOW) != 0;
 }
 
+static void describe_growth(const struct pst_cost_model *cost, uint32_t op, uint32_t samples,
+                            double ret_growth[2])
+{
+    struct pst_times times[2];
+
+    for (uint32_t i = 0; i < 2; i++) {
+        const struct pst_cost_model of =
+            pst_cost_of_slice(cost, i == 0 ? 0 : cost->graph->slices - 1);
+
+        pst_cost_op(&of, op, samples, &times[i]);
+    }
+    ret_growth[0] = (double)times[1].forward_ns - (double)times[0].forward_ns;
+    ret_growth[1] = (double)times[1].backward_input_ns - (double)times[0].backward_input_ns;
+}
+
 /* What [cluster] says, for a device that is not here. */
 static void describe(const struct pst_session *session, uint32_t samples,
                      struct pst_measured *ret_measured)
@@ -58,6 +73,7 @@ static void describe(const struct pst_session *session, uint32_t samples,
         ret_measured[o].ns[0] = (double)times.forward_ns;
         ret_measured[o].ns[1] = (double)times.backward_input_ns;
         ret_measured[o].ns[2] = (double)times.backward_weight_ns;
+        describe_growth(&cost, o, samples, ret_measured[o].growth);
     }
 }
 
@@ -127,6 +143,7 @@ static void add_times(const struct pst_profiled *profile, struct pst_arena *aren
     for (uint32_t i = 0; i < profile->n_sizes; i++) {
         times[i].samples = profile->sizes[i];
         memcpy(times[i].ns, profile->measured[i][op].ns, sizeof times[i].ns);
+        memcpy(times[i].growth, profile->measured[i][op].growth, sizeof times[i].growth);
     }
     node->times = times;
     node->n_times = profile->n_sizes;
