@@ -3,7 +3,8 @@
  * Slices of sequences (Li et al.: "TeraPipe", ICML 2021; Sun et al.: "Seq1F1B", 2024): the graph of
  * one slice. Its operators work on rows of tokens, each by itself; causal attention alone reads the
  * rows of other slices, those before it, and embeddings and rotary positions count rows from the
- * sequence's first.
+ * sequence's first. The loss of a sequence is a mean over its targets that count, in whatever
+ * slices; how many these are stands behind the targets of each slice.
  */
 #include <string.h>
 
@@ -18,6 +19,9 @@ static bool can_slice(const struct pst_graph *graph, const struct pst_op *op)
         return op->bag == PST_BAG_NONE;
     case PST_OP_ATTENTION:
         return op->causal && op->n_in == 1 && (op->n_param == 0 || op->param[0] == PST_NONE);
+    case PST_OP_ROUTER:
+        return op->capacity == 0 && op->aux_loss == 0;
+    case PST_OP_EXPERTS:
     case PST_OP_LINEAR:
     case PST_OP_LAYERNORM:
     case PST_OP_RMSNORM:
@@ -37,10 +41,13 @@ static bool can_slice(const struct pst_graph *graph, const struct pst_op *op)
 
 static const char *reason(const struct pst_op *op)
 {
-    return op->kind != PST_OP_ATTENTION ? "mixes tokens of a sequence, or has no axis of them"
-           : op->n_in > 1               ? "reads another sequence"
-           : !op->causal                ? "looks ahead"
-                                        : "has a bias by distance";
+    return op->kind == PST_OP_ROUTER
+               ? "has a capacity or a balancing loss (capacity, aux_loss), which "
+                 "are of whole sequences"
+           : op->kind != PST_OP_ATTENTION ? "mixes tokens of a sequence, or has no axis of them"
+           : op->n_in > 1                 ? "reads another sequence"
+           : !op->causal                  ? "looks ahead"
+                                          : "has a bias by distance";
 }
 
 /* Which axis of a tensor is that of the tokens; PST_NONE: a loss has none. Log-sum-exps of
@@ -54,6 +61,13 @@ static uint32_t token_axis(const struct pst_graph *graph, const struct pst_tenso
                    graph->ops[tensor->producer].kind == PST_OP_ATTENTION
                ? 1
                : 0;
+}
+
+static bool is_target(const struct pst_graph *graph, uint32_t tensor)
+{
+    const struct pst_op *loss = &graph->ops[graph->tensors[graph->loss].producer];
+
+    return loss->n_in > 1 && loss->in[1] == tensor;
 }
 
 static pst_status check(const struct pst_graph *graph, uint32_t n, struct pst_error *err)
@@ -74,6 +88,12 @@ static pst_status check(const struct pst_graph *graph, uint32_t n, struct pst_er
         const struct pst_tensor *tensor = &graph->tensors[i];
         const uint32_t axis = token_axis(graph, tensor);
 
+        if (is_target(graph, i) && tensor->n_consumers > 1) {
+            return pst_fail(err, PST_ERR_CONFIG, "config.value",
+                            "model %s has no slices of sequences: targets %s are read by more than "
+                            "the loss",
+                            graph->name, tensor->name);
+        }
         if (!tensor->batched || (axis != PST_NONE && tensor->dims[axis] != tokens)) {
             return pst_fail(err, PST_ERR_CONFIG, "config.value",
                             "model %s has no slices of sequences: tensor %s has no axis of its "
@@ -87,31 +107,52 @@ static pst_status check(const struct pst_graph *graph, uint32_t n, struct pst_er
                                       (unsigned long long)tokens, n);
 }
 
-pst_status pst_graph_slice(struct pst_graph *graph, uint32_t n, struct pst_error *err)
+/* How many rows of tokens a tensor has when there are n slices, with what is behind targets. */
+static uint64_t rows_of(const struct pst_graph *graph, uint32_t tensor, uint64_t rows, uint32_t n)
 {
-    pst_status st = n > 1 ? check(graph, n, err) : PST_OK;
+    const bool target = is_target(graph, tensor);
 
-    if (n <= 1 || st != PST_OK) {
-        return st;
-    }
+    return (rows - (target && graph->slices > 1)) * graph->slices / n + (target && n > 1);
+}
+
+static void set_slices(struct pst_graph *graph, uint32_t n)
+{
     for (uint32_t i = 0; i < graph->n_tensors; i++) {
         struct pst_tensor *tensor = &graph->tensors[i];
         const uint32_t axis = token_axis(graph, tensor);
 
         if (axis != PST_NONE) {
-            tensor->dims[axis] /= n;
-            tensor->elems /= n;
-            tensor->bytes /= n;
+            const uint64_t rows = rows_of(graph, i, tensor->dims[axis], n);
+
+            tensor->elems = tensor->elems / tensor->dims[axis] * rows;
+            tensor->bytes = tensor->elems * pst_dtype_bytes(tensor->dtype);
+            tensor->dims[axis] = rows;
         }
     }
     for (uint32_t i = 0; i < graph->n_ops; i++) {
         if (graph->ops[i].kind == PST_OP_ATTENTION) {
-            graph->ops[i].slices = n;
+            graph->ops[i].slices = n > 1 ? n : 0;
         }
     }
     graph->slices = n;
     graph->digest = pst_graph_digest(graph);
-    return PST_OK;
+}
+
+pst_status pst_graph_slice(struct pst_graph *graph, uint32_t n, struct pst_error *err)
+{
+    pst_status st = n > 1 ? check(graph, n, err) : PST_OK;
+
+    if (n > 1 && st == PST_OK) {
+        set_slices(graph, n);
+    }
+    return st;
+}
+
+void pst_graph_join(struct pst_graph *graph)
+{
+    if (graph->slices > 1) {
+        set_slices(graph, 1);
+    }
 }
 
 uint64_t pst_op_past_elems(const struct pst_graph *graph, uint32_t index)

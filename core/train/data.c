@@ -65,6 +65,13 @@ static pst_status find_inputs(const struct pst_graph *graph, struct pst_sample_s
     return PST_OK;
 }
 
+/* But for the number that stands behind the targets of slices of sequences (graph/slice.c). */
+static uint64_t elems_of(const struct pst_graph *graph, const struct pst_sample_shape *shape,
+                         const struct pst_tensor *tensor)
+{
+    return tensor->elems - (graph->slices > 1 && tensor == shape->target);
+}
+
 /* From slices to the sequences that readers read. */
 static void make_whole(struct pst_data *data, const struct pst_graph *graph)
 {
@@ -77,10 +84,13 @@ static void make_whole(struct pst_data *data, const struct pst_graph *graph)
     }
     data->inputs = pst_alloc(shape->n_inputs, sizeof *data->inputs);
     for (uint32_t i = 0; i < shape->n_inputs; i++) {
-        data->inputs[i] = slices[i];
-        data->inputs[i].dims[0] *= graph->slices;
-        data->inputs[i].elems *= graph->slices;
-        data->inputs[i].bytes *= graph->slices;
+        struct pst_tensor *whole = &data->inputs[i];
+        const uint64_t elems = elems_of(graph, shape, &slices[i]);
+
+        *whole = slices[i];
+        whole->dims[0] = (whole->dims[0] - (whole->elems - elems)) * graph->slices;
+        whole->elems = elems * graph->slices;
+        whole->bytes = whole->elems * pst_dtype_bytes(whole->dtype);
     }
     shape->x = &data->inputs[shape->x - slices];
     shape->target = &data->inputs[shape->target - slices];
@@ -101,8 +111,8 @@ static pst_status check_derived(const struct pst_graph *graph, const struct pst_
         } else if (tensor->field == PST_FIELD_SHIFTED) {
             like = shape->target;
         }
-        if (like != NULL &&
-            (tensor->dtype != PST_I32 || like->dtype != PST_I32 || tensor->elems != like->elems)) {
+        if (like != NULL && (tensor->dtype != PST_I32 || like->dtype != PST_I32 ||
+                             elems_of(graph, shape, tensor) != elems_of(graph, shape, like))) {
             return pst_fail(err, PST_ERR_UNSUPPORTED, "config.value",
                             "model %s: tensor %s is not like %s, from which it is made",
                             graph->name, tensor->name, like->name);
@@ -129,7 +139,7 @@ pst_status pst_sample_shape_of(const struct pst_graph *graph, struct pst_sample_
         return pst_fail(err, PST_ERR_UNSUPPORTED, "config.value",
                         "model %s wants classes and has no axis for them", graph->name);
     }
-    shape.rows = shape.target->elems;
+    shape.rows = elems_of(graph, &shape, shape.target);
     shape.classes = shape.target->dtype == PST_I32 ? logits->dims[logits->rank - 1] : 0;
     shape.vocab = shape.vocabs[pst_sample_input(&shape, shape.x)];
     *ret_shape = shape;
@@ -417,8 +427,7 @@ static pst_status read_sample(const struct pst_data *data, uint32_t split, uint6
     return pst_records_read(&place.stretch->store->records, shape, place.at, room, x, targets, err);
 }
 
-/* Whole ones. */
-static pst_status read_samples(const struct pst_data *data, uint32_t split, uint64_t first,
+pst_status pst_data_read_whole(const struct pst_data *data, uint32_t split, uint64_t first,
                                uint32_t n, void *const *ret_inputs, struct pst_error *err)
 {
     const struct pst_sample_shape *shape = &data->shape;
@@ -444,19 +453,27 @@ static pst_status read_samples(const struct pst_data *data, uint32_t split, uint
 }
 
 /* Slice i of the r-th of a micro-batch's sequences is sample r of the i-th of its micro-batches of
-   slices. */
+   slices. Behind the targets of each stands how many of the sequence count. */
 static void deal_slices(const struct pst_data *data, uint32_t sequence, void *const *whole,
                         void *const *ret_inputs)
 {
     const uint32_t n = data->slices, b = data->microbatch;
     const uint64_t first = (uint64_t)(sequence / b) * b * n + sequence % b;
+    const uint32_t target = pst_sample_input(&data->shape, data->shape.target);
+    int32_t counted = 0;
 
+    for (uint64_t t = 0; t < data->shape.rows; t++) {
+        counted += ((const int32_t *)whole[target])[t] >= 0;
+    }
     for (uint32_t k = 0; k < data->shape.n_inputs; k++) {
         const uint64_t bytes = data->inputs[k].bytes / n;
+        const uint64_t stride = bytes + (k == target ? sizeof counted : 0);
 
         for (uint32_t i = 0; i < n; i++) {
-            memcpy((char *)ret_inputs[k] + (first + (uint64_t)i * b) * bytes,
-                   (const char *)whole[k] + i * bytes, bytes);
+            char *slice = (char *)ret_inputs[k] + (first + (uint64_t)i * b) * stride;
+
+            memcpy(slice, (const char *)whole[k] + i * bytes, bytes);
+            memcpy(slice + bytes, &counted, stride - bytes);
         }
     }
 }
@@ -471,7 +488,7 @@ static pst_status read_slices(const struct pst_data *data, uint32_t split, uint6
         whole[k] = pst_alloc(1, data->inputs[k].bytes);
     }
     for (uint32_t i = 0; st == PST_OK && i < n; i++) {
-        st = read_samples(data, split, first + i, 1, whole, err);
+        st = pst_data_read_whole(data, split, first + i, 1, whole, err);
         deal_slices(data, i, whole, ret_inputs);
     }
     for (uint32_t k = 0; k < data->shape.n_inputs; k++) {
@@ -484,7 +501,7 @@ pst_status pst_data_read(const struct pst_data *data, uint32_t split, uint64_t f
                          void *const *ret_inputs, struct pst_error *err)
 {
     return data->slices == 1
-               ? read_samples(data, split, first, n, ret_inputs, err)
+               ? pst_data_read_whole(data, split, first, n, ret_inputs, err)
                : read_slices(data, split, first / data->slices, n / data->slices, ret_inputs, err);
 }
 
@@ -494,14 +511,15 @@ pst_status pst_data_digest(const struct pst_data *data, const struct pst_sample_
                            struct pst_error *err)
 {
     uint64_t digest = pst_data_sequences(data, PST_SPLIT_TRAIN);
-    pst_status st = read_samples(data, PST_SPLIT_TRAIN, 0, n / data->slices, inputs, err);
+    pst_status st = pst_data_read_whole(data, PST_SPLIT_TRAIN, 0, n / data->slices, inputs, err);
 
     if (st != PST_OK) {
         return st;
     }
     digest = digest * 31 + pst_data_sequences(data, PST_SPLIT_VALID);
     for (uint32_t i = 0; i < shape->n_inputs; i++) {
-        digest = XXH3_64bits_withSeed(inputs[i], n * shape->inputs[i].bytes, digest);
+        digest =
+            XXH3_64bits_withSeed(inputs[i], n / data->slices * data->shape.inputs[i].bytes, digest);
     }
     *ret_digest = digest;
     return PST_OK;

@@ -76,6 +76,10 @@ const struct pst_tokenizer *pst_data_tokenizer(const struct pst_data *data);
 pst_status pst_data_read(const struct pst_data *data, uint32_t split, uint64_t first, uint32_t n,
                          void *const *ret_inputs, struct pst_error *err);
 
+/* The same of sequences, however they are cut. */
+pst_status pst_data_read_whole(const struct pst_data *data, uint32_t split, uint64_t first,
+                               uint32_t n, void *const *ret_inputs, struct pst_error *err);
+
 /* Of how much there is, and of the first n training samples, which are read into `inputs`. */
 pst_status pst_data_digest(const struct pst_data *data, const struct pst_sample_shape *shape,
                            uint32_t n, void *const *inputs, uint64_t *ret_digest,

@@ -42,6 +42,12 @@ static bool breaks_live2(const struct pst_check_report *report)
     return false;
 }
 
+static const struct pst_graph *graph_of(const struct pst_session *session,
+                                        const struct pst_plan *plan)
+{
+    return plan == session->eval_plan ? pst_session_eval_graph(session) : session->graph;
+}
+
 bool pst_session_choose_queues(struct pst_session *session, const struct pst_plan *plan,
                                bool forward_only)
 {
@@ -58,7 +64,7 @@ bool pst_session_choose_queues(struct pst_session *session, const struct pst_pla
     if (plan->asynchronous) { /* a part may leave transfers open in front of those of the next */
         session->edges = true;
     } else {
-        st = pst_plan_check(plan, session->graph, &limits, NULL, report, &why);
+        st = pst_plan_check(plan, graph_of(session, plan), &limits, NULL, report, &why);
     }
     session->edges = session->edges || breaks_live2(report);
     free(report);
@@ -102,7 +108,7 @@ pst_status pst_session_fits_queues(struct pst_session *session, const struct pst
     }
     report = pst_alloc(1, sizeof *report);
     limits.forward_only = forward_only;
-    st = pst_plan_check(plan, session->graph, &limits, NULL, report, err);
+    st = pst_plan_check(plan, graph_of(session, plan), &limits, NULL, report, err);
     if (report->n_violations > 0) {
         pst_error_prefix(err, "run.transport = \"%s\"", session->job->run.transport);
         pst_error_hint(err, limits.ordered

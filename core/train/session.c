@@ -205,20 +205,12 @@ static pst_status build_plugin(const struct pst_job *job, struct pst_graph **ret
 /* The graph of a slice, where the scheduler orders slices of sequences. */
 static pst_status slice(const struct pst_job *job, struct pst_graph *graph, struct pst_error *err)
 {
-    const uint32_t n = pst_job_slices(job);
-    pst_status st = pst_graph_slice(graph, n, err);
-
-    if (st == PST_OK && n > 1 && job->train.ignore_index != -1) {
-        st =
-            pst_fail(err, PST_ERR_CONFIG, "config.value",
-                     "slices of sequences have a mean each, which targets that count nothing would "
-                     "weigh unevenly; leave train.ignore_index out, or take slices = 1");
-    }
-    return pst_config_place(job->config, "scheduler", PST_SLICES_PARAM, st, err);
+    return pst_config_place(job->config, "scheduler", PST_SLICES_PARAM,
+                            pst_graph_slice(graph, pst_job_slices(job), err), err);
 }
 
-pst_status pst_session_graph(const struct pst_job *job, struct pst_graph **ret_graph,
-                             struct pst_error *err)
+static pst_status whole_graph(const struct pst_job *job, struct pst_graph **ret_graph,
+                              struct pst_error *err)
 {
     struct pst_config_node *use = job->model == NULL ? NULL : pst_config_get(job->model, "use");
     const struct pst_model_builder *builder;
@@ -242,7 +234,32 @@ pst_status pst_session_graph(const struct pst_job *job, struct pst_graph **ret_g
                                                  (float)job->train.z_loss, err),
                               err);
     }
+    return st;
+}
+
+pst_status pst_session_graph(const struct pst_job *job, struct pst_graph **ret_graph,
+                             struct pst_error *err)
+{
+    pst_status st = whole_graph(job, ret_graph, err);
+
     return st == PST_OK ? slice(job, *ret_graph, err) : st;
+}
+
+static uint64_t whole_workspace(void *context, uint32_t op, uint32_t pass, uint32_t samples)
+{
+    struct pst_session *session = context;
+
+    return session->device_ops->workspace(session->device, session->whole, op, pass, samples);
+}
+
+/* What was measured is of slices. */
+pst_status pst_session_make_whole(struct pst_session *session, struct pst_cost_model *ret_cost,
+                                  struct pst_error *err)
+{
+    *ret_cost = session->cost;
+    ret_cost->profile = NULL;
+    ret_cost->workspace = whole_workspace;
+    return whole_graph(session->job, &session->whole, err);
 }
 
 static uint64_t workspace(void *context, uint32_t op, uint32_t pass, uint32_t samples)
@@ -689,6 +706,7 @@ void pst_session_destroy(struct pst_session *session)
     }
     pst_costed_destroy(session->profile);
     pst_begin_close(session->init);
+    pst_graph_destroy(session->whole);
     pst_graph_destroy(session->graph);
     pst_arena_finish(&session->arena);
     free(session);

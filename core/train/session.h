@@ -41,6 +41,7 @@ struct pst_session {
     bool decodes;               /* samples of the graph are tokens of a text (pst_graph_decode) */
     bool saves;                 /* checkpoints, copies for which are in host memory */
     uint32_t threads, cores;    /* of all devices together; of this machine, where they run on it */
+    struct pst_graph *whole;    /* of the sequences whose slices `graph` has; NULL: not asked for */
     struct pst_plan *eval_plan; /* forward only; NULL until pst_session_twin */
     struct pst_program **eval_programs;
 };
@@ -126,8 +127,18 @@ const char *pst_session_capacity_text(const struct pst_session *session, uint32_
 pst_status pst_session_decode(struct pst_session *session, struct pst_error *err);
 
 /* The forward-only twin for `batch` samples, with the logits kept; where the session decodes they
-   are one micro-batch. Call after pst_session_plan. */
-pst_status pst_session_twin(struct pst_session *session, uint32_t batch, struct pst_error *err);
+   are one micro-batch. whole: samples are sequences, though the session's are slices of these.
+   Call after pst_session_plan. */
+pst_status pst_session_twin(struct pst_session *session, uint32_t batch, bool whole,
+                            struct pst_error *err);
+/* The graph that the twin runs. */
+static inline const struct pst_graph *pst_session_eval_graph(const struct pst_session *session)
+{
+    return session->whole != NULL ? session->whole : session->graph;
+}
+/* Makes session->whole, and what costs it has. */
+pst_status pst_session_make_whole(struct pst_session *session, struct pst_cost_model *ret_cost,
+                                  struct pst_error *err);
 
 /* Do the devices' arenas together fit the machine's free memory, where devices are in the host's?
    machine.memory, exit 4. */

@@ -312,16 +312,22 @@ pst_status pst_session_adopt(struct pst_session *session, const char *text, stru
 
 pst_status pst_session_decode(struct pst_session *session, struct pst_error *err)
 {
-    const struct pst_plan *plan = session->planned.plan;
+    struct pst_plan *plan = session->planned.plan;
+    const uint32_t slices = session->graph->slices;
     bool whole = true; /* each stage sees all tokens */
 
     for (uint32_t s = 0; s < plan->n_stages; s++) {
         whole = whole && plan->stages[s].n_ranks == 1;
     }
-    if (!whole || !pst_device_is_host(session->device_ops) || !pst_graph_decode(session->graph)) {
+    if (!whole || !pst_device_is_host(session->device_ops)) {
         return PST_OK;
     }
+    pst_graph_join(session->graph);
+    if (!pst_graph_decode(session->graph)) {
+        return pst_graph_slice(session->graph, slices, err);
+    }
     session->decodes = true;
+    plan->slices = 1;
     for (uint32_t i = 0; i < plan->n_devices; i++) {
         pst_program_destroy(session->planned.programs[i]);
         session->planned.programs[i] = NULL;
@@ -330,20 +336,25 @@ pst_status pst_session_decode(struct pst_session *session, struct pst_error *err
                                err);
 }
 
-pst_status pst_session_twin(struct pst_session *session, uint32_t batch, struct pst_error *err)
+pst_status pst_session_twin(struct pst_session *session, uint32_t batch, bool whole,
+                            struct pst_error *err)
 {
-    pst_status st =
-        pst_plan_forward_twin(session->planned.plan, session->graph, &session->cost, batch,
-                              session->decodes ? batch : 0, &session->eval_plan, err);
+    struct pst_cost_model cost = session->cost;
+    pst_status st = whole ? pst_session_make_whole(session, &cost, err) : PST_OK;
 
+    cost.graph = pst_session_eval_graph(session);
+    if (st == PST_OK) {
+        st = pst_plan_forward_twin(session->planned.plan, cost.graph, &cost, batch,
+                                   session->decodes ? batch : 0, &session->eval_plan, err);
+    }
     if (st == PST_OK) {
         st = pst_session_fits_queues(session, session->eval_plan, true, err);
     }
     if (st == PST_OK) {
         session->eval_programs =
             pst_alloc(session->eval_plan->n_devices, sizeof(struct pst_program *));
-        st = pst_programs_create(session->eval_plan, session->graph, &session->cost,
-                                 session->eval_programs, err);
+        st =
+            pst_programs_create(session->eval_plan, cost.graph, &cost, session->eval_programs, err);
     }
     return st == PST_OK ? fits(session, err) : st;
 }

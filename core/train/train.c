@@ -37,7 +37,7 @@ struct run {
     struct pst_emulation emulation; /* where they are; else what is predicted */
     struct pst_recorder *recorder;  /* of the last steps */
     struct pst_timeline *timeline;  /* what it recorded; NULL: not yet, nothing, not here */
-    struct pst_sample_shape shape;
+    struct pst_sample_shape shape, eval_shape; /* of steps, and of the forward twin */
     struct pst_exec *exec;
     uint32_t batch, eval_batch;        /* samples of a step, and of one call of the forward twin */
     struct samples samples;            /* of evaluations */
@@ -87,6 +87,13 @@ static uint32_t kept_samples(const struct run *run)
         s++;
     }
     return plan->stages[s].microbatch_size;
+}
+
+static uint64_t kept_logits(const struct run *run)
+{
+    const struct pst_graph *graph = pst_session_eval_graph(run->session);
+
+    return kept_samples(run) * graph->tensors[graph->logits].elems;
 }
 
 static bool evaluates(const struct run *run)
@@ -144,6 +151,7 @@ static pst_status start_exec(struct run *run, struct pst_error *err)
         .plan = session->planned.plan,
         .programs = (const struct pst_program *const *)session->planned.programs,
         .eval_plan = session->eval_plan,
+        .eval_graph = pst_session_eval_graph(session),
         .eval_programs = (const struct pst_program *const *)session->eval_programs,
         .device = session->device_ops,
         .device_config = session->device_config,
@@ -287,18 +295,18 @@ static pst_status start(struct run *run, struct pst_error *err)
     return st;
 }
 
-/* Text and right answers are read off the logits of the last micro-batch. */
-static pst_status check_slices(const struct run *run, struct pst_error *err)
+/* Text and right answers are read off the logits of the last micro-batch, and slices of sequences
+   are not enough for that. */
+static pst_status make_twin(struct run *run, struct pst_error *err)
 {
-    if (run->session->graph->slices == 1 || (!generates(run) && !scores(run))) {
-        return PST_OK;
-    }
-    return pst_config_place(run->job->config, "scheduler", "slices",
-                            pst_fail(err, PST_ERR_CONFIG, "config.value",
-                                     "%s wants whole sequences; set %sscheduler.slices = 1",
-                                     generates(run) ? "the writing of text" : "an evaluation",
-                                     run->job->train.sample > 0 ? "train.sample = 0, or " : ""),
-                            err);
+    struct pst_session *session = run->session;
+    const bool small = generates(run) || scores(run);
+    pst_status st =
+        pst_session_twin(session, run->eval_batch, small && session->graph->slices > 1, err);
+
+    return st == PST_OK
+               ? pst_sample_shape_of(pst_session_eval_graph(session), &run->eval_shape, err)
+               : st;
 }
 
 static pst_status prepare(struct run *run, struct pst_error *err)
@@ -314,13 +322,10 @@ static pst_status prepare(struct run *run, struct pst_error *err)
                       : generates(run) || scores(run) ? one_microbatch(plan)
                                                       : plan->batch;
     if (st == PST_OK) {
-        st = check_slices(run, err);
-    }
-    if (st == PST_OK) {
         st = open_tokenizer(run, err);
     }
     if (st == PST_OK && (evaluates(run) || generates(run))) {
-        st = pst_session_twin(run->session, run->eval_batch, err);
+        st = make_twin(run, err);
     }
     for (uint32_t rank = 0; st == PST_OK && rank < plan->n_devices; rank++) {
         uint64_t peak = pst_session_peak(run->session, rank);
@@ -331,9 +336,7 @@ static pst_status prepare(struct run *run, struct pst_error *err)
         allocate(run);
     }
     if (st == PST_OK && scores(run)) {
-        run->logits = pst_alloc(kept_samples(run) *
-                                    run->session->graph->tensors[run->session->graph->logits].elems,
-                                sizeof *run->logits);
+        run->logits = pst_alloc(kept_logits(run), sizeof *run->logits);
     }
     if (st == PST_OK) {
         run->session->saves = saves(run);
@@ -371,13 +374,14 @@ static pst_status load(const struct run *run, uint64_t first, uint32_t n,
 {
     *ret_batch = (struct pst_batch){.first_sample = first};
     memcpy(ret_batch->inputs, run->samples.inputs, sizeof run->samples.inputs);
-    return pst_data_read(run->data, PST_SPLIT_VALID, first, n, run->samples.inputs, err);
+    return (run->session->whole != NULL ? pst_data_read_whole : pst_data_read)(
+        run->data, PST_SPLIT_VALID, first, n, run->samples.inputs, err);
 }
 
 /* Counts the targets of the samples whose logits are kept, and those that the largest names. */
 static void score(struct run *run)
 {
-    const struct pst_sample_shape *shape = &run->shape;
+    const struct pst_sample_shape *shape = &run->eval_shape;
     uint32_t kept = kept_samples(run);
     const int32_t *targets = run->samples.inputs[pst_sample_input(shape, shape->target)];
     uint32_t classes = (uint32_t)shape->classes;
@@ -395,14 +399,14 @@ static void score(struct run *run)
 static pst_status evaluate(struct run *run, double *ret_loss, struct pst_error *err)
 {
     const bool small = run->listener->scores; /* the last batch may be less than a step's */
-    uint64_t unit = small ? run->eval_batch : run->batch;
-    uint64_t held = pst_data_samples(run->data, PST_SPLIT_VALID), batches = held / unit;
-    uint64_t wanted = pst_sat_mul((uint64_t)run->job->train.eval_batches, run->batch / unit), calls;
-    uint64_t per_batch = unit / run->eval_batch;
-    uint64_t n_logits =
-        run->logits == NULL
-            ? 0
-            : kept_samples(run) * run->session->graph->tensors[run->session->graph->logits].elems;
+    const bool whole = run->session->whole != NULL;
+    const uint32_t slices = run->session->graph->slices; /* that a sequence has */
+    const uint64_t batch_samples = run->batch / (whole ? slices : 1);
+    uint64_t unit = small ? run->eval_batch : batch_samples;
+    uint64_t held = (whole ? pst_data_sequences : pst_data_samples)(run->data, PST_SPLIT_VALID);
+    uint64_t wanted = pst_sat_mul((uint64_t)run->job->train.eval_batches, batch_samples / unit);
+    uint64_t batches = held / unit, calls, per_batch = unit / run->eval_batch;
+    uint64_t n_logits = run->logits == NULL ? 0 : kept_logits(run);
     double sum = 0;
 
     run->n_targets = run->n_right = 0;
@@ -427,7 +431,7 @@ static pst_status evaluate(struct run *run, double *ret_loss, struct pst_error *
         sum += loss;
     }
     *ret_loss = sum / (double)calls;
-    run->eval_samples = calls * run->eval_batch;
+    run->eval_samples = calls * run->eval_batch / (whole ? 1 : slices);
     if (run->listener->eval != NULL) {
         run->listener->eval(run->listener->context, run->n_steps, *ret_loss);
     }
@@ -634,8 +638,8 @@ static pst_status conclude(struct run *run, struct pst_error *err)
 {
     struct pst_generate generate = {
         .exec = run->exec,
-        .graph = run->session->graph,
-        .shape = &run->shape,
+        .graph = pst_session_eval_graph(run->session),
+        .shape = &run->eval_shape,
         .tokenizer = run->data == NULL ? run->tokenizer : pst_data_tokenizer(run->data),
         .samples = run->eval_batch,
         .kept = generates(run) ? kept_samples(run) : 0,
@@ -765,7 +769,7 @@ static pst_status report(struct run *run, uint64_t total_ns, struct pst_error *e
         .predicted_step_ns = run->session->predicted_ns,
         .sample = run->sample,
         .accuracy = run->n_targets == 0 ? NAN : (double)run->n_right / (double)run->n_targets,
-        .eval_samples = run->eval_samples / run->session->graph->slices,
+        .eval_samples = run->eval_samples,
         .scale = emulated_scale(run),
         .signal = pst_stop_signal(),
     };

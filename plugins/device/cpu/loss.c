@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Softmax and cross-entropy: per sample the mean over the rows whose target is not negative.
+ * Softmax and cross-entropy: per sample the mean over the rows whose target is not negative
+ * (request_counted).
  */
 #include "tile.h"
 
@@ -34,14 +35,9 @@ static uint64_t workspace(const struct pst_op_request *request)
     return pst_tile_floats(request, 2, loss_of(request).n_classes) * sizeof(float);
 }
 
-static uint64_t counted_rows(const int32_t *targets, uint64_t n)
+static const int32_t *targets_of(const struct loss *loss, uint64_t sample)
 {
-    uint64_t counted = 0;
-
-    for (uint64_t r = 0; r < n; r++) {
-        counted += targets[r] >= 0;
-    }
-    return counted;
+    return loss->targets + sample * request_in(loss->request, 1)->elems;
 }
 
 /* What label smoothing and z-loss make of a row more than its cross-entropy. */
@@ -71,8 +67,8 @@ static void forward_samples(void *context, uint64_t begin, uint64_t end, uint32_
     float *losses = loss->call->y[0], *lse = loss->call->y[1];
 
     for (uint64_t sample = begin; sample < end; sample++) {
-        const int32_t *targets = loss->targets + sample * loss->n_rows;
-        const uint64_t counted = counted_rows(targets, loss->n_rows);
+        const int32_t *targets = targets_of(loss, sample);
+        const double counted = request_counted(loss->request, targets);
         double total = 0;
 
         for (uint64_t r = 0; r < loss->n_rows; r++) {
@@ -90,7 +86,7 @@ static void forward_samples(void *context, uint64_t begin, uint64_t end, uint32_
                                                   : (double)NAN;
             }
         }
-        losses[sample] = counted == 0 ? 0 : (float)(total / (double)counted);
+        losses[sample] = counted == 0 ? 0 : (float)(total / counted);
     }
 }
 
@@ -136,8 +132,8 @@ static void backward_samples(void *context, uint64_t begin, uint64_t end, uint32
     const float *lse = call->y[1];
 
     for (uint64_t sample = begin; sample < end; sample++) {
-        const int32_t *targets = loss->targets + sample * loss->n_rows;
-        const float factor = call->scale / (float)counted_rows(targets, loss->n_rows);
+        const int32_t *targets = targets_of(loss, sample);
+        const float factor = call->scale / (float)request_counted(loss->request, targets);
 
         for (uint64_t r = 0; r < loss->n_rows; r++) {
             const uint64_t row = sample * loss->n_rows + r;

@@ -74,9 +74,21 @@ __device__ static inline float row_loss(float logit, float log_sum, float mean, 
     return terms.z_loss > 0 ? loss + terms.z_loss * log_sum * log_sum : loss;
 }
 
+/* Targets of a sample, of slices of sequences with a number behind them (request_counted). */
+struct targets {
+    const int32_t *at;
+    uint64_t rows, stride;
+    double slices;
+};
+
+__device__ static inline int32_t target_of(struct targets targets, uint64_t row)
+{
+    return targets.at[row / targets.rows * targets.stride + row % targets.rows];
+}
+
 template <class S>
 __global__ void cross_entropy_kernel(float *row_losses, float *lse, const S *logits,
-                                     const int32_t *targets, uint64_t rows, uint64_t classes,
+                                     struct targets targets, uint64_t rows, uint64_t classes,
                                      struct terms terms)
 {
     PST_EACH_BLOCK(row, rows)
@@ -96,7 +108,7 @@ __global__ void cross_entropy_kernel(float *row_losses, float *lse, const S *log
         log_sum = largest + logf(pst_block_sum(sum * exp_from(most, largest)));
         plain = terms.smoothing > 0 ? pst_block_sum(plain) : 0;
         if (threadIdx.x == 0) {
-            const int32_t target = targets[row];
+            const int32_t target = target_of(targets, row);
 
             if (lse != NULL) {
                 lse[row] = log_sum;
@@ -110,28 +122,32 @@ __global__ void cross_entropy_kernel(float *row_losses, float *lse, const S *log
 }
 
 /* How many rows of a sample are not ignored; for all threads of the block. */
-__device__ static double counted_rows(const int32_t *targets, uint64_t rows)
+__device__ static double counted_rows(struct targets targets, uint64_t sample)
 {
+    const int32_t *at = targets.at + sample * targets.stride;
     double counted = 0;
 
-    PST_EACH_THREAD(r, rows)
+    if (targets.slices > 1) {
+        return at[targets.rows] / targets.slices;
+    }
+    PST_EACH_THREAD(r, targets.rows)
     {
-        counted += targets[r] >= 0;
+        counted += at[r] >= 0;
     }
     return pst_block_sum(counted);
 }
 
-__global__ void sample_loss_kernel(float *losses, const float *row_losses, const int32_t *targets,
-                                   uint64_t samples, uint64_t rows)
+__global__ void sample_loss_kernel(float *losses, const float *row_losses, struct targets targets,
+                                   uint64_t samples)
 {
     PST_EACH_BLOCK(sample, samples)
     {
-        const double counted = counted_rows(targets + sample * rows, rows);
+        const double counted = counted_rows(targets, sample);
         double sum = 0;
 
-        PST_EACH_THREAD(r, rows)
+        PST_EACH_THREAD(r, targets.rows)
         {
-            sum += (double)row_losses[sample * rows + r];
+            sum += (double)row_losses[sample * targets.rows + r];
         }
         sum = pst_block_sum(sum);
         if (threadIdx.x == 0) {
@@ -140,12 +156,12 @@ __global__ void sample_loss_kernel(float *losses, const float *row_losses, const
     }
 }
 
-__global__ void sample_scale_kernel(float *scales, const int32_t *targets, float scale,
-                                    uint64_t samples, uint64_t rows)
+__global__ void sample_scale_kernel(float *scales, struct targets targets, float scale,
+                                    uint64_t samples)
 {
     PST_EACH_BLOCK(sample, samples)
     {
-        const double counted = counted_rows(targets + sample * rows, rows);
+        const double counted = counted_rows(targets, sample);
 
         if (threadIdx.x == 0) {
             scales[sample] = scale / (float)counted;
@@ -182,18 +198,18 @@ __device__ static inline void put_slopes(S *dx, const S *logits, uint64_t c, str
 }
 
 template <class S>
-__global__ void cross_entropy_back_kernel(S *dx, const S *logits, const int32_t *targets,
-                                          const float *lse, const float *scales, uint64_t samples,
-                                          uint64_t rows, uint64_t classes, struct terms terms)
+__global__ void cross_entropy_back_kernel(S *dx, const S *logits, struct targets targets,
+                                          const float *lse, const float *scales, uint64_t rows,
+                                          uint64_t classes, struct terms terms)
 {
-    PST_EACH_BLOCK(row, samples * rows)
+    PST_EACH_BLOCK(row, rows)
     {
         const S *at = logits + row * classes;
         S *to = dx + row * classes;
         const struct pieces p = pieces_of<AT_ONCE(S)>(row, classes);
-        const struct slope slope = {targets[row],        lse[row],
-                                    scales[row / rows],  1 + 2 * terms.z_loss * lse[row],
-                                    1 - terms.smoothing, terms.smoothing / (float)classes};
+        const struct slope slope = {target_of(targets, row),    lse[row],
+                                    scales[row / targets.rows], 1 + 2 * terms.z_loss * lse[row],
+                                    1 - terms.smoothing,        terms.smoothing / (float)classes};
 
         for (uint64_t c = p.first; c < p.end; c += PST_THREADS * AT_ONCE(S)) {
             put_slopes<AT_ONCE(S)>(to, at, c, slope);
@@ -251,6 +267,14 @@ static uint64_t workspace(const struct pst_op_request *r)
     return r->samples * (r->pass == PST_KERNEL_F ? rows_of(r) : 1) * sizeof(float);
 }
 
+static struct targets targets_of(const struct pst_op_request *r, const struct pst_call *call)
+{
+    const struct targets targets = {(const int32_t *)call->x[1], rows_of(r),
+                                    request_in(r, 1)->elems, (double)r->graph->slices};
+
+    return targets;
+}
+
 /* F without training reports the cross-entropy alone. */
 static struct terms terms_of(const struct pst_op_request *r, const struct pst_call *call)
 {
@@ -263,8 +287,8 @@ static struct terms terms_of(const struct pst_op_request *r, const struct pst_ca
 PST_CUDA_RUN(cross_entropy_f)
 {
     const struct pst_op_request *r = &k->request;
-    const uint64_t samples = r->samples, rows = rows_of(r), all = samples * rows;
-    const int32_t *targets = (const int32_t *)call->x[1];
+    const uint64_t samples = r->samples, all = samples * rows_of(r);
+    const struct targets targets = targets_of(r, call);
     float *row_losses = (float *)call->workspace;
     cudaStream_t stream = pst_cuda_stream(r);
 
@@ -273,14 +297,14 @@ PST_CUDA_RUN(cross_entropy_f)
                                  (float *)call->y[1], (const S *)call->x[0], targets, all,
                                  request_columns(request_in(r, 0)), terms_of(r, call)));
     PST_LAUNCH_MEETING(sample_loss_kernel, pst_blocks_each(samples), stream, (float *)call->y[0],
-                       (const float *)row_losses, targets, samples, rows);
+                       (const float *)row_losses, targets, samples);
 }
 
 PST_CUDA_RUN(cross_entropy_b)
 {
     const struct pst_op_request *r = &k->request;
-    const uint64_t samples = r->samples, rows = rows_of(r);
-    const int32_t *targets = (const int32_t *)call->x[1];
+    const uint64_t samples = r->samples, rows = samples * rows_of(r);
+    const struct targets targets = targets_of(r, call);
     float *scales = (float *)call->workspace;
     void *dx = request_operand(call->dx, 0);
     cudaStream_t stream = pst_cuda_stream(r);
@@ -289,12 +313,11 @@ PST_CUDA_RUN(cross_entropy_b)
         return;
     }
     PST_LAUNCH_MEETING(sample_scale_kernel, pst_blocks_each(samples), stream, scales, targets,
-                       call->scale, samples, rows);
-    PST_TYPED(pst_cuda_bf16(r),
-              PST_LAUNCH(cross_entropy_back_kernel<S>, pst_blocks_each(samples * rows), stream,
-                         (S *)dx, (const S *)call->x[0], targets, (const float *)call->y[1],
-                         (const float *)scales, samples, rows, request_columns(request_in(r, 0)),
-                         terms_of(r, call)));
+                       call->scale, samples);
+    PST_TYPED(pst_cuda_bf16(r), PST_LAUNCH(cross_entropy_back_kernel<S>, pst_blocks_each(rows),
+                                           stream, (S *)dx, (const S *)call->x[0], targets,
+                                           (const float *)call->y[1], (const float *)scales, rows,
+                                           request_columns(request_in(r, 0)), terms_of(r, call)));
 }
 
 PST_CUDA_RUN(mse_f)

@@ -2,26 +2,50 @@
  *
  * Slices of sequences, kernel by kernel: passes of the slices, forward from the first to the last
  * and backward from the last to the first, make the rows and gradients of passes of whole
- * sequences, whose derivatives reference_gradient_test.c holds against differences.
+ * sequences, whose derivatives reference_gradient_test.c holds against differences. Of the cpu
+ * device; with SLICES_ON_CUDA of the cuda device on the host.
  */
 #include "module.h"
 
 #include <math.h>
 
 #include "base/philox.h"
+#include "exec/bf16.h"
 #include "graph/builder.h"
 #include "test.h"
 
 enum { SAMPLES = 2, TOKENS = 24, VOCAB = 7, HEADS = 4, KV_HEADS = 2, DEPTH = 6, MOST = 12 };
 enum { WIDTH = (HEADS + 2 * KV_HEADS) * DEPTH, COLUMNS = HEADS * DEPTH };
-enum { EMBEDDING, ROTARY, ATTENTION };
+enum { EMBEDDING, ROTARY, ATTENTION, LOSS };
+
+/* Kernels, types, and how far apart sums in another order may be. */
+static const struct way {
+    const char *kernels;
+    uint32_t dtype;
+    double tolerance;
+} ways[] = {
+#ifdef SLICES_ON_CUDA
+    {"simple", PST_F32, 2e-6},
+    {"simple", PST_BF16, 2.0 / 128}, /* two roundings of results of the size of 1 */
+#else
+    {"reference", PST_F64, 1e-13},
+    {"reference", PST_F32, 2e-6},
+    {"auto", PST_F32, 2e-6},
+#endif
+};
+
+#ifdef SLICES_ON_CUDA
+#define MODULE "/tests/device-cuda-on-host.so"
+#else
+#define MODULE "/device-cpu.so"
+#endif
 
 static const struct pst_device_ops *ops;
 
 static int load(void **state)
 {
     (void)state;
-    ops = load_device_module(PENSTOCK_PLUGIN_DIR "/device-cpu.so");
+    ops = load_device_module(PENSTOCK_PLUGIN_DIR MODULE);
     return 0;
 }
 
@@ -78,15 +102,18 @@ struct buffers {
 
 static double get(const void *data, uint32_t dtype, uint64_t i)
 {
-    return dtype == PST_F64 ? ((const double *)data)[i] : (double)((const float *)data)[i];
+    return dtype == PST_F64    ? ((const double *)data)[i]
+           : dtype == PST_BF16 ? (double)pst_bf16_load(((const uint16_t *)data)[i])
+                               : (double)((const float *)data)[i];
 }
 
 static void *room(uint64_t elems, uint32_t dtype)
 {
-    void *data = aligned_alloc(64, (elems * pst_dtype_bytes(dtype) + 127) / 64 * 64);
+    const size_t bytes = (elems * pst_dtype_bytes(dtype) / 256 + 1) * 256; /* as in an arena */
+    void *data = aligned_alloc(256, bytes);
 
     assert_non_null(data);
-    memset(data, 0xFF, (elems * pst_dtype_bytes(dtype) + 127) / 64 * 64);
+    memset(data, 0xFF, bytes);
     return data;
 }
 
@@ -109,6 +136,8 @@ static void fill(const struct buffers *b, void *const *pieces, uint64_t columns,
 
         if (b->dtype == PST_F64) {
             ((double *)piece)[to] = (double)value;
+        } else if (b->dtype == PST_BF16) {
+            ((uint16_t *)piece)[to] = pst_bf16_round(value);
         } else {
             ((float *)piece)[to] = value;
         }
@@ -118,15 +147,16 @@ static void fill(const struct buffers *b, void *const *pieces, uint64_t columns,
 static void buffers_init(struct buffers *b, uint32_t dtype, uint32_t slices)
 {
     const uint64_t rows = SAMPLES * TOKENS / slices;
+    const uint32_t sums = dtype == PST_F64 ? PST_F64 : PST_F32;
 
     *b = (struct buffers){.dtype = dtype, .slices = slices};
     for (uint32_t i = 0; i < slices; i++) {
         b->x[i] = room(rows * WIDTH, dtype);
         b->dx[i] = room(rows * WIDTH, dtype);
-        b->past[i] = room(rows * 2 * KV_HEADS * DEPTH, dtype);
+        b->past[i] = room(rows * 2 * KV_HEADS * DEPTH, sums);
         b->y[i] = room(rows * COLUMNS, dtype);
         b->dy[i] = room(rows * COLUMNS, dtype);
-        b->lse[i] = room(rows * HEADS, dtype);
+        b->lse[i] = room(rows * HEADS, sums);
     }
     fill(b, b->x, WIDTH, 0);
     fill(b, b->dy, COLUMNS, 1);
@@ -169,10 +199,11 @@ static void run(struct pst_device *device, const struct pst_graph *graph, uint32
     struct pst_kernel *kernel = NULL;
     struct pst_error err = {0};
 
-    assert_int_equal(ops->compile(device, graph, op, pass, SAMPLES, &kernel, &err), PST_OK);
+    assert_ok(ops->compile(device, graph, op, pass, SAMPLES, &kernel, &err), &err);
     assert_true(kernel->workspace_bytes == ops->workspace(device, graph, op, pass, SAMPLES));
     call->workspace = room(kernel->workspace_bytes / 4 + 1, PST_F32);
     kernel->run(kernel, call);
+    assert_ok(ops->sync == NULL ? PST_OK : ops->sync(device, &err), &err);
     kernel->destroy(kernel);
     free(call->workspace);
 }
@@ -222,20 +253,19 @@ static struct pst_device *open_device(const char *kernels)
     return device;
 }
 
-static void expect_same(const char *kernels, uint32_t dtype, uint32_t window, uint32_t slices)
+static void expect_same(const struct way *way, uint32_t window, uint32_t slices)
 {
-    const double tolerance = dtype == PST_F64 ? 1e-13 : 2e-6;
-    struct pst_device *device = open_device(kernels);
-    struct pst_graph *whole = make_graph(dtype, window, 1),
-                     *cut = make_graph(dtype, window, slices);
+    struct pst_device *device = open_device(way->kernels);
+    struct pst_graph *whole = make_graph(way->dtype, window, 1),
+                     *cut = make_graph(way->dtype, window, slices);
     struct buffers a, b;
 
-    buffers_init(&a, dtype, 1);
-    buffers_init(&b, dtype, slices);
+    buffers_init(&a, way->dtype, 1);
+    buffers_init(&b, way->dtype, slices);
     attend(device, whole, &a);
     attend(device, cut, &b);
-    compare(&a, a.y, &b, b.y, COLUMNS, tolerance);
-    compare(&a, a.dx, &b, b.dx, WIDTH, tolerance);
+    compare(&a, a.y, &b, b.y, COLUMNS, way->tolerance);
+    compare(&a, a.dx, &b, b.dx, WIDTH, way->tolerance);
     rotate(device, whole, &a);
     rotate(device, cut, &b);
     compare(&a, a.dx, &b, b.dx, WIDTH, 0);
@@ -250,21 +280,95 @@ TEST(attention_and_rotary_positions)
 {
     for (uint32_t window = 0; window < 12; window += 5) {
         for (uint32_t slices = 2; slices <= MOST; slices += slices == 4 ? 8 : 1) {
-            expect_same("reference", PST_F64, window, slices);
-            expect_same("reference", PST_F32, window, slices);
-            expect_same("auto", PST_F32, window, slices);
+            for (size_t w = 0; w < sizeof ways / sizeof *ways; w++) {
+                expect_same(&ways[w], window, slices);
+            }
         }
+    }
+}
+
+/* Targets that count nothing: all of one slice, some of others, none of the second sequence. */
+static int32_t target_of(uint64_t s, uint64_t t)
+{
+    const bool counts = s == 1 || (t >= TOKENS / 3 && t % 5 != 0);
+
+    return counts ? (int32_t)((7 * t + s) % COLUMNS) : -1;
+}
+
+/* Losses in y and gradients of logits, which lie in dy; the mean over slices, sequence by sequence,
+   in ret_losses. */
+static void lose(struct pst_device *device, const struct pst_graph *graph, struct buffers *b,
+                 double *ret_losses)
+{
+    const uint64_t rows = TOKENS / b->slices, stride = rows + (b->slices > 1);
+    int32_t *targets = room(SAMPLES * stride, PST_I32);
+    const uint32_t sums = b->dtype == PST_F64 ? PST_F64 : PST_F32;
+
+    for (uint32_t i = 0; i < b->slices; i++) {
+        void *x[] = {b->dy[i], targets}, *y[] = {b->past[i], b->lse[i]}, *add[] = {NULL};
+        struct pst_call call = {.x = x,
+                                .y = y,
+                                .dx = &b->y[i],
+                                .add = add,
+                                .flags = PST_CALL_TRAINING,
+                                .scale = 1.0f / (float)(SAMPLES * b->slices),
+                                .slice = i};
+
+        for (uint64_t s = 0; s < SAMPLES; s++) {
+            int32_t counted = 0;
+
+            for (uint64_t t = 0; t < TOKENS; t++) {
+                counted += target_of(s, t) >= 0;
+            }
+            for (uint64_t r = 0; r < rows; r++) {
+                targets[s * stride + r] = target_of(s, i * rows + r);
+            }
+            if (b->slices > 1) {
+                targets[s * stride + rows] = counted;
+            }
+        }
+        run(device, graph, LOSS, PST_KERNEL_F, &call);
+        run(device, graph, LOSS, PST_KERNEL_B, &call);
+        for (uint64_t s = 0; s < SAMPLES; s++) {
+            ret_losses[s] += get(b->past[i], sums, s) / b->slices;
+        }
+    }
+    free(targets);
+}
+
+TEST(losses_of_targets_that_count)
+{
+    for (size_t w = 0; w < sizeof ways / sizeof *ways; w++) {
+        struct pst_device *device = open_device(ways[w].kernels);
+        struct pst_graph *whole = make_graph(ways[w].dtype, 0, 1),
+                         *cut = make_graph(ways[w].dtype, 0, 4);
+        double left[SAMPLES] = {0}, right[SAMPLES] = {0};
+        struct buffers a, b;
+
+        buffers_init(&a, ways[w].dtype, 1);
+        buffers_init(&b, ways[w].dtype, 4); /* 1 / 8 is exact */
+        lose(device, whole, &a, left);
+        lose(device, cut, &b, right);
+        compare(&a, a.y, &b, b.y, COLUMNS, ways[w].tolerance);
+        for (uint32_t s = 0; s < SAMPLES; s++) {
+            assert_true(left[s] > 1 && fabs(left[s] - right[s]) <= 2e-6 * left[s]);
+        }
+        buffers_finish(&a);
+        buffers_finish(&b);
+        pst_graph_destroy(whole);
+        pst_graph_destroy(cut);
+        ops->close(device);
     }
 }
 
 /* Of the slices' gradients of positions each has the rows of its own, the others are 0. */
 TEST(learned_positions)
 {
-    static const char *const kernels[] = {"reference", "auto"};
     enum { SLICES = 3, ROWS = TOKENS / SLICES };
 
-    for (uint32_t k = 0; k < 2; k++) {
-        struct pst_device *device = open_device(kernels[k]);
+    for (size_t w = 0; w < sizeof ways / sizeof *ways; w++) {
+        struct pst_device *device =
+            open_device(ways[w].dtype == PST_F32 ? ways[w].kernels : "auto");
         struct pst_graph *graph = make_graph(PST_F32, 0, SLICES);
         float *table = room(VOCAB * WIDTH, PST_F32), *places = room(TOKENS * WIDTH, PST_F32);
         float *dtable = room(VOCAB * WIDTH, PST_F32), *dplaces = room(TOKENS * WIDTH, PST_F32);

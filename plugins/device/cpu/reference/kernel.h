@@ -307,17 +307,6 @@ static inline struct loss_shape loss_shape(const struct pst_op_request *request)
     return shape;
 }
 
-/* Rows of a sample that are not ignored. */
-static inline uint64_t loss_counted(const struct loss_shape *shape, const int32_t *targets)
-{
-    uint64_t counted = 0, r;
-
-    for (r = 0; r < shape->n_rows; r++) {
-        counted += targets[r] >= 0;
-    }
-    return counted;
-}
-
 /* Numbers of a sample. */
 static inline uint64_t mse_elems(const struct pst_op_request *request)
 {
