@@ -11,12 +11,16 @@
 /* A row sees the keys first ... end - 1; the others have probability 0. */
 __device__ static uint64_t end_of(const struct pst_cuda_attention *shape, uint64_t row)
 {
-    return shape->causal && row + 1 < shape->keys ? row + 1 : shape->keys;
+    const uint64_t end = shape->first + row + 1;
+
+    return shape->causal && end < shape->keys ? end : shape->keys;
 }
 
 __device__ static uint64_t first_of(const struct pst_cuda_attention *shape, uint64_t row)
 {
-    return shape->window != 0 && row >= shape->window ? row + 1 - shape->window : 0;
+    const uint64_t key = shape->first + row;
+
+    return shape->window != 0 && key >= shape->window ? key + 1 - shape->window : 0;
 }
 
 template <class S>
@@ -172,6 +176,24 @@ void pst_cuda_join_heads(cudaStream_t stream, bool bf16, uint64_t heads, uint64_
                          uint64_t depth, uint64_t stride, void *packed, const void *apart)
 {
     move_heads(stream, bf16, heads, rows, depth, stride, packed, apart, true);
+}
+
+template <class S>
+__global__ void store_keys_kernel(S *to, const float *dkv, const float *past, uint64_t rows,
+                                  uint64_t columns, uint64_t stride)
+{
+    PST_EACH(i, rows * columns)
+    {
+        pst_store(&to[i / columns * stride + i % columns],
+                  dkv[i] + (past == NULL ? 0.0f : past[i]));
+    }
+}
+
+void pst_cuda_store_keys(cudaStream_t stream, bool bf16, uint64_t rows, uint64_t columns,
+                         uint64_t stride, void *to, const float *dkv, const float *past)
+{
+    PST_TYPED(bf16, PST_LAUNCH(store_keys_kernel<S>, pst_blocks(rows * columns), stream, (S *)to,
+                               dkv, past, rows, columns, stride));
 }
 
 void pst_cuda_softmax(cudaStream_t stream, bool bf16, const struct pst_cuda_attention *shape,

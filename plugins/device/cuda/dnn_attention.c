@@ -63,8 +63,9 @@ static bool fuse(const struct pst_op_request *r, struct fused *ret_fused)
     const bool ordered = r->device->choices.ordered;
     struct pst_dnn_graph graph;
 
-    if (!pst_cuda_bf16(r) || a.n_buckets > 0 || a.depth % 8 != 0 || r->pass > PST_KERNEL_B ||
-        (r->op->causal && a.rows != a.keys) || (r->pass == PST_KERNEL_B && !all_wanted(r))) {
+    if (!pst_cuda_bf16(r) || a.n_buckets > 0 || request_slices(r) > 1 || a.depth % 8 != 0 ||
+        r->pass > PST_KERNEL_B || (r->op->causal && a.rows != a.keys) ||
+        (r->pass == PST_KERNEL_B && !all_wanted(r))) {
         return false;
     }
     ret_fused->shape = (struct pst_dnn_attention){

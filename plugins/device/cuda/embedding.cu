@@ -283,18 +283,25 @@ static pst_status init(struct pst_cuda_kernel *k, struct pst_error *err)
     return PST_OK;
 }
 
+/* Elements of the table of positions that are of slices before this one. */
+static uint64_t places_before(const struct embedding *shape, const struct pst_call *call)
+{
+    return call->slice * shape->positions * shape->columns;
+}
+
 PST_CUDA_RUN(embedding_f)
 {
     const struct pst_op_request *r = &k->request;
     const struct embedding shape = shape_of(r);
     const void *places = request_param(r, call, 1);
+    const uint64_t before = places == NULL ? 0 : places_before(&shape, call);
 
     PST_TYPED_WIDE(pst_cuda_bf16(r), pst_is_wide(shape.columns, call->y[0], call->p[0], places),
                    PST_LAUNCH((embedding_kernel<S, W>),
                               pst_blocks_cells(shape.tokens / shape.summed, shape.columns / W),
                               pst_cuda_stream(r), shape, (S *)call->y[0],
                               (const int32_t *)call->x[0], (const S *)call->p[0],
-                              (const S *)places));
+                              (const S *)places + before));
 }
 
 static void sort_tokens(cudaStream_t stream, const struct embedding *shape, const int32_t *ids,
@@ -341,9 +348,13 @@ PST_CUDA_RUN(embedding_w)
         PST_TYPED_WIDE(pst_cuda_bf16(r), pst_is_wide(shape.columns, dtable, call->dy, NULL),
                        (sum_table<S, W>(stream, &shape, dtable, (const S *)call->dy, &lists)));
     }
+    if (dplaces != NULL && r->graph->slices > 1) {
+        cudaMemsetAsync(dplaces, 0, request_parameter(r, 1)->elems * sizeof *dplaces, stream);
+    }
     if (dplaces != NULL) {
-        pst_cuda_column_sums(stream, pst_cuda_bf16(r), dplaces, call->dy, r->samples,
-                             shape.positions * shape.columns, (float *)call->workspace);
+        pst_cuda_column_sums(stream, pst_cuda_bf16(r), dplaces + places_before(&shape, call),
+                             call->dy, r->samples, shape.positions * shape.columns,
+                             (float *)call->workspace);
     }
 }
 

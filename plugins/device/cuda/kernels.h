@@ -98,6 +98,7 @@ void pst_cuda_turn(cudaStream_t stream, bool bf16, void *y, const void *x, uint6
 
 struct pst_cuda_rotation {
     uint64_t rows, positions, columns; /* rows [samples, positions, columns] */
+    uint64_t first;                    /* position of the first row of a sample */
     uint64_t heads, half;              /* that turn; pairs of a head */
     const double *turns;               /* [half] per position; device memory */
     bool back;                         /* the other way */
@@ -111,6 +112,7 @@ void pst_cuda_rotate(cudaStream_t stream, bool bf16, const struct pst_cuda_rotat
 
 struct pst_cuda_attention {
     uint64_t heads, rows, keys;
+    uint64_t first; /* the key of row 0 */
     bool causal;
     uint64_t window;        /* causal: row t sees t - window + 1 ... t; 0: all up to t */
     const int32_t *buckets; /* [rows + keys - 1], by key - row + rows - 1; NULL: no bias */
@@ -122,6 +124,10 @@ void pst_cuda_split_heads(cudaStream_t stream, bool bf16, uint64_t heads, uint64
                           uint64_t depth, uint64_t stride, void *apart, const void *packed);
 void pst_cuda_join_heads(cudaStream_t stream, bool bf16, uint64_t heads, uint64_t rows,
                          uint64_t depth, uint64_t stride, void *packed, const void *apart);
+
+/* Columns of rows of `stride` elements = dkv [rows, columns], with past, where it is not NULL. */
+void pst_cuda_store_keys(cudaStream_t stream, bool bf16, uint64_t rows, uint64_t columns,
+                         uint64_t stride, void *to, const float *dkv, const float *past);
 
 /* scores [heads, rows, keys] become probabilities, in place for f32, in probs for bf16. bias:
    [buckets, heads] in the type of the activations. lse: [heads, rows], may be NULL. */

@@ -33,13 +33,14 @@ static void finish(struct pst_cuda_kernel *k)
     cudaFree(k->state);
 }
 
-static void rotate(const struct pst_cuda_kernel *k, void *y, const void *x)
+static void rotate(const struct pst_cuda_kernel *k, uint32_t slice, void *y, const void *x)
 {
     const struct pst_op_request *r = &k->request;
     const struct pst_tensor *rows = request_in(r, 0);
     const struct pst_cuda_rotation shape = {
         .rows = request_rows(r, rows),
         .positions = rows->dims[0],
+        .first = slice * rows->dims[0],
         .columns = request_columns(rows),
         .heads = r->op->heads,
         .half = r->op->head_dim / 2,
@@ -54,12 +55,12 @@ static void rotate(const struct pst_cuda_kernel *k, void *y, const void *x)
 
 static void forward(const struct pst_cuda_kernel *k, const struct pst_call *call)
 {
-    rotate(k, call->y[0], call->x[0]);
+    rotate(k, call->slice, call->y[0], call->x[0]);
 }
 
 static void backward(const struct pst_cuda_kernel *k, const struct pst_call *call)
 {
-    rotate(k, request_operand(call->dx, 0), call->dy);
+    rotate(k, call->slice, request_operand(call->dx, 0), call->dy);
 }
 
 const struct pst_cuda_family pst_cuda_rotary_family = {

@@ -24,7 +24,7 @@ __device__ static inline void turn_pairs(const struct pst_cuda_rotation &r, S *y
     float c[W], s[W];
 
     for (unsigned k = 0; k < W; k++) {
-        turn((double)(row % r.positions) * r.turns[pair + k], &c[k], &s[k]);
+        turn((double)(r.first + row % r.positions) * r.turns[pair + k], &c[k], &s[k]);
         s[k] = r.back ? -s[k] : s[k];
     }
     for (unsigned h = 0; h < HEADS; h++) {
