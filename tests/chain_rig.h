@@ -69,8 +69,8 @@ static inline void chain_blocks(struct chain_rig *s, uint32_t n_sizes, const uin
         s->nodes[v].n_times = n_sizes;
         s->nodes[v].times = s->times[v];
         for (uint32_t i = 0; i < n_sizes; i++) {
-            s->times[v][i] =
-                (struct pst_costed_times){sizes[i], {us[i][0] * 1000, us[i][1] * 1000, 0}};
+            s->times[v][i] = (struct pst_costed_times){.samples = sizes[i],
+                                                       .ns = {us[i][0] * 1000, us[i][1] * 1000, 0}};
         }
         if (v > 0) {
             s->edges[v - 1].bytes = message;

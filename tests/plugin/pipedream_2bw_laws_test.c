@@ -154,7 +154,8 @@ static double ask(struct chain_rig *s, const struct chain *p, uint32_t only,
         s->nodes[v].saved_bytes = p->saved[v];
         for (int i = 0; i < 3; i++) {
             s->times[v][i] = (struct pst_costed_times){
-                sizes[i], {p->us[i][v] * 250, p->us[i][v] * 500, p->us[i][v] * 250}};
+                .samples = sizes[i],
+                .ns = {p->us[i][v] * 250, p->us[i][v] * 500, p->us[i][v] * 250}};
         }
         if (v > 0) {
             s->edges[v - 1].bytes = p->out[v - 1];

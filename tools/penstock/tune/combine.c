@@ -53,10 +53,7 @@ static const char *label_of_table(struct pst_arena *arena, const json_t *table)
             char *text = pst_json_text(value);
 
             label = pst_arena_printf(arena, "%s %s=%s", label, key,
-                                     json_is_string(value) ? json_string_value(value)
-                                     : json_is_real(value)
-                                         ? pst_number_format(number, json_real_value(value))
-                                         : text);
+                                     json_is_string(value) ? json_string_value(value) : text);
             free(text);
         }
     }
