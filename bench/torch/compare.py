@@ -11,8 +11,8 @@ steps, which other work on the machine touches less.
 Needs Python 3.11 with torch (pip install torch) and build/release/penstock. One stage: PyTorch eager,
 one thread. Two stages: torch.distributed.pipelining over gloo, two processes of one thread each,
 against two devices of one thread each, once for each schedule that both have: 1F1B, and ZBV, which
-splits the backward pass (Qi et al., 2024). The last line is of the fastest of each. --dtype bf16: weights
-and their updates are f32 on both sides; PyTorch's products are under torch.autocast."""
+splits the backward pass (Qi et al., 2024). The last line is of the fastest of each. --dtype bf16: weights,
+their gradients and updates are f32 on both sides; PyTorch's forward pass is under torch.autocast."""
 import argparse
 import json
 import os
@@ -95,7 +95,8 @@ def main():
         ours, theirs = [], []
         for turn in range(args.rounds):
             job = {"model": model, "train": {**train, "clip": clip}, "steps": args.steps,
-                   "threads": 1, "stages": stages, "dtype": args.dtype, "schedule": their_schedule, "port": 29500 + turn}
+                   "threads": 1, "stages": stages, "dtype": args.dtype,
+                   "schedule": their_schedule, "port": 29500 + turn}
             theirs += torch_run(args.python, script, job)
             ours += penstock(args.config, args.dtype, stages, args.steps, clip, schedule)
         both = medians(ours), medians(theirs)

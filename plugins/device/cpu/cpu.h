@@ -151,8 +151,9 @@ void pst_cpu_muon(struct pst_device *device, const struct pst_update *update, fl
 
 pst_status pst_dnnl_open(struct pst_device *device, struct pst_error *err);
 void pst_dnnl_close(struct pst_device *device);
-/* "oneDNN 2.6.3, AVX-512 with AMX"; bf16 matrix products in hardware? */
+/* "oneDNN 2.6.3, AVX-512 with AMX"; bf16 matrix products in hardware? kernels for AVX-512? */
 void pst_dnnl_describe(char *ret_text, size_t text_size);
 bool pst_dnnl_has_bf16(void);
+bool pst_dnnl_has_avx512(void);
 
 #endif

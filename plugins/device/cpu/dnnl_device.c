@@ -66,10 +66,18 @@ void pst_dnnl_describe(char *ret_text, size_t text_size)
              version->patch, isa_name());
 }
 
+/* Sets are supersets in bits. */
+static bool has(dnnl_cpu_isa_t isa)
+{
+    return ((unsigned)dnnl_get_effective_cpu_isa() & (unsigned)isa) == (unsigned)isa;
+}
+
 bool pst_dnnl_has_bf16(void)
 {
-    const unsigned isa = (unsigned)dnnl_get_effective_cpu_isa();
-    const unsigned bf16 = (unsigned)dnnl_cpu_isa_avx512_core_bf16; /* sets are supersets in bits */
+    return has(dnnl_cpu_isa_avx512_core_bf16);
+}
 
-    return (isa & bf16) == bf16;
+bool pst_dnnl_has_avx512(void)
+{
+    return has(dnnl_cpu_isa_avx512_core);
 }

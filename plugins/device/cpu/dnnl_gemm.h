@@ -2,8 +2,8 @@
  *
  * One matrix product, c = op(a) op(b), row-major, c in f32 and overwritten. f32 operands go through
  * dnnl_sgemm, which beats the primitives on plain layouts; bf16 operands through a matmul
- * primitive. dnnl_sgemm is slower with a transposed b than with one that was turned before, some
- * rows at a time, if that serves many rows of a.
+ * primitive. For AVX-512 dnnl_sgemm is slower with a transposed b than with one that was turned
+ * before, some rows at a time, if that serves many rows of a.
  */
 #ifndef PST_DEVICE_CPU_DNNL_GEMM_H
 #define PST_DEVICE_CPU_DNNL_GEMM_H

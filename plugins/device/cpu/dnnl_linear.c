@@ -40,8 +40,8 @@ static struct linear_shape shape_of(const struct pst_op_request *request)
     shape.out = request_columns(request_out(request));
     shape.trans = request->op->transposed;
     /* however many samples and slices there are: all plans have the same sums */
-    shape.turn =
-        request->dtype == PST_F32 && x->elems / shape.in * request->graph->slices >= MANY_ROWS;
+    shape.turn = request->dtype == PST_F32 && pst_dnnl_has_avx512() &&
+                 x->elems / shape.in * request->graph->slices >= MANY_ROWS;
     shape.block = shape.rows;
     if (request->dtype == PST_BF16 && request->pass != PST_KERNEL_W && shape.rows > BF16_ROWS) {
         shape.block = BF16_ROWS;

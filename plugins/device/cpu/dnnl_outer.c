@@ -3,7 +3,7 @@
  * Products over many rows: gradients of weights. The library walks down the columns of both
  * operands, and where the distance from row to row is a multiple of 512 bytes these fall on few
  * sets of the cache (half the speed at 4 KiB). Such an operand is copied, a chunk of rows at a
- * time, to rows that are 64 bytes further apart. Its kernel for AVX-512 does not mind.
+ * time, to rows that are 64 bytes further apart.
  */
 #include <oneapi/dnnl/dnnl.h>
 #include <string.h>
@@ -15,10 +15,7 @@
 
 static bool is_awkward(uint64_t ld)
 {
-    const unsigned isa = (unsigned)dnnl_get_effective_cpu_isa();
-    const unsigned avx512 = (unsigned)dnnl_cpu_isa_avx512_core;
-
-    return ld % 128 == 0 && (isa & avx512) != avx512;
+    return ld % 128 == 0;
 }
 
 static uint64_t copy_floats(uint64_t rows, uint64_t ld)
