@@ -181,7 +181,8 @@ pst_status saver_check_space(const char *folder, uint64_t bytes, struct pst_erro
         return PST_OK;
     }
     return pst_fail_at(err, PST_ERR_IO, "output.write", folder, 0, 0,
-                       "a checkpoint takes %s, and %s are left on that disk",
+                       "a checkpoint takes %s, and %s are left on that disk; free some, or name "
+                       "another checkpoint.folder",
                        pst_format_bytes(need, needed),
                        pst_format_bytes(have, (uint64_t)info.f_bavail * info.f_frsize));
 }

@@ -836,6 +836,9 @@ pst_status pst_train_run(struct pst_session *session, const struct pst_data *dat
     }
     if (st == PST_OK && pst_stop_requested()) {
         st = pst_stop_fail(err);
+        if (run.saver != NULL) {
+            pst_error_hint(err, "--resume auto goes on from there");
+        }
     }
     pst_saver_destroy(run.saver);
     pst_exec_destroy(run.exec);

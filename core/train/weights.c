@@ -163,9 +163,12 @@ static pst_status open_files(struct pst_weights *w, struct pst_error *err)
     if (name == NULL) {
         name = is_there(w, PST_WEIGHTS_INDEX) ? PST_WEIGHTS_INDEX : PST_WEIGHTS_FILE;
         if (!is_there(w, name)) {
-            return pst_fail_at(err, PST_ERR_IO, "input.path", w->path, 0, 0,
-                               "there is neither %s nor %s in the folder", PST_WEIGHTS_FILE,
-                               PST_WEIGHTS_INDEX);
+            pst_status st = pst_fail_at(err, PST_ERR_IO, "input.path", w->path, 0, 0,
+                                        "there is neither %s nor %s in the folder",
+                                        PST_WEIGHTS_FILE, PST_WEIGHTS_INDEX);
+
+            pst_error_hint(err, "save_pretrained of transformers writes them");
+            return st;
         }
     }
     if (ends_in(name, ".json")) {

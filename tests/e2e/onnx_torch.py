@@ -279,7 +279,7 @@ def export(model, batch, names, path, dynamo, optimize=False):
         if dynamo:
             torch.onnx.export(model, tuple(batch), path, input_names=names, output_names=["logits"], dynamo=True, optimize=optimize,
                               external_data=False, verbose=False,
-                              dynamic_shapes=tuple({0: torch.export.Dim("batch")} for _ in names))
+                              dynamic_shapes=tuple({0: torch.export.Dim("batch", min=2)} for _ in names))
         else:
             torch.onnx.export(model, tuple(batch), path, input_names=names, output_names=["logits"], dynamo=False,
                               training=torch.onnx.TrainingMode.TRAINING, do_constant_folding=False,

@@ -51,6 +51,8 @@ static void ask(const char *path, const char *id, uint32_t n_devices, uint32_t n
         print_message("%s: left out: asynchronous\n", id);
     } else if (result.asked.in.slices > 1) {
         print_message("%s: left out: slices of sequences\n", id);
+    } else if (pst_topology_copies(&result.asked.topology) > 1) {
+        print_message("%s: left out: two copies of a model\n", id);
     } else {
         snprintf(name, sizeof name, "%s-%u", id, n_devices);
         write_flavours(name, &result);

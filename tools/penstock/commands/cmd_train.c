@@ -167,7 +167,8 @@ static int tell(pst_status st, bool started, const struct pst_cli *cli)
     const struct pst_error *err = &cli->err;
 
     if (started && strcmp(err->kind, "run.stopped") == 0) {
-        fprintf(stderr, "penstock: %s\n", err->message);
+        fprintf(stderr, "penstock: %s%s%s\n", err->message, err->hint[0] == '\0' ? "" : "; ",
+                err->hint);
         return err->exit_code;
     }
     return st == PST_OK ? pst_cli_end(0) : pst_print_error(err, cli->json);
