@@ -350,6 +350,13 @@ static void check_train(struct pst_job *job, struct pst_config_node *table,
                         struct pst_report *report)
 {
     struct pst_job_train *train = &job->train;
+    const struct {
+        const char *key;
+        double value;
+    } below[] = {{"label_smoothing", train->label_smoothing},
+                 {"momentum", train->momentum},
+                 {"beta1", train->beta1},
+                 {"beta2", train->beta2}};
 
     check_batch(job, table, report);
     check_degrees(train, table, report);
@@ -367,17 +374,11 @@ static void check_train(struct pst_job *job, struct pst_config_node *table,
                          "\"min_lr\" in [train] is %g, more than lr = %g", train->min_lr,
                          train->lr);
     }
-    if (train->label_smoothing >= 1) {
-        pst_report_value(report, "config.value", blame(table, "label_smoothing", "label_smoothing"),
-                         "\"label_smoothing\" in [train] must be below 1");
-    }
-    if (train->beta1 >= 1) {
-        pst_report_value(report, "config.value", blame(table, "beta1", "beta1"),
-                         "\"beta1\" in [train] must be below 1");
-    }
-    if (train->beta2 >= 1) {
-        pst_report_value(report, "config.value", blame(table, "beta2", "beta2"),
-                         "\"beta2\" in [train] must be below 1");
+    for (size_t i = 0; i < sizeof below / sizeof *below; i++) {
+        if (below[i].value >= 1) {
+            pst_report_value(report, "config.value", blame(table, below[i].key, below[i].key),
+                             "\"%s\" in [train] must be below 1", below[i].key);
+        }
     }
 }
 

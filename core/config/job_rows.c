@@ -53,7 +53,7 @@ static const struct pst_param train_rows[] = {
     ROW(train, beta1, FLOAT, "0.9", "0..1", "Adam: decay of the first moment; below 1."),
     ROW(train, beta2, FLOAT, "0.95", "0..1", "Adam: decay of the second moment; below 1."),
     ROW(train, eps, FLOAT, "1e-8", "1e-30..", "Adam: added to the root of the second moment."),
-    ROW(train, momentum, FLOAT, "0.9", "0..1", "Momentum: what stays of the last update."),
+    ROW(train, momentum, FLOAT, "0.9", "0..1", "Momentum: what stays of the last update; below 1."),
     ROW(train, weight_decay, FLOAT, "0.1", "0..", "Part of a weight that decays per unit of lr."),
     ROW(train, no_decay, STRING, "auto", NULL,
         "Patterns of names of parameters whose weights do not decay, such as [\"*.bias\", "

@@ -14,7 +14,8 @@
 #include "base/memory.h"
 
 /* Unicode's White_Space; PCRE2's \s has U+180E besides. */
-#define SPACES "\\p{Z}\\t-\\r\\x{85}"
+#define SPACES    "\\p{Z}\\t-\\r\\x{85}"
+#define NO_SPACES "\\S\\x{180E}"
 
 struct translation {
     const char *at;
@@ -73,12 +74,12 @@ static void put_escape(struct translation *tr, bool in_class)
 
     if (c == 'p' || c == 'P') {
         put_property(tr);
-    } else if (c == 's' || (c == 'S' && !in_class)) {
-        const char *whole = c == 's' ? "[" SPACES "]" : "[^" SPACES "]";
-
-        put(tr, in_class ? SPACES : whole, strlen(in_class ? SPACES : whole));
+    } else if (c == 's' || c == 'S') {
+        put(tr, "[", !in_class);
+        put(tr, c == 's' ? SPACES : NO_SPACES, strlen(c == 's' ? SPACES : NO_SPACES));
+        put(tr, "]", !in_class);
         tr->at += 2;
-    } else if (strchr("SdDrntfeax", c) != NULL ? c != '\0' : !isalnum(c) || c >= 0x80) {
+    } else if (strchr("dDrntfeax", c) != NULL ? c != '\0' : !isalnum(c) || c >= 0x80) {
         copy(tr, c == '\0' ? 1 : 2);
     } else if (!in_class && (c == 'A' || c == 'z')) {
         copy(tr, 2);

@@ -57,6 +57,7 @@ struct run {
     struct pst_tokenizer *tokenizer;   /* of a run without data; NULL: tokens are bytes */
     struct pst_checkpoint *checkpoint; /* that it goes on from; NULL: it begins, or has begun */
     struct pst_saver *saver;           /* NULL: nothing is saved */
+    bool starved;                      /* there is no further batch: its data cannot be read */
     bool due;                          /* a checkpoint is, since some step */
     uint64_t looked_at;                /* the last step at which that was asked */
     uint64_t n_wishes;                 /* that were heeded */
@@ -420,6 +421,7 @@ static pst_status evaluate(struct run *run, double *ret_loss, struct pst_error *
         double loss = 0;
         pst_status st = load(run, first, run->eval_batch, &batch, err);
 
+        run->starved = st != PST_OK;
         st =
             st == PST_OK ? pst_exec_eval(run->exec, &batch, &loss, run->logits, n_logits, err) : st;
         if (st != PST_OK || is_told_to_stop(run)) {
@@ -453,6 +455,7 @@ static pst_status submit(struct run *run, struct pst_error *err)
     void *const *inputs = run->samples.inputs;
     pst_status st = run->prefetch == NULL ? PST_OK : pst_prefetch_take(run->prefetch, &inputs, err);
 
+    run->starved = st != PST_OK;
     memcpy(batch.inputs, inputs, sizeof batch.inputs);
     st = st == PST_OK ? pst_exec_submit(run->exec, &batch, &update, err) : st;
     if (st == PST_OK) {
@@ -612,6 +615,27 @@ static pst_status run_to(struct run *run, uint64_t end, struct pst_error *err)
     return st;
 }
 
+/* The steps before a batch that cannot be read are sound: they end, and are saved. Processes are
+   told to stop at once by the one that fails, and have nothing to save together. */
+static void save_what_was_trained(struct run *run)
+{
+    struct pst_error err = {0};
+    pst_status st = PST_OK;
+
+    if (!run->starved || run->saver == NULL || run->session->team.ops != NULL) {
+        return;
+    }
+    pst_exec_drain(run->exec);
+    while (st == PST_OK && pst_exec_in_flight(run->exec) > 0) {
+        st = collect(run, &err);
+    }
+    st = st == PST_OK ? save_last(run, &err) : st;
+    st = st == PST_OK ? pst_saver_finish(run->saver, &err) : st;
+    if (st != PST_OK) {
+        pst_log(PST_LOG_WARN, "checkpoint", "what was trained is not saved: %s", err.message);
+    }
+}
+
 static pst_status loop(struct run *run, struct pst_error *err)
 {
     uint64_t steps = (uint64_t)run->job->train.steps;
@@ -630,7 +654,11 @@ static pst_status loop(struct run *run, struct pst_error *err)
             st = evaluate(run, &loss, err);
         }
     }
-    return st == PST_OK && run->saver != NULL ? save_last(run, err) : st;
+    if (st != PST_OK) {
+        save_what_was_trained(run);
+        return st;
+    }
+    return run->saver != NULL ? save_last(run, err) : PST_OK;
 }
 
 /* What is left to do after the last step. */

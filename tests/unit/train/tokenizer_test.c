@@ -239,8 +239,7 @@ TEST(test_refusals)
     expect_refusal("\"id\":331", "\"id\":-1", "input.syntax", "whole number");
     expect_refusal("\"id\":331", "\"id\":1000000", "input.limit", "1000000");
     expect_refusal("\"id\":331", "\"id\":332", "input.syntax", "is 332, and by the tokens before");
-    expect_refusal("\"content\":\"<extra>\"", "\"content\":\"a\"", "input.syntax",
-                   "\"a\" is 330");
+    expect_refusal("\"content\":\"<extra>\"", "\"content\":\"a\"", "input.syntax", "\"a\" is 330");
     expect_refusal("\"a\":", "\"a b\":", "input.unsupported", "byte 97");
     expect_refusal("\"merges\":[[", "\"merges\":[[\"a\",\"a\"],[", "input.syntax", "merges[0]");
     expect_refusal("\"merges\":[[", "\"merges\":[[\"a\"],[", "input.syntax", "merges[0]");
