@@ -33,6 +33,7 @@ struct plot {
     uint32_t n_series;
     bool others;
     struct pst_text_box *taken; /* by labels */
+    uint32_t *front, n_front;   /* points of it, ascending by memory */
     uint32_t n_taken;
 };
 
@@ -275,22 +276,44 @@ static bool hits(const struct plot *plot, const struct pst_text_box *box, uint32
     return false;
 }
 
-/* At the first of eight places round the point that is free; else not at all. */
+/* The stair of the front runs through the box. */
+static bool is_crossed(const struct plot *plot, const struct pst_text_box *box)
+{
+    const double right = box->x + box->width, bottom = box->y + box->height;
+
+    for (uint32_t f = 0; f < plot->n_front; f++) {
+        const bool last = f + 1 == plot->n_front;
+        const double x = point_x(plot, plot->front[f]), y = point_y(plot, plot->front[f]);
+        const double next = last ? plot->x.at_high : point_x(plot, plot->front[f + 1]);
+        const double foot = f == 0 ? plot->y.at_low : point_y(plot, plot->front[f - 1]);
+
+        if ((box->y < y && y < bottom && x < right && box->x < next) ||
+            (box->x < x && x < right && y < bottom && box->y < foot)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* At the first of eight places round the point that is free; across the front's line if there is no
+   other; else not at all. */
 static void draw_label(struct plot *plot, uint32_t i)
 {
-    static const double places[][2] = {{1, -1}, {-1, -1}, {1, 1},  {-1, 1},
-                                       {1, 0},  {-1, 0},  {0, -1}, {0, 1}};
+    enum { PLACES = 8 };
+    static const double places[PLACES][2] = {{1, -1}, {-1, -1}, {1, 1},  {-1, 1},
+                                             {1, 0},  {-1, 0},  {0, -1}, {0, 1}};
     const char *label = plot->scatter->points[i].label;
     double width = pst_pen_width(plot->pen, label), height = 0.9 * plot->pen->size;
     double off = RADIUS + 1.5;
 
-    for (size_t p = 0; p < sizeof places / sizeof places[0]; p++) {
+    for (size_t t = 0; t < 2 * PLACES; t++) {
+        const size_t p = t % PLACES;
         double middle = point_y(plot, i) + places[p][1] * (off + height / 2);
         double x = point_x(plot, i) + places[p][0] * (places[p][1] == 0 ? off + 2 : off / 2);
         struct pst_text_box box = {.width = width, .height = height, .y = middle - height / 2};
 
         box.x = places[p][0] > 0 ? x : places[p][0] < 0 ? x - width : x - width / 2;
-        if (!hits(plot, &box, i)) {
+        if (!hits(plot, &box, i) && (t >= PLACES || !is_crossed(plot, &box))) {
             pst_pen_text(plot->pen, box.x, middle, ALIGN_LEFT, pst_ink, label);
             plot->taken[plot->n_taken++] = box;
             return;
@@ -301,15 +324,17 @@ static void draw_label(struct plot *plot, uint32_t i)
 static void draw_points(struct plot *plot)
 {
     const struct pst_scatter *scatter = plot->scatter;
-    uint32_t *front = pst_alloc((size_t)scatter->n + 1, sizeof *front), n = 0;
+    uint32_t n = 0;
 
+    plot->front = pst_alloc((size_t)scatter->n + 1, sizeof *plot->front);
     for (uint32_t i = 0; i < scatter->n; i++) {
         if (pst_scatter_on_front(scatter, i)) {
-            front[n++] = i;
+            plot->front[n++] = i;
         }
     }
-    sort_by_memory(scatter, front, n);
-    draw_front(plot, front, n);
+    plot->n_front = n;
+    sort_by_memory(scatter, plot->front, n);
+    draw_front(plot, plot->front, n);
     for (uint32_t i = 0; i < scatter->n; i++) {
         if (scatter->points[i].note != NULL) {
             pst_pen_group(plot->pen, "point");
@@ -324,7 +349,7 @@ static void draw_points(struct plot *plot)
     pst_pen_font(plot->pen, 0.88 * FIGURE_FONT, false);
     plot->taken = pst_alloc((size_t)n + scatter->n + 1, sizeof *plot->taken);
     for (uint32_t i = 0; i < n; i++) {
-        draw_label(plot, front[i]);
+        draw_label(plot, plot->front[i]);
     }
     for (uint32_t i = 0; scatter->label_all && i < scatter->n; i++) {
         if (!pst_scatter_on_front(scatter, i)) {
@@ -332,7 +357,7 @@ static void draw_points(struct plot *plot)
         }
     }
     free(plot->taken);
-    free(front);
+    free(plot->front);
 }
 
 static void draw_capacity(struct plot *plot)

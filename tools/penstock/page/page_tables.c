@@ -238,8 +238,9 @@ void pst_sheet_results(struct pst_sheet *sheet)
     put_same(sheet);
     put_baselines(sheet);
     if (sheet->page->result->run) {
-        fputs("= behind a number: no significant difference at 95&#8239;%.", sheet->out);
+        fputs("= behind a number: no significant difference at 95&#8239;%. ", sheet->out);
     }
+    pst_sheet_text(sheet, pst_compare_sharing(sheet->page->result, &sheet->arena));
     fputs("</p>\n", sheet->out);
     put_remarks(sheet);
     fputs("</section>\n", sheet->out);

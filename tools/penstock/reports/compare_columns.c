@@ -28,6 +28,22 @@ const char *pst_compare_why(struct pst_arena *arena, const struct pst_error *why
     return text;
 }
 
+const char *pst_compare_sharing(const struct pst_compare_result *result, struct pst_arena *arena)
+{
+    uint32_t cores = 0;
+
+    for (uint32_t i = 0; i < result->n; i++) {
+        const struct pst_trial *trial = &result->records[i].trial;
+
+        cores = trial->state == PST_TRIAL_DONE && trial->cores > cores ? trial->cores : cores;
+    }
+    return cores == 0 ? ""
+                      : pst_arena_printf(arena,
+                                         "Devices share %u core%s of this machine: where they are "
+                                         "more, they are idle while others have their turn.",
+                                         cores, cores == 1 ? "" : "s");
+}
+
 /* --- order -------------------------------------------------------------------------------------*/
 
 /* A record that is done. */

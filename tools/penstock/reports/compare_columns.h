@@ -92,6 +92,8 @@ const char *pst_compare_cell_text(const struct pst_compare_column *column,
 const char *pst_trial_state_word(enum pst_trial_state state);
 /* Message and hint in one line. */
 const char *pst_compare_why(struct pst_arena *arena, const struct pst_error *why);
+/* What idle has in it where devices share the cores of this machine, a sentence; "": none do. */
+const char *pst_compare_sharing(const struct pst_compare_result *result, struct pst_arena *arena);
 /* Those that are done, the best first by what was sought; equal ones in the order asked for.
  * ret_order: [n]. Returns how many. */
 uint32_t pst_compare_order(const struct pst_compare_result *result, uint32_t *ret_order);

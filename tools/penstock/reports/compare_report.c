@@ -51,18 +51,28 @@ static void explain_same(const struct pst_compare_result *result, FILE *out)
     }
 }
 
-/* Who else was there while it ran. */
-static void print_others_share(const struct pst_compare_result *result, FILE *out)
+static void print_note(const char *text, FILE *out)
 {
+    if (text[0] != '\0') {
+        fputc('\n', out);
+        pst_table_paragraph(out, text, 0);
+    }
+}
+
+/* Who else is on these processors. */
+static void print_sharing(const struct pst_compare_result *result, FILE *out)
+{
+    struct pst_arena arena = {0};
     char text[160];
 
+    print_note(pst_compare_sharing(result, &arena), out);
+    pst_arena_finish(&arena);
     if (result->run && result->provenance.others > PST_OTHERS_MANY) {
         snprintf(text, sizeof text,
                  "Other processes took %.0f %% of the processors during the runs: steps are longer "
                  "than alone.",
                  100 * result->provenance.others);
-        fputc('\n', out);
-        pst_table_paragraph(out, text, 0);
+        print_note(text, out);
     }
 }
 
@@ -73,7 +83,7 @@ static void print_done(const struct pst_compare_result *result, bool color, FILE
     pst_grid_of_done(result, false, &grid);
     print_grid(&grid, color, out);
     explain_same(result, out);
-    print_others_share(result, out);
+    print_sharing(result, out);
     if (result->n_configs > 1 && !pst_compare_seeks_batch(result)) {
         fputc('\n', out);
         pst_grid_of_pivot(result, &grid);

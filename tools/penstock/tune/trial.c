@@ -86,6 +86,7 @@ void pst_trial_take(const struct pst_session *session, bool keep, struct pst_tri
     trial->n_stages = plan->n_stages;
     trial->n_devices = plan->n_devices;
     trial->capacity_bytes = plan->capacity_bytes;
+    trial->cores = session->threads > session->cores ? session->cores : 0;
     trial->search_seconds = session->planned.search_seconds;
     trial->predicted_ns = session->predicted_ns;
     trial->arena_bytes =

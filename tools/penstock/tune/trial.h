@@ -27,6 +27,7 @@ struct pst_trial {
     struct pst_sim_result sim; /* on the described devices */
     uint64_t *arena_bytes;     /* [n_devices] */
     uint64_t capacity_bytes;   /* UINT64_MAX: no limit */
+    uint32_t cores;            /* of this machine, that more devices share; 0: none does */
     double search_seconds;     /* of the planner, wherever it ran */
     char *plan;                /* the plan file's text; NULL unless it was asked for */
     struct pst_hash digest;    /* of the plan: pst_plan_digest */
