@@ -2,6 +2,9 @@
 # whose dependencies dpkg-shlibdeps finds. Modules for NVIDIA GPUs are not in it: no Debian package has what
 # they link.
 install(FILES README.md CHANGELOG.md LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
+file(WRITE ${PROJECT_BINARY_DIR}/copyright "Copyright 2026 the authors of penstock\nLicense: Apache-2.0\n"
+  "On Debian systems its text is in /usr/share/common-licenses/Apache-2.0.\n")
+install(FILES ${PROJECT_BINARY_DIR}/copyright DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(DIRECTORY configs DESTINATION ${CMAKE_INSTALL_DATADIR}/penstock)
 # Pages link to configs beside them.
@@ -25,6 +28,10 @@ if(NOT PENSTOCK_MAINTAINER MATCHES "^[^<>]+ <[^<>@ ]+@[^<>@ ]+>$")
 endif()
 set(CPACK_PACKAGE_CONTACT "${PENSTOCK_MAINTAINER}")
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "${PROJECT_DESCRIPTION}")
+set(CPACK_DEBIAN_PACKAGE_DESCRIPTION "Trains a neural network as a pipeline over many devices. Partitioners,
+schedulers and memory optimizers are plugins that a TOML file names. Every
+plan is proven legal, predicted and run: on CPUs, over MPI, or rehearsed
+on emulated devices.")
 set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
 set(CPACK_STRIP_FILES ON)
 set(CPACK_GENERATOR DEB)
@@ -33,6 +40,8 @@ set(CPACK_COMPONENTS_GROUPING ALL_COMPONENTS_IN_ONE)
 set(CPACK_DEB_COMPONENT_INSTALL ON)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SECTION science)
+set(CPACK_PRE_BUILD_SCRIPTS ${CMAKE_CURRENT_LIST_DIR}/PenstockDebian.cmake)
+set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "python3") # penstock_from_torch.py
 set(CPACK_DEBIAN_PACKAGE_SUGGESTS "cmake, gcc, g++, openmpi-bin, pkg-config")
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 include(CPack)

@@ -14,6 +14,7 @@ trap 'rm -rf "$place"' EXIT
 (cd "$build" && "$cpack" -G DEB -B "$place" >"$place/cpack.log" 2>&1) || fail "$(cat "$place/cpack.log")"
 package=$(find "$place" -maxdepth 1 -name 'penstock_*.deb')
 dpkg-deb -f "$package" Depends | grep -q "libjansson" || fail "its dependencies lack libjansson"
+dpkg-deb -f "$package" Description | sed -n 2p | grep -q "^ [A-Z]" || fail "its description is one line"
 dpkg-deb -x "$package" "$place/root"
 dpkg-deb -c "$package" | grep -E "cuda|nccl" && fail "it has modules for GPUs, which need what Debian lacks"
 
@@ -26,7 +27,7 @@ grep -q "strategies run in this process" train.log || fail "$(cat train.log)"
 "$penstock" plan "$configs/papers/graphpipe-mmt.toml" >plan.log 2>&1 || fail "$(cat plan.log)"
 "$penstock" plugins new scheduler lab/mine >/dev/null
 [ -f mine/scheduler.c ] || fail "no template"
-for page in README.md LICENSE CHANGELOG.md docs/install.md schedulers/1f1b/README.md configs/quickstart.toml; do
+for page in README.md LICENSE copyright CHANGELOG.md docs/install.md schedulers/1f1b/README.md configs/quickstart.toml; do
     [ -f "root/usr/share/doc/penstock/$page" ] || fail "no $page"
 done
 echo "$(basename "$package") plans and trains"
