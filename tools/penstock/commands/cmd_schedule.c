@@ -446,7 +446,7 @@ const struct pst_command pst_cmd_schedule = {
         "many\n"
         "devices. Costs count per pass of one micro-batch through a device's whole share: with v "
         "stages\non a device each costs 1/v of it. A NAME is an id, a FILE a path that ends in "
-        ".so or begins with / or a dot.",
+        ".so or begins\nwith / or a dot.",
     .asks = "scheduler",
     .words = {1, 1},
     PST_CLI_OPTIONS(options, struct request),

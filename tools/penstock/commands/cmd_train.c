@@ -206,8 +206,10 @@ const struct pst_command pst_cmd_train = {
     .name = "train",
     .arguments = "CONFIG",
     .summary = "Plans if need be, then trains",
-    .text = "Progress goes to standard error, the result to standard output. A first SIGINT or a "
-            "SIGTERM\nends the run after the step in work; SIGUSR1 saves a checkpoint and goes on.",
+    .text =
+        "Progress goes to standard error, the result to standard output. A first SIGINT, "
+        "SIGTERM\nor SIGHUP ends the run after the step in work; SIGUSR1 saves a checkpoint and "
+        "goes on.",
     .words = {1, 1},
     PST_CLI_OPTIONS(options, struct request),
     .heeds_signals = true,
