@@ -314,6 +314,9 @@ static inline uint32_t pst_graph_turn(const struct pst_graph *graph, uint32_t tu
    keys and values, from the slices behind it. Rows of these, one behind the other; per sample. */
 uint64_t pst_op_past_elems(const struct pst_graph *graph, uint32_t op);
 uint64_t pst_op_past_bytes(const struct pst_graph *graph, uint32_t op);
+/* Does attention of later slices read the operator's result, while this slice waits for its
+   backward pass? Then it is neither replayed nor offloaded. */
+bool pst_op_stays(const struct pst_graph *graph, uint32_t op);
 
 /* Marks matrices for Muon: per parameter the factor of lr, 0: it is none. While nobody else has the
    graph; the digest follows. */

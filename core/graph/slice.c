@@ -163,6 +163,17 @@ uint64_t pst_op_past_elems(const struct pst_graph *graph, uint32_t index)
     return op->slices > 1 ? y->elems / op->heads * 2 * pst_op_kv_heads(op) : 0;
 }
 
+bool pst_op_stays(const struct pst_graph *graph, uint32_t index)
+{
+    const struct pst_tensor *y = &graph->tensors[graph->ops[index].out[0]];
+    bool stays = false;
+
+    for (uint32_t k = 0; k < y->n_consumers; k++) {
+        stays |= graph->ops[y->consumers[k]].slices > 1;
+    }
+    return stays;
+}
+
 uint64_t pst_op_past_bytes(const struct pst_graph *graph, uint32_t index)
 {
     const bool wide = graph->tensors[graph->ops[index].out[0]].dtype == PST_F64;

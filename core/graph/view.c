@@ -56,19 +56,6 @@ uint64_t pst_graph_parameters(const struct pst_graph *graph)
     return n;
 }
 
-/* Attention of a later slice reads it while this one waits for its backward pass. */
-static uint32_t stay_flags(const struct pst_graph *graph, const struct pst_op *op)
-{
-    const struct pst_tensor *tensor = &graph->tensors[op->out[0]];
-
-    for (uint32_t k = 0; k < tensor->n_consumers; k++) {
-        if (graph->ops[tensor->consumers[k]].slices > 1) {
-            return PST_NODE_NO_RECOMPUTE | PST_NODE_NO_OFFLOAD;
-        }
-    }
-    return 0;
-}
-
 static uint32_t node_flags(const struct pst_op *op)
 {
     switch (op->kind) {
@@ -113,7 +100,8 @@ static void fill_nodes(const struct pst_graph *graph, struct pst_node *nodes)
         node->op = graph->costed != NULL && i < graph->costed->n_nodes ? graph->costed->nodes[i].op
                                                                        : pst_op_kind_name(op->kind);
         node->layer = op->layer;
-        node->flags = node_flags(op) | stay_flags(graph, op);
+        node->flags = node_flags(op);
+        node->flags |= pst_op_stays(graph, i) ? PST_NODE_NO_RECOMPUTE | PST_NODE_NO_OFFLOAD : 0;
         for (uint32_t k = 0; k < op->n_param; k++) {
             if (op->param[k] != PST_NONE) {
                 node->param_bytes += graph->params[op->param[k]].elems * sizeof(float);

@@ -96,7 +96,8 @@ static void run_again(struct walk *w, uint32_t before, uint32_t node)
 {
     const struct pst_op *op = &w->graph->ops[w->stage->nodes[node]];
 
-    if (w->stage->actions[node] == PST_ACTION_OFFLOAD || !is_read(w, node)) {
+    if (w->stage->actions[node] == PST_ACTION_OFFLOAD || !is_read(w, node) ||
+        pst_op_stays(w->graph, w->stage->nodes[node])) {
         return;
     }
     for (uint32_t k = 0; k < op->n_out; k++) {
@@ -329,7 +330,8 @@ void pst_sequence_actions(const struct pst_plan_stage *stage, const struct pst_g
     walk_init(&w, stage, graph);
     walk(&w);
     for (uint32_t i = 0; i < stage->n_nodes; i++) {
-        if (named[i] && actions[i] == PST_ACTION_KEEP && !is_read(&w, i)) {
+        if (named[i] && actions[i] == PST_ACTION_KEEP && !is_read(&w, i) &&
+            !pst_op_stays(graph, stage->nodes[i])) {
             actions[i] = PST_ACTION_RECOMPUTE;
         }
     }

@@ -44,7 +44,7 @@ void pst_sequence_check(const struct pst_plan_stage *stage, const struct pst_gra
                         uint32_t *ret_node, const char **ret_what);
 
 /* The actions that follow from the list: RECOMPUTE where nothing of an operator is read before its
-   first replay. actions: n_nodes, KEEP or OFFLOAD before. */
+   first replay, and it does not have to stay. actions: n_nodes, KEEP or OFFLOAD before. */
 void pst_sequence_actions(const struct pst_plan_stage *stage, const struct pst_graph *graph,
                           uint8_t *actions);
 

@@ -245,15 +245,11 @@ static void check_sequences(struct pst_check *check, uint32_t s)
                       s, stage->n_microbatches, stage->microbatch_size, graph->slices);
     }
     for (uint32_t i = 0; i < stage->n_nodes; i++) {
-        const struct pst_tensor *y = &graph->tensors[graph->ops[stage->nodes[i]].out[0]];
-        for (uint32_t k = 0; k < y->n_consumers && stage->actions[i] != PST_ACTION_KEEP; k++) {
-            if (graph->ops[y->consumers[k]].slices > 1) {
-                pst_check_add(check, "PASS9", PST_NONE, PST_NONE,
-                              "stage %u: operator %s makes keys and values that later slices "
-                              "read; they are kept",
-                              s, graph->ops[stage->nodes[i]].name);
-                break;
-            }
+        if (stage->actions[i] != PST_ACTION_KEEP && pst_op_stays(graph, stage->nodes[i])) {
+            pst_check_add(check, "PASS9", PST_NONE, PST_NONE,
+                          "stage %u: operator %s makes keys and values that later slices read; "
+                          "they are kept",
+                          s, graph->ops[stage->nodes[i]].name);
         }
     }
 }
