@@ -12,6 +12,9 @@
 
 enum { ATTEMPTS = 8 };
 
+/* So many take about a second; where a search took fewer one more is worth it. */
+#define PASSES_FEW UINT64_C(1000000)
+
 static void remark_table(const struct part_problem *p, const struct gp_answer *a)
 {
     char text[2048];
@@ -166,6 +169,32 @@ static void try_row(struct part_problem *p, bool chain, struct gp_answer *answer
     p->in_row = answer->in_row;
 }
 
+/* Once more, as though sums inside a node were as slow as between nodes: plans with fewer replicas
+   come up, and other hills. The trials say which answer is better. */
+static pst_status try_slow_sums(struct part_problem *p, const struct gp_options *options,
+                                struct gp_answer *answer)
+{
+    double rate = p->node_sync_bytes_per_s;
+    struct gp_answer slow;
+    bool found = false;
+    pst_status st;
+
+    p->node_sync_bytes_per_s = 0;
+    st = gp_solve(p, options, &slow);
+    if (st == PST_OK && slow.found) {
+        gp_trial_best(p, false, &slow, &found);
+        answer->tried += slow.tried;
+    }
+    p->node_sync_bytes_per_s = rate;
+    if (found && slow.value.step_ns < answer->value.step_ns * (1 - 1e-9)) {
+        answer->plan = slow.plan;
+        answer->b = slow.b;
+        part_plan_value(&answer->plan, p, true, &answer->value);
+        answer->value.step_ns = slow.value.step_ns;
+    }
+    return st;
+}
+
 static pst_status solve_once(struct part_problem *p, const struct gp_options *options,
                              struct gp_answer *answer, bool *ret_holds)
 {
@@ -182,11 +211,15 @@ static pst_status solve_once(struct part_problem *p, const struct gp_options *op
         if (*ret_holds && p->figures.reference != 0 && !p->in_row) {
             try_row(p, options->force_chain, answer);
         }
+        if (*ret_holds && answer->tried > 0 && answer->passes < PASSES_FEW &&
+            p->node_sync_bytes_per_s > 0 && !options->force_chain && !answer->has_expired) {
+            st = try_slow_sums(p, options, answer);
+        }
     }
     if (!*ret_holds) {
         verify(p, answer, ret_holds);
     }
-    return PST_OK;
+    return st;
 }
 
 /* Again and again with less memory, until the plan holds or there is none. Keeps the last plan. */

@@ -39,6 +39,7 @@ struct gp_answer {
     struct gp_candidates chains;     /* likewise of cuts of the model's order */
     bool in_row;                     /* counted as a row of stages, though not asked to */
     uint32_t tried;                  /* plans simulated by the host */
+    uint64_t passes;                 /* of these; guesses count as a few */
     const char *source;              /* "family", "orders", "chain", "refined" */
 };
 

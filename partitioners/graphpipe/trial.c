@@ -16,8 +16,10 @@
 enum { STARTS = 4, LOOKS = 24, LAST_LOOKS = 100 };
 /* Of problem files, where a trial is cheap. */
 enum { PROBLEM_STARTS = 32, STRAYS = 300 };
-/* Of jobs no start is worth its trials that takes so much longer than what there is. */
-#define REACH 1.15
+/* Of jobs no start is worth its trials that takes so much longer than what there is, but where
+   trials are cheap and so many passes are not spent yet. */
+#define REACH        1.15
+#define PASSES_REACH UINT64_C(300000)
 /* A guess takes as long as one pass in so many. */
 enum { GUESS = 16 };
 
@@ -197,7 +199,9 @@ static bool climb_from(struct gp_trials *t, const struct part_plan *start, doubl
 
 static bool is_in_reach(const struct gp_trials *t, double step_ns, const struct hill *best)
 {
-    return step_ns < INFINITY && (t->trial == NULL || step_ns < best->step_ns * REACH);
+    bool cheap = t->trial == NULL || (!t->chain && t->left > PASSES_MAX - PASSES_REACH);
+
+    return step_ns < INFINITY && (cheap || step_ns < best->step_ns * REACH);
 }
 
 /* From the first few: the best plan need not be next to the best candidate. */
@@ -308,4 +312,5 @@ void gp_trial_best(struct part_problem *p, bool chain, struct gp_answer *a, bool
     }
     part_plan_finish(&best.plan);
     a->tried = t.n;
+    a->passes = PASSES_MAX - t.left;
 }
