@@ -164,6 +164,34 @@ static void test_variants_are_tried_beside_their_like(void **state)
     assert_in_range(n, 0, 40);
 }
 
+/* Of 20 groups of 10 the first values are the better the later their group, by more than the other
+   dimensions are worth: the best few are all of the last. One variant of another is above all. */
+static double height_with_a_hidden_variant(uint32_t point)
+{
+    const uint32_t value = value_of(point, 0);
+    const double rest = value_of(point, 1) / 10.0 + value_of(point, 2) / 100.0;
+
+    return (value == 147 ? 100 : value % 10 == 0 ? 1 + value / 10.0 : 0.5) + rest;
+}
+
+static void test_variants_of_what_is_not_among_the_best_are_tried(void **state)
+{
+    const uint32_t size[] = {200, 10, 10};
+    uint32_t group[200];
+
+    (void)state;
+    make_grid(3, size);
+    grid.height_of = height_with_a_hidden_variant;
+    for (uint32_t i = 0; i < 200; i++) {
+        group[i] = i / 10 * 10;
+    }
+    grid.joint.group[0] = group;
+    for (uint64_t seed = 0; seed < 20; seed++) {
+        search(0, 400, seed);
+        assert_true(grid.best >= 100);
+    }
+}
+
 static void test_a_search_is_that_of_its_seed(void **state)
 {
     const uint32_t size[] = {8, 10, 5, 3, 4};
@@ -246,6 +274,7 @@ int main(void)
         cmocka_unit_test(test_small_grids_are_tried_as_a_whole),
         cmocka_unit_test(test_the_best_is_found_with_few_points),
         cmocka_unit_test(test_variants_are_tried_beside_their_like),
+        cmocka_unit_test(test_variants_of_what_is_not_among_the_best_are_tried),
         cmocka_unit_test(test_a_search_is_that_of_its_seed),
         cmocka_unit_test(test_what_is_coupled_is_varied_together),
         cmocka_unit_test(test_hopeless_points_are_passed_over),

@@ -12,7 +12,8 @@
 #define FEW         8u  /* points that a round had better have */
 #define SAMPLE      8u  /* one in so many points is of the first, even sample, */
 #define SAMPLE_MOST 200u
-#define EXPLORE     8u  /* one in so many rounds is of chance alone */
+#define EXPLORE     8u  /* one in so many rounds is of chance alone, */
+#define LEADERS     4u  /* one of variants of leaders */
 #define IDLE_MOST   64u /* rounds of chance that come to no new point: there is hardly one left */
 #define DRAWS       8u  /* for each point of such a round */
 
@@ -32,6 +33,9 @@ struct search {
     uint32_t round[PST_JOINT_ROUND], n_round;
     struct elite elite[ELITE];
     uint32_t n_elite;
+    /* [size] For each first value of a dimension the best point with it or a variant of it: another
+       variant there may be better than all the elite. */
+    struct elite *leader[PST_JOINT_DIMS];
     uint64_t drawn; /* random numbers */
     struct pst_joint_found found;
 };
@@ -151,6 +155,20 @@ static void keep_elite(struct search *search, struct elite elite)
     search->elite[at] = elite;
 }
 
+static void keep_leaders(struct search *search, struct elite elite)
+{
+    const struct pst_joint *joint = search->joint;
+
+    for (uint32_t d = 0; d < joint->n_dims; d++) {
+        struct elite *leader =
+            &search->leader[d][first_of(joint, d, value_of(search, elite.point, d))];
+
+        if (pst_score_compare(&elite.score, &leader->score) > 0) {
+            *leader = elite;
+        }
+    }
+}
+
 static pst_status end_round(struct search *search, struct pst_error *err)
 {
     const struct pst_joint *joint = search->joint;
@@ -168,7 +186,10 @@ static pst_status end_round(struct search *search, struct pst_error *err)
     }
     search->found.n_tried += n;
     for (uint32_t i = 0; i < n; i++) {
-        keep_elite(search, (struct elite){.point = search->round[i], .score = scores[i]});
+        const struct elite elite = {.point = search->round[i], .score = scores[i]};
+
+        keep_elite(search, elite);
+        keep_leaders(search, elite);
     }
     return PST_OK;
 }
@@ -270,6 +291,34 @@ static bool vary_ranks(struct search *search, uint32_t from, uint32_t to, bool v
                 return true;
             }
         }
+    }
+    return search->n_round > 0;
+}
+
+/* Of each leader the variants of the value that it leads, the best leader first. */
+static bool vary_leaders(struct search *search)
+{
+    const struct pst_joint *joint = search->joint;
+
+    while (search->n_round < FEW) {
+        struct elite *best = NULL;
+        uint32_t dim = 0;
+
+        for (uint32_t d = 0; d < joint->n_dims; d++) {
+            for (uint32_t v = 0; v < joint->size[d]; v++) {
+                struct elite *leader = &search->leader[d][v];
+
+                if (leader->score.state != PST_SCORE_NONE && leader->varied == 0 &&
+                    (best == NULL || is_better(leader, best))) {
+                    best = leader;
+                    dim = d;
+                }
+            }
+        }
+        if (best == NULL) {
+            break;
+        }
+        vary(search, best, dim, true);
     }
     return search->n_round > 0;
 }
@@ -376,7 +425,9 @@ static pst_status try_some_points(struct search *search, struct pst_error *err)
         st = end_round(search, err);
     }
     for (uint32_t r = 1; st == PST_OK && idle < IDLE_MOST && !is_through(search); r++) {
-        if (r % EXPLORE == 0 || !vary_best(search)) {
+        bool varied = r % LEADERS == LEADERS - 1 && vary_leaders(search);
+
+        if (r % EXPLORE == 0 || (!varied && !vary_best(search))) {
             explore(search);
         }
         idle = search->n_round == 0 ? idle + 1 : 0;
@@ -394,6 +445,7 @@ pst_status pst_joint_search(const struct pst_joint *joint, struct pst_joint_foun
     for (uint32_t d = joint->n_dims; d-- > 0;) {
         search.stride[d] = (uint32_t)search.n_points;
         search.n_points *= joint->size[d];
+        search.leader[d] = pst_alloc(joint->size[d], sizeof *search.leader[d]);
     }
     search.found.n_points = search.n_points;
     st = search.n_points <= joint->budget ? try_every_point(&search, err)
@@ -401,6 +453,9 @@ pst_status pst_joint_search(const struct pst_joint *joint, struct pst_joint_foun
                                           : try_some_points(&search, err);
     search.found.all = search.found.n_tried + search.found.n_hopeless == search.n_points;
     *ret_found = search.found;
+    for (uint32_t d = 0; d < joint->n_dims; d++) {
+        free(search.leader[d]);
+    }
     free(search.seen);
     return st;
 }

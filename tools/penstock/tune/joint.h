@@ -2,8 +2,9 @@
  *
  * The best point of a grid whose points are dear: all of them where there are no more than may be
  * tried; else a search that samples evenly, then varies one dimension of the best points at a time,
- * and some at random. What it does depends on the seed and on what the points come to, not on the
- * order in which those of one round are tried.
+ * tries the variants of every value at the best point with it, and some at random. What it does
+ * depends on the seed and on what the points come to, not on the order in which those of one round
+ * are tried.
  */
 #ifndef PST_TUNE_JOINT_H
 #define PST_TUNE_JOINT_H
