@@ -194,6 +194,13 @@ void pst_json_real(struct pst_json *json, const char *key, double value, int dec
     pst_json_raw(json, key, isfinite(value) ? pst_number_format_to(text, value, decimals) : "null");
 }
 
+void pst_json_figure(struct pst_json *json, const char *key, double value)
+{
+    char text[32];
+
+    pst_json_raw(json, key, isfinite(value) ? pst_number_format_figure(text, value) : "null");
+}
+
 void pst_json_us(struct pst_json *json, const char *key, double ns)
 {
     pst_json_real(json, key, ns / 1e3, 3);

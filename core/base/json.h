@@ -39,6 +39,8 @@ void pst_json_uint(struct pst_json *json, const char *key, uint64_t value);
 void pst_json_number(struct pst_json *json, const char *key, double value); /* not finite: null */
 /* To so many decimals, as many of them as it takes: what is known no better looks no better. */
 void pst_json_real(struct pst_json *json, const char *key, double value, int decimals);
+/* To twelve digits: rates, and quotients of any size. */
+void pst_json_figure(struct pst_json *json, const char *key, double value);
 /* Times of a report: microseconds to the nanosecond. */
 void pst_json_us(struct pst_json *json, const char *key, double ns);
 void pst_json_bool(struct pst_json *json, const char *key, bool value);

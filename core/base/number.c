@@ -119,3 +119,12 @@ bool pst_number_parse_int(const char *text, int64_t *ret_value)
     *ret_value = value;
     return true;
 }
+
+char *pst_number_format_figure(char *text, double value)
+{
+    locale_t old = uselocale(get_c_locale());
+
+    snprintf(text, 32, "%.12g", value);
+    uselocale(old);
+    return text;
+}

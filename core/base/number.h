@@ -15,6 +15,8 @@
 char *pst_number_format(char *text, double value);
 /* To the nearest multiple of 10^-decimals, without zeros at the end; decimals from 0 to 15. */
 char *pst_number_format_to(char *text, double value, int decimals);
+/* To twelve digits: of a quotient, whose size nobody knows, what is not rounding. */
+char *pst_number_format_figure(char *text, double value);
 
 /*
  * A decimal number "-12", "0.5", "1e-3" at the start of text; *ret_end is the first character

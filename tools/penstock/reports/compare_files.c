@@ -55,7 +55,7 @@ static void add_remarks(struct pst_json *json, const struct pst_trial *trial)
         } else if (remark->type == PST_REMARK_FLAG) {
             pst_json_bool(json, remark->key, remark->number != 0);
         } else {
-            pst_json_real(json, remark->key, remark->number, 9);
+            pst_json_figure(json, remark->key, remark->number);
         }
     }
     pst_json_end(json, '}');
@@ -95,7 +95,7 @@ static void add_versus(struct pst_json *json, const char *key, const struct pst_
     if (versus->tested) {
         pst_json_real(json, "low", versus->low, 6);
         pst_json_real(json, "high", versus->high, 6);
-        pst_json_real(json, "p", versus->p, 6);
+        pst_json_figure(json, "p", versus->p);
         pst_json_bool(json, "same", pst_versus_is_same(versus));
     }
     pst_json_end(json, '}');
@@ -106,7 +106,7 @@ static void add_outcome(struct pst_json *json, const struct pst_trial *trial)
     pst_json_uint(json, "batch", trial->batch);
     pst_json_uint(json, "stages", trial->n_stages);
     pst_json_us(json, "step_us", (double)trial->sim.period_ns);
-    pst_json_real(json, "samples_per_second", pst_trial_samples_per_second(trial), 3);
+    pst_json_figure(json, "samples_per_second", pst_trial_samples_per_second(trial));
     pst_report_idle_json(json, pst_sim_idle(&trial->sim), trial->sim.n_used);
     pst_json_bytes(json, "memory_bytes", trial->arena_bytes, trial->n_devices);
     if (trial->capacity_bytes != UINT64_MAX) {

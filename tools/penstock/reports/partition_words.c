@@ -77,7 +77,7 @@ void pst_report_remarks_json(const struct pst_partition_remark *remarks, uint32_
         } else if (remark->type == PST_REMARK_FLAG) {
             pst_json_bool(json, remark->key, remark->number != 0);
         } else {
-            pst_json_real(json, remark->key, remark->number, 9);
+            pst_json_figure(json, remark->key, remark->number);
         }
     }
 }

@@ -51,11 +51,11 @@ static void step_line(struct pst_train_output *output, const struct pst_step_rep
     pst_json_number(&json, "loss", report->result.loss);
     pst_json_uint(&json, "samples", report->samples);
     pst_json_real(&json, "seconds", seconds, 9);
-    pst_json_real(&json, "tokens_per_second", (double)report->tokens / seconds, 3);
+    pst_json_figure(&json, "tokens_per_second", (double)report->tokens / seconds);
     pst_json_string(&json, "loss_hex", isnan(report->result.loss) ? NULL : hex);
     pst_json_number(&json, "grad_norm", report->result.grad_norm);
     pst_json_number(&json, "lr", report->lr);
-    pst_json_real(&json, "mfu", report->mfu, 6);
+    pst_json_figure(&json, "mfu", report->mfu);
     pst_json_uint(&json, "memory_bytes", report->peak_bytes);
     if (report->result.skipped) {
         pst_json_bool(&json, "skipped", true);
@@ -226,8 +226,8 @@ static void done_json(struct pst_train_output *output, const struct pst_run_repo
     pst_json_bytes(&json, "predicted_peak_bytes", report->predicted_peak_bytes, report->n_devices);
     pst_json_real(&json, "step_seconds", (double)report->step_ns / 1e9, 9);
     pst_json_real(&json, "predicted_step_seconds", (double)report->predicted_step_ns / 1e9, 9);
-    pst_json_real(&json, "tokens_per_second", rate_of(report), 3);
-    pst_json_real(&json, "mfu", report->mfu, 6);
+    pst_json_figure(&json, "tokens_per_second", rate_of(report));
+    pst_json_figure(&json, "mfu", report->mfu);
     if (report->usage != NULL) {
         add_usage(&json, report);
     }
