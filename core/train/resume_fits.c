@@ -171,8 +171,7 @@ static bool hangs_on_steps(const struct pst_job_train *train, bool told, long lo
     return !told && train->warmup != (was / 10 < 100 ? was / 10 : 100);
 }
 
-/* Rates, and what else makes an update: a run may change them, but is then not the one that it
-   would have been. */
+/* Rates, and what else makes an update, may change; the steps that follow then differ. */
 static void warn_of_rules(const struct fitting *fitting, const struct pst_job *job)
 {
     static const char *const keys[] = {
@@ -195,8 +194,8 @@ static void warn_of_rules(const struct fitting *fitting, const struct pst_job *j
             (strcmp(keys[i], "steps") != 0 ||
              hangs_on_steps(&job->train, told, strtoll(was, NULL, 10)))) {
             pst_log(PST_LOG_WARN, "checkpoint",
-                    "this is not the run that the checkpoint's would have been: train.%s is %.*s, "
-                    "was %.*s",
+                    "steps from here on differ from those of the checkpoint's run: train.%s is "
+                    "%.*s, was %.*s",
                     keys[i], n > 64 ? 64 : (int)n, now, m > 64 ? 64 : (int)m, was);
         }
     }
