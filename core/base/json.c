@@ -187,6 +187,17 @@ void pst_json_number(struct pst_json *json, const char *key, double value)
     pst_json_raw(json, key, isfinite(value) ? pst_number_format(text, value) : "null");
 }
 
+void pst_json_float(struct pst_json *json, const char *key, double value)
+{
+    char text[40];
+
+    pst_number_format(text, value);
+    if (strpbrk(text, ".e") == NULL) {
+        strcat(text, ".0");
+    }
+    pst_json_raw(json, key, text);
+}
+
 void pst_json_real(struct pst_json *json, const char *key, double value, int decimals)
 {
     char text[32];
@@ -263,18 +274,6 @@ void pst_json_newline(struct pst_json *json)
 
 /* --- what jansson read -------------------------------------------------------------------------*/
 
-/* A whole number stays a real one: 1.0, 1e+20. */
-static void add_real(struct pst_json *json, const char *key, double value)
-{
-    char text[40];
-
-    pst_number_format(text, value);
-    if (strpbrk(text, ".e") == NULL) {
-        strcat(text, ".0");
-    }
-    pst_json_raw(json, key, text);
-}
-
 static void add_value(struct pst_json *json, const char *key, const json_t *value)
 {
     const char *name;
@@ -305,7 +304,7 @@ static void add_value(struct pst_json *json, const char *key, const json_t *valu
         pst_json_int(json, key, json_integer_value(value));
         break;
     case JSON_REAL:
-        add_real(json, key, json_real_value(value));
+        pst_json_float(json, key, json_real_value(value));
         break;
     default:
         pst_json_raw(json, key,

@@ -12,21 +12,8 @@
 
 #include "base/json.h"
 #include "base/memory.h"
-#include "base/number.h"
 #include "config/tree.h"
 #include "base/wire.h"
-
-/* Always with a point or exponent, so that it comes back as a float. */
-static void write_float(struct pst_json *json, const char *key, double value)
-{
-    char text[40];
-
-    pst_number_format(text, value);
-    if (strpbrk(text, ".e") == NULL) {
-        strcat(text, ".0");
-    }
-    pst_json_raw(json, key, text);
-}
 
 static void write_node(struct pst_json *json, const struct pst_config_node *node)
 {
@@ -50,7 +37,7 @@ static void write_node(struct pst_json *json, const struct pst_config_node *node
         pst_json_int(json, node->key, node->value.integer);
         break;
     case PST_CONFIG_FLOAT:
-        write_float(json, node->key, node->value.number);
+        pst_json_float(json, node->key, node->value.number);
         break;
     default:
         pst_json_bool(json, node->key, node->value.boolean);
