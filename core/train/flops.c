@@ -25,17 +25,21 @@ double pst_session_peak_flops(const struct pst_session *session)
     const bool told = cluster != NULL && (session->cluster.n_kinds > 0 ||
                                           pst_config_get(cluster, bf16 ? "bf16_flops" : "flops"));
     const uint32_t n = session->planned.plan->n_devices;
+    struct pst_cluster device = session->cluster;
     double sum = 0;
 
     if (!told && session->device_ops->figures == NULL) {
         return 0;
     }
-    if (session->cluster.n_kinds == 0) {
-        return (bf16 ? session->cluster.bf16_flops : session->cluster.flops) * n;
+    if (!told) { /* calibrated figures are what operators reached */
+        session->device_ops->figures(session->device, &device);
+    }
+    if (device.n_kinds == 0) {
+        return (bf16 ? device.bf16_flops : device.flops) * n;
     }
     for (uint32_t r = 0; r < n; r++) {
         struct pst_cluster room;
-        const struct pst_cluster *on = pst_cluster_on(&session->cluster, &r, 1, &room);
+        const struct pst_cluster *on = pst_cluster_on(&device, &r, 1, &room);
 
         sum += bf16 ? on->bf16_flops : on->flops;
     }

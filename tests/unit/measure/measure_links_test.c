@@ -47,7 +47,25 @@ TEST(test_threads_can_be_measured)
     struct pst_measured_link link;
     struct pst_error err = {0};
 
-    assert_ok(pst_measure_link(threads, 3, &link, &err), &err);
+    assert_ok(pst_measure_link(threads, NULL, 3, &link, &err), &err);
+    for (uint32_t i = 0; i < PST_LINK_SIZES; i++) {
+        assert_true(link.samples[i].ns > 0);
+    }
+    assert_true(link.bytes_per_s > 0 && link.latency_ns >= 0);
+}
+
+/* Between devices whose memory the host cannot touch. */
+TEST(test_devices_can_be_measured)
+{
+    const struct pst_transport_ops *threads =
+        load_transport(PENSTOCK_PLUGIN_DIR "/transport-threads.so");
+    const struct pst_device_config config = {.threads = 1};
+    const struct pst_link_devices on = {
+        load_device_module(PENSTOCK_PLUGIN_DIR "/tests/device-apart.so"), &config};
+    struct pst_measured_link link;
+    struct pst_error err = {0};
+
+    assert_ok(pst_measure_link(threads, &on, 3, &link, &err), &err);
     for (uint32_t i = 0; i < PST_LINK_SIZES; i++) {
         assert_true(link.samples[i].ns > 0);
     }

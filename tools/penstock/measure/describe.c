@@ -44,6 +44,15 @@ static void describe_compute(const struct pst_session *session, const struct pst
     described->flops = ns > 0 ? flops / ns * 1e9 : 0;
 }
 
+/* A device that stands apart may return before it has ended. */
+static uint64_t ended_ns(const struct pst_device_ops *ops, struct pst_device *device)
+{
+    if (ops->sync != NULL) {
+        ops->sync(device, NULL); /* a failure stays: whoever measures asks at the end */
+    }
+    return pst_now_ns();
+}
+
 /* Median nanoseconds of adding two arrays into a third, and of a copy from the host. */
 static void time_copies(const struct pst_device_ops *ops, struct pst_device *device,
                         unsigned char *base, const void *host, double *ret_sum_ns,
@@ -53,11 +62,11 @@ static void time_copies(const struct pst_device_ops *ops, struct pst_device *dev
 
     ops->zero(device, base, 3 * COPY_BYTES);
     for (uint32_t i = 0; i < COPY_ROUNDS; i++) {
-        uint64_t start = pst_now_ns(), middle;
+        uint64_t start = ended_ns(ops, device), middle;
 
         ops->sum(device, base, base + COPY_BYTES, base + 2 * COPY_BYTES, COPY_BYTES / sizeof(float),
                  PST_F32);
-        middle = pst_now_ns();
+        middle = ended_ns(ops, device);
         ops->upload(device, base, host, COPY_BYTES);
         copies[i] = pst_now_ns() - middle;
         sums[i] = middle - start;
@@ -83,6 +92,9 @@ static pst_status describe_memory(const struct pst_session *session,
     }
     if (st == PST_OK) {
         time_copies(ops, device, base, host, &sum_ns, &copy_ns);
+        st = ops->sync != NULL ? ops->sync(device, err) : PST_OK;
+    }
+    if (st == PST_OK) {
         described->memory_bandwidth = 3 * (double)COPY_BYTES / sum_ns * 1e9;
         described->host_bandwidth = (double)COPY_BYTES / copy_ns * 1e9;
     }
@@ -96,13 +108,16 @@ static pst_status describe_memory(const struct pst_session *session,
 pst_status pst_describe(const struct pst_session *session, const struct pst_profiled *profile,
                         struct pst_described *ret_described, struct pst_error *err)
 {
+    const struct pst_link_devices on = {session->device_ops, &session->device_config};
+    const bool apart = (session->device_ops->flags & PST_DEVICE_APART) != 0;
     struct pst_described described = {0};
     pst_status st;
 
     describe_compute(session, profile, &described);
     st = describe_memory(session, &described, err);
-    if (st == PST_OK) {
-        st = pst_measure_link(session->transport_ops, LINK_ROUNDS, &described.link, err);
+    if (st == PST_OK && (!apart || session->cluster.devices > 1)) {
+        st = pst_measure_link(session->transport_ops, apart ? &on : NULL, LINK_ROUNDS,
+                              &described.link, err);
     }
     if (st == PST_OK) {
         *ret_described = described;
@@ -140,8 +155,10 @@ char *pst_described_toml(const struct pst_described *described, const struct pst
     ROW(file, "memory_bandwidth", described->memory_bandwidth / 1e9, "GB/s", "");
     ROW(file, "launch_overhead", described->launch_ns / 1e3, "us",
         "  # the shortest forward pass of an operator");
-    ROW(file, "link_bandwidth", described->link.bytes_per_s / 1e9, "GB/s", "");
-    ROW(file, "link_latency", described->link.latency_ns / 1e3, "us", "");
+    if (described->link.bytes_per_s > 0) {
+        ROW(file, "link_bandwidth", described->link.bytes_per_s / 1e9, "GB/s", "");
+        ROW(file, "link_latency", described->link.latency_ns / 1e3, "us", "");
+    }
     ROW(file, "host_bandwidth", described->host_bandwidth / 1e9, "GB/s", "");
     if (fclose(file) != 0) {
         pst_out_of_memory();

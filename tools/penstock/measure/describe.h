@@ -13,7 +13,7 @@ struct pst_described {
     double launch_ns;        /* the shortest F of an operator for one size */
     double memory_bandwidth; /* adding two large arrays into a third, bytes per s */
     double host_bandwidth;   /* copying to the device, bytes per s */
-    struct pst_measured_link link;
+    struct pst_measured_link link; /* of one device with memory of its own: zeros */
 };
 
 /* The session must have a transport (pst_session_create). Errors: of device and transport. */

@@ -8,15 +8,21 @@
 #include "base/util.h"
 
 #define FIRST_BYTES 1024u
+#define MOST_BYTES  (FIRST_BYTES << (2 * (PST_LINK_SIZES - 1)))
 #define STALL_NS    60000000000u
+/* Of devices that stand apart, for which a run does not wait after each message, either. */
+#define TRIPS 8u
 
 struct end {
     const struct pst_transport_ops *ops;
     struct pst_transport *transport;
+    const struct pst_link_devices *on; /* NULL: the host's memory */
+    struct pst_device **device;        /* its own */
     uint32_t rank, rounds;
-    unsigned char *data;
+    void *data;
     double *ns; /* [rounds]; rank 0 */
     struct pst_measured_link *link;
+    bool closes; /* the device may be closed */
     pst_status status;
     struct pst_error err;
 };
@@ -53,19 +59,65 @@ static pst_status round_trip(struct end *end, uint64_t bytes, uint64_t tag)
 static const struct pst_error ended = {
     .status = PST_ERR_CANCELLED, .kind = "run.aborted", .message = "measuring ended"};
 
+/* Some round trips: nanoseconds of a message. */
+static pst_status trips(struct end *end, uint64_t bytes, uint64_t *tag, double *ret_ns)
+{
+    const uint32_t n = end->on != NULL ? TRIPS : 1;
+    uint64_t start = pst_now_ns();
+    pst_status st = PST_OK;
+
+    for (uint32_t i = 0; i < n && st == PST_OK; i++, *tag += 2) {
+        st = round_trip(end, bytes, *tag);
+    }
+    if (st == PST_OK && end->on != NULL) {
+        st = end->on->ops->sync(*end->device, &end->err);
+    }
+    *ret_ns = (double)(pst_now_ns() - start) / (2.0 * n);
+    return st;
+}
+
+/* On the thread of the device, as the executor does it. */
+static pst_status set_up(struct end *end)
+{
+    struct pst_device_config config;
+    pst_status st;
+
+    if (end->on == NULL) {
+        return PST_OK;
+    }
+    config = *end->on->config;
+    config.index = end->rank;
+    st = end->on->ops->open(&config, end->device, &end->err);
+    if (st == PST_OK) {
+        end->on->ops->enter(*end->device);
+        st = end->on->ops->arena(*end->device, MOST_BYTES, &end->data, &end->err);
+    }
+    if (st == PST_OK && end->ops->attach != NULL) {
+        st = end->ops->attach(end->transport, end->rank, &end->err);
+    }
+    return st;
+}
+
+/* Whether its device may be closed once the other end has been here, too. */
+static bool let_go(struct end *end)
+{
+    if (*end->device != NULL) {
+        end->on->ops->sync(*end->device, NULL);
+    }
+    return end->ops->detach == NULL || end->ops->detach(end->transport, end->rank);
+}
+
 static void *run_end(void *argument)
 {
     struct end *end = argument;
     uint64_t bytes = FIRST_BYTES, tag = 0;
+    double warm;
 
+    end->status = set_up(end);
     for (uint32_t size = 0; size < PST_LINK_SIZES && end->status == PST_OK; size++, bytes *= 4) {
-        end->status = round_trip(end, bytes, tag); /* a warm-up */
-        tag += 2;
-        for (uint32_t i = 0; i < end->rounds && end->status == PST_OK; i++, tag += 2) {
-            uint64_t start = pst_now_ns();
-
-            end->status = round_trip(end, bytes, tag);
-            end->ns[i] = (double)(pst_now_ns() - start) / 2;
+        end->status = trips(end, bytes, &tag, &warm);
+        for (uint32_t i = 0; i < end->rounds && end->status == PST_OK; i++) {
+            end->status = trips(end, bytes, &tag, &end->ns[i]);
         }
         if (end->rank == 0) {
             qsort(end->ns, end->rounds, sizeof *end->ns, by_value);
@@ -75,6 +127,7 @@ static void *run_end(void *argument)
     if (end->status != PST_OK) {
         end->ops->abort(end->transport, end->rank, &ended);
     }
+    end->closes = end->on != NULL && let_go(end);
     return NULL;
 }
 
@@ -143,31 +196,75 @@ static pst_status run_both(struct end ends[2], struct pst_error *err)
     return PST_OK;
 }
 
-pst_status pst_measure_link(const struct pst_transport_ops *transport, uint32_t rounds,
+static void *region(void *context, uint32_t rank, uint64_t *ret_bytes)
+{
+    const struct end *ends = context;
+
+    *ret_bytes = MOST_BYTES;
+    return ends[rank].data;
+}
+
+static struct pst_transport_needs needs(void *context, uint32_t rank)
+{
+    (void)context;
+    (void)rank;
+    return (struct pst_transport_needs){.transfers = 2, .transfer_bytes = MOST_BYTES};
+}
+
+/* The transport and what is between it and the devices, if they have memory of their own. */
+static pst_status open_between(struct end ends[2], struct pst_device *devices[2],
+                               const struct pst_link_devices *on,
+                               struct pst_transport **ret_transport, struct pst_error *err)
+{
+    const struct pst_transport_memory memory = {.context = ends, .region = region, .needs = needs};
+    const struct pst_transport_config config = {.n_ranks = 2,
+                                                .max_requests = 2,
+                                                .stall_ns = STALL_NS,
+                                                .device = on != NULL ? on->ops : NULL,
+                                                .devices = devices,
+                                                .memory = on != NULL ? &memory : NULL};
+
+    return ends[0].ops->open(&config, ret_transport, err);
+}
+
+static void close_all(const struct end ends[2], struct pst_transport *transport)
+{
+    for (uint32_t i = 0; i < 2; i++) {
+        if (*ends[i].device != NULL && ends[0].closes && ends[1].closes) {
+            ends[i].on->ops->enter(*ends[i].device);
+            ends[i].on->ops->close(*ends[i].device);
+        }
+    }
+    ends[0].ops->close(transport);
+}
+
+pst_status pst_measure_link(const struct pst_transport_ops *transport,
+                            const struct pst_link_devices *on, uint32_t rounds,
                             struct pst_measured_link *ret_link, struct pst_error *err)
 {
-    const struct pst_transport_config config = {
-        .n_ranks = 2, .max_requests = 2, .stall_ns = STALL_NS};
-    const size_t most = (size_t)FIRST_BYTES << (2 * (PST_LINK_SIZES - 1));
     struct pst_measured_link link;
     struct pst_transport *opened = NULL;
+    struct pst_device *devices[2] = {NULL, NULL};
     struct end ends[2];
-    unsigned char *data = pst_alloc(2, most);
+    char *data = on == NULL ? pst_alloc(2, MOST_BYTES) : NULL;
     double *ns = pst_alloc((size_t)2 * rounds, sizeof *ns);
-    pst_status st = transport->open(&config, &opened, err);
+    pst_status st;
 
+    for (uint32_t i = 0; i < 2; i++) {
+        ends[i] = (struct end){.ops = transport,
+                               .on = on,
+                               .device = &devices[i],
+                               .rank = i,
+                               .rounds = rounds,
+                               .data = on == NULL ? data + i * (size_t)MOST_BYTES : NULL,
+                               .ns = ns + (size_t)i * rounds,
+                               .link = &link};
+    }
+    st = open_between(ends, devices, on, &opened, err);
     if (st == PST_OK) {
-        for (uint32_t i = 0; i < 2; i++) {
-            ends[i] = (struct end){.ops = transport,
-                                   .transport = opened,
-                                   .rank = i,
-                                   .rounds = rounds,
-                                   .data = data + i * most,
-                                   .ns = ns + (size_t)i * rounds,
-                                   .link = &link};
-        }
+        ends[0].transport = ends[1].transport = opened;
         st = run_both(ends, err);
-        transport->close(opened);
+        close_all(ends, opened);
     }
     if (st == PST_OK) {
         judge(&link);

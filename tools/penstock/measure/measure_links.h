@@ -21,8 +21,18 @@ struct pst_measured_link {
     double worst_error;                             /* of the line, part of what was measured */
 };
 
-/* Starts two threads. Errors: those of the transport; machine.threads, PST_ERR_NOMEM. */
-pst_status pst_measure_link(const struct pst_transport_ops *transport, uint32_t rounds,
+/* Devices with memory of their own (PST_DEVICE_APART), ranks 0 and 1: opened for the measurement.
+ */
+struct pst_link_devices {
+    const struct pst_device_ops *ops;
+    const struct pst_device_config *config; /* but for the index */
+};
+
+/* Between the memory of two devices, where messages follow each other as in a step and the host
+   waits for some of them together; on NULL: of the host. Starts two threads. Errors: those of the
+   transport and of the devices; machine.threads, PST_ERR_NOMEM. */
+pst_status pst_measure_link(const struct pst_transport_ops *transport,
+                            const struct pst_link_devices *on, uint32_t rounds,
                             struct pst_measured_link *ret_link, struct pst_error *err);
 
 /* latency + bytes / bandwidth with the least sum of squared relative errors, latency from 0. */
