@@ -14,6 +14,7 @@ norm.cu norm_kernel load store
 norm.cu norm_back_kernel load store
 loss.cu cross_entropy_kernel load
 loss.cu cross_entropy_back_kernel load store
+maps.cu dropout_kernel load store
 maps.cu act_kernel load store
 maps.cu act_back_kernel load store
 maps.cu bias_act_kernel load store

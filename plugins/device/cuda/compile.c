@@ -217,16 +217,18 @@ uint64_t pst_cuda_workspace(struct pst_device *device, const struct pst_graph *g
 void pst_cuda_copy_scratch(const struct pst_cuda_kernel *kernel, const struct pst_call *call)
 {
     const struct pst_op_request *r = &kernel->request;
+    struct pst_cuda_rounding list[PST_MAX_SCRATCH];
+    uint32_t n = 0;
 
     for (uint32_t i = 0; i < r->op->n_param; i++) {
         float *dp = request_dp(r, call, i);
 
         if (dp != NULL) {
-            pst_cuda_note(r->device, r->op->name,
-                          cudaMemcpyAsync(dp, call->z[i],
-                                          request_parameter(r, i)->elems * sizeof *dp,
-                                          cudaMemcpyDeviceToDevice, r->device->compute));
+            list[n++] = (struct pst_cuda_rounding){call->z[i], dp, request_parameter(r, i)->elems};
         }
+    }
+    if (n > 0) {
+        pst_cuda_round(r->device->compute, false, list, n);
     }
 }
 

@@ -32,9 +32,10 @@ uint64_t pst_cuda_column_floats(uint64_t rows, uint64_t n);
 void pst_cuda_column_sums(cudaStream_t stream, bool bf16, float *sums, const void *x, uint64_t rows,
                           uint64_t n, float *partial);
 
-/* The second half of that: sums of partial [chunks, n], in order. */
-void pst_cuda_column_end(cudaStream_t stream, float *sums, const float *partial, uint64_t chunks,
-                         uint64_t n);
+/* The second half of that: sums of partial [chunks, n], in order; others, which may be NULL: of a
+   second one behind it. */
+void pst_cuda_column_end(cudaStream_t stream, float *sums, float *others, const float *partial,
+                         uint64_t chunks, uint64_t n);
 
 /* --- step.cu ----------------------------------------------------------------------------------
  */
@@ -54,14 +55,15 @@ void pst_cuda_update(cudaStream_t stream, const struct pst_update_factors *facto
 void pst_cuda_set_sample(cudaStream_t stream, uint64_t *at, uint64_t value);
 void pst_cuda_set_factors(cudaStream_t stream, struct pst_update_factors *at,
                           const struct pst_update_factors *value);
-/* To bf16, at most PST_CUDA_ROUNDINGS vectors at once. */
+/* To bf16, or as they are; at most PST_CUDA_ROUNDINGS vectors at once. */
 struct pst_cuda_rounding {
     const float *from;
     void *to;
     uint64_t n;
 };
 enum { PST_CUDA_ROUNDINGS = 128 }; /* arguments of a launch are 4 KiB at most */
-void pst_cuda_round(cudaStream_t stream, const struct pst_cuda_rounding *list, uint32_t n);
+void pst_cuda_round(cudaStream_t stream, bool bf16, const struct pst_cuda_rounding *list,
+                    uint32_t n);
 /* Muon: x = what is to be orthogonalised, and the momentum in slot; x divided by the root of what
    is at sum; a = by_a a + by_b b; the step along x, and working, which may be NULL, as update has
    it. */

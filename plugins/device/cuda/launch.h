@@ -125,6 +125,37 @@ __device__ static inline void pst_write_whole(S *at, const pst_some<S, W> &value
     pst_write<W>(at, values);
 }
 
+/* What was made of these is made again where it is wanted again: that takes less time than the
+   registers that would keep it. */
+template <unsigned W, class S> __device__ static inline void pst_forget(pst_some<S, W> &values)
+{
+#ifdef __CUDA_ARCH__
+    uint32_t words[(sizeof values + 3) / 4] = {};
+
+    memcpy(words, &values, sizeof values);
+#pragma unroll
+    for (unsigned i = 0; i < sizeof words / sizeof words[0]; i++) {
+        asm volatile("" : "+r"(words[i]));
+    }
+    memcpy(&values, words, sizeof values);
+#else
+    (void)values;
+#endif
+}
+
+/* Memory is asked for n elements that are read soon, for all that read them by one thread. Both the
+   place and their bytes are multiples of 16. */
+template <class S> __device__ static inline void pst_prefetch(const S *at, uint64_t n)
+{
+#ifdef __CUDA_ARCH__
+    asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(at),
+                 "r"((unsigned)(n * sizeof(S))));
+#else
+    (void)at;
+    (void)n;
+#endif
+}
+
 /* Adds n of them, which begin at row(0), row(1), ..., in this order; AHEAD are read at once. */
 template <unsigned AHEAD, unsigned W, class Row>
 __device__ static inline void pst_add_rows(pst_some<float, W> &sum, uint64_t n, Row row)
@@ -235,6 +266,19 @@ template <unsigned T> __device__ static inline float pst_team_sum(float value)
     return T == PST_WARP ? pst_warp_sum(value) : pst_block_sum(value);
 }
 
+/* Two of them at once. */
+template <unsigned T> __device__ static inline void pst_team_sums(float &a, float &b)
+{
+    a = pst_warp_sum(a);
+    b = pst_warp_sum(b);
+    if (T != PST_WARP) {
+        const pst_some<float, 2> both = pst_of_warps<pst_some<float, 2>>({{a, b}}, {{0, 0}});
+
+        a = pst_warp_sum(both.v[0]);
+        b = pst_warp_sum(both.v[1]);
+    }
+}
+
 /* Sum of neighbours, in pairs. */
 template <unsigned W> __device__ static inline float pst_tree_sum(float (&values)[W])
 {
@@ -257,11 +301,21 @@ template <class T>
 __device__ static inline T pst_column_sum(const T *partial, uint64_t chunks, uint64_t n,
                                           uint64_t column)
 {
+    constexpr unsigned AHEAD = 16;
     __shared__ T part[PST_THREADS];
     T sum = 0;
 
-    for (uint64_t i = PST_LANE; column < n && i < chunks; i += PST_PARTS) {
-        sum += partial[i * n + column];
+    for (uint64_t first = PST_LANE; column < n && first < chunks; first += AHEAD * PST_PARTS) {
+        T some[AHEAD];
+
+        for (unsigned k = 0; k < AHEAD; k++) { /* all are on their way before one is added */
+            const uint64_t i = first + k * PST_PARTS;
+
+            some[k] = i < chunks ? partial[i * n + column] : 0;
+        }
+        for (unsigned k = 0; k < AHEAD; k++) {
+            sum += some[k];
+        }
     }
     part[threadIdx.x] = sum;
     __syncthreads();

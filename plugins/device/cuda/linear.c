@@ -230,7 +230,7 @@ void pst_cuda_round_biases(struct pst_device *device, const struct pst_kernel_ca
                 linear->bias, linear->rounded, request_columns(request_out(&k->request))};
         }
         if (n_biases == PST_CUDA_ROUNDINGS || (n_biases > 0 && i + 1 == n)) {
-            pst_cuda_round(device->compute, list, n_biases);
+            pst_cuda_round(device->compute, true, list, n_biases);
             pst_cuda_note_launch(device, "rounding biases");
             n_biases = 0;
         }

@@ -4,7 +4,8 @@
  */
 #include "device/cuda/act.h"
 
-#define CHUNK 128u /* rows of a partial sum */
+#define COLUMN_BLOCKS 512u /* that sum columns at a time; so many fit on a large GPU */
+#define COLUMN_STRIP  256u /* columns of a block that is wide */
 
 struct dropout {
     uint64_t samples, elems; /* elems of a sample */
@@ -14,37 +15,41 @@ struct dropout {
     float p; /* 0: nothing is dropped */
 };
 
-/* A thread has the four elements that a block of random words serves; W: 4 where they are read at
-   once, which takes samples of whole groups. */
+/* Neighbours of a thread: those that blocks of four random words serve. */
+template <unsigned W> constexpr unsigned dropped_at_once = W > 4 ? W : 4;
+
+/* W at once takes samples of whole such groups. */
 template <class S, unsigned W>
 __global__ void dropout_kernel(S *y, const S *x, const S *base, struct dropout how)
 {
-    const uint64_t groups = (how.elems + 3) / 4;
+    constexpr unsigned own = dropped_at_once<W>;
     const uint32_t threshold = (uint32_t)(how.p * 4294967296.0f);
     const float factor = 1.0f / (1.0f - how.p);
     const uint64_t before = how.p > 0 ? *how.first_sample : 0;
 
-    PST_EACH_CELL(sample, group, how.samples, groups)
+    PST_EACH_CELL(sample, group, how.samples, (how.elems + own - 1) / own)
     {
-        struct pst_philox words = {};
+        struct pst_philox words[own / 4] = {};
 
-        if (how.p > 0) {
-            words = pst_philox(how.seed, pst_dropout_stream(how.salt, before + sample), group);
+        for (unsigned i = 0; how.p > 0 && i < own / 4; i++) {
+            words[i] = pst_philox(how.seed, pst_dropout_stream(how.salt, before + sample),
+                                  group * (own / 4) + i);
         }
-        for (uint32_t first = 0; first < 4; first += W) {
-            const uint64_t at = sample * how.elems + group * 4 + first;
+        for (unsigned first = 0; first < own; first += W) {
+            const uint64_t at = sample * how.elems + group * own + first;
 
-            if (group * 4 + first < how.elems) {
+            if (group * own + first < how.elems) {
                 pst_some<S, W> some = pst_read<W>(x + at), under = some;
 
                 if (base != NULL) {
                     under = pst_read<W>(base + at);
                 }
-                for (uint32_t k = 0; k < W; k++) {
+                for (unsigned k = 0; k < W; k++) {
+                    const uint32_t word = words[(first + k) / 4].v[(first + k) % 4];
                     float value = pst_load(some.v[k]);
 
                     if (how.p > 0) {
-                        value = words.v[first + k] >= threshold ? value * factor : 0;
+                        value = word >= threshold ? value * factor : 0;
                     }
                     pst_store(&some.v[k], base == NULL ? value : pst_load(under.v[k]) + value);
                 }
@@ -154,20 +159,20 @@ __global__ void bias_act_kernel(S *y, S *h, const float *acc, const float *bias,
     }
 }
 
-/* A block has a strip of columns of a chunk of rows; a thread W neighbours in every PST_PARTSth of
-   these rows, in ascending order. Then the threads of a column are added up. */
+/* A block has a strip of columns of a chunk of `each` rows; a thread W neighbours in every
+   PST_PARTSth of these rows, in ascending order. Then the threads of a column are added up. */
 template <class S, unsigned W>
-__global__ void column_kernel(float *partial, const S *x, uint64_t rows, uint64_t n)
+__global__ void column_kernel(float *partial, const S *x, uint64_t rows, uint64_t each, uint64_t n)
 {
     const uint64_t strips = (n + PST_WIDTH * W - 1) / (PST_WIDTH * W);
     __shared__ pst_some<float, W> part[PST_PARTS][PST_WIDTH];
 
-    PST_EACH_BLOCK(i, (rows + CHUNK - 1) / CHUNK * strips)
+    PST_EACH_BLOCK(i, (rows + each - 1) / each * strips)
     {
         const uint64_t chunk = i / strips, strip = i % strips * PST_WIDTH * W;
         const uint64_t column = strip + threadIdx.x % PST_WIDTH * W;
-        const uint64_t first = chunk * CHUNK + PST_LANE;
-        const uint64_t end = (chunk + 1) * CHUNK < rows ? (chunk + 1) * CHUNK : rows;
+        const uint64_t first = chunk * each + PST_LANE;
+        const uint64_t end = (chunk + 1) * each < rows ? (chunk + 1) * each : rows;
         pst_some<float, W> sum = {};
 
         if (column < n && first < end) {
@@ -191,15 +196,20 @@ __global__ void column_kernel(float *partial, const S *x, uint64_t rows, uint64_
     }
 }
 
-__global__ void column_end_kernel(float *sums, const float *partial, uint64_t chunks, uint64_t n)
+/* One partial sum, or two, one behind the other. */
+__global__ void column_end_kernel(float *sums, float *others, const float *partial, uint64_t chunks,
+                                  uint64_t n)
 {
-    PST_EACH_BLOCK(group, (n + PST_WIDTH - 1) / PST_WIDTH)
+    const uint64_t groups = (n + PST_WIDTH - 1) / PST_WIDTH;
+
+    PST_EACH_BLOCK(group, others == NULL ? groups : 2 * groups)
     {
-        const uint64_t column = PST_COLUMN(group);
-        const float sum = pst_column_sum(partial, chunks, n, column);
+        const bool other = group >= groups;
+        const uint64_t column = PST_COLUMN(other ? group - groups : group);
+        const float sum = pst_column_sum(other ? partial + chunks * n : partial, chunks, n, column);
 
         if (PST_LANE == 0 && column < n) {
-            sums[column] = sum;
+            (other ? others : sums)[column] = sum;
         }
     }
 }
@@ -220,48 +230,71 @@ void pst_cuda_bias_act(cudaStream_t stream, bool bf16, void *y, void *h, const f
                               (S *)y, (S *)h, acc, bias, act, rows, n));
 }
 
-static uint64_t chunks_of(uint64_t rows)
+/* Rows of a partial sum: all blocks are there at a time and end at a time. What few rows they would
+   have is not worth a second kernel. */
+static uint64_t chunk_rows(uint64_t rows, uint64_t n)
 {
-    return (rows + CHUNK - 1) / CHUNK;
+    const uint64_t strips = (n + COLUMN_STRIP - 1) / COLUMN_STRIP;
+    const uint64_t chunks = strips < COLUMN_BLOCKS ? COLUMN_BLOCKS / strips : 1;
+    const uint64_t each = (rows + chunks - 1) / chunks;
+
+    return each > 8 * PST_PARTS ? each : 8 * PST_PARTS;
+}
+
+static uint64_t chunks_of(uint64_t rows, uint64_t n)
+{
+    const uint64_t each = chunk_rows(rows, n);
+
+    return (rows + each - 1) / each;
 }
 
 uint64_t pst_cuda_column_floats(uint64_t rows, uint64_t n)
 {
-    return chunks_of(rows) > 1 ? chunks_of(rows) * n : 0;
+    return chunks_of(rows, n) > 1 ? chunks_of(rows, n) * n : 0;
 }
 
-void pst_cuda_column_end(cudaStream_t stream, float *sums, const float *partial, uint64_t chunks,
-                         uint64_t n)
+void pst_cuda_column_end(cudaStream_t stream, float *sums, float *others, const float *partial,
+                         uint64_t chunks, uint64_t n)
 {
-    PST_LAUNCH_MEETING(column_end_kernel, pst_blocks_each(pst_column_groups(n)), stream, sums,
-                       partial, chunks, n);
+    PST_LAUNCH_MEETING(column_end_kernel,
+                       pst_blocks_each(pst_column_groups(n) * (others == NULL ? 1 : 2)), stream,
+                       sums, others, partial, chunks, n);
 }
 
 void pst_cuda_column_sums(cudaStream_t stream, bool bf16, float *sums, const void *x, uint64_t rows,
                           uint64_t n, float *partial)
 {
-    const uint64_t chunks = chunks_of(rows);
+    const uint64_t chunks = chunks_of(rows, n);
     float *to = chunks > 1 ? partial : sums;
 
     PST_TYPED_WIDE(
         bf16, pst_is_wide(n, x, NULL, NULL),
         PST_LAUNCH_MEETING((column_kernel<S, W>),
                            pst_blocks_each(chunks * ((n + PST_WIDTH * W - 1) / (PST_WIDTH * W))),
-                           stream, to, (const S *)x, rows, n));
+                           stream, to, (const S *)x, rows, chunk_rows(rows, n), n));
     if (chunks > 1) {
-        pst_cuda_column_end(stream, sums, partial, chunks, n);
+        pst_cuda_column_end(stream, sums, NULL, partial, chunks, n);
     }
 }
 
 /* --- families ----------------------------------------------------------------------------------
  */
 
+/* A thread for each group where that is possible: random numbers take long. */
+static unsigned dropout_blocks(const struct dropout &how, unsigned own)
+{
+    const uint64_t groups = (how.elems + own - 1) / own;
+    const unsigned least = pst_blocks_cells(how.samples, groups);
+    const unsigned all = pst_blocks(how.samples * groups);
+
+    return all > least ? all : least;
+}
+
 /* y = x kept and scaled, plus base unless that is NULL. */
 static void drop(const struct pst_op_request *r, const struct pst_call *call, void *y,
                  const void *x, const void *base)
 {
     struct dropout how;
-    unsigned blocks;
 
     if (y == NULL) {
         return;
@@ -272,14 +305,9 @@ static void drop(const struct pst_op_request *r, const struct pst_call *call, vo
     how.salt = r->op->salt;
     how.p = (call->flags & PST_CALL_TRAINING) != 0 ? r->op->p : 0;
     how.first_sample = how.p > 0 ? pst_cuda_first_sample(r->device, call->first_sample) : NULL;
-    blocks = pst_blocks_cells(how.samples, (how.elems + 3) / 4);
-    if (pst_is_wide(how.elems, y, x, base)) {
-        PST_TYPED(pst_cuda_bf16(r), PST_LAUNCH((dropout_kernel<S, 4>), blocks, pst_cuda_stream(r),
-                                               (S *)y, (const S *)x, (const S *)base, how));
-    } else {
-        PST_TYPED(pst_cuda_bf16(r), PST_LAUNCH((dropout_kernel<S, 1>), blocks, pst_cuda_stream(r),
-                                               (S *)y, (const S *)x, (const S *)base, how));
-    }
+    PST_TYPED_WIDE(pst_cuda_bf16(r), pst_is_wide(how.elems, y, x, base),
+                   PST_LAUNCH((dropout_kernel<S, W>), dropout_blocks(how, dropped_at_once<W>),
+                              pst_cuda_stream(r), (S *)y, (const S *)x, (const S *)base, how));
 }
 
 PST_CUDA_RUN(add_f)

@@ -8,6 +8,7 @@
 #include "device/cuda/launch.h"
 
 #define BACK_BLOCKS 256u /* at most; two for each multiprocessor of a large GPU */
+#define RESIDENT    (132u * 4 * PST_THREADS) /* threads that a large GPU has at a time, about */
 
 #ifdef __CUDA_ARCH__
 #define UNROLLED _Pragma("unroll")
@@ -117,7 +118,7 @@ template <class S, unsigned W, unsigned K, unsigned T>
 __device__ static inline void statistics(const row_part<S, W, K, T> &part, uint64_t n, bool rms,
                                          float eps, float *ret_mean, float *ret_rstd)
 {
-    float mean = 0, squares = 0, values[W];
+    float mean = 0, values[W], squares[W] = {};
 
     if (!rms) {
         EACH_PART(k, c, n)
@@ -137,19 +138,23 @@ __device__ static inline void statistics(const row_part<S, W, K, T> &part, uint6
 
         for (unsigned j = 0; j < W; j++) {
             values[j] = pst_load(some.v[j]) - mean;
-            values[j] *= values[j];
+            squares[j] = __fmaf_rn(values[j], values[j], squares[j]);
         }
-        squares += pst_tree_sum(values);
     }
     *ret_mean = mean;
-    *ret_rstd = 1 / sqrtf(pst_team_sum<T>(squares) / (float)n + eps);
+    *ret_rstd = 1 / sqrtf(pst_team_sum<T>(pst_tree_sum(squares)) / (float)n + eps);
 }
 
-template <class S, unsigned W, unsigned K, unsigned T, unsigned PACKED, unsigned SUMS>
+/* EXACT: rows have K W T elements. Blocks ask for what those have that follow when they end. */
+template <class S, unsigned W, unsigned K, unsigned T, unsigned EXACT, unsigned PACKED,
+          unsigned SUMS>
 __global__ void norm_kernel(S *y, const S *x, norm_sum<S> of, const float *first_gain,
                             const float *key_gain, const float *bias, float eps,
                             struct norm_layout m, float *means, float *rstds)
 {
+    if (EXACT) {
+        m.n = K * W * T;
+    }
     if (PACKED) {
         copy_rest<W>(m, y, x);
     }
@@ -165,6 +170,14 @@ __global__ void norm_kernel(S *y, const S *x, norm_sum<S> of, const float *first
         } else {
             hold(part, x + at, n);
         }
+        if (K > 0 && !PACKED && row + RESIDENT / T < m.rows && threadIdx.x % T == 0) {
+            const uint64_t later = at + RESIDENT / T * n;
+
+            pst_prefetch(SUMS ? of.base + later : x + later, n);
+            if (SUMS) {
+                pst_prefetch(of.more + later, n);
+            }
+        }
         statistics(part, n, bias == NULL, eps, &mean, &rstd);
         EACH_PART(k, c, n)
         {
@@ -176,9 +189,8 @@ __global__ void norm_kernel(S *y, const S *x, norm_sum<S> of, const float *first
                 biases = pst_read<W>(bias + c);
             }
             for (unsigned j = 0; j < W; j++) {
-                const float value = (pst_load(some.v[j]) - mean) * rstd * gains.v[j];
-
-                pst_store(&some.v[j], bias == NULL ? value : value + biases.v[j]);
+                pst_store(&some.v[j],
+                          __fmaf_rn(pst_load(some.v[j]) - mean, rstd * gains.v[j], biases.v[j]));
             }
             pst_write<W>(y + at + c, some);
         }
@@ -200,26 +212,54 @@ template <class S> struct norm_back {
     uint64_t each; /* rows of a block */
 };
 
+/* What the gradients of a row follow from: all is read before anything is written, so that nothing
+   waits in turn. */
+template <class S, unsigned W, unsigned K, unsigned T> struct back_part {
+    row_part<S, W, K, T> x, dy, add;
+    float mean, rstd;
+};
+
+/* The row behind this one is on its way to the cache meanwhile. */
+template <unsigned PACKED, class S, unsigned W, unsigned K, unsigned T>
+__device__ static inline void hold_back(back_part<S, W, K, T> &part, const norm_back<S> &b,
+                                        uint64_t row, uint64_t next, uint64_t end)
+{
+    const uint64_t start = start_of<PACKED>(b.m, row), later = start_of<PACKED>(b.m, next);
+
+    part.mean = b.means == NULL ? 0 : b.means[row];
+    part.rstd = b.rstds[row];
+    hold(part.x, b.x + start, b.m.n);
+    hold(part.dy, b.dy + start, b.m.n);
+    if (K > 0 && next < end && threadIdx.x % T == 0) {
+        pst_prefetch(b.x + later, b.m.n);
+        pst_prefetch(b.dy + later, b.m.n);
+        if (b.add != NULL) {
+            pst_prefetch(b.add + later, b.m.n);
+        }
+    }
+}
+
 /* rstd (g - mean(g) - xhat mean(g xhat)) with g = dy gain; without the first mean where rms. */
 template <class S, unsigned W, unsigned K, unsigned T>
-__device__ static inline void put_dx(const norm_back<S> &b, uint64_t start, const float *gain,
-                                     const row_part<S, W, K, T> &x, const row_part<S, W, K, T> &dy,
-                                     float mean, float rstd, float sum, float projection)
+__device__ static inline void put_dx(const norm_back<S> &b, const back_part<S, W, K, T> &part,
+                                     uint64_t start, const float *gain, float sum, float projection)
 {
+    const float by_x = -part.rstd * part.rstd * projection, least = -part.rstd * sum;
+
     EACH_PART(k, c, b.m.n)
     {
-        const pst_some<S, W> at = some_of(x, k, c), slope = some_of(dy, k, c);
+        const pst_some<S, W> at = some_of(part.x, k, c), slope = some_of(part.dy, k, c);
         const pst_some<float, W> gains = pst_read<W>(gain + c);
         pst_some<S, W> some, addend;
 
         if (b.add != NULL) {
-            addend = pst_read<W>(b.add + start + c);
+            addend = K > 0 && K <= 4 ? part.add.held[k] : pst_read<W>(b.add + start + c);
         }
         for (unsigned j = 0; j < W; j++) {
-            const float xhat = (pst_load(at.v[j]) - mean) * rstd;
             const float g = pst_load(slope.v[j]) * gains.v[j];
+            const float less = __fmaf_rn(pst_load(at.v[j]) - part.mean, by_x, least);
 
-            pst_store_gradient(&some.v[j], rstd * (g - sum - xhat * projection),
+            pst_store_gradient(&some.v[j], __fmaf_rn(part.rstd, g, less),
                                b.add == NULL ? (const S *)NULL : &addend.v[j]);
         }
         pst_write<W>(b.dx + start + c, some);
@@ -228,29 +268,29 @@ __device__ static inline void put_dx(const norm_back<S> &b, uint64_t start, cons
 
 /* One row; adds to the sums of columns, which are held as the row is, or else in memory. */
 template <unsigned PACKED, class S, unsigned W, unsigned K, unsigned T>
-__device__ static inline void row_back(const norm_back<S> &b, uint64_t row, float (&gains)[HELD][W],
-                                       float (&others)[HELD][W], float *dgain, float *dother)
+__device__ static inline void row_back(const norm_back<S> &b, back_part<S, W, K, T> &part,
+                                       uint64_t row, const float *all_gains,
+                                       float (&gains)[HELD][W], float (&others)[HELD][W],
+                                       float *dgain, float *dother)
 {
-    const float mean = b.means == NULL ? 0 : b.means[row], rstd = b.rstds[row];
-    const uint64_t start = start_of<PACKED>(b.m, row), n = b.m.n;
+    const uint64_t n = b.m.n;
     const bool key = is_key<PACKED>(b.m, row);
-    const float *all_gains = key ? b.key_gain : b.gain;
-    row_part<S, W, K, T> x, dy;
     float sum = 0, projection = 0;
 
-    hold(x, b.x + start, n);
-    hold(dy, b.dy + start, n);
     EACH_PART(k, c, n)
     {
-        const pst_some<S, W> at = some_of(x, k, c), slope = some_of(dy, k, c);
+        const pst_some<S, W> at = some_of(part.x, k, c), slope = some_of(part.dy, k, c);
         const pst_some<float, W> gain = pst_read<W>(all_gains + c);
         float g[W], projected[W];
 
         for (unsigned j = 0; j < W; j++) {
-            const float xhat = (pst_load(at.v[j]) - mean) * rstd, d = pst_load(slope.v[j]);
+            const float xhat = (pst_load(at.v[j]) - part.mean) * part.rstd;
+            const float d = pst_load(slope.v[j]);
+            float *to_gain = K > 0 ? &gains[k][j] : &dgain[c + j];
+            float *to_other = K > 0 ? &others[k][j] : &dother[c + j];
 
-            *(K > 0 ? &gains[k][j] : &dgain[c + j]) += key ? 0 : d * xhat;
-            *(K > 0 ? &others[k][j] : &dother[c + j]) += !PACKED ? d : key ? d * xhat : 0;
+            *to_gain = __fmaf_rn(key ? 0 : d, xhat, *to_gain);
+            *to_other += !PACKED ? d : key ? d * xhat : 0;
             g[j] = d * gain.v[j];
             projected[j] = g[j] * xhat;
         }
@@ -258,45 +298,77 @@ __device__ static inline void row_back(const norm_back<S> &b, uint64_t row, floa
         projection += pst_tree_sum(projected);
     }
     if (b.dx != NULL) {
-        sum = b.means == NULL ? 0 : pst_team_sum<T>(sum) / (float)n;
-        projection = pst_team_sum<T>(projection) / (float)n;
-        put_dx(b, start, all_gains, x, dy, mean, rstd, sum, projection);
-    }
-}
+        const uint64_t start = start_of<PACKED>(b.m, row);
 
-/* What the teams of a block have held, in order. */
-template <unsigned W, unsigned K, unsigned T>
-__device__ static inline void put_sums(float *partial, const float (&held)[HELD][W], uint64_t n)
-{
-    __shared__ float total[T * W * HELD];
-
-    for (unsigned team = 0; team < PST_THREADS / T; team++) {
-        if (threadIdx.x / T == team) {
-            EACH_PART(k, c, n)
-            {
-                for (unsigned j = 0; j < W; j++) {
-                    total[c + j] = (team == 0 ? 0 : total[c + j]) + held[k][j];
-                }
-            }
+        if (K <= 4 && b.add != NULL) {
+            hold(part.add, b.add + start, n);
         }
-        __syncthreads();
+        for (unsigned k = 0; k < HELD; k++) {
+            pst_forget(part.x.held[k]);
+            pst_forget(part.dy.held[k]);
+        }
+        pst_team_sums<T>(sum, projection);
+        put_dx(b, part, start, all_gains, b.means == NULL ? 0 : sum / (float)n,
+               projection / (float)n);
     }
-    PST_EACH_THREAD(c, n)
-    {
-        partial[c] = total[c];
-    }
-    __syncthreads();
 }
 
-/* Two blocks share a multiprocessor, so that one computes while the other reads. */
-template <class S, unsigned W, unsigned K, unsigned T, unsigned PACKED>
-__global__ __launch_bounds__(PST_THREADS, K <= 4 ? 2 : 1) void norm_back_kernel(norm_back<S> b)
+/* What the teams of a block have held: the upper half gives it to the lower one, until one has
+   all. */
+template <unsigned W, unsigned K, unsigned T>
+__device__ static inline void put_sums(float *partial, float (&held)[HELD][W], uint64_t n)
 {
-    const uint64_t first = blockIdx.x * b.each;
+    constexpr unsigned TEAMS = PST_THREADS / T;
+    const unsigned team = threadIdx.x / T, lane = threadIdx.x % T;
+
+    if constexpr (TEAMS > 1) {
+        __shared__ float given[TEAMS / 2][HELD * W][T];
+
+        for (unsigned half = TEAMS / 2; half > 0; half /= 2) {
+            UNROLLED for (unsigned i = 0; team / half == 1 && i < HELD * W; i++)
+            {
+                given[team - half][i][lane] = held[i / W][i % W];
+            }
+            __syncthreads();
+            UNROLLED for (unsigned i = 0; team < half && i < HELD * W; i++)
+            {
+                held[i / W][i % W] += given[team][i][lane];
+            }
+            __syncthreads();
+        }
+    }
+    if (team == 0) {
+        EACH_PART(k, c, n)
+        {
+            pst_some<float, W> sums;
+
+            for (unsigned j = 0; j < W; j++) {
+                sums.v[j] = held[k][j];
+            }
+            pst_write_whole<W>(partial + c, sums);
+        }
+    }
+}
+
+/* Two blocks share a multiprocessor, so that one computes while the other reads, unless a thread
+   has too much to hold. */
+template <class S, unsigned W, unsigned K, unsigned T, unsigned EXACT, unsigned PACKED>
+__global__ __launch_bounds__(PST_THREADS, K <= 3 ? 2 : 1) void norm_back_kernel(norm_back<S> b)
+{
+    __shared__ float own_gain[EXACT ? K * W * T : 1];
+    const uint64_t first = blockIdx.x * b.each, step = PST_THREADS / T;
     const uint64_t end = first + b.each < b.m.rows ? first + b.each : b.m.rows;
     float *dgain = b.dgain + blockIdx.x * b.m.n, *dother = b.dother + blockIdx.x * b.m.n;
     float gains[HELD][W] = {}, others[HELD][W] = {};
 
+    if (EXACT) {
+        b.m.n = K * W * T;
+        PST_EACH_THREAD(c, b.m.n)
+        {
+            own_gain[c] = b.gain[c];
+        }
+        __syncthreads();
+    }
     if (PACKED && b.dx != NULL) {
         copy_rest<W>(b.m, b.dx, b.dy);
     }
@@ -306,8 +378,12 @@ __global__ __launch_bounds__(PST_THREADS, K <= 4 ? 2 : 1) void norm_back_kernel(
             dgain[c] = dother[c] = 0;
         }
     }
-    for (uint64_t row = first + threadIdx.x / T; row < end; row += PST_THREADS / T) {
-        row_back<PACKED, S, W, K, T>(b, row, gains, others, dgain, dother);
+    for (uint64_t row = first + threadIdx.x / T; row < end; row += step) {
+        const float *gain = EXACT ? own_gain : is_key<PACKED>(b.m, row) ? b.key_gain : b.gain;
+        back_part<S, W, K, T> part;
+
+        hold_back<PACKED>(part, b, row, row + step, end);
+        row_back<PACKED>(b, part, row, gain, gains, others, dgain, dother);
     }
     if (K > 0) {
         put_sums<W, K, T>(dgain, gains, b.m.n);
@@ -355,30 +431,39 @@ static uint64_t workspace(const struct pst_op_request *r)
     return r->pass == PST_KERNEL_B ? 2 * sizeof(float) * back_blocks(m.rows) * m.n : 0;
 }
 
-/* Launches a template for rows that a warp holds, for those that a block holds, for any others.
-   Parts of packed rows are short. */
+/* Launches a template for rows that a warp holds, for those that a block holds, for any others;
+   what is common has its own (bf16: 768, 1024 and 4096). Parts of packed rows are short. */
 #define LAUNCH_ROWS(m, ...)                                                                        \
     do {                                                                                           \
         constexpr unsigned wide = 16 / sizeof(S);                                                  \
         const bool even = (m).n % 8 == 0 && (m).columns % 8 == 0;                                  \
                                                                                                    \
         if ((m).heads != 0 && even && (m).n <= 2 * wide * PST_WARP) {                              \
-            enum : unsigned { W = wide, K = 2, T = PST_WARP, PACKED = 1 };                         \
+            enum : unsigned { W = wide, K = 2, T = PST_WARP, EXACT = 0, PACKED = 1 };              \
             __VA_ARGS__;                                                                           \
         } else if ((m).heads != 0) {                                                               \
-            enum : unsigned { W = 1, K = 0, T = PST_THREADS, PACKED = 1 };                         \
+            enum : unsigned { W = 1, K = 0, T = PST_THREADS, EXACT = 0, PACKED = 1 };              \
             __VA_ARGS__;                                                                           \
         } else if (!even || (m).n > 4 * wide * PST_THREADS) {                                      \
-            enum : unsigned { W = 1, K = 0, T = PST_THREADS, PACKED = 0 };                         \
+            enum : unsigned { W = 1, K = 0, T = PST_THREADS, EXACT = 0, PACKED = 0 };              \
+            __VA_ARGS__;                                                                           \
+        } else if ((m).n == 3 * wide * PST_WARP) {                                                 \
+            enum : unsigned { W = wide, K = 3, T = PST_WARP, EXACT = 1, PACKED = 0 };              \
+            __VA_ARGS__;                                                                           \
+        } else if ((m).n == 4 * wide * PST_WARP) {                                                 \
+            enum : unsigned { W = wide, K = 4, T = PST_WARP, EXACT = 1, PACKED = 0 };              \
+            __VA_ARGS__;                                                                           \
+        } else if ((m).n == 2 * wide * PST_THREADS) {                                              \
+            enum : unsigned { W = wide, K = 2, T = PST_THREADS, EXACT = 1, PACKED = 0 };           \
             __VA_ARGS__;                                                                           \
         } else if ((m).n <= 4 * wide * PST_WARP) {                                                 \
-            enum : unsigned { W = wide, K = 4, T = PST_WARP, PACKED = 0 };                         \
+            enum : unsigned { W = wide, K = 4, T = PST_WARP, EXACT = 0, PACKED = 0 };              \
             __VA_ARGS__;                                                                           \
         } else if ((m).n <= 8 * wide * PST_WARP) {                                                 \
-            enum : unsigned { W = wide, K = 8, T = PST_WARP, PACKED = 0 };                         \
+            enum : unsigned { W = wide, K = 8, T = PST_WARP, EXACT = 0, PACKED = 0 };              \
             __VA_ARGS__;                                                                           \
         } else {                                                                                   \
-            enum : unsigned { W = wide, K = 4, T = PST_THREADS, PACKED = 0 };                      \
+            enum : unsigned { W = wide, K = 4, T = PST_THREADS, EXACT = 0, PACKED = 0 };           \
             __VA_ARGS__;                                                                           \
         }                                                                                          \
     } while (0)
@@ -395,7 +480,7 @@ static void forward(const struct pst_cuda_kernel *k, const struct pst_call *call
     const float *bias = rms ? NULL : (const float *)call->p[1];
     float *means = rms ? NULL : (float *)call->y[1], *rstds = (float *)call->y[rms ? 1 : 2];
 
-    LAUNCH_ROWS(m, PST_LAUNCH_MEETING((norm_kernel < S, W, K, T, PACKED, !PACKED && SUMS >),
+    LAUNCH_ROWS(m, PST_LAUNCH_MEETING((norm_kernel < S, W, K, T, EXACT, PACKED, !PACKED && SUMS >),
                                       pst_blocks(m.rows * T), pst_cuda_stream(r), (S *)call->y[0],
                                       (const S *)call->x[0], of, gain, key_gain, bias, r->op->eps,
                                       m, means, rstds));
@@ -422,11 +507,11 @@ static void backward(const struct pst_cuda_kernel *k, const struct pst_call *cal
     b.each = back_rows(m.rows);
     b.dgain = (float *)call->workspace;
     b.dother = b.dgain + blocks * m.n;
-    LAUNCH_ROWS(m, PST_LAUNCH_MEETING((norm_back_kernel<S, W, K, T, PACKED>), blocks, stream, b));
-    pst_cuda_column_end(stream, (float *)call->z[0], b.dgain, blocks, m.n);
-    if (r->op->kind != PST_OP_RMSNORM) {
-        pst_cuda_column_end(stream, (float *)call->z[1], b.dother, blocks, m.n);
-    }
+    LAUNCH_ROWS(
+        m, PST_LAUNCH_MEETING((norm_back_kernel<S, W, K, T, EXACT, PACKED>), blocks, stream, b));
+    pst_cuda_column_end(stream, (float *)call->z[0],
+                        r->op->kind == PST_OP_RMSNORM ? NULL : (float *)call->z[1], b.dgain, blocks,
+                        m.n);
 }
 
 PST_CUDA_RUN(norm_f)

@@ -342,13 +342,17 @@ struct roundings {
     struct pst_cuda_rounding list[PST_CUDA_ROUNDINGS];
 };
 
-__global__ void round_kernel(const struct roundings all, uint32_t n)
+/* A thread has one element of one of n vectors, which have `parts` blocks each. */
+template <class S>
+__global__ void round_kernel(const struct roundings all, uint32_t n, uint64_t parts)
 {
-    PST_EACH_BLOCK(i, n)
+    PST_EACH_BLOCK(i, n * parts)
     {
-        PST_EACH_THREAD(c, all.list[i].n)
-        {
-            round_some<pst_half, 1>((pst_half *)all.list[i].to + c, all.list[i].from + c);
+        const struct pst_cuda_rounding &one = all.list[i / parts];
+        const uint64_t c = i % parts * PST_THREADS + threadIdx.x;
+
+        if (c < one.n) {
+            round_some<S, 1>((S *)one.to + c, one.from + c);
         }
     }
 }
@@ -404,12 +408,20 @@ void pst_cuda_update(cudaStream_t stream, const struct pst_update_factors *facto
                    PST_LAUNCH((update_kernel<S, W>), pst_blocks(n / W), stream, factors, of, n));
 }
 
-void pst_cuda_round(cudaStream_t stream, const struct pst_cuda_rounding *list, uint32_t n)
+void pst_cuda_round(cudaStream_t stream, bool bf16, const struct pst_cuda_rounding *list,
+                    uint32_t n)
 {
     struct roundings all = {};
+    uint64_t parts = 1;
 
     memcpy(all.list, list, n * sizeof *list);
-    PST_LAUNCH(round_kernel, pst_blocks_each(n), stream, all, n);
+    for (uint32_t i = 0; i < n; i++) {
+        const uint64_t own = (list[i].n + PST_THREADS - 1) / PST_THREADS;
+
+        parts = own > parts ? own : parts;
+    }
+    PST_TYPED(bf16,
+              PST_LAUNCH((round_kernel<S>), pst_blocks_each(n * parts), stream, all, n, parts));
 }
 
 void pst_cuda_muon_take(cudaStream_t stream, const struct pst_update_factors *factors, float *x,
