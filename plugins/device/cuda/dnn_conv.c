@@ -21,6 +21,14 @@ struct pieces {
     float *sums; /* of the columns of dy, in parts */
 };
 
+/* Filter gradients in bf16 are compiled at run time, with copies of as many channels at once as
+   their number lets be aligned: of less than 16 bytes cuDNN 9.14 has none (one channel, NVRTC
+   refuses it), or they leave wrong sums (two and four, on an H200). */
+static bool may_be_wrong(const struct pst_op_request *r, const struct pst_dnn_conv *c)
+{
+    return r->pass == PST_KERNEL_W && c->bf16 && (c->in % 8 != 0 || c->out % 8 != 0);
+}
+
 /* false: not for cuDNN. */
 static bool plan_of(const struct pst_op_request *r, struct conv *ret_conv)
 {
@@ -35,7 +43,7 @@ static bool plan_of(const struct pst_op_request *r, struct conv *ret_conv)
     c.shape.bias = r->pass == PST_KERNEL_F && request_has_param(r, 1);
     c.taps = (uint64_t)w.kernel[0] * w.kernel[1] * c.shape.in;
     if (r->pass > PST_KERNEL_W || r->op->pad_more[0] != 0 || r->op->pad_more[1] != 0 ||
-        !request_is_plain_window(r) ||
+        !request_is_plain_window(r) || may_be_wrong(r, &c.shape) ||
         (c.taps == c.shape.in && w.stride[0] == 1 && w.stride[1] == 1 && w.pad[0] == 0 &&
          w.pad[1] == 0)) {
         return false;
@@ -72,15 +80,17 @@ static struct pieces carve(const struct pst_op_request *r, const struct conv *c,
     return p;
 }
 
+/* Room for the simple way, too: what cannot be compiled after all goes there. */
 static uint64_t workspace(const struct pst_op_request *r)
 {
+    const uint64_t simple = pst_cuda_conv2d_family.workspace(r);
     struct conv c;
     uint64_t bytes = 0;
 
     if (plan_of(r, &c)) {
         carve(r, &c, NULL, &bytes);
     }
-    return bytes;
+    return bytes > simple ? bytes : simple;
 }
 
 static pst_status init(struct pst_cuda_kernel *k, struct pst_error *err)
