@@ -21,10 +21,10 @@ struct pieces {
     float *sums; /* of the columns of dy, in parts */
 };
 
-/* Filter gradients in bf16 are compiled at run time, with copies of as many channels at once as
-   their number lets be aligned: of less than 16 bytes cuDNN 9.14 has none (one channel, NVRTC
-   refuses it), or they leave wrong sums (two and four, on an H200). */
-static bool may_be_wrong(const struct pst_op_request *r, const struct pst_dnn_conv *c)
+/* Kernels for filter gradients in bf16 are compiled at run time and copy channels in pieces of 4, 8
+   or 16 bytes. cuDNN 9.14 proposes some for odd numbers of channels, which NVRTC refuses; for 2 or 4
+   channels on both sides sums were wrong on an H200. Pieces of 16 bytes are right. */
+static bool has_odd_pieces(const struct pst_op_request *r, const struct pst_dnn_conv *c)
 {
     return r->pass == PST_KERNEL_W && c->bf16 && (c->in % 8 != 0 || c->out % 8 != 0);
 }
@@ -43,7 +43,7 @@ static bool plan_of(const struct pst_op_request *r, struct conv *ret_conv)
     c.shape.bias = r->pass == PST_KERNEL_F && request_has_param(r, 1);
     c.taps = (uint64_t)w.kernel[0] * w.kernel[1] * c.shape.in;
     if (r->pass > PST_KERNEL_W || r->op->pad_more[0] != 0 || r->op->pad_more[1] != 0 ||
-        !request_is_plain_window(r) || may_be_wrong(r, &c.shape) ||
+        !request_is_plain_window(r) || has_odd_pieces(r, &c.shape) ||
         (c.taps == c.shape.in && w.stride[0] == 1 && w.stride[1] == 1 && w.pad[0] == 0 &&
          w.pad[1] == 0)) {
         return false;
