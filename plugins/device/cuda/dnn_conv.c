@@ -22,8 +22,8 @@ struct pieces {
 };
 
 /* Kernels for filter gradients in bf16 are compiled at run time and copy channels in pieces of 4, 8
-   or 16 bytes. cuDNN 9.14 proposes some for odd numbers of channels, which NVRTC refuses; for 2 or 4
-   channels on both sides sums were wrong on an H200. Pieces of 16 bytes are right. */
+   or 16 bytes. cuDNN 9.14 proposes some for odd numbers of channels, which NVRTC refuses; for 2 or
+   4 channels on both sides sums were wrong on an H200. Pieces of 16 bytes are right. */
 static bool has_odd_pieces(const struct pst_op_request *r, const struct pst_dnn_conv *c)
 {
     return r->pass == PST_KERNEL_W && c->bf16 && (c->in % 8 != 0 || c->out % 8 != 0);
