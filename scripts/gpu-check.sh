@@ -21,7 +21,7 @@ cd "$(dirname "$0")/.."
 # Number, name, seconds, what.
 steps="\
 1 kernels 300 tests of kernels, simple then auto; 20 steps of the quickstart, graphs off and on: equal losses
-2 speed 300 rates; GPT-2 124M: auto, simple, unordered, graphs, fused sums of biases, unpaired, then PyTorch
+2 speed 300 rates; GPT-2 124M: auto, simple, unordered, graphs, fused sums of biases, unpaired, timed, then PyTorch
 3 profiles 120 ncu, nsys or penstock profile: a W product, cross-entropy, a norm and attention backward
 4 executor 560 tests of the executor: replicas, delayed updates, copies, equal bits
 5 share 240 four stages on one card against the simulator
@@ -174,6 +174,7 @@ step_speed() {
     throughput graphs 60 --models gpt2-124m --no-torch --set run.graphs=on
     throughput fused-sums 60 --models gpt2-124m --no-torch --set run.kernels=auto+fused_sums
     throughput unpaired 60 --models gpt2-124m --no-torch --set run.kernels=unpaired
+    throughput timed 60 --models gpt2-124m --no-torch --set run.kernels=timed
     throughput torch 200 --models gpt2-124m
     show
 }

@@ -15,15 +15,17 @@
 #define NAP_NS  50000u    /* shorter naps are not worth it */
 #define LOOK_NS 20000000u /* in longer ones it looks whether it shall leave */
 
-static bool ends(const struct exec_copies *copies)
+/* Devices may call for all ranks in turn. */
+static bool ends(const struct exec_rank *rank)
 {
-    return atomic_load_explicit(&copies->quit, memory_order_relaxed) ||
-           atomic_load_explicit(&copies->broken, memory_order_relaxed);
+    return atomic_load_explicit(&rank->copies.quit, memory_order_relaxed) ||
+           atomic_load_explicit(&rank->copies.broken, memory_order_relaxed) ||
+           atomic_load_explicit(&rank->exec->failed, memory_order_relaxed) != 0;
 }
 
-static void nap_until(const struct exec_copies *copies, uint64_t ns)
+static void nap_until(const struct exec_rank *rank, uint64_t ns)
 {
-    for (uint64_t now = pst_now_ns(); now < ns && !ends(copies); now = pst_now_ns()) {
+    for (uint64_t now = pst_now_ns(); now < ns && !ends(rank); now = pst_now_ns()) {
         uint64_t end = ns - now > LOOK_NS ? now + LOOK_NS : ns;
         struct timespec until = pst_timespec(end);
 
@@ -36,23 +38,8 @@ static uint64_t later(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
-/* The end by the rate counts, so that a thread which was woken late makes up for it. */
-static void slow_down(struct exec_row *row)
-{
-    struct exec_copies *copies = &row->rank->copies;
-    struct exec_copy_queue *queue = &copies->queues[row->copy->queue];
-    const uint64_t rate = row->rank->exec->config.copies.bytes_per_s;
-    uint64_t start = later(row->ready_ns, queue->free_ns);
-
-    start = later(start, row->way_out != NULL ? row->way_out->end_ns : 0);
-    row->end_ns = start + (uint64_t)((unsigned __int128)row->copy->bytes * 1000000000u / rate);
-    queue->free_ns = row->end_ns;
-    if (row->end_ns > pst_now_ns() + NAP_NS) {
-        nap_until(copies, row->end_ns);
-    }
-}
-
-static void fail_changed(const struct exec_row *row, const char *what)
+static void fail_row(const struct exec_row *row, pst_status status, const char *kind,
+                     const char *what)
 {
     struct exec_copies *copies = &row->rank->copies;
     const struct pst_instr *instr = &row->list->program->instrs[row->instr];
@@ -60,12 +47,35 @@ static void fail_changed(const struct exec_row *row, const char *what)
     if (atomic_exchange(&copies->breaks, true)) {
         return; /* the other queue has seen something first */
     }
-    pst_fail(&copies->error, PST_ERR_BUG, "run.copy",
-             "rank %u, %s of operator %s, micro-batch %u: %s", row->rank->index,
-             pst_instr_name(instr->op), row->rank->exec->config.graph->ops[instr->node].name,
-             instr->microbatch, what);
+    pst_fail(&copies->error, status, kind, "rank %u, %s of operator %s, micro-batch %u: %s",
+             row->rank->index, pst_instr_name(instr->op),
+             row->rank->exec->config.graph->ops[instr->node].name, instr->microbatch, what);
     copies->error.exit_code = 1;
     atomic_store(&copies->broken, true);
+}
+
+/*
+ * The end by the rate counts, so that a thread which was woken late makes up for it. Queues take a
+ * limited number of calls: where all wait for this copy the thread of the rank may wait for room in
+ * one of them, and cannot see that the run stalls.
+ */
+static void slow_down(struct exec_row *row)
+{
+    struct exec_copy_queue *queue = &row->rank->copies.queues[row->copy->queue];
+    const uint64_t rate = row->rank->exec->config.copies.bytes_per_s;
+    const uint64_t limit = pst_now_ns() + row->rank->exec->stall_ns;
+    uint64_t start = later(row->ready_ns, queue->free_ns);
+
+    start = later(start, row->way_out != NULL ? row->way_out->end_ns : 0);
+    row->end_ns = start + (uint64_t)((unsigned __int128)row->copy->bytes * 1000000000u / rate);
+    queue->free_ns = row->end_ns;
+    if (row->end_ns > pst_now_ns() + NAP_NS) {
+        nap_until(row->rank, row->end_ns < limit ? row->end_ns : limit);
+    }
+    if (row->end_ns > limit && !ends(row->rank)) {
+        fail_row(row, PST_ERR_CANCELLED, "run.stalled",
+                 "at run.host_bandwidth the copy takes longer than run.stall_limit");
+    }
 }
 
 static void compare(const struct exec_row *row)
@@ -76,9 +86,9 @@ static void compare(const struct exec_row *row)
     const uint64_t host = XXH3_64bits(copy->host, (size_t)copy->bytes);
 
     if (!copy->out && host != *sum) {
-        fail_changed(row, "what was copied to host memory has changed there");
+        fail_row(row, PST_ERR_BUG, "run.copy", "what was copied to host memory has changed there");
     } else if (XXH3_64bits(copies->queues[copy->queue].again, (size_t)copy->bytes) != host) {
-        fail_changed(row, "device and host memory differ behind the copy");
+        fail_row(row, PST_ERR_BUG, "run.copy", "device and host memory differ behind the copy");
     }
     *sum = host;
 }
@@ -89,13 +99,13 @@ static void look(void *context)
     const struct exec_copies *copies = &row->rank->copies;
     const struct pst_exec_copy_config *config = &row->rank->exec->config.copies;
 
-    if (config->bytes_per_s > 0 && !ends(copies)) {
+    if (config->bytes_per_s > 0 && !ends(row->rank)) {
         slow_down(row);
     }
-    if (copies->sums != NULL && !ends(copies)) {
+    if (copies->sums != NULL && !ends(row->rank)) {
         compare(row);
     }
-    if (row->copy->out && config->hook != NULL && !ends(copies)) {
+    if (row->copy->out && config->hook != NULL && !ends(row->rank)) {
         config->hook(config->context, row->rank->index, row->copy->host, row->copy->bytes);
     }
 }

@@ -51,7 +51,7 @@ pst_status exec_await(struct exec_rank *rank, struct pst_mark *mark, const char 
     if (err != NULL) {
         *err = copies->error;
     }
-    return PST_ERR_BUG;
+    return copies->error.status;
 }
 
 /* --- times ------------------------------------------------------------------------------------ */

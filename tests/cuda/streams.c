@@ -21,6 +21,9 @@
 #include "faults.h"
 #include "host_stream.h"
 
+/* As on a GPU whoever asks for more waits for the stream. */
+enum { MOST_PENDING = 1024 };
+
 struct item {
     struct item *next;
     void (*body)(void *);
@@ -154,6 +157,9 @@ void on_host_enqueue(cudaStream_t stream, void (*body)(void *), void *context, s
         put(&stream->capture->items, body, context, bytes);
     } else if (stream->threaded) {
         pthread_mutex_lock(&lock);
+        while (stream->n_put - stream->n_done >= MOST_PENDING) {
+            pthread_cond_wait(&changed, &lock);
+        }
         put(&stream->waiting, body, context, bytes);
         stream->n_put++;
         pthread_cond_signal(&stream->asked);
@@ -385,11 +391,15 @@ struct host_call {
     void *argument;
 };
 
+/* One at a time, as the driver does. */
 static void call(void *context)
 {
+    static pthread_mutex_t one = PTHREAD_MUTEX_INITIALIZER;
     const struct host_call *item = context;
 
+    pthread_mutex_lock(&one);
     item->function(item->argument);
+    pthread_mutex_unlock(&one);
 }
 
 cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void *argument)

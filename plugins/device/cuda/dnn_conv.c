@@ -21,6 +21,14 @@ struct pieces {
     float *sums; /* of the columns of dy, in parts */
 };
 
+/* Kernels for filter gradients in bf16 are compiled at run time and copy channels in pieces of 4, 8
+   or 16 bytes. cuDNN 9.14 proposes some for odd numbers of channels, which NVRTC refuses; for 2 or
+   4 channels on both sides sums were wrong on an H200. Pieces of 16 bytes are right. */
+static bool has_odd_pieces(const struct pst_op_request *r, const struct pst_dnn_conv *c)
+{
+    return r->pass == PST_KERNEL_W && c->bf16 && (c->in % 8 != 0 || c->out % 8 != 0);
+}
+
 /* false: not for cuDNN. */
 static bool plan_of(const struct pst_op_request *r, struct conv *ret_conv)
 {
@@ -35,7 +43,7 @@ static bool plan_of(const struct pst_op_request *r, struct conv *ret_conv)
     c.shape.bias = r->pass == PST_KERNEL_F && request_has_param(r, 1);
     c.taps = (uint64_t)w.kernel[0] * w.kernel[1] * c.shape.in;
     if (r->pass > PST_KERNEL_W || r->op->pad_more[0] != 0 || r->op->pad_more[1] != 0 ||
-        !request_is_plain_window(r) ||
+        !request_is_plain_window(r) || has_odd_pieces(r, &c.shape) ||
         (c.taps == c.shape.in && w.stride[0] == 1 && w.stride[1] == 1 && w.pad[0] == 0 &&
          w.pad[1] == 0)) {
         return false;
@@ -72,15 +80,17 @@ static struct pieces carve(const struct pst_op_request *r, const struct conv *c,
     return p;
 }
 
+/* Room for the simple way, too: what cannot be compiled after all goes there. */
 static uint64_t workspace(const struct pst_op_request *r)
 {
+    const uint64_t simple = pst_cuda_conv2d_family.workspace(r);
     struct conv c;
     uint64_t bytes = 0;
 
     if (plan_of(r, &c)) {
         carve(r, &c, NULL, &bytes);
     }
-    return bytes;
+    return bytes > simple ? bytes : simple;
 }
 
 static pst_status init(struct pst_cuda_kernel *k, struct pst_error *err)
