@@ -39,11 +39,6 @@ static uint64_t piece_samples(const struct pst_op_request *r, const struct pst_h
     if (r->pass == PST_KERNEL_F || !ordered) {
         return r->samples;
     }
-    if (getenv("PENSTOCK_ATTENTION_PIECE") != NULL) { /* TEMPORARY: samples of a piece, 1 to all */
-        const uint64_t asked = strtoull(getenv("PENSTOCK_ATTENTION_PIECE"), NULL, 10);
-
-        return asked > 0 && r->samples % asked == 0 && is_even(a, asked) ? asked : r->samples;
-    }
     while (r->samples % n != 0 || (n < r->samples && (n * blocks < enough || !is_even(a, n)))) {
         n++;
     }
