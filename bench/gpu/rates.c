@@ -40,6 +40,8 @@ struct bench {
     const char *only; /* an operator, or NULL */
     char only_pass;   /* one of PASSES */
     uint32_t n_timed;
+    /* Of a device that stands apart: behind copies in, and out. */
+    struct pst_mark *copied[2];
 };
 
 #define PASSES "FBW"
@@ -184,7 +186,7 @@ static void print_kernel(const struct bench *bench, const struct pst_op *op, uin
 
     printf("{\"bench\": \"rates\", \"operator\": \"%s\", \"pass\": \"%c\", \"width\": %llu, "
            "\"rows\": %llu, \"microseconds\": %.2f, \"tflops\": %.2f, \"gb_per_s\": %.1f",
-           op->name, PASSES[pass], (unsigned long long)bench -> sizes.columns,
+           op->name, PASSES[pass], (unsigned long long)bench->sizes.columns,
            (unsigned long long)(bench->sizes.samples * bench->sizes.length), seconds * 1e6,
            flops / seconds * 1e-12, bytes / seconds * 1e-9);
     if (has_floor(bench, op)) {
@@ -266,18 +268,36 @@ static void run_copy(struct bench *bench, void *context)
     copy(bench, span->to, span->from, span->bytes);
 }
 
+/* As offloaded tensors move: by a queue of their own. Waits for the end. */
+static void move_by(struct bench *bench, uint32_t queue, struct pst_mark *mark, void *dst,
+                    const void *src, uint64_t bytes)
+{
+    bench->ops->move(bench->device, queue, dst, src, bytes);
+    bench->ops->mark(bench->device, queue, mark);
+    while (!bench->ops->wait(bench->device, mark, UINT64_MAX)) {
+    }
+}
+
 static void run_upload(struct bench *bench, void *context)
 {
     const struct span *span = context;
 
-    bench->ops->upload(bench->device, span->to, span->from, span->bytes);
+    if (bench->copied[0] != NULL) {
+        move_by(bench, PST_QUEUE_IN, bench->copied[0], span->to, span->from, span->bytes);
+    } else {
+        bench->ops->upload(bench->device, span->to, span->from, span->bytes);
+    }
 }
 
 static void run_download(struct bench *bench, void *context)
 {
     const struct span *span = context;
 
-    bench->ops->download(bench->device, span->from, span->to, span->bytes);
+    if (bench->copied[1] != NULL) {
+        move_by(bench, PST_QUEUE_OUT, bench->copied[1], span->from, span->to, span->bytes);
+    } else {
+        bench->ops->download(bench->device, span->from, span->to, span->bytes);
+    }
 }
 
 static void run_accumulate(struct bench *bench, void *context)
@@ -382,27 +402,50 @@ static void time_overlap(struct bench *bench, struct span *work, const struct sp
     fflush(stdout);
 }
 
+/* Host memory to copy from and to, and how: as the executor has it. */
+static void *host_memory(struct bench *bench, uint64_t bytes)
+{
+    static const uint32_t queues[2] = {PST_QUEUE_IN, PST_QUEUE_OUT};
+    const struct pst_device_ops *ops = bench->ops;
+    struct pst_error err = {0};
+    void *memory = NULL;
+
+    if ((ops->flags & PST_DEVICE_APART) == 0) {
+        return must(malloc(bytes));
+    }
+    check(ops->pinned(bench->device, bytes, &memory, &err), &err);
+    for (uint32_t i = 0; i < 2; i++) {
+        if (ops->queue_open != NULL) {
+            check(ops->queue_open(bench->device, queues[i], 2, &err), &err);
+        }
+        check(ops->mark_create(bench->device, false, &bench->copied[i], &err), &err);
+    }
+    return memory;
+}
+
 static void time_streams(struct bench *bench, uint64_t bytes)
 {
     struct span span = {bench->arena, bench->arena + round_up(bytes), bytes};
-    struct span host = {bench->arena + 2 * round_up(bytes), must(malloc(bytes / 4)), bytes / 4};
+    struct span host = {bench->arena + 2 * round_up(bytes), NULL, bytes / 4};
 
     fill(bench, span.to, bytes / sizeof(float), PST_F32);
     fill(bench, span.from, bytes / sizeof(float), PST_F32);
-    memset(host.from, 1, host.bytes);
     bench->copy_rate =
         print_stream(bench, "copy within the device", 2.0 * (double)bytes, run_copy, &span, false);
     if (bench->only != NULL) {
-        free(host.from);
         return;
     }
+    host.from = host_memory(bench, host.bytes);
+    memset(host.from, 1, host.bytes);
     print_stream(bench, "accumulate", 3.0 * (double)bytes, run_accumulate, &span, true);
     /* weights, gradient, two states read; all but the gradient written, and bf16 weights */
     print_stream(bench, "AdamW", (4 + 3 + 0.5) * (double)(bytes / 4), run_adamw, &span, true);
     print_stream(bench, "upload", (double)host.bytes, run_upload, &host, false);
     print_stream(bench, "download", (double)host.bytes, run_download, &host, false);
     time_overlap(bench, &span, &host);
-    free(host.from);
+    if (bench->copied[0] == NULL) {
+        free(host.from);
+    }
 }
 
 int main(int argc, char **argv)
