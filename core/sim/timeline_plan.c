@@ -25,6 +25,20 @@ static void set_transfer(const struct pst_plan *plan, const struct pst_instr *in
     span->payload = instr->payload;
 }
 
+static void set_pass(const struct pst_plan *plan, const struct pst_instr *instr,
+                     struct pst_span *span)
+{
+    const struct pst_plan_stage *stage = &plan->stages[instr->stage];
+    const uint32_t replica = pst_plan_replica(stage, span->rank);
+
+    span->stage = instr->stage;
+    span->step += instr->microbatch / stage->n_microbatches;
+    span->microbatch = instr->microbatch % stage->n_microbatches;
+    span->n_samples = pst_plan_samples(stage);
+    span->first_sample =
+        pst_plan_first_sample(stage, replica == PST_NONE ? 0 : replica, span->microbatch);
+}
+
 void pst_span_describe(const struct pst_plan *plan, const struct pst_instr *instr, uint32_t batch,
                        struct pst_span *span)
 {
@@ -51,9 +65,7 @@ void pst_span_describe(const struct pst_plan *plan, const struct pst_instr *inst
         span->stage = instr->stage;
         break;
     default:
-        span->stage = instr->stage;
-        span->step += instr->microbatch / plan->stages[instr->stage].n_microbatches;
-        span->microbatch = instr->microbatch % plan->stages[instr->stage].n_microbatches;
+        set_pass(plan, instr, span);
     }
 }
 

@@ -37,7 +37,9 @@ struct trace {
     struct pst_arena arena; /* of this timeline */
     uint32_t *tid;          /* of each span */
     uint32_t *peer;         /* of each transfer: the span at the other end; else PST_NONE */
-    struct gap *gaps;       /* of the rank at work */
+    const struct pst_span **predicted; /* passes, in order of compare_passes */
+    uint32_t n_predicted;
+    struct gap *gaps; /* of the rank at work */
     uint32_t n_gaps;
 };
 
@@ -137,6 +139,44 @@ static void pair(struct trace *trace)
         }
     }
     free(ends);
+}
+
+static int compare_passes(const void *left, const void *right)
+{
+    const struct pst_span *a = *(const struct pst_span *const *)left;
+    const struct pst_span *b = *(const struct pst_span *const *)right;
+    const uint32_t keys[][2] = {
+        {a->rank, b->rank}, {a->op, b->op}, {a->stage, b->stage}, {a->microbatch, b->microbatch}};
+
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        if (keys[i][0] != keys[i][1]) {
+            return keys[i][0] < keys[i][1] ? -1 : 1;
+        }
+    }
+    return 0;
+}
+
+static void take_predicted(struct trace *trace, const struct pst_timeline *predicted)
+{
+    trace->predicted =
+        pst_arena_array(&trace->arena, (size_t)predicted->n_spans + 1, sizeof *trace->predicted);
+    for (uint32_t i = 0; i < predicted->n_spans; i++) {
+        if (predicted->spans[i].lane == PST_LANE_COMPUTE) {
+            trace->predicted[trace->n_predicted++] = &predicted->spans[i];
+        }
+    }
+    qsort(trace->predicted, trace->n_predicted, sizeof *trace->predicted, compare_passes);
+}
+
+/* The same pass of the steps that were predicted; NULL: none was. */
+static const struct pst_span *predicted_of(const struct trace *trace, const struct pst_span *span)
+{
+    const struct pst_span **found = trace->n_predicted == 0 || span->lane != PST_LANE_COMPUTE
+                                        ? NULL
+                                        : bsearch(&span, trace->predicted, trace->n_predicted,
+                                                  sizeof *trace->predicted, compare_passes);
+
+    return found == NULL ? NULL : *found;
 }
 
 /* The next pass or update of a rank in order of time: two sorted lists side by side. */
@@ -380,6 +420,7 @@ static void end_slice(const struct trace *trace)
 
 static void put_args(const struct trace *trace, const struct pst_span *span)
 {
+    const struct pst_span *predicted = predicted_of(trace, span);
     struct pst_json *json = trace->json;
 
     pst_json_uint(json, "step", span->step);
@@ -399,6 +440,10 @@ static void put_args(const struct trace *trace, const struct pst_span *span)
     }
     if (span->lane != PST_LANE_COMPUTE && span->lane != PST_LANE_OPTIMIZER) {
         pst_json_uint(json, "bytes", span->bytes);
+    }
+    if (predicted != NULL) {
+        put_thousandths(json, "predicted_us",
+                        thousandths(trace, predicted->end_ns - predicted->start_ns));
     }
     if (span->stall_ns > 0) {
         put_thousandths(json, "stall_us", thousandths(trace, span->stall_ns));
@@ -611,13 +656,17 @@ static void put_steps(struct trace *trace)
 
 /* All events of one timeline; its ranks begin at pid_base. */
 static void put_timeline(struct pst_json *json, const struct pst_timeline *timeline,
-                         uint32_t pid_base, const char *prefix)
+                         const struct pst_timeline *predicted, uint32_t pid_base,
+                         const char *prefix)
 {
     struct trace trace = {
         .json = json, .timeline = timeline, .pid_base = pid_base, .prefix = prefix};
 
     assign_rows(&trace);
     pair(&trace);
+    if (predicted != NULL) {
+        take_predicted(&trace, predicted);
+    }
     for (uint32_t r = 0; r < timeline->n_ranks && !json->failed; r++) {
         find_gaps(&trace, r);
         put_rank(&trace, r);
@@ -666,9 +715,9 @@ char *pst_trace_to_json(const struct pst_timeline *timeline, const struct pst_tr
     put_clock(&json, timeline->n_ranks);
     pst_json_end(&json, '}');
     pst_json_array(&json, "traceEvents");
-    put_timeline(&json, timeline, 0, "");
+    put_timeline(&json, timeline, meta->predicted, 0, "");
     if (meta->predicted != NULL) {
-        put_timeline(&json, meta->predicted, TRACE_PREDICTED, "predicted");
+        put_timeline(&json, meta->predicted, NULL, TRACE_PREDICTED, "predicted");
     }
     pst_json_end(&json, ']');
     pst_json_end(&json, '}');
