@@ -2,7 +2,6 @@
  *
  * Families of graphs.
  */
-#include <stdlib.h>
 
 #include "partition_rig.h"
 

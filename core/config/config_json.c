@@ -5,9 +5,6 @@
  */
 #include "config/config.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include <jansson.h>
 
 #include "base/json.h"

@@ -5,7 +5,6 @@
  * goes: the ranks of the unrolled lists halt before some pass, transfers meet at both ends, each
  * queue first in, first out; where all stand then, a meeting of all can be put.
  */
-#include <stdlib.h>
 #include <string.h>
 #include "plan/lower.h"
 

@@ -11,7 +11,6 @@
  * transfers like others, in the one order of all transfers, which therefore makes no cycle.
  */
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/util.h"
 #include "plan/lower.h"

@@ -4,7 +4,6 @@
  * what their operators need backward, which nodes are replayed and when, and room for their
  * micro-batches.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/util.h"

@@ -5,7 +5,6 @@
 #include "plan/program_classes.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/util.h"
 

@@ -6,7 +6,6 @@
  * its buffers from the call after which it may begin to the one that waits for its end.
  */
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/util.h"
 #include "plan/program_build.h"

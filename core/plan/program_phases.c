@@ -11,7 +11,6 @@
  * U batches everything is where it was: the program is U phases of fill, body and drain. Everything
  * else lives inside one part and is packed like the values of a synchronous step.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/util.h"

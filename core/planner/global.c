@@ -5,7 +5,6 @@
  * only when programs are laid out; so where they do not, the question is asked again with less
  * capacity.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "host/call.h"

@@ -8,13 +8,11 @@
 #include <float.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"
 #include "base/util.h"
 #include "host/call.h"
-#include "planner/blame.h"
 #include "planner/problem_state.h"
 #include "planner/stage_rules.h"
 

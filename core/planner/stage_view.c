@@ -6,8 +6,6 @@
  */
 #include "planner/state.h"
 
-#include <string.h>
-
 #include "plan/program.h"
 #include "host/caps.h"
 

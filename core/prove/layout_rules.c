@@ -7,7 +7,6 @@
 #include "prove/internal.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/util.h"
 

@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/memory.h"
 #include "base/util.h"
 
 #define MAX_FILE   ((size_t)1 << 31)

@@ -6,7 +6,6 @@
 #include "infer.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 uint64_t onnx_elems(const struct onnx_value *value)

@@ -3,7 +3,6 @@
  * Pipelines of equal width: which number of replicas w, depth d, micro-batch size and recomputation
  * give the most samples per second within memory, as PipeDream-2BW's planner chooses them.
  */
-#include <math.h>
 
 #include "twobw.h"
 

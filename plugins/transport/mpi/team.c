@@ -2,7 +2,6 @@
  *
  * What processes do together outside of a step: telling each other, leaving.
  */
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -5,9 +5,6 @@
  */
 #include "transport/nccl/module.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-
 #ifndef NCCL_CLOSE_NS
 #define NCCL_CLOSE_NS UINT64_C(5000000000)
 #endif

@@ -6,7 +6,6 @@
 #include "test.h"
 
 #include <fcntl.h>
-#include <float.h>
 #include <math.h>
 #include <unistd.h>
 

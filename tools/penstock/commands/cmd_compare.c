@@ -14,7 +14,6 @@
 #include "commands/outputs.h"
 #include "page/page.h"
 #include "reports/compare_columns.h"
-#include "train/stop.h"
 #include "tune/versus.h"
 
 #define STEPS       20

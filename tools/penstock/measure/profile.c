@@ -2,7 +2,6 @@
 #include "measure/profile.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/log.h"

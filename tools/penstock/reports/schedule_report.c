@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "reports/schedule_report.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/json.h"
 #include "base/number.h"
-#include "base/text.h"
 #include "base/util.h"
 #include "reports/table.h"
 #include "reports/timeline_text.h"
