@@ -34,14 +34,15 @@ static pst_status meet_fault(const struct saver_job *job, const char *point, str
                : PST_OK;
 }
 
-char *saver_partial_path(const struct saver_job *job, uint64_t step)
+static char *partial_path(const struct saver_job *job)
 {
-    return pst_printf("%s/.partial-%012llu-%s", job->folder, (unsigned long long)step, job->run);
+    return pst_printf("%s/.partial-%012llu-%s", job->folder, (unsigned long long)job->moment.step,
+                      job->run);
 }
 
 void saver_remove_partial(const struct saver_job *job)
 {
-    char *path = saver_partial_path(job, job->moment.step);
+    char *path = partial_path(job);
 
     saver_remove_folder(path);
     free(path);
@@ -171,7 +172,7 @@ static uint64_t bytes_of(const struct saver_job *job)
 
 pst_status saver_write_shard(struct saver_job *job, struct pst_error *err)
 {
-    char *folder = saver_partial_path(job, job->moment.step), name[32], *path;
+    char *folder = partial_path(job), name[32], *path;
     struct pst_st_writer *writer = NULL;
     pst_status st = saver_check_space(job->folder, bytes_of(job), err);
 
@@ -326,7 +327,7 @@ static pst_status put_in_place(const struct saver_job *job, const char *from, co
 
 pst_status saver_commit(struct saver_job *job, struct pst_error *err)
 {
-    char *partial = saver_partial_path(job, job->moment.step);
+    char *partial = partial_path(job);
     char *path = pst_checkpoint_path(job->folder, job->moment.step);
     pst_status st = write_manifest(job, partial, err);
 

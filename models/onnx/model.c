@@ -27,7 +27,7 @@ struct op_row {
 static const struct op_row op_rows[ONNX_N_OPS] = {ONNX_OPS(X)};
 #undef X
 
-const char *onnx_op_name(uint32_t op)
+static const char *op_name(uint32_t op)
 {
     return op < ONNX_N_OPS ? op_rows[op].name : "?";
 }
