@@ -454,27 +454,6 @@ const struct pst_st_tensor *pst_st_find(const struct pst_st_file *file, const ch
     return bsearch(&key, file->tensors, file->n, sizeof *file->tensors, by_name);
 }
 
-const char *pst_st_metadata(const struct pst_st_file *file, const char *key)
-{
-    const struct file *own = (const struct file *)file;
-
-    return json_string_value(json_object_get(json_object_get(own->header, "__metadata__"), key));
-}
-
-void pst_st_each_metadata(const struct pst_st_file *file,
-                          void (*visit)(void *context, const char *key, const char *value),
-                          void *context)
-{
-    const struct file *own = (const struct file *)file;
-    const char *key;
-    json_t *value;
-
-    json_object_foreach(json_object_get(own->header, "__metadata__"), key, value)
-    {
-        visit(context, key, json_string_value(value));
-    }
-}
-
 pst_status pst_st_read(const struct pst_st_file *file, const struct pst_st_tensor *tensor,
                        uint64_t offset, uint64_t bytes, void *ret_data, struct pst_error *err)
 {

@@ -84,20 +84,12 @@ static void expect_f32(const struct pst_st_file *file, const char *name, uint64_
     assert_memory_equal(values, expected, n * sizeof *values);
 }
 
-static void note_pair(void *context, const char *key, const char *value)
-{
-    assert_string_equal(key, "format");
-    assert_string_equal(value, "pt");
-    ++*(int *)context;
-}
-
 TEST_WITH(a_file_of_the_package_is_read, support_begin, support_end)
 {
     struct pst_st_file *file = NULL;
     const struct pst_st_tensor *a;
     struct pst_error err;
     char text[64];
-    int pairs = 0;
     float none;
 
     write_file("x", header, data, sizeof data);
@@ -118,10 +110,6 @@ TEST_WITH(a_file_of_the_package_is_read, support_begin, support_end)
                      PST_ERR_CONFIG);
     assert_string_equal(err.kind, "input.unsupported");
     assert_string_equal(err.message, "tensor \"s\": dtype I64 is not one of real numbers");
-    assert_string_equal(pst_st_metadata(file, "format"), "pt");
-    assert_null(pst_st_metadata(file, "none"));
-    pst_st_each_metadata(file, note_pair, &pairs);
-    assert_int_equal(pairs, 1);
     assert_int_equal(truncate(support_path("x"), 300), 0); /* shrinks while it is open */
     assert_int_equal(pst_st_read_f32(file, a, 0, 6, (float[6]){0}, &err), PST_ERR_IO);
     assert_string_equal(err.message, "cannot read byte 392: the file ends there");
