@@ -117,8 +117,7 @@ static void *make(void *context, uint64_t elems, uint32_t dtype)
     return at;
 }
 
-/* --- timing ------------------------------------------------------------------------------------
- */
+/* --- timing ------------------------------------------------------------------------------------*/
 
 typedef void job(struct bench *bench, void *context);
 
@@ -162,8 +161,7 @@ static void run_kernel(struct bench *bench, void *context)
     k->kernel->run(k->kernel, &k->call);
 }
 
-/* --- kernels -----------------------------------------------------------------------------------
- */
+/* --- kernels -----------------------------------------------------------------------------------*/
 
 static bool is_product(const struct pst_op *op)
 {
@@ -184,7 +182,7 @@ static void print_kernel(const struct bench *bench, const struct pst_op *op, uin
 
     printf("{\"bench\": \"rates\", \"operator\": \"%s\", \"pass\": \"%c\", \"width\": %llu, "
            "\"rows\": %llu, \"microseconds\": %.2f, \"tflops\": %.2f, \"gb_per_s\": %.1f",
-           op->name, PASSES[pass], (unsigned long long)bench -> sizes.columns,
+           op->name, PASSES[pass], (unsigned long long)bench->sizes.columns,
            (unsigned long long)(bench->sizes.samples * bench->sizes.length), seconds * 1e6,
            flops / seconds * 1e-12, bytes / seconds * 1e-9);
     if (has_floor(bench, op)) {
@@ -251,8 +249,7 @@ static void time_block(struct bench *bench, const struct block_sizes *sizes)
     bench->graph = NULL;
 }
 
-/* --- around the step, copies -------------------------------------------------------------------
- */
+/* --- around the step, copies -------------------------------------------------------------------*/
 
 struct span {
     char *to, *from;

@@ -117,8 +117,7 @@ uint32_t *pst_build_made(struct pst_builder *b, enum pst_made_kind kind, size_t 
     return made->at;
 }
 
-/* --- tables of a stage --------------------------------------------------------------------------
- */
+/* --- tables of a stage -------------------------------------------------------------------------*/
 
 static void make_micros(struct pst_builder *b, uint32_t s)
 {
@@ -183,8 +182,7 @@ static void make_stage(struct pst_builder *b, uint32_t s)
     make_micros(b, s);
 }
 
-/* --- set-up ------------------------------------------------------------------------------------
- */
+/* --- set-up ------------------------------------------------------------------------------------*/
 
 /* Tensors whose gradients must be kept apart: three or more uses in two or more stages. */
 static void find_separate(struct pst_builder *b)

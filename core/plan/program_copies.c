@@ -10,8 +10,7 @@
 #include "base/util.h"
 #include "plan/program_build.h"
 
-/* --- rows --------------------------------------------------------------------------------------
- */
+/* --- rows --------------------------------------------------------------------------------------*/
 
 static struct pst_program_copy *add_copy(struct pst_builder *b, const struct pst_instr *instr,
                                          uint32_t value, uint32_t host)
@@ -120,8 +119,7 @@ void pst_build_fetched(struct pst_builder *b, uint32_t s, uint32_t j, bool forge
     }
 }
 
-/* --- places of waits ---------------------------------------------------------------------------
- */
+/* --- places of waits ---------------------------------------------------------------------------*/
 
 /* A wait of a pass for a copy: where in the pass the list stays. */
 struct stay {
@@ -327,8 +325,7 @@ static void find_starts(struct finisher *f)
     }
 }
 
-/* --- lives -------------------------------------------------------------------------------------
- */
+/* --- lives -------------------------------------------------------------------------------------*/
 
 /* Calls that stay for copies do so in a tick of their own, which all behind them move on by. */
 static void move_ticks(struct finisher *f)

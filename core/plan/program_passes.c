@@ -13,8 +13,7 @@
  */
 #include "plan/program_build.h"
 
-/* --- forward -----------------------------------------------------------------------------------
- */
+/* --- forward -----------------------------------------------------------------------------------*/
 
 /* The value of a tensor that a micro-batch of the stage reads. */
 static uint32_t activation_of(const struct pst_builder *b, uint32_t s, uint32_t j, uint32_t tensor)
@@ -172,8 +171,7 @@ void pst_build_forward(struct pst_builder *b, uint32_t s, uint32_t j)
     }
 }
 
-/* --- backward for weights -----------------------------------------------------------------------
- */
+/* --- backward for weights ----------------------------------------------------------------------*/
 
 /* Of a use of a parameter in stage s, for the batch of micro-batch j. */
 static uint32_t accumulator(const struct pst_builder *b, uint32_t s, uint32_t j, uint32_t node,
@@ -273,8 +271,7 @@ void pst_build_weights(struct pst_builder *b, uint32_t s, uint32_t j)
     sum_in_turn(b, s, j);
 }
 
-/* --- backward for inputs ------------------------------------------------------------------------
- */
+/* --- backward for inputs -----------------------------------------------------------------------*/
 
 /* out := a + c in the dtype of the tensor; out may be PST_NONE (a new buffer) or a. Returns out. */
 static uint32_t add_sum(struct pst_builder *b, uint32_t s, uint32_t j, uint32_t tensor,

@@ -20,8 +20,7 @@
 #define BATCHES     4 /* fill, three bodies, drain: the middle one is between its like */
 #define MOST_PHASES 16
 
-/* --- lives -------------------------------------------------------------------------------------
- */
+/* --- lives -------------------------------------------------------------------------------------*/
 
 static void make_lives(struct pst_classes *classes, const struct pst_builder *r)
 {
@@ -130,8 +129,7 @@ static pst_status record(const struct pst_builder *b, struct pst_classes *classe
     return st;
 }
 
-/* --- periods -----------------------------------------------------------------------------------
- */
+/* --- periods -----------------------------------------------------------------------------------*/
 
 /* Whether micro-batches that are n apart can take turns in one buffer. */
 static bool may_repeat(const struct pst_class *class, uint32_t n_micros, uint32_t n)
@@ -201,8 +199,7 @@ static uint32_t choose_phases(const struct pst_builder *b, struct pst_classes *c
     return best;
 }
 
-/* --- programs -----------------------------------------------------------------------------------
- */
+/* --- programs ----------------------------------------------------------------------------------*/
 
 /* One buffer for each turn of each class that lives across parts. */
 static void make_shared(struct pst_builder *b)

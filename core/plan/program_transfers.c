@@ -12,8 +12,7 @@
 #include "base/util.h"
 #include "plan/program_build.h"
 
-/* --- guests -------------------------------------------------------------------------------------
- */
+/* --- guests ------------------------------------------------------------------------------------*/
 
 void pst_build_guest_tables(struct pst_builder *b)
 {
@@ -94,8 +93,7 @@ void pst_build_returned(struct pst_builder *b, uint32_t s, uint32_t j)
     }
 }
 
-/* --- edges --------------------------------------------------------------------------------------
- */
+/* --- edges -------------------------------------------------------------------------------------*/
 
 static void list_items(struct pst_builder *b, const struct pst_plan_edge *edge,
                        struct pst_edge_items *items)

@@ -9,8 +9,7 @@
 #include "base/memory.h"
 #include "planner/global.h"
 
-/* --- bytes over the passes --------------------------------------------------------------------
- */
+/* --- bytes over the passes ---------------------------------------------------------------------*/
 
 /* The most that lives from the end of a pass to the end of the next one. */
 static void read_live(const struct pst_program *program, uint64_t *ret_live, uint32_t n)
@@ -70,8 +69,7 @@ pst_status pst_global_measure(const struct pst_planner *planner, struct pst_plan
     return st;
 }
 
-/* --- devices ----------------------------------------------------------------------------------
- */
+/* --- devices -----------------------------------------------------------------------------------*/
 
 static void make_devices(struct pst_global_question *q, const struct pst_planner *planner,
                          const struct pst_plan *plan, const struct pst_orders *orders,
@@ -164,8 +162,7 @@ static pst_status make_passes(struct pst_global_question *q, const struct pst_pl
     return st;
 }
 
-/* --- stages -----------------------------------------------------------------------------------
- */
+/* --- stages ------------------------------------------------------------------------------------*/
 
 /* A view that stays while others are built. */
 static struct pst_stage_view *copy_view(struct pst_planner *planner, const struct pst_plan *plan,

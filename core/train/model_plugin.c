@@ -86,8 +86,7 @@ const struct pst_apart_kind pst_model_kind = {
     .finish = finish,
 };
 
-/* --- a job's model
- * -------------------------------------------------------------------------------*/
+/* --- a job's model -----------------------------------------------------------------------------*/
 
 /* Neither built in nor a plugin. */
 static pst_status fail_unknown(const struct pst_plugin_list *list,

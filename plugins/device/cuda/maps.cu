@@ -253,8 +253,7 @@ void pst_cuda_column_sums(cudaStream_t stream, bool bf16, float *sums, const voi
     }
 }
 
-/* --- families ----------------------------------------------------------------------------------
- */
+/* --- families ----------------------------------------------------------------------------------*/
 
 /* y = x kept and scaled, plus base unless that is NULL. */
 static void drop(const struct pst_op_request *r, const struct pst_call *call, void *y,

@@ -43,8 +43,7 @@ struct trace {
     uint32_t n_gaps;
 };
 
-/* --- rows, pairs and gaps
- * ------------------------------------------------------------------------*/
+/* --- rows, pairs and gaps ----------------------------------------------------------------------*/
 
 /* First row of the lane that is free. */
 static void assign_rows(struct trace *trace)
@@ -305,8 +304,7 @@ static uint64_t exposed(const struct trace *trace, const struct pst_span *span)
     return sum;
 }
 
-/* --- events of a rank
- * ----------------------------------------------------------------------------*/
+/* --- events of a rank --------------------------------------------------------------------------*/
 
 static const char *const row_names[PST_LANES] = {
     "compute", "send", "recv", "copy to host", "copy from host", "all-reduce", "optimizer", "host"};
@@ -651,8 +649,7 @@ static void put_steps(struct trace *trace)
     }
 }
 
-/* --- the file
- * ------------------------------------------------------------------------------------*/
+/* --- the file ----------------------------------------------------------------------------------*/
 
 /* All events of one timeline; its ranks begin at pid_base. */
 static void put_timeline(struct pst_json *json, const struct pst_timeline *timeline,

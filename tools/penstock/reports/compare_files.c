@@ -260,8 +260,7 @@ void pst_compare_report_json(const struct pst_compare_result *result, struct pst
     free(order);
 }
 
-/* --- for other programs: comma-separated values (RFC 4180, but lines end with LF)
- * ---------------*/
+/* --- for other programs: comma-separated values (RFC 4180, but lines end with LF) --------------*/
 
 /* A field, in quotes where it needs them. */
 static void put_text(FILE *out, const char *text)
