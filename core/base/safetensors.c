@@ -52,20 +52,6 @@ uint32_t pst_st_dtype_bytes(enum pst_st_dtype dtype)
     return dtypes[dtype].bytes;
 }
 
-char *pst_st_shape_text(const struct pst_st_tensor *tensor, char *text, size_t room)
-{
-    size_t used = (size_t)snprintf(text, room, "[");
-
-    for (uint32_t i = 0; i < tensor->rank && used < room; i++) {
-        used += (size_t)snprintf(text + used, room - used, "%s%llu", i > 0 ? ", " : "",
-                                 (unsigned long long)tensor->shape[i]);
-    }
-    if (used < room) {
-        snprintf(text + used, room - used, "]");
-    }
-    return text;
-}
-
 /* --- the header's text -------------------------------------------------------------------------*/
 
 #define fail_file(file, status, kind, ...)                                                         \

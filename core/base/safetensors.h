@@ -47,9 +47,6 @@ struct pst_st_tensor {
     uint64_t begin, bytes; /* of its data within the file's data; a writer's caller leaves them */
 };
 
-/* "[2, 3]" in text, which it returns. */
-char *pst_st_shape_text(const struct pst_st_tensor *tensor, char *text, size_t room);
-
 /* --- reading -----------------------------------------------------------------------------------*/
 
 struct pst_st_file {

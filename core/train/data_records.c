@@ -12,6 +12,7 @@
 
 #include "base/memory.h"
 #include "base/number.h"
+#include "base/text.h"
 
 void pst_column_add(struct pst_column *column, const struct pst_column_part *part)
 {
@@ -46,12 +47,9 @@ void pst_records_finish(struct pst_records *records)
 /* "28 x 28 x 1", or "one number". */
 static const char *dims_text(const uint64_t *dims, uint32_t rank, char text[160])
 {
-    size_t used = 0;
-
-    snprintf(text, 160, "one number");
-    for (uint32_t i = 0; i < rank && used < 128; i++) {
-        used += (size_t)snprintf(text + used, 160 - used, "%s%llu", i == 0 ? "" : " x ",
-                                 (unsigned long long)dims[i]);
+    snprintf(text, 160, "%s", rank == 0 ? "one number" : "");
+    for (uint32_t i = 0; i < rank; i++) {
+        pst_text_append(text, 160, "%s%llu", i == 0 ? "" : " x ", (unsigned long long)dims[i]);
     }
     return text;
 }

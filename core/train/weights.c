@@ -16,6 +16,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/safetensors.h"
+#include "base/text.h"
 #include "config/json_fields.h"
 #include "train/weights_impl.h"
 
@@ -249,15 +250,14 @@ static void note_missing(struct pst_weights *w, const struct value *value,
 static void note_wrong(struct pst_weights *w, const struct value *value, const struct found *found,
                        const struct pst_weights_shape *wanted, struct pst_error *err)
 {
-    struct pst_st_tensor like = {.rank = wanted->rank};
+    const struct pst_st_tensor *tensor = found->tensor;
     char is[192], should[192];
 
-    memcpy(like.shape, wanted->dims, sizeof wanted->dims);
     if (w->n_wrong++ < SHOWN) {
         pst_error_detail(err, "%s: tensor %.200s is %s %s, should be F32 %s\n", value->is.name,
-                         found->tensor->name, pst_st_dtype_name(found->tensor->dtype),
-                         pst_st_shape_text(found->tensor, is, sizeof is),
-                         pst_st_shape_text(&like, should, sizeof should));
+                         tensor->name, pst_st_dtype_name(tensor->dtype),
+                         pst_shape_text(is, sizeof is, tensor->rank, tensor->shape),
+                         pst_shape_text(should, sizeof should, wanted->rank, wanted->dims));
     }
 }
 
@@ -390,7 +390,6 @@ static void tell_left_out(const struct pst_weights *w)
 {
     char names[400] = "";
     uint32_t n = 0;
-    size_t used = 0;
 
     for (uint32_t i = 0; i < w->n_all; i++) {
         const char *name = w->all[i].tensor->name;
@@ -398,9 +397,8 @@ static void tell_left_out(const struct pst_weights *w)
         if (w->all[i].used || is_ignored(w, name) || is_tied_head(w, &w->all[i])) {
             continue;
         }
-        if (n++ < 5 && used < sizeof names) {
-            used += (size_t)snprintf(names + used, sizeof names - used, "%s%.100s",
-                                     n > 1 ? ", " : "", name);
+        if (n++ < 5) {
+            pst_text_append(names, sizeof names, "%s%.100s", n > 1 ? ", " : "", name);
         }
     }
     if (n > 0) {
