@@ -60,7 +60,6 @@ static void expect_plain(const char *text, const char *wanted)
     assert_int_equal(pst_text_is_plain(text), strcmp(text, wanted) == 0);
 }
 
-/* One line, as long as it was. */
 /* Seven characters and the NUL are what there is room for. */
 TEST(appended_text_ends_where_its_room_does)
 {
@@ -75,6 +74,7 @@ TEST(appended_text_ends_where_its_room_does)
     assert_string_equal(pst_shape_text(text, 5, 2, dims), "[3, ");
 }
 
+/* One line, as long as it was. */
 TEST(test_plain)
 {
     expect_plain("", "");
