@@ -18,6 +18,7 @@
 
 #include "base/arena.h"
 #include "base/memory.h"
+#include "base/util.h"
 
 #define PREFIX  8u /* bytes: the length of the header */
 #define NESTING 4u
@@ -308,10 +309,8 @@ static int by_place(const void *a, const void *b)
     const struct pst_st_tensor *one = *(const struct pst_st_tensor *const *)a;
     const struct pst_st_tensor *other = *(const struct pst_st_tensor *const *)b;
 
-    if (one->begin != other->begin) {
-        return one->begin < other->begin ? -1 : 1;
-    }
-    return one->bytes < other->bytes ? -1 : one->bytes > other->bytes; /* empty ones first */
+    /* empty ones first */
+    return PST_COMPARE_KEYS({one->begin, other->begin}, {one->bytes, other->bytes});
 }
 
 /* From the first byte of data to the last, each belongs to one tensor. */

@@ -106,3 +106,10 @@ char *pst_shape_text(char *text, size_t size, uint32_t rank, const uint64_t *dim
     pst_text_append(text, size, "]");
     return text;
 }
+
+bool pst_text_ends(const char *text, const char *end)
+{
+    const size_t n = strlen(text), m = strlen(end);
+
+    return n >= m && strcmp(text + n - m, end) == 0;
+}

@@ -28,6 +28,8 @@ void pst_text_append(char *text, size_t size, const char *format, ...)
 /* The same with "[3, 4]", the numbers of a shape, in place of what is there; returns text. */
 char *pst_shape_text(char *text, size_t size, uint32_t rank, const uint64_t *dims);
 
+bool pst_text_ends(const char *text, const char *end);
+
 /* Writes text that cannot drive a terminal: control characters but newline and tab, and what is
    no UTF-8, become U+FFFD. */
 void pst_text_print(FILE *out, const char *text);

@@ -19,6 +19,11 @@ uint64_t pst_gcd(uint64_t a, uint64_t b)
     return a;
 }
 
+int pst_by_text(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
 int pst_by_number(const void *a, const void *b)
 {
     uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;

@@ -66,11 +66,6 @@ struct pst_program_call *pst_build_call(struct pst_builder *b, uint8_t kind, uin
     return call;
 }
 
-uint64_t pst_build_bytes(const struct pst_tensor *tensor, uint32_t samples)
-{
-    return tensor->bytes * (tensor->batched ? samples : 1);
-}
-
 const struct pst_op *pst_build_op(const struct pst_builder *b, uint32_t s, uint32_t node)
 {
     return &b->graph->ops[b->plan->stages[s].nodes[node]];

@@ -121,7 +121,7 @@ static void forward_node(struct pst_builder *b, uint32_t s, uint32_t j, uint32_t
     for (uint32_t i = 0; i < op->n_out; i++) {
         uint32_t value =
             pst_build_value(b, PST_V_ACT, s, j, op->out[i], i,
-                            pst_build_bytes(&b->graph->tensors[op->out[i]], call->samples));
+                            pst_tensor_bytes(&b->graph->tensors[op->out[i]], call->samples));
 
         b->stages[s].micros[j].act[op->out[i]] = value;
         pst_build_set(b, call, at.y + i, value);
@@ -147,7 +147,7 @@ static void load_inputs(struct pst_builder *b, uint32_t s, uint32_t j)
             }
             call = pst_build_call(b, PST_C_LOAD, s, j, op->in[i], 3);
             *act = pst_build_value(b, PST_V_INPUT, s, j, op->in[i], 0,
-                                   pst_build_bytes(tensor, call->samples));
+                                   pst_tensor_bytes(tensor, call->samples));
             pst_build_set(b, call, 0, *act);
             b->tick++;
         }
@@ -281,7 +281,7 @@ static uint32_t add_sum(struct pst_builder *b, uint32_t s, uint32_t j, uint32_t 
 
     if (out == PST_NONE) {
         out = pst_build_value(b, PST_V_DACT, s, j, tensor, 0,
-                              pst_build_bytes(&b->graph->tensors[tensor], call->samples));
+                              pst_tensor_bytes(&b->graph->tensors[tensor], call->samples));
     }
     pst_build_set(b, call, 0, out);
     pst_build_set(b, call, 1, a);
@@ -438,7 +438,7 @@ static void backward_kernel(struct pst_builder *b, uint32_t s, uint32_t j, uint3
         }
         pst_build_set(b, call, at.dx + i,
                       pst_build_value(b, PST_V_DACT, s, j, tensor, i,
-                                      pst_build_bytes(&b->graph->tensors[tensor], call->samples)));
+                                      pst_tensor_bytes(&b->graph->tensors[tensor], call->samples)));
     }
     for (uint32_t i = 0; i < grad->n_z; i++) {
         uint64_t elems = grad->z_elems[i] * (grad->z_batched[i] ? call->samples : 1);

@@ -39,7 +39,7 @@ static void make_values(struct pst_builder *b, uint32_t s, uint32_t j, uint8_t k
     for (uint32_t i = 0; i < guests->n_tensors && !b->failed; i++) {
         const struct pst_tensor *tensor = &b->graph->tensors[guests->tensors[i]];
         uint32_t value = pst_build_value(b, kind, s, j, guests->tensors[i], i,
-                                         pst_build_bytes(tensor, pst_build_samples(b, s)));
+                                         pst_tensor_bytes(tensor, pst_build_samples(b, s)));
 
         guests->values[j] = i == 0 ? value : guests->values[j];
     }

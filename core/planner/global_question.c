@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/util.h"
 #include "planner/global.h"
 
 /* --- bytes over the passes ---------------------------------------------------------------------*/
@@ -213,7 +214,7 @@ static uint64_t *find_bytes(const struct pst_planner *planner, const struct pst_
 
             if (saved[op->out[k]] && stage->actions[i] == wanted &&
                 (node->flags & PST_NODE_NO_OFFLOAD) == 0) {
-                bytes[i] += tensor->bytes * (tensor->batched ? pst_plan_samples(stage) : 1);
+                bytes[i] += pst_tensor_bytes(tensor, pst_plan_samples(stage));
             }
         }
     }
@@ -247,18 +248,9 @@ static void make_stages(struct pst_global_question *q, struct pst_planner *plann
 /* The pass of a device that runs at that time: the first one that ends later; none: how many. */
 static uint32_t running_at(const struct pst_global_question *q, uint32_t device, uint64_t ns)
 {
-    uint32_t low = 0, high = q->devices[device].n_passes;
+    const struct pst_global_pass *passes = &q->passes[q->devices[device].first_pass];
 
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-
-        if (q->passes[q->devices[device].first_pass + middle].end_ns > ns) {
-            high = middle;
-        } else {
-            low = middle + 1;
-        }
-    }
-    return low;
+    return PST_FIRST(i, q->devices[device].n_passes, passes[i].end_ns > ns);
 }
 
 static bool stay(const struct pst_global_in *in, uint32_t s, uint32_t microbatch, uint32_t device,

@@ -13,6 +13,7 @@
 #include "base/memory.h"
 #include "base/number.h"
 #include "base/text.h"
+#include "base/util.h"
 
 void pst_column_add(struct pst_column *column, const struct pst_column_part *part)
 {
@@ -227,18 +228,7 @@ pst_status pst_records_fit(struct pst_records *records, const struct pst_sample_
 
 static const struct pst_column_part *part_of(const struct pst_column *column, uint64_t record)
 {
-    uint32_t low = 0, high = column->n_parts;
-
-    while (high - low > 1) {
-        uint32_t middle = low + (high - low) / 2;
-
-        if (column->parts[middle].first <= record) {
-            low = middle;
-        } else {
-            high = middle;
-        }
-    }
-    return &column->parts[low];
+    return &column->parts[PST_FIRST(i, column->n_parts, column->parts[i].first > record) - 1];
 }
 
 static int64_t whole_at(uint32_t element, const void *values, uint64_t i)

@@ -79,5 +79,7 @@ pst_status saver_take_folder(const struct pst_saver_config *config, uint64_t byt
                              struct pst_error *err);
 pst_status saver_check_space(const char *folder, uint64_t bytes, struct pst_error *err);
 void saver_remove_folder(const char *path);
+/* output.write: the call of the system that set errno. */
+pst_status saver_fail(struct pst_error *err, const char *path, const char *what);
 
 #endif

@@ -19,14 +19,6 @@
 #include "base/memory.h"
 #include "base/util.h"
 
-static pst_status fail(struct pst_error *err, const char *path, const char *what)
-{
-    const int code = errno;
-
-    return pst_fail_at(err, PST_ERR_IO, "output.write", path, 0, 0, "cannot %s: %s", what,
-                       strerror(code));
-}
-
 static pst_status meet_fault(const struct saver_job *job, const char *point, struct pst_error *err)
 {
     return pst_fault(point, job->process)
@@ -54,7 +46,7 @@ static pst_status sync_folder(const char *path, struct pst_error *err)
     pst_status st = PST_OK;
 
     if (fd < 0 || (fsync(fd) != 0 && errno != EINVAL)) {
-        st = fail(err, path, "sync the folder");
+        st = saver_fail(err, path, "sync the folder");
     }
     if (fd >= 0) {
         close(fd);
@@ -180,7 +172,7 @@ pst_status saver_write_shard(struct saver_job *job, struct pst_error *err)
     path = pst_printf("%s/%s", folder, name);
     job->sums->bytes = 0;
     if (st == PST_OK && mkdir(folder, 0777) != 0 && errno != EEXIST) {
-        st = fail(err, folder, "make the folder of a checkpoint");
+        st = saver_fail(err, folder, "make the folder of a checkpoint");
     }
     if (st == PST_OK) {
         st = meet_fault(job, "ckpt.shard", err);
@@ -272,7 +264,7 @@ static pst_status retire(const char *path, struct pst_error *err)
     pst_status st = PST_OK;
 
     if (unlink(commit) != 0 && errno != ENOENT) {
-        st = fail(err, commit, "remove an old checkpoint");
+        st = saver_fail(err, commit, "remove an old checkpoint");
     }
     if (st == PST_OK) {
         st = sync_folder(path, err);
@@ -320,7 +312,7 @@ static pst_status put_in_place(const struct saver_job *job, const char *from, co
         st = retire(to, err);
     }
     if (st == PST_OK && rename(from, to) != 0) {
-        st = fail(err, to, "put the checkpoint in place");
+        st = saver_fail(err, to, "put the checkpoint in place");
     }
     return st == PST_OK ? sync_folder(job->folder, err) : st;
 }

@@ -13,6 +13,7 @@
 #include <zlib.h>
 
 #include "base/json.h"
+#include "base/text.h"
 #include "base/util.h"
 
 #define GZIP_WINDOW     (15 + 16)  /* the largest window; + 16: with a gzip header */
@@ -81,15 +82,8 @@ static int compare_ends(const void *left, const void *right)
 {
     const struct end *a = left, *b = right;
 
-    for (int i = 0; i < 4; i++) {
-        if (a->key[i] != b->key[i]) {
-            return a->key[i] < b->key[i] ? -1 : 1;
-        }
-    }
-    if (a->receives != b->receives) {
-        return a->receives ? 1 : -1;
-    }
-    return (a->span > b->span) - (a->span < b->span);
+    return PST_COMPARE_KEYS({a->key[0], b->key[0]}, {a->key[1], b->key[1]}, {a->key[2], b->key[2]},
+                            {a->key[3], b->key[3]}, {a->receives, b->receives}, {a->span, b->span});
 }
 
 static struct end describe(const struct pst_timeline *timeline, uint32_t i)
@@ -107,8 +101,7 @@ static struct end describe(const struct pst_timeline *timeline, uint32_t i)
 
 static bool same_key(const struct end *a, const struct end *b)
 {
-    return a->key[0] == b->key[0] && a->key[1] == b->key[1] && a->key[2] == b->key[2] &&
-           a->key[3] == b->key[3];
+    return memcmp(a->key, b->key, sizeof a->key) == 0;
 }
 
 static void pair(struct trace *trace)
@@ -144,15 +137,9 @@ static int compare_passes(const void *left, const void *right)
 {
     const struct pst_span *a = *(const struct pst_span *const *)left;
     const struct pst_span *b = *(const struct pst_span *const *)right;
-    const uint32_t keys[][2] = {
-        {a->rank, b->rank}, {a->op, b->op}, {a->stage, b->stage}, {a->microbatch, b->microbatch}};
 
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
-        if (keys[i][0] != keys[i][1]) {
-            return keys[i][0] < keys[i][1] ? -1 : 1;
-        }
-    }
-    return 0;
+    return PST_COMPARE_KEYS({a->rank, b->rank}, {a->op, b->op}, {a->stage, b->stage},
+                            {a->microbatch, b->microbatch});
 }
 
 static void take_predicted(struct trace *trace, const struct pst_timeline *predicted)
@@ -229,18 +216,7 @@ static void add_gap(struct trace *trace, uint64_t from_ns, uint64_t to_ns, uint3
 /* The first gap that ends at `ns` or later; n_gaps: none. */
 static uint32_t first_gap(const struct trace *trace, uint64_t ns)
 {
-    uint32_t low = 0, high = trace->n_gaps;
-
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-
-        if (trace->gaps[middle].to_ns < ns) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    return low;
+    return PST_FIRST(i, trace->n_gaps, trace->gaps[i].to_ns >= ns);
 }
 
 /* What ended last in a gap is what the rank had waited for. */
@@ -722,13 +698,6 @@ char *pst_trace_to_json(const struct pst_timeline *timeline, const struct pst_tr
     return pst_json_take(&json);
 }
 
-static bool ends_with(const char *text, const char *end)
-{
-    size_t n = strlen(text), m = strlen(end);
-
-    return n >= m && strcmp(text + n - m, end) == 0;
-}
-
 /* Feeds all bytes; the room is enough by deflateBound. */
 static bool deflate_all(z_stream *stream, const unsigned char *bytes, size_t length, size_t room)
 {
@@ -779,7 +748,7 @@ pst_status pst_trace_write(const struct pst_timeline *timeline, const char *path
     size_t length = strlen(text), n_packed = 0;
     pst_status st;
 
-    if (!ends_with(path, ".gz")) {
+    if (!pst_text_ends(path, ".gz")) {
         st = pst_file_write(path, text, length, err);
     } else {
         pack(text, length, &packed, &n_packed);
