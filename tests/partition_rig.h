@@ -103,8 +103,7 @@ void rig_problem(const struct rig_case *c, struct part_problem *ret_problem);
 /* A penstock-problem file; options: a JSON object or NULL. free() it. */
 char *rig_problem_json(const struct rig_case *c, const char *options);
 
-/* --- the reference cost model, and every answer there is
- * ------------------------------------------*/
+/* --- the reference cost model, and every answer there is ---------------------------------------*/
 
 struct rig_worth {
     bool legal, fits;

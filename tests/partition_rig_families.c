@@ -2,7 +2,6 @@
  *
  * Families of graphs.
  */
-#include <stdlib.h>
 
 #include "partition_rig.h"
 
@@ -213,8 +212,7 @@ void rig_random(struct rig_graph *g, uint32_t n, uint32_t percent, uint64_t *sta
     rig_sort(g);
 }
 
-/* --- models of the GraphPipe paper
- * ----------------------------------------------------------------*/
+/* --- models of the GraphPipe paper -------------------------------------------------------------*/
 
 #define FLOPS_PER_US 9.4e6 /* 60 % of a V100 in single precision */
 #define BYTES_PER_US 9.0e5

@@ -119,8 +119,7 @@ static void *make(void *context, uint64_t elems, uint32_t dtype)
     return at;
 }
 
-/* --- timing ------------------------------------------------------------------------------------
- */
+/* --- timing ------------------------------------------------------------------------------------*/
 
 typedef void job(struct bench *bench, void *context);
 
@@ -164,8 +163,7 @@ static void run_kernel(struct bench *bench, void *context)
     k->kernel->run(k->kernel, &k->call);
 }
 
-/* --- kernels -----------------------------------------------------------------------------------
- */
+/* --- kernels -----------------------------------------------------------------------------------*/
 
 static bool is_product(const struct pst_op *op)
 {
@@ -253,8 +251,7 @@ static void time_block(struct bench *bench, const struct block_sizes *sizes)
     bench->graph = NULL;
 }
 
-/* --- around the step, copies -------------------------------------------------------------------
- */
+/* --- around the step, copies -------------------------------------------------------------------*/
 
 struct span {
     char *to, *from;

@@ -5,7 +5,6 @@
 #include "base/fault_wrap.h"
 
 #include <spawn.h>
-#include <stdlib.h>
 
 #include "base/arena.h"
 

@@ -314,6 +314,13 @@ static void add_value(struct pst_json *json, const char *key, const json_t *valu
     }
 }
 
+const char *pst_json_text_at(const json_t *object, const char *key)
+{
+    const char *text = json_string_value(json_object_get(object, key));
+
+    return text == NULL ? "" : text;
+}
+
 char *pst_json_text(const json_t *value)
 {
     struct pst_json json;

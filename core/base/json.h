@@ -50,6 +50,8 @@ void pst_json_raw(struct pst_json *json, const char *key, const char *text); /* 
 /* What jansson read, on one line, with numbers as short as they can be; free() it. */
 struct json_t;
 char *pst_json_text(const struct json_t *value);
+/* The string at a key of it, "" where there is none. */
+const char *pst_json_text_at(const struct json_t *object, const char *key);
 /* Arrays. */
 void pst_json_uints(struct pst_json *json, const char *key, const uint32_t *values, uint32_t n);
 void pst_json_bytes(struct pst_json *json, const char *key, const uint64_t *values, uint32_t n);

@@ -18,6 +18,7 @@
 
 #include "base/arena.h"
 #include "base/memory.h"
+#include "base/util.h"
 
 #define PREFIX  8u /* bytes: the length of the header */
 #define NESTING 4u
@@ -50,20 +51,6 @@ const char *pst_st_dtype_name(enum pst_st_dtype dtype)
 uint32_t pst_st_dtype_bytes(enum pst_st_dtype dtype)
 {
     return dtypes[dtype].bytes;
-}
-
-char *pst_st_shape_text(const struct pst_st_tensor *tensor, char *text, size_t room)
-{
-    size_t used = (size_t)snprintf(text, room, "[");
-
-    for (uint32_t i = 0; i < tensor->rank && used < room; i++) {
-        used += (size_t)snprintf(text + used, room - used, "%s%llu", i > 0 ? ", " : "",
-                                 (unsigned long long)tensor->shape[i]);
-    }
-    if (used < room) {
-        snprintf(text + used, room - used, "]");
-    }
-    return text;
 }
 
 /* --- the header's text -------------------------------------------------------------------------*/
@@ -322,10 +309,8 @@ static int by_place(const void *a, const void *b)
     const struct pst_st_tensor *one = *(const struct pst_st_tensor *const *)a;
     const struct pst_st_tensor *other = *(const struct pst_st_tensor *const *)b;
 
-    if (one->begin != other->begin) {
-        return one->begin < other->begin ? -1 : 1;
-    }
-    return one->bytes < other->bytes ? -1 : one->bytes > other->bytes; /* empty ones first */
+    /* empty ones first */
+    return PST_COMPARE_KEYS({one->begin, other->begin}, {one->bytes, other->bytes});
 }
 
 /* From the first byte of data to the last, each belongs to one tensor. */
@@ -452,27 +437,6 @@ const struct pst_st_tensor *pst_st_find(const struct pst_st_file *file, const ch
     struct pst_st_tensor key = {.name = name};
 
     return bsearch(&key, file->tensors, file->n, sizeof *file->tensors, by_name);
-}
-
-const char *pst_st_metadata(const struct pst_st_file *file, const char *key)
-{
-    const struct file *own = (const struct file *)file;
-
-    return json_string_value(json_object_get(json_object_get(own->header, "__metadata__"), key));
-}
-
-void pst_st_each_metadata(const struct pst_st_file *file,
-                          void (*visit)(void *context, const char *key, const char *value),
-                          void *context)
-{
-    const struct file *own = (const struct file *)file;
-    const char *key;
-    json_t *value;
-
-    json_object_foreach(json_object_get(own->header, "__metadata__"), key, value)
-    {
-        visit(context, key, json_string_value(value));
-    }
 }
 
 pst_status pst_st_read(const struct pst_st_file *file, const struct pst_st_tensor *tensor,

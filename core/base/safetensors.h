@@ -47,9 +47,6 @@ struct pst_st_tensor {
     uint64_t begin, bytes; /* of its data within the file's data; a writer's caller leaves them */
 };
 
-/* "[2, 3]" in text, which it returns. */
-char *pst_st_shape_text(const struct pst_st_tensor *tensor, char *text, size_t room);
-
 /* --- reading -----------------------------------------------------------------------------------*/
 
 struct pst_st_file {
@@ -69,11 +66,6 @@ void pst_st_close(struct pst_st_file *file); /* accepts NULL */
 
 /* NULL where there is none. */
 const struct pst_st_tensor *pst_st_find(const struct pst_st_file *file, const char *name);
-const char *pst_st_metadata(const struct pst_st_file *file, const char *key);
-/* Calls visit for each pair of __metadata__. */
-void pst_st_each_metadata(const struct pst_st_file *file,
-                          void (*visit)(void *context, const char *key, const char *value),
-                          void *context);
 
 /* `bytes` of the tensor from `offset`. Any thread. Errors: PST_ERR_IO, input.path. */
 pst_status pst_st_read(const struct pst_st_file *file, const struct pst_st_tensor *tensor,

@@ -5,6 +5,7 @@
 #ifndef PST_BASE_SATURATE_H
 #define PST_BASE_SATURATE_H
 
+#include <math.h>
 #include <stdint.h>
 
 static inline uint64_t pst_sat_add(uint64_t a, uint64_t b)
@@ -27,6 +28,12 @@ static inline uint64_t pst_sat_mul(uint64_t a, uint64_t b)
     uint64_t product;
 
     return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
+}
+
+/* The whole number above it; 9e18: that or more. */
+static inline uint64_t pst_sat_up(double number)
+{
+    return number >= 9e18 ? (uint64_t)9e18 : (uint64_t)ceil(number);
 }
 
 /* What is left of a limit beside so many bytes; UINT64_MAX: no limit. */

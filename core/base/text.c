@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/text.h"
 
+#include <stdarg.h>
 #include <string.h>
 
 /* Bytes of the character that the first one begins; 0: it begins none. */
@@ -84,4 +85,31 @@ void pst_text_print(FILE *out, const char *text)
         }
         text += n == 0 ? pst_utf8_subpart(text) : n;
     }
+}
+
+void pst_text_append(char *text, size_t size, const char *format, ...)
+{
+    const size_t used = strlen(text);
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(text + used, size - used, format, args);
+    va_end(args);
+}
+
+char *pst_shape_text(char *text, size_t size, uint32_t rank, const uint64_t *dims)
+{
+    snprintf(text, size, "[");
+    for (uint32_t i = 0; i < rank; i++) {
+        pst_text_append(text, size, "%s%llu", i == 0 ? "" : ", ", (unsigned long long)dims[i]);
+    }
+    pst_text_append(text, size, "]");
+    return text;
+}
+
+bool pst_text_ends(const char *text, const char *end)
+{
+    const size_t n = strlen(text), m = strlen(end);
+
+    return n >= m && strcmp(text + n - m, end) == 0;
 }

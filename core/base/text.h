@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 
 /* Bytes of the well-formed UTF-8 character (RFC 3629) at `text`, which ends in NUL; 0 where there
@@ -20,6 +21,14 @@ size_t pst_utf8_subpart(const char *text);
 bool pst_text_is_plain(const char *text);
 /* Makes it one, in place: a control character becomes a space, a byte that is no UTF-8 a '?'. */
 void pst_text_make_plain(char *text);
+
+/* Writes behind the text that is there; what has no room in `size` is cut off. */
+void pst_text_append(char *text, size_t size, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+/* The same with "[3, 4]", the numbers of a shape, in place of what is there; returns text. */
+char *pst_shape_text(char *text, size_t size, uint32_t rank, const uint64_t *dims);
+
+bool pst_text_ends(const char *text, const char *end);
 
 /* Writes text that cannot drive a terminal: control characters but newline and tab, and what is
    no UTF-8, become U+FFFD. */

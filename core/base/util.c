@@ -19,6 +19,11 @@ uint64_t pst_gcd(uint64_t a, uint64_t b)
     return a;
 }
 
+int pst_by_text(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
 int pst_by_number(const void *a, const void *b)
 {
     uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
@@ -76,21 +81,10 @@ static const struct unit byte_units[] = {
     {"TiB", 1024.0L * 1024 * 1024 * 1024},
 };
 
-static const struct unit rate_units[] = {
-    {"", 1},
-    {"B/s", 1},
-    {"kB/s", 1e3L},
-    {"KB/s", 1e3L},
-    {"MB/s", 1e6L},
-    {"GB/s", 1e9L},
-    {"TB/s", 1e12L},
-    {"KiB/s", 1024},
-    {"MiB/s", 1024.0L * 1024},
-    {"GiB/s", 1024.0L * 1024 * 1024},
-    {"TiB/s", 1024.0L * 1024 * 1024 * 1024},
-    {"Mbit/s", 125e3L},
-    {"Gbit/s", 125e6L},
-    {"Tbit/s", 125e9L},
+static const struct unit bit_units[] = {
+    {"Mbit", 125e3L},
+    {"Gbit", 125e6L},
+    {"Tbit", 125e9L},
 };
 
 static const struct unit time_units[] = {
@@ -98,7 +92,9 @@ static const struct unit time_units[] = {
     {"ms", 1e6L}, {"s", 1e9L}, {"min", 60e9L}, {"h", 3600e9L},
 };
 
-static bool parse_unit(const char *text, const struct unit *units, size_t n_units, uint64_t *ret)
+/* `end` stands behind each unit. */
+static bool parse_unit(const char *text, const struct unit *units, size_t n_units, const char *end,
+                       uint64_t *ret)
 {
     const char *at = text;
     long double value;
@@ -108,7 +104,9 @@ static bool parse_unit(const char *text, const struct unit *units, size_t n_unit
     }
     at += strspn(at, " ");
     for (size_t i = 0; i < n_units; i++) {
-        if (strcmp(at, units[i].name) == 0) {
+        const size_t n = strlen(units[i].name);
+
+        if (strncmp(at, units[i].name, n) == 0 && strcmp(at + n, n == 0 ? "" : end) == 0) {
             value = roundl(value * units[i].scale);
             if (!(value < 0x1p64L)) {
                 return false;
@@ -122,17 +120,19 @@ static bool parse_unit(const char *text, const struct unit *units, size_t n_unit
 
 bool pst_parse_bytes(const char *text, uint64_t *ret_bytes)
 {
-    return parse_unit(text, byte_units, sizeof byte_units / sizeof *byte_units, ret_bytes);
+    return parse_unit(text, byte_units, sizeof byte_units / sizeof *byte_units, "", ret_bytes);
 }
 
 bool pst_parse_rate(const char *text, uint64_t *ret_bytes_per_s)
 {
-    return parse_unit(text, rate_units, sizeof rate_units / sizeof *rate_units, ret_bytes_per_s);
+    return parse_unit(text, byte_units, sizeof byte_units / sizeof *byte_units, "/s",
+                      ret_bytes_per_s) ||
+           parse_unit(text, bit_units, sizeof bit_units / sizeof *bit_units, "/s", ret_bytes_per_s);
 }
 
 bool pst_parse_time(const char *text, uint64_t *ret_ns)
 {
-    return parse_unit(text, time_units, sizeof time_units / sizeof *time_units, ret_ns);
+    return parse_unit(text, time_units, sizeof time_units / sizeof *time_units, "", ret_ns);
 }
 
 bool pst_file_field(const char *path, const char *key, char *ret_text, size_t size)

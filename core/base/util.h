@@ -15,21 +15,27 @@
 /* The greatest common divisor; of 0 and a number that number. */
 uint64_t pst_gcd(uint64_t a, uint64_t b);
 
+/* The first i of 0 ... n - 1 where the test holds, as it does from there on; n: nowhere. */
+#define PST_FIRST(i, n, test)                                                                      \
+    ({                                                                                             \
+        uint32_t low_ = 0, high_ = (n);                                                            \
+                                                                                                   \
+        while (low_ < high_) {                                                                     \
+            const uint32_t i = low_ + (high_ - low_) / 2;                                          \
+                                                                                                   \
+            if (test) {                                                                            \
+                high_ = i;                                                                         \
+            } else {                                                                               \
+                low_ = i + 1;                                                                      \
+            }                                                                                      \
+        }                                                                                          \
+        low_;                                                                                      \
+    })
+
 /* Place of the first of n ascending numbers that is not below `number`; n: all are. */
 static inline uint32_t pst_first_from(const uint32_t *numbers, uint32_t n, uint32_t number)
 {
-    uint32_t low = 0, high = n;
-
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-
-        if (numbers[middle] < number) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    return low;
+    return PST_FIRST(i, n, numbers[i] >= number);
 }
 
 /* For qsort: how the first two keys that differ compare; 0: none do. */
@@ -48,6 +54,7 @@ static inline int pst_compare_keys(const uint64_t (*keys)[2], size_t n)
 
 /* For qsort: uint64_t, the smallest first. */
 int pst_by_number(const void *a, const void *b);
+int pst_by_text(const void *a, const void *b); /* of const char * */
 
 /* Whole file as bytes with a NUL behind; free() it. PST_ERR_IO with `kind` ("config.file",
    "input.path") when it cannot be read or is not a regular file; when it is larger than max_bytes,

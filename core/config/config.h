@@ -65,6 +65,8 @@ void pst_config_destroy(struct pst_config *config);
 
 /* The effective config as one JSON object; free() it. pst_config_from_json reads it back. */
 char *pst_config_to_json(const struct pst_config *config);
+/* The same of one value, without its key. */
+char *pst_config_value_json(const struct pst_config_node *node);
 
 struct pst_wire;
 /* All of it and where it stands, to or from another process. What is read lives in the wire's arena

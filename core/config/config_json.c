@@ -5,9 +5,6 @@
  */
 #include "config/config.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include <jansson.h>
 
 #include "base/json.h"
@@ -44,13 +41,20 @@ static void write_node(struct pst_json *json, const struct pst_config_node *node
     }
 }
 
-char *pst_config_to_json(const struct pst_config *config)
+char *pst_config_value_json(const struct pst_config_node *node)
 {
+    struct pst_config_node value = *node;
     struct pst_json json;
 
+    value.key = NULL;
     pst_json_init(&json);
-    write_node(&json, config->root);
+    write_node(&json, &value);
     return pst_json_take(&json);
+}
+
+char *pst_config_to_json(const struct pst_config *config)
+{
+    return pst_config_value_json(config->root);
 }
 
 static pst_status read_node(struct pst_config_reader *reader, json_t *value, const char *key,

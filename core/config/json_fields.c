@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "config/config.h"
 
 void pst_fields_fail(struct pst_fields *fields, const char *kind, const char *key,
@@ -173,12 +174,10 @@ uint32_t pst_fields_word(struct pst_fields *fields, const json_t *object, const 
     uint32_t n = 0;
 
     for (; words[n] != NULL; n++) {
-        size_t used = strlen(all);
-
         if (word != NULL && strcmp(words[n], word) == 0) {
             return n;
         }
-        snprintf(all + used, sizeof all - used, "%s%s", n == 0 ? "" : ", ", words[n]);
+        pst_text_append(all, sizeof all, "%s%s", n == 0 ? "" : ", ", words[n]);
     }
     if (word != NULL) {
         pst_fields_fail(fields, "config.value", key, "\"%.64s\" is none of %s%s", word, all,

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/number.h"
+#include "base/text.h"
 #include "base/util.h"
 #include "config/report.h"
 
@@ -337,10 +338,8 @@ static bool read_units(uint32_t type, const struct pst_config_node *node, uint64
 /* "a, b or c" */
 static void list_words(char *text, size_t size, const char *words)
 {
-    size_t used = 0;
-
     text[0] = '\0';
-    while (used + 1 < size) {
+    for (;;) {
         size_t n = strcspn(words, "|");
         const char *next = words + n;
         const char *join = "";
@@ -348,7 +347,7 @@ static void list_words(char *text, size_t size, const char *words)
         if (*next == '|') {
             join = strchr(next + 1, '|') == NULL ? " or " : ", ";
         }
-        used += (size_t)snprintf(text + used, size - used, "%.*s%s", (int)n, words, join);
+        pst_text_append(text, size, "%.*s%s", (int)n, words, join);
         if (*next == '\0') {
             return;
         }
@@ -419,16 +418,15 @@ static const char *element_text(const struct pst_config_node *node, char number[
 /* A list of words or numbers as a string, "1,2,4", which has its place in `why`. */
 static bool read_list(const struct pst_config_node *node, struct value *ret_value, char why[512])
 {
-    size_t used = 0;
-
+    why[0] = '\0';
     for (uint32_t i = 0; i < node->n_children; i++) {
         char number[32];
         const char *text = element_text(node->children[i], number);
 
-        if (text == NULL || used + strlen(text) + 2 > 512) {
+        if (text == NULL || strlen(why) + strlen(text) + 2 > 512) {
             return false;
         }
-        used += (size_t)snprintf(why + used, 512 - used, "%s%s", i > 0 ? "," : "", text);
+        pst_text_append(why, 512, "%s%s", i > 0 ? "," : "", text);
     }
     ret_value->as.string = why;
     return node->n_children > 0;

@@ -6,7 +6,6 @@
 
 #include <signal.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/log.h"
 #include "base/memory.h"

@@ -49,8 +49,9 @@ static pst_status load(const struct exec_rank *rank, uint32_t kind, uint32_t ind
 
 /* --- parameters ------------------------------------------------------------------------------- */
 
-void *exec_version(const struct exec_rank *rank, const struct exec_param *param, uint64_t t,
-                   uint32_t behind)
+/* After t steps: weights that are `behind` updates older than the newest, in the working type. */
+static void *version_of(const struct exec_rank *rank, const struct exec_param *param, uint64_t t,
+                        uint32_t behind)
 {
     const uint64_t newest = t * rank->exec->n_updates;
     const uint32_t n = param->n_versions;
@@ -60,14 +61,14 @@ void *exec_version(const struct exec_rank *rank, const struct exec_param *param,
 
 float *exec_master(const struct exec_rank *rank, const struct exec_param *param, uint64_t t)
 {
-    return param->dtype == PST_F32 ? exec_version(rank, param, t, 0) : param->weights;
+    return param->dtype == PST_F32 ? version_of(rank, param, t, 0) : param->weights;
 }
 
 /* One of before the first step. */
 static void *version_at(const struct exec_rank *rank, const struct exec_param *param,
                         uint32_t behind)
 {
-    return exec_version(rank, param, rank->exec->config.first_step, behind);
+    return version_of(rank, param, rank->exec->config.first_step, behind);
 }
 
 /* Older versions, where the source has them; the master is where working copies are made from. */
@@ -287,7 +288,7 @@ static void copy_one(void *context, const struct pst_state_key *key, uint64_t el
     } else if (key->kind == PST_STATE_SLOT) {
         src = param->slots[key->number];
     } else if (key->kind == PST_STATE_VERSION) {
-        src = exec_version(rank, param, copying->t, key->number);
+        src = version_of(rank, param, copying->t, key->number);
         dtype = param->dtype;
     } else {
         src = exec_master(rank, param, copying->t);

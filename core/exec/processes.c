@@ -57,8 +57,7 @@ static void hear(struct pst_exec *exec, double signal)
     exec->signal = exec->signal != 0 ? exec->signal : (int)signal;
 }
 
-/* --- steps -------------------------------------------------------------------------------------
- */
+/* --- steps -------------------------------------------------------------------------------------*/
 
 /* Rows of exec->shared: a signal, wishes, a table; behind those of all ranks the one that this
    brings. */
@@ -98,8 +97,7 @@ pst_status exec_share_step(struct pst_exec *exec, uint32_t slot, uint64_t *ret_e
     return status;
 }
 
-/* --- evaluations -------------------------------------------------------------------------------
- */
+/* --- evaluations -------------------------------------------------------------------------------*/
 
 /* Of each sample one rank has the loss, for the others it is 0. */
 static pst_status share_losses(struct pst_exec *exec, uint64_t t, double *ret_loss,
@@ -164,8 +162,7 @@ pst_status exec_share_eval(struct pst_exec *exec, uint64_t t, double *ret_loss, 
                                               : status;
 }
 
-/* --- what is under way -------------------------------------------------------------------------
- */
+/* --- what is under way -------------------------------------------------------------------------*/
 
 void exec_doing(void *context, uint32_t rank, char *ret_text, size_t size)
 {

@@ -87,10 +87,7 @@ void exec_teardown(struct exec_rank *rank);
 /* persist.c: first values; what the rank answers for. */
 pst_status exec_begin_state(struct exec_rank *rank, struct pst_error *err);
 void exec_copy_state(struct exec_rank *rank, const struct exec_task *task);
-/* After t steps: weights that are `behind` updates older than the newest, in the working type; the
-   newest as f32. */
-void *exec_version(const struct exec_rank *rank, const struct exec_param *param, uint64_t t,
-                   uint32_t behind);
+/* After t steps: the newest weights as f32. */
 float *exec_master(const struct exec_rank *rank, const struct exec_param *param, uint64_t t);
 
 /* The buffer of a value, NULL for PST_NONE. */

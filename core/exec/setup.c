@@ -4,10 +4,7 @@
  */
 #include "exec/state.h"
 
-#include <stdlib.h>
-
 #include "base/fault.h"
-#include "base/memory.h"
 
 static uint64_t larger(uint64_t a, uint64_t b)
 {

@@ -6,8 +6,7 @@
  */
 #include "exec/state.h"
 
-/* --- ties --------------------------------------------------------------------------------------
- */
+/* --- ties --------------------------------------------------------------------------------------*/
 
 /* One accumulator per using operator, added in the order in which the model uses them, wherever
    they lie, so that no cut changes a bit of it. */
@@ -88,8 +87,7 @@ pst_status exec_bind_tie(struct exec_rank *rank, const struct pst_plan *plan, ui
     return PST_OK;
 }
 
-/* --- gradients of replicas ---------------------------------------------------------------------
- */
+/* --- gradients of replicas ---------------------------------------------------------------------*/
 
 /* The accumulators of the stage's uses of a parameter; `to` NULL: only counts them. */
 static uint32_t collect(const struct exec_rank *rank, const struct pst_plan *plan, uint32_t stage,
@@ -163,8 +161,7 @@ pst_status exec_post_reduce(struct exec_rank *rank, struct exec_list *list, uint
     return PST_OK;
 }
 
-/* --- running statistics ------------------------------------------------------------------------
- */
+/* --- running statistics ------------------------------------------------------------------------*/
 
 /* One buffer from the first replica to the others. */
 static pst_status share(struct exec_rank *rank, const struct pst_plan_stage *stage, uint64_t tag,
@@ -215,8 +212,7 @@ pst_status exec_share_state(struct exec_rank *rank, struct pst_error *err)
     return status;
 }
 
-/* --- losses ------------------------------------------------------------------------------------
- */
+/* --- losses ------------------------------------------------------------------------------------*/
 
 const struct pst_plan_stage *exec_loss_stage(const struct pst_plan *plan,
                                              const struct pst_graph *graph)

@@ -4,7 +4,6 @@
  */
 #include "graph/costed.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -6,6 +6,8 @@
 
 #include <math.h>
 
+#include "base/util.h"
+
 double pst_costed_us(double ns, double *ret_ns)
 {
     double quotient = ns / 1000.0, down = quotient, up = quotient;
@@ -42,7 +44,7 @@ static double of_row(const struct pst_costed_times *row, uint32_t which)
 static double from_table(const struct pst_costed_times *times, uint32_t n, uint32_t which, double x)
 {
     const struct pst_costed_times *first = &times[0], *last = &times[n - 1];
-    uint32_t low = 0, high = n - 1;
+    uint32_t low, high;
 
     if (n == 1) {
         return of_row(first, which) * (x / first->samples);
@@ -59,15 +61,8 @@ static double from_table(const struct pst_costed_times *times, uint32_t n, uint3
                    : on_line(first->samples, of_row(first, which), first[1].samples,
                              of_row(&first[1], which), x);
     }
-    while (high - low > 1) {
-        uint32_t middle = low + (high - low) / 2;
-
-        if (times[middle].samples <= x) {
-            low = middle;
-        } else {
-            high = middle;
-        }
-    }
+    high = PST_FIRST(i, n, times[i].samples > x);
+    low = high - 1;
     return of_row(&times[low], which) +
            (of_row(&times[high], which) - of_row(&times[low], which)) *
                ((x - times[low].samples) / ((double)times[high].samples - times[low].samples));

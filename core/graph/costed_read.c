@@ -2,9 +2,7 @@
  *
  * A penstock-graph file, or such an object in another file, as a draft of a costed graph.
  */
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/memory.h"
 #include "base/names.h"

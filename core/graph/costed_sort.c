@@ -4,6 +4,7 @@
  * first in the file, so that a file in topological order keeps it.
  */
 #include "base/memory.h"
+#include "base/text.h"
 #include "graph/costed_impl.h"
 
 #include <stdio.h>
@@ -88,13 +89,12 @@ static pst_status fail_cycle(struct sort *sort, const char *path, struct pst_err
     }
     for (uint32_t i = 0; i <= length; i++) {
         const char *name = draft->nodes[ring[(first + length - i % length) % length]].name;
-        size_t used = strlen(text);
 
-        if (used + strlen(name) > sizeof text - 64) {
-            snprintf(text + used, sizeof text - used, " -> ... (%u nodes)", length);
+        if (strlen(text) + strlen(name) > sizeof text - 64) {
+            pst_text_append(text, sizeof text, " -> ... (%u nodes)", length);
             break;
         }
-        snprintf(text + used, sizeof text - used, "%s%s", i == 0 ? "" : " -> ", name);
+        pst_text_append(text, sizeof text, "%s%s", i == 0 ? "" : " -> ", name);
     }
     return pst_fail_at(err, PST_ERR_CONFIG, "graph.cycle", path, 0, 0,
                        "the edges go round in a circle: %s", text);

@@ -5,7 +5,6 @@
  */
 #include "graph/draft.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #define XXH_INLINE_ALL

@@ -7,6 +7,7 @@
 #ifndef PST_GRAPH_DRAFT_H
 #define PST_GRAPH_DRAFT_H
 
+#include "base/text.h"
 #include "graph/graph.h"
 
 #define PST_MAX_OUT   3
@@ -49,9 +50,6 @@ pst_status pst_shape_infer(const struct pst_graph_builder *builder, const struct
 
 /* Product of dims with a check against PST_MAX_ELEMS and zeros; false when it fails. */
 bool pst_shape_elems(uint32_t rank, const uint64_t *dims, uint64_t *ret_elems);
-
-/* "[3, 4]" into text, which is returned. */
-char *pst_shape_text(char *text, size_t size, uint32_t rank, const uint64_t *dims);
 
 /* Name of output k: the operator's own for the result, "op.mean" and the like for aux outputs. */
 const char *pst_output_suffix(const struct pst_op *op, uint32_t output);

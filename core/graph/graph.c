@@ -391,28 +391,25 @@ void pst_graph_operands(const struct pst_graph_builder *builder, const struct ps
                         char *text, size_t size)
 {
     char shape[256];
-    size_t used = 0;
 
     text[0] = '\0';
-    for (uint32_t i = 0; i < op->n_in && i < PST_MAX_IN && used < size; i++) {
+    for (uint32_t i = 0; i < op->n_in && i < PST_MAX_IN; i++) {
         const struct pst_tensor *x =
             op->in[i] < builder->n_tensors ? &builder->tensors[op->in[i]] : NULL;
 
         if (x != NULL) {
-            used +=
-                (size_t)snprintf(text + used, size - used, "%sx%u %s %s", used == 0 ? "" : ", ", i,
-                                 x->producer == PST_NONE ? x->name : builder->ops[x->producer].name,
-                                 pst_shape_text(shape, sizeof shape, x->rank, x->dims));
+            pst_text_append(text, size, "%sx%u %s %s", text[0] == '\0' ? "" : ", ", i,
+                            x->producer == PST_NONE ? x->name : builder->ops[x->producer].name,
+                            pst_shape_text(shape, sizeof shape, x->rank, x->dims));
         }
     }
-    for (uint32_t i = 0; i < op->n_param && i < PST_MAX_PARAM && used < size; i++) {
+    for (uint32_t i = 0; i < op->n_param && i < PST_MAX_PARAM; i++) {
         const struct pst_parameter *p =
             op->param[i] < builder->n_params ? &builder->params[op->param[i]] : NULL;
 
         if (p != NULL) {
-            used +=
-                (size_t)snprintf(text + used, size - used, "%sp%u %s %s", used == 0 ? "" : ", ", i,
-                                 p->name, pst_shape_text(shape, sizeof shape, p->rank, p->dims));
+            pst_text_append(text, size, "%sp%u %s %s", text[0] == '\0' ? "" : ", ", i, p->name,
+                            pst_shape_text(shape, sizeof shape, p->rank, p->dims));
         }
     }
 }

@@ -85,6 +85,11 @@ struct pst_tensor {
     const uint32_t *consumers; /* operators, ascending, one entry per use */
 };
 
+static inline uint64_t pst_tensor_bytes(const struct pst_tensor *tensor, uint64_t samples)
+{
+    return tensor->bytes * (tensor->batched ? samples : 1);
+}
+
 struct pst_parameter {
     const char *name; /* canonical: "h.0.attn.c_attn.weight"; from the graph, never from a stage */
     uint32_t rank;

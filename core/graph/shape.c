@@ -24,20 +24,6 @@ bool pst_shape_elems(uint32_t rank, const uint64_t *dims, uint64_t *ret_elems)
     return true;
 }
 
-char *pst_shape_text(char *text, size_t size, uint32_t rank, const uint64_t *dims)
-{
-    size_t used = (size_t)snprintf(text, size, "[");
-
-    for (uint32_t i = 0; i < rank && used + 1 < size; i++) {
-        used += (size_t)snprintf(text + used, size - used, "%s%llu", i == 0 ? "" : ", ",
-                                 (unsigned long long)dims[i]);
-    }
-    if (used + 1 < size) {
-        snprintf(text + used, size - used, "]");
-    }
-    return text;
-}
-
 /* --- rows of numbers -----------------------------------------------------------------------*/
 
 static pst_status infer_linear(const struct rule *c, struct pst_error *err)

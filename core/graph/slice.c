@@ -6,7 +6,6 @@
  * sequence's first. The loss of a sequence is a mean over its targets that count, in whatever
  * slices; how many these are stands behind the targets of each slice.
  */
-#include <string.h>
 
 #include "graph/draft.h"
 

@@ -6,9 +6,6 @@
 
 #include "graph/costed.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 /* Is tensor read by the backward parts of operator `op`, as input or output of it? */
 static bool backward_reads(const struct pst_graph *graph, uint32_t op, uint32_t tensor)
 {

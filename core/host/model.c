@@ -455,8 +455,7 @@ static uint32_t face_shape(struct pst_builder *builder, uint32_t tensor, uint64_
                                                                                      : PST_NONE;
 }
 
-/* --- whole models ------------------------------------------------------------------------------
- */
+/* --- whole models ------------------------------------------------------------------------------*/
 
 static pst_status begin(struct draft *d, const char *id, uint32_t dtype,
                         struct pst_model_calls *calls, struct pst_error *err)
@@ -581,8 +580,7 @@ void pst_model_calls_finish(struct pst_model_calls *calls)
     memset(calls, 0, sizeof *calls);
 }
 
-/* --- there and back -----------------------------------------------------------------------------
- */
+/* --- there and back ----------------------------------------------------------------------------*/
 
 static void pass_dims(struct pst_wire *w, uint32_t *rank, const uint64_t **dims)
 {

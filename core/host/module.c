@@ -2,7 +2,6 @@
 #include "host/plugin_host.h"
 
 #include <glob.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/memory.h"

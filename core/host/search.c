@@ -15,17 +15,11 @@
 #include <sys/stat.h>
 
 #include "base/log.h"
+#include "base/text.h"
 
 static bool has_raised_rights(void)
 {
     return getauxval(AT_SECURE) != 0 || getuid() != geteuid() || getgid() != getegid();
-}
-
-static bool ends_with(const char *text, const char *end)
-{
-    size_t n = strlen(text), k = strlen(end);
-
-    return n >= k && strcmp(text + n - k, end) == 0;
 }
 
 static bool holds_shared_objects(const char *folder)
@@ -38,7 +32,7 @@ static bool holds_shared_objects(const char *folder)
         return false;
     }
     while (!found && (entry = readdir(dir)) != NULL) {
-        found = strchr(entry->d_name, '-') != NULL && ends_with(entry->d_name, ".so");
+        found = strchr(entry->d_name, '-') != NULL && pst_text_ends(entry->d_name, ".so");
     }
     closedir(dir);
     return found;
@@ -158,7 +152,7 @@ void pst_search_folders(struct pst_arena *arena, const char *first, const char *
 
 bool pst_search_is_file(const char *name)
 {
-    return ends_with(name, ".so") || name[0] == '/' || strncmp(name, "./", 2) == 0 ||
+    return pst_text_ends(name, ".so") || name[0] == '/' || strncmp(name, "./", 2) == 0 ||
            strncmp(name, "../", 3) == 0;
 }
 
@@ -201,7 +195,7 @@ bool pst_search_split(struct pst_arena *arena, const char *file_name, const char
     size_t i, n = strlen(file_name);
 
     *ret_kind = NULL;
-    if (!ends_with(file_name, ".so")) {
+    if (!pst_text_ends(file_name, ".so")) {
         return false;
     }
     for (i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {

@@ -6,25 +6,16 @@
 #include <stdlib.h>
 
 #include "base/memory.h"
+#include "base/util.h"
 #include "plan/plan.h"
 
 const struct pst_plan_guest *pst_plan_guest_of(const struct pst_plan_stage *stage,
                                                uint32_t microbatch)
 {
-    uint32_t low = 0, high = stage->n_guests;
+    const uint32_t at = PST_FIRST(i, stage->n_guests, stage->guests[i].microbatch >= microbatch);
 
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-
-        if (stage->guests[middle].microbatch < microbatch) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    return low < stage->n_guests && stage->guests[low].microbatch == microbatch
-               ? &stage->guests[low]
-               : NULL;
+    return at < stage->n_guests && stage->guests[at].microbatch == microbatch ? &stage->guests[at]
+                                                                              : NULL;
 }
 
 uint32_t pst_plan_guest_rank(const struct pst_plan *plan, const struct pst_plan_stage *stage,
@@ -79,7 +70,7 @@ uint64_t pst_plan_guest_bytes(const struct pst_plan_stage *stage, const struct p
     for (uint32_t i = 0; i < n; i++) {
         const struct pst_tensor *tensor = &graph->tensors[tensors[i]];
 
-        bytes += tensor->bytes * (tensor->batched ? pst_plan_samples(stage) : 1);
+        bytes += pst_tensor_bytes(tensor, pst_plan_samples(stage));
     }
     return bytes;
 }

@@ -11,8 +11,7 @@
 #include "plan/lower.h"
 #include "plan/pass_calls.h"
 
-/* --- what is taken ------------------------------------------------------------------------------
- */
+/* --- what is taken -----------------------------------------------------------------------------*/
 
 /* Every rank has one home; its stages have the same ranks, each copy in the same order. */
 static void settle(struct pst_lowering *low)
@@ -57,8 +56,7 @@ static pst_status check_supported(const struct pst_lowering *low, struct pst_err
     return PST_OK;
 }
 
-/* --- times --------------------------------------------------------------------------------------
- */
+/* --- times -------------------------------------------------------------------------------------*/
 
 static void index_edges(struct pst_lowering *low)
 {
@@ -267,8 +265,7 @@ pst_status pst_lowering_prepare(struct pst_lowering *low, struct pst_error *err)
     return evaluate(low, err);
 }
 
-/* --- orders -------------------------------------------------------------------------------------
- */
+/* --- orders ------------------------------------------------------------------------------------*/
 
 pst_status pst_plan_pass_times(struct pst_plan *plan, const struct pst_graph *graph,
                                const struct pst_cost_model *cost,
@@ -322,8 +319,7 @@ pst_status pst_plan_lower(struct pst_plan *plan, const struct pst_graph *graph,
     return st;
 }
 
-/* --- forward-only twin -------------------------------------------------------------------------
- */
+/* --- forward-only twin -------------------------------------------------------------------------*/
 
 /* A pass is due when the last of its samples is: stages of one rank may differ in size. */
 static void twin_orders(const struct pst_plan *twin, struct pst_arena *arena,

@@ -150,8 +150,7 @@ static void add_fetches(const struct pst_lowering *low, const struct order *orde
     }
 }
 
-/* --- how early ---------------------------------------------------------------------------------
- */
+/* --- how early ---------------------------------------------------------------------------------*/
 
 static uint64_t copy_ns(const struct pst_lowering *low, const struct moved *moved,
                         const struct pst_copy *copy)
@@ -304,8 +303,7 @@ static void copies_of(const struct pst_lowering *low, uint32_t rank, const struc
     *ret_copies = copies;
 }
 
-/* --- parts -------------------------------------------------------------------------------------
- */
+/* --- parts -------------------------------------------------------------------------------------*/
 
 /* Positions of the passes; a part reaches into the batch after the one that it closes. */
 static void index_order(const struct pst_plan *plan, struct pst_arena *arena, struct order *order)

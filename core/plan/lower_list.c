@@ -51,8 +51,7 @@ static void wait_for(struct writer *w, uint32_t instr, uint32_t wait)
     w->pairs[w->n_pairs++] = (struct pst_wait_pair){instr, wait};
 }
 
-/* --- sums and steps ----------------------------------------------------------------------------
- */
+/* --- sums and steps ----------------------------------------------------------------------------*/
 
 static bool is_member(const struct pst_plan_tie *tie, uint32_t stage)
 {
@@ -183,8 +182,7 @@ static bool has_tail(const struct writer *w)
                : w->parts->low->training;
 }
 
-/* --- passes, transfers and copies --------------------------------------------------------------
- */
+/* --- passes, transfers and copies --------------------------------------------------------------*/
 
 static void append_end(struct writer *w, struct pst_end *end)
 {
@@ -260,8 +258,7 @@ static void write_list(struct writer *w)
     }
 }
 
-/* --- waits -------------------------------------------------------------------------------------
- */
+/* --- waits -------------------------------------------------------------------------------------*/
 
 /* A SEND for its producer, the pass that may write to the same buffer for the SEND, a consumer for
    its RECV. NORM joins what no pass of a synchronous plan does; of a part, a later part. */
@@ -342,8 +339,7 @@ static void join_waits(struct writer *w)
     }
 }
 
-/* --- all lists ---------------------------------------------------------------------------------
- */
+/* --- all lists ---------------------------------------------------------------------------------*/
 
 static void keep_list(struct writer *w)
 {

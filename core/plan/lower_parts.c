@@ -5,7 +5,6 @@
  * goes: the ranks of the unrolled lists halt before some pass, transfers meet at both ends, each
  * queue first in, first out; where all stand then, a meeting of all can be put.
  */
-#include <stdlib.h>
 #include <string.h>
 #include "plan/lower.h"
 
@@ -106,8 +105,7 @@ static pst_status make_view(struct cutter *c, struct pst_error *err)
     return PST_OK;
 }
 
-/* --- where the step goes ----------------------------------------------------------------------
- */
+/* --- where the step goes -----------------------------------------------------------------------*/
 
 /* An update after every micro-batch leaves no time to meet anybody. */
 static pst_status check_stashed(const struct pst_plan *plan, const struct pst_graph *graph,
@@ -292,8 +290,7 @@ static uint32_t passes_before(const struct cutter *c, uint32_t r)
     return c->n_passes[PST_FILL][r] + (PLACED_BATCH + 1) * c->n_passes[PST_BODY][r];
 }
 
-/* --- how far the ranks get ----------------------------------------------------------------------
- */
+/* --- how far the ranks get ---------------------------------------------------------------------*/
 
 struct rank {
     const struct pst_instr *list;
@@ -399,8 +396,7 @@ static void halt_at(const struct pst_plan *unrolled, uint32_t *io_passes)
     pst_arena_finish(&arena);
 }
 
-/* --- the cuts -----------------------------------------------------------------------------------
- */
+/* --- the cuts ----------------------------------------------------------------------------------*/
 
 /*
  * Takes cuts back to where the ranks can all get before any of them goes on. *ret_reached false:

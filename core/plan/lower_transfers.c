@@ -11,7 +11,6 @@
  * transfers like others, in the one order of all transfers, which therefore makes no cycle.
  */
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/util.h"
 #include "plan/lower.h"
@@ -116,8 +115,7 @@ static uint32_t next_alike(const struct finder *f, uint32_t producer, uint32_t f
     return PST_NONE;
 }
 
-/* --- guests ------------------------------------------------------------------------------------
- */
+/* --- guests ------------------------------------------------------------------------------------*/
 
 /* First pass of the rank that ends after `time`. */
 static uint32_t running_at(const struct pst_lowering *low, uint32_t rank, uint64_t time)
@@ -311,8 +309,7 @@ static void join_guest(const struct finder *f, uint32_t i)
     end->behind = end->payload == PST_PAYLOAD_LOAD ? arrival_of(f->ends, i) : PST_NONE;
 }
 
-/* --- by time -----------------------------------------------------------------------------------
- */
+/* --- by time -----------------------------------------------------------------------------------*/
 
 /* Ends of pass p, from row i on: the pass, and when their data leaves. */
 static void time_ends(const struct finder *f, uint32_t p, uint32_t i)
@@ -416,8 +413,7 @@ static pst_status find_by_time(struct finder *f, struct pst_error *err)
     return place_ends(f, err);
 }
 
-/* --- in the order of passes --------------------------------------------------------------------
- */
+/* --- in the order of passes --------------------------------------------------------------------*/
 
 /* Rows from `i` on stand before pass `gap`. */
 static void put_ends(const struct finder *f, uint32_t i, uint32_t gap, uint32_t pass)

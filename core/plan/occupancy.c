@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/util.h"
 
 #define BLOCK      64u /* lives that are looked at together */
 #define MOST_LISTS 256 /* of one query: four a level, at most 33 levels */
@@ -55,18 +56,8 @@ static const struct pst_span *spans_of(const struct pst_spans *spans)
 static uint32_t first_from(const struct pst_spans *spans, uint64_t address)
 {
     const struct pst_span *at = spans_of(spans);
-    uint32_t low = 0, high = spans->n;
 
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-
-        if (at[middle].end < address) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    return low;
+    return PST_FIRST(i, spans->n, at[i].end >= address);
 }
 
 /* For one more; where they are. */

@@ -110,8 +110,7 @@ void pst_plan_add_stage(struct pst_plan *plan, const uint32_t *nodes, uint32_t n
     plan->n_stages++;
 }
 
-/* --- edges and ties ----------------------------------------------------------------------------
- */
+/* --- edges and ties ----------------------------------------------------------------------------*/
 
 struct crossing {
     uint32_t from, to, tensor;
@@ -314,8 +313,7 @@ uint32_t pst_plan_logical(const struct pst_plan *plan, uint32_t *ret_device_of)
     return n;
 }
 
-/* --- how much reductions add up ----------------------------------------------------------------
- */
+/* --- how much reductions add up ----------------------------------------------------------------*/
 
 static uint64_t norm_values(const struct pst_plan *plan, const struct pst_graph *graph)
 {

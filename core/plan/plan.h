@@ -431,6 +431,11 @@ pst_status pst_plan_parse(const char *name, const char *text, size_t length,
 const char *pst_instr_name(uint32_t op);        /* "F", "SEND", ... */
 const char *pst_payload_name(uint32_t payload); /* "act", "grad", "evict", "load" */
 
+static inline bool pst_instr_copies(const struct pst_instr *instr)
+{
+    return instr->op == PST_I_OFFLOAD || instr->op == PST_I_FETCH;
+}
+
 /* SEND or RECV of a guest: `stage` is a stage and not an edge. */
 static inline bool pst_instr_moves_guest(const struct pst_instr *instr)
 {

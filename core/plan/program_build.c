@@ -4,7 +4,6 @@
  * what their operators need backward, which nodes are replayed and when, and room for their
  * micro-batches.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/util.h"
@@ -67,11 +66,6 @@ struct pst_program_call *pst_build_call(struct pst_builder *b, uint8_t kind, uin
     return call;
 }
 
-uint64_t pst_build_bytes(const struct pst_tensor *tensor, uint32_t samples)
-{
-    return tensor->bytes * (tensor->batched ? samples : 1);
-}
-
 const struct pst_op *pst_build_op(const struct pst_builder *b, uint32_t s, uint32_t node)
 {
     return &b->graph->ops[b->plan->stages[s].nodes[node]];
@@ -118,8 +112,7 @@ uint32_t *pst_build_made(struct pst_builder *b, enum pst_made_kind kind, size_t 
     return made->at;
 }
 
-/* --- tables of a stage --------------------------------------------------------------------------
- */
+/* --- tables of a stage -------------------------------------------------------------------------*/
 
 static void make_micros(struct pst_builder *b, uint32_t s)
 {
@@ -184,8 +177,7 @@ static void make_stage(struct pst_builder *b, uint32_t s)
     make_micros(b, s);
 }
 
-/* --- set-up ------------------------------------------------------------------------------------
- */
+/* --- set-up ------------------------------------------------------------------------------------*/
 
 /* Tensors whose gradients must be kept apart: three or more uses in two or more stages. */
 static void find_separate(struct pst_builder *b)

@@ -166,7 +166,6 @@ void pst_build_record(struct pst_builder *b, uint8_t kind, uint32_t value);
 /* program_build.c */
 /* Room for n such numbers. */
 uint32_t *pst_build_made(struct pst_builder *b, enum pst_made_kind kind, size_t n);
-uint64_t pst_build_bytes(const struct pst_tensor *tensor, uint32_t samples);
 const struct pst_op *pst_build_op(const struct pst_builder *b, uint32_t stage, uint32_t node);
 void pst_build_set(struct pst_builder *b, const struct pst_program_call *call, uint32_t operand,
                    uint32_t value);

@@ -5,12 +5,10 @@
 #include "plan/program_classes.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/util.h"
 
-/* --- names -------------------------------------------------------------------------------------
- */
+/* --- names -------------------------------------------------------------------------------------*/
 
 static uint32_t bucket_of(const struct pst_class *class)
 {

@@ -6,13 +6,11 @@
  * its buffers from the call after which it may begin to the one that waits for its end.
  */
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/util.h"
 #include "plan/program_build.h"
 
-/* --- rows --------------------------------------------------------------------------------------
- */
+/* --- rows --------------------------------------------------------------------------------------*/
 
 static struct pst_program_copy *add_copy(struct pst_builder *b, const struct pst_instr *instr,
                                          uint32_t value, uint32_t host)
@@ -121,8 +119,7 @@ void pst_build_fetched(struct pst_builder *b, uint32_t s, uint32_t j, bool forge
     }
 }
 
-/* --- places of waits ---------------------------------------------------------------------------
- */
+/* --- places of waits ---------------------------------------------------------------------------*/
 
 /* A wait of a pass for a copy: where in the pass the list stays. */
 struct stay {
@@ -137,11 +134,6 @@ struct finisher {
     uint32_t *call_tick; /* [call] */
     uint32_t *known;     /* [copy] the first tick in which the list knows that it has ended */
 };
-
-static bool is_copy(const struct pst_instr *instr)
-{
-    return instr->op == PST_I_OFFLOAD || instr->op == PST_I_FETCH;
-}
 
 /* The n-th kernel call of a pass, or its first call if there are not so many. */
 static uint32_t kernel_call(const struct pst_program *program, uint32_t instr, uint32_t n)
@@ -317,7 +309,7 @@ static void find_starts(struct finisher *f)
             uint32_t at = section->first_instr + i;
             const struct pst_program_instr *list = &program->lists[at];
 
-            pass = is_copy(&program->instrs[at]) ? pass : at;
+            pass = pst_instr_copies(&program->instrs[at]) ? pass : at;
             if (program->instrs[at].apart) {
                 continue; /* stands behind none */
             }
@@ -328,8 +320,7 @@ static void find_starts(struct finisher *f)
     }
 }
 
-/* --- lives -------------------------------------------------------------------------------------
- */
+/* --- lives -------------------------------------------------------------------------------------*/
 
 /* Calls that stay for copies do so in a tick of their own, which all behind them move on by. */
 static void move_ticks(struct finisher *f)
@@ -405,7 +396,7 @@ static uint32_t begins(const struct finisher *f, const struct pst_program_copy *
     const struct pst_program *program = f->program;
     uint32_t pass = copy->instr, first = 0;
 
-    while (pass > 0 && is_copy(&program->instrs[pass]) && !program->instrs[pass].apart) {
+    while (pass > 0 && pst_instr_copies(&program->instrs[pass]) && !program->instrs[pass].apart) {
         pass--;
     }
     for (; copy != NULL; copy = copy->after == PST_NONE ? NULL : &program->copies[copy->after]) {

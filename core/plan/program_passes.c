@@ -13,8 +13,7 @@
  */
 #include "plan/program_build.h"
 
-/* --- forward -----------------------------------------------------------------------------------
- */
+/* --- forward -----------------------------------------------------------------------------------*/
 
 /* The value of a tensor that a micro-batch of the stage reads. */
 static uint32_t activation_of(const struct pst_builder *b, uint32_t s, uint32_t j, uint32_t tensor)
@@ -122,7 +121,7 @@ static void forward_node(struct pst_builder *b, uint32_t s, uint32_t j, uint32_t
     for (uint32_t i = 0; i < op->n_out; i++) {
         uint32_t value =
             pst_build_value(b, PST_V_ACT, s, j, op->out[i], i,
-                            pst_build_bytes(&b->graph->tensors[op->out[i]], call->samples));
+                            pst_tensor_bytes(&b->graph->tensors[op->out[i]], call->samples));
 
         b->stages[s].micros[j].act[op->out[i]] = value;
         pst_build_set(b, call, at.y + i, value);
@@ -148,7 +147,7 @@ static void load_inputs(struct pst_builder *b, uint32_t s, uint32_t j)
             }
             call = pst_build_call(b, PST_C_LOAD, s, j, op->in[i], 3);
             *act = pst_build_value(b, PST_V_INPUT, s, j, op->in[i], 0,
-                                   pst_build_bytes(tensor, call->samples));
+                                   pst_tensor_bytes(tensor, call->samples));
             pst_build_set(b, call, 0, *act);
             b->tick++;
         }
@@ -172,8 +171,7 @@ void pst_build_forward(struct pst_builder *b, uint32_t s, uint32_t j)
     }
 }
 
-/* --- backward for weights -----------------------------------------------------------------------
- */
+/* --- backward for weights ----------------------------------------------------------------------*/
 
 /* Of a use of a parameter in stage s, for the batch of micro-batch j. */
 static uint32_t accumulator(const struct pst_builder *b, uint32_t s, uint32_t j, uint32_t node,
@@ -273,8 +271,7 @@ void pst_build_weights(struct pst_builder *b, uint32_t s, uint32_t j)
     sum_in_turn(b, s, j);
 }
 
-/* --- backward for inputs ------------------------------------------------------------------------
- */
+/* --- backward for inputs -----------------------------------------------------------------------*/
 
 /* out := a + c in the dtype of the tensor; out may be PST_NONE (a new buffer) or a. Returns out. */
 static uint32_t add_sum(struct pst_builder *b, uint32_t s, uint32_t j, uint32_t tensor,
@@ -284,7 +281,7 @@ static uint32_t add_sum(struct pst_builder *b, uint32_t s, uint32_t j, uint32_t 
 
     if (out == PST_NONE) {
         out = pst_build_value(b, PST_V_DACT, s, j, tensor, 0,
-                              pst_build_bytes(&b->graph->tensors[tensor], call->samples));
+                              pst_tensor_bytes(&b->graph->tensors[tensor], call->samples));
     }
     pst_build_set(b, call, 0, out);
     pst_build_set(b, call, 1, a);
@@ -441,7 +438,7 @@ static void backward_kernel(struct pst_builder *b, uint32_t s, uint32_t j, uint3
         }
         pst_build_set(b, call, at.dx + i,
                       pst_build_value(b, PST_V_DACT, s, j, tensor, i,
-                                      pst_build_bytes(&b->graph->tensors[tensor], call->samples)));
+                                      pst_tensor_bytes(&b->graph->tensors[tensor], call->samples)));
     }
     for (uint32_t i = 0; i < grad->n_z; i++) {
         uint64_t elems = grad->z_elems[i] * (grad->z_batched[i] ? call->samples : 1);

@@ -11,7 +11,6 @@
  * U batches everything is where it was: the program is U phases of fill, body and drain. Everything
  * else lives inside one part and is packed like the values of a synchronous step.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/util.h"
@@ -21,8 +20,7 @@
 #define BATCHES     4 /* fill, three bodies, drain: the middle one is between its like */
 #define MOST_PHASES 16
 
-/* --- lives -------------------------------------------------------------------------------------
- */
+/* --- lives -------------------------------------------------------------------------------------*/
 
 static void make_lives(struct pst_classes *classes, const struct pst_builder *r)
 {
@@ -131,8 +129,7 @@ static pst_status record(const struct pst_builder *b, struct pst_classes *classe
     return st;
 }
 
-/* --- periods -----------------------------------------------------------------------------------
- */
+/* --- periods -----------------------------------------------------------------------------------*/
 
 /* Whether micro-batches that are n apart can take turns in one buffer. */
 static bool may_repeat(const struct pst_class *class, uint32_t n_micros, uint32_t n)
@@ -202,8 +199,7 @@ static uint32_t choose_phases(const struct pst_builder *b, struct pst_classes *c
     return best;
 }
 
-/* --- programs -----------------------------------------------------------------------------------
- */
+/* --- programs ----------------------------------------------------------------------------------*/
 
 /* One buffer for each turn of each class that lives across parts. */
 static void make_shared(struct pst_builder *b)

@@ -18,8 +18,7 @@ void pst_build_begin(struct pst_builder *b)
     pst_build_static(b);
 }
 
-/* --- the list ----------------------------------------------------------------------------------
- */
+/* --- the list ----------------------------------------------------------------------------------*/
 
 /*
  * An instruction that waits for a transfer ends the transport's hold on its buffers: sent ones may
@@ -140,8 +139,7 @@ static pst_status build_section(struct pst_builder *b, struct pst_program_sectio
     return st;
 }
 
-/* --- what lives between parts ------------------------------------------------------------------
- */
+/* --- what lives between parts ------------------------------------------------------------------*/
 
 /* Nothing has been made. */
 static void forget(struct pst_builder *b)
@@ -174,8 +172,7 @@ static void resume(struct pst_builder *b)
     }
 }
 
-/* --- the parts ---------------------------------------------------------------------------------
- */
+/* --- the parts ---------------------------------------------------------------------------------*/
 
 /* Rows of the program's tables for n phases. */
 static pst_status make_sections(struct pst_builder *b, uint32_t n_phases, struct pst_error *err)

@@ -3,7 +3,6 @@
  * What a rank holds for the whole run: weights, working copies, gradient accumulators, sums of tied
  * gradients, optimizer state, running statistics.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "plan/program_build.h"

@@ -12,8 +12,7 @@
 #include "base/util.h"
 #include "plan/program_build.h"
 
-/* --- guests -------------------------------------------------------------------------------------
- */
+/* --- guests ------------------------------------------------------------------------------------*/
 
 void pst_build_guest_tables(struct pst_builder *b)
 {
@@ -40,7 +39,7 @@ static void make_values(struct pst_builder *b, uint32_t s, uint32_t j, uint8_t k
     for (uint32_t i = 0; i < guests->n_tensors && !b->failed; i++) {
         const struct pst_tensor *tensor = &b->graph->tensors[guests->tensors[i]];
         uint32_t value = pst_build_value(b, kind, s, j, guests->tensors[i], i,
-                                         pst_build_bytes(tensor, pst_build_samples(b, s)));
+                                         pst_tensor_bytes(tensor, pst_build_samples(b, s)));
 
         guests->values[j] = i == 0 ? value : guests->values[j];
     }
@@ -94,8 +93,7 @@ void pst_build_returned(struct pst_builder *b, uint32_t s, uint32_t j)
     }
 }
 
-/* --- edges --------------------------------------------------------------------------------------
- */
+/* --- edges -------------------------------------------------------------------------------------*/
 
 static void list_items(struct pst_builder *b, const struct pst_plan_edge *edge,
                        struct pst_edge_items *items)

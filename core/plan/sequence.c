@@ -256,9 +256,8 @@ void pst_plan_offload_bytes(const struct pst_plan_stage *stage, const struct pst
         for (uint32_t k = 0; stage->actions[i] == PST_ACTION_OFFLOAD && k < op->n_out; k++) {
             const struct pst_tensor *tensor = &graph->tensors[op->out[k]];
 
-            ret_bytes[i] += saved[op->out[k]]
-                                ? tensor->bytes * (tensor->batched ? pst_plan_samples(stage) : 1)
-                                : 0;
+            ret_bytes[i] +=
+                saved[op->out[k]] ? pst_tensor_bytes(tensor, pst_plan_samples(stage)) : 0;
         }
     }
     free(saved);

@@ -31,7 +31,7 @@ static void count_tensor(struct pst_planner *planner, uint32_t tensor, uint32_t 
     if (scratch->late_stamp[tensor] != scratch->late_round) {
         scratch->late_stamp[tensor] = scratch->late_round;
         scratch->late_bytes[inside ? scratch->position[t->producer] : n_nodes] +=
-            pst_view_tensor_bytes(t, samples);
+            pst_tensor_bytes(t, samples);
     }
 }
 
@@ -59,7 +59,7 @@ static void count_node(struct pst_planner *planner, uint32_t position, uint32_t 
         }
     }
     if (grad.w_reads_dy && op->out[0] != graph->loss) {
-        *bytes += pst_view_tensor_bytes(&graph->tensors[op->out[0]], samples);
+        *bytes += pst_tensor_bytes(&graph->tensors[op->out[0]], samples);
     }
     for (i = 0; i < grad.n_z; i++) {
         *bytes +=
@@ -173,8 +173,8 @@ static uint64_t sent_bytes(const struct pst_planner *planner, uint32_t n_nodes, 
             leaves = scratch->op_stamp[to] != scratch->stamp;
         }
         if (leaves && !scratch->nodes[i].output_saved) {
-            bytes += pst_view_tensor_bytes(&planner->graph->tensors[planner->graph->ops[v].out[0]],
-                                           samples);
+            bytes +=
+                pst_tensor_bytes(&planner->graph->tensors[planner->graph->ops[v].out[0]], samples);
         }
     }
     return bytes;

@@ -4,6 +4,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/saturate.h"
+
 /* The last part of a name, without a number at its end. */
 static const char *kind_of(const char *name, struct pst_arena *arena)
 {
@@ -39,11 +41,6 @@ void pst_costed_stage_init(struct pst_costed_stage *stage, const struct pst_prob
 
         stage->kinds[i] = named ? node->op : kind_of(node->name, arena);
     }
-}
-
-static uint64_t up(double number)
-{
-    return number >= 9e18 ? (uint64_t)9e18 : (uint64_t)ceil(number);
 }
 
 /* Two stamps a view: its nodes have the even one, nodes outside that it reads the odd one. */
@@ -113,13 +110,13 @@ struct pst_stage_node *pst_costed_stage_build(struct pst_costed_stage *stage, co
             .layer = stage->layers[nodes[i]],
             .op = stage->kinds[nodes[i]],
             .action = PST_ACTION_KEEP,
-            .forward_ns = up(ns[0]),
-            .backward_ns = up(ns[1] + ns[2]),
-            .saved_bytes = up(graph->saved_bytes[nodes[i]] * samples),
-            .forward_work_bytes = up(costed->workspace_bytes),
-            .backward_work_bytes = up(costed->backward_workspace_bytes),
+            .forward_ns = pst_sat_up(ns[0]),
+            .backward_ns = pst_sat_up(ns[1] + ns[2]),
+            .saved_bytes = pst_sat_up(graph->saved_bytes[nodes[i]] * samples),
+            .forward_work_bytes = pst_sat_up(costed->workspace_bytes),
+            .backward_work_bytes = pst_sat_up(costed->backward_workspace_bytes),
             .first_producer = n_producers,
-            .output_bytes = up(output_bytes(graph, nodes[i]) * samples),
+            .output_bytes = pst_sat_up(output_bytes(graph, nodes[i]) * samples),
         };
         if (to->saved_bytes > 0 && to->output_bytes > to->saved_bytes) {
             to->output_bytes = to->saved_bytes;
@@ -153,10 +150,10 @@ struct pst_stage_node *pst_costed_stage_build(struct pst_costed_stage *stage, co
         .staging_copies = problem->staging,
         .link_directions = problem->link_directions,
         .capacity_bytes = UINT64_MAX,
-        .static_bytes = up((problem->weight_multiplier + versions - 1.0) * weights),
-        .input_bytes = up(input * samples),
+        .static_bytes = pst_sat_up((problem->weight_multiplier + versions - 1.0) * weights),
+        .input_bytes = pst_sat_up(input * samples),
         .host_capacity_bytes = UINT64_MAX,
-        .link_bytes_per_s = up(problem->swap_bandwidth),
+        .link_bytes_per_s = pst_sat_up(problem->swap_bandwidth),
     };
     return stage->nodes;
 }

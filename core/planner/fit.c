@@ -2,7 +2,6 @@
  *
  * A plan that does not fit: what takes the space, and what would make it fit.
  */
-#include <string.h>
 
 #include "base/util.h"
 #include "planner/state.h"

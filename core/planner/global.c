@@ -5,7 +5,6 @@
  * only when programs are laid out; so where they do not, the question is asked again with less
  * capacity.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "host/call.h"
@@ -27,8 +26,7 @@ struct ask {
     bool refused;
 };
 
-/* --- the answer -------------------------------------------------------------------------------
- */
+/* --- the answer --------------------------------------------------------------------------------*/
 
 static pst_status refuse(struct ask *ask, const struct pst_global_move *move, const char *why)
 {
@@ -164,8 +162,7 @@ static void start_answer(struct ask *ask, struct pst_arena *arena)
     }
 }
 
-/* --- the run ----------------------------------------------------------------------------------
- */
+/* --- the run -----------------------------------------------------------------------------------*/
 
 static pst_status call(struct ask *ask, struct pst_error *err)
 {

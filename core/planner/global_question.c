@@ -7,10 +7,10 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/util.h"
 #include "planner/global.h"
 
-/* --- bytes over the passes --------------------------------------------------------------------
- */
+/* --- bytes over the passes ---------------------------------------------------------------------*/
 
 /* The most that lives from the end of a pass to the end of the next one. */
 static void read_live(const struct pst_program *program, uint64_t *ret_live, uint32_t n)
@@ -70,8 +70,7 @@ pst_status pst_global_measure(const struct pst_planner *planner, struct pst_plan
     return st;
 }
 
-/* --- devices ----------------------------------------------------------------------------------
- */
+/* --- devices -----------------------------------------------------------------------------------*/
 
 static void make_devices(struct pst_global_question *q, const struct pst_planner *planner,
                          const struct pst_plan *plan, const struct pst_orders *orders,
@@ -164,8 +163,7 @@ static pst_status make_passes(struct pst_global_question *q, const struct pst_pl
     return st;
 }
 
-/* --- stages -----------------------------------------------------------------------------------
- */
+/* --- stages ------------------------------------------------------------------------------------*/
 
 /* A view that stays while others are built. */
 static struct pst_stage_view *copy_view(struct pst_planner *planner, const struct pst_plan *plan,
@@ -216,7 +214,7 @@ static uint64_t *find_bytes(const struct pst_planner *planner, const struct pst_
 
             if (saved[op->out[k]] && stage->actions[i] == wanted &&
                 (node->flags & PST_NODE_NO_OFFLOAD) == 0) {
-                bytes[i] += tensor->bytes * (tensor->batched ? pst_plan_samples(stage) : 1);
+                bytes[i] += pst_tensor_bytes(tensor, pst_plan_samples(stage));
             }
         }
     }
@@ -250,18 +248,9 @@ static void make_stages(struct pst_global_question *q, struct pst_planner *plann
 /* The pass of a device that runs at that time: the first one that ends later; none: how many. */
 static uint32_t running_at(const struct pst_global_question *q, uint32_t device, uint64_t ns)
 {
-    uint32_t low = 0, high = q->devices[device].n_passes;
+    const struct pst_global_pass *passes = &q->passes[q->devices[device].first_pass];
 
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-
-        if (q->passes[q->devices[device].first_pass + middle].end_ns > ns) {
-            high = middle;
-        } else {
-            low = middle + 1;
-        }
-    }
-    return low;
+    return PST_FIRST(i, q->devices[device].n_passes, passes[i].end_ns > ns);
 }
 
 static bool stay(const struct pst_global_in *in, uint32_t s, uint32_t microbatch, uint32_t device,

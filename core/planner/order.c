@@ -2,11 +2,7 @@
  *
  * The scheduler's question, from the plan's stages, edges and memory actions; and its answer.
  */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "base/memory.h"
 #include "plan/order_eval.h"
 #include "host/caps.h"
 #include "planner/order_question.h"

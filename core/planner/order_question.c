@@ -69,9 +69,7 @@ static int by_to(const void *a_, const void *b_)
 {
     const struct pst_schedule_link *a = a_, *b = b_;
 
-    return a->to != b->to       ? (a->to > b->to) - (a->to < b->to)
-           : a->from != b->from ? (a->from > b->from) - (a->from < b->from)
-                                : 0;
+    return PST_COMPARE_KEYS({a->to, b->to}, {a->from, b->from});
 }
 
 /* Rows by their origin, counted; within one origin they stay in order of `to`. */

@@ -2,11 +2,8 @@
  *
  * What a partitioner is asked, about a job or a problem file; a job's stages, checked as they come.
  */
-#include "base/memory.h"
 #include "planner/stage_rules.h"
 #include "planner/state.h"
-
-#include <stdlib.h>
 
 struct answer {
     struct pst_stage_intake intake;

@@ -6,7 +6,6 @@
 #include "planner/problem_state.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/json.h"
 #include "base/memory.h"

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 
 #include "base/json.h"
-#include "base/memory.h"
 
 /* JSON by its text. */
 static void pass_options(struct pst_wire *w, json_t **options)

@@ -3,7 +3,6 @@
  * What a partition is worth by the reference cost model, or by what the strategies made of it.
  */
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

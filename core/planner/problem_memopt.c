@@ -16,11 +16,6 @@
 
 /* --- the question ------------------------------------------------------------------------------*/
 
-static uint64_t up(double number)
-{
-    return number >= 9e18 ? (uint64_t)9e18 : (uint64_t)ceil(number);
-}
-
 /* The whole graph as one stage. */
 static void state(const struct pst_problem *problem, struct pst_memopt_result *result)
 {
@@ -33,8 +28,8 @@ static void state(const struct pst_problem *problem, struct pst_memopt_result *r
     pst_costed_stage_init(&result->stage, problem, &result->arena);
     pst_costed_stage_build(&result->stage, nodes, n, problem->stage_samples, 1, &result->view);
     result->view.in_flight = problem->in_flight;
-    result->view.static_bytes = up(problem->static_bytes);
-    result->view.input_bytes = up(problem->input_bytes);
+    result->view.static_bytes = pst_sat_up(problem->static_bytes);
+    result->view.input_bytes = pst_sat_up(problem->input_bytes);
     result->view.capacity_bytes =
         problem->memory_bytes < 1.8e19 ? (uint64_t)floor(problem->memory_bytes) : UINT64_MAX;
     result->actions = pst_arena_array(&result->arena, n, 1);

@@ -8,13 +8,12 @@
 #include <float.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/text.h"
 #include "base/util.h"
 #include "host/call.h"
-#include "planner/blame.h"
 #include "planner/problem_state.h"
 #include "planner/stage_rules.h"
 
@@ -277,7 +276,6 @@ static pst_status explain(const struct pst_problem *problem, pst_status st, stru
     uint32_t worst = PST_NONE;
     double most = 0;
     char name[160];
-    size_t used;
 
     if (st != PST_ERR_INFEASIBLE || err == NULL) {
         return st;
@@ -295,11 +293,10 @@ static pst_status explain(const struct pst_problem *problem, pst_status st, stru
     pst_rcm_finish(&rcm);
     if (worst != PST_NONE) {
         snprintf(name, sizeof name, "node \"%.140s\" alone", problem->graph->nodes[worst].name);
-        used = strlen(err->message);
         if (strstr(err->message, name) == NULL) {
-            snprintf(err->message + used, sizeof err->message - used,
-                     "; %s is charged %.0f bytes, a device has %.0f", name, ceil(most),
-                     problem->memory_bytes);
+            pst_text_append(err->message, sizeof err->message,
+                            "; %s is charged %.0f bytes, a device has %.0f", name, ceil(most),
+                            problem->memory_bytes);
         }
     }
     return st;

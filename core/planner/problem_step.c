@@ -5,7 +5,6 @@
  */
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "plan/order_eval.h"
 #include "planner/problem_state.h"

@@ -6,19 +6,12 @@
  */
 #include "planner/state.h"
 
-#include <string.h>
-
 #include "plan/program.h"
 #include "host/caps.h"
 
 static uint64_t aligned(uint64_t bytes)
 {
     return (bytes + PST_VALUE_ALIGN - 1) / PST_VALUE_ALIGN * PST_VALUE_ALIGN;
-}
-
-uint64_t pst_view_tensor_bytes(const struct pst_tensor *tensor, uint64_t samples)
-{
-    return tensor->bytes * (tensor->batched ? samples : 1);
 }
 
 static uint64_t largest(uint64_t a, uint64_t b)
@@ -37,11 +30,10 @@ static uint64_t backward_bytes(const struct pst_planner *planner, uint32_t v, ui
     uint32_t i;
 
     pst_op_grad_info(graph, v, &grad);
-    bytes =
-        op->out[0] == graph->loss ? 0 : pst_view_tensor_bytes(&graph->tensors[op->out[0]], samples);
+    bytes = op->out[0] == graph->loss ? 0 : pst_tensor_bytes(&graph->tensors[op->out[0]], samples);
     for (i = 0; i < op->n_in; i++) {
         if (grad.b_dx >> i & 1) {
-            bytes += pst_view_tensor_bytes(&graph->tensors[op->in[i]], samples);
+            bytes += pst_tensor_bytes(&graph->tensors[op->in[i]], samples);
         }
     }
     for (i = 0; i < grad.n_z; i++) {
@@ -76,14 +68,14 @@ static void make_node(const struct pst_planner *planner, const struct pst_cost_m
         .backward_ns = times.backward_input_ns + times.backward_weight_ns,
         .forward_work_bytes = pst_cost_workspace(planner->cost, v, 0, samples),
         .backward_work_bytes = backward_bytes(planner, v, samples),
-        .output_bytes = pst_view_tensor_bytes(&graph->tensors[op->out[0]], samples),
+        .output_bytes = pst_tensor_bytes(&graph->tensors[op->out[0]], samples),
         .output_saved = (grad.b_reads_y | grad.w_reads_y) & 1,
     };
     for (uint32_t i = 0; i < op->n_out; i++) { /* saved where its own backward reads it */
         bool saved = (grad.b_reads_y | grad.w_reads_y) >> i & 1;
 
         *(saved ? &ret_node->saved_bytes : &ret_node->forward_work_bytes) +=
-            pst_view_tensor_bytes(&graph->tensors[op->out[i]], samples);
+            pst_tensor_bytes(&graph->tensors[op->out[i]], samples);
     }
 }
 
@@ -264,7 +256,7 @@ static uint64_t op_input_bytes(struct pst_planner *planner, const struct pst_op 
 
         if (!inside && scratch->tensor_stamp[op->in[i]] != scratch->stamp) {
             scratch->tensor_stamp[op->in[i]] = scratch->stamp;
-            bytes += pst_view_tensor_bytes(tensor, samples);
+            bytes += pst_tensor_bytes(tensor, samples);
         }
     }
     return bytes;

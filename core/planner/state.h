@@ -150,8 +150,6 @@ struct pst_stage_node *pst_view_build(struct pst_planner *planner,
                                       const struct pst_stage_question *question,
                                       struct pst_stage_view *ret_view);
 
-uint64_t pst_view_tensor_bytes(const struct pst_tensor *tensor, uint64_t samples);
-
 /* charges.c: the view of the stage that is asked about, charged for all that is known to come
    beside it; its nodes may be given actions. */
 pst_status pst_view_charge(struct pst_planner *planner, const struct pst_stage_question *question,

@@ -5,7 +5,6 @@
  */
 #include "prove/internal.h"
 
-#include <stdio.h>
 #include <string.h>
 
 static void check_in_order(struct pst_check *check)

@@ -6,8 +6,6 @@
  */
 #include "prove/walk.h"
 
-#include <string.h>
-
 /* The pass behind which an instruction's copies stand; at the head of a part: itself. */
 static uint32_t pass_before(const struct pst_program *program, uint32_t at)
 {

@@ -3,6 +3,7 @@
  * MEM2, NUM1 call by call: what a kernel reads and writes is derived again from the operator and
  * its derivative, and each operand must be the right buffer.
  */
+#include "base/util.h"
 #include "prove/walk.h"
 
 /* The buffer belongs to this tensor, parameter or operator and to the call's samples. */
@@ -98,20 +99,13 @@ static void check_version(struct pst_walk *walk, const struct pst_program_call *
 {
     const struct pst_check *check = walk->check;
     const struct pst_program_param *params = walk->program->params;
-    uint32_t low = 0, high = walk->program->n_params;
+    uint32_t at;
     if (check->limits->forward_only) {
         return;
     }
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        if (params[middle].parameter < parameter) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    if (low == walk->program->n_params || params[low].parameter != parameter ||
-        v != params[low].versions[slot_of(walk, call, &params[low])]) {
+    at = PST_FIRST(i, walk->program->n_params, params[i].parameter >= parameter);
+    if (at == walk->program->n_params || params[at].parameter != parameter ||
+        v != params[at].versions[slot_of(walk, call, &params[at])]) {
         pst_walk_fault(walk, "MEM2",
                        "buffer %u does not hold the version of the weights that the "
                        "pass reads",

@@ -7,7 +7,6 @@
 #include "prove/internal.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/util.h"
 
@@ -104,16 +103,7 @@ static void make_cover(struct pst_check *check, const struct pst_program *progra
 
 static uint32_t bound_index(const struct cover *cover, uint64_t bound)
 {
-    uint32_t low = 0, high = cover->n;
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        if (cover->bounds[middle] < bound) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    return low;
+    return PST_FIRST(i, cover->n, cover->bounds[i] >= bound);
 }
 
 /* Takes the stretches or gives them back; whether one of them was taken. */

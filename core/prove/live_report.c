@@ -6,7 +6,6 @@
 #include "prove/live.h"
 
 #include <stdio.h>
-#include <string.h>
 
 enum kind { LIST = 0, SENDS = 1, RECVS = 2, REDUCTIONS = 3, KINDS = 4 };
 

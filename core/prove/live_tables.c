@@ -5,8 +5,6 @@
  */
 #include "prove/live.h"
 
-#include <string.h>
-
 /* The receives of a rank from the sender that is looked at. */
 struct peer {
     uint32_t stamp;

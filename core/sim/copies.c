@@ -32,11 +32,6 @@ void pst_sim_copies_init(struct pst_sim *sim, uint32_t rank)
     state->until = pst_arena_array(&sim->arena, most + 1, sizeof *state->until);
 }
 
-static bool is_copy(const struct pst_instr *instr)
-{
-    return instr->op == PST_I_OFFLOAD || instr->op == PST_I_FETCH;
-}
-
 static const struct pst_pass_calls *calls_of(const struct pst_sim *sim,
                                              const struct pst_instr *instr)
 {
@@ -68,7 +63,7 @@ uint32_t pst_sim_waits_at(const struct pst_sim *sim, const struct pst_sim_rank *
 {
     const struct pst_instr *copy = &state->list[instr->waits[wait]];
     const struct pst_pass_calls *calls = calls_of(sim, instr);
-    if (calls == NULL || !is_copy(copy) || calls->n_calls == 0) {
+    if (calls == NULL || !pst_instr_copies(copy) || calls->n_calls == 0) {
         return PST_NONE;
     }
     uint32_t call = call_of_node(sim, calls, instr, copy);

@@ -135,8 +135,7 @@ static void guest_bytes(struct pst_sim_durations *durations, struct pst_arena *a
     }
 }
 
-/* --- inside the passes of stages that offload
- * ---------------------------------------------------*/
+/* --- inside the passes of stages that offload --------------------------------------------------*/
 
 /* placed: passes R replay, so that B does not. */
 static void time_calls(const struct pst_sim_durations *durations, struct pst_arena *arena,

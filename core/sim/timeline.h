@@ -33,7 +33,7 @@ struct pst_span {
     uint32_t stage;       /* passes and STEP; transfers: the sending stage */
     uint32_t to_stage;    /* transfers: the receiving stage; else PST_NONE */
     uint32_t microbatch;  /* passes and copies: of that stage within its step; else PST_NONE */
-    uint32_t first_sample, n_samples; /* transfers: of the step */
+    uint32_t first_sample, n_samples; /* of the step, on that rank; 0, 0: of no plan */
     uint32_t peer;                    /* transfers: the other rank; else PST_NONE */
     uint32_t step;
     uint8_t op;      /* enum pst_instr_op */
@@ -98,8 +98,8 @@ void pst_timeline_memory(struct pst_timeline *timeline, uint32_t rank, uint64_t 
                          const uint64_t bytes[PST_MEM_KINDS]);
 void pst_timeline_finish_build(struct pst_timeline *timeline);
 
-/* Fills all of a span but times, bytes, rank and instr from an instruction of a list whose
-   micro-batches and samples count from those of step `batch`. */
+/* Fills all of a span but times, bytes, rank and instr, of which rank is given, from an instruction
+   of a list whose micro-batches and samples count from those of step `batch`. */
 void pst_span_describe(const struct pst_plan *plan, const struct pst_instr *instr, uint32_t batch,
                        struct pst_span *span);
 /* Title, kind, names and capacities of the ranks, from the plan. */

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "sim/timeline.h"
 
 static void set_transfer(const struct pst_plan *plan, const struct pst_instr *instr,
@@ -23,6 +24,20 @@ static void set_transfer(const struct pst_plan *plan, const struct pst_instr *in
     span->n_samples = instr->n_samples;
     span->peer = instr->peer;
     span->payload = instr->payload;
+}
+
+static void set_pass(const struct pst_plan *plan, const struct pst_instr *instr,
+                     struct pst_span *span)
+{
+    const struct pst_plan_stage *stage = &plan->stages[instr->stage];
+    const uint32_t replica = pst_plan_replica(stage, span->rank);
+
+    span->stage = instr->stage;
+    span->step += instr->microbatch / stage->n_microbatches;
+    span->microbatch = instr->microbatch % stage->n_microbatches;
+    span->n_samples = pst_plan_samples(stage);
+    span->first_sample =
+        pst_plan_first_sample(stage, replica == PST_NONE ? 0 : replica, span->microbatch);
 }
 
 void pst_span_describe(const struct pst_plan *plan, const struct pst_instr *instr, uint32_t batch,
@@ -51,9 +66,7 @@ void pst_span_describe(const struct pst_plan *plan, const struct pst_instr *inst
         span->stage = instr->stage;
         break;
     default:
-        span->stage = instr->stage;
-        span->step += instr->microbatch / plan->stages[instr->stage].n_microbatches;
-        span->microbatch = instr->microbatch % plan->stages[instr->stage].n_microbatches;
+        set_pass(plan, instr, span);
     }
 }
 
@@ -61,26 +74,27 @@ void pst_span_describe(const struct pst_plan *plan, const struct pst_instr *inst
    1')". */
 static void name_rank(const struct pst_plan *plan, uint32_t rank, char *text, size_t size)
 {
-    int used = snprintf(text, size, "rank %u", rank);
     uint32_t n = 0, replica = PST_NONE;
+
+    snprintf(text, size, "rank %u", rank);
     for (uint32_t s = 0; s < plan->n_stages; s++) {
         uint32_t here = pst_plan_replica(&plan->stages[s], rank);
-        if (here != PST_NONE && used + 32 < (int)size) {
-            used +=
-                snprintf(text + used, size - (size_t)used, "%s%u%s", n++ == 0 ? " (stage " : ", ",
-                         s, here >= pst_plan_width(plan, &plan->stages[s]) ? "'" : "");
+
+        if (here != PST_NONE && strlen(text) + 32 < size) {
+            pst_text_append(text, size, "%s%u%s", n++ == 0 ? " (stage " : ", ", s,
+                            here >= pst_plan_width(plan, &plan->stages[s]) ? "'" : "");
             here %= pst_plan_width(plan, &plan->stages[s]);
             replica = pst_plan_width(plan, &plan->stages[s]) > 1 ? here : PST_NONE;
         }
     }
     if (replica != PST_NONE) {
-        used += snprintf(text + used, size - (size_t)used, ", replica %u", replica);
+        pst_text_append(text, size, ", replica %u", replica);
     }
-    if (n > 0 && plan->devices[rank].kind != NULL && used + 20 < (int)size) {
-        used += snprintf(text + used, size - (size_t)used, ", %.16s", plan->devices[rank].kind);
+    if (n > 0 && plan->devices[rank].kind != NULL && strlen(text) + 20 < size) {
+        pst_text_append(text, size, ", %.16s", plan->devices[rank].kind);
     }
-    if (n > 0 && used + 1 < (int)size) {
-        snprintf(text + used, size - (size_t)used, ")");
+    if (n > 0) {
+        pst_text_append(text, size, ")");
     }
 }
 

@@ -7,8 +7,6 @@
 
 #include "base/log.h"
 #include "base/memory.h"
-#include "base/number.h"
-#include "graph/draft.h"
 #include "train/checkpoint.h"
 #include "train/weights.h"
 
@@ -60,31 +58,16 @@ pst_status pst_begin_find_checkpoint(const char *path, struct pst_checkpoint **r
     return st;
 }
 
-/* One value of the graph against the checkpoint. */
 static void compare(const struct pst_checkpoint *checkpoint, const struct pst_graph *graph,
                     const struct pst_state_key *key, uint64_t elems, uint32_t *n_wrong,
                     struct pst_error *err)
 {
-    char name[PST_CHECKPOINT_NAME], here[200], there[200];
-    uint64_t shape[PST_ST_RANK];
-    const struct pst_checkpoint_tensor *tensor;
-    uint32_t rank = pst_state_shape(graph, key, elems, shape);
+    char difference[PST_CHECKPOINT_DIFFERENCE];
+    const struct pst_checkpoint_tensor *unused;
 
-    pst_state_name(graph, key, name);
-    tensor = pst_checkpoint_find(checkpoint, name);
-    if (tensor != NULL && tensor->rank == rank &&
-        memcmp(tensor->shape, shape, rank * sizeof *shape) == 0) {
-        return;
-    }
-    if (++*n_wrong > SHOWN) {
-        return;
-    }
-    if (tensor == NULL) {
-        pst_error_detail(err, "%s is not in the checkpoint\n", name);
-    } else {
-        pst_error_detail(err, "%s is %s, in the checkpoint %s\n", name,
-                         pst_shape_text(here, sizeof here, rank, shape),
-                         pst_shape_text(there, sizeof there, tensor->rank, tensor->shape));
+    if (!pst_checkpoint_has(checkpoint, graph, key, elems, &unused, difference) &&
+        ++*n_wrong <= SHOWN) {
+        pst_error_detail(err, "%s\n", difference);
     }
 }
 
@@ -115,70 +98,26 @@ static pst_status check_fits(const struct pst_checkpoint *checkpoint, const stru
     return PST_ERR_CONFIG;
 }
 
-/* --- what shapes do not tell ------------------------------------------------------------------ */
-
-static const char *value_text(const struct pst_config_node *node, char text[64])
+static void warn_of_setting(void *context, const struct pst_checkpoint_setting *setting)
 {
-    if (node == NULL) {
-        return "not set";
-    }
-    switch (node->kind) {
-    case PST_CONFIG_INT:
-        snprintf(text, 64, "%lld", (long long)node->value.integer);
-        return text;
-    case PST_CONFIG_FLOAT:
-        return pst_number_format(text, node->value.number);
-    case PST_CONFIG_BOOL:
-        return node->value.boolean ? "true" : "false";
-    case PST_CONFIG_STRING:
-        snprintf(text, 64, "\"%.60s\"", node->value.string);
-        return text;
-    default:
-        return "a list";
-    }
+    const struct pst_checkpoint *checkpoint = context;
+
+    pst_log(PST_LOG_WARN, "checkpoint",
+            "%s: \"%s\" in [model] is %.64s, and was %.64s in the run that wrote it: its weights "
+            "may mean something else",
+            checkpoint->path, setting->key, setting->now, setting->was);
 }
 
-static void warn_of_key(const char *path, const char *key, struct pst_config_node *here,
-                        struct pst_config_node *there)
-{
-    char text[2][64];
-    const char *own = value_text(pst_config_get(here, key), text[0]);
-    const char *theirs = value_text(pst_config_get(there, key), text[1]);
-
-    if (strcmp(own, theirs) != 0) {
-        pst_log(PST_LOG_WARN, "checkpoint",
-                "%s: \"%s\" in [model] is %s, and was %s in the run that wrote it: its weights may "
-                "mean something else",
-                path, key, own, theirs);
-    }
-}
-
-/* The number of heads, for one: keys of [model] that differ where the graphs do. */
-static void warn_of_settings(const struct pst_checkpoint *checkpoint, const struct pst_job *job,
+/* What shapes do not tell, such as the number of heads: keys that differ where the graphs do. */
+static void warn_of_settings(struct pst_checkpoint *checkpoint, const struct pst_job *job,
                              const struct pst_graph *graph)
 {
-    const struct pst_manifest *manifest = &checkpoint->manifest;
-    struct pst_config_node *here, *there;
-    struct pst_config *config = NULL;
-    struct pst_error unused = {0};
     char digest[32];
 
     snprintf(digest, sizeof digest, "xxh3:%016llx", (unsigned long long)graph->digest);
-    if (strcmp(digest, manifest->model_digest) == 0 || job->config == NULL ||
-        pst_config_from_json(manifest->config, &config, &unused) != PST_OK) {
-        return;
+    if (strcmp(digest, checkpoint->manifest.model_digest) != 0) {
+        pst_checkpoint_compare(checkpoint, job->config, "model", warn_of_setting, checkpoint);
     }
-    here = pst_config_get(job->config->root, "model");
-    there = pst_config_get(config->root, "model");
-    for (uint32_t i = 0; here != NULL && there != NULL && i < here->n_children; i++) {
-        warn_of_key(checkpoint->path, here->children[i]->key, here, there);
-    }
-    for (uint32_t i = 0; here != NULL && there != NULL && i < there->n_children; i++) {
-        if (pst_config_get(here, there->children[i]->key) == NULL) {
-            warn_of_key(checkpoint->path, there->children[i]->key, here, there);
-        }
-    }
-    pst_config_destroy(config);
 }
 
 pst_status pst_begin_open(const char *path, const struct pst_job *job,

@@ -3,7 +3,7 @@
  * A checkpoint: a folder with safetensors shards, manifest.json that says what they hold and how
  * the run stood, and COMMIT, the one line that makes it complete. docs/checkpoints.md has the
  * layout. Nothing in it depends on the plan that wrote it. Reading is here, in checkpoint_read.c
- * and checkpoint_manifest.c; saver.h writes.
+ * and checkpoint_manifest.c, comparing in checkpoint_compare.c; saver.h writes.
  */
 #ifndef PST_TRAIN_CHECKPOINT_H
 #define PST_TRAIN_CHECKPOINT_H
@@ -134,6 +134,26 @@ struct pst_exec_source pst_checkpoint_source(struct pst_checkpoint_source *sourc
 uint32_t pst_checkpoint_check(const char *path,
                               void (*tell)(void *context, const struct pst_error *defect),
                               void *context);
+
+/* --- against a job -----------------------------------------------------------------------------*/
+
+#define PST_CHECKPOINT_DIFFERENCE 768 /* bytes of its text */
+
+/* Has it that value of a graph, in that shape? Else the difference says what is otherwise.
+ *ret_tensor: what is there of that name, or NULL. */
+bool pst_checkpoint_has(const struct pst_checkpoint *checkpoint, const struct pst_graph *graph,
+                        const struct pst_state_key *key, uint64_t elems,
+                        const struct pst_checkpoint_tensor **ret_tensor,
+                        char difference[PST_CHECKPOINT_DIFFERENCE]);
+
+struct pst_checkpoint_setting {
+    const char *key, *now, *was; /* values as JSON, or "its default" */
+};
+struct pst_config;
+/* Tells each key of a section that the config of the run that wrote it has otherwise. */
+void pst_checkpoint_compare(
+    const struct pst_checkpoint *checkpoint, const struct pst_config *config, const char *section,
+    void (*tell)(void *context, const struct pst_checkpoint_setting *setting), void *context);
 
 /* --- folders of checkpoints --------------------------------------------------------------------*/
 

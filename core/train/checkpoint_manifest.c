@@ -6,7 +6,6 @@
 #include "train/checkpoint.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "config/codec.h"

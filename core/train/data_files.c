@@ -98,11 +98,6 @@ static pst_status expand(struct gathered *g, const char *pattern, const char *en
     return PST_OK;
 }
 
-static int by_name(const void *a, const void *b)
-{
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
 /* Was this path written out in the list, rather than matched by a glob? */
 static bool is_named(const char *patterns, const char *path)
 {
@@ -149,7 +144,7 @@ pst_status pst_paths_find(const char *patterns, const char *key, const char *end
     }
     st = expand_all(&g, patterns, ending, &found);
     if (st == PST_OK) {
-        qsort(found.gl_pathv, found.gl_pathc, sizeof *found.gl_pathv, by_name);
+        qsort(found.gl_pathv, found.gl_pathc, sizeof *found.gl_pathv, pst_by_text);
     }
     for (size_t i = 0; st == PST_OK && i < found.gl_pathc; i++) {
         st = take(&g, found.gl_pathv[i], is_named(patterns, found.gl_pathv[i]));

@@ -12,6 +12,8 @@
 
 #include "base/memory.h"
 #include "base/number.h"
+#include "base/text.h"
+#include "base/util.h"
 
 void pst_column_add(struct pst_column *column, const struct pst_column_part *part)
 {
@@ -46,12 +48,9 @@ void pst_records_finish(struct pst_records *records)
 /* "28 x 28 x 1", or "one number". */
 static const char *dims_text(const uint64_t *dims, uint32_t rank, char text[160])
 {
-    size_t used = 0;
-
-    snprintf(text, 160, "one number");
-    for (uint32_t i = 0; i < rank && used < 128; i++) {
-        used += (size_t)snprintf(text + used, 160 - used, "%s%llu", i == 0 ? "" : " x ",
-                                 (unsigned long long)dims[i]);
+    snprintf(text, 160, "%s", rank == 0 ? "one number" : "");
+    for (uint32_t i = 0; i < rank; i++) {
+        pst_text_append(text, 160, "%s%llu", i == 0 ? "" : " x ", (unsigned long long)dims[i]);
     }
     return text;
 }
@@ -229,18 +228,7 @@ pst_status pst_records_fit(struct pst_records *records, const struct pst_sample_
 
 static const struct pst_column_part *part_of(const struct pst_column *column, uint64_t record)
 {
-    uint32_t low = 0, high = column->n_parts;
-
-    while (high - low > 1) {
-        uint32_t middle = low + (high - low) / 2;
-
-        if (column->parts[middle].first <= record) {
-            low = middle;
-        } else {
-            high = middle;
-        }
-    }
-    return &column->parts[low];
+    return &column->parts[PST_FIRST(i, column->n_parts, column->parts[i].first > record) - 1];
 }
 
 static int64_t whole_at(uint32_t element, const void *values, uint64_t i)

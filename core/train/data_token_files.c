@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/text.h"
 
 #define LLMC_HEADER     1024
 #define MEGATRON_HEADER 34
@@ -201,12 +202,10 @@ static pst_status find_megatron(const char *patterns, const char *key, struct ps
         size_t length = strlen(path);
         bool known = false;
 
-        if (length < 5 ||
-            (strcmp(path + length - 4, ".idx") != 0 && strcmp(path + length - 4, ".bin") != 0)) {
-            st =
-                pst_fail(err, PST_ERR_CONFIG, "config.value",
-                         "%s: \"%s\" is neither .bin nor .idx, as Megatron's files are", key, path);
-            return st;
+        if (length < 5 || !(pst_text_ends(path, ".idx") || pst_text_ends(path, ".bin"))) {
+            return pst_fail(err, PST_ERR_CONFIG, "config.value",
+                            "%s: \"%s\" is neither .bin nor .idx, as Megatron's files are", key,
+                            path);
         }
         memcpy(path + length - 4, ".bin", 4);
         for (uint32_t k = 0; k < n && !known; k++) {

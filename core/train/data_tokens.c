@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/util.h"
 
 void pst_stream_add(struct pst_stream *stream, const struct pst_token_part *part)
 {
@@ -33,18 +34,7 @@ void pst_stream_finish(struct pst_stream *stream)
 /* The part that has a token. */
 static const struct pst_token_part *part_of(const struct pst_stream *stream, uint64_t token)
 {
-    uint32_t low = 0, high = stream->n_parts;
-
-    while (high - low > 1) {
-        uint32_t middle = low + (high - low) / 2;
-
-        if (stream->parts[middle].first <= token) {
-            low = middle;
-        } else {
-            high = middle;
-        }
-    }
-    return &stream->parts[low];
+    return &stream->parts[PST_FIRST(i, stream->n_parts, stream->parts[i].first > token) - 1];
 }
 
 /* Tokens begin ... begin + n - 1 as they are in the files. */

@@ -7,7 +7,6 @@
 
 #include "base/memory.h"
 #include "base/philox.h"
-#include "train/stop.h"
 
 #define STREAM_SAMPLE 0x73616D706C650000u
 

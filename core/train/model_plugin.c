@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "train/model_plugin.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"
@@ -87,8 +86,7 @@ const struct pst_apart_kind pst_model_kind = {
     .finish = finish,
 };
 
-/* --- a job's model
- * -------------------------------------------------------------------------------*/
+/* --- a job's model -----------------------------------------------------------------------------*/
 
 /* Neither built in nor a plugin. */
 static pst_status fail_unknown(const struct pst_plugin_list *list,

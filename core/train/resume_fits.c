@@ -11,8 +11,7 @@
 
 #include "base/log.h"
 #include "base/memory.h"
-#include "config/json_fields.h"
-#include "graph/draft.h"
+#include "config/config.h"
 #include "train/saver_impl.h"
 
 enum { MOST_SHOWN = 10 };
@@ -20,13 +19,14 @@ enum { MOST_SHOWN = 10 };
 struct fitting {
     const struct pst_checkpoint *checkpoint;
     const struct pst_graph *graph;
+    const struct pst_job *job;
     bool slots;  /* the optimizer is the same */
     bool *known; /* per tensor of the checkpoint: the model has it */
     uint32_t n_differences;
     uint32_t n_older, n_dropped; /* older weights that only the plan, only the checkpoint has */
     uint32_t differs;            /* 1 + the parameter that was told of last; 0: none */
-    char first[512];             /* difference */
-    struct pst_error *err;       /* details: the first ten */
+    char first[PST_CHECKPOINT_DIFFERENCE];
+    struct pst_error *err; /* details: the first ten */
 };
 
 static void differ(struct fitting *fitting, const char *format, ...)
@@ -34,7 +34,7 @@ static void differ(struct fitting *fitting, const char *format, ...)
 
 static void differ(struct fitting *fitting, const char *format, ...)
 {
-    char text[512];
+    char text[PST_CHECKPOINT_DIFFERENCE];
     va_list args;
 
     va_start(args, format);
@@ -54,29 +54,22 @@ static void compare_value(void *context, const struct pst_state_key *key, uint64
     struct fitting *fitting = context;
     const bool follows = key->kind == PST_STATE_SLOT || key->kind == PST_STATE_VERSION;
     const struct pst_checkpoint_tensor *tensor;
-    uint64_t shape[PST_ST_RANK];
-    uint32_t rank = pst_state_shape(fitting->graph, key, elems, shape);
-    char name[PST_CHECKPOINT_NAME], there[200], here[200];
+    char difference[PST_CHECKPOINT_DIFFERENCE];
+    const bool fits =
+        pst_checkpoint_has(fitting->checkpoint, fitting->graph, key, elems, &tensor, difference);
 
-    pst_state_name(fitting->graph, key, name);
-    tensor = pst_checkpoint_find(fitting->checkpoint, name);
     if (tensor != NULL) {
         fitting->known[tensor - fitting->checkpoint->manifest.tensors] = true;
     }
-    if ((key->kind == PST_STATE_SLOT && !fitting->slots) ||
+    if (fits || (key->kind == PST_STATE_SLOT && !fitting->slots) ||
         (follows && fitting->differs == key->index + 1)) {
         return;
     }
     if (tensor == NULL && key->kind == PST_STATE_VERSION) {
         fitting->n_older++;
-    } else if (tensor == NULL) {
+    } else {
         fitting->differs = key->index + 1;
-        differ(fitting, "%.300s is not in the checkpoint", name);
-    } else if (tensor->rank != rank || memcmp(tensor->shape, shape, rank * sizeof *shape) != 0) {
-        fitting->differs = key->index + 1;
-        differ(fitting, "%.300s is %s, in the checkpoint %s", name,
-               pst_shape_text(here, sizeof here, rank, shape),
-               pst_shape_text(there, sizeof there, tensor->rank, tensor->shape));
+        differ(fitting, "%s", difference);
     }
 }
 
@@ -163,43 +156,35 @@ static void warn_of_bits(const struct fitting *fitting, const struct pst_manifes
 }
 
 /* Whether rates of a run of `was` steps are others; its warm-up was a tenth of it unless told. */
-static bool hangs_on_steps(const struct pst_job_train *train, bool told, long long was)
+static bool hangs_on_steps(const struct pst_job *job, long long was)
 {
+    const struct pst_job_train *train = &job->train;
+
     if (train->schedule != PST_SCHEDULE_CONSTANT && train->schedule != PST_SCHEDULE_INVERSE_SQRT) {
         return true;
     }
-    return !told && train->warmup != (was / 10 < 100 ? was / 10 : 100);
+    return pst_config_get(pst_config_get(job->config->root, "train"), "warmup") == NULL &&
+           train->warmup != (was / 10 < 100 ? was / 10 : 100);
 }
 
-/* Rates, and what else makes an update, may change; the steps that follow then differ. */
-static void warn_of_rules(const struct fitting *fitting, const struct pst_job *job)
+static void warn_of_rule(void *context, const struct pst_checkpoint_setting *setting)
 {
+    const struct fitting *fitting = context;
     static const char *const keys[] = {
         "lr",          "min_lr",   "schedule", "decay",           "decay_form",   "warmup",
         "beta1",       "beta2",    "eps",      "momentum",        "clip",         "weight_decay",
         "muon_factor", "no_decay", "z_loss",   "label_smoothing", "ignore_index", "steps"};
-    const char *there = fitting->checkpoint->manifest.config;
-    char *here = pst_config_to_json(job->config);
-    const char *at;
-    const bool told = pst_json_find(here, strlen(here), "train", "warmup", &at) > 0;
 
-    for (size_t i = 0; i < sizeof keys / sizeof *keys && there != NULL; i++) {
-        const char *now = "its default", *was = now;
-        size_t n = pst_json_find(here, strlen(here), "train", keys[i], &now);
-        size_t m = pst_json_find(there, strlen(there), "train", keys[i], &was);
-
-        n = n == 0 ? strlen(now) : n;
-        m = m == 0 ? strlen(was) : m;
-        if ((n != m || memcmp(now, was, n) != 0) &&
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        if (strcmp(setting->key, keys[i]) == 0 &&
             (strcmp(keys[i], "steps") != 0 ||
-             hangs_on_steps(&job->train, told, strtoll(was, NULL, 10)))) {
+             hangs_on_steps(fitting->job, strtoll(setting->was, NULL, 10)))) {
             pst_log(PST_LOG_WARN, "checkpoint",
                     "steps from here on differ from those of the checkpoint's run: train.%s is "
-                    "%.*s, was %.*s",
-                    keys[i], n > 64 ? 64 : (int)n, now, m > 64 ? 64 : (int)m, was);
+                    "%.64s, was %.64s",
+                    keys[i], setting->now, setting->was);
         }
     }
-    free(here);
 }
 
 static pst_status fail(const struct fitting *fitting, const char *what, struct pst_error *err)
@@ -221,7 +206,8 @@ pst_status pst_resume_fits(const struct pst_checkpoint *checkpoint,
                            struct pst_error *err)
 {
     struct pst_error *found = pst_alloc(1, sizeof *found);
-    struct fitting fitting = {.checkpoint = checkpoint, .graph = session->graph, .err = found};
+    struct fitting fitting = {
+        .checkpoint = checkpoint, .graph = session->graph, .job = session->job, .err = found};
     struct pst_arena arena = {0};
     struct pst_manifest here;
     pst_status st = PST_OK;
@@ -242,7 +228,8 @@ pst_status pst_resume_fits(const struct pst_checkpoint *checkpoint,
     }
     if (st == PST_OK && pst_team_is_first(&session->team)) {
         warn_of_bits(&fitting, &here);
-        warn_of_rules(&fitting, session->job);
+        /* rates, and what else makes an update, may change */
+        pst_checkpoint_compare(checkpoint, session->job->config, "train", warn_of_rule, &fitting);
     }
     free(fitting.known);
     free(found);

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/text.h"
 
 /* --- names ------------------------------------------------------------------------------------ */
 
@@ -205,8 +206,8 @@ const char *pst_rules_text(const struct pst_rules *rules, const struct pst_graph
 {
     static const char *const names[] = {"sgd", "momentum", "adam", "adamw", "muon"};
     uint32_t by[sizeof names / sizeof *names] = {0}, still = 0, scaled = 0;
-    size_t used = 0;
 
+    text[0] = '\0';
     for (uint32_t i = 0; i < graph->n_params; i++) {
         const struct pst_exec_rule *rule = &rules->rules[graph->params[i].rule];
 
@@ -214,17 +215,15 @@ const char *pst_rules_text(const struct pst_rules *rules, const struct pst_graph
         still += rule->weight_decay == 0 || rule->optimizer == PST_ADAM;
         scaled += rule->lr_scale != 1;
     }
-    for (uint32_t i = sizeof names / sizeof *names; i-- > 0 && used < size;) {
+    for (uint32_t i = sizeof names / sizeof *names; i-- > 0;) {
         if (by[i] > 0) {
-            used += (size_t)snprintf(text + used, size - used, "%s%s on %u parameters",
-                                     used > 0 ? ", " : "", names[i], by[i]);
+            pst_text_append(text, size, "%s%s on %u parameters", text[0] != '\0' ? ", " : "",
+                            names[i], by[i]);
         }
     }
-    if (used < size) {
-        used += (size_t)snprintf(text + used, size - used, "; %u without weight decay", still);
-    }
-    if (scaled > 0 && used < size) {
-        snprintf(text + used, size - used, ", %u with an lr of their own", scaled);
+    pst_text_append(text, size, "; %u without weight decay", still);
+    if (scaled > 0) {
+        pst_text_append(text, size, ", %u with an lr of their own", scaled);
     }
     return text;
 }

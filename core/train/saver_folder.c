@@ -7,7 +7,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
@@ -20,7 +19,7 @@
 #include "base/memory.h"
 #include "base/util.h"
 
-static pst_status fail(struct pst_error *err, const char *path, const char *what)
+pst_status saver_fail(struct pst_error *err, const char *path, const char *what)
 {
     const int code = errno;
 
@@ -43,7 +42,7 @@ static pst_status make_folder(const char *path, struct pst_error *err)
         }
         *at = '\0';
         if (stat(name, &info) != 0 && mkdir(name, 0777) != 0 && errno != EEXIST) {
-            st = fail(err, name, "make the folder for checkpoints");
+            st = saver_fail(err, name, "make the folder for checkpoints");
         }
         *at = c;
         if (c == '\0') {
@@ -79,7 +78,7 @@ static pst_status lock(const char *folder, int *ret_lock, struct pst_error *err)
     const int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
     const time_t now = time(NULL);
     struct tm moment;
-    pst_status st = fd < 0 ? fail(err, path, "open the lock") : PST_OK;
+    pst_status st = fd < 0 ? saver_fail(err, path, "open the lock") : PST_OK;
 
     if (st == PST_OK && flock(fd, LOCK_EX | LOCK_NB) != 0) {
         if (errno == EWOULDBLOCK) {
@@ -95,7 +94,7 @@ static pst_status lock(const char *folder, int *ret_lock, struct pst_error *err)
         strftime(since, sizeof since, "%Y-%m-%dT%H:%M:%SZ", &moment);
         text = pst_printf("host %s, process %ld, since %s\n", host, (long)getpid(), since);
         if (ftruncate(fd, 0) != 0 || pwrite(fd, text, strlen(text), 0) < 0) {
-            st = fail(err, path, "write the lock");
+            st = saver_fail(err, path, "write the lock");
         }
         free(text);
     }
@@ -175,7 +174,7 @@ pst_status saver_check_space(const char *folder, uint64_t bytes, struct pst_erro
     char need[32], have[32];
 
     if (statvfs(folder, &info) != 0) {
-        return fail(err, folder, "see how much room there is");
+        return saver_fail(err, folder, "see how much room there is");
     }
     if (info.f_bavail >= needed / info.f_frsize + 1) {
         return PST_OK;

@@ -67,7 +67,6 @@ char *saver_manifest(const struct saver_job *job);
 void saver_shard_name(uint32_t process, char text[32]);
 
 /* saver_write.c: on the writing thread. */
-char *saver_partial_path(const struct saver_job *job, uint64_t step); /* free() it */
 pst_status saver_write_shard(struct saver_job *job, struct pst_error *err);
 /* Manifest, COMMIT, the rename, and the end of older ones: on the first process. */
 pst_status saver_commit(struct saver_job *job, struct pst_error *err);
@@ -80,5 +79,7 @@ pst_status saver_take_folder(const struct pst_saver_config *config, uint64_t byt
                              struct pst_error *err);
 pst_status saver_check_space(const char *folder, uint64_t bytes, struct pst_error *err);
 void saver_remove_folder(const char *path);
+/* output.write: the call of the system that set errno. */
+pst_status saver_fail(struct pst_error *err, const char *path, const char *what);
 
 #endif

@@ -19,14 +19,6 @@
 #include "base/memory.h"
 #include "base/util.h"
 
-static pst_status fail(struct pst_error *err, const char *path, const char *what)
-{
-    const int code = errno;
-
-    return pst_fail_at(err, PST_ERR_IO, "output.write", path, 0, 0, "cannot %s: %s", what,
-                       strerror(code));
-}
-
 static pst_status meet_fault(const struct saver_job *job, const char *point, struct pst_error *err)
 {
     return pst_fault(point, job->process)
@@ -34,14 +26,15 @@ static pst_status meet_fault(const struct saver_job *job, const char *point, str
                : PST_OK;
 }
 
-char *saver_partial_path(const struct saver_job *job, uint64_t step)
+static char *partial_path(const struct saver_job *job)
 {
-    return pst_printf("%s/.partial-%012llu-%s", job->folder, (unsigned long long)step, job->run);
+    return pst_printf("%s/.partial-%012llu-%s", job->folder, (unsigned long long)job->moment.step,
+                      job->run);
 }
 
 void saver_remove_partial(const struct saver_job *job)
 {
-    char *path = saver_partial_path(job, job->moment.step);
+    char *path = partial_path(job);
 
     saver_remove_folder(path);
     free(path);
@@ -53,7 +46,7 @@ static pst_status sync_folder(const char *path, struct pst_error *err)
     pst_status st = PST_OK;
 
     if (fd < 0 || (fsync(fd) != 0 && errno != EINVAL)) {
-        st = fail(err, path, "sync the folder");
+        st = saver_fail(err, path, "sync the folder");
     }
     if (fd >= 0) {
         close(fd);
@@ -171,7 +164,7 @@ static uint64_t bytes_of(const struct saver_job *job)
 
 pst_status saver_write_shard(struct saver_job *job, struct pst_error *err)
 {
-    char *folder = saver_partial_path(job, job->moment.step), name[32], *path;
+    char *folder = partial_path(job), name[32], *path;
     struct pst_st_writer *writer = NULL;
     pst_status st = saver_check_space(job->folder, bytes_of(job), err);
 
@@ -179,7 +172,7 @@ pst_status saver_write_shard(struct saver_job *job, struct pst_error *err)
     path = pst_printf("%s/%s", folder, name);
     job->sums->bytes = 0;
     if (st == PST_OK && mkdir(folder, 0777) != 0 && errno != EEXIST) {
-        st = fail(err, folder, "make the folder of a checkpoint");
+        st = saver_fail(err, folder, "make the folder of a checkpoint");
     }
     if (st == PST_OK) {
         st = meet_fault(job, "ckpt.shard", err);
@@ -271,7 +264,7 @@ static pst_status retire(const char *path, struct pst_error *err)
     pst_status st = PST_OK;
 
     if (unlink(commit) != 0 && errno != ENOENT) {
-        st = fail(err, commit, "remove an old checkpoint");
+        st = saver_fail(err, commit, "remove an old checkpoint");
     }
     if (st == PST_OK) {
         st = sync_folder(path, err);
@@ -319,14 +312,14 @@ static pst_status put_in_place(const struct saver_job *job, const char *from, co
         st = retire(to, err);
     }
     if (st == PST_OK && rename(from, to) != 0) {
-        st = fail(err, to, "put the checkpoint in place");
+        st = saver_fail(err, to, "put the checkpoint in place");
     }
     return st == PST_OK ? sync_folder(job->folder, err) : st;
 }
 
 pst_status saver_commit(struct saver_job *job, struct pst_error *err)
 {
-    char *partial = saver_partial_path(job, job->moment.step);
+    char *partial = partial_path(job);
     char *path = pst_checkpoint_path(job->folder, job->moment.step);
     pst_status st = write_manifest(job, partial, err);
 

@@ -26,8 +26,7 @@ struct pst_team *pst_team_joined(void)
     return joined;
 }
 
-/* --- joining -----------------------------------------------------------------------------------
- */
+/* --- joining -----------------------------------------------------------------------------------*/
 
 struct identity {
     char version[32];
@@ -221,8 +220,7 @@ pst_status pst_team_check_device(const struct pst_team *team, const struct pst_s
     return pst_config_place(session->job->config, "run", "device", PST_ERR_CONFIG, err);
 }
 
-/* --- the plan ----------------------------------------------------------------------------------
- */
+/* --- the plan ----------------------------------------------------------------------------------*/
 
 /* Rank 0's text to all; NULL comes in elsewhere, and what came out is to be freed. */
 static pst_status share_text(const struct pst_team *team, char **text, struct pst_error *err)
@@ -282,8 +280,7 @@ pst_status pst_team_compare(const struct pst_team *team, uint64_t digest, const 
     return st;
 }
 
-/* --- the end -----------------------------------------------------------------------------------
- */
+/* --- the end -----------------------------------------------------------------------------------*/
 
 /* Only the echo of a failure elsewhere? */
 static bool is_echo(const struct verdict *verdict)

@@ -7,7 +7,6 @@
 #include "train/tokenizer_impl.h"
 
 #include <ctype.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -10,6 +10,7 @@
 
 #include <utf8proc.h>
 
+#include "base/json.h"
 #include "base/memory.h"
 #include "config/json_fields.h"
 
@@ -39,16 +40,9 @@ static bool is_true(const json_t *object, const char *key)
     return json_is_true(json_object_get(object, key));
 }
 
-static const char *text_of(const json_t *object, const char *key)
-{
-    const char *text = json_string_value(json_object_get(object, key));
-
-    return text == NULL ? "" : text;
-}
-
 static bool is_type(const json_t *object, const char *type)
 {
-    return strcmp(text_of(object, "type"), type) == 0;
+    return strcmp(pst_json_text_at(object, "type"), type) == 0;
 }
 
 /* The member, NULL where it is absent or null. */
@@ -249,11 +243,11 @@ static void read_model(struct reading *r, json_t *model)
         !json_is_array(json_object_get(model, "merges"))) {
         pst_fields_fail(&r->fields, UNSUPPORTED, "model",
                         "\"%.32s\" is not read; byte-level BPE with vocab and merges is",
-                        text_of(model, "type"));
+                        pst_json_text_at(model, "type"));
         return;
     }
     for (uint32_t i = 0; i < 2; i++) {
-        if (text_of(model, affixes[i])[0] != '\0') {
+        if (pst_json_text_at(model, affixes[i])[0] != '\0') {
             pst_fields_fail(&r->fields, UNSUPPORTED, "model", "%s is not known here", affixes[i]);
         }
     }
@@ -297,7 +291,7 @@ static void read_added_token(struct reading *r, const json_t *value, uint32_t ne
 {
     static const char *const flags[] = {"single_word", "lstrip", "rstrip"};
     struct pst_tokenizer *t = r->t;
-    const char *content = text_of(value, "content");
+    const char *content = pst_json_text_at(value, "content");
     uint32_t known = pst_tokenizer_token(t, content), expected = known == PST_NONE ? next : known;
 
     for (uint32_t i = 0; i < 3; i++) {
@@ -417,7 +411,7 @@ static void read_split(struct reading *r, const json_t *step)
     const json_t *pattern = json_object_get(step, "pattern");
     const char *regex = json_string_value(json_object_get(pattern, "Regex"));
     const char *string = json_string_value(json_object_get(pattern, "String"));
-    const char *behavior = text_of(step, "behavior");
+    const char *behavior = pst_json_text_at(step, "behavior");
     bool removed = strcmp(behavior, "Removed") == 0;
 
     if ((regex == NULL) == (string == NULL) || (!removed && strcmp(behavior, "Isolated") != 0)) {
@@ -469,7 +463,7 @@ static void read_steps(struct reading *r, const json_t *top)
         } else {
             pst_fields_fail(&r->fields, UNSUPPORTED, "pre_tokenizer",
                             "\"%.32s\" is not known here; Split, Digits and, last, ByteLevel are",
-                            text_of(step, "type"));
+                            pst_json_text_at(step, "type"));
         }
     }
     if (!failed(r)) {
@@ -492,7 +486,7 @@ static void read_forms(struct reading *r, const json_t *top)
     size_t n = sequence ? json_array_size(list) : top != NULL;
 
     for (size_t i = 0; i < n; i++) {
-        const char *type = text_of(sequence ? json_array_get(list, i) : top, "type");
+        const char *type = pst_json_text_at(sequence ? json_array_get(list, i) : top, "type");
         uint32_t k = 0;
 
         while (k < 4 && strcmp(forms[k].name, type) != 0) {
@@ -518,7 +512,7 @@ static void read_template(struct reading *r, const json_t *processor)
 
     for (size_t i = 0; i < json_array_size(single); i++) {
         const json_t *item = json_array_get(single, i);
-        const char *name = text_of(json_object_get(item, "SpecialToken"), "id");
+        const char *name = pst_json_text_at(json_object_get(item, "SpecialToken"), "id");
         uint32_t id = pst_tokenizer_token(t, name);
         uint32_t *n = behind ? &t->n_after : &t->n_before;
 
@@ -550,7 +544,7 @@ static void read_frame(struct reading *r, const json_t *top)
         } else if (!is_type(item, "ByteLevel")) {
             pst_fields_fail(&r->fields, UNSUPPORTED, "post_processor",
                             "\"%.32s\" is not known here; ByteLevel and TemplateProcessing are",
-                            text_of(item, "type"));
+                            pst_json_text_at(item, "type"));
         }
     }
 }
@@ -563,7 +557,7 @@ static void read_all(struct reading *r, json_t *root)
     if (decoder != NULL && !is_type(decoder, "ByteLevel")) {
         pst_fields_fail(&r->fields, UNSUPPORTED, "decoder",
                         "\"%.32s\" is not known here: this is no byte-level BPE",
-                        text_of(decoder, "type"));
+                        pst_json_text_at(decoder, "type"));
     }
     read_steps(r, member(root, "pre_tokenizer"));
     read_forms(r, member(root, "normalizer"));

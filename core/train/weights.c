@@ -16,6 +16,8 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/safetensors.h"
+#include "base/text.h"
+#include "base/util.h"
 #include "config/json_fields.h"
 #include "train/weights_impl.h"
 
@@ -67,11 +69,6 @@ static pst_status open_shard(struct pst_weights *w, const char *name, struct pst
     return st;
 }
 
-static int by_text(const void *a, const void *b)
-{
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
 /* Each file that the weight_map names, once. */
 static pst_status open_shards_of(struct pst_weights *w, const json_t *map, const char *path,
                                  struct pst_error *err)
@@ -90,7 +87,7 @@ static pst_status open_shards_of(struct pst_weights *w, const json_t *map, const
         }
         names[n++] = json_string_value(value);
     }
-    qsort(names, n, sizeof *names, by_text);
+    qsort(names, n, sizeof *names, pst_by_text);
     for (size_t i = 0; i < n; i++) {
         if (i == 0 || strcmp(names[i], names[i - 1]) != 0) {
             names[n_files++] = names[i];
@@ -122,13 +119,6 @@ static pst_status open_index(struct pst_weights *w, const char *name, struct pst
                                            "there is no object weight_map");
     json_decref(root);
     return st;
-}
-
-static bool ends_in(const char *text, const char *end)
-{
-    size_t n = strlen(text), m = strlen(end);
-
-    return n >= m && strcmp(text + n - m, end) == 0;
 }
 
 static bool is_there(const struct pst_weights *w, const char *name)
@@ -171,7 +161,7 @@ static pst_status open_files(struct pst_weights *w, struct pst_error *err)
             return st;
         }
     }
-    if (ends_in(name, ".json")) {
+    if (pst_text_ends(name, ".json")) {
         return open_index(w, name, err);
     }
     w->files = pst_arena_array(&w->arena, 1, sizeof(struct pst_st_file *));
@@ -220,7 +210,7 @@ static struct found *find_spelled(const struct pst_weights *w, const char *name)
     struct found *found = find_exactly(w, name);
 
     for (; found == NULL && alias != NULL && alias->end != NULL; alias++) {
-        if (ends_in(name, alias->end)) {
+        if (pst_text_ends(name, alias->end)) {
             char *other =
                 pst_printf("%.*s%s", (int)(strlen(name) - strlen(alias->end)), name, alias->other);
 
@@ -249,15 +239,14 @@ static void note_missing(struct pst_weights *w, const struct value *value,
 static void note_wrong(struct pst_weights *w, const struct value *value, const struct found *found,
                        const struct pst_weights_shape *wanted, struct pst_error *err)
 {
-    struct pst_st_tensor like = {.rank = wanted->rank};
+    const struct pst_st_tensor *tensor = found->tensor;
     char is[192], should[192];
 
-    memcpy(like.shape, wanted->dims, sizeof wanted->dims);
     if (w->n_wrong++ < SHOWN) {
         pst_error_detail(err, "%s: tensor %.200s is %s %s, should be F32 %s\n", value->is.name,
-                         found->tensor->name, pst_st_dtype_name(found->tensor->dtype),
-                         pst_st_shape_text(found->tensor, is, sizeof is),
-                         pst_st_shape_text(&like, should, sizeof should));
+                         tensor->name, pst_st_dtype_name(tensor->dtype),
+                         pst_shape_text(is, sizeof is, tensor->rank, tensor->shape),
+                         pst_shape_text(should, sizeof should, wanted->rank, wanted->dims));
     }
 }
 
@@ -348,7 +337,7 @@ static bool is_ignored(const struct pst_weights *w, const char *name)
     const char *const *end = w->family == NULL ? NULL : w->family->ignored;
 
     for (; end != NULL && *end != NULL; end++) {
-        if (ends_in(name, *end)) {
+        if (pst_text_ends(name, *end)) {
             return true;
         }
     }
@@ -378,7 +367,7 @@ static bool is_tied_head(const struct pst_weights *w, const struct found *found)
 {
     const struct pst_op *head;
 
-    if (w->graph->logits == PST_NONE || !ends_in(found->tensor->name, "lm_head.weight") ||
+    if (w->graph->logits == PST_NONE || !pst_text_ends(found->tensor->name, "lm_head.weight") ||
         pst_names_find(&w->graph->param_names, "lm_head.weight") != PST_NONE) {
         return false;
     }
@@ -390,7 +379,6 @@ static void tell_left_out(const struct pst_weights *w)
 {
     char names[400] = "";
     uint32_t n = 0;
-    size_t used = 0;
 
     for (uint32_t i = 0; i < w->n_all; i++) {
         const char *name = w->all[i].tensor->name;
@@ -398,9 +386,8 @@ static void tell_left_out(const struct pst_weights *w)
         if (w->all[i].used || is_ignored(w, name) || is_tied_head(w, &w->all[i])) {
             continue;
         }
-        if (n++ < 5 && used < sizeof names) {
-            used += (size_t)snprintf(names + used, sizeof names - used, "%s%.100s",
-                                     n > 1 ? ", " : "", name);
+        if (n++ < 5) {
+            pst_text_append(names, sizeof names, "%s%.100s", n > 1 ? ", " : "", name);
         }
     }
     if (n > 0) {

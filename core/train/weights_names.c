@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/memory.h"
 #include "exec/exec.h"
 
 const struct pst_published *pst_weights_family(const struct pst_graph *graph)

@@ -4,7 +4,6 @@
  * size, an index where there are several, config.json. One value is in memory at a time.
  */
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>

@@ -94,8 +94,7 @@ uint64_t bp_peak(const struct bp_work *work, uint32_t device)
     return most;
 }
 
-/* --- moves ------------------------------------------------------------------------------------
- */
+/* --- moves -------------------------------------------------------------------------------------*/
 
 /* Passes of another device, among those of all, that have a micro-batch; first > last: it must not
    have it. */
@@ -235,8 +234,7 @@ static bool give(struct bp_work *work, uint32_t from, uint32_t to, uint64_t from
     return false;
 }
 
-/* --- pairs ------------------------------------------------------------------------------------
- */
+/* --- pairs -------------------------------------------------------------------------------------*/
 
 /* What a device has beyond its capacity; below 0: room. Bytes are far below 2^63. */
 static int64_t excess(const struct bp_work *work, uint32_t device)

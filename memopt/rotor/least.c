@@ -5,8 +5,6 @@
  */
 #include "chain.h"
 
-#include <string.h>
-
 #include "mem_plugin.h"
 
 #define MOST_PAIRS                                                                                 \

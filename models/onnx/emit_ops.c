@@ -5,7 +5,6 @@
  */
 #include "emit.h"
 
-#include <math.h>
 #include <string.h>
 
 static const struct onnx_value *result(const struct onnx_emitter *e)

@@ -7,7 +7,6 @@
 #include "onnx.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define MOST_NODES 32 /* that one becomes */

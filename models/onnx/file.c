@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/memory.h"
 #include "base/util.h"
 
 #define MAX_FILE   ((size_t)1 << 31)
@@ -157,8 +156,8 @@ static pst_status scan(struct scan *s)
     return status;
 }
 
-pst_status onnx_file_parse(const void *bytes, size_t n, const char *path,
-                           Onnx__ModelProto **ret_proto, struct pst_error *err)
+static pst_status parse(const void *bytes, size_t n, const char *path, Onnx__ModelProto **ret_proto,
+                        struct pst_error *err)
 {
     struct scan s = {
         .bytes = bytes, .end = n, .path = path, .err = err, .most = n * MAX_GROWTH + 4096};
@@ -186,7 +185,7 @@ pst_status onnx_file_read(const char *path, Onnx__ModelProto **ret_proto, struct
     if (status != PST_OK) {
         return status;
     }
-    status = onnx_file_parse(bytes, n, path, ret_proto, err);
+    status = parse(bytes, n, path, ret_proto, err);
     free(bytes);
     return status;
 }

@@ -7,7 +7,6 @@
 #include "onnx.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define MAX_HELD  ((uint64_t)1 << 30)

@@ -6,8 +6,9 @@
 #include "infer.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
+
+#include "base/text.h"
 
 uint64_t onnx_elems(const struct onnx_value *value)
 {
@@ -51,18 +52,6 @@ bool onnx_broadcast(uint32_t n, const struct onnx_value *const *values, uint32_t
     return true;
 }
 
-static const char *shape_text(const struct onnx_value *value, char text[128])
-{
-    size_t used = (size_t)snprintf(text, 128, "[");
-
-    for (uint32_t i = 0; i < value->rank && used < 100; i++) {
-        used += (size_t)snprintf(text + used, 128 - used, "%s%llu", i == 0 ? "" : ", ",
-                                 (unsigned long long)value->dims[i]);
-    }
-    snprintf(text + used, 128 - used, "]");
-    return text;
-}
-
 pst_status infer_bad(const struct rule *c, const char *why)
 {
     const struct onnx_model *model = c->model;
@@ -71,10 +60,10 @@ pst_status infer_bad(const struct rule *c, const char *why)
     const struct onnx_value *second = onnx_in(model, c->node, 1);
 
     if (c->x != NULL) {
-        shape_text(c->x, shape);
+        pst_shape_text(shape, sizeof shape, c->x->rank, c->x->dims);
     }
     if (second != NULL) {
-        shape_text(second, other);
+        pst_shape_text(other, sizeof other, second->rank, second->dims);
     }
     return ONNX_BAD("input.syntax", "%s: %s%s%s%s%s", onnx_node_name(model, c->node, name), why,
                     shape[0] == '\0' ? "" : "; its inputs have shape ", shape,

@@ -27,11 +27,6 @@ struct op_row {
 static const struct op_row op_rows[ONNX_N_OPS] = {ONNX_OPS(X)};
 #undef X
 
-const char *onnx_op_name(uint32_t op)
-{
-    return op < ONNX_N_OPS ? op_rows[op].name : "?";
-}
-
 static bool is_default(const char *domain)
 {
     return domain == NULL || domain[0] == '\0' || strcmp(domain, "ai.onnx") == 0;

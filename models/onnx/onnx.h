@@ -210,9 +210,6 @@ struct onnx_model {
 /* The message in a file, proven to be one within the limits. onnx__model_proto__free_unpacked it.
    Errors: input.path, input.limit, input.syntax with the byte offset. */
 pst_status onnx_file_read(const char *path, Onnx__ModelProto **ret_proto, struct pst_error *err);
-/* The same from bytes; `path` stands in messages. */
-pst_status onnx_file_parse(const void *bytes, size_t n, const char *path,
-                           Onnx__ModelProto **ret_proto, struct pst_error *err);
 
 /* --- external.c ------------------------------------------------------------------------------- */
 
@@ -246,7 +243,6 @@ pst_status onnx_model_open(const struct onnx_config *config, struct onnx_model *
                            struct pst_error *err);
 void onnx_model_close(struct onnx_model *model);
 
-const char *onnx_op_name(uint32_t op);
 /* Tells all nodes for which why() has a reason, by operator: input.unsupported. */
 pst_status onnx_refuse(const struct onnx_model *model,
                        const char *(*why)(const struct onnx_model *model,

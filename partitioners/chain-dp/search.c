@@ -7,7 +7,6 @@
  * fit with yet more nodes. This bounds the windows. T is found by bisection, since raising it only
  * adds ranges.
  */
-#include <stdio.h>
 #include <string.h>
 
 #include "chain_dp.h"

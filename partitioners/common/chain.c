@@ -3,7 +3,6 @@
  * The optimal cut of one order: bisection over T, first by the furthest positions, then, where
  * these are not exact, by scanning all ranges as long as that is affordable.
  */
-#include <string.h>
 
 #include "chain_line.h"
 

@@ -4,7 +4,6 @@
  * (docs/partitioning.md).
  */
 #include <math.h>
-#include <string.h>
 
 #include "problem.h"
 

@@ -4,8 +4,6 @@
  */
 #include "chain_line.h"
 
-#include <string.h>
-
 static int64_t **rows(uint32_t n_rows, uint32_t n)
 {
     int64_t **all = call_alloc((size_t)n_rows + 1, sizeof *all);

@@ -4,7 +4,6 @@
  * micro-batch sizes, the answer.
  */
 #include <math.h>
-#include <string.h>
 
 #include "ranges.h"
 

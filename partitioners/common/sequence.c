@@ -4,9 +4,6 @@
  */
 #include "sequence.h"
 
-#include <math.h>
-#include <string.h>
-
 struct part_dag part_sequence_dag(const struct part_problem *p)
 {
     return (struct part_dag){p->n,         p->n_edges,  p->from,    p->to,

@@ -3,7 +3,6 @@
  * Asks a search for sequences of stages, size by size, until its plans fit, and keeps the best.
  */
 #include <math.h>
-#include <string.h>
 
 #include "sequence.h"
 

@@ -4,7 +4,6 @@
  * GraphPipe, ASPLOS 2025). Transfers delay the passes that need them (links.c).
  */
 #include <math.h>
-#include <string.h>
 
 #include "stage_graph.h"
 

@@ -4,7 +4,6 @@
  * much as it can. Where what fits still fits with fewer nodes this finds a plan if there is one, at
  * a small part of the prices that trying all cuts would take.
  */
-#include <string.h>
 
 #include "dawnpiper.h"
 

@@ -3,7 +3,6 @@
  * The step of a job decides among cuts: bottlenecks say nothing of how a pipeline fills and drains.
  */
 #include <math.h>
-#include <string.h>
 
 #include "dawnpiper.h"
 #include "steps.h"

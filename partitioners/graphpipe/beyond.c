@@ -3,7 +3,6 @@
  * Beyond the family: plans that put parts of branches into one stage without their join.
  */
 #include <math.h>
-#include <string.h>
 
 #include "refine.h"
 #include "solver.h"

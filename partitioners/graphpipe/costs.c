@@ -3,7 +3,6 @@
  * Lanes, and classes of operators and blocks.
  */
 #include <math.h>
-#include <string.h>
 
 #include "chain.h"
 #include "classes.h"

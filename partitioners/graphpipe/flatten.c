@@ -4,7 +4,6 @@
  * branches in the order of the model.
  */
 #include <stdlib.h>
-#include <string.h>
 
 #include "build.h"
 

@@ -4,7 +4,6 @@
  * same with fewer edges, and vertex-series-parallel graphs become reducible. Edges that others
  * imply would hide such layers.
  */
-#include <string.h>
 
 #include "build.h"
 

@@ -2,8 +2,6 @@
  *
  * From parameters to options: sizes, degrees and limits of a search.
  */
-#include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

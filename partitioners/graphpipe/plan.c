@@ -2,7 +2,6 @@
  *
  * The plan behind the value of a probe: its picks followed through the blocks themselves.
  */
-#include <string.h>
 
 #include "probe.h"
 

@@ -3,7 +3,6 @@
  * Pipelines of equal width: which number of replicas w, depth d, micro-batch size and recomputation
  * give the most samples per second within memory, as PipeDream-2BW's planner chooses them.
  */
-#include <math.h>
 
 #include "twobw.h"
 
@@ -67,7 +66,7 @@ static void remark(const struct twobw *search, const struct candidate *c)
     part_remark_flag(problem, "recompute", c->recompute);
     part_remark_text(problem, "schedule", schedules[c->schedule]);
     part_remark_number(problem, "bottleneck_us_per_sample", c->t_ns / ((double)c->w * c->b) / 1000);
-    part_remark_number(problem, "throughput_per_s", c->throughput * 1e9);
+    part_remark_number(problem, "throughput_per_second", c->throughput * 1e9);
     if (problem->figures.reference == 0) {
         part_remark_number(problem, "worst_stage_bytes", c->bytes);
     }

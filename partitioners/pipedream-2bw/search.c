@@ -4,7 +4,6 @@
  * its best cut is looked for.
  */
 #include <math.h>
-#include <string.h>
 
 #include "twobw.h"
 

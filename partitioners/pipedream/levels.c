@@ -2,7 +2,6 @@
 #include "levels.h"
 
 #include <math.h>
-#include <string.h>
 
 struct solver {
     const struct pd_question *q;

@@ -2,7 +2,6 @@
 #include "search.h"
 
 #include <math.h>
-#include <string.h>
 
 #include "stage.h"
 

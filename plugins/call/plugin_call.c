@@ -7,7 +7,6 @@
 #include <setjmp.h>
 #include <stdint.h>
 #include <stdlib.h>
-#include <string.h>
 
 struct block {
     struct block *next, **link; /* link: what points here */

@@ -78,7 +78,7 @@ uint32_t fixed_place(uint32_t placement, uint32_t p, uint32_t s)
     }
 }
 
-uint32_t fixed_device_of(void *self_, uint32_t n_devices, uint32_t n_stages, uint32_t stage)
+static uint32_t device_of(void *self_, uint32_t n_devices, uint32_t n_stages, uint32_t stage)
 {
     const struct fixed *self = self_;
 
@@ -187,7 +187,7 @@ pst_status fixed_schedule(void *self, const struct pst_schedule_in *in,
 const struct pst_scheduler fixed_scheduler = {
     .size = sizeof fixed_scheduler,
     .topology = fixed_topology,
-    .device_of = fixed_device_of,
+    .device_of = device_of,
     .schedule = fixed_schedule,
 };
 

@@ -55,7 +55,6 @@ pst_status fixed_create(const struct pst_host *host, const void *config,
 /* The functions of pst.scheduler/1; fixed_scheduler has them all and leaves in_flight to the host,
    which counts. An order that exceeds the room of a device is refused. */
 pst_status fixed_topology(void *self, uint32_t n_devices, struct pst_topology *ret_topology);
-uint32_t fixed_device_of(void *self, uint32_t n_devices, uint32_t n_stages, uint32_t stage);
 pst_status fixed_schedule(void *self, const struct pst_schedule_in *in,
                           struct pst_schedule_out *out);
 extern const struct pst_scheduler fixed_scheduler;

@@ -30,8 +30,7 @@ static uint64_t plan_bytes(const struct pst_dnn_graph *graph, int how, const cha
     return bytes;
 }
 
-/* --- attention ---------------------------------------------------------------------------------
- */
+/* --- attention ---------------------------------------------------------------------------------*/
 
 static struct pst_dnn_attention packed(uint64_t batch, uint64_t heads, uint64_t rows,
                                        uint64_t depth)
@@ -161,8 +160,7 @@ TEST(attention_of_all_sizes)
     }
 }
 
-/* --- convolution -------------------------------------------------------------------------------
- */
+/* --- convolution -------------------------------------------------------------------------------*/
 
 static struct pst_dnn_conv conv(uint64_t samples, uint32_t size, uint64_t in, uint64_t out,
                                 uint32_t kernel, uint32_t stride)
@@ -242,8 +240,7 @@ TEST(conv_bias_compiles)
     check_conv(c, PST_DNN_CONV, COMPILE);
 }
 
-/* --- refusals ----------------------------------------------------------------------------------
- */
+/* --- refusals ----------------------------------------------------------------------------------*/
 
 /* What the library cannot do is told with its reason, and the next graph is none the worse. */
 TEST(refusals)

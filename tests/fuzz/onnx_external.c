@@ -5,7 +5,6 @@
  */
 #include <onnx.pb-c.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/memory.h"
 #include "fuzz.h"

@@ -2,7 +2,6 @@
  *
  * A profile of a model: a costed graph that has to be of the same operators.
  */
-#include <stdlib.h>
 
 #include "graph/profile.h"
 #include "fuzz.h"

@@ -5,7 +5,6 @@
  */
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "commands/schedule_problem.h"
 #include "commands/ask_plugin.h"

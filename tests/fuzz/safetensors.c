@@ -3,7 +3,6 @@
  * A safetensors file: what is opened is read to its last byte.
  */
 #include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 

@@ -3,7 +3,6 @@
  * A tokenizer.json: what is read makes tokens of a text, and text of them.
  */
 #include <stdlib.h>
-#include <string.h>
 
 #include "fuzz.h"
 #include "train/tokenizer.h"

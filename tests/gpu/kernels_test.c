@@ -6,8 +6,7 @@
 #include "pair.h"
 #include "unit/device/cpu_cases.h"
 
-/* --- operators ---------------------------------------------------------------------------------
- */
+/* --- operators ---------------------------------------------------------------------------------*/
 
 static void check(const struct rig_case *test, uint32_t dtype, uint32_t flags, bool with_add)
 {
@@ -206,8 +205,7 @@ static void tf32(void **state)
     cuda_ops->enter(cuda);
 }
 
-/* --- a sum and the norm of it ------------------------------------------------------------------
- */
+/* --- a sum and the norm of it ------------------------------------------------------------------*/
 
 /* Where the norm goes: somewhere else, where the sum's second operand was, there but one value on;
    its standard deviations into an operand. */
@@ -409,8 +407,7 @@ static void no_pairs(void **state)
     finish_pair(&pair);
 }
 
-/* --- around the step ---------------------------------------------------------------------------
- */
+/* --- around the step ---------------------------------------------------------------------------*/
 
 enum { MOST = 300000 };
 

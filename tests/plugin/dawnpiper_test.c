@@ -52,8 +52,7 @@ static uint64_t ask(const char *options)
     return t_bottleneck(&t, t.w.cuts);
 }
 
-/* --- the optimizer of these tests, on stages worked out by hand
- * -----------------------------------*/
+/* --- the optimizer of these tests, on stages worked out by hand --------------------------------*/
 
 TEST(test_stage)
 {

@@ -647,8 +647,7 @@ TEST(test_room)
     }
 }
 
-/* --- the same order under another name, or elsewhere
- * --------------------------------------------*/
+/* --- the same order under another name, or elsewhere -------------------------------------------*/
 
 static uint64_t fnv1a(const char *text)
 {

@@ -5,7 +5,6 @@
  * same plan.
  */
 #include "job_rig.h"
-#include "sim/sim.h"
 #include "train/session.h"
 
 #include "test.h"

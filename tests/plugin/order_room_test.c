@@ -5,7 +5,6 @@
  * the last cut. Where an order turns out to take too much, the next one leaves room for them.
  */
 #include "job_rig.h"
-#include "sim/sim.h"
 #include "train/session.h"
 
 #include "test.h"

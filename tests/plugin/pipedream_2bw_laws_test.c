@@ -175,7 +175,7 @@ static double ask(struct chain_rig *s, const struct chain *p, uint32_t only,
         memset(ret_result, 0, sizeof *ret_result);
         return 0;
     }
-    return chain_number(ret_result, "throughput_per_s") / 1e6;
+    return chain_number(ret_result, "throughput_per_second") / 1e6;
 }
 
 TEST(test_every_configuration)

@@ -5,7 +5,6 @@
  */
 #include "test.h"
 
-#include "base/log.h"
 #include "job_expect.h"
 
 TEST(test_a_plan)

@@ -213,8 +213,7 @@ TEST(free_transfers)
     assert_true(n >= 6);
 }
 
-/* --- with and without a barrier ----------------------------------------------------------------
- */
+/* --- with and without a barrier ----------------------------------------------------------------*/
 
 /* The lists without NORM: an update waits for the gradients of its own stage alone. */
 static void strip_norm(struct chain *chain)
@@ -273,8 +272,7 @@ TEST(periods)
     expect_units("zb-h2", 27, 24);
 }
 
-/* --- asynchronous plans ------------------------------------------------------------------------
- */
+/* --- asynchronous plans ------------------------------------------------------------------------*/
 
 /* A chain whose lists are the parts of an asynchronous answer, without NORM. */
 static void open_parts(struct chain *chain, const struct schedule_run *run)
@@ -374,8 +372,7 @@ TEST(drains)
     close_chain(&chain);
 }
 
-/* --- memory ------------------------------------------------------------------------------------
- */
+/* --- memory ------------------------------------------------------------------------------------*/
 
 static const char *const memopts[] = {"none", "full"};
 

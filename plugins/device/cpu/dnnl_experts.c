@@ -136,8 +136,7 @@ static void sort_pairs(struct job *job)
     job->first[0] = 0;
 }
 
-/* --- rows --------------------------------------------------------------------------------------
- */
+/* --- rows --------------------------------------------------------------------------------------*/
 
 static const float *row_in(const struct job *job, const void *tensor, uint64_t at, uint64_t n,
                            float *row)

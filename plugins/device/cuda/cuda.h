@@ -96,8 +96,7 @@ static inline void *pst_cuda_carve(void *base, uint64_t *used, uint64_t bytes)
     return piece;
 }
 
-/* --- errors.c ----------------------------------------------------------------------------------
- */
+/* --- errors.c ----------------------------------------------------------------------------------*/
 
 /* Keeps the first failure. doing: an operator's name, or what else was asked for. */
 void pst_cuda_note(struct pst_device *device, const char *doing, cudaError_t error);
@@ -117,8 +116,7 @@ pst_status pst_cuda_fail(struct pst_error *err, const char *doing, cudaError_t e
 pst_status pst_cuda_fail_pinned(const struct pst_device *device, uint64_t bytes, cudaError_t error,
                                 struct pst_error *err);
 
-/* --- muon.c ------------------------------------------------------------------------------------
- */
+/* --- muon.c ------------------------------------------------------------------------------------*/
 
 /* The products that updates of the graph's matrices want. */
 pst_status pst_cuda_muon_reserve(struct pst_device *device, const struct pst_graph *graph,
@@ -127,15 +125,13 @@ void pst_cuda_muon_free(struct pst_device *device);
 void pst_cuda_muon(struct pst_device *device, const struct pst_update *update, float *weights,
                    const float *grad, float *slot, void *working, bool working_bf16);
 
-/* --- choices.c ---------------------------------------------------------------------------------
- */
+/* --- choices.c ---------------------------------------------------------------------------------*/
 
 /* kernels: the words; NULL is "auto". */
 pst_status pst_cuda_choose(const char *kernels, struct pst_cuda_choices *ret_choices,
                            struct pst_error *err);
 
-/* --- graphs.c: captures, and what may change between their launches ----------------------------
- */
+/* --- graphs.c: captures, and what may change between their launches ----------------------------*/
 
 const struct pst_update_factors *pst_cuda_factors(struct pst_device *device,
                                                   const struct pst_update *update);
@@ -148,8 +144,7 @@ void pst_cuda_replay(struct pst_device *device, struct pst_replay *replay,
                      const struct pst_changes *changes);
 void pst_cuda_replay_destroy(struct pst_device *device, struct pst_replay *replay);
 
-/* --- compile.c ---------------------------------------------------------------------------------
- */
+/* --- compile.c ---------------------------------------------------------------------------------*/
 
 pst_status pst_cuda_compile(struct pst_device *device, const struct pst_graph *graph, uint32_t op,
                             uint32_t pass, uint32_t samples, struct pst_kernel **ret_kernel,
@@ -157,15 +152,13 @@ pst_status pst_cuda_compile(struct pst_device *device, const struct pst_graph *g
 uint64_t pst_cuda_workspace(struct pst_device *device, const struct pst_graph *graph, uint32_t op,
                             uint32_t pass, uint32_t samples);
 
-/* --- linear.c ----------------------------------------------------------------------------------
- */
+/* --- linear.c ----------------------------------------------------------------------------------*/
 
 /* In front of a pass. */
 void pst_cuda_round_biases(struct pst_device *device, const struct pst_kernel_call *calls,
                            uint32_t n);
 
-/* --- memory.c: arenas, copies ------------------------------------------------------------------
- */
+/* --- memory.c: arenas, copies ------------------------------------------------------------------*/
 
 pst_status pst_cuda_arena(struct pst_device *device, uint64_t bytes, void **ret_base,
                           struct pst_error *err);
@@ -181,8 +174,7 @@ void pst_cuda_zero(struct pst_device *device, void *dst, uint64_t bytes);
 void pst_cuda_visit(struct pst_device *device);
 void pst_cuda_return(struct pst_device *device);
 
-/* --- place.c: where a rank is ------------------------------------------------------------------
- */
+/* --- place.c: where a rank is ------------------------------------------------------------------*/
 
 /* GPU, share and slot of a device that is opened. */
 pst_status pst_cuda_place(const struct pst_device_config *config, struct pst_device *device,
@@ -197,14 +189,12 @@ pst_status pst_cuda_fits(const struct pst_device_config *config, const uint64_t 
 void pst_cuda_sharing(struct pst_device *device, char *ret_text, size_t size);
 void pst_cuda_identity(const struct pst_device_config *config, char *ret_text, size_t size);
 
-/* --- figures.c ---------------------------------------------------------------------------------
- */
+/* --- figures.c ---------------------------------------------------------------------------------*/
 
 /* As device.h says; of the part, where the device has one. */
 void pst_cuda_figures(struct pst_device *device, struct pst_cluster *cluster);
 
-/* --- queues.c: streams, marks, pinned memory ---------------------------------------------------
- */
+/* --- queues.c: streams, marks, pinned memory ---------------------------------------------------*/
 
 struct pst_mark {
     cudaEvent_t event;

@@ -8,8 +8,7 @@
 #include "cuda.h"
 #include "dnn_plan.h"
 
-/* --- dnn_cache.c: a device's plans, by graph --------------------------------------------------
- */
+/* --- dnn_cache.c: a device's plans, by graph ---------------------------------------------------*/
 
 /* Gives a device, which has its streams, the plans that one like it has left behind, or none. Its
    note takes what is not served and why, once for each shape. */
@@ -30,8 +29,7 @@ pst_status pst_cuda_dnn_compile(struct pst_device *device, struct pst_dnn_plan *
 void pst_cuda_dnn_run(struct pst_device *device, const char *name, const struct pst_dnn_plan *plan,
                       void *const operands[PST_DNN_ROLES], void *workspace);
 
-/* --- dnn_attention.c, dnn_conv.c --------------------------------------------------------------
- */
+/* --- dnn_attention.c, dnn_conv.c ---------------------------------------------------------------*/
 
 extern const struct pst_cuda_family pst_cuda_dnn_attention_family, pst_cuda_dnn_conv_family;
 

@@ -87,8 +87,7 @@ struct pst_dnn_graph {
     struct pst_window window;
 };
 
-/* --- dnn_graph.c: building --------------------------------------------------------------------
- */
+/* --- dnn_graph.c: building ---------------------------------------------------------------------*/
 
 void pst_dnn_graph_init(struct pst_dnn_graph *ret_graph);
 /* Each returns the new tensor. */
@@ -101,14 +100,12 @@ uint32_t pst_dnn_op(struct pst_dnn_graph *graph, uint32_t kind, uint32_t x, uint
 /* The same with a new tensor inside as result: f32, the shape of x. */
 uint32_t pst_dnn_map(struct pst_dnn_graph *graph, uint32_t kind, uint32_t x, uint32_t b);
 
-/* --- dnn_name.c -------------------------------------------------------------------------------
- */
+/* --- dnn_name.c --------------------------------------------------------------------------------*/
 
 /* What a graph does, for which shape, in words for a message. */
 void pst_dnn_graph_name(const struct pst_dnn_graph *graph, char *ret_text, size_t size);
 
-/* --- dnn_attention_graph.c --------------------------------------------------------------------
- */
+/* --- dnn_attention_graph.c ---------------------------------------------------------------------*/
 
 /* bf16. Strides: elements from row to row; heads lie side by side in a row. kv_heads: of keys, each
    for as many heads of queries. window: causal, row t sees t - window + 1 ... t; 0: all up to t. */
@@ -130,8 +127,7 @@ void pst_dnn_attention_forward(const struct pst_dnn_attention *shape,
 void pst_dnn_attention_backward(const struct pst_dnn_attention *shape,
                                 struct pst_dnn_graph *ret_graph);
 
-/* --- dnn_conv_graph.c -------------------------------------------------------------------------
- */
+/* --- dnn_conv_graph.c --------------------------------------------------------------------------*/
 
 struct pst_dnn_conv {
     struct pst_window window;

@@ -129,8 +129,7 @@ bool pst_dnn_follow(struct pst_dnn *dnn, cudaStream_t stream)
     return dnn->call.SetStream(dnn->handle, stream) == CUDNN_STATUS_SUCCESS;
 }
 
-/* --- descriptors -------------------------------------------------------------------------------
- */
+/* --- descriptors -------------------------------------------------------------------------------*/
 
 static void keep(struct pst_dnn_maker *maker, cudnnStatus_t status, const char *doing)
 {

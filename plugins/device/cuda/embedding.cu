@@ -57,8 +57,7 @@ __global__ void embedding_kernel(struct embedding shape, S *y, const int32_t *id
     }
 }
 
-/* --- tokens by entry ---------------------------------------------------------------------------
- */
+/* --- tokens by entry ---------------------------------------------------------------------------*/
 
 /* No two are equal. Behind all entries: the tokens that have none. */
 __device__ static uint64_t key_of(uint64_t entry, uint64_t token)
@@ -152,8 +151,7 @@ __global__ void starts_kernel(struct embedding shape, uint32_t *starts, const ui
     }
 }
 
-/* --- gradients ---------------------------------------------------------------------------------
- */
+/* --- gradients ---------------------------------------------------------------------------------*/
 
 /* W columns of the rows of dy that the tokens of these keys went into. */
 template <unsigned W, class S>

@@ -23,8 +23,7 @@ struct experts {
     int32_t *lists;                                   /* [experts, tokens]: pairs */
 };
 
-/* --- who has what ------------------------------------------------------------------------------
- */
+/* --- who has what ------------------------------------------------------------------------------*/
 
 template <class S> __global__ void owners_kernel(struct experts s, const S *weights)
 {
@@ -93,8 +92,7 @@ __global__ void lists_kernel(struct experts s)
     }
 }
 
-/* --- products ----------------------------------------------------------------------------------
- */
+/* --- products ----------------------------------------------------------------------------------*/
 
 /* What a block has of both factors: STEP of the depth. Rows are 16 bytes longer than they need to
    be, so that neighbours of a column are in different banks. */
@@ -328,8 +326,7 @@ __global__ void sums_kernel(struct experts s, float *out, const S *a, uint64_t a
     }
 }
 
-/* --- between them ------------------------------------------------------------------------------
- */
+/* --- between them ------------------------------------------------------------------------------*/
 
 /* a = weight act(gate) up of each pair; gates of pairs that nobody has are 0. */
 template <class S>
@@ -403,8 +400,7 @@ template <class S> __global__ void gather_kernel(struct experts s, S *y, const f
     }
 }
 
-/* --- passes ------------------------------------------------------------------------------------
- */
+/* --- passes ------------------------------------------------------------------------------------*/
 
 /* Pieces of the workspace. parts: f32 [pair, columns]; before that F has gates there that nobody
    keeps, and B the gradients of a. */

@@ -15,8 +15,7 @@
 #define MATH(m) m##f
 #include "exec/maps.inc"
 
-/* --- maps --------------------------------------------------------------------------------------
- */
+/* --- maps --------------------------------------------------------------------------------------*/
 
 struct map {
     uint32_t map, n_in, k; /* k: whose gradient it is */
@@ -124,8 +123,7 @@ PST_CUDA_RUN(map_b)
 
 const struct pst_cuda_family pst_cuda_map_family = {NULL, NULL, NULL, NULL, {map_f, map_b, NULL}};
 
-/* --- reductions --------------------------------------------------------------------------------
- */
+/* --- reductions --------------------------------------------------------------------------------*/
 
 struct reduced {
     uint32_t reduce;
@@ -236,8 +234,7 @@ PST_CUDA_RUN(reduce_b)
 const struct pst_cuda_family pst_cuda_reduce_family = {
     NULL, NULL, NULL, NULL, {reduce_f, reduce_b, NULL}};
 
-/* --- softmax: a warp a row ---------------------------------------------------------------------
- */
+/* --- softmax: a warp a row ---------------------------------------------------------------------*/
 
 struct softmax {
     uint64_t rows, n, inner;
@@ -334,8 +331,7 @@ PST_CUDA_RUN(softmax_b)
 const struct pst_cuda_family pst_cuda_softmax_family = {
     NULL, NULL, NULL, NULL, {softmax_f, softmax_b, NULL}};
 
-/* --- parameters, constants ---------------------------------------------------------------------
- */
+/* --- parameters, constants ---------------------------------------------------------------------*/
 
 /* y = values, n of them, for each sample. */
 template <class S, class P>
@@ -431,8 +427,7 @@ PST_CUDA_RUN(reshape_f)
 const struct pst_cuda_family pst_cuda_reshape_family = {
     NULL, NULL, NULL, NULL, {reshape_f, NULL, NULL}};
 
-/* --- strided -----------------------------------------------------------------------------------
- */
+/* --- strided -----------------------------------------------------------------------------------*/
 
 /* An axis of the result, and that of x it goes along. */
 struct strided_axis {
@@ -556,8 +551,7 @@ PST_CUDA_RUN(strided_b)
 const struct pst_cuda_family pst_cuda_strided_family = {
     NULL, NULL, NULL, NULL, {strided_f, strided_b, NULL}};
 
-/* --- gather ------------------------------------------------------------------------------------
- */
+/* --- gather ------------------------------------------------------------------------------------*/
 
 struct gather {
     uint64_t samples, n; /* places of a sample */

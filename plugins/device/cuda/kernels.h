@@ -18,8 +18,7 @@
 extern "C" {
 #endif
 
-/* --- maps.cu ----------------------------------------------------------------------------------
- */
+/* --- maps.cu -----------------------------------------------------------------------------------*/
 
 /* dx = dy act'(.), told by seen: the result for relu, the input for gelu. */
 void pst_cuda_act_back(cudaStream_t stream, bool bf16, void *dx, const void *dy, const void *seen,
@@ -37,8 +36,7 @@ void pst_cuda_column_sums(cudaStream_t stream, bool bf16, float *sums, const voi
 void pst_cuda_column_end(cudaStream_t stream, float *sums, float *others, const float *partial,
                          uint64_t chunks, uint64_t n);
 
-/* --- step.cu ----------------------------------------------------------------------------------
- */
+/* --- step.cu -----------------------------------------------------------------------------------*/
 
 void pst_cuda_accumulate(cudaStream_t stream, float *dst, const float *src, uint64_t n);
 void pst_cuda_sum(cudaStream_t stream, bool bf16, void *dst, const void *a, const void *b,
@@ -78,8 +76,7 @@ void pst_cuda_muon_step(cudaStream_t stream, const struct pst_update_factors *fa
 void pst_cuda_refresh(cudaStream_t stream, void *working, const float *weights, bool working_bf16,
                       uint64_t n);
 
-/* --- pool.cu: NHWC, dense ----------------------------------------------------------------------
- */
+/* --- pool.cu: NHWC, dense ----------------------------------------------------------------------*/
 
 /* col [out pixels, kernel, channels] of one sample. */
 void pst_cuda_im2col(cudaStream_t stream, bool bf16, const struct pst_window *w, uint64_t channels,
@@ -88,15 +85,13 @@ void pst_cuda_im2col(cudaStream_t stream, bool bf16, const struct pst_window *w,
 void pst_cuda_col2im(cudaStream_t stream, bool bf16, const struct pst_window *w, uint64_t channels,
                      void *dx, const float *dcol);
 
-/* --- dnn.cu -----------------------------------------------------------------------------------
- */
+/* --- dnn.cu ------------------------------------------------------------------------------------*/
 
 /* y [columns, rows] = x [rows, columns] on its side. */
 void pst_cuda_turn(cudaStream_t stream, bool bf16, void *y, const void *x, uint64_t rows,
                    uint64_t columns);
 
-/* --- rotary.cu --------------------------------------------------------------------------------
- */
+/* --- rotary.cu ---------------------------------------------------------------------------------*/
 
 struct pst_cuda_rotation {
     uint64_t rows, positions, columns; /* rows [samples, positions, columns] */
@@ -109,8 +104,7 @@ struct pst_cuda_rotation {
 void pst_cuda_rotate(cudaStream_t stream, bool bf16, const struct pst_cuda_rotation *shape, void *y,
                      const void *x);
 
-/* --- attention.cu: one sample ------------------------------------------------------------------
- */
+/* --- attention.cu: one sample ------------------------------------------------------------------*/
 
 struct pst_cuda_attention {
     uint64_t heads, rows, keys;

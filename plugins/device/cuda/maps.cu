@@ -277,8 +277,7 @@ void pst_cuda_column_sums(cudaStream_t stream, bool bf16, float *sums, const voi
     }
 }
 
-/* --- families ----------------------------------------------------------------------------------
- */
+/* --- families ----------------------------------------------------------------------------------*/
 
 /* A thread for each group where that is possible: random numbers take long. */
 static unsigned dropout_blocks(const struct dropout &how, unsigned own)

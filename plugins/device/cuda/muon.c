@@ -31,8 +31,7 @@ static void *workspace_at(float *piece)
     return (char *)piece + (256 - (uintptr_t)piece % 256) % 256;
 }
 
-/* --- products ----------------------------------------------------------------------------------
- */
+/* --- products ----------------------------------------------------------------------------------*/
 
 static const struct pst_cuda_muon *find(const struct pst_device *device, uint64_t rows,
                                         uint64_t columns)
@@ -111,8 +110,7 @@ void pst_cuda_muon_free(struct pst_device *device)
     free(device->muon);
 }
 
-/* --- the update --------------------------------------------------------------------------------
- */
+/* --- the update --------------------------------------------------------------------------------*/
 
 static void iterate(const struct pst_device *device, const struct pst_cuda_muon *products, float *x,
                     const struct pst_muon_room *room)

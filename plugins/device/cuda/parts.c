@@ -36,8 +36,7 @@ struct split {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct split *splits;
 
-/* --- the driver --------------------------------------------------------------------------------
- */
+/* --- the driver --------------------------------------------------------------------------------*/
 
 static void *find(const char *name, unsigned version)
 {
@@ -86,8 +85,7 @@ static pst_status fail(struct split *split, const char *doing, CUresult result,
                     doing, name, (int)result);
 }
 
-/* --- splitting ---------------------------------------------------------------------------------
- */
+/* --- splitting ---------------------------------------------------------------------------------*/
 
 /* What a driver says of how parts are to be; older ones say nothing. */
 static uint32_t grain(uint32_t said, uint32_t sms)
@@ -172,8 +170,7 @@ static void drop_split(struct split *split)
     free(split);
 }
 
-/* --- parts -------------------------------------------------------------------------------------
- */
+/* --- parts -------------------------------------------------------------------------------------*/
 
 static pst_status make_context(struct pst_cuda_part *part, struct pst_error *err)
 {

@@ -241,8 +241,7 @@ void pst_cuda_col2im(cudaStream_t stream, bool bf16, const struct pst_window *w,
               PST_LAUNCH(col2im_kernel<S>, pst_blocks(n), stream, *w, n, channels, (S *)dx, dcol));
 }
 
-/* --- families ----------------------------------------------------------------------------------
- */
+/* --- families ----------------------------------------------------------------------------------*/
 
 /* Images of x and y; elements of the micro-batch. */
 struct images {

@@ -66,8 +66,7 @@ void pst_cuda_product_run_fused(const struct pst_cuda_product *product, const ch
 void pst_cuda_product_run_sums(const struct pst_cuda_product *product, const char *doing, void *d,
                                const void *a, const void *b, float *sums, void *workspace);
 
-/* --- between product.c and product_choice.c ---------------------------------------------------
- */
+/* --- between product.c and product_choice.c ----------------------------------------------------*/
 
 /* bias and aux: NULL, or those of the epilogue. */
 cublasStatus_t pst_cuda_product_put(const struct pst_cuda_product *product, void *d, const void *a,

@@ -20,8 +20,7 @@ struct choice {
     int n;
 };
 
-/* --- proposals ---------------------------------------------------------------------------------
- */
+/* --- proposals ---------------------------------------------------------------------------------*/
 
 /* Of an operand, its batches counted: what the library may load at once depends on it. */
 static uint32_t alignment_of(const struct pst_cuda_product_shape *s, uint64_t step, bool bf16)
@@ -94,8 +93,7 @@ static cublasStatus_t check(const struct choice *choice, int which)
                : status;
 }
 
-/* --- trials ------------------------------------------------------------------------------------
- */
+/* --- trials ------------------------------------------------------------------------------------*/
 
 /* It says nothing of the shape. */
 static pst_status fail_cuda(const char *doing, cudaError_t error, struct pst_error *err)
@@ -236,8 +234,7 @@ static pst_status try(const struct choice *choice, const struct trial *trial, fl
     return device->choices.timed ? measure(choice, trial, ret_ms, err) : PST_OK;
 }
 
-/* --- choosing ----------------------------------------------------------------------------------
- */
+/* --- choosing ----------------------------------------------------------------------------------*/
 
 /* The first that serves, or the fastest of all that do. */
 static pst_status select_one(struct choice *choice, const struct trial *trial,

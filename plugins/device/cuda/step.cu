@@ -40,8 +40,7 @@ __global__ void sum_kernel(S *dst, const S *a, const S *b, uint64_t n)
               (sum_some<S, 1>(dst + at, a + at, b + at)))
 }
 
-/* --- sum of squares ----------------------------------------------------------------------------
- */
+/* --- sum of squares ----------------------------------------------------------------------------*/
 
 #define MOST 128u /* parameters of a launch: its arguments are 4 KiB at most */
 
@@ -223,8 +222,7 @@ void pst_cuda_squares(cudaStream_t stream, const struct pst_squared *list, uint3
     }
 }
 
-/* --- optimizer ---------------------------------------------------------------------------------
- */
+/* --- optimizer ---------------------------------------------------------------------------------*/
 
 /* State and working may be NULL. */
 struct updated {
@@ -273,8 +271,7 @@ __global__ void update_kernel(const struct pst_update_factors *factors, const st
     EACH_SOME(W, at, n, (update_some<S, W>(&own, &of, at)), (update_some<S, 1>(&own, &of, at)))
 }
 
-/* --- Muon --------------------------------------------------------------------------------------
- */
+/* --- Muon --------------------------------------------------------------------------------------*/
 
 __global__ void muon_take_kernel(const struct pst_update_factors *factors, float *x,
                                  const float *grad, float *slot, uint64_t n)

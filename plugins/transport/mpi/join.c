@@ -3,7 +3,6 @@
  * How processes find each other: MPI_Init, which waits for all of them and tells nothing of those
  * that do not come, and then who is where.
  */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

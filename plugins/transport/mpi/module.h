@@ -63,7 +63,7 @@ struct request {
     uint64_t bytes, tag, moved;
     uint64_t peer_bytes; /* with STATE_BAD */
     uint32_t peer, number;
-    bool is_send, has_header;
+    bool is_send;
     struct header header;
     MPI_Request header_request, data_request;
     uint64_t posted_ns, start_ns, end_ns;

@@ -4,7 +4,6 @@
  */
 #include "transport/mpi/module.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/memory.h"

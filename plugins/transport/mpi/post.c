@@ -63,7 +63,6 @@ static pst_status post(struct pst_transport *transport, uint32_t rank, uint32_t 
     request->tag = tag;
     request->peer = peer;
     request->is_send = is_send;
-    request->has_header = false;
     request->moved = 0;
     request->header_request = request->data_request = MPI_REQUEST_NULL;
     mpi_stage_transfer(transport, request);

@@ -19,8 +19,7 @@ static void make_room(struct stage *stage, uint64_t bytes)
     }
 }
 
-/* --- before the first post ---------------------------------------------------------------------
- */
+/* --- before the first post ---------------------------------------------------------------------*/
 
 static uint64_t aligned(uint64_t bytes)
 {
@@ -117,8 +116,7 @@ static void upload(const struct pst_transport *transport, void *to, const void *
     }
 }
 
-/* --- transfers ---------------------------------------------------------------------------------
- */
+/* --- transfers ---------------------------------------------------------------------------------*/
 
 void mpi_stage_transfer(struct pst_transport *transport, struct request *request)
 {
@@ -140,8 +138,7 @@ void mpi_unstage_transfer(struct pst_transport *transport, const struct request 
     }
 }
 
-/* --- sums --------------------------------------------------------------------------------------
- */
+/* --- sums --------------------------------------------------------------------------------------*/
 
 void mpi_stage_parts(struct pst_transport *transport, struct sum *sum)
 {

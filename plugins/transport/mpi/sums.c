@@ -141,8 +141,7 @@ static void end_sum(struct world *world, struct sum *sum, uint32_t state)
     mpi_publish(world, &sum->state, state);
 }
 
-/* --- rounds ------------------------------------------------------------------------------------
- */
+/* --- rounds ------------------------------------------------------------------------------------*/
 
 /* Layout of the staging of a round: received terms, member after member; own terms to send, member
    after member; the result of this rank; the results of the others. */
@@ -272,8 +271,7 @@ static void end_round(struct world *world, struct sum *sum)
     }
 }
 
-/* --- the queue ---------------------------------------------------------------------------------
- */
+/* --- the queue ---------------------------------------------------------------------------------*/
 
 /* All heads are here: do the members agree? */
 static void meet(struct world *world, struct sum *sum)

@@ -2,7 +2,6 @@
  *
  * What processes do together outside of a step: telling each other, leaving.
  */
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,8 +13,7 @@
 #define SLICE   ((uint64_t)64 << 20)
 #define LOST_NS (3 * SECOND)
 
-/* --- the communicator's side -------------------------------------------------------------------
- */
+/* --- the communicator's side -------------------------------------------------------------------*/
 
 static void begin(struct world *world)
 {
@@ -91,8 +89,7 @@ bool mpi_team_progress(struct world *world)
     return true;
 }
 
-/* --- the driving thread's side -----------------------------------------------------------------
- */
+/* --- the driving thread's side -----------------------------------------------------------------*/
 
 void mpi_sleep_until(struct world *world, uint64_t ns)
 {
@@ -249,8 +246,7 @@ static const void *mpi_settle(const void *mine, uint64_t bytes, uint64_t limit_n
     return job->all;
 }
 
-/* --- the rest of the table ----------------------------------------------------------------------
- */
+/* --- the rest of the table ---------------------------------------------------------------------*/
 
 static const char *mpi_host(uint32_t rank)
 {

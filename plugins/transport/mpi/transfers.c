@@ -47,7 +47,6 @@ static void finish(struct world *world, struct request *request, uint32_t state)
 static void start_receive(struct world *world, struct request *request, const struct header *header,
                           uint64_t at_ns)
 {
-    request->has_header = true;
     request->number = header->number;
     request->start_ns = at_ns > request->posted_ns ? at_ns : request->posted_ns;
     if (header->bytes != request->bytes) {

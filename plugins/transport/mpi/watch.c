@@ -98,8 +98,7 @@ static void take_beats(struct world *world, uint64_t now)
     }
 }
 
-/* --- the end of a run --------------------------------------------------------------------------
- */
+/* --- the end of a run --------------------------------------------------------------------------*/
 
 /* With `own`: it is this process that ends the run, and the others are to be told. */
 static void abort_here(struct world *world, const struct abort_message *message,
@@ -196,8 +195,7 @@ pst_status mpi_fail_aborted(struct world *world, struct pst_error *err)
     return PST_ERR_CANCELLED;
 }
 
-/* --- who waits for whom ------------------------------------------------------------------------
- */
+/* --- who waits for whom ------------------------------------------------------------------------*/
 
 static uint64_t silence(const struct world *world, uint32_t rank, uint64_t now)
 {

@@ -5,9 +5,6 @@
  */
 #include "transport/nccl/module.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-
 #ifndef NCCL_CLOSE_NS
 #define NCCL_CLOSE_NS UINT64_C(5000000000)
 #endif
@@ -60,8 +57,7 @@ pst_status nccl_settle(struct pst_transport *transport, uint32_t index, uint32_t
     }
 }
 
-/* --- making ------------------------------------------------------------------------------------
- */
+/* --- making ------------------------------------------------------------------------------------*/
 
 static cudaError_t make_lane(struct lane *lane, int priority)
 {
@@ -243,8 +239,7 @@ pst_status nccl_attach(struct pst_transport *transport, uint32_t index, struct p
     return nccl_check(transport, index, err);
 }
 
-/* --- the end -----------------------------------------------------------------------------------
- */
+/* --- the end -----------------------------------------------------------------------------------*/
 
 /* Success: all that was asked for has gone out. */
 static ncclResult_t state_of(const struct lane *lane)

@@ -56,8 +56,7 @@ bool nccl_meets(const struct pst_transport *transport, uint32_t index, uint32_t 
            (config->meets(config->meets_context, index, other) & what) != 0;
 }
 
-/* --- which there are ---------------------------------------------------------------------------
- */
+/* --- which there are ---------------------------------------------------------------------------*/
 
 /* Calls add for each, in the order of all. */
 static void each_edge(struct pst_transport *transport,
@@ -132,8 +131,7 @@ pst_status nccl_edges_find(struct pst_transport *transport, struct pst_error *er
     return check_edges(transport, err);
 }
 
-/* --- lanes -------------------------------------------------------------------------------------
- */
+/* --- lanes -------------------------------------------------------------------------------------*/
 
 static bool is_end(const struct edge *edge, uint32_t index)
 {
@@ -197,8 +195,7 @@ uint32_t nccl_lane_of(const struct rank *rank, uint32_t peer, bool is_send)
     return NCCL_NOBODY;
 }
 
-/* --- room on the GPUs --------------------------------------------------------------------------
- */
+/* --- room on the GPUs --------------------------------------------------------------------------*/
 
 static pst_status fail_room(struct pst_transport *transport, uint32_t index, uint32_t processors)
 {

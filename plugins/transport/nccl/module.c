@@ -21,8 +21,7 @@
 const struct pst_transport_ops *nccl_control;
 static char control_why[384];
 
-/* --- the control -------------------------------------------------------------------------------
- */
+/* --- the control -------------------------------------------------------------------------------*/
 
 /* The module of another transport, from the folder that this one is in. It stays for good, as all
    modules do. */
@@ -83,8 +82,7 @@ static pst_status nccl_probe(char *ret_why, size_t why_size)
     return PST_OK;
 }
 
-/* --- opening -----------------------------------------------------------------------------------
- */
+/* --- opening -----------------------------------------------------------------------------------*/
 
 static void init_rank(const struct pst_transport *transport, uint32_t index, struct rank *rank)
 {
@@ -241,8 +239,7 @@ static pst_status nccl_open(const struct pst_transport_config *config,
     return PST_OK;
 }
 
-/* --- what the control does ---------------------------------------------------------------------
- */
+/* --- what the control does ---------------------------------------------------------------------*/
 
 static pst_status nccl_sum(struct pst_transport *transport, uint32_t rank, double *values,
                            uint32_t n, struct pst_error *err)

@@ -6,8 +6,6 @@
  */
 #include "transport/nccl/module.h"
 
-#include <stdio.h>
-
 static pst_status post(struct pst_transport *transport, uint32_t index, uint32_t peer, bool is_send,
                        const void *data, uint64_t bytes, pst_request *ret_request)
 {

@@ -48,8 +48,7 @@ static uint64_t share_of(const struct sum *sum, uint32_t member, uint64_t *ret_b
                                              : sum->share;
 }
 
-/* --- pieces: what to do with elements [at, at + n) of a row, wherever they lie ------------------
- */
+/* --- pieces: what to do with elements [at, at + n) of a row, wherever they lie -----------------*/
 
 typedef void piece_fn(struct sum *sum, uint32_t peer, float *data, float *scratch, uint64_t n);
 
@@ -129,8 +128,7 @@ static void each_piece(struct sum *sum, uint32_t peer, float *whole, uint64_t at
     }
 }
 
-/* --- a round -----------------------------------------------------------------------------------
- */
+/* --- a round -----------------------------------------------------------------------------------*/
 
 static float *source_of(const struct sum *sum, uint32_t term)
 {
@@ -255,8 +253,7 @@ static pst_status run(struct sum *sum, uint64_t *ret_ticket)
                             : status;
 }
 
-/* --- calls -------------------------------------------------------------------------------------
- */
+/* --- calls -------------------------------------------------------------------------------------*/
 
 static uint32_t position(const uint32_t *members, uint32_t n_members, uint32_t rank)
 {

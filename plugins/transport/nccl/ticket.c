@@ -6,7 +6,6 @@
 #include "transport/nccl/module.h"
 
 #include <sched.h>
-#include <stdio.h>
 
 #define LOOK_NS 50000u /* so long it looks all the time, */
 #define NAP_NS  20000u /* then so often */

@@ -13,8 +13,7 @@
 #define SHORT_NS UINT64_C(1000000)
 #define LONG_NS  UINT64_C(50000000)
 
-/* --- the end of a run --------------------------------------------------------------------------
- */
+/* --- the end of a run --------------------------------------------------------------------------*/
 
 void nccl_fail(struct pst_transport *transport, uint32_t rank, const struct pst_error *why)
 {
@@ -81,8 +80,7 @@ pst_status nccl_check(struct pst_transport *transport, uint32_t rank, struct pst
                     transport->failed_rank, why->message);
 }
 
-/* --- who waits for whom ------------------------------------------------------------------------
- */
+/* --- who waits for whom ------------------------------------------------------------------------*/
 
 /* The end of the chain that begins with a rank of this process. */
 static uint32_t last_of(const struct pst_transport *transport, uint32_t rank)
@@ -142,8 +140,7 @@ static void fail_stalled(struct pst_transport *transport, uint32_t index, uint32
     nccl_fail(transport, index, &why);
 }
 
-/* --- looking -----------------------------------------------------------------------------------
- */
+/* --- looking -----------------------------------------------------------------------------------*/
 
 /* Is there anything in the lane of an edge that the compute stream waits for? A transfer may be
    posted long before its peer has any reason to come. */

@@ -53,8 +53,7 @@ void threads_reduce_finish(struct pst_transport *transport)
     free(reduce);
 }
 
-/* --- meeting -----------------------------------------------------------------------------------
- */
+/* --- meeting -----------------------------------------------------------------------------------*/
 
 #define BLOCK 1024         /* floats summed at a time: stays in the first-level cache */
 #define PIECE (64 * BLOCK) /* floats that one thread takes at a time */
@@ -232,8 +231,7 @@ pst_status threads_all_reduce(struct pst_transport *transport, uint32_t rank,
     return PST_OK;
 }
 
-/* --- the sum -----------------------------------------------------------------------------------
- */
+/* --- the sum -----------------------------------------------------------------------------------*/
 
 static void sum_block(const struct meeting *meeting, uint32_t part, uint64_t at, uint64_t n)
 {

@@ -4,7 +4,6 @@
  */
 #include "transport/threads/threads.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -3,7 +3,6 @@
  * A partitioner that asks the host everything, remarks what it heard, and puts all nodes into one
  * stage; or crashes, never returns, or says no.
  */
-#include <string.h>
 
 #include "gallery.h"
 

@@ -3,7 +3,6 @@
  * A memory optimizer that lists replays at random: long and short ones, within each other, useless
  * ones too; the first node may be offloaded besides. Whatever it says, a stage computes the same.
  */
-#include <string.h>
 
 #include "gallery.h"
 

@@ -3,7 +3,6 @@
  * A partitioner that has its answer, halves of the model, simulated before it gives it, and says so
  * in remarks; or asks about what is no plan.
  */
-#include <string.h>
 
 #include "gallery.h"
 

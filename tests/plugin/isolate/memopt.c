@@ -2,8 +2,6 @@
  *
  * Crashes when a partitioner asks what a stage costs: a call inside another plugin's call.
  */
-#include <stdlib.h>
-#include <string.h>
 
 #include "../gallery/gallery.h"
 

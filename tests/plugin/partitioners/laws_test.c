@@ -106,8 +106,7 @@ static void expect_no_worse(double is, double was, const struct planner *planner
     }
 }
 
-/* --- units
- * -------------------------------------------------------------------------------------*/
+/* --- units -------------------------------------------------------------------------------------*/
 
 static void scale(double *list, uint32_t n, double by)
 {
@@ -158,8 +157,7 @@ TEST(test_units)
     assert_true(n_fit > 40 * N_PLANNERS / 2);
 }
 
-/* --- more of something
- * -------------------------------------------------------------------------*/
+/* --- more of something -------------------------------------------------------------------------*/
 
 /* One size that all degrees divide: with several a planner may prefer the
  * shorter step. */
@@ -231,8 +229,7 @@ TEST(test_more)
     assert_true(n_better[0] > 10 && n_better[1] > 10 && n_better[2] > 10);
 }
 
-/* --- the same in other words
- * -------------------------------------------------------------------*/
+/* --- the same in other words -------------------------------------------------------------------*/
 
 static void copy_node(const struct rig_graph *from, uint32_t v, struct rig_graph *to, uint32_t w)
 {

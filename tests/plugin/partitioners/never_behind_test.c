@@ -5,7 +5,6 @@
  * memory or replicas in a way of their own are no rivals.
  */
 #include <math.h>
-#include <stdio.h>
 #include "test.h"
 
 #include "ask_rig.h"

@@ -60,6 +60,20 @@ static void expect_plain(const char *text, const char *wanted)
     assert_int_equal(pst_text_is_plain(text), strcmp(text, wanted) == 0);
 }
 
+/* Seven characters and the NUL are what there is room for. */
+TEST(appended_text_ends_where_its_room_does)
+{
+    char text[8] = "ab";
+    const uint64_t dims[] = {3, 40};
+
+    pst_text_append(text, sizeof text, "%d", 12345);
+    assert_string_equal(text, "ab12345");
+    pst_text_append(text, sizeof text, "x");
+    assert_string_equal(text, "ab12345");
+    assert_string_equal(pst_shape_text(text, sizeof text, 2, dims), "[3, 40]");
+    assert_string_equal(pst_shape_text(text, 5, 2, dims), "[3, ");
+}
+
 /* One line, as long as it was. */
 TEST(test_plain)
 {

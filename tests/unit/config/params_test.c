@@ -2,7 +2,6 @@
  *
  * Tables of parameters: filling a struct, every refusal, and the soundness of the rows.
  */
-#include <math.h>
 
 #include "unit/config/support.h"
 

@@ -5,8 +5,6 @@
  */
 #include "reference_fixture.h"
 
-#include <math.h>
-
 /*
  * Relative to the largest value of a tensor. f64: half a unit of the ninth digit that is recorded,
  * and a little. f32: 24 roundings that all go the same way.

@@ -92,8 +92,7 @@ static struct pst_graph *make_graph(uint32_t dtype, uint32_t window, uint32_t sl
     return graph;
 }
 
-/* --- buffers: sequences, and slices of them -----------------------------------------------------
- */
+/* --- buffers: sequences, and slices of them ----------------------------------------------------*/
 
 struct buffers {
     uint32_t dtype, slices;
@@ -190,8 +189,7 @@ static void compare(const struct buffers *a, void *const *left, const struct buf
     }
 }
 
-/* --- kernels -------------------------------------------------------------------------------------
- */
+/* --- kernels -----------------------------------------------------------------------------------*/
 
 static void run(struct pst_device *device, const struct pst_graph *graph, uint32_t op,
                 uint32_t pass, struct pst_call *call)

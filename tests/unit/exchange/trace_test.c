@@ -367,7 +367,8 @@ TEST(counters)
 TEST(other_data_and_overlay)
 {
     struct pst_timeline *run = rig_timeline(RIG_1F1B, 2, 2, costs, 0);
-    struct pst_timeline *predicted = rig_timeline(RIG_1F1B, 2, 2, costs, 50);
+    const uint64_t longer[3] = {1300, 1400, 1200};
+    struct pst_timeline *predicted = rig_timeline(RIG_1F1B, 2, 2, longer, 50);
     const struct pst_trace_meta meta = {"a.json", "0123456789abcdef", predicted, "two ranks a GPU"};
     struct trace trace = open_trace(run, &meta);
     json_t *other = json_object_get(trace.root, "otherData");
@@ -381,6 +382,10 @@ TEST(other_data_and_overlay)
     assert_string_equal(
         text_of(json_object_get(find(&trace, "M", "process_name", 100001), "args"), "name"),
         "predicted rank 1 (stage 1)");
+    assert_int_equal(ns_of(json_object_get(find(&trace, "X", "0F1", 0), "args"), "predicted_us"),
+                     1300);
+    assert_int_equal(ns_of(json_object_get(find(&trace, "X", "1B0", 1), "args"), "predicted_us"),
+                     1400 + 1200);
     expect_flows(&trace);
     close_trace(&trace);
     pst_timeline_destroy(run);

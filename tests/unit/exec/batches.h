@@ -116,8 +116,7 @@ static inline void run_batches(struct real *real, uint32_t optimizer, uint32_t d
     }
 }
 
-/* --- scenes of every rule of versions ----------------------------------------------------------
- */
+/* --- scenes of every rule of versions ----------------------------------------------------------*/
 
 typedef void scene_check(const struct scene *scene);
 
@@ -164,8 +163,7 @@ static inline void check_bf16(scene_check *check, const char *mlp, const char *g
     }
 }
 
-/* --- what is left ------------------------------------------------------------------------------
- */
+/* --- what is left ------------------------------------------------------------------------------*/
 
 static inline void check_weights(struct real *real, const struct reference *ref)
 {

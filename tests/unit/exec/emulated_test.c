@@ -3,7 +3,6 @@
  * The executor on emulated devices with links that take time, against a timeline worked out by
  * hand; what the recorder keeps of it; how far up the arenas were used.
  */
-#include <math.h>
 
 #include "base/util.h"
 #include "exec/record.h"

@@ -142,8 +142,7 @@ static const struct pst_transport_ops *counting(void)
     return &ops;
 }
 
-/* --- plans -------------------------------------------------------------------------------------
- */
+/* --- plans -------------------------------------------------------------------------------------*/
 
 static void compare(uint32_t n_ranks, bool exact, const char *model)
 {

@@ -10,8 +10,7 @@
 
 #include "unit/exec/batches.h"
 
-/* --- what passed by ----------------------------------------------------------------------------
- */
+/* --- what passed by ----------------------------------------------------------------------------*/
 
 enum { MOST_OPERANDS = 16, MOST_FORWARDS = 20000 };
 
@@ -144,8 +143,7 @@ static void book(const struct forward *now, bool replay, bool state_changed)
     pthread_mutex_unlock(&watch.lock);
 }
 
-/* --- in place of the device's kernels ----------------------------------------------------------
- */
+/* --- in place of the device's kernels ----------------------------------------------------------*/
 
 static void watched_run(const struct pst_kernel *kernel, const struct pst_call *call)
 {
@@ -205,8 +203,7 @@ static const struct pst_device_ops *put_before(const struct pst_device_ops *ops)
     return &watch.ops;
 }
 
-/* --- runs --------------------------------------------------------------------------------------
- */
+/* --- runs --------------------------------------------------------------------------------------*/
 
 static void check(const char *model, const char *settings, uint32_t dtype, enum order order)
 {

@@ -6,7 +6,6 @@
 #include "block.h"
 #include "partition_rig.h"
 
-#include <math.h>
 #include "test.h"
 
 static struct gp_tree tree_of(const struct rig_graph *g, uint32_t rule, struct part_problem *p)

@@ -73,8 +73,7 @@ static double solve(const struct rig_case *c, struct part_refine_stats *stats)
     return result;
 }
 
-/* --- worked examples: optima over all partitions
- * --------------------------------------------------*/
+/* --- worked examples: optima over all partitions -----------------------------------------------*/
 
 struct example {
     uint32_t n, edges[12][2], n_edges, devices;

@@ -284,8 +284,7 @@ TEST(test_file)
     }
 }
 
-/* --- how much ---------------------------------------------------------------------------------
- */
+/* --- how much ----------------------------------------------------------------------------------*/
 
 /* A 1F1B plan of p equal stages and 8 micro-batches; every `step`-th node of a stage is offloaded,
    0: none. */

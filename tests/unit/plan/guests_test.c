@@ -101,8 +101,7 @@ TEST(test_file)
     assert_true(n > 20);
 }
 
-/* --- broken ones ------------------------------------------------------------------------------
- */
+/* --- broken ones -------------------------------------------------------------------------------*/
 
 static struct pst_instr *find_move(const struct pst_plan *plan, uint32_t op, uint32_t payload,
                                    uint32_t *ret_rank)
@@ -223,8 +222,7 @@ TEST(test_broken)
     }
 }
 
-/* --- 1F1B -------------------------------------------------------------------------------------
- */
+/* --- 1F1B --------------------------------------------------------------------------------------*/
 
 /* p equal stages of a chain and m micro-batches; `away`: of stage 0 the last device keeps those
    micro-batches, ascending, that are named. */

@@ -37,8 +37,7 @@ struct pst_schedule_page pst_cli_schedule_page(const struct pst_cli *cli);
 /* 1 for every pass and for what is saved, in millionths; no latency. */
 struct pst_order_question_costs pst_cli_unit_costs(void);
 
-/* --- what puts a problem file to one plugin: `partition` and `memopt`
- * ----------------------------*/
+/* --- what puts a problem file to one plugin: `partition` and `memopt` --------------------------*/
 
 /* The first three are filled by options; the rest by pst_cli_problem_read. */
 struct pst_cli_problem_request {

@@ -8,13 +8,13 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/text.h"
 #include "base/util.h"
 #include "commands/combinations.h"
 #include "commands/looks.h"
 #include "commands/outputs.h"
 #include "page/page.h"
 #include "reports/compare_columns.h"
-#include "train/stop.h"
 #include "tune/versus.h"
 
 #define STEPS       20
@@ -48,10 +48,9 @@ static bool shows_plans(const struct request *request)
 static enum pst_figure_format format_of(struct pst_cli *cli, const char *file)
 {
     static const char *const ends[] = {".svg", ".png", ".pdf"};
-    size_t n = strlen(file);
 
     for (uint32_t f = PST_FIGURE_SVG; f <= PST_FIGURE_PDF; f++) {
-        if (n > 4 && strcmp(file + n - 4, ends[f]) == 0) {
+        if (strlen(file) > 4 && pst_text_ends(file, ends[f])) {
             return (enum pst_figure_format)f;
         }
     }

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/number.h"
 #include "base/util.h"
 #include "commands/commands.h"
 #include "commands/export_weights.h"

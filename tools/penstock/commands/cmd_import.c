@@ -18,8 +18,7 @@
 #include "host/describe.h"
 #include "train/session.h"
 
-/* --- profiles: somebody else's measurements as a graph to plan for
- * --------------------------------*/
+/* --- profiles: somebody else's measurements as a graph to plan for -----------------------------*/
 
 /* As on the command line; NULL or 0 where it says nothing. */
 struct profile {

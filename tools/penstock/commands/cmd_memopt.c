@@ -3,8 +3,6 @@
  * `penstock memopt NAME --problem FILE`: a memory optimizer on its own, on a costed graph.
  */
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/util.h"
 #include "commands/ask_plugin.h"

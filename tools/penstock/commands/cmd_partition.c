@@ -3,7 +3,6 @@
  * `penstock partition NAME --problem FILE`: a partitioner on its own, on a costed graph.
  */
 #include <stdio.h>
-#include <string.h>
 
 #include "commands/commands.h"
 #include "commands/outputs.h"

@@ -4,7 +4,6 @@
  */
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/number.h"
@@ -153,8 +152,7 @@ static void choose_units(const struct request *request, const struct pst_schedul
     ret_units->title = title;
 }
 
-/* --- --memory-limit: is it kept, and if not, which would do?
- * ------------------------------------*/
+/* --- --memory-limit: is it kept, and if not, which would do? -----------------------------------*/
 
 /* The scheduler's answer under some limit. */
 struct trial {

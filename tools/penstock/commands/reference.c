@@ -3,7 +3,6 @@
 
 #include <ctype.h>
 #include <penstock/params.h>
-#include <string.h>
 
 #include "config/job.h"
 #include "graph/builder.h"

@@ -187,7 +187,6 @@ static void judge(const struct child *child, const char *path, uint32_t limit_s,
                   struct pst_conformance_result *result)
 {
     char printed[128];
-    size_t used;
 
     quote_output(child, printed, sizeof printed);
     result->outcome = child->verdict.outcome;
@@ -208,8 +207,7 @@ static void judge(const struct child *child, const char *path, uint32_t limit_s,
         snprintf(result->text, sizeof result->text, "it prints: \"%s\"; use host->log", printed);
         return;
     }
-    used = strlen(result->text);
-    snprintf(result->text + used, sizeof result->text - used, "; it prints: \"%s\"", printed);
+    pst_text_append(result->text, sizeof result->text, "; it prints: \"%s\"", printed);
 }
 
 static pst_status run_child(const struct run *run, const struct pst_conformance_test *test,

@@ -337,10 +337,7 @@ static int by_ends(const void *a, const void *b)
 {
     const struct pst_costed_edge *x = a, *y = b;
 
-    if (x->from != y->from) {
-        return x->from < y->from ? -1 : 1;
-    }
-    return (x->to > y->to) - (x->to < y->to);
+    return PST_COMPARE_KEYS({x->from, y->from}, {x->to, y->to});
 }
 
 /* Sorted, without loops and dropped ends; of parallel edges, which carry one tensor, the largest.

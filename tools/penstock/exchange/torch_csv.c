@@ -235,8 +235,7 @@ pst_status pst_torch_csv(const struct pst_torch_order *order, enum pst_torch_fla
     return st;
 }
 
-/* --- from a plan's lists back to orders of passes, or from a scheduler's answer
- * ------------------*/
+/* --- from a plan's lists back to orders of passes, or from a scheduler's answer ----------------*/
 
 static pst_status refuse(struct pst_error *err, const char *what)
 {

@@ -13,6 +13,7 @@
 #include <zlib.h>
 
 #include "base/json.h"
+#include "base/text.h"
 #include "base/util.h"
 
 #define GZIP_WINDOW     (15 + 16)  /* the largest window; + 16: with a gzip header */
@@ -37,12 +38,13 @@ struct trace {
     struct pst_arena arena; /* of this timeline */
     uint32_t *tid;          /* of each span */
     uint32_t *peer;         /* of each transfer: the span at the other end; else PST_NONE */
-    struct gap *gaps;       /* of the rank at work */
+    const struct pst_span **predicted; /* passes, in order of compare_passes */
+    uint32_t n_predicted;
+    struct gap *gaps; /* of the rank at work */
     uint32_t n_gaps;
 };
 
-/* --- rows, pairs and gaps
- * ------------------------------------------------------------------------*/
+/* --- rows, pairs and gaps ----------------------------------------------------------------------*/
 
 /* First row of the lane that is free. */
 static void assign_rows(struct trace *trace)
@@ -80,15 +82,8 @@ static int compare_ends(const void *left, const void *right)
 {
     const struct end *a = left, *b = right;
 
-    for (int i = 0; i < 4; i++) {
-        if (a->key[i] != b->key[i]) {
-            return a->key[i] < b->key[i] ? -1 : 1;
-        }
-    }
-    if (a->receives != b->receives) {
-        return a->receives ? 1 : -1;
-    }
-    return (a->span > b->span) - (a->span < b->span);
+    return PST_COMPARE_KEYS({a->key[0], b->key[0]}, {a->key[1], b->key[1]}, {a->key[2], b->key[2]},
+                            {a->key[3], b->key[3]}, {a->receives, b->receives}, {a->span, b->span});
 }
 
 static struct end describe(const struct pst_timeline *timeline, uint32_t i)
@@ -106,8 +101,7 @@ static struct end describe(const struct pst_timeline *timeline, uint32_t i)
 
 static bool same_key(const struct end *a, const struct end *b)
 {
-    return a->key[0] == b->key[0] && a->key[1] == b->key[1] && a->key[2] == b->key[2] &&
-           a->key[3] == b->key[3];
+    return memcmp(a->key, b->key, sizeof a->key) == 0;
 }
 
 static void pair(struct trace *trace)
@@ -137,6 +131,38 @@ static void pair(struct trace *trace)
         }
     }
     free(ends);
+}
+
+static int compare_passes(const void *left, const void *right)
+{
+    const struct pst_span *a = *(const struct pst_span *const *)left;
+    const struct pst_span *b = *(const struct pst_span *const *)right;
+
+    return PST_COMPARE_KEYS({a->rank, b->rank}, {a->op, b->op}, {a->stage, b->stage},
+                            {a->microbatch, b->microbatch});
+}
+
+static void take_predicted(struct trace *trace, const struct pst_timeline *predicted)
+{
+    trace->predicted =
+        pst_arena_array(&trace->arena, (size_t)predicted->n_spans + 1, sizeof *trace->predicted);
+    for (uint32_t i = 0; i < predicted->n_spans; i++) {
+        if (predicted->spans[i].lane == PST_LANE_COMPUTE) {
+            trace->predicted[trace->n_predicted++] = &predicted->spans[i];
+        }
+    }
+    qsort(trace->predicted, trace->n_predicted, sizeof *trace->predicted, compare_passes);
+}
+
+/* The same pass of the steps that were predicted; NULL: none was. */
+static const struct pst_span *predicted_of(const struct trace *trace, const struct pst_span *span)
+{
+    const struct pst_span **found = trace->n_predicted == 0 || span->lane != PST_LANE_COMPUTE
+                                        ? NULL
+                                        : bsearch(&span, trace->predicted, trace->n_predicted,
+                                                  sizeof *trace->predicted, compare_passes);
+
+    return found == NULL ? NULL : *found;
 }
 
 /* The next pass or update of a rank in order of time: two sorted lists side by side. */
@@ -190,18 +216,7 @@ static void add_gap(struct trace *trace, uint64_t from_ns, uint64_t to_ns, uint3
 /* The first gap that ends at `ns` or later; n_gaps: none. */
 static uint32_t first_gap(const struct trace *trace, uint64_t ns)
 {
-    uint32_t low = 0, high = trace->n_gaps;
-
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-
-        if (trace->gaps[middle].to_ns < ns) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    return low;
+    return PST_FIRST(i, trace->n_gaps, trace->gaps[i].to_ns >= ns);
 }
 
 /* What ended last in a gap is what the rank had waited for. */
@@ -265,8 +280,7 @@ static uint64_t exposed(const struct trace *trace, const struct pst_span *span)
     return sum;
 }
 
-/* --- events of a rank
- * ----------------------------------------------------------------------------*/
+/* --- events of a rank --------------------------------------------------------------------------*/
 
 static const char *const row_names[PST_LANES] = {
     "compute", "send", "recv", "copy to host", "copy from host", "all-reduce", "optimizer", "host"};
@@ -380,6 +394,7 @@ static void end_slice(const struct trace *trace)
 
 static void put_args(const struct trace *trace, const struct pst_span *span)
 {
+    const struct pst_span *predicted = predicted_of(trace, span);
     struct pst_json *json = trace->json;
 
     pst_json_uint(json, "step", span->step);
@@ -399,6 +414,10 @@ static void put_args(const struct trace *trace, const struct pst_span *span)
     }
     if (span->lane != PST_LANE_COMPUTE && span->lane != PST_LANE_OPTIMIZER) {
         pst_json_uint(json, "bytes", span->bytes);
+    }
+    if (predicted != NULL) {
+        put_thousandths(json, "predicted_us",
+                        thousandths(trace, predicted->end_ns - predicted->start_ns));
     }
     if (span->stall_ns > 0) {
         put_thousandths(json, "stall_us", thousandths(trace, span->stall_ns));
@@ -606,18 +625,21 @@ static void put_steps(struct trace *trace)
     }
 }
 
-/* --- the file
- * ------------------------------------------------------------------------------------*/
+/* --- the file ----------------------------------------------------------------------------------*/
 
 /* All events of one timeline; its ranks begin at pid_base. */
 static void put_timeline(struct pst_json *json, const struct pst_timeline *timeline,
-                         uint32_t pid_base, const char *prefix)
+                         const struct pst_timeline *predicted, uint32_t pid_base,
+                         const char *prefix)
 {
     struct trace trace = {
         .json = json, .timeline = timeline, .pid_base = pid_base, .prefix = prefix};
 
     assign_rows(&trace);
     pair(&trace);
+    if (predicted != NULL) {
+        take_predicted(&trace, predicted);
+    }
     for (uint32_t r = 0; r < timeline->n_ranks && !json->failed; r++) {
         find_gaps(&trace, r);
         put_rank(&trace, r);
@@ -666,21 +688,14 @@ char *pst_trace_to_json(const struct pst_timeline *timeline, const struct pst_tr
     put_clock(&json, timeline->n_ranks);
     pst_json_end(&json, '}');
     pst_json_array(&json, "traceEvents");
-    put_timeline(&json, timeline, 0, "");
+    put_timeline(&json, timeline, meta->predicted, 0, "");
     if (meta->predicted != NULL) {
-        put_timeline(&json, meta->predicted, TRACE_PREDICTED, "predicted");
+        put_timeline(&json, meta->predicted, NULL, TRACE_PREDICTED, "predicted");
     }
     pst_json_end(&json, ']');
     pst_json_end(&json, '}');
     pst_json_newline(&json);
     return pst_json_take(&json);
-}
-
-static bool ends_with(const char *text, const char *end)
-{
-    size_t n = strlen(text), m = strlen(end);
-
-    return n >= m && strcmp(text + n - m, end) == 0;
 }
 
 /* Feeds all bytes; the room is enough by deflateBound. */
@@ -733,7 +748,7 @@ pst_status pst_trace_write(const struct pst_timeline *timeline, const char *path
     size_t length = strlen(text), n_packed = 0;
     pst_status st;
 
-    if (!ends_with(path, ".gz")) {
+    if (!pst_text_ends(path, ".gz")) {
         st = pst_file_write(path, text, length, err);
     } else {
         pack(text, length, &packed, &n_packed);

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "figures/figure.h"
 
-#include <stdlib.h>
-
 #include "base/util.h"
 #include "figures/figure_impl.h"
 

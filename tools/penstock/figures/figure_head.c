@@ -12,7 +12,15 @@
 #define SHADES    6 /* of a pass in the legend, at most */
 #define MOST_ROWS 3 /* lines of title and of figures, at most */
 
-double pst_figure_flow(struct pst_pen *pen, const struct pst_flow *flow, const char *const *parts,
+/* Pieces of text in lines from left to right; what has no room in most_rows is left out. */
+struct flow {
+    double left, right, y;
+    double gap; /* between pieces, in units of the font */
+    uint32_t most_rows;
+    struct pst_color color;
+};
+
+static double put_flow(struct pst_pen *pen, const struct flow *flow, const char *const *parts,
                        uint32_t n, bool draw)
 {
     double x = flow->left, y = flow->y, pitch = 1.35 * pen->size;
@@ -41,8 +49,7 @@ double pst_figure_flow(struct pst_pen *pen, const struct pst_flow *flow, const c
     return y + pitch;
 }
 
-double pst_figure_words(struct pst_pen *pen, const struct pst_flow *flow, const char *text,
-                        bool draw)
+static double put_words(struct pst_pen *pen, const struct flow *flow, const char *text, bool draw)
 {
     const char *words[64];
     char copy[512];
@@ -52,10 +59,16 @@ double pst_figure_words(struct pst_pen *pen, const struct pst_flow *flow, const 
     for (char *at = strtok(copy, " "); at != NULL && n < 64; at = strtok(NULL, " ")) {
         words[n++] = at;
     }
-    return pst_figure_flow(pen, flow, words, n, draw);
+    return put_flow(pen, flow, words, n, draw);
 }
 
-uint32_t pst_figure_summary(const struct pst_figure_page *page, struct pst_figure_summary *summary)
+struct summary {
+    char text[5][64];
+    const char *parts[5];
+};
+
+/* Makespan and so on, the most important first. Returns how many. */
+static uint32_t summarize(const struct pst_figure_page *page, struct summary *summary)
 {
     const struct pst_timeline *timeline = page->timeline;
     uint64_t length = timeline->end_ns - timeline->begin_ns, peak = 0;
@@ -127,44 +140,44 @@ double pst_figure_draw_legend(const struct pst_figure_page *page, double y, bool
     return y + 0.8 * font;
 }
 
-double pst_figure_draw_title(const struct pst_figure_page *page, double y, bool draw)
+static double draw_title(const struct pst_figure_page *page, double y, bool draw)
 {
-    struct pst_flow flow = {
-        page->head_left, page->options.width_pt - page->margin, y, 0.28, MOST_ROWS, pst_ink};
+    struct flow flow = {page->head_left, page->options.width_pt - page->margin, y, 0.28, MOST_ROWS,
+                        pst_ink};
     const char *title = page->timeline->title;
 
     if (!page->options.show_title || title == NULL || title[0] == '\0') {
         return y;
     }
     pst_pen_font(page->pen, 1.3 * FIGURE_FONT, true);
-    return pst_figure_words(page->pen, &flow, title, draw) + 0.2 * FIGURE_FONT;
+    return put_words(page->pen, &flow, title, draw) + 0.2 * FIGURE_FONT;
 }
 
 double pst_figure_draw_summary(const struct pst_figure_page *page, double y, bool draw)
 {
-    struct pst_flow flow = {
-        page->head_left, page->options.width_pt - page->margin, y, 0.9, MOST_ROWS, pst_soft};
-    struct pst_figure_summary summary;
+    struct flow flow = {page->head_left, page->options.width_pt - page->margin, y, 0.9, MOST_ROWS,
+                        pst_soft};
+    struct summary summary;
     uint32_t n;
 
     if (page->name != NULL) {
         flow.color = pst_ink;
         pst_pen_font(page->pen, FIGURE_FONT, true);
-        flow.y = pst_figure_flow(page->pen, &flow, &page->name, 1, draw);
+        flow.y = put_flow(page->pen, &flow, &page->name, 1, draw);
         flow.color = pst_soft;
     }
     pst_pen_font(page->pen, FIGURE_FONT, false);
     if (page->timeline->summary != NULL) {
         flow.gap = 0.28;
-        return pst_figure_words(page->pen, &flow, page->timeline->summary, draw);
+        return put_words(page->pen, &flow, page->timeline->summary, draw);
     }
-    n = pst_figure_summary(page, &summary);
-    return pst_figure_flow(page->pen, &flow, summary.parts, n, draw);
+    n = summarize(page, &summary);
+    return put_flow(page->pen, &flow, summary.parts, n, draw);
 }
 
 double pst_figure_draw_head(struct pst_figure_page *page, bool draw)
 {
-    double y = pst_figure_draw_title(page, page->margin, draw);
+    double y = draw_title(page, page->margin, draw);
 
     y = pst_figure_draw_summary(page, y, draw);
     return pst_figure_draw_legend(page, y + 0.3 * FIGURE_FONT, draw) - page->margin;

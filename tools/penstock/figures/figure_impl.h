@@ -129,25 +129,6 @@ void pst_figure_close(struct pst_figure_page *page);
 
 /* figure_head.c. What draws at y returns the y below; with draw = false it only measures. */
 
-/* Pieces of text in lines from left to right; what has no room in most_rows is left out. */
-struct pst_flow {
-    double left, right, y;
-    double gap; /* between pieces, in units of the font */
-    uint32_t most_rows;
-    struct pst_color color;
-};
-double pst_figure_flow(struct pst_pen *pen, const struct pst_flow *flow, const char *const *parts,
-                       uint32_t n, bool draw);
-double pst_figure_words(struct pst_pen *pen, const struct pst_flow *flow, const char *text,
-                        bool draw);
-
-/* Makespan and so on, the most important first. Returns how many. */
-struct pst_figure_summary {
-    char text[5][64];
-    const char *parts[5];
-};
-uint32_t pst_figure_summary(const struct pst_figure_page *page, struct pst_figure_summary *summary);
-double pst_figure_draw_title(const struct pst_figure_page *page, double y, bool draw);
 double pst_figure_draw_summary(const struct pst_figure_page *page, double y, bool draw);
 double pst_figure_draw_legend(const struct pst_figure_page *page, double y, bool draw);
 /* All three; returns their height. */

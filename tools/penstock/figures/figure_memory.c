@@ -275,8 +275,7 @@ double pst_figure_memory_heading(const struct pst_figure_page *page, double y, b
     return h.y + 0.8 * h.font;
 }
 
-/* --- curves: lines of many ranks, or stacked areas of one rank; the peak with its value
- * ----------*/
+/* --- curves: lines of many ranks, or stacked areas of one rank; the peak with its value --------*/
 
 struct panel {
     struct pst_figure_page *page;

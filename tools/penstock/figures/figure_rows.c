@@ -6,7 +6,6 @@
  * enough a slit sets it off from the next.
  */
 #include <stdio.h>
-#include <string.h>
 
 #include "figures/figure_impl.h"
 #include "sim/usage.h"

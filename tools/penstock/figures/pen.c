@@ -19,7 +19,7 @@ const struct pst_color pst_alarm = {0.72, 0.11, 0.11, PST_ALARM};
 #define COLOR_TEXT 32
 #define SHORT_TEXT 3 /* bytes of a text that is about as wide in any font */
 
-const char *pst_tone_name(enum pst_tone tone)
+static const char *tone_name(enum pst_tone tone)
 {
     static const char *const names[] = {"",     "ink",  "soft",  "faint",
                                         "rule", "band", "paper", "alarm"};
@@ -83,7 +83,7 @@ static const char *color_text(const struct pst_pen *pen, char text[COLOR_TEXT], 
                               struct pst_color color)
 {
     if (color.tone != PST_AS_IS && !pen->alone) {
-        snprintf(text, COLOR_TEXT, " class=\"%s-%s\"", what, pst_tone_name(color.tone));
+        snprintf(text, COLOR_TEXT, " class=\"%s-%s\"", what, tone_name(color.tone));
     } else {
         snprintf(text, COLOR_TEXT, " %s=\"#%02x%02x%02x\"", what, (unsigned)lround(255 * color.r),
                  (unsigned)lround(255 * color.g), (unsigned)lround(255 * color.b));

@@ -14,9 +14,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* What a colour is there for; pages name it by pst_tone_name. */
+/* What a colour is there for. */
 enum pst_tone { PST_AS_IS, PST_INK, PST_SOFT, PST_FAINT, PST_RULE, PST_BAND, PST_PAPER, PST_ALARM };
-const char *pst_tone_name(enum pst_tone tone);
 
 struct pst_color {
     double r, g, b;

@@ -15,8 +15,7 @@
 #define SWEEPS   24
 #define DISTANCE 12.0
 
-/* --- order and heights
- * --------------------------------------------------------------------------*/
+/* --- order and heights -------------------------------------------------------------------------*/
 
 /* Neighbours on one side: means by slot. */
 struct means {
@@ -145,8 +144,7 @@ static void order_layout(struct pst_stage_layout *l)
 #define ONE_LINE    1700.0
 #define MIN_COLUMNS 4
 
-/* --- the page
- * -----------------------------------------------------------------------------------*/
+/* --- the page ----------------------------------------------------------------------------------*/
 
 double pst_stage_x(const struct pst_stage_layout *layout, uint32_t layer)
 {

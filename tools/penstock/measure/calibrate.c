@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/cache.h"
-#include "base/memory.h"
 #include "base/util.h"
 #include "measure/describe.h"
 #include "measure/others.h"

@@ -31,9 +31,7 @@ struct placing {
 
 static uint64_t tensor_bytes(const struct pst_measure_config *config, uint32_t tensor)
 {
-    const struct pst_tensor *t = &config->graph->tensors[tensor];
-
-    return t->bytes * (t->batched ? config->samples : 1);
+    return pst_tensor_bytes(&config->graph->tensors[tensor], config->samples);
 }
 
 /* When the B and W of an operator of the group run. */

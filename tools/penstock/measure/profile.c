@@ -2,11 +2,11 @@
 #include "measure/profile.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/log.h"
 #include "base/util.h"
+#include "train/emulate.h"
 #include "train/schedule.h"
 
 #define NOTEWORTHY 0.01 /* part of a step */
@@ -38,11 +38,6 @@ static void tick(void *context, uint64_t done, uint64_t all)
     ticking->request->progress(ticking->request->context, ticking->index * all + done,
                                ticking->request->n_sizes * all,
                                ticking->request->sizes[ticking->index]);
-}
-
-static bool is_hollow(const struct pst_session *session)
-{
-    return (session->device_ops->flags & PST_DEVICE_HOLLOW) != 0;
 }
 
 static void describe_growth(const struct pst_cost_model *cost, uint32_t op, uint32_t samples,
@@ -106,7 +101,7 @@ static pst_status measure_size(const struct pst_session *session,
     if (update.optimizer == PST_MUON) { /* what is measured is bytes a second */
         update.optimizer = PST_ADAMW;
     }
-    if (is_hollow(session)) {
+    if (pst_session_is_hollow(session)) {
         describe(session, request->sizes[i], ret_measured);
         return PST_OK;
     }
@@ -227,7 +222,7 @@ static void measure_host(const struct pst_session *session, struct pst_profiled 
 {
     struct pst_error err = {.status = PST_OK};
 
-    if (!is_hollow(session) && pst_device_is_host(session->device_ops) &&
+    if (!pst_session_is_hollow(session) && pst_device_is_host(session->device_ops) &&
         pst_measure_host(session, &profile->host, &err) != PST_OK) {
         pst_log(PST_LOG_INFO, "profile", "what the host does for a step is not measured: %s",
                 err.message);
@@ -244,8 +239,8 @@ static pst_status make_graph(const struct pst_session *session,
     pst_status st;
 
     pst_graph_make_view(session->graph, draft.batch, &view);
-    draft.notes = is_hollow(session) ? about_description(session, &draft.arena)
-                                     : about_device(session, request, &draft.arena);
+    draft.notes = pst_session_is_hollow(session) ? about_description(session, &draft.arena)
+                                                 : about_device(session, request, &draft.arena);
     add_nodes(session, profile, view, &draft);
     if (profile->update.ns > 0) {
         draft.update_bytes_per_second =

@@ -8,7 +8,6 @@
 #include "base/memory.h"
 #include "base/text.h"
 #include "base/util.h"
-#include "reports/sim_report.h"
 
 #define BOTH (PST_COLUMN_TABLE | PST_COLUMN_FILE)
 

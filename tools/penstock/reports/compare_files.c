@@ -9,6 +9,7 @@
 
 #include "base/memory.h"
 #include "reports/compare_pivot.h"
+#include "reports/partition_words.h"
 #include "reports/sim_report.h"
 
 static const char *const axis_keys[PST_AXES] = {
@@ -47,17 +48,7 @@ static void add_remarks(struct pst_json *json, const struct pst_trial *trial)
         return;
     }
     pst_json_object(json, "remarks");
-    for (uint32_t i = 0; i < trial->n_remarks; i++) {
-        const struct pst_partition_remark *remark = &trial->remarks[i];
-
-        if (remark->type == PST_REMARK_TEXT) {
-            pst_json_string(json, remark->key, remark->text);
-        } else if (remark->type == PST_REMARK_FLAG) {
-            pst_json_bool(json, remark->key, remark->number != 0);
-        } else {
-            pst_json_figure(json, remark->key, remark->number);
-        }
-    }
+    pst_report_remarks_json(trial->remarks, trial->n_remarks, NULL, json);
     pst_json_end(json, '}');
 }
 
@@ -269,8 +260,7 @@ void pst_compare_report_json(const struct pst_compare_result *result, struct pst
     free(order);
 }
 
-/* --- for other programs: comma-separated values (RFC 4180, but lines end with LF)
- * ---------------*/
+/* --- for other programs: comma-separated values (RFC 4180, but lines end with LF) --------------*/
 
 /* A field, in quotes where it needs them. */
 static void put_text(FILE *out, const char *text)

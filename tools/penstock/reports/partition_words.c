@@ -10,18 +10,16 @@
 const char *pst_report_ranks(const uint32_t *ranks, uint32_t n, const char *between, char *text,
                              size_t size)
 {
-    size_t used = 0;
-
     text[0] = '\0';
-    for (uint32_t i = 0; i < n && used < size; i++) {
+    for (uint32_t i = 0; i < n; i++) {
         uint32_t run = i;
 
         while (run + 1 < n && ranks[run + 1] == ranks[run] + 1) {
             run++;
         }
-        used += (size_t)snprintf(text + used, size - used, "%s%u", i == 0 ? "" : between, ranks[i]);
-        if (run > i && used < size) {
-            used += (size_t)snprintf(text + used, size - used, "-%u", ranks[run]);
+        pst_text_append(text, size, "%s%u", i == 0 ? "" : between, ranks[i]);
+        if (run > i) {
+            pst_text_append(text, size, "-%u", ranks[run]);
         }
         i = run;
     }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/json.h"
+#include "base/text.h"
 #include "base/util.h"
 #include "reports/partition_words.h"
 #include "reports/sim_report.h"
@@ -20,27 +21,25 @@ static const char *memory_actions(const struct pst_stage_report *stage,
     uint64_t kept =
         stage->kept_bytes + (plan->n_guests < plan->n_microbatches ? stage->peer_bytes : 0);
     char bytes[32], time[32];
-    size_t used = (size_t)snprintf(text, size, "keep %s", pst_format_bytes(bytes, kept));
 
-    if (stage->n_recomputed > 0 && used < size) {
-        used +=
-            (size_t)snprintf(text + used, size - used, ", recompute %u: %s, +%s",
-                             stage->n_recomputed, pst_format_bytes(bytes, stage->recomputed_bytes),
-                             pst_format_ns(time, stage->recompute_ns));
+    snprintf(text, size, "keep %s", pst_format_bytes(bytes, kept));
+    if (stage->n_recomputed > 0) {
+        pst_text_append(text, size, ", recompute %u: %s, +%s", stage->n_recomputed,
+                        pst_format_bytes(bytes, stage->recomputed_bytes),
+                        pst_format_ns(time, stage->recompute_ns));
     }
-    if (stage->n_offloaded > 0 && used < size) {
-        used += (size_t)snprintf(
-            text + used, size - used, ", offload %u: %s, link %s", stage->n_offloaded,
-            pst_format_bytes(bytes, stage->offloaded_bytes), pst_format_ns(time, stage->link_ns));
+    if (stage->n_offloaded > 0) {
+        pst_text_append(text, size, ", offload %u: %s, link %s", stage->n_offloaded,
+                        pst_format_bytes(bytes, stage->offloaded_bytes),
+                        pst_format_ns(time, stage->link_ns));
     }
-    if (plan->n_guests > 0 && used < size) {
-        used += (size_t)snprintf(
-            text + used, size - used, ", peer %u: %s of %u of %u micro-batches", stage->n_peers,
-            pst_format_bytes(bytes, stage->peer_bytes), plan->n_guests, plan->n_microbatches);
+    if (plan->n_guests > 0) {
+        pst_text_append(text, size, ", peer %u: %s of %u of %u micro-batches", stage->n_peers,
+                        pst_format_bytes(bytes, stage->peer_bytes), plan->n_guests,
+                        plan->n_microbatches);
     }
-    if (stage->guest_bytes > 0 && used < size) {
-        snprintf(text + used, size - used, ", guests %s",
-                 pst_format_bytes(bytes, stage->guest_bytes));
+    if (stage->guest_bytes > 0) {
+        pst_text_append(text, size, ", guests %s", pst_format_bytes(bytes, stage->guest_bytes));
     }
     return text;
 }
@@ -49,10 +48,8 @@ static const char *memory_actions(const struct pst_stage_report *stage,
 static const char *kinds_of(const struct pst_plan *plan, const struct pst_plan_stage *stage,
                             char *text, size_t size)
 {
-    size_t used = 0;
-
     text[0] = '\0';
-    for (uint32_t r = 0; r < stage->n_ranks && used < size; r++) {
+    for (uint32_t r = 0; r < stage->n_ranks; r++) {
         const char *kind = plan->devices[stage->ranks[r]].kind;
         bool known = kind == NULL;
 
@@ -60,7 +57,7 @@ static const char *kinds_of(const struct pst_plan *plan, const struct pst_plan_s
             known = strcmp(plan->devices[stage->ranks[q]].kind, kind) == 0;
         }
         if (!known) {
-            used += (size_t)snprintf(text + used, size - used, "%s%s", used > 0 ? ", " : "", kind);
+            pst_text_append(text, size, "%s%s", text[0] != '\0' ? ", " : "", kind);
         }
     }
     return text;

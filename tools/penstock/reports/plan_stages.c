@@ -86,7 +86,7 @@ static uint64_t saved_bytes(const struct pst_graph *graph, const bool *read, uin
     for (uint32_t i = 0; i < graph->ops[op].n_out; i++) {
         const struct pst_tensor *tensor = &graph->tensors[graph->ops[op].out[i]];
 
-        bytes += read[graph->ops[op].out[i]] ? tensor->bytes * (tensor->batched ? samples : 1) : 0;
+        bytes += read[graph->ops[op].out[i]] ? pst_tensor_bytes(tensor, samples) : 0;
     }
     return bytes;
 }

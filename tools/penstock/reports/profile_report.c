@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "reports/profile_report.h"
 
-#include <string.h>
-
 #include "base/json.h"
 #include "base/util.h"
 #include "reports/table.h"

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "reports/schedule_report.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/json.h"
@@ -76,15 +75,13 @@ static void print_stages_of(const struct pst_schedule_figures *f, uint32_t devic
                             struct pst_table *table)
 {
     char text[128] = "";
-    size_t used = 0;
 
-    for (uint32_t s = 0; s < f->stream.in.n_stages && used + 16 < sizeof text; s++) {
+    for (uint32_t s = 0; s < f->stream.in.n_stages && strlen(text) + 16 < sizeof text; s++) {
         if (pst_schedule_stage_at(&f->stream.in, s)->device == device) {
-            used +=
-                (size_t)snprintf(text + used, sizeof text - used, "%s%u", used > 0 ? ", " : "", s);
+            pst_text_append(text, sizeof text, "%s%u", text[0] != '\0' ? ", " : "", s);
         }
     }
-    pst_table_cell(table, "%s%s", text, used + 16 < sizeof text ? "" : ", ...");
+    pst_table_cell(table, "%s%s", text, strlen(text) + 16 < sizeof text ? "" : ", ...");
 }
 
 static void print_devices(const struct pst_schedule_figures *f, bool color, FILE *out)

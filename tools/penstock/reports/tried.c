@@ -84,13 +84,6 @@ static uint64_t number_at(const json_t *line, const char *key)
     return (uint64_t)json_integer_value(json_object_get(line, key));
 }
 
-static const char *text_at(const json_t *line, const char *key)
-{
-    const char *text = json_string_value(json_object_get(line, key));
-
-    return text == NULL ? "" : text;
-}
-
 static bool read_outcome(const json_t *line, struct pst_trial *trial)
 {
     const json_t *times = json_object_get(line, "times_ns");
@@ -122,7 +115,7 @@ static bool read_outcome(const json_t *line, struct pst_trial *trial)
     for (uint32_t d = 0; d < trial->n_devices; d++) {
         trial->arena_bytes[d] = (uint64_t)json_integer_value(json_array_get(bytes, d));
     }
-    return sim->period_ns > 0 && pst_hash_parse(text_at(line, "plan"), &trial->digest);
+    return sim->period_ns > 0 && pst_hash_parse(pst_json_text_at(line, "plan"), &trial->digest);
 }
 
 static bool read_line(const json_t *line, uint32_t *ret_combination, struct pst_trial *trial)
@@ -139,8 +132,8 @@ static bool read_line(const json_t *line, uint32_t *ret_combination, struct pst_
         return read_outcome(line, trial);
     }
     pst_fail(&trial->why, (pst_status)json_integer_value(json_object_get(line, "status")),
-             text_at(line, "kind"), "%s", text_at(line, "message"));
-    pst_error_hint(&trial->why, "%s", text_at(line, "hint"));
+             pst_json_text_at(line, "kind"), "%s", pst_json_text_at(line, "message"));
+    pst_error_hint(&trial->why, "%s", pst_json_text_at(line, "hint"));
     trial->why.exit_code = (int)json_integer_value(json_object_get(line, "exit_code"));
     return trial->why.status != PST_OK;
 }
@@ -208,10 +201,11 @@ static pst_status read_head(const char *path, const char *line, size_t length,
                             const struct pst_hash *digest, struct pst_error *err)
 {
     json_t *head = json_loadb(line, length, 0, NULL);
-    bool known = strcmp(text_at(head, "format"), FORMAT) == 0;
+    bool known = strcmp(pst_json_text_at(head, "format"), FORMAT) == 0;
     struct pst_hash its;
     bool same = number_at(head, "version") == VERSION &&
-                pst_hash_parse(text_at(head, "digest"), &its) && pst_hash_equal(&its, digest);
+                pst_hash_parse(pst_json_text_at(head, "digest"), &its) &&
+                pst_hash_equal(&its, digest);
 
     json_decref(head);
     if (!known) {

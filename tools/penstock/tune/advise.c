@@ -37,8 +37,7 @@ static uint64_t limit_of(const struct pst_search *search)
     return capacity == UINT64_MAX ? 0 : capacity;
 }
 
-/* --- plans with other amounts of memory than there is
- * -------------------------------------------*/
+/* --- plans with other amounts of memory than there is ------------------------------------------*/
 
 struct probes {
     const struct pst_advice *advice;
@@ -158,8 +157,7 @@ static uint64_t least_by_probes(const struct pst_advice *advice, uint64_t need_b
     return pst_smallest_find(&asked, need_bytes);
 }
 
-/* --- what would do
- * ------------------------------------------------------------------------------*/
+/* --- what would do -----------------------------------------------------------------------------*/
 
 static bool works(const struct pst_search *search, uint64_t memory, bool brief)
 {

@@ -2,7 +2,6 @@
  *
  * The combinations that lists come to: their values, their configs.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/json.h"

@@ -259,11 +259,6 @@ static void own_value(struct pst_combinations *set, const struct pst_job *job,
     set->axes[axis] = (struct pst_axis){1, value};
 }
 
-static int by_text(const void *a, const void *b)
-{
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
 static pst_status check_twice(const struct reading *reading, const char *key,
                               const struct pst_axis *axis, struct pst_error *err)
 {
@@ -272,7 +267,7 @@ static pst_status check_twice(const struct reading *reading, const char *key,
     for (uint32_t i = 0; i < axis->n; i++) {
         labels[i] = axis->values[i].label;
     }
-    qsort(labels, axis->n, sizeof *labels, by_text);
+    qsort(labels, axis->n, sizeof *labels, pst_by_text);
     for (uint32_t i = 1; i < axis->n && twice == NULL; i++) {
         twice = strcmp(labels[i - 1], labels[i]) == 0 ? labels[i] : NULL;
     }

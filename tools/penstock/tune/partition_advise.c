@@ -3,7 +3,6 @@
  * After a partitioner's answer that no device has the memory for: with how much there would be one.
  */
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/util.h"

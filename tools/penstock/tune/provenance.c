@@ -2,7 +2,6 @@
 #include "tune/provenance.h"
 
 #include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>
@@ -13,7 +12,6 @@
 #include "base/util.h"
 #include "host/describe.h"
 #include "host/digest.h"
-#include "host/search.h"
 #include "train/calibration.h"
 
 static const char *digest_of(struct pst_arena *arena, const char *path)

@@ -8,6 +8,7 @@
 
 #include "base/json.h"
 #include "base/memory.h"
+#include "base/text.h"
 #include "tune/combine_impl.h"
 
 /* Keys whose texts are paths, or several with ':' or a new line between them, in any table. */
@@ -16,9 +17,7 @@ static const char *const path_keys[] = {"train",     "valid", "train_labels", "v
 
 bool pst_toml_is_name(const char *file)
 {
-    const size_t n = strlen(file);
-
-    return n > 5 && strcmp(file + n - 5, ".toml") == 0;
+    return strlen(file) > 5 && pst_text_ends(file, ".toml");
 }
 
 static bool is_path(const char *key)

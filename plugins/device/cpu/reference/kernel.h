@@ -313,8 +313,7 @@ static inline uint64_t mse_elems(const struct pst_op_request *request)
     return request_in(request, 0)->elems;
 }
 
-/* --- maps, products, places ---------------------------------------------------------------------
- */
+/* --- maps, products, places --------------------------------------------------------------------*/
 
 #define MAP_TILE 256u
 
