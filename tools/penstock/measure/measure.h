@@ -7,7 +7,9 @@
  * micro-batch of a step pays but the first. Updates run behind as many rounds as a step has
  * micro-batches.
  *
- * Of slices of sequences the first and the last are measured, in turn.
+ * Of slices of sequences the first, the last and the one before it are measured, in turn: what
+ * attention takes grows from the first on with what it computes, but B of the last writes gradients
+ * of earlier keys and values where that of the others adds to them.
  */
 #ifndef PST_MEASURE_MEASURE_H
 #define PST_MEASURE_MEASURE_H

@@ -25,11 +25,17 @@ struct measure_step {
     uint64_t elems;
 };
 
-/* In rounds of even numbers passes are of the first slice of a sequence, in the others of the last,
-   which is the first where there is one. */
+/* Slices of a sequence are measured in turn: the first, the last and the one before it. */
+static inline uint32_t measure_turns(const struct pst_graph *graph)
+{
+    return graph->slices < 3 ? graph->slices : 3;
+}
+
 static inline uint32_t measure_slice(const struct pst_graph *graph, uint32_t round)
 {
-    return round % 2 == 0 ? 0 : graph->slices - 1;
+    const uint32_t turn = round % measure_turns(graph);
+
+    return turn == 0 ? 0 : graph->slices - turn;
 }
 
 struct measure_group {
