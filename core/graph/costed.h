@@ -18,7 +18,7 @@ struct pst_costed_times {
     uint32_t samples;
     double ns[3];     /* F, B, W */
     double growth[2]; /* of passes of slices of sequences, whose mean the above is: by how much F
-                         and B of the last take longer than those of the first */
+                         and B grow from the first to the last */
 };
 
 /* One of Piper's ways to run a node (pst_node_config), for the graph's batch. */

@@ -477,26 +477,35 @@ static double mean_of(const struct measuring *m, uint32_t n, double *ret_spread)
     return mean;
 }
 
-/* Of a pass that grows: up to the last but one, slices take longer by what they compute. */
+bool measure_grows(const struct pst_graph *graph, const double *ns, const double *work, double mean,
+                   double *ret_ns, double *ret_growth)
+{
+    const uint32_t middle = measure_turns(graph) - 1;
+    double slope;
+
+    if (ns[middle] <= ns[0] || work[middle] <= work[0]) {
+        return false;
+    }
+    slope = (ns[middle] - ns[0]) / (work[middle] - work[0]);
+    *ret_growth = slope * (work[1] - work[0]);
+    *ret_ns = ns[0] + slope * (mean - work[0]) + (ns[1] - ns[0] - *ret_growth) / graph->slices;
+    return true;
+}
+
 static void summarize_slices(const struct measuring *m, uint32_t op, uint32_t pass,
                              struct pst_measured *ret_measured)
 {
     const struct pst_graph *graph = m->config->graph;
-    const uint32_t turns = measure_turns(graph), n = graph->slices;
-    double ns[3], work[3], mean, bytes, slope;
+    const uint32_t turns = measure_turns(graph);
+    double ns[3], work[3], mean, bytes;
 
     for (uint32_t i = 0; i < turns; i++) {
         pst_op_slice_work(graph, op, measure_slice(graph, i), pass, 1, &work[i], &bytes);
         ns[i] = mean_of(m, gather(m, op, pass, i, turns), &ret_measured->spread[pass]);
     }
     pst_op_work(graph, op, pass, 1, &mean, &bytes);
-    if (ns[turns - 1] <= ns[0] || work[turns - 1] <= work[0]) {
-        return;
-    }
-    slope = (ns[turns - 1] - ns[0]) / (work[turns - 1] - work[0]);
-    ret_measured->growth[pass] = slope * (work[1] - work[0]);
-    ret_measured->ns[pass] =
-        ns[0] + slope * (mean - work[0]) + (ns[1] - ns[0] - ret_measured->growth[pass]) / n;
+    (void)measure_grows(graph, ns, work, mean, &ret_measured->ns[pass],
+                        &ret_measured->growth[pass]);
 }
 
 /* The first gradient of a step is the sum, the others are added to it. */

@@ -41,8 +41,8 @@ struct pst_measure_config {
 struct pst_measured {
     double ns[3];     /* F, B, W: means of the middle four fifths; 0 where the pass does nothing */
     double spread[3]; /* quartile distance over that */
-    double growth[2]; /* of slices of sequences, whose mean the above is: what F and B of the last
-                         take longer than those of the first */
+    double growth[2]; /* of slices of sequences, whose mean the above is: by how much F
+                         and B grow from the first to the last */
     uint32_t rounds;  /* timed runs behind it */
 };
 
