@@ -114,8 +114,12 @@ static void profiled(const struct pst_cost_model *cost, uint32_t op, uint32_t sa
     if (cost->slice > 0 && cost->graph->ops[op].slices > 1) {
         pst_costed_node_growth(cost->profile, cost->profile_nodes[op], samples, growth);
         for (uint32_t pass = 0; pass < 2; pass++) {
-            ns[pass] = fmax(0, ns[pass] + growth[pass] * beyond_mean(cost, op, pass));
+            ns[pass] += growth[pass] * beyond_mean(cost, op, pass);
         }
+        ns[1] +=
+            growth[2] / cost->graph->slices - (cost->slice == cost->graph->slices ? growth[2] : 0);
+        ns[0] = fmax(0, ns[0]);
+        ns[1] = fmax(0, ns[1]);
     }
     if (cost->graph->ops[op].kind == PST_OP_COSTED) {
         move_backward(cost, op, ns);

@@ -101,14 +101,15 @@ TEST(test_slices_take_what_they_compute_but_for_the_last)
     static const double takes[] = {43 / 2.0, 73 / 3.0, 93 / 4.0};
     static const uint32_t turns[] = {0, 3, 2};
     struct pst_graph graph = {.slices = 2};
-    double mean = 0, growth = 0;
+    double mean = 0, growth = 0, saved = 0;
 
     for (uint32_t i = 0; i < 3; i++, graph.slices++) {
-        assert_true(measure_grows(&graph, ns, work, means[i], &mean, &growth));
-        assert_true(fabs(mean - takes[i]) < 1e-12 && fabs(growth - growths[i]) < 1e-12);
+        assert_true(measure_grows(&graph, ns, work, means[i], &mean, &growth, &saved));
+        assert_true(fabs(mean - takes[i]) < 1e-12 && fabs(growth - growths[i]) < 1e-12 &&
+                    fabs(saved - (growths[i] - 23)) < 1e-12);
     }
     graph.slices = 4;
-    assert_false(measure_grows(&graph, shrinks, work, 4, &mean, &growth));
+    assert_false(measure_grows(&graph, shrinks, work, 4, &mean, &growth, &saved));
     for (uint32_t round = 0; round < 6; round++) {
         assert_int_equal(measure_slice(&graph, round), turns[round % 3]);
     }

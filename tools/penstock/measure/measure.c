@@ -4,6 +4,7 @@
  */
 #include "measure/measure.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -478,7 +479,7 @@ static double mean_of(const struct measuring *m, uint32_t n, double *ret_spread)
 }
 
 bool measure_grows(const struct pst_graph *graph, const double *ns, const double *work, double mean,
-                   double *ret_ns, double *ret_growth)
+                   double *ret_ns, double *ret_growth, double *ret_saved)
 {
     const uint32_t middle = measure_turns(graph) - 1;
     double slope;
@@ -488,7 +489,8 @@ bool measure_grows(const struct pst_graph *graph, const double *ns, const double
     }
     slope = (ns[middle] - ns[0]) / (work[middle] - work[0]);
     *ret_growth = slope * (work[1] - work[0]);
-    *ret_ns = ns[0] + slope * (mean - work[0]) + (ns[1] - ns[0] - *ret_growth) / graph->slices;
+    *ret_saved = ns[0] + *ret_growth - ns[1];
+    *ret_ns = ns[0] + slope * (mean - work[0]) - *ret_saved / graph->slices;
     return true;
 }
 
@@ -497,15 +499,18 @@ static void summarize_slices(const struct measuring *m, uint32_t op, uint32_t pa
 {
     const struct pst_graph *graph = m->config->graph;
     const uint32_t turns = measure_turns(graph);
-    double ns[3], work[3], mean, bytes;
+    double ns[3], work[3], mean, bytes, saved;
 
     for (uint32_t i = 0; i < turns; i++) {
         pst_op_slice_work(graph, op, measure_slice(graph, i), pass, 1, &work[i], &bytes);
         ns[i] = mean_of(m, gather(m, op, pass, i, turns), &ret_measured->spread[pass]);
     }
     pst_op_work(graph, op, pass, 1, &mean, &bytes);
-    (void)measure_grows(graph, ns, work, mean, &ret_measured->ns[pass],
-                        &ret_measured->growth[pass]);
+    if (measure_grows(graph, ns, work, mean, &ret_measured->ns[pass], &ret_measured->growth[pass],
+                      &saved) &&
+        pass == 1) {
+        ret_measured->growth[2] = fmax(0, saved);
+    }
 }
 
 /* The first gradient of a step is the sum, the others are added to it. */

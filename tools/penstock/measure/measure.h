@@ -41,8 +41,7 @@ struct pst_measure_config {
 struct pst_measured {
     double ns[3];     /* F, B, W: means of the middle four fifths; 0 where the pass does nothing */
     double spread[3]; /* quartile distance over that */
-    double growth[2]; /* of slices of sequences, whose mean the above is: by how much F
-                         and B grow from the first to the last */
+    double growth[3]; /* of slices of sequences, whose mean the above is: as of a costed graph */
     uint32_t rounds;  /* timed runs behind it */
 };
 

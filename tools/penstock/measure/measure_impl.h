@@ -38,11 +38,12 @@ static inline uint32_t measure_slice(const struct pst_graph *graph, uint32_t rou
     return turn == 0 ? 0 : graph->slices - turn;
 }
 
-/* The mean over the slices and how much the pass grows, from times and work of those that are
-   measured, by turn, and the mean work: up to the last but one, slices take longer by what they
-   compute; the last takes what it takes. False, and nothing is said: it does not grow. */
+/* The mean over the slices, how much the pass grows and how much the last saves, from times and
+   work of those that are measured, by turn, and the mean work: up to the last but one, slices take
+   longer by what they compute; the last takes what it takes. False, and nothing is said: it does
+   not grow. */
 bool measure_grows(const struct pst_graph *graph, const double *ns, const double *work, double mean,
-                   double *ret_ns, double *ret_growth);
+                   double *ret_ns, double *ret_growth, double *ret_saved);
 
 struct measure_group {
     struct pst_arena memory;
