@@ -35,8 +35,7 @@ static void check_node(struct pst_fields *fields, const struct pst_costed_node *
         check(fields, "nodes", i, passes[p], node->ns[p] / 1000, PST_COSTED_US);
         for (uint32_t t = 0; t < node->n_times; t++) {
             check(fields, "nodes", i, passes[p], node->times[t].ns[p] / 1000, PST_COSTED_US);
-            check(fields, "nodes", i, "growth", p < 2 ? node->times[t].growth[p] / 1000 : 0,
-                  PST_COSTED_US);
+            check(fields, "nodes", i, "growth", node->times[t].growth[p] / 1000, PST_COSTED_US);
         }
     }
     check(fields, "nodes", i, "fixed_us", node->fixed_ns / 1000, PST_COSTED_US);
@@ -170,8 +169,6 @@ static void copy_times(struct pst_arena *arena, const struct pst_costed_node *fr
     for (uint32_t t = 0; t < from->n_times; t++) {
         for (uint32_t p = 0; p < 3; p++) {
             pst_costed_us(times[t].ns[p] + 0.0, &times[t].ns[p]);
-        }
-        for (uint32_t p = 0; p < 2; p++) {
             pst_costed_us(times[t].growth[p] + 0.0, &times[t].growth[p]);
         }
     }

@@ -17,8 +17,9 @@
 struct pst_costed_times {
     uint32_t samples;
     double ns[3];     /* F, B, W */
-    double growth[2]; /* of passes of slices of sequences, whose mean the above is: by how much F
-                         and B of the last take longer than those of the first */
+    double growth[3]; /* of passes of slices of sequences, whose mean the above is: by how much F
+                         and B grow from the first to the last by what they compute, and how much
+                         less than that B of the last takes */
 };
 
 /* One of Piper's ways to run a node (pst_node_config), for the graph's batch. */
@@ -101,8 +102,8 @@ void pst_costed_layers(const struct pst_costed *graph, uint32_t *ret_layers);
    0). samples >= 1. Pure. */
 void pst_costed_node_ns(const struct pst_costed *graph, uint32_t node, uint32_t samples,
                         double ret_ns[3]);
-/* The same of the growth of F and B from the first slice of a sequence to the last. */
+/* The same of what slices of a sequence differ by. */
 void pst_costed_node_growth(const struct pst_costed *graph, uint32_t node, uint32_t samples,
-                            double ret_ns[2]);
+                            double ret_ns[3]);
 
 #endif

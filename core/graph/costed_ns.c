@@ -35,7 +35,7 @@ static double on_line(double x0, double y0, double x1, double y1, double x)
     return x <= x0 ? y0 - slope * (x0 - x) : y1 + slope * (x - x1);
 }
 
-/* F, B, W; growth of F, of B. */
+/* F, B, W; what slices differ by. */
 static double of_row(const struct pst_costed_times *row, uint32_t which)
 {
     return which < 3 ? row->ns[which] : row->growth[which - 3];
@@ -86,12 +86,11 @@ void pst_costed_node_ns(const struct pst_costed *graph, uint32_t node, uint32_t 
 }
 
 void pst_costed_node_growth(const struct pst_costed *graph, uint32_t node, uint32_t samples,
-                            double ret_ns[2])
+                            double ret_ns[3])
 {
     const struct pst_costed_node *row = &graph->nodes[node];
 
-    for (uint32_t pass = 0; pass < 2; pass++) {
-        ret_ns[pass] =
-            row->n_times > 0 ? from_table(row->times, row->n_times, 3 + pass, samples) : 0;
+    for (uint32_t i = 0; i < 3; i++) {
+        ret_ns[i] = row->n_times > 0 ? from_table(row->times, row->n_times, 3 + i, samples) : 0;
     }
 }

@@ -13,7 +13,8 @@
 #define COUNT(rows) ((uint32_t)(sizeof(rows) / sizeof *(rows)))
 
 static const char *const pass_keys[] = {"forward_us", "backward_input_us", "backward_weight_us"};
-static const char *const growth_keys[] = {"forward_growth_us", "backward_input_growth_us"};
+static const char *const growth_keys[] = {"forward_growth_us", "backward_input_growth_us",
+                                          "backward_input_last_saves_us"};
 
 static double read_ns(struct pst_fields *fields, const json_t *object, const char *key)
 {
@@ -57,8 +58,8 @@ static void *room(struct pst_fields *fields, struct pst_arena *arena, const json
 static void read_times(struct pst_fields *fields, struct pst_arena *arena, const json_t *object,
                        struct pst_costed_node *node)
 {
-    const char *const keys[] = {"batch",      pass_keys[0],   pass_keys[1],
-                                pass_keys[2], growth_keys[0], growth_keys[1]};
+    const char *const keys[] = {"batch",        pass_keys[0],   pass_keys[1],  pass_keys[2],
+                                growth_keys[0], growth_keys[1], growth_keys[2]};
     static const char *const excluded[] = {"forward_us", "backward_input_us", "backward_weight_us",
                                            "fixed_us"};
     const json_t *list = pst_fields_array(fields, object, "times");
@@ -84,8 +85,6 @@ static void read_times(struct pst_fields *fields, struct pst_arena *arena, const
         times[i].samples = pst_fields_count(fields, row, "batch", 1, PST_COSTED_SAMPLES, 1);
         for (uint32_t p = 0; p < 3; p++) {
             times[i].ns[p] = read_ns(fields, row, pass_keys[p]);
-        }
-        for (uint32_t p = 0; p < 2; p++) {
             times[i].growth[p] = read_ns(fields, row, growth_keys[p]);
         }
         pst_fields_leave(fields, mark);

@@ -119,7 +119,7 @@ static void put_node(XXH3_state_t *state, const struct pst_costed_node *node)
         put(state, node->times[i].samples);
         put_numbers(state, node->times[i].ns, 3);
         if (node->times[i].growth[0] != 0 || node->times[i].growth[1] != 0) {
-            put_numbers(state, node->times[i].growth, 2);
+            put_numbers(state, node->times[i].growth, 3);
         }
     }
     put(state, node->n_configs);

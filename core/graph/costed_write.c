@@ -8,7 +8,8 @@
 #include "graph/costed_impl.h"
 
 static const char *const pass_keys[] = {"forward_us", "backward_input_us", "backward_weight_us"};
-static const char *const growth_keys[] = {"forward_growth_us", "backward_input_growth_us"};
+static const char *const growth_keys[] = {"forward_growth_us", "backward_input_growth_us",
+                                          "backward_input_last_saves_us"};
 
 static void put_us(struct pst_json *json, const char *key, double ns)
 {
@@ -35,7 +36,7 @@ static void put_times(struct pst_json *json, const struct pst_costed_node *node)
         for (uint32_t p = 0; p < 3; p++) {
             put_us(json, pass_keys[p], node->times[t].ns[p]);
         }
-        for (uint32_t p = 0; p < 2; p++) {
+        for (uint32_t p = 0; p < 3; p++) {
             put_us(json, growth_keys[p], node->times[t].growth[p]);
         }
         pst_json_end(json, '}');

@@ -114,8 +114,12 @@ static void profiled(const struct pst_cost_model *cost, uint32_t op, uint32_t sa
     if (cost->slice > 0 && cost->graph->ops[op].slices > 1) {
         pst_costed_node_growth(cost->profile, cost->profile_nodes[op], samples, growth);
         for (uint32_t pass = 0; pass < 2; pass++) {
-            ns[pass] = fmax(0, ns[pass] + growth[pass] * beyond_mean(cost, op, pass));
+            ns[pass] += growth[pass] * beyond_mean(cost, op, pass);
         }
+        ns[1] +=
+            growth[2] / cost->graph->slices - (cost->slice == cost->graph->slices ? growth[2] : 0);
+        ns[0] = fmax(0, ns[0]);
+        ns[1] = fmax(0, ns[1]);
     }
     if (cost->graph->ops[op].kind == PST_OP_COSTED) {
         move_backward(cost, op, ns);
@@ -138,8 +142,15 @@ const struct pst_cost_model *pst_cost_on(const struct pst_cost_model *cost, cons
     return &room->cost;
 }
 
-void pst_cost_op(const struct pst_cost_model *cost, uint32_t op, uint32_t samples,
-                 struct pst_times *ret_times)
+static void add_times(const struct pst_times *times, struct pst_times *sum)
+{
+    sum->forward_ns = pst_sat_add(sum->forward_ns, times->forward_ns);
+    sum->backward_input_ns = pst_sat_add(sum->backward_input_ns, times->backward_input_ns);
+    sum->backward_weight_ns = pst_sat_add(sum->backward_weight_ns, times->backward_weight_ns);
+}
+
+static void cost_once(const struct pst_cost_model *cost, uint32_t op, uint32_t samples,
+                      struct pst_times *ret_times)
 {
     if (cost->profile != NULL) {
         profiled(cost, op, samples, ret_times);
@@ -154,6 +165,33 @@ void pst_cost_op(const struct pst_cost_model *cost, uint32_t op, uint32_t sample
     };
 }
 
+/* A pass takes the longer of two things, in an early slice another one than in a late slice: so the
+   mean is that of the times, not the time of the mean. */
+static void cost_mean(const struct pst_cost_model *cost, uint32_t op, uint32_t samples,
+                      struct pst_times *ret_times)
+{
+    const uint64_t n = cost->graph->slices;
+    struct pst_times sum = {0}, one;
+
+    for (uint32_t slice = 0; slice < n; slice++) {
+        const struct pst_cost_model of = pst_cost_of_slice(cost, slice);
+
+        cost_once(&of, op, samples, &one);
+        add_times(&one, &sum);
+    }
+    *ret_times = (struct pst_times){pst_sat_add(sum.forward_ns, n / 2) / n,
+                                    pst_sat_add(sum.backward_input_ns, n / 2) / n,
+                                    pst_sat_add(sum.backward_weight_ns, n / 2) / n};
+}
+
+void pst_cost_op(const struct pst_cost_model *cost, uint32_t op, uint32_t samples,
+                 struct pst_times *ret_times)
+{
+    const bool mean = cost->slice == 0 && cost->graph->ops[op].slices > 1;
+
+    (mean ? cost_mean : cost_once)(cost, op, samples, ret_times);
+}
+
 void pst_cost_ops(const struct pst_cost_model *cost, const uint32_t *ops, uint32_t n_ops,
                   uint32_t samples, struct pst_times *ret_times)
 {
@@ -161,9 +199,7 @@ void pst_cost_ops(const struct pst_cost_model *cost, const uint32_t *ops, uint32
     for (uint32_t i = 0; i < n_ops; i++) {
         struct pst_times one;
         pst_cost_op(cost, ops[i], samples, &one);
-        sum.forward_ns = pst_sat_add(sum.forward_ns, one.forward_ns);
-        sum.backward_input_ns = pst_sat_add(sum.backward_input_ns, one.backward_input_ns);
-        sum.backward_weight_ns = pst_sat_add(sum.backward_weight_ns, one.backward_weight_ns);
+        add_times(&one, &sum);
     }
     *ret_times = sum;
 }

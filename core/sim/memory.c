@@ -19,12 +19,13 @@ static uint64_t call_ns(const struct pst_sim_record *record, uint32_t rank,
         return 0;
     }
     struct pst_sim_known *known = &record->known[call->op];
-    if (known->samples != call->samples) {
+    const uint32_t slice = record->cost->graph->ops[call->op].slices > 1 ? call->slice : 0;
+    if (known->samples != call->samples || known->slice != slice) {
+        const struct pst_cost_model of = pst_cost_of_slice(record->cost, slice);
         struct pst_cost_at at;
 
-        known->samples = call->samples;
-        pst_cost_op(pst_cost_on(record->cost, &rank, 1, &at), call->op, call->samples,
-                    &known->times);
+        *known = (struct pst_sim_known){.samples = call->samples, .slice = slice};
+        pst_cost_op(pst_cost_on(&of, &rank, 1, &at), call->op, call->samples, &known->times);
     }
     return call->pass == 0   ? known->times.forward_ns
            : call->pass == 1 ? known->times.backward_input_ns

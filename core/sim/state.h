@@ -117,7 +117,7 @@ bool pst_sim_copy(struct pst_sim *sim, struct pst_sim_rank *state, uint32_t at);
 
 /* What an operator costs, from when it was asked for last. */
 struct pst_sim_known {
-    uint32_t samples;
+    uint32_t samples, slice;
     struct pst_times times;
 };
 

@@ -87,7 +87,8 @@ struct pst_held {
 struct pst_schedule_stage {
     uint32_t device; /* logical device */
     uint32_t microbatch_size, n_microbatches, k;
-    uint64_t forward_ns, backward_input_ns, backward_weight_ns; /* of one micro-batch */
+    uint64_t forward_ns, backward_input_ns, backward_weight_ns; /* of one micro-batch; of slices
+                                                                   the mean */
     uint64_t replay_ns;                                         /* part of B unless R is placed */
     uint64_t saved_bytes;        /* A: kept from F to W of one micro-batch, input included */
     uint64_t saved_weight_bytes; /* AW: the part of A that W alone needs */

@@ -11,12 +11,9 @@
 
 #include "base/philox.h"
 #include "exec/bf16.h"
-#include "graph/builder.h"
-#include "test.h"
+#include "slice_rig.h"
 
-enum { SAMPLES = 2, TOKENS = 24, VOCAB = 7, HEADS = 4, KV_HEADS = 2, DEPTH = 6, MOST = 12 };
-enum { WIDTH = (HEADS + 2 * KV_HEADS) * DEPTH, COLUMNS = HEADS * DEPTH };
-enum { EMBEDDING, ROTARY, ATTENTION, LOSS };
+enum { SAMPLES = 2, MOST = 12 };
 
 /* Kernels, types, and how far apart sums in another order may be. */
 static const struct way {
@@ -49,50 +46,8 @@ static int load(void **state)
     return 0;
 }
 
-static uint32_t add(struct pst_graph_builder *b, const char *name, uint32_t in, struct pst_op op)
-{
-    op.name = name;
-    op.in = &in;
-    op.n_in = 1;
-    return pst_graph_add(b, &op);
-}
-
-/* Embedding with positions, rotary positions, causal attention, a loss. */
-static struct pst_graph *make_graph(uint32_t dtype, uint32_t window, uint32_t slices)
-{
-    const uint64_t tokens = TOKENS, tables[2][2] = {{VOCAB, WIDTH}, {TOKENS, WIDTH}};
-    struct pst_graph_builder *b = NULL;
-    struct pst_graph *graph = NULL;
-    struct pst_error err = {0};
-    uint32_t in[2], param[2], x;
-
-    assert_int_equal(pst_graph_builder_create("slices", dtype, &b, &err), PST_OK);
-    x = pst_graph_input(b, "tokens", PST_FIELD_X, PST_I32, 1, &tokens);
-    in[1] = pst_graph_input(b, "targets", PST_FIELD_TARGET, PST_I32, 1, &tokens);
-    param[0] = pst_graph_param(b, "wte", 2, tables[0], PST_INIT_NORMAL, 1, false);
-    param[1] = pst_graph_param(b, "wpe", 2, tables[1], PST_INIT_NORMAL, 1, false);
-    x = add(b, "embedding", x,
-            (struct pst_op){.kind = PST_OP_EMBEDDING, .n_param = 2, .param = param});
-    x = add(b, "rotary", x,
-            (struct pst_op){.kind = PST_OP_ROTARY,
-                            .heads = HEADS + KV_HEADS,
-                            .head_dim = DEPTH,
-                            .rope = {.theta = 100.0f}});
-    in[0] = add(b, "attention", x,
-                (struct pst_op){.kind = PST_OP_ATTENTION,
-                                .heads = HEADS,
-                                .kv_heads = KV_HEADS,
-                                .causal = true,
-                                .window = window});
-    x = pst_graph_add(
-        b, &(struct pst_op){.kind = PST_OP_CROSS_ENTROPY, .name = "loss", .n_in = 2, .in = in});
-    assert_int_equal(pst_graph_finish(b, x, in[0], &graph, &err), PST_OK);
-    pst_graph_builder_destroy(b);
-    assert_int_equal(pst_graph_slice(graph, slices, &err), PST_OK);
-    return graph;
-}
-
-/* --- buffers: sequences, and slices of them ----------------------------------------------------*/
+/* --- buffers: sequences, and slices of them -----------------------------------------------------
+ */
 
 struct buffers {
     uint32_t dtype, slices;
@@ -254,8 +209,8 @@ static struct pst_device *open_device(const char *kernels)
 static void expect_same(const struct way *way, uint32_t window, uint32_t slices)
 {
     struct pst_device *device = open_device(way->kernels);
-    struct pst_graph *whole = make_graph(way->dtype, window, 1),
-                     *cut = make_graph(way->dtype, window, slices);
+    struct pst_graph *whole = make_sliced(way->dtype, window, 1),
+                     *cut = make_sliced(way->dtype, window, slices);
     struct buffers a, b;
 
     buffers_init(&a, way->dtype, 1);
@@ -338,8 +293,8 @@ TEST(losses_of_targets_that_count)
 {
     for (size_t w = 0; w < sizeof ways / sizeof *ways; w++) {
         struct pst_device *device = open_device(ways[w].kernels);
-        struct pst_graph *whole = make_graph(ways[w].dtype, 0, 1),
-                         *cut = make_graph(ways[w].dtype, 0, 4);
+        struct pst_graph *whole = make_sliced(ways[w].dtype, 0, 1),
+                         *cut = make_sliced(ways[w].dtype, 0, 4);
         double left[SAMPLES] = {0}, right[SAMPLES] = {0};
         struct buffers a, b;
 
@@ -367,7 +322,7 @@ TEST(learned_positions)
     for (size_t w = 0; w < sizeof ways / sizeof *ways; w++) {
         struct pst_device *device =
             open_device(ways[w].dtype == PST_F32 ? ways[w].kernels : "auto");
-        struct pst_graph *graph = make_graph(PST_F32, 0, SLICES);
+        struct pst_graph *graph = make_sliced(PST_F32, 0, SLICES);
         float *table = room(VOCAB * WIDTH, PST_F32), *places = room(TOKENS * WIDTH, PST_F32);
         float *dtable = room(VOCAB * WIDTH, PST_F32), *dplaces = room(TOKENS * WIDTH, PST_F32);
         float *y = room(SAMPLES * ROWS * WIDTH, PST_F32);

@@ -4,48 +4,10 @@
  * behind its targets.
  */
 #include "base/json.h"
-#include "graph/builder.h"
 #include "graph/cost.h"
-#include "test.h"
+#include "slice_rig.h"
 
-enum { TOKENS = 24, VOCAB = 7, HEADS = 4, KV_HEADS = 2, DEPTH = 6, SLICES = 3, ROWS = 8 };
-enum { WIDTH = (HEADS + 2 * KV_HEADS) * DEPTH, COLUMNS = HEADS * DEPTH };
-enum { ATTENTION = 1, N_OPS = 3 };
-
-/* Embedding, attention, a loss. */
-static struct pst_graph *make_graph(uint32_t window)
-{
-    const uint64_t tokens = TOKENS, table[2] = {VOCAB, WIDTH};
-    struct pst_graph_builder *b = NULL;
-    struct pst_graph *graph = NULL;
-    struct pst_error err = {0};
-    uint32_t in[2], x, param;
-
-    assert_int_equal(pst_graph_builder_create("slices", PST_F32, &b, &err), PST_OK);
-    x = pst_graph_input(b, "tokens", PST_FIELD_X, PST_I32, 1, &tokens);
-    in[1] = pst_graph_input(b, "targets", PST_FIELD_TARGET, PST_I32, 1, &tokens);
-    param = pst_graph_param(b, "wte", 2, table, PST_INIT_NORMAL, 1, false);
-    x = pst_graph_add(b, &(struct pst_op){.kind = PST_OP_EMBEDDING,
-                                          .name = "embedding",
-                                          .n_in = 1,
-                                          .in = &x,
-                                          .n_param = 1,
-                                          .param = &param});
-    in[0] = pst_graph_add(b, &(struct pst_op){.kind = PST_OP_ATTENTION,
-                                              .name = "attention",
-                                              .n_in = 1,
-                                              .in = &x,
-                                              .heads = HEADS,
-                                              .kv_heads = KV_HEADS,
-                                              .causal = true,
-                                              .window = window});
-    x = pst_graph_add(
-        b, &(struct pst_op){.kind = PST_OP_CROSS_ENTROPY, .name = "loss", .n_in = 2, .in = in});
-    assert_ok(pst_graph_finish(b, x, in[0], &graph, &err), &err);
-    pst_graph_builder_destroy(b);
-    assert_ok(pst_graph_slice(graph, SLICES, &err), &err);
-    return graph;
-}
+enum { SLICES = 3, ROWS = TOKENS / SLICES };
 
 /* Pairs of a query and a key that it sees, half of the own one counted, of rows 0 ... n - 1: half
    of n x n; in a window of 10 that of 10 rows, then 10 a row. */
@@ -54,7 +16,7 @@ static const double pairs[2][SLICES + 1] = {{0, 32, 128, 288}, {0, 32, 110, 190}
 TEST(work)
 {
     for (uint32_t w = 0; w < 2; w++) {
-        struct pst_graph *graph = make_graph(10 * w);
+        struct pst_graph *graph = make_sliced(PST_F32, 10 * w, SLICES);
         double flops, bytes;
 
         for (uint32_t pass = 0; pass < 2; pass++) {
@@ -72,7 +34,7 @@ TEST(work)
             assert_true(flops == 2 * per_pair * pairs[w][SLICES] / SLICES);
             assert_true(bytes == 2 * (ROWS * 4 * own + past));
         }
-        pst_op_slice_work(graph, 0, 2, 0, 2, &flops, &bytes);
+        pst_op_slice_work(graph, EMBEDDING, 2, 0, 2, &flops, &bytes);
         assert_true(flops == ROWS * WIDTH * 2);
         assert_true(pst_op_softmax_bytes(graph, ATTENTION, 1, 2) == 2.0 * HEADS * ROWS * 16 * 4);
         assert_true(pst_op_softmax_bytes(graph, ATTENTION, PST_NONE, 2) ==
@@ -81,10 +43,32 @@ TEST(work)
     }
 }
 
+/* At 1 ns a flop and 2 ns a byte traffic takes longer in the first slice, arithmetic in the others.
+   Of two sequences 2 * 96 flops for each of 32, 96 and 160 pairs; 2 * 2432 bytes, and 2 * 768 for
+   each slice before. The mean work would take 18432. */
+TEST(mean_of_times)
+{
+    struct pst_graph *graph = make_sliced(PST_F32, 0, SLICES);
+    struct pst_cluster cluster = {.flops = 1e9, .memory_bandwidth = 500000000, .efficiency = 1};
+    const struct pst_cost_model cost = {.graph = graph, .cluster = &cluster};
+    const uint64_t expected[SLICES] = {9728, 18432, 30720};
+    struct pst_times found;
+
+    for (uint32_t i = 0; i < SLICES; i++) {
+        const struct pst_cost_model slice = pst_cost_of_slice(&cost, i);
+
+        pst_cost_op(&slice, ATTENTION, 2, &found);
+        assert_int_equal(found.forward_ns, expected[i]);
+    }
+    pst_cost_op(&cost, ATTENTION, 2, &found);
+    assert_int_equal(found.forward_ns, 19627);
+    pst_graph_destroy(graph);
+}
+
 /* Behind the targets of a slice stands how many of its sequence count. */
 TEST(targets)
 {
-    struct pst_graph *graph = make_graph(0);
+    struct pst_graph *graph = make_sliced(PST_F32, 0, SLICES);
 
     assert_int_equal(graph->tensors[0].dims[0], ROWS);
     assert_int_equal(graph->tensors[1].dims[0], ROWS + 1);
@@ -98,18 +82,19 @@ TEST(targets)
     pst_graph_destroy(graph);
 }
 
-/* A profile has the mean and what the last takes longer than the first; others lie between them by
-   what they compute. */
+/* A profile has the mean and by how much passes grow from the first to the last; others lie between
+   them by what they compute. B of the last of two samples saves 30, of which the mean has 10. */
 TEST(measured)
 {
-    static const struct pst_costed_times times[] = {{1, {100, 200, 0}, {60, 90}},
-                                                    {3, {300, 600, 0}, {120, 90}}};
+    static const struct pst_costed_times times[] = {{1, {100, 200, 0}, {60, 90, 15}},
+                                                    {3, {300, 600, 0}, {120, 90, 45}}};
     struct pst_costed_node nodes[N_OPS] = {{.name = "embedding", .op = "embedding"},
+                                           {.name = "rotary", .op = "rotary"},
                                            {.name = "attention", .op = "attention"},
                                            {.name = "loss", .op = "cross_entropy"}};
     const struct pst_costed draft = {
         .name = "slices", .batch = 1, .n_nodes = N_OPS, .nodes = nodes};
-    static const uint32_t of[N_OPS] = {0, 1, 2};
+    static const uint32_t of[N_OPS] = {EMBEDDING, ROTARY, ATTENTION, LOSS};
     struct pst_costed *profile = NULL, *again = NULL;
     struct pst_cluster cluster = {0};
     struct pst_error err = {0};
@@ -123,7 +108,7 @@ TEST(measured)
     }
     assert_ok(pst_costed_create(&draft, &profile, &err), &err);
     for (uint32_t w = 0; w < 2; w++) {
-        struct pst_graph *graph = make_graph(10 * w);
+        struct pst_graph *graph = make_sliced(PST_F32, 10 * w, SLICES);
         const struct pst_cost_model cost = {
             .graph = graph, .cluster = &cluster, .profile = profile, .profile_nodes = of};
         const double *sum = pairs[w], most = sum[3] - sum[2] - sum[1];
@@ -135,8 +120,9 @@ TEST(measured)
 
             pst_cost_op(&slice, ATTENTION, 2, &found);
             assert_true(found.forward_ns == (uint64_t)(200 + 90 * part + 0.5));
-            assert_true(found.backward_input_ns == (uint64_t)(400 + 90 * part + 0.5));
-            pst_cost_op(&slice, 0, 2, &found);
+            assert_true(found.backward_input_ns ==
+                        (uint64_t)(410 + 90 * part - (i == 2 ? 30 : 0) + 0.5));
+            pst_cost_op(&slice, EMBEDDING, 2, &found);
             assert_int_equal(found.forward_ns, 200);
         }
         pst_cost_op(&cost, ATTENTION, 2, &found);
@@ -146,7 +132,9 @@ TEST(measured)
     text = pst_costed_write(profile, &length);
     object = json_loadb(text, length, 0, NULL);
     assert_ok(pst_costed_parse(object, "slices.json", "", &again, &err), &err);
-    assert_true(again->digest == profile->digest && again->nodes[1].times[1].growth[0] == 120);
+    assert_true(again->digest == profile->digest &&
+                again->nodes[ATTENTION].times[1].growth[0] == 120 &&
+                again->nodes[ATTENTION].times[1].growth[2] == 45);
     json_decref(object);
     free(text);
     pst_costed_destroy(again);

@@ -8,6 +8,8 @@
 #include "module.h"
 #include "unit/graph/graph_support.h"
 
+#include <math.h>
+
 #include "base/util.h"
 #include "measure/measure_impl.h"
 
@@ -87,6 +89,30 @@ TEST(test_operators_that_are_alike_share_a_time)
     assert_true(pairs >= 15);
     free(measured);
     pst_graph_destroy(graph);
+}
+
+/* Of four slices that compute 1, 3, 5, 7 the first takes 10 and the last but one 30, so the second
+   takes 20 and the last would take 40, 30 more than the first. It takes 33. Of two or three all are
+   measured. */
+TEST(test_slices_take_what_they_compute_but_for_the_last)
+{
+    static const double ns[] = {10, 33, 30}, work[] = {1, 7, 5}, shrinks[] = {10, 33, 9};
+    static const double means[] = {4, 13 / 3.0, 4}, growths[] = {23, 30, 30};
+    static const double takes[] = {43 / 2.0, 73 / 3.0, 93 / 4.0};
+    static const uint32_t turns[] = {0, 3, 2};
+    struct pst_graph graph = {.slices = 2};
+    double mean = 0, growth = 0, saved = 0;
+
+    for (uint32_t i = 0; i < 3; i++, graph.slices++) {
+        assert_true(measure_grows(&graph, ns, work, means[i], &mean, &growth, &saved));
+        assert_true(fabs(mean - takes[i]) < 1e-12 && fabs(growth - growths[i]) < 1e-12 &&
+                    fabs(saved - (growths[i] - 23)) < 1e-12);
+    }
+    graph.slices = 4;
+    assert_false(measure_grows(&graph, shrinks, work, 4, &mean, &growth, &saved));
+    for (uint32_t round = 0; round < 6; round++) {
+        assert_int_equal(measure_slice(&graph, round), turns[round % 3]);
+    }
 }
 
 /* No shape shows how many keys attention sees. */

@@ -29,9 +29,22 @@ static uint32_t largest_size(const struct pst_cli_set *set)
     return (uint32_t)most;
 }
 
-/* Operators of slices of sequences are others, so they are measured, too, and bound the step; the
-   trial says what is wrong with a combination. */
-static void calibrate_slices(struct pst_cli *cli, struct pst_cli_set *set, uint32_t i)
+/* Is there no such number among the first n? */
+static bool is_new(const uint32_t *numbers, uint32_t n, uint32_t number)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        if (numbers[i] == number) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Operators of slices of sequences are others, and of whole sequences where the config has slices,
+   so each number of slices is measured, too, and bounds the step; slices[0 ... *n - 1] were, and
+   there may be one more. The trial says what is wrong with a combination. */
+static void calibrate_slices(struct pst_cli *cli, struct pst_cli_set *set, uint32_t i,
+                             uint32_t *slices, uint32_t *n)
 {
     char *text = pst_combination_config(&set->combinations, i, 0, 0);
     struct pst_config *config = NULL;
@@ -40,8 +53,10 @@ static void calibrate_slices(struct pst_cli *cli, struct pst_cli_set *set, uint3
     struct pst_error ignored = {0};
 
     if (pst_config_from_json(text, &config, &ignored) == PST_OK &&
-        pst_job_read(config, &job, &ignored) == PST_OK && pst_job_slices(&job) > 1 &&
+        pst_job_read(config, &job, &ignored) == PST_OK &&
+        is_new(slices, *n, pst_job_slices(&job)) &&
         pst_session_create_for_planning(&job, &session, &ignored) == PST_OK) {
+        slices[(*n)++] = pst_job_slices(&job);
         pst_cli_must(cli, pst_cli_calibrate(cli, session, largest_size(set), &cli->err));
         pst_bound_lower(session, &set->bound);
     }
@@ -53,14 +68,18 @@ static void calibrate_slices(struct pst_cli *cli, struct pst_cli_set *set, uint3
 
 static void calibrate_schedulers(struct pst_cli *cli, struct pst_cli_set *set)
 {
+    const uint32_t n_schedulers = set->combinations.axes[PST_AXIS_SCHEDULER].n;
+    uint32_t *slices = pst_alloc((size_t)n_schedulers + 1, sizeof *slices), n = 0;
     uint32_t stride = 1; /* from one scheduler, or method, to the next */
 
     for (uint32_t a = PST_AXIS_SCHEDULER + 1; a < PST_AXES; a++) {
         stride *= pst_combinations_factor(&set->combinations, a);
     }
-    for (uint32_t k = 0; k < set->combinations.axes[PST_AXIS_SCHEDULER].n; k++) {
-        calibrate_slices(cli, set, k * stride);
+    slices[n++] = pst_job_slices(&set->job.job);
+    for (uint32_t k = 0; k < n_schedulers; k++) {
+        calibrate_slices(cli, set, k * stride, slices, &n);
     }
+    free(slices);
 }
 
 /* What is wrong with the config whatever is compared is said once, and where it stands. What its

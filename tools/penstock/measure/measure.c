@@ -4,6 +4,7 @@
  */
 #include "measure/measure.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -477,27 +478,38 @@ static double mean_of(const struct measuring *m, uint32_t n, double *ret_spread)
     return mean;
 }
 
-/* What slices between the first and the last take follows from what they compute. */
-static void summarize_slices(const struct measuring *m, uint32_t op,
+bool measure_grows(const struct pst_graph *graph, const double *ns, const double *work, double mean,
+                   double *ret_ns, double *ret_growth, double *ret_saved)
+{
+    const uint32_t middle = measure_turns(graph) - 1;
+    double slope;
+
+    if (ns[middle] <= ns[0] || work[middle] <= work[0]) {
+        return false;
+    }
+    slope = (ns[middle] - ns[0]) / (work[middle] - work[0]);
+    *ret_growth = slope * (work[1] - work[0]);
+    *ret_saved = ns[0] + *ret_growth - ns[1];
+    *ret_ns = ns[0] + slope * (mean - work[0]) - *ret_saved / graph->slices;
+    return true;
+}
+
+static void summarize_slices(const struct measuring *m, uint32_t op, uint32_t pass,
                              struct pst_measured *ret_measured)
 {
     const struct pst_graph *graph = m->config->graph;
-    const uint32_t slices[] = {0, graph->slices - 1, PST_NONE};
+    const uint32_t turns = measure_turns(graph);
+    double ns[3], work[3], mean, bytes, saved;
 
-    for (uint32_t pass = 0; pass < 2; pass++) {
-        double ns[2], work[3], bytes;
-
-        for (uint32_t i = 0; i < 3; i++) {
-            pst_op_slice_work(graph, op, slices[i], pass, 1, &work[i], &bytes);
-        }
-        for (uint32_t i = 0; i < 2; i++) {
-            ns[i] = mean_of(m, gather(m, op, pass, i, 2), &ret_measured->spread[pass]);
-        }
-        ret_measured->growth[pass] = ns[1] > ns[0] && work[1] > work[0] ? ns[1] - ns[0] : 0;
-        if (ret_measured->growth[pass] > 0) {
-            ret_measured->ns[pass] =
-                ns[0] + (ns[1] - ns[0]) * (work[2] - work[0]) / (work[1] - work[0]);
-        }
+    for (uint32_t i = 0; i < turns; i++) {
+        pst_op_slice_work(graph, op, measure_slice(graph, i), pass, 1, &work[i], &bytes);
+        ns[i] = mean_of(m, gather(m, op, pass, i, turns), &ret_measured->spread[pass]);
+    }
+    pst_op_work(graph, op, pass, 1, &mean, &bytes);
+    if (measure_grows(graph, ns, work, mean, &ret_measured->ns[pass], &ret_measured->growth[pass],
+                      &saved) &&
+        pass == 1) {
+        ret_measured->growth[2] = fmax(0, saved);
     }
 }
 
@@ -512,8 +524,8 @@ static void summarize(const struct measuring *m, uint32_t first, struct pst_meas
         ret_measured->ns[pass] = mean_of(m, n, &ret_measured->spread[pass]);
         ret_measured->rounds = n;
     }
-    if (m->config->graph->ops[first].slices > 1) {
-        summarize_slices(m, first, ret_measured);
+    for (uint32_t pass = 0; m->config->graph->ops[first].slices > 1 && pass < 2; pass++) {
+        summarize_slices(m, first, pass, ret_measured);
     }
     if (added > 0) {
         ret_measured->ns[2] += added * middle_mean(m->sorted, gather(m, first, 3, 0, 1));

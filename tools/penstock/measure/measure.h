@@ -7,7 +7,9 @@
  * micro-batch of a step pays but the first. Updates run behind as many rounds as a step has
  * micro-batches.
  *
- * Of slices of sequences the first and the last are measured, in turn.
+ * Of slices of sequences the first, the last and the one before it are measured, in turn: what
+ * attention takes grows from the first on with what it computes, but B of the last writes gradients
+ * of earlier keys and values where that of the others adds to them.
  */
 #ifndef PST_MEASURE_MEASURE_H
 #define PST_MEASURE_MEASURE_H
@@ -39,8 +41,7 @@ struct pst_measure_config {
 struct pst_measured {
     double ns[3];     /* F, B, W: means of the middle four fifths; 0 where the pass does nothing */
     double spread[3]; /* quartile distance over that */
-    double growth[2]; /* of slices of sequences, whose mean the above is: what F and B of the last
-                         take longer than those of the first */
+    double growth[3]; /* of slices of sequences, whose mean the above is: as of a costed graph */
     uint32_t rounds;  /* timed runs behind it */
 };
 

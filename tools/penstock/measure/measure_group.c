@@ -110,7 +110,7 @@ static void place_operands(struct placing *p, uint32_t index)
         o[at.x + i] = place_tensor(p, index, op->in[i]);
     }
     for (uint32_t i = 0; i + 1 < op->slices; i++) {
-        o[at.past + i] = o[at.x];
+        o[at.past + i] = add_value(p, PST_V_ACT, op->in[0], tensor_bytes(p->config, op->in[0]));
     }
     for (uint32_t i = 0; i < op->n_out; i++) {
         o[at.y + i] = place_tensor(p, index, op->out[i]);
@@ -165,9 +165,8 @@ static void place_gradients(struct placing *p, uint32_t index)
         o[at.dx + i] = p->grads[op->in[i]];
     }
     for (uint32_t i = 0; i + 1 < op->slices; i++) {
-        o[at.dpast + i] =
-            add_passing(p, PST_V_PAST, p->ops[index],
-                        pst_op_past_bytes(graph, p->ops[index]) * p->config->samples, index, index);
+        o[at.dpast + i] = add_value(p, PST_V_PAST, p->ops[index],
+                                    pst_op_past_bytes(graph, p->ops[index]) * p->config->samples);
     }
     for (uint32_t i = 0; i < grad.n_z; i++) {
         uint64_t bytes = grad.z_elems[i] * pst_dtype_bytes(grad.z_dtype[i]);

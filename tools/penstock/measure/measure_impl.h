@@ -25,12 +25,25 @@ struct measure_step {
     uint64_t elems;
 };
 
-/* In rounds of even numbers passes are of the first slice of a sequence, in the others of the last,
-   which is the first where there is one. */
+/* Slices of a sequence are measured in turn: the first, the last and the one before it. */
+static inline uint32_t measure_turns(const struct pst_graph *graph)
+{
+    return graph->slices < 3 ? graph->slices : 3;
+}
+
 static inline uint32_t measure_slice(const struct pst_graph *graph, uint32_t round)
 {
-    return round % 2 == 0 ? 0 : graph->slices - 1;
+    const uint32_t turn = round % measure_turns(graph);
+
+    return turn == 0 ? 0 : graph->slices - turn;
 }
+
+/* The mean over the slices, how much the pass grows and how much the last saves, from times and
+   work of those that are measured, by turn, and the mean work: up to the last but one, slices take
+   longer by what they compute; the last takes what it takes. False, and nothing is said: it does
+   not grow. */
+bool measure_grows(const struct pst_graph *graph, const double *ns, const double *work, double mean,
+                   double *ret_ns, double *ret_growth, double *ret_saved);
 
 struct measure_group {
     struct pst_arena memory;

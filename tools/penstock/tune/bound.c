@@ -26,11 +26,13 @@ static uint64_t least_work(const struct pst_session *session, uint32_t batch)
     if (session->cluster.n_kinds > 0) {
         return 0;
     }
-    for (uint32_t size = 1; size <= batch && batch % size == 0; size *= 2) {
-        const uint64_t ns =
-            pst_sat_mul(work_of(session, size), pst_graph_samples(session->graph, batch) / size);
+    for (uint32_t size = 1; size <= batch; size++) {
+        if (batch % size == 0) {
+            const uint64_t ns = pst_sat_mul(work_of(session, size),
+                                            pst_graph_samples(session->graph, batch) / size);
 
-        least = ns < least ? ns : least;
+            least = ns < least ? ns : least;
+        }
     }
     return least;
 }

@@ -18,7 +18,8 @@ struct pst_bound {
 };
 
 void pst_bound_find(const struct pst_session *session, struct pst_bound *ret_bound);
-/* Also no better than with the operators of this session, such as those of slices of sequences. */
+/* Also no better than with the operators of this session, such as those of slices of sequences
+   or, where the job has slices, of whole ones. */
 void pst_bound_lower(const struct pst_session *session, struct pst_bound *bound);
 /* Can no plan on so many devices be better than the best, which is as asked for? */
 bool pst_bound_excludes(const struct pst_bound *bound, const struct pst_goal *goal,

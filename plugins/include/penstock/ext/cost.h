@@ -17,7 +17,8 @@ struct pst_times {
 struct pst_cost {
     uint32_t size;
     /* Times of one pass each over these nodes for `samples` samples on one device; where not all
-       are alike, on one as slow as any. [any] */
+       are alike, on one as slow as any. Of slices of sequences the mean over these, so times their
+       number it is what all take. [any] */
     pst_status (*compute)(const struct pst_host *host, const uint32_t *nodes, uint32_t n_nodes,
                           uint32_t samples, struct pst_times *ret_times);
     /* Nanoseconds to move bytes between two ranks; 0 where they are the same. [any] */
