@@ -145,8 +145,8 @@ TEST(test_reasons)
     expect_print(&table, "> name\n"
                          "> a\n"
                          "> b\n"
-                         ">     a reason of so many words that they take more than\n"
-                         "      forty-eight\n"
+                         ">     a reason of so many words that they take more\n"
+                         "      than forty-eight\n"
                          "> c\n");
     pst_table_set_room(0);
     pst_table_finish(&table);
