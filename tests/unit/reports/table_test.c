@@ -158,6 +158,21 @@ TEST(test_reasons)
     pst_table_finish(&table);
 }
 
+/* A name that is longer than the room is cut behind one of its signs. */
+TEST(test_long_name)
+{
+    struct pst_table table;
+
+    pst_table_init(&table, "~a");
+    pst_table_cell(&table, "lab/my-scheduler-cpp");
+    pst_table_set_room(18);
+    expect_print(&table, "> a\n"
+                         "> lab/my-\n"
+                         "> scheduler-cpp\n");
+    pst_table_set_room(0);
+    pst_table_finish(&table);
+}
+
 /* A word that is longer than the room is cut between characters, here of two bytes each. */
 TEST(test_long_word)
 {

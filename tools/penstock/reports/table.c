@@ -133,7 +133,7 @@ static int narrowest(const struct pst_table *table, const int *wanted, uint32_t 
 static void bring_back(const struct pst_table *table, const int *wanted, int most,
                        struct widths *widths)
 {
-    for (char order = '1'; order <= '9'; order++) {
+    for (char order = '1'; order < '9'; order++) { /* '9': it says next to nothing */
         for (uint32_t c = 0; c < table->n_columns; c++) {
             int width = narrowest(table, wanted, c);
 
@@ -174,19 +174,21 @@ static void fit(const struct pst_table *table, const int *wanted, int most, stru
 
 /* --- lines -------------------------------------------------------------------------------------*/
 
-/* Bytes of a text that fill a line of so many characters: whole words where one ends in it. */
+/* Bytes of a text that fill a line of so many characters: whole words where one ends in it, else
+   whole parts of a name. */
 static size_t line_length(const char *text, int width)
 {
-    size_t n = 0, words = 0;
+    size_t n = 0, words = 0, parts = 0;
 
     for (int used = 0; text[n] != '\0' && used < width; used++) {
+        parts = n > 0 && strchr("-/", text[n - 1]) != NULL ? n : parts;
         n++;
         while (((unsigned char)text[n] & 0xC0) == 0x80) {
             n++;
         }
         words = text[n] == ' ' || text[n] == '\0' ? n : words;
     }
-    return text[n] == '\0' || words == 0 ? n : words;
+    return text[n] == '\0' ? n : words > 0 ? words : parts > 0 ? parts : n;
 }
 
 /* What stands in one line of a cell; moves *text on. */
