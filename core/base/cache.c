@@ -2,9 +2,12 @@
 #include "base/cache.h"
 
 #include <errno.h>
+#include <ftw.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/memory.h"
 
@@ -43,4 +46,47 @@ pst_status pst_cache_make(const char *path, const char *who, struct pst_error *e
     }
     free(part);
     return st;
+}
+
+/* --- a folder that stands in -------------------------------------------------------------------*/
+
+static char *stand_in; /* or NULL */
+static pid_t owner;    /* a fork leaves it alone */
+
+static int remove_entry(const char *path, const struct stat *info, int kind, struct FTW *at)
+{
+    (void)info;
+    (void)kind;
+    (void)at;
+    remove(path);
+    return 0;
+}
+
+static void remove_stand_in(void)
+{
+    if (getpid() == owner) {
+        nftw(stand_in, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
+    }
+}
+
+pst_status pst_cache_stand_in(struct pst_error *err)
+{
+    const char *below = getenv("TMPDIR");
+    char *folder;
+
+    if (stand_in != NULL) {
+        return PST_OK;
+    }
+    folder = pst_printf("%s/penstock-XXXXXX", below != NULL && below[0] == '/' ? below : "/tmp");
+    if (mkdtemp(folder) == NULL || setenv("XDG_CACHE_HOME", folder, 1) != 0) {
+        pst_status st = pst_fail(err, PST_ERR_IO, "output.write", "cannot make a folder %s: %s",
+                                 folder, strerror(errno));
+
+        free(folder);
+        return st;
+    }
+    stand_in = folder;
+    owner = getpid();
+    atexit(remove_stand_in);
+    return PST_OK;
 }

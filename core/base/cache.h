@@ -15,4 +15,8 @@ char *pst_cache_path(const char *name);
    message: PST_ERR_IO, output.write. */
 pst_status pst_cache_make(const char *path, const char *who, struct pst_error *err);
 
+/* Where nothing can be kept: from now on another folder, below $TMPDIR, for this process and those
+   that it starts; it goes when this one exits. Before threads that ask for the environment. */
+pst_status pst_cache_stand_in(struct pst_error *err);
+
 #endif

@@ -6,14 +6,23 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/util.h"
+
+#define STACK_BYTES 65536u /* a frame has all registers: 11 KiB with AMX */
+
 static atomic_int first_signal;
 static atomic_uint n_wishes;
 
 static void on_signal(int number)
 {
+    static const char at_once[] = "\npenstock: ended at once by a second SIGINT\n";
     int none = 0;
 
     if (!atomic_compare_exchange_strong(&first_signal, &none, number) && number == SIGINT) {
+        const ssize_t told = write(STDERR_FILENO, at_once, sizeof at_once - 1);
+
+        (void)told;
+        pst_file_abandon_writes();
         _exit(128 + SIGINT);
     }
 }
@@ -29,13 +38,25 @@ uint64_t pst_stop_wishes(void)
     return atomic_load(&n_wishes);
 }
 
+/* Products of oneDNN 2.6 use the register of the stack for something else, close to the beginning
+   of a heap block: what a handler puts there would overwrite what lies below. This thread gets all
+   signals, the others block them. */
+static void leave_stack_alone(void)
+{
+    static unsigned char room[STACK_BYTES];
+    const stack_t stack = {.ss_sp = room, .ss_size = sizeof room};
+
+    sigaltstack(&stack, NULL);
+}
+
 void pst_stop_install(void)
 {
     struct sigaction action, before;
 
+    leave_stack_alone();
     memset(&action, 0, sizeof action);
     sigemptyset(&action.sa_mask);
-    action.sa_flags = SA_RESTART;
+    action.sa_flags = SA_RESTART | SA_ONSTACK;
     action.sa_handler = on_signal;
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);

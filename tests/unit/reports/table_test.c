@@ -91,6 +91,88 @@ TEST(test_room)
     pst_table_finish(&table);
 }
 
+/* What is left out for a wider column's sake comes back where that one goes as well: 2 + 4 + 2 + 16
+   and 8 + 2 more are too many for 30, 2 + 4 + 2 + 8 are not. */
+TEST(test_comes_back)
+{
+    struct pst_table table;
+
+    pst_table_init(&table, "name|4number|3~text");
+    pst_table_cell(&table, "a");
+    pst_table_cell(&table, "12345678");
+    pst_table_cell(&table, "words that take more than one line");
+    pst_table_set_room(30);
+    expect_print(&table, "> name  text\n"
+                         "> a     words that take more\n"
+                         ">       than one line\n"
+                         "> left out: number; --wide\n"
+                         "    shows all\n");
+    pst_table_set_room(22);
+    expect_print(&table, "> name  number\n"
+                         "> a     12345678\n"
+                         "> left out: text;\n"
+                         "    --wide shows all\n");
+    pst_table_set_room(0);
+    pst_table_finish(&table);
+}
+
+static void fill_reasons(struct pst_table *table)
+{
+    static const char reason[] = "a reason of so many words that they take more than forty-eight";
+
+    pst_table_init(table, "name|+why");
+    for (uint32_t i = 0; i < 3; i++) {
+        pst_table_cell(table, "%c", "abc"[i]);
+        pst_table_cell(table, "%s", i < 2 ? reason : "");
+    }
+}
+
+/* Beside the row where 48 columns are left, 2 + 4 + 2 + 48; else below it, once for rows that
+   follow each other. A column of reasons without one is none. */
+TEST(test_reasons)
+{
+    struct pst_table table;
+
+    fill_reasons(&table);
+    pst_table_set_room(56);
+    expect_print(&table, "> name  why\n"
+                         "> a     a reason of so many words that they take more\n"
+                         ">       than forty-eight\n"
+                         "> b     a reason of so many words that they take more\n"
+                         ">       than forty-eight\n"
+                         "> c     \n");
+    pst_table_set_room(55);
+    expect_print(&table, "> name\n"
+                         "> a\n"
+                         "> b\n"
+                         ">     a reason of so many words that they take more\n"
+                         "      than forty-eight\n"
+                         "> c\n");
+    pst_table_set_room(0);
+    pst_table_finish(&table);
+    pst_table_init(&table, "name|+why");
+    pst_table_cell(&table, "a");
+    pst_table_cell(&table, "%s", "");
+    expect_print(&table, "> name\n"
+                         "> a\n");
+    pst_table_finish(&table);
+}
+
+/* A name that is longer than the room is cut behind one of its signs. */
+TEST(test_long_name)
+{
+    struct pst_table table;
+
+    pst_table_init(&table, "~a");
+    pst_table_cell(&table, "lab/my-scheduler-cpp");
+    pst_table_set_room(18);
+    expect_print(&table, "> a\n"
+                         "> lab/my-\n"
+                         "> scheduler-cpp\n");
+    pst_table_set_room(0);
+    pst_table_finish(&table);
+}
+
 /* A word that is longer than the room is cut between characters, here of two bytes each. */
 TEST(test_long_word)
 {

@@ -47,8 +47,18 @@ static void disturbed(void *context, double share, const char *file)
         fprintf(
             stderr,
             "other processes took %.0f %% of the processors meanwhile, so predictions may be too "
-            "long; to measure again, remove %s\n",
-            100 * share, file);
+            "long%s%s\n",
+            100 * share, file == NULL ? "" : "; to measure again, remove ",
+            file == NULL ? "" : file);
+    }
+}
+
+static void unkept(void *context, const char *why)
+{
+    const struct pst_cli *cli = context;
+
+    if (cli->verbosity >= 0) {
+        fprintf(stderr, "measured for this command alone: %s\n", why);
     }
 }
 
@@ -59,6 +69,7 @@ pst_status pst_cli_calibrate(const struct pst_cli *cli, struct pst_session *sess
                                                     .begins = begins,
                                                     .skipped = skipped,
                                                     .disturbed = disturbed,
+                                                    .unkept = unkept,
                                                     .cancelled = pst_stop_requested};
 
     return pst_calibrate(session, samples, &listener, err);

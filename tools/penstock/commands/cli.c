@@ -351,8 +351,13 @@ pst_status pst_cli_flush(struct pst_error *err)
 int pst_cli_end(int code)
 {
     struct pst_error err;
+    int failed;
 
-    return pst_cli_flush(&err) == PST_OK ? code : pst_print_error(&err, false);
+    if (pst_cli_flush(&err) == PST_OK) {
+        return code;
+    }
+    failed = pst_print_error(&err, false);
+    return code > 128 ? code : failed; /* a terminal that hung up takes no answer */
 }
 
 void pst_cli_leave(int code)

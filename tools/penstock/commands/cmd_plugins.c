@@ -2,14 +2,18 @@
 #include "commands/commands.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/json.h"
+#include "base/memory.h"
 #include "base/text.h"
 #include "commands/plugins.h"
+#include "config/job.h"
 #include "host/plugin_host.h"
 #include "host/search.h"
 #include "reports/table.h"
+#include "tune/toml_text.h"
 
 enum { MAX_SHOWN = 8 };
 
@@ -18,27 +22,31 @@ struct shown {
     struct pst_plugin_file *items[MAX_SHOWN];
 };
 
+static const char *state_of(const struct pst_plugin_file *file)
+{
+    return file->shadowed_by != NULL ? "shadowed" : file->plugin != NULL ? "ok" : "refused";
+}
+
 static void add_row(struct pst_table *table, const struct pst_plugin_file *file)
 {
     pst_table_cell(table, "%s", file->kind);
     pst_table_cell(table, "%s", file->id);
     pst_table_cell(table, "%s", file->plugin != NULL ? file->plugin->version : "");
     pst_table_cell(table, "%s", file->plugin != NULL ? file->plugin->summary : "");
-    if (file->shadowed_by != NULL) {
-        pst_table_cell(table, "shadowed by %s", file->shadowed_by);
-    } else if (file->plugin == NULL) {
-        pst_table_cell(table, "refused: %s", file->refusal.message);
-    } else {
-        pst_table_cell(table, "ok");
-    }
+    pst_table_cell(table, "%s", state_of(file));
     pst_table_cell(table, "%s", file->path);
+    pst_table_cell(table, "%s",
+                   file->shadowed_by != NULL
+                       ? pst_arena_printf(&table->arena, "by %s", file->shadowed_by)
+                   : file->plugin == NULL ? file->refusal.message
+                                          : "");
 }
 
 static void print_list(const struct pst_plugin_list *plugins, bool color, FILE *out)
 {
     struct pst_table table;
 
-    pst_table_init(&table, "kind|id|8version|~summary|~state|9file");
+    pst_table_init(&table, "kind|id|8version|~summary|state|9file|+why");
     for (uint32_t i = 0; i < plugins->n_files; i++) {
         add_row(&table, &plugins->files[i]);
     }
@@ -59,10 +67,7 @@ static void add_file(struct pst_json *json, const struct pst_plugin_file *file)
         pst_json_string(json, "summary", file->plugin->summary);
     }
     pst_json_string(json, "file", file->path);
-    pst_json_string(json, "state",
-                    file->shadowed_by != NULL ? "shadowed"
-                    : file->plugin != NULL    ? "ok"
-                                              : "refused");
+    pst_json_string(json, "state", state_of(file));
     if (file->shadowed_by != NULL) {
         pst_json_string(json, "shadowed_by", file->shadowed_by);
     } else if (file->plugin == NULL) {
@@ -84,12 +89,29 @@ static void add_list(const struct pst_plugin_list *plugins, struct pst_json *jso
     pst_json_strings(json, "folders", (const char *const *)plugins->folders, plugins->n_folders);
 }
 
+/* With the folders of plugins.path first, that of --config or, of these many, of --set. */
+static struct pst_plugin_list *find_files(struct pst_cli *cli,
+                                          const struct pst_plugins_options *options,
+                                          uint32_t n_sets)
+{
+    struct pst_config *config = NULL;
+    struct pst_plugin_list *plugins = NULL;
+    struct pst_job job;
+
+    pst_cli_must(cli, options->config != NULL
+                          ? pst_config_load(options->config, cli->sets, n_sets, &config, &cli->err)
+                          : pst_config_from_sets(cli->sets, n_sets, &config, &cli->err));
+    pst_cli_must(cli, pst_job_read(config, &job, &cli->err));
+    pst_cli_must(cli, pst_plugin_list_create(job.plugins.path, &plugins, &cli->err));
+    pst_job_finish(&job);
+    pst_config_destroy(config);
+    return plugins;
+}
+
 static void list(struct pst_cli *cli, const struct pst_plugins_options *options)
 {
-    struct pst_plugin_list *plugins = NULL;
+    struct pst_plugin_list *plugins = find_files(cli, options, cli->n_sets);
 
-    (void)options;
-    pst_cli_must(cli, pst_plugin_list_create(NULL, &plugins, &cli->err));
     for (uint32_t i = 0; i < plugins->n_files; i++) {
         pst_plugin_file_describe(plugins, &plugins->files[i]);
     }
@@ -111,29 +133,35 @@ static const char *type_name(uint32_t type)
 
 static void print_field(FILE *out, const char *name, const char *value)
 {
+    char *text;
+
     if (value != NULL && value[0] != '\0') {
-        fprintf(out, "  %-11s %s\n", name, value);
+        text = pst_printf("  %-11s %s", name, value);
+        pst_text_make_plain(text);
+        pst_table_paragraph(out, text, 14);
+        free(text);
     }
 }
 
 static void print_words(FILE *out, const char *name, const char *const *words)
 {
-    if (words == NULL || words[0] == NULL) {
-        return;
+    struct pst_arena arena = {0};
+    const char *text = "";
+
+    for (uint32_t i = 0; words != NULL && words[i] != NULL; i++) {
+        text = pst_arena_printf(&arena, "%s%s%s", text, i == 0 ? "" : ", ", words[i]);
     }
-    fprintf(out, "  %-11s ", name);
-    for (uint32_t i = 0; words[i] != NULL; i++) {
-        fprintf(out, "%s%s", i == 0 ? "" : ", ", words[i]);
-    }
-    fputc('\n', out);
+    print_field(out, name, text);
+    pst_arena_finish(&arena);
 }
 
 /* By plugins.isolate = "auto". */
 static void print_isolated(FILE *out, const struct pst_plugin_file *file)
 {
-    fprintf(out, "  %-11s %s", "isolated", file->shipped ? "no" : "yes: it ");
-    pst_text_print(out, file->shipped ? "" : file->why_not_shipped);
-    fputc('\n', out);
+    char *why = pst_printf("yes: it %s", file->shipped ? "" : file->why_not_shipped);
+
+    print_field(out, "isolated", file->shipped ? "no" : why);
+    free(why);
 }
 
 static void print_params(const struct pst_plugin *plugin, bool color, FILE *out)
@@ -297,12 +325,10 @@ static pst_status describe_all(struct pst_plugin_list *plugins, struct shown *sh
 static void info(struct pst_cli *cli, const struct pst_plugins_options *options)
 {
     const char *name = cli->arguments[1];
-    struct pst_plugin_list *plugins = NULL;
+    struct pst_plugin_list *plugins = find_files(cli, options, cli->n_sets);
     struct pst_plugin_file file = {.path = name};
     struct shown shown = {0};
 
-    (void)options;
-    pst_cli_must(cli, pst_plugin_list_create(NULL, &plugins, &cli->err));
     if (pst_search_is_file(name)) {
         shown.items[shown.n++] = &file;
     } else {
@@ -321,14 +347,14 @@ static void info(struct pst_cli *cli, const struct pst_plugins_options *options)
 static void check(struct pst_cli *cli, const struct pst_plugins_options *options)
 {
     const char *name = cli->arguments[1];
-    struct pst_plugin_list *plugins = NULL;
+    struct pst_plugin_list *plugins;
     struct shown shown = {0};
 
     if (pst_search_is_file(name)) {
         pst_plugins_check(cli, options, name);
         return;
     }
-    pst_cli_must(cli, pst_plugin_list_create(NULL, &plugins, &cli->err));
+    plugins = find_files(cli, options, 0); /* --set is the plugin's */
     pst_cli_must(cli, find_all(name, plugins, &shown, &cli->err));
     if (shown.n > 1) {
         pst_cli_usage(cli, "a %s and a %s are called \"%s\"; say \"%s-%s\" or \"%s-%s\"",
@@ -375,6 +401,8 @@ static void plugins(struct pst_cli *cli, void *request)
     st = pst_fail(&cli->err, PST_ERR_CONFIG, "usage", "plugins: no action \"%s\"", word);
     if (nearest != NULL) {
         pst_error_hint(&cli->err, "did you mean \"%s\"?", nearest);
+    } else if (pst_toml_is_name(word)) {
+        pst_error_hint(&cli->err, "penstock plugins --config %s", word);
     } else {
         pst_error_hint(&cli->err, "penstock plugins %s", cli->command->arguments);
     }
@@ -382,6 +410,8 @@ static void plugins(struct pst_cli *cli, void *request)
 }
 
 static const struct pst_option options[] = {
+    {"config", 0, "FILE", "list, info, check: look where this config's plugins.path says, too",
+     offsetof(struct pst_plugins_options, config), 0},
     {"seed", 0, "N", "check: seed of the random graphs (default 1)",
      offsetof(struct pst_plugins_options, seed), 0},
     {"only", 0, "TEST", "check: run this test alone", offsetof(struct pst_plugins_options, only),

@@ -268,6 +268,16 @@ static bool is_one_good(const struct pst_compare_result *result)
     return false;
 }
 
+/* Below what was printed. */
+static void tell_stopped(struct pst_cli *cli)
+{
+    if (pst_stop_requested() && cli->verbosity >= 0) {
+        pst_stop_fail(&cli->err);
+        fflush(stdout);
+        fprintf(stderr, "penstock: %s; what was done until then is above\n", cli->err.message);
+    }
+}
+
 void pst_cli_answer_records(struct pst_cli *cli, struct pst_compare_result *result)
 {
     bool misbehaved = false;
@@ -276,6 +286,7 @@ void pst_cli_answer_records(struct pst_cli *cli, struct pst_compare_result *resu
         pst_compare_report_json(result, &cli->answer);
     } else {
         pst_compare_report_print(result, cli->color, stdout);
+        tell_stopped(cli);
     }
     for (uint32_t i = 0; i < result->n; i++) {
         misbehaved |= pst_record_misdeed(&result->records[i]) != NULL;

@@ -7,9 +7,9 @@
 
 #include "commands/options.h"
 
-/* Values of the options of `plugins check` and `plugins new`, NULL where they are not given. */
+/* Values of the options of `plugins`, NULL where they are not given. */
 struct pst_plugins_options {
-    const char *seed, *only, *time_limit, *language;
+    const char *config, *seed, *only, *time_limit, *language;
 };
 
 /* plugins check. Exit code 3 where a test fails. */

@@ -90,26 +90,51 @@ static pst_status write_cluster(const struct pst_session *session,
 
 /* The profile last: where it is, the other file is, too. */
 static pst_status keep(const struct pst_session *session, const struct pst_profiled *profile,
-                       const char *file, struct pst_error *err)
+                       struct pst_error *err)
 {
     char *cluster = pst_calibration_cluster_file(session);
-    pst_status st = write_cluster(session, profile, cluster, err);
+    char *file = pst_calibration_profile_file(session);
+    pst_status st = pst_cache_make(file, "nothing is kept for later commands", err);
     size_t length = 0;
     char *text;
 
-    free(cluster);
+    if (st == PST_OK) {
+        st = write_cluster(session, profile, cluster, err);
+    }
     if (st == PST_OK) {
         text = pst_costed_write(profile->graph, &length);
         st = pst_file_write(file, text, length, err);
         free(text);
     }
+    free(cluster);
+    free(file);
     return st;
+}
+
+/* For this command at least. */
+static pst_status keep_somewhere(const struct pst_session *session,
+                                 const struct pst_profiled *profile,
+                                 const struct pst_calibrate_listener *listener, bool *ret_kept,
+                                 struct pst_error *err)
+{
+    pst_status st = keep(session, profile, err);
+
+    *ret_kept = st == PST_OK;
+    if (st == PST_OK) {
+        return st;
+    }
+    if (listener->unkept != NULL) {
+        listener->unkept(listener->context, err->message);
+    }
+    st = pst_cache_stand_in(err);
+    return st == PST_OK ? keep(session, profile, err) : st;
 }
 
 /* --- measuring ---------------------------------------------------------------------------------*/
 
 static pst_status run(struct pst_session *session, const struct pst_profile_request *request,
-                      const char *file, struct pst_error *err)
+                      const struct pst_calibrate_listener *listener, bool *ret_kept,
+                      struct pst_error *err)
 {
     struct pst_profiled profile;
     pst_status st = PST_OK;
@@ -122,7 +147,7 @@ static pst_status run(struct pst_session *session, const struct pst_profile_requ
     }
     st = pst_profile_run(session, request, &profile, err);
     if (st == PST_OK) {
-        st = keep(session, &profile, file, err);
+        st = keep_somewhere(session, &profile, listener, ret_kept, err);
         pst_profile_finish(&profile);
     }
     return st;
@@ -139,23 +164,23 @@ static pst_status measure(struct pst_session *session, const struct pst_profile_
                           double seconds, const struct pst_calibrate_listener *listener,
                           struct pst_error *err)
 {
-    char *file = pst_calibration_profile_file(session);
-    pst_status st = pst_cache_make(file, "what is measured is kept", err);
     struct pst_others others;
+    bool kept = false;
+    pst_status st;
     double share;
+    char *file;
 
-    if (st == PST_OK) {
-        if (listener->begins != NULL) {
-            listener->begins(listener->context, session, seconds);
-        }
-        pst_others_begin(&others);
-        st = run(session, request, file, err);
-        share = pst_others_share(&others);
-        if (st == PST_OK && share > PST_OTHERS_MANY && listener->disturbed != NULL) {
-            listener->disturbed(listener->context, share, file);
-        }
+    if (listener->begins != NULL) {
+        listener->begins(listener->context, session, seconds);
     }
-    free(file);
+    pst_others_begin(&others);
+    st = run(session, request, listener, &kept, err);
+    share = pst_others_share(&others);
+    if (st == PST_OK && share > PST_OTHERS_MANY && listener->disturbed != NULL) {
+        file = kept ? pst_calibration_profile_file(session) : NULL;
+        listener->disturbed(listener->context, share, file);
+        free(file);
+    }
     if (st == PST_ERR_CANCELLED) {
         return st;
     }

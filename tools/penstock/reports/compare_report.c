@@ -199,7 +199,7 @@ static void print_others(const struct pst_compare_result *result, enum pst_trial
     bool all;
 
     begin_table(result, &table);
-    pst_table_columns(&table, "~why");
+    pst_table_columns(&table, "+why");
     for (uint32_t i = 0; i < result->n; i++) {
         const struct pst_error *why = why_of(&result->records[i], state);
 
@@ -284,7 +284,9 @@ static void print_largest(const struct pst_compare_result *result, const struct 
         print_done(result, color, out);
     }
     if (first != NULL && first->bounded) {
-        fprintf(out, "\nthe first stops there: %s\n", pst_compare_why(&arena, &first->beyond));
+        print_note(pst_arena_printf(&arena, "the first stops there: %s",
+                                    pst_compare_why(&arena, &first->beyond)),
+                   out);
     }
     print_others(result, PST_TRIAL_NO_FIT, "not even one sample at a time", color, out);
     print_others(result, PST_TRIAL_FAILED, "a plugin failed at another size", color, out);

@@ -94,6 +94,20 @@ static void add_row(struct pst_table *table, const struct pst_session *session,
     pst_table_cell(table, "%s", r->limited_by);
 }
 
+/* Is anything not just kept? */
+static bool acts(const struct pst_session *session, const struct pst_stage_report *stages)
+{
+    const struct pst_plan *plan = session->planned.plan;
+
+    for (uint32_t i = 0; i < plan->n_stages; i++) {
+        if (stages[i].n_recomputed + stages[i].n_offloaded + plan->stages[i].n_guests > 0 ||
+            stages[i].guest_bytes > 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static void print_stages(const struct pst_session *session, const struct pst_stage_report *stages,
                          bool color, FILE *out)
 {
@@ -101,8 +115,9 @@ static void print_stages(const struct pst_session *session, const struct pst_sta
 
     pst_table_init(&table, ">stage|>device");
     pst_table_columns(&table, session->cluster.n_kinds > 0 ? "kind" : "");
-    pst_table_columns(&table, "6>ops|~operators|9>params|>forward|>backward|5>held|4~saved|"
-                              "8>static|7>activations|>total|3limited by");
+    pst_table_columns(&table, "6>ops|~operators|9>params|>forward|>backward|4>held");
+    pst_table_columns(&table, acts(session, stages) ? "2~saved" : "5~saved");
+    pst_table_columns(&table, "8>static|7>activations|>total|3limited by");
     for (uint32_t i = 0; i < session->planned.plan->n_stages; i++) {
         add_row(&table, session, &stages[i]);
     }
@@ -198,20 +213,21 @@ static void print_versions(const struct pst_plan *plan, FILE *out)
     }
 }
 
-void pst_report_assumptions(const struct pst_session *session, FILE *out)
+void pst_report_prediction(const struct pst_session *session, const char *text, FILE *out)
 {
-    uint32_t n = session->planned.plan->n_devices;
+    const uint32_t n = session->planned.plan->n_devices, threads = session->device_config.threads;
+    struct pst_arena arena = {0};
 
-    if (session->calibrated) {
-        fputs(", operators measured here", out);
-    }
+    text = pst_arena_printf(&arena, "predicted step  %s%s", text,
+                            session->calibrated ? ", operators measured here" : "");
     if (session->threads > session->cores) {
-        fprintf(out, " (%u device%s", n, n == 1 ? "" : "s");
-        if (session->device_config.threads > 1) {
-            fprintf(out, " of %u threads", session->device_config.threads);
-        }
-        fprintf(out, " share %u core%s)", session->cores, session->cores == 1 ? "" : "s");
+        text = pst_arena_printf(&arena, "%s (%u device%s", text, n, n == 1 ? "" : "s");
+        text = threads > 1 ? pst_arena_printf(&arena, "%s of %u threads", text, threads) : text;
+        text = pst_arena_printf(&arena, "%s share %u core%s)", text, session->cores,
+                                session->cores == 1 ? "" : "s");
     }
+    pst_table_paragraph(out, text, 16);
+    pst_arena_finish(&arena);
 }
 
 static void print_prediction(const struct pst_session *session, FILE *out)
@@ -220,12 +236,13 @@ static void print_prediction(const struct pst_session *session, FILE *out)
     double per_step =
         (double)session->planned.plan->batch / session->graph->slices * (double)unit.n;
     uint64_t ns = session->predicted_ns;
-    char step[32], rate[32], idle[PST_IDLE_TEXT];
+    char step[32], rate[32], text[96], idle[PST_IDLE_TEXT];
 
-    fprintf(out, "\npredicted step  %s, %s %s/s", pst_format_ns(step, ns),
-            pst_format_count(rate, ns == 0 ? 0.0 : per_step * 1e9 / (double)ns), unit.name);
-    pst_report_assumptions(session, out);
-    fprintf(out, "\nidle            %s\n",
+    snprintf(text, sizeof text, "%s, %s %s/s", pst_format_ns(step, ns),
+             pst_format_count(rate, ns == 0 ? 0.0 : per_step * 1e9 / (double)ns), unit.name);
+    fputc('\n', out);
+    pst_report_prediction(session, text, out);
+    fprintf(out, "idle            %s\n",
             pst_report_idle_text(pst_sim_idle(&session->simulated), idle));
 }
 

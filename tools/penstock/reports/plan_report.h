@@ -42,7 +42,8 @@ void pst_plan_report_print(const struct pst_session *session, const char *file, 
 void pst_plan_report_json(const struct pst_session *session, const char *file,
                           struct pst_json *json);
 
-/* Behind a predicted step: ", operators measured here (4 devices share 2 cores)", or nothing. */
-void pst_report_assumptions(const struct pst_session *session, FILE *out);
+/* "predicted step  75.1 ms, operators measured here (4 devices share 2 cores)": `text` and what it
+   rests on. */
+void pst_report_prediction(const struct pst_session *session, const char *text, FILE *out);
 
 #endif

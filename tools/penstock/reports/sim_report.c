@@ -86,9 +86,7 @@ void pst_sim_report_print(const struct pst_session *session, const struct pst_ti
     const struct pst_plan *plan = session->planned.plan;
 
     fprintf(out, "%s: %s\n", session->graph->name, timeline->title);
-    fprintf(out, "predicted step  %s", pst_format_ns(period, result->period_ns));
-    pst_report_assumptions(session, out);
-    fputc('\n', out);
+    pst_report_prediction(session, pst_format_ns(period, result->period_ns), out);
     fprintf(out, "idle            %s\n", pst_report_idle_text(pst_sim_idle(result), idle));
     fprintf(out, "simulated       %u step%s, %s\n\n", result->n_steps,
             result->n_steps == 1 ? "" : "s", pst_format_ns(total, result->total_ns));

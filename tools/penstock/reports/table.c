@@ -11,6 +11,7 @@
 #include "base/util.h"
 
 #define NARROW 16 /* what a text that wraps may be narrowed to */
+#define BESIDE 48 /* what a text that may go below its row must have beside it */
 #define GAP    2  /* between columns */
 
 static uint32_t room; /* 0: as much as it takes */
@@ -42,7 +43,8 @@ void pst_table_columns(struct pst_table *table, const char *columns)
         PST_ASSERT(c < PST_TABLE_COLUMNS && table->n_cells == 0);
         table->order[c] = *columns >= '1' && *columns <= '9' ? *columns++ : '0';
         table->right[c] = *columns == '>';
-        table->wraps[c] = *columns == '~';
+        table->below[c] = *columns == '+';
+        table->wraps[c] = *columns == '~' || table->below[c];
         columns += table->right[c] || table->wraps[c];
         n = strcspn(columns, "|");
         table->titles[c] = pst_arena_strndup(&table->arena, columns, n);
@@ -119,47 +121,74 @@ static uint32_t least_important(const struct pst_table *table, const struct widt
     return least;
 }
 
+/* What a column takes at the least. */
+static int narrowest(const struct pst_table *table, const int *wanted, uint32_t c)
+{
+    int title = width_of(table->titles[c]), narrow = title > NARROW ? title : NARROW;
+
+    return table->wraps[c] && wanted[c] > narrow ? narrow : wanted[c];
+}
+
+/* What was left out for the sake of wider columns, and has room without them. */
+static void bring_back(const struct pst_table *table, const int *wanted, int most,
+                       struct widths *widths)
+{
+    for (char order = '1'; order < '9'; order++) { /* '9': it says next to nothing */
+        for (uint32_t c = 0; c < table->n_columns; c++) {
+            int width = narrowest(table, wanted, c);
+
+            if (widths->of[c] == 0 && table->order[c] == order && !table->below[c] &&
+                width + GAP <= most - widths->total) {
+                widths->of[c] = width;
+                add_up(table, widths);
+            }
+        }
+    }
+}
+
 /* wanted: as wide as the widest cell. */
 static void fit(const struct pst_table *table, const int *wanted, int most, struct widths *widths)
 {
     uint32_t least;
 
     for (uint32_t c = 0; c < table->n_columns; c++) {
-        int title = width_of(table->titles[c]), narrow = title > NARROW ? title : NARROW;
-
-        widths->of[c] = table->wraps[c] && wanted[c] > narrow ? narrow : wanted[c];
+        widths->of[c] = table->below[c] ? 0 : narrowest(table, wanted, c);
     }
     add_up(table, widths);
     while (widths->total > most && (least = least_important(table, widths)) < PST_TABLE_COLUMNS) {
         widths->of[least] = 0;
         add_up(table, widths);
     }
+    bring_back(table, wanted, most, widths);
     for (uint32_t c = 0; c < table->n_columns; c++) {
-        int more = wanted[c] - widths->of[c];
+        int before = widths->of[c], room_left = most - widths->total - (before == 0 ? GAP : 0);
+        int width = wanted[c] < before + room_left ? wanted[c] : before + room_left;
 
-        if (table->wraps[c] && widths->of[c] > 0 && widths->total < most) {
-            more = more < most - widths->total ? more : most - widths->total;
-            widths->of[c] += more;
-            widths->total += more;
+        if (table->below[c] ? width >= BESIDE || width == wanted[c]
+                            : table->wraps[c] && before > 0 && width > before) {
+            widths->of[c] = width;
+            add_up(table, widths);
         }
     }
 }
 
 /* --- lines -------------------------------------------------------------------------------------*/
 
-/* Bytes of a text that fill a line of so many characters: whole words where one ends in it. */
+/* Bytes of a text that fill a line of so many characters: whole words where one ends in it, else
+   whole parts of a name. */
 static size_t line_length(const char *text, int width)
 {
-    size_t n = 0, words = 0;
+    size_t n = 0, words = 0, parts = 0;
 
     for (int used = 0; text[n] != '\0' && used < width; used++) {
+        parts = n > 0 && strchr("-/", text[n - 1]) != NULL ? n : parts;
         n++;
         while (((unsigned char)text[n] & 0xC0) == 0x80) {
             n++;
         }
         words = text[n] == ' ' || text[n] == '\0' ? n : words;
     }
-    return text[n] == '\0' || words == 0 ? n : words;
+    return text[n] == '\0' ? n : words > 0 ? words : parts > 0 ? parts : n;
 }
 
 /* What stands in one line of a cell; moves *text on. */
@@ -217,7 +246,7 @@ static void print_left_out(const struct pst_table *table, const struct widths *w
     bool any = false;
 
     for (uint32_t c = 0; c < table->n_columns; c++) {
-        if (widths->of[c] == 0 && table->titles[c][0] != '\0') {
+        if (widths->of[c] == 0 && table->titles[c][0] != '\0' && !table->below[c]) {
             char *longer = pst_printf("%s%s %s", text, any ? "," : "", table->titles[c]);
 
             free(text);
@@ -234,6 +263,24 @@ static void print_left_out(const struct pst_table *table, const struct widths *w
     free(text);
 }
 
+/* Texts for which there is no room beside the row; one that the next row has as well, below that.
+ */
+static void print_below(const struct pst_table *table, const struct widths *widths, size_t row,
+                        size_t n_rows, const char *indent, FILE *out)
+{
+    for (uint32_t c = 0; c < table->n_columns; c++) {
+        const char *text = cell_at(table, row, c);
+        const bool again = row + 1 < n_rows && strcmp(cell_at(table, row + 1, c), text) == 0;
+
+        if (table->below[c] && widths->of[c] == 0 && text[0] != '\0' && !again) {
+            char *whole = pst_printf("%s    %s", indent, text);
+
+            pst_table_paragraph(out, whole, (int)strlen(indent) + 4);
+            free(whole);
+        }
+    }
+}
+
 void pst_table_print(const struct pst_table *table, FILE *out, const char *indent, bool color)
 {
     size_t n_rows = (table->n_cells + table->n_columns - 1) / table->n_columns;
@@ -241,12 +288,15 @@ void pst_table_print(const struct pst_table *table, FILE *out, const char *inden
     struct widths widths;
 
     for (uint32_t c = 0; c < table->n_columns; c++) {
-        wanted[c] = width_of(table->titles[c]);
+        const int title = width_of(table->titles[c]);
+
+        wanted[c] = table->below[c] ? 0 : title; /* no reasons, no column */
         for (size_t r = 0; r < n_rows; r++) {
             int w = width_of(cell_at(table, r, c));
 
             wanted[c] = w > wanted[c] ? w : wanted[c];
         }
+        wanted[c] = wanted[c] > 0 && wanted[c] < title ? title : wanted[c];
     }
     fit(table, wanted, most, &widths);
     fputs(color ? "\033[1m" : "", out);
@@ -259,6 +309,7 @@ void pst_table_print(const struct pst_table *table, FILE *out, const char *inden
             cells[c] = cell_at(table, r, c);
         }
         print_row(table, &widths, cells, indent, out);
+        print_below(table, &widths, r, n_rows, indent, out);
     }
     print_left_out(table, &widths, indent, out);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Tables for people: columns as wide as their widest cell, two spaces between them, numbers to the
- * right. Where there is less room, texts that may go on in further lines become narrower, then the
- * least important columns are left out, and a line says which.
+ * right. Where there is less room, reasons go below their rows, texts that may go on in further
+ * lines become narrower, then the least important columns are left out, and a line says which.
  */
 #ifndef PST_REPORTS_TABLE_H
 #define PST_REPORTS_TABLE_H
@@ -20,6 +20,7 @@ struct pst_table {
     const char *titles[PST_TABLE_COLUMNS];
     bool right[PST_TABLE_COLUMNS]; /* numbers */
     bool wraps[PST_TABLE_COLUMNS]; /* may go on in further lines */
+    bool below[PST_TABLE_COLUMNS]; /* goes below its row where there is little room beside it */
     char order[PST_TABLE_COLUMNS]; /* '1' to '9': left out where there is no room, '9' first */
     const char **cells;
     size_t capacity, n_cells;
@@ -30,7 +31,7 @@ void pst_table_set_room(uint32_t columns);
 
 /* Titles of columns with '|' between them. Before a title: '1' to '9', how soon its column is left
    out where there is no room ('9' first; without: never); '>' for numbers; '~' for texts that may
-   take several lines. */
+   take several lines; '+' for sentences, which may go below their row instead. */
 void pst_table_init(struct pst_table *table, const char *columns);
 void pst_table_finish(struct pst_table *table);
 

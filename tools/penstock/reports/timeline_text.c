@@ -62,14 +62,16 @@ uint32_t pst_report_chunk(const struct pst_timeline *timeline, const uint32_t *c
                : span->stage / (timeline->n_stages / timeline->copies);
 }
 
-/* A slot divides all times; the picture is exact if all slots have a column. */
+/* A slot divides all times; the picture is exact if all slots have a column. Where most passes have
+   no room for their numbers, none is shown. */
 static void find_scale(struct picture *p)
 {
     const struct pst_timeline *t = p->timeline;
-    uint64_t all = t->end_ns - t->begin_ns, slot = all;
+    uint64_t all = t->end_ns - t->begin_ns, slot = all, n_passes = 0;
 
     for (uint32_t i = 0; i < t->n_spans; i++) {
         if (is_pass(&t->spans[i])) {
+            n_passes++;
             slot = pst_gcd(slot, t->spans[i].start_ns - t->begin_ns);
             slot = pst_gcd(slot, t->spans[i].end_ns - t->begin_ns);
         }
@@ -79,6 +81,8 @@ static void find_scale(struct picture *p)
         p->per_slot = (uint32_t)(p->columns / (all / slot));
         p->per_slot = p->per_slot > WIDEST_SLOT ? WIDEST_SLOT : p->per_slot;
         p->columns = (uint32_t)(all / slot) * p->per_slot;
+    } else {
+        p->per_slot = (uint64_t)p->columns * t->n_ranks < 3 * n_passes ? 1 : 0;
     }
 }
 
