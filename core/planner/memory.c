@@ -43,8 +43,19 @@ static pst_status price_view(struct pst_planner *planner, const struct pst_stage
                              struct pst_stage_price *ret_price, struct pst_error *err)
 {
     const struct pst_optimizer last = last_of(planner);
+    const struct pst_memo_key key = pst_memo_key_view(view);
+    struct pst_memo_entry *entry = pst_memo_find(&planner->alike, key);
+    pst_status st = PST_OK;
 
-    return pst_optimizer_price(&last, view, ret_price, err);
+    if (!entry->used) {
+        st = pst_optimizer_price(&last, view, &entry->answer.price, err);
+        if (st != PST_OK) {
+            return st;
+        }
+        pst_memo_keep(&planner->alike, entry, key);
+    }
+    *ret_price = entry->answer.price;
+    return st;
 }
 
 pst_status pst_planner_price(struct pst_planner *planner, const struct pst_stage_question *question,

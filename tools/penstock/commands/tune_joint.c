@@ -23,6 +23,13 @@ static bool is_over(void)
     return pst_stop_requested() || (deadline_ns > 0 && pst_now_ns() >= deadline_ns);
 }
 
+/* A trial that was begun before it was known whether the search comes to it. */
+struct early {
+    uint32_t point;
+    bool wanted, done; /* the search has come to it; it has ended, as `trial` */
+    struct pst_trial trial;
+};
+
 /* One config's search. */
 struct searching {
     struct pst_cli *cli;
@@ -32,6 +39,9 @@ struct searching {
     uint32_t set, before; /* which it is; combinations of those before it */
     uint32_t best;        /* combination; PST_NONE: there is none yet */
     struct pst_score score, score_before; /* of the best, of all and of the configs before */
+    uint32_t n_open;                      /* points that the search waits for */
+    struct early *early;
+    size_t n_early, early_room;
 };
 
 /* --- trials ------------------------------------------------------------------------------------*/
@@ -91,39 +101,100 @@ static void keep_better(struct searching *searching, uint32_t point, struct pst_
     searching->score = score;
 }
 
-/* What a point came to. */
+/* What a point came to that the search waits for. */
 static void tell(struct searching *searching, uint32_t point, struct pst_trial *trial)
 {
     pst_joint_tell(searching->search, point, pst_goal_score(&searching->joint->goal, trial));
     keep_better(searching, point, trial);
+    searching->n_open--;
 }
 
-/* What a file knows of is not tried again. */
+static void add(struct searching *searching, uint32_t point, const struct pst_trial *trial)
+{
+    struct pst_tried *tried = &searching->joint->tried;
+
+    pst_tried_add(tried, searching->before + point, trial);
+    tell(searching, point, pst_tried_find(tried, searching->before + point));
+}
+
+static struct early *find_early(const struct searching *searching, uint32_t point)
+{
+    for (size_t i = 0; i < searching->n_early; i++) {
+        if (searching->early[i].point == point) {
+            return &searching->early[i];
+        }
+    }
+    return NULL;
+}
+
+/* For a process that nobody needs: what the search may come to, while it waits. */
+static bool guess(struct searching *searching, uint32_t *ret_point)
+{
+    uint32_t points[PST_JOINT_ROUND];
+    const uint32_t n = pst_joint_guess(searching->search, points);
+
+    for (uint32_t i = 0; i < n; i++) {
+        if (find_early(searching, points[i]) == NULL &&
+            pst_tried_find(&searching->joint->tried, searching->before + points[i]) == NULL) {
+            pst_grow(&searching->early, &searching->early_room, searching->n_early,
+                     sizeof *searching->early);
+            searching->early[searching->n_early++] = (struct early){.point = points[i]};
+            *ret_point = points[i];
+            return true;
+        }
+    }
+    return false;
+}
+
+/* What a file knows of, or was begun early, is not tried again. */
 static bool next_point(void *context, uint32_t *ret_point)
 {
     struct searching *searching = context;
-    struct pst_trial *trial;
 
     while (pst_joint_next(searching->search, ret_point)) {
-        trial = pst_tried_find(&searching->joint->tried, searching->before + *ret_point);
-        if (trial == NULL) {
+        struct early *early = find_early(searching, *ret_point);
+        struct pst_trial *trial =
+            pst_tried_find(&searching->joint->tried, searching->before + *ret_point);
+
+        searching->n_open++;
+        if (trial != NULL) {
+            tell(searching, *ret_point, trial);
+        } else if (early == NULL) {
             return true;
+        } else if (early->done) {
+            add(searching, *ret_point, &early->trial);
+            early->trial = (struct pst_trial){.state = PST_TRIAL_OPEN};
+        } else {
+            early->wanted = true;
         }
-        tell(searching, *ret_point, trial);
     }
-    return false;
+    return searching->n_open > 0 && guess(searching, ret_point);
 }
 
 static pst_status take_trial(void *context, uint32_t point, const struct pst_trial *trial,
                              struct pst_error *err)
 {
     struct searching *searching = context;
-    struct pst_tried *tried = &searching->joint->tried;
+    struct early *early = find_early(searching, point);
 
     (void)err;
-    pst_tried_add(tried, searching->before + point, trial);
-    tell(searching, point, pst_tried_find(tried, searching->before + point));
+    if (early == NULL || early->wanted) {
+        add(searching, point, trial);
+    } else {
+        early->done = true;
+        early->trial = *trial;
+    }
     return PST_OK;
+}
+
+static void drop_early(struct searching *searching)
+{
+    for (size_t i = 0; i < searching->n_early; i++) {
+        pst_trial_finish(&searching->early[i].trial);
+    }
+    free(searching->early);
+    searching->early = NULL;
+    searching->n_early = searching->early_room = 0;
 }
 
 static bool is_hopeless(void *context, uint32_t point, const struct pst_score *best)
@@ -179,9 +250,11 @@ static void search_set(struct searching *searching)
         }
     }
     searching->score_before = searching->score;
+    searching->n_open = 0;
     searching->search = pst_joint_begin(&asked);
     st = pst_trials_run(&trials, &cli->err);
     pst_joint_end(searching->search, &found);
+    drop_early(searching);
     pst_cli_must(cli, st == PST_ERR_CANCELLED && is_over() ? PST_OK : st);
     joint->found.n_points += found.n_points;
     joint->found.n_tried += found.n_tried;

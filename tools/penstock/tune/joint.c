@@ -8,7 +8,6 @@
 #include "base/memory.h"
 #include "base/philox.h"
 
-#define ROUND       64u /* points that are made together at most */
 #define ELITE       16u /* points that others are made from */
 #define NEAR        4u  /* of them, whose variants come before the others */
 #define FEW         8u  /* points that a round had better have */
@@ -43,10 +42,8 @@ struct pst_joint_search {
     uint32_t room, n_proposed;
     uint32_t n_given;  /* of them, */
     uint32_t n_known;  /* that count for what is proposed next */
-    uint32_t n_open;   /* of the last ones that the next round does without; 0 after an empty one */
     uint32_t n_round;  /* of the last round */
     uint32_t n_rounds; /* behind the even sample */
-    bool through;      /* there are no more */
     uint64_t at;       /* of a grid that is tried as a whole: the next point; else of the sample */
     struct elite elite[ELITE];
     uint32_t n_elite;
@@ -122,7 +119,7 @@ static void propose(struct pst_joint_search *search, uint32_t point)
     const struct pst_joint *joint = search->joint;
     uint32_t *slot;
 
-    if (search->n_round == ROUND || search->n_proposed == joint->budget) {
+    if (search->n_round == PST_JOINT_ROUND || search->n_proposed == joint->budget) {
         return;
     }
     if (2 * search->n_seen >= search->capacity) {
@@ -214,7 +211,7 @@ static void propose_every_point(struct pst_joint_search *search)
     if (search->at == 0) {
         propose(search, search->joint->start); /* one by which others may be hopeless */
     }
-    while (search->at < search->n_points && search->n_round < ROUND) {
+    while (search->at < search->n_points && search->n_round < PST_JOINT_ROUND) {
         propose(search, (uint32_t)search->at++);
     }
 }
@@ -265,7 +262,7 @@ static void vary(struct pst_joint_search *search, struct elite *elite, uint32_t 
             propose(search, with_value(search, elite->point, dim, v));
         }
     }
-    if (search->n_round < ROUND) { /* else the others come in the next round */
+    if (search->n_round < PST_JOINT_ROUND) { /* else the others come in the next round */
         elite->varied |= 1u << (variants ? PST_JOINT_DIMS + dim : dim);
     }
 }
@@ -346,7 +343,7 @@ static bool vary_coupled(struct pst_joint_search *search, struct elite *elite)
         }
         propose(search, point);
     }
-    elite->coupled = search->n_round < ROUND;
+    elite->coupled = search->n_round < PST_JOINT_ROUND;
     return search->n_round > 0;
 }
 
@@ -396,7 +393,7 @@ static void explore(struct pst_joint_search *search)
 
 static void propose_blindly(struct pst_joint_search *search)
 {
-    for (uint32_t i = 0; i < ROUND; i++) {
+    for (uint32_t i = 0; i < PST_JOINT_ROUND; i++) {
         uint32_t point = 0;
 
         for (uint32_t d = 0; d < search->joint->n_dims; d++) {
@@ -418,8 +415,8 @@ static void propose_some(struct pst_joint_search *search)
     if (search->at < wanted) {
         const uint32_t left = wanted - (uint32_t)search->at;
 
-        sample(search, left < ROUND ? left : ROUND);
-        search->at += left < ROUND ? left : ROUND;
+        sample(search, left < PST_JOINT_ROUND ? left : PST_JOINT_ROUND);
+        search->at += left < PST_JOINT_ROUND ? left : PST_JOINT_ROUND;
         return;
     }
     search->n_rounds++;
@@ -433,39 +430,74 @@ static void propose_some(struct pst_joint_search *search)
 
 static void make_round(struct pst_joint_search *search)
 {
-    const bool whole = search->n_points <= search->joint->budget;
+    const struct pst_joint *joint = search->joint;
+    const bool whole = search->n_points <= joint->budget;
 
     search->n_round = 0;
-    for (uint32_t i = 0; i < IDLE_MOST && search->n_round == 0; i++) {
-        (whole                  ? propose_every_point
-         : search->joint->blind ? propose_blindly
-                                : propose_some)(search);
+    for (uint32_t i = 0; i < IDLE_MOST && search->n_round == 0 &&
+                         search->n_proposed < joint->budget;
+         i++) {
+        (whole          ? propose_every_point
+         : joint->blind ? propose_blindly
+                        : propose_some)(search);
     }
-}
-
-/* All but the last n_open points. */
-static bool is_known(struct pst_joint_search *search, uint32_t n_open)
-{
-    while (search->n_known + n_open < search->n_proposed &&
-           search->proposed[search->n_known].told) {
-        learn(search);
-    }
-    return search->n_known + n_open >= search->n_proposed;
 }
 
 bool pst_joint_next(struct pst_joint_search *search, uint32_t *ret_point)
 {
-    while (search->n_given == search->n_proposed && !search->through &&
-           search->n_proposed < search->joint->budget && is_known(search, search->n_open)) {
-        make_round(search);
-        search->through = search->n_round == 0 && search->n_open == 0;
-        search->n_open = search->n_round > 0 ? PST_JOINT_OPEN : 0;
+    if (search->n_given == search->n_proposed && search->n_proposed < search->joint->budget) {
+        while (search->n_known < search->n_proposed && search->proposed[search->n_known].told) {
+            learn(search);
+        }
+        if (search->n_known == search->n_proposed) {
+            make_round(search);
+        }
     }
     if (search->n_given == search->n_proposed) {
         return false;
     }
     *ret_point = search->proposed[search->n_given++].point;
     return true;
+}
+
+static void *copy_of(const void *from, size_t count, size_t size)
+{
+    void *copy = pst_alloc(count, size);
+
+    return count == 0 ? copy : memcpy(copy, from, count * size);
+}
+
+static struct pst_joint_search *twin_of(const struct pst_joint_search *search)
+{
+    const struct pst_joint *joint = search->joint;
+    struct pst_joint_search *twin = copy_of(search, 1, sizeof *search);
+
+    twin->seen = copy_of(search->seen, search->capacity, sizeof *search->seen);
+    twin->room = search->n_proposed;
+    twin->proposed = copy_of(search->proposed, twin->room, sizeof *search->proposed);
+    for (uint32_t d = 0; d < joint->n_dims; d++) {
+        twin->leader[d] = copy_of(search->leader[d], joint->size[d], sizeof *search->leader[d]);
+    }
+    return twin;
+}
+
+uint32_t pst_joint_guess(const struct pst_joint_search *search, uint32_t *ret_points)
+{
+    struct pst_joint_search *twin = twin_of(search);
+    struct pst_joint_found unused;
+    uint32_t n = 0;
+
+    do {
+        while (twin->n_known < twin->n_proposed) {
+            learn(twin);
+        }
+        make_round(twin);
+        for (uint32_t i = twin->n_known; i < twin->n_proposed && n < PST_JOINT_ROUND; i++) {
+            ret_points[n++] = twin->proposed[i].point;
+        }
+    } while (n < PST_JOINT_ROUND && twin->n_round > 0);
+    pst_joint_end(twin, &unused);
+    return n;
 }
 
 void pst_joint_tell(struct pst_joint_search *search, uint32_t point, struct pst_score score)
@@ -487,7 +519,6 @@ struct pst_joint_search *pst_joint_begin(const struct pst_joint *joint)
 
     search->joint = joint;
     search->n_points = 1;
-    search->n_open = PST_JOINT_OPEN;
     for (uint32_t d = joint->n_dims; d-- > 0;) {
         search->stride[d] = (uint32_t)search->n_points;
         search->n_points *= joint->size[d];

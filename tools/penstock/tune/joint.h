@@ -3,16 +3,16 @@
  * The best point of a grid whose points are dear: all of them where there are no more than may be
  * tried; else a search that samples evenly, then varies one dimension of the best points at a time,
  * tries the variants of every value at the best point with it, and some at random. What it does
- * depends on the seed and on what the points come to, not on when they do: what is tried next follows
- * from all points but the last few, which may still be open.
+ * depends on the seed and on what the points come to, not on when they do: points are made in rounds,
+ * each by what all before it came to. Whoever waits for the slowest of a round may guess.
  */
 #ifndef PST_TUNE_JOINT_H
 #define PST_TUNE_JOINT_H
 
 #include "tune/objective.h"
 
-#define PST_JOINT_DIMS 8
-#define PST_JOINT_OPEN 16u /* last points that need not be known for what is tried next */
+#define PST_JOINT_DIMS  8
+#define PST_JOINT_ROUND 64u /* points of a round at most */
 
 struct pst_joint {
     uint32_t n_dims;
@@ -47,6 +47,9 @@ struct pst_joint_search *pst_joint_begin(const struct pst_joint *joint);
 bool pst_joint_next(struct pst_joint_search *search, uint32_t *ret_point);
 /* What a point came to that is not told yet: in any order. */
 void pst_joint_tell(struct pst_joint_search *search, uint32_t point, struct pst_score score);
+/* Points that may be next, as if those that are not told came to nothing: [PST_JOINT_ROUND]. The
+   search stays as it is. Returns how many. */
+uint32_t pst_joint_guess(const struct pst_joint_search *search, uint32_t *ret_points);
 /* At any time. */
 void pst_joint_end(struct pst_joint_search *search, struct pst_joint_found *ret_found);
 
