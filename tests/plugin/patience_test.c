@@ -48,6 +48,6 @@ TEST(test_a_slow_trial_is_given_up)
     assert_true(processor_ns() - begin_ns >= PATIENCE_NS);
     assert_int_equal(trial.state, PST_TRIAL_MISMATCH);
     assert_string_equal(trial.why.message,
-                        "planning takes more than 50.0 ms of the processor, too long for a search");
+                        "planning takes longer than 50.0 ms, too long for a search");
     pst_trial_finish(&trial);
 }

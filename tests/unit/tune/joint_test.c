@@ -17,7 +17,7 @@ static struct grid {
     struct pst_joint joint;
     double (*height_of)(uint32_t point);
     uint64_t made_by;
-    uint32_t n_tried, n_alike; /* points of the same height */
+    uint32_t n_tried, n_alike;              /* points of the same height */
     uint8_t tried[POINTS], guessed[POINTS]; /* guessed: first, while one point was open */
     double highest_hopeless;
     uint32_t n_side_by_side; /* points that are open at a time; 0: one */

@@ -36,8 +36,8 @@ struct searching {
     const struct pst_cli_sets *sets;
     struct pst_cli_joint *joint;
     struct pst_joint_search *search;
-    uint32_t set, before; /* which it is; combinations of those before it */
-    uint32_t best;        /* combination; PST_NONE: there is none yet */
+    uint32_t set, before;                 /* which it is; combinations of those before it */
+    uint32_t best;                        /* combination; PST_NONE: there is none yet */
     struct pst_score score, score_before; /* of the best, of all and of the configs before */
     uint32_t n_open;                      /* points that the search waits for */
     struct early *early;

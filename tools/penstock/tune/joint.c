@@ -434,12 +434,9 @@ static void make_round(struct pst_joint_search *search)
     const bool whole = search->n_points <= joint->budget;
 
     search->n_round = 0;
-    for (uint32_t i = 0; i < IDLE_MOST && search->n_round == 0 &&
-                         search->n_proposed < joint->budget;
-         i++) {
-        (whole          ? propose_every_point
-         : joint->blind ? propose_blindly
-                        : propose_some)(search);
+    for (uint32_t i = 0;
+         i < IDLE_MOST && search->n_round == 0 && search->n_proposed < joint->budget; i++) {
+        (whole ? propose_every_point : joint->blind ? propose_blindly : propose_some)(search);
     }
 }
 

@@ -3,8 +3,8 @@
  * The best point of a grid whose points are dear: all of them where there are no more than may be
  * tried; else a search that samples evenly, then varies one dimension of the best points at a time,
  * tries the variants of every value at the best point with it, and some at random. What it does
- * depends on the seed and on what the points come to, not on when they do: points are made in rounds,
- * each by what all before it came to. Whoever waits for the slowest of a round may guess.
+ * depends on the seed and on what the points come to, not on when they do: points are made in
+ * rounds, each by what all before it came to. Whoever waits for the slowest of a round may guess.
  */
 #ifndef PST_TUNE_JOINT_H
 #define PST_TUNE_JOINT_H

@@ -9,6 +9,7 @@
 #include "base/memory.h"
 #include "base/util.h"
 #include "train/emulate.h"
+#include "train/isolate.h"
 #include "train/session.h"
 #include "train/stop.h"
 #include "train/train.h"
@@ -134,7 +135,7 @@ static pst_status give_up(uint64_t limit, struct pst_error *err)
 {
     char time[32];
     pst_status st = pst_fail(err, PST_ERR_UNSUPPORTED, "plan.mismatch",
-                             "planning takes more than %s of the processor, too long for a search",
+                             "planning takes longer than %s, too long for a search",
                              pst_format_ns(time, limit));
 
     pst_error_hint(err, "\"penstock plan\" has no such limit");
@@ -144,15 +145,18 @@ static pst_status give_up(uint64_t limit, struct pst_error *err)
 static pst_status plan(struct pst_job *job, const struct pst_trial_options *options,
                        struct pst_trial *trial, struct pst_error *err)
 {
-    const bool patient = options->patience_ns > 0;
-    const uint64_t limit =
-        patient ? PST_PATIENCE_APART * options->patience_ns : options->advice_ns;
     struct pst_session *session = NULL;
-    bool hurries;
+    struct pst_error unused;
+    bool apart = false, hurries;
+    uint64_t limit = options->advice_ns;
     pst_status st;
 
+    if (options->patience_ns > 0) { /* a plugin that is not there is told below */
+        pst_isolate_is_wanted(job, &apart, &unused);
+        limit = apart ? options->patience_ns : 0;
+    }
     patience.cancelled = options->cancelled;
-    patience.end_ns = processor_ns() + options->patience_ns;
+    patience.end_ns = options->patience_ns > 0 ? processor_ns() + options->patience_ns : UINT64_MAX;
     patience.is_out = false;
 
     job->planner = pst_tune_plan;
@@ -165,16 +169,16 @@ static pst_status plan(struct pst_job *job, const struct pst_trial_options *opti
     trial->microbatch = (uint32_t)job->train.microbatch;
     st = pst_session_create_for_planning(job, &session, err);
     if (st == PST_OK) {
-        st = pst_session_plan(session, job->run.plan,
-                              patient ? is_out_of_patience : options->cancelled, err);
+        st = pst_session_plan(session, job->run.plan, is_out_of_patience, err);
     }
     if (st == PST_OK) {
         pst_trial_take(session, options->keep_plan, trial);
     }
     pst_session_destroy(session);
-    if ((st == PST_ERR_CANCELLED && patient && patience.is_out) ||
-        (st != PST_OK && hurries && strcmp(err->kind, "plugin.timeout") == 0)) {
-        st = give_up(patient ? options->patience_ns : limit, err);
+    if (st != PST_OK && hurries && strcmp(err->kind, "plugin.timeout") == 0) {
+        st = give_up(limit, err);
+    } else if (st == PST_ERR_CANCELLED && patience.is_out) {
+        st = give_up(options->patience_ns, err);
     }
     return st;
 }

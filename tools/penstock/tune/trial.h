@@ -62,16 +62,14 @@ static inline bool pst_versus_is_same(const struct pst_versus *versus)
     return versus->tested && versus->p >= PST_SIGNIFICANT;
 }
 
-#define PST_PATIENCE_APART 4
-
 struct pst_trial_options {
     bool keep_plan;
     bool faster;        /* of what fits, look for plans of a shorter step */
     uint64_t advice_ns; /* planning takes no longer, and where nothing fits `why` has the hint with
                            how much memory would do; 0: no such limit, no such hint */
-    uint64_t patience_ns; /* of this process's processor time: planning that takes longer is given
-                             up, as what does not go together; 0: no such limit. Of plugins in a
-                             process of their own as much time as PST_PATIENCE_APART such */
+    uint64_t patience_ns; /* planning that takes longer is given up, as what does not go together:
+                             time of the processor, or where plugins are in a process of their own
+                             of the clock; 0: no such limit */
     bool (*cancelled)(void);
 };
 
