@@ -331,9 +331,9 @@ static void decide(struct mem_opt *opt, const struct pst_stage_view *view)
 
 MEM_OPTIMIZER(struct adapipe, decide, false)
 
-MEM_PLUGIN("adapipe", "1.1", MEM_WORDS("chain", "dag", "recompute"), MEM_WORDS("recompute"),
-           .summary = "Saves what is dearest to replay, by a knapsack per stage.",
-           .reference =
-               "Sun et al., AdaPipe: Optimizing Pipeline Parallelism with Adaptive Recomputation "
-               "and Partitioning, ASPLOS 2024",
-           PST_PLUGIN_PARAMS(params, struct config))
+MEM_PLUGIN(
+    "adapipe", "1.1", MEM_WORDS("chain", "dag", "alike", "recompute"), MEM_WORDS("recompute"),
+    .summary = "Saves what is dearest to replay, by a knapsack per stage.",
+    .reference = "Sun et al., AdaPipe: Optimizing Pipeline Parallelism with Adaptive Recomputation "
+                 "and Partitioning, ASPLOS 2024",
+    PST_PLUGIN_PARAMS(params, struct config))
