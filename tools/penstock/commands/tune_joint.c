@@ -13,7 +13,7 @@
 #include "tune/space.h"
 #include "tune/trials.h"
 
-#define PATIENCE_NS 30000000000u /* of the processor: a trial is worth some hundred others */
+#define PATIENCE_NS 10000000000u /* of the processor: a trial is worth some hundred others */
 
 /* When the search is to end, for a question that has no context. */
 static uint64_t deadline_ns;
