@@ -52,6 +52,28 @@ struct pst_memo_key pst_memo_key_question(const struct pst_stage_question *q)
     return key_of(&state);
 }
 
+struct pst_memo_key pst_memo_key_view(const struct pst_stage_view *view)
+{
+    struct pst_stage_view head = *view;
+    uint32_t n_producers = 0;
+    XXH3_state_t state;
+
+    head.nodes = head.producers = NULL;
+    XXH3_128bits_reset(&state);
+    XXH3_128bits_update(&state, "view", 4);
+    XXH3_128bits_update(&state, &head, sizeof head);
+    for (uint32_t v = 0; v < view->n_nodes; v++) {
+        struct pst_stage_node node = *pst_stage_node_at(view, v);
+
+        node.node = 0;
+        node.layer -= pst_stage_node_at(view, 0)->layer;
+        n_producers += node.n_producers;
+        XXH3_128bits_update(&state, &node, sizeof node);
+    }
+    XXH3_128bits_update(&state, view->producers, n_producers * sizeof *view->producers);
+    return key_of(&state);
+}
+
 static struct pst_memo_entry *find_slot(const struct pst_memo *memo, struct pst_memo_key key)
 {
     size_t i = (size_t)key.low & (memo->size - 1);

@@ -7,6 +7,7 @@
 #define PST_PLANNER_MEMO_H
 
 #include <penstock/ext/ask.h>
+#include <penstock/memopt.h>
 
 struct pst_memo_key {
     uint64_t low, high;
@@ -31,6 +32,8 @@ void pst_memo_finish(struct pst_memo *memo);
 
 struct pst_memo_key pst_memo_key_place(const struct pst_place *place);
 struct pst_memo_key pst_memo_key_question(const struct pst_stage_question *question);
+/* Of its figures: not which nodes they are, of layers only where they change. */
+struct pst_memo_key pst_memo_key_view(const struct pst_stage_view *view);
 
 /* The entry for a key, new (used == false) or answered already. The caller who
    answers a new one keeps it, before the next is looked for. */

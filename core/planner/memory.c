@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/util.h"
+#include "host/caps.h"
 #include "plan/sequence.h"
 #include "planner/optimizer.h"
 
@@ -38,13 +39,30 @@ static struct pst_optimizer last_of(struct pst_planner *planner)
     return optimizer_of(planner, planner->n_memopt == 0 ? 0 : planner->n_memopt - 1);
 }
 
-/* Price of a view whose earlier optimizers have decided, by the last one. */
+/* Price of a view whose earlier optimizers have decided, by the last one. Most stages that are
+   thought of in a model of equal layers are like another one. */
 static pst_status price_view(struct pst_planner *planner, const struct pst_stage_view *view,
                              struct pst_stage_price *ret_price, struct pst_error *err)
 {
     const struct pst_optimizer last = last_of(planner);
+    struct pst_memo_key key;
+    struct pst_memo_entry *entry;
+    pst_status st;
 
-    return pst_optimizer_price(&last, view, ret_price, err);
+    if (last.instance == NULL || !pst_caps_has(last.instance->plugin->provides, "alike")) {
+        return pst_optimizer_price(&last, view, ret_price, err);
+    }
+    key = pst_memo_key_view(view);
+    entry = pst_memo_find(&planner->alike, key);
+    if (!entry->used) {
+        st = pst_optimizer_price(&last, view, &entry->answer.price, err);
+        if (st != PST_OK) {
+            return st;
+        }
+        pst_memo_keep(&planner->alike, entry, key);
+    }
+    *ret_price = entry->answer.price;
+    return PST_OK;
 }
 
 pst_status pst_planner_price(struct pst_planner *planner, const struct pst_stage_question *question,

@@ -49,6 +49,7 @@ void pst_planner_finish(struct pst_planner *planner)
         pst_instance_destroy(planner->memopt[i]);
     }
     pst_memo_finish(&planner->memo);
+    pst_memo_finish(&planner->alike);
     pst_evaluator_finish(&planner->evaluator);
     pst_region_finish(&planner->figures);
     pst_replay_list_finish(&planner->replays);

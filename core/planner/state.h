@@ -99,6 +99,7 @@ struct pst_planner {
     struct pst_evaluator evaluator;
     struct pst_replay_list replays;       /* that the last memory optimizer listed for a stage */
     struct pst_memo memo;                 /* answers, for one attempt */
+    struct pst_memo alike;                /* prices of stages of the same figures */
     struct pst_region figures;            /* of pst.profile/1, as the partitioner gets them */
     const struct pst_partition_in *asked; /* while the partitioner is asked */
     struct pst_error pending;             /* what a callback failed with, inside a plugin's call */

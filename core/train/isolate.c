@@ -15,8 +15,7 @@
 #include "planner/problem_partition.h"
 #include "train/model_plugin.h"
 
-/* Does the job plan in a process of its own? Resolves the paths of its plugins on the way. */
-static pst_status is_wanted(const struct pst_job *job, bool *ret_wanted, struct pst_error *err)
+pst_status pst_isolate_is_wanted(const struct pst_job *job, bool *ret_wanted, struct pst_error *err)
 {
     bool foreign = false;
     pst_status st = PST_OK;
@@ -199,7 +198,7 @@ pst_status pst_isolate_search(struct pst_session *session, bool (*cancelled)(voi
         .session = session, .config = job->config, .advice = job->advice};
     const struct pst_worker_task limits = pst_worker_limits(&job->plugins, cancelled);
     bool apart = false;
-    pst_status st = is_wanted(job, &apart, err);
+    pst_status st = pst_isolate_is_wanted(job, &apart, err);
 
     if (st != PST_OK) {
         return st;

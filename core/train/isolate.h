@@ -9,6 +9,10 @@
 #include "host/apart.h"
 #include "train/session.h"
 
+/* Does the job plan in a process of its own? Errors: a plugin that is not there. */
+pst_status pst_isolate_is_wanted(const struct pst_job *job, bool *ret_wanted,
+                                 struct pst_error *err);
+
 /*
  * Searches the session's plan, by the rules of plugins.isolate. Errors: those of pst_planner_run,
  * the same in both places; and those of pst_worker_ask.

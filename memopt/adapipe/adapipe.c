@@ -62,15 +62,20 @@ static uint64_t unit_bytes(const struct unit *units, uint32_t n, uint64_t budget
 static void fill_rows(const struct pst_host *host, const struct unit *units, uint32_t n,
                       uint64_t quantum, uint64_t room, uint64_t *most, uint8_t *taken)
 {
-    uint64_t w;
+    uint64_t w, rest = 0;
     uint32_t i;
 
     for (i = 0; i < n; i++) {
-        uint64_t size = units[i].bytes / quantum + (units[i].bytes % quantum != 0);
+        rest += units[i].bytes / quantum + (units[i].bytes % quantum != 0);
+    }
+    for (i = 0; i < n; i++) {
+        uint64_t size = units[i].bytes / quantum + (units[i].bytes % quantum != 0), least;
         uint8_t *row = taken + (size_t)i * (room / 8 + 1);
 
+        rest -= size; /* the way back takes no more than that before it comes here */
+        least = room > rest && room - rest > size ? room - rest : size;
         call_go_on(host);
-        for (w = room + 1; w-- > size;) {
+        for (w = room + 1; w-- > least;) {
             uint64_t with = most[w - size] + units[i].ns;
 
             if (with > most[w]) {
@@ -331,9 +336,9 @@ static void decide(struct mem_opt *opt, const struct pst_stage_view *view)
 
 MEM_OPTIMIZER(struct adapipe, decide, false)
 
-MEM_PLUGIN("adapipe", "1.1", MEM_WORDS("chain", "dag", "recompute"), MEM_WORDS("recompute"),
-           .summary = "Saves what is dearest to replay, by a knapsack per stage.",
-           .reference =
-               "Sun et al., AdaPipe: Optimizing Pipeline Parallelism with Adaptive Recomputation "
-               "and Partitioning, ASPLOS 2024",
-           PST_PLUGIN_PARAMS(params, struct config))
+MEM_PLUGIN(
+    "adapipe", "1.1", MEM_WORDS("chain", "dag", "alike", "recompute"), MEM_WORDS("recompute"),
+    .summary = "Saves what is dearest to replay, by a knapsack per stage.",
+    .reference = "Sun et al., AdaPipe: Optimizing Pipeline Parallelism with Adaptive Recomputation "
+                 "and Partitioning, ASPLOS 2024",
+    PST_PLUGIN_PARAMS(params, struct config))

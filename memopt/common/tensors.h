@@ -46,7 +46,7 @@ const void *tensors_get_interface(const char *id);
     static const struct pst_plugin plugin = {                                                      \
         PST_PLUGIN_HEAD("memopt", plugin_id, plugin_version),                                      \
         .license = "Apache-2.0",                                                                   \
-        .provides = MEM_WORDS("chain", "dag", "recompute", "offload"),                             \
+        .provides = MEM_WORDS("chain", "dag", "alike", "recompute", "offload"),                    \
         .needs = MEM_WORDS("recompute"),                                                           \
         .create = tensors_create,                                                                  \
         .destroy = tensors_destroy,                                                                \

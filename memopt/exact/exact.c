@@ -203,7 +203,7 @@ PST_DESTROY_NOTHING
 PST_INTERFACE(PST_MEMOPT, struct pst_memopt, .bound = call_bound, .price = mem_price,
               .plan = mem_plan)
 
-MEM_PLUGIN("exact", "1.0", MEM_WORDS("chain", "dag", "recompute", "offload", "exhaustive"),
+MEM_PLUGIN("exact", "1.0", MEM_WORDS("chain", "dag", "alike", "recompute", "offload", "exhaustive"),
            MEM_WORDS("recompute"),
            .summary = "The plan of least period that fits, proven; for small stages.",
            .reference = "none", PST_PLUGIN_PARAMS(params, struct config))

@@ -77,7 +77,7 @@ static void decide(struct mem_opt *opt, const struct pst_stage_view *view)
 
 MEM_OPTIMIZER(struct mem_opt, decide, true)
 
-MEM_PLUGIN("full", "1.0", MEM_WORDS("chain", "dag", "recompute"), MEM_WORDS("recompute"),
+MEM_PLUGIN("full", "1.0", MEM_WORDS("chain", "dag", "alike", "recompute"), MEM_WORDS("recompute"),
            .summary = "Recomputes everything but the borders of stages or layers.",
            .reference =
                "Huang et al., GPipe: Efficient Training of Giant Neural Networks using Pipeline "

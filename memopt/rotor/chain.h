@@ -90,6 +90,13 @@ struct rotor_tables {
     uint64_t *cells; /* rows of slots + 1; see rotor_row */
 };
 
+/* For loops over slots, where nearly all the time goes: eight at a time where the processor can. */
+#if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#define ROTOR_WIDE __attribute__((target_clones("avx512f", "avx2", "default")))
+#else
+#define ROTOR_WIDE
+#endif
+
 /* C(s, t, 0 ... slots). */
 static inline uint64_t *rotor_row(const struct rotor_tables *tables, uint32_t s, uint32_t t)
 {

@@ -200,7 +200,7 @@ PST_DESTROY_NOTHING
 PST_INTERFACE(PST_MEMOPT, struct pst_memopt, .bound = bound, .price = call_price, .plan = call_plan)
 
 MEM_PLUGIN(
-    "rotor", "1.0", MEM_WORDS("chain", "dag", "recompute", "nested"),
+    "rotor", "1.0", MEM_WORDS("chain", "dag", "alike", "recompute", "nested"),
     MEM_WORDS("recompute", "nested"),
     .summary = "Replays within replays: the least recomputation of a chain of layers that fits.",
     .reference = "Beaumont, Eyraud-Dubois, Herrmann, Joly, Shilova, Optimal checkpointing for "

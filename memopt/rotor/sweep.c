@@ -23,15 +23,6 @@ static uint64_t *row_of(const struct sweep *w, uint32_t s)
     return w->rows + (size_t)s * ((size_t)w->tables.slots + 1);
 }
 
-/* The forward pass may keep nothing of the last layers: those from s on are replayed as a whole. */
-static uint64_t none_ns(const struct sweep *w, uint32_t s, uint32_t m)
-{
-    const struct rotor_tables *t = &w->tables;
-
-    return m < t->passes[s][t->n] ? ROTOR_NEVER
-                                  : t->forward[t->n] - t->forward[s] + rotor_row(t, s, t->n - 1)[m];
-}
-
 /* "all": what it needs, and what comes of it. */
 static uint64_t all_ns(const struct sweep *w, uint32_t s, uint32_t st, uint32_t m)
 {
@@ -43,12 +34,12 @@ static uint64_t all_ns(const struct sweep *w, uint32_t s, uint32_t st, uint32_t 
     return t->forward[s + 1] - t->forward[s] + t->backward[s] + row_of(w, s + 1)[st + t->saved[s]];
 }
 
-/* "ck j", j < n. */
+/* "ck j"; j = n: the forward pass keeps nothing of the last layers. */
 static uint64_t checkpoint_ns(const struct sweep *w, uint32_t s, uint32_t j, uint32_t st,
                               uint32_t m)
 {
     const struct rotor_tables *t = &w->tables;
-    uint32_t x = t->x[j - 1];
+    uint32_t x = j < t->n ? t->x[j - 1] : 0;
 
     if (m < t->passes[s][j] || m < x || st + x > w->kappa) {
         return ROTOR_NEVER;
@@ -65,14 +56,15 @@ static uint64_t smaller(uint64_t a, uint64_t b)
 static void checkpoint(const struct sweep *w, uint32_t s, uint32_t j, uint32_t top)
 {
     const struct rotor_tables *t = &w->tables;
-    const uint64_t *rest = row_of(w, j) + t->x[j - 1], *left = rotor_row(t, s, j - 1) + w->m0;
+    const uint32_t x = j < t->n ? t->x[j - 1] : 0;
+    const uint64_t *rest = row_of(w, j) + x, *left = rotor_row(t, s, j - 1) + w->m0;
     uint64_t *row = row_of(w, s), ns = t->forward[j] - t->forward[s];
-    uint32_t least = t->passes[s][j] > t->x[j - 1] ? t->passes[s][j] : t->x[j - 1];
+    uint32_t least = t->passes[s][j] > x ? t->passes[s][j] : x;
 
-    if (w->kappa < t->x[j - 1] || w->m0 < least) {
+    if (w->kappa < x || w->m0 < least) {
         return;
     }
-    top = smaller(top, smaller(w->kappa - t->x[j - 1], w->m0 - least));
+    top = smaller(top, smaller(w->kappa - x, w->m0 - least));
     for (uint32_t st = 0; st <= top; st++) {
         uint64_t sum = ns + rest[st] + left[-(ptrdiff_t)st];
 
@@ -80,8 +72,25 @@ static void checkpoint(const struct sweep *w, uint32_t s, uint32_t j, uint32_t t
     }
 }
 
+/* "all", likewise; nothing else is there yet. */
+static void save(const struct sweep *w, uint32_t s, uint32_t top)
+{
+    const struct rotor_tables *t = &w->tables;
+    const uint64_t *rest = row_of(w, s + 1) + t->saved[s];
+    uint64_t *row = row_of(w, s), ns = t->forward[s + 1] - t->forward[s] + t->backward[s];
+    uint32_t least = t->save_peak[s] > t->back_peak[s] ? t->save_peak[s] : t->back_peak[s];
+
+    if (w->kappa < t->saved[s] || w->m0 < least) {
+        return;
+    }
+    top = smaller(top, smaller(w->kappa - t->saved[s], w->m0 - least));
+    for (uint32_t st = 0; st <= top; st++) {
+        row[st] = ns + rest[st];
+    }
+}
+
 /* D of all s and st <= kappa. */
-static void fill(struct sweep *w)
+ROTOR_WIDE static void fill(struct sweep *w)
 {
     const struct rotor_tables *t = &w->tables;
     uint32_t top = w->kappa < w->m0 ? w->kappa : w->m0;
@@ -93,10 +102,10 @@ static void fill(struct sweep *w)
         uint64_t *row = row_of(w, s);
 
         for (uint32_t st = 0; st <= t->slots; st++) {
-            row[st] = st <= top ? smaller(all_ns(w, s, st, w->m0 - st), none_ns(w, s, w->m0 - st))
-                                : ROTOR_NEVER;
+            row[st] = ROTOR_NEVER;
         }
-        for (uint32_t j = s + 1; j < t->n; j++) {
+        save(w, s, top);
+        for (uint32_t j = s + 1; j <= t->n; j++) {
             checkpoint(w, s, j, top);
         }
         for (uint32_t st = 0; st <= top; st++) {

@@ -58,7 +58,7 @@ static uint64_t layer_ns(const struct rotor_tables *tables, uint32_t s)
     return tables->forward[s + 1] - tables->forward[s] + tables->backward[s];
 }
 
-static void fill_row(const struct rotor_tables *tables, uint32_t s, uint32_t t)
+ROTOR_WIDE static void fill_row(const struct rotor_tables *tables, uint32_t s, uint32_t t)
 {
     uint64_t *row = rotor_row(tables, s, t);
 

@@ -138,9 +138,9 @@ static void decide(struct mem_opt *opt, const struct pst_stage_view *view)
 
 MEM_OPTIMIZER(struct selective, decide, !((const struct config *)config)->choose)
 
-MEM_PLUGIN("selective", "1.0", MEM_WORDS("chain", "dag", "recompute"), MEM_WORDS("recompute"),
-           .summary = "Recomputes chosen kinds of operators, by default the core of attention.",
-           .reference =
-               "Korthikanti et al., Reducing Activation Recomputation in Large Transformer "
-               "Models, 2022",
-           PST_PLUGIN_PARAMS(params, struct config))
+MEM_PLUGIN(
+    "selective", "1.0", MEM_WORDS("chain", "dag", "alike", "recompute"), MEM_WORDS("recompute"),
+    .summary = "Recomputes chosen kinds of operators, by default the core of attention.",
+    .reference = "Korthikanti et al., Reducing Activation Recomputation in Large Transformer "
+                 "Models, 2022",
+    PST_PLUGIN_PARAMS(params, struct config))

@@ -86,7 +86,7 @@ static void decide(struct mem_opt *opt, const struct pst_stage_view *view)
 MEM_OPTIMIZER(struct mem_opt, decide, false)
 
 MEM_PLUGIN(
-    "sqrt", "1.0", MEM_WORDS("chain", "dag", "recompute"), MEM_WORDS("recompute"),
+    "sqrt", "1.0", MEM_WORDS("chain", "dag", "alike", "recompute"), MEM_WORDS("recompute"),
     .summary = "Checkpoints at even distances in bytes, as many as fit or need least memory.",
     .reference = "Chen, Xu, Zhang, Guestrin, Training Deep Nets with Sublinear Memory Cost, 2016",
     PST_PLUGIN_PARAMS(params, struct config))

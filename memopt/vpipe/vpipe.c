@@ -348,9 +348,10 @@ static pst_status create(const struct pst_host *host, const void *config, void *
 PST_DESTROY_NOTHING
 PST_INTERFACE(PST_MEMOPT, struct pst_memopt, .price = mem_price, .plan = mem_plan)
 
-MEM_PLUGIN(
-    "vpipe", "1.0", MEM_WORDS("chain", "dag", "recompute", "offload"), MEM_WORDS("recompute"),
-    .summary = "Swaps and recomputes whole layers, in proportion to cost per byte.",
-    .reference = "Zhao et al., vPipe: A Virtualized Acceleration System for Achieving Efficient "
-                 "and Scalable Pipeline Parallel DNN Training, IEEE TPDS 33(3), 2022",
-    PST_PLUGIN_PARAMS(params, struct config))
+MEM_PLUGIN("vpipe", "1.0", MEM_WORDS("chain", "dag", "alike", "recompute", "offload"),
+           MEM_WORDS("recompute"),
+           .summary = "Swaps and recomputes whole layers, in proportion to cost per byte.",
+           .reference =
+               "Zhao et al., vPipe: A Virtualized Acceleration System for Achieving Efficient "
+               "and Scalable Pipeline Parallel DNN Training, IEEE TPDS 33(3), 2022",
+           PST_PLUGIN_PARAMS(params, struct config))

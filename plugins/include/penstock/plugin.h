@@ -19,8 +19,8 @@
  * Capability words, as used in `provides` and `needs`:
  * chain, dag, replicas, per-stage-microbatch, chunks=N, placement=sequential|looped|vshape|wave,
  * split-backward, weight-versions=N, async, places-recompute, recompute, offload, peer, nested,
- * within-memory, exhaustive, import=FORMAT (a scheduler whose string parameter `file` names a
- * schedule in that format).
+ * alike (since 1.6), within-memory, exhaustive, import=FORMAT (a scheduler whose string parameter
+ * `file` names a schedule in that format).
  */
 struct pst_plugin {
     uint32_t size;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The search on grids whose every point is known: all of a small one, the best of a large one, the
- * same whatever is tried side by side; within its budget, no point twice, none that is hopeless.
+ * same whatever is tried side by side and ends first; within its budget, no point twice, none that
+ * is hopeless.
  */
 #include "test.h"
 
@@ -16,14 +17,14 @@ static struct grid {
     struct pst_joint joint;
     double (*height_of)(uint32_t point);
     uint64_t made_by;
-    uint32_t n_tried, n_alike; /* points of the same height */
-    uint8_t tried[POINTS];
+    uint32_t n_tried, n_alike;              /* points of the same height */
+    uint8_t tried[POINTS], guessed[POINTS]; /* guessed: first, while one point was open */
     double highest_hopeless;
-    uint32_t end_after; /* points; 0: never */
+    uint32_t n_side_by_side; /* points that are open at a time; 0: one */
+    uint32_t end_after;      /* points; 0: never */
     double best;
+    uint64_t order; /* of what was tried: a digest */
 } grid;
-
-static struct pst_error err;
 
 static uint32_t value_of(uint32_t point, uint32_t dim)
 {
@@ -53,44 +54,70 @@ static double height_of_shares(uint32_t point)
     return height;
 }
 
-static pst_status try_all(void *context, const uint32_t *points, uint32_t n,
-                          struct pst_score *ret_scores, struct pst_error *unused)
+static struct pst_score score_of(uint32_t point)
 {
-    (void)context;
-    (void)unused;
-    assert_in_range(n, 1, PST_JOINT_ROUND);
-    for (uint32_t i = 0; i < n; i++) {
-        const double height = grid.height_of(points[i]);
+    const double height = grid.height_of(point);
 
-        assert_in_range(points[i], 0, POINTS - 1);
-        assert_int_equal(grid.tried[points[i]], 0);
-        grid.tried[points[i]] = 1;
-        grid.n_tried++;
-        grid.best = height > grid.best ? height : grid.best;
-        ret_scores[i] = (struct pst_score){height > 0 ? PST_SCORE_GOOD : PST_SCORE_NONE, height, 0};
-    }
-    return PST_OK;
+    assert_in_range(point, 0, POINTS - 1);
+    assert_int_equal(grid.tried[point], 0);
+    grid.tried[point] = 1;
+    grid.n_tried++;
+    grid.best = height > grid.best ? height : grid.best;
+    return (struct pst_score){height > 0 ? PST_SCORE_GOOD : PST_SCORE_NONE, height, 0};
 }
 
-static bool is_over(void *context)
+static void guess(const struct pst_joint_search *search, uint32_t open)
 {
-    (void)context;
-    return grid.end_after > 0 && grid.n_tried >= grid.end_after;
+    uint32_t points[PST_JOINT_ROUND];
+    const uint32_t n = pst_joint_guess(search, points);
+
+    for (uint32_t i = 0; i < n; i++) {
+        assert_true(grid.tried[points[i]] == 0 && points[i] != open);
+    }
+    if (n > 0) {
+        grid.guessed[points[0]] = 1;
+    }
+}
+
+/* Points that were begun end in an order by chance: any of them may take longest. */
+static void run(struct pst_joint_search *search)
+{
+    const uint32_t most = grid.n_side_by_side > 0 ? grid.n_side_by_side : 1;
+    uint32_t open[PST_JOINT_ROUND], n_open = 0, point, n = 0;
+
+    for (;;) {
+        while (n_open < most && pst_joint_next(search, &point)) {
+            open[n_open++] = point;
+            grid.order = (grid.order ^ point) * 1099511628211u;
+        }
+        if (n_open == 0 || (grid.end_after > 0 && grid.n_tried >= grid.end_after)) {
+            return;
+        }
+        if (n_open == 1) {
+            guess(search, open[0]);
+        }
+        point = pst_philox(grid.made_by, 200, n++).v[0] % n_open;
+        pst_joint_tell(search, open[point], score_of(open[point]));
+        open[point] = open[--n_open];
+    }
 }
 
 static struct pst_joint_found search(uint64_t made_by, uint32_t budget, uint64_t seed)
 {
     struct pst_joint_found found;
+    struct pst_joint_search *search;
 
     memset(grid.tried, 0, sizeof grid.tried);
+    memset(grid.guessed, 0, sizeof grid.guessed);
     grid.n_tried = 0;
     grid.best = 0;
+    grid.order = 14695981039346656037u;
     grid.made_by = made_by;
     grid.joint.budget = budget;
     grid.joint.seed = seed;
-    grid.joint.try_all = try_all;
-    grid.joint.over = is_over;
-    assert_ok(pst_joint_search(&grid.joint, &found, &err), &err);
+    search = pst_joint_begin(&grid.joint);
+    run(search);
+    pst_joint_end(search, &found);
     assert_int_equal(found.n_tried, grid.n_tried);
     assert_true(grid.n_tried <= budget);
     return found;
@@ -208,10 +235,48 @@ static void test_a_search_is_that_of_its_seed(void **state)
     free(before);
 }
 
-static bool is_low(void *context, uint32_t point)
+/* With 64 open at a time any of a round may be the last to be told; what is tried, and in which
+   order it is begun, stays. */
+static void test_it_does_not_matter_what_ends_first(void **state)
+{
+    const uint32_t size[] = {8, 10, 5, 3, 4};
+    const uint32_t side_by_side[] = {2, 3, 16, 64};
+    uint64_t order;
+
+    (void)state;
+    make_grid(5, size);
+    search(5, 700, 11);
+    order = grid.order;
+    for (uint32_t i = 0; i < sizeof side_by_side / sizeof *side_by_side; i++) {
+        grid.n_side_by_side = side_by_side[i];
+        assert_true(search(5, 700, 11).n_tried == 700);
+        assert_true(grid.order == order);
+    }
+}
+
+/* Of 64 that are open at a time all but one are told: with what is guessed then, a process that
+   waits does what is to be done anyway, more often than not. */
+static void test_guesses_come_true(void **state)
+{
+    const uint32_t size[] = {8, 10, 5, 3, 4};
+    uint32_t n_guesses = 0, n_true = 0;
+
+    (void)state;
+    make_grid(5, size);
+    grid.n_side_by_side = PST_JOINT_ROUND;
+    search(5, 700, 11);
+    for (uint32_t p = 0; p < 4800; p++) {
+        n_guesses += grid.guessed[p];
+        n_true += grid.guessed[p] && grid.tried[p];
+    }
+    assert_in_range(n_guesses, 20, 700);
+    assert_in_range(n_true, n_guesses / 2, n_guesses);
+}
+
+static bool is_low(void *context, uint32_t point, const struct pst_score *best)
 {
     (void)context;
-    return value_of(point, 1) > 0 && grid.best > 0;
+    return value_of(point, 1) > 0 && best->state == PST_SCORE_GOOD;
 }
 
 /* Of the last two dimensions values that are not the same are worth little: no step of one alone
@@ -260,12 +325,10 @@ static void test_an_end_leaves_what_there_is(void **state)
     (void)state;
     make_grid(5, size);
     grid.end_after = 100;
-    grid.joint.budget = 1000;
-    grid.joint.try_all = try_all;
-    grid.joint.over = is_over;
-    assert_ok(pst_joint_search(&grid.joint, &found, &err), &err);
+    grid.n_side_by_side = 4;
+    found = search(6, 1000, 0);
     assert_false(found.all);
-    assert_in_range(grid.n_tried, 100, 100 + PST_JOINT_ROUND);
+    assert_int_equal(grid.n_tried, 100);
 }
 
 int main(void)
@@ -276,6 +339,8 @@ int main(void)
         cmocka_unit_test(test_variants_are_tried_beside_their_like),
         cmocka_unit_test(test_variants_of_what_is_not_among_the_best_are_tried),
         cmocka_unit_test(test_a_search_is_that_of_its_seed),
+        cmocka_unit_test(test_it_does_not_matter_what_ends_first),
+        cmocka_unit_test(test_guesses_come_true),
         cmocka_unit_test(test_what_is_coupled_is_varied_together),
         cmocka_unit_test(test_hopeless_points_are_passed_over),
         cmocka_unit_test(test_an_end_leaves_what_there_is),

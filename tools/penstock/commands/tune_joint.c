@@ -13,7 +13,7 @@
 #include "tune/space.h"
 #include "tune/trials.h"
 
-#define PATIENCE_NS 30000000000u /* a trial is worth: some hundred others */
+#define PATIENCE_NS 10000000000u /* of the processor: a trial is worth some hundred others */
 
 /* When the search is to end, for a question that has no context. */
 static uint64_t deadline_ns;
@@ -23,31 +23,38 @@ static bool is_over(void)
     return pst_stop_requested() || (deadline_ns > 0 && pst_now_ns() >= deadline_ns);
 }
 
+/* A trial that was begun before it was known whether the search comes to it. */
+struct early {
+    uint32_t point;
+    bool wanted, done; /* the search has come to it; it has ended, as `trial` */
+    struct pst_trial trial;
+};
+
 /* One config's search. */
 struct searching {
     struct pst_cli *cli;
     const struct pst_cli_sets *sets;
     struct pst_cli_joint *joint;
-    uint32_t set, before; /* which it is; combinations of those before it */
-    uint32_t best;        /* combination; PST_NONE: there is none yet */
-    struct pst_score score;
-    /* a round */
-    const uint32_t *open; /* points that are not known */
-    uint32_t n_done;
+    struct pst_joint_search *search;
+    uint32_t set, before;                 /* which it is; combinations of those before it */
+    uint32_t best;                        /* combination; PST_NONE: there is none yet */
+    struct pst_score score, score_before; /* of the best, of all and of the configs before */
+    uint32_t n_open;                      /* points that the search waits for */
+    struct early *early;
+    size_t n_early, early_room;
 };
 
-/* --- a round -----------------------------------------------------------------------------------*/
+/* --- trials ------------------------------------------------------------------------------------*/
 
-static char *config_of(void *context, uint32_t i)
+static char *config_of(void *context, uint32_t point)
 {
     const struct searching *searching = context;
 
-    return pst_combination_config(&searching->sets->sets[searching->set].combinations,
-                                  searching->open[i], 0, 0);
+    return pst_combination_config(&searching->sets->sets[searching->set].combinations, point, 0, 0);
 }
 
 /* "best 812 samples/s: uniform, 1f1b, none, 4 devices, micro-batch 2; 3m10s left". */
-static void show_progress(void *context, uint32_t i, uint32_t n_done)
+static void show_progress(void *context, uint32_t point, uint32_t n_done)
 {
     const struct searching *searching = context;
     const struct pst_trial *best = pst_tried_find(&searching->joint->tried, searching->best);
@@ -55,7 +62,8 @@ static void show_progress(void *context, uint32_t i, uint32_t n_done)
     struct pst_record name;
     char text[512] = "nothing fits yet", left[32] = "", eta[32];
 
-    (void)i;
+    (void)point;
+    (void)n_done;
     if (deadline_ns > now) {
         snprintf(left, sizeof left, "; %s left",
                  pst_format_eta(eta, (deadline_ns - now) / 1000000000));
@@ -67,18 +75,8 @@ static void show_progress(void *context, uint32_t i, uint32_t n_done)
                  name.labels[PST_AXIS_PARTITIONER], name.labels[PST_AXIS_MEMOPT],
                  name.labels[PST_AXIS_DEVICES], name.labels[PST_AXIS_MICROBATCH]);
     }
-    pst_cli_progress_text(searching->cli, searching->n_done + n_done, searching->joint->budget,
-                          text);
-}
-
-static pst_status take_trial(void *context, uint32_t i, const struct pst_trial *trial,
-                             struct pst_error *err)
-{
-    const struct searching *searching = context;
-
-    (void)err;
-    pst_tried_add(&searching->joint->tried, searching->before + searching->open[i], trial);
-    return PST_OK;
+    pst_cli_progress_text(searching->cli, (uint32_t)searching->joint->tried.n,
+                          searching->sets->n * searching->joint->budget, text);
 }
 
 /* Of plans only that of the best is kept. */
@@ -103,74 +101,113 @@ static void keep_better(struct searching *searching, uint32_t point, struct pst_
     searching->score = score;
 }
 
-/* Of each point what it comes to, in their order: whichever process was first. */
-static bool take_round(struct searching *searching, const uint32_t *points, uint32_t n,
-                       struct pst_score *ret_scores)
+/* What a point came to that the search waits for. */
+static void tell(struct searching *searching, uint32_t point, struct pst_trial *trial)
+{
+    pst_joint_tell(searching->search, point, pst_goal_score(&searching->joint->goal, trial));
+    keep_better(searching, point, trial);
+    searching->n_open--;
+}
+
+static void add(struct searching *searching, uint32_t point, const struct pst_trial *trial)
 {
     struct pst_tried *tried = &searching->joint->tried;
-    bool all = true;
 
-    for (uint32_t i = 0; i < n; i++) {
-        struct pst_trial *trial = pst_tried_find(tried, searching->before + points[i]);
-
-        all &= trial != NULL;
-        if (trial != NULL) {
-            keep_better(searching, points[i], trial);
-            ret_scores[i] = pst_goal_score(&searching->joint->goal, trial);
-        }
-    }
-    searching->n_done += n;
-    return all;
+    pst_tried_add(tried, searching->before + point, trial);
+    tell(searching, point, pst_tried_find(tried, searching->before + point));
 }
 
-static pst_status try_all(void *context, const uint32_t *points, uint32_t n,
-                          struct pst_score *ret_scores, struct pst_error *err)
+static struct early *find_early(const struct searching *searching, uint32_t point)
+{
+    for (size_t i = 0; i < searching->n_early; i++) {
+        if (searching->early[i].point == point) {
+            return &searching->early[i];
+        }
+    }
+    return NULL;
+}
+
+/* For a process that nobody needs: what the search may come to, while it waits. */
+static bool guess(struct searching *searching, uint32_t *ret_point)
+{
+    uint32_t points[PST_JOINT_ROUND];
+    const uint32_t n = pst_joint_guess(searching->search, points);
+
+    for (uint32_t i = 0; i < n; i++) {
+        if (find_early(searching, points[i]) == NULL &&
+            pst_tried_find(&searching->joint->tried, searching->before + points[i]) == NULL) {
+            pst_grow(&searching->early, &searching->early_room, searching->n_early,
+                     sizeof *searching->early);
+            searching->early[searching->n_early++] = (struct early){.point = points[i]};
+            *ret_point = points[i];
+            return true;
+        }
+    }
+    return false;
+}
+
+/* What a file knows of, or was begun early, is not tried again. */
+static bool next_point(void *context, uint32_t *ret_point)
 {
     struct searching *searching = context;
-    const struct pst_cli_joint *joint = searching->joint;
-    uint32_t open[PST_JOINT_ROUND];
-    struct pst_trials asked = {
-        .n_jobs = joint->n_jobs == 0 ? pst_usable_cores() : joint->n_jobs,
-        .options = {.keep_plan = joint->keep_plan,
-                    .patience_ns = PATIENCE_NS,
-                    .cancelled = is_over},
-        .context = searching,
-        .config = config_of,
-        .begun = show_progress,
-        .each = take_trial,
-    };
-    pst_status st = PST_OK;
 
-    for (uint32_t i = 0; i < n; i++) {
-        if (pst_tried_find(&joint->tried, searching->before + points[i]) == NULL) {
-            open[asked.n++] = points[i];
+    while (pst_joint_next(searching->search, ret_point)) {
+        struct early *early = find_early(searching, *ret_point);
+        struct pst_trial *trial =
+            pst_tried_find(&searching->joint->tried, searching->before + *ret_point);
+
+        searching->n_open++;
+        if (trial != NULL) {
+            tell(searching, *ret_point, trial);
+        } else if (early == NULL) {
+            return true;
+        } else if (early->done) {
+            add(searching, *ret_point, &early->trial);
+            early->trial = (struct pst_trial){.state = PST_TRIAL_OPEN};
+        } else {
+            early->wanted = true;
         }
     }
-    searching->open = open;
-    st = asked.n > 0 ? pst_trials_run(&asked, err) : PST_OK;
-    st = st == PST_ERR_CANCELLED && is_over() ? PST_OK : st;
-    if (!take_round(searching, points, n, ret_scores) && st == PST_OK) {
-        PST_ASSERT(is_over());
-    }
-    return st;
+    return searching->n_open > 0 && guess(searching, ret_point);
 }
 
-static bool is_hopeless(void *context, uint32_t point)
+static pst_status take_trial(void *context, uint32_t point, const struct pst_trial *trial,
+                             struct pst_error *err)
+{
+    struct searching *searching = context;
+    struct early *early = find_early(searching, point);
+
+    (void)err;
+    if (early == NULL || early->wanted) {
+        add(searching, point, trial);
+    } else {
+        early->done = true;
+        early->trial = *trial;
+    }
+    return PST_OK;
+}
+
+static void drop_early(struct searching *searching)
+{
+    for (size_t i = 0; i < searching->n_early; i++) {
+        pst_trial_finish(&searching->early[i].trial);
+    }
+    free(searching->early);
+    searching->early = NULL;
+    searching->n_early = searching->early_room = 0;
+}
+
+static bool is_hopeless(void *context, uint32_t point, const struct pst_score *best)
 {
     const struct searching *searching = context;
     const struct pst_cli_set *set = &searching->sets->sets[searching->set];
     const char *label = pst_combination_label(&set->combinations, point, PST_AXIS_DEVICES);
     unsigned long n = strtoul(label, NULL, 10);
 
-    return searching->best != PST_NONE &&
-           pst_bound_excludes(&set->bound, &searching->joint->goal, &searching->score,
-                              n > 0 ? (uint32_t)n : 1);
-}
-
-static bool asks_is_over(void *context)
-{
-    (void)context;
-    return is_over();
+    if (pst_score_compare(&searching->score_before, best) > 0) {
+        best = &searching->score_before;
+    }
+    return pst_bound_excludes(&set->bound, &searching->joint->goal, best, n > 0 ? (uint32_t)n : 1);
 }
 
 /* --- a config ----------------------------------------------------------------------------------*/
@@ -186,11 +223,22 @@ static void search_set(struct searching *searching)
         .seed = joint->seed,
         .blind = joint->blind,
         .context = searching,
-        .try_all = try_all,
         .hopeless = is_hopeless,
-        .over = asks_is_over,
+    };
+    const struct pst_trials trials = {
+        .n = joint->budget,
+        .n_jobs = joint->n_jobs == 0 ? pst_usable_cores() : joint->n_jobs,
+        .options = {.keep_plan = joint->keep_plan,
+                    .patience_ns = PATIENCE_NS,
+                    .cancelled = is_over},
+        .context = searching,
+        .next = next_point,
+        .config = config_of,
+        .begun = show_progress,
+        .each = take_trial,
     };
     struct pst_joint_found found;
+    pst_status st;
 
     for (enum pst_axis_kind a = 0; a < PST_AXES; a++) {
         const uint32_t factor = pst_combinations_factor(&set->combinations, a);
@@ -201,7 +249,13 @@ static void search_set(struct searching *searching)
             asked.group[asked.n_dims++] = pst_space_groups(&set->combinations, a);
         }
     }
-    pst_cli_must(cli, pst_joint_search(&asked, &found, &cli->err));
+    searching->score_before = searching->score;
+    searching->n_open = 0;
+    searching->search = pst_joint_begin(&asked);
+    st = pst_trials_run(&trials, &cli->err);
+    pst_joint_end(searching->search, &found);
+    drop_early(searching);
+    pst_cli_must(cli, st == PST_ERR_CANCELLED && is_over() ? PST_OK : st);
     joint->found.n_points += found.n_points;
     joint->found.n_tried += found.n_tried;
     joint->found.n_hopeless += found.n_hopeless;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/error.h"
 #include "base/memory.h"
 #include "base/philox.h"
 
@@ -24,13 +25,26 @@ struct elite {
     struct pst_score score;
 };
 
-struct search {
+/* A point that is to be tried. */
+struct proposed {
+    uint32_t point;
+    bool told;
+    struct pst_score score;
+};
+
+struct pst_joint_search {
     const struct pst_joint *joint;
     uint64_t n_points;
     uint32_t stride[PST_JOINT_DIMS];
-    uint32_t *seen; /* points + 1, hashed; tried, of this round, or hopeless */
+    uint32_t *seen; /* points + 1, hashed; proposed or hopeless */
     uint32_t capacity, n_seen;
-    uint32_t round[PST_JOINT_ROUND], n_round;
+    struct proposed *proposed; /* in the order of trials */
+    uint32_t room, n_proposed;
+    uint32_t n_given;  /* of them, */
+    uint32_t n_known;  /* that count for what is proposed next */
+    uint32_t n_round;  /* of the last round */
+    uint32_t n_rounds; /* behind the even sample */
+    uint64_t at;       /* of a grid that is tried as a whole: the next point; else of the sample */
     struct elite elite[ELITE];
     uint32_t n_elite;
     /* [size] For each first value of a dimension the best point with it or a variant of it: another
@@ -42,12 +56,12 @@ struct search {
 
 /* --- points ------------------------------------------------------------------------------------*/
 
-static uint32_t value_of(const struct search *search, uint32_t point, uint32_t dim)
+static uint32_t value_of(const struct pst_joint_search *search, uint32_t point, uint32_t dim)
 {
     return point / search->stride[dim] % search->joint->size[dim];
 }
 
-static uint32_t with_value(const struct search *search, uint32_t point, uint32_t dim,
+static uint32_t with_value(const struct pst_joint_search *search, uint32_t point, uint32_t dim,
                            uint32_t value)
 {
     return point - (value_of(search, point, dim) - value) * search->stride[dim];
@@ -58,7 +72,7 @@ static uint32_t first_of(const struct pst_joint *joint, uint32_t dim, uint32_t v
     return joint->group[dim] == NULL ? value : joint->group[dim][value];
 }
 
-static uint32_t draw(struct search *search, uint32_t below)
+static uint32_t draw(struct pst_joint_search *search, uint32_t below)
 {
     const struct pst_philox words = pst_philox(search->joint->seed, 0, search->drawn++);
 
@@ -77,7 +91,7 @@ static uint32_t *slot_of(uint32_t *seen, uint32_t capacity, uint32_t point)
     return &seen[at];
 }
 
-static void grow(struct search *search)
+static void grow(struct pst_joint_search *search)
 {
     const uint32_t capacity = search->capacity == 0 ? 1024 : 2 * search->capacity;
     uint32_t *seen = pst_alloc(capacity, sizeof *seen);
@@ -92,14 +106,20 @@ static void grow(struct search *search)
     search->capacity = capacity;
 }
 
+static const struct pst_score *best_of(const struct pst_joint_search *search)
+{
+    static const struct pst_score none = {.state = PST_SCORE_NONE};
+
+    return search->n_elite == 0 ? &none : &search->elite[0].score;
+}
+
 /* Adds a point to the round, unless it is known, hopeless, or there is no room. */
-static void propose(struct search *search, uint32_t point)
+static void propose(struct pst_joint_search *search, uint32_t point)
 {
     const struct pst_joint *joint = search->joint;
     uint32_t *slot;
 
-    if (search->n_round == PST_JOINT_ROUND ||
-        search->found.n_tried + search->n_round >= joint->budget) {
+    if (search->n_round == PST_JOINT_ROUND || search->n_proposed == joint->budget) {
         return;
     }
     if (2 * search->n_seen >= search->capacity) {
@@ -111,11 +131,16 @@ static void propose(struct search *search, uint32_t point)
     }
     *slot = point + 1;
     search->n_seen++;
-    if (joint->hopeless != NULL && joint->hopeless(joint->context, point)) {
+    if (joint->hopeless != NULL && joint->hopeless(joint->context, point, best_of(search))) {
         search->found.n_hopeless++;
         return;
     }
-    search->round[search->n_round++] = point;
+    if (search->n_proposed == search->room) {
+        search->room = search->room == 0 ? 256 : 2 * search->room;
+        search->proposed = pst_resize(search->proposed, search->room, sizeof *search->proposed);
+    }
+    search->proposed[search->n_proposed++] = (struct proposed){.point = point};
+    search->n_round++;
 }
 
 /* --- rounds ------------------------------------------------------------------------------------*/
@@ -129,7 +154,7 @@ static bool is_better(const struct elite *a, const struct elite *b)
 }
 
 /* Points whose strategies come to the same plan are good for nothing new. */
-static bool is_known_plan(const struct search *search, const struct elite *elite)
+static bool is_known_plan(const struct pst_joint_search *search, const struct elite *elite)
 {
     for (uint32_t e = 0; e < search->n_elite; e++) {
         if (pst_score_compare(&search->elite[e].score, &elite->score) == 0) {
@@ -139,7 +164,7 @@ static bool is_known_plan(const struct search *search, const struct elite *elite
     return false;
 }
 
-static void keep_elite(struct search *search, struct elite elite)
+static void keep_elite(struct pst_joint_search *search, struct elite elite)
 {
     uint32_t at = search->n_elite;
 
@@ -155,7 +180,7 @@ static void keep_elite(struct search *search, struct elite elite)
     search->elite[at] = elite;
 }
 
-static void keep_leaders(struct search *search, struct elite elite)
+static void keep_leaders(struct pst_joint_search *search, struct elite elite)
 {
     const struct pst_joint *joint = search->joint;
 
@@ -169,57 +194,32 @@ static void keep_leaders(struct search *search, struct elite elite)
     }
 }
 
-static pst_status end_round(struct search *search, struct pst_error *err)
+/* Takes in what points came to, in their order. */
+static void learn(struct pst_joint_search *search)
 {
-    const struct pst_joint *joint = search->joint;
-    const uint32_t n = search->n_round;
-    struct pst_score scores[PST_JOINT_ROUND];
-    pst_status st;
+    const struct proposed *proposed = &search->proposed[search->n_known++];
+    const struct elite elite = {.point = proposed->point, .score = proposed->score};
 
-    if (n == 0) {
-        return PST_OK;
-    }
-    st = joint->try_all(joint->context, search->round, n, scores, err);
-    search->n_round = 0;
-    if (st != PST_OK || joint->over(joint->context)) {
-        return st;
-    }
-    search->found.n_tried += n;
-    for (uint32_t i = 0; i < n; i++) {
-        const struct elite elite = {.point = search->round[i], .score = scores[i]};
-
-        keep_elite(search, elite);
-        keep_leaders(search, elite);
-    }
-    return PST_OK;
-}
-
-static bool is_through(const struct search *search)
-{
-    return search->joint->over(search->joint->context) ||
-           search->found.n_tried >= search->joint->budget;
+    keep_elite(search, elite);
+    keep_leaders(search, elite);
 }
 
 /* --- all ---------------------------------------------------------------------------------------*/
 
-static pst_status try_every_point(struct search *search, struct pst_error *err)
+static void propose_every_point(struct pst_joint_search *search)
 {
-    pst_status st = PST_OK;
-
-    propose(search, search->joint->start); /* one by which others may be hopeless */
-    for (uint64_t point = 0; point < search->n_points && st == PST_OK && !is_through(search);) {
-        while (point < search->n_points && search->n_round < PST_JOINT_ROUND) {
-            propose(search, (uint32_t)point++);
-        }
-        st = end_round(search, err);
+    if (search->at == 0) {
+        propose(search, search->joint->start); /* one by which others may be hopeless */
     }
-    return st;
+    while (search->at < search->n_points && search->n_round < PST_JOINT_ROUND) {
+        propose(search, (uint32_t)search->at++);
+    }
 }
 
 /* --- some --------------------------------------------------------------------------------------*/
 
 /* Every first value of a dimension as often as any other, each time together with others. */
-static void sample(struct search *search, uint32_t n)
+static void sample(struct pst_joint_search *search, uint32_t n)
 {
     const struct pst_joint *joint = search->joint;
     uint32_t *order[PST_JOINT_DIMS], n_first[PST_JOINT_DIMS];
@@ -252,7 +252,7 @@ static void sample(struct search *search, uint32_t n)
 }
 
 /* All first values of a dimension, or the variants of the value that a point has there. */
-static void vary(struct search *search, struct elite *elite, uint32_t dim, bool variants)
+static void vary(struct pst_joint_search *search, struct elite *elite, uint32_t dim, bool variants)
 {
     const struct pst_joint *joint = search->joint;
     const uint32_t own = first_of(joint, dim, value_of(search, elite->point, dim));
@@ -269,7 +269,7 @@ static void vary(struct search *search, struct elite *elite, uint32_t dim, bool 
 
 /* Of points of these ranks, the best first, and of each the small dimensions first. False: all of
    that is known. */
-static bool vary_ranks(struct search *search, uint32_t from, uint32_t to, bool variants)
+static bool vary_ranks(struct pst_joint_search *search, uint32_t from, uint32_t to, bool variants)
 {
     const struct pst_joint *joint = search->joint;
     const uint32_t shift = variants ? PST_JOINT_DIMS : 0, all = (1u << joint->n_dims) - 1;
@@ -296,7 +296,7 @@ static bool vary_ranks(struct search *search, uint32_t from, uint32_t to, bool v
 }
 
 /* Of each leader the variants of the value that it leads, the best leader first. */
-static bool vary_leaders(struct search *search)
+static bool vary_leaders(struct pst_joint_search *search)
 {
     const struct pst_joint *joint = search->joint;
 
@@ -324,7 +324,7 @@ static bool vary_leaders(struct search *search)
 }
 
 /* All values of the dimensions that go together, each with each. */
-static bool vary_coupled(struct search *search, struct elite *elite)
+static bool vary_coupled(struct pst_joint_search *search, struct elite *elite)
 {
     const struct pst_joint *joint = search->joint;
     uint32_t n = 1;
@@ -347,7 +347,7 @@ static bool vary_coupled(struct search *search, struct elite *elite)
     return search->n_round > 0;
 }
 
-static bool couple_ranks(struct search *search, uint32_t to)
+static bool couple_ranks(struct pst_joint_search *search, uint32_t to)
 {
     for (uint32_t e = 0; e < to && e < search->n_elite; e++) {
         if (!search->elite[e].coupled && vary_coupled(search, &search->elite[e])) {
@@ -357,7 +357,7 @@ static bool couple_ranks(struct search *search, uint32_t to)
     return false;
 }
 
-static bool vary_best(struct search *search)
+static bool vary_best(struct pst_joint_search *search)
 {
     return vary_ranks(search, 0, 1, false) || couple_ranks(search, 1) ||
            vary_ranks(search, 0, NEAR, false) || couple_ranks(search, NEAR) ||
@@ -366,7 +366,7 @@ static bool vary_best(struct search *search)
 }
 
 /* Dimensions of two of the best, one or two of them by chance; or chance alone. */
-static void explore(struct search *search)
+static void explore(struct pst_joint_search *search)
 {
     const struct pst_joint *joint = search->joint;
 
@@ -391,71 +391,148 @@ static void explore(struct search *search)
     }
 }
 
-static pst_status try_blindly(struct search *search, struct pst_error *err)
+static void propose_blindly(struct pst_joint_search *search)
 {
-    uint32_t idle = 0;
-    pst_status st = PST_OK;
+    for (uint32_t i = 0; i < PST_JOINT_ROUND; i++) {
+        uint32_t point = 0;
 
-    while (st == PST_OK && idle < IDLE_MOST && !is_through(search)) {
-        for (uint32_t i = 0; i < PST_JOINT_ROUND; i++) {
-            uint32_t point = 0;
-
-            for (uint32_t d = 0; d < search->joint->n_dims; d++) {
-                point += draw(search, search->joint->size[d]) * search->stride[d];
-            }
-            propose(search, point);
+        for (uint32_t d = 0; d < search->joint->n_dims; d++) {
+            point += draw(search, search->joint->size[d]) * search->stride[d];
         }
-        idle = search->n_round == 0 ? idle + 1 : 0;
-        st = end_round(search, err);
+        propose(search, point);
     }
-    return st;
 }
 
-static pst_status try_some_points(struct search *search, struct pst_error *err)
+static void propose_some(struct pst_joint_search *search)
+{
+    const uint32_t share = search->joint->budget / SAMPLE;
+    const uint32_t wanted = share < SAMPLE_MOST ? share : SAMPLE_MOST;
+    bool varied;
+
+    if (search->n_proposed == 0) {
+        propose(search, search->joint->start);
+    }
+    if (search->at < wanted) {
+        const uint32_t left = wanted - (uint32_t)search->at;
+
+        sample(search, left < PST_JOINT_ROUND ? left : PST_JOINT_ROUND);
+        search->at += left < PST_JOINT_ROUND ? left : PST_JOINT_ROUND;
+        return;
+    }
+    search->n_rounds++;
+    varied = search->n_rounds % LEADERS == LEADERS - 1 && vary_leaders(search);
+    if (search->n_rounds % EXPLORE == 0 || (!varied && !vary_best(search))) {
+        explore(search);
+    }
+}
+
+/* --- one after the other -----------------------------------------------------------------------*/
+
+static void make_round(struct pst_joint_search *search)
 {
     const struct pst_joint *joint = search->joint;
-    const uint32_t wanted =
-        joint->budget / SAMPLE < SAMPLE_MOST ? joint->budget / SAMPLE : SAMPLE_MOST;
-    uint32_t idle = 0;
-    pst_status st = PST_OK;
+    const bool whole = search->n_points <= joint->budget;
 
-    propose(search, joint->start);
-    for (uint32_t n = 0; n < wanted && st == PST_OK && !is_through(search); n += PST_JOINT_ROUND) {
-        sample(search, wanted - n < PST_JOINT_ROUND ? wanted - n : PST_JOINT_ROUND);
-        st = end_round(search, err);
+    search->n_round = 0;
+    for (uint32_t i = 0;
+         i < IDLE_MOST && search->n_round == 0 && search->n_proposed < joint->budget; i++) {
+        (whole ? propose_every_point : joint->blind ? propose_blindly : propose_some)(search);
     }
-    for (uint32_t r = 1; st == PST_OK && idle < IDLE_MOST && !is_through(search); r++) {
-        bool varied = r % LEADERS == LEADERS - 1 && vary_leaders(search);
-
-        if (r % EXPLORE == 0 || (!varied && !vary_best(search))) {
-            explore(search);
-        }
-        idle = search->n_round == 0 ? idle + 1 : 0;
-        st = end_round(search, err);
-    }
-    return st;
 }
 
-pst_status pst_joint_search(const struct pst_joint *joint, struct pst_joint_found *ret_found,
-                            struct pst_error *err)
+bool pst_joint_next(struct pst_joint_search *search, uint32_t *ret_point)
 {
-    struct search search = {.joint = joint, .n_points = 1};
-    pst_status st;
+    if (search->n_given == search->n_proposed && search->n_proposed < search->joint->budget) {
+        while (search->n_known < search->n_proposed && search->proposed[search->n_known].told) {
+            learn(search);
+        }
+        if (search->n_known == search->n_proposed) {
+            make_round(search);
+        }
+    }
+    if (search->n_given == search->n_proposed) {
+        return false;
+    }
+    *ret_point = search->proposed[search->n_given++].point;
+    return true;
+}
 
-    for (uint32_t d = joint->n_dims; d-- > 0;) {
-        search.stride[d] = (uint32_t)search.n_points;
-        search.n_points *= joint->size[d];
-        search.leader[d] = pst_alloc(joint->size[d], sizeof *search.leader[d]);
-    }
-    search.found.n_points = search.n_points;
-    st = search.n_points <= joint->budget ? try_every_point(&search, err)
-         : joint->blind                   ? try_blindly(&search, err)
-                                          : try_some_points(&search, err);
-    search.found.all = search.found.n_tried + search.found.n_hopeless == search.n_points;
-    *ret_found = search.found;
+static void *copy_of(const void *from, size_t count, size_t size)
+{
+    void *copy = pst_alloc(count, size);
+
+    return count == 0 ? copy : memcpy(copy, from, count * size);
+}
+
+static struct pst_joint_search *twin_of(const struct pst_joint_search *search)
+{
+    const struct pst_joint *joint = search->joint;
+    struct pst_joint_search *twin = copy_of(search, 1, sizeof *search);
+
+    twin->seen = copy_of(search->seen, search->capacity, sizeof *search->seen);
+    twin->room = search->n_proposed;
+    twin->proposed = copy_of(search->proposed, twin->room, sizeof *search->proposed);
     for (uint32_t d = 0; d < joint->n_dims; d++) {
-        free(search.leader[d]);
+        twin->leader[d] = copy_of(search->leader[d], joint->size[d], sizeof *search->leader[d]);
     }
-    free(search.seen);
-    return st;
+    return twin;
+}
+
+uint32_t pst_joint_guess(const struct pst_joint_search *search, uint32_t *ret_points)
+{
+    struct pst_joint_search *twin = twin_of(search);
+    struct pst_joint_found unused;
+    uint32_t n = 0;
+
+    do {
+        while (twin->n_known < twin->n_proposed) {
+            learn(twin);
+        }
+        make_round(twin);
+        for (uint32_t i = twin->n_known; i < twin->n_proposed && n < PST_JOINT_ROUND; i++) {
+            ret_points[n++] = twin->proposed[i].point;
+        }
+    } while (n < PST_JOINT_ROUND && twin->n_round > 0);
+    pst_joint_end(twin, &unused);
+    return n;
+}
+
+void pst_joint_tell(struct pst_joint_search *search, uint32_t point, struct pst_score score)
+{
+    struct proposed *proposed = &search->proposed[search->n_known];
+
+    while (proposed->point != point) {
+        proposed++;
+    }
+    PST_ASSERT(proposed < &search->proposed[search->n_given] && !proposed->told);
+    proposed->told = true;
+    proposed->score = score;
+    search->found.n_tried++;
+}
+
+struct pst_joint_search *pst_joint_begin(const struct pst_joint *joint)
+{
+    struct pst_joint_search *search = pst_alloc(1, sizeof *search);
+
+    search->joint = joint;
+    search->n_points = 1;
+    for (uint32_t d = joint->n_dims; d-- > 0;) {
+        search->stride[d] = (uint32_t)search->n_points;
+        search->n_points *= joint->size[d];
+        search->leader[d] = pst_alloc(joint->size[d], sizeof *search->leader[d]);
+    }
+    return search;
+}
+
+void pst_joint_end(struct pst_joint_search *search, struct pst_joint_found *ret_found)
+{
+    *ret_found = search->found;
+    ret_found->n_points = search->n_points;
+    ret_found->all = search->found.n_tried + search->found.n_hopeless == search->n_points;
+    for (uint32_t d = 0; d < search->joint->n_dims; d++) {
+        free(search->leader[d]);
+    }
+    free(search->proposed);
+    free(search->seen);
+    free(search);
 }

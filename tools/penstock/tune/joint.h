@@ -3,8 +3,8 @@
  * The best point of a grid whose points are dear: all of them where there are no more than may be
  * tried; else a search that samples evenly, then varies one dimension of the best points at a time,
  * tries the variants of every value at the best point with it, and some at random. What it does
- * depends on the seed and on what the points come to, not on the order in which those of one round
- * are tried.
+ * depends on the seed and on what the points come to, not on when they do: points are made in
+ * rounds, each by what all before it came to. Whoever waits for the slowest of a round may guess.
  */
 #ifndef PST_TUNE_JOINT_H
 #define PST_TUNE_JOINT_H
@@ -12,7 +12,7 @@
 #include "tune/objective.h"
 
 #define PST_JOINT_DIMS  8
-#define PST_JOINT_ROUND 64u /* points of a round at most: they may be tried side by side */
+#define PST_JOINT_ROUND 64u /* points of a round at most */
 
 struct pst_joint {
     uint32_t n_dims;
@@ -28,13 +28,9 @@ struct pst_joint {
     uint64_t seed;
     bool blind; /* by chance alone, where not all are tried: what a search has to be better than */
     void *context;
-    /* Tries points, none of them twice in a search. Errors end it; scores are known unless it is
-       over. */
-    pst_status (*try_all)(void *context, const uint32_t *points, uint32_t n,
-                          struct pst_score *ret_scores, struct pst_error *err);
-    /* It cannot be better than the best so far: it is passed over. NULL: nobody knows. */
-    bool (*hopeless)(void *context, uint32_t point);
-    bool (*over)(void *context); /* the search is to end with what there is */
+    /* It cannot be better than `best`, of the search so far: it is passed over. NULL: nobody
+       knows. */
+    bool (*hopeless)(void *context, uint32_t point, const struct pst_score *best);
 };
 
 struct pst_joint_found {
@@ -43,7 +39,18 @@ struct pst_joint_found {
     bool all;                   /* none was left out: no other can be better */
 };
 
-pst_status pst_joint_search(const struct pst_joint *joint, struct pst_joint_found *ret_found,
-                            struct pst_error *err);
+struct pst_joint_search;
+/* *joint stays as it is until the end. */
+struct pst_joint_search *pst_joint_begin(const struct pst_joint *joint);
+/* The next point to try, none of them twice. False: there is none before another one is told; where
+   all are, the search is through. */
+bool pst_joint_next(struct pst_joint_search *search, uint32_t *ret_point);
+/* What a point came to that is not told yet: in any order. */
+void pst_joint_tell(struct pst_joint_search *search, uint32_t point, struct pst_score score);
+/* Points that may be next, as if those that are not told came to nothing: [PST_JOINT_ROUND]. The
+   search stays as it is. Returns how many. */
+uint32_t pst_joint_guess(const struct pst_joint_search *search, uint32_t *ret_points);
+/* At any time. */
+void pst_joint_end(struct pst_joint_search *search, struct pst_joint_found *ret_found);
 
 #endif

@@ -4,15 +4,19 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/memory.h"
 #include "base/util.h"
 #include "train/emulate.h"
+#include "train/isolate.h"
 #include "train/session.h"
 #include "train/stop.h"
 #include "train/train.h"
 #include "tune/advise.h"
 #include "tune/significance.h"
+
+#define GLANCE_NS 10000000u
 
 /* Trials of a command that get advice, each some dozens of plans of a small job, and the time for
    all of them; where nothing fits, and where something does. */
@@ -100,6 +104,33 @@ void pst_trial_take(const struct pst_session *session, bool keep, struct pst_tri
     trial->sim = session->simulated;
 }
 
+/* Of the trial of this process, for a question that has no context: what it is worth does not
+   depend on who else uses the machine. */
+static struct {
+    bool (*cancelled)(void);
+    uint64_t end_ns, next_ns; /* of the processor; when to ask for that again, which is slow */
+    bool is_out;
+} patience;
+
+static uint64_t processor_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static bool is_out_of_patience(void)
+{
+    const uint64_t now = pst_now_ns();
+
+    if (now >= patience.next_ns) {
+        patience.next_ns = now + GLANCE_NS;
+        patience.is_out |= processor_ns() >= patience.end_ns;
+    }
+    return patience.is_out || (patience.cancelled != NULL && patience.cancelled());
+}
+
 static pst_status give_up(uint64_t limit, struct pst_error *err)
 {
     char time[32];
@@ -114,10 +145,19 @@ static pst_status give_up(uint64_t limit, struct pst_error *err)
 static pst_status plan(struct pst_job *job, const struct pst_trial_options *options,
                        struct pst_trial *trial, struct pst_error *err)
 {
-    const uint64_t limit = options->advice_ns > 0 ? options->advice_ns : options->patience_ns;
     struct pst_session *session = NULL;
-    bool hurries;
+    struct pst_error unused;
+    bool apart = false, hurries;
+    uint64_t limit = options->advice_ns;
     pst_status st;
+
+    if (options->patience_ns > 0) { /* a plugin that is not there is told below */
+        pst_isolate_is_wanted(job, &apart, &unused);
+        limit = apart ? options->patience_ns : 0;
+    }
+    patience.cancelled = options->cancelled;
+    patience.end_ns = options->patience_ns > 0 ? processor_ns() + options->patience_ns : UINT64_MAX;
+    patience.is_out = false;
 
     job->planner = pst_tune_plan;
     job->advice = options->advice_ns > 0 ? PST_ADVICE_MEMORY
@@ -129,7 +169,7 @@ static pst_status plan(struct pst_job *job, const struct pst_trial_options *opti
     trial->microbatch = (uint32_t)job->train.microbatch;
     st = pst_session_create_for_planning(job, &session, err);
     if (st == PST_OK) {
-        st = pst_session_plan(session, job->run.plan, options->cancelled, err);
+        st = pst_session_plan(session, job->run.plan, is_out_of_patience, err);
     }
     if (st == PST_OK) {
         pst_trial_take(session, options->keep_plan, trial);
@@ -137,6 +177,8 @@ static pst_status plan(struct pst_job *job, const struct pst_trial_options *opti
     pst_session_destroy(session);
     if (st != PST_OK && hurries && strcmp(err->kind, "plugin.timeout") == 0) {
         st = give_up(limit, err);
+    } else if (st == PST_ERR_CANCELLED && patience.is_out) {
+        st = give_up(options->patience_ns, err);
     }
     return st;
 }

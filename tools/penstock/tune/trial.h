@@ -67,8 +67,9 @@ struct pst_trial_options {
     bool faster;        /* of what fits, look for plans of a shorter step */
     uint64_t advice_ns; /* planning takes no longer, and where nothing fits `why` has the hint with
                            how much memory would do; 0: no such limit, no such hint */
-    uint64_t patience_ns; /* planning that takes longer is given up, as what does not go together;
-                             0: no such limit */
+    uint64_t patience_ns; /* planning that takes longer is given up, as what does not go together:
+                             time of the processor, or where plugins are in a process of their own
+                             of the clock; 0: no such limit */
     bool (*cancelled)(void);
 };
 

@@ -29,6 +29,7 @@ struct worker {
     pid_t pid;
     int fd;         /* both ways; -1: it is not there */
     uint32_t trial; /* that it is at; IDLE: none */
+    uint32_t turn;  /* in the order in which trials are begun */
 };
 
 /* What came of one trial, in front of its bytes. */
@@ -50,6 +51,16 @@ static pst_status fail_over(struct pst_error *err)
     return pst_stop_requested()
                ? pst_stop_fail(err)
                : pst_fail(err, PST_ERR_CANCELLED, "run.cancelled", "the trials were ended");
+}
+
+/* The next one, where so many have been begun. */
+static bool find_next(const struct pst_trials *trials, uint32_t n_begun, uint32_t *ret_i)
+{
+    if (trials->next != NULL) {
+        return trials->next(trials->context, ret_i);
+    }
+    *ret_i = n_begun;
+    return n_begun < trials->n;
 }
 
 /* --- a trial between two copies of the same program --------------------------------------------*/
@@ -240,17 +251,18 @@ static pst_status note_death(int status, struct pst_trial *ret_trial)
 struct run {
     const struct pst_trials *trials;
     struct worker *workers;
-    uint32_t next, n_done;
+    uint32_t n_begun, n_done;
+    bool cut_short;
     pst_status st;
     struct pst_error *err;
-    uint32_t failed; /* the first trial with an error that ends it all */
+    uint32_t failed; /* turn of the first trial with an error that ends it all */
 };
 
-static void fail_at(struct run *run, uint32_t i, pst_status st, const struct pst_error *why)
+static void fail_at(struct run *run, uint32_t turn, pst_status st, const struct pst_error *why)
 {
-    if (run->st == PST_OK || i < run->failed) {
+    if (run->st == PST_OK || turn < run->failed) {
         run->st = st;
-        run->failed = i;
+        run->failed = turn;
         if (run->err != NULL) {
             *run->err = *why;
         }
@@ -260,16 +272,31 @@ static void fail_at(struct run *run, uint32_t i, pst_status st, const struct pst
 static void hand_out(struct run *run, struct worker *worker)
 {
     const struct pst_trials *trials = run->trials;
+    uint32_t i;
 
-    if (run->st != PST_OK || run->next == trials->n || is_over(trials)) {
+    if (run->st != PST_OK || run->cut_short || !find_next(trials, run->n_begun, &i)) {
         return;
     }
-    worker->trial = run->next++;
+    if (is_over(trials)) {
+        run->cut_short = true;
+        return;
+    }
+    worker->trial = i;
+    worker->turn = run->n_begun++;
     if (trials->begun != NULL) {
         trials->begun(trials->context, worker->trial, run->n_done);
     }
     /* one that is not there any more is found when its answer is read */
     send_all(worker->fd, &worker->trial, sizeof worker->trial);
+}
+
+static void hand_out_all(struct run *run)
+{
+    for (uint32_t w = 0; w < run->trials->n_jobs; w++) {
+        if (run->workers[w].fd >= 0 && run->workers[w].trial == IDLE) {
+            hand_out(run, &run->workers[w]);
+        }
+    }
 }
 
 /* Takes what a process has to say. */
@@ -279,7 +306,7 @@ static void take(struct run *run, uint32_t at)
     struct pst_trial trial = {.state = PST_TRIAL_OPEN};
     struct pst_error err = {.status = PST_OK};
     struct head head = {.status = PST_OK};
-    uint32_t i = worker->trial;
+    const uint32_t i = worker->trial, turn = worker->turn;
     char *bytes = NULL;
     pst_status st;
 
@@ -297,13 +324,13 @@ static void take(struct run *run, uint32_t at)
         if (!is_over(run->trials)) {
             st = start(run->workers, at, run->trials, &err);
             if (st != PST_OK) {
-                fail_at(run, i, st, &err);
+                fail_at(run, turn, st, &err);
             }
         }
     }
     free(bytes);
     if (head.status != PST_OK) {
-        fail_at(run, i, head.status, &trial.why);
+        fail_at(run, turn, head.status, &trial.why);
         pst_trial_finish(&trial);
         return;
     }
@@ -314,7 +341,7 @@ static void take(struct run *run, uint32_t at)
     run->n_done++;
     st = run->trials->each(run->trials->context, i, &trial, &err);
     if (st != PST_OK) {
-        fail_at(run, i, st, &err);
+        fail_at(run, turn, st, &err);
     }
 }
 
@@ -351,18 +378,14 @@ static pst_status run_apart(const struct pst_trials *trials, struct pst_error *e
     for (uint32_t w = 0; w < trials->n_jobs && run.st == PST_OK; w++) {
         run.st = start(workers, w, trials, err);
     }
-    for (uint32_t w = 0; w < trials->n_jobs && run.st == PST_OK; w++) {
-        hand_out(&run, &workers[w]);
-    }
+    hand_out_all(&run);
     while (wait_for_some(&run, polls)) {
         for (uint32_t w = 0; w < trials->n_jobs; w++) {
             if (polls[w].fd >= 0 && polls[w].revents != 0) {
                 take(&run, w);
-                if (workers[w].fd >= 0) {
-                    hand_out(&run, &workers[w]);
-                }
             }
         }
+        hand_out_all(&run);
     }
     for (uint32_t w = 0; w < trials->n_jobs; w++) {
         if (workers[w].fd >= 0) {
@@ -371,21 +394,22 @@ static pst_status run_apart(const struct pst_trials *trials, struct pst_error *e
     }
     free(polls);
     free(workers);
-    return run.st == PST_OK && run.next < trials->n ? fail_over(err) : run.st;
+    return run.st == PST_OK && run.cut_short ? fail_over(err) : run.st;
 }
 
 static pst_status run_here(const struct pst_trials *trials, struct pst_error *err)
 {
     pst_status st = PST_OK;
+    uint32_t i;
 
-    for (uint32_t i = 0; i < trials->n && st == PST_OK; i++) {
+    for (uint32_t n = 0; st == PST_OK && find_next(trials, n, &i); n++) {
         struct pst_trial trial;
 
         if (is_over(trials)) {
             return fail_over(err);
         }
         if (trials->begun != NULL) {
-            trials->begun(trials->context, i, i);
+            trials->begun(trials->context, i, n);
         }
         st = try_one(trials, i, &trial, err);
         st = st == PST_OK ? trials->each(trials->context, i, &trial, err) : st;

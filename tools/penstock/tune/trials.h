@@ -9,12 +9,15 @@
 #include "tune/trial.h"
 
 struct pst_trials {
-    uint32_t n;
+    uint32_t n;      /* at most */
     uint32_t n_jobs; /* processes; 1: this one alone, as where this one has several threads */
     struct pst_trial_options options;
     void *context;
-    /* The config of trial i, as pst_trial_run reads it; it is freed. Called in whichever process
-       tries it. */
+    /* The trial to begin next; false: none before another one has ended. NULL: they are 0 ... n -
+       1, in this order. */
+    bool (*next)(void *context, uint32_t *ret_i);
+    /* The config of trial i, by what *context was at the beginning, as pst_trial_run reads it; it
+       is freed. Called in whichever process tries it. */
     char *(*config)(void *context, uint32_t i);
     /* Trial i is begun, so many are through. May be NULL. */
     void (*begun)(void *context, uint32_t i, uint32_t n_done);
@@ -25,10 +28,10 @@ struct pst_trials {
 };
 
 /*
- * Trials are begun in their order. What each comes to does not depend on n_jobs. A signal, or
- * options.cancelled, ends it as PST_ERR_CANCELLED, with what has ended by then. Errors: those of
- * pst_trial_run, of the first trial that has one; those of each(); machine.missing where there can
- * be no process.
+ * It ends when nothing is being tried and there is no next trial. What each comes to does not
+ * depend on n_jobs. A signal, or options.cancelled, ends it as PST_ERR_CANCELLED, with what has
+ * ended by then. Errors: those of pst_trial_run, of the first trial that has one; those of each();
+ * machine.missing where there can be no process.
  */
 pst_status pst_trials_run(const struct pst_trials *trials, struct pst_error *err);
 
