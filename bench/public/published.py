@@ -20,6 +20,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import tomllib
 from concurrent.futures import ThreadPoolExecutor
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -60,7 +61,10 @@ def stages(layers, count, ends=0):
 
 
 def config(job, cluster):
-    """The config of a job: a GPT in 16 bits, Adam, stages of equal numbers of layers."""
+    """The config of a job: a GPT in 16 bits, Adam, stages of equal numbers of layers. Of tensor
+    parallelism it has what penstock can say: devices that are as many times as fast, in nodes of as
+    many times fewer. Norms and sums are whole on every device of a group, as they are in truth."""
+    tensor, base = job.get("tensor", 1), tomllib.loads(cluster.read_text())["cluster"]
     return f"""include = {json.dumps(str(cluster))}
 [model]
 use = "gpt"
@@ -82,6 +86,9 @@ dtype = "bf16"
 [cluster]
 devices = {job["stages"] * job["replicas"]}
 memory = 0
+node_size = {max(base["node_size"] // tensor, 1)}
+bf16_flops = {base["bf16_flops"] * tensor}
+softmax_traffic = {base["softmax_traffic"] / tensor}
 [partitioner]
 use = "manual"
 stages = "{stages(job["layers"], job["stages"], job.get("ends", 0))}"
@@ -123,7 +130,7 @@ def with_scores(job, simulated):
 
 
 def read(path):
-    """Rows without tensor parallelism, and the number of all."""
+    """All rows."""
     try:
         with open(path, newline="") as file:
             rows = list(csv.DictReader(file))
@@ -131,17 +138,50 @@ def read(path):
         sys.exit(f"{path}: {error.strerror}; vTrain's files are at {VTRAIN}")
     if not rows or not set(COLUMNS) <= set(rows[0]):
         sys.exit(f"{path}: no table of vTrain with a row; its files are at {VTRAIN}")
-    jobs = [{ours: float(row[theirs]) if ours == "measured" else int(row[theirs])
-             for theirs, ours in COLUMNS.items()} for row in rows]
-    return [job | {"vocab": 51200} for job in jobs if job["tensor"] == 1], len(jobs)
+    return [{ours: float(row[theirs]) if ours == "measured" else int(row[theirs])
+             for theirs, ours in COLUMNS.items()} | {"vocab": 51200} for row in rows]
+
+
+def mark_recomputation(jobs, memory):
+    """A model that some row could not hold otherwise recomputes in all its rows: they come of one
+    script. Per device 18 bytes a parameter, and what layers keep of the micro-batches in flight
+    (Korthikanti et al., 2022, table 2: s b h (10 + 24 / t + 5 a s / (h t)) bytes)."""
+    def holds(job):
+        layers, tensor = job["layers"] / job["stages"], job["tensor"]
+        tokens = job["context"] * job["microbatch"]
+        kept = tokens * (job["dim"] * (10 + 24 / tensor)
+                         + 5 * job["heads"] * job["context"] / tensor)
+        flying = min(job["stages"], job["batch"] // job["microbatch"] // job["replicas"])
+        return layers * (18 * 12 * job["dim"] ** 2 / tensor + kept * flying) <= memory
+
+    full = {(job["dim"], job["layers"]) for job in jobs if not holds(job)}
+    for job in jobs:
+        job["memopt"] = "full" if (job["dim"], job["layers"]) in full else "none"
+
+
+def tensor_ms(job, cluster):
+    """What config() cannot say of tensor parallelism: sums of activations over the group, two a
+    layer and pass (Shoeybi et al., "Megatron-LM", 2019), a ring each; and that a device updates its
+    share of the parameters alone."""
+    tensor, layers = job["tensor"], job["layers"] / job["stages"]
+    link = "link_bandwidth" if tensor <= cluster["node_size"] else "node_link_bandwidth"
+    ring = 2 * (tensor - 1) / tensor / rate(cluster[link])
+    sums = (6 if job["memopt"] == "full" else 4) * layers
+    count = job["batch"] // job["microbatch"] // job["replicas"] + job["stages"] - 1
+    updated = 6 * 4 * 12 * job["dim"] ** 2 * layers / rate(cluster["memory_bandwidth"])
+    return 1e3 * (count * sums * 2 * job["context"] * job["microbatch"] * job["dim"] * ring
+                  - updated * (1 - 1 / tensor))
+
+
+def rate(text):
+    number, unit = text.split()
+    assert unit == "GB/s"
+    return float(number) * 1e9
 
 
 def predict(options, job):
-    """Milliseconds of a step; with recomputation where the device would not hold the rest."""
-    simulated = simulate(options, job)
-    if max(with_scores(job, simulated)) > options.memory:
-        simulated = simulate(options, job | {"memopt": "full"})
-    return simulated["step_us"] / 1e3
+    """Milliseconds of a step."""
+    return simulate(options, job)["step_us"] / 1e3 + tensor_ms(job, options.described)
 
 
 def tau(pairs):
