@@ -5,12 +5,14 @@
   bench/public/published.py [--build build/release] [--cluster FILE] [--set KEY=VALUE ...]
                             [--rows] [CSV ...]
 
-Two series are in here: times of passes, and peaks of memory, of the paper on zero bubbles. Step
-times come from CSV files of vTrain (Bang et al., MICRO 2024), which are not part of this project:
-https://github.com/VIA-Research/vTrain, folder data. Of their rows those without tensor parallelism
-count; columns are "# GPUs", "global batch", "micro batch", "hidden size", "attention heads",
+In here are times of passes, peaks of memory and step times of the paper on zero bubbles, and a step
+of the one on Megatron, on one node to four. More step times come from CSV files of vTrain (Bang et
+al., MICRO 2024), which are not part of this project: https://github.com/VIA-Research/vTrain, folder
+data. Their columns are "# GPUs", "global batch", "micro batch", "hidden size", "attention heads",
 "# layers", "sequence length", "tensor parallelism", "data parallelism", "pipeline parallelism" and
-"iteration time (ms)". --rows prints every row. Exit code 1 where a file has no such row."""
+"iteration time (ms)". Rows on one node with tensor parallelism, which penstock does not plan, are
+left out. On several nodes they have a table of their own, where this script adds what penstock does
+not say of them: an approximation, for what it tells of the rest. --rows prints every row."""
 import argparse
 import csv
 import json
@@ -36,17 +38,29 @@ COLUMNS = {"# GPUs": "devices", "global batch": "batch", "micro batch": "microba
 # Qi et al., "Zero Bubble Pipeline Parallelism", ICLR 2024: GPT on A100-SXM4-80GB, sequences of 1024
 # tokens, a stage a device, one layer less in the first and the last. Milliseconds of F, B and W of
 # a stage at the fewest micro-batches (table of profiled times); GB at the peak of the fullest
-# device (table of throughput and memory), for 1F1B.
+# device, and sequences per second and device at some numbers of micro-batches (table of throughput
+# and memory), for 1F1B. Nodes have 8 devices.
 ZERO_BUBBLE = [
     {"name": "1.5B", "layers": 22, "dim": 2304, "heads": 24, "stages": 8, "microbatch": 6,
-     "count": 24, "passes": (18.522, 18.086, 9.337), "peak": 30},
+     "count": 24, "passes": (18.522, 18.086, 9.337), "peak": 30,
+     "rates": {24: 11.8, 32: 12.5, 64: 13.6}},
     {"name": "6.2B", "layers": 30, "dim": 4096, "heads": 32, "stages": 8, "microbatch": 3,
-     "count": 24, "passes": (29.718, 29.444, 19.927), "peak": 39},
+     "count": 24, "passes": (29.718, 29.444, 19.927), "peak": 39,
+     "rates": {24: 3.50, 32: 3.70, 64: 4.03}},
     {"name": "14.6B", "layers": 46, "dim": 5120, "heads": 40, "stages": 16, "microbatch": 1,
-     "count": 48, "passes": (11.347, 11.248, 8.132), "peak": 32},
+     "count": 48, "passes": (11.347, 11.248, 8.132), "peak": 32,
+     "rates": {48: 1.40, 64: 1.49, 128: 1.64}},
     {"name": "28.3B", "layers": 62, "dim": 6144, "heads": 48, "stages": 32, "microbatch": 1,
-     "count": 96, "passes": (10.419, 10.207, 7.715), "peak": 43},
+     "count": 96, "passes": (10.419, 10.207, 7.715), "peak": 43,
+     "rates": {96: 0.76, 128: 0.80, 256: 0.88}},
 ]
+
+# Narayanan et al., "Efficient Large-Scale Language Model Training on GPU Clusters Using
+# Megatron-LM", SC 2021, table 1: its one model without tensor parallelism; operations per second
+# and device by the paper's equation 3, which counts recomputation. The micro-batch is not given.
+MEGATRON = {"name": "1.7B", "layers": 24, "dim": 2304, "heads": 24, "context": 2048, "vocab": 51200,
+            "batch": 512, "microbatch": 8, "replicas": 32, "stages": 1, "memopt": "full"}
+MEGATRON_FLOPS = 137e12
 
 
 def stages(layers, count, ends=0):
@@ -166,7 +180,7 @@ def tensor_ms(job, cluster):
     tensor, layers = job["tensor"], job["layers"] / job["stages"]
     link = "link_bandwidth" if tensor <= cluster["node_size"] else "node_link_bandwidth"
     ring = 2 * (tensor - 1) / tensor / rate(cluster[link])
-    sums = (6 if job["memopt"] == "full" else 4) * layers
+    sums = (6 if job.get("memopt") == "full" else 4) * layers
     count = job["batch"] // job["microbatch"] // job["replicas"] + job["stages"] - 1
     updated = 6 * 4 * 12 * job["dim"] ** 2 * layers / rate(cluster["memory_bandwidth"])
     return 1e3 * (count * sums * 2 * job["context"] * job["microbatch"] * job["dim"] * ring
@@ -198,25 +212,51 @@ def line(name, jobs):
               f"| {tau([(job['predicted'], job['measured']) for job in jobs]):.3f} |")
 
 
-def steps(options, path):
-    jobs, total = read(path)
-    print(f"\n{path}: {len(jobs)} of {total} rows are without tensor parallelism")
-    if not jobs:
-        return False
+def print_steps(options, title, jobs, keys):
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         for job, ms in zip(jobs, pool.map(lambda job: predict(options, job), jobs)):
             job["predicted"] = ms
     if options.rows:
         for job in jobs:
             print(f"  {job}")
-    print("\n| steps | rows | mean error | bias | largest | tau |\n"
+    print(f"\n| {title} | rows | mean error | bias | largest | tau |\n"
           "| --- | --- | --- | --- | --- | --- |")
     line("all", jobs)
-    for key, text in (("dim", "width"), ("microbatch", "micro-batch"), ("stages", "stages"),
-                      ("replicas", "replicas")):
+    for key, text in keys:
         for value in sorted({job[key] for job in jobs}):
             line(f"{text} {value}", [job for job in jobs if job[key] == value])
-    return True
+
+
+def steps(options, path):
+    jobs = read(path)
+    mark_recomputation(jobs, options.memory)
+    plain = [job for job in jobs if job["tensor"] == 1]
+    groups = [job for job in jobs
+              if job["tensor"] > 1 and job["devices"] > options.described["node_size"]]
+    print(f"\n{path}: {len(plain)} of {len(jobs)} rows are without tensor parallelism, "
+          f"{sum(job['memopt'] == 'full' for job in plain + groups)} of those that follow recompute")
+    if plain:
+        print_steps(options, "steps", plain,
+                    (("dim", "width"), ("microbatch", "micro-batch"), ("stages", "stages"),
+                     ("replicas", "replicas"), ("devices", "devices")))
+    if groups:
+        print_steps(options, "steps on several nodes, tensor parallelism approximated", groups,
+                    (("dim", "width"), ("replicas", "replicas")))
+
+
+def other_steps(options):
+    """Steps of the papers that are in here."""
+    jobs = [model | {"context": 1024, "vocab": 32000, "replicas": 1, "ends": 1,
+                     "batch": model["microbatch"] * count, "devices": model["stages"],
+                     "measured": 1e3 * model["microbatch"] * count / model["stages"] / rate}
+            for model in ZERO_BUBBLE for count, rate in model["rates"].items()]
+    m = MEGATRON
+    work = 96 * m["batch"] * m["context"] * m["layers"] * m["dim"] ** 2 * (
+        1 + m["context"] / 6 / m["dim"] + m["vocab"] / 16 / m["layers"] / m["dim"])
+    jobs.append(m | {"devices": 32, "measured": 1e3 * work / 32 / MEGATRON_FLOPS})
+    for job in jobs:
+        job.update(tensor=1, nodes=-(-job["devices"] // 8))
+    print_steps(options, "steps of other papers", jobs, (("nodes", "nodes"), ("name", "model")))
 
 
 def zero_bubble(options):
@@ -255,10 +295,14 @@ def main():
     parser.add_argument("csv", nargs="*")
     options = parser.parse_args()
     options.penstock = str(pathlib.Path(options.build) / "penstock")
+    options.described = tomllib.loads(options.cluster.read_text())["cluster"] | dict(
+        change.removeprefix("cluster.").split("=", 1) for change in options.set)
     zero_bubble(options)
+    other_steps(options)
     if not options.csv:
-        print(f"\nno file of step times given; vTrain's are at {VTRAIN}")
-    sys.exit(0 if all([steps(options, path) for path in options.csv]) else 1)
+        print(f"\nno more step times given; vTrain's are at {VTRAIN}")
+    for path in options.csv:
+        steps(options, path)
 
 
 if __name__ == "__main__":
