@@ -28,6 +28,10 @@ from concurrent.futures import ThreadPoolExecutor
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 CLUSTER = ROOT / "configs" / "clusters" / "a100-80gb.toml"
 VTRAIN = "https://github.com/VIA-Research/vTrain, folder data"
+# Its nodes seem to have four adapters of 200 Gbit/s, not eight: the one given row whose groups of
+# tensor parallelism span two nodes says 93 GB/s, and a ring of NCCL over two nodes of 8 A100 with
+# four of them was measured at 91 (github.com/NVIDIA/nccl-tests, issue 100).
+VTRAIN_LINK = "cluster.node_link_bandwidth=91 GB/s"
 # Columns of vTrain's files, and the names they have here.
 COLUMNS = {"# GPUs": "devices", "global batch": "batch", "micro batch": "microbatch",
            "hidden size": "dim", "attention heads": "heads", "# layers": "layers",
@@ -111,7 +115,7 @@ use = "1f1b"
 split = {"true" if job.get("split") else "false"}
 [[memopt]]
 use = "{job.get("memopt", "none")}"
-"""
+""" + ("" if job.get("memopt", "none") == "none" else 'unit = "layer"\nskip_last = false\n')
 
 
 def simulate(options, job):
@@ -201,7 +205,8 @@ def predict(options, job):
 def tau(pairs):
     """Kendall's, of predicted and measured times."""
     signs = [(a[0] - b[0]) * (a[1] - b[1]) for i, a in enumerate(pairs) for b in pairs[:i]]
-    return (sum(s > 0 for s in signs) - sum(s < 0 for s in signs)) / len(signs) if signs else 0
+    return f"{(sum(s > 0 for s in signs) - sum(s < 0 for s in signs)) / len(signs):.3f}" \
+        if signs else ""
 
 
 def line(name, jobs):
@@ -209,7 +214,7 @@ def line(name, jobs):
     if errors:
         print(f"| {name} | {len(jobs)} | {100 * statistics.mean(map(abs, errors)):.1f} % "
               f"| {100 * statistics.mean(errors):+.1f} % | {100 * max(map(abs, errors)):.1f} % "
-              f"| {tau([(job['predicted'], job['measured']) for job in jobs]):.3f} |")
+              f"| {tau([(job['predicted'], job['measured']) for job in jobs])} |")
 
 
 def print_steps(options, title, jobs, keys):
@@ -227,7 +232,15 @@ def print_steps(options, title, jobs, keys):
             line(f"{text} {value}", [job for job in jobs if job[key] == value])
 
 
+def with_changes(options, changes):
+    """The options with these --set, and with [cluster] as they leave it."""
+    described = tomllib.loads(options.cluster.read_text())["cluster"] | dict(
+        change.removeprefix("cluster.").split("=", 1) for change in changes)
+    return argparse.Namespace(**vars(options) | {"set": changes, "described": described})
+
+
 def steps(options, path):
+    options = with_changes(options, [VTRAIN_LINK] + options.set)
     jobs = read(path)
     mark_recomputation(jobs, options.memory)
     plain = [job for job in jobs if job["tensor"] == 1]
@@ -295,8 +308,7 @@ def main():
     parser.add_argument("csv", nargs="*")
     options = parser.parse_args()
     options.penstock = str(pathlib.Path(options.build) / "penstock")
-    options.described = tomllib.loads(options.cluster.read_text())["cluster"] | dict(
-        change.removeprefix("cluster.").split("=", 1) for change in options.set)
+    options = with_changes(options, options.set)
     zero_bubble(options)
     other_steps(options)
     if not options.csv:
