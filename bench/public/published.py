@@ -28,9 +28,9 @@ from concurrent.futures import ThreadPoolExecutor
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 CLUSTER = ROOT / "configs" / "clusters" / "a100-80gb.toml"
 VTRAIN = "https://github.com/VIA-Research/vTrain, folder data"
-# Its nodes seem to have four adapters of 200 Gbit/s, not eight: the one given row whose groups of
-# tensor parallelism span two nodes says 93 GB/s, and a ring of NCCL over two nodes of 8 A100 with
-# four of them was measured at 91 (github.com/NVIDIA/nccl-tests, issue 100).
+# Its nodes seem to have four adapters of 200 Gbit/s, not eight: the one row that we have whose
+# groups of tensor parallelism span two nodes says 98 GB/s, and a ring of NCCL over two nodes of 8
+# A100 with four of them was measured at 91 (github.com/NVIDIA/nccl-tests, issue 100).
 VTRAIN_LINK = "cluster.node_link_bandwidth=91 GB/s"
 # Columns of vTrain's files, and the names they have here.
 COLUMNS = {"# GPUs": "devices", "global batch": "batch", "micro batch": "microbatch",
@@ -246,8 +246,9 @@ def steps(options, path):
     plain = [job for job in jobs if job["tensor"] == 1]
     groups = [job for job in jobs
               if job["tensor"] > 1 and job["devices"] > options.described["node_size"]]
-    print(f"\n{path}: {len(plain)} of {len(jobs)} rows are without tensor parallelism, "
-          f"{sum(job['memopt'] == 'full' for job in plain + groups)} of those that follow recompute")
+    full = sum(job["memopt"] == "full" for job in plain + groups)
+    print(f"\n{path}: {len(plain)} of {len(jobs)} rows are without tensor parallelism; of those "
+          f"that follow {full} recompute")
     if plain:
         print_steps(options, "steps", plain,
                     (("dim", "width"), ("microbatch", "micro-batch"), ("stages", "stages"),
