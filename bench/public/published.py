@@ -78,12 +78,21 @@ def stages(layers, count, ends=0):
     return "; ".join(", ".join(patterns) for patterns in lists)
 
 
-def config(job, cluster):
-    """The config of a job: a GPT in 16 bits, Adam, stages of equal numbers of layers. Of tensor
-    parallelism it has what penstock can say: devices that are as many times as fast, in nodes of as
-    many times fewer. Norms and sums are whole on every device of a group, as they are in truth."""
-    tensor, base = job.get("tensor", 1), tomllib.loads(cluster.read_text())["cluster"]
-    return f"""include = {json.dumps(str(cluster))}
+def share_of_group(job, cluster):
+    """Lines of [cluster] by which penstock plans a device for each group of tensor parallelism: as
+    many times as fast, in nodes of as many times fewer. Norms and sums are whole on every device of
+    a group, as they are in truth."""
+    tensor = job.get("tensor", 1)
+    return {} if tensor == 1 else {
+        "node_size": max(int(cluster["node_size"]) // tensor, 1),
+        "bf16_flops": float(cluster["bf16_flops"]) * tensor,
+        "softmax_traffic": float(cluster["softmax_traffic"]) / tensor}
+
+
+def config(job, options):
+    """The config of a job: a GPT in 16 bits, Adam, stages of equal numbers of layers."""
+    group = share_of_group(job, options.described)
+    return f"""include = {json.dumps(str(options.cluster))}
 [model]
 use = "gpt"
 layers = {job["layers"]}
@@ -104,10 +113,7 @@ dtype = "bf16"
 [cluster]
 devices = {job["stages"] * job["replicas"]}
 memory = 0
-node_size = {max(base["node_size"] // tensor, 1)}
-bf16_flops = {base["bf16_flops"] * tensor}
-softmax_traffic = {base["softmax_traffic"] / tensor}
-[partitioner]
+{"".join(f"{key} = {value}{chr(10)}" for key, value in group.items())}[partitioner]
 use = "manual"
 stages = "{stages(job["layers"], job["stages"], job.get("ends", 0))}"
 [scheduler]
@@ -120,11 +126,13 @@ use = "{job.get("memopt", "none")}"
 
 def simulate(options, job):
     with tempfile.NamedTemporaryFile("w", suffix=".toml") as file:
-        file.write(config(job, options.cluster))
+        file.write(config(job, options))
         file.flush()
         command = [options.penstock, "simulate", file.name, "--json"]
         for change in options.set:
-            command += ["--set", change]
+            if change.removeprefix("cluster.").split("=")[0] not in share_of_group(
+                    job, options.described):
+                command += ["--set", change]
         done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode != 0:
         sys.exit(f"{' '.join(command)}: exit code {done.returncode}\n{done.stdout}{done.stderr}")
@@ -192,9 +200,10 @@ def tensor_ms(job, cluster):
 
 
 def rate(text):
-    number, unit = text.split()
-    assert unit == "GB/s"
-    return float(number) * 1e9
+    number, _, unit = str(text).partition(" ")
+    if unit not in ("", "GB/s"):
+        sys.exit(f"{text}: not understood here; say bytes per second, or GB/s")
+    return float(number) * (1e9 if unit else 1)
 
 
 def predict(options, job):
