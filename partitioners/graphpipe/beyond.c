@@ -10,6 +10,8 @@
 
 /* Looks at a node for all sizes together: a fraction of a second. */
 #define STEPS UINT64_C(5000000)
+/* Searches for a shorter path, each with that part of the steps. */
+enum { PATHS = 12 };
 
 static bool is_worth_it(const struct gp_try *t, double best_ns)
 {
@@ -197,14 +199,15 @@ static void add_orders(const struct beyond *b, struct gp_try *t)
 }
 
 /* Small families of sets: the least T there is. */
-static void add_sets(const struct beyond *b, const struct part_costs *costs, struct gp_try *t,
+static void add_sets(const struct beyond *b, const struct part_set_search *sets, struct gp_try *t,
                      bool *ret_optimal)
 {
     double below_ns = t->result.found ? t->result.value.bottleneck_ns : INFINITY;
     struct part_plan plan = {0};
+    double ticks_ns;
     bool found;
 
-    part_set_plan(b->p, costs, b->steps, below_ns, &plan, &found, ret_optimal);
+    part_set_plan(sets, false, below_ns, &plan, &ticks_ns, &found, ret_optimal);
     if (found) {
         consider(b->p, &plan, &t->result);
     }
@@ -212,14 +215,89 @@ static void add_sets(const struct beyond *b, const struct part_costs *costs, str
         t->result.lower_ns =
             fmax(t->result.lower_ns,
                  t->result.found ? t->result.value.bottleneck_ns * (1 - 1e-12) : INFINITY);
-        *ret_optimal = b->p->figures.reference != 0; /* of a job T is not all that counts */
+    }
+}
+
+struct paths {
+    const struct beyond *b;
+    const struct part_set_search *sets;
+    struct part_costs busy; /* what keeps a device busy */
+    struct gp_try *t;
+    double step_ns; /* the shortest so far */
+    uint32_t left;  /* plans to look for */
+};
+
+/* A step is about b times the path and, for the rest of the mini-batch, the busiest stage, whose
+   time per sample is looked at from `from_ns` to `below_ns`. No path is shorter than that. */
+static void add_paths(struct paths *s, double from_ns, double below_ns, double path_ns)
+{
+    const struct part_problem *p = s->b->p;
+    struct gp_result r = {0};
+    double b = s->t->b, busy_ns;
+    bool complete;
+
+    if (s->left == 0 || gp_watch_stop(s->b->watch) ||
+        b * path_ns + (p->batch - b) * from_ns >= s->step_ns) {
+        return;
+    }
+    s->left--;
+    part_set_plan(s->sets, true, below_ns, &r.plan, &path_ns, &r.found, &complete);
+    if (!r.found) {
+        return;
+    }
+    busy_ns = (double)part_plan_ticks(&r.plan, p, &s->busy) * s->busy.ns_per_tick;
+    part_plan_value(&r.plan, p, false, &r.value);
+    if (r.value.legal && r.value.fits) {
+        keep(s->b, s->t, &r);
+        s->step_ns = fmin(s->step_ns, r.value.step_ns);
+    }
+    part_plan_finish(&r.plan);
+    add_paths(s, from_ns, from_ns + (busy_ns - from_ns) / 2, path_ns);
+    add_paths(s, from_ns + (busy_ns - from_ns) / 2, busy_ns, path_ns);
+}
+
+/* Plans of a larger T that a micro-batch gets through sooner. */
+static void add_sooner(const struct beyond *b, const struct part_costs *costs,
+                       struct part_set_search *sets, struct gp_try *t)
+{
+    struct paths s = {.b = b, .sets = sets, .busy = *costs, .t = t, .left = PATHS};
+    double least_ns = (double)part_lower_bound(b->p, &s.busy) * costs->ns_per_tick;
+
+    if (!b->candidates->wanted || !t->result.found) {
+        return;
+    }
+    s.busy.comm_model = PST_COMM_NONE;
+    sets->pairs /= PATHS;
+    keep(b, t, &t->result);
+    s.step_ns = t->fast.value.step_ns;
+    add_paths(&s, least_ns, s.step_ns / b->p->batch, 0);
+}
+
+static void search_sets(const struct beyond *b, const struct part_costs *costs, struct gp_try *t)
+{
+    struct part_set_search sets;
+    bool small = b->p->n <= 10, optimal = false; /* of such all plans are looked at */
+    bool open;
+
+    open = part_set_open(b->p, costs, b->steps, &sets);
+    if (open && !small) {
+        add_sets(b, &sets, t, &optimal);
+    }
+    if (!optimal || b->p->figures.reference == 0) { /* of a job T is not all that counts */
+        const struct part_refine_limits limits = {.steps = b->steps};
+
+        search(b->p, costs, &limits, &t->result);
+    }
+    if (open && !small && !optimal) {
+        add_sets(b, &sets, t, &optimal); /* a smaller T leaves fewer borders */
+    }
+    if (open) {
+        add_sooner(b, costs, &sets, t);
     }
 }
 
 static void beyond(const struct beyond *b, struct gp_try *t)
 {
-    bool optimal = false;
-    struct part_refine_limits limits = {.steps = b->steps};
     struct part_costs costs = {0};
 
     part_costs_init(b->p, t->b, &costs);
@@ -227,12 +305,8 @@ static void beyond(const struct beyond *b, struct gp_try *t)
         add_tails(b, &costs, t);
     }
     add_orders(b, t);
-    if (costs.n_degrees > 0 && b->p->n > 10) {
-        /* all of fewer are looked at */
-        add_sets(b, &costs, t, &optimal);
-    }
-    if (costs.n_degrees > 0 && !optimal) {
-        search(b->p, &costs, &limits, &t->result);
+    if (costs.n_degrees > 0) {
+        search_sets(b, &costs, t);
     }
     keep(b, t, &t->result);
     if (costs.n_degrees > 0) {

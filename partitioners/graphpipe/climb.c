@@ -10,7 +10,12 @@
 
 #include "refine_parts.h"
 
-enum { ROUNDS = 40, HOPS = 4 }; /* improvements; steps to somewhere else, at most */
+enum {
+    ROUNDS = 40,
+    HOPS = 4,
+    AHEAD = 8
+}; /* improvements; steps to somewhere else, at most; neighbours
+      whose neighbours are looked at */
 
 /* Stages as arrays; the last one may be empty. */
 struct cut {
@@ -294,6 +299,31 @@ static void step(struct climb *c, struct part_plan *plan, double *step_ns, bool 
     call_leave(&region);
 }
 
+/* Of the most promising neighbours a faster neighbour: operators that change places between two
+   stages, or pass through a third one. */
+static void step_twice(struct climb *c, struct part_plan *plan, double *step_ns, bool *ret_better)
+{
+    struct neighbour ahead[AHEAD];
+    struct call_region region;
+    uint32_t n, i;
+
+    call_enter(&region);
+    start(c);
+    n = c->n < AHEAD ? c->n : AHEAD;
+    memcpy(ahead, c->list, n * sizeof *ahead);
+    for (i = 0; i < n && !*ret_better; i++) {
+        c->plan = &ahead[i].plan;
+        step(c, &ahead[i].plan, step_ns, ret_better);
+    }
+    c->plan = plan;
+    if (*ret_better) {
+        part_plan_finish(plan);
+        *plan = ahead[i - 1].plan;
+        call_keep(plan->stages);
+    }
+    call_leave(&region);
+}
+
 bool gp_is_chain(const struct part_plan *plan)
 {
     uint32_t s;
@@ -356,6 +386,9 @@ void gp_climb(struct gp_trials *trials, struct part_plan *plan, double *step_ns)
     init(&c, trials, plan);
     for (round = 0; better && round < ROUNDS; round++) {
         step(&c, plan, step_ns, &better);
+        if (!better && trials->ahead) {
+            step_twice(&c, plan, step_ns, &better);
+        }
     }
 }
 
