@@ -31,7 +31,7 @@ struct neighbour {
 struct climb {
     struct gp_trials *t;
     const struct part_problem *p;
-    const struct part_plan *plan;
+    struct part_plan *plan;
     uint32_t idle;
     struct cut now, next;
     struct neighbour *list;
@@ -170,6 +170,26 @@ static void merge(struct climb *c, uint32_t s, uint32_t t)
     }
 }
 
+/* s later in the order, as far as nothing in between needs it: what stages hold may depend on it.
+ */
+static void reorder(struct climb *c, uint32_t s, const bool *linked)
+{
+    uint32_t n = c->now.n, t, u, v;
+
+    for (t = s + 1; t < n && !linked[(size_t)s * n + t]; t++) {
+        reset(c);
+        for (v = 0; v < c->p->n; v++) {
+            u = c->now.stage_of[v];
+            c->next.stage_of[v] = u == s ? t : u > s && u <= t ? u - 1 : u;
+        }
+        for (u = s; u < t; u++) {
+            c->next.degree[u] = c->now.degree[u + 1];
+        }
+        c->next.degree[t] = c->now.degree[s];
+        offer(c);
+    }
+}
+
 /* v with all that comes before it in its stage goes to stage t, or with all that comes behind. */
 static void move_with(struct climb *c, uint32_t v, uint32_t t, bool behind)
 {
@@ -245,6 +265,9 @@ static void all_neighbours(struct climb *c)
     if (c->t->trial == NULL) {
         move_parts(c, linked);
     }
+    for (s = 0; s < n; s++) {
+        reorder(c, s, linked);
+    }
     if (c->n > 0) {
         qsort(c->list, c->n, sizeof *c->list, by_guess);
     }
@@ -255,6 +278,7 @@ static void start(struct climb *c)
     const struct part_problem *p = c->p;
     uint32_t s, i;
 
+    part_plan_sort(c->plan, p);
     c->n = c->room = 0;
     c->list = NULL;
     c->now.n = c->plan->n_stages;
