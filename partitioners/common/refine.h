@@ -44,7 +44,7 @@ struct part_set_search {
     const struct part_costs *costs;
     struct part_dag dag;
     struct part_downsets sets;
-    uint64_t pairs; /* of a set and the border of a stage that one search may look at */
+    double looks; /* at pairs of sets: what one search may take */
 };
 
 /* For searches of so many steps each; false: there are too many sets. Lives as long as problem and

@@ -15,12 +15,11 @@ bool part_set_open(const struct part_problem *p, const struct part_costs *costs,
 {
     const struct part_dag dag = part_sequence_dag(p);
     struct part_set_search search = {.problem = p, .costs = costs, .dag = dag};
-    double most = costs->n_degrees > 0 ? 24.0 * (double)steps / costs->n_degrees : 0;
     uint64_t count;
     bool exact;
 
-    search.pairs = most < 9e18 ? (uint64_t)most : INT64_MAX;
-    if (part_downsets_all(&dag, search.pairs < MOST_SETS ? (uint32_t)search.pairs : MOST_SETS,
+    search.looks = costs->n_degrees > 0 ? 12.0 * (double)steps / costs->n_degrees : 0;
+    if (part_downsets_all(&dag, search.looks < MOST_SETS ? (uint32_t)search.looks : MOST_SETS,
                           p->host, &search.sets, &count, &exact) != PST_OK) {
         return false;
     }
@@ -46,22 +45,29 @@ static void plan_of(const struct part_problem *p, uint32_t b, const struct part_
     }
 }
 
+/* Pairs of borders, and where transfers count what crosses each set from each border, which is
+   sooner done. Of paths pairs are looked into. */
+static double looks(const struct part_set_search *s, const struct part_sets_question *q, double n)
+{
+    double pairs = n * n / 2 * (q->shortest ? s->problem->n / 32 + 1 : 1);
+
+    return pairs + (s->costs->comm_model != PST_COMM_NONE ? n * s->sets.n_sets / 4 : 0);
+}
+
 /* Strictly below which bottleneck there are not more borders than the search may look at. */
 static int64_t affordable(const struct part_set_search *s, const struct part_sets_question *q)
 {
     const int64_t *work = part_sets_work(q);
     int64_t low = part_lower_bound(s->problem, s->costs), high = q->below, middle;
-    uint64_t nodes = q->shortest ? s->problem->n / 8 + 1 : 1; /* looked at of a pair */
-    uint64_t most = s->pairs / s->sets.n_sets / nodes;
     uint32_t i;
 
-    if (part_sets_borders(q, work, high) <= most) {
+    if (looks(s, q, part_sets_borders(q, work, high)) <= s->looks) {
         return high;
     }
     high = high < work[s->sets.n_sets - 1] ? high : work[s->sets.n_sets - 1] + 1;
     for (i = 0; i < BISECTIONS && low + 1 < high; i++) {
         middle = low + (high - low) / 2;
-        if (part_sets_borders(q, work, middle) <= most) {
+        if (looks(s, q, part_sets_borders(q, work, middle)) <= s->looks) {
             low = middle;
         } else {
             high = middle;

@@ -33,10 +33,13 @@ struct nest {
     double *weight, *saved;       /* [n_sets] */
     uint32_t *nodes;              /* room */
     uint32_t *side;               /* [nodes] of what has no edges in between; NULL: not looked at */
+    int64_t *load;                /* [nodes] of a side, at its first node */
+    uint32_t *packed;             /* room */
     uint64_t *bits;               /* room for those of a set */
     uint32_t n_slots, *slots;     /* sets by their bits: index plus 1; n_slots a power of two */
     bool workspace;               /* does any node have some? */
-    uint32_t n_ways; /* to work off what is between two borders: a stage on each degree, or sides */
+    uint32_t n_ways;              /* to work off what is between two borders: a stage on each
+                                                  degree; sides; some sides together */
     struct row row;
     uint64_t polls;
 };
@@ -196,6 +199,8 @@ static void init_sides(struct nest *f)
     }
     CALL_TAKE(f->slots, f->n_slots);
     CALL_TAKE(f->bits, f->q->sets->n_words);
+    CALL_TAKE(f->load, (size_t)f->q->dag->n + 1);
+    CALL_TAKE(f->packed, (size_t)f->q->dag->n + 1);
     CALL_TAKE(f->side, (size_t)f->q->dag->n + 1);
     for (i = 0; i < f->n_sets; i++) {
         f->slots[slot_of(f, bits_of(f->q->sets, i))] = i + 1;
@@ -247,7 +252,7 @@ static pst_status init(struct nest *f)
     }
     part_downsets_sum(q->sets, room, f->saved);
     init_sides(f);
-    f->n_ways = f->n_degrees + (f->side != NULL);
+    f->n_ways = f->n_degrees + (f->side != NULL ? 2 : 0);
     CALL_TAKE(f->row.to, (size_t)f->n_devices + 1);
     CALL_TAKE(f->row.degree, (size_t)f->n_devices + 1);
     return PST_OK;
@@ -399,12 +404,61 @@ static uint32_t find_sides(struct nest *f, uint32_t i, uint32_t j, uint32_t n)
     return n_sides;
 }
 
-/* A stage for each side of j - i, on the least degree that will do. */
-static bool add_sides(struct nest *f, uint32_t i, uint32_t j, struct row *row)
+/* Sides share a stage as long as that is below the limit on the least degree: first fit, the
+   largest first. How many are left. */
+static uint32_t pack_sides(struct nest *f, uint32_t n)
+{
+    const int64_t *comp = f->q->costs->comp[0], *sync = f->q->costs->sync[0];
+    uint32_t x, i, n_packed = 0;
+
+    for (x = 0; x < n; x++) {
+        f->load[f->nodes[x]] = 0;
+    }
+    for (x = 0; x < n; x++) {
+        uint32_t v = f->q->node[f->nodes[x]];
+
+        f->load[root_of(f->side, f->nodes[x])] += comp[v] + sync[v];
+    }
+    for (;;) {
+        uint32_t most = UINT32_MAX;
+
+        for (x = 0; x < n; x++) {
+            uint32_t v = f->nodes[x];
+
+            for (i = 0; i < n_packed && f->packed[i] != v; i++) {
+            }
+            if (f->side[v] == v && i == n_packed &&
+                (most == UINT32_MAX || f->load[v] > f->load[most])) {
+                most = v;
+            }
+        }
+        if (most == UINT32_MAX) {
+            return n_packed;
+        }
+        for (i = 0; i < n_packed && f->load[f->packed[i]] + f->load[most] >= f->q->below; i++) {
+        }
+        if (i == n_packed) {
+            f->packed[n_packed++] = most;
+        } else {
+            f->load[f->packed[i]] += f->load[most];
+            f->side[most] = f->packed[i];
+        }
+    }
+}
+
+/* A stage for each side of j - i, or for several, on the least degree that will do. */
+static bool add_sides(struct nest *f, uint32_t i, uint32_t j, bool packed, struct row *row)
 {
     uint32_t n = part_downsets_between(f->q->sets, i, j, f->nodes), n_sides, x, y, k;
 
     n_sides = find_sides(f, i, j, n);
+    if (packed && n_sides > 2) {
+        uint32_t n_packed = pack_sides(f, n);
+
+        n_sides = n_packed < n_sides ? n_packed : 0; /* else it is known */
+    } else if (packed) {
+        return false;
+    }
     if (n_sides < 2 || n_sides > f->n_devices) {
         return false;
     }
@@ -415,7 +469,7 @@ static bool add_sides(struct nest *f, uint32_t i, uint32_t j, struct row *row)
             continue;
         }
         memcpy(f->bits, bits_of(f->q->sets, i), f->q->sets->n_words * sizeof *f->bits);
-        for (y = x; y < n; y++) {
+        for (y = 0; y < n; y++) {
             if (root_of(f->side, f->nodes[y]) == first) {
                 f->bits[f->nodes[y] / 64] |= UINT64_C(1) << f->nodes[y] % 64;
             }
@@ -455,7 +509,8 @@ static bool way_of(struct nest *f, uint32_t x, uint32_t y, uint32_t w, struct ro
     uint32_t i = f->borders[x], j = f->borders[y];
 
     row->n = row->devices = 0;
-    return w < f->n_degrees ? add_stage(f, i, j, w, row) : add_sides(f, i, j, row);
+    return w < f->n_degrees ? add_stage(f, i, j, w, row)
+                            : add_sides(f, i, j, w > f->n_degrees, row);
 }
 
 static void blank(struct nest *f, uint32_t i, int64_t value)

@@ -10,8 +10,8 @@
 
 /* Looks at a node for all sizes together: a fraction of a second. */
 #define STEPS UINT64_C(5000000)
-/* Searches for a shorter path, each with that part of the steps. */
-enum { PATHS = 12 };
+/* Searches for a shorter path at most, each with that part of the looks that the last one left. */
+enum { PATHS = 12, PART = 4 };
 
 static bool is_worth_it(const struct gp_try *t, double best_ns)
 {
@@ -28,7 +28,8 @@ struct beyond {
     struct gp_candidates *candidates, *chains;
     struct gp_tail_problem whole; /* nothing merged */
     struct gp_tails tails;
-    uint64_t steps; /* of each size */
+    uint64_t steps;  /* of each size */
+    double *step_ns; /* the shortest of plans looked at by paths, of all sizes */
 };
 
 /* By the reference model the shortest step is wanted among plans of the least T alone. */
@@ -220,11 +221,11 @@ static void add_sets(const struct beyond *b, const struct part_set_search *sets,
 
 struct paths {
     const struct beyond *b;
-    const struct part_set_search *sets;
+    struct part_set_search *sets;
+    double looks;           /* left */
     struct part_costs busy; /* what keeps a device busy */
     struct gp_try *t;
-    double step_ns; /* the shortest so far */
-    uint32_t left;  /* plans to look for */
+    uint32_t left; /* plans to look for */
 };
 
 /* A step is about b times the path and, for the rest of the mini-batch, the busiest stage, whose
@@ -237,10 +238,12 @@ static void add_paths(struct paths *s, double from_ns, double below_ns, double p
     bool complete;
 
     if (s->left == 0 || gp_watch_stop(s->b->watch) ||
-        b * path_ns + (p->batch - b) * from_ns >= s->step_ns) {
+        b * path_ns + (p->batch - b) * from_ns >= *s->b->step_ns) {
         return;
     }
     s->left--;
+    s->sets->looks = s->looks / PART;
+    s->looks -= s->sets->looks;
     part_set_plan(s->sets, true, below_ns, &r.plan, &path_ns, &r.found, &complete);
     if (!r.found) {
         return;
@@ -249,7 +252,7 @@ static void add_paths(struct paths *s, double from_ns, double below_ns, double p
     part_plan_value(&r.plan, p, false, &r.value);
     if (r.value.legal && r.value.fits) {
         keep(s->b, s->t, &r);
-        s->step_ns = fmin(s->step_ns, r.value.step_ns);
+        *s->b->step_ns = fmin(*s->b->step_ns, r.value.step_ns);
     }
     part_plan_finish(&r.plan);
     add_paths(s, from_ns, from_ns + (busy_ns - from_ns) / 2, path_ns);
@@ -260,17 +263,17 @@ static void add_paths(struct paths *s, double from_ns, double below_ns, double p
 static void add_sooner(const struct beyond *b, const struct part_costs *costs,
                        struct part_set_search *sets, struct gp_try *t)
 {
-    struct paths s = {.b = b, .sets = sets, .busy = *costs, .t = t, .left = PATHS};
+    struct paths s = {
+        .b = b, .sets = sets, .looks = sets->looks, .busy = *costs, .t = t, .left = PATHS};
     double least_ns = (double)part_lower_bound(b->p, &s.busy) * costs->ns_per_tick;
 
     if (!b->candidates->wanted || !t->result.found) {
         return;
     }
     s.busy.comm_model = PST_COMM_NONE;
-    sets->pairs /= PATHS;
     keep(b, t, &t->result);
-    s.step_ns = t->fast.value.step_ns;
-    add_paths(&s, least_ns, s.step_ns / b->p->batch, 0);
+    *b->step_ns = fmin(*b->step_ns, t->fast.value.step_ns);
+    add_paths(&s, least_ns, *b->step_ns / b->p->batch, 0);
 }
 
 static void search_sets(const struct beyond *b, const struct part_costs *costs, struct gp_try *t)
@@ -349,11 +352,13 @@ void gp_beyond(const struct part_problem *p, const struct gp_options *options, u
                struct gp_watch *watch, struct gp_answer *answer)
 {
     uint64_t steps = options->refine_steps > 0 ? options->refine_steps : STEPS;
+    double step_ns = INFINITY;
     struct beyond b = {.p = p,
                        .options = options,
                        .watch = watch,
                        .candidates = &answer->candidates,
                        .chains = &answer->chains,
+                       .step_ns = &step_ns,
                        .steps = steps / (answer->table.n > 0 ? answer->table.n : 1) + 1};
 
     gp_tails_whole(&b.whole, p, rule);
