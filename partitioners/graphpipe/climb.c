@@ -171,10 +171,10 @@ static void merge(struct climb *c, uint32_t s, uint32_t t)
 }
 
 /* s later in the order, as far as nothing in between needs it: what stages hold may depend on it.
- */
-static void reorder(struct climb *c, uint32_t s, const bool *linked)
+   Else there is nothing to look at. */
+static void reorder(struct climb *c, uint32_t s, const bool *linked, double guess_ns)
 {
-    uint32_t n = c->now.n, t, u, v;
+    uint32_t n = c->now.n, t, u, v, before;
 
     for (t = s + 1; t < n && !linked[(size_t)s * n + t]; t++) {
         reset(c);
@@ -186,7 +186,11 @@ static void reorder(struct climb *c, uint32_t s, const bool *linked)
             c->next.degree[u] = c->now.degree[u + 1];
         }
         c->next.degree[t] = c->now.degree[s];
+        before = c->n;
         offer(c);
+        if (c->n > before && c->list[before].guess_ns == guess_ns) {
+            part_plan_finish(&c->list[--c->n].plan);
+        }
     }
 }
 
@@ -247,6 +251,7 @@ static void all_neighbours(struct climb *c)
     const struct part_problem *p = c->p;
     uint32_t n = c->now.n, s, t, e;
     bool *linked = call_alloc((size_t)n * n + 1, sizeof *linked);
+    double guess_ns;
 
     for (e = 0; e < p->n_edges; e++) {
         linked[(size_t)c->now.stage_of[p->from[e]] * n + c->now.stage_of[p->to[e]]] = true;
@@ -265,8 +270,9 @@ static void all_neighbours(struct climb *c)
     if (c->t->trial == NULL) {
         move_parts(c, linked);
     }
+    gp_trials_guess(c->t, c->plan, &guess_ns);
     for (s = 0; s < n; s++) {
-        reorder(c, s, linked);
+        reorder(c, s, linked, guess_ns);
     }
     if (c->n > 0) {
         qsort(c->list, c->n, sizeof *c->list, by_guess);
