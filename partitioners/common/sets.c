@@ -25,6 +25,7 @@ struct nest {
     const struct part_sets_question *q;
     uint32_t n_sets, n_devices, n_stages, n_degrees;
     uint32_t n_borders, *borders; /* sets, ascending; the first and the last set are borders */
+    uint32_t *before, *behind;    /* [n_borders] devices that what is there needs at least */
     int64_t *best;                /* [n_borders][n_devices + 1][n_stages + 1] */
     int64_t **comp, **sync;       /* [n_degrees][n_sets] */
     int64_t **leaving;            /* [n_degrees][n_sets] all edges out of a set */
@@ -153,14 +154,29 @@ uint32_t part_sets_borders(const struct part_sets_question *q, const int64_t *wo
 static void list_borders(struct nest *f)
 {
     const int64_t *work = part_sets_work(f->q);
-    uint32_t i;
+    int64_t most = f->q->below - 1, all = work[f->n_sets - 1];
+    uint32_t i, x;
 
     CALL_TAKE(f->borders, f->n_sets);
+    CALL_TAKE(f->before, f->n_sets);
+    CALL_TAKE(f->behind, f->n_sets);
     for (i = 0; i < f->n_sets; i++) {
         if (is_border(f->q, work, i, f->q->below)) {
             f->borders[f->n_borders++] = i;
         }
     }
+    for (x = 0; f->q->below != INT64_MAX && most > 0 && x < f->n_borders; x++) {
+        f->before[x] = (uint32_t)ceil_ticks(work[f->borders[x]], most);
+        f->behind[x] = (uint32_t)ceil_ticks(all - work[f->borders[x]], most);
+    }
+}
+
+/* Devices for what is between two borders at most. */
+static uint32_t between(const struct nest *f, uint32_t x, uint32_t y)
+{
+    uint32_t others = f->before[x] + f->behind[y];
+
+    return others < f->n_devices ? f->n_devices - others : 0;
 }
 
 static const uint64_t *bits_of(const struct part_downsets *sets, uint32_t i)
@@ -510,7 +526,7 @@ static bool way_of(struct nest *f, uint32_t x, uint32_t y, uint32_t w, struct ro
 
     row->n = row->devices = 0;
     return w < f->n_degrees ? add_stage(f, i, j, w, row)
-                            : add_sides(f, i, j, w > f->n_degrees, row);
+                            : between(f, x, y) > 1 && add_sides(f, i, j, w > f->n_degrees, row);
 }
 
 static void blank(struct nest *f, uint32_t i, int64_t value)
@@ -567,7 +583,8 @@ static void search(struct nest *f)
         for (y = x + 1; y <= last; y++) {
             uint32_t j = f->borders[y];
 
-            if (!may_be_below(f, i, j) || !part_downsets_nested(f->q->sets, i, j)) {
+            if (between(f, x, y) == 0 || !may_be_below(f, i, j) ||
+                !part_downsets_nested(f->q->sets, i, j)) {
                 continue;
             }
             for (w = 0; w < f->n_ways; w++) {

@@ -11,7 +11,7 @@
 /* Looks at a node for all sizes together: a fraction of a second. */
 #define STEPS UINT64_C(5000000)
 /* Searches for a shorter path at most, each with that part of the looks that the last one left. */
-enum { PATHS = 12, PART = 4 };
+enum { PATHS = 12, PART = 4, PART_JOB = 16 };
 
 static bool is_worth_it(const struct gp_try *t, double best_ns)
 {
@@ -271,6 +271,9 @@ static void add_sooner(const struct beyond *b, const struct part_costs *costs,
         return;
     }
     s.busy.comm_model = PST_COMM_NONE;
+    if (!part_is_problem(b->p)) {
+        s.looks /= PART_JOB; /* there paths are an estimate, and simulations tell more */
+    }
     keep(b, t, &t->result);
     *b->step_ns = fmin(*b->step_ns, t->fast.value.step_ns);
     add_paths(&s, least_ns, *b->step_ns / b->p->batch, 0);
