@@ -46,15 +46,12 @@ static void plan_of(const struct part_problem *p, uint32_t b, const struct part_
 }
 
 /* Pairs of borders, and where transfers count what crosses each set from each border, which is
-   sooner done. For paths pairs are looked into, under a memory limit for every number of stages. */
+   sooner done. For paths pairs are looked into. */
 static double looks(const struct part_set_search *s, const struct part_sets_question *q, double n)
 {
-    double pairs = n * n / 2, crossing = n * s->sets.n_sets / 4;
+    double crossing = n * s->sets.n_sets / 4;
+    double pairs = n * n / 2 * (q->shortest ? s->problem->n / 32 + 1 : 1);
 
-    if (q->shortest) {
-        pairs *= s->problem->n / 32 + 1;
-        pairs *= isinf(q->capacity) ? 1 : q->n_devices;
-    }
     return pairs + (s->costs->comm_model != PST_COMM_NONE ? crossing : 0);
 }
 

@@ -11,7 +11,7 @@
 /* Looks at a node for all sizes together: a fraction of a second. */
 #define STEPS UINT64_C(5000000)
 /* Searches for a shorter path at most, each with that part of the looks that the last one left. */
-enum { PATHS = 12, PART = 4, PART_JOB = 16 };
+enum { PATHS = 12, PART = 4, PART_JOB = 4 };
 
 static bool is_worth_it(const struct gp_try *t, double best_ns)
 {
