@@ -26,6 +26,9 @@ void part_plan_finish(struct part_plan *plan);
 /* A deep copy. */
 void part_plan_copy(const struct part_plan *plan, struct part_plan *ret_copy);
 
+/* Its stages in the order in which the host is given them; the plan is legal. */
+void part_plan_sort(struct part_plan *plan, const struct part_problem *problem);
+
 /* A step that nobody looked at. */
 #define PART_STEP_UNKNOWN (-1.0)
 

@@ -66,6 +66,15 @@ static int64_t packing(const struct part_problem *p, const struct part_costs *c)
     return bound;
 }
 
+void part_least_work(const struct part_problem *p, const struct part_costs *c, int64_t *ret_work)
+{
+    uint32_t v;
+
+    for (v = 0; v < p->n; v++) {
+        ret_work[v] = node_least(c, v, true);
+    }
+}
+
 int64_t part_lower_bound(const struct part_problem *p, const struct part_costs *c)
 {
     int64_t total = 0, bound = 0, packed;

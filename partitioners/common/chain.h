@@ -63,4 +63,8 @@ void part_chain_solve(const struct part_problem *problem, const struct part_cost
    heaviest node at its best degree, packing of nodes heavier than half. */
 int64_t part_lower_bound(const struct part_problem *problem, const struct part_costs *costs);
 
+/* [n] ticks times devices that a node takes of a stage at least, at its best degree. */
+void part_least_work(const struct part_problem *problem, const struct part_costs *costs,
+                     int64_t *ret_work);
+
 #endif

@@ -118,11 +118,17 @@ static void all_rows(struct dag *d, const struct part_refine_limits *limits,
     bool limited = p->capacity_bytes < (double)UINT64_MAX, found = false;
     uint64_t steps = limits != NULL && limits->steps != 0 ? limits->steps : PART_REFINE_STEPS;
     uint32_t n_stages = p->n < p->n_devices ? p->n : p->n_devices;
-    double below_ns = d->found ? d->value.bottleneck_ns : INFINITY;
+    double below_ns = d->found ? d->value.bottleneck_ns : INFINITY, least_ns;
     struct part_plan plan = {NULL, 0};
+    struct part_set_search search;
+    struct call_region region;
 
-    part_set_plan(p, d->costs, limited ? steps / p->n_devices / n_stages : steps, below_ns, &plan,
-                  &found, &stats->optimal);
+    call_enter(&region);
+    if (part_set_open(p, d->costs, limited ? steps / p->n_devices / n_stages : steps, &search)) {
+        part_set_plan(&search, false, below_ns, &plan, &least_ns, &found, &stats->optimal);
+        call_keep(plan.stages);
+    }
+    call_leave(&region);
     if (found) {
         offer(d, &plan);
     }

@@ -187,28 +187,6 @@ static void look_at_all(struct refining *r)
     r->bound = r->ticks;
 }
 
-/* Stages in topological order, which moves and the implied order rely on. */
-static void sort_plan(struct refining *r)
-{
-    struct part_plan *plan = r->plan;
-    struct part_stage *sorted;
-    struct call_region region;
-    struct stage_graph g;
-    uint32_t s;
-
-    call_enter(&region);
-    stage_graph_init(&g, plan, r->problem);
-    if (!g.legal) {
-        call_end(PST_ERR_BUG);
-    }
-    CALL_TAKE(sorted, g.n);
-    for (s = 0; s < g.n; s++) {
-        sorted[s] = plan->stages[g.order[s]];
-    }
-    memcpy(plan->stages, sorted, g.n * sizeof *sorted);
-    call_leave(&region);
-}
-
 static uint32_t random_orders(const struct part_problem *p, const struct part_refine_limits *limits)
 {
     uint64_t n;
@@ -222,7 +200,7 @@ static uint32_t random_orders(const struct part_problem *p, const struct part_re
 
 static void refine(struct refining *r)
 {
-    sort_plan(r);
+    part_plan_sort(r->plan, r->problem); /* moves and the implied order rely on that */
     part_plan_rank(r->plan, r->problem, &r->value);
     r->ticks = part_plan_ticks(r->plan, r->problem, r->costs);
     if (r->moves_only) {

@@ -7,6 +7,7 @@
 #define PARTITIONERS_COMMON_REFINE_H
 
 #include "chain.h"
+#include "sequence.h"
 
 /* How long to look. Counted in steps, not in seconds, so that answers repeat. */
 #define PART_REFINE_STEPS UINT64_C(200000000)
@@ -37,12 +38,26 @@ void part_refine(const struct part_problem *problem, const struct part_costs *co
                  const struct part_refine_limits *limits, struct part_plan *plan,
                  struct part_refine_stats *ret_stats);
 
-/* A plan of a T below `below_ns` with the size of `costs`, if one is found by looking at all sets
-   that hold their predecessors; complete: else there is none, in any order. Nothing where that
-   takes more than so many steps, or too large tables. */
-void part_set_plan(const struct part_problem *problem, const struct part_costs *costs,
-                   uint64_t steps, double below_ns, struct part_plan *ret_plan, bool *ret_found,
-                   bool *ret_complete);
+/* All sets of a problem that hold their predecessors. */
+struct part_set_search {
+    const struct part_problem *problem;
+    const struct part_costs *costs;
+    struct part_dag dag;
+    struct part_downsets sets;
+    double looks; /* at pairs of sets: what one search may take */
+};
+
+/* For searches of so many steps each; false: there are too many sets. Lives as long as problem and
+   costs. */
+bool part_set_open(const struct part_problem *problem, const struct part_costs *costs,
+                   uint64_t steps, struct part_set_search *ret_search);
+
+/* ret_ns, per sample: its T, or its path. The plan of the least T, if one below `below_ns` is
+   found; complete: else there is none, in any order. shortest: of plans whose stages keep a device
+   busy for less than that the one that a micro-batch gets through the soonest, were all stages in a
+   row; complete: there is none faster, where memory is free. */
+void part_set_plan(const struct part_set_search *search, bool shortest, double below_ns,
+                   struct part_plan *ret_plan, double *ret_ns, bool *ret_found, bool *ret_complete);
 
 /*
  * A plan for any graph: the orders of part_order and random ones are cut, the best plan refined.

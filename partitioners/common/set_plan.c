@@ -1,15 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Graphs with few sets of operators that hold all their predecessors: residual networks, small
- * models. There the least T of all plans is found, not only looked for.
+ * models. There the best of all plans is found, not only looked for.
  */
 #include <math.h>
 
 #include "refine_parts.h"
-#include "sequence.h"
 #include "sets.h"
 
-enum { MOST_SETS = 8192 };
+enum { MOST_SETS = 40000, BISECTIONS = 40 };
+
+bool part_set_open(const struct part_problem *p, const struct part_costs *costs, uint64_t steps,
+                   struct part_set_search *ret_search)
+{
+    const struct part_dag dag = part_sequence_dag(p);
+    struct part_set_search search = {.problem = p, .costs = costs, .dag = dag};
+    uint64_t count;
+    bool exact;
+
+    search.looks = costs->n_degrees > 0 ? 12.0 * (double)steps / costs->n_degrees : 0;
+    if (part_downsets_all(&dag, search.looks < MOST_SETS ? (uint32_t)search.looks : MOST_SETS,
+                          p->host, &search.sets, &count, &exact) != PST_OK) {
+        return false;
+    }
+    *ret_search = search;
+    return true;
+}
 
 static void plan_of(const struct part_problem *p, uint32_t b, const struct part_downsets *sets,
                     const struct part_sets_answer *answer, struct part_plan *ret_plan)
@@ -29,60 +45,75 @@ static void plan_of(const struct part_problem *p, uint32_t b, const struct part_
     }
 }
 
-/* false: tables too large. */
-static bool solve(const struct part_problem *p, const struct part_costs *costs,
-                  const struct part_downsets *sets, double below_ns, struct part_plan *ret_plan,
-                  bool *ret_found)
+/* Pairs of borders, and where transfers count what crosses each set from each border, which is
+   sooner done. For paths pairs are looked into. */
+static double looks(const struct part_set_search *s, const struct part_sets_question *q, double n)
 {
-    const struct part_dag dag = part_sequence_dag(p);
+    double crossing = n * s->sets.n_sets / 4;
+    double pairs = n * n / 2 * (q->shortest ? s->problem->n / 32 + 1 : 1);
+
+    return pairs + (s->costs->comm_model != PST_COMM_NONE ? crossing : 0);
+}
+
+/* Strictly below which bottleneck there are not more borders than the search may look at. */
+static int64_t affordable(const struct part_set_search *s, const struct part_sets_question *q)
+{
+    const int64_t *work = part_sets_work(q);
+    int64_t low = part_lower_bound(s->problem, s->costs), high = q->below, middle;
+    uint32_t i;
+
+    if (looks(s, q, part_sets_borders(q, work, high)) <= s->looks) {
+        return high;
+    }
+    high = high < work[s->sets.n_sets - 1] ? high : work[s->sets.n_sets - 1] + 1;
+    for (i = 0; i < BISECTIONS && low + 1 < high; i++) {
+        middle = low + (high - low) / 2;
+        if (looks(s, q, part_sets_borders(q, work, middle)) <= s->looks) {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
+void part_set_plan(const struct part_set_search *s, bool shortest, double below_ns,
+                   struct part_plan *ret_plan, double *ret_ns, bool *ret_found, bool *ret_complete)
+{
+    const struct part_problem *p = s->problem;
     uint32_t n = p->n > p->n_edges ? p->n : p->n_edges, i;
-    uint32_t *same = call_alloc((size_t)n + 1, sizeof *same);
-    double most = below_ns / costs->ns_per_tick * (1 - 1e-12);
+    double most = below_ns / s->costs->ns_per_tick * (1 - 1e-12);
     struct part_sets_question question = {
         .problem = p,
-        .costs = costs,
-        .sets = sets,
-        .dag = &dag,
-        .node = same,
-        .edge = same,
+        .costs = s->costs,
+        .sets = &s->sets,
+        .dag = &s->dag,
         .n_devices = p->n_devices,
         .capacity = p->capacity_bytes < 1e300 ? p->capacity_bytes : INFINITY,
         .below = most < 9e18 ? (int64_t)ceil(most) : INT64_MAX,
+        .shortest = shortest,
         .host = p->host,
     };
     struct part_sets_answer answer = {0};
+    struct call_region region;
+    int64_t below = question.below;
+    uint32_t *same;
     bool solved;
 
+    call_enter(&region);
+    CALL_TAKE(same, (size_t)n + 1);
     for (i = 0; i < n; i++) {
         same[i] = i;
     }
+    question.node = question.edge = same;
+    question.below = affordable(s, &question);
     solved = part_sets_solve(&question, &answer) == PST_OK;
     *ret_found = solved && answer.n_stages > 0;
+    *ret_complete = solved && (question.below == below || (*ret_found && !shortest)) &&
+                    (p->in_row || p->capacity_bytes >= 1e300);
     if (*ret_found) {
-        plan_of(p, costs->b, sets, &answer, ret_plan);
-    }
-    return solved;
-}
-
-void part_set_plan(const struct part_problem *p, const struct part_costs *costs, uint64_t steps,
-                   double below_ns, struct part_plan *ret_plan, bool *ret_found, bool *ret_complete)
-{
-    const struct part_dag dag = part_sequence_dag(p);
-    struct part_downsets sets = {0};
-    double most = sqrt(24.0 * (double)steps / costs->n_degrees);
-    struct call_region region;
-    uint64_t count;
-    bool exact;
-
-    *ret_found = *ret_complete = false;
-    call_enter(&region);
-    if (most >= 2 && p->n <= MOST_SETS && /* not too many */
-        part_downsets_all(&dag, most < MOST_SETS ? (uint32_t)most : MOST_SETS, p->host, &sets,
-                          &count, &exact) == PST_OK) {
-        *ret_complete = solve(p, costs, &sets, below_ns, ret_plan, ret_found) &&
-                        (p->in_row || p->capacity_bytes >= 1e300);
-    }
-    if (*ret_found) {
+        plan_of(p, s->costs->b, &s->sets, &answer, ret_plan);
+        *ret_ns = (double)answer.ticks * s->costs->ns_per_tick;
         call_keep(ret_plan->stages);
     }
     call_leave(&region);

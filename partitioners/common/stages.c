@@ -309,3 +309,23 @@ void stage_graph_depths(const struct stage_graph *g, const struct part_problem *
         ret_depths[v] = g->depth[g->stage_of[v]];
     }
 }
+
+void part_plan_sort(struct part_plan *plan, const struct part_problem *p)
+{
+    struct part_stage *sorted;
+    struct call_region region;
+    struct stage_graph g;
+    uint32_t s;
+
+    call_enter(&region);
+    stage_graph_init(&g, plan, p);
+    if (!g.legal) {
+        call_end(PST_ERR_BUG);
+    }
+    CALL_TAKE(sorted, g.n);
+    for (s = 0; s < g.n; s++) {
+        sorted[s] = plan->stages[g.order[s]];
+    }
+    memcpy(plan->stages, sorted, g.n * sizeof *sorted);
+    call_leave(&region);
+}

@@ -9,6 +9,8 @@
 
 /* Looks at a node for all sizes together: a fraction of a second. */
 #define STEPS UINT64_C(5000000)
+/* Searches for a shorter path at most, each with that part of the looks that the last one left. */
+enum { PATHS = 12, PART = 4, PART_JOB = 4 };
 
 static bool is_worth_it(const struct gp_try *t, double best_ns)
 {
@@ -25,7 +27,8 @@ struct beyond {
     struct gp_candidates *candidates, *chains;
     struct gp_tail_problem whole; /* nothing merged */
     struct gp_tails tails;
-    uint64_t steps; /* of each size */
+    uint64_t steps;  /* of each size */
+    double *step_ns; /* the shortest of plans looked at by paths, of all sizes */
 };
 
 /* By the reference model the shortest step is wanted among plans of the least T alone. */
@@ -196,14 +199,15 @@ static void add_orders(const struct beyond *b, struct gp_try *t)
 }
 
 /* Small families of sets: the least T there is. */
-static void add_sets(const struct beyond *b, const struct part_costs *costs, struct gp_try *t,
+static void add_sets(const struct beyond *b, const struct part_set_search *sets, struct gp_try *t,
                      bool *ret_optimal)
 {
     double below_ns = t->result.found ? t->result.value.bottleneck_ns : INFINITY;
     struct part_plan plan = {0};
+    double ticks_ns;
     bool found;
 
-    part_set_plan(b->p, costs, b->steps, below_ns, &plan, &found, ret_optimal);
+    part_set_plan(sets, false, below_ns, &plan, &ticks_ns, &found, ret_optimal);
     if (found) {
         consider(b->p, &plan, &t->result);
     }
@@ -211,14 +215,94 @@ static void add_sets(const struct beyond *b, const struct part_costs *costs, str
         t->result.lower_ns =
             fmax(t->result.lower_ns,
                  t->result.found ? t->result.value.bottleneck_ns * (1 - 1e-12) : INFINITY);
-        *ret_optimal = b->p->figures.reference != 0; /* of a job T is not all that counts */
+    }
+}
+
+struct paths {
+    const struct beyond *b;
+    struct part_set_search *sets;
+    double looks;           /* left */
+    struct part_costs busy; /* what keeps a device busy */
+    struct gp_try *t;
+    uint32_t left; /* plans to look for */
+};
+
+/* A step is about b times the path and, for the rest of the mini-batch, the busiest stage, whose
+   time per sample is looked at from `from_ns` to `below_ns`. No path is shorter than that. */
+static void add_paths(struct paths *s, double from_ns, double below_ns, double path_ns)
+{
+    const struct part_problem *p = s->b->p;
+    struct gp_result r = {0};
+    double b = s->t->b, busy_ns;
+    bool complete;
+
+    if (s->left == 0 || gp_watch_stop(s->b->watch) ||
+        b * path_ns + (p->batch - b) * from_ns >= *s->b->step_ns) {
+        return;
+    }
+    s->left--;
+    s->sets->looks = s->looks / PART;
+    s->looks -= s->sets->looks;
+    part_set_plan(s->sets, true, below_ns, &r.plan, &path_ns, &r.found, &complete);
+    if (!r.found) {
+        return;
+    }
+    busy_ns = (double)part_plan_ticks(&r.plan, p, &s->busy) * s->busy.ns_per_tick;
+    part_plan_value(&r.plan, p, false, &r.value);
+    if (r.value.legal && r.value.fits) {
+        keep(s->b, s->t, &r);
+        *s->b->step_ns = fmin(*s->b->step_ns, r.value.step_ns);
+    }
+    part_plan_finish(&r.plan);
+    add_paths(s, from_ns, from_ns + (busy_ns - from_ns) / 2, path_ns);
+    add_paths(s, from_ns + (busy_ns - from_ns) / 2, busy_ns, path_ns);
+}
+
+/* Plans of a larger T that a micro-batch gets through sooner. */
+static void add_sooner(const struct beyond *b, const struct part_costs *costs,
+                       struct part_set_search *sets, struct gp_try *t)
+{
+    struct paths s = {
+        .b = b, .sets = sets, .looks = sets->looks, .busy = *costs, .t = t, .left = PATHS};
+    double least_ns = (double)part_lower_bound(b->p, &s.busy) * costs->ns_per_tick;
+
+    if (!b->candidates->wanted || !t->result.found) {
+        return;
+    }
+    s.busy.comm_model = PST_COMM_NONE;
+    if (!part_is_problem(b->p)) {
+        s.looks /= PART_JOB; /* there paths are an estimate, and simulations tell more */
+    }
+    keep(b, t, &t->result);
+    *b->step_ns = fmin(*b->step_ns, t->fast.value.step_ns);
+    add_paths(&s, least_ns, *b->step_ns / b->p->batch, 0);
+}
+
+static void search_sets(const struct beyond *b, const struct part_costs *costs, struct gp_try *t)
+{
+    struct part_set_search sets;
+    bool small = b->p->n <= 10, optimal = false; /* of such all plans are looked at */
+    bool open;
+
+    open = part_set_open(b->p, costs, b->steps, &sets);
+    if (open && !small) {
+        add_sets(b, &sets, t, &optimal);
+    }
+    if (!optimal || b->p->figures.reference == 0) { /* of a job T is not all that counts */
+        const struct part_refine_limits limits = {.steps = b->steps};
+
+        search(b->p, costs, &limits, &t->result);
+    }
+    if (open && !small && !optimal) {
+        add_sets(b, &sets, t, &optimal); /* a smaller T leaves fewer borders */
+    }
+    if (open) {
+        add_sooner(b, costs, &sets, t);
     }
 }
 
 static void beyond(const struct beyond *b, struct gp_try *t)
 {
-    bool optimal = false;
-    struct part_refine_limits limits = {.steps = b->steps};
     struct part_costs costs = {0};
 
     part_costs_init(b->p, t->b, &costs);
@@ -226,12 +310,8 @@ static void beyond(const struct beyond *b, struct gp_try *t)
         add_tails(b, &costs, t);
     }
     add_orders(b, t);
-    if (costs.n_degrees > 0 && b->p->n > 10) {
-        /* all of fewer are looked at */
-        add_sets(b, &costs, t, &optimal);
-    }
-    if (costs.n_degrees > 0 && !optimal) {
-        search(b->p, &costs, &limits, &t->result);
+    if (costs.n_degrees > 0) {
+        search_sets(b, &costs, t);
     }
     keep(b, t, &t->result);
     if (costs.n_degrees > 0) {
@@ -274,11 +354,13 @@ void gp_beyond(const struct part_problem *p, const struct gp_options *options, u
                struct gp_watch *watch, struct gp_answer *answer)
 {
     uint64_t steps = options->refine_steps > 0 ? options->refine_steps : STEPS;
+    double step_ns = INFINITY;
     struct beyond b = {.p = p,
                        .options = options,
                        .watch = watch,
                        .candidates = &answer->candidates,
                        .chains = &answer->chains,
+                       .step_ns = &step_ns,
                        .steps = steps / (answer->table.n > 0 ? answer->table.n : 1) + 1};
 
     gp_tails_whole(&b.whole, p, rule);

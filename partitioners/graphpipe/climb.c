@@ -10,7 +10,12 @@
 
 #include "refine_parts.h"
 
-enum { ROUNDS = 40, HOPS = 4 }; /* improvements; steps to somewhere else, at most */
+enum {
+    ROUNDS = 40,
+    HOPS = 4,
+    AHEAD = 8
+}; /* improvements; steps to somewhere else, at most; neighbours
+      whose neighbours are looked at */
 
 /* Stages as arrays; the last one may be empty. */
 struct cut {
@@ -26,7 +31,7 @@ struct neighbour {
 struct climb {
     struct gp_trials *t;
     const struct part_problem *p;
-    const struct part_plan *plan;
+    struct part_plan *plan;
     uint32_t idle;
     struct cut now, next;
     struct neighbour *list;
@@ -165,6 +170,30 @@ static void merge(struct climb *c, uint32_t s, uint32_t t)
     }
 }
 
+/* s later in the order, as far as nothing in between needs it: what stages hold may depend on it.
+   Else there is nothing to look at. */
+static void reorder(struct climb *c, uint32_t s, const bool *linked, double guess_ns)
+{
+    uint32_t n = c->now.n, t, u, v, before;
+
+    for (t = s + 1; t < n && !linked[(size_t)s * n + t]; t++) {
+        reset(c);
+        for (v = 0; v < c->p->n; v++) {
+            u = c->now.stage_of[v];
+            c->next.stage_of[v] = u == s ? t : u > s && u <= t ? u - 1 : u;
+        }
+        for (u = s; u < t; u++) {
+            c->next.degree[u] = c->now.degree[u + 1];
+        }
+        c->next.degree[t] = c->now.degree[s];
+        before = c->n;
+        offer(c);
+        if (c->n > before && c->list[before].guess_ns == guess_ns) {
+            part_plan_finish(&c->list[--c->n].plan);
+        }
+    }
+}
+
 /* v with all that comes before it in its stage goes to stage t, or with all that comes behind. */
 static void move_with(struct climb *c, uint32_t v, uint32_t t, bool behind)
 {
@@ -222,6 +251,7 @@ static void all_neighbours(struct climb *c)
     const struct part_problem *p = c->p;
     uint32_t n = c->now.n, s, t, e;
     bool *linked = call_alloc((size_t)n * n + 1, sizeof *linked);
+    double guess_ns;
 
     for (e = 0; e < p->n_edges; e++) {
         linked[(size_t)c->now.stage_of[p->from[e]] * n + c->now.stage_of[p->to[e]]] = true;
@@ -240,6 +270,10 @@ static void all_neighbours(struct climb *c)
     if (c->t->trial == NULL) {
         move_parts(c, linked);
     }
+    gp_trials_guess(c->t, c->plan, &guess_ns);
+    for (s = 0; s < n; s++) {
+        reorder(c, s, linked, guess_ns);
+    }
     if (c->n > 0) {
         qsort(c->list, c->n, sizeof *c->list, by_guess);
     }
@@ -250,6 +284,7 @@ static void start(struct climb *c)
     const struct part_problem *p = c->p;
     uint32_t s, i;
 
+    part_plan_sort(c->plan, p);
     c->n = c->room = 0;
     c->list = NULL;
     c->now.n = c->plan->n_stages;
@@ -290,6 +325,31 @@ static void step(struct climb *c, struct part_plan *plan, double *step_ns, bool 
             *step_ns = ns;
             *ret_better = true;
         }
+    }
+    call_leave(&region);
+}
+
+/* Of the most promising neighbours a faster neighbour: operators that change places between two
+   stages, or pass through a third one. */
+static void step_twice(struct climb *c, struct part_plan *plan, double *step_ns, bool *ret_better)
+{
+    struct neighbour ahead[AHEAD];
+    struct call_region region;
+    uint32_t n, i;
+
+    call_enter(&region);
+    start(c);
+    n = c->n < AHEAD ? c->n : AHEAD;
+    memcpy(ahead, c->list, n * sizeof *ahead);
+    for (i = 0; i < n && !*ret_better; i++) {
+        c->plan = &ahead[i].plan;
+        step(c, &ahead[i].plan, step_ns, ret_better);
+    }
+    c->plan = plan;
+    if (*ret_better) {
+        part_plan_finish(plan);
+        *plan = ahead[i - 1].plan;
+        call_keep(plan->stages);
     }
     call_leave(&region);
 }
@@ -356,6 +416,9 @@ void gp_climb(struct gp_trials *trials, struct part_plan *plan, double *step_ns)
     init(&c, trials, plan);
     for (round = 0; better && round < ROUNDS; round++) {
         step(&c, plan, step_ns, &better);
+        if (!better && trials->ahead) {
+            step_twice(&c, plan, step_ns, &better);
+        }
     }
 }
 

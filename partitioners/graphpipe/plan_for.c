@@ -11,7 +11,7 @@
 
 enum { ATTEMPTS = 8 };
 
-/* So many take about a second; where a search took fewer one more is worth it. */
+/* So many take about a second. A search that took longer is not doubled. */
 #define PASSES_FEW UINT64_C(1000000)
 
 static void remark_table(const struct part_problem *p, const struct gp_answer *a)
@@ -168,6 +168,19 @@ static void try_row(struct part_problem *p, bool chain, struct gp_answer *answer
     p->in_row = answer->in_row;
 }
 
+/* Does it matter to the plan what sums inside a node take? */
+static bool has_sums_in_nodes(const struct part_problem *p, const struct part_plan *plan)
+{
+    uint32_t s;
+
+    for (s = 0; p->node_sync_bytes_per_s > 0 && s < plan->n_stages; s++) {
+        if (plan->stages[s].d > 1 && plan->stages[s].d <= p->figures.node_size) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Once more, as though sums inside a node were as slow as between nodes: plans with fewer replicas
    come up, and other hills. The trials say which answer is better. */
 static pst_status try_slow_sums(struct part_problem *p, const struct gp_options *options,
@@ -211,7 +224,7 @@ static pst_status solve_once(struct part_problem *p, const struct gp_options *op
             try_row(p, options->force_chain, answer);
         }
         if (*ret_holds && answer->tried > 0 && answer->passes < PASSES_FEW &&
-            p->node_sync_bytes_per_s > 0 && !options->force_chain && !answer->has_expired) {
+            has_sums_in_nodes(p, &answer->plan) && !options->force_chain && !answer->has_expired) {
             st = try_slow_sums(p, options, answer);
         }
     }

@@ -222,10 +222,12 @@ static void climb_on(struct gp_trials *t, struct hill *best)
 
     if (best->plan.n_stages > 0) {
         t->looks = LAST_LOOKS;
+        t->ahead = t->trial == NULL;
         part_plan_copy(&best->plan, &start);
         climb_from(t, &start, best->step_ns, best);
         part_plan_finish(&start);
         t->looks = LOOKS;
+        t->ahead = false;
     }
 }
 

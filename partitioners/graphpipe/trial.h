@@ -18,6 +18,7 @@ struct gp_trials {
     uint64_t left;                 /* passes that may still be simulated */
     uint32_t n;                    /* plans that were */
     uint32_t looks;                /* neighbours of a plan that are simulated before giving up */
+    bool ahead;                    /* then also neighbours of neighbours */
     bool chain;                    /* only plans that cut the model's order into runs */
 };
 

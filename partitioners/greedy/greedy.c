@@ -17,39 +17,45 @@ static const struct pst_param params[] = {
               "Order of the nodes that is cut: as in the model, or branch after branch."),
 };
 
-/* Fills stages up to the cap, leaving a node for each stage to come; how many it takes. */
-static uint32_t fill(struct part_row *row, int64_t cap)
+/* Fills stages up to the cap, leaving a node for each stage to come; does all fit in them? */
+static bool fill(struct part_row *row, int64_t cap)
 {
     uint32_t n = row->problem.n, at = 0, s;
 
-    for (s = 0; s < row->n_stages && at < n; s++) {
+    for (s = 0; s < row->n_stages; s++) {
+        const int64_t *ticks = row->ticks[s];
         uint32_t last = n - (row->n_stages - 1 - s);
-        int64_t sum = row->ticks[row->order[at++]];
+        int64_t sum = ticks[row->order[at++]];
 
-        while (at < last && sum + row->ticks[row->order[at]] <= cap) {
-            sum += row->ticks[row->order[at++]];
+        while (at < last && sum + ticks[row->order[at]] <= cap) {
+            sum += ticks[row->order[at++]];
+        }
+        if (sum > cap) {
+            return false;
         }
         row->first[s + 1] = at;
     }
-    return at < n ? s + 1 : s;
+    return at == n;
 }
 
-/* From the average and the largest node to twice the larger: more is never needed. */
+/* No more is needed than all on the device that takes the most. */
 static int64_t least_cap(struct part_row *row)
 {
-    int64_t total = 0, largest = 0, low, high;
-    uint32_t v;
+    int64_t low = 0, high = 0;
+    uint32_t v, s;
 
     for (v = 0; v < row->problem.n; v++) {
-        total += row->ticks[v];
-        largest = row->ticks[v] > largest ? row->ticks[v] : largest;
+        int64_t most = 0;
+
+        for (s = 0; s < row->n_stages; s++) {
+            most = row->ticks[s][v] > most ? row->ticks[s][v] : most;
+        }
+        high += most;
     }
-    low = total / row->n_stages + (total % row->n_stages != 0);
-    low = low > largest ? low : largest;
-    for (high = 2 * low; low < high;) {
+    while (low < high) {
         int64_t middle = low + (high - low) / 2;
 
-        if (fill(row, middle) <= row->n_stages) {
+        if (fill(row, middle)) {
             high = middle;
         } else {
             low = middle + 1;
@@ -66,8 +72,10 @@ static pst_status partition(void *self_, const struct pst_partition_in *in,
     pst_status st = part_row_init(&row, self->host, in, self->config->order);
 
     if (st == PST_OK) {
-        int64_t cap = least_cap(&row);
+        int64_t cap;
 
+        part_row_mix(&row);
+        cap = least_cap(&row);
         fill(&row, cap);
         part_remark_number(&row.problem, "cap_us_per_sample",
                            (double)cap * row.costs.ns_per_tick / 1000);
@@ -76,6 +84,6 @@ static pst_status partition(void *self_, const struct pst_partition_in *in,
     return st;
 }
 
-PART_CHAIN_PLUGIN(struct config, "greedy", "1.0",
-                  .summary = "Fills stages up to the least time that the devices allow.",
-                  .reference = "none")
+PART_CHAIN_PLUGIN_WORDS(struct config, "greedy", "1.1", "mixed-devices",
+                        .summary = "Fills stages up to the least time that the devices allow.",
+                        .reference = "none")

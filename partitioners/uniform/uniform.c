@@ -38,14 +38,14 @@ static void cut_by_cost(struct part_row *row)
     int64_t total = 0, sum = 0;
 
     for (at = 0; at < n; at++) {
-        total += row->ticks[at];
+        total += row->ticks[0][at];
     }
     for (s = 0, at = 0; s < row->n_stages; s++) {
         uint32_t last = n - (row->n_stages - 1 - s); /* one node at least for each behind */
 
         /* Products are below 2^60: a tick is chosen so. */
         do {
-            sum += row->ticks[row->order[at++]];
+            sum += row->ticks[0][row->order[at++]];
         } while (at < last && (s + 1 == row->n_stages || sum * row->n_stages < total * (s + 1)));
         row->first[s + 1] = at;
     }

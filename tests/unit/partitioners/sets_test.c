@@ -11,8 +11,14 @@
 #include <math.h>
 #include "test.h"
 
-/* T in us; the stages are held against the rig. */
-static double solve(const struct rig_case *c, const struct part_problem *p, const uint32_t *order)
+struct asked {
+    int64_t below;
+    bool shortest;
+};
+
+/* T or path in us, INFINITY: none; the stages are held against the rig. */
+static double ask(const struct rig_case *c, const struct part_problem *p, const uint32_t *order,
+                  struct asked asked, int64_t *ret_ticks)
 {
     struct part_dag dag = part_sequence_dag(p);
     struct part_downsets sets;
@@ -28,7 +34,8 @@ static double solve(const struct rig_case *c, const struct part_problem *p, cons
         .edge = edges,
         .n_devices = p->n_devices,
         .capacity = p->capacity_bytes,
-        .below = INT64_MAX,
+        .below = asked.below,
+        .shortest = asked.shortest,
     };
     uint64_t count;
     double result;
@@ -45,6 +52,7 @@ static double solve(const struct rig_case *c, const struct part_problem *p, cons
         assert_int_equal(part_downsets_all(&dag, 5000, NULL, &sets, &count, &exact), PST_OK);
     }
     assert_int_equal(part_sets_solve(&q, &answer), PST_OK);
+    *ret_ticks = answer.ticks;
     result = answer.n_stages > 0 ? (double)answer.ticks * costs.ns_per_tick / 1000 : INFINITY;
     for (uint32_t s = 0; s < answer.n_stages; s++) {
         uint32_t n =
@@ -56,14 +64,19 @@ static double solve(const struct rig_case *c, const struct part_problem *p, cons
         d[s] = answer.stages[s].degree;
     }
     if (answer.n_stages > 0) {
-        struct rig_worth worth = rig_judge(c, stage_of, answer.n_stages, d, true);
+        struct rig_worth worth = rig_judge(c, stage_of, answer.n_stages, d, !asked.shortest);
 
         assert_true(worth.legal && worth.fits);
-        assert_true(fabs(worth.bottleneck - result) <= 1e-9 * fmax(1, result));
-    } else {
-        assert_true(isinf(result));
+        assert_true(asked.shortest || fabs(worth.bottleneck - result) <= 1e-9 * fmax(1, result));
     }
     return result;
+}
+
+static double solve(const struct rig_case *c, const struct part_problem *p, const uint32_t *order)
+{
+    int64_t ticks;
+
+    return ask(c, p, order, (struct asked){INT64_MAX, false}, &ticks);
 }
 
 static void equal(double is, double should, int round)
@@ -157,4 +170,164 @@ TEST(test_all_sets)
             equal(found, rig_best_partition(&c), round);
         }
     }
+}
+
+/* Borders that no stage can end at are left out: not one too many. */
+TEST(test_below)
+{
+    uint64_t seed = 5;
+    int answers = 0;
+
+    for (int round = 0; round < 120; round++) {
+        FINISHED_BY(rig_graph_finish) struct rig_graph g;
+        struct rig_case c;
+        struct part_problem p;
+        int64_t ticks, again;
+        double least;
+
+        draw(&g, &c, (uint32_t)rig_draw(&seed, 1, 8), round, &seed);
+        rig_problem(&c, &p);
+        least = ask(&c, &p, NULL, (struct asked){INT64_MAX, false}, &ticks);
+        if (!isinf(least)) {
+            answers++;
+            equal(ask(&c, &p, NULL, (struct asked){ticks + 1, false}, &again), least, round);
+            equal(ask(&c, &p, NULL, (struct asked){ticks, false}, &again), INFINITY, round);
+        }
+    }
+    assert_true(answers > 60);
+}
+
+/* --- paths -------------------------------------------------------------------------------------*/
+
+struct brute {
+    const struct rig_case *c;
+    const struct part_problem *p;
+    struct part_costs costs;
+    int64_t below;
+    uint32_t stage_of[8], k[8];
+    int64_t sum, path; /* the least of all partitions */
+};
+
+static void look(struct brute *b, uint32_t n_stages)
+{
+    int64_t counts[8] = {0}, reach[8] = {0}, sum = 0, longest = 0;
+    uint32_t d[8] = {0};
+
+    for (uint32_t s = 0; s < n_stages; s++) {
+        int64_t comp = 0, sync = 0, p2p = 0;
+
+        for (uint32_t v = 0; v < b->p->n; v++) {
+            comp += b->stage_of[v] == s ? b->costs.comp[b->k[s]][v] : 0;
+            sync += b->stage_of[v] == s ? b->costs.sync[b->k[s]][v] : 0;
+        }
+        for (uint32_t e = 0; e < b->p->n_edges; e++) {
+            bool from = b->stage_of[b->p->from[e]] == s, to = b->stage_of[b->p->to[e]] == s;
+
+            p2p += from != to ? b->costs.p2p[b->k[s]][e] : 0;
+        }
+        if (comp + sync >= b->below) {
+            return;
+        }
+        d[s] = b->costs.degrees[b->k[s]];
+        counts[s] = comp + (b->c->comm == PST_COMM_NONE ? 0 : p2p / 2);
+        reach[s] = counts[s];
+        sum += counts[s];
+    }
+    if (!rig_judge(b->c, b->stage_of, n_stages, d, false).legal) {
+        return;
+    }
+    for (uint32_t round = 0; round < n_stages; round++) {
+        for (uint32_t e = 0; e < b->p->n_edges; e++) {
+            uint32_t s = b->stage_of[b->p->from[e]], t = b->stage_of[b->p->to[e]];
+
+            if (s != t && reach[s] + counts[t] > reach[t]) {
+                reach[t] = reach[s] + counts[t];
+            }
+        }
+    }
+    for (uint32_t s = 0; s < n_stages; s++) {
+        longest = reach[s] > longest ? reach[s] : longest;
+    }
+    b->sum = sum < b->sum ? sum : b->sum;
+    b->path = longest < b->path ? longest : b->path;
+}
+
+static void look_at_degrees(struct brute *b, uint32_t s, uint32_t n_stages)
+{
+    if (s == n_stages) {
+        look(b, n_stages);
+        return;
+    }
+    for (b->k[s] = 0; b->k[s] < b->costs.n_degrees; b->k[s]++) {
+        look_at_degrees(b, s + 1, n_stages);
+    }
+}
+
+static void look_at_all(struct brute *b, uint32_t v, uint32_t n_stages)
+{
+    if (v == b->p->n) {
+        look_at_degrees(b, 0, n_stages);
+        return;
+    }
+    for (uint32_t s = 0; s <= n_stages && s < b->p->n_devices; s++) {
+        b->stage_of[v] = s;
+        look_at_all(b, v + 1, s == n_stages ? n_stages + 1 : n_stages);
+    }
+}
+
+/* In a row the least sum of all partitions. Else not above it, and not below the least of the
+   longest paths through the graphs of stages. */
+TEST(test_paths)
+{
+    uint64_t seed = 6;
+    int answers = 0, apart = 0;
+
+    for (int round = 0; round < 150; round++) {
+        FINISHED_BY(rig_graph_finish) struct rig_graph g;
+        struct rig_case c;
+        struct part_problem p;
+        struct brute b = {.c = &c, .p = &p, .sum = INT64_MAX, .path = INT64_MAX};
+        struct asked asked = {.shortest = true};
+        int64_t ticks, least;
+
+        draw(&g, &c, (uint32_t)rig_draw(&seed, 1, 6), round, &seed);
+        c.memory = INFINITY;
+        rig_problem(&c, &p);
+        part_costs_init(&p, c.b, &b.costs);
+        ask(&c, &p, NULL, (struct asked){INT64_MAX, false}, &least);
+        asked.below = b.below = least + least / (int64_t)rig_draw(&seed, 2, 20) + 1;
+        look_at_all(&b, 0, 0);
+        if (isinf(ask(&c, &p, NULL, asked, &ticks))) {
+            assert_true(b.sum == INT64_MAX);
+            continue;
+        }
+        answers++;
+        apart += ticks < b.sum;
+        assert_true(ticks <= b.sum && ticks >= b.path);
+        p.in_row = true;
+        ask(&c, &p, NULL, asked, &ticks);
+        assert_true(ticks == b.sum);
+    }
+    assert_true(answers > 60 && apart > 5);
+}
+
+/* 0 -> 1 and 2 -> 3 into 4, 6 us each, on three devices: with at most two of them on a device a
+   micro-batch takes 12 us side by side and 6 us more. In a row it takes 30. */
+TEST(test_side_by_side)
+{
+    FINISHED_BY(rig_graph_finish) struct rig_graph g;
+    struct rig_case c = rig_two_branches(&g, 0);
+    struct part_problem p;
+    struct part_costs costs;
+    int64_t ticks;
+
+    c.devices = 3;
+    c.memory = INFINITY;
+    rig_problem(&c, &p);
+    part_costs_init(&p, c.b, &costs);
+    equal(ask(&c, &p, NULL, (struct asked){(int64_t)(13000 / costs.ns_per_tick), true}, &ticks), 18,
+          0);
+    p.in_row = true;
+    equal(ask(&c, &p, NULL, (struct asked){(int64_t)(13000 / costs.ns_per_tick), true}, &ticks), 30,
+          0);
 }
