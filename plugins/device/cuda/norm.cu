@@ -146,7 +146,7 @@ __device__ static inline void statistics(const row_part<S, W, K, T> &part, uint6
 }
 
 /* EXACT: rows have K W T elements. Blocks with long rows ask for those of the blocks that follow
-   when they end; with a row for each warp that takes longer than it saves (measured on an H200). */
+   when they end. */
 template <class S, unsigned W, unsigned K, unsigned T, unsigned EXACT, unsigned PACKED,
           unsigned SUMS>
 __global__ void norm_kernel(S *y, const S *x, norm_sum<S> of, const float *first_gain,
