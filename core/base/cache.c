@@ -62,9 +62,9 @@ static int remove_entry(const char *path, const struct stat *info, int kind, str
     return 0;
 }
 
-static void remove_stand_in(void)
+void pst_cache_abandon(void)
 {
-    if (getpid() == owner) {
+    if (stand_in != NULL && getpid() == owner) {
         nftw(stand_in, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
     }
 }
@@ -87,6 +87,11 @@ pst_status pst_cache_stand_in(struct pst_error *err)
     }
     stand_in = folder;
     owner = getpid();
-    atexit(remove_stand_in);
+    atexit(pst_cache_abandon);
     return PST_OK;
+}
+
+bool pst_cache_stands_in(void)
+{
+    return stand_in != NULL;
 }

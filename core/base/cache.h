@@ -18,5 +18,8 @@ pst_status pst_cache_make(const char *path, const char *who, struct pst_error *e
 /* Where nothing can be kept: from now on another folder, below $TMPDIR, for this process and those
    that it starts; it goes when this one exits. Before threads that ask for the environment. */
 pst_status pst_cache_stand_in(struct pst_error *err);
+bool pst_cache_stands_in(void);
+/* Before _exit(), which ends without that; not for handlers of signals. */
+void pst_cache_abandon(void);
 
 #endif

@@ -118,7 +118,8 @@ static void put_node(XXH3_state_t *state, const struct pst_costed_node *node)
     for (uint32_t i = 0; i < node->n_times; i++) {
         put(state, node->times[i].samples);
         put_numbers(state, node->times[i].ns, 3);
-        if (node->times[i].growth[0] != 0 || node->times[i].growth[1] != 0) {
+        if (node->times[i].growth[0] != 0 || node->times[i].growth[1] != 0 ||
+            node->times[i].growth[2] != 0) {
             put_numbers(state, node->times[i].growth, 3);
         }
     }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "planner/memo.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -52,23 +53,27 @@ struct pst_memo_key pst_memo_key_question(const struct pst_stage_question *q)
     return key_of(&state);
 }
 
+/* Bytes up to the end of a field: what pads a struct behind it may be anything. */
+#define END_OF(type, field) (offsetof(type, field) + sizeof((type *)0)->field)
+
 struct pst_memo_key pst_memo_key_view(const struct pst_stage_view *view)
 {
-    struct pst_stage_view head = *view;
+    const char *bytes = (const char *)view;
     uint32_t n_producers = 0;
     XXH3_state_t state;
 
-    head.nodes = head.producers = NULL;
     XXH3_128bits_reset(&state);
     XXH3_128bits_update(&state, "view", 4);
-    XXH3_128bits_update(&state, &head, sizeof head);
+    XXH3_128bits_update(&state, bytes, END_OF(struct pst_stage_view, node_size));
+    XXH3_128bits_update(&state, bytes + offsetof(struct pst_stage_view, in_flight),
+                        sizeof *view - offsetof(struct pst_stage_view, in_flight));
     for (uint32_t v = 0; v < view->n_nodes; v++) {
         struct pst_stage_node node = *pst_stage_node_at(view, v);
 
         node.node = 0;
         node.layer -= pst_stage_node_at(view, 0)->layer;
         n_producers += node.n_producers;
-        XXH3_128bits_update(&state, &node, sizeof node);
+        XXH3_128bits_update(&state, &node, END_OF(struct pst_stage_node, output_saved));
     }
     XXH3_128bits_update(&state, view->producers, n_producers * sizeof *view->producers);
     return key_of(&state);

@@ -12,14 +12,16 @@
 
 static atomic_int first_signal;
 static atomic_uint n_wishes;
+static pid_t owner; /* processes that it has forked say nothing */
 
 static void on_signal(int number)
 {
-    static const char at_once[] = "\npenstock: ended at once by a second SIGINT\n";
+    static const char at_once[] = "\npenstock: ended at once by a second signal\n";
     int none = 0;
 
     if (!atomic_compare_exchange_strong(&first_signal, &none, number) && number == SIGINT) {
-        const ssize_t told = write(STDERR_FILENO, at_once, sizeof at_once - 1);
+        const ssize_t told =
+            getpid() == owner ? write(STDERR_FILENO, at_once, sizeof at_once - 1) : 0;
 
         (void)told;
         pst_file_abandon_writes();
@@ -53,6 +55,7 @@ void pst_stop_install(void)
 {
     struct sigaction action, before;
 
+    owner = getpid();
     leave_stack_alone();
     memset(&action, 0, sizeof action);
     sigemptyset(&action.sa_mask);

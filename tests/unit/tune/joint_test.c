@@ -90,7 +90,13 @@ static void run(struct pst_joint_search *search)
             open[n_open++] = point;
             grid.order = (grid.order ^ point) * 1099511628211u;
         }
-        if (n_open == 0 || (grid.end_after > 0 && grid.n_tried >= grid.end_after)) {
+        if (n_open == 0) { /* however often idle processes ask */
+            for (uint32_t i = 0; i < 100; i++) {
+                assert_false(pst_joint_next(search, &point));
+            }
+            return;
+        }
+        if (grid.end_after > 0 && grid.n_tried >= grid.end_after) {
             return;
         }
         if (n_open == 1) {

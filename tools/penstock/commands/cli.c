@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/cache.h"
 #include "base/util.h"
 #include "commands/commands.h"
 #include "commands/manual.h"
@@ -114,6 +115,7 @@ static void end_without_memory(void)
     int code;
 
     pst_file_abandon_writes();
+    pst_cache_abandon();
     pst_fail_nomem(&err);
     if (team != NULL) {
         pst_team_settle(team, err.status, &err, &prints);
@@ -275,6 +277,7 @@ static void *end_on_signal(void *unused)
         nanosleep(&pause, NULL);
     }
     pst_file_abandon_writes();
+    pst_cache_abandon();
     pst_stop_fail(&err);
     _exit(pst_print_error(&err, wants_json));
 }
@@ -364,6 +367,7 @@ void pst_cli_leave(int code)
 {
     if (pst_exec_is_stuck()) {
         fflush(NULL);
+        pst_cache_abandon();
         _exit(code);
     }
     exit(code);

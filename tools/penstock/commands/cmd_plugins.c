@@ -351,6 +351,9 @@ static void check(struct pst_cli *cli, const struct pst_plugins_options *options
     struct shown shown = {0};
 
     if (pst_search_is_file(name)) {
+        if (options->config != NULL) {
+            pst_cli_usage(cli, "--config says where to find a NAME; %s is a file", name);
+        }
         pst_plugins_check(cli, options, name);
         return;
     }

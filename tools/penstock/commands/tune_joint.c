@@ -26,7 +26,8 @@ static bool is_over(void)
 /* A trial that was begun before it was known whether the search comes to it. */
 struct early {
     uint32_t point;
-    bool wanted, done; /* the search has come to it; it has ended, as `trial` */
+    bool wanted, done; /* the search has come to it; it has ended, as `trial`, */
+    bool failed;       /* by an error that ends the search, if that comes to it */
     struct pst_trial trial;
 };
 
@@ -40,6 +41,7 @@ struct searching {
     uint32_t best;                        /* combination; PST_NONE: there is none yet */
     struct pst_score score, score_before; /* of the best, of all and of the configs before */
     uint32_t n_open;                      /* points that the search waits for */
+    bool through;                         /* no other will come */
     struct early *early;
     size_t n_early, early_room;
 };
@@ -159,7 +161,10 @@ static bool next_point(void *context, uint32_t *ret_point)
         searching->n_open++;
         if (trial != NULL) {
             tell(searching, *ret_point, trial);
-        } else if (early == NULL) {
+        } else if (early == NULL || early->failed) {
+            if (early != NULL) {
+                early->wanted = true;
+            }
             return true;
         } else if (early->done) {
             add(searching, *ret_point, &early->trial);
@@ -168,7 +173,26 @@ static bool next_point(void *context, uint32_t *ret_point)
             early->wanted = true;
         }
     }
-    return searching->n_open > 0 && guess(searching, ret_point);
+    searching->through = searching->n_open == 0;
+    return !searching->through && guess(searching, ret_point);
+}
+
+static bool is_through(void *context)
+{
+    const struct searching *searching = context;
+
+    return searching->through;
+}
+
+static bool drops(void *context, uint32_t point)
+{
+    struct early *early = find_early(context, point);
+
+    if (early == NULL || early->wanted) {
+        return false;
+    }
+    early->failed = true;
+    return true;
 }
 
 static pst_status take_trial(void *context, uint32_t point, const struct pst_trial *trial,
@@ -236,6 +260,8 @@ static void search_set(struct searching *searching)
         .config = config_of,
         .begun = show_progress,
         .each = take_trial,
+        .drops = drops,
+        .through = is_through,
     };
     struct pst_joint_found found;
     pst_status st;
@@ -251,6 +277,7 @@ static void search_set(struct searching *searching)
     }
     searching->score_before = searching->score;
     searching->n_open = 0;
+    searching->through = false;
     searching->search = pst_joint_begin(&asked);
     st = pst_trials_run(&trials, &cli->err);
     pst_joint_end(searching->search, &found);

@@ -119,8 +119,8 @@ static pst_status keep_somewhere(const struct pst_session *session,
 {
     pst_status st = keep(session, profile, err);
 
-    *ret_kept = st == PST_OK;
-    if (st == PST_OK) {
+    *ret_kept = st == PST_OK && !pst_cache_stands_in();
+    if (st != PST_ERR_IO) { /* where it could not be written, another folder may do */
         return st;
     }
     if (listener->unkept != NULL) {
@@ -181,7 +181,7 @@ static pst_status measure(struct pst_session *session, const struct pst_profile_
         listener->disturbed(listener->context, share, file);
         free(file);
     }
-    if (st == PST_ERR_CANCELLED) {
+    if (st == PST_ERR_CANCELLED && listener->cancelled != NULL && listener->cancelled()) {
         return st;
     }
     if (st != PST_OK) {

@@ -25,7 +25,8 @@ struct measure_step {
     uint64_t elems;
 };
 
-/* Slices of a sequence are measured in turn: the first, the last and the one before it. */
+/* Slices of a sequence are measured in turn: the first, the last and the one before it. The last,
+   which reads all keys, warms up (PST_NONE). */
 static inline uint32_t measure_turns(const struct pst_graph *graph)
 {
     return graph->slices < 3 ? graph->slices : 3;
@@ -33,7 +34,7 @@ static inline uint32_t measure_turns(const struct pst_graph *graph)
 
 static inline uint32_t measure_slice(const struct pst_graph *graph, uint32_t round)
 {
-    const uint32_t turn = round % measure_turns(graph);
+    const uint32_t turn = (round == PST_NONE ? 1 : round) % measure_turns(graph);
 
     return turn == 0 ? 0 : graph->slices - turn;
 }

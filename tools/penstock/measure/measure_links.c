@@ -3,6 +3,7 @@
 
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/util.h"
 
@@ -167,6 +168,19 @@ static void judge(struct pst_measured_link *link)
     }
 }
 
+/* Of an end that the other one pulled out of its wait it is not its own failure. */
+static pst_status cause_of(const struct end ends[2], struct pst_error *err)
+{
+    const bool pulled = ends[0].status == PST_OK || ends[0].err.kind[0] == '\0' ||
+                        strcmp(ends[0].err.kind, ended.kind) == 0;
+    const struct end *end = &ends[pulled && ends[1].status != PST_OK];
+
+    if (end->status != PST_OK && err != NULL) {
+        *err = end->err;
+    }
+    return end->status;
+}
+
 static pst_status run_both(struct end ends[2], struct pst_error *err)
 {
     pthread_t threads[2];
@@ -184,15 +198,7 @@ static pst_status run_both(struct end ends[2], struct pst_error *err)
     if (started < 2) {
         return pst_fail(err, PST_ERR_NOMEM, "machine.threads", "no thread could be started");
     }
-    for (uint32_t i = 0; i < 2; i++) {
-        if (ends[i].status != PST_OK) {
-            if (err != NULL) {
-                *err = ends[i].err;
-            }
-            return ends[i].status;
-        }
-    }
-    return PST_OK;
+    return cause_of(ends, err);
 }
 
 static void *region(void *context, uint32_t rank, uint64_t *ret_bytes)

@@ -51,6 +51,7 @@ struct pst_joint_search {
        variant there may be better than all the elite. */
     struct elite *leader[PST_JOINT_DIMS];
     uint64_t drawn; /* random numbers */
+    bool through;   /* nothing is left to propose */
     struct pst_joint_found found;
 };
 
@@ -446,8 +447,9 @@ bool pst_joint_next(struct pst_joint_search *search, uint32_t *ret_point)
         while (search->n_known < search->n_proposed && search->proposed[search->n_known].told) {
             learn(search);
         }
-        if (search->n_known == search->n_proposed) {
+        if (search->n_known == search->n_proposed && !search->through) {
             make_round(search);
+            search->through = search->n_round == 0;
         }
     }
     if (search->n_given == search->n_proposed) {

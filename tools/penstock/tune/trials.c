@@ -330,7 +330,9 @@ static void take(struct run *run, uint32_t at)
     }
     free(bytes);
     if (head.status != PST_OK) {
-        fail_at(run, turn, head.status, &trial.why);
+        if (run->trials->drops == NULL || !run->trials->drops(run->trials->context, i)) {
+            fail_at(run, turn, head.status, &trial.why);
+        }
         pst_trial_finish(&trial);
         return;
     }
@@ -366,6 +368,11 @@ static bool wait_for_some(struct run *run, struct pollfd *polls)
     return busy;
 }
 
+static bool is_through(const struct pst_trials *trials)
+{
+    return trials->through != NULL && trials->through(trials->context);
+}
+
 static pst_status run_apart(const struct pst_trials *trials, struct pst_error *err)
 {
     struct worker *workers = pst_alloc(trials->n_jobs, sizeof *workers);
@@ -379,7 +386,7 @@ static pst_status run_apart(const struct pst_trials *trials, struct pst_error *e
         run.st = start(workers, w, trials, err);
     }
     hand_out_all(&run);
-    while (wait_for_some(&run, polls)) {
+    while (!is_through(trials) && wait_for_some(&run, polls)) {
         for (uint32_t w = 0; w < trials->n_jobs; w++) {
             if (polls[w].fd >= 0 && polls[w].revents != 0) {
                 take(&run, w);
@@ -388,12 +395,16 @@ static pst_status run_apart(const struct pst_trials *trials, struct pst_error *e
         hand_out_all(&run);
     }
     for (uint32_t w = 0; w < trials->n_jobs; w++) {
+        if (workers[w].fd >= 0 && workers[w].trial != IDLE) {
+            kill(workers[w].pid, SIGTERM);
+        }
         if (workers[w].fd >= 0) {
             bury(&workers[w]);
         }
     }
     free(polls);
     free(workers);
+    run.cut_short |= trials->next == NULL && run.n_begun < trials->n;
     return run.st == PST_OK && run.cut_short ? fail_over(err) : run.st;
 }
 

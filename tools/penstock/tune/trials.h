@@ -25,13 +25,19 @@ struct pst_trials {
        ends it all. */
     pst_status (*each)(void *context, uint32_t i, const struct pst_trial *trial,
                        struct pst_error *err);
+    /* Trial i has an error that ends it all: true where nobody needs it, and it is forgotten. NULL:
+       all are needed. */
+    bool (*drops)(void *context, uint32_t i);
+    /* Nothing that is being tried is needed any more. NULL: all of it is. */
+    bool (*through)(void *context);
 };
 
 /*
  * It ends when nothing is being tried and there is no next trial. What each comes to does not
- * depend on n_jobs. A signal, or options.cancelled, ends it as PST_ERR_CANCELLED, with what has
- * ended by then. Errors: those of pst_trial_run, of the first trial that has one; those of each();
- * machine.missing where there can be no process.
+ * depend on n_jobs, but where plugins run apart and the clock takes the patience. A signal, or
+ * options.cancelled, ends it as PST_ERR_CANCELLED, with what has ended by then. Errors: those of
+ * pst_trial_run, of the first trial that has one; those of each(); machine.missing where there can
+ * be no process.
  */
 pst_status pst_trials_run(const struct pst_trials *trials, struct pst_error *err);
 
