@@ -269,7 +269,8 @@ class Steps(unittest.TestCase):
                 " --no-torch", " --no-torch --set run.kernels=simple",
                 " --no-torch --set run.kernels=unordered", " --no-torch --set run.graphs=on",
                 " --no-torch --set run.kernels=auto+fused_sums",
-                " --no-torch --set run.kernels=unpaired", "")),
+                " --no-torch --set run.kernels=unpaired",
+                " --no-torch --set run.kernels=timed", "")),
             *(f"ncu --clock-control none --set full --launch-count 4 {rates} {job}" for job in
               ("qkv W", "loss F", "loss B", "norm1 B", "attention B")),
             "gpu-exec-replicas", "gpu-exec-delayed", "gpu-exec-copies", "gpu-exec-bits",
