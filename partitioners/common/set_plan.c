@@ -98,7 +98,7 @@ void part_set_plan(const struct part_set_search *s, bool shortest, double below_
     struct part_sets_answer answer = {0};
     struct call_region region;
     int64_t below = question.below, bound;
-    bool all = p->in_row || p->capacity_bytes >= 1e300;
+    bool all = !shortest && (p->in_row || p->capacity_bytes >= 1e300);
     uint32_t *same;
 
     call_enter(&region);
@@ -114,7 +114,7 @@ void part_set_plan(const struct part_set_search *s, bool shortest, double below_
     *ret_complete = below <= bound && all;
     if (question.below > 0 && part_sets_solve(&question, &answer) == PST_OK) {
         *ret_found = answer.n_stages > 0;
-        *ret_complete = (question.below == below || (*ret_found && !shortest)) && all;
+        *ret_complete = (question.below == below || *ret_found) && all;
     }
     if (*ret_found) {
         plan_of(p, s->costs->b, &s->sets, &answer, ret_plan);

@@ -40,7 +40,7 @@ struct nest {
     uint32_t n_slots, *slots;     /* sets by their bits: index plus 1; n_slots a power of two */
     bool workspace;               /* does any node have some? */
     uint32_t n_ways;              /* to work off what is between two borders: a stage on each
-                                                  degree; sides; some sides together */
+                                     degree; sides; some sides together */
     struct row row;
     uint64_t polls;
 };
@@ -192,7 +192,7 @@ static uint32_t slot_of(const struct nest *f, const uint64_t *bits)
 
     for (w = 0; w < sets->n_words; w++) {
         hash = (hash ^ bits[w]) * UINT64_C(0x9E3779B97F4A7C15);
-        hash ^= hash >> 29;
+        hash ^= hash >> 32;
     }
     for (at = (uint32_t)hash & (f->n_slots - 1); f->slots[at] != 0;
          at = (at + 1) & (f->n_slots - 1)) {
