@@ -347,7 +347,7 @@ static void check_pair(struct pair *pair, enum place place, uint32_t flags)
    blocks at a time. */
 static const struct rig_case both[][2] = {BOTH(111, 768), BOTH(37, 1600), BOTH(5, 5120),
                                           BOTH(3, 12288), BOTH(47, 13),   BOTH(3, 1027),
-                                          BOTH(180, 4096)};
+                                          BOTH(180, 2304)};
 
 static void pairs(void **state)
 {
