@@ -245,6 +245,7 @@ def with_changes(options, changes):
     """The options with these --set, and with [cluster] as they leave it."""
     described = tomllib.loads(options.cluster.read_text())["cluster"] | dict(
         change.removeprefix("cluster.").split("=", 1) for change in changes)
+    described["node_size"] = int(described["node_size"])
     return argparse.Namespace(**vars(options) | {"set": changes, "described": described})
 
 

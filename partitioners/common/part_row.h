@@ -14,7 +14,7 @@ struct part_row {
     uint32_t b, d, n_stages; /* the user's size; replicas of each; at least 1, at most n */
     uint32_t *order, *first; /* [n]; [n_stages + 1] to be filled: first[0] = 0, at the end n */
     const int64_t **ticks;   /* [n_stages][n] time of a node as each stage; where devices are alike
-                                the   same list */
+                                the same list */
     bool placed;             /* stage s is to be on device s */
 };
 

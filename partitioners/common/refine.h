@@ -54,8 +54,8 @@ bool part_set_open(const struct part_problem *problem, const struct part_costs *
 
 /* ret_ns, per sample: its T, or its path. The plan of the least T, if one below `below_ns` is
    found; complete: else there is none, in any order. shortest: of plans whose stages keep a device
-   busy for less than that the one that a micro-batch gets through the soonest, were all stages in a
-   row; complete: there is none faster, where memory is free. */
+   busy for less than that one that a micro-batch gets through soon, its stages in a row, or parts
+   that no edge connects side by side; never complete. */
 void part_set_plan(const struct part_set_search *search, bool shortest, double below_ns,
                    struct part_plan *ret_plan, double *ret_ns, bool *ret_found, bool *ret_complete);
 

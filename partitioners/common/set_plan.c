@@ -55,26 +55,27 @@ static double looks(const struct part_set_search *s, const struct part_sets_ques
     return pairs + (s->costs->comm_model != PST_COMM_NONE ? crossing : 0);
 }
 
-/* Strictly below which bottleneck there are not more borders than the search may look at. */
-static int64_t affordable(const struct part_set_search *s, const struct part_sets_question *q)
+/* Strictly below which bottleneck, above `low`, there are not more borders than the search may look
+   at; 0: below none. */
+static int64_t affordable(const struct part_set_search *s, const struct part_sets_question *q,
+                          int64_t low)
 {
-    const int64_t *work = part_sets_work(q);
-    int64_t low = part_lower_bound(s->problem, s->costs), high = q->below, middle;
+    int64_t high = q->below, found = 0, middle, most = q->work[s->sets.n_sets - 1] + 1;
     uint32_t i;
 
-    if (looks(s, q, part_sets_borders(q, work, high)) <= s->looks) {
+    if (looks(s, q, part_sets_borders(q, high)) <= s->looks) {
         return high;
     }
-    high = high < work[s->sets.n_sets - 1] ? high : work[s->sets.n_sets - 1] + 1;
-    for (i = 0; i < BISECTIONS && low + 1 < high; i++) {
-        middle = low + (high - low) / 2;
-        if (looks(s, q, part_sets_borders(q, work, middle)) <= s->looks) {
-            low = middle;
+    high = high < most ? high : most;
+    for (i = 0; i < BISECTIONS && low < high; i++) {
+        middle = high - (high - low) / 2;
+        if (looks(s, q, part_sets_borders(q, middle)) <= s->looks) {
+            found = low = middle;
         } else {
-            high = middle;
+            high = middle - 1;
         }
     }
-    return low;
+    return found;
 }
 
 void part_set_plan(const struct part_set_search *s, bool shortest, double below_ns,
@@ -96,9 +97,9 @@ void part_set_plan(const struct part_set_search *s, bool shortest, double below_
     };
     struct part_sets_answer answer = {0};
     struct call_region region;
-    int64_t below = question.below;
+    int64_t below = question.below, bound;
+    bool all = !shortest && (p->in_row || p->capacity_bytes >= 1e300);
     uint32_t *same;
-    bool solved;
 
     call_enter(&region);
     CALL_TAKE(same, (size_t)n + 1);
@@ -106,11 +107,15 @@ void part_set_plan(const struct part_set_search *s, bool shortest, double below_
         same[i] = i;
     }
     question.node = question.edge = same;
-    question.below = affordable(s, &question);
-    solved = part_sets_solve(&question, &answer) == PST_OK;
-    *ret_found = solved && answer.n_stages > 0;
-    *ret_complete = solved && (question.below == below || (*ret_found && !shortest)) &&
-                    (p->in_row || p->capacity_bytes >= 1e300);
+    bound = part_lower_bound(p, s->costs);
+    question.work = part_sets_work(&question);
+    question.below = below > bound ? affordable(s, &question, bound) : 0;
+    *ret_found = false;
+    *ret_complete = below <= bound && all;
+    if (question.below > 0 && part_sets_solve(&question, &answer) == PST_OK) {
+        *ret_found = answer.n_stages > 0;
+        *ret_complete = (question.below == below || *ret_found) && all;
+    }
     if (*ret_found) {
         plan_of(p, s->costs->b, &s->sets, &answer, ret_plan);
         *ret_ns = (double)answer.ticks * s->costs->ns_per_tick;

@@ -40,7 +40,7 @@ struct nest {
     uint32_t n_slots, *slots;     /* sets by their bits: index plus 1; n_slots a power of two */
     bool workspace;               /* does any node have some? */
     uint32_t n_ways;              /* to work off what is between two borders: a stage on each
-                                                  degree; sides; some sides together */
+                                     degree; sides; some sides together */
     struct row row;
     uint64_t polls;
 };
@@ -141,19 +141,19 @@ int64_t *part_sets_work(const struct part_sets_question *q)
     return work;
 }
 
-uint32_t part_sets_borders(const struct part_sets_question *q, const int64_t *work, int64_t below)
+uint32_t part_sets_borders(const struct part_sets_question *q, int64_t below)
 {
     uint32_t i, n = 0;
 
     for (i = 0; i < q->sets->n_sets; i++) {
-        n += is_border(q, work, i, below);
+        n += is_border(q, q->work, i, below);
     }
     return n;
 }
 
 static void list_borders(struct nest *f)
 {
-    const int64_t *work = part_sets_work(f->q);
+    const int64_t *work = f->q->work != NULL ? f->q->work : part_sets_work(f->q);
     int64_t most = f->q->below - 1, all = work[f->n_sets - 1];
     uint32_t i, x;
 
@@ -192,7 +192,7 @@ static uint32_t slot_of(const struct nest *f, const uint64_t *bits)
 
     for (w = 0; w < sets->n_words; w++) {
         hash = (hash ^ bits[w]) * UINT64_C(0x9E3779B97F4A7C15);
-        hash ^= hash >> 29;
+        hash ^= hash >> 32;
     }
     for (at = (uint32_t)hash & (f->n_slots - 1); f->slots[at] != 0;
          at = (at + 1) & (f->n_slots - 1)) {
@@ -580,6 +580,7 @@ static void search(struct nest *f)
 
         blank(f, x, INT64_MAX);
         look_from(f, i);
+        poll(f, (uint64_t)f->n_sets * f->n_degrees);
         for (y = x + 1; y <= last; y++) {
             uint32_t j = f->borders[y];
 

@@ -27,6 +27,7 @@ struct part_sets_question {
                         each one's transfers: the sum over stages, of those side by side (not in
                         problem->in_row) the longest. `below` then holds computation and all-reduce
                         alone, which keep a device busy */
+    const int64_t *work; /* of part_sets_work; NULL: the search asks for it itself */
     const struct pst_host *host;
 };
 
@@ -46,9 +47,9 @@ struct part_sets_answer {
 int64_t *part_sets_work(const struct part_sets_question *question);
 
 /* How many sets can be the border of two stages with a bottleneck below that: devices suffice for
-   what is in the set, and for the rest. `below` of the question does not matter. */
-uint32_t part_sets_borders(const struct part_sets_question *question, const int64_t *work,
-                           int64_t below);
+   what is in the set, and for the rest. The question has its `work`; its `below` does not matter.
+ */
+uint32_t part_sets_borders(const struct part_sets_question *question, int64_t below);
 
 /* O((sets * borders + borders^2) * degrees) at least. PST_ERR_NOMEM: tables would be too large. */
 pst_status part_sets_solve(const struct part_sets_question *question,

@@ -11,11 +11,10 @@
 #include "refine_parts.h"
 
 enum {
-    ROUNDS = 40,
-    HOPS = 4,
-    AHEAD = 8
-}; /* improvements; steps to somewhere else, at most; neighbours
-      whose neighbours are looked at */
+    ROUNDS = 40, /* improvements */
+    HOPS = 4,    /* steps to somewhere else, at most */
+    AHEAD = 8    /* neighbours whose neighbours are looked at */
+};
 
 /* Stages as arrays; the last one may be empty. */
 struct cut {
@@ -36,6 +35,7 @@ struct climb {
     struct cut now, next;
     struct neighbour *list;
     uint32_t n, room;
+    double guess_ns; /* of the plan */
 };
 
 /* next as a plan, with what the model of the step says of it. */
@@ -172,7 +172,7 @@ static void merge(struct climb *c, uint32_t s, uint32_t t)
 
 /* s later in the order, as far as nothing in between needs it: what stages hold may depend on it.
    Else there is nothing to look at. */
-static void reorder(struct climb *c, uint32_t s, const bool *linked, double guess_ns)
+static void reorder(struct climb *c, uint32_t s, const bool *linked)
 {
     uint32_t n = c->now.n, t, u, v, before;
 
@@ -188,7 +188,7 @@ static void reorder(struct climb *c, uint32_t s, const bool *linked, double gues
         c->next.degree[t] = c->now.degree[s];
         before = c->n;
         offer(c);
-        if (c->n > before && c->list[before].guess_ns == guess_ns) {
+        if (c->n > before && c->list[before].guess_ns == c->guess_ns) {
             part_plan_finish(&c->list[--c->n].plan);
         }
     }
@@ -251,7 +251,6 @@ static void all_neighbours(struct climb *c)
     const struct part_problem *p = c->p;
     uint32_t n = c->now.n, s, t, e;
     bool *linked = call_alloc((size_t)n * n + 1, sizeof *linked);
-    double guess_ns;
 
     for (e = 0; e < p->n_edges; e++) {
         linked[(size_t)c->now.stage_of[p->from[e]] * n + c->now.stage_of[p->to[e]]] = true;
@@ -270,9 +269,9 @@ static void all_neighbours(struct climb *c)
     if (c->t->trial == NULL) {
         move_parts(c, linked);
     }
-    gp_trials_guess(c->t, c->plan, &guess_ns);
+    gp_trials_guess(c->t, c->plan, &c->guess_ns);
     for (s = 0; s < n; s++) {
-        reorder(c, s, linked, guess_ns);
+        reorder(c, s, linked);
     }
     if (c->n > 0) {
         qsort(c->list, c->n, sizeof *c->list, by_guess);
@@ -304,17 +303,15 @@ static void start(struct climb *c)
 static void step(struct climb *c, struct part_plan *plan, double *step_ns, bool *ret_better)
 {
     struct call_region region;
-    double guess_ns;
     uint32_t i;
 
     call_enter(&region);
     start(c);
-    gp_trials_guess(c->t, plan, &guess_ns);
     *ret_better = false;
     for (i = 0; i < c->n && i < c->t->looks && !*ret_better; i++) {
         double ns;
 
-        if (c->list[i].guess_ns > guess_ns * GP_MARGIN) {
+        if (c->list[i].guess_ns > c->guess_ns * GP_MARGIN) {
             break;
         }
         gp_trials_step(c->t, &c->list[i].plan, *step_ns, &ns);

@@ -17,30 +17,58 @@ static const struct pst_param params[] = {
               "Order of the nodes that is cut: as in the model, or branch after branch."),
 };
 
-/* Fills stages up to the cap, leaving a node for each stage to come; does all fit in them? */
-static bool fill(struct part_row *row, int64_t cap)
+/* Of stages that start anywhere the furthest end within the cap whose rest the stages to come can
+   take. */
+struct ends {
+    struct part_row *row;
+    uint32_t *end;   /* [n_stages][n + 1] 0: there is none */
+    uint32_t *start; /* [n + 1] the last place up to this one where the next stage can start */
+};
+
+static uint32_t *ends_of(const struct ends *e, uint32_t s)
 {
-    uint32_t n = row->problem.n, at = 0, s;
+    return e->end + (size_t)s * (e->row->problem.n + 1);
+}
 
-    for (s = 0; s < row->n_stages; s++) {
-        const int64_t *ticks = row->ticks[s];
-        uint32_t last = n - (row->n_stages - 1 - s);
-        int64_t sum = ticks[row->order[at++]];
+static void find_starts(struct ends *e, uint32_t s)
+{
+    uint32_t n = e->row->problem.n, at, last = 0;
 
-        while (at < last && sum + ticks[row->order[at]] <= cap) {
-            sum += ticks[row->order[at++]];
+    for (at = 0; at <= n; at++) {
+        if (s == e->row->n_stages ? at == n : ends_of(e, s)[at] != 0) {
+            last = at;
         }
-        if (sum > cap) {
-            return false;
-        }
-        row->first[s + 1] = at;
+        e->start[at] = last;
     }
-    return at == n;
+}
+
+/* Does all fit in the stages? */
+static bool fill(struct ends *e, int64_t cap)
+{
+    uint32_t s, at, far;
+
+    for (s = e->row->n_stages; s-- > 0;) {
+        const uint32_t *order = e->row->order;
+        const int64_t *ticks = e->row->ticks[s];
+        int64_t sum = 0;
+
+        find_starts(e, s + 1);
+        far = e->row->problem.n;
+        for (at = far; at-- > 0;) {
+            sum += ticks[order[at]];
+            while (sum > cap) {
+                sum -= ticks[order[--far]];
+            }
+            ends_of(e, s)[at] = e->start[far] > at ? e->start[far] : 0;
+        }
+    }
+    return ends_of(e, 0)[0] != 0;
 }
 
 /* No more is needed than all on the device that takes the most. */
-static int64_t least_cap(struct part_row *row)
+static int64_t least_cap(struct ends *e)
 {
+    const struct part_row *row = e->row;
     int64_t low = 0, high = 0;
     uint32_t v, s;
 
@@ -55,13 +83,30 @@ static int64_t least_cap(struct part_row *row)
     while (low < high) {
         int64_t middle = low + (high - low) / 2;
 
-        if (fill(row, middle)) {
+        call_go_on(row->problem.host);
+        if (fill(e, middle)) {
             high = middle;
         } else {
             low = middle + 1;
         }
     }
     return low;
+}
+
+static int64_t cut(struct part_row *row)
+{
+    struct ends e = {.row = row};
+    int64_t cap;
+    uint32_t s;
+
+    CALL_TAKE(e.end, (size_t)row->n_stages * (row->problem.n + 1));
+    CALL_TAKE(e.start, (size_t)row->problem.n + 1);
+    cap = least_cap(&e);
+    fill(&e, cap);
+    for (s = 0; s < row->n_stages; s++) {
+        row->first[s + 1] = ends_of(&e, s)[row->first[s]];
+    }
+    return cap;
 }
 
 static pst_status partition(void *self_, const struct pst_partition_in *in,
@@ -72,13 +117,9 @@ static pst_status partition(void *self_, const struct pst_partition_in *in,
     pst_status st = part_row_init(&row, self->host, in, self->config->order);
 
     if (st == PST_OK) {
-        int64_t cap;
-
         part_row_mix(&row);
-        cap = least_cap(&row);
-        fill(&row, cap);
         part_remark_number(&row.problem, "cap_us_per_sample",
-                           (double)cap * row.costs.ns_per_tick / 1000);
+                           (double)cut(&row) * row.costs.ns_per_tick / 1000);
         part_row_answer(&row, out);
     }
     return st;

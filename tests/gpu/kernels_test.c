@@ -343,9 +343,11 @@ static void check_pair(struct pair *pair, enum place place, uint32_t flags)
         ADDED(#rows "x" #width, .p = 0), NORMED(#rows "x" #width, width, PST_OP_RMSNORM, #width)   \
     }
 
-/* A warp has the row, or a block; it is held, or is too long, or odd. */
+/* A warp has the row, or a block; it is held, or is too long, or odd; there are more rows than
+   blocks at a time. */
 static const struct rig_case both[][2] = {BOTH(111, 768), BOTH(37, 1600), BOTH(5, 5120),
-                                          BOTH(3, 12288), BOTH(47, 13),   BOTH(3, 1027)};
+                                          BOTH(3, 12288), BOTH(47, 13),   BOTH(3, 1027),
+                                          BOTH(180, 2304)};
 
 static void pairs(void **state)
 {

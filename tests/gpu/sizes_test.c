@@ -37,6 +37,8 @@ struct size_case {
 static const struct size_case cases[] = {
     SIZE("layernorm 16384x768", 16, "1024x768", "768, 768", 16384, .kind = PST_OP_LAYERNORM,
          .eps = 1e-5f),
+    SIZE("layernorm 1100x4096", 1, "1100x4096", "4096, 4096", 4096, .kind = PST_OP_LAYERNORM,
+         .eps = 1e-5f),
     SIZE("rmsnorm 16384x768", 16, "1024x768", "768", 16384, .kind = PST_OP_RMSNORM, .eps = 1e-6f),
     SIZE("cross-entropy 8x50304", 2, "4x50304, 4", "", 50304, .kind = PST_OP_CROSS_ENTROPY),
     SIZE("cross-entropy 8x50257", 2, "4x50257, 4", "", 50257, .kind = PST_OP_CROSS_ENTROPY),

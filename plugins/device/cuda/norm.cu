@@ -357,7 +357,7 @@ __device__ static inline void put_sums(float *partial, float (&held)[HELD][W], u
 template <class S, unsigned W, unsigned K, unsigned T, unsigned EXACT, unsigned PACKED>
 __global__ __launch_bounds__(PST_THREADS, K <= 3 ? 2 : 1) void norm_back_kernel(norm_back<S> b)
 {
-    __shared__ float own_gain[EXACT ? K * W * T : 1];
+    alignas(32) __shared__ float own_gain[EXACT ? K * W * T : 8]; /* read W at a time */
     const uint64_t first = blockIdx.x * b.each, step = PST_THREADS / T;
     const uint64_t end = first + b.each < b.m.rows ? first + b.each : b.m.rows;
     float *dgain = b.dgain + blockIdx.x * b.m.n, *dother = b.dother + blockIdx.x * b.m.n;
