@@ -10,7 +10,7 @@
 /* Looks at a node for all sizes together: a fraction of a second. */
 #define STEPS UINT64_C(5000000)
 /* Searches for a shorter path at most, each with that part of the looks that the last one left. */
-enum { PATHS = 12, PART = 4, PART_JOB = 4 };
+enum { PATHS = 12, PART = 4 };
 
 static bool is_worth_it(const struct gp_try *t, double best_ns)
 {
@@ -266,13 +266,10 @@ static void add_sooner(const struct beyond *b, const struct part_costs *costs,
         .b = b, .sets = sets, .looks = sets->looks, .busy = *costs, .t = t, .left = PATHS};
     double least_ns = (double)part_lower_bound(b->p, &s.busy) * costs->ns_per_tick;
 
-    if (!b->candidates->wanted || !t->result.found) {
-        return;
+    if (!b->candidates->wanted || !t->result.found || !part_is_problem(b->p)) {
+        return; /* of a job paths are an estimate, and trials tell more */
     }
     s.busy.comm_model = PST_COMM_NONE;
-    if (!part_is_problem(b->p)) {
-        s.looks /= PART_JOB; /* there paths are an estimate, and simulations tell more */
-    }
     keep(b, t, &t->result);
     *b->step_ns = fmin(*b->step_ns, t->fast.value.step_ns);
     add_paths(&s, least_ns, *b->step_ns / b->p->batch, 0);

@@ -266,12 +266,12 @@ static void all_neighbours(struct climb *c)
         split(c, s);
         redegree(c, s);
     }
-    if (c->t->trial == NULL) {
-        move_parts(c, linked);
-    }
     gp_trials_guess(c->t, c->plan, &c->guess_ns);
-    for (s = 0; s < n; s++) {
-        reorder(c, s, linked);
+    if (c->t->trial == NULL) { /* trials are for what is more likely to gain */
+        move_parts(c, linked);
+        for (s = 0; s < n; s++) {
+            reorder(c, s, linked);
+        }
     }
     if (c->n > 0) {
         qsort(c->list, c->n, sizeof *c->list, by_guess);
@@ -283,7 +283,9 @@ static void start(struct climb *c)
     const struct part_problem *p = c->p;
     uint32_t s, i;
 
-    part_plan_sort(c->plan, p);
+    if (c->t->trial == NULL) {
+        part_plan_sort(c->plan, p); /* reorder() goes by it */
+    }
     c->n = c->room = 0;
     c->list = NULL;
     c->now.n = c->plan->n_stages;
