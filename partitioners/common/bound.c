@@ -71,7 +71,7 @@ void part_least_work(const struct part_problem *p, const struct part_costs *c, i
     uint32_t v;
 
     for (v = 0; v < p->n; v++) {
-        ret_work[v] = node_least(c, v, true);
+        ret_work[v] = c->n_degrees == 0 ? 0 : node_least(c, v, true);
     }
 }
 
