@@ -188,6 +188,8 @@ struct pst_job_section {
 
 extern const struct pst_job_section pst_job_sections[];
 extern const uint32_t pst_job_n_sections;
+/* The name of a section that has such a key, or NULL. */
+const char *pst_job_section_with(const char *key);
 
 /* The modules that [run] means where it names none: core knows no ids. They outlive all; before a
    job is read. */

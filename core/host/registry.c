@@ -37,9 +37,8 @@ static pst_status scan(struct pst_plugin_list *list, uint32_t folder, bool must_
         return PST_OK; /* a folder that is not there holds nothing */
     }
     if (dir == NULL) {
-        return pst_fail(err, PST_ERR_CONFIG, "plugin.not-found",
-                        "%s: plugins cannot be looked for: %s", list->folders[folder],
-                        strerror(errno));
+        return pst_fail_at(err, PST_ERR_CONFIG, "plugin.not-found", list->folders[folder], 0, 0,
+                           "cannot open the folder of plugins: %s", strerror(errno));
     }
     while (st == PST_OK && (entry = readdir(dir)) != NULL) {
         const char *kind, *id = NULL;

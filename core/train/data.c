@@ -181,14 +181,22 @@ static pst_status check_sample(const struct pst_job *job, const struct pst_data 
 }
 
 /* Tokens are for models that predict the next one, records for those of one input. */
-static pst_status check_model(const struct pst_data *data, struct pst_error *err)
+static pst_status check_model(const struct pst_job *job, const struct pst_data *data,
+                              struct pst_error *err)
 {
+    static const char *const losses[] = {NULL, NULL, "mse", "bce"}; /* of numbers */
     const struct pst_sample_shape *shape = &data->shape;
     bool tokens = pst_data_has_tokens(data->kind);
     uint32_t n_x = 0;
 
     for (uint32_t i = 0; i < shape->n_inputs; i++) {
         n_x += shape->inputs[i].field == PST_FIELD_X;
+    }
+    if (tokens && losses[job->train.loss] != NULL) {
+        return pst_fail(err, PST_ERR_CONFIG, "config.value",
+                        "train.loss = \"%s\" is for targets that are numbers, and those of "
+                        "data.kind = \"%s\" are tokens; use train.loss = \"cross-entropy\"",
+                        losses[job->train.loss], kinds[data->kind]);
     }
     if (tokens && (shape->x->dtype != PST_I32 || shape->target->dtype != PST_I32 || n_x != 1 ||
                    shape->shifted != NULL || shape->rows != shape->x->elems || shape->rows == 0)) {
@@ -284,7 +292,7 @@ static pst_status prepare(const struct pst_job *job, struct pst_data *data, stru
     }
     st = check_keys(job, data, err);
     if (st == PST_OK) {
-        st = check_model(data, err);
+        st = check_model(job, data, err);
     }
     if (st == PST_OK && pst_data_has_tokens(data->kind)) {
         st = open_tokenizer(job, data, err);

@@ -134,6 +134,7 @@ static int run(const struct pst_command *command, int argc, char **argv)
     pst_status st = pst_options_parse(command, argc, argv, request, &cli, &cli.err);
 
     wants_json = st == PST_OK ? cli.json : wants_json;
+    pst_print_error_quote(cli.sets, cli.n_sets);
     pst_cli_must(&cli, st);
     pst_table_set_room(cli.wide ? 0 : pst_terminal_columns());
     if (!cli.help) {
@@ -306,6 +307,7 @@ void pst_cli_must(struct pst_cli *cli, pst_status st)
         pst_stop_fail(&cli->err);
     }
     if (st != PST_OK) {
+        pst_config_name(cli->config, &cli->err);
         fail(&cli->err);
     }
 }
