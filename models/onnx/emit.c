@@ -201,10 +201,9 @@ uint32_t emit_permute(struct onnx_emitter *e, uint32_t x, struct shape from, con
                    NULL, 0);
 }
 
-static uint32_t make_constant(struct onnx_emitter *e, const struct onnx_value *value,
-                              struct shape shape)
+uint32_t emit_constant(struct onnx_emitter *e, const struct onnx_value *value,
+                       const struct onnx_data *data, struct shape shape)
 {
-    const struct onnx_data *data = onnx_known(e->model, (struct onnx_value *)value);
     const bool integer = !onnx_is_real(value->type) && value->type != ONNX_BOOL;
     const uint64_t n = onnx_elems(value);
     struct pst_form form = {.rank = shape.rank, .dtype = integer ? PST_I32 : PST_F32};
@@ -254,7 +253,8 @@ static struct made *find(struct onnx_emitter *e, const struct onnx_value *value)
             emit_op(e, "parameter", (struct pst_op){.kind = PST_OP_PARAMETER}, NULL, 0, &index, 1);
     } else if (value->fixed && !value->learned) {
         made->shape = emit_stripped(value, value->rank);
-        made->tensor = make_constant(e, value, made->shape);
+        made->tensor =
+            emit_constant(e, value, onnx_known(e->model, (struct onnx_value *)value), made->shape);
     } else {
         emit_fail(e, "one of its inputs is not there");
     }

@@ -708,6 +708,9 @@ static bool fold_arg(const struct fold *f)
     int64_t strides[ONNX_RANK];
     struct onnx_data *y = onnx_data_new(f->model, f->y, false);
 
+    if (onnx_int(f->node, "select_last_index", 0) != 0) {
+        return false;
+    }
     plain_strides(f->x, strides);
     for (uint64_t i = 0; y != NULL && i < onnx_elems(f->y); i++) {
         const uint64_t stride = (uint64_t)strides[axis];
