@@ -16,9 +16,11 @@ struct onnx_data *onnx_data_new(struct onnx_model *model, const struct onnx_valu
                                 bool uniform)
 {
     const uint64_t n = uniform ? 1 : onnx_elems(value);
+    const uint64_t most = model->most_held == 0 ? MAX_HELD : model->most_held;
     struct onnx_data *data;
 
-    if (n > (MAX_HELD - model->held) / 8) {
+    if (model->held > most || n > (most - model->held) / 8) {
+        model->full = true;
         return NULL;
     }
     model->held += n * 8;
