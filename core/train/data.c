@@ -20,17 +20,35 @@
 #define ANY_WORD  429496730u
 #define KEEP_WORD 858993459u
 
-/* The smallest embedding table that reads x: token values must stay below its rows. */
+/* Whether a tensor has the numbers of x in another order or shape. */
+static bool is_view_of(const struct pst_graph *graph, uint32_t tensor, uint32_t x)
+{
+    while (tensor != x && graph->tensors[tensor].producer != PST_NONE) {
+        const struct pst_op *op = &graph->ops[graph->tensors[tensor].producer];
+
+        if (op->kind != PST_OP_RESHAPE && op->kind != PST_OP_STRIDED) {
+            return false;
+        }
+        tensor = op->in[0];
+    }
+    return tensor == x;
+}
+
+/* The shortest table or axis whose places x names: token values must stay below its length. */
 static uint64_t vocab_of(const struct pst_graph *graph, uint32_t x)
 {
     uint64_t vocab = UINT32_MAX;
 
     for (uint32_t i = 0; i < graph->n_ops; i++) {
         const struct pst_op *op = &graph->ops[i];
+        const bool table = op->kind == PST_OP_EMBEDDING, gather = op->kind == PST_OP_GATHER;
 
-        if (op->kind == PST_OP_EMBEDDING && op->in[0] == x &&
-            graph->params[op->param[0]].dims[0] < vocab) {
-            vocab = graph->params[op->param[0]].dims[0];
+        if ((table || gather) && is_view_of(graph, op->in[gather ? 1 : 0], x)) {
+            const struct pst_tensor *from = &graph->tensors[op->in[0]];
+            const uint64_t size =
+                table ? graph->params[op->param[0]].dims[0] : from->dims[from->rank - 1 - op->axis];
+
+            vocab = size < vocab ? size : vocab;
         }
     }
     return vocab;
