@@ -109,7 +109,9 @@ static const struct pst_param group_rows[] = {
 static struct pst_param run_rows[] = {
     /* The first two have the defaults that the program tells. */
     ROW(run, device, STRING, "", NULL, "Device backend."),
-    ROW(run, transport, STRING, "", NULL, "What carries tensors between devices."),
+    ROW(run, transport, STRING, "", NULL,
+        "What carries tensors between devices; under a launcher of several processes the default "
+        "is mpi, or nccl between GPUs."),
     ROW(run, threads_per_device, INT, "1", "1..1024", "Threads that compute for one device."),
     ROW(run, kernels, STRING, "auto", NULL,
         "Kernels of the backend: auto; cpu: onednn, reference; cuda: simple, unordered, "

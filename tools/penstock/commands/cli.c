@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/cache.h"
+#include "base/launched.h"
 #include "base/util.h"
 #include "commands/commands.h"
 #include "commands/manual.h"
@@ -310,6 +311,22 @@ void pst_cli_must(struct pst_cli *cli, pst_status st)
         pst_config_name(cli->config, &cli->err);
         fail(&cli->err);
     }
+}
+
+void pst_cli_must_be_alone(struct pst_cli *cli, const char *does)
+{
+    if (!pst_launched_as_several()) {
+        return;
+    }
+    pst_fail(&cli->err, PST_ERR_CONFIG, "usage",
+             "penstock %s %s in one process, and %s were started", cli->command->name, does,
+             pst_launched_size());
+    pst_error_hint(&cli->err, "start it without a launcher, or as one process: mpirun -n 1, "
+                              "srun -n 1");
+    if (!pst_team_prints_alike()) {
+        pst_cli_leave(pst_error_exit_code(&cli->err));
+    }
+    fail(&cli->err);
 }
 
 void pst_cli_usage(struct pst_cli *cli, const char *format, ...)
