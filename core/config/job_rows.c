@@ -74,6 +74,9 @@ static const struct pst_param train_rows[] = {
         "Part of a target that all classes share in the cross-entropy; below 1."),
     ROW(train, z_loss, FLOAT, "0", "0..",
         "Factor of the squared logarithm of the softmax's sum, which is added to the loss."),
+    ROW(train, loss_over, ENUM, "sample", "sample|token",
+        "What the cross-entropy of a step is the mean over: the means of its samples, or all its "
+        "targets that count (docs/training.md)."),
     ROW(train, ignore_index, INT, "-1", "-2147483648..2147483647",
         "Class of targets that count nothing, beside -1."),
     ROW(train, seed, INT, "1", "0..", "Seed of the weights and of dropout."),

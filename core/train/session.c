@@ -234,6 +234,11 @@ static pst_status whole_graph(const struct pst_job *job, struct pst_graph **ret_
                                                  (float)job->train.z_loss, err),
                               err);
     }
+    if (st == PST_OK && job->train.loss_over == PST_LOSS_OVER_TOKEN) {
+        st = pst_config_place(job->config, "train", "loss_over",
+                              pst_graph_mean_tokens(*ret_graph, (uint32_t)job->train.batch, err),
+                              err);
+    }
     return st;
 }
 
