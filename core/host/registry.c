@@ -103,8 +103,8 @@ void pst_plugin_file_describe(struct pst_plugin_list *list, struct pst_plugin_fi
 {
     struct pst_shipped shipped = {.is = false};
 
-    if (pst_plugin_describe(&list->arena, file->path, file->kind, file->id, &file->plugin, &shipped,
-                            &file->refusal) != PST_OK) {
+    if (pst_plugin_describe(&list->arena, file->path, file->kind, file->id, 0, &file->plugin,
+                            &shipped, &file->refusal) != PST_OK) {
         file->plugin = NULL;
     }
     file->shipped = shipped.is;
@@ -183,9 +183,8 @@ const char *pst_plugin_where(struct pst_arena *arena, const char *kind, const ch
 {
     const char *file, *shadowed;
 
-    return find_file(arena, kind, id, NULL, folders, false, &file, &shadowed, NULL) == PST_OK
-               ? file
-               : "";
+    return find_file(arena, kind, id, NULL, folders, false, &file, &shadowed, NULL) == PST_OK ? file
+                                                                                              : "";
 }
 
 pst_status pst_plugin_find(const char *kind, const char *id, const char *path, const char *folders,
