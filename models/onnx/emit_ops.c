@@ -180,6 +180,10 @@ void onnx_emit_global_pool(struct onnx_emitter *e, const struct onnx_match *matc
         mean_of_image(e, value);
         return;
     }
+    if (value->dims[0] != 1) {
+        emit_fail(e, "it works on several images of a sample");
+        return;
+    }
     shape = emit_behind(value, 1);
     x = emit_get(e, value, shape);
     x = emit_op(e, "",
@@ -199,7 +203,7 @@ void onnx_emit_batchnorm(struct onnx_emitter *e, const struct onnx_match *match)
     uint32_t x, param[2];
     struct onnx_origin origin = {.variance = in[4]};
 
-    if (value->rank < 2 || value->rank > 4) {
+    if (value->rank < 2 || value->rank > 4 || (value->rank == 3 && value->dims[0] != 1)) {
         emit_fail(e, "only images and rows of features are normalised over the batch");
         return;
     }
