@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/log.h"
+
 static const struct onnx_value *result(const struct onnx_emitter *e)
 {
     return onnx_out(e->model, e->node, 0);
@@ -211,6 +213,14 @@ void onnx_emit_batchnorm(struct onnx_emitter *e, const struct onnx_match *match)
         if (e->node->out[i] != PST_NONE && e->needed[e->node->out[i]]) {
             emit_fail(e, "its statistics are not supported as a result");
         }
+    }
+    if (e->model->opset >= 14 && onnx_int(e->node, "training_mode", 0) == 0) {
+        pst_log_once(PST_LOG_WARN, "onnx",
+                     pst_arena_printf(&e->model->arena,
+                                      "%s: batch norms are trained with the statistics of the "
+                                      "micro-batch, although the file says to use the running ones "
+                                      "(training_mode 0)",
+                                      e->model->path));
     }
     x = image ? emit_image(e, value) : emit_get(e, value, shape);
     if (places) { /* channels come last */

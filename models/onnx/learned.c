@@ -393,6 +393,39 @@ static uint32_t read_program_op(struct onnx_model *model, uint32_t first, struct
     return i > first ? i : first + 1;
 }
 
+/* "embedding.default](args = (%weight, %x, padding_idx, scale_grad_by_freq)": what Gather lacks. */
+static pst_status check_embedding(struct onnx_model *model, const struct onnx_node *node,
+                                  struct pst_error *err)
+{
+    static const char op[] = "torch.ops.aten.embedding.default](args = (";
+    const char *text = node->op == ONNX_Gather ? onnx_program_text(model, node) : NULL;
+    const char *at = text == NULL ? NULL : strstr(text, op);
+    char *end, name[192];
+    long row;
+
+    at = at == NULL ? NULL : strchr(at, ',');
+    at = at == NULL ? NULL : strchr(at + 1, ',');
+    if (at == NULL) {
+        return PST_OK;
+    }
+    row = strtol(at + 1, &end, 10);
+    if (strncmp(end, ", True", strlen(", True")) == 0) {
+        return ONNX_BAD("input.unsupported",
+                        "%s: gradients that are scaled by how often a token occurs "
+                        "(scale_grad_by_freq) are not supported",
+                        onnx_node_name(model, node, name));
+    }
+    if (row >= 0) {
+        pst_log_once(PST_LOG_WARN, "onnx",
+                     pst_arena_printf(&model->arena,
+                                      "%s: row %ld of \"%s\" gets no gradient from PyTorch's "
+                                      "embedding (padding_idx); here it gets one where samples "
+                                      "have token %ld",
+                                      model->path, row, onnx_in(model, node, 0)->name, row));
+    }
+    return PST_OK;
+}
+
 pst_status onnx_part_joined(struct onnx_model *model, struct pst_error *err)
 {
     struct guesses lost = {&model->arena, "", 0};
@@ -402,6 +435,7 @@ pst_status onnx_part_joined(struct onnx_model *model, struct pst_error *err)
         struct program_op op = {0};
         uint32_t n = 0;
 
+        status = check_embedding(model, &model->nodes[i], err);
         i = read_program_op(model, i, &op);
         for (uint32_t k = 0; k < op.n_reads; k++) { /* constants of the exporter's own apart */
             const struct onnx_value *x = onnx_in(model, op.reads[k].node, op.reads[k].input);
@@ -473,12 +507,27 @@ static pst_status all_equal(const struct onnx_model *model, const struct onnx_va
     return status;
 }
 
+/* Those that were one with b are one with a, too. */
 static void tie(struct onnx_model *model, uint32_t a, uint32_t b, bool swapped)
 {
-    model->tied[b] = a;
-    model->tied_swapped[b] = swapped;
-    pst_log(PST_LOG_INFO, "onnx", "\"%s\" and \"%s\" are one parameter%s", model->values[a].name,
-            model->values[b].name, swapped ? ", one of them transposed" : "");
+    const char *left = model->values[a].name, *right = model->values[b].name;
+
+    if (model->tied[a] != PST_NONE) {
+        swapped = swapped != model->tied_swapped[a];
+        a = model->tied[a];
+    }
+    if (model->tied[b] != PST_NONE) {
+        swapped = swapped != model->tied_swapped[b];
+        b = model->tied[b];
+    }
+    for (uint32_t v = 0; v < model->n_values && a != b; v++) {
+        if (v == b || model->tied[v] == b) {
+            model->tied_swapped[v] = swapped != (v != b && model->tied_swapped[v]);
+            model->tied[v] = a;
+        }
+    }
+    pst_log(PST_LOG_INFO, "onnx", "\"%s\" and \"%s\" are one parameter%s", left, right,
+            swapped ? ", one of them transposed" : "");
 }
 
 static bool may_tie(const struct onnx_value *a, const struct onnx_value *b, bool swapped)
@@ -614,6 +663,7 @@ static pst_status tie_pairs(struct onnx_model *model, struct pst_error *err)
 pst_status onnx_find_ties(struct onnx_model *model, struct pst_error *err)
 {
     const char *tie = model->config->tie;
+    pst_status status = PST_OK;
 
     model->tied = pst_arena_array(&model->arena, model->n_values, sizeof *model->tied);
     model->tied_swapped =
@@ -621,9 +671,12 @@ pst_status onnx_find_ties(struct onnx_model *model, struct pst_error *err)
     for (uint32_t i = 0; i < model->n_values; i++) {
         model->tied[i] = PST_NONE;
     }
-    return strcmp(tie, "off") == 0    ? PST_OK
-           : strcmp(tie, "auto") == 0 ? tie_told(model, err)
-                                      : tie_pairs(model, err);
+    if (strcmp(tie, "off") != 0) {
+        status = tie_told(model, err);
+    }
+    return status != PST_OK || strcmp(tie, "off") == 0 || strcmp(tie, "auto") == 0
+               ? status
+               : tie_pairs(model, err);
 }
 
 /* --- what the file does not say ----------------------------------------------------------------
