@@ -19,9 +19,13 @@ static const struct pst_param params[] = {
               "Targets as the data has them, or the tokens that were hidden in the input."),
     PST_PARAM(struct onnx_config, frozen, PST_PARAM_STRING, "", NULL,
               "Patterns of names of initializers that are not trained, such as [\"embed*\"]."),
+    PST_PARAM(
+        struct onnx_config, trained, PST_PARAM_STRING, "", NULL,
+        "Patterns of names of initializers that are trained although they are single numbers, "
+        "or the file calls them buffers or constants."),
     PST_PARAM(struct onnx_config, tie, PST_PARAM_STRING, "auto", NULL,
-              "Matrices that are one parameter: auto: of equal numbers, one transposed or a table; "
-              "off; or pairs such as [\"wte=lm_head\"]."),
+              "Initializers that are one parameter: auto: those that the file says to be one; off: "
+              "none; or pairs such as [\"wte=lm_head\"], one of which may be transposed."),
 };
 
 #ifndef PENSTOCK_ONNX

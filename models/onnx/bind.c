@@ -87,12 +87,15 @@ static pst_status bind_input(struct onnx_model *model, struct onnx_value *value,
     return fill_input(model, value, err);
 }
 
-/* Parameters are only looked into when asked. Of reals only single numbers are none. */
+/* Parameters are only looked into when asked. Where a file does not say so, single numbers are
+   none. */
 static void bind_initializer(struct onnx_model *model, struct onnx_value *value)
 {
     value->fixed = true;
-    value->learned = onnx_is_real(value->type) && value->rank > 0 && !value->buffer &&
-                     !onnx_listed(model->config->frozen, value->name);
+    value->learned = onnx_is_real(value->type) &&
+                     !onnx_listed(model->config->frozen, value->name) &&
+                     (value->parameter || (value->rank > 0 && !value->buffer) ||
+                      onnx_listed(model->config->trained, value->name));
     if (!value->learned) {
         onnx_known(model, value);
     }

@@ -11,7 +11,7 @@ enum onnx_loss { ONNX_LOSS_AUTO, ONNX_LOSS_CROSS_ENTROPY, ONNX_LOSS_MSE, ONNX_LO
 
 struct onnx_config {
     const char *file;
-    const char *dims, *inputs, *frozen, *tie; /* lists of words, separated by commas */
+    const char *dims, *inputs, *frozen, *trained, *tie; /* lists of words, separated by commas */
     const char *output;
     uint32_t targets; /* enum: plain | masked */
     uint32_t loss;    /* enum onnx_loss, of [train] */

@@ -296,6 +296,10 @@ uint32_t emit_image(struct onnx_emitter *e, const struct onnx_value *value)
             four.dims[i] = i < missing ? 1 : value->dims[i - missing];
         }
     }
+    if (four.dims[0] != 1) {
+        emit_fail(e, "it works on several images of a sample");
+        return PST_NONE;
+    }
     tensor = emit_get(e, value, emit_behind(&four, 1));
     return e->status == PST_OK ? emit_permute(e, tensor, emit_behind(&four, 1), order) : PST_NONE;
 }
@@ -324,168 +328,6 @@ bool emit_apart(struct onnx_emitter *e, const struct onnx_value *value, uint32_t
     emit_fail(e, "it works along the axis of the batch: what one sample gives would depend on the "
                  "others");
     return false;
-}
-
-/* --- ties ------------------------------------------------------------------------------------- */
-
-#define PROBES 64
-
-/* Numbers of a matrix at places that follow from its shape; a matrix the other way round has the
-   same. All alike: it says nothing. */
-static bool probe(const struct onnx_model *model, const struct onnx_value *value, bool swapped,
-                  double *ret_numbers)
-{
-    const uint64_t rows = value->dims[swapped ? 1 : 0], columns = value->dims[swapped ? 0 : 1];
-    bool different = false;
-
-    for (uint64_t i = 0; i < PROBES; i++) {
-        const uint64_t row = i * 2654435761u % rows, column = i * 40503u % columns;
-
-        if (onnx_tensor_reals(model, value->tensor,
-                              swapped ? column * rows + row : row * columns + column, 1,
-                              &ret_numbers[i], NULL) != PST_OK) {
-            return false;
-        }
-        different = different || ret_numbers[i] != ret_numbers[0];
-    }
-    return different;
-}
-
-static pst_status all_equal(const struct onnx_model *model, const struct onnx_value *a,
-                            const struct onnx_value *b, bool swapped, bool *ret_equal,
-                            struct pst_error *err)
-{
-    const uint64_t n = onnx_elems(a), rows = a->dims[0], columns = a->dims[1];
-    double *left = pst_alloc(n, sizeof *left), *right = pst_alloc(n, sizeof *right);
-    pst_status status = onnx_tensor_reals(model, a->tensor, 0, n, left, err);
-
-    if (status == PST_OK) {
-        status = onnx_tensor_reals(model, b->tensor, 0, n, right, err);
-    }
-    *ret_equal = status == PST_OK;
-    for (uint64_t i = 0; i < n && *ret_equal; i++) {
-        *ret_equal = left[i] == right[swapped ? i % columns * rows + i / columns : i];
-    }
-    free(left);
-    free(right);
-    return status;
-}
-
-static void tie(struct onnx_model *model, uint32_t a, uint32_t b, bool swapped)
-{
-    model->tied[b] = a;
-    model->tied_swapped[b] = swapped;
-    pst_log(PST_LOG_INFO, "onnx", "\"%s\" and \"%s\" are one parameter%s", model->values[a].name,
-            model->values[b].name, swapped ? ", one of them transposed" : "");
-}
-
-static bool may_tie(const struct onnx_value *a, const struct onnx_value *b, bool swapped)
-{
-    return a->dims[0] == b->dims[swapped ? 1 : 0] && a->dims[1] == b->dims[swapped ? 0 : 1];
-}
-
-/* By value: somebody looks up rows of it. */
-static bool *find_tables(struct onnx_model *model)
-{
-    bool *tables = pst_arena_array(&model->arena, model->n_values, sizeof *tables);
-
-    for (uint32_t i = 0; i < model->n_nodes; i++) {
-        const struct onnx_node *node = &model->nodes[i];
-
-        if (node->op == ONNX_Gather) {
-            tables[onnx_skip(model, onnx_in(model, node, 0)) - model->values] = true;
-        }
-    }
-    return tables;
-}
-
-/* Matrices of equal numbers, one transposed, or one a table and the other none: exporters write
-   those of one parameter twice. Others that are equal are copies: PyTorch's TransformerEncoder
-   begins with equal layers. */
-static pst_status tie_equal(struct onnx_model *model, struct pst_error *err)
-{
-    double numbers[PROBES], others[PROBES];
-    const bool *tables = find_tables(model);
-
-    for (uint32_t b = 0; b < model->n_values; b++) {
-        const struct onnx_value *right = &model->values[b];
-
-        if (right->tensor == NULL || !right->learned || right->rank != 2 ||
-            onnx_elems(right) < 16 || !probe(model, right, false, numbers)) {
-            continue;
-        }
-        for (uint32_t k = 0; k < 2 * b && model->tied[b] == PST_NONE; k++) {
-            const struct onnx_value *left = &model->values[k / 2];
-            const bool swapped = k % 2 != 0;
-            bool equal = false;
-            pst_status status;
-
-            if (left->tensor == NULL || !left->learned || left->rank != 2 ||
-                model->tied[k / 2] != PST_NONE || !may_tie(left, right, swapped) ||
-                (!swapped && tables[k / 2] == tables[b]) || !probe(model, left, swapped, others) ||
-                memcmp(numbers, others, sizeof others) != 0) {
-                continue;
-            }
-            status = all_equal(model, left, right, swapped, &equal, err);
-            if (status != PST_OK) {
-                return status;
-            }
-            if (equal) {
-                tie(model, k / 2, b, swapped);
-            }
-        }
-    }
-    return PST_OK;
-}
-
-static uint32_t named(const struct onnx_model *model, const char *name, size_t n)
-{
-    char *copy = pst_strndup(name, n);
-    uint32_t value = pst_names_find(&model->names, copy);
-
-    free(copy);
-    return value;
-}
-
-/* Pairs "a=b". */
-static pst_status tie_pairs(struct onnx_model *model, struct pst_error *err)
-{
-    const char *at = model->config->tie;
-
-    while (*at != '\0') {
-        const size_t n = strcspn(at, ","), first = strcspn(at, "=");
-        const uint32_t a = named(model, at, first);
-        const uint32_t b = first < n ? named(model, at + first + 1, n - first - 1) : PST_NONE;
-        const struct onnx_value *left = a == PST_NONE ? NULL : &model->values[a];
-        const struct onnx_value *right = b == PST_NONE ? NULL : &model->values[b];
-
-        if (left == NULL || right == NULL || a == b || left->tensor == NULL ||
-            right->tensor == NULL || left->rank != 2 || right->rank != 2 ||
-            (!may_tie(left, right, false) && !may_tie(left, right, true))) {
-            return pst_fail(err, PST_ERR_CONFIG, "config.value",
-                            "\"tie\" in [model] is \"auto\", \"off\" or a list of \"a=b\" of "
-                            "matrices of one shape; \"%.*s\" is none",
-                            (int)n, at);
-        }
-        tie(model, a, b, !may_tie(left, right, false));
-        at += n + (at[n] == ',');
-    }
-    return PST_OK;
-}
-
-static pst_status find_ties(struct onnx_model *model, struct pst_error *err)
-{
-    const char *tie = model->config->tie;
-
-    model->tied = pst_arena_array(&model->arena, model->n_values, sizeof *model->tied);
-    model->tied_swapped =
-        pst_arena_array(&model->arena, model->n_values, sizeof *model->tied_swapped);
-    for (uint32_t i = 0; i < model->n_values; i++) {
-        model->tied[i] = PST_NONE;
-    }
-    return strcmp(tie, "off") == 0    ? PST_OK
-           : strcmp(tie, "auto") == 0 ? tie_equal(model, err)
-                                      : tie_pairs(model, err);
 }
 
 /* --- inputs and the loss ---------------------------------------------------------------------- */
@@ -680,6 +522,16 @@ static void begin(struct onnx_emitter *e)
     pst_names_add(&e->names, "loss", 0);
 }
 
+static void warn_of_guesses(const struct onnx_emitter *e)
+{
+    uint32_t *params = pst_arena_array(&e->model->arena, e->n_params, sizeof *params);
+
+    for (uint32_t i = 0; i < e->n_params; i++) {
+        params[i] = e->params[i].param.base;
+    }
+    onnx_warn_of_guesses(e->model, params, e->n_params);
+}
+
 pst_status onnx_emit(struct onnx_model *model, struct pst_model *m, struct pst_model_ends *ret_ends,
                      struct onnx_origins *ret_origins, struct pst_error *err)
 {
@@ -698,7 +550,7 @@ pst_status onnx_emit(struct onnx_model *model, struct pst_model *m, struct pst_m
     e.axis = pst_arena_array(&model->arena, model->n_values, sizeof *e.axis);
     status = onnx_find_samples(model, (uint32_t)(logits - model->values), e.axis, err);
     if (status == PST_OK) {
-        status = find_ties(model, err);
+        status = onnx_find_ties(model, err);
     }
     if (status != PST_OK) {
         return status;
@@ -731,6 +583,9 @@ pst_status onnx_emit(struct onnx_model *model, struct pst_model *m, struct pst_m
     *ret_ends = write_graph(&e, &plan, logits, loss);
     if (e.status != PST_OK && err != NULL) {
         *err = e.error;
+    }
+    if (e.status == PST_OK) {
+        warn_of_guesses(&e);
     }
     return e.status;
 }

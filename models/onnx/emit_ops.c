@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/log.h"
+
 static const struct onnx_value *result(const struct onnx_emitter *e)
 {
     return onnx_out(e->model, e->node, 0);
@@ -180,6 +182,10 @@ void onnx_emit_global_pool(struct onnx_emitter *e, const struct onnx_match *matc
         mean_of_image(e, value);
         return;
     }
+    if (value->dims[0] != 1) {
+        emit_fail(e, "it works on several images of a sample");
+        return;
+    }
     shape = emit_behind(value, 1);
     x = emit_get(e, value, shape);
     x = emit_op(e, "",
@@ -199,7 +205,7 @@ void onnx_emit_batchnorm(struct onnx_emitter *e, const struct onnx_match *match)
     uint32_t x, param[2];
     struct onnx_origin origin = {.variance = in[4]};
 
-    if (value->rank < 2 || value->rank > 4) {
+    if (value->rank < 2 || value->rank > 4 || (value->rank == 3 && value->dims[0] != 1)) {
         emit_fail(e, "only images and rows of features are normalised over the batch");
         return;
     }
@@ -207,6 +213,14 @@ void onnx_emit_batchnorm(struct onnx_emitter *e, const struct onnx_match *match)
         if (e->node->out[i] != PST_NONE && e->needed[e->node->out[i]]) {
             emit_fail(e, "its statistics are not supported as a result");
         }
+    }
+    if (e->model->opset >= 14 && onnx_int(e->node, "training_mode", 0) == 0) {
+        pst_log_once(PST_LOG_WARN, "onnx",
+                     pst_arena_printf(&e->model->arena,
+                                      "%s: batch norms are trained with the statistics of the "
+                                      "micro-batch, although the file says to use the running ones "
+                                      "(training_mode 0)",
+                                      e->model->path));
     }
     x = image ? emit_image(e, value) : emit_get(e, value, shape);
     if (places) { /* channels come last */

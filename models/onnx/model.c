@@ -239,112 +239,6 @@ static pst_status read_initializers(struct onnx_model *model, const struct scope
     return PST_OK;
 }
 
-/* What metadata of a message (the field of that number) say to a key, in the model's arena; NULL:
-   nothing. Releases of onnx.proto before 1.16 do not know these fields; then entries are among the
-   unknown ones, with their length before them. */
-static const char *metadata(struct onnx_model *model, const ProtobufCMessage *message,
-                            uint32_t number, const char *key)
-{
-    const ProtobufCFieldDescriptor *row =
-        protobuf_c_message_descriptor_get_field(message->descriptor, number);
-    const char *fields = (const char *)message, *found = NULL;
-
-    if (row != NULL && row->descriptor == &onnx__string_string_entry_proto__descriptor) {
-        Onnx__StringStringEntryProto *const *entries =
-            *(Onnx__StringStringEntryProto *const *const *)(const void *)(fields + row->offset);
-        const size_t n = *(const size_t *)(const void *)(fields + row->quantifier_offset);
-
-        for (size_t i = 0; i < n && found == NULL; i++) {
-            found = entries[i]->key != NULL && strcmp(entries[i]->key, key) == 0 ? entries[i]->value
-                                                                                 : NULL;
-        }
-    }
-    for (unsigned i = 0; i < message->n_unknown_fields && found == NULL; i++) {
-        const ProtobufCMessageUnknownField *field = &message->unknown_fields[i];
-        Onnx__StringStringEntryProto *entry;
-        size_t skip = 0;
-
-        if (field->tag != number || field->wire_type != PROTOBUF_C_WIRE_TYPE_LENGTH_PREFIXED) {
-            continue;
-        }
-        while (skip < field->len && field->data[skip] >= 0x80) {
-            skip++;
-        }
-        skip += skip < field->len;
-        entry =
-            onnx__string_string_entry_proto__unpack(NULL, field->len - skip, field->data + skip);
-        if (entry != NULL && entry->key != NULL && entry->value != NULL &&
-            strcmp(entry->key, key) == 0) {
-            found = pst_arena_strdup(&model->arena, entry->value);
-        }
-        onnx__string_string_entry_proto__free_unpacked(entry, NULL);
-    }
-    return found;
-}
-
-static const char signature[] = "pkg.torch.export.ExportedProgram.graph_signature";
-
-/* The optimizer of PyTorch's exporter makes one parameter of equal ones, and none of those that do
-   nothing yet, such as biases that are 0 and batch norms. It leaves initializers that the module
-   does not know; without it there are only parameters and buffers. */
-static void warn_of_lost(struct onnx_model *model, uint32_t n_unknown, uint32_t n_computed)
-{
-    static const char word[] = "PARAMETER target='";
-    const char *at = metadata(model, &model->proto->graph->base, 16, signature);
-    uint32_t n = 0, lost = 0;
-
-    while (at != NULL && (at = strstr(at, word)) != NULL) {
-        const char *name;
-
-        at += strlen(word);
-        name = pst_arena_printf(&model->arena, "%.*s", (int)strcspn(at, "'"), at);
-        lost += pst_names_find(&model->names, name) == PST_NONE;
-        n++;
-    }
-    if (n_unknown > 0 && lost > n_computed) {
-        pst_log(PST_LOG_WARN, "onnx",
-                "%s: the exporter has joined or left out %u of the %u parameters of the module; "
-                "training differs from PyTorch's: export with optimize=False",
-                model->path, lost - n_computed, n);
-    }
-}
-
-/* PyTorch's exporter of today says which initializers are buffers of a module, and which are
-   parameters. A single number that is neither is one that its optimizer has computed. */
-static void mark_buffers(struct onnx_model *model)
-{
-    const Onnx__GraphProto *graph = model->proto->graph;
-    const bool told = metadata(model, &graph->base, 16, signature) != NULL;
-
-    uint32_t n_unknown = model->n_values, n_computed = 0;
-    bool *known = pst_alloc(model->n_values + 1, sizeof *known);
-
-    for (uint32_t i = 0; i < model->n_values && told; i++) {
-        model->values[i].buffer = model->values[i].rank == 1 && model->values[i].dims[0] == 1;
-    }
-    for (size_t i = 0; i < graph->n_value_info; i++) {
-        const char *name = graph->value_info[i]->name;
-        const uint32_t value = name == NULL ? PST_NONE : pst_names_find(&model->names, name);
-        const char *kind = value == PST_NONE
-                               ? NULL
-                               : metadata(model, &graph->value_info[i]->base, 4,
-                                          "pkg.torch.export.graph_signature.InputSpec.kind");
-
-        if (kind != NULL && !known[value]) {
-            known[value] = true;
-            n_unknown--;
-            model->values[value].buffer =
-                strcmp(kind, "BUFFER") == 0 || strcmp(kind, "CONSTANT_TENSOR") == 0;
-        }
-    }
-    for (uint32_t i = 0; i < model->n_values; i++) {
-        n_computed +=
-            !known[i] && onnx_is_real(model->values[i].type) && model->values[i].rank >= 2;
-    }
-    warn_of_lost(model, n_unknown, n_computed);
-    free(known);
-}
-
 /* What samples have: the inputs that no initializer fills. */
 static pst_status read_inputs(struct onnx_model *model, const struct scope *scope,
                               struct pst_error *err)
@@ -470,6 +364,26 @@ static pst_status reserve(struct onnx_model *model, size_t n_values, size_t n_no
     return PST_OK;
 }
 
+pst_status onnx_add_twin(struct onnx_model *model, uint32_t of, const char *name,
+                         uint32_t *ret_value, struct pst_error *err)
+{
+    const struct scope whole = {0};
+    pst_status status = reserve(model, 1, 0, err);
+
+    if (status == PST_OK) {
+        status = add_value(model, &whole, name, ret_value, err);
+    }
+    if (status == PST_OK) {
+        struct onnx_value *twin = &model->values[*ret_value], *first = &model->values[of];
+        const char *own = twin->name;
+
+        *twin = *first;
+        twin->name = own;
+        twin->twin = first->name;
+    }
+    return status;
+}
+
 static pst_status read_nodes(struct onnx_model *model, const struct scope *scope,
                              const Onnx__GraphProto *graph, struct pst_error *err);
 
@@ -570,6 +484,12 @@ static pst_status read_nodes(struct onnx_model *model, const struct scope *scope
         size_t n_values = 0;
         uint32_t n;
 
+        if (scope->around == NULL && onnx_is_copy(model, graph->node[i])) {
+            uint32_t first = pst_names_find(&model->names, graph->node[i]->input[0]), twin;
+
+            status = onnx_add_twin(model, first, graph->node[i]->output[0], &twin, err);
+            continue;
+        }
         onnx_expand(model, graph->node[i], &nodes, &n);
         for (uint32_t k = 0; k < n; k++) {
             n_values += nodes[k]->n_output;
@@ -599,11 +519,16 @@ static pst_status read_graph(struct onnx_model *model, struct pst_error *err)
         status = read_initializers(model, &whole, graph, err);
     }
     if (status == PST_OK) {
-        mark_buffers(model);
+        status = onnx_read_kinds(model, err);
+    }
+    if (status == PST_OK) {
         status = read_inputs(model, &whole, err);
     }
     if (status == PST_OK) {
         status = read_nodes(model, &whole, graph, err);
+    }
+    if (status == PST_OK) {
+        status = onnx_part_joined(model, err);
     }
     return status == PST_OK ? read_outputs(model, err) : status;
 }
@@ -845,13 +770,14 @@ static pst_status check_names(const struct onnx_model *model, struct pst_error *
         bool (*is_there)(const struct onnx_model *model, const char *name);
     } lists[] = {{"dims", model->config->dims, "axis of an input is called", is_axis},
                  {"inputs", model->config->inputs, "input is called", is_input},
-                 {"frozen", model->config->frozen, "initializer is called", is_initializer}};
+                 {"frozen", model->config->frozen, "initializer is called", is_initializer},
+                 {"trained", model->config->trained, "initializer is called", is_initializer}};
     bool found = true;
 
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
         for (const char *at = lists[i].list; *at != '\0';) {
             const size_t n = strcspn(at, ",");
-            const size_t length = i == 2 ? n : strcspn(at, "=,");
+            const size_t length = i >= 2 ? n : strcspn(at, "=,");
             char *name = pst_strndup(at, length);
 
             found = lists[i].is_there(model, name);

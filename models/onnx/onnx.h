@@ -162,6 +162,9 @@ struct onnx_value {
     bool fixed;                        /* hangs on nothing that samples have */
     bool learned;                      /* reals that hang on a parameter */
     bool buffer;                       /* an initializer that PyTorch's optimizer does not have */
+    bool parameter;                    /* one that it has */
+    const struct onnx_told *told;      /* what has its numbers in PyTorch's program; NULL: unsaid */
+    const char *twin;                  /* the initializer that it only begins as; NULL: none */
 };
 
 struct onnx_node {
@@ -169,6 +172,12 @@ struct onnx_node {
     uint32_t op; /* enum onnx_op */
     uint32_t n_in, n_out;
     uint32_t *in, *out; /* values; PST_NONE: left out */
+};
+
+/* A parameter, buffer or constant of PyTorch's program, which its newer exporter lists. */
+struct onnx_told {
+    const char *placeholder, *target; /* what its operators call it, and its module */
+    bool parameter;
 };
 
 /* An If that became one of its branches. */
@@ -198,6 +207,8 @@ struct onnx_model {
     uint32_t n_nodes, n_values, n_inputs, n_outputs;
     uint32_t room_nodes, room_values; /* while the file is read */
     uint32_t n_inferred, n_bound;     /* by onnx_infer_more: nodes, values */
+    uint32_t n_told;
+    const struct onnx_told *told;
     const struct onnx_choice *choices;
     struct onnx_node *nodes;
     struct onnx_value *values;
@@ -274,6 +285,26 @@ const int64_t *onnx_ints(const struct onnx_node *node, const char *name, uint32_
 const char *onnx_told(const char *list, const char *name, size_t *ret_n);
 /* Whether a name is on a list "a*,b" of patterns. */
 bool onnx_listed(const char *patterns, const char *name);
+
+/* One more initializer, with the numbers of another one. */
+pst_status onnx_add_twin(struct onnx_model *model, uint32_t of, const char *name,
+                         uint32_t *ret_value, struct pst_error *err);
+
+/* --- learned.c -------------------------------------------------------------------------------- */
+
+/* What the file says of its initializers, before nodes are read: parameters, buffers. */
+pst_status onnx_read_kinds(struct onnx_model *model, struct pst_error *err);
+/* Whether a node makes a parameter out of another one that begins with the same numbers. */
+bool onnx_is_copy(const struct onnx_model *model, const Onnx__NodeProto *node);
+/* Parameters that an exporter joined because they begin alike become several. */
+pst_status onnx_part_joined(struct onnx_model *model, struct pst_error *err);
+/* The operator of PyTorch's program that a node is of, where the file says so, else NULL. */
+const char *onnx_program_text(struct onnx_model *model, const struct onnx_node *node);
+/* Which initializers are one parameter, by the file and the config. */
+pst_status onnx_find_ties(struct onnx_model *model, struct pst_error *err);
+/* One warning that names what the file does not say: the values that became parameters are
+   `params`. */
+void onnx_warn_of_guesses(struct onnx_model *model, const uint32_t *params, uint32_t n_params);
 
 /* --- expand.c --------------------------------------------------------------------------------- */
 

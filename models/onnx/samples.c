@@ -201,6 +201,16 @@ static pst_status check_inputs(const struct samples *s, const struct onnx_node *
     return PST_OK;
 }
 
+static bool is_detached(struct onnx_model *model, const struct onnx_node *node)
+{
+    const struct onnx_value *x = onnx_in(model, node, 0);
+    const char *text = node->op == ONNX_Identity && x->input == NULL && onnx_is_real(x->type)
+                           ? onnx_program_text(model, node)
+                           : NULL;
+
+    return text != NULL && strstr(text, "torch.ops.aten.detach") != NULL;
+}
+
 static pst_status check_node(const struct samples *s, const struct onnx_node *node, uint32_t result,
                              struct pst_error *err)
 {
@@ -215,6 +225,12 @@ static pst_status check_node(const struct samples *s, const struct onnx_node *no
             continue;
         }
         status = check_inputs(s, node, node->out[i], err);
+        if (status == PST_OK && is_detached(s->model, node)) {
+            return ONNX_BAD("input.unsupported",
+                            "%s: no gradient passes it in PyTorch's program (detach); that is not "
+                            "supported",
+                            onnx_node_name(model, node, name));
+        }
         if (status == PST_OK && !y->fixed && s->axis[node->out[i]] == ONNX_RANK &&
             node->out[i] != result) {
             return ONNX_BAD("input.unsupported",

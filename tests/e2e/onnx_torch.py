@@ -17,7 +17,7 @@ import warnings
 warnings.filterwarnings("ignore")
 try:
     import numpy as np
-    import onnx  # noqa: F401, for the exporter
+    import onnx
     import torch
     from torch import nn
     import transformers
@@ -211,6 +211,23 @@ class Parts(nn.Module):
         return self.head(torch.cat([a.repeat(1, 3), nn.functional.softsign(b).mean(2), b.amin(2)], 1))
 
 
+class Alike(nn.Module):
+    """Parameters that begin alike and are several, one number that is trained, zeros that are not."""
+
+    def __init__(self, vocab):
+        super().__init__()
+        self.tokens, self.first, self.second = nn.Embedding(vocab, 16), nn.Linear(16, 16), nn.Linear(16, 16)
+        self.second.load_state_dict(self.first.state_dict())
+        self.norm, self.last = nn.LayerNorm(16), nn.LayerNorm(16)
+        self.head, self.temperature = nn.Linear(16, vocab, bias=False), nn.Parameter(torch.tensor(0.5))
+        self.head.weight.data.copy_(self.tokens.weight.data)
+        self.register_buffer("shift", torch.zeros(16))
+
+    def forward(self, ids):
+        h = self.norm(self.first(self.tokens(ids) + self.shift))
+        return self.head(self.last(self.second(torch.tanh(h)))) * self.temperature
+
+
 class UNet(nn.Module):
     """Down and up again, three ways."""
 
@@ -262,8 +279,12 @@ CASES = {
     "resnet": (lambda: ResNet18(4, 10), lambda: image_batches(64, 10), ["image"], {}),
     "parts": (lambda: Parts(), lambda: image_batches(16, 5), ["image"], {}),
     "unet": (lambda: UNet(), lambda: image_batches(16, 5), ["image"], {}),
+    "alike": (lambda: Alike(64), lambda: token_batches(64, 16), ["ids"], {"frozen": ["shift"]}),
     "odd": (lambda: Odd(), lambda: image_batches(16, 5), ["image"], {}),
 }
+
+
+HOWS = {"alike": ["dynamo", "optimized", "eval"]}
 
 
 def sample_loss(logits, targets):
@@ -274,16 +295,26 @@ def sample_loss(logits, targets):
     return (loss.sum(1) / kept.sum(1)).mean()
 
 
-def export(model, batch, names, path, dynamo, optimize=False):
+def export(model, batch, names, path, how):
+    """how: script, eval (what the older exporter does by itself, without dropout), dynamo, optimized."""
     with torch.no_grad():
-        if dynamo:
-            torch.onnx.export(model, tuple(batch), path, input_names=names, output_names=["logits"], dynamo=True, optimize=optimize,
+        if how in ("dynamo", "optimized"):
+            torch.onnx.export(model, tuple(batch), path, input_names=names, output_names=["logits"], dynamo=True, optimize=how == "optimized",
                               external_data=False, verbose=False,
                               dynamic_shapes=tuple({0: torch.export.Dim("batch", min=2)} for _ in names))
         else:
             torch.onnx.export(model, tuple(batch), path, input_names=names, output_names=["logits"], dynamo=False,
-                              training=torch.onnx.TrainingMode.TRAINING, do_constant_folding=False,
+                              training=getattr(torch.onnx.TrainingMode, "EVAL" if how == "eval" else "TRAINING"), do_constant_folding=False,
                               dynamic_axes={name: {0: "batch"} for name in names + ["logits"]})
+
+
+def drop_traces(path):
+    """Kept files need no places in sources."""
+    file = onnx.load(path)
+    for node in file.graph.node:
+        for i in reversed([i for i, entry in enumerate(node.metadata_props) if entry.key == "pkg.torch.onnx.stack_trace"]):
+            del node.metadata_props[i]
+    onnx.save(file, path)
 
 
 def torch_losses(model, batches, lr):
@@ -337,24 +368,26 @@ def main():
         torch.manual_seed(2)
         model = make().train()
         first = next(iter(batches()))[0]
-        files = {False: f"{name}.onnx"}
-        export(model, first, names, os.path.join(record or folder, files[False]), False)
-        if not record:
+        files = {"script": f"{name}.onnx"}
+        export(model, first, names, os.path.join(record or folder, files["script"]), "script")
+        for how in HOWS.get(name, []) if record else ["dynamo", *HOWS.get(name, [])]:
             try:
-                export(model, first, names, os.path.join(folder, f"{name}-dynamo.onnx"), True)
-                files[True] = f"{name}-dynamo.onnx"
+                export(model, first, names, os.path.join(record or folder, f"{name}-{how}.onnx"), how)
+                files[how] = f"{name}-{how}.onnx"
+                if record:
+                    drop_traces(os.path.join(record, files[how]))
             except torch.onnx.OnnxExporterError:
                 if name not in ("t5", "parts"): # views, adaptive pools: not all releases decompose them
                     raise
                 print(f"{name}: PyTorch {torch.__version__} does not export it with dynamo")
-        if name == "encoder" and not record: # gains that are all 1 become one, which is told
-            joined = os.path.join(folder, "joined.onnx")
-            export(model, first, names, joined, True, optimize=True)
-            with open(joined[:-5] + ".toml", "w") as config:
-                config.write(CONFIG % ("joined.onnx", "", 2, 0.05))
-            run = subprocess.run([penstock, "plan", joined[:-5] + ".toml"], capture_output=True, text=True)
-            if "export with optimize=False" not in run.stderr:
-                raise SystemExit(f"no warning of joined parameters: {run.stderr}")
+        if name == "encoder" and not record: # biases that are all 0 are left out, which is told
+            export(model, first, names, os.path.join(folder, "lost.onnx"), "optimized")
+            with open(os.path.join(folder, "lost.toml"), "w") as config:
+                config.write(CONFIG % ("lost.onnx", "", 2, 0.05))
+            run = subprocess.run([penstock, "plan", os.path.join(folder, "lost.toml")], capture_output=True, text=True)
+            if run.returncode != 2 or "self_attn.out_proj.bias\"; export with optimize=False" not in run.stderr:
+                raise SystemExit(f"lost parameters are not told: {run.stderr}")
+        model.train()
         for module in model.modules(): # exporting has run it: batch norm begins anew in both
             if isinstance(module, nn.BatchNorm2d):
                 module.reset_running_stats()
@@ -362,10 +395,10 @@ def main():
         lr = 2e-4 if norms else 0.05 # with larger steps batch norm over few samples multiplies rounding
         with torch.backends.mkldnn.flags(enabled=False): # with oneDNN's kernels PyTorch 2.15 ended in a corrupted heap here
             expected = torch_losses(model, batches(), lr)
-        for dynamo, file in files.items():
+        for how, file in files.items():
             where = os.path.join(record or folder, file[:-5])
             # With dynamo the file says what is a buffer.
-            more = "".join(f", {k} = {json.dumps(v)}" for k, v in keys.items() if not dynamo or k != "frozen")
+            more = "".join(f", {k} = {json.dumps(v)}" for k, v in keys.items() if how in ("script", "eval") or k != "frozen")
             with open(where + ".toml", "w") as config:
                 config.write(CONFIG % (file, more, 4 if norms else 2, lr))
             found = penstock_losses(penstock, where + ".toml")

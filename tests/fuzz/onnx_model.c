@@ -38,6 +38,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                                            .inputs = (i & 2) != 0 ? "mask=1" : "",
                                            .output = "",
                                            .frozen = (i & 2) != 0 ? "frozen*" : "",
+                                           .trained = (i & 2) != 0 ? "frozen*" : "",
                                            .tie = "auto"};
         struct pst_graph *graph = NULL;
         struct pst_error err = {0};

@@ -30,6 +30,7 @@ static pst_status build(const uint8_t *bytes, size_t n, struct pst_graph **ret_g
                                        .inputs = "",
                                        .output = "",
                                        .frozen = "",
+                                       .trained = "",
                                        .tie = "auto"};
     FILE *file = fopen(config.file, "wb");
     pst_status status;
