@@ -242,8 +242,8 @@ static pst_status read_initializers(struct onnx_model *model, const struct scope
 /* What metadata of a message (the field of that number) say to a key, in the model's arena; NULL:
    nothing. Releases of onnx.proto before 1.16 do not know these fields; then entries are among the
    unknown ones, with their length before them. */
-static const char *metadata(struct onnx_model *model, const ProtobufCMessage *message,
-                            uint32_t number, const char *key)
+const char *onnx_metadata(struct onnx_model *model, const ProtobufCMessage *message,
+                          uint32_t number, const char *key)
 {
     const ProtobufCFieldDescriptor *row =
         protobuf_c_message_descriptor_get_field(message->descriptor, number);
@@ -282,15 +282,13 @@ static const char *metadata(struct onnx_model *model, const ProtobufCMessage *me
     return found;
 }
 
-static const char signature[] = "pkg.torch.export.ExportedProgram.graph_signature";
-
 /* The optimizer of PyTorch's exporter makes one parameter of equal ones, and none of those that do
    nothing yet, such as biases that are 0 and batch norms. It leaves initializers that the module
    does not know; without it there are only parameters and buffers. */
 static void warn_of_lost(struct onnx_model *model, uint32_t n_unknown, uint32_t n_computed)
 {
     static const char word[] = "PARAMETER target='";
-    const char *at = metadata(model, &model->proto->graph->base, 16, signature);
+    const char *at = onnx_metadata(model, &model->proto->graph->base, 16, ONNX_SIGNATURE);
     uint32_t n = 0, lost = 0;
 
     while (at != NULL && (at = strstr(at, word)) != NULL) {
@@ -314,7 +312,7 @@ static void warn_of_lost(struct onnx_model *model, uint32_t n_unknown, uint32_t 
 static void mark_buffers(struct onnx_model *model)
 {
     const Onnx__GraphProto *graph = model->proto->graph;
-    const bool told = metadata(model, &graph->base, 16, signature) != NULL;
+    const bool told = onnx_metadata(model, &graph->base, 16, ONNX_SIGNATURE) != NULL;
 
     uint32_t n_unknown = model->n_values, n_computed = 0;
     bool *known = pst_alloc(model->n_values + 1, sizeof *known);
@@ -327,8 +325,8 @@ static void mark_buffers(struct onnx_model *model)
         const uint32_t value = name == NULL ? PST_NONE : pst_names_find(&model->names, name);
         const char *kind = value == PST_NONE
                                ? NULL
-                               : metadata(model, &graph->value_info[i]->base, 4,
-                                          "pkg.torch.export.graph_signature.InputSpec.kind");
+                               : onnx_metadata(model, &graph->value_info[i]->base, 4,
+                                               "pkg.torch.export.graph_signature.InputSpec.kind");
 
         if (kind != NULL && !known[value]) {
             known[value] = true;

@@ -13,6 +13,7 @@
 #include "base/arena.h"
 #include "base/names.h"
 #include "block.h"
+#include "graph/published.h"
 #include "onnx/config.h"
 
 #define ONNX_RANK 8
@@ -273,6 +274,12 @@ const char *onnx_told(const char *list, const char *name, size_t *ret_n);
 /* Whether a name is on a list "a*,b" of patterns. */
 bool onnx_listed(const char *patterns, const char *name);
 
+/* What metadata of a message (the field of that number) say to a key; NULL: nothing. */
+const char *onnx_metadata(struct onnx_model *model, const ProtobufCMessage *message,
+                          uint32_t number, const char *key);
+#define ONNX_NAME_SCOPES "pkg.torch.onnx.name_scopes"
+#define ONNX_SIGNATURE   "pkg.torch.export.ExportedProgram.graph_signature"
+
 /* --- expand.c --------------------------------------------------------------------------------- */
 
 /* The nodes that stand for a node: it alone, or those of which its operator is made. In model's
@@ -408,6 +415,12 @@ struct onnx_origins {
 /* The model's graph into m, and where its values come from, in model's arena. */
 pst_status onnx_emit(struct onnx_model *model, struct pst_model *m, struct pst_model_ends *ret_ends,
                      struct onnx_origins *ret_origins, struct pst_error *err);
+
+/* --- publish.c -------------------------------------------------------------------------------- */
+
+/* The tensors of the module behind the file, in model's arena. */
+void onnx_publish(struct onnx_model *model, const struct onnx_origins *origins,
+                  struct pst_published_file *ret_file);
 
 #define ONNX_BAD(kind, ...) pst_fail_at(err, PST_ERR_CONFIG, kind, model->path, 0, 0, __VA_ARGS__)
 
