@@ -152,6 +152,9 @@ struct pst_op {
                            attention keeps in its state (pst_graph_decode); 0: each is a text */
 };
 
+struct pst_initial_tensor; /* published.h */
+struct pst_published_file;
+
 /* Where values begin that no seed gives: a file. The graph owns it. */
 struct pst_initial {
     void *context;
@@ -160,6 +163,13 @@ struct pst_initial {
     pst_status (*load)(void *context, const char *name, uint32_t state, uint64_t elems,
                        float *ret_values, bool *ret_found, struct pst_error *err);
     void (*destroy)(void *context);
+    /* The tensors of the module behind the file; they live as long as the context. NULL: names and
+       layouts are the model's own. */
+    const struct pst_published_file *(*published)(void *context);
+    /* Elements [first, first + n) of a tensor as the module has them: float, int64_t or, of truth
+       values, uint8_t. */
+    pst_status (*read)(void *context, const struct pst_initial_tensor *tensor, uint64_t first,
+                       uint64_t n, void *ret_values, struct pst_error *err);
 };
 
 struct pst_costed; /* costed.h */

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +20,7 @@
 #include "base/text.h"
 #include "base/util.h"
 #include "config/json_fields.h"
+#include "exec/bf16.h"
 #include "train/weights_impl.h"
 
 #define SHARDS      10000u
@@ -56,6 +58,7 @@ struct pst_weights {
     uint32_t n_values, n_params;            /* values are parameters first */
     uint32_t *first_state;                  /* by operator: its first value */
     uint32_t n_tensors, n_missing, n_wrong; /* of the model's */
+    uint32_t n_other;                       /* with other values than the model's file */
 };
 
 /* --- files ------------------------------------------------------------------------------------ */
@@ -271,9 +274,71 @@ static bool has_shape(const struct pst_st_tensor *tensor, const struct pst_weigh
     return true;
 }
 
+static void note_other(struct pst_weights *w, const char *name, const char *why,
+                       struct pst_error *err)
+{
+    if (w->n_other++ < SHOWN) {
+        pst_error_detail(err, "%s: %s\n", name, why);
+    }
+}
+
+static pst_status read_piece(const struct pst_weights_piece *piece, const struct found *found,
+                             float *values, struct pst_error *err);
+
+/* Whether two tensors bring the same values. What cannot be read here fails where it is loaded. */
+static bool same_pieces(const struct value *value, uint32_t a, uint32_t b)
+{
+    float *values = pst_alloc(2 * value->is.elems + 1, sizeof *values);
+    float *others = values + value->is.elems;
+    struct pst_error err = {0};
+    bool same = read_piece(&value->pieces[a], value->found[a], values, &err) == PST_OK &&
+                read_piece(&value->pieces[b], value->found[b], others, &err) == PST_OK &&
+                memcmp(values, others, value->is.elems * sizeof *values) == 0;
+
+    free(values);
+    return same;
+}
+
+/* A value that has several names: files may lack all but one. */
+static void match_names(struct pst_weights *w, struct value *value, struct pst_error *err)
+{
+    uint32_t first = PST_NONE;
+
+    for (uint32_t i = 0; i < value->n_pieces; i++) {
+        struct found *found = find_exactly(w, value->pieces[i].name);
+        const struct pst_weights_shape wanted = pst_weights_shape_of(&value->is, &value->pieces[i]);
+
+        value->found[i] = found;
+        if (found == NULL) {
+            continue;
+        }
+        found->used = true;
+        if (!has_shape(found->tensor, &wanted, false)) {
+            note_wrong(w, value, found, &wanted, err);
+        } else if (first == PST_NONE) {
+            first = i;
+        } else if (!same_pieces(value, first, i)) {
+            note_other(w, value->pieces[i].name,
+                       "it is one parameter with another tensor here, and has other values", err);
+        }
+    }
+    if (first == PST_NONE && w->n_wrong == 0) {
+        note_missing(w, value, &value->pieces[0], err);
+    }
+    first = first == PST_NONE ? 0 : first;
+    value->pieces[0] = value->pieces[first];
+    value->found[0] = value->found[first];
+    value->n_pieces = 1;
+}
+
 static void match_value(struct pst_weights *w, struct value *value, struct pst_error *err)
 {
     bool complete = true;
+
+    if (value->n_pieces > 0 && value->pieces[0].of_file != NULL) {
+        match_names(w, value, err);
+        return;
+    }
 
     for (uint32_t i = 0; i < value->n_pieces; i++) {
         struct found *found = find(w, &value->pieces[i]);
@@ -299,6 +364,79 @@ static void match_value(struct pst_weights *w, struct value *value, struct pst_e
     }
 }
 
+/* n elements of a constant, from `first`, as the file beside the weights has them: are they those
+   of the model's file? Weights of half the bits are rounded. */
+static bool same_reals(enum pst_st_dtype dtype, const float *theirs, const float *ours, uint64_t n)
+{
+    for (uint64_t i = 0; i < n; i++) {
+        const uint16_t rounded = pst_bf16_round(ours[i]);
+        uint32_t bits;
+
+        memcpy(&bits, &theirs[i], sizeof bits);
+        if (theirs[i] != ours[i] && !(dtype == PST_ST_BF16 && bits >> 16 == rounded) &&
+            !(dtype == PST_ST_F16 &&
+              fabsf(theirs[i] - ours[i]) <= 0x1p-11f * fabsf(ours[i]) + 0x1p-25f)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool same_constant(const struct pst_weights *w, const struct pst_initial_tensor *tensor,
+                          const struct found *found)
+{
+    const struct pst_initial *initial = &w->graph->initial;
+    const struct pst_st_tensor *theirs = found->tensor;
+    const uint32_t size = tensor->kind == PST_TENSOR_TRUTH  ? 1
+                          : tensor->kind == PST_TENSOR_REAL ? 4
+                                                            : 8;
+    const uint32_t dtype = tensor->kind == PST_TENSOR_TRUTH ? PST_ST_BOOL : PST_ST_I64;
+    char *values = pst_alloc(2 * BLOCK, 8), *ours = values + BLOCK * 8;
+    bool same = true;
+    struct pst_error err = {0};
+
+    for (uint64_t first = 0; same && first < theirs->elems; first += BLOCK) {
+        const uint64_t left = theirs->elems - first, n = left < BLOCK ? left : BLOCK;
+
+        same = initial->read(initial->context, tensor, first, n, ours, &err) == PST_OK;
+        if (same && tensor->kind == PST_TENSOR_REAL) {
+            same = pst_st_read_f32(found->file, theirs, first, n, (float *)(void *)values, &err) ==
+                       PST_OK &&
+                   same_reals(theirs->dtype, (float *)(void *)values, (float *)(void *)ours, n);
+        } else if (same) {
+            same =
+                theirs->dtype == dtype &&
+                pst_st_read(found->file, theirs, first * size, n * size, values, &err) == PST_OK &&
+                memcmp(values, ours, n * size) == 0;
+        }
+    }
+    free(values);
+    return same;
+}
+
+/* Constants of the file that the model was read from: other values would have no effect. */
+static void match_constants(struct pst_weights *w, struct pst_error *err)
+{
+    const struct pst_published_file *file = pst_weights_file(w->graph);
+
+    for (uint32_t i = 0; file != NULL && i < file->n_tensors; i++) {
+        const struct pst_initial_tensor *tensor = &file->tensors[i];
+        struct found *found = tensor->own == NULL ? find_exactly(w, tensor->name) : NULL;
+
+        if (found == NULL) {
+            continue;
+        }
+        found->used = true;
+        if (tensor->needed &&
+            (found->tensor->rank != tensor->rank ||
+             memcmp(found->tensor->shape, tensor->dims, tensor->rank * sizeof *tensor->dims) != 0 ||
+             !same_constant(w, tensor, found))) {
+            note_other(w, tensor->name,
+                       "it is a constant of the model's file, and has other values here", err);
+        }
+    }
+}
+
 static pst_status match_all(struct pst_weights *w, const struct pst_job *job, struct pst_error *err)
 {
     struct pst_weights_value *values = pst_weights_values(w->graph, &w->arena, &w->n_values);
@@ -314,13 +452,21 @@ static pst_status match_all(struct pst_weights *w, const struct pst_job *job, st
         if (values[i].kind == PST_STATE_OPERATOR && values[i].number == 0) {
             w->first_state[values[i].index] = i;
         }
-        value->pieces = pst_weights_pieces(w->family, job, &value->is, &w->arena, &value->n_pieces);
+        value->pieces = pst_weights_pieces(w->graph, job, &value->is, &w->arena, &value->n_pieces);
         value->found = pst_arena_array(&w->arena, value->n_pieces, sizeof *value->found);
         w->n_tensors += value->n_pieces;
         match_value(w, value, &found);
     }
-    if (w->n_missing + w->n_wrong == 0) {
+    match_constants(w, &found);
+    if (w->n_missing + w->n_wrong + w->n_other == 0) {
         return PST_OK;
+    }
+    if (w->n_missing + w->n_wrong == 0) {
+        pst_fail_at(err, PST_ERR_CONFIG, "weights.mismatch", w->path, 0, 0,
+                    "not the weights of this model: %u of its tensors have other values than %s",
+                    w->n_other, pst_weights_file(w->graph)->path);
+        pst_error_detail(err, "%s", found.details);
+        return PST_ERR_CONFIG;
     }
     pst_fail_at(err, PST_ERR_CONFIG, "weights.mismatch", w->path, 0, 0,
                 "not the weights of this model: of its %u tensors %u are missing and %u have "
@@ -412,6 +558,7 @@ static void tell_left_out(const struct pst_weights *w)
 static pst_status read_piece(const struct pst_weights_piece *piece, const struct found *found,
                              float *values, struct pst_error *err)
 {
+    const uint64_t before = piece->of_file == NULL ? 0 : piece->of_file->first;
     uint64_t rows, width, n;
     float *block;
     pst_status st = PST_OK;
@@ -422,7 +569,8 @@ static pst_status read_piece(const struct pst_weights_piece *piece, const struct
     for (uint64_t first = 0; st == PST_OK && first < rows; first += n) {
         uint64_t m = rows - first < n ? rows - first : n;
 
-        st = pst_st_read_f32(found->file, found->tensor, first * width, m * width, block, err);
+        st = pst_st_read_f32(found->file, found->tensor, before + first * width, m * width, block,
+                             err);
         if (st == PST_OK) {
             pst_weights_scatter(piece, block, first, m, values);
         }

@@ -23,9 +23,11 @@ struct pst_weights_piece {
     const char *bare; /* without it: within name */
     bool transposed;  /* theirs is [width][rows] */
     uint64_t taps;    /* of a transposed one: their rows are [in][taps], ours [taps][in]; else 1 */
-    bool more_rows;   /* theirs may have more */
-    uint32_t lead;    /* axes of the parameter that are none of the tensor's: 0, or the first */
-    uint64_t origin;  /* where the matrix begins, in elements */
+    bool turned;      /* theirs is [in][width][taps], taps backwards; ours [taps][in][width] */
+    const struct pst_initial_tensor *of_file; /* whose name and shape it has; NULL: of a family */
+    bool more_rows;                           /* theirs may have more */
+    uint32_t lead;   /* axes of the parameter that are none of the tensor's: 0, or the first */
+    uint64_t origin; /* where the matrix begins, in elements */
     uint64_t rows, columns, column, width;
     double factor; /* ours is theirs times that */
 };
@@ -52,8 +54,12 @@ struct pst_weights_value {
 struct pst_weights_value *pst_weights_values(const struct pst_graph *graph, struct pst_arena *arena,
                                              uint32_t *ret_n);
 
-/* The pieces of a value, in the arena. */
-struct pst_weights_piece *pst_weights_pieces(const struct pst_published *family,
+/* The tensors of the file that the graph was read from; NULL: it was built. */
+const struct pst_published_file *pst_weights_file(const struct pst_graph *graph);
+
+/* The pieces of a value, in the arena. Of a graph that was read from a file each of them is the
+   whole value, under one of its names. */
+struct pst_weights_piece *pst_weights_pieces(const struct pst_graph *graph,
                                              const struct pst_job *job,
                                              const struct pst_weights_value *value,
                                              struct pst_arena *arena, uint32_t *ret_n);

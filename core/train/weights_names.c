@@ -84,9 +84,11 @@ static struct pst_weights_piece piece_of(const struct pst_weights_value *value, 
     const uint32_t rank = value->rank - several;
     const uint64_t elems = several ? value->elems / value->dims[0] : value->elems;
     bool torch = layout == PST_LAYOUT_TORCH && (rank == 2 || rank == 4);
+    bool turned = layout == PST_LAYOUT_TURNED && rank == 4;
     struct pst_weights_piece piece = {
         .transposed = torch,
-        .taps = torch && rank == 4 ? value->dims[0] * value->dims[1] : 1,
+        .turned = turned,
+        .taps = (torch || turned) && rank == 4 ? value->dims[0] * value->dims[1] : 1,
         .more_rows = layout == PST_LAYOUT_ROWS,
         .lead = several,
         .origin = place * elems,
@@ -170,12 +172,59 @@ static uint32_t count_names(const char *theirs)
     return n;
 }
 
-struct pst_weights_piece *pst_weights_pieces(const struct pst_published *family,
+const struct pst_published_file *pst_weights_file(const struct pst_graph *graph)
+{
+    return graph->initial.published == NULL ? NULL
+                                            : graph->initial.published(graph->initial.context);
+}
+
+static bool is_of(const struct pst_initial_tensor *tensor, const struct pst_graph *graph,
+                  const struct pst_weights_value *value)
+{
+    const bool parameter = value->kind == PST_STATE_PARAMETER;
+
+    return tensor->own != NULL && tensor->state == (parameter ? PST_NONE : value->number) &&
+           strcmp(tensor->own, parameter ? graph->params[value->index].name
+                                         : graph->ops[value->index].name) == 0;
+}
+
+/* One for each name that the value has in the file's module. */
+static struct pst_weights_piece *pieces_of_file(const struct pst_graph *graph,
+                                                const struct pst_published_file *file,
+                                                const struct pst_weights_value *value,
+                                                struct pst_arena *arena, uint32_t *ret_n)
+{
+    struct pst_weights_piece *pieces;
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < file->n_tensors; i++) {
+        n += is_of(&file->tensors[i], graph, value);
+    }
+    pieces = pst_arena_array(arena, n + 1, sizeof *pieces);
+    n = 0;
+    for (uint32_t i = 0; i < file->n_tensors; i++) {
+        const struct pst_initial_tensor *tensor = &file->tensors[i];
+
+        if (is_of(tensor, graph, value)) {
+            pieces[n] = piece_of(value, tensor->layout, false, 0);
+            pieces[n].width = pieces[n].columns;
+            pieces[n].name = pst_arena_strdup(arena, tensor->name);
+            pieces[n].bare = pieces[n].name;
+            pieces[n++].of_file = tensor;
+        }
+    }
+    *ret_n = n;
+    return pieces;
+}
+
+struct pst_weights_piece *pst_weights_pieces(const struct pst_graph *graph,
                                              const struct pst_job *job,
                                              const struct pst_weights_value *value,
                                              struct pst_arena *arena, uint32_t *ret_n)
 {
     static const struct pst_published_row own = {.own = "*", .theirs = "*", .bare = true};
+    const struct pst_published *family = pst_weights_family(graph);
+    const struct pst_published_file *file = pst_weights_file(graph);
     const struct pst_published_row *row = family == NULL ? &own : family->rows;
     struct pst_weights_piece *pieces;
     struct blanks blanks;
@@ -183,6 +232,12 @@ struct pst_weights_piece *pst_weights_pieces(const struct pst_published *family,
     uint64_t matrices;
     uint32_t n = 0;
 
+    if (file != NULL) {
+        pieces = pieces_of_file(graph, file, value, arena, ret_n);
+        if (*ret_n > 0) {
+            return pieces;
+        }
+    }
     while (row->own != NULL &&
            (!matches(row->own, value->name, &blanks) || !pst_weights_when(row->when, job))) {
         row++;
@@ -207,6 +262,11 @@ struct pst_weights_shape pst_weights_shape_of(const struct pst_weights_value *va
     const uint64_t *dims = value->dims + piece->lead;
     struct pst_weights_shape shape = {.rank = value->rank - piece->lead};
 
+    if (piece->of_file != NULL) {
+        shape.rank = piece->of_file->rank;
+        memcpy(shape.dims, piece->of_file->dims, sizeof shape.dims);
+        return shape;
+    }
     if (shape.rank == 0) {
         return shape;
     }
@@ -276,8 +336,8 @@ struct pst_weights_value *pst_weights_values(const struct pst_graph *graph, stru
 void pst_weights_extent(const struct pst_weights_piece *piece, uint64_t *ret_rows,
                         uint64_t *ret_elems)
 {
-    *ret_rows = piece->transposed ? piece->width : piece->rows;
-    *ret_elems = piece->transposed ? piece->rows : piece->width;
+    *ret_rows = piece->transposed ? piece->width : piece->rows / (piece->turned ? piece->taps : 1);
+    *ret_elems = piece->transposed ? piece->rows : piece->width * (piece->turned ? piece->taps : 1);
 }
 
 /* The row of ours that column i of a transposed tensor is. */
@@ -286,11 +346,23 @@ static uint64_t row_of(const struct pst_weights_piece *piece, uint64_t i)
     return i % piece->taps * (piece->rows / piece->taps) + i / piece->taps;
 }
 
+/* Where element i of row k of a turned tensor is. */
+static uint64_t place_of_turned(const struct pst_weights_piece *piece, uint64_t k, uint64_t i)
+{
+    const uint64_t tap = piece->taps - 1 - i % piece->taps, in = piece->rows / piece->taps;
+
+    return (tap * in + k) * piece->columns + i / piece->taps;
+}
+
 void pst_weights_scatter(const struct pst_weights_piece *piece, const float *theirs, uint64_t first,
                          uint64_t n, float *values)
 {
     const float factor = (float)piece->factor;
+    const uint64_t turned = piece->turned ? piece->width * piece->taps : 0;
 
+    for (uint64_t i = 0; i < n * turned; i++) {
+        values[place_of_turned(piece, first + i / turned, i % turned)] = theirs[i];
+    }
     for (uint64_t i = 0; piece->transposed && i < piece->rows; i++) {
         float *to =
             values + piece->origin + row_of(piece, i) * piece->columns + piece->column + first;
@@ -299,7 +371,7 @@ void pst_weights_scatter(const struct pst_weights_piece *piece, const float *the
             to[k] = factor * theirs[k * piece->rows + i];
         }
     }
-    for (uint64_t k = 0; !piece->transposed && k < n; k++) {
+    for (uint64_t k = 0; !piece->transposed && !piece->turned && k < n; k++) {
         float *to = values + piece->origin + (first + k) * piece->columns + piece->column;
 
         for (uint64_t i = 0; i < piece->width; i++) {
@@ -312,7 +384,11 @@ void pst_weights_gather(const struct pst_weights_piece *piece, const float *valu
                         uint64_t n, float *theirs)
 {
     const float factor = (float)piece->factor;
+    const uint64_t turned = piece->turned ? piece->width * piece->taps : 0;
 
+    for (uint64_t i = 0; i < n * turned; i++) {
+        theirs[i] = values[place_of_turned(piece, first + i / turned, i % turned)];
+    }
     for (uint64_t i = 0; piece->transposed && i < piece->rows; i++) {
         const float *from =
             values + piece->origin + row_of(piece, i) * piece->columns + piece->column + first;
@@ -321,7 +397,7 @@ void pst_weights_gather(const struct pst_weights_piece *piece, const float *valu
             theirs[k * piece->rows + i] = from[k] / factor;
         }
     }
-    for (uint64_t k = 0; !piece->transposed && k < n; k++) {
+    for (uint64_t k = 0; !piece->transposed && !piece->turned && k < n; k++) {
         const float *from = values + piece->origin + (first + k) * piece->columns + piece->column;
 
         for (uint64_t i = 0; i < piece->width; i++) {

@@ -10,7 +10,9 @@
 #include <unistd.h>
 
 #include "base/json.h"
+#include "base/log.h"
 #include "base/memory.h"
+#include "base/text.h"
 #include "base/util.h"
 #include "exec/bf16.h"
 #include "train/stop.h"
@@ -22,6 +24,7 @@
 /* A value, and where its pieces are among the tensors. */
 struct value {
     const struct pst_weights_value *is;
+    const struct pst_initial_tensor *constant; /* of the model's file, in the place of a value */
     struct pst_weights_piece *pieces;
     uint32_t n_pieces, first;
 };
@@ -30,6 +33,7 @@ struct export
 {
     struct pst_arena arena;
     const struct pst_exec_source *source;
+    const struct pst_initial *initial;
     const char *folder;
     enum pst_st_dtype dtype;
     struct value *values;
@@ -44,24 +48,49 @@ struct export
 
 /* --- what there is ---------------------------------------------------------------------------- */
 
+static void list_constant(struct export *x, const struct value *value)
+{
+    const struct pst_initial_tensor *constant = value->constant;
+    struct pst_st_tensor *tensor = &x->tensors[value->first];
+
+    *tensor = (struct pst_st_tensor){.name = constant->name,
+                                     .dtype = constant->kind == PST_TENSOR_REAL    ? x->dtype
+                                              : constant->kind == PST_TENSOR_TRUTH ? PST_ST_BOOL
+                                                                                   : PST_ST_I64,
+                                     .rank = constant->rank};
+    memcpy(tensor->shape, constant->dims, sizeof tensor->shape);
+}
+
 static void list_values(struct export *x, const struct pst_job *job, const struct pst_graph *graph)
 {
-    const struct pst_published *family = pst_weights_family(graph);
-    struct pst_weights_value *values = pst_weights_values(graph, &x->arena, &x->n_values);
+    const struct pst_published_file *file = pst_weights_file(graph);
+    uint32_t n;
+    struct pst_weights_value *values = pst_weights_values(graph, &x->arena, &n);
 
-    x->values = pst_arena_array(&x->arena, x->n_values + 1, sizeof *x->values);
-    for (uint32_t i = 0; i < x->n_values; i++) {
+    x->values =
+        pst_arena_array(&x->arena, n + 1 + (file == NULL ? 0 : file->n_tensors), sizeof *x->values);
+    for (uint32_t i = 0; i < n; i++) {
         struct value *value = &x->values[i];
 
         value->is = &values[i];
         value->first = x->n_tensors;
-        value->pieces = pst_weights_pieces(family, job, &values[i], &x->arena, &value->n_pieces);
+        value->pieces = pst_weights_pieces(graph, job, &values[i], &x->arena, &value->n_pieces);
         x->n_tensors += value->n_pieces;
+    }
+    x->n_values = n;
+    for (uint32_t i = 0; file != NULL && i < file->n_tensors; i++) {
+        if (file->tensors[i].own == NULL) {
+            x->values[x->n_values++] =
+                (struct value){.constant = &file->tensors[i], .first = x->n_tensors++};
+        }
     }
     x->tensors = pst_arena_array(&x->arena, x->n_tensors + 1, sizeof *x->tensors);
     for (uint32_t i = 0; i < x->n_values; i++) {
         const struct value *value = &x->values[i];
 
+        if (value->constant != NULL) {
+            list_constant(x, value);
+        }
         for (uint32_t k = 0; k < value->n_pieces; k++) {
             struct pst_st_tensor *tensor = &x->tensors[value->first + k];
             struct pst_weights_shape shape = pst_weights_shape_of(&values[i], &value->pieces[k]);
@@ -73,6 +102,16 @@ static void list_values(struct export *x, const struct pst_job *job, const struc
     }
 }
 
+static uint64_t elems_of(const struct pst_st_tensor *tensor)
+{
+    uint64_t n = 1;
+
+    for (uint32_t i = 0; i < tensor->rank; i++) {
+        n *= tensor->shape[i];
+    }
+    return n;
+}
+
 /* Values go into a file until it has so many bytes. */
 static void share_out(struct export *x, uint64_t shard_bytes)
 {
@@ -81,7 +120,13 @@ static void share_out(struct export *x, uint64_t shard_bytes)
     x->first_value = pst_arena_array(&x->arena, x->n_values + 2, sizeof *x->first_value);
     x->n_files = 1;
     for (uint32_t i = 0; i < x->n_values; i++) {
-        uint64_t bytes = x->values[i].is->elems * pst_st_dtype_bytes(x->dtype);
+        const struct value *value = &x->values[i];
+        uint64_t bytes = 0;
+
+        for (uint32_t t = value->first; t < value->first + value->n_pieces + (value->is == NULL);
+             t++) {
+            bytes += elems_of(&x->tensors[t]) * pst_st_dtype_bytes(x->tensors[t].dtype);
+        }
 
         if (in_file > 0 && in_file + bytes > shard_bytes) {
             x->first_value[x->n_files++] = i;
@@ -117,6 +162,7 @@ static pst_status write_piece(const struct pst_weights_piece *piece, const float
                               enum pst_st_dtype dtype, struct pst_error *err)
 {
     const uint64_t bytes = pst_st_dtype_bytes(dtype);
+    const uint64_t before = piece->of_file == NULL ? 0 : piece->of_file->first;
     uint64_t rows, width, n;
     float *block;
     pst_status st = PST_OK;
@@ -131,9 +177,56 @@ static pst_status write_piece(const struct pst_weights_piece *piece, const float
         if (dtype == PST_ST_BF16) {
             round_all(block, m * width);
         }
-        st = pst_st_write(writer, tensor, first * width * bytes, block, m * width * bytes, err);
+        st = pst_st_write(writer, tensor, (before + first * width) * bytes, block,
+                          m * width * bytes, err);
     }
     free(block);
+    return st;
+}
+
+/* Elements [first, first + n) of a tensor of the model's file as it has them. */
+static pst_status write_of_file(const struct export *x, const struct pst_initial_tensor *from,
+                                const struct pst_st_writer *writer, uint32_t tensor, uint64_t first,
+                                uint64_t n, struct pst_error *err)
+{
+    const bool real = from->kind == PST_TENSOR_REAL;
+    const uint64_t size = real                             ? pst_st_dtype_bytes(x->dtype)
+                          : from->kind == PST_TENSOR_TRUTH ? 1
+                                                           : 8;
+    void *block = pst_alloc(BLOCK, 8);
+    pst_status st = PST_OK;
+
+    for (uint64_t done = 0; st == PST_OK && done < n; done += BLOCK) {
+        const uint64_t m = n - done < BLOCK ? n - done : BLOCK;
+
+        st = x->initial->read(x->initial->context, from, first + done, m, block, err);
+        if (st == PST_OK && real && x->dtype == PST_ST_BF16) {
+            round_all(block, m);
+        }
+        if (st == PST_OK) {
+            st = pst_st_write(writer, tensor, (first + done) * size, block, m * size, err);
+        }
+    }
+    free(block);
+    return st;
+}
+
+/* The rows of a tensor before and after those that the model has are as the file has them. */
+static pst_status write_other_rows(const struct export *x, const struct value *value, uint32_t i,
+                                   const struct pst_st_writer *writer, uint32_t tensor,
+                                   struct pst_error *err)
+{
+    const struct pst_initial_tensor *from = value->pieces[i].of_file;
+    const uint64_t end = from == NULL ? 0 : from->first + value->is->elems;
+    pst_status st = PST_OK;
+
+    if (from != NULL) {
+        st = write_of_file(x, from, writer, tensor, 0, from->first, err);
+    }
+    if (st == PST_OK && from != NULL) {
+        st = write_of_file(x, from, writer, tensor, end,
+                           elems_of(&x->tensors[value->first + i]) - end, err);
+    }
     return st;
 }
 
@@ -141,19 +234,31 @@ static pst_status write_value(const struct export *x, const struct value *value,
                               const struct pst_st_writer *writer, uint32_t first_tensor,
                               struct pst_error *err)
 {
-    const struct pst_state_key key = {value->is->kind, value->is->index, value->is->number};
-    float *values = pst_alloc(value->is->elems + 1, sizeof *values);
+    struct pst_state_key key;
+    float *values;
     bool found = false;
-    pst_status st =
-        x->source->load(x->source->context, &key, value->is->elems, values, &found, err);
+    pst_status st;
 
+    if (value->constant != NULL) {
+        const uint32_t tensor = value->first - first_tensor;
+
+        return write_of_file(x, value->constant, writer, tensor, 0,
+                             elems_of(&x->tensors[value->first]), err);
+    }
+    key = (struct pst_state_key){value->is->kind, value->is->index, value->is->number};
+    values = pst_alloc(value->is->elems + 1, sizeof *values);
+    st = x->source->load(x->source->context, &key, value->is->elems, values, &found, err);
     if (st == PST_OK && !found) {
         st = pst_fail(err, PST_ERR_CONFIG, "weights.mismatch", "there is no %s to write",
                       value->is->name);
     }
     for (uint32_t i = 0; st == PST_OK && i < value->n_pieces; i++) {
-        st = write_piece(&value->pieces[i], values, writer, value->first + i - first_tensor,
-                         x->dtype, err);
+        const uint32_t tensor = value->first + i - first_tensor;
+
+        st = write_piece(&value->pieces[i], values, writer, tensor, x->dtype, err);
+        if (st == PST_OK) {
+            st = write_other_rows(x, value, i, writer, tensor, err);
+        }
     }
     free(values);
     return st;
@@ -252,12 +357,69 @@ static pst_status check_form(const struct pst_published *family, const struct ps
     return PST_OK;
 }
 
+/* "a is b, c is d": of the tensors with that remark, at most five. How many there are. */
+static uint32_t list_remarked(const struct pst_published_file *file, uint32_t remark, char *text,
+                              size_t size)
+{
+    uint32_t n = 0;
+
+    text[0] = '\0';
+    for (uint32_t i = 0; i < file->n_tensors; i++) {
+        const struct pst_initial_tensor *tensor = &file->tensors[i];
+
+        if (tensor->remark == remark && n++ < 5) {
+            pst_text_append(text, size, "%s%.80s", n > 1 ? ", " : "", tensor->of_file);
+            if (remark == PST_TENSOR_GUESSED) {
+                pst_text_append(text, size, " is %.80s", tensor->name);
+            }
+        }
+    }
+    pst_text_append(text, size, "%s", n > 5 ? ", ..." : "");
+    return n;
+}
+
+/* Names that a file of a model does not say, and what it does not have. */
+static void tell_names(const struct pst_published_file *file)
+{
+    char text[1024] = "";
+    uint32_t n;
+
+    if (file == NULL) {
+        return;
+    }
+    if (list_remarked(file, PST_TENSOR_GUESSED, text, sizeof text) > 0) {
+        pst_log(PST_LOG_WARN, "weights",
+                "%s: names that the file does not have follow from the nodes that read them: %s",
+                file->path, text);
+    }
+    n = list_remarked(file, PST_TENSOR_NAMELESS, text, sizeof text);
+    if (n > 0) {
+        pst_log(PST_LOG_WARN, "weights",
+                "%s: the exporter of the file has computed %u tensors, which have no name in the "
+                "module: %s; export the module again with do_constant_folding=False, or with "
+                "optimize=False",
+                file->path, n, text);
+    }
+    text[0] = '\0';
+    for (uint32_t i = 0; i < file->n_absent && i < 5; i++) {
+        pst_text_append(text, sizeof text, "%s%.80s", i > 0 ? ", " : "", file->absent[i]);
+    }
+    if (file->n_absent > 0) {
+        pst_log(PST_LOG_WARN, "weights",
+                "%s: %u tensors of the module are not in the file, whose exporter leaves out what "
+                "no output depends on, and what it has computed: %s%s; load_state_dict needs "
+                "strict=False",
+                file->path, file->n_absent, text, file->n_absent > 5 ? ", ..." : "");
+    }
+}
+
 pst_status pst_weights_write(const struct pst_job *job, const struct pst_graph *graph,
                              const struct pst_exec_source *source, const char *folder,
                              enum pst_st_dtype dtype, uint64_t shard_bytes, struct pst_error *err)
 {
     const struct pst_published *family = pst_weights_family(graph);
-    struct export x = {.source = source, .folder = folder, .dtype = dtype};
+    struct export x = {
+        .source = source, .initial = &graph->initial, .folder = folder, .dtype = dtype};
     bool made = false;
     pst_status st = check_form(family, job, err);
     char *text;
@@ -282,6 +444,7 @@ pst_status pst_weights_write(const struct pst_job *job, const struct pst_graph *
     }
     if (st == PST_OK) {
         remove_other_form(&x);
+        tell_names(pst_weights_file(graph));
     }
     for (uint32_t i = 0; st != PST_OK && i < x.n_written; i++) {
         unlink(x.written[i]);

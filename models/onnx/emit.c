@@ -155,9 +155,7 @@ uint32_t emit_param(struct onnx_emitter *e, const struct onnx_param *param, bool
     known->param = *param;
     known->index = pst_graph_param(e->m->graph, name, param->rank, dims,
                                    filled ? PST_INIT_CONSTANT : PST_INIT_ZERO, number, decay);
-    if (!filled) {
-        keep_origin(e, (struct onnx_origin){name, *param, PST_NONE});
-    }
+    keep_origin(e, (struct onnx_origin){name, *param, PST_NONE});
     e->n_params++;
     return known->index;
 }

@@ -45,8 +45,8 @@ static void add_guess(struct guesses *g, const char *guess)
 /* What metadata of a message (the field of that number) say to a key, in the model's arena; NULL:
    nothing. Releases of onnx.proto before 1.16 do not know these fields; then entries are among the
    unknown ones, with their length before them. */
-static const char *metadata(struct onnx_model *model, const ProtobufCMessage *message,
-                            uint32_t number, const char *key)
+const char *onnx_metadata(struct onnx_model *model, const ProtobufCMessage *message,
+                          uint32_t number, const char *key)
 {
     const ProtobufCFieldDescriptor *row =
         protobuf_c_message_descriptor_get_field(message->descriptor, number);
@@ -88,8 +88,7 @@ static const char *metadata(struct onnx_model *model, const ProtobufCMessage *me
 /* The lines "placeholder: KIND target='name'" of the program's signature. */
 static void read_signature(struct onnx_model *model)
 {
-    const char *at = metadata(model, &model->proto->graph->base, GRAPH_FIELD,
-                              "pkg.torch.export.ExportedProgram.graph_signature");
+    const char *at = onnx_metadata(model, &model->proto->graph->base, GRAPH_FIELD, ONNX_SIGNATURE);
     struct onnx_told *told;
     uint32_t n = 0;
 
@@ -239,13 +238,13 @@ pst_status onnx_read_kinds(struct onnx_model *model, struct pst_error *err)
         const uint32_t v = name == NULL ? PST_NONE : pst_names_find(&model->names, name);
         const char *kind = v == PST_NONE
                                ? NULL
-                               : metadata(model, info, VALUE_FIELD,
-                                          "pkg.torch.export.graph_signature.InputSpec.kind");
+                               : onnx_metadata(model, info, VALUE_FIELD,
+                                               "pkg.torch.export.graph_signature.InputSpec.kind");
         const char *from =
             v == PST_NONE || kind != NULL || model->values[v].told != NULL ||
                     !onnx_is_real(model->values[v].type)
                 ? NULL
-                : metadata(model, info, VALUE_FIELD, "pkg.onnxscript.optimizer.folded_from");
+                : onnx_metadata(model, info, VALUE_FIELD, "pkg.onnxscript.optimizer.folded_from");
 
         if (kind != NULL) {
             model->values[v].parameter = strcmp(kind, "PARAMETER") == 0;
@@ -361,7 +360,7 @@ static pst_status part(struct onnx_model *model, const struct onnx_node *node, u
 
 const char *onnx_program_text(struct onnx_model *model, const struct onnx_node *node)
 {
-    return metadata(model, &node->proto->base, NODE_FIELD, "pkg.torch.onnx.fx_node");
+    return onnx_metadata(model, &node->proto->base, NODE_FIELD, "pkg.torch.onnx.fx_node");
 }
 
 /* The nodes from `first` on that one operator became. */

@@ -15,6 +15,7 @@
 struct file {
     struct onnx_model model;
     struct onnx_origins origins;
+    struct pst_published_file published; /* path NULL: not asked for yet */
 };
 
 static void destroy(void *context)
@@ -113,10 +114,45 @@ static pst_status load(void *context, const char *name, uint32_t state, uint64_t
             return read_state(&file->model, state == 0 ? origin->param.base : origin->variance,
                               elems, ret_values, ret_found, err);
         }
-        *ret_found = true;
-        return read_param(&file->model, &origin->param, elems, ret_values, err);
+        *ret_found = file->model.values[origin->param.base].tensor != NULL;
+        return !*ret_found ? PST_OK
+                           : read_param(&file->model, &origin->param, elems, ret_values, err);
     }
     return PST_OK;
+}
+
+static const struct pst_published_file *published(void *context)
+{
+    struct file *file = context;
+
+    if (file->published.path == NULL) {
+        onnx_publish(&file->model, &file->origins, &file->published);
+    }
+    return &file->published;
+}
+
+static pst_status read_tensor(void *context, const struct pst_initial_tensor *tensor,
+                              uint64_t first, uint64_t n, void *ret_values, struct pst_error *err)
+{
+    const struct onnx_model *model = &((struct file *)context)->model;
+    const Onnx__TensorProto *proto = model->values[tensor->value].tensor;
+    int64_t *piece;
+    pst_status status;
+
+    PST_ASSERT(proto != NULL);
+    if (tensor->kind == PST_TENSOR_REAL) {
+        return read_plain(model, proto, first, n, ret_values, err);
+    }
+    if (tensor->kind == PST_TENSOR_INTEGER) {
+        return onnx_tensor_integers(model, proto, first, n, ret_values, err);
+    }
+    piece = pst_alloc(n + 1, sizeof *piece);
+    status = onnx_tensor_integers(model, proto, first, n, piece, err);
+    for (uint64_t i = 0; i < n && status == PST_OK; i++) {
+        ((uint8_t *)ret_values)[i] = piece[i] != 0;
+    }
+    free(piece);
+    return status;
 }
 
 pst_status onnx_build(struct pst_model *m, const void *config, struct pst_model_ends *ret_ends,
@@ -133,6 +169,6 @@ pst_status onnx_build(struct pst_model *m, const void *config, struct pst_model_
         destroy(file);
         return status;
     }
-    m->initial = (struct pst_initial){file, load, destroy};
+    m->initial = (struct pst_initial){file, load, destroy, published, read_tensor};
     return PST_OK;
 }

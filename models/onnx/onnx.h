@@ -13,6 +13,7 @@
 #include "base/arena.h"
 #include "base/names.h"
 #include "block.h"
+#include "graph/published.h"
 #include "onnx/config.h"
 
 #define ONNX_RANK 8
@@ -292,6 +293,11 @@ pst_status onnx_add_twin(struct onnx_model *model, uint32_t of, const char *name
 
 /* --- learned.c -------------------------------------------------------------------------------- */
 
+/* What metadata of a message (the field of that number) say to a key; NULL: nothing. */
+const char *onnx_metadata(struct onnx_model *model, const ProtobufCMessage *message,
+                          uint32_t number, const char *key);
+#define ONNX_NAME_SCOPES "pkg.torch.onnx.name_scopes"
+#define ONNX_SIGNATURE   "pkg.torch.export.ExportedProgram.graph_signature"
 /* What the file says of its initializers, before nodes are read: parameters, buffers. */
 pst_status onnx_read_kinds(struct onnx_model *model, struct pst_error *err);
 /* Whether a node makes a parameter out of another one that begins with the same numbers. */
@@ -451,6 +457,12 @@ struct onnx_origins {
 /* The model's graph into m, and where its values come from, in model's arena. */
 pst_status onnx_emit(struct onnx_model *model, struct pst_model *m, struct pst_model_ends *ret_ends,
                      struct onnx_origins *ret_origins, struct pst_error *err);
+
+/* --- publish.c -------------------------------------------------------------------------------- */
+
+/* The tensors of the module behind the file, in model's arena. */
+void onnx_publish(struct onnx_model *model, const struct onnx_origins *origins,
+                  struct pst_published_file *ret_file);
 
 #define ONNX_BAD(kind, ...) pst_fail_at(err, PST_ERR_CONFIG, kind, model->path, 0, 0, __VA_ARGS__)
 

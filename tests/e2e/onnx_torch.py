@@ -8,8 +8,11 @@ samples (the synthetic data, drawn here anew), and compares the losses: 1e-4 rel
 tests/e2e/onnx_test.txt holds penstock against where there is no PyTorch. Exit code 77: PyTorch, onnx or transformers is missing.
 """
 
+import copy
+import hashlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 import warnings
@@ -20,6 +23,7 @@ try:
     import onnx
     import torch
     from torch import nn
+    import safetensors.torch
     import transformers
 except ImportError as missing:
     other = os.environ.get("PENSTOCK_TORCH_PYTHON", "/opt/torch/bin/python")
@@ -246,6 +250,29 @@ class UNet(nn.Module):
         return self.head(torch.cat([c.mean((2, 3)), d.amax(2)], 1))
 
 
+class Kinds(nn.Module):
+    """Every kind of parameter, square where it may be: a layout that is wrong has the right shape."""
+
+    def __init__(self):
+        super().__init__()
+        self.point, self.grouped = nn.Conv2d(3, 4, 1, bias=False), nn.Conv2d(4, 4, 2, groups=2)
+        self.depth, self.up = nn.Conv2d(4, 4, (3, 1), 2, groups=4), nn.ConvTranspose2d(4, 4, 3, 2)
+        self.square, self.row = nn.Conv2d(4, 4, 4, 4), nn.ConvTranspose1d(4, 4, 4, bias=False)
+        self.batch, self.layer = nn.BatchNorm2d(4), nn.LayerNorm(4)
+        self.gain, self.shift = nn.Parameter(torch.rand(4, 1, 1) + 0.5), nn.Parameter(torch.rand(1))
+        self.blocks = nn.ModuleList([nn.Sequential(nn.Linear(4, 4, bias=False), nn.Tanh()), nn.Linear(4, 4)])
+        self.same, self.head = nn.Linear(4, 4, bias=False), nn.Linear(4, 5)
+        self.same.weight = self.blocks[0][0].weight
+        self.register_buffer("table", torch.rand(4, 4))
+        self.register_buffer("steps", torch.arange(4.), persistent=False)
+
+    def forward(self, x):
+        x = self.batch(self.depth(self.grouped(self.point(x)))) * self.gain + self.shift
+        x = self.row(self.square(self.up(x)).flatten(2)).transpose(1, 2)
+        x = self.same(torch.tanh(self.blocks[1](self.blocks[0](x)))) @ self.table + self.steps
+        return self.head(self.layer(x).mean(1))
+
+
 def token_batches(vocab, n):
     for step in range(STEPS):
         w = np.stack([walk(step * BATCH + i, vocab, n) for i in range(BATCH)])
@@ -280,11 +307,12 @@ CASES = {
     "parts": (lambda: Parts(), lambda: image_batches(16, 5), ["image"], {}),
     "unet": (lambda: UNet(), lambda: image_batches(16, 5), ["image"], {}),
     "alike": (lambda: Alike(64), lambda: token_batches(64, 16), ["ids"], {"frozen": ["shift"]}),
+    "kinds": (lambda: Kinds(), lambda: image_batches(16, 5), ["image"], {"frozen": ["table"]}),
     "odd": (lambda: Odd(), lambda: image_batches(16, 5), ["image"], {}),
 }
 
 
-HOWS = {"alike": ["dynamo", "optimized", "eval"]}
+HOWS = {"alike": ["dynamo", "optimized", "eval"], "kinds": ["dynamo"]}
 
 
 def sample_loss(logits, targets):
@@ -350,10 +378,32 @@ eval_batches = 0
 
 
 def penstock_losses(penstock, config):
-    run = subprocess.run([penstock, "train", config, "--json"], capture_output=True, text=True)
+    saved = config[:-5] + "-saved"
+    shutil.rmtree(saved, ignore_errors=True)
+    run = subprocess.run([penstock, "train", config, "--json", "--set", f"checkpoint.folder={saved}"], capture_output=True, text=True)
     if run.returncode != 0:
         raise SystemExit(f"{config}: exit code {run.returncode}\n{run.stderr}")
     return [line["loss"] for line in map(json.loads, run.stdout.splitlines()) if "loss" in line]
+
+
+def check_weights(penstock, config, trained):
+    """What penstock has trained is what PyTorch has, under its names and in its layout."""
+    saved, out = config[:-5] + "-saved", config[:-5] + "-weights"
+    run = subprocess.run([penstock, "export", "weights", saved, "-o", out], capture_output=True, text=True)
+    if run.returncode != 0:
+        raise SystemExit(f"{config}: exit code {run.returncode}\n{run.stderr}")
+    found = safetensors.torch.load_file(os.path.join(out, "model.safetensors"))
+    copy.deepcopy(trained).load_state_dict(found, strict=True)
+    for key, wanted in trained.state_dict().items():
+        # Those of the file are from the export, and PyTorch's running variances are not of the population.
+        off = 0 if "running" in key or key.endswith("num_batches_tracked") else (found[key] - wanted).abs().max().item()
+        if off > 1e-3 * max(1, wanted.abs().max().item()):
+            raise SystemExit(f"{config}: {key} is off by {off}")
+
+
+def digests(model):
+    return {key: [list(t.shape), None if "running" in key else hashlib.sha256(t.detach().numpy().tobytes()).hexdigest()]
+            for key, t in model.state_dict().items() if not key.endswith("num_batches_tracked")}
 
 
 def main():
@@ -370,6 +420,7 @@ def main():
         first = next(iter(batches()))[0]
         files = {"script": f"{name}.onnx"}
         export(model, first, names, os.path.join(record or folder, files["script"]), "script")
+        begin = digests(model)
         for how in HOWS.get(name, []) if record else ["dynamo", *HOWS.get(name, [])]:
             try:
                 export(model, first, names, os.path.join(record or folder, f"{name}-{how}.onnx"), how)
@@ -389,9 +440,9 @@ def main():
                 raise SystemExit(f"lost parameters are not told: {run.stderr}")
         model.train()
         for module in model.modules(): # exporting has run it: batch norm begins anew in both
-            if isinstance(module, nn.BatchNorm2d):
+            if isinstance(module, (nn.BatchNorm1d, nn.BatchNorm2d)):
                 module.reset_running_stats()
-        norms = name in ("resnet", "parts")
+        norms = name in ("resnet", "parts", "kinds")
         lr = 2e-4 if norms else 0.05 # with larger steps batch norm over few samples multiplies rounding
         with torch.backends.mkldnn.flags(enabled=False): # with oneDNN's kernels PyTorch 2.15 ended in a corrupted heap here
             expected = torch_losses(model, batches(), lr)
@@ -407,9 +458,11 @@ def main():
             if len(found) != STEPS or not off <= 1e-4:
                 raise SystemExit(f"{file}: losses {found}\nexpected {expected}")
             worst = max(worst, off)
+            check_weights(penstock, where + ".toml", model)
         if record:
             with open(os.path.join(record, name + ".json"), "w") as out:
-                json.dump({"from": f"torch {torch.__version__}, transformers {transformers.__version__}", "losses": expected}, out)
+                state = {"state": begin} if name == "kinds" else {}
+                json.dump({"from": f"torch {torch.__version__}, transformers {transformers.__version__}", "losses": expected, **state}, out)
                 out.write("\n")
     print(f"worst {worst:.1e}")
 
