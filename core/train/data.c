@@ -289,6 +289,7 @@ static pst_status check_keys(const struct pst_job *job, const struct pst_data *d
     } keys[] = {
         {"dtype", is_written(job, "dtype") ? "a word" : "", data->kind == PST_DATA_RAW},
         {"tokenizer", job->data.tokenizer, tokens},
+        {"field", is_written(job, "field") ? job->data.field : "", data->kind == PST_DATA_TEXT},
         {"mean", job->data.mean, !tokens && !whole},
         {"std", job->data.std, !tokens && !whole},
         {"train_labels", job->data.train_labels, !tokens && !cifar},
@@ -346,6 +347,7 @@ pst_status pst_data_create(const struct pst_job *job, const struct pst_graph *gr
     data->seed = (uint64_t)job->data.seed;
     data->ignored = (int32_t)job->train.ignore_index;
     data->microbatch = (uint32_t)job->train.microbatch;
+    data->field = is_written(job, "field") ? job->data.field : NULL;
     st = pst_sample_shape_of(graph, &data->shape, err);
     if (st == PST_OK) {
         make_whole(data, graph);
