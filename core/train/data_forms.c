@@ -54,6 +54,8 @@ static const struct form forms[] = {
     {0, BYTES("ARROW1"), NULL, NULL, 0, "an Arrow file",
      "python3 -c \"import pandas; pandas.read_feather('@').to_json('&.jsonl', orient='records', "
      "lines=True)\""},
+    {0, BYTES("\xFF\xFF\xFF\xFF"), NULL, NULL, 0, "a stream of Arrow",
+     "python3 -c \"import datasets; datasets.Dataset.from_file('@').to_json('&.jsonl')\""},
     {0, BYTES("\x93NUMPY"), NULL, NULL, PST_DATA_NPY, "a NumPy array",
      NUMPY "np.load('@').astype('uint16').tofile('&.bin')\" makes bare tokens of it; or set "
            "data.kind = \"npy\""},
@@ -67,6 +69,9 @@ static const struct form forms[] = {
      "set data.kind = \"llmc\""},
     {8, BYTES("{\""), NULL, "\"data_offsets\"", 0, "a safetensors file",
      "train.init begins with them"},
+    {0, BYTES("GGUF"), NULL, NULL, 0, "a GGUF file", "train.init begins with safetensors files"},
+    {0, BYTES("\x89PNG\r\n"), NULL, NULL, 0, "a PNG image",
+     NUMPY "from PIL import Image; np.save('&.npy', [Image.open('@')])\""},
     {0, BYTES("%PDF-"), NULL, NULL, 0, "a PDF document", "pdftotext @ &.txt"},
     {0, BYTES("SQLite format 3\0"), NULL, NULL, 0, "a database of SQLite", "sqlite3 @ .dump"},
 };

@@ -163,7 +163,7 @@ static pst_status append_lines(struct gathered *g, const char *path, const char 
     return st;
 }
 
-/* Are the first two lines objects of JSON, each by itself? */
+/* Are the first two lines objects of JSON, or a list of them, each by itself? */
 static bool has_lines(const char *text, size_t length)
 {
     const char *rest = text;
@@ -173,9 +173,9 @@ static bool has_lines(const char *text, size_t length)
 
     while (all && n < 2 && next_line(&line, &rest, text + length)) {
         json_error_t error;
-        json_t *value = line.at[0] == '{' ? parse_line(&line, &error) : NULL;
+        json_t *value = line.at[0] == '{' || line.at[0] == '[' ? parse_line(&line, &error) : NULL;
 
-        all = json_is_object(value);
+        all = json_is_object(value) || json_is_object(json_array_get(value, 0));
         json_decref(value);
         n++;
     }
@@ -222,7 +222,9 @@ static pst_status append_file(struct gathered *g, const struct pst_data *data, c
                       "%s: \"%s\" brings the text above 1 GiB, the most that is held in memory",
                       key, path);
     } else {
-        st = pst_data_check_text(path, text, length, err);
+        st = data->field == NULL || data->field[0] != '\0'
+                 ? pst_data_check_text(path, text, length, err)
+                 : PST_OK;
         st = st == PST_OK ? append_documents(g, data, path, text, length, err) : st;
         if (st != PST_OK && err != NULL && err->file[0] == '\0') {
             pst_error_prefix(err, "%s: \"%s\"", key, path);
