@@ -85,10 +85,12 @@ pst_status pst_config_place(const struct pst_config *config, const char *section
    there is none. config may be NULL. */
 void pst_config_name(const struct pst_config *config, struct pst_error *err);
 
-/* Makes the string at that key, a path or several separated by ':', relative to the current folder
-   instead of to the file that names it; a list of such strings becomes one, a line each. Nothing
-   happens where it is absent or anything else. */
+/* Makes the path at that key relative to the current folder instead of to the file that names it.
+   Nothing happens where it is absent, empty or not a string. */
 void pst_config_resolve(struct pst_config *config, struct pst_config_node *table, const char *key);
+/* The same of several paths, separated by ':'; a list of such strings becomes one, a line each. */
+void pst_config_resolve_all(struct pst_config *config, struct pst_config_node *table,
+                            const char *key);
 
 /*
  * Fills *ret_struct from `table` (NULL: only defaults) by the rows: type, range, default, required.

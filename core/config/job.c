@@ -246,26 +246,33 @@ static pst_status read_top(struct pst_config_node *node, struct pst_job *job,
     return PST_OK;
 }
 
-static const char *const data_paths[] = {"train", "valid", "train_labels", "valid_labels",
-                                         "tokenizer"};
+/* Keys that are paths; of several where `all`. Those of plugins and models are known by their type
+   (PST_PARAM_PATH). */
+static const struct {
+    const char *section, *key;
+    bool all;
+} paths[] = {
+    {"data", "train", true},        {"data", "valid", true},      {"data", "train_labels", true},
+    {"data", "valid_labels", true}, {"data", "tokenizer", false}, {"train", "init", false},
+    {"run", "plan", false},         {"profile", "file", false},   {"checkpoint", "folder", false},
+    {"output", "trace", false},     {"output", "log", false},     {"output", "tensorboard", false},
+    {"plugins", "path", true},
+};
+
+static void resolve_paths(struct pst_config *config)
+{
+    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
+        (paths[i].all ? pst_config_resolve_all : pst_config_resolve)(
+            config, pst_config_get(config->root, paths[i].section), paths[i].key);
+    }
+}
 
 static pst_status read_all(struct pst_config *config, struct pst_job *job,
                            struct pst_report *report, struct pst_error *err)
 {
-    struct pst_config_node *data = pst_config_get(config->root, "data");
-    struct pst_config_node *train = pst_config_get(config->root, "train");
-    struct pst_config_node *run = pst_config_get(config->root, "run");
-    struct pst_config_node *profile = pst_config_get(config->root, "profile");
-    struct pst_config_node *plugins = pst_config_get(config->root, "plugins");
     pst_status st;
 
-    for (size_t i = 0; i < sizeof data_paths / sizeof *data_paths; i++) {
-        pst_config_resolve(config, data, data_paths[i]);
-    }
-    pst_config_resolve(config, train, "init");
-    pst_config_resolve(config, run, "plan");
-    pst_config_resolve(config, profile, "file");
-    pst_config_resolve(config, plugins, "path");
+    resolve_paths(config);
     for (uint32_t i = 0; i < pst_job_n_sections; i++) {
         st = fill_section(&pst_job_sections[i], NULL, job, report, err);
         if (st != PST_OK) {

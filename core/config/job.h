@@ -23,6 +23,7 @@ struct pst_job_data {
     uint32_t dtype;                          /* of raw tokens; enum: uint16 | uint32 */
     const char *mean, *std;                  /* numbers separated by ','; "": the format's */
     const char *tokenizer;                   /* a tokenizer.json; "": tokens are bytes */
+    const char *field;                       /* member of lines of JSON that is text; "": none is */
     int64_t seed;                            /* of the shuffling */
 };
 

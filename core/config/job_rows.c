@@ -22,16 +22,23 @@ static const struct pst_param data_rows[] = {
     ROW(data, valid_fraction, FLOAT, "0.05", "0..0.5",
         "Part of the training data that is held out where `valid` is empty."),
     ROW(data, train_labels, STRING, "", NULL,
-        "Files of the labels, sorted as those of `train`: npy; mnist, where empty: beside the "
-        "images."),
+        "Files of the labels, sorted and named as those of `train`: npy; mnist, where empty: "
+        "beside "
+        "the images."),
     ROW(data, valid_labels, STRING, "", NULL, "The same for `valid`."),
     ROW(data, dtype, ENUM, "uint16", "uint16|uint32", "Type of the tokens of kind tokens."),
     ROW(data, mean, STRING, "", NULL,
         "What is subtracted from features, a number or a list of one for each channel; empty: what "
         "is usual for the format."),
     ROW(data, std, STRING, "", NULL, "What features are divided by then; likewise."),
+    ROW(data, field, STRING, "text", NULL,
+        "Kind text: the member that is the text of each line of JSON, in files that end in .jsonl "
+        "or .ndjson; where it is written, in all files; empty: files are text, whatever they "
+        "hold."),
     ROW(data, tokenizer, STRING, "", NULL,
-        "A tokenizer.json, by which text becomes tokens; empty: text is read as bytes."),
+        "A tokenizer.json, by which text becomes tokens, relative to the config's folder; empty: "
+        "text "
+        "is read as bytes."),
     ROW(data, seed, INT, "1", "0..", "Seed of the order of the samples."),
 };
 
@@ -156,8 +163,9 @@ static const struct pst_param profile_rows[] = {
 
 static const struct pst_param checkpoint_rows[] = {
     ROW(checkpoint, folder, STRING, "", NULL,
-        "Folder for the checkpoints of this run, in the current folder; one is saved at the end, "
-        "too. Empty: none is saved."),
+        "Folder for the checkpoints of this run, relative to the config's folder; one is saved at "
+        "the "
+        "end, too. Empty: none is saved."),
     ROW(checkpoint, save_every, STRING, "0", "0..",
         "Steps between checkpoints; auto: so many that saving blocks the run for `save_budget` of "
         "its time; 0: one at the end."),
@@ -180,13 +188,15 @@ static const struct pst_param output_rows[] = {
     ROW(output, log_every, INT, "10", "1..100000000",
         "Steps between progress lines where the output is not a terminal."),
     ROW(output, trace, STRING, "", NULL,
-        "File for a trace of the last steps, in the current folder; empty: none."),
+        "File for a trace of the last steps, relative to the config's folder; empty: none."),
     ROW(output, trace_steps, INT, "3", "1..1000",
         "Steps that the trace shows and that the usage of devices is told of."),
     ROW(output, log, STRING, "", NULL,
-        "File to which the run appends its JSON lines, in the current folder; empty: none."),
+        "File to which the run appends its JSON lines, relative to the config's folder; empty: "
+        "none."),
     ROW(output, tensorboard, STRING, "", NULL,
-        "Folder for an event file that TensorBoard reads, in the current folder; empty: none."),
+        "Folder for an event file that TensorBoard reads, relative to the config's folder; empty: "
+        "none."),
 };
 
 static const struct pst_param plugins_rows[] = {

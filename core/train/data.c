@@ -289,6 +289,7 @@ static pst_status check_keys(const struct pst_job *job, const struct pst_data *d
     } keys[] = {
         {"dtype", is_written(job, "dtype") ? "a word" : "", data->kind == PST_DATA_RAW},
         {"tokenizer", job->data.tokenizer, tokens},
+        {"field", is_written(job, "field") ? job->data.field : "", data->kind == PST_DATA_TEXT},
         {"mean", job->data.mean, !tokens && !whole},
         {"std", job->data.std, !tokens && !whole},
         {"train_labels", job->data.train_labels, !tokens && !cifar},
@@ -317,13 +318,27 @@ static pst_status check_keys(const struct pst_job *job, const struct pst_data *d
     return PST_OK;
 }
 
+static pst_status check_ignored(const struct pst_job *job, const struct pst_data *data,
+                                struct pst_error *err)
+{
+    if (data->ignored != -1 && data->shape.classes == 0) {
+        return pst_config_place(job->config, "train", "ignore_index",
+                                pst_fail(err, PST_ERR_CONFIG, "config.value",
+                                         "train.ignore_index is a class, and the targets of this "
+                                         "model are numbers; leave it out"),
+                                err);
+    }
+    return PST_OK;
+}
+
 /* What does not depend on files. */
 static pst_status prepare(const struct pst_job *job, struct pst_data *data, struct pst_error *err)
 {
     pst_status st;
 
-    if (data->kind == PST_DATA_SYNTHETIC) {
-        return PST_OK;
+    st = check_ignored(job, data, err);
+    if (st != PST_OK || data->kind == PST_DATA_SYNTHETIC) {
+        return st;
     }
     st = check_keys(job, data, err);
     if (st == PST_OK) {
@@ -346,6 +361,7 @@ pst_status pst_data_create(const struct pst_job *job, const struct pst_graph *gr
     data->seed = (uint64_t)job->data.seed;
     data->ignored = (int32_t)job->train.ignore_index;
     data->microbatch = (uint32_t)job->train.microbatch;
+    data->field = is_written(job, "field") ? job->data.field : NULL;
     st = pst_sample_shape_of(graph, &data->shape, err);
     if (st == PST_OK) {
         make_whole(data, graph);

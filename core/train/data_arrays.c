@@ -280,9 +280,6 @@ static pst_status open_idx(struct pst_column *column, struct pst_column_part *pa
     if (st != PST_OK) {
         return st;
     }
-    if (header[0] == 0x1F && header[1] == 0x8B) {
-        return pst_data_file_fail(file, err, "byte 0: it is compressed; unpack it with gunzip");
-    }
     rank = header[3];
     if (header[0] != 0 || header[1] != 0 || header[2] != 8 || rank == 0 || rank > PST_COLUMN_RANK ||
         file->size < 4 + 4 * (uint64_t)rank) {
@@ -356,7 +353,9 @@ static pst_status add_file(struct pst_data *data, bool labels, const char *path,
     if (st != PST_OK) {
         return st;
     }
-    st = data->kind == PST_DATA_NPY     ? open_npy(column, &part, err)
+    st = pst_data_check_file(data->kind, &part.file, err);
+    st = st != PST_OK                   ? st
+         : data->kind == PST_DATA_NPY   ? open_npy(column, &part, err)
          : data->kind == PST_DATA_MNIST ? open_idx(column, &part, err)
                                         : set_cifar(data, labels, column, &part, err);
     if (st != PST_OK) {

@@ -69,6 +69,14 @@ pst_status pst_data_file_read(const struct pst_data_file *file, uint64_t offset,
 pst_status pst_data_file_fail(const struct pst_data_file *file, struct pst_error *err,
                               const char *format, ...) __attribute__((format(printf, 3, 4)));
 
+/* data_forms.c: the first bytes say that the file is compressed, or of a form that this kind of
+   data does not read: input.syntax, with the command that makes of it what is read. */
+pst_status pst_data_check_file(uint32_t kind, const struct pst_data_file *file,
+                               struct pst_error *err);
+/* The same of a text file that is in memory. */
+pst_status pst_data_check_text(const char *path, const char *text, uint64_t size,
+                               struct pst_error *err);
+
 /* --- elements --------------------------------------------------------------------------------- */
 
 /* Of files; little-endian. */
@@ -197,6 +205,7 @@ struct pst_data {
     bool counted, over_tokens;       /* a number stands behind targets; it is that of all samples */
     struct pst_tensor *inputs;       /* of shape where the graph's are others; else NULL */
     struct pst_tokenizer *tokenizer; /* NULL: tokens are bytes */
+    const char *field;               /* member of lines of JSON that is text; NULL: by the name */
     struct pst_store *stores;        /* one for each source, and one for data.valid */
     uint32_t n_stores;
     struct pst_stretch *sources[2]; /* by enum pst_split */

@@ -300,11 +300,18 @@ pst_status pst_data_open(const struct pst_job *job, struct pst_data *data, struc
 {
     const char *train = job->data.train == NULL ? "" : job->data.train;
     const char *weights = job->data.weights == NULL ? "" : job->data.weights;
+    const char *labels = job->data.train_labels == NULL ? "" : job->data.train_labels;
     bool own_valid = job->data.valid != NULL && job->data.valid[0] != '\0';
     uint32_t n = weights[0] == '\0' ? 1 : count_lines(train);
     pst_status st = PST_OK;
 
-    if (n > PST_MAX_SOURCES) {
+    if (weights[0] != '\0' && labels[0] != '\0' && count_lines(labels) != n) {
+        st = pst_config_place(job->config, "data", "train_labels",
+                              pst_fail(err, PST_ERR_CONFIG, "config.value",
+                                       "data.train_labels has %u sources, and data.train has %u",
+                                       count_lines(labels), n),
+                              err);
+    } else if (n > PST_MAX_SOURCES) {
         st = pst_fail(err, PST_ERR_CONFIG, "config.limit", "data.train: more than %d sources",
                       PST_MAX_SOURCES);
     } else if (weights[0] != '\0') {

@@ -248,7 +248,9 @@ static pst_status add_file(const struct pst_job *job, struct pst_data *data, con
     if (st != PST_OK) {
         return st;
     }
-    st = data->kind == PST_DATA_LLMC       ? open_llmc(&part, &element, err)
+    st = pst_data_check_file(data->kind, &part.file, err);
+    st = st != PST_OK                      ? st
+         : data->kind == PST_DATA_LLMC     ? open_llmc(&part, &element, err)
          : data->kind == PST_DATA_MEGATRON ? open_megatron(&part, &element, err)
                                            : open_raw(&part, element, err);
     if (st == PST_OK && stream->n_parts > 0 && element != stream->element) {

@@ -2,6 +2,7 @@
  *
  * Files of training data: the first byte says of which kind, the others are the file. Arrays are
  * their own labels. Megatron's index is the file; the second byte says how much it is an index of.
+ * Text is lines of JSON.
  */
 #include "unit/graph/model_support.h"
 
@@ -12,13 +13,14 @@
 #include "fuzz.h"
 #include "train/data_impl.h"
 
-static char folder[] = "/tmp/penstock-fuzz-XXXXXX", file[64], partner[64];
+static char folder[] = "/tmp/penstock-fuzz-XXXXXX", file[64], partner[64], lines[64];
 static struct pst_graph *gpt, *mlp, *resnet;
 
 static void leave(void)
 {
     unlink(file);
     unlink(partner);
+    unlink(lines);
     rmdir(folder);
 }
 
@@ -29,6 +31,7 @@ void fuzz_begin(void)
     }
     snprintf(file, sizeof file, "%s/x.bin", folder);
     snprintf(partner, sizeof partner, "%s/x.idx", folder);
+    snprintf(lines, sizeof lines, "%s/x.jsonl", folder);
     gpt = make_model("gpt", "layers=1 dim=8 heads=1 context=4 vocab=256", PST_F32);
     mlp = make_model("mlp", "inputs=1 hidden=4 layers=1 classes=10", PST_F32);
     resnet = make_model("resnet", "image=32 classes=100 width=8 stages=1 blocks=1", PST_F32);
@@ -61,9 +64,9 @@ static void read_some(const struct pst_data *data)
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 {
-    static const uint32_t kinds[] = {PST_DATA_RAW,  PST_DATA_LLMC,    PST_DATA_MEGATRON,
-                                     PST_DATA_NPY,  PST_DATA_CIFAR10, PST_DATA_CIFAR100,
-                                     PST_DATA_MNIST};
+    static const uint32_t kinds[] = {PST_DATA_RAW,   PST_DATA_LLMC,    PST_DATA_MEGATRON,
+                                     PST_DATA_NPY,   PST_DATA_CIFAR10, PST_DATA_CIFAR100,
+                                     PST_DATA_MNIST, PST_DATA_TEXT};
     struct pst_job job = {.data = {.train = file, .valid_fraction = 0.1, .seed = 1}};
     struct pst_data *data = NULL;
     struct pst_error err = {0};
@@ -72,8 +75,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     if (size < 2) {
         return 0;
     }
-    job.data.kind = kinds[(bytes[0] - '0') % 7u];
-    if (job.data.kind == PST_DATA_MEGATRON) {
+    job.data.kind = kinds[(bytes[0] - '0') % 8u];
+    if (job.data.kind == PST_DATA_TEXT) {
+        job.data.train = lines;
+        put(lines, bytes + 1, size - 1);
+    } else if (job.data.kind == PST_DATA_MEGATRON) {
         put(partner, bytes + 2, size - 2);
         put(file, (const char[512]){0}, 2 * (size_t)bytes[1]);
     } else {

@@ -777,7 +777,7 @@ TEST(test_bad_mnist)
     job = job_of(PST_DATA_MNIST, write_bytes("cut-images-idx3", bytes, sizeof bytes - 1));
     expect_failure(&job, "mlp", mlp, "input.syntax", "byte 16");
     job = job_of(PST_DATA_MNIST, write_bytes("z-images-idx3", "\x1F\x8B\x08\x00", 4));
-    expect_failure(&job, "mlp", mlp, "input.syntax", "gunzip");
+    expect_failure(&job, "mlp", mlp, "input.syntax", "gzip file");
     bytes[2] = 0x0D;
     job = job_of(PST_DATA_MNIST, write_bytes("f-images-idx3", bytes, sizeof bytes));
     expect_failure(&job, "mlp", mlp, "input.syntax", "byte 0");

@@ -11,33 +11,37 @@
 #include "base/text.h"
 #include "tune/combine_impl.h"
 
-/* Keys whose texts are paths, or several with ':' or a new line between them, in any table. */
-static const char *const path_keys[] = {"train",     "valid", "train_labels", "valid_labels",
-                                        "tokenizer", "init",  "file",         "path"};
+/* Keys whose texts are paths, in any table; the first N_LISTS may be several with ':' or a new line
+   between them. */
+enum { N_LISTS = 5 };
+static const char *const path_keys[] = {
+    "train", "valid", "train_labels", "valid_labels", "path", "tokenizer",  "init",
+    "file",  "plan",  "folder",       "trace",        "log",  "tensorboard"};
 
 bool pst_toml_is_name(const char *file)
 {
     return strlen(file) > 5 && pst_text_ends(file, ".toml");
 }
 
-static bool is_path(const char *key)
+/* The characters that separate paths at this key; NULL: it has none. */
+static const char *separators_of(const char *key)
 {
     for (size_t i = 0; i < sizeof path_keys / sizeof *path_keys; i++) {
         if (strcmp(path_keys[i], key) == 0) {
-            return true;
+            return i < N_LISTS ? ":\n" : "";
         }
     }
-    return false;
+    return NULL;
 }
 
 /* The paths, which are meant from the current folder, from anywhere. */
-static json_t *absolute(const char *paths, const char *folder)
+static json_t *absolute(const char *paths, const char *separators, const char *folder)
 {
     char *text = pst_strdup("");
     json_t *value;
 
     while (*paths != '\0') {
-        const size_t n = strcspn(paths, ":\n"), with = n + (paths[n] != '\0');
+        const size_t n = strcspn(paths, separators), with = n + (paths[n] != '\0');
         char *longer = pst_printf("%s%s%s%.*s", text, n > 0 && paths[0] != '/' ? folder : "",
                                   n > 0 && paths[0] != '/' ? "/" : "", (int)with, paths);
 
@@ -62,8 +66,11 @@ static void resolve_all(json_t *node, const char *folder)
     }
     json_object_foreach(node, key, value)
     {
-        if (json_is_string(value) && is_path(key) && json_string_length(value) > 0) {
-            if (json_object_set_new(node, key, absolute(json_string_value(value), folder)) != 0) {
+        const char *separators = separators_of(key);
+
+        if (json_is_string(value) && separators != NULL && json_string_length(value) > 0) {
+            if (json_object_set_new(node, key,
+                                    absolute(json_string_value(value), separators, folder)) != 0) {
                 pst_out_of_memory();
             }
         } else {
