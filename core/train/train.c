@@ -838,6 +838,7 @@ pst_status pst_train_run(struct pst_session *session, const struct pst_data *dat
     pst_status st;
 
     st = prepare(&run, err);
+    st = st == PST_OK ? pst_exec_meet(run.exec, err) : st;
     if (st == PST_OK) {
         pst_stop_grace(PST_STOP_ORDERLY);
         st = loop(&run, err);

@@ -12,8 +12,7 @@
 #include "transport/mpi/module.h"
 
 #define SECOND   UINT64_C(1000000000)
-#define JOIN_NS  (10 * SECOND) /* at least: starting processes takes its time */
-#define YIELD_NS (2 * SECOND)  /* for a host that knows more of who is missing */
+#define YIELD_NS (2 * SECOND) /* for a host that knows more of who is missing */
 
 bool mpi_hangs;
 
@@ -55,6 +54,7 @@ static struct world *create(uint64_t stall_ns, uint64_t room)
     world->stall_ns = stall_ns;
     world->job.room_mine = room;
     atomic_init(&world->waits_for, MPI_NO_RANK);
+    atomic_init(&world->steps, false);
     return world;
 }
 
@@ -76,7 +76,7 @@ static bool has_come(struct world *world, uint64_t limit_ns)
 static pst_status await_communicator(struct world *world, const char *transport,
                                      struct pst_error *err)
 {
-    uint64_t limit = world->stall_ns > JOIN_NS ? world->stall_ns : JOIN_NS;
+    uint64_t limit = mpi_patience(world);
     char who[512];
 
     if (!has_come(world, limit) && !mpi_absent_tell(who, sizeof who) &&

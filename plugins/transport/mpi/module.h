@@ -204,6 +204,7 @@ struct pst_transport {
 struct world {
     uint32_t rank, n_ranks, n_near; /* near: processes of this host */
     uint64_t stall_ns, beat_ns;
+    atomic_bool steps; /* the rank has waited for another one: from then on stall_ns counts */
     char (*hosts)[64];
     int64_t clock_ns;
     bool spins;
@@ -327,7 +328,10 @@ void mpi_gone_progress(struct world *world, uint64_t now);
 void mpi_gone_finish(struct world *world);
 /* What is known of one that has ended, and of those that wait for it: false, if of none. */
 bool mpi_tell_gone(struct world *world, uint32_t rank, struct pst_error *ret_why);
-/* A process that was not heard of for the stall limit, or MPI_NO_RANK. */
+/* How long a process may be silent: the stall limit, or if that is less, a start's time before the
+   first step. */
+uint64_t mpi_patience(const struct world *world);
+/* A process that was not heard of for that long, or MPI_NO_RANK. */
 uint32_t mpi_silent(struct world *world);
 
 /* absent.c: processes that do not come to MPI_Init. This thread is about to call it; has called. */
