@@ -92,6 +92,12 @@ struct pst_steady_step {
     struct pst_usage *usage; /* of each rank */
 };
 
+/* How the clock of a rank was brought to that of rank 0. */
+struct pst_clock {
+    int64_t offset_ns;       /* what was added */
+    uint64_t uncertainty_ns; /* it may be off by so much; UINT64_MAX: it was not brought to it */
+};
+
 struct pst_timeline {
     struct pst_arena arena;
     const char *title;     /* "1f1b, 4 devices, 8 micro-batches" */
@@ -108,6 +114,7 @@ struct pst_timeline {
     struct pst_steady_step step; /* simulations; ns 0: unknown */
     bool drains; /* fill and drain of the pipeline are shown, which no step in the steady state has
                   */
+    const struct pst_clock *clocks; /* of each rank; NULL: all have one clock */
     struct pst_timeline_rank *ranks;
     struct pst_span *spans; /* by rank, lane, start, end */
     uint32_t n_spans;

@@ -38,6 +38,7 @@ enum {
     TAG_EXCHANGE,
     TAG_SETTLE,
     TAG_LEAVE,
+    TAG_CLOCK,
     TAG_DATA = 1024 /* plus the number */
 };
 
@@ -206,7 +207,12 @@ struct world {
     uint64_t stall_ns, beat_ns;
     atomic_bool steps; /* the rank has waited for another one: from then on stall_ns counts */
     char (*hosts)[64];
-    int64_t clock_ns;
+    struct {
+        bool *shared; /* [rank] reads the clock that rank 0 reads */
+        bool wanted;  /* is to be measured, under the mutex */
+        int64_t ahead_ns;
+        uint64_t uncertain_ns;
+    } clock;
     bool spins;
     uint32_t n_numbers; /* of messages, until they begin anew */
     pthread_t thread;
@@ -333,6 +339,15 @@ bool mpi_tell_gone(struct world *world, uint32_t rank, struct pst_error *ret_why
 uint64_t mpi_patience(const struct world *world);
 /* A process that was not heard of for that long, or MPI_NO_RANK. */
 uint32_t mpi_silent(struct world *world);
+
+/* clock.c: which clock a process reads; the communicator's part; a call of the table. */
+struct mpi_clock_id {
+    char boot[40]; /* of the running system; "": unknown */
+    uint64_t space;
+};
+void mpi_clock_identify(struct mpi_clock_id *ret_id);
+void mpi_clock_measure(struct world *world);
+pst_status mpi_clock(int64_t *ret_ahead_ns, uint64_t *ret_uncertain_ns, struct pst_error *err);
 
 /* absent.c: processes that do not come to MPI_Init. This thread is about to call it; has called. */
 void mpi_absent_mark(bool joining);
