@@ -21,5 +21,7 @@ pst_status pst_cache_stand_in(struct pst_error *err);
 bool pst_cache_stands_in(void);
 /* Before _exit(), which ends without that; not for handlers of signals. */
 void pst_cache_abandon(void);
+/* The same in a handler of signals, where memory may not be touched: another process does it. */
+void pst_cache_abandon_at_once(void);
 
 #endif

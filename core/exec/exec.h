@@ -214,6 +214,10 @@ pst_status pst_exec_copy_state(struct pst_exec *exec, float *const *ret_values,
 /* Updates that the optimizer counts so far. Nothing may be in flight. */
 uint64_t pst_exec_updates(const struct pst_exec *exec);
 
+/* Before the first step: all processes are ready for it. So nobody waits in a step for one that is
+   still being prepared, which the limit on stalls is not meant for. Collective. */
+pst_status pst_exec_meet(struct pst_exec *exec, struct pst_error *err);
+
 /* The signal that told this process to stop, or 0. Where ranks are processes: one that had told any
    of them when the last step or evaluation ended, the same for all. */
 int pst_exec_told(const struct pst_exec *exec);

@@ -37,6 +37,20 @@ static pst_status exchange(struct pst_exec *exec, const void *mine, void *all, u
     return status;
 }
 
+pst_status pst_exec_meet(struct pst_exec *exec, struct pst_error *err)
+{
+    char none = 0, *all;
+    pst_status status;
+
+    if (!exec_is_shared(exec)) {
+        return PST_OK;
+    }
+    all = pst_alloc(exec->n_ranks, 1);
+    status = exchange(exec, &none, all, 1, err);
+    free(all);
+    return status;
+}
+
 static double own_signal(const struct pst_exec *exec)
 {
     return exec->config.stop != NULL ? exec->config.stop() : 0;

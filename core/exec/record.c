@@ -28,6 +28,7 @@ struct pst_recorder {
     uint32_t n_visits, n_steps;
     uint64_t n_skipped; /* steps */
     size_t visit_words, rank_words;
+    struct pst_clock *clocks; /* of each rank, where they are processes; NULL: not known yet */
     uint64_t *words; /* of each rank: how many visits there were; the last n_visits, a ring */
 };
 
@@ -70,6 +71,7 @@ struct pst_recorder *pst_recorder_create(const struct pst_graph *graph, const st
 void pst_recorder_destroy(struct pst_recorder *recorder)
 {
     if (recorder != NULL) {
+        free(recorder->clocks);
         free(recorder->words);
         free(recorder);
     }
@@ -134,22 +136,28 @@ pst_status pst_recorder_gather(struct pst_recorder *recorder, const struct pst_e
                                struct pst_error *err)
 {
     size_t bytes = recorder->rank_words * sizeof *recorder->words;
+    struct pst_clock clock = {0};
     uint64_t *mine;
-    int64_t clock_ns;
     pst_status status;
 
     if (!exec_is_shared(exec)) {
         return PST_OK;
     }
-    clock_ns = exec->config.transport->processes->clock_ns();
+    recorder->clocks = pst_alloc(recorder->plan->n_devices, sizeof *recorder->clocks);
+    status = exec->config.transport->processes->clock(&clock.offset_ns, &clock.uncertainty_ns, err);
+    status = status == PST_OK ? exec_exchange(exec, &clock, recorder->clocks, sizeof clock, err)
+                              : status;
+    if (status != PST_OK) {
+        return status;
+    }
     mine = pst_alloc(1, bytes);
     memcpy(mine, words_of(recorder, exec->first_local), bytes);
     for (uint32_t v = 0; v < recorder->n_visits; v++) {
         struct exec_visit *visit = visit_in(recorder, mine, v);
 
         for (uint32_t i = 0; i < visit->n_instrs; i++) {
-            visit->of[i].start = shift(visit->of[i].start, clock_ns);
-            visit->of[i].end = shift(visit->of[i].end, clock_ns);
+            visit->of[i].start = shift(visit->of[i].start, clock.offset_ns);
+            visit->of[i].end = shift(visit->of[i].end, clock.offset_ns);
         }
     }
     status = exec_exchange(exec, mine, recorder->words, bytes, err);
@@ -257,6 +265,13 @@ pst_status pst_recorder_timeline(const struct pst_recorder *recorder, double sca
     }
     pst_timeline_create(recorder->plan->n_devices, &sweep.timeline);
     sweep.timeline->slices = recorder->plan->slices;
+    if (recorder->clocks != NULL) {
+        struct pst_clock *clocks =
+            pst_arena_array(&sweep.timeline->arena, recorder->plan->n_devices, sizeof *clocks);
+
+        memcpy(clocks, recorder->clocks, recorder->plan->n_devices * sizeof *clocks);
+        sweep.timeline->clocks = clocks;
+    }
     fill(&sweep);
     *ret_timeline = sweep.timeline;
     return PST_OK;

@@ -112,8 +112,10 @@ struct pst_transport_processes {
     const char *(*host)(uint32_t rank);
     /* What join told. */
     uint32_t (*rank)(void);
-    /* What this process must add to its CLOCK_MONOTONIC to get that of rank 0. */
-    int64_t (*clock_ns)(void);
+    /* Collective, with nothing under way: what this process must now add to its CLOCK_MONOTONIC to
+       get that of rank 0, and by how much that may be off; UINT64_MAX: it could not be measured.
+       Processes that read the same clock get 0 and 0. */
+    pst_status (*clock)(int64_t *ret_ahead_ns, uint64_t *ret_uncertain_ns, struct pst_error *err);
     /* Collective: all[r * bytes] := what process r brought. */
     pst_status (*exchange)(const void *mine, void *all, uint64_t bytes, struct pst_error *err);
     /* Collective: what rank 0 has to all. */

@@ -13,6 +13,7 @@
 #include "sim/sim.h"
 #include "sim/state.h"
 
+#define STEADY_STEPS 4   /* more than the fill of a pipeline takes */
 #define QUICK_STEPS  4   /* that must do for a comparison */
 #define SETTLE_FIRST 8   /* steps that are tried first to find what repeats */
 #define SETTLE_MOST  128 /* beyond these the slope of the second half counts */
@@ -293,6 +294,82 @@ pst_status pst_sim_quick(const struct pst_plan *plan, const struct pst_graph *gr
     return status;
 }
 
+/* --- timelines -------------------------------------------------------------------------------- */
+
+static pst_status record_steps(struct pst_sim_record *record, const struct pst_graph *graph,
+                               bool with_period, struct pst_sim_result *ret_result,
+                               struct pst_error *err)
+{
+    struct steps steps = {.sink = pst_sim_record_run, .context = record};
+    pst_status status;
+    pst_timeline_create(record->plan->n_devices, &record->timeline);
+    record->timeline->slices = record->plan->slices;
+    record->known = pst_alloc(graph->n_ops + 1u, sizeof *record->known);
+    status = run(&steps, record->plan, graph, record->cost, record->n_steps, with_period,
+                 ret_result, err);
+    free(record->known);
+    if (status != PST_OK) {
+        pst_timeline_destroy(record->timeline);
+        return status;
+    }
+    pst_timeline_finish_build(record->timeline);
+    return PST_OK;
+}
+
+/* Adds the usage of n steps to that of each rank, or takes it away. */
+static pst_status add_usage(const struct pst_sim_record *record, const struct pst_graph *graph,
+                            uint32_t n_steps, bool negative, struct pst_usage *usage,
+                            struct pst_error *err)
+{
+    struct pst_sim_record other = *record;
+    struct pst_sim_result result;
+    pst_status status;
+    other.n_steps = n_steps;
+    other.programs = NULL;
+    status = record_steps(&other, graph, false, &result, err);
+    for (uint32_t r = 0; r < record->plan->n_devices && status == PST_OK; r++) {
+        const struct pst_usage of = pst_timeline_usage(other.timeline, r);
+        usage[r].busy_ns += negative ? -of.busy_ns : of.busy_ns;
+        usage[r].exposed_ns += negative ? -of.exposed_ns : of.exposed_ns;
+        usage[r].stall_ns += negative ? -of.stall_ns : of.stall_ns;
+    }
+    if (status == PST_OK) {
+        pst_timeline_destroy(other.timeline);
+    }
+    return status;
+}
+
+/* Of an asynchronous plan n more steps show it: both simulations have the same fill and drain. */
+static pst_status find_steady_step(const struct pst_sim_record *record,
+                                   const struct pst_graph *graph,
+                                   const struct pst_sim_result *result, struct pst_error *err)
+{
+    const struct pst_plan *plan = record->plan;
+    struct pst_timeline *timeline = record->timeline;
+    uint32_t n = record->n_steps;
+    struct pst_usage *usage =
+        pst_arena_array(&timeline->arena, plan->n_devices + 1u, sizeof *usage);
+    pst_status status = PST_OK;
+    if (plan->asynchronous) {
+        n = plan->drain_every > 0 && plan->drain_every <= STRETCH_MOST ? (uint32_t)plan->drain_every
+                                                                       : STEADY_STEPS;
+        status = add_usage(record, graph, 2 * n, false, usage, err);
+        status = status == PST_OK ? add_usage(record, graph, n, true, usage, err) : status;
+    }
+    for (uint32_t r = 0; r < plan->n_devices && status == PST_OK; r++) {
+        usage[r] = plan->asynchronous ? usage[r] : pst_timeline_usage(timeline, r);
+        usage[r].busy_ns /= n;
+        usage[r].stall_ns /= n;
+        usage[r].idle_ns =
+            result->period_ns > usage[r].busy_ns ? result->period_ns - usage[r].busy_ns : 0;
+        usage[r].exposed_ns =
+            usage[r].exposed_ns / n < usage[r].idle_ns ? usage[r].exposed_ns / n : usage[r].idle_ns;
+    }
+    timeline->step = (struct pst_steady_step){result->period_ns, pst_sim_idle(result), usage};
+    timeline->drains = plan->asynchronous;
+    return status;
+}
+
 pst_status pst_sim_timeline(const struct pst_plan *plan, const struct pst_graph *graph,
                             const struct pst_cost_model *cost, uint32_t n_steps,
                             const struct pst_program *const *programs,
@@ -301,17 +378,13 @@ pst_status pst_sim_timeline(const struct pst_plan *plan, const struct pst_graph 
 {
     struct pst_sim_record record = {
         .plan = plan, .n_steps = n_steps > 0 ? n_steps : 1, .programs = programs, .cost = cost};
-    struct steps steps = {.sink = pst_sim_record_run, .context = &record};
     struct pst_sim_result result = {0};
-    pst_timeline_create(plan->n_devices, &record.timeline);
-    record.timeline->slices = plan->slices;
-    record.known = pst_alloc(graph->n_ops + 1u, sizeof *record.known);
-    pst_status status = run(&steps, plan, graph, cost, n_steps, true, &result, err);
-    if (status == PST_OK) {
-        pst_timeline_finish_build(record.timeline);
-        pst_timeline_describe(record.timeline, plan, "simulation", result.n_steps);
+    pst_status status = record_steps(&record, graph, true, &result, err);
+    if (status != PST_OK) {
+        return status;
     }
-    free(record.known);
+    pst_timeline_describe(record.timeline, plan, "simulation", result.n_steps);
+    status = find_steady_step(&record, graph, &result, err);
     if (status != PST_OK) {
         pst_timeline_destroy(record.timeline);
         return status;

@@ -69,6 +69,35 @@ struct pst_timeline_rank {
     uint64_t capacity_bytes;         /* UINT64_MAX: no limit */
 };
 
+/* Parts of a time, 0 to 1, in which devices neither compute nor update. */
+struct pst_idle {
+    double all;     /* mean over all devices of the cluster; those without a stage are idle */
+    double busiest; /* of the device that has least of it: what papers call the bubble */
+};
+
+struct pst_usage {
+    uint64_t busy_ns; /* passes and updates, less their stalls */
+    uint64_t
+        idle_ns; /* the rest of the timeline, from its first span to its last, or of the step */
+    uint64_t exposed_ns; /* the part of idle_ns in which a transfer, copy or reduction of the rank
+                            was under way, or a pass stood still for a copy */
+    uint64_t stall_ns;   /* in which a pass stood still for a copy */
+};
+
+/* One step in the steady state, which a pipeline reaches after its fill: what predictions are of.
+ */
+struct pst_steady_step {
+    uint64_t ns;
+    struct pst_idle idle;
+    struct pst_usage *usage; /* of each rank */
+};
+
+/* How the clock of a rank was brought to that of rank 0. */
+struct pst_clock {
+    int64_t offset_ns;       /* what was added */
+    uint64_t uncertainty_ns; /* it may be off by so much; UINT64_MAX: it was not brought to it */
+};
+
 struct pst_timeline {
     struct pst_arena arena;
     const char *title;     /* "1f1b, 4 devices, 8 micro-batches" */
@@ -82,6 +111,10 @@ struct pst_timeline {
     const uint8_t *copy_of; /* [rank * n_stages + stage] the one that the rank holds; NULL: those of
                                a copy have numbers of their own, behind those of the last */
     uint32_t slices; /* a micro-batch is one of so many slices of sequences; 0, 1: whole ones */
+    struct pst_steady_step step; /* simulations; ns 0: unknown */
+    bool drains; /* fill and drain of the pipeline are shown, which no step in the steady state has
+                  */
+    const struct pst_clock *clocks; /* of each rank; NULL: all have one clock */
     struct pst_timeline_rank *ranks;
     struct pst_span *spans; /* by rank, lane, start, end */
     uint32_t n_spans;

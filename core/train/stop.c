@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include "base/util.h"
@@ -12,14 +13,61 @@
 
 static atomic_int first_signal;
 static atomic_uint n_wishes;
+static atomic_int grace_ms = PST_STOP_USUAL_MS;
+static void (*last_words)(int number);
 static pid_t owner; /* processes that it has forked say nothing */
+
+static void end(void)
+{
+    const int number = pst_stop_signal();
+
+    if (getpid() == owner) {
+        pst_file_abandon_writes();
+        if (last_words != NULL) {
+            last_words(number);
+        }
+    }
+    _exit(128 + number);
+}
+
+/* In a handler or not. */
+static void start_clock(int32_t ms)
+{
+    const struct itimerval after = {
+        .it_value = {.tv_sec = ms / 1000, .tv_usec = (suseconds_t)(ms % 1000) * 1000}};
+
+    if (ms == 0) {
+        end();
+    }
+    if (ms > 0) {
+        setitimer(ITIMER_REAL, &after, NULL);
+    }
+}
+
+static void on_alarm(int number)
+{
+    (void)number;
+    if (pst_stop_requested() && atomic_load(&grace_ms) != PST_STOP_ORDERLY) {
+        end();
+    }
+}
+
+void pst_stop_grace(int32_t ms)
+{
+    atomic_store(&grace_ms, ms);
+    if (pst_stop_requested() && getpid() == owner) {
+        start_clock(ms);
+    }
+}
 
 static void on_signal(int number)
 {
     static const char at_once[] = "\npenstock: ended at once by a second signal\n";
     int none = 0;
 
-    if (!atomic_compare_exchange_strong(&first_signal, &none, number) && number == SIGINT) {
+    if (atomic_compare_exchange_strong(&first_signal, &none, number)) {
+        start_clock(getpid() == owner ? atomic_load(&grace_ms) : 0);
+    } else if (number == SIGINT) {
         const ssize_t told =
             getpid() == owner ? write(STDERR_FILENO, at_once, sizeof at_once - 1) : 0;
 
@@ -51,11 +99,12 @@ static void leave_stack_alone(void)
     sigaltstack(&stack, NULL);
 }
 
-void pst_stop_install(void)
+void pst_stop_install(void (*tell)(int number))
 {
     struct sigaction action, before;
 
     owner = getpid();
+    last_words = tell;
     leave_stack_alone();
     memset(&action, 0, sizeof action);
     sigemptyset(&action.sa_mask);
@@ -66,6 +115,8 @@ void pst_stop_install(void)
     if (sigaction(SIGHUP, NULL, &before) == 0 && before.sa_handler != SIG_IGN) {
         sigaction(SIGHUP, &action, NULL); /* under nohup it stays ignored */
     }
+    action.sa_handler = on_alarm;
+    sigaction(SIGALRM, &action, NULL);
     action.sa_handler = on_wish;
     sigaction(SIGUSR1, &action, NULL);
     action.sa_handler = SIG_IGN;
@@ -89,9 +140,8 @@ bool pst_stop_requested(void)
     return pst_stop_signal() != 0;
 }
 
-pst_status pst_stop_fail(struct pst_error *err)
+pst_status pst_stop_fail_by(int number, struct pst_error *err)
 {
-    int number = pst_stop_signal();
     pst_status st = pst_fail(err, PST_ERR_CANCELLED, "run.stopped", "stopped by %s",
                              number == SIGTERM  ? "SIGTERM"
                              : number == SIGHUP ? "SIGHUP"
@@ -101,4 +151,9 @@ pst_status pst_stop_fail(struct pst_error *err)
         err->exit_code = 128 + (number == 0 ? SIGINT : number);
     }
     return st;
+}
+
+pst_status pst_stop_fail(struct pst_error *err)
+{
+    return pst_stop_fail_by(pst_stop_signal(), err);
 }

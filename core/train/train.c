@@ -855,7 +855,9 @@ pst_status pst_train_run(struct pst_session *session, const struct pst_data *dat
     pst_status st;
 
     st = prepare(&run, err);
+    st = st == PST_OK ? pst_exec_meet(run.exec, err) : st;
     if (st == PST_OK) {
+        pst_stop_grace(PST_STOP_ORDERLY);
         st = loop(&run, err);
         if (err != NULL && (st == PST_ERR_DEVICE || st == PST_ERR_IO)) {
             err->exit_code = 1; /* the machine failed the run, not the request */
@@ -884,6 +886,9 @@ pst_status pst_train_run(struct pst_session *session, const struct pst_data *dat
         if (run.saver != NULL) {
             pst_error_hint(err, "--resume auto goes on from there");
         }
+    }
+    if (!pst_stop_requested()) {
+        pst_stop_grace(PST_STOP_USUAL_MS); /* else this command is about to end */
     }
     pst_saver_destroy(run.saver);
     pst_exec_destroy(run.exec);

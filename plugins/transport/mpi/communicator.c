@@ -125,6 +125,7 @@ static void allocate(struct world *world)
 
     world->hosts = pst_alloc(n, sizeof *world->hosts);
     world->beats = pst_alloc(n, sizeof *world->beats);
+    world->clock.shared = pst_alloc(n, sizeof *world->clock.shared);
     world->heard_ns = pst_alloc(n, sizeof *world->heard_ns);
     world->peers = pst_alloc(n, sizeof *world->peers);
     world->beats_out = pst_alloc(n, sizeof *world->beats_out);
@@ -177,7 +178,7 @@ static int take(struct world *world, bool *ret_moved)
 {
     struct request *requests;
     struct sum *sums;
-    bool close, moved;
+    bool close, moved, clock;
     int quit;
 
     pthread_mutex_lock(&world->mutex);
@@ -188,9 +189,13 @@ static int take(struct world *world, bool *ret_moved)
     close = world->closing;
     world->open = world->transport != NULL;
     quit = world->quit;
+    clock = world->clock.wanted;
     moved = world->rung;
     world->rung = false;
     pthread_mutex_unlock(&world->mutex);
+    if (clock) {
+        mpi_clock_measure(world);
+    }
     mpi_sums_take(world, sums);
     *ret_moved = mpi_transfers_take(world, requests) || moved;
     if (close) {

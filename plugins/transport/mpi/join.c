@@ -12,8 +12,7 @@
 #include "transport/mpi/module.h"
 
 #define SECOND   UINT64_C(1000000000)
-#define JOIN_NS  (10 * SECOND) /* at least: starting processes takes its time */
-#define YIELD_NS (2 * SECOND)  /* for a host that knows more of who is missing */
+#define YIELD_NS (2 * SECOND) /* for a host that knows more of who is missing */
 
 bool mpi_hangs;
 
@@ -26,6 +25,7 @@ void mpi_world_destroy(struct world *world)
     pthread_cond_destroy(&world->rank_wake);
     pthread_cond_destroy(&world->team_wake);
     free(world->hosts);
+    free(world->clock.shared);
     free(world->beats);
     free(world->heard_ns);
     free(world->peers);
@@ -55,6 +55,7 @@ static struct world *create(uint64_t stall_ns, uint64_t room)
     world->stall_ns = stall_ns;
     world->job.room_mine = room;
     atomic_init(&world->waits_for, MPI_NO_RANK);
+    atomic_init(&world->steps, false);
     return world;
 }
 
@@ -76,7 +77,7 @@ static bool has_come(struct world *world, uint64_t limit_ns)
 static pst_status await_communicator(struct world *world, const char *transport,
                                      struct pst_error *err)
 {
-    uint64_t limit = world->stall_ns > JOIN_NS ? world->stall_ns : JOIN_NS;
+    uint64_t limit = mpi_patience(world);
     char who[512];
 
     if (!has_come(world, limit) && !mpi_absent_tell(who, sizeof who) &&
@@ -105,30 +106,28 @@ static pst_status await_communicator(struct world *world, const char *transport,
 
 struct introduction {
     char host[64];
-    int64_t clock_ns; /* from CLOCK_MONOTONIC to CLOCK_REALTIME */
+    struct mpi_clock_id clock;
     struct mpi_self self;
 };
 
-/* Hosts and their clocks, which the network time protocol keeps together. */
+/* Hosts, and who reads the same clock. */
 static pst_status introduce(struct world *world, struct pst_error *err)
 {
     struct introduction own = {.host = ""};
     struct introduction *all = pst_alloc(world->n_ranks, sizeof *all);
-    struct timespec real;
     pst_status status;
 
     gethostname(own.host, sizeof own.host - 1);
     mpi_self(&own.self);
-    clock_gettime(CLOCK_REALTIME, &real);
-    own.clock_ns = (int64_t)real.tv_sec * 1000000000 + real.tv_nsec - (int64_t)pst_now_ns();
+    mpi_clock_identify(&own.clock);
     status = mpi_processes.exchange(&own, all, sizeof own, err);
     for (uint32_t r = 0; r < world->n_ranks && status == PST_OK; r++) {
         memcpy(world->hosts[r], all[r].host, sizeof world->hosts[r]);
         world->n_near += strcmp(all[r].host, own.host) == 0;
         mpi_gone_watch(world, r, &own.self, &all[r].self);
-    }
-    if (status == PST_OK && strcmp(all[0].host, own.host) != 0) {
-        world->clock_ns = own.clock_ns - all[0].clock_ns;
+        world->clock.shared[r] =
+            r == 0 || (all[0].clock.boot[0] != '\0' &&
+                       memcmp(&all[r].clock, &all[0].clock, sizeof all[r].clock) == 0);
     }
     free(all);
     return status;

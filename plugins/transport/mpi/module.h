@@ -38,6 +38,7 @@ enum {
     TAG_EXCHANGE,
     TAG_SETTLE,
     TAG_LEAVE,
+    TAG_CLOCK,
     TAG_DATA = 1024 /* plus the number */
 };
 
@@ -204,8 +205,14 @@ struct pst_transport {
 struct world {
     uint32_t rank, n_ranks, n_near; /* near: processes of this host */
     uint64_t stall_ns, beat_ns;
+    atomic_bool steps; /* the rank has waited for another one: from then on stall_ns counts */
     char (*hosts)[64];
-    int64_t clock_ns;
+    struct {
+        bool *shared; /* [rank] reads the clock that rank 0 reads */
+        bool wanted;  /* is to be measured, under the mutex */
+        int64_t ahead_ns;
+        uint64_t uncertain_ns;
+    } clock;
     bool spins;
     uint32_t n_numbers; /* of messages, until they begin anew */
     pthread_t thread;
@@ -327,8 +334,20 @@ void mpi_gone_progress(struct world *world, uint64_t now);
 void mpi_gone_finish(struct world *world);
 /* What is known of one that has ended, and of those that wait for it: false, if of none. */
 bool mpi_tell_gone(struct world *world, uint32_t rank, struct pst_error *ret_why);
-/* A process that was not heard of for the stall limit, or MPI_NO_RANK. */
+/* How long a process may be silent: the stall limit, or if that is less, a start's time before the
+   first step. */
+uint64_t mpi_patience(const struct world *world);
+/* A process that was not heard of for that long, or MPI_NO_RANK. */
 uint32_t mpi_silent(struct world *world);
+
+/* clock.c: which clock a process reads; the communicator's part; a call of the table. */
+struct mpi_clock_id {
+    char boot[40]; /* of the running system; "": unknown */
+    uint64_t space;
+};
+void mpi_clock_identify(struct mpi_clock_id *ret_id);
+void mpi_clock_measure(struct world *world);
+pst_status mpi_clock(int64_t *ret_ahead_ns, uint64_t *ret_uncertain_ns, struct pst_error *err);
 
 /* absent.c: processes that do not come to MPI_Init. This thread is about to call it; has called. */
 void mpi_absent_mark(bool joining);

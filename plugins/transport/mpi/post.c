@@ -22,6 +22,7 @@ enum outcome mpi_await(struct world *world, const atomic_uint *word, uint64_t st
     enum outcome outcome = OUTCOME_REACHED;
     int timed_out = 0;
 
+    atomic_store_explicit(&world->steps, true, memory_order_relaxed);
     while (world->spins && !reached(word) && pst_now_ns() - begin < LOOK_NS) {
         sched_yield();
     }

@@ -278,11 +278,6 @@ static pst_status mpi_stalled(uint32_t peer, const char *what, struct pst_error 
     return mpi_fail_stalled(mpi_world, peer, what, err);
 }
 
-static int64_t mpi_clock_ns(void)
-{
-    return mpi_world->clock_ns;
-}
-
 #define LEAVE_NS (5 * SECOND)
 
 static void mpi_leave(int exit_code, bool orderly)
@@ -325,7 +320,7 @@ const struct pst_transport_processes mpi_processes = {
     .join = mpi_join,
     .host = mpi_host,
     .rank = mpi_rank,
-    .clock_ns = mpi_clock_ns,
+    .clock = mpi_clock,
     .exchange = mpi_exchange,
     .broadcast = mpi_broadcast,
     .abort = mpi_stop,

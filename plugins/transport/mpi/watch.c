@@ -12,6 +12,7 @@
 
 #define SECOND       UINT64_C(1000000000)
 #define FIRST_NS     (SECOND / 20) /* between beats until there is something to tell of */
+#define START_NS     (30 * SECOND) /* at least, before the first step: starting takes its time */
 #define MISSED_BEATS 3 /* a rank that was not heard of for more beats than that is silent */
 
 bool mpi_watch_begin(struct world *world)
@@ -207,14 +208,19 @@ static bool is_silent(const struct world *world, uint32_t rank, uint64_t now)
     return world->gone[rank].is || silence(world, rank, now) > MISSED_BEATS * world->beat_ns;
 }
 
+uint64_t mpi_patience(const struct world *world)
+{
+    return world->stall_ns > START_NS || atomic_load(&world->steps) ? world->stall_ns : START_NS;
+}
+
 uint32_t mpi_silent(struct world *world)
 {
-    uint64_t now = pst_now_ns();
+    uint64_t now = pst_now_ns(), limit = mpi_patience(world);
     uint32_t found = MPI_NO_RANK;
 
     pthread_mutex_lock(&world->mutex);
     for (uint32_t i = 0; i < world->n_ranks && found == MPI_NO_RANK; i++) {
-        found = silence(world, i, now) > world->stall_ns ? i : found;
+        found = silence(world, i, now) > limit ? i : found;
     }
     pthread_mutex_unlock(&world->mutex);
     return found;

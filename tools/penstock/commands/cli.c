@@ -2,7 +2,6 @@
 #include "commands/cli.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -128,6 +127,49 @@ static void end_without_memory(void)
     _exit(code);
 }
 
+/* What ends a command that has not ended by itself: told by a handler of signals, so the message is
+   made before. */
+static char farewell[3][512];
+static const int ending[3] = {SIGINT, SIGTERM, SIGHUP};
+
+static void say_farewell(int number)
+{
+    for (uint32_t i = 0; i < 3; i++) {
+        if (ending[i] == number) {
+            const ssize_t told =
+                write(wants_json ? STDOUT_FILENO : STDERR_FILENO, farewell[i], strlen(farewell[i]));
+
+            (void)told;
+        }
+    }
+    pst_cache_abandon_at_once();
+}
+
+static void heed_signals(const struct pst_command *command)
+{
+    const char *rank = pst_launched_as_several() ? pst_launched_rank() : NULL;
+    const bool prints = rank == NULL || strtoul(rank, NULL, 10) == 0;
+    struct pst_error err;
+
+    for (uint32_t i = 0; i < 3 && prints; i++) {
+        struct pst_json json;
+
+        pst_stop_fail_by(ending[i], &err);
+        if (wants_json) {
+            pst_json_init(&json);
+            pst_json_object(&json, NULL);
+            pst_error_add_json(&json, &err);
+            pst_json_end(&json, '}');
+            snprintf(farewell[i], sizeof farewell[i], "%s\n", json.text);
+            pst_json_finish(&json);
+        } else {
+            snprintf(farewell[i], sizeof farewell[i], "penstock: %.400s\n", err.message);
+        }
+    }
+    pst_stop_install(say_farewell);
+    pst_stop_grace(command->heeds_signals ? PST_STOP_USUAL_MS : 0);
+}
+
 static int run(const struct pst_command *command, int argc, char **argv)
 {
     void *request = pst_alloc(1, command->request_size + 1);
@@ -142,9 +184,7 @@ static int run(const struct pst_command *command, int argc, char **argv)
         pst_cli_must(&cli, pst_options_arguments(command, &cli, command->words[0],
                                                  command->words[1], &cli.err));
         pst_json_object(&cli.answer, NULL);
-        if (command->heeds_signals) {
-            pst_stop_install();
-        }
+        heed_signals(command);
         command->run(&cli, request);
         pst_json_end(&cli.answer, '}');
     }
@@ -265,41 +305,6 @@ int pst_cli_run(int argc, char **argv)
         return pst_cli_end(0);
     }
     return run(find_command(argv[1]), argc - 1, argv + 1);
-}
-
-/* The work of the main thread does not ask for signals: another thread gets them, and ends the
-   process. */
-static void *end_on_signal(void *unused)
-{
-    const struct timespec pause = {.tv_nsec = 20000000};
-    struct pst_error err;
-
-    (void)unused;
-    while (!pst_stop_requested()) {
-        nanosleep(&pause, NULL);
-    }
-    pst_file_abandon_writes();
-    pst_cache_abandon();
-    pst_stop_fail(&err);
-    _exit(pst_print_error(&err, wants_json));
-}
-
-void pst_cli_end_on_signal(void)
-{
-    static bool watched;
-    pthread_t thread;
-    sigset_t signals;
-
-    if (watched || pthread_create(&thread, NULL, end_on_signal, NULL) != 0) {
-        return;
-    }
-    watched = true;
-    pthread_detach(thread);
-    sigemptyset(&signals);
-    sigaddset(&signals, SIGINT);
-    sigaddset(&signals, SIGTERM);
-    sigaddset(&signals, SIGHUP);
-    pthread_sigmask(SIG_BLOCK, &signals, NULL);
 }
 
 void pst_cli_must(struct pst_cli *cli, pst_status st)

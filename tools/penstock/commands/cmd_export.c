@@ -17,6 +17,7 @@
 #include "exchange/torch_split.h"
 #include "sim/sim.h"
 #include "train/session.h"
+#include "train/stop.h"
 
 struct request {
     const char *format, *file, *flavour, *dtype, *width, *height; /* as written */
@@ -187,7 +188,7 @@ static void export(struct pst_cli *cli, void *asked)
         return;
     }
     pst_cli_job_planned(cli, cli->arguments[1], &job);
-    pst_cli_end_on_signal();
+    pst_stop_grace(0);
     pst_searching_begin(cli, "writing");
     pst_cli_must(cli, format->write(job.session, request, &cli->err));
     pst_searching_end();

@@ -13,6 +13,7 @@
 #include "reports/sim_report.h"
 #include "reports/timeline_text.h"
 #include "train/session.h"
+#include "train/stop.h"
 
 /* What the command line asks for. */
 struct request {
@@ -36,7 +37,7 @@ static void simulate(struct pst_cli *cli, void *asked)
     }
     pst_cli_job_planned(cli, cli->arguments[0], &job);
     session = job.session;
-    pst_cli_end_on_signal();
+    pst_stop_grace(0);
     pst_searching_begin(cli, "simulating");
     pst_cli_must(cli, pst_sim_timeline(session->planned.plan, session->graph, &session->here,
                                        request->n_steps == 0 ? 1 : request->n_steps,

@@ -54,10 +54,6 @@ void pst_cli_must_be_alone(struct pst_cli *cli, const char *does);
 _Noreturn void pst_cli_usage(struct pst_cli *cli, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* From here on a signal that asks to stop ends the process, for work that does not ask for it: what
-   is half written goes, what was there stays. Of a command that heeds signals. */
-void pst_cli_end_on_signal(void);
-
 /* The index of `word` among the names, which NULL ends; else usage: "no WHAT", with the nearest. */
 uint32_t pst_cli_choose(struct pst_cli *cli, const char *what, const char *word,
                         const char *const *names);

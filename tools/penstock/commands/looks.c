@@ -28,8 +28,7 @@ void pst_cli_look_at_all(struct pst_cli *cli, const struct pst_cli_sets *sets,
     uint32_t n = pst_compare_order(result, order);
 
     n = n < PST_PAGE_LOOKS ? n : PST_PAGE_LOOKS;
-    for (uint32_t place = 0; place < n && (place < gallery->most || !pst_stop_requested());
-         place++) {
+    for (uint32_t place = 0; place < n && !pst_stop_requested(); place++) {
         struct looking looking = {gallery, order[place], false};
         const struct pst_trial *trial = &result->records[order[place]].trial;
         char *config;

@@ -60,7 +60,7 @@ struct pst_command {
     const struct pst_option *options; /* its own */
     uint32_t n_options;
     size_t request_size; /* of what run() gets: zeroed, then filled by the options */
-    bool heeds_signals;  /* asks for pst_stop_requested */
+    bool heeds_signals;  /* asks for pst_stop_requested; others are ended at once by a signal */
     void (*run)(struct pst_cli *cli, void *request);
 };
 

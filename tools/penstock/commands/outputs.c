@@ -11,6 +11,7 @@
 #include "base/number.h"
 #include "commands/commands.h"
 #include "commands/searching.h"
+#include "train/stop.h"
 
 struct pst_trace_meta pst_cli_trace_meta(const struct pst_session *session, const char *source,
                                          char digest[PST_CLI_DIGEST])
@@ -26,7 +27,7 @@ struct pst_trace_meta pst_cli_trace_meta(const struct pst_session *session, cons
 void pst_cli_write_outputs(struct pst_cli *cli, const struct pst_cli_outputs *outputs,
                            const struct pst_timeline *timeline, const struct pst_trace_meta *meta)
 {
-    pst_cli_end_on_signal();
+    pst_stop_grace(0); /* nothing here looks whether it is to stop */
     pst_searching_begin(cli, "drawing");
     for (uint32_t f = PST_FIGURE_SVG; f <= PST_FIGURE_PDF; f++) {
         if (outputs->figures[f] != NULL) {

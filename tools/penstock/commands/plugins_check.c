@@ -98,7 +98,7 @@ void pst_plugins_check(struct pst_cli *cli, const struct pst_plugins_options *op
 
     question.seed = read_seed(cli, options->seed);
     question.time_limit_s = read_limit(cli, options->time_limit);
-    pst_stop_install();
+    pst_stop_grace(PST_STOP_USUAL_MS);
     pst_cli_must(cli, pst_conformance_run(&question, report, &cli->err));
     cli->code = report->n_failed == 0 ? 0 : 3;
     if (cli->json) {

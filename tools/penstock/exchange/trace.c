@@ -650,16 +650,22 @@ static void put_timeline(struct pst_json *json, const struct pst_timeline *timel
     pst_arena_finish(&trace.arena);
 }
 
-/* Ranks have the clock of the system: none is mapped to that of rank 0. */
-static void put_clock(struct pst_json *json, uint32_t n)
+/* What was added to the times of each rank, and how far they may be off; null: they are those of a
+   clock of its own. */
+static void put_clock(struct pst_json *json, const struct pst_timeline *timeline)
 {
+    static const struct pst_clock none;
+
     pst_json_object(json, "clock");
     pst_json_uint(json, "reference_rank", 0);
     pst_json_array(json, "per_rank");
-    for (uint32_t r = 0; r < n; r++) {
+    for (uint32_t r = 0; r < timeline->n_ranks; r++) {
+        const struct pst_clock *clock = timeline->clocks == NULL ? &none : &timeline->clocks[r];
+        const bool known = clock->uncertainty_ns != UINT64_MAX;
+
         pst_json_object(json, NULL);
-        pst_json_number(json, "offset_us", 0);
-        pst_json_number(json, "uncertainty_us", 0);
+        pst_json_real(json, "offset_us", known ? (double)clock->offset_ns / 1e3 : NAN, 3);
+        pst_json_real(json, "uncertainty_us", known ? (double)clock->uncertainty_ns / 1e3 : NAN, 3);
         pst_json_end(json, '}');
     }
     pst_json_end(json, ']');
@@ -685,7 +691,7 @@ char *pst_trace_to_json(const struct pst_timeline *timeline, const struct pst_tr
     if (meta->sharing != NULL) {
         pst_json_string(&json, "sharing", meta->sharing);
     }
-    put_clock(&json, timeline->n_ranks);
+    put_clock(&json, timeline);
     pst_json_end(&json, '}');
     pst_json_array(&json, "traceEvents");
     put_timeline(&json, timeline, meta->predicted, 0, "");

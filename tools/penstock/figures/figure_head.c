@@ -63,30 +63,57 @@ static double put_words(struct pst_pen *pen, const struct flow *flow, const char
 }
 
 struct summary {
-    char text[5][64];
+    char text[5][96];
     const char *parts[5];
 };
 
-/* Makespan and so on, the most important first. Returns how many. */
-static uint32_t summarize(const struct pst_figure_page *page, struct summary *summary)
+static const char *plural(uint32_t n)
+{
+    return n == 1 ? "" : "s";
+}
+
+/* A step in the steady state, or the makespan; what else the timeline shows of an asynchronous plan
+   is named. Returns how many parts there are. */
+static uint32_t summarize_time(const struct pst_figure_page *page, struct summary *summary)
 {
     const struct pst_timeline *timeline = page->timeline;
-    uint64_t length = timeline->end_ns - timeline->begin_ns, peak = 0;
+    const bool steady = timeline->step.ns > 0;
     char text[48], idle[PST_IDLE_TEXT];
     uint32_t n = 0;
 
-    pst_figure_format_time(timeline, length, text, sizeof text);
-    snprintf(summary->text[n++], sizeof summary->text[0], "makespan %s", text);
-    snprintf(summary->text[n++], sizeof summary->text[0], "idle: %s",
-             pst_report_idle_text(pst_timeline_idle(timeline), idle));
+    pst_figure_format_time(
+        timeline, timeline->drains ? timeline->step.ns : timeline->end_ns - timeline->begin_ns,
+        text, sizeof text);
+    snprintf(summary->text[n++], sizeof summary->text[0], "%s %s",
+             timeline->drains ? "step" : "makespan", text);
+    snprintf(
+        summary->text[n++], sizeof summary->text[0], "idle: %s",
+        pst_report_idle_text(steady ? timeline->step.idle : pst_timeline_idle(timeline), idle));
+    if (timeline->drains) {
+        pst_figure_format_time(timeline, timeline->end_ns - timeline->begin_ns, text, sizeof text);
+        snprintf(summary->text[n++], sizeof summary->text[0], "shown: %u step%s, fill, drain: %s",
+                 timeline->n_steps, plural(timeline->n_steps), text);
+    }
+    return n;
+}
+
+/* The most important first. Returns how many. */
+static uint32_t summarize(const struct pst_figure_page *page, struct summary *summary)
+{
+    const struct pst_timeline *timeline = page->timeline;
+    uint32_t n = summarize_time(page, summary);
+    uint64_t peak = 0;
+    char text[48];
+
     for (uint32_t r = 0; r < timeline->n_ranks; r++) {
         peak = timeline->ranks[r].peak_bytes > peak ? timeline->ranks[r].peak_bytes : peak;
     }
     if (peak > 0) {
         pst_figure_format_memory(timeline, peak, text, sizeof text);
-        snprintf(summary->text[n++], sizeof summary->text[0], "peak memory %s", text);
+        snprintf(summary->text[n++], sizeof summary->text[0], "peak %s %s",
+                 timeline->bytes_per_unit > 0 ? "memory" : "live memory", text);
     }
-    if (timeline->n_steps > 1) {
+    if (timeline->n_steps > 1 && !timeline->drains) {
         snprintf(summary->text[n++], sizeof summary->text[0], "%u steps", timeline->n_steps);
     }
     if (page->dense) {

@@ -21,7 +21,10 @@ static void draw_labels(struct pst_figure_page *page, uint32_t rank, double y)
     pst_pen_text(page->pen, page->left - 6, y, ALIGN_RIGHT, pst_ink, text);
     if (length > 0) {
         snprintf(text, sizeof text, "%.0f %%",
-                 100.0 * (double)pst_timeline_usage(timeline, rank).busy_ns / (double)length);
+                 timeline->drains
+                     ? 100.0 * (double)timeline->step.usage[rank].busy_ns /
+                           (double)timeline->step.ns
+                     : 100.0 * (double)pst_timeline_usage(timeline, rank).busy_ns / (double)length);
         pst_pen_text(page->pen, page->options.width_pt - page->margin, y, ALIGN_RIGHT, pst_faint,
                      text);
     }

@@ -168,7 +168,7 @@ static void draw_axes(struct plot *plot)
     pst_pen_move(plot->pen, left, bottom);
     pst_pen_line(plot->pen, plot->x.at_high, bottom);
     pst_pen_stroke(plot->pen, pst_soft, 0.6, NULL);
-    snprintf(text, sizeof text, "memory of the fullest device (%s)", plot->unit);
+    snprintf(text, sizeof text, "allocated by the fullest device (%s)", plot->unit);
     pst_pen_text(plot->pen, (left + plot->x.at_high) / 2, bottom + 2.4 * font, ALIGN_CENTER,
                  pst_soft, text);
 }

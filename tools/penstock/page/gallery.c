@@ -57,20 +57,19 @@ static double recompute_ns(const struct pst_session *session, const struct pst_t
     return placed + within;
 }
 
+/* Of one step in the steady state, as the table of plans has it. */
 static void measure_shares(const struct pst_session *session, struct pst_exhibit *exhibit)
 {
     const struct pst_timeline *timeline = exhibit->timeline;
-    double all = (double)(timeline->end_ns - timeline->begin_ns) * timeline->n_ranks;
+    double all = (double)timeline->step.ns * timeline->n_ranks;
     double busy = 0, exposed = 0, update = 0, recompute = recompute_ns(session, timeline);
 
     if (!(all > 0)) {
         return;
     }
     for (uint32_t r = 0; r < timeline->n_ranks; r++) {
-        struct pst_usage usage = pst_timeline_usage(timeline, r);
-
-        busy += (double)usage.busy_ns;
-        exposed += (double)usage.exposed_ns;
+        busy += (double)timeline->step.usage[r].busy_ns;
+        exposed += (double)timeline->step.usage[r].exposed_ns;
     }
     for (uint32_t i = 0; i < timeline->n_spans; i++) {
         const struct pst_span *span = &timeline->spans[i];

@@ -260,10 +260,14 @@ static void put_plan(struct pst_sheet *sheet, struct pst_pen *pen, struct pst_st
             sheet->is_baseline[i] ? " baseline" : "", place + 1, place + 1);
     pst_sheet_text(sheet, plan->name);
     fprintf(sheet->out,
-            "</b><span>%s samples/s</span><span>step %s</span><span>%s</span>%s</summary>\n",
+            "</b><span>%s samples/s</span><span>step %s</span><span>%s allocated</span>",
             pst_sheet_rate(trial, rate), pst_format_ns(time, step),
-            pst_format_bytes(bytes, pst_trial_most_bytes(trial)),
-            sheet->is_baseline[i] ? "<span>baseline</span>" : "");
+            pst_format_bytes(bytes, pst_trial_most_bytes(trial)));
+    if (plan->timeline->drains) {
+        fprintf(sheet->out, "<span>shown: %s with fill and drain</span>",
+                pst_format_ns(time, plan->timeline->end_ns - plan->timeline->begin_ns));
+    }
+    fprintf(sheet->out, "%s</summary>\n", sheet->is_baseline[i] ? "<span>baseline</span>" : "");
     fputs("<div class=\"scroll\">", sheet->out);
     put_panel(sheet, pen, stack, panel, plan);
     fputs("</div>\n", sheet->out);
@@ -280,7 +284,9 @@ static void put_tools(struct pst_sheet *sheet, uint32_t n)
     }
     fprintf(sheet->out,
             "<p class=\"note\">One simulated step of %s, on one axis of time and one of memory: a "
-            "row per device, how busy it is at the right; its memory below.</p>\n",
+            "row per device, how busy it is at the right; its live memory below. Of asynchronous "
+            "plans fill and drain are shown, too; their step and idle time are those of the "
+            "steady state.</p>\n",
             n == 1         ? "the plan"
             : n < sheet->n ? pst_arena_printf(&sheet->arena, "%u plans, the fastest%s", n,
                                               with_baselines ? " and the baselines" : "")

@@ -328,8 +328,9 @@ void pst_sheet_shares(const struct pst_sheet *sheet)
         "<#", "plan", "", ">compute", "<recompute", "<optimizer", "<exposed", "<idle", NULL};
 
     fputs("<section id=\"time\">\n<h2>Where the time goes</h2>\n"
-          "<p class=\"note\">Of all devices, in one simulated step. Compute: forward and "
-          "backward passes. A transfer is exposed while its device does nothing else.</p>\n<p "
+          "<p class=\"note\">Of all devices, in one simulated step of the steady state. Compute: "
+          "forward and backward passes. A transfer is exposed while its device does nothing "
+          "else.</p>\n<p "
           "class=\"key\" aria-hidden=\"true\">",
           sheet->out);
     for (uint32_t k = 0; k < PST_SHARES; k++) {

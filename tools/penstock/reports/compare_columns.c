@@ -282,7 +282,7 @@ const struct pst_compare_column pst_compare_columns[] = {
     {"idle", "idle", "%", 100, PST_CELL_PART, BOTH | PST_COLUMN_COMPARED, get_idle, '4'},
     {"bubble", "busiest idle", "%", 100, PST_CELL_PART, BOTH | PST_COLUMN_COMPARED, get_bubble,
      '8'},
-    {"", "memory of a device", "MiB", 1 / 1048576.0, PST_CELL_BYTES, TABLE, get_memory, '3'},
+    {"", "allocated per device", "MiB", 1 / 1048576.0, PST_CELL_BYTES, TABLE, get_memory, '3'},
     {"peak_bytes", "", "", 1, PST_CELL_BYTES, FILES, get_peak, 0},
     {"search_seconds", "search", "s", 1, PST_CELL_SECONDS, BOTH | PST_COLUMN_COMPARED, get_search,
      '9'},

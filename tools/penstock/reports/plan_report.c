@@ -164,7 +164,7 @@ static void print_devices(const struct pst_session *session, FILE *out)
     char limit[96];
     bool host = false;
 
-    print_sizes(plan, "peak per device", arena_bytes, out);
+    print_sizes(plan, "allocated", arena_bytes, out);
     if (session->cluster.n_kinds == 0) {
         fprintf(out, "memory of each  %s\n",
                 pst_session_capacity_text(session, 0, limit, sizeof limit));

@@ -42,8 +42,10 @@ static void add_row(struct pst_table *table, const struct pst_plan *plan,
                     const struct pst_timeline *timeline, uint32_t rank, bool copies)
 {
     const struct pst_timeline_rank *row = &timeline->ranks[rank];
-    struct pst_usage usage = pst_timeline_usage(timeline, rank);
-    uint64_t all = timeline->end_ns - timeline->begin_ns;
+    const bool steady = timeline->drains;
+    struct pst_usage usage =
+        steady ? timeline->step.usage[rank] : pst_timeline_usage(timeline, rank);
+    uint64_t all = steady ? timeline->step.ns : timeline->end_ns - timeline->begin_ns;
     char text[32];
 
     pst_table_cell(table, "%s", row->name);
@@ -71,8 +73,8 @@ static void print_ranks(const struct pst_plan *plan, const struct pst_timeline *
     struct pst_table table;
 
     pst_table_init(&table, "device|>busy|5>|>idle|6>exposed");
-    pst_table_columns(&table, copies ? "7>stall|>peak|8>allocated|9>capacity"
-                                     : ">peak|8>allocated|9>capacity");
+    pst_table_columns(&table, copies ? "7>stall|>peak live|8>allocated|9>capacity"
+                                     : ">peak live|8>allocated|9>capacity");
     for (uint32_t r = 0; r < timeline->n_ranks; r++) {
         add_row(&table, plan, timeline, r, copies);
     }
@@ -88,8 +90,10 @@ void pst_sim_report_print(const struct pst_session *session, const struct pst_ti
     fprintf(out, "%s: %s\n", session->graph->name, timeline->title);
     pst_report_prediction(session, pst_format_ns(period, result->period_ns), out);
     fprintf(out, "idle            %s\n", pst_report_idle_text(pst_sim_idle(result), idle));
-    fprintf(out, "simulated       %u step%s, %s\n\n", result->n_steps,
-            result->n_steps == 1 ? "" : "s", pst_format_ns(total, result->total_ns));
+    fprintf(out, "simulated       %u step%s%s, %s\n", result->n_steps,
+            result->n_steps == 1 ? "" : "s", timeline->drains ? " with fill and drain" : "",
+            pst_format_ns(total, result->total_ns));
+    fputs(timeline->drains ? "table           one step in the steady state\n\n" : "\n", out);
     print_ranks(plan, timeline, color, out);
 }
 
@@ -168,6 +172,11 @@ static void add_rank(struct pst_json *json, const struct pst_plan *plan,
     if (usage.stall_ns > 0) {
         add_us(json, "copy_stall_us", usage.stall_ns);
     }
+    if (timeline->drains) {
+        add_us(json, "step_busy_us", timeline->step.usage[rank].busy_ns);
+        add_us(json, "step_idle_us", timeline->step.usage[rank].idle_ns);
+        add_us(json, "step_exposed_comm_us", timeline->step.usage[rank].exposed_ns);
+    }
     if (row->points != NULL) {
         pst_json_uint(json, "peak_bytes", row->peak_bytes);
         pst_json_uint(json, "arena_bytes", plan->devices[rank].arena_bytes);
@@ -191,6 +200,12 @@ void pst_sim_report_json(const struct pst_plan *plan, const struct pst_timeline 
     add_us(json, "step_us", result->period_ns);
     add_us(json, "total_us", result->total_ns);
     add_us(json, "span_us", result->span_ns);
+    if (timeline->drains) {
+        const uint64_t steps_ns = result->n_steps * result->period_ns;
+
+        add_us(json, "fill_drain_us",
+               result->total_ns > steps_ns ? result->total_ns - steps_ns : 0);
+    }
     pst_report_idle_json(json, pst_sim_idle(result), result->n_used);
     pst_json_array(json, "ranks");
     for (uint32_t r = 0; r < timeline->n_ranks; r++) {

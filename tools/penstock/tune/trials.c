@@ -431,11 +431,16 @@ static pst_status run_here(const struct pst_trials *trials, struct pst_error *er
 pst_status pst_trials_run(const struct pst_trials *trials, struct pst_error *err)
 {
     struct pst_trials some = *trials;
+    pst_status st;
 
     some.n_jobs = trials->n_jobs < trials->n ? trials->n_jobs : trials->n;
     if (some.n_jobs > 1 && has_threads()) {
         pst_log(PST_LOG_INFO, "tune", "this process has several threads: it plans alone");
         some.n_jobs = 1;
     }
-    return some.n_jobs <= 1 ? run_here(trials, err) : run_apart(&some, err);
+    st = some.n_jobs <= 1 ? run_here(trials, err) : run_apart(&some, err);
+    if (pst_stop_requested()) {
+        pst_stop_grace(PST_STOP_ORDERLY); /* the results so far are printed */
+    }
+    return st;
 }
