@@ -213,6 +213,8 @@ pst_status pst_exec_copy_state(struct pst_exec *exec, float *const *ret_values,
                                struct pst_error *err);
 /* Updates that the optimizer counts so far. Nothing may be in flight. */
 uint64_t pst_exec_updates(const struct pst_exec *exec);
+/* Those of one step. */
+uint32_t pst_exec_updates_of_step(const struct pst_plan *plan);
 
 /* The signal that told this process to stop, or 0. Where ranks are processes: one that had told any
    of them when the last step or evaluation ended, the same for all. */
