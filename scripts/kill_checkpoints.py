@@ -17,7 +17,7 @@ with --resume auto where the one before was ended, saving behind every step, and
     rank     with --mpi, each so many trials: one of two processes, or both, by SIGKILL
 
 Then: no complete checkpoint that was there is gone, but for what is to be kept no longer; `penstock
-check` finds the newest sound; its checksums are those of the uninterrupted run at that step; and the
+check` finds all sound; the newest one's checksums are those of the uninterrupted run at that step; and the
 next trial goes on from it, or from the one before, where a read is made to fail. When the run is
 complete the next trial begins anew.
 
@@ -124,6 +124,9 @@ class Trials:
         checked = self.run("check", str(path))
         if checked.returncode != 0:
             raise Violation(f"step {step}: {checked.stdout}{checked.stderr}")
+        checked = self.run("check", "ck")
+        if checked.returncode != 0:
+            raise Violation(f"not all that is left is sound: {checked.stdout}{checked.stderr}")
         if self.sums(path) != self.truth[step]:
             raise Violation(f"step {step} has other values than the run that was not interrupted")
         return step

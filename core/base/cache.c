@@ -39,7 +39,7 @@ pst_status pst_cache_make(const char *path, const char *who, struct pst_error *e
     part = pst_printf("%s", path);
     for (char *at = strchr(part + 1, '/'); at != NULL && st == PST_OK; at = strchr(at + 1, '/')) {
         *at = '\0';
-        if (mkdir(part, 0777) != 0 && errno != EEXIST) {
+        if (mkdir(part, 0755) != 0 && errno != EEXIST) {
             st = refuse(who, part, strerror(errno), err);
         }
         *at = '/';

@@ -249,6 +249,16 @@ void pst_json_strings(struct pst_json *json, const char *key, const char *const 
     pst_json_end(json, ']');
 }
 
+static void *resize_nothing(size_t bytes)
+{
+    return pst_resize(NULL, bytes, 1);
+}
+
+void pst_json_share_memory(void)
+{
+    json_set_alloc_funcs(resize_nothing, free);
+}
+
 void pst_json_error(struct pst_json *json, const struct pst_error *err)
 {
     int code = pst_error_exit_code(err);

@@ -47,6 +47,9 @@ void pst_json_figure(struct pst_json *json, const char *key, double value);
 void pst_json_us(struct pst_json *json, const char *key, double ns);
 void pst_json_bool(struct pst_json *json, const char *key, bool value);
 void pst_json_raw(struct pst_json *json, const char *key, const char *text); /* already JSON */
+/* From here on jansson gets memory as pst_alloc does, which does not run out for those who ask: an
+   empty value of it never means that there was none. For programs, before other threads begin. */
+void pst_json_share_memory(void);
 /* What jansson read, on one line, with numbers as short as they can be; free() it. */
 struct json_t;
 char *pst_json_text(const struct json_t *value);

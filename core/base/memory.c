@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/memory.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -42,6 +43,13 @@ void pst_out_of_memory(void)
     }
     fputs("penstock: out of host memory\n", stderr);
     _exit(EXIT_MEMORY);
+}
+
+void pst_heed_no_memory(void)
+{
+    if (errno == ENOMEM) {
+        pst_out_of_memory();
+    }
 }
 
 /* At least 1: who asks for nothing gets something to free. */

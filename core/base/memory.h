@@ -27,6 +27,8 @@ char *pst_printf(const char *format, ...) __attribute__((format(printf, 1, 2), r
 /* Whoever gets no memory in another way calls this. The first thread to come runs the handler,
    others stop here. The exit code is 4. */
 void pst_out_of_memory(void) __attribute__((noreturn));
+/* The same after a call that failed, where errno says ENOMEM; nothing otherwise. */
+void pst_heed_no_memory(void);
 /* The same of one that ends the program for another reason, as it would run out of memory. */
 void pst_end_alone(void);
 /* The handler tells whoever has to know, prints and leaves; it must not allocate, and runs on any

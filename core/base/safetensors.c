@@ -124,9 +124,6 @@ static pst_status parse_header(struct file *file, const char *text, uint64_t len
         return fail_syntax(file, "byte %u: the header must begin with {", PREFIX);
     }
     file->header = json_loadb(text, (size_t)length, JSON_REJECT_DUPLICATES, &error);
-    if (file->header == NULL && json_error_code(&error) == json_error_out_of_memory) {
-        pst_out_of_memory();
-    }
     return file->header != NULL
                ? PST_OK
                : fail_syntax(file, "byte %d of the header: %s", error.position, error.text);

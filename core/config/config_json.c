@@ -145,9 +145,6 @@ pst_status pst_config_from_json(const char *text, struct pst_config **ret_config
     reader.arena = &config->arena;
     config->path = "";
     root = json_loads(text, JSON_REJECT_DUPLICATES, &fault);
-    if (root == NULL && json_error_code(&fault) == json_error_out_of_memory) {
-        pst_out_of_memory();
-    }
     if (!json_is_object(root)) {
         st = pst_fail(err, PST_ERR_CONFIG, "config.syntax", "config as JSON: %s",
                       root == NULL ? fault.text : "not an object");

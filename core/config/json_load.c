@@ -205,9 +205,6 @@ pst_status pst_json_parse(const char *path, const char *text, size_t length, jso
     if (*ret_root != NULL) {
         return PST_OK;
     }
-    if (json_error_code(&error) == json_error_out_of_memory) {
-        pst_out_of_memory();
-    }
     return fail_syntax(&scan, &error);
 }
 

@@ -337,3 +337,8 @@ extern "C" pst_status pst_tree_from_toml(pst_config_reader *reader, const char *
         pst_out_of_memory();
     }
 }
+
+extern "C" void pst_new_share_memory(void)
+{
+    std::set_new_handler(pst_out_of_memory);
+}

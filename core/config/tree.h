@@ -58,6 +58,9 @@ static inline uint32_t pst_tree_column(const char *line, const char *at)
  */
 pst_status pst_tree_scan(const char *text, size_t length, const char *name, struct pst_error *err);
 
+/* From here on "new" of C++, of libraries too, gets memory as pst_alloc does. For programs. */
+void pst_new_share_memory(void);
+
 /* TOML text to a tree. `depth`: nesting it already has. `name` must outlive the config. */
 pst_status pst_tree_from_toml(struct pst_config_reader *reader, const char *text, size_t length,
                               const char *name, uint32_t depth, struct pst_config_node **ret_root,

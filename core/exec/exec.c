@@ -197,13 +197,14 @@ pst_status exec_run_all(struct pst_exec *exec, const struct exec_task *task, str
     return exec_failure(exec, err);
 }
 
-static void count_updates(struct pst_exec *exec)
+static bool updates_each_microbatch(const struct pst_plan *plan)
 {
-    const struct pst_plan *plan = exec->config.plan;
-    bool stashed = plan->version_rule == PST_VERSION_STASHED && plan->n_stages > 0;
+    return plan->version_rule == PST_VERSION_STASHED && plan->n_stages > 0;
+}
 
-    exec->n_updates = stashed ? plan->stages[0].n_microbatches : 1;
-    exec->n_in_update = stashed ? plan->stages[0].microbatch_size : plan->batch;
+uint32_t pst_exec_updates_of_step(const struct pst_plan *plan)
+{
+    return updates_each_microbatch(plan) ? plan->stages[0].n_microbatches : 1;
 }
 
 /* The executor's own memory. */
@@ -212,7 +213,10 @@ static void allocate(struct pst_exec *exec)
     exec->ranks = pst_alloc(exec->n_ranks, sizeof *exec->ranks);
     exec->devices = pst_alloc(exec->n_ranks, sizeof(struct pst_device *));
     exec->n_sums = count_sums(&exec->config);
-    count_updates(exec);
+    exec->n_updates = pst_exec_updates_of_step(exec->config.plan);
+    exec->n_in_update = updates_each_microbatch(exec->config.plan)
+                            ? exec->config.plan->stages[0].microbatch_size
+                            : exec->config.plan->batch;
     exec->table = pst_alloc(exec->n_sums, sizeof *exec->table);
     if (exec_is_shared(exec)) {
         exec->shared = pst_alloc(((size_t)exec->n_ranks + 1) * (exec->n_sums + EXEC_WORDS),

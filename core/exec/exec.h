@@ -213,6 +213,8 @@ pst_status pst_exec_copy_state(struct pst_exec *exec, float *const *ret_values,
                                struct pst_error *err);
 /* Updates that the optimizer counts so far. Nothing may be in flight. */
 uint64_t pst_exec_updates(const struct pst_exec *exec);
+/* Those of one step. */
+uint32_t pst_exec_updates_of_step(const struct pst_plan *plan);
 
 /* Before the first step: all processes are ready for it. So nobody waits in a step for one that is
    still being prepared, which the limit on stalls is not meant for. Collective. */

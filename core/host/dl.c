@@ -2,9 +2,16 @@
 #include "host/dl.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <ltdl.h>
 #include <pthread.h>
 #include <stdio.h>
+
+#include "base/memory.h"
+
+/* What libltdl does where it gets no memory, which else it goes on without. Not in its header;
+   where it does not export it, the address is NULL. */
+extern void (*lt__alloc_die)(void) __attribute__((weak));
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static bool ready;
@@ -31,18 +38,27 @@ static lt_dlhandle open_resident(const char *path)
  */
 static bool open_locked(const char *path, void **ret_handle, char *ret_reason, size_t reason_size)
 {
-    void *bound = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    void *bound;
     lt_dlhandle handle;
 
+    errno = 0; /* the linker's words do not tell that there was no memory */
+    bound = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (bound == NULL) {
-        const char *text = dlerror();
+        const char *text;
+
+        pst_heed_no_memory();
+        text = dlerror();
 
         snprintf(ret_reason, reason_size, "%s", text != NULL ? text : "unknown reason");
         return false;
     }
+    errno = 0;
     handle = ready ? open_resident(path) : NULL;
     if (handle == NULL) {
-        const char *text = lt_dlerror();
+        const char *text;
+
+        pst_heed_no_memory();
+        text = lt_dlerror();
 
         snprintf(ret_reason, reason_size, "libltdl: %s", text != NULL ? text : "unknown reason");
         dlclose(bound);
@@ -59,7 +75,14 @@ bool pst_dl_open(const char *path, void **ret_handle, char *ret_reason, size_t r
 
     pthread_mutex_lock(&mutex);
     if (!ready) {
+        errno = 0;
         ready = lt_dlinit() == 0;
+        if (!ready) {
+            pst_heed_no_memory();
+        }
+        if (&lt__alloc_die != NULL) {
+            lt__alloc_die = pst_out_of_memory;
+        }
     }
     opened = open_locked(path, ret_handle, ret_reason, reason_size);
     pthread_mutex_unlock(&mutex);

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "host/plugin_host.h"
 
-#include <glob.h>
+#include <dirent.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/float_mode.h"
 #include "base/memory.h"
+#include "base/util.h"
 #include "config/job.h"
 #include "host/dl.h"
 #include "host/search.h"
@@ -72,24 +74,39 @@ const char *pst_module_between(const char *device)
     return id;
 }
 
-/* The modules of a kind that lie next to the binary, sorted; at most `max`. False: no memory. */
+/* The id in "KIND-ID.so"; NULL: another file. */
+static const char *id_of_file(struct pst_arena *arena, const char *kind, const char *name)
+{
+    const size_t n_kind = strlen(kind), n = strlen(name);
+
+    return n > n_kind + 4 && strncmp(name, kind, n_kind) == 0 && name[n_kind] == '-' &&
+                   strcmp(name + n - 3, ".so") == 0
+               ? pst_arena_strndup(arena, name + n_kind + 1, n - n_kind - 4)
+               : NULL;
+}
+
+/* The modules of a kind that lie next to the binary, sorted; at most `max`. */
 static void list_modules(struct pst_arena *arena, const char *kind, const char **ret_ids,
                          uint32_t max, uint32_t *ret_n)
 {
-    char *pattern = pst_arena_printf(arena, "%s/%s-*.so", pst_search_home(arena), kind);
-    glob_t found;
-    int code = glob(pattern, 0, NULL, &found);
+    DIR *dir = opendir(pst_search_home(arena));
+    const struct dirent *entry;
 
     *ret_n = 0;
-    if (code == GLOB_NOSPACE) {
-        pst_out_of_memory();
+    if (dir == NULL) {
+        pst_heed_no_memory();
     }
-    for (size_t i = 0; code == 0 && i < found.gl_pathc && *ret_n < max; i++) {
-        const char *id = strrchr(found.gl_pathv[i], '/') + 1 + strlen(kind) + 1;
+    while (dir != NULL && *ret_n < max && (entry = readdir(dir)) != NULL) {
+        const char *id = id_of_file(arena, kind, entry->d_name);
 
-        ret_ids[(*ret_n)++] = pst_arena_strndup(arena, id, strlen(id) - 3);
+        if (id != NULL) {
+            ret_ids[(*ret_n)++] = id;
+        }
     }
-    globfree(&found);
+    if (dir != NULL) {
+        closedir(dir);
+    }
+    qsort(ret_ids, *ret_n, sizeof *ret_ids, pst_by_text);
 }
 
 /* There is no such file: a word that means something elsewhere, or none at all. */

@@ -15,6 +15,7 @@
 #include <sys/stat.h>
 
 #include "base/log.h"
+#include "base/memory.h"
 #include "base/text.h"
 
 static bool has_raised_rights(void)
@@ -29,6 +30,7 @@ static bool holds_shared_objects(const char *folder)
     bool found = false;
 
     if (dir == NULL) {
+        pst_heed_no_memory();
         return false;
     }
     while (!found && (entry = readdir(dir)) != NULL) {
@@ -45,7 +47,12 @@ static char *first_match(struct pst_arena *arena, const char *pattern)
     char *folder = NULL;
     size_t i;
 
-    if (glob(pattern, 0, NULL, &matches) != 0) {
+    int code = glob(pattern, 0, NULL, &matches);
+
+    if (code == GLOB_NOSPACE) {
+        pst_out_of_memory();
+    }
+    if (code != 0) {
         return NULL;
     }
     for (i = 0; folder == NULL && i < matches.gl_pathc; i++) {
@@ -216,20 +223,29 @@ bool pst_search_split(struct pst_arena *arena, const char *file_name, const char
 
 /* --- may it be trusted? -----------------------------------------------------------------------*/
 
-static pst_status check_owner(const char *path, const char *what, const struct stat *info,
-                              struct pst_error *err)
+/* Whoever may write it, beside root and the effective user and that user's own group. `use`: what
+   is done with the file, for the message. */
+static pst_status check_owner(const char *path, const char *what, const char *use,
+                              const struct stat *info, struct pst_error *err)
 {
     if (info->st_uid != 0 && info->st_uid != geteuid()) {
         return pst_fail(err, PST_ERR_CONFIG, "plugin.insecure",
-                        "%s: this %s belongs to user %u, neither to root nor to you; plugins are "
-                        "loaded only from places that nobody else can change",
-                        path, what, (unsigned)info->st_uid);
+                        "%s: this %s belongs to user %u, neither to root nor to you; %s only from "
+                        "places that nobody else can change",
+                        path, what, (unsigned)info->st_uid, use);
     }
     if ((info->st_mode & S_IWOTH) != 0) {
         return pst_fail(err, PST_ERR_CONFIG, "plugin.insecure",
                         "%s: this %s can be written by everybody; \"chmod o-w %s\" helps, or move "
-                        "the plugin elsewhere",
+                        "it elsewhere",
                         path, what, path);
+    }
+    if ((info->st_mode & S_IWGRP) != 0 && info->st_gid != 0 && info->st_gid != getegid()) {
+        return pst_fail(
+            err, PST_ERR_CONFIG, "plugin.insecure",
+            "%s: this %s can be written by group %u, which is not your own; \"chmod g-w "
+            "%s\" helps, or move it elsewhere",
+            path, what, (unsigned)info->st_gid, path);
     }
     return PST_OK;
 }
@@ -239,7 +255,7 @@ static pst_status check_owner(const char *path, const char *what, const struct s
  * to, such as /tmp, is no place for the plugin itself but may stand higher up: there nobody else
  * can exchange the folder that holds it.
  */
-static pst_status check_folders(char *folder, struct pst_error *err)
+static pst_status check_folders(char *folder, const char *use, struct pst_error *err)
 {
     for (bool first = true;; first = false) {
         struct stat info;
@@ -251,9 +267,9 @@ static pst_status check_folders(char *folder, struct pst_error *err)
                             strerror(errno));
         }
         if (!first && (info.st_mode & S_ISVTX) != 0) {
-            info.st_mode &= ~(mode_t)S_IWOTH;
+            info.st_mode &= ~(mode_t)(S_IWOTH | S_IWGRP);
         }
-        st = check_owner(folder, "folder", &info, err);
+        st = check_owner(folder, "folder", use, &info, err);
         if (st != PST_OK || strcmp(folder, "/") == 0) {
             return st;
         }
@@ -282,8 +298,8 @@ static pst_status fail_absent(const char *path, struct pst_error *err)
                           path, strerror(code));
 }
 
-pst_status pst_search_secure(struct pst_arena *arena, const char *path, const char **ret_path,
-                             struct pst_error *err)
+pst_status pst_search_trusted(struct pst_arena *arena, const char *path, const char *use,
+                              bool own_home, const char **ret_path, struct pst_error *err)
 {
     const char *slash = strrchr(path, '/');
     const char *name = slash == NULL ? path : slash + 1;
@@ -306,10 +322,10 @@ pst_status pst_search_secure(struct pst_arena *arena, const char *path, const ch
         return pst_fail(err, PST_ERR_CONFIG, "plugin.insecure",
                         "%s: not a regular file (links are not followed)", full);
     }
-    if (!is_home(arena, folder)) {
-        st = check_owner(full, "file", &info, err);
+    if (!own_home || !is_home(arena, folder)) {
+        st = check_owner(full, "file", use, &info, err);
         if (st == PST_OK) {
-            st = check_folders(folder, err);
+            st = check_folders(folder, use, err);
         }
         if (st != PST_OK) {
             return st;
@@ -317,4 +333,10 @@ pst_status pst_search_secure(struct pst_arena *arena, const char *path, const ch
     }
     *ret_path = full;
     return PST_OK;
+}
+
+pst_status pst_search_secure(struct pst_arena *arena, const char *path, const char **ret_path,
+                             struct pst_error *err)
+{
+    return pst_search_trusted(arena, path, "plugins are loaded", true, ret_path, err);
 }

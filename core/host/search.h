@@ -33,11 +33,15 @@ bool pst_search_split(struct pst_arena *arena, const char *file_name, const char
 
 /*
  * A regular file (no link) that nobody but root and the effective user can exchange: neither it nor
- * a folder above it belongs to somebody else or is writable by all, where a sticky folder such as
- * /tmp counts as writable only if it holds the plugin itself. The program's own plugin folder is
- * trusted as the program is. ret_path: absolute, folders resolved. plugin.not-found,
+ * a folder above it belongs to somebody else, or is writable by all or by a group that is not that
+ * user's own, where a sticky folder such as /tmp counts as writable only if it holds the file
+ * itself. `own_home`: the program's own plugin folder is trusted as the program is. `use` is for
+ * messages: "plugins are loaded". ret_path: absolute, folders resolved. plugin.not-found,
  * plugin.insecure: exit code 2.
  */
+pst_status pst_search_trusted(struct pst_arena *arena, const char *path, const char *use,
+                              bool own_home, const char **ret_path, struct pst_error *err);
+/* The same of a plugin. */
 pst_status pst_search_secure(struct pst_arena *arena, const char *path, const char **ret_path,
                              struct pst_error *err);
 

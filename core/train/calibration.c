@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/machine.h"
 #include "base/memory.h"
+#include "host/search.h"
 #include "train/emulate.h"
 
 /* Whoever says one of these describes devices. */
@@ -164,6 +165,22 @@ static pst_status take_cluster(struct pst_session *session, const char *file, st
     return st;
 }
 
+/* Others may not say what this machine can do. */
+static bool is_trusted(const char *file)
+{
+    struct pst_arena arena = {0};
+    struct pst_error err;
+    const char *path;
+    const bool trusted =
+        pst_search_trusted(&arena, file, "measurements are read", false, &path, &err) == PST_OK;
+
+    if (!trusted) {
+        pst_log(PST_LOG_WARN, "profile", "what is kept there is not used: %s", err.message);
+    }
+    pst_arena_finish(&arena);
+    return trusted;
+}
+
 void pst_calibration_load(struct pst_session *session)
 {
     struct pst_error err = {.status = PST_OK};
@@ -175,7 +192,8 @@ void pst_calibration_load(struct pst_session *session)
     }
     profile = pst_calibration_profile_file(session);
     cluster = pst_calibration_cluster_file(session);
-    if (profile != NULL && access(profile, F_OK) == 0) {
+    if (profile != NULL && access(profile, F_OK) == 0 && access(cluster, F_OK) == 0 &&
+        is_trusted(profile) && is_trusted(cluster)) {
         st = take_cluster(session, cluster, &err);
         st = st == PST_OK ? take_times(session, profile, &err) : st;
         session->calibrated = st == PST_OK;

@@ -52,7 +52,17 @@ enum pst_numeric {
 };
 extern const char *const pst_numeric_names[PST_NUMERICS];
 
+/* What a run has counted from: since then every step has used a batch of samples, and has made an
+   update, or `each` updates, or was skipped. A change of the batch, of the optimizer or of `each`
+   begins anew. */
+struct pst_checkpoint_counts {
+    uint64_t step, samples, updates; /* there */
+    uint64_t skipped;                /* since then */
+    uint64_t each;                   /* updates of a step: 1, or one for each micro-batch */
+};
+
 struct pst_manifest {
+    uint32_t version;
     const char *run, *written_by; /* id of the run that wrote it; "penstock 0.3.0" */
     uint64_t step, updates;       /* steps made; updates that the optimizer counts */
     uint64_t samples;             /* of the training data that were used: the data's cursor */
@@ -62,7 +72,8 @@ struct pst_manifest {
     uint64_t data_seed, epoch, batch;
     uint64_t seed; /* of Philox: weights and dropout */
     const char *optimizer;
-    uint32_t skipped; /* the last steps, in a row */
+    uint32_t skipped;                    /* the last steps, in a row */
+    struct pst_checkpoint_counts counts; /* from version 2 on */
     const char *numerics[PST_NUMERICS];
     const char *plan_digest, *partitioner, *scheduler, *memopt; /* "id version" */
     const char *rule;                                           /* of versions */

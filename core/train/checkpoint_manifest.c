@@ -10,7 +10,7 @@
 
 #include "config/codec.h"
 
-enum { VERSION = 1, NAME_BYTES = 255 };
+enum { VERSION = 2, OLDEST_READER = 1, NAME_BYTES = 255 };
 
 const char *const pst_numeric_names[PST_NUMERICS] = {
     "device", "kernels", "dtype", "threads_per_device", "microbatch", "replicas",
@@ -246,6 +246,17 @@ static void code_model(struct pst_codec *c, struct pst_manifest *m, const char *
     pst_codec_end(c);
 }
 
+static void code_counts(struct pst_codec *c, struct pst_checkpoint_counts *counts)
+{
+    pst_codec_object(c, "counts");
+    pst_codec_bytes(c, "step", &counts->step);
+    pst_codec_bytes(c, "samples", &counts->samples);
+    pst_codec_bytes(c, "updates", &counts->updates);
+    pst_codec_bytes(c, "skipped", &counts->skipped);
+    pst_codec_bytes(c, "each", &counts->each);
+    pst_codec_end(c);
+}
+
 static void code_run(struct pst_codec *c, struct pst_manifest *m)
 {
     code_text(c, "run", &m->run);
@@ -253,6 +264,9 @@ static void code_run(struct pst_codec *c, struct pst_manifest *m)
     pst_codec_bytes(c, "step", &m->step);
     pst_codec_bytes(c, "updates", &m->updates);
     pst_codec_bytes(c, "samples", &m->samples);
+    if (m->version >= 2) {
+        code_counts(c, &m->counts);
+    }
     pst_codec_newline(c);
     pst_codec_object(c, "data");
     code_text(c, "digest", &m->data_digest);
@@ -307,15 +321,16 @@ static void code_contents(struct pst_codec *c, struct pst_manifest *m)
 }
 
 /* A later format is read as far as it says that it can be. */
-static void code_format(struct pst_codec *c)
+static void code_format(struct pst_codec *c, struct pst_manifest *m)
 {
-    uint32_t version = VERSION, least = VERSION;
+    uint32_t version = VERSION, least = OLDEST_READER;
 
     pst_codec_constant(c, "format", "penstock-checkpoint");
     pst_codec_uint(c, "version", &version);
     pst_codec_uint(c, "min_reader", &least);
     c->lenient = version > VERSION;
-    if (pst_codec_reads(c) && pst_codec_is_sound(c) && (version < VERSION || least > VERSION)) {
+    m->version = version;
+    if (pst_codec_reads(c) && pst_codec_is_sound(c) && (version < 1 || least > VERSION)) {
         pst_codec_fail(c, "input.unsupported", NULL,
                        "version %u of the format, which needs a later penstock", version);
     }
@@ -324,7 +339,7 @@ static void code_format(struct pst_codec *c)
 static void code_all(struct pst_codec *c, struct pst_manifest *m, const char *text, size_t length)
 {
     pst_codec_object(c, NULL);
-    code_format(c);
+    code_format(c, m);
     code_model(c, m, text, length);
     pst_codec_newline(c);
     code_run(c, m);

@@ -134,6 +134,75 @@ static pst_status read_commit(struct opened *opened, size_t *ret_bytes, struct p
     return st;
 }
 
+/* "step-" and twelve digits. */
+static bool parse_step(const char *name, uint64_t *ret_step)
+{
+    if (strncmp(name, "step-", 5) != 0 || strlen(name) != 17 ||
+        strspn(name + 5, "0123456789") != 12) {
+        return false;
+    }
+    *ret_step = strtoull(name + 5, NULL, 10);
+    return true;
+}
+
+/* The step by the folder's name; false: it has another kind of name. */
+static bool step_of_path(const char *path, uint64_t *ret_step)
+{
+    size_t length = strlen(path);
+    const char *slash;
+    char *name;
+    bool found;
+
+    while (length > 1 && path[length - 1] == '/') {
+        length--;
+    }
+    name = pst_strndup(path, length);
+    slash = strrchr(name, '/');
+    found = parse_step(slash == NULL ? name : slash + 1, ret_step);
+    free(name);
+    return found;
+}
+
+/* a == b + c * d, without overflow. */
+static bool is_sum(uint64_t a, uint64_t b, uint64_t c, uint64_t d)
+{
+    uint64_t product, sum;
+
+    return !__builtin_mul_overflow(c, d, &product) && !__builtin_add_overflow(b, product, &sum) &&
+           a == sum;
+}
+
+/* The step of the folder's name, samples and updates. */
+static pst_status check_counts(const struct opened *opened, struct pst_error *err)
+{
+    const struct pst_manifest *m = &opened->base.manifest;
+    const struct pst_checkpoint_counts *since = &m->counts;
+    const uint64_t steps = m->step - since->step;
+    uint64_t named = m->step;
+    const char *wrong = NULL;
+
+    if (step_of_path(opened->base.path, &named) && named != m->step) {
+        return pst_fail_at(err, PST_ERR_CONFIG, "checkpoint.damaged", opened->base.path, 0, 0,
+                           "manifest.json: it is of step %llu, the folder's name says %llu",
+                           (unsigned long long)m->step, (unsigned long long)named);
+    }
+    if (m->version < 2) {
+        return PST_OK; /* which had no counts */
+    }
+    if (since->step > m->step) {
+        wrong = "counts.step";
+    } else if (!is_sum(m->samples, since->samples, steps, m->batch)) {
+        wrong = "samples";
+    } else if (since->skipped > steps ||
+               !is_sum(m->updates + since->skipped, since->updates, steps, since->each)) {
+        wrong = "updates";
+    }
+    return wrong == NULL ? PST_OK
+                         : pst_fail_at(err, PST_ERR_CONFIG, "checkpoint.damaged", opened->base.path,
+                                       0, 0, "manifest.json: %s does not agree with step %llu",
+                                       wrong, (unsigned long long)m->step);
+}
+
 static pst_status read_manifest(struct opened *opened, struct pst_error *err)
 {
     char sum[PST_SHA256_TEXT], *text = NULL, *path;
@@ -150,6 +219,9 @@ static pst_status read_manifest(struct opened *opened, struct pst_error *err)
     if (st == PST_OK) {
         path = pst_arena_printf(&opened->arena, "%s/manifest.json", opened->base.path);
         st = pst_manifest_parse(path, text, bytes, &opened->arena, &opened->base.manifest, err);
+    }
+    if (st == PST_OK) {
+        st = check_counts(opened, err);
     }
     free(text);
     return st;
@@ -510,17 +582,6 @@ uint32_t pst_checkpoint_check(const char *path,
 
 /* --- folders of checkpoints ------------------------------------------------------------------- */
 
-/* "step-" and twelve digits. */
-static bool parse_step(const char *name, uint64_t *ret_step)
-{
-    if (strncmp(name, "step-", 5) != 0 || strlen(name) != 17 ||
-        strspn(name + 5, "0123456789") != 12) {
-        return false;
-    }
-    *ret_step = strtoull(name + 5, NULL, 10);
-    return true;
-}
-
 pst_status pst_checkpoint_list(const char *folder, uint64_t **ret_steps, uint32_t *ret_n,
                                struct pst_error *err)
 {
@@ -567,24 +628,14 @@ char *pst_checkpoint_path(const char *folder, uint64_t step)
 bool pst_checkpoint_is_one(const char *path)
 {
     static const char *const names[] = {"COMMIT", "manifest.json"};
-    const char *slash;
-    size_t length = strlen(path);
     uint64_t step;
-    char *name;
-    bool found;
+    bool found = step_of_path(path, &step);
 
-    while (length > 1 && path[length - 1] == '/') {
-        length--;
-    }
-    name = pst_strndup(path, length);
-    slash = strrchr(name, '/');
-    found = parse_step(slash == NULL ? name : slash + 1, &step);
     for (uint32_t i = 0; i < 2 && !found; i++) {
-        char *file = pst_printf("%s/%s", name, names[i]);
+        char *file = pst_printf("%s/%s", path, names[i]);
 
         found = access(file, F_OK) == 0;
         free(file);
     }
-    free(name);
     return found;
 }

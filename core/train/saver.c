@@ -29,7 +29,7 @@ enum task { TASK_NONE = 0, TASK_SHARD, TASK_COMMIT, TASK_BOTH, TASK_QUIT };
 struct word {
     uint32_t busy, failed;
     uint64_t bytes, next; /* of the first process: of all files; the step to save at by auto */
-    char message[264];
+    char message[512];
 };
 
 struct pst_saver {
@@ -46,6 +46,7 @@ struct pst_saver {
     struct saver_sums *all; /* per process */
     uint64_t begun_ns, blocked_ns, ended_ns;
     uint32_t n_failed;          /* in a row */
+    struct pst_error failed;    /* why, of the last of them */
     uint64_t copy_ns, write_ns; /* of the last save; 0: none ended yet */
     uint64_t next;              /* the step to save at by auto; 0: not known yet */
 
@@ -320,10 +321,25 @@ bool pst_saver_is_due(const struct pst_saver *saver, uint64_t step)
 
 /* --- how it goes on --------------------------------------------------------------------------- */
 
+pst_status pst_saver_lost(const struct pst_saver *saver, struct pst_error *err)
+{
+    if (saver->n_failed == 0) {
+        return PST_OK;
+    }
+    if (err != NULL) {
+        *err = saver->failed;
+    }
+    if (saver->n_failed >= MOST_FAILURES) {
+        pst_error_prefix(err, "%u checkpoints in a row were not saved; the last", saver->n_failed);
+    } else {
+        pst_error_prefix(err, "the last checkpoint was not saved");
+    }
+    return PST_ERR_IO;
+}
+
 /* Tells how the save ended. */
 static pst_status end(struct pst_saver *saver, const char *failed, struct pst_error *err)
 {
-    struct pst_error why = {0};
     char *path = pst_checkpoint_path(saver->job.folder, saver->job.moment.step);
     struct pst_save_report report = {.step = saver->job.moment.step,
                                      .path = path,
@@ -336,47 +352,46 @@ static pst_status end(struct pst_saver *saver, const char *failed, struct pst_er
     saver->write_ns = report.ns;
     saver->n_failed = failed == NULL ? 0 : saver->n_failed + 1;
     if (failed != NULL) {
-        pst_fail_at(&why, PST_ERR_IO, "output.write", path, 0, 0, "%s", failed);
-        why.exit_code = 1;
-        report.failed = &why;
+        pst_fail_at(&saver->failed, PST_ERR_IO, "output.write", path, 0, 0, "%s", failed);
+        saver->failed.exit_code = 1;
+        report.failed = &saver->failed;
         if (pst_team_is_first(saver->team)) {
             saver_remove_partial(&saver->job);
-            pst_log(PST_LOG_WARN, "checkpoint", "that of step %llu was not saved: %s",
-                    (unsigned long long)report.step, failed);
+            pst_log(PST_LOG_WARN, "checkpoint", "checkpoint of step %llu was not saved in %s: %s",
+                    (unsigned long long)report.step, saver->job.folder, failed);
         }
     }
     if (saver->config.saved != NULL) {
         saver->config.saved(saver->config.context, &report);
     }
     if (saver->n_failed == MOST_FAILURES) {
-        st = PST_ERR_IO;
-        pst_error_prefix(&why, "%d checkpoints in a row were not saved; the last", MOST_FAILURES);
-        if (err != NULL) {
-            *err = why;
-        }
+        st = pst_saver_lost(saver, err);
     }
     free(path);
     return st;
 }
 
-/* Which checkpoint it is of is told beside it. */
-static void say(const struct pst_error *err, char *text, size_t size)
+/* The checkpoint and its folder are named beside the text: here only a file in it. */
+static void describe_failure(const struct pst_saver *saver, char *text, size_t size)
 {
+    const struct pst_error *err = &saver->error;
     const char *slash = strrchr(err->file, '/');
-    const char *name = slash != NULL ? slash + 1 : err->file;
+    const char *name = strcmp(err->file, saver->job.folder) == 0 ? ""
+                       : slash != NULL                           ? slash + 1
+                                                                 : err->file;
 
-    snprintf(text, size, "%.60s%s%.200s", name, name[0] != '\0' ? ": " : "", err->message);
+    snprintf(text, size, "%.60s%s%.440s", name, name[0] != '\0' ? ": " : "", err->message);
 }
 
 /* One process alone: the thread does all of it. */
 static pst_status look(struct pst_saver *saver, struct pst_error *err)
 {
-    char text[320];
+    char text[512];
 
     if (!saver->active || is_busy(saver)) {
         return PST_OK;
     }
-    say(&saver->error, text, sizeof text);
+    describe_failure(saver, text, sizeof text);
     return end(saver, saver->status == PST_OK ? NULL : text, err);
 }
 
@@ -450,7 +465,7 @@ static pst_status talk(struct pst_saver *saver, struct pst_error *err)
     if (saver->active && !own.busy) {
         own.failed = saver->status != PST_OK;
         own.bytes = saver->job.written_bytes;
-        say(&saver->error, own.message, sizeof own.message);
+        describe_failure(saver, own.message, sizeof own.message);
     }
     all = pst_alloc(saver->layout.n_processes, sizeof *all);
     st = saver->team->ops->exchange(&own, all, sizeof own, err);
@@ -482,6 +497,27 @@ pst_status pst_saver_poll(struct pst_saver *saver, const struct pst_save_moment 
 uint64_t pst_saver_last(const struct pst_saver *saver)
 {
     return saver->job.moment.step;
+}
+
+bool pst_saver_can_resume(const struct pst_saver *saver, uint64_t *ret_step)
+{
+    uint64_t *steps = NULL;
+    uint32_t n = 0;
+    bool found = false;
+
+    if (pst_checkpoint_list(saver->job.folder, &steps, &n, NULL) != PST_OK) {
+        return false;
+    }
+    while (n > 0 && !found) {
+        char *path = pst_checkpoint_path(saver->job.folder, *ret_step = steps[--n]);
+        struct pst_checkpoint *checkpoint = NULL;
+
+        found = pst_checkpoint_open(path, &checkpoint, NULL) == PST_OK;
+        pst_checkpoint_close(checkpoint);
+        free(path);
+    }
+    free(steps);
+    return found;
 }
 
 pst_status pst_saver_finish(struct pst_saver *saver, struct pst_error *err)

@@ -10,6 +10,7 @@
 #define PST_TRAIN_SAVER_H
 
 #include "exec/exec.h"
+#include "train/checkpoint.h"
 #include "train/session.h"
 
 struct pst_saver;
@@ -35,6 +36,7 @@ struct pst_saver_config {
 struct pst_save_moment {
     uint64_t step, samples, epoch, updates;
     uint32_t skipped; /* of the last steps, in a row */
+    struct pst_checkpoint_counts counts;
     uint64_t step_ns; /* what a step takes */
     bool drained;     /* where the rule would not have */
 };
@@ -69,6 +71,10 @@ pst_status pst_saver_save(struct pst_saver *saver, const struct pst_save_moment 
 uint64_t pst_saver_last(const struct pst_saver *saver);
 /* Waits for what is being written. */
 pst_status pst_saver_finish(struct pst_saver *saver, struct pst_error *err);
+/* The last save that ended failed: output.write (exit 1), with the folder and the reason. */
+pst_status pst_saver_lost(const struct pst_saver *saver, struct pst_error *err);
+/* The newest step that --resume auto can load; false: there is none. Nothing is being written. */
+bool pst_saver_can_resume(const struct pst_saver *saver, uint64_t *ret_step);
 
 /* Bytes that copies of a rank's state take in host memory. */
 uint64_t pst_saver_bytes(const struct pst_session *session, uint32_t rank);

@@ -111,7 +111,8 @@ static pst_status lock(const char *folder, int *ret_lock, struct pst_error *err)
 
 void saver_remove_folder(const char *path)
 {
-    DIR *dir = opendir(path);
+    const int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
     const struct dirent *entry;
 
     while (dir != NULL && (entry = readdir(dir)) != NULL) {
@@ -122,19 +123,22 @@ void saver_remove_folder(const char *path)
             free(name);
         }
     }
+    if (fd >= 0 && dir == NULL) {
+        close(fd);
+    }
     if (dir != NULL) {
         closedir(dir);
     }
     rmdir(path);
 }
 
-static void remove_partials(const char *folder)
+void saver_remove_all(const char *folder, const char *prefix)
 {
     DIR *dir = opendir(folder);
     const struct dirent *entry;
 
     while (dir != NULL && (entry = readdir(dir)) != NULL) {
-        if (strncmp(entry->d_name, ".partial-", 9) == 0) {
+        if (strncmp(entry->d_name, prefix, strlen(prefix)) == 0) {
             char *name = pst_printf("%s/%s", folder, entry->d_name);
 
             saver_remove_folder(name);
@@ -196,7 +200,8 @@ pst_status saver_take_folder(const struct pst_saver_config *config, uint64_t byt
         st = lock(folder, ret_lock, err);
     }
     if (st == PST_OK) {
-        remove_partials(folder);
+        saver_remove_all(folder, SAVER_PARTIAL);
+        saver_remove_all(folder, SAVER_RETIRED);
         st = check_steps(config, err);
     }
     return st == PST_OK ? saver_check_space(folder, bytes, err) : st;

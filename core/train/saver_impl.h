@@ -9,6 +9,10 @@
 #include "train/checkpoint.h"
 #include "train/saver.h"
 
+/* Names of folders that are no checkpoint: not yet, not any more. The next run removes them. */
+#define SAVER_PARTIAL ".partial-"
+#define SAVER_RETIRED ".retired-"
+
 /* A value that a process answers for. */
 struct saver_tensor {
     const char *name;
@@ -78,7 +82,8 @@ void saver_remove_partial(const struct saver_job *job);
 pst_status saver_take_folder(const struct pst_saver_config *config, uint64_t bytes, int *ret_lock,
                              struct pst_error *err);
 pst_status saver_check_space(const char *folder, uint64_t bytes, struct pst_error *err);
-void saver_remove_folder(const char *path);
+void saver_remove_folder(const char *path); /* with its files; a link is left alone */
+void saver_remove_all(const char *folder, const char *prefix); /* of such names */
 /* output.write: the call of the system that set errno. */
 pst_status saver_fail(struct pst_error *err, const char *path, const char *what);
 

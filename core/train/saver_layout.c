@@ -266,6 +266,7 @@ char *saver_manifest(const struct saver_job *job)
     manifest.samples = job->moment.samples / session->graph->slices;
     manifest.epoch = job->moment.epoch;
     manifest.skipped = job->moment.skipped;
+    manifest.counts = job->moment.counts;
     manifest.drained = job->moment.drained;
     manifest.plan_digest = pst_arena_printf(&arena, "xxh3:%s", hash_text(&arena, &digest));
     manifest.config = config;

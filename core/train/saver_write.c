@@ -28,8 +28,8 @@ static pst_status meet_fault(const struct saver_job *job, const char *point, str
 
 static char *partial_path(const struct saver_job *job)
 {
-    return pst_printf("%s/.partial-%012llu-%s", job->folder, (unsigned long long)job->moment.step,
-                      job->run);
+    return pst_printf("%s/%s%012llu-%s", job->folder, SAVER_PARTIAL,
+                      (unsigned long long)job->moment.step, job->run);
 }
 
 void saver_remove_partial(const struct saver_job *job)
@@ -257,22 +257,36 @@ static pst_status verify(const struct saver_job *job, const char *path, struct p
                              "what was written cannot be read back: %.400s", found.message);
 }
 
-/* COMMIT goes first: what is left in between is no checkpoint any more. */
-static pst_status retire(const char *path, struct pst_error *err)
+/* The checkpoint gets a name that is none of a checkpoint: it is there whole, or not at all. */
+static pst_status set_aside(const struct saver_job *job, const char *path, char **ret_aside,
+                            struct pst_error *err)
 {
-    char *commit = pst_printf("%s/COMMIT", path);
+    char *aside =
+        pst_printf("%s/%s%s-%s", job->folder, SAVER_RETIRED, strrchr(path, '/') + 1, job->run);
     pst_status st = PST_OK;
 
-    if (unlink(commit) != 0 && errno != ENOENT) {
-        st = saver_fail(err, commit, "remove an old checkpoint");
+    if (rename(path, aside) != 0) {
+        st = saver_fail(err, path, "remove an old checkpoint");
+        free(aside);
+        aside = NULL;
+    }
+    *ret_aside = aside;
+    return st;
+}
+
+/* The new name is on the disk before files go. */
+static pst_status retire(const struct saver_job *job, const char *path, struct pst_error *err)
+{
+    char *aside;
+    pst_status st = set_aside(job, path, &aside, err);
+
+    if (st == PST_OK) {
+        st = sync_folder(job->folder, err);
     }
     if (st == PST_OK) {
-        st = sync_folder(path, err);
+        saver_remove_folder(aside);
     }
-    if (st == PST_OK) {
-        saver_remove_folder(path);
-    }
-    free(commit);
+    free(aside);
     return st;
 }
 
@@ -285,6 +299,7 @@ static void retire_old(const struct saver_job *job)
     struct pst_error err = {0};
     pst_status st = meet_fault(job, "ckpt.retire", &err);
 
+    saver_remove_all(job->folder, SAVER_RETIRED); /* where a removal was cut short */
     if (st == PST_OK) {
         st = pst_checkpoint_list(job->folder, &steps, &n, &err);
     }
@@ -292,7 +307,7 @@ static void retire_old(const struct saver_job *job)
         char *path = pst_checkpoint_path(job->folder, steps[i]);
 
         if (rules->keep_every == 0 || steps[i] % (uint64_t)rules->keep_every != 0) {
-            st = retire(path, &err);
+            st = retire(job, path, &err);
         }
         free(path);
     }
@@ -307,14 +322,22 @@ static pst_status put_in_place(const struct saver_job *job, const char *from, co
                                struct pst_error *err)
 {
     pst_status st = meet_fault(job, "ckpt.rename", err);
+    char *aside = NULL;
 
     if (st == PST_OK && access(to, F_OK) == 0) {
-        st = retire(to, err);
+        st = set_aside(job, to, &aside, err);
     }
     if (st == PST_OK && rename(from, to) != 0) {
         st = saver_fail(err, to, "put the checkpoint in place");
     }
-    return st == PST_OK ? sync_folder(job->folder, err) : st;
+    if (st == PST_OK) {
+        st = sync_folder(job->folder, err);
+    }
+    if (st == PST_OK && aside != NULL) {
+        saver_remove_folder(aside);
+    }
+    free(aside);
+    return st;
 }
 
 pst_status saver_commit(struct saver_job *job, struct pst_error *err)

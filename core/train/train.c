@@ -47,6 +47,7 @@ struct run {
     uint64_t n_submitted, n_steps;     /* steps handed to the executor; that ended */
     uint32_t n_skipped;                /* of them the last so many in a row */
     uint64_t all_skipped;              /* by this run */
+    struct pst_checkpoint_counts counts; /* where the run begins */
     uint64_t peak_bytes;
     float *logits; /* of an evaluation; NULL: nothing is scored */
     uint64_t n_targets, n_right;
@@ -142,6 +143,22 @@ static uint64_t host_rate(const struct run *run)
                                                      : run->session->cluster.host_bandwidth;
 }
 
+/* Those of the checkpoint, where the run goes on as it was. */
+static struct pst_checkpoint_counts counts_behind(const struct run *run, uint64_t updates)
+{
+    const struct pst_manifest *was = &run->checkpoint->manifest;
+    struct pst_checkpoint_counts counts = run->counts;
+
+    if (was->version >= 2 && was->updates == updates && was->counts.each == counts.each &&
+        was->batch == run->batch / run->session->graph->slices) {
+        return was->counts;
+    }
+    counts.step = was->step;
+    counts.samples = was->samples;
+    counts.updates = updates;
+    return counts;
+}
+
 static pst_status start_exec(struct run *run, struct pst_error *err)
 {
     const struct pst_session *session = run->session;
@@ -177,6 +194,7 @@ static pst_status start_exec(struct run *run, struct pst_error *err)
         .predicted = &run->emulation.device,
     };
 
+    run->counts.each = pst_exec_updates_of_step(session->planned.plan);
     if (run->checkpoint != NULL) {
         pst_status st = pst_resume_fits(run->checkpoint, session, run->data_digest, run->resume,
                                         &values.without_slots, err);
@@ -187,6 +205,7 @@ static pst_status start_exec(struct run *run, struct pst_error *err)
         config.source = &source;
         config.first_step = run->first_step;
         config.first_update = values.without_slots ? 0 : run->checkpoint->manifest.updates;
+        run->counts = counts_behind(run, config.first_update);
     }
     if (pst_session_is_hollow(session)) {
         config.device_config.times = &run->emulation.device;
@@ -497,11 +516,14 @@ static struct pst_save_moment moment_of(const struct run *run)
 {
     const uint64_t n = pst_data_samples(run->data, PST_SPLIT_TRAIN);
     const uint64_t samples = sample_at(run, run->n_steps), made = run->n_steps - run->first_step;
+    struct pst_checkpoint_counts counts = run->counts;
 
+    counts.skipped += run->all_skipped;
     return (struct pst_save_moment){.step = run->n_steps,
                                     .samples = samples,
                                     .epoch = n > 0 && n < UINT64_MAX ? samples / n : 0,
                                     .skipped = run->n_skipped,
+                                    .counts = counts,
                                     .step_ns = made > 0 ? run->total_ns / made : 0,
                                     .drained = run->session->planned.plan->asynchronous &&
                                                !is_drain(run, run->n_steps)};
@@ -648,8 +670,10 @@ static void save_what_was_trained(struct run *run)
     }
     st = st == PST_OK ? save_last(run, &err) : st;
     st = st == PST_OK ? pst_saver_finish(run->saver, &err) : st;
+    st = st == PST_OK ? pst_saver_lost(run->saver, &err) : st;
     if (st != PST_OK) {
-        pst_log(PST_LOG_WARN, "checkpoint", "what was trained is not saved: %s", err.message);
+        pst_log(PST_LOG_ERROR, "checkpoint", "what was trained is not saved in %s: %s",
+                run->job->checkpoint.folder, err.message);
     }
 }
 
@@ -676,6 +700,52 @@ static pst_status loop(struct run *run, struct pst_error *err)
         return st;
     }
     return run->saver != NULL ? save_last(run, err) : PST_OK;
+}
+
+/* Waits for the last save. One that failed does not keep the run from reporting what it trained:
+   end_of_run tells of it. */
+static pst_status finish_saving(struct run *run, struct pst_error *err)
+{
+    pst_status st = run->saver == NULL ? PST_OK : pst_saver_finish(run->saver, err);
+
+    return st != PST_OK && pst_saver_lost(run->saver, NULL) != PST_OK ? PST_OK : st;
+}
+
+/* The outcome of a run that has reported its results, with its trace written so: the state of its
+   end is saved, or it fails. A hint to resume is given only where there is a checkpoint to resume.
+ */
+static pst_status end_of_run(const struct run *run, pst_status st, struct pst_error *err)
+{
+    const bool lost = run->saver != NULL && pst_saver_lost(run->saver, NULL) != PST_OK;
+    uint64_t step;
+
+    if (lost) {
+        st = pst_saver_lost(run->saver, err);
+    } else if (st == PST_OK && pst_stop_requested()) {
+        st = pst_stop_fail(err);
+    }
+    if (st != PST_OK && run->saver != NULL && pst_team_is_first(&run->session->team) &&
+        pst_saver_can_resume(run->saver, &step)) {
+        if (lost || step < run->n_steps) {
+            pst_error_hint(err, "--resume auto goes on after step %llu", (unsigned long long)step);
+        } else {
+            pst_error_hint(err, "--resume auto goes on from there");
+        }
+    }
+    return st;
+}
+
+static pst_status write_trace(const struct run *run, struct pst_error *err)
+{
+    const struct pst_train_listener *listener = run->listener;
+    pst_status st = run->timeline == NULL || listener->trace == NULL
+                        ? PST_OK
+                        : listener->trace(listener->context, run->timeline, err);
+
+    if (err != NULL && st == PST_ERR_IO) {
+        err->exit_code = 1; /* the run was made; only its trace is lost */
+    }
+    return st;
 }
 
 /* What is left to do after the last step. */
@@ -866,8 +936,8 @@ pst_status pst_train_run(struct pst_session *session, const struct pst_data *dat
     if (st == PST_OK && !is_told_to_stop(&run)) {
         st = conclude(&run, err);
     }
-    if (st == PST_OK && run.saver != NULL) {
-        st = pst_saver_finish(run.saver, err);
+    if (st == PST_OK) {
+        st = finish_saving(&run, err);
     }
     if (run.exec != NULL && is_told_to_stop(&run)) {
         pst_stop_note(pst_exec_told(run.exec));
@@ -878,14 +948,8 @@ pst_status pst_train_run(struct pst_session *session, const struct pst_data *dat
     if (st == PST_OK) {
         st = report(&run, pst_now_ns() - begin, err);
     }
-    if (st == PST_OK && run.timeline != NULL && listener->trace != NULL) {
-        st = listener->trace(listener->context, run.timeline, err);
-    }
-    if (st == PST_OK && pst_stop_requested()) {
-        st = pst_stop_fail(err);
-        if (run.saver != NULL) {
-            pst_error_hint(err, "--resume auto goes on from there");
-        }
+    if (st == PST_OK) {
+        st = end_of_run(&run, write_trace(&run, err), err);
     }
     if (!pst_stop_requested()) {
         pst_stop_grace(PST_STOP_USUAL_MS); /* else this command is about to end */

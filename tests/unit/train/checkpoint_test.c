@@ -179,13 +179,21 @@ TEST(versions)
 
     make(&manifest);
     text = pst_manifest_write(&manifest);
-    later = with(text, "\"version\":1", "\"version\":2");
+    later = with(text, "\"version\":2", "\"version\":3");
     other = with(later, "\"step\":7", "\"step\":7,\"stop\":[1]");
     assert_int_equal(parse(other, &err), PST_OK);
     free(other);
-    other = with(later, "\"min_reader\":1", "\"min_reader\":2");
+    other = with(later, "\"min_reader\":1", "\"min_reader\":3");
     assert_int_equal(parse(other, &err), PST_ERR_CONFIG);
     assert_string_equal(err.kind, "input.unsupported");
+    free(other);
+    free(later);
+    /* Version 1 had no counts. */
+    later = with(text, "\"version\":2", "\"version\":1");
+    assert_int_equal(parse(later, &err), PST_ERR_CONFIG);
+    other = with(
+        later, ",\"counts\":{\"step\":0,\"samples\":0,\"updates\":0,\"skipped\":0,\"each\":0}", "");
+    assert_int_equal(parse(other, &err), PST_OK);
     free(other);
     free(later);
     free(text);

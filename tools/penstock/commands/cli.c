@@ -12,6 +12,7 @@
 
 #include "base/cache.h"
 #include "base/launched.h"
+#include "base/json.h"
 #include "base/util.h"
 #include "commands/commands.h"
 #include "commands/manual.h"
@@ -19,6 +20,7 @@
 #include "commands/reference.h"
 #include "commands/searching.h"
 #include "commands/terminal.h"
+#include "config/tree.h"
 #include "conformance/conformance.h"
 #include "exec/exec.h"
 #include "host/apart.h"
@@ -279,6 +281,8 @@ int pst_cli_run(int argc, char **argv)
     wants_json = pst_options_want_json(argc, argv);
     pst_modules_tell(shipped_modules);
     pst_on_out_of_memory(end_without_memory);
+    pst_json_share_memory();
+    pst_new_share_memory();
     if (argc > 1 && strcmp(argv[1], PST_WORKER_FLAG) == 0 &&
         !pst_isolate_child(argc, argv, pst_tune_plan)) {
         wants_json = false;

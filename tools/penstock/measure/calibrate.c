@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "measure/calibrate.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/cache.h"
 #include "base/util.h"
+#include "host/search.h"
 #include "measure/describe.h"
 #include "measure/others.h"
 #include "train/calibration.h"
@@ -88,6 +91,20 @@ static pst_status write_cluster(const struct pst_session *session,
     return st;
 }
 
+/* What others could write is not read again. */
+static pst_status make_trusted(const char *file, struct pst_error *err)
+{
+    struct pst_arena arena = {0};
+    const char *path;
+    pst_status st =
+        chmod(file, 0644) == 0
+            ? pst_search_trusted(&arena, file, "measurements are read", false, &path, err)
+            : pst_fail(err, PST_ERR_IO, "output.write", "%s: %s", file, strerror(errno));
+
+    pst_arena_finish(&arena);
+    return st == PST_OK ? PST_OK : PST_ERR_IO;
+}
+
 /* The profile last: where it is, the other file is, too. */
 static pst_status keep(const struct pst_session *session, const struct pst_profiled *profile,
                        struct pst_error *err)
@@ -106,6 +123,8 @@ static pst_status keep(const struct pst_session *session, const struct pst_profi
         st = pst_file_write(file, text, length, err);
         free(text);
     }
+    st = st == PST_OK ? make_trusted(cluster, err) : st;
+    st = st == PST_OK ? make_trusted(file, err) : st;
     free(cluster);
     free(file);
     return st;

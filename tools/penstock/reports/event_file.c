@@ -196,9 +196,12 @@ pst_status pst_event_file_open(struct pst_event_file *events, const char *folder
     return pst_record_file_open(&events->file, events->path, err);
 }
 
-void pst_event_file_close(struct pst_event_file *events)
+pst_status pst_event_file_close(struct pst_event_file *events, struct pst_error *err)
 {
-    pst_record_file_close(&events->file);
+    const pst_status st = pst_record_file_close(&events->file, err);
+
     free(events->path);
     events->path = NULL;
+    events->file.lost_errno = 0;
+    return st;
 }

@@ -55,6 +55,7 @@ void pst_record_file_add(struct pst_record_file *file, const void *record, size_
 
             close(file->fd);
             file->fd = -1;
+            file->lost_errno = why;
             pst_log(PST_LOG_ERROR, "output",
                     "%s: cannot write the file: %s; it ends %s, and the run goes on without it",
                     file->path, strerror(why), whole ? "here" : "within a record");
@@ -66,17 +67,24 @@ void pst_record_file_add(struct pst_record_file *file, const void *record, size_
     file->bytes += length;
 }
 
-void pst_record_file_close(struct pst_record_file *file)
+pst_status pst_record_file_close(struct pst_record_file *file, struct pst_error *err)
 {
-    if (file->fd < 0) {
-        return;
-    }
-    if (file->made && file->bytes == 0) {
+    pst_status st = PST_OK;
+
+    if (file->fd >= 0 && file->made && file->bytes == 0) {
         unlink(file->path);
     }
-    if (close(file->fd) != 0) {
-        pst_log(PST_LOG_ERROR, "output", "%s: cannot write the file: %s", file->path,
-                strerror(errno));
+    if (file->fd >= 0 && close(file->fd) != 0) {
+        file->lost_errno = errno;
     }
     file->fd = -1;
+    if (file->lost_errno != 0) {
+        st = pst_fail_at(err, PST_ERR_IO, "output.write", file->path, 0, 0,
+                         "records are missing at the end of the file: %s",
+                         strerror(file->lost_errno));
+        if (err != NULL) {
+            err->exit_code = 1; /* what the records are about was done */
+        }
+    }
+    return st;
 }

@@ -2,7 +2,7 @@
  *
  * A file that grows by whole records while a run goes on: each is written at once, and what a
  * failed write left of it is cut off again. The first failure is told on standard error; after it
- * nothing is written, and the run goes on.
+ * nothing is written, and the run goes on; closing the file fails.
  */
 #ifndef PST_REPORTS_RECORD_FILE_H
 #define PST_REPORTS_RECORD_FILE_H
@@ -18,6 +18,7 @@ struct pst_record_file {
     const char *path;
     uint64_t bytes; /* of whole records */
     bool made;      /* it was not there before */
+    int lost_errno; /* why records were lost; 0: none were */
 };
 
 /* Makes the file, or goes on behind what is in it; path is the caller's and stays. PST_ERR_IO:
@@ -25,7 +26,8 @@ struct pst_record_file {
 pst_status pst_record_file_open(struct pst_record_file *file, const char *path,
                                 struct pst_error *err);
 void pst_record_file_add(struct pst_record_file *file, const void *record, size_t length);
-/* A file that was made and got nothing is removed. Does nothing once closed. */
-void pst_record_file_close(struct pst_record_file *file);
+/* A file that was made and got nothing is removed. Closing again is allowed. output.write (exit 1)
+   where records were lost; err may be NULL. */
+pst_status pst_record_file_close(struct pst_record_file *file, struct pst_error *err);
 
 #endif

@@ -448,13 +448,28 @@ void pst_train_output_listen(struct pst_train_output *output, struct pst_train_l
     listener->done = tell_done;
 }
 
+/* The log and the events, each of which may have lost records. */
+static pst_status close_files(struct pst_train_output *output, struct pst_error *err)
+{
+    pst_status events = pst_event_file_close(&output->events, err);
+    pst_status log = pst_record_file_close(&output->log, err);
+
+    return log != PST_OK ? log : events;
+}
+
 pst_status pst_train_output_end(struct pst_train_output *output, pst_status st,
                                 struct pst_error *err)
 {
+    const bool ended = st == PST_OK || strcmp(err->kind, "run.stopped") == 0;
+    struct pst_error lost = {0};
+
     pst_progress_clear(&output->progress);
-    pst_record_file_close(&output->log);
-    pst_event_file_close(&output->events);
-    if (output->write_errno == 0 || (st != PST_OK && strcmp(err->kind, "run.stopped") != 0)) {
+    if (close_files(output, &lost) != PST_OK && ended) {
+        pst_error_hint(&lost, "%s", err->hint);
+        *err = lost;
+        st = lost.status;
+    }
+    if (output->write_errno == 0 || !ended) {
         return st;
     }
     return pst_fail(err, PST_ERR_IO, "output.write", "cannot write to standard output: %s",

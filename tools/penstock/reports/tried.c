@@ -186,7 +186,7 @@ void pst_tried_add(struct pst_tried *tried, uint32_t combination, const struct p
 
 void pst_tried_finish(struct pst_tried *tried)
 {
-    pst_record_file_close(&tried->file);
+    (void)pst_record_file_close(&tried->file, NULL); /* told when it was lost; results are whole */
     for (size_t i = 0; i < tried->n; i++) {
         pst_trial_finish(&tried->all[i].trial);
     }
