@@ -2,9 +2,12 @@
  *
  * Offsets: static values first, one behind the other; the others largest first, each into the
  * smallest gap that fits between those already placed whose lives overlap its own (best fit). What
- * is in host memory is placed so in an arena of its own. Where gaps are what makes an arena larger
- * than the device, other orders are tried, a fixed number of them: first what is alive at the peak,
- * largest size x life first, and then again and again with what came to lie too high moved ahead.
+ * is in host memory is placed so in an arena of its own. Where gaps are what makes an arena exceed
+ * the limit, other orders are tried, a fixed number of them: three rows, by size, by size with
+ * what is alive at the peak first, by size x life; in a row what came to lie above the peak moves
+ * ahead again and again. The limit only ends the search, and no order depends on it. So an
+ * arena that was found under any limit is found again under its own size as the limit: from a
+ * plan's file, in every process.
  */
 #include <stdlib.h>
 
@@ -12,7 +15,8 @@
 #include "plan/occupancy.h"
 #include "plan/program_build.h"
 
-#define MOST_ORDERS 10
+#define ROW        9     /* orders in a row */
+#define MANY_ITEMS 20000 /* whose orders take milliseconds: two of three rows */
 
 /* A value to place, and where it came to lie. */
 struct item {
@@ -169,41 +173,45 @@ static void keep(struct pst_program *program, const struct item *items, uint32_t
     }
 }
 
-/* The next order: the first two by what is known beforehand, the others by what lay beyond the
-   limit in the last one. */
-static void reorder(struct item *items, uint32_t n, uint32_t round, uint32_t peak_tick,
-                    uint64_t limit)
+/* Rows of orders: by size, by size with what is alive at the peak first, by size x life. */
+enum { BY_SIZE, PEAK_FIRST, BY_LIFE, ROWS };
+
+static void begin_row(struct item *items, uint32_t n, uint32_t row, uint32_t peak_tick)
 {
     for (uint32_t i = 0; i < n; i++) {
         struct item *item = &items[i];
-        bool at_peak = item->first <= peak_tick && peak_tick <= item->last;
-        uint64_t life = item->last - item->first + 1u;
+        uint64_t life = row == BY_LIFE ? item->last - item->first + 1u : 1;
 
-        if (round == 0) {
-            item->urgency = at_peak;
-        } else if (round == 1) {
-            item->urgency = 0;
-            item->weight = item->size > UINT64_MAX / life ? UINT64_MAX : item->size * life;
-        } else {
-            item->urgency += item->begin + item->size > limit;
-            item->weight = item->size;
-        }
+        item->urgency = row == PEAK_FIRST && item->first <= peak_tick && peak_tick <= item->last;
+        item->weight = item->size > UINT64_MAX / life ? UINT64_MAX : item->size * life;
     }
 }
 
-/* Until the arena ends within the limit, or as low as it can; the best of several orders. */
+/* The next order of a row: what lay above the peak in the last one moves ahead. */
+static void move_ahead(struct item *items, uint32_t n, uint64_t peak_bytes)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        items[i].urgency += items[i].begin + items[i].size > peak_bytes;
+    }
+}
+
+/* The first order whose arena ends within the limit, else the one whose arena is smallest. */
 static void settle_arena(struct pst_program *program, struct item *items, uint32_t n,
                          uint64_t limit)
 {
-    uint64_t origin = program->static_bytes, best = settle(program, items, n, origin);
+    const uint32_t n_orders =
+        program->peak_bytes > limit ? 1 : ROW * (n > MANY_ITEMS ? BY_LIFE : ROWS);
+    uint64_t best = UINT64_MAX;
 
-    keep(program, items, n);
-    for (uint32_t round = 0; round < MOST_ORDERS && best > limit && program->peak_bytes <= limit;
-         round++) {
+    for (uint32_t i = 0; i == 0 || (i < n_orders && best > limit); i++) {
         uint64_t end;
 
-        reorder(items, n, round, program->peak_tick, limit);
-        end = settle(program, items, n, origin);
+        if (i % ROW == 0) {
+            begin_row(items, n, i / ROW, program->peak_tick);
+        } else {
+            move_ahead(items, n, program->peak_bytes);
+        }
+        end = settle(program, items, n, program->static_bytes);
         if (end < best) {
             best = end;
             keep(program, items, n);

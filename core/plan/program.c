@@ -57,6 +57,14 @@ static pst_status build_program(const struct pst_plan *plan, const struct pst_gr
     return st;
 }
 
+/* A plan that states its arenas has the layouts that it was made with, whatever room there is. */
+static void lay_out_rank(struct pst_program *program, const struct pst_plan *plan, uint32_t rank)
+{
+    uint64_t stated = plan->devices[rank].arena_bytes;
+
+    pst_layout_program(program, stated != 0 ? stated : pst_plan_capacity(plan, rank));
+}
+
 pst_status pst_program_create(const struct pst_plan *plan, const struct pst_graph *graph,
                               const struct pst_cost_model *cost, uint32_t rank,
                               struct pst_program **ret_program, struct pst_error *err)
@@ -65,7 +73,7 @@ pst_status pst_program_create(const struct pst_plan *plan, const struct pst_grap
     pst_status st = build_program(plan, graph, cost, rank, &program, err);
 
     if (st == PST_OK) {
-        pst_layout_program(program, pst_plan_capacity(plan, rank));
+        lay_out_rank(program, plan, rank);
         *ret_program = program;
     }
     return st;
@@ -80,7 +88,7 @@ static void lay_out(void *layouts_, uint32_t i)
 {
     struct layouts *layouts = layouts_;
 
-    pst_layout_program(layouts->programs[i], pst_plan_capacity(layouts->plan, i));
+    lay_out_rank(layouts->programs[i], layouts->plan, i);
 }
 
 pst_status pst_programs_build(const struct pst_plan *plan, const struct pst_graph *graph,

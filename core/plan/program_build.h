@@ -195,8 +195,9 @@ void pst_build_copy(struct pst_builder *b, const struct pst_instr *instr);
 void pst_build_fetched(struct pst_builder *b, uint32_t stage, uint32_t microbatch, bool forget);
 void pst_build_copies(struct pst_builder *b);
 
-/* layout.c: offsets of all values, peak and arena bytes. limit: of the device, UINT64_MAX: none;
-   more effort is made where gaps between buffers are what makes an arena exceed it. */
+/* layout.c: offsets of all values, peak and arena bytes. limit: UINT64_MAX: none; more effort is
+   made where gaps between buffers are what makes an arena exceed it. The arena that comes of this
+   as the limit gives the same layout. */
 void pst_layout_program(struct pst_program *program, uint64_t limit);
 
 #endif

@@ -104,6 +104,13 @@ TEST(test_tiles)
         tried = lay_out(&tiles, whole);
         assert_true(tried <= plain);
         assert_int_equal(lay_out(&tiles, whole), tried);
+        for (uint64_t limit = whole; limit < plain; limit += PST_VALUE_ALIGN) {
+            uint64_t found = lay_out(&tiles, limit);
+
+            /* whether it fits does not hang on the limit, and what was found is found again */
+            assert_int_equal(found <= limit, tried <= limit);
+            assert_int_equal(lay_out(&tiles, found), found);
+        }
         assert_int_equal(lay_out(&tiles, plain), plain);     /* it fits: nothing else is tried */
         assert_int_equal(lay_out(&tiles, whole - 1), plain); /* it cannot fit */
         without += plain == whole;
