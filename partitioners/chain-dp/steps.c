@@ -92,6 +92,10 @@ static void try_even(struct part_steps *steps, uint32_t *cuts, double *step_ns)
     for (s = 0; s < n; s++) {
         even[s + 1] = even[s] + steps->n / n + (s >= n - rest ? 1 : 0);
     }
+    guess(steps->impl, even, &even_ns);
+    if (isinf(even_ns)) {
+        return;
+    }
     steps->left = steps->work > steps->left ? steps->work : steps->left;
     part_steps_value(steps, even, &even_ns);
     if (even_ns < *step_ns) {
