@@ -138,17 +138,21 @@ static pst_status open_session(void *job_, struct pst_error *err)
     return st == PST_OK ? pst_session_create_for_planning(own, &job->session, err) : st;
 }
 
-/* It has the time limit from the job, and says itself what passed it. */
+/* It has the time limit from the job, and says itself what passed it. A plan for a description is
+   for devices side by side, wherever it is made; times that were measured here are of devices that
+   may have to take turns, and so are steps that the search compares. */
 static pst_status search(const void *job, bool (*cancelled)(void), void *ret_planned,
                          struct pst_error *err)
 {
     const struct pst_session *session = ((const struct pst_plan_job *)job)->session;
     pst_job_planner *planner =
         session->job->planner == NULL ? pst_planner_run : session->job->planner;
+    struct pst_cost_model cost = session->cost;
 
-    return planner(
-        session->job, session->graph, &session->cluster, &session->cost, pst_predict_step,
-        cancelled == pst_worker_stopped_or_late ? pst_worker_stopped : cancelled, ret_planned, err);
+    cost.side_by_side = session->profile != NULL ? pst_session_side_by_side(session) : 0;
+    return planner(session->job, session->graph, &session->cluster, &cost, pst_predict_step,
+                   cancelled == pst_worker_stopped_or_late ? pst_worker_stopped : cancelled,
+                   ret_planned, err);
 }
 
 static pst_status pass_plan(struct pst_wire *w, const void *job, void *planned_,

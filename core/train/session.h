@@ -92,6 +92,8 @@ const char *pst_session_sharing(const struct pst_session *session, char *text, s
 pst_status pst_predict_step(const struct pst_plan *plan, const struct pst_graph *graph,
                             const struct pst_cost_model *cost, bool quick, uint64_t *ret_ns,
                             struct pst_error *err);
+/* Devices that can compute at a time where they are threads of this machine, else 0. */
+uint32_t pst_session_side_by_side(const struct pst_session *session);
 /* Simulated time of a step of session->planned, for the described devices, into the plan; and as it
    is here, where devices may have to share the cores of this machine, into the session. */
 pst_status pst_session_predict(struct pst_session *session, struct pst_error *err);

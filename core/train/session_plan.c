@@ -64,6 +64,16 @@ static void slow_down(const struct pst_session *session, double ratio, struct ps
     }
 }
 
+uint32_t pst_session_side_by_side(const struct pst_session *session)
+{
+    const uint32_t threads = session->device_config.threads, cores = pst_usable_cores();
+
+    if (!pst_device_is_host(session->device_ops) || session->graph->costed != NULL) {
+        return 0;
+    }
+    return cores > threads ? cores / threads : 1;
+}
+
 /* [cluster] describes devices that compute side by side; on a machine with fewer cores than they
    have threads they take turns. A costed graph is of another machine. */
 pst_status pst_session_predict(struct pst_session *session, struct pst_error *err)
@@ -78,8 +88,7 @@ pst_status pst_session_predict(struct pst_session *session, struct pst_error *er
     session->here.cluster = &session->here_cluster;
     session->threads = 0;
     session->cores = 0;
-    if (st != PST_OK || !pst_device_is_host(session->device_ops) ||
-        session->graph->costed != NULL) {
+    if (st != PST_OK || pst_session_side_by_side(session) == 0) {
         return st;
     }
     session->threads = plan->n_devices * threads;
@@ -88,7 +97,7 @@ pst_status pst_session_predict(struct pst_session *session, struct pst_error *er
         return PST_OK;
     }
     slow_down(session, (double)threads / (double)session->cores, &session->here_cluster);
-    session->here.side_by_side = session->cores > threads ? session->cores / threads : 1;
+    session->here.side_by_side = pst_session_side_by_side(session);
     return predict(session, &session->here, err);
 }
 

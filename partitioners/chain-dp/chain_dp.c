@@ -13,6 +13,7 @@
 
 struct config {
     uint32_t comm, order;
+    bool chain;
     const char *microbatch;
 };
 
@@ -34,6 +35,9 @@ static const struct pst_param params[] = {
               "a problem file says so itself."),
     PST_PARAM(struct config, order, PST_PARAM_ENUM, "index", "index|dfs|bfs|longest|best",
               "Order of the nodes that is cut; best: many, refined. Problem files only."),
+    PST_PARAM(struct config, chain, PST_PARAM_BOOL, "false", NULL,
+              "Stages form a chain: none feeds another one than the next, as PyTorch's pipelines "
+              "want it. Jobs only."),
     PST_PARAM(struct config, microbatch, PST_PARAM_STRING, "auto", "1..",
               "Samples of a micro-batch, or auto: the size with the shortest step."),
 };
@@ -74,6 +78,24 @@ static void sum_times(struct chain *chain, uint32_t stage, uint64_t *sums)
     }
 }
 
+static void find_reach(struct chain *chain)
+{
+    const struct pst_graph_view *graph = chain->in->graph;
+
+    CALL_TAKE(chain->reach, (size_t)chain->n + 1);
+    for (uint32_t i = 0; i < graph->n_edges; i++) {
+        const struct pst_edge *edge = pst_graph_edge(graph, i);
+        uint32_t *reach = &chain->reach[edge->from + 1];
+
+        *reach = edge->to > *reach ? edge->to : *reach;
+    }
+    for (uint32_t v = 0; v < chain->n; v++) {
+        uint32_t *reach = &chain->reach[v + 1];
+
+        *reach = chain->reach[v] > *reach ? chain->reach[v] : *reach;
+    }
+}
+
 static uint32_t kind_of(const struct chain *chain, uint32_t stage)
 {
     const struct pst_cluster_view *cluster = chain->in->cluster;
@@ -95,6 +117,9 @@ static pst_status chain_init(struct chain *chain, const struct question *q,
                             .n_stages = n_stages,
                             .microbatch_size = size,
                             .prices = {.value_size = sizeof(struct range_price)}};
+    if (q->self->config->chain) {
+        find_reach(chain);
+    }
     CALL_TAKE(chain->prefix_ns, n_stages);
     CALL_TAKE(chain->stamps, n);
     for (s = 0; s < n_stages; s++) {
@@ -177,6 +202,10 @@ static pst_status partition(void *self_, const struct pst_partition_in *in,
         return st;
     }
     if (profile != NULL && profile->figures(self->host)->reference != 0) {
+        if (self->config->chain) {
+            return pst_failf(self->host, PST_ERR_CONFIG,
+                             "chain = true is for jobs; a problem's stages form any graph");
+        }
         return chain_by_reference(self->host, in, self->config->order, size, out);
     }
     if (in->n_stages == 0 && in->n_devices > in->graph->n_nodes) {

@@ -18,6 +18,7 @@ struct range_price {
     uint64_t period_ns, in_ns, out_ns;
     uint64_t peak_bytes;
     bool fits;
+    bool skipped;  /* an edge leads over it, which is not to be: it counts as not fitting */
     bool hopeless; /* so far from fitting that no range around it will */
 };
 
@@ -26,6 +27,8 @@ struct chain {
     const struct pst_cost *cost;
     const struct pst_partition_in *in;
     uint32_t comm;
+    uint32_t *reach; /* [n + 1] largest node that one before a position feeds: stages are to form a
+                        chain; NULL: edges may skip stages */
     uint32_t n, n_stages, microbatch_size;
     uint64_t **prefix_ns; /* [n_stages][n + 1] compute time of the nodes before a position, on the
                              device of a stage; of like devices the same array */

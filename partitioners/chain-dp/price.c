@@ -114,6 +114,8 @@ void chain_price(struct chain *chain, uint32_t stage, uint32_t first, uint32_t e
         ret_price->peak_bytes = price.peak_bytes;
         ret_price->period_ns = price.period_ns;
         ret_price->hopeless = is_hopeless(chain, stage, first, end, ret_price);
+        ret_price->skipped = chain->reach != NULL && chain->reach[first] >= end;
+        ret_price->fits = ret_price->fits && !ret_price->skipped;
         add_transfers(chain, stage, first, end, ret_price);
         *(struct range_price *)part_map_put(&chain->prices, key) = *ret_price;
     }

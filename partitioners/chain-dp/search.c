@@ -308,6 +308,12 @@ static pst_status explain(const struct search *search, uint32_t stage)
             at = first;
         }
     }
+    if (need <= capacity && chain->reach != NULL) {
+        return pst_failf(chain->host, PST_ERR_INFEASIBLE,
+                         "chain = true: no cut into %u stages is a chain; wherever stage %u begins "
+                         "and ends, an edge leads over it or it does not fit: take fewer stages",
+                         chain->n_stages, stage);
+    }
     return pst_failf(
         chain->host, PST_ERR_INFEASIBLE,
         "stage %u of %u does not fit: node \"%s\"%s is charged %s, a device has %s, at "

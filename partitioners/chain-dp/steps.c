@@ -80,6 +80,32 @@ static pst_status try_as(struct part_steps *steps, uint32_t as, uint32_t *cuts, 
     return st;
 }
 
+/* As many nodes in each stage, the larger ones last: a cut that anybody would try first, so one
+   trial more than the others are granted tells whether it is shorter, and then it goes on. */
+static void try_even(struct part_steps *steps, uint32_t *cuts, double *step_ns)
+{
+    uint32_t *even = call_alloc((size_t)steps->n_stages + 1, sizeof *even);
+    uint32_t n = steps->n_stages, rest = steps->n % n, s;
+    double even_ns;
+
+    even[0] = 0;
+    for (s = 0; s < n; s++) {
+        even[s + 1] = even[s] + steps->n / n + (s >= n - rest ? 1 : 0);
+    }
+    guess(steps->impl, even, &even_ns);
+    if (isinf(even_ns)) {
+        return;
+    }
+    steps->left = steps->work > steps->left ? steps->work : steps->left;
+    part_steps_value(steps, even, &even_ns);
+    if (even_ns < *step_ns) {
+        part_steps_refill(steps);
+        part_steps_move(steps, even, &even_ns);
+        *step_ns = even_ns;
+        memcpy(cuts, even, ((size_t)n + 1) * sizeof *cuts);
+    }
+}
+
 pst_status chain_shorten(struct chain *chain, uint32_t *cuts)
 {
     struct part_steps steps = {.host = chain->host,
@@ -107,6 +133,9 @@ pst_status chain_shorten(struct chain *chain, uint32_t *cuts)
         if (as != chain->comm) {
             st = try_as(&steps, as, cuts, &step_ns);
         }
+    }
+    if (st == PST_OK) {
+        try_even(&steps, cuts, &step_ns);
     }
     return st;
 }

@@ -19,8 +19,13 @@ bool part_steps_init(struct part_steps *steps)
     steps->work = 2 * (uint64_t)steps->n_stages * (steps->batch / steps->size) +
                   WORK_OF_NODE * (uint64_t)steps->n;
     steps->work = steps->work < WORK_LEAST ? WORK_LEAST : steps->work;
-    steps->left = steps->most == 0 ? WORK_MAX : steps->most * steps->work;
+    part_steps_refill(steps);
     return steps->trial != NULL;
+}
+
+void part_steps_refill(struct part_steps *steps)
+{
+    steps->left = steps->most == 0 ? WORK_MAX : steps->most * steps->work;
 }
 
 static void ask(struct part_steps *steps, const uint32_t *cuts, bool quick, double *ret_ns)

@@ -26,6 +26,8 @@ struct part_steps {
 
 /* False: this host does not simulate. */
 bool part_steps_init(struct part_steps *steps);
+/* As many trials as at first. */
+void part_steps_refill(struct part_steps *steps);
 /* INFINITY: it does not fit, or there have been enough trials. */
 void part_steps_value(struct part_steps *steps, const uint32_t *cuts, double *ret_ns);
 /* part_borders_move by these steps. */

@@ -248,25 +248,30 @@ static uint32_t most_that_fit(const struct greedy *g)
 
 /*
  * Without a limit asked for: where the stages of a device keep different amounts, the order may
- * need more than it is made for, and whatever there is room for will do; and one stage per device
- * may use all the room that devices were given, if that makes it faster.
+ * need more than it is made for, and whatever there is room for will do. All the room that devices
+ * were given may be used if that makes the order faster: first all of it, tried in full.
  */
 static void search_larger(struct search *s)
 {
     const struct fixed *self = s->question->self;
     struct greedy *g = &s->g;
-    uint32_t fit = g->v == 1 ? most_that_fit(g) : 0, k;
+    uint32_t fit = most_that_fit(g), k;
 
     if (((const struct greedy_config *)self->config)->memory_limit > 0) {
         return;
     }
+    if (fit > s->most) {
+        set_caps(g, fit, true);
+        if (least_cost(g) - g->makespan < g->best_cost) {
+            try_caps(s, true);
+        }
+    }
     for (k = s->most + 1;
-         k <= enough(g) && (g->best_cost == INT64_MAX || (k <= fit && g->placed < s->budget));
-         k++) {
+         k <= enough(g) && (g->best_cost == INT64_MAX || (k < fit && g->placed < s->budget)); k++) {
         call_go_on(self->host);
         set_caps(g, k, true);
         if (least_cost(g) - g->makespan < g->best_cost) {
-            try_caps(s, g->best_cost == INT64_MAX);
+            try_caps(s, true);
         }
     }
 }

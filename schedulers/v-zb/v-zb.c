@@ -244,7 +244,9 @@ static void v_zb_runs(struct greedy *g, const struct greedy_attempt *attempt)
     }
 }
 
-static const struct pst_param params[] = {GREEDY_LIMIT_ROW("the number of devices"),
+static const struct pst_param params[] = {GREEDY_LIMIT_ROW("the number of devices, more only if "
+                                                           "devices have a limit and it makes the "
+                                                           "order faster"),
                                           GREEDY_OBJECTIVE_ROW};
 
 static void build(const struct fixed_question *question, struct order *order)

@@ -237,6 +237,7 @@ pst_status pst_torch_csv(const struct pst_torch_order *order, enum pst_torch_fla
 
 /* --- from a plan's lists back to orders of passes, or from a scheduler's answer ----------------*/
 
+/* what: with what would do, behind a semicolon. */
 static pst_status refuse(struct pst_error *err, const char *what)
 {
     return pst_fail(err, PST_ERR_INFEASIBLE, "output.form",
@@ -245,6 +246,12 @@ static pst_status refuse(struct pst_error *err, const char *what)
 
 static const char slices[] =
     "passes of slices of sequences; with scheduler.slices = 1 there are none";
+static const char asynchronous[] =
+    "asynchronous schedules, whose passes read several versions of weights; a scheduler of "
+    "synchronous steps would do";
+static const char copies[] = "two copies of a model; a scheduler of one copy would do";
+static const char sizes[] =
+    "micro-batches of different sizes; a partitioner that gives all stages one size would do";
 
 static pst_status check(const struct pst_plan *plan, struct pst_error *err)
 {
@@ -252,22 +259,27 @@ static pst_status check(const struct pst_plan *plan, struct pst_error *err)
         return refuse(err, slices);
     }
     if (plan->asynchronous || plan->version_rule != PST_VERSION_SYNC) {
-        return refuse(err, "asynchronous schedules, whose passes read several versions of weights");
+        return refuse(err, asynchronous);
+    }
+    if (plan->copies > 1) {
+        return refuse(err, copies);
     }
     for (uint32_t s = 0; s < plan->n_stages; s++) {
         if (plan->stages[s].n_ranks != 1) {
-            return refuse(err, "stages with replicas");
+            return refuse(err, "stages with replicas; a plan with one device per stage would do");
         }
         if (plan->stages[s].n_microbatches != plan->stages[0].n_microbatches) {
-            return refuse(err, "micro-batches of different sizes");
+            return refuse(err, sizes);
         }
         if (plan->stages[s].weight_versions > 1) {
-            return refuse(err, "several versions of weights");
+            return refuse(err, "several versions of weights; a scheduler of one version would do");
         }
     }
     for (uint32_t e = 0; e < plan->n_edges; e++) {
         if (plan->edges[e].to != plan->edges[e].from + 1) {
-            pst_status st = refuse(err, "stages that are no chain");
+            pst_status st =
+                refuse(err, "stages that are no chain; plan with --set partitioner.chain=true, or "
+                            "with a partitioner that makes chains");
 
             pst_error_detail(err, "stage %u feeds stage %u", plan->edges[e].from,
                              plan->edges[e].to);
@@ -347,16 +359,19 @@ pst_status pst_torch_csv_of_plan(const struct pst_plan *plan, enum pst_torch_fla
     return st;
 }
 
+static const char no_row[] =
+    "stages that are no chain; links from each stage to the next alone would do";
+
 static pst_status check_answer(const struct pst_order_question *asked,
                                const struct pst_orders *answer, struct pst_error *err)
 {
     uint32_t n = asked->in.n_stages;
 
     if (answer->asynchronous) {
-        return refuse(err, "asynchronous schedules, whose passes read several versions of weights");
+        return refuse(err, asynchronous);
     }
     if (pst_topology_copies(&asked->topology) > 1) {
-        return refuse(err, "two copies of a model");
+        return refuse(err, copies);
     }
     if (asked->in.slices > 1) {
         return refuse(err, slices);
@@ -364,14 +379,14 @@ static pst_status check_answer(const struct pst_order_question *asked,
     for (uint32_t s = 0; s < n; s++) {
         if (asked->stages[s].microbatch_size != asked->stages[0].microbatch_size ||
             asked->stages[s].n_microbatches != asked->stages[0].n_microbatches) {
-            return refuse(err, "micro-batches of different sizes");
+            return refuse(err, sizes);
         }
         if (s > 0 && (asked->stages[s].n_pred != 1 ||
                       asked->links[asked->stages[s].first_pred].from != s - 1)) {
-            return refuse(err, "stages that are no chain");
+            return refuse(err, no_row);
         }
     }
-    return asked->in.n_links + 1 == n ? PST_OK : refuse(err, "stages that are no chain");
+    return asked->in.n_links + 1 == n ? PST_OK : refuse(err, no_row);
 }
 
 pst_status pst_torch_csv_of_answer(const struct pst_order_question *asked,
