@@ -202,6 +202,10 @@ static int help_for_others(int argc, char **argv)
 
     if (strcmp(argv[2], "--ids") == 0) {
         print_ids(word);
+    } else if (strcmp(argv[2], "--sets") == 0) {
+        if (pst_manual_complete_set(word, stdout, &err) != PST_OK) {
+            fail(&err);
+        }
     } else if (strcmp(argv[2], "--man") == 0) {
         pst_manual_page(&manual, word[0] == '\0' ? NULL : find_command(word), stdout);
     } else if (strcmp(argv[2], "--markdown") == 0) {

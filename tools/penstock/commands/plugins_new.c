@@ -27,6 +27,7 @@ struct project {
     const char *source; /* in the template */
     const char *templates, *package; /* folders: of the kind's template, of the CMake package */
     const char *files[N_FILES];
+    bool made; /* the folder, by this command */
 };
 
 static pst_status check_words(struct project *project, struct pst_error *err)
@@ -196,9 +197,10 @@ static bool is_empty(const char *folder)
     return entry == NULL;
 }
 
-static pst_status make_folder(const struct project *project, struct pst_error *err)
+static pst_status make_folder(struct project *project, struct pst_error *err)
 {
-    if (mkdir(project->folder, 0777) != 0 && errno != EEXIST) {
+    project->made = mkdir(project->folder, 0777) == 0;
+    if (!project->made && errno != EEXIST) {
         return pst_fail(err, PST_ERR_IO, "output.write", "%s: cannot be made: %s", project->folder,
                         strerror(errno));
     }
@@ -207,6 +209,20 @@ static pst_status make_folder(const struct project *project, struct pst_error *e
                         "%s is not empty; name another folder, or remove it", project->folder);
     }
     return PST_OK;
+}
+
+/* Takes away what was made. */
+static void abandon(const struct project *project)
+{
+    char path[PATH_MAX];
+
+    for (uint32_t i = 0; i < N_FILES; i++) {
+        snprintf(path, sizeof path, "%s/%s", project->folder, project->files[i]);
+        unlink(path);
+    }
+    if (project->made) {
+        rmdir(project->folder);
+    }
 }
 
 static void project_json(const struct project *project, struct pst_json *json)
@@ -235,6 +251,7 @@ void pst_plugins_new(struct pst_cli *cli, const struct pst_plugins_options *opti
 {
     struct project project = {.kind = cli->arguments[1], .id = cli->arguments[2]};
     const char *slash;
+    pst_status st;
 
     pst_cli_must(cli, check_words(&project, &cli->err));
     pst_cli_must(cli, check_language(&project, options->language, &cli->err));
@@ -244,12 +261,23 @@ void pst_plugins_new(struct pst_cli *cli, const struct pst_plugins_options *opti
                                           : project.id;
     locate(&project);
     pst_cli_must(cli, make_folder(&project, &cli->err));
-    pst_cli_must(cli, copy_file(&project, project.files[0], project.files[0], &cli->err));
-    pst_cli_must(cli, copy_file(&project, project.source, project.files[1], &cli->err));
+    st = copy_file(&project, project.files[0], project.files[0], &cli->err);
+    if (st == PST_OK) {
+        st = copy_file(&project, project.source, project.files[1], &cli->err);
+    }
+    if (st != PST_OK) {
+        abandon(&project);
+    }
+    pst_cli_must(cli, st);
     if (cli->json) {
         project_json(&project, &cli->answer);
     } else {
         print_next(&project);
+        st = pst_cli_flush(&cli->err);
+        if (st != PST_OK) {
+            abandon(&project);
+        }
+        pst_cli_must(cli, st);
     }
     pst_arena_finish(&project.arena);
 }
