@@ -13,6 +13,7 @@
 
 #include "base/cache.h"
 #include "base/launched.h"
+#include "base/text.h"
 #include "base/util.h"
 #include "commands/commands.h"
 #include "commands/manual.h"
@@ -169,7 +170,7 @@ static void print_ids(const char *kind)
         const struct pst_plugin_file *file = &plugins->files[i];
 
         if (strcmp(kind, "all") == 0 || strcmp(kind, file->kind) == 0) {
-            printf("%s\n", file->id);
+            pst_text_printf(stdout, "%s\n", file->id);
         }
     }
     pst_plugin_list_destroy(plugins);

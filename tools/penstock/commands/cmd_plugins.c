@@ -53,7 +53,7 @@ static void print_list(const struct pst_plugin_list *plugins, bool color, FILE *
     pst_table_end(&table, out, "", color);
     fputs("\nsearched, in this order\n", out);
     for (uint32_t i = 0; i < plugins->n_folders; i++) {
-        fprintf(out, "  %s\n", plugins->folders[i]);
+        pst_text_printf(out, "  %s\n", plugins->folders[i]);
     }
 }
 

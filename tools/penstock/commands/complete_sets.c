@@ -8,6 +8,7 @@
 
 #include <penstock/params.h>
 
+#include "base/text.h"
 #include "base/util.h"
 #include "commands/manual.h"
 #include "config/job.h"
@@ -28,7 +29,7 @@ static void offer(const struct typed *typed, const char *section, const char *ke
     char *line = pst_printf("%s.%s=%.*s", section, key, (int)length, value);
 
     if (strncmp(line, typed->text, typed->length) == 0) {
-        fprintf(typed->out, "%s\n", line);
+        pst_text_printf(typed->out, "%s\n", line);
     }
     free(line);
 }

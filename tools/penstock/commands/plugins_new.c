@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/text.h"
 #include "base/util.h"
 #include "commands/commands.h"
 #include "commands/plugins.h"
@@ -238,13 +239,14 @@ static void print_next(const struct project *project)
     if (realpath(project->package, package) == NULL) {
         snprintf(package, sizeof package, "%s", project->package);
     }
-    printf("%s has a complete %s, %s. Build it, check it, then edit it:\n\n"
-           "  cd %s\n"
-           "  cmake -B build -Dpenstock_DIR=%s\n"
-           "  cmake --build build\n"
-           "  penstock plugins check build/%s.so\n",
-           project->folder, project->kind, project->files[1], project->folder, package,
-           project->file);
+    pst_text_printf(stdout,
+                    "%s has a complete %s, %s. Build it, check it, then edit it:\n\n"
+                    "  cd %s\n"
+                    "  cmake -B build -Dpenstock_DIR=%s\n"
+                    "  cmake --build build\n"
+                    "  penstock plugins check build/%s.so\n",
+                    project->folder, project->kind, project->files[1], project->folder, package,
+                    project->file);
 }
 
 void pst_plugins_new(struct pst_cli *cli, const struct pst_plugins_options *options)
