@@ -68,10 +68,10 @@ static void put(struct pst_json *json, const char *text, size_t n)
     }
 }
 
-static void put_escape(struct pst_json *json, unsigned char c)
+static void put_escape(struct pst_json *json, uint32_t c)
 {
     static const char named[] = "\b\f\n\r\t\"\\", letters[] = "bfnrt\"\\";
-    const char *at = c == '\0' ? NULL : strchr(named, c);
+    const char *at = c == '\0' || c > 0x7F ? NULL : strchr(named, (int)c);
     char text[8];
 
     if (at != NULL) {
@@ -93,8 +93,10 @@ static void put_string(struct pst_json *json, const char *value)
         if (n == 0) {
             put(json, "\xEF\xBF\xBD", 3); /* U+FFFD: file names need not be UTF-8, JSON must */
             n = pst_utf8_subpart((const char *)s);
-        } else if (*s < 0x20 || *s == 0x7F || *s == '"' || *s == '\\') {
+        } else if (*s == '"' || *s == '\\') {
             put_escape(json, *s);
+        } else if (pst_text_hidden((const char *)s) != 0) { /* it may be shown on a terminal */
+            put_escape(json, pst_text_hidden((const char *)s));
         } else {
             put(json, (const char *)s, n);
         }

@@ -2,7 +2,10 @@
 #include "base/text.h"
 
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
+
+#include "base/memory.h"
 
 /* Bytes of the character that the first one begins; 0: it begins none. */
 static size_t promised(unsigned char first)
@@ -38,12 +41,26 @@ size_t pst_utf8_length(const char *text)
     return n == promised((unsigned char)text[0]) ? n : 0;
 }
 
-/* C0, DEL, C1 (U+0080 to U+009F) */
-static bool is_control(const char *text)
+/* Unicode 15, table 23-2 and section 23.2: line and paragraph separators, direction marks,
+   embeddings, overrides, isolates, deprecated ones of that kind, and the byte order mark. */
+static bool is_direction(uint32_t code)
+{
+    return code == 0x061C || code == 0x200E || code == 0x200F ||
+           (code >= 0x2028 && code <= 0x202E) || (code >= 0x2066 && code <= 0x206F) ||
+           code == 0xFEFF;
+}
+
+uint32_t pst_text_hidden(const char *text)
 {
     const unsigned char *s = (const unsigned char *)text;
+    const size_t n = pst_utf8_length(text);
+    const uint32_t code = n == 1   ? s[0]
+                          : n == 2 ? (s[0] & 0x1Fu) << 6 | (s[1] & 0x3Fu)
+                          : n == 3 ? (s[0] & 0x0Fu) << 12 | (s[1] & 0x3Fu) << 6 | (s[2] & 0x3Fu)
+                                   : 0;
+    const bool is_control = code < 0x20 || (code >= 0x7F && code < 0xA0);
 
-    return s[0] < 0x20 || s[0] == 0x7F || (s[0] == 0xC2 && s[1] < 0xA0);
+    return is_control || is_direction(code) ? code : 0;
 }
 
 bool pst_text_is_plain(const char *text)
@@ -51,7 +68,7 @@ bool pst_text_is_plain(const char *text)
     while (*text != '\0') {
         size_t n = pst_utf8_length(text);
 
-        if (n == 0 || is_control(text)) {
+        if (n == 0 || pst_text_hidden(text) != 0) {
             return false;
         }
         text += n;
@@ -66,25 +83,54 @@ void pst_text_make_plain(char *text)
 
         if (n == 0) {
             *text = '?';
-        } else if (is_control(text)) {
+        } else if (pst_text_hidden(text) != 0) {
             memset(text, ' ', n);
         }
         text += n == 0 ? 1 : n;
     }
 }
 
-void pst_text_print(FILE *out, const char *text)
+static void print(FILE *out, const char *text, bool in_line)
 {
     while (*text != '\0') {
-        size_t n = pst_utf8_length(text);
+        const size_t n = pst_utf8_length(text);
+        const uint32_t hidden = pst_text_hidden(text);
 
-        if (n == 0 || (is_control(text) && *text != '\n' && *text != '\t')) {
+        if (*text == '\n' || *text == '\t') {
+            fputs(!in_line ? (*text == '\n' ? "\n" : "\t") : *text == '\n' ? "\\n" : "\\t", out);
+        } else if (is_direction(hidden)) {
+            fprintf(out, "\\u{%x}", hidden);
+        } else if (n == 0 || hidden != 0) {
             fputs("\xEF\xBF\xBD", out);
         } else {
             fwrite(text, 1, n, out);
         }
         text += n == 0 ? pst_utf8_subpart(text) : n;
     }
+}
+
+void pst_text_print(FILE *out, const char *text)
+{
+    print(out, text, false);
+}
+
+void pst_text_print_line(FILE *out, const char *text)
+{
+    print(out, text, true);
+}
+
+void pst_text_printf(FILE *out, const char *format, ...)
+{
+    va_list args;
+    char *text;
+
+    va_start(args, format);
+    if (vasprintf(&text, format, args) < 0) {
+        pst_out_of_memory();
+    }
+    va_end(args);
+    print(out, text, false);
+    free(text);
 }
 
 void pst_text_append(char *text, size_t size, const char *format, ...)

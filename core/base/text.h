@@ -17,9 +17,12 @@ size_t pst_utf8_length(const char *text);
    (Unicode 3.9, substitution of maximal subparts). */
 size_t pst_utf8_subpart(const char *text);
 
-/* One line of well-formed UTF-8 without control characters? */
+/* The code of the character at `text` if it is one that must not reach a terminal: a control
+   character, a direction mark, or a separator that is no newline; else 0. */
+uint32_t pst_text_hidden(const char *text);
+/* One line of well-formed UTF-8 without such characters? */
 bool pst_text_is_plain(const char *text);
-/* Makes it one, in place: a control character becomes a space, a byte that is no UTF-8 a '?'. */
+/* Makes it one, in place: their bytes become spaces, a byte that is no UTF-8 a '?'. */
 void pst_text_make_plain(char *text);
 
 /* Writes behind the text that is there; what has no room in `size` is cut off. */
@@ -31,7 +34,11 @@ char *pst_shape_text(char *text, size_t size, uint32_t rank, const uint64_t *dim
 bool pst_text_ends(const char *text, const char *end);
 
 /* Writes text that cannot drive a terminal: control characters but newline and tab, and what is
-   no UTF-8, become U+FFFD. */
+   no UTF-8, become U+FFFD, direction marks their number as in \u{202e}. */
 void pst_text_print(FILE *out, const char *text);
+/* The same on one line: newline and tab become \n and \t. */
+void pst_text_print_line(FILE *out, const char *text);
+/* As fprintf; the whole goes through pst_text_print. */
+void pst_text_printf(FILE *out, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 #endif

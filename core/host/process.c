@@ -200,13 +200,18 @@ void pst_process_end(struct pst_process *p)
 
 /* --- the keeper: the process that was started, once it has stepped behind ----------------------*/
 
-/* To each child, and to the group that it leads, if it leads one. */
-static void signal_children(int number)
+/* To each child, and to the group that it leads, if it leads one. `own`: the one that there is in
+   any case, also where the kernel keeps no list; 0: it has ended. */
+static void signal_children(int number, pid_t own)
 {
     char path[64], text[4096];
     ssize_t n;
     int fd;
 
+    if (own != 0) {
+        kill(-own, number);
+        kill(own, number);
+    }
     snprintf(path, sizeof path, "/proc/self/task/%ld/children", (long)getpid());
     fd = open(path, O_RDONLY | O_CLOEXEC);
     n = fd < 0 ? 0 : read(fd, text, sizeof text - 1);
@@ -231,6 +236,7 @@ static void signal_children(int number)
 static int keep(pid_t child, const sigset_t *heard)
 {
     static const struct timespec forever = {3600, 0}, soon = {0, 10000000};
+    pid_t left = child;
     bool over = false;
     int status, result = 0;
 
@@ -241,6 +247,7 @@ static int keep(pid_t child, const sigset_t *heard)
         if (pid == child) {
             result = status;
             over = true;
+            left = 0;
         }
         if (pid > 0) {
             continue;
@@ -249,12 +256,12 @@ static int keep(pid_t child, const sigset_t *heard)
             break;
         }
         if (over) {
-            signal_children(SIGKILL);
+            signal_children(SIGKILL, left);
             rounds++;
         }
         number = sigtimedwait(heard, NULL, over ? &soon : &forever);
         if (number == ASK_SIGNAL) {
-            signal_children(SIGTERM);
+            signal_children(SIGTERM, left);
         }
         over = over || number == END_SIGNAL;
     }

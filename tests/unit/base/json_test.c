@@ -147,6 +147,15 @@ TEST_WITH(escapes, begin, NULL)
     expect("{\"a\\\"b\":\"\\\\ / \\b\\f\\n\\r\\t \\u0001\\u001f\\u007f\"}");
 }
 
+/* What may be shown on a terminal has no direction marks and no C1; other characters stay. */
+TEST_WITH(marks_are_escaped, begin, NULL)
+{
+    pst_json_array(&json, NULL);
+    pst_json_string(&json, NULL, "\xE2\x80\xAE\xC2\x9B\xEF\xBB\xBF\xC3\xA4\xE2\x80\x8D");
+    pst_json_end(&json, ']');
+    expect("[\"\\u202e\\u009b\\ufeff\xC3\xA4\xE2\x80\x8D\"]");
+}
+
 /* RFC 3629: no overlong forms, no surrogates, nothing above U+10FFFF, no lone or missing parts. */
 TEST(broken_utf8_is_replaced)
 {

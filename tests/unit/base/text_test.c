@@ -49,6 +49,33 @@ TEST(test_print)
     expect_print("\xE0\x80\xED\xA0\xF0\x8F\xF4\x90", FFFD FFFD FFFD FFFD FFFD FFFD FFFD FFFD);
 }
 
+/* Unicode 15, section 23.2: marks, embeddings, overrides and isolates change the order in which a
+   terminal shows what follows; U+2028 and U+2029 end a line. Joiners do not. */
+TEST(direction_marks_are_written_as_numbers)
+{
+    expect_print("a\xE2\x80\xAEgpj.b", "a\\u{202e}gpj.b");
+    expect_print("\xD8\x9C\xE2\x80\x8E\xE2\x80\x8F", "\\u{61c}\\u{200e}\\u{200f}");
+    expect_print("\xE2\x80\xA8\xE2\x80\xA9\xE2\x80\xAA", "\\u{2028}\\u{2029}\\u{202a}");
+    expect_print("\xE2\x81\xA6\xE2\x81\xA9\xEF\xBB\xBF", "\\u{2066}\\u{2069}\\u{feff}");
+    expect_print("\xE2\x80\x8D\xE2\x80\xA7\xE2\x80\xAF\xE2\x81\xA5\xEF\xBB\xBE",
+                 "\xE2\x80\x8D\xE2\x80\xA7\xE2\x80\xAF\xE2\x81\xA5\xEF\xBB\xBE");
+}
+
+/* A line stays one; a format's own text is treated as its arguments are. */
+TEST(lines_and_formats)
+{
+    char *printed = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&printed, &size);
+
+    assert_non_null(out);
+    pst_text_print_line(out, "a\nb\tc\033d");
+    pst_text_printf(out, "\n%s|%d\n", "\033[2J\xE2\x80\xAE", 7);
+    fclose(out);
+    assert_string_equal(printed, "a\\nb\\tc" FFFD "d\n" FFFD "[2J\\u{202e}|7\n");
+    free(printed);
+}
+
 static void expect_plain(const char *text, const char *wanted)
 {
     char copy[64];
@@ -81,5 +108,6 @@ TEST(test_plain)
     expect_plain("a \xC3\xA4\xE2\x82\xAC\xC2\xA0", "a \xC3\xA4\xE2\x82\xAC\xC2\xA0");
     expect_plain("\033[31m\r\n\t\a\x7F.", " [31m     .");
     expect_plain("\xC2\x9B.", "  .");
+    expect_plain("\xE2\x80\xAE.\xE2\x80\x8D", "   .\xE2\x80\x8D");
     expect_plain("\x9B\xFF\xE2\x82", "????");
 }

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "base/text.h"
 #include "base/util.h"
 #include "commands/commands.h"
 #include "measure/calibrate.h"
@@ -22,10 +23,11 @@ static void begins(void *context, const struct pst_session *session, double seco
         snprintf(slices, sizeof slices, ", in %u slices of a sequence,", session->graph->slices);
     }
     if (cli->verbosity >= 0) {
-        fprintf(stderr,
-                "measuring the operators of %s%s on this machine, once%s (--no-profile does "
-                "without)\n",
-                session->graph->name, slices, time);
+        pst_text_printf(
+            stderr,
+            "measuring the operators of %s%s on this machine, once%s (--no-profile does "
+            "without)\n",
+            session->graph->name, slices, time);
     }
 }
 
@@ -34,8 +36,9 @@ static void skipped(void *context, const char *why)
     const struct pst_cli *cli = context;
 
     if (cli->verbosity >= 0) {
-        fprintf(stderr,
-                "not measured, so predictions are those of [cluster] and its defaults: %s\n", why);
+        pst_text_printf(
+            stderr, "not measured, so predictions are those of [cluster] and its defaults: %s\n",
+            why);
     }
 }
 
@@ -44,7 +47,7 @@ static void disturbed(void *context, double share, const char *file)
     const struct pst_cli *cli = context;
 
     if (cli->verbosity >= 0) {
-        fprintf(
+        pst_text_printf(
             stderr,
             "other processes took %.0f %% of the processors meanwhile, so predictions may be too "
             "long%s%s\n",
@@ -58,7 +61,7 @@ static void unkept(void *context, const char *why)
     const struct pst_cli *cli = context;
 
     if (cli->verbosity >= 0) {
-        fprintf(stderr, "measured for this command alone: %s\n", why);
+        pst_text_printf(stderr, "measured for this command alone: %s\n", why);
     }
 }
 

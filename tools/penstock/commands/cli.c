@@ -13,6 +13,7 @@
 #include "base/cache.h"
 #include "base/launched.h"
 #include "base/json.h"
+#include "base/text.h"
 #include "base/util.h"
 #include "commands/commands.h"
 #include "commands/manual.h"
@@ -211,7 +212,7 @@ static void print_ids(const char *kind)
         const struct pst_plugin_file *file = &plugins->files[i];
 
         if (strcmp(kind, "all") == 0 || strcmp(kind, file->kind) == 0) {
-            printf("%s\n", file->id);
+            pst_text_printf(stdout, "%s\n", file->id);
         }
     }
     pst_plugin_list_destroy(plugins);
@@ -244,6 +245,10 @@ static int help_for_others(int argc, char **argv)
 
     if (strcmp(argv[2], "--ids") == 0) {
         print_ids(word);
+    } else if (strcmp(argv[2], "--sets") == 0) {
+        if (pst_manual_complete_set(word, stdout, &err) != PST_OK) {
+            fail(&err);
+        }
     } else if (strcmp(argv[2], "--man") == 0) {
         pst_manual_page(&manual, word[0] == '\0' ? NULL : find_command(word), stdout);
     } else if (strcmp(argv[2], "--markdown") == 0) {

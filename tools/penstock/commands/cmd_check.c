@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
+#include "base/text.h"
 #include "base/util.h"
 #include "train/checkpoint.h"
 #include "train/session.h"
@@ -50,9 +51,9 @@ static void print_report(const char *file, const struct pst_plan *plan,
         instrs += plan->devices[i].n_instrs;
     }
     if (report->n_violations == 0) {
-        printf("%s: legal: %u stages on %u devices, %llu instructions, peak %s\n", file,
-               plan->n_stages, plan->n_devices, (unsigned long long)instrs,
-               pst_format_bytes(peak, most));
+        pst_text_printf(stdout, "%s: legal: %u stages on %u devices, %llu instructions, peak %s\n",
+                        file, plan->n_stages, plan->n_devices, (unsigned long long)instrs,
+                        pst_format_bytes(peak, most));
         return;
     }
     for (uint32_t i = 0; i < report->n_violations && i < PST_CHECK_MAX; i++) {
@@ -65,10 +66,10 @@ static void print_report(const char *file, const struct pst_plan *plan,
         if (v->instr != PST_NONE) {
             printf(" instruction %u", v->instr);
         }
-        printf(": %s\n", v->text);
+        pst_text_printf(stdout, ": %s\n", v->text);
     }
-    printf("%s: illegal: %u violation%s\n", file, report->n_violations,
-           report->n_violations == 1 ? "" : "s");
+    pst_text_printf(stdout, "%s: illegal: %u violation%s\n", file, report->n_violations,
+                    report->n_violations == 1 ? "" : "s");
 }
 
 /* --- checkpoints ------------------------------------------------------------------------------ */
@@ -78,7 +79,7 @@ static void tell_defect(void *context, const struct pst_error *defect)
     struct pst_cli *cli = context;
 
     if (!cli->json) {
-        printf("%s: %s\n", defect->file, defect->message);
+        pst_text_printf(stdout, "%s: %s\n", defect->file, defect->message);
         return;
     }
     pst_json_object(&cli->answer, NULL);
@@ -100,9 +101,9 @@ static void describe(struct pst_cli *cli, const char *path, const struct pst_che
         pst_json_uint(&cli->answer, "tensors", checkpoint->manifest.n_tensors);
         pst_json_uint(&cli->answer, "bytes", bytes);
     } else {
-        printf("%s: sound: step %llu of %s, %u tensors, %s\n", path,
-               (unsigned long long)checkpoint->manifest.step, checkpoint->manifest.model,
-               checkpoint->manifest.n_tensors, pst_format_bytes(text, bytes));
+        pst_text_printf(stdout, "%s: sound: step %llu of %s, %u tensors, %s\n", path,
+                        (unsigned long long)checkpoint->manifest.step, checkpoint->manifest.model,
+                        checkpoint->manifest.n_tensors, pst_format_bytes(text, bytes));
     }
 }
 
@@ -133,7 +134,7 @@ static void check_one(struct pst_cli *cli, const char *path)
     if (cli->json) {
         pst_json_end(&cli->answer, '}');
     } else if (n > 0) {
-        printf("%s: damaged: %u defect%s\n", path, n, n == 1 ? "" : "s");
+        pst_text_printf(stdout, "%s: damaged: %u defect%s\n", path, n, n == 1 ? "" : "s");
     }
     pst_checkpoint_close(checkpoint);
 }

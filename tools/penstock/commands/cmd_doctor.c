@@ -12,6 +12,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "base/text.h"
 #include "base/util.h"
 #include "commands/commands.h"
 #include "exec/device.h"
@@ -326,9 +327,9 @@ static void print_machine(const struct machine *machine, bool color)
     char total[32], free_text[32];
 
     printf("penstock   %s, built by %s\n", machine->version, machine->compiler);
-    printf("system     %s\n", machine->system);
-    printf("processor  %s; %u cores usable of %u\n", machine->processor, machine->usable_cores,
-           machine->cores);
+    pst_text_printf(stdout, "system     %s\n", machine->system);
+    pst_text_printf(stdout, "processor  %s; %u cores usable of %u\n", machine->processor,
+                    machine->usable_cores, machine->cores);
     printf("memory     %s, %s available\n\n", pst_format_bytes(total, machine->memory_bytes),
            pst_format_bytes(free_text, machine->available_bytes));
     print_modules(machine, color);
@@ -339,12 +340,13 @@ static void print_machine(const struct machine *machine, bool color)
     printf("  %-10s %s\n", "jansson", jansson_version_str());
     fputs("plugin folders, in the order of search\n", stdout);
     for (uint32_t i = 0; i < machine->n_folders; i++) {
-        printf("  %s\n", machine->folders[i]);
+        pst_text_printf(stdout, "  %s\n", machine->folders[i]);
     }
     print_planning(machine);
     fputs("environment\n", stdout);
     for (uint32_t i = 0; i < machine->n_variables; i++) {
-        printf("  %s=%s\n", machine->variables[i].name, machine->variables[i].text);
+        pst_text_printf(stdout, "  %s=%s\n", machine->variables[i].name,
+                        machine->variables[i].text);
     }
     if (machine->n_variables == 0) {
         fputs("  nothing that matters is set\n", stdout);

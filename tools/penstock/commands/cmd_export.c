@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "base/util.h"
 #include "commands/commands.h"
 #include "commands/export_weights.h"
@@ -160,7 +161,7 @@ static const struct format *read_request(struct pst_cli *cli, struct request *re
 static void answer(struct pst_cli *cli, const struct request *request, const struct format *format)
 {
     if (!cli->json) {
-        printf("%s: %s\n", request->file, format->what);
+        pst_text_printf(stdout, "%s: %s\n", request->file, format->what);
         if (request->n_dropped > 0) {
             printf("left out: what becomes of the results of %u operators (recompute, offload); "
                    "who loads the file decides that\n",

@@ -264,7 +264,8 @@ static void tell(struct pst_cli *cli, const struct request *request,
     } else {
         pst_schedule_report_print(&figures, &page, stdout);
         if (output != NULL) {
-            printf("\n%s: the same order, passes alone, in today's letters\n", output);
+            pst_text_printf(stdout, "\n%s: the same order, passes alone, in today's letters\n",
+                            output);
         }
     }
     pst_schedule_figures_finish(&figures);

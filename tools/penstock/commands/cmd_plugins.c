@@ -53,7 +53,7 @@ static void print_list(const struct pst_plugin_list *plugins, bool color, FILE *
     pst_table_end(&table, out, "", color);
     fputs("\nsearched, in this order\n", out);
     for (uint32_t i = 0; i < plugins->n_folders; i++) {
-        fprintf(out, "  %s\n", plugins->folders[i]);
+        pst_text_printf(out, "  %s\n", plugins->folders[i]);
     }
 }
 
@@ -425,6 +425,12 @@ static const struct pst_option options[] = {
      offsetof(struct pst_plugins_options, language), 0},
 };
 
+static const struct pst_action completed[] = {{"list", NULL, NULL},
+                                              {"info", NULL, "all"},
+                                              {"check", NULL, "all"},
+                                              {"new", "partitioner scheduler memopt model", NULL},
+                                              {NULL, NULL, NULL}};
+
 const struct pst_command pst_cmd_plugins = {
     .name = "plugins",
     .arguments = "[list | info NAME|FILE | check NAME|FILE | new KIND ID [FOLDER]]",
@@ -435,8 +441,7 @@ const struct pst_command pst_cmd_plugins = {
         "plugin keeps its contract (--set key=value gives it a parameter); exit code 3 if not. "
         "new\n"
         "makes a project to start from: KIND is partitioner, scheduler, memopt or model.",
-    .offers = "list info check new",
-    .asks = "all",
+    .actions = completed,
     .words = {0, UINT32_MAX}, /* as each action says */
     PST_CLI_OPTIONS(options, struct pst_plugins_options),
     .run = plugins,

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "base/util.h"
 #include "commands/outputs.h"
 #include "commands/print_error.h"
@@ -123,7 +124,7 @@ static pst_status open_data(const struct pst_session *session, const struct pst_
 
     if (job->data.tokenizer[0] != '\0' && pst_team_is_first(&session->team) &&
         cli->verbosity >= 0) {
-        fprintf(stderr, "reading data, by %s\n", job->data.tokenizer);
+        pst_text_printf(stderr, "reading data, by %s\n", job->data.tokenizer);
     }
     return pst_data_create(job, session->graph, ret_data, err);
 }
@@ -167,8 +168,8 @@ static int tell(pst_status st, bool started, const struct pst_cli *cli)
     const struct pst_error *err = &cli->err;
 
     if (started && strcmp(err->kind, "run.stopped") == 0) {
-        fprintf(stderr, "penstock: %s%s%s\n", err->message, err->hint[0] == '\0' ? "" : "; ",
-                err->hint);
+        pst_text_printf(stderr, "penstock: %s%s%s\n", err->message,
+                        err->hint[0] == '\0' ? "" : "; ", err->hint);
         return err->exit_code;
     }
     return st == PST_OK ? pst_cli_end(0) : pst_print_error(err, cli->json);

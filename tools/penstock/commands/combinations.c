@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/memory.h"
+#include "base/text.h"
 #include "commands/terminal.h"
 #include "measure/others.h"
 #include "planner/planner.h"
@@ -150,7 +151,8 @@ void pst_cli_progress_text(const struct pst_cli *cli, uint32_t done, uint32_t al
     }
     snprintf(line, sizeof line, "[%.*s%*s] %u of %u: %s", (int)filled, "####################",
              (int)(20 - filled), "", done, all, text);
-    fprintf(stderr, "\r\033[K%.*s", (int)(width > 1 ? width - 1 : 79), line);
+    fputs("\r\033[K", stderr);
+    pst_text_printf(stderr, "%.*s", (int)(width > 1 ? width - 1 : 79), line);
     fflush(stderr);
 }
 
@@ -274,7 +276,8 @@ static void tell_stopped(struct pst_cli *cli)
     if (pst_stop_requested() && cli->verbosity >= 0) {
         pst_stop_fail(&cli->err);
         fflush(stdout);
-        fprintf(stderr, "penstock: %s; what was done until then is above\n", cli->err.message);
+        pst_text_printf(stderr, "penstock: %s; what was done until then is above\n",
+                        cli->err.message);
     }
 }
 

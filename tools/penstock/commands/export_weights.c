@@ -11,6 +11,7 @@
 
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/text.h"
 #include "base/util.h"
 #include "train/begin.h"
 #include "train/checkpoint.h"
@@ -80,8 +81,8 @@ void pst_export_weights(struct pst_cli *cli, const char *checkpoint, const char 
         pst_json_string(&cli->answer, "folder", folder);
         pst_json_uint(&cli->answer, "parameters", pst_graph_parameters(graph));
     } else {
-        printf("%s: %llu parameters of model %s\n", folder,
-               (unsigned long long)pst_graph_parameters(graph), graph->name);
+        pst_text_printf(stdout, "%s: %llu parameters of model %s\n", folder,
+                        (unsigned long long)pst_graph_parameters(graph), graph->name);
     }
     pst_begin_close(begin);
     pst_graph_destroy(graph);

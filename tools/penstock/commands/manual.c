@@ -122,6 +122,13 @@ static void put_names(FILE *out, const struct pst_option *options, uint32_t n)
     }
 }
 
+static void put_action_names(FILE *out, const struct pst_action *actions)
+{
+    for (uint32_t i = 0; actions[i].name != NULL; i++) {
+        fprintf(out, "%s%s", i == 0 ? "" : " ", actions[i].name);
+    }
+}
+
 /* Names of options that a value follows, as patterns of a case. */
 static void put_valued(FILE *out, const struct pst_option *options, uint32_t n, bool *any)
 {
@@ -136,6 +143,32 @@ static void put_valued(FILE *out, const struct pst_option *options, uint32_t n, 
     }
 }
 
+static void put_bash_words(FILE *out, const char *offers, const char *asks)
+{
+    if (offers != NULL) {
+        fprintf(out, "            words=\"%s\"\n", offers);
+    }
+    if (asks != NULL) {
+        fprintf(out, "            words+=\" $(penstock help --ids %s 2>/dev/null)\"\n", asks);
+    }
+}
+
+/* The action's name, then one word of its own. */
+static void put_bash_actions(FILE *out, const struct pst_action *actions)
+{
+    fputs("            if ((COMP_CWORD == 2)); then words=\"", out);
+    put_action_names(out, actions);
+    fputs("\"; fi\n            case $COMP_CWORD:${COMP_WORDS[2]} in\n", out);
+    for (; actions->name != NULL; actions++) {
+        if (actions->offers != NULL || actions->asks != NULL) {
+            fprintf(out, "            3:%s)\n", actions->name);
+            put_bash_words(out, actions->offers, actions->asks);
+            fputs("            ;;\n", out);
+        }
+    }
+    fputs("            esac\n", out);
+}
+
 static void put_bash_command(FILE *out, const struct pst_command *command)
 {
     bool any = false;
@@ -146,12 +179,9 @@ static void put_bash_command(FILE *out, const struct pst_command *command)
     put_valued(out, command->options, command->n_options, &any);
     put_valued(out, pst_common_options, pst_n_common_options, &any);
     fputs(")\"\n", out);
-    if (command->offers != NULL) {
-        fprintf(out, "            words=\"%s\"\n", command->offers);
-    }
-    if (command->asks != NULL) {
-        fprintf(out, "            words+=\" $(penstock help --ids %s 2>/dev/null)\"\n",
-                command->asks);
+    put_bash_words(out, command->offers, command->asks);
+    if (command->actions != NULL) {
+        put_bash_actions(out, command->actions);
     }
     fputs("            ;;\n", out);
 }
@@ -176,7 +206,20 @@ static void put_bash(const struct pst_manual *manual, FILE *out)
         put_bash_command(out, manual->commands[i]);
     }
     fputs("    esac\n"
-          "    if [[ $prev == --color ]]; then\n"
+          /* bash takes the word apart at "=", zsh does not. */
+          "    local key='' at=$((COMP_CWORD - 1))\n"
+          "    [[ $cur == = ]] && cur=''\n"
+          "    [[ ${COMP_WORDS[COMP_CWORD]} != = && $prev == = ]] && at=$((COMP_CWORD - 2))\n"
+          "    if ((at < COMP_CWORD - 1)) || [[ ${COMP_WORDS[COMP_CWORD]} == = ]]; then\n"
+          "        key=${COMP_WORDS[at]}= at=$((at - 1))\n"
+          "    fi\n"
+          "    if [[ ${COMP_WORDS[at]} == --set ]]; then\n"
+          "        local offered=\"$(penstock help --sets \"$key$cur\" 2>/dev/null)\"\n"
+          "        COMPREPLY=(${offered//$'\\n'$key/$'\\n'})\n"
+          "        COMPREPLY[0]=${COMPREPLY[0]#\"$key\"}\n"
+          "        [[ -z $offered ]] && COMPREPLY=($(compgen -f -- \"$cur\"))\n"
+          "        [[ $offered == *= ]] && compopt -o nospace 2>/dev/null\n"
+          "    elif [[ $prev == --color ]]; then\n"
           "        COMPREPLY=($(compgen -W 'auto always never' -- \"$cur\"))\n"
           "    elif [[ -n $valued && $prev == $valued ]]; then\n"
           "        COMPREPLY=($(compgen -f -- \"$cur\"))\n"
@@ -198,6 +241,33 @@ static void put_fish_option(FILE *out, const char *condition, const struct pst_o
     fprintf(out, "%s -d \"%s\"\n", option->value_name != NULL ? " -r" : "", option->doc);
 }
 
+static void put_fish_words(FILE *out, const char *condition, const char *offers, const char *asks)
+{
+    if (offers != NULL) {
+        fprintf(out, "complete -c penstock -n '%s' -a '%s'\n", condition, offers);
+    }
+    if (asks != NULL) {
+        fprintf(out, "complete -c penstock -n '%s' -a '(penstock help --ids %s)'\n", condition,
+                asks);
+    }
+}
+
+static void put_fish_actions(FILE *out, const char *condition, const struct pst_action *actions)
+{
+    char after[160];
+
+    fprintf(out, "complete -c penstock -n '%s; and not __fish_seen_subcommand_from ", condition);
+    put_action_names(out, actions);
+    fputs("' -a '", out);
+    put_action_names(out, actions);
+    fputs("'\n", out);
+    for (; actions->name != NULL; actions++) {
+        snprintf(after, sizeof after, "%s; and __fish_seen_subcommand_from %s", condition,
+                 actions->name);
+        put_fish_words(out, after, actions->offers, actions->asks);
+    }
+}
+
 static void put_fish(const struct pst_manual *manual, FILE *out)
 {
     for (uint32_t i = 0; i < manual->n_commands; i++) {
@@ -210,17 +280,17 @@ static void put_fish(const struct pst_manual *manual, FILE *out)
         for (uint32_t k = 0; k < command->n_options; k++) {
             put_fish_option(out, condition, &command->options[k]);
         }
-        if (command->offers != NULL) {
-            fprintf(out, "complete -c penstock -n '%s' -a '%s'\n", condition, command->offers);
-        }
-        if (command->asks != NULL) {
-            fprintf(out, "complete -c penstock -n '%s' -a '(penstock help --ids %s)'\n", condition,
-                    command->asks);
+        put_fish_words(out, condition, command->offers, command->asks);
+        if (command->actions != NULL) {
+            put_fish_actions(out, condition, command->actions);
         }
     }
     for (uint32_t i = 0; i < pst_n_common_options; i++) {
         put_fish_option(out, "not __fish_use_subcommand", &pst_common_options[i]);
     }
+    fputs("complete -c penstock -n 'not __fish_use_subcommand' -l set -x "
+          "-a '(penstock help --sets (commandline -ct))'\n",
+          out);
 }
 
 bool pst_manual_completion(const struct pst_manual *manual, const char *shell, FILE *out)

@@ -51,11 +51,18 @@ bool pst_option_applies(const struct pst_command *command, uint32_t i);
 /* In a row: a field of what each command calls its request. */
 #define PST_AT(field) offsetof(struct request, field)
 
+/* A first argument, and what may stand after it, for completion. */
+struct pst_action {
+    const char *name;
+    const char *offers, *asks; /* as those of a command */
+};
+
 struct pst_command {
     const char *name, *arguments, *summary;
     const char *text;                 /* a paragraph for --help, or NULL */
     const char *offers, *asks;        /* for completion: words that may be arguments, and the kind
                                          of plugin whose ids may ("all": any kind); or NULL */
+    const struct pst_action *actions; /* instead of those, ended by a name that is NULL; or NULL */
     uint32_t words[2];                /* of the arguments, from and to */
     const struct pst_option *options; /* its own */
     uint32_t n_options;

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/text.h"
 #include "base/util.h"
 #include "commands/commands.h"
 #include "commands/plugins.h"
@@ -27,6 +28,7 @@ struct project {
     const char *source; /* in the template */
     const char *templates, *package; /* folders: of the kind's template, of the CMake package */
     const char *files[N_FILES];
+    bool made; /* the folder, by this command */
 };
 
 static pst_status check_words(struct project *project, struct pst_error *err)
@@ -196,9 +198,10 @@ static bool is_empty(const char *folder)
     return entry == NULL;
 }
 
-static pst_status make_folder(const struct project *project, struct pst_error *err)
+static pst_status make_folder(struct project *project, struct pst_error *err)
 {
-    if (mkdir(project->folder, 0777) != 0 && errno != EEXIST) {
+    project->made = mkdir(project->folder, 0777) == 0;
+    if (!project->made && errno != EEXIST) {
         return pst_fail(err, PST_ERR_IO, "output.write", "%s: cannot be made: %s", project->folder,
                         strerror(errno));
     }
@@ -207,6 +210,20 @@ static pst_status make_folder(const struct project *project, struct pst_error *e
                         "%s is not empty; name another folder, or remove it", project->folder);
     }
     return PST_OK;
+}
+
+/* Takes away what was made. */
+static void abandon(const struct project *project)
+{
+    char path[PATH_MAX];
+
+    for (uint32_t i = 0; i < N_FILES; i++) {
+        snprintf(path, sizeof path, "%s/%s", project->folder, project->files[i]);
+        unlink(path);
+    }
+    if (project->made) {
+        rmdir(project->folder);
+    }
 }
 
 static void project_json(const struct project *project, struct pst_json *json)
@@ -222,19 +239,21 @@ static void print_next(const struct project *project)
     if (realpath(project->package, package) == NULL) {
         snprintf(package, sizeof package, "%s", project->package);
     }
-    printf("%s has a complete %s, %s. Build it, check it, then edit it:\n\n"
-           "  cd %s\n"
-           "  cmake -B build -Dpenstock_DIR=%s\n"
-           "  cmake --build build\n"
-           "  penstock plugins check build/%s.so\n",
-           project->folder, project->kind, project->files[1], project->folder, package,
-           project->file);
+    pst_text_printf(stdout,
+                    "%s has a complete %s, %s. Build it, check it, then edit it:\n\n"
+                    "  cd %s\n"
+                    "  cmake -B build -Dpenstock_DIR=%s\n"
+                    "  cmake --build build\n"
+                    "  penstock plugins check build/%s.so\n",
+                    project->folder, project->kind, project->files[1], project->folder, package,
+                    project->file);
 }
 
 void pst_plugins_new(struct pst_cli *cli, const struct pst_plugins_options *options)
 {
     struct project project = {.kind = cli->arguments[1], .id = cli->arguments[2]};
     const char *slash;
+    pst_status st;
 
     pst_cli_must(cli, check_words(&project, &cli->err));
     pst_cli_must(cli, check_language(&project, options->language, &cli->err));
@@ -244,12 +263,23 @@ void pst_plugins_new(struct pst_cli *cli, const struct pst_plugins_options *opti
                                           : project.id;
     locate(&project);
     pst_cli_must(cli, make_folder(&project, &cli->err));
-    pst_cli_must(cli, copy_file(&project, project.files[0], project.files[0], &cli->err));
-    pst_cli_must(cli, copy_file(&project, project.source, project.files[1], &cli->err));
+    st = copy_file(&project, project.files[0], project.files[0], &cli->err);
+    if (st == PST_OK) {
+        st = copy_file(&project, project.source, project.files[1], &cli->err);
+    }
+    if (st != PST_OK) {
+        abandon(&project);
+    }
+    pst_cli_must(cli, st);
     if (cli->json) {
         project_json(&project, &cli->answer);
     } else {
         print_next(&project);
+        st = pst_cli_flush(&cli->err);
+        if (st != PST_OK) {
+            abandon(&project);
+        }
+        pst_cli_must(cli, st);
     }
     pst_arena_finish(&project.arena);
 }

@@ -25,7 +25,7 @@ static void print_place(const struct pst_error *err)
         fputs(": ", stderr);
         return;
     }
-    pst_text_print(stderr, err->file);
+    pst_text_print_line(stderr, err->file);
     fputc(':', stderr);
     if (err->line != 0) {
         fprintf(stderr, "%u:", err->line);
@@ -97,13 +97,13 @@ static void print_text(const struct pst_error *err, int code)
     if (err->file[0] != '\0') {
         print_place(err);
     }
-    pst_text_print(stderr, err->message);
+    pst_text_print_line(stderr, err->message);
     if (err->hint[0] != '\0') {
         size_t n = strlen(err->message);
 
         fputs(n > 0 && err->message[n - 1] == '?' ? " " : "; ", stderr);
     }
-    pst_text_print(stderr, err->hint);
+    pst_text_print_line(stderr, err->hint);
     fputc('\n', stderr);
     if (err->details[0] != '\0') {
         pst_text_print(stderr, err->details);

@@ -171,70 +171,48 @@ void pst_traces_take(struct pst_traces *ret_traces)
 const char *pst_traces_differ(const struct pst_traces *before, struct pst_traces *after,
                               const char *folder)
 {
-    /* First: without descriptors nothing else can be counted. */
-    if (memcmp(after->limits, before->limits, sizeof after->limits) != 0) {
-        return "other resource limits";
-    }
-    for (int i = 0; i < THREAD_END_MS && after->n_threads > before->n_threads; i++) {
+    const struct pst_traces *a = after, *b = before;
+
+    for (int i = 0; i < THREAD_END_MS && a->n_threads > b->n_threads; i++) {
         poll(NULL, 0, 1);
         pst_traces_take(after);
     }
-    if (after->n_threads != before->n_threads) {
-        return "a thread";
+    const struct {
+        bool differs;
+        const char *words;
+    } rows[] = {
+        /* First: without descriptors nothing else can be counted. */
+        {memcmp(a->limits, b->limits, sizeof a->limits) != 0, "other resource limits"},
+        {a->n_threads != b->n_threads, "a thread"},
+        {a->n_descriptors > b->n_descriptors, "an open file"},
+        {a->n_descriptors < b->n_descriptors, "a descriptor closed that is not its own"},
+        {a->descriptors != b->descriptors, "a descriptor replaced that is not its own"},
+        {a->n_children != b->n_children, "a child process"},
+        {memcmp(a->handlers, b->handlers, sizeof a->handlers) != 0, "a signal handler"},
+        {memcmp(a->blocked, b->blocked, sizeof a->blocked) != 0, "another signal mask"},
+        {a->environment != b->environment, "a changed environment"},
+        {a->rounding != b->rounding, "another rounding mode"},
+        {a->float_mode != b->float_mode,
+         "another floating-point mode (MXCSR or the x87 control word)"},
+        {!CPU_EQUAL(&a->processors, &b->processors), "another processor affinity"},
+        {a->nice != b->nice || a->policy != b->policy || a->priority != b->priority,
+         "another priority"},
+        {a->n_timers != b->n_timers, "a timer"},
+        {a->group != b->group || a->session != b->session, "another process group or session"},
+        {a->next_key != b->next_key,
+         "a thread-specific key, whose destructor runs when a thread ends,"},
+        {strcmp(a->folder, b->folder) != 0, "another current folder"},
+        {strcmp(a->locale, b->locale) != 0, "another locale"},
+        {a->umask != b->umask, "another umask"},
+        {count_entries(folder) != 0, "a file"},
+    };
+
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        if (rows[i].differs) {
+            return rows[i].words;
+        }
     }
-    if (after->n_descriptors > before->n_descriptors) {
-        return "an open file";
-    }
-    if (after->n_descriptors < before->n_descriptors) {
-        return "a descriptor closed that is not its own";
-    }
-    if (after->descriptors != before->descriptors) {
-        return "a descriptor replaced that is not its own";
-    }
-    if (after->n_children != before->n_children) {
-        return "a child process";
-    }
-    if (memcmp(after->handlers, before->handlers, sizeof after->handlers) != 0) {
-        return "a signal handler";
-    }
-    if (memcmp(after->blocked, before->blocked, sizeof after->blocked) != 0) {
-        return "another signal mask";
-    }
-    if (after->environment != before->environment) {
-        return "a changed environment";
-    }
-    if (after->rounding != before->rounding) {
-        return "another rounding mode";
-    }
-    if (after->float_mode != before->float_mode) {
-        return "another floating-point mode (MXCSR or the x87 control word)";
-    }
-    if (!CPU_EQUAL(&after->processors, &before->processors)) {
-        return "another processor affinity";
-    }
-    if (after->nice != before->nice || after->policy != before->policy ||
-        after->priority != before->priority) {
-        return "another priority";
-    }
-    if (after->n_timers != before->n_timers) {
-        return "a timer";
-    }
-    if (after->group != before->group || after->session != before->session) {
-        return "another process group or session";
-    }
-    if (after->next_key != before->next_key) {
-        return "a thread-specific key, whose destructor runs when a thread ends,";
-    }
-    if (strcmp(after->folder, before->folder) != 0) {
-        return "another current folder";
-    }
-    if (strcmp(after->locale, before->locale) != 0) {
-        return "another locale";
-    }
-    if (after->umask != before->umask) {
-        return "another umask";
-    }
-    return count_entries(folder) != 0 ? "a file" : NULL;
+    return NULL;
 }
 
 /* --- what runs at exit -------------------------------------------------------------------------*/

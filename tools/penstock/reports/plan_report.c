@@ -254,18 +254,19 @@ void pst_plan_report_print(const struct pst_session *session, const char *file, 
     const char *sharing;
     char count[32], text[256], devices[PST_DEVICES_TEXT];
     pst_plan_report_stages(session, &stages);
-    fprintf(out, "%s: %s parameters, %u operators, %u stage%s on %s device%s, batch %u\n",
-            session->graph->name,
-            pst_format_count(count, (double)pst_graph_parameters(session->graph)),
-            session->graph->n_ops, plan->n_stages, plan->n_stages == 1 ? "" : "s",
-            pst_plan_devices_text(plan, devices), plan->n_devices == 1 ? "" : "s",
-            plan->batch / session->graph->slices);
+    pst_text_printf(out, "%s: %s parameters, %u operators, %u stage%s on %s device%s, batch %u\n",
+                    session->graph->name,
+                    pst_format_count(count, (double)pst_graph_parameters(session->graph)),
+                    session->graph->n_ops, plan->n_stages, plan->n_stages == 1 ? "" : "s",
+                    pst_plan_devices_text(plan, devices), plan->n_devices == 1 ? "" : "s",
+                    plan->batch / session->graph->slices);
     if (session->graph->slices > 1) {
         fprintf(out, "passes of %u slices of each sequence\n", session->graph->slices);
     }
-    fprintf(out, "partitioner %s, scheduler %s, memopt %s\n", plan->partitioner, plan->scheduler,
-            plan->memopt[0] == '\0' ? "-" : plan->memopt);
-    fprintf(out, "update %s\n", pst_rules_text(&session->rules, session->graph, text, sizeof text));
+    pst_text_printf(out, "partitioner %s, scheduler %s, memopt %s\n", plan->partitioner,
+                    plan->scheduler, plan->memopt[0] == '\0' ? "-" : plan->memopt);
+    pst_text_printf(out, "update %s\n",
+                    pst_rules_text(&session->rules, session->graph, text, sizeof text));
     print_versions(plan, out);
     fputc('\n', out);
     print_stages(session, stages, color, out);
@@ -284,7 +285,7 @@ void pst_plan_report_print(const struct pst_session *session, const char *file, 
         pst_report_remarks_print(session->planned.remarks, session->planned.n_remarks, NULL, out);
     }
     if (file != NULL) {
-        fprintf(out, "written to      %s\n", file);
+        pst_text_printf(out, "written to      %s\n", file);
     }
     free(stages);
 }

@@ -2,6 +2,7 @@
 #include "reports/profile_report.h"
 
 #include "base/json.h"
+#include "base/text.h"
 #include "base/util.h"
 #include "reports/table.h"
 
@@ -119,8 +120,8 @@ static void print_sizes(const struct pst_session *session, const struct pst_prof
 void pst_profile_report_print(const struct pst_session *session, const struct pst_profiled *profile,
                               const char *file, bool color, FILE *out)
 {
-    fprintf(out, "%s, micro-batches of %u; [cluster] as a part of what was measured\n\n",
-            session->graph->name, profile->sizes[profile->n_sizes - 1]);
+    pst_text_printf(out, "%s, micro-batches of %u; [cluster] as a part of what was measured\n\n",
+                    session->graph->name, profile->sizes[profile->n_sizes - 1]);
     print_kinds(session, profile, color, out);
     putc('\n', out);
     print_sizes(session, profile, color, out);
@@ -133,7 +134,7 @@ void pst_profile_report_print(const struct pst_session *session, const struct ps
             session->graph->ops[profile->worst_op].name, 100 * profile->worst_spread);
     }
     if (file != NULL) {
-        fprintf(out, "written to %s; plan with it: --set profile.file=%s\n", file, file);
+        pst_text_printf(out, "written to %s; plan with it: --set profile.file=%s\n", file, file);
     }
 }
 

@@ -7,6 +7,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "base/text.h"
 #include "base/util.h"
 
 #define REDRAW_NS 100000000u /* ten a second */
@@ -123,7 +124,7 @@ void pst_progress_note(struct pst_progress *progress, const char *text)
 {
     pst_progress_clear(progress);
     if (progress->out != NULL) {
-        fprintf(progress->out, "%s\n", text);
+        pst_text_printf(progress->out, "%s\n", text);
         fflush(progress->out);
     }
 }

@@ -138,16 +138,18 @@ static void print_summary(const struct pst_schedule_figures *f, FILE *out)
         fputs("no transfers\n", out);
     }
     if (f->result->answer.claim.size != 0 && f->result->answer.claim.lower_bound_ns > 0) {
-        fprintf(out, "  %s proves: no order of this placement and memory takes less than %s\n",
-                f->result->id, time_text(f, f->result->answer.claim.lower_bound_ns, text));
+        pst_text_printf(out,
+                        "  %s proves: no order of this placement and memory takes less than %s\n",
+                        f->result->id, time_text(f, f->result->answer.claim.lower_bound_ns, text));
     }
 }
 
 void pst_schedule_report_print(const struct pst_schedule_figures *figures,
                                const struct pst_schedule_page *page, FILE *out)
 {
-    fprintf(out, "%s%s%s\n\n", page->color ? "\033[1m" : "", figures->timeline->title,
-            page->color ? "\033[0m" : "");
+    fputs(page->color ? "\033[1m" : "", out);
+    pst_text_print_line(out, figures->timeline->title);
+    fprintf(out, "%s\n\n", page->color ? "\033[0m" : "");
     print_costs(figures, page->color, out);
     fputc('\n', out);
     print_devices(figures, page->color, out);

@@ -2,6 +2,7 @@
 #include "reports/sim_report.h"
 
 #include "base/json.h"
+#include "base/text.h"
 #include "base/util.h"
 #include "reports/plan_report.h"
 #include "reports/table.h"
@@ -87,7 +88,7 @@ void pst_sim_report_print(const struct pst_session *session, const struct pst_ti
     char period[32], total[32], idle[PST_IDLE_TEXT];
     const struct pst_plan *plan = session->planned.plan;
 
-    fprintf(out, "%s: %s\n", session->graph->name, timeline->title);
+    pst_text_printf(out, "%s: %s\n", session->graph->name, timeline->title);
     pst_report_prediction(session, pst_format_ns(period, result->period_ns), out);
     fprintf(out, "idle            %s\n", pst_report_idle_text(pst_sim_idle(result), idle));
     fprintf(out, "simulated       %u step%s%s, %s\n", result->n_steps,

@@ -328,7 +328,7 @@ void pst_table_paragraph(FILE *out, const char *text, int indent)
         int width = room == 0 ? INT_MAX : (int)room - used > 1 ? (int)room - used : 1;
         size_t n = line_length(text, width);
 
-        fprintf(out, "%*s%.*s\n", used, "", (int)n, text);
+        pst_text_printf(out, "%*s%.*s\n", used, "", (int)n, text);
         text += n;
         text += strspn(text, " ");
         used = indent;

@@ -163,8 +163,8 @@ static void tell_resumed(void *context, const char *path, uint64_t step)
 
     if (!output->json) {
         if (output->out != NULL) {
-            fprintf(output->out, "resumed  behind step %llu, from %s\n", (unsigned long long)step,
-                    path);
+            pst_text_printf(output->out, "resumed  behind step %llu, from %s\n",
+                            (unsigned long long)step, path);
         }
         return;
     }
