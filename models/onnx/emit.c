@@ -100,13 +100,20 @@ static const char *new_name(struct onnx_emitter *e, const char *suffix)
 uint32_t emit_op(struct onnx_emitter *e, const char *suffix, struct pst_op op, const uint32_t *in,
                  uint32_t n_in, const uint32_t *param, uint32_t n_param)
 {
+    struct pst_error error;
+    uint32_t result;
+
     op.name = e->op_name = new_name(e, suffix);
     op.in = in;
     op.n_in = n_in;
     op.param = param;
     op.n_param = n_param;
     pst_names_add(&e->names, op.name, 0);
-    return pst_graph_add(e->m->graph, &op);
+    result = pst_graph_add(e->m->graph, &op);
+    if (result == PST_NONE && pst_graph_failure(e->m->graph, &error) != PST_OK) {
+        emit_fail(e, error.message);
+    }
+    return result;
 }
 
 static void keep_origin(struct onnx_emitter *e, struct onnx_origin origin)

@@ -262,6 +262,21 @@ static bool is_plain_sum(const struct onnx_value *a, const struct onnx_value *b,
            memcmp(a->dims, b->dims, a->rank * sizeof *a->dims) == 0;
 }
 
+/* Whether a number is other than 0: 1 or 0. */
+static uint32_t emit_truth(struct onnx_emitter *e, uint32_t x)
+{
+    const uint32_t zero = 0;
+    const struct pst_form form = {.dtype = PST_F32, .data = &zero};
+    const struct pst_op invert = {.kind = PST_OP_MAP, .map = PST_MAP_AFFINE, .constants = {-1, 1}};
+    uint32_t both[2] = {x};
+
+    both[1] = emit_op(e, "zero", (struct pst_op){.kind = PST_OP_CONSTANT, .form = &form}, NULL, 0,
+                      NULL, 0);
+    both[0] = emit_op(e, "none", (struct pst_op){.kind = PST_OP_MAP, .map = PST_MAP_EQUAL}, both, 2,
+                      NULL, 0);
+    return emit_op(e, "", invert, both, 1, NULL, 0);
+}
+
 void onnx_emit_map(struct onnx_emitter *e, const struct onnx_match *match)
 {
     const struct onnx_value *y = result(e);
@@ -278,7 +293,10 @@ void onnx_emit_map(struct onnx_emitter *e, const struct onnx_match *match)
     if (e->status != PST_OK) {
         return;
     }
-    if (match->n_in == 1) {
+    if ((e->node->op == ONNX_Cast || e->node->op == ONNX_CastLike) && y->type == ONNX_BOOL &&
+        emit_in(e, match, 0)->type != ONNX_BOOL) {
+        last = emit_truth(e, x[0]);
+    } else if (match->n_in == 1) {
         last = emit_op(e, "", op, x, 1, NULL, 0);
     } else if (chain == match->n_in) {
         if (is_plain_sum(emit_in(e, match, 0), emit_in(e, match, 1), match)) {
@@ -639,20 +657,17 @@ void onnx_emit_tile(struct onnx_emitter *e, const struct onnx_match *match)
     emit_put(e, 0, emit_reshape(e, x, to, emit_behind(y, 0)), emit_behind(y, 0));
 }
 
-/* Places along an axis of `size`. In a file they may count from the end, in a graph they do not;
-   those that samples have were checked when the data was read. */
-static uint32_t emit_places(struct onnx_emitter *e, const struct onnx_value *places, uint64_t size)
+/* Places along an axis of `size` that are known, counted from its beginning, which files may count
+   from the end; NULL: those that samples have, which were checked when they were read. */
+static const struct onnx_data *counted_places(struct onnx_emitter *e,
+                                              const struct onnx_value *places, uint64_t size)
 {
-    const struct shape shape = emit_stripped(places, places->rank);
     const struct onnx_data *data =
         places->fixed ? onnx_known(e->model, (struct onnx_value *)places) : NULL;
     struct onnx_data *counted = data == NULL ? NULL : onnx_data_new(e->model, places, false);
     char why[128];
 
-    if (!places->fixed || counted == NULL) {
-        return emit_get(e, places, shape);
-    }
-    for (uint64_t i = 0; i < onnx_elems(places); i++) {
+    for (uint64_t i = 0; counted != NULL && i < onnx_elems(places); i++) {
         const int64_t place = onnx_integer(data, i);
 
         counted->i[i] = place < 0 ? place + (int64_t)size : place;
@@ -661,31 +676,40 @@ static uint32_t emit_places(struct onnx_emitter *e, const struct onnx_value *pla
                      "its index %lld is outside of the axis, which has %llu places",
                      (long long)place, (unsigned long long)size);
             emit_fail(e, why);
-            return PST_NONE;
         }
     }
-    return emit_constant(e, places, counted, shape);
+    return counted;
+}
+
+/* Whether places go on in equal steps. */
+static bool in_steps(const struct onnx_data *places, uint64_t n, int64_t *ret_step)
+{
+    *ret_step = n < 2 ? 1 : places->i[1] - places->i[0];
+    for (uint64_t i = 2; i < n; i++) {
+        if (places->i[i] - places->i[i - 1] != *ret_step) {
+            return false;
+        }
+    }
+    return n > 0 && *ret_step != 0;
 }
 
 void onnx_emit_gather(struct onnx_emitter *e, const struct onnx_match *match)
 {
     const struct onnx_value *value = emit_in(e, match, 0), *places = emit_in(e, match, 1);
     const uint32_t axis = onnx_axis(onnx_int(e->node, "axis", 0), value->rank);
+    const struct shape shape = emit_behind(value, 0);
+    /* Leading axes of length 1 of the places are not there; the last one of GatherND's has one. */
+    struct shape at = emit_stripped(places, places->rank);
+    const struct onnx_data *known;
+    struct shape y = {0}, cut = shape;
+    struct pst_form form;
     uint32_t x[2];
 
     if (!emit_apart(e, value, axis)) {
         return;
     }
-    x[0] = emit_get(e, value, emit_behind(value, 0));
-    x[1] = emit_places(e, places, value->dims[axis]);
-    if (e->status != PST_OK) {
-        return;
-    }
-    x[0] = emit_op(e, "", (struct pst_op){.kind = PST_OP_GATHER, .axis = value->rank - 1 - axis}, x,
-                   2, NULL, 0);
-    /* Leading axes of length 1 of the places are not there. */
-    struct shape shape = emit_behind(value, 0), at = emit_stripped(places, places->rank), y = {0};
-
+    at.rank -= e->node->op == ONNX_GatherND && at.rank > 0;
+    known = counted_places(e, places, value->dims[axis]);
     for (uint32_t i = 0; i < shape.rank; i++) {
         for (uint32_t k = 0; k < at.rank && i == axis; k++) {
             y.dims[y.rank++] = at.dims[k];
@@ -694,7 +718,25 @@ void onnx_emit_gather(struct onnx_emitter *e, const struct onnx_match *match)
             y.dims[y.rank++] = shape.dims[i];
         }
     }
-    emit_put(e, 0, x[0], y);
+    x[0] = emit_get(e, value, shape);
+    plain_form(&form);
+    if (known != NULL && in_steps(known, onnx_elems(places), &form.step[axis])) {
+        form.rank = shape.rank;
+        form.start[axis] = known->i[0];
+        cut.dims[axis] = onnx_elems(places);
+        memcpy(form.dims, cut.dims, sizeof form.dims);
+        x[0] =
+            emit_op(e, "", (struct pst_op){.kind = PST_OP_STRIDED, .form = &form}, x, 1, NULL, 0);
+        emit_put(e, 0, emit_reshape(e, x[0], cut, y), y);
+        return;
+    }
+    x[1] = known != NULL ? emit_constant(e, places, known, at) : emit_get(e, places, at);
+    if (e->status == PST_OK) {
+        x[0] =
+            emit_op(e, "", (struct pst_op){.kind = PST_OP_GATHER, .axis = value->rank - 1 - axis},
+                    x, 2, NULL, 0);
+        emit_put(e, 0, x[0], y);
+    }
 }
 
 /* --- products --------------------------------------------------------------------------------- */

@@ -402,8 +402,10 @@ static pst_status check_embedding(struct onnx_model *model, const struct onnx_no
     char *end, name[192];
     long row;
 
-    at = at == NULL ? NULL : strchr(at, ',');
-    at = at == NULL ? NULL : strchr(at + 1, ',');
+    for (uint32_t i = 0; i < 2 && at != NULL; i++) { /* behind the weight and the tokens */
+        at = strpbrk(at + (i == 0 ? strlen(op) : 1), ",)");
+        at = at != NULL && *at == ',' ? at : NULL;
+    }
     if (at == NULL) {
         return PST_OK;
     }

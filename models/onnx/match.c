@@ -529,6 +529,17 @@ static bool match_clip(struct onnx_model *model, struct onnx_match *match)
     return true;
 }
 
+/* Quotients of integers and integers of reals are cut off, for which graphs have no operator. */
+static bool cuts_off(const struct onnx_node *node, const struct onnx_value *x,
+                     const struct onnx_value *y)
+{
+    const bool integer = !onnx_is_real(y->type) && y->type != ONNX_BOOL;
+
+    return integer &&
+           (node->op == ONNX_Div ||
+            ((node->op == ONNX_Cast || node->op == ONNX_CastLike) && onnx_is_real(x->type)));
+}
+
 static bool match_map(struct onnx_model *model, struct onnx_match *match)
 {
     const struct onnx_node *node = match->node;
@@ -537,7 +548,8 @@ static bool match_map(struct onnx_model *model, struct onnx_match *match)
     for (size_t i = 0; i < sizeof map_rows / sizeof *map_rows; i++) {
         row = map_rows[i].op == node->op ? &map_rows[i] : row;
     }
-    if (row == NULL || node->n_in > 8) {
+    if (row == NULL || node->n_in > 8 ||
+        cuts_off(node, onnx_in(model, node, 0), onnx_out(model, node, 0))) {
         return false;
     }
     match->emit = onnx_emit_map;
@@ -573,20 +585,35 @@ static bool match_map(struct onnx_model *model, struct onnx_match *match)
 
 /* What is made by a function of its own, out of its inputs as tensors. */
 static onnx_emit_fn *const plain[ONNX_N_OPS] = {
-    [ONNX_AveragePool] = onnx_emit_pool,    [ONNX_Concat] = onnx_emit_concat,
-    [ONNX_Dropout] = onnx_emit_dropout,     [ONNX_Expand] = onnx_emit_expand,
-    [ONNX_Flatten] = onnx_emit_view,        [ONNX_Gather] = onnx_emit_gather,
-    [ONNX_Gemm] = onnx_emit_gemm,           [ONNX_GlobalAveragePool] = onnx_emit_global_pool,
-    [ONNX_Identity] = onnx_emit_view,       [ONNX_LRN] = onnx_emit_lrn,
-    [ONNX_LogSoftmax] = onnx_emit_softmax,  [ONNX_MatMul] = onnx_emit_matmul,
-    [ONNX_MaxPool] = onnx_emit_pool,        [ONNX_Pad] = onnx_emit_pad,
-    [ONNX_ReduceMax] = onnx_emit_reduce,    [ONNX_ReduceMean] = onnx_emit_reduce,
-    [ONNX_ReduceSum] = onnx_emit_reduce,    [ONNX_Relu] = onnx_emit_map,
-    [ONNX_Reshape] = onnx_emit_view,        [ONNX_Resize] = onnx_emit_resize,
-    [ONNX_SequenceAt] = onnx_emit_part,     [ONNX_Slice] = onnx_emit_slice,
-    [ONNX_Softmax] = onnx_emit_softmax,     [ONNX_Split] = onnx_emit_split,
-    [ONNX_Tile] = onnx_emit_tile,           [ONNX_Squeeze] = onnx_emit_view,
-    [ONNX_Transpose] = onnx_emit_transpose, [ONNX_Trilu] = onnx_emit_trilu,
+    [ONNX_AveragePool] = onnx_emit_pool,
+    [ONNX_Concat] = onnx_emit_concat,
+    [ONNX_Dropout] = onnx_emit_dropout,
+    [ONNX_Expand] = onnx_emit_expand,
+    [ONNX_GatherND] = onnx_emit_gather,
+    [ONNX_Flatten] = onnx_emit_view,
+    [ONNX_Gather] = onnx_emit_gather,
+    [ONNX_Gemm] = onnx_emit_gemm,
+    [ONNX_GlobalAveragePool] = onnx_emit_global_pool,
+    [ONNX_Identity] = onnx_emit_view,
+    [ONNX_LRN] = onnx_emit_lrn,
+    [ONNX_LogSoftmax] = onnx_emit_softmax,
+    [ONNX_MatMul] = onnx_emit_matmul,
+    [ONNX_MaxPool] = onnx_emit_pool,
+    [ONNX_Pad] = onnx_emit_pad,
+    [ONNX_ReduceMax] = onnx_emit_reduce,
+    [ONNX_ReduceMean] = onnx_emit_reduce,
+    [ONNX_ReduceSum] = onnx_emit_reduce,
+    [ONNX_Relu] = onnx_emit_map,
+    [ONNX_Reshape] = onnx_emit_view,
+    [ONNX_Resize] = onnx_emit_resize,
+    [ONNX_SequenceAt] = onnx_emit_part,
+    [ONNX_Slice] = onnx_emit_slice,
+    [ONNX_Softmax] = onnx_emit_softmax,
+    [ONNX_Split] = onnx_emit_split,
+    [ONNX_Tile] = onnx_emit_tile,
+    [ONNX_Squeeze] = onnx_emit_view,
+    [ONNX_Transpose] = onnx_emit_transpose,
+    [ONNX_Trilu] = onnx_emit_trilu,
     [ONNX_Unsqueeze] = onnx_emit_view,
 };
 
@@ -598,17 +625,25 @@ static uint32_t tensors_of(const struct onnx_node *node)
     case ONNX_Gemm:
     case ONNX_MatMul:
     case ONNX_Gather:
+    case ONNX_GatherND:
         return node->n_in;
     default:
         return 1;
     }
 }
 
+/* GatherND's places along the first axis alone. */
+static bool has_one_index(const struct onnx_value *places)
+{
+    return places->rank > 0 && places->dims[places->rank - 1] == 1;
+}
+
 static bool match_plain(const struct onnx_model *model, struct onnx_match *match)
 {
     const struct onnx_node *node = match->node;
 
-    if (plain[node->op] == NULL || tensors_of(node) > PST_MAX_INPUTS) {
+    if (plain[node->op] == NULL || tensors_of(node) > PST_MAX_INPUTS ||
+        (node->op == ONNX_GatherND && !has_one_index(onnx_in(model, node, 1)))) {
         return false;
     }
     match->emit = plain[node->op];
