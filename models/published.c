@@ -8,6 +8,19 @@
  */
 #include "graph/published.h"
 
+/* Of models that only encode, or only decode, and are whole. */
+#define WHOLE                                                                                      \
+    {.theirs = "is_decoder", .fixed = "false", .use = PST_KEY_READ},                               \
+        {.theirs = "add_cross_attention", .fixed = "false", .use = PST_KEY_READ},                  \
+        {.theirs = "tie_encoder_decoder", .fixed = "false", .use = PST_KEY_READ},                  \
+    {                                                                                              \
+        .theirs = "pruned_heads", .fixed = "{}", .use = PST_KEY_READ                               \
+    }
+#define ONE_PART                                                                                   \
+    {                                                                                              \
+        .theirs = "is_encoder_decoder", .fixed = "false", .use = PST_KEY_READ                      \
+    }
+
 /* --- GPT-2 ------------------------------------------------------------------------------------ */
 
 static const struct pst_published_row gpt_rows[] = {
@@ -23,11 +36,11 @@ static const struct pst_published_key gpt_keys[] = {
     {.theirs = "n_layer", .own = "layers"},
     {.theirs = "n_embd", .own = "dim"},
     {.theirs = "n_head", .own = "heads", .use = PST_KEY_MUST},
-    {.theirs = "n_positions", .own = "context"},
+    {.theirs = "n_positions", .own = "context", .use = PST_KEY_FREE},
     {.theirs = "vocab_size", .own = "vocab"},
-    {.theirs = "tie_word_embeddings", .own = "tied", .use = PST_KEY_MUST},
-    {.theirs = "embd_pdrop", .own = "dropout"},
-    {.theirs = "resid_pdrop", .own = "dropout"},
+    {.theirs = "tie_word_embeddings", .own = "tied", .use = PST_KEY_MUST, .absent = "true"},
+    {.theirs = "embd_pdrop", .own = "dropout", .use = PST_KEY_FREE},
+    {.theirs = "resid_pdrop", .own = "dropout", .use = PST_KEY_FREE},
     {.theirs = "attn_pdrop", .fixed = "0.0"},
     {.theirs = "activation_function",
      .fixed = "\"gelu_new\"|\"gelu_pytorch_tanh\"|\"gelu_fast\"",
@@ -37,13 +50,25 @@ static const struct pst_published_key gpt_keys[] = {
     {.theirs = "scale_attn_by_inverse_layer_idx", .fixed = "false", .use = PST_KEY_MUST},
     {.theirs = "bos_token_id", .fixed = "null"},
     {.theirs = "eos_token_id", .fixed = "null"},
+    {.theirs = "n_inner", .own = "dim", .times = 4, .set = "", .use = PST_KEY_READ},
+    WHOLE,
+    ONE_PART,
     {.theirs = NULL},
 };
+static const char *const gpt_harmless[] = {"n_ctx",
+                                           "reorder_and_upcast_attn",
+                                           "summary_activation",
+                                           "summary_first_dropout",
+                                           "summary_proj_to_labels",
+                                           "summary_type",
+                                           "summary_use_proj",
+                                           NULL};
 static const struct pst_published gpt = {.model = "gpt",
                                          .prefix = "transformer.",
                                          .rows = gpt_rows,
                                          .ignored = gpt_ignored,
-                                         .keys = gpt_keys};
+                                         .keys = gpt_keys,
+                                         .harmless = gpt_harmless};
 
 /* --- BERT ------------------------------------------------------------------------------------- */
 
@@ -90,12 +115,12 @@ static const struct pst_published_key bert_keys[] = {
     {.theirs = "architectures", .fixed = "[\"BertForMaskedLM\"]"},
     {.theirs = "num_hidden_layers", .own = "layers"},
     {.theirs = "hidden_size", .own = "dim"},
-    {.theirs = "intermediate_size", .own = "dim", .times = 4},
+    {.theirs = "intermediate_size", .own = "dim", .times = 4, .set = ""},
     {.theirs = "num_attention_heads", .own = "heads", .use = PST_KEY_MUST},
-    {.theirs = "max_position_embeddings", .own = "context"},
+    {.theirs = "max_position_embeddings", .own = "context", .use = PST_KEY_FREE},
     {.theirs = "vocab_size", .own = "vocab"},
     {.theirs = "type_vocab_size", .own = "segments"},
-    {.theirs = "hidden_dropout_prob", .own = "dropout"},
+    {.theirs = "hidden_dropout_prob", .own = "dropout", .use = PST_KEY_FREE},
     {.theirs = "attention_probs_dropout_prob", .fixed = "0.0"},
     {.theirs = "hidden_act", .fixed = "\"gelu\"", .use = PST_KEY_MUST, .when = "gelu=erf"},
     {.theirs = "hidden_act",
@@ -103,14 +128,26 @@ static const struct pst_published_key bert_keys[] = {
      .use = PST_KEY_MUST,
      .when = "gelu=tanh"},
     {.theirs = "layer_norm_eps", .fixed = "1e-12", .use = PST_KEY_MUST},
+    {.theirs = "position_embedding_type", .fixed = "\"absolute\"", .use = PST_KEY_READ},
+    {.theirs = "tie_word_embeddings", .fixed = "true", .use = PST_KEY_READ},
+    WHOLE,
+    ONE_PART,
     {.theirs = NULL},
 };
+static const char *const bert_harmless[] = {"directionality",
+                                            "pooler_fc_size",
+                                            "pooler_num_attention_heads",
+                                            "pooler_num_fc_layers",
+                                            "pooler_size_per_head",
+                                            "pooler_type",
+                                            NULL};
 static const struct pst_published bert = {.model = "bert",
                                           .prefix = "bert.",
                                           .rows = bert_rows,
                                           .aliases = bert_aliases,
                                           .ignored = bert_ignored,
-                                          .keys = bert_keys};
+                                          .keys = bert_keys,
+                                          .harmless = bert_harmless};
 
 /* --- T5 --------------------------------------------------------------------------------------- */
 
@@ -177,7 +214,7 @@ static const char *const t5_ignored[] = {"embed_tokens.weight",
 static const struct pst_published_key t5_keys[] = {
     {.theirs = "model_type", .fixed = "\"t5\"", .use = PST_KEY_MUST},
     {.theirs = "architectures", .fixed = "[\"T5ForConditionalGeneration\"]"},
-    {.theirs = "is_encoder_decoder", .fixed = "true"},
+    {.theirs = "is_encoder_decoder", .fixed = "true", .use = PST_KEY_MUST},
     {.theirs = "num_layers", .own = "layers"},
     {.theirs = "num_decoder_layers", .own = "decoder_layers"},
     {.theirs = "d_model", .own = "dim"},
@@ -187,13 +224,17 @@ static const struct pst_published_key t5_keys[] = {
     {.theirs = "vocab_size", .own = "vocab"},
     {.theirs = "relative_attention_num_buckets", .own = "buckets"},
     {.theirs = "relative_attention_max_distance", .own = "max_distance", .use = PST_KEY_MUST},
-    {.theirs = "dropout_rate", .own = "dropout"},
+    {.theirs = "dropout_rate", .own = "dropout", .use = PST_KEY_FREE},
     {.theirs = "layer_norm_epsilon", .fixed = "1e-06", .use = PST_KEY_MUST},
     {.theirs = "feed_forward_proj",
      .fixed = "\"gated-gelu\"",
      .use = PST_KEY_MUST,
+     .absent = "\"relu\"",
      .when = "gated"},
-    {.theirs = "feed_forward_proj", .fixed = "\"relu\"", .use = PST_KEY_MUST},
+    {.theirs = "feed_forward_proj", .fixed = "\"relu\"", .use = PST_KEY_MUST, .absent = "\"relu\""},
+    {.theirs = "dense_act_fn", .fixed = "\"gelu_new\"", .use = PST_KEY_READ, .when = "gated"},
+    {.theirs = "dense_act_fn", .fixed = "\"relu\"", .use = PST_KEY_READ},
+    {.theirs = "is_gated_act", .own = "gated", .use = PST_KEY_READ},
     {.theirs = "scale_decoder_outputs", .own = "tied", .use = PST_KEY_MUST},
     {.theirs = "tie_word_embeddings", /* true in all that transformers 5 writes */
      .own = "tied",
@@ -202,10 +243,15 @@ static const struct pst_published_key t5_keys[] = {
     {.theirs = "decoder_start_token_id", .fixed = "0"},
     {.theirs = "pad_token_id", .fixed = "0"},
     {.theirs = "eos_token_id", .fixed = "1"},
+    WHOLE,
     {.theirs = NULL},
 };
-static const struct pst_published t5 = {
-    .model = "t5", .rows = t5_rows, .ignored = t5_ignored, .keys = t5_keys};
+static const char *const t5_harmless[] = {"n_positions", NULL};
+static const struct pst_published t5 = {.model = "t5",
+                                        .rows = t5_rows,
+                                        .ignored = t5_ignored,
+                                        .keys = t5_keys,
+                                        .harmless = t5_harmless};
 
 /* --- torchvision's residual networks ---------------------------------------------------------- */
 
@@ -289,23 +335,33 @@ static const struct pst_published_key llama_keys[] = {
      .when = "experts&qk_norm"},
     {.theirs = "decoder_sparse_step", .fixed = "1", .use = PST_KEY_MUST, .when = "experts&qk_norm"},
     {.theirs = "mlp_only_layers", .fixed = "[]", .use = PST_KEY_MUST, .when = "experts&qk_norm"},
-    {.theirs = "router_aux_loss_coef", .own = "aux_loss", .when = "experts"},
+    {.theirs = "router_aux_loss_coef", .own = "aux_loss", .use = PST_KEY_FREE, .when = "experts"},
     {.theirs = "num_attention_heads", .own = "heads", .use = PST_KEY_MUST},
-    {.theirs = "num_key_value_heads", .own = "kv_heads", .use = PST_KEY_MUST, .when = "kv_heads"},
-    {.theirs = "num_key_value_heads", .own = "heads", .use = PST_KEY_MUST},
-    {.theirs = "head_dim", .own = "head_dim", .when = "head_dim"},
-    {.theirs = "head_dim", .own = "dim", .over = "heads"},
-    {.theirs = "max_position_embeddings", .own = "context"},
+    {.theirs = "num_key_value_heads",
+     .own = "kv_heads",
+     .use = PST_KEY_MUST,
+     .absent = "@num_attention_heads",
+     .when = "kv_heads"},
+    {.theirs = "num_key_value_heads", .own = "heads", .set = "kv_heads", .use = PST_KEY_MUST},
+    {.theirs = "head_dim", .own = "head_dim", .use = PST_KEY_MUST, .when = "head_dim"},
+    {.theirs = "head_dim", .own = "dim", .over = "heads", .set = "head_dim", .use = PST_KEY_MUST},
+    {.theirs = "max_position_embeddings", .own = "context", .use = PST_KEY_FREE},
     {.theirs = "vocab_size", .own = "vocab"},
-    {.theirs = "tie_word_embeddings", .own = "tied", .use = PST_KEY_MUST},
+    {.theirs = "tie_word_embeddings", .own = "tied", .use = PST_KEY_MUST, .absent = "false"},
     {.theirs = "hidden_act", .fixed = "\"silu\"|\"swish\"", .use = PST_KEY_MUST},
-    {.theirs = "rms_norm_eps", .own = "eps", .use = PST_KEY_MUST},
+    {.theirs = "rms_norm_eps",
+     .own = "eps",
+     .use = PST_KEY_MUST,
+     .absent = "1e-05",
+     .when = "experts&!qk_norm"},
+    {.theirs = "rms_norm_eps", .own = "eps", .use = PST_KEY_MUST, .absent = "1e-06"},
     {.theirs = "attention_bias", .fixed = "false", .use = PST_KEY_MUST, .when = "!qkv_bias"},
     {.theirs = "mlp_bias", .fixed = "false", .use = PST_KEY_MUST},
     {.theirs = "attention_dropout", .fixed = "0.0"},
     {.theirs = "sliding_window",
      .own = "window",
      .use = PST_KEY_MUST,
+     .absent = "0",
      .unless = "use_sliding_window",
      .when = "window"},
     {.theirs = "sliding_window",
@@ -313,7 +369,19 @@ static const struct pst_published_key llama_keys[] = {
      .use = PST_KEY_MUST,
      .from = "context",
      .unless = "use_sliding_window"},
-    {.theirs = "use_sliding_window", .fixed = "true", .use = PST_KEY_MUST, .when = "window"},
+    {.theirs = "use_sliding_window",
+     .fixed = "true",
+     .set = "window",
+     .use = PST_KEY_MUST,
+     .when = "window"},
+    {.theirs = "layer_types",
+     .fixed = "\"sliding_attention\"",
+     .use = PST_KEY_READ,
+     .unless = "use_sliding_window",
+     .when = "window"},
+    {.theirs = "layer_types", /* of a window as wide as the context */
+     .fixed = "\"full_attention\"|\"sliding_attention\"",
+     .use = PST_KEY_READ},
     {.theirs = "max_window_layers",
      .fixed = "0",
      .use = PST_KEY_MUST,
@@ -321,7 +389,26 @@ static const struct pst_published_key llama_keys[] = {
      .when = "window"},
     {.theirs = "bos_token_id", .fixed = "null"},
     {.theirs = "eos_token_id", .fixed = "null"},
-    {.theirs = "rope_theta", .own = "rope_theta", .use = PST_KEY_MUST},
+    {.theirs = "rope_theta",
+     .own = "rope_theta",
+     .use = PST_KEY_MUST,
+     .absent = "1e6",
+     .elsewhere = "rope_parameters.rope_theta|rope_scaling.rope_theta",
+     .when = "experts&!qk_norm"},
+    {.theirs = "rope_theta",
+     .own = "rope_theta",
+     .use = PST_KEY_MUST,
+     .absent = "1e4",
+     .elsewhere = "rope_parameters.rope_theta|rope_scaling.rope_theta"},
+    {.theirs = "rope_scaling.rope_theta", .own = "rope_theta", .use = PST_KEY_READ},
+    {.theirs = "num_local_experts", .own = "experts", .use = PST_KEY_READ, .when = "experts"},
+    {.theirs = "router_jitter_noise", .fixed = "0.0", .use = PST_KEY_READ},
+    {.theirs = "partial_rotary_factor", .fixed = "1.0", .use = PST_KEY_READ},
+    {.theirs = "rope_parameters.partial_rotary_factor", .fixed = "1.0", .use = PST_KEY_READ},
+    {.theirs = "rope_interleaved", .fixed = "false", .use = PST_KEY_READ},
+    {.theirs = "use_mrope", .fixed = "false", .use = PST_KEY_READ},
+    WHOLE,
+    ONE_PART,
     {.theirs = "rope_parameters.rope_theta", .own = "rope_theta", .use = PST_KEY_READ},
 #define ROPE(object, kept)                                                                         \
     {.theirs = object ".type",                                                                     \
@@ -339,6 +426,9 @@ static const struct pst_published_key llama_keys[] = {
         {.theirs = object ".rope_type",                                                            \
          .own = "rope_scaling",                                                                    \
          .use = kept,                                                                              \
+         .absent = "\"default\"",                                                                  \
+         .elsewhere = "rope_scaling.rope_type|rope_scaling.type|rope_parameters.rope_type|"        \
+                      "rope_parameters.type",                                                      \
          .when = "!rope_scaling=none"},                                                            \
         {.theirs = object ".factor",                                                               \
          .own = "rope_factor",                                                                     \
@@ -364,6 +454,7 @@ static const struct pst_published_lack llama_unpublished[] = {
     {"qkv_bias&qk_norm", "biases of queries, keys and values beside their norms"},
     {"qkv_bias&experts", "experts beside biases of queries, keys and values"},
     {"experts&!normalize&!qk_norm", "experts whose weights have another sum than 1"},
+    {"experts&capacity", "experts that take no more than their capacity"},
     {NULL, NULL},
 };
 static const struct pst_published llama = {.model = "llama",

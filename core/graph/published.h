@@ -77,6 +77,7 @@ struct pst_published_alias {
 
 enum pst_published_use {
     PST_KEY_SIZE = 0, /* written; shapes tell the rest */
+    PST_KEY_FREE,     /* written; weights mean the same with another value */
     PST_KEY_MUST,     /* written; what the model's results depend on and no shape tells */
     PST_KEY_READ      /* the same, but not written: other versions spell it so */
 };
@@ -89,12 +90,16 @@ struct pst_published_key {
     uint32_t use;       /* enum pst_published_use */
     uint32_t times;     /* theirs is so many times the model's value; 0: once */
     const char *over;   /* and divided by this key of [model]; NULL: not */
-    const char *from;   /* key of [model]: numbers from its value on mean the same as `fixed` */
-    const char *unless; /* key of the file: where it is false this one means nothing */
-    const char *when;   /* for models with this boolean or number of [model] that is not zero;
-                           "KEY=WORD": with that word; '!' in front: for the others; several that
-                           '&' parts: with all of them. NULL: for all.
-                           Of rows with one name the first that is for the model counts */
+    const char *set;    /* the key that is to be set where it differs; "": none can be; NULL: own */
+    const char *absent; /* what it is where the file does not say it: JSON, or '@' and another key
+                           of the file; NULL: nothing */
+    const char *elsewhere; /* keys of the file that say it as well, parted by '|' */
+    const char *from;      /* key of [model]: numbers from its value on mean the same as `fixed` */
+    const char *unless;    /* key of the file: where it is false this one means nothing */
+    const char *when;      /* for models with this boolean or number of [model] that is not zero;
+                              "KEY=WORD": with that word; '!' in front: for the others; several that
+                              '&' parts: with all of them. NULL: for all.
+                              Of rows with one name the first that is for the model counts */
 };
 
 /* What is computed by models with which no published one goes together. */
@@ -110,7 +115,8 @@ struct pst_published {
     const struct pst_published_row *rows; /* the first that fits a parameter counts */
     const struct pst_published_alias *aliases;
     const char *const *ignored; /* ends of names of tensors that are no weights, or twice there */
-    const struct pst_published_key *keys;         /* NULL: no config.json */
+    const struct pst_published_key *keys; /* NULL: no config.json */
+    const char *const *harmless; /* keys of config.json that change no result; NULL: none */
     const struct pst_published_lack *unpublished; /* NULL: none */
 };
 

@@ -49,6 +49,7 @@ struct pst_weights {
     const struct pst_published *family;
     const char *path, *folder_path;
     int folder;
+    bool has_config; /* config.json beside them says whose they are */
     struct pst_st_file **files;
     uint32_t n_files;
     struct found *all; /* tensors of all files */
@@ -437,6 +438,24 @@ static void match_constants(struct pst_weights *w, struct pst_error *err)
     }
 }
 
+/* Nothing that the model has is there. */
+static pst_status fail_strange(const struct pst_weights *w, struct pst_error *err)
+{
+    const char *kin = NULL;
+
+    for (uint32_t i = 0; i < w->n_all && kin == NULL; i++) {
+        kin = pst_weights_kin_of(w->all[i].tensor->name);
+    }
+    if (kin != NULL) {
+        return pst_fail_at(err, PST_ERR_CONFIG, "weights.mismatch", w->path, 0, 0,
+                           "by the names of the tensors this is %s, which is not read", kin);
+    }
+    return pst_fail_at(err, PST_ERR_CONFIG, "weights.mismatch", w->path, 0, 0,
+                       "not the weights of this model: none of its %u tensors is there; the first "
+                       "of the %u in the file is \"%.100s\"",
+                       w->n_tensors, w->n_all, w->n_all == 0 ? "" : w->all[0].tensor->name);
+}
+
 static pst_status match_all(struct pst_weights *w, const struct pst_job *job, struct pst_error *err)
 {
     struct pst_weights_value *values = pst_weights_values(w->graph, &w->arena, &w->n_values);
@@ -467,6 +486,9 @@ static pst_status match_all(struct pst_weights *w, const struct pst_job *job, st
                     w->n_other, pst_weights_file(w->graph)->path);
         pst_error_detail(err, "%s", found.details);
         return PST_ERR_CONFIG;
+    }
+    if (w->n_missing == w->n_tensors) {
+        return fail_strange(w, err);
     }
     pst_fail_at(err, PST_ERR_CONFIG, "weights.mismatch", w->path, 0, 0,
                 "not the weights of this model: of its %u tensors %u are missing and %u have "
@@ -521,7 +543,9 @@ static bool is_tied_head(const struct pst_weights *w, const struct found *found)
     return head->n_param > 0 && same_values(found, w->values[head->param[0]].found[0]);
 }
 
-static void tell_left_out(const struct pst_weights *w)
+/* Where a config.json says that they are weights of this family, the rest is of another head, or of
+   blocks that the job leaves out. Else names alone say it, and must say it exactly. */
+static pst_status check_left_out(const struct pst_weights *w, bool tell, struct pst_error *err)
 {
     char names[400] = "";
     uint32_t n = 0;
@@ -536,11 +560,33 @@ static void tell_left_out(const struct pst_weights *w)
             pst_text_append(names, sizeof names, "%s%.100s", n > 1 ? ", " : "", name);
         }
     }
-    if (n > 0) {
+    if (n > 0 && w->family != NULL && !w->has_config) {
+        pst_fail_at(err, PST_ERR_CONFIG, "weights.mismatch", w->path, 0, 0,
+                    "not the weights of this model: it does not have %u of the tensors: %s%s", n,
+                    names, n > 5 ? ", ..." : "");
+        if (w->family->keys != NULL) {
+            pst_error_hint(err, "with the config.json that belongs to the weights they can be told "
+                                "from those of other families");
+        }
+        return PST_ERR_CONFIG;
+    }
+    if (n > 0 && tell) {
         pst_log(PST_LOG_WARN, "weights",
                 "%s: %u tensor%s that the model does not have %s left out: %s%s", w->path, n,
                 n == 1 ? "" : "s", n == 1 ? "is" : "are", names, n > 5 ? ", ..." : "");
     }
+    if (tell && w->family != NULL && w->family->keys != NULL && !w->has_config) {
+        pst_log(PST_LOG_WARN, "weights",
+                "%s: there is no config.json; the weights are taken to be of this model, and what "
+                "no shape tells (such as heads, positions, what norms add) is as [model] says",
+                w->path);
+    }
+    return PST_OK;
+}
+
+/* Tensors of more rows than the model has. */
+static void tell_cut(const struct pst_weights *w)
+{
     for (uint32_t i = 0; i < w->n_values; i++) {
         const struct pst_weights_piece *piece = &w->values[i].pieces[0];
         const struct pst_st_tensor *tensor = w->values[i].found[0]->tensor;
@@ -621,17 +667,20 @@ pst_status pst_weights_open(const char *path, const struct pst_job *job,
         st = list_tensors(w, err);
     }
     if (st == PST_OK && w->family != NULL && w->family->keys != NULL) {
-        st = pst_weights_check_config(w->folder_path, job, w->family, tell, err);
+        st = pst_weights_check_config(w->folder_path, job, w->family, &w->has_config, err);
     }
     if (st == PST_OK) {
         st = match_all(w, job, err);
+    }
+    if (st == PST_OK) {
+        st = check_left_out(w, tell, err);
     }
     if (st != PST_OK) {
         pst_weights_close(w);
         return st;
     }
     if (tell) {
-        tell_left_out(w);
+        tell_cut(w);
     }
     *ret_weights = w;
     return PST_OK;

@@ -9,9 +9,9 @@
 #include <unistd.h>
 
 #include "base/json.h"
-#include "base/log.h"
 #include "base/memory.h"
 #include "base/number.h"
+#include "base/text.h"
 #include "config/config.h"
 #include "config/json_fields.h"
 #include "graph/builder.h"
@@ -181,10 +181,20 @@ static bool can_be(const struct pst_param *row, const json_t *value)
 static bool is_fixed(const json_t *value, const char *fixed)
 {
     bool same = false;
+    size_t n = json_is_array(value) && fixed[0] != '[' ? json_array_size(value) : 0;
 
+    if (n > 0) { /* of a list every element */
+        same = true;
+        for (size_t i = 0; i < n; i++) {
+            same = same && is_fixed(json_array_get(value, i), fixed);
+        }
+        return same;
+    }
     while (!same && *fixed != '\0') {
-        size_t n = strcspn(fixed, "|");
-        json_t *wanted = json_loadb(fixed, n, JSON_DECODE_ANY, NULL);
+        json_t *wanted;
+
+        n = strcspn(fixed, "|");
+        wanted = json_loadb(fixed, n, JSON_DECODE_ANY, NULL);
 
         same = json_is_number(value) && json_is_number(wanted)
                    ? same_number(json_number_value(wanted), json_number_value(value))
@@ -195,59 +205,107 @@ static bool is_fixed(const json_t *value, const char *fixed)
     return same;
 }
 
-/* own: the key that is to be set otherwise. */
-static pst_status fail_setting(const struct pst_published_key *row, const char *own,
-                               const struct pst_job *job, const char *path, const char *theirs,
-                               struct pst_error *err)
-{
-    const struct setting setting = setting_of(job, own);
-    char number[32];
+/* What a config.json says otherwise than [model]. */
+struct comparison {
+    const struct pst_published *family;
+    const struct pst_job *job;
+    const json_t *root;
+    char musts[512]; /* what [model] must have, each after a comma: ", kv_heads = 2, tied = true" */
+    char others[512]; /* what it cannot have, alike: ", mlp_bias = true, logit_scale = 0.5" */
+    uint32_t n_others, n_asked;
+    char first[64]; /* key of [model] that is the first of musts */
+};
 
-    pst_fail(err, PST_ERR_CONFIG, "config.value",
-             "\"%s\" in [model] is %s; %s of %s is %s, without which its weights mean something "
-             "else",
-             own,
-             setting.type == PST_PARAM_BOOL ? (setting.number != 0 ? "true" : "false")
-             : setting.text[0] != '\0'      ? setting.text
-                                            : pst_number_format(number, setting.number),
-             row->theirs, path, theirs);
-    return pst_config_place(job->config, "model", own, PST_ERR_CONFIG, err);
+static void add_must(struct comparison *c, const char *key, const char *text)
+{
+    char word[72];
+
+    c->n_asked++;
+    snprintf(word, sizeof word, ", %.64s = ", key);
+    if (strstr(c->musts, word) == NULL) {
+        if (c->musts[0] == '\0') {
+            snprintf(c->first, sizeof c->first, "%s", key);
+        }
+        pst_text_append(c->musts, sizeof c->musts, "%s%.80s", word, text);
+    }
 }
 
-/* A row of the same name that takes the value, for models that are set otherwise. */
-static const struct pst_published_key *other_row(const struct pst_published *family,
-                                                 const struct pst_published_key *row,
-                                                 const json_t *value, const struct pst_job *job)
+static void add_other(struct comparison *c, const char *theirs, const json_t *value)
 {
-    for (const struct pst_published_key *other = family->keys; other->theirs != NULL; other++) {
-        if (strcmp(other->theirs, row->theirs) == 0 && !is_for(other, job) &&
-            (other->own != NULL ? can_be(row_of(job, other->own), value)
+    char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(10) | JSON_COMPACT);
+
+    if (text == NULL) {
+        pst_out_of_memory();
+    }
+    pst_text_append(c->others, sizeof c->others, ", %.80s = %.80s", theirs, text);
+    c->n_others++;
+    free(text);
+}
+
+/* What a key of [model] would be for the value that a row reads. */
+static void own_text(const struct pst_published_key *row, const json_t *value,
+                     const struct pst_job *job, char text[100])
+{
+    char number[40];
+
+    if (json_is_string(value)) {
+        snprintf(text, 100, "\"%.90s\"", json_string_value(value));
+    } else if (json_is_boolean(value)) {
+        snprintf(text, 100, "%s", json_is_true(value) ? "true" : "false");
+    } else {
+        snprintf(text, 100, "%s",
+                 pst_number_format(number, json_number_value(value) /
+                                               (row->set != NULL ? 1 : times(row, job))));
+    }
+}
+
+/* Where it is null nothing is there. */
+static const json_t *value_there(const struct comparison *c, const char *path)
+{
+    const json_t *value = value_at(c->root, path);
+
+    return json_is_null(value) ? NULL : value;
+}
+
+/* The value that a row reads, or what `transformers` takes where there is none; NULL: nothing.
+   json_decref it. */
+static json_t *value_of(const struct comparison *c, const struct pst_published_key *row)
+{
+    const json_t *value = value_there(c, row->theirs);
+    const char *other = row->elsewhere == NULL ? "" : row->elsewhere;
+
+    while (value == NULL && row->absent != NULL && *other != '\0') {
+        char path[64];
+        const size_t n = strcspn(other, "|");
+
+        snprintf(path, sizeof path, "%.*s", (int)n, other);
+        if (value_there(c, path) != NULL) {
+            return NULL;
+        }
+        other += n + (other[n] == '|');
+    }
+    if (value == NULL && row->absent != NULL && row->absent[0] == '@') {
+        value = value_there(c, row->absent + 1);
+    }
+    return value != NULL ? json_deep_copy(value)
+           : row->absent != NULL && row->absent[0] != '@'
+               ? json_loads(row->absent, JSON_DECODE_ANY, NULL)
+               : NULL;
+}
+
+/* Another row of the same name that takes the value, for models that are set otherwise. */
+static const struct pst_published_key *other_row(const struct comparison *c,
+                                                 const struct pst_published_key *row,
+                                                 const json_t *value)
+{
+    for (const struct pst_published_key *other = c->family->keys; other->theirs != NULL; other++) {
+        if (other != row && strcmp(other->theirs, row->theirs) == 0 &&
+            (other->own != NULL ? can_be(row_of(c->job, other->own), value)
                                 : is_fixed(value, other->fixed))) {
             return other;
         }
     }
     return NULL;
-}
-
-/* The key of [model] by which a model would be that row's; false: by a word, or by none. */
-static bool deciding_key(const struct pst_published_key *row, const struct pst_job *job,
-                         char key[64])
-{
-    size_t n;
-    const char *part = first_failing(row->when, job, &n);
-
-    snprintf(key, 64, "%.*s", (int)(row->own != NULL ? strlen(row->own) : n),
-             row->own != NULL ? row->own : part);
-    return row->own != NULL || (part[0] != '!' && strchr(key, '=') == NULL);
-}
-
-static void warn(const struct pst_published_key *row, const char *path, const char *theirs)
-{
-    const char *when = row->when == NULL ? "" : row->when + (row->when[0] == '!');
-
-    pst_log(PST_LOG_WARN, "weights", "%s: %s is %.100s, this model computes with %.*s%s%.*s", path,
-            row->theirs, theirs, (int)strcspn(row->fixed, "|"), row->fixed,
-            row->when == NULL ? "" : ", as model.", (int)strcspn(when, "="), when);
 }
 
 /* Another value than the model's? */
@@ -265,52 +323,310 @@ static bool differs(const struct pst_published_key *row, const json_t *value,
     return !is_setting(value, &setting, times(row, job));
 }
 
-static pst_status check_row(const struct pst_published *family, const struct pst_published_key *row,
-                            const json_t *root, const struct pst_job *job, const char *path,
-                            bool tell, struct pst_error *err)
+/* What the file says of keys that mean something only where that key of [model] is set. */
+static void follow(struct comparison *c, const char *key)
 {
-    const json_t *value = value_at(root, row->theirs);
-    const struct pst_published_key *other;
-    char key[64], *text;
-    pst_status st = PST_OK;
+    for (const struct pst_published_key *row = c->family->keys; row->theirs != NULL; row++) {
+        const json_t *value = row->own == NULL ? NULL : value_there(c, row->theirs);
+        const size_t n = strlen(key);
+        const char *when = row->when == NULL ? "" : row->when + (row->when[0] == '!');
+        char text[100];
 
-    if (row->use == PST_KEY_SIZE || value == NULL || json_is_null(value) ||
-        (row->unless != NULL && json_is_false(value_at(root, row->unless))) ||
-        !differs(row, value, job)) {
+        if (value != NULL && strncmp(when, key, n) == 0 && strchr("=&", when[n]) != NULL &&
+            row->use != PST_KEY_FREE && row->use != PST_KEY_SIZE && strcmp(row->own, key) != 0 &&
+            can_be(row_of(c->job, row->own), value) && differs(row, value, c->job)) {
+            own_text(row, value, c->job, text);
+            add_must(c, row->set != NULL ? row->set : row->own, text);
+        }
+    }
+}
+
+/* A key of [model] that must be set: to what the file says of it, if it does. */
+static void must_be_set(struct comparison *c, const char *key)
+{
+    const struct pst_published_key *row = c->family->keys;
+    char text[100] = "true";
+
+    while (row->theirs != NULL && (row->own == NULL || strcmp(row->own, key) != 0 ||
+                                   !json_is_number(value_at(c->root, row->theirs)))) {
+        row++;
+    }
+    if (row->theirs != NULL) {
+        own_text(row, value_at(c->root, row->theirs), c->job, text);
+    }
+    add_must(c, key, text);
+    follow(c, key);
+}
+
+/* [model] must be such that a condition holds, or such that one does not. */
+static void must_hold(struct comparison *c, const char *when, bool holds)
+{
+    size_t n;
+
+    for (; when != NULL && *when != '\0'; when += n + (when[n] == '&')) {
+        const bool negated = when[0] == '!';
+        char part[64], text[80], *word = part;
+        const char *key;
+
+        n = strcspn(when, "&");
+        if (part_holds(when, n, c->job) == holds) {
+            continue;
+        }
+        snprintf(part, sizeof part, "%.*s", (int)n - negated, when + negated);
+        key = strsep(&word, "=");
+        if (word != NULL) {
+            snprintf(text, sizeof text, "\"%s\"", word);
+            add_must(c, key, text);
+        } else if (negated == holds) {
+            add_must(c, key, setting_of(c->job, key).type == PST_PARAM_BOOL ? "false" : "0");
+        } else {
+            must_be_set(c, key);
+        }
+    }
+}
+
+static void note_difference(struct comparison *c, const struct pst_published_key *row,
+                            const json_t *value)
+{
+    const struct pst_published_key *other = row->own != NULL ? row : other_row(c, row, value);
+    const uint32_t before = c->n_asked;
+    char text[100];
+
+    if (row->set != NULL && row->set[0] == '\0') {
+        other = NULL;
+    } else if (row->own == NULL && row->set != NULL) {
+        add_must(c, row->set, "0");
+    } else if (other != NULL && other->own != NULL && json_is_string(value) &&
+               strcmp(json_string_value(value), "default") == 0) {
+        add_must(c, other->own, "\"none\"");
+    } else if (other != NULL && other->own != NULL && can_be(row_of(c->job, other->own), value)) {
+        own_text(other, value, c->job, text);
+        add_must(c, other->set != NULL ? other->set : other->own, text);
+        follow(c, other->own);
+    } else if (other != NULL && other->own == NULL) {
+        must_hold(c, is_for(other, c->job) ? row->when : other->when, !is_for(other, c->job));
+    }
+    if (c->n_asked == before) {
+        add_other(c, row->theirs, value);
+    }
+}
+
+/* use: rows of that kind alone, or the others. */
+static void compare_rows(struct comparison *c, bool sizes)
+{
+    for (const struct pst_published_key *row = c->family->keys; row->theirs != NULL; row++) {
+        json_t *value;
+
+        if (row->use == PST_KEY_FREE || (row->use == PST_KEY_SIZE) != sizes ||
+            (sizes && row->own == NULL) || !applies(c->family, row, c->job) ||
+            (row->unless != NULL && json_is_false(value_at(c->root, row->unless)))) {
+            continue;
+        }
+        value = value_of(c, row);
+        if (value != NULL && differs(row, value, c->job)) {
+            note_difference(c, row, value);
+        }
+        json_decref(value);
+    }
+}
+
+/* --- keys that nobody has thought of ---------------------------------------------------------- */
+
+/* What the weights mean does not depend on them: how they came about, how text is generated, what
+   Python does. */
+static const char *const harmless[] = {"_name_or_path",
+                                       "name_or_path",
+                                       "_commit_hash",
+                                       "transformers_version",
+                                       "torch_dtype",
+                                       "dtype",
+                                       "initializer_range",
+                                       "initializer_factor",
+                                       "use_cache",
+                                       "return_dict",
+                                       "output_attentions",
+                                       "output_hidden_states",
+                                       "output_scores",
+                                       "output_past",
+                                       "output_router_logits",
+                                       "return_dict_in_generate",
+                                       "torchscript",
+                                       "use_bfloat16",
+                                       "id2label",
+                                       "label2id",
+                                       "num_labels",
+                                       "problem_type",
+                                       "finetuning_task",
+                                       "task_specific_params",
+                                       "tokenizer_class",
+                                       "prefix",
+                                       "attn_implementation",
+                                       "_attn_implementation",
+                                       "_attn_implementation_autoset",
+                                       "gradient_checkpointing",
+                                       "chunk_size_feed_forward",
+                                       "classifier_dropout",
+                                       "attention_dropout",
+                                       "max_length",
+                                       "min_length",
+                                       "do_sample",
+                                       "early_stopping",
+                                       "num_beams",
+                                       "num_beam_groups",
+                                       "diversity_penalty",
+                                       "temperature",
+                                       "top_k",
+                                       "top_p",
+                                       "typical_p",
+                                       "repetition_penalty",
+                                       "length_penalty",
+                                       "no_repeat_ngram_size",
+                                       "encoder_no_repeat_ngram_size",
+                                       "bad_words_ids",
+                                       "num_return_sequences",
+                                       "exponential_decay_length_penalty",
+                                       "remove_invalid_values",
+                                       "suppress_tokens",
+                                       "begin_suppress_tokens",
+                                       "transformers.js_config",
+                                       "unsloth_version",
+                                       "unsloth_fixed",
+                                       "is_llama_config",
+                                       "pretraining_tp",
+                                       "max_sequence_length",
+                                       "model_max_length",
+                                       "tf_legacy_loss",
+                                       NULL};
+
+static bool is_listed(const char *const *list, const char *key)
+{
+    while (list != NULL && *list != NULL && strcmp(*list, key) != 0) {
+        list++;
+    }
+    return list != NULL && *list != NULL;
+}
+
+/* Whether the tables have the key, or one within it. */
+static bool has_row(const struct pst_published *family, const char *path, bool within)
+{
+    const size_t n = strlen(path);
+
+    for (const struct pst_published_key *row = family->keys; row->theirs != NULL; row++) {
+        if (strncmp(row->theirs, path, n) == 0 && row->theirs[n] == (within ? '.' : '\0')) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void find_unknown(struct comparison *c, const json_t *object, const char *scope)
+{
+    const char *key;
+    json_t *value;
+
+    json_object_foreach((json_t *)(uintptr_t)object, key, value)
+    {
+        char *path = pst_printf("%s%s%s", scope, scope[0] == '\0' ? "" : ".", key);
+
+        if (json_is_object(value) && has_row(c->family, path, true)) {
+            find_unknown(c, value, path);
+        } else if (!json_is_null(value) && !has_row(c->family, path, false) &&
+                   !pst_text_ends(path, "_token_id") && !is_listed(harmless, path) &&
+                   !is_listed(c->family->harmless, path)) {
+            add_other(c, path, value);
+        }
+        free(path);
+    }
+}
+
+/* --- whose it is ------------------------------------------------------------------------------ */
+
+/* A model_type of this family, or of another one. */
+static bool is_type_of(const struct pst_published *family, const json_t *type)
+{
+    for (const struct pst_published_key *row = family->keys; row != NULL && row->theirs != NULL;
+         row++) {
+        if (row->fixed != NULL && is_fixed(type, row->fixed) &&
+            strcmp(row->theirs, json_is_array(type) ? "architectures" : "model_type") == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* No model is loaded because it looks alike. */
+static pst_status check_type(const struct comparison *c, const char *path, struct pst_error *err)
+{
+    const json_t *type = value_there(c, "model_type"), *of = value_there(c, "architectures");
+    const char *word = json_string_value(type);
+    char name[100];
+
+    type = type != NULL ? type : of;
+    if (type != NULL && is_type_of(c->family, type)) {
         return PST_OK;
     }
-    text = json_dumps(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(10) | JSON_COMPACT);
-    if (text == NULL) {
-        pst_out_of_memory();
+    for (uint32_t i = 0; type != NULL && pst_published[i] != NULL; i++) {
+        if (is_type_of(pst_published[i], type)) {
+            pst_fail(err, PST_ERR_CONFIG, "config.value", "%s: this is %.80s; set use = \"%s\"",
+                     path, word != NULL ? word : "another model", pst_published[i]->model);
+            return pst_config_place(c->job->config, "model", "use", PST_ERR_CONFIG, err);
+        }
     }
-    other = row->own != NULL ? row : other_row(family, row, value, job);
-    if (other != NULL && deciding_key(other, job, key)) {
-        st = fail_setting(row, key, job, path, text, err);
-    } else if (tell) {
-        warn(row, path, text);
+    if (word == NULL) {
+        pst_fail(err, PST_ERR_CONFIG, "config.value",
+                 "%s: no model_type says whose weights these are", path);
+    } else {
+        pst_fail(err, PST_ERR_CONFIG, "config.value", "%s: this is %s, which is not read", path,
+                 pst_weights_kin(word, name));
     }
-    free(text);
-    return st;
+    pst_error_hint(err, "docs/weights.md lists the families that are read; any module of PyTorch "
+                        "can be exported to ONNX (docs/onnx.md)");
+    return PST_ERR_CONFIG;
+}
+
+static pst_status compare(struct comparison *c, const char *path, struct pst_error *err)
+{
+    pst_status st = check_type(c, path, err);
+
+    if (st != PST_OK) {
+        return st;
+    }
+    compare_rows(c, false);
+    find_unknown(c, c->root, "");
+    if (c->musts[0] == '\0' && c->n_others == 0) {
+        return PST_OK;
+    }
+    compare_rows(c, true);
+    pst_fail(err, PST_ERR_CONFIG, "config.value", "%s is of another model: ", path);
+    if (c->n_others > 0) {
+        pst_text_append(err->message, sizeof err->message, "use = \"%s\" cannot compute %s%s",
+                        c->family->model, c->others + 2, c->musts[0] != '\0' ? "; " : "");
+    }
+    if (c->musts[0] != '\0') {
+        pst_text_append(err->message, sizeof err->message, "[model] must have %s", c->musts + 2);
+        return pst_config_place(c->job->config, "model", c->first, PST_ERR_CONFIG, err);
+    }
+    return PST_ERR_CONFIG;
 }
 
 pst_status pst_weights_check_config(const char *folder, const struct pst_job *job,
-                                    const struct pst_published *family, bool tell,
+                                    const struct pst_published *family, bool *ret_there,
                                     struct pst_error *err)
 {
     char *path = pst_printf("%s/config.json", folder);
     json_t *root = NULL;
     pst_status st = PST_OK;
 
-    if (access(path, F_OK) == 0) {
+    *ret_there = access(path, F_OK) == 0;
+    if (*ret_there) {
         st = pst_json_load(path, CONFIG_BYTES, &root, err);
         if (st == PST_OK && !json_is_object(root)) {
             st = pst_fail_at(err, PST_ERR_CONFIG, "input.syntax", path, 0, 0, "no JSON object");
         }
-    }
-    for (const struct pst_published_key *row = family->keys;
-         st == PST_OK && root != NULL && row->theirs != NULL; row++) {
-        if (applies(family, row, job)) {
-            st = check_row(family, row, root, job, path, tell, err);
+        if (st == PST_OK) {
+            struct comparison c = {.family = family, .job = job, .root = root};
+
+            st = compare(&c, path, err);
         }
     }
     json_decref(root);

@@ -83,11 +83,15 @@ void pst_weights_extent(const struct pst_weights_piece *piece, uint64_t *ret_row
 double pst_weights_model_number(const struct pst_job *job, const char *key);
 /* The condition `when` of a table's row: does it hold? */
 bool pst_weights_when(const char *when, const struct pst_job *job);
-/* Compares a config.json, where there is one, with the job: config.value for another model, values
-   of [model] that are to be set otherwise; what cannot be set is a warning. */
+/* Compares a config.json with the job. Every key of it must be one of the family's tables, or known
+   to be harmless; config.value names all that are not, or have another value than [model]. */
 pst_status pst_weights_check_config(const char *folder, const struct pst_job *job,
-                                    const struct pst_published *family, bool tell,
+                                    const struct pst_published *family, bool *ret_there,
                                     struct pst_error *err);
+/* The proper name of a family that may not be read, of its model_type: "GPT-NeoX (gpt_neox)". */
+const char *pst_weights_kin(const char *model_type, char name[100]);
+/* The same, of the name of a tensor; NULL: nothing is known. */
+const char *pst_weights_kin_of(const char *tensor);
 /* The text of config.json; free() it. */
 char *pst_weights_config(const struct pst_job *job, const struct pst_published *family);
 

@@ -144,12 +144,12 @@ static pst_status work(const struct pst_job *job, const struct pst_team *team,
     if (st == PST_OK) {
         st = pst_team_check_device(team, session, err);
     }
-    if (st == PST_OK) {
-        st = pst_cli_calibrate(cli, session, (uint32_t)job->train.microbatch, err);
-    }
     if (st == PST_OK && job->train.init[0] != '\0' && !pst_session_is_hollow(session)) {
         st = pst_config_place(job->config, "train", "init",
                               pst_session_begin_with(session, job->train.init, err), err);
+    }
+    if (st == PST_OK) {
+        st = pst_cli_calibrate(cli, session, (uint32_t)job->train.microbatch, err);
     }
     if (st == PST_OK && !pst_session_is_hollow(session)) {
         st = open_data(session, cli, &data, err);
