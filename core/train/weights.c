@@ -67,7 +67,8 @@ struct pst_weights {
 static pst_status open_shard(struct pst_weights *w, const char *name, struct pst_error *err)
 {
     char *path = pst_arena_printf(&w->arena, "%s/%s", w->folder_path, name);
-    pst_status st = pst_st_open(w->folder, name, path, &w->files[w->n_files], err);
+    pst_status st =
+        pst_weights_open_file(w->folder, w->folder_path, name, path, &w->files[w->n_files], err);
 
     w->n_files += st == PST_OK;
     return st;

@@ -7,6 +7,7 @@
 
 #include <fcntl.h>
 #include <math.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/safetensors.h"
@@ -292,4 +293,82 @@ TEST_WITH(only_plain_files_of_the_folder_are_opened, support_begin, support_end)
     assert_string_equal(err.message, "\"../x\" is not a plain file name");
     assert_int_equal(open_file("..", &file, &err), PST_ERR_CONFIG);
     assert_int_equal(open_file("", &file, &err), PST_ERR_CONFIG);
+}
+
+/* Headers are read in two ways: as writers write them, and by a general parser. */
+TEST_WITH(both_readers_of_headers_agree, support_begin, support_end)
+{
+    static const char *const headers[] = {
+        "{\"a\":{\"dtype\":\"F32\",\"shape\":[2,1],\"data_offsets\":[0,8]},"
+        "\"b\":{\"dtype\":\"BF16\",\"shape\":[],\"data_offsets\":[8,10]}}",
+        "{ \"__metadata__\": {\"x\": \"y\"}, \"b\": {\"shape\": [], \"data_offsets\": [8, 10], "
+        "\"dtype\": \"BF16\"},\n \"a\": {\"dtype\": \"F32\", \"shape\": [2, 1], \"data_offsets\": "
+        "[0, 8]}}   ",
+        /* these are for the general one */
+        "{\"\\u0061\":{\"dtype\":\"F32\",\"shape\":[2,1],\"data_offsets\":[0,8]},"
+        "\"b\":{\"dtype\":\"BF16\",\"shape\":[],\"data_offsets\":[8,10]}}",
+        "{\"a\":{\"dtype\":\"F32\",\"shape\":[2,1],\"data_offsets\":[0,8],\"more\":null},"
+        "\"b\":{\"dtype\":\"BF16\",\"shape\":[],\"data_offsets\":[8,10]}}",
+    };
+    static const char *const bad[][2] = {
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},"
+         "\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,8]}}",
+         "duplicate object key"},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[01],\"data_offsets\":[0,8]}}", "invalid token"},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[3],\"data_offsets\":[0,8]}}",
+         "its shape needs 12 bytes, data_offsets give it 8"},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,8]}}",
+         "it begins at byte 4 of the data"},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}} x", "end of file"},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[4294967296,4294967296],\"data_offsets\":[0,8]}}",
+         "its size overflows"},
+    };
+    struct pst_st_file *file = NULL;
+    struct pst_error err;
+
+    for (size_t i = 0; i < sizeof headers / sizeof *headers; i++) {
+        write_file("x", headers[i], NULL, 10);
+        assert_ok(open_file("x", &file, &err), &err);
+        assert_int_equal(file->n, 2);
+        assert_string_equal(file->tensors[0].name, "a");
+        assert_int_equal(file->tensors[0].dtype, PST_ST_F32);
+        assert_int_equal(file->tensors[0].rank, 2);
+        assert_int_equal(file->tensors[0].elems, 2);
+        assert_int_equal(file->tensors[0].bytes, 8);
+        assert_int_equal(file->tensors[1].rank, 0);
+        assert_int_equal(file->tensors[1].elems, 1);
+        assert_int_equal(file->tensors[1].begin, 8);
+        pst_st_close(file);
+    }
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        write_file("x", bad[i][0], NULL, 8);
+        assert_int_equal(open_file("x", &file, &err), PST_ERR_CONFIG);
+        if (strstr(err.message, bad[i][1]) == NULL) {
+            fail_msg("%s: %s", bad[i][0], err.message);
+        }
+    }
+}
+
+/* The general parser takes 12 s, which a hub's largest files do not deserve. */
+TEST_WITH(a_large_header_is_read_within_seconds, support_begin, support_end)
+{
+    const uint32_t n = 400000, each = 230;
+    char *text = malloc((size_t)n * (each + 1) + 2), *at = text;
+    struct pst_st_file *file = NULL;
+    struct pst_error err;
+    clock_t begin;
+
+    assert_non_null(text);
+    for (uint32_t i = 0; i < n; i++) {
+        at += sprintf(at, "%c\"%0150u\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[%u,%u]}",
+                      i == 0 ? '{' : ',', i, 4 * i, 4 * i + 4);
+    }
+    memcpy(at, "}", 2);
+    write_file("x", text, NULL, 4 * (size_t)n);
+    begin = clock();
+    assert_ok(open_file("x", &file, &err), &err);
+    assert_true((double)(clock() - begin) / CLOCKS_PER_SEC < 5);
+    assert_int_equal(file->n, n);
+    pst_st_close(file);
+    free(text);
 }
