@@ -68,6 +68,8 @@ struct pst_manifest {
     uint64_t samples;             /* of the training data that were used: the data's cursor */
     const char *model, *model_digest;
     uint32_t n_parameters;
+    const char *model_file,
+        *model_file_hash; /* absolute path, checksum; NULL: it is from no file */
     const char *data_digest;
     uint64_t data_seed, epoch, batch;
     uint64_t seed; /* of Philox: weights and dropout */

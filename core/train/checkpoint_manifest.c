@@ -242,6 +242,10 @@ static void code_model(struct pst_codec *c, struct pst_manifest *m, const char *
     code_text(c, "name", &m->model);
     code_text(c, "digest", &m->model_digest);
     pst_codec_uint(c, "parameters", &m->n_parameters);
+    if (pst_codec_has(c, "file", m->model_file != NULL)) {
+        code_text(c, "file", &m->model_file);
+        code_hash(c, "file_xxh3", &m->model_file_hash);
+    }
     code_config(c, m, text, length);
     pst_codec_end(c);
 }

@@ -270,6 +270,8 @@ char *saver_manifest(const struct saver_job *job)
     manifest.drained = job->moment.drained;
     manifest.plan_digest = pst_arena_printf(&arena, "xxh3:%s", hash_text(&arena, &digest));
     manifest.config = config;
+    manifest.model_file = session->model_file;
+    manifest.model_file_hash = session->model_file_hash;
     put_contents(job, &arena, &manifest);
     text = pst_manifest_write(&manifest);
     pst_arena_finish(&arena);

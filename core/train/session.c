@@ -17,6 +17,7 @@
 #include "exec/kernels_early.h"
 #include "train/begin.h"
 #include "train/calibration.h"
+#include "train/model_file.h"
 #include "train/model_plugin.h"
 
 /* --- a GPU for each rank? ---------------------------------------------------------------------*/
@@ -621,6 +622,10 @@ static pst_status create(const struct pst_job *job, const struct pst_team *team,
     pst_arena_finish(&arena);
     if (st == PST_OK) {
         st = pst_session_graph(job, &session->graph, err);
+    }
+    if (st == PST_OK && job->checkpoint.folder[0] != '\0') {
+        st = pst_model_file_describe(job, &session->arena, &session->model_file,
+                                     &session->model_file_hash, err);
     }
     if (st == PST_OK) {
         st = pst_rules_make(job, session->graph, &session->rules, err);

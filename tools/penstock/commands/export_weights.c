@@ -15,6 +15,7 @@
 #include "base/util.h"
 #include "train/begin.h"
 #include "train/checkpoint.h"
+#include "train/model_file.h"
 #include "train/session.h"
 #include "train/tokenizer.h"
 #include "train/weights.h"
@@ -34,8 +35,12 @@ static void open_job(struct pst_cli *cli, const char *path, struct pst_cli_job *
     }
     pst_cli_must(cli,
                  pst_config_from_json(checkpoint->manifest.config, &ret_job->config, &cli->err));
-    pst_checkpoint_close(checkpoint);
     pst_cli_must(cli, pst_job_read(ret_job->config, &ret_job->job, &cli->err));
+    if (checkpoint->manifest.model_file != NULL) {
+        pst_cli_must(cli, pst_model_file_use(&ret_job->job, checkpoint->manifest.model_file,
+                                             checkpoint->manifest.model_file_hash, &cli->err));
+    }
+    pst_checkpoint_close(checkpoint);
 }
 
 /* The tokens mean nothing without it. A run may have ended long before it went away, so that is a
