@@ -201,14 +201,29 @@ static pst_status check_inputs(const struct samples *s, const struct onnx_node *
     return PST_OK;
 }
 
+/* By PyTorch's program: the node is the detach, or it reads one that an optimizer has left out. */
 static bool is_detached(struct onnx_model *model, const struct onnx_node *node)
 {
+    static const char word[] = "%detach";
     const struct onnx_value *x = onnx_in(model, node, 0);
-    const char *text = node->op == ONNX_Identity && x->input == NULL && onnx_is_real(x->type)
-                           ? onnx_program_text(model, node)
-                           : NULL;
+    const char *text = x == NULL || x->input != NULL || !onnx_is_real(x->type)
+                           ? NULL
+                           : onnx_program_text(model, node);
+    const char *at = text == NULL ? NULL : strstr(text, "(args = ");
 
-    return text != NULL && strstr(text, "torch.ops.aten.detach") != NULL;
+    if (at != NULL && node->op == ONNX_Identity) {
+        return strstr(text, "torch.ops.aten.detach") != NULL;
+    }
+    while (at != NULL && (at = strstr(at, word)) != NULL) {
+        const size_t n = strlen(word) + strspn(at + strlen(word), "_0123456789");
+        const char *name = pst_arena_printf(&model->arena, "%.*s", (int)n - 1, at + 1);
+
+        if (pst_names_find(&model->names, name) == PST_NONE) {
+            return true;
+        }
+        at += n;
+    }
+    return false;
 }
 
 static pst_status check_node(const struct samples *s, const struct onnx_node *node, uint32_t result,
