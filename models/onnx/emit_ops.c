@@ -272,8 +272,8 @@ static uint32_t emit_truth(struct onnx_emitter *e, uint32_t x)
 
     both[1] = emit_op(e, "zero", (struct pst_op){.kind = PST_OP_CONSTANT, .form = &form}, NULL, 0,
                       NULL, 0);
-    both[0] = emit_op(e, "none", (struct pst_op){.kind = PST_OP_MAP, .map = PST_MAP_EQUAL}, both, 2,
-                      NULL, 0);
+    both[0] = emit_op(e, "equal", (struct pst_op){.kind = PST_OP_MAP, .map = PST_MAP_EQUAL}, both,
+                      2, NULL, 0);
     return emit_op(e, "", invert, both, 1, NULL, 0);
 }
 
