@@ -25,16 +25,18 @@ As a function: graph = profile(model, (example,), batch_sizes=[1, 2, 4]); json.d
 Needs torch 2.1 or later and nothing else. The file's format: docs/formats.md of penstock.
 """
 import argparse
+import contextlib
 import copy
 import importlib
 import importlib.util
 import inspect
+import io
 import json
+import logging
 import operator
 import os
 import statistics
 import sys
-import tempfile
 import time
 
 try:
@@ -55,6 +57,16 @@ IN_PLACE = {operator.iadd: operator.add, operator.isub: operator.sub, operator.i
 
 class ProfileError(Exception):
     """What the user can do something about."""
+
+
+class TooFewSamples(ProfileError):
+    """Batch norm has no variance of one value."""
+
+
+def first_line(why):
+    """Of an exception: PyTorch's messages can be many lines, and those of others none."""
+    lines = str(why).strip().splitlines()
+    return f"{type(why).__name__}: {lines[0].strip()}" if lines else type(why).__name__
 
 
 def tensors_of(value):
@@ -111,18 +123,32 @@ def undo_in_place(traced):
     return traced
 
 
+@contextlib.contextmanager
+def silence():
+    """What PyTorch tells its own developers when it gives up."""
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+            yield
+    finally:
+        logging.disable(before)
+
+
 def trace(model, inputs):
     """A GraphModule and the name of what made it."""
     try:
         return undo_in_place(torch.fx.symbolic_trace(model)), "torch.fx"
     except Exception as why:  # whatever the model's own code raises on proxies
-        first = f"{type(why).__name__}: {why}".splitlines()[0]
+        first = first_line(why)
     try:
-        program = torch.export.export(model, inputs)
+        with silence():
+            program = torch.export.export(model, inputs)
         return undo_in_place(program.module()), "torch.export"
     except Exception as why:
-        raise ProfileError(f"the module cannot be traced: torch.fx: {first}; torch.export: "
-                           f"{type(why).__name__}: {str(why).splitlines()[0]}") from None
+        raise ProfileError(f"the module cannot be traced: torch.fx: {first}; torch.export: {first_line(why)}; "
+                           "give a part of it without branches that depend on values, or profile the "
+                           "module as an ONNX file (docs/onnx.md of penstock)") from None
 
 
 def name_nodes(traced):
@@ -256,9 +282,9 @@ class Profiler(torch.fx.Interpreter):
                 else:
                     self.measure(row, call, leaves, params)
                     self.measured[row.kind] = row
-        except RuntimeError as why:
-            raise ProfileError(f"node {node.name} ({node.target}) failed on its own: "
-                               f"{str(why).splitlines()[0]}") from why
+        except Exception as why:  # whatever the operator raises
+            kind = TooFewSamples if "more than 1 value per channel" in str(why) else ProfileError
+            raise kind(f"node {node.name} ({node.target}) failed on its own: {first_line(why)}") from None
         self.count(row, output, saved, params)
         return output
 
@@ -345,16 +371,29 @@ def profile_here(model, inputs, batch_sizes, warmup, repeats, name, progress, sp
     if batch < 1 or sizes[0] < 1:
         raise ProfileError("there must be at least one sample")
     check_arguments(model, inputs)
-    traced, names, rows, by = run(model, inputs, batch, None)
+    try:
+        traced, names, rows, by = run(model, inputs, batch, None)
+    except TooFewSamples as why:
+        raise ProfileError(f"{str(why).splitlines()[0]}; batch norm trains on more than one value: "
+                           f"give an --input of at least {2 * batch} samples") from None
     times = {}
-    for size in sizes:
+    for size in list(sizes):
         if progress is not None:
             progress(size)
-        _, found, measured, _ = run(model, inputs, size,
-                                    Clock(inputs[0].device, warmup, repeats))
+        try:
+            _, found, measured, _ = run(model, inputs, size,
+                                        Clock(inputs[0].device, warmup, repeats))
+        except TooFewSamples:
+            sizes.remove(size)
+            if spreads is not None:
+                spreads(f"remark: {size} samples are skipped: batch norm trains on more than one value")
+            continue
         if list(found.values()) != list(names.values()):
             raise ProfileError(f"the trace for {size} samples has other nodes than that for {batch}")
         times[size] = {found[node]: row for node, row in measured.items()}
+    if not sizes:
+        raise ProfileError("batch norm trains on more than one value, and no larger batch size is given; "
+                           "add one to --batch-sizes")
     if spreads is not None:
         for line in tell_spreads([(op_of(traced, node), times[sizes[-1]][names[node]]) for node in rows],
                                  sizes[-1]):
@@ -474,7 +513,9 @@ def load(where):
             module = importlib.import_module(path)
         model = getattr(module, attribute)()
     except (ImportError, OSError, AttributeError) as why:
-        raise ProfileError(f"{where}: {why}") from why
+        raise ProfileError(f"{where}: {why}") from None
+    except Exception as why:  # whatever the user's own code raises
+        raise ProfileError(f"{where}: {first_line(why)}") from None
     if not isinstance(model, torch.nn.Module):
         raise ProfileError(f"{where} gives {type(model).__name__}, not a torch.nn.Module")
     return model
@@ -501,10 +542,15 @@ def write(text, path):
     if path is None:
         sys.stdout.write(text)
         return
-    folder = os.path.dirname(os.path.abspath(path))
-    with tempfile.NamedTemporaryFile("w", dir=folder, delete=False) as file:
-        file.write(text)
-    os.replace(file.name, path)
+    partial = f"{path}.{os.getpid()}.partial"
+    try:
+        with open(partial, "x") as file:  # with the mode that the user's files have
+            file.write(text)
+        os.replace(partial, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(partial)
+        raise
 
 
 def as_text(graph):
@@ -554,9 +600,13 @@ def main(arguments=None):
         if options.by_modules:
             graph = by_modules(graph)
         write(as_text(graph), options.output)
-    except (ProfileError, RuntimeError, OSError) as why:
-        lines = str(why).strip().splitlines()  # PyTorch's can be many
-        print(f"penstock_from_torch: {lines[0] if lines else type(why).__name__}", file=sys.stderr)
+    except ProfileError as why:  # torch.fx puts lines of its own behind the message
+        print(f"penstock_from_torch: {str(why).splitlines()[0]}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        return 130
+    except Exception as why:  # of PyTorch, or of the user's own code
+        print(f"penstock_from_torch: {first_line(why)}", file=sys.stderr)
         return 2
     return 0
 
