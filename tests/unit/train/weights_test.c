@@ -643,69 +643,69 @@ TEST_WITH(a_config_that_differs_is_told, support_begin, support_end)
 
 /* What a config.json of a decoder says, and the refusal that comes of it; NULL: none. Values that
    are not there are those of LlamaConfig of transformers 5. */
-TEST_WITH(a_decoder_of_other_settings_is_refused, support_begin, support_end)
-{
 #define LLAMA  "\"model_type\":\"llama\",\"num_attention_heads\":4,\"num_key_value_heads\":2"
 #define CANNOT "use = \"llama\" cannot compute "
 #define WANT   "[model] must have "
-    static const struct {
-        const char *settings, *config, *refusal;
-    } rows[] = {
-        {"", "{" LLAMA "}", NULL},
-        {"", "{" LLAMA ",\"sliding_window\":5}", WANT "window = 5"},
-        {"", "{" LLAMA ",\"sliding_window\":8}", NULL}, /* as far as the context */
-        {"", "{" LLAMA ",\"sliding_window\":5,\"use_sliding_window\":false}", NULL},
-        {"window=3", "{" LLAMA "}", WANT "window = 0"},
-        {"window=3",
-         "{\"model_type\":\"mistral\",\"num_attention_heads\":4,"
-         "\"num_key_value_heads\":2,\"sliding_window\":5}",
-         WANT "window = 5"},
-        {"window=3",
-         "{\"model_type\":\"mistral\",\"num_attention_heads\":4,"
-         "\"num_key_value_heads\":2,\"sliding_window\":null}",
-         WANT "window = 0"},
-        {"window=3 qkv_bias=true",
-         "{\"model_type\":\"qwen2\",\"num_attention_heads\":4,\"num_key_value_heads\":2,"
-         "\"sliding_window\":3,\"use_sliding_window\":true,\"max_window_layers\":1}",
-         CANNOT "max_window_layers = 1"},
-        {"qkv_bias=true",
-         "{\"model_type\":\"qwen2\",\"num_attention_heads\":4,\"num_key_value_heads\":2,"
-         "\"layer_types\":[\"full_attention\",\"linear_attention\"]}",
-         CANNOT "layer_types = [\"full_attention\",\"linear_attention\"]"},
-        {"tied=true", "{" LLAMA ",\"tie_word_embeddings\":false}", WANT "tied = false"},
-        {"tied=true", "{" LLAMA "}", WANT "tied = false"},
-        {"", "{\"model_type\":\"qwen2\"}", WANT "qkv_bias = true"},
-        {"", "{\"model_type\":\"qwen3\"}", WANT "qk_norm = true"},
-        {"qkv_bias=true", "{" LLAMA "}", WANT "qkv_bias = false"},
-        {"qk_norm=true", "{\"model_type\":\"qwen3_moe\"}", WANT "experts = true"},
-        {"", "{\"model_type\":\"mixtral\",\"num_local_experts\":4,\"num_experts_per_tok\":3}",
-         WANT "experts = 4, experts_per_token = 3"},
-        {"", "{\"model_type\":\"gemma\"}", "this is Gemma (gemma), which is not read"},
-        {"", "{\"model_type\":\"never_heard_of\"}", "this is never_heard_of, which is not read"},
-        {"", "{" LLAMA ",\"rope_scaling\":{\"type\":\"linear\",\"factor\":2}}",
-         WANT "rope_scaling = \"linear\", rope_factor = 2"},
-        {"", "{" LLAMA ",\"rope_parameters\":{\"rope_type\":\"llama3\"}}",
-         WANT "rope_scaling = \"llama3\""},
-        {"rope_scaling=linear", "{" LLAMA "}", WANT "rope_scaling = \"none\""},
-        {"", "{" LLAMA ",\"rope_scaling\":{\"rope_type\":\"yarn\"}}",
-         CANNOT "rope_scaling.rope_type = \"yarn\""},
-        {"", "{" LLAMA ",\"rope_parameters\":{\"rope_type\":\"default\",\"mscale\":2}}",
-         CANNOT "rope_parameters.mscale = 2"},
-        {"", "{" LLAMA ",\"partial_rotary_factor\":0.5}", CANNOT "partial_rotary_factor = 0.5"},
-        {"", "{" LLAMA ",\"rope_theta\":500000.0}", WANT "rope_theta = 500000"},
-        {"", "{" LLAMA ",\"attention_bias\":true,\"mlp_bias\":true}",
-         CANNOT "attention_bias = true, mlp_bias = true"},
-        {"", "{" LLAMA ",\"hidden_act\":\"gelu\"}", CANNOT "hidden_act = \"gelu\""},
-        {"", "{" LLAMA ",\"rms_norm_eps\":0.001,\"head_dim\":6}", WANT "head_dim = 6, eps = 0.001"},
-        {"", "{" LLAMA ",\"no_rope_layers\":[1,0],\"logits_scaling\":8.0}",
-         CANNOT "no_rope_layers = [1,0], logits_scaling = 8.0"},
-        {"", "{" LLAMA ",\"auto_map\":{\"a\":\"b\"}}", CANNOT "auto_map = {\"a\":\"b\"}"},
-        {"", "{" LLAMA ",\"torch_dtype\":\"float16\",\"_name_or_path\":\"x\",\"use_cache\":true}",
-         NULL},
-        {"", "[]", "no JSON object"},
-    };
+static const struct {
+    const char *settings, *config, *refusal;
+} decoder_rows[] = {
+    {"", "{" LLAMA "}", NULL},
+    {"", "{" LLAMA ",\"sliding_window\":5}", WANT "window = 5"},
+    {"", "{" LLAMA ",\"sliding_window\":8}", NULL}, /* as far as the context */
+    {"", "{" LLAMA ",\"sliding_window\":5,\"use_sliding_window\":false}", NULL},
+    {"window=3", "{" LLAMA "}", WANT "window = 0"},
+    {"window=3",
+     "{\"model_type\":\"mistral\",\"num_attention_heads\":4,"
+     "\"num_key_value_heads\":2,\"sliding_window\":5}",
+     WANT "window = 5"},
+    {"window=3",
+     "{\"model_type\":\"mistral\",\"num_attention_heads\":4,"
+     "\"num_key_value_heads\":2,\"sliding_window\":null}",
+     WANT "window = 0"},
+    {"window=3 qkv_bias=true",
+     "{\"model_type\":\"qwen2\",\"num_attention_heads\":4,\"num_key_value_heads\":2,"
+     "\"sliding_window\":3,\"use_sliding_window\":true,\"max_window_layers\":1}",
+     CANNOT "max_window_layers = 1"},
+    {"qkv_bias=true",
+     "{\"model_type\":\"qwen2\",\"num_attention_heads\":4,\"num_key_value_heads\":2,"
+     "\"layer_types\":[\"full_attention\",\"linear_attention\"]}",
+     CANNOT "layer_types = [\"full_attention\",\"linear_attention\"]"},
+    {"tied=true", "{" LLAMA ",\"tie_word_embeddings\":false}", WANT "tied = false"},
+    {"tied=true", "{" LLAMA "}", WANT "tied = false"},
+    {"", "{\"model_type\":\"qwen2\"}", WANT "qkv_bias = true"},
+    {"", "{\"model_type\":\"qwen3\"}", WANT "qk_norm = true"},
+    {"qkv_bias=true", "{" LLAMA "}", WANT "qkv_bias = false"},
+    {"qk_norm=true", "{\"model_type\":\"qwen3_moe\"}", WANT "experts = true"},
+    {"", "{\"model_type\":\"mixtral\",\"num_local_experts\":4,\"num_experts_per_tok\":3}",
+     WANT "experts = 4, experts_per_token = 3"},
+    {"", "{\"model_type\":\"gemma\"}", "this is Gemma (gemma), which is not read"},
+    {"", "{\"model_type\":\"never_heard_of\"}", "this is never_heard_of, which is not read"},
+    {"", "{" LLAMA ",\"rope_scaling\":{\"type\":\"linear\",\"factor\":2}}",
+     WANT "rope_scaling = \"linear\", rope_factor = 2"},
+    {"", "{" LLAMA ",\"rope_parameters\":{\"rope_type\":\"llama3\"}}",
+     WANT "rope_scaling = \"llama3\""},
+    {"rope_scaling=linear", "{" LLAMA "}", WANT "rope_scaling = \"none\""},
+    {"", "{" LLAMA ",\"rope_scaling\":{\"rope_type\":\"yarn\"}}",
+     CANNOT "rope_scaling.rope_type = \"yarn\""},
+    {"", "{" LLAMA ",\"rope_parameters\":{\"rope_type\":\"default\",\"mscale\":2}}",
+     CANNOT "rope_parameters.mscale = 2"},
+    {"", "{" LLAMA ",\"partial_rotary_factor\":0.5}", CANNOT "partial_rotary_factor = 0.5"},
+    {"", "{" LLAMA ",\"rope_theta\":500000.0}", WANT "rope_theta = 500000"},
+    {"", "{" LLAMA ",\"attention_bias\":true,\"mlp_bias\":true}",
+     CANNOT "attention_bias = true, mlp_bias = true"},
+    {"", "{" LLAMA ",\"hidden_act\":\"gelu\"}", CANNOT "hidden_act = \"gelu\""},
+    {"", "{" LLAMA ",\"rms_norm_eps\":0.001,\"head_dim\":6}", WANT "head_dim = 6, eps = 0.001"},
+    {"", "{" LLAMA ",\"no_rope_layers\":[1,0],\"logits_scaling\":8.0}",
+     CANNOT "no_rope_layers = [1,0], logits_scaling = 8.0"},
+    {"", "{" LLAMA ",\"auto_map\":{\"a\":\"b\"}}", CANNOT "auto_map = {\"a\":\"b\"}"},
+    {"", "{" LLAMA ",\"torch_dtype\":\"float16\",\"_name_or_path\":\"x\",\"use_cache\":true}",
+     NULL},
+    {"", "[]", "no JSON object"},
+};
 
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+TEST_WITH(a_decoder_of_other_settings_is_refused, support_begin, support_end)
+{
+    for (size_t i = 0; i < sizeof decoder_rows / sizeof *decoder_rows; i++) {
         struct family family = {"llama", "llama", NULL, true};
         struct pst_error err = {0};
         struct opened o;
@@ -715,18 +715,18 @@ TEST_WITH(a_decoder_of_other_settings_is_refused, support_begin, support_end)
 
         snprintf(settings, sizeof settings,
                  "layers=2 dim=8 heads=4 kv_heads=2 ff=12 context=8 vocab=19 eps=1e-6%s%s",
-                 rows[i].settings[0] == '\0' ? "" : " ", rows[i].settings);
+                 decoder_rows[i].settings[0] == '\0' ? "" : " ", decoder_rows[i].settings);
         open_model(&o, &family, settings);
-        support_write("config.json", rows[i].config);
+        support_write("config.json", decoder_rows[i].config);
         st = pst_weights_check_config(support_path("."), &o.job, pst_weights_family(o.graph),
                                       &there, &err);
         assert_true(there);
-        if (rows[i].refusal == NULL) {
+        if (decoder_rows[i].refusal == NULL) {
             assert_ok(st, &err);
         } else {
             assert_int_equal(st, PST_ERR_CONFIG);
-            if (strstr(err.message, rows[i].refusal) == NULL) {
-                fail_msg("%s: %s", rows[i].config, err.message);
+            if (strstr(err.message, decoder_rows[i].refusal) == NULL) {
+                fail_msg("%s: %s", decoder_rows[i].config, err.message);
             }
         }
         close_model(&o);
