@@ -329,11 +329,16 @@ struct scan {
     const char *at, *end;
 };
 
-static bool skip_to(struct scan *scan, char wanted)
+static void skip_spaces(struct scan *scan)
 {
     while (scan->at < scan->end && (*scan->at == ' ' || *scan->at == '\n')) {
         scan->at++;
     }
+}
+
+static bool skip_to(struct scan *scan, char wanted)
+{
+    skip_spaces(scan);
     if (scan->at == scan->end || *scan->at != wanted) {
         return false;
     }
@@ -375,7 +380,7 @@ static bool scan_numbers(struct scan *scan, uint32_t most, uint64_t *ret_numbers
         const char *begin;
         uint64_t number = 0;
 
-        skip_to(scan, ' ');
+        skip_spaces(scan);
         for (begin = scan->at; scan->at < scan->end && *scan->at >= '0' && *scan->at <= '9';) {
             number = 10 * number + (uint64_t)(*scan->at++ - '0');
         }
@@ -492,9 +497,7 @@ static bool scan_header(struct file *file, const char *text, uint64_t length)
         }
     } while (good && skip_to(&scan, ','));
     good = good && skip_to(&scan, '}') && n > 0;
-    while (scan.at < scan.end && (*scan.at == ' ' || *scan.at == '\n')) {
-        scan.at++;
-    }
+    skip_spaces(&scan);
     good = good && scan.at == scan.end;
     if (good) {
         qsort(tensors, n, sizeof *tensors, by_name);
