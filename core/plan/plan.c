@@ -358,3 +358,47 @@ uint64_t pst_plan_reduction_bytes(const struct pst_plan *plan, const struct pst_
         return 0;
     }
 }
+
+/* Counts on one rank go on from list to list. */
+struct count {
+    uint32_t held, most, row, longest;
+    bool backward;
+};
+
+static void count_pass(struct count *count, uint8_t op)
+{
+    count->held += op == PST_I_F;
+    count->held -= op == PST_I_W || op == PST_I_BW;
+    count->most = count->held > count->most ? count->held : count->most;
+    if (op == PST_I_B || op == PST_I_BW) {
+        count->backward = true;
+        count->row = 0;
+    } else if (op == PST_I_F && count->backward) {
+        count->row++;
+        count->longest = count->row > count->longest ? count->row : count->longest;
+    }
+}
+
+void pst_plan_count(const struct pst_plan *plan, uint32_t s, uint32_t *ret_held, uint32_t *ret_row)
+{
+    const struct pst_plan_stage *stage = &plan->stages[s];
+
+    *ret_held = *ret_row = 0;
+    for (uint32_t r = 0; r < stage->n_ranks; r++) {
+        struct count count = {0};
+
+        for (uint32_t part = 0; part < PST_PARTS; part++) {
+            uint32_t n;
+            const struct pst_instr *list = pst_plan_list(&plan->devices[stage->ranks[r]], part, &n);
+
+            for (uint32_t i = 0; i < n; i++) {
+                if (list[i].stage == s && list[i].op < PST_I_SEND) {
+                    count_pass(&count, list[i].op);
+                }
+            }
+        }
+        *ret_held = count.most > *ret_held ? count.most : *ret_held;
+        *ret_row = count.longest > *ret_row ? count.longest : *ret_row;
+    }
+    *ret_row = *ret_row > 0 ? *ret_row : stage->n_microbatches;
+}

@@ -182,6 +182,12 @@ struct pst_plan_device {
     const char *kind;     /* what such a device is called; NULL: all are alike */
 };
 
+/* What a file says, and what follows from other things that it says. */
+struct pst_plan_stated {
+    uint32_t versions;     /* the most weight versions of a stage */
+    uint64_t *stage_peaks; /* [n_stages] peak_bytes of the first device */
+};
+
 struct pst_plan {
     struct pst_arena arena;
     uint32_t batch;
@@ -211,7 +217,9 @@ struct pst_plan {
     struct pst_plan_edge *edges;
     struct pst_plan_tie *ties;
     struct pst_plan_device *devices;
-    uint64_t step_ns;         /* predicted */
+    uint64_t step_ns;  /* predicted */
+    const char *times; /* what that goes by: "described", "file", "measured"; NULL: unknown */
+    const struct pst_plan_stated *stated; /* of a file; else NULL */
     uint32_t kept_output;     /* evaluations: a tensor, the logits, that is kept to the end of the
                                  list on its rank; else PST_NONE */
     uint32_t optimizer_slots; /* f32 state values per parameter: 0 sgd, 1 momentum, 2 adam */
@@ -300,6 +308,10 @@ uint32_t pst_plan_logical(const struct pst_plan *plan, uint32_t *ret_device_of);
 uint32_t pst_plan_used_devices(const struct pst_plan *plan);
 #define PST_DEVICES_TEXT 32
 char *pst_plan_devices_text(const struct pst_plan *plan, char text[PST_DEVICES_TEXT]);
+
+/* From the lists: micro-batches that the stage holds at most between F and W or BW; and the longest
+   row of F after its first backward pass, or all of them where no F follows that. */
+void pst_plan_count(const struct pst_plan *plan, uint32_t s, uint32_t *ret_held, uint32_t *ret_row);
 
 /* Whether a rank holds one of the stages that use the tied parameter. */
 bool pst_plan_tie_has(const struct pst_plan *plan, uint32_t tie, uint32_t rank);

@@ -34,6 +34,7 @@ struct file {
     struct names ops, params;
     struct pst_plan *plan;
     uint64_t n_instrs;
+    struct pst_plan_stated *stated; /* of what is read */
 };
 
 /* --- names -------------------------------------------------------------------------------------*/
@@ -219,6 +220,11 @@ static void code_mode(struct file *f)
     pst_codec_string(c, "rule", &rule);
     if (pst_codec_has(c, "count", true)) {
         pst_codec_uint(c, "count", &versions);
+        if (pst_codec_reads(c) && versions == 0) {
+            pst_codec_fail(c, NULL, "count", "0, expected at least 1");
+        } else if (pst_codec_reads(c)) {
+            f->stated->versions = versions;
+        }
     }
     pst_codec_end(c);
     if (pst_codec_reads(c) && mode != NULL && rule != NULL) {
@@ -233,6 +239,9 @@ static void code_predicted(struct file *f)
 
     pst_codec_object(c, "predicted");
     pst_codec_number(c, "step_us", &step_us, 0, 9e15);
+    if (pst_codec_has(c, "times", f->plan->times != NULL)) {
+        pst_codec_text(c, "times", &f->plan->times);
+    }
     pst_codec_end(c);
     if (pst_codec_reads(c)) {
         f->plan->step_ns = (uint64_t)llround(step_us * 1000.0);
@@ -423,6 +432,9 @@ static void code_stage(struct file *f, uint32_t s)
         code_sequence(f, stage);
     }
     pst_codec_bytes(c, "peak_bytes", &peak);
+    if (pst_codec_reads(c)) {
+        f->stated->stage_peaks[s] = peak;
+    }
     pst_codec_end(c);
 }
 
@@ -608,6 +620,9 @@ static void create(struct file *f, json_t *root)
     if (pst_codec_is_sound(c)) {
         pst_plan_create(f->graph, batch, (uint32_t)n, &f->plan);
         c->arena = &f->plan->arena;
+        f->stated = pst_arena_array(c->arena, 1, sizeof *f->stated);
+        f->stated->stage_peaks = pst_arena_array(c->arena, n_stages, sizeof(uint64_t));
+        f->plan->stated = f->stated;
     }
 }
 

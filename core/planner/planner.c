@@ -110,6 +110,18 @@ struct pst_plan *pst_planner_empty(const struct pst_planner *planner)
     return plan;
 }
 
+/* A scheduler need not run as many micro-batches in a row as the partitioner thought. */
+static void limit_k(struct pst_plan *plan, uint32_t s)
+{
+    struct pst_plan_stage *stage = &plan->stages[s];
+    uint32_t held, row;
+
+    if (stage->k > 1) {
+        pst_plan_count(plan, s, &held, &row);
+        stage->k = stage->k < row ? stage->k : row;
+    }
+}
+
 pst_status pst_planner_complete(struct pst_planner *planner, struct pst_plan *plan,
                                 struct pst_error *err)
 {
@@ -134,6 +146,9 @@ pst_status pst_planner_complete(struct pst_planner *planner, struct pst_plan *pl
     if (st == PST_OK) {
         st = pst_scheduler_blame(planner->scheduler->plugin->id, lower(planner, plan, &orders, err),
                                  err);
+    }
+    for (uint32_t s = 0; st == PST_OK && s < plan->n_stages; s++) {
+        limit_k(plan, s);
     }
     pst_orders_finish(&orders);
     return st;

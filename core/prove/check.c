@@ -79,6 +79,9 @@ static void run_rules(struct pst_check *check)
     } else {
         check_lists(check, legal);
     }
+    if (legal && check->plan->stated != NULL && !check->limits->forward_only) {
+        pst_check_stated(check);
+    }
 }
 
 static void write_details(const struct pst_check_report *report, struct pst_error *err)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The plan checker: proves a plan legal, whoever made it. Pure, no globals, no plugin header. Rules
- * and their names (FORM1 ... MEM4, NUM1) are listed in docs/plan.md.
+ * and their names (FORM1 ... NUM1, STAT1) are listed in docs/plan.md.
  */
 #ifndef PST_PROVE_CHECK_H
 #define PST_PROVE_CHECK_H
@@ -21,6 +21,10 @@ struct pst_check_report {
     uint32_t n_violations; /* at most PST_CHECK_MAX are kept */
     struct pst_violation violations[PST_CHECK_MAX];
 };
+
+/* One violation more. */
+void pst_check_report_add(struct pst_check_report *report, const char *rule, uint32_t device,
+                          const char *format, ...) __attribute__((format(printf, 4, 5)));
 
 /* What the transport can do, and what the plan is for. All zero: rendezvous, training. */
 struct pst_check_limits {

@@ -183,7 +183,8 @@ void pst_check_pieces(struct pst_check *check,
                       const struct pst_program *const *programs); /* COMM1 */
 /* MEM2 NUM1; `phase` is that of the first batch. */
 void pst_check_operands(struct pst_check *check, const struct pst_program *program, uint32_t phase);
-void pst_check_layout(struct pst_check *check, const struct pst_program *program);   /* MEM1 MEM3 */
+void pst_check_layout(struct pst_check *check, const struct pst_program *program); /* MEM1 MEM3 */
+void pst_check_stated(struct pst_check *check); /* STAT1, of a plan with plan->stated */
 void pst_check_overlaps(struct pst_check *check, const struct pst_program *program); /* MEM3 */
 
 #endif

@@ -40,6 +40,18 @@ void pst_check_add(struct pst_check *check, const char *rule, uint32_t device, u
     report->n_violations++;
 }
 
+void pst_check_report_add(struct pst_check_report *report, const char *rule, uint32_t device,
+                          const char *format, ...)
+{
+    struct pst_check check = {.report = report};
+    char text[sizeof((struct pst_violation *)NULL)->text];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    pst_check_add(&check, rule, device, PST_NONE, "%s", text);
+}
+
 void pst_check_instr(struct pst_check *check, const char *rule, uint32_t rank, uint32_t at,
                      const char *format, ...)
 {

@@ -108,6 +108,13 @@ pst_status pst_session_read_plan(struct pst_session *session, const char *plan_f
 pst_status pst_session_judge(struct pst_session *session, struct pst_check_report *ret_report,
                              struct pst_error *err);
 
+/* stated.c. Of a legal plan with the config that is in it: adds to the report what it states of
+   that config and what this does not say (STAT2). */
+pst_status pst_session_compare_stated(struct pst_session *session, struct pst_check_report *report,
+                                      struct pst_error *err);
+/* What predictions go by: "described", "file", "measured". */
+const char *pst_session_times_name(const struct pst_session *session);
+
 /* queues.c. What the job's transport lets the checker assume. */
 struct pst_check_limits pst_session_limits(const struct pst_session *session);
 /* Do transfers of each edge have a queue of their own? True with transport nccl alone. */

@@ -83,6 +83,7 @@ pst_status pst_session_predict(struct pst_session *session, struct pst_error *er
     pst_status st = predict(session, &session->cost, err);
 
     plan->step_ns = session->predicted_ns;
+    plan->times = pst_session_times_name(session);
     pst_cluster_copy(&session->cluster, &session->arena, &session->here_cluster);
     session->here = session->cost;
     session->here.cluster = &session->here_cluster;

@@ -194,6 +194,9 @@ static void check(struct pst_cli *cli, void *request)
     pst_cli_must(cli, pst_session_read_plan(job.session, file, &cli->err));
     pst_searching_begin(cli, "proving");
     st = pst_session_judge(job.session, report, &cli->err);
+    if (st == PST_OK) {
+        st = pst_session_compare_stated(job.session, report, &cli->err);
+    }
     pst_searching_end();
     pst_cli_must(cli, report->n_violations == 0 ? st : PST_OK);
     cli->code = report->n_violations == 0 ? 0 : 1;

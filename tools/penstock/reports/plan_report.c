@@ -373,10 +373,7 @@ void pst_plan_report_json(const struct pst_session *session, const char *file,
     add_devices(json, plan);
     pst_json_us(json, "step_us", (double)session->predicted_ns);
     pst_report_idle_json(json, pst_sim_idle(&session->simulated), pst_plan_used_devices(plan));
-    pst_json_string(json, "operator_times",
-                    session->calibrated        ? "measured"
-                    : session->profile != NULL ? "file"
-                                               : "described");
+    pst_json_string(json, "operator_times", pst_session_times_name(session));
     if (session->cores != 0) {
         pst_json_uint(json, "threads", session->threads);
         pst_json_uint(json, "cores", session->cores);
