@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "base/log.h"
 #include "base/memory.h"
 #include "host/call.h"
 #include "planner/emission.h"
@@ -225,4 +226,106 @@ pst_status pst_planner_hold(struct pst_planner *planner, struct pst_plan *plan,
     }
     free(successors);
     return st;
+}
+
+/* --- its word against its schedule -------------------------------------------------------------*/
+
+/* Where such a chain can be asked about: micro-batches of one size, which go to the next stage. */
+static bool is_asked_about(const struct pst_schedule_in *in)
+{
+    bool alike = in->n_links + 1 == in->n_stages; /* else there are branches, or copies */
+
+    for (uint32_t s = 1; s < in->n_stages; s++) {
+        alike = alike && pst_schedule_stage_at(in, s)->microbatch_size ==
+                             pst_schedule_stage_at(in, 0)->microbatch_size;
+    }
+    for (uint32_t l = 0; l < in->n_links; l++) {
+        const struct pst_schedule_link *link = pst_schedule_link_at(in, l);
+
+        alike = alike && link->to == link->from + 1;
+    }
+    return alike;
+}
+
+/* What in_flight() says of every stage, from the end: each hears of its successor. */
+static bool ask_all(struct pst_instance *scheduler, const struct pst_schedule_in *in,
+                    uint32_t *claims)
+{
+    struct pst_successor successor = {0};
+    pst_status st = PST_OK;
+
+    for (uint32_t s = in->n_stages; st == PST_OK && s-- > 0;) {
+        const struct pst_schedule_stage *stage = pst_schedule_stage_at(in, s);
+        struct pst_held held = {.size = sizeof held, .weight_versions = 1};
+        const struct pst_place place = {.size = sizeof place,
+                                        .stage = s,
+                                        .n_stages = in->n_stages,
+                                        .n_devices = in->n_devices,
+                                        .n_microbatches = stage->n_microbatches,
+                                        .microbatch_size = stage->microbatch_size,
+                                        .k = stage->k,
+                                        .n_successors = s + 1 < in->n_stages ? 1 : 0,
+                                        .successor_size = sizeof successor,
+                                        .successors = &successor};
+
+        st = pst_call_in_flight(scheduler, &place, &held);
+        claims[s] = held.microbatches;
+        successor = (struct pst_successor){.microbatch_size = stage->microbatch_size,
+                                           .k = stage->k,
+                                           .in_flight = held.microbatches};
+    }
+    return st == PST_OK;
+}
+
+static uint32_t most_held(const struct pst_orders *orders, uint32_t device)
+{
+    uint32_t held = 0, most = 0;
+
+    for (uint32_t part = 0; part < PST_PARTS; part++) {
+        uint32_t n = orders->n_passes[part] == NULL ? 0 : orders->n_passes[part][device];
+
+        for (uint32_t i = 0; i < n; i++) {
+            uint8_t op = orders->passes[part][device][i].op;
+
+            held += op == PST_PASS_F;
+            held -= op == PST_PASS_W || op == PST_PASS_BW;
+            most = held > most ? held : most;
+        }
+    }
+    return most;
+}
+
+struct pst_held_fault pst_held_judge(struct pst_instance *scheduler,
+                                     const struct pst_schedule_in *in,
+                                     const struct pst_orders *orders)
+{
+    const struct pst_scheduler *f = scheduler->plugin->get_interface(PST_SCHEDULER);
+    struct pst_held_fault fault = {.held = 0};
+    uint32_t *claims = pst_alloc(in->n_stages, sizeof *claims);
+
+    if (PST_CAN(f, in_flight) && is_asked_about(in) && ask_all(scheduler, in, claims)) {
+        for (uint32_t d = 0; fault.held == 0 && d < in->n_devices; d++) {
+            uint32_t most = most_held(orders, d);
+            uint64_t claimed = 0;
+
+            for (uint32_t s = 0; s < in->n_stages; s++) {
+                claimed += pst_schedule_stage_at(in, s)->device == d ? claims[s] : 0;
+            }
+            if (most > claimed) {
+                fault = (struct pst_held_fault){d, most, claimed};
+            }
+        }
+    }
+    free(claims);
+    return fault;
+}
+
+void pst_held_warn(const struct pst_instance *scheduler, const struct pst_held_fault *fault)
+{
+    if (fault->held > 0) {
+        pst_log(PST_LOG_WARN, scheduler->plugin->id,
+                "in_flight() promises %llu micro-batches for the stages of device %u, but the "
+                "schedule holds %u; \"penstock plugins check\" says more",
+                (unsigned long long)fault->claimed, fault->device, fault->held);
+    }
 }

@@ -8,6 +8,7 @@
 
 #include "host/plugin_host.h"
 
+struct pst_orders;
 struct pst_planner;
 struct pst_plan;
 
@@ -35,5 +36,18 @@ pst_status pst_planner_hold(struct pst_planner *planner, struct pst_plan *plan,
    counted once. Errors: PST_ERR_NOMEM, PST_ERR_CANCELLED; others are the count's status. */
 pst_status pst_planner_count(struct pst_planner *planner, const struct pst_place *place,
                              const struct pst_scheduler_count **ret_count, struct pst_error *err);
+
+/* A device whose stages hold more than in_flight() says of them; held 0: there is none. */
+struct pst_held_fault {
+    uint32_t device, held;
+    uint64_t claimed;
+};
+
+/* The answer to `in` against the scheduler's word, where it has one for such a question: a chain of
+   micro-batches of one size. As "plugins check" judges it. Warns: in the log. */
+struct pst_held_fault pst_held_judge(struct pst_instance *scheduler,
+                                     const struct pst_schedule_in *in,
+                                     const struct pst_orders *orders);
+void pst_held_warn(const struct pst_instance *scheduler, const struct pst_held_fault *fault);
 
 #endif

@@ -226,6 +226,9 @@ pst_status pst_search_plan(const struct pst_search *search, struct pst_planned *
     if (st == PST_OK) {
         st = check(&planner, &planned, err);
     }
+    if (st == PST_OK && search->worth_bytes == 0) {
+        pst_held_warn(planner.scheduler, &planner.held_fault);
+    }
     if (st == PST_OK && search->least_bytes != NULL) {
         st = pst_planner_least(&planner, planned.plan, search->least_bytes, err);
     }

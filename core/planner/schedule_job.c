@@ -339,6 +339,10 @@ static pst_status ask(const void *job_, bool (*cancelled)(void), void *ret_resul
         st = again == PST_ERR_NOMEM ? pst_fail_nomem(err) : PST_OK;
     }
     if (st == PST_OK) {
+        const struct pst_held_fault fault =
+            pst_held_judge(scheduler, &result->asked.in, &result->answer);
+
+        pst_held_warn(scheduler, &fault);
         snprintf(result->id, sizeof result->id, "%s", scheduler->plugin->id);
         snprintf(result->version, sizeof result->version, "%s", scheduler->plugin->version);
     }

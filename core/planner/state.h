@@ -59,10 +59,11 @@ struct pst_planner {
     const struct pst_cost_model *cost;
     bool (*cancelled)(void);
     pst_planner_clock *clock;
-    bool tight;           /* memory did not suffice with what only saves time */
-    bool exceeded;        /* layouts have taken more than estimates said */
-    uint64_t deadline_ns; /* UINT64_MAX: none */
-    uint64_t work;        /* struct pst_search */
+    bool tight;                       /* memory did not suffice with what only saves time */
+    bool exceeded;                    /* layouts have taken more than estimates said */
+    struct pst_held_fault held_fault; /* of the last schedule */
+    uint64_t deadline_ns;             /* UINT64_MAX: none */
+    uint64_t work;                    /* struct pst_search */
     struct pst_arena arena;
 
     struct pst_instance *partitioner, *scheduler, *memopt[PST_MAX_MEMOPT];
