@@ -276,6 +276,32 @@ static void search_larger(struct search *s)
     }
 }
 
+/* Rooms that are no whole chunks, to the byte: what a weight gradient keeps is less than a chunk,
+   and so may be a stage. */
+static void search_rooms(struct search *s)
+{
+    struct greedy *g = &s->g;
+    uint32_t k = most_that_fit(g) + 1, d;
+    bool more = false;
+
+    if (((const struct greedy_config *)s->question->self->config)->memory_limit > 0 ||
+        k < s->most) {
+        k = s->most;
+    }
+    set_caps(g, k, true);
+    for (d = 0; d < g->p; d++) {
+        int64_t room = room_of(g, d), bytes = unit(g, d);
+
+        if (bytes > 0 && room > g->dev[d].cap && room / bytes < k) {
+            g->dev[d].cap = room;
+            more = true;
+        }
+    }
+    if (more && least_cost(g) - g->makespan < g->best_cost) {
+        try_caps(s, true);
+    }
+}
+
 void greedy_search(const struct fixed_question *question, greedy_runs *runs, greedy_runs *tight,
                    struct order *order)
 {
@@ -293,6 +319,7 @@ void greedy_search(const struct fixed_question *question, greedy_runs *runs, gre
     search_smaller(&s);
     search_smaller_tight(&s);
     search_larger(&s);
+    search_rooms(&s);
     if (g->best_cost == INT64_MAX) {
         explain(&s);
     }
