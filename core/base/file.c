@@ -73,7 +73,8 @@ static pst_status read_all(int fd, const char *path, size_t max_bytes, size_t hi
     char *text = pst_resize(NULL, capacity + 1, 1);
 
     for (;;) {
-        ssize_t n = read(fd, text + length, capacity - length);
+        const size_t room = capacity - length;
+        ssize_t n = read(fd, text + length, room < PST_FILE_PIECE ? room : PST_FILE_PIECE);
 
         if (n < 0 && errno == EINTR) {
             continue;
@@ -242,7 +243,9 @@ struct pst_file_direct {
 static int write_to(int fd, const char *data, size_t length, uint64_t offset, size_t *ret_done)
 {
     for (*ret_done = 0; *ret_done < length;) {
-        ssize_t n = pwrite(fd, data + *ret_done, length - *ret_done, (off_t)(offset + *ret_done));
+        const size_t rest = length - *ret_done;
+        ssize_t n = pwrite(fd, data + *ret_done, rest < PST_FILE_PIECE ? rest : PST_FILE_PIECE,
+                           (off_t)(offset + *ret_done));
 
         if (n < 0 && errno != EINTR) {
             return errno;

@@ -63,7 +63,7 @@ static pst_status read_at(const struct file *file, uint64_t at, uint64_t bytes, 
                           struct pst_error *err)
 {
     for (uint64_t done = 0; done < bytes;) {
-        size_t piece = bytes - done < (1u << 30) ? (size_t)(bytes - done) : 1u << 30;
+        size_t piece = bytes - done < PST_FILE_PIECE ? (size_t)(bytes - done) : PST_FILE_PIECE;
         ssize_t n = pread(file->fd, (char *)data + done, piece, (off_t)(at + done));
 
         if (n < 0 && errno == EINTR) {

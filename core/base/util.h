@@ -56,6 +56,9 @@ static inline int pst_compare_keys(const uint64_t (*keys)[2], size_t n)
 int pst_by_number(const void *a, const void *b);
 int pst_by_text(const void *a, const void *b); /* of const char * */
 
+/* Bytes of one call that reads or writes: no signal is handled before it has ended. */
+#define PST_FILE_PIECE ((size_t)16 << 20)
+
 /* Whole file as bytes with a NUL behind; free() it. PST_ERR_IO with `kind` ("config.file",
    "input.path") when it cannot be read or is not a regular file; when it is larger than max_bytes,
    the kind's first word with ".limit": "config.limit", "input.limit". */

@@ -221,7 +221,7 @@ static pst_status read_from(const struct pst_data_file *file, int fd, uint64_t o
                             uint64_t n, struct pst_error *err)
 {
     while (n > 0) {
-        ssize_t got = pread(fd, bytes, n, (off_t)offset);
+        ssize_t got = pread(fd, bytes, n < PST_FILE_PIECE ? n : PST_FILE_PIECE, (off_t)offset);
 
         if (got < 0 && errno == EINTR) {
             continue;

@@ -14,6 +14,7 @@
 #include "host/plugin_host.h"
 #include "train/emulate.h"
 #include "train/session.h"
+#include "train/stop.h"
 #include "base/launched.h"
 
 #define SETTLE_NS UINT64_C(2000000000)
@@ -387,6 +388,7 @@ pst_status pst_team_settle(struct pst_team *team, pst_status status, struct pst_
         return status;
     }
     pst_end_alone();
+    pst_stop_grace(PST_STOP_ORDERLY); /* a launcher ends the others, too: one message is enough */
     if (status != PST_OK) {
         team->ops->abort(err);
     }

@@ -22,13 +22,27 @@ struct request {
     const char *report;
 };
 
+/* Programs, for the curves of memory, which take far more room than all else; where nothing shows
+   them NULL. */
+static const struct pst_program *const *programs_for(const struct pst_cli *cli,
+                                                     const struct request *request,
+                                                     const struct pst_session *session)
+{
+    bool shown = cli->json || request->outputs.trace != NULL;
+
+    for (uint32_t f = PST_FIGURE_SVG; f <= PST_FIGURE_PDF; f++) {
+        shown |= request->outputs.figures[f] != NULL;
+    }
+    return shown ? (const struct pst_program *const *)session->planned.programs : NULL;
+}
+
 static void simulate(struct pst_cli *cli, void *asked)
 {
     const struct request *request = asked;
     struct pst_timeline *timeline = NULL;
     struct pst_sim_result result;
     char digest[PST_CLI_DIGEST];
-    struct pst_trace_meta meta;
+    struct pst_trace_meta meta = {NULL};
     struct pst_cli_job job;
     const struct pst_session *session;
 
@@ -41,10 +55,12 @@ static void simulate(struct pst_cli *cli, void *asked)
     pst_searching_begin(cli, "simulating");
     pst_cli_must(cli, pst_sim_timeline(session->planned.plan, session->graph, &session->here,
                                        request->n_steps == 0 ? 1 : request->n_steps,
-                                       (const struct pst_program *const *)session->planned.programs,
-                                       &timeline, &result, &cli->err));
+                                       programs_for(cli, request, session), &timeline, &result,
+                                       &cli->err));
     pst_searching_end();
-    meta = pst_cli_trace_meta(session, cli->arguments[0], digest);
+    if (request->outputs.trace != NULL) {
+        meta = pst_cli_trace_meta(session, cli->arguments[0], digest);
+    }
     pst_cli_write_outputs(cli, &request->outputs, timeline, &meta);
     if (request->report != NULL) {
         pst_cli_must(cli, pst_page_write_plan(session, "simulate", cli->arguments[0],

@@ -39,9 +39,12 @@ static bool has_copies(const struct pst_timeline *timeline)
     return false;
 }
 
-static void add_row(struct pst_table *table, const struct pst_plan *plan,
+/* Without curves the plan has their peaks. */
+static void add_row(struct pst_table *table, const struct pst_session *session,
                     const struct pst_timeline *timeline, uint32_t rank, bool copies)
 {
+    const struct pst_plan *plan = session->planned.plan;
+    const bool sized = session->planned.programs != NULL;
     const struct pst_timeline_rank *row = &timeline->ranks[rank];
     const bool steady = timeline->drains;
     struct pst_usage usage =
@@ -58,16 +61,15 @@ static void add_row(struct pst_table *table, const struct pst_plan *plan,
         pst_table_ns(table, usage.stall_ns);
     }
     pst_table_cell(table, "%s",
-                   row->points == NULL ? "-" : pst_format_bytes(text, row->peak_bytes));
+                   !sized ? "-" : pst_format_bytes(text, plan->devices[rank].peak_bytes));
     pst_table_cell(table, "%s",
-                   row->points == NULL ? "-"
-                                       : pst_format_bytes(text, plan->devices[rank].arena_bytes));
+                   !sized ? "-" : pst_format_bytes(text, plan->devices[rank].arena_bytes));
     pst_table_cell(table, "%s",
                    row->capacity_bytes == UINT64_MAX ? "no limit"
                                                      : pst_format_bytes(text, row->capacity_bytes));
 }
 
-static void print_ranks(const struct pst_plan *plan, const struct pst_timeline *timeline,
+static void print_ranks(const struct pst_session *session, const struct pst_timeline *timeline,
                         bool color, FILE *out)
 {
     bool copies = has_copies(timeline);
@@ -77,7 +79,7 @@ static void print_ranks(const struct pst_plan *plan, const struct pst_timeline *
     pst_table_columns(&table, copies ? "7>stall|>peak live|8>allocated|9>capacity"
                                      : ">peak live|8>allocated|9>capacity");
     for (uint32_t r = 0; r < timeline->n_ranks; r++) {
-        add_row(&table, plan, timeline, r, copies);
+        add_row(&table, session, timeline, r, copies);
     }
     pst_table_end(&table, out, "", color);
 }
@@ -86,7 +88,6 @@ void pst_sim_report_print(const struct pst_session *session, const struct pst_ti
                           const struct pst_sim_result *result, bool color, FILE *out)
 {
     char period[32], total[32], idle[PST_IDLE_TEXT];
-    const struct pst_plan *plan = session->planned.plan;
 
     pst_text_printf(out, "%s: %s\n", session->graph->name, timeline->title);
     pst_report_prediction(session, pst_format_ns(period, result->period_ns), out);
@@ -95,7 +96,7 @@ void pst_sim_report_print(const struct pst_session *session, const struct pst_ti
             result->n_steps == 1 ? "" : "s", timeline->drains ? " with fill and drain" : "",
             pst_format_ns(total, result->total_ns));
     fputs(timeline->drains ? "table           one step in the steady state\n\n" : "\n", out);
-    print_ranks(plan, timeline, color, out);
+    print_ranks(session, timeline, color, out);
 }
 
 /* --- for tools -------------------------------------------------------------------------------- */
