@@ -37,6 +37,7 @@ static pst_status scan(struct pst_plugin_list *list, uint32_t folder, bool must_
         return PST_OK; /* a folder that is not there holds nothing */
     }
     if (dir == NULL) {
+        pst_heed_no_memory();
         return pst_fail(err, PST_ERR_CONFIG, "plugin.not-found",
                         "%s: plugins cannot be looked for: %s", list->folders[folder],
                         strerror(errno));
@@ -184,9 +185,8 @@ const char *pst_plugin_where(struct pst_arena *arena, const char *kind, const ch
 {
     const char *file, *shadowed;
 
-    return find_file(arena, kind, id, NULL, folders, false, &file, &shadowed, NULL) == PST_OK
-               ? file
-               : "";
+    return find_file(arena, kind, id, NULL, folders, false, &file, &shadowed, NULL) == PST_OK ? file
+                                                                                              : "";
 }
 
 pst_status pst_plugin_find(const char *kind, const char *id, const char *path, const char *folders,
