@@ -3,6 +3,7 @@ add_library(penstock_flags INTERFACE)
 target_compile_options(penstock_flags INTERFACE
   -Wall -Wextra -Wshadow -Wvla -Wwrite-strings -Wundef -fno-strict-aliasing -ffp-contract=off
   $<$<COMPILE_LANGUAGE:C>:-Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith>
+  $<$<C_COMPILER_ID:Clang>:-Wno-missing-field-initializers -Wno-unused-parameter>
   $<$<BOOL:${PENSTOCK_WERROR}>:-Werror>
   -fstack-protector-strong)
 target_link_options(penstock_flags INTERFACE -Wl,-z,relro,-z,now,-z,noexecstack)

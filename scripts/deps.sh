@@ -3,6 +3,7 @@
 #   scripts/deps.sh          to build and run
 #   scripts/deps.sh test     and to test
 #   scripts/deps.sh fuzz     and to fuzz
+#   scripts/deps.sh clang    and to test the build by clang; the same packages
 set -euo pipefail
 
 build="ca-certificates cmake g++ gcc libc6-dev make ninja-build pkg-config
@@ -15,10 +16,10 @@ fuzz="clang libclang-rt-14-dev"
 packages=$build
 if [ "${1:-}" = test ]; then
     packages="$build $test"
-elif [ "${1:-}" = fuzz ]; then
+elif [ "${1:-}" = fuzz ] || [ "${1:-}" = clang ]; then
     packages="$build $test $fuzz"
 elif [ $# -gt 0 ]; then
-    echo "usage: scripts/deps.sh [test | fuzz]" >&2
+    echo "usage: scripts/deps.sh [test | fuzz | clang]" >&2
     exit 2
 fi
 

@@ -2,11 +2,14 @@
 # From a fresh clone to green tests: installs what is missing, builds, runs the main job once, then the
 # whole test suite through ctest. Arguments go to ctest, for example
 #   scripts/test.sh -L unit
-# PENSTOCK_PRESETS="dev asan tsan" chooses the builds that are tested (default: dev).
+# PENSTOCK_PRESETS="dev asan tsan clang" chooses the builds that are tested (default: dev).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-scripts/deps.sh test
+case " ${PENSTOCK_PRESETS:-} " in
+*" clang "*) scripts/deps.sh clang ;;
+*) scripts/deps.sh test ;;
+esac
 if [ $# -eq 0 ]; then
     scripts/demo.sh
 fi

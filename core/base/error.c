@@ -2,6 +2,7 @@
 #include "base/error.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 pst_status pst_fail_at(struct pst_error *err, pst_status status, const char *kind, const char *file,

@@ -188,6 +188,9 @@ const char *pst_nearest_hint(char text[96], const char *word, const char *const 
 {
     const char *nearest = pst_nearest(word, candidates, n_candidates);
 
-    snprintf(text, 96, nearest == NULL ? "" : "; did you mean \"%s\"?", nearest);
+    text[0] = '\0';
+    if (nearest != NULL) {
+        snprintf(text, 96, "; did you mean \"%s\"?", nearest);
+    }
     return text;
 }

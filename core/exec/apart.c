@@ -187,13 +187,14 @@ pst_status exec_load(struct exec_rank *rank, void *dst, const void *src, uint64_
     const struct pst_device_ops *device = rank->exec->config.device;
     struct exec_apart *apart = &rank->apart;
     const uint32_t slot = (uint32_t)(apart->n_loads % EXEC_LOADS);
-    char *staged = apart->loads + slot * apart->load_bytes;
+    char *staged;
     pst_status status = PST_OK;
 
     if (!apart->active) {
         device->upload(rank->device, dst, src, bytes);
         return PST_OK;
     }
+    staged = apart->loads + slot * apart->load_bytes;
     if (apart->n_loads >= EXEC_LOADS) {
         status = exec_await(rank, apart->loaded[slot], NULL, err);
     }

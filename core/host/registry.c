@@ -37,6 +37,7 @@ static pst_status scan(struct pst_plugin_list *list, uint32_t folder, bool must_
         return PST_OK; /* a folder that is not there holds nothing */
     }
     if (dir == NULL) {
+        pst_heed_no_memory();
         return pst_fail_at(err, PST_ERR_CONFIG, "plugin.not-found", list->folders[folder], 0, 0,
                            "cannot open the folder of plugins: %s", strerror(errno));
     }

@@ -75,7 +75,7 @@ pst_status pst_job_plugin(const struct pst_job *job, struct pst_config_node *tab
 pst_status pst_job_plugin_is_foreign(const struct pst_job *job, struct pst_config_node *table,
                                      const char *kind, bool *ret_foreign, struct pst_error *err)
 {
-    struct choice choice = {NULL};
+    struct choice choice = {.id = NULL};
 
     return read_choice(job, table, kind, &choice, NULL) != PST_OK
                ? PST_OK /* an error that opens nothing */

@@ -595,6 +595,7 @@ pst_status pst_checkpoint_list(const char *folder, uint64_t **ret_steps, uint32_
     *ret_steps = NULL;
     *ret_n = 0;
     if (dir == NULL) {
+        pst_heed_no_memory();
         return errno == ENOENT ? PST_OK
                                : pst_fail_at(err, PST_ERR_IO, "input.path", folder, 0, 0,
                                              "cannot read the folder: %s", strerror(errno));

@@ -149,6 +149,11 @@ void pst_cpu_muon(struct pst_device *device, const struct pst_update *update, fl
 
 /* --- dnnl_device.c ---------------------------------------------------------------------------- */
 
+/* What a call of oneDNN returned: ends the program where that is for want of memory; must: nothing
+   else may be wrong. */
+void pst_dnnl_heed_no_memory(int status);
+void pst_dnnl_must(int status);
+
 pst_status pst_dnnl_open(struct pst_device *device, struct pst_error *err);
 void pst_dnnl_close(struct pst_device *device);
 /* "oneDNN 2.6.3, AVX-512 with AMX"; bf16 matrix products in hardware? kernels for AVX-512? */

@@ -126,7 +126,7 @@ static void multiply(char trans_a, char trans_b, uint64_t m, uint64_t n, uint64_
         dnnl_sgemm(trans_a, trans_b, (dnnl_dim_t)m, (dnnl_dim_t)n, (dnnl_dim_t)k, 1.0f, a,
                    (dnnl_dim_t)lda, b, (dnnl_dim_t)ldb, beta, c, (dnnl_dim_t)ldc);
 
-    PST_ASSERT(status == dnnl_success);
+    pst_dnnl_must(status);
 }
 
 /* The keys that tokens first ... end - 1 of the rows see. */

@@ -271,6 +271,7 @@ static pst_status init(struct pst_cpu_kernel *kernel, struct pst_error *err)
     }
     finish_descs(&descs);
     if (status != dnnl_success) {
+        pst_dnnl_heed_no_memory(status);
         return pst_fail(err, PST_ERR_DEVICE, "run.device", "oneDNN made no convolution (status %d)",
                         (int)status);
     }
@@ -306,7 +307,7 @@ static void execute(const struct conv *conv, dnnl_primitive_t primitive,
     if (status == dnnl_success) {
         status = dnnl_stream_wait(stream);
     }
-    PST_ASSERT(status == dnnl_success);
+    pst_dnnl_must(status);
 }
 
 /* Between the parameter's own form and the packed one. */

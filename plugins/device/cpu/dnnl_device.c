@@ -4,18 +4,38 @@
  */
 #include "cpu.h"
 
+#include "base/memory.h"
+
 #include <oneapi/dnnl/dnnl.h>
 #include <stdio.h>
+
+void pst_dnnl_heed_no_memory(int status)
+{
+    if (status == dnnl_out_of_memory) {
+        pst_out_of_memory();
+    }
+}
+
+void pst_dnnl_must(int status)
+{
+    pst_dnnl_heed_no_memory(status);
+    PST_ASSERT(status == dnnl_success);
+}
 
 pst_status pst_dnnl_open(struct pst_device *device, struct pst_error *err)
 {
     dnnl_engine_t engine = NULL;
     dnnl_stream_t stream = NULL;
+    dnnl_status_t status;
     int capacity;
 
     dnnl_get_primitive_cache_capacity(&capacity); /* makes the cache that all devices share */
-    if (dnnl_engine_create(&engine, dnnl_cpu, 0) != dnnl_success ||
-        dnnl_stream_create(&stream, engine, dnnl_stream_default_flags) != dnnl_success) {
+    status = dnnl_engine_create(&engine, dnnl_cpu, 0);
+    if (status == dnnl_success) {
+        status = dnnl_stream_create(&stream, engine, dnnl_stream_default_flags);
+    }
+    if (status != dnnl_success) {
+        pst_dnnl_heed_no_memory(status);
         dnnl_engine_destroy(engine);
         return pst_fail(err, PST_ERR_DEVICE, "run.device", "oneDNN could not open its cpu engine");
     }

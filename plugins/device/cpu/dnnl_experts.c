@@ -168,7 +168,7 @@ static void multiply(char trans_a, char trans_b, uint64_t m, uint64_t n, uint64_
                    (dnnl_dim_t)(trans_a == 'N' ? k : m), b, (dnnl_dim_t)(trans_b == 'N' ? n : k),
                    beta, c, (dnnl_dim_t)n);
 
-    PST_ASSERT(status == dnnl_success);
+    pst_dnnl_must(status);
 }
 
 /* --- one block of one expert ------------------------------------------------------------------ */

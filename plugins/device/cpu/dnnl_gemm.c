@@ -129,6 +129,7 @@ pst_status pst_gemm_init(struct pst_gemm *gemm, const struct pst_device *device,
         dnnl_primitive_desc_destroy(desc);
     }
     if (status != dnnl_success) {
+        pst_dnnl_heed_no_memory(status);
         return pst_fail(err, PST_ERR_DEVICE, "run.device",
                         "oneDNN made no product of %lld x %lld x %lld (status %d)",
                         (long long)shape->m, (long long)shape->n, (long long)shape->k, (int)status);
@@ -156,7 +157,7 @@ static void multiply(const struct pst_gemm_shape *s, bool trans_b, int64_t k, co
     const dnnl_status_t status = dnnl_sgemm(s->trans_a ? 'T' : 'N', trans_b ? 'T' : 'N', s->m, s->n,
                                             k, 1.0f, a, s->lda, b, ldb, beta, c, s->ldc);
 
-    PST_ASSERT(status == dnnl_success);
+    pst_dnnl_must(status);
 }
 
 /* Some rows of what b is when it is turned. */
@@ -221,5 +222,5 @@ void pst_gemm_run(const struct pst_gemm *gemm, const void *a, const void *b, flo
     if (status == dnnl_success) {
         status = dnnl_stream_wait(gemm->device->stream);
     }
-    PST_ASSERT(status == dnnl_success);
+    pst_dnnl_must(status);
 }

@@ -75,6 +75,6 @@ void pst_outer_run(const struct pst_device *device, const struct pst_outer_shape
             'T', 'N', (dnnl_dim_t)m, (dnnl_dim_t)n, (dnnl_dim_t)k, 1.0f, left, (dnnl_dim_t)lda,
             right, (dnnl_dim_t)ldb, r == 0 ? 0.0f : 1.0f, c, (dnnl_dim_t)n);
 
-        PST_ASSERT(status == dnnl_success);
+        pst_dnnl_must(status);
     }
 }

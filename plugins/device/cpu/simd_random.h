@@ -12,25 +12,25 @@
  */
 #if PST_W == 4
 static const vu order_counters = {0, 1, 2, 3};
-static const vu order_low = {0, 4, 1, 5};
-static const vu order_high = {2, 6, 3, 7};
-static const vu order_low2 = {0, 1, 4, 5};
-static const vu order_high2 = {2, 3, 6, 7};
-static const vu order_join = {0, 5, 2, 7};
+#define ORDER_LOW   0, 4, 1, 5
+#define ORDER_HIGH  2, 6, 3, 7
+#define ORDER_LOW2  0, 1, 4, 5
+#define ORDER_HIGH2 2, 3, 6, 7
+#define ORDER_JOIN  0, 5, 2, 7
 #elif PST_W == 8
 static const vu order_counters = {0, 2, 4, 6, 1, 3, 5, 7};
-static const vu order_low = {0, 8, 1, 9, 4, 12, 5, 13};
-static const vu order_high = {2, 10, 3, 11, 6, 14, 7, 15};
-static const vu order_low2 = {0, 1, 8, 9, 4, 5, 12, 13};
-static const vu order_high2 = {2, 3, 10, 11, 6, 7, 14, 15};
-static const vu order_join = {0, 9, 2, 11, 4, 13, 6, 15};
+#define ORDER_LOW   0, 8, 1, 9, 4, 12, 5, 13
+#define ORDER_HIGH  2, 10, 3, 11, 6, 14, 7, 15
+#define ORDER_LOW2  0, 1, 8, 9, 4, 5, 12, 13
+#define ORDER_HIGH2 2, 3, 10, 11, 6, 7, 14, 15
+#define ORDER_JOIN  0, 9, 2, 11, 4, 13, 6, 15
 #else
 static const vu order_counters = {0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15};
-static const vu order_low = {0, 16, 1, 17, 4, 20, 5, 21, 8, 24, 9, 25, 12, 28, 13, 29};
-static const vu order_high = {2, 18, 3, 19, 6, 22, 7, 23, 10, 26, 11, 27, 14, 30, 15, 31};
-static const vu order_low2 = {0, 1, 16, 17, 4, 5, 20, 21, 8, 9, 24, 25, 12, 13, 28, 29};
-static const vu order_high2 = {2, 3, 18, 19, 6, 7, 22, 23, 10, 11, 26, 27, 14, 15, 30, 31};
-static const vu order_join = {0, 17, 2, 19, 4, 21, 6, 23, 8, 25, 10, 27, 12, 29, 14, 31};
+#define ORDER_LOW   0, 16, 1, 17, 4, 20, 5, 21, 8, 24, 9, 25, 12, 28, 13, 29
+#define ORDER_HIGH  2, 18, 3, 19, 6, 22, 7, 23, 10, 26, 11, 27, 14, 30, 15, 31
+#define ORDER_LOW2  0, 1, 16, 17, 4, 5, 20, 21, 8, 9, 24, 25, 12, 13, 28, 29
+#define ORDER_HIGH2 2, 3, 18, 19, 6, 7, 22, 23, 10, 11, 26, 27, 14, 15, 30, 31
+#define ORDER_JOIN  0, 17, 2, 19, 4, 21, 6, 23, 8, 25, 10, 27, 12, 29, 14, 31
 #endif
 
 /* Counters in the lower halves of 64-bit lanes; products need no more, so the upper halves may hold
@@ -51,7 +51,7 @@ INLINE struct philox_lanes philox_round(struct philox_lanes c, vl key0, vl key1)
 /* Lower halves of even in the even lanes, those of odd in the odd ones. */
 INLINE vu join(vl even, vl odd)
 {
-    return __builtin_shuffle((vu)even, (vu)(odd << 32), order_join);
+    return __builtin_shufflevector((vu)even, (vu)(odd << 32), ORDER_JOIN);
 }
 
 /* Words of the blocks whose lower counter words are in c0; the upper one is the same for all. */
@@ -79,15 +79,15 @@ INLINE void philox_words(uint64_t seed, uint64_t stream, uint32_t upper, vu c0, 
 
 INLINE void transpose(const vu words[4], vu ret_elements[4])
 {
-    const vu a = __builtin_shuffle(words[0], words[1], order_low);
-    const vu b = __builtin_shuffle(words[2], words[3], order_low);
-    const vu c = __builtin_shuffle(words[0], words[1], order_high);
-    const vu d = __builtin_shuffle(words[2], words[3], order_high);
+    const vu a = __builtin_shufflevector(words[0], words[1], ORDER_LOW);
+    const vu b = __builtin_shufflevector(words[2], words[3], ORDER_LOW);
+    const vu c = __builtin_shufflevector(words[0], words[1], ORDER_HIGH);
+    const vu d = __builtin_shufflevector(words[2], words[3], ORDER_HIGH);
 
-    ret_elements[0] = __builtin_shuffle(a, b, order_low2);
-    ret_elements[1] = __builtin_shuffle(a, b, order_high2);
-    ret_elements[2] = __builtin_shuffle(c, d, order_low2);
-    ret_elements[3] = __builtin_shuffle(c, d, order_high2);
+    ret_elements[0] = __builtin_shufflevector(a, b, ORDER_LOW2);
+    ret_elements[1] = __builtin_shufflevector(a, b, ORDER_HIGH2);
+    ret_elements[2] = __builtin_shufflevector(c, d, ORDER_LOW2);
+    ret_elements[3] = __builtin_shufflevector(c, d, ORDER_HIGH2);
 }
 
 /* Words of the PST_BATCH elements from `first` (a multiple of 4) on. */

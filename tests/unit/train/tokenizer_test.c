@@ -111,7 +111,7 @@ TEST(test_package)
 {
     const char *python = getenv("PENSTOCK_TORCH_PYTHON");
     char command[512], folder[128];
-    int rc;
+    int rc = 0;
 
     python = python == NULL ? "/opt/torch/bin/python" : python;
     snprintf(folder, sizeof folder, "%s/%ld", support_folder, (long)time(NULL));

@@ -3,6 +3,7 @@
  * What any figure needs: a surface of the wanted format, its bytes, the file.
  */
 #include <cairo-pdf.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -49,6 +50,7 @@ static pst_status fail_cairo(cairo_status_t status, struct pst_error *err)
     if (status == CAIRO_STATUS_NO_MEMORY) {
         pst_out_of_memory();
     }
+    pst_heed_no_memory(); /* libpng gives no reason */
     return pst_fail(err, PST_ERR_CONFIG, "config.value", "the figure cannot be drawn: %s",
                     cairo_status_to_string(status));
 }
@@ -61,6 +63,7 @@ static pst_status paint(const struct pst_canvas *canvas, enum pst_figure_format 
     cairo_t *cr = pen.cr;
     cairo_status_t status;
 
+    errno = 0;
     if (format == PST_FIGURE_PNG) {
         cairo_scale(cr, PNG_SCALE, PNG_SCALE);
     }

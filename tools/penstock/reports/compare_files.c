@@ -262,14 +262,28 @@ void pst_compare_report_json(const struct pst_compare_result *result, struct pst
 
 /* --- for other programs: comma-separated values (RFC 4180, but lines end with LF) --------------*/
 
-/* A field, in quotes where it needs them. */
+/* Spreadsheets compute a cell that begins so, unless it is a number, or a lone sign. */
+static bool is_formula(const char *text)
+{
+    char *end;
+
+    if (text[0] == '\0' || text[1] == '\0' || strchr("=+-@\t\r", text[0]) == NULL) {
+        return false;
+    }
+    strtod(text, &end);
+    return *end != '\0';
+}
+
+/* A field, in quotes where it needs them; what a spreadsheet would compute begins with '. */
 static void put_text(FILE *out, const char *text)
 {
-    if (strpbrk(text, ",\"\n\r#") == NULL) {
+    const char *mark = is_formula(text) ? "'" : "";
+
+    if (mark[0] == '\0' && strpbrk(text, ",\"\n\r#") == NULL) {
         fputs(text, out);
         return;
     }
-    fputc('"', out);
+    fprintf(out, "\"%s", mark);
     for (; *text != '\0'; text++) {
         if (*text == '"') {
             fputc('"', out);
