@@ -245,7 +245,8 @@ static void put_heading(struct heading *h, const struct scale *scale, bool strip
                                                      "guests"};
     char text[64], bytes[32];
 
-    snprintf(text, sizeof text, scale->unit[0] == '\0' ? "memory" : "live memory (%s)", scale->unit);
+    snprintf(text, sizeof text, scale->unit[0] == '\0' ? "memory" : "live memory (%s)",
+             scale->unit);
     pst_pen_font(h->page->pen, h->font, true);
     word(h, pst_ink, text, 1.5);
     pst_pen_font(h->page->pen, h->font, false);
