@@ -21,38 +21,48 @@ static inline const char *pst_launched_first(const char *const *names)
     return NULL;
 }
 
-/* Slurm says how many tasks a step has; what was asked for stands in the environment of a shell,
-   too, in which nothing was launched. */
-static inline const char *pst_launched_by_slurm(const char *name)
+/* The variable `name`, where the variable `mark` shows that this process was launched. */
+static inline const char *pst_launched_marked(const char *mark, const char *name)
 {
-    return getenv("SLURM_STEP_ID") != NULL ? getenv(name) : NULL;
+    return getenv(mark) != NULL ? getenv(name) : NULL;
 }
 
-/* How many processes there are; NULL: none has started this one. */
+/* How many processes there are; NULL: no launcher has started this process. Slurm sets SLURM_NTASKS
+   also in the shell of an allocation, and WORLD_SIZE of torchrun is a common name. */
 static inline const char *pst_launched_size(void)
 {
     static const char *const names[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE",
-                                        NULL};
+                                        "FLUX_JOB_SIZE", NULL};
     const char *size = pst_launched_first(names);
 
-    size = size != NULL ? size : pst_launched_by_slurm("SLURM_STEP_NUM_TASKS");
-    return size != NULL ? size : pst_launched_by_slurm("SLURM_NTASKS");
+    size = size != NULL ? size : pst_launched_marked("SLURM_STEP_ID", "SLURM_STEP_NUM_TASKS");
+    size = size != NULL ? size : pst_launched_marked("SLURM_STEP_ID", "SLURM_NTASKS");
+    return size != NULL ? size : pst_launched_marked("TORCHELASTIC_RUN_ID", "WORLD_SIZE");
 }
 
 static inline bool pst_launched_as_several(void)
 {
     const char *size = pst_launched_size();
 
-    return size != NULL && strcmp(size, "1") != 0;
+    return size != NULL && strtoul(size, NULL, 10) > 1;
 }
 
 /* Variables that hold the rank of a process. */
 static inline const char *const *pst_launched_ranks(void)
 {
-    static const char *const names[] = {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "MV2_COMM_WORLD_RANK",
-                                        "SLURM_PROCID", NULL};
+    static const char *const names[] = {"OMPI_COMM_WORLD_RANK", "PMI_RANK",
+                                        "MV2_COMM_WORLD_RANK",  "FLUX_TASK_RANK",
+                                        "SLURM_PROCID",         NULL};
 
     return names;
+}
+
+/* The rank that the launcher gave to this process; NULL: unknown. */
+static inline const char *pst_launched_rank(void)
+{
+    const char *rank = pst_launched_first(pst_launched_ranks());
+
+    return rank != NULL ? rank : pst_launched_marked("TORCHELASTIC_RUN_ID", "RANK");
 }
 
 #endif

@@ -49,6 +49,54 @@ pst_status pst_config_place(const struct pst_config *config, const char *section
     return st;
 }
 
+/* Is `path` the string, or one of several in it that ':' or an end of line separates? */
+static bool lists(const char *string, const char *path)
+{
+    const size_t n = strlen(path);
+
+    for (const char *at = string; n > 0 && (at = strstr(at, path)) != NULL; at++) {
+        if ((at == string || at[-1] == ':' || at[-1] == '\n') &&
+            (at[n] == '\0' || at[n] == ':' || at[n] == '\n')) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The string of the tree that names the file of *err: of its place, or one that its message quotes.
+ */
+static const struct pst_config_node *find_file(const struct pst_config_node *node,
+                                               const struct pst_error *err)
+{
+    const struct pst_config_node *found = NULL;
+    char quoted[sizeof err->file];
+
+    for (uint32_t i = 0; found == NULL && i < node->n_children; i++) {
+        found = find_file(node->children[i], err);
+    }
+    if (found != NULL || node->kind != PST_CONFIG_STRING) {
+        return found;
+    }
+    snprintf(quoted, sizeof quoted, "\"%s\"", node->value.string);
+    return err->file[0] != '\0' ? (lists(node->value.string, err->file) ? node : NULL)
+           : strpbrk(quoted, "./") != NULL && strstr(err->message, quoted) != NULL ? node
+                                                                                   : NULL;
+}
+
+void pst_config_name(const struct pst_config *config, struct pst_error *err)
+{
+    const struct pst_config_node *node =
+        config == NULL || err->line != 0 ? NULL : find_file(config->root, err);
+    size_t n = node == NULL ? 0 : strlen(err->message);
+
+    if (node != NULL && strcmp(node->file, "--set") == 0) {
+        snprintf(err->message + n, sizeof err->message - n, ", named by --set");
+    } else if (node != NULL && node->line != 0) {
+        snprintf(err->message + n, sizeof err->message - n, ", named by %.256s:%u", node->file,
+                 node->line);
+    }
+}
+
 /* `path` as seen from the folder of `file`. */
 static const char *relative_to(struct pst_arena *arena, const char *file, const char *path)
 {

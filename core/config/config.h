@@ -81,6 +81,10 @@ struct pst_config_node *pst_config_get(struct pst_config_node *table, const char
 pst_status pst_config_place(const struct pst_config *config, const char *section, const char *key,
                             pst_status st, struct pst_error *err);
 
+/* Adds which line of the config names the file that an error without a line is about; nothing where
+   there is none. config may be NULL. */
+void pst_config_name(const struct pst_config *config, struct pst_error *err);
+
 /* Makes the string at that key, a path or several separated by ':', relative to the current folder
    instead of to the file that names it; a list of such strings becomes one, a line each. Nothing
    happens where it is absent or anything else. */

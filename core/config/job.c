@@ -72,6 +72,30 @@ static pst_status fill_section(const struct pst_job_section *section, struct pst
     return fill_table(section, table, job, (char *)job + section->offset, report, err);
 }
 
+/* Something else where a table is wanted. A string may be meant for the key that names a strategy,
+   a model or a kind of data. */
+static void report_no_table(struct pst_report *report, const struct pst_config_node *node,
+                            const char *table)
+{
+    static const char *const uses[] = {"model", "partitioner", "scheduler", "memopt"};
+    const bool is_memopt = strcmp(table, "memopt") == 0;
+    const char *key = strcmp(table, "data") == 0                           ? "kind"
+                      : is_one_of(uses, sizeof uses / sizeof *uses, table) ? "use"
+                                                                           : NULL;
+    char word[64], name[64];
+
+    snprintf(name, sizeof name, is_memopt ? "[[%s]]" : "[%s]", table);
+    if (key == NULL || node->kind != PST_CONFIG_STRING) {
+        pst_report_value(report, "config.value", node, "%s must be a table", name);
+        return;
+    }
+    pst_report_value(report, "config.value", node,
+                     strcmp(node->file, "--set") == 0
+                         ? "%s must be a table; did you mean %s.%s=%s?"
+                         : "%s must be a table; did you mean %s.%s = \"%s\"?",
+                     name, table, key, pst_report_word(word, node->value.string));
+}
+
 static pst_status read_group(struct pst_config_node *table, struct pst_job *job,
                              struct pst_report *report, struct pst_error *err)
 {
@@ -122,14 +146,14 @@ static void read_memopt(struct pst_config_node *node, struct pst_job *job,
         return;
     }
     if (node->kind != PST_CONFIG_ARRAY) {
-        pst_report_value(report, "config.value", node, "[[memopt]] must be a table");
+        report_no_table(report, node, "memopt");
         return;
     }
     for (uint32_t i = 0; i < node->n_children; i++) {
         struct pst_config_node *table = node->children[i];
 
         if (table->kind != PST_CONFIG_TABLE) {
-            pst_report_value(report, "config.value", table, "[[memopt]] must be a table");
+            report_no_table(report, table, "memopt");
         } else if (job->n_memopt == MAX_MEMOPT) {
             pst_report_value(report, "config.limit", table,
                              "more than %zu memory optimizers ([[memopt]])", MAX_MEMOPT);
@@ -159,8 +183,7 @@ static struct pst_config_node **table_slot(struct pst_job *job, const char *name
     return NULL;
 }
 
-/* A section that has such a key, or NULL. */
-static const char *section_with(const char *key)
+const char *pst_job_section_with(const char *key)
 {
     for (uint32_t i = 0; i < pst_job_n_sections; i++) {
         for (uint32_t k = 0; k < pst_job_sections[i].n_rows; k++) {
@@ -175,7 +198,7 @@ static const char *section_with(const char *key)
 static void report_unknown(const struct pst_config_node *node, struct pst_report *report)
 {
     bool table = node->kind == PST_CONFIG_TABLE;
-    const char *section = table ? NULL : section_with(node->key);
+    const char *section = table ? NULL : pst_job_section_with(node->key);
     char word[64], hint[96];
 
     pst_report_word(word, node->key);
@@ -202,6 +225,10 @@ static pst_status read_top(struct pst_config_node *node, struct pst_job *job,
         read_memopt(node, job, report);
         return PST_OK;
     }
+    if (section != NULL && node->kind != PST_CONFIG_TABLE) {
+        report_no_table(report, node, section->name);
+        return PST_OK;
+    }
     if (section != NULL) {
         pst_status st = fill_section(section, node, job, report, err);
 
@@ -210,7 +237,7 @@ static pst_status read_top(struct pst_config_node *node, struct pst_job *job,
                    : st;
     }
     if (node->kind != PST_CONFIG_TABLE) {
-        pst_report_value(report, "config.value", node, "[%s] must be a table", node->key);
+        report_no_table(report, node, node->key);
     } else if (slot != NULL) {
         *slot = node;
     } else if (is_one_of(idle, sizeof idle / sizeof *idle, node->key)) {

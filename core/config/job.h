@@ -11,6 +11,8 @@
 
 enum { PST_MAX_DEGREES = 32 };
 
+enum { PST_LOSS_OVER_SAMPLE = 0, PST_LOSS_OVER_TOKEN = 1 };
+
 struct pst_job_data {
     uint32_t kind;       /* enum: text | synthetic | tokens | ... */
     const char *train;   /* files or globs, separated by ':'; sources by newline */
@@ -47,6 +49,7 @@ struct pst_job_train {
     int64_t warmup;      /* steps */
     double clip;         /* global norm; 0: none */
     double label_smoothing, z_loss;
+    uint32_t loss_over;               /* enum: sample | token */
     int64_t ignore_index;             /* class of targets that count nothing; -1: no further one */
     int64_t seed;                     /* of weights and dropout */
     const char *init;                 /* folder or file of published weights; "" = the seed's */
@@ -188,6 +191,8 @@ struct pst_job_section {
 
 extern const struct pst_job_section pst_job_sections[];
 extern const uint32_t pst_job_n_sections;
+/* The name of a section that has such a key, or NULL. */
+const char *pst_job_section_with(const char *key);
 
 /* The modules that [run] means where it names none: core knows no ids. They outlive all; before a
    job is read. */

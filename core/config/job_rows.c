@@ -74,6 +74,9 @@ static const struct pst_param train_rows[] = {
         "Part of a target that all classes share in the cross-entropy; below 1."),
     ROW(train, z_loss, FLOAT, "0", "0..",
         "Factor of the squared logarithm of the softmax's sum, which is added to the loss."),
+    ROW(train, loss_over, ENUM, "sample", "sample|token",
+        "What the cross-entropy of a step is the mean over: the means of its samples, or all its "
+        "targets that count (docs/training.md)."),
     ROW(train, ignore_index, INT, "-1", "-2147483648..2147483647",
         "Class of targets that count nothing, beside -1."),
     ROW(train, seed, INT, "1", "0..", "Seed of the weights and of dropout."),
@@ -109,7 +112,9 @@ static const struct pst_param group_rows[] = {
 static struct pst_param run_rows[] = {
     /* The first two have the defaults that the program tells. */
     ROW(run, device, STRING, "", NULL, "Device backend."),
-    ROW(run, transport, STRING, "", NULL, "What carries tensors between devices."),
+    ROW(run, transport, STRING, "", NULL,
+        "What carries tensors between devices; under a launcher of several processes the default "
+        "is mpi, or nccl between GPUs."),
     ROW(run, threads_per_device, INT, "1", "1..1024", "Threads that compute for one device."),
     ROW(run, kernels, STRING, "auto", NULL,
         "Kernels of the backend: auto; cpu: onednn, reference; cuda: simple, unordered, "

@@ -166,11 +166,17 @@ static const char *not_finite(const char *text, size_t length, size_t position)
 
 static pst_status fail_syntax(const struct scan *scan, const json_error_t *error)
 {
-    size_t position = error->position > 0 ? (size_t)error->position : 0;
+    size_t position;
     const char *word;
     struct place place = {.depth = 0};
     char where[400];
 
+    position = strspn(scan->text, " \t\r\n");
+    if (position < scan->length && scan->text[position] != '{') { /* all readers want an object */
+        return pst_fail_at(scan->err, PST_ERR_CONFIG, "input.syntax", scan->path, 0, 0,
+                           "the file is not JSON");
+    }
+    position = error->position > 0 ? (size_t)error->position : 0;
     position = position < scan->length ? position : scan->length;
     word = not_finite(scan->text, scan->length, position);
     for (size_t at = 0; at < position;) {

@@ -86,8 +86,11 @@ static pst_status split(struct override *set, struct pst_error *err)
     }
     set->value = equals + 1 + strspn(equals + 1, " \t");
     if (*set->value == '\0') {
-        return fail_at(set, "config.value", pst_tree_column(set->text, set->value),
-                       "\"%s\" has no value; the empty string is \"\"", set->text, err);
+        pst_status st = fail_at(set, "config.value", pst_tree_column(set->text, set->value),
+                                "\"%s\" has no value", set->text, err);
+
+        pst_error_hint(err, "the shell removed the quotes: use '%s\"\"'", set->text);
+        return st;
     }
     for (end = equals; end > set->text && (end[-1] == ' ' || end[-1] == '\t'); end--) {
     }

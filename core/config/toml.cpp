@@ -9,6 +9,7 @@ extern "C" {
 }
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <cstring>
 #include <new>
@@ -155,19 +156,160 @@ pst_config_node *make(const build &b, const toml::node &from, const toml::key *k
     return add_children(b, from, n_open, node) ? node : nullptr;
 }
 
+/* --- what toml++ reports, in terms of what was written -----------------------------------------*/
+
+/* Line `number` (from 1) of the text, without its end. */
+std::string_view line_of(std::string_view text, uint32_t number)
+{
+    for (size_t end; --number > 0 && (end = text.find('\n')) != text.npos;) {
+        text.remove_prefix(end + 1);
+    }
+    return text.substr(0, text.find_first_of("\r\n"));
+}
+
+/* The bytes of a line in front of a column, which counts code points from 1. */
+size_t bytes_before(std::string_view line, uint32_t column)
+{
+    size_t n = 0;
+
+    while (n < line.size() && pst_tree_column(line.data(), line.data() + n) < column) {
+        n++;
+    }
+    return n;
+}
+
+std::string_view trimmed(std::string_view text)
+{
+    const size_t begin = text.find_first_not_of(" \t");
+
+    return begin == text.npos ? "" : text.substr(begin, text.find_last_not_of(" \t") + 1 - begin);
+}
+
+/* What stands without quotes where a value is wanted: the word around byte `at`, such as 1f1b, or
+   with `rest` all up to the end of the line, such as 16 GiB; "": a number or something else. */
+std::string_view bare_text(std::string_view line, size_t at, bool rest)
+{
+    const char *const ends = rest ? "=,[]{}#\"'" : " \t=,[]{}#\"'";
+    const size_t before = at == 0 ? line.npos : line.find_last_of(ends, at - 1),
+                 begin = before == line.npos ? 0 : before + 1;
+    const std::string_view text =
+        trimmed(line.substr(begin, line.find_first_of(ends, begin) - begin));
+    const bool has_letter = std::any_of(text.begin(), text.end(), [](unsigned char c) {
+        return std::isalpha(c) != 0 || c >= 0x80;
+    });
+
+    return has_letter ? text : "";
+}
+
+/* Says how `value`, a part of the line, is written: after its key where nothing stands between. */
+void hint_value(const build &b, std::string_view line, std::string_view value)
+{
+    const size_t begin = value.empty() ? 0 : static_cast<size_t>(value.data() - line.data());
+    const size_t equals = line.find('=');
+    const bool alone =
+        equals < begin && trimmed(line.substr(equals + 1, begin - equals - 1)).empty();
+    const std::string_view key = alone ? trimmed(line.substr(0, equals)) : "";
+    char word[8] = "";
+
+    std::transform(value.begin(), value.begin() + std::min<size_t>(value.size(), 7), word,
+                   [](unsigned char c) { return std::tolower(c); });
+    if (value.empty()) {
+        pst_error_hint(b.err, "text stands in quotes: key = \"value\"");
+    } else if (std::strcmp(word, "true") == 0 || std::strcmp(word, "false") == 0) {
+        pst_error_hint(b.err, "write %s", word);
+    } else {
+        pst_error_hint(b.err, "text stands in quotes: %.*s%s\"%.*s\"", static_cast<int>(key.size()),
+                       key.data(), alone ? " = " : "", static_cast<int>(value.size()),
+                       value.data());
+    }
+}
+
+/* The line of the file, before line `end`, where the table or key `name` was first defined; 0: not
+   found. */
+uint32_t first_line_of(std::string_view text, uint32_t end, std::string_view name)
+{
+    for (uint32_t number = end - 1; number > 0; number--) {
+        std::string_view line = trimmed(line_of(text, number));
+        const bool header = !line.empty() && line[0] == '[';
+
+        line.remove_prefix(std::min(line.find_first_not_of("[ \t"), line.size()));
+        if (line.substr(0, name.size()) == name &&
+            line.find_first_of(header ? "]." : "=.", name.size()) ==
+                line.find_first_not_of(" \t", name.size())) {
+            return number;
+        }
+    }
+    return 0;
+}
+
+/* "cannot redefine existing table 'train'": says where that one is. */
+void hint_first(const build &b, uint32_t line, std::string_view text, std::string_view words)
+{
+    const size_t open = words.find('\''), close = words.rfind('\'');
+    const uint32_t first =
+        open < close ? first_line_of(text, line, words.substr(open + 1, close - open - 1)) : 0;
+
+    if (first != 0) {
+        pst_error_hint(b.err, "it began on line %u", first);
+    }
+}
+
+/* A string that does not end: at the end of its line, or of the text where it may have several. */
+void fail_unclosed(const build &b, const toml::source_position &at, std::string_view text)
+{
+    const size_t triple = std::max(text.rfind("\"\"\"") + 1, text.rfind("\'\'\'") + 1);
+
+    if (triple != 0 && text.find('\n', triple) != text.npos &&
+        line_of(text, at.line).find_first_of("\"'") == text.npos) {
+        pst_fail_at(
+            b.err, PST_ERR_CONFIG, "config.syntax", b.name, at.line, at.column,
+            "the closing %.3s is missing; the string began on line %u", text.data() + triple - 1,
+            static_cast<unsigned>(1 + std::count(text.begin(), text.begin() + triple, '\n')));
+    } else if (text.find('\n') != text.npos) {
+        pst_fail_at(b.err, PST_ERR_CONFIG, "config.syntax", b.name, at.line, at.column,
+                    "the closing quote is missing on line %u", at.line);
+    } else {
+        pst_fail_at(b.err, PST_ERR_CONFIG, "config.syntax", b.name, at.line, at.column,
+                    "the closing quote is missing");
+    }
+}
+
+/* Fills *b.err from an error of the parser. */
+void explain(const build &b, const toml::parse_error &error, std::string_view text)
+{
+    const std::string_view words = error.description();
+    const toml::source_position &at = error.source().begin;
+    const std::string_view line = line_of(text, at.line);
+    const size_t byte = bytes_before(line, at.column);
+    const bool in_string = words.find("string: ") != words.npos;
+    const bool after = words.find("expected a comment or whitespace") != words.npos ||
+                       words.find("expected comma") != words.npos;
+    const std::string_view value = bare_text(line, byte, after);
+
+    if (in_string && byte == line.size()) {
+        fail_unclosed(b, at, text);
+        return;
+    }
+    pst_fail_at(b.err, PST_ERR_CONFIG, "config.syntax", b.name, at.line, at.column, "%.*s",
+                static_cast<int>(words.size() < 255 ? words.size() : 255), words.data());
+    if (words.find("redefine") != words.npos) {
+        hint_first(b, at.line, text, words);
+    } else if (words.find("could not determine value type") != words.npos ||
+               (!in_string && !value.empty() &&
+                (after || words.find("integer: ") != words.npos ||
+                 words.find("floating-point: ") != words.npos ||
+                 words.find("boolean: ") != words.npos || words.find("date") != words.npos ||
+                 words.find("time") != words.npos))) {
+        hint_value(b, line, value);
+    }
+}
+
 pst_status read(const build &b, std::string_view text, pst_config_node **ret_root)
 {
     const toml::parse_result result = toml::parse(text);
 
     if (!result) {
-        const std::string_view words = result.error().description();
-        const toml::source_position &at = result.error().source().begin;
-
-        pst_fail_at(b.err, PST_ERR_CONFIG, "config.syntax", b.name, at.line, at.column, "%.*s",
-                    static_cast<int>(words.size() < 255 ? words.size() : 255), words.data());
-        if (words.find("could not determine value type") != std::string_view::npos) {
-            pst_error_hint(b.err, "text stands in quotes: key = \"value\"");
-        }
+        explain(b, result.error(), text);
         return PST_ERR_CONFIG;
     }
     *ret_root = make(b, result.table(), nullptr, 0);

@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stdlib.h>
 
+#include "base/float_mode.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/util.h"
@@ -138,12 +139,14 @@ static uint32_t most_parts(const struct pst_exec_config *config)
     return most;
 }
 
-/* Signals are for the thread that drives the executor. */
+/* Signals are for the thread that drives the executor. Threads inherit its floating-point mode,
+   which plugins, devices and transports may have changed until now. */
 static pst_status start_threads(struct pst_exec *exec, struct pst_error *err)
 {
     sigset_t all, old;
     uint32_t i;
 
+    pst_float_mode_reset();
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
     for (i = exec->first_local; i < exec->first_local + exec->n_local; i++) {

@@ -100,15 +100,16 @@ static inline void *request_dp(const struct pst_op_request *request, const struc
 }
 
 /* Of cross-entropy: by how many rows the sum over those of a sample is divided. Targets below 0 do
-   not count; of slices of sequences it is the mean over the slices, from what stands behind the
-   targets of each (graph/slice.c). */
+   not count. Of slices of sequences it is the mean over the slices, and of a mean over tokens that
+   over the samples of the step, from what stands behind the targets of each (graph/slice.c). */
 static inline double request_counted(const struct pst_op_request *request, const int32_t *targets)
 {
     const uint64_t rows = request_in(request, 0)->elems / request_columns(request_in(request, 0));
+    const uint64_t over = pst_graph_counts_over(request->graph);
     uint64_t counted = 0;
 
-    if (request->graph->slices > 1) {
-        return (double)targets[rows] / (double)request->graph->slices;
+    if (over > 0) {
+        return (double)targets[rows] / (double)over;
     }
     for (uint64_t r = 0; r < rows; r++) {
         counted += targets[r] >= 0;

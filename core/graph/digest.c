@@ -191,6 +191,10 @@ uint64_t pst_graph_digest(const struct pst_graph *graph)
     if (graph->slices > 1) {
         put(&state, graph->slices);
     }
+    if (graph->token_batch > 0) {
+        put_text(&state, "loss over tokens");
+        put(&state, graph->token_batch);
+    }
     return XXH3_64bits_digest(&state);
 }
 

@@ -177,7 +177,9 @@ struct pst_graph {
     uint32_t logits; /* tensor that generation and accuracy read: logits, or predicted numbers */
     uint32_t slices; /* a sample of this graph is one of so many slices of a sequence (slice.c); 1:
                         it is a whole one */
-    uint64_t digest; /* of everything above that matters, XXH3 */
+    uint32_t token_batch; /* the loss is the mean over all targets of a step of so many sequences;
+                             0: the mean over the means of the sequences */
+    uint64_t digest;      /* of everything above that matters, XXH3 */
     struct pst_initial initial;
     struct pst_costed *costed; /* what the operators are and cost, node i that of operator i; the
                                   loss is none. NULL: they have kernels. The graph owns it. */
@@ -302,8 +304,24 @@ struct pst_graph_view pst_graph_view_of(struct pst_arena *arena, struct pst_node
  * attention does; the sequence is not a multiple of n.
  */
 pst_status pst_graph_slice(struct pst_graph *graph, uint32_t n, struct pst_error *err);
-/* And back. */
+/* And back, to the means of whole sequences. */
 void pst_graph_join(struct pst_graph *graph);
+/*
+ * The loss becomes the mean over all targets of a step of `batch` sequences; 0: it stays. Behind
+ * the targets of each sample stands a number: how many targets of the step count. Nobody else has
+ * the graph, and it is not sliced; the digest follows. Nothing changes where each number of the
+ * targets counts (mse, bce). config.value: more than the loss reads the targets; config.limit: they
+ * are too many.
+ */
+pst_status pst_graph_mean_tokens(struct pst_graph *graph, uint32_t batch, struct pst_error *err);
+/* The sum of a sample's losses is divided by the number behind its targets over this; 0: there is
+   no such number, and it is divided by how many of its own targets count. */
+static inline uint64_t pst_graph_counts_over(const struct pst_graph *graph)
+{
+    return graph->token_batch > 0 ? (uint64_t)graph->token_batch * graph->slices
+           : graph->slices > 1    ? graph->slices
+                                  : 0;
+}
 /* Samples of a step as the graph has them. */
 static inline uint32_t pst_graph_samples(const struct pst_graph *graph, uint32_t batch)
 {

@@ -4,8 +4,12 @@
  * one slice. Its operators work on rows of tokens, each by itself; causal attention alone reads the
  * rows of other slices, those before it, and embeddings and rotary positions count rows from the
  * sequence's first. The loss of a sequence is a mean over its targets that count, in whatever
- * slices; how many these are stands behind the targets of each slice.
+ * slices; how many these are stands behind the targets of each slice. Where the loss is the mean
+ * over all targets of a step, sliced or not, their number stands there.
  */
+
+#include <limits.h>
+#include <string.h>
 
 #include "graph/draft.h"
 
@@ -62,9 +66,14 @@ static uint32_t token_axis(const struct pst_graph *graph, const struct pst_tenso
                : 0;
 }
 
+static const struct pst_op *loss_of(const struct pst_graph *graph)
+{
+    return &graph->ops[graph->tensors[graph->loss].producer];
+}
+
 static bool is_target(const struct pst_graph *graph, uint32_t tensor)
 {
-    const struct pst_op *loss = &graph->ops[graph->tensors[graph->loss].producer];
+    const struct pst_op *loss = loss_of(graph);
 
     return loss->n_in > 1 && loss->in[1] == tensor;
 }
@@ -93,7 +102,8 @@ static pst_status check(const struct pst_graph *graph, uint32_t n, struct pst_er
                             "the loss",
                             graph->name, tensor->name);
         }
-        if (!tensor->batched || (axis != PST_NONE && tensor->dims[axis] != tokens)) {
+        if (!tensor->batched ||
+            (axis != PST_NONE && !is_target(graph, i) && tensor->dims[axis] != tokens)) {
             return pst_fail(err, PST_ERR_CONFIG, "config.value",
                             "model %s has no slices of sequences: tensor %s has no axis of its "
                             "%llu tokens",
@@ -106,12 +116,21 @@ static pst_status check(const struct pst_graph *graph, uint32_t n, struct pst_er
                                       (unsigned long long)tokens, n);
 }
 
-/* How many rows of tokens a tensor has when there are n slices, with what is behind targets. */
-static uint64_t rows_of(const struct pst_graph *graph, uint32_t tensor, uint64_t rows, uint32_t n)
+/* Targets are one for each row of logits and, where there is one, the number behind them. */
+static void shape_targets(struct pst_graph *graph)
 {
-    const bool target = is_target(graph, tensor);
+    const struct pst_op *loss = loss_of(graph);
+    const struct pst_tensor *logits = &graph->tensors[loss->in[0]];
+    struct pst_tensor *targets = &graph->tensors[loss->in[1]];
 
-    return (rows - (target && graph->slices > 1)) * graph->slices / n + (target && n > 1);
+    targets->rank = logits->rank - 1;
+    targets->elems = logits->elems / logits->dims[logits->rank - 1];
+    memcpy(targets->dims, logits->dims, sizeof targets->dims);
+    if (pst_graph_counts_over(graph) > 0) {
+        targets->rank = 1;
+        targets->dims[0] = ++targets->elems;
+    }
+    targets->bytes = targets->elems * pst_dtype_bytes(targets->dtype);
 }
 
 static void set_slices(struct pst_graph *graph, uint32_t n)
@@ -120,8 +139,8 @@ static void set_slices(struct pst_graph *graph, uint32_t n)
         struct pst_tensor *tensor = &graph->tensors[i];
         const uint32_t axis = token_axis(graph, tensor);
 
-        if (axis != PST_NONE) {
-            const uint64_t rows = rows_of(graph, i, tensor->dims[axis], n);
+        if (axis != PST_NONE && !is_target(graph, i)) {
+            const uint64_t rows = tensor->dims[axis] * graph->slices / n;
 
             tensor->elems = tensor->elems / tensor->dims[axis] * rows;
             tensor->bytes = tensor->elems * pst_dtype_bytes(tensor->dtype);
@@ -134,6 +153,7 @@ static void set_slices(struct pst_graph *graph, uint32_t n)
         }
     }
     graph->slices = n;
+    shape_targets(graph);
     graph->digest = pst_graph_digest(graph);
 }
 
@@ -149,9 +169,37 @@ pst_status pst_graph_slice(struct pst_graph *graph, uint32_t n, struct pst_error
 
 void pst_graph_join(struct pst_graph *graph)
 {
-    if (graph->slices > 1) {
+    if (pst_graph_counts_over(graph) > 0) {
+        graph->token_batch = 0;
         set_slices(graph, 1);
     }
+}
+
+pst_status pst_graph_mean_tokens(struct pst_graph *graph, uint32_t batch, struct pst_error *err)
+{
+    const struct pst_op *loss = loss_of(graph);
+    const struct pst_tensor *targets;
+
+    if (batch == 0 || loss->kind != PST_OP_CROSS_ENTROPY) {
+        return PST_OK;
+    }
+    targets = &graph->tensors[loss->in[1]];
+    if (targets->producer != PST_NONE || targets->n_consumers > 1) {
+        return pst_fail(err, PST_ERR_CONFIG, "config.value",
+                        "model %s has no mean over tokens: targets %s are %s; take loss_over = "
+                        "\"sample\"",
+                        graph->name, targets->name,
+                        targets->producer != PST_NONE ? "computed" : "read by more than the loss");
+    }
+    if (targets->elems > INT_MAX / batch) {
+        return pst_fail(err, PST_ERR_CONFIG, "config.limit",
+                        "a step of %u samples of %llu targets has more than %d targets", batch,
+                        (unsigned long long)targets->elems, INT_MAX);
+    }
+    graph->token_batch = batch;
+    shape_targets(graph);
+    graph->digest = pst_graph_digest(graph);
+    return PST_OK;
 }
 
 uint64_t pst_op_past_elems(const struct pst_graph *graph, uint32_t index)

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/float_mode.h"
+#include "base/log.h"
 #include "base/text.h"
 #include "base/util.h"
 
@@ -73,24 +75,6 @@ void pst_breadcrumb_enter(uint32_t plugin, enum pst_plugin_call call)
         switched_to = plugin;
         current_switch(plugin);
     }
-}
-
-void pst_breadcrumb_leave(void)
-{
-    struct pst_breadcrumb_page *page = page_of();
-    uint32_t depth = atomic_load(&page->depth);
-
-    if (depth == 0) {
-        return; /* somebody wrote over the page */
-    }
-    if (depth == 1 && current_return != NULL) {
-        current_return();
-    }
-    if (depth <= PST_BREADCRUMB_DEPTH) {
-        page->last = page->calls[depth - 1];
-        atomic_store(&page->has_last, true);
-    }
-    atomic_store(&page->depth, depth - 1);
 }
 
 void pst_breadcrumb_begin(void)
@@ -172,11 +156,13 @@ static void blame_call(const struct pst_breadcrumb_page *page, struct pst_breadc
         [PST_CRUMB_PLAN] = "in plan()",
         [PST_CRUMB_BUILD] = "in build()",
         [PST_CRUMB_INTERFACE] = "in get_interface()",
+        [PST_CRUMB_END] = "when a thread or the process ends",
     };
 
     memset(ret_blame, 0, sizeof *ret_blame);
     ret_blame->known = pst_breadcrumb_name(page, call.plugin, &ret_blame->plugin);
     ret_blame->running = running;
+    ret_blame->loads = running && call.call == PST_CRUMB_LOAD;
     ret_blame->where = call.call < PST_CRUMB_COUNT ? where[call.call] : "in a call";
     ret_blame->since_ns = call.since_ns;
     describe(ret_blame);
@@ -196,6 +182,41 @@ void pst_breadcrumb_read(const struct pst_breadcrumb_page *page, struct pst_blam
         call = page->last;
     }
     blame_call(page, call, depth > 0, ret_blame);
+}
+
+/* What the host computes next, a training step for one, must not depend on the plugin. */
+static void warn_of_float_mode(const struct pst_breadcrumb_page *page)
+{
+    struct pst_blame blame;
+    char text[sizeof blame.subject + 128];
+
+    pst_breadcrumb_read(page, &blame);
+    snprintf(text, sizeof text,
+             "%s changed the floating-point mode %s, such as rounding or flush-to-zero; penstock "
+             "has set it back",
+             blame.subject, blame.where);
+    pst_log_once(PST_LOG_WARN, "plugin", text);
+}
+
+void pst_breadcrumb_leave(void)
+{
+    struct pst_breadcrumb_page *page = page_of();
+    uint32_t depth = atomic_load(&page->depth);
+
+    if (depth == 0) {
+        return; /* somebody wrote over the page */
+    }
+    if (depth == 1 && current_return != NULL) {
+        current_return();
+    }
+    if (pst_float_mode_reset()) {
+        warn_of_float_mode(page);
+    }
+    if (depth <= PST_BREADCRUMB_DEPTH) {
+        page->last = page->calls[depth - 1];
+        atomic_store(&page->has_last, true);
+    }
+    atomic_store(&page->depth, depth - 1);
 }
 
 void pst_breadcrumb_read_late(const struct pst_breadcrumb_page *page, struct pst_blame *ret_blame)
@@ -223,7 +244,10 @@ pst_status pst_blame_timeout(const struct pst_blame *blame, uint64_t limit_ns, c
 
     pst_format_ns(limit, limit_ns);
     pst_format_ns(since, end_ns > blame->since_ns ? end_ns - blame->since_ns : 0);
-    if (blame->known && blame->running && !blame->told) {
+    if (blame->known && blame->loads) {
+        pst_fail(err, PST_ERR_CANCELLED, "plugin.timeout",
+                 "%s loading it did not end within %s, the %s", blame->subject, limit, name);
+    } else if (blame->known && blame->running && !blame->told) {
         pst_fail(err, PST_ERR_CANCELLED, "plugin.timeout",
                  "%s made no plan in %s, the %s; it had been %s for %s and did not heed "
                  "cancelled()",

@@ -29,6 +29,7 @@ enum pst_plugin_call {
     PST_CRUMB_PLAN,
     PST_CRUMB_BUILD,
     PST_CRUMB_INTERFACE,
+    PST_CRUMB_END, /* of the thread or the process that called it */
     PST_CRUMB_COUNT
 };
 
@@ -50,6 +51,7 @@ struct pst_breadcrumb_page {
     _Atomic bool has_last, has_told;
     _Atomic bool stop, late;   /* set by the waiting process: the user wants the search to end; its
                                   time limit has passed */
+    _Atomic bool kept;         /* the process that keeps the planner's has seen its end */
     _Atomic uint64_t vm_bytes; /* address space of the planner's process when it failed */
 };
 
@@ -64,7 +66,8 @@ uint32_t pst_breadcrumb_plugin(const char *kind, const char *id, const char *pat
 /* The number of one that is known. */
 uint32_t pst_breadcrumb_find(const char *kind, const char *id);
 
-/* Around every call into a plugin. [plan] */
+/* Around every call into a plugin. Behind it the thread has the floating-point mode of a process's
+   start, with a warning where the plugin had changed it. [plan] */
 void pst_breadcrumb_enter(uint32_t plugin, enum pst_plugin_call call);
 void pst_breadcrumb_leave(void);
 
@@ -79,6 +82,7 @@ struct pst_blame {
     bool known;   /* false: no plugin was called yet */
     bool running; /* false: the call had ended */
     bool told;    /* it was told to stop, and did */
+    bool loads;   /* it runs while it is loaded */
     struct pst_breadcrumb_plugin plugin;
     const char *where; /* "in schedule()" */
     uint64_t since_ns;

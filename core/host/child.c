@@ -66,7 +66,7 @@ static pst_status fail_memory(const struct pst_worker_task *task, const struct p
 
 static pst_status fail_crash(const struct pst_worker_end *end,
                              const struct pst_worker_reader *reader, const struct pst_blame *blame,
-                             struct pst_error *err)
+                             bool kept, struct pst_error *err)
 {
     const char *kind = "plugin.crash", *subject = blame->subject, *where = blame->place;
     int signal = WIFSIGNALED(end->wait_status) ? WTERMSIG(end->wait_status) : 0;
@@ -75,6 +75,11 @@ static pst_status fail_crash(const struct pst_worker_end *end,
     if (reader->broken) {
         fail(err, blame, PST_ERR_BUG, "plugin.contract", "%s garbled the planner's answer",
              subject);
+    } else if (signal == SIGKILL && !kept && blame->known) {
+        fail(err, blame, PST_ERR_BUG, kind,
+             "the process that keeps the planner's was killed with SIGKILL; %s \"%s\" (%s) was "
+             "called last, %s",
+             blame->plugin.kind, blame->plugin.id, blame->plugin.path, blame->where);
     } else if (signal != 0) {
         const char *name = sigabbrev_np(signal);
 
@@ -138,7 +143,7 @@ pst_status pst_worker_judge(const struct pst_worker_task *task, const struct pst
     } else if (used_up) {
         st = fail_memory(task, &blame, err);
     } else {
-        st = fail_crash(end, reader, &blame, err);
+        st = fail_crash(end, reader, &blame, atomic_load(&page->kept), err);
     }
     pst_worker_output_tail(output, err);
     return st;
@@ -278,6 +283,15 @@ static void exchange(struct run *run)
     }
 }
 
+/* While it is loaded, a plugin has nothing that tells it to end. */
+static bool cannot_heed(const struct run *run)
+{
+    struct pst_blame blame;
+
+    pst_breadcrumb_read(run->page, &blame);
+    return run->task->describes || blame.loads;
+}
+
 static void keep_time(struct run *run)
 {
     const struct pst_worker_task *task = run->task;
@@ -293,13 +307,12 @@ static void keep_time(struct run *run)
         run->stop_ns = now;
         atomic_store(&run->page->late, true);
     }
-    passed = run->stop_ns == 0 ? 0 : task->describes ? KILL_NS : now - run->stop_ns;
-    if (passed >= KILL_NS && run->last_signal != SIGKILL) {
+    passed = run->stop_ns == 0 ? 0 : cannot_heed(run) ? KILL_NS : now - run->stop_ns;
+    if (passed >= KILL_NS) {
         run->last_signal = SIGKILL;
-        pst_process_signal(&run->process, SIGKILL);
     } else if (passed >= TERM_NS && run->last_signal == 0) {
         run->last_signal = SIGTERM;
-        pst_process_signal(&run->process, SIGTERM);
+        pst_process_ask_to_end(&run->process);
     }
 }
 
@@ -315,11 +328,8 @@ static void watch(struct run *run)
 {
     struct pst_process *process = &run->process;
 
-    while (!pst_process_has_ended(process)) {
+    while (!pst_process_has_ended(process) && run->last_signal != SIGKILL && !run->reader.broken) {
         keep_time(run);
-        if (run->reader.broken) {
-            pst_process_signal(process, SIGKILL);
-        }
         exchange(run);
     }
     run->end.end_ns = pst_now_ns();

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/log.h"
@@ -32,6 +33,7 @@
 static struct pst_breadcrumb_page *page;
 static struct pst_worker_job job_head;
 static bool memory_is_limited;
+static struct stat way_out; /* the pipe of the answer */
 static char crash_stack[64 << 10];
 
 /* Address space of this process; safe in a signal handler. */
@@ -161,22 +163,31 @@ static void mark_output(uint32_t plugin)
     (void)n; /* a plugin closed it: then there is nothing to name */
 }
 
-/* A plugin that closes what is not its own is caught in the act. */
+/* A plugin that closes or replaces what is not its own is caught in the act. */
 static void check_answer(void)
 {
-    if (fcntl(PST_PROCESS_ANSWER_FD, F_GETFD) < 0) {
+    struct stat now;
+
+    if (fstat(PST_PROCESS_ANSWER_FD, &now) != 0 || now.st_dev != way_out.st_dev ||
+        now.st_ino != way_out.st_ino) {
         _exit(PST_WORKER_UNSENT);
     }
+}
+
+static void note_end(int status)
+{
+    (void)status;
+    atomic_store(&page->kept, true);
 }
 
 static bool limit_process(long parent)
 {
     const struct rlimit none = {0, 0};
 
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != (pid_t)parent) {
-        return false; /* it died before that call */
+    if (!pst_process_step_behind((pid_t)parent, note_end)) {
+        return false; /* it has died, or there is no process */
     }
+    setpgid(0, 0);
     prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
     setrlimit(RLIMIT_CORE, &none);
     for (int fd = PST_PROCESS_JOB_FD; fd < PST_PROCESS_NO_FD; fd++) {
@@ -225,6 +236,7 @@ bool pst_worker_begin(int argc, char **argv, char **ret_job, size_t *ret_length)
     close(PST_PROCESS_JOB_FD);
     setvbuf(stdout, NULL, _IOLBF, 0);
     watch_crashes();
+    fstat(PST_PROCESS_ANSWER_FD, &way_out);
     pst_log_set_sink(send_record);
     pst_log_set_level(PST_LOG_ERROR); /* the parent has warned about the config already */
     pst_breadcrumb_use(page, mark_output, check_answer);

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "host/describe.h"
 
+#include <pthread.h>
 #include <string.h>
 
 #include "base/text.h"
 #include "base/wire.h"
 
 #define TIME_LIMIT_NS ((uint64_t)3 * 1000000000u) /* loading takes milliseconds */
+#define START_NS      ((uint64_t)500000000)       /* on a busy machine */
 #define MEMORY_BYTES  ((uint64_t)4 << 30)
 #define MAX_WORDS     256
 
@@ -153,21 +155,65 @@ const struct pst_apart_kind pst_describe_kind = {
     .finish = finish,
 };
 
-static pst_status ask(struct pst_arena *arena, const char *path, const char *kind, const char *id,
-                      const struct pst_plugin **ret_plugin, struct pst_error *err)
+/* A file whose loading did not end once is not waited for again. */
+static struct {
+    pthread_mutex_t mutex;
+    char path[512];
+    struct pst_error why;
+} endless = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+
+static bool is_endless(const char *path, struct pst_error *err)
 {
-    static const struct pst_worker_task limits = {
-        .time_limit_ns = TIME_LIMIT_NS, .memory_limit_bytes = MEMORY_BYTES, .describes = true};
+    bool is;
+
+    pthread_mutex_lock(&endless.mutex);
+    is = endless.path[0] != '\0' && strcmp(endless.path, path) == 0;
+    if (is && err != NULL) {
+        *err = endless.why;
+    }
+    pthread_mutex_unlock(&endless.mutex);
+    return is;
+}
+
+static void note_endless(const char *path, const struct pst_error *why)
+{
+    pthread_mutex_lock(&endless.mutex);
+    if (strlen(path) < sizeof endless.path) {
+        memcpy(endless.path, path, strlen(path) + 1);
+        endless.why = *why;
+    }
+    pthread_mutex_unlock(&endless.mutex);
+}
+
+static pst_status ask(struct pst_arena *arena, const char *path, const char *kind, const char *id,
+                      uint64_t most_ns, const struct pst_plugin **ret_plugin, struct pst_error *err)
+{
+    const uint64_t within_ns =
+        most_ns != 0 && most_ns < TIME_LIMIT_NS - START_NS ? most_ns + START_NS : TIME_LIMIT_NS;
+    const struct pst_worker_task limits = {
+        .time_limit_ns = within_ns, .memory_limit_bytes = MEMORY_BYTES, .describes = true};
     const struct question question = {path, kind, id, arena};
     struct pst_plugin *plugin = pst_arena_array(arena, 1, sizeof *plugin);
-    pst_status st = pst_apart_ask(&pst_describe_kind, &question, path, &limits, NULL, plugin, err);
+    struct pst_error why = {.status = PST_OK};
+    pst_status st;
 
+    if (is_endless(path, err)) {
+        return PST_ERR_CANCELLED;
+    }
+    st = pst_apart_ask(&pst_describe_kind, &question, path, &limits, NULL, plugin, &why);
+    if (strcmp(why.kind, "plugin.timeout") == 0) {
+        note_endless(path, &why);
+    }
+    if (st != PST_OK && err != NULL) {
+        *err = why;
+    }
     *ret_plugin = st == PST_OK ? plugin : NULL;
     return st;
 }
 
 pst_status pst_plugin_describe(struct pst_arena *arena, const char *path, const char *kind,
-                               const char *id, const struct pst_plugin **ret_plugin,
+                               const char *id, uint64_t most_ns,
+                               const struct pst_plugin **ret_plugin,
                                struct pst_shipped *ret_shipped, struct pst_error *err)
 {
     struct pst_shipped shipped;
@@ -175,7 +221,7 @@ pst_status pst_plugin_describe(struct pst_arena *arena, const char *path, const 
 
     pst_shipped_find(path, &shipped);
     st = shipped.is ? pst_plugin_open(path, kind, id, ret_plugin, err)
-                    : ask(arena, path, kind, id, ret_plugin, err);
+                    : ask(arena, path, kind, id, most_ns, ret_plugin, err);
     if (ret_shipped != NULL) {
         *ret_shipped = shipped;
     }

@@ -12,12 +12,14 @@
 #include "host/shipped.h"
 
 /*
- * kind and id may be NULL. The description may be read and nothing else: its functions may be NULL.
- * It lives as long as the arena. ret_shipped may be NULL. Errors: those of pst_plugin_open, and
- * those of pst_worker_ask.
+ * kind and id may be NULL. most_ns: the time limit of the job, where loading it for 3 s is too
+ * much; 0: it is not. The description may be read and nothing else: its functions may be NULL. It
+ * lives as long as the arena. ret_shipped may be NULL. Errors: those of pst_plugin_open, and those
+ * of pst_worker_ask.
  */
 pst_status pst_plugin_describe(struct pst_arena *arena, const char *path, const char *kind,
-                               const char *id, const struct pst_plugin **ret_plugin,
+                               const char *id, uint64_t most_ns,
+                               const struct pst_plugin **ret_plugin,
                                struct pst_shipped *ret_shipped, struct pst_error *err);
 
 extern const struct pst_apart_kind pst_describe_kind; /* of that process */

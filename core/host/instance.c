@@ -15,17 +15,23 @@
 /* --- what plugins log while one plan is made --------------------------------------------------*/
 
 static _Atomic uint64_t logged, dropped; /* bytes, since the plan was begun */
+static _Atomic uint64_t refused;         /* remarks */
 
 void pst_host_log_begin(void)
 {
     atomic_store(&logged, 0);
     atomic_store(&dropped, 0);
+    atomic_store(&refused, 0);
 }
 
 void pst_host_log_end(void)
 {
-    uint64_t n = atomic_exchange(&dropped, 0);
+    uint64_t n = atomic_exchange(&dropped, 0), more = atomic_exchange(&refused, 0);
 
+    if (more > PST_HOST_REFUSALS) {
+        pst_log(PST_LOG_WARN, "plugin", "%" PRIu64 " more remarks of plugins are left out",
+                more - PST_HOST_REFUSALS);
+    }
     if (n > 0) {
         pst_log(PST_LOG_WARN, "plugin", "%" PRIu64 " bytes of what plugins logged are left out", n);
     }
@@ -42,6 +48,13 @@ static void log_text(const char *id, uint32_t level, const char *text)
         atomic_fetch_add(&dropped, n);
     } else {
         pst_log(level, id, "%s", text);
+    }
+}
+
+void pst_host_refuse_remark(const struct pst_instance *instance, const char *why)
+{
+    if (atomic_fetch_add(&refused, 1) < PST_HOST_REFUSALS) {
+        pst_log(PST_LOG_WARN, instance->plugin->id, "%s", why);
     }
 }
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/float_mode.h"
 #include "base/memory.h"
 #include "base/util.h"
 #include "config/job.h"
@@ -191,6 +192,7 @@ pst_status pst_module_load(const char *kind, const char *id, const char *symbol,
                       kind, id, reason);
         goto out;
     }
+    pst_float_mode_reset(); /* a library that it brought may have changed it */
     function = pst_dl_symbol(handle, symbol);
     if (function == NULL) {
         st = pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing",

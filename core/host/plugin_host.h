@@ -135,10 +135,14 @@ struct pst_host_context {
 };
 
 /* Around the making of a plan: the first 64 KiB of what plugins log show, then how much more there
-   was. */
+   was. Of the remarks that are refused the first three show, then how many more there were. */
 #define PST_HOST_LOG_BYTES ((uint64_t)64 << 10)
+#define PST_HOST_REFUSALS  3
 void pst_host_log_begin(void);
 void pst_host_log_end(void);
+
+struct pst_instance;
+void pst_host_refuse_remark(const struct pst_instance *instance, const char *why);
 
 /* An instance: plugin + config struct + host table. */
 struct pst_instance {

@@ -3,12 +3,15 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -17,6 +20,11 @@
 
 /* Numbers on this side from here on, so that the process's fixed ones can be set in any order. */
 #define HIGH_FD 16
+
+/* To the keeper. Not SIGTERM: a plugin may send that to its own group. */
+#define ASK_SIGNAL SIGUSR2 /* SIGTERM to all that it keeps */
+#define END_SIGNAL SIGUSR1 /* SIGKILL to all that it keeps */
+#define KEEPER_MS  1000    /* in which everything ends that was killed */
 
 extern char **environ;
 
@@ -162,20 +170,140 @@ bool pst_process_has_ended(const struct pst_process *p)
 {
     siginfo_t info = {.si_pid = 0};
 
-    return waitid(P_PID, (id_t)p->pid, &info, WEXITED | WNOHANG | WNOWAIT) != 0 ? errno != EINTR
-                                                                                : info.si_pid != 0;
+    if (waitid(P_PID, (id_t)p->pid, &info, WEXITED | WSTOPPED | WNOHANG | WNOWAIT) != 0) {
+        return errno != EINTR;
+    }
+    if (info.si_pid != 0 && info.si_code == CLD_STOPPED) {
+        kill(p->pid, SIGCONT); /* by a plugin: nobody else knows it */
+        return false;
+    }
+    return info.si_pid != 0;
 }
 
-void pst_process_signal(const struct pst_process *p, int number)
+void pst_process_ask_to_end(const struct pst_process *p)
 {
-    kill(-p->pid, number);
+    kill(p->pid, ASK_SIGNAL);
 }
 
+/* The keeper ends what is left. One that cannot, since a plugin stopped it, say, is killed. */
 void pst_process_end(struct pst_process *p)
 {
-    pst_process_signal(p, SIGKILL); /* not yet buried: the group still bears its number */
+    kill(p->pid, END_SIGNAL);
+    kill(p->pid, SIGCONT);
+    for (uint32_t ms = 0; ms < KEEPER_MS && !pst_process_has_ended(p); ms++) {
+        poll(NULL, 0, 1);
+    }
+    kill(-p->pid, SIGKILL); /* not yet buried: the group still bears its number */
     while (waitpid(p->pid, &p->wait_status, 0) < 0 && errno == EINTR) {
     }
+}
+
+/* --- the keeper: the process that was started, once it has stepped behind ----------------------*/
+
+/* To each child, and to the group that it leads, if it leads one. */
+static void signal_children(int number)
+{
+    char path[64], text[4096];
+    ssize_t n;
+    int fd;
+
+    snprintf(path, sizeof path, "/proc/self/task/%ld/children", (long)getpid());
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    n = fd < 0 ? 0 : read(fd, text, sizeof text - 1);
+    text[n > 0 ? n : 0] = '\0';
+    for (char *at = text, *end; *at != '\0'; at = end) {
+        const pid_t pid = (pid_t)strtol(at, &end, 10);
+
+        if (end == at || *end == '\0') {
+            break; /* the last one, or a part of a number, comes with the next reading */
+        }
+        end++;
+        kill(-pid, number);
+        kill(pid, number);
+    }
+    if (fd >= 0) {
+        close(fd);
+    }
+}
+
+/* Waits until `child` has ended and nothing that it started is left: what has lost its parent is a
+   child of this process. Returns how it ended. */
+static int keep(pid_t child, const sigset_t *heard)
+{
+    static const struct timespec forever = {3600, 0}, soon = {0, 10000000};
+    bool over = false;
+    int status, result = 0;
+
+    for (uint32_t rounds = 0; rounds < KEEPER_MS / 10;) {
+        pid_t pid = waitpid(-1, &status, WNOHANG);
+        int number;
+
+        if (pid == child) {
+            result = status;
+            over = true;
+        }
+        if (pid > 0) {
+            continue;
+        }
+        if (pid < 0 && errno == ECHILD) {
+            break;
+        }
+        if (over) {
+            signal_children(SIGKILL);
+            rounds++;
+        }
+        number = sigtimedwait(heard, NULL, over ? &soon : &forever);
+        if (number == ASK_SIGNAL) {
+            signal_children(SIGTERM);
+        }
+        over = over || number == END_SIGNAL;
+    }
+    return result;
+}
+
+/* As the other one ended. */
+static _Noreturn void end_alike(int status)
+{
+    sigset_t none;
+
+    if (WIFSIGNALED(status)) {
+        sigemptyset(&none);
+        sigprocmask(SIG_SETMASK, &none, NULL);
+        raise(WTERMSIG(status));
+    }
+    _exit(WEXITSTATUS(status));
+}
+
+bool pst_process_step_behind(pid_t parent, void (*ended)(int status))
+{
+    const pid_t keeper = getpid();
+    sigset_t heard, old;
+    pid_t pid;
+    int status;
+
+    sigemptyset(&heard);
+    sigaddset(&heard, SIGCHLD);
+    sigaddset(&heard, ASK_SIGNAL);
+    sigaddset(&heard, END_SIGNAL);
+    sigprocmask(SIG_BLOCK, &heard, &old);
+    prctl(PR_SET_PDEATHSIG, END_SIGNAL);
+    prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+    pid = parent != 0 && getppid() != parent ? -1 : fork(); /* no threads yet */
+    if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL); /* a fork forgets it */
+        sigprocmask(SIG_SETMASK, &old, NULL);
+        return getppid() == keeper;
+    }
+    if (pid < 0) {
+        return false;
+    }
+    prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+    for (int fd = 0; fd < PST_PROCESS_NO_FD; fd++) {
+        close(fd); /* the other one's alone: they end with it */
+    }
+    status = keep(pid, &heard);
+    ended(status);
+    end_alike(status);
 }
 
 void pst_process_finish(struct pst_process *p)

@@ -35,12 +35,21 @@ int pst_process_start(struct pst_process *process, char *const *argv, const char
                       size_t page_bytes);
 /* Has it ended? It stays a zombie, so that its group's number is not given away. */
 bool pst_process_has_ended(const struct pst_process *process);
-void pst_process_signal(const struct pst_process *process, int number); /* to all of the group */
-/* Kills what is left of the group, and buries it. */
+/* SIGTERM to whatever runs there. */
+void pst_process_ask_to_end(const struct pst_process *process);
+/* Kills all that is left, wherever it went, and buries it. */
 void pst_process_end(struct pst_process *process);
 void pst_process_close(int *fd);
 void pst_process_finish(struct pst_process *process);
 
+/*
+ * In the process, before it has threads: the rest runs in a child of it. The process itself stays
+ * behind as its keeper, the parent of whatever loses its parent there: when that child ends, or
+ * nobody wants it, it kills the rest, calls ended(wait status), and ends as the child did. So a
+ * plugin that ends its parent ends the keeper, not penstock. parent: who started the process; 0:
+ * anybody. Returns true in the child, which is killed with the keeper; false: there is none.
+ */
+bool pst_process_step_behind(pid_t parent, void (*ended)(int status));
 /* In the process: that memory; NULL where there is none of this size. */
 void *pst_process_page(size_t bytes);
 

@@ -38,9 +38,8 @@ static pst_status scan(struct pst_plugin_list *list, uint32_t folder, bool must_
     }
     if (dir == NULL) {
         pst_heed_no_memory();
-        return pst_fail(err, PST_ERR_CONFIG, "plugin.not-found",
-                        "%s: plugins cannot be looked for: %s", list->folders[folder],
-                        strerror(errno));
+        return pst_fail_at(err, PST_ERR_CONFIG, "plugin.not-found", list->folders[folder], 0, 0,
+                           "cannot open the folder of plugins: %s", strerror(errno));
     }
     while (st == PST_OK && (entry = readdir(dir)) != NULL) {
         const char *kind, *id = NULL;
@@ -105,8 +104,8 @@ void pst_plugin_file_describe(struct pst_plugin_list *list, struct pst_plugin_fi
 {
     struct pst_shipped shipped = {.is = false};
 
-    if (pst_plugin_describe(&list->arena, file->path, file->kind, file->id, &file->plugin, &shipped,
-                            &file->refusal) != PST_OK) {
+    if (pst_plugin_describe(&list->arena, file->path, file->kind, file->id, 0, &file->plugin,
+                            &shipped, &file->refusal) != PST_OK) {
         file->plugin = NULL;
     }
     file->shipped = shipped.is;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "host/remark.h"
 
+#include <stdio.h>
 #include <string.h>
 
-#include "base/log.h"
 #include "host/plugin_host.h"
 
 /* Is it a word of a-z, 0-9 and _ of at most 63 characters? */
@@ -32,28 +32,24 @@ bool pst_remarks_flag(const struct pst_partition_remark *items, uint32_t n, cons
     return flag != NULL && flag->number != 0;
 }
 
-/* Nothing depends on a remark: for one that is refused a line in the log does. */
-static void refuse(const struct pst_instance *instance, const char *why)
-{
-    pst_log(PST_LOG_WARN, instance->plugin->id, "remark %s is left out", why);
-}
-
 /* The last word on a key counts. */
 static void say(const struct pst_host *host, const char *key, struct pst_partition_remark remark)
 {
     struct pst_instance *instance = pst_host_instance(host);
     struct pst_remarks *remarks = &instance->remarks;
+    char why[128];
     uint32_t i = 0;
 
     if (!key_is_sound(key)) {
-        refuse(instance, "without a sound key");
+        pst_host_refuse_remark(instance, "remark without a sound key is left out");
         return;
     }
     while (i < remarks->n && strcmp(remarks->items[i].key, key) != 0) {
         i++;
     }
     if (i == PST_REMARKS_MAX) {
-        pst_log(PST_LOG_WARN, instance->plugin->id, "remark \"%s\" is one too many", key);
+        snprintf(why, sizeof why, "remark \"%s\" is one too many", key);
+        pst_host_refuse_remark(instance, why);
         return;
     }
     remark.key = i < remarks->n ? remarks->items[i].key : pst_arena_strdup(&instance->arena, key);
@@ -70,7 +66,7 @@ static void say_number(const struct pst_host *host, const char *key, double valu
 static void say_text(const struct pst_host *host, const char *key, const char *value)
 {
     if (value == NULL) {
-        refuse(pst_host_instance(host), "without a text");
+        pst_host_refuse_remark(pst_host_instance(host), "remark without a text is left out");
         return;
     }
     say(host, key, (struct pst_partition_remark){.type = PST_REMARK_TEXT, .text = value});

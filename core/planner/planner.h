@@ -82,5 +82,9 @@ void pst_hasten(struct pst_arena *arena, struct pst_job *job);
 /* Of sequences, as the job's scheduler says by its parameter; 1 where it orders whole ones, or
    cannot be opened, which the planner will say. */
 uint32_t pst_job_slices(const struct pst_job *job);
+/* The same, which fails with plugin.timeout where opening the scheduler does not end: opening it
+   again would not end either. */
+pst_status pst_job_read_slices(const struct pst_job *job, uint32_t *ret_slices,
+                               struct pst_error *err);
 
 #endif

@@ -102,12 +102,15 @@ static uint32_t read_slices(const struct pst_plugin *plugin, struct pst_config_n
     return slices < 1 || slices > UINT32_MAX ? 1 : (uint32_t)slices;
 }
 
-uint32_t pst_job_slices(const struct pst_job *job)
+pst_status pst_job_read_slices(const struct pst_job *job, uint32_t *ret_slices,
+                               struct pst_error *err)
 {
     struct pst_arena arena = {0};
     struct choice choice = {NULL, NULL};
     const struct pst_plugin *plugin = NULL;
-    uint32_t slices = 1;
+    struct pst_error why = {.status = PST_OK};
+
+    *ret_slices = 1;
 
     if (read_choice(job, job->scheduler, "scheduler", &choice, NULL) == PST_OK) {
         const char *path = choice.path != NULL ? choice.path
@@ -115,14 +118,26 @@ uint32_t pst_job_slices(const struct pst_job *job)
                                                                   job->plugins.path);
 
         if (path[0] != '\0' &&
-            pst_plugin_describe(&arena, path, "scheduler", choice.id, &plugin, NULL, NULL) ==
-                PST_OK &&
+            pst_plugin_describe(&arena, path, "scheduler", choice.id, job->plugins.time_limit,
+                                &plugin, NULL, &why) == PST_OK &&
             pst_caps_has(plugin->provides, PST_SLICES_WORD)) {
-            slices = read_slices(plugin, job->scheduler);
+            *ret_slices = read_slices(plugin, job->scheduler);
         }
     }
     pst_arena_finish(&arena);
-    return slices;
+    if (strcmp(why.kind, "plugin.timeout") != 0) {
+        return PST_OK;
+    }
+    *err = why;
+    return why.status;
+}
+
+uint32_t pst_job_slices(const struct pst_job *job)
+{
+    struct pst_error unused;
+    uint32_t slices = 1;
+
+    return pst_job_read_slices(job, &slices, &unused) == PST_OK ? slices : 1;
 }
 
 /* --- matched and instantiated -----------------------------------------------------------------*/

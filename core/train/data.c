@@ -20,17 +20,35 @@
 #define ANY_WORD  429496730u
 #define KEEP_WORD 858993459u
 
-/* The smallest embedding table that reads x: token values must stay below its rows. */
+/* Whether a tensor has the numbers of x in another order or shape. */
+static bool is_view_of(const struct pst_graph *graph, uint32_t tensor, uint32_t x)
+{
+    while (tensor != x && graph->tensors[tensor].producer != PST_NONE) {
+        const struct pst_op *op = &graph->ops[graph->tensors[tensor].producer];
+
+        if (op->kind != PST_OP_RESHAPE && op->kind != PST_OP_STRIDED) {
+            return false;
+        }
+        tensor = op->in[0];
+    }
+    return tensor == x;
+}
+
+/* The shortest table or axis whose places x names: token values must stay below its length. */
 static uint64_t vocab_of(const struct pst_graph *graph, uint32_t x)
 {
     uint64_t vocab = UINT32_MAX;
 
     for (uint32_t i = 0; i < graph->n_ops; i++) {
         const struct pst_op *op = &graph->ops[i];
+        const bool table = op->kind == PST_OP_EMBEDDING, gather = op->kind == PST_OP_GATHER;
 
-        if (op->kind == PST_OP_EMBEDDING && op->in[0] == x &&
-            graph->params[op->param[0]].dims[0] < vocab) {
-            vocab = graph->params[op->param[0]].dims[0];
+        if ((table || gather) && is_view_of(graph, op->in[gather ? 1 : 0], x)) {
+            const struct pst_tensor *from = &graph->tensors[op->in[0]];
+            const uint64_t size =
+                table ? graph->params[op->param[0]].dims[0] : from->dims[from->rank - 1 - op->axis];
+
+            vocab = size < vocab ? size : vocab;
         }
     }
     return vocab;
@@ -65,31 +83,38 @@ static pst_status find_inputs(const struct pst_graph *graph, struct pst_sample_s
     return PST_OK;
 }
 
-/* But for the number that stands behind the targets of slices of sequences (graph/slice.c). */
+/* But for the number that stands behind the targets (graph/slice.c). */
 static uint64_t elems_of(const struct pst_graph *graph, const struct pst_sample_shape *shape,
                          const struct pst_tensor *tensor)
 {
-    return tensor->elems - (graph->slices > 1 && tensor == shape->target);
+    return tensor->elems - (pst_graph_counts_over(graph) > 0 && tensor == shape->target);
 }
 
-/* From slices to the sequences that readers read. */
+/* From slices, and targets with a number behind them, to the sequences that readers read. */
 static void make_whole(struct pst_data *data, const struct pst_graph *graph)
 {
     struct pst_sample_shape *shape = &data->shape;
     const struct pst_tensor *slices = shape->inputs;
+    const struct pst_op *loss = &graph->ops[graph->tensors[graph->loss].producer];
+    const struct pst_tensor *logits = &graph->tensors[loss->in[0]];
 
     data->slices = graph->slices;
-    if (graph->slices == 1) {
+    data->counted = pst_graph_counts_over(graph) > 0;
+    data->over_tokens = graph->token_batch > 0;
+    if (!data->counted) {
         return;
     }
     data->inputs = pst_alloc(shape->n_inputs, sizeof *data->inputs);
     for (uint32_t i = 0; i < shape->n_inputs; i++) {
         struct pst_tensor *whole = &data->inputs[i];
-        const uint64_t elems = elems_of(graph, shape, &slices[i]);
 
         *whole = slices[i];
-        whole->dims[0] = (whole->dims[0] - (whole->elems - elems)) * graph->slices;
-        whole->elems = elems * graph->slices;
+        if (&slices[i] == shape->target) { /* one for each row of logits */
+            whole->rank = logits->rank - 1;
+            memcpy(whole->dims, logits->dims, sizeof whole->dims);
+        }
+        whole->dims[0] *= graph->slices;
+        whole->elems = elems_of(graph, shape, &slices[i]) * graph->slices;
         whole->bytes = whole->elems * pst_dtype_bytes(whole->dtype);
     }
     shape->x = &data->inputs[shape->x - slices];
@@ -181,14 +206,22 @@ static pst_status check_sample(const struct pst_job *job, const struct pst_data 
 }
 
 /* Tokens are for models that predict the next one, records for those of one input. */
-static pst_status check_model(const struct pst_data *data, struct pst_error *err)
+static pst_status check_model(const struct pst_job *job, const struct pst_data *data,
+                              struct pst_error *err)
 {
+    static const char *const losses[] = {NULL, NULL, "mse", "bce"}; /* of numbers */
     const struct pst_sample_shape *shape = &data->shape;
     bool tokens = pst_data_has_tokens(data->kind);
     uint32_t n_x = 0;
 
     for (uint32_t i = 0; i < shape->n_inputs; i++) {
         n_x += shape->inputs[i].field == PST_FIELD_X;
+    }
+    if (tokens && losses[job->train.loss] != NULL) {
+        return pst_fail(err, PST_ERR_CONFIG, "config.value",
+                        "train.loss = \"%s\" is for targets that are numbers, and those of "
+                        "data.kind = \"%s\" are tokens; use train.loss = \"cross-entropy\"",
+                        losses[job->train.loss], kinds[data->kind]);
     }
     if (tokens && (shape->x->dtype != PST_I32 || shape->target->dtype != PST_I32 || n_x != 1 ||
                    shape->shifted != NULL || shape->rows != shape->x->elems || shape->rows == 0)) {
@@ -249,27 +282,37 @@ static pst_status check_keys(const struct pst_job *job, const struct pst_data *d
 {
     bool tokens = pst_data_has_tokens(data->kind);
     bool cifar = data->kind == PST_DATA_CIFAR10 || data->kind == PST_DATA_CIFAR100;
+    bool whole = data->shape.x->dtype == PST_I32; /* numbers are not shifted and scaled */
     const struct {
         const char *key, *value;
         bool read;
     } keys[] = {
         {"dtype", is_written(job, "dtype") ? "a word" : "", data->kind == PST_DATA_RAW},
         {"tokenizer", job->data.tokenizer, tokens},
-        {"mean", job->data.mean, !tokens},
-        {"std", job->data.std, !tokens},
+        {"mean", job->data.mean, !tokens && !whole},
+        {"std", job->data.std, !tokens && !whole},
         {"train_labels", job->data.train_labels, !tokens && !cifar},
         {"valid_labels", job->data.valid_labels, !tokens && !cifar},
     };
+    const char *labels = job->data.valid_labels;
 
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         if (keys[i].value != NULL && keys[i].value[0] != '\0' && !keys[i].read) {
             return pst_config_place(
                 job->config, "data", keys[i].key,
                 pst_fail(err, PST_ERR_CONFIG, "config.value",
-                         "data.%s is not read with data.kind = \"%s\"; leave it out", keys[i].key,
-                         kinds[data->kind]),
+                         "data.%s is not read with data.kind = \"%s\"%s; leave it out", keys[i].key,
+                         kinds[data->kind], !tokens && whole ? " by a model of whole numbers" : ""),
                 err);
         }
+    }
+    if (labels != NULL && labels[0] != '\0' &&
+        (job->data.valid == NULL || job->data.valid[0] == '\0')) {
+        return pst_config_place(job->config, "data", "valid_labels",
+                                pst_fail(err, PST_ERR_CONFIG, "config.value",
+                                         "data.valid_labels is not read without data.valid; set "
+                                         "data.valid, or leave it out"),
+                                err);
     }
     return PST_OK;
 }
@@ -284,7 +327,7 @@ static pst_status prepare(const struct pst_job *job, struct pst_data *data, stru
     }
     st = check_keys(job, data, err);
     if (st == PST_OK) {
-        st = check_model(data, err);
+        st = check_model(job, data, err);
     }
     if (st == PST_OK && pst_data_has_tokens(data->kind)) {
         st = open_tokenizer(job, data, err);
@@ -362,17 +405,18 @@ static void hide_tokens(const struct pst_data *data, uint32_t split, uint64_t in
     }
 }
 
+/* A target without a loss is no token: 0 stands in its place, as in transformers' T5. */
 static void shift(const int32_t *targets, uint64_t n, int32_t *ret_shifted)
 {
     for (uint64_t t = 0; t < n; t++) {
-        ret_shifted[t] = t == 0 ? 0 : targets[t - 1];
+        ret_shifted[t] = t == 0 || targets[t - 1] < 0 ? 0 : targets[t - 1];
     }
 }
 
-/* What follows from tokens and targets that a reader has made. Hides 15 % of the tokens of X where
-   targets are PST_FIELD_MASKED: the token becomes the last of the vocabulary in 8 of 10 cases, any
-   token in one, and stays in one (Devlin et al.: "BERT", NAACL 2019, section 3.1); fills segments
-   and shifted targets. */
+/* Makes what follows from the tokens and targets that a reader has made. Hides 15 % of the tokens
+   of X where targets are PST_FIELD_MASKED and the data has no labels: the token becomes the last of
+   the vocabulary in 8 of 10 cases, any token in one, and stays in one (Devlin et al.: "BERT", NAACL
+   2019, section 3.1). Fills segments and shifted targets. */
 static void derive_inputs(const struct pst_data *data, uint32_t split, uint64_t index,
                           void *const *inputs)
 {
@@ -384,7 +428,9 @@ static void derive_inputs(const struct pst_data *data, uint32_t split, uint64_t 
 
         switch (shape->inputs[i].field) {
         case PST_FIELD_MASKED:
-            hide_tokens(data, split, index, inputs[pst_sample_input(shape, shape->x)], values);
+            if (!pst_data_has_labels(data->kind)) {
+                hide_tokens(data, split, index, inputs[pst_sample_input(shape, shape->x)], values);
+            }
             break;
         case PST_FIELD_SEGMENT:
             for (uint64_t t = 0; t < shape->inputs[i].elems; t++) {
@@ -427,8 +473,8 @@ static pst_status read_sample(const struct pst_data *data, uint32_t split, uint6
     return pst_records_read(&place.stretch->store->records, shape, place.at, room, x, targets, err);
 }
 
-pst_status pst_data_read_whole(const struct pst_data *data, uint32_t split, uint64_t first,
-                               uint32_t n, void *const *ret_inputs, struct pst_error *err)
+static pst_status read_sequences(const struct pst_data *data, uint32_t split, uint64_t first,
+                                 uint32_t n, void *const *ret_inputs, struct pst_error *err)
 {
     const struct pst_sample_shape *shape = &data->shape;
     void *inputs[PST_MAX_INPUTS], *room = pst_alloc(data->room_bytes + 1, 1);
@@ -452,19 +498,25 @@ pst_status pst_data_read_whole(const struct pst_data *data, uint32_t split, uint
     return st;
 }
 
-/* Slice i of the r-th of a micro-batch's sequences is sample r of the i-th of its micro-batches of
-   slices. Behind the targets of each stands how many of the sequence count. */
-static void deal_slices(const struct pst_data *data, uint32_t sequence, void *const *whole,
-                        void *const *ret_inputs)
+static int32_t count_targets(const struct pst_data *data, const int32_t *targets)
 {
-    const uint32_t n = data->slices, b = data->microbatch;
-    const uint64_t first = (uint64_t)(sequence / b) * b * n + sequence % b;
-    const uint32_t target = pst_sample_input(&data->shape, data->shape.target);
     int32_t counted = 0;
 
     for (uint64_t t = 0; t < data->shape.rows; t++) {
-        counted += ((const int32_t *)whole[target])[t] >= 0;
+        counted += targets[t] >= 0;
     }
+    return counted;
+}
+
+/* Slice i of the r-th of a micro-batch's sequences is sample r of the i-th of its micro-batches of
+   slices. Behind the targets of each stands `counted`. */
+static void deal_slices(const struct pst_data *data, uint32_t n, uint32_t sequence, int32_t counted,
+                        void *const *whole, void *const *ret_inputs)
+{
+    const uint32_t b = data->microbatch;
+    const uint64_t first = (uint64_t)(sequence / b) * b * n + sequence % b;
+    const uint32_t target = pst_sample_input(&data->shape, data->shape.target);
+
     for (uint32_t k = 0; k < data->shape.n_inputs; k++) {
         const uint64_t bytes = data->inputs[k].bytes / n;
         const uint64_t stride = bytes + (k == target ? sizeof counted : 0);
@@ -478,18 +530,42 @@ static void deal_slices(const struct pst_data *data, uint32_t sequence, void *co
     }
 }
 
-static pst_status read_slices(const struct pst_data *data, uint32_t split, uint64_t first,
-                              uint32_t n, void *const *ret_inputs, struct pst_error *err)
+/* Behind the targets of all samples. */
+static void put_count(const struct pst_data *data, uint32_t slices, uint32_t n_samples,
+                      int32_t counted, void *const *ret_inputs)
 {
+    const uint32_t target = pst_sample_input(&data->shape, data->shape.target);
+    const uint64_t rows = data->shape.rows / slices;
+    int32_t *targets = ret_inputs[target];
+
+    for (uint32_t i = 0; i < n_samples; i++) {
+        targets[i * (rows + 1) + rows] = counted;
+    }
+}
+
+/* Sequences in so many slices each, with a number behind the targets. */
+static pst_status read_counted(const struct pst_data *data, uint32_t slices, uint32_t split,
+                               uint64_t first, uint32_t n, void *const *ret_inputs,
+                               struct pst_error *err)
+{
+    const uint32_t target = pst_sample_input(&data->shape, data->shape.target);
     void *whole[PST_MAX_INPUTS];
+    int32_t total = 0;
     pst_status st = PST_OK;
 
     for (uint32_t k = 0; k < data->shape.n_inputs; k++) {
         whole[k] = pst_alloc(1, data->inputs[k].bytes);
     }
     for (uint32_t i = 0; st == PST_OK && i < n; i++) {
-        st = pst_data_read_whole(data, split, first + i, 1, whole, err);
-        deal_slices(data, i, whole, ret_inputs);
+        int32_t counted = 0;
+
+        st = read_sequences(data, split, first + i, 1, whole, err);
+        counted = st == PST_OK ? count_targets(data, whole[target]) : 0;
+        total += counted;
+        deal_slices(data, slices, i, counted, whole, ret_inputs);
+    }
+    if (data->over_tokens) {
+        put_count(data, slices, n * slices, total, ret_inputs);
     }
     for (uint32_t k = 0; k < data->shape.n_inputs; k++) {
         free(whole[k]);
@@ -497,12 +573,21 @@ static pst_status read_slices(const struct pst_data *data, uint32_t split, uint6
     return st;
 }
 
+pst_status pst_data_read_whole(const struct pst_data *data, uint32_t split, uint64_t first,
+                               uint32_t n, void *const *ret_inputs, struct pst_error *err)
+{
+    return data->over_tokens ? read_counted(data, 1, split, first, n, ret_inputs, err)
+                             : read_sequences(data, split, first, n, ret_inputs, err);
+}
+
 pst_status pst_data_read(const struct pst_data *data, uint32_t split, uint64_t first, uint32_t n,
                          void *const *ret_inputs, struct pst_error *err)
 {
-    return data->slices == 1
-               ? pst_data_read_whole(data, split, first, n, ret_inputs, err)
-               : read_slices(data, split, first / data->slices, n / data->slices, ret_inputs, err);
+    const uint32_t slices = data->slices;
+
+    return data->counted
+               ? read_counted(data, slices, split, first / slices, n / slices, ret_inputs, err)
+               : read_sequences(data, split, first, n, ret_inputs, err);
 }
 
 /* Of sequences, however they are cut. */
@@ -511,7 +596,7 @@ pst_status pst_data_digest(const struct pst_data *data, const struct pst_sample_
                            struct pst_error *err)
 {
     uint64_t digest = pst_data_sequences(data, PST_SPLIT_TRAIN);
-    pst_status st = pst_data_read_whole(data, PST_SPLIT_TRAIN, 0, n / data->slices, inputs, err);
+    pst_status st = read_sequences(data, PST_SPLIT_TRAIN, 0, n / data->slices, inputs, err);
 
     if (st != PST_OK) {
         return st;

@@ -71,8 +71,9 @@ const struct pst_tokenizer *pst_data_tokenizer(const struct pst_data *data);
 
 /* Samples first ... first + n - 1 of the split into ret_inputs[i], row-major as input tensor i has
    them; of slices n is whole micro-batches of sequences, in the order of pst_graph_slice; n_inputs
-   pointers. Errors: input.path; input.syntax (exit 2) for a file that got shorter and for a token
-   or class that the model does not have, with file and position. */
+   pointers. Where the loss is a mean over tokens, that of these samples: they are a step. Errors:
+   input.path; input.syntax (exit 2) for a file that got shorter and for a token or class that the
+   model does not have, with file and position. */
 pst_status pst_data_read(const struct pst_data *data, uint32_t split, uint64_t first, uint32_t n,
                          void *const *ret_inputs, struct pst_error *err);
 

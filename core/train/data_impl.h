@@ -29,6 +29,12 @@ static inline bool pst_data_has_tokens(uint32_t kind)
     return kind != PST_DATA_SYNTHETIC && kind <= PST_DATA_MEGATRON;
 }
 
+/* Records have labels; targets of all else are made from the tokens. */
+static inline bool pst_data_has_labels(uint32_t kind)
+{
+    return kind >= PST_DATA_NPY;
+}
+
 /* --- files ------------------------------------------------------------------------------------ */
 
 /* A file that is read in place. */
@@ -188,7 +194,8 @@ struct pst_data {
     int32_t ignored;                 /* a class of targets that counts nothing, beside -1 */
     struct pst_sample_shape shape;   /* of whole sequences */
     uint32_t slices, microbatch;     /* of each of these; sequences whose slices lie side by side */
-    struct pst_tensor *inputs;       /* of shape where the graph's are slices; else NULL */
+    bool counted, over_tokens;       /* a number stands behind targets; it is that of all samples */
+    struct pst_tensor *inputs;       /* of shape where the graph's are others; else NULL */
     struct pst_tokenizer *tokenizer; /* NULL: tokens are bytes */
     struct pst_store *stores;        /* one for each source, and one for data.valid */
     uint32_t n_stores;

@@ -265,8 +265,8 @@ static double number_at(uint32_t element, const void *values, uint64_t i)
     }
 }
 
-/* Tokens or classes. `ignored`, and -1 and -100 as PyTorch has it, are targets without a loss;
-   NULL: these are no targets. */
+/* Tokens or classes. -1, -100 as PyTorch has it, and `ignored` where it is no class of the model
+   are targets without a loss; NULL: these are no targets. */
 static pst_status put_whole(const struct pst_column *column, uint64_t record, const void *values,
                             uint64_t n, uint64_t range, const int64_t *ignored, int32_t *ret_values,
                             struct pst_error *err)
@@ -275,11 +275,13 @@ static pst_status put_whole(const struct pst_column *column, uint64_t record, co
         int64_t value = whole_at(column->element, values, i);
         const struct pst_column_part *part;
 
-        if (ignored != NULL && (value == -1 || value == -100 || value == *ignored)) {
+        bool known = value >= 0 && (uint64_t)value < range;
+
+        if (!known && ignored != NULL && (value == -1 || value == -100 || value == *ignored)) {
             ret_values[i] = -1;
             continue;
         }
-        if (value < 0 || (uint64_t)value >= range) {
+        if (!known) {
             part = part_of(column, record);
             return pst_data_file_fail(
                 &part->file, err,

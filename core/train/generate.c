@@ -95,7 +95,7 @@ static void allocate(struct writer *w)
     const struct pst_tensor *logits = &g->graph->tensors[g->graph->logits];
 
     w->x = pst_alloc(g->samples * g->shape->x->elems, sizeof *w->x);
-    w->targets = pst_alloc(g->samples * g->shape->rows, sizeof *w->targets);
+    w->targets = pst_alloc(g->samples * g->shape->target->elems, sizeof *w->targets);
     w->logits = pst_alloc(g->kept * logits->elems, sizeof *w->logits);
 }
 

@@ -170,10 +170,11 @@ static bool hangs_on_steps(const struct pst_job *job, long long was)
 static void warn_of_rule(void *context, const struct pst_checkpoint_setting *setting)
 {
     const struct fitting *fitting = context;
-    static const char *const keys[] = {
-        "lr",          "min_lr",   "schedule", "decay",           "decay_form",   "warmup",
-        "beta1",       "beta2",    "eps",      "momentum",        "clip",         "weight_decay",
-        "muon_factor", "no_decay", "z_loss",   "label_smoothing", "ignore_index", "steps"};
+    static const char *const keys[] = {"lr",          "min_lr",       "schedule", "decay",
+                                       "decay_form",  "warmup",       "beta1",    "beta2",
+                                       "eps",         "momentum",     "clip",     "weight_decay",
+                                       "muon_factor", "no_decay",     "z_loss",   "label_smoothing",
+                                       "loss_over",   "ignore_index", "steps"};
 
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         if (strcmp(setting->key, keys[i]) == 0 &&

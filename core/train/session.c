@@ -205,8 +205,12 @@ static pst_status build_plugin(const struct pst_job *job, struct pst_graph **ret
 /* The graph of a slice, where the scheduler orders slices of sequences. */
 static pst_status slice(const struct pst_job *job, struct pst_graph *graph, struct pst_error *err)
 {
-    return pst_config_place(job->config, "scheduler", PST_SLICES_PARAM,
-                            pst_graph_slice(graph, pst_job_slices(job), err), err);
+    uint32_t slices;
+    pst_status st = pst_job_read_slices(job, &slices, err);
+
+    return st != PST_OK ? st
+                        : pst_config_place(job->config, "scheduler", PST_SLICES_PARAM,
+                                           pst_graph_slice(graph, slices, err), err);
 }
 
 static pst_status whole_graph(const struct pst_job *job, struct pst_graph **ret_graph,
@@ -232,6 +236,11 @@ static pst_status whole_graph(const struct pst_job *job, struct pst_graph **ret_
                               job->train.label_smoothing > 0 ? "label_smoothing" : "z_loss",
                               pst_graph_set_loss(*ret_graph, (float)job->train.label_smoothing,
                                                  (float)job->train.z_loss, err),
+                              err);
+    }
+    if (st == PST_OK && job->train.loss_over == PST_LOSS_OVER_TOKEN) {
+        st = pst_config_place(job->config, "train", "loss_over",
+                              pst_graph_mean_tokens(*ret_graph, (uint32_t)job->train.batch, err),
                               err);
     }
     return st;

@@ -275,9 +275,27 @@ static pst_status fits(const struct pst_session *session, struct pst_error *err)
     return PST_ERR_INFEASIBLE;
 }
 
+/* Where each micro-batch makes an update, no loss is the mean over the tokens of a step. */
+static pst_status check_loss(const struct pst_session *session, struct pst_error *err)
+{
+    if (session->graph->token_batch == 0 ||
+        session->planned.plan->version_rule != PST_VERSION_STASHED ||
+        session->planned.plan->stages[0].n_microbatches == 1) {
+        return PST_OK;
+    }
+    pst_fail(
+        err, PST_ERR_CONFIG, "config.value",
+        "train.loss_over = \"token\" is the mean over a whole step, and this scheduler updates "
+        "weights after every micro-batch; take \"sample\", or a scheduler that updates once a "
+        "step");
+    return pst_config_place(session->job->config, "train", "loss_over", PST_ERR_CONFIG, err);
+}
+
 static pst_status time_and_fit(struct pst_session *session, struct pst_error *err)
 {
-    pst_status st = pst_session_predict(session, err);
+    pst_status st = check_loss(session, err);
+
+    st = st == PST_OK ? pst_session_predict(session, err) : st;
 
     return st == PST_OK ? fits(session, err) : st;
 }
@@ -310,8 +328,9 @@ pst_status pst_session_adopt(struct pst_session *session, const char *text, stru
 pst_status pst_session_decode(struct pst_session *session, struct pst_error *err)
 {
     struct pst_plan *plan = session->planned.plan;
-    const uint32_t slices = session->graph->slices;
+    const uint32_t slices = session->graph->slices, token_batch = session->graph->token_batch;
     bool whole = true; /* each stage sees all tokens */
+    pst_status st;
 
     for (uint32_t s = 0; s < plan->n_stages; s++) {
         whole = whole && plan->stages[s].n_ranks == 1;
@@ -321,7 +340,8 @@ pst_status pst_session_decode(struct pst_session *session, struct pst_error *err
     }
     pst_graph_join(session->graph);
     if (!pst_graph_decode(session->graph)) {
-        return pst_graph_slice(session->graph, slices, err);
+        st = pst_graph_mean_tokens(session->graph, token_batch, err);
+        return st == PST_OK ? pst_graph_slice(session->graph, slices, err) : st;
     }
     session->decodes = true;
     plan->slices = 1;

@@ -153,16 +153,54 @@ static pst_status check_count(const struct pst_team *team, const struct pst_job 
     return pst_config_place(job->config, "run", "transport", PST_ERR_CONFIG, err);
 }
 
-/* Several processes of a launcher, but a transport of one: that is hardly what was meant. */
-static void warn_alone(const struct pst_job *job)
+/* Several processes of a launcher and a transport of one: each would train the whole model, and
+   all would write the same files. */
+static pst_status fail_alone(struct pst_team *team, const struct pst_job *job,
+                             struct pst_error *err)
 {
-    if (pst_launched_as_several()) {
-        pst_log(PST_LOG_WARN, "train",
-                "%s processes were started, and with run.transport = \"%s\" each trains the whole "
-                "model for itself and writes the same files; run.transport = \"%s\" makes them one "
-                "run",
-                pst_launched_size(), job->run.transport, pst_module_between(job->run.device));
+    team->fails_alike = true;
+    pst_fail(err, PST_ERR_CONFIG, "config.value",
+             "run.transport = \"%s\" runs all devices in one process, and %s were started",
+             job->run.transport, pst_launched_size());
+    pst_error_hint(err,
+                   "leave run.transport away and the processes are one run, by \"%s\"; or start "
+                   "one process, without a launcher",
+                   pst_module_between(job->run.device));
+    return pst_config_place(job->config, "run", "transport", PST_ERR_CONFIG, err);
+}
+
+/* Several processes of a launcher are one run where the config names no transport. */
+static pst_status choose_transport(struct pst_team *team, struct pst_job *job,
+                                   const struct pst_transport_ops **ret_ops, struct pst_error *err)
+{
+    struct pst_config_node *run = pst_config_get(job->config->root, "run");
+    const bool chooses =
+        pst_launched_as_several() && (run == NULL || pst_config_get(run, "transport") == NULL);
+    pst_status st;
+
+    job->run.transport = chooses ? pst_module_between(job->run.device) : job->run.transport;
+    st = pst_session_load_transport(job, ret_ops, err);
+    if (chooses && st == PST_ERR_UNSUPPORTED) {
+        job->run.transport = pst_module_between("");
+        st = pst_session_load_transport(job, ret_ops, err);
     }
+    if (chooses && st != PST_OK) {
+        team->fails_alike = true;
+        pst_error_prefix(err, "%s processes were started", pst_launched_size());
+    }
+    return st;
+}
+
+bool pst_team_prints_alike(void)
+{
+    const struct timespec moment = {1, 0};
+    const char *rank = pst_launched_as_several() ? pst_launched_rank() : NULL;
+
+    if (rank == NULL || strtoul(rank, NULL, 10) == 0) {
+        return true;
+    }
+    nanosleep(&moment, NULL); /* a launcher ends the others when one process fails */
+    return false;
 }
 
 /* How the run ended for a process. There is room for all of them from joining on, so that a run
@@ -172,19 +210,17 @@ struct verdict {
     struct pst_error error;
 };
 
-pst_status pst_team_join(const struct pst_job *job, const char *plan_file,
-                         struct pst_team *ret_team, struct pst_error *err)
+pst_status pst_team_join(struct pst_job *job, const char *plan_file, struct pst_team *ret_team,
+                         struct pst_error *err)
 {
     const struct pst_transport_ops *transport = NULL;
     struct pst_team *team = ret_team;
-    pst_status st = pst_session_load_transport(job, &transport, err);
+    pst_status st;
 
     *team = (struct pst_team){.n = 1};
-    if (st == PST_OK && transport->processes == NULL) {
-        warn_alone(job);
-    }
+    st = choose_transport(team, job, &transport, err);
     if (st != PST_OK || transport->processes == NULL) {
-        return st;
+        return st == PST_OK && pst_launched_as_several() ? fail_alone(team, job, err) : st;
     }
     joined = team;
     team->left = transport->processes;
@@ -215,8 +251,8 @@ pst_status pst_team_check_device(const struct pst_team *team, const struct pst_s
     }
     pst_fail(err, PST_ERR_CONFIG, "config.value",
              "run.device = \"%s\" rehearses a run in one process, whatever the number of devices: "
-             "leave run.transport = \"%s\" away",
-             run->device, run->transport);
+             "start one process, without a launcher, and leave run.transport away",
+             run->device);
     return pst_config_place(session->job->config, "run", "device", PST_ERR_CONFIG, err);
 }
 
@@ -347,6 +383,7 @@ pst_status pst_team_settle(struct pst_team *team, pst_status status, struct pst_
 
     *ret_prints = true;
     if (team->ops == NULL) {
+        *ret_prints = !team->fails_alike || pst_team_prints_alike();
         return status;
     }
     pst_end_alone();

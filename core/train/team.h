@@ -18,6 +18,7 @@ struct pst_team {
     const struct pst_transport_processes *ops;  /* NULL: one process has all ranks */
     const struct pst_transport_processes *left; /* to be left, though they may not have met */
     uint32_t rank, n;
+    bool fails_alike; /* every process fails in this way, before they have met */
 };
 
 static inline bool pst_team_is_first(const struct pst_team *team)
@@ -32,13 +33,19 @@ static inline bool pst_team_are_near(const struct pst_team *team, uint32_t a, ui
 }
 
 /*
- * Finds the other processes, where run.transport is one of processes, and makes sure that all run
- * the same version on the same config and are as many as there are devices (with a plan, from
- * plan_file or the job: of which pst_team_plan makes sure). Collective. Errors:
- * machine.missing (exit 4), config.value (exit 2); what processes disagree about they all return.
+ * Where a launcher has started several processes and the config names no transport, job->run gets
+ * one between processes; a transport of one process is then config.value (exit 2). Finds the other
+ * processes, where run.transport is one of processes, and makes sure that all run the same version
+ * on the same config and are as many as there are devices (with a plan, from plan_file or the job:
+ * of which pst_team_plan makes sure). Collective. Errors: machine.missing (exit 4), config.value
+ * (exit 2); what processes disagree about they all return.
  */
-pst_status pst_team_join(const struct pst_job *job, const char *plan_file,
-                         struct pst_team *ret_team, struct pst_error *err);
+pst_status pst_team_join(struct pst_job *job, const char *plan_file, struct pst_team *ret_team,
+                         struct pst_error *err);
+
+/* Is this the process that prints an error which all processes of the launcher have, before they
+   have met? Another process returns late, so that its end does not end the one that prints. */
+bool pst_team_prints_alike(void);
 
 /* The team of this process, from joining until leaving; NULL: it has none. */
 struct pst_team *pst_team_joined(void);

@@ -406,12 +406,24 @@ static void score(struct run *run)
     const int32_t *targets = run->samples.inputs[pst_sample_input(shape, shape->target)];
     uint32_t classes = (uint32_t)shape->classes;
 
-    targets += (run->eval_batch - kept) * shape->rows;
+    targets += (run->eval_batch - kept) * shape->target->elems;
     for (uint64_t i = 0; i < kept * shape->rows; i++) {
-        run->n_targets += targets[i] >= 0;
-        run->n_right += targets[i] >= 0 && pst_draw_class(run->logits + i * classes, classes, 0, 0,
-                                                          0) == (uint32_t)targets[i];
+        const int32_t target = targets[i / shape->rows * shape->target->elems + i % shape->rows];
+
+        run->n_targets += target >= 0;
+        run->n_right += target >= 0 && pst_draw_class(run->logits + i * classes, classes, 0, 0,
+                                                      0) == (uint32_t)target;
     }
+}
+
+/* How many targets of the samples count by which the loss is divided; 1: it is the mean over the
+   samples of each call. */
+static double eval_weight(const struct run *run)
+{
+    const struct pst_sample_shape *shape = &run->eval_shape;
+    const int32_t *targets = run->samples.inputs[pst_sample_input(shape, shape->target)];
+
+    return pst_session_eval_graph(run->session)->token_batch > 0 ? (double)targets[shape->rows] : 1;
 }
 
 /* Up to eval_batches batches, spread evenly over what is held out; at least one. Ends early,
@@ -427,7 +439,11 @@ static pst_status evaluate(struct run *run, double *ret_loss, struct pst_error *
     uint64_t wanted = pst_sat_mul((uint64_t)run->job->train.eval_batches, batch_samples / unit);
     uint64_t batches = held / unit, calls, per_batch = unit / run->eval_batch;
     uint64_t n_logits = run->logits == NULL ? 0 : kept_logits(run);
-    double sum = 0;
+    const struct pst_graph *graph = pst_session_eval_graph(run->session);
+    const double over = graph->token_batch == 0
+                            ? 1
+                            : (double)run->eval_batch / (double)pst_graph_counts_over(graph);
+    double sum = 0, weights = 0;
 
     run->n_targets = run->n_right = 0;
     batches = batches > wanted ? wanted : batches == 0 ? 1 : batches;
@@ -449,9 +465,10 @@ static pst_status evaluate(struct run *run, double *ret_loss, struct pst_error *
         if (run->logits != NULL) {
             score(run);
         }
-        sum += loss;
+        sum += loss * over * eval_weight(run);
+        weights += eval_weight(run);
     }
-    *ret_loss = sum / (double)calls;
+    *ret_loss = weights > 0 ? sum / weights : 0;
     run->eval_samples = calls * run->eval_batch / (whole ? 1 : slices);
     if (run->listener->eval != NULL) {
         run->listener->eval(run->listener->context, run->n_steps, *ret_loss);

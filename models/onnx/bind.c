@@ -210,6 +210,7 @@ pst_status onnx_infer(struct onnx_model *model, uint64_t batch, struct pst_error
 
     model->batch = batch;
     model->held = 0;
+    model->full = false;
     pst_arena_finish(&model->numbers);
     for (uint32_t i = 0; i < model->n_values; i++) {
         struct onnx_value *value = &model->values[i];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The graph of a model: from the outputs back, what each node that is needed becomes; then forward,
- * the operators. The axis of the samples is found by comparing shapes at two batches.
+ * the operators.
  */
 #include "emit.h"
 
@@ -201,10 +201,9 @@ uint32_t emit_permute(struct onnx_emitter *e, uint32_t x, struct shape from, con
                    NULL, 0);
 }
 
-static uint32_t make_constant(struct onnx_emitter *e, const struct onnx_value *value,
-                              struct shape shape)
+uint32_t emit_constant(struct onnx_emitter *e, const struct onnx_value *value,
+                       const struct onnx_data *data, struct shape shape)
 {
-    const struct onnx_data *data = onnx_known(e->model, (struct onnx_value *)value);
     const bool integer = !onnx_is_real(value->type) && value->type != ONNX_BOOL;
     const uint64_t n = onnx_elems(value);
     struct pst_form form = {.rank = shape.rank, .dtype = integer ? PST_I32 : PST_F32};
@@ -254,7 +253,8 @@ static struct made *find(struct onnx_emitter *e, const struct onnx_value *value)
             emit_op(e, "parameter", (struct pst_op){.kind = PST_OP_PARAMETER}, NULL, 0, &index, 1);
     } else if (value->fixed && !value->learned) {
         made->shape = emit_stripped(value, value->rank);
-        made->tensor = make_constant(e, value, made->shape);
+        made->tensor =
+            emit_constant(e, value, onnx_known(e->model, (struct onnx_value *)value), made->shape);
     } else {
         emit_fail(e, "one of its inputs is not there");
     }
@@ -318,96 +318,12 @@ void emit_put_image(struct onnx_emitter *e, uint32_t i, uint32_t tensor)
 
 bool emit_apart(struct onnx_emitter *e, const struct onnx_value *value, uint32_t axis)
 {
-    if (e->axis[value - e->model->values] != axis || value->fixed) {
+    if (e->axis[value - e->model->values] != axis || (value->fixed && !value->learned)) {
         return true;
     }
     emit_fail(e, "it works along the axis of the batch: what one sample gives would depend on the "
                  "others");
     return false;
-}
-
-/* --- samples ---------------------------------------------------------------------------------- */
-
-/* Numbers that come from no sample are the same for all. */
-static bool same_halves(const struct onnx_value *value, uint32_t axis)
-{
-    uint64_t inner = 1, outer = 1;
-
-    if (value->data == NULL || value->data->uniform) {
-        return true;
-    }
-    for (uint32_t i = 0; i < value->rank; i++) {
-        inner *= i >= axis ? value->dims[i] : 1;
-        outer *= i < axis ? value->dims[i] : 1;
-    }
-    for (uint64_t i = 0; i < outer; i++) {
-        const int64_t *at = value->data->i + i * inner;
-
-        if (memcmp(at, at + inner / 2, inner / 2 * sizeof *at) != 0) {
-            return false;
-        }
-    }
-    return true;
-}
-
-static pst_status find_axis(struct onnx_model *model, uint32_t v, const struct shape *one,
-                            bool *varies, uint8_t *ret_axis, struct pst_error *err)
-{
-    const struct onnx_value *two = &model->values[v];
-    uint32_t axis = ONNX_RANK;
-    bool ok = two->rank == one->rank;
-
-    for (uint32_t i = 0; i < two->rank && ok; i++) {
-        if (two->dims[i] != one->dims[i]) {
-            ok = two->dims[i] == 2 * one->dims[i] && axis == ONNX_RANK;
-            axis = i;
-        }
-    }
-    if (!ok) {
-        return ONNX_BAD("input.unsupported",
-                        "\"%s\": how its shape grows with the batch is not read: no axis alone "
-                        "grows as the batch does",
-                        two->name);
-    }
-    *varies = axis != ONNX_RANK && !same_halves(two, axis);
-    *ret_axis = (uint8_t)axis;
-    return PST_OK;
-}
-
-/* The axis of the batch in every value, by comparing two batches; values stay at a batch of 1. */
-static pst_status find_axes(struct onnx_model *model, uint8_t *ret_axes, struct pst_error *err)
-{
-    struct shape *one = pst_arena_array(&model->arena, model->n_values, sizeof *one);
-    bool *varies = pst_arena_array(&model->arena, model->n_values, sizeof *varies);
-    pst_status status = onnx_infer(model, 1, err);
-
-    for (uint32_t i = 0; i < model->n_values && status == PST_OK; i++) {
-        one[i].rank = model->values[i].rank;
-        memcpy(one[i].dims, model->values[i].dims, sizeof one[i].dims);
-    }
-    if (status == PST_OK) {
-        status = onnx_infer(model, 2, err);
-    }
-    for (uint32_t i = 0; i < model->n_values && status == PST_OK; i++) {
-        status = find_axis(model, i, &one[i], &varies[i], &ret_axes[i], err);
-    }
-    if (status == PST_OK) {
-        status = onnx_infer(model, 1, err);
-    }
-    for (uint32_t i = 0; i < model->n_nodes && status == PST_OK; i++) {
-        const struct onnx_node *node = &model->nodes[i];
-        const struct onnx_value *y = onnx_out(model, node, 0);
-        char name[192];
-
-        for (uint32_t k = 0; k < node->n_in && !y->fixed; k++) {
-            if (node->in[k] != PST_NONE && varies[node->in[k]]) {
-                return ONNX_BAD("input.unsupported",
-                                "%s: what it does depends on a sample's place in the batch",
-                                onnx_node_name(model, node, name));
-            }
-        }
-    }
-    return status;
 }
 
 /* --- ties ------------------------------------------------------------------------------------- */
@@ -778,15 +694,15 @@ pst_status onnx_emit(struct onnx_model *model, struct pst_model *m, struct pst_m
         return status;
     }
     loss = loss == ONNX_LOSS_AUTO ? (uint32_t)ONNX_LOSS_CROSS_ENTROPY : loss;
+    logits = find_logits(model, &model->values[output], loss);
     e.axis = pst_arena_array(&model->arena, model->n_values, sizeof *e.axis);
-    status = find_axes(model, e.axis, err);
+    status = onnx_find_samples(model, (uint32_t)(logits - model->values), e.axis, err);
     if (status == PST_OK) {
         status = find_ties(model, err);
     }
     if (status != PST_OK) {
         return status;
     }
-    logits = find_logits(model, &model->values[output], loss);
     if (logits->fixed || logits->rank == 0 || e.axis[logits - model->values] != 0) {
         return ONNX_BAD("input.unsupported",
                         "output \"%s\" does not have the batch as its first axis%s",

@@ -67,6 +67,10 @@ struct shape emit_stripped(const struct onnx_value *value, uint32_t most);
 /* [..., C]: the last axis is there. */
 struct shape emit_rows(const struct onnx_value *value);
 
+/* A constant with the type of a value and those numbers; NULL: they are not known, which is
+   refused. */
+uint32_t emit_constant(struct onnx_emitter *e, const struct onnx_value *value,
+                       const struct onnx_data *data, struct shape shape);
 /* The tensor of a value in that shape, made where it is a parameter or a constant. */
 uint32_t emit_get(struct onnx_emitter *e, const struct onnx_value *value, struct shape shape);
 uint32_t emit_image(struct onnx_emitter *e, const struct onnx_value *value);

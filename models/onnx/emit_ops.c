@@ -5,6 +5,7 @@
  */
 #include "emit.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static const struct onnx_value *result(const struct onnx_emitter *e)
@@ -624,6 +625,34 @@ void onnx_emit_tile(struct onnx_emitter *e, const struct onnx_match *match)
     emit_put(e, 0, emit_reshape(e, x, to, emit_behind(y, 0)), emit_behind(y, 0));
 }
 
+/* Places along an axis of `size`. In a file they may count from the end, in a graph they do not;
+   those that samples have were checked when the data was read. */
+static uint32_t emit_places(struct onnx_emitter *e, const struct onnx_value *places, uint64_t size)
+{
+    const struct shape shape = emit_stripped(places, places->rank);
+    const struct onnx_data *data =
+        places->fixed ? onnx_known(e->model, (struct onnx_value *)places) : NULL;
+    struct onnx_data *counted = data == NULL ? NULL : onnx_data_new(e->model, places, false);
+    char why[128];
+
+    if (!places->fixed || counted == NULL) {
+        return emit_get(e, places, shape);
+    }
+    for (uint64_t i = 0; i < onnx_elems(places); i++) {
+        const int64_t place = onnx_integer(data, i);
+
+        counted->i[i] = place < 0 ? place + (int64_t)size : place;
+        if (counted->i[i] < 0 || (uint64_t)counted->i[i] >= size) {
+            snprintf(why, sizeof why,
+                     "its index %lld is outside of the axis, which has %llu places",
+                     (long long)place, (unsigned long long)size);
+            emit_fail(e, why);
+            return PST_NONE;
+        }
+    }
+    return emit_constant(e, places, counted, shape);
+}
+
 void onnx_emit_gather(struct onnx_emitter *e, const struct onnx_match *match)
 {
     const struct onnx_value *value = emit_in(e, match, 0), *places = emit_in(e, match, 1);
@@ -634,7 +663,10 @@ void onnx_emit_gather(struct onnx_emitter *e, const struct onnx_match *match)
         return;
     }
     x[0] = emit_get(e, value, emit_behind(value, 0));
-    x[1] = emit_get(e, places, emit_stripped(places, places->rank));
+    x[1] = emit_places(e, places, value->dims[axis]);
+    if (e->status != PST_OK) {
+        return;
+    }
     x[0] = emit_op(e, "", (struct pst_op){.kind = PST_OP_GATHER, .axis = value->rank - 1 - axis}, x,
                    2, NULL, 0);
     /* Leading axes of length 1 of the places are not there. */

@@ -16,9 +16,11 @@ struct onnx_data *onnx_data_new(struct onnx_model *model, const struct onnx_valu
                                 bool uniform)
 {
     const uint64_t n = uniform ? 1 : onnx_elems(value);
+    const uint64_t most = model->most_held == 0 ? MAX_HELD : model->most_held;
     struct onnx_data *data;
 
-    if (n > (MAX_HELD - model->held) / 8) {
+    if (model->held > most || n > (most - model->held) / 8) {
+        model->full = true;
         return NULL;
     }
     model->held += n * 8;
@@ -708,6 +710,9 @@ static bool fold_arg(const struct fold *f)
     int64_t strides[ONNX_RANK];
     struct onnx_data *y = onnx_data_new(f->model, f->y, false);
 
+    if (onnx_int(f->node, "select_last_index", 0) != 0) {
+        return false;
+    }
     plain_strides(f->x, strides);
     for (uint64_t i = 0; y != NULL && i < onnx_elems(f->y); i++) {
         const uint64_t stride = (uint64_t)strides[axis];

@@ -536,22 +536,26 @@ pst_status onnx_slice(struct onnx_model *model, const struct onnx_node *node, in
         ret_step[i] = 1;
         ret_dims[i] = rule.x->dims[i];
     }
-    for (uint32_t i = 0; i < n[0]; i++) {
+    for (uint32_t i = 0, seen = 0; i < n[0]; i++) {
         const uint32_t axis = there[2] ? onnx_axis(list[2][i], rule.x->rank) : i;
         const int64_t step = there[3] ? list[3][i] : 1;
         int64_t size, start = list[0][i], end = list[1][i];
 
-        if (axis >= rule.x->rank || step == 0 || step < -(1ll << 40) || step > 1ll << 40) {
-            return infer_bad(&rule, "its axes or steps are none");
+        if (axis >= rule.x->rank || (seen >> axis & 1) != 0 || step == 0 || step < -(1ll << 40) ||
+            step > 1ll << 40) {
+            return infer_bad(&rule, "its axes or steps are none, or an axis comes twice");
         }
+        seen |= 1u << axis;
         size = (int64_t)rule.x->dims[axis];
         start = start < -size ? -1 : start < 0 ? start + size : start > size ? size : start;
-        start = step > 0 ? (start < 0 ? 0 : start) : start > size - 1 ? size - 1 : start;
+        start = start < 0 ? 0 : step < 0 && start > size - 1 ? size - 1 : start;
         end = end < -size ? -1 : end < 0 ? end + size : end > size ? size : end;
         end = step > 0 && end < 0 ? 0 : end;
         ret_start[axis] = start;
         ret_step[axis] = step;
-        ret_dims[axis] = step > 0 ? (end > start ? (uint64_t)((end - start + step - 1) / step) : 0)
+        ret_dims[axis] = size == 0 ? 0
+                         : step > 0
+                             ? (end > start ? (uint64_t)((end - start + step - 1) / step) : 0)
                          : end < start ? (uint64_t)((start - end - step - 1) / -step)
                                        : 0;
     }

@@ -56,14 +56,14 @@ struct onnx_value *onnx_skip(struct onnx_model *model, struct onnx_value *value)
         default:
             return value;
         }
-        if (node->op == ONNX_Slice && !match_slice_is_whole(model, node)) {
+        if (node->op == ONNX_Slice && !onnx_slice_is_whole(model, node)) {
             return value;
         }
         value = x;
     }
 }
 
-bool match_slice_is_whole(struct onnx_model *model, const struct onnx_node *node)
+bool onnx_slice_is_whole(struct onnx_model *model, const struct onnx_node *node)
 {
     int64_t start[ONNX_RANK], step[ONNX_RANK];
     uint64_t dims[ONNX_RANK];

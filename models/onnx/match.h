@@ -10,7 +10,6 @@
 /* The node of that operator which made a value, behind what changes nothing; NULL: another did. */
 const struct onnx_node *match_maker(struct onnx_model *model, struct onnx_value *value,
                                     uint32_t op);
-bool match_slice_is_whole(struct onnx_model *model, const struct onnx_node *node);
 /* A parameter of n numbers in a row. */
 bool match_vector(const struct onnx_model *model, const struct onnx_value *value, uint64_t n,
                   struct onnx_param *ret_param);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Inside of the ONNX reader. A file goes through it in this order: bytes to messages (file.c),
- * names to values and nodes (model.c), shapes and known numbers (infer.c, fold.c) at a batch of
- * one and of two, what each node becomes (match.c), the graph (emit.c). All values are thought of
- * at a batch of one: that is what a sample of the graph has.
+ * names to values and nodes (model.c), shapes and known numbers (infer.c, fold.c) at several
+ * batches (samples.c), what each node becomes (match.c), the graph (emit.c). All values are thought
+ * of at a batch of one: that is what a sample of the graph has.
  */
 #ifndef PST_MODELS_ONNX_H
 #define PST_MODELS_ONNX_H
@@ -193,6 +193,8 @@ struct onnx_model {
     uint64_t batch;       /* that values have now */
     uint64_t fixed_batch; /* that the file names in the place of a word; 0: none */
     uint64_t held;        /* bytes of known numbers */
+    uint64_t most_held;   /* 0: the limit of files */
+    bool full;            /* some were left out for that */
     uint32_t n_nodes, n_values, n_inputs, n_outputs;
     uint32_t room_nodes, room_values; /* while the file is read */
     uint32_t n_inferred, n_bound;     /* by onnx_infer_more: nodes, values */
@@ -320,6 +322,16 @@ pst_status onnx_window(const struct onnx_model *model, const struct onnx_node *n
 /* The same of a transposed convolution. */
 pst_status onnx_window_back(const struct onnx_model *model, const struct onnx_node *node,
                             struct onnx_window *ret_window, struct pst_error *err);
+
+/* Whether it takes all that there is. */
+bool onnx_slice_is_whole(struct onnx_model *model, const struct onnx_node *node);
+
+/* --- samples.c -------------------------------------------------------------------------------- */
+
+/* The axis of the samples in every value; ONNX_RANK: none. What the result needs is refused where
+   samples would depend on each other or on their number. Values stay at a batch of one. */
+pst_status onnx_find_samples(struct onnx_model *model, uint32_t result, uint8_t *ret_axes,
+                             struct pst_error *err);
 
 /* --- fold.c ----------------------------------------------------------------------------------- */
 

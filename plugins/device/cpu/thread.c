@@ -15,7 +15,7 @@
 
 static void set_float_mode(void)
 {
-    fesetround(FE_TONEAREST);
+    fesetenv(FE_DFL_ENV); /* rounding, traps, precision */
 #if defined(__x86_64__)
     _mm_setcsr(_mm_getcsr() | 0x8040u); /* flush to zero, denormals are zero */
 #endif

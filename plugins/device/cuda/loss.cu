@@ -74,11 +74,11 @@ __device__ static inline float row_loss(float logit, float log_sum, float mean, 
     return terms.z_loss > 0 ? loss + terms.z_loss * log_sum * log_sum : loss;
 }
 
-/* Targets of a sample, of slices of sequences with a number behind them (request_counted). */
+/* Targets of a sample; over > 0: with a number behind them (request_counted). */
 struct targets {
     const int32_t *at;
     uint64_t rows, stride;
-    double slices;
+    double over;
 };
 
 __device__ static inline int32_t target_of(struct targets targets, uint64_t row)
@@ -127,8 +127,8 @@ __device__ static double counted_rows(struct targets targets, uint64_t sample)
     const int32_t *at = targets.at + sample * targets.stride;
     double counted = 0;
 
-    if (targets.slices > 1) {
-        return at[targets.rows] / targets.slices;
+    if (targets.over > 0) {
+        return at[targets.rows] / targets.over;
     }
     PST_EACH_THREAD(r, targets.rows)
     {
@@ -270,7 +270,8 @@ static uint64_t workspace(const struct pst_op_request *r)
 static struct targets targets_of(const struct pst_op_request *r, const struct pst_call *call)
 {
     const struct targets targets = {(const int32_t *)call->x[1], rows_of(r),
-                                    request_in(r, 1)->elems, (double)r->graph->slices};
+                                    request_in(r, 1)->elems,
+                                    (double)pst_graph_counts_over(r->graph)};
 
     return targets;
 }

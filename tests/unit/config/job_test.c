@@ -136,9 +136,15 @@ TEST(unknown_sections)
     refuse("[train]\nstepz = 5\n", "config.key", 2, 1,
            "unknown key \"stepz\" in [train]; did you mean \"steps\"?");
     refuse("train = 5\n", "config.value", 1, 9, "[train] must be a table");
-    refuse("model = 'gpt'\n", "config.value", 1, 9, "[model] must be a table");
-    refuse("memopt = 'full'\n", "config.value", 1, 10, "[[memopt]] must be a table");
-    refuse("memopt = ['full']\n", "config.value", 1, 11, "[[memopt]] must be a table");
+    refuse("model = 'gpt'\n", "config.value", 1, 9,
+           "[model] must be a table; did you mean model.use = \"gpt\"?");
+    refuse("memopt = 'full'\n", "config.value", 1, 10,
+           "[[memopt]] must be a table; did you mean memopt.use = \"full\"?");
+    refuse("memopt = ['full']\n", "config.value", 1, 11,
+           "[[memopt]] must be a table; did you mean memopt.use = \"full\"?");
+    refuse("data = 'text'\n", "config.value", 1, 8,
+           "[data] must be a table; did you mean data.kind = \"text\"?");
+    refuse("cluster = 'v100'\n", "config.value", 1, 11, "[cluster] must be a table");
     refuse("[[train]]\n", "config.value", 1, 1, "[train] must be a table");
 }
 

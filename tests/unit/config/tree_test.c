@@ -160,7 +160,54 @@ TEST(unquoted_text_gets_a_hint)
 
     assert_int_equal(pst_config_parse(text, strlen(text), "t", &config, &err), PST_ERR_CONFIG);
     assert_string_equal(err.kind, "config.syntax");
-    assert_string_equal(err.hint, "text stands in quotes: key = \"value\"");
+    assert_string_equal(err.hint, "text stands in quotes: use = \"gpipe\"");
+}
+
+/* The message of a text that is refused, with its hint. */
+static void expect_words(const char *text, uint32_t line, const char *words, const char *hint)
+{
+    struct pst_config *config = NULL;
+    struct pst_error err = {.hint = ""};
+
+    assert_int_equal(pst_config_parse(text, strlen(text), "t", &config, &err), PST_ERR_CONFIG);
+    assert_int_equal(err.line, line);
+    assert_non_null(strstr(err.message, words));
+    assert_string_equal(err.hint, hint);
+}
+
+TEST(syntax_errors_say_what_to_write)
+{
+    expect_words("[a]\nuse = 1f1b\n", 2, "", "text stands in quotes: use = \"1f1b\"");
+    expect_words("a = [\"x\", 2bw]\n", 1, "", "text stands in quotes: \"2bw\"");
+    expect_words("a = [x]\n", 1, "", "text stands in quotes: \"x\"");
+    expect_words("m = { use = gpt, n = 3 }\n", 1, "", "text stands in quotes: \"gpt\"");
+    expect_words("m = { size = 16 GiB }\n", 1, "", "text stands in quotes: \"16 GiB\"");
+    expect_words("size = 16 GiB # each\n", 1, "", "text stands in quotes: size = \"16 GiB\"");
+    expect_words("path = /a/b\n", 1, "", "text stands in quotes: path = \"/a/b\"");
+    expect_words("n = 0x1g\n", 1, "", "text stands in quotes: n = \"0x1g\"");
+    expect_words("day = 1970-01-01x\n", 1, "", "text stands in quotes: day = \"1970-01-01x\"");
+    expect_words("on = True\n", 1, "", "write true");
+    expect_words("n = 3 4\n", 1, "saw '4'", "");
+    expect_words("[a\nn = 3\n", 1, "expected ']'", "");
+    expect_words("n: 3\n", 1, "expected '='", "");
+    expect_words("s = \"a\\qb\"\n", 1, "unknown escape", "");
+    expect_words("a = 1\ns = \"abc\nb = 2\n", 2, "the closing quote is missing on line 2", "");
+    expect_words("a = 1\ns = 'abc\nb = 2\n", 2, "the closing quote is missing on line 2", "");
+    expect_words("a = 1\n\"key = 2\n", 2, "the closing quote is missing on line 2", "");
+    expect_words("s = \"abc", 1, "the closing quote is missing", "");
+    expect_words("a = 1\ns = \"\"\"abc\ndef\n", 3,
+                 "the closing \"\"\" is missing; the string began on line 2", "");
+    expect_words("s = '''abc\n\n", 2, "the closing ''' is missing; the string began on line 1", "");
+}
+
+TEST(what_is_defined_twice_says_where_it_began)
+{
+    expect_words("[a]\nx = 1\n[b]\n[a]\n", 4, "redefine", "it began on line 1");
+    expect_words("[a.b]\nx = 1\n[a.b]\n", 3, "redefine", "it began on line 1");
+    expect_words("x = 1\ny = 2\nx = 3\n", 3, "redefine", "it began on line 1");
+    expect_words("[a]\nx = 1\n[b]\nx = 1\nx = 2\n", 5, "redefine", "it began on line 4");
+    expect_words("a.x = 1\n[a]\ny = 2\n", 2, "redefine", "it began on line 1");
+    expect_words("a = { x = 1 }\n[a]\ny = 2\n", 2, "redefine", "it began on line 1");
 }
 
 /* n copies of unit behind prefix. */

@@ -248,12 +248,22 @@ static int32_t target_of(uint64_t s, uint64_t t)
     return counts ? (int32_t)((7 * t + s) % COLUMNS) : -1;
 }
 
+static int32_t counted_of(uint64_t s)
+{
+    int32_t counted = 0;
+
+    for (uint64_t t = 0; t < TOKENS; t++) {
+        counted += target_of(s, t) >= 0;
+    }
+    return counted;
+}
+
 /* Losses in y and gradients of logits, which lie in dy; the mean over slices, sequence by sequence,
    in ret_losses. */
 static void lose(struct pst_device *device, const struct pst_graph *graph, struct buffers *b,
                  double *ret_losses)
 {
-    const uint64_t rows = TOKENS / b->slices, stride = rows + (b->slices > 1);
+    const uint64_t rows = TOKENS / b->slices, stride = graph->tensors[1].elems;
     int32_t *targets = room(SAMPLES * stride, PST_I32);
     const uint32_t sums = b->dtype == PST_F64 ? PST_F64 : PST_F32;
 
@@ -268,16 +278,12 @@ static void lose(struct pst_device *device, const struct pst_graph *graph, struc
                                 .slice = i};
 
         for (uint64_t s = 0; s < SAMPLES; s++) {
-            int32_t counted = 0;
-
-            for (uint64_t t = 0; t < TOKENS; t++) {
-                counted += target_of(s, t) >= 0;
-            }
             for (uint64_t r = 0; r < rows; r++) {
                 targets[s * stride + r] = target_of(s, i * rows + r);
             }
-            if (b->slices > 1) {
-                targets[s * stride + rows] = counted;
+            if (stride > rows) {
+                targets[s * stride + rows] =
+                    graph->token_batch > 0 ? counted_of(0) + counted_of(1) : counted_of(s);
             }
         }
         run(device, graph, LOSS, PST_KERNEL_F, &call);
@@ -310,6 +316,48 @@ TEST(losses_of_targets_that_count)
         buffers_finish(&b);
         pst_graph_destroy(whole);
         pst_graph_destroy(cut);
+        ops->close(device);
+    }
+}
+
+/* The mean of a sequence's targets times their part of all targets: a sequence with more of them
+   has more of the loss and of the gradient. */
+TEST(mean_of_tokens)
+{
+    const double n = counted_of(0) + counted_of(1);
+
+    assert_true(counted_of(0) != counted_of(1));
+    for (size_t w = 0; w < 4 * (sizeof ways / sizeof *ways); w++) {
+        const struct way *way = &ways[w / 4];
+        const uint32_t slices = 1u << w % 4;
+        struct pst_device *device = open_device(way->kernels);
+        struct pst_graph *means = make_sliced(way->dtype, 0, 1),
+                         *tokens = make_sliced(way->dtype, 0, 1);
+        double left[SAMPLES] = {0}, right[SAMPLES] = {0};
+        struct pst_error err = {0};
+        struct buffers a, b;
+
+        assert_ok(pst_graph_mean_tokens(tokens, SAMPLES, &err), &err);
+        assert_ok(pst_graph_slice(tokens, slices, &err), &err);
+        buffers_init(&a, way->dtype, 1);
+        buffers_init(&b, way->dtype, slices);
+        lose(device, means, &a, left);
+        lose(device, tokens, &b, right);
+        for (uint64_t i = 0; i < SAMPLES * TOKENS * COLUMNS; i++) {
+            const uint64_t s = i / (TOKENS * COLUMNS), t = i / COLUMNS % TOKENS;
+            const double x = get(a.y[0], way->dtype, i) * SAMPLES * counted_of(s) / n;
+            const double y = get(b.y[t / (TOKENS / slices)], way->dtype,
+                                 at(slices, s, t, COLUMNS) + i % COLUMNS);
+
+            assert_true(fabs(x - y) <= way->tolerance * (1 + fabs(x)));
+        }
+        for (uint32_t s = 0; s < SAMPLES; s++) {
+            assert_true(fabs(left[s] * SAMPLES * counted_of(s) / n - right[s]) <= 2e-6 * right[s]);
+        }
+        buffers_finish(&a);
+        buffers_finish(&b);
+        pst_graph_destroy(means);
+        pst_graph_destroy(tokens);
         ops->close(device);
     }
 }

@@ -82,6 +82,32 @@ TEST(targets)
     pst_graph_destroy(graph);
 }
 
+/* Of a mean over tokens the number stands behind the targets of whole sequences, too; what it is
+   divided by are the samples of the step. */
+TEST(targets_of_a_mean_over_tokens)
+{
+    struct pst_graph *graph = make_sliced(PST_F32, 0, 1);
+    struct pst_error err = {0};
+    const uint64_t digest = graph->digest;
+
+    assert_ok(pst_graph_mean_tokens(graph, 5, &err), &err);
+    assert_int_equal(graph->tensors[1].bytes, 4 * (TOKENS + 1));
+    assert_int_equal(pst_graph_counts_over(graph), 5);
+    assert_true(graph->digest != digest);
+    assert_ok(pst_graph_slice(graph, SLICES, &err), &err);
+    assert_int_equal(graph->tensors[1].dims[0], ROWS + 1);
+    assert_int_equal(pst_graph_counts_over(graph), 5 * SLICES);
+    pst_graph_join(graph);
+    assert_int_equal(graph->tensors[1].bytes, 4 * TOKENS);
+    assert_int_equal(pst_graph_counts_over(graph), 0);
+    assert_true(graph->digest == digest);
+    /* 24 x 89478486 is more than 2^31 - 1 */
+    assert_int_equal(pst_graph_mean_tokens(graph, 89478486, &err), PST_ERR_CONFIG);
+    assert_string_equal(err.kind, "config.limit");
+    assert_ok(pst_graph_mean_tokens(graph, 89478485, &err), &err);
+    pst_graph_destroy(graph);
+}
+
 /* A profile has the mean and by how much passes grow from the first to the last; others lie between
    them by what they compute. B of the last of two samples saves 30, of which the mean has 10. */
 TEST(measured)

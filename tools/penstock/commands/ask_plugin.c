@@ -40,6 +40,14 @@ void pst_cli_read_plugin(struct pst_cli *cli, const char *who, const char *text,
     }
 }
 
+void pst_cli_must_read_problem(struct pst_cli *cli, pst_status st)
+{
+    if (st != PST_OK && strcmp(cli->err.kind, "input.syntax") == 0) {
+        pst_error_hint(&cli->err, "--problem reads a penstock-problem");
+    }
+    pst_cli_must(cli, st);
+}
+
 struct pst_worker_task pst_cli_limits(uint64_t time_ns)
 {
     return (struct pst_worker_task){.time_limit_ns = time_ns,
@@ -125,7 +133,8 @@ void pst_cli_problem_read(struct pst_cli *cli, struct pst_cli_problem_request *r
     if (request->problem_file == NULL) {
         pst_cli_usage(cli, "--problem is missing");
     }
-    pst_cli_must(cli, pst_problem_read(request->problem_file, &request->problem, &cli->err));
+    pst_cli_must_read_problem(
+        cli, pst_problem_read(request->problem_file, &request->problem, &cli->err));
     if (request->options != NULL) {
         add_options(cli, request->options, request->problem);
     }

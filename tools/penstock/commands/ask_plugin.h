@@ -13,6 +13,9 @@
 /* What --time-limit says; text NULL: the usual. */
 uint64_t pst_cli_read_limit(struct pst_cli *cli, const char *text, uint64_t usual_ns);
 
+/* pst_cli_must after the file of --problem was read. */
+void pst_cli_must_read_problem(struct pst_cli *cli, pst_status st);
+
 /* What asks for a plugin on its own: its name (id) or file (path), how long it may take ("10 min"
    where text is NULL). `who` ("the scheduler") is for messages. */
 void pst_cli_read_plugin(struct pst_cli *cli, const char *who, const char *text,

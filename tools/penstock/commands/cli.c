@@ -13,6 +13,7 @@
 
 #include "base/cache.h"
 #include "base/json.h"
+#include "base/launched.h"
 #include "base/util.h"
 #include "commands/commands.h"
 #include "commands/manual.h"
@@ -136,6 +137,7 @@ static int run(const struct pst_command *command, int argc, char **argv)
     pst_status st = pst_options_parse(command, argc, argv, request, &cli, &cli.err);
 
     wants_json = st == PST_OK ? cli.json : wants_json;
+    pst_print_error_quote(cli.sets, cli.n_sets);
     pst_cli_must(&cli, st);
     pst_table_set_room(cli.wide ? 0 : pst_terminal_columns());
     if (!cli.help) {
@@ -310,8 +312,25 @@ void pst_cli_must(struct pst_cli *cli, pst_status st)
         pst_stop_fail(&cli->err);
     }
     if (st != PST_OK) {
+        pst_config_name(cli->config, &cli->err);
         fail(&cli->err);
     }
+}
+
+void pst_cli_must_be_alone(struct pst_cli *cli, const char *does)
+{
+    if (!pst_launched_as_several()) {
+        return;
+    }
+    pst_fail(&cli->err, PST_ERR_CONFIG, "usage",
+             "penstock %s %s in one process, and %s were started", cli->command->name, does,
+             pst_launched_size());
+    pst_error_hint(&cli->err, "start it without a launcher, or as one process: mpirun -n 1, "
+                              "srun -n 1");
+    if (!pst_team_prints_alike()) {
+        pst_cli_leave(pst_error_exit_code(&cli->err));
+    }
+    fail(&cli->err);
 }
 
 void pst_cli_usage(struct pst_cli *cli, const char *format, ...)

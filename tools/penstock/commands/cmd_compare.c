@@ -84,6 +84,9 @@ static void read_figures(struct pst_cli *cli, struct request *request)
 
 static void read_request(struct pst_cli *cli, struct request *request)
 {
+    if (request->run) {
+        pst_cli_must_be_alone(cli, "runs every combination");
+    }
     if (request->n_steps > 0 && !request->run) {
         pst_cli_usage(cli, "--steps is of a run: add --run");
     }

@@ -205,6 +205,7 @@ static void run(struct pst_cli *cli, struct request *request)
     st = pst_team_join(&job.job, request->plan_file, &team, &cli->err);
     if (st == PST_OK) {
         st = work(request, &job.job, &team, &cli->err);
+        pst_config_name(st == PST_OK ? NULL : job.config, &cli->err);
     }
     st = pst_team_settle(&team, st, &cli->err, &prints);
     pst_cli_job_close(&job);

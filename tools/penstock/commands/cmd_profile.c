@@ -13,7 +13,6 @@
 #include "reports/profile_report.h"
 #include "measure/describe.h"
 #include "train/stop.h"
-#include "base/launched.h"
 
 #define ROUNDS    20u
 #define WARMUPS   5u
@@ -156,27 +155,13 @@ static void answer(struct pst_cli *cli, const struct pst_session *session, struc
     pst_profile_finish(&profile);
 }
 
-/* Several would take the machine from each other while they measure, and write the same files. */
-static pst_status check_alone(struct pst_error *err)
-{
-    if (!pst_launched_as_several()) {
-        return PST_OK;
-    }
-    pst_fail(err, PST_ERR_CONFIG, "usage",
-             "penstock profile measures one device in one process, and %s were started",
-             pst_launched_size());
-    pst_error_hint(err, "start it without a launcher, or as one process on the host to measure: "
-                        "mpirun -n 1, srun -n 1");
-    return PST_ERR_CONFIG;
-}
-
 static void profile(struct pst_cli *cli, void *asked)
 {
     struct request *request = asked;
     bool machine = request->cluster_file != NULL;
     struct pst_cli_job job;
 
-    pst_cli_must(cli, check_alone(&cli->err));
+    pst_cli_must_be_alone(cli, "measures one device");
     if (request->file != NULL) {
         pst_cli_must(cli, pst_file_write_check(request->file, &cli->err));
     }

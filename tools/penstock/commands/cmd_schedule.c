@@ -115,7 +115,8 @@ static void read_problem(struct pst_cli *cli, struct request *r)
                           others[i].name);
         }
     }
-    pst_cli_must(cli, pst_schedule_problem_read(r->problem_file, &r->problem, &cli->err));
+    pst_cli_must_read_problem(cli,
+                              pst_schedule_problem_read(r->problem_file, &r->problem, &cli->err));
     r->job.problem = &r->problem.asked;
     r->job.n_devices = r->problem.asked.in.n_devices;
     r->job.n_microbatches = r->problem.asked.stages[0].n_microbatches;

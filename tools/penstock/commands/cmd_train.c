@@ -186,6 +186,7 @@ static void train(struct pst_cli *cli, void *asked)
     st = pst_team_join(&job.job, request->plan_file, &team, &cli->err);
     if (st == PST_OK) {
         st = work(&job.job, &team, request, cli, &started, &cli->err);
+        pst_config_name(st == PST_OK ? NULL : job.config, &cli->err);
     }
     st = pst_team_settle(&team, st, &cli->err, &prints);
     pst_cli_job_close(&job);

@@ -103,6 +103,9 @@ static void read_request(struct pst_cli *cli, struct request *request)
             cli, "objective", request->objective_text, pst_objective_names);
     }
     refuse_others(cli, request);
+    if (request->run) {
+        pst_cli_must_be_alone(cli, "runs every combination");
+    }
     request->limit = request->limit == 0 ? LIMIT : request->limit;
     request->goal.floor = read_number(cli, "--min-throughput", request->floor_text);
     request->seed = (uint64_t)read_number(cli, "--seed", request->seed_text);

@@ -47,6 +47,9 @@ void pst_cli_answer_plan(struct pst_cli *cli, const struct pst_session *session,
 /* Ends the program unless st is PST_OK, as a command that fails does: cli->err is told in the form
    that was asked for. What the command holds goes with the process. */
 void pst_cli_must(struct pst_cli *cli, pst_status st);
+/* Refuses to be one of several processes of a launcher; `does` says what the command does in one.
+ */
+void pst_cli_must_be_alone(struct pst_cli *cli, const char *does);
 /* So it does with usage, "COMMAND: FORMAT ...". */
 _Noreturn void pst_cli_usage(struct pst_cli *cli, const char *format, ...)
     __attribute__((format(printf, 2, 3)));

@@ -58,7 +58,9 @@ static void put_options(FILE *out, const struct pst_command *command)
         put_option(out, &command->options[i]);
     }
     for (uint32_t i = 0; i < pst_n_common_options; i++) {
-        put_option(out, &pst_common_options[i]);
+        if (command == NULL || pst_option_applies(command, i)) {
+            put_option(out, &pst_common_options[i]);
+        }
     }
 }
 

@@ -16,6 +16,7 @@
 static void open_job(struct pst_cli *cli, struct pst_config *config, struct pst_cli_job *ret_job)
 {
     *ret_job = (struct pst_cli_job){.config = config};
+    cli->config = config;
     pst_cli_must(cli, pst_job_read(config, &ret_job->job, &cli->err));
     ret_job->job.planner = pst_tune_plan;
 }

@@ -9,7 +9,7 @@
 
 #include "base/log.h"
 #include "base/number.h"
-#include "config/config.h"
+#include "config/job.h"
 
 #define MAX_OPTIONS 32
 #define OWN_BASE    256 /* values of long options, out of the way of letters */
@@ -53,6 +53,21 @@ static void print_option(const char *name, char letter, const char *value_name, 
     printf("  %-26s %s\n", left, doc);
 }
 
+static bool has_parameters(const struct pst_command *command)
+{
+    uint32_t i = 0;
+
+    while (i < command->n_options && strcmp(command->options[i].name, "options") != 0) {
+        i++;
+    }
+    return i < command->n_options;
+}
+
+bool pst_option_applies(const struct pst_command *command, uint32_t i)
+{
+    return i != COMMON_SET || !has_parameters(command);
+}
+
 static void print_help(const struct pst_command *command)
 {
     printf("penstock %s %s\n\n%s.\n", command->name, command->arguments, command->summary);
@@ -66,6 +81,9 @@ static void print_help(const struct pst_command *command)
         print_option(option->name, option->letter, option->value_name, option->doc);
     }
     for (uint32_t i = 0; i < N_COMMON; i++) {
+        if (!pst_option_applies(command, i)) {
+            continue;
+        }
         print_option(common[i].name, common[i].letter, common[i].value_name, common[i].doc);
     }
 }
@@ -125,18 +143,29 @@ static pst_status fail_output(const struct pst_command *command, const char *wor
     return st;
 }
 
-static bool has_parameters(const struct pst_command *command)
+/* An option that is a key of the config; `next`: the word that follows, or NULL. */
+static bool hint_key(const char *bare, const char *word, const char *next, struct pst_error *err)
 {
-    uint32_t i = 0;
+    const char *equals = strchr(word, '='), *section;
+    char key[128];
 
-    while (i < command->n_options && strcmp(command->options[i].name, "options") != 0) {
-        i++;
+    snprintf(key, sizeof key, "%s", bare);
+    for (char *c = key; *c != '\0'; c++) {
+        *c = *c == '-' ? '_' : *c;
     }
-    return i < command->n_options;
+    section = pst_job_section_with(key);
+    if (section == NULL) {
+        return false;
+    }
+    pst_error_hint(err, "did you mean --set %s.%s=%s?", section, key,
+                   equals != NULL                   ? equals + 1
+                   : next != NULL && next[0] != '-' ? next
+                                                    : "VALUE");
+    return true;
 }
 
 static pst_status fail_unknown(const struct pst_command *command, const struct tables *tables,
-                               const char *word, struct pst_error *err)
+                               const char *word, const char *next, struct pst_error *err)
 {
     const char *names[MAX_OPTIONS + N_COMMON], *nearest;
     char bare[128];
@@ -162,7 +191,7 @@ static pst_status fail_unknown(const struct pst_command *command, const struct t
     snprintf(bare, sizeof bare, "%s", word + strspn(word, "-"));
     bare[strcspn(bare, "=")] = '\0';
     nearest = pst_nearest(bare, names, n);
-    if (nearest != NULL) {
+    if ((has_parameters(command) || !hint_key(bare, word, next, err)) && nearest != NULL) {
         pst_error_hint(err, "did you mean --%s?", nearest);
     }
     return st;
@@ -246,6 +275,30 @@ static uint32_t index_of(int code, const struct pst_option *options)
     return i;
 }
 
+/* --svg out.png: a figure whose name promises another format. */
+static pst_status check_figure(const struct pst_command *command, const struct pst_option *option,
+                               struct pst_error *err)
+{
+    static const char *const formats[] = {"svg", "png", "pdf"};
+    const size_t n_name = strlen(option->name), n_file = strlen(optarg);
+    const char *own = n_name < 3 ? "" : option->name + n_name - 3;
+    const char *end = n_file < 4 ? "" : optarg + n_file - 4;
+    bool draws = false;
+
+    for (uint32_t i = 0; i < 3; i++) {
+        draws = draws || strcmp(own, formats[i]) == 0;
+    }
+    for (uint32_t i = 0; draws && i < 3; i++) {
+        if (end[0] == '.' && strcmp(end + 1, formats[i]) == 0 && strcmp(own, formats[i]) != 0) {
+            return pst_fail(err, PST_ERR_CONFIG, "usage",
+                            "%s: --%s writes %s, and \"%s\" ends in %s; did you mean --%.*s%s %s?",
+                            command->name, option->name, own, optarg, end, (int)(n_name - 3),
+                            option->name, formats[i], optarg);
+        }
+    }
+    return PST_OK;
+}
+
 /* What stands behind an option of the command's own, to its place in the request. */
 static pst_status take_own(const struct pst_command *command, const struct pst_option *option,
                            void *request, struct pst_error *err)
@@ -260,6 +313,7 @@ static pst_status take_own(const struct pst_command *command, const struct pst_o
         *(bool *)to = true;
     } else if (option->most == 0) {
         *(const char **)to = optarg;
+        return check_figure(command, option, err);
     } else if (pst_number_parse_int(optarg, &number) && number >= 1 && number <= option->most) {
         *(uint32_t *)to = (uint32_t)number;
     } else {
@@ -291,7 +345,7 @@ static pst_status parse(const struct pst_command *command, const struct tables *
 
             return fail_unknown(command, tables,
                                 optopt != 0 && optopt < OWN_BASE ? letter : last_word(argc, argv),
-                                err);
+                                optind < argc ? argv[optind] : NULL, err);
         }
         i = index_of(code, command->options);
         st = i < N_COMMON ? take_common(command, i, color, cli, err)

@@ -21,7 +21,8 @@ struct pst_cli {
     int verbosity;                  /* -q: -1; each -v: +1 */
     const char *sets[PST_CLI_SETS]; /* --set key=value, in order */
     uint32_t n_sets;
-    uint32_t n_arguments; /* what is left: files, names */
+    struct pst_config *config; /* that the command has open, or NULL: failures say what it names */
+    uint32_t n_arguments;      /* what is left: files, names */
     char *const *arguments;
     struct pst_json answer; /* of --json: an object that is open; printed where all went well */
     int code;               /* exit code of a command that worked */
@@ -42,6 +43,10 @@ struct pst_option {
 /* Those that every command takes; offset and most mean nothing. */
 extern const struct pst_option *const pst_common_options;
 extern const uint32_t pst_n_common_options;
+
+struct pst_command;
+/* Does the command have common option i? Those that ask a plugin alone have no config to --set. */
+bool pst_option_applies(const struct pst_command *command, uint32_t i);
 
 /* In a row: a field of what each command calls its request. */
 #define PST_AT(field) offsetof(struct request, field)

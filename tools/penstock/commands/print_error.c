@@ -7,6 +7,35 @@
 #include "base/json.h"
 #include "base/text.h"
 
+static const char *const *quoted;
+static uint32_t n_quoted;
+
+void pst_print_error_quote(const char *const *sets, uint32_t n_sets)
+{
+    quoted = sets;
+    n_quoted = n_sets;
+}
+
+/* Where the failure is: "job.toml:3:1: ", or the override itself. */
+static void print_place(const struct pst_error *err)
+{
+    if (strcmp(err->file, "--set") == 0 && err->line > 0 && err->line <= n_quoted) {
+        fputs("--set ", stderr);
+        pst_text_print(stderr, quoted[err->line - 1]);
+        fputs(": ", stderr);
+        return;
+    }
+    pst_text_print(stderr, err->file);
+    fputc(':', stderr);
+    if (err->line != 0) {
+        fprintf(stderr, "%u:", err->line);
+    }
+    if (err->column != 0) {
+        fprintf(stderr, "%u:", err->column);
+    }
+    fputc(' ', stderr);
+}
+
 /* The lines of the details as an array of strings. */
 static void add_details(struct pst_json *json, const char *details)
 {
@@ -66,15 +95,7 @@ static void print_text(const struct pst_error *err, int code)
     fputs(code == PST_EXIT_BUG ? "penstock: internal error, please report it: " : "penstock: ",
           stderr);
     if (err->file[0] != '\0') {
-        pst_text_print(stderr, err->file);
-        fputc(':', stderr);
-        if (err->line != 0) {
-            fprintf(stderr, "%u:", err->line);
-        }
-        if (err->column != 0) {
-            fprintf(stderr, "%u:", err->column);
-        }
-        fputc(' ', stderr);
+        print_place(err);
     }
     pst_text_print(stderr, err->message);
     if (err->hint[0] != '\0') {

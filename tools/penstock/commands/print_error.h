@@ -9,6 +9,9 @@
 #include "base/error.h"
 #include "base/json.h"
 
+/* The command line's overrides, which messages quote instead of "--set:LINE:COLUMN". They must
+ * stay. */
+void pst_print_error_quote(const char *const *sets, uint32_t n_sets);
 /* Prints and returns the exit code. */
 int pst_print_error(const struct pst_error *err, bool json);
 /* "error": the object that --json prints, inside an object that is open. */

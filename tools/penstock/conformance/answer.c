@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/float_mode.h"
 #include "base/util.h"
 #include "conformance/verdict.h"
 #include "host/model.h"
@@ -70,6 +71,7 @@ void pst_answer_watch(void)
     left = pst_traces_differ(&current->before, &after, current->folder);
     if (left != NULL) {
         pst_answer_break(current, "%s leaves %s behind", pst_answer_call(), left);
+        pst_float_mode_reset(); /* it is said */
     }
 }
 

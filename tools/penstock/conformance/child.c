@@ -11,7 +11,6 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/log.h"
@@ -20,6 +19,7 @@
 #include "conformance/tests.h"
 #include "conformance/verdict.h"
 #include "host/plugin_host.h"
+#include "host/process.h"
 
 const struct pst_conformance_test pst_conformance_tests[] = {
     {"load", "loads quickly, without output, threads, files or other traces", pst_test_load, true,
@@ -53,42 +53,23 @@ const struct pst_conformance_test pst_conformance_tests[] = {
 const uint32_t pst_conformance_n_tests =
     sizeof pst_conformance_tests / sizeof pst_conformance_tests[0];
 
-/* No core files, no bytes into files, a bounded address space, and an end when the parent ends. */
+/* No core files, no bytes into files, a bounded address space. */
 static void limit_self(void)
 {
     static const struct rlimit none = {0, 0};
+    struct rlimit file;
 
     setrlimit(RLIMIT_CORE, &none);
-    setrlimit(RLIMIT_FSIZE, &none);
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getrlimit(RLIMIT_FSIZE, &file) == 0) {
+        file.rlim_cur = 0; /* a plugin that sets its own limits is seen by the other one */
+        setrlimit(RLIMIT_FSIZE, &file);
+    }
     prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 #if PST_CONFORMANCE_SLOWDOWN == 1
     static const struct rlimit memory = {(rlim_t)8 << 30, (rlim_t)8 << 30};
 
     setrlimit(RLIMIT_AS, &memory);
 #endif
-}
-
-/*
- * The plugin runs in a process whose parent has nothing else to do: whatever a plugin does to its
- * parent, the checker is told. Returns in the plugin's process.
- */
-static void step_behind(void)
-{
-    pid_t pid = fork(); /* no threads yet */
-    int status = 0;
-
-    if (pid < 0) {
-        pst_verdict_skip("cannot start a process for the plugin: %s", strerror(errno));
-    }
-    if (pid == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL); /* a fork forgets it */
-        return;
-    }
-    while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
-    }
-    pst_verdict_ended(status);
-    _exit(0);
 }
 
 /* Where programs put what they keep: there a file is found. */
@@ -158,8 +139,10 @@ int pst_conformance_child(int argc, char **argv)
     pst_on_out_of_memory(skip_without_memory);
     pst_log_set_sink(fail_by_log);
     pst_breadcrumb_use(&page->crumbs, NULL, pst_answer_watch);
+    if (!pst_process_step_behind(0, pst_verdict_ended)) {
+        pst_verdict_skip("cannot start a process for the plugin: %s", strerror(errno));
+    }
     limit_self();
-    step_behind();
     move_home(argv[5]);
     subject.path = argv[2];
     subject.seed = strtoull(argv[4], NULL, 10);

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "conformance/answer.h"
 #include "conformance/tests.h"
@@ -72,11 +74,55 @@ static void refuse_broken(const struct pst_case *question, const struct pst_answ
     }
 }
 
+/* --- what it leaves for the end of a thread and of the process ---------------------------------*/
+
+static uint32_t crumb_of(const struct pst_subject *subject)
+{
+    return pst_breadcrumb_find(subject->plugin->kind, subject->plugin->id);
+}
+
+static void *ask_in_thread(void *subject_)
+{
+    const struct pst_subject *subject = subject_;
+    const struct pst_case question = pst_case_random(subject->seed, 0);
+    struct pst_answer answer;
+
+    ask_new(subject, &polite, &question, &answer, NULL);
+    pst_answer_finish(&answer);
+    pst_breadcrumb_enter(crumb_of(subject), PST_CRUMB_END);
+    return NULL;
+}
+
+static void arrive(void)
+{
+    pst_verdict_pass();
+}
+
+/* A thread ends that has asked it, then the process, where destructors and exit handlers run. */
+static _Noreturn void end_process(struct pst_subject *subject)
+{
+    pthread_t thread;
+
+    if (pst_traces_exit_differs()) {
+        pst_verdict_fail("its calls leave an exit handler behind");
+    }
+    if (pthread_create(&thread, NULL, ask_in_thread, subject) == 0) {
+        pthread_join(thread, NULL);
+        pst_breadcrumb_leave();
+    }
+    pst_breadcrumb_enter(crumb_of(subject), PST_CRUMB_END);
+    exit(0);
+}
+
+/* --- the tests ---------------------------------------------------------------------------------*/
+
 void pst_test_answers(struct pst_subject *subject)
 {
     uint32_t n_answered = 0, i;
     char refusal[512] = "";
 
+    atexit(arrive); /* runs after those of the plugin */
+    pst_traces_fill_exit();
     for (i = 0; i < QUESTIONS; i++) {
         struct pst_case question = pst_case_random(subject->seed, i);
         struct pst_answer answer;
@@ -90,6 +136,7 @@ void pst_test_answers(struct pst_subject *subject)
         pst_verdict_fail("it refuses each of %d ordinary questions; the first time it says: %s",
                          QUESTIONS, refusal);
     }
+    end_process(subject);
 }
 
 static const struct pst_case edges[] = {

@@ -59,10 +59,48 @@ void pst_test_load(struct pst_subject *subject)
 }
 
 /* What no plugin may do has a name in the C library. */
-static const char *const forbidden[] = {
-    "exit",      "_exit",  "_Exit",  "quick_exit", "fork",   "vfork",  "system",      "popen",
-    "execl",     "execlp", "execle", "execv",      "execvp", "execve", "posix_spawn", "signal",
-    "sigaction", "chdir",  "fchdir", "setlocale",  "rand",   "random", "srand",       "atexit"};
+static const char *const forbidden[] = {"exit",
+                                        "_exit",
+                                        "_Exit",
+                                        "quick_exit",
+                                        "fork",
+                                        "vfork",
+                                        "system",
+                                        "popen",
+                                        "execl",
+                                        "execlp",
+                                        "execle",
+                                        "execv",
+                                        "execvp",
+                                        "execve",
+                                        "posix_spawn",
+                                        "signal",
+                                        "sigaction",
+                                        "chdir",
+                                        "fchdir",
+                                        "setlocale",
+                                        "rand",
+                                        "random",
+                                        "srand",
+                                        "atexit",
+                                        "on_exit",
+                                        "at_quick_exit",
+                                        "daemon",
+                                        "setsid",
+                                        "ptrace",
+                                        "kill",
+                                        "alarm",
+                                        "setitimer",
+                                        "timer_create",
+                                        "setrlimit",
+                                        "setrlimit64",
+                                        "prlimit",
+                                        "prlimit64",
+                                        "nice",
+                                        "setpriority",
+                                        "sched_setaffinity",
+                                        "pthread_setaffinity_np",
+                                        "feenableexcept"};
 
 void pst_test_exports(struct pst_subject *subject)
 {

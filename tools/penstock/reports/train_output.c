@@ -312,6 +312,9 @@ static void print_loss(FILE *out, const struct pst_job_train *train,
 
     fprintf(out, "loss     %s -> %s", write_loss(first, report->first_loss),
             write_loss(final, report->final_loss));
+    if (train->loss_over == PST_LOSS_OVER_TOKEN) {
+        fputs(" over tokens", out);
+    }
     if (train->label_smoothing > 0) {
         fprintf(out, " with label smoothing %g", train->label_smoothing);
     }

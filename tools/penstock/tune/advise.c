@@ -407,6 +407,21 @@ static void say_least(const struct pst_plan *plan, const uint64_t *least, struct
     pst_error_detail(err, "%s\n", plan->n_stages > MAX_SHOWN ? ", ..." : "");
 }
 
+/* Nobody has so few bytes: the unit is missing, as in memory = 16. */
+#define NO_UNIT 1024
+
+static void say_unit(uint64_t limit, uint64_t enough, struct pst_error *err)
+{
+    char text[32];
+
+    snprintf(err->message, sizeof err->message,
+             "no plan found that fits: cluster.memory is %llu bytes, and at least %llu bytes (%s) "
+             "are needed",
+             (unsigned long long)limit, (unsigned long long)enough, pst_format_bytes(text, enough));
+    pst_error_hint(err, "is \"%llu GiB\" meant?", (unsigned long long)limit);
+    err->enough_bytes = enough;
+}
+
 static void say(const struct pst_advice *advice, uint64_t enough, struct pst_error *err)
 {
     const struct pst_search *search = &advice->search;
@@ -414,8 +429,13 @@ static void say(const struct pst_advice *advice, uint64_t enough, struct pst_err
     const uint64_t reserve = search->cluster->reserve;
     const bool mixed = search->cluster->n_kinds > 0; /* no one amount would do for all devices */
     char id[64] = "", rest[224] = "";
-    uint64_t with = advice->few ? UINT64_MAX : best_memopt(advice, worth, id);
+    uint64_t with = UINT64_MAX;
 
+    if (enough != 0 && !mixed && limit <= NO_UNIT) {
+        say_unit(limit, pst_sat_add(enough, reserve), err);
+        return;
+    }
+    with = advice->few ? UINT64_MAX : best_memopt(advice, worth, id);
     if (with == limit) {
         snprintf(rest, sizeof rest, "memopt.use = \"%s\" would do with what there is; ", id);
     } else if (with != UINT64_MAX && !mixed) {

@@ -108,7 +108,7 @@ static void add_plugin(struct pst_provenance *provenance, struct pst_provenance_
     }
     path = path != NULL ? path : pst_plugin_where(arena, kind, id, folders);
     if (path[0] == '\0' ||
-        pst_plugin_describe(arena, path, kind, id, &plugin, NULL, &err) != PST_OK) {
+        pst_plugin_describe(arena, path, kind, id, 0, &plugin, NULL, &err) != PST_OK) {
         plugin = NULL;
     }
     config->plugins[config->n_plugins++] = (struct pst_provenance_plugin){
