@@ -12,8 +12,8 @@
 
 struct pst_arena_block {
     struct pst_arena_block *next;
-    size_t size, used; /* of data */
-    _Alignas(64) unsigned char data[];
+    size_t size, used;                 /* of data */
+    _Alignas(16) unsigned char data[]; /* as calloc aligns */
 };
 
 void pst_arena_finish(struct pst_arena *arena)

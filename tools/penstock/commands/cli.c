@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 #include "base/cache.h"
-#include "base/launched.h"
 #include "base/json.h"
+#include "base/launched.h"
 #include "base/text.h"
 #include "base/util.h"
 #include "commands/commands.h"
