@@ -101,7 +101,9 @@ static pst_status bind_kernel(struct exec_rank *rank, const struct exec_list *li
     call->past = o + at.past;
     call->dpast = o + at.dpast;
     call->slice = from->slice;
-    call->workspace = o[at.workspace];
+    /* A kernel without a workspace may still add an offset of 0 to it, which NULL does not allow.
+     */
+    call->workspace = workspace == PST_NONE ? rank->base : o[at.workspace];
     call->seed = rank->exec->config.seed;
     call->scale = 1.0f / (float)rank->exec->n_in_update;
     call->flags = from->replay ? PST_CALL_REPLAY : 0;
