@@ -53,7 +53,7 @@ static const struct {
     {"modernbert", "ModernBERT", NULL},
     {"mt5", "mT5", NULL},
     {"umt5", "UMT5", NULL},
-    {"bart", "BART", "model.shared."},
+    {"bart", "BART", "model.encoder.layernorm_embedding."},
     {"whisper", "Whisper", "model.encoder.conv1."},
     {"vit", "ViT", "vit."},
     {"clip", "CLIP", "text_model."},

@@ -222,18 +222,21 @@ TEST_WITH(paths_become_relative_to_here, make_folder, remove_folder)
     char expected[512], list[512];
 
     write_text("main.toml", "[data]\ntrain = \"a/*.txt:/abs/b:c\"\nnone = 5\nempty = \"\"\n"
-                            "list = [\"a:/b\", \"c\"]\nmixed = [\"a\", 5]\n");
+                            "list = [\"a:/b\", \"c\"]\nmixed = [\"a\", 5]\none = \"x:y\"\n");
     config = load_ok("main.toml");
     data = pst_config_get(config->root, "data");
     for (int i = 0; i < 2; i++) { /* the second time changes nothing */
-        pst_config_resolve(config, data, "train");
-        pst_config_resolve(config, data, "none");
-        pst_config_resolve(config, data, "list");
-        pst_config_resolve(config, data, "mixed");
-        pst_config_resolve(config, data, "empty");
-        pst_config_resolve(config, data, "absent");
-        pst_config_resolve(config, NULL, "absent");
+        pst_config_resolve_all(config, data, "train");
+        pst_config_resolve_all(config, data, "none");
+        pst_config_resolve_all(config, data, "list");
+        pst_config_resolve_all(config, data, "mixed");
+        pst_config_resolve_all(config, data, "empty");
+        pst_config_resolve_all(config, data, "absent");
+        pst_config_resolve_all(config, NULL, "absent");
+        pst_config_resolve(config, data, "one");
     }
+    snprintf(expected, sizeof expected, "%s/x:y", folder);
+    assert_string_equal(pst_config_get(data, "one")->value.string, expected);
     snprintf(expected, sizeof expected, "%s/a/*.txt:/abs/b:%s/c", folder, folder);
     assert_string_equal(pst_config_get(data, "train")->value.string, expected);
     assert_string_equal(pst_config_get(data, "empty")->value.string, "");
@@ -247,7 +250,7 @@ TEST_WITH(paths_become_relative_to_here, make_folder, remove_folder)
         free(json);
     }
     data = pst_config_get(again->root, "data");
-    pst_config_resolve(again, data, "train");
+    pst_config_resolve_all(again, data, "train");
     assert_string_equal(pst_config_get(data, "train")->value.string, expected);
     assert_string_equal(pst_config_get(data, "list")->value.string, list);
     pst_config_destroy(again);
