@@ -294,7 +294,7 @@ static const struct {
     [PST_SHARE_RECOMPUTE] = {"recompute", "recompute"},
     [PST_SHARE_UPDATE] = {"update", "optimizer"},
     [PST_SHARE_EXPOSED] = {"exposed", "exposed transfer"},
-    [PST_SHARE_IDLE] = {"idle", "idle"},
+    [PST_SHARE_IDLE] = {"idle", "otherwise idle"},
 };
 
 static void put_share(const struct pst_sheet *sheet, uint32_t place)
@@ -324,13 +324,14 @@ static void put_share(const struct pst_sheet *sheet, uint32_t place)
 
 void pst_sheet_shares(const struct pst_sheet *sheet)
 {
-    static const char *const titles[] = {
-        "<#", "plan", "", ">compute", "<recompute", "<optimizer", "<exposed", "<idle", NULL};
+    static const char *const titles[] = {"<#",         "plan",       "",         ">compute",
+                                         "<recompute", "<optimizer", "<exposed", "<otherwise idle",
+                                         NULL};
 
     fputs("<section id=\"time\">\n<h2>Where the time goes</h2>\n"
           "<p class=\"note\">Of all devices, in one simulated step of the steady state. Compute: "
           "forward and backward passes. A transfer is exposed while its device does nothing "
-          "else.</p>\n<p "
+          "else; this and what is otherwise idle make the idle time of the other tables.</p>\n<p "
           "class=\"key\" aria-hidden=\"true\">",
           sheet->out);
     for (uint32_t k = 0; k < PST_SHARES; k++) {
