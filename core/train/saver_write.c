@@ -286,6 +286,10 @@ static pst_status retire(const struct saver_job *job, const char *path, struct p
     if (st == PST_OK) {
         saver_remove_folder(aside);
     }
+    if (st == PST_OK && access(aside, F_OK) == 0) {
+        st = pst_fail_at(err, PST_ERR_IO, "output.write", aside, 0, 0,
+                         "%.400s cannot be removed; the next save tries again", aside);
+    }
     free(aside);
     return st;
 }
