@@ -274,6 +274,7 @@ static _Noreturn void end_alike(int status)
     sigset_t none;
 
     if (WIFSIGNALED(status)) {
+        signal(WTERMSIG(status), SIG_DFL); /* sanitizers have handlers */
         sigemptyset(&none);
         sigprocmask(SIG_SETMASK, &none, NULL);
         raise(WTERMSIG(status));
