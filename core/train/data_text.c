@@ -31,7 +31,9 @@ static void append(struct gathered *g, const void *tokens, uint64_t n)
         g->room = g->n + n + 1 > 2 * g->room ? g->n + n + 1 : 2 * g->room;
         g->bytes = pst_resize(g->bytes, g->room, g->width);
     }
-    memcpy(g->bytes + g->n * g->width, tokens, n * g->width);
+    if (n > 0) { /* of an empty text there are no tokens */
+        memcpy(g->bytes + g->n * g->width, tokens, n * g->width);
+    }
     g->n += n;
 }
 
