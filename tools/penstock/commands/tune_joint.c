@@ -374,7 +374,9 @@ static void find_equals(struct pst_compare_result *result)
 static void make_records(const struct pst_cli_sets *sets, struct pst_tried *tried,
                          struct pst_compare_result *result)
 {
-    qsort(tried->all, tried->n, sizeof *tried->all, by_combination);
+    if (tried->n > 0) { /* a signal may end the search before its first trial */
+        qsort(tried->all, tried->n, sizeof *tried->all, by_combination);
+    }
     result->n = (uint32_t)tried->n;
     result->n_configs = sets->n;
     result->records = pst_alloc((size_t)result->n + 1, sizeof *result->records);
