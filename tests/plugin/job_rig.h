@@ -90,12 +90,14 @@ static inline pst_status job_rig_plan(struct job_rig *rig, const char *toml,
                         : st;
 }
 
-/* The memory of a device that a refusal says would do, in its hint as in its field; 0: none. */
+/* The memory of a device that a refusal says would do, in its words as in its field; 0: none. */
 static inline uint64_t job_rig_enough(const struct pst_error *err)
 {
-    static const char key[] = "cluster.memory = ";
-    const char *at = strstr(err->hint, key);
-    uint64_t bytes = at == NULL ? 0 : strtoull(at + strlen(key), NULL, 10);
+    static const char key[] = "cluster.memory = ", least[] = "at least ";
+    const char *at = strstr(err->hint, key), *needed = strstr(err->message, least);
+    uint64_t bytes = at != NULL       ? strtoull(at + strlen(key), NULL, 10)
+                     : needed != NULL ? strtoull(needed + strlen(least), NULL, 10)
+                                      : 0;
 
     if (bytes != err->enough_bytes) {
         fprintf(stderr, "%llu bytes: %s\n", (unsigned long long)err->enough_bytes, err->hint);
