@@ -74,7 +74,7 @@ endif()
 # contracted, subnormals flushed.
 function(penstock_cuda_flags target)
   target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/core ${PROJECT_SOURCE_DIR}/plugins
-    ${PROJECT_SOURCE_DIR}/plugins/include)
+    ${PROJECT_SOURCE_DIR}/include)
   set_target_properties(${target} PROPERTIES CUDA_STANDARD 17 CUDA_VISIBILITY_PRESET hidden
     CUDA_RUNTIME_LIBRARY Shared POSITION_INDEPENDENT_CODE ON)
   target_compile_options(${target} PRIVATE --fmad=false --ftz=true
