@@ -6,8 +6,8 @@
  * cmake/PenstockFaults.cmake names them. A plugin gets the files of those that it calls, and so
  * imports nothing that it must not.
  */
-#ifndef PST_BASE_FAULT_WRAP_H
-#define PST_BASE_FAULT_WRAP_H
+#ifndef PST_FAULT_FAULT_WRAP_H
+#define PST_FAULT_FAULT_WRAP_H
 
 #include <dlfcn.h>
 #include <errno.h>

@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/fault_wrap.h"
+#include "fault_wrap.h"
 
 /* clang-format off */
 WRAP("mmap", ENOMEM, MAP_FAILED, void *, mmap,

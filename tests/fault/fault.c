@@ -1,17 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/fault.h"
 
-#ifndef PENSTOCK_FAULTS
-
-bool pst_fault(const char *point, uint32_t rank)
-{
-    (void)point;
-    (void)rank;
-    return false;
-}
-
-#else
-
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -301,5 +290,3 @@ int pst_fault_call(const char *point, int usual, size_t *bytes)
     }
     return usual == ENOSPC && atomic_load(&disk_is_full) ? ENOSPC : 0;
 }
-
-#endif

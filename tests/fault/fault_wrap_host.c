@@ -2,7 +2,7 @@
  *
  * What the program alone has or may call.
  */
-#include "base/fault_wrap.h"
+#include "fault_wrap.h"
 
 #include <spawn.h>
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/fault_wrap.h"
+#include "fault_wrap.h"
 
 /* clang-format off */
 WRAP("alloc", ENOMEM, NULL, void *, malloc, (size_t size), (size))
