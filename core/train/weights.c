@@ -20,7 +20,7 @@
 #include "base/text.h"
 #include "base/util.h"
 #include "config/json_fields.h"
-#include "exec/bf16.h"
+#include "base/bf16.h"
 #include "train/weights_impl.h"
 
 #define SHARDS      10000u

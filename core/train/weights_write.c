@@ -14,7 +14,7 @@
 #include "base/memory.h"
 #include "base/text.h"
 #include "base/util.h"
-#include "exec/bf16.h"
+#include "base/bf16.h"
 #include "train/stop.h"
 #include "train/weights.h"
 #include "train/weights_impl.h"

@@ -19,13 +19,13 @@ static const char *const roots[] = {
     "/tools/penstock/"};
 enum { MODELS = 1 }; /* among them */
 /* What exec is to a module: interfaces, and arithmetic that all devices share. */
-static const char *const for_modules[] = {"base/",          "graph/",
-                                          "device/",        "transport/",
-                                          "exec/device.h",  "exec/transport.h",
-                                          "exec/bf16.h",    "exec/optimizer.h",
-                                          "exec/request.h", "exec/spread.h",
-                                          "exec/window.h",  "exec/activation.inc",
-                                          "exec/maps.inc",  "exec/kernels_early.h"};
+static const char *const for_modules[] = {"base/",
+                                          "graph/",
+                                          "device/",
+                                          "transport/",
+                                          "exec/device.h",
+                                          "exec/transport.h",
+                                          "exec/kernels_early.h"};
 #define N_LAYERS (sizeof layers / sizeof layers[0])
 
 static char *strategies[64]; /* "\"gpipe\"" */

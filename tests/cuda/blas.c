@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "exec/bf16.h"
+#include "base/bf16.h"
 #include "faults.h"
 #include "streams.h"
 

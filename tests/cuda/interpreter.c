@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "exec/bf16.h"
+#include "base/bf16.h"
 
 /* Values of the tensors, each laid out as its strides say; NaN where nothing has been put. */
 struct run {

@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "exec/optimizer.h"
+#include "device/common/optimizer.h"
 
 /* Dropout of elements first ... first + n - 1 of one sample; first is a multiple of 4. */
 struct pst_simd_dropout {

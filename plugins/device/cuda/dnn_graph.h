@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "exec/window.h"
+#include "device/common/window.h"
 
 #define PST_DNN_TENSORS 64
 #define PST_DNN_OPS     32

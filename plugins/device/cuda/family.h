@@ -12,7 +12,7 @@
 extern "C" {
 #endif
 
-#include "exec/request.h"
+#include "device/common/request.h"
 
 struct pst_cuda_kernel {
     struct pst_kernel base; /* first */

@@ -8,12 +8,12 @@
 
 #include <math_constants.h>
 
-#include "exec/spread.h"
+#include "device/common/spread.h"
 
 #define REAL    float
 #define NAME(f) f##_f32
 #define MATH(m) m##f
-#include "exec/maps.inc"
+#include "device/common/maps.inc"
 
 /* --- maps --------------------------------------------------------------------------------------*/
 

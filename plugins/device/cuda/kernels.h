@@ -11,8 +11,8 @@
 
 #include <cuda_runtime_api.h>
 
-#include "exec/optimizer.h"
-#include "exec/window.h"
+#include "device/common/optimizer.h"
+#include "device/common/window.h"
 
 #ifdef __cplusplus
 extern "C" {

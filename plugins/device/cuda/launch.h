@@ -6,7 +6,7 @@
 #ifndef PST_DEVICE_CUDA_LAUNCH_H
 #define PST_DEVICE_CUDA_LAUNCH_H
 
-#include "exec/bf16.h"
+#include "base/bf16.h"
 #include "device/cuda/family.h"
 #include "device/cuda/kernels.h"
 
@@ -224,8 +224,8 @@ __device__ static inline float pst_warp_max(float value)
     return value;
 }
 
-/* What the warps of a block have found, in lane order of each warp: lane l has that of warp l, lanes
-   beyond have `none`. For all threads of a block. */
+/* What the warps of a block have found, in lane order of each warp: lane l has that of warp l,
+   lanes beyond have `none`. For all threads of a block. */
 #define PST_WARPS (PST_THREADS / PST_WARP)
 static_assert(PST_WARPS <= PST_WARP, "a warp takes what all of them have found");
 

@@ -4,7 +4,7 @@
 #include <math.h>
 
 #include "base/philox.h"
-#include "exec/bf16.h"
+#include "base/bf16.h"
 
 /* --- operands ---------------------------------------------------- */
 

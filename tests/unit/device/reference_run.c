@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "reference_rig.h"
 
-#include "exec/bf16.h"
+#include "base/bf16.h"
 #include "device/cpu/reference/reference.h"
 
 /* Typed copies of everything; exact sizes, so that a sanitizer sees an overrun. */

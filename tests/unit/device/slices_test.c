@@ -10,7 +10,7 @@
 #include <math.h>
 
 #include "base/philox.h"
-#include "exec/bf16.h"
+#include "base/bf16.h"
 #include "slice_rig.h"
 
 enum { SAMPLES = 2, MOST = 12 };

@@ -4,7 +4,7 @@
  */
 #include "test.h"
 
-#include "exec/window.h"
+#include "device/common/window.h"
 
 enum { MOST = 7 };
 

@@ -5,7 +5,7 @@
  * included; NAME(f) names the instance of f, MATH(sqrt) is the function of <math.h>. No include
  * guard: reference.c is the only includer.
  */
-#include "exec/bf16.h"
+#include "base/bf16.h"
 #include "kernel.h"
 
 #define REAL     float

@@ -6,7 +6,7 @@
 #ifndef PST_DEVICE_CPU_REFERENCE_KERNEL_H
 #define PST_DEVICE_CPU_REFERENCE_KERNEL_H
 
-#include "exec/spread.h"
+#include "device/common/spread.h"
 
 #include <math.h>
 #include <string.h>

@@ -3,13 +3,13 @@
  * What a kernel is made from, and what the kernels of all devices ask of an operator: its tensors,
  * rows and parameters, the windows of images, the heads of attention.
  */
-#ifndef PST_EXEC_REQUEST_H
-#define PST_EXEC_REQUEST_H
+#ifndef PST_COMMON_REQUEST_H
+#define PST_COMMON_REQUEST_H
 
 #include <math.h>
 
 #include "exec/device.h"
-#include "exec/window.h"
+#include "device/common/window.h"
 
 struct pst_op_request {
     struct pst_device *device;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/guarded.h"
+#include "device/cpu/guarded.h"
 
 #include <stdbool.h>
 #include <string.h>

@@ -3,8 +3,8 @@
  * bfloat16: the upper half of an f32, rounded to nearest, ties to even. Shared by host and CUDA
  * code.
  */
-#ifndef PST_EXEC_BF16_H
-#define PST_EXEC_BF16_H
+#ifndef PST_BASE_BF16_H
+#define PST_BASE_BF16_H
 
 #include <stdint.h>
 #include <string.h>

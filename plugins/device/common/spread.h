@@ -4,13 +4,13 @@
  * in numpy, axes that are summed, permuted, cut. A walk goes through the elements of a sample in
  * order; axes that all sides keep together are made one.
  */
-#ifndef PST_EXEC_SPREAD_H
-#define PST_EXEC_SPREAD_H
+#ifndef PST_COMMON_SPREAD_H
+#define PST_COMMON_SPREAD_H
 
 #include <string.h>
 
 #include "base/philox.h"
-#include "exec/request.h"
+#include "device/common/request.h"
 
 #define PST_SPREAD_SIDES 3
 

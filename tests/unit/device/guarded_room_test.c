@@ -2,7 +2,7 @@
  *
  * An arena leaves address space for the libraries behind kernels, or is refused.
  */
-#include "base/guarded.h"
+#include "device/cpu/guarded.h"
 
 #include "test.h"
 

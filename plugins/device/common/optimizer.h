@@ -6,8 +6,8 @@
  * regularization", 2019; Jordan et al., "Muon: an optimizer for hidden layers in neural networks",
  * 2024. Shared by host and CUDA code.
  */
-#ifndef PST_EXEC_OPTIMIZER_H
-#define PST_EXEC_OPTIMIZER_H
+#ifndef PST_COMMON_OPTIMIZER_H
+#define PST_COMMON_OPTIMIZER_H
 
 #include <math.h>
 
