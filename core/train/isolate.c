@@ -13,7 +13,7 @@
 #include "planner/schedule_job.h"
 #include "planner/problem_memopt.h"
 #include "planner/problem_partition.h"
-#include "train/model_plugin.h"
+#include "plugin/model_plugin.h"
 
 pst_status pst_isolate_is_wanted(const struct pst_job *job, bool *ret_wanted, struct pst_error *err)
 {

@@ -18,7 +18,7 @@
 #include "train/begin.h"
 #include "train/calibration.h"
 #include "train/model_file.h"
-#include "train/model_plugin.h"
+#include "plugin/model_plugin.h"
 
 /* --- a GPU for each rank? ---------------------------------------------------------------------*/
 

@@ -17,7 +17,7 @@
 struct pst_session {
     const struct pst_job *job; /* borrowed */
     struct pst_graph *graph;
-    const char *model_file, *model_file_hash; /* for checkpoints (train/model_file.h) */
+    const char *model_file, *model_file_hash; /* for checkpoints (model_file.h) */
     struct pst_rules rules;                   /* of updates, per parameter of the graph */
     struct pst_cluster cluster;
     struct pst_cost_model cost;

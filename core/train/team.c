@@ -14,7 +14,7 @@
 #include "host/plugin_host.h"
 #include "train/emulate.h"
 #include "train/session.h"
-#include "train/stop.h"
+#include "base/stop.h"
 #include "base/launched.h"
 
 #define SETTLE_NS UINT64_C(2000000000)

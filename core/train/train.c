@@ -14,7 +14,7 @@
 #include "train/generate.h"
 #include "train/prefetch.h"
 #include "train/schedule.h"
-#include "train/stop.h"
+#include "base/stop.h"
 
 #define SKIP_LIMIT 3 /* non-finite steps in a row that train.on_non_finite = "skip" lets pass */
 

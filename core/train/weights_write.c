@@ -15,7 +15,7 @@
 #include "base/text.h"
 #include "base/util.h"
 #include "base/bf16.h"
-#include "train/stop.h"
+#include "base/stop.h"
 #include "train/weights.h"
 #include "train/weights_impl.h"
 

@@ -61,6 +61,9 @@ static bool may_use(const char *below_root, const char *header)
     size_t used = layer_of(header, strcspn(header, "/"));
     size_t own = layer_of(below_root, strcspn(below_root, "/"));
 
+    if (strncmp(below_root, "models/plugin/", 14) == 0) {
+        return used <= layer_of("planner", 7) || strncmp(header, "plugin/", 7) == 0;
+    }
     if (strncmp(below_root, "models/", 7) == 0) {
         return strncmp(header, "base/", 5) == 0 || strncmp(header, "graph/", 6) == 0 ||
                strncmp(header, "onnx/", 5) == 0;

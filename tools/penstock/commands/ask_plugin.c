@@ -14,7 +14,7 @@
 #include "host/apart.h"
 #include "host/search.h"
 #include "host/shipped.h"
-#include "train/stop.h"
+#include "base/stop.h"
 
 uint64_t pst_cli_read_limit(struct pst_cli *cli, const char *text, uint64_t usual_ns)
 {

@@ -9,7 +9,7 @@
 #include "base/util.h"
 #include "commands/commands.h"
 #include "measure/calibrate.h"
-#include "train/stop.h"
+#include "base/stop.h"
 
 static void begins(void *context, const struct pst_session *session, double seconds)
 {

@@ -28,7 +28,7 @@
 #include "host/plugin_host.h"
 #include "reports/table.h"
 #include "train/isolate.h"
-#include "train/stop.h"
+#include "base/stop.h"
 #include "train/team.h"
 #include "tune/advise.h"
 

@@ -18,7 +18,7 @@
 #include "exchange/torch_split.h"
 #include "sim/sim.h"
 #include "train/session.h"
-#include "train/stop.h"
+#include "base/stop.h"
 
 struct request {
     const char *format, *file, *flavour, *dtype, *width, *height; /* as written */

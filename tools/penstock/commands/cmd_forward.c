@@ -15,7 +15,7 @@
 #include "train/emulate.h"
 #include "train/generate.h"
 #include "train/session.h"
-#include "train/stop.h"
+#include "base/stop.h"
 #include "train/train.h"
 
 struct request {

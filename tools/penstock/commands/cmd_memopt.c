@@ -14,7 +14,7 @@
 #include "reports/memopt_report.h"
 #include "sim/timeline.h"
 #include "train/isolate.h"
-#include "train/stop.h"
+#include "base/stop.h"
 
 /* After a refusal with *err that says how much would do: asks again with that, and takes it back
    where it does not. Returns err->status; PST_ERR_CANCELLED. */

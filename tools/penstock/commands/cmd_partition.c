@@ -15,7 +15,7 @@
 #include "reports/partition_report.h"
 #include "figures/stage_figure.h"
 #include "train/isolate.h"
-#include "train/stop.h"
+#include "base/stop.h"
 
 /* What the command line asks for. */
 struct request {

@@ -12,7 +12,7 @@
 #include "commands/searching.h"
 #include "reports/profile_report.h"
 #include "measure/describe.h"
-#include "train/stop.h"
+#include "base/stop.h"
 
 #define ROUNDS    20u
 #define WARMUPS   5u

@@ -13,7 +13,7 @@
 #include "commands/schedule_problem.h"
 #include "commands/ask_plugin.h"
 #include "commands/searching.h"
-#include "train/stop.h"
+#include "base/stop.h"
 
 /* What the command line asks for. */
 struct request {

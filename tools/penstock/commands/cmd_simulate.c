@@ -13,7 +13,7 @@
 #include "reports/sim_report.h"
 #include "reports/timeline_text.h"
 #include "train/session.h"
-#include "train/stop.h"
+#include "base/stop.h"
 
 /* What the command line asks for. */
 struct request {

@@ -14,7 +14,7 @@
 #include "sim/sim.h"
 #include "train/emulate.h"
 #include "train/session.h"
-#include "train/stop.h"
+#include "base/stop.h"
 #include "train/train.h"
 
 struct request {

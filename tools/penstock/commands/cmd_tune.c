@@ -14,7 +14,7 @@
 #include "commands/tune_joint.h"
 #include "page/page.h"
 #include "reports/compare_columns.h"
-#include "train/stop.h"
+#include "base/stop.h"
 #include "tune/space.h"
 #include "tune/toml_text.h"
 #include "tune/versus.h"

@@ -12,7 +12,7 @@
 #include "measure/others.h"
 #include "planner/planner.h"
 #include "train/session.h"
-#include "train/stop.h"
+#include "base/stop.h"
 #include "tune/trials.h"
 #include "tune/versus.h"
 

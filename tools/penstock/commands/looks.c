@@ -6,7 +6,7 @@
 #include "base/memory.h"
 #include "page/page.h"
 #include "reports/compare_columns.h"
-#include "train/stop.h"
+#include "base/stop.h"
 
 struct looking {
     struct pst_gallery *gallery;

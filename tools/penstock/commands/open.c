@@ -10,7 +10,7 @@
 #include "commands/searching.h"
 #include "reports/plan_report.h"
 #include "train/session.h"
-#include "train/stop.h"
+#include "base/stop.h"
 #include "tune/advise.h"
 
 static void open_job(struct pst_cli *cli, struct pst_config *config, struct pst_cli_job *ret_job)

@@ -7,7 +7,7 @@
 #include "commands/commands.h"
 #include "commands/ask_plugin.h"
 #include "commands/plugins.h"
-#include "train/stop.h"
+#include "base/stop.h"
 
 static const char *const words[] = {"", "PASS", "FAIL", "SKIP"};
 static const char *const colors[] = {"", "\033[32m", "\033[31m", "\033[33m"};

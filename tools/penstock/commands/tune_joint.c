@@ -9,7 +9,7 @@
 #include "base/util.h"
 #include "reports/compare_columns.h"
 #include "reports/progress.h"
-#include "train/stop.h"
+#include "base/stop.h"
 #include "tune/space.h"
 #include "tune/trials.h"
 

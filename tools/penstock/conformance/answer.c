@@ -13,7 +13,7 @@
 #include "base/float_mode.h"
 #include "base/util.h"
 #include "conformance/verdict.h"
-#include "host/model.h"
+#include "plugin/model.h"
 #include "planner/optimizer.h"
 
 static struct pst_answer *current; /* that is asked for */

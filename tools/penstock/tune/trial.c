@@ -11,7 +11,7 @@
 #include "train/emulate.h"
 #include "train/isolate.h"
 #include "train/session.h"
-#include "train/stop.h"
+#include "base/stop.h"
 #include "train/train.h"
 #include "tune/advise.h"
 #include "tune/significance.h"

@@ -20,7 +20,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/wire.h"
-#include "train/stop.h"
+#include "base/stop.h"
 
 #define IDLE         UINT32_MAX
 #define EXIT_MACHINE 4 /* of what ends a program without memory (base/memory.h) */

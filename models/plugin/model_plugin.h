@@ -2,8 +2,8 @@
  *
  * The model of a job that a plugin builds: found, run by the rules of plugins.isolate, taken.
  */
-#ifndef PST_TRAIN_MODEL_PLUGIN_H
-#define PST_TRAIN_MODEL_PLUGIN_H
+#ifndef PST_PLUGIN_MODEL_PLUGIN_H
+#define PST_PLUGIN_MODEL_PLUGIN_H
 
 #include "config/job.h"
 #include "graph/graph.h"

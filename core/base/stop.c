@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "train/stop.h"
+#include "base/stop.h"
 
 #include <signal.h>
 #include <stdatomic.h>

@@ -3,8 +3,8 @@
  * A graph that a plugin builds: the calls to the host's builder (<penstock/build.h>), checked and
  * kept where the plugin runs, and made again, with the same checks, where the graph is wanted.
  */
-#ifndef PST_HOST_MODEL_H
-#define PST_HOST_MODEL_H
+#ifndef PST_PLUGIN_MODEL_H
+#define PST_PLUGIN_MODEL_H
 
 #include "base/wire.h"
 #include "graph/graph.h"

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "train/model_plugin.h"
+#include "plugin/model_plugin.h"
 
 #include <string.h>
 
 #include "base/memory.h"
 #include "base/util.h"
 #include "graph/builder.h"
-#include "host/model.h"
+#include "plugin/model.h"
 #include "planner/state.h"
-#include "train/stop.h"
+#include "base/stop.h"
 
 static uint32_t dtype_of(const struct pst_job *job)
 {
