@@ -17,9 +17,9 @@
 
 #include "base/philox.h"
 #include "base/util.h"
-#include "train/data.h"
-#include "train/session.h"
-#include "train/tokenizer.h"
+#include "data/data.h"
+#include "data/tokenizer.h"
+#include "session/session.h"
 
 enum { ROUNDS = 5, BATCH = 64, PIECE = 1 << 20 };
 

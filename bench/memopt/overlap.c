@@ -17,7 +17,7 @@
 #include "base/philox.h"
 #include "base/util.h"
 #include "exec/exec.h"
-#include "train/session.h"
+#include "session/session.h"
 
 enum { BATCH = 64, MICROBATCH = 4, MICROS = BATCH / MICROBATCH, AHEAD = 4 };
 enum { STEPS = 2, MOST_ROUNDS = 99 };

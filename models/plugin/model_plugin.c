@@ -4,11 +4,11 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/stop.h"
 #include "base/util.h"
 #include "graph/builder.h"
-#include "plugin/model.h"
 #include "planner/state.h"
-#include "base/stop.h"
+#include "plugin/model.h"
 
 static uint32_t dtype_of(const struct pst_job *job)
 {

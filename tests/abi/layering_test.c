@@ -10,13 +10,14 @@
 #include <ftw.h>
 
 /* In the order in which they may use each other: core, the modules, the program. */
-static const char *const layers[] = {"base",        "config",    "graph",   "plan", "prove",
-                                     "sim",         "host",      "planner", "exec", "train",
-                                     "device",      "transport", "measure", "tune", "exchange",
-                                     "conformance", "reports",   "figures", "page", "commands"};
-static const char *const roots[] = {
-    "/core/",          "/models/", "/verify/", "/plugins/device/", "/plugins/transport/",
-    "/tools/penstock/"};
+static const char *const layers[] = {
+    "base",        "config",  "graph",   "plan",      "prove",   "sim",        "host",
+    "planner",     "exec",    "plugin",  "data",      "weights", "checkpoint", "session",
+    "generate",    "loop",    "device",  "transport", "measure", "tune",       "exchange",
+    "conformance", "reports", "figures", "page",      "commands"};
+static const char *const roots[] = {"/core/",          "/models/",         "/verify/",
+                                    "/train/",         "/plugins/device/", "/plugins/transport/",
+                                    "/tools/penstock/"};
 enum { MODELS = 1 }; /* among them */
 /* What exec is to a module: interfaces, and arithmetic that all devices share. */
 static const char *const for_modules[] = {"base/",

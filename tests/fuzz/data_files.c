@@ -11,7 +11,7 @@
 
 #include "base/util.h"
 #include "fuzz.h"
-#include "train/data_impl.h"
+#include "data/data_impl.h"
 
 static char folder[] = "/tmp/penstock-fuzz-XXXXXX", file[64], partner[64], lines[64];
 static struct pst_graph *gpt, *mlp, *resnet;

@@ -12,7 +12,7 @@
 
 #include "base/memory.h"
 #include "fuzz.h"
-#include "train/checkpoint.h"
+#include "checkpoint/checkpoint.h"
 
 #define COMMIT "penstock-checkpoint "
 

@@ -5,7 +5,7 @@
  */
 #include "fuzz.h"
 #include "sessions.h"
-#include "train/isolate.h"
+#include "session/isolate.h"
 
 void fuzz_begin(void)
 {

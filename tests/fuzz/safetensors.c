@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "base/safetensors.h"
+#include "weights/safetensors.h"
 #include "fuzz.h"
 
 static char folder_path[] = "/tmp/penstock-fuzz-XXXXXX";

@@ -6,7 +6,7 @@
 #ifndef TESTS_FUZZ_SESSIONS_H
 #define TESTS_FUZZ_SESSIONS_H
 
-#include "train/session.h"
+#include "session/session.h"
 
 #define FUZZ_SESSIONS 8
 

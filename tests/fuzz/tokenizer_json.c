@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "fuzz.h"
-#include "train/tokenizer.h"
+#include "data/tokenizer.h"
 
 static const char text[] =
     "It's the 12th stage\xE2\x80\xA6 <|end|>\n\n  x = a\u0301+\u00e9;\t\u8a9e "

@@ -5,7 +5,7 @@
  * same plan.
  */
 #include "job_rig.h"
-#include "train/session.h"
+#include "session/session.h"
 
 #include "test.h"
 

@@ -9,7 +9,7 @@
 #include "job_rig.h"
 #include "sim/sim.h"
 #include "test.h"
-#include "train/session.h"
+#include "session/session.h"
 
 struct job_answer {
     bool fits;

@@ -5,7 +5,7 @@
  * the last cut. Where an order turns out to take too much, the next one leaves room for them.
  */
 #include "job_rig.h"
-#include "train/session.h"
+#include "session/session.h"
 
 #include "test.h"
 

@@ -4,8 +4,8 @@
  * trace, and what is no plan is the plugin's fault.
  */
 #include "job_rig.h"
+#include "session/session.h"
 #include "sim/sim.h"
-#include "train/session.h"
 
 #include "test.h"
 

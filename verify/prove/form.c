@@ -2,8 +2,8 @@
  *
  * FORM1, FORM2: counts and indices in range, nothing unknown, for the graph that it names.
  */
-#include "prove/internal.h"
 #include "plan/sequence.h"
+#include "prove/internal.h"
 
 #define MAX_DEVICES      65536u
 #define MAX_STAGES       65536u

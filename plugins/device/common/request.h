@@ -8,8 +8,8 @@
 
 #include <math.h>
 
-#include "exec/device.h"
 #include "device/common/window.h"
+#include "exec/device.h"
 
 struct pst_op_request {
     struct pst_device *device;

@@ -11,8 +11,8 @@
 
 #include <pthread.h>
 
-#include "device/cpu/guarded.h"
 #include "device/common/request.h"
+#include "device/cpu/guarded.h"
 #include "simd.h"
 
 struct pst_cpu_arena {

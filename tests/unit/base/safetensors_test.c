@@ -9,8 +9,8 @@
 #include <math.h>
 #include <unistd.h>
 
-#include "base/safetensors.h"
 #include "base/text.h"
+#include "weights/safetensors.h"
 #include "support.h"
 
 /* safetensors.torch.save({"b": tensor([1.5, -2, 65504], f16), "a": tensor([[1, 2, 3], [4, 5, 6]]),

@@ -3,8 +3,8 @@
 
 #include <math.h>
 
-#include "base/philox.h"
 #include "base/bf16.h"
+#include "base/philox.h"
 
 /* --- operands ---------------------------------------------------- */
 

@@ -7,8 +7,8 @@
 
 #include <math.h>
 
-#include "base/philox.h"
 #include "base/bf16.h"
+#include "base/philox.h"
 #include "device/cpu/reference/reference.h"
 
 static const uint32_t dtypes[] = {PST_F32, PST_BF16, PST_F64};

@@ -9,8 +9,8 @@
 
 #include <math.h>
 
-#include "base/philox.h"
 #include "base/bf16.h"
+#include "base/philox.h"
 #include "slice_rig.h"
 
 enum { SAMPLES = 2, MOST = 12 };

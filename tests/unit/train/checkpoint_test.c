@@ -6,7 +6,7 @@
 #include "test.h"
 
 #include "support.h"
-#include "train/checkpoint.h"
+#include "checkpoint/checkpoint.h"
 
 #define SUM "0123456789abcdef0123456789abcdef"
 

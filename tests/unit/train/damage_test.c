@@ -7,7 +7,7 @@
 
 #include "base/util.h"
 #include "support.h"
-#include "train/checkpoint.h"
+#include "checkpoint/checkpoint.h"
 
 #ifdef __SANITIZE_THREAD__
 #define STRIDE 37

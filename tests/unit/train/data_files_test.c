@@ -8,7 +8,7 @@
 #include <math.h>
 
 #include "support.h"
-#include "train/data_impl.h"
+#include "data/data_impl.h"
 #include "unit/graph/model_support.h"
 
 #define CONTEXT 4

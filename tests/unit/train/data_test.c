@@ -4,7 +4,7 @@
  */
 #include "test.h"
 
-#include "train/data.h"
+#include "data/data.h"
 #include "unit/graph/model_support.h"
 #include "support.h"
 

@@ -2,7 +2,7 @@
  *
  * The peak that model FLOPs utilization goes by.
  */
-#include "train/flops.h"
+#include "loop/flops.h"
 
 #include "test.h"
 

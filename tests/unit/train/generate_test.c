@@ -2,7 +2,7 @@
 #include <math.h>
 #include "test.h"
 
-#include "train/generate.h"
+#include "generate/generate.h"
 
 /* Logits ln 1, ln 2, ln 5: probabilities 1/8, 2/8, 5/8. */
 TEST(test_draw)

@@ -3,7 +3,7 @@
  * Data of models with more than tokens and targets: hidden tokens, segments, targets that go in
  * shifted, several tensors to learn from, numbers as targets.
  */
-#include "train/data_impl.h"
+#include "data/data_impl.h"
 #include "unit/graph/graph_support.h"
 
 #include <math.h>

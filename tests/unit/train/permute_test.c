@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "test.h"
 
-#include "train/permute.h"
+#include "data/permute.h"
 
 /* Every value is hit exactly once, for sizes around powers of two and of four. */
 TEST(test_bijection)

@@ -6,7 +6,7 @@
 #include "test.h"
 
 #include "support.h"
-#include "train/prefetch.h"
+#include "data/prefetch.h"
 #include "unit/graph/model_support.h"
 
 enum { CONTEXT = 4, BATCH = 3, SLOTS = 4 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "test.h"
 
-#include "train/schedule.h"
+#include "loop/schedule.h"
 
 static void near(double found, double expected)
 {

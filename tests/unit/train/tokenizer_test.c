@@ -9,7 +9,7 @@
 #include <jansson.h>
 
 #include "support.h"
-#include "train/tokenizer.h"
+#include "data/tokenizer.h"
 
 #define RECORDED PENSTOCK_SOURCE_DIR "/tests/data/tokenizer"
 

@@ -10,14 +10,14 @@
 #include <math.h>
 
 #include "base/log.h"
-#include "base/safetensors.h"
 #include "base/util.h"
 #include "config/config.h"
+#include "weights/safetensors.h"
 #include "job_defaults.h"
 #include "support.h"
-#include "train/weights.h"
-#include "train/weights_impl.h"
 #include "unit/exec/real.h"
+#include "weights/weights.h"
+#include "weights/weights_impl.h"
 
 #define PUBLISHED PENSTOCK_SOURCE_DIR "/tests/data/published/"
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/stop.h"
 #include "base/util.h"
 #include "commands/commands.h"
 #include "commands/print_error.h"
@@ -14,7 +15,6 @@
 #include "host/apart.h"
 #include "host/search.h"
 #include "host/shipped.h"
-#include "base/stop.h"
 
 uint64_t pst_cli_read_limit(struct pst_cli *cli, const char *text, uint64_t usual_ns)
 {

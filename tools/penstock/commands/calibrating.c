@@ -5,11 +5,11 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "base/stop.h"
 #include "base/text.h"
 #include "base/util.h"
 #include "commands/commands.h"
 #include "measure/calibrate.h"
-#include "base/stop.h"
 
 static void begins(void *context, const struct pst_session *session, double seconds)
 {

@@ -13,6 +13,7 @@
 #include "base/cache.h"
 #include "base/json.h"
 #include "base/launched.h"
+#include "base/stop.h"
 #include "base/text.h"
 #include "base/util.h"
 #include "commands/commands.h"
@@ -27,9 +28,8 @@
 #include "host/apart.h"
 #include "host/plugin_host.h"
 #include "reports/table.h"
-#include "train/isolate.h"
-#include "base/stop.h"
-#include "train/team.h"
+#include "session/isolate.h"
+#include "session/team.h"
 #include "tune/advise.h"
 
 static const struct pst_command *const commands[] = {

@@ -12,8 +12,8 @@
 
 #include "base/text.h"
 #include "base/util.h"
-#include "train/checkpoint.h"
-#include "train/session.h"
+#include "checkpoint/checkpoint.h"
+#include "session/session.h"
 
 static void report_json(const char *file, const struct pst_plan *plan,
                         const struct pst_check_report *report, struct pst_json *json)

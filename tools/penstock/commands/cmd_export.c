@@ -7,18 +7,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/stop.h"
 #include "base/text.h"
 #include "base/util.h"
 #include "commands/commands.h"
 #include "commands/export_weights.h"
 #include "commands/outputs.h"
 #include "commands/searching.h"
-#include "figures/figure.h"
 #include "exchange/torch_csv.h"
 #include "exchange/torch_split.h"
+#include "figures/figure.h"
+#include "session/session.h"
 #include "sim/sim.h"
-#include "train/session.h"
-#include "base/stop.h"
 
 struct request {
     const char *format, *file, *flavour, *dtype, *width, *height; /* as written */

@@ -9,14 +9,14 @@
 #include <stdio.h>
 
 #include "base/number.h"
+#include "base/stop.h"
 #include "base/text.h"
 #include "commands/print_error.h"
 #include "commands/searching.h"
-#include "train/emulate.h"
-#include "train/generate.h"
-#include "train/session.h"
-#include "base/stop.h"
-#include "train/train.h"
+#include "generate/generate.h"
+#include "loop/emulate.h"
+#include "loop/train.h"
+#include "session/session.h"
 
 struct request {
     const char *from, *prompt, *temperature, *plan_file, *seed;

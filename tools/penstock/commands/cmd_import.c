@@ -11,12 +11,12 @@
 
 #include "base/text.h"
 #include "base/util.h"
-#include "commands/commands.h"
 #include "commands/ask_plugin.h"
+#include "commands/commands.h"
 #include "exchange/pipedream_profile.h"
 #include "host/caps.h"
 #include "host/describe.h"
-#include "train/session.h"
+#include "session/session.h"
 
 /* --- profiles: somebody else's measurements as a graph to plan for -----------------------------*/
 

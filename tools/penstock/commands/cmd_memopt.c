@@ -4,6 +4,7 @@
  */
 #include <stdio.h>
 
+#include "base/stop.h"
 #include "base/util.h"
 #include "commands/ask_plugin.h"
 #include "commands/commands.h"
@@ -12,9 +13,8 @@
 #include "plan/plan.h"
 #include "planner/problem_memopt.h"
 #include "reports/memopt_report.h"
+#include "session/isolate.h"
 #include "sim/timeline.h"
-#include "train/isolate.h"
-#include "base/stop.h"
 
 /* After a refusal with *err that says how much would do: asks again with that, and takes it back
    where it does not. Returns err->status; PST_ERR_CANCELLED. */

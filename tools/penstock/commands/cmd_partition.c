@@ -4,18 +4,18 @@
  */
 #include <stdio.h>
 
+#include "base/stop.h"
+#include "commands/ask_plugin.h"
 #include "commands/commands.h"
 #include "commands/outputs.h"
-#include "commands/ask_plugin.h"
-#include "host/search.h"
 #include "commands/searching.h"
+#include "figures/stage_figure.h"
+#include "host/search.h"
 #include "planner/problem_partition.h"
+#include "reports/partition_report.h"
+#include "session/isolate.h"
 #include "tune/partition_advise.h"
 #include "tune/smallest.h"
-#include "reports/partition_report.h"
-#include "figures/stage_figure.h"
-#include "train/isolate.h"
-#include "base/stop.h"
 
 /* What the command line asks for. */
 struct request {

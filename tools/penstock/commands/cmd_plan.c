@@ -5,7 +5,7 @@
 #include "commands/outputs.h"
 #include "figures/stage_figure.h"
 #include "page/page.h"
-#include "train/session.h"
+#include "session/session.h"
 
 struct request {
     const char *file, *report;

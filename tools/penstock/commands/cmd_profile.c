@@ -7,12 +7,12 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/stop.h"
 #include "base/util.h"
 #include "commands/commands.h"
 #include "commands/searching.h"
-#include "reports/profile_report.h"
 #include "measure/describe.h"
-#include "base/stop.h"
+#include "reports/profile_report.h"
 
 #define ROUNDS    20u
 #define WARMUPS   5u

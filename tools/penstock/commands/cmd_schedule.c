@@ -7,13 +7,13 @@
 #include <string.h>
 
 #include "base/number.h"
+#include "base/stop.h"
 #include "base/util.h"
+#include "commands/ask_plugin.h"
 #include "commands/commands.h"
 #include "commands/outputs.h"
 #include "commands/schedule_problem.h"
-#include "commands/ask_plugin.h"
 #include "commands/searching.h"
-#include "base/stop.h"
 
 /* What the command line asks for. */
 struct request {

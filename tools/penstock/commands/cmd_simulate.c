@@ -4,6 +4,7 @@
  */
 #include <stdio.h>
 
+#include "base/stop.h"
 #include "base/util.h"
 #include "commands/commands.h"
 #include "commands/outputs.h"
@@ -12,8 +13,7 @@
 #include "page/page.h"
 #include "reports/sim_report.h"
 #include "reports/timeline_text.h"
-#include "train/session.h"
-#include "base/stop.h"
+#include "session/session.h"
 
 /* What the command line asks for. */
 struct request {

@@ -4,18 +4,18 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/stop.h"
 #include "base/text.h"
 #include "base/util.h"
 #include "commands/outputs.h"
 #include "commands/print_error.h"
 #include "commands/searching.h"
+#include "loop/emulate.h"
+#include "loop/train.h"
 #include "reports/plan_report.h"
 #include "reports/train_output.h"
+#include "session/session.h"
 #include "sim/sim.h"
-#include "train/emulate.h"
-#include "train/session.h"
-#include "base/stop.h"
-#include "train/train.h"
 
 struct request {
     const char *plan_file, *resume;

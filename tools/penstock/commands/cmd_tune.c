@@ -9,12 +9,12 @@
 
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/stop.h"
 #include "base/util.h"
 #include "commands/looks.h"
 #include "commands/tune_joint.h"
 #include "page/page.h"
 #include "reports/compare_columns.h"
-#include "base/stop.h"
 #include "tune/space.h"
 #include "tune/toml_text.h"
 #include "tune/versus.h"

@@ -7,12 +7,12 @@
 #include <unistd.h>
 
 #include "base/memory.h"
+#include "base/stop.h"
 #include "base/text.h"
 #include "commands/terminal.h"
 #include "measure/others.h"
 #include "planner/planner.h"
-#include "train/session.h"
-#include "base/stop.h"
+#include "session/session.h"
 #include "tune/trials.h"
 #include "tune/versus.h"
 

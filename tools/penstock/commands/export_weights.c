@@ -13,12 +13,12 @@
 #include "base/memory.h"
 #include "base/text.h"
 #include "base/util.h"
-#include "train/begin.h"
-#include "train/checkpoint.h"
-#include "train/model_file.h"
-#include "train/session.h"
-#include "train/tokenizer.h"
-#include "train/weights.h"
+#include "checkpoint/checkpoint.h"
+#include "checkpoint/model_file.h"
+#include "data/tokenizer.h"
+#include "loop/begin.h"
+#include "session/session.h"
+#include "weights/weights.h"
 
 #define SHARD_BYTES 5000000000u /* as the hub's files have at most */
 

@@ -4,9 +4,9 @@
 #include <stdlib.h>
 
 #include "base/memory.h"
+#include "base/stop.h"
 #include "page/page.h"
 #include "reports/compare_columns.h"
-#include "base/stop.h"
 
 struct looking {
     struct pst_gallery *gallery;

@@ -6,11 +6,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/stop.h"
 #include "commands/commands.h"
 #include "commands/searching.h"
 #include "reports/plan_report.h"
-#include "train/session.h"
-#include "base/stop.h"
+#include "session/session.h"
 #include "tune/advise.h"
 
 static void open_job(struct pst_cli *cli, struct pst_config *config, struct pst_cli_job *ret_job)

@@ -9,9 +9,9 @@
 #include <xxhash.h>
 
 #include "base/number.h"
+#include "base/stop.h"
 #include "commands/commands.h"
 #include "commands/searching.h"
-#include "base/stop.h"
 
 struct pst_trace_meta pst_cli_trace_meta(const struct pst_session *session, const char *source,
                                          char digest[PST_CLI_DIGEST])

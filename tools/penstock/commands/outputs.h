@@ -8,7 +8,7 @@
 #include "commands/options.h"
 #include "exchange/trace.h"
 #include "figures/figure.h"
-#include "train/session.h"
+#include "session/session.h"
 
 struct pst_cli_outputs {
     const char *figures[3]; /* by enum pst_figure_format; NULL: not wanted */

@@ -3,11 +3,11 @@
 #include <stdlib.h>
 
 #include "base/memory.h"
-#include "conformance/conformance.h"
-#include "commands/commands.h"
-#include "commands/ask_plugin.h"
-#include "commands/plugins.h"
 #include "base/stop.h"
+#include "commands/ask_plugin.h"
+#include "commands/commands.h"
+#include "commands/plugins.h"
+#include "conformance/conformance.h"
 
 static const char *const words[] = {"", "PASS", "FAIL", "SKIP"};
 static const char *const colors[] = {"", "\033[32m", "\033[31m", "\033[33m"};

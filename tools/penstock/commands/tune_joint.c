@@ -6,10 +6,10 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/stop.h"
 #include "base/util.h"
 #include "reports/compare_columns.h"
 #include "reports/progress.h"
-#include "base/stop.h"
 #include "tune/space.h"
 #include "tune/trials.h"
 

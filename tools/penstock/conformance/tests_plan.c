@@ -12,11 +12,11 @@
 #include "base/memory.h"
 #include "conformance/tests.h"
 #include "conformance/verdict.h"
+#include "data/data.h"
 #include "host/plugin_host.h"
 #include "host/shipped.h"
-#include "train/data.h"
-#include "train/session.h"
-#include "train/train.h"
+#include "loop/train.h"
+#include "session/session.h"
 
 enum { COMPANIONS = 3, SETS = 64, MOST_TRAINED = 1 << 24 /* parameters */ };
 

@@ -10,7 +10,7 @@
 
 #include "figures/figure.h"
 #include "figures/pen.h"
-#include "train/session.h"
+#include "session/session.h"
 
 #define PST_STAGE_FIGURE_MOST 2000
 

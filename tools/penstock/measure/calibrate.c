@@ -10,9 +10,9 @@
 #include "base/cache.h"
 #include "base/util.h"
 #include "host/search.h"
+#include "measure/calibration.h"
 #include "measure/describe.h"
 #include "measure/others.h"
-#include "train/calibration.h"
 
 /* As much as tells operators apart by a few percent; `penstock profile` takes its time. */
 #define ROUNDS   10u

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Measures a model's operators and this machine before the first plan for them, and keeps that
- * (train/calibration.h) for all later ones.
+ * (measure/calibration.h) for all later ones.
  */
 #ifndef PST_MEASURE_CALIBRATE_H
 #define PST_MEASURE_CALIBRATE_H
 
-#include "train/session.h"
+#include "session/session.h"
 
 struct pst_calibrate_listener {
     void *context; /* of them all; each may be NULL */

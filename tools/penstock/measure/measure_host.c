@@ -8,11 +8,11 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "base/memory.h"
 #include "base/machine.h"
+#include "base/memory.h"
 #include "base/util.h"
+#include "data/prefetch.h"
 #include "exec/handoff.h"
-#include "train/prefetch.h"
 
 #define READ_NS  20000000u
 #define READS    256u

@@ -6,7 +6,7 @@
 #ifndef PST_MEASURE_HOST_H
 #define PST_MEASURE_HOST_H
 
-#include "train/session.h"
+#include "session/session.h"
 
 struct pst_measured_host {
     double step_ns, sample_ns; /* of a processor: whatever the batch; for each of its samples */

@@ -6,8 +6,8 @@
 
 #include "base/log.h"
 #include "base/util.h"
-#include "train/emulate.h"
-#include "train/schedule.h"
+#include "loop/emulate.h"
+#include "loop/schedule.h"
 
 #define NOTEWORTHY 0.01 /* part of a step */
 

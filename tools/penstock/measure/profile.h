@@ -9,7 +9,7 @@
 #include "graph/costed.h"
 #include "measure/measure.h"
 #include "measure/measure_host.h"
-#include "train/session.h"
+#include "session/session.h"
 
 #define PST_PROFILE_SIZES 16
 

@@ -8,8 +8,8 @@
 
 #include "figures/stage_figure.h"
 #include "reports/compare_report.h"
+#include "session/session.h"
 #include "sim/timeline.h"
-#include "train/session.h"
 
 /* Parts of the time of all devices of a simulated step; they add up to 1. */
 enum pst_share {

@@ -7,11 +7,11 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "base/util.h"
+#include "data/data.h"
 #include "reports/partition_words.h"
+#include "reports/progress.h"
 #include "reports/sim_report.h"
 #include "reports/table.h"
-#include "train/data.h"
-#include "reports/progress.h"
 
 /* "keep 1.2 MiB, recompute 5: 3.0 MiB, +1.20 ms, offload 2: 4.0 MiB, link 333 us" */
 static const char *memory_actions(const struct pst_stage_report *stage,

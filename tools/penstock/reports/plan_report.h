@@ -10,7 +10,7 @@
 #include <stdio.h>
 
 #include "base/json.h"
-#include "train/session.h"
+#include "session/session.h"
 
 /* One stage on one of its ranks. */
 struct pst_stage_report {

@@ -8,8 +8,8 @@
 #include <stdio.h>
 
 #include "base/json.h"
+#include "session/session.h"
 #include "sim/sim.h"
-#include "train/session.h"
 
 /* "all devices 79.9 %, busiest device 1.2 %": returns text. */
 #define PST_IDLE_TEXT 64

@@ -6,9 +6,9 @@
 #ifndef PST_REPORTS_TRAIN_OUTPUT_H
 #define PST_REPORTS_TRAIN_OUTPUT_H
 
+#include "loop/train.h"
 #include "reports/event_file.h"
 #include "reports/progress.h"
-#include "train/train.h"
 
 struct pst_train_output {
     bool json; /* JSON lines on `out`, nothing else there (docs/commands.md) */

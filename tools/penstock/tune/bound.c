@@ -2,7 +2,7 @@
 #include "tune/bound.h"
 
 #include "base/saturate.h"
-#include "train/session.h"
+#include "session/session.h"
 
 static uint64_t work_of(const struct pst_session *session, uint32_t samples)
 {

@@ -12,7 +12,7 @@
 #include "base/util.h"
 #include "host/describe.h"
 #include "host/digest.h"
-#include "train/calibration.h"
+#include "measure/calibration.h"
 
 static const char *digest_of(struct pst_arena *arena, const char *path)
 {

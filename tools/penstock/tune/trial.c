@@ -7,12 +7,12 @@
 #include <time.h>
 
 #include "base/memory.h"
-#include "base/util.h"
-#include "train/emulate.h"
-#include "train/isolate.h"
-#include "train/session.h"
 #include "base/stop.h"
-#include "train/train.h"
+#include "base/util.h"
+#include "loop/emulate.h"
+#include "loop/train.h"
+#include "session/isolate.h"
+#include "session/session.h"
 #include "tune/advise.h"
 #include "tune/significance.h"
 

@@ -19,8 +19,8 @@
 
 #include "base/log.h"
 #include "base/memory.h"
-#include "base/wire.h"
 #include "base/stop.h"
+#include "base/wire.h"
 
 #define IDLE         UINT32_MAX
 #define EXIT_MACHINE 4 /* of what ends a program without memory (base/memory.h) */

@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "session/isolate.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/util.h"
+#include "host/describe.h"
+#include "host/plugin_host.h"
+#include "planner/problem_memopt.h"
+#include "planner/problem_partition.h"
+#include "planner/schedule_job.h"
+#include "planner/state.h"
+#include "plugin/model_plugin.h"
+
+pst_status pst_isolate_is_wanted(const struct pst_job *job, bool *ret_wanted, struct pst_error *err)
+{
+    bool foreign = false;
+    pst_status st = PST_OK;
+
+    for (uint32_t i = 0; st == PST_OK && i < 2 + job->n_memopt; i++) {
+        struct pst_config_node *table;
+        const char *kind = pst_job_strategy(job, i, &table);
+
+        st = pst_job_plugin_is_foreign(job, table, kind, &foreign, err);
+    }
+    if (st == PST_OK) {
+        *ret_wanted = job->plugins.isolate == PST_ISOLATE_ALWAYS ||
+                      (job->plugins.isolate == PST_ISOLATE_AUTO && foreign);
+    }
+    return st;
+}
+
+/* Is the plan one for this session at all? */
+static bool belongs(const struct pst_session *session, const struct pst_plan *plan)
+{
+    const struct pst_cluster *cluster = &session->cluster;
+    bool same = plan->n_devices == (uint32_t)cluster->devices;
+
+    return same &&
+           plan->batch == pst_graph_samples(session->graph, (uint32_t)session->job->train.batch) &&
+           plan->graph_digest == session->graph->digest &&
+           plan->optimizer_slots == pst_job_optimizer_slots(session->job);
+}
+
+static void sign(struct pst_session *session)
+{
+    struct pst_planned *planned = &session->planned;
+    char *json = pst_config_to_json(session->job->config);
+
+    planned->plan->config_json = pst_arena_strdup(&planned->plan->arena, json);
+    free(json);
+    planned->plan->isolated = true;
+    for (uint32_t r = 0; r < planned->plan->n_devices; r++) {
+        planned->plan->devices[r].peak_bytes = planned->programs[r]->peak_bytes;
+        planned->plan->devices[r].arena_bytes = planned->programs[r]->arena_bytes;
+        planned->plan->devices[r].host_bytes = planned->programs[r]->host_bytes;
+    }
+}
+
+/* They share the process, so nobody knows which of them it was. */
+static pst_status blame(const struct pst_job *job, pst_status st, struct pst_error *err)
+{
+    char text[512];
+    int n = 0;
+
+    for (uint32_t i = 0; i < 2 + job->n_memopt && n < (int)sizeof text; i++) {
+        struct pst_config_node *table, *use;
+        const char *kind = pst_job_strategy(job, i, &table);
+
+        use = table == NULL ? NULL : pst_config_get(table, "use");
+        n += snprintf(text + n, sizeof text - (size_t)n, "%s%s \"%.63s\"", i == 0 ? "" : ", ", kind,
+                      use == NULL || use->kind != PST_CONFIG_STRING ? "?" : use->value.string);
+    }
+    pst_error_prefix(err, "what came back from the process of %s is no plan that can run", text);
+    if (strcmp(err->kind, "plan.illegal") != 0) {
+        snprintf(err->kind, sizeof err->kind, "plugin.contract");
+    }
+    err->exit_code = 3;
+    return st;
+}
+
+/* The session's plan from what came back: proven, with its programs. */
+static pst_status adopt(struct pst_wire *r, const char *text, struct pst_session *session,
+                        struct pst_error *err)
+{
+    struct pst_planned *planned = &session->planned;
+    struct pst_error unused;
+    pst_status st;
+
+    err = err == NULL ? &unused : err;
+    st = pst_plan_parse("", text, strlen(text), session->graph, &planned->plan, err);
+
+    if (st == PST_OK && !belongs(session, planned->plan)) {
+        st = pst_fail(err, PST_ERR_BUG, "plugin.contract", "it is for another job");
+    }
+    if (st == PST_OK) {
+        st = pst_session_judge(session, NULL, err);
+    }
+    if (st == PST_OK) {
+        r->arena = &planned->plan->arena;
+        pst_remarks_pass(r, &planned->remarks, &planned->n_remarks);
+        pst_wire_amount(r, &planned->search_seconds, PST_WIRE_SECONDS);
+        st = pst_wire_is_read(r)
+                 ? PST_OK
+                 : pst_fail(err, PST_ERR_BUG, "plugin.contract", "its remarks are damaged");
+    }
+    if (st != PST_OK) {
+        return blame(session->job, st, err);
+    }
+    sign(session);
+    return PST_OK;
+}
+
+/* --- the question, and its answer there and back -----------------------------------------------*/
+
+static pst_job_planner *planner_of_child;
+
+/* The process gets the config with all its places, and the advice. */
+static void pass_job(struct pst_wire *w, void *job_)
+{
+    struct pst_plan_job *job = job_;
+
+    pst_config_pass(w, &job->config);
+    pst_wire_uint(w, &job->advice);
+}
+
+static pst_status open_session(void *job_, struct pst_error *err)
+{
+    struct pst_plan_job *job = job_;
+    struct pst_job *own = pst_alloc(1, sizeof *own);
+    pst_status st = pst_job_read(job->config, own, err);
+
+    own->advice = job->advice;
+    own->planner = planner_of_child;
+    return st == PST_OK ? pst_session_create_for_planning(own, &job->session, err) : st;
+}
+
+/* It has the time limit from the job, and says itself what passed it. A plan for a description is
+   for devices side by side, wherever it is made; times that were measured here are of devices that
+   may have to take turns, and so are steps that the search compares. */
+static pst_status search(const void *job, bool (*cancelled)(void), void *ret_planned,
+                         struct pst_error *err)
+{
+    const struct pst_session *session = ((const struct pst_plan_job *)job)->session;
+    pst_job_planner *planner =
+        session->job->planner == NULL ? pst_planner_run : session->job->planner;
+    struct pst_cost_model cost = session->cost;
+
+    cost.side_by_side = session->profile != NULL ? pst_session_side_by_side(session) : 0;
+    return planner(session->job, session->graph, &session->cluster, &cost, pst_predict_step,
+                   cancelled == pst_worker_stopped_or_late ? pst_worker_stopped : cancelled,
+                   ret_planned, err);
+}
+
+static pst_status pass_plan(struct pst_wire *w, const void *job, void *planned_,
+                            struct pst_error *err)
+{
+    struct pst_session *session = ((const struct pst_plan_job *)job)->session;
+    struct pst_planned *planned = planned_;
+    const char *text = NULL;
+    char *written = NULL;
+
+    if (!w->reads) {
+        planned->plan->isolated = true;
+        text = written = pst_plan_to_json(planned->plan, session->graph);
+    }
+    pst_wire_text(w, &text);
+    if (w->reads) {
+        return adopt(w, text == NULL ? "" : text, session, err);
+    }
+    free(written);
+    pst_remarks_pass(w, &planned->remarks, &planned->n_remarks);
+    pst_wire_amount(w, &planned->search_seconds, PST_WIRE_SECONDS);
+    return PST_OK;
+}
+
+static void finish(void *planned)
+{
+    pst_planned_finish(planned);
+}
+
+const struct pst_apart_kind pst_plan_kind = {
+    .word = "pst-plan",
+    .plugin = "planner",
+    .job_size = sizeof(struct pst_plan_job),
+    .answer_size = sizeof(struct pst_planned),
+    .pass_job = pass_job,
+    .open = open_session,
+    .ask = search,
+    .pass_answer = pass_plan,
+    .finish = finish,
+};
+
+pst_status pst_isolate_search(struct pst_session *session, bool (*cancelled)(void),
+                              struct pst_error *err)
+{
+    const struct pst_job *job = session->job;
+    const struct pst_plan_job asked = {
+        .session = session, .config = job->config, .advice = job->advice};
+    const struct pst_worker_task limits = pst_worker_limits(&job->plugins, cancelled);
+    bool apart = false;
+    pst_status st = pst_isolate_is_wanted(job, &apart, err);
+
+    if (st != PST_OK) {
+        return st;
+    }
+    pst_log(PST_LOG_INFO, "plan", "strategies run in %s",
+            apart ? "a process of their own" : "this process");
+    return pst_apart_ask(&pst_plan_kind, &asked, "", apart ? &limits : NULL, cancelled,
+                         &session->planned, err);
+}
+
+bool pst_isolate_child(int argc, char **argv, pst_job_planner *planner)
+{
+    static const struct pst_apart_kind *const kinds[] = {&pst_plan_kind,     &pst_describe_kind,
+                                                         &pst_schedule_kind, &pst_partition_kind,
+                                                         &pst_memopt_kind,   &pst_model_kind};
+
+    planner_of_child = planner;
+    pst_worker_offer(); /* a plan's process has the job's model built in one of its own */
+    return pst_apart_serve(argc, argv, kinds, sizeof kinds / sizeof *kinds);
+}

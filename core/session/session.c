@@ -1,0 +1,727 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a config describes, opened: model, cluster, device, transport.
+ */
+#include "session/session.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/memory.h"
+#include "checkpoint/model_file.h"
+#include "exec/exec.h"
+#include "exec/kernels_early.h"
+#include "graph/builder.h"
+#include "host/plugin_host.h"
+#include "loop/begin.h"
+#include "measure/calibration.h"
+#include "planner/state.h"
+#include "plugin/model_plugin.h"
+
+/* --- a GPU for each rank? ---------------------------------------------------------------------*/
+
+/* Some transports have one rank on each GPU and say so late, when they are attached. Here it is
+   found out before a plan is searched. Others copy within a GPU and are asked for nothing. */
+struct gpu {
+    char name[32];
+};
+
+/* Only devices of a machine have names. */
+static bool wants_one_each(const struct pst_session *session)
+{
+    return pst_module_has("transport", session->job->run.transport, PST_MODULE_IN_STREAMS) &&
+           session->device_ops->identity != NULL;
+}
+
+static struct gpu gpu_of(const struct pst_session *session, uint32_t rank, uint32_t n_ranks)
+{
+    struct pst_device_config config = session->device_config;
+    struct gpu gpu = {""};
+
+    config.index = rank;
+    config.first_rank = n_ranks == 1 ? rank : 0;
+    config.n_ranks = n_ranks;
+    session->device_ops->identity(&config, gpu.name, sizeof gpu.name);
+    return gpu;
+}
+
+static bool same(const struct gpu *a, const struct gpu *b)
+{
+    return a->name[0] != '\0' && strcmp(a->name, b->name) == 0;
+}
+
+/* The first two of n ranks on one host that have the same GPU; false: there are none. */
+static bool find_meeting(const struct pst_team *team, const struct gpu *gpus, uint32_t n,
+                         uint32_t *ret_rank, uint32_t *ret_other)
+{
+    for (uint32_t rank = 1; rank < n; rank++) {
+        for (uint32_t other = 0; other < rank; other++) {
+            if (same(&gpus[other], &gpus[rank]) && pst_team_are_near(team, other, rank)) {
+                *ret_rank = rank;
+                *ret_other = other;
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* Of a run in one process `rank` ranks have one each. */
+static pst_status fail(const struct pst_session *session, const char *gpu, uint32_t n,
+                       uint32_t rank, uint32_t other, struct pst_error *err)
+{
+    const struct pst_team *team = &session->team;
+    const char *transport = session->job->run.transport;
+
+    if (team->ops == NULL) {
+        pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing",
+                 "transport %s wants a GPU for each rank, and ranks %u and %u would both have GPU "
+                 "%s; take run.transport = \"threads\" with run.share = %u, or %u device%s",
+                 transport, other, rank, gpu, (n + rank - 1) / rank, rank, rank == 1 ? "" : "s");
+    } else {
+        pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing",
+                 "transport %s wants a GPU for each rank, and ranks %u and %u (host %s) would both "
+                 "have GPU %s; start as many processes on a host as it has GPUs, or take "
+                 "run.transport = \"mpi\"",
+                 transport, other, rank, team->ops->host(rank), gpu);
+    }
+    return pst_config_place(session->job->config, "run", "transport", PST_ERR_UNSUPPORTED, err);
+}
+
+/* Collective. */
+static pst_status check_gpus(const struct pst_session *session, struct pst_error *err)
+{
+    const struct pst_team *team = &session->team;
+    const uint32_t n = team->ops != NULL ? team->n : (uint32_t)session->cluster.devices;
+    pst_status status = PST_OK;
+    uint32_t rank, other;
+    struct gpu *gpus;
+
+    if (!wants_one_each(session) ||
+        (team->ops == NULL && session->transport_ops->processes != NULL)) {
+        return PST_OK;
+    }
+    gpus = pst_alloc(n, sizeof *gpus);
+    if (team->ops != NULL) {
+        struct gpu mine = gpu_of(session, team->rank, 1);
+
+        status = team->ops->exchange(&mine, gpus, sizeof mine, err);
+    }
+    for (rank = 0; team->ops == NULL && rank < n; rank++) {
+        gpus[rank] = gpu_of(session, rank, n);
+    }
+    if (status == PST_OK && find_meeting(team, gpus, n, &rank, &other)) {
+        status = fail(session, gpus[rank].name, n, rank, other, err);
+    }
+    free(gpus);
+    return status;
+}
+
+/* --- graph and modules ------------------------------------------------------------------------*/
+
+/* What operators say about their shapes is, to a user, about [model]. */
+static void blame_model(const struct pst_job *job, struct pst_error *err)
+{
+    char key[64];
+
+    if (err == NULL || err->file[0] != '\0' || err->status == PST_ERR_BUG) {
+        return;
+    }
+    if (sscanf(err->message, "\"%63[a-z_]\" in [model]", key) == 1) {
+        pst_config_place(job->config, "model", key, err->status, err);
+    }
+    if (err->file[0] != '\0') {
+        return;
+    }
+    snprintf(err->file, sizeof err->file, "%s", job->model->file);
+    err->line = job->model->line;
+    err->column = job->model->column;
+    if (strncmp(err->kind, "model.", 6) == 0) {
+        snprintf(err->kind, sizeof err->kind, "config.value");
+        pst_error_prefix(err, "[model]");
+    }
+}
+
+/* [train] loss is for models that do not bring their own. builder: NULL: a plugin's. */
+static pst_status tell_loss(const struct pst_job *job, const struct pst_model_builder *builder,
+                            void *config, struct pst_error *err)
+{
+    if (builder != NULL && builder->loss_at != 0) {
+        memcpy((char *)config + builder->loss_at, &job->train.loss, sizeof job->train.loss);
+    } else if (job->train.loss != 0) {
+        return pst_fail(err, PST_ERR_CONFIG, "config.value",
+                        "\"loss\" in [train]: model %s has its own; leave the key out",
+                        pst_config_get(job->model, "use")->value.string);
+    }
+    return PST_OK;
+}
+
+static pst_status build(const struct pst_job *job, const struct pst_model_builder *builder,
+                        struct pst_graph **ret_graph, struct pst_error *err)
+{
+    static const char *const others[] = {"use", NULL};
+    struct pst_arena arena = {0};
+    void *config = pst_arena_alloc(&arena, builder->config_size == 0 ? 1 : builder->config_size, 0);
+    pst_status st;
+
+    for (uint32_t i = 0; i < builder->n_params; i++) {
+        if (builder->params[i].type == PST_PARAM_PATH) {
+            pst_config_resolve(job->config, job->model, builder->params[i].key);
+        }
+    }
+    st = pst_params_fill(builder->params, builder->n_params, sizeof(struct pst_param), job->model,
+                         "[model]", others, &arena, config, err);
+    if (st == PST_OK) {
+        st = pst_config_place(job->config, "train", "loss", tell_loss(job, builder, config, err),
+                              err);
+    }
+    if (st == PST_OK) {
+        st = pst_model_build(builder, config, job->run.dtype == PST_RUN_BF16 ? PST_BF16 : PST_F32,
+                             ret_graph, err);
+        if (st != PST_OK) {
+            blame_model(job, err);
+        }
+    }
+    pst_arena_finish(&arena);
+    return st;
+}
+
+static pst_status build_plugin(const struct pst_job *job, struct pst_graph **ret_graph,
+                               struct pst_error *err)
+{
+    pst_status st =
+        pst_config_place(job->config, "train", "loss", tell_loss(job, NULL, NULL, err), err);
+
+    if (st == PST_OK) {
+        st = pst_model_plugin_graph(job, ret_graph, err);
+        if (st == PST_ERR_CONFIG) {
+            blame_model(job, err);
+        }
+    }
+    return st;
+}
+
+/* The graph of a slice, where the scheduler orders slices of sequences. */
+static pst_status slice(const struct pst_job *job, struct pst_graph *graph, struct pst_error *err)
+{
+    uint32_t slices;
+    pst_status st = pst_job_read_slices(job, &slices, err);
+
+    return st != PST_OK ? st
+                        : pst_config_place(job->config, "scheduler", PST_SLICES_PARAM,
+                                           pst_graph_slice(graph, slices, err), err);
+}
+
+static pst_status whole_graph(const struct pst_job *job, struct pst_graph **ret_graph,
+                              struct pst_error *err)
+{
+    struct pst_config_node *use = job->model == NULL ? NULL : pst_config_get(job->model, "use");
+    const struct pst_model_builder *builder;
+    pst_status st;
+
+    if (use != NULL && use->kind != PST_CONFIG_STRING) {
+        return pst_fail_at(err, PST_ERR_CONFIG, "config.value", use->file, use->line, use->column,
+                           "\"use\" in [model] must be a string");
+    }
+    if (use == NULL) {
+        return pst_fail_at(err, PST_ERR_CONFIG, "config.key", job->config->path,
+                           job->model == NULL ? 0 : job->model->line, 0,
+                           "[model]: use = \"...\" is missing: it names the model");
+    }
+    builder = pst_model_builder_find(use->value.string);
+    st = builder != NULL ? build(job, builder, ret_graph, err) : build_plugin(job, ret_graph, err);
+    if (st == PST_OK) {
+        st = pst_config_place(job->config, "train",
+                              job->train.label_smoothing > 0 ? "label_smoothing" : "z_loss",
+                              pst_graph_set_loss(*ret_graph, (float)job->train.label_smoothing,
+                                                 (float)job->train.z_loss, err),
+                              err);
+    }
+    if (st == PST_OK && job->train.loss_over == PST_LOSS_OVER_TOKEN) {
+        st = pst_config_place(job->config, "train", "loss_over",
+                              pst_graph_mean_tokens(*ret_graph, (uint32_t)job->train.batch, err),
+                              err);
+    }
+    return st;
+}
+
+pst_status pst_session_graph(const struct pst_job *job, struct pst_graph **ret_graph,
+                             struct pst_error *err)
+{
+    pst_status st = whole_graph(job, ret_graph, err);
+
+    return st == PST_OK ? slice(job, *ret_graph, err) : st;
+}
+
+static uint64_t whole_workspace(void *context, uint32_t op, uint32_t pass, uint32_t samples)
+{
+    struct pst_session *session = context;
+
+    return session->device_ops->workspace(session->device, session->whole, op, pass, samples);
+}
+
+/* What was measured is of slices. */
+pst_status pst_session_make_whole(struct pst_session *session, struct pst_cost_model *ret_cost,
+                                  struct pst_error *err)
+{
+    *ret_cost = session->cost;
+    ret_cost->profile = NULL;
+    ret_cost->workspace = whole_workspace;
+    return whole_graph(session->job, &session->whole, err);
+}
+
+static uint64_t workspace(void *context, uint32_t op, uint32_t pass, uint32_t samples)
+{
+    struct pst_session *session = context;
+    const struct pst_costed *costed = session->graph->costed;
+
+    if (costed != NULL) {
+        return op >= costed->n_nodes ? 0
+               : pass == 0           ? pst_graph_node(&costed->view, op)->forward_work_bytes
+                                     : pst_graph_node(&costed->view, op)->backward_work_bytes;
+    }
+    return session->device_ops->workspace(session->device, session->graph, op, pass, samples);
+}
+
+/* With dtype tf32 tensors are f32; what rounds is a device that can. */
+static pst_status check_tf32(const struct pst_session *session, struct pst_error *err)
+{
+    const struct pst_job_run *run = &session->job->run;
+
+    if (run->dtype != PST_RUN_TF32 ||
+        (session->device_ops->flags & (PST_DEVICE_TF32 | PST_DEVICE_HOLLOW)) != 0) {
+        return PST_OK;
+    }
+    return pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing",
+                    "device %s has no TF32 products; take run.dtype = \"f32\", or run.device = "
+                    "\"cuda\"",
+                    run->device);
+}
+
+static pst_status check_optimizer(const struct pst_session *session, struct pst_error *err)
+{
+    if (session->job->train.optimizer != PST_MUON ||
+        (session->device_ops->flags & (PST_DEVICE_MUON | PST_DEVICE_HOLLOW)) != 0) {
+        return PST_OK;
+    }
+    return pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing",
+                    "device %s has no Muon; take train.optimizer = \"adamw\", or run.device = "
+                    "\"cpu\"",
+                    session->job->run.device);
+}
+
+static pst_status check_device_slices(const struct pst_session *session, struct pst_error *err)
+{
+    if (session->graph->slices == 1 ||
+        (session->device_ops->flags & (PST_DEVICE_SLICES | PST_DEVICE_HOLLOW)) != 0) {
+        return PST_OK;
+    }
+    return pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing",
+                    "device %s has no kernels for slices of sequences; take scheduler.slices = 1, "
+                    "or run.device = \"cpu\"",
+                    session->job->run.device);
+}
+
+/* Of a rehearsal nothing is captured, whatever it rehearses. */
+static pst_status check_graphs(const struct pst_session *session, struct pst_error *err)
+{
+    const struct pst_job_run *run = &session->job->run;
+
+    if (run->graphs != PST_RUN_GRAPHS_ON || (session->device_ops->flags & PST_DEVICE_HOLLOW) != 0) {
+        return PST_OK;
+    }
+    if (pst_module_has("transport", run->transport, PST_MODULE_IN_STREAMS)) {
+        return pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing",
+                        "transport %s runs without graphs: making one may wait for the whole GPU, "
+                        "and so for a transfer that waits for its peer; take run.graphs = "
+                        "\"auto\"",
+                        run->transport);
+    }
+    if (session->device_ops->capture_begin != NULL) {
+        return PST_OK;
+    }
+    return pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing",
+                    "device %s has no graphs; take run.graphs = \"auto\", or run.device = \"cuda\"",
+                    run->device);
+}
+
+const char *pst_session_sharing(const struct pst_session *session, char *text, size_t size)
+{
+    text[0] = '\0';
+    if (session->device != NULL && session->device_ops->sharing != NULL) {
+        session->device_ops->sharing(session->device, text, size);
+    }
+    return text[0] == '\0' ? NULL : text;
+}
+
+/* Ranks that share a GPU have a transport that copies within it. NCCL does not, and wants a GPU for
+   each rank. */
+static pst_status share_device(struct pst_session *session, struct pst_error *err)
+{
+    const struct pst_job_run *run = &session->job->run;
+    const bool shares = pst_module_has("transport", run->transport, PST_MODULE_SHARES);
+
+    session->device_config.share = (uint32_t)run->share;
+    if (session->device_ops->fits == NULL) {
+        return PST_OK; /* nothing to share */
+    }
+    if (run->share > 1 && !shares) {
+        return pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing",
+                        "transport %s cannot have %u ranks on one GPU; take run.transport = "
+                        "\"threads\"",
+                        run->transport, session->device_config.share);
+    }
+    return PST_OK;
+}
+
+/* With one process: is there a GPU for each rank? Before a plan is searched for them. */
+static pst_status count_devices(const struct pst_session *session, struct pst_error *err)
+{
+    struct pst_device_config config = session->device_config;
+
+    config.n_ranks = (uint32_t)session->cluster.devices;
+    if (session->device_ops->fits == NULL || config.share == 0 ||
+        session->transport_ops->processes != NULL ||
+        session->device_ops->fits(&config, NULL, err) == PST_OK) {
+        return PST_OK;
+    }
+    return pst_config_place(session->job->config, "run", "share", PST_ERR_UNSUPPORTED, err);
+}
+
+/* Every device of a run meets the same. */
+static void note(const char *text)
+{
+    pst_log_once(PST_LOG_WARN, "device", text);
+}
+
+static bool is_one_of(const char *word, const char *const *words, uint32_t n)
+{
+    uint32_t i = 0;
+
+    while (i < n && strcmp(word, words[i]) != 0) {
+        i++;
+    }
+    return i < n;
+}
+
+/* A word that no device knows is wrong for those, too, that take no notice of it: a config that is
+   rehearsed or timed for another device is to run there. */
+static pst_status check_kernels(const struct pst_job *job, struct pst_error *err)
+{
+    static const char *const words[] = {"auto",      "onednn",     "reference", "simple",
+                                        "unordered", "fused_sums", "timed",     "unpaired"};
+    const uint32_t n = sizeof words / sizeof *words;
+    const char *at = job->run.kernels;
+    pst_status st = PST_OK;
+
+    do {
+        const size_t length = strcspn(at, "+");
+        char hint[96], *word = pst_strndup(at, length);
+
+        if (!is_one_of(word, words, n)) {
+            st = pst_fail(err, PST_ERR_CONFIG, "config.value", "no kernels \"%s\"%s", word,
+                          pst_nearest_hint(hint, word, words, n));
+        }
+        free(word);
+        at += length;
+    } while (st == PST_OK && *at++ == '+');
+    if (st != PST_OK) {
+        pst_error_hint(err, "there are auto; for device cpu onednn and reference; for device cuda "
+                            "simple, unordered, fused_sums, timed and unpaired, joined by +");
+    }
+    return pst_config_place(job->config, "run", "kernels", st, err);
+}
+
+/* The table of the device's module, its probe passed. */
+static pst_status find_device(struct pst_session *session, struct pst_error *err)
+{
+    const struct pst_job_run *run = &session->job->run;
+    pst_device_module_fn *entry = NULL;
+    void *function = NULL;
+    char why[256] = "";
+    pst_status st =
+        pst_module_load("device", run->device, PST_DEVICE_MODULE_SYMBOL, &function, err);
+
+    if (st != PST_OK) {
+        return st;
+    }
+    *(void **)&entry = function;
+    session->device_ops = entry();
+    if (session->device_ops->probe(why, sizeof why) != PST_OK) {
+        st = pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing", "run.device = \"%s\": %s",
+                      run->device, why);
+        pst_error_hint(err, "run.device = \"cpu\" trains the same plan here; \"penstock doctor\" "
+                            "lists what this machine has");
+    }
+    return st;
+}
+
+static pst_status open_device(struct pst_session *session, struct pst_error *err)
+{
+    return session->device_ops->open(&session->device_config, &session->device, err);
+}
+
+static pst_status check_dtype(const struct pst_session *session, struct pst_error *err)
+{
+    return session->device_ops->supports(
+        session->device, session->job->run.dtype == PST_RUN_BF16 ? PST_BF16 : PST_F32, err);
+}
+
+/* In this order; each with the key of [run] that it is about. */
+static pst_status load_device(struct pst_session *session, struct pst_error *err)
+{
+    const struct pst_job_run *run = &session->job->run;
+    struct pst_config *config = session->job->config;
+    pst_status st = check_kernels(session->job, err);
+
+    if (st == PST_OK && pst_module_has("transport", run->transport, PST_MODULE_IN_STREAMS)) {
+        pst_load_kernels_early();
+    }
+    if (st == PST_OK) {
+        st = pst_config_place(config, "run", "device", find_device(session, err), err);
+    }
+    if (st == PST_OK) {
+        session->device_config.threads = (uint32_t)run->threads_per_device;
+        session->device_config.kernels = run->kernels;
+        session->device_config.tf32 = run->dtype == PST_RUN_TF32;
+        session->device_config.note = note;
+        st = pst_config_place(config, "run", "dtype", check_tf32(session, err), err);
+    }
+    if (st == PST_OK) {
+        st = pst_config_place(config, "train", "optimizer", check_optimizer(session, err), err);
+    }
+    if (st == PST_OK) {
+        st = pst_config_place(config, "run", "device", check_device_slices(session, err), err);
+    }
+    if (st == PST_OK) {
+        st = pst_config_place(config, "run", "graphs", check_graphs(session, err), err);
+    }
+    if (st == PST_OK) {
+        st = pst_config_place(config, "run", "share", share_device(session, err), err);
+    }
+    if (st == PST_OK) {
+        st = pst_config_place(config, "run", "kernels", open_device(session, err), err);
+    }
+    return st == PST_OK ? pst_config_place(config, "run", "dtype", check_dtype(session, err), err)
+                        : st;
+}
+
+pst_status pst_session_load_transport(const struct pst_job *job,
+                                      const struct pst_transport_ops **ret_ops,
+                                      struct pst_error *err)
+{
+    pst_transport_module_fn *entry = NULL;
+    void *function = NULL;
+    char why[256] = "";
+    pst_status st = pst_module_load("transport", job->run.transport, PST_TRANSPORT_MODULE_SYMBOL,
+                                    &function, err);
+
+    if (st == PST_OK) {
+        *(void **)&entry = function;
+        *ret_ops = entry();
+        if ((*ret_ops)->probe(why, sizeof why) != PST_OK) {
+            st = pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing", "run.transport = \"%s\": %s",
+                          job->run.transport, why);
+            pst_error_hint(err, "run.transport = \"threads\" runs the same plan in one process");
+        }
+    }
+    return pst_config_place(job->config, "run", "transport", st, err);
+}
+
+static pst_status find_transport(struct pst_session *session, bool load, struct pst_error *err)
+{
+    const struct pst_job *job = session->job;
+
+    return load ? pst_session_load_transport(job, &session->transport_ops, err)
+                : pst_config_place(job->config, "run", "transport",
+                                   pst_module_check("transport", job->run.transport, err), err);
+}
+
+/* The times of a costed graph are its own. */
+static pst_status take_costed(struct pst_session *session, bool profile, struct pst_error *err)
+{
+    const struct pst_graph *graph = session->graph;
+    uint32_t *nodes = pst_arena_array(&session->arena, graph->n_ops, sizeof *nodes);
+
+    for (uint32_t o = 0; o < graph->n_ops; o++) {
+        nodes[o] = o < graph->costed->n_nodes ? o : PST_NONE;
+    }
+    session->cost.profile = graph->costed;
+    session->cost.profile_nodes = nodes;
+    return profile ? pst_config_place(session->job->config, "profile", "file",
+                                      pst_fail(err, PST_ERR_CONFIG, "config.value",
+                                               "\"file\" in [profile]: a costed graph has its own "
+                                               "times; leave the key out"),
+                                      err)
+                   : PST_OK;
+}
+
+/* The times of [profile] file, where there is one. */
+static pst_status load_profile(struct pst_session *session, struct pst_error *err)
+{
+    const char *file = session->job->profile.file;
+    const bool given = file != NULL && file[0] != '\0';
+    pst_status st;
+
+    if (session->graph->costed != NULL) {
+        return take_costed(session, given, err);
+    }
+    if (!given) {
+        return PST_OK;
+    }
+    st = pst_costed_read(file, &session->profile, err);
+    if (st == PST_OK) {
+        st = pst_profile_bind(session->profile, session->graph, &session->arena,
+                              &session->cost.profile_nodes, err);
+    }
+    if (st == PST_OK) {
+        session->cost.profile = session->profile;
+    } else if (err != NULL && err->file[0] == '\0') {
+        snprintf(err->file, sizeof err->file, "%s", file);
+    }
+    return st;
+}
+
+/* What [cluster] leaves out is what the device says of itself, if it does. */
+static void take_figures(struct pst_session *session)
+{
+    struct pst_cluster known = session->cluster;
+
+    if (session->device_ops->figures == NULL) {
+        return;
+    }
+    session->device_ops->figures(session->device, &known);
+    for (uint32_t i = 0; i < pst_cluster_n_params; i++) {
+        const struct pst_param *row = &pst_cluster_params[i];
+
+        if (pst_config_get(session->job->cluster, row->key) == NULL) {
+            memcpy((char *)&session->cluster + row->offset, (const char *)&known + row->offset,
+                   sizeof(uint64_t)); /* as large as all of its fields */
+        }
+    }
+}
+
+static pst_status create(const struct pst_job *job, const struct pst_team *team,
+                         bool with_transport, struct pst_session **ret_session,
+                         struct pst_error *err)
+{
+    struct pst_session *session = pst_alloc(1, sizeof *session);
+    struct pst_arena arena = {0};
+    pst_status st;
+
+    session->job = job;
+    if (team != NULL) { /* each of its processes asks the device that it has */
+        session->team = *team;
+        session->device_config.index = team->rank;
+    }
+    st = pst_params_fill(pst_cluster_params, pst_cluster_n_params, sizeof(struct pst_param),
+                         job->cluster, "[cluster]", pst_cluster_tables, &arena, &session->cluster,
+                         err);
+    pst_arena_finish(&arena);
+    if (st == PST_OK) {
+        st = pst_session_graph(job, &session->graph, err);
+    }
+    if (st == PST_OK && job->checkpoint.folder[0] != '\0') {
+        st = pst_model_file_describe(job, &session->arena, &session->model_file,
+                                     &session->model_file_hash, err);
+    }
+    if (st == PST_OK) {
+        st = pst_rules_make(job, session->graph, &session->rules, err);
+    }
+    if (st == PST_OK) {
+        st = load_profile(session, err);
+    }
+    if (st == PST_OK) {
+        st = load_device(session, err);
+    }
+    if (st == PST_OK) {
+        take_figures(session);
+        pst_calibration_load(session);
+        st = pst_config_place(job->config, "cluster", "reserve",
+                              pst_cluster_check(&session->cluster, err), err);
+    }
+    if (st == PST_OK) {
+        st = pst_cluster_mix(job->cluster, &session->cluster, &session->arena, err);
+    }
+    if (st == PST_OK) {
+        st = find_transport(session, with_transport, err);
+    }
+    if (st == PST_OK && with_transport) {
+        st = count_devices(session, err);
+        if (st == PST_OK) {
+            st = check_gpus(session, err);
+        }
+    }
+    if (st != PST_OK) {
+        pst_session_destroy(session);
+        return st;
+    }
+    session->cost.graph = session->graph;
+    session->cost.cluster = &session->cluster;
+    session->cost.workspace = workspace;
+    session->cost.workspace_context = session;
+    *ret_session = session;
+    return PST_OK;
+}
+
+pst_status pst_session_create(const struct pst_job *job, const struct pst_team *team,
+                              struct pst_session **ret_session, struct pst_error *err)
+{
+    return create(job, team, true, ret_session, err);
+}
+
+pst_status pst_session_create_for_planning(const struct pst_job *job,
+                                           struct pst_session **ret_session, struct pst_error *err)
+{
+    return create(job, NULL, false, ret_session, err);
+}
+
+static void destroy_programs(struct pst_program **programs, uint32_t n)
+{
+    for (uint32_t i = 0; programs != NULL && i < n; i++) {
+        pst_program_destroy(programs[i]);
+    }
+    free(programs);
+}
+
+pst_status pst_session_check_runs(const struct pst_session *session, struct pst_error *err)
+{
+    if (session->graph->costed == NULL) {
+        return PST_OK;
+    }
+    pst_fail(err, PST_ERR_CONFIG, "config.value",
+             "a costed graph has times and sizes, and no operators to run");
+    pst_error_hint(err, "plan, check, simulate, compare and export take it; to train a PyTorch "
+                        "module, export it to ONNX and take model.use = \"onnx\"");
+    return pst_config_place(session->job->config, "model", "use", PST_ERR_CONFIG, err);
+}
+
+pst_status pst_session_begin_with(struct pst_session *session, const char *path,
+                                  struct pst_error *err)
+{
+    return pst_begin_open(path, session->job, session->graph, pst_team_is_first(&session->team),
+                          &session->init, err);
+}
+
+void pst_session_destroy(struct pst_session *session)
+{
+    if (session == NULL) {
+        return;
+    }
+    if (session->eval_plan != NULL) {
+        destroy_programs(session->eval_programs, session->eval_plan->n_devices);
+        pst_plan_destroy(session->eval_plan);
+    }
+    pst_planned_finish(&session->planned);
+    if (session->device != NULL && !pst_exec_is_stuck()) {
+        session->device_ops->close(session->device);
+    }
+    pst_costed_destroy(session->profile);
+    pst_begin_close(session->init);
+    pst_graph_destroy(session->whole);
+    pst_graph_destroy(session->graph);
+    pst_arena_finish(&session->arena);
+    free(session);
+}

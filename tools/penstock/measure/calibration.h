@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What was measured of a model on this machine, kept for later plans: the times of its operators (a
+ * costed graph, as `penstock profile -o` writes) and a [cluster] section (`-c`). It stands in for
+ * what a config leaves out. A program measures where nothing is kept (measure/calibrate.h).
+ */
+#ifndef PST_MEASURE_CALIBRATION_H
+#define PST_MEASURE_CALIBRATION_H
+
+#include "session/session.h"
+
+/* Would measured times be used? Where the job asks for them (profile.measure), has no others, its
+   [cluster] says nothing about the speed of devices, its operators run on this machine, and this
+   process is alone: processes of one run must agree. */
+bool pst_calibration_is_wanted(const struct pst_session *session);
+
+/* Files of this model, device, optimizer, machine and version; free() both. NULL: no folder is
+   known for them. The second has the name of the first with another ending. */
+char *pst_calibration_profile_file(const struct pst_session *session);
+char *pst_calibration_cluster_file(const struct pst_session *session);
+
+/* Takes what is kept, where it is wanted; larger micro-batches than were measured go on with the
+   last slope. What cannot be read, or is of something else, counts as not there. Sets
+   session->calibrated. */
+void pst_calibration_load(struct pst_session *session);
+
+#endif

@@ -1,0 +1,383 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * manifest.json, both directions by one list of members, and the rules that what is read keeps:
+ * plain names of files, each tensor the union of its pieces, checksums in their form.
+ */
+#include "checkpoint/checkpoint.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "config/codec.h"
+
+enum { VERSION = 2, OLDEST_READER = 1, NAME_BYTES = 255 };
+
+const char *const pst_numeric_names[PST_NUMERICS] = {
+    "device", "kernels", "dtype", "threads_per_device", "microbatch", "replicas",
+};
+
+/* --- names ------------------------------------------------------------------------------------ */
+
+void pst_state_name(const struct pst_graph *graph, const struct pst_state_key *key,
+                    char text[PST_CHECKPOINT_NAME])
+{
+    switch (key->kind) {
+    case PST_STATE_PARAMETER:
+        snprintf(text, PST_CHECKPOINT_NAME, "param/%s", graph->params[key->index].name);
+        break;
+    case PST_STATE_SLOT:
+        snprintf(text, PST_CHECKPOINT_NAME, "opt/%u/%s", key->number,
+                 graph->params[key->index].name);
+        break;
+    case PST_STATE_VERSION:
+        snprintf(text, PST_CHECKPOINT_NAME, "version/%u/%s", key->number,
+                 graph->params[key->index].name);
+        break;
+    default:
+        snprintf(text, PST_CHECKPOINT_NAME, "state/%u/%s", key->number,
+                 graph->ops[key->index].name);
+        break;
+    }
+}
+
+uint32_t pst_state_shape(const struct pst_graph *graph, const struct pst_state_key *key,
+                         uint64_t elems, uint64_t ret_shape[PST_ST_RANK])
+{
+    const struct pst_parameter *parameter = &graph->params[key->index];
+
+    memset(ret_shape, 0, PST_ST_RANK * sizeof *ret_shape);
+    if (key->kind == PST_STATE_OPERATOR) {
+        ret_shape[0] = elems;
+        return 1;
+    }
+    for (uint32_t i = 0; i < parameter->rank; i++) {
+        ret_shape[i] = parameter->dims[i];
+    }
+    return parameter->rank;
+}
+
+/* --- members ---------------------------------------------------------------------------------- */
+
+static bool is_plain(const char *name)
+{
+    return name[0] != '\0' && name[0] != '.' && strchr(name, '/') == NULL &&
+           strlen(name) <= NAME_BYTES;
+}
+
+static void code_text(struct pst_codec *c, const char *key, const char **text)
+{
+    pst_codec_text(c, key, text);
+    if (pst_codec_reads(c) && *text == NULL) {
+        pst_codec_fail(c, NULL, key, "null, expected a string");
+        *text = "";
+    }
+}
+
+static void code_hash(struct pst_codec *c, const char *key, const char **text)
+{
+    struct pst_hash hash;
+
+    code_text(c, key, text);
+    if (pst_codec_reads(c) && pst_codec_is_sound(c) && !pst_hash_parse(*text, &hash)) {
+        pst_codec_fail(c, NULL, key, "expected a checksum, %d hexadecimal digits",
+                       PST_HASH_TEXT - 1);
+    }
+}
+
+/* Numbers of a shape or of a place in it. */
+static void code_sizes(struct pst_codec *c, const char *key, uint64_t *sizes, uint32_t *rank)
+{
+    uint32_t n = pst_codec_array(c, key);
+
+    n = pst_codec_reads(c) ? n : *rank;
+    if (n > PST_ST_RANK) {
+        pst_codec_fail(c, NULL, NULL, "%u dimensions, expected at most %d", n, PST_ST_RANK);
+        n = 0;
+    }
+    for (uint32_t i = 0; i < n && pst_codec_is_sound(c); i++) {
+        pst_codec_bytes(c, NULL, &sizes[i]);
+    }
+    *rank = n;
+    pst_codec_end(c);
+}
+
+static void code_file(struct pst_codec *c, struct pst_checkpoint_file *file)
+{
+    pst_codec_object(c, NULL);
+    code_text(c, "name", &file->name);
+    pst_codec_bytes(c, "bytes", &file->bytes);
+    code_hash(c, "xxh3", &file->xxh3);
+    if (pst_codec_reads(c) && pst_codec_is_sound(c) && !is_plain(file->name)) {
+        pst_codec_fail(c, NULL, "name", "not the plain name of a file");
+    }
+    pst_codec_end(c);
+}
+
+static void code_piece(struct pst_codec *c, const struct pst_manifest *manifest,
+                       const struct pst_checkpoint_tensor *tensor,
+                       struct pst_checkpoint_piece *piece)
+{
+    uint32_t ranks[2] = {tensor->rank, tensor->rank};
+
+    pst_codec_object(c, NULL);
+    pst_codec_uint(c, "file", &piece->file);
+    code_text(c, "key", &piece->key);
+    code_sizes(c, "begin", piece->begin, &ranks[0]);
+    code_sizes(c, "shape", piece->shape, &ranks[1]);
+    code_hash(c, "xxh3", &piece->xxh3);
+    if (pst_codec_reads(c) && pst_codec_is_sound(c)) {
+        if (piece->file >= manifest->n_files) {
+            pst_codec_fail(c, NULL, "file", "%u of %u files", piece->file, manifest->n_files);
+        } else if (ranks[0] != tensor->rank || ranks[1] != tensor->rank) {
+            pst_codec_fail(c, NULL, NULL, "not of the tensor's %u dimensions", tensor->rank);
+        }
+    }
+    pst_codec_end(c);
+}
+
+uint64_t pst_checkpoint_box(const struct pst_checkpoint_tensor *tensor,
+                            const struct pst_checkpoint_piece *piece, uint64_t from)
+{
+    uint64_t first = 0, n = 1;
+    bool whole = true; /* all dimensions behind this one are */
+
+    for (uint32_t i = tensor->rank; i-- > 0;) {
+        const uint64_t begin = piece->begin[i], shape = piece->shape[i], all = tensor->shape[i];
+
+        if (begin > all || shape > all - begin || shape == 0 || (!whole && shape != 1)) {
+            return 0;
+        }
+        whole = whole && shape == all;
+        n *= shape;
+    }
+    for (uint32_t i = 0; i < tensor->rank; i++) {
+        first = first * tensor->shape[i] + piece->begin[i];
+    }
+    return first == from ? n : 0;
+}
+
+/* Elements below 2^48; false: they are more, or none. */
+static bool count_elems(struct pst_checkpoint_tensor *tensor)
+{
+    tensor->elems = 1;
+    for (uint32_t i = 0; i < tensor->rank; i++) {
+        if (tensor->shape[i] == 0 || tensor->shape[i] >= ((uint64_t)1 << 48) / tensor->elems) {
+            return false;
+        }
+        tensor->elems *= tensor->shape[i];
+    }
+    return true;
+}
+
+static void check_pieces(struct pst_codec *c, const struct pst_checkpoint_tensor *tensor)
+{
+    uint64_t at = 0;
+
+    for (uint32_t i = 0; i < tensor->n_pieces; i++) {
+        const uint64_t n = pst_checkpoint_box(tensor, &tensor->pieces[i], at);
+
+        if (n == 0 || n > PST_CHECKPOINT_PIECE / sizeof(float)) {
+            pst_codec_fail(c, NULL, "pieces", "piece %u %s", i,
+                           n == 0 ? "does not begin where the one before it ends"
+                                  : "is larger than 64 MiB");
+            return;
+        }
+        at += n;
+    }
+    if (at != tensor->elems) {
+        pst_codec_fail(c, NULL, "pieces", "they hold %llu of %llu elements", (unsigned long long)at,
+                       (unsigned long long)tensor->elems);
+    }
+}
+
+static void code_tensor(struct pst_codec *c, const struct pst_manifest *manifest, uint32_t index)
+{
+    struct pst_checkpoint_tensor *tensor = &manifest->tensors[index];
+    struct pst_checkpoint_piece *pieces;
+
+    pst_codec_newline(c);
+    pst_codec_object(c, NULL);
+    code_text(c, "name", &tensor->name);
+    pst_codec_constant(c, "dtype", "F32");
+    code_sizes(c, "shape", tensor->shape, &tensor->rank);
+    code_hash(c, "xxh3", &tensor->xxh3);
+    pieces = pst_codec_items(c, "pieces", &tensor->pieces, &tensor->n_pieces, sizeof *pieces);
+    for (uint32_t i = 0; i < tensor->n_pieces && pst_codec_is_sound(c); i++) {
+        code_piece(c, manifest, tensor, &pieces[i]);
+    }
+    pst_codec_end(c);
+    if (pst_codec_reads(c) && pst_codec_is_sound(c)) {
+        if (!count_elems(tensor)) {
+            pst_codec_fail(c, NULL, "shape", "no elements, or 2^48 and more");
+        } else if (index > 0 && strcmp(manifest->tensors[index - 1].name, tensor->name) >= 0) {
+            pst_codec_fail(c, NULL, "name", "names must ascend, each once");
+        } else {
+            check_pieces(c, tensor);
+        }
+    }
+    pst_codec_end(c);
+}
+
+/* text, length: what is read. */
+static void code_config(struct pst_codec *c, struct pst_manifest *m, const char *text,
+                        size_t length)
+{
+    const char *at = NULL;
+    size_t n;
+
+    if (!pst_codec_reads(c)) {
+        pst_json_raw(c->out, "config", m->config);
+        return;
+    }
+    n = pst_json_find(text, length, "model", "config", &at);
+    if (pst_codec_skip_object(c, "config") && n > 0) {
+        m->config = pst_arena_strndup(c->arena, at, n);
+    }
+}
+
+static void code_model(struct pst_codec *c, struct pst_manifest *m, const char *text, size_t length)
+{
+    pst_codec_newline(c);
+    pst_codec_object(c, "model");
+    code_text(c, "name", &m->model);
+    code_text(c, "digest", &m->model_digest);
+    pst_codec_uint(c, "parameters", &m->n_parameters);
+    if (pst_codec_has(c, "file", m->model_file != NULL)) {
+        code_text(c, "file", &m->model_file);
+        code_hash(c, "file_xxh3", &m->model_file_hash);
+    }
+    code_config(c, m, text, length);
+    pst_codec_end(c);
+}
+
+static void code_counts(struct pst_codec *c, struct pst_checkpoint_counts *counts)
+{
+    pst_codec_object(c, "counts");
+    pst_codec_bytes(c, "step", &counts->step);
+    pst_codec_bytes(c, "samples", &counts->samples);
+    pst_codec_bytes(c, "updates", &counts->updates);
+    pst_codec_bytes(c, "skipped", &counts->skipped);
+    pst_codec_bytes(c, "each", &counts->each);
+    pst_codec_end(c);
+}
+
+static void code_run(struct pst_codec *c, struct pst_manifest *m)
+{
+    code_text(c, "run", &m->run);
+    code_text(c, "written_by", &m->written_by);
+    pst_codec_bytes(c, "step", &m->step);
+    pst_codec_bytes(c, "updates", &m->updates);
+    pst_codec_bytes(c, "samples", &m->samples);
+    if (m->version >= 2) {
+        code_counts(c, &m->counts);
+    }
+    pst_codec_newline(c);
+    pst_codec_object(c, "data");
+    code_text(c, "digest", &m->data_digest);
+    pst_codec_bytes(c, "seed", &m->data_seed);
+    pst_codec_bytes(c, "epoch", &m->epoch);
+    pst_codec_bytes(c, "batch", &m->batch);
+    pst_codec_end(c);
+    pst_codec_newline(c);
+    pst_codec_object(c, "rng");
+    pst_codec_constant(c, "generator", "philox4x32-10");
+    pst_codec_bytes(c, "seed", &m->seed);
+    pst_codec_end(c);
+    pst_codec_newline(c);
+    pst_codec_object(c, "train");
+    code_text(c, "optimizer", &m->optimizer);
+    pst_codec_uint(c, "skipped", &m->skipped);
+    pst_codec_end(c);
+    pst_codec_newline(c);
+    pst_codec_object(c, "numerics");
+    for (uint32_t i = 0; i < PST_NUMERICS; i++) {
+        code_text(c, pst_numeric_names[i], &m->numerics[i]);
+    }
+    pst_codec_end(c);
+    pst_codec_newline(c);
+    pst_codec_object(c, "plan");
+    code_text(c, "digest", &m->plan_digest);
+    code_text(c, "partitioner", &m->partitioner);
+    code_text(c, "scheduler", &m->scheduler);
+    code_text(c, "memopt", &m->memopt);
+    code_text(c, "rule", &m->rule);
+    pst_codec_uint(c, "drain_every", &m->drain_every);
+    pst_codec_bool(c, "drained", &m->drained);
+    pst_codec_end(c);
+}
+
+static void code_contents(struct pst_codec *c, struct pst_manifest *m)
+{
+    struct pst_checkpoint_file *files;
+
+    pst_codec_newline(c);
+    files = pst_codec_items(c, "files", &m->files, &m->n_files, sizeof *files);
+    for (uint32_t i = 0; i < m->n_files && pst_codec_is_sound(c); i++) {
+        code_file(c, &files[i]);
+    }
+    pst_codec_end(c);
+    pst_codec_newline(c);
+    pst_codec_items(c, "tensors", &m->tensors, &m->n_tensors, sizeof *m->tensors);
+    for (uint32_t i = 0; i < m->n_tensors && pst_codec_is_sound(c); i++) {
+        code_tensor(c, m, i);
+    }
+    pst_codec_end(c);
+}
+
+/* A later format is read as far as it says that it can be. */
+static void code_format(struct pst_codec *c, struct pst_manifest *m)
+{
+    uint32_t version = VERSION, least = OLDEST_READER;
+
+    pst_codec_constant(c, "format", "penstock-checkpoint");
+    pst_codec_uint(c, "version", &version);
+    pst_codec_uint(c, "min_reader", &least);
+    c->lenient = version > VERSION;
+    m->version = version;
+    if (pst_codec_reads(c) && pst_codec_is_sound(c) && (version < 1 || least > VERSION)) {
+        pst_codec_fail(c, "input.unsupported", NULL,
+                       "version %u of the format, which needs a later penstock", version);
+    }
+}
+
+static void code_all(struct pst_codec *c, struct pst_manifest *m, const char *text, size_t length)
+{
+    pst_codec_object(c, NULL);
+    code_format(c, m);
+    code_model(c, m, text, length);
+    pst_codec_newline(c);
+    code_run(c, m);
+    code_contents(c, m);
+    pst_codec_end(c);
+}
+
+char *pst_manifest_write(struct pst_manifest *manifest)
+{
+    struct pst_json json;
+    struct pst_codec c = {.out = &json};
+
+    pst_json_init(&json);
+    code_all(&c, manifest, NULL, 0);
+    pst_json_newline(&json);
+    return pst_json_take(&json);
+}
+
+pst_status pst_manifest_parse(const char *path, const char *text, size_t length,
+                              struct pst_arena *arena, struct pst_manifest *ret_manifest,
+                              struct pst_error *err)
+{
+    struct pst_fields fields = {.path = path, .err = err};
+    struct pst_codec c = {.in = &fields, .arena = arena};
+
+    *ret_manifest = (struct pst_manifest){.n_files = 0};
+    fields.status = pst_json_parse(path, text, length, &c.root, err);
+    if (fields.status == PST_OK) {
+        code_all(&c, ret_manifest, text, length);
+    }
+    json_decref(c.root);
+    if (fields.status != PST_OK && err != NULL && strcmp(err->kind, "input.unsupported") != 0 &&
+        err->status == PST_ERR_CONFIG) {
+        snprintf(err->kind, sizeof err->kind, "checkpoint.damaged");
+    }
+    return fields.status;
+}

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The file of a model, by its path and its checksum.
+ */
+#include "checkpoint/model_file.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/hash.h"
+#include "base/memory.h"
+#include "config/config.h"
+#include "graph/builder.h"
+
+#define PIECE ((size_t)1 << 20)
+
+/* The key of [model] that names it; NULL: there is none. */
+static struct pst_config_node *file_node(const struct pst_job *job)
+{
+    struct pst_config_node *use = pst_config_get(job->model, "use");
+    const struct pst_model_builder *builder =
+        use == NULL ? NULL : pst_model_builder_find(use->value.string);
+
+    for (uint32_t i = 0; builder != NULL && i < builder->n_params; i++) {
+        if (builder->params[i].type == PST_PARAM_PATH &&
+            strcmp(builder->params[i].key, "file") == 0) {
+            pst_config_resolve(job->config, job->model, "file");
+            return pst_config_get(job->model, "file");
+        }
+    }
+    return NULL;
+}
+
+static pst_status hash_file(const char *path, char text[PST_HASH_TEXT], struct pst_error *err)
+{
+    FILE *file = fopen(path, "rbe");
+    struct pst_hasher *hasher;
+    struct pst_hash hash;
+    char *piece;
+    size_t n;
+    bool failed;
+
+    if (file == NULL) {
+        return pst_fail_at(err, PST_ERR_IO, "input.path", path, 0, 0, "cannot open the file: %s",
+                           strerror(errno));
+    }
+    hasher = pst_hasher_create();
+    piece = pst_alloc(PIECE, 1);
+    while ((n = fread(piece, 1, PIECE, file)) > 0) {
+        pst_hasher_add(hasher, piece, n);
+    }
+    failed = ferror(file) != 0;
+    hash = pst_hasher_end(hasher);
+    pst_hash_text(&hash, text);
+    pst_hasher_destroy(hasher);
+    free(piece);
+    fclose(file);
+    return failed ? pst_fail_at(err, PST_ERR_IO, "input.path", path, 0, 0, "cannot read the file")
+                  : PST_OK;
+}
+
+pst_status pst_model_file_describe(const struct pst_job *job, struct pst_arena *arena,
+                                   const char **ret_path, const char **ret_hash,
+                                   struct pst_error *err)
+{
+    const struct pst_config_node *node = file_node(job);
+    char whole[PATH_MAX], text[PST_HASH_TEXT];
+    pst_status st;
+
+    *ret_path = *ret_hash = NULL;
+    if (node == NULL || node->kind != PST_CONFIG_STRING) {
+        return PST_OK;
+    }
+    if (realpath(node->value.string, whole) == NULL) {
+        return pst_fail_at(err, PST_ERR_IO, "input.path", node->value.string, 0, 0,
+                           "cannot find the file: %s", strerror(errno));
+    }
+    st = hash_file(whole, text, err);
+    if (st == PST_OK) {
+        *ret_path = pst_arena_strdup(arena, whole);
+        *ret_hash = pst_arena_strdup(arena, text);
+    }
+    return st;
+}
+
+pst_status pst_model_file_use(const struct pst_job *job, const char *path, const char *hash,
+                              struct pst_error *err)
+{
+    struct pst_config_node *node = file_node(job);
+    char text[PST_HASH_TEXT];
+    pst_status st;
+
+    if (node == NULL || node->kind != PST_CONFIG_STRING) {
+        return PST_OK;
+    }
+    if (access(path, R_OK) == 0) {
+        node->value.string = pst_arena_strdup(&job->config->arena, path);
+    } else if (access(node->value.string, R_OK) != 0) {
+        st = pst_fail_at(err, PST_ERR_IO, "input.path", path, 0, 0,
+                         "the model's file, from which the checkpoint was trained, is gone");
+        pst_error_hint(err, "put it back there, or into the current folder as %s",
+                       node->value.string);
+        return st;
+    }
+    st = hash_file(node->value.string, text, err);
+    if (st == PST_OK && strcmp(text, hash) != 0) {
+        st = pst_fail_at(err, PST_ERR_CONFIG, "weights.mismatch", node->value.string, 0, 0,
+                         "the model's file has changed since the checkpoint was trained from it");
+    }
+    return st;
+}

@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Choosing a checkpoint: rank 0 proposes, all open what it proposes and verify what they will read,
+ * and what one of them finds damaged none uses.
+ */
+#include "checkpoint/resume.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/memory.h"
+#include "base/util.h"
+
+enum { PATH = 4096 };
+
+/* What rank 0 proposes. */
+struct proposal {
+    char path[PATH]; /* "": there is nothing more to try */
+    char sha256[PST_SHA256_TEXT];
+    bool falls_back; /* to an older one, where this is damaged */
+};
+
+/* What may be taken, the best last. */
+struct candidates {
+    char **paths;
+    uint32_t n;
+    bool falls_back;
+};
+
+/* --- candidates ------------------------------------------------------------------------------- */
+
+static pst_status add_all(const char *folder, struct candidates *candidates, struct pst_error *err)
+{
+    uint64_t *steps = NULL;
+    pst_status st = pst_checkpoint_list(folder, &steps, &candidates->n, err);
+
+    candidates->falls_back = true;
+    candidates->paths = pst_alloc(candidates->n + 1, sizeof(char *));
+    for (uint32_t i = 0; i < candidates->n; i++) {
+        candidates->paths[i] = pst_checkpoint_path(folder, steps[i]);
+    }
+    free(steps);
+    return st;
+}
+
+static void add_one(char *path, struct candidates *candidates)
+{
+    candidates->paths = pst_alloc(1, sizeof(char *));
+    candidates->paths[candidates->n++] = path;
+}
+
+static pst_status find(const char *from, const char *folder, struct candidates *candidates,
+                       struct pst_error *err)
+{
+    const bool is_step = from[0] != '\0' && strspn(from, "0123456789") == strlen(from);
+    const bool is_auto = strcmp(from, "auto") == 0;
+    pst_status st;
+
+    if ((is_step || is_auto) && folder[0] == '\0') {
+        return pst_fail(err, PST_ERR_CONFIG, "checkpoint.none",
+                        "--resume %s: checkpoint.folder names no folder to look in", from);
+    }
+    if (is_step && strlen(from) <= 12) {
+        add_one(pst_checkpoint_path(folder, strtoull(from, NULL, 10)), candidates);
+        return PST_OK;
+    }
+    if (!is_auto && pst_checkpoint_is_one(from)) {
+        add_one(pst_strdup(from), candidates);
+        return PST_OK;
+    }
+    st = add_all(is_auto ? folder : from, candidates, err);
+    if (st == PST_OK && !is_auto && candidates->n == 0) {
+        st = pst_fail_at(err, PST_ERR_CONFIG, "checkpoint.none", from, 0, 0, "no checkpoint there");
+    }
+    return st;
+}
+
+/* --- trying one ------------------------------------------------------------------------------- */
+
+/* What a rank of this process will hold, of those that have the same, too. */
+struct verifying {
+    const struct pst_checkpoint *checkpoint;
+    const struct pst_graph *graph;
+    struct pst_error *err;
+    pst_status status;
+};
+
+static void verify(struct verifying *verifying, const struct pst_state_key *key)
+{
+    const struct pst_checkpoint_tensor *tensor;
+    char name[PST_CHECKPOINT_NAME];
+
+    pst_state_name(verifying->graph, key, name);
+    tensor = pst_checkpoint_find(verifying->checkpoint, name);
+    if (tensor != NULL && verifying->status == PST_OK) {
+        verifying->status =
+            pst_checkpoint_read(verifying->checkpoint, tensor, NULL, verifying->err);
+    }
+}
+
+static void verify_rank(const struct pst_session *session, uint32_t rank,
+                        struct verifying *verifying)
+{
+    const struct pst_program *program = session->planned.programs[rank];
+
+    for (uint32_t i = 0; i < program->n_params; i++) {
+        const uint32_t index = program->params[i].parameter;
+
+        verify(verifying, &(struct pst_state_key){PST_STATE_PARAMETER, index, 0});
+        for (uint32_t k = 0; k < 2; k++) {
+            verify(verifying, &(struct pst_state_key){PST_STATE_SLOT, index, k});
+        }
+        for (uint32_t k = 1; k < program->params[i].n_versions; k++) {
+            verify(verifying, &(struct pst_state_key){PST_STATE_VERSION, index, k});
+        }
+    }
+    for (uint32_t i = 0; i < 2 * session->graph->n_ops; i++) {
+        if (program->state_values[i] != PST_NONE) {
+            verify(verifying, &(struct pst_state_key){PST_STATE_OPERATOR, i / 2, i % 2});
+        }
+    }
+}
+
+static pst_status try_one(const struct pst_session *session, const struct proposal *proposal,
+                          struct pst_checkpoint **ret_checkpoint, struct pst_error *err)
+{
+    const struct pst_team *team = &session->team;
+    struct verifying verifying = {.graph = session->graph, .err = err};
+    pst_status st = pst_checkpoint_open(proposal->path, ret_checkpoint, err);
+
+    if (st != PST_OK) {
+        return st;
+    }
+    if (proposal->sha256[0] != '\0' && strcmp((*ret_checkpoint)->sha256, proposal->sha256) != 0) {
+        return pst_fail_at(err, PST_ERR_CONFIG, "checkpoint.damaged", proposal->path, 0, 0,
+                           "another checkpoint than rank 0 has there");
+    }
+    verifying.checkpoint = *ret_checkpoint;
+    for (uint32_t r = 0; r < session->planned.plan->n_devices; r++) {
+        if (team->ops == NULL || r == team->rank) {
+            verify_rank(session, r, &verifying);
+        }
+    }
+    return verifying.status;
+}
+
+/* --- together --------------------------------------------------------------------------------- */
+
+/* An older checkpoint may do. */
+static bool is_of_checkpoint(pst_status st, const struct pst_error *err)
+{
+    return st == PST_ERR_CONFIG && strncmp(err->kind, "checkpoint.", 11) == 0;
+}
+
+/* How it went for all: a failure is told by the one that met it; one that is not of the checkpoint
+   goes before. */
+static pst_status agree(const struct pst_team *team, pst_status st, struct pst_error *err)
+{
+    enum { WELL, OTHER_CHECKPOINT, FAILED };
+    uint32_t own = st == PST_OK ? WELL : is_of_checkpoint(st, err) ? OTHER_CHECKPOINT : FAILED;
+    uint32_t *all, worst = own;
+    pst_status met = PST_OK;
+
+    if (team->ops == NULL) {
+        return st;
+    }
+    all = pst_alloc(team->n, sizeof *all);
+    met = team->ops->exchange(&own, all, sizeof own, err);
+    for (uint32_t r = 0; r < team->n && met == PST_OK; r++) {
+        if (all[r] > worst) {
+            worst = all[r];
+            st = pst_fail(err, worst == FAILED ? PST_ERR_IO : PST_ERR_CONFIG,
+                          worst == FAILED ? "input.path" : "checkpoint.damaged",
+                          "rank %u (host %s) cannot read the checkpoint", r, team->ops->host(r));
+        }
+    }
+    free(all);
+    return met != PST_OK ? met : st;
+}
+
+static pst_status share(const struct pst_team *team, struct proposal *proposal,
+                        struct pst_error *err)
+{
+    return team->ops == NULL ? PST_OK : team->ops->broadcast(proposal, sizeof *proposal, err);
+}
+
+/* Rank 0 alone looks at manifests that may be no good. */
+static void propose(const struct candidates *candidates, uint32_t left, struct proposal *proposal)
+{
+    struct pst_checkpoint *checkpoint = NULL;
+    struct pst_error err = {0};
+
+    memset(proposal, 0, sizeof *proposal);
+    if (left == 0) {
+        return;
+    }
+    proposal->falls_back = candidates->falls_back;
+    snprintf(proposal->path, sizeof proposal->path, "%s", candidates->paths[left - 1]);
+    if (pst_checkpoint_open(proposal->path, &checkpoint, &err) == PST_OK) {
+        memcpy(proposal->sha256, checkpoint->sha256, sizeof proposal->sha256);
+    }
+    pst_checkpoint_close(checkpoint);
+}
+
+/* Keeps what is damaged, under a name that no run takes it by. */
+static void set_aside(const char *path)
+{
+    const char *name = strrchr(path, '/') + 1 + strlen("step-");
+    const int folder = (int)(name - path - (ptrdiff_t)strlen("step-"));
+    char *to = pst_printf("%.*sdamaged-%s", folder, path, name);
+    int failed = rename(path, to);
+
+    for (uint32_t k = 2; failed != 0 && (errno == ENOTEMPTY || errno == EEXIST); k++) {
+        free(to);
+        to = pst_printf("%.*sdamaged-%s-%u", folder, path, name, k);
+        failed = rename(path, to);
+    }
+    pst_log(PST_LOG_WARN, "checkpoint", failed == 0 ? "%s is now %s" : "%s: cannot be %s", path,
+            to);
+    free(to);
+}
+
+/* Proposes one after the other until all can read it, or there is none. *left: those that were not
+   found damaged. */
+static pst_status choose(const struct pst_session *session, const struct candidates *candidates,
+                         uint32_t *left, struct pst_checkpoint **ret_checkpoint,
+                         struct pst_error *err)
+{
+    const struct pst_team *team = &session->team;
+    const bool first = pst_team_is_first(team);
+    struct proposal *proposal = pst_alloc(1, sizeof *proposal);
+    bool tried = false, again = true;
+    pst_status st = PST_OK;
+
+    while (again && st == PST_OK) {
+        if (first) {
+            propose(candidates, *left, proposal);
+        }
+        st = share(team, proposal, err);
+        if (st != PST_OK || proposal->path[0] == '\0') {
+            break;
+        }
+        tried = true;
+        st = agree(team, try_one(session, proposal, ret_checkpoint, err), err);
+        again = is_of_checkpoint(st, err) && proposal->falls_back;
+        if (st != PST_OK) {
+            pst_checkpoint_close(*ret_checkpoint);
+            *ret_checkpoint = NULL;
+        }
+        if (again && first) {
+            pst_log(PST_LOG_WARN, "checkpoint", "%s is passed over: %s", proposal->path,
+                    err->message);
+            (*left)--;
+        }
+        st = again ? PST_OK : st;
+    }
+    if (st == PST_OK && *ret_checkpoint == NULL && tried) {
+        st = pst_fail(err, PST_ERR_CONFIG, "checkpoint.damaged",
+                      "none of the checkpoints there can be read");
+    }
+    free(proposal);
+    return st;
+}
+
+pst_status pst_resume_open(const struct pst_session *session,
+                           const struct pst_resume_request *request,
+                           struct pst_checkpoint **ret_checkpoint, struct pst_error *err)
+{
+    const struct pst_team *team = &session->team;
+    const char *folder = session->job->checkpoint.folder;
+    const bool first = pst_team_is_first(team);
+    struct candidates candidates = {.n = 0};
+    pst_status st = first ? find(request->from, folder, &candidates, err) : PST_OK;
+    uint32_t left = candidates.n;
+
+    *ret_checkpoint = NULL;
+    st = agree(team, st, err);
+    if (st == PST_OK) {
+        st = choose(session, &candidates, &left, ret_checkpoint, err);
+    }
+    for (uint32_t i = 0; i < candidates.n; i++) {
+        if (i >= left && st == PST_OK && strcmp(request->from, "auto") == 0) {
+            set_aside(candidates.paths[i]);
+        }
+        free(candidates.paths[i]);
+    }
+    free(candidates.paths);
+    return st;
+}

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The folder of a run's checkpoints: made, locked, cleared of what was left half-written.
+ */
+#include "checkpoint/saver_impl.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/memory.h"
+#include "base/util.h"
+
+pst_status saver_fail(struct pst_error *err, const char *path, const char *what)
+{
+    const int code = errno;
+
+    return pst_fail_at(err, PST_ERR_IO, "output.write", path, 0, 0, "cannot %s: %s", what,
+                       strerror(code));
+}
+
+/* It and the folders above it. */
+static pst_status make_folder(const char *path, struct pst_error *err)
+{
+    char *name = pst_strdup(path);
+    struct stat info;
+    pst_status st = PST_OK;
+
+    for (char *at = name + 1; st == PST_OK && at[-1] != '\0'; at++) {
+        const char c = *at;
+
+        if (c != '/' && c != '\0') {
+            continue;
+        }
+        *at = '\0';
+        if (stat(name, &info) != 0 && mkdir(name, 0777) != 0 && errno != EEXIST) {
+            st = saver_fail(err, name, "make the folder for checkpoints");
+        }
+        *at = c;
+        if (c == '\0') {
+            break;
+        }
+    }
+    if (st == PST_OK && (stat(path, &info) != 0 || !S_ISDIR(info.st_mode))) {
+        st = pst_fail_at(err, PST_ERR_IO, "output.write", path, 0, 0,
+                         "cannot hold checkpoints: it is not a folder");
+    }
+    free(name);
+    return st;
+}
+
+/* --- the lock --------------------------------------------------------------------------------- */
+
+static pst_status fail_locked(int fd, const char *folder, struct pst_error *err)
+{
+    char who[256] = "";
+    const ssize_t n = pread(fd, who, sizeof who - 1, 0);
+
+    who[n > 0 ? n : 0] = '\0';
+    who[strcspn(who, "\n")] = '\0';
+    return pst_fail_at(err, PST_ERR_CONFIG, "output.locked", folder, 0, 0,
+                       "another run saves its checkpoints there (%s); give this one another folder",
+                       who[0] == '\0' ? "unknown" : who);
+}
+
+/* A file system without locks lets two runs in, which it says. */
+static pst_status lock(const char *folder, int *ret_lock, struct pst_error *err)
+{
+    char *path = pst_printf("%s/run.lock", folder), host[128] = "", since[32] = "", *text;
+    const int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
+    const time_t now = time(NULL);
+    struct tm moment;
+    pst_status st = fd < 0 ? saver_fail(err, path, "open the lock") : PST_OK;
+
+    if (st == PST_OK && flock(fd, LOCK_EX | LOCK_NB) != 0) {
+        if (errno == EWOULDBLOCK) {
+            st = fail_locked(fd, folder, err);
+        } else {
+            pst_log(PST_LOG_WARN, "checkpoint", "%s: the file system has no locks: %s", path,
+                    strerror(errno));
+        }
+    }
+    if (st == PST_OK) {
+        gethostname(host, sizeof host - 1);
+        gmtime_r(&now, &moment);
+        strftime(since, sizeof since, "%Y-%m-%dT%H:%M:%SZ", &moment);
+        text = pst_printf("host %s, process %ld, since %s\n", host, (long)getpid(), since);
+        if (ftruncate(fd, 0) != 0 || pwrite(fd, text, strlen(text), 0) < 0) {
+            st = saver_fail(err, path, "write the lock");
+        }
+        free(text);
+    }
+    free(path);
+    if (st != PST_OK && fd >= 0) {
+        close(fd);
+    } else {
+        *ret_lock = fd;
+    }
+    return st;
+}
+
+/* --- what is there ---------------------------------------------------------------------------- */
+
+void saver_remove_folder(const char *path)
+{
+    const int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    const struct dirent *entry;
+
+    while (dir != NULL && (entry = readdir(dir)) != NULL) {
+        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0) {
+            char *name = pst_printf("%s/%s", path, entry->d_name);
+
+            unlink(name);
+            free(name);
+        }
+    }
+    if (fd >= 0 && dir == NULL) {
+        close(fd);
+    }
+    if (dir != NULL) {
+        closedir(dir);
+    }
+    rmdir(path);
+}
+
+void saver_remove_all(const char *folder, const char *prefix)
+{
+    DIR *dir = opendir(folder);
+    const struct dirent *entry;
+
+    while (dir != NULL && (entry = readdir(dir)) != NULL) {
+        if (strncmp(entry->d_name, prefix, strlen(prefix)) == 0) {
+            char *name = pst_printf("%s/%s", folder, entry->d_name);
+
+            saver_remove_folder(name);
+            free(name);
+        }
+    }
+    if (dir != NULL) {
+        closedir(dir);
+    }
+}
+
+/* Of another history than this run's, and what a later run would go on from. */
+static pst_status check_steps(const struct pst_saver_config *config, struct pst_error *err)
+{
+    const char *folder = config->session->job->checkpoint.folder;
+    uint64_t *steps = NULL;
+    uint32_t n = 0;
+    pst_status st = pst_checkpoint_list(folder, &steps, &n, err);
+
+    if (st == PST_OK && n > 0 && steps[n - 1] > config->first_step) {
+        st = pst_fail_at(err, PST_ERR_CONFIG, "config.value", folder, 0, 0,
+                         "the folder has a checkpoint of step %llu, and this run begins %s %llu",
+                         (unsigned long long)steps[n - 1],
+                         config->first_step == 0 ? "with step" : "behind step",
+                         (unsigned long long)config->first_step);
+        pst_error_hint(err, "--resume auto goes on from there; else move the later ones away, or "
+                            "name another checkpoint.folder");
+    }
+    free(steps);
+    return st;
+}
+
+pst_status saver_check_space(const char *folder, uint64_t bytes, struct pst_error *err)
+{
+    const uint64_t needed = bytes + bytes / 20 + 65536;
+    struct statvfs info;
+    char need[32], have[32];
+
+    if (statvfs(folder, &info) != 0) {
+        return saver_fail(err, folder, "see how much room there is");
+    }
+    if (info.f_bavail >= needed / info.f_frsize + 1) {
+        return PST_OK;
+    }
+    return pst_fail_at(err, PST_ERR_IO, "output.write", folder, 0, 0,
+                       "a checkpoint takes %s, and %s are left on that disk; free some, or name "
+                       "another checkpoint.folder",
+                       pst_format_bytes(need, needed),
+                       pst_format_bytes(have, (uint64_t)info.f_bavail * info.f_frsize));
+}
+
+pst_status saver_take_folder(const struct pst_saver_config *config, uint64_t bytes, int *ret_lock,
+                             struct pst_error *err)
+{
+    const char *folder = config->session->job->checkpoint.folder;
+    pst_status st = make_folder(folder, err);
+
+    if (st == PST_OK) {
+        st = lock(folder, ret_lock, err);
+    }
+    if (st == PST_OK) {
+        saver_remove_all(folder, SAVER_PARTIAL);
+        saver_remove_all(folder, SAVER_RETIRED);
+        st = check_steps(config, err);
+    }
+    return st == PST_OK ? saver_check_space(folder, bytes, err) : st;
+}

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the files of the saver share: which value lies where, and what is written of it.
+ */
+#ifndef PST_CHECKPOINT_SAVER_IMPL_H
+#define PST_CHECKPOINT_SAVER_IMPL_H
+
+#include "base/arena.h"
+#include "checkpoint/checkpoint.h"
+#include "checkpoint/saver.h"
+
+/* Names of folders that are no checkpoint: not yet, not any more. The next run removes them. */
+#define SAVER_PARTIAL ".partial-"
+#define SAVER_RETIRED ".retired-"
+
+/* A value that a process answers for. */
+struct saver_tensor {
+    const char *name;
+    uint32_t rank, process;
+    uint64_t shape[PST_ST_RANK], elems;
+    uint64_t offset; /* in its process's copies, in elements */
+    uint32_t first_piece, n_pieces;
+};
+
+struct saver_piece {
+    const char *key;
+    uint32_t tensor;
+    uint64_t begin[PST_ST_RANK], shape[PST_ST_RANK];
+    uint64_t offset, elems; /* in its process's copies */
+};
+
+/* Of all processes: process by process, in each in the order of pst_exec_state_of. */
+struct saver_layout {
+    struct pst_arena arena;
+    uint32_t n_processes, n_tensors, n_pieces;
+    struct saver_tensor *tensors;
+    struct saver_piece *pieces;
+    uint32_t *first_tensor, *first_piece; /* per process, and one behind the last */
+    uint64_t *elems;                      /* per process */
+    uint64_t *rank_offset;                /* per rank: in its process's copies */
+};
+
+/* What a process found out while it wrote its shard. */
+struct saver_sums {
+    uint64_t bytes; /* of the file; 0: it has none */
+    struct pst_hash file;
+    struct pst_hash *tensors, *pieces; /* the process's, in order */
+};
+
+/* Where and what a save writes. */
+struct saver_job {
+    const struct pst_saver_config *config;
+    const struct saver_layout *layout;
+    const char *folder, *run;
+    uint32_t process;
+    const float *values;          /* the process's copies */
+    struct saver_sums *sums;      /* of this process */
+    const struct saver_sums *all; /* once they were gathered: of all processes */
+    struct pst_save_moment moment;
+    uint64_t written_bytes; /* of all files, when it is complete */
+};
+
+/* saver_layout.c */
+void saver_layout_make(struct saver_layout *layout, const struct pst_session *session);
+/* What a checkpoint of this session would say of itself, but for the moment and its contents. */
+void pst_checkpoint_describe(const struct pst_session *session, uint64_t data_digest,
+                             struct pst_arena *arena, struct pst_manifest *ret_manifest);
+/* The manifest of a save whose sums are gathered; free() it. */
+char *saver_manifest(const struct saver_job *job);
+/* The name of a process's file. */
+void saver_shard_name(uint32_t process, char text[32]);
+
+/* saver_write.c: on the writing thread. */
+pst_status saver_write_shard(struct saver_job *job, struct pst_error *err);
+/* Manifest, COMMIT, the rename, and the end of older ones: on the first process. */
+pst_status saver_commit(struct saver_job *job, struct pst_error *err);
+/* The partial folder goes. */
+void saver_remove_partial(const struct saver_job *job);
+
+/* saver_folder.c: on the first process, when a run begins. *ret_lock: a file to close at its end.
+ */
+pst_status saver_take_folder(const struct pst_saver_config *config, uint64_t bytes, int *ret_lock,
+                             struct pst_error *err);
+pst_status saver_check_space(const char *folder, uint64_t bytes, struct pst_error *err);
+void saver_remove_folder(const char *path); /* with its files; a link is left alone */
+void saver_remove_all(const char *folder, const char *prefix); /* of such names */
+/* output.write: the call of the system that set errno. */
+pst_status saver_fail(struct pst_error *err, const char *path, const char *what);
+
+#endif

@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Which values a checkpoint has, who writes them, in which pieces; and the manifest that says so.
+ * All processes make the same layout of plan and programs, so they only tell each other sums.
+ */
+#include "checkpoint/saver_impl.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/util.h"
+#include "config/config.h"
+#include "session/isolate.h"
+
+/* --- values ----------------------------------------------------------------------------------- */
+
+struct collecting {
+    struct saver_layout *layout;
+    const struct pst_graph *graph;
+    uint32_t process;
+    size_t room;
+};
+
+static void collect(void *context, const struct pst_state_key *key, uint64_t elems)
+{
+    struct collecting *collecting = context;
+    struct saver_layout *layout = collecting->layout;
+    struct saver_tensor *tensor;
+    char name[PST_CHECKPOINT_NAME];
+
+    pst_grow(&layout->tensors, &collecting->room, layout->n_tensors, sizeof *layout->tensors);
+    tensor = &layout->tensors[layout->n_tensors++];
+    pst_state_name(collecting->graph, key, name);
+    *tensor = (struct saver_tensor){.name = pst_arena_strdup(&layout->arena, name),
+                                    .process = collecting->process,
+                                    .elems = elems,
+                                    .offset = layout->elems[collecting->process]};
+    tensor->rank = pst_state_shape(collecting->graph, key, elems, tensor->shape);
+    layout->elems[collecting->process] += elems;
+}
+
+/* The piece that begins at an element: rows of the first axis whose rows fit, of one index in the
+   axes before. */
+static void cut_piece(const struct saver_tensor *tensor, uint64_t at, struct saver_piece *piece)
+{
+    const uint64_t most = PST_CHECKPOINT_PIECE / sizeof(float);
+    uint64_t row = tensor->elems, n;
+    uint32_t axis = 0;
+
+    for (axis = 0; axis < tensor->rank; axis++) {
+        row /= tensor->shape[axis];
+        piece->begin[axis] = at / row % tensor->shape[axis];
+        piece->shape[axis] = 1;
+        if (row <= most) {
+            break;
+        }
+    }
+    if (axis < tensor->rank) {
+        n = tensor->shape[axis] - piece->begin[axis];
+        piece->shape[axis] = n < most / row ? n : most / row;
+        for (uint32_t i = axis + 1; i < tensor->rank; i++) {
+            piece->shape[i] = tensor->shape[i];
+        }
+    }
+    piece->elems = row * (axis < tensor->rank ? piece->shape[axis] : 1);
+    piece->offset = tensor->offset + at;
+}
+
+static void cut(struct saver_layout *layout, uint32_t index, size_t *room)
+{
+    struct saver_tensor *tensor = &layout->tensors[index];
+
+    tensor->first_piece = layout->n_pieces;
+    for (uint64_t at = 0; at < tensor->elems;) {
+        struct saver_piece *piece;
+
+        pst_grow(&layout->pieces, room, layout->n_pieces, sizeof *layout->pieces);
+        piece = &layout->pieces[layout->n_pieces++];
+        *piece = (struct saver_piece){.tensor = index};
+        cut_piece(tensor, at, piece);
+        piece->key =
+            at == 0 && piece->elems == tensor->elems
+                ? tensor->name
+                : pst_arena_printf(&layout->arena, "%s#%06u", tensor->name, tensor->n_pieces);
+        tensor->n_pieces++;
+        at += piece->elems;
+    }
+}
+
+void saver_layout_make(struct saver_layout *layout, const struct pst_session *session)
+{
+    const struct pst_plan *plan = session->planned.plan;
+    struct collecting collecting = {.layout = layout, .graph = session->graph};
+    size_t room = 0;
+
+    *layout = (struct saver_layout){.n_processes = session->team.ops != NULL ? session->team.n : 1};
+    layout->elems = pst_arena_array(&layout->arena, layout->n_processes, sizeof *layout->elems);
+    layout->first_tensor =
+        pst_arena_array(&layout->arena, layout->n_processes + 1, sizeof(uint32_t));
+    layout->first_piece =
+        pst_arena_array(&layout->arena, layout->n_processes + 1, sizeof(uint32_t));
+    layout->rank_offset = pst_arena_array(&layout->arena, plan->n_devices, sizeof(uint64_t));
+    for (uint32_t r = 0; r < plan->n_devices; r++) {
+        collecting.process = layout->n_processes > 1 ? r : 0;
+        layout->rank_offset[r] = layout->elems[collecting.process];
+        pst_exec_state_of(plan, session->graph, session->planned.programs[r], collect, &collecting);
+        layout->first_tensor[collecting.process + 1] = layout->n_tensors;
+    }
+    for (uint32_t p = 0; p < layout->n_processes; p++) {
+        for (uint32_t i = layout->first_tensor[p]; i < layout->first_tensor[p + 1]; i++) {
+            cut(layout, i, &room);
+        }
+        layout->first_piece[p + 1] = layout->n_pieces;
+    }
+}
+
+static void add_elems(void *context, const struct pst_state_key *key, uint64_t elems)
+{
+    (void)key;
+    *(uint64_t *)context += elems;
+}
+
+uint64_t pst_saver_bytes(const struct pst_session *session, uint32_t rank)
+{
+    uint64_t elems = 0;
+
+    pst_exec_state_of(session->planned.plan, session->graph, session->planned.programs[rank],
+                      add_elems, &elems);
+    return elems * sizeof(float);
+}
+
+void saver_shard_name(uint32_t process, char text[32])
+{
+    snprintf(text, 32, "shard-%05u.safetensors", process);
+}
+
+/* --- the manifest ----------------------------------------------------------------------------- */
+
+static const char *hash_text(struct pst_arena *arena, const struct pst_hash *hash)
+{
+    char text[PST_HASH_TEXT];
+
+    return pst_arena_strdup(arena, pst_hash_text(hash, text));
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(((const struct pst_checkpoint_tensor *)a)->name,
+                  ((const struct pst_checkpoint_tensor *)b)->name);
+}
+
+static void put_tensor(const struct saver_job *job, uint32_t index, const uint32_t *files,
+                       struct pst_arena *arena, struct pst_checkpoint_tensor *to)
+{
+    const struct saver_layout *layout = job->layout;
+    const struct saver_tensor *from = &layout->tensors[index];
+    const struct saver_sums *sums = &job->all[from->process];
+
+    *to = (struct pst_checkpoint_tensor){
+        .name = from->name,
+        .rank = from->rank,
+        .elems = from->elems,
+        .xxh3 = hash_text(arena, &sums->tensors[index - layout->first_tensor[from->process]]),
+        .n_pieces = from->n_pieces,
+        .pieces = pst_arena_array(arena, from->n_pieces, sizeof *to->pieces)};
+    memcpy(to->shape, from->shape, sizeof to->shape);
+    for (uint32_t i = 0; i < from->n_pieces; i++) {
+        const uint32_t piece = from->first_piece + i;
+        const struct saver_piece *of = &layout->pieces[piece];
+
+        to->pieces[i] = (struct pst_checkpoint_piece){
+            .file = files[from->process],
+            .key = of->key,
+            .xxh3 = hash_text(arena, &sums->pieces[piece - layout->first_piece[from->process]])};
+        memcpy(to->pieces[i].begin, of->begin, sizeof of->begin);
+        memcpy(to->pieces[i].shape, of->shape, sizeof of->shape);
+    }
+}
+
+static void put_contents(const struct saver_job *job, struct pst_arena *arena,
+                         struct pst_manifest *m)
+{
+    const struct saver_layout *layout = job->layout;
+    uint32_t *files = pst_arena_array(arena, layout->n_processes, sizeof *files);
+
+    m->files = pst_arena_array(arena, layout->n_processes, sizeof *m->files);
+    for (uint32_t p = 0; p < layout->n_processes; p++) {
+        char name[32];
+
+        files[p] = m->n_files;
+        if (job->all[p].bytes > 0) {
+            saver_shard_name(p, name);
+            m->files[m->n_files++] =
+                (struct pst_checkpoint_file){.name = pst_arena_strdup(arena, name),
+                                             .bytes = job->all[p].bytes,
+                                             .xxh3 = hash_text(arena, &job->all[p].file)};
+        }
+    }
+    m->n_tensors = layout->n_tensors;
+    m->tensors = pst_arena_array(arena, layout->n_tensors, sizeof *m->tensors);
+    for (uint32_t i = 0; i < layout->n_tensors; i++) {
+        put_tensor(job, i, files, arena, &m->tensors[i]);
+    }
+    if (m->n_tensors > 0) {
+        qsort(m->tensors, m->n_tensors, sizeof *m->tensors, by_name);
+    }
+}
+
+void pst_checkpoint_describe(const struct pst_session *session, uint64_t data_digest,
+                             struct pst_arena *arena, struct pst_manifest *ret_manifest)
+{
+    static const char *const rules[] = {[PST_VERSION_SYNC] = "sync",
+                                        [PST_VERSION_DELAYED] = "delayed",
+                                        [PST_VERSION_STASHED] = "stashed"};
+    const struct pst_plan *plan = session->planned.plan;
+    const struct pst_job *job = session->job;
+    char optimizer[64], dtype[64];
+    uint32_t replicas = 1;
+
+    for (uint32_t s = 0; s < plan->n_stages; s++) {
+        replicas = plan->stages[s].n_ranks > replicas ? plan->stages[s].n_ranks : replicas;
+    }
+    *ret_manifest = (struct pst_manifest){
+        .written_by = "penstock " PENSTOCK_VERSION,
+        .model = session->graph->name,
+        .model_digest =
+            pst_arena_printf(arena, "xxh3:%016llx", (unsigned long long)session->graph->digest),
+        .n_parameters = session->graph->n_params,
+        .data_digest = pst_arena_printf(arena, "xxh3:%016llx", (unsigned long long)data_digest),
+        .data_seed = (uint64_t)job->data.seed,
+        .batch = plan->batch / session->graph->slices,
+        .seed = (uint64_t)job->train.seed,
+        .optimizer = pst_arena_strdup(arena, pst_job_word(job, "train", "optimizer", optimizer)),
+        .numerics = {[PST_NUMERIC_DEVICE] = job->run.device,
+                     [PST_NUMERIC_KERNELS] = job->run.kernels,
+                     [PST_NUMERIC_DTYPE] =
+                         pst_arena_strdup(arena, pst_job_word(job, "run", "dtype", dtype)),
+                     [PST_NUMERIC_THREADS] =
+                         pst_arena_printf(arena, "%lld", (long long)job->run.threads_per_device),
+                     [PST_NUMERIC_MICROBATCH] = pst_arena_printf(
+                         arena, "%lld", (long long)job->train.microbatch * plan->copies),
+                     [PST_NUMERIC_REPLICAS] = pst_arena_printf(arena, "%u", replicas)},
+        .partitioner = plan->partitioner != NULL ? plan->partitioner : "",
+        .scheduler = plan->scheduler != NULL ? plan->scheduler : "",
+        .memopt = plan->memopt != NULL ? plan->memopt : "",
+        .rule = rules[plan->version_rule],
+        .drain_every = plan->drain_every,
+    };
+}
+
+char *saver_manifest(const struct saver_job *job)
+{
+    const struct pst_session *session = job->config->session;
+    struct pst_arena arena = {0};
+    struct pst_manifest manifest;
+    char *config = pst_config_to_json(session->job->config), *text;
+    char *plan = pst_plan_to_json(session->planned.plan, session->graph);
+    const struct pst_hash digest = pst_hash_of(plan, strlen(plan));
+
+    pst_checkpoint_describe(session, job->config->data_digest, &arena, &manifest);
+    manifest.run = job->run;
+    manifest.step = job->moment.step;
+    manifest.updates = job->moment.updates;
+    manifest.samples = job->moment.samples / session->graph->slices;
+    manifest.epoch = job->moment.epoch;
+    manifest.skipped = job->moment.skipped;
+    manifest.counts = job->moment.counts;
+    manifest.drained = job->moment.drained;
+    manifest.plan_digest = pst_arena_printf(&arena, "xxh3:%s", hash_text(&arena, &digest));
+    manifest.config = config;
+    manifest.model_file = session->model_file;
+    manifest.model_file_hash = session->model_file_hash;
+    put_contents(job, &arena, &manifest);
+    text = pst_manifest_write(&manifest);
+    pst_arena_finish(&arena);
+    free(config);
+    free(plan);
+    return text;
+}

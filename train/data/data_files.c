@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Which files a key of [data] names, and reading them in place. Reading is by pread: the page cache
+ * is as fast as a mapping here, and a file that shrinks is an error and not a signal.
+ */
+#include "data/data_impl.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <glob.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/util.h"
+
+#define MAX_OPEN 128 /* files; what is beyond is opened for each read */
+
+/* Grows with each file. */
+struct gathered {
+    const char *key;
+    struct pst_paths paths;
+    size_t capacity;
+    struct {
+        dev_t device;
+        ino_t inode;
+    } * seen;
+    size_t n_seen, seen_capacity;
+    struct pst_error *err;
+};
+
+static pst_status fail(struct gathered *g, pst_status status, const char *kind, const char *name,
+                       const char *why)
+{
+    return pst_fail(g->err, status, kind, "%s: \"%s\"%s", g->key, name, why);
+}
+
+static bool already_seen(const struct gathered *g, const struct stat *info)
+{
+    for (size_t i = 0; i < g->n_seen; i++) {
+        if (g->seen[i].device == info->st_dev && g->seen[i].inode == info->st_ino) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A glob may meet folders, empty files and second names of a file: those are passed over. What was
+   named outright must be a file with something in it. */
+static pst_status take(struct gathered *g, const char *path, bool named)
+{
+    struct stat info;
+
+    if (stat(path, &info) != 0) {
+        return named ? fail(g, PST_ERR_IO, "input.path", path, " cannot be read") : PST_OK;
+    }
+    if (!S_ISREG(info.st_mode)) {
+        return named ? fail(g, PST_ERR_CONFIG, "input.path", path, " is not a regular file")
+                     : PST_OK;
+    }
+    if (info.st_size == 0) {
+        return named ? fail(g, PST_ERR_CONFIG, "input.syntax", path, " is empty") : PST_OK;
+    }
+    if (already_seen(g, &info)) {
+        return PST_OK;
+    }
+    pst_grow(&g->seen, &g->seen_capacity, g->n_seen, sizeof *g->seen);
+    g->seen[g->n_seen].device = info.st_dev;
+    g->seen[g->n_seen].inode = info.st_ino;
+    g->n_seen++;
+    pst_grow(&g->paths.paths, &g->capacity, g->paths.n, sizeof *g->paths.paths);
+    g->paths.paths[g->paths.n++] = pst_strdup(path);
+    return PST_OK;
+}
+
+/* Adds the matches of one pattern to `found`. A plain name must exist, perhaps with that ending; a
+   glob may match nothing. */
+static pst_status expand(struct gathered *g, const char *pattern, const char *ending, int flags,
+                         glob_t *found)
+{
+    int rc = glob(pattern, flags, NULL, found);
+
+    if (rc == GLOB_NOMATCH && ending != NULL && strpbrk(pattern, "*?[") == NULL) {
+        char *whole = pst_printf("%s%s", pattern, ending);
+
+        rc = glob(whole, flags, NULL, found);
+        free(whole);
+    }
+    if (rc == GLOB_NOSPACE) {
+        pst_out_of_memory();
+    }
+    if (rc != 0 && strpbrk(pattern, "*?[") == NULL) {
+        return fail(g, PST_ERR_IO, "input.path", pattern, ": there is no such file");
+    }
+    return PST_OK;
+}
+
+/* Was this path written out in the list, rather than matched by a glob? */
+static bool is_named(const char *patterns, const char *path)
+{
+    size_t n = strlen(path);
+
+    for (const char *p = patterns; (p = strstr(p, path)) != NULL; p++) {
+        if ((p == patterns || p[-1] == ':' || p[-1] == '\n') && strchr(":\n", p[n]) != NULL) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static pst_status expand_all(struct gathered *g, const char *patterns, const char *ending,
+                             glob_t *found)
+{
+    char *copy = pst_strdup(patterns), *rest = copy, *pattern;
+    int flags = GLOB_NOSORT;
+    pst_status st = PST_OK;
+
+    while (st == PST_OK && (pattern = strsep(&rest, ":\n")) != NULL) {
+        if (pattern[0] != '\0') {
+            st = expand(g, pattern, ending, flags, found);
+            flags |= GLOB_APPEND;
+        }
+    }
+    free(copy);
+    if (st == PST_OK && found->gl_pathc == 0) {
+        st = fail(g, PST_ERR_IO, "input.path", patterns, ": no file matches");
+    }
+    return st;
+}
+
+pst_status pst_paths_find(const char *patterns, const char *key, const char *ending,
+                          struct pst_paths *ret_paths, struct pst_error *err)
+{
+    struct gathered g = {.key = key, .err = err};
+    glob_t found = {0};
+    pst_status st;
+
+    if (patterns == NULL || patterns[0] == '\0') {
+        return pst_fail(err, PST_ERR_CONFIG, "config.value",
+                        "%s: names no file; give files or globs, separated by ':'", key);
+    }
+    st = expand_all(&g, patterns, ending, &found);
+    if (st == PST_OK) {
+        qsort(found.gl_pathv, found.gl_pathc, sizeof *found.gl_pathv, pst_by_text);
+    }
+    for (size_t i = 0; st == PST_OK && i < found.gl_pathc; i++) {
+        st = take(&g, found.gl_pathv[i], is_named(patterns, found.gl_pathv[i]));
+    }
+    if (st == PST_OK && g.paths.n == 0) {
+        st = fail(&g, PST_ERR_CONFIG, "input.syntax", patterns, ": nothing in any of these files");
+    }
+    globfree(&found);
+    free(g.seen);
+    if (st != PST_OK) {
+        pst_paths_finish(&g.paths);
+        return st;
+    }
+    *ret_paths = g.paths;
+    return PST_OK;
+}
+
+void pst_paths_finish(struct pst_paths *paths)
+{
+    for (uint32_t i = 0; i < paths->n; i++) {
+        free(paths->paths[i]);
+    }
+    free(paths->paths);
+}
+
+/* --- in place --------------------------------------------------------------------------------- */
+
+static pst_status fail_io(const char *path, const char *what, struct pst_error *err)
+{
+    return pst_fail_at(err, PST_ERR_IO, "input.path", path, 0, 0, "cannot %s: %s", what,
+                       strerror(errno));
+}
+
+static int open_to_read(const char *path)
+{
+    const int flags = O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
+    const int fd = open(path, flags | O_NOATIME); /* an eighth of a small read looks at the clock */
+
+    return fd < 0 && errno == EPERM ? open(path, flags) : fd; /* of somebody else's file */
+}
+
+pst_status pst_data_file_open(const char *path, uint32_t *n_open, struct pst_data_file *ret_file,
+                              struct pst_error *err)
+{
+    struct stat info;
+    int fd = open_to_read(path);
+
+    if (fd < 0) {
+        return fail_io(path, "open the file", err);
+    }
+    if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
+        close(fd);
+        return pst_fail_at(err, PST_ERR_IO, "input.path", path, 0, 0, "not a regular file");
+    }
+    if (*n_open >= MAX_OPEN) {
+        close(fd);
+        fd = -1;
+    } else {
+        ++*n_open;
+    }
+    *ret_file = (struct pst_data_file){pst_strdup(path), fd, (uint64_t)info.st_size};
+    return PST_OK;
+}
+
+void pst_data_file_close(struct pst_data_file *file)
+{
+    if (file->path != NULL && file->fd >= 0) {
+        close(file->fd);
+    }
+    free(file->path);
+}
+
+static pst_status read_from(const struct pst_data_file *file, int fd, uint64_t offset, char *bytes,
+                            uint64_t n, struct pst_error *err)
+{
+    while (n > 0) {
+        ssize_t got = pread(fd, bytes, n < PST_FILE_PIECE ? n : PST_FILE_PIECE, (off_t)offset);
+
+        if (got < 0 && errno == EINTR) {
+            continue;
+        }
+        if (got < 0) {
+            return fail_io(file->path, "read the file", err);
+        }
+        if (got == 0) {
+            struct stat info = {.st_size = 0};
+
+            fstat(fd, &info);
+            return pst_data_file_fail(file, err, "has %lld bytes, but had %llu when the run began",
+                                      (long long)info.st_size, (unsigned long long)file->size);
+        }
+        bytes += got;
+        offset += (uint64_t)got;
+        n -= (uint64_t)got;
+    }
+    return PST_OK;
+}
+
+pst_status pst_data_file_read(const struct pst_data_file *file, uint64_t offset, void *ret_bytes,
+                              uint64_t n, struct pst_error *err)
+{
+    int fd = file->fd >= 0 ? file->fd : open_to_read(file->path);
+    pst_status st;
+
+    if (fd < 0) {
+        return fail_io(file->path, "open the file again", err);
+    }
+    st = read_from(file, fd, offset, ret_bytes, n, err);
+    if (file->fd < 0) {
+        close(fd);
+    }
+    return st;
+}
+
+pst_status pst_data_file_fail(const struct pst_data_file *file, struct pst_error *err,
+                              const char *format, ...)
+{
+    char text[512];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    return pst_fail_at(err, PST_ERR_CONFIG, "input.syntax", file->path, 0, 0, "%s", text);
+}

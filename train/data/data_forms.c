@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Files that are not what data.kind says, by their first bytes: compressed ones, archives, and
+ * forms of other programs. As bare tokens or text they would be trained on without a word. Each is
+ * refused with the command that makes of it what is read.
+ */
+#include "data/data_impl.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/text.h"
+
+enum { LOOKED_AT = 512 };
+
+/* What is known of a file. */
+struct look {
+    const char *path;
+    uint64_t size;
+    unsigned char begin[LOOKED_AT], end[4]; /* zeros behind the last byte */
+};
+
+#define NUMPY "python3 -c \"import numpy as np; "
+
+/* In `advice` @ stands for the file, & for its name without the last ending. */
+struct form {
+    uint32_t at;       /* of the bytes in the file */
+    const char *bytes; /* n of them */
+    size_t n;
+    const char *ends;   /* the last four bytes; NULL: any */
+    const char *within; /* among the first bytes; NULL: none */
+    uint32_t own_kind;  /* of data: it reads this; 0: none, for text has no form */
+    const char *what, *advice;
+};
+
+#define BYTES(text) (text), sizeof(text) - 1
+
+static const struct form forms[] = {
+    {0, BYTES("\x1F\x8B\x08"), NULL, NULL, 0, "a gzip file", "zcat @ > &"},
+    {0, BYTES("\x1F\x9D\x90"), NULL, NULL, 0, "a file of compress", "zcat @ > &"},
+    {0, BYTES("\x28\xB5\x2F\xFD"), NULL, NULL, 0, "a zstd file", "zstdcat @ > &"},
+    {0, BYTES("\xFD\x37zXZ\0"), NULL, NULL, 0, "an xz file", "xzcat @ > &"},
+    {4, BYTES("1AY&SY"), NULL, "BZh", 0, "a bzip2 file", "bzcat @ > &"},
+    {0, BYTES("\x04\x22\x4D\x18"), NULL, NULL, 0, "a lz4 file", "lz4cat @ > &"},
+    {0, BYTES("7z\xBC\xAF\x27\x1C"), NULL, NULL, 0, "an archive of 7-Zip", "7z x @"},
+    {0, BYTES("PK\3\4"), NULL, "/data.pkl", 0, "a file of torch.save",
+     NUMPY "import torch; np.save('&.npy', torch.load('@'))\""},
+    {0, BYTES("PK\3\4"), NULL, NULL, 0, "a zip archive (as .npz is)", "unzip @"},
+    {257, BYTES("ustar"), NULL, NULL, 0, "a tar archive", "tar xf @"},
+    {0, BYTES("PAR1"), "PAR1", NULL, 0, "a Parquet file",
+     "python3 -c \"import pandas; pandas.read_parquet('@').to_json('&.jsonl', orient='records', "
+     "lines=True)\""},
+    {0, BYTES("ARROW1"), NULL, NULL, 0, "an Arrow file",
+     "python3 -c \"import pandas; pandas.read_feather('@').to_json('&.jsonl', orient='records', "
+     "lines=True)\""},
+    {0, BYTES("\xFF\xFF\xFF\xFF"), NULL, NULL, 0, "a stream of Arrow",
+     "python3 -c \"import datasets; datasets.Dataset.from_file('@').to_json('&.jsonl')\""},
+    {0, BYTES("\x93NUMPY"), NULL, NULL, PST_DATA_NPY, "a NumPy array",
+     NUMPY "np.load('@').astype('uint16').tofile('&.bin')\" makes bare tokens of it; or set "
+           "data.kind = \"npy\""},
+    {0, BYTES("\x89HDF\r\n\x1A\n"), NULL, NULL, 0, "an HDF5 file",
+     NUMPY "import h5py; np.save('&.npy', h5py.File('@')['NAME'])\""},
+    {0, BYTES("MMIDIDX\0\0"), NULL, NULL, PST_DATA_MEGATRON, "an index of Megatron",
+     "set data.kind = \"megatron\""},
+    {0, BYTES("\x88\xD8\x34\x01\1\0\0\0"), NULL, NULL, PST_DATA_LLMC, "a shard of llm.c",
+     "set data.kind = \"llmc\""},
+    {0, BYTES("\xA1\xD9\x34\x01\7\0\0\0"), NULL, NULL, PST_DATA_LLMC, "a shard of llm.c",
+     "set data.kind = \"llmc\""},
+    {8, BYTES("{\""), NULL, "\"data_offsets\"", 0, "a safetensors file",
+     "train.init begins with them"},
+    {0, BYTES("GGUF"), NULL, NULL, 0, "a GGUF file", "train.init begins with safetensors files"},
+    {0, BYTES("\x89PNG\r\n"), NULL, NULL, 0, "a PNG image",
+     NUMPY "from PIL import Image; np.save('&.npy', [Image.open('@')])\""},
+    {0, BYTES("%PDF-"), NULL, NULL, 0, "a PDF document", "pdftotext @ &.txt"},
+    {0, BYTES("SQLite format 3\0"), NULL, NULL, 0, "a database of SQLite", "sqlite3 @ .dump"},
+};
+
+static bool is_within(const struct look *look, const char *word)
+{
+    return memmem(look->begin, sizeof look->begin, word, strlen(word)) != NULL;
+}
+
+static bool has_form(const struct look *look, const struct form *form)
+{
+    return look->size >= form->at + form->n &&
+           memcmp(look->begin + form->at, form->bytes, form->n) == 0 &&
+           (form->ends == NULL || memcmp(look->end, form->ends, sizeof look->end) == 0) &&
+           (form->within == NULL || is_within(look, form->within));
+}
+
+/* Protocols 2 to 5 begin with their number and end with a stop; those from 4 on have frames. */
+static bool is_pickle(const struct look *look)
+{
+    static const char first[] = "(]})cX\x8C\x95KMJGNC\x58\x8A\x88\x89\x86\x85\x87";
+    const unsigned char *b = look->begin;
+
+    return look->size > 3 && b[0] == 0x80 && b[1] >= 2 && b[1] <= 5 &&
+           memchr(first, b[2], sizeof first - 1) != NULL && look->end[3] == '.' &&
+           (b[1] < 4 || b[2] != 0x95 || look->size >= 11);
+}
+
+/* Whole numbers are seldom letters all over. */
+static bool is_text(const struct look *look)
+{
+    const size_t n = look->size < LOOKED_AT ? (size_t)look->size : LOOKED_AT;
+    size_t i = 0;
+
+    while (i < n && ((look->begin[i] >= ' ' && look->begin[i] <= '~') ||
+                     (look->begin[i] != 0 && strchr("\t\r\n", look->begin[i]) != NULL))) {
+        i++;
+    }
+    return i == n && n >= 32;
+}
+
+/* A name that a shell takes as it is; others are FILE. */
+static const char *shell_name(const char *path)
+{
+    const size_t n = strspn(path, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                                  "/._+=@-");
+
+    return path[n] == '\0' && path[0] != '-' && n < 200 ? path : "FILE";
+}
+
+/* Without its last ending, so that "x.txt.gz" is "x.txt"; free() it. */
+static char *stem_of(const char *name)
+{
+    const char *slash = strrchr(name, '/'), *dot = strrchr(name, '.');
+    const bool has = dot != NULL && dot > (slash == NULL ? name : slash + 1);
+
+    return has ? pst_strndup(name, (size_t)(dot - name)) : pst_printf("%s.out", name);
+}
+
+static pst_status refuse(const char *path, const char *what, const char *advice,
+                         struct pst_error *err)
+{
+    const char *name = shell_name(path);
+    char *stem = stem_of(name), command[256] = "";
+    pst_status st = pst_fail_at(err, PST_ERR_CONFIG, "input.syntax", path, 0, 0,
+                                "byte 0: this is %s, which data.kind does not read", what);
+
+    for (const char *at = advice; *at != '\0'; at++) {
+        if (*at == '@' || *at == '&') {
+            pst_text_append(command, sizeof command, "%s", *at == '@' ? name : stem);
+        } else {
+            pst_text_append(command, sizeof command, "%c", *at);
+        }
+    }
+    pst_error_hint(err, "%s", command);
+    free(stem);
+    return st;
+}
+
+static pst_status check(uint32_t kind, const struct look *look, struct pst_error *err)
+{
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+        const struct form *form = &forms[i];
+
+        if ((form->own_kind == 0 || form->own_kind != kind) && has_form(look, form)) {
+            return refuse(look->path, form->what, form->advice, err);
+        }
+    }
+    if (is_pickle(look)) {
+        return refuse(look->path, "a pickle of Python",
+                      NUMPY "np.save('&.npy', np.load('@', allow_pickle=True))\" for one of "
+                            "an array that you trust",
+                      err);
+    }
+    return kind == PST_DATA_RAW && is_text(look)
+               ? refuse(look->path, "text", "set data.kind = \"text\"", err)
+               : PST_OK;
+}
+
+pst_status pst_data_check_text(const char *path, const char *text, uint64_t size,
+                               struct pst_error *err)
+{
+    struct look look = {.path = path, .size = size};
+
+    memcpy(look.begin, text, size < LOOKED_AT ? (size_t)size : LOOKED_AT);
+    if (size >= sizeof look.end) {
+        memcpy(look.end, text + size - sizeof look.end, sizeof look.end);
+    }
+    return check(PST_DATA_TEXT, &look, err);
+}
+
+pst_status pst_data_check_file(uint32_t kind, const struct pst_data_file *file,
+                               struct pst_error *err)
+{
+    struct look look = {.path = file->path, .size = file->size};
+    pst_status st = pst_data_file_read(file, 0, look.begin,
+                                       file->size < LOOKED_AT ? file->size : LOOKED_AT, err);
+
+    if (st == PST_OK && file->size >= sizeof look.end) {
+        st = pst_data_file_read(file, file->size - sizeof look.end, look.end, sizeof look.end, err);
+    }
+    return st == PST_OK ? check(kind, &look, err) : st;
+}

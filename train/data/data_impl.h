@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The readers behind data.h. A store is what the files of one key hold, as a stream of tokens
+ * (data_tokens.c) or as records (data_records.c); the formats of files (data_text.c,
+ * data_token_files.c, data_arrays.c) say where in them that lies. Sources are stretches of stores,
+ * and the order of their samples is data_order.c's. Synthetic samples have no store.
+ */
+#ifndef PST_DATA_DATA_IMPL_H
+#define PST_DATA_DATA_IMPL_H
+
+#include "data/data.h"
+#include "data/tokenizer.h"
+
+/* data.kind */
+enum {
+    PST_DATA_TEXT = 0,
+    PST_DATA_SYNTHETIC,
+    PST_DATA_RAW,
+    PST_DATA_LLMC,
+    PST_DATA_MEGATRON,
+    PST_DATA_NPY,
+    PST_DATA_CIFAR10,
+    PST_DATA_CIFAR100,
+    PST_DATA_MNIST
+};
+
+static inline bool pst_data_has_tokens(uint32_t kind)
+{
+    return kind != PST_DATA_SYNTHETIC && kind <= PST_DATA_MEGATRON;
+}
+
+/* Records have labels; targets of all else are made from the tokens. */
+static inline bool pst_data_has_labels(uint32_t kind)
+{
+    return kind >= PST_DATA_NPY;
+}
+
+/* --- files ------------------------------------------------------------------------------------ */
+
+/* A file that is read in place. */
+struct pst_data_file {
+    char *path;
+    int fd; /* -1: opened for each read, for there are many */
+    uint64_t size;
+};
+
+struct pst_paths {
+    char **paths;
+    uint32_t n;
+};
+
+/*
+ * All files that the files and globs of `patterns`, separated by ':' or newline, name, in sorted
+ * order, each once (links to a file that is already there are left out). A name without a file may
+ * lack `ending` (NULL: none). `key` is the name of what holds them, for messages: "data.train".
+ */
+pst_status pst_paths_find(const char *patterns, const char *key, const char *ending,
+                          struct pst_paths *ret_paths, struct pst_error *err);
+void pst_paths_finish(struct pst_paths *paths);
+
+/* *n_open counts what is kept open. Errors: input.path. */
+pst_status pst_data_file_open(const char *path, uint32_t *n_open, struct pst_data_file *ret_file,
+                              struct pst_error *err);
+void pst_data_file_close(struct pst_data_file *file);
+/* Any thread. Bytes that are not there, as the file got shorter, are input.syntax. */
+pst_status pst_data_file_read(const struct pst_data_file *file, uint64_t offset, void *ret_bytes,
+                              uint64_t n, struct pst_error *err);
+/* The file holds less, or other things, than it says. */
+pst_status pst_data_file_fail(const struct pst_data_file *file, struct pst_error *err,
+                              const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+/* data_forms.c: the first bytes say that the file is compressed, or of a form that this kind of
+   data does not read: input.syntax, with the command that makes of it what is read. */
+pst_status pst_data_check_file(uint32_t kind, const struct pst_data_file *file,
+                               struct pst_error *err);
+/* The same of a text file that is in memory. */
+pst_status pst_data_check_text(const char *path, const char *text, uint64_t size,
+                               struct pst_error *err);
+
+/* --- elements --------------------------------------------------------------------------------- */
+
+/* Of files; little-endian. */
+enum pst_element {
+    PST_ELEMENT_U8 = 0,
+    PST_ELEMENT_I8,
+    PST_ELEMENT_U16,
+    PST_ELEMENT_I16,
+    PST_ELEMENT_U32,
+    PST_ELEMENT_I32,
+    PST_ELEMENT_U64,
+    PST_ELEMENT_I64,
+    PST_ELEMENT_F32,
+    PST_ELEMENT_F64
+};
+
+static inline uint32_t pst_element_bytes(uint32_t element)
+{
+    return element >= PST_ELEMENT_F32 ? element == PST_ELEMENT_F32 ? 4u : 8u : 1u << (element / 2);
+}
+
+/* --- streams of tokens ------------------------------------------------------------------------ */
+
+/* Tokens that lie one after the other in a file, or in memory. */
+struct pst_token_part {
+    struct pst_data_file file; /* path NULL: in `held` */
+    const void *held;
+    uint64_t offset;   /* bytes before the first */
+    uint64_t first, n; /* place of the first in the stream; tokens */
+};
+
+struct pst_stream {
+    uint32_t element;
+    struct pst_token_part *parts;
+    uint32_t n_parts;
+    uint64_t length; /* tokens */
+    void *memory;    /* what `held` points into; owned */
+};
+
+/* A part behind the others; it takes the file. */
+void pst_stream_add(struct pst_stream *stream, const struct pst_token_part *part);
+void pst_stream_finish(struct pst_stream *stream);
+
+/* Tokens begin ... begin + context, the last as a target alone. room: (context + 1) elements. */
+pst_status pst_stream_read(const struct pst_stream *stream, uint64_t begin, uint64_t context,
+                           uint64_t vocab, void *room, int32_t *ret_x, int32_t *ret_targets,
+                           struct pst_error *err);
+
+/* --- records ---------------------------------------------------------------------------------- */
+
+/* Records that lie one after the other in a file; an element of a column lies at
+   offset + record * stride. */
+struct pst_column_part {
+    struct pst_data_file file;
+    uint64_t offset, stride;
+    uint64_t first, n; /* number of the first record; records */
+};
+
+enum { PST_COLUMN_RANK = 8 };
+
+struct pst_column {
+    uint32_t element;
+    uint32_t rank;
+    uint64_t dims[PST_COLUMN_RANK], elems; /* of a record */
+    bool planar;                           /* dims are channels, rows, columns for certain */
+    struct pst_column_part *parts;
+    uint32_t n_parts;
+    uint64_t n; /* records */
+};
+
+void pst_column_add(struct pst_column *column, const struct pst_column_part *part);
+
+/* What the model gets of a record. Features are f32 on their way, but for f64 models. */
+struct pst_records {
+    struct pst_column x, labels;
+    uint32_t
+        *from;   /* element of the file for each of the model's, PST_NONE: black; NULL: the same */
+    float scale; /* what features are divided by first */
+    float *mean, *std; /* [n_channels]: subtracted, divided by then; NULL: neither */
+    uint64_t n_channels;
+    uint64_t labels_at, room_bytes; /* of what a record is read into */
+    int64_t ignored;                /* a class of targets without a loss; -1: no further one */
+};
+
+/* Checks columns against the model, and makes the rest. mean, std: one number or one for each
+   channel, separated by ','; "": neither. */
+pst_status pst_records_fit(struct pst_records *records, const struct pst_sample_shape *shape,
+                           const char *mean, const char *std, struct pst_error *err);
+/* room: room_bytes. */
+pst_status pst_records_read(const struct pst_records *records, const struct pst_sample_shape *shape,
+                            uint64_t record, void *room, void *ret_x, void *ret_targets,
+                            struct pst_error *err);
+void pst_records_finish(struct pst_records *records);
+
+/* --- stores and sources ----------------------------------------------------------------------- */
+
+struct pst_store {
+    struct pst_stream stream;
+    struct pst_records records;
+};
+
+/* Part of a store, as samples of one split. */
+struct pst_stretch {
+    const struct pst_store *store;
+    uint64_t begin, length; /* tokens; records */
+    uint64_t n;             /* samples of an epoch */
+    uint64_t scattered;     /* > 0: records stand in a fixed random order of all so many */
+};
+
+enum { PST_MAX_SOURCES = 256 };
+
+/* Which source each sample comes from: a cycle that keeps as close to the weights as can be. */
+struct pst_blend {
+    uint32_t length;                 /* 0: there is one source */
+    uint16_t *source;                /* of each place */
+    uint32_t *before;                /* how many samples of that source the cycle has before it */
+    uint32_t count[PST_MAX_SOURCES]; /* of each source, in a cycle */
+};
+
+struct pst_data {
+    uint32_t kind;
+    uint64_t seed;
+    int32_t ignored;                 /* a class of targets that counts nothing, beside -1 */
+    struct pst_sample_shape shape;   /* of whole sequences */
+    uint32_t slices, microbatch;     /* of each of these; sequences whose slices lie side by side */
+    bool counted, over_tokens;       /* a number stands behind targets; it is that of all samples */
+    struct pst_tensor *inputs;       /* of shape where the graph's are others; else NULL */
+    struct pst_tokenizer *tokenizer; /* NULL: tokens are bytes */
+    const char *field;               /* member of lines of JSON that is text; NULL: by the name */
+    struct pst_store *stores;        /* one for each source, and one for data.valid */
+    uint32_t n_stores;
+    struct pst_stretch *sources[2]; /* by enum pst_split */
+    uint32_t n_sources[2];
+    struct pst_blend blend;
+    uint32_t n_open;     /* files */
+    uint64_t room_bytes; /* to read a sample */
+};
+
+/* Opens what one key names into a store. `what`: "data.train". */
+pst_status pst_data_open_text(struct pst_data *data, const char *patterns, const char *key,
+                              struct pst_store *store, struct pst_error *err);
+pst_status pst_data_open_tokens(const struct pst_job *job, struct pst_data *data,
+                                const char *patterns, const char *key, struct pst_store *store,
+                                struct pst_error *err);
+pst_status pst_data_open_arrays(const struct pst_job *job, struct pst_data *data,
+                                const char *patterns, const char *labels, const char *key,
+                                struct pst_store *store, struct pst_error *err);
+
+/* All sources of the job, their splits and their order; data.shape is there. What it has made
+   when it fails, pst_data_close frees. */
+pst_status pst_data_open(const struct pst_job *job, struct pst_data *data, struct pst_error *err);
+void pst_data_close(struct pst_data *data);
+
+/* Weights above 0. config.value: one of them is too small. */
+pst_status pst_blend_init(struct pst_blend *blend, const double *weights, uint32_t n,
+                          struct pst_error *err);
+void pst_blend_finish(struct pst_blend *blend);
+
+/* Where sample `index` of a split comes from: the place in the epoch's order, for streams at an
+   offset of the epoch's. */
+struct pst_sample_place {
+    const struct pst_stretch *stretch;
+    uint64_t at; /* first token; record */
+};
+struct pst_sample_place pst_data_locate(const struct pst_data *data, uint32_t split,
+                                        uint64_t index);
+
+/* inputs: where sample `index` goes, one pointer per input tensor. */
+void pst_synthetic_read(const struct pst_data *data, uint32_t split, uint64_t index,
+                        void *const *inputs);
+
+/* Element e of a tensor of that dtype; bf16 by rounding to nearest even. */
+void pst_data_put(void *tensor, uint32_t dtype, uint64_t e, double value);
+
+#endif

@@ -1,0 +1,358 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Records: features and labels of a sample, each a column of fixed width in files. Features become
+ * the model's input in shape, layout and type; images that are smaller stand in the middle of black
+ * ones, and grey ones fill all channels.
+ */
+#include "data/data_impl.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/number.h"
+#include "base/text.h"
+#include "base/util.h"
+
+void pst_column_add(struct pst_column *column, const struct pst_column_part *part)
+{
+    struct pst_column_part *added;
+
+    column->parts = pst_resize(column->parts, column->n_parts + 1, sizeof *column->parts);
+    added = &column->parts[column->n_parts++];
+    *added = *part;
+    added->first = column->n;
+    column->n += part->n;
+}
+
+static void finish_column(struct pst_column *column)
+{
+    for (uint32_t i = 0; i < column->n_parts; i++) {
+        pst_data_file_close(&column->parts[i].file);
+    }
+    free(column->parts);
+}
+
+void pst_records_finish(struct pst_records *records)
+{
+    finish_column(&records->x);
+    finish_column(&records->labels);
+    free(records->from);
+    free(records->mean);
+    free(records->std);
+}
+
+/* --- does it fit? ----------------------------------------------------------------------------- */
+
+/* "28 x 28 x 1", or "one number". */
+static const char *dims_text(const uint64_t *dims, uint32_t rank, char text[160])
+{
+    snprintf(text, 160, "%s", rank == 0 ? "one number" : "");
+    for (uint32_t i = 0; i < rank; i++) {
+        pst_text_append(text, 160, "%s%llu", i == 0 ? "" : " x ", (unsigned long long)dims[i]);
+    }
+    return text;
+}
+
+static pst_status fail_fit(const struct pst_column *column, const struct pst_tensor *tensor,
+                           struct pst_error *err)
+{
+    char has[160], wants[160];
+
+    return pst_data_file_fail(
+        &column->parts[0].file, err, "a record is %s%s, and the model's input %s is %s%s",
+        dims_text(column->dims, column->rank, has),
+        tensor->dtype != PST_I32 || column->element < PST_ELEMENT_F32 ? ""
+                                                                      : ", not of whole numbers",
+        tensor->name, dims_text(tensor->dims, tensor->rank, wants),
+        tensor->dtype == PST_I32 ? ", of whole numbers" : "");
+}
+
+static bool same_dims(const struct pst_column *column, const struct pst_tensor *tensor)
+{
+    bool same = column->rank == tensor->rank;
+
+    for (uint32_t i = 0; same && i < column->rank; i++) {
+        same = column->dims[i] == tensor->dims[i];
+    }
+    return same;
+}
+
+/* An image of a file: rows, columns, channels, and how far apart neighbours lie. */
+struct image {
+    uint64_t dims[3], stride[3];
+};
+
+static bool image_of(const struct pst_column *column, uint64_t channels, struct image *ret_image)
+{
+    const uint64_t *d = column->dims;
+
+    if (column->rank == 2) {
+        *ret_image = (struct image){{d[0], d[1], 1}, {d[1], 1, 0}};
+    } else if (column->rank == 3 && !column->planar && (d[2] == channels || d[2] == 1)) {
+        *ret_image = (struct image){{d[0], d[1], d[2]}, {d[1] * d[2], d[2], 1}};
+    } else if (column->rank == 3 && (column->planar || d[0] == channels || d[0] == 1)) {
+        *ret_image = (struct image){{d[1], d[2], d[0]}, {d[2], 1, d[1] * d[2]}};
+    } else {
+        return false;
+    }
+    if (ret_image->dims[2] == 1) {
+        ret_image->stride[2] = 0;
+    }
+    return true;
+}
+
+/* Rows, columns and channels that the model wants of an image; false: it wants none. */
+static bool wanted_image(const struct pst_column *column, const struct pst_tensor *x,
+                         uint64_t ret_dims[3])
+{
+    if (x->rank == 3) {
+        memcpy(ret_dims, x->dims, 3 * sizeof *ret_dims);
+        return true;
+    }
+    if (x->rank == 1 && column->planar && x->elems == column->elems) { /* a row of its pixels */
+        ret_dims[0] = column->dims[1];
+        ret_dims[1] = column->dims[2];
+        ret_dims[2] = column->dims[0];
+        return true;
+    }
+    return false;
+}
+
+/* Where each element of the model's image comes from; false: the image does not go in. */
+static bool map_image(struct pst_records *records, const struct pst_tensor *x)
+{
+    uint64_t out[3], top, left, e = 0;
+    struct image image;
+
+    if (!wanted_image(&records->x, x, out) || !image_of(&records->x, out[2], &image) ||
+        image.dims[0] > out[0] || image.dims[1] > out[1] ||
+        (image.dims[2] != out[2] && image.dims[2] != 1)) {
+        return false;
+    }
+    records->n_channels = out[2];
+    records->from = pst_alloc(x->elems, sizeof *records->from);
+    top = (out[0] - image.dims[0]) / 2;
+    left = (out[1] - image.dims[1]) / 2;
+    for (uint64_t row = 0; row < out[0]; row++) {
+        for (uint64_t column = 0; column < out[1]; column++) {
+            bool inside = row >= top && row - top < image.dims[0] && column >= left &&
+                          column - left < image.dims[1];
+
+            for (uint64_t channel = 0; channel < out[2]; channel++, e++) {
+                records->from[e] = inside ? (uint32_t)((row - top) * image.stride[0] +
+                                                       (column - left) * image.stride[1] +
+                                                       channel * image.stride[2])
+                                          : PST_NONE;
+            }
+        }
+    }
+    return true;
+}
+
+static pst_status fit_x(struct pst_records *records, const struct pst_tensor *x,
+                        struct pst_error *err)
+{
+    const struct pst_column *column = &records->x;
+    bool flat = x->rank == 1 && x->elems == column->elems && !column->planar;
+
+    if (x->dtype == PST_I32 && (column->element >= PST_ELEMENT_F32 || x->elems != column->elems)) {
+        return fail_fit(column, x, err);
+    }
+    if (x->dtype == PST_I32 || flat || (same_dims(column, x) && !column->planar)) {
+        records->n_channels = x->rank == 0 ? 1 : x->dims[x->rank - 1];
+        return PST_OK;
+    }
+    if (column->elems >= PST_NONE || !map_image(records, x)) {
+        return fail_fit(column, x, err);
+    }
+    return PST_OK;
+}
+
+/* One number, or one for each channel; NULL: none. */
+static pst_status read_channels(const char *text, const char *key, uint64_t n, bool positive,
+                                float **ret_values, struct pst_error *err)
+{
+    float *values;
+    uint64_t found = 0;
+    double value;
+
+    if (text == NULL || text[0] == '\0') {
+        return PST_OK;
+    }
+    values = pst_alloc(n, sizeof *values);
+    while (found < n && pst_number_parse(text, &text, &value) && (!positive || value > 0)) {
+        values[found++] = (float)value;
+        text += strspn(text, " ");
+        if (*text != ',') {
+            break;
+        }
+        text += 1 + strspn(text + 1, " ");
+    }
+    if (*text != '\0' || (found != 1 && found != n)) {
+        free(values);
+        return pst_fail(err, PST_ERR_CONFIG, "config.value",
+                        "data.%s must be one number%s, or one for each of the %llu channels", key,
+                        positive ? " above 0" : "", (unsigned long long)n);
+    }
+    for (uint64_t i = found; i < n; i++) {
+        values[i] = values[0];
+    }
+    *ret_values = values;
+    return PST_OK;
+}
+
+pst_status pst_records_fit(struct pst_records *records, const struct pst_sample_shape *shape,
+                           const char *mean, const char *std, struct pst_error *err)
+{
+    const struct pst_column *x = &records->x, *labels = &records->labels;
+    pst_status st = fit_x(records, shape->x, err);
+
+    if (st == PST_OK && (labels->elems != shape->target->elems ||
+                         (shape->target->dtype == PST_I32 && labels->element >= PST_ELEMENT_F32))) {
+        st = fail_fit(labels, shape->target, err);
+    }
+    if (st == PST_OK && shape->x->dtype != PST_I32) {
+        st = read_channels(mean, "mean", records->n_channels, false, &records->mean, err);
+    }
+    if (st == PST_OK && shape->x->dtype != PST_I32) {
+        st = read_channels(std, "std", records->n_channels, true, &records->std, err);
+    }
+    records->labels_at = (x->elems * pst_element_bytes(x->element) + 7) / 8 * 8;
+    records->room_bytes = records->labels_at + labels->elems * pst_element_bytes(labels->element);
+    return st;
+}
+
+/* --- a record --------------------------------------------------------------------------------- */
+
+static const struct pst_column_part *part_of(const struct pst_column *column, uint64_t record)
+{
+    return &column->parts[PST_FIRST(i, column->n_parts, column->parts[i].first > record) - 1];
+}
+
+static int64_t whole_at(uint32_t element, const void *values, uint64_t i)
+{
+    switch (element) {
+    case PST_ELEMENT_U8:
+        return ((const uint8_t *)values)[i];
+    case PST_ELEMENT_I8:
+        return ((const int8_t *)values)[i];
+    case PST_ELEMENT_U16:
+        return ((const uint16_t *)values)[i];
+    case PST_ELEMENT_I16:
+        return ((const int16_t *)values)[i];
+    case PST_ELEMENT_U32:
+        return ((const uint32_t *)values)[i];
+    case PST_ELEMENT_I32:
+        return ((const int32_t *)values)[i];
+    default: /* u64 beyond the range is negative, and no class */
+        return ((const int64_t *)values)[i];
+    }
+}
+
+static double number_at(uint32_t element, const void *values, uint64_t i)
+{
+    switch (element) {
+    case PST_ELEMENT_F32:
+        return (double)((const float *)values)[i];
+    case PST_ELEMENT_F64:
+        return ((const double *)values)[i];
+    case PST_ELEMENT_U64:
+        return (double)((const uint64_t *)values)[i];
+    default:
+        return (double)whole_at(element, values, i);
+    }
+}
+
+/* Tokens or classes. -1, -100 as PyTorch has it, and `ignored` where it is no class of the model
+   are targets without a loss; NULL: these are no targets. */
+static pst_status put_whole(const struct pst_column *column, uint64_t record, const void *values,
+                            uint64_t n, uint64_t range, const int64_t *ignored, int32_t *ret_values,
+                            struct pst_error *err)
+{
+    for (uint64_t i = 0; i < n; i++) {
+        int64_t value = whole_at(column->element, values, i);
+        const struct pst_column_part *part;
+
+        bool known = value >= 0 && (uint64_t)value < range;
+
+        if (!known && ignored != NULL && (value == -1 || value == -100 || value == *ignored)) {
+            ret_values[i] = -1;
+            continue;
+        }
+        if (!known) {
+            part = part_of(column, record);
+            return pst_data_file_fail(
+                &part->file, err,
+                "record %llu (byte %llu): %lld at place %llu, and the model has %llu: they go from "
+                "0 to %llu",
+                (unsigned long long)(record - part->first),
+                (unsigned long long)(part->offset + (record - part->first) * part->stride),
+                (long long)value, (unsigned long long)i, (unsigned long long)range,
+                (unsigned long long)range - 1);
+        }
+        ret_values[i] = (int32_t)value;
+    }
+    return PST_OK;
+}
+
+/* As PyTorch's ToTensor and Normalize compute, in f32; f64 models keep the digits of their files.
+ */
+static void put_features(const struct pst_records *records, const struct pst_tensor *x,
+                         const void *values, void *ret_x)
+{
+    for (uint64_t e = 0; e < x->elems; e++) {
+        uint64_t channel = e % records->n_channels;
+        double value = 0;
+        float f;
+
+        if (records->from == NULL || records->from[e] != PST_NONE) {
+            value =
+                number_at(records->x.element, values, records->from == NULL ? e : records->from[e]);
+        }
+        if (records->scale > 1 || records->mean != NULL || records->std != NULL) {
+            f = (float)value / records->scale;
+            f -= records->mean == NULL ? 0.0f : records->mean[channel];
+            f /= records->std == NULL ? 1.0f : records->std[channel];
+            value = (double)f;
+        }
+        pst_data_put(ret_x, x->dtype, e, value);
+    }
+}
+
+static pst_status read_column(const struct pst_column *column, uint64_t record, void *room,
+                              struct pst_error *err)
+{
+    const struct pst_column_part *part = part_of(column, record);
+
+    return pst_data_file_read(&part->file, part->offset + (record - part->first) * part->stride,
+                              room, column->elems * pst_element_bytes(column->element), err);
+}
+
+pst_status pst_records_read(const struct pst_records *records, const struct pst_sample_shape *shape,
+                            uint64_t record, void *room, void *ret_x, void *ret_targets,
+                            struct pst_error *err)
+{
+    const struct pst_column *labels = &records->labels;
+    void *of_labels = (char *)room + records->labels_at;
+    pst_status st = read_column(&records->x, record, room, err);
+
+    if (st == PST_OK) {
+        st = read_column(labels, record, of_labels, err);
+    }
+    if (st == PST_OK && shape->x->dtype == PST_I32) {
+        st = put_whole(&records->x, record, room, shape->x->elems, shape->vocab, NULL, ret_x, err);
+    } else if (st == PST_OK) {
+        put_features(records, shape->x, room, ret_x);
+    }
+    if (st == PST_OK && shape->target->dtype == PST_I32) {
+        return put_whole(labels, record, of_labels, labels->elems, shape->classes,
+                         &records->ignored, ret_targets, err);
+    }
+    for (uint64_t i = 0; st == PST_OK && i < labels->elems; i++) {
+        pst_data_put(ret_targets, shape->target->dtype, i,
+                     number_at(labels->element, of_labels, i));
+    }
+    return st;
+}

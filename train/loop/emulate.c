@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "loop/emulate.h"
+
+#include <math.h>
+
+#include "base/log.h"
+#include "base/util.h"
+#include "host/plugin_host.h"
+#include "sim/durations.h"
+
+#define INSTR_NS 100000.0 /* of one core */
+
+bool pst_session_is_hollow(const struct pst_session *session)
+{
+    return (session->device_ops->flags & PST_DEVICE_HOLLOW) != 0;
+}
+
+uint32_t pst_session_graphs(const struct pst_session *session)
+{
+    static const uint32_t of[] = {[PST_RUN_GRAPHS_AUTO] = PST_GRAPHS_AUTO,
+                                  [PST_RUN_GRAPHS_ON] = PST_GRAPHS_ON,
+                                  [PST_RUN_GRAPHS_OFF] = PST_GRAPHS_OFF};
+    const struct pst_job_run *run = &session->job->run;
+
+    if (run->graphs == PST_RUN_GRAPHS_AUTO && session->device_ops->capture_begin != NULL &&
+        pst_module_has("transport", run->transport, PST_MODULE_IN_STREAMS)) {
+        pst_log(PST_LOG_INFO, "train",
+                "transport %s runs without graphs: making one may wait for its transfers",
+                run->transport);
+        return PST_GRAPHS_OFF;
+    }
+    return of[run->graphs];
+}
+
+static uint64_t scaled(const struct pst_emulation *emulation, uint64_t ns)
+{
+    double time = (double)ns * emulation->scale;
+
+    return time < 4e18 ? (uint64_t)llround(time) : (uint64_t)4e18;
+}
+
+static uint64_t kernel_ns(void *context, uint32_t rank, uint32_t op, uint32_t pass,
+                          uint32_t samples, uint32_t slice)
+{
+    const struct pst_emulation *emulation = context;
+    const struct pst_cost_model of = pst_cost_of_slice(emulation->cost, slice);
+    struct pst_cost_at at;
+    struct pst_times times;
+
+    pst_cost_op(pst_cost_on(&of, &rank, 1, &at), op, samples, &times);
+    return scaled(emulation, pass == PST_KERNEL_F   ? times.forward_ns
+                             : pass == PST_KERNEL_B ? times.backward_input_ns
+                                                    : times.backward_weight_ns);
+}
+
+static uint64_t update_ns(void *context, uint32_t rank, uint64_t elems, uint32_t n_slots,
+                          bool first)
+{
+    const struct pst_emulation *emulation = context;
+    struct pst_cost_at at;
+    const struct pst_cost_model *cost = pst_cost_on(emulation->cost, &rank, 1, &at);
+    uint64_t ns = pst_sim_update_ns(cost, elems * sizeof(float), n_slots);
+    bool measured = cost->profile != NULL && cost->profile->update_bytes_per_second > 0;
+    uint64_t launch = measured ? 0 : cost->cluster->launch_overhead;
+
+    /* A stage is updated in one go, so there is one launch. */
+    return scaled(emulation, first || ns < launch ? ns : ns - launch);
+}
+
+static uint64_t transfer_ns(void *context, uint64_t bytes, uint32_t from, uint32_t to)
+{
+    const struct pst_emulation *emulation = context;
+
+    return scaled(emulation, pst_cost_transfer_ns(emulation->cost, bytes, from, to));
+}
+
+static uint64_t collective_ns(void *context, uint64_t bytes, const uint32_t *ranks,
+                              uint32_t n_ranks)
+{
+    const struct pst_emulation *emulation = context;
+    struct pst_cost_at at;
+
+    return scaled(emulation,
+                  pst_cost_ring_ns(pst_cost_on(emulation->cost, ranks, n_ranks, &at), bytes,
+                                   n_ranks, pst_cost_spans_nodes(emulation->cost, ranks, n_ranks)));
+}
+
+static uint64_t host_ns(void *context, uint32_t rank, uint64_t bytes)
+{
+    const struct pst_emulation *emulation = context;
+
+    struct pst_cost_at at;
+
+    return scaled(emulation, pst_cost_host_ns(pst_cost_on(emulation->cost, &rank, 1, &at), bytes));
+}
+
+static uint32_t node(void *context, uint32_t rank)
+{
+    const struct pst_emulation *emulation = context;
+
+    return pst_cost_node(emulation->cost, rank);
+}
+
+static double floor_scale(const struct pst_session *session)
+{
+    const struct pst_plan *plan = session->planned.plan;
+    double n_instrs = 0, needed;
+
+    for (uint32_t d = 0; d < plan->n_devices; d++) {
+        n_instrs += plan->devices[d].n_instrs;
+    }
+    if (session->predicted_ns == 0) {
+        return 1;
+    }
+    needed = n_instrs * INSTR_NS / (double)pst_usable_cores() / (double)session->predicted_ns;
+    return needed > 1 ? ceil(needed) : 1;
+}
+
+void pst_emulation_init(struct pst_emulation *emulation, const struct pst_session *session,
+                        double scale)
+{
+    if (!pst_session_is_hollow(session)) {
+        scale = 1;
+    }
+    *emulation = (struct pst_emulation){
+        .cost = &session->cost,
+        .scale = scale > 0 ? scale : floor_scale(session),
+        .device = {emulation, kernel_ns, update_ns, host_ns},
+        .links = {emulation, transfer_ns, collective_ns, node},
+    };
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Rehearsals: the described devices and links of a session as hollow devices and a transport with
+ * times want them. The numbers are those that the simulator works with.
+ */
+#ifndef PST_LOOP_EMULATE_H
+#define PST_LOOP_EMULATE_H
+
+#include "exec/exec.h"
+#include "session/session.h"
+
+struct pst_emulation {
+    const struct pst_cost_model *cost;
+    double scale; /* the time of this machine is so many times that of the described one */
+    struct pst_device_times device;
+    struct pst_exec_links links;
+};
+
+/* What run.graphs asks of the executor (enum pst_exec_graphs). */
+uint32_t pst_session_graphs(const struct pst_session *session);
+
+/* Do the session's devices only stand in for others? */
+bool pst_session_is_hollow(const struct pst_session *session);
+
+/*
+ * scale 0: as large as this machine needs, at least 1: every instruction of a step costs it the
+ * waking of a thread or two, so a step takes at least 100 us for each of them and core. Of devices
+ * that are there the scale is 1, and the tables are what the cost model predicts. Call
+ * after pst_session_plan; session and emulation outlive what uses the tables.
+ */
+void pst_emulation_init(struct pst_emulation *emulation, const struct pst_session *session,
+                        double scale);
+
+#endif

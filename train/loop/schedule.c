@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "loop/schedule.h"
+
+#include <math.h>
+
+/* What is left of lr - min_lr once this part of the fall, 0 ... 1, is done. */
+static double fall(uint32_t form, double done)
+{
+    switch (form) {
+    case PST_DECAY_COSINE:
+        return 0.5 * (1.0 + cos(M_PI * done));
+    case PST_DECAY_ONE_MINUS_SQRT:
+        return 1.0 - sqrt(done);
+    default:
+        return 1.0 - done;
+    }
+}
+
+/* The last step before lr falls. */
+static uint64_t fall_begin(const struct pst_job_train *train, uint64_t warmup, uint64_t last)
+{
+    double steps =
+        train->decay <= 1 ? round(train->decay * (double)train->steps) : floor(train->decay);
+
+    if (train->schedule != PST_SCHEDULE_WSD || steps >= (double)(last - warmup)) {
+        return warmup;
+    }
+    return last - (uint64_t)steps;
+}
+
+double pst_learning_rate(const struct pst_job_train *train, uint64_t step)
+{
+    const uint64_t warmup = (uint64_t)train->warmup, last = (uint64_t)train->steps - 1;
+    const double high = train->lr, low = train->min_lr;
+    uint64_t begin;
+    uint32_t form;
+
+    if (step < warmup) {
+        return high * (double)(step + 1) / (double)warmup;
+    }
+    if (train->schedule == PST_SCHEDULE_CONSTANT) {
+        return high;
+    }
+    if (train->schedule == PST_SCHEDULE_INVERSE_SQRT) {
+        return fmax(low, high * sqrt((double)(warmup > 0 ? warmup : 1) / (double)(step + 1)));
+    }
+    begin = warmup < last ? fall_begin(train, warmup, last) : last;
+    if (step <= begin) {
+        return high;
+    }
+    if (step >= last) {
+        return low;
+    }
+    form = train->schedule == PST_SCHEDULE_COSINE   ? PST_DECAY_COSINE
+           : train->schedule == PST_SCHEDULE_LINEAR ? PST_DECAY_LINEAR
+                                                    : train->decay_form;
+    return low + (high - low) * fall(form, (double)(step - begin) / (double)(last - begin));
+}
+
+struct pst_update pst_update_at(const struct pst_job_train *train, uint64_t step)
+{
+    struct pst_update update = {
+        .optimizer = train->optimizer,
+        .lr = (float)pst_learning_rate(train, step),
+        .momentum = (float)train->momentum,
+        .beta1 = (float)train->beta1,
+        .beta2 = (float)train->beta2,
+        .eps = (float)train->eps,
+        .weight_decay = (float)train->weight_decay,
+        .step = step + 1,
+        .grad_scale = 1.0f,
+    };
+
+    return update;
+}

@@ -1,0 +1,970 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "loop/train.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/saturate.h"
+#include "base/stop.h"
+#include "base/util.h"
+#include "data/prefetch.h"
+#include "generate/generate.h"
+#include "loop/begin.h"
+#include "loop/emulate.h"
+#include "loop/flops.h"
+#include "loop/schedule.h"
+
+#define SKIP_LIMIT 3 /* non-finite steps in a row that train.on_non_finite = "skip" lets pass */
+
+enum { ON_NON_FINITE_STOP = 0, ON_NON_FINITE_SKIP = 1 };
+
+/* Steps in flight: ranks that are through with theirs begin the next. */
+#define IN_FLIGHT 3
+#define AHEAD     2 /* batches that are read beyond them */
+
+struct samples {
+    void *inputs[PST_MAX_INPUTS];
+};
+
+struct run {
+    struct pst_session *session;
+    const struct pst_job *job;
+    const struct pst_train_listener *listener;
+    const struct pst_resume_request *resume;
+    const struct pst_data *data;    /* NULL: the devices are hollow */
+    struct pst_emulation emulation; /* where they are; else what is predicted */
+    struct pst_recorder *recorder;  /* of the last steps */
+    struct pst_timeline *timeline;  /* what it recorded; NULL: not yet, nothing, not here */
+    struct pst_sample_shape shape, eval_shape; /* of steps, and of the forward twin */
+    struct pst_exec *exec;
+    uint32_t batch, eval_batch;        /* samples of a step, and of one call of the forward twin */
+    struct samples samples;            /* of evaluations */
+    struct pst_prefetch *prefetch;     /* of steps; NULL: there is no data */
+    uint64_t *step_ns;                 /* one per step of this run */
+    uint64_t first_step, first_sample; /* where it begins */
+    uint64_t n_submitted, n_steps;     /* steps handed to the executor; that ended */
+    uint32_t n_skipped;                /* of them the last so many in a row */
+    uint64_t all_skipped;              /* by this run */
+    struct pst_checkpoint_counts counts; /* where the run begins */
+    uint64_t peak_bytes;
+    float *logits; /* of an evaluation; NULL: nothing is scored */
+    uint64_t n_targets, n_right;
+    uint64_t eval_samples;
+    double step_flops, peak_flops;            /* flops.h */
+    double first_loss, final_loss, eval_loss; /* the last at the end; NaN until then */
+    char *sample;
+    struct pst_tokenizer *tokenizer;   /* of a run without data; NULL: tokens are bytes */
+    struct pst_checkpoint *checkpoint; /* that it goes on from; NULL: it begins, or has begun */
+    struct pst_saver *saver;           /* NULL: nothing is saved */
+    bool starved;                      /* there is no further batch: its data cannot be read */
+    bool due;                          /* a checkpoint is, since some step */
+    uint64_t looked_at;                /* the last step at which that was asked */
+    uint64_t n_wishes;                 /* that were heeded */
+    uint64_t data_digest, total_ns;    /* total: of all steps */
+};
+
+/* The smallest number of samples that is whole micro-batches on every stage: generated text would
+   pay for each one more with every character. */
+static uint32_t one_microbatch(const struct pst_plan *plan)
+{
+    uint32_t samples = 1;
+
+    for (uint32_t i = 0; i < plan->n_stages; i++) {
+        samples *= plan->stages[i].microbatch_size /
+                   (uint32_t)pst_gcd(samples, plan->stages[i].microbatch_size);
+    }
+    return samples;
+}
+
+/* Samples of an evaluation whose logits are kept: the last so many. */
+static uint32_t kept_samples(const struct run *run)
+{
+    const struct pst_plan *plan = run->session->eval_plan;
+    const struct pst_graph *graph = run->session->graph;
+    uint32_t op = graph->tensors[graph->logits].producer, s = 0;
+
+    while (pst_plan_node(&plan->stages[s], op) == PST_NONE) {
+        s++;
+    }
+    return plan->stages[s].microbatch_size;
+}
+
+static uint64_t kept_logits(const struct run *run)
+{
+    const struct pst_graph *graph = pst_session_eval_graph(run->session);
+
+    return kept_samples(run) * graph->tensors[graph->logits].elems;
+}
+
+static bool evaluates(const struct run *run)
+{
+    return run->data != NULL && run->job->train.eval_batches > 0 &&
+           pst_data_samples(run->data, PST_SPLIT_VALID) > 0;
+}
+
+/* Wall time of a second of emulated devices; 0: they are real. */
+static double emulated_scale(const struct run *run)
+{
+    return pst_session_is_hollow(run->session) ? run->emulation.scale : 0;
+}
+
+/* The same in all processes. */
+static bool is_told_to_stop(const struct run *run)
+{
+    return pst_exec_told(run->exec) != 0;
+}
+
+static bool generates(const struct run *run)
+{
+    return run->job->train.sample > 0 && !pst_session_is_hollow(run->session);
+}
+
+/* Right answers are those of classes. */
+static bool scores(const struct run *run)
+{
+    return run->listener->scores && evaluates(run) && run->shape.classes > 0;
+}
+
+static void allocate(struct run *run)
+{
+    run->step_ns = pst_alloc((size_t)run->job->train.steps, sizeof *run->step_ns);
+    for (uint32_t k = 0; k < run->shape.n_inputs; k++) {
+        run->samples.inputs[k] = pst_alloc(run->batch, run->shape.inputs[k].bytes);
+    }
+}
+
+/* A device that stands apart has a link of its own. */
+static uint64_t host_rate(const struct run *run)
+{
+    bool apart = (run->session->device_ops->flags & PST_DEVICE_APART) != 0;
+    return run->job->run.host_bandwidth > 0 || apart ? run->job->run.host_bandwidth
+                                                     : run->session->cluster.host_bandwidth;
+}
+
+/* Those of the checkpoint, where the run goes on as it was. */
+static struct pst_checkpoint_counts counts_behind(const struct run *run, uint64_t updates)
+{
+    const struct pst_manifest *was = &run->checkpoint->manifest;
+    struct pst_checkpoint_counts counts = run->counts;
+
+    if (was->version >= 2 && was->updates == updates && was->counts.each == counts.each &&
+        was->batch == run->batch / run->session->graph->slices) {
+        return was->counts;
+    }
+    counts.step = was->step;
+    counts.samples = was->samples;
+    counts.updates = updates;
+    return counts;
+}
+
+static pst_status start_exec(struct run *run, struct pst_error *err)
+{
+    const struct pst_session *session = run->session;
+    struct pst_checkpoint_source values = {.checkpoint = run->checkpoint, .graph = session->graph};
+    struct pst_exec_source source = pst_checkpoint_source(&values);
+    struct pst_exec_config config = {
+        .graph = session->graph,
+        .plan = session->planned.plan,
+        .programs = (const struct pst_program *const *)session->planned.programs,
+        .eval_plan = session->eval_plan,
+        .eval_graph = pst_session_eval_graph(session),
+        .eval_programs = (const struct pst_program *const *)session->eval_programs,
+        .device = session->device_ops,
+        .device_config = session->device_config,
+        .transport = session->transport_ops,
+        .first_local = session->team.rank,
+        .n_local = session->team.ops != NULL ? 1 : 0,
+        .stop = pst_stop_signal,
+        .wishes = pst_stop_wishes,
+        .stall_ns = run->job->run.stall_limit,
+        .edges = pst_session_edges(session),
+        .seed = (uint64_t)run->job->train.seed,
+        .source = session->init == NULL ? NULL : pst_begin_source(session->init),
+        .clip = run->job->train.clip,
+        .rules = session->rules.rules,
+        .n_rules = session->rules.n,
+        .skip_non_finite = run->job->train.on_non_finite == ON_NON_FINITE_SKIP,
+        .recorder = run->recorder,
+        .copies = {.bytes_per_s = host_rate(run),
+                   .shared_link = session->cluster.link_directions == 2,
+                   .check = run->job->run.copy_check},
+        .graphs = pst_session_graphs(session),
+        .predicted = &run->emulation.device,
+    };
+
+    run->counts.each = pst_exec_updates_of_step(session->planned.plan);
+    if (run->checkpoint != NULL) {
+        pst_status st = pst_resume_fits(run->checkpoint, session, run->data_digest, run->resume,
+                                        &values.without_slots, err);
+
+        if (st != PST_OK) {
+            return st;
+        }
+        config.source = &source;
+        config.first_step = run->first_step;
+        config.first_update = values.without_slots ? 0 : run->checkpoint->manifest.updates;
+        run->counts = counts_behind(run, config.first_update);
+    }
+    if (pst_session_is_hollow(session)) {
+        config.device_config.times = &run->emulation.device;
+        config.links = &run->emulation.links;
+        config.stall_ns = (uint64_t)((double)config.stall_ns * run->emulation.scale);
+    }
+    return pst_exec_create(&config, &run->exec, err);
+}
+
+static bool saves(const struct run *run)
+{
+    return run->resume != NULL && run->data != NULL && run->job->checkpoint.folder[0] != '\0';
+}
+
+/* Where the run begins. */
+static pst_status find_begin(struct run *run, struct pst_error *err)
+{
+    const bool first = pst_team_is_first(&run->session->team);
+    pst_status st;
+
+    if (run->resume == NULL || run->resume->from == NULL) {
+        return PST_OK;
+    }
+    if (run->data == NULL) {
+        return pst_fail(err, PST_ERR_CONFIG, "config.value",
+                        "--resume: run.device = \"%s\" rehearses a run and has no weights",
+                        run->job->run.device);
+    }
+    st = pst_resume_open(run->session, run->resume, &run->checkpoint, err);
+    if (st != PST_OK || run->checkpoint == NULL) {
+        if (st == PST_OK && first) {
+            pst_log(PST_LOG_WARN, "checkpoint", "none in %s to go on from: the run begins",
+                    run->job->checkpoint.folder);
+        }
+        return st;
+    }
+    run->first_step = run->n_submitted = run->n_steps = run->checkpoint->manifest.step;
+    run->first_sample = run->checkpoint->manifest.samples * run->session->graph->slices;
+    run->n_skipped = run->checkpoint->manifest.skipped;
+    run->looked_at = run->first_step;
+    return PST_OK;
+}
+
+static pst_status make_saver(struct run *run, struct pst_error *err)
+{
+    const struct pst_saver_config config = {.session = run->session,
+                                            .data_digest = run->data_digest,
+                                            .first_step = run->first_step,
+                                            .context = run->listener->context,
+                                            .saved = run->listener->saved};
+
+    return pst_saver_create(&config, &run->saver, err);
+}
+
+static pst_status start_reading(struct run *run, struct pst_error *err)
+{
+    uint64_t steps = (uint64_t)run->job->train.steps;
+
+    if (run->data == NULL || steps <= run->first_step) {
+        return PST_OK;
+    }
+    return pst_prefetch_create(run->data, &run->shape, run->first_sample, run->batch,
+                               steps - run->first_step, IN_FLIGHT + AHEAD, &run->prefetch, err);
+}
+
+static pst_status open_tokenizer(struct run *run, struct pst_error *err)
+{
+    const struct pst_job *job = run->job;
+
+    return generates(run) && run->data == NULL && job->data.tokenizer[0] != '\0'
+               ? pst_config_place(job->config, "data", "tokenizer",
+                                  pst_tokenizer_read(job->data.tokenizer, &run->tokenizer, err),
+                                  err)
+               : PST_OK;
+}
+
+/* Of the last steps, so that most cost nothing; with a trace a run that is stopped has some, too.
+ */
+static void record(struct run *run)
+{
+    const struct pst_session *session = run->session;
+    const uint64_t n = (uint64_t)run->job->output.trace_steps;
+    const uint64_t all = (uint64_t)run->job->train.steps;
+    const uint64_t steps = all > run->first_step ? all - run->first_step : 0;
+
+    run->recorder = pst_recorder_create(
+        session->graph, session->planned.plan,
+        (const struct pst_program *const *)session->planned.programs, (uint32_t)n);
+    if (run->listener->trace == NULL && steps > n) {
+        pst_recorder_skip(run->recorder, steps - n);
+    }
+}
+
+static pst_status start(struct run *run, struct pst_error *err)
+{
+    pst_status st = start_exec(run, err);
+
+    if (st == PST_OK) {
+        st = start_reading(run, err);
+    }
+    if (st == PST_OK && run->checkpoint != NULL && run->listener->resumed != NULL) {
+        run->listener->resumed(run->listener->context, run->checkpoint->path, run->first_step);
+    }
+    if (st == PST_OK && run->saver != NULL) {
+        st = pst_saver_begin(run->saver, run->exec, err);
+    }
+    return st;
+}
+
+/* Text and right answers are read off the logits of the last micro-batch, and slices of sequences
+   are not enough for that. */
+static pst_status make_twin(struct run *run, struct pst_error *err)
+{
+    struct pst_session *session = run->session;
+    const bool small = generates(run) || scores(run);
+    pst_status st =
+        pst_session_twin(session, run->eval_batch, small && session->graph->slices > 1, err);
+
+    return st == PST_OK
+               ? pst_sample_shape_of(pst_session_eval_graph(session), &run->eval_shape, err)
+               : st;
+}
+
+static pst_status prepare(struct run *run, struct pst_error *err)
+{
+    const struct pst_team *team = &run->session->team;
+    const struct pst_plan *plan = run->session->planned.plan;
+    pst_status st = pst_sample_shape_of(run->session->graph, &run->shape, err);
+
+    run->batch = plan->batch;
+    run->step_flops = pst_session_step_flops(run->session);
+    run->peak_flops = pst_session_peak_flops(run->session);
+    run->eval_batch = run->session->decodes           ? PST_GENERATE_AT_ONCE
+                      : generates(run) || scores(run) ? one_microbatch(plan)
+                                                      : plan->batch;
+    if (st == PST_OK) {
+        st = open_tokenizer(run, err);
+    }
+    if (st == PST_OK && (evaluates(run) || generates(run))) {
+        st = make_twin(run, err);
+    }
+    for (uint32_t rank = 0; st == PST_OK && rank < plan->n_devices; rank++) {
+        uint64_t peak = pst_session_peak(run->session, rank);
+
+        run->peak_bytes = peak > run->peak_bytes ? peak : run->peak_bytes;
+    }
+    if (st == PST_OK) {
+        allocate(run);
+    }
+    if (st == PST_OK && scores(run)) {
+        run->logits = pst_alloc(kept_logits(run), sizeof *run->logits);
+    }
+    if (st == PST_OK) {
+        run->session->saves = saves(run);
+        st = pst_session_check_host(run->session, err);
+    }
+    if (st == PST_OK) {
+        pst_emulation_init(&run->emulation, run->session, run->job->run.emulated_scale);
+    }
+    if (st == PST_OK && run->data != NULL) {
+        st = pst_data_digest(run->data, &run->shape, run->batch, run->samples.inputs,
+                             &run->data_digest, err);
+        st = st == PST_OK ? pst_team_compare(team, run->data_digest, "training data", err)
+                          : st; /* each reads it */
+    }
+    if (st == PST_OK) {
+        st = find_begin(run, err);
+    }
+    if (st == PST_OK) {
+        record(run);
+    }
+    if (st == PST_OK && saves(run)) {
+        st = make_saver(run, err);
+    }
+    if (st == PST_OK) {
+        st = start(run, err);
+    }
+    pst_checkpoint_close(run->checkpoint);
+    run->checkpoint = NULL;
+    return st;
+}
+
+/* A batch of held-out samples. */
+static pst_status load(const struct run *run, uint64_t first, uint32_t n,
+                       struct pst_batch *ret_batch, struct pst_error *err)
+{
+    *ret_batch = (struct pst_batch){.first_sample = first};
+    memcpy(ret_batch->inputs, run->samples.inputs, sizeof run->samples.inputs);
+    return (run->session->whole != NULL ? pst_data_read_whole : pst_data_read)(
+        run->data, PST_SPLIT_VALID, first, n, run->samples.inputs, err);
+}
+
+/* Counts the targets of the samples whose logits are kept, and those that the largest names. */
+static void score(struct run *run)
+{
+    const struct pst_sample_shape *shape = &run->eval_shape;
+    uint32_t kept = kept_samples(run);
+    const int32_t *targets = run->samples.inputs[pst_sample_input(shape, shape->target)];
+    uint32_t classes = (uint32_t)shape->classes;
+
+    targets += (run->eval_batch - kept) * shape->target->elems;
+    for (uint64_t i = 0; i < kept * shape->rows; i++) {
+        const int32_t target = targets[i / shape->rows * shape->target->elems + i % shape->rows];
+
+        run->n_targets += target >= 0;
+        run->n_right += target >= 0 && pst_draw_class(run->logits + i * classes, classes, 0, 0,
+                                                      0) == (uint32_t)target;
+    }
+}
+
+/* How many targets of the samples count by which the loss is divided; 1: it is the mean over the
+   samples of each call. */
+static double eval_weight(const struct run *run)
+{
+    const struct pst_sample_shape *shape = &run->eval_shape;
+    const int32_t *targets = run->samples.inputs[pst_sample_input(shape, shape->target)];
+
+    return pst_session_eval_graph(run->session)->token_batch > 0 ? (double)targets[shape->rows] : 1;
+}
+
+/* Up to eval_batches batches, spread evenly over what is held out; at least one. Ends early,
+   without a result, when the run is told to stop. */
+static pst_status evaluate(struct run *run, double *ret_loss, struct pst_error *err)
+{
+    const bool small = run->listener->scores; /* the last batch may be less than a step's */
+    const bool whole = run->session->whole != NULL;
+    const uint32_t slices = run->session->graph->slices; /* that a sequence has */
+    const uint64_t batch_samples = run->batch / (whole ? slices : 1);
+    uint64_t unit = small ? run->eval_batch : batch_samples;
+    uint64_t held = (whole ? pst_data_sequences : pst_data_samples)(run->data, PST_SPLIT_VALID);
+    uint64_t wanted = pst_sat_mul((uint64_t)run->job->train.eval_batches, batch_samples / unit);
+    uint64_t batches = held / unit, calls, per_batch = unit / run->eval_batch;
+    uint64_t n_logits = run->logits == NULL ? 0 : kept_logits(run);
+    const struct pst_graph *graph = pst_session_eval_graph(run->session);
+    const double over = graph->token_batch == 0
+                            ? 1
+                            : (double)run->eval_batch / (double)pst_graph_counts_over(graph);
+    double sum = 0, weights = 0;
+
+    run->n_targets = run->n_right = 0;
+    batches = batches > wanted ? wanted : batches == 0 ? 1 : batches;
+    calls = batches * per_batch;
+    for (uint64_t i = 0; i < calls; i++) {
+        uint64_t batch_first =
+            held == UINT64_MAX ? i / per_batch * unit : i / per_batch * held / batches;
+        uint64_t first = batch_first + i % per_batch * run->eval_batch;
+        struct pst_batch batch;
+        double loss = 0;
+        pst_status st = load(run, first, run->eval_batch, &batch, err);
+
+        run->starved = st != PST_OK;
+        st =
+            st == PST_OK ? pst_exec_eval(run->exec, &batch, &loss, run->logits, n_logits, err) : st;
+        if (st != PST_OK || is_told_to_stop(run)) {
+            return st;
+        }
+        if (run->logits != NULL) {
+            score(run);
+        }
+        sum += loss * over * eval_weight(run);
+        weights += eval_weight(run);
+    }
+    *ret_loss = weights > 0 ? sum / weights : 0;
+    run->eval_samples = calls * run->eval_batch / (whole ? 1 : slices);
+    if (run->listener->eval != NULL) {
+        run->listener->eval(run->listener->context, run->n_steps, *ret_loss);
+    }
+    return PST_OK;
+}
+
+/* The first sample of a step. */
+static uint64_t sample_at(const struct run *run, uint64_t step)
+{
+    return run->first_sample + (step - run->first_step) * run->batch;
+}
+
+static pst_status submit(struct run *run, struct pst_error *err)
+{
+    uint64_t step = run->n_submitted;
+    struct pst_batch batch = {.first_sample = sample_at(run, step)};
+    struct pst_update update = pst_update_at(&run->job->train, step);
+    uint32_t drain_every = run->session->planned.plan->drain_every;
+    void *const *inputs = run->samples.inputs;
+    pst_status st = run->prefetch == NULL ? PST_OK : pst_prefetch_take(run->prefetch, &inputs, err);
+
+    run->starved = st != PST_OK;
+    memcpy(batch.inputs, inputs, sizeof batch.inputs);
+    st = st == PST_OK ? pst_exec_submit(run->exec, &batch, &update, err) : st;
+    if (st == PST_OK) {
+        run->n_submitted++;
+        if (drain_every > 0 && run->n_submitted % drain_every == 0) {
+            pst_exec_drain(run->exec);
+        }
+    }
+    return st;
+}
+
+/* --- checkpoints ------------------------------------------------------------------------------ */
+
+static bool is_drain(const struct run *run, uint64_t step)
+{
+    const uint32_t every = run->session->planned.plan->drain_every;
+
+    return every > 0 && step % every == 0;
+}
+
+static struct pst_save_moment moment_of(const struct run *run)
+{
+    const uint64_t n = pst_data_samples(run->data, PST_SPLIT_TRAIN);
+    const uint64_t samples = sample_at(run, run->n_steps), made = run->n_steps - run->first_step;
+    struct pst_checkpoint_counts counts = run->counts;
+
+    counts.skipped += run->all_skipped;
+    return (struct pst_save_moment){.step = run->n_steps,
+                                    .samples = samples,
+                                    .epoch = n > 0 && n < UINT64_MAX ? samples / n : 0,
+                                    .skipped = run->n_skipped,
+                                    .counts = counts,
+                                    .step_ns = made > 0 ? run->total_ns / made : 0,
+                                    .drained = run->session->planned.plan->asynchronous &&
+                                               !is_drain(run, run->n_steps)};
+}
+
+static pst_status poll(struct run *run, struct pst_error *err)
+{
+    const struct pst_save_moment moment = moment_of(run);
+
+    return pst_saver_poll(run->saver, &moment, err);
+}
+
+/* Is a checkpoint to be saved behind the steps that were submitted? With train.drain_every at the
+   next drain. */
+static bool is_due(struct run *run)
+{
+    const uint64_t step = run->n_submitted;
+
+    if (run->saver == NULL || step == run->looked_at) {
+        return false;
+    }
+    run->due = run->due || pst_saver_is_due(run->saver, step);
+    return (run->due || pst_exec_wishes(run->exec) > run->n_wishes) &&
+           (run->session->planned.plan->drain_every == 0 || is_drain(run, step));
+}
+
+/* Nothing is in flight. Not behind a step without an update: the next one will do. */
+static pst_status save(struct run *run, struct pst_error *err)
+{
+    const struct pst_save_moment moment = moment_of(run);
+    const uint64_t wishes = pst_exec_wishes(run->exec);
+    const bool must = wishes > run->n_wishes;
+
+    run->looked_at = run->n_steps;
+    if (run->n_skipped > 0) {
+        return PST_OK;
+    }
+    run->due = false;
+    run->n_wishes = wishes;
+    return pst_saver_save(run->saver, &moment, must, err);
+}
+
+/* Where the run ends, whatever its last step was. */
+static pst_status save_last(struct run *run, struct pst_error *err)
+{
+    const struct pst_save_moment moment = moment_of(run);
+
+    return run->n_steps > pst_saver_last(run->saver)
+               ? pst_saver_save(run->saver, &moment, true, err)
+               : PST_OK;
+}
+
+/* --- steps ------------------------------------------------------------------------------------ */
+
+/* Of a step of so long. */
+static double utilization(const struct run *run, uint64_t ns)
+{
+    const double most = run->peak_flops * (double)ns / 1e9;
+
+    return most > 0 ? run->step_flops / most : NAN;
+}
+
+static pst_status collect(struct run *run, struct pst_error *err)
+{
+    uint64_t step = run->n_steps;
+    struct pst_step_report report = {
+        .step = step + 1,
+        .samples = run->batch / run->session->graph->slices,
+        .tokens = run->batch * run->shape.rows,
+        .peak_bytes = run->peak_bytes,
+        .lr = pst_learning_rate(&run->job->train, step),
+        .scale = emulated_scale(run),
+    };
+    pst_status st = pst_exec_collect(run->exec, &report.result, err);
+
+    if (st != PST_OK) {
+        return st;
+    }
+    if (pst_session_is_hollow(run->session)) {
+        report.result.loss = report.result.grad_norm = NAN;
+        report.result.ns = (uint64_t)((double)report.result.ns / run->emulation.scale);
+    }
+    report.mfu = utilization(run, report.result.ns);
+    run->n_skipped = report.result.skipped ? run->n_skipped + 1 : 0;
+    run->all_skipped += report.result.skipped;
+    if (run->n_skipped > SKIP_LIMIT) {
+        return pst_fail(err, PST_ERR_CANCELLED, "run.non-finite",
+                        "step %llu: loss or gradient is not finite for the %uth time in a row; "
+                        "lower train.lr or set train.clip",
+                        (unsigned long long)step + 1, run->n_skipped);
+    }
+    if (run->prefetch != NULL) {
+        pst_prefetch_release(run->prefetch);
+    }
+    run->step_ns[step - run->first_step] = report.result.ns;
+    run->total_ns += report.result.ns;
+    run->n_steps++;
+    run->first_loss = step == run->first_step ? report.result.loss : run->first_loss;
+    run->final_loss = report.result.loss;
+    if (run->listener->step != NULL) {
+        run->listener->step(run->listener->context, &report);
+    }
+    return run->saver != NULL ? poll(run, err) : PST_OK;
+}
+
+/* Runs to step `end`, or to the end of what is in flight once the run is told to stop or a
+   checkpoint is due. */
+static pst_status run_to(struct run *run, uint64_t end, struct pst_error *err)
+{
+    pst_status st = PST_OK;
+
+    while (st == PST_OK) {
+        bool more = run->n_submitted < end && !is_told_to_stop(run) && !is_due(run);
+
+        if (more && pst_exec_in_flight(run->exec) < IN_FLIGHT) {
+            st = submit(run, err);
+            continue;
+        }
+        if (!more) {
+            pst_exec_drain(run->exec);
+        }
+        if (pst_exec_in_flight(run->exec) > 0) {
+            st = collect(run, err);
+        } else {
+            break;
+        }
+    }
+    return st;
+}
+
+/* The steps before a batch that cannot be read are sound: they end, and are saved. Processes are
+   told to stop at once by the one that fails, and have nothing to save together. */
+static void save_what_was_trained(struct run *run)
+{
+    struct pst_error err = {0};
+    pst_status st = PST_OK;
+
+    if (!run->starved || run->saver == NULL || run->session->team.ops != NULL) {
+        return;
+    }
+    pst_exec_drain(run->exec);
+    while (st == PST_OK && pst_exec_in_flight(run->exec) > 0) {
+        st = collect(run, &err);
+    }
+    st = st == PST_OK ? save_last(run, &err) : st;
+    st = st == PST_OK ? pst_saver_finish(run->saver, &err) : st;
+    st = st == PST_OK ? pst_saver_lost(run->saver, &err) : st;
+    if (st != PST_OK) {
+        pst_log(PST_LOG_ERROR, "checkpoint", "what was trained is not saved in %s: %s",
+                run->job->checkpoint.folder, err.message);
+    }
+}
+
+static pst_status loop(struct run *run, struct pst_error *err)
+{
+    uint64_t steps = (uint64_t)run->job->train.steps;
+    uint64_t every = evaluates(run) ? (uint64_t)run->job->train.eval_every : 0;
+    double loss;
+    pst_status st = PST_OK;
+
+    while (st == PST_OK && run->n_steps < steps && !is_told_to_stop(run)) {
+        uint64_t end = every > 0 ? (run->n_steps / every + 1) * every : steps;
+
+        st = run_to(run, end < steps ? end : steps, err);
+        if (st == PST_OK && run->n_steps < steps && is_due(run)) {
+            st = save(run, err);
+        }
+        if (st == PST_OK && run->n_steps == end && end < steps && !is_told_to_stop(run)) {
+            st = evaluate(run, &loss, err);
+        }
+    }
+    if (st != PST_OK) {
+        save_what_was_trained(run);
+        return st;
+    }
+    return run->saver != NULL ? save_last(run, err) : PST_OK;
+}
+
+/* Waits for the last save. One that failed does not keep the run from reporting what it trained:
+   end_of_run tells of it. */
+static pst_status finish_saving(struct run *run, struct pst_error *err)
+{
+    pst_status st = run->saver == NULL ? PST_OK : pst_saver_finish(run->saver, err);
+
+    return st != PST_OK && pst_saver_lost(run->saver, NULL) != PST_OK ? PST_OK : st;
+}
+
+/* The outcome of a run that has reported its results, with its trace written so: the state of its
+   end is saved, or it fails. A hint to resume is given only where there is a checkpoint to resume.
+ */
+static pst_status end_of_run(const struct run *run, pst_status st, struct pst_error *err)
+{
+    const bool lost = run->saver != NULL && pst_saver_lost(run->saver, NULL) != PST_OK;
+    uint64_t step;
+
+    if (lost) {
+        st = pst_saver_lost(run->saver, err);
+    } else if (st == PST_OK && pst_stop_requested()) {
+        st = pst_stop_fail(err);
+    }
+    if (st != PST_OK && run->saver != NULL && pst_team_is_first(&run->session->team) &&
+        pst_saver_can_resume(run->saver, &step)) {
+        if (lost || step < run->n_steps) {
+            pst_error_hint(err, "--resume auto goes on after step %llu", (unsigned long long)step);
+        } else {
+            pst_error_hint(err, "--resume auto goes on from there");
+        }
+    }
+    return st;
+}
+
+static pst_status write_trace(const struct run *run, struct pst_error *err)
+{
+    const struct pst_train_listener *listener = run->listener;
+    pst_status st = run->timeline == NULL || listener->trace == NULL
+                        ? PST_OK
+                        : listener->trace(listener->context, run->timeline, err);
+
+    if (err != NULL && st == PST_ERR_IO) {
+        err->exit_code = 1; /* the run was made; only its trace is lost */
+    }
+    return st;
+}
+
+/* What is left to do after the last step. */
+static pst_status conclude(struct run *run, struct pst_error *err)
+{
+    struct pst_generate generate = {
+        .exec = run->exec,
+        .graph = pst_session_eval_graph(run->session),
+        .shape = &run->eval_shape,
+        .tokenizer = run->data == NULL ? run->tokenizer : pst_data_tokenizer(run->data),
+        .samples = run->eval_batch,
+        .kept = generates(run) ? kept_samples(run) : 0,
+        .seed = (uint64_t)run->job->train.seed,
+        .temperature = run->job->train.temperature,
+        .top_k = (uint32_t)run->job->train.top_k,
+        .prompt = run->job->train.prompt,
+        .length = (uint64_t)run->job->train.sample,
+    };
+    pst_status st = PST_OK;
+
+    if (evaluates(run)) {
+        st = evaluate(run, &run->eval_loss, err);
+    }
+    if (st == PST_OK && generates(run)) {
+        st = pst_generate_text(&generate, &run->sample, err);
+    }
+    return st;
+}
+
+/* Per step: what each device offloaded, and how long its passes stood still for copies. *ret_any:
+   something is offloaded. */
+static pst_status count_copies(const struct run *run, uint64_t *bytes, uint64_t *stall_ns,
+                               bool *ret_any, struct pst_error *err)
+{
+    const struct pst_plan *plan = run->session->planned.plan;
+    double scale = pst_session_is_hollow(run->session) ? run->emulation.scale : 1;
+    const uint64_t made = run->n_steps - run->first_step;
+    bool any = false;
+
+    for (uint32_t rank = 0; rank < plan->n_devices && made > 0; rank++) {
+        struct pst_exec_copies copied;
+        pst_status st = pst_exec_copied(run->exec, rank, &copied, err);
+
+        if (st != PST_OK) {
+            return st;
+        }
+        bytes[rank] = copied.bytes[0] / made;
+        stall_ns[rank] = (uint64_t)((double)(copied.stall_ns / made) / scale);
+        any = any || bytes[rank] > 0;
+    }
+    *ret_any = any;
+    return PST_OK;
+}
+
+static uint64_t median(uint64_t *values, uint64_t n)
+{
+    if (n == 0) {
+        return 0;
+    }
+    qsort(values, n, sizeof *values, pst_by_number);
+    return n % 2 == 1 ? values[n / 2] : values[n / 2 - 1] / 2 + values[n / 2] / 2;
+}
+
+/* The median of the steps, as predicted steps are meant: where the pipeline runs empty every so
+   many steps, of the means of as many, for one of them is longer. Overwrites run->step_ns. */
+static uint64_t usual_step_ns(struct run *run)
+{
+    uint64_t every = run->session->planned.plan->drain_every, n = 0;
+    const uint64_t made = run->n_steps - run->first_step;
+
+    if (every < 2 || made < every) {
+        return median(run->step_ns, made);
+    }
+    for (uint64_t first = 0; first + every <= made; first += every) {
+        uint64_t sum = 0;
+
+        for (uint64_t i = first; i < first + every; i++) {
+            sum += run->step_ns[i];
+        }
+        run->step_ns[n++] = sum / every;
+    }
+    return median(run->step_ns, n);
+}
+
+/* What the ranks recorded, where there is a listener to it. */
+static pst_status gather(struct run *run, struct pst_error *err)
+{
+    double scale = run->emulation.scale > 0 ? run->emulation.scale : 1;
+    pst_status st = pst_recorder_gather(run->recorder, run->exec, err);
+
+    if (st != PST_OK || !pst_team_is_first(&run->session->team) ||
+        pst_recorder_is_empty(run->recorder)) {
+        return st;
+    }
+    return pst_recorder_timeline(run->recorder, scale, &run->timeline, err);
+}
+
+/* Per device; free() it. NULL: the last steps were not made. */
+static struct pst_usage *usage_of(const struct run *run, uint64_t *ret_steps)
+{
+    const uint64_t asked = (uint64_t)run->job->output.trace_steps;
+    const uint64_t made = run->n_steps - run->first_step;
+    struct pst_usage *usage;
+
+    if (run->timeline == NULL) {
+        return NULL;
+    }
+    usage = pst_alloc(run->session->planned.plan->n_devices, sizeof *usage);
+    for (uint32_t rank = 0; rank < run->session->planned.plan->n_devices; rank++) {
+        usage[rank] = pst_timeline_usage(run->timeline, rank);
+    }
+    *ret_steps = asked < made ? asked : made;
+    return usage;
+}
+
+static pst_status report(struct run *run, uint64_t total_ns, struct pst_error *err)
+{
+    uint32_t n = run->session->planned.plan->n_devices;
+    struct pst_usage *usage;
+    uint64_t *measured = pst_alloc(4 * (size_t)n, sizeof *measured);
+    uint64_t *predicted = measured + n, *copied = predicted + n, *stalled = copied + n;
+    bool copies = false;
+    pst_status st;
+    struct pst_run_report end = {
+        .steps = run->n_steps - run->first_step,
+        .first_step = run->first_step,
+        .skipped = run->all_skipped,
+        .tokens_per_step = run->batch * run->shape.rows,
+        .total_ns = total_ns,
+        .first_loss = run->first_loss,
+        .final_loss = run->n_steps == run->first_step ? NAN : run->final_loss,
+        .eval_loss = run->eval_loss,
+        .n_devices = n,
+        .peak_bytes = measured,
+        .predicted_peak_bytes = predicted,
+        .predicted_step_ns = run->session->predicted_ns,
+        .sample = run->sample,
+        .accuracy = run->n_targets == 0 ? NAN : (double)run->n_right / (double)run->n_targets,
+        .eval_samples = run->eval_samples,
+        .scale = emulated_scale(run),
+        .signal = pst_stop_signal(),
+    };
+
+    st = count_copies(run, copied, stalled, &copies, err);
+    st = st == PST_OK ? pst_exec_measured_peaks(run->exec, measured, err) : st;
+    if (st != PST_OK) {
+        free(measured);
+        return st;
+    }
+    end.copy_bytes = copies ? copied : NULL;
+    end.copy_stall_ns = copies ? stalled : NULL;
+    end.step_ns = usual_step_ns(run);
+    end.mfu = utilization(run, end.step_ns);
+    end.usage = usage = usage_of(run, &end.usage_steps);
+    for (uint32_t rank = 0; rank < n; rank++) {
+        predicted[rank] = pst_session_peak(run->session, rank);
+    }
+    if (run->listener->done != NULL) {
+        run->listener->done(run->listener->context, &end);
+    }
+    free(usage);
+    free(measured);
+    return PST_OK;
+}
+
+pst_status pst_train_run(struct pst_session *session, const struct pst_data *data,
+                         const struct pst_resume_request *resume,
+                         const struct pst_train_listener *listener, struct pst_error *err)
+{
+    struct run run = {.session = session,
+                      .job = session->job,
+                      .listener = listener,
+                      .resume = resume,
+                      .data = data,
+                      .eval_loss = NAN};
+    uint64_t begin = pst_now_ns();
+    pst_status st;
+
+    st = prepare(&run, err);
+    st = st == PST_OK ? pst_exec_meet(run.exec, err) : st;
+    if (st == PST_OK) {
+        pst_stop_grace(PST_STOP_ORDERLY);
+        st = loop(&run, err);
+        if (err != NULL && (st == PST_ERR_DEVICE || st == PST_ERR_IO)) {
+            err->exit_code = 1; /* the machine failed the run, not the request */
+        }
+    }
+    if (st == PST_OK && !is_told_to_stop(&run)) {
+        st = conclude(&run, err);
+    }
+    if (st == PST_OK) {
+        st = finish_saving(&run, err);
+    }
+    if (run.exec != NULL && is_told_to_stop(&run)) {
+        pst_stop_note(pst_exec_told(run.exec));
+    }
+    if (st == PST_OK) {
+        st = gather(&run, err);
+    }
+    if (st == PST_OK) {
+        st = report(&run, pst_now_ns() - begin, err);
+    }
+    if (st == PST_OK) {
+        st = end_of_run(&run, write_trace(&run, err), err);
+    }
+    if (!pst_stop_requested()) {
+        pst_stop_grace(PST_STOP_USUAL_MS); /* else this command is about to end */
+    }
+    pst_saver_destroy(run.saver);
+    pst_exec_destroy(run.exec);
+    pst_prefetch_destroy(run.prefetch);
+    pst_timeline_destroy(run.timeline);
+    pst_recorder_destroy(run.recorder);
+    for (uint32_t k = 0; k < PST_MAX_INPUTS; k++) {
+        free(run.samples.inputs[k]);
+    }
+    free(run.step_ns);
+    free(run.logits);
+    pst_tokenizer_destroy(run.tokenizer);
+    free(run.sample);
+    return st;
+}

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What reading and writing of published weights share: which tensors a parameter is made of, and
+ * how they lie in it.
+ */
+#ifndef PST_WEIGHTS_WEIGHTS_IMPL_H
+#define PST_WEIGHTS_WEIGHTS_IMPL_H
+
+#include "config/job.h"
+#include "graph/graph.h"
+#include "graph/published.h"
+#include "weights/safetensors.h"
+
+/* What a folder has, the second where there are several. */
+#define PST_WEIGHTS_FILE  "model.safetensors"
+#define PST_WEIGHTS_INDEX "model.safetensors.index.json"
+
+/* A tensor of a file within a parameter, or running statistics: columns [column, column + width) of
+   a matrix [rows][columns], columns being the last axis. The matrix is the whole parameter, or one
+   place on its first axis. */
+struct pst_weights_piece {
+    char *name;       /* with the family's prefix */
+    const char *bare; /* without it: within name */
+    bool transposed;  /* theirs is [width][rows] */
+    uint64_t taps;    /* of a transposed one: their rows are [in][taps], ours [taps][in]; else 1 */
+    bool turned;      /* theirs is [in][width][taps], taps backwards; ours [taps][in][width] */
+    const struct pst_initial_tensor *of_file; /* whose name and shape it has; NULL: of a family */
+    bool more_rows;                           /* theirs may have more */
+    uint32_t lead;   /* axes of the parameter that are none of the tensor's: 0, or the first */
+    uint64_t origin; /* where the matrix begins, in elements */
+    uint64_t rows, columns, column, width;
+    double factor; /* ours is theirs times that */
+};
+
+/* What a piece takes in a file. */
+struct pst_weights_shape {
+    uint32_t rank;
+    uint64_t dims[PST_MAX_RANK];
+};
+
+/* NULL: names and layouts are the model's own. */
+const struct pst_published *pst_weights_family(const struct pst_graph *graph);
+
+/* A value that outlives steps: parameter `index`, or state `number` of operator `index`. */
+struct pst_weights_value {
+    uint32_t kind, index, number; /* as struct pst_state_key */
+    const char *name;             /* ours */
+    uint32_t rank;
+    const uint64_t *dims;
+    uint64_t elems;
+};
+
+/* All of a graph, parameters first, in the arena. */
+struct pst_weights_value *pst_weights_values(const struct pst_graph *graph, struct pst_arena *arena,
+                                             uint32_t *ret_n);
+
+/* The tensors of the file that the graph was read from; NULL: it was built. */
+const struct pst_published_file *pst_weights_file(const struct pst_graph *graph);
+
+/* The pieces of a value, in the arena. Of a graph that was read from a file each of them is the
+   whole value, under one of its names. */
+struct pst_weights_piece *pst_weights_pieces(const struct pst_graph *graph,
+                                             const struct pst_job *job,
+                                             const struct pst_weights_value *value,
+                                             struct pst_arena *arena, uint32_t *ret_n);
+
+/* The shape of a piece in a file. */
+struct pst_weights_shape pst_weights_shape_of(const struct pst_weights_value *value,
+                                              const struct pst_weights_piece *piece);
+
+/* Rows [first, first + n) of what is in the file, [n][...], go into, or come from, all values of
+   the parameter. Of transposed pieces a row is a column of ours. */
+void pst_weights_scatter(const struct pst_weights_piece *piece, const float *theirs, uint64_t first,
+                         uint64_t n, float *values);
+void pst_weights_gather(const struct pst_weights_piece *piece, const float *values, uint64_t first,
+                        uint64_t n, float *theirs);
+/* Rows of a file that a piece has, and elements of one. */
+void pst_weights_extent(const struct pst_weights_piece *piece, uint64_t *ret_rows,
+                        uint64_t *ret_elems);
+
+/* weights_links.c. pst_st_open, but a link that stays in the folder or leads to the blobs of the
+   hub's cache is followed. */
+pst_status pst_weights_open_file(int folder, const char *folder_path, const char *name,
+                                 const char *path, struct pst_st_file **ret_file,
+                                 struct pst_error *err);
+
+/* weights_config.c. The number that [model] has at that key, written or by default; 0 where it has
+   none. Booleans are 0 or 1. */
+double pst_weights_model_number(const struct pst_job *job, const char *key);
+/* The condition `when` of a table's row: does it hold? */
+bool pst_weights_when(const char *when, const struct pst_job *job);
+/* Compares a config.json with the job. Every key of it must be one of the family's tables, or known
+   to be harmless; config.value names all that are not, or have another value than [model]. */
+pst_status pst_weights_check_config(const char *folder, const struct pst_job *job,
+                                    const struct pst_published *family, bool *ret_there,
+                                    struct pst_error *err);
+/* The proper name of a family that may not be read, of its model_type: "GPT-NeoX (gpt_neox)". */
+const char *pst_weights_kin(const char *model_type, char name[100]);
+/* The same, of the name of a tensor; NULL: nothing is known. */
+const char *pst_weights_kin_of(const char *tensor);
+/* The text of config.json; free() it. */
+char *pst_weights_config(const struct pst_job *job, const struct pst_published *family);
+
+#endif

@@ -1,0 +1,407 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * From parameters to tensors of published files: names by patterns, layouts by copying.
+ */
+#include "weights/weights_impl.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "exec/exec.h"
+
+const struct pst_published *pst_weights_family(const struct pst_graph *graph)
+{
+    uint32_t i = 0;
+
+    while (pst_published[i] != NULL && strcmp(pst_published[i]->model, graph->name) != 0) {
+        i++;
+    }
+    return pst_published[i];
+}
+
+/* What '#' and '*' stand for in a name. */
+struct blanks {
+    char number[24];
+    const char *rest;
+};
+
+static bool matches(const char *pattern, const char *name, struct blanks *ret)
+{
+    *ret = (struct blanks){.rest = ""};
+    for (; *pattern != '\0' && *pattern != '*'; pattern++) {
+        size_t n = strspn(name, "0123456789");
+
+        if (*pattern != '#') {
+            if (*pattern != *name++) {
+                return false;
+            }
+        } else {
+            if (n == 0 || n >= sizeof ret->number) {
+                return false;
+            }
+            memcpy(ret->number, name, n);
+            ret->number[n] = '\0';
+            name += n;
+        }
+    }
+    ret->rest = *pattern == '*' ? name : "";
+    return *pattern == '*' || *name == '\0';
+}
+
+/* The name that the first n characters of a pattern make. place: what '@' is. */
+static char *fill_in(struct pst_arena *arena, const char *prefix, const char *pattern, size_t n,
+                     const struct blanks *blanks, uint64_t place)
+{
+    char digits[24];
+    char text[512];
+    size_t used = (size_t)snprintf(text, sizeof text, "%s", prefix);
+
+    snprintf(digits, sizeof digits, "%llu", (unsigned long long)place);
+    for (size_t i = 0; i < n && used < sizeof text; i++) {
+        const char word[2] = {pattern[i], '\0'};
+        const char *add = word[0] == '#'   ? blanks->number
+                          : word[0] == '*' ? blanks->rest
+                          : word[0] == '@' ? digits
+                                           : word;
+
+        used += (size_t)snprintf(text + used, sizeof text - used, "%s", add);
+    }
+    return pst_arena_strdup(arena, text);
+}
+
+static double factor_of(const struct pst_published_row *row, const struct pst_job *job)
+{
+    double root = row->root == NULL ? 1 : sqrt(pst_weights_model_number(job, row->root));
+
+    return row->inverse ? 1 / root : root;
+}
+
+/* The matrix that a value is, or one of several in it, and how a tensor lies in it. */
+static struct pst_weights_piece piece_of(const struct pst_weights_value *value, uint32_t layout,
+                                         bool several, uint64_t place)
+{
+    const uint32_t rank = value->rank - several;
+    const uint64_t elems = several ? value->elems / value->dims[0] : value->elems;
+    bool torch = layout == PST_LAYOUT_TORCH && (rank == 2 || rank == 4);
+    bool turned = layout == PST_LAYOUT_TURNED && rank == 4;
+    struct pst_weights_piece piece = {
+        .transposed = torch,
+        .turned = turned,
+        .taps = (torch || turned) && rank == 4 ? value->dims[0] * value->dims[1] : 1,
+        .more_rows = layout == PST_LAYOUT_ROWS,
+        .lead = several,
+        .origin = place * elems,
+        .columns = value->rank == 0 ? 1 : value->dims[value->rank - 1],
+        .factor = 1,
+    };
+
+    piece.rows = piece.columns == 0 ? 0 : elems / piece.columns;
+    return piece;
+}
+
+/* Key i of those that '|' parts. */
+static double part_of(const char *parts, uint32_t i, const struct pst_job *job)
+{
+    char key[64];
+
+    for (; i > 0; i--) {
+        parts += strcspn(parts, "|") + 1;
+    }
+    snprintf(key, sizeof key, "%.*s", (int)strcspn(parts, "|"), parts);
+    return pst_weights_model_number(job, key);
+}
+
+/* How wide tensor i is to the others. */
+static uint64_t size_of(const struct pst_published_row *row, const struct pst_job *job, uint32_t i)
+{
+    double size = row->parts == NULL ? 1 : part_of(row->parts, i, job);
+
+    return size > 0 || i == 0 ? (uint64_t)size : size_of(row, job, 0);
+}
+
+/* Side by side in the last axis. */
+static void share_columns(const struct pst_published_row *row, const struct pst_job *job,
+                          struct pst_weights_piece *pieces, uint32_t n)
+{
+    uint64_t sum = 0, column = 0;
+
+    for (uint32_t i = 0; i < n; i++) {
+        sum += size_of(row, job, i);
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        pieces[i].column = column;
+        pieces[i].width = pieces[i].columns * size_of(row, job, i) / (sum > 0 ? sum : 1);
+        column += pieces[i].width;
+    }
+}
+
+/* The tensors that one matrix of the value is made of; how many. */
+static uint32_t add_pieces(const struct pst_published_row *row, const struct pst_job *job,
+                           const struct pst_weights_value *value, const char *prefix,
+                           const struct blanks *blanks, uint64_t place, struct pst_arena *arena,
+                           struct pst_weights_piece *pieces)
+{
+    const bool several = strchr(row->theirs, '@') != NULL;
+    uint32_t n = 0;
+
+    for (const char *at = row->theirs;; at++) {
+        size_t length = strcspn(at, "|");
+
+        pieces[n] = piece_of(value, row->layout, several, place);
+        pieces[n].name = fill_in(arena, prefix, at, length, blanks, place);
+        pieces[n].bare = pieces[n].name + strlen(prefix);
+        pieces[n].factor = n == 0 ? factor_of(row, job) : 1;
+        n++;
+        at += length;
+        if (*at == '\0') {
+            break;
+        }
+    }
+    share_columns(row, job, pieces, n);
+    return n;
+}
+
+static uint32_t count_names(const char *theirs)
+{
+    uint32_t n = 1;
+
+    for (; *theirs != '\0'; theirs++) {
+        n += *theirs == '|';
+    }
+    return n;
+}
+
+const struct pst_published_file *pst_weights_file(const struct pst_graph *graph)
+{
+    return graph->initial.published == NULL ? NULL
+                                            : graph->initial.published(graph->initial.context);
+}
+
+static bool is_of(const struct pst_initial_tensor *tensor, const struct pst_graph *graph,
+                  const struct pst_weights_value *value)
+{
+    const bool parameter = value->kind == PST_STATE_PARAMETER;
+
+    return tensor->own != NULL && tensor->state == (parameter ? PST_NONE : value->number) &&
+           strcmp(tensor->own, parameter ? graph->params[value->index].name
+                                         : graph->ops[value->index].name) == 0;
+}
+
+/* One for each name that the value has in the file's module. */
+static struct pst_weights_piece *pieces_of_file(const struct pst_graph *graph,
+                                                const struct pst_published_file *file,
+                                                const struct pst_weights_value *value,
+                                                struct pst_arena *arena, uint32_t *ret_n)
+{
+    struct pst_weights_piece *pieces;
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < file->n_tensors; i++) {
+        n += is_of(&file->tensors[i], graph, value);
+    }
+    pieces = pst_arena_array(arena, n + 1, sizeof *pieces);
+    n = 0;
+    for (uint32_t i = 0; i < file->n_tensors; i++) {
+        const struct pst_initial_tensor *tensor = &file->tensors[i];
+
+        if (is_of(tensor, graph, value)) {
+            pieces[n] = piece_of(value, tensor->layout, false, 0);
+            pieces[n].width = pieces[n].columns;
+            pieces[n].name = pst_arena_strdup(arena, tensor->name);
+            pieces[n].bare = pieces[n].name;
+            pieces[n++].of_file = tensor;
+        }
+    }
+    *ret_n = n;
+    return pieces;
+}
+
+struct pst_weights_piece *pst_weights_pieces(const struct pst_graph *graph,
+                                             const struct pst_job *job,
+                                             const struct pst_weights_value *value,
+                                             struct pst_arena *arena, uint32_t *ret_n)
+{
+    static const struct pst_published_row own = {.own = "*", .theirs = "*", .bare = true};
+    const struct pst_published *family = pst_weights_family(graph);
+    const struct pst_published_file *file = pst_weights_file(graph);
+    const struct pst_published_row *row = family == NULL ? &own : family->rows;
+    struct pst_weights_piece *pieces;
+    struct blanks blanks;
+    const char *prefix;
+    uint64_t matrices;
+    uint32_t n = 0;
+
+    if (file != NULL) {
+        pieces = pieces_of_file(graph, file, value, arena, ret_n);
+        if (*ret_n > 0) {
+            return pieces;
+        }
+    }
+    while (row->own != NULL &&
+           (!matches(row->own, value->name, &blanks) || !pst_weights_when(row->when, job))) {
+        row++;
+    }
+    if (row->own == NULL) { /* the tables have all that the builders make; a test sees to it */
+        row = &own;
+        matches(row->own, value->name, &blanks);
+    }
+    prefix = row->bare || family == NULL || family->prefix == NULL ? "" : family->prefix;
+    matrices = strchr(row->theirs, '@') != NULL ? value->dims[0] : 1;
+    pieces = pst_arena_array(arena, matrices * count_names(row->theirs), sizeof *pieces);
+    for (uint64_t i = 0; i < matrices; i++) {
+        n += add_pieces(row, job, value, prefix, &blanks, i, arena, pieces + n);
+    }
+    *ret_n = n;
+    return pieces;
+}
+
+struct pst_weights_shape pst_weights_shape_of(const struct pst_weights_value *value,
+                                              const struct pst_weights_piece *piece)
+{
+    const uint64_t *dims = value->dims + piece->lead;
+    struct pst_weights_shape shape = {.rank = value->rank - piece->lead};
+
+    if (piece->of_file != NULL) {
+        shape.rank = piece->of_file->rank;
+        memcpy(shape.dims, piece->of_file->dims, sizeof shape.dims);
+        return shape;
+    }
+    if (shape.rank == 0) {
+        return shape;
+    }
+    memcpy(shape.dims, dims, shape.rank * sizeof *dims);
+    shape.dims[shape.rank - 1] = piece->width;
+    if (piece->transposed && shape.rank == 2) {
+        shape.dims[0] = piece->width;
+        shape.dims[1] = dims[0];
+    } else if (piece->transposed) {
+        const uint64_t torch[4] = {piece->width, dims[2], dims[0], dims[1]};
+
+        memcpy(shape.dims, torch, sizeof torch);
+    }
+    return shape;
+}
+
+static uint32_t count_states(const struct pst_graph *graph)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < graph->n_ops; i++) {
+        n += graph->ops[i].n_state;
+    }
+    return n;
+}
+
+struct pst_weights_value *pst_weights_values(const struct pst_graph *graph, struct pst_arena *arena,
+                                             uint32_t *ret_n)
+{
+    static const char *const words[2] = {"running_mean", "running_var"};
+    struct pst_weights_value *values =
+        pst_arena_array(arena, graph->n_params + count_states(graph) + 1, sizeof *values);
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < graph->n_params; i++) {
+        const struct pst_parameter *param = &graph->params[i];
+
+        values[n++] = (struct pst_weights_value){.kind = PST_STATE_PARAMETER,
+                                                 .index = i,
+                                                 .name = param->name,
+                                                 .rank = param->rank,
+                                                 .dims = param->dims,
+                                                 .elems = param->elems};
+    }
+    for (uint32_t i = 0; i < graph->n_ops; i++) {
+        const struct pst_op *op = &graph->ops[i];
+
+        for (uint32_t s = 0; s < op->n_state; s++) {
+            const char *gain = graph->params[op->param[0]].name; /* NAME.weight */
+
+            PST_ASSERT(s < 2);
+            values[n++] = (struct pst_weights_value){
+                .kind = PST_STATE_OPERATOR,
+                .index = i,
+                .number = s,
+                .name = pst_arena_printf(arena, "%.*s.%s", (int)(strrchr(gain, '.') - gain), gain,
+                                         words[s]),
+                .rank = 1,
+                .dims = &op->state_elems[s],
+                .elems = op->state_elems[s]};
+        }
+    }
+    *ret_n = n;
+    return values;
+}
+
+void pst_weights_extent(const struct pst_weights_piece *piece, uint64_t *ret_rows,
+                        uint64_t *ret_elems)
+{
+    *ret_rows = piece->transposed ? piece->width : piece->rows / (piece->turned ? piece->taps : 1);
+    *ret_elems = piece->transposed ? piece->rows : piece->width * (piece->turned ? piece->taps : 1);
+}
+
+/* The row of ours that column i of a transposed tensor is. */
+static uint64_t row_of(const struct pst_weights_piece *piece, uint64_t i)
+{
+    return i % piece->taps * (piece->rows / piece->taps) + i / piece->taps;
+}
+
+/* Where element i of row k of a turned tensor is. */
+static uint64_t place_of_turned(const struct pst_weights_piece *piece, uint64_t k, uint64_t i)
+{
+    const uint64_t tap = piece->taps - 1 - i % piece->taps, in = piece->rows / piece->taps;
+
+    return (tap * in + k) * piece->columns + i / piece->taps;
+}
+
+void pst_weights_scatter(const struct pst_weights_piece *piece, const float *theirs, uint64_t first,
+                         uint64_t n, float *values)
+{
+    const float factor = (float)piece->factor;
+    const uint64_t turned = piece->turned ? piece->width * piece->taps : 0;
+
+    for (uint64_t i = 0; i < n * turned; i++) {
+        values[place_of_turned(piece, first + i / turned, i % turned)] = theirs[i];
+    }
+    for (uint64_t i = 0; piece->transposed && i < piece->rows; i++) {
+        float *to =
+            values + piece->origin + row_of(piece, i) * piece->columns + piece->column + first;
+
+        for (uint64_t k = 0; k < n; k++) {
+            to[k] = factor * theirs[k * piece->rows + i];
+        }
+    }
+    for (uint64_t k = 0; !piece->transposed && !piece->turned && k < n; k++) {
+        float *to = values + piece->origin + (first + k) * piece->columns + piece->column;
+
+        for (uint64_t i = 0; i < piece->width; i++) {
+            to[i] = factor * theirs[k * piece->width + i];
+        }
+    }
+}
+
+void pst_weights_gather(const struct pst_weights_piece *piece, const float *values, uint64_t first,
+                        uint64_t n, float *theirs)
+{
+    const float factor = (float)piece->factor;
+    const uint64_t turned = piece->turned ? piece->width * piece->taps : 0;
+
+    for (uint64_t i = 0; i < n * turned; i++) {
+        theirs[i] = values[place_of_turned(piece, first + i / turned, i % turned)];
+    }
+    for (uint64_t i = 0; piece->transposed && i < piece->rows; i++) {
+        const float *from =
+            values + piece->origin + row_of(piece, i) * piece->columns + piece->column + first;
+
+        for (uint64_t k = 0; k < n; k++) {
+            theirs[k * piece->rows + i] = from[k] / factor;
+        }
+    }
+    for (uint64_t k = 0; !piece->transposed && !piece->turned && k < n; k++) {
+        const float *from = values + piece->origin + (first + k) * piece->columns + piece->column;
+
+        for (uint64_t i = 0; i < piece->width; i++) {
+            theirs[k * piece->width + i] = from[i] / factor;
+        }
+    }
+}

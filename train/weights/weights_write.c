@@ -1,0 +1,457 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Writing weights as they are published: tensors in the order of the model, in files of a limited
+ * size, an index where there are several, config.json. One value is in memory at a time.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/bf16.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "base/stop.h"
+#include "base/text.h"
+#include "base/util.h"
+#include "weights/weights.h"
+#include "weights/weights_impl.h"
+
+#define BLOCK ((uint64_t)1 << 18) /* elements that are converted at a time */
+
+/* A value, and where its pieces are among the tensors. */
+struct value {
+    const struct pst_weights_value *is;
+    const struct pst_initial_tensor *constant; /* of the model's file, in the place of a value */
+    struct pst_weights_piece *pieces;
+    uint32_t n_pieces, first;
+};
+
+struct export
+{
+    struct pst_arena arena;
+    const struct pst_exec_source *source;
+    const struct pst_initial *initial;
+    const char *folder;
+    enum pst_st_dtype dtype;
+    struct value *values;
+    struct pst_st_tensor *tensors; /* of all values, in order */
+    uint32_t n_values, n_tensors;
+    uint32_t n_files;
+    uint32_t *first_value; /* n_files + 1: the values of a file */
+    uint64_t bytes;
+    char **written; /* files that are to go where a later one fails */
+    uint32_t n_written;
+};
+
+/* --- what there is ---------------------------------------------------------------------------- */
+
+static void list_constant(struct export *x, const struct value *value)
+{
+    const struct pst_initial_tensor *constant = value->constant;
+    struct pst_st_tensor *tensor = &x->tensors[value->first];
+
+    *tensor = (struct pst_st_tensor){.name = constant->name,
+                                     .dtype = constant->kind == PST_TENSOR_REAL    ? x->dtype
+                                              : constant->kind == PST_TENSOR_TRUTH ? PST_ST_BOOL
+                                                                                   : PST_ST_I64,
+                                     .rank = constant->rank};
+    memcpy(tensor->shape, constant->dims, sizeof tensor->shape);
+}
+
+static void list_values(struct export *x, const struct pst_job *job, const struct pst_graph *graph)
+{
+    const struct pst_published_file *file = pst_weights_file(graph);
+    uint32_t n;
+    struct pst_weights_value *values = pst_weights_values(graph, &x->arena, &n);
+
+    x->values =
+        pst_arena_array(&x->arena, n + 1 + (file == NULL ? 0 : file->n_tensors), sizeof *x->values);
+    for (uint32_t i = 0; i < n; i++) {
+        struct value *value = &x->values[i];
+
+        value->is = &values[i];
+        value->first = x->n_tensors;
+        value->pieces = pst_weights_pieces(graph, job, &values[i], &x->arena, &value->n_pieces);
+        x->n_tensors += value->n_pieces;
+    }
+    x->n_values = n;
+    for (uint32_t i = 0; file != NULL && i < file->n_tensors; i++) {
+        if (file->tensors[i].own == NULL) {
+            x->values[x->n_values++] =
+                (struct value){.constant = &file->tensors[i], .first = x->n_tensors++};
+        }
+    }
+    x->tensors = pst_arena_array(&x->arena, x->n_tensors + 1, sizeof *x->tensors);
+    for (uint32_t i = 0; i < x->n_values; i++) {
+        const struct value *value = &x->values[i];
+
+        if (value->constant != NULL) {
+            list_constant(x, value);
+        }
+        for (uint32_t k = 0; k < value->n_pieces; k++) {
+            struct pst_st_tensor *tensor = &x->tensors[value->first + k];
+            struct pst_weights_shape shape = pst_weights_shape_of(&values[i], &value->pieces[k]);
+
+            *tensor = (struct pst_st_tensor){
+                .name = value->pieces[k].name, .dtype = x->dtype, .rank = shape.rank};
+            memcpy(tensor->shape, shape.dims, sizeof tensor->shape);
+        }
+    }
+}
+
+static uint64_t elems_of(const struct pst_st_tensor *tensor)
+{
+    uint64_t n = 1;
+
+    for (uint32_t i = 0; i < tensor->rank; i++) {
+        n *= tensor->shape[i];
+    }
+    return n;
+}
+
+/* Values go into a file until it has so many bytes. */
+static void share_out(struct export *x, uint64_t shard_bytes)
+{
+    uint64_t in_file = 0;
+
+    x->first_value = pst_arena_array(&x->arena, x->n_values + 2, sizeof *x->first_value);
+    x->n_files = 1;
+    for (uint32_t i = 0; i < x->n_values; i++) {
+        const struct value *value = &x->values[i];
+        uint64_t bytes = 0;
+
+        for (uint32_t t = value->first; t < value->first + value->n_pieces + (value->is == NULL);
+             t++) {
+            bytes += elems_of(&x->tensors[t]) * pst_st_dtype_bytes(x->tensors[t].dtype);
+        }
+
+        if (in_file > 0 && in_file + bytes > shard_bytes) {
+            x->first_value[x->n_files++] = i;
+            in_file = 0;
+        }
+        in_file += bytes;
+        x->bytes += bytes;
+    }
+    x->first_value[x->n_files] = x->n_values;
+}
+
+static char *file_name(struct export *x, uint32_t file)
+{
+    return x->n_files == 1 ? pst_arena_strdup(&x->arena, PST_WEIGHTS_FILE)
+                           : pst_arena_printf(&x->arena, "model-%05u-of-%05u.safetensors", file + 1,
+                                              x->n_files);
+}
+
+/* --- files ------------------------------------------------------------------------------------ */
+
+/* In place. */
+static void round_all(float *values, uint64_t n)
+{
+    for (uint64_t i = 0; i < n; i++) {
+        const uint16_t rounded = pst_bf16_round(values[i]);
+
+        memcpy((char *)values + i * sizeof rounded, &rounded, sizeof rounded);
+    }
+}
+
+static pst_status write_piece(const struct pst_weights_piece *piece, const float *values,
+                              const struct pst_st_writer *writer, uint32_t tensor,
+                              enum pst_st_dtype dtype, struct pst_error *err)
+{
+    const uint64_t bytes = pst_st_dtype_bytes(dtype);
+    const uint64_t before = piece->of_file == NULL ? 0 : piece->of_file->first;
+    uint64_t rows, width, n;
+    float *block;
+    pst_status st = PST_OK;
+
+    pst_weights_extent(piece, &rows, &width);
+    n = width == 0 || BLOCK / width == 0 ? 1 : BLOCK / width;
+    block = pst_alloc((n < rows ? n : rows) * width + 1, sizeof *block);
+    for (uint64_t first = 0; st == PST_OK && first < rows; first += n) {
+        uint64_t m = rows - first < n ? rows - first : n;
+
+        pst_weights_gather(piece, values, first, m, block);
+        if (dtype == PST_ST_BF16) {
+            round_all(block, m * width);
+        }
+        st = pst_st_write(writer, tensor, (before + first * width) * bytes, block,
+                          m * width * bytes, err);
+    }
+    free(block);
+    return st;
+}
+
+/* Elements [first, first + n) of a tensor of the model's file as it has them. */
+static pst_status write_of_file(const struct export *x, const struct pst_initial_tensor *from,
+                                const struct pst_st_writer *writer, uint32_t tensor, uint64_t first,
+                                uint64_t n, struct pst_error *err)
+{
+    const bool real = from->kind == PST_TENSOR_REAL;
+    const uint64_t size = real                             ? pst_st_dtype_bytes(x->dtype)
+                          : from->kind == PST_TENSOR_TRUTH ? 1
+                                                           : 8;
+    void *block = pst_alloc(BLOCK, 8);
+    pst_status st = PST_OK;
+
+    for (uint64_t done = 0; st == PST_OK && done < n; done += BLOCK) {
+        const uint64_t m = n - done < BLOCK ? n - done : BLOCK;
+
+        st = x->initial->read(x->initial->context, from, first + done, m, block, err);
+        if (st == PST_OK && real && x->dtype == PST_ST_BF16) {
+            round_all(block, m);
+        }
+        if (st == PST_OK) {
+            st = pst_st_write(writer, tensor, (first + done) * size, block, m * size, err);
+        }
+    }
+    free(block);
+    return st;
+}
+
+/* The rows of a tensor before and after those that the model has are as the file has them. */
+static pst_status write_other_rows(const struct export *x, const struct value *value, uint32_t i,
+                                   const struct pst_st_writer *writer, uint32_t tensor,
+                                   struct pst_error *err)
+{
+    const struct pst_initial_tensor *from = value->pieces[i].of_file;
+    const uint64_t end = from == NULL ? 0 : from->first + value->is->elems;
+    pst_status st = PST_OK;
+
+    if (from != NULL) {
+        st = write_of_file(x, from, writer, tensor, 0, from->first, err);
+    }
+    if (st == PST_OK && from != NULL) {
+        st = write_of_file(x, from, writer, tensor, end,
+                           elems_of(&x->tensors[value->first + i]) - end, err);
+    }
+    return st;
+}
+
+static pst_status write_value(const struct export *x, const struct value *value,
+                              const struct pst_st_writer *writer, uint32_t first_tensor,
+                              struct pst_error *err)
+{
+    struct pst_state_key key;
+    float *values;
+    bool found = false;
+    pst_status st;
+
+    if (value->constant != NULL) {
+        const uint32_t tensor = value->first - first_tensor;
+
+        return write_of_file(x, value->constant, writer, tensor, 0,
+                             elems_of(&x->tensors[value->first]), err);
+    }
+    key = (struct pst_state_key){value->is->kind, value->is->index, value->is->number};
+    values = pst_alloc(value->is->elems + 1, sizeof *values);
+    st = x->source->load(x->source->context, &key, value->is->elems, values, &found, err);
+    if (st == PST_OK && !found) {
+        st = pst_fail(err, PST_ERR_CONFIG, "weights.mismatch", "there is no %s to write",
+                      value->is->name);
+    }
+    for (uint32_t i = 0; st == PST_OK && i < value->n_pieces; i++) {
+        const uint32_t tensor = value->first + i - first_tensor;
+
+        st = write_piece(&value->pieces[i], values, writer, tensor, x->dtype, err);
+        if (st == PST_OK) {
+            st = write_other_rows(x, value, i, writer, tensor, err);
+        }
+    }
+    free(values);
+    return st;
+}
+
+static pst_status write_file(struct export *x, uint32_t file, struct pst_error *err)
+{
+    static const struct pst_st_pair format = {"format", "pt"}; /* transformers asks for it */
+    uint32_t begin = x->first_value[file], end = x->first_value[file + 1];
+    uint32_t first = x->values[begin].first;
+    uint32_t last = end < x->n_values ? x->values[end].first : x->n_tensors;
+    char *path = pst_arena_printf(&x->arena, "%s/%s", x->folder, file_name(x, file));
+    struct pst_st_writer *writer = NULL;
+    pst_status st = pst_st_create(path, x->tensors + first, last - first, &format, 1, &writer, err);
+
+    for (uint32_t i = begin; st == PST_OK && i < end; i++) {
+        st = pst_stop_requested() ? pst_stop_fail(err)
+                                  : write_value(x, &x->values[i], writer, first, err);
+    }
+    if (st != PST_OK) {
+        pst_st_abandon(writer);
+        return st;
+    }
+    x->written[x->n_written++] = path;
+    return pst_st_finish(writer, err);
+}
+
+/* name: with a slash. */
+static pst_status write_text(struct export *x, const char *name, const char *text,
+                             struct pst_error *err)
+{
+    char *path = pst_arena_printf(&x->arena, "%s%s", x->folder, name);
+
+    return pst_file_write(path, text, strlen(text), err);
+}
+
+static pst_status write_index(struct export *x, struct pst_error *err)
+{
+    struct pst_json json;
+    pst_status st;
+    char *text;
+
+    pst_json_init(&json);
+    pst_json_object(&json, NULL);
+    pst_json_object(&json, "metadata");
+    pst_json_uint(&json, "total_size", x->bytes);
+    pst_json_end(&json, '}');
+    pst_json_object(&json, "weight_map");
+    for (uint32_t f = 0; f < x->n_files; f++) {
+        uint32_t end = x->first_value[f + 1];
+        uint32_t last = end < x->n_values ? x->values[end].first : x->n_tensors;
+
+        for (uint32_t i = x->values[x->first_value[f]].first; i < last; i++) {
+            pst_json_string(&json, x->tensors[i].name, file_name(x, f));
+        }
+    }
+    pst_json_end(&json, '}');
+    pst_json_end(&json, '}');
+    pst_json_newline(&json);
+    text = pst_json_take(&json);
+    st = write_text(x, "/" PST_WEIGHTS_INDEX, text, err);
+    free(text);
+    return st;
+}
+
+static pst_status make_folder(const char *folder, bool *ret_made, struct pst_error *err)
+{
+    *ret_made = mkdir(folder, 0777) == 0;
+    return *ret_made || errno == EEXIST
+               ? PST_OK
+               : pst_fail_at(err, PST_ERR_IO, "output.write", folder, 0, 0,
+                             "cannot make the folder: %s", strerror(errno));
+}
+
+/* Readers take an index before a single file: what stays of older weights must not be read. */
+static void remove_other_form(struct export *x)
+{
+    char *path = pst_arena_printf(&x->arena, "%s/%s", x->folder,
+                                  x->n_files == 1 ? PST_WEIGHTS_INDEX : PST_WEIGHTS_FILE);
+
+    unlink(path);
+}
+
+/* There may be no published model that computes what this one does. */
+static pst_status check_form(const struct pst_published *family, const struct pst_job *job,
+                             struct pst_error *err)
+{
+    const struct pst_published_lack *lack = family == NULL ? NULL : family->unpublished;
+
+    for (; lack != NULL && lack->when != NULL; lack++) {
+        if (pst_weights_when(lack->when, job)) {
+            return pst_fail(err, PST_ERR_UNSUPPORTED, "output.form",
+                            "no published model has %s, as this one", lack->what);
+        }
+    }
+    return PST_OK;
+}
+
+/* "a is b, c is d": of the tensors with that remark, at most five. How many there are. */
+static uint32_t list_remarked(const struct pst_published_file *file, uint32_t remark, char *text,
+                              size_t size)
+{
+    uint32_t n = 0;
+
+    text[0] = '\0';
+    for (uint32_t i = 0; i < file->n_tensors; i++) {
+        const struct pst_initial_tensor *tensor = &file->tensors[i];
+
+        if (tensor->remark == remark && n++ < 5) {
+            pst_text_append(text, size, "%s%.80s", n > 1 ? ", " : "", tensor->of_file);
+            if (remark == PST_TENSOR_GUESSED) {
+                pst_text_append(text, size, " is %.80s", tensor->name);
+            }
+        }
+    }
+    pst_text_append(text, size, "%s", n > 5 ? ", ..." : "");
+    return n;
+}
+
+/* Names that a file of a model does not say, and what it does not have. */
+static void tell_names(const struct pst_published_file *file)
+{
+    char text[1024] = "";
+    uint32_t n;
+
+    if (file == NULL) {
+        return;
+    }
+    if (list_remarked(file, PST_TENSOR_GUESSED, text, sizeof text) > 0) {
+        pst_log(PST_LOG_WARN, "weights",
+                "%s: names that the file does not have follow from the nodes that read them: %s",
+                file->path, text);
+    }
+    n = list_remarked(file, PST_TENSOR_NAMELESS, text, sizeof text);
+    if (n > 0) {
+        pst_log(PST_LOG_WARN, "weights",
+                "%s: the exporter of the file has computed %u tensors, which have no name in the "
+                "module: %s; export the module again with do_constant_folding=False, or with "
+                "optimize=False",
+                file->path, n, text);
+    }
+    text[0] = '\0';
+    for (uint32_t i = 0; i < file->n_absent && i < 5; i++) {
+        pst_text_append(text, sizeof text, "%s%.80s", i > 0 ? ", " : "", file->absent[i]);
+    }
+    if (file->n_absent > 0) {
+        pst_log(PST_LOG_WARN, "weights",
+                "%s: %u tensors of the module are not in the file, whose exporter leaves out what "
+                "no output depends on, and what it has computed: %s%s; load_state_dict needs "
+                "strict=False",
+                file->path, file->n_absent, text, file->n_absent > 5 ? ", ..." : "");
+    }
+}
+
+pst_status pst_weights_write(const struct pst_job *job, const struct pst_graph *graph,
+                             const struct pst_exec_source *source, const char *folder,
+                             enum pst_st_dtype dtype, uint64_t shard_bytes, struct pst_error *err)
+{
+    const struct pst_published *family = pst_weights_family(graph);
+    struct export x = {
+        .source = source, .initial = &graph->initial, .folder = folder, .dtype = dtype};
+    bool made = false;
+    pst_status st = check_form(family, job, err);
+    char *text;
+
+    if (st == PST_OK) {
+        st = make_folder(folder, &made, err);
+    }
+
+    list_values(&x, job, graph);
+    share_out(&x, shard_bytes);
+    x.written = pst_arena_array(&x.arena, x.n_files, sizeof *x.written);
+    for (uint32_t i = 0; st == PST_OK && i < x.n_files; i++) {
+        st = write_file(&x, i, err);
+    }
+    if (st == PST_OK && x.n_files > 1) {
+        st = write_index(&x, err);
+    }
+    if (st == PST_OK && family != NULL && family->keys != NULL) {
+        text = pst_weights_config(job, family);
+        st = write_text(&x, "/config.json", text, err);
+        free(text);
+    }
+    if (st == PST_OK) {
+        remove_other_form(&x);
+        tell_names(pst_weights_file(graph));
+    }
+    for (uint32_t i = 0; st != PST_OK && i < x.n_written; i++) {
+        unlink(x.written[i]);
+    }
+    if (st != PST_OK && made) {
+        rmdir(folder);
+    }
+    pst_arena_finish(&x.arena);
+    return st;
+}
