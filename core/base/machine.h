@@ -20,6 +20,12 @@ static inline uint64_t pst_now_ns(void)
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
+/* How the clock of a rank was brought to that of rank 0. */
+struct pst_clock {
+    int64_t offset_ns;       /* what was added */
+    uint64_t uncertainty_ns; /* it may be off by so much; UINT64_MAX: it was not brought to it */
+};
+
 /* A time of that clock, for calls that wait until it. */
 static inline struct timespec pst_timespec(uint64_t ns)
 {

@@ -165,14 +165,7 @@ pst_status pst_recorder_gather(struct pst_recorder *recorder, const struct pst_e
     return status;
 }
 
-/* --- the timeline ----------------------------------------------------------------------------- */
-
-struct sweep {
-    const struct pst_recorder *recorder;
-    struct pst_timeline *timeline;
-    uint64_t begin_ns; /* first start */
-    double scale;
-};
+/* --- rows -------------------------------------------------------------------------------------*/
 
 static const struct exec_visit *visit_at(const struct pst_recorder *recorder, uint32_t rank,
                                          uint32_t i)
@@ -222,57 +215,38 @@ static uint64_t moved_bytes(const struct pst_recorder *recorder, const struct ps
     return bytes;
 }
 
-static void add_visit(const struct sweep *sweep, uint32_t rank, const struct exec_visit *visit)
+void pst_recorder_each(const struct pst_recorder *recorder,
+                       void (*row)(void *context, const struct pst_recorded *recorded),
+                       void *context)
 {
-    const struct pst_program *program = sweep->recorder->programs[rank];
-
-    for (uint32_t i = 0; i < visit->n_instrs; i++) {
-        struct pst_span span = {.rank = rank, .instr = i};
-
-        if (visit->of[i].end == 0) {
-            continue; /* the run ended before it did */
-        }
-        span.start_ns = (uint64_t)((double)(visit->of[i].start - sweep->begin_ns) / sweep->scale);
-        span.end_ns = (uint64_t)((double)(visit->of[i].end - sweep->begin_ns) / sweep->scale);
-        span.stall_ns = (uint64_t)((double)visit->of[i].stall / sweep->scale);
-        span.bytes = moved_bytes(sweep->recorder, program, (uint32_t)visit->first_instr + i);
-        pst_span_describe(sweep->recorder->plan, &program->instrs[visit->first_instr + i],
-                          (uint32_t)visit->t, &span);
-        pst_timeline_add(sweep->timeline, &span);
-    }
-}
-
-static void fill(const struct sweep *sweep)
-{
-    for (uint32_t d = 0; d < sweep->recorder->plan->n_devices; d++) {
+    for (uint32_t rank = 0; rank < recorder->plan->n_devices; rank++) {
+        const struct pst_program *program = recorder->programs[rank];
         const struct exec_visit *visit;
 
-        for (uint32_t v = 0; (visit = visit_at(sweep->recorder, d, v)) != NULL; v++) {
-            add_visit(sweep, d, visit);
+        for (uint32_t v = 0; (visit = visit_at(recorder, rank, v)) != NULL; v++) {
+            for (uint32_t i = 0; i < visit->n_instrs; i++) {
+                const uint32_t at = (uint32_t)visit->first_instr + i;
+                const struct pst_recorded recorded = {.instr = &program->instrs[at],
+                                                      .rank = rank,
+                                                      .at = i,
+                                                      .step = visit->t,
+                                                      .start_ns = visit->of[i].start,
+                                                      .end_ns = visit->of[i].end,
+                                                      .stall_ns = visit->of[i].stall,
+                                                      .bytes = moved_bytes(recorder, program, at)};
+
+                if (recorded.end_ns > 0) { /* 0: the run ended before it did */
+                    row(context, &recorded);
+                }
+            }
         }
     }
-    pst_timeline_finish_build(sweep->timeline);
-    pst_timeline_describe(sweep->timeline, sweep->recorder->plan, "run", sweep->recorder->n_steps);
 }
 
-pst_status pst_recorder_timeline(const struct pst_recorder *recorder, double scale,
-                                 struct pst_timeline **ret_timeline, struct pst_error *err)
+struct pst_recording pst_recorder_recording(const struct pst_recorder *recorder)
 {
-    struct sweep sweep = {.recorder = recorder, .begin_ns = first_start(recorder), .scale = scale};
-
-    if (sweep.begin_ns == UINT64_MAX) {
-        return pst_fail(err, PST_ERR_BUG, "internal", "no step was recorded");
-    }
-    pst_timeline_create(recorder->plan->n_devices, &sweep.timeline);
-    sweep.timeline->slices = recorder->plan->slices;
-    if (recorder->clocks != NULL) {
-        struct pst_clock *clocks =
-            pst_arena_array(&sweep.timeline->arena, recorder->plan->n_devices, sizeof *clocks);
-
-        memcpy(clocks, recorder->clocks, recorder->plan->n_devices * sizeof *clocks);
-        sweep.timeline->clocks = clocks;
-    }
-    fill(&sweep);
-    *ret_timeline = sweep.timeline;
-    return PST_OK;
+    return (struct pst_recording){.plan = recorder->plan,
+                                  .clocks = recorder->clocks,
+                                  .begin_ns = first_start(recorder),
+                                  .n_steps = recorder->n_steps};
 }

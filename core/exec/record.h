@@ -11,8 +11,8 @@
 #ifndef PST_EXEC_RECORD_H
 #define PST_EXEC_RECORD_H
 
+#include "base/machine.h"
 #include "plan/program.h"
-#include "sim/timeline.h"
 
 struct pst_recorder;
 struct pst_exec;
@@ -36,11 +36,27 @@ pst_status pst_recorder_gather(struct pst_recorder *recorder, const struct pst_e
 /* Is there nothing to tell? */
 bool pst_recorder_is_empty(const struct pst_recorder *recorder);
 
-/*
- * What was recorded, from the first start on, of kind "run"; times are divided by `scale`. Call it
- * while nothing is in flight. PST_ERR_BUG: no step was run. Destroy the timeline.
- */
-pst_status pst_recorder_timeline(const struct pst_recorder *recorder, double scale,
-                                 struct pst_timeline **ret_timeline, struct pst_error *err);
+/* One instruction that was run; times as they were recorded. */
+struct pst_recorded {
+    const struct pst_instr *instr;
+    uint32_t rank, at; /* its place in its section */
+    uint64_t step;     /* that it was run in */
+    uint64_t start_ns, end_ns, stall_ns;
+    uint64_t bytes; /* that it moves: transfers, copies, reductions */
+};
+
+/* Calls row() for every instruction that was recorded, rank by rank, visit by visit. Call it while
+   nothing is in flight. */
+void pst_recorder_each(const struct pst_recorder *recorder,
+                       void (*row)(void *context, const struct pst_recorded *recorded),
+                       void *context);
+
+struct pst_recording {
+    const struct pst_plan *plan;
+    const struct pst_clock *clocks; /* of each rank, where ranks are processes; NULL: one clock */
+    uint64_t begin_ns;              /* the first start; UINT64_MAX: no step was recorded */
+    uint32_t n_steps;
+};
+struct pst_recording pst_recorder_recording(const struct pst_recorder *recorder);
 
 #endif

@@ -14,6 +14,7 @@
 #include "loop/begin.h"
 #include "loop/emulate.h"
 #include "loop/flops.h"
+#include "loop/run_timeline.h"
 #include "loop/schedule.h"
 
 #define SKIP_LIMIT 3 /* non-finite steps in a row that train.on_non_finite = "skip" lets pass */
@@ -840,7 +841,7 @@ static pst_status gather(struct run *run, struct pst_error *err)
         pst_recorder_is_empty(run->recorder)) {
         return st;
     }
-    return pst_recorder_timeline(run->recorder, scale, &run->timeline, err);
+    return pst_run_timeline(run->recorder, scale, &run->timeline, err);
 }
 
 /* Per device; free() it. NULL: the last steps were not made. */

@@ -9,6 +9,7 @@
 
 #include "base/arena.h"
 #include "base/error.h"
+#include "base/machine.h"
 #include "plan/plan.h"
 
 /* The rows of a rank; the numbers are the tid of the trace. Spans of one row never overlap, except
@@ -90,12 +91,6 @@ struct pst_steady_step {
     uint64_t ns;
     struct pst_idle idle;
     struct pst_usage *usage; /* of each rank */
-};
-
-/* How the clock of a rank was brought to that of rank 0. */
-struct pst_clock {
-    int64_t offset_ns;       /* what was added */
-    uint64_t uncertainty_ns; /* it may be off by so much; UINT64_MAX: it was not brought to it */
 };
 
 struct pst_timeline {

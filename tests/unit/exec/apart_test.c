@@ -7,6 +7,7 @@
 #include "unit/exec/real.h"
 
 #include "exec/record.h"
+#include "loop/run_timeline.h"
 
 #include <math.h>
 
@@ -169,7 +170,7 @@ static struct pst_timeline *record(struct real *real, uint32_t n_steps,
     if (ret_copies != NULL) {
         MUST(pst_exec_copied(real->exec, 0, ret_copies, &err));
     }
-    MUST(pst_recorder_timeline(config.recorder, 1, &timeline, &err));
+    MUST(pst_run_timeline(config.recorder, 1, &timeline, &err));
     pst_exec_destroy(real->exec);
     real->exec = NULL;
     pst_recorder_destroy(config.recorder);

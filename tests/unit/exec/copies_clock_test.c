@@ -5,6 +5,7 @@
  * but for the rounding of rows.
  */
 #include "exec/record.h"
+#include "loop/run_timeline.h"
 #include "sim/durations.h"
 #include "sim/sim.h"
 #include "sim/usage.h"
@@ -96,7 +97,7 @@ static struct pst_timeline *rehearse(struct real *real, uint32_t n_steps)
     MUST(pst_exec_create(&config, &real->exec, &err));
     memcpy(batch.inputs, real->inputs, sizeof real->inputs);
     run_steps(real, &batch, n_steps);
-    MUST(pst_recorder_timeline(config.recorder, 1, &timeline, &err));
+    MUST(pst_run_timeline(config.recorder, 1, &timeline, &err));
     assert_int_equal(pst_exec_measured_peaks(real->exec, peaks, NULL), PST_OK);
     for (uint32_t r = 0; r < real->n_ranks; r++) {
         assert_int_equal(peaks[r], real->programs[r]->arena_bytes);

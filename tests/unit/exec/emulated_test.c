@@ -6,6 +6,7 @@
 
 #include "base/util.h"
 #include "exec/record.h"
+#include "loop/run_timeline.h"
 
 #include "unit/exec/toy.h"
 #include "unit/exec/real.h" /* last: cmocka has a macro called fail */
@@ -158,7 +159,7 @@ TEST(as_worked_out)
 
     start(&bench, 3);
     run_steps(&bench, 5);
-    assert_int_equal(pst_recorder_timeline(bench.recorder, 10, &timeline, NULL), PST_OK);
+    assert_int_equal(pst_run_timeline(bench.recorder, 10, &timeline, NULL), PST_OK);
     assert_string_equal(timeline->kind, "run");
     assert_int_equal(timeline->n_steps, 3);
     assert_int_equal(timeline->begin_ns, 0);
@@ -214,7 +215,7 @@ TEST(skipped_steps)
     assert_true(pst_recorder_is_empty(bench.recorder));
     run_steps(&bench, 1);
     assert_false(pst_recorder_is_empty(bench.recorder));
-    assert_int_equal(pst_recorder_timeline(bench.recorder, 1, &timeline, &err), PST_OK);
+    assert_int_equal(pst_run_timeline(bench.recorder, 1, &timeline, &err), PST_OK);
     assert_int_equal(timeline->end_ns, STEP_US * US);
     pst_timeline_destroy(timeline);
     stop(&bench);
@@ -228,9 +229,9 @@ TEST(short_runs)
     struct pst_error err = {0};
 
     start(&bench, 1000);
-    assert_int_equal(pst_recorder_timeline(bench.recorder, 1, &timeline, &err), PST_ERR_BUG);
+    assert_int_equal(pst_run_timeline(bench.recorder, 1, &timeline, &err), PST_ERR_BUG);
     run_steps(&bench, 1);
-    assert_int_equal(pst_recorder_timeline(bench.recorder, 1, &timeline, &err), PST_OK);
+    assert_int_equal(pst_run_timeline(bench.recorder, 1, &timeline, &err), PST_OK);
     assert_int_equal(timeline->begin_ns, 0);
     assert_int_equal(timeline->end_ns, STEP_US * US);
     pst_timeline_destroy(timeline);
