@@ -7,13 +7,8 @@
 
 #include "base/log.h"
 #include "base/util.h"
-#include "host/describe.h"
 #include "host/plugin_host.h"
-#include "planner/problem_memopt.h"
-#include "planner/problem_partition.h"
-#include "planner/schedule_job.h"
 #include "planner/state.h"
-#include "plugin/model_plugin.h"
 
 pst_status pst_isolate_is_wanted(const struct pst_job *job, bool *ret_wanted, struct pst_error *err)
 {
@@ -213,13 +208,10 @@ pst_status pst_isolate_search(struct pst_session *session, bool (*cancelled)(voi
                          &session->planned, err);
 }
 
-bool pst_isolate_child(int argc, char **argv, pst_job_planner *planner)
+bool pst_isolate_child(int argc, char **argv, pst_job_planner *planner,
+                       const struct pst_apart_kind *const *kinds, size_t n_kinds)
 {
-    static const struct pst_apart_kind *const kinds[] = {&pst_plan_kind,     &pst_describe_kind,
-                                                         &pst_schedule_kind, &pst_partition_kind,
-                                                         &pst_memopt_kind,   &pst_model_kind};
-
     planner_of_child = planner;
     pst_worker_offer(); /* a plan's process has the job's model built in one of its own */
-    return pst_apart_serve(argc, argv, kinds, sizeof kinds / sizeof *kinds);
+    return pst_apart_serve(argc, argv, kinds, n_kinds);
 }

@@ -30,8 +30,10 @@ struct pst_plan_job {
 };
 extern const struct pst_apart_kind pst_plan_kind;
 
-/* The process itself: argv[1] is PST_WORKER_FLAG, planner that of the jobs. Returns false where
-   pst_worker_ask did not start it; otherwise it does not return. */
-bool pst_isolate_child(int argc, char **argv, pst_job_planner *planner);
+/* The process itself: argv[1] is PST_WORKER_FLAG, planner that of the jobs; it answers questions of
+   these kinds. Returns false where pst_worker_ask did not start it; otherwise it does not return.
+ */
+bool pst_isolate_child(int argc, char **argv, pst_job_planner *planner,
+                       const struct pst_apart_kind *const *kinds, size_t n_kinds);
 
 #endif

@@ -10,12 +10,11 @@
 
 #include "base/log.h"
 #include "base/memory.h"
-#include "checkpoint/model_file.h"
+#include "session/model_file.h"
 #include "exec/exec.h"
 #include "exec/kernels_early.h"
 #include "graph/builder.h"
 #include "host/plugin_host.h"
-#include "loop/begin.h"
 #include "measure/calibration.h"
 #include "planner/state.h"
 #include "plugin/model_plugin.h"
@@ -698,13 +697,6 @@ pst_status pst_session_check_runs(const struct pst_session *session, struct pst_
     return pst_config_place(session->job->config, "model", "use", PST_ERR_CONFIG, err);
 }
 
-pst_status pst_session_begin_with(struct pst_session *session, const char *path,
-                                  struct pst_error *err)
-{
-    return pst_begin_open(path, session->job, session->graph, pst_team_is_first(&session->team),
-                          &session->init, err);
-}
-
 void pst_session_destroy(struct pst_session *session)
 {
     if (session == NULL) {
@@ -719,7 +711,6 @@ void pst_session_destroy(struct pst_session *session)
         session->device_ops->close(session->device);
     }
     pst_costed_destroy(session->profile);
-    pst_begin_close(session->init);
     pst_graph_destroy(session->whole);
     pst_graph_destroy(session->graph);
     pst_arena_finish(&session->arena);

@@ -9,7 +9,7 @@
 
 #include "exec/device.h"
 #include "exec/transport.h"
-#include "loop/rules.h"
+#include "session/rules.h"
 #include "planner/planner.h"
 #include "session/team.h"
 #include "sim/sim.h"
@@ -38,7 +38,8 @@ struct pst_session {
     bool edges;                      /* with run.p2p = "auto": one queue was found to be too few */
     bool given;                      /* the plan is that of a file, whatever memory there is */
     bool judged;                     /* the plan is proven for these queues */
-    struct pst_begin *init;          /* what a run begins with; NULL: initial values by the seed */
+    const struct pst_exec_source *init; /* borrowed: what a run begins with; NULL: initial values
+                                           by the seed */
     bool decodes;               /* samples of the graph are tokens of a text (pst_graph_decode) */
     bool saves;                 /* checkpoints, copies for which are in host memory */
     uint32_t threads, cores;    /* of all devices together; of this machine, where they run on it */
@@ -66,10 +67,6 @@ pst_status pst_session_check_runs(const struct pst_session *session, struct pst_
 pst_status pst_session_graph(const struct pst_job *job, struct pst_graph **ret_graph,
                              struct pst_error *err);
 
-/* Opens weights that a run is to begin with: pst_begin_open. */
-pst_status pst_session_begin_with(struct pst_session *session, const char *path,
-                                  struct pst_error *err);
-
 /*
  * A plan for the job. plan_file NULL or "": searches. Otherwise reads the file, which must be for
  * this model, batch and optimizer, and checks it: plan.illegal, exit 2. Then simulates, and refuses
@@ -85,6 +82,12 @@ pst_status pst_session_adopt(struct pst_session *session, const char *text, stru
 pst_status pst_session_load_transport(const struct pst_job *job,
                                       const struct pst_transport_ops **ret_ops,
                                       struct pst_error *err);
+
+/* Do the session's devices only stand in for others? */
+static inline bool pst_session_is_hollow(const struct pst_session *session)
+{
+    return (session->device_ops->flags & PST_DEVICE_HOLLOW) != 0;
+}
 
 /* How ranks share a device, in one line written to `text`; NULL: they do not. */
 const char *pst_session_sharing(const struct pst_session *session, char *text, size_t size);

@@ -10,7 +10,6 @@
 
 #include "base/saturate.h"
 #include "base/util.h"
-#include "checkpoint/saver.h"
 #include "session/isolate.h"
 #include "sim/sim.h"
 
@@ -388,6 +387,22 @@ pst_status pst_session_twin(struct pst_session *session, uint32_t batch, bool wh
 
 /* Arenas are filled on creation, so memory that the host does not have would end the process in the
    middle of it: better to say so first. */
+static void add_elems(void *context, const struct pst_state_key *key, uint64_t elems)
+{
+    (void)key;
+    *(uint64_t *)context += elems;
+}
+
+/* Bytes that copies of a rank's state take in host memory. */
+static uint64_t bytes_of_copies(const struct pst_session *session, uint32_t rank)
+{
+    uint64_t elems = 0;
+
+    pst_exec_state_of(session->planned.plan, session->graph, session->planned.programs[rank],
+                      add_elems, &elems);
+    return elems * sizeof(float);
+}
+
 pst_status pst_session_check_host(const struct pst_session *session, struct pst_error *err)
 {
     uint64_t available = pst_host_available_bytes(), needed = 0, offloaded = 0, copies = 0;
@@ -408,7 +423,7 @@ pst_status pst_session_check_host(const struct pst_session *session, struct pst_
     for (uint32_t rank = 0; rank < session->planned.plan->n_devices; rank++) {
         if (pst_team_are_near(&session->team, session->team.rank, rank)) {
             needed += pst_device_is_host(session->device_ops) ? pst_session_peak(session, rank) : 0;
-            copies += session->saves ? pst_saver_bytes(session, rank) : 0;
+            copies += session->saves ? bytes_of_copies(session, rank) : 0;
         }
     }
     needed += copies;

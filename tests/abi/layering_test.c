@@ -9,11 +9,12 @@
 
 #include <ftw.h>
 
-/* In the order in which they may use each other: core, the modules, the program. */
+/* In the order in which they may use each other: core, its judges, training, the modules, the
+ * program. */
 static const char *const layers[] = {
-    "base",        "config",  "graph",   "plan",      "prove",   "sim",        "host",
-    "planner",     "exec",    "plugin",  "data",      "weights", "checkpoint", "session",
-    "generate",    "loop",    "device",  "transport", "measure", "tune",       "exchange",
+    "base",        "config",  "graph",   "plan",      "host",    "planner", "exec",
+    "prove",       "sim",     "plugin",  "session",   "data",    "weights", "checkpoint",
+    "generate",    "loop",    "device",  "transport", "measure", "tune",    "exchange",
     "conformance", "reports", "figures", "page",      "commands"};
 static const char *const roots[] = {"/core/",          "/models/",         "/verify/",
                                     "/train/",         "/plugins/device/", "/plugins/transport/",
@@ -27,6 +28,9 @@ static const char *const for_modules[] = {"base/",
                                           "exec/device.h",
                                           "exec/transport.h",
                                           "exec/kernels_early.h"};
+/* To be cut: who proves is to be told, not included; so is who has measured. */
+static const char *const ties[][2] = {{"/core/planner/planner.h", "prove/check.h"},
+                                      {"/core/session/session.c", "measure/calibration.h"}};
 #define N_LAYERS (sizeof layers / sizeof layers[0])
 
 static char *strategies[64]; /* "\"gpipe\"" */
@@ -91,6 +95,17 @@ static bool is_other_word(const char *path, const char *word)
     return false;
 }
 
+static bool is_tie(const char *path, const char *header)
+{
+    for (size_t i = 0; i < sizeof ties / sizeof *ties; i++) {
+        if (strcmp(path + strlen(PENSTOCK_SOURCE_DIR), ties[i][0]) == 0 &&
+            strncmp(header, ties[i][1], strlen(ties[i][1])) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* What a user need not say is said in the config's rows. */
 static bool is_core(const char *path)
 {
@@ -124,7 +139,8 @@ static void check_line(const char *path, const char *below_root, unsigned number
             complain(path, number, line);
         }
     }
-    if (header != NULL && strchr(header, '/') != NULL && !may_use(below_root, header)) {
+    if (header != NULL && strchr(header, '/') != NULL && !may_use(below_root, header) &&
+        !is_tie(path, header)) {
         complain(path, number, line);
     }
 }

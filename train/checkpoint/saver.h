@@ -76,7 +76,4 @@ pst_status pst_saver_lost(const struct pst_saver *saver, struct pst_error *err);
 /* The newest step that --resume auto can load; false: there is none. Nothing is being written. */
 bool pst_saver_can_resume(const struct pst_saver *saver, uint64_t *ret_step);
 
-/* Bytes that copies of a rank's state take in host memory. */
-uint64_t pst_saver_bytes(const struct pst_session *session, uint32_t rank);
-
 #endif

@@ -116,21 +116,6 @@ void saver_layout_make(struct saver_layout *layout, const struct pst_session *se
     }
 }
 
-static void add_elems(void *context, const struct pst_state_key *key, uint64_t elems)
-{
-    (void)key;
-    *(uint64_t *)context += elems;
-}
-
-uint64_t pst_saver_bytes(const struct pst_session *session, uint32_t rank)
-{
-    uint64_t elems = 0;
-
-    pst_exec_state_of(session->planned.plan, session->graph, session->planned.programs[rank],
-                      add_elems, &elems);
-    return elems * sizeof(float);
-}
-
 void saver_shard_name(uint32_t process, char text[32])
 {
     snprintf(text, 32, "shard-%05u.safetensors", process);

@@ -163,3 +163,13 @@ const struct pst_exec_source *pst_begin_source(const struct pst_begin *begin)
 {
     return &begin->source;
 }
+
+pst_status pst_begin_session(const char *path, struct pst_session *session,
+                             struct pst_begin **ret_begin, struct pst_error *err)
+{
+    pst_status st = pst_begin_open(path, session->job, session->graph,
+                                   pst_team_is_first(&session->team), ret_begin, err);
+
+    session->init = st == PST_OK ? pst_begin_source(*ret_begin) : NULL;
+    return st;
+}

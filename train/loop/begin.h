@@ -9,6 +9,7 @@
 #include "config/job.h"
 #include "exec/exec.h"
 #include "graph/graph.h"
+#include "session/session.h"
 
 struct pst_begin;
 
@@ -25,6 +26,11 @@ void pst_begin_close(struct pst_begin *begin); /* accepts NULL */
 
 /* Parameters and running statistics; as long as it is open. */
 const struct pst_exec_source *pst_begin_source(const struct pst_begin *begin);
+
+/* Opens what a run of the session begins with, and gives it to the session: pst_begin_open. Close
+   it after the run. */
+pst_status pst_begin_session(const char *path, struct pst_session *session,
+                             struct pst_begin **ret_begin, struct pst_error *err);
 
 struct pst_checkpoint;
 /* The checkpoint of a path, which is one or has several; *ret NULL: neither. */

@@ -10,11 +10,6 @@
 
 #define INSTR_NS 100000.0 /* of one core */
 
-bool pst_session_is_hollow(const struct pst_session *session)
-{
-    return (session->device_ops->flags & PST_DEVICE_HOLLOW) != 0;
-}
-
 uint32_t pst_session_graphs(const struct pst_session *session)
 {
     static const uint32_t of[] = {[PST_RUN_GRAPHS_AUTO] = PST_GRAPHS_AUTO,

@@ -19,9 +19,6 @@ struct pst_emulation {
 /* What run.graphs asks of the executor (enum pst_exec_graphs). */
 uint32_t pst_session_graphs(const struct pst_session *session);
 
-/* Do the session's devices only stand in for others? */
-bool pst_session_is_hollow(const struct pst_session *session);
-
 /*
  * scale 0: as large as this machine needs, at least 1: every instruction of a step costs it the
  * waking of a thread or two, so a step takes at least 100 us for each of them and core. Of devices

@@ -11,7 +11,6 @@
 #include "base/util.h"
 #include "data/prefetch.h"
 #include "generate/generate.h"
-#include "loop/begin.h"
 #include "loop/emulate.h"
 #include "loop/flops.h"
 #include "loop/run_timeline.h"
@@ -182,7 +181,7 @@ static pst_status start_exec(struct run *run, struct pst_error *err)
         .stall_ns = run->job->run.stall_limit,
         .edges = pst_session_edges(session),
         .seed = (uint64_t)run->job->train.seed,
-        .source = session->init == NULL ? NULL : pst_begin_source(session->init),
+        .source = session->init,
         .clip = run->job->train.clip,
         .rules = session->rules.rules,
         .n_rules = session->rules.n,

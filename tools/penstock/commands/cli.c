@@ -26,7 +26,12 @@
 #include "conformance/conformance.h"
 #include "exec/exec.h"
 #include "host/apart.h"
+#include "host/describe.h"
 #include "host/plugin_host.h"
+#include "planner/problem_memopt.h"
+#include "planner/problem_partition.h"
+#include "planner/schedule_job.h"
+#include "plugin/model_plugin.h"
 #include "reports/table.h"
 #include "session/isolate.h"
 #include "session/team.h"
@@ -281,6 +286,11 @@ static int help(int argc, char **argv)
     return run(find_command(argv[2]), 2, asked);
 }
 
+/* What a process that was started for a plugin can be asked. */
+static const struct pst_apart_kind *const questions[] = {&pst_plan_kind,     &pst_describe_kind,
+                                                         &pst_schedule_kind, &pst_partition_kind,
+                                                         &pst_memopt_kind,   &pst_model_kind};
+
 int pst_cli_run(int argc, char **argv)
 {
     wants_json = pst_options_want_json(argc, argv);
@@ -289,7 +299,8 @@ int pst_cli_run(int argc, char **argv)
     pst_json_share_memory();
     pst_new_share_memory();
     if (argc > 1 && strcmp(argv[1], PST_WORKER_FLAG) == 0 &&
-        !pst_isolate_child(argc, argv, pst_tune_plan)) {
+        !pst_isolate_child(argc, argv, pst_tune_plan, questions,
+                           sizeof questions / sizeof *questions)) {
         wants_json = false;
         fail_command(argv[1]); /* nobody's business but the planner's */
     }

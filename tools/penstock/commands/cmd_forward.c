@@ -14,6 +14,7 @@
 #include "commands/print_error.h"
 #include "commands/searching.h"
 #include "generate/generate.h"
+#include "loop/begin.h"
 #include "loop/emulate.h"
 #include "loop/train.h"
 #include "session/session.h"
@@ -162,6 +163,7 @@ static pst_status work(struct request *request, struct pst_job *job, const struc
                        struct pst_error *err)
 {
     struct pst_session *session = NULL;
+    struct pst_begin *begin = NULL;
     struct pst_data *data = NULL;
     pst_status st = pst_session_create(job, team, &session, err);
 
@@ -179,13 +181,14 @@ static pst_status work(struct request *request, struct pst_job *job, const struc
         st = open_data(request, session, job, &data, err);
     }
     if (st == PST_OK) {
-        st = pst_session_begin_with(session, request->from, err);
+        st = pst_begin_session(request->from, session, &begin, err);
     }
     if (st == PST_OK) {
         st = plan_and_run(request, session, data, err);
     }
     pst_data_destroy(data);
     pst_session_destroy(session);
+    pst_begin_close(begin);
     return st;
 }
 

@@ -10,6 +10,7 @@
 #include "commands/outputs.h"
 #include "commands/print_error.h"
 #include "commands/searching.h"
+#include "loop/begin.h"
 #include "loop/emulate.h"
 #include "loop/train.h"
 #include "reports/plan_report.h"
@@ -135,6 +136,7 @@ static pst_status work(const struct pst_job *job, const struct pst_team *team,
                        struct pst_error *err)
 {
     struct pst_session *session = NULL;
+    struct pst_begin *begin = NULL;
     struct pst_data *data = NULL;
     pst_status st = pst_session_create(job, team, &session, err);
 
@@ -146,7 +148,7 @@ static pst_status work(const struct pst_job *job, const struct pst_team *team,
     }
     if (st == PST_OK && job->train.init[0] != '\0' && !pst_session_is_hollow(session)) {
         st = pst_config_place(job->config, "train", "init",
-                              pst_session_begin_with(session, job->train.init, err), err);
+                              pst_begin_session(job->train.init, session, &begin, err), err);
     }
     if (st == PST_OK) {
         st = pst_cli_calibrate(cli, session, (uint32_t)job->train.microbatch, err);
@@ -159,6 +161,7 @@ static pst_status work(const struct pst_job *job, const struct pst_team *team,
     }
     pst_data_destroy(data);
     pst_session_destroy(session);
+    pst_begin_close(begin);
     return st;
 }
 

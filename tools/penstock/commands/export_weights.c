@@ -14,7 +14,7 @@
 #include "base/text.h"
 #include "base/util.h"
 #include "checkpoint/checkpoint.h"
-#include "checkpoint/model_file.h"
+#include "session/model_file.h"
 #include "data/tokenizer.h"
 #include "loop/begin.h"
 #include "session/session.h"

@@ -2,7 +2,7 @@
  *
  * The file of a model, by its path and its checksum.
  */
-#include "checkpoint/model_file.h"
+#include "session/model_file.h"
 
 #include <errno.h>
 #include <limits.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "loop/rules.h"
+#include "session/rules.h"
 
 #include <fnmatch.h>
 #include <math.h>
