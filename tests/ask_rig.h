@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "partition_rig.h"
-#include "planner/problem_partition.h"
+#include "ask/problem_partition.h"
 
 /* The problem of *c with options (a JSON object or NULL). pst_problem_destroy it. */
 static inline struct pst_problem *ask_problem(const struct rig_case *c, const char *options)

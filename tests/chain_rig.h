@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "planner/problem_partition.h"
+#include "ask/problem_partition.h"
 
 #define CHAIN_NODES 512
 #define CHAIN_SIZES 8

@@ -14,8 +14,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "ask/problem_partition.h"
 #include "graph/problem.h"
-#include "planner/problem_partition.h"
 
 static double now_s(void)
 {

@@ -19,7 +19,7 @@
 
 #include "graph/problem.h"
 #include "partition_rig.h"
-#include "planner/problem_partition.h"
+#include "ask/problem_partition.h"
 
 static const struct {
     const char *name, *id, *options;

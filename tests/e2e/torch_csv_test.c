@@ -9,7 +9,7 @@
 
 #include <glob.h>
 
-#include "planner/schedule_job.h"
+#include "ask/schedule_job.h"
 #include "support.h"
 
 static const char *python;

@@ -5,8 +5,8 @@
 #include "graph/problem.h"
 
 #include "fuzz.h"
-#include "planner/problem_memopt.h"
-#include "planner/problem_partition.h"
+#include "ask/problem_memopt.h"
+#include "ask/problem_partition.h"
 
 /* What asks in time that grows with the file. */
 static bool is_small(const struct pst_problem *problem)

@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 #include "fuzz.h"
-#include "planner/problem_memopt.h"
+#include "ask/problem_memopt.h"
 #include "reports/memopt_report.h"
 
 static const struct {

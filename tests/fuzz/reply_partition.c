@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 #include "fuzz.h"
-#include "planner/problem_partition.h"
+#include "ask/problem_partition.h"
 #include "reports/partition_report.h"
 
 static const struct {

@@ -5,7 +5,7 @@
 #include "commands/schedule_problem.h"
 
 #include "fuzz.h"
-#include "planner/schedule_job.h"
+#include "ask/schedule_job.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

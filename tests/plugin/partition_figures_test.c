@@ -3,7 +3,7 @@
  * What a partition is worth, from stages written down by hand: depth, what is held, bottleneck,
  * time of a step. No plugin takes part.
  */
-#include "planner/problem_partition.h"
+#include "ask/problem_partition.h"
 
 #include <math.h>
 #include "test.h"

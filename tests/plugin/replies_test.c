@@ -6,9 +6,9 @@
 #include <math.h>
 #include "test.h"
 
+#include "ask/problem_memopt.h"
+#include "ask/problem_partition.h"
 #include "commands/ask_plugin.h"
-#include "planner/problem_memopt.h"
-#include "planner/problem_partition.h"
 
 static void expect_refused(pst_status st, const char *name, const char *what,
                            const struct pst_error *err)

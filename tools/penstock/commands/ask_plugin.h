@@ -5,9 +5,9 @@
 #ifndef PST_COMMANDS_ASK_PLUGIN_H
 #define PST_COMMANDS_ASK_PLUGIN_H
 
+#include "ask/schedule_job.h"
 #include "commands/options.h"
 #include "graph/problem.h"
-#include "planner/schedule_job.h"
 #include "reports/schedule_report.h"
 
 /* What --time-limit says; text NULL: the usual. */

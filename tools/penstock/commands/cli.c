@@ -10,6 +10,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "ask/problem_memopt.h"
+#include "ask/problem_partition.h"
+#include "ask/schedule_job.h"
 #include "base/cache.h"
 #include "base/json.h"
 #include "base/launched.h"
@@ -28,9 +31,6 @@
 #include "host/apart.h"
 #include "host/describe.h"
 #include "host/plugin_host.h"
-#include "planner/problem_memopt.h"
-#include "planner/problem_partition.h"
-#include "planner/schedule_job.h"
 #include "plugin/model_plugin.h"
 #include "reports/table.h"
 #include "session/isolate.h"

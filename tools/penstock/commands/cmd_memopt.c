@@ -4,6 +4,7 @@
  */
 #include <stdio.h>
 
+#include "ask/problem_memopt.h"
 #include "base/stop.h"
 #include "base/util.h"
 #include "commands/ask_plugin.h"
@@ -11,7 +12,6 @@
 #include "commands/outputs.h"
 #include "commands/searching.h"
 #include "plan/plan.h"
-#include "planner/problem_memopt.h"
 #include "reports/memopt_report.h"
 #include "session/isolate.h"
 #include "sim/timeline.h"

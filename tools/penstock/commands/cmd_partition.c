@@ -4,6 +4,7 @@
  */
 #include <stdio.h>
 
+#include "ask/problem_partition.h"
 #include "base/stop.h"
 #include "commands/ask_plugin.h"
 #include "commands/commands.h"
@@ -11,7 +12,6 @@
 #include "commands/searching.h"
 #include "figures/stage_figure.h"
 #include "host/search.h"
-#include "planner/problem_partition.h"
 #include "reports/partition_report.h"
 #include "session/isolate.h"
 #include "tune/partition_advise.h"

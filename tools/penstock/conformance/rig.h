@@ -8,9 +8,9 @@
 #ifndef PST_CONFORMANCE_RIG_H
 #define PST_CONFORMANCE_RIG_H
 
+#include "ask/problem_state.h"
 #include "conformance/problem.h"
 #include "host/plugin_host.h"
-#include "planner/problem_state.h"
 
 /* What is checked, the same for all tests of a child. */
 struct pst_subject {

@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ask/problem_partition.h"
 #include "base/util.h"
-#include "planner/problem_partition.h"
-#include "reports/plan_report.h"
 #include "figures/stage_figure.h"
+#include "reports/plan_report.h"
 
 static pst_status write_graph(const struct pst_stage_graph *graph, const char *path,
                               enum pst_figure_format format, struct pst_error *err)

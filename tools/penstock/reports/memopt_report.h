@@ -7,8 +7,8 @@
 
 #include <stdio.h>
 
+#include "ask/problem_memopt.h"
 #include "base/json.h"
-#include "planner/problem_memopt.h"
 
 /* Nodes as a table (neighbours of one action together where there are many), what they come to, and
    the stage's memory over a forward and a backward. */

@@ -7,8 +7,8 @@
 
 #include <stdio.h>
 
+#include "ask/problem_partition.h"
 #include "base/json.h"
-#include "planner/problem_partition.h"
 
 /* Stages as a table, what they come to, remarks. */
 void pst_partition_report_print(const struct pst_problem *problem,

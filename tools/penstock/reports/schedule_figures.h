@@ -7,7 +7,7 @@
 #ifndef PST_REPORTS_SCHEDULE_FIGURES_H
 #define PST_REPORTS_SCHEDULE_FIGURES_H
 
-#include "planner/schedule_job.h"
+#include "ask/schedule_job.h"
 #include "reports/order_bounds.h"
 #include "sim/timeline.h"
 

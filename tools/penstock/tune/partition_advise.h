@@ -5,7 +5,7 @@
 #ifndef PST_TUNE_PARTITION_ADVISE_H
 #define PST_TUNE_PARTITION_ADVISE_H
 
-#include "planner/problem_partition.h"
+#include "ask/problem_partition.h"
 
 /*
  * After pst_problem_partition was refused with *err: if memory is what is missing, adds to

@@ -3,7 +3,7 @@
  * The planner of a problem file: it answers by the reference cost model, or by the scheduler and
  * the memory optimizer that the file names.
  */
-#include "planner/problem_state.h"
+#include "ask/problem_state.h"
 
 #include <stdlib.h>
 

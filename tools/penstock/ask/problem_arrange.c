@@ -7,11 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ask/problem_state.h"
 #include "base/memory.h"
 #include "host/caps.h"
 #include "planner/blame.h"
 #include "planner/emission.h"
-#include "planner/problem_state.h"
 
 #define ATTEMPTS 4
 

@@ -2,10 +2,10 @@
  *
  * Behind the planning of problem files: the planner of one; and who judges a partition.
  */
-#ifndef PST_PLANNER_PROBLEM_STATE_H
-#define PST_PLANNER_PROBLEM_STATE_H
+#ifndef PST_ASK_PROBLEM_STATE_H
+#define PST_ASK_PROBLEM_STATE_H
 
-#include "planner/problem_partition.h"
+#include "ask/problem_partition.h"
 #include "planner/order_question.h"
 #include "planner/state.h"
 

@@ -3,12 +3,12 @@
  * A memory optimizer on its own: the graph of a problem file as one stage, and what becomes of each
  * node's saved bytes, checked and evaluated. For `penstock memopt` and for tests.
  */
-#ifndef PST_PLANNER_PROBLEM_MEMOPT_H
-#define PST_PLANNER_PROBLEM_MEMOPT_H
+#ifndef PST_ASK_PROBLEM_MEMOPT_H
+#define PST_ASK_PROBLEM_MEMOPT_H
 
+#include "ask/problem_job.h"
 #include "planner/costed_stage.h"
 #include "planner/eval_replays.h"
-#include "planner/problem_job.h"
 
 struct pst_memopt_result {
     struct pst_arena arena;

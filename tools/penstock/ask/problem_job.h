@@ -2,8 +2,8 @@
  *
  * A problem file put to one partitioner or memory optimizer.
  */
-#ifndef PST_PLANNER_PROBLEM_JOB_H
-#define PST_PLANNER_PROBLEM_JOB_H
+#ifndef PST_ASK_PROBLEM_JOB_H
+#define PST_ASK_PROBLEM_JOB_H
 
 #include "graph/problem.h"
 #include "host/apart.h"

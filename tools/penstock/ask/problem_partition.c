@@ -3,18 +3,18 @@
  * The question that a problem states, put to a partitioner; its answer, held against the rules as
  * it comes, here or from another process.
  */
-#include "planner/problem_partition.h"
+#include "ask/problem_partition.h"
 
 #include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "ask/problem_state.h"
 #include "base/memory.h"
 #include "base/text.h"
 #include "base/util.h"
 #include "host/call.h"
-#include "planner/problem_state.h"
 #include "planner/stage_rules.h"
 
 /* --- the plugin --------------------------------------------------------------------------------*/

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "planner/problem_memopt.h"
+#include "ask/problem_memopt.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "ask/problem_state.h"
 #include "base/memory.h"
 #include "base/saturate.h"
 #include "base/util.h"
 #include "planner/optimizer.h"
-#include "planner/problem_state.h"
 #include "planner/state.h"
 
 #define MOST_BYTES (1ull << 62) /* sums stay exact below */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "planner/problem_job.h"
+#include "ask/problem_job.h"
 
 #include <stdlib.h>
 

@@ -3,8 +3,8 @@
  * One question to one scheduler from start to end: open it, state the instance, take its answer.
  * In this process, or in one of its own that may crash, hang or leave.
  */
-#ifndef PST_PLANNER_SCHEDULE_JOB_H
-#define PST_PLANNER_SCHEDULE_JOB_H
+#ifndef PST_ASK_SCHEDULE_JOB_H
+#define PST_ASK_SCHEDULE_JOB_H
 
 #include "host/apart.h"
 #include "planner/order_question.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "planner/schedule_job.h"
+#include "ask/schedule_job.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -6,8 +6,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "ask/problem_state.h"
 #include "plan/order_eval.h"
-#include "planner/problem_state.h"
 
 /* By bytes at last, so that they are always added up in the same order. */
 static int by_ends(const void *a_, const void *b_)

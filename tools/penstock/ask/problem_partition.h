@@ -3,11 +3,11 @@
  * A problem file put to a partitioner, and its answer, checked and judged. For `penstock
  * partition` and for tests.
  */
-#ifndef PST_PLANNER_PROBLEM_PARTITION_H
-#define PST_PLANNER_PROBLEM_PARTITION_H
+#ifndef PST_ASK_PROBLEM_PARTITION_H
+#define PST_ASK_PROBLEM_PARTITION_H
 
+#include "ask/problem_job.h"
 #include "host/plugin_host.h"
-#include "planner/problem_job.h"
 #include "planner/topology.h"
 
 struct pst_partition_stage {

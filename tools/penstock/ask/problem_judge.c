@@ -6,11 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ask/problem_state.h"
 #include "base/memory.h"
 #include "base/number.h"
 #include "base/util.h"
 #include "planner/blame.h"
-#include "planner/problem_state.h"
 
 struct judge {
     const struct pst_problem *problem;
