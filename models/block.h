@@ -7,7 +7,7 @@
 #ifndef PST_MODELS_BLOCK_H
 #define PST_MODELS_BLOCK_H
 
-#include "graph/builder.h"
+#include "models/builder.h"
 
 #define PST_NAME_SIZE 128
 

@@ -8,7 +8,7 @@
 
 #include <penstock/penstock.h>
 
-#include "plugin/model.h"
+#include "models/plugin/model.h"
 
 static inline uint32_t rig_image(struct pst_builder *b, uint32_t x)
 {

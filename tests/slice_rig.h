@@ -6,7 +6,7 @@
 #ifndef TESTS_SLICE_RIG_H
 #define TESTS_SLICE_RIG_H
 
-#include "graph/builder.h"
+#include "models/builder.h"
 #include "test.h"
 
 enum { TOKENS = 24, VOCAB = 7, HEADS = 4, KV_HEADS = 2, DEPTH = 6 };

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "graph/builder.h"
+#include "models/builder.h"
 #include "prove/check.h"
 #include "sim/sim.h"
 

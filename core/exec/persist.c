@@ -8,7 +8,6 @@
 #include <stdlib.h>
 
 #include "base/memory.h"
-#include "graph/builder.h"
 
 /* What the model's file has. */
 static pst_status load_initial(const struct pst_graph *graph, const struct pst_state_key *key,

@@ -12,8 +12,8 @@
 #include <penstock/ops.h>
 
 #include "base/arena.h"
-#include "base/names.h"
 #include "base/error.h"
+#include "base/names.h"
 #include "graph/general.h"
 
 #define PST_MAX_INPUTS 72                  /* data tensors of a model */
@@ -396,5 +396,8 @@ static inline bool pst_op_is_loss(uint32_t kind)
     return kind == PST_OP_CROSS_ENTROPY || kind == PST_OP_MSE || kind == PST_OP_BCE ||
            kind == PST_OP_COSTED_LOSS;
 }
+
+/* Writes initial values: a function of (seed, parameter's canonical name) alone. f32 [elems]. */
+void pst_parameter_init(const struct pst_parameter *parameter, uint64_t seed, float *ret_values);
 
 #endif

@@ -4,7 +4,7 @@
  * numbers by Box and Muller ("A note on the generation of random normal deviates", 1958) in double
  * precision, two of them from each pair of words.
  */
-#include "graph/builder.h"
+#include "graph/graph.h"
 
 #include <math.h>
 #include <string.h>

@@ -161,7 +161,7 @@ static pst_status check(const struct pst_planner *planner, const struct pst_plan
     struct pst_check_report *report = pst_alloc(1, sizeof *report);
     pst_status st;
 
-    st = pst_plan_check(planned->plan, planner->graph, &limits,
+    st = pst_judge_check(planned->plan, planner->graph, &limits,
                         (const struct pst_program *const *)planned->programs, report, err);
     free(report);
     return pst_scheduler_blame(planner->scheduler->plugin->id, st, err);

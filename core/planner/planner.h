@@ -6,13 +6,13 @@
 #ifndef PST_PLANNER_PLANNER_H
 #define PST_PLANNER_PLANNER_H
 
+#include "base/util.h"
 #include "config/job.h"
 #include "graph/cost.h"
-#include "prove/check.h"
+#include "host/remark.h"
+#include "plan/judge.h"
 #include "plan/plan.h"
 #include "plan/program.h"
-#include "host/remark.h"
-#include "base/util.h"
 
 struct pst_planned {
     struct pst_plan *plan;

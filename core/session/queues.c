@@ -64,7 +64,7 @@ bool pst_session_choose_queues(struct pst_session *session, const struct pst_pla
     if (plan->asynchronous) { /* a part may leave transfers open in front of those of the next */
         session->edges = true;
     } else {
-        st = pst_plan_check(plan, graph_of(session, plan), &limits, NULL, report, &why);
+        st = pst_judge_check(plan, graph_of(session, plan), &limits, NULL, report, &why);
     }
     session->edges = session->edges || breaks_live2(report);
     free(report);
@@ -108,7 +108,7 @@ pst_status pst_session_fits_queues(struct pst_session *session, const struct pst
     }
     report = pst_alloc(1, sizeof *report);
     limits.forward_only = forward_only;
-    st = pst_plan_check(plan, graph_of(session, plan), &limits, NULL, report, err);
+    st = pst_judge_check(plan, graph_of(session, plan), &limits, NULL, report, err);
     if (report->n_violations > 0) {
         pst_error_prefix(err, "run.transport = \"%s\"", session->job->run.transport);
         pst_error_hint(err, limits.ordered

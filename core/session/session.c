@@ -10,14 +10,10 @@
 
 #include "base/log.h"
 #include "base/memory.h"
-#include "session/model_file.h"
 #include "exec/exec.h"
 #include "exec/kernels_early.h"
-#include "graph/builder.h"
 #include "host/plugin_host.h"
-#include "measure/calibration.h"
 #include "planner/state.h"
-#include "plugin/model_plugin.h"
 
 /* --- a GPU for each rank? ---------------------------------------------------------------------*/
 
@@ -120,86 +116,12 @@ static pst_status check_gpus(const struct pst_session *session, struct pst_error
 
 /* --- graph and modules ------------------------------------------------------------------------*/
 
-/* What operators say about their shapes is, to a user, about [model]. */
-static void blame_model(const struct pst_job *job, struct pst_error *err)
+static const struct pst_session_parts *parts; /* of the program */
+
+void pst_session_tell(const struct pst_session_parts *of_program)
 {
-    char key[64];
-
-    if (err == NULL || err->file[0] != '\0' || err->status == PST_ERR_BUG) {
-        return;
-    }
-    if (sscanf(err->message, "\"%63[a-z_]\" in [model]", key) == 1) {
-        pst_config_place(job->config, "model", key, err->status, err);
-    }
-    if (err->file[0] != '\0') {
-        return;
-    }
-    snprintf(err->file, sizeof err->file, "%s", job->model->file);
-    err->line = job->model->line;
-    err->column = job->model->column;
-    if (strncmp(err->kind, "model.", 6) == 0) {
-        snprintf(err->kind, sizeof err->kind, "config.value");
-        pst_error_prefix(err, "[model]");
-    }
-}
-
-/* [train] loss is for models that do not bring their own. builder: NULL: a plugin's. */
-static pst_status tell_loss(const struct pst_job *job, const struct pst_model_builder *builder,
-                            void *config, struct pst_error *err)
-{
-    if (builder != NULL && builder->loss_at != 0) {
-        memcpy((char *)config + builder->loss_at, &job->train.loss, sizeof job->train.loss);
-    } else if (job->train.loss != 0) {
-        return pst_fail(err, PST_ERR_CONFIG, "config.value",
-                        "\"loss\" in [train]: model %s has its own; leave the key out",
-                        pst_config_get(job->model, "use")->value.string);
-    }
-    return PST_OK;
-}
-
-static pst_status build(const struct pst_job *job, const struct pst_model_builder *builder,
-                        struct pst_graph **ret_graph, struct pst_error *err)
-{
-    static const char *const others[] = {"use", NULL};
-    struct pst_arena arena = {0};
-    void *config = pst_arena_alloc(&arena, builder->config_size == 0 ? 1 : builder->config_size, 0);
-    pst_status st;
-
-    for (uint32_t i = 0; i < builder->n_params; i++) {
-        if (builder->params[i].type == PST_PARAM_PATH) {
-            pst_config_resolve(job->config, job->model, builder->params[i].key);
-        }
-    }
-    st = pst_params_fill(builder->params, builder->n_params, sizeof(struct pst_param), job->model,
-                         "[model]", others, &arena, config, err);
-    if (st == PST_OK) {
-        st = pst_config_place(job->config, "train", "loss", tell_loss(job, builder, config, err),
-                              err);
-    }
-    if (st == PST_OK) {
-        st = pst_model_build(builder, config, job->run.dtype == PST_RUN_BF16 ? PST_BF16 : PST_F32,
-                             ret_graph, err);
-        if (st != PST_OK) {
-            blame_model(job, err);
-        }
-    }
-    pst_arena_finish(&arena);
-    return st;
-}
-
-static pst_status build_plugin(const struct pst_job *job, struct pst_graph **ret_graph,
-                               struct pst_error *err)
-{
-    pst_status st =
-        pst_config_place(job->config, "train", "loss", tell_loss(job, NULL, NULL, err), err);
-
-    if (st == PST_OK) {
-        st = pst_model_plugin_graph(job, ret_graph, err);
-        if (st == PST_ERR_CONFIG) {
-            blame_model(job, err);
-        }
-    }
-    return st;
+    parts = of_program;
+    pst_judge_tell(parts->judge);
 }
 
 /* The graph of a slice, where the scheduler orders slices of sequences. */
@@ -213,43 +135,10 @@ static pst_status slice(const struct pst_job *job, struct pst_graph *graph, stru
                                            pst_graph_slice(graph, slices, err), err);
 }
 
-static pst_status whole_graph(const struct pst_job *job, struct pst_graph **ret_graph,
-                              struct pst_error *err)
-{
-    struct pst_config_node *use = job->model == NULL ? NULL : pst_config_get(job->model, "use");
-    const struct pst_model_builder *builder;
-    pst_status st;
-
-    if (use != NULL && use->kind != PST_CONFIG_STRING) {
-        return pst_fail_at(err, PST_ERR_CONFIG, "config.value", use->file, use->line, use->column,
-                           "\"use\" in [model] must be a string");
-    }
-    if (use == NULL) {
-        return pst_fail_at(err, PST_ERR_CONFIG, "config.key", job->config->path,
-                           job->model == NULL ? 0 : job->model->line, 0,
-                           "[model]: use = \"...\" is missing: it names the model");
-    }
-    builder = pst_model_builder_find(use->value.string);
-    st = builder != NULL ? build(job, builder, ret_graph, err) : build_plugin(job, ret_graph, err);
-    if (st == PST_OK) {
-        st = pst_config_place(job->config, "train",
-                              job->train.label_smoothing > 0 ? "label_smoothing" : "z_loss",
-                              pst_graph_set_loss(*ret_graph, (float)job->train.label_smoothing,
-                                                 (float)job->train.z_loss, err),
-                              err);
-    }
-    if (st == PST_OK && job->train.loss_over == PST_LOSS_OVER_TOKEN) {
-        st = pst_config_place(job->config, "train", "loss_over",
-                              pst_graph_mean_tokens(*ret_graph, (uint32_t)job->train.batch, err),
-                              err);
-    }
-    return st;
-}
-
 pst_status pst_session_graph(const struct pst_job *job, struct pst_graph **ret_graph,
                              struct pst_error *err)
 {
-    pst_status st = whole_graph(job, ret_graph, err);
+    pst_status st = parts->graph(job, ret_graph, err);
 
     return st == PST_OK ? slice(job, *ret_graph, err) : st;
 }
@@ -268,7 +157,7 @@ pst_status pst_session_make_whole(struct pst_session *session, struct pst_cost_m
     *ret_cost = session->cost;
     ret_cost->profile = NULL;
     ret_cost->workspace = whole_workspace;
-    return whole_graph(session->job, &session->whole, err);
+    return parts->graph(session->job, &session->whole, err);
 }
 
 static uint64_t workspace(void *context, uint32_t op, uint32_t pass, uint32_t samples)
@@ -623,8 +512,8 @@ static pst_status create(const struct pst_job *job, const struct pst_team *team,
         st = pst_session_graph(job, &session->graph, err);
     }
     if (st == PST_OK && job->checkpoint.folder[0] != '\0') {
-        st = pst_model_file_describe(job, &session->arena, &session->model_file,
-                                     &session->model_file_hash, err);
+        st = parts->model_file(job, &session->arena, &session->model_file,
+                               &session->model_file_hash, err);
     }
     if (st == PST_OK) {
         st = pst_rules_make(job, session->graph, &session->rules, err);
@@ -637,7 +526,7 @@ static pst_status create(const struct pst_job *job, const struct pst_team *team,
     }
     if (st == PST_OK) {
         take_figures(session);
-        pst_calibration_load(session);
+        parts->calibrate(session);
         st = pst_config_place(job->config, "cluster", "reserve",
                               pst_cluster_check(&session->cluster, err), err);
     }

@@ -9,10 +9,28 @@
 
 #include "exec/device.h"
 #include "exec/transport.h"
-#include "session/rules.h"
+#include "plan/judge.h"
 #include "planner/planner.h"
+#include "session/rules.h"
 #include "session/team.h"
-#include "sim/sim.h"
+
+struct pst_session;
+
+/* What the program brings to sessions; core names none of it. */
+struct pst_session_parts {
+    const struct pst_judge *judge; /* a plan is proven, or it is not run */
+    /* The graph that [model] describes, of whole sequences; pst_graph_destroy it. */
+    pst_status (*graph)(const struct pst_job *job, struct pst_graph **ret_graph,
+                        struct pst_error *err);
+    /* The file that the model is read from, and its checksum; NULL where there is none. */
+    pst_status (*model_file)(const struct pst_job *job, struct pst_arena *arena,
+                             const char **ret_path, const char **ret_hash, struct pst_error *err);
+    /* Gives the session the times that were measured on this machine, where there are any. */
+    void (*calibrate)(struct pst_session *session);
+};
+
+/* Process-wide; call once, before there are sessions, which need all parts. */
+void pst_session_tell(const struct pst_session_parts *parts);
 
 struct pst_session {
     const struct pst_job *job; /* borrowed */
@@ -22,7 +40,7 @@ struct pst_session {
     struct pst_cluster cluster;
     struct pst_cost_model cost;
     struct pst_costed *profile; /* [profile] file, or what was measured here, or NULL */
-    bool calibrated;            /* that is what was measured here (measure/calibration.h) */
+    bool calibrated;            /* that is what was measured here (parts->calibrate) */
     struct pst_arena arena;
     const struct pst_device_ops *device_ops;
     struct pst_device *device; /* answers questions about workspaces; runs nothing */

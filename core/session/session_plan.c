@@ -11,7 +11,6 @@
 #include "base/saturate.h"
 #include "base/util.h"
 #include "session/isolate.h"
-#include "sim/sim.h"
 
 pst_status pst_predict_step(const struct pst_plan *plan, const struct pst_graph *graph,
                             const struct pst_cost_model *cost, bool quick, uint64_t *ret_ns,
@@ -21,9 +20,9 @@ pst_status pst_predict_step(const struct pst_plan *plan, const struct pst_graph 
     pst_status st;
 
     if (quick) {
-        return pst_sim_quick(plan, graph, cost, ret_ns, err);
+        return pst_judge_quick(plan, graph, cost, ret_ns, err);
     }
-    st = pst_sim_steps(plan, graph, cost, 1, &result, err);
+    st = pst_judge_steps(plan, graph, cost, 1, &result, err);
 
     if (st == PST_OK) {
         *ret_ns = result.period_ns;
@@ -36,7 +35,7 @@ static pst_status predict(struct pst_session *session, const struct pst_cost_mod
                           struct pst_error *err)
 {
     pst_status st =
-        pst_sim_steps(session->planned.plan, session->graph, cost, 1, &session->simulated, err);
+        pst_judge_steps(session->planned.plan, session->graph, cost, 1, &session->simulated, err);
 
     session->predicted_ns = st == PST_OK ? session->simulated.period_ns : session->predicted_ns;
     return st;
@@ -119,15 +118,15 @@ pst_status pst_session_judge(struct pst_session *session, struct pst_check_repor
 
     pst_session_choose_queues(session, planned->plan, false);
     limits = pst_session_limits(session);
-    st = pst_plan_check(planned->plan, session->graph, &limits, NULL, report, err);
+    st = pst_judge_check(planned->plan, session->graph, &limits, NULL, report, err);
     if (st == PST_OK) {
         planned->programs = pst_alloc(planned->plan->n_devices, sizeof(struct pst_program *));
         st = pst_programs_create(planned->plan, session->graph, &session->cost, planned->programs,
                                  err);
     }
     if (st == PST_OK) {
-        st = pst_plan_check(planned->plan, session->graph, &limits,
-                            (const struct pst_program *const *)planned->programs, report, err);
+        st = pst_judge_check(planned->plan, session->graph, &limits,
+                             (const struct pst_program *const *)planned->programs, report, err);
     }
     free(own);
     session->judged = st == PST_OK;

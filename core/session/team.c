@@ -14,7 +14,6 @@
 #include "base/util.h"
 #include "config/report.h"
 #include "host/plugin_host.h"
-#include "loop/emulate.h"
 #include "session/session.h"
 
 #define SETTLE_NS UINT64_C(2000000000)

@@ -3,7 +3,7 @@
  * The builder behind <penstock/build.h>. Nothing that a call brings is believed: counts, names,
  * numbers are checked here, what operators want of each other by the graph.
  */
-#include "plugin/model.h"
+#include "models/plugin/model.h"
 
 #include <math.h>
 #include <stdarg.h>

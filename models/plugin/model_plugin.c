@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "plugin/model_plugin.h"
+#include "models/plugin/model_plugin.h"
 
 #include <string.h>
 
 #include "base/memory.h"
 #include "base/stop.h"
 #include "base/util.h"
-#include "graph/builder.h"
+#include "models/builder.h"
+#include "models/plugin/model.h"
 #include "planner/state.h"
-#include "plugin/model.h"
 
 static uint32_t dtype_of(const struct pst_job *job)
 {

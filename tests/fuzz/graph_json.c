@@ -4,8 +4,8 @@
  */
 #include <stdlib.h>
 
-#include "graph/builder.h"
 #include "graph/costed.h"
+#include "models/builder.h"
 #include "fuzz.h"
 
 static void build(const char *path)

@@ -5,7 +5,7 @@
  */
 #include "fuzz.h"
 #include "model_rig.h"
-#include "plugin/model_plugin.h"
+#include "models/plugin/model_plugin.h"
 
 #include <stdlib.h>
 

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph/builder.h"
+#include "models/builder.h"
 #include "planner/planner.h"
 #include "planner/state.h"
 #include "tune/advise.h"

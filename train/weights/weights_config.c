@@ -14,7 +14,7 @@
 #include "base/text.h"
 #include "config/config.h"
 #include "config/json_fields.h"
-#include "graph/builder.h"
+#include "models/builder.h"
 #include "weights/weights_impl.h"
 
 #define CONFIG_BYTES ((size_t)16 << 20)

@@ -24,32 +24,15 @@ void pst_check_add(struct pst_check *check, const char *rule, uint32_t device, u
                    const char *format, ...)
 {
     struct pst_check_report *report = check->report;
-    if (report->n_violations < PST_CHECK_MAX) {
-        struct pst_violation *violation = &report->violations[report->n_violations];
-        snprintf(violation->rule, sizeof violation->rule, "%s", rule);
-        violation->device = device;
-        violation->instr = instr;
-        va_list args;
-        va_start(args, format);
-        vsnprintf(violation->text, sizeof violation->text, format, args);
-        va_end(args);
-        if (check->source != NULL && device != PST_NONE && instr != PST_NONE) {
-            add_origin(check, violation);
-        }
-    }
-    report->n_violations++;
-}
-
-void pst_check_report_add(struct pst_check_report *report, const char *rule, uint32_t device,
-                          const char *format, ...)
-{
-    struct pst_check check = {.report = report};
-    char text[sizeof((struct pst_violation *)NULL)->text];
+    const uint32_t at = report->n_violations;
     va_list args;
+
     va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
+    pst_check_report_addv(report, rule, device, instr, format, args);
     va_end(args);
-    pst_check_add(&check, rule, device, PST_NONE, "%s", text);
+    if (at < PST_CHECK_MAX && check->source != NULL && device != PST_NONE && instr != PST_NONE) {
+        add_origin(check, &report->violations[at]);
+    }
 }
 
 void pst_check_instr(struct pst_check *check, const char *rule, uint32_t rank, uint32_t at,

@@ -17,21 +17,8 @@
 #ifndef PST_SIM_SIM_H
 #define PST_SIM_SIM_H
 
-#include "graph/cost.h"
-#include "plan/plan.h"
-#include "plan/program.h"
+#include "plan/judge.h"
 #include "sim/usage.h"
-
-struct pst_sim_result {
-    uint32_t n_steps;
-    uint64_t total_ns;  /* end of the last instruction of n steps, from time 0 */
-    uint64_t period_ns; /* what one more step costs in the long run, rounded up */
-    uint64_t span_ns;   /* of the first step: the most over ranks, from the start of a rank's first
-                           pass to the end of its last pass or update */
-    uint64_t work_ns;   /* passes and updates of the busiest rank in one step */
-    uint64_t all_work_ns;       /* of all ranks together */
-    uint32_t n_devices, n_used; /* of the cluster; those that hold a stage */
-};
 
 /* Of the step that one more costs. */
 struct pst_idle pst_sim_idle(const struct pst_sim_result *result);

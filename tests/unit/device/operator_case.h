@@ -10,8 +10,8 @@
 #include "test.h"
 
 #include "exec/device.h"
-#include "graph/builder.h"
 #include "graph/draft.h"
+#include "models/builder.h"
 
 enum { OPERANDS = 3 };
 

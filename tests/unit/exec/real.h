@@ -11,7 +11,7 @@
 
 #include "base/philox.h"
 #include "exec/exec.h"
-#include "graph/builder.h"
+#include "models/builder.h"
 
 #include "unit/exec/orders.h"
 #include "unit/graph/model_support.h"

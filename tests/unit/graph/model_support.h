@@ -8,7 +8,7 @@
 
 #include "test.h"
 
-#include "graph/builder.h"
+#include "models/builder.h"
 
 /* Position of word in "a|b|c". */
 static inline uint32_t word_index(const char *words, const char *word)

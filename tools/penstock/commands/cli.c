@@ -31,7 +31,7 @@
 #include "host/apart.h"
 #include "host/describe.h"
 #include "host/plugin_host.h"
-#include "plugin/model_plugin.h"
+#include "models/plugin/model_plugin.h"
 #include "reports/table.h"
 #include "session/isolate.h"
 #include "session/team.h"

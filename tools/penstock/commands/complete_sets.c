@@ -12,9 +12,9 @@
 #include "base/util.h"
 #include "commands/manual.h"
 #include "config/job.h"
-#include "graph/builder.h"
 #include "graph/cluster.h"
 #include "host/plugin_host.h"
+#include "models/builder.h"
 
 struct typed {
     const char *text;

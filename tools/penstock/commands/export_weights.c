@@ -14,9 +14,9 @@
 #include "base/text.h"
 #include "base/util.h"
 #include "checkpoint/checkpoint.h"
-#include "session/model_file.h"
 #include "data/tokenizer.h"
 #include "loop/begin.h"
+#include "models/model_file.h"
 #include "session/session.h"
 #include "weights/weights.h"
 

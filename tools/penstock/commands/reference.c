@@ -5,9 +5,9 @@
 #include <penstock/params.h>
 
 #include "config/job.h"
-#include "graph/builder.h"
 #include "graph/cluster.h"
 #include "host/plugin_host.h"
+#include "models/builder.h"
 
 static void put_title(FILE *out, const char *title, const char *rest)
 {

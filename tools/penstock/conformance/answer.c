@@ -13,8 +13,8 @@
 #include "base/float_mode.h"
 #include "base/util.h"
 #include "conformance/verdict.h"
+#include "models/plugin/model.h"
 #include "planner/optimizer.h"
-#include "plugin/model.h"
 
 static struct pst_answer *current; /* that is asked for */
 

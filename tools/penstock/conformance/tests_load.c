@@ -9,8 +9,8 @@
 #include "conformance/tests.h"
 #include "conformance/traces.h"
 #include "conformance/verdict.h"
-#include "graph/builder.h"
 #include "host/plugin_host.h"
+#include "models/builder.h"
 
 #define LOAD_MS      (100u * PST_CONFORMANCE_SLOWDOWN)
 #define LOAD_WALL_MS (1000u * PST_CONFORMANCE_SLOWDOWN) /* a slow disk is not its fault */

@@ -2,14 +2,14 @@
  *
  * Models by name: the table behind [model] use = "...".
  */
-#ifndef PST_GRAPH_BUILDER_H
-#define PST_GRAPH_BUILDER_H
+#ifndef PST_MODELS_BUILDER_H
+#define PST_MODELS_BUILDER_H
 
 #include <penstock/params.h>
 
 #include "graph/graph.h"
 
-struct pst_model; /* while it is built: models/block.h */
+struct pst_model; /* while it is built: block.h */
 
 /* The tensors that a model ends in; logits may be PST_NONE. */
 struct pst_model_ends {
@@ -39,8 +39,5 @@ const struct pst_model_builder *pst_model_builder_find(const char *id);
 /* dtype: PST_F32, PST_BF16 or PST_F64 (tests). */
 pst_status pst_model_build(const struct pst_model_builder *builder, const void *config,
                            uint32_t dtype, struct pst_graph **ret_graph, struct pst_error *err);
-
-/* Writes initial values: a function of (seed, parameter's canonical name) alone. f32 [elems]. */
-void pst_parameter_init(const struct pst_parameter *parameter, uint64_t seed, float *ret_values);
 
 #endif

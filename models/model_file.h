@@ -3,8 +3,8 @@
  * The file that a model is read from (ONNX): checkpoints keep where it is and its checksum, so that
  * they can be exported from any folder, and never with another file.
  */
-#ifndef PST_SESSION_MODEL_FILE_H
-#define PST_SESSION_MODEL_FILE_H
+#ifndef PST_MODELS_MODEL_FILE_H
+#define PST_MODELS_MODEL_FILE_H
 
 #include "base/arena.h"
 #include "base/error.h"

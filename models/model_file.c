@@ -2,7 +2,7 @@
  *
  * The file of a model, by its path and its checksum.
  */
-#include "session/model_file.h"
+#include "models/model_file.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -14,7 +14,7 @@
 #include "base/hash.h"
 #include "base/memory.h"
 #include "config/config.h"
-#include "graph/builder.h"
+#include "models/builder.h"
 
 #define PIECE ((size_t)1 << 20)
 
