@@ -538,9 +538,13 @@ def make_input(text, device):
 
 
 def write(text, path):
-    """Whole or not at all."""
+    """Whole or not at all. A device or pipe is written to: a rename would put a file in its place."""
     if path is None:
         sys.stdout.write(text)
+        return
+    if os.path.exists(path) and not os.path.isfile(path):
+        with open(path, "w") as file:
+            file.write(text)
         return
     partial = f"{path}.{os.getpid()}.partial"
     try:

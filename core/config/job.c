@@ -72,28 +72,102 @@ static pst_status fill_section(const struct pst_job_section *section, struct pst
     return fill_table(section, table, job, (char *)job + section->offset, report, err);
 }
 
-/* Something else where a table is wanted. A string may be meant for the key that names a strategy,
-   a model or a kind of data. */
+/* Keys that another name, a table's or that of other programs, stands for; where several tables
+   have such a key, the one that is meant more often. */
+static const struct {
+    const char *word, *key;
+} usual[] = {
+    {"model", "model.use"},
+    {"partitioner", "partitioner.use"},
+    {"scheduler", "scheduler.use"},
+    {"memopt", "memopt.use"},
+    {"data", "data.train"},
+    {"profile", "profile.file"},
+    {"run", "run.device"},
+    {"checkpoint", "checkpoint.folder"},
+    {"output_dir", "checkpoint.folder"},
+    {"plugins", "plugins.path"},
+    {"seed", "train.seed"},
+    {"dtype", "run.dtype"},
+    {"learning_rate", "train.lr"},
+    {"batch_size", "train.batch"},
+    {"global_batch_size", "train.batch"},
+    {"micro_batch_size", "train.microbatch"},
+    {"max_steps", "train.steps"},
+    {"epochs", "train.steps"},
+    {"num_epochs", "train.steps"},
+    {"devices", "cluster.devices"},
+    {"gpus", "cluster.devices"},
+    {"num_gpus", "cluster.devices"},
+    {"memory", "cluster.memory"},
+    {"layers", "model.layers"},
+    {"context", "model.context"},
+    {"vocab", "model.vocab"},
+};
+
+bool pst_job_key_meant(const char *word, char ret_key[PST_JOB_KEY_TEXT])
+{
+    const char *dot = strchr(word, '.');
+    char key[PST_JOB_KEY_TEXT / 2];
+
+    snprintf(key, sizeof key, "%.*s", dot == NULL ? -1 : (int)(dot - word), word);
+    for (char *c = key; *c != '\0'; c++) {
+        *c = *c == '-' ? '_' : *c;
+    }
+    if (dot != NULL && dot[1] != '\0' && is_one_of(known, N_KNOWN, key)) {
+        snprintf(ret_key, PST_JOB_KEY_TEXT, "%s", word);
+        return true;
+    }
+    for (size_t i = 0; i < sizeof usual / sizeof *usual && dot == NULL; i++) {
+        if (strcmp(usual[i].word, key) == 0) {
+            strcpy(ret_key, usual[i].key);
+            return true;
+        }
+    }
+    for (uint32_t i = 0; i < pst_job_n_sections && dot == NULL; i++) {
+        for (uint32_t k = 0; k < pst_job_sections[i].n_rows; k++) {
+            if (strcmp(pst_job_sections[i].rows[k].key, key) == 0) {
+                snprintf(ret_key, PST_JOB_KEY_TEXT, "%s.%s", pst_job_sections[i].name, key);
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+static bool is_data_kind(const char *word)
+{
+    const struct pst_job_section *data = find_section("data");
+    const char *kinds = data->rows[0].range; /* the first row is kind */
+    const size_t n = strlen(word);
+
+    for (const char *at = strstr(kinds, word); n > 0 && at != NULL; at = strstr(at + n, word)) {
+        if ((at == kinds || at[-1] == '|') && (at[n] == '\0' || at[n] == '|')) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Something else where a table is wanted. A string may be meant for the key that is named first. */
 static void report_no_table(struct pst_report *report, const struct pst_config_node *node,
                             const char *table)
 {
-    static const char *const uses[] = {"model", "partitioner", "scheduler", "memopt"};
-    const bool is_memopt = strcmp(table, "memopt") == 0;
-    const char *key = strcmp(table, "data") == 0                           ? "kind"
-                      : is_one_of(uses, sizeof uses / sizeof *uses, table) ? "use"
-                                                                           : NULL;
-    char word[64], name[64];
+    const bool is_memopt = strcmp(table, "memopt") == 0, is_data = strcmp(table, "data") == 0;
+    const char *key;
+    char word[64], name[64], meant[PST_JOB_KEY_TEXT];
 
     snprintf(name, sizeof name, is_memopt ? "[[%s]]" : "[%s]", table);
-    if (key == NULL || node->kind != PST_CONFIG_STRING) {
+    if (node->kind != PST_CONFIG_STRING || !pst_job_key_meant(table, meant)) {
         pst_report_value(report, "config.value", node, "%s must be a table", name);
         return;
     }
+    key = is_data && is_data_kind(node->value.string) ? "data.kind" : meant;
     pst_report_value(report, "config.value", node,
                      strcmp(node->file, "--set") == 0
-                         ? "%s must be a table; did you mean %s.%s=%s?"
-                         : "%s must be a table; did you mean %s.%s = \"%s\"?",
-                     name, table, key, pst_report_word(word, node->value.string));
+                         ? "%s must be a table; did you mean %s=%s?"
+                         : "%s must be a table; did you mean %s = \"%s\"?",
+                     name, key, pst_report_word(word, node->value.string));
 }
 
 static pst_status read_group(struct pst_config_node *table, struct pst_job *job,
@@ -183,27 +257,20 @@ static struct pst_config_node **table_slot(struct pst_job *job, const char *name
     return NULL;
 }
 
-const char *pst_job_section_with(const char *key)
-{
-    for (uint32_t i = 0; i < pst_job_n_sections; i++) {
-        for (uint32_t k = 0; k < pst_job_sections[i].n_rows; k++) {
-            if (strcmp(pst_job_sections[i].rows[k].key, key) == 0) {
-                return pst_job_sections[i].name;
-            }
-        }
-    }
-    return NULL;
-}
-
 static void report_unknown(const struct pst_config_node *node, struct pst_report *report)
 {
     bool table = node->kind == PST_CONFIG_TABLE;
-    const char *section = table ? NULL : pst_job_section_with(node->key);
-    char word[64], hint[96];
+    char word[64], hint[96], meant[PST_JOB_KEY_TEXT];
+    const bool has_key = !table && pst_job_key_meant(node->key, meant);
+    const char *key = has_key ? strrchr(meant, '.') + 1 : "";
 
     pst_report_word(word, node->key);
-    if (section != NULL) {
-        pst_report_key(report, "config.key", node, "\"%s\" belongs into [%s]", word, section);
+    if (strcmp(key, node->key) == 0) {
+        pst_report_key(report, "config.key", node, "\"%s\" belongs into [%.*s]", word,
+                       (int)(key - 1 - meant), meant);
+    } else if (has_key) {
+        pst_report_key(report, "config.key", node, "unknown key \"%s\"; did you mean %s?", word,
+                       meant);
     } else {
         pst_report_key(report, "config.key", node, "unknown %s \"%s\"%s", table ? "section" : "key",
                        word, pst_nearest_hint(hint, node->key, known, N_KNOWN));

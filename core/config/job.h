@@ -192,8 +192,9 @@ struct pst_job_section {
 
 extern const struct pst_job_section pst_job_sections[];
 extern const uint32_t pst_job_n_sections;
-/* The name of a section that has such a key, or NULL. */
-const char *pst_job_section_with(const char *key);
+#define PST_JOB_KEY_TEXT 96
+/* The key of a config, such as "train.lr", that an option or a key of that name may mean. */
+bool pst_job_key_meant(const char *word, char ret_key[PST_JOB_KEY_TEXT]);
 
 /* The modules that [run] means where it names none: core knows no ids. They outlive all; before a
    job is read. */

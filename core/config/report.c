@@ -148,10 +148,14 @@ static uint32_t distance(const char *a, uint32_t n_a, const char *b, uint32_t n_
     return last[n_b];
 }
 
-/* "memory" for "memory_bytes": nearer than any word with other letters. */
-static bool lacks_unit(const char *word, size_t n, const char *candidate)
+/* "memory" for "memory_bytes", or "batch_size" for "batch": nearer than any word with other
+   letters. */
+static bool has_other_unit(const char *word, size_t n, const char *candidate, size_t m)
 {
-    return n >= 4 && strncmp(word, candidate, n) == 0 && candidate[n] == '_';
+    const size_t least = n < m ? n : m;
+
+    return least >= 4 && strncmp(word, candidate, least) == 0 &&
+           (candidate[least] == '_' || word[least] == '_');
 }
 
 const char *pst_nearest(const char *word, const char *const *candidates, uint32_t n_candidates)
@@ -171,7 +175,7 @@ const char *pst_nearest(const char *word, const char *const *candidates, uint32_
         if (m == 0 || m > MAX_WORD) {
             continue;
         }
-        d = lacks_unit(word, n, candidates[i])
+        d = has_other_unit(word, n, candidates[i], m)
                 ? 1
                 : distance(word, (uint32_t)n, candidates[i], (uint32_t)m);
         /* d < n: at least one character was right. */

@@ -201,9 +201,25 @@ std::string_view bare_text(std::string_view line, size_t at, bool rest)
     return has_letter ? text : "";
 }
 
+/* Without the quotes of prose and of shells around it, which are no quotes of TOML. */
+std::string_view without_other_quotes(std::string_view text)
+{
+    for (const std::string_view quote :
+         {"`", "\u201C", "\u201D", "\u2018", "\u2019", "\u00AB", "\u00BB"}) {
+        if (text.size() > quote.size() && text.substr(0, quote.size()) == quote) {
+            text.remove_prefix(quote.size());
+        }
+        if (text.size() > quote.size() && text.substr(text.size() - quote.size()) == quote) {
+            text.remove_suffix(quote.size());
+        }
+    }
+    return text;
+}
+
 /* Says how `value`, a part of the line, is written: after its key where nothing stands between. */
 void hint_value(const build &b, std::string_view line, std::string_view value)
 {
+    const std::string_view bare = without_other_quotes(value);
     const size_t begin = value.empty() ? 0 : static_cast<size_t>(value.data() - line.data());
     const size_t equals = line.find('=');
     const bool alone =
@@ -218,22 +234,22 @@ void hint_value(const build &b, std::string_view line, std::string_view value)
     } else if (std::strcmp(word, "true") == 0 || std::strcmp(word, "false") == 0) {
         pst_error_hint(b.err, "write %s", word);
     } else {
-        pst_error_hint(b.err, "text stands in quotes: %.*s%s\"%.*s\"", static_cast<int>(key.size()),
-                       key.data(), alone ? " = " : "", static_cast<int>(value.size()),
-                       value.data());
+        pst_error_hint(b.err, "text stands in %squotes: %.*s%s\"%.*s\"",
+                       bare.size() < value.size() ? "straight " : "", static_cast<int>(key.size()),
+                       key.data(), alone ? " = " : "", static_cast<int>(bare.size()), bare.data());
     }
 }
 
-/* The line of the file, before line `end`, where the table or key `name` was first defined; 0: not
-   found. */
-uint32_t first_line_of(std::string_view text, uint32_t end, std::string_view name)
+/* The line of the file, before line `end`, where the table or key `name` was first defined, with
+   `braces` without a header of its own; 0: not found. */
+uint32_t first_line_of(std::string_view text, uint32_t end, std::string_view name, bool braces)
 {
     for (uint32_t number = end - 1; number > 0; number--) {
         std::string_view line = trimmed(line_of(text, number));
         const bool header = !line.empty() && line[0] == '[';
 
         line.remove_prefix(std::min(line.find_first_not_of("[ \t"), line.size()));
-        if (line.substr(0, name.size()) == name &&
+        if (line.substr(0, name.size()) == name && !(header && braces) &&
             line.find_first_of(header ? "]." : "=.", name.size()) ==
                 line.find_first_not_of(" \t", name.size())) {
             return number;
@@ -242,14 +258,22 @@ uint32_t first_line_of(std::string_view text, uint32_t end, std::string_view nam
     return 0;
 }
 
-/* "cannot redefine existing table 'train'": says where that one is. */
+/* "cannot redefine existing table 'train'", or "cannot insert 'train.group' into existing inline
+   table": says where that one is. */
 void hint_first(const build &b, uint32_t line, std::string_view text, std::string_view words)
 {
     const size_t open = words.find('\''), close = words.rfind('\'');
-    const uint32_t first =
-        open < close ? first_line_of(text, line, words.substr(open + 1, close - open - 1)) : 0;
+    std::string_view name = open < close ? words.substr(open + 1, close - open - 1) : "";
+    const bool inserts = words.find("cannot insert") != words.npos;
+    uint32_t first;
 
-    if (first != 0) {
+    name = inserts ? name.substr(0, name.rfind('.')) : name;
+    first = name.empty() ? 0 : first_line_of(text, line, name, inserts);
+    if (first != 0 && inserts) {
+        pst_error_hint(b.err, "\"%.*s\" ends with its brace on line %u; write it as [%.*s]",
+                       static_cast<int>(name.size()), name.data(), first,
+                       static_cast<int>(name.size()), name.data());
+    } else if (first != 0) {
         pst_error_hint(b.err, "it began on line %u", first);
     }
 }
@@ -292,8 +316,12 @@ void explain(const build &b, const toml::parse_error &error, std::string_view te
     }
     pst_fail_at(b.err, PST_ERR_CONFIG, "config.syntax", b.name, at.line, at.column, "%.*s",
                 static_cast<int>(words.size() < 255 ? words.size() : 255), words.data());
-    if (words.find("redefine") != words.npos) {
+    if (words.find("redefine") != words.npos || words.find("cannot insert") != words.npos) {
         hint_first(b, at.line, text, words);
+    } else if (after && byte > 0 && byte < line.size() &&
+               (line[byte - 1] == '"' || line[byte - 1] == '\'')) {
+        pst_error_hint(b.err, "a string ends before \"%.*s\"; a quote is missing before that",
+                       static_cast<int>(value.size()), value.data());
     } else if (words.find("could not determine value type") != words.npos ||
                (!in_string && !value.empty() &&
                 (after || words.find("integer: ") != words.npos ||

@@ -131,13 +131,10 @@ static char *stem_of(const char *name)
     return has ? pst_strndup(name, (size_t)(dot - name)) : pst_printf("%s.out", name);
 }
 
-static pst_status refuse(const char *path, const char *what, const char *advice,
-                         struct pst_error *err)
+static void hint_command(const char *path, const char *advice, struct pst_error *err)
 {
     const char *name = shell_name(path);
     char *stem = stem_of(name), command[256] = "";
-    pst_status st = pst_fail_at(err, PST_ERR_CONFIG, "input.syntax", path, 0, 0,
-                                "byte 0: this is %s, which data.kind does not read", what);
 
     for (const char *at = advice; *at != '\0'; at++) {
         if (*at == '@' || *at == '&') {
@@ -148,7 +145,23 @@ static pst_status refuse(const char *path, const char *what, const char *advice,
     }
     pst_error_hint(err, "%s", command);
     free(stem);
-    return st;
+}
+
+void pst_data_hint_list(const char *path, struct pst_error *err)
+{
+    hint_command(path,
+                 "jq -c '.[]' @ > &.jsonl makes lines of a list; data.field = \"\" trains on the "
+                 "file as it is",
+                 err);
+}
+
+static pst_status refuse(const char *path, const char *what, const char *advice,
+                         struct pst_error *err)
+{
+    pst_fail_at(err, PST_ERR_CONFIG, "input.syntax", path, 0, 0,
+                "byte 0: this is %s, which data.kind does not read", what);
+    hint_command(path, advice, err);
+    return PST_ERR_CONFIG;
 }
 
 static pst_status check(uint32_t kind, const struct look *look, struct pst_error *err)
@@ -171,16 +184,43 @@ static pst_status check(uint32_t kind, const struct look *look, struct pst_error
                : PST_OK;
 }
 
+/* A file with a zero byte among its first ones is not text: git's rule. */
+#define TEXT_LOOKED_AT ((size_t)8000)
+
+static pst_status check_encoding(const char *path, const char *text, size_t size,
+                                 struct pst_error *err)
+{
+    const char *zero = memchr(text, '\0', size < TEXT_LOOKED_AT ? size : TEXT_LOOKED_AT);
+
+    if (size >= 4 &&
+        (memcmp(text, "\xFF\xFE\0\0", 4) == 0 || memcmp(text, "\0\0\xFE\xFF", 4) == 0)) {
+        return refuse(path, "text in UTF-32", "iconv -f UTF-32 -t UTF-8 @ > &", err);
+    }
+    if (size >= 2 && (memcmp(text, "\xFF\xFE", 2) == 0 || memcmp(text, "\xFE\xFF", 2) == 0)) {
+        return refuse(path, "text in UTF-16", "iconv -f UTF-16 -t UTF-8 @ > &", err);
+    }
+    if (zero == NULL) {
+        return PST_OK;
+    }
+    pst_fail_at(err, PST_ERR_CONFIG, "input.syntax", path, 0, 0, "this is not text: byte %zu is 0",
+                (size_t)(zero - text));
+    pst_error_hint(err, "data.kind names other forms, such as \"tokens\"; data.field = \"\" trains "
+                        "on the bytes of any file");
+    return PST_ERR_CONFIG;
+}
+
 pst_status pst_data_check_text(const char *path, const char *text, uint64_t size,
                                struct pst_error *err)
 {
     struct look look = {.path = path, .size = size};
+    pst_status st;
 
     memcpy(look.begin, text, size < LOOKED_AT ? (size_t)size : LOOKED_AT);
     if (size >= sizeof look.end) {
         memcpy(look.end, text + size - sizeof look.end, sizeof look.end);
     }
-    return check(PST_DATA_TEXT, &look, err);
+    st = check(PST_DATA_TEXT, &look, err);
+    return st == PST_OK ? check_encoding(path, text, (size_t)size, err) : st;
 }
 
 pst_status pst_data_check_file(uint32_t kind, const struct pst_data_file *file,

@@ -73,9 +73,11 @@ pst_status pst_data_file_fail(const struct pst_data_file *file, struct pst_error
    data does not read: input.syntax, with the command that makes of it what is read. */
 pst_status pst_data_check_file(uint32_t kind, const struct pst_data_file *file,
                                struct pst_error *err);
-/* The same of a text file that is in memory. */
+/* The same of a text file that is in memory, which has no zero bytes either. */
 pst_status pst_data_check_text(const char *path, const char *text, uint64_t size,
                                struct pst_error *err);
+/* The hint for a list of JSON in the place of lines. */
+void pst_data_hint_list(const char *path, struct pst_error *err);
 
 /* --- elements --------------------------------------------------------------------------------- */
 

@@ -123,6 +123,8 @@ static pst_status fail_member(const struct line *line, json_t *value, const char
     }
     if (names[0] != '\0') {
         pst_error_hint(err, "the line has %s", names);
+    } else if (json_is_array(value)) {
+        pst_data_hint_list(line->path, err);
     }
     return st;
 }
@@ -135,8 +137,12 @@ static pst_status append_line(struct gathered *g, const struct line *line, const
     pst_status st;
 
     if (value == NULL) {
-        return fail_line(line, error.column > 0 ? (uint32_t)error.column : 0,
-                         "the line is not JSON: ", error.text, err);
+        st = fail_line(line, error.column > 0 ? (uint32_t)error.column : 0,
+                       "the line is not JSON: ", error.text, err);
+        if (line->at[0] == '[') {
+            pst_data_hint_list(line->path, err);
+        }
+        return st;
     }
     text = json_object_get(value, field);
     if (json_is_string(text)) {
@@ -165,8 +171,20 @@ static pst_status append_lines(struct gathered *g, const char *path, const char 
     return st;
 }
 
-/* Are the first two lines objects of JSON, or a list of them, each by itself? */
-static bool has_lines(const char *text, size_t length)
+/* Does the line hold an opening bracket alone? */
+static bool is_bracket(const struct line *line)
+{
+    size_t n = line->length, begin = strspn(line->at, " \t");
+
+    while (n > begin && (line->at[n - 1] == ' ' || line->at[n - 1] == '\r')) {
+        n--;
+    }
+    return n == begin + 1 && (line->at[begin] == '[' || line->at[begin] == '{');
+}
+
+/* Are the first two lines objects of JSON, or a list of them, each by itself; or do they begin a
+   value that is printed over lines? */
+static bool has_json(const char *text, size_t length)
 {
     const char *rest = text;
     struct line line = {.path = NULL};
@@ -177,6 +195,10 @@ static bool has_lines(const char *text, size_t length)
         json_error_t error;
         json_t *value = line.at[0] == '{' || line.at[0] == '[' ? parse_line(&line, &error) : NULL;
 
+        if (value == NULL && n == 0 && is_bracket(&line)) {
+            return next_line(&line, &rest, text + length) &&
+                   strchr("{[\"", line.at[strspn(line.at, " \t")]) != NULL;
+        }
         all = json_is_object(value) || json_is_object(json_array_get(value, 0));
         json_decref(value);
         n++;
@@ -197,11 +219,16 @@ static pst_status append_documents(struct gathered *g, const struct pst_data *da
     if (field[0] != '\0') {
         return append_lines(g, path, text, length, field, err);
     }
-    if (data->field == NULL && (pst_text_ends(path, ".json") || has_lines(text, length))) {
+    if (data->field == NULL && (pst_text_ends(path, ".json") || has_json(text, length))) {
         pst_fail_at(err, PST_ERR_CONFIG, "input.syntax", path, 0, 0,
                     "the file is JSON, and data.kind = \"text\" would learn its brackets");
-        pst_error_hint(err, "set data.field = \"text\", or what member of each line is the text; "
-                            "data.field = \"\" trains on the file as it is");
+        if (text[strspn(text, " \t\r\n")] == '[') {
+            pst_data_hint_list(path, err);
+        } else {
+            pst_error_hint(err,
+                           "set data.field = \"text\", or what member of each line is the text; "
+                           "data.field = \"\" trains on the file as it is");
+        }
         return PST_ERR_CONFIG;
     }
     return append_text(g, text, length, err);

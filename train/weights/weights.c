@@ -128,7 +128,9 @@ static pst_status open_index(struct pst_weights *w, const char *name, struct pst
 
 static bool is_there(const struct pst_weights *w, const char *name)
 {
-    return faccessat(w->folder, name, F_OK, 0) == 0;
+    struct stat info;
+
+    return fstatat(w->folder, name, &info, AT_SYMLINK_NOFOLLOW) == 0; /* or a link to nowhere */
 }
 
 /* The file of `path`, or of the folder that it is. */

@@ -2,11 +2,12 @@
  *
  * config.json, as `transformers` keeps it beside weights: held against [model], or written from it.
  */
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+#include <sys/stat.h>
 
 #include "base/json.h"
 #include "base/memory.h"
@@ -617,10 +618,12 @@ pst_status pst_weights_check_config(const char *folder, const struct pst_job *jo
                                     struct pst_error *err)
 {
     char *path = pst_printf("%s/config.json", folder);
+    struct stat info;
     json_t *root = NULL;
     pst_status st = PST_OK;
 
-    *ret_there = access(path, F_OK) == 0;
+    *ret_there =
+        lstat(path, &info) == 0 || errno != ENOENT; /* a link that leads nowhere is there */
     if (*ret_there) {
         st = pst_json_load(path, CONFIG_BYTES, &root, err);
         if (st == PST_OK && !json_is_object(root)) {

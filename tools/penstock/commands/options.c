@@ -143,24 +143,23 @@ static pst_status fail_output(const struct pst_command *command, const char *wor
     return st;
 }
 
-/* An option that is a key of the config; `next`: the word that follows, or NULL. */
+/* An option or an argument that is a key of the config; `next`: the word that follows, or NULL. */
 static bool hint_key(const char *bare, const char *word, const char *next, struct pst_error *err)
 {
-    const char *equals = strchr(word, '='), *section;
-    char key[128];
+    const char *equals = strchr(word, '='), *value;
+    char key[PST_JOB_KEY_TEXT];
+    /* A number of epochs is no number of steps. */
+    const bool counts_epochs = strstr(bare, "epochs") != NULL;
 
-    snprintf(key, sizeof key, "%s", bare);
-    for (char *c = key; *c != '\0'; c++) {
-        *c = *c == '-' ? '_' : *c;
-    }
-    section = pst_job_section_with(key);
-    if (section == NULL) {
+    if (!pst_job_key_meant(bare, key)) {
         return false;
     }
-    pst_error_hint(err, "did you mean --set %s.%s=%s?", section, key,
-                   equals != NULL                   ? equals + 1
-                   : next != NULL && next[0] != '-' ? next
-                                                    : "VALUE");
+    value = counts_epochs                    ? "VALUE"
+            : equals != NULL                 ? equals + 1
+            : next != NULL && next[0] != '-' ? next
+                                             : "VALUE";
+    pst_error_hint(err, "did you mean --set %s=%s%s?", key, value,
+                   counts_epochs ? ", which counts steps" : "");
     return true;
 }
 
@@ -385,18 +384,23 @@ pst_status pst_options_parse(const struct pst_command *command, int argc, char *
 pst_status pst_options_arguments(const struct pst_command *command, const struct pst_cli *cli,
                                  uint32_t min, uint32_t max, struct pst_error *err)
 {
+    const char *extra = cli->n_arguments > max ? cli->arguments[max] : "";
+    char bare[128];
     pst_status st;
 
     if (cli->n_arguments >= min && cli->n_arguments <= max) {
         return PST_OK;
     }
-    st = cli->n_arguments < min
-             ? pst_fail(err, PST_ERR_CONFIG, "usage", "%s: %s is missing", command->name,
-                        command->arguments)
-             : pst_fail(err, PST_ERR_CONFIG, "usage", "%s: unexpected argument \"%s\"",
-                        command->name, cli->arguments[max]);
-    pst_error_hint(err, "penstock %s%s%s", command->name, command->arguments[0] == '\0' ? "" : " ",
-                   command->arguments);
+    st = cli->n_arguments < min ? pst_fail(err, PST_ERR_CONFIG, "usage", "%s: %s is missing",
+                                           command->name, command->arguments)
+                                : pst_fail(err, PST_ERR_CONFIG, "usage",
+                                           "%s: unexpected argument \"%s\"", command->name, extra);
+    snprintf(bare, sizeof bare, "%.*s", (int)strcspn(extra, "="), extra);
+    if (strchr(extra, '=') == NULL || has_parameters(command) ||
+        !hint_key(bare, extra, NULL, err)) {
+        pst_error_hint(err, "penstock %s%s%s", command->name,
+                       command->arguments[0] == '\0' ? "" : " ", command->arguments);
+    }
     return st;
 }
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/text.h"
 #include "measure/others.h"
 #include "reports/compare_pivot.h"
 #include "reports/table.h"
@@ -20,10 +21,10 @@ static void print_grid(struct pst_grid *grid, bool color, FILE *out)
 
     pst_table_init(&table, "");
     for (uint32_t c = 0; c < grid->n_columns && c < PST_TABLE_COLUMNS; c++) {
-        const char order[] = {grid->order[c], '\0'};
+        const char column[] = {grid->order[c], grid->right[c] ? '>' : '~', '\0'};
 
-        pst_table_columns(&table, pst_arena_printf(&grid->arena, "%s%s%s", order,
-                                                   grid->right[c] ? ">" : "~", grid->titles[c]));
+        pst_table_columns(&table, column + (column[0] == '\0'));
+        pst_table_title(&table, grid->titles[c]);
     }
     for (uint32_t r = 0; r < grid->n_rows; r++) {
         for (uint32_t c = 0; c < grid->n_columns && c < PST_TABLE_COLUMNS; c++) {
@@ -346,7 +347,10 @@ static void put_escaped(FILE *out, enum pst_compare_form form, const char *text)
         while (i < sizeof escapes / sizeof *escapes && escapes[i].sign != *text) {
             i++;
         }
-        if (i == sizeof escapes / sizeof *escapes) {
+        if (pst_text_hidden(text) != 0) {
+            fputc(' ', out);
+            text += pst_utf8_length(text) - 1;
+        } else if (i == sizeof escapes / sizeof *escapes) {
             fputc(*text, out);
         } else {
             fputs(form == PST_COMPARE_LATEX ? escapes[i].latex : escapes[i].markdown, out);

@@ -52,6 +52,14 @@ void pst_table_columns(struct pst_table *table, const char *columns)
     }
 }
 
+void pst_table_title(struct pst_table *table, const char *title)
+{
+    char *text = pst_arena_strdup(&table->arena, title);
+
+    pst_text_make_plain(text);
+    table->titles[table->n_columns - 1] = text;
+}
+
 void pst_table_cell(struct pst_table *table, const char *format, ...)
 {
     char text[1024];

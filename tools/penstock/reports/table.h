@@ -37,6 +37,8 @@ void pst_table_finish(struct pst_table *table);
 
 /* More columns, all of them before the first cell; then cells, row by row. */
 void pst_table_columns(struct pst_table *table, const char *columns);
+/* Gives the last column a title that comes from elsewhere: its signs have no meaning. */
+void pst_table_title(struct pst_table *table, const char *title);
 void pst_table_cell(struct pst_table *table, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 void pst_table_ns(struct pst_table *table, uint64_t ns);
