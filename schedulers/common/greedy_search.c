@@ -246,6 +246,15 @@ static uint32_t most_that_fit(const struct greedy *g)
     return most < enough(g) ? (uint32_t)most : enough(g);
 }
 
+/* Whether more room is worth a try: below 1 % the budget shrinks with what could be gained. */
+static bool is_worth_more(const struct search *s)
+{
+    const struct greedy *g = &s->g;
+    double gain = 100 * (1 - (double)g->least / (double)g->best_cost);
+
+    return (double)g->placed < (double)s->budget * (gain < 1 ? gain : 1);
+}
+
 /*
  * Without a limit asked for: where the stages of a device keep different amounts, the order may
  * need more than it is made for, and whatever there is room for will do. All the room that devices
@@ -267,7 +276,7 @@ static void search_larger(struct search *s)
         }
     }
     for (k = s->most + 1;
-         k <= enough(g) && (g->best_cost == INT64_MAX || (k < fit && g->placed < s->budget)); k++) {
+         k <= enough(g) && (g->best_cost == INT64_MAX || (k < fit && is_worth_more(s))); k++) {
         call_go_on(self->host);
         set_caps(g, k, true);
         if (least_cost(g) - g->makespan < g->best_cost) {
@@ -281,13 +290,14 @@ static void search_larger(struct search *s)
 static void search_rooms(struct search *s)
 {
     struct greedy *g = &s->g;
-    uint32_t k = most_that_fit(g) + 1, d;
+    uint32_t k = most_that_fit(g) + 1, all = g->v * g->m, d;
     bool more = false;
 
     if (((const struct greedy_config *)s->question->self->config)->memory_limit > 0 ||
         k < s->most) {
         k = s->most;
     }
+    k = k < all ? k : all; /* no more is of use */
     set_caps(g, k, true);
     for (d = 0; d < g->p; d++) {
         int64_t room = room_of(g, d), bytes = unit(g, d);
@@ -297,7 +307,7 @@ static void search_rooms(struct search *s)
             more = true;
         }
     }
-    if (more && least_cost(g) - g->makespan < g->best_cost) {
+    if (more && is_worth_more(s) && least_cost(g) - g->makespan < g->best_cost) {
         try_caps(s, true);
     }
 }

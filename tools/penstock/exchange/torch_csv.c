@@ -277,9 +277,9 @@ static pst_status check(const struct pst_plan *plan, struct pst_error *err)
     }
     for (uint32_t e = 0; e < plan->n_edges; e++) {
         if (plan->edges[e].to != plan->edges[e].from + 1) {
-            pst_status st =
-                refuse(err, "stages that are no chain; plan with --set partitioner.chain=true, or "
-                            "with a partitioner that makes chains");
+            pst_status st = refuse(
+                err, "stages that are no chain; plan with --set partitioner.use=chain-dp "
+                     "--set partitioner.chain=true, or with a partitioner that makes chains");
 
             pst_error_detail(err, "stage %u feeds stage %u", plan->edges[e].from,
                              plan->edges[e].to);
