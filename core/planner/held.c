@@ -230,28 +230,12 @@ pst_status pst_planner_hold(struct pst_planner *planner, struct pst_plan *plan,
 
 /* --- its word against its schedule -------------------------------------------------------------*/
 
-/* Where such a chain can be asked about: micro-batches of one size, which go to the next stage. */
-static bool is_asked_about(const struct pst_schedule_in *in)
-{
-    bool alike = in->n_links + 1 == in->n_stages; /* else there are branches, or copies */
-
-    for (uint32_t s = 1; s < in->n_stages; s++) {
-        alike = alike && pst_schedule_stage_at(in, s)->microbatch_size ==
-                             pst_schedule_stage_at(in, 0)->microbatch_size;
-    }
-    for (uint32_t l = 0; l < in->n_links; l++) {
-        const struct pst_schedule_link *link = pst_schedule_link_at(in, l);
-
-        alike = alike && link->to == link->from + 1;
-    }
-    return alike;
-}
-
-/* What in_flight() says of every stage, from the end: each hears of its successor. */
+/* What in_flight() says of every stage, from the end: each stage gets the answers of its
+ * successors. */
 static bool ask_all(struct pst_instance *scheduler, const struct pst_schedule_in *in,
                     uint32_t *claims)
 {
-    struct pst_successor successor = {0};
+    struct pst_successor *successors = pst_alloc(in->n_links + 1, sizeof *successors);
     pst_status st = PST_OK;
 
     for (uint32_t s = in->n_stages; st == PST_OK && s-- > 0;) {
@@ -264,16 +248,20 @@ static bool ask_all(struct pst_instance *scheduler, const struct pst_schedule_in
                                         .n_microbatches = stage->n_microbatches,
                                         .microbatch_size = stage->microbatch_size,
                                         .k = stage->k,
-                                        .n_successors = s + 1 < in->n_stages ? 1 : 0,
-                                        .successor_size = sizeof successor,
-                                        .successors = &successor};
+                                        .n_successors = stage->n_succ,
+                                        .successor_size = sizeof *successors,
+                                        .successors = successors};
 
+        for (uint32_t i = 0; i < stage->n_succ; i++) {
+            uint32_t to = pst_schedule_link_at(in, in->out_links[stage->first_succ + i])->to;
+            const struct pst_schedule_stage *next = pst_schedule_stage_at(in, to);
+
+            successors[i] = (struct pst_successor){next->microbatch_size, next->k, claims[to]};
+        }
         st = pst_call_in_flight(scheduler, &place, &held);
         claims[s] = held.microbatches;
-        successor = (struct pst_successor){.microbatch_size = stage->microbatch_size,
-                                           .k = stage->k,
-                                           .in_flight = held.microbatches};
     }
+    free(successors);
     return st == PST_OK;
 }
 
@@ -303,7 +291,7 @@ struct pst_held_fault pst_held_judge(struct pst_instance *scheduler,
     struct pst_held_fault fault = {.held = 0};
     uint32_t *claims = pst_alloc(in->n_stages, sizeof *claims);
 
-    if (PST_CAN(f, in_flight) && is_asked_about(in) && ask_all(scheduler, in, claims)) {
+    if (PST_CAN(f, in_flight) && ask_all(scheduler, in, claims)) {
         for (uint32_t d = 0; fault.held == 0 && d < in->n_devices; d++) {
             uint32_t most = most_held(orders, d);
             uint64_t claimed = 0;

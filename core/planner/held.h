@@ -43,8 +43,8 @@ struct pst_held_fault {
     uint64_t claimed;
 };
 
-/* The answer to `in` against the scheduler's word, where it has one for such a question: a chain of
-   micro-batches of one size. As "plugins check" judges it. Warns: in the log. */
+/* Compares the answer to `in` with what in_flight() says, as "plugins check" does. The host asks
+   in_flight() about one copy only, so `in` has no others. pst_held_warn prints to the log. */
 struct pst_held_fault pst_held_judge(struct pst_instance *scheduler,
                                      const struct pst_schedule_in *in,
                                      const struct pst_orders *orders);

@@ -270,7 +270,7 @@ static pst_status ask(struct pst_planner *planner, struct pst_plan *plan, bool l
         if (!ret_orders->asynchronous) {
             check_claim(scheduler, &q.asked.in, ret_orders);
         }
-        if (planner->asked == NULL) {
+        if (planner->asked == NULL && plan->copies == 1) {
             planner->held_fault = pst_held_judge(scheduler, &q.asked.in, ret_orders);
         }
         join_copies(plan, ret_orders);

@@ -339,8 +339,11 @@ static pst_status ask(const void *job_, bool (*cancelled)(void), void *ret_resul
         st = again == PST_ERR_NOMEM ? pst_fail_nomem(err) : PST_OK;
     }
     if (st == PST_OK) {
-        const struct pst_held_fault fault =
-            pst_held_judge(scheduler, &result->asked.in, &result->answer);
+        struct pst_held_fault fault = {.held = 0};
+
+        if (pst_topology_copies(&result->asked.topology) == 1) {
+            fault = pst_held_judge(scheduler, &result->asked.in, &result->answer);
+        }
 
         pst_held_warn(scheduler, &fault);
         snprintf(result->id, sizeof result->id, "%s", scheduler->plugin->id);
