@@ -96,7 +96,9 @@ def symbols(build):
     needs, defines = collections.defaultdict(set), {}
     for folder in sorted(CORE | NO_CORE):
         for path in sorted((build / folder).rglob("*.o")):
-            name = f"{folder}/{str(path.relative_to(build / folder)).split('.dir/')[-1].removesuffix('.o')}"
+            name = re.sub(r"CMakeFiles/[^/]*\.dir/", "", str(path.relative_to(build))).removesuffix(".o")
+            if not (ROOT / name).exists():
+                continue  # left by an older tree
             for line in subprocess.run(["nm", "-P", path], capture_output=True, text=True, check=True).stdout.splitlines():
                 symbol, kind = line.split()[:2]
                 if kind == "U":

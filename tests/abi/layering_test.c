@@ -201,8 +201,9 @@ static int collect_module(const char *path, const struct stat *info, int kind, s
     const char *id = strrchr(path, '/') + 1;
 
     (void)info;
-    /* "emulated" is a field of --json as well. */
-    if (kind == FTW_D && ftw->level == 1 && n_modules < 16 && strcmp(id, "emulated") != 0) {
+    /* "emulated" is a field of --json as well; common/ is no module. */
+    if (kind == FTW_D && ftw->level == 1 && n_modules < 16 && strcmp(id, "emulated") != 0 &&
+        strcmp(id, "common") != 0) {
         modules[n_modules++] = quoted(id);
     }
     return 0;
