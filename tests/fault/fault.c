@@ -276,7 +276,8 @@ bool pst_fault(const char *point, uint32_t rank)
     return meet(point, rank).fails;
 }
 
-int pst_fault_call(const char *point, int usual, size_t *bytes)
+/* A test may have one of its own. */
+__attribute__((weak)) int pst_fault_call(const char *point, int usual, size_t *bytes)
 {
     struct effect effect;
 
