@@ -67,6 +67,9 @@ void pst_breadcrumb_enter(uint32_t plugin, enum pst_plugin_call call)
     struct pst_breadcrumb_page *page = page_of();
     uint32_t depth = atomic_load(&page->depth);
 
+    if (depth == 0) {
+        pst_float_mode_reset(); /* a device sets it for its kernels: no plugin is to blame */
+    }
     if (depth < PST_BREADCRUMB_DEPTH) {
         page->calls[depth] = (struct pst_breadcrumb_call){plugin, call, pst_now_ns()};
     }

@@ -18,6 +18,7 @@
 #include "base/log.h"
 #include "base/util.h"
 #include "host/process.h"
+#include "host/shipped.h"
 
 /* --- how it ended, and what that means for the user -------------------------------------------*/
 
@@ -64,9 +65,42 @@ static pst_status fail_memory(const struct pst_worker_task *task, const struct p
                 task->describes ? "" : ", the plugins.memory_limit", blame->place);
 }
 
+/* Plugins of that process that did not come with the program, or NULL; free() it. */
+static char *list_foreign(const struct pst_breadcrumb_page *page)
+{
+    struct pst_breadcrumb_plugin plugin;
+    char *list = NULL;
+
+    for (uint32_t i = 0; pst_breadcrumb_name(page, i, &plugin); i++) {
+        struct pst_shipped shipped;
+        char *longer;
+
+        pst_shipped_find(plugin.path, &shipped);
+        if (shipped.is) {
+            continue;
+        }
+        longer = pst_printf("%s%s%s \"%s\" (%s)", list == NULL ? "" : list,
+                            list == NULL ? "" : ", ", plugin.kind, plugin.id, plugin.path);
+        free(list);
+        list = longer;
+    }
+    return list;
+}
+
+/* The plugin that was called last may have done nothing: the call that did it has returned. */
+static void fail_keeper(const struct pst_breadcrumb_page *page, struct pst_error *err)
+{
+    char *foreign = list_foreign(page);
+
+    pst_fail(err, PST_ERR_BUG, "plugin.crash",
+             "the process that keeps the planner's was killed with SIGKILL%s%s",
+             foreign == NULL ? "" : ", perhaps by a plugin: ", foreign == NULL ? "" : foreign);
+    free(foreign);
+}
+
 static pst_status fail_crash(const struct pst_worker_end *end,
                              const struct pst_worker_reader *reader, const struct pst_blame *blame,
-                             bool kept, struct pst_error *err)
+                             const struct pst_breadcrumb_page *page, struct pst_error *err)
 {
     const char *kind = "plugin.crash", *subject = blame->subject, *where = blame->place;
     int signal = WIFSIGNALED(end->wait_status) ? WTERMSIG(end->wait_status) : 0;
@@ -75,11 +109,8 @@ static pst_status fail_crash(const struct pst_worker_end *end,
     if (reader->broken) {
         fail(err, blame, PST_ERR_BUG, "plugin.contract", "%s garbled the planner's answer",
              subject);
-    } else if (signal == SIGKILL && !kept && blame->known) {
-        fail(err, blame, PST_ERR_BUG, kind,
-             "the process that keeps the planner's was killed with SIGKILL; %s \"%s\" (%s) was "
-             "called last, %s",
-             blame->plugin.kind, blame->plugin.id, blame->plugin.path, blame->where);
+    } else if (signal == SIGKILL && !atomic_load(&page->kept) && blame->known) {
+        fail_keeper(page, err);
     } else if (signal != 0) {
         const char *name = sigabbrev_np(signal);
 
@@ -143,7 +174,7 @@ pst_status pst_worker_judge(const struct pst_worker_task *task, const struct pst
     } else if (used_up) {
         st = fail_memory(task, &blame, err);
     } else {
-        st = fail_crash(end, reader, &blame, atomic_load(&page->kept), err);
+        st = fail_crash(end, reader, &blame, page, err);
     }
     pst_worker_output_tail(output, err);
     return st;

@@ -26,7 +26,8 @@ struct config {
 
 #define WHATS                                                                                      \
     "none|ftz|round|trap|x87|fsize|affinity|nice|timer|alarm|posix-timer|key|atexit|"              \
-    "endless-exit|exit-code|group|replace|daemon|kill-parent|stop-parent|remarks"
+    "endless-exit|exit-code|group|replace|daemon|kill-parent|stop-parent|remarks|"                 \
+    "close|stack"
 enum {
     NONE,
     FTZ,
@@ -48,7 +49,9 @@ enum {
     DAEMON,
     KILL_PARENT,
     STOP_PARENT,
-    REMARKS
+    REMARKS,
+    CLOSE,
+    STACK
 };
 enum { CREATE, SCHEDULE, DESTROY };
 
@@ -143,6 +146,8 @@ static void start_daemon(void)
 
 static void change_process(uint32_t what)
 {
+    static char bytes[1 << 16];
+    const stack_t stack = {.ss_sp = bytes, .ss_size = sizeof bytes};
     const struct rlimit none = {0, 0};
     cpu_set_t one;
 
@@ -167,6 +172,14 @@ static void change_process(uint32_t what)
         for (int fd = 0; fd < 16; fd++) {
             dup2(open("/dev/null", O_RDWR | O_CLOEXEC), fd);
         }
+        break;
+    case CLOSE:
+        for (int fd = 3; fd < 64; fd++) {
+            close(fd);
+        }
+        break;
+    case STACK:
+        sigaltstack(&stack, NULL);
         break;
     case DAEMON:
         start_daemon();

@@ -128,7 +128,10 @@ static uint64_t digest_environment(void)
 static void take_signals(struct pst_traces *traces)
 {
     sigset_t blocked;
+    stack_t stack = {.ss_sp = NULL};
 
+    sigaltstack(NULL, &stack);
+    traces->signal_stack = stack.ss_sp;
     sigemptyset(&blocked);
     pthread_sigmask(SIG_BLOCK, NULL, &blocked);
     for (int i = 1; i < NSIG; i++) {
@@ -190,6 +193,7 @@ const char *pst_traces_differ(const struct pst_traces *before, struct pst_traces
         {a->n_children != b->n_children, "a child process"},
         {memcmp(a->handlers, b->handlers, sizeof a->handlers) != 0, "a signal handler"},
         {memcmp(a->blocked, b->blocked, sizeof a->blocked) != 0, "another signal mask"},
+        {a->signal_stack != b->signal_stack, "another signal stack"},
         {a->environment != b->environment, "a changed environment"},
         {a->rounding != b->rounding, "another rounding mode"},
         {a->float_mode != b->float_mode,

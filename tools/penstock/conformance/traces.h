@@ -27,6 +27,7 @@ struct pst_traces {
     int nice, policy, priority;
     uint32_t n_timers, next_key;
     pid_t group, session;
+    const void *signal_stack;
 };
 
 void pst_traces_take(struct pst_traces *ret_traces);

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/float_mode.h"
 #include "base/util.h"
 #include "measure/measure_impl.h"
 
@@ -436,6 +437,7 @@ static pst_status measure_next(struct measuring *m, uint32_t *offset, struct pst
     }
     measure_group_finish(&group);
     m->config->device->close(m->device);
+    pst_float_mode_reset(); /* kernels flush to zero; what is planned from now on does not */
     *offset += n;
     return st;
 }
