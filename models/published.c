@@ -299,6 +299,9 @@ static const struct pst_published_row llama_rows[] = {
     {.own = "*", .theirs = "*", .layout = PST_LAYOUT_TORCH},
     {.own = NULL},
 };
+/* Mistral's have a window whatever that key says: transformers does not read it there. */
+#define NO_WINDOW "use_sliding_window!mistral|mixtral"
+
 static const char *const llama_ignored[] = {".rotary_emb.inv_freq", NULL};
 static const struct pst_published_key llama_keys[] = {
     {.theirs = "model_type",
@@ -362,22 +365,27 @@ static const struct pst_published_key llama_keys[] = {
      .own = "window",
      .use = PST_KEY_MUST,
      .absent = "0",
-     .unless = "use_sliding_window",
+     .unless = NO_WINDOW,
      .when = "window"},
     {.theirs = "sliding_window",
      .fixed = "null",
      .use = PST_KEY_MUST,
      .from = "context",
-     .unless = "use_sliding_window"},
+     .unless = NO_WINDOW},
     {.theirs = "use_sliding_window",
      .fixed = "true",
      .set = "window",
      .use = PST_KEY_MUST,
-     .when = "window"},
+     .when = "window&qkv_bias"},
+    {.theirs = "use_sliding_window",
+     .fixed = "true",
+     .set = "window",
+     .use = PST_KEY_MUST,
+     .when = "window&qk_norm"},
     {.theirs = "layer_types",
      .fixed = "\"sliding_attention\"",
      .use = PST_KEY_READ,
-     .unless = "use_sliding_window",
+     .unless = NO_WINDOW,
      .when = "window"},
     {.theirs = "layer_types", /* of a window as wide as the context */
      .fixed = "\"full_attention\"|\"sliding_attention\"",
@@ -385,7 +393,7 @@ static const struct pst_published_key llama_keys[] = {
     {.theirs = "max_window_layers",
      .fixed = "0",
      .use = PST_KEY_MUST,
-     .unless = "use_sliding_window",
+     .unless = NO_WINDOW,
      .when = "window"},
     {.theirs = "bos_token_id", .fixed = "null"},
     {.theirs = "eos_token_id", .fixed = "null"},

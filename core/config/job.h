@@ -54,6 +54,7 @@ struct pst_job_train {
     int64_t ignore_index;             /* class of targets that count nothing; -1: no further one */
     int64_t seed;                     /* of weights and dropout */
     const char *init;                 /* folder or file of published weights; "" = the seed's */
+    const char *init_type;            /* their model_type, without a config.json */
     uint32_t on_non_finite;           /* enum: stop | skip */
     int64_t eval_every, eval_batches; /* 0: only at the end */
     int64_t sample;                   /* characters of text generated at the end; 0: none */

@@ -90,6 +90,9 @@ static const struct pst_param train_rows[] = {
     ROW(train, init, STRING, "", NULL,
         "Folder or file of published weights (safetensors) to begin with, relative to the config's "
         "folder; empty: initial values by the seed."),
+    ROW(train, init_type, STRING, "", NULL,
+        "Model type of published weights without a config.json, as transformers calls it, such as "
+        "llama or gpt2. [model] is trusted for the rest."),
     ROW(train, on_non_finite, ENUM, "stop", "stop|skip",
         "What a loss or gradient that is not finite does: end the run, or leave out the update, "
         "which then does not count."),

@@ -95,7 +95,7 @@ struct pst_published_key {
                            of the file; NULL: nothing */
     const char *elsewhere; /* keys of the file that say it as well, parted by '|' */
     const char *from;      /* key of [model]: numbers from its value on mean the same as `fixed` */
-    const char *unless;    /* key of the file: where it is false this one means nothing */
+    const char *unless;    /* key: where it is false this means nothing; not for types after '!' */
     const char *when;      /* for models with this boolean or number of [model] that is not zero;
                               "KEY=WORD": with that word; '!' in front: for the others; several that
                               '&' parts: with all of them. NULL: for all.

@@ -214,14 +214,6 @@ void onnx_emit_batchnorm(struct onnx_emitter *e, const struct onnx_match *match)
             emit_fail(e, "its statistics are not supported as a result");
         }
     }
-    if (e->model->opset >= 14 && onnx_int(e->node, "training_mode", 0) == 0) {
-        pst_log_once(PST_LOG_WARN, "onnx",
-                     pst_arena_printf(&e->model->arena,
-                                      "%s: batch norms are trained with the statistics of the "
-                                      "micro-batch, although the file says to use the running ones "
-                                      "(training_mode 0)",
-                                      e->model->path));
-    }
     x = image ? emit_image(e, value) : emit_get(e, value, shape);
     if (places) { /* channels come last */
         x = emit_permute(e, x, shape, last_first);

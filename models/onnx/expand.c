@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/log.h"
+
 #define MOST_NODES 32 /* that one becomes */
 
 struct expand {
@@ -20,7 +22,7 @@ struct expand {
 
 /* --- making nodes ----------------------------------------------------------------------------- */
 
-/* One more node, of up to three inputs; what it makes. */
+/* One more node, of up to three inputs; what it makes. The node's metadata stay. */
 static char *add(struct expand *e, const char *op, char *a, char *b, char *c)
 {
     struct pst_arena *arena = &e->model->arena;
@@ -28,8 +30,9 @@ static char *add(struct expand *e, const char *op, char *a, char *b, char *c)
     char *const in[3] = {a, b, c};
 
     PST_ASSERT(e->n < MOST_NODES);
-    *node = (Onnx__NodeProto)ONNX__NODE_PROTO__INIT;
-    node->name = e->node->name;
+    *node = *e->node;
+    node->n_attribute = node->n_input = 0;
+    node->attribute = NULL;
     node->op_type = pst_arena_strdup(arena, op);
     node->input = pst_arena_array(arena, 3, sizeof *node->input);
     for (uint32_t i = 0; i < 3 && in[i] != NULL; i++) {
@@ -278,6 +281,64 @@ static void expand_group_norm(struct expand *e)
     per_channel(e, x);
 }
 
+/* Set 14 has an attribute for it, sets before have more results. PyTorch's newer exporter sets no
+   attribute; its program says it. */
+static bool trains_statistics(struct expand *e)
+{
+    const char *text = onnx_program_text(e->model, &(struct onnx_node){.proto = e->node});
+
+    return int_of(e, "training_mode", 0) != 0 || e->node->n_output > 1 ||
+           (text != NULL && strstr(text, "_batch_norm_legit_functional") != NULL);
+}
+
+/* An initializer that only batch norms read, as a running statistic, is no parameter. */
+static void freeze(struct expand *e, const char *name)
+{
+    const Onnx__GraphProto *graph = e->model->proto->graph;
+    const uint32_t value = pst_names_find(&e->model->names, name);
+    bool only = value != PST_NONE;
+
+    for (size_t i = 0; i < graph->n_node; i++) {
+        const char *op = graph->node[i]->op_type;
+        const bool norm = op != NULL && strcmp(op, "BatchNormalization") == 0;
+
+        for (size_t k = 0; k < graph->node[i]->n_input; k++) {
+            only = only && ((norm && k > 2) || strcmp(graph->node[i]->input[k], name) != 0);
+        }
+    }
+    if (only) {
+        e->model->values[value].buffer = true;
+    }
+}
+
+/* By running statistics, which are constants. By those of the micro-batch it is an operator. */
+static void expand_batch_norm(struct expand *e)
+{
+    char *last, *part[5], *y;
+
+    if (trains_statistics(e)) {
+        return;
+    }
+    for (uint32_t i = 3; i < 5 && e->model->n_told == 0; i++) {
+        freeze(e, in(e, i));
+    }
+    pst_log_once(PST_LOG_WARN, "onnx",
+                 pst_arena_printf(&e->model->arena,
+                                  "%s: batch norms use the running statistics, as the file says; "
+                                  "to train with those of the micro-batch, export after "
+                                  "model.train()",
+                                  e->model->path));
+    last = INTEGERS(e, 1);
+    for (uint32_t i = 1; i < 5; i++) { /* read in this order, as onnx_part_joined expects */
+        part[i] = two(e, "Unsqueeze", in(e, i), last);
+    }
+    y = two(e, "Sub", two(e, "Reshape", in(e, 0), INTEGERS(e, 0, 0, -1)), part[3]);
+    y = two(e, "Div", y,
+            one(e, "Sqrt", two(e, "Add", part[4], real(e, float_of(e, "epsilon", 1e-5f)))));
+    y = two(e, "Add", two(e, "Mul", y, part[1]), part[2]);
+    two(e, "Reshape", y, one(e, "Shape", in(e, 0)));
+}
+
 /* Over several axes at the end; over one it is an operator. */
 static void expand_layer_norm(struct expand *e)
 {
@@ -295,6 +356,22 @@ static void expand_layer_norm(struct expand *e)
     if (in(e, 2) != NULL) {
         two(e, "Add", y, in(e, 2));
     }
+}
+
+/* Row padding_idx of a table gets no gradient. */
+static void expand_embedding(struct expand *e)
+{
+    char *pad, *kept;
+    long row;
+
+    if (!onnx_masks_padding(e->model, e->node, &row)) {
+        return;
+    }
+    pad = two(e, "Equal", in(e, 1), INTEGERS(e, row));
+    kept = add(e, "Where", pad, real(e, 0), real(e, 1));
+    pad = two(e, "Gather", in(e, 0), in(e, 1));
+    with_same(e, true);
+    two(e, "Mul", pad, two(e, "Unsqueeze", kept, INTEGERS(e, -1)));
 }
 
 /* --- images ----------------------------------------------------------------------------------- */
@@ -553,11 +630,13 @@ static const struct {
     void (*expand)(struct expand *e);
 } rows[] = {
     {"AveragePool", 1, 1, 1, expand_rows},
+    {"BatchNormalization", 7, 5, 5, expand_batch_norm},
     {"Celu", 12, 1, 1, expand_celu},
     {"Conv", 1, 2, 3, expand_rows},
     {"ConvTranspose", 1, 2, 3, expand_rows},
     {"DepthToSpace", 11, 1, 1, expand_depth_to_space},
     {"Einsum", 12, 1, 2, expand_einsum},
+    {"Gather", 1, 2, 2, expand_embedding},
     {"GlobalMaxPool", 1, 1, 1, expand_global_max},
     {"GroupNormalization", 18, 3, 3, expand_group_norm},
     {"InstanceNormalization", 6, 3, 3, expand_instance_norm},

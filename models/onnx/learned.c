@@ -273,6 +273,7 @@ bool onnx_is_copy(const struct onnx_model *model, const Onnx__NodeProto *node)
 
 /* --- parameters that an exporter joined ------------------------------------------------------- */
 
+#define WORD      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_"
 #define MOST_READ 32 /* initializers, parameters of one operator of the program */
 
 /* One operator of PyTorch's program: nodes [first, end), what they read, what the program says. */
@@ -292,8 +293,7 @@ static void read_args(const struct onnx_model *model, const char *text, struct p
     const char *at = strstr(text, "(args = ");
 
     while (at != NULL && (at = strchr(at, '%')) != NULL) {
-        const size_t n =
-            strspn(++at, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_");
+        const size_t n = strspn(++at, WORD);
 
         for (uint32_t i = 0; i < model->n_told && op->n_told < MOST_READ; i++) {
             if (strlen(model->told[i].placeholder) == n &&
@@ -392,39 +392,134 @@ static uint32_t read_program_op(struct onnx_model *model, uint32_t first, struct
     return i > first ? i : first + 1;
 }
 
-/* "embedding.default](args = (%weight, %x, padding_idx, scale_grad_by_freq)": what Gather lacks. */
-static pst_status check_embedding(struct onnx_model *model, const struct onnx_node *node,
-                                  struct pst_error *err)
+/* The row of "embedding.default](args = (%weight, %x, padding_idx, scale_grad_by_freq)" that gets
+   no gradient; -1: none. */
+static long padding_of(struct onnx_model *model, const Onnx__NodeProto *node,
+                       bool *ret_by_frequency)
 {
     static const char op[] = "torch.ops.aten.embedding.default](args = (";
-    const char *text = node->op == ONNX_Gather ? onnx_program_text(model, node) : NULL;
+    const char *text = onnx_program_text(model, &(struct onnx_node){.proto = node});
     const char *at = text == NULL ? NULL : strstr(text, op);
-    char *end, name[192];
+    char *end;
     long row;
 
-    for (uint32_t i = 0; i < 2 && at != NULL; i++) { /* behind the weight and the tokens */
+    *ret_by_frequency = false;
+    for (uint32_t i = 0; i < 2 && at != NULL; i++) { /* after the weight and the tokens */
         at = strpbrk(at + (i == 0 ? strlen(op) : 1), ",)");
         at = at != NULL && *at == ',' ? at : NULL;
     }
     if (at == NULL) {
-        return PST_OK;
+        return -1;
     }
     row = strtol(at + 1, &end, 10);
-    if (strncmp(end, ", True", strlen(", True")) == 0) {
+    *ret_by_frequency = strncmp(end, ", True", strlen(", True")) == 0;
+    return row;
+}
+
+static bool is_zero_row(const struct onnx_model *model, const struct onnx_value *table,
+                        uint64_t row)
+{
+    const uint64_t n = table->rank == 2 && row < table->dims[0] ? table->dims[1] : 0;
+    double *numbers = pst_alloc(n + 1, sizeof *numbers);
+    bool zero =
+        n > 0 && onnx_tensor_reals(model, table->tensor, row * n, n, numbers, NULL) == PST_OK;
+
+    for (uint64_t i = 0; i < n; i++) {
+        zero = zero && numbers[i] == 0;
+    }
+    free(numbers);
+    return zero;
+}
+
+/* A row that is 0 stays 0 without a gradient, if nothing else reads the table. Then the result of
+   the lookup times 0 is the row, and keeps the gradient from it. */
+bool onnx_masks_padding(struct onnx_model *model, const Onnx__NodeProto *node, long *ret_row)
+{
+    const Onnx__GraphProto *graph = model->proto->graph;
+    const uint32_t table = pst_names_find(&model->names, node->input[0]);
+    bool by_frequency;
+    uint32_t n = 0;
+
+    *ret_row = padding_of(model, node, &by_frequency);
+    if (*ret_row < 0 || table == PST_NONE || model->values[table].tensor == NULL ||
+        onnx_listed(model->config->trained, model->values[table].name)) {
+        return false;
+    }
+    for (size_t i = 0; i < graph->n_node; i++) {
+        for (size_t k = 0; k < graph->node[i]->n_input; k++) {
+            n += strcmp(graph->node[i]->input[k], node->input[0]) == 0;
+        }
+    }
+    for (uint32_t i = 0; i < model->n_values; i++) {
+        n += i != table && model->values[i].told != NULL &&
+             model->values[i].told == model->values[table].told;
+    }
+    return n == 1 && is_zero_row(model, &model->values[table], (uint64_t)*ret_row);
+}
+
+static pst_status check_embedding(struct onnx_model *model, const struct onnx_node *node,
+                                  struct pst_error *err)
+{
+    const struct onnx_value *table = onnx_in(model, node, 0);
+    bool by_frequency = false;
+    const long row = node->op == ONNX_Gather ? padding_of(model, node->proto, &by_frequency) : -1;
+    char name[192];
+    long masked;
+
+    if (by_frequency) {
         return ONNX_BAD("input.unsupported",
                         "%s: gradients that are scaled by how often a token occurs "
                         "(scale_grad_by_freq) are not supported",
                         onnx_node_name(model, node, name));
     }
-    if (row >= 0) {
-        pst_log_once(PST_LOG_WARN, "onnx",
-                     pst_arena_printf(&model->arena,
-                                      "%s: row %ld of \"%s\" gets no gradient from PyTorch's "
-                                      "embedding (padding_idx); here it gets one where samples "
-                                      "have token %ld",
-                                      model->path, row, onnx_in(model, node, 0)->name, row));
+    if (row >= 0 && !onnx_listed(model->config->trained, table->name) &&
+        !onnx_listed(model->config->frozen, table->name) &&
+        !onnx_masks_padding(model, node->proto, &masked)) {
+        return ONNX_BAD("input.unsupported",
+                        "%s: row %ld of \"%s\" gets no gradient from PyTorch's embedding "
+                        "(padding_idx), which is supported only if the row is 0 and nothing else "
+                        "reads the table; to train the row, set trained = [\"%s\"] in [model]",
+                        onnx_node_name(model, node, name), row, table->name, table->name);
     }
     return PST_OK;
+}
+
+/* A node reads a result of the program that no node makes: the optimizer has left out an operator.
+ */
+static bool lacks_operator(struct onnx_model *model, const struct onnx_node *node)
+{
+    const char *signature =
+        onnx_metadata(model, &model->proto->graph->base, GRAPH_FIELD, ONNX_SIGNATURE);
+    const char *text = onnx_program_text(model, node);
+    const char *at = text == NULL ? NULL : strstr(text, "(args = ");
+
+    while (at != NULL && (at = strchr(at, '%')) != NULL) {
+        const size_t n = strspn(++at, WORD);
+        const char *name = pst_arena_printf(&model->arena, "%.*s", (int)n, at);
+        const char *line = pst_arena_printf(&model->arena, "\n%s: ", name);
+
+        if (strncmp(name, "getitem", 7) != 0 && strncmp(name, "sym_", 4) != 0 &&
+            pst_names_find(&model->names, name) == PST_NONE && strstr(signature, line) == NULL) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Parameters that no initializer stands for. They may be unused, unless operators are missing. */
+static void find_lost(struct onnx_model *model, struct guesses *lost)
+{
+    bool lacking = false;
+
+    for (uint32_t i = 0; i < model->n_told; i++) {
+        if (model->told[i].parameter && find_value_of(model, &model->told[i], NULL) == PST_NONE) {
+            add_guess(lost, model->told[i].target);
+        }
+    }
+    for (uint32_t i = 0; i < model->n_nodes && lost->n > 0 && !lacking; i++) {
+        lacking = lacks_operator(model, &model->nodes[i]);
+    }
+    lost->n = lacking ? lost->n : 0;
 }
 
 pst_status onnx_part_joined(struct onnx_model *model, struct pst_error *err)
@@ -453,6 +548,9 @@ pst_status onnx_part_joined(struct onnx_model *model, struct pst_error *err)
                 add_guess(&lost, op.told[k]->target);
             }
         }
+    }
+    if (lost.n == 0) {
+        find_lost(model, &lost);
     }
     if (status == PST_OK && lost.n > 0) {
         return ONNX_BAD("input.unsupported",
@@ -698,10 +796,47 @@ static const char *list_of(const struct guesses *g, const char *what, const char
     return g->n == 0 ? "" : pst_arena_printf(g->arena, "%s%s%s;", what, g->text, key);
 }
 
+/* The only row of a table that is 0, as that of a padding_idx is; as many as there are rows: none.
+ */
+static uint64_t find_zero_row(const struct onnx_model *model, const struct onnx_value *table)
+{
+    const uint64_t n = table->tensor != NULL && table->rank == 2 ? table->dims[0] : 0;
+    uint64_t found = n;
+
+    for (uint64_t row = 0; row < n; row++) {
+        if (is_zero_row(model, table, row)) {
+            if (found < n) {
+                return n;
+            }
+            found = row;
+        }
+    }
+    return found;
+}
+
+static void guess_padding(struct onnx_model *model, const uint32_t *params, uint32_t n_params,
+                          struct guesses *g)
+{
+    const bool *tables = find_tables(model);
+
+    for (uint32_t i = 0; i < n_params; i++) {
+        const struct onnx_value *value = &model->values[params[i]];
+        const uint64_t row = tables[params[i]] && !onnx_listed(model->config->trained, value->name)
+                                 ? find_zero_row(model, value)
+                                 : value->dims[0];
+
+        if (row < value->dims[0]) {
+            add_guess(g,
+                      pst_arena_printf(g->arena, "%s[%llu]", value->name, (unsigned long long)row));
+        }
+    }
+}
+
 void onnx_warn_of_guesses(struct onnx_model *model, const uint32_t *params, uint32_t n_params)
 {
     struct pst_arena *arena = &model->arena;
     struct guesses trained = {arena, "", 0}, left = trained, equal = trained, made = trained;
+    struct guesses padding = trained;
     const struct onnx_config *config = model->config;
 
     if (model->n_told > 0) {
@@ -730,15 +865,18 @@ void onnx_warn_of_guesses(struct onnx_model *model, const uint32_t *params, uint
     if (strcmp(config->tie, "auto") == 0) {
         find_equal(model, &equal);
     }
-    if (trained.n + left.n + equal.n + made.n > 0) {
+    guess_padding(model, params, n_params, &padding);
+    if (trained.n + left.n + equal.n + made.n + padding.n > 0) {
         pst_log_once(
             PST_LOG_WARN, "onnx",
-            pst_arena_printf(arena, "%s does not say what is a parameter; guesses:%s%s%s%s",
+            pst_arena_printf(arena, "%s does not say what is a parameter; guesses:%s%s%s%s%s",
                              model->path,
                              list_of(&trained, " trained: ", " (model.frozen lists what is not)"),
                              list_of(&made, " trained although the exporter has computed it: ",
                                      " (export with do_constant_folding=False)"),
                              list_of(&left, " constant: ", " (model.trained lists what is not)"),
+                             list_of(&padding, " trained rows of zeros, which may be padding_idx: ",
+                                     " (model.trained lists the tables; dynamo=True says it)"),
                              list_of(&equal, " two parameters that begin alike: ",
                                      " (model.tie lists those that are one)")));
     }

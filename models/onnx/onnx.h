@@ -306,6 +306,9 @@ bool onnx_is_copy(const struct onnx_model *model, const Onnx__NodeProto *node);
 pst_status onnx_part_joined(struct onnx_model *model, struct pst_error *err);
 /* The operator of PyTorch's program that a node is of, where the file says so, else NULL. */
 const char *onnx_program_text(struct onnx_model *model, const struct onnx_node *node);
+
+/* Whether a Gather is an embedding whose padding_idx a mask keeps the gradient from; its row. */
+bool onnx_masks_padding(struct onnx_model *model, const Onnx__NodeProto *node, long *ret_row);
 /* Which initializers are one parameter, by the file and the config. */
 pst_status onnx_find_ties(struct onnx_model *model, struct pst_error *err);
 /* One warning that names what the file does not say: the values that became parameters are

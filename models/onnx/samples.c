@@ -239,6 +239,12 @@ static pst_status check_node(const struct samples *s, const struct onnx_node *no
         if (y == NULL || y->type == 0 || !s->used[node->out[i]] || (y->fixed && !y->learned)) {
             continue;
         }
+        if (y->type == ONNX_FLOAT16 || y->type == ONNX_BFLOAT16) {
+            return ONNX_BAD("input.unsupported",
+                            "%s: its result has 16 bits, and would be computed in 32; export the "
+                            "module in float32 (model.float())",
+                            onnx_node_name(model, node, name));
+        }
         status = check_inputs(s, node, node->out[i], err);
         if (status == PST_OK && is_detached(s->model, node)) {
             return ONNX_BAD("input.unsupported",

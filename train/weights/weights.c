@@ -50,6 +50,7 @@ struct pst_weights {
     const char *path, *folder_path;
     int folder;
     bool has_config; /* config.json beside them says whose they are */
+    bool stated;     /* [train] init_type does */
     struct pst_st_file **files;
     uint32_t n_files;
     struct found *all; /* tensors of all files */
@@ -578,11 +579,13 @@ static pst_status check_left_out(const struct pst_weights *w, bool tell, struct 
                 "%s: %u tensor%s that the model does not have %s left out: %s%s", w->path, n,
                 n == 1 ? "" : "s", n == 1 ? "is" : "are", names, n > 5 ? ", ..." : "");
     }
-    if (tell && w->family != NULL && w->family->keys != NULL && !w->has_config) {
-        pst_log(PST_LOG_WARN, "weights",
-                "%s: there is no config.json; the weights are taken to be of this model, and what "
-                "no shape tells (such as heads, positions, what norms add) is as [model] says",
-                w->path);
+    if (w->family != NULL && w->family->keys != NULL && !w->has_config && !w->stated) {
+        pst_fail_at(err, PST_ERR_CONFIG, "config.value", w->path, 0, 0,
+                    "there is no config.json that says of which family the weights are; other "
+                    "families have the same names and shapes and compute something else");
+        pst_error_hint(err, "put the config.json of the weights beside them, or state their "
+                            "model_type: [train] init_type = \"llama\"");
+        return PST_ERR_CONFIG;
     }
     return PST_OK;
 }
@@ -663,6 +666,7 @@ pst_status pst_weights_open(const char *path, const struct pst_job *job,
     w->folder = -1;
     w->graph = graph;
     w->family = pst_weights_family(graph);
+    w->stated = job->train.init_type[0] != '\0';
     w->path = pst_arena_strdup(&w->arena, path);
     w->source = (struct pst_exec_source){w, load};
     st = open_files(w, err);

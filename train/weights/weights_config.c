@@ -211,6 +211,7 @@ struct comparison {
     const struct pst_published *family;
     const struct pst_job *job;
     const json_t *root;
+    bool stated;     /* the model_type is all that is known: nothing has a default */
     char musts[512]; /* what [model] must have, each after a comma: ", kv_heads = 2, tied = true" */
     char others[512]; /* what it cannot have, alike: ", mlp_bias = true, logit_scale = 0.5" */
     uint32_t n_others, n_asked;
@@ -275,6 +276,9 @@ static json_t *value_of(const struct comparison *c, const struct pst_published_k
     const json_t *value = value_there(c, row->theirs);
     const char *other = row->elsewhere == NULL ? "" : row->elsewhere;
 
+    if (value == NULL && c->stated) {
+        return NULL;
+    }
     while (value == NULL && row->absent != NULL && *other != '\0') {
         char path[64];
         const size_t n = strcspn(other, "|");
@@ -412,6 +416,18 @@ static void note_difference(struct comparison *c, const struct pst_published_key
     }
 }
 
+/* The key that `unless` names is false, and the file is not of a model type listed after it. */
+static bool is_off(const struct comparison *c, const char *unless)
+{
+    const char *type = json_string_value(value_at(c->root, "model_type"));
+    const size_t n = unless == NULL ? 0 : strcspn(unless, "!");
+    char key[64];
+
+    snprintf(key, sizeof key, "%.*s", (int)n, n == 0 ? "" : unless);
+    return n > 0 && json_is_false(value_at(c->root, key)) &&
+           (unless[n] == '\0' || type == NULL || strstr(unless + n, type) == NULL);
+}
+
 /* use: rows of that kind alone, or the others. */
 static void compare_rows(struct comparison *c, bool sizes)
 {
@@ -420,7 +436,7 @@ static void compare_rows(struct comparison *c, bool sizes)
 
         if (row->use == PST_KEY_FREE || (row->use == PST_KEY_SIZE) != sizes ||
             (sizes && row->own == NULL) || !applies(c->family, row, c->job) ||
-            (row->unless != NULL && json_is_false(value_at(c->root, row->unless)))) {
+            is_off(c, row->unless)) {
             continue;
         }
         value = value_of(c, row);
@@ -624,7 +640,13 @@ pst_status pst_weights_check_config(const char *folder, const struct pst_job *jo
 
     *ret_there =
         lstat(path, &info) == 0 || errno != ENOENT; /* a link that leads nowhere is there */
-    if (*ret_there) {
+    if (!*ret_there && job->train.init_type[0] != '\0') {
+        struct comparison c = {.family = family, .job = job, .stated = true};
+
+        root = json_pack("{s:s}", "model_type", job->train.init_type);
+        c.root = root;
+        st = compare(&c, "train.init_type", err);
+    } else if (*ret_there) {
         st = pst_json_load(path, CONFIG_BYTES, &root, err);
         if (st == PST_OK && !json_is_object(root)) {
             st = pst_fail_at(err, PST_ERR_CONFIG, "input.syntax", path, 0, 0, "no JSON object");
