@@ -42,20 +42,17 @@ static void compare_plugins(const struct pst_session *session, struct pst_check_
     const char *at = NULL;
 
     for (uint32_t i = 0; i < 2 + job->n_memopt; i++) {
-        struct pst_config_node *table, *use;
+        struct pst_config_node *table;
         const char *kind = pst_job_strategy(job, i, &table);
         const char *stated = i == 0 ? plan->partitioner : i == 1 ? plan->scheduler : plan->memopt;
+        const struct pst_config_node *use = table == NULL ? NULL : pst_config_get(table, "use");
+        const char *id = use == NULL || use->kind != PST_CONFIG_STRING ? "" : use->value.string;
 
-        use = table == NULL ? NULL : pst_config_get(table, "use");
-        if (use == NULL || use->kind != PST_CONFIG_STRING) {
-            return; /* a default, which is another program's to choose */
-        }
         at = i < 3 ? stated : at + strspn(at, ", ");
-        at = pass_plugin(at, use->value.string);
+        at = pass_plugin(at, id);
         if (at == NULL || (*at != '\0' && (i < 2 || i + 1 == 2 + job->n_memopt))) {
             pst_check_report_add(report, "STAT2", PST_NONE,
-                                 "%s \"%.80s\" is stated, config has \"%.80s\"", kind, stated,
-                                 use->value.string);
+                                 "%s \"%.80s\" is stated, config has \"%.80s\"", kind, stated, id);
             return;
         }
     }

@@ -105,8 +105,7 @@ static uint64_t need_for(void *context, uint64_t memory, uint64_t worth)
     struct probes *probes = context;
     struct pst_search asked = probes->advice->search;
 
-    asked.worth_bytes = worth;
-    asked.clock = NULL; /* as above; who plans with what is found comes here, too */
+    asked.worth_bytes = worth; /* with the clock: a partitioner's trials may find cuts that fit */
     return probe(probes, &asked, memory);
 }
 
