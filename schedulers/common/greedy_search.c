@@ -244,11 +244,12 @@ static uint32_t most_that_fit(const struct greedy *g)
     return most < enough(g) ? (uint32_t)most : enough(g);
 }
 
-/* Whether more room is worth a try: below 0.1 % the budget shrinks with what could be gained. */
-static bool is_worth_more(const struct search *s)
+/* Whether more room, with which no order costs less than `least`, is worth a try: below 0.1 % the
+   budget shrinks with what could be gained. */
+static bool is_worth_more(const struct search *s, int64_t least)
 {
     const struct greedy *g = &s->g;
-    double gain = 1000 * (1 - (double)g->least / (double)g->best_cost);
+    double gain = 1000 * (1 - (double)least / (double)g->best_cost);
 
     return (double)g->placed < (double)s->budget * (gain < 1 ? gain : 1);
 }
@@ -263,18 +264,19 @@ static void search_larger(struct search *s)
     const struct fixed *self = s->question->self;
     struct greedy *g = &s->g;
     uint32_t fit = most_that_fit(g), k;
+    int64_t least;
 
     if (((const struct greedy_config *)self->config)->memory_limit > 0) {
         return;
     }
-    if (fit > s->most) {
-        set_caps(g, fit, true);
-        if (least_cost(g) - g->makespan < g->best_cost) {
-            greedy_try_caps(g, s->runs, true);
-        }
+    set_caps(g, fit, true);
+    least = least_cost(g);
+    if (fit > s->most && least - g->makespan < g->best_cost) {
+        greedy_try_caps(g, s->runs, true);
     }
     for (k = s->most + 1;
-         k <= enough(g) && (g->best_cost == INT64_MAX || (k < fit && is_worth_more(s))); k++) {
+         k <= enough(g) && (g->best_cost == INT64_MAX || (k < fit && is_worth_more(s, least)));
+         k++) {
         call_go_on(self->host);
         set_caps(g, k, true);
         if (least_cost(g) - g->makespan < g->best_cost) {
@@ -305,7 +307,7 @@ static void search_rooms(struct search *s)
             more = true;
         }
     }
-    if (more && is_worth_more(s) && least_cost(g) - g->makespan < g->best_cost) {
+    if (more && is_worth_more(s, least_cost(g)) && least_cost(g) - g->makespan < g->best_cost) {
         greedy_try_caps(g, s->runs, true);
     }
 }
