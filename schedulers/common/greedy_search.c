@@ -99,28 +99,26 @@ static int64_t least_cost(const struct greedy *g)
     return most;
 }
 
-/* All runs at the caps that are set. */
-static void try_caps(struct search *s, bool first)
+void greedy_try_caps(struct greedy *g, greedy_runs *runs, bool first)
 {
-    struct greedy *g = &s->g;
     struct greedy_attempt attempt = {&g->real, GREEDY_IDLE, first, g->makespan};
 
     g->least = least_cost(g);
-    s->runs(g, &attempt);
+    runs(g, &attempt);
     if (g->makespan && !greedy_done(g)) {
         attempt.base = GREEDY_ABSOLUTE;
-        s->runs(g, &attempt);
+        runs(g, &attempt);
     }
     if (g->mixed && !greedy_done(g)) {
         attempt.base = GREEDY_FINISH;
-        s->runs(g, &attempt);
+        runs(g, &attempt);
         /* What one cost for all stages would give is among the candidates. */
         attempt.times = &g->median;
         attempt.base = GREEDY_IDLE;
-        s->runs(g, &attempt);
+        runs(g, &attempt);
         attempt.base = GREEDY_ABSOLUTE;
         if (g->makespan) {
-            s->runs(g, &attempt);
+            runs(g, &attempt);
         }
     }
 }
@@ -175,7 +173,7 @@ static void search_smaller(struct search *s)
         call_go_on(s->question->self->host);
         set_caps(g, k, true);
         if (least_cost(g) - g->makespan < g->best_cost) {
-            try_caps(s, false);
+            greedy_try_caps(g, s->runs, false);
         }
     }
 }
@@ -206,7 +204,7 @@ static void explain(struct search *s)
     for (k = 1; k <= enough(g) && g->best_cost == INT64_MAX; k++) {
         call_go_on(self->host);
         set_caps(g, k, false);
-        try_caps(s, false);
+        greedy_try_caps(g, s->runs, false);
     }
     for (d = 0; d < g->p; d++) {
         int64_t need = (int64_t)(k - 1) * unit(g, d);
@@ -246,11 +244,12 @@ static uint32_t most_that_fit(const struct greedy *g)
     return most < enough(g) ? (uint32_t)most : enough(g);
 }
 
-/* Whether more room is worth a try: below 1 % the budget shrinks with what could be gained. */
-static bool is_worth_more(const struct search *s)
+/* Whether more room, with which no order costs less than `least`, is worth a try: below 0.1 % the
+   budget shrinks with what could be gained. */
+static bool is_worth_more(const struct search *s, int64_t least)
 {
     const struct greedy *g = &s->g;
-    double gain = 100 * (1 - (double)g->least / (double)g->best_cost);
+    double gain = 1000 * (1 - (double)least / (double)g->best_cost);
 
     return (double)g->placed < (double)s->budget * (gain < 1 ? gain : 1);
 }
@@ -265,22 +264,23 @@ static void search_larger(struct search *s)
     const struct fixed *self = s->question->self;
     struct greedy *g = &s->g;
     uint32_t fit = most_that_fit(g), k;
+    int64_t least;
 
     if (((const struct greedy_config *)self->config)->memory_limit > 0) {
         return;
     }
-    if (fit > s->most) {
-        set_caps(g, fit, true);
-        if (least_cost(g) - g->makespan < g->best_cost) {
-            try_caps(s, true);
-        }
+    set_caps(g, fit, true);
+    least = least_cost(g);
+    if (fit > s->most && least - g->makespan < g->best_cost) {
+        greedy_try_caps(g, s->runs, true);
     }
     for (k = s->most + 1;
-         k <= enough(g) && (g->best_cost == INT64_MAX || (k < fit && is_worth_more(s))); k++) {
+         k <= enough(g) && (g->best_cost == INT64_MAX || (k < fit && is_worth_more(s, least)));
+         k++) {
         call_go_on(self->host);
         set_caps(g, k, true);
         if (least_cost(g) - g->makespan < g->best_cost) {
-            try_caps(s, true);
+            greedy_try_caps(g, s->runs, true);
         }
     }
 }
@@ -307,31 +307,49 @@ static void search_rooms(struct search *s)
             more = true;
         }
     }
-    if (more && is_worth_more(s) && least_cost(g) - g->makespan < g->best_cost) {
-        try_caps(s, true);
+    if (more && is_worth_more(s, least_cost(g)) && least_cost(g) - g->makespan < g->best_cost) {
+        greedy_try_caps(g, s->runs, true);
     }
+}
+
+/* `s` is zero but for what was asked. */
+static void search_all(struct search *s)
+{
+    const struct greedy_config *config = s->question->self->config;
+    struct greedy *g = &s->g;
+
+    greedy_init(g, s->question,
+                config->objective == GREEDY_MAKESPAN ||
+                    (config->objective == GREEDY_AUTO && s->question->in->barrier != 0));
+    s->most = largest_cap(s);
+    set_caps(g, s->most, true);
+    s->budget = try_tight(s) ? g->placed + MOST_TIGHT : MOST_PASSES;
+    greedy_try_caps(g, s->runs, true);
+    search_smaller(s);
+    search_smaller_tight(s);
+    search_larger(s);
+    search_rooms(s);
+}
+
+bool greedy_find(const struct fixed_question *question, greedy_runs *runs, struct order *order)
+{
+    struct search s = {.question = question, .runs = runs};
+
+    search_all(&s);
+    if (s.g.best_cost < INT64_MAX) {
+        greedy_order(&s.g, order);
+    }
+    return s.g.best_cost < INT64_MAX;
 }
 
 void greedy_search(const struct fixed_question *question, greedy_runs *runs, greedy_runs *tight,
                    struct order *order)
 {
-    const struct greedy_config *config = question->self->config;
     struct search s = {.question = question, .runs = runs, .tight = tight};
-    struct greedy *g = &s.g;
 
-    greedy_init(g, question,
-                config->objective == GREEDY_MAKESPAN ||
-                    (config->objective == GREEDY_AUTO && question->in->barrier != 0));
-    s.most = largest_cap(&s);
-    set_caps(g, s.most, true);
-    s.budget = try_tight(&s) ? g->placed + MOST_TIGHT : MOST_PASSES;
-    try_caps(&s, true);
-    search_smaller(&s);
-    search_smaller_tight(&s);
-    search_larger(&s);
-    search_rooms(&s);
-    if (g->best_cost == INT64_MAX) {
+    search_all(&s);
+    if (s.g.best_cost == INT64_MAX) {
         explain(&s);
     }
-    greedy_order(g, order);
+    greedy_order(&s.g, order);
 }

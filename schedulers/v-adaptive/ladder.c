@@ -9,6 +9,7 @@
 
 #include "pool.h"
 #include "robust.h"
+#include "rounds.h"
 
 /* A chain, all devices alike, all passes of one cost, free links, each chunk one unit until its W
    ends. */
@@ -204,6 +205,9 @@ static uint64_t solve(struct va_pool *pool, const struct va_problem *q,
     uint64_t steps = prover->usable ? steps_of(q, options) : 0;
 
     fill(pool, q, options->effort, prover->host, bound);
+    if (top_of(pool)->cost.first > bound) {
+        va_rounds_offer(pool, prover);
+    }
     if (top_of(pool)->cost.first > bound && steps > 0) {
         prove_at_once(pool, prover, steps / 64, &proven);
     }

@@ -38,18 +38,21 @@ static uint8_t kind_of(const struct va_problem *q, const struct order_op *op)
                                     : VA_W1;
 }
 
+void va_read_order(const struct va_problem *q, struct order *order, uint8_t *ret_order)
+{
+    for (uint32_t d = 0; d < q->p; d++) {
+        for (uint32_t i = 0; i < order->lists[d].n; i++) {
+            *ret_order++ = kind_of(q, &order->lists[d].ops[i]);
+        }
+    }
+    order_finish(order);
+}
+
 /* Replaces order and cost by what the exact search found; an order of it is never illegal. */
 static void take(struct va_prover *prover, const struct va_problem *q, struct order *found,
                  uint8_t *order, struct va_cost *cost)
 {
-    uint8_t *to = order;
-
-    for (uint32_t d = 0; d < q->p; d++) {
-        for (uint32_t i = 0; i < found->lists[d].n; i++) {
-            *to++ = kind_of(q, &found->lists[d].ops[i]);
-        }
-    }
-    order_finish(found);
+    va_read_order(q, found, order);
     if (!va_evaluate(q, order, &prover->work, cost)) {
         call_end(PST_ERR_BUG);
     }

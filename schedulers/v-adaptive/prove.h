@@ -23,6 +23,9 @@ struct va_prover {
 void va_prover_init(struct va_prover *prover, const struct pst_schedule_in *in,
                     struct va_problem *q, uint64_t unit_ns, const struct pst_host *host);
 
+/* Turns a complete order into sequences of kinds, and finishes it. */
+void va_read_order(const struct va_problem *q, struct order *order, uint8_t *ret_order);
+
 /*
  * Looks for an order of `q`, whose caps may be any, that costs less than `*cost`, in so many steps.
  * Depends on q, *cost and nodes alone. Returns what no order of q costs less than; it is the cost

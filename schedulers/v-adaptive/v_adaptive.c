@@ -25,8 +25,9 @@ static const struct pst_param params[] = {
               "as much as it has room for."),
     PST_PARAM(struct config, objective, PST_PARAM_ENUM, "auto", "auto|span|makespan",
               "What to make small; auto: makespan where steps end at a barrier, else span."),
-    PST_PARAM(struct config, effort, PST_PARAM_INT, "1", "0..3",
-              "How long to search: 0 building blocks alone, then ten times as long each."),
+    PST_PARAM(
+        struct config, effort, PST_PARAM_INT, "1", "0..3",
+        "How long to search: 0 building blocks and rounds alone, then ten times as long each."),
     PST_PARAM(struct config, exact, PST_PARAM_INT, "6000000", "0..1000000000000",
               "Steps of the exact search that ends the search of a small instance; about a million "
               "take a second. None where effort is 0."),
