@@ -180,6 +180,7 @@ struct pst_job {
     pst_job_planner *planner; /* NULL: pst_planner_run */
     uint32_t advice;          /* PST_ADVICE_*: what `planner` adds where nothing fits; ALL unless a
                                  caller sets it */
+    bool slim;                /* the plan is for reports: its programs may be slim */
     struct pst_arena arena;
 };
 

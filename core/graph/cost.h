@@ -11,7 +11,8 @@
 #include "graph/cluster.h"
 #include "graph/profile.h"
 
-/* Workspace bytes of a kernel (pass: 0 F, 1 B, 2 W), as the device module says. */
+/* Workspace bytes of a kernel (pass: 0 F, 1 B, 2 W), as the device module says. Threads call it one
+   at a time. */
 typedef uint64_t pst_workspace_fn(void *context, uint32_t op, uint32_t pass, uint32_t samples);
 
 struct pst_cost_model {

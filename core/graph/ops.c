@@ -7,6 +7,7 @@
 #include "graph/cost.h"
 
 #include <math.h>
+#include <pthread.h>
 
 #include "base/saturate.h"
 
@@ -207,6 +208,14 @@ void pst_cost_ops(const struct pst_cost_model *cost, const uint32_t *ops, uint32
 uint64_t pst_cost_workspace(const struct pst_cost_model *cost, uint32_t op, uint32_t pass,
                             uint32_t samples)
 {
-    return cost->workspace != NULL ? cost->workspace(cost->workspace_context, op, pass, samples)
-                                   : 0;
+    static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER;
+    uint64_t bytes;
+
+    if (cost->workspace == NULL) {
+        return 0;
+    }
+    pthread_mutex_lock(&one_at_a_time);
+    bytes = cost->workspace(cost->workspace_context, op, pass, samples);
+    pthread_mutex_unlock(&one_at_a_time);
+    return bytes;
 }

@@ -41,6 +41,8 @@ struct pst_check_limits {
     bool async_reductions;     /* TIE and NORM, too, run beside the list; else it stays at one
                                   until it has ended */
     bool forward_only;         /* an evaluation plan: F alone, no reduction, no update */
+    const struct pst_cost_model *cost; /* of slim programs, which are built again with it; else it
+                                          may be NULL */
 };
 
 struct pst_sim_result {

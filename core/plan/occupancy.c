@@ -26,20 +26,10 @@ void pst_occupancy_init(struct pst_occupancy *occupancy, uint32_t n_times)
     occupancy->nodes = pst_alloc(2 * (size_t)occupancy->n_leaves, sizeof *occupancy->nodes);
 }
 
-static void spans_finish(struct pst_spans *spans)
-{
-    if (spans->room > 0) {
-        free(spans->at);
-    }
-}
-
 void pst_occupancy_finish(struct pst_occupancy *occupancy)
 {
-    for (size_t i = 0; occupancy->nodes != NULL && i < 2 * (size_t)occupancy->n_leaves; i++) {
-        spans_finish(&occupancy->nodes[i].whole);
-        spans_finish(&occupancy->nodes[i].any);
-    }
     free(occupancy->nodes);
+    pst_arena_finish(&occupancy->arena);
     free(occupancy->lives.first);
     free(occupancy->lives.last);
     free(occupancy->lives.begin);
@@ -57,11 +47,14 @@ static uint32_t first_from(const struct pst_spans *spans, uint64_t address)
 {
     const struct pst_span *at = spans_of(spans);
 
+    if (spans->n == 0 || at[0].end >= address) {
+        return 0;
+    }
     return PST_FIRST(i, spans->n, at[i].end >= address);
 }
 
 /* For one more; where they are. */
-static struct pst_span *make_room(struct pst_spans *spans)
+static struct pst_span *make_room(struct pst_arena *arena, struct pst_spans *spans)
 {
     uint32_t room = spans->room == 0 ? 4 : 2 * spans->room;
 
@@ -69,11 +62,9 @@ static struct pst_span *make_room(struct pst_spans *spans)
         return &spans->one;
     }
     if (spans->n >= spans->room) {
-        struct pst_span *at = pst_resize(spans->room == 0 ? NULL : spans->at, room, sizeof *at);
+        struct pst_span *at = pst_arena_array(arena, room, sizeof *at);
 
-        if (spans->room == 0) {
-            at[0] = spans->one;
-        }
+        memcpy(at, spans_of(spans), spans->n * sizeof *at);
         spans->at = at;
         spans->room = room;
     }
@@ -81,7 +72,7 @@ static struct pst_span *make_room(struct pst_spans *spans)
 }
 
 /* Whether some of it was free before. */
-static bool unite(struct pst_spans *spans, struct pst_span span)
+static bool unite(struct pst_arena *arena, struct pst_spans *spans, struct pst_span span)
 {
     struct pst_span *at = spans->room > 0 ? spans->at : &spans->one;
     uint32_t from = first_from(spans, span.begin), until = from;
@@ -95,7 +86,7 @@ static bool unite(struct pst_spans *spans, struct pst_span span)
         until++;
     }
     if (until == from) {
-        at = make_room(spans);
+        at = make_room(arena, spans);
         memmove(&at[from + 1], &at[from], (spans->n - from) * sizeof *at);
         spans->n++;
     } else if (until > from + 1) {
@@ -109,8 +100,8 @@ static bool unite(struct pst_spans *spans, struct pst_span span)
 /* Whatever `any` of a node has, that of its parent has, too: upwards until nothing is new. */
 static void mark(struct pst_occupancy *occupancy, uint32_t node, struct pst_span span)
 {
-    unite(&occupancy->nodes[node].whole, span);
-    while (node >= 1 && unite(&occupancy->nodes[node].any, span)) {
+    unite(&occupancy->arena, &occupancy->nodes[node].whole, span);
+    while (node >= 1 && unite(&occupancy->arena, &occupancy->nodes[node].any, span)) {
         node /= 2;
     }
 }

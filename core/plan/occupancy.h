@@ -11,6 +11,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/arena.h"
+
 struct pst_span {
     uint64_t begin, end;
 };
@@ -40,6 +42,7 @@ struct pst_lives {
 struct pst_occupancy {
     uint32_t n_leaves; /* a power of two; 0: a list */
     struct pst_occupancy_node *nodes;
+    struct pst_arena arena; /* of their spans */
     struct pst_lives lives;
 };
 

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Programs of a plan: built one by one, then laid out, at once where that takes long.
+ * Programs of a plan: built and laid out rank by rank, several at once where that takes long.
+ * Reports need of a program only what is alive at its peak. A slim program has that and the places
+ * of all values, from which the whole one can be built again.
  */
 #include "plan/program.h"
 
-#include <stdatomic.h>
 #include <stdlib.h>
 
 #include "base/memory.h"
 #include "base/parallel.h"
 #include "plan/program_build.h"
 
-#define WORTH_THREADS 100000 /* values to lay out: a tenth of a second */
+#define WORTH_THREADS 20000 /* instructions: a tenth of a second to lay out their values */
 
 /* All ticks are there: what lives all the time does so from the first to the last. */
 static void extend_lives(struct pst_builder *b)
@@ -79,48 +80,144 @@ pst_status pst_program_create(const struct pst_plan *plan, const struct pst_grap
     return st;
 }
 
-struct layouts {
-    struct pst_program **programs;
-    const struct pst_plan *plan;
-};
-
-static void lay_out(void *layouts_, uint32_t i)
+void pst_plan_for_ranks(const struct pst_plan *plan, void (*work)(void *context, uint32_t rank),
+                        void *context)
 {
-    struct layouts *layouts = layouts_;
+    uint64_t n_instrs = 0;
 
-    lay_out_rank(layouts->programs[i], layouts->plan, i);
+    for (uint32_t r = 0; r < plan->n_devices; r++) {
+        n_instrs += plan->devices[r].n_instrs;
+    }
+    if (n_instrs >= WORTH_THREADS) {
+        pst_parallel(plan->n_devices, work, context);
+        return;
+    }
+    for (uint32_t r = 0; r < plan->n_devices; r++) {
+        work(context, r);
+    }
 }
 
-pst_status pst_programs_build(const struct pst_plan *plan, const struct pst_graph *graph,
-                              const struct pst_cost_model *cost, struct pst_program **ret_programs,
-                              struct pst_error *err)
-{
-    pst_status st = PST_OK;
+/* --- slim programs ---------------------------------------------------------------------------- */
 
-    for (uint32_t r = 0; st == PST_OK && r < plan->n_devices; r++) {
-        st = build_program(plan, graph, cost, r, &ret_programs[r], err);
+/* Parameters without their values: which ones the rank holds. */
+static void keep_params(struct pst_program *program)
+{
+    const struct pst_program_param *from = program->params;
+    struct pst_arena kept = {NULL, 0, 0};
+    struct pst_program_param *params = pst_arena_array(&kept, program->n_params, sizeof *params);
+
+    for (uint32_t i = 0; i < program->n_params; i++) {
+        params[i] = (struct pst_program_param){
+            .parameter = from[i].parameter, .stage = from[i].stage, .owner = from[i].owner};
     }
-    return st;
+    pst_arena_finish(&program->arena);
+    program->arena = kept;
+    program->params = params;
+}
+
+static bool is_alive(const struct pst_value *value, uint32_t tick)
+{
+    return value->kind != PST_V_HOST && value->first <= tick && tick <= value->last;
+}
+
+/* A program whose places are too far for 32 bits stays whole. */
+static void make_slim(struct pst_program *program)
+{
+    const uint32_t n = program->n_values;
+
+    if ((program->arena_bytes | program->host_bytes) / PST_VALUE_ALIGN > UINT32_MAX) {
+        return;
+    }
+    program->places = pst_alloc((size_t)n + 1, sizeof *program->places);
+    program->n_values = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        program->places[i] = (uint32_t)(program->values[i].offset / PST_VALUE_ALIGN);
+        if (is_alive(&program->values[i], program->peak_tick)) {
+            program->values[program->n_values++] = program->values[i];
+        }
+    }
+    program->values = pst_resize(program->values, program->n_values + 1, sizeof *program->values);
+    keep_params(program);
+    free(program->calls);
+    free(program->operands);
+    free(program->parts);
+    free(program->copies);
+    *program = (struct pst_program){.arena = program->arena,
+                                    .rank = program->rank,
+                                    .n_values = program->n_values,
+                                    .values = program->values,
+                                    .n_params = program->n_params,
+                                    .params = program->params,
+                                    .n_ticks = program->n_ticks,
+                                    .static_bytes = program->static_bytes,
+                                    .peak_bytes = program->peak_bytes,
+                                    .arena_bytes = program->arena_bytes,
+                                    .peak_tick = program->peak_tick,
+                                    .host_bytes = program->host_bytes,
+                                    .places = program->places};
+}
+
+pst_status pst_program_restore(const struct pst_plan *plan, const struct pst_graph *graph,
+                               const struct pst_cost_model *cost, const struct pst_program *slim,
+                               struct pst_program **ret_program, struct pst_error *err)
+{
+    struct pst_program *program;
+    pst_status st = build_program(plan, graph, cost, slim->rank, &program, err);
+
+    if (st != PST_OK) {
+        return st;
+    }
+    for (uint32_t i = 0; i < program->n_values; i++) {
+        program->values[i].offset = (uint64_t)slim->places[i] * PST_VALUE_ALIGN;
+    }
+    program->static_bytes = slim->static_bytes;
+    program->peak_bytes = slim->peak_bytes;
+    program->arena_bytes = slim->arena_bytes;
+    program->peak_tick = slim->peak_tick;
+    program->host_bytes = slim->host_bytes;
+    *ret_program = program;
+    return PST_OK;
+}
+
+/* --- all ranks -------------------------------------------------------------------------------- */
+
+struct making {
+    const struct pst_plan *plan;
+    const struct pst_graph *graph;
+    const struct pst_cost_model *cost;
+    enum pst_program_form form;
+    struct pst_program **programs; /* NULL where it failed */
+};
+
+static void make_program(void *making_, uint32_t rank)
+{
+    const struct making *m = making_;
+    struct pst_program **program = &m->programs[rank];
+
+    if (build_program(m->plan, m->graph, m->cost, rank, program, NULL) != PST_OK) {
+        return;
+    }
+    if (m->form != PST_PROGRAM_BUILT) {
+        lay_out_rank(*program, m->plan, rank);
+    }
+    if (m->form == PST_PROGRAM_SLIM) {
+        make_slim(*program);
+    }
 }
 
 pst_status pst_programs_create(const struct pst_plan *plan, const struct pst_graph *graph,
-                               const struct pst_cost_model *cost, struct pst_program **ret_programs,
-                               struct pst_error *err)
+                               const struct pst_cost_model *cost, enum pst_program_form form,
+                               struct pst_program **ret_programs, struct pst_error *err)
 {
-    struct layouts layouts = {.programs = ret_programs, .plan = plan};
-    uint64_t n_values = 0;
-    pst_status st = pst_programs_build(plan, graph, cost, ret_programs, err);
+    struct making making = {plan, graph, cost, form, ret_programs};
 
-    for (uint32_t r = 0; st == PST_OK && r < plan->n_devices; r++) {
-        n_values += ret_programs[r]->n_values;
+    pst_plan_for_ranks(plan, make_program, &making);
+    for (uint32_t r = 0; r < plan->n_devices; r++) {
+        if (ret_programs[r] == NULL) { /* the first that fails says why */
+            return build_program(plan, graph, cost, r, &ret_programs[r], err);
+        }
     }
-    for (uint32_t r = 0; st == PST_OK && n_values < WORTH_THREADS && r < plan->n_devices; r++) {
-        lay_out(&layouts, r);
-    }
-    if (st == PST_OK && n_values >= WORTH_THREADS) {
-        pst_parallel(plan->n_devices, lay_out, &layouts);
-    }
-    return st;
+    return PST_OK;
 }
 
 void pst_program_destroy(struct pst_program *program)
@@ -131,6 +228,7 @@ void pst_program_destroy(struct pst_program *program)
         free(program->values);
         free(program->parts);
         free(program->copies);
+        free(program->places);
         pst_arena_finish(&program->arena);
         free(program);
     }

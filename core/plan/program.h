@@ -219,6 +219,9 @@ struct pst_program {
     uint64_t peak_bytes, arena_bytes; /* largest live sum; end of the highest value */
     uint32_t peak_tick;               /* the first with that sum */
     uint64_t host_bytes; /* end of the highest PST_V_HOST, which the others leave out */
+    uint32_t *places;    /* NULL, but for a slim program: it has no instructions, calls, operands,
+                            parts or copies, the values alive at the peak, its parameters without
+                            values, and here the offsets of all values / PST_VALUE_ALIGN */
 };
 
 typedef void pst_static_part(void *context, uint8_t kind, uint32_t slot, uint64_t bytes);
@@ -232,15 +235,26 @@ void pst_static_parts(const struct pst_parameter *parameter, uint32_t n_versions
 pst_status pst_program_create(const struct pst_plan *plan, const struct pst_graph *graph,
                               const struct pst_cost_model *cost, uint32_t rank,
                               struct pst_program **ret_program, struct pst_error *err);
-/* Those of all ranks. ret_programs[plan->n_devices], NULL before, is to be destroyed one by one,
-   also on failure. What takes long is done on all processors. */
+/* What the programs of a plan are made for. */
+enum pst_program_form {
+    PST_PROGRAM_WHOLE = 0,
+    PST_PROGRAM_SLIM = 1, /* for reports: see struct pst_program */
+    PST_PROGRAM_BUILT = 2 /* without a layout: values have lives, and no places */
+};
+/* The programs of all ranks. ret_programs[plan->n_devices], NULL before, is to be destroyed one by
+   one, also on failure. Long lists are worked on by all processors; then a slim program is made
+   slim before the next one is begun. */
 pst_status pst_programs_create(const struct pst_plan *plan, const struct pst_graph *graph,
-                               const struct pst_cost_model *cost, struct pst_program **ret_programs,
-                               struct pst_error *err);
-/* The same without a layout: values have lives, and no places. */
-pst_status pst_programs_build(const struct pst_plan *plan, const struct pst_graph *graph,
-                              const struct pst_cost_model *cost, struct pst_program **ret_programs,
-                              struct pst_error *err);
+                               const struct pst_cost_model *cost, enum pst_program_form form,
+                               struct pst_program **ret_programs, struct pst_error *err);
+/* The whole program of a slim one, of the same plan, graph and cost model. */
+pst_status pst_program_restore(const struct pst_plan *plan, const struct pst_graph *graph,
+                               const struct pst_cost_model *cost, const struct pst_program *slim,
+                               struct pst_program **ret_program, struct pst_error *err);
+/* Calls work(context, rank) once for every rank, on all processors where lists are long, as
+   pst_parallel does. */
+void pst_plan_for_ranks(const struct pst_plan *plan, void (*work)(void *context, uint32_t rank),
+                        void *context);
 void pst_program_destroy(struct pst_program *program);
 
 /* What takes the space at the peak, by kind of value: lines for a person. */

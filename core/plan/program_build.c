@@ -118,7 +118,7 @@ static void make_micros(struct pst_builder *b, uint32_t s)
 {
     const struct pst_plan_stage *stage = &b->plan->stages[s];
     struct pst_stage_build *build = &b->stages[s];
-    size_t n = (size_t)2 * b->graph->n_tensors + b->n_separate +
+    size_t n = (size_t)2 * b->n_near + b->n_separate +
                (size_t)stage->n_nodes * (2 + PST_MAX_SCRATCH) + build->n_uses;
     uint32_t *at, *rows;
 
@@ -134,8 +134,8 @@ static void make_micros(struct pst_builder *b, uint32_t s)
         struct pst_micro *micro = &build->micros[j];
 
         micro->act = at;
-        micro->dact = micro->act + b->graph->n_tensors;
-        micro->contrib = micro->dact + b->graph->n_tensors;
+        micro->dact = micro->act + b->n_near;
+        micro->contrib = micro->dact + b->n_near;
         micro->dy = micro->contrib + b->n_separate;
         micro->z = micro->dy + stage->n_nodes;
         micro->scratch = micro->z + (size_t)stage->n_nodes * PST_MAX_SCRATCH;
@@ -200,6 +200,29 @@ static void find_separate(struct pst_builder *b)
     }
 }
 
+static void number_near(struct pst_builder *b, const uint32_t *tensors, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        if (b->near[tensors[i]] == PST_NONE) {
+            b->near[tensors[i]] = b->n_near++;
+        }
+    }
+}
+
+static void find_near(struct pst_builder *b)
+{
+    b->near = pst_arena_array(&b->arena, b->graph->n_tensors, sizeof *b->near);
+    memset(b->near, 0xFF, b->graph->n_tensors * sizeof *b->near);
+    for (uint32_t v = 0; v < b->graph->n_ops; v++) {
+        const struct pst_op *op = &b->graph->ops[v];
+
+        if (b->stages[b->stage_of[v]].local) {
+            number_near(b, op->in, op->n_in);
+            number_near(b, op->out, op->n_out);
+        }
+    }
+}
+
 void pst_build_tables(struct pst_builder *b)
 {
     const struct pst_graph *graph = b->graph;
@@ -218,6 +241,7 @@ void pst_build_tables(struct pst_builder *b)
         }
     }
     find_separate(b);
+    find_near(b);
     for (uint32_t s = 0; s < plan->n_stages; s++) {
         if (b->stages[s].local) {
             make_stage(b, s);

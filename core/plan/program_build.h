@@ -14,8 +14,8 @@
 
 /* What one micro-batch of a stage has at the moment; value indices or PST_NONE. */
 struct pst_micro {
-    uint32_t *act;     /* [tensor] */
-    uint32_t *dact;    /* [tensor] gradient summed so far */
+    uint32_t *act;     /* [pst_builder.near of a tensor] */
+    uint32_t *dact;    /* likewise: gradient summed so far */
     uint32_t *contrib; /* [separate use] gradients kept apart, see pst_builder.separate */
     uint32_t *dy;      /* [node] gradient of its result, kept for W */
     uint32_t *z;       /* [node * PST_MAX_SCRATCH + i] */
@@ -91,6 +91,8 @@ struct pst_builder {
     bool failed;                     /* a buffer is missing: everything after is void */
     uint32_t *stage_of;              /* [operator] */
     uint32_t *node_of;               /* [operator] position in its stage */
+    uint32_t *near; /* [tensor] number among the n_near that operators on this rank read or write */
+    uint32_t n_near;
     struct pst_stage_build *stages;
     struct pst_made *made;
     /*
@@ -120,6 +122,20 @@ static inline uint32_t pst_build_first_sample(const struct pst_builder *b, uint3
                                               uint32_t microbatch)
 {
     return pst_plan_first_sample(&b->plan->stages[stage], b->stages[stage].replica, microbatch);
+}
+
+/* What a micro-batch has of a tensor that an operator on this rank reads or writes: its value; its
+   gradient so far. */
+static inline uint32_t *pst_build_act(const struct pst_builder *b, uint32_t stage,
+                                      uint32_t microbatch, uint32_t tensor)
+{
+    return &b->stages[stage].micros[microbatch].act[b->near[tensor]];
+}
+
+static inline uint32_t *pst_build_dact(const struct pst_builder *b, uint32_t stage,
+                                       uint32_t microbatch, uint32_t tensor)
+{
+    return &b->stages[stage].micros[microbatch].dact[b->near[tensor]];
 }
 
 /* Does this rank hold both stages for the same samples? A copy of one may be here for others. */

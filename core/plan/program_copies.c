@@ -42,7 +42,7 @@ static void offload(struct pst_builder *b, const struct pst_instr *instr, uint32
 
     micro->out_copy[node] = b->program->n_copies;
     for (uint32_t i = 0; i < op->n_out && !b->failed; i++) {
-        uint32_t value = micro->act[op->out[i]];
+        uint32_t value = *pst_build_act(b, instr->stage, instr->microbatch, op->out[i]);
 
         if (!build->saved[op->out[i]]) {
             continue;
@@ -112,7 +112,7 @@ void pst_build_fetched(struct pst_builder *b, uint32_t s, uint32_t j, bool forge
         }
         for (uint32_t i = 0; i < op->n_out; i++) {
             if (build->saved[op->out[i]]) {
-                micro->act[op->out[i]] =
+                *pst_build_act(b, s, j, op->out[i]) =
                     row != PST_NONE ? b->program->copies[row++].value : PST_NONE;
             }
         }

@@ -20,12 +20,12 @@ static uint32_t activation_of(const struct pst_builder *b, uint32_t s, uint32_t 
 {
     const struct pst_tensor *t = &b->graph->tensors[tensor];
     uint32_t maker = t->producer == PST_NONE ? s : b->stage_of[t->producer];
-    uint32_t *act = &b->stages[s].micros[j].act[tensor];
+    uint32_t *act = pst_build_act(b, s, j, tensor);
 
     /* A reader on the maker's rank keeps what its F read: a late W of it may come after the maker's
        B, which forgets what it recomputes. */
     if (maker != s && pst_build_together(b, s, maker) && *act == PST_NONE) {
-        *act = b->stages[maker].micros[j].act[tensor];
+        *act = *pst_build_act(b, maker, j, tensor);
     }
     return *act;
 }
@@ -72,7 +72,7 @@ static void set_reads(struct pst_builder *b, const struct pst_program_call *call
     set_params(b, call, op, p);
     for (uint32_t i = 0; i < op->n_out; i++) {
         if (y >> i & 1) {
-            pst_build_set(b, call, at.y + i, b->stages[s].micros[j].act[op->out[i]]);
+            pst_build_set(b, call, at.y + i, *pst_build_act(b, s, j, op->out[i]));
         }
     }
 }
@@ -123,7 +123,7 @@ static void forward_node(struct pst_builder *b, uint32_t s, uint32_t j, uint32_t
             pst_build_value(b, PST_V_ACT, s, j, op->out[i], i,
                             pst_tensor_bytes(&b->graph->tensors[op->out[i]], call->samples));
 
-        b->stages[s].micros[j].act[op->out[i]] = value;
+        *pst_build_act(b, s, j, op->out[i]) = value;
         pst_build_set(b, call, at.y + i, value);
     }
     b->tick++;
@@ -139,7 +139,7 @@ static void load_inputs(struct pst_builder *b, uint32_t s, uint32_t j)
 
         for (uint32_t i = 0; i < op->n_in; i++) {
             const struct pst_tensor *tensor = &b->graph->tensors[op->in[i]];
-            uint32_t *act = &b->stages[s].micros[j].act[op->in[i]];
+            uint32_t *act = pst_build_act(b, s, j, op->in[i]);
             struct pst_program_call *call;
 
             if (tensor->role != PST_ROLE_INPUT || *act != PST_NONE) {
@@ -165,7 +165,7 @@ void pst_build_forward(struct pst_builder *b, uint32_t s, uint32_t j)
         forward_node(b, s, j, node, false);
         if (result == b->graph->loss) {
             pst_build_set(b, pst_build_call(b, PST_C_LOSS, s, j, result, 3), 1,
-                          b->stages[s].micros[j].act[result]);
+                          *pst_build_act(b, s, j, result));
             b->tick++;
         }
     }
@@ -299,7 +299,7 @@ static uint32_t foreign_gradient(const struct pst_builder *b, uint32_t j, uint32
     const struct pst_plan_edge *ends = &b->plan->edges[edge];
 
     return pst_build_together(b, ends->from, ends->to)
-               ? b->stages[ends->to].micros[j].dact[items->at[item].tensor]
+               ? *pst_build_dact(b, ends->to, j, items->at[item].tensor)
                : items->received[(size_t)j * items->n + item];
 }
 
@@ -309,7 +309,7 @@ static void gather_foreign(struct pst_builder *b, uint32_t s, uint32_t j)
     for (uint32_t e = b->plan->n_edges; e-- > 0;) {
         for (uint32_t i = 0; b->plan->edges[e].from == s && i < b->items[e].n; i++) {
             uint32_t tensor = b->items[e].at[i].tensor, value;
-            uint32_t *sum = &b->stages[s].micros[j].dact[tensor];
+            uint32_t *sum = pst_build_dact(b, s, j, tensor);
 
             if (b->items[e].at[i].use == PST_NONE) {
                 value = foreign_gradient(b, j, e, i);
@@ -346,14 +346,14 @@ static uint32_t result_gradient(struct pst_builder *b, uint32_t s, uint32_t j, u
     uint32_t sum = PST_NONE;
 
     if (b->separate[tensor] == PST_NONE) {
-        return b->stages[s].micros[j].dact[tensor];
+        return *pst_build_dact(b, s, j, tensor);
     }
     for (uint32_t use = b->graph->tensors[tensor].n_consumers; use-- > 0;) {
         uint32_t part = separate_part(b, s, j, tensor, use);
 
         sum = sum == PST_NONE ? part : add_sum(b, s, j, tensor, PST_NONE, sum, part);
     }
-    b->stages[s].micros[j].dact[tensor] = sum;
+    *pst_build_dact(b, s, j, tensor) = sum;
     return sum;
 }
 
@@ -388,11 +388,11 @@ static void contribute(struct pst_builder *b, uint32_t s, uint32_t j, uint32_t n
         uint32_t use = use_of_input(b, b->plan->stages[s].nodes[node], input);
 
         micro->contrib[b->separate[tensor] + use] = value;
-    } else if (micro->dact[tensor] == PST_NONE) {
-        micro->dact[tensor] = value;
+    } else if (*pst_build_dact(b, s, j, tensor) == PST_NONE) {
+        *pst_build_dact(b, s, j, tensor) = value;
     } else {
-        micro->dact[tensor] =
-            add_sum(b, s, j, tensor, fresh ? value : PST_NONE, value, micro->dact[tensor]);
+        *pst_build_dact(b, s, j, tensor) = add_sum(b, s, j, tensor, fresh ? value : PST_NONE, value,
+                                                   *pst_build_dact(b, s, j, tensor));
     }
 }
 
@@ -432,8 +432,8 @@ static void backward_kernel(struct pst_builder *b, uint32_t s, uint32_t j, uint3
             continue;
         }
         if ((grad->b_adds >> i & 1) && b->separate[tensor] == PST_NONE &&
-            micro->dact[tensor] != PST_NONE && !is_read_before(op, i)) {
-            pst_build_set(b, call, at.add + i, micro->dact[tensor]);
+            *pst_build_dact(b, s, j, tensor) != PST_NONE && !is_read_before(op, i)) {
+            pst_build_set(b, call, at.add + i, *pst_build_dact(b, s, j, tensor));
             added |= (uint64_t)1 << i;
         }
         pst_build_set(b, call, at.dx + i,
@@ -453,7 +453,7 @@ static void backward_kernel(struct pst_builder *b, uint32_t s, uint32_t j, uint3
         uint32_t dx = b->program->operands[first + at.dx + i];
 
         if (added >> i & 1) {
-            micro->dact[op->in[i]] = dx;
+            *pst_build_dact(b, s, j, op->in[i]) = dx;
         } else if (grad->b_dx >> i & 1) {
             contribute(b, s, j, node, i, dx, true);
         }
@@ -479,7 +479,7 @@ static void forget_recomputed(struct pst_builder *b, uint32_t s, uint32_t j)
         const struct pst_op *op = pst_build_op(b, s, node);
 
         for (uint32_t i = 0; stage->actions[node] == PST_ACTION_RECOMPUTE && i < op->n_out; i++) {
-            b->stages[s].micros[j].act[op->out[i]] = PST_NONE;
+            *pst_build_act(b, s, j, op->out[i]) = PST_NONE;
         }
     }
 }

@@ -225,7 +225,7 @@ static void keep(struct pst_builder *b, struct pst_program_section *section)
     uint32_t n = b->plan->stages[stage].n_microbatches;
 
     if (b->stages[stage].local && n > 0) {
-        section->kept_output = b->stages[stage].micros[n - 1].act[tensor];
+        section->kept_output = *pst_build_act(b, stage, n - 1, tensor);
         if (section->kept_output != PST_NONE) {
             program->values[section->kept_output].last = b->tick - 1;
         }

@@ -75,7 +75,7 @@ static void build_guest(struct pst_builder *b, const struct pst_instr *instr)
         make_values(b, s, j, home ? PST_V_RETURNED : PST_V_GUEST);
     }
     for (uint32_t i = 0; i < guests->n_tensors && !b->failed; i++) {
-        uint32_t value = home && send ? b->stages[s].micros[j].act[guests->tensors[i]]
+        uint32_t value = home && send ? *pst_build_act(b, s, j, guests->tensors[i])
                          : guests->values[j] == PST_NONE ? PST_NONE
                                                          : guests->values[j] + i;
 
@@ -89,7 +89,7 @@ void pst_build_returned(struct pst_builder *b, uint32_t s, uint32_t j)
 
     for (uint32_t i = 0;
          guests->values != NULL && guests->values[j] != PST_NONE && i < guests->n_tensors; i++) {
-        b->stages[s].micros[j].act[guests->tensors[i]] = guests->values[j] + i;
+        *pst_build_act(b, s, j, guests->tensors[i]) = guests->values[j] + i;
     }
 }
 
@@ -162,7 +162,7 @@ static void transfer_gradient(struct pst_builder *b, const struct pst_instr *ins
         uint32_t tensor = items->at[i].tensor, use = items->at[i].use;
         uint32_t *slot = !send             ? &items->received[(size_t)microbatch * items->n + i]
                          : use != PST_NONE ? &micro->contrib[b->separate[tensor] + use]
-                                           : &micro->dact[tensor];
+                                           : pst_build_dact(b, stage, microbatch, tensor);
 
         add_piece(b, instr, stage, tensor, i, slot);
     }
@@ -186,6 +186,6 @@ void pst_build_transfer(struct pst_builder *b, const struct pst_instr *instr)
         uint32_t microbatch = instr->first_sample / b->plan->stages[stage].microbatch_size;
 
         add_piece(b, instr, stage, edge->tensors[i], 0,
-                  &b->stages[stage].micros[microbatch].act[edge->tensors[i]]);
+                  pst_build_act(b, stage, microbatch, edge->tensors[i]));
     }
 }

@@ -22,7 +22,9 @@ pst_status pst_planned_lay_out(const struct pst_planner *planner, struct pst_pla
     pst_status st;
 
     planned->programs = pst_alloc(plan->n_devices, sizeof(struct pst_program *));
-    st = pst_programs_create(plan, planner->graph, planner->cost, planned->programs, err);
+    st = pst_programs_create(plan, planner->graph, planner->cost,
+                             planner->job->slim ? PST_PROGRAM_SLIM : PST_PROGRAM_WHOLE,
+                             planned->programs, err);
     for (r = 0; st == PST_OK && r < plan->n_devices; r++) {
         plan->devices[r].peak_bytes = planned->programs[r]->peak_bytes;
         plan->devices[r].arena_bytes = planned->programs[r]->arena_bytes;

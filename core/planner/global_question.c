@@ -51,9 +51,9 @@ pst_status pst_global_measure(const struct pst_planner *planner, struct pst_plan
                                    n_passes, true, err);
 
     if (st == PST_OK) {
-        st = ret_arena_bytes == NULL
-                 ? pst_programs_build(plan, planner->graph, planner->cost, programs, err)
-                 : pst_programs_create(plan, planner->graph, planner->cost, programs, err);
+        st = pst_programs_create(plan, planner->graph, planner->cost,
+                                 ret_arena_bytes == NULL ? PST_PROGRAM_BUILT : PST_PROGRAM_WHOLE,
+                                 programs, err);
     }
     for (uint32_t r = 0; st == PST_OK && r < plan->n_devices; r++) {
         if (ret_arena_bytes != NULL) {

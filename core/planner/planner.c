@@ -157,7 +157,7 @@ pst_status pst_planner_complete(struct pst_planner *planner, struct pst_plan *pl
 static pst_status check(const struct pst_planner *planner, const struct pst_planned *planned,
                         struct pst_error *err)
 {
-    const struct pst_check_limits limits = {.channel_capacity = 0, .ordered = false};
+    const struct pst_check_limits limits = {.cost = planner->cost};
     struct pst_check_report *report = pst_alloc(1, sizeof *report);
     pst_status st;
 

@@ -129,6 +129,7 @@ static pst_status open_session(void *job_, struct pst_error *err)
     pst_status st = pst_job_read(job->config, own, err);
 
     own->advice = job->advice;
+    own->slim = true; /* the plan alone goes back */
     own->planner = planner_of_child;
     return st == PST_OK ? pst_session_create_for_planning(own, &job->session, err) : st;
 }

@@ -118,11 +118,13 @@ pst_status pst_session_judge(struct pst_session *session, struct pst_check_repor
 
     pst_session_choose_queues(session, planned->plan, false);
     limits = pst_session_limits(session);
+    limits.cost = &session->cost;
     st = pst_judge_check(planned->plan, session->graph, &limits, NULL, report, err);
     if (st == PST_OK) {
         planned->programs = pst_alloc(planned->plan->n_devices, sizeof(struct pst_program *));
-        st = pst_programs_create(planned->plan, session->graph, &session->cost, planned->programs,
-                                 err);
+        st = pst_programs_create(planned->plan, session->graph, &session->cost,
+                                 session->job->slim ? PST_PROGRAM_SLIM : PST_PROGRAM_WHOLE,
+                                 planned->programs, err);
     }
     if (st == PST_OK) {
         st = pst_judge_check(planned->plan, session->graph, &limits,
@@ -357,8 +359,8 @@ pst_status pst_session_decode(struct pst_session *session, struct pst_error *err
         pst_program_destroy(session->planned.programs[i]);
         session->planned.programs[i] = NULL;
     }
-    return pst_programs_create(plan, session->graph, &session->cost, session->planned.programs,
-                               err);
+    return pst_programs_create(plan, session->graph, &session->cost, PST_PROGRAM_WHOLE,
+                               session->planned.programs, err);
 }
 
 pst_status pst_session_twin(struct pst_session *session, uint32_t batch, bool whole,
@@ -378,8 +380,8 @@ pst_status pst_session_twin(struct pst_session *session, uint32_t batch, bool wh
     if (st == PST_OK) {
         session->eval_programs =
             pst_alloc(session->eval_plan->n_devices, sizeof(struct pst_program *));
-        st =
-            pst_programs_create(session->eval_plan, cost.graph, &cost, session->eval_programs, err);
+        st = pst_programs_create(session->eval_plan, cost.graph, &cost, PST_PROGRAM_WHOLE,
+                                 session->eval_programs, err);
     }
     return st == PST_OK ? fits(session, err) : st;
 }

@@ -31,6 +31,13 @@ struct pst_check_cut {
     uint64_t n_overlaps; /* in a step */
 };
 
+/* The pieces of a rank's transfers: those of instruction i are bytes[first[i]] to
+   bytes[first[i + 1] - 1]. */
+struct pst_check_moved {
+    uint32_t *first;
+    uint64_t *bytes;
+};
+
 struct pst_check {
     const struct pst_plan *plan;
     const struct pst_graph *graph;
@@ -178,9 +185,8 @@ void pst_check_reductions(struct pst_check *check); /* PASS4 PART4 COMM3 */
 void pst_check_live(struct pst_check *check);       /* LIVE1 LIVE2 LIVE4 */
 void pst_check_memory(struct pst_check *check);     /* of check->programs */
 void pst_check_gradients(struct pst_check *check);  /* fills gradients */
-void pst_check_params(struct pst_check *check, const struct pst_program *program); /* MEM2 */
-void pst_check_pieces(struct pst_check *check,
-                      const struct pst_program *const *programs); /* COMM1 */
+void pst_check_params(struct pst_check *check, const struct pst_program *program);   /* MEM2 */
+void pst_check_pieces(struct pst_check *check, const struct pst_check_moved *ranks); /* COMM1 */
 /* MEM2 NUM1; `phase` is that of the first batch. */
 void pst_check_operands(struct pst_check *check, const struct pst_program *program, uint32_t phase);
 void pst_check_layout(struct pst_check *check, const struct pst_program *program); /* MEM1 MEM3 */

@@ -8,6 +8,8 @@
 
 #include <stdlib.h>
 
+#include "base/memory.h"
+
 static bool call_in_range(const struct pst_check *check, const struct pst_program *program,
                           const struct pst_program_call *call)
 {
@@ -146,8 +148,25 @@ static bool check_shape(struct pst_check *check, const struct pst_program *progr
     return fault == NULL;
 }
 
-/* MEM2, NUM1 and the overlaps of MEM3 for the batches that are unrolled. */
-static void check_unrolled(struct pst_check *check, const struct pst_program *program)
+/* The pieces of a program's transfers, instruction by instruction. */
+static void list_pieces(const struct pst_program *program, struct pst_check_moved *ret_moved)
+{
+    uint32_t *first = pst_alloc((size_t)program->n_instrs + 1, sizeof *first);
+    uint64_t *bytes = pst_alloc((size_t)program->n_parts + 1, sizeof *bytes);
+    for (uint32_t i = 0; i < program->n_instrs; i++) {
+        const struct pst_program_instr *list = &program->lists[i];
+        first[i + 1] = first[i] + list->n_parts;
+        for (uint32_t p = 0; p < list->n_parts; p++) {
+            bytes[first[i] + p] = program->parts[list->first_part + p].bytes;
+        }
+    }
+    *ret_moved = (struct pst_check_moved){first, bytes};
+}
+
+/* MEM2, NUM1 and the overlaps of MEM3 for the batches that are unrolled. Pieces are the same in
+   every phase. */
+static void check_unrolled(struct pst_check *check, const struct pst_program *program,
+                           struct pst_check_moved *ret_moved)
 {
     for (uint32_t phase = 0; phase < program->n_phases; phase++) {
         struct pst_arena kept = check->arena;
@@ -156,6 +175,9 @@ static void check_unrolled(struct pst_check *check, const struct pst_program *pr
         if (pst_check_unroll_program(check, program, phase, &unrolled)) {
             pst_check_operands(check, &unrolled, phase);
             pst_check_overlaps(check, &unrolled);
+            if (phase == 0) {
+                list_pieces(&unrolled, ret_moved);
+            }
             free(unrolled.values);
         }
         pst_arena_finish(&check->arena);
@@ -163,50 +185,93 @@ static void check_unrolled(struct pst_check *check, const struct pst_program *pr
     }
 }
 
-/* COMM1 on the pieces of unrolled transfers, which are the same in every phase. */
-static void check_unrolled_pieces(struct pst_check *check,
-                                  const struct pst_program *const *programs)
+/* What the rules of one rank leave. */
+struct rank {
+    bool shaped;
+    struct pst_check_report *report; /* NULL: no violation */
+    struct pst_check_moved moved;    /* of shaped ones */
+};
+
+struct ranks {
+    const struct pst_check *check;
+    struct rank *at;
+};
+
+static void check_program(struct pst_check *check, const struct pst_program *program, uint32_t d,
+                          struct rank *rank)
 {
-    uint32_t n = check->plan->n_devices, made = 0;
-    struct pst_program *unrolled = pst_check_array(check, n, sizeof *unrolled);
-    const struct pst_program **rows = pst_check_array(check, n, sizeof *rows);
-    while (made < n && pst_check_unroll_program(check, programs[made], 0, &unrolled[made])) {
-        rows[made] = &unrolled[made];
-        made++;
+    rank->shaped = check_shape(check, program, d);
+    if (!rank->shaped) {
+        return;
     }
-    if (made == n) {
-        pst_check_pieces(check, rows);
+    pst_check_params(check, program);
+    if (check->source != NULL) {
+        check_unrolled(check, program, &rank->moved);
+    } else {
+        pst_check_operands(check, program, 0);
+        list_pieces(program, &rank->moved);
     }
-    for (uint32_t d = 0; d < made; d++) {
-        free(unrolled[d].values);
+    pst_check_layout(check, program);
+}
+
+/* All rules of one rank. Its tables and its report belong to it alone. */
+static void check_rank(void *ranks_, uint32_t d)
+{
+    const struct ranks *ranks = ranks_;
+    struct pst_check check = *ranks->check;
+    struct rank *rank = &ranks->at[d];
+    const struct pst_program *program = check.programs[d];
+    struct pst_program *whole = NULL;
+    check.arena = (struct pst_arena){NULL, 0, 0};
+    check.report = pst_alloc(1, sizeof *check.report);
+    if (program->places == NULL) {
+        check_program(&check, program, d, rank);
+    } else if (pst_program_restore(check.source != NULL ? check.source : check.plan, check.graph,
+                                   check.limits->cost, program, &whole, NULL) == PST_OK) {
+        check_program(&check, whole, d, rank);
+    } else {
+        pst_check_add(&check, "MEM2", d, PST_NONE, "its program cannot be built again");
+    }
+    pst_program_destroy(whole);
+    pst_arena_finish(&check.arena);
+    if (check.report->n_violations > 0) {
+        rank->report = check.report;
+    } else {
+        free(check.report);
+    }
+}
+
+static void add_report(struct pst_check_report *report, const struct pst_check_report *more)
+{
+    for (uint32_t i = 0; i < more->n_violations; i++) {
+        if (i < PST_CHECK_MAX && report->n_violations < PST_CHECK_MAX) {
+            report->violations[report->n_violations] = more->violations[i];
+        }
+        report->n_violations++;
     }
 }
 
 void pst_check_memory(struct pst_check *check)
 {
-    const struct pst_program *const *programs = check->programs;
-    uint32_t before = check->report->n_violations;
+    uint32_t n = check->plan->n_devices, before = check->report->n_violations;
+    struct pst_check_moved *moved = pst_check_array(check, n, sizeof *moved);
+    struct ranks ranks = {check, pst_check_array(check, n, sizeof *ranks.at)};
     bool shaped = true;
     pst_check_gradients(check);
-    for (uint32_t d = 0; d < check->plan->n_devices; d++) {
-        if (!check_shape(check, programs[d], d)) {
-            shaped = false;
-            continue;
+    pst_plan_for_ranks(check->plan, check_rank, &ranks);
+    for (uint32_t d = 0; d < n; d++) {
+        moved[d] = ranks.at[d].moved;
+        shaped = shaped && ranks.at[d].shaped;
+        if (ranks.at[d].report != NULL) {
+            add_report(check->report, ranks.at[d].report);
+            free(ranks.at[d].report);
         }
-        pst_check_params(check, programs[d]);
-        if (check->source != NULL) {
-            check_unrolled(check, programs[d]);
-        } else {
-            pst_check_operands(check, programs[d], 0);
-        }
-        pst_check_layout(check, programs[d]);
     }
-    if (!shaped) {
-        return;
+    if (shaped && (check->source == NULL || check->report->n_violations == before)) {
+        pst_check_pieces(check, moved);
     }
-    if (check->source == NULL) {
-        pst_check_pieces(check, programs);
-    } else if (check->report->n_violations == before) {
-        check_unrolled_pieces(check, programs);
+    for (uint32_t d = 0; d < n; d++) {
+        free(moved[d].first);
+        free(moved[d].bytes);
     }
 }

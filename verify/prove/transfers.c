@@ -275,27 +275,26 @@ static const struct pst_check_transfer *transfer_of(const struct pst_check *chec
 }
 
 /* COMM1 on buffers: both ends of every transfer list the same pieces. The table is filled. */
-void pst_check_pieces(struct pst_check *check, const struct pst_program *const *programs)
+void pst_check_pieces(struct pst_check *check, const struct pst_check_moved *ranks)
 {
     for (uint32_t d = 0; d < check->plan->n_devices; d++) {
-        for (uint32_t i = 0; i < programs[d]->n_instrs; i++) {
-            const struct pst_instr *instr = &programs[d]->instrs[i];
+        const struct pst_plan_device *device = &check->plan->devices[d];
+        for (uint32_t i = 0; i < device->n_instrs; i++) {
+            const struct pst_instr *instr = &device->body[i];
             if (instr->op != PST_I_SEND) {
                 continue;
             }
-            const struct pst_program *other = programs[instr->peer];
             uint32_t recv = transfer_of(check, instr)->recv;
-            const struct pst_program_instr *a = &programs[d]->lists[i], *b = &other->lists[recv];
-            bool same = a->n_parts == b->n_parts;
-            for (uint32_t p = 0; same && p < a->n_parts; p++) {
-                same = programs[d]->parts[a->first_part + p].bytes ==
-                       other->parts[b->first_part + p].bytes;
-            }
-            if (!same || a->n_parts == 0) {
+            const struct pst_check_moved *a = &ranks[d], *b = &ranks[instr->peer];
+            uint32_t sent = a->first[i + 1] - a->first[i];
+            uint32_t received = b->first[recv + 1] - b->first[recv];
+            if (sent != received || sent == 0 ||
+                memcmp(&a->bytes[a->first[i]], &b->bytes[b->first[recv]],
+                       sent * sizeof *a->bytes) != 0) {
                 pst_check_add(check, "COMM1", d, i,
                               "%u pieces are sent, device %u receives %u at %u, or their bytes "
                               "differ",
-                              a->n_parts, instr->peer, b->n_parts, recv);
+                              sent, instr->peer, received, recv);
             }
         }
     }

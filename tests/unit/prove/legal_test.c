@@ -51,6 +51,96 @@ static void check_model(const char *model, const char *settings, uint32_t n_plan
     }
 }
 
+/* Slim programs take the place of whole ones, which they are built again to. */
+static void slim(struct rig *rig)
+{
+    struct pst_error err = {0};
+    for (uint32_t d = 0; d < rig->plan->n_devices; d++) {
+        pst_program_destroy(rig->programs[d]);
+        rig->programs[d] = NULL;
+    }
+    rig->limits.cost = &rig->cost;
+    assert_int_equal(pst_programs_create(rig->plan, rig->graph, &rig->cost, PST_PROGRAM_SLIM,
+                                         rig->programs, &err),
+                     PST_OK);
+}
+
+static void check_restored(const struct rig *rig, const struct pst_program *whole)
+{
+    const struct pst_program *slim = rig->programs[whole->rank];
+    struct pst_program *again;
+    struct pst_error err = {0};
+    uint32_t at = 0;
+    assert_int_equal(pst_program_restore(rig->plan, rig->graph, &rig->cost, slim, &again, &err),
+                     PST_OK);
+    assert_int_equal(again->n_values, whole->n_values);
+    assert_int_equal(again->n_calls, whole->n_calls);
+    for (uint32_t v = 0; v < whole->n_values; v++) {
+        const struct pst_value *value = &whole->values[v];
+        assert_int_equal(again->values[v].offset, value->offset);
+        assert_int_equal(again->values[v].bytes, value->bytes);
+        if (value->kind != PST_V_HOST && value->first <= whole->peak_tick &&
+            whole->peak_tick <= value->last) { /* what the slim one has, and nothing else */
+            assert_int_equal(slim->values[at].what, value->what);
+            assert_int_equal(slim->values[at++].offset, value->offset);
+        }
+    }
+    assert_int_equal(slim->n_values, at);
+    assert_int_equal(slim->peak_bytes, whole->peak_bytes);
+    assert_int_equal(slim->peak_tick, whole->peak_tick);
+    assert_int_equal(slim->arena_bytes, whole->arena_bytes);
+    assert_int_equal(again->static_bytes, whole->static_bytes);
+    pst_program_destroy(again);
+}
+
+/* The first buffer of a step that a rank with weights has, onto these; false: there is none. */
+static bool move_onto_weights(struct rig *rig, struct pst_program *const *whole)
+{
+    for (uint32_t d = 0; d < rig->plan->n_devices; d++) {
+        for (uint32_t v = 0; whole[d]->static_bytes > 0 && v < whole[d]->n_values; v++) {
+            const struct pst_value *value = &whole[d]->values[v];
+            if (!value->is_static && value->kind != PST_V_HOST && value->bytes > 0) {
+                rig->programs[d]->places[v] = 0;
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* Slim programs are proven as whole ones are: a buffer of the step on a weight is found. */
+TEST(slim_programs)
+{
+    static struct pst_check_report report;
+    FINISHED_BY(rig_close) struct rig rig;
+    uint32_t n_moved = 0;
+    rig_open(&rig, "gpt", "layers=3 dim=16 heads=2 context=8 vocab=11", 20261128);
+    for (uint32_t i = 0; i < 30; i++) {
+        struct rig_shape shape = rig_draw_shape(&rig);
+        struct pst_program *whole[RIG_MAX];
+        struct pst_error err = {0};
+        rig_plan(&rig, &shape);
+        uint32_t n = rig.plan->n_devices;
+        memcpy(whole, rig.programs, sizeof whole);
+        memset(rig.programs, 0, sizeof rig.programs);
+        slim(&rig);
+        for (uint32_t d = 0; d < n; d++) {
+            check_restored(&rig, whole[d]);
+        }
+        expect_legal(&rig, "slim", i);
+        if (move_onto_weights(&rig, whole)) {
+            assert_int_equal(rig_check(&rig, true, &report, &err), PST_ERR_BUG);
+            assert_true(rig_has_rule(&report, "MEM3"));
+            n_moved++;
+        }
+        for (uint32_t d = 0; d < n; d++) {
+            pst_program_destroy(whole[d]);
+        }
+        rig_drop_plan(&rig);
+    }
+    assert_true(n_moved > 10);
+}
+
 TEST(mlp)
 {
     check_model("mlp", "inputs=12 hidden=16 layers=6 classes=5", 100);

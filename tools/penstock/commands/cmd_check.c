@@ -190,6 +190,7 @@ static void check(struct pst_cli *cli, void *request)
     }
     report = pst_alloc(1, sizeof *report);
     pst_cli_job_embedded(cli, file, &job);
+    job.job.slim = true;
     pst_cli_must(cli, pst_session_create_for_planning(&job.job, &job.session, &cli->err));
     pst_cli_must(cli, pst_session_read_plan(job.session, file, &cli->err));
     pst_searching_begin(cli, "proving");

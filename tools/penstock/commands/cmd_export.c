@@ -188,7 +188,7 @@ static void export(struct pst_cli *cli, void *asked)
         pst_export_weights(cli, cli->arguments[1], request->file, request->dtype);
         return;
     }
-    pst_cli_job_planned(cli, cli->arguments[1], &job);
+    pst_cli_job_planned(cli, cli->arguments[1], true, &job);
     pst_stop_grace(0);
     pst_searching_begin(cli, "writing");
     pst_cli_must(cli, format->write(job.session, request, &cli->err));

@@ -21,6 +21,7 @@ static void plan(struct pst_cli *cli, void *asked)
         pst_cli_must(cli, pst_file_write_check(request->report, &cli->err));
     }
     pst_cli_job_open(cli, cli->arguments[0], &job);
+    job.job.slim = request->report == NULL;
     pst_cli_must(cli, pst_session_create(&job.job, NULL, &job.session, &cli->err));
     pst_cli_must(
         cli, pst_cli_calibrate(cli, job.session, (uint32_t)job.job.train.microbatch, &cli->err));

@@ -22,18 +22,15 @@ struct request {
     const char *report;
 };
 
-/* Programs, for the curves of memory, which take far more room than all else; where nothing shows
-   them NULL. */
-static const struct pst_program *const *programs_for(const struct pst_cli *cli,
-                                                     const struct request *request,
-                                                     const struct pst_session *session)
+/* Curves of memory take far more room than all else. */
+static bool shows_memory(const struct pst_cli *cli, const struct request *request)
 {
     bool shown = cli->json || request->outputs.trace != NULL;
 
     for (uint32_t f = PST_FIGURE_SVG; f <= PST_FIGURE_PDF; f++) {
         shown |= request->outputs.figures[f] != NULL;
     }
-    return shown ? (const struct pst_program *const *)session->planned.programs : NULL;
+    return shown;
 }
 
 static void simulate(struct pst_cli *cli, void *asked)
@@ -45,18 +42,20 @@ static void simulate(struct pst_cli *cli, void *asked)
     struct pst_trace_meta meta = {NULL};
     struct pst_cli_job job;
     const struct pst_session *session;
+    const struct pst_program *const *programs;
+    const bool memory = shows_memory(cli, request);
 
     if (request->report != NULL) {
         pst_cli_must(cli, pst_file_write_check(request->report, &cli->err));
     }
-    pst_cli_job_planned(cli, cli->arguments[0], &job);
+    pst_cli_job_planned(cli, cli->arguments[0], memory || request->report != NULL, &job);
     session = job.session;
+    programs = (const struct pst_program *const *)session->planned.programs;
     pst_stop_grace(0);
     pst_searching_begin(cli, "simulating");
     pst_cli_must(cli, pst_sim_timeline(session->planned.plan, session->graph, &session->here,
                                        request->n_steps == 0 ? 1 : request->n_steps,
-                                       programs_for(cli, request, session), &timeline, &result,
-                                       &cli->err));
+                                       memory ? programs : NULL, &timeline, &result, &cli->err));
     pst_searching_end();
     if (request->outputs.trace != NULL) {
         meta = pst_cli_trace_meta(session, cli->arguments[0], digest);

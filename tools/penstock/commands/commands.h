@@ -29,8 +29,9 @@ void pst_cli_job_open(struct pst_cli *cli, const char *path, struct pst_cli_job 
 void pst_cli_job_embedded(struct pst_cli *cli, const char *file, struct pst_cli_job *ret_job);
 
 /* A session with a plan: `file` is a config, which is planned, or a plan, which brings its own
-   config and takes no --set. */
-void pst_cli_job_planned(struct pst_cli *cli, const char *file, struct pst_cli_job *ret_job);
+   config and takes no --set. whole: programs, too, as pst_sim_timeline and executors take them. */
+void pst_cli_job_planned(struct pst_cli *cli, const char *file, bool whole,
+                         struct pst_cli_job *ret_job);
 void pst_cli_job_close(struct pst_cli_job *job);
 
 /* Measures, where that is wanted and not done yet: pst_calibrate. samples: of the largest

@@ -62,7 +62,8 @@ static bool is_plan_file(const char *path)
     return c == '{';
 }
 
-void pst_cli_job_planned(struct pst_cli *cli, const char *file, struct pst_cli_job *ret_job)
+void pst_cli_job_planned(struct pst_cli *cli, const char *file, bool whole,
+                         struct pst_cli_job *ret_job)
 {
     bool is_plan = is_plan_file(file);
 
@@ -75,6 +76,7 @@ void pst_cli_job_planned(struct pst_cli *cli, const char *file, struct pst_cli_j
         pst_cli_must(cli, st);
     }
     (is_plan ? pst_cli_job_embedded : pst_cli_job_open)(cli, file, ret_job);
+    ret_job->job.slim = !whole;
     pst_cli_must(cli, pst_session_create_for_planning(&ret_job->job, &ret_job->session, &cli->err));
     if (!is_plan) {
         pst_cli_must(cli, pst_cli_calibrate(cli, ret_job->session,
