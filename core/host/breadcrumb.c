@@ -71,6 +71,9 @@ void pst_breadcrumb_enter(uint32_t plugin, enum pst_plugin_call call)
         page->calls[depth] = (struct pst_breadcrumb_call){plugin, call, pst_now_ns()};
     }
     atomic_store(&page->depth, depth + 1);
+    if (depth == 0) {
+        pst_float_mode_reset(); /* a device that measured here may have set it: no plugin did */
+    }
     if (depth == 0 && current_switch != NULL && plugin != switched_to) {
         switched_to = plugin;
         current_switch(plugin);
