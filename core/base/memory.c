@@ -53,8 +53,7 @@ void pst_heed_no_memory(void)
     }
 }
 
-/* --- libraries that go on without memory
- * --------------------------------------------------------*/
+/* --- libraries that go on without memory -------------------------------------------------------*/
 
 static const int crashes[] = {SIGSEGV, SIGBUS, SIGABRT};
 enum { N_CRASHES = sizeof crashes / sizeof *crashes };
@@ -91,8 +90,7 @@ void pst_memory_watch_end(void)
     pst_heed_no_memory();
 }
 
-/* --- asking for it
- * ------------------------------------------------------------------------------*/
+/* --- asking for it -----------------------------------------------------------------------------*/
 
 /* At least 1: who asks for nothing gets something to free. */
 static size_t product(size_t count, size_t size)
