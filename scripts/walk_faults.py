@@ -122,7 +122,8 @@ COUNTED_AS = {"plan-isolated": ["plan"]}
 LISTING = ("compare", "compare-json", "tune")
 
 # These go on where a checkpoint cannot be saved, or the newest not be read, and say so.
-GOING_ON = {"train-save": "was not saved", "train-resume": "was not saved|is passed over|an old checkpoint stays"}
+GOING_ON = {"train-save": "was not saved|an old checkpoint stays",
+            "train-resume": "was not saved|is passed over|an old checkpoint stays"}
 # These train to the end where this file is lost, and fail then, with exit code 1.
 LOSING = {"train": "out.json"}
 # These tell every defect, with exit code 1.
@@ -220,7 +221,7 @@ class Walk:
         words, outputs = COMMANDS[command]
         folder = tempfile.mkdtemp(dir=self.root)
         mark = "WALK_FAULTS=" + uuid.uuid4().hex
-        environment = dict(os.environ, PENSTOCK_FAULT=fault, OMP_NUM_THREADS="1",
+        environment = dict(os.environ, PENSTOCK_FAULT=fault, OMP_NUM_THREADS="1", PENSTOCK_NO_PROFILE="1",
                            OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
                            OMPI_MCA_btl_vader_single_copy_mechanism="none")
         environment.setdefault("ASAN_OPTIONS", "intercept_tls_get_addr=0")

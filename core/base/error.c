@@ -5,6 +5,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Says of a text of that length that it is not whole. */
+static void mark_cut(char *text, size_t size, int length)
+{
+    if (length >= (int)size) {
+        memcpy(text + size - 4, "...", 4);
+    }
+}
+
 pst_status pst_fail_at(struct pst_error *err, pst_status status, const char *kind, const char *file,
                        uint32_t line, uint32_t column, const char *format, ...)
 {
@@ -18,9 +26,11 @@ pst_status pst_fail_at(struct pst_error *err, pst_status status, const char *kin
     err->line = line;
     err->column = column;
     snprintf(err->kind, sizeof err->kind, "%s", kind);
-    snprintf(err->file, sizeof err->file, "%s", file == NULL ? "" : file);
+    mark_cut(err->file, sizeof err->file,
+             snprintf(err->file, sizeof err->file, "%s", file == NULL ? "" : file));
     va_start(args, format);
-    vsnprintf(err->message, sizeof err->message, format, args);
+    mark_cut(err->message, sizeof err->message,
+             vsnprintf(err->message, sizeof err->message, format, args));
     va_end(args);
     return status;
 }

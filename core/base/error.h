@@ -15,7 +15,7 @@ struct pst_error {
     int exit_code;              /* 0: derived from status and kind by pst_error_exit_code */
     char kind[32];              /* stable word for tools: "config.key", "plan.infeasible", ... */
     char message[1024];         /* what happened and what next; one line, without the position */
-    char file[512];             /* "" where there is none */
+    char file[4096];            /* "" where there is none; PATH_MAX: a longer one opens nowhere */
     uint32_t line, column;      /* 1-based; 0 where there is none */
     char hint[256];             /* what to do next, where it is not part of the message; or "" */
     char details[6144];         /* several lines: a table, a list of violations; or "" */

@@ -447,7 +447,43 @@ static struct pst_file_direct *open_direct(const struct pst_file_out *out)
     return direct;
 }
 
+/* --- names -------------------------------------------------------------------------------------*/
+
+/* glob() goes on after what this is told, as if the folder were empty. */
+static int heed_folder(const char *path, int code)
+{
+    (void)path;
+    if (code == ENOMEM) {
+        pst_out_of_memory();
+    }
+    return 0;
+}
+
+int pst_glob(const char *pattern, int flags, glob_t *ret_found)
+{
+    const int code = glob(pattern, flags, heed_folder, ret_found);
+
+    if (code == GLOB_NOSPACE) {
+        pst_out_of_memory();
+    }
+    return code;
+}
+
 /* --- writing in pieces ------------------------------------------------------------------------ */
+
+/* /dev/stdout, whose place rename would take, and the file that standard output goes to. */
+static bool is_standard(const struct stat *info)
+{
+    struct stat stream;
+
+    for (int fd = STDOUT_FILENO; fd <= STDERR_FILENO; fd++) {
+        if (info->st_ino != 0 && fstat(fd, &stream) == 0 && stream.st_dev == info->st_dev &&
+            stream.st_ino == info->st_ino) {
+            return true;
+        }
+    }
+    return false;
+}
 
 pst_status pst_file_begin(const char *path, uint64_t bytes, struct pst_file_out *ret_out,
                           struct pst_error *err)
@@ -456,13 +492,20 @@ pst_status pst_file_begin(const char *path, uint64_t bytes, struct pst_file_out 
 
     *ret_out = (struct pst_file_out){.fd = -1};
     /* rename would put a file in the place of /dev/null. */
-    if (stat(path, &info) == 0 && !S_ISREG(info.st_mode)) {
+    if (stat(path, &info) != 0) {
+        info = (struct stat){.st_ino = 0};
+    } else if (!S_ISREG(info.st_mode)) {
         return pst_fail_at(err, PST_ERR_IO, "output.write", path, 0, 0,
                            "cannot write there: it exists and is not a regular file");
     }
     if (folder_length(path) == strlen(path)) {
         return pst_fail_at(err, PST_ERR_IO, "output.write", path, 0, 0,
                            "cannot write there: not the name of a file");
+    }
+    if (is_standard(&info)) {
+        return pst_fail_at(err, PST_ERR_IO, "output.write", path, 0, 0,
+                           "cannot write there: this file is a standard stream of the command, "
+                           "which goes on writing to it; name another file");
     }
     ret_out->fd = create_temporary(path, &ret_out->temporary);
     if (ret_out->fd < 0) {

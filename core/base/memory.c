@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdint.h>
@@ -51,6 +52,45 @@ void pst_heed_no_memory(void)
         pst_out_of_memory();
     }
 }
+
+/* --- libraries that go on without memory -------------------------------------------------------*/
+
+static const int crashes[] = {SIGSEGV, SIGBUS, SIGABRT};
+enum { N_CRASHES = sizeof crashes / sizeof *crashes };
+static struct sigaction usual[N_CRASHES];
+
+static void put_back(void)
+{
+    for (uint32_t i = 0; i < N_CRASHES; i++) {
+        sigaction(crashes[i], &usual[i], NULL);
+    }
+}
+
+/* A crash for another reason comes again on return, and takes its usual way. */
+static void heed_crash(int number)
+{
+    (void)number;
+    pst_heed_no_memory();
+    put_back();
+}
+
+void pst_memory_watch_begin(void)
+{
+    struct sigaction action = {.sa_handler = heed_crash, .sa_flags = SA_NODEFER | SA_ONSTACK};
+
+    for (uint32_t i = 0; i < N_CRASHES; i++) {
+        sigaction(crashes[i], &action, &usual[i]);
+    }
+    errno = 0;
+}
+
+void pst_memory_watch_end(void)
+{
+    put_back();
+    pst_heed_no_memory();
+}
+
+/* --- asking for it -----------------------------------------------------------------------------*/
 
 /* At least 1: who asks for nothing gets something to free. */
 static size_t product(size_t count, size_t size)

@@ -29,6 +29,11 @@ char *pst_printf(const char *format, ...) __attribute__((format(printf, 1, 2), r
 void pst_out_of_memory(void) __attribute__((noreturn));
 /* The same after a call that failed, where errno says ENOMEM; nothing otherwise. */
 void pst_heed_no_memory(void);
+/* Around a library that goes on where it gets no memory: from begin to end a crash of a thread
+   whose errno says ENOMEM, and an end with it, is pst_out_of_memory; a library whose later calls
+   have set errno anew still crashes. One thread at a time. */
+void pst_memory_watch_begin(void);
+void pst_memory_watch_end(void);
 /* The same of one that ends the program for another reason, as it would run out of memory. */
 void pst_end_alone(void);
 /* The handler tells whoever has to know, prints and leaves; it must not allocate, and runs on any

@@ -5,6 +5,7 @@
 #ifndef PST_BASE_UTIL_H
 #define PST_BASE_UTIL_H
 
+#include <glob.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -64,6 +65,10 @@ int pst_by_text(const void *a, const void *b); /* of const char * */
    the kind's first word with ".limit": "config.limit", "input.limit". */
 pst_status pst_file_read(const char *path, size_t max_bytes, const char *kind, char **ret_text,
                          size_t *ret_length, struct pst_error *err);
+
+/* glob(), but memory that runs out is pst_out_of_memory: glob() takes a folder that it could not
+   open for an empty one. */
+int pst_glob(const char *pattern, int flags, glob_t *ret_found);
 
 /* Writes a sibling temporary, fsync, rename, fsync of the folder: the old file stays until then.
    A symbolic link to a file is replaced by the file. Errors: PST_ERR_IO, output.write. */

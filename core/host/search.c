@@ -5,7 +5,6 @@
 #include "host/search.h"
 
 #include <dirent.h>
-#include <glob.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +16,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/text.h"
+#include "base/util.h"
 
 static bool has_raised_rights(void)
 {
@@ -47,12 +47,7 @@ static char *first_match(struct pst_arena *arena, const char *pattern)
     char *folder = NULL;
     size_t i;
 
-    int code = glob(pattern, 0, NULL, &matches);
-
-    if (code == GLOB_NOSPACE) {
-        pst_out_of_memory();
-    }
-    if (code != 0) {
+    if (pst_glob(pattern, 0, &matches) != 0) {
         return NULL;
     }
     for (i = 0; folder == NULL && i < matches.gl_pathc; i++) {

@@ -7,7 +7,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <glob.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -81,16 +80,13 @@ static pst_status take(struct gathered *g, const char *path, bool named)
 static pst_status expand(struct gathered *g, const char *pattern, const char *ending, int flags,
                          glob_t *found)
 {
-    int rc = glob(pattern, flags, NULL, found);
+    int rc = pst_glob(pattern, flags, found);
 
     if (rc == GLOB_NOMATCH && ending != NULL && strpbrk(pattern, "*?[") == NULL) {
         char *whole = pst_printf("%s%s", pattern, ending);
 
-        rc = glob(whole, flags, NULL, found);
+        rc = pst_glob(whole, flags, found);
         free(whole);
-    }
-    if (rc == GLOB_NOSPACE) {
-        pst_out_of_memory();
     }
     if (rc != 0 && strpbrk(pattern, "*?[") == NULL) {
         return fail(g, PST_ERR_IO, "input.path", pattern, ": there is no such file");

@@ -64,6 +64,8 @@ TEST(long_texts_are_cut)
     assert_int_equal(strlen(err.kind), sizeof err.kind - 1);
     assert_int_equal(strlen(err.file), sizeof err.file - 1);
     assert_int_equal(strlen(err.message), sizeof err.message - 1);
+    assert_string_equal(err.file + sizeof err.file - 5, "x...");
+    assert_string_equal(err.message + sizeof err.message - 5, "x...");
     pst_error_prefix(&err, "y");
     assert_int_equal(strlen(err.message), sizeof err.message - 1);
     assert_memory_equal(err.message, "y: xxx", 6);

@@ -5,6 +5,7 @@
 #include "test.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -141,6 +142,28 @@ TEST_WITH(failed_write_leaves_the_old_file, support_begin, support_end)
     assert_string_equal(err.message, "cannot write the file: File too large");
     expect_content(support_path("keep"), "old", 3);
     assert_int_equal(count_entries(), entries); /* no temporary stays */
+}
+
+/* By its own name, and by that of the stream, whose place rename would take. */
+TEST_WITH(no_file_takes_the_place_of_a_standard_stream, support_begin, support_end)
+{
+    const char *words = "cannot write there: this file is a standard stream of the command";
+    const int before = dup(STDOUT_FILENO),
+              fd = open(support_path("stream"), O_CREAT | O_RDWR, 0600);
+    struct pst_error by_name, by_stream;
+    pst_status name, stream;
+
+    assert_true(before >= 0 && fd >= 0 && dup2(fd, STDOUT_FILENO) >= 0);
+    name = pst_file_write(support_path("stream"), "x", 1, &by_name);
+    stream = pst_file_write("/proc/self/fd/1", "x", 1, &by_stream);
+    dup2(before, STDOUT_FILENO);
+    close(before);
+    close(fd);
+    assert_int_equal(name, PST_ERR_IO);
+    assert_int_equal(stream, PST_ERR_IO);
+    assert_memory_equal(by_name.message, words, strlen(words));
+    assert_memory_equal(by_stream.message, words, strlen(words));
+    expect_content(support_path("stream"), "", 0);
 }
 
 TEST_WITH(impossible_targets, support_begin, support_end)

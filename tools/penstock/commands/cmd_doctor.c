@@ -3,7 +3,6 @@
  * `penstock doctor`: facts for a bug report and for the question why something is not used: what
  * this machine, this build and this environment are.
  */
-#include <glob.h>
 #include <gnu/libc-version.h>
 #include <jansson.h>
 #include <stdio.h>
@@ -204,13 +203,8 @@ static void examine_modules(struct machine *machine, const char *kind)
     const char *folder = machine->n_folders == 0 ? "." : machine->folders[machine->n_folders - 1];
     char *pattern = pst_arena_printf(&machine->arena, "%s/%s-*.so", folder, kind);
     glob_t found;
-    int rc;
 
-    rc = glob(pattern, 0, NULL, &found);
-    if (rc == GLOB_NOSPACE) {
-        pst_out_of_memory();
-    }
-    if (rc != 0) {
+    if (pst_glob(pattern, 0, &found) != 0) {
         return;
     }
     for (size_t i = 0; i < found.gl_pathc && machine->n_modules < 32; i++) {

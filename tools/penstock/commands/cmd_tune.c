@@ -12,6 +12,7 @@
 #include "base/stop.h"
 #include "base/util.h"
 #include "commands/looks.h"
+#include "commands/print_error.h"
 #include "commands/tune_joint.h"
 #include "page/page.h"
 #include "reports/compare_columns.h"
@@ -325,6 +326,19 @@ static pst_status keep_advised(void *context, const struct pst_compare_result *r
     return PST_OK;
 }
 
+/* The search is whole, its record for --resume is not. */
+static void tell_lost(struct pst_cli *cli, const struct pst_error *lost)
+{
+    if (cli->json) {
+        pst_error_add_json(&cli->answer, lost);
+        cli->code = cli->code > 0 ? cli->code : pst_error_exit_code(lost);
+    } else {
+        const int code = pst_print_error(lost, false);
+
+        cli->code = cli->code > 0 ? cli->code : code;
+    }
+}
+
 static void tune_joint(struct pst_cli *cli, struct pst_cli_sets *sets, struct request *request)
 {
     struct pst_compare_result result = {.n_rows = cli->wide ? 0 : ROWS, .wide = cli->wide};
@@ -358,6 +372,9 @@ static void tune_joint(struct pst_cli *cli, struct pst_cli_sets *sets, struct re
     write_page(cli, request, sets, &result);
     pst_cli_answer_records(cli, &result);
     pst_provenance_finish(&result.provenance);
+    if (joint.kept != PST_OK) {
+        tell_lost(cli, &joint.lost);
+    }
 }
 
 static void tune(struct pst_cli *cli, void *asked)

@@ -75,7 +75,7 @@ void pst_error_add_json(struct pst_json *json, const struct pst_error *err)
 /* In room of its own: there may be no other. */
 static void print_json(const struct pst_error *err)
 {
-    static char room[64 << 10];
+    static char room[96 << 10];
     struct pst_json json;
 
     pst_json_init_in(&json, room, sizeof room);

@@ -403,7 +403,7 @@ void pst_cli_joint_search(struct pst_cli *cli, const struct pst_cli_sets *sets,
     }
     pst_cli_progress(cli, 0, 0, NULL);
     make_records(sets, &joint->tried, result);
-    pst_tried_finish(&joint->tried);
+    joint->kept = pst_tried_finish(&joint->tried, &joint->lost);
     result->goal = joint->goal;
     result->searched = &joint->found;
 }

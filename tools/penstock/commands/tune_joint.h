@@ -19,6 +19,8 @@ struct pst_cli_joint {
     bool keep_plan;          /* that of the best, at any time */
     struct pst_joint_found found;
     struct pst_tried tried;
+    pst_status kept; /* not PST_OK: records are missing in the file, `lost` says why */
+    struct pst_error lost;
 };
 
 /* Into the result, by their number: the records of all that was tried. Its provenance is there. */

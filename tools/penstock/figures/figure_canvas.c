@@ -119,10 +119,13 @@ pst_status pst_canvas_render(const struct pst_canvas *canvas, enum pst_figure_fo
     struct sink sink = {0};
     pst_status st;
 
+    pst_memory_watch_begin(); /* fontconfig */
+    st = format == PST_FIGURE_SVG ? render_svg(canvas, ret_bytes, ret_length)
+                                  : paint(canvas, format, &sink, err);
+    pst_memory_watch_end();
     if (format == PST_FIGURE_SVG) {
-        return render_svg(canvas, ret_bytes, ret_length);
+        return st;
     }
-    st = paint(canvas, format, &sink, err);
     if (st == PST_OK) {
         *ret_bytes = sink.bytes;
         *ret_length = sink.length;
@@ -150,10 +153,15 @@ pst_status pst_canvas_measure(pst_status (*lay_out)(void *context, struct pst_pe
                                                     struct pst_error *err),
                               void *context, struct pst_error *err)
 {
-    cairo_surface_t *surface = cairo_image_surface_create(CAIRO_FORMAT_A8, 1, 1);
-    struct pst_pen pen = {.cr = cairo_create(surface)};
-    pst_status st = lay_out(context, &pen, err);
+    cairo_surface_t *surface;
+    struct pst_pen pen = {.cr = NULL};
+    pst_status st;
 
+    pst_memory_watch_begin();
+    surface = cairo_image_surface_create(CAIRO_FORMAT_A8, 1, 1);
+    pen.cr = cairo_create(surface);
+    st = lay_out(context, &pen, err);
+    pst_memory_watch_end();
     cairo_destroy(pen.cr);
     cairo_surface_destroy(surface);
     return st;

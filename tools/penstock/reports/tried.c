@@ -184,15 +184,17 @@ void pst_tried_add(struct pst_tried *tried, uint32_t combination, const struct p
     keep(tried, combination, trial);
 }
 
-void pst_tried_finish(struct pst_tried *tried)
+pst_status pst_tried_finish(struct pst_tried *tried, struct pst_error *err)
 {
-    (void)pst_record_file_close(&tried->file, NULL); /* told when it was lost; results are whole */
+    const pst_status st = pst_record_file_close(&tried->file, err);
+
     for (size_t i = 0; i < tried->n; i++) {
         pst_trial_finish(&tried->all[i].trial);
     }
     free(tried->all);
     free(tried->places);
     *tried = (struct pst_tried){.file = {.fd = -1}};
+    return st;
 }
 
 /* --- the file ----------------------------------------------------------------------------------*/
@@ -297,7 +299,7 @@ pst_status pst_tried_open(struct pst_tried *tried, const char *path, const struc
         free(head);
     }
     if (st != PST_OK) {
-        pst_tried_finish(tried);
+        (void)pst_tried_finish(tried, NULL);
     }
     return st;
 }

@@ -7,7 +7,6 @@
  */
 #include "tune/advise.h"
 
-#include <glob.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -356,7 +355,7 @@ static uint64_t best_memopt(const struct pst_advice *advice, uint64_t enough, ch
     uint32_t tried = 0;
     glob_t found;
 
-    if (glob(pattern, 0, NULL, &found) != 0) {
+    if (pst_glob(pattern, 0, &found) != 0) {
         pst_arena_finish(&arena);
         return UINT64_MAX;
     }
