@@ -200,7 +200,7 @@ TEST_WITH(what_is_refused, make_folder, remove_folder)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct pst_config *config = NULL;
         struct pst_error err;
-        char fault[10000];
+        char fault[16384];
 
         assert_int_equal(pst_config_load(in_folder(cases[i].name), NULL, 0, &config, &err),
                          PST_ERR_CONFIG);
