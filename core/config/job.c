@@ -75,34 +75,34 @@ static pst_status fill_section(const struct pst_job_section *section, struct pst
 /* Keys that another name, a table's or that of other programs, stands for; where several tables
    have such a key, the one that is meant more often. */
 static const struct {
-    const char *word, *key;
+    const char *word, *table, *key;
 } usual[] = {
-    {"model", "model.use"},
-    {"partitioner", "partitioner.use"},
-    {"scheduler", "scheduler.use"},
-    {"memopt", "memopt.use"},
-    {"data", "data.train"},
-    {"profile", "profile.file"},
-    {"run", "run.device"},
-    {"checkpoint", "checkpoint.folder"},
-    {"output_dir", "checkpoint.folder"},
-    {"plugins", "plugins.path"},
-    {"seed", "train.seed"},
-    {"dtype", "run.dtype"},
-    {"learning_rate", "train.lr"},
-    {"batch_size", "train.batch"},
-    {"global_batch_size", "train.batch"},
-    {"micro_batch_size", "train.microbatch"},
-    {"max_steps", "train.steps"},
-    {"epochs", "train.steps"},
-    {"num_epochs", "train.steps"},
-    {"devices", "cluster.devices"},
-    {"gpus", "cluster.devices"},
-    {"num_gpus", "cluster.devices"},
-    {"memory", "cluster.memory"},
-    {"layers", "model.layers"},
-    {"context", "model.context"},
-    {"vocab", "model.vocab"},
+    {"model", "model", "use"},
+    {"partitioner", "partitioner", "use"},
+    {"scheduler", "scheduler", "use"},
+    {"memopt", "memopt", "use"},
+    {"data", "data", "train"},
+    {"profile", "profile", "file"},
+    {"run", "run", "device"},
+    {"checkpoint", "checkpoint", "folder"},
+    {"output_dir", "checkpoint", "folder"},
+    {"plugins", "plugins", "path"},
+    {"seed", "train", "seed"},
+    {"dtype", "run", "dtype"},
+    {"learning_rate", "train", "lr"},
+    {"batch_size", "train", "batch"},
+    {"global_batch_size", "train", "batch"},
+    {"micro_batch_size", "train", "microbatch"},
+    {"max_steps", "train", "steps"},
+    {"epochs", "train", "steps"},
+    {"num_epochs", "train", "steps"},
+    {"devices", "cluster", "devices"},
+    {"gpus", "cluster", "devices"},
+    {"num_gpus", "cluster", "devices"},
+    {"memory", "cluster", "memory"},
+    {"layers", "model", "layers"},
+    {"context", "model", "context"},
+    {"vocab", "model", "vocab"},
 };
 
 bool pst_job_key_meant(const char *word, char ret_key[PST_JOB_KEY_TEXT])
@@ -120,7 +120,7 @@ bool pst_job_key_meant(const char *word, char ret_key[PST_JOB_KEY_TEXT])
     }
     for (size_t i = 0; i < sizeof usual / sizeof *usual && dot == NULL; i++) {
         if (strcmp(usual[i].word, key) == 0) {
-            strcpy(ret_key, usual[i].key);
+            snprintf(ret_key, PST_JOB_KEY_TEXT, "%s.%s", usual[i].table, usual[i].key);
             return true;
         }
     }

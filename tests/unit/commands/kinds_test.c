@@ -97,10 +97,15 @@ static int visit(const char *path, const struct stat *info, int type, struct FTW
 
 TEST(test_sources)
 {
-    assert_int_equal(nftw(PENSTOCK_SOURCE_DIR "/core", visit, 16, FTW_PHYS), 0);
-    assert_int_equal(nftw(PENSTOCK_SOURCE_DIR "/tools/penstock", visit, 16, FTW_PHYS), 0);
-    assert_int_equal(nftw(PENSTOCK_SOURCE_DIR "/plugins/device", visit, 16, FTW_PHYS), 0);
-    assert_int_equal(nftw(PENSTOCK_SOURCE_DIR "/plugins/transport", visit, 16, FTW_PHYS), 0);
+    static const char *const folders[] = {
+        "core",           "verify",         "models",           "train",
+        "tools/penstock", "plugins/device", "plugins/transport"};
+    char path[512];
+
+    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
+        snprintf(path, sizeof path, "%s/%s", PENSTOCK_SOURCE_DIR, folders[i]);
+        assert_int_equal(nftw(path, visit, 16, FTW_PHYS), 0);
+    }
     assert_true(n_found > 400);
     assert_int_equal(n_faults, 0);
 }
