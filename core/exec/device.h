@@ -2,7 +2,7 @@
  *
  * What a device module offers to the core: an arena, kernels, and the elementwise work around the
  * step. Private: the table may change at any commit. A module is device-<id>.so, loaded by
- * plugin/dl.c, exporting pst_device_module().
+ * host/dl.c, exporting pst_device_module().
  *
  * A device is driven by one thread: enter() comes first on that thread, then everything else.
  * After compile() nothing allocates. All buffers are inside the arena, aligned to 64 bytes.

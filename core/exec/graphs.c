@@ -123,13 +123,14 @@ static void split_pass(struct exec_rank *rank, const struct exec_list *list,
                        const struct pst_program_instr *instr)
 {
     const uint32_t end = instr->first_call + instr->n_calls;
-    uint32_t n, sampled;
+    uint32_t at = instr->first_call, n, sampled;
 
-    for (uint32_t at = instr->first_call; at<end; at += n> 0 ? n : 1) {
+    while (at < end) {
         n = span_from(list->program, at, end, &sampled);
         if (n > 1 && are_short(rank, list, at, n)) {
             rank->graphs.from[at] = graph_for(rank, list, at, n, sampled);
         }
+        at += n > 0 ? n : 1;
     }
 }
 

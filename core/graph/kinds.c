@@ -23,7 +23,7 @@ struct table {
 /* What a table may say, and of what. */
 struct form {
     const char *key, *section, *which, *doc;
-    const char *const * not ; /* keys of [cluster] that are of the whole, or of nodes */
+    const char *const *left_out; /* keys of [cluster] that are of the whole, or of nodes */
 };
 
 static const char *const not_of_device[] = {
@@ -66,7 +66,7 @@ static uint32_t make_rows(const struct form *form, struct pst_param *ret_rows)
                                                 "What reports call such a device.");
     ret_rows[n - 1].key = "name";
     for (uint32_t i = 0; i < pst_cluster_n_params; i++) {
-        if (!is_one_of(form->not, pst_cluster_params[i].key)) {
+        if (!is_one_of(form->left_out, pst_cluster_params[i].key)) {
             ret_rows[n++] = pst_cluster_params[i];
         }
     }
@@ -161,7 +161,7 @@ static pst_status change(struct mix *mix, struct pst_config_node *node, const st
 static pst_status take_ranks(struct mix *mix, struct pst_config_node *node, const struct form *form,
                              const struct table *table)
 {
-    const uint64_t size = form->not == not_of_node ? (uint64_t)mix->cluster->node_size : 1;
+    const uint64_t size = form->left_out == not_of_node ? (uint64_t)mix->cluster->node_size : 1;
     const uint64_t n = (mix->n_devices + size - 1) / size;
     const char *at = table->which;
     pst_status st = PST_OK;
@@ -202,7 +202,7 @@ static pst_status read_table(struct mix *mix, struct pst_config_node *node, cons
     node->used = true;
     st = pst_params_fill(rows, n_rows, sizeof *rows, node, form->section, NULL, mix->arena, &table,
                          mix->err);
-    if (st == PST_OK && form->not == not_of_node && mix->cluster->node_size == 0) {
+    if (st == PST_OK && form->left_out == not_of_node && mix->cluster->node_size == 0) {
         return pst_fail_at(mix->err, PST_ERR_CONFIG, "config.value", node->file, node->line,
                            node->column,
                            "%s: all devices are in one node; say how many are in each with "
