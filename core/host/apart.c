@@ -103,7 +103,7 @@ pst_status pst_apart_ask(const struct pst_apart_kind *kind, const void *job, con
     return st;
 }
 
-/* What it takes is freed by leaving. */
+/* Does not return: the end of the process frees what it has allocated. */
 static void serve(const struct pst_apart_kind *kind, struct pst_wire *question)
 {
     void *job = pst_arena_alloc(question->arena, kind->job_size, 0);

@@ -27,7 +27,7 @@ struct pst_apart_kind {
     void (*finish)(void *answer);
 };
 
-/* What such a process is given. */
+/* Settings of a process that answers a question. */
 struct pst_worker_task {
     uint64_t time_limit_ns;      /* from the call of ask() on; 0: none */
     uint64_t memory_limit_bytes; /* address space; 0: none. Not enforced in sanitizer builds */
@@ -39,7 +39,7 @@ struct pst_worker_task {
 struct pst_job_plugins; /* config/job.h */
 /* Bytes that such a process may take when the config says nothing: 80 % of the machine's. */
 uint64_t pst_worker_default_memory(void);
-/* What [plugins] gives it. */
+/* Returns these settings by the table [plugins]. */
 struct pst_worker_task pst_worker_limits(const struct pst_job_plugins *plugins,
                                          bool (*cancelled)(void));
 
@@ -56,7 +56,7 @@ pst_status pst_apart_ask(const struct pst_apart_kind *kind, const void *job, con
                          const struct pst_worker_task *limits, bool (*cancelled)(void),
                          void *ret_answer, struct pst_error *err);
 
-/* What the process sends back, and how that is read. */
+/* pst_apart_put writes the process's answer; pst_apart_take reads and checks it in the caller. */
 void pst_apart_put(const struct pst_apart_kind *kind, const void *job, void *answer,
                    struct pst_wire *w);
 pst_status pst_apart_take(const struct pst_apart_kind *kind, const void *job, const char *name,
@@ -68,12 +68,12 @@ pst_status pst_apart_take(const struct pst_apart_kind *kind, const void *job, co
 /* This program's main hands argv on to pst_apart_serve when it sees the flag. Without that,
    starting a process would run something else. */
 void pst_worker_offer(void);
-/* The process itself: answers the one question, of one of these kinds, and leaves. Returns false
-   where it was not started by pst_apart_ask. */
+/* Runs the process: answers one question, of one of these kinds, and exits. Returns false where it
+   was not started by pst_apart_ask. */
 bool pst_apart_serve(int argc, char **argv, const struct pst_apart_kind *const *kinds, size_t n);
-/* In the process: does who asked want the search to end? */
+/* In the process: returns true if the caller has cancelled the search. */
 bool pst_worker_stopped(void);
-/* Does it, or has the time limit passed? For what has no deadline of its own. */
+/* Also true once the time limit has passed; for searches without their own deadline. */
 bool pst_worker_stopped_or_late(void);
 
 #endif

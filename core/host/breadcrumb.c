@@ -187,7 +187,7 @@ void pst_breadcrumb_read(const struct pst_breadcrumb_page *page, struct pst_blam
     blame_call(page, call, depth > 0, ret_blame);
 }
 
-/* What the host computes next, a training step for one, must not depend on the plugin. */
+/* The host's own arithmetic, such as a training step, must not depend on a plugin's mode. */
 static void warn_of_float_mode(const struct pst_breadcrumb_page *page)
 {
     struct pst_blame blame;

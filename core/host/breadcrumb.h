@@ -77,7 +77,7 @@ void pst_breadcrumb_begin(void);
  */
 void pst_breadcrumb_tell(void);
 
-/* What a page says, copied out. */
+/* A copy of what a page says about one call. */
 struct pst_blame {
     bool known;   /* false: no plugin was called yet */
     bool running; /* false: the call had ended */
@@ -90,11 +90,11 @@ struct pst_blame {
     char place[704];   /* in schedule() */
 };
 
-/* Which call runs, or the last that did. page NULL: this process's own. */
+/* Reads the call that runs, or else the last one that ended. page NULL: this process's own. */
 void pst_breadcrumb_read(const struct pst_breadcrumb_page *page, struct pst_blame *ret_blame);
-/* The same of a search that was ended by time: which call ran when that came. */
+/* After a timeout: the call whose plugin was told to stop first; else as pst_breadcrumb_read. */
 void pst_breadcrumb_read_late(const struct pst_breadcrumb_page *page, struct pst_blame *ret_blame);
-/* Of that plugin, whatever it was called for. */
+/* Reads this plugin, without naming one of its calls. */
 void pst_breadcrumb_read_plugin(const struct pst_breadcrumb_page *page, uint32_t plugin,
                                 struct pst_blame *ret_blame);
 /* plugin.timeout, exit code 3: a limit of that name has passed at end_ns. */

@@ -347,8 +347,8 @@ static void keep_time(struct run *run)
     }
 }
 
-/* What was written at the end is in the pipe, which holds as much as two chunks take. What somebody
-   who left the group goes on writing is not waited for. */
+/* Reads what is left in a pipe, which is at most two chunks. Does not wait for descendants that
+   have left the process group and still write. */
 static void drain(struct run *run, int *fd)
 {
     for (int i = 0; i < 2 && *fd >= 0 && receive(run, fd); i++) {

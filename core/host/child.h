@@ -73,7 +73,7 @@ struct pst_worker_reader {
 void pst_worker_reader_finish(struct pst_worker_reader *reader);
 void pst_worker_reader_take(struct pst_worker_reader *reader, const char *bytes, size_t n);
 
-/* What plugins print. */
+/* The end of the plugins' output is kept, up to this many bytes. */
 #define PST_WORKER_OUTPUT_BYTES ((size_t)64 << 10)
 
 /* In the stream a NUL is followed by '0' + the number of the plugin that is called next. */

@@ -147,7 +147,7 @@ static void send_record(uint32_t level, const char *area, const char *text)
     write_all(&record, sizeof record.head + (size_t)record.head.length);
 }
 
-/* What is printed and written from here on is that plugin's. */
+/* Marks the output and messages that follow as this plugin's. */
 static void mark_output(uint32_t plugin)
 {
     char mark[2] = {'\0', (char)('0' + (plugin < PST_BREADCRUMB_PLUGINS ? plugin : '~' - '0'))};

@@ -14,7 +14,7 @@
 
 /* --- the description on the wire ---------------------------------------------------------------*/
 
-/* What pst_plugin_open has checked over there, a plugin may have written itself. */
+/* Repeats the check of pst_plugin_open on a text that was read: a plugin may have forged it. */
 static void pass_plain(struct pst_wire *w, const char **text, bool required)
 {
     pst_wire_text(w, text);

@@ -9,8 +9,8 @@
 
 #include "base/memory.h"
 
-/* What libltdl does where it gets no memory, which else it goes on without. Not in its header;
-   where it does not export it, the address is NULL. */
+/* libltdl calls this function when it is out of memory; unless it is set, libltdl continues without
+   the memory. Not in its header; the address is NULL where libltdl does not export it. */
 extern void (*lt__alloc_die)(void) __attribute__((weak));
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;

@@ -263,7 +263,7 @@ void pst_instance_destroy(struct pst_instance *instance)
     free(instance);
 }
 
-/* What a status that a plugin may return means for the user. */
+/* A status that a plugin may return, with its error kind and its words for the user. */
 struct meaning {
     pst_status status;
     const char *kind, *words;
@@ -334,7 +334,7 @@ static uint64_t most_bytes(const struct pst_stage_view *view)
     return pst_sat_add(view->static_bytes, pst_sat_add(pst_sat_mul(kept, view->in_flight), work));
 }
 
-/* Of all passes, each once. */
+/* Sum of the times of all passes, each counted once. */
 static uint64_t passes_ns(const struct pst_stage_view *view)
 {
     uint64_t ns = 0;
@@ -347,7 +347,7 @@ static uint64_t passes_ns(const struct pst_stage_view *view)
     return ns;
 }
 
-/* Else why not. */
+/* Returns false, and the reason in ret_fault, if the price breaks a rule. */
 static bool price_holds(const struct pst_stage_view *view, const struct pst_stage_price *price,
                         char *ret_fault, size_t room)
 {

@@ -17,7 +17,7 @@
 static const struct pst_module_known none;
 static const struct pst_module_known *told = &none;
 
-/* What is meant where nothing is said. */
+/* Id of the module that is used where the job names none. */
 static const char *usual(const char *kind)
 {
     const struct pst_module_known *k = told;

@@ -84,9 +84,9 @@ pst_status pst_plugin_find(const char *kind, const char *id, const char *path, c
 pst_status pst_plugin_is_foreign(const char *kind, const char *id, const char *path,
                                  const char *folders, bool *ret_foreign, struct pst_error *err);
 
-/* What is true of a module whether or not this build has it. */
+/* Traits of a module, whether or not this build has it. */
 enum pst_module_trait {
-    PST_MODULE_USUAL = 1u << 0,     /* what is meant where nothing is said; every build has it */
+    PST_MODULE_USUAL = 1u << 0,     /* used where the job names none; every build has it */
     PST_MODULE_SHARES = 1u << 1,    /* a transport that copies within a device that ranks share */
     PST_MODULE_PROCESSES = 1u << 2, /* a transport between processes */
     /* A transport whose transfers wait for each other on the device, in the order of a stream: in
@@ -107,7 +107,7 @@ struct pst_module_known {
    become the defaults of [run]. */
 void pst_modules_tell(const struct pst_module_known *known);
 const struct pst_module_known *pst_modules_told(void);
-/* Whether a module is known to have a trait. */
+/* Returns true if a module is known to have a trait. */
 bool pst_module_has(const char *kind, const char *id, uint32_t trait);
 /* The id of the transport between processes for a device, or "". */
 const char *pst_module_between(const char *device);
@@ -121,7 +121,7 @@ pst_status pst_module_load(const char *kind, const char *id, const char *symbol,
 /* Is there such a module, here or in some build? Else config.value. Loads nothing. */
 pst_status pst_module_check(const char *kind, const char *id, struct pst_error *err);
 
-/* What host extensions work on; the planner fills it. Any member may be NULL. */
+/* Tables and data of the host extensions; the planner fills it. Any member may be NULL. */
 struct pst_host_context {
     const struct pst_cost *cost;
     const struct pst_ask *ask;
@@ -176,8 +176,8 @@ pst_status pst_instance_prepare(struct pst_instance *instance, const struct pst_
 pst_status pst_instance_check(const struct pst_plugin *plugin, struct pst_config_node *table,
                               struct pst_error *err);
 
-/* What <penstock/memopt.h> says of the price of a stage that fits, which partitioners may count on.
-   Where it does not hold: plugin.contract, naming the plugin. */
+/* Checks the rules of <penstock/memopt.h> on a price, on which partitioners may rely. If one is
+   broken: plugin.contract, naming the plugin. */
 pst_status pst_instance_judge_price(const struct pst_instance *memopt,
                                     const struct pst_stage_view *view,
                                     const struct pst_stage_price *price, struct pst_error *err);

@@ -36,7 +36,7 @@ void pst_process_close(int *fd)
     }
 }
 
-/* The same file under a number that is out of the way; closes the old one. */
+/* Moves a descriptor to a number of at least HIGH_FD; closes the old one. */
 static bool lift(int *fd)
 {
     int high = fcntl(*fd, F_DUPFD_CLOEXEC, HIGH_FD);

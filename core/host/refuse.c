@@ -229,7 +229,7 @@ static pst_status check_names(struct subject *s, struct pst_error *err)
     return PST_OK;
 }
 
-/* What it says of itself is shown, and written into plans. */
+/* These texts are shown and written into plans, so they must be plain. */
 static pst_status refuse_text(const struct subject *s, const char *what, struct pst_error *err)
 {
     return refuse(err, "plugin.descriptor", s->path,

@@ -14,7 +14,7 @@
 
 enum { PST_REMARK_NUMBER = 0, PST_REMARK_TEXT = 1, PST_REMARK_FLAG = 2 };
 
-/* What a plugin said through pst.remark/1. */
+/* One remark of a plugin through pst.remark/1. */
 struct pst_partition_remark {
     const char *key;
     uint32_t type; /* PST_REMARK_* */

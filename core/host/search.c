@@ -158,7 +158,7 @@ bool pst_search_is_file(const char *name)
            strncmp(name, "../", 3) == 0;
 }
 
-/* Of n bytes, with this sign between vendor and name. */
+/* Returns true if n bytes are an id that has this character between vendor and name. */
 static bool is_id(const char *text, size_t n, char slash)
 {
     static const char signs[] = "abcdefghijklmnopqrstuvwxyz0123456789-";

@@ -41,7 +41,7 @@ bool pst_search_split(struct pst_arena *arena, const char *file_name, const char
  */
 pst_status pst_search_trusted(struct pst_arena *arena, const char *path, const char *use,
                               bool own_home, const char **ret_path, struct pst_error *err);
-/* The same of a plugin. */
+/* pst_search_trusted for a plugin, with the program's own folder trusted. */
 pst_status pst_search_secure(struct pst_arena *arena, const char *path, const char **ret_path,
                              struct pst_error *err);
 

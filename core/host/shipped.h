@@ -16,7 +16,7 @@ struct pst_shipped {
     char why_not[PST_SHIPPED_WHY]; /* "is not ...", or "" */
 };
 
-/* What cannot be found counts as the program's own: opening it will tell. */
+/* A file that cannot be found counts as the program's own: opening it reports the error. */
 void pst_shipped_find(const char *file, struct pst_shipped *ret_shipped);
 
 #endif
