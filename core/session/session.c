@@ -63,7 +63,7 @@ static bool find_meeting(const struct pst_team *team, const struct gpu *gpus, ui
     return false;
 }
 
-/* Of a run in one process `rank` ranks have one each. */
+/* In a run of one process only the first `rank` ranks have a GPU each. */
 static pst_status fail(const struct pst_session *session, const char *gpu, uint32_t n,
                        uint32_t rank, uint32_t other, struct pst_error *err)
 {
@@ -150,7 +150,7 @@ static uint64_t whole_workspace(void *context, uint32_t op, uint32_t pass, uint3
     return session->device_ops->workspace(session->device, session->whole, op, pass, samples);
 }
 
-/* What was measured is of slices. */
+/* Measured times are of slices, so whole sequences are costed without a profile. */
 pst_status pst_session_make_whole(struct pst_session *session, struct pst_cost_model *ret_cost,
                                   struct pst_error *err)
 {
@@ -212,7 +212,7 @@ static pst_status check_device_slices(const struct pst_session *session, struct 
                     session->job->run.device);
 }
 
-/* Of a rehearsal nothing is captured, whatever it rehearses. */
+/* A rehearsal captures no graphs, whatever device and transport it rehearses. */
 static pst_status check_graphs(const struct pst_session *session, struct pst_error *err)
 {
     const struct pst_job_run *run = &session->job->run;
@@ -472,7 +472,7 @@ static pst_status load_profile(struct pst_session *session, struct pst_error *er
     return st;
 }
 
-/* What [cluster] leaves out is what the device says of itself, if it does. */
+/* Keys that [cluster] leaves out get the figures of the device, if it has any. */
 static void take_figures(struct pst_session *session)
 {
     struct pst_cluster known = session->cluster;

@@ -16,7 +16,7 @@
 
 struct pst_session;
 
-/* What the program brings to sessions; core names none of it. */
+/* Parts that the program supplies; core links to none of them by name. */
 struct pst_session_parts {
     const struct pst_judge *judge; /* a plan is proven, or it is not run */
     /* The graph that [model] describes, of whole sequences; pst_graph_destroy it. */
@@ -73,7 +73,7 @@ struct pst_session {
  */
 pst_status pst_session_create(const struct pst_job *job, const struct pst_team *team,
                               struct pst_session **ret_session, struct pst_error *err);
-/* The same without the transport, which only a run needs. */
+/* As pst_session_create, without the transport, which only a run needs. */
 pst_status pst_session_create_for_planning(const struct pst_job *job,
                                            struct pst_session **ret_session, struct pst_error *err);
 void pst_session_destroy(struct pst_session *session);
@@ -133,23 +133,23 @@ pst_status pst_session_judge(struct pst_session *session, struct pst_check_repor
    that config and what this does not say (STAT2). */
 pst_status pst_session_compare_stated(struct pst_session *session, struct pst_check_report *report,
                                       struct pst_error *err);
-/* What predictions go by: "described", "file", "measured". */
+/* The source of predicted times: "described", "file", "measured". */
 const char *pst_session_times_name(const struct pst_session *session);
 
-/* queues.c. What the job's transport lets the checker assume. */
+/* queues.c. Limits for the checker, by the job's transport. */
 struct pst_check_limits pst_session_limits(const struct pst_session *session);
-/* Do transfers of each edge have a queue of their own? True with transport nccl alone. */
+/* Returns true if each edge has its own queue of transfers. Only with transport nccl. */
 bool pst_session_edges(const struct pst_session *session);
-/* With transport nccl and run.p2p = "auto": edges have, from now on, where one queue is not proven
-   to do for these lists. Equal on all processes. True: the lists run to their end in the one queue,
-   and break no other rule. */
+/* With transport nccl and run.p2p = "auto": gives each edge its own queue from now on where one
+   queue is not proven to suffice for these lists. All processes decide alike. Returns true if the
+   lists run to their end in one queue, and break no other rule. */
 bool pst_session_choose_queues(struct pst_session *session, const struct pst_plan *plan,
                                bool forward_only);
-/* The same, and refuses lists that the queues cannot run: plan.illegal, plan.mismatch; exit 2. */
+/* Also refuses lists that the queues cannot run: plan.illegal, plan.mismatch; exit 2. */
 pst_status pst_session_fits_queues(struct pst_session *session, const struct pst_plan *plan,
                                    bool forward_only, struct pst_error *err);
 
-/* What a device has for plans, in words: "15.0 GiB of 16.0 GiB, 1.0 GiB are reserved". */
+/* Memory of a device for plans, in words: "15.0 GiB of 16.0 GiB, 1.0 GiB are reserved". */
 const char *pst_session_capacity_text(const struct pst_session *session, uint32_t rank, char *text,
                                       size_t size);
 

@@ -30,7 +30,7 @@ pst_status pst_predict_step(const struct pst_plan *plan, const struct pst_graph 
     return st;
 }
 
-/* What a step of the session's plan takes with these costs. */
+/* Simulates a step of the session's plan with these costs. */
 static pst_status predict(struct pst_session *session, const struct pst_cost_model *cost,
                           struct pst_error *err)
 {
