@@ -67,7 +67,7 @@ static pst_status copy_stages(const struct pst_planner *planner, const struct ps
     return pst_plan_connect(plan, planner->graph, err);
 }
 
-/* Of the partitioner's last answer. */
+/* Copies the remarks that the partitioner made with its last answer into the plan's arena. */
 static void keep_remarks(const struct pst_planner *planner, struct pst_planned *planned)
 {
     const struct pst_remarks *remarks = &planner->partitioner->remarks;
@@ -124,7 +124,7 @@ pst_status pst_attempts_cut(struct pst_attempts *a, struct pst_error *err)
     return st;
 }
 
-/* Of the ranks of a stage the one that takes most; lacking: for what it has. */
+/* Bytes of the largest arena of a stage. lacking: plus what its device lacks to the largest one. */
 static uint64_t arena_of(const struct pst_plan *plan, uint32_t stage, bool lacking)
 {
     const struct pst_plan_stage *s = &plan->stages[stage];
@@ -153,9 +153,9 @@ int64_t pst_attempts_excess(const struct pst_plan *plan, uint32_t stage)
     return excess / (int64_t)n;
 }
 
-/* What the next attempt must know: how many micro-batches stages held in fact, and what each device
-   took beyond the estimates, shared by its stages. Plans that differ in cuts and actions are not
-   wrong by the same bytes, so what has failed twice gets some room beside. */
+/* Stores for the next attempt how many micro-batches the stages held, and by how many bytes their
+   devices exceeded the estimates. Other cuts and actions exceed them by other bytes, so a stage
+   that does not fit again also gets a margin. */
 static void learn(struct pst_attempts *a, const struct pst_planned *planned)
 {
     struct pst_planner *planner = a->planner;
@@ -213,8 +213,8 @@ static pst_status attempt(struct pst_attempts *a, bool same_cuts, struct pst_err
     return PST_OK;
 }
 
-/* On the cuts that there are. What a device takes beyond the estimate changes with the actions, so
-   that need not shrink each time. */
+/* Plans again on the same cuts. The excess of a device changes with the actions, so it need not
+   shrink each time. */
 static pst_status settle(struct pst_attempts *a, struct pst_error *err)
 {
     for (uint32_t round = 0; round < MAX_ROUNDS && a->need > a->limit; round++) {
@@ -241,7 +241,7 @@ bool pst_attempts_found(const struct pst_attempts *a)
     return a->best->plan != NULL && pst_planned_need(a->best) <= a->limit;
 }
 
-/* Until a plan fits, or the strategies do not heed memory. */
+/* Repeats rounds, up to MAX_ATTEMPTS, until a plan fits or needs as much as the one before. */
 static pst_status repeat(struct pst_attempts *a, struct pst_error *err)
 {
     uint64_t last_need = 0;
@@ -257,8 +257,8 @@ static pst_status repeat(struct pst_attempts *a, struct pst_error *err)
     return st;
 }
 
-/* On the last cuts the plan that takes least. If it does not fit, and there was none, what the
-   strategies said of their own accord says more. */
+/* Makes the plan of least memory on the last cuts. If it does not fit and there was no plan before,
+   it is dropped: the strategies' own message is the better one. */
 static pst_status take_least(struct pst_attempts *a, struct pst_error *err)
 {
     bool none = a->best->plan == NULL;
@@ -305,8 +305,8 @@ static pst_status go(struct pst_attempts *a, enum way way, struct pst_error *err
     return none ? repeat(a, err) : PST_ERR_INFEASIBLE;
 }
 
-/* What waits for W is charged by a bound. Where it is too high, the layout of plans that are not
-   charged for it may do. */
+/* Resets the attempts to plan without the charge for micro-batches that wait for W. That charge is
+   an upper bound; where it is too high, such a plan may fit. */
 static void charge_less(struct pst_attempts *a)
 {
     struct pst_planner *planner = a->planner;
@@ -322,7 +322,7 @@ static void charge_less(struct pst_attempts *a)
     a->cuts = NULL;
 }
 
-/* All ways twice. err: of the first, unless another one failed outright. */
+/* Tries all ways twice. err: of the first one, or of one that did not fail as infeasible. */
 pst_status pst_attempts_find(struct pst_attempts *a, struct pst_error *err)
 {
     bool none = false;

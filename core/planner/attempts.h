@@ -17,7 +17,7 @@ struct pst_attempts {
     int64_t *cut_bias;     /* [n_ops] what it was charged by stage, room of the caller */
 };
 
-/* What its device takes beyond the estimates of its stages: the part of this one of them. */
+/* Bytes that the stage's device takes beyond its estimates, divided by the number of its stages. */
 int64_t pst_attempts_excess(const struct pst_plan *plan, uint32_t stage);
 
 /* One plan, on new cuts or on the last ones, for planner->capacity_bytes. */
@@ -33,8 +33,7 @@ pst_status pst_attempts_cut(struct pst_attempts *a, struct pst_error *err);
    is kept. PST_ERR_INFEASIBLE: no cuts. */
 pst_status pst_attempts_round(struct pst_attempts *a, struct pst_error *err);
 
-/* Rounds until one fits: *a->best is that one, or the one that needs least. PST_ERR_INFEASIBLE:
-   there is none at all. */
+/* Tries until a plan fits. *a->best: that one, or else of least need. PST_ERR_INFEASIBLE: none. */
 pst_status pst_attempts_find(struct pst_attempts *a, struct pst_error *err);
 bool pst_attempts_found(const struct pst_attempts *a);
 

@@ -7,8 +7,8 @@
 
 #include "host/plugin_host.h"
 
-/* What a call into `instance` came to: an error that one of the host's answers to it met goes
-   first, from *pending, which is cleared; NULL: there is none. */
+/* Turns the status of a call into `instance` into an error. *pending: the error of a host function
+   that the plugin called, which goes first if it has that status; cleared. NULL: none. */
 pst_status pst_instance_blame(struct pst_instance *instance, struct pst_error *pending,
                               pst_status status, const char *function, struct pst_error *err);
 /* A plan that breaks a rule: plan.illegal, exit code 3, naming the plugin. Returns PST_ERR_BUG. */
@@ -16,8 +16,7 @@ pst_status pst_plan_illegal(struct pst_error *err, const char *kind, const char 
                             const char *format, ...) __attribute__((format(printf, 4, 5)));
 #define pst_planner_illegal(err, instance, ...)                                                    \
     pst_plan_illegal(err, (instance)->plugin->kind, (instance)->plugin->id, __VA_ARGS__)
-/* The same of an order that was checked as it came: an error that is plan.illegal becomes the
-   scheduler's. Returns st. */
+/* Adds the scheduler and exit code 3 to an error that is plan.illegal. Returns st. */
 pst_status pst_scheduler_blame(const char *id, pst_status st, struct pst_error *err);
 
 #endif

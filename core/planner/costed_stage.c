@@ -74,9 +74,9 @@ static double read_edge(struct pst_costed_stage *stage, uint32_t e)
     return stage->read[from] - old;
 }
 
-/* What other nodes read of its result, for each sample: as much as the longest edge; all that it
-   saves where nothing is said. Where anything is saved the result is of it, however much of it
-   crosses a cut: what a graph file says a node leaves behind is all that it leaves. */
+/* Bytes of a node's result for one sample: the figure of the file or, if more, of its largest edge;
+   without both all that it saves. The caller limits the result to what the node saves, if it saves
+   anything, since the saved bytes of a graph file include the result. */
 static double output_bytes(const struct pst_costed *graph, uint32_t v)
 {
     const struct pst_node *node = pst_graph_node(&graph->view, v);

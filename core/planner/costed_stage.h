@@ -22,7 +22,7 @@ struct pst_costed_stage {
     uint32_t stamp;
 };
 
-/* Of `problem`, which is kept, in `arena`. */
+/* Keeps `problem`; allocates from `arena`. */
 void pst_costed_stage_init(struct pst_costed_stage *stage, const struct pst_problem *problem,
                            struct pst_arena *arena);
 

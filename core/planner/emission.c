@@ -58,7 +58,7 @@ static const char *follow(uint8_t *done, uint32_t pass)
     return NULL;
 }
 
-/* What a micro-batch of a stage still has to run; NULL: nothing. */
+/* The pass that a micro-batch of a stage still has to run, or NULL. */
 static const char *missing(uint8_t done)
 {
     const uint8_t fused = 1u << PST_PASS_F | 1u << PST_PASS_BW;
@@ -288,7 +288,7 @@ void pst_orders_finish(struct pst_orders *orders)
 
 /* --- is it whole? ---*/
 
-/* What a part runs when it closes that batch, or, fill, before the first. */
+/* Marks a part's passes on a device as run; `batch` is the one that it closes. False: a fault. */
 static bool run_part(struct pst_emission *e, uint32_t n_batches, uint32_t part, uint32_t batch,
                      uint32_t device)
 {

@@ -34,9 +34,9 @@ pst_status pst_orders_ask(struct pst_instance *scheduler, const struct pst_sched
                           struct pst_orders *ret_orders, struct pst_error *err);
 void pst_orders_finish(struct pst_orders *orders);
 
-/* What each stage holds, from F to W or BW; of an asynchronous answer over several batches. */
+/* Micro-batches that each stage holds, from F to W or BW; asynchronous: over several batches. */
 struct pst_orders_count {
-    uint32_t *most;    /* micro-batches, at any time */
+    uint32_t *most;    /* at any time */
     uint32_t *at_peak; /* when its device first holds most bytes, by saved_bytes of the stages */
     uint32_t *late;    /* those of them that are between B and W */
 };

@@ -61,8 +61,7 @@ struct pst_memory_sums {
 void pst_evaluate(struct pst_evaluator *evaluator, const struct pst_stage_view *view,
                   const uint8_t *actions, struct pst_stage_value *ret_value);
 
-/* What the active micro-batch holds, moment by moment, and the sums; actions are legal. *ret_events
-   in `arena`, in order of time. */
+/* Lists in `arena`, by time, what the active micro-batch holds; and sums. Actions must be legal. */
 void pst_memory_events(const struct pst_stage_view *view, const uint8_t *actions,
                        struct pst_arena *arena, struct pst_memory_event **ret_events,
                        uint32_t *ret_n_events, struct pst_memory_sums *ret_sums);

@@ -79,7 +79,7 @@ static uint64_t output_of(const struct work *w, uint32_t v)
     return pst_stage_node_output(w->view, v);
 }
 
-/* What a node leaves beside its result. */
+/* Bytes that a node leaves beside its result. */
 static uint64_t aux_of(const struct work *w, uint32_t v)
 {
     uint64_t saved = node_at(w, v)->saved_bytes, out = output_saved(w, v) ? output_of(w, v) : 0;
@@ -207,7 +207,7 @@ static void find_lives(struct work *w)
 
 /* --- residency, from the beginning -------------------------------------------------------------*/
 
-/* What a run of a node leaves behind comes to life. */
+/* Returns the bytes that this forward or replay leaves, and notes when they die. */
 static uint64_t make(struct work *w, uint32_t e)
 {
     const struct event *event = &w->events[e];

@@ -24,7 +24,7 @@
 
 #include "planner/eval.h"
 
-/* What a memory optimizer handed over by pst_action_out.sequence; all zero: nothing. */
+/* Replays that a memory optimizer listed by pst_action_out.sequence; all zero: none. */
 struct pst_replay_list {
     uint32_t n;
     struct pst_replay *at;
@@ -36,7 +36,7 @@ const char *pst_replay_list_take(struct pst_replay_list *list, const struct pst_
                                  uint32_t n_replays, uint32_t n_nodes);
 void pst_replay_list_finish(struct pst_replay_list *list);
 
-/* ret_kept_bytes, or NULL: what a forward leaves for later, but for offloaded nodes. */
+/* ret_kept_bytes, or NULL: bytes that a forward leaves for later, offloaded nodes excepted. */
 void pst_evaluate_replays(const struct pst_stage_view *view, const struct pst_replay *replays,
                           uint32_t n_replays, struct pst_stage_value *ret_value,
                           uint64_t *ret_kept_bytes);

@@ -139,7 +139,7 @@ static void settle(const struct ask *ask)
     }
 }
 
-/* What earlier optimizers have decided. */
+/* Starts an answer with the decisions of earlier optimizers. */
 static void start_answer(struct ask *ask, struct pst_arena *arena)
 {
     const struct pst_plan *plan = ask->plan;

@@ -195,7 +195,7 @@ static struct pst_stage_view *copy_view(struct pst_planner *planner, const struc
     return view;
 }
 
-/* What goes with each node: all that is kept; where an earlier optimizer has chosen, its choice. */
+/* Bytes that each node can move: those it keeps or, after an earlier choice, those chosen there. */
 static uint64_t *find_bytes(const struct pst_planner *planner, const struct pst_plan_stage *stage,
                             const struct pst_stage_view *view, struct pst_arena *arena)
 {

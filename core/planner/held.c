@@ -230,8 +230,8 @@ pst_status pst_planner_hold(struct pst_planner *planner, struct pst_plan *plan,
 
 /* --- its word against its schedule -------------------------------------------------------------*/
 
-/* What in_flight() says of every stage, from the end: each stage gets the answers of its
- * successors. */
+/* Asks in_flight() about every stage, from the last one, as each question has the answers of the
+   stage's successors. False: a call failed. */
 static bool ask_all(struct pst_instance *scheduler, const struct pst_schedule_in *in,
                     uint32_t *claims)
 {

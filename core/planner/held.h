@@ -12,7 +12,7 @@ struct pst_orders;
 struct pst_planner;
 struct pst_plan;
 
-/* What the scheduler's order of a chain of unit costs holds where its devices hold most. */
+/* Micro-batches at the peak of each device, in the scheduler's order of a chain of unit costs. */
 struct pst_scheduler_count {
     struct pst_scheduler_count *next;
     uint32_t n_stages, n_microbatches, microbatch_size, k; /* of the chain */
@@ -28,7 +28,7 @@ struct pst_scheduler_count {
    plugin; plan.illegal for an answer of 0, and for more weight versions than that can use. */
 pst_status pst_planner_held(struct pst_planner *planner, const struct pst_place *place,
                             struct pst_held *ret_held, struct pst_error *err);
-/* The same for every stage of a plan, into its in_flight. */
+/* Sets in_flight and weight_versions of every stage of a plan by pst_planner_held. */
 pst_status pst_planner_hold(struct pst_planner *planner, struct pst_plan *plan,
                             struct pst_error *err);
 

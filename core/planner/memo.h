@@ -32,7 +32,7 @@ void pst_memo_finish(struct pst_memo *memo);
 
 struct pst_memo_key pst_memo_key_place(const struct pst_place *place);
 struct pst_memo_key pst_memo_key_question(const struct pst_stage_question *question);
-/* Of its figures: not which nodes they are, of layers only where they change. */
+/* Stages of other nodes with equal figures have the same key. */
 struct pst_memo_key pst_memo_key_view(const struct pst_stage_view *view);
 
 /* The entry for a key, new (used == false) or answered already. The caller who

@@ -56,7 +56,7 @@ pst_status pst_optimizer_bound(const struct pst_optimizer *o, const struct pst_s
     return PST_OK;
 }
 
-/* What the answer held, and the first rule that it broke. */
+/* An answer as it comes in, and the first rule that it breaks. */
 struct collection {
     struct pst_action_out out;
     const struct pst_optimizer *optimizer;

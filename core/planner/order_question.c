@@ -220,7 +220,7 @@ void pst_order_question_finish(struct pst_order_question *asked)
 
 /* --- batches in a row, as one order ------------------------------------------------------------*/
 
-/* The same question with as many micro-batches as all batches have. */
+/* Copies the question with as many micro-batches as all batches have. */
 static pst_status repeat_question(const struct pst_schedule_in *in, uint32_t n_batches,
                                   struct pst_batches *stream, struct pst_error *err)
 {

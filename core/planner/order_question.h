@@ -41,8 +41,8 @@ struct pst_order_question pst_order_question_line(uint32_t n_devices, uint32_t n
                                                   uint32_t n_microbatches,
                                                   const struct pst_order_question_costs *costs);
 
-/* The same, but the costs are those of every device's share: each of its stages takes a part, of
-   copies as large a one as of their own chain. */
+/* As pst_order_question_line, but the costs are those of a device's share of the model: its stages
+   take equal parts of it. Each copy of the chain has the full costs. */
 struct pst_order_question pst_order_question_shares(uint32_t n_devices, uint32_t n_stages,
                                                     const uint32_t *device_of,
                                                     uint32_t n_microbatches,
@@ -84,9 +84,8 @@ pst_status pst_order_question_shape(struct pst_instance *scheduler, bool *ret_fi
                                     struct pst_order_question_shape *ret_shape,
                                     struct pst_error *err);
 
-/* Several batches in a row as one order: micro-batch j of batch t is number t * n_microbatches + j,
-   and `in` has as many. Nothing keeps a synchronous batch from beginning before the last one ends.
- */
+/* Several batches in a row as one order: micro-batch j of batch t is number t * n_microbatches + j
+   of `in`. A synchronous batch may begin before the last one ends. */
 struct pst_batches {
     struct pst_arena arena;
     struct pst_schedule_in in;
@@ -94,13 +93,13 @@ struct pst_batches {
     uint32_t *n_passes;
 };
 
-/* n_batches >= 1. config.limit where there are more passes than 32 bits count; */
+/* n_batches >= 1. config.limit where there are more passes than 32 bits count. */
 pst_status pst_batches_unroll(const struct pst_orders *answer, const struct pst_schedule_in *in,
                               uint32_t n_batches, struct pst_batches *ret_stream,
                               struct pst_error *err);
 void pst_batches_finish(struct pst_batches *stream);
-/* The same, and when each pass of them runs. Both are to be finished in any case. Errors: also
-   those of pst_order_evaluate. */
+/* Unrolls the batches and computes when each pass runs. Finish both in any case. Errors: also those
+   of pst_order_evaluate. */
 pst_status pst_batches_evaluate(const struct pst_orders *answer, const struct pst_schedule_in *in,
                                 uint32_t n_batches, struct pst_batches *ret_stream,
                                 struct pst_order_eval *ret_eval, struct pst_error *err);

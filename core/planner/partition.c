@@ -89,8 +89,8 @@ static struct pst_cluster_device *describe(const struct pst_planner *planner,
     return devices;
 }
 
-/* Those that are offered: of a job with logical devices none, in a problem file those for which
-   there are devices, but none for stages that share them. */
+/* Number of degrees offered to a partitioner: 0 for a job with logical devices; for a problem file
+   those up to its number of places, but only 1 where the scheduler fixes the stages. */
 static uint32_t count_degrees(const struct pst_planner *planner)
 {
     uint32_t n = 0;

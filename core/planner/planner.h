@@ -18,7 +18,7 @@ struct pst_planned {
     struct pst_plan *plan;
     struct pst_program **programs; /* one per rank */
     double search_seconds;
-    /* Of the partitioner, in the plan's arena; none where it ran in a process of its own. */
+    /* Remarks of the partitioner, in the plan's arena. */
     uint32_t n_remarks;
     struct pst_partition_remark *remarks;
 };
@@ -31,7 +31,7 @@ struct pst_planned {
  */
 pst_job_planner pst_planner_run;
 void pst_planned_finish(struct pst_planned *planned);
-/* What the largest device takes. */
+/* Bytes that the largest device must have for this plan to fit everywhere. */
 uint64_t pst_planned_need(const struct pst_planned *planned);
 
 struct pst_attempts;
@@ -79,11 +79,11 @@ static inline bool pst_search_is_late(uint64_t deadline_ns)
 /* haste.c: the job's scheduler as it is when its order matters little, where it says how. */
 void pst_hasten(struct pst_arena *arena, struct pst_job *job);
 
-/* Of sequences, as the job's scheduler says by its parameter; 1 where it orders whole ones, or
-   cannot be opened, which the planner will say. */
+/* Slices per sequence, by the scheduler's parameter; 1 where it orders whole sequences or cannot be
+   opened, which the planner reports. */
 uint32_t pst_job_slices(const struct pst_job *job);
-/* The same, which fails with plugin.timeout where opening the scheduler does not end: opening it
-   again would not end either. */
+/* As pst_job_slices, but fails with plugin.timeout where opening the scheduler does not end:
+   opening it again would not end either. */
 pst_status pst_job_read_slices(const struct pst_job *job, uint32_t *ret_slices,
                                struct pst_error *err);
 

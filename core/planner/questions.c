@@ -80,7 +80,7 @@ static uint32_t rank_of(const struct pst_planner *planner, const struct pst_inst
     return device;
 }
 
-/* Those that a plugin means, in the arena; n of them, *ret_n ranks. NULL: one does not exist. */
+/* The *ret_n ranks of n devices that a plugin names, in the arena. NULL: one does not exist. */
 static const uint32_t *ranks_of(struct pst_planner *planner, const struct pst_instance *who,
                                 const uint32_t *ranks, uint32_t n, struct pst_arena *arena,
                                 uint32_t *ret_n)
@@ -267,7 +267,7 @@ static pst_status ask_in_flight(const struct pst_host *host, const struct pst_pl
     return find_held(planner, &asked, ret_held);
 }
 
-/* What is wrong with a question about a stage, or NULL. */
+/* Returns what is wrong with a question about a stage, or NULL. */
 static const char *question_fault(const struct limits *limits, const struct pst_stage_question *q)
 {
     if (!limits->open) {

@@ -38,7 +38,7 @@ static bool has(const uint32_t *list, uint32_t n, uint32_t value)
     return i < n;
 }
 
-/* What ext/remark.h says of this word. */
+/* Returns true if the partitioner made the remark "own_width" (ext/remark.h). */
 static bool own_width(const struct pst_stage_intake *rules)
 {
     const struct pst_remarks *remarks = rules->remarks;

@@ -18,7 +18,7 @@ struct pst_stage_intake {
     uint32_t multiples_of; /* 0, or the batch: multiples of sizes that divide it will do, too */
     void (*take)(void *self, const struct pst_stage_decl *stage); /* one that keeps the rules */
     void *self;
-    /* What came so far. */
+    /* The answer so far. */
     struct pst_partition_out out;
     const struct pst_partition_in *in;
     uint32_t n_stages;

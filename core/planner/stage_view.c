@@ -226,7 +226,7 @@ static uint64_t op_past_bytes(const struct pst_planner *planner, uint32_t v, uin
                : 0;
 }
 
-/* What the update of its parameters wants beside their state; of a stage the most counts. */
+/* Scratch bytes for updating the operator's parameters; a stage needs the most of its operators. */
 static uint64_t op_room_bytes(const struct pst_planner *planner, const struct pst_op *op)
 {
     uint64_t most = 0;
@@ -294,7 +294,7 @@ static void find_producers(struct pst_planner *planner, struct pst_stage_node *t
     }
 }
 
-/* Of the cluster and not of the cost model: a search may take it to be slower than it is. */
+/* Reads the cluster, not the cost model, in which a search may slow the link down. */
 static uint64_t host_link(const struct pst_planner *planner,
                           const struct pst_stage_question *question)
 {

@@ -24,8 +24,7 @@
 
 #define PST_MAX_MEMOPT 8
 
-/* Operators as stages have them, but for their place there, for one number of samples on such a
-   device. */
+/* Operators as nodes of a stage, but for their place there, for a number of samples on a device. */
 struct pst_size_table {
     uint32_t samples;
     struct pst_cluster on;
@@ -59,15 +58,19 @@ struct pst_planner {
     const struct pst_cost_model *cost;
     bool (*cancelled)(void);
     pst_planner_clock *clock;
-    bool tight;                       /* memory did not suffice with what only saves time */
-    bool exceeded;                    /* layouts have taken more than estimates said */
+    /* Set by attempts when a layout with plan->spread_sends exceeds memory: from then on
+       pst_planner_empty() makes plans without those send buffers, which only save time. */
+    bool tight;
+    /* Set by attempts when a layout without them exceeds memory: from then on order.c charges the
+       buffers of transfers when it asks schedulers that provide "within-memory". */
+    bool exceeded;
     struct pst_held_fault held_fault; /* of the last schedule */
     uint64_t deadline_ns;             /* UINT64_MAX: none */
     uint64_t work;                    /* struct pst_search */
     struct pst_arena arena;
 
     struct pst_instance *partitioner, *scheduler, *memopt[PST_MAX_MEMOPT];
-    struct pst_instance *hasty; /* the scheduler as trials ask it; NULL: as it is */
+    struct pst_instance *hasty; /* the scheduler with its fast settings, for trials; or NULL */
     uint32_t n_memopt;
 
     struct pst_graph_view *view;
@@ -75,24 +78,30 @@ struct pst_planner {
     uint32_t *ranks;    /* [places.n * degree] of each place, copy by copy */
     uint32_t n_degrees; /* replica counts that a stage may have */
     const uint32_t *degrees;
-    bool replicates;      /* some of them is above 1 */
-    bool chooses;         /* the partitioner says which ranks a stage has; to it places are ranks */
-    uint32_t degree;      /* else ranks of every stage */
-    uint32_t width;       /* and of every logical device: fewer where there are copies */
-    uint32_t n_devices;   /* logical devices; where the partitioner chooses: ranks */
+    bool replicates;      /* one of these counts is above 1 */
+    bool chooses;         /* the partitioner assigns ranks to stages; its places are ranks */
+    uint32_t degree;      /* ranks of every stage, over all its copies; 1 if `chooses` */
+    uint32_t width;       /* ranks of every logical device: degree / copies; 1 if `chooses` */
+    uint32_t n_devices;   /* logical devices; ranks if `chooses` */
     uint32_t *first_rank; /* of each logical device of the finished partition; NULL: none yet */
     uint32_t batch, microbatch, n_microbatches, optimizer_slots;
     uint32_t n_candidates;
     const uint32_t *candidates; /* micro-batch sizes offered; a job's own first */
     struct pst_topology topology;
     struct pst_places places; /* what the partitioner may fill; devices are logical ones */
-    uint64_t capacity_bytes;  /* of the largest device, that this attempt plans for; UINT64_MAX: no
-                                 limit */
-    bool undivided;           /* a stage may ask for all of a device that it shares */
-    bool least;               /* stages take as little as their optimizers can, whatever there is */
-    bool charged, uncharged;  /* stages are charged for late W; shall not be */
-    int64_t *bias; /* [n_ops] by stage: what its layout took beyond the estimate; charged since */
-    uint32_t *counted; /* [n_ops] in-flight counts of earlier attempts by stage, at least so many */
+    uint64_t capacity_bytes;  /* of the largest device, in this attempt; UINT64_MAX: no limit */
+    /* Attempts (attempts.h) write these, except `charged`. */
+    bool undivided; /* partition.c offers a stage all of a device that it shares, not its part */
+    bool least;     /* memory.c plans stages for the least memory, whatever their capacity */
+    /* charged: charges.c has charged a stage for micro-batches between B and W. uncharged: it
+       leaves that charge out. */
+    bool charged, uncharged;
+    /* [n_ops] by stage: bytes that layouts took beyond its estimates, negative if fewer; charges.c
+       adds them to the stage's static bytes. */
+    int64_t *bias;
+    /* [n_ops] by stage: the most micro-batches in flight that schedules of earlier attempts held;
+       pst_planner_held() returns at least as many. */
+    uint32_t *counted;
 
     struct pst_size_table *sizes;
     struct pst_scheduler_count *counts;
@@ -115,16 +124,15 @@ pst_status pst_job_plugin(const struct pst_job *job, struct pst_config_node *tab
    A table that names none, or none that there is, is left to whoever opens it. */
 pst_status pst_job_plugin_is_foreign(const struct pst_job *job, struct pst_config_node *table,
                                      const char *kind, bool *ret_foreign, struct pst_error *err);
-/* strategies.c: finds and instantiates what the job names; caller runs pst_planner_finish anyway.
- */
+/* strategies.c: finds and instantiates what the job names; call pst_planner_finish in any case. */
 pst_status pst_planner_load(struct pst_planner *planner, struct pst_error *err);
 /* strategies.c: a logical device for each stage, once the partitioner has chosen. */
 pst_status pst_planner_chosen(struct pst_planner *planner, const struct pst_plan *plan,
                               struct pst_error *err);
 /* Number of micro-batches; places. */
 pst_status pst_planner_place(struct pst_planner *planner, struct pst_error *err);
-/* Does the optimizer step need something of all devices: the norm of all gradients, or a common
-   verdict that they are finite? */
+/* Returns true if the optimizer step needs the norm of all gradients, or a common verdict that they
+   are finite, from all devices. */
 bool pst_planner_barrier(const struct pst_job *job);
 
 /* topology.c: host memory that one stage may fill: equal parts of run.host_memory for all devices,
@@ -141,8 +149,7 @@ pst_status pst_planner_ask(struct pst_planner *planner, struct pst_instance *par
 /* partition.c: fills the plan's stages and derives its edges. */
 pst_status pst_planner_partition(struct pst_planner *planner, struct pst_plan *plan,
                                  struct pst_error *err);
-/* The same as pst_planner_partition with stages that the partitioner, in the middle of its search,
- * asks about. */
+/* As pst_planner_partition, for stages that the partitioner asks about during its search. */
 pst_status pst_planner_suppose(struct pst_planner *planner, const struct pst_stage_decl *stages,
                                uint32_t n_stages, struct pst_plan *plan, struct pst_error *err);
 
@@ -161,28 +168,27 @@ pst_status pst_view_charge(struct pst_planner *planner, const struct pst_stage_q
    for what was sent last. */
 void pst_view_transfers(const struct pst_planner *planner, uint32_t samples,
                         uint32_t n_microbatches, struct pst_stage_view *view);
-/* What W reads of a micro-batch of the view that was built last, each tensor once: activations,
+/* Bytes that W reads of a micro-batch of the last built view, each tensor once: activations,
    gradients and what B computes for it. */
 uint64_t pst_view_late_bytes(struct pst_planner *planner, uint32_t n_nodes, uint32_t samples);
-/* Does the scheduler cut backward passes in two, on a chain of so many stages? */
+/* *ret_splits: true if the scheduler splits backward passes on a chain of so many stages. */
 pst_status pst_planner_splits(struct pst_planner *planner, uint32_t n_stages,
                               uint32_t n_microbatches, bool *ret_splits, struct pst_error *err);
 
-/* memory.c: price by the list of memory optimizers; actions of all stages of a plan. */
-/* Of each stage of a finished plan: the bytes that the memory optimizers could do with, if they had
-   none to spare; 0: one of them cannot tell. ret_bytes has room for the plan's stages. */
+/* memory.c. Sets ret_bytes[s] to the least bytes that the memory optimizers need for stage s of a
+   finished plan; 0: one of them does not support that. */
 pst_status pst_planner_least(struct pst_planner *planner, const struct pst_plan *plan,
                              uint64_t *ret_bytes, struct pst_error *err);
 pst_status pst_planner_price(struct pst_planner *planner, const struct pst_stage_question *question,
                              struct pst_stage_price *ret_price, struct pst_error *err);
-/* What a finished stage costs, with no memory to spare; points into the plan. */
+/* The question about a finished stage, with a capacity of 0 bytes; points into the plan. */
 struct pst_stage_question pst_planner_question(const struct pst_plan *plan, uint32_t s);
-/* divide.c: of each stage of a plan the bytes that are kept for it on a device that it shares; 0:
-   none are. ret_share has room for the plan's stages. */
+/* divide.c: sets ret_share[s] to the bytes reserved for stage s on a device that it shares; or
+   0. */
 pst_status pst_planner_divide(struct pst_planner *planner, const struct pst_plan *plan,
                               uint64_t *ret_share, struct pst_error *err);
-/* What becomes of a stage in the end: its view with the actions decided, replays in
-   planner->replays, held against the rules and the price. plan.infeasible. */
+/* Decides the actions of a stage, in its view, and its replays, in planner->replays; checks them
+   against the rules and the price. plan.infeasible. */
 pst_status pst_planner_settle(struct pst_planner *planner,
                               const struct pst_stage_question *question,
                               struct pst_stage_view *ret_view, struct pst_stage_value *ret_value,
@@ -196,13 +202,13 @@ static inline uint32_t pst_planner_logical(const struct pst_planner *planner, ui
     return planner->chooses && planner->replicates ? n_stages : planner->n_devices;
 }
 
-/* Of a job: the ranks of the logical devices that a place is on, copy by copy. */
+/* Ranks of the logical devices that a place is on, copy by copy; for jobs only. */
 static inline const uint32_t *pst_planner_ranks(const struct pst_planner *planner, uint32_t place)
 {
     return &planner->ranks[place * planner->degree];
 }
 
-/* What this attempt plans for on the smallest of these ranks. */
+/* Bytes that this attempt may use on the smallest of these ranks. */
 static inline uint64_t pst_planner_capacity(const struct pst_planner *planner,
                                             const uint32_t *ranks, uint32_t n_ranks)
 {
@@ -216,8 +222,8 @@ static inline uint64_t pst_planner_capacity(const struct pst_planner *planner,
     return pst_sat_left(planner->capacity_bytes, lacks);
 }
 
-/* haste.c: the scheduler's table with what spares it a long search; itself where the plugin has no
-   such word or the table says something itself. */
+/* haste.c: a copy of the scheduler's table with the setting that avoids a long search; the table
+   itself where the plugin has no such setting or the table has that key. */
 struct pst_config_node *pst_hastened(struct pst_arena *arena, struct pst_config_node *table,
                                      const struct pst_plugin *plugin);
 
@@ -236,8 +242,7 @@ pst_status pst_planned_lay_out(const struct pst_planner *planner, struct pst_pla
 
 /* planner.c */
 void pst_planner_finish(struct pst_planner *planner);
-/* planner.c: a plan without stages; in-flight counts, actions, passes and lists of one with stages.
- */
+/* planner.c: makes a plan without stages; completes one with stages: actions, passes, lists. */
 struct pst_plan *pst_planner_empty(const struct pst_planner *planner);
 pst_status pst_planner_complete(struct pst_planner *planner, struct pst_plan *plan,
                                 struct pst_error *err);
@@ -245,8 +250,7 @@ pst_status pst_planner_complete(struct pst_planner *planner, struct pst_plan *pl
 /* trial.c: the table of pst.trial/1. */
 extern const struct pst_trial pst_planner_trial;
 
-/* fit.c */
-/* What takes the space, as details: every device, then the one that needs most by kinds of data. */
+/* fit.c. Adds details of memory use: every device, then the kinds of data on the fullest one. */
 void pst_planned_table(const struct pst_planned *planned, const struct pst_graph *graph,
                        struct pst_error *err);
 pst_status pst_planned_too_large(const struct pst_planner *planner,

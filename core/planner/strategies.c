@@ -85,7 +85,7 @@ pst_status pst_job_plugin_is_foreign(const struct pst_job *job, struct pst_confi
 
 /* --- slices of sequences ----------------------------------------------------------------------*/
 
-/* Of a plugin's table, where that is a number that can be. */
+/* Slices by the plugin's table, or its default; 1 where that is not a valid number. */
 static uint32_t read_slices(const struct pst_plugin *plugin, struct pst_config_node *table)
 {
     const struct pst_config_node *node = pst_config_get(table, PST_SLICES_PARAM);
@@ -281,7 +281,7 @@ static pst_status check_microbatches(const struct pst_planner *planner, struct p
 
 /* --- logical devices --------------------------------------------------------------------------*/
 
-/* Those that the devices suffice for. */
+/* Keeps the replica counts for which there are enough devices. */
 static pst_status read_degrees(struct pst_planner *planner, struct pst_error *err)
 {
     const struct pst_job_train *train = &planner->job->train;

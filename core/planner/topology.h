@@ -8,7 +8,7 @@
 #include "host/plugin_host.h"
 
 #define PST_TOPOLOGY_MAX_STAGES (1u << 20)
-/* What a scheduler provides that orders passes of slices of sequences, and its parameter. */
+/* Capability word and parameter of a scheduler that orders passes of slices of sequences. */
 #define PST_SLICES_WORD  "sequence-slices"
 #define PST_SLICES_PARAM "slices"
 
@@ -23,7 +23,7 @@ pst_status pst_scheduler_devices(struct pst_instance *scheduler,
                                  const struct pst_topology *topology, uint32_t n_devices,
                                  uint32_t n_stages, uint32_t *ret_device_of, struct pst_error *err);
 
-/* What a partitioner may fill: devices, or stages that the scheduler wants, several to a device. */
+/* Places that a partitioner may fill: devices, or stages of the scheduler, several to a device. */
 struct pst_places {
     uint32_t n, n_stages;      /* n_stages: wanted; 0: any */
     uint32_t shared;           /* most stages on a device, those of all copies */
@@ -36,7 +36,7 @@ static inline uint32_t pst_places_copies(const struct pst_places *places)
     return places->copies > 1 ? places->copies : 1;
 }
 
-/* Of the first copy. */
+/* The device of a place in the first copy. */
 static inline uint32_t pst_places_device(const struct pst_places *places, uint32_t place)
 {
     return places->device_of == NULL ? place : places->device_of[place];

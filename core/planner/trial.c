@@ -9,7 +9,7 @@
 
 #define NEAR_OF 8 /* part of the memory by which estimates may be wrong */
 
-/* Of the device whose stages take most together, for what it has. */
+/* Bytes of the fullest device by estimates, plus what it lacks to the largest one. */
 static uint64_t peak_of(const struct pst_plan *plan)
 {
     uint64_t most = 0;
