@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A rank's thread and its device, where that has memory of its own and works by itself. On other
- * devices what follows comes of itself. On the rank's thread.
+ * A rank's thread and its device, if that has its own memory and queues (PST_DEVICE_APART). Called
+ * on the rank's thread. Kernels of other devices have ended when their call returns.
  */
 #ifndef PST_EXEC_APART_H
 #define PST_EXEC_APART_H
@@ -11,12 +11,12 @@
 struct exec_list;
 struct exec_rank;
 
-/* Of a rank whose device stands apart. */
+/* Most marks that a rank is ahead of its device; most loads of input rows under way. */
 enum { EXEC_AHEAD = 64, EXEC_LOADS = 8 };
 
 struct exec_apart {
     bool active;
-    /* Marks behind passes and updates: the rank's thread is at most so many ahead of its device. */
+    /* Marks after passes and updates: the rank's thread is at most so many ahead of its device. */
     struct pst_mark *ahead[EXEC_AHEAD];
     uint64_t n_set, n_passed;
     /* Input rows on their way, in pinned memory. */
@@ -26,26 +26,26 @@ struct exec_apart {
     struct pst_squared *squared; /* per parameter of the rank */
 };
 
-/* The rank's device is open and its lists are bound: makes what is below, tells the transport. */
+/* Called once the rank's device is open and its lists are bound: sets up rank->apart and attaches
+   the transport. */
 pst_status exec_apart_init(struct exec_rank *rank, struct pst_error *err);
-/* Rows of a batch to the device; they are the caller's again. */
+/* Copies rows of a batch to the device; the caller may then reuse them. */
 pst_status exec_load(struct exec_rank *rank, void *dst, const void *src, uint64_t bytes,
                      struct pst_error *err);
-/* Behind a pass or update: waits where the device is too far behind. */
+/* Called after a pass or update: waits if the device is too far behind. */
 pst_status exec_pace(struct exec_rank *rank, struct pst_error *err);
 /* rank->squares[i] := square sum of the gradient of parameter i of the rank, of those of a stage
    (PST_NONE: of those that it owns). */
 pst_status exec_squares(struct exec_rank *rank, uint64_t t, uint32_t stage, struct pst_error *err);
-/* What is asked for from here on belongs to an instruction, for who watches the device (NVTX); and:
-   it does not any more. */
+/* Mark the device work of an instruction, from begin to end, for tools that watch it (NVTX). */
 void exec_range_begin(const struct exec_rank *rank, const struct exec_list *list, uint32_t instr);
 void exec_range_end(const struct exec_rank *rank, const struct exec_list *list);
-/* Nothing that any queue of the rank's device was asked for is left; or it stands still, and
-   exec->stuck says so. */
+/* Waits until all queues of the rank's device are empty. If they do not empty within the limit on
+   stalls, or the transport cannot detach, sets exec->stuck. */
 void exec_settle(struct exec_rank *rank);
-/* Joins the device where the transport does not work in the order of devices. */
+/* Joins the device unless the transport is ordered. */
 pst_status exec_before_post(struct exec_rank *rank, struct pst_error *err);
-/* What the rank asked its device for so far has ended; what went wrong there. On its thread. */
+/* Waits until the rank's device has ended all its work so far; returns the first error there. */
 pst_status exec_join(struct exec_rank *rank, struct pst_error *err);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the step loop needs beside a program: kernels with their operands as pointers (their order:
+ * The step loop's additions to a program: kernels with their operands as pointers (their order:
  * plan/program.h), tags of transfers, sums. A program is ours, but may come with a plan read from a
  * file: no pointer leaves the arena, no wait names what comes later.
  */
@@ -163,8 +163,8 @@ static pst_status make_tag(const struct pst_instr *instr, uint32_t n_parts, uint
     return PST_OK;
 }
 
-/* Of guests: bit 63..40 none of the edges, 39 payload, 38..24 part, 23..1 number of the guest among
-   those of the plan, 0 parity. */
+/* Makes the tag of a guest: bits 63..40 EXEC_GUEST in place of an edge, 39 payload, 38..24 part,
+   23..1 number of the guest in the plan, 0 parity. */
 static pst_status make_guest_tag(const struct pst_plan *plan, const struct pst_instr *instr,
                                  uint32_t n_parts, uint64_t *ret_tag, struct pst_error *err)
 {

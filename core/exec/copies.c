@@ -119,7 +119,7 @@ static pst_status make_queue(struct exec_rank *rank, const struct pst_program *p
     return status;
 }
 
-/* What is compared: sums of what is in the host arena, and of what the device has another copy. */
+/* Makes room to compare: checksums of the host arena, and a second copy of the device's bytes. */
 static pst_status make_check(struct exec_rank *rank, const struct pst_program *program,
                              struct pst_error *err)
 {

@@ -97,7 +97,7 @@ void exec_copies_behind(struct exec_rank *rank);
 pst_status exec_copies_join(struct exec_rank *rank, const struct exec_list *list, uint32_t instr,
                             struct pst_error *err);
 pst_status exec_copies_drain(struct exec_rank *rank, struct pst_error *err);
-/* What a rank of this process has copied. */
+/* Reports the copies of a rank of this process. */
 void exec_copied(const struct exec_rank *rank, struct pst_exec_copies *ret_copies);
 
 /* copies_watch.c: asks the device for what is wanted beside a row, before it and behind. */

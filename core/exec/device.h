@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a device module offers to the core: an arena, kernels, and the elementwise work around the
- * step. Private: the table may change at any commit. A module is device-<id>.so, loaded by
+ * The table that a device module gives the core: an arena, kernels, and the elementwise work around
+ * the step. Private: the table may change at any commit. A module is device-<id>.so, loaded by
  * host/dl.c, exporting pst_device_module().
  *
  * A device is driven by one thread: enter() comes first on that thread, then everything else.
@@ -21,19 +21,19 @@ enum {
 };
 
 /*
- * Operands of one kernel call; which are read or written is told by struct pst_op_grad (model).
+ * Operands of one kernel call; struct pst_op_grad defines which of them B and W read or write.
  * Pointers that do not apply are NULL. Activations and their gradients have the tensor's dtype, p
  * the parameter's dtype, dp and state are f32.
- *   F: reads x, p; writes y[0] and aux y[1..]
- *   B: reads dy (not for a loss: its gradient is scale/rows) and x, p, y as told; writes dx[i]
- * where not NULL, as gradient + add[i] where add[i] is not NULL; writes z W: reads dy, z, x, p, y
- * as told; overwrites dp[i] (never accumulates) Outputs never overlap inputs, except that add[i]
- * may equal dx[i].
+ * F reads x, p and writes y[0] and aux y[1..]. B reads dy (not for a loss: its gradient is
+ * scale/rows) and x, p, y as defined there; it writes z, and dx[i] where not NULL, as gradient +
+ * add[i] where add[i] is not NULL. W reads dy, z, x, p, y as defined there and overwrites dp[i] (it
+ * never accumulates). Outputs never overlap inputs, except that add[i] may equal dx[i].
  *
- * Of slices of sequences the call has the slice-th: its rows come behind those of slice slices of
- * the same length. Attention reads x[0] of these, past[i], and B makes gradients of their keys and
- * values, in dpast[i]: rows k|v of all samples, f32 (f64 in f64 models). B of the last slice writes
- * them, that of another adds; dpast[slice], where not NULL, is what later slices made of its own.
+ * If sequences are cut into slices, the call has slice number `slice`: its rows follow those of
+ * `slice` slices of the same length. Attention reads x[0] of these, past[i], and B makes gradients
+ * of their keys and values in dpast[i]: rows k|v of all samples, f32 (f64 in f64 models). B of the
+ * last slice writes them, B of the others adds; dpast[slice], where not NULL, has the gradient of
+ * the call's own keys and values from later slices.
  */
 struct pst_call {
     void *const *x, *const *p, *const *y;
@@ -127,9 +127,9 @@ enum {
 };
 
 /*
- * What a device was asked for is in queues, each worked off in order and beside the others. Kernels
- * and the work around the step are in the first. Of a device that does not stand apart this is the
- * thread of the device itself: what it was asked for has ended when the call returns.
+ * Work that a device was asked for is in queues; each is in order and runs beside the others.
+ * Kernels and the work around the step are in the first. If the device does not stand apart, this
+ * queue is its own thread: work has ended when the call returns.
  */
 enum pst_queue {
     PST_QUEUE_COMPUTE = 0,
@@ -142,7 +142,7 @@ enum pst_queue {
     PST_QUEUES
 };
 
-/* What square_sum() is asked for, in a list. */
+/* One square_sum() in the list of squares(). */
 struct pst_squared {
     const float *values;
     uint64_t elems;
@@ -153,7 +153,7 @@ struct pst_device;
 struct pst_mark;   /* a place in a queue (below) */
 struct pst_replay; /* what was captured (below) */
 
-/* What may differ each time that something captured is asked for again. */
+/* The values that each replay of a capture may change. */
 struct pst_changes {
     uint64_t first_sample;            /* of its kernel calls */
     const struct pst_update *updates; /* one of each kind */
@@ -175,7 +175,7 @@ struct pst_device_ops {
     /* One block of exactly `bytes` followed by an inaccessible page, filled with 0xFF. */
     pst_status (*arena)(struct pst_device *device, uint64_t bytes, void **ret_base,
                         struct pst_error *err);
-    /* Whether dtype is supported for training here; else why not. */
+    /* Returns PST_OK if dtype is supported for training here, else an error that says why. */
     pst_status (*supports)(struct pst_device *device, uint32_t dtype, struct pst_error *err);
     /* Workspace bytes of a kernel without making it; cheap, pure, and what compile() will say. */
     uint64_t (*workspace)(struct pst_device *device, const struct pst_graph *graph, uint32_t op,
@@ -227,13 +227,13 @@ struct pst_device_ops {
     /* A mark for the queues of this device, freed by close(). It stands nowhere at first. */
     pst_status (*mark_create)(struct pst_device *device, bool timed, struct pst_mark **ret_mark,
                               struct pst_error *err);
-    /* Sets the mark behind all that the queue was asked for so far. */
+    /* Sets the mark after all work that the queue was asked for so far. */
     void (*mark)(struct pst_device *device, uint32_t queue, struct pst_mark *mark);
-    /* What the queue is asked for from now on begins once all before the mark, where it stands now,
-       has ended; the mark is of any device of the module. */
+    /* Work that the queue is asked for from now on begins once all work before the mark, as it is
+       set now, has ended. The mark may be of any device of the module. */
     void (*follow)(struct pst_device *device, uint32_t queue, struct pst_mark *mark);
-    /* Whether all before the mark has ended, or the device has failed; false: not for ns from now
-       on. Any thread. */
+    /* Returns true once all work before the mark has ended, or the device has failed; false if
+       neither happens within ns. Any thread. */
     bool (*wait)(struct pst_device *device, struct pst_mark *mark, uint64_t ns);
     /* When all before a timed mark had ended, on CLOCK_MONOTONIC: differences are the device's own,
        the clock's to some 10 us. For the thread of the device, of marks that were passed, before
@@ -255,8 +255,8 @@ struct pst_device_ops {
     /* For whoever watches the device from outside (cuda: an NVTX range): what the calling thread
        asks for from now on has this name; NULL: it ends. The op is NULL where nobody can watch. */
     void (*range)(struct pst_device *device, const char *name);
-    /* What else works with the device takes its place in the order of its kernels here: its native
-       compute queue (cuda: the cudaStream_t) and its number on this machine. NULL: it has none. */
+    /* Returns the native compute queue (cuda: the cudaStream_t), in which other software orders its
+       work among the kernels, and the device's number on this machine. NULL: it has none. */
     void *(*stream)(struct pst_device *device, int *ret_ordinal);
     /*
      * Captures; all NULL where there are none. Kernel calls, sum, accumulate, update and refresh
@@ -275,9 +275,9 @@ struct pst_device_ops {
                    const struct pst_changes *changes);
     void (*replay_destroy)(struct pst_device *device, struct pst_replay *replay);
     /*
-     * Whether the ranks of this process, as first_rank, n_ranks and share say, find room on this
-     * machine; arena_bytes: one for each of them, NULL: not yet known. Asked before devices are
-     * opened. machine.missing, machine.memory (exit 4). NULL: wherever there is memory.
+     * Returns PST_OK if the ranks of this process (first_rank, n_ranks, share) fit on this
+     * machine. arena_bytes: a size for each, NULL: not yet known. Called before devices are
+     * opened. Errors: machine.missing, machine.memory (exit 4). NULL: nothing to check.
      */
     pst_status (*fits)(const struct pst_device_config *config, const uint64_t *arena_bytes,
                        struct pst_error *err);
@@ -289,19 +289,19 @@ struct pst_device_ops {
     /* Puts what the hardware of the device itself says into the description of a cluster: peaks,
        bandwidth, memory; what it does not say stays. NULL: it says nothing. */
     void (*figures)(struct pst_device *device, struct pst_cluster *cluster);
-    /* In front of each pass, of training and of evaluation: its calls, none of which has begun;
-       parameters stay as they are until the last of them has ended. Never inside of a capture. Who
-       asks for it in front of one pass does so in front of all. NULL: it need not know. */
+    /* Called before each pass, of training and of evaluation, with its calls, none of which has
+       begun; parameters stay unchanged until the last call has ended. Never called inside a
+       capture. Called before all passes or before none. NULL: it need not know. */
     void (*begin_pass)(struct pst_device *device, const struct pst_kernel_call *calls, uint32_t n);
     /*
-     * What follows may be NULL; a device has all of it or nothing. Such a device keeps a clock:
-     * when what it was asked for so far ends, on CLOCK_MONOTONIC. The clock says when things end if
-     * this machine is never late, so that delays do not add up.
+     * The functions below may be NULL; a device has all of them or none. Such a device keeps a
+     * clock: when the work it was asked for so far ends, on CLOCK_MONOTONIC. The clock says when
+     * things end if this machine is never late, so that delays do not add up.
      */
     uint64_t (*now)(struct pst_device *device);
     /* It does nothing before ns. Returns when this machine is there, too. */
     void (*advance)(struct pst_device *device, uint64_t ns);
-    /* Returns when all that was asked for has ended. Called behind each pass and update. */
+    /* Returns when all work that was asked for has ended. Called after each pass and update. */
     void (*finish)(struct pst_device *device);
     /* Something else than the device reads or writes this part of an arena. */
     void (*touch)(struct pst_device *device, const void *data, uint64_t bytes);

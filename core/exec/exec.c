@@ -328,8 +328,8 @@ pst_status pst_exec_create(const struct pst_exec_config *config, struct pst_exec
 
 static _Atomic(struct pst_exec *) left;
 
-/* What a device may still be at, and threads that wait for it, is theirs for good; the lists are
-   not: who asks what ranks are at hears nothing from now on. */
+/* Memory that a device or a thread waiting for it may still use is never freed. The lists may be
+   freed: exec_doing() reports nothing from now on. */
 static void leave(struct pst_exec *exec)
 {
     for (uint32_t i = 0; i < exec->n_ranks; i++) {

@@ -53,10 +53,10 @@ struct pst_exec_copy_config {
     void *context;
 };
 
-/* What a rank has copied so far; [0] to host memory, [1] from there. */
+/* Totals of a rank's copies so far; [0] to host memory, [1] from there. */
 struct pst_exec_copies {
-    uint64_t bytes[2], ns[2]; /* ns: the link was busy */
-    uint64_t stall_ns;        /* passes stood still for copies */
+    uint64_t bytes[2], ns[2]; /* ns: time in which the link was busy */
+    uint64_t stall_ns;        /* time that passes waited for copies */
 };
 
 /* One value that outlives a step: f32, of the parameter's or the operator's canonical index. */
@@ -85,8 +85,8 @@ struct pst_exec_source {
                        float *ret_values, bool *ret_found, struct pst_error *err);
 };
 
-/* What a rank answers for, of those that hold the same the first: for each the visitor is called,
-   always in one order. */
+/* Calls the visitor for each value that the rank saves, always in the same order. A value that
+   several ranks hold is saved by the first of them. */
 typedef void pst_state_visit(void *context, const struct pst_state_key *key, uint64_t elems);
 void pst_exec_state_of(const struct pst_plan *plan, const struct pst_graph *graph,
                        const struct pst_program *program, pst_state_visit *visit, void *context);
@@ -133,12 +133,12 @@ struct pst_exec_config {
                                                  Called by several threads */
 };
 
-/* Whether calls of a pass or an update are captured and asked for at once (device/device.h). */
+/* When the calls of a pass or an update are captured and replayed together (exec/device.h). */
 enum pst_exec_graphs {
     PST_GRAPHS_OFF = 0,
-    PST_GRAPHS_AUTO, /* where kernels are predicted to take less than 20 us on average; what cannot
-                        be captured goes call by call, with a warning */
-    PST_GRAPHS_ON    /* everywhere; what cannot be captured ends the run (run.graph, exit code 1) */
+    PST_GRAPHS_AUTO, /* if kernels are predicted to take less than 20 us on average; calls that
+                        cannot be captured run one by one, with a warning */
+    PST_GRAPHS_ON    /* always; a capture that fails ends the run (run.graph, exit code 1) */
 };
 
 /*
@@ -161,12 +161,11 @@ struct pst_step_result {
 /* Opens devices, allocates arenas, initialises weights, compiles all kernels; threads then wait. */
 pst_status pst_exec_create(const struct pst_exec_config *config, struct pst_exec **ret_exec,
                            struct pst_error *err);
-/* Where a device of this process does not end what it was asked for within stall_ns, destroy leaves
-   devices, transport and all memory as they are; the plan and what else the executor was given may
-   go. */
+/* If a device of this process does not finish its work within stall_ns, destroy frees no device, no
+   transport and no memory. The caller may still free the plan and its other inputs. */
 void pst_exec_destroy(struct pst_exec *exec);
-/* Whether that has happened: closing any device may then wait for ever, and so may the end of the
-   process by exit(). What is left is to say why and _exit(). Any thread. */
+/* Returns true if that has happened. Closing a device or calling exit() may then block forever:
+   report the error, then call _exit(). Any thread. */
 bool pst_exec_is_stuck(void);
 
 /* Most steps in flight. */
@@ -206,14 +205,14 @@ pst_status pst_exec_collect(struct pst_exec *exec, struct pst_step_result *ret_r
  */
 void pst_exec_drain(struct pst_exec *exec);
 
-/* Copies the state that each local rank answers for, as f32, one value behind the other in the
-   order of pst_exec_state_of, to where room is for all of it. Nothing may be in flight. Devices
-   that hold no values leave it as it is. */
+/* Copies the state that each local rank saves, as f32, one value after the other in the order of
+   pst_exec_state_of, to buffers with room for all of it. Nothing may be in flight. Devices that
+   hold no values leave the buffers unchanged. */
 pst_status pst_exec_copy_state(struct pst_exec *exec, float *const *ret_values,
                                struct pst_error *err);
-/* Updates that the optimizer counts so far. Nothing may be in flight. */
+/* Updates that the optimizer has counted so far. Nothing may be in flight. */
 uint64_t pst_exec_updates(const struct pst_exec *exec);
-/* Those of one step. */
+/* Updates in one step. */
 uint32_t pst_exec_updates_of_step(const struct pst_plan *plan);
 
 /* Before the first step: all processes are ready for it. So nobody waits in a step for one that is
@@ -247,14 +246,15 @@ pst_status pst_exec_eval(struct pst_exec *exec, const struct pst_batch *batch, d
 pst_status pst_exec_measured_peaks(struct pst_exec *exec, uint64_t *ret_bytes,
                                    struct pst_error *err);
 
-/* What a rank has copied to and from host memory. */
+/* Reports the copies of a rank to and from host memory. */
 pst_status pst_exec_copied(const struct pst_exec *exec, uint32_t rank,
                            struct pst_exec_copies *ret_copies, struct pst_error *err);
 
 /* Copies a parameter (f32, by its canonical index) or its summed gradient of the last step out,
    before clipping. PST_ERR_BUG: no such parameter in the plan, or no step was made yet. */
 pst_status pst_exec_get_parameter(struct pst_exec *exec, uint32_t parameter, float *ret_values);
-/* The same of the copy that a rank holds: replicas and members of a tie have one each. */
+/* Like pst_exec_get_parameter, but copies from one rank: replicas and members of a tie have a copy
+   each. */
 pst_status pst_exec_get_copy(struct pst_exec *exec, uint32_t parameter, uint32_t rank,
                              float *ret_values);
 pst_status pst_exec_get_gradient(struct pst_exec *exec, uint32_t parameter, float *ret_values);

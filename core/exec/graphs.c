@@ -22,7 +22,7 @@ static const struct pst_device_ops *device_of(const struct exec_rank *rank)
 
 /* --- which calls ------------------------------------------------------------------------------ */
 
-/* The same kernel, or work around it, on the same buffers. */
+/* Returns true if both calls do the same work on the same buffers. */
 static bool same_call(const struct exec_rank *rank, const struct exec_list *list, uint32_t a,
                       uint32_t b)
 {
@@ -65,7 +65,7 @@ static uint32_t span_from(const struct pst_program *program, uint32_t first, uin
     return at - first;
 }
 
-/* Whether kernels are as short as that, on average; loads of sums are not told. */
+/* Returns true if kernels take less than SHORT_NS on average, or if graphs are always on. */
 static bool are_short(const struct exec_rank *rank, const struct exec_list *list, uint32_t first,
                       uint32_t n)
 {
@@ -277,7 +277,7 @@ pst_status exec_graphs_pass(struct exec_rank *rank, struct exec_list *list, uint
 
 /* --- updates ---------------------------------------------------------------------------------- */
 
-/* Of the update of a stage; false: it is none for a graph. */
+/* Finds the key of a stage's update. Returns false if no graph is made for it. */
 static bool key_of(const struct exec_rank *rank, const struct exec_update *update,
                    struct exec_update_key *ret_key)
 {

@@ -11,7 +11,7 @@ struct exec_rank;
 struct exec_list;
 struct exec_task;
 
-/* What an update's addresses and kernels follow from. */
+/* All that determines the kernels and addresses of an update. */
 struct exec_update_key {
     uint32_t stage, parity, version, optimizer, decays;
 };

@@ -24,7 +24,7 @@ enum exec_command {
 
 enum { EXEC_TASKS = 8 }; /* in the ring */
 
-/* What the rank threads shall do next; written before, read after the hand-off. */
+/* A task for the rank threads; written before, read after the hand-off. */
 struct exec_task {
     uint32_t command;
     uint32_t part; /* enum pst_part */

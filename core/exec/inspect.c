@@ -37,7 +37,7 @@ pst_status exec_bind_output(struct exec_rank *rank, struct exec_list *list, stru
     return PST_OK;
 }
 
-/* Of a micro-batch on several replicas each has its own rows. */
+/* Each replica of a stage has its own rows of a micro-batch. */
 void exec_output_range(const struct pst_exec *exec, uint32_t rank, uint32_t section,
                        uint64_t *ret_first, uint64_t *ret_elems)
 {

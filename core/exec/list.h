@@ -35,7 +35,7 @@ struct exec_reduce {
     const struct pst_reduce_part *parts;
 };
 
-/* What the step loop adds to an instruction of the program. */
+/* The executor's data for one instruction of the program. */
 struct exec_instr {
     bool pending;       /* SEND, RECV, REDUCE: posted and not yet waited for */
     bool ahead;         /* copies: it was posted with the pass before */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What outlives a step: weights, older versions of them, slots of the optimizer, running
- * statistics. Where they begin, and copies of them.
+ * The state that outlives a step: weights, older versions of them, slots of the optimizer, running
+ * statistics. This file sets first values and copies the state for checkpoints.
  */
 #include "exec/state.h"
 
@@ -9,7 +9,7 @@
 
 #include "base/memory.h"
 
-/* What the model's file has. */
+/* Loads an initial value from the model's file, if the file has it. */
 static pst_status load_initial(const struct pst_graph *graph, const struct pst_state_key *key,
                                uint64_t elems, float *values, bool *ret_found,
                                struct pst_error *err)

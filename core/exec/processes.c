@@ -113,7 +113,7 @@ pst_status exec_share_step(struct pst_exec *exec, uint32_t slot, uint64_t *ret_e
 
 /* --- evaluations -------------------------------------------------------------------------------*/
 
-/* Of each sample one rank has the loss, for the others it is 0. */
+/* One rank has the loss of a sample; the other ranks have 0. */
 static pst_status share_losses(struct pst_exec *exec, uint64_t t, double *ret_loss,
                                struct pst_error *err)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A rank: it owns its device, its arena and everything in struct exec_rank. On its thread, but
- * where another one is named.
+ * A rank: it owns its device, its arena and everything in struct exec_rank. These functions are
+ * called on the rank's thread unless they name another one.
  */
 #ifndef PST_EXEC_RANK_H
 #define PST_EXEC_RANK_H
@@ -31,13 +31,13 @@ struct exec_param {
     float *slots[2];
 };
 
-/* What a rank knows of a step. */
+/* The result of a step on one rank. */
 struct exec_result {
     double *table; /* per parameter: square sum of the gradient; then the sum of the losses or,
                       where replicas have them, the loss of each sample. Sums over all ranks where
                       the lists hold NORM, else this rank's share */
     double norm;
-    bool finite; /* as NORM says; without it: true, the shares tell */
+    bool finite; /* set by NORM; true in lists without NORM */
     bool done;   /* the rank ran the list to its end */
 };
 
@@ -117,16 +117,16 @@ pst_status exec_share_state(struct exec_rank *rank, struct pst_error *err);
 
 /* transports.c: the rank has nothing to do before this task. */
 void exec_clock_begin(struct exec_rank *rank, const struct exec_task *task);
-/* Behind a pass or update. */
+/* Called after a pass or update. */
 void exec_clock_finish(struct exec_rank *rank);
 void exec_clock_touch(struct exec_rank *rank, const void *data, uint64_t bytes);
 /* The transfers that were posted last are a group, and complete. */
 pst_status exec_flush(struct exec_rank *rank, struct pst_error *err);
-/* Of an ordered transport, behind a join: whether what it moved is what came. */
+/* Called after a join with an ordered transport: fails if the data that it moved are not valid. */
 pst_status exec_check(struct exec_rank *rank, struct pst_error *err);
-/* The transport lets go of what is the rank's device's. False: the device cannot be closed. */
+/* Makes the transport release the rank's device. False: the device cannot be closed. */
 bool exec_detach(struct exec_rank *rank);
-/* What a post that failed is told as: "cannot post `what` `whose`". */
+/* Fails with "cannot post `what` `whose`", or with run.aborted if another rank stopped the run. */
 pst_status exec_fail_post(const struct exec_rank *rank, pst_status status, const char *what,
                           uint32_t whose, struct pst_error *err);
 
@@ -136,18 +136,18 @@ void exec_end_step(struct exec_rank *rank, const struct exec_task *task);
 pst_status exec_norm(struct exec_rank *rank, const struct exec_task *task, struct pst_error *err);
 pst_status exec_step_stage(struct exec_rank *rank, const struct exec_list *list, uint32_t index,
                            const struct exec_task *task, struct pst_error *err);
-/* Asks the device for it, parameter by parameter. */
+/* Asks the device for the update, parameter by parameter. */
 void exec_update_params(const struct exec_update *update);
-/* What parameters of a kind are updated with; kinds are counted from 0. */
+/* Returns the update for parameters of one kind; kinds are counted from 0. */
 struct pst_update exec_own_update(const struct exec_update *update, uint32_t kind);
 uint32_t exec_update_kinds(const struct exec_rank *rank);
 
-/* record.c. Of a rank, on its thread; NULL where nothing is recorded. */
+/* record.c: begins a visit of a section. Returns NULL if it is not recorded. */
 struct exec_visit *exec_record_enter(struct exec_rank *rank, const struct exec_list *list,
                                      uint32_t section, const struct exec_task *task);
-/* Visits may be NULL. It took place; further pieces widen it. */
+/* Records when an instruction ran; further pieces widen that time. visit may be NULL. */
 void exec_record_copied(struct exec_visit *visit, uint32_t instr, uint64_t start, uint64_t end);
-/* A pass stood still, once more. */
+/* Adds to the time that a pass waited for copies. visit may be NULL. */
 void exec_record_stall(struct exec_visit *visit, uint32_t instr, uint64_t ns);
 
 /* inspect.c: finds the kept tensor of an evaluation; copies it out as f32. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What really happened: start and end of every instruction of the last steps of a run. The room is
- * made beforehand; recording takes two looks at the clock an instruction: that of the device, where
- * it keeps one, so that all times of a run are of one clock.
+ * Records start and end of every instruction of the last steps of a run. The room is allocated
+ * before the run; recording reads the clock twice an instruction: that of the device, if it keeps
+ * one, so that all times of a run are of one clock.
  *
  * A pass lasts from its first call to the end of its last. A transfer lasts from when both its ends
  * are there to when its bytes are (on links with times: while it has the link), a reduction from

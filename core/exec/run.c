@@ -20,7 +20,7 @@ static void take_losses(const struct exec_rank *rank, float *losses, const void 
     }
 }
 
-/* What a kernel is told of the task. */
+/* Returns the bound call with the first sample and the flags of the task. */
 static const struct pst_kernel_call *call_at(const struct exec_list *list, uint32_t index,
                                              const struct exec_task *task, uint32_t flags)
 {
@@ -265,7 +265,7 @@ static pst_status run_instr(struct exec_rank *rank, struct exec_list *list, uint
     }
 }
 
-/* What is over when the rank goes on lasts from one mark to another. */
+/* Begins to time a pass, an update or a REDUCE on one rank, by marks before and after it. */
 static struct exec_timing *begin_timing(struct exec_rank *rank, const struct exec_list *list,
                                         struct exec_visit *visit, uint32_t index)
 {

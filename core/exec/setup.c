@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a rank does before its first step, on its own thread: device, arena, lists, first values.
+ * Prepares a rank for its first step, on its own thread: device, arena, lists, first values.
  */
 #include "exec/state.h"
 

@@ -70,10 +70,10 @@ pst_status exec_share_step(struct pst_exec *exec, uint32_t slot, uint64_t *ret_e
                            struct pst_error *err);
 /* The table of a step of any rank. */
 const double *exec_table_of(const struct pst_exec *exec, uint32_t rank, uint32_t slot);
-/* Of an evaluation that has ended: the loss over all processes and, unless NULL, the output. */
+/* Sums the loss of a finished evaluation over all processes; fills output unless it is NULL. */
 pst_status exec_share_eval(struct pst_exec *exec, uint64_t t, double *ret_loss, float *output,
                            uint64_t n_values, struct pst_error *err);
-/* What a rank is at, for a message (transport/transport.h). */
+/* Writes what a rank is doing, for a message (exec/transport.h). */
 void exec_doing(void *context, uint32_t rank, char *ret_text, size_t size);
 
 /* setup.c: what the arena of a rank takes. */
@@ -82,16 +82,16 @@ uint64_t exec_arena_bytes(const struct pst_exec *exec, uint32_t rank);
 /* sums.c: the stage that makes the losses; NULL: none does. */
 const struct pst_plan_stage *exec_loss_stage(const struct pst_plan *plan,
                                              const struct pst_graph *graph);
-/* Of an evaluation that has ended, in sample order. */
+/* The sum of the losses of a finished evaluation, in sample order. */
 double exec_eval_loss(const struct pst_exec *exec, uint64_t t);
 
 /* transports.c: what a transport asks of devices with a clock, and of those that stand apart. */
 struct pst_transport_times exec_clock_times(struct pst_exec *exec);
 struct pst_transport_memory exec_apart_memory(struct pst_exec *exec);
-/* What two ranks have to do with each other (exec/transport.h). */
+/* Returns the PST_MEETS_* of two ranks (exec/transport.h). */
 uint32_t exec_meets(void *context, uint32_t rank, uint32_t other);
 
-/* update.c: what a table of a step says: the sum of the losses, in sample order. */
+/* update.c: the sum of the losses in the table of a step, in sample order. */
 double exec_loss_of(const struct pst_exec *exec, const double *table);
 /* The norm of a table of square sums. */
 double exec_norm_of(const double *table, uint32_t n_params);

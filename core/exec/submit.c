@@ -108,8 +108,8 @@ static bool is_done(const struct pst_exec *exec, uint32_t slot)
     return done;
 }
 
-/* Of the stages whose gradient is not finite the one nearest to the loss: the others have it from
-   there. */
+/* Returns the last stage whose gradient is not finite: it is the nearest to the loss, and earlier
+   stages got theirs from it. */
 static uint32_t find_stage(const struct pst_exec *exec)
 {
     uint32_t stage = 0;

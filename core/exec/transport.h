@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a transport offers to the executor: point-to-point transfers that are posted and waited for,
+ * A transport's interface to the executor: point-to-point transfers that are posted and waited for,
  * and small collectives. Private. A module is transport-<id>.so exporting pst_transport_module().
  *
  * A transfer completes when both ends have posted it; payloads are matched by (from, to, tag) and
@@ -14,8 +14,8 @@
 
 struct pst_transport;
 
-/* Of one transfer. follows: it is a piece of the message of which the transfer before it on this
-   link was one, and starts right behind that. */
+/* Time of one transfer. follows: it is part of the same message as the transfer before it on this
+   link and starts when that one ends. */
 struct pst_transfer_time {
     uint64_t ns;
     bool follows;
@@ -40,7 +40,7 @@ struct pst_transport_times {
     uint32_t (*node)(void *context, uint32_t rank); /* below n_ranks */
 };
 
-/* What the lists of a rank have open at once, at most. */
+/* The most that the lists of a rank have open at once. */
 struct pst_transport_needs {
     uint32_t transfers, sums;
     uint64_t transfer_bytes; /* of the largest transfer */
@@ -48,14 +48,14 @@ struct pst_transport_needs {
     uint32_t sum_buffers;    /* most parts or sources of a sum */
 };
 
-/* Of buffers that are not the host's, but in the arenas of devices, which move and add them up. */
+/* Passed if buffers are in the arenas of devices, which copy and add them, not in host memory. */
 struct pst_transport_memory {
     void *context;
-    /* The one piece of the device's memory in which everything lies that transfers and sums of the
-       rank name, from attach() to detach(). NULL: nobody knows. */
+    /* The block of device memory that holds every buffer of the rank's transfers and sums, from
+       attach() to detach(). NULL: unknown. */
     void *(*region)(void *context, uint32_t rank, uint64_t *ret_bytes);
     bool timed; /* marks are, and swap() will be asked for them */
-    /* From attach() on; NULL: nobody knows. */
+    /* Valid from attach() on. NULL: unknown. */
     struct pst_transport_needs (*needs)(void *context, uint32_t rank);
 };
 
@@ -66,16 +66,16 @@ struct pst_transport_config {
     uint32_t max_requests;   /* per rank, in flight at once: transfers */
     uint32_t max_reductions; /* the same of all_reduce */
     uint64_t stall_ns;       /* longest wait before PST_ERR_CANCELLED with kind run.stalled */
-    /* What a rank of this process is at, in words for a message ("F of stage 2, micro-batch 5"); ""
-       where that is nothing. Asked by any thread at any time; NULL: nobody knows. */
+    /* Writes what a rank of this process is doing, for messages ("F of stage 2, micro-batch 5"), or
+       "" if it does nothing. Called by any thread at any time. NULL: unknown. */
     void (*doing)(void *context, uint32_t rank, char *ret_text, size_t size);
     void *doing_context;
-    /* What two ranks have to do with each other, PST_MEETS_*, the same from both sides. Pure; asked
-       by any thread. NULL: everything. Of a rank with itself: what it sums without others. */
+    /* Returns what two ranks do with each other, PST_MEETS_*, the same from both sides; for a rank
+       and itself, the sums it makes alone. Pure; any thread. NULL: everything. */
     uint32_t (*meets)(void *context, uint32_t rank, uint32_t other);
     void *meets_context;
     /* Transfers of each pair of ranks, in each direction, wait for no others. False: those of a
-       rank may be one queue. Transports that always do heed it not. */
+       rank may be one queue. Transports that always work like this ignore it. */
     bool edges;
     /* A line for the log, at its lowest level; any thread. NULL: nobody reads it. */
     void (*note)(const char *text);
@@ -96,10 +96,10 @@ struct pst_reduce_part {
 };
 
 /*
- * Of a transport whose ranks are processes that a launcher has started. One thread of a process
- * makes these calls, and what is collective is called by all processes in the same order. A wait
- * ends early when the run is aborted anywhere, when a process has not been heard of for the stall
- * limit, and on nothing else: others may be at work for as long as they like.
+ * For a transport whose ranks are processes started by a launcher. One thread of a process makes
+ * these calls, and all processes make the collective ones in the same order. A wait ends early
+ * when the run is aborted anywhere or when a process has not been heard of for the stall limit,
+ * and for no other reason: other processes may compute for as long as they like.
  */
 struct pst_transport_processes {
     /* Once, before everything else: finds the other processes. `transport` is what run.transport
@@ -110,7 +110,7 @@ struct pst_transport_processes {
     pst_status (*join)(const char *transport, uint64_t stall_ns, uint64_t room, uint32_t *ret_rank,
                        uint32_t *ret_n_ranks, struct pst_error *err);
     const char *(*host)(uint32_t rank);
-    /* What join told. */
+    /* The rank that join returned. */
     uint32_t (*rank)(void);
     /* Collective, with nothing under way: what this process must now add to its CLOCK_MONOTONIC to
        get that of rank 0, and by how much that may be off; UINT64_MAX: it could not be measured.
@@ -122,8 +122,8 @@ struct pst_transport_processes {
     pst_status (*broadcast)(void *data, uint64_t bytes, struct pst_error *err);
     /* Ends the waits of all processes, here and above; the first error is kept. */
     void (*abort)(const struct pst_error *why);
-    /* Of a transport beside this one: whom this process's rank waits for, UINT32_MAX: nobody; and
-       run.stalled, once it has waited for too long. `what` says for what. Any thread. */
+    /* For a transport beside this one. waits: the rank waits for `peer`, UINT32_MAX: for none.
+       stalled: makes the error run.stalled; `what` says what the rank waits for. Any thread. */
     void (*waits)(uint32_t peer);
     pst_status (*stalled)(uint32_t peer, const char *what, struct pst_error *err);
     /* The last exchange of a run, aborted or not, of at most the room of join: all[r * bytes] is
@@ -165,8 +165,8 @@ struct pst_transport_ops {
                        const void *data, uint64_t bytes, pst_request *ret_request);
     pst_status (*recv)(struct pst_transport *transport, uint32_t rank, uint32_t from, uint64_t tag,
                        void *data, uint64_t bytes, pst_request *ret_request);
-    /* What was posted goes on its way, one group of transfers: the rank turns to something else.
-       NULL: it does so by itself. */
+    /* Starts the posted transfers, as one group, before the rank does something else. NULL: they
+       start by themselves. */
     pst_status (*flush)(struct pst_transport *transport, uint32_t rank, struct pst_error *err);
     pst_status (*wait)(struct pst_transport *transport, uint32_t rank, pst_request request,
                        struct pst_error *err);
@@ -198,16 +198,16 @@ struct pst_transport_ops {
     /* Wakes every waiter with an error; the first caller's is kept. Where ranks are processes it is
        that of the rank itself; others get run.aborted with its message and its exit code. */
     void (*abort)(struct pst_transport *transport, uint32_t rank, const struct pst_error *why);
-    /* What ended the run, PST_OK while nothing has. Of an ordered transport what is behind a wait
-       is true only if this says so once the device is there, too. Any thread; NULL: waits tell. */
+    /* Returns why the run ended, else PST_OK. With an ordered transport data after a wait is valid
+       only if it returns PST_OK once the device has passed it. Any thread. NULL: waits fail. */
     pst_status (*check)(struct pst_transport *transport, uint32_t rank, struct pst_error *err);
-    /* When that which this rank's last wait, sum or reduce ended began to move (the last end had
-       come), and when it was over; CLOCK_MONOTONIC, with times: on its link's clock. */
+    /* When the transfers of this rank's last wait, sum or reduce began to move (all ends had
+       arrived), and when they ended; CLOCK_MONOTONIC, or with times the clock of the link. */
     void (*span)(const struct pst_transport *transport, uint32_t rank, uint64_t *ret_start_ns,
                  uint64_t *ret_end_ns);
-    /* Of an ordered transport: the marks between which that moves which this rank's last wait or
-       reduce put in order; it takes the two given for them. With memory->timed; NULL: span() tells,
-       as it does for others. */
+    /* For an ordered transport with memory->timed: swaps the two marks given for those before and
+       after the transfers of this rank's last wait or reduce. NULL: span() returns their times, as
+       for other transports. */
     void (*swap)(struct pst_transport *transport, uint32_t rank, struct pst_mark **start,
                  struct pst_mark **end);
     /* NULL: all ranks are threads of one process, and open may be called at any time. Otherwise

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the executor tells and asks a transport beside transfers and sums: which ranks have to do
+ * The executor and a transport, besides transfers and sums: which ranks have something to do
  * with each other, the links of devices with a clock, where buffers of devices are and how many are
  * open at once; that a group of transfers is complete, and whether all went well.
  */

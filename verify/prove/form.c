@@ -163,7 +163,7 @@ static void check_edges_and_ties(struct pst_check *check)
     }
 }
 
-/* What an instruction of this kind may index, and which of its fields must be 0. */
+/* Returns what is wrong with an instruction's fields (ranges, fields that must be 0), or NULL. */
 static const char *instr_fault(const struct pst_plan *plan, uint32_t n_ops, uint32_t rank,
                                const struct pst_instr *instr)
 {

@@ -8,7 +8,7 @@
 
 #include "base/philox.h"
 
-/* What one use of a tensor, input i of an operator, adds to its gradient. */
+/* Returns the contribution of one use of a tensor, input i of an operator, to its gradient. */
 static uint64_t of_use(const struct pst_check *check, uint32_t op, uint32_t i)
 {
     struct pst_op_grad grad;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the rules of the checker share: the report under construction and tables that one rule fills
+ * The data that the rules share: the report under construction and tables that one rule fills
  * and later ones read. Every table is linear in plan and graph. Private to prove.
  */
 #ifndef PST_PROVE_INTERNAL_H
@@ -68,7 +68,7 @@ struct pst_check {
 /* Adds a violation; device and instr are PST_NONE where they do not apply. */
 void pst_check_add(struct pst_check *check, const char *rule, uint32_t device, uint32_t instr,
                    const char *format, ...) __attribute__((format(printf, 5, 6)));
-/* The same on instruction `at` of a list of check->plan; begins with it in words. */
+/* Adds a violation at instruction `at` of a list of check->plan, which the text names first. */
 void pst_check_instr(struct pst_check *check, const char *rule, uint32_t rank, uint32_t at,
                      const char *format, ...) __attribute__((format(printf, 5, 6)));
 /* From the check's arena. Zeroed. */
@@ -161,7 +161,7 @@ static inline uint32_t pst_check_ticks(const struct pst_program *program, uint32
     return ticks;
 }
 
-/* Runs rules; whether they found nothing. */
+/* Runs rules; returns true if they found nothing. */
 bool pst_check_is_clean(struct pst_check *check, void (*rules)(struct pst_check *check));
 
 /* The rules, in the order in which they run. */
@@ -177,7 +177,7 @@ void pst_check_transfers(struct pst_check *check); /* PASS3 COMM1 COMM2; PASS7 *
 void pst_check_guest_table(struct pst_check *check);
 struct pst_check_transfer *pst_check_guest_transfer(struct pst_check *check, uint32_t rank,
                                                     uint32_t at, const struct pst_instr *instr);
-/* The same of one that the rules have passed. */
+/* Returns the row of an EVICT or LOAD that the rules have accepted. */
 struct pst_check_transfer *pst_check_guest_of(const struct pst_check *check,
                                               const struct pst_instr *instr);
 void pst_check_guests(struct pst_check *check);     /* PASS7 COMM1 COMM2 */

@@ -27,7 +27,7 @@ static void expect(struct pst_walk *walk, const struct pst_program_call *call, u
 #define SUMMAND_KINDS  (KIND(PST_V_GRAD) | KIND(PST_V_SCRATCH))
 #define GRADIENT_KINDS (KIND(PST_V_DACT) | KIND(PST_V_RECV))
 
-/* What one pass of an operator reads and writes, as bit sets over its operands. */
+/* The operands that one pass of an operator reads and writes, as bit sets. */
 struct access {
     uint64_t x, p, y, dx, add;
     bool y_written, reads_dy, writes_z, reads_z, writes_dp;
@@ -92,8 +92,8 @@ static uint32_t slot_of(const struct pst_walk *walk, const struct pst_program_ca
     return (walk->phase * pst_check_updates(check) + update + 1) % n;
 }
 
-/* What makes the gradient of update u reads the slot that u will write (pst_plan_slots); an
-   evaluation reads the newest. */
+/* Checks that a pass for the gradient of update u reads the slot that u will write
+   (pst_plan_slots). An evaluation reads the newest weights. */
 static void check_version(struct pst_walk *walk, const struct pst_program_call *call, uint32_t v,
                           uint32_t parameter)
 {
@@ -165,9 +165,9 @@ static void read_operands(struct pst_walk *walk, const struct pst_program_call *
     }
 }
 
-/* NUM1: an accumulator takes the micro-batches of a batch, or update, in turn, of a sequence its
-   last slice first; the first is written, the others added. Where there are two of them, batches
-   take turns. */
+/* NUM1: an accumulator adds the micro-batches of a batch, or update, in order, the slices of a
+   sequence from the last to the first; the first of all is written. Two accumulators alternate
+   between batches. */
 static void sum_in_turn(struct pst_walk *walk, uint32_t stage, uint32_t accumulator,
                         uint32_t microbatch)
 {
@@ -281,8 +281,8 @@ static void check_aliases(struct pst_walk *walk, const struct pst_program_call *
     }
 }
 
-/* Of slices of sequences: keys and values of those before, and the gradients of them. The last
-   makes these, every other adds; what a slice adds counts for it like an input of its operator. */
+/* Slices of a sequence: B of the last writes the gradients of earlier keys and values, B of others
+   adds. The share of a slice counts like one more input of its operator. */
 static uint64_t past_contribution(const struct pst_program_call *call, uint32_t slice)
 {
     return pst_check_contribution(call->op, 1u << 16 | slice);
@@ -299,7 +299,7 @@ static void write_past(struct pst_walk *walk, const struct pst_program_call *cal
     walk->states[v].gradient = held + past_contribution(call, call->slice);
 }
 
-/* Of the call's own keys and values, from all slices behind it. */
+/* Reads the gradient of the call's own keys and values; it must be the sum of all later slices. */
 static void read_past(struct pst_walk *walk, const struct pst_program_call *call, uint32_t v,
                       uint64_t bytes)
 {

@@ -129,7 +129,7 @@ static struct node next_of_transfer(const struct reporter *reporter, struct node
     return queue_of(reporter, peer, live->ranks[peer].list[partner].op);
 }
 
-/* What the blocked queue waits for. */
+/* Returns the queue that the blocked queue waits for. */
 static struct node next_of(struct reporter *reporter, struct node node)
 {
     const struct pst_live_rank *rank = &reporter->live->ranks[node.rank];

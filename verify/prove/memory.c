@@ -185,7 +185,7 @@ static void check_unrolled(struct pst_check *check, const struct pst_program *pr
     }
 }
 
-/* What the rules of one rank leave. */
+/* The results of the rules of one rank. */
 struct rank {
     bool shaped;
     struct pst_check_report *report; /* NULL: no violation */

@@ -33,7 +33,7 @@ static bool make_rows(struct pst_check *check)
     return true;
 }
 
-/* Notes where the pass stands; false where one stands already. */
+/* Notes where the pass is in the list; returns false if that is known already. */
 static bool note_pass(struct pst_pass_row *row, uint32_t op, uint32_t at)
 {
     uint32_t *place = op == PST_I_F   ? &row->f
@@ -47,7 +47,7 @@ static bool note_pass(struct pst_pass_row *row, uint32_t op, uint32_t at)
     return first;
 }
 
-/* What the passes of a list read: version v of a stage is there from its v-th STEP on. */
+/* The weights that the passes of a list read: version v of a stage exists after its v-th STEP. */
 struct reading {
     uint32_t *n_steps;   /* [stage] STEPs so far */
     uint32_t *last_step; /* [stage] where the last one is */
@@ -59,10 +59,10 @@ static const char *unit_name(const struct pst_check *check)
 }
 
 /*
- * Synchronous: no pass of a stage after its STEP. Else what makes the gradient of update u reads
- * version max(u - (V - 1), 0), of V that are kept; it has been made and is one of the V newest, as
- * older ones are overwritten. Delayed: an update is a batch, and V is 2. Stashed: it is a
- * micro-batch.
+ * Synchronous: no pass of a stage comes after its STEP. Otherwise the passes for the gradient of
+ * update u read version max(u - (V - 1), 0), of V that are kept. That version must exist and be
+ * one of the V newest, as older ones are overwritten. Delayed: an update is a batch, and V is 2.
+ * Stashed: it is a micro-batch.
  */
 static void check_version(struct pst_check *check, uint32_t rank, uint32_t at,
                           const struct reading *reading)
@@ -232,7 +232,7 @@ static void check_slices(struct pst_check *check, uint32_t s, uint32_t mb, uint3
     }
 }
 
-/* What is not whole: sequences, or what attention reads of them. */
+/* Checks that sequences are whole, and that keys and values which attention reads are kept. */
 static void check_sequences(struct pst_check *check, uint32_t s)
 {
     const struct pst_plan_stage *stage = &check->plan->stages[s];

@@ -11,7 +11,7 @@
 
 #include "base/util.h"
 
-/* What one list does about the end of each update; rows [stage or tie][update]. */
+/* The instructions of one list that end each update; rows [stage or tie][update]. */
 struct ending {
     uint32_t n;                  /* updates */
     uint32_t *reduce, *step;     /* [stage] instruction, PST_NONE */
@@ -33,7 +33,7 @@ static void find_params(const struct pst_check *check, bool *has_params)
     }
 }
 
-/* Notes the next one of a row of n; there must be no more. */
+/* Adds an instruction to a row of at most n; one more is a violation. */
 static void note(struct pst_check *check, const char *rule, uint32_t rank, uint32_t at, uint32_t n,
                  uint32_t *row, uint32_t *count)
 {
@@ -102,7 +102,7 @@ static void check_seen(struct pst_check *check, uint32_t rank, uint32_t at, uint
     }
 }
 
-/* Whether the list has waited for `what` when it comes to `at`. */
+/* Returns true if the list has waited for `what` before it reaches `at`. */
 static bool is_known(const struct pst_check *check, uint32_t rank, uint32_t what, uint32_t at)
 {
     uint32_t known = check->known[check->list_base[rank] + what];

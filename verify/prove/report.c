@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What all rules use: violations as they are found, arrays that live as long as the check, the
+ * Helpers of all rules: violations as they are found, arrays that live as long as the check, the
  * lists of all ranks and what they wait for, instructions in words.
  */
 #include "prove/internal.h"
@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Of an unrolled list: which part the instruction is in. */
+/* Adds to the text which part of an unrolled list the instruction is in. */
 static void add_origin(const struct pst_check *check, struct pst_violation *violation)
 {
     static const char *const parts[PST_PARTS] = {"fill", "body", "drain"};

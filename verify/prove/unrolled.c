@@ -117,7 +117,7 @@ static uint32_t n_operands_of(const struct pst_check *check, const struct pst_pr
     return call->kind == PST_C_KERNEL ? pst_operands_of(&check->graph->ops[call->op]).count : 3;
 }
 
-/* What was copied last with this host buffer, as the executor takes it. */
+/* Returns the row that last copied this host buffer in this direction, as in the executor. */
 static uint32_t moved_last(struct unroller *u, uint32_t row)
 {
     const struct pst_program_copy *copy = &u->from->copies[row];

@@ -33,7 +33,7 @@ struct pst_walk {
     uint32_t phase; /* of the first batch */
 };
 
-/* Tells micro-batches apart: what a gradient is multiplied by; odd. */
+/* Returns the factor of a gradient that identifies its micro-batch; odd. */
 static inline uint64_t pst_walk_sample(uint32_t first_sample)
 {
     return 2 * (uint64_t)first_sample + 1;
@@ -55,9 +55,9 @@ struct pst_check_pieces {
     uint64_t gradient; /* contributions that the piece holds */
 };
 
-/* What the gradient of an operator's i-th input, made by its own kernel, counts for. */
+/* Returns the number that stands for the gradient that an operator's kernel makes for input i. */
 uint64_t pst_check_contribution(uint32_t op, uint32_t i);
-/* False: there is no further one. */
+/* Finds the next piece. Returns false if there is none. */
 bool pst_check_next_piece(const struct pst_check *check, const struct pst_instr *instr,
                           struct pst_check_pieces *pieces);
 
@@ -75,7 +75,7 @@ void pst_walk_write(struct pst_walk *walk, uint32_t v, uint64_t bytes, const cha
 void pst_walk_copies(struct pst_walk *walk);
 /* All rules for the copies of the walk's instruction. */
 void pst_walk_copy(struct pst_walk *walk, const struct pst_instr *instr);
-/* What is wrong with the tables of copies themselves, or NULL. */
+/* Returns what is wrong with the tables of copies themselves, or NULL. */
 const char *pst_check_copy_fault(const struct pst_program *program);
 
 /*

@@ -120,7 +120,7 @@ static void edge_bytes(const struct pst_graph *graph, const struct pst_plan_edge
     }
 }
 
-/* What a guest of each stage is worth. */
+/* Finds the bytes of one guest of each stage. */
 static void guest_bytes(struct pst_sim_durations *durations, struct pst_arena *arena)
 {
     const struct pst_plan *plan = durations->plan;

@@ -10,7 +10,7 @@
 #include "graph/cost.h"
 #include "plan/pass_calls.h"
 
-/* What happens inside the passes of a stage that offloads. */
+/* The calls in the passes of a stage that offloads. */
 struct pst_sim_offload {
     struct pst_pass_calls passes[PST_I_BW + 1];
     uint64_t *call_ns[PST_I_BW + 1]; /* of each call, slice by slice */
@@ -24,7 +24,7 @@ struct pst_sim_stage {
     struct pst_sim_offload *offload;     /* NULL: the plan offloads none of its nodes */
 };
 
-/* Transfers of one payload of an edge; the last question is remembered. */
+/* Transfers of one payload of an edge; the last result is cached. */
 struct pst_sim_edge {
     uint64_t bytes; /* per sample */
     uint32_t n_samples;
@@ -46,7 +46,7 @@ void pst_sim_durations_init(struct pst_sim_durations *durations, struct pst_aren
                             const struct pst_plan *plan, const struct pst_graph *graph,
                             const struct pst_cost_model *cost);
 
-/* Of a pass or STEP. */
+/* Time of a pass or STEP. */
 static inline uint64_t pst_sim_compute_ns(const struct pst_sim_durations *durations,
                                           const struct pst_instr *instr)
 {
@@ -55,7 +55,7 @@ static inline uint64_t pst_sim_compute_ns(const struct pst_sim_durations *durati
     return durations->stages[instr->stage].compute_ns[slice][instr->op];
 }
 
-/* Of each call of a pass of a stage that offloads. */
+/* Time of each call of a pass of a stage that offloads. */
 static inline const uint64_t *pst_sim_call_ns(const struct pst_sim_durations *durations,
                                               const struct pst_instr *instr)
 {
@@ -68,17 +68,17 @@ static inline const uint64_t *pst_sim_call_ns(const struct pst_sim_durations *du
 /* The update of so many bytes of f32 parameters with `slots` values of state each: one stage. */
 uint64_t pst_sim_update_ns(const struct pst_cost_model *cost, uint64_t param_bytes, uint32_t slots);
 
-/* What a step takes longer because the host needs cores of the plan's devices for the next one. */
+/* Time that a step loses because the host needs cores of the plan's devices for the next one. */
 uint64_t pst_sim_host_ns(const struct pst_cost_model *cost, const struct pst_plan *plan);
 
-/* What a SEND, RECV, OFFLOAD, FETCH, REDUCE, TIE or NORM moves, else 0. */
+/* Bytes that a SEND, RECV, OFFLOAD, FETCH, REDUCE, TIE or NORM moves; else 0. */
 uint64_t pst_sim_bytes(const struct pst_sim_durations *durations, const struct pst_instr *instr);
 
 uint64_t pst_sim_transfer_ns(struct pst_sim_durations *durations, const struct pst_instr *send,
                              uint32_t from);
-/* Of OFFLOAD or FETCH. */
+/* Time of OFFLOAD or FETCH. */
 uint64_t pst_sim_copy_ns(const struct pst_sim_durations *durations, const struct pst_instr *instr);
-/* Of REDUCE, TIE or NORM among n ranks; NULL: all. far: they are not all in one node. */
+/* Time of REDUCE, TIE or NORM among n ranks, NULL: all. far: the ranks are not all in one node. */
 uint64_t pst_sim_collective_ns(const struct pst_sim_durations *durations,
                                const struct pst_instr *instr, const uint32_t *ranks,
                                uint32_t n_ranks, bool far);

@@ -192,7 +192,7 @@ static uint32_t section_at(const struct pst_program *program, uint32_t tick)
     return s;
 }
 
-/* What begins in each tick less what ended before it; what ends with a section, in `leave`. */
+/* rise: bytes that begin at a tick less those that ended; leave: those that end with a section. */
 static void sum_up(const struct pst_program *program, struct curve *curve)
 {
     for (uint32_t v = 0; v < program->n_values; v++) {

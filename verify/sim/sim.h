@@ -20,7 +20,7 @@
 #include "plan/judge.h"
 #include "sim/usage.h"
 
-/* Of the step that one more costs. */
+/* Idle shares of one more step. */
 struct pst_idle pst_sim_idle(const struct pst_sim_result *result);
 
 /* n steps from rest; 0 counts as 1. PST_ERR_BUG plan.illegal: the lists cannot run to their end. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the simulator keeps of each rank while it runs. Private to sim.
+ * The state of each rank while the simulator runs. Private to sim.
  */
 #ifndef PST_SIM_STATE_H
 #define PST_SIM_STATE_H
@@ -26,8 +26,8 @@ static inline uint32_t pst_sim_queue_of(uint32_t op)
                               : QUEUE_COUNT;
 }
 
-/* What a rank may ask for that others may want, too: a link between nodes for the head of its
-   sends; a core for its next pass. */
+/* Shared resources that a rank requests: a link between nodes for the head of its sends; a core for
+   its next pass. */
 enum pst_sim_request_kind { PST_SIM_LINK = 0, PST_SIM_CORE = 1, PST_SIM_REQUESTS = 2 };
 
 #define PST_SIM_OPEN UINT64_MAX /* an end that is not known yet */
@@ -38,17 +38,17 @@ struct pst_sim_rank {
     /* One run of the list, all times from time 0 of the simulation: */
     uint32_t number;                /* 0 for the first */
     uint64_t *posted, *start, *end; /* per instruction */
-    uint64_t *stall;                /* per instruction: of a pass, what it stood still inside for
-                                       copies; NULL: the rank has none */
+    uint64_t *stall;                /* per instruction: time that a pass waited inside for copies;
+                                       NULL: the rank has none */
     uint32_t pc, n_done;
     uint32_t n_posted[QUEUE_COUNT], head[QUEUE_COUNT]; /* counted in `queued` */
     uint64_t latest;                                   /* last end so far */
-    /* Of all runs: */
+    /* Kept across all runs: */
     uint64_t last_start[QUEUE_COUNT]; /* of transfers; of reductions: the last end */
     uint32_t *link;                   /* per SEND: which of the rank's links in its node */
     uint64_t *link_free;              /* of each */
     uint64_t host_free[2];            /* link to host memory: out, in */
-    uint32_t behind;    /* the pass behind which nothing but copies was posted; PST_NONE: none */
+    uint32_t behind;    /* the pass after which nothing but copies was posted; PST_NONE: none */
     uint64_t *call_end; /* of each of its calls, where its stage offloads */
     uint64_t *until;    /* per call, while a pass is timed; else 0 */
     uint64_t now;
@@ -83,7 +83,7 @@ struct pst_sim {
     uint32_t *requests;           /* [n_requests] rank * PST_SIM_REQUESTS + kind */
     pst_status status;
     struct pst_error *err;
-    /* Told of every run of a rank's list, in order, once all of it has ended. May be NULL. */
+    /* Called after every run of a rank's list has ended, in order. May be NULL. */
     void (*sink)(void *context, const struct pst_sim *sim, uint32_t rank);
     void *context;
 };
@@ -107,15 +107,15 @@ static inline void pst_sim_finish(struct pst_sim_rank *state, uint32_t at, uint6
 
 /* copies.c: arrays of a rank that copies. */
 void pst_sim_copies_init(struct pst_sim *sim, uint32_t rank);
-/* Before which call of a pass its wait number w is heeded; PST_NONE: before the pass. */
+/* The call of a pass that its wait number w holds up; PST_NONE: the wait comes before the pass. */
 uint32_t pst_sim_waits_at(const struct pst_sim *sim, const struct pst_sim_rank *state,
                           const struct pst_instr *instr, uint32_t wait);
-/* The end of a pass that begins now; its stall, and the ends of its calls for copies behind it. */
+/* Returns the end of a pass that begins now; sets its stall and the ends of its calls. */
 uint64_t pst_sim_run_pass(struct pst_sim *sim, struct pst_sim_rank *state, uint32_t at);
 /* Times a copy; false where something that it waits for is not known yet. */
 bool pst_sim_copy(struct pst_sim *sim, struct pst_sim_rank *state, uint32_t at);
 
-/* What an operator costs, from when it was asked for last. */
+/* The cost of an operator, cached from the last request. */
 struct pst_sim_known {
     uint32_t samples, slice;
     struct pst_times times;

@@ -339,7 +339,7 @@ static pst_status add_usage(const struct pst_sim_record *record, const struct ps
     return status;
 }
 
-/* Of an asynchronous plan n more steps show it: both simulations have the same fill and drain. */
+/* Asynchronous: a simulation of 2n steps minus one of n steps gives n steady steps. */
 static pst_status find_steady_step(const struct pst_sim_record *record,
                                    const struct pst_graph *graph,
                                    const struct pst_sim_result *result, struct pst_error *err)

@@ -63,7 +63,7 @@ void pst_timeline_memory(struct pst_timeline *timeline, uint32_t rank, uint64_t 
     row->n_points++;
 }
 
-/* What is left equal is equal in all that a reader sees, so the order of adding does not show. */
+/* Spans that compare equal look equal to a reader, so the order of adding does not show. */
 static int compare(const void *left, const void *right)
 {
     const struct pst_span *a = left, *b = right;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What happened when on every rank: one form for evaluated orders, simulated plans and executed
+ * The times of all work on every rank: one form for evaluated orders, simulated plans and executed
  * runs, so that one drawing and one trace writer serve all three. Build with pst_timeline_add and
  * pst_timeline_memory in any order, then pst_timeline_finish_build sorts; read-only afterwards.
  */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What timelines of simulated and of executed plans say about them alike.
+ * Descriptions of spans and ranks, the same for timelines of simulated and of executed plans.
  */
 #include <stdio.h>
 #include <string.h>

@@ -7,14 +7,14 @@
 
 #include "sim/timeline.h"
 
-/* Of n_devices that do all_ns together within length_ns, the busiest of them most_ns. */
+/* Idle shares of n_devices, busy for all_ns in total within length_ns, the busiest for most_ns. */
 struct pst_idle pst_idle_of(uint64_t length_ns, uint32_t n_devices, uint64_t all_ns,
                             uint64_t most_ns);
 
-/* Of a timeline that is built. Linear in the spans of the rank. */
+/* The usage of a rank in a finished timeline. Linear in the spans of the rank. */
 struct pst_usage pst_timeline_usage(const struct pst_timeline *timeline, uint32_t rank);
 
-/* From the first span to the last. */
+/* Idle shares from the first span to the last. */
 struct pst_idle pst_timeline_idle(const struct pst_timeline *timeline);
 
 #endif
