@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * From the order of passes on each rank to instruction lists. Stages and passes have come through
- * the planner's intake (stage_rules.c, emission.c): samples can be dealt out, ranks that share a
- * stage share all in the same order of replicas, and every micro-batch passes every stage. Here
- * every pass is timed with the cost model, each as early as its order allows, which also shows that
- * the orders of all devices together can be satisfied.
+ * Lowers orders of passes to instruction lists (docs/internals/lowering.md). Stages and passes have
+ * come through the planner's intake (stage_rules.c, emission.c): samples can be dealt out, ranks
+ * that share a stage share all in the same order of replicas, and every micro-batch passes every
+ * stage. Here every pass is timed with the cost model, each as early as its order allows, which
+ * also shows that the orders of all devices together can be satisfied.
  */
 #include <string.h>
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Programs of a plan: built and laid out rank by rank, several at once where that takes long.
- * Reports need of a program only what is alive at its peak. A slim program has that and the places
- * of all values, from which the whole one can be built again.
+ * Builds and lays out the programs of a plan, rank by rank (docs/internals/programs.md). Reports
+ * need of a program only what is alive at its peak. A slim program has that and the places of all
+ * values, from which the whole one can be built again.
  */
 #include "plan/program.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The sections of a program: its phases, each of which has the parts of the plan; of a synchronous
- * plan the body alone. Each is built instruction by instruction; what micro-batches have between
- * two parts is kept.
+ * Builds the sections of a program (docs/internals/async.md): its phases, each of which has the
+ * parts of the plan; of a synchronous plan the body alone. Each is built instruction by
+ * instruction; what micro-batches have between two parts is kept.
  */
 #include <stdlib.h>
 #include <string.h>
