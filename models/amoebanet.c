@@ -31,7 +31,7 @@ static const struct pst_param params[] = {
               "Number of classes."),
 };
 
-/* What the search found: which state goes through what; two in a row are added. */
+/* The cells that the search found: a gene is a step on a state; two genes in a row are added. */
 enum step { NONE, CONV_1X1, CONV_3X3, CONV_1X7_7X1, MAX_2X2, MAX_3X3, MEAN_3X3 };
 struct gene {
     uint8_t state, step;

@@ -42,7 +42,7 @@ static const struct pst_param params[] = {
               "branches: features of each encoder."),
 };
 
-/* What is joined at the end. */
+/* The results that are joined at the end, and their width. */
 struct join {
     uint32_t n, results[MOST_RESULTS];
     int64_t width;

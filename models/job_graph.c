@@ -8,7 +8,7 @@
 #include "models/builder.h"
 #include "models/plugin/model_plugin.h"
 
-/* What operators say about their shapes is, to a user, about [model]. */
+/* Places errors of operators about their shapes at [model], which the user wrote. */
 static void blame_model(const struct pst_job *job, struct pst_error *err)
 {
     char key[64];

@@ -8,7 +8,7 @@
  */
 #include "graph/published.h"
 
-/* Of models that only encode, or only decode, and are whole. */
+/* WHOLE: options that must be off. ONE_PART: the model only encodes, or only decodes. */
 #define WHOLE                                                                                      \
     {.theirs = "is_decoder", .fixed = "false", .use = PST_KEY_READ},                               \
         {.theirs = "add_cross_attention", .fixed = "false", .use = PST_KEY_READ},                  \

@@ -37,7 +37,7 @@ static const struct pst_param params[] = {
               "Blocks of a custom network are 1x1, 3x3, 1x1 with four times the channels."),
 };
 
-/* What the config comes to. */
+/* The network that the config describes. */
 struct layout {
     uint32_t n_stages, blocks[8];
     uint32_t expansion; /* channels of a block's result per channel inside */

@@ -64,7 +64,7 @@ static uint32_t add_residual(struct pst_model *m, const struct t5_config *c, uin
     return pst_add_sum(m, "add", x, pst_add_dropout(m, "drop", h, c->dropout));
 }
 
-/* What a stack's attention works with. */
+/* Inputs that all attention layers of a stack share. */
 struct stack {
     uint32_t bias;   /* parameter: by distance */
     uint32_t memory; /* the encoder's result; PST_NONE in the encoder itself */

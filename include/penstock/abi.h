@@ -41,7 +41,7 @@
 /* An index that names nothing. */
 #define PST_NONE UINT32_MAX
 
-/* What came of a call, sorted by who must act. */
+/* The result of a call, sorted by who must act. */
 typedef int32_t pst_status;
 enum {
     PST_OK = 0,

@@ -84,7 +84,7 @@ struct pst_builder {
     void *impl;
     /* Names that follow are in this one: in "h.0" an operator "fc" is "h.0.fc". "": in none. */
     void (*scope)(struct pst_builder *builder, const char *name);
-    /* What follows is of the next layer (block): where partitioners like to cut. */
+    /* Begins the next layer (block): partitioners prefer to cut between layers. */
     void (*layer)(struct pst_builder *builder);
     uint32_t (*input)(struct pst_builder *builder, const struct pst_input_decl *input);
     /* May be used by several operators: it is tied then. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the host offers to a plugin. A plugin imports no penstock symbol: everything comes through
- * this table, and more of it through get_extension (see ext/).
+ * The host's interface to a plugin. A plugin imports no penstock symbol: everything comes through
+ * this table, and through the extensions that its get_extension returns (see ext/).
  */
 #ifndef PENSTOCK_HOST_H
 #define PENSTOCK_HOST_H

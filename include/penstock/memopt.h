@@ -74,8 +74,8 @@ static inline uint64_t pst_stage_node_output(const struct pst_stage_view *v, uin
                                         : pst_stage_node_at(v, i)->saved_bytes;
 }
 
-/* What a node that is not dropped holds beside saved_bytes while one that reads it is, for the
-   replay: its result, where no backward pass reads it. */
+/* Bytes that a node that is not dropped holds beside saved_bytes, for the replay of a dropped node
+   that reads it: those of its result, if no backward pass reads it. */
 static inline uint64_t pst_stage_node_result(const struct pst_stage_view *v, uint32_t i)
 {
     return pst_stage_node_has_output(v) && pst_stage_node_at(v, i)->output_saved == 0

@@ -15,8 +15,8 @@
 /* Elements. A model has a type of its own: f32, bf16, or (in tests) f64. */
 enum pst_dtype { PST_F32 = 0, PST_BF16 = 1, PST_F64 = 2, PST_I32 = 3 };
 
-/* What the data reader puts into an input tensor. A model has one tensor of targets, and at least
-   one of X. */
+/* The data that the reader puts into an input tensor. A model has one tensor of targets, and at
+   least one of X. */
 enum pst_field {
     PST_FIELD_NONE = 0,
     PST_FIELD_X = 1,       /* what the model learns from: tokens (i32) or features */
@@ -91,8 +91,8 @@ enum pst_op_kind {
        count -> y[t] = sum_e x1[t,e] (act(gate) up) p1[e] where gate|up = x0[t] p0[e]; p0 [E,C,2F],
        p1 [E,F,C]; act as GLU */
     PST_OP_EXPERTS = 21,
-    /* What follows takes tensors alone: a parameter or a constant becomes one by an operator of
-       its own. */
+    /* The operators below read tensors only: PST_OP_PARAMETER and PST_OP_CONSTANT make a tensor
+       of a parameter or a constant. */
     PST_OP_PARAMETER = 22, /* y = p0, for each sample the same */
     PST_OP_CONSTANT = 23,  /* y = `data`, f32 (in the model's type) or i32, of the shape `dims` */
     PST_OP_MAP = 24,       /* y = `map` (x0, x1, x2) by element, shapes as in numpy */

@@ -21,9 +21,9 @@ struct pst_partition_in {
     uint32_t n_micro_batches, n_degrees;     /* at least 1 each */
     uint32_t
         n_stages; /* stages that the scheduler wants; 0: as many as there are devices, or fewer */
-    /* Of a plugin that provides "replicas", where n_stages is 0: ranks, and a stage takes as many
-       as one of `degrees` says. Else logical devices, one a stage: `degrees` holds 1 alone, the
-       host deals the samples of each to its ranks, and costs are those of one rank's part. */
+    /* If the plugin provides "replicas" and n_stages is 0: ranks; a stage has as many of them as
+       one of `degrees`. Else logical devices, one per stage: `degrees` is 1 alone, the host divides
+       the samples of each among its ranks, and costs are those of one rank's part. */
     uint32_t n_devices;
     uint64_t capacity_bytes; /* of one device, for one stage; UINT64_MAX: no limit. Where not all
                                 are alike, of the smallest: `cluster` has that of each */

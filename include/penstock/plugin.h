@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a plugin is. One plugin per shared object, named <kind>-<id>.so with a dot for the id's
- * slash, exporting exactly one symbol, pst_plugin_entry, which PST_PLUGIN writes. The description
- * is static and constant: the host reads it without running any other code of the plugin.
+ * A plugin is one shared object, named <kind>-<id>.so with a dot for the id's slash. It exports
+ * exactly one symbol, pst_plugin_entry, which PST_PLUGIN defines. Its description is static and
+ * constant: the host reads it without running any other code of the plugin.
  *
  * Lifecycle: entry -> (host checks the description and the TOML) -> create -> interface calls
  * -> destroy. Two instances may live at once and share no mutable state. A loaded plugin is never

@@ -53,7 +53,7 @@ struct pst_topology {
     uint32_t slices;
 };
 
-/* Of every copy. */
+/* The number of copies, at least 1. */
 static inline uint32_t pst_topology_copies(const struct pst_topology *t)
 {
     return PST_HAS(t, n_copies) && t->n_copies > 1 ? t->n_copies : 1;
@@ -78,7 +78,7 @@ static inline const struct pst_successor *pst_place_successor(const struct pst_p
                                           (size_t)i * p->successor_size);
 }
 
-/* What a stage holds at the peak of its device. */
+/* The micro-batches and weight versions that a stage holds at the peak of its device. */
 struct pst_held {
     uint32_t size;
     uint32_t microbatches, weight_versions;
@@ -144,7 +144,7 @@ struct pst_schedule_out {
     /* Runs F(stage_f, mb_f) and the backward (pass_b: B or BW) as one pair. [plan] */
     pst_status (*pair)(struct pst_schedule_out *out, uint32_t device, uint32_t stage_f,
                        uint32_t mb_f, uint32_t pass_b, uint32_t stage_b, uint32_t mb_b);
-    /* What follows belongs to this part (PST_PART_*); asynchronous schedules only. [plan] */
+    /* Later passes belong to this part (PST_PART_*); asynchronous schedules only. [plan] */
     pst_status (*part)(struct pst_schedule_out *out, uint32_t part);
 };
 
@@ -175,7 +175,7 @@ struct pst_scheduler {
 /* (optional) For a scheduler that answers one instance only, e.g. an order read from a file. */
 struct pst_fixed_shape {
     uint32_t size;
-    /* What topology() and schedule() will accept. [plan] */
+    /* The numbers that topology() and schedule() will accept. [plan] */
     pst_status (*shape)(void *self, uint32_t *ret_n_devices, uint32_t *ret_n_stages,
                         uint32_t *ret_n_microbatches);
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What most plugins write alike, for those that want to write it no more. Source alone: nothing
- * here is part of the binary interface, and a plugin may do without any of it.
+ * Macros for the code that is the same in most plugins. They are source only: nothing here is part
+ * of the binary interface, and a plugin may do without any of it.
  *
  *     PST_INSTANCE(my_plugin, struct config)
  *     static pst_status partition(void *self_, ...) { const struct my_plugin *self = self_; ... }
@@ -23,7 +23,7 @@
 
 #include "plugin.h"
 
-/* What a table leaves out is NULL, also what a later version appends: C++ need not warn of it. */
+/* Members that a table omits, also those of later versions, are NULL: C++ need not warn of them. */
 #if defined(__cplusplus) && defined(__GNUC__)
 #pragma GCC diagnostic ignored "-Wmissing-field-initializers"
 #endif

@@ -215,7 +215,7 @@ static struct onnx_value *chosen(struct attention *a, const struct onnx_node *no
     return NULL;
 }
 
-/* What is added to the scores: sums of masks and distances. */
+/* Adds a term of the scores: a mask, numbers by distance, or a sum of such terms. */
 static bool add_term(struct attention *a, struct onnx_value *value, uint32_t depth)
 {
     const struct onnx_node *node;

@@ -128,7 +128,7 @@ static pst_status infer_node(struct onnx_model *model, const struct onnx_node *n
         if (x != NULL && x->type == 0) {
             return infer_bad(&rule, "one of its inputs is a result that is not read");
         }
-        /* Of the second of CastLike only the type is taken. */
+        /* CastLike uses only the type of its second input. */
         fixed = fixed && (x == NULL || x->fixed || (node->op == ONNX_CastLike && i == 1));
         known = known && (x == NULL || (x->data != NULL && !x->learned) ||
                           (node->op == ONNX_CastLike && i == 1));
@@ -191,7 +191,7 @@ pst_status onnx_infer_more(struct onnx_model *model, struct pst_error *err)
     return PST_OK;
 }
 
-/* What a condition was at a batch of one it is at any. */
+/* Fails if a condition of If is not what it was at a batch of one. */
 static pst_status check_choices(const struct onnx_model *model, struct pst_error *err)
 {
     for (const struct onnx_choice *choice = model->choices; choice != NULL; choice = choice->next) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What [model] use = "onnx" says, and how the file becomes a graph.
+ * The keys of [model] use = "onnx", and the function that makes a graph of the file.
  */
 #ifndef PST_MODELS_ONNX_CONFIG_H
 #define PST_MODELS_ONNX_CONFIG_H

@@ -58,7 +58,7 @@ static bool same_shape(struct shape a, struct shape b)
 
 /* --- operators and parameters ----------------------------------------------------------------- */
 
-/* What a name begins with, up to its first number: what a layer's names share. */
+/* The length of a name up to and with its first number, which the names of a layer share. */
 static size_t layer_length(const char *name)
 {
     size_t n = strcspn(name, "0123456789");

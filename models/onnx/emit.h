@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the two files that write the graph share. A value's tensor has the value's elements in their
- * order, with axes of length 1 more or less in its shape; or it is an image, [height, width,
+ * Declarations that the files that write the graph share. A value's tensor has the value's elements
+ * in their order, and may have more or fewer axes of length 1; or it is an image, [height, width,
  * channels] of [1, channels, height, width].
  */
 #ifndef PST_MODELS_ONNX_EMIT_H
@@ -74,7 +74,7 @@ uint32_t emit_constant(struct onnx_emitter *e, const struct onnx_value *value,
 /* The tensor of a value in that shape, made where it is a parameter or a constant. */
 uint32_t emit_get(struct onnx_emitter *e, const struct onnx_value *value, struct shape shape);
 uint32_t emit_image(struct onnx_emitter *e, const struct onnx_value *value);
-/* Whether a value of four axes lies as an image. */
+/* Returns true if the tensor of a value of four axes is an image. */
 bool emit_is_image(const struct onnx_emitter *e, const struct onnx_value *value);
 struct shape emit_image_shape(const struct onnx_value *value);
 uint32_t emit_reshape(struct onnx_emitter *e, uint32_t tensor, struct shape from, struct shape to);

@@ -116,8 +116,8 @@ static void set_window(struct onnx_emitter *e, const struct onnx_value *x, struc
     }
     for (uint32_t k = 0; k < 2; k++) {
         const uint64_t span = (w.kernel[k] - 1) * w.dilation[k] + 1;
-        /* What the last window reaches beyond the image, which may be more than the file says,
-           where it counts a window that is cut off, or less. */
+        /* The last window ends so far after the image. This may be more than the padding of the
+           file, if a window that is cut off counts, or less. */
         const int64_t end =
             (int64_t)((w.out[k] - 1) * w.stride[k] + span) - (int64_t)(x->dims[2 + k] + w.pad[k]);
         const int64_t after = end > (int64_t)w.pad[2 + k] ? end : (int64_t)w.pad[2 + k];
@@ -254,7 +254,7 @@ static bool is_plain_sum(const struct onnx_value *a, const struct onnx_value *b,
            memcmp(a->dims, b->dims, a->rank * sizeof *a->dims) == 0;
 }
 
-/* Whether a number is other than 0: 1 or 0. */
+/* Adds the operators of x != 0; their result is 1 or 0. */
 static uint32_t emit_truth(struct onnx_emitter *e, uint32_t x)
 {
     const uint32_t zero = 0;
@@ -673,7 +673,7 @@ static const struct onnx_data *counted_places(struct onnx_emitter *e,
     return counted;
 }
 
-/* Whether places go on in equal steps. */
+/* Returns true if the places are equally spaced, in steps other than 0. */
 static bool in_steps(const struct onnx_data *places, uint64_t n, int64_t *ret_step)
 {
     *ret_step = n < 2 ? 1 : places->i[1] - places->i[0];
@@ -845,7 +845,7 @@ void onnx_emit_lrn(struct onnx_emitter *e, const struct onnx_match *match)
     emit_put_image(e, 0, emit_op(e, "", op, two, 2, NULL, 0));
 }
 
-/* What lies on the other side of a diagonal becomes 0. */
+/* The elements on the other side of the diagonal become 0. */
 void onnx_emit_trilu(struct onnx_emitter *e, const struct onnx_match *match)
 {
     const struct onnx_value *value = emit_in(e, match, 0), *k = onnx_in(e->model, e->node, 1);

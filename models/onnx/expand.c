@@ -654,7 +654,7 @@ static const struct {
     {"ThresholdedRelu", 10, 1, 1, expand_thresholded},
 };
 
-/* Whether inputs and the output are as the row says: else the node stays, and is refused. */
+/* Returns true if inputs and output are those of the row; else the node stays, and is refused. */
 static bool is_whole(const struct onnx_model *model, const Onnx__NodeProto *node, size_t row)
 {
     bool ok = model->opset >= rows[row].since && node->n_input >= rows[row].least &&

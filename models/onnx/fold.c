@@ -140,7 +140,7 @@ static double real_of_two(const struct onnx_node *node, double a, double b)
     }
 }
 
-/* Of integers exactly; the others through reals. 2's complement where it runs over. */
+/* These operators are exact, in 2's complement; all others are computed in reals. */
 static int64_t integer_of_two(const struct onnx_node *node, int64_t a, int64_t b)
 {
     const uint64_t left = (uint64_t)a, right = (uint64_t)b;
@@ -341,7 +341,7 @@ static bool fold_where(const struct fold *f)
 
 /* --- layout ----------------------------------------------------------------------------------- */
 
-/* The same numbers in another shape. */
+/* The result has the same numbers in another shape. */
 static bool fold_view(const struct fold *f)
 {
     f->y->data = f->data;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the files that infer shapes share.
+ * Declarations that the files that infer shapes share.
  */
 #ifndef PST_MODELS_ONNX_INFER_H
 #define PST_MODELS_ONNX_INFER_H

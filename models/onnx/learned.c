@@ -42,9 +42,9 @@ static void add_guess(struct guesses *g, const char *guess)
 
 /* --- metadata --------------------------------------------------------------------------------- */
 
-/* What metadata of a message (the field of that number) say to a key, in the model's arena; NULL:
-   nothing. Releases of onnx.proto before 1.16 do not know these fields; then entries are among the
-   unknown ones, with their length before them. */
+/* The value of a key in the metadata of a message (the field of that number), in the model's arena;
+   NULL: none. Releases of onnx.proto before 1.16 do not have these fields; then entries are among
+   the unknown fields, after their length. */
 const char *onnx_metadata(struct onnx_model *model, const ProtobufCMessage *message,
                           uint32_t number, const char *key)
 {
@@ -154,7 +154,7 @@ static bool is_factor(const struct onnx_model *model, const char *name)
     return true;
 }
 
-/* Whether an operator that has only moved numbers made that result. */
+/* Returns true if the name is that of a result of an operator that only moves numbers. */
 static bool only_moves(const struct onnx_model *model, const struct onnx_value *value,
                        const char *name, size_t n)
 {
@@ -606,7 +606,7 @@ static pst_status all_equal(const struct onnx_model *model, const struct onnx_va
     return status;
 }
 
-/* Those that were one with b are one with a, too. */
+/* Makes a and b one parameter, with all that each was tied to before. */
 static void tie(struct onnx_model *model, uint32_t a, uint32_t b, bool swapped)
 {
     const char *left = model->values[a].name, *right = model->values[b].name;
@@ -781,7 +781,7 @@ pst_status onnx_find_ties(struct onnx_model *model, struct pst_error *err)
 /* --- what the file does not say ----------------------------------------------------------------
  */
 
-/* Whether a name alone says that this is a parameter of a module of PyTorch, or its transpose. */
+/* Returns true if the name alone shows a parameter of a PyTorch module, or its transpose. */
 static bool is_plainly_trained(const struct onnx_value *value)
 {
     const char *last = strrchr(value->name, '.');

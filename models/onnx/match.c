@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a node becomes, looked at from the last of a group of nodes: the operators that graphs have
- * for speed, where their parts are recognised, else the general one of its kind. Nothing rests on a
- * group being found: whoever reads from its middle gets that part as well.
+ * Finds the operator that a node becomes. A group of nodes is found by its last node and becomes
+ * one of the fast operators of graphs; any other node becomes the general operator of its kind.
+ * Values inside a group stay available to other nodes that read them.
  */
 #include "match.h"
 
@@ -330,7 +330,7 @@ static bool match_biased(struct onnx_model *model, struct onnx_match *match)
     return false;
 }
 
-/* What samples bring, behind views of it. */
+/* The input of the samples that a value is a view of; NULL: it is not one. */
 static struct onnx_value *sample_input(struct onnx_model *model, struct onnx_value *value)
 {
     for (;;) {
@@ -583,7 +583,7 @@ static bool match_map(struct onnx_model *model, struct onnx_match *match)
     return true;
 }
 
-/* What is made by a function of its own, out of its inputs as tensors. */
+/* Operators that a function of their own makes, with their inputs as tensors. */
 static onnx_emit_fn *const plain[ONNX_N_OPS] = {
     [ONNX_AveragePool] = onnx_emit_pool,
     [ONNX_Concat] = onnx_emit_concat,

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the files that recognise groups of nodes share.
+ * Declarations that the files that recognise groups of nodes share.
  */
 #ifndef PST_MODELS_ONNX_MATCH_H
 #define PST_MODELS_ONNX_MATCH_H
 
 #include "onnx.h"
 
-/* The node of that operator which made a value, behind what changes nothing; NULL: another did. */
+/* The node of this operator that made a value, before nodes that change nothing; NULL: another. */
 const struct onnx_node *match_maker(struct onnx_model *model, struct onnx_value *value,
                                     uint32_t op);
 /* A parameter of n numbers in a row. */

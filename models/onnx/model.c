@@ -239,7 +239,7 @@ static pst_status read_initializers(struct onnx_model *model, const struct scope
     return PST_OK;
 }
 
-/* What samples have: the inputs that no initializer fills. */
+/* Reads the inputs that samples fill: those without an initializer. */
 static pst_status read_inputs(struct onnx_model *model, const struct scope *scope,
                               struct pst_error *err)
 {
@@ -535,8 +535,8 @@ static pst_status read_graph(struct onnx_model *model, struct pst_error *err)
 
 /* --- what is left out, and what cannot be read ------------------------------------------------ */
 
-/* What sub-graphs of a node read of the model, so that all is told that cannot be read. They are
-   nested as deep as messages are at most. */
+/* Marks the values that sub-graphs of a node read, so that messages name all nodes that cannot be
+   read. Messages, and so sub-graphs, have a maximum depth. */
 static void need_captured(const struct onnx_model *model, const Onnx__NodeProto *node, bool *needed)
 {
     for (size_t i = 0; i < node->n_attribute; i++) {

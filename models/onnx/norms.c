@@ -50,7 +50,7 @@ static bool take_factors(struct onnx_model *model, struct onnx_value *value, boo
     return true;
 }
 
-/* The same, or the same difference of the same. */
+/* Returns true if a and b are one value, or both are one value minus a mean. */
 static bool same(struct onnx_model *model, struct onnx_value *a, struct onnx_value *b)
 {
     const struct onnx_node *left, *right;
@@ -256,7 +256,7 @@ static bool is_cubic(struct onnx_model *model, struct onnx_value *value, struct 
     return false;
 }
 
-/* Of 1 + erf(x / sqrt 2), or of 1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)): which function. */
+/* Matches 1 + erf(x / sqrt 2) or, *ret_tanh, 1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)). */
 static bool gate(struct onnx_model *model, struct onnx_value *value, struct onnx_value *x,
                  bool *ret_tanh)
 {

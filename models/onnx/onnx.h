@@ -262,7 +262,7 @@ pst_status onnx_refuse(const struct onnx_model *model,
                        const char *(*why)(const struct onnx_model *model,
                                           const struct onnx_node *node, const void *context),
                        const void *context, struct pst_error *err);
-/* Whether a node is one of the operators that are read, in its form. */
+/* Returns true if the operator of a node is supported, in this form. */
 bool onnx_readable(const struct onnx_model *model, const struct onnx_node *node);
 /* How messages call a node: its operator and its name, or that of its first output. */
 const char *onnx_node_name(const struct onnx_model *model, const struct onnx_node *node,
@@ -284,7 +284,7 @@ const int64_t *onnx_ints(const struct onnx_node *node, const char *name, uint32_
 
 /* The word behind "name=" in a list "a=x,b=y" of words; NULL: it is not there. */
 const char *onnx_told(const char *list, const char *name, size_t *ret_n);
-/* Whether a name is on a list "a*,b" of patterns. */
+/* Returns true if a name matches a list "a*,b" of patterns. */
 bool onnx_listed(const char *patterns, const char *name);
 
 /* One more initializer, with the numbers of another one. */
@@ -293,21 +293,21 @@ pst_status onnx_add_twin(struct onnx_model *model, uint32_t of, const char *name
 
 /* --- learned.c -------------------------------------------------------------------------------- */
 
-/* What metadata of a message (the field of that number) say to a key; NULL: nothing. */
+/* The value of a key in the metadata of a message (the field of that number); NULL: none. */
 const char *onnx_metadata(struct onnx_model *model, const ProtobufCMessage *message,
                           uint32_t number, const char *key);
 #define ONNX_NAME_SCOPES "pkg.torch.onnx.name_scopes"
 #define ONNX_SIGNATURE   "pkg.torch.export.ExportedProgram.graph_signature"
-/* What the file says of its initializers, before nodes are read: parameters, buffers. */
+/* Finds which initializers are parameters or buffers by the file, before nodes are read. */
 pst_status onnx_read_kinds(struct onnx_model *model, struct pst_error *err);
-/* Whether a node makes a parameter out of another one that begins with the same numbers. */
+/* Returns true if a node makes a parameter that begins with the numbers of another one. */
 bool onnx_is_copy(const struct onnx_model *model, const Onnx__NodeProto *node);
 /* Parameters that an exporter joined because they begin alike become several. */
 pst_status onnx_part_joined(struct onnx_model *model, struct pst_error *err);
 /* The operator of PyTorch's program that a node is of, where the file says so, else NULL. */
 const char *onnx_program_text(struct onnx_model *model, const struct onnx_node *node);
 
-/* Whether a Gather is an embedding whose padding_idx a mask keeps the gradient from; its row. */
+/* Returns true if a Gather is an embedding whose padding_idx row, *ret_row, a mask keeps at 0. */
 bool onnx_masks_padding(struct onnx_model *model, const Onnx__NodeProto *node, long *ret_row);
 /* Which initializers are one parameter, by the file and the config. */
 pst_status onnx_find_ties(struct onnx_model *model, struct pst_error *err);
@@ -327,8 +327,8 @@ void onnx_expand(struct onnx_model *model, Onnx__NodeProto *node, Onnx__NodeProt
 /* Types, shapes and known numbers of all values at that batch. */
 pst_status onnx_infer(struct onnx_model *model, uint64_t batch, struct pst_error *err);
 
-/* The same, at a batch of one, of what was read since the last call. What cannot be inferred stays
-   unknown (type 0); only errors of the config are told. */
+/* Infers all that was read since the last call, at a batch of one. Values that cannot be inferred
+   stay unknown (type 0); only errors of the config are reported. */
 pst_status onnx_infer_more(struct onnx_model *model, struct pst_error *err);
 
 uint64_t onnx_elems(const struct onnx_value *value);
@@ -348,8 +348,8 @@ pst_status onnx_slice(struct onnx_model *model, const struct onnx_node *node, in
 /* Axes that a reduction takes, as bits, and whether they stay. */
 pst_status onnx_reduced(struct onnx_model *model, const struct onnx_node *node, uint32_t *ret_axes,
                         bool *ret_keep, struct pst_error *err);
-/* What SequenceAt takes of what SplitToSequence has split, a run of one axis; NULL: it cannot be
-   read. */
+/* The value that SplitToSequence splits, and the run of its axis that a SequenceAt takes; NULL: it
+   cannot be read. */
 struct onnx_value *onnx_part(struct onnx_model *model, const struct onnx_node *node,
                              uint32_t *ret_axis, uint64_t *ret_first, uint64_t *ret_size);
 /* Window of a convolution or a pool over two axes: pads are begins, then ends. */
@@ -359,11 +359,11 @@ struct onnx_window {
 pst_status onnx_window(const struct onnx_model *model, const struct onnx_node *node,
                        struct onnx_window *ret_window, struct pst_error *err);
 
-/* The same of a transposed convolution. */
+/* The window of a transposed convolution. */
 pst_status onnx_window_back(const struct onnx_model *model, const struct onnx_node *node,
                             struct onnx_window *ret_window, struct pst_error *err);
 
-/* Whether it takes all that there is. */
+/* Returns true if a slice begins at 0 on each axis, in steps of 1. */
 bool onnx_slice_is_whole(struct onnx_model *model, const struct onnx_node *node);
 
 /* --- samples.c -------------------------------------------------------------------------------- */
@@ -375,7 +375,7 @@ pst_status onnx_find_samples(struct onnx_model *model, uint32_t result, uint8_t 
 
 /* --- fold.c ----------------------------------------------------------------------------------- */
 
-/* Whether the operator can be computed on known numbers. */
+/* Returns true if the operator can be computed on known numbers. */
 bool onnx_folds(uint32_t op);
 /* Known numbers of a node's outputs, whose shapes are there and whose inputs are known. */
 pst_status onnx_fold(struct onnx_model *model, const struct onnx_node *node, struct pst_error *err);
@@ -410,7 +410,7 @@ struct onnx_match;
 struct onnx_emitter;
 typedef void onnx_emit_fn(struct onnx_emitter *e, const struct onnx_match *match);
 
-/* What a node, with those that lead to it, becomes. */
+/* The operator of the graph that a node becomes, together with nodes before it. */
 struct onnx_match {
     const struct onnx_node *node;
     onnx_emit_fn *emit;
@@ -431,9 +431,9 @@ bool onnx_parameter(const struct onnx_model *model, const struct onnx_value *val
                     struct onnx_param *ret_param, bool *ret_swapped);
 /* The number that all elements of a value are, which no parameter is. */
 bool onnx_number(struct onnx_model *model, const struct onnx_value *value, double *ret_number);
-/* Behind what changes neither numbers nor shape. */
+/* The value before nodes that change neither numbers nor shape. */
 struct onnx_value *onnx_skip(struct onnx_model *model, struct onnx_value *value);
-/* Whether a Dropout drops, and how much. */
+/* Returns true if a Dropout drops; *ret_p: its probability. */
 bool onnx_drops(struct onnx_model *model, const struct onnx_node *node, double *ret_p);
 
 /* --- emit.c, emit_ops.c ----------------------------------------------------------------------- */

@@ -248,8 +248,8 @@ static const char *bias_after(const struct publisher *p, uint32_t i)
     return NULL;
 }
 
-/* Whether the module of that path has one matrix and does nothing but look up rows of it or
-   multiply by it, as Linear and Embedding do. */
+/* Returns true if the module of that path has one matrix and only looks up rows of it or multiplies
+   by it, as Linear and Embedding do. */
 static bool is_layer(const struct publisher *p, const char *scope)
 {
     static const bool allowed[ONNX_N_OPS] = {
@@ -275,7 +275,7 @@ static bool is_layer(const struct publisher *p, const char *scope)
     return scope[0] != '\0' && matrix != NULL;
 }
 
-/* Whether a product is of a linear layer: only then its matrix is known to be transposed. */
+/* Returns true if a product is of a linear layer; only then its matrix is known as transposed. */
 static bool is_linear(const struct publisher *p, uint32_t i)
 {
     const char *list =
@@ -361,7 +361,7 @@ static void publish_initializer(struct publisher *p, const struct onnx_value *va
     }
 }
 
-/* Of several equal initializers exporters keep one: an Identity has the name of another. */
+/* Exporters keep one of several equal initializers: an Identity has the name of another. */
 static void publish_copy(struct publisher *p, const struct onnx_node *node)
 {
     const struct onnx_value *value = source_of(p->model, onnx_in(p->model, node, 0));

@@ -33,8 +33,8 @@ struct samples {
 
 /* --- numbers ---------------------------------------------------------------------------------- */
 
-/* Of one sample's part of the numbers, Fowler, Noll and Vo's hash. Numbers that are all the same
-   may be kept as one. */
+/* The hash (Fowler, Noll and Vo's) of one sample's part of the numbers. It does not
+   change if equal numbers are kept as one. */
 static uint64_t digest(const struct onnx_data *data, uint64_t outer, uint64_t inner, uint64_t n,
                        uint64_t sample)
 {

@@ -58,7 +58,7 @@ static uint32_t fail(struct draft *d, const char *format, ...)
     return PST_NONE;
 }
 
-/* What the graph said, once it has failed. */
+/* Keeps the error of the graph, which has failed. */
 static uint32_t take_failure(struct draft *d)
 {
     d->status = pst_graph_failure(d->graph, &d->error);
@@ -230,7 +230,7 @@ static uint64_t elements(const struct pst_op_decl *decl)
     return n;
 }
 
-/* Of a kind that has one. */
+/* Checks and fills the form of an operator whose kind has one. */
 static bool take_form(struct draft *d, const char *name, const struct pst_op_decl *decl,
                       struct pst_form *ret_form)
 {

@@ -40,7 +40,7 @@ struct pst_checkpoint_file {
     const char *xxh3;
 };
 
-/* What bits depend on beside model, data and seeds; each as a text. */
+/* Settings, each as a text, on which bits depend beside model, data and seeds. */
 enum pst_numeric {
     PST_NUMERIC_DEVICE = 0,
     PST_NUMERIC_KERNELS,
@@ -52,9 +52,9 @@ enum pst_numeric {
 };
 extern const char *const pst_numeric_names[PST_NUMERICS];
 
-/* What a run has counted from: since then every step has used a batch of samples, and has made an
-   update, or `each` updates, or was skipped. A change of the batch, of the optimizer or of `each`
-   begins anew. */
+/* The point from which a run counts: since then every step has used a batch of samples, and has
+   made an update, or `each` updates, or was skipped. A change of the batch, of the optimizer or of
+   `each` sets a new point. */
 struct pst_checkpoint_counts {
     uint64_t step, samples, updates; /* there */
     uint64_t skipped;                /* since then */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A checkpoint against a job: one value of the model, and the keys of one section of the config.
- * What a difference means is the caller's: to go on and to begin with its weights are two things.
+ * Compares a checkpoint with a job: one value of the model, or the keys of one section of the
+ * config. The caller decides what a difference means, to resume or to begin with its weights.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -255,7 +255,7 @@ static pst_status fail_piece(const struct opened *opened, const struct pst_check
                        0, 0, "tensor %s %s", piece->key, what);
 }
 
-/* What the shard says of a piece must be what the manifest says. */
+/* Checks that a shard has the piece, with the type and shape of the manifest. */
 static pst_status check_piece(const struct opened *opened,
                               const struct pst_checkpoint_tensor *tensor,
                               const struct pst_checkpoint_piece *piece, struct pst_error *err)
@@ -457,7 +457,7 @@ static void note(struct checking *checking, pst_status st, const struct pst_erro
     }
 }
 
-/* Of the whole file, its header too. */
+/* Checks the checksum of the whole file, its header included. */
 static pst_status check_sum(const struct opened *opened, uint32_t i, struct pst_hasher *hasher,
                             struct pst_error *err)
 {

@@ -16,14 +16,14 @@
 
 enum { PATH = 4096 };
 
-/* What rank 0 proposes. */
+/* The checkpoint that rank 0 proposes. */
 struct proposal {
     char path[PATH]; /* "": there is nothing more to try */
     char sha256[PST_SHA256_TEXT];
     bool falls_back; /* to an older one, where this is damaged */
 };
 
-/* What may be taken, the best last. */
+/* The checkpoints that may be used; the best is last. */
 struct candidates {
     char **paths;
     uint32_t n;
@@ -80,7 +80,7 @@ static pst_status find(const char *from, const char *folder, struct candidates *
 
 /* --- trying one ------------------------------------------------------------------------------- */
 
-/* What a rank of this process will hold, of those that have the same, too. */
+/* A check of all values that the ranks of this process will hold, replicas included. */
 struct verifying {
     const struct pst_checkpoint *checkpoint;
     const struct pst_graph *graph;

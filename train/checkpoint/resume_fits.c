@@ -73,7 +73,7 @@ static void compare_value(void *context, const struct pst_state_key *key, uint64
     }
 }
 
-/* What only the checkpoint has. */
+/* Finds tensors that only the checkpoint has; counts its versions that are dropped. */
 static void compare_others(struct fitting *fitting)
 {
     const struct pst_manifest *manifest = &fitting->checkpoint->manifest;
@@ -155,7 +155,7 @@ static void warn_of_bits(const struct fitting *fitting, const struct pst_manifes
     }
 }
 
-/* Whether rates of a run of `was` steps are others; its warm-up was a tenth of it unless told. */
+/* Returns true if rates depend on the number of steps, once `was`; warm-up defaults to a tenth. */
 static bool hangs_on_steps(const struct pst_job *job, long long was)
 {
     const struct pst_job_train *train = &job->train;

@@ -140,7 +140,7 @@ static pst_status start_thread(struct pst_saver *saver, struct pst_error *err)
 
 /* --- creating --------------------------------------------------------------------------------- */
 
-/* The same of all processes: the first one's. */
+/* Makes the id of the run; all processes get the first one's. */
 static pst_status name_run(struct pst_saver *saver, struct pst_error *err)
 {
     uint64_t number = pst_now_ns() ^ (uint64_t)getpid() << 32;

@@ -49,7 +49,7 @@ struct pst_save_moment {
  */
 pst_status pst_saver_create(const struct pst_saver_config *config, struct pst_saver **ret_saver,
                             struct pst_error *err);
-/* What is being written is finished if that needs no other process, else given up. */
+/* Finishes the save that is being written if it needs no other process, else removes it. */
 void pst_saver_destroy(struct pst_saver *saver); /* accepts NULL */
 
 /* Once, before the first step: touches the memory for copies and measures how long copying takes.

@@ -150,7 +150,7 @@ void saver_remove_all(const char *folder, const char *prefix)
     }
 }
 
-/* Of another history than this run's, and what a later run would go on from. */
+/* Refuses a folder with a later checkpoint: a later run would resume from it, not from this run. */
 static pst_status check_steps(const struct pst_saver_config *config, struct pst_error *err)
 {
     const char *folder = config->session->job->checkpoint.folder;

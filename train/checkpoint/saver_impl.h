@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the files of the saver share: which value lies where, and what is written of it.
+ * Declarations that the files of the saver share: where each value is, and what is written of it.
  */
 #ifndef PST_CHECKPOINT_SAVER_IMPL_H
 #define PST_CHECKPOINT_SAVER_IMPL_H
@@ -9,7 +9,7 @@
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/saver.h"
 
-/* Names of folders that are no checkpoint: not yet, not any more. The next run removes them. */
+/* Names of folders that are not yet, or no longer, a checkpoint. The next run removes them. */
 #define SAVER_PARTIAL ".partial-"
 #define SAVER_RETIRED ".retired-"
 
@@ -29,18 +29,18 @@ struct saver_piece {
     uint64_t offset, elems; /* in its process's copies */
 };
 
-/* Of all processes: process by process, in each in the order of pst_exec_state_of. */
+/* The values of all processes: process by process, each in the order of pst_exec_state_of. */
 struct saver_layout {
     struct pst_arena arena;
     uint32_t n_processes, n_tensors, n_pieces;
     struct saver_tensor *tensors;
     struct saver_piece *pieces;
-    uint32_t *first_tensor, *first_piece; /* per process, and one behind the last */
+    uint32_t *first_tensor, *first_piece; /* per process, and one after the last */
     uint64_t *elems;                      /* per process */
     uint64_t *rank_offset;                /* per rank: in its process's copies */
 };
 
-/* What a process found out while it wrote its shard. */
+/* The size and checksums that a process computed while it wrote its shard. */
 struct saver_sums {
     uint64_t bytes; /* of the file; 0: it has none */
     struct pst_hash file;
@@ -62,7 +62,7 @@ struct saver_job {
 
 /* saver_layout.c */
 void saver_layout_make(struct saver_layout *layout, const struct pst_session *session);
-/* What a checkpoint of this session would say of itself, but for the moment and its contents. */
+/* Fills the manifest of a checkpoint of this session, except for the moment and the contents. */
 void pst_checkpoint_describe(const struct pst_session *session, uint64_t data_digest,
                              struct pst_arena *arena, struct pst_manifest *ret_manifest);
 /* The manifest of a save whose sums are gathered; free() it. */

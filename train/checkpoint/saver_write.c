@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the writing thread does: a shard, in the order of the file, with checksums on the way; on
- * the first process manifest and COMMIT, the rename that makes a checkpoint of them, and the end of
+ * The writing thread writes a shard, in the order of the file, with checksums. On the first process
+ * it also writes manifest and COMMIT, renames the folder, which makes it a checkpoint, and removes
  * older ones.
  */
 #include "checkpoint/saver_impl.h"
@@ -238,7 +238,7 @@ static void note_defect(void *context, const struct pst_error *defect)
     *err = *defect;
 }
 
-/* What was written, read back. */
+/* Reads back the checkpoint that was written. */
 static pst_status verify(const struct saver_job *job, const char *path, struct pst_error *err)
 {
     struct pst_checkpoint *checkpoint = NULL;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What samples of a graph are made of, and samples from the reader of the job's data. Whether
- * processes that read their data themselves have the same tells a digest.
+ * Finds the inputs and targets of a graph's samples, and reads samples of the job's data. Each
+ * process reads the data itself; a digest shows if all have the same.
  */
 #include "data/data_impl.h"
 
@@ -15,12 +15,12 @@
 
 #define STREAM_MASK 0x6D61736Bu
 
-/* Of 2^32: one token in 0.15; of those 0.1 and 0.1. */
+/* As parts of 2^32: 0.15 of the tokens are hidden; of these 0.1 become any token, 0.1 stay. */
 #define HIDE_WORD 644245094u
 #define ANY_WORD  429496730u
 #define KEEP_WORD 858993459u
 
-/* Whether a tensor has the numbers of x in another order or shape. */
+/* Returns true if a tensor is x, maybe in another order or shape. */
 static bool is_view_of(const struct pst_graph *graph, uint32_t tensor, uint32_t x)
 {
     while (tensor != x && graph->tensors[tensor].producer != PST_NONE) {
@@ -331,7 +331,7 @@ static pst_status check_ignored(const struct pst_job *job, const struct pst_data
     return PST_OK;
 }
 
-/* What does not depend on files. */
+/* Makes all checks that need no data files; opens the tokenizer. */
 static pst_status prepare(const struct pst_job *job, struct pst_data *data, struct pst_error *err)
 {
     pst_status st;
@@ -606,7 +606,7 @@ pst_status pst_data_read(const struct pst_data *data, uint32_t split, uint64_t f
                : read_sequences(data, split, first, n, ret_inputs, err);
 }
 
-/* Of sequences, however they are cut. */
+/* The digest is of whole sequences, however they are cut. */
 pst_status pst_data_digest(const struct pst_data *data, const struct pst_sample_shape *shape,
                            uint32_t n, void *const *inputs, uint64_t *ret_digest,
                            struct pst_error *err)

@@ -16,7 +16,7 @@ enum pst_split {
     PST_SPLIT_VALID = 1 /* held out: never seen in training */
 };
 
-/* What a sample of this graph is made of. */
+/* The inputs and targets of a sample of a graph. */
 struct pst_sample_shape {
     uint32_t n_inputs;
     const struct pst_tensor *inputs;  /* n_inputs: the graph's first tensors */
@@ -36,8 +36,8 @@ struct pst_tokenizer;
 pst_status pst_sample_shape_of(const struct pst_graph *graph, struct pst_sample_shape *ret_shape,
                                struct pst_error *err);
 
-/* What a rate of training counts for people, and how many of it one sample, or whole sequence, has:
-   tokens where it is a row of them with a class each, else samples. */
+/* The unit of printed training rates, and its number in one sample, or whole sequence: tokens if it
+   is a row of them with a class each, else samples. */
 struct pst_sample_unit {
     const char *name; /* "tok", "samples" */
     uint64_t n;
@@ -77,11 +77,11 @@ const struct pst_tokenizer *pst_data_tokenizer(const struct pst_data *data);
 pst_status pst_data_read(const struct pst_data *data, uint32_t split, uint64_t first, uint32_t n,
                          void *const *ret_inputs, struct pst_error *err);
 
-/* The same of sequences, however they are cut. */
+/* Like pst_data_read, but first and n count whole sequences, however they are cut. */
 pst_status pst_data_read_whole(const struct pst_data *data, uint32_t split, uint64_t first,
                                uint32_t n, void *const *ret_inputs, struct pst_error *err);
 
-/* Of how much there is, and of the first n training samples, which are read into `inputs`. */
+/* The digest is of the amount of data and of the first n training samples, read into `inputs`. */
 pst_status pst_data_digest(const struct pst_data *data, const struct pst_sample_shape *shape,
                            uint32_t n, void *const *inputs, uint64_t *ret_digest,
                            struct pst_error *err);

@@ -85,7 +85,7 @@ static bool take_shape(struct dict *d, uint64_t dims[PST_COLUMN_RANK + 1], uint3
     return true;
 }
 
-/* What a header says. */
+/* The fields of a header. */
 struct npy {
     char type[32];
     bool fortran;
@@ -377,7 +377,7 @@ static pst_status add_files(struct pst_data *data, bool labels, const struct pst
     return st;
 }
 
-/* Those named, those beside the images, or the same files. */
+/* Adds the named files, else the files beside the images; CIFAR has labels in the same files. */
 static pst_status add_labels(struct pst_data *data, const struct pst_paths *paths,
                              const char *patterns, const char *key, struct pst_column *column,
                              struct pst_error *err)

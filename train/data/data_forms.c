@@ -14,7 +14,7 @@
 
 enum { LOOKED_AT = 512 };
 
-/* What is known of a file. */
+/* The parts of a file by which its form is recognised. */
 struct look {
     const char *path;
     uint64_t size;

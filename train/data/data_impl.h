@@ -73,7 +73,7 @@ pst_status pst_data_file_fail(const struct pst_data_file *file, struct pst_error
    data does not read: input.syntax, with the command that makes of it what is read. */
 pst_status pst_data_check_file(uint32_t kind, const struct pst_data_file *file,
                                struct pst_error *err);
-/* The same of a text file that is in memory, which has no zero bytes either. */
+/* Checks a text file in memory in the same way; zero bytes are refused, too. */
 pst_status pst_data_check_text(const char *path, const char *text, uint64_t size,
                                struct pst_error *err);
 /* The hint for a list of JSON in the place of lines. */
@@ -81,7 +81,7 @@ void pst_data_hint_list(const char *path, struct pst_error *err);
 
 /* --- elements --------------------------------------------------------------------------------- */
 
-/* Of files; little-endian. */
+/* Types of elements in files; all are little-endian. */
 enum pst_element {
     PST_ELEMENT_U8 = 0,
     PST_ELEMENT_I8,
@@ -151,7 +151,7 @@ struct pst_column {
 
 void pst_column_add(struct pst_column *column, const struct pst_column_part *part);
 
-/* What the model gets of a record. Features are f32 on their way, but for f64 models. */
+/* How a record becomes inputs of the model. scale, mean and std are applied in f32. */
 struct pst_records {
     struct pst_column x, labels;
     uint32_t

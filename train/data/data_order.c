@@ -168,7 +168,7 @@ static pst_status too_few(const struct pst_data *data, const char *what, uint64_
                     patterns, context + 1, context);
 }
 
-/* What one sample needs at least. */
+/* The least number of tokens, or records, that a stretch needs for one sample. */
 static uint64_t least(const struct pst_data *data)
 {
     return pst_data_has_tokens(data->kind) ? context_of(data) + 1 : 1;

@@ -17,7 +17,7 @@
 
 #define MAX_TEXT ((uint64_t)1 << 30)
 
-/* What the files before have made of themselves. */
+/* The tokens, or bytes, of the files read so far. */
 struct gathered {
     const struct pst_tokenizer *tokenizer;
     char *bytes; /* tokens are int32_t */

@@ -30,7 +30,7 @@ struct pst_prefetch {
     struct pst_error err;
 };
 
-/* Whether there is a batch to read, when a slot is free. */
+/* Waits for a free slot. Returns true if there is a batch to read. */
 static bool wait_for_room(struct pst_prefetch *p)
 {
     bool more;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a tokenizer is made of: tokenizer_read.c fills it, tokenizer.c uses it. Everything lives in
- * its arena but the compiled patterns.
+ * The data of a tokenizer: tokenizer_read.c fills it, tokenizer.c uses it. Everything except the
+ * compiled patterns is in its arena.
  */
 #ifndef PST_DATA_TOKENIZER_IMPL_H
 #define PST_DATA_TOKENIZER_IMPL_H
@@ -30,7 +30,7 @@ struct pst_added_token {
     bool normalized; /* found after Unicode normalization, the others before */
 };
 
-/* Of the pair (left, right): the lowest rank is merged first. Free where left is PST_NONE. */
+/* A merge of the pair (left, right); the lowest rank goes first. A free slot has left PST_NONE. */
 struct pst_token_pair {
     uint32_t left, right, rank, merged;
 };

@@ -274,7 +274,7 @@ static int by_place(const void *a, const void *b)
     return order != 0 ? order : (x->length < y->length) - (x->length > y->length);
 }
 
-/* What is looked for in normalized text is normalized, too. */
+/* A token that is looked for in normalized text is normalized, too. */
 static void set_content(struct pst_tokenizer *t, struct pst_added_token *added, const char *content)
 {
     size_t length = strlen(content);

@@ -154,7 +154,7 @@ static pst_status look(struct writer *w, uint64_t first_sample, uint64_t from, u
     return pst_exec_eval(g->exec, &batch, &loss, w->logits, g->kept * logits->elems, err);
 }
 
-/* The same of all tokens that were not yet seen; *ret_row: of the last. */
+/* Evaluates all tokens that were not yet seen; *ret_row: the row of the last one's logits. */
 static pst_status look_on(struct writer *w, uint64_t positions, uint64_t *ret_row,
                           struct pst_error *err)
 {
@@ -174,7 +174,7 @@ static pst_status look_on(struct writer *w, uint64_t positions, uint64_t *ret_ro
     return st;
 }
 
-/* Of a text whose samples are tokens: most of them; else 0. */
+/* The maximum length of a text if its samples are single tokens; else 0. */
 static uint64_t positions_of(const struct pst_graph *graph)
 {
     uint64_t positions = 0;

@@ -108,7 +108,7 @@ static void warn_of_setting(void *context, const struct pst_checkpoint_setting *
             checkpoint->path, setting->key, setting->now, setting->was);
 }
 
-/* What shapes do not tell, such as the number of heads: keys that differ where the graphs do. */
+/* Warns of settings that shapes do not show, such as the number of heads, if the graphs differ. */
 static void warn_of_settings(struct pst_checkpoint *checkpoint, const struct pst_job *job,
                              const struct pst_graph *graph)
 {

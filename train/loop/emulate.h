@@ -16,7 +16,7 @@ struct pst_emulation {
     struct pst_exec_links links;
 };
 
-/* What run.graphs asks of the executor (enum pst_exec_graphs). */
+/* The enum pst_exec_graphs that run.graphs selects; OFF if the transport rules graphs out. */
 uint32_t pst_session_graphs(const struct pst_session *session);
 
 /*

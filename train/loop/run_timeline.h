@@ -9,8 +9,8 @@
 #include "sim/timeline.h"
 
 /*
- * What was recorded, from the first start on, of kind "run"; times are divided by `scale`. Call it
- * while nothing is in flight. PST_ERR_BUG: no step was run. Destroy the timeline.
+ * Makes a timeline of kind "run" that begins with the first recorded start; times are divided by
+ * `scale`. Call it while nothing is in flight. PST_ERR_BUG: no step was run. Destroy the timeline.
  */
 pst_status pst_run_timeline(const struct pst_recorder *recorder, double scale,
                             struct pst_timeline **ret_timeline, struct pst_error *err);

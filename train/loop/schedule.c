@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-/* What is left of lr - min_lr once this part of the fall, 0 ... 1, is done. */
+/* Returns the part of lr - min_lr that is left after the part `done`, 0 ... 1, of the decay. */
 static double fall(uint32_t form, double done)
 {
     switch (form) {

@@ -12,8 +12,8 @@
 #include "config/job.h"
 #include "exec/device.h"
 
-/* Of step 0 ... steps - 1. The last warm-up step has lr, the last step of all min_lr, but of a
-   schedule that does not fall to it. */
+/* Returns the rate of step 0 ... steps - 1. The last warm-up step has lr; the last step has min_lr,
+   unless the schedule does not decay to it. */
 double pst_learning_rate(const struct pst_job_train *train, uint64_t step);
 /* The whole update, for gradients that are not clipped. */
 struct pst_update pst_update_at(const struct pst_job_train *train, uint64_t step);

@@ -110,7 +110,7 @@ static double emulated_scale(const struct run *run)
     return pst_session_is_hollow(run->session) ? run->emulation.scale : 0;
 }
 
-/* The same in all processes. */
+/* The result is the same in all processes. */
 static bool is_told_to_stop(const struct run *run)
 {
     return pst_exec_told(run->exec) != 0;
@@ -143,7 +143,7 @@ static uint64_t host_rate(const struct run *run)
                                                      : run->session->cluster.host_bandwidth;
 }
 
-/* Those of the checkpoint, where the run goes on as it was. */
+/* Returns the counts of the checkpoint if batch and updates stay as they were, else new ones. */
 static struct pst_checkpoint_counts counts_behind(const struct run *run, uint64_t updates)
 {
     const struct pst_manifest *was = &run->checkpoint->manifest;
@@ -282,8 +282,8 @@ static pst_status open_tokenizer(struct run *run, struct pst_error *err)
                : PST_OK;
 }
 
-/* Of the last steps, so that most cost nothing; with a trace a run that is stopped has some, too.
- */
+/* Records the last steps only, so that others cost nothing. With a trace it records all steps, for
+   the run may be stopped early. */
 static void record(struct run *run)
 {
     const struct pst_session *session = run->session;
@@ -578,7 +578,7 @@ static pst_status save_last(struct run *run, struct pst_error *err)
 
 /* --- steps ------------------------------------------------------------------------------------ */
 
-/* Of a step of so long. */
+/* Returns the part of the peak FLOP/s that a step of `ns` has used; NaN: the peak is not known. */
 static double utilization(const struct run *run, uint64_t ns)
 {
     const double most = run->peak_flops * (double)ns / 1e9;
@@ -748,7 +748,7 @@ static pst_status write_trace(const struct run *run, struct pst_error *err)
     return st;
 }
 
-/* What is left to do after the last step. */
+/* Evaluates and generates text after the last step. */
 static pst_status conclude(struct run *run, struct pst_error *err)
 {
     struct pst_generate generate = {
@@ -830,7 +830,7 @@ static uint64_t usual_step_ns(struct run *run)
     return median(run->step_ns, n);
 }
 
-/* What the ranks recorded, where there is a listener to it. */
+/* Gathers the records of all ranks; makes the timeline on the first process. */
 static pst_status gather(struct run *run, struct pst_error *err)
 {
     double scale = run->emulation.scale > 0 ? run->emulation.scale : 1;

@@ -61,8 +61,7 @@ struct pst_train_listener {
     void (*resumed)(void *context, const char *path, uint64_t step);
     /* The whole run, at its end. */
     void (*done)(void *context, const struct pst_run_report *report);
-    /* What happened in the last steps, as many as output.trace_steps says, from a run that made at
-       least one. NULL: nothing is recorded. */
+    /* The timeline of the last output.trace_steps steps, if the run made at least one. */
     pst_status (*trace)(void *context, const struct pst_timeline *timeline, struct pst_error *err);
 };
 

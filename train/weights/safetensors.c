@@ -79,7 +79,7 @@ static pst_status read_at(const struct file *file, uint64_t at, uint64_t bytes, 
     return PST_OK;
 }
 
-/* What a parser would meet only after it has recursed or reserved: brackets. */
+/* Checks depth and number of brackets, before the parser recurses or allocates for them. */
 static pst_status check_brackets(const struct file *file, const char *text, uint64_t length)
 {
     uint32_t depth = 0;
@@ -346,7 +346,7 @@ static bool skip_to(struct scan *scan, char wanted)
     return true;
 }
 
-/* Of ASCII, without escapes. */
+/* Reads a string of ASCII characters without escapes. */
 static bool scan_string(struct scan *scan, const char **ret_text, size_t *ret_n)
 {
     const char *begin;

@@ -290,7 +290,7 @@ static void note_other(struct pst_weights *w, const char *name, const char *why,
 static pst_status read_piece(const struct pst_weights_piece *piece, const struct found *found,
                              float *values, struct pst_error *err);
 
-/* Whether two tensors bring the same values. What cannot be read here fails where it is loaded. */
+/* Returns true if two tensors have the same values; false, too, if one cannot be read. */
 static bool same_pieces(const struct value *value, uint32_t a, uint32_t b)
 {
     float *values = pst_alloc(2 * value->is.elems + 1, sizeof *values);
@@ -516,7 +516,7 @@ static bool is_ignored(const struct pst_weights *w, const char *name)
     return false;
 }
 
-/* The same numbers? What cannot be read here fails where it is loaded. */
+/* Returns true if two tensors have the same numbers; false, too, if one cannot be read. */
 static bool same_values(const struct found *a, const struct found *b)
 {
     float *values = pst_alloc(2 * BLOCK, sizeof *values);

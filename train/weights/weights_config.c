@@ -206,7 +206,7 @@ static bool is_fixed(const json_t *value, const char *fixed)
     return same;
 }
 
-/* What a config.json says otherwise than [model]. */
+/* The differences between a config.json and [model]. */
 struct comparison {
     const struct pst_published *family;
     const struct pst_job *job;
@@ -244,7 +244,7 @@ static void add_other(struct comparison *c, const char *theirs, const json_t *va
     free(text);
 }
 
-/* What a key of [model] would be for the value that a row reads. */
+/* Writes the value that the [model] key of a row would have for a value of the file. */
 static void own_text(const struct pst_published_key *row, const json_t *value,
                      const struct pst_job *job, char text[100])
 {
@@ -328,7 +328,7 @@ static bool differs(const struct pst_published_key *row, const json_t *value,
     return !is_setting(value, &setting, times(row, job));
 }
 
-/* What the file says of keys that mean something only where that key of [model] is set. */
+/* Adds the differences in keys that have a meaning only if this key of [model] is set. */
 static void follow(struct comparison *c, const char *key)
 {
     for (const struct pst_published_key *row = c->family->keys; row->theirs != NULL; row++) {
@@ -449,8 +449,8 @@ static void compare_rows(struct comparison *c, bool sizes)
 
 /* --- keys that nobody has thought of ---------------------------------------------------------- */
 
-/* What the weights mean does not depend on them: how they came about, how text is generated, what
-   Python does. */
+/* Keys that do not change the meaning of the weights: they are about origin, generation of text,
+   or Python. */
 static const char *const harmless[] = {"_name_or_path",
                                        "name_or_path",
                                        "_commit_hash",
@@ -526,7 +526,7 @@ static bool is_listed(const char *const *list, const char *key)
     return list != NULL && *list != NULL;
 }
 
-/* Whether the tables have the key, or one within it. */
+/* Returns true if the tables have this key or, if `within`, a key inside it. */
 static bool has_row(const struct pst_published *family, const char *path, bool within)
 {
     const size_t n = strlen(path);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What reading and writing of published weights share: which tensors a parameter is made of, and
- * how they lie in it.
+ * Declarations that reading and writing of published weights share: which tensors a parameter is
+ * made of, and their layout in it.
  */
 #ifndef PST_WEIGHTS_WEIGHTS_IMPL_H
 #define PST_WEIGHTS_WEIGHTS_IMPL_H
@@ -11,7 +11,7 @@
 #include "graph/published.h"
 #include "weights/safetensors.h"
 
-/* What a folder has, the second where there are several. */
+/* The file of weights in a folder, or its index if there are several files. */
 #define PST_WEIGHTS_FILE  "model.safetensors"
 #define PST_WEIGHTS_INDEX "model.safetensors.index.json"
 
@@ -32,7 +32,7 @@ struct pst_weights_piece {
     double factor; /* ours is theirs times that */
 };
 
-/* What a piece takes in a file. */
+/* The shape of a piece in a file. */
 struct pst_weights_shape {
     uint32_t rank;
     uint64_t dims[PST_MAX_RANK];
@@ -94,9 +94,9 @@ bool pst_weights_when(const char *when, const struct pst_job *job);
 pst_status pst_weights_check_config(const char *folder, const struct pst_job *job,
                                     const struct pst_published *family, bool *ret_there,
                                     struct pst_error *err);
-/* The proper name of a family that may not be read, of its model_type: "GPT-NeoX (gpt_neox)". */
+/* The proper name of a model_type, which need not be supported: "GPT-NeoX (gpt_neox)". */
 const char *pst_weights_kin(const char *model_type, char name[100]);
-/* The same, of the name of a tensor; NULL: nothing is known. */
+/* The proper name of a family, by the name of one of its tensors; NULL: not known. */
 const char *pst_weights_kin_of(const char *tensor);
 /* The text of config.json; free() it. */
 char *pst_weights_config(const struct pst_job *job, const struct pst_published *family);

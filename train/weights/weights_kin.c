@@ -8,7 +8,7 @@
 
 #include "weights/weights_impl.h"
 
-/* What a model_type is called; how names of tensors begin that no other family has. */
+/* The proper name of a model_type; a prefix of tensor names that no other family has, or NULL. */
 static const struct {
     const char *type, *name, *begin;
 } kin[] = {

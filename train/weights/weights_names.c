@@ -20,7 +20,7 @@ const struct pst_published *pst_weights_family(const struct pst_graph *graph)
     return pst_published[i];
 }
 
-/* What '#' and '*' stand for in a name. */
+/* The texts that '#' and '*' match in a name. */
 struct blanks {
     char number[24];
     const char *rest;

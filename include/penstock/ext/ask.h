@@ -35,7 +35,7 @@ struct pst_ask {
     /* Lower bound of the period; the sum of times where the optimizer offers none. [plan] */
     pst_status (*bound)(const struct pst_host *host, const struct pst_stage_question *question,
                         uint64_t *ret_period_ns);
-    /* Whether the stage fits and at what period. fits = 0 is an answer. [plan] */
+    /* Returns whether the stage fits and at what period. fits = 0 is a valid answer. [plan] */
     pst_status (*price)(const struct pst_host *host, const struct pst_stage_question *question,
                         struct pst_stage_price *ret_price);
 };

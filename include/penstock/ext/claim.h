@@ -10,7 +10,7 @@
 
 #define PST_CLAIM "pst.claim/1"
 
-/* What is not claimed is 0. Times by the eager rule: order as given, links are latency only. */
+/* Values not claimed are 0. Times follow the eager rule: order as given, links are latency only. */
 struct pst_claimed {
     uint32_t size;
     uint32_t minimised;      /* what the search minimised: 1 makespan, 2 span */
