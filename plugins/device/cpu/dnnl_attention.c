@@ -151,7 +151,7 @@ static uint64_t pad_row(float *row, uint64_t keys, float value)
     return padded;
 }
 
-/* What a row of scores has beyond the keys that it sees, `first` up to `end`: no probability. */
+/* Clears the probabilities of the keys that a row does not see: before `first`, from `end` on. */
 static void clear_rest(float *row, uint64_t first, uint64_t end, uint64_t n)
 {
     memset(row, 0, first * sizeof *row);
@@ -178,7 +178,7 @@ static struct row row_of(const struct pst_heads *shape, uint64_t first, uint64_t
     return row;
 }
 
-/* Of the bias, or its gradient: where the row's first key stands. */
+/* The bias of the row's first key, or its gradient. */
 static float *bias_of(const struct group *group, float *bias, const struct row *row)
 {
     const struct pst_heads *shape = group->shape;

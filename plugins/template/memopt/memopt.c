@@ -56,10 +56,10 @@ static void destroy(void *self)
 }
 
 /*
- * What the stage would cost under this optimizer: asked thousands of times while a partitioner
- * searches, so keep it cheap. Evaluate the actions that plan() would set: one uint8_t PST_ACTION_*
- * per node of the view, or NULL for those that are already there (all kept, or an earlier
- * optimizer's). A stage that does not fit is an answer, not an error.
+ * Returns the cost of the stage under this optimizer. It is called thousands of times while a
+ * partitioner searches, so keep it cheap. Evaluate the actions that plan() would set: one uint8_t
+ * PST_ACTION_* per node of the view, or NULL for those that are already there (all kept, or an
+ * earlier optimizer's). A stage that does not fit is an answer, not an error.
  */
 static pst_status price(void *self_, const struct pst_stage_view *view,
                         struct pst_stage_price *ret_price)

@@ -42,7 +42,7 @@ static const struct pst_param params[] = {
  */
 PST_INSTANCE(my_plugin, struct config)
 
-/* What this schedule wants of the pipeline, before there is one. */
+/* The pipeline that this schedule needs; called before there is one. */
 static pst_status topology(void *self, uint32_t n_devices, struct pst_topology *ret_topology)
 {
     (void)self;
