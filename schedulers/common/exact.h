@@ -11,7 +11,7 @@
 
 enum { KIND_F = 0, KIND_B = 1, KIND_W = 2, KINDS = 3 };
 enum { EXACT_MAKESPAN = 0, EXACT_SPAN = 1 };
-/* What the exact search takes: chunks of a device, and passes in all. */
+/* The limits of the exact search: chunks of a device, and passes in all. */
 enum { MAX_CHUNKS = 20, MAX_PASSES = 20000 };
 
 #define NEVER UINT64_MAX
