@@ -29,7 +29,7 @@ void *call_resize(void *old, size_t count, size_t size)
             (array) = call_resize((array), (room), sizeof *(array));                               \
         }                                                                                          \
     } while (0)
-/* Worth its call for large memory, or memory that is allocated again and again. */
+/* Frees early: useful for large memory, or memory that is allocated again and again. */
 void call_free(void *memory);
 /* call_alloc that returns NULL on failure: for tables that a search can do without. */
 void *call_try_alloc(size_t count, size_t size);

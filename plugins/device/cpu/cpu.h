@@ -114,7 +114,7 @@ void pst_cpu_leave(struct pst_device *device);
 typedef void pst_cpu_work(void *context, uint64_t begin, uint64_t end, uint32_t thread);
 
 /* Splits items 0 ... n - 1 into one range per thread of the device; on its thread alone if that is
-   one. What an item computes must not depend on the split. */
+   one. Results of an item must not depend on the split. */
 void pst_cpu_parallel(const struct pst_device *device, uint64_t n, pst_cpu_work *work,
                       void *context);
 

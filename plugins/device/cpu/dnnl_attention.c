@@ -362,8 +362,8 @@ static void load_keys(const struct job *job, float *dst, const struct place *pla
     }
 }
 
-/* Gradients of keys (0) or values (1) of one key head. Those of earlier slices go to where they
-   wait for these; to the own ones, the last, is added what waits for them. */
+/* Gradients of keys (0) or values (1) of one key head. Those of earlier slices are added to their
+   dpast; those of this slice, the last, get what later ones added. */
 static void share_past(const struct job *job, uint64_t sample, uint64_t kv_head, uint32_t values,
                        float *sums)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Attention as one kernel: scores never reach memory, so that memory grows with the length and not
- * with its square. In bf16, without a bias by distance. What forward leaves for backward is what
- * the simple kernels leave, too.
+ * with its square. In bf16, without a bias by distance. Forward leaves the same tensors for
+ * backward as the simple kernels.
  */
 #include <stdlib.h>
 

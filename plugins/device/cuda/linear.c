@@ -91,7 +91,7 @@ static struct pst_cuda_product_shape product_of(const struct pst_op_request *r,
     return p;
 }
 
-/* The sums of pass W. The library's bf16 kernels with such sums were made for Ampere; a Hopper
+/* The epilogue of pass W. The library's bf16 kernels with sums were made for Ampere; a Hopper
    kernel and then one for the sums is faster. With operands rounded to TF32 the sums may be of
    rounded values, too; run.dtype promises TF32 for products only. */
 static uint32_t sums_of(const struct pst_op_request *r)

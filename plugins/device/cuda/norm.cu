@@ -17,7 +17,7 @@
 #endif
 
 /* The neighbours that a thread has of a row: W in every T W, up to K such. K 0: as many as there
-   are, none of which is held. What is held is in registers only where this is unrolled. */
+   are, none of which is held. Held ones are in registers only where this is unrolled. */
 #define EACH_PART(k, c, n)                                                                         \
     UNROLLED for (uint64_t k = 0, c = threadIdx.x % T * W; K == 0 ? c < (n) : k < K;               \
                   k++, c += T * W) if (K == 0 || c < (n))

@@ -147,7 +147,7 @@ static pst_status fill(struct split *split, struct pst_error *err)
     return status;
 }
 
-/* Adds a GPU whose parts nobody uses. The caller holds the lock. */
+/* Adds the split of a GPU whose parts nobody uses. The caller holds the lock. */
 static struct split *make_split(int ordinal, uint32_t share)
 {
     struct split *split = pst_alloc(1, sizeof *split + share * sizeof split->parts[0]);

@@ -93,7 +93,7 @@ static pst_status plan(void *self, const struct pst_stage_view *view, struct pst
     return PST_OK;
 }
 
-/* The interface: functions by name. What is left out is NULL: not offered. */
+/* The interface: functions by name. Those left out are NULL: not offered. */
 PST_INTERFACE(PST_MEMOPT, struct pst_memopt, .price = price, .plan = plan)
 
 /* Capability words: what the answer may contain ("recompute", "offload"), and what it needs. */

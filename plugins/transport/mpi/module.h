@@ -50,8 +50,8 @@ struct header {
     uint32_t number, unused;
 };
 
-/* Host memory in place of a device's. What is pinned belongs to the device; what that does not hold
-   is of this process's own and grows. */
+/* Host memory in place of a device's. Pinned memory belongs to the device; buffers that do not fit
+   there are in memory of this process, which grows. */
 struct stage {
     char *bytes;
     uint64_t room;

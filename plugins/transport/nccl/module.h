@@ -161,7 +161,7 @@ void nccl_lanes_finish(struct rank *rank);
 /* Where its transfers with a peer go; NCCL_NOBODY: nowhere. */
 uint32_t nccl_lane_of(const struct rank *rank, uint32_t peer, bool is_send);
 /* On the rank's thread, before its first communicator; collective: how large the smallest GPU is,
-   and whether lanes of edges find room there. What fails ends the run. */
+   and whether lanes of edges find room there. A failure ends the run. */
 pst_status nccl_edges_room(struct pst_transport *transport, uint32_t index);
 /* Configures a new communicator, the same way at all of its ends. */
 void nccl_lane_config(const struct pst_transport *transport, uint32_t index, uint32_t which,
