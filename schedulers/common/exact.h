@@ -56,7 +56,7 @@ void instance_init(struct instance *inst, const struct pst_schedule_in *in, uint
 /* The largest bound that needs no search. */
 uint64_t instance_bound(const struct instance *inst);
 
-/* Where a run stands. The same for greedy and exact search. */
+/* The state of a run, in greedy and exact search. */
 struct state {
     uint32_t *count[KINDS]; /* [stage]: passes begun */
     uint64_t **arrival[2];  /* [F, B][stage]: [micro-batch] end of the pass */

@@ -125,7 +125,7 @@ static inline int64_t greedy_next_w(const struct greedy *g, uint32_t d)
     return g->times->w[greedy_stage(g, d, queue[g->dev[d].head])];
 }
 
-/* Place the next pass of a kind. What cannot be placed (not there, no room) fails the run. */
+/* Place the next pass of a kind. The run fails if it cannot be placed (not there, no room). */
 void greedy_f(struct greedy *g, uint32_t d, uint32_t chunk);
 void greedy_b(struct greedy *g, uint32_t d, uint32_t chunk);
 void greedy_w(struct greedy *g, uint32_t d);
