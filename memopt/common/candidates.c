@@ -76,7 +76,7 @@ static void drop_legally(struct mem_search *s)
     }
 }
 
-/* Drops legal or not until it fits, as a legal plan may come after illegal ones. */
+/* Drops nodes until it fits, even if illegal: a legal plan may come after illegal ones. */
 static void drop_anyway(struct mem_search *s)
 {
     const struct mem_costs *c = s->costs;
