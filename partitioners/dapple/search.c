@@ -419,8 +419,8 @@ static void pass(struct search *s, uint32_t only, uint32_t beam, uint32_t stride
     keep(s);
 }
 
-/* All degrees, up to the beam that was asked for or as wide as the problem is small. 0 is no beam:
-   at once. What is given up leaves the best plan so far. */
+/* Tries all degrees, up to the beam that was asked for or as wide as the problem is small. 0:
+   without a beam, at once. A search that is given up leaves the best plan so far. */
 static void widen(struct search *s)
 {
     uint32_t beam = s->q->beam > 0 ? 1 : 0;
