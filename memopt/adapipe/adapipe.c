@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a stage saves is a knapsack: units of most replay time in what memory is left over for the
- * micro-batches in flight, less a buffer for what a replay brings back. Sun et al., "AdaPipe:
- * Optimizing Pipeline Parallelism with Adaptive Recomputation and Partitioning", ASPLOS 2024. Here
- * every answer is put to the evaluator, the buffer grows until it fits, and what turned out to fit
- * beside is saved after all.
+ * Chooses what a stage saves as a knapsack: the units of most replay time that fit the memory left
+ * over for the micro-batches in flight, less a buffer for what a replay restores. Sun et al.,
+ * "AdaPipe: Optimizing Pipeline Parallelism with Adaptive Recomputation and Partitioning", ASPLOS
+ * 2024. Here the evaluator checks every answer: the buffer grows until it fits, and units that turn
+ * out to fit as well are saved after all.
  */
 #include <string.h>
 
@@ -293,8 +293,8 @@ static void lower_by_steps(struct adapipe *self, const struct pst_stage_view *vi
     } while (lower);
 }
 
-/* What to do where knapsacks do not fit, for these heed no run: looks for the least peak, whatever
-   the capacity the same way, among all choices if they are few. */
+/* Used if knapsacks do not fit, because they ignore runs: looks for the least peak, in the same way
+   for every capacity, among all choices if they are few. */
 static void lower_peak(struct adapipe *self, const struct pst_stage_view *view)
 {
     if (self->n_units > ALL_UNITS) {

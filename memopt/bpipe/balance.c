@@ -130,7 +130,7 @@ static void move(struct bp_work *work, struct bp_row *row, uint32_t to)
     }
 }
 
-/* What the other device would hold at most while it has a micro-batch; UINT64_MAX: it must not. */
+/* The most that the other device would hold with a micro-batch; UINT64_MAX: not allowed. */
 static uint64_t most_with(const struct bp_work *work, const struct bp_row *row, uint32_t to)
 {
     struct stay stay = stay_of(work, row, to);
@@ -142,7 +142,7 @@ static uint64_t most_with(const struct bp_work *work, const struct bp_row *row, 
     return stay.first <= stay.last ? most + work->move_bytes[row->stage] : UINT64_MAX;
 }
 
-/* Which of those that can go: what is wanted back last, or what the other has most room for. */
+/* The micro-batch that leaves: the one needed last, or the one that the other has most room for. */
 enum rule { LAST_BACK, MOST_ROOM, RULES };
 
 struct gift {
@@ -151,7 +151,7 @@ struct gift {
     enum rule rule;
 };
 
-/* What is to leave of what a device holds in a pass; NULL: the other has room for nothing. */
+/* Picks a micro-batch held in a pass that leaves the device; NULL: none fits the other one. */
 static struct bp_row *pick(struct bp_work *work, const struct gift *gift, uint32_t p)
 {
     struct bp_row *best = NULL;
@@ -236,7 +236,7 @@ static bool give(struct bp_work *work, uint32_t from, uint32_t to, uint64_t from
 
 /* --- pairs -------------------------------------------------------------------------------------*/
 
-/* What a device has beyond its capacity; below 0: room. Bytes are far below 2^63. */
+/* The bytes above a device's capacity; below 0: room. Bytes are far below 2^63. */
 static int64_t excess(const struct bp_work *work, uint32_t device)
 {
     uint64_t capacity = work->capacity[device] > INT64_MAX ? INT64_MAX : work->capacity[device];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a period allows to free at most, parts of nodes allowed: for a branch of decisions, and
- * where nothing is decided the bound of a stage. What is rounded is rounded so that the bound stays
- * below.
+ * The most bytes that a period allows to free, parts of nodes allowed: a bound for a branch of
+ * decisions and, if nothing is decided, for a stage. Rounding never moves a bound above the true
+ * value.
  */
 #include "oracle.h"
 
@@ -37,7 +37,7 @@ struct budget {
     double replay_ns, moved;
 };
 
-/* What the period leaves for undecided nodes. */
+/* The replay time and the link bytes that the period leaves for undecided nodes. */
 static struct budget budget_of(const struct mem_tally *t, const bool *decided, double period_ns)
 {
     const struct mem_costs *c = t->costs;
@@ -103,7 +103,7 @@ static double replays_free(const struct mem_costs *c, const bool *decided, uint3
     return bytes;
 }
 
-/* What undecided nodes hold for replays of others may go with them. */
+/* Bytes that undecided nodes hold for replays of others; they may be freed with them. */
 static double loose_results(const struct mem_tally *t, const bool *decided)
 {
     const struct mem_costs *c = t->costs;

@@ -76,7 +76,7 @@ static void drop_legally(struct mem_search *s)
     }
 }
 
-/* The same with whatever comes, as one legal plan may lie behind illegal ones. */
+/* Drops nodes until it fits, even if illegal: a legal plan may come after illegal ones. */
 static void drop_anyway(struct mem_search *s)
 {
     const struct mem_costs *c = s->costs;
@@ -131,7 +131,7 @@ static void try_ends(struct mem_search *s)
     }
 }
 
-/* What is kept stays (offload: goes to the host where it may), all else is dropped. */
+/* Keeps or drops v as `kept` says; offload: v goes to the host instead of staying. */
 static void place(struct mem_search *s, uint32_t v, bool kept, bool offload)
 {
     uint8_t action = PST_ACTION_KEEP;

@@ -115,7 +115,7 @@ static bool best_choice(struct mem_search *s, struct choice *ret)
     return ret->key >= 0;
 }
 
-/* What each action costs by itself, for the way back. */
+/* Lists the actions with the cost of each by itself, to undo them. */
 static uint32_t list_actions(const struct mem_search *s, struct choice *rows)
 {
     const struct mem_costs *c = s->costs;

@@ -269,7 +269,7 @@ static int by_ratio(const void *a_, const void *b_)
     return a->v < b->v ? -1 : a->v > b->v;
 }
 
-/* What may be dropped or moved, by ns for a byte. */
+/* Sorts the nodes that may be dropped or moved by ns per byte. */
 static void sort_choices(struct mem_costs *c, bool replays, uint32_t *order)
 {
     struct ratio *rows = call_alloc(c->n, sizeof *rows);

@@ -9,7 +9,7 @@
 
 #include "plugin_call.h"
 
-/* What a search may do, and how full the host link may be. */
+/* The actions that a search may use, and how full the host link may be. */
 struct mem_rules {
     bool recompute, offload;
     bool slot_filter;   /* offload only what leaves its staging slot within link_target x period */

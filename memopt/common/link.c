@@ -44,7 +44,7 @@ static void list_runs(struct mem_opt *opt, const struct pst_stage_view *view,
     }
 }
 
-/* What v reads is read at this time of the backward pass, if not before. */
+/* Notes that the inputs of v are read at this time of the backward pass, if not before. */
 static void note_reads(struct mem_opt *opt, const struct pst_stage_view *view, uint32_t v,
                        uint64_t now)
 {

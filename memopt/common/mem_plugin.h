@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What every memory optimizer uses, and the end of it, its description, before which create(),
- * destroy() and get_interface() stand.
+ * Shared by all memory optimizers. MEM_PLUGIN, the description, ends a plugin's file, after
+ * create(), destroy() and get_interface().
  */
 #ifndef MEMOPT_COMMON_MEM_PLUGIN_H
 #define MEMOPT_COMMON_MEM_PLUGIN_H

@@ -84,7 +84,7 @@ void mem_reset(struct mem_opt *opt, const struct pst_stage_view *view);
    then period. An illegal plan is no plan. */
 void mem_consider(struct mem_opt *opt, const struct pst_stage_view *view);
 
-/* The same; the value is that of trial, legal or not. */
+/* mem_consider that returns the value of trial, legal or not. */
 struct pst_stage_value mem_try(struct mem_opt *opt, const struct pst_stage_view *view);
 
 /* Is there a plan that fits? */
@@ -150,8 +150,8 @@ uint64_t mem_link_budget(const struct pst_stage_view *view, uint64_t period_ns, 
 /* "1.25 GiB", "512 bytes". Returns text. */
 const char *mem_bytes_text(char text[32], uint64_t bytes);
 
-/* What a parameter `allow` lists: "recompute", "offload", "recompute,offload", "both".
-   PST_ERR_CONFIG where it lists anything else. */
+/* Parses the parameter `allow`: "recompute", "offload", "recompute,offload", "both". PST_ERR_CONFIG
+   for anything else. */
 pst_status mem_allow(const struct pst_host *host, const char *list, bool *ret_recompute,
                      bool *ret_offload);
 

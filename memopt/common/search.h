@@ -49,7 +49,7 @@ struct mem_search {
 void mem_search_run(struct mem_search *search, const struct mem_costs *costs,
                     const struct mem_effort *effort);
 
-/* The same after the candidates of mem_search_begin and whatever mem_search_note saw. */
+/* Prepares a search that the caller runs with the functions below; notes the first plan. */
 void mem_search_begin(struct mem_search *search, const struct mem_costs *costs,
                       const struct mem_effort *effort);
 void mem_search_note(struct mem_search *search); /* the tally's plan, if it is legal */

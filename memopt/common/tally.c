@@ -97,9 +97,9 @@ static int64_t run_bytes(const struct mem_tally *t, uint32_t first, uint32_t end
 }
 
 /*
- * What is needed at a node beyond its residency: workspace of its backward, or of the replays
- * before it. Runs with one target come back in falling order of their begins, so while one is
- * replayed those that begin before it, and it itself, are not there.
+ * Sets the memory needed at a node beyond its residency: workspace of its backward, or of the
+ * replays before it. Runs with one target are replayed last begin first, so while one is replayed,
+ * it and those that begin before it are not resident.
  */
 static void set_work(struct mem_tally *t, uint32_t target)
 {
@@ -277,7 +277,7 @@ static void want(struct mem_tally *t, uint32_t u, bool more)
     }
 }
 
-/* What v reads is held while v is dropped. */
+/* The inputs of v are held while v is dropped. */
 static void want_sources(struct mem_tally *t, uint32_t v, bool more)
 {
     const struct mem_costs *c = t->costs;

@@ -10,7 +10,7 @@
 
 #include "costs.h"
 
-/* Of a subtree of nodes: sum of the changes, and the largest sum up to a node plus its work. */
+/* A subtree of nodes: sum of the changes, and the largest sum up to a node plus its work. */
 struct mem_branch {
     int64_t sum, most;
 };

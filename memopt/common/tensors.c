@@ -38,7 +38,7 @@ static void load(struct tensors *self, const struct pst_stage_view *view, uint32
     mem_costs_load(&self->costs, self->opt.host, view, &rules);
 }
 
-/* Of prices there are thousands, of plans as many as stages. */
+/* The effort is small for prices, asked thousands of times; a plan is made once per stage. */
 static struct mem_effort effort_of(const struct tensors *self, bool thorough)
 {
     uint32_t n = self->costs.n;

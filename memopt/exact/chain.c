@@ -178,7 +178,7 @@ static void read_plan(struct mem_oracle *o, const struct chain *k, uint32_t unit
     mem_oracle_note(o);
 }
 
-/* What is kept is not more than that number; more kept, less replayed: from the top. */
+/* Tries every number of units kept, from the top: the more is kept, the less is replayed. */
 static void solve_all(struct mem_oracle *o, struct chain *k)
 {
     uint32_t units;

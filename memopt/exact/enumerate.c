@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "methods.h"
 
-/* Of the plan with everything that is undecided kept: a plan that goes on from there is not
+/* Returns true if the plan with all undecided nodes kept is too long: no plan that continues it is
    shorter. */
 static bool is_too_long(const struct mem_oracle *oracle)
 {

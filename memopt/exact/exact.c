@@ -79,7 +79,7 @@ static uint32_t method_for(const struct exact *self)
     return n > config->max_nodes && oracle_is_chain(&self->costs) ? METHOD_CHAIN : METHOD_BRANCH;
 }
 
-/* What the method cannot take. */
+/* Ends the call if the method does not support the stage. */
 static void refuse(struct exact *self, const struct pst_stage_view *view, uint32_t method)
 {
     const struct config *config = self->opt.config;

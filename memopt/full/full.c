@@ -44,7 +44,7 @@ static uint32_t unit_end(const struct config *config, const struct pst_stage_vie
     return i;
 }
 
-/* What the units ask for, before anything is said about legality. */
+/* Sets the actions that the units require, legal or not. */
 static void choose(const struct config *config, const struct pst_stage_view *view, uint8_t *actions)
 {
     bool last_stage = view->stage + 1 == view->n_stages && view->in_flight == 1;

@@ -60,7 +60,7 @@ static uint32_t find_eligible(struct offload *self, const struct pst_stage_view 
     return n;
 }
 
-/* What is left of the link after what earlier optimizers offload. */
+/* The bytes that earlier optimizers leave of the link. */
 static uint64_t find_budget(const struct offload *self, const struct pst_stage_view *view)
 {
     const struct config *config = self->opt.config;

@@ -17,7 +17,7 @@ static bool saves_output(const struct pst_stage_view *view, uint32_t v)
     return !pst_stage_node_has_output(view) || pst_stage_node_at(view, v)->output_saved != 0;
 }
 
-/* Of the result, where it is not part of what is saved. */
+/* Bytes of the result, unless they are part of the saved bytes. */
 static uint64_t loose_output(const struct pst_stage_view *view, uint32_t v)
 {
     return saves_output(view, v) ? 0 : pst_stage_node_output(view, v);
@@ -112,7 +112,7 @@ static void unite(struct rotor_layer *a, const struct rotor_layer *b)
     a->last = b->last;
 }
 
-/* Those neighbours that save least together become one layer, the first of several. */
+/* Unites the two neighbours that save least together; the first of several. */
 static void unite_smallest(struct rotor_chain *chain)
 {
     uint32_t at = 0;
@@ -144,7 +144,7 @@ static void add_layer(struct rotor_chain *chain, const struct pst_stage_view *vi
     measure_backward(view, layer);
 }
 
-/* What nodes hold that stay as they are, of all micro-batches. */
+/* Bytes of nodes that stay as they are, of all micro-batches, and the static bytes. */
 static uint64_t fixed_bytes(const struct pst_stage_view *view)
 {
     uint64_t k = view->in_flight > 0 ? view->in_flight : 1, bytes = view->static_bytes;

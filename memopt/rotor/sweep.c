@@ -52,7 +52,7 @@ static uint64_t smaller(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* The same for all st; loops without branches. */
+/* checkpoint_ns for all st, in loops without branches. */
 static void checkpoint(const struct sweep *w, uint32_t s, uint32_t j, uint32_t top)
 {
     const struct rotor_tables *t = &w->tables;
@@ -210,7 +210,7 @@ static uint64_t ample(const struct rotor_chain *chain)
     return most;
 }
 
-/* What all sizes are multiples of: no slots need be finer. */
+/* The greatest common divisor of all sizes: finer slots are of no use. */
 static uint64_t grain(const struct rotor_chain *chain)
 {
     uint64_t bytes = 0;

@@ -12,7 +12,7 @@
 
 enum { COMM_NONE = 0, COMM_SUM = 1, COMM_MAX = 2 };
 
-/* What a range of nodes costs as one particular stage. */
+/* The price of a range of nodes as one particular stage. */
 struct range_price {
     uint64_t cost_ns; /* of one micro-batch: period and transfers, as `comm` combines them */
     uint64_t period_ns, in_ns, out_ns;
@@ -55,8 +55,8 @@ pst_status chain_search(struct chain *chain, struct chain_answer *ret_answer);
  */
 pst_status chain_shorten(struct chain *chain, uint32_t *cuts);
 
-/* What the host judges by the reference cost model. order: PART_ORDER_*, or ORDER_BEST. size: of a
-   micro-batch, 0: all the problem's. */
+/* Answers a problem that the host judges by the reference cost model. order: PART_ORDER_*, or
+   ORDER_BEST. size: of a micro-batch, 0: all of the problem's. */
 enum { ORDER_BEST = 4 };
 pst_status chain_by_reference(const struct pst_host *host, const struct pst_partition_in *in,
                               uint32_t order, uint32_t size, struct pst_partition_out *out);

@@ -6,7 +6,7 @@ static uint64_t edge_bytes(const struct chain *chain, const struct pst_edge *edg
     return edge->batched ? edge->bytes * chain->microbatch_size : edge->bytes;
 }
 
-/* What stage [first, end) receives for one micro-batch: every source once. */
+/* Bytes that stage [first, end) receives for one micro-batch: every source once. */
 static uint64_t incoming(struct chain *chain, uint32_t first, uint32_t end)
 {
     const struct pst_graph_view *graph = chain->in->graph;
@@ -30,7 +30,7 @@ static uint64_t incoming(struct chain *chain, uint32_t first, uint32_t end)
     return sum;
 }
 
-/* What stage [first, end) sends on for one micro-batch: every output that is read later, once. */
+/* Bytes that stage [first, end) sends for one micro-batch: every output read later, once. */
 static uint64_t outgoing(const struct chain *chain, uint32_t first, uint32_t end)
 {
     const struct pst_graph_view *graph = chain->in->graph;

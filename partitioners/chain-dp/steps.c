@@ -60,7 +60,7 @@ static pst_status search_as(struct chain *chain, uint32_t as, uint32_t *ret_cuts
     return st;
 }
 
-/* What moving borders makes of that cut takes the place of `cuts` if it is shorter. */
+/* Moves the borders of the best cut by `as`; the result replaces `cuts` if it is shorter. */
 static pst_status try_as(struct part_steps *steps, uint32_t as, uint32_t *cuts, double *step_ns)
 {
     uint32_t *others = call_alloc((size_t)steps->n_stages + 1, sizeof *others);

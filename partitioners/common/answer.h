@@ -32,7 +32,7 @@ void part_plan_sort(struct part_plan *plan, const struct part_problem *problem);
 /* A step that nobody looked at. */
 #define PART_STEP_UNKNOWN (-1.0)
 
-/* What a plan is worth, from the plan alone. */
+/* The value of a plan, from the plan alone. */
 struct part_value {
     bool legal;     /* every node once, convex, acyclic, enough devices */
     bool fits;      /* memory of every stage */
@@ -64,8 +64,8 @@ int64_t part_plan_ticks(const struct part_plan *plan, const struct part_problem 
 /* Is a better than b? What is legal and fits; smaller bottleneck, smaller peak, smaller depth,
    fewer devices; equal: false. Bottlenecks and peaks within 1e-12 relative are equal. */
 bool part_value_better(const struct part_value *a, const struct part_value *b);
-/* The same with step time before everything but what is legal and fits: for comparing micro-batch
-   sizes, since a larger one lowers the bottleneck but lengthens the warm-up. */
+/* part_value_better with step time before everything except legal and fits: for comparing
+   micro-batch sizes, since a larger one lowers the bottleneck but lengthens the warm-up. */
 bool part_value_faster(const struct part_value *a, const struct part_value *b);
 
 /*

@@ -7,8 +7,8 @@
 
 #include "problem.h"
 
-/* What a cut is worth; cuts[n_stages + 1], no stage empty. INFINITY: it does not fit, or there is
-   no more time to ask. */
+/* Values a cut; cuts[n_stages + 1], no stage empty. INFINITY: it does not fit, or there is no time
+   left to ask. */
 typedef void part_cut_fn(void *impl, const uint32_t *cuts, double *ret_ns);
 
 struct part_borders {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What no partition goes below.
+ * Lower bounds of all partitions.
  */
 #include <stdlib.h>
 

@@ -25,14 +25,14 @@ void part_order(const struct part_problem *problem, uint32_t kind, const uint64_
 void part_plan_cut(struct part_plan *plan, const struct part_problem *problem,
                    const uint32_t *order, const uint32_t *first, uint32_t n_stages, uint32_t b);
 
-/* What a solver did. */
+/* Statistics of a solver. */
 struct part_chain_stats {
     bool exact;      /* the least bottleneck of this order is proven */
     uint64_t probes; /* values of T tried */
     uint64_t states; /* positions looked at in all */
 };
 
-/* What the cut may use. */
+/* The limits of a cut. */
 struct part_chain_limits {
     uint32_t max_stages;    /* 0: as many as there are devices */
     uint32_t max_devices;   /* 0: all */

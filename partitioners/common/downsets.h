@@ -35,7 +35,7 @@ struct part_downsets {
 
 /* The n + 1 prefixes of a topological order. */
 void part_downsets_linear(uint32_t n, const uint32_t *order, struct part_downsets *ret_sets);
-/* Those that end where a run ends: run r is order[first[r]] .. order[first[r + 1] - 1], and set k
+/* The sets that end where a run ends: run r is order[first[r]] .. order[first[r + 1] - 1], set k is
    the first k runs. */
 void part_downsets_runs(const uint32_t *order, uint32_t n_runs, const uint32_t *first,
                         struct part_downsets *ret_sets);

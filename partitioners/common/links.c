@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What links add to a step. Of a job ranks are those that the answer will have; devices of a node
- * share what leaves it.
+ * The time that links add to a step. The ranks of a job are those of the answer; devices of a node
+ * share its outgoing bandwidth.
  */
 #include <math.h>
 #include <string.h>

@@ -21,7 +21,7 @@ struct part_map {
 
 /* The value of a key; NULL: it is not there. Valid until the next put. */
 void *part_map_find(const struct part_map *map, uint64_t key);
-/* The same, made (zeroed) where it was not there. */
+/* part_map_find that adds the value (zeroed) if it is missing. */
 void *part_map_put(struct part_map *map, uint64_t key);
 void part_map_clear(struct part_map *map);
 void part_map_finish(struct part_map *map);

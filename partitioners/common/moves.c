@@ -42,7 +42,7 @@ static int64_t ticks_of(const struct local *l, uint32_t s)
 
 /* --- taking part in a stage --------------------------------------------------------------------*/
 
-/* What v's edges cost stage s if v is not in it (or leaves it), with the degree of s. */
+/* The cost of v's edges to stage s if v is not in it (or leaves it), with the degree of s. */
 struct touch {
     int64_t inside, outside; /* edges to nodes in s; to others */
 };

@@ -6,7 +6,7 @@
 
 #include "chain.h"
 
-/* What is ready: a binary heap of nodes, least key first, then least index. */
+/* The ready nodes: a binary heap, least key first, then least index. */
 struct ready {
     uint32_t n, *nodes;
     const uint64_t *keys;

@@ -28,7 +28,7 @@ struct part_problem {
     double *weight_bytes, *saved_bytes; /* [n]; parameters; per sample */
     double *workspace_bytes;            /* [n] larger of F and B */
     double *edge_bytes;                 /* [n_edges] per sample */
-    /* Of a job: what a transfer takes besides its bytes, inside a node and between two; bytes per
+    /* Jobs: the time of a transfer besides its bytes, inside a node and between two; bytes per
        second of an all-reduce inside a node, 0: as between them. */
     double link_ns, node_link_ns, node_sync_bytes_per_s;
     double weight_multiplier; /* mu */
@@ -62,8 +62,8 @@ void part_problem_init(struct part_problem *problem);
 /* Sorts the edges (edge_bytes with them) and makes first_out, first_in and in_edges. */
 void part_problem_index(struct part_problem *problem);
 
-/* Of edges by (from, to): first_out[n + 1]; first_in[n + 1] and in_edges[n_edges], which are edges
-   by (to, from). */
+/* Indexes edges sorted by (from, to): first_out[n + 1]; first_in[n + 1] and in_edges[n_edges],
+   which are edges by (to, from). */
 void part_index_edges(uint32_t n, uint32_t n_edges, const uint32_t *from, const uint32_t *to,
                       uint32_t *first_out, uint32_t *first_in, uint32_t *in_edges);
 
@@ -84,7 +84,7 @@ const char *part_size_text(char text[64], uint64_t bytes);
 pst_status part_too_few_nodes(const struct pst_host *host, uint32_t wanted, uint32_t n);
 
 /*
- * What nodes and edges cost per sample at one micro-batch size b, on d replicas that share it, in
+ * The cost of nodes and edges per sample at one micro-batch size b, on d replicas that share it, in
  * ticks: whole numbers, so that sums are exact in any order and a bisection on T ends. A tick is
  * chosen so that the total over all nodes and edges, times D, stays below 2^60.
  *
@@ -128,7 +128,7 @@ double part_sync_rate(const struct part_problem *problem, uint32_t d);
 /* <= capacity, but for rounding. */
 bool part_fits(const struct part_problem *problem, double bytes);
 
-/* Of a problem file, in which transfers do not delay each other. */
+/* Returns true for a problem file, in which transfers do not delay each other. */
 static inline bool part_is_problem(const struct part_problem *problem)
 {
     return problem->figures.reference != 0 || problem->figures.problem != 0;

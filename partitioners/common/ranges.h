@@ -101,7 +101,7 @@ struct part_asker {
 pst_status part_asker_init(const struct part_problem *problem, uint32_t n_stages, uint32_t size,
                            uint32_t replicas, struct part_asker *ret_asker);
 
-/* What a device has for one stage. */
+/* Bytes that a device has for one stage. */
 uint64_t part_capacity(const struct pst_partition_in *in, uint32_t device);
 /* Stages of which a few ranges are priced alike share all prices from now on, which saves most of
    the questions; the first and the last stage are their own. */
@@ -111,9 +111,9 @@ void part_asker_price(struct part_asker *asker, uint32_t stage, uint32_t first, 
                       struct pst_stage_price *ret_price);
 
 /*
- * Of an answer that did not fit: names the first stage of `cuts` (may be NULL) that
- * does not, or else the node that needs most alone. Returns
- * PST_ERR_INFEASIBLE, or what the host fails with.
+ * Explains that an answer does not fit: names the first stage of `cuts` (may be NULL) that does
+ * not, or else the node that needs most alone. Returns PST_ERR_INFEASIBLE, or what the host fails
+ * with.
  */
 pst_status part_asker_explain(struct part_asker *asker, const uint32_t *cuts);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a partitioner tells beside its answer: remarks, and why there is none.
+ * Messages of a partitioner: remarks on its answer, and why there is none.
  */
 #include <math.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What planners of one rank per stage have around their search: the problem, the number of stages,
- * micro-batch sizes, the answer.
+ * The frame around the search of planners with one rank per stage: the problem, the number of
+ * stages, micro-batch sizes, the answer.
  */
 #include <math.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What partitioners share that cut a model into a sequence of stages.
+ * Shared code of partitioners that cut a model into a sequence of stages.
  */
 #include "sequence.h"
 
@@ -71,7 +71,7 @@ static double rate_between(const struct part_problem *p, const struct pst_cost *
     return ns == 0 ? 0 : (double)(large - small) / (double)ns;
 }
 
-/* The same of a ring all-reduce over n ranks: 2 (n - 1) / n times the bytes pass a link. */
+/* The rate of a ring all-reduce over n ranks: 2 (n - 1) / n times the bytes pass a link. */
 static double sync_rate(const struct part_problem *p, const struct pst_cost *cost, uint32_t n)
 {
     const uint64_t bytes = 1 << 30;

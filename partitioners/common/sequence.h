@@ -37,7 +37,7 @@ struct part_sequence {
     void *extra;          /* whatever else the search wants back; freed */
 };
 
-/* What one search may use. */
+/* The limits of one search. */
 struct part_limits {
     uint32_t b;       /* samples of a micro-batch */
     bool whole;       /* only degrees that divide b */

@@ -304,7 +304,7 @@ static void look_from(struct nest *f, uint32_t i)
     /* Edges inside set i were counted as well: they end in every set j that holds i. */
 }
 
-/* What is held against `below`, and what the sequence adds up or takes the most of. */
+/* `ticks` is compared with `below`; the sequence adds up `counts` or takes the most. */
 struct cost {
     int64_t ticks, counts;
 };
@@ -325,7 +325,7 @@ static struct cost cost_of(const struct nest *f, uint32_t i, uint32_t j, uint32_
     return (struct cost){comp, comp};
 }
 
-/* Of a stage and what is behind it. */
+/* Joins the counts of a stage and of the stages after it. */
 static int64_t join(const struct nest *f, int64_t counts, int64_t rest)
 {
     if (rest == INT64_MAX) {
@@ -599,8 +599,8 @@ static void search(struct nest *f)
     }
 }
 
-/* What the best of (x, u, s) starts with: of equals the one with most nodes, then the least degree.
-   f->row; false: nothing. */
+/* Finds the first row of the best of (x, u, s): of equals the one with most nodes, then the least
+   degree. It is in f->row; false: there is none. */
 static bool first_row(struct nest *f, uint32_t x, uint32_t u, uint32_t s, uint32_t *ret_y,
                       uint32_t *ret_s)
 {

@@ -7,7 +7,7 @@
 
 #include "answer.h"
 
-/* What a stage is made of. */
+/* Sums over the nodes of a stage. */
 struct stage_sums {
     double forward_ns, backward_ns; /* of one micro-batch on one replica */
     double weight, saved, workspace;

@@ -5,12 +5,12 @@
 
 #include "ranges.h"
 
-/* Of all trials together, tenths of a second: a pass is lowered and simulated in about a
-   microsecond, what an operator keeps and sends takes some. */
+/* The most work of all trials together, tenths of a second: a pass is lowered and simulated in
+   about a microsecond; the buffers and transfers of an operator take some. */
 #define WORK_MAX UINT64_C(200000)
 
-/* Of a trial at least: before its first pass is timed, strategies are asked about all its stages,
-   and a memory optimizer that decides about all devices at once has their programs laid out. */
+/* The least work of a trial: before its first pass is timed, strategies are asked about all its
+   stages, and a memory optimizer that decides about all devices at once has programs laid out. */
 enum { WORK_OF_NODE = 4, WORK_LEAST = 2000 };
 
 bool part_steps_init(struct part_steps *steps)
@@ -63,7 +63,7 @@ static void guess(void *steps_, const uint32_t *cuts, double *ret_ns)
     steps->guess(steps->impl, cuts, ret_ns);
 }
 
-/* Whether a cut fits that is no faster is nothing to lay programs out for. */
+/* Only a cut that is faster has its programs laid out, to find out if it fits. */
 static void value(void *steps_, const uint32_t *cuts, double *ret_ns)
 {
     struct part_steps *steps = steps_;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a plan is worth.
+ * The value of a plan.
  */
 #include <math.h>
 

@@ -20,7 +20,7 @@ struct state {
     size_t first, n;                 /* of s->ways: how it goes on */
 };
 
-/* What begins at the position that is looked at, by seat. */
+/* The stages that begin at the current position, by seat. */
 struct start {
     uint32_t position;
     size_t first, n; /* of s->starting */
@@ -28,8 +28,8 @@ struct start {
 
 struct search {
     const struct dapple_question *q;
-    /* Of this pass. only: degrees[only] but for the last stage, or ALL; stages end at multiples of
-       stride. */
+    /* Options of this pass. only: degrees[only] but for the last stage, or ALL; stages end at
+       multiples of stride. */
     uint32_t only, beam, stride;
     struct dapple_seats seats;
     struct state *states;
@@ -221,7 +221,7 @@ static double least_latency(const struct search *s, const struct state *at,
     return fmax(s->q->m * at->slowest, fmin(alone, tail->hold * s->q->m / (s->q->m - 1)));
 }
 
-/* Takes a way to go on from there up, where it may be of use. */
+/* Adds a way to go on from a state, if it may be of use. */
 static void offer(struct search *s, const struct state *at, struct dapple_way *way)
 {
     way->value = least_latency(s, at, &way->tail);
@@ -231,7 +231,7 @@ static void offer(struct search *s, const struct state *at, struct dapple_way *w
     poll(s);
 }
 
-/* What was taken up, narrowed, behind what is in the list. */
+/* Narrows the ways that were added, and appends them to the list. */
 static void put_down(struct search *s, struct dapple_front *list)
 {
     dapple_front_narrow(&s->scratch, s->beam, limited(s));
@@ -419,8 +419,8 @@ static void pass(struct search *s, uint32_t only, uint32_t beam, uint32_t stride
     keep(s);
 }
 
-/* All degrees, up to the beam that was asked for or as wide as the problem is small. 0 is no beam:
-   at once. What is given up leaves the best plan so far. */
+/* Tries all degrees, up to the beam that was asked for or as wide as the problem is small. 0:
+   without a beam, at once. A search that is given up leaves the best plan so far. */
 static void widen(struct search *s)
 {
     uint32_t beam = s->q->beam > 0 ? 1 : 0;

@@ -12,7 +12,7 @@ static void set_times(struct pipe *pipe)
     for (v = 0; v < pipe->n; v++) {
         double ns = pipe->time_ns[v + 1] - pipe->time_ns[v];
 
-        /* What is no whole number may be rounded by the host, pass by pass. */
+        /* The host may round a time that is not a whole number, pass by pass. */
         ns = ns == floor(ns) ? ns : floor(ns - 1.5);
         pipe->sum_ns[v + 1] = pipe->sum_ns[v] + (ns > 0 ? (uint64_t)ns : 0);
     }

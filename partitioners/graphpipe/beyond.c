@@ -112,8 +112,8 @@ static void search(const struct part_problem *p, const struct part_costs *costs,
     }
 }
 
-/* The same graph of stages with the work spread better: no rule of blocks cuts inside a residual
-   connection, single operators may cross there. */
+/* Spreads the work better in the same graph of stages: no rule of blocks cuts inside a residual
+   connection, but single operators may cross there. */
 static void even_out(const struct beyond *b, const struct part_costs *costs, struct gp_try *t,
                      const struct part_plan *plan)
 {
@@ -186,7 +186,7 @@ static void add_tails(const struct beyond *b, const struct part_costs *costs, st
     }
 }
 
-/* Of several orders with one T the first, the model's own, may make the shortest step. */
+/* Tries several orders: of those with one T the model's own may make the shortest step. */
 static void add_orders(const struct beyond *b, struct gp_try *t)
 {
     struct gp_result chain = {0};

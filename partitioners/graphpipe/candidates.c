@@ -58,7 +58,7 @@ static void add_cut(const struct chains *s)
     part_plan_finish(&plan);
 }
 
-/* Of equal time; operators without work go with what comes before them. */
+/* Adds a cut of equal times; operators without work go with those before them. */
 static void add_even(const struct chains *s)
 {
     const struct part_problem *p = s->p;

@@ -328,8 +328,8 @@ static void step(struct climb *c, struct part_plan *plan, double *step_ns, bool 
     call_leave(&region);
 }
 
-/* Of the most promising neighbours a faster neighbour: operators that change places between two
-   stages, or pass through a third one. */
+/* Looks for a faster neighbour of the most promising neighbours: operators change places between
+   two stages, or pass through a third one. */
 static void step_twice(struct climb *c, struct part_plan *plan, double *step_ns, bool *ret_better)
 {
     struct neighbour ahead[AHEAD];

@@ -16,7 +16,7 @@ struct gp_lane {
     int64_t *p2p;         /* [n_edges] */
 };
 
-/* Of an operator, or of all inside a block. */
+/* The memory of an operator, or of all inside a block. */
 struct gp_load {
     double weight, saved, workspace;
     uint32_t n_real;
@@ -44,8 +44,8 @@ struct gp_class {
     uint32_t *kids; /* [n_kids] classes of blocks */
     struct gp_load load;
     int64_t *times; /* [GP_TIMES][n_lanes] */
-    /* Of a series, sums over what comes before a position: items 1 .. 2p+1 are X0 v1 X1 .. Xp,
-       positions 0 .. 2p+2 (0 and 1: nothing). */
+    /* Series: sums over the items before a position; items 1 .. 2p+1 are X0 v1 X1 .. Xp, positions
+       0 .. 2p+2 (0 and 1: no items). */
     uint32_t n_sums;
     int64_t *sums;          /* [2][n_lanes][n_sums] of GP_COMP, GP_SYNC */
     double *weight, *saved; /* [n_sums] */

@@ -230,7 +230,7 @@ static void emit_gap(struct plan *p, uint32_t at, const struct ends *ends, const
     emit_sides(p, kid, sides, &inner, here->level);
 }
 
-/* What follows a pick; false: nothing. */
+/* Moves on to the part after a pick. Returns false if there is none. */
 static bool follow(const struct plan *p, const struct gp_block *block, const struct gp_tail *tail,
                    struct here *here)
 {

@@ -57,7 +57,7 @@ struct gp_head {
     const struct gp_tail *tail;
 };
 
-/* Of one group of branches. */
+/* One group of branches. */
 struct gp_share {
     uint32_t rest;  /* state behind it */
     uint32_t level; /* of the group as a stage that owns neither end */

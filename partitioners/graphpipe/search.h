@@ -34,7 +34,7 @@ struct gp_watch {
 void gp_watch_start(struct gp_watch *watch, const struct part_problem *problem, double limit_s);
 bool gp_watch_stop(void *watch);
 
-/* What a search came to. */
+/* The result of a search. */
 struct gp_result {
     bool found, proven; /* proven: the least T of the family, for these sizes */
     struct part_plan plan;
@@ -56,8 +56,8 @@ void gp_search_size(const struct part_problem *problem, const struct gp_tree *tr
                     const struct gp_options *options, uint32_t b, double below_ns,
                     struct gp_watch *watch, struct gp_result *ret_result);
 
-/* The same for a graph that is one row of operators, by the solver for orders, which takes 1e5 of
-   them; *ret_exact false, and no result: it could not be certain. */
+/* gp_search_size for a graph that is one row of operators, up to 1e5 of them, by the solver for
+   orders. *ret_exact false: no result, because it could not be certain. */
 void gp_search_chain(const struct part_problem *problem, uint32_t b, uint32_t max_stages,
                      double below_ns, struct gp_result *ret_result, bool *ret_exact);
 

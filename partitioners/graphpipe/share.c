@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a group of branches is worth: as one stage, or a single branch by its own states.
+ * The value of a group of branches: as one stage, or a single branch by its own states.
  */
 #include <string.h>
 

@@ -9,7 +9,7 @@
 
 #include "probe.h"
 
-/* Of kinds: more of them are put in a row. */
+/* Limits of states by kind; beyond them the branches are put in a row. */
 #define MOST_STATES 4096
 #define MOST_PAIRS  2000000
 

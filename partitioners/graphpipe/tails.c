@@ -8,7 +8,7 @@
 
 #include "solver.h"
 
-/* Of a problem: the work that one operator may become one with, in shares of a device. */
+/* The most work that is merged with an operator, in shares of a device; each is tried. */
 static const double shares[] = {0.25, 1};
 
 struct merge {
@@ -155,7 +155,7 @@ void gp_tails_init(struct gp_tails *tails, const struct part_problem *p, uint32_
     }
 }
 
-/* The same stages of the operators themselves. */
+/* Makes the stages of the operators from those of the groups. */
 static void expand(const struct part_problem *p, const struct gp_tail_problem *t,
                    const struct part_plan *coarse, struct part_plan *ret_plan)
 {

@@ -14,10 +14,10 @@
 
 /* Plans to climb from; neighbours looked at of each, and of the best that comes of them. */
 enum { STARTS = 4, LOOKS = 24, LAST_LOOKS = 100 };
-/* Of problem files, where a trial is cheap. */
+/* For problem files, where a trial is cheap. */
 enum { PROBLEM_STARTS = 32, STRAYS = 300 };
-/* Of jobs no start is worth its trials that takes so much longer than what there is, but where
-   trials are cheap and so many passes are not spent yet. */
+/* A job's start whose step is so much longer than the best is not tried, unless trials are cheap
+   and fewer than so many passes have been simulated. */
 #define REACH        1.15
 #define PASSES_REACH UINT64_C(300000)
 /* A guess takes as long as one pass in so many. */

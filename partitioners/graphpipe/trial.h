@@ -7,8 +7,8 @@
 
 #include "solver.h"
 
-/* What the model of the step says to take so much longer is not simulated: of 95 neighbours that
-   the simulation said were faster, the model was wrong about none by more. */
+/* A neighbour is not simulated if the model of the step says that it takes so much longer: of 95
+   neighbours that the simulation said were faster, the model was wrong about none by more. */
 #define GP_MARGIN 1.05
 
 struct gp_trials {

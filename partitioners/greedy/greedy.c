@@ -17,8 +17,8 @@ static const struct pst_param params[] = {
               "Order of the nodes that is cut: as in the model, or branch after branch."),
 };
 
-/* Of stages that start anywhere the furthest end within the cap whose rest the stages to come can
-   take. */
+/* For each stage and start, the furthest end within the cap such that the later stages can take the
+   rest. */
 struct ends {
     struct part_row *row;
     uint32_t *end;   /* [n_stages][n + 1] 0: there is none */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Long models: stages end at chosen places alone. What comes in and goes out between any two of
- * them is told once, node by node, so nothing about such a stage is an estimate.
+ * Long models: stages end at chosen places alone. Tensors into and out of the nodes between two
+ * places are counted once, node by node, so nothing about such a stage is an estimate.
  */
 #include <math.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The same search by what the job's scheduler and memory optimizer answer: versions and in-flight
+ * twobw_cut by the answers of the job's scheduler and memory optimizer: versions and in-flight
  * counts, whether a stage fits and at what period.
  */
 #include <math.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * All (w, d), micro-batch sizes and modes. What cannot be the fastest any more is left out before
- * its best cut is looked for.
+ * Searches all (w, d), micro-batch sizes and modes. Candidates that cannot be the fastest are left
+ * out before their best cut is looked for.
  */
 #include <math.h>
 

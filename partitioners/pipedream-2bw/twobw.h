@@ -62,7 +62,7 @@ struct twobw {
 void twobw_init(const struct part_problem *problem, const struct config *config,
                 struct twobw *ret_search);
 
-/* What the job's scheduler wants of so many logical devices. */
+/* Asks the job's scheduler which topology it requires of so many logical devices. */
 void twobw_ask_topology(struct twobw *search, uint32_t n_devices);
 /* Where there are more nodes than config->places. After everything else. */
 void twobw_choose_places(struct twobw *search);
@@ -88,19 +88,19 @@ uint32_t twobw_held(const struct candidate *c, uint32_t stage);
 /* From the slowest stage (with transfers) and the longest all-reduce to t, for pipelines. */
 double twobw_period(const struct candidate *c, double slowest_ns, double ring_ns);
 
-/* What a device of each stage of a cut holds: ret_bytes[d]. The first stage of equal blocks counts
-   an input as all others do, as in the paper. */
+/* Bytes that a device of each stage of a cut holds: ret_bytes[d]. The first stage of equal blocks
+   counts an input as all others do, as in the paper. */
 void twobw_stage_bytes(struct twobw *search, const struct candidate *c, const uint32_t *cuts,
                        double *ret_bytes);
 /* Equal blocks: fills t and bytes. */
 void twobw_closed(const struct twobw *search, struct candidate *c);
 /* Unequal blocks: the best cut. ret_cuts[d + 1] may be NULL. *ret_found: a cut fits. */
 void twobw_cut(struct twobw *search, struct candidate *c, uint32_t *ret_cuts, bool *ret_found);
-/* The same by what scheduler and memory optimizer answer. */
+/* twobw_cut by the answers of scheduler and memory optimizer. */
 void twobw_cut_planned(struct twobw *search, struct candidate *c, uint32_t *ret_cuts,
                        bool *ret_found);
 
-/* What dynamic programming asks of a cost model about span->first .. span->end as stage s. */
+/* The cost of span->first .. span->end as stage s, for dynamic programming. */
 struct twobw_cost {
     double ns;     /* what max (or, for no-pipeline, sum) goes over; INFINITY: does not fit */
     bool hopeless; /* nor does any longer range with this end */

@@ -324,7 +324,7 @@ static void unroll(struct solver *s, uint32_t level, uint32_t first, uint32_t la
     }
 }
 
-/* What all machines of the first level do between any two sets. */
+/* Solves the first level, on all its machines, between any two sets. */
 static void fill_below(struct solver *s)
 {
     uint32_t n = s->q->sets->n_sets, m = s->q->levels[0].machines, i, j;
@@ -341,7 +341,7 @@ static void fill_below(struct solver *s)
     }
 }
 
-/* What the fullest stage takes, by the rule of least_used. */
+/* Bytes of the fullest stage, by the rule of least_used. */
 static double fullest(const struct pd_question *q, const struct pd_answer *answer)
 {
     uint32_t behind = 0;

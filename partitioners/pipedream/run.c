@@ -100,8 +100,7 @@ static pst_status list_states(struct pd_run *run)
     return st;
 }
 
-/* Of one sample: weights, activations, and what leaves a set: outputs that are read outside of it.
- */
+/* Sums over each set, for one sample: weights, activations, and outputs read outside of it. */
 static void sum_states(struct pd_run *run)
 {
     const struct part_problem *p = run->problem;

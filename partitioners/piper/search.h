@@ -15,8 +15,8 @@ struct piper_way {
 };
 
 /*
- * What is left of the nodes, R, on at most k devices and with degrees that add up to at most s, N
- * units of work in a batch:
+ * dp[R][k][s] places the remaining nodes, R, on at most k devices with degrees that add up to at
+ * most s; a batch has N units of work:
  *
  *   dp[R][k][s] = min over stages Q that may start R, tensor degrees t, degrees d that divide N of
  *                 max(dp[R - Q][k - t d][s - d], STAGE(Q, t, d, s))

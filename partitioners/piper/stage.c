@@ -14,7 +14,7 @@ static double way_time(const struct piper_question *q, const struct piper_way *w
     return way->time / d + sync;
 }
 
-/* PST_NONE: the node has no way at this tensor degree. Of equals the one that holds least. */
+/* PST_NONE: the node has no way at this tensor degree. Of equals it is the one that holds least. */
 static uint32_t fastest(const struct piper_question *q, uint32_t v, uint32_t tensor, uint32_t d)
 {
     uint32_t w, best = PST_NONE;

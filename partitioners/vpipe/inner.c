@@ -144,7 +144,7 @@ static void enumerate(struct inner *in, uint32_t i, uint8_t *action, double free
     if (ns >= in->best_ns) {
         return;
     }
-    /* What swaps too much may go on: a longer period hides more. */
+    /* A choice that swaps too much may go on: a longer period hides more. */
     if (i == in->n || (frees_enough(in, freed) && hides(in, swapped, ns))) {
         for (; i < in->n; i++) {
             action[i] = KEEP;

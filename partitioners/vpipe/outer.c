@@ -97,7 +97,7 @@ static void descend(struct vpipe *pipe, uint32_t *cuts, struct worth *ret_worth)
     }
 }
 
-/* What a block needs on a stage of middling depth: where compute-balanced does not come to fit. */
+/* Balances the bytes of blocks on a stage of middle depth: used if balanced times do not fit. */
 static void balance_memory(struct vpipe *pipe, uint32_t *ret_cuts)
 {
     const struct blocks *b = &pipe->blocks;

@@ -80,7 +80,7 @@ uint32_t vpipe_held(const struct vpipe *pipe, uint32_t stage)
 {
     uint32_t held = pipe->n_stages - stage, m = pipe->problem->batch / pipe->size;
 
-    /* What goes on without a drain fills up whatever the batch is. */
+    /* A pipeline that never drains fills up whatever the batch is. */
     return pipe->config->versions == VERSIONS_ONE && m < held ? m : held;
 }
 

@@ -63,7 +63,7 @@ void vpipe_cost(struct vpipe *pipe, uint32_t stage, uint32_t first, uint32_t end
 void vpipe_inner(struct vpipe *pipe, uint32_t stage, uint32_t first, uint32_t end,
                  struct stage_cost *ret_cost);
 
-/* What partitions are compared by, in this order. */
+/* Partitions are compared by these, in this order. */
 struct worth {
     double missing, longest, sum;
 };

@@ -14,7 +14,7 @@ struct block {
     _Alignas(max_align_t) unsigned char bytes[];
 };
 
-/* What is taken outside of any call, by tests, is never given back. */
+/* Memory that is allocated outside of any call, by tests, is never freed. */
 static _Thread_local struct call_region outside;
 
 /* Where this thread is: the innermost region, that of its call, and the way out of that. */

@@ -16,7 +16,7 @@
    does not fit counts as memory that is not there. */
 void *call_alloc(size_t count, size_t size)
     __attribute__((malloc, returns_nonnull, warn_unused_result));
-/* What is new is not zeroed. */
+/* New elements are not zeroed. */
 void *call_resize(void *old, size_t count, size_t size)
     __attribute__((returns_nonnull, warn_unused_result));
 /* pointer = n zeroed elements. */
@@ -29,13 +29,13 @@ void *call_resize(void *old, size_t count, size_t size)
             (array) = call_resize((array), (room), sizeof *(array));                               \
         }                                                                                          \
     } while (0)
-/* Where it pays: for what is large, or taken again and again. */
+/* Frees early: useful for large memory, or memory that is allocated again and again. */
 void call_free(void *memory);
-/* As call_alloc, but NULL where there is none: for tables that a search can do without. */
+/* call_alloc that returns NULL on failure: for tables that a search can do without. */
 void *call_try_alloc(size_t count, size_t size);
 
-/* What is taken between the two is given back when it is left, but for what call_keep hands to the
-   region around it. Arrays that grow do so in the region of their first element. */
+/* call_leave frees what was allocated since call_enter, except what call_keep moved to the outer
+   region. Arrays grow in the region of their first element. */
 struct call_region {
     struct call_region *outer;
     struct block *first;
@@ -44,7 +44,7 @@ void call_enter(struct call_region *region);
 void call_keep(void *memory); /* may be NULL */
 void call_leave(struct call_region *region);
 
-/* The call gives this status. Outside of one (in tests) the program ends. */
+/* Ends the call with this status. Outside of a call (in tests) the program aborts. */
 void call_end(pst_status status) __attribute__((noreturn));
 
 /* Ends the call where a function of the host failed. */
@@ -63,10 +63,10 @@ static inline void call_go_on(const struct pst_host *host)
     }
 }
 
-/* What `run` gives, or what call_end was told. */
+/* Runs `run` as a call. Returns its status, or the one passed to call_end. */
 pst_status call_run(pst_status (*run)(void *context), void *context);
 
-/* The same within a call, whose memory it takes: what ends `run` does not end the call. */
+/* Runs `run` in the memory of the current call: call_end in `run` ends `run` only. */
 pst_status call_try(pst_status (*run)(void *context), void *context);
 
 /* Writes called(self, in, out), a function of an interface: `function` of the same arguments as a

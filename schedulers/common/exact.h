@@ -11,7 +11,7 @@
 
 enum { KIND_F = 0, KIND_B = 1, KIND_W = 2, KINDS = 3 };
 enum { EXACT_MAKESPAN = 0, EXACT_SPAN = 1 };
-/* What the exact search takes: chunks of a device, and passes in all. */
+/* The limits of the exact search: chunks of a device, and passes in all. */
 enum { MAX_CHUNKS = 20, MAX_PASSES = 20000 };
 
 #define NEVER UINT64_MAX
@@ -56,7 +56,7 @@ void instance_init(struct instance *inst, const struct pst_schedule_in *in, uint
 /* The largest bound that needs no search. */
 uint64_t instance_bound(const struct instance *inst);
 
-/* Where a run stands. The same for greedy and exact search. */
+/* The state of a run, in greedy and exact search. */
 struct state {
     uint32_t *count[KINDS]; /* [stage]: passes begun */
     uint64_t **arrival[2];  /* [F, B][stage]: [micro-batch] end of the pass */

@@ -84,7 +84,7 @@ static uint64_t time_to_free(const struct search *search, uint32_t d, uint64_t b
     return n <= pending ? n * w : pending * w + (n - pending) * both;
 }
 
-/* What must run on device d before the last pass of this kind on its i-th stage can begin. */
+/* Time that device d computes before the last pass of this kind on its i-th stage can begin. */
 static uint64_t ahead_of(const struct search *search, uint32_t d, uint32_t i, uint32_t kind)
 {
     const struct instance *inst = search->inst;

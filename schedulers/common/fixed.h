@@ -130,7 +130,7 @@ void fixed_deal_pair(struct fixed_hand *hand, uint32_t forward_chunk, uint32_t b
 /* W of the B that has waited longest, over all chunks; nothing if none waits. Not to be mixed with
    fixed_deal of W on one hand. */
 void fixed_deal_oldest(struct fixed_hand *hand);
-/* The same until none waits. */
+/* fixed_deal_oldest until no B waits. */
 void fixed_deal_waiting(struct fixed_hand *hand);
 /*
  * DualPipe's order of a device that is the h-th of `half` from where the chunk `near` begins, while

@@ -10,14 +10,14 @@
 
 #include "fixed.h"
 
-/* What a pass of each stage takes; nanoseconds. */
+/* Times of the passes of each stage, in nanoseconds. */
 struct greedy_times {
     int64_t *f, *b, *w; /* [n_stages] */
     int64_t *link;      /* [n_stages]: from stage s to s + 1, and back */
     int64_t *work;      /* [p]: all passes of a device */
 };
 
-/* What a device has done so far in a run. */
+/* The state of a device in a run. */
 struct greedy_device {
     int64_t clock, first; /* end of the last pass, start of the first; first < 0: none yet */
     int64_t idle;         /* between passes */
@@ -27,12 +27,12 @@ struct greedy_device {
     uint32_t head, tail;             /* of the queue of W */
 };
 
-/* What devices are compared by when one of them is about to wait: waiting does no harm as long as
-   another one has more. */
+/* The load by which devices are compared when one is about to wait: waiting does no harm as long as
+   another device has more load. */
 enum {
     GREEDY_IDLE = 0,    /* idle time */
     GREEDY_FINISH = 1,  /* work and idle time */
-    GREEDY_ABSOLUTE = 2 /* the same, counted from time 0 */
+    GREEDY_ABSOLUTE = 2 /* work and idle time, from time 0 on */
 };
 
 struct greedy {
@@ -125,7 +125,7 @@ static inline int64_t greedy_next_w(const struct greedy *g, uint32_t d)
     return g->times->w[greedy_stage(g, d, queue[g->dev[d].head])];
 }
 
-/* Place the next pass of a kind. What cannot be placed (not there, no room) fails the run. */
+/* Place the next pass of a kind. The run fails if it cannot be placed (not there, no room). */
 void greedy_f(struct greedy *g, uint32_t d, uint32_t chunk);
 void greedy_b(struct greedy *g, uint32_t d, uint32_t chunk);
 void greedy_w(struct greedy *g, uint32_t d);

@@ -112,7 +112,7 @@ void greedy_try_caps(struct greedy *g, greedy_runs *runs, bool first)
     if (g->mixed && !greedy_done(g)) {
         attempt.base = GREEDY_FINISH;
         runs(g, &attempt);
-        /* What one cost for all stages would give is among the candidates. */
+        /* Candidates also include the orders for stages of equal cost. */
         attempt.times = &g->median;
         attempt.base = GREEDY_IDLE;
         runs(g, &attempt);
@@ -123,7 +123,7 @@ void greedy_try_caps(struct greedy *g, greedy_runs *runs, bool first)
     }
 }
 
-/* Whether a device holds fewer micro-batches than there are devices from it to the last. */
+/* Returns true if a device holds fewer micro-batches than there are devices from it to the last. */
 static bool is_tight(const struct greedy *g)
 {
     uint32_t d;
@@ -138,8 +138,8 @@ static bool is_tight(const struct greedy *g)
     return false;
 }
 
-/* The runs for little memory, if there are any and the caps that are set are that tight.
-   Returns whether they are. */
+/* Does the runs for little memory, if there are any and the caps that are set are that tight.
+   Returns true if they are. */
 static bool try_tight(struct search *s)
 {
     const struct greedy_attempt attempt = {&s->g.real, GREEDY_IDLE, true, s->g.makespan};
@@ -194,7 +194,7 @@ static void search_smaller_tight(struct search *s)
     }
 }
 
-/* What would do, once nothing within the limit does. */
+/* Ends the call with the least memory that works, once no cap within the limit does. */
 static void explain(struct search *s)
 {
     const struct fixed *self = s->question->self;
@@ -244,8 +244,8 @@ static uint32_t most_that_fit(const struct greedy *g)
     return most < enough(g) ? (uint32_t)most : enough(g);
 }
 
-/* Whether more room, with which no order costs less than `least`, is worth a try: below 0.1 % the
-   budget shrinks with what could be gained. */
+/* Returns true if more room, with which no order costs less than `least`, is worth a try: if less
+   than 0.1 % can be gained, the budget shrinks with it. */
 static bool is_worth_more(const struct search *s, int64_t least)
 {
     const struct greedy *g = &s->g;

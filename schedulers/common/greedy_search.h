@@ -47,9 +47,9 @@ typedef void greedy_runs(struct greedy *g, const struct greedy_attempt *attempt)
  */
 void greedy_search(const struct fixed_question *question, greedy_runs *runs, greedy_runs *tight,
                    struct order *order);
-/* The same without `tight`; false where no cap up to the limit will do. */
+/* greedy_search without `tight`. Returns false if no cap up to the limit works. */
 bool greedy_find(const struct fixed_question *question, greedy_runs *runs, struct order *order);
-/* All runs at the caps that are set in g->dev; what is better than g->best replaces it. */
+/* Does all runs at the caps that are set in g->dev; a better order replaces g->best. */
 void greedy_try_caps(struct greedy *g, greedy_runs *runs, bool first);
 
 #endif

@@ -60,8 +60,8 @@ uint64_t order_gcd(uint64_t a, uint64_t b);
 uint64_t order_peak_bytes(const struct order *order, uint32_t device);
 
 /*
- * What most chain schedulers ask: exactly `stages_per_device` stages on each device in use, one
- * number of micro-batches for all stages, which it returns. Else the call ends, and the host has a
+ * Checks the input of chain schedulers: exactly `stages_per_device` stages on each device in use,
+ * one number of micro-batches for all stages, which it returns. Otherwise the call ends with a
  * message that names the scheduler.
  */
 uint32_t order_require_chain(const struct pst_host *host, const char *scheduler,

@@ -56,8 +56,8 @@ static void replay(struct ramp *r, uint32_t d, uint32_t from, uint32_t to)
     }
 }
 
-/* Whether device d stays within the cap; as the state says it is below slot `from`, and again
-   behind slot `to` once the state is the same. */
+/* Returns true if device d stays within the cap from slot `from` on; looks no further after slot
+   `to` once the state is as it was recorded. */
 static bool fits(const struct ramp *r, uint32_t d, uint32_t from, uint32_t to)
 {
     const uint32_t *row = vtable_row(r->table, d);

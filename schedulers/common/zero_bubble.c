@@ -24,7 +24,7 @@ void zero_bubble_deal(struct fixed_hand *hand)
     fixed_deal_waiting(hand);
 }
 
-/* What every device holds at most: min(m, ahead * (p - 1) + 1). */
+/* The most micro-batches that a device holds: min(m, ahead * (p - 1) + 1). */
 static pst_status in_flight(void *self_, const struct pst_place *place, struct pst_held *ret_held)
 {
     const struct fixed *self = self_;

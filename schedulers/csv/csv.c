@@ -35,7 +35,7 @@ static void *keep(const struct pst_host *host, const void *from, size_t n)
     return memcpy(kept, from, n);
 }
 
-/* Reads and proves the file. What tells of a cell's place is for the proof alone. */
+/* Reads and proves the file. A cell's row and column are for the proof alone. */
 static pst_status open_file(void *question_)
 {
     struct question *question = question_;

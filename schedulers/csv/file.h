@@ -8,7 +8,7 @@
 
 #include "plugin_call.h"
 
-/* What a cell holds besides passes (PST_PASS_*). */
+/* Contents of a cell besides passes (PST_PASS_*). */
 enum {
     CELL_SEND_F = 16,
     CELL_RECV_F = 17,

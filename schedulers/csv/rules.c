@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a file must keep to: every stage on one row, every micro-batch once through F and backward
- * on every stage, in order; and where it names transfers, exactly those that the passes imply.
+ * Checks the rules of a file: every stage on one row, every micro-batch once through F and backward
+ * on every stage, in order; and if it names transfers, exactly those that the passes imply.
  */
 #include "file.h"
 

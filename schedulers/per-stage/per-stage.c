@@ -31,7 +31,7 @@ static const struct pst_param params[] = {
         "is faster."),
 };
 
-/* What is known of a stage when its in-flight samples are counted. */
+/* The sizes from which the in-flight samples of a stage are counted. */
 struct size {
     uint64_t b, k, held; /* samples; group; samples in flight */
 };
@@ -220,7 +220,7 @@ static void refine(const struct per_stage *self, const struct pst_schedule_in *i
     }
 }
 
-/* Whether sizes differ. */
+/* Checks the stages. Returns true if their micro-batch sizes differ. */
 static bool check_stages(const struct per_stage *self, const struct pst_schedule_in *in)
 {
     const struct pst_schedule_stage *first = pst_schedule_stage_at(in, 0);

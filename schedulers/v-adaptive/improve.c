@@ -268,7 +268,7 @@ static bool redispatch(struct va_search *search, uint64_t amplitude)
     return va_dispatch(q, search->urgency, patience, &search->work, search->trial);
 }
 
-/* What threshold accepting compares: the goal, and the mean over the devices to lead downhill. */
+/* Threshold accepting compares this: the goal, and the mean over the devices, as a guide. */
 static uint64_t energy(const struct va_search *search, const struct va_cost *cost)
 {
     return cost->first * search->q->p + cost->guide;

@@ -166,8 +166,8 @@ static void prove_down(struct va_pool *pool, struct va_prover *prover, uint64_t 
     }
 }
 
-/* A few steps, which may spare the climb. What is not proven is forgotten, so that rungs stay
-   what they are without it. */
+/* Takes a few steps, which may spare the climb. Results without a proof are discarded, so that
+   rungs stay what they are without it. */
 static void prove_at_once(struct va_pool *pool, struct va_prover *prover, uint64_t steps,
                           uint64_t *proven)
 {

@@ -30,7 +30,7 @@ struct va_need {
     bool crosses; /* from another device */
 };
 
-/* What is known of a kind on one device. */
+/* A kind of pass on one device. */
 struct va_pass {
     uint64_t cost_ns;
     int64_t at_start; /* change of held bytes */
@@ -59,7 +59,7 @@ struct va_cost {
     uint64_t guide;  /* not compared: sum of the figure over the devices, to lead a search */
 };
 
-/* What a device would do next, and when; start is UINT64_MAX and kind VA_IDLE for nothing. */
+/* A device's next pass and its start; start is UINT64_MAX and kind VA_IDLE if there is none. */
 struct va_choice {
     uint64_t start;
     uint32_t kind;
@@ -108,7 +108,7 @@ static inline size_t va_order_length(const struct va_problem *q)
 /* p devices, m micro-batches, needs as the links say; costs and bytes 0, caps without limit. */
 void va_problem_init(struct va_problem *q, uint32_t p, uint32_t m, const struct va_link *links,
                      uint32_t n_links);
-/* The same, to be changed. */
+/* Returns a copy that may be changed. */
 struct va_problem va_problem_copy(const struct va_problem *from);
 
 void va_work_init(struct va_work *work, const struct va_problem *q);

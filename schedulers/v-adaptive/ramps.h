@@ -10,8 +10,8 @@
 #include "problem.h"
 #include "vblock.h"
 
-/* What a growth needs; one per (p, m), reused for every block. Blocks are of a chain; an order of a
-   chain suits any links that go forward. */
+/* Buffers to grow blocks; one per (p, m), reused for every block. Blocks are of a chain; an order
+   of a chain suits any links that go forward. */
 struct va_loom {
     struct va_problem full, unit; /* max(m, 2p) and m micro-batches, unit costs */
     struct va_work full_work, unit_work;

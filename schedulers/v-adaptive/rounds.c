@@ -22,7 +22,7 @@ static void offer(struct va_rung *rung, struct order *order, struct va_work *wor
     call_free(kinds);
 }
 
-/* What a lower rung has found is that of the rungs above, too. */
+/* Runs v-zb on all rungs but the last; each rung passes its order to the rungs above. */
 static void offer_below(struct va_pool *pool, const struct fixed_question *question,
                         struct va_work *work)
 {

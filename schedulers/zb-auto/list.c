@@ -20,7 +20,7 @@ struct list {
     int64_t *next;    /* [p]: when the device can begin its next pass; NEVER: not known */
 };
 
-/* What a device could do next. */
+/* The passes that a device could do next. */
 struct choice {
     int64_t f, b; /* when the next forward and backward are ready */
     bool waits;   /* a weight gradient is */

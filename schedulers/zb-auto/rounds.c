@@ -78,8 +78,8 @@ static int64_t time_of_room(const struct greedy *g, uint32_t d)
     return each > 0 ? (over + each - 1) / each * g->times->w[d] : 0;
 }
 
-/* Whether device d runs a forward now, or leaves it to a later round: the next device has enough to
-   do, and a forward would delay the gradient that comes from there. */
+/* Returns true if device d runs a forward now, not in a later round: it waits if the next device
+   has enough to do and a forward would delay the gradient from there. */
 static bool wants_forward(const struct greedy *g, struct ways ways, uint32_t d)
 {
     const struct greedy_device *dev = &g->dev[d];

@@ -14,7 +14,7 @@
 #include "base/philox.h"
 #include "exec/device.h"
 
-/* What an element needs beside its operands. */
+/* The factors of an update, the same for all elements. */
 struct pst_update_factors {
     uint32_t optimizer;
     float lr, grad_scale, weight_decay;

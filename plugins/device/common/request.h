@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a kernel is made from, and what the kernels of all devices ask of an operator: its tensors,
- * rows and parameters, the windows of images, the heads of attention.
+ * The request that a kernel is compiled from, and functions that read an operator for the kernels
+ * of all devices: its tensors, rows and parameters, the windows of images, the heads of attention.
  */
 #ifndef PST_COMMON_REQUEST_H
 #define PST_COMMON_REQUEST_H
@@ -78,7 +78,7 @@ static inline bool request_has_param(const struct pst_op_request *request, uint3
     return i < request->op->n_param && request->op->param[i] != PST_NONE;
 }
 
-/* Of parameters that the operator has. */
+/* The operator must have parameter i. */
 static inline const struct pst_parameter *request_parameter(const struct pst_op_request *request,
                                                             uint32_t i)
 {
@@ -99,9 +99,9 @@ static inline void *request_dp(const struct pst_op_request *request, const struc
     return request_has_param(request, i) ? (void *)call->dp[i] : NULL;
 }
 
-/* Of cross-entropy: by how many rows the sum over those of a sample is divided. Targets below 0 do
-   not count. Of slices of sequences it is the mean over the slices, and of a mean over tokens that
-   over the samples of the step, from what stands behind the targets of each (graph/slice.c). */
+/* Cross-entropy divides the sum over the rows of a sample by this. Targets below 0 do not count.
+   With slices of sequences it is the mean over the slices. A mean over tokens is over those of the
+   step: the number after the targets of each sample gives it (graph/slice.c). */
 static inline double request_counted(const struct pst_op_request *request, const int32_t *targets)
 {
     const uint64_t rows = request_in(request, 0)->elems / request_columns(request_in(request, 0));
@@ -163,8 +163,8 @@ static inline uint64_t request_together(const struct pst_op_request *request,
     return n;
 }
 
-/* Of attention, in elements. Heads lie side by side in a row of y, of queries, of keys, of values.
- */
+/* The shape of attention, in elements. Heads are side by side in a row of y, of queries, of keys,
+   of values. */
 struct pst_heads {
     uint64_t rows, keys, columns, heads, depth; /* columns: of y */
     uint64_t kv_heads, group;                   /* each key head serves `group` heads */
@@ -205,7 +205,7 @@ static inline struct pst_heads request_heads(const struct pst_op_request *reques
     return a;
 }
 
-/* The same for a call of a slice; of the last: the most keys. */
+/* The shape for a call of one slice; the last slice has the most keys. */
 static inline struct pst_heads request_heads_of(const struct pst_op_request *request,
                                                 uint32_t slice)
 {

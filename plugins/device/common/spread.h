@@ -117,8 +117,8 @@ static inline struct pst_spread request_spread(const struct pst_op_request *requ
     return spread;
 }
 
-/* Of a walk of request_spread: the results that element e of side k is in are those at
-   pst_spread_at(kept, 0, e) + pst_spread_at(others, 0, i) for all i. */
+/* In a walk of request_spread, element e of side k is part of the results at pst_spread_at(kept, 0,
+   e) + pst_spread_at(others, 0, i) for all i. */
 static inline void pst_spread_turn(const struct pst_spread *spread, uint32_t k,
                                    struct pst_spread *ret_kept, struct pst_spread *ret_others)
 {
@@ -137,7 +137,7 @@ static inline void pst_spread_turn(const struct pst_spread *spread, uint32_t k,
     }
 }
 
-/* Of a reduction, through the axes of x[0] that stay, or through the others; side 0 is x[0]. */
+/* Walks the axes of x[0] that a reduction keeps, or the others; side 0 is x[0]. */
 static inline struct pst_spread request_reduced(const struct pst_op_request *request, bool others)
 {
     const struct pst_tensor *x = request_in(request, 0);
@@ -155,7 +155,7 @@ static inline struct pst_spread request_reduced(const struct pst_op_request *req
     return spread;
 }
 
-/* What one axis divides the elements of a tensor into. */
+/* One axis of a tensor: it has outer * n * inner elements. */
 struct pst_axis {
     uint64_t outer, n, inner;
 };

@@ -42,7 +42,7 @@ struct pst_cpu_kernel {
 
 struct pst_cpu_family {
     size_t kernel_bytes; /* of the family's kernel, which starts with struct pst_cpu_kernel */
-    /* Whether this family has a kernel for it. */
+    /* Returns true if this family has a kernel for the request. */
     bool (*serves)(const struct pst_op_request *request);
     /* NULL: none. Pure; sets no thread state that it does not restore. */
     uint64_t (*workspace)(const struct pst_op_request *request);
@@ -114,7 +114,7 @@ void pst_cpu_leave(struct pst_device *device);
 typedef void pst_cpu_work(void *context, uint64_t begin, uint64_t end, uint32_t thread);
 
 /* Splits items 0 ... n - 1 into one range per thread of the device; on its thread alone if that is
-   one. What an item computes must not depend on the split. */
+   one. Results of an item must not depend on the split. */
 void pst_cpu_parallel(const struct pst_device *device, uint64_t n, pst_cpu_work *work,
                       void *context);
 
@@ -149,8 +149,8 @@ void pst_cpu_muon(struct pst_device *device, const struct pst_update *update, fl
 
 /* --- dnnl_device.c ---------------------------------------------------------------------------- */
 
-/* What a call of oneDNN returned: ends the program where that is for want of memory; must: nothing
-   else may be wrong. */
+/* These check a status of oneDNN: the first ends the program if memory ran out; must() also asserts
+   that nothing else failed. */
 void pst_dnnl_heed_no_memory(int status);
 void pst_dnnl_must(int status);
 

@@ -151,7 +151,7 @@ static uint64_t pad_row(float *row, uint64_t keys, float value)
     return padded;
 }
 
-/* What a row of scores has beyond the keys that it sees, `first` up to `end`: no probability. */
+/* Clears the probabilities of the keys that a row does not see: before `first`, from `end` on. */
 static void clear_rest(float *row, uint64_t first, uint64_t end, uint64_t n)
 {
     memset(row, 0, first * sizeof *row);
@@ -178,7 +178,7 @@ static struct row row_of(const struct pst_heads *shape, uint64_t first, uint64_t
     return row;
 }
 
-/* Of the bias, or its gradient: where the row's first key stands. */
+/* The bias of the row's first key, or its gradient. */
 static float *bias_of(const struct group *group, float *bias, const struct row *row)
 {
     const struct pst_heads *shape = group->shape;
@@ -362,8 +362,8 @@ static void load_keys(const struct job *job, float *dst, const struct place *pla
     }
 }
 
-/* Gradients of keys (0) or values (1) of one key head. Those of earlier slices go to where they
-   wait for these; to the own ones, the last, is added what waits for them. */
+/* Gradients of keys (0) or values (1) of one key head. Those of earlier slices are added to their
+   dpast; those of this slice, the last, get what later ones added. */
 static void share_past(const struct job *job, uint64_t sample, uint64_t kv_head, uint32_t values,
                        float *sums)
 {

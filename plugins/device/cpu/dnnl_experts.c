@@ -199,7 +199,7 @@ static void gather_slots(const struct job *job, const struct block *b, const voi
     }
 }
 
-/* What the expert made of its tokens, for their sums. */
+/* Stores an expert's results in the slots of its tokens, to be summed. */
 static void scatter(const struct job *job, const struct block *b, const float *rows)
 {
     for (uint64_t i = 0; i < b->n; i++) {
@@ -235,7 +235,7 @@ static void forward_block(const struct job *job, const struct block *b)
     scatter(job, b, b->tokens[1]);
 }
 
-/* Of rows of f32, in 16 partial sums. */
+/* The dot product of two rows, in 16 partial sums. */
 static float dot(const float *a, const float *b, uint64_t n)
 {
     float sums[16] = {0};

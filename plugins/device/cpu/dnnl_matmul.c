@@ -27,7 +27,7 @@ static uint64_t larger(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
-/* Of a thread: both factors where they are widened, their product, another one. */
+/* Buffers of a thread: both factors, widened; their product; another one. */
 enum { MATRICES = 4 };
 
 static uint64_t room_of(const struct pst_op_request *request)
@@ -42,7 +42,7 @@ static uint64_t workspace(const struct pst_op_request *request)
     return request->device->threads * MATRICES * room_of(request) * sizeof(float);
 }
 
-/* What is in bf16 goes into `room`. */
+/* Widens a matrix of bf16 into `room`. Returns one of f32 as it is. */
 static const float *widened(const struct matmul *w, const void *matrix, uint64_t at, uint64_t elems,
                             float *room)
 {

@@ -40,7 +40,7 @@ static const int32_t *targets_of(const struct loss *loss, uint64_t sample)
     return loss->targets + sample * request_in(loss->request, 1)->elems;
 }
 
-/* What label smoothing and z-loss make of a row more than its cross-entropy. */
+/* The loss that label smoothing and z-loss add to a row's cross-entropy. */
 static double extra(const struct loss *loss, const float *logits, int32_t target, float lse)
 {
     const struct pst_op *op = loss->request->op;

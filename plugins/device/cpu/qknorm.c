@@ -52,7 +52,7 @@ static uint64_t workspace(const struct pst_op_request *request)
     return request->pass == PST_KERNEL_W ? 0 : floats * sizeof(float);
 }
 
-/* What lies behind the heads stays as it is. */
+/* Copies the columns after the heads unchanged. */
 static void copy_rest(const struct qknorm *norm, void *dst, const void *src, uint64_t row)
 {
     const uint64_t bytes = pst_dtype_bytes(norm->request->dtype);

@@ -76,7 +76,7 @@ static void work_on(const struct request *request)
     }
 }
 
-/* What was asked for is done before it leaves. */
+/* The thread of a queue; it finishes all requests before it exits. */
 static void *work_off(void *argument)
 {
     struct pst_cpu_queue *queue = argument;

@@ -4,9 +4,9 @@
  */
 
 /*
- * What goes over many rows keeps strips of 4, 2 or 1 vectors in registers, for sums that go through
- * memory from row to row wait for it. strip(at, left, k) runs on k whole vectors, or on the rest.
- * The order of every sum is that of the rows.
+ * Loops over many rows keep strips of 4, 2 or 1 vectors in registers: a sum in memory would have
+ * each row wait for the one before. strip(at, left, k) runs on k whole vectors, or on the rest.
+ * Every sum is in the order of the rows.
  */
 #define PST_EACH_STRIP(n, widest, strip)                                                           \
     do {                                                                                           \

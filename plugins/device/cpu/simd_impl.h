@@ -187,8 +187,8 @@ INLINE uint64_t part_elems(uint64_t left, uint32_t part)
     return left <= first ? 0 : left - first < PST_W ? left - first : PST_W;
 }
 
-/* The same for sums over a row, 16 lanes at a time: `part` is the vector's place among the lanes;
-   past the end `left` is 0. */
+/* PST_EACH_VECTOR for sums over a row, 16 lanes at a time: `part` is the vector's place among the
+   lanes; after the end `left` is 0. */
 #define PST_EACH_PART(n, statement)                                                                \
     do {                                                                                           \
         uint64_t i_ = 0, left = PST_W;                                                             \

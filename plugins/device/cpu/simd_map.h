@@ -64,7 +64,7 @@ INLINE vf vsilu(vf h)
     return h / (vset(1) + vexp(-h));
 }
 
-/* The same, where 2u is h. */
+/* The formula of gelu_of with 2u = h. */
 INLINE struct act silu_of(vf h)
 {
     const vf e = vexp(-h);

@@ -132,7 +132,7 @@ INLINE void norm_forward(struct norm_row *row, float *y, float eps)
                     put(y, at, left, row->centred ? h + get(row->bias, at, left) : h));
 }
 
-/* What the backward pass reads and writes beside the row. */
+/* The inputs and outputs of the backward pass besides the row. */
 struct norm_back {
     const float *dy, *add;
     float *dx, *dgain, *dbias;

@@ -60,7 +60,7 @@ __device__ static inline float act_of(uint32_t act, float h)
     }
 }
 
-/* Of an act that is told by what it is taken of. */
+/* The slope of SiLU or GELU at the input h. */
 __device__ static inline float act_slope(uint32_t act, float h)
 {
     return act == PST_ACT_SILU ? silu_slope(h) : gelu_slope(h);

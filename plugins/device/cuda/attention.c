@@ -5,8 +5,8 @@
  * other, so that a product serves them all and sums over them. Memory grows with rows times keys:
  * this is what there is where no fused kernel serves, and what such kernels are compared with.
  *
- * Of a slice of sequences the keys and values of the slices before it and its own are first put one
- * behind the other, and each slice has products of its own sizes.
+ * With slices of sequences, the keys and values of earlier slices and of this one are first put one
+ * after the other, and each slice has products of its own sizes.
  */
 #include "attention.h"
 #include "product.h"
@@ -42,7 +42,7 @@ static uint64_t kv_columns(const struct pst_heads *a)
     return 2 * a->kv_heads * a->depth;
 }
 
-/* Of products with the keys of a slice. */
+/* The shape for products with the keys of a slice. */
 static struct pst_heads heads_of(const struct pst_op_request *r, uint32_t slice)
 {
     struct pst_heads a = request_heads_of(r, slice);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What stands between the products of attention: softmax over the keys of each row, its backward
+ * The kernels between the products of attention: softmax over the keys of each row, its backward
  * part from the log-sum-exp of the forward pass (Dao et al., "FlashAttention", NeurIPS 2022,
  * section 3), and the gradient of a bias by distance. A block has a row of a head.
  */

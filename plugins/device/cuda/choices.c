@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What run.kernels says: words joined by "+". Without "simple" all are on top of "auto".
+ * Parses run.kernels: words joined by "+". Without "simple" they are added to "auto".
  */
 #include "cuda.h"
 

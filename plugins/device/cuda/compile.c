@@ -43,7 +43,7 @@ static const struct pst_cuda_family *const families[PST_OP_KINDS] = {
     [PST_OP_BCE] = &pst_cuda_mse_family,
 };
 
-/* Those that are asked first. */
+/* Families that are tried first. */
 static const struct pst_cuda_family *const preferred[PST_OP_KINDS] = {
     [PST_OP_ATTENTION] = &pst_cuda_dnn_attention_family,
     [PST_OP_CONV2D] = &pst_cuda_dnn_conv_family,
@@ -88,7 +88,7 @@ static void run(const struct pst_kernel *base, const struct pst_call *call)
     pst_cuda_note_launch(kernel->request.device, kernel->request.op->name);
 }
 
-/* Of a sum where nothing is dropped, and a norm. */
+/* Runs a sum without dropout and its norm as one kernel. Returns false if it cannot. */
 static bool run_both(const struct pst_kernel *base, const struct pst_call *call,
                      const struct pst_kernel *next_base, const struct pst_call *next_call)
 {
@@ -122,8 +122,8 @@ static void destroy(struct pst_kernel *base)
     free(kernel);
 }
 
-/* What cannot be compiled after all goes the simple way, too, if the workspace that the plan was
-   told is enough for it. */
+/* A kernel that turns out to be unsupported falls back to the simple family, if the planned
+   workspace is large enough for that. */
 static pst_status init_kernel(struct pst_cuda_kernel *kernel, struct pst_error *err)
 {
     const struct pst_op_request *request = &kernel->request;

@@ -16,7 +16,7 @@
 #include "device/cuda/family.h"
 #include "device/cuda/kernels.h"
 
-/* What a product may use beside its operands; NVIDIA advises this size for Hopper. */
+/* The workspace of a product; NVIDIA recommends this size for Hopper. */
 #ifndef PST_CUDA_PRODUCT_BYTES
 #define PST_CUDA_PRODUCT_BYTES (32u << 20)
 #endif
@@ -26,14 +26,14 @@ struct pst_cuda_muon; /* muon.c */
 struct pst_cuda_kept; /* algorithms of products: kept.h */
 struct pst_cuda_part; /* of a GPU: parts.h */
 
-/* What kernels read from memory, because it changes between launches of a graph. */
+/* Values that kernels read from memory, because they change between launches of a graph. */
 struct pst_cuda_changing {
     struct pst_update_factors factors[PST_UPDATE_KINDS]; /* by kind of update */
     uint64_t first_sample;
 };
 enum { PST_CUDA_SAMPLE = 1u << PST_UPDATE_KINDS }; /* and 1 << i: factors[i] */
 
-/* What run.kernels says. */
+/* The parsed run.kernels. */
 struct pst_cuda_choices {
     bool simple;     /* no cuDNN, no gradients of biases out of products, nothing paired */
     bool ordered;    /* sums have one order */
@@ -103,22 +103,22 @@ void pst_cuda_note(struct pst_device *device, const char *doing, cudaError_t err
 void pst_cuda_note_blas(struct pst_device *device, const char *doing, cublasStatus_t status);
 void pst_cuda_note_text(struct pst_device *device, const char *doing, const char *name,
                         const char *text);
-/* Whether launches so far were accepted. */
+/* Notes the error if a launch failed. */
 void pst_cuda_note_launch(struct pst_device *device, const char *doing);
 /* Kernels that were accepted fail later: the one asked for last, or one before it. */
 const char *pst_cuda_doing(const struct pst_device *device, char *text, size_t size);
 pst_status pst_cuda_failure(struct pst_device *device, struct pst_error *err);
-/* What there is to do where a GPU has too little memory, as a hint. */
+/* Adds a hint on what to do if a GPU has too little memory. */
 void pst_cuda_hint_memory(struct pst_error *err);
-/* A failure that is told at once, when something is set up. */
+/* Fails at once, during setup. */
 pst_status pst_cuda_fail(struct pst_error *err, const char *doing, cudaError_t error);
-/* The same of host memory that was to be pinned. */
+/* Fails because host memory could not be pinned. */
 pst_status pst_cuda_fail_pinned(const struct pst_device *device, uint64_t bytes, cudaError_t error,
                                 struct pst_error *err);
 
 /* --- muon.c ------------------------------------------------------------------------------------*/
 
-/* The products that updates of the graph's matrices want. */
+/* Creates the products that updates of the graph's matrices use. */
 pst_status pst_cuda_muon_reserve(struct pst_device *device, const struct pst_graph *graph,
                                  struct pst_error *err);
 void pst_cuda_muon_free(struct pst_device *device);
@@ -135,7 +135,7 @@ pst_status pst_cuda_choose(const char *kernels, struct pst_cuda_choices *ret_cho
 
 const struct pst_update_factors *pst_cuda_factors(struct pst_device *device,
                                                   const struct pst_update *update);
-/* Whether this thread captures on the device; then failures are the capture's. */
+/* Returns true if this thread captures on the device; failures are then the capture's. */
 bool pst_cuda_captures(const struct pst_device *device);
 bool pst_cuda_capture_begin(struct pst_device *device);
 pst_status pst_cuda_capture_end(struct pst_device *device, struct pst_replay **ret_replay,
@@ -163,7 +163,7 @@ void pst_cuda_round_biases(struct pst_device *device, const struct pst_kernel_ca
 pst_status pst_cuda_arena(struct pst_device *device, uint64_t bytes, void **ret_base,
                           struct pst_error *err);
 void pst_cuda_arenas_free(struct pst_device *device);
-/* What a kernel keeps on the device beside its operands; cudaFree() it. */
+/* Copies a kernel's table to the device; free it with cudaFree(). */
 pst_status pst_cuda_table(struct pst_device *device, const char *doing, const void *host,
                           uint64_t bytes, void **ret_table, struct pst_error *err);
 void pst_cuda_enter(struct pst_device *device);

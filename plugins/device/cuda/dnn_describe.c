@@ -19,7 +19,7 @@ static const cudnnDataType_t types[] = {
 };
 static const cudnnDataType_t f32 = CUDNN_DATA_FLOAT;
 
-/* Those that are pointwise; MATMUL and what follows RESHAPE are not. */
+/* The pointwise operations; MATMUL and those after RESHAPE are not. */
 static const cudnnPointwiseMode_t modes[] = {
     [PST_DNN_MUL] = CUDNN_POINTWISE_MUL,           [PST_DNN_ADD] = CUDNN_POINTWISE_ADD,
     [PST_DNN_SUB] = CUDNN_POINTWISE_SUB,           [PST_DNN_DIV] = CUDNN_POINTWISE_DIV,

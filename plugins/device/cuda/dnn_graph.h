@@ -97,12 +97,12 @@ uint32_t pst_dnn_inside(struct pst_dnn_graph *graph, uint32_t type, const int64_
 uint32_t pst_dnn_value(struct pst_dnn_graph *graph, float value);
 /* An operation with the result y, which it returns. */
 uint32_t pst_dnn_op(struct pst_dnn_graph *graph, uint32_t kind, uint32_t x, uint32_t b, uint32_t y);
-/* The same with a new tensor inside as result: f32, the shape of x. */
+/* pst_dnn_op with a new inner tensor as result: f32, the shape of x. */
 uint32_t pst_dnn_map(struct pst_dnn_graph *graph, uint32_t kind, uint32_t x, uint32_t b);
 
 /* --- dnn_name.c --------------------------------------------------------------------------------*/
 
-/* What a graph does, for which shape, in words for a message. */
+/* Describes a graph and its shape, for a message. */
 void pst_dnn_graph_name(const struct pst_dnn_graph *graph, char *ret_text, size_t size);
 
 /* --- dnn_attention_graph.c ---------------------------------------------------------------------*/

@@ -35,7 +35,7 @@ static const struct {
     {CUDNN_NUMERICAL_NOTE_TENSOR_CORE, "tensor cores for f32"},
 };
 
-/* Whether a rule says nothing about this graph. */
+/* Returns true if the rule of this note does not apply to the graph. */
 static bool waived(const struct pst_dnn_graph *graph, cudnnBackendNumericalNote_t note)
 {
     switch (note) {
@@ -50,7 +50,7 @@ static bool waived(const struct pst_dnn_graph *graph, cudnnBackendNumericalNote_
     }
 }
 
-/* What speaks against an engine; NULL: nothing. */
+/* Returns why an engine is not used; NULL: it may be. */
 static const char *refused(struct pst_dnn_plan *p, cudnnBackendDescriptor_t config)
 {
     const struct pst_dnn_functions *call = &p->maker.dnn->call;

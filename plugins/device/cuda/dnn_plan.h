@@ -30,9 +30,9 @@ bool pst_dnn_follow(struct pst_dnn *dnn, cudaStream_t stream);
 void pst_dnn_describe(char *ret_text, size_t text_size);
 
 /*
- * What the library proposes: kernels that keep the rules (sums in one order where the graph asks
- * for it, f32 stays f32), best first in its own opinion. Quick, for nothing is compiled. NULL is
- * returned with one line in ret_why where there is none.
+ * Collects the kernels that the library proposes and that keep the rules (sums in one order if the
+ * graph asks for it, f32 stays f32), best first by its own ranking. Compiles nothing, so it is
+ * quick. If there are none, it returns NULL and one line in ret_why.
  */
 struct pst_dnn_plan *pst_dnn_plan_create(struct pst_dnn *dnn, const struct pst_dnn_graph *graph,
                                          char *ret_why, size_t why_size);

@@ -94,8 +94,8 @@ __global__ void lists_kernel(struct experts s)
 
 /* --- products ----------------------------------------------------------------------------------*/
 
-/* What a block has of both factors: STEP of the depth. Rows are 16 bytes longer than they need to
-   be, so that neighbours of a column are in different banks. */
+/* A block's part of both factors: STEP of the depth. Rows are 16 bytes longer than needed, so that
+   neighbours of a column are in different banks. */
 template <class S> struct alignas(32) factors {
     static constexpr unsigned STEP = 64 / sizeof(S), MORE = 16 / sizeof(S);
 

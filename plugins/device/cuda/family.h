@@ -24,8 +24,8 @@ struct pst_cuda_kernel {
 typedef void pst_cuda_run(const struct pst_cuda_kernel *kernel, const struct pst_call *call);
 
 struct pst_cuda_family {
-    /* Whether it can make this kernel; NULL: it can make all. What it says no to goes the simple
-       way. */
+    /* Returns true if it can make this kernel; NULL: it makes all. Other kernels use the simple
+       family. */
     bool (*serves)(const struct pst_op_request *request);
     /* Bytes of workspace; NULL: none. Pure. */
     uint64_t (*workspace)(const struct pst_op_request *request);

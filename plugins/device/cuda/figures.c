@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a GPU does and holds, for predictions: from what the driver says of it and what NVIDIA
- * publishes of its architecture.
+ * Speed and memory of a GPU, for predictions: from the driver's attributes and from NVIDIA's
+ * figures for its architecture.
  */
 #include "cuda.h"
 
-/* What CUDA, its libraries and their kernels take of a GPU beside plans, as in configs/clusters. */
+/* GPU memory of CUDA, its libraries and their kernels, outside of plans (configs/clusters). */
 #define BESIDE_BYTES (UINT64_C(3) << 29)
 
 /* Operations of a multiprocessor per clock, a multiplication with its addition counted as two:

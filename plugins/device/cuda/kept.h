@@ -15,11 +15,11 @@
 typedef pst_status pst_cuda_find(void *context, cublasLtMatmulAlgo_t *ret_algo,
                                  struct pst_error *err);
 
-/* Of a device that has chosen its GPU. Errors: there is no place for the file. */
+/* The device has chosen its GPU. Fails if there is no place for the file. */
 pst_status pst_cuda_kept_open(struct pst_device *device, struct pst_error *err);
 void pst_cuda_kept_close(struct pst_cuda_kept *kept);
-/* What is kept for the key, else what find() says, which is kept. Where there is a file, nobody
-   else on this machine finds anything meanwhile. */
+/* Returns the algorithm kept for the key, else keeps the one from find(). With a file, no other
+   process of this machine finds one meanwhile. */
 pst_status pst_cuda_keep(struct pst_cuda_kept *kept, const char *key, pst_cuda_find *find,
                          void *context, cublasLtMatmulAlgo_t *ret_algo, struct pst_error *err);
 

@@ -103,7 +103,7 @@ __device__ static inline void pst_write(S *at, const pst_some<S, W> &values)
     *(pst_some<S, W> *)(void *)at = values;
 }
 
-/* The same at once where the compiler may else write one after the other: it does when the values
+/* pst_write in one access where the compiler may else write the values one by one: it does if they
    come out of branches or loops. Look at the machine code before choosing. */
 template <unsigned W, class S>
 __device__ static inline void pst_write_whole(S *at, const pst_some<S, W> &values)
@@ -125,7 +125,7 @@ __device__ static inline void pst_write_whole(S *at, const pst_some<S, W> &value
     pst_write<W>(at, values);
 }
 
-/* What was made of these is made again where it is wanted again: that takes less time than the
+/* Makes the compiler recompute what it derived from these values: that needs less time than the
    registers that would keep it. */
 template <unsigned W, class S> __device__ static inline void pst_forget(pst_some<S, W> &values)
 {
@@ -176,13 +176,13 @@ __device__ static inline void pst_add_rows(pst_some<float, W> &sum, uint64_t n, 
     }
 }
 
-/* Whether such neighbours begin here, up to 8 floats; addresses may be NULL. */
+/* Returns true if such vectors, of up to 8 floats, can begin here; addresses may be NULL. */
 static inline bool pst_is_aligned(const void *a, const void *b, const void *c)
 {
     return ((uintptr_t)a | (uintptr_t)b | (uintptr_t)c) % 32 == 0;
 }
 
-/* Whether rows of n elements are made of them. */
+/* Returns true if rows of n elements consist of such vectors. */
 static inline bool pst_is_wide(uint64_t n, const void *a, const void *b, const void *c)
 {
     return n % 8 == 0 && pst_is_aligned(a, b, c);
@@ -224,8 +224,8 @@ __device__ static inline float pst_warp_max(float value)
     return value;
 }
 
-/* What the warps of a block have found, in lane order of each warp: lane l has that of warp l,
-   lanes beyond have `none`. For all threads of a block. */
+/* Exchanges the values of the warps of a block: lane l of each warp gets that of warp l, lanes
+   beyond get `none`. All threads of a block call it. */
 #define PST_WARPS (PST_THREADS / PST_WARP)
 static_assert(PST_WARPS <= PST_WARP, "a warp takes what all of them have found");
 

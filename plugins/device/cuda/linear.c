@@ -91,9 +91,9 @@ static struct pst_cuda_product_shape product_of(const struct pst_op_request *r,
     return p;
 }
 
-/* What stands behind W. The library has kernels with such sums for bf16 that were made for Ampere
-   alone; a kernel for the sums behind one for Hopper is faster. Where operands of products are
-   rounded to TF32 it may be sums of rounded ones; run.dtype promises that of products only. */
+/* The epilogue of pass W. The library's bf16 kernels with sums were made for Ampere; a Hopper
+   kernel and then one for the sums is faster. With operands rounded to TF32 the sums may be of
+   rounded values, too; run.dtype promises TF32 for products only. */
 static uint32_t sums_of(const struct pst_op_request *r)
 {
     const struct pst_device *device = r->device;

@@ -57,7 +57,7 @@ __device__ static inline void take(const S *at, float *most, float *sum, float *
     *sum = *sum * exp_from(before, *most) + pst_tree_sum(values);
 }
 
-/* What cross-entropy is given beside logits and targets (graph.h). */
+/* The parameters of cross-entropy (graph.h). */
 struct terms {
     float smoothing, z_loss;
 };

@@ -14,7 +14,7 @@ struct matmul_state {
     struct pst_cuda_product products[2]; /* F: one; B: the gradients of x0, x1 */
 };
 
-/* What the product of a pass, or of the gradient of factor k, looks like. */
+/* The product of a pass, or of the gradient of factor k. */
 struct matmul {
     struct pst_matmul shape;
     struct pst_spread spread;

@@ -59,7 +59,7 @@ static struct pst_cuda_product_shape shape_of(uint64_t m, uint64_t n, uint64_t k
                                                       workspace_bytes(free_floats)};
 }
 
-/* X of more rows than columns is turned: A = X^T X. What is left unfinished is zero. */
+/* X of more rows than columns is turned: A = X^T X. Unfinished parts are zero. */
 static pst_status make(struct pst_device *device, struct pst_cuda_muon *made, struct pst_error *err)
 {
     const struct pst_muon_room room = pst_muon_room(made->rows, made->columns);

@@ -17,7 +17,7 @@
 #endif
 
 /* The neighbours that a thread has of a row: W in every T W, up to K such. K 0: as many as there
-   are, none of which is held. What is held is in registers only where this is unrolled. */
+   are, none of which is held. Held ones are in registers only where this is unrolled. */
 #define EACH_PART(k, c, n)                                                                         \
     UNROLLED for (uint64_t k = 0, c = threadIdx.x % T * W; K == 0 ? c < (n) : k < K;               \
                   k++, c += T * W) if (K == 0 || c < (n))
@@ -72,7 +72,7 @@ __device__ static inline void hold(row_part<S, W, K, T> &part, const S *row, uin
     }
 }
 
-/* What a row is the sum of; sum NULL: it is there. */
+/* The terms whose sum is a row; sum NULL: the row exists already. */
 template <class S> struct norm_sum {
     S *sum;
     const S *base, *more;
@@ -214,14 +214,14 @@ template <class S> struct norm_back {
     uint64_t each; /* rows of a block */
 };
 
-/* What the gradients of a row follow from: all is read before anything is written, so that nothing
-   waits in turn. */
+/* The inputs of a row's gradients: all are read before anything is written, so that reads do not
+   wait in turn. */
 template <class S, unsigned W, unsigned K, unsigned T> struct back_part {
     row_part<S, W, K, T> x, dy, add;
     float mean, rstd;
 };
 
-/* The row behind this one is on its way to the cache meanwhile. */
+/* Reads a row; the next one is prefetched into the cache. */
 template <unsigned PACKED, class S, unsigned W, unsigned K, unsigned T>
 __device__ static inline void hold_back(back_part<S, W, K, T> &part, const norm_back<S> &b,
                                         uint64_t row, uint64_t next, uint64_t end)
@@ -315,7 +315,7 @@ __device__ static inline void row_back(const norm_back<S> &b, back_part<S, W, K,
     }
 }
 
-/* What the teams of a block have held: the upper half gives it to the lower one, until one has
+/* Sums what the teams of a block hold: the upper half adds to the lower one, until one team has
    all. */
 template <unsigned W, unsigned K, unsigned T>
 __device__ static inline void put_sums(float *partial, float (&held)[HELD][W], uint64_t n)

@@ -11,7 +11,7 @@
 
 #include "base/memory.h"
 
-/* What compute capability 9 and newer want, should the driver not say. */
+/* The smallest part for compute capability 9 and newer, if the driver does not report one. */
 #define LEAST_SMS 8u
 
 struct split;
@@ -64,8 +64,8 @@ bool pst_cuda_driver_find(struct pst_cuda_driver *ret_driver, char *ret_why, siz
     return true;
 }
 
-/* What the driver refuses of a GPU that nobody has parts of is no failure: it has none. Under the
-   lock. */
+/* A refusal to split a GPU without parts in use is not an error: the GPU stays whole. The caller
+   holds the lock. */
 static pst_status fail(struct split *split, const char *doing, CUresult result,
                        struct pst_error *err)
 {
@@ -87,7 +87,7 @@ static pst_status fail(struct split *split, const char *doing, CUresult result,
 
 /* --- splitting ---------------------------------------------------------------------------------*/
 
-/* What a driver says of how parts are to be; older ones say nothing. */
+/* Returns the driver's granularity of parts; older drivers report none. */
 static uint32_t grain(uint32_t said, uint32_t sms)
 {
     return said >= LEAST_SMS && said <= sms ? said : LEAST_SMS;
@@ -147,7 +147,7 @@ static pst_status fill(struct split *split, struct pst_error *err)
     return status;
 }
 
-/* Of a GPU that nobody has parts of. Under the lock. */
+/* Adds the split of a GPU whose parts nobody uses. The caller holds the lock. */
 static struct split *make_split(int ordinal, uint32_t share)
 {
     struct split *split = pst_alloc(1, sizeof *split + share * sizeof split->parts[0]);

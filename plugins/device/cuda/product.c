@@ -112,8 +112,8 @@ static cublasStatus_t make_desc(struct pst_cuda_product *p, const struct pst_cud
     return status == CUBLAS_STATUS_SUCCESS ? set_epilogue(p, s) : status;
 }
 
-/* What says nothing of the shape, as running out of memory does, is no refusal: no other way may be
-   taken for it, whose sums could have another order. */
+/* Returns true if the library refuses this shape. Other errors, such as a lack of memory, must not
+   lead to another algorithm, whose sums could have another order. */
 static bool is_refusal(cublasStatus_t status)
 {
     return status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE ||

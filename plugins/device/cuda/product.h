@@ -11,10 +11,10 @@
 #include "cuda.h"
 
 /*
- * What the library does beside a product. BIAS: with the product before it stores it; GELU_AUX
- * leaves it in aux, too. SUM: the sums over k of an operand that it reads anyway, of a [m] or of
- * b [n]; what k counts are samples where the product is the gradient of a weight, so these are the
- * gradient of the bias.
+ * Work that the library does with a product. BIAS is added before the result is stored; GELU_AUX
+ * also leaves that sum in aux. SUM: the sums over k of an operand that it reads anyway, of a [m] or
+ * of b [n]; if the product is the gradient of a weight, k counts samples, so these are the gradient
+ * of the bias.
  */
 enum pst_cuda_epilogue {
     PST_CUDA_PLAIN = 0,
@@ -58,11 +58,11 @@ void pst_cuda_product_finish(struct pst_cuda_product *product);
 /* workspace: PST_CUDA_PRODUCT_BYTES less what is forgone. doing: for messages. */
 void pst_cuda_product_run(const struct pst_cuda_product *product, const char *doing, void *d,
                           const void *a, const void *b, float alpha, float beta, void *workspace);
-/* The same with an epilogue; aux [m,n], dense. */
+/* pst_cuda_product_run with an epilogue; aux [m,n], dense. */
 void pst_cuda_product_run_fused(const struct pst_cuda_product *product, const char *doing, void *d,
                                 const void *a, const void *b, const void *bias, void *aux,
                                 void *workspace);
-/* The same with SUM_A or SUM_B, whose result replaces what was in sums. */
+/* pst_cuda_product_run with SUM_A or SUM_B, whose result replaces sums. */
 void pst_cuda_product_run_sums(const struct pst_cuda_product *product, const char *doing, void *d,
                                const void *a, const void *b, float *sums, void *workspace);
 

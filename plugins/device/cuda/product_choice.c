@@ -22,7 +22,7 @@ struct choice {
 
 /* --- proposals ---------------------------------------------------------------------------------*/
 
-/* Of an operand, its batches counted: what the library may load at once depends on it. */
+/* The alignment of an operand in all batches: it limits how much is loaded at once. */
 static uint32_t alignment_of(const struct pst_cuda_product_shape *s, uint64_t step, bool bf16)
 {
     const uint32_t base = s->align == 0 ? 256 : s->align;
@@ -296,7 +296,7 @@ static pst_status choose(void *context, cublasLtMatmulAlgo_t *ret_algo, struct p
     return status;
 }
 
-/* Of everything that the choice depends on beside GPU and library. */
+/* Writes the key: all that the choice depends on except GPU and library. */
 static void name(const struct pst_cuda_product *p, const struct pst_cuda_product_shape *s,
                  char text[PST_CUDA_KEY])
 {

@@ -21,7 +21,7 @@ __device__ static inline uint64_t tokens_of(const struct router &r)
     return r.samples * r.tokens;
 }
 
-/* Of a token: what makes probabilities of its logits, and the sum of those that it chose. */
+/* A token's logits with the terms of their softmax, and the sum of its chosen probabilities. */
 template <class S> struct choice {
     const S *logits;
     float most, sum, chosen;

@@ -73,8 +73,8 @@ __device__ static uint32_t squared_of(const struct squares *all, uint64_t chunk)
     return low;
 }
 
-/* Of 128 elements lane l has l, l + 16 and so on, in ascending order. The 16 lanes meet: the upper
-   half is added to the lower. Four threads side by side have four lanes each. */
+/* Lane l has the elements l, l + 16 and so on of 128, in ascending order. The 16 lanes meet: the
+   upper half is added to the lower. Four threads side by side have four lanes each. */
 __device__ static double square_block(const float *values, uint64_t left)
 {
     const unsigned first = threadIdx.x % 4 * 4;

@@ -56,10 +56,10 @@ static void destroy(void *self)
 }
 
 /*
- * What the stage would cost under this optimizer: asked thousands of times while a partitioner
- * searches, so keep it cheap. Evaluate the actions that plan() would set: one uint8_t PST_ACTION_*
- * per node of the view, or NULL for those that are already there (all kept, or an earlier
- * optimizer's). A stage that does not fit is an answer, not an error.
+ * Returns the cost of the stage under this optimizer. It is called thousands of times while a
+ * partitioner searches, so keep it cheap. Evaluate the actions that plan() would set: one uint8_t
+ * PST_ACTION_* per node of the view, or NULL for those that are already there (all kept, or an
+ * earlier optimizer's). A stage that does not fit is an answer, not an error.
  */
 static pst_status price(void *self_, const struct pst_stage_view *view,
                         struct pst_stage_price *ret_price)
@@ -93,7 +93,7 @@ static pst_status plan(void *self, const struct pst_stage_view *view, struct pst
     return PST_OK;
 }
 
-/* The interface: functions by name. What is left out is NULL: not offered. */
+/* The interface: functions by name. Those left out are NULL: not offered. */
 PST_INTERFACE(PST_MEMOPT, struct pst_memopt, .price = price, .plan = plan)
 
 /* Capability words: what the answer may contain ("recompute", "offload"), and what it needs. */

@@ -21,14 +21,13 @@
  */
 #include <penstock/penstock.h>
 
-/* What the rows below fill: the keys of [model]. */
+/* The keys of [model], filled by the rows below. */
 struct config {
     int64_t layers, dim, heads, context, vocab;
     double dropout;
 };
 
-/* Key, type, default, range, one sentence. What stands in [model] is in range before build() runs.
- */
+/* Key, type, default, range, one sentence. Values in [model] are in range before build() runs. */
 static const struct pst_param params[] = {
     PST_PARAM(struct config, layers, PST_PARAM_INT, "2", "1..1024", "Number of blocks."),
     PST_PARAM(struct config, dim, PST_PARAM_INT, "32", "1..65536", "Width of the residual stream."),

@@ -132,7 +132,7 @@ static pst_status partition(void *self_, const struct pst_partition_in *in,
     return PST_OK;
 }
 
-/* The interface: functions by name. What is left out is NULL: not offered. */
+/* The interface: functions by name. Those left out are NULL: not offered. */
 PST_INTERFACE(PST_PARTITIONER, struct pst_partitioner, .partition = partition)
 
 /* Capability words: what the answer may contain, and what it asks of the other strategies. */

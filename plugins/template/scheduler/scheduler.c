@@ -42,7 +42,7 @@ static const struct pst_param params[] = {
  */
 PST_INSTANCE(my_plugin, struct config)
 
-/* What this schedule wants of the pipeline, before there is one. */
+/* States which pipeline this schedule needs, before there is one. */
 static pst_status topology(void *self, uint32_t n_devices, struct pst_topology *ret_topology)
 {
     (void)self;
@@ -119,7 +119,7 @@ static pst_status schedule(void *self_, const struct pst_schedule_in *in,
     return PST_OK;
 }
 
-/* The interface: functions by name. What is left out is NULL: not offered. */
+/* The interface: functions by name. Those left out are NULL: not offered. */
 PST_INTERFACE(PST_SCHEDULER, struct pst_scheduler, .topology = topology, .in_flight = in_flight,
               .schedule = schedule)
 

@@ -35,7 +35,7 @@ struct seen {
     bool stopped, joins;
 };
 
-/* What a file of /proc holds, and NUL; the length, 0: nothing. */
+/* Reads a file of /proc, and adds NUL. Returns the length; 0: nothing was read. */
 static size_t read_proc(const char *path, char *text, size_t size)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -180,7 +180,7 @@ __attribute__((format(printf, 3, 4))) static void add(char *text, size_t size, c
     va_end(args);
 }
 
-/* Those that are stopped or elsewhere; how many. */
+/* Lists ranks that are stopped or not in MPI_Init. Returns their number. */
 static uint32_t tell_late(const struct seen *seen, uint32_t n_ranks, char *text, size_t size)
 {
     char host[64] = "";

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Processes of this machine that end before the run does, killed or crashed: the kernel tells by
- * their pidfds at once, long before they count as silent, so that there is time to name them before
- * the launcher ends the others. What a process says itself comes first: a moment is left for it.
+ * Processes of this machine that end before the run does, killed or crashed: their pidfds show it
+ * at once, long before they count as silent, so that there is time to name them before the launcher
+ * ends the others. A process's own message comes first: a moment is left for it.
  */
 #include <fcntl.h>
 #include <poll.h>

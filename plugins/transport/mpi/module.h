@@ -9,7 +9,7 @@
  * header with the tag, the size and a number, then the bytes under an MPI tag made of that number.
  * The receiver looks for the receive that the header is for, and only then asks for the bytes.
  *
- * What belongs to the communicator alone is marked so; everything else is under the mutex, or
+ * Fields of the communicator's thread alone are marked so; all others are under the mutex, or
  * atomic.
  */
 #ifndef PST_TRANSPORT_MPI_MODULE_H
@@ -50,8 +50,8 @@ struct header {
     uint32_t number, unused;
 };
 
-/* Host memory in place of a device's. What is pinned belongs to the device; what that does not hold
-   is of this process's own and grows. */
+/* Host memory in place of a device's. Pinned memory belongs to the device; buffers that do not fit
+   there are in memory of this process, which grows. */
 struct stage {
     char *bytes;
     uint64_t room;
@@ -89,7 +89,7 @@ struct peer {
     uint32_t n_sent; /* messages so far */
 };
 
-/* What members tell each other of a sum before it begins. */
+/* The header that members exchange before a sum begins. */
 struct sum_head {
     uint64_t elems, shape; /* of all parts together; digest of their sizes */
     uint32_t n_terms, unused;
@@ -128,7 +128,7 @@ struct sum {
     float *far_result;
 };
 
-/* What a rank says of itself, each second. */
+/* The state that a rank reports, each second. */
 struct beat {
     uint32_t rank;
     uint32_t waits_for; /* rank, or MPI_NO_RANK */
@@ -143,21 +143,21 @@ struct abort_message {
     char why[MPI_WHY];
 };
 
-/* What tells processes of one machine from each other, as far as their numbers go. */
+/* Identifies a process of a machine, if its number is known. */
 struct mpi_self {
     char boot[36];      /* the machine's, since it started */
     int32_t pid;        /* 0: not known */
     uint64_t pid_names; /* of the namespace that the number is of */
 };
 
-/* Of another process. */
+/* Tracks the end of another process. */
 struct gone {
     atomic_int fd;     /* its pidfd, -1: none */
     uint64_t since_ns; /* the communicator's: when it was found to have ended, 0: it has not */
     bool is;           /* the communicator sets it, under the mutex */
 };
 
-/* What the driving thread waits for. */
+/* The exchange that the driving thread waits for. */
 struct team_job {
     uint32_t number; /* a thread that ends the run takes the place of the one that drives it */
     int tag;
@@ -332,7 +332,7 @@ void mpi_gone_watch(struct world *world, uint32_t rank, const struct mpi_self *s
 /* The communicator's. */
 void mpi_gone_progress(struct world *world, uint64_t now);
 void mpi_gone_finish(struct world *world);
-/* What is known of one that has ended, and of those that wait for it: false, if of none. */
+/* Describes a process that has ended and those that wait for it. Returns false if none does. */
 bool mpi_tell_gone(struct world *world, uint32_t rank, struct pst_error *ret_why);
 /* How long a process may be silent: the stall limit, or if that is less, a start's time before the
    first step. */
@@ -374,7 +374,7 @@ void mpi_unstage_transfer(struct pst_transport *transport, const struct request 
 void mpi_stage_parts(struct pst_transport *transport, struct sum *sum);
 void mpi_stage_sources(struct pst_transport *transport, struct sum *sum, uint32_t n_src);
 void mpi_unstage_sum(struct pst_transport *transport, const struct sum *sum);
-/* Those that are pinned, for the device is about to be closed; all others. */
+/* Forgets pinned buffers, because the device is about to be closed; frees all others. */
 void mpi_stages_forget(struct pst_transport *transport);
 void mpi_stages_free(struct pst_transport *transport);
 

@@ -152,7 +152,7 @@ static pst_status mpi_open(const struct pst_transport_config *config,
     active = pst_alloc(transport->max_requests, sizeof(struct request *));
     all = pst_alloc(world->n_ranks, 1);
     allocate(transport, world->n_ranks);
-    /* What the last transport left open on either side is gone. */
+    /* After this exchange, neither side has requests of the last transport. */
     status = mpi_processes.exchange(&none, all, 1, err);
     free(all);
     if (status != PST_OK) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What processes do together outside of a step: telling each other, leaving.
+ * Collective operations of processes outside of a step: exchanging data, leaving.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -132,7 +132,7 @@ static bool is_lost(struct world *world)
     return job->final && atomic_load(&world->aborted) && pst_now_ns() > job->deadline_ns + LOST_NS;
 }
 
-/* What this process brings is in job->mine; when it returns what came is in job->all. */
+/* Sends the bytes in job->mine; on success, job->all has those received. */
 static pst_status run(struct world *world, int tag, bool to_all, int bytes, uint64_t limit_ns,
                       struct pst_error *err)
 {

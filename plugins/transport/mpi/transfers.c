@@ -210,7 +210,7 @@ bool mpi_transfers_drop(struct world *world)
     bool dropped = true;
     uint64_t end = pst_now_ns() + DROP_NS;
 
-    /* What moves already is let through: its memory is read until it has. */
+    /* Transfers that have begun may end: their memory is in use until then. */
     while (world->n_active > 0 && pst_now_ns() < end) {
         struct request *request = world->active[world->n_active - 1];
 

@@ -280,7 +280,7 @@ static void list_waiting(const struct world *world, uint32_t for_whom, uint64_t 
     }
 }
 
-/* What is known of the one at the end of the chain. */
+/* Describes the rank at the end of the chain. */
 static void describe(const struct world *world, uint32_t rank, uint64_t now, char *text,
                      size_t size)
 {

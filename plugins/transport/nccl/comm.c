@@ -169,7 +169,7 @@ static bool sums(const struct pst_transport *transport, uint32_t index)
     return false;
 }
 
-/* What a lane greets with: a word, and one from each rank. */
+/* The words of a lane's first exchange: its own, and one from each rank. */
 static size_t words_of(const struct pst_transport *transport)
 {
     return (size_t)transport->config.n_ranks + 1;

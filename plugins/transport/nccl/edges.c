@@ -28,9 +28,9 @@
  *            has one in it that the list has waited for. One thread of the process at a time calls
  *            NCCL for a GPU.
  *
- * What is left to chance is a call of CUDA that waits for the whole GPU. Loading a kernel when it
- * is first asked for can be one, so that all are loaded at the start (module.c); the watch ends a
- * run that stands still for whatever reason.
+ * The remaining risk is a call of CUDA that waits for the whole GPU. Loading a kernel on its first
+ * use can be one, so all are loaded at the start (module.c); the watch ends a run that makes no
+ * progress for any reason.
  *
  * Communicators are made one after the other in one order on all ranks, pairs that begin with an
  * even rank first: whoever waits for the first of those that nobody has made yet is not alone.
@@ -209,7 +209,7 @@ static pst_status fail_room(struct pst_transport *transport, uint32_t index, uin
     return PST_ERR_CANCELLED;
 }
 
-/* Of each rank's GPU: what this one's has becomes what they have. */
+/* Collects the number of multiprocessors of each rank's GPU in `all`. */
 static pst_status tell_processors(struct pst_transport *transport, uint32_t index, double *all)
 {
     struct pst_error why = {0};
@@ -253,7 +253,7 @@ pst_status nccl_edges_room(struct pst_transport *transport, uint32_t index)
     return status;
 }
 
-/* Of n > 0: the largest power of two that is no more. */
+/* The largest power of two that is at most n; n > 0. */
 static int rounded(uint32_t n)
 {
     return 1 << (31 - __builtin_clz(n));

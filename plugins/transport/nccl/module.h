@@ -17,9 +17,8 @@
  * limit, or whose communicator tells of an error, ends the run: all communicators of the process
  * are aborted, their kernels end, and the ranks find out when they ask next.
  *
- * What the host does together, sums of doubles and the coming and going of processes, is
- * done by another transport, the control: `mpi` where a launcher has started this process,
- * `threads` where it has not.
+ * Sums of doubles on the host, and the joining and leaving of processes, are done by another
+ * transport, the control: `mpi` if a launcher has started this process, else `threads`.
  *
  * Source: the NCCL 2.28 documentation (communicators, groups, fault tolerance, thread safety).
  */
@@ -162,9 +161,9 @@ void nccl_lanes_finish(struct rank *rank);
 /* Where its transfers with a peer go; NCCL_NOBODY: nowhere. */
 uint32_t nccl_lane_of(const struct rank *rank, uint32_t peer, bool is_send);
 /* On the rank's thread, before its first communicator; collective: how large the smallest GPU is,
-   and whether lanes of edges find room there. What fails ends the run. */
+   and whether lanes of edges find room there. A failure ends the run. */
 pst_status nccl_edges_room(struct pst_transport *transport, uint32_t index);
-/* Of a communicator that is to be made, the same at all of its ends. */
+/* Configures a new communicator, the same way at all of its ends. */
 void nccl_lane_config(const struct pst_transport *transport, uint32_t index, uint32_t which,
                       ncclConfig_t *ret_config);
 bool nccl_meets(const struct pst_transport *transport, uint32_t index, uint32_t other,
@@ -175,14 +174,14 @@ pst_status nccl_attach(struct pst_transport *transport, uint32_t rank, struct ps
 /* Returns when the lane's communicator is through with what it was asked for. */
 pst_status nccl_settle(struct pst_transport *transport, uint32_t rank, uint32_t lane,
                        const char *doing);
-/* Of all local ranks: ends communicators in good order, as far as they let it. */
+/* Ends the communicators of all local ranks in good order, as far as possible. */
 void nccl_detach(struct pst_transport *transport);
 
 /* register.c. On the rank's thread, behind its first exchanges; collective: what transfers name is
    known to NCCL, on all ranks or on none. Only what ends the run is an error. */
 pst_status nccl_register(struct pst_transport *transport, uint32_t index);
-/* The same undone, once nothing is under way. What never ends, or was aborted, keeps it to the end
-   of its communicator. False: something is still under way, though the run may not have failed. */
+/* Undoes nccl_register once nothing is in flight; an aborted lane stays registered until its
+   communicator ends. False: transfers are in flight, though the run may not have failed. */
 bool nccl_deregister(struct pst_transport *transport, uint32_t index);
 
 /* abort.c: ends the kernels of all local ranks, at once; nothing can be posted from then on. Where
@@ -203,7 +202,7 @@ cudaError_t nccl_lane_retire(struct lane *lane);
 /* All that belongs to it has been posted. */
 pst_status nccl_ticket_launch(struct pst_transport *transport, uint32_t rank, uint32_t lane,
                               struct ticket *ticket);
-/* What the compute stream is asked for next comes behind it. */
+/* Later work on the compute stream waits for the ticket. */
 pst_status nccl_ticket_wait(struct pst_transport *transport, uint32_t rank, uint32_t lane,
                             uint64_t ticket, struct pst_error *err);
 
@@ -238,7 +237,7 @@ void nccl_watch_stop(struct pst_transport *transport);
 void nccl_abort(struct pst_transport *transport, uint32_t rank, const struct pst_error *why);
 /* The run ends because of this, unless it has ended before. */
 void nccl_fail(struct pst_transport *transport, uint32_t rank, const struct pst_error *why);
-/* The same for a call that went wrong. */
+/* nccl_fail after a failed call of NCCL or CUDA. */
 void nccl_fail_nccl(struct pst_transport *transport, uint32_t rank, const char *doing,
                     ncclResult_t result);
 void nccl_fail_cuda(struct pst_transport *transport, uint32_t rank, const char *doing,

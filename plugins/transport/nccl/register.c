@@ -107,7 +107,7 @@ static bool is_idle(struct rank *rank)
     return idle;
 }
 
-/* What the watch is to end first has the stall limit, and a second. */
+/* Waits a second more than the stall limit, so that the watch ends a stalled run first. */
 bool nccl_deregister(struct pst_transport *transport, uint32_t index)
 {
     const uint64_t begin = pst_now_ns(), end_ns = begin + transport->config.stall_ns + SECOND;

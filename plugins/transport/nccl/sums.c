@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Sums over ranks whose bits do not depend on who adds. Every member gets all terms of its share of
- * the elements, adds them up in their order, and gives the result to the others: as many bytes as a
- * ring moves, for sums of one term each. NCCL's own all-reduce promises no order. What does not fit
- * into the scratch memory goes in rounds. All of it is in one lane, and nothing waits for it but
- * who waits for its ticket.
+ * the elements, adds them up in their order, and sends the result to the others: as many bytes as a
+ * ring moves, for sums of one term each. NCCL's own all-reduce promises no order. Sums that do not
+ * fit into the scratch memory are done in rounds. All of it is in one lane, and only who waits for
+ * the ticket waits for it.
  */
 #include "transport/nccl/module.h"
 

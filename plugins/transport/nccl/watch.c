@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What goes wrong. A kernel of NCCL that waits for a peer spins for ever, and nothing on the host
+ * Detects failures. A kernel of NCCL that waits for a peer spins for ever, and nothing on the host
  * would notice: so a thread looks at the first ticket of each lane. It counts as waiting from when
  * the compute stream has let it go and the lane has come to it; in the lane of an edge, from when
  * the compute stream waits for it, too.

@@ -188,8 +188,8 @@ static void reduce_block(struct pst_transport *transport, const uint32_t *member
     }
 }
 
-/* The same of a share, in the memory of devices: made in this rank's buffer, in the order of its
-   kernels, behind those of all members before they came. */
+/* Sums a share in the memory of devices: in this rank's buffer, in the order of its kernels, after
+   the kernels that all members had queued before. */
 static void reduce_apart(struct pst_transport *transport, uint32_t rank, const uint32_t *members,
                          uint32_t n_members, const uint32_t (*order)[2], uint32_t n_order,
                          uint64_t at, uint64_t n)

@@ -153,7 +153,7 @@ static void start(struct pst_transport *transport, uint32_t from, uint32_t to)
     put(wire, to);
 }
 
-/* What is at the heads of both queues starts, or asks for its link. */
+/* Starts the transfer at the heads of both queues, or requests its link. */
 static void match(struct pst_transport *transport, uint32_t from, uint32_t to)
 {
     struct wire *wire = &transport->wire;

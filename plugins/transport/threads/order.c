@@ -11,7 +11,7 @@
 #include "exec/device.h"
 #include "transport/threads/reduce.h"
 
-/* Of the rank's device. */
+/* Creates marks on the rank's device. */
 static pst_status make_marks(const struct pst_transport *transport, uint32_t rank,
                              struct pst_mark **const *marks, uint32_t n, struct pst_error *err)
 {

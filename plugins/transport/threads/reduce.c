@@ -171,7 +171,7 @@ static bool begin(struct pst_transport *transport, uint32_t rank)
     return true;
 }
 
-/* What is at the heads now may begin, too. */
+/* Begins the rank's first sum, then those of all ranks that can begin now. */
 static void begin_all(struct pst_transport *transport, uint32_t rank)
 {
     bool any = begin(transport, rank);

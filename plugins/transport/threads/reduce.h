@@ -18,7 +18,7 @@ struct meeting {
     _Atomic uint64_t taken, done;
 };
 
-/* What one member brings. */
+/* One member's part of a sum. */
 struct post {
     struct post *next;  /* in the queue of its rank, or of free ones */
     struct post *after; /* of the next member */

@@ -50,7 +50,7 @@ struct pair {
     struct queue pending[2]; /* recv, send */
 };
 
-/* What a rank brings to a collective; the others read it between the two syncs. */
+/* A rank's part of a collective; the others read it between the two syncs. */
 struct cell {
     double *values;
     const float *const *src;
@@ -121,7 +121,7 @@ enum outcome { OUTCOME_REACHED, OUTCOME_ABORTED, OUTCOME_STALLED, OUTCOME_DUE };
 /* wait.c: sleeps until *word >= target (modulo 2^32), the abort or the deadline. */
 enum outcome threads_await(struct pst_transport *transport, uint32_t rank, const atomic_uint *word,
                            uint32_t target);
-/* The same, or until due_ns or a poke (OUTCOME_DUE); the deadline is stall_ns behind begin_ns. */
+/* threads_await, or until due_ns or a poke (OUTCOME_DUE); stalls at begin_ns + stall_ns. */
 enum outcome threads_await_due(struct pst_transport *transport, uint32_t rank,
                                const atomic_uint *word, uint32_t target, uint64_t begin_ns,
                                uint64_t due_ns);
@@ -151,7 +151,7 @@ static inline void threads_advance(const struct pst_transport *transport, uint32
 /* order.c: for devices with queues. */
 void threads_swap(struct pst_transport *transport, uint32_t rank, struct pst_mark **start,
                   struct pst_mark **end);
-/* What swap() is about. */
+/* Sets the marks that threads_swap exchanges. */
 static inline void threads_order_moved(struct pst_transport *transport, uint32_t rank,
                                        struct pst_mark **start, struct pst_mark **end)
 {

@@ -186,7 +186,7 @@ static inline bool norm_is_rms(const struct pst_op_request *request)
     return request->op->kind == PST_OP_RMSNORM;
 }
 
-/* Of the rows of x[0]: heads of `depth` columns at the beginning, then columns that stay. */
+/* The shape of the rows of x[0]: heads of `depth` columns first, then columns that stay. */
 struct qknorm_shape {
     uint64_t n_rows, columns, heads, query_heads, depth;
 };
@@ -242,8 +242,7 @@ static inline struct experts_shape experts_shape(const struct pst_op_request *re
                                   request->op->experts_per_token, dims[2] / 2};
 }
 
-/* Of a token. F: sums of the result, gate|up of a slot. B: those of the gradients of both inputs.
- */
+/* Workspace of a token. F: sums of the result, gate|up of a slot. B: sums of both gradients. */
 static inline uint64_t experts_workspace(const struct pst_op_request *request)
 {
     const struct experts_shape s = experts_shape(request);
