@@ -262,7 +262,7 @@ static struct pst_config *create(struct pst_config_reader *reader, const char *p
     return config;
 }
 
-/* What was read, with --set applied; or nothing, where `st` or a --set is a failure. */
+/* Applies --set and hands over the config; destroys it if `st` or a --set is a failure. */
 static pst_status hand_over(struct pst_config_reader *reader, pst_status st,
                             const char *const *sets, uint32_t n_sets,
                             struct pst_config **ret_config, struct pst_error *err)
