@@ -66,12 +66,12 @@ uint64_t pst_cost_transfer_ns(const struct pst_cost_model *cost, uint64_t bytes,
                               uint32_t to);
 /* Between a device and host memory, one direction. */
 uint64_t pst_cost_host_ns(const struct pst_cost_model *cost, uint64_t bytes);
-/* Ring all-reduce, over the links of nodes where the ranks cannot all be in one. */
+/* Ring all-reduce, over the links between nodes if there are more ranks than one node has. */
 uint64_t pst_cost_allreduce_ns(const struct pst_cost_model *cost, uint64_t bytes, uint32_t n_ranks);
-/* The same, over the links of nodes or within one as told. */
+/* Ring all-reduce, over the links between nodes or within one. */
 uint64_t pst_cost_ring_ns(const struct pst_cost_model *cost, uint64_t bytes, uint32_t n_ranks,
                           bool between_nodes);
-/* Whether not all of these ranks are in one node. */
+/* Returns true if these ranks are in more than one node. */
 bool pst_cost_spans_nodes(const struct pst_cost_model *cost, const uint32_t *ranks,
                           uint32_t n_ranks);
 
