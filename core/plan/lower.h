@@ -27,7 +27,7 @@ struct pst_lowering {
     uint64_t **end_ns; /* [rank][position] */
     uint32_t *in_first, *in_edges; /* per stage: edges that end there */
     uint32_t *out_first;           /* per stage: edges that start there (they are consecutive) */
-    bool *edge_grad;               /* whether a gradient flows back on the edge */
+    bool *edge_grad;               /* true if a gradient flows back on the edge */
     uint64_t *guest_bytes;         /* per stage: of each of its guests; synchronous plans */
 };
 
@@ -45,13 +45,13 @@ static inline uint32_t pst_lowering_replica(const struct pst_lowering *low, uint
     return low->home[rank] != PST_NONE && replica < s->n_ranks ? replica : PST_NONE;
 }
 
-/* Whether the rank holds the stage. */
+/* Returns true if the rank holds the stage. */
 static inline bool pst_lowering_holds(const struct pst_lowering *low, uint32_t rank, uint32_t stage)
 {
     return pst_lowering_replica(low, rank, stage) != PST_NONE;
 }
 
-/* Of two stages: does each micro-batch pass both on one rank? */
+/* Returns true if each micro-batch passes both stages on one rank. */
 static inline bool pst_lowering_together(const struct pst_lowering *low, uint32_t a, uint32_t b)
 {
     return low->plan->stages[a].ranks[0] == low->plan->stages[b].ranks[0];
@@ -75,8 +75,8 @@ static inline uint32_t pst_lowering_backward(const struct pst_lowering *low, uin
     return at != PST_NONE ? at : low->at[PST_PASS_BW][row];
 }
 
-/* Refuses what lowering cannot do; edges by stage; every pass timed in the given order, and
-   complete. low->arena holds the tables. */
+/* Refuses plans that lowering does not support, sorts edges by stage and times every pass in the
+   given order, which must be complete. low->arena holds the tables. */
 pst_status pst_lowering_prepare(struct pst_lowering *low, struct pst_error *err);
 
 static inline uint64_t pst_lowering_pass_ns(const struct pst_lowering *low,
@@ -104,7 +104,7 @@ static inline bool pst_pass_same(const struct pst_pass *a, const struct pst_pass
     return a->op == b->op && a->stage == b->stage && a->microbatch == b->microbatch;
 }
 
-/* Of list instruction `instr`: it waits for instruction `wait`. */
+/* Instruction `instr` of a list waits for instruction `wait`. */
 struct pst_wait_pair {
     uint32_t instr, wait;
 };

@@ -37,8 +37,8 @@ enum pst_instr_op {
     PST_I_COUNT
 };
 
-/* What a SEND and its RECV move: rows of an edge, or what a micro-batch leaves for its backward
-   passes, to a device that keeps it as a guest, and back. */
+/* The data that a SEND and its RECV move: rows of an edge (ACT, GRAD); or what a micro-batch keeps
+   for its backward passes, to a device that holds it as a guest (EVICT), and back (LOAD). */
 enum pst_payload {
     PST_PAYLOAD_ACT = 0,
     PST_PAYLOAD_GRAD = 1,
@@ -100,7 +100,7 @@ static inline uint32_t pst_plan_samples(const struct pst_plan_stage *stage)
     return stage->n_ranks > 1 ? stage->microbatch_size / stage->n_ranks : stage->microbatch_size;
 }
 
-/* Whether any operator of the stage has the action. */
+/* Returns true if any operator of the stage has the action. */
 static inline bool pst_plan_stage_has(const struct pst_plan_stage *stage, uint8_t action)
 {
     return stage->n_nodes > 0 && memchr(stage->actions, action, stage->n_nodes) != NULL;
@@ -178,11 +178,11 @@ struct pst_plan_device {
     uint64_t peak_bytes;  /* largest live sum */
     uint64_t arena_bytes; /* packed size: what the executor allocates and reaches */
     uint64_t host_bytes;  /* packed size of what is offloaded, in host memory */
-    uint64_t lacks_bytes; /* of the plan's capacity, which is that of the largest device */
-    const char *kind;     /* what such a device is called; NULL: all are alike */
+    uint64_t lacks_bytes; /* bytes below the plan's capacity, which is the largest device's */
+    const char *kind;     /* name of the kind of device; NULL: all are alike */
 };
 
-/* What a file says, and what follows from other things that it says. */
+/* Values that a plan file states although they follow from the rest of it; the proof compares. */
 struct pst_plan_stated {
     uint32_t versions;     /* the most weight versions of a stage */
     uint64_t *stage_peaks; /* [n_stages] peak_bytes of the first device */
@@ -218,7 +218,7 @@ struct pst_plan {
     struct pst_plan_tie *ties;
     struct pst_plan_device *devices;
     uint64_t step_ns;  /* predicted */
-    const char *times; /* what that goes by: "described", "file", "measured"; NULL: unknown */
+    const char *times; /* source of the times: "described", "file", "measured"; NULL: unknown */
     const struct pst_plan_stated *stated; /* of a file; else NULL */
     uint32_t kept_output;     /* evaluations: a tensor, the logits, that is kept to the end of the
                                  list on its rank; else PST_NONE */
@@ -244,7 +244,7 @@ static inline const uint32_t *pst_plan_copy_ranks(const struct pst_plan *plan,
     return stage->ranks + copy * pst_plan_width(plan, stage);
 }
 
-/* Are stages on the same ranks? Of those that share one. */
+/* Returns true if two stages share a rank: then they share all. */
 static inline bool pst_plan_shares(const struct pst_plan_stage *a, const struct pst_plan_stage *b)
 {
     return a->ranks[0] == b->ranks[0] || pst_plan_replica(a, b->ranks[0]) != PST_NONE;
@@ -275,7 +275,7 @@ static inline uint64_t pst_plan_capacity(const struct pst_plan *plan, uint32_t r
 {
     return pst_sat_left(plan->capacity_bytes, plan->devices[rank].lacks_bytes);
 }
-/* What the smallest device of a stage lacks. */
+/* Bytes by which the smallest device of a stage is below the plan's capacity. */
 static inline uint64_t pst_plan_lacks(const struct pst_plan *plan,
                                       const struct pst_plan_stage *stage)
 {
@@ -304,7 +304,7 @@ uint32_t pst_plan_node(const struct pst_plan_stage *stage, uint32_t op);
    Returns how many. */
 uint32_t pst_plan_logical(const struct pst_plan *plan, uint32_t *ret_device_of);
 
-/* Of its devices those that hold a stage; "4", "15 of 32": returns text. */
+/* Number of devices that hold a stage; as text, such as "4" or "15 of 32": returns text. */
 uint32_t pst_plan_used_devices(const struct pst_plan *plan);
 #define PST_DEVICES_TEXT 32
 char *pst_plan_devices_text(const struct pst_plan *plan, char text[PST_DEVICES_TEXT]);
@@ -313,7 +313,7 @@ char *pst_plan_devices_text(const struct pst_plan *plan, char text[PST_DEVICES_T
    row of F after its first backward pass, or all of them where no F follows that. */
 void pst_plan_count(const struct pst_plan *plan, uint32_t s, uint32_t *ret_held, uint32_t *ret_row);
 
-/* Whether a rank holds one of the stages that use the tied parameter. */
+/* Returns true if a rank holds one of the stages that use the tied parameter. */
 bool pst_plan_tie_has(const struct pst_plan *plan, uint32_t tie, uint32_t rank);
 
 /* Derives edges and ties from graph and stages. Call once after the last stage. */
@@ -435,7 +435,7 @@ pst_status pst_plan_read_config(const char *path, char **ret_config_json, struct
 pst_status pst_plan_read(const char *path, const struct pst_graph *graph,
                          struct pst_plan **ret_plan, struct pst_error *err);
 
-/* The same from text with a NUL behind; `name` stands in messages. */
+/* As pst_plan_read, from text that ends in NUL; `name` is used in messages. */
 pst_status pst_plan_parse(const char *name, const char *text, size_t length,
                           const struct pst_graph *graph, struct pst_plan **ret_plan,
                           struct pst_error *err);
@@ -474,19 +474,19 @@ void pst_plan_replayed(const struct pst_plan_stage *stage, const struct pst_grap
 void pst_plan_saved(const struct pst_plan_stage *stage, const struct pst_graph *graph,
                     bool *ret_saved);
 
-/* What OFFLOAD and FETCH of each operator of a stage move on each rank of it: its results that are
-   saved; 0 where its action is not PST_ACTION_OFFLOAD or nothing is. ret_bytes: n_nodes. */
+/* Bytes of saved results that OFFLOAD and FETCH of each operator of a stage move on each rank; 0 if
+   its action is not PST_ACTION_OFFLOAD or nothing is saved. ret_bytes: n_nodes. */
 void pst_plan_offload_bytes(const struct pst_plan_stage *stage, const struct pst_graph *graph,
                             uint64_t *ret_bytes);
 
-/* guests.c: the guest that a micro-batch of the stage is; NULL: none. */
+/* guests.c: the guest of the stage for this micro-batch; NULL: none. */
 const struct pst_plan_guest *pst_plan_guest_of(const struct pst_plan_stage *stage,
                                                uint32_t microbatch);
-/* The rank that keeps what a replica of the stage has: the guest's own, or of its stage's replicas
-   the same one. PST_NONE: that stage has not as many. */
+/* The rank that holds the guest of a replica: guest->rank, or with several replicas the same
+   replica of the stage that begins there. PST_NONE: no stage with as many replicas begins there. */
 uint32_t pst_plan_guest_rank(const struct pst_plan *plan, const struct pst_plan_stage *stage,
                              const struct pst_plan_guest *guest, uint32_t replica);
-/* What a guest of the stage consists of: the results of its operators with PST_ACTION_PEER that a
+/* Lists the tensors of a guest: results of the stage's operators with PST_ACTION_PEER that a
    backward pass reads, in the order of its nodes. ret_tensors comes from the arena. */
 void pst_plan_guest_tensors(const struct pst_plan_stage *stage, const struct pst_graph *graph,
                             struct pst_arena *arena, uint32_t **ret_tensors, uint32_t *ret_n);

@@ -122,7 +122,7 @@ static inline struct pst_operands pst_operands_of(const struct pst_op *op)
     return at;
 }
 
-/* What belongs to one instruction of the list. */
+/* The ticks, calls, parts and copies of one instruction of the list. */
 struct pst_program_instr {
     uint32_t first_tick, n_ticks;
     uint32_t first_call, n_calls;
@@ -131,8 +131,8 @@ struct pst_program_instr {
 };
 
 /*
- * One tensor that OFFLOAD moves to the host or FETCH back. OFFLOAD and FETCH stand directly behind
- * a pass and are posted when that pass begins: its own waits for transfers are over, those of its
+ * One tensor that OFFLOAD moves to the host or FETCH back. OFFLOAD and FETCH are directly after a
+ * pass and are posted when that pass begins: its own waits for transfers are over, those of its
  * calls for copies need not be. Rows are in list order; those to the host are one queue, those back
  * another, or both are one (link_directions = 2): each row begins when the one before it in its
  * queue has ended, it is posted, call `start_call` has ended, and row `after` has ended.
@@ -225,9 +225,9 @@ struct pst_program {
 };
 
 typedef void pst_static_part(void *context, uint8_t kind, uint32_t slot, uint64_t bytes);
-/* What a rank holds for the whole run for a parameter, buffer by buffer, but for the accumulators
-   of its gradients, one for each user, and the room of a stage's updates: also for those who only
-   add up. */
+/* Calls part() for each buffer of a parameter that a rank holds for the whole run, except gradient
+   accumulators (one for each user) and the room of a stage's updates. Callers may allocate them, or
+   only add up their bytes. */
 void pst_static_parts(const struct pst_parameter *parameter, uint32_t n_versions,
                       uint32_t optimizer_slots, pst_static_part *part, void *context);
 
@@ -235,15 +235,15 @@ void pst_static_parts(const struct pst_parameter *parameter, uint32_t n_versions
 pst_status pst_program_create(const struct pst_plan *plan, const struct pst_graph *graph,
                               const struct pst_cost_model *cost, uint32_t rank,
                               struct pst_program **ret_program, struct pst_error *err);
-/* What the programs of a plan are made for. */
+/* How complete the programs of a plan are. */
 enum pst_program_form {
     PST_PROGRAM_WHOLE = 0,
     PST_PROGRAM_SLIM = 1, /* for reports: see struct pst_program */
-    PST_PROGRAM_BUILT = 2 /* without a layout: values have lives, and no places */
+    PST_PROGRAM_BUILT = 2 /* without a layout: values have lifetimes but no offsets */
 };
-/* The programs of all ranks. ret_programs[plan->n_devices], NULL before, is to be destroyed one by
-   one, also on failure. Long lists are worked on by all processors; then a slim program is made
-   slim before the next one is begun. */
+/* Makes the programs of all ranks. ret_programs[plan->n_devices] must be NULL before; destroy each,
+   also after a failure. Long lists use all processors; a slim program then becomes slim before the
+   next one is begun. */
 pst_status pst_programs_create(const struct pst_plan *plan, const struct pst_graph *graph,
                                const struct pst_cost_model *cost, enum pst_program_form form,
                                struct pst_program **ret_programs, struct pst_error *err);
@@ -257,7 +257,7 @@ void pst_plan_for_ranks(const struct pst_plan *plan, void (*work)(void *context,
                         void *context);
 void pst_program_destroy(struct pst_program *program);
 
-/* What takes the space at the peak, by kind of value: lines for a person. */
+/* Adds a table of the bytes of each kind of value at the peak to err->details. */
 void pst_program_explain(const struct pst_program *program, struct pst_error *err);
 
 #endif

@@ -12,7 +12,7 @@
 #include "plan/program.h"
 #include "plan/sequence.h"
 
-/* What one micro-batch of a stage has at the moment; value indices or PST_NONE. */
+/* The current values of one micro-batch of a stage; value indices or PST_NONE. */
 struct pst_micro {
     uint32_t *act;     /* [pst_builder.near of a tensor] */
     uint32_t *dact;    /* likewise: gradient summed so far */
@@ -20,7 +20,7 @@ struct pst_micro {
     uint32_t *dy;      /* [node] gradient of its result, kept for W */
     uint32_t *z;       /* [node * PST_MAX_SCRATCH + i] */
     uint32_t *scratch; /* [parameter use of the stage] gradient that waits for its turn */
-    uint32_t *past;    /* [node] gradients of its keys and values, from the slices behind */
+    uint32_t *past;    /* [node] gradients of its keys and values, from later slices */
     uint32_t *out_copy, *in_copy; /* [node] no value: the first row of its OFFLOAD, FETCH */
 };
 
@@ -49,8 +49,8 @@ struct pst_build_guests {
                           PST_NONE; NULL: the stage has no guests */
 };
 
-/* What micro-batches have made so far, as tables of numbers: values and rows, of which there are
-   none at the beginning of a list (PST_NONE), and counts (0). */
+/* A table of what micro-batches have made so far: values or rows, PST_NONE at the beginning of a
+   list, or counts, 0 at the beginning. */
 enum pst_made_kind { PST_MADE_VALUES, PST_MADE_ROWS, PST_MADE_COUNTS };
 struct pst_made {
     struct pst_made *next;
@@ -124,8 +124,8 @@ static inline uint32_t pst_build_first_sample(const struct pst_builder *b, uint3
     return pst_plan_first_sample(&b->plan->stages[stage], b->stages[stage].replica, microbatch);
 }
 
-/* What a micro-batch has of a tensor that an operator on this rank reads or writes: its value; its
-   gradient so far. */
+/* The value, and the gradient so far, of a tensor that an operator on this rank reads or writes, of
+   one micro-batch. */
 static inline uint32_t *pst_build_act(const struct pst_builder *b, uint32_t stage,
                                       uint32_t microbatch, uint32_t tensor)
 {
@@ -138,7 +138,7 @@ static inline uint32_t *pst_build_dact(const struct pst_builder *b, uint32_t sta
     return &b->stages[stage].micros[microbatch].dact[b->near[tensor]];
 }
 
-/* Does this rank hold both stages for the same samples? A copy of one may be here for others. */
+/* Returns true if this rank holds both stages for the same samples; copies have other samples. */
 static inline bool pst_build_together(const struct pst_builder *b, uint32_t stage, uint32_t other)
 {
     return b->stages[stage].local && b->stages[other].local &&

@@ -80,7 +80,7 @@ static void want_backward(struct walk *w, uint32_t node)
          (grad.has_b ? grad.b_reads_y : 0) | (grad.has_w ? grad.w_reads_y : 0));
 }
 
-/* Whether a result of the operator is wanted. */
+/* Returns true if a result of the operator is wanted. */
 static bool is_read(const struct walk *w, uint32_t node)
 {
     const struct pst_op *op = &w->graph->ops[w->stage->nodes[node]];
