@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Where penstock keeps what it measured, for all later runs: $XDG_CACHE_HOME/penstock, or
+ * The cache of measurements, for all later runs: $XDG_CACHE_HOME/penstock, or
  * ~/.cache/penstock (XDG Base Directory Specification).
  */
 #ifndef PST_BASE_CACHE_H

@@ -25,7 +25,7 @@ void pst_stop_grace(int32_t ms);
 
 /* The signal that asked first, or 0. */
 int pst_stop_signal(void);
-/* How often SIGUSR1 came. */
+/* Number of SIGUSR1 signals so far. */
 uint64_t pst_stop_wishes(void);
 /* Records a signal that another process got. */
 void pst_stop_note(int number);
