@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a JSON file holds, said once for both directions: a codec that writes puts down what the
- * variables hold, one that reads fills them. Members are read by name, in any order; an object that
- * has others, and an array that has more, is refused where it ends. After a first failure nothing
- * more is read, and what would have been is zero. Failures: input.syntax, with the path of the
+ * One description of a JSON file for both directions: a writing codec writes the values of the
+ * variables, a reading one fills them. Members are read by name, in any order; an object with other
+ * members, or an array with more elements, fails at its end. After the first failure nothing is
+ * read, and the remaining values are zero. Failures: input.syntax, with the path of the
  * value.
  */
 #ifndef PST_CONFIG_CODEC_H

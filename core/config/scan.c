@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What is refused before the parser sees a text: it recurses, and what it builds is freed
- * recursively, so that long lines and deep nesting would cost stack without bound.
+ * Refuses long lines and deep nesting before parsing: the parser recurses, and so does freeing its
+ * tree, so these would need unbounded stack.
  */
 #include "config/tree.h"
 
