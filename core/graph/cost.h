@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What passes, transfers and workspaces cost: a roofline over the operators' work (pst_op_work)
- * with the numbers of a device description, or what was measured. Deterministic, pure.
+ * Costs of passes, transfers and workspaces: a roofline over the operators' work (pst_op_work) with
+ * the figures of a device description, or measured times. Deterministic, pure.
  */
 #ifndef PST_GRAPH_COST_H
 #define PST_GRAPH_COST_H

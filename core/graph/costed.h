@@ -73,7 +73,7 @@ struct pst_costed {
  * graph.edge (unknown end, self-loop); graph.duplicate (a name stands twice); graph.cycle (names
  * the nodes of one).
  *
- * What may be left out: name ("graph"), batch (1), edges; of a node all but its name (op: "op";
+ * Optional: name ("graph"), batch (1), edges; of a node all but its name (op: "op";
  * times and bytes: 0; backward_workspace_bytes: workspace_bytes; of a config param_bytes: those of
  * the node); of an edge bytes (output_bytes of its start); inside another object format and
  * version.

@@ -31,7 +31,7 @@ enum pst_role {
 };
 
 /*
- * What operators (ops.h) leave besides their result: aux outputs y1, y2 of F, and buffers z0, z1
+ * Outputs of operators (ops.h) besides their result: aux outputs y1, y2 of F, and buffers z0, z1
  * that B leaves for W (pst_op_grad_info says what the passes read, in masks). Statistics (aux of
  * norms, log-sum-exp) and the loss are f32 in f32 and bf16 models, f64 in f64 models.
  *

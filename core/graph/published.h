@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How the weights of a model family are published: names of tensors, how they lie in memory, and
- * the config.json beside them. One table a family, which serves both directions.
+ * The published form of the weights of a model family: names of tensors, their memory layout, and
+ * the config.json beside them. One table per family serves import and export.
  */
 #ifndef PST_GRAPH_PUBLISHED_H
 #define PST_GRAPH_PUBLISHED_H

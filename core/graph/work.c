@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How much one pass of an operator computes and moves. Products count 2 M N K exactly; attention
+ * FLOPs and bytes moved by one pass of an operator. Products count 2 M N K exactly; attention
  * counts the products that a kernel makes which keeps no score matrix: two forward, five backward
  * (Dao et al.: "FlashAttention", NeurIPS 2022). Elementwise work is a few operations per element,
  * where the bytes are what matters.
