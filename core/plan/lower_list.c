@@ -219,9 +219,9 @@ static void append_pass(struct writer *w, uint32_t p)
 }
 
 /*
- * Whether an end that stands behind pass p, the last of an update, comes before the sums. Where the
- * stage has replicas all do: the others may wait for what is sent. Parts, which repeat, sum behind
- * what the pass itself sends.
+ * Returns true if an end posted after pass p, the last of an update, comes before the sums. If the
+ * stage has replicas, all do: the others may wait for a SEND. In the parts of an asynchronous plan
+ * the sums come after the SENDs of the pass.
  */
 static bool stands_before_sums(const struct writer *w, const struct pst_end *end, uint32_t p)
 {

@@ -20,8 +20,8 @@ enum pst_value_kind {
     PST_V_WORKING = 1,   /* its copy in working dtype, where that is not f32 */
     PST_V_GRAD = 2,      /* accumulator of one (parameter, using operator) */
     PST_V_TIE = 3,       /* sum over the users of a tied parameter */
-    PST_V_OPTIMIZER = 4, /* one optimizer slot of a parameter; slot PST_ROOM: of a stage's
-                            parameters the one that wants most, for all of them */
+    PST_V_OPTIMIZER = 4, /* one optimizer slot of a parameter; slot PST_ROOM: room for
+                            updates, shared by a stage's parameters */
     PST_V_STATE = 5,     /* running statistics of an operator */
     PST_V_INPUT = 6,     /* data of a micro-batch */
     PST_V_ACT = 7,       /* activation or aux of a micro-batch */
@@ -97,7 +97,7 @@ static inline uint32_t pst_call_ticks(const struct pst_program_call *call)
     return call->n_copy_waits > 0 ? 2 : 1;
 }
 
-/* Where the operands of a KERNEL call stand, counted from first_operand. */
+/* Positions of the operands of a KERNEL call, counted from first_operand. */
 struct pst_operands {
     uint32_t x, p, y, dy, dx, add, z, dp, state, past, dpast, workspace, count;
 };
@@ -142,15 +142,14 @@ struct pst_program_copy {
     bool out;             /* to the host */
     uint32_t value, host; /* on the device; PST_V_HOST */
     uint64_t bytes;
-    uint32_t start_call; /* row of calls, of the pass behind which it stands; PST_NONE: none */
+    uint32_t start_call; /* row of calls, of the pass before it; PST_NONE: none */
     uint32_t after;      /* an earlier row; PST_NONE: none */
 };
 
 /*
- * Rows that calls wait for, and `after`, may be of another section: of fill, whose rows stand for
- * those of any part that comes before. What is meant is the row that moved the same host value the
- * same way last. A FETCH at the head of a part stands behind no pass and is posted when the list
- * comes to it.
+ * Rows that calls wait for, and `after`, may be of another section, fill: its rows stand for those
+ * of any earlier part, namely the row that last moved the same host value in the same direction. A
+ * FETCH at the head of a part follows no pass and is posted when the list reaches it.
  */
 
 /* One contiguous piece of a transfer. Both ends list the same pieces in the same order. */
@@ -162,9 +161,9 @@ struct pst_transfer_part {
 /*
  * A parameter as this rank holds it.
  *
- * Where passes read several versions, W(v) is in versions[v % n_versions], and so does update u
- * (pst_plan_slots) read and write versions[(u + 1) % n_versions]. For f32 these are masters, of
- * which the newest is updated after a copy; else working copies beside one master, that of the
+ * If passes read several versions, W(v) is in versions[v % n_versions], and update u
+ * (pst_plan_slots) reads and writes versions[(u + 1) % n_versions]. For f32 these are masters, and
+ * an update first copies the newest; else they are working copies beside one master, that of the
  * newest version. All start as W(0).
  */
 struct pst_program_param {
@@ -174,20 +173,20 @@ struct pst_program_param {
     const uint32_t *versions; /* values; the first is `working` */
     uint32_t tie;             /* value of the summed gradient, PST_NONE where not tied */
     uint32_t optimizer[2];    /* values or PST_NONE */
-    uint32_t room;            /* value of what its update wants beside, which all of the stage
-                                 share; PST_NONE: nothing */
+    uint32_t room;            /* value with room for its update, shared by the stage; PST_NONE:
+                                 none */
     uint32_t n_grads;
     const uint32_t *grads;      /* accumulators, one per using operator on this rank; with deferred
                                    STEP those of even batches, then n_grads of odd ones */
     const uint32_t *grad_users; /* index of that user in graph->params[].users */
-    bool owner;                 /* this rank counts it in the norm: the first one of its owner */
+    bool owner;                 /* this rank adds it to the norm: the first rank of its owner */
 };
 
 /*
- * Instructions that are walked in one go: a synchronous step; a part of an asynchronous plan; an
+ * Instructions that run as one list: a synchronous step; a part of an asynchronous plan; an
  * evaluation. Sections that differ in nothing but the buffers of their values have different
- * phases: batch t runs in phase t % n_phases. Each has ticks of its own, so what lives in one of
- * them shares memory with what lives in others.
+ * phases: batch t runs in phase t % n_phases. Each has separate ticks, so values of one section
+ * share memory with those of others.
  */
 struct pst_program_section {
     uint8_t part;   /* enum pst_part */
@@ -219,9 +218,9 @@ struct pst_program {
     uint64_t peak_bytes, arena_bytes; /* largest live sum; end of the highest value */
     uint32_t peak_tick;               /* the first with that sum */
     uint64_t host_bytes; /* end of the highest PST_V_HOST, which the others leave out */
-    uint32_t *places;    /* NULL, but for a slim program: it has no instructions, calls, operands,
-                            parts or copies, the values alive at the peak, its parameters without
-                            values, and here the offsets of all values / PST_VALUE_ALIGN */
+    uint32_t *places;    /* slim programs: offsets of all values / PST_VALUE_ALIGN; else NULL. They
+                            have no instructions, calls, operands, parts or copies; only values
+                            alive at the peak; and parameters without values */
 };
 
 typedef void pst_static_part(void *context, uint8_t kind, uint32_t slot, uint64_t bytes);

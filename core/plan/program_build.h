@@ -79,19 +79,19 @@ struct pst_builder {
     struct pst_program *program;
     struct pst_arena arena; /* temporary */
     uint32_t rank, tick;
-    uint32_t n_batches;              /* whose micro-batches the list may name: 1; asynchronous: 2;
-                                        recording: all that are unrolled */
+    uint32_t n_batches;              /* number whose micro-batches the list may name: 1;
+                                        asynchronous: 2; recording: all that are unrolled */
     uint32_t batch;                  /* samples of one */
     uint32_t phase;                  /* of the section */
     uint32_t first_instr;            /* of the section */
     bool newest;                     /* passes read version `phase`: evaluation */
     struct pst_classes *classes;     /* asynchronous plans: values that live across parts */
-    const struct pst_instr *instr;   /* that is being built */
-    uint32_t n_created[PST_V_KINDS]; /* values that it has made so far */
+    const struct pst_instr *instr;   /* the one being built */
+    uint32_t n_created[PST_V_KINDS]; /* values that the instruction has made so far */
     bool failed;                     /* a buffer is missing: everything after is void */
     uint32_t *stage_of;              /* [operator] */
     uint32_t *node_of;               /* [operator] position in its stage */
-    uint32_t *near; /* [tensor] number among the n_near that operators on this rank read or write */
+    uint32_t *near; /* [tensor] index among the n_near that operators on this rank read or write */
     uint32_t n_near;
     struct pst_stage_build *stages;
     struct pst_made *made;
@@ -155,7 +155,7 @@ static inline uint32_t pst_build_batch(const struct pst_builder *b, uint32_t sta
 /* A new buffer that lives from now on. */
 uint32_t pst_build_value(struct pst_builder *b, uint8_t kind, uint32_t stage, uint32_t microbatch,
                          uint32_t what, uint32_t slot, uint64_t bytes);
-/* It is read or written now. */
+/* Extends the value's life to now: it is read or written. */
 void pst_build_use(struct pst_builder *b, uint32_t value);
 /* A call for a micro-batch of a stage, in a tick of its own, with n operands, all PST_NONE. Good
    until the next one. */
@@ -180,7 +180,7 @@ uint32_t pst_build_shared(struct pst_builder *b, uint8_t kind, uint32_t stage, u
 void pst_build_record(struct pst_builder *b, uint8_t kind, uint32_t value);
 
 /* program_build.c */
-/* Room for n such numbers. */
+/* Makes a table of n such numbers. */
 uint32_t *pst_build_made(struct pst_builder *b, enum pst_made_kind kind, size_t n);
 const struct pst_op *pst_build_op(const struct pst_builder *b, uint32_t stage, uint32_t node);
 void pst_build_set(struct pst_builder *b, const struct pst_program_call *call, uint32_t operand,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What backward passes of a stage read, and what runs again for that: of the operators that a plan
- * recomputes what nothing reads backward stays forgotten, the last operator of a stage, as a rule.
- * Rules of lists of replays; the order of replays, of a list or of runs.
+ * The tensors that backward passes of a stage read, and the replays that make them again. A
+ * recomputed operator that no backward pass reads, usually the last of a stage, is not replayed.
+ * Also the rules of lists of replays, and the order of replays of a list or of runs.
  */
 #include "plan/sequence.h"
 
