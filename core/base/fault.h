@@ -18,7 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* By how far ranks are told apart; others pass points uncounted. */
+/* Ranks below this are counted separately; others are not counted. */
 enum { PST_FAULT_RANKS = 64 };
 
 #ifdef PENSTOCK_FAULTS

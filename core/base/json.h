@@ -39,7 +39,7 @@ void pst_json_uint(struct pst_json *json, const char *key, uint64_t value);
 void pst_json_number(struct pst_json *json, const char *key, double value); /* not finite: null */
 /* Finite; always with a point or exponent, so that it comes back as a float: 1.0, 1e+20. */
 void pst_json_float(struct pst_json *json, const char *key, double value);
-/* To so many decimals, as many of them as it takes: what is known no better looks no better. */
+/* Rounded to this many decimals, without zeros at the end, to show no false precision. */
 void pst_json_real(struct pst_json *json, const char *key, double value, int decimals);
 /* To twelve digits: rates, and quotients of any size. */
 void pst_json_figure(struct pst_json *json, const char *key, double value);
