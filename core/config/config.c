@@ -49,7 +49,7 @@ pst_status pst_config_place(const struct pst_config *config, const char *section
     return st;
 }
 
-/* Is `path` the string, or one of several in it that ':' or an end of line separates? */
+/* Returns true if `path` is one of the paths in the string, which ':' or newlines separate. */
 static bool lists(const char *string, const char *path)
 {
     const size_t n = strlen(path);

@@ -52,7 +52,7 @@ void pst_fields_fail(struct pst_fields *fields, const char *kind, const char *ke
 size_t pst_fields_enter(struct pst_fields *fields, const char *key, size_t index);
 void pst_fields_leave(struct pst_fields *fields, size_t mark);
 
-/* Is the value an object, with "format" and "version": 1 as named? */
+/* Returns true if the value is an object with this "format" and "version": 1. */
 bool pst_fields_format(struct pst_fields *fields, const json_t *root, const char *format);
 
 /* Fails with config.key and the nearest name if the object has a key that is not among the n. */

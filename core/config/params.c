@@ -194,7 +194,7 @@ static bool words_sound(const char *range)
     }
 }
 
-/* Can the range text be understood, is low <= high, are the words of an enum distinct? */
+/* Returns true if the range text is valid, low <= high and the words of an enum are distinct. */
 static bool range_sound(uint32_t type, const char *range)
 {
     struct range parsed;

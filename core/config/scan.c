@@ -36,7 +36,7 @@ static size_t run_of(const struct scan *scan, const char *at, char c, size_t n)
     return length;
 }
 
-/* From the opening quote to behind the closing one, or to where the string breaks off. */
+/* Skips from the opening quote to after the closing one, or to where the string breaks off. */
 static void skip_string(struct scan *scan)
 {
     char quote = *scan->at;
