@@ -222,8 +222,8 @@ static void collect(const struct pst_occupancy *occupancy, uint32_t first, uint3
     }
 }
 
-/* From `end`, which is free or the end of something: behind all that touches it. ret_next: where
-   the next thing begins. */
+/* Returns the first address from `end` on after all spans that touch it. *ret_next: where the next
+   span begins. */
 static uint64_t skip_taken(struct query *query, uint64_t end, uint64_t *ret_next)
 {
     bool moved = true;
@@ -256,7 +256,7 @@ struct gap {
     uint64_t at, size; /* UINT64_MAX: none was */
 };
 
-/* Is [end, next) the best gap there can be? */
+/* Notes the gap [end, next) if it is better; returns true if the best fits exactly. */
 static bool note_gap(struct gap *gap, uint64_t end, uint64_t next, uint64_t size)
 {
     if (next > end && next - end >= size && next - end < gap->size) {

@@ -51,7 +51,7 @@ enum pst_payload {
 struct pst_instr {
     uint8_t op;          /* enum pst_instr_op */
     uint8_t payload;     /* SEND, RECV */
-    bool apart;          /* unrolled lists: a FETCH at the head of a part, which is posted when the
+    bool apart;          /* unrolled lists, programs: FETCH at the head of a part, posted when the
                             list reaches it, not with the pass before it; false in plans */
     uint32_t stage;      /* passes, copies, REDUCE, STEP: the stage; SEND, RECV: the edge, or the
                             stage of the guest; TIE: the tie */
@@ -309,8 +309,8 @@ uint32_t pst_plan_used_devices(const struct pst_plan *plan);
 #define PST_DEVICES_TEXT 32
 char *pst_plan_devices_text(const struct pst_plan *plan, char text[PST_DEVICES_TEXT]);
 
-/* From the lists: micro-batches that the stage holds at most between F and W or BW; and the longest
-   row of F after its first backward pass, or all of them where no F follows that. */
+/* Counts from the lists: the most micro-batches that the stage holds between F and W or BW; and the
+   longest row of F after its first backward pass, or n_microbatches if no F follows that. */
 void pst_plan_count(const struct pst_plan *plan, uint32_t s, uint32_t *ret_held, uint32_t *ret_row);
 
 /* Returns true if a rank holds one of the stages that use the tied parameter. */

@@ -243,7 +243,7 @@ static void weights_node(struct pst_builder *b, uint32_t s, uint32_t j, uint32_t
     }
     b->tick++;
     if (!first && turn == *b->stages[s].next_sum) {
-        /* Its turn already: add at once, so that the scratch buffer is short-lived. */
+        /* It is its turn: add at once, so that the scratch buffer is short-lived. */
         add_node(b, s, j, node);
     }
 }
@@ -469,7 +469,7 @@ static void replay(struct pst_builder *b, uint32_t s, uint32_t j, uint32_t node,
     }
 }
 
-/* From here on a recomputed node's results exist again only once it is replayed. */
+/* Drops the results of recomputed nodes: they exist again only after a replay. */
 static void forget_recomputed(struct pst_builder *b, uint32_t s, uint32_t j)
 {
     const struct pst_plan_stage *stage = &b->plan->stages[s];
