@@ -20,17 +20,17 @@ struct pst_arena {
 /* Frees everything; the arena is empty and usable again. Accepts an all-zero arena. */
 void pst_arena_finish(struct pst_arena *arena);
 
-/* Zeroed memory; align is a power of two up to 4096 (0: 16). Where there is none the program ends
+/* Zeroed memory; align is a power of two up to 4096 (0: 16). If memory runs out, the program ends
    (base/memory.h). */
 void *pst_arena_alloc(struct pst_arena *arena, size_t bytes, size_t align)
     __attribute__((returns_nonnull));
 void *pst_arena_array(struct pst_arena *arena, size_t count, size_t size)
     __attribute__((returns_nonnull));
 
-/* The same for a plugin's wishes: NULL where there is none, or for another alignment. */
+/* As pst_arena_alloc, for requests of plugins: NULL if there is no memory or align is invalid. */
 void *pst_arena_try(struct pst_arena *arena, size_t bytes, size_t align);
 
-/* A copy of text, or of n bytes of it with a NUL behind. NULL gives NULL. */
+/* A copy of text, or of n bytes of it with a NUL after. NULL gives NULL. */
 char *pst_arena_strdup(struct pst_arena *arena, const char *text);
 char *pst_arena_strndup(struct pst_arena *arena, const char *text, size_t n);
 char *pst_arena_printf(struct pst_arena *arena, const char *format, ...)

@@ -20,15 +20,15 @@ struct pst_error {
     char hint[256];             /* what to do next, where it is not part of the message; or "" */
     char details[6144];         /* several lines: a table, a list of violations; or "" */
     uint64_t enough_bytes;      /* the memory that the hint says would do; 0: it says none */
-    double enough_memory_limit; /* the same of --memory-limit, in its unit */
+    double enough_memory_limit; /* the value of --memory-limit that would do, in its unit */
 };
 
-/* Fills *err (which may be NULL) and returns status, so that one can `return pst_fail(...)`. At a
-   position; file may be NULL. */
+/* Fills *err (which may be NULL), with a position, and returns status, so that one can
+   `return pst_fail_at(...)`. file may be NULL. */
 pst_status pst_fail_at(struct pst_error *err, pst_status status, const char *kind, const char *file,
                        uint32_t line, uint32_t column, const char *format, ...)
     __attribute__((format(printf, 7, 8)));
-/* The same without one. */
+/* Fails without a position. */
 #define pst_fail(err, status, kind, ...) pst_fail_at(err, status, kind, NULL, 0, 0, __VA_ARGS__)
 
 /* Out of host memory. */

@@ -18,18 +18,18 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* By how far ranks are told apart; others pass points uncounted. */
+/* Ranks below this are counted separately; others are not counted. */
 enum { PST_FAULT_RANKS = 64 };
 
 #ifdef PENSTOCK_FAULTS
-/* Called where something may go wrong. Does what is asked for here; true: what follows is to fail.
-   Thread-safe. point: a literal. A text that cannot be read ends the program with exit code 2. */
+/* Applies the rule for this point. Returns true if the operation that follows is to fail.
+   Thread-safe. point: a literal. An invalid PENSTOCK_FAULT ends the program with exit code 2. */
 bool pst_fault(const char *point, uint32_t rank);
 
-/* The same for a call of the system by any thread of this process, whose rank is the launcher's (0
-   without one): the error that the call is to fail with, `usual` where none is named; 0: none.
-   Those that usually fail for lack of space do so on a full disk. *bytes is lowered to what a read
-   or write is to take; NULL: it takes none. */
+/* As pst_fault, for a system call of any thread; the rank is the launcher's (0 without one).
+   Returns the errno that the call is to fail with (`usual` if the rule names none), or 0. With
+   `usual` ENOSPC it also fails while the disk is "full". Lowers *bytes to what a read or write is
+   to move; bytes is NULL for other calls. */
 int pst_fault_call(const char *point, int usual, size_t *bytes);
 #else
 static inline bool pst_fault(const char *point, uint32_t rank)

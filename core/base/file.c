@@ -299,7 +299,7 @@ static void *write_parts(void *argument)
     return NULL;
 }
 
-/* Has the part that is filled written, and the next one to fill. 0, or errno. */
+/* Queues the filled part for writing and waits until the next is free. Returns 0, or errno. */
 static int hand_over(struct pst_file_direct *direct)
 {
     int code;
@@ -323,7 +323,7 @@ static int hand_over(struct pst_file_direct *direct)
     return code;
 }
 
-/* Waits for all that was handed over. 0, or errno. */
+/* Waits until all queued parts are written. Returns 0, or errno. */
 static int settle(struct pst_file_direct *direct)
 {
     int code;
@@ -339,7 +339,7 @@ static int settle(struct pst_file_direct *direct)
     return code;
 }
 
-/* What is in the part that is filled. 0, or errno. */
+/* Writes the rest, which is in the part being filled. Returns 0, or errno. */
 static int write_rest(struct pst_file_direct *direct)
 {
     const char *part = direct->parts[direct->filled];

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How the calling thread computes with floats: rounding, subnormals, traps, precision. Plugins and
- * libraries that are loaded may change it (`-ffast-math` links code that does), and results with
- * it.
+ * The float mode of the calling thread: rounding, subnormals, traps, precision. Plugins and loaded
+ * libraries may change it (`-ffast-math` links code that does), which changes results.
  */
 #ifndef PST_BASE_FLOAT_MODE_H
 #define PST_BASE_FLOAT_MODE_H

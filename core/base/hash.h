@@ -18,17 +18,17 @@ enum { PST_HASH_TEXT = 33, PST_SHA256_TEXT = 65 }; /* room for hexadecimal digit
 
 struct pst_hash pst_hash_of(const void *data, size_t length);
 
-/* The same piece by piece. */
+/* Hashes data that comes in pieces. */
 struct pst_hasher;
-struct pst_hasher *pst_hasher_create(void); /* of nothing yet */
+struct pst_hasher *pst_hasher_create(void); /* without data so far */
 void pst_hasher_destroy(struct pst_hasher *hasher);
 void pst_hasher_add(struct pst_hasher *hasher, const void *data, size_t length);
-/* Of all that was added; begins anew. */
+/* Returns the hash of all data added since the last end, and starts again. */
 struct pst_hash pst_hasher_end(struct pst_hasher *hasher);
 
 /* 32 digits; returns text. */
 char *pst_hash_text(const struct pst_hash *hash, char text[PST_HASH_TEXT]);
-/* Is it such a text? */
+/* Returns false if text is not such a text. */
 bool pst_hash_parse(const char *text, struct pst_hash *ret_hash);
 static inline bool pst_hash_equal(const struct pst_hash *a, const struct pst_hash *b)
 {

@@ -105,7 +105,7 @@ static void put_string(struct pst_json *json, const char *value)
     put(json, "\"", 1);
 }
 
-/* What stands before a value: the comma and the key. */
+/* Writes the comma and the key before a value. */
 static void begin(struct pst_json *json, const char *key)
 {
     if (json->comma[json->depth]) {

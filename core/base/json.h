@@ -22,7 +22,7 @@ struct pst_json {
 };
 
 void pst_json_init(struct pst_json *json);
-/* In that room, for who must not allocate; what does not fit there ends the program. */
+/* Writes into the caller's room, without allocation; a text that does not fit ends the program. */
 void pst_json_init_in(struct pst_json *json, char *room, size_t size);
 void pst_json_finish(struct pst_json *json);
 /* Hands the text over (free() it, unless the room was the caller's) and finishes; NULL if the
@@ -39,7 +39,7 @@ void pst_json_uint(struct pst_json *json, const char *key, uint64_t value);
 void pst_json_number(struct pst_json *json, const char *key, double value); /* not finite: null */
 /* Finite; always with a point or exponent, so that it comes back as a float: 1.0, 1e+20. */
 void pst_json_float(struct pst_json *json, const char *key, double value);
-/* To so many decimals, as many of them as it takes: what is known no better looks no better. */
+/* Rounded to this many decimals, without zeros at the end, to show no false precision. */
 void pst_json_real(struct pst_json *json, const char *key, double value, int decimals);
 /* To twelve digits: rates, and quotients of any size. */
 void pst_json_figure(struct pst_json *json, const char *key, double value);
@@ -47,21 +47,20 @@ void pst_json_figure(struct pst_json *json, const char *key, double value);
 void pst_json_us(struct pst_json *json, const char *key, double ns);
 void pst_json_bool(struct pst_json *json, const char *key, bool value);
 void pst_json_raw(struct pst_json *json, const char *key, const char *text); /* already JSON */
-/* From here on jansson gets memory as pst_alloc does, which does not run out for those who ask: an
-   empty value of it never means that there was none. For programs, before other threads begin. */
+/* From here on jansson allocates with pst_alloc, which ends the program if memory runs out, so NULL
+   from jansson never means that. Programs call it before other threads start. */
 void pst_json_share_memory(void);
-/* What jansson read, on one line, with numbers as short as they can be; free() it. */
+/* A value of jansson as text on one line, with the shortest form of each number; free() it. */
 struct json_t;
 char *pst_json_text(const struct json_t *value);
-/* The string at a key of it, "" where there is none. */
+/* The string at a key of an object; "" if there is none. */
 const char *pst_json_text_at(const struct json_t *object, const char *key);
 /* Arrays. */
 void pst_json_uints(struct pst_json *json, const char *key, const uint32_t *values, uint32_t n);
 void pst_json_bytes(struct pst_json *json, const char *key, const uint64_t *values, uint32_t n);
 void pst_json_strings(struct pst_json *json, const char *key, const char *const *values,
                       uint32_t n);
-/* What every answer tells of an error: code, kind, message, hint, what would do. Inside an object.
- */
+/* Adds an error to an object, as all answers do: code, kind, message, hint, enough memory. */
 void pst_json_error(struct pst_json *json, const struct pst_error *err);
 void pst_json_newline(struct pst_json *json); /* white space for readable files */
 

@@ -63,7 +63,7 @@ const struct pst_kind pst_kinds[] = {
     {"transport.request", PST_OK, PST_EXIT_BUG},
     {"transport.size", PST_OK, PST_EXIT_BUG},
     {"internal", PST_OK, PST_EXIT_BUG},
-    /* What a plugin's process sends may say anything. */
+    /* Other kinds, from a plugin's process, get the row of their status. */
     {NULL, PST_ERR_CONFIG, 2},
     {NULL, PST_ERR_IO, 2},
     {NULL, PST_ERR_UNSUPPORTED, 2},

@@ -10,12 +10,11 @@
 
 void pst_log_set_level(uint32_t level); /* PST_LOG_*; default PST_LOG_WARN */
 uint32_t pst_log_level(void);
-/* Takes records instead of standard error; NULL: standard error. Set it while there is one thread.
- */
+/* The sink gets all records; NULL: standard error. Set it while there is one thread. */
 void pst_log_set_sink(void (*sink)(uint32_t level, const char *area, const char *text));
 void pst_log(uint32_t level, const char *area, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* The same text only when it comes for the first time; of the first 256 texts. */
+/* Logs each text once; after 256 different texts, no new one. */
 void pst_log_once(uint32_t level, const char *area, const char *text);
 
 #endif

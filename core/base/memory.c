@@ -92,7 +92,7 @@ void pst_memory_watch_end(void)
 
 /* --- asking for it -----------------------------------------------------------------------------*/
 
-/* At least 1: who asks for nothing gets something to free. */
+/* Returns at least 1, so that a request for 0 bytes gets memory to free. */
 static size_t product(size_t count, size_t size)
 {
     size_t bytes;

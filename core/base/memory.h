@@ -24,21 +24,21 @@ char *pst_strdup(const char *text);
 char *pst_strndup(const char *text, size_t n);
 char *pst_printf(const char *format, ...) __attribute__((format(printf, 1, 2), returns_nonnull));
 
-/* Whoever gets no memory in another way calls this. The first thread to come runs the handler,
-   others stop here. The exit code is 4. */
+/* Call this if memory from another allocator runs out. The first thread that calls it runs the
+   handler, others block. The exit code is 4. */
 void pst_out_of_memory(void) __attribute__((noreturn));
-/* The same after a call that failed, where errno says ENOMEM; nothing otherwise. */
+/* Call this after a library call failed: pst_out_of_memory() if errno is ENOMEM, else nothing. */
 void pst_heed_no_memory(void);
-/* Around a library that goes on where it gets no memory: from begin to end a crash of a thread
-   whose errno says ENOMEM, and an end with it, is pst_out_of_memory; a library whose later calls
-   have set errno anew still crashes. One thread at a time. */
+/* Guard calls of a library that ignores failed allocations: if errno is ENOMEM when a thread
+   crashes between begin and end, or at the end, pst_out_of_memory() is called. If the library has
+   set errno again in between, the crash remains. One thread at a time. */
 void pst_memory_watch_begin(void);
 void pst_memory_watch_end(void);
-/* The same of one that ends the program for another reason, as it would run out of memory. */
+/* Call this before ending the program: the first thread returns, others block for good. */
 void pst_end_alone(void);
-/* The handler tells whoever has to know, prints and leaves; it must not allocate, and runs on any
-   thread. Without one a line goes to standard error. A module has a handler of its own, which
-   whoever loads it sets to pst_out_of_memory. */
+/* The handler notifies other processes, prints and exits; it must not allocate, and runs on any
+   thread. Without one a line goes to standard error. Each module has a separate handler; its loader
+   sets that to pst_out_of_memory. */
 void pst_on_out_of_memory(void (*handler)(void)) __attribute__((visibility("default")));
 
 #endif

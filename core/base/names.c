@@ -20,7 +20,7 @@ void pst_names_init(struct pst_names *names, struct pst_arena *arena, uint32_t n
     names->slots = pst_arena_array(arena, n_slots, sizeof *names->slots);
 }
 
-/* That of the name, or the free one where it would stand. */
+/* Returns the slot of the name, or the free slot where it belongs. */
 static struct pst_name *slot_of(const struct pst_names *names, const char *text)
 {
     uint32_t mask = names->n_slots - 1, i = (uint32_t)XXH3_64bits(text, strlen(text)) & mask;

@@ -15,17 +15,17 @@
 char *pst_number_format(char *text, double value);
 /* To the nearest multiple of 10^-decimals, without zeros at the end; decimals from 0 to 15. */
 char *pst_number_format_to(char *text, double value, int decimals);
-/* To twelve digits: of a quotient, whose size nobody knows, what is not rounding. */
+/* To twelve digits, for quotients of any size: the rest may be rounding. */
 char *pst_number_format_figure(char *text, double value);
 
 /*
  * A decimal number "-12", "0.5", "1e-3" at the start of text; *ret_end is the first character
- * behind it. No leading white space, no hexadecimal, no inf or nan. False when there is none or it
- * is too large.
+ * after it. No leading white space, no hexadecimal, no inf or nan. False if there is none or it is
+ * too large.
  */
 bool pst_number_parse(const char *text, const char **ret_end, double *ret_value);
 
-/* The same with more digits, so that every 64-bit integer is exact where the machine allows. */
+/* As pst_number_parse, with more digits: 64-bit integers are exact if long double has 64 bits. */
 bool pst_number_parse_long(const char *text, const char **ret_end, long double *ret_value);
 
 /* A whole text as a decimal int64. */

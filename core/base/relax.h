@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a thread does while it spins on a word that another is about to write.
+ * Pauses a thread that spins on a word which another thread is about to write.
  */
 #ifndef PST_BASE_RELAX_H
 #define PST_BASE_RELAX_H

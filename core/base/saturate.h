@@ -15,7 +15,7 @@ static inline uint64_t pst_sat_add(uint64_t a, uint64_t b)
     return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
 }
 
-/* Of times where UINT64_MAX stands for "not known", which a sum never reaches. */
+/* Adds times. UINT64_MAX means "not known", so the sum is at most one less. */
 static inline uint64_t pst_sat_add_ns(uint64_t a, uint64_t b)
 {
     uint64_t sum = pst_sat_add(a, b);
@@ -30,13 +30,13 @@ static inline uint64_t pst_sat_mul(uint64_t a, uint64_t b)
     return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
 }
 
-/* The whole number above it; 9e18: that or more. */
+/* Rounds up to a whole number, at most 9e18. */
 static inline uint64_t pst_sat_up(double number)
 {
     return number >= 9e18 ? (uint64_t)9e18 : (uint64_t)ceil(number);
 }
 
-/* What is left of a limit beside so many bytes; UINT64_MAX: no limit. */
+/* The bytes left below a limit after so many are used; limit UINT64_MAX: no limit. */
 static inline uint64_t pst_sat_left(uint64_t limit, uint64_t bytes)
 {
     return limit == UINT64_MAX ? limit : limit > bytes ? limit - bytes : 0;

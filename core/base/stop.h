@@ -25,17 +25,17 @@ void pst_stop_grace(int32_t ms);
 
 /* The signal that asked first, or 0. */
 int pst_stop_signal(void);
-/* How often SIGUSR1 came. */
+/* Number of SIGUSR1 signals so far. */
 uint64_t pst_stop_wishes(void);
-/* Another process has got it. */
+/* Records a signal that another process got. */
 void pst_stop_note(int number);
 
-/* For the planner. Any thread. */
+/* True after a signal to stop. For the planner; any thread. */
 bool pst_stop_requested(void);
 
 /* PST_ERR_CANCELLED, kind run.stopped, exit code 128 + signal. */
 pst_status pst_stop_fail(struct pst_error *err);
-/* The same of a signal that may come. */
+/* As pst_stop_fail, for signal `number` even if it has not come; 0: SIGINT. */
 pst_status pst_stop_fail_by(int number, struct pst_error *err);
 
 #endif

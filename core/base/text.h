@@ -20,23 +20,23 @@ size_t pst_utf8_subpart(const char *text);
 /* The code of the character at `text` if it is one that must not reach a terminal: a control
    character, a direction mark, or a separator that is no newline; else 0. */
 uint32_t pst_text_hidden(const char *text);
-/* One line of well-formed UTF-8 without such characters? */
+/* Returns true if text is one line of well-formed UTF-8 without such characters. */
 bool pst_text_is_plain(const char *text);
-/* Makes it one, in place: their bytes become spaces, a byte that is no UTF-8 a '?'. */
+/* Makes text plain, in place: bytes of such characters become spaces, invalid bytes '?'. */
 void pst_text_make_plain(char *text);
 
-/* Writes behind the text that is there; what has no room in `size` is cut off. */
+/* Appends to a text; cuts off what does not fit in `size`. */
 void pst_text_append(char *text, size_t size, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* The same with "[3, 4]", the numbers of a shape, in place of what is there; returns text. */
+/* Writes the dimensions of a shape, such as "[3, 4]", into text; returns text. */
 char *pst_shape_text(char *text, size_t size, uint32_t rank, const uint64_t *dims);
 
 bool pst_text_ends(const char *text, const char *end);
 
-/* Writes text that cannot drive a terminal: control characters but newline and tab, and what is
-   no UTF-8, become U+FFFD, direction marks their number as in \u{202e}. */
+/* Prints text so that it cannot control a terminal: control characters other than newline and tab,
+   and invalid UTF-8, become U+FFFD; direction marks become their number, as in \u{202e}. */
 void pst_text_print(FILE *out, const char *text);
-/* The same on one line: newline and tab become \n and \t. */
+/* As pst_text_print, on one line: newline and tab become \n and \t. */
 void pst_text_print_line(FILE *out, const char *text);
 /* As fprintf; the whole goes through pst_text_print. */
 void pst_text_printf(FILE *out, const char *format, ...) __attribute__((format(printf, 2, 3)));

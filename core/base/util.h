@@ -74,8 +74,8 @@ int pst_glob(const char *pattern, int flags, glob_t *ret_found);
    A symbolic link to a file is replaced by the file. Errors: PST_ERR_IO, output.write. */
 pst_status pst_file_write(const char *path, const void *data, size_t length, struct pst_error *err);
 
-/* The same for a file that is written in pieces: a temporary beside it until the end. One of many
-   bytes goes to the disk past the page cache, by a thread of its own. */
+/* A file that is written in pieces, to a temporary beside it until the end. Separate threads write
+   large files to the disk, past the page cache. */
 struct pst_file_out {
     char *path, *temporary; /* owned */
     int fd;
@@ -85,19 +85,19 @@ struct pst_file_out {
 /* Errors of all: PST_ERR_IO, output.write. After one that fails, pst_file_abandon is due. */
 pst_status pst_file_begin(const char *path, uint64_t bytes, struct pst_file_out *ret_out,
                           struct pst_error *err);
-/* One thread at a time. Pieces may come in any order; in that of the file they are fastest. Of a
-   piece that the disk does not take a later call may tell. */
+/* One thread at a time. Pieces may come in any order; file order is fastest. A later call may
+   report that a piece could not be written. */
 pst_status pst_file_put(const struct pst_file_out *out, const void *data, size_t length,
                         uint64_t offset, struct pst_error *err);
-/* Fsync, rename, fsync of the folder. Finishes *out, also where it fails. */
+/* Fsync, rename, fsync of the folder. Finishes *out, even if it fails. */
 pst_status pst_file_end(struct pst_file_out *out, struct pst_error *err);
-/* The old file, if any, stays. Accepts what is finished or all zero. */
+/* Keeps the old file, if any. *out may be finished or all zero. */
 void pst_file_abandon(struct pst_file_out *out);
 
 /* For a process that ends at once: no temporary of pst_file_write stays behind. Any thread. */
 void pst_file_abandon_writes(void);
 
-/* For what is written at the end of long work: whether pst_file_write could begin now. */
+/* Fails if pst_file_write could not begin now. Call it before long work whose result is written. */
 pst_status pst_file_write_check(const char *path, struct pst_error *err);
 
 /* "812 us", "1.42 ms", "3.10 s"; "15.2 MiB". text must hold 32 bytes; returns it. */

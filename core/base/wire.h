@@ -29,7 +29,7 @@ struct pst_wire {
 };
 
 struct pst_wire pst_wire_read(const char *bytes, size_t length, struct pst_arena *arena);
-/* Has everything been read, and was it sound? */
+/* Returns true if everything has been read and was valid. */
 bool pst_wire_is_read(const struct pst_wire *w);
 
 void pst_wire_bytes(struct pst_wire *w, void *at, size_t n);

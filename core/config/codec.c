@@ -21,8 +21,8 @@ static json_t *find(struct pst_codec *c, const char *key)
     return key != NULL ? json_object_get(level->at, key) : json_array_get(level->at, level->index);
 }
 
-/* What is read next, of one of these types; NULL, and a failure, where it is another. Its path is
-   entered; pst_fields_leave(c->in, *ret_mark) once it is read. */
+/* Returns the next value; fails and returns NULL if it has another type. Enters its path: call
+   pst_fields_leave(c->in, *ret_mark) once it is read. */
 static json_t *take(struct pst_codec *c, const char *key, const char *expected,
                     bool (*is_type)(const json_t *), size_t *ret_mark)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a JSON file holds, said once for both directions: a codec that writes puts down what the
- * variables hold, one that reads fills them. Members are read by name, in any order; an object that
- * has others, and an array that has more, is refused where it ends. After a first failure nothing
- * more is read, and what would have been is zero. Failures: input.syntax, with the path of the
+ * One description of a JSON file for both directions: a writing codec writes the values of the
+ * variables, a reading one fills them. Members are read by name, in any order; an object with other
+ * members, or an array with more elements, fails at its end. After the first failure nothing is
+ * read, and the remaining values are zero. Failures: input.syntax, with the path of the
  * value.
  */
 #ifndef PST_CONFIG_CODEC_H
@@ -43,13 +43,13 @@ static inline bool pst_codec_reads(const struct pst_codec *c)
     return c->in != NULL;
 }
 
-/* Has nothing failed so far? */
+/* Returns true if nothing has failed so far. */
 static inline bool pst_codec_is_sound(const struct pst_codec *c)
 {
     return c->in == NULL || c->in->status == PST_OK;
 }
 
-/* Refuses what is read, at key (NULL: at what is open); kind NULL: input.syntax. */
+/* Fails at member `key` (NULL: at the value being read); kind NULL: input.syntax. */
 #define pst_codec_fail(c, kind, key, ...) pst_fields_fail((c)->in, kind, key, __VA_ARGS__)
 
 /* key is NULL for the next element of an array and at the top. */
@@ -57,13 +57,13 @@ void pst_codec_object(struct pst_codec *c, const char *key);
 /* n: the number of its elements where it is read. */
 uint32_t pst_codec_array(struct pst_codec *c, const char *key);
 void pst_codec_end(struct pst_codec *c); /* of either */
-/* Past an object whose text is read otherwise; only for one that reads. False: it is not there. */
+/* Skips an object that other code reads from the text; only when reading. False: it is absent. */
 bool pst_codec_skip_object(struct pst_codec *c, const char *key);
 void pst_codec_newline(struct pst_codec *c);
 
-/* Is there such a member, or a next element? `there`: the answer of one that writes. */
+/* Returns true if there is such a member, or a next element; when writing, returns `there`. */
 bool pst_codec_has(struct pst_codec *c, const char *key, bool there);
-/* Is it null? One that writes puts null down if is_null says so. */
+/* Returns true if it is null; when writing, writes null if is_null. */
 bool pst_codec_null(struct pst_codec *c, const char *key, bool is_null);
 
 void pst_codec_uint(struct pst_codec *c, const char *key, uint32_t *number);  /* below UINT32_MAX */
@@ -71,11 +71,11 @@ void pst_codec_bytes(struct pst_codec *c, const char *key, uint64_t *number); /*
 void pst_codec_bool(struct pst_codec *c, const char *key, bool *flag);
 void pst_codec_number(struct pst_codec *c, const char *key, double *number, double least,
                       double most);
-/* Read: from the JSON value, which owns it. */
+/* When reading, *text belongs to the JSON value. */
 void pst_codec_string(struct pst_codec *c, const char *key, const char **text);
-/* The same, or null; a copy in the arena. */
+/* As pst_codec_string, but *text may be NULL, and reading copies it into the arena. */
 void pst_codec_text(struct pst_codec *c, const char *key, const char **text);
-/* What must stand there, as a word or a number. */
+/* Write a word or a number; reading fails if another value is there. */
 void pst_codec_constant(struct pst_codec *c, const char *key, const char *word);
 void pst_codec_position(struct pst_codec *c, const char *key, uint32_t number);
 /* Begins an array of *n elements of that size each; a loop over them and pst_codec_end follow.

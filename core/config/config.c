@@ -49,7 +49,7 @@ pst_status pst_config_place(const struct pst_config *config, const char *section
     return st;
 }
 
-/* Is `path` the string, or one of several in it that ':' or an end of line separates? */
+/* Returns true if `path` is one of the paths in the string, which ':' or newlines separate. */
 static bool lists(const char *string, const char *path)
 {
     const size_t n = strlen(path);
@@ -262,7 +262,7 @@ static struct pst_config *create(struct pst_config_reader *reader, const char *p
     return config;
 }
 
-/* What was read, with --set applied; or nothing, where `st` or a --set is a failure. */
+/* Applies --set and hands over the config; destroys it if `st` or a --set is a failure. */
 static pst_status hand_over(struct pst_config_reader *reader, pst_status st,
                             const char *const *sets, uint32_t n_sets,
                             struct pst_config **ret_config, struct pst_error *err)

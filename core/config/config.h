@@ -49,14 +49,14 @@ struct pst_config {
  */
 pst_status pst_config_load(const char *path, const char *const *sets, uint32_t n_sets,
                            struct pst_config **ret_config, struct pst_error *err);
-/* From text instead of a file; `name` stands in messages, and paths are relative to its folder.
-   There is no include. */
+/* As pst_config_load, from text; `name` is used in messages, and paths are relative to its folder.
+   Includes are not read. */
 pst_status pst_config_parse(const char *text, size_t length, const char *name,
                             struct pst_config **ret_config, struct pst_error *err);
-/* The overrides alone, on top of nothing. */
+/* Makes a config of overrides alone. */
 pst_status pst_config_from_sets(const char *const *sets, uint32_t n_sets,
                                 struct pst_config **ret_config, struct pst_error *err);
-/* The same from one text "key=value,key=value"; commas within quotes or brackets do not part. */
+/* As pst_config_from_sets, from a text "key=value,..."; values may quote or bracket commas. */
 pst_status pst_config_from_list(const char *list, struct pst_config **ret_config,
                                 struct pst_error *err);
 pst_status pst_config_from_json(const char *json, struct pst_config **ret_config,
@@ -65,30 +65,30 @@ void pst_config_destroy(struct pst_config *config);
 
 /* The effective config as one JSON object; free() it. pst_config_from_json reads it back. */
 char *pst_config_to_json(const struct pst_config *config);
-/* The same of one value, without its key. */
+/* One value as JSON, without its key; free() it. */
 char *pst_config_value_json(const struct pst_config_node *node);
 
 struct pst_wire;
-/* All of it and where it stands, to or from another process. What is read lives in the wire's arena
-   and is to be destroyed. */
+/* Passes the config, with its file positions, to or from another process. A received config lives
+   in the wire's arena and must be destroyed. */
 void pst_config_pass(struct pst_wire *w, struct pst_config **config);
 
 /* The child with that key, marked used; NULL when absent. */
 struct pst_config_node *pst_config_get(struct pst_config_node *table, const char *key);
 
-/* Gives an error without a position that of the value at section.key, where one is written.
+/* Adds the position of the value at section.key, if the config has it, to an error without one.
    Returns st; PST_OK: there is no error. */
 pst_status pst_config_place(const struct pst_config *config, const char *section, const char *key,
                             pst_status st, struct pst_error *err);
 
-/* Adds which line of the config names the file that an error without a line is about; nothing where
-   there is none. config may be NULL. */
+/* If the config names the file of an error that has no line, adds the line that names it. config
+   may be NULL. */
 void pst_config_name(const struct pst_config *config, struct pst_error *err);
 
 /* Makes the path at that key relative to the current folder instead of to the file that names it.
-   Nothing happens where it is absent, empty or not a string. */
+   Does nothing if it is absent, empty or not a string. */
 void pst_config_resolve(struct pst_config *config, struct pst_config_node *table, const char *key);
-/* The same of several paths, separated by ':'; a list of such strings becomes one, a line each. */
+/* As pst_config_resolve, for paths separated by ':'; a list becomes one string, a line an entry. */
 void pst_config_resolve_all(struct pst_config *config, struct pst_config_node *table,
                             const char *key);
 
@@ -103,13 +103,13 @@ pst_status pst_params_fill(const struct pst_param *rows, uint32_t n_rows, size_t
                            const char *const *others, struct pst_arena *arena, void *ret_struct,
                            struct pst_error *err);
 
-/* Are the rows themselves sound (types, defaults in range, offsets inside the struct, docs)? */
+/* Checks the rows themselves: types, defaults in range, offsets inside the struct, docs. */
 pst_status pst_params_verify(const struct pst_param *rows, uint32_t n_rows, size_t row_size,
                              size_t struct_size, struct pst_error *err);
 
 /* The closest of `candidates` within a third of the length, or NULL. */
 const char *pst_nearest(const char *word, const char *const *candidates, uint32_t n_candidates);
-/* The same as the end of a message: "; did you mean "WORD"?", or "". Returns text. */
+/* Writes the nearest word as a message's end, "; did you mean "WORD"?", or "". Returns text. */
 const char *pst_nearest_hint(char text[96], const char *word, const char *const *candidates,
                              uint32_t n_candidates);
 

@@ -194,7 +194,7 @@ static pst_status read_group(struct pst_config_node *table, struct pst_job *job,
     return st;
 }
 
-/* Of [train], which has been read. */
+/* Reads the groups of [train], whose other keys have been read. */
 static pst_status read_groups(struct pst_config_node *train, struct pst_job *job,
                               struct pst_report *report, struct pst_error *err)
 {

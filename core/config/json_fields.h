@@ -22,11 +22,11 @@
  */
 pst_status pst_json_load(const char *path, size_t max_bytes, json_t **ret_root,
                          struct pst_error *err);
-/* The same of text with a NUL behind it; path, for messages, may be NULL. */
+/* As pst_json_load, from a text that ends in NUL; path, for messages, may be NULL. */
 pst_status pst_json_parse(const char *path, const char *text, size_t length, json_t **ret_root,
                           struct pst_error *err);
-/* Where the value of member `key` of member `of` of the top stands in a text that pst_json_parse
-   takes, byte by byte: its length, 0: there is none; *ret_at: its begin. */
+/* Finds the value of member `key` of the top-level member `of` in a text that pst_json_parse
+   accepts. Returns its length in bytes, 0 if there is none; *ret_at is its first byte. */
 size_t pst_json_find(const char *text, size_t length, const char *of, const char *key,
                      const char **ret_at);
 
@@ -52,7 +52,7 @@ void pst_fields_fail(struct pst_fields *fields, const char *kind, const char *ke
 size_t pst_fields_enter(struct pst_fields *fields, const char *key, size_t index);
 void pst_fields_leave(struct pst_fields *fields, size_t mark);
 
-/* Is the value an object, with "format" and "version": 1 as named? */
+/* Returns true if the value is an object with this "format" and "version": 1. */
 bool pst_fields_format(struct pst_fields *fields, const json_t *root, const char *format);
 
 /* Fails with config.key and the nearest name if the object has a key that is not among the n. */

@@ -194,7 +194,7 @@ static bool words_sound(const char *range)
     }
 }
 
-/* Can the range text be understood, is low <= high, are the words of an enum distinct? */
+/* Returns true if the range text is valid, low <= high and the words of an enum are distinct. */
 static bool range_sound(uint32_t type, const char *range)
 {
     struct range parsed;
@@ -690,7 +690,7 @@ static bool key_sound(const char *key)
     return n > 0 && n < 64 && strspn(key, "abcdefghijklmnopqrstuvwxyz0123456789_") == n;
 }
 
-/* What is wrong with a row by itself, or NULL. */
+/* Returns what is wrong with a single row, or NULL. */
 static const char *row_fault(const struct pst_param *row, size_t struct_size)
 {
     size_t size = value_size(row->type);

@@ -16,7 +16,7 @@ struct pst_report {
 /* At most this many lines of details. */
 #define PST_REPORT_MAX 10
 
-/* At the value, or at the key, of a node; NULL: no position. All errors are PST_ERR_CONFIG. */
+/* Adds an error at the value or the key of a node; NULL: no position. All are PST_ERR_CONFIG. */
 void pst_report_at(struct pst_report *report, const char *kind, const struct pst_config_node *node,
                    bool at_key, const char *format, ...) __attribute__((format(printf, 5, 6)));
 #define pst_report_value(report, kind, node, ...)                                                  \

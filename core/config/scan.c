@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What is refused before the parser sees a text: it recurses, and what it builds is freed
- * recursively, so that long lines and deep nesting would cost stack without bound.
+ * Refuses long lines and deep nesting before parsing: the parser recurses, and so does freeing its
+ * tree, so these would need unbounded stack.
  */
 #include "config/tree.h"
 
@@ -36,7 +36,7 @@ static size_t run_of(const struct scan *scan, const char *at, char c, size_t n)
     return length;
 }
 
-/* From the opening quote to behind the closing one, or to where the string breaks off. */
+/* Skips from the opening quote to after the closing one, or to where the string breaks off. */
 static void skip_string(struct scan *scan)
 {
     char quote = *scan->at;

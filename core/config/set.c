@@ -179,7 +179,7 @@ static struct pst_config_node *make_container(struct override *set, uint32_t kin
     return node;
 }
 
-/* What a missing part i must be: an array if the next part is the index 0, else a table. */
+/* Returns the kind of a missing part i: an array if the next part is the index 0, else a table. */
 static uint32_t kind_of_missing(const struct override *set, uint32_t i)
 {
     return strcmp(set->parts[i + 1], "0") == 0 ? PST_CONFIG_ARRAY : PST_CONFIG_TABLE;

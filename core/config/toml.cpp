@@ -185,8 +185,8 @@ std::string_view trimmed(std::string_view text)
     return begin == text.npos ? "" : text.substr(begin, text.find_last_not_of(" \t") + 1 - begin);
 }
 
-/* What stands without quotes where a value is wanted: the word around byte `at`, such as 1f1b, or
-   with `rest` all up to the end of the line, such as 16 GiB; "": a number or something else. */
+/* Returns the unquoted text where a value is expected: the word around byte `at`, such as 1f1b, or
+   with `rest` also the words beside it, such as 16 GiB. Returns "" if the text has no letter. */
 std::string_view bare_text(std::string_view line, size_t at, bool rest)
 {
     const char *const ends = rest ? "=,[]{}#\"'" : " \t=,[]{}#\"'";

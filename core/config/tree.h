@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How the tree of a config is made. Internal to this folder; everything lives in the arena of the
+ * Construction of a config's tree. Internal to this folder; everything lives in the arena of the
  * config.
  */
 #ifndef PST_CONFIG_TREE_H

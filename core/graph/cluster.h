@@ -16,7 +16,7 @@
 struct pst_cluster {
     int64_t devices;  /* number of devices */
     uint64_t memory;  /* bytes each; 0: no limit */
-    uint64_t reserve; /* of them: that plans leave free */
+    uint64_t reserve; /* bytes of memory that plans leave free */
     double flops;     /* peak FLOP/s of one device, f32 */
     double bf16_flops;
     double efficiency;            /* part of the peak that products reach */
@@ -32,49 +32,49 @@ struct pst_cluster {
     uint64_t host_bandwidth;      /* bytes/s between a device and host memory; 0: not modelled */
     int64_t link_directions; /* 2: copies in both directions share that link; else they do not */
 
-    /* Where not all devices are alike. The figures above are then, of each, the worst that any
-       device has; but for memory and reserve, which are those of the largest. NULL: all are. */
-    struct pst_cluster *kinds;        /* [n_kinds] each as though all devices were of it */
+    /* Set if devices differ: then each figure above is the worst of any device, except memory and
+       reserve, which are those of the largest device. NULL: all devices are alike. */
+    struct pst_cluster *kinds;        /* [n_kinds] each as if all devices were like it */
     const uint32_t *kind_of;          /* [devices] */
-    const struct pst_cluster *stated; /* [cluster] itself: what a profile was measured on */
+    const struct pst_cluster *stated; /* [cluster] itself: the device of a profile */
     const char *name;                 /* of a kind */
-    uint64_t lacks; /* of a kind: bytes that plans may take less than of the largest device */
+    uint64_t lacks; /* of a kind: bytes that plans may use less than on the largest device */
     uint32_t n_kinds;
 };
 
 extern const struct pst_param pst_cluster_params[]; /* rows of [cluster] */
 extern const uint32_t pst_cluster_n_params;
 
-/* Bytes that plans may take of each device; UINT64_MAX: no limit. */
+/* Bytes that plans may use on the largest device; UINT64_MAX: no limit. */
 uint64_t pst_cluster_capacity(const struct pst_cluster *cluster);
-/* The same of one device. */
+/* Bytes that plans may use on device `rank`; UINT64_MAX: no limit. */
 uint64_t pst_cluster_capacity_of(const struct pst_cluster *cluster, uint32_t rank);
-/* Of a section as it was read. Errors: config.value, memory that is reserved as a whole. */
+/* Checks a section as it was read. Errors: config.value if all memory is reserved. */
 pst_status pst_cluster_check(const struct pst_cluster *cluster, struct pst_error *err);
 
-/* kinds.c: what [[cluster.device]] and [[cluster.node]] say, on a section whose other keys are
-   known. config.key, config.value, with the place. */
+/* kinds.c: applies [[cluster.device]] and [[cluster.node]] to a cluster whose other keys are read.
+   Errors: config.key, config.value, with the position. */
 extern const char *const pst_cluster_tables[]; /* "device", "node", NULL */
 pst_status pst_cluster_mix(struct pst_config_node *section, struct pst_cluster *cluster,
                            struct pst_arena *arena, struct pst_error *err);
-/* With kinds of its own, to be changed. */
+/* Copies a cluster and its kinds, so that the copy may be changed. */
 void pst_cluster_copy(const struct pst_cluster *cluster, struct pst_arena *arena,
                       struct pst_cluster *ret_copy);
-/* What all of these ranks reach: the worst of each figure. `room` holds it where they differ. */
+/* Returns the worst of each figure over these ranks, in `room` if they differ. */
 const struct pst_cluster *pst_cluster_on(const struct pst_cluster *cluster, const uint32_t *ranks,
                                          uint32_t n_ranks, struct pst_cluster *room);
-/* Of a cluster that has kinds. */
+/* Returns the kind of a rank; the cluster must have kinds. */
 static inline const struct pst_cluster *pst_cluster_kind(const struct pst_cluster *cluster,
                                                          uint32_t rank)
 {
     return &cluster->kinds[rank < (uint64_t)cluster->devices ? cluster->kind_of[rank] : 0];
 }
-/* What plans may take less of this device than of the largest. */
+/* Bytes that plans may use less on this device than on the largest. */
 static inline uint64_t pst_cluster_lacks(const struct pst_cluster *cluster, uint32_t rank)
 {
     return cluster->n_kinds == 0 ? 0 : pst_cluster_kind(cluster, rank)->lacks;
 }
-/* Are their figures the same? */
+/* Returns true if their figures are equal. */
 bool pst_cluster_equal(const struct pst_cluster *a, const struct pst_cluster *b);
 
 #endif

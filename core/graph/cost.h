@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What passes, transfers and workspaces cost: a roofline over the operators' work (pst_op_work)
- * with the numbers of a device description, or what was measured. Deterministic, pure.
+ * Costs of passes, transfers and workspaces: a roofline over the operators' work (pst_op_work) with
+ * the figures of a device description, or measured times. Deterministic, pure.
  */
 #ifndef PST_GRAPH_COST_H
 #define PST_GRAPH_COST_H
@@ -66,12 +66,12 @@ uint64_t pst_cost_transfer_ns(const struct pst_cost_model *cost, uint64_t bytes,
                               uint32_t to);
 /* Between a device and host memory, one direction. */
 uint64_t pst_cost_host_ns(const struct pst_cost_model *cost, uint64_t bytes);
-/* Ring all-reduce, over the links of nodes where the ranks cannot all be in one. */
+/* Ring all-reduce, over the links between nodes if there are more ranks than one node has. */
 uint64_t pst_cost_allreduce_ns(const struct pst_cost_model *cost, uint64_t bytes, uint32_t n_ranks);
-/* The same, over the links of nodes or within one as told. */
+/* Ring all-reduce, over the links between nodes or within one. */
 uint64_t pst_cost_ring_ns(const struct pst_cost_model *cost, uint64_t bytes, uint32_t n_ranks,
                           bool between_nodes);
-/* Whether not all of these ranks are in one node. */
+/* Returns true if these ranks are in more than one node. */
 bool pst_cost_spans_nodes(const struct pst_cost_model *cost, const uint32_t *ranks,
                           uint32_t n_ranks);
 

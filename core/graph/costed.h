@@ -17,9 +17,9 @@
 struct pst_costed_times {
     uint32_t samples;
     double ns[3];     /* F, B, W */
-    double growth[3]; /* of passes of slices of sequences, whose mean the above is: by how much F
-                         and B grow from the first to the last by what they compute, and how much
-                         less than that B of the last takes */
+    double growth[3]; /* ns above are the mean over slices of sequences; by how much F and B grow
+                         from the first slice to the last, by what they compute; by how much B of
+                         the last is shorter than that */
 };
 
 /* One of Piper's ways to run a node (pst_node_config), for the graph's batch. */
@@ -53,8 +53,8 @@ struct pst_costed {
     const char *name, *notes; /* notes: NULL or what the file says of itself */
     uint32_t batch;
     double update_bytes_per_second; /* parameters whose update takes a second; 0: not known */
-    /* What the host does for a step, in ns of a processor: always, and for each sample. It delays
-       as many devices as had all cores where it was measured, or more; 0: not known. */
+    /* Host time of a step, in ns of one core: fixed, and per sample. It delays a plan with at least
+       host_devices devices, which leave no core idle; host_devices 0: not known. */
     double host_step_ns, host_sample_ns;
     uint32_t host_devices;
     uint32_t n_nodes, n_edges;
@@ -73,7 +73,7 @@ struct pst_costed {
  * graph.edge (unknown end, self-loop); graph.duplicate (a name stands twice); graph.cycle (names
  * the nodes of one).
  *
- * What may be left out: name ("graph"), batch (1), edges; of a node all but its name (op: "op";
+ * Optional: name ("graph"), batch (1), edges; of a node all but its name (op: "op";
  * times and bytes: 0; backward_workspace_bytes: workspace_bytes; of a config param_bytes: those of
  * the node); of an edge bytes (output_bytes of its start); inside another object format and
  * version.
@@ -102,7 +102,7 @@ void pst_costed_layers(const struct pst_costed *graph, uint32_t *ret_layers);
    0). samples >= 1. Pure. */
 void pst_costed_node_ns(const struct pst_costed *graph, uint32_t node, uint32_t samples,
                         double ret_ns[3]);
-/* The same of what slices of a sequence differ by. */
+/* As pst_costed_node_ns, for pst_costed_times.growth: how slices of a sequence differ. */
 void pst_costed_node_growth(const struct pst_costed *graph, uint32_t node, uint32_t samples,
                             double ret_ns[3]);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a costed graph is to strategies, and the digest by which it is known.
+ * The view of a costed graph for strategies, and its digest.
  */
 #include "graph/costed_impl.h"
 #include "graph/graph.h"

@@ -6,8 +6,8 @@
  */
 #include "graph/graph.h"
 
-/* Does a row of the result hang on the same row of the inputs alone, or on rows before it through
-   attention? */
+/* Returns true if a row of the result depends only on the same row of the inputs, or on rows before
+   it through attention. */
 static bool is_by_row(const struct pst_graph *graph, const struct pst_op *op)
 {
     switch (op->kind) {

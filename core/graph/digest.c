@@ -55,7 +55,6 @@ static void put_rope(XXH3_state_t *state, const struct pst_rope *rope)
     put(state, rope->context);
 }
 
-/* Of operators that have one. */
 static void put_form(XXH3_state_t *state, const struct pst_form *form)
 {
     uint64_t elems = 1;
@@ -74,7 +73,7 @@ static void put_form(XXH3_state_t *state, const struct pst_form *form)
     }
 }
 
-/* Has it anything that the operators of the built-in models have not? Their digests stay. */
+/* Returns true if it has a field that built-in models do not use, so that their digests stay. */
 static bool is_general(const struct pst_op *op)
 {
     return op->kind >= PST_OP_PARAMETER || op->axis != 0 || op->pad_more[0] != 0 ||

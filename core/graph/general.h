@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the general operators of a graph (graph.h) have beside their kind: the functions of a map,
- * how a reduction reduces, shapes and places. They take tensors alone: a parameter or a constant
- * becomes one by an operator of its own.
+ * Attributes of the general operators of a graph (graph.h): the functions of a map, the kind of a
+ * reduction, shapes and offsets. Their inputs are tensors: separate operators make a tensor of a
+ * parameter or a constant.
  */
 #ifndef PST_GRAPH_GENERAL_H
 #define PST_GRAPH_GENERAL_H

@@ -98,7 +98,7 @@ static void grad_add(const struct pst_op *op, struct pst_op_grad *info)
     }
 }
 
-/* What the slopes of a map read depends on whose are wanted. */
+/* Only the slopes of inputs that need a gradient read anything. */
 static void grad_map(const struct pst_graph *graph, const struct pst_op *op,
                      struct pst_op_grad *info)
 {
@@ -124,7 +124,7 @@ static void grad_matmul(const struct pst_graph *graph, const struct pst_op *op,
     }
 }
 
-/* What is kept is kept for both parts: nobody says which of them reads it. */
+/* The file does not say which backward pass reads a kept tensor, so both do. */
 static void grad_costed(const struct pst_graph *graph, const struct pst_op *op,
                         struct pst_op_grad *info)
 {

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* How many operands a kind takes. */
+/* Numbers of operands of a kind. */
 struct arity {
     const char *name;
     uint32_t min_in, max_in, n_param, required_params; /* the last is a mask */

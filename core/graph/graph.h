@@ -31,7 +31,7 @@ enum pst_role {
 };
 
 /*
- * What operators (ops.h) leave besides their result: aux outputs y1, y2 of F, and buffers z0, z1
+ * Outputs of operators (ops.h) besides their result: aux outputs y1, y2 of F, and buffers z0, z1
  * that B leaves for W (pst_op_grad_info says what the passes read, in masks). Statistics (aux of
  * norms, log-sum-exp) and the loss are f32 in f32 and bf16 models, f64 in f64 models.
  *
@@ -250,8 +250,8 @@ void pst_graph_destroy(struct pst_graph *graph);
  */
 bool pst_graph_decode(struct pst_graph *graph);
 
-/* What cross-entropy adds to the graph's loss, while nobody else has the graph; the digest follows.
-   config.value: the loss is another one. */
+/* Sets label smoothing and z-loss of the graph's cross-entropy, while nobody else has the graph;
+   the digest changes. config.value: the loss is another one. */
 pst_status pst_graph_set_loss(struct pst_graph *graph, float smoothing, float z_loss,
                               struct pst_error *err);
 
@@ -286,12 +286,12 @@ void pst_op_grad_info(const struct pst_graph *graph, uint32_t op, struct pst_op_
  */
 void pst_op_work(const struct pst_graph *graph, uint32_t op, uint32_t pass, uint64_t samples,
                  double *ret_flops, double *ret_bytes);
-/* The same of a slice of sequences, whose attention sees the keys of those before it, too. slice
-   PST_NONE: the mean over them, which pst_op_work says. */
+/* As pst_op_work, for one slice of sequences, whose attention also sees the keys of earlier slices.
+   slice PST_NONE: the mean over the slices, which pst_op_work returns. */
 void pst_op_slice_work(const struct pst_graph *graph, uint32_t op, uint32_t slice, uint32_t pass,
                        uint64_t samples, double *ret_flops, double *ret_bytes);
-/* Of what a softmax is taken: the scores of all heads of attention, the logits of cross entropy in
-   f32; 0: of another operator. */
+/* Bytes of the input of a softmax: the scores of all heads of attention, or the logits of
+   cross-entropy in f32; 0 for other operators. */
 double pst_op_softmax_bytes(const struct pst_graph *graph, uint32_t op, uint32_t slice,
                             uint64_t samples);
 
@@ -314,7 +314,7 @@ struct pst_graph_view pst_graph_view_of(struct pst_arena *arena, struct pst_node
  * attention does; the sequence is not a multiple of n.
  */
 pst_status pst_graph_slice(struct pst_graph *graph, uint32_t n, struct pst_error *err);
-/* And back, to the means of whole sequences. */
+/* Undoes pst_graph_slice and pst_graph_mean_tokens. */
 void pst_graph_join(struct pst_graph *graph);
 /*
  * The loss becomes the mean over all targets of a step of `batch` sequences; 0: it stays. Behind
@@ -343,12 +343,12 @@ static inline uint32_t pst_graph_turn(const struct pst_graph *graph, uint32_t tu
 {
     return turn + graph->slices - 1 - 2 * (turn % graph->slices);
 }
-/* What an attention operator of a sliced graph has for each slice but the last: gradients of its
-   keys and values, from the slices behind it. Rows of these, one behind the other; per sample. */
+/* Size per sample of the gradients of keys and values that later slices leave for a slice (all but
+   the last have them) of an attention operator; 0: the graph is not sliced. */
 uint64_t pst_op_past_elems(const struct pst_graph *graph, uint32_t op);
 uint64_t pst_op_past_bytes(const struct pst_graph *graph, uint32_t op);
-/* Does attention of later slices read the operator's result, while this slice waits for its
-   backward pass? Then it is neither replayed nor offloaded. */
+/* Returns true if attention of later slices reads the operator's result while this slice waits for
+   its backward pass. Such a result is neither replayed nor offloaded. */
 bool pst_op_stays(const struct pst_graph *graph, uint32_t op);
 
 /* Marks matrices for Muon: per parameter the factor of lr, 0: it is none. While nobody else has the
@@ -384,13 +384,13 @@ uint64_t pst_graph_parameters(const struct pst_graph *graph);
 
 const char *pst_op_kind_name(uint32_t kind);
 
-/* Of attention and qknorm: heads of keys, and as many of values. */
+/* Heads of keys, equal to those of values, of attention and qknorm. */
 static inline uint32_t pst_op_kv_heads(const struct pst_op *op)
 {
     return op->kv_heads == 0 ? op->heads : op->kv_heads;
 }
 
-/* Its result is a loss: one number per sample, whose gradient nobody hands in. */
+/* Returns true if the result is a loss: one number per sample, with no gradient from elsewhere. */
 static inline bool pst_op_is_loss(uint32_t kind)
 {
     return kind == PST_OP_CROSS_ENTROPY || kind == PST_OP_MSE || kind == PST_OP_BCE ||

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Devices that are not alike: [[cluster.node]] and [[cluster.device]] say what differs from the
- * rest of [cluster], of the devices of a node and of single ones. Devices of the same figures are
- * one kind.
+ * Devices that are not alike: [[cluster.node]] and [[cluster.device]] replace figures of
+ * [cluster], for the devices of a node and for single devices. Devices with equal figures are one
+ * kind.
  */
 #include "graph/cluster.h"
 
@@ -20,10 +20,10 @@ struct table {
     const char *which;
 };
 
-/* What a table may say, and of what. */
+/* One of the two forms of table. */
 struct form {
     const char *key, *section, *which, *doc;
-    const char *const *left_out; /* keys of [cluster] that are of the whole, or of nodes */
+    const char *const *left_out; /* keys of [cluster] that it must not have */
 };
 
 static const char *const not_of_device[] = {
@@ -129,7 +129,7 @@ static bool read_part(const char *text, const char **ret_end, uint64_t *ret_firs
     return *ret_first <= *ret_last;
 }
 
-/* What the table says over what is known of the device so far. */
+/* Replaces figures of device `rank` by those of the table. */
 static pst_status change(struct mix *mix, struct pst_config_node *node, const struct table *table,
                          uint32_t rank)
 {
@@ -284,7 +284,7 @@ static void take_worst(struct pst_cluster *worst, const struct pst_cluster *kind
     raise(&worst->node_link_latency, kind->node_link_latency);
 }
 
-/* Of the largest; what the others lack. */
+/* Sets the memory of `worst` to that of the largest device, and what each kind lacks of it. */
 static pst_status set_memory(struct mix *mix, const struct pst_config_node *section,
                              struct pst_cluster *worst)
 {
@@ -310,7 +310,7 @@ static pst_status set_memory(struct mix *mix, const struct pst_config_node *sect
     return PST_OK;
 }
 
-/* Every kind knows the others, so that each can stand for the whole. */
+/* Gives every kind the list of all kinds, so that it can be used as the cluster. */
 static void tie(struct pst_cluster *cluster)
 {
     for (uint32_t k = 0; k < cluster->n_kinds; k++) {

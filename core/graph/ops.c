@@ -52,8 +52,8 @@ static uint64_t pass_ns(const struct pst_cost_model *cost, const struct pst_clus
     return ns < LONGEST_NS ? (uint64_t)ns : (uint64_t)LONGEST_NS;
 }
 
-/* Of a node of a costed graph: what a backward pass takes that it does not have, for nothing before
-   it is trained or nothing in it, the other one takes. */
+/* Moves the time of a backward pass that a node of a costed graph does not have (B: nothing before
+   it is trained, W: nothing in it is) to the other backward pass. */
 static void move_backward(const struct pst_cost_model *cost, uint32_t op, double ns[3])
 {
     struct pst_op_grad grad;
@@ -69,9 +69,8 @@ static void move_backward(const struct pst_cost_model *cost, uint32_t op, double
     }
 }
 
-/* A profile is of one device, as [cluster] describes it. On another it takes as many times as long
-   as this description says; of a costed graph nobody knows what bounds its nodes, and peaks tell.
- */
+/* Returns the ratio of an operator's time on this device to its time on the profiled one, which
+   [cluster] describes. It is the ratio of peaks for a costed graph, whose bound is unknown. */
 static double longer(const struct pst_cost_model *cost, uint32_t op, uint32_t pass,
                      uint32_t samples)
 {
@@ -89,8 +88,8 @@ static double longer(const struct pst_cost_model *cost, uint32_t op, uint32_t pa
     return ns > 0 ? (double)pass_ns(cost, on, op, pass, samples) / ns : 1;
 }
 
-/* Where between the first slice and the last another one stands, by what it computes; 0: at the
-   mean. */
+/* Returns how far a slice is from the mean, by its FLOPs, as a fraction of the difference between
+   the last slice and the first. */
 static double beyond_mean(const struct pst_cost_model *cost, uint32_t op, uint32_t pass)
 {
     const uint32_t slices[] = {0, cost->graph->slices - 1, PST_NONE, cost->slice - 1};

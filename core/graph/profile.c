@@ -16,7 +16,7 @@ static uint64_t param_bytes(const struct pst_graph *graph, const struct pst_op *
     return bytes;
 }
 
-/* What sets a node apart from an operator, or NULL. */
+/* Returns how a node differs from an operator, or NULL. */
 static const char *difference(const struct pst_costed *profile, const struct pst_costed_node *node,
                               const struct pst_graph *graph, const struct pst_op *op)
 {

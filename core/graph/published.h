@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How the weights of a model family are published: names of tensors, how they lie in memory, and
- * the config.json beside them. One table a family, which serves both directions.
+ * The published form of the weights of a model family: names of tensors, their memory layout, and
+ * the config.json beside them. One table per family serves import and export.
  */
 #ifndef PST_GRAPH_PUBLISHED_H
 #define PST_GRAPH_PUBLISHED_H
@@ -102,10 +102,10 @@ struct pst_published_key {
                               Of rows with one name the first that is for the model counts */
 };
 
-/* What is computed by models with which no published one goes together. */
+/* Something that no published model computes; models that do cannot be exported. */
 struct pst_published_lack {
     const char *when; /* as in struct pst_published_key */
-    const char *what;
+    const char *what; /* for the message */
 };
 
 /* Ends of lists are rows of NULL. */
@@ -120,7 +120,7 @@ struct pst_published {
     const struct pst_published_lack *unpublished; /* NULL: none */
 };
 
-/* Ended by NULL. Of a model that is not among them names and layouts are its own. */
+/* Ended by NULL. Other models use their own names and layouts. */
 extern const struct pst_published *const pst_published[];
 
 #endif

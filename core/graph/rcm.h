@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The reference cost model: what a stage of a costed graph takes, in closed form. Partitioners on
- * their own are judged by it (docs/partitioning.md), and no scheduler or memory optimizer has a
- * say. In doubles; node by node in ascending order, so equal questions get equal bits.
+ * The reference cost model: the time and memory of a stage of a costed graph, in closed form. It
+ * compares partitioners without a scheduler or memory optimizer (docs/partitioning.md). It adds
+ * doubles node by node in ascending order, so equal questions get equal bits.
  */
 #ifndef PST_GRAPH_RCM_H
 #define PST_GRAPH_RCM_H
@@ -41,7 +41,7 @@ struct pst_rcm {
 void pst_rcm_init(struct pst_rcm *rcm, const struct pst_problem *problem);
 void pst_rcm_finish(struct pst_rcm *rcm);
 
-/* Of a sample, by the problem's communication model. */
+/* Time per sample: combines the three by the problem's communication model. */
 double pst_rcm_total(const struct pst_problem *problem, double compute_ns, double transfer_ns,
                      double reduce_ns);
 /* Takes time in proportion to the nodes and their edges. */
@@ -52,7 +52,7 @@ void pst_rcm_cost(struct pst_rcm *rcm, const struct pst_rcm_stage *stage,
 double pst_rcm_memory(const struct pst_problem *problem, const struct pst_rcm_cost *cost,
                       uint32_t n_ranks, uint64_t in_flight_samples, uint32_t weight_versions);
 
-/* Is that within what a device has, but for rounding? */
+/* Returns true if the bytes fit the capacity, apart from rounding. */
 bool pst_rcm_fits(double capacity_bytes, double bytes);
 
 /*

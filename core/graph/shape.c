@@ -199,7 +199,7 @@ static pst_status infer_mse(const struct rule *c, struct pst_error *err)
     return PST_OK;
 }
 
-/* Is axis `i` the only one along which the shapes may differ? */
+/* Returns true if the shapes are equal, except perhaps along axis `i`. */
 static bool alike_but(const struct pst_tensor *a, const struct pst_tensor *b, uint32_t i)
 {
     return a->rank == b->rank && memcmp(a->dims, b->dims, i * sizeof *a->dims) == 0 &&
@@ -516,7 +516,7 @@ static pst_status check_rope(const struct rule *c, struct pst_error *err)
     return PST_OK;
 }
 
-/* That x0 has so many heads of `depth` columns, and perhaps more. */
+/* Checks that x0 has at least this many heads of `depth` columns. */
 static pst_status check_leading(const struct rule *c, uint64_t heads, uint64_t depth,
                                 struct pst_error *err)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the rules of shape inference (shape.c, shape_general.c) are written in.
+ * Macros and types for the rules of shape inference (shape.c, shape_general.c).
  */
 #ifndef PST_GRAPH_SHAPE_RULE_H
 #define PST_GRAPH_SHAPE_RULE_H

@@ -13,8 +13,8 @@
 
 #include "graph/draft.h"
 
-/* Does each row of the result depend on the same row of the inputs alone, or, of attention, on
-   those before it? */
+/* Returns true if each row of the result depends only on the same row of the inputs or, through
+   attention, on those before it. */
 static bool can_slice(const struct pst_graph *graph, const struct pst_op *op)
 {
     switch (op->kind) {

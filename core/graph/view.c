@@ -6,7 +6,7 @@
 
 #include "graph/costed.h"
 
-/* Is tensor read by the backward parts of operator `op`, as input or output of it? */
+/* Returns true if the backward passes of `op` read the tensor, as an input or output of it. */
 static bool backward_reads(const struct pst_graph *graph, uint32_t op, uint32_t tensor)
 {
     struct pst_op_grad info;
@@ -25,7 +25,7 @@ static bool backward_reads(const struct pst_graph *graph, uint32_t op, uint32_t 
     return false;
 }
 
-/* What an operator leaves for backward passes, per sample: those of its outputs that one reads. */
+/* Bytes per sample of the outputs of an operator that a backward pass reads. */
 static uint64_t op_saved_bytes(const struct pst_graph *graph, uint32_t op_index)
 {
     const struct pst_op *op = &graph->ops[op_index];

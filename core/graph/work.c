@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How much one pass of an operator computes and moves. Products count 2 M N K exactly; attention
+ * FLOPs and bytes moved by one pass of an operator. Products count 2 M N K exactly; attention
  * counts the products that a kernel makes which keeps no score matrix: two forward, five backward
  * (Dao et al.: "FlashAttention", NeurIPS 2022). Elementwise work is a few operations per element,
  * where the bytes are what matters.
@@ -93,7 +93,7 @@ static double weight_bytes(const struct pst_graph *graph, const struct pst_op *o
     return bytes + (info->w_reads_dy ? tensor_bytes(graph, op->out[0], samples) : 0);
 }
 
-/* How many of the slices of a sequence stand before this one; PST_NONE: in the mean. */
+/* Number of slices of a sequence before this one; PST_NONE: the mean. */
 static double slices_before(const struct pst_graph *graph, uint32_t slice)
 {
     return slice == PST_NONE ? ((double)graph->slices - 1) / 2 : (double)slice;
@@ -107,7 +107,7 @@ static double keys_seen(const struct pst_op *op, double n)
     return window == 0 || n <= window ? n * n / 2 : window * window / 2 + window * (n - window);
 }
 
-/* Keys that a row of attention sees, in the mean. */
+/* Mean number of keys that a row of attention sees. */
 static double mean_keys(const struct pst_graph *graph, const struct pst_op *op, uint32_t slice)
 {
     const double rows = (double)graph->tensors[op->out[0]].dims[0];
@@ -119,8 +119,8 @@ static double mean_keys(const struct pst_graph *graph, const struct pst_op *op, 
                          : (keys_seen(op, end) - keys_seen(op, first)) / (end - first);
 }
 
-/* What a slice reads of the keys and values before it and, backward, of their gradients, which it
-   writes, too. */
+/* Bytes of earlier slices that a slice moves: it reads their keys and values; backward, it also
+   reads and writes the gradients of these. */
 static double past_bytes(const struct pst_graph *graph, uint32_t index, uint32_t slice,
                          uint32_t pass, uint64_t samples)
 {
@@ -134,14 +134,14 @@ static double past_bytes(const struct pst_graph *graph, uint32_t index, uint32_t
                       (pass == 1 ? 2.0 * (double)pst_op_past_bytes(graph, index) : 0));
 }
 
-/* How many of its factors want one. */
+/* Number of its factors that need a gradient. */
 static double matmul_gradients(const struct pst_graph *graph, const struct pst_op *op)
 {
     return (graph->tensors[op->in[0]].needs_grad ? 1.0 : 0.0) +
            (graph->tensors[op->in[1]].needs_grad ? 1.0 : 0.0);
 }
 
-/* Of the products of one pass; 0 where a kind has none. */
+/* FLOPs per sample of the products of one pass; 0 if the kind has no products. */
 static double product_flops(const struct pst_graph *graph, const struct pst_op *op, uint32_t slice,
                             uint32_t pass)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Who proves plans, and who predicts them: core asks, and names nobody. A judge must not be part of
- * what makes plans; that of the program is verify/.
+ * The judge proves plans and predicts their times. Core calls it through a table, because a judge
+ * must not be part of what makes plans. The program's judge is verify/.
  *
  *     planner, session --> pst_judge_check ----> judge->check   (verify/prove)
  *                          pst_judge_steps ----> judge->steps   (verify/sim)
@@ -28,21 +28,20 @@ struct pst_check_report {
     struct pst_violation violations[PST_CHECK_MAX];
 };
 
-/* One violation more; without an instruction. */
+/* Adds a violation, without an instruction. */
 void pst_check_report_add(struct pst_check_report *report, const char *rule, uint32_t device,
                           const char *format, ...) __attribute__((format(printf, 4, 5)));
 void pst_check_report_addv(struct pst_check_report *report, const char *rule, uint32_t device,
                            uint32_t instr, const char *format, va_list args);
 
-/* What the transport can do, and what the plan is for. All zero: rendezvous, training. */
+/* Properties of the transport, and the purpose of the plan. All zero: rendezvous, training. */
 struct pst_check_limits {
     uint32_t channel_capacity; /* messages that a channel holds beyond posted receives */
     bool ordered;              /* send and recv of a rank are one FIFO (nccl) */
-    bool async_reductions;     /* TIE and NORM, too, run beside the list; else it stays at one
-                                  until it has ended */
+    bool async_reductions;     /* TIE and NORM, too, run beside the list; else the list waits
+                                  until each has ended */
     bool forward_only;         /* an evaluation plan: F alone, no reduction, no update */
-    const struct pst_cost_model *cost; /* of slim programs, which are built again with it; else it
-                                          may be NULL */
+    const struct pst_cost_model *cost; /* to rebuild slim programs; else it may be NULL */
 };
 
 struct pst_sim_result {
@@ -77,7 +76,7 @@ struct pst_judge {
 /* The judge of this process; call once, before plans are made. It outlives them. */
 void pst_judge_tell(const struct pst_judge *judge);
 
-/* What the judge answers. PST_ERR_BUG "internal": there is none, so no plan is legal. */
+/* These call the judge. PST_ERR_BUG "internal": none is set, so no plan is legal. */
 pst_judge_check_fn pst_judge_check;
 pst_judge_steps_fn pst_judge_steps;
 pst_judge_quick_fn pst_judge_quick;

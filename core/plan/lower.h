@@ -27,12 +27,12 @@ struct pst_lowering {
     uint64_t **end_ns; /* [rank][position] */
     uint32_t *in_first, *in_edges; /* per stage: edges that end there */
     uint32_t *out_first;           /* per stage: edges that start there (they are consecutive) */
-    bool *edge_grad;               /* whether a gradient flows back on the edge */
+    bool *edge_grad;               /* true if a gradient flows back on the edge */
     uint64_t *guest_bytes;         /* per stage: of each of its guests; synchronous plans */
 };
 
-/* Which replica of a stage the rank is; PST_NONE: it does not hold it. Copies have the ranks of
-   their home in another order, but each in the same. */
+/* The replica of a stage that the rank is; PST_NONE: it does not hold the stage. A copy has the
+   ranks of its home in another order, the same for all its stages. */
 static inline uint32_t pst_lowering_replica(const struct pst_lowering *low, uint32_t rank,
                                             uint32_t stage)
 {
@@ -45,13 +45,13 @@ static inline uint32_t pst_lowering_replica(const struct pst_lowering *low, uint
     return low->home[rank] != PST_NONE && replica < s->n_ranks ? replica : PST_NONE;
 }
 
-/* Whether the rank holds the stage. */
+/* Returns true if the rank holds the stage. */
 static inline bool pst_lowering_holds(const struct pst_lowering *low, uint32_t rank, uint32_t stage)
 {
     return pst_lowering_replica(low, rank, stage) != PST_NONE;
 }
 
-/* Of two stages: does each micro-batch pass both on one rank? */
+/* Returns true if each micro-batch passes both stages on one rank. */
 static inline bool pst_lowering_together(const struct pst_lowering *low, uint32_t a, uint32_t b)
 {
     return low->plan->stages[a].ranks[0] == low->plan->stages[b].ranks[0];
@@ -75,8 +75,8 @@ static inline uint32_t pst_lowering_backward(const struct pst_lowering *low, uin
     return at != PST_NONE ? at : low->at[PST_PASS_BW][row];
 }
 
-/* Refuses what lowering cannot do; edges by stage; every pass timed in the given order, and
-   complete. low->arena holds the tables. */
+/* Refuses plans that lowering does not support, sorts edges by stage and times every pass in the
+   given order, which must be complete. low->arena holds the tables. */
 pst_status pst_lowering_prepare(struct pst_lowering *low, struct pst_error *err);
 
 static inline uint64_t pst_lowering_pass_ns(const struct pst_lowering *low,
@@ -104,7 +104,7 @@ static inline bool pst_pass_same(const struct pst_pass *a, const struct pst_pass
     return a->op == b->op && a->stage == b->stage && a->microbatch == b->microbatch;
 }
 
-/* Of list instruction `instr`: it waits for instruction `wait`. */
+/* Instruction `instr` of a list waits for instruction `wait`. */
 struct pst_wait_pair {
     uint32_t instr, wait;
 };
@@ -113,12 +113,12 @@ struct pst_wait_pair {
 struct pst_end {
     bool send;
     uint8_t payload;
-    uint32_t edge, first_sample, n_samples, peer; /* of guests `edge` is the stage */
+    uint32_t edge, first_sample, n_samples, peer; /* a guest: `edge` is the stage */
     uint32_t gap;                                 /* the pass before which it is posted */
-    uint32_t pass;                                /* that makes the rows, or reads them */
+    uint32_t pass;                                /* the pass that makes or reads the rows */
     uint32_t join;                                /* SEND: the pass that waits for it */
-    uint32_t behind, before; /* SEND of a guest: the RECV that it waits for, the one that waits for
-                                it; rows, or PST_NONE */
+    uint32_t behind, before; /* SEND of a guest: rows of the RECV that it waits for, and of the RECV
+                                that waits for it; or PST_NONE */
     uint64_t time_ns;        /* synchronous: when the data leaves */
     uint32_t from_rank, from_pass; /* synchronous: producer, PST_NONE: a guest that comes back */
     uint32_t at;                   /* in the list, once that is written */
@@ -144,11 +144,11 @@ pst_status pst_lowering_no_guests(const struct pst_plan *plan, struct pst_error 
 /* OFFLOAD or FETCH of a list. */
 struct pst_copy {
     uint8_t op;
-    bool waits_behind;  /* for its part of that pass */
-    uint32_t behind;    /* pass of the list's order; PST_NONE: at the head of a part */
-    uint32_t waited_by; /* pass of the list's order, or PST_NONE */
+    bool waits_behind;  /* it waits for its call of the pass `behind` */
+    uint32_t behind;    /* the pass that it follows; PST_NONE: at the head of a part */
+    uint32_t waited_by; /* the pass that waits for it, or PST_NONE */
     uint32_t out;       /* FETCH: the row of its OFFLOAD; PST_NONE: in an earlier part */
-    uint32_t order;     /* among those of its kind behind that pass */
+    uint32_t order;     /* sort key among copies of its kind after that pass */
     uint32_t stage, microbatch, node;
     uint32_t at; /* in the list, once that is written */
 };

@@ -27,7 +27,7 @@ struct order {
     bool part;                    /* one of several: what it leaves open, others do */
 };
 
-/* What of a stage is moved. */
+/* The buffers of a stage that are copied. */
 struct moved {
     uint64_t *bytes;             /* [node]; NULL: nothing */
     struct pst_pass_calls *call; /* [pass] */
@@ -57,7 +57,7 @@ static void find_moved(const struct pst_lowering *low, uint32_t s, struct pst_ar
     pst_pass_calls_init(stage, low->graph, arena, moved->call);
 }
 
-/* Whether this backward pass is the one of its micro-batch that first reads what a node left. */
+/* Returns true if this backward pass is the first of its micro-batch to read what a node left. */
 static bool reads_first(const struct pst_pass *pass, const struct moved *moved, uint32_t v)
 {
     bool early = moved->call[PST_I_B].first_read[v] != PST_NONE;
@@ -65,7 +65,7 @@ static bool reads_first(const struct pst_pass *pass, const struct moved *moved, 
     return pass->op == PST_PASS_BW || pass->op == (early ? PST_PASS_B : PST_PASS_W);
 }
 
-/* That pass of a micro-batch as a position in the list; PST_NONE: it is in another part. */
+/* The position of that pass of a micro-batch in the list; PST_NONE: it is in another part. */
 static uint32_t reading_pass(const struct order *order, const struct pst_pass *forward,
                              const struct moved *moved, uint32_t v)
 {
@@ -76,8 +76,8 @@ static uint32_t reading_pass(const struct order *order, const struct pst_pass *f
     return fused != PST_NONE ? fused : order->at[early ? PST_PASS_B : PST_PASS_W][row];
 }
 
-/* Whether the pass behind which a FETCH stands reads the same bytes of its own micro-batch for the
-   last time: then the copy back waits until their place is free. */
+/* Returns true if the pass before a FETCH is the last to read the same buffer of its own
+   micro-batch: then the FETCH waits until that buffer is free. */
 static bool takes_turns(const struct pst_pass *behind, uint32_t stage, const struct moved *moved,
                         uint32_t v)
 {
@@ -87,7 +87,7 @@ static bool takes_turns(const struct pst_pass *behind, uint32_t stage, const str
            (behind->op == PST_PASS_BW || behind->op == (weights ? PST_PASS_W : PST_PASS_B));
 }
 
-/* The way back, before the pass at `reader`; `out`: the row of the way out, or PST_NONE. */
+/* Adds a FETCH before the pass at `reader`; `out`: the row of its OFFLOAD, or PST_NONE. */
 static void add_fetch(const struct order *order, const struct pst_plan_stage *stage,
                       uint32_t reader, uint32_t out, const struct moved *moved, uint32_t v,
                       struct pst_copies *copies)
@@ -136,7 +136,7 @@ static void add_copies(const struct pst_lowering *low, const struct order *order
     }
 }
 
-/* Of a backward pass whose F is in an earlier part: the way back of what it reads first. */
+/* Adds the FETCHes of a backward pass whose F is in an earlier part. */
 static void add_fetches(const struct pst_lowering *low, const struct order *order, uint32_t at,
                         const struct moved *moved, struct pst_copies *copies)
 {
@@ -164,7 +164,7 @@ static uint64_t copy_ns(const struct pst_lowering *low, const struct moved *move
            (uint64_t)low->cost->cluster->link_directions;
 }
 
-/* What the copies back of one pass are too late by, at worst, if they begin with it. */
+/* Returns how late the FETCHes of one pass are, at worst, if they begin with the pass. */
 static uint64_t late_by(const struct pst_lowering *low, const struct order *order,
                         const struct moved *moved, struct pst_copy *const *group, uint32_t n)
 {

@@ -73,7 +73,7 @@ static bool is_tied(const struct pst_plan *plan, uint32_t stage)
     return false;
 }
 
-/* Whether the ties and the STEP of a stage come at the end of the list. */
+/* Returns true if the ties and the STEP of a stage come at the end of the list. */
 static bool steps_last(const struct pst_plan *plan, uint32_t stage)
 {
     return plan->asynchronous
@@ -81,7 +81,7 @@ static bool steps_last(const struct pst_plan *plan, uint32_t stage)
                : plan->barrier || is_tied(plan, stage) || plan->stages[stage].n_ranks > 1;
 }
 
-/* Behind those REDUCE of its stages that the list holds. */
+/* Appends a TIE, which waits for the REDUCE of each of its stages that the list holds. */
 static void append_tie(struct writer *w, uint32_t tie)
 {
     const struct pst_plan_tie *members = &w->parts->plan->ties[tie];
@@ -93,7 +93,7 @@ static void append_tie(struct writer *w, uint32_t tie)
     }
 }
 
-/* Behind NORM, or else the sums of its own stage. */
+/* Appends a STEP, which waits for NORM, or without NORM for the sums of its stage. */
 static void append_step(struct writer *w, uint32_t stage)
 {
     const struct pst_plan *plan = w->parts->plan;
@@ -112,7 +112,7 @@ static void append_step(struct writer *w, uint32_t stage)
     }
 }
 
-/* Behind the last gradient of an update, made by pass p. */
+/* Ends an update after its last gradient, which pass p makes. */
 static void close_update(struct writer *w, uint32_t p)
 {
     const struct pst_plan *plan = w->parts->plan;
@@ -148,7 +148,7 @@ static void close_in_turn(struct writer *w, uint32_t p)
     }
 }
 
-/* What has been put off: sums over stages, the norm, the step of every stage. */
+/* Appends the deferred ties, the norm and the deferred steps. */
 static void append_tail(struct writer *w)
 {
     const struct pst_plan *plan = w->parts->plan;
@@ -219,9 +219,9 @@ static void append_pass(struct writer *w, uint32_t p)
 }
 
 /*
- * Whether an end that stands behind pass p, the last of an update, comes before the sums. Where the
- * stage has replicas all do: the others may wait for what is sent. Parts, which repeat, sum behind
- * what the pass itself sends.
+ * Returns true if an end posted after pass p, the last of an update, comes before the sums. If the
+ * stage has replicas, all do: the others may wait for a SEND. In the parts of an asynchronous plan
+ * the sums come after the SENDs of the pass.
  */
 static bool stands_before_sums(const struct writer *w, const struct pst_end *end, uint32_t p)
 {
@@ -289,7 +289,7 @@ static void wait_for_ends(struct writer *w)
     }
 }
 
-/* What copies wait for, and who waits for them. */
+/* Adds the waits of copies, and of passes for copies. */
 static void wait_for_copies(struct writer *w)
 {
     for (uint32_t i = 0; i < w->copies.n; i++) {

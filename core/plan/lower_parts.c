@@ -142,7 +142,7 @@ static pst_status check_stashed(const struct pst_plan *plan, const struct pst_gr
     return PST_OK;
 }
 
-/* Whether STEP has to wait for something of other stages. */
+/* Returns true if a STEP waits for other stages. */
 static bool needs_others(const struct pst_plan *plan)
 {
     for (uint32_t t = 0; t < plan->n_ties; t++) {
@@ -284,7 +284,7 @@ static bool align_replicas(const struct pst_plan *plan, uint32_t *cuts)
     return changed;
 }
 
-/* Of rank r: passes that stand before the body in which the step is placed. */
+/* Number of passes of rank r before the body in which the step is placed. */
 static uint32_t passes_before(const struct cutter *c, uint32_t r)
 {
     return c->n_passes[PST_FILL][r] + (PLACED_BATCH + 1) * c->n_passes[PST_BODY][r];
@@ -298,7 +298,7 @@ struct rank {
     uint32_t halt, pc, send, recv;
 };
 
-/* The first instruction behind the pass before pass `n`, and what it sends. */
+/* The first instruction after pass n - 1 and its sends. */
 static uint32_t end_of_pass(const struct pst_plan_device *device, uint32_t n)
 {
     uint32_t i = 0, passes = 0;
@@ -363,8 +363,8 @@ static bool meet(struct rank *ranks, uint32_t r)
     return true;
 }
 
-/* Of each rank of an unrolled plan: how many passes it ends if it halts before pass number
-   io_passes[rank]. */
+/* io_passes[rank] is the pass number before which a rank of an unrolled plan halts; it becomes the
+   number of passes that the rank then completes. */
 static void halt_at(const struct pst_plan *unrolled, uint32_t *io_passes)
 {
     struct pst_arena arena = {0};
@@ -425,7 +425,7 @@ static void reach(const struct cutter *c, const struct pst_plan *unrolled, uint3
     }
 }
 
-/* Whether the lists run to their end where nobody has to meet. */
+/* Fails unless all lists run to their end, for plans in which ranks need not meet at a STEP. */
 static pst_status run_through(const struct cutter *c, const struct pst_plan *unrolled,
                               uint32_t *passes, struct pst_error *err)
 {

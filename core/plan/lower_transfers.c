@@ -17,7 +17,7 @@
 
 #define MOST_SEND_BUFFERS 4 /* of a stage and direction; beyond that the link is what is slow */
 
-/* Of one list of one rank, while they are found. */
+/* Finds the ends of transfers of one list of one rank. */
 struct finder {
     const struct pst_lowering *low;
     const struct pst_plan *plan;
@@ -446,7 +446,7 @@ static void add_sends(struct finder *f, uint32_t p)
     }
 }
 
-/* Whether what the first pass of body and drain reads is posted in the part before. */
+/* Returns true if receives for the first pass of body and drain are posted in the part before. */
 static bool posts_ahead(const struct pst_parts *parts, uint32_t rank)
 {
     return parts->n_passes[PST_BODY][rank] > 0 && parts->n_passes[PST_DRAIN][rank] > 0 &&

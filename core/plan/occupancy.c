@@ -42,7 +42,7 @@ static const struct pst_span *spans_of(const struct pst_spans *spans)
     return spans->room > 0 ? spans->at : &spans->one;
 }
 
-/* First span that ends at `address` or behind it. */
+/* First span that ends at `address` or after it. */
 static uint32_t first_from(const struct pst_spans *spans, uint64_t address)
 {
     const struct pst_span *at = spans_of(spans);
@@ -53,7 +53,7 @@ static uint32_t first_from(const struct pst_spans *spans, uint64_t address)
     return PST_FIRST(i, spans->n, at[i].end >= address);
 }
 
-/* For one more; where they are. */
+/* Makes room for one more span; returns the spans. */
 static struct pst_span *make_room(struct pst_arena *arena, struct pst_spans *spans)
 {
     uint32_t room = spans->room == 0 ? 4 : 2 * spans->room;
@@ -71,7 +71,7 @@ static struct pst_span *make_room(struct pst_arena *arena, struct pst_spans *spa
     return spans->at;
 }
 
-/* Whether some of it was free before. */
+/* Adds a span; returns true if some of it was free before. */
 static bool unite(struct pst_arena *arena, struct pst_spans *spans, struct pst_span span)
 {
     struct pst_span *at = spans->room > 0 ? spans->at : &spans->one;
@@ -176,7 +176,7 @@ void pst_occupancy_add(struct pst_occupancy *occupancy, uint32_t first, uint32_t
     }
 }
 
-/* What is left of a list: from `at` up to `end`. */
+/* The rest of a list of spans, from `at` up to `end`. */
 struct rest {
     const struct pst_span *at, *end;
 };
@@ -198,7 +198,7 @@ static void ask(struct query *query, const struct pst_spans *spans, uint64_t ori
     }
 }
 
-/* What lives in [first, last]: within the nodes that make it up, and around them. */
+/* Collects the spans taken in [first, last], from the nodes that make it up and those above. */
 static void collect(const struct pst_occupancy *occupancy, uint32_t first, uint32_t last,
                     uint64_t origin, struct query *query)
 {
@@ -222,8 +222,8 @@ static void collect(const struct pst_occupancy *occupancy, uint32_t first, uint3
     }
 }
 
-/* From `end`, which is free or the end of something: behind all that touches it. ret_next: where
-   the next thing begins. */
+/* Returns the first address from `end` on after all spans that touch it. *ret_next: where the next
+   span begins. */
 static uint64_t skip_taken(struct query *query, uint64_t end, uint64_t *ret_next)
 {
     bool moved = true;
@@ -256,7 +256,7 @@ struct gap {
     uint64_t at, size; /* UINT64_MAX: none was */
 };
 
-/* Is [end, next) the best gap there can be? */
+/* Notes the gap [end, next) if it is better; returns true if the best fits exactly. */
 static bool note_gap(struct gap *gap, uint64_t end, uint64_t next, uint64_t size)
 {
     if (next > end && next - end >= size && next - end < gap->size) {
@@ -265,7 +265,7 @@ static bool note_gap(struct gap *gap, uint64_t end, uint64_t next, uint64_t size
     return gap->size == size;
 }
 
-/* Those of a block that live in [first, last], by vectors and without a branch: most do not. */
+/* Finds the lives of a block that overlap [first, last], without branches, so as vectors. */
 static uint32_t living(const struct pst_lives *lives, uint32_t block, uint32_t first, uint32_t last,
                        uint32_t ret_at[BLOCK])
 {

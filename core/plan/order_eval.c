@@ -371,7 +371,7 @@ static void note_times(const struct work *w, struct pst_order_eval *eval, uint32
     }
 }
 
-/* From the pass that ends last back to the one that starts at 0. */
+/* Records the critical path, from the pass that ends last back to the one that starts at 0. */
 static void note_critical(const struct work *w, struct pst_order_eval *eval, uint32_t last)
 {
     uint32_t n = 0, node, i;

@@ -51,7 +51,7 @@ static void add_call(const struct shape *shape, struct pst_pass_calls *pass, uin
     pass->calls[pass->n_calls++] = (struct pst_pass_call){node, kernel, replay};
 }
 
-/* What is replayed right before the backward of this node; *next: the replays that are left. */
+/* Adds the replays right before the backward of a node; *next: the first replay still to add. */
 static void add_replays(const struct shape *shape, struct pst_pass_calls *pass, uint32_t node,
                         uint32_t *next)
 {

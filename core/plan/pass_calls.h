@@ -20,17 +20,17 @@ struct pst_pass_calls {
     struct pst_pass_call *calls;
     uint32_t *first_read; /* [node] the first call that reads what the forward pass left of the
                              node's results; a replay counts; PST_NONE: none does. Of F: PST_NONE */
-    uint32_t *behind;     /* [node] the call behind the node's own, and behind all that come before
-                             these: n_calls where they are the last */
+    uint32_t *behind;     /* [node] the call after the node's own and all calls before these:
+                             n_calls if they are the last */
 };
 
-/* What a stage's passes F, B, W and BW call, by PST_I_*. In R all its replays make one block that
-   programs do not divide, so there is none. Arrays come from the arena. */
+/* Lists the calls of a stage's passes F, B, W and BW, by PST_I_*. R has no list: its replays are
+   one block, which programs do not divide. Arrays come from the arena. */
 void pst_pass_calls_init(const struct pst_plan_stage *stage, const struct pst_graph *graph,
                          struct pst_arena *arena, struct pst_pass_calls ret_passes[PST_I_BW + 1]);
 
-/* How long the passes of a micro-batch, which is this slice of its sequences, take on one rank of
-   the stage, by PST_I_*; R: the replays alone, which are in B and BW if `inside`. ret_ns:
+/* Times of the passes of a micro-batch, which is this slice of its sequences, on one rank of the
+   stage, by PST_I_*; R: the replays alone, which B and BW include if `inside`. ret_ns:
    [PST_I_R + 1]. */
 void pst_plan_pass_ns(const struct pst_plan_stage *stage, const struct pst_graph *graph,
                       const struct pst_cost_model *cost, uint32_t slice, bool inside,

@@ -37,8 +37,8 @@ enum pst_instr_op {
     PST_I_COUNT
 };
 
-/* What a SEND and its RECV move: rows of an edge, or what a micro-batch leaves for its backward
-   passes, to a device that keeps it as a guest, and back. */
+/* The data that a SEND and its RECV move: rows of an edge (ACT, GRAD); or what a micro-batch keeps
+   for its backward passes, to a device that holds it as a guest (EVICT), and back (LOAD). */
 enum pst_payload {
     PST_PAYLOAD_ACT = 0,
     PST_PAYLOAD_GRAD = 1,
@@ -47,14 +47,14 @@ enum pst_payload {
     PST_PAYLOAD_COUNT
 };
 
-/* One instruction; what does not apply is 0. File form: docs/plan.md. */
+/* One instruction; fields that do not apply are 0. File form: docs/plan.md. */
 struct pst_instr {
     uint8_t op;          /* enum pst_instr_op */
     uint8_t payload;     /* SEND, RECV */
-    bool apart;          /* in lists made from parts: FETCH at the head of one, which is posted when
-                            its turn comes and not with the pass before it; false in plans */
-    uint32_t stage;      /* passes, copies, REDUCE, STEP; SEND, RECV: the edge, of guests the stage
-                            whose they are; TIE: the tie */
+    bool apart;          /* unrolled lists, programs: FETCH at the head of a part, posted when the
+                            list reaches it, not with the pass before it; false in plans */
+    uint32_t stage;      /* passes, copies, REDUCE, STEP: the stage; SEND, RECV: the edge, or the
+                            stage of the guest; TIE: the tie */
     uint32_t microbatch; /* passes and copies: of that stage */
     uint32_t node;       /* copies: operator */
     uint32_t first_sample, n_samples; /* SEND, RECV: samples of the step */
@@ -64,34 +64,34 @@ struct pst_instr {
                               starts, besides earlier ones of its queue; ascending */
 };
 
-/* A micro-batch of which another device keeps, between F and the backward passes, what operators
-   with PST_ACTION_PEER leave for these. */
+/* A micro-batch whose results of operators with PST_ACTION_PEER another device holds between F and
+   the backward passes. */
 struct pst_plan_guest {
     uint32_t microbatch;
-    uint32_t rank; /* that keeps what replica 0 has; pst_plan_guest_rank */
+    uint32_t rank; /* the rank that holds those of replica 0; see pst_plan_guest_rank */
 };
 
 struct pst_plan_stage {
     uint32_t n_nodes;
     const uint32_t *nodes;  /* ascending operators */
     const uint8_t *actions; /* PST_ACTION_*, one per node */
-    /* Replays of a backward pass in their order, which may lie within each other; none: runs of
-       recomputed nodes are replayed, each once. Rules: pst_plan_sequence_fault. */
+    /* Replays of a backward pass in their order; they may be nested. None: each run of recomputed
+       nodes is replayed once. Rules: pst_sequence_fault. */
     uint32_t n_replays;
     const struct pst_replay *replays;
-    /* Replicas in their order: replica r has the r-th part of every micro-batch. Where the plan has
-       copies, those of the first come first, equally many of each. Stages that share a rank have
-       the same ones, which the copies have in any order, but each the same in the same order: a
-       logical device, each rank of which runs the same passes. */
+    /* Replicas in order: replica r has the r-th part of every micro-batch. If the plan has copies,
+       replicas of the first copy come first, equally many of each. Stages that share a rank share
+       all their ranks, in the same order within a copy: these are a logical device, whose ranks
+       run the same passes. */
     uint32_t n_ranks;
     const uint32_t *ranks;
     uint32_t microbatch_size, k, n_microbatches; /* n_microbatches = batch / microbatch_size;
                                                     samples over all replicas */
     uint32_t in_flight, weight_versions; /* of the weights that its passes read: 1 in synchronous
                                             plans */
-    uint32_t n_guests;                   /* of its micro-batches, on other devices */
+    uint32_t n_guests;                   /* number of its micro-batches held by other devices */
     const struct pst_plan_guest *guests; /* ascending by micro-batch */
-    uint64_t estimated_bytes; /* its peak as it was charged for while planning; 0: of a file */
+    uint64_t estimated_bytes; /* its peak as planning estimated it; 0: read from a file */
 };
 
 /* Samples of a micro-batch on each rank of the stage. */
@@ -100,13 +100,13 @@ static inline uint32_t pst_plan_samples(const struct pst_plan_stage *stage)
     return stage->n_ranks > 1 ? stage->microbatch_size / stage->n_ranks : stage->microbatch_size;
 }
 
-/* Whether any operator of the stage has the action. */
+/* Returns true if any operator of the stage has the action. */
 static inline bool pst_plan_stage_has(const struct pst_plan_stage *stage, uint8_t action)
 {
     return stage->n_nodes > 0 && memchr(stage->actions, action, stage->n_nodes) != NULL;
 }
 
-/* Which replica of the stage a rank is; PST_NONE: the stage is not there. */
+/* The replica of the stage that a rank is; PST_NONE: the rank does not hold the stage. */
 static inline uint32_t pst_plan_replica(const struct pst_plan_stage *stage, uint32_t rank)
 {
     uint32_t replica = 0;
@@ -178,11 +178,11 @@ struct pst_plan_device {
     uint64_t peak_bytes;  /* largest live sum */
     uint64_t arena_bytes; /* packed size: what the executor allocates and reaches */
     uint64_t host_bytes;  /* packed size of what is offloaded, in host memory */
-    uint64_t lacks_bytes; /* of the plan's capacity, which is that of the largest device */
-    const char *kind;     /* what such a device is called; NULL: all are alike */
+    uint64_t lacks_bytes; /* bytes below the plan's capacity, which is the largest device's */
+    const char *kind;     /* name of the kind of device; NULL: all are alike */
 };
 
-/* What a file says, and what follows from other things that it says. */
+/* Values that a plan file states although they follow from the rest of it; the proof compares. */
 struct pst_plan_stated {
     uint32_t versions;     /* the most weight versions of a stage */
     uint64_t *stage_peaks; /* [n_stages] peak_bytes of the first device */
@@ -218,7 +218,7 @@ struct pst_plan {
     struct pst_plan_tie *ties;
     struct pst_plan_device *devices;
     uint64_t step_ns;  /* predicted */
-    const char *times; /* what that goes by: "described", "file", "measured"; NULL: unknown */
+    const char *times; /* source of the times: "described", "file", "measured"; NULL: unknown */
     const struct pst_plan_stated *stated; /* of a file; else NULL */
     uint32_t kept_output;     /* evaluations: a tensor, the logits, that is kept to the end of the
                                  list on its rank; else PST_NONE */
@@ -244,7 +244,7 @@ static inline const uint32_t *pst_plan_copy_ranks(const struct pst_plan *plan,
     return stage->ranks + copy * pst_plan_width(plan, stage);
 }
 
-/* Are stages on the same ranks? Of those that share one. */
+/* Returns true if two stages share a rank: then they share all. */
 static inline bool pst_plan_shares(const struct pst_plan_stage *a, const struct pst_plan_stage *b)
 {
     return a->ranks[0] == b->ranks[0] || pst_plan_replica(a, b->ranks[0]) != PST_NONE;
@@ -275,7 +275,7 @@ static inline uint64_t pst_plan_capacity(const struct pst_plan *plan, uint32_t r
 {
     return pst_sat_left(plan->capacity_bytes, plan->devices[rank].lacks_bytes);
 }
-/* What the smallest device of a stage lacks. */
+/* Bytes by which the smallest device of a stage is below the plan's capacity. */
 static inline uint64_t pst_plan_lacks(const struct pst_plan *plan,
                                       const struct pst_plan_stage *stage)
 {
@@ -304,16 +304,16 @@ uint32_t pst_plan_node(const struct pst_plan_stage *stage, uint32_t op);
    Returns how many. */
 uint32_t pst_plan_logical(const struct pst_plan *plan, uint32_t *ret_device_of);
 
-/* Of its devices those that hold a stage; "4", "15 of 32": returns text. */
+/* Number of devices that hold a stage; as text, such as "4" or "15 of 32": returns text. */
 uint32_t pst_plan_used_devices(const struct pst_plan *plan);
 #define PST_DEVICES_TEXT 32
 char *pst_plan_devices_text(const struct pst_plan *plan, char text[PST_DEVICES_TEXT]);
 
-/* From the lists: micro-batches that the stage holds at most between F and W or BW; and the longest
-   row of F after its first backward pass, or all of them where no F follows that. */
+/* Counts from the lists: the most micro-batches that the stage holds between F and W or BW; and the
+   longest row of F after its first backward pass, or n_microbatches if no F follows that. */
 void pst_plan_count(const struct pst_plan *plan, uint32_t s, uint32_t *ret_held, uint32_t *ret_row);
 
-/* Whether a rank holds one of the stages that use the tied parameter. */
+/* Returns true if a rank holds one of the stages that use the tied parameter. */
 bool pst_plan_tie_has(const struct pst_plan *plan, uint32_t tie, uint32_t rank);
 
 /* Derives edges and ties from graph and stages. Call once after the last stage. */
@@ -330,15 +330,15 @@ struct pst_pass {
  * From the order of passes on each rank to full lists: adds SEND, RECV, REDUCE, TIE, NORM, STEP and
  * all waits, by one global order of transfers (docs/plan.md, "lowering"). The ranks of a logical
  * device have the same order.
- * PST_ERR_BUG kind plan.illegal: the order cannot be satisfied; details hold who waits.
+ * PST_ERR_BUG kind plan.illegal: the order cannot be satisfied; details list the waiting ranks.
  * With training = false (forward passes only) there is no reduction and no step.
  */
 pst_status pst_plan_lower(struct pst_plan *plan, const struct pst_graph *graph,
                           const struct pst_cost_model *cost, const struct pst_pass *const *orders,
                           const uint32_t *n_passes, bool training, struct pst_error *err);
 
-/* When each pass of such an order begins and ends, by the times that lowering goes by: as early as
-   the order allows, transfers on idle links. ret_start_ns[rank][position]. Errors as above. */
+/* Computes when each pass of such an order begins and ends, by the times that lowering uses: as
+   early as the order allows, with idle links. ret_start_ns[rank][position]. Errors as above. */
 pst_status pst_plan_pass_times(struct pst_plan *plan, const struct pst_graph *graph,
                                const struct pst_cost_model *cost,
                                const struct pst_pass *const *orders, const uint32_t *n_passes,
@@ -346,12 +346,12 @@ pst_status pst_plan_pass_times(struct pst_plan *plan, const struct pst_graph *gr
                                struct pst_error *err);
 
 /*
- * The same for an asynchronous plan: passes[part][rank][position], PST_FILL to PST_DRAIN. Every
- * repetition of body runs one list, so nothing is placed by time: a SEND stands right behind its
+ * Lowers an asynchronous plan: passes[part][rank][position], PST_FILL to PST_DRAIN. Every
+ * repetition of body runs one list, so nothing is placed by time: a SEND comes right after its
  * producer, a RECV one pass before its consumer, in the part before where that is the same each
  * time. Where NORM, or a TIE of several stages, must see other ranks, it and STEP come after
  * passes of the next batch, as many as the cost model says that the rank has run by the time the
- * last one ends its batch; the parts are cut there. Sets asynchronous and deferred_step; heeds
+ * last one ends its batch; the parts are cut there. Sets asynchronous and deferred_step; reads
  * barrier. PST_ERR_BUG plan.illegal, PST_ERR_UNSUPPORTED plan.mismatch.
  */
 pst_status pst_plan_lower_parts(struct pst_plan *plan, const struct pst_graph *graph,
@@ -363,7 +363,7 @@ pst_status pst_plan_lower_parts(struct pst_plan *plan, const struct pst_graph *g
  * An asynchronous plan of n_batches batches as one list a rank: the lists of the parts one after
  * the other, with batch x n_batches samples and micro-batches numbered through, and the waits
  * between parts among the others. drain_every: batches from fill to drain, after which comes the
- * next fill; 0: all. (The plan's own drain_every is not looked at.) Edges, ties and what stages
+ * next fill; 0: all. (The plan's own drain_every is ignored.) Edges, ties and what stages
  * point to are shared with `plan`, which must outlive it. Micro-batch j of a stage belongs to batch
  * j / its n_microbatches in `plan`. Its own `asynchronous` is false.
  */
@@ -371,14 +371,14 @@ pst_status pst_plan_unroll(const struct pst_plan *plan, uint32_t n_batches, uint
                            struct pst_plan **ret_unrolled, struct pst_error *err);
 
 /*
- * What a part leaves open is in one of 2 x n_stages + 1 buckets: forward and backward of each
- * stage, then sums. Which one this instruction is put into where it is still open, and which one it
- * waits for; PST_NONE: none.
+ * Instructions that a part leaves open are in one of 2 x n_stages + 1 buckets: forward and backward
+ * of each stage, then sums. These return the bucket of an open instruction, and the bucket that an
+ * instruction waits for; PST_NONE: none.
  */
 uint32_t pst_plan_bucket_of(const struct pst_plan *plan, const struct pst_instr *instr);
 uint32_t pst_plan_bucket_ended(const struct pst_plan *plan, const struct pst_instr *instr);
 
-/* How many FETCH stand at the head of a part, before its first other instruction. */
+/* Number of FETCH at the head of a part, before its first other instruction. */
 static inline uint32_t pst_plan_apart(const struct pst_instr *list, uint32_t n)
 {
     uint32_t i = 0;
@@ -389,8 +389,8 @@ static inline uint32_t pst_plan_apart(const struct pst_instr *list, uint32_t n)
     return i;
 }
 
-/* Where instruction i of an unrolled list comes from: its part, the batch which that closes (of
-   fill: the first of the stretch), and its place in the part. */
+/* The origin of instruction i of an unrolled list: its part, the batch that the part closes (fill:
+   the first of the stretch), and its index in the part. */
 struct pst_origin {
     enum pst_part part;
     uint32_t batch, instr;
@@ -435,7 +435,7 @@ pst_status pst_plan_read_config(const char *path, char **ret_config_json, struct
 pst_status pst_plan_read(const char *path, const struct pst_graph *graph,
                          struct pst_plan **ret_plan, struct pst_error *err);
 
-/* The same from text with a NUL behind; `name` stands in messages. */
+/* As pst_plan_read, from text that ends in NUL; `name` is used in messages. */
 pst_status pst_plan_parse(const char *name, const char *text, size_t length,
                           const struct pst_graph *graph, struct pst_plan **ret_plan,
                           struct pst_error *err);
@@ -470,23 +470,23 @@ uint64_t pst_plan_reduction_bytes(const struct pst_plan *plan, const struct pst_
 void pst_plan_replayed(const struct pst_plan_stage *stage, const struct pst_graph *graph,
                        uint32_t *ret_times);
 
-/* Which tensors the backward passes of a stage read, replays included. ret_saved: n_tensors. */
+/* Marks the tensors that a stage's backward passes read, replays included. ret_saved: n_tensors. */
 void pst_plan_saved(const struct pst_plan_stage *stage, const struct pst_graph *graph,
                     bool *ret_saved);
 
-/* What OFFLOAD and FETCH of each operator of a stage move on each rank of it: its results that are
-   saved; 0 where its action is not PST_ACTION_OFFLOAD or nothing is. ret_bytes: n_nodes. */
+/* Bytes of saved results that OFFLOAD and FETCH of each operator of a stage move on each rank; 0 if
+   its action is not PST_ACTION_OFFLOAD or nothing is saved. ret_bytes: n_nodes. */
 void pst_plan_offload_bytes(const struct pst_plan_stage *stage, const struct pst_graph *graph,
                             uint64_t *ret_bytes);
 
-/* guests.c: the guest that a micro-batch of the stage is; NULL: none. */
+/* guests.c: the guest of the stage for this micro-batch; NULL: none. */
 const struct pst_plan_guest *pst_plan_guest_of(const struct pst_plan_stage *stage,
                                                uint32_t microbatch);
-/* The rank that keeps what a replica of the stage has: the guest's own, or of its stage's replicas
-   the same one. PST_NONE: that stage has not as many. */
+/* The rank that holds the guest of a replica: guest->rank, or with several replicas the same
+   replica of the stage that begins there. PST_NONE: no stage with as many replicas begins there. */
 uint32_t pst_plan_guest_rank(const struct pst_plan *plan, const struct pst_plan_stage *stage,
                              const struct pst_plan_guest *guest, uint32_t replica);
-/* What a guest of the stage consists of: the results of its operators with PST_ACTION_PEER that a
+/* Lists the tensors of a guest: results of the stage's operators with PST_ACTION_PEER that a
    backward pass reads, in the order of its nodes. ret_tensors comes from the arena. */
 void pst_plan_guest_tensors(const struct pst_plan_stage *stage, const struct pst_graph *graph,
                             struct pst_arena *arena, uint32_t **ret_tensors, uint32_t *ret_n);

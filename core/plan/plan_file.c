@@ -154,7 +154,7 @@ static void code_provenance(struct file *f, const char *text, size_t length)
     pst_codec_end(c);
 }
 
-/* From the words of mode and rule. */
+/* Sets the fields that the words of mode and rule mean. */
 static void set_mode(struct file *f, const char *mode, const char *rule)
 {
     struct pst_plan *plan = f->plan;

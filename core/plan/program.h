@@ -20,8 +20,8 @@ enum pst_value_kind {
     PST_V_WORKING = 1,   /* its copy in working dtype, where that is not f32 */
     PST_V_GRAD = 2,      /* accumulator of one (parameter, using operator) */
     PST_V_TIE = 3,       /* sum over the users of a tied parameter */
-    PST_V_OPTIMIZER = 4, /* one optimizer slot of a parameter; slot PST_ROOM: of a stage's
-                            parameters the one that wants most, for all of them */
+    PST_V_OPTIMIZER = 4, /* one optimizer slot of a parameter; slot PST_ROOM: room for
+                            updates, shared by a stage's parameters */
     PST_V_STATE = 5,     /* running statistics of an operator */
     PST_V_INPUT = 6,     /* data of a micro-batch */
     PST_V_ACT = 7,       /* activation or aux of a micro-batch */
@@ -97,7 +97,7 @@ static inline uint32_t pst_call_ticks(const struct pst_program_call *call)
     return call->n_copy_waits > 0 ? 2 : 1;
 }
 
-/* Where the operands of a KERNEL call stand, counted from first_operand. */
+/* Positions of the operands of a KERNEL call, counted from first_operand. */
 struct pst_operands {
     uint32_t x, p, y, dy, dx, add, z, dp, state, past, dpast, workspace, count;
 };
@@ -122,7 +122,7 @@ static inline struct pst_operands pst_operands_of(const struct pst_op *op)
     return at;
 }
 
-/* What belongs to one instruction of the list. */
+/* The ticks, calls, parts and copies of one instruction of the list. */
 struct pst_program_instr {
     uint32_t first_tick, n_ticks;
     uint32_t first_call, n_calls;
@@ -131,8 +131,8 @@ struct pst_program_instr {
 };
 
 /*
- * One tensor that OFFLOAD moves to the host or FETCH back. OFFLOAD and FETCH stand directly behind
- * a pass and are posted when that pass begins: its own waits for transfers are over, those of its
+ * One tensor that OFFLOAD moves to the host or FETCH back. OFFLOAD and FETCH are directly after a
+ * pass and are posted when that pass begins: its own waits for transfers are over, those of its
  * calls for copies need not be. Rows are in list order; those to the host are one queue, those back
  * another, or both are one (link_directions = 2): each row begins when the one before it in its
  * queue has ended, it is posted, call `start_call` has ended, and row `after` has ended.
@@ -142,15 +142,14 @@ struct pst_program_copy {
     bool out;             /* to the host */
     uint32_t value, host; /* on the device; PST_V_HOST */
     uint64_t bytes;
-    uint32_t start_call; /* row of calls, of the pass behind which it stands; PST_NONE: none */
+    uint32_t start_call; /* row of calls, of the pass before it; PST_NONE: none */
     uint32_t after;      /* an earlier row; PST_NONE: none */
 };
 
 /*
- * Rows that calls wait for, and `after`, may be of another section: of fill, whose rows stand for
- * those of any part that comes before. What is meant is the row that moved the same host value the
- * same way last. A FETCH at the head of a part stands behind no pass and is posted when the list
- * comes to it.
+ * Rows that calls wait for, and `after`, may be of another section, fill: its rows stand for those
+ * of any earlier part, namely the row that last moved the same host value in the same direction. A
+ * FETCH at the head of a part follows no pass and is posted when the list reaches it.
  */
 
 /* One contiguous piece of a transfer. Both ends list the same pieces in the same order. */
@@ -162,9 +161,9 @@ struct pst_transfer_part {
 /*
  * A parameter as this rank holds it.
  *
- * Where passes read several versions, W(v) is in versions[v % n_versions], and so does update u
- * (pst_plan_slots) read and write versions[(u + 1) % n_versions]. For f32 these are masters, of
- * which the newest is updated after a copy; else working copies beside one master, that of the
+ * If passes read several versions, W(v) is in versions[v % n_versions], and update u
+ * (pst_plan_slots) reads and writes versions[(u + 1) % n_versions]. For f32 these are masters, and
+ * an update first copies the newest; else they are working copies beside one master, that of the
  * newest version. All start as W(0).
  */
 struct pst_program_param {
@@ -174,20 +173,20 @@ struct pst_program_param {
     const uint32_t *versions; /* values; the first is `working` */
     uint32_t tie;             /* value of the summed gradient, PST_NONE where not tied */
     uint32_t optimizer[2];    /* values or PST_NONE */
-    uint32_t room;            /* value of what its update wants beside, which all of the stage
-                                 share; PST_NONE: nothing */
+    uint32_t room;            /* value with room for its update, shared by the stage; PST_NONE:
+                                 none */
     uint32_t n_grads;
     const uint32_t *grads;      /* accumulators, one per using operator on this rank; with deferred
                                    STEP those of even batches, then n_grads of odd ones */
     const uint32_t *grad_users; /* index of that user in graph->params[].users */
-    bool owner;                 /* this rank counts it in the norm: the first one of its owner */
+    bool owner;                 /* this rank adds it to the norm: the first rank of its owner */
 };
 
 /*
- * Instructions that are walked in one go: a synchronous step; a part of an asynchronous plan; an
+ * Instructions that run as one list: a synchronous step; a part of an asynchronous plan; an
  * evaluation. Sections that differ in nothing but the buffers of their values have different
- * phases: batch t runs in phase t % n_phases. Each has ticks of its own, so what lives in one of
- * them shares memory with what lives in others.
+ * phases: batch t runs in phase t % n_phases. Each has separate ticks, so values of one section
+ * share memory with those of others.
  */
 struct pst_program_section {
     uint8_t part;   /* enum pst_part */
@@ -219,15 +218,15 @@ struct pst_program {
     uint64_t peak_bytes, arena_bytes; /* largest live sum; end of the highest value */
     uint32_t peak_tick;               /* the first with that sum */
     uint64_t host_bytes; /* end of the highest PST_V_HOST, which the others leave out */
-    uint32_t *places;    /* NULL, but for a slim program: it has no instructions, calls, operands,
-                            parts or copies, the values alive at the peak, its parameters without
-                            values, and here the offsets of all values / PST_VALUE_ALIGN */
+    uint32_t *places;    /* slim programs: offsets of all values / PST_VALUE_ALIGN; else NULL. They
+                            have no instructions, calls, operands, parts or copies; only values
+                            alive at the peak; and parameters without values */
 };
 
 typedef void pst_static_part(void *context, uint8_t kind, uint32_t slot, uint64_t bytes);
-/* What a rank holds for the whole run for a parameter, buffer by buffer, but for the accumulators
-   of its gradients, one for each user, and the room of a stage's updates: also for those who only
-   add up. */
+/* Calls part() for each buffer of a parameter that a rank holds for the whole run, except gradient
+   accumulators (one for each user) and the room of a stage's updates. Callers may allocate them, or
+   only add up their bytes. */
 void pst_static_parts(const struct pst_parameter *parameter, uint32_t n_versions,
                       uint32_t optimizer_slots, pst_static_part *part, void *context);
 
@@ -235,15 +234,15 @@ void pst_static_parts(const struct pst_parameter *parameter, uint32_t n_versions
 pst_status pst_program_create(const struct pst_plan *plan, const struct pst_graph *graph,
                               const struct pst_cost_model *cost, uint32_t rank,
                               struct pst_program **ret_program, struct pst_error *err);
-/* What the programs of a plan are made for. */
+/* How complete the programs of a plan are. */
 enum pst_program_form {
     PST_PROGRAM_WHOLE = 0,
     PST_PROGRAM_SLIM = 1, /* for reports: see struct pst_program */
-    PST_PROGRAM_BUILT = 2 /* without a layout: values have lives, and no places */
+    PST_PROGRAM_BUILT = 2 /* without a layout: values have lifetimes but no offsets */
 };
-/* The programs of all ranks. ret_programs[plan->n_devices], NULL before, is to be destroyed one by
-   one, also on failure. Long lists are worked on by all processors; then a slim program is made
-   slim before the next one is begun. */
+/* Makes the programs of all ranks. ret_programs[plan->n_devices] must be NULL before; destroy each,
+   also after a failure. Long lists use all processors; a slim program then becomes slim before the
+   next one is begun. */
 pst_status pst_programs_create(const struct pst_plan *plan, const struct pst_graph *graph,
                                const struct pst_cost_model *cost, enum pst_program_form form,
                                struct pst_program **ret_programs, struct pst_error *err);
@@ -257,7 +256,7 @@ void pst_plan_for_ranks(const struct pst_plan *plan, void (*work)(void *context,
                         void *context);
 void pst_program_destroy(struct pst_program *program);
 
-/* What takes the space at the peak, by kind of value: lines for a person. */
+/* Adds a table of the bytes of each kind of value at the peak to err->details. */
 void pst_program_explain(const struct pst_program *program, struct pst_error *err);
 
 #endif

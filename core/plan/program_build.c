@@ -145,7 +145,7 @@ static void make_micros(struct pst_builder *b, uint32_t s)
     }
 }
 
-/* What the copies of a stage need to know, if it has any. */
+/* Makes the tables for the copies of a stage that offloads. */
 static void prepare_copies(struct pst_builder *b, uint32_t s)
 {
     const struct pst_plan_stage *stage = &b->plan->stages[s];

@@ -12,7 +12,7 @@
 #include "plan/program.h"
 #include "plan/sequence.h"
 
-/* What one micro-batch of a stage has at the moment; value indices or PST_NONE. */
+/* The current values of one micro-batch of a stage; value indices or PST_NONE. */
 struct pst_micro {
     uint32_t *act;     /* [pst_builder.near of a tensor] */
     uint32_t *dact;    /* likewise: gradient summed so far */
@@ -20,7 +20,7 @@ struct pst_micro {
     uint32_t *dy;      /* [node] gradient of its result, kept for W */
     uint32_t *z;       /* [node * PST_MAX_SCRATCH + i] */
     uint32_t *scratch; /* [parameter use of the stage] gradient that waits for its turn */
-    uint32_t *past;    /* [node] gradients of its keys and values, from the slices behind */
+    uint32_t *past;    /* [node] gradients of its keys and values, from later slices */
     uint32_t *out_copy, *in_copy; /* [node] no value: the first row of its OFFLOAD, FETCH */
 };
 
@@ -49,8 +49,8 @@ struct pst_build_guests {
                           PST_NONE; NULL: the stage has no guests */
 };
 
-/* What micro-batches have made so far, as tables of numbers: values and rows, of which there are
-   none at the beginning of a list (PST_NONE), and counts (0). */
+/* A table of what micro-batches have made so far: values or rows, PST_NONE at the beginning of a
+   list, or counts, 0 at the beginning. */
 enum pst_made_kind { PST_MADE_VALUES, PST_MADE_ROWS, PST_MADE_COUNTS };
 struct pst_made {
     struct pst_made *next;
@@ -79,19 +79,19 @@ struct pst_builder {
     struct pst_program *program;
     struct pst_arena arena; /* temporary */
     uint32_t rank, tick;
-    uint32_t n_batches;              /* whose micro-batches the list may name: 1; asynchronous: 2;
-                                        recording: all that are unrolled */
+    uint32_t n_batches;              /* number whose micro-batches the list may name: 1;
+                                        asynchronous: 2; recording: all that are unrolled */
     uint32_t batch;                  /* samples of one */
     uint32_t phase;                  /* of the section */
     uint32_t first_instr;            /* of the section */
     bool newest;                     /* passes read version `phase`: evaluation */
     struct pst_classes *classes;     /* asynchronous plans: values that live across parts */
-    const struct pst_instr *instr;   /* that is being built */
-    uint32_t n_created[PST_V_KINDS]; /* values that it has made so far */
+    const struct pst_instr *instr;   /* the one being built */
+    uint32_t n_created[PST_V_KINDS]; /* values that the instruction has made so far */
     bool failed;                     /* a buffer is missing: everything after is void */
     uint32_t *stage_of;              /* [operator] */
     uint32_t *node_of;               /* [operator] position in its stage */
-    uint32_t *near; /* [tensor] number among the n_near that operators on this rank read or write */
+    uint32_t *near; /* [tensor] index among the n_near that operators on this rank read or write */
     uint32_t n_near;
     struct pst_stage_build *stages;
     struct pst_made *made;
@@ -124,8 +124,8 @@ static inline uint32_t pst_build_first_sample(const struct pst_builder *b, uint3
     return pst_plan_first_sample(&b->plan->stages[stage], b->stages[stage].replica, microbatch);
 }
 
-/* What a micro-batch has of a tensor that an operator on this rank reads or writes: its value; its
-   gradient so far. */
+/* The value, and the gradient so far, of a tensor that an operator on this rank reads or writes, of
+   one micro-batch. */
 static inline uint32_t *pst_build_act(const struct pst_builder *b, uint32_t stage,
                                       uint32_t microbatch, uint32_t tensor)
 {
@@ -138,7 +138,7 @@ static inline uint32_t *pst_build_dact(const struct pst_builder *b, uint32_t sta
     return &b->stages[stage].micros[microbatch].dact[b->near[tensor]];
 }
 
-/* Does this rank hold both stages for the same samples? A copy of one may be here for others. */
+/* Returns true if this rank holds both stages for the same samples; copies have other samples. */
 static inline bool pst_build_together(const struct pst_builder *b, uint32_t stage, uint32_t other)
 {
     return b->stages[stage].local && b->stages[other].local &&
@@ -155,7 +155,7 @@ static inline uint32_t pst_build_batch(const struct pst_builder *b, uint32_t sta
 /* A new buffer that lives from now on. */
 uint32_t pst_build_value(struct pst_builder *b, uint8_t kind, uint32_t stage, uint32_t microbatch,
                          uint32_t what, uint32_t slot, uint64_t bytes);
-/* It is read or written now. */
+/* Extends the value's life to now: it is read or written. */
 void pst_build_use(struct pst_builder *b, uint32_t value);
 /* A call for a micro-batch of a stage, in a tick of its own, with n operands, all PST_NONE. Good
    until the next one. */
@@ -180,7 +180,7 @@ uint32_t pst_build_shared(struct pst_builder *b, uint8_t kind, uint32_t stage, u
 void pst_build_record(struct pst_builder *b, uint8_t kind, uint32_t value);
 
 /* program_build.c */
-/* Room for n such numbers. */
+/* Makes a table of n such numbers. */
 uint32_t *pst_build_made(struct pst_builder *b, enum pst_made_kind kind, size_t n);
 const struct pst_op *pst_build_op(const struct pst_builder *b, uint32_t stage, uint32_t node);
 void pst_build_set(struct pst_builder *b, const struct pst_program_call *call, uint32_t operand,

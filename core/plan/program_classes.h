@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What every micro-batch makes alike, and how long it lives: program_phases.c. Found by building
- * the program of a few batches, written out one after the other. Private to plan.
+ * Classes of buffers: each micro-batch makes one of a class. program_phases.c finds their lifetimes
+ * by building the program of a few unrolled batches. Private to plan.
  */
 #ifndef PST_PLAN_PROGRAM_CLASSES_H
 #define PST_PLAN_PROGRAM_CLASSES_H
@@ -11,18 +11,18 @@
 enum { PST_CLASS_BUCKETS = 1024 };
 
 struct pst_class {
-    /* What names it: a pass of a stage, a transfer of an edge, or a copy of an operator, and which
-       of its buffers. */
+    /* The key: a pass of a stage, a transfer of an edge, or a copy of an operator; and which of its
+       buffers. */
     uint8_t op, payload, kind;
     uint32_t target, node, index;
     uint32_t next; /* row of the same bucket, PST_NONE at the end */
-    /* Of each of its buffers. */
+    /* Every buffer of the class has these. */
     uint32_t stage, what, slot;
     uint64_t bytes;
-    /* A recording: by micro-batch; first > last where it made none. */
+    /* When recording: lifetime by micro-batch; first > last if it made none. */
     uint32_t *first, *last;
-    bool shared;                  /* one of them lives across parts */
-    uint32_t period, first_value; /* of the shared ones; 0 of others */
+    bool shared;                  /* a buffer of the class lives across parts */
+    uint32_t period, first_value; /* if shared, else 0 */
 };
 
 struct pst_classes {

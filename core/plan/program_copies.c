@@ -195,8 +195,8 @@ static int by_call(const void *a, const void *b)
     return PST_COMPARE_KEYS({x->call, y->call}, {x->copy, y->copy});
 }
 
-/* What no pass of fill waits for stands for what any part leaves: the first F of each stage in the
-   parts that follow stays for it. */
+/* Marks the OFFLOADs that no pass of fill waits for. Every part leaves the same ones, and the first
+   F of each stage in the next part waits for them. */
 static void mark_open(const struct finisher *f, const struct pst_program_section *fill, bool *open)
 {
     for (uint32_t i = 0; i < fill->n_instrs; i++) {

@@ -57,7 +57,7 @@ static void set_params(struct pst_builder *b, const struct pst_program_call *cal
     }
 }
 
-/* What a kernel reads: some of its inputs, parameters and results. */
+/* Sets the operands that a kernel reads: inputs, parameters and results, by the masks x, p, y. */
 static void set_reads(struct pst_builder *b, const struct pst_program_call *call, uint32_t s,
                       uint32_t j, uint64_t x, uint64_t p, uint64_t y)
 {
@@ -173,7 +173,7 @@ void pst_build_forward(struct pst_builder *b, uint32_t s, uint32_t j)
 
 /* --- backward for weights ----------------------------------------------------------------------*/
 
-/* Of a use of a parameter in stage s, for the batch of micro-batch j. */
+/* The gradient accumulator of a use of a parameter in stage s, for the batch of micro-batch j. */
 static uint32_t accumulator(const struct pst_builder *b, uint32_t s, uint32_t j, uint32_t node,
                             uint32_t slot)
 {
@@ -183,7 +183,7 @@ static uint32_t accumulator(const struct pst_builder *b, uint32_t s, uint32_t j,
     return b->grad_value[((size_t)parity * b->graph->n_ops + v) * PST_MAX_PARAMS + slot];
 }
 
-/* Adds what one node left, where it waits for that. */
+/* Adds the gradients of one node's parameters that wait to be added. */
 static void add_node(struct pst_builder *b, uint32_t s, uint32_t j, uint32_t node)
 {
     const struct pst_op *op = pst_build_op(b, s, node);
@@ -243,7 +243,7 @@ static void weights_node(struct pst_builder *b, uint32_t s, uint32_t j, uint32_t
     }
     b->tick++;
     if (!first && turn == *b->stages[s].next_sum) {
-        /* Its turn already: add at once, so that the scratch buffer is short-lived. */
+        /* It is its turn: add at once, so that the scratch buffer is short-lived. */
         add_node(b, s, j, node);
     }
 }
@@ -396,8 +396,7 @@ static void contribute(struct pst_builder *b, uint32_t s, uint32_t j, uint32_t n
     }
 }
 
-/* Whether an input before this one is the same tensor: of x * x one part takes up the sum so far.
- */
+/* Returns true if an earlier input is the same tensor: in x * x one input adds the sum so far. */
 static bool is_read_before(const struct pst_op *op, uint32_t input)
 {
     for (uint32_t i = 0; i < input; i++) {
@@ -460,7 +459,7 @@ static void backward_kernel(struct pst_builder *b, uint32_t s, uint32_t j, uint3
     }
 }
 
-/* What runs again right before the backward of a node; *next: the replays that are left. */
+/* Runs the replays right before the backward of a node; *next: the first replay still to run. */
 static void replay(struct pst_builder *b, uint32_t s, uint32_t j, uint32_t node, uint32_t *next)
 {
     const struct pst_replays *replays = &b->stages[s].replays;
@@ -470,7 +469,7 @@ static void replay(struct pst_builder *b, uint32_t s, uint32_t j, uint32_t node,
     }
 }
 
-/* From here on a recomputed node's results exist again only once it is replayed. */
+/* Drops the results of recomputed nodes: they exist again only after a replay. */
 static void forget_recomputed(struct pst_builder *b, uint32_t s, uint32_t j)
 {
     const struct pst_plan_stage *stage = &b->plan->stages[s];

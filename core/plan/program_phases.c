@@ -131,7 +131,7 @@ static pst_status record(const struct pst_builder *b, struct pst_classes *classe
 
 /* --- periods -----------------------------------------------------------------------------------*/
 
-/* Whether micro-batches that are n apart can take turns in one buffer. */
+/* Returns true if micro-batches that are n apart can use one buffer in turn. */
 static bool may_repeat(const struct pst_class *class, uint32_t n_micros, uint32_t n)
 {
     for (uint32_t turn = 0; turn < n; turn++) {

@@ -149,7 +149,7 @@ static void forget(struct pst_builder *b)
     }
 }
 
-/* Keeps what fill leaves: buffers of its own are gone with it, shared ones stay. */
+/* Records the state that fill leaves: its private buffers end with it, shared ones stay. */
 static void leave(struct pst_builder *b)
 {
     for (struct pst_made *made = b->made; made != NULL; made = made->next) {
@@ -232,8 +232,8 @@ static void keep(struct pst_builder *b, struct pst_program_section *section)
     }
 }
 
-/* What a fill leaves is what a body leaves, one batch on: so every part behind a fill starts from
-   the former. */
+/* Builds all sections. A body leaves the same state as a fill, one batch later, so every part after
+   a fill starts from what that fill left. */
 pst_status pst_build_sections(struct pst_builder *b, uint32_t n_phases, struct pst_error *err)
 {
     pst_status st = make_sections(b, n_phases, err);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What backward passes of a stage read, and what runs again for that: of the operators that a plan
- * recomputes what nothing reads backward stays forgotten, the last operator of a stage, as a rule.
- * Rules of lists of replays; the order of replays, of a list or of runs.
+ * The tensors that backward passes of a stage read, and the replays that make them again. A
+ * recomputed operator that no backward pass reads, usually the last of a stage, is not replayed.
+ * Also the rules of lists of replays, and the order of replays of a list or of runs.
  */
 #include "plan/sequence.h"
 
@@ -80,7 +80,7 @@ static void want_backward(struct walk *w, uint32_t node)
          (grad.has_b ? grad.b_reads_y : 0) | (grad.has_w ? grad.w_reads_y : 0));
 }
 
-/* Whether a result of the operator is wanted. */
+/* Returns true if a result of the operator is wanted. */
 static bool is_read(const struct walk *w, uint32_t node)
 {
     const struct pst_op *op = &w->graph->ops[w->stage->nodes[node]];

@@ -26,7 +26,7 @@ struct pst_replays {
     struct pst_replay_call *calls; /* in the order of a backward pass */
 };
 
-/* Of a stage with or without a list of its own; a list has no fault. */
+/* Lists the replays of a stage, which may have its own list; that must have no fault. */
 void pst_plan_replays(const struct pst_plan_stage *stage, const struct pst_graph *graph,
                       struct pst_arena *arena, struct pst_replays *ret_replays);
 
@@ -36,8 +36,8 @@ const char *pst_sequence_fault(const struct pst_replay *replays, uint32_t n_repl
                                uint32_t n_nodes, uint32_t *ret_replay);
 
 /*
- * What does not go together in a stage with a list that has no fault: a recomputed operator that no
- * replay names, or whose result is read before it is replayed. Offloaded ones do not run again.
+ * Finds a fault of a stage whose list has none: a recomputed operator that no replay names, or
+ * whose result is read before it is replayed. Offloaded operators do not run again.
  * *ret_node: its position; PST_NONE: nothing. *ret_what: in words.
  */
 void pst_sequence_check(const struct pst_plan_stage *stage, const struct pst_graph *graph,

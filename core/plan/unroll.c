@@ -10,7 +10,7 @@
 #include "base/memory.h"
 #include "plan/plan.h"
 
-/* What parts leave open, first in, first out. */
+/* A queue of instructions that later parts wait for. */
 struct bucket {
     uint32_t first, last; /* instructions, or PST_NONE */
 };
@@ -22,8 +22,8 @@ struct writer {
     struct pst_instr *instrs;
     uint32_t n;
     uint32_t begin;         /* of the part that is written */
-    bool empty_first;       /* what is written next waits for all that is open */
-    bool *waited;           /* [room] somebody but FETCH waits for it */
+    bool empty_first;       /* the next instruction waits for all that are open */
+    bool *waited;           /* [room] an instruction other than FETCH waits for it */
     uint32_t *next;         /* [room] in its bucket */
     struct bucket *buckets; /* pst_plan_bucket_of */
     uint32_t *parked;       /* [first_parked + micro-batch of two batches] the last OFFLOAD that is
@@ -162,7 +162,7 @@ static void write_waits(struct writer *w, const struct pst_instr *from, struct p
     instr->waits = waits;
 }
 
-/* What the part leaves for later ones to wait for. */
+/* Queues the instructions of the part that later parts wait for. */
 static void collect_open(struct writer *w)
 {
     for (uint32_t i = w->begin; i < w->n; i++) {
