@@ -99,7 +99,7 @@ static void take_costs(const struct arrangement *a, uint32_t s, const struct pst
     }
 }
 
-/* Of one micro-batch, its input included; something, so that holding it counts. */
+/* Returns the bytes that a micro-batch keeps, its input included; at least 1, so that it counts. */
 static uint64_t kept_bytes(const struct pst_stage_view *view, const struct pst_replay_list *replays)
 {
     struct pst_stage_value value = {.size = sizeof value};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a partition is worth by the reference cost model, or by what the strategies made of it.
+ * Judges a partition by the reference cost model, or by the answers of the other strategies.
  */
 #include <math.h>
 #include <stdlib.h>

@@ -65,7 +65,7 @@ extern const struct pst_apart_kind pst_partition_kind;
 /* plan.illegal, exit code 3: of an answer's stages, as given, one breaks a rule. */
 pst_status pst_partition_check(const struct pst_problem *problem,
                                const struct pst_partition_result *answer, struct pst_error *err);
-/* What an answer that keeps the rules is worth, into it. */
+/* Judges an answer that keeps the rules, and stores the figures in it. */
 pst_status pst_partition_judge(const struct pst_problem *problem,
                                struct pst_partition_result *answer, struct pst_error *err);
 void pst_partition_result_finish(struct pst_partition_result *result);

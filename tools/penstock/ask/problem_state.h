@@ -65,7 +65,7 @@ static inline struct pst_successor pst_problem_successor(const struct pst_partit
     return (struct pst_successor){to->microbatch_size, to->k, to->in_flight};
 }
 
-/* Of a step. The last one may be smaller; it is counted as a whole one. */
+/* Returns the micro-batches of a step. The last one may be smaller; it counts as a whole one. */
 static inline uint32_t pst_problem_microbatches(const struct pst_problem_run *run, uint32_t s)
 {
     return (run->problem->mini_batch - 1) / run->stages[s].microbatch_size + 1;

@@ -12,7 +12,7 @@
 
 #define MAX_PARTS 1000000
 
-/* What an instance has beside the job: the scheduler's word. Of n_microbatches a chain has. */
+/* The part of an instance that the scheduler decides. n_microbatches: of all copies of a chain. */
 struct placement {
     struct pst_topology topology;
     uint32_t n_devices, n_microbatches, n_stages;

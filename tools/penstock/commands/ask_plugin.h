@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the commands that ask a strategy on its own share.
+ * Functions shared by the commands that ask a single strategy.
  */
 #ifndef PST_COMMANDS_ASK_PLUGIN_H
 #define PST_COMMANDS_ASK_PLUGIN_H
@@ -10,18 +10,18 @@
 #include "graph/problem.h"
 #include "reports/schedule_report.h"
 
-/* What --time-limit says; text NULL: the usual. */
+/* Reads the value of --time-limit; text NULL: usual_ns. */
 uint64_t pst_cli_read_limit(struct pst_cli *cli, const char *text, uint64_t usual_ns);
 
 /* pst_cli_must after the file of --problem was read. */
 void pst_cli_must_read_problem(struct pst_cli *cli, pst_status st);
 
-/* What asks for a plugin on its own: its name (id) or file (path), how long it may take ("10 min"
-   where text is NULL). `who` ("the scheduler") is for messages. */
+/* Reads the plugin to ask, the first argument: its name (id) or file (path); and its time limit (10
+   minutes if text is NULL). `who` ("the scheduler") is for messages. */
 void pst_cli_read_plugin(struct pst_cli *cli, const char *who, const char *text,
                          uint64_t *ret_time_ns, const char **ret_id, const char **ret_path);
 
-/* Of the process apart that a plugin from elsewhere is asked in; 0: any time. */
+/* Returns the limits of the process in which a foreign plugin is asked; 0: no time limit. */
 struct pst_worker_task pst_cli_limits(uint64_t time_ns);
 
 /* Asks a scheduler; one that is not penstock's own in a process apart, for at most time_ns there

@@ -114,7 +114,7 @@ static const struct pst_command *find_command(const char *name)
     fail_command(name);
 }
 
-/* Of base/memory.h. As any failure ends a command, without what it holds being put away. */
+/* Ends the program if memory runs out: like any failure, without freeing anything. */
 static void end_without_memory(void)
 {
     struct pst_team *team = pst_team_joined();
@@ -135,8 +135,8 @@ static void end_without_memory(void)
     _exit(code);
 }
 
-/* What ends a command that has not ended by itself: told by a handler of signals, so the message is
-   made before. */
+/* The messages of a command that a signal ends. They are made in advance, because the signal's
+   handler writes them. */
 static char farewell[3][512];
 static const int ending[3] = {SIGINT, SIGTERM, SIGHUP};
 
@@ -240,7 +240,7 @@ static void print_reference(const struct pst_manual *manual, const char *word)
     }
 }
 
-/* What packages, documents and shells take from the tables of commands and options. */
+/* Prints parts of the tables of commands and options, for packages, documents and shells. */
 static int help_for_others(int argc, char **argv)
 {
     static const char *const shells[] = {"bash", "zsh", "fish"};
@@ -286,7 +286,7 @@ static int help(int argc, char **argv)
     return run(find_command(argv[2]), 2, asked);
 }
 
-/* What a process that was started for a plugin can be asked. */
+/* The questions that a process that was started for a plugin answers. */
 static const struct pst_apart_kind *const questions[] = {&pst_plan_kind,     &pst_describe_kind,
                                                          &pst_schedule_kind, &pst_partition_kind,
                                                          &pst_memopt_kind,   &pst_model_kind};

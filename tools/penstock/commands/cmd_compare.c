@@ -44,7 +44,7 @@ static bool shows_plans(const struct request *request)
     return request->report != NULL || request->timelines != NULL;
 }
 
-/* Of a name that ends in .svg, .pdf or .png. */
+/* Returns the format by the end of the name: .svg, .pdf or .png. */
 static enum pst_figure_format format_of(struct pst_cli *cli, const char *file)
 {
     static const char *const ends[] = {".svg", ".png", ".pdf"};
@@ -57,7 +57,7 @@ static enum pst_figure_format format_of(struct pst_cli *cli, const char *file)
     pst_cli_usage(cli, "--timelines %s: the name must end in .svg, .png or .pdf", file);
 }
 
-/* What cannot be written is said before anything is tried. */
+/* Checks the options and files of figures before anything is tried. */
 static void read_figures(struct pst_cli *cli, struct request *request)
 {
     const char *const files[] = {request->report, request->timelines, request->figures[0],
@@ -109,7 +109,7 @@ static void read_request(struct pst_cli *cli, struct request *request)
     read_figures(cli, request);
 }
 
-/* Of very many plans those that figures will not show go while others are sought. */
+/* Frees the plans that figures will not show, if there are very many, during the search. */
 static void drop_slow_plans(struct request *request, const struct pst_compare_result *result)
 {
     uint32_t *order, n;

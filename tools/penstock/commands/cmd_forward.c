@@ -26,7 +26,7 @@ struct request {
     struct pst_cli *cli;
 };
 
-/* What the run is to do, in the place of training. */
+/* Makes the job generate text or compute losses instead of training. */
 static void adapt_job(struct request *request, struct pst_job *job)
 {
     struct pst_job_train *train = &job->train;

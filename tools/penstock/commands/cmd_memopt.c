@@ -133,7 +133,7 @@ static void make_timeline(const struct pst_memopt_result *result,
     *ret_timeline = timeline;
 }
 
-/* What the command line asks for. */
+/* The request of the command line. */
 struct request {
     struct pst_cli_problem_request asked;
     struct pst_cli_outputs outputs;

@@ -17,7 +17,7 @@
 #include "tune/partition_advise.h"
 #include "tune/smallest.h"
 
-/* What the command line asks for. */
+/* The request of the command line. */
 struct request {
     struct pst_cli_problem_request asked;
     struct pst_cli_outputs outputs;

@@ -368,7 +368,7 @@ static void check(struct pst_cli *cli, const struct pst_plugins_options *options
     pst_plugin_list_destroy(plugins);
 }
 
-/* What follows `penstock plugins`. */
+/* The actions of `penstock plugins`. */
 static const struct {
     const char *word, *name, *arguments; /* name: with the command's, as messages begin */
     uint32_t min, max;                   /* words in all, itself included */

@@ -15,7 +15,7 @@
 #include "commands/schedule_problem.h"
 #include "commands/searching.h"
 
-/* What the command line asks for. */
+/* The request of the command line. */
 struct request {
     /* As written; NULL or 0: not given. */
     uint32_t n_devices, n_microbatches, n_steps;

@@ -15,7 +15,7 @@
 #include "reports/timeline_text.h"
 #include "session/session.h"
 
-/* What the command line asks for. */
+/* The request of the command line. */
 struct request {
     uint32_t n_steps; /* 0: not given */
     struct pst_cli_outputs outputs;

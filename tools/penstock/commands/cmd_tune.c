@@ -167,8 +167,8 @@ static void keep_better(struct request *request, const struct pst_cli_visit *vis
     trial->plan = NULL;
 }
 
-/* Of every combination in turn: how far it goes; a common size; with how much memory one sample
-   would fit, where none does. */
+/* A round over all combinations: it finds the largest size, tries a common size, or finds the
+   memory that one sample needs, if none fits. */
 struct round {
     enum { AS_FAR, AT_COMMON, ADVISE } kind;
     struct request *request;
@@ -293,7 +293,7 @@ static void write_page(struct pst_cli *cli, const struct request *request,
     pst_gallery_finish(&gallery);
 }
 
-/* Of the result those few alone, run. */
+/* Runs the first n records in `order` and drops the others. */
 static void run_best(struct pst_cli *cli, const struct pst_cli_sets *sets, const uint32_t *order,
                      uint32_t n, struct pst_compare_result *result)
 {
@@ -315,7 +315,7 @@ static void run_best(struct pst_cli *cli, const struct pst_cli_sets *sets, const
     pst_cli_run_all(cli, sets, &trials, result);
 }
 
-/* What fits after all. */
+/* A combination that fits after all needs nothing more. */
 static pst_status keep_advised(void *context, const struct pst_compare_result *result, uint32_t i,
                                struct pst_error *err)
 {

@@ -16,7 +16,7 @@
 #include "tune/trials.h"
 #include "tune/versus.h"
 
-/* Of the largest micro-batch that is compared. */
+/* Returns the largest micro-batch that is compared. */
 static uint32_t largest_size(const struct pst_cli_set *set)
 {
     const struct pst_axis *sizes = &set->combinations.axes[PST_AXIS_MICROBATCH];
@@ -83,8 +83,8 @@ static void calibrate_schedulers(struct pst_cli *cli, struct pst_cli_set *set)
     free(slices);
 }
 
-/* What is wrong with the config whatever is compared is said once, and where it stands. What its
-   operators take is measured once. */
+/* Reports an error of the config once, at its position, if all combinations have it. Measures the
+   operators once. */
 static void check_base(struct pst_cli *cli, struct pst_cli_set *set)
 {
     struct pst_session *session = NULL;
@@ -305,7 +305,7 @@ void pst_cli_answer_records(struct pst_cli *cli, struct pst_compare_result *resu
 
 /* --- trials ------------------------------------------------------------------------------------*/
 
-/* What pst_trials_run works on. */
+/* The context of the callbacks of pst_trials_run. */
 struct trying {
     struct pst_cli *cli;
     const struct pst_cli_sets *sets;
@@ -353,7 +353,7 @@ static void plan_all(struct trying *trying)
     pst_cli_must(trying->cli, st == PST_ERR_CANCELLED && pst_stop_requested() ? PST_OK : st);
 }
 
-/* What would do, of what does not fit. */
+/* Finds the memory that a combination needs, if it does not fit. */
 static pst_status advise_record(void *context, const struct pst_cli_visit *visit,
                                 struct pst_error *err)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the commands that try combinations share: their configs, a sign of life, a folder of plans.
+ * Functions shared by the commands that try combinations: configs, progress, a folder of plans.
  */
 #ifndef PST_COMMANDS_COMBINATIONS_H
 #define PST_COMMANDS_COMBINATIONS_H
@@ -27,15 +27,15 @@ void pst_cli_sets_open(struct pst_cli *cli,
                        struct pst_cli_sets *ret_sets);
 void pst_cli_sets_close(struct pst_cli_sets *sets);
 
-/* What the exit code says once the results are out: that of a signal, 3 where a plugin misbehaved,
-   1 where nothing is done. Answers with the table or the records and frees the result. */
+/* Prints the table or the records and frees the result. Sets the exit code: that of a signal, 3 if
+   a plugin broke a rule, 1 if no combination is good. */
 void pst_cli_answer_records(struct pst_cli *cli, struct pst_compare_result *result);
 
-/* A line on standard error, on a terminal and unless quiet, drawn over the one before; NULL
-   takes it away. */
+/* Prints a line on standard error, on a terminal and unless quiet, over the one before; NULL erases
+   it. */
 void pst_cli_progress(const struct pst_cli *cli, uint32_t done, uint32_t all,
                       const struct pst_record *next);
-/* The same with a text of one's own. */
+/* Like pst_cli_progress, but with the caller's text. */
 void pst_cli_progress_text(const struct pst_cli *cli, uint32_t done, uint32_t all,
                            const char *text);
 

@@ -39,10 +39,10 @@ void pst_cli_job_close(struct pst_cli_job *job);
 pst_status pst_cli_calibrate(const struct pst_cli *cli, struct pst_session *session,
                              uint32_t samples, struct pst_error *err);
 
-/* Of the session's job, or of the plan file unless that is NULL. */
+/* Plans the session's job, or reads the plan file unless that is NULL. */
 void pst_cli_plan(struct pst_cli *cli, struct pst_session *session, const char *plan_file);
 
-/* Writes the session's plan to `file`, unless that is NULL, and tells about it. */
+/* Writes the session's plan to `file`, unless that is NULL, and reports it. */
 void pst_cli_answer_plan(struct pst_cli *cli, const struct pst_session *session, const char *file);
 
 /* Ends the program unless st is PST_OK, as a command that fails does: cli->err is told in the form

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What may stand behind --set, for completion: keys of the config, and the values of those that
- * have a list of them. Opens no plugin.
+ * Completes the argument of --set: keys of the config, and the values of keys that have a list of
+ * them. Opens no plugin.
  */
 #include <stdlib.h>
 #include <string.h>

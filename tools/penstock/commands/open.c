@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What most commands begin with, a job and a session that has a plan, and what some end with: that
- * plan.
+ * The beginning of most commands, a job and a session that has a plan; and the end of some, the
+ * report of that plan.
  */
 #include <stdio.h>
 #include <stdlib.h>

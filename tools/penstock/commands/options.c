@@ -88,7 +88,7 @@ static void print_help(const struct pst_command *command)
     }
 }
 
-/* What getopt_long wants, made of both tables. */
+/* The tables for getopt_long, made of both tables of options. */
 struct tables {
     struct option longs[MAX_OPTIONS + N_COMMON + 1];
     char letters[2 * (MAX_OPTIONS + N_COMMON) + 3];
@@ -133,7 +133,7 @@ static pst_status fail_usage(const struct pst_command *command, struct pst_error
     return st;
 }
 
-/* Those who write parameters behind -o, where it is output or nothing. */
+/* Refuses parameters after -o, which names an output, and points to --options. */
 static pst_status fail_output(const struct pst_command *command, const char *word,
                               struct pst_error *err)
 {
@@ -298,7 +298,7 @@ static pst_status check_figure(const struct pst_command *command, const struct p
     return PST_OK;
 }
 
-/* What stands behind an option of the command's own, to its place in the request. */
+/* Stores the value of an option of the command's own in the request. */
 static pst_status take_own(const struct pst_command *command, const struct pst_option *option,
                            void *request, struct pst_error *err)
 {

@@ -13,7 +13,7 @@
 
 #define PST_CLI_SETS 64
 
-/* What every command is run with. */
+/* The state of a command: its common options, arguments, answer and error. */
 struct pst_cli {
     const struct pst_command *command;
     bool json, help, wide;
@@ -40,7 +40,7 @@ struct pst_option {
     uint32_t most; /* a whole number from 1 to this; 0: any text */
 };
 
-/* Those that every command takes; offset and most mean nothing. */
+/* Options that every command has; offset and most are not used. */
 extern const struct pst_option *const pst_common_options;
 extern const uint32_t pst_n_common_options;
 

@@ -29,7 +29,7 @@ struct pst_cli_outputs {
             PST_AT(field.trace), 0                                                                 \
     }
 
-/* What a trace says of the plan of a session; source: the file that it came from, or its config. */
+/* Describes a session's plan for a trace; source: the file that it came from, or its config. */
 #define PST_CLI_DIGEST 24
 struct pst_trace_meta pst_cli_trace_meta(const struct pst_session *session, const char *source,
                                          char digest[PST_CLI_DIGEST]);

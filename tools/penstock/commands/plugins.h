@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What `penstock plugins` does besides showing: checks a plugin; makes a project to start from.
+ * Two actions of `penstock plugins`: checking a plugin, and making a project to start from.
  */
 #ifndef PST_COMMANDS_PLUGINS_H
 #define PST_COMMANDS_PLUGINS_H

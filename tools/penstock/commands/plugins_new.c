@@ -110,8 +110,8 @@ static void locate(struct project *project)
     }
 }
 
-/* What a template has, and what the project has there. The name of the plugin's file, which has the
-   id in it, comes first. */
+/* A word of a template, and the project's word for it. The name of the plugin's file comes first,
+   because it contains the id. */
 struct word {
     const char *from, *to;
 };

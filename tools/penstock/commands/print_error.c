@@ -117,7 +117,7 @@ int pst_print_error(const struct pst_error *err, bool json)
 {
     int code = pst_error_exit_code(err);
 
-    /* What cannot be written to standard output need not be tried there. */
+    /* An error of writing to standard output is not printed there. */
     bool broken = strncmp(err->message, "cannot write to standard output", 31) == 0;
 
     fflush(stdout);

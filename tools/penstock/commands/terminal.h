@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What standard output can show.
+ * The width of standard output, and whether it shows UTF-8.
  */
 #ifndef PST_COMMANDS_TERMINAL_H
 #define PST_COMMANDS_TERMINAL_H
@@ -8,9 +8,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Columns: what the variable COLUMNS says, else those of the terminal; 0 where it is none. */
+/* Returns the variable COLUMNS, else the columns of the terminal; 0 if there is no terminal. */
 uint32_t pst_terminal_columns(void);
-/* The same, but 80 where it is none. */
+/* Like pst_terminal_columns, but 80 instead of 0. */
 uint32_t pst_terminal_width(void);
 
 /* By the variables that decide; nothing here calls setlocale. */

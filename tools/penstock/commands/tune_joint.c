@@ -81,7 +81,7 @@ static void show_progress(void *context, uint32_t point, uint32_t n_done)
                           searching->sets->n * searching->joint->budget, text);
 }
 
-/* Of plans only that of the best is kept. */
+/* Keeps the plan of the best trial alone. */
 static void keep_better(struct searching *searching, uint32_t point, struct pst_trial *trial)
 {
     const uint32_t combination = searching->before + point;
@@ -103,7 +103,7 @@ static void keep_better(struct searching *searching, uint32_t point, struct pst_
     searching->score = score;
 }
 
-/* What a point came to that the search waits for. */
+/* Reports the trial of a point that the search waits for. */
 static void tell(struct searching *searching, uint32_t point, struct pst_trial *trial)
 {
     pst_joint_tell(searching->search, point, pst_goal_score(&searching->joint->goal, trial));
@@ -148,7 +148,7 @@ static bool guess(struct searching *searching, uint32_t *ret_point)
     return false;
 }
 
-/* What a file knows of, or was begun early, is not tried again. */
+/* Finds the next point to try, other than points in the file or begun early that did not fail. */
 static bool next_point(void *context, uint32_t *ret_point)
 {
     struct searching *searching = context;
@@ -291,7 +291,7 @@ static void search_set(struct searching *searching)
 
 /* --- all ---------------------------------------------------------------------------------------*/
 
-/* Of what decides what trials come to: configs, values, profiles, plugins, this version. */
+/* Digests all that decides trials: configs, values, profiles, plugins, this version. */
 static struct pst_hash digest_of(const struct pst_cli_sets *sets,
                                  const struct pst_provenance *provenance)
 {
@@ -345,7 +345,7 @@ static int by_plan(const void *a, const void *b)
     return order != 0 ? order : x->record < y->record ? -1 : x->record > y->record;
 }
 
-/* What came to the plan of an earlier record is told with that. */
+/* Marks each record whose plan an earlier record of its config has, too. */
 static void find_equals(struct pst_compare_result *result)
 {
     struct plan_of *plans = pst_alloc((size_t)result->n + 1, sizeof *plans);

@@ -171,7 +171,7 @@ static pst_status ask_memopt(struct pst_rig *rig, const struct pst_case *questio
 
 /* --- models ------------------------------------------------------------------------------------*/
 
-/* Of either type of numbers; a question has nothing else for it. */
+/* Asks for the model, in f32 or bf16 by the seed; the question has nothing else for it. */
 static pst_status ask_model(struct pst_rig *rig, const struct pst_case *question,
                             struct pst_answer *answer, struct pst_error *err)
 {

@@ -39,7 +39,7 @@ static void record_orders(struct pst_answer *answer, const struct pst_orders *or
     }
 }
 
-/* What in_flight() says of every stage of a chain, from its end: each hears of its successor. */
+/* Asks in_flight() of each stage of a chain, from the last one, with its successor's answer. */
 static pst_status ask_held(struct order *order, uint32_t *claims, struct pst_error *err)
 {
     const struct pst_schedule_in *in = &order->asked.in;

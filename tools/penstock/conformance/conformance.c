@@ -20,7 +20,7 @@
 
 enum { TIME_LIMIT_S = 20, ARGUMENTS_MAX = 80, OUTPUT_BYTES = 4096, POLL_MS = 5 };
 
-/* What became of the process of a test. */
+/* The outcome of a test's process. */
 struct child {
     bool timed_out, stopped; /* stopped: the checker itself shall end */
     int wait_status;         /* of the plugin's process; of its parent where that ended first */
@@ -116,7 +116,7 @@ static int remove_entry(const char *path, const struct stat *unused, int kind, s
     return 0;
 }
 
-/* What a test may have left there. */
+/* Removes what a test may have left in the folder. */
 static void empty_folder(const char *folder)
 {
     nftw(folder, remove_entry, 16, FTW_DEPTH | FTW_PHYS);

@@ -51,8 +51,8 @@ struct pst_conformance_question {
 pst_status pst_conformance_run(const struct pst_conformance_question *question,
                                struct pst_conformance_report *ret_report, struct pst_error *err);
 
-/* What the program does when its first argument is PST_CONFORMANCE_CHILD; arguments as given to
- * main. */
+/* The main function of a child of the checker; the first argument of the program is then
+   PST_CONFORMANCE_CHILD. */
 int pst_conformance_child(int argc, char **argv);
 
 #endif

@@ -12,7 +12,7 @@
 #include "conformance/problem.h"
 #include "host/plugin_host.h"
 
-/* What is checked, the same for all tests of a child. */
+/* The plugin that is checked, the same for all tests of a child. */
 struct pst_subject {
     const char *path, *folder; /* the file; an empty folder that is the current one */
     const struct pst_plugin *plugin;
@@ -51,7 +51,7 @@ struct pst_rig {
 /* Fills the config and calls create(); returns its status, with self set on PST_OK. */
 pst_status pst_rig_init(struct pst_rig *rig, const struct pst_subject *subject,
                         const struct pst_manners *manners);
-/* What extensions answer about from here on. */
+/* Sets the question that extensions answer about from here on. */
 void pst_rig_state(struct pst_rig *rig, const struct pst_case *question);
 /* Calls destroy() and frees what the host gave. */
 void pst_rig_finish(struct pst_rig *rig);

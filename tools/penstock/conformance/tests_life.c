@@ -96,7 +96,7 @@ static ptrdiff_t growth_of_calls(struct pst_subject *subject)
     return (ptrdiff_t)(bytes_in_use() - used);
 }
 
-/* What a plugin keeps for good it has after a round or two. */
+/* Memory that a plugin keeps for good grows in the first rounds only: the least growth counts. */
 void pst_test_growth(struct pst_subject *subject)
 {
     ptrdiff_t least = PTRDIFF_MAX;

@@ -60,7 +60,7 @@ void pst_test_load(struct pst_subject *subject)
     }
 }
 
-/* What no plugin may do has a name in the C library. */
+/* Functions of the C library that no plugin may use. */
 static const char forbidden[] =
     " exit _exit _Exit quick_exit fork vfork system popen execl execlp execle execv execvp execve "
     "posix_spawn signal sigaction chdir fchdir setlocale rand random srand atexit on_exit "

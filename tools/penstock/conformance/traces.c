@@ -61,7 +61,7 @@ static uint32_t count_children(void)
     return count_words("/proc/thread-self/children") + count_words(path);
 }
 
-/* What the descriptors lead to: one that was replaced leaves their number. */
+/* Digests the files of the descriptors: a descriptor that was replaced keeps its number. */
 static uint64_t digest_descriptors(void)
 {
     uint64_t digest = pst_fnv1a(PST_FNV1A, "", 0);
@@ -90,7 +90,7 @@ static void take_scheduling(struct pst_traces *traces)
     traces->priority = param.sched_priority;
 }
 
-/* Those of the C library and of the kernel. */
+/* Counts the timers of the C library and of the kernel. */
 static void take_timers(struct pst_traces *traces)
 {
     static const int which[] = {ITIMER_REAL, ITIMER_VIRTUAL, ITIMER_PROF};

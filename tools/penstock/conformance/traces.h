@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a process can be seen by from outside: a plugin must leave it as it was.
+ * The state of a process that is visible from outside: a plugin must leave it unchanged.
  */
 #ifndef PST_CONFORMANCE_TRACES_H
 #define PST_CONFORMANCE_TRACES_H

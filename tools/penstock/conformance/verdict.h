@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a child of the plugin checker leaves behind: a page that it shares with its parent. It holds
- * the verdict, and the breadcrumbs of plugin calls, so that whatever ends the child can be blamed
- * on one.
+ * The page that a child of the plugin checker shares with its parent. It holds the verdict, and the
+ * breadcrumbs of plugin calls, so that the end of the child can be blamed on a call.
  */
 #ifndef PST_CONFORMANCE_VERDICT_H
 #define PST_CONFORMANCE_VERDICT_H

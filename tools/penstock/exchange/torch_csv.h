@@ -34,14 +34,14 @@ pst_status pst_torch_csv(const struct pst_torch_order *order, enum pst_torch_fla
                          char **ret_text, struct pst_error *err);
 
 /*
- * The same from a plan. *ret_n_dropped: operators whose results are not kept and R passes, of which
- * the file says nothing. output.form, exit code 1, for what has no spelling: stages that are no
+ * Makes the text from a plan. *ret_n_dropped: operators whose results are not kept and R passes,
+ * which the file omits. output.form, exit code 1, for what has no spelling: stages that are not a
  * chain, micro-batches of different sizes, replicas, versions of weights.
  */
 pst_status pst_torch_csv_of_plan(const struct pst_plan *plan, enum pst_torch_flavour flavour,
                                  char **ret_text, uint32_t *ret_n_dropped, struct pst_error *err);
 
-/* The same from a scheduler's answer to a question of its own. */
+/* Makes the text from the answer of a scheduler that was asked alone. */
 pst_status pst_torch_csv_of_answer(const struct pst_order_question *asked,
                                    const struct pst_orders *answer, enum pst_torch_flavour flavour,
                                    char **ret_text, struct pst_error *err);

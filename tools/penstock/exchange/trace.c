@@ -154,7 +154,7 @@ static void take_predicted(struct trace *trace, const struct pst_timeline *predi
     qsort(trace->predicted, trace->n_predicted, sizeof *trace->predicted, compare_passes);
 }
 
-/* The same pass of the steps that were predicted; NULL: none was. */
+/* Returns the same pass of the predicted steps, or NULL if there is none. */
 static const struct pst_span *predicted_of(const struct trace *trace, const struct pst_span *span)
 {
     const struct pst_span **found = trace->n_predicted == 0 || span->lane != PST_LANE_COMPUTE
@@ -219,7 +219,7 @@ static uint32_t first_gap(const struct trace *trace, uint64_t ns)
     return PST_FIRST(i, trace->n_gaps, trace->gaps[i].to_ns >= ns);
 }
 
-/* What ended last in a gap is what the rank had waited for. */
+/* The cause of a gap is the span outside the compute and optimizer rows that ended last in it. */
 static void find_causes(struct trace *trace, uint32_t rank)
 {
     const struct pst_timeline *timeline = trace->timeline;
@@ -302,7 +302,7 @@ static void name_transfer(const struct pst_span *span, char *text, size_t room)
     }
 }
 
-/* What slices are called by, and their category. */
+/* The parts of a slice's name, and its category. */
 static const struct slice {
     char letter; /* of a pass */
     bool stage, microbatch;
@@ -502,7 +502,7 @@ static void put_labels(const struct trace *trace, uint32_t rank)
     }
 }
 
-/* What the next pass needed that other ranks make, where no transfer tells. */
+/* Names the pass of another rank that the next pass needed, if no transfer shows it. */
 static void guess_cause(const struct trace *trace, const struct gap *gap, char *text, size_t room)
 {
     const struct pst_span *next = &trace->timeline->spans[gap->before];
@@ -650,8 +650,8 @@ static void put_timeline(struct pst_json *json, const struct pst_timeline *timel
     pst_arena_finish(&trace.arena);
 }
 
-/* What was added to the times of each rank, and how far they may be off; null: they are those of a
-   clock of its own. */
+/* Writes the offset that was added to the times of each rank, and its uncertainty; null if the
+   times are those of the rank's own clock. */
 static void put_clock(struct pst_json *json, const struct pst_timeline *timeline)
 {
     static const struct pst_clock none;

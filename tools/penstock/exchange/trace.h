@@ -10,7 +10,7 @@
 
 #include "sim/timeline.h"
 
-/* What a trace says about itself; any member may be NULL. */
+/* Facts about a trace, which the file states; any member may be NULL. */
 struct pst_trace_meta {
     const char *plan; /* the file that it came from, or the config that it was made of */
     const char *plan_digest;

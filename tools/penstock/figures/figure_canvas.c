@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What any figure needs: a surface of the wanted format, its bytes, the file.
+ * The common part of all figures: a surface of the wanted format, its bytes, the file.
  */
 #include <cairo-pdf.h>
 #include <errno.h>

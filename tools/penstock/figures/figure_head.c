@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What stands above the rows: title, the figures that everybody asks for, the legend. Whatever has
- * no room in a line goes on in the next; of the figures the last ones go first.
+ * Draws the head above the rows: title, key figures, legend. What does not fit into a line
+ * continues in the next; the last key figures are left out first.
  */
 #include <stdio.h>
 #include <string.h>

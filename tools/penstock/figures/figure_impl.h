@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the files of the figure share: the page with its scales, colours, text. All lengths are
- * points, y grows downwards. Private to figure*.c and stage_*.c.
+ * Declarations that the files of the figure share: the page with its scales, colours, text. All
+ * lengths are points, y grows downwards. Private to figure*.c and stage_*.c.
  */
 #ifndef PST_FIGURES_FIGURE_IMPL_H
 #define PST_FIGURES_FIGURE_IMPL_H
@@ -12,7 +12,7 @@
 #define FIGURE_FONT     8.0
 #define FIGURE_SMALLEST 6.0 /* of any text */
 
-/* What a box stands for, in the order of the legend. */
+/* The kinds of boxes, in the order of the legend. */
 enum pst_figure_kind {
     FIGURE_F,
     FIGURE_BW,
@@ -72,7 +72,7 @@ struct pst_canvas {
 };
 pst_status pst_canvas_render(const struct pst_canvas *canvas, enum pst_figure_format format,
                              unsigned char **ret_bytes, size_t *ret_length, struct pst_error *err);
-/* The same into a file, whole or not at all. */
+/* Renders into a file, whole or not at all. */
 pst_status pst_canvas_write(const struct pst_canvas *canvas, enum pst_figure_format format,
                             const char *path, struct pst_error *err);
 /* A layout needs the widths of texts: calls it with a page that nobody sees. */
@@ -95,7 +95,7 @@ uint32_t pst_figure_color_index(const struct pst_figure_page *page, const struct
 /* figure_text.c */
 /* The text, or its beginning and "…" where it is wider than that; text must hold `room` bytes. */
 void pst_figure_shorten(struct pst_pen *pen, char *text, size_t room, double width);
-/* Of "rank 2 (stage 2, 6)" in form 0 all, in form 1 "rank 2", in form 2 "2". */
+/* Writes the name of a rank: "rank 2 (stage 2, 6)" in form 0, "rank 2" in 1, "2" in 2. */
 enum { PST_NAME_FORMS = 3, PST_NAME_SHORT = 1 };
 void pst_figure_name(const struct pst_timeline *timeline, uint32_t rank, uint32_t form, char *text,
                      size_t room);
@@ -114,11 +114,11 @@ void pst_figure_draw_time_axis(const struct pst_figure_page *page, double y);
 
 /* figure_layout.c: all of it, or in parts for what is shown beside others. */
 pst_status pst_figure_layout(struct pst_figure_page *page, struct pst_error *err);
-/* What follows from the timeline alone: times, chunks; the width where none is given. */
+/* Computes times and chunks from the timeline, and the width if none is given. */
 void pst_figure_prepare(struct pst_figure_page *page);
 /* Margins and columns of the page. */
 void pst_figure_choose_columns(struct pst_figure_page *page);
-/* What is shown, from the scale of times. */
+/* Chooses what is shown, by the scale of times. */
 void pst_figure_choose_content(struct pst_figure_page *page);
 
 /* figure.c: laid out for that canvas; close the page in any case. */

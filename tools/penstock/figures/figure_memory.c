@@ -171,7 +171,7 @@ static void draw_memory_axis(const struct pst_figure_page *page, const struct sc
     }
 }
 
-/* What stands above the panel, in as many lines as it takes; or only how high it would be. */
+/* The heading above the panel, in as many lines as needed. draw false: it is only measured. */
 struct heading {
     const struct pst_figure_page *page;
     double x, y, font;

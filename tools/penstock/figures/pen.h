@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What figures are drawn with: paths, colours and text, onto a surface of cairo or as elements of
- * SVG, where text stays text. Within a page colours with a tone follow its theme; in a file by
- * itself they are as they are, and text is as wide as it was measured, whatever font the reader
- * has. All lengths are points, y grows downwards.
+ * The pen that draws figures: paths, colours and text, onto a surface of cairo or as elements of
+ * SVG, where text stays text. In a page, colours with a tone follow its theme; in a separate file
+ * they keep their values, and text is as wide as it was measured, whatever font the reader has. All
+ * lengths are points, y grows downwards.
  */
 #ifndef PST_FIGURES_PEN_H
 #define PST_FIGURES_PEN_H
@@ -14,7 +14,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* What a colour is there for. */
+/* The purpose of a colour. */
 enum pst_tone { PST_AS_IS, PST_INK, PST_SOFT, PST_FAINT, PST_RULE, PST_BAND, PST_PAPER, PST_ALARM };
 
 struct pst_color {
@@ -71,7 +71,7 @@ void pst_pen_text(struct pst_pen *pen, double x, double y, enum pst_align align,
 
 /* Elements of a page that belong together, of that class. */
 void pst_pen_group(struct pst_pen *pen, const char *class_name);
-/* What the group that is open is, for a pointer that rests on it. */
+/* Sets the tooltip of the open group. */
 void pst_pen_note(struct pst_pen *pen, const char *text);
 /* A part of a page that can be enlarged along x by itself: no text there. */
 void pst_pen_view(struct pst_pen *pen, double x, double y, double width, double height);

@@ -223,7 +223,7 @@ static void sort_by_memory(const struct pst_scatter *scatter, uint32_t *front, u
     }
 }
 
-/* What can be had with so much memory: a stair through the front. */
+/* Draws the best speed for each amount of memory: a staircase through the front. */
 static void draw_front(struct plot *plot, const uint32_t *front, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++) {
@@ -375,7 +375,7 @@ static void draw_capacity(struct plot *plot)
 
 /* --- legend ------------------------------------------------------------------------------------*/
 
-/* What goes up, then shape and name of every series. Returns the y below. */
+/* Draws the unit of the y axis, then shape and name of every series. Returns the y below. */
 static double draw_legend(struct plot *plot)
 {
     double font = FIGURE_FONT, x = 4, y = 4 + 0.7 * font;

@@ -24,7 +24,7 @@ struct pst_scatter {
     bool label_all;          /* rather than the front alone */
 };
 
-/* Whether nothing is at least as fast with at most as much memory, and better in one. */
+/* Returns true if no point is at least as good in speed and memory, and better in one. */
 bool pst_scatter_on_front(const struct pst_scatter *scatter, uint32_t point);
 
 /* Errors as of pst_figure_write. Sizes that are not given: 480 by 300, or as high as a narrow one
@@ -34,7 +34,7 @@ pst_status pst_scatter_write(const struct pst_scatter *scatter, const char *path
                              const struct pst_figure_options *options, struct pst_error *err);
 void pst_scatter_draw(const struct pst_scatter *scatter, double width, double height,
                       struct pst_pen *pen);
-/* The same for a canvas; the first argument is a struct pst_scatter_view. */
+/* Draws onto a canvas; the first argument is a struct pst_scatter_view. */
 struct pst_scatter_view {
     const struct pst_scatter *scatter;
     double width, height;

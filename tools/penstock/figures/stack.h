@@ -22,8 +22,8 @@ pst_status pst_stack_write(const struct pst_stack_plan *plans, uint32_t n, const
                            enum pst_figure_format format, const struct pst_figure_options *options,
                            struct pst_error *err);
 
-/* The same in parts: a head with the legend of all, and a panel for each plan with its own time
-   axis. Everything is laid out with the pen, which then draws, each part from y = 0 down. */
+/* The figure in parts: a head with one legend for all plans, and a panel for each plan with its own
+   time axis. The pen lays everything out, then draws, each part from y = 0 down. */
 struct pst_stack;
 struct pst_stack *pst_stack_open(const struct pst_stack_plan *plans, uint32_t n,
                                  const struct pst_figure_options *options, struct pst_pen *pen);
@@ -43,7 +43,7 @@ struct pst_stack_place {
     bool dense;
 };
 struct pst_stack_place pst_stack_place(const struct pst_stack *stack, uint32_t plan);
-/* Of the box of a span. */
+/* Returns the colour of a span's box. */
 struct pst_color pst_stack_color(const struct pst_stack *stack, uint32_t plan,
                                  const struct pst_span *span);
 

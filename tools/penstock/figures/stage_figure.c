@@ -159,7 +159,7 @@ static void draw_box(const struct page *page, struct pst_pen *pen, uint32_t stag
     draw_pair(pen, x + PADDING, y + 51, memory, part);
 }
 
-/* What shade and bar mean; no wider than the least page. */
+/* Draws the meaning of shade and bar, no wider than the least page. */
 static void draw_legend(const struct page *page, struct pst_pen *pen, double x, double y)
 {
     char text[128], limit[64];

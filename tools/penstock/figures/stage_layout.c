@@ -246,7 +246,7 @@ static void make_slots(const struct pst_stage_graph *graph, const uint32_t *laye
     sort_by_layer(l, links);
 }
 
-/* What the layers from..to-1 take up and down. */
+/* Finds the top and the bottom of the layers from..to-1. */
 static void span(const struct pst_stage_layout *l, uint32_t from, uint32_t to, double *ret_top,
                  double *ret_bottom)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the figure of stages is drawn from: a partitioner's answer, or a plan.
+ * The sources of the figure of stages: a partitioner's answer, or a plan.
  */
 #include <math.h>
 #include <stdlib.h>

@@ -19,7 +19,7 @@
 #define WARMUPS  3u
 #define LEAST_NS 60000000u
 #define GROUP_NS 3000000000u
-/* What [cluster] says an operator takes may be some times too little. */
+/* The times that [cluster] predicts may be several times too short. */
 #define MOST_SECONDS 20.0
 #define FEWEST       4u /* runs of an operator that takes long: one to warm up, three measured */
 
@@ -37,8 +37,8 @@ static double op_seconds(const struct pst_session *session, uint32_t op, uint32_
            1e9;
 }
 
-/* What measuring takes: of operators that are alike up to PST_MEASURE_TWINS, which share the
-   rounds. */
+/* Estimates how long measuring lasts. Operators that are alike count once: up to PST_MEASURE_TWINS
+   of them share the rounds. */
 static double estimate(const struct pst_session *session, const struct pst_profile_request *request)
 {
     const struct pst_graph *graph = session->graph;
@@ -91,7 +91,7 @@ static pst_status write_cluster(const struct pst_session *session,
     return st;
 }
 
-/* What others could write is not read again. */
+/* Makes the file writable by its owner alone. A file that others can write is not read again. */
 static pst_status make_trusted(const char *file, struct pst_error *err)
 {
     struct pst_arena arena = {0};

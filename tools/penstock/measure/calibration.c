@@ -138,7 +138,7 @@ static bool is_size(const char *key)
     return false;
 }
 
-/* What the config leaves out and the file has. */
+/* Sets the keys of [cluster] that the config leaves out and the file has. */
 static pst_status take_cluster(struct pst_session *session, const char *file, struct pst_error *err)
 {
     struct pst_config *config = NULL;

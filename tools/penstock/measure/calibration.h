@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What was measured of a model on this machine, kept for later plans: the times of its operators (a
- * costed graph, as `penstock profile -o` writes) and a [cluster] section (`-c`). It stands in for
- * what a config leaves out. A program measures where nothing is kept (measure/calibrate.h).
+ * Measurements of a model on this machine, kept for later plans: the times of its operators (a
+ * costed graph, as `penstock profile -o` writes) and a [cluster] section (`-c`). They replace what
+ * a config leaves out. If none are kept, a program measures (measure/calibrate.h).
  */
 #ifndef PST_MEASURE_CALIBRATION_H
 #define PST_MEASURE_CALIBRATION_H

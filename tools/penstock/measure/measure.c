@@ -196,7 +196,7 @@ static void select_ops(struct measuring *m)
     }
 }
 
-/* Those that are asked for, and more where these take too little time to say much. */
+/* Returns the limit of rounds: as configured or, if least_ns is set, up to 50 times as many. */
 static uint32_t most_rounds(const struct measuring *m)
 {
     uint64_t most = MOST_TIMES / N_SERIES / (m->n_selected + 1u);
@@ -444,7 +444,7 @@ static pst_status measure_next(struct measuring *m, uint32_t *offset, struct pst
 
 /* --- means ------------------------------------------------------------------------------------*/
 
-/* Of sorted values, at a part of their number. */
+/* Returns a quantile of sorted values, interpolated; part: from 0 to 1. */
 static double quantile(const uint64_t *values, uint32_t n, double part)
 {
     double position = part * (double)(n - 1);
@@ -470,7 +470,7 @@ static uint32_t gather(const struct measuring *m, uint32_t first, uint32_t serie
     return n;
 }
 
-/* Of the times that were sorted; 0 of none. */
+/* Returns the mean of the middle of the sorted times; 0 if there are none. */
 static double mean_of(const struct measuring *m, uint32_t n, double *ret_spread)
 {
     const double mean = n > 0 ? middle_mean(m->sorted, n) : 0;

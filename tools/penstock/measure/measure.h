@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Measures what operators take on a device: F, B and W of each, one behind the other as in a step,
- * so that caches hold what they would hold then. Operators that are alike (same kind, attributes
- * and shapes) share one time, over rounds of up to PST_MEASURE_TWINS of them: what is equal costs
- * the same, whatever the noise. W includes adding the gradient to its accumulator, which each
- * micro-batch of a step pays but the first. Updates run behind as many rounds as a step has
+ * Measures the times of operators on a device: F, B and W of each, one after the other as in a
+ * step, so that caches hold what they would hold then. Operators that are alike (same kind,
+ * attributes and shapes) share one time, over rounds of up to PST_MEASURE_TWINS of them: equal
+ * operators get equal times, whatever the noise. W includes adding the gradient to its accumulator,
+ * as in each micro-batch of a step but the first. Updates run after as many rounds as a step has
  * micro-batches.
  *
- * Of slices of sequences the first, the last and the one before it are measured, in turn: what
- * attention takes grows from the first on with what it computes, but B of the last writes gradients
- * of earlier keys and values where that of the others adds to them.
+ * If sequences have slices, the first, the last and the one before it are measured, in turn: the
+ * time of attention grows with its work from the first on, but B of the last writes gradients of
+ * earlier keys and values while B of the others adds to them.
  */
 #ifndef PST_MEASURE_MEASURE_H
 #define PST_MEASURE_MEASURE_H

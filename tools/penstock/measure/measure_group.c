@@ -98,7 +98,7 @@ static uint32_t place_param(struct placing *p, uint32_t param)
     return *value;
 }
 
-/* What an operator reads and writes in each of its passes, but for gradients. */
+/* Places what an operator reads and writes in each of its passes, except gradients. */
 static void place_operands(struct placing *p, uint32_t index)
 {
     const struct pst_op *op = &p->config->graph->ops[p->ops[index]];
@@ -146,7 +146,7 @@ static void place_input_gradients(struct placing *p, uint32_t index, const struc
     }
 }
 
-/* What B and W of an operator write. A gradient that no operator of the group makes stays. */
+/* Places what B and W of an operator write. A gradient from outside the group is static. */
 static void place_gradients(struct placing *p, uint32_t index)
 {
     const struct pst_graph *graph = p->config->graph;
@@ -416,7 +416,7 @@ static pst_status bind_op(const struct pst_measure_config *config, struct pst_de
     return PST_OK;
 }
 
-/* What the update of each parameter of the group works on. */
+/* Binds the buffers that the update of each parameter of the group uses. */
 static void bind_steps(const struct pst_measure_config *config, const struct measure_places *places,
                        unsigned char *base, struct measure_group *group)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the host does for a step while its devices compute: the next batch is read, handed over, the
- * ranks are told and waited for. Where devices have all cores, it takes them from these.
+ * The host's work for a step while its devices compute: it reads the next batch, hands it over,
+ * starts the ranks and waits for them. If devices use all cores, it takes this time from them.
  */
 #ifndef PST_MEASURE_HOST_H
 #define PST_MEASURE_HOST_H
@@ -13,8 +13,8 @@ struct pst_measured_host {
     uint32_t devices;          /* that have all cores of this machine */
 };
 
-/* Of the job's data and batch, in processor time, so that a busy machine tells the same. Errors:
-   those of pst_data_create, pst_data_read; machine.threads. */
+/* Measures this work for the job's data and batch, in processor time, which other load does not
+   change. Errors: those of pst_data_create, pst_data_read; machine.threads. */
 pst_status pst_measure_host(const struct pst_session *session, struct pst_measured_host *ret_host,
                             struct pst_error *err);
 

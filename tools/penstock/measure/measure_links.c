@@ -10,7 +10,7 @@
 #define FIRST_BYTES 1024u
 #define MOST_BYTES  (FIRST_BYTES << (2 * (PST_LINK_SIZES - 1)))
 #define STALL_NS    60000000000u
-/* Of devices that stand apart, for which a run does not wait after each message, either. */
+/* Round trips on devices: a run does not wait for a device after each message, either. */
 #define TRIPS 8u
 
 struct end {
@@ -55,7 +55,7 @@ static pst_status round_trip(struct end *end, uint64_t bytes, uint64_t tag)
     return st;
 }
 
-/* What pulls the other thread out of its wait. */
+/* The error that ends the other thread's wait. */
 static const struct pst_error ended = {
     .status = PST_ERR_CANCELLED, .kind = "run.aborted", .message = "measuring ended"};
 
@@ -98,7 +98,7 @@ static pst_status set_up(struct end *end)
     return st;
 }
 
-/* Whether its device may be closed once the other end has been here, too. */
+/* Returns true if the end's device may be closed once the other end has been here, too. */
 static bool let_go(struct end *end)
 {
     if (*end->device != NULL) {
@@ -168,7 +168,7 @@ static void judge(struct pst_measured_link *link)
     }
 }
 
-/* Of an end that the other one pulled out of its wait it is not its own failure. */
+/* Reports the error of the end that failed by itself; the other end may have been aborted. */
 static pst_status cause_of(const struct end ends[2], struct pst_error *err)
 {
     const bool pulled = ends[0].status == PST_OK || ends[0].err.kind[0] == '\0' ||

@@ -6,7 +6,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-/* Of the line "cpu" of /proc/stat (proc(5)), in ticks: "guest" and what follows is in "user". */
+/* Fields of the line "cpu" of /proc/stat (proc(5)), in ticks. They include guest times. */
 enum { USER = 0, NICE, SYSTEM, IDLE, IO_WAIT, IRQ, SOFT_IRQ, STEAL, FIELDS };
 
 static double seconds_of(const struct timeval *time)

@@ -4,8 +4,8 @@
 
 #include "session/session.h"
 
-/* What this program brings to sessions. Whoever links it has told it (tools/penstock/CMakeLists.txt
-   has the linker take this file): tests, benchmarks and fuzzers, too. */
+/* The program's parts of sessions, registered before main(). Everything that links the program gets
+   them (tools/penstock/CMakeLists.txt): tests, benchmarks and fuzzers, too. */
 extern const struct pst_session_parts pst_program_parts;
 
 #endif

@@ -55,7 +55,7 @@ static void describe_growth(const struct pst_cost_model *cost, uint32_t op, uint
     ret_growth[1] = (double)times[1].backward_input_ns - (double)times[0].backward_input_ns;
 }
 
-/* What [cluster] says, for a device that is not here. */
+/* Computes times from [cluster], for a device that is not on this machine. */
 static void describe(const struct pst_session *session, uint32_t samples,
                      struct pst_measured *ret_measured)
 {

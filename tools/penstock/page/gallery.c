@@ -57,7 +57,7 @@ static double recompute_ns(const struct pst_session *session, const struct pst_t
     return placed + within;
 }
 
-/* Of one step in the steady state, as the table of plans has it. */
+/* Measures shares of one step in the steady state, like the table of plans. */
 static void measure_shares(const struct pst_session *session, struct pst_exhibit *exhibit)
 {
     const struct pst_timeline *timeline = exhibit->timeline;

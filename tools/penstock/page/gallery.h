@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What figures and pages show of the plans that a command tried: of every plan where its time goes,
- * of the fastest ones the timeline and the stages.
+ * The plans that a command tried, as figures and pages show them: every plan with its shares of
+ * time, the fastest ones with their timelines and stages.
  */
 #ifndef PST_PAGE_GALLERY_H
 #define PST_PAGE_GALLERY_H

@@ -74,7 +74,7 @@ static const char *name_of(struct pst_sheet *sheet, const struct pst_record *rec
     return plain(sheet, name);
 }
 
-/* What has a colour in the scatter: the first of these that varies. */
+/* Returns the series of a record in the scatter: its method, or the first of these that varies. */
 static const char *series_of(const struct pst_record *record, const bool vary[PST_AXES])
 {
     static const enum pst_axis_kind axes[] = {PST_AXIS_SCHEDULER, PST_AXIS_PARTITIONER,

@@ -23,14 +23,14 @@ struct pst_page {
 
 /* Writes the file, whole or not at all. output.write. */
 pst_status pst_page_write(const struct pst_page *page, const char *path, struct pst_error *err);
-/* The same of one plan. Also plan.illegal: it cannot be simulated. */
+/* Writes the page of one plan. Also plan.illegal: it cannot be simulated. */
 pst_status pst_page_write_plan(const struct pst_session *session, const char *command,
                                const char *title, const char *path, struct pst_error *err);
-/* Its text; free() it. */
+/* Returns the page's text; free() it. */
 char *pst_page_text(const struct pst_page *page, size_t *ret_length);
 
-/* The same as figures for papers. options as of figures; timelines: of the `most` fastest plans of
-   which there is one. Errors as of pst_figure_write; nothing happens where no plan is done. */
+/* Write figures for papers. options as of figures; timelines: of the `most` fastest plans that have
+   one. Errors as of pst_figure_write. They write nothing if no plan is done. */
 pst_status pst_page_write_scatter(const struct pst_page *page, const char *path,
                                   enum pst_figure_format format,
                                   const struct pst_figure_options *options, struct pst_error *err);

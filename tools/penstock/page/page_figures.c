@@ -153,7 +153,7 @@ static int code_of(const struct pst_stack *stack, uint32_t panel, const struct p
            (pst_figure_ink(pst_stack_color(stack, panel, span)).r < 0.5);
 }
 
-/* What passes were where, for the script: rank by rank kind, stage, micro-batch, gap before and
+/* Writes the passes for the script, rank by rank: kind, stage, micro-batch, gap before and
    duration, times in ticks. */
 static void put_passes(const struct pst_sheet *sheet, const struct pst_stack *stack, uint32_t panel,
                        const struct pst_timeline *timeline)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the parts of a page share. Private to page*.c.
+ * Declarations that the parts of a page share. Private to page*.c.
  */
 #ifndef PST_PAGE_PAGE_IMPL_H
 #define PST_PAGE_PAGE_IMPL_H

@@ -177,7 +177,7 @@ static void put_baselines(const struct pst_sheet *sheet)
     }
 }
 
-/* What partitioners say of their answers, where they say anything. */
+/* Writes the partitioners' remarks on their answers, if there are any. */
 static void put_remarks(struct pst_sheet *sheet)
 {
     const struct pst_compare_column **columns;

@@ -204,7 +204,7 @@ GET(interval)
     cell->least = (double)record->trial.low_ns;
 }
 
-/* What the devices hold: the least and the most. */
+/* Gets the least and the most memory that a device holds. */
 GET(memory)
 {
     const struct pst_trial *trial = &record->trial;

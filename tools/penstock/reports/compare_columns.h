@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a comparison has to say of a record: one table of columns, which tables for people, for
- * papers and for other programs are made from.
+ * The columns of a comparison: one table, from which tables for people, for papers and for other
+ * programs are made.
  */
 #ifndef PST_REPORTS_COMPARE_COLUMNS_H
 #define PST_REPORTS_COMPARE_COLUMNS_H
@@ -26,7 +26,7 @@ enum pst_cell_kind {
 /* Behind a number that is not told apart from what it is held against. */
 #define PST_SAME_MARK " ="
 
-/* Of one record in one column. */
+/* The value of one record in one column. */
 struct pst_cell {
     bool there;
     bool same;          /* not told apart from what it is held against */
@@ -72,10 +72,10 @@ extern const uint32_t pst_n_compare_columns;
 /* Is it in a table of this result? */
 bool pst_compare_has_column(const struct pst_compare_result *result,
                             const struct pst_compare_column *column);
-/* Of names, but for the scheduler's: is it the same for all? */
+/* Returns true if a column of names, not the scheduler's, has one value for all records. */
 bool pst_compare_is_same(const struct pst_compare_result *result,
                          const struct pst_compare_column *column);
-/* "partitioner chain-dp, devices 4": those names; "": there are none. */
+/* Returns those names, "partitioner chain-dp, devices 4", or "". */
 const char *pst_compare_same_text(const struct pst_compare_result *result, struct pst_arena *arena);
 /* Columns of tables (PST_COLUMN_TABLE) or files (PST_COLUMN_FILE), and with PST_COLUMN_REMARK those
  * of remarks: as many as there are keys, in the order in which they first come. In `arena`. */
@@ -92,12 +92,12 @@ const char *pst_compare_cell_text(const struct pst_compare_column *column,
 const char *pst_trial_state_word(enum pst_trial_state state);
 /* Message and hint in one line. */
 const char *pst_compare_why(struct pst_arena *arena, const struct pst_error *why);
-/* What idle has in it where devices share the cores of this machine, a sentence; "": none do. */
+/* Returns a sentence about devices that share cores of this machine, or "" if none do. */
 const char *pst_compare_sharing(const struct pst_compare_result *result, struct pst_arena *arena);
-/* Those that are done, the best first by what was sought; equal ones in the order asked for.
- * ret_order: [n]. Returns how many. */
+/* Sorts the records that are done, the best first by the goal; equal ones in the order asked for.
+   ret_order: [n]. Returns how many. */
 uint32_t pst_compare_order(const struct pst_compare_result *result, uint32_t *ret_order);
-/* The same without those whose plan an earlier one has, too. */
+/* Like pst_compare_order, but only the first record of each plan. */
 uint32_t pst_compare_plans(const struct pst_compare_result *result, uint32_t *ret_order);
 
 #endif

@@ -41,7 +41,7 @@ static void add_labels(struct pst_json *json, const struct pst_compare_result *r
     }
 }
 
-/* What the partitioner said of its answer. */
+/* Writes the partitioner's remarks on its answer. */
 static void add_remarks(struct pst_json *json, const struct pst_trial *trial)
 {
     if (trial->n_remarks == 0) {

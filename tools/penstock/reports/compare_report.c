@@ -35,7 +35,7 @@ static void print_grid(struct pst_grid *grid, bool color, FILE *out)
     pst_grid_finish(grid);
 }
 
-/* What the sign behind a number says, where there is one. */
+/* Explains the sign after a number, if the table has one. */
 static void explain_same(const struct pst_compare_result *result, FILE *out)
 {
     uint32_t n_rounds = 0;

@@ -8,9 +8,9 @@
 #include "plan/order_eval.h"
 
 /*
- * What no order of an instance goes below, whatever it does: every micro-batch forward and backward
- * once on the stages' devices, weights' part of the backward split off or not, never more than
- * activation_bytes held. A bound that does not apply is 0.
+ * Lower bounds of all orders of an instance that run every micro-batch forward and backward once on
+ * the stages' devices, with or without a separate weights' part of the backward, and never hold
+ * more than activation_bytes. A bound that does not apply is 0.
  */
 struct pst_order_bounds {
     uint64_t work_ns;   /* span: work of the busiest device */

@@ -83,7 +83,7 @@ static char *bytes_text(char text[32], double bytes)
     return pst_format_bytes(text, bytes < 1.8e19 ? (uint64_t)ceil(bytes) : UINT64_MAX);
 }
 
-/* Of what a stage has least left: memory of its device, or time beside the slowest stage. */
+/* Names the limit of a stage: memory of its device, or time relative to the slowest stage. */
 static const char *limit_of(const struct pst_problem *problem,
                             const struct pst_partition_result *result,
                             const struct pst_partition_stage *stage)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What reports of partitions have in common: lists of ranks, remarks.
+ * Words that reports of partitions share: lists of ranks, limits, remarks.
  */
 #ifndef PST_REPORTS_PARTITION_WORDS_H
 #define PST_REPORTS_PARTITION_WORDS_H
@@ -14,8 +14,8 @@
 const char *pst_report_ranks(const uint32_t *ranks, uint32_t n, const char *between, char *text,
                              size_t size);
 
-/* What limits a stage: memory where it has less of that left than of time, as parts of what there
-   is; else the largest part of its time. */
+/* Names the limit of a stage: memory if the stage uses a larger part of its memory than of the
+   time; else the largest part of its time. */
 const char *pst_report_limit(double memory_part, double time_part, double compute, double transfers,
                              double reduce);
 

@@ -191,7 +191,7 @@ static uint32_t most_versions(const struct pst_plan *plan)
     return most;
 }
 
-/* What sets an asynchronous plan apart. */
+/* Prints the weight versions of an asynchronous plan. */
 static void print_versions(const struct pst_plan *plan, FILE *out)
 {
     if (!plan->asynchronous) {

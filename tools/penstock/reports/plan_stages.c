@@ -6,7 +6,7 @@
 
 #include "base/memory.h"
 
-/* What a device keeps for others is shown with the first stage on it. */
+/* Adds the bytes that a device keeps for others to the first stage on it. */
 static void add_guests(const struct pst_plan *plan, uint32_t rank, uint64_t bytes,
                        struct pst_stage_report *stages)
 {
@@ -77,7 +77,7 @@ static bool *find_read(const struct pst_graph *graph, const struct pst_plan_stag
     return read;
 }
 
-/* What an operator leaves for backward passes of its own stage; another stage has its own copy. */
+/* Returns the bytes that an operator saves for backward passes of its stage; others have copies. */
 static uint64_t saved_bytes(const struct pst_graph *graph, const bool *read, uint32_t op,
                             uint32_t samples)
 {
@@ -152,7 +152,7 @@ static void describe(const struct pst_session *session, uint32_t id,
     add_actions(session, stage, ret_stage);
 }
 
-/* Of a step, on the stage's first rank; replays not counted. */
+/* Returns the compute time of a step on the stage's first rank, without replays. */
 static double compute_ns(const struct pst_plan *plan, const struct pst_stage_report *stages,
                          uint32_t id)
 {

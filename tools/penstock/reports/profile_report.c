@@ -18,7 +18,7 @@ static bool is_of(const struct pst_graph *graph, uint32_t op, uint32_t kind)
     return kind == PST_OP_KINDS || graph->ops[op].kind == kind;
 }
 
-/* What the description in [cluster] says of one operator, profile or not. */
+/* Returns the time of one operator by the description in [cluster], without the profile. */
 static double described_ns(const struct pst_session *session, uint32_t op, uint32_t samples)
 {
     struct pst_cost_model cost = session->cost;

@@ -18,7 +18,7 @@ struct pst_schedule_figures {
     struct pst_batches stream; /* what was evaluated */
     struct pst_order_eval eval;
     struct pst_order_bounds bounds; /* of `stream` */
-    /* Of all steps. */
+    /* Totals of all steps. */
     uint64_t makespan_ns, span_ns, work_ns, lower_bound_ns, span_bound_ns;
     uint64_t *busy_ns; /* [device] */
     uint32_t n_transfers;

@@ -202,7 +202,7 @@ static void add_bounds(struct pst_json *json, const struct pst_schedule_figures 
 {
     const struct pst_claimed *claim = &f->result->answer.claim;
 
-    /* Of one step, or of all batches that run into each other. */
+    /* The bounds are of one step, or of all batches if they overlap. */
     pst_json_object(json, "lower_bounds");
     add_time(json, "work", f, f->bounds.work_ns);
     add_time(json, "fill", f, f->bounds.fill_ns);

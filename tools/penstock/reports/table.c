@@ -115,7 +115,7 @@ static void add_up(const struct pst_table *table, struct widths *widths)
     }
 }
 
-/* Of the columns that are there, the one that matters least; PST_TABLE_COLUMNS: all must stay. */
+/* Returns the least important column that is shown; PST_TABLE_COLUMNS: all must stay. */
 static uint32_t least_important(const struct pst_table *table, const struct widths *widths)
 {
     uint32_t least = PST_TABLE_COLUMNS;
@@ -129,7 +129,7 @@ static uint32_t least_important(const struct pst_table *table, const struct widt
     return least;
 }
 
-/* What a column takes at the least. */
+/* Returns the least width of a column. */
 static int narrowest(const struct pst_table *table, const int *wanted, uint32_t c)
 {
     int title = width_of(table->titles[c]), narrow = title > NARROW ? title : NARROW;
@@ -137,7 +137,7 @@ static int narrowest(const struct pst_table *table, const int *wanted, uint32_t 
     return table->wraps[c] && wanted[c] > narrow ? narrow : wanted[c];
 }
 
-/* What was left out for the sake of wider columns, and has room without them. */
+/* Shows columns again that were left out for wider ones, if their least width fits. */
 static void bring_back(const struct pst_table *table, const int *wanted, int most,
                        struct widths *widths)
 {
@@ -199,7 +199,7 @@ static size_t line_length(const char *text, int width)
     return text[n] == '\0' ? n : words > 0 ? words : parts > 0 ? parts : n;
 }
 
-/* What stands in one line of a cell; moves *text on. */
+/* Prints one line of a cell and advances *text past it. */
 static void print_piece(FILE *out, const char **text, int width, bool right, bool wraps, bool last)
 {
     size_t n = wraps ? line_length(*text, width) : strlen(*text);

@@ -46,7 +46,7 @@ void pst_table_bytes(struct pst_table *table, uint64_t bytes);
 
 /* Titles in bold if told so. A row that was not filled up is completed by empty cells. */
 void pst_table_print(const struct pst_table *table, FILE *out, const char *indent, bool color);
-/* The same, and finishes it. */
+/* Prints the table and finishes it. */
 void pst_table_end(struct pst_table *table, FILE *out, const char *indent, bool color);
 
 /* A text of words within the room, all lines but the first indented by so much. */

@@ -122,7 +122,7 @@ static char letter_of(const struct picture *p, const struct pst_span *span)
     return small ? lower[span->op] : upper[span->op];
 }
 
-/* Of the 256 colours; the shades are those of chunks. */
+/* Returns one of the 256 colours; each chunk has its own shade. */
 static int colour_of(const struct picture *p, const struct pst_span *span)
 {
     static const int colours[KINDS][SHADES] = {

@@ -17,7 +17,7 @@
 /* Which of its rank's stages every stage is, in ascending order: [n_stages], zeroed before. Returns
    the most that a rank has, at least 1. */
 uint32_t pst_report_chunks(const struct pst_timeline *timeline, uint32_t *ret_chunk_of);
-/* Of a pass: the chunk of its stage; where there are copies, which of them. */
+/* Returns the chunk of a pass: that of its stage or, if there are copies, the copy's number. */
 uint32_t pst_report_chunk(const struct pst_timeline *timeline, const uint32_t *chunk_of,
                           const struct pst_span *span);
 

@@ -64,7 +64,7 @@ static void step_line(struct pst_train_output *output, const struct pst_step_rep
     write_line(output, &json);
 }
 
-/* What is not known has no value there. */
+/* Records a step for TensorBoard; unknown values are left out. */
 static void step_event(struct pst_train_output *output, const struct pst_step_report *report)
 {
     const double seconds = (double)report->result.ns / 1e9;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a run says about itself: JSON lines for tools, or lines for people; and the files of
- * output.log and output.tensorboard.
+ * The output of a run: JSON lines for tools, or lines for people; and the files of output.log and
+ * output.tensorboard.
  */
 #ifndef PST_REPORTS_TRAIN_OUTPUT_H
 #define PST_REPORTS_TRAIN_OUTPUT_H

@@ -259,7 +259,7 @@ static pst_status read_records(struct pst_tried *tried, const char *path, const 
     return st;
 }
 
-/* What is in the file; cuts an incomplete last line off. */
+/* Reads the records of the file; cuts off an incomplete last line. */
 static pst_status read_file(struct pst_tried *tried, const char *path,
                             const struct pst_hash *digest, struct pst_error *err)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a search has tried, in memory and, where one is asked for, in a file that grows by a line
- * each: from it a search goes on.
+ * The trials of a search, in memory and, if a path is given, in a file that gets a line for each
+ * trial. A search can resume from the file.
  */
 #ifndef PST_REPORTS_TRIED_H
 #define PST_REPORTS_TRIED_H

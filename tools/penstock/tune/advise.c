@@ -28,7 +28,7 @@
 #define PLANS_LARGE    2        /* the same of a job that is too large for a search */
 #define LEAST_WORK     2400000u /* of a small job, so that the search ends by itself */
 
-/* What a device has for plans, as all memory here; 0: any amount. */
+/* Returns a device's memory for plans, as all amounts here; 0: no limit. */
 static uint64_t limit_of(const struct pst_search *search)
 {
     const uint64_t capacity = pst_cluster_capacity(search->cluster);
@@ -168,8 +168,8 @@ static bool works(const struct pst_search *search, uint64_t memory, bool brief)
     return ok;
 }
 
-/* Of a job that is too large for a search: some memory that is enough. 0: none was found. `found`
-   and `need`: what the best plan so far takes, and the one made without a limit. */
+/* Returns some memory that is enough for a job that is too large for a search; 0: none was found.
+   `found`, `need`: the needs of the best plan so far, and of the one made without a limit. */
 static uint64_t some_memory(const struct pst_search *search, uint64_t found, uint64_t need)
 {
     /* The last: what strategies are charged by may be a little dearer than layouts turn out. */
@@ -206,7 +206,7 @@ static uint64_t least_memory(const struct pst_advice *advice, uint64_t low, uint
     return high;
 }
 
-/* What the strategies take of so much memory, 0: of all they want; UINT64_MAX if it does not do. */
+/* Returns the need of a plan with so much memory (0: no limit), or UINT64_MAX if there is none. */
 static uint64_t need_of(const struct pst_search *search, uint64_t memory)
 {
     struct pst_planned planned = {.plan = NULL};
@@ -251,7 +251,7 @@ static struct pst_config *table_of(const char *id, const char *path)
     return config;
 }
 
-/* What a change of the job leads to. Less memory is better; of as much the shorter step. */
+/* The result of a change of the job. Less memory is better; then the shorter step. */
 struct outcome {
     uint64_t need, step_ns; /* UINT64_MAX: more than wanted; not known */
 };
@@ -310,7 +310,7 @@ static bool change(const struct pst_advice *advice, const char *id, const char *
     return true;
 }
 
-/* What the strategies need with it; need UINT64_MAX: more than `enough`, or it is none. */
+/* Tries another memory optimizer. need UINT64_MAX: more than `enough`, or it is not usable. */
 static struct outcome need_with(const struct pst_advice *advice, const char *id, const char *path,
                                 uint64_t enough)
 {
@@ -388,7 +388,7 @@ static uint64_t best_memopt(const struct pst_advice *advice, uint64_t enough, ch
     return best.need;
 }
 
-/* What the stages of the plan could do with; those of one device add up. */
+/* Reports the least that each stage of the plan needs; stages of one device add up. */
 static void say_least(const struct pst_plan *plan, const uint64_t *least, struct pst_error *err)
 {
     char text[32];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a program adds to planning: plans of a shorter step than the named plugins come to on their
- * own account, and what to tell a user whose job does not fit. All of it plans again (struct
- * pst_search), so what is said is true.
+ * Planning that a program adds to the core's: it looks for plans with a shorter step than the named
+ * plugins find alone, and advises users whose job does not fit. All of it plans again (struct
+ * pst_search), so the advice is true.
  */
 #ifndef PST_TUNE_ADVISE_H
 #define PST_TUNE_ADVISE_H

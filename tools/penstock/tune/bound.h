@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What no plan of a job can be better than, whatever its strategies are: its operators' time shared
- * evenly by all devices, its weights likewise. So whole numbers of devices are passed over.
+ * Bounds that no plan of a job can beat, whatever its strategies are: the time of its operators and
+ * its weights, each shared evenly by all devices. A search skips numbers of devices by them.
  */
 #ifndef PST_TUNE_BOUND_H
 #define PST_TUNE_BOUND_H

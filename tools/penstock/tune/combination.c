@@ -8,7 +8,6 @@
 #include "base/memory.h"
 #include "tune/combine_impl.h"
 
-/* What jansson made: that it made nothing is for want of memory. */
 void *pst_json_made(void *value)
 {
     if (value == NULL) {

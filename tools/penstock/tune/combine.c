@@ -15,7 +15,7 @@
 #include "base/util.h"
 #include "planner/state.h"
 
-/* What is being read: the lists of a section of the job's config, or what stands for them. */
+/* The state of reading the lists of a section, or the lists in its place. */
 struct reading {
     const struct pst_job *job;
     const char *section; /* "compare" */
@@ -228,7 +228,7 @@ static pst_status read_value(const struct pst_job *job, enum pst_axis_kind axis,
     return PST_OK;
 }
 
-/* What the config itself has of a strategy that is not listed. */
+/* Checks the config's own tables of a strategy that is not listed. */
 static pst_status check_own(const struct pst_job *job, enum pst_axis_kind axis,
                             struct pst_error *err)
 {
@@ -241,7 +241,7 @@ static pst_status check_own(const struct pst_job *job, enum pst_axis_kind axis,
     return st;
 }
 
-/* The same as the one value of an axis. */
+/* Makes the config's own value the only one of an axis. */
 static void own_value(struct pst_combinations *set, const struct pst_job *job,
                       enum pst_axis_kind axis)
 {

@@ -52,8 +52,8 @@ struct pst_combinations {
  */
 pst_status pst_combinations_read(const struct pst_job *job, struct pst_combinations *ret_set,
                                  struct pst_error *err);
-/* The same of other lists, a table that may be NULL; section: whose positions errors have. The
-   table may go afterwards. */
+/* Reads other lists, a table that may be NULL and may be freed afterwards. Errors name positions in
+   `section`. */
 pst_status pst_combinations_read_lists(const struct pst_job *job, const char *section,
                                        struct pst_config_node *lists, uint32_t most,
                                        struct pst_combinations *ret_set, struct pst_error *err);

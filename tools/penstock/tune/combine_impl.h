@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What reading lists and making configs from them share.
+ * Declarations that reading lists and making configs from them share.
  */
 #ifndef PST_TUNE_COMBINE_IMPL_H
 #define PST_TUNE_COMBINE_IMPL_H
 
 #include "tune/combine.h"
 
-/* What jansson made: that it made nothing is for want of memory. */
+/* Returns `value`, which jansson made. Ends the program if it is NULL (out of memory). */
 void *pst_json_made(void *value) __attribute__((returns_nonnull));
 
-/* What an axis is called in [compare], and where its values go. */
+/* The key of an axis in [compare], and the place of its values in the config. */
 struct pst_axis_place {
     const char *key, *table, *entry; /* entry: NULL where the value is the whole table */
 };

@@ -146,7 +146,7 @@ static void propose(struct pst_joint_search *search, uint32_t point)
 
 /* --- rounds ------------------------------------------------------------------------------------*/
 
-/* Of equal ones the one of the smaller number, so that the order of rounds does not matter. */
+/* True if a is better. Equal points are ordered by number, so the order of rounds is irrelevant. */
 static bool is_better(const struct elite *a, const struct elite *b)
 {
     const int order = pst_score_compare(&a->score, &b->score);
@@ -268,8 +268,8 @@ static void vary(struct pst_joint_search *search, struct elite *elite, uint32_t 
     }
 }
 
-/* Of points of these ranks, the best first, and of each the small dimensions first. False: all of
-   that is known. */
+/* Proposes variations of the points of these ranks, the best point first, its small dimensions
+   first. Returns false if all of them are known. */
 static bool vary_ranks(struct pst_joint_search *search, uint32_t from, uint32_t to, bool variants)
 {
     const struct pst_joint *joint = search->joint;
@@ -296,7 +296,7 @@ static bool vary_ranks(struct pst_joint_search *search, uint32_t from, uint32_t 
     return search->n_round > 0;
 }
 
-/* Of each leader the variants of the value that it leads, the best leader first. */
+/* Proposes for each leader the variants of the value that it leads, the best leader first. */
 static bool vary_leaders(struct pst_joint_search *search)
 {
     const struct pst_joint *joint = search->joint;

@@ -45,7 +45,7 @@ struct pst_joint_search *pst_joint_begin(const struct pst_joint *joint);
 /* The next point to try, none of them twice. False: there is none before another one is told; where
    all are, the search is through. */
 bool pst_joint_next(struct pst_joint_search *search, uint32_t *ret_point);
-/* What a point came to that is not told yet: in any order. */
+/* Reports the score of a point that has none yet. Points may be reported in any order. */
 void pst_joint_tell(struct pst_joint_search *search, uint32_t point, struct pst_score score);
 /* Points that may be next, as if those that are not told came to nothing: [PST_JOINT_ROUND]. The
    search stays as it is. Returns how many. */

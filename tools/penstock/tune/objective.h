@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a search looks for, and which of two trials is nearer to it.
+ * The goals of a search, and which of two trials is nearer to a goal.
  */
 #ifndef PST_TUNE_OBJECTIVE_H
 #define PST_TUNE_OBJECTIVE_H

@@ -133,7 +133,7 @@ static bool is_known(const struct pst_axis *axis, uint32_t i)
     return k < i;
 }
 
-/* Of all values of the axes that are strategies. */
+/* Adds the plugins of all values of the strategies' axes. */
 static void add_plugins(struct pst_provenance *provenance, struct pst_provenance_config *config,
                         const struct pst_combinations *set, const char *folders)
 {

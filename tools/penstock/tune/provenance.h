@@ -43,7 +43,7 @@ struct pst_provenance {
     struct pst_provenance_config *configs;
 };
 
-/* Of the machine and the program, before anything is tried. */
+/* Records the machine and the program, before anything is tried. */
 void pst_provenance_begin(struct pst_provenance *ret_provenance);
 /* Adds a config. The job and the set must outlive the provenance. */
 void pst_provenance_add(struct pst_provenance *provenance, const struct pst_job *job,

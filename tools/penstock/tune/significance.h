@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What may be said of methods that were run side by side, a few rounds each. A round is the unit: a
- * step is much like the one before it, so that many steps of one round are no more than one
- * observation, their median. Rounds are blocks: each has every method once, and what slows a whole
- * round down slows none beside another. Everything is in logarithms, so differences are ratios.
+ * Statistics of methods that were run side by side, a few rounds each. A round is the unit: a step
+ * is much like the one before it, so many steps of one round count as one observation, their
+ * median. Rounds are blocks: each has every method once, and a slow round slows all methods. All
+ * values are logarithms, so differences are ratios.
  *
  * Differences are judged by Tukey's studentized range for all pairs of methods together: the
  * fastest is among them, whichever it turns out to be, and methods that are all equal give a false
@@ -21,7 +21,7 @@ double pst_range_tail(double q, uint32_t k, uint32_t df);
 /* The q of which pst_range_tail is `tail`. */
 double pst_range_point(double tail, uint32_t k, uint32_t df);
 
-/* Of n values, which are sorted; the mean of the two in the middle. */
+/* Sorts n values and returns their median: for even n the mean of the two in the middle. */
 double pst_median(double *values, uint32_t n);
 
 /* Half of the width of the 95 % interval of what n values are about: Student's t. n >= 2. */

@@ -24,8 +24,8 @@ static uint64_t low_of(const struct search *s)
     return low;
 }
 
-/* What is found may take more, for layouts are not what estimates say: less than the best so far is
-   good enough. Returns whether there is such a plan. */
+/* Plans with so much memory. A plan may need more, for layouts differ from estimates: less than the
+   best so far is enough. Returns true if there is such a plan. */
 static bool look(struct search *s, uint64_t memory)
 {
     uint64_t need = s->asked->need(s->asked->context, memory, s->best - 1);
@@ -84,7 +84,7 @@ uint64_t pst_smallest_find(const struct pst_smallest *search, uint64_t need)
     while (again && goes_on(&s)) {
         close_in(&s);
         again = false;
-        /* What was refused may have been refused by chance: further below, in growing steps. */
+        /* Amounts may have been refused by chance: try smaller ones, in growing steps. */
         for (uint32_t part = 64; part >= 4 && !again && goes_on(&s); part /= 2) {
             again = look(&s, s.best - s.best / part);
         }

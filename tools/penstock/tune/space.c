@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What is not listed is written down as the user would write it, and then read as such.
+ * Values that are not listed are written as the user would write them, then read like the user's.
  */
 #include "tune/space.h"
 
@@ -133,8 +133,8 @@ static void add_variants(json_t *list, const json_t *table, const struct pst_plu
     }
 }
 
-/* Of no use without being told more; not within the time of a search; or of another training than
-   that of all synchronous plans. */
+/* Returns true if a search tries the plugin only if the config names it: a parameter has no
+   default, or it provides `import=`, `exhaustive` (too slow) or `async` (another training). */
 static bool is_to_be_named(const struct pst_plugin *plugin)
 {
     for (uint32_t i = 0; i < plugin->n_params; i++) {

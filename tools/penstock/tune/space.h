@@ -16,7 +16,7 @@
 pst_status pst_space_read(const struct pst_job *job, struct pst_combinations *ret_set,
                           struct pst_error *err);
 
-/* What [tune] lists, else [compare]; what is not listed is the config's own. */
+/* Reads the lists of [tune], else of [compare]; an axis without a list has the config's value. */
 pst_status pst_space_read_listed(const struct pst_job *job, struct pst_combinations *ret_set,
                                  struct pst_error *err);
 

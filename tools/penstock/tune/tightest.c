@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The least that a job takes, without a limit in view: cuts are made for ever less memory until
- * none fits, and on them the memory optimizers take as little as they can. What the layout of the
- * best of these plans shows about the estimates is charged when cuts are made in the next round.
- * What is decided for a given amount is planned for speed instead, and what the layouts of such
- * plans take beyond the estimates may refuse cuts that would do.
+ * Finds the least memory that a job needs, without a given limit: cuts are made for ever less
+ * memory until none fits, and on them the memory optimizers use as little as they can. Where the
+ * layout of the best of these plans exceeds the estimates, the cuts of the next round are charged
+ * for it. Plans for a given amount of memory are made for speed instead: their layouts exceed the
+ * estimates by other amounts, which may refuse cuts that would do.
  */
 #include <string.h>
 
@@ -44,7 +44,7 @@ static uint64_t digest_of(const struct pst_plan *cuts)
     return digest;
 }
 
-/* What the stages of a device take on average, less what this one takes. */
+/* Returns the mean bytes of the stages of a device less the bytes of this one. */
 static int64_t to_level(const struct pst_plan *plan, uint32_t s)
 {
     int64_t sum = 0, n = 0;
@@ -81,7 +81,7 @@ static void learn(struct pst_attempts *a, const struct pst_plan *plan)
     learn_held(planner, plan);
 }
 
-/* What the layout of the best plan shows. */
+/* Stores how much the layout of the best plan exceeds the estimates. */
 static void remember(struct tightest *t)
 {
     const struct pst_plan *plan = t->a->best->plan;
@@ -219,7 +219,7 @@ static pst_status use_up(struct tightest *t, uint64_t fit, struct pst_error *err
 
 /* --- rounds ------------------------------------------------------------------------------------*/
 
-/* What a plan takes that is not short of anything. */
+/* Finds the memory that a plan needs if there is no limit. */
 static pst_status take_all(struct tightest *t, struct pst_error *err)
 {
     struct pst_planned planned = {.plan = NULL};

@@ -58,8 +58,8 @@ static enum pst_trial_state state_of(const struct pst_error *why)
     return PST_TRIAL_FAILED;
 }
 
-/* What ends everything rather than this one trial: the user, a wrong name, this process itself. A
-   plugin that takes too long is an outcome, as is a loss that is not finite. */
+/* Returns true if the error ends all trials rather than this one: by the user, a wrong name, this
+   process itself. A plugin that takes too long is an outcome, as is a loss that is not finite. */
 static bool is_no_outcome(pst_status st, bool (*cancelled)(void), const struct pst_error *why)
 {
     return (st == PST_ERR_CANCELLED && cancelled != NULL && cancelled()) ||
@@ -104,8 +104,8 @@ void pst_trial_take(const struct pst_session *session, bool keep, struct pst_tri
     trial->sim = session->simulated;
 }
 
-/* Of the trial of this process, for a question that has no context: what it is worth does not
-   depend on who else uses the machine. */
+/* The limits of the trial in this process, for a callback without a context. They count processor
+   time, which other users of the machine do not change. */
 static struct {
     bool (*cancelled)(void);
     uint64_t end_ns, next_ns; /* of the processor; when to ask for that again, which is slow */

@@ -125,7 +125,7 @@ double pst_trial_samples_per_second(const struct pst_trial *trial);
 /* Median step of one of its rounds. */
 double pst_trial_round_ns(const struct pst_trial *trial, uint32_t round);
 
-/* Of the device that holds the most. */
+/* Returns the bytes of the device that holds the most. */
 uint64_t pst_trial_most_bytes(const struct pst_trial *trial);
 
 #endif

@@ -32,7 +32,7 @@ struct worker {
     uint32_t turn;  /* in the order in which trials are begun */
 };
 
-/* What came of one trial, in front of its bytes. */
+/* The outcome of one trial; its bytes follow. */
 struct head {
     uint64_t length;
     pst_status status; /* of pst_trial_run */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The largest micro-batch that strategies can train (train/largest.h), every step a full planning
+ * The largest micro-batch that strategies can train (tune/largest.h); each trial is a full planning
  * run. The number of micro-batches of a step stays that of the config, so the batch grows along.
- * What is found fits, and one sample more does not.
+ * The result fits, and one sample more does not.
  */
 #ifndef PST_TUNE_TUNE_H
 #define PST_TUNE_TUNE_H
@@ -34,7 +34,7 @@ struct pst_record {
     struct pst_versus baseline;       /* and the one that was named */
 };
 void pst_record_finish(struct pst_record *record);
-/* What a plugin did wrong (exit code 3), at one of the sizes; or NULL. */
+/* Returns the error of a plugin that broke a rule (exit code 3) at one of the sizes, or NULL. */
 const struct pst_error *pst_record_misdeed(const struct pst_record *record);
 
 struct pst_tune_options {

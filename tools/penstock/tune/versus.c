@@ -47,7 +47,7 @@ static bool is_meant(const struct pst_record *records, uint32_t n, uint32_t i, c
            strcmp(triple, name) == 0 || strcmp(record->labels[PST_AXIS_SCHEDULER], name) == 0;
 }
 
-/* Those that are meant; free() them. */
+/* Returns the records that `name` means; free() them. */
 static uint32_t *find_meant(const struct pst_record *records, uint32_t n, const char *name,
                             uint32_t *ret_n)
 {
@@ -172,7 +172,7 @@ static void collect(struct family *family, const struct pst_record *records, uin
     pst_blocks_init(family->logs, family->n, family->n_rounds, &family->blocks);
 }
 
-/* Of a beside b, places in the family. */
+/* Compares a with b, which are places in the family. */
 static struct pst_versus compare(const struct family *family, const struct pst_record *records,
                                  uint32_t a, uint32_t b)
 {
