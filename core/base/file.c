@@ -449,7 +449,7 @@ static struct pst_file_direct *open_direct(const struct pst_file_out *out)
 
 /* --- names -------------------------------------------------------------------------------------*/
 
-/* glob() goes on after what this is told, as if the folder were empty. */
+/* Called by glob() for a folder that it cannot open, and which it then treats as empty. */
 static int heed_folder(const char *path, int code)
 {
     (void)path;
