@@ -9,7 +9,8 @@
 #include <penstock/ext/cost.h>
 
 #include "graph/cluster.h"
-#include "graph/profile.h"
+#include "graph/costed.h"
+#include "graph/graph.h"
 
 /* Workspace bytes of a kernel (pass: 0 F, 1 B, 2 W), as the device module says. Threads call it one
    at a time. */

@@ -6,6 +6,8 @@
 #ifndef PST_GRAPH_PROBLEM_H
 #define PST_GRAPH_PROBLEM_H
 
+#include <jansson.h>
+
 #include "graph/costed.h"
 
 struct pst_problem {

@@ -4,6 +4,7 @@
  * are published: Jeon et al., "GraphPipe", ASPLOS 2025.
  */
 #include "graph/rcm.h"
+#include "models/costed/costed_file.h"
 
 #include <penstock/ext/profile.h>
 

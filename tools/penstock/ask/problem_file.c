@@ -7,7 +7,7 @@
 
 #include "base/memory.h"
 #include "config/json_fields.h"
-#include "graph/costed_impl.h"
+#include "models/costed/costed_impl.h"
 
 #include <penstock/ext/profile.h>
 

@@ -4,6 +4,7 @@
  */
 #include "base/util.h"
 #include "graph/problem.h"
+#include "models/costed/costed_file.h"
 
 #include "test.h"
 
