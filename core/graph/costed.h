@@ -66,10 +66,6 @@ struct pst_costed {
 
 void pst_costed_destroy(struct pst_costed *graph);
 
-/* [n_nodes] Layers by name, ascending from 0: nodes side by side whose names are the same up to and
-   with their first number are of one. */
-void pst_costed_layers(const struct pst_costed *graph, uint32_t *ret_layers);
-
 /* Nanoseconds of F, B, W. From a table: between its sizes on the line, beyond the largest by the
    last slope (0 where more samples took less time), below the smallest by the first slope, or in
    proportion where that line would begin below 0; one row alone: in proportion. Otherwise fixed

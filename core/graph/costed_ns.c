@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Times of a node at any size, layers by the names of nodes, and the end of a costed graph.
+ * Times of a node at any size, and the end of a costed graph.
  */
 #include "graph/costed.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/util.h"
 
@@ -74,30 +73,6 @@ void pst_costed_node_growth(const struct pst_costed *graph, uint32_t node, uint3
 
     for (uint32_t i = 0; i < 3; i++) {
         ret_ns[i] = row->n_times > 0 ? from_table(row->times, row->n_times, 3 + i, samples) : 0;
-    }
-}
-
-/* Length of the beginning of a name that its layer shares: up to its first number. */
-static size_t layer_length(const char *name)
-{
-    size_t begin = strcspn(name, "0123456789");
-
-    return begin + strspn(name + begin, "0123456789");
-}
-
-static bool same_layer(const char *a, const char *b)
-{
-    size_t n = layer_length(a);
-
-    return a[strcspn(a, "0123456789")] != '\0' && layer_length(b) == n && strncmp(a, b, n) == 0;
-}
-
-void pst_costed_layers(const struct pst_costed *graph, uint32_t *ret_layers)
-{
-    ret_layers[0] = 0;
-    for (uint32_t i = 1; i < graph->n_nodes; i++) {
-        ret_layers[i] =
-            ret_layers[i - 1] + !same_layer(graph->nodes[i - 1].name, graph->nodes[i].name);
     }
 }
 

@@ -34,4 +34,8 @@ pst_status pst_costed_create(const struct pst_costed *draft, struct pst_costed *
 /* As a penstock-graph file: reading it gives the same digest. free() it. */
 char *pst_costed_write(const struct pst_costed *graph, size_t *ret_length);
 
+/* [n_nodes] Layers by name, ascending from 0: nodes side by side whose names are the same up to and
+   with their first number are of one. */
+void pst_costed_layers(const struct pst_costed *graph, uint32_t *ret_layers);
+
 #endif

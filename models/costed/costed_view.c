@@ -61,6 +61,30 @@ void pst_costed_make_view(struct pst_costed *graph)
         pst_graph_view_of(arena, nodes, graph->n_nodes, edges, graph->n_edges, graph->batch);
 }
 
+/* Length of the beginning of a name that its layer shares: up to its first number. */
+static size_t layer_length(const char *name)
+{
+    size_t begin = strcspn(name, "0123456789");
+
+    return begin + strspn(name + begin, "0123456789");
+}
+
+static bool same_layer(const char *a, const char *b)
+{
+    size_t n = layer_length(a);
+
+    return a[strcspn(a, "0123456789")] != '\0' && layer_length(b) == n && strncmp(a, b, n) == 0;
+}
+
+void pst_costed_layers(const struct pst_costed *graph, uint32_t *ret_layers)
+{
+    ret_layers[0] = 0;
+    for (uint32_t i = 1; i < graph->n_nodes; i++) {
+        ret_layers[i] =
+            ret_layers[i - 1] + !same_layer(graph->nodes[i - 1].name, graph->nodes[i].name);
+    }
+}
+
 static void put(XXH3_state_t *state, uint64_t value)
 {
     XXH3_64bits_update(state, &value, sizeof value);

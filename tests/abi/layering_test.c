@@ -65,12 +65,6 @@ static bool builds_jobs(const char *below_root)
            strncmp(below_root, "models/model_file.", 18) == 0;
 }
 
-/* JSON of files is read by what config has for it. */
-static bool reads_files(const char *below_root, const char *header)
-{
-    return strncmp(below_root, "models/costed/", 14) == 0 && strncmp(header, "config/", 7) == 0;
-}
-
 /* device/cpu/..., transport/threads/...: loaded beside the program, so they know little of it. */
 static bool may_use(const char *below_root, const char *header)
 {
@@ -83,7 +77,7 @@ static bool may_use(const char *below_root, const char *header)
     if (strncmp(below_root, "models/", 7) == 0) {
         return strncmp(header, "base/", 5) == 0 || strncmp(header, "graph/", 6) == 0 ||
                strncmp(header, "models/", 7) == 0 || strncmp(header, "onnx/", 5) == 0 ||
-               reads_files(below_root, header) ||
+               (strncmp(below_root, "models/costed/", 14) == 0 && used == layer_of("config", 6)) ||
                (builds_jobs(below_root) && used <= layer_of("planner", 7));
     }
     if (strncmp(below_root, "device/", 7) != 0 && strncmp(below_root, "transport/", 10) != 0) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "graph/problem.h"
+#include "ask/problem_file.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -144,12 +144,12 @@ static bool is_size(const char *key)
 pst_status pst_calibration_read(struct pst_session *session, struct pst_error *err)
 {
     const char *file = session->job->profile.file;
-    pst_status st = take_times(session, file, err);
+    pst_status status = take_times(session, file, err);
 
-    if (st != PST_OK && err != NULL && err->file[0] == '\0') {
+    if (status != PST_OK && err != NULL && err->file[0] == '\0') {
         snprintf(err->file, sizeof err->file, "%s", file);
     }
-    return st;
+    return status;
 }
 
 /* Sets the keys of [cluster] that the config leaves out and the file has. */
