@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "graph/costed.h"
+#include "models/costed/costed_file.h"
 
 #define MOST_IN 64u /* that an operator reads */
 

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "ask/problem_partition.h"
+#include "models/costed/costed_file.h"
 
 #define CHAIN_NODES 512
 #define CHAIN_SIZES 8

@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "ask/problem_partition.h"
-#include "graph/problem.h"
+#include "ask/problem_file.h"
 
 static double now_s(void)
 {

@@ -17,7 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "graph/problem.h"
+#include "ask/problem_file.h"
 #include "partition_rig.h"
 #include "ask/problem_partition.h"
 

@@ -9,7 +9,8 @@
 #include <penstock/ext/cost.h>
 
 #include "graph/cluster.h"
-#include "graph/profile.h"
+#include "graph/costed.h"
+#include "graph/graph.h"
 
 /* Workspace bytes of a kernel (pass: 0 F, 1 B, 2 W), as the device module says. Threads call it one
    at a time. */
@@ -19,7 +20,7 @@ struct pst_cost_model {
     const struct pst_graph *graph;
     const struct pst_cluster *cluster;
     const struct pst_costed *profile; /* measured times, or NULL: the roofline of [cluster] */
-    const uint32_t *profile_nodes;    /* pst_profile_bind; PST_NONE: of no cost */
+    const uint32_t *profile_nodes;    /* of each operator; PST_NONE: of no cost */
     uint32_t slice; /* of graphs of slices: 1 + the one whose passes are asked for; 0: the mean of
                        the times, so as many times it is what all slices take */
     uint32_t side_by_side; /* ranks that can compute at a time, on a machine with fewer cores than

@@ -1,31 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Times of a node at any size.
+ * Times of a node at any size, and the end of a costed graph.
  */
-#include "graph/costed_impl.h"
+#include "graph/costed.h"
 
-#include <math.h>
+#include <stdlib.h>
 
 #include "base/util.h"
-
-double pst_costed_us(double ns, double *ret_ns)
-{
-    double quotient = ns / 1000.0, down = quotient, up = quotient;
-
-    *ret_ns = ns;
-    for (int step = 0; step < 3; step++) {
-        if (down * 1000.0 == ns) {
-            return down;
-        }
-        if (up * 1000.0 == ns) {
-            return up;
-        }
-        down = nextafter(down, 0.0);
-        up = nextafter(up, INFINITY);
-    }
-    *ret_ns = quotient * 1000.0;
-    return quotient;
-}
 
 /* On the line through two points, whose slope counts as 0 where more samples took less time. */
 static double on_line(double x0, double y0, double x1, double y1, double x)
@@ -92,5 +73,13 @@ void pst_costed_node_growth(const struct pst_costed *graph, uint32_t node, uint3
 
     for (uint32_t i = 0; i < 3; i++) {
         ret_ns[i] = row->n_times > 0 ? from_table(row->times, row->n_times, 3 + i, samples) : 0;
+    }
+}
+
+void pst_costed_destroy(struct pst_costed *graph)
+{
+    if (graph != NULL) {
+        pst_arena_finish(&graph->arena);
+        free(graph);
     }
 }

@@ -215,12 +215,6 @@ pst_status pst_view_charge(struct pst_planner *planner, const struct pst_stage_q
     uint32_t samples = question->microbatch_size / question->n_ranks;
     uint32_t n_microbatches = planner->batch / question->microbatch_size;
 
-    if (planner->problem != NULL) { /* its costs are all that there is */
-        *ret_nodes = pst_costed_stage_build(&planner->costed, question->nodes, question->n_nodes,
-                                            samples, question->weight_versions, view);
-        pst_view_state(question, view);
-        return PST_OK;
-    }
     *ret_nodes = pst_view_build(planner, question, view);
     pst_view_state(question, view);
     correct(planner, view);

@@ -7,7 +7,6 @@
 
 #include <string.h>
 
-#include "base/util.h"
 #include "host/caps.h"
 #include "plan/sequence.h"
 #include "planner/optimizer.h"
@@ -70,7 +69,7 @@ pst_status pst_planner_price(struct pst_planner *planner, const struct pst_stage
 {
     struct pst_stage_node *nodes;
     struct pst_stage_view view;
-    pst_status st = pst_view_charge(planner, question, &nodes, &view, err);
+    pst_status st = planner->answers->view(planner, question, &nodes, &view, err);
 
     st = st == PST_OK ? decide_earlier(planner, &view, nodes, err) : st;
     if (st == PST_ERR_INFEASIBLE) {
@@ -141,21 +140,6 @@ static pst_status least_of_view(struct pst_planner *planner, struct pst_stage_vi
     return st;
 }
 
-static pst_status too_large(const struct pst_planner *planner, const struct pst_stage_question *q,
-                            uint64_t bytes, struct pst_error *err)
-{
-    const struct pst_graph_view *graph = planner->view;
-    char needed[32], capacity[32];
-
-    return pst_fail(err, PST_ERR_INFEASIBLE, "plan.infeasible",
-                    "stage %u (\"%s\" to \"%s\") with %u micro-batches of %u samples in flight "
-                    "takes %s, more than the %s that are left on its device",
-                    q->stage, pst_graph_node(graph, q->nodes[0])->name,
-                    pst_graph_node(graph, q->nodes[q->n_nodes - 1])->name, q->in_flight,
-                    q->microbatch_size, pst_format_bytes(needed, bytes),
-                    pst_format_bytes(capacity, q->capacity_bytes));
-}
-
 pst_status pst_planner_settle(struct pst_planner *planner,
                               const struct pst_stage_question *question,
                               struct pst_stage_view *ret_view, struct pst_stage_value *ret_value,
@@ -168,14 +152,14 @@ pst_status pst_planner_settle(struct pst_planner *planner,
 
     *ret_value = (struct pst_stage_value){.size = sizeof *ret_value};
     pst_replay_list_finish(&planner->replays);
-    st = pst_view_charge(planner, question, &nodes, ret_view, err);
+    st = planner->answers->view(planner, question, &nodes, ret_view, err);
     st = st == PST_OK ? decide_earlier(planner, ret_view, nodes, err) : st;
     if (st == PST_OK && planner->least) {
         st = least_of_view(planner, ret_view, err);
     }
     st = st == PST_OK ? price_view(planner, ret_view, &promised, err) : st;
-    if (st == PST_OK && planner->problem != NULL && !promised.fits) { /* a layout would tell */
-        st = too_large(planner, question, promised.peak_bytes, err);
+    if (st == PST_OK && planner->answers->refuse != NULL && !promised.fits) {
+        st = planner->answers->refuse(planner, question, promised.peak_bytes, err);
     }
     return st == PST_OK ? pst_optimizer_settle(&last, planner->view, ret_view, nodes, &promised,
                                                &planner->replays, ret_value, err)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a partitioner is asked, about a job or a problem file; a job's stages, checked as they come.
+ * The question to a partitioner; the stages of a job, checked as they come.
  */
 #include "planner/stage_rules.h"
 #include "planner/state.h"
@@ -43,7 +43,7 @@ static void init(struct answer *a, struct pst_planner *planner, struct pst_plan 
 static uint64_t capacity_of_stage(const struct pst_planner *planner, uint32_t place)
 {
     uint64_t capacity =
-        planner->problem != NULL
+        planner->cluster->n_kinds == 0
             ? planner->capacity_bytes
             : pst_planner_capacity(planner, pst_planner_ranks(planner, place), planner->degree);
 
@@ -53,12 +53,8 @@ static uint64_t capacity_of_stage(const struct pst_planner *planner, uint32_t pl
 
 static uint32_t node_of(const struct pst_planner *planner, uint32_t place)
 {
-    uint32_t device = pst_places_device(&planner->places, place);
-
-    if (planner->problem != NULL) {
-        return planner->problem->node_size > 0 ? device / planner->problem->node_size : 0;
-    }
-    return pst_cost_node(planner->cost, device * planner->width);
+    return pst_cost_node(planner->cost,
+                         pst_places_device(&planner->places, place) * planner->width);
 }
 
 /* Places as partitioners see them. What `speed` tells is what products reach. */
@@ -73,7 +69,7 @@ static struct pst_cluster_device *describe(const struct pst_planner *planner,
         devices[i] = (struct pst_cluster_device){.memory_bytes = capacity_of_stage(planner, i),
                                                  .node = node_of(planner, i),
                                                  .speed = 1.0};
-        if (planner->problem != NULL || planner->cluster->n_kinds == 0) {
+        if (planner->cluster->n_kinds == 0) {
             continue;
         }
         kinds = kinds == NULL ? pst_arena_array(arena, n, sizeof *kinds) : kinds;
@@ -89,36 +85,15 @@ static struct pst_cluster_device *describe(const struct pst_planner *planner,
     return devices;
 }
 
-/* Number of degrees offered to a partitioner: 0 for a job with logical devices; for a problem file
-   those up to its number of places, but only 1 where the scheduler fixes the stages. */
-static uint32_t count_degrees(const struct pst_planner *planner)
-{
-    uint32_t n = 0;
-
-    if (planner->problem == NULL) {
-        return planner->chooses ? planner->n_degrees : 0;
-    }
-    while (n < planner->n_degrees && planner->degrees[n] <= planner->places.n &&
-           (planner->places.n_stages == 0 || planner->degrees[n] == 1)) {
-        n++;
-    }
-    return n;
-}
-
-pst_status pst_planner_state(const struct pst_planner *planner, struct pst_arena *arena,
-                             struct pst_partition_in *ret_in, struct pst_error *err)
+void pst_planner_state(const struct pst_planner *planner, struct pst_arena *arena,
+                       struct pst_partition_in *ret_in)
 {
     static const uint32_t one = 1;
-    uint32_t n = planner->places.n, n_degrees = count_degrees(planner);
+    uint32_t n = planner->places.n, n_degrees = planner->chooses ? planner->n_degrees : 0;
     struct pst_cluster_device *devices = describe(planner, arena);
     struct pst_cluster_view *cluster = pst_arena_array(arena, 1, sizeof *cluster);
     uint64_t capacity = UINT64_MAX;
 
-    if (n_degrees == 0 && planner->problem != NULL) {
-        return pst_fail(err, PST_ERR_CONFIG, "config.value",
-                        "degrees: the least is %u replicas of a stage, and there are %u devices",
-                        planner->degrees[0], planner->n_devices);
-    }
     for (uint32_t i = 0; i < n; i++) {
         capacity = devices[i].memory_bytes < capacity ? devices[i].memory_bytes : capacity;
     }
@@ -139,7 +114,6 @@ pst_status pst_planner_state(const struct pst_planner *planner, struct pst_arena
         .n_devices = n,
         .capacity_bytes = capacity,
     };
-    return PST_OK;
 }
 
 pst_status pst_planner_ask(struct pst_planner *planner, struct pst_instance *partitioner,
@@ -147,13 +121,12 @@ pst_status pst_planner_ask(struct pst_planner *planner, struct pst_instance *par
 {
     struct pst_arena arena = {0};
     struct pst_partition_in in;
-    pst_status st = pst_planner_state(planner, &arena, &in, err);
+    pst_status st;
 
-    if (st == PST_OK) {
-        planner->asked = &in;
-        st = pst_stage_intake_ask(intake, partitioner, &in, &planner->pending, err);
-        planner->asked = NULL;
-    }
+    pst_planner_state(planner, &arena, &in);
+    planner->asked = &in;
+    st = pst_stage_intake_ask(intake, partitioner, &in, &planner->pending, err);
+    planner->asked = NULL;
     pst_arena_finish(&arena);
     return st;
 }

@@ -21,8 +21,11 @@ static void init(struct pst_planner *planner, const struct pst_search *search)
     const struct pst_job *job = search->job;
 
     memset(planner, 0, sizeof *planner);
+    planner->answers = &pst_job_answers;
     planner->job = job;
+    planner->seed = (uint64_t)job->train.seed;
     planner->graph = search->graph;
+    planner->n_nodes = graph->n_ops;
     planner->cluster = cluster;
     planner->cost = search->cost;
     planner->cancelled = search->cancelled;
@@ -53,7 +56,6 @@ void pst_planner_finish(struct pst_planner *planner)
     pst_evaluator_finish(&planner->evaluator);
     pst_region_finish(&planner->figures);
     pst_replay_list_finish(&planner->replays);
-    pst_rcm_finish(&planner->rcm);
     pst_arena_finish(&planner->arena);
 }
 
@@ -162,7 +164,7 @@ static pst_status check(const struct pst_planner *planner, const struct pst_plan
     pst_status st;
 
     st = pst_judge_check(planned->plan, planner->graph, &limits,
-                        (const struct pst_program *const *)planned->programs, report, err);
+                         (const struct pst_program *const *)planned->programs, report, err);
     free(report);
     return pst_scheduler_blame(planner->scheduler->plugin->id, st, err);
 }
@@ -214,7 +216,7 @@ pst_status pst_search_plan(const struct pst_search *search, struct pst_planned *
     }
     if (st == PST_OK) {
         pst_views_init(&planner);
-        pst_planner_figures(&planner);
+        pst_job_figures(&planner);
         st = look(&planner, search, &planned, err);
     }
     *ret_need = st == PST_OK ? pst_planned_need(&planned) : 0;

@@ -14,7 +14,5 @@ struct pst_planner;
 void pst_questions_context(struct pst_planner *planner, struct pst_host_context *ret_context);
 /* Who answers a plugin. */
 struct pst_planner *pst_questions_planner(const struct pst_host *host);
-/* The figures of pst.profile/1, which need the view. */
-void pst_planner_figures(struct pst_planner *planner);
 
 #endif

@@ -9,9 +9,8 @@
 #include <penstock/ext/profile.h>
 #include <penstock/ext/trial.h>
 
-#include "graph/rcm.h"
+#include "planner/answers.h"
 #include "planner/blame.h"
-#include "planner/costed_stage.h"
 #include "planner/emission.h"
 #include "planner/eval_replays.h"
 #include "planner/held.h"
@@ -48,14 +47,12 @@ struct pst_view_scratch {
 };
 
 struct pst_planner {
-    const struct pst_problem *problem; /* NULL: a job is planned */
-    struct pst_rcm rcm;                /* of a problem, as are the next two */
-    struct pst_costed_stage costed;
-    bool reference;            /* no strategies: the reference cost model answers for them */
-    const struct pst_job *job; /* of jobs, as are the next three */
+    const struct pst_answers *answers; /* to the questions of strategies */
+    const struct pst_job *job;         /* of jobs only, as is the next one */
     struct pst_graph *graph;
-    const struct pst_cluster *cluster;
+    const struct pst_cluster *cluster; /* of a problem file: devices that are all alike */
     const struct pst_cost_model *cost;
+    uint64_t seed; /* of pst.rng/1 */
     bool (*cancelled)(void);
     pst_planner_clock *clock;
     /* Set by attempts when a layout with plan->spread_sends exceeds memory: from then on
@@ -74,9 +71,10 @@ struct pst_planner {
     uint32_t n_memopt;
 
     struct pst_graph_view *view;
+    uint32_t n_nodes; /* of the view, also before there is one */
     uint32_t n_ranks;
     uint32_t *ranks;    /* [places.n * degree] of each place, copy by copy */
-    uint32_t n_degrees; /* replica counts that a stage may have */
+    uint32_t n_degrees; /* replica counts that a stage may have, offered if `chooses` */
     const uint32_t *degrees;
     bool replicates;      /* one of these counts is above 1 */
     bool chooses;         /* the partitioner assigns ranks to stages; its places are ranks */
@@ -139,10 +137,9 @@ bool pst_planner_barrier(const struct pst_job *job);
    and for all stages of one. UINT64_MAX: no limit. */
 uint64_t pst_planner_host_share(const struct pst_planner *planner);
 
-/* partition.c: what a partitioner is asked, in `arena`. config.value where no degree that a problem
-   allows is small enough. */
-pst_status pst_planner_state(const struct pst_planner *planner, struct pst_arena *arena,
-                             struct pst_partition_in *ret_in, struct pst_error *err);
+/* partition.c: the question to a partitioner, in `arena`. */
+void pst_planner_state(const struct pst_planner *planner, struct pst_arena *arena,
+                       struct pst_partition_in *ret_in);
 /* partition.c: asks it; stages go into the intake. Errors: also those of pst_stage_intake_ask. */
 pst_status pst_planner_ask(struct pst_planner *planner, struct pst_instance *partitioner,
                            struct pst_stage_intake *intake, struct pst_error *err);

@@ -4,7 +4,6 @@
  */
 #include "session/session.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -446,30 +445,16 @@ static pst_status take_costed(struct pst_session *session, bool profile, struct 
                    : PST_OK;
 }
 
-/* The times of [profile] file, where there is one. */
+/* A costed graph has its own times; others come from [profile] file, if there is one. */
 static pst_status load_profile(struct pst_session *session, struct pst_error *err)
 {
     const char *file = session->job->profile.file;
     const bool given = file != NULL && file[0] != '\0';
-    pst_status st;
 
     if (session->graph->costed != NULL) {
         return take_costed(session, given, err);
     }
-    if (!given) {
-        return PST_OK;
-    }
-    st = pst_costed_read(file, &session->profile, err);
-    if (st == PST_OK) {
-        st = pst_profile_bind(session->profile, session->graph, &session->arena,
-                              &session->cost.profile_nodes, err);
-    }
-    if (st == PST_OK) {
-        session->cost.profile = session->profile;
-    } else if (err != NULL && err->file[0] == '\0') {
-        snprintf(err->file, sizeof err->file, "%s", file);
-    }
-    return st;
+    return given ? parts->profile(session, err) : PST_OK;
 }
 
 /* Keys that [cluster] leaves out get the figures of the device, if it has any. */

@@ -25,6 +25,8 @@ struct pst_session_parts {
     /* The file that the model is read from, and its checksum; NULL where there is none. */
     pst_status (*model_file)(const struct pst_job *job, struct pst_arena *arena,
                              const char **ret_path, const char **ret_hash, struct pst_error *err);
+    /* Gives the session the times of [profile] file: profile, cost.profile, cost.profile_nodes. */
+    pst_status (*profile)(struct pst_session *session, struct pst_error *err);
     /* Gives the session the times that were measured on this machine, where there are any. */
     void (*calibrate)(struct pst_session *session);
 };

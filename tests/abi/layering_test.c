@@ -77,6 +77,7 @@ static bool may_use(const char *below_root, const char *header)
     if (strncmp(below_root, "models/", 7) == 0) {
         return strncmp(header, "base/", 5) == 0 || strncmp(header, "graph/", 6) == 0 ||
                strncmp(header, "models/", 7) == 0 || strncmp(header, "onnx/", 5) == 0 ||
+               (strncmp(below_root, "models/costed/", 14) == 0 && used == layer_of("config", 6)) ||
                (builds_jobs(below_root) && used <= layer_of("planner", 7));
     }
     if (strncmp(below_root, "device/", 7) != 0 && strncmp(below_root, "transport/", 10) != 0) {

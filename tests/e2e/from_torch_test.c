@@ -3,7 +3,7 @@
  * tools/penstock_from_torch.py on a small module whose bytes can be counted by hand, with the
  * PyTorch of PENSTOCK_TORCH_PYTHON, or /opt/torch/bin/python. Skipped where there is none.
  */
-#include "graph/costed.h"
+#include "models/costed/costed_file.h"
 
 #include "test.h"
 

@@ -11,7 +11,7 @@
 
 #include "base/log.h"
 #include "base/util.h"
-#include "graph/problem.h"
+#include "ask/problem_file.h"
 
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 

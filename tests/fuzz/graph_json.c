@@ -4,7 +4,7 @@
  */
 #include <stdlib.h>
 
-#include "graph/costed.h"
+#include "models/costed/costed_file.h"
 #include "models/builder.h"
 #include "fuzz.h"
 

@@ -2,7 +2,7 @@
  *
  * A problem for partitioners and memory optimizers: read, and asked about.
  */
-#include "graph/problem.h"
+#include "ask/problem_file.h"
 
 #include "fuzz.h"
 #include "ask/problem_memopt.h"

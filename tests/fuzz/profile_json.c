@@ -3,7 +3,8 @@
  * A profile of a model: a costed graph that has to be of the same operators.
  */
 
-#include "graph/profile.h"
+#include "models/costed/costed_file.h"
+#include "models/costed/costed_profile.h"
 #include "fuzz.h"
 #include "sessions.h"
 

@@ -4,6 +4,7 @@
  * time of a step. No plugin takes part.
  */
 #include "ask/problem_partition.h"
+#include "models/costed/costed_file.h"
 
 #include <math.h>
 #include "test.h"

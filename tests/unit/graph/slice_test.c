@@ -5,6 +5,7 @@
  */
 #include "base/json.h"
 #include "graph/cost.h"
+#include "models/costed/costed_file.h"
 #include "slice_rig.h"
 
 enum { SLICES = 3, ROWS = TOKENS / SLICES };

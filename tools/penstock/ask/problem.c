@@ -13,15 +13,28 @@
 #include "host/caps.h"
 #include "host/search.h"
 
-void pst_planner_of_problem(struct pst_planner *planner, const struct pst_problem *problem,
-                            bool (*cancelled)(void))
+/* A rank is a logical device, whichever it is: all are alike. */
+void pst_problem_planner_init(struct pst_problem_planner *self, const struct pst_problem *problem,
+                              bool (*cancelled)(void))
 {
+    struct pst_planner *planner = &self->planner;
+
+    *self = (struct pst_problem_planner){
+        .cluster = {.node_size = problem->node_size},
+        .cost = {.model = {.cluster = &self->cluster}, .problem = problem},
+    };
     *planner = (struct pst_planner){
-        .problem = problem,
-        .reference = true,
+        .answers = &pst_reference_answers,
+        .cluster = &self->cluster,
+        .cost = &self->cost.model,
         .cancelled = cancelled,
         .deadline_ns = UINT64_MAX,
         .view = &problem->graph->view,
+        .n_nodes = problem->graph->n_nodes,
+        .n_ranks = UINT32_MAX,
+        .chooses = true,
+        .degree = 1,
+        .width = 1,
         .batch = problem->mini_batch,
         .n_devices = problem->n_devices,
         .n_degrees = problem->n_degrees,
@@ -35,8 +48,8 @@ void pst_planner_of_problem(struct pst_planner *planner, const struct pst_proble
     };
     planner->counted =
         pst_arena_array(&planner->arena, problem->graph->n_nodes, sizeof *planner->counted);
-    pst_planner_figures(planner);
-    pst_rcm_init(&planner->rcm, problem);
+    pst_problem_figures(self);
+    pst_rcm_init(&self->rcm, problem, &planner->arena);
 }
 
 /* By its id, or its file. */
@@ -89,10 +102,11 @@ pst_status pst_problem_create(struct pst_planner *planner, const struct pst_plug
     return st;
 }
 
-static pst_status open_strategies(struct pst_planner *planner, const struct pst_plugin *partitioner,
-                                  struct pst_error *err)
+static pst_status open_strategies(struct pst_problem_planner *self,
+                                  const struct pst_plugin *partitioner, struct pst_error *err)
 {
-    const struct pst_problem *problem = planner->problem;
+    const struct pst_problem *problem = self->cost.problem;
+    struct pst_planner *planner = &self->planner;
     const char *name = problem->scheduler != NULL ? problem->scheduler : PENSTOCK_DEFAULT_SCHEDULER;
     const struct pst_plugin *plugins[3] = {partitioner, NULL, NULL};
     pst_status st = find("scheduler", name, &plugins[1], err);
@@ -115,15 +129,16 @@ static pst_status open_strategies(struct pst_planner *planner, const struct pst_
     return st;
 }
 
-pst_status pst_problem_open(struct pst_planner *planner, const struct pst_plugin *partitioner,
+pst_status pst_problem_open(struct pst_problem_planner *self, const struct pst_plugin *partitioner,
                             struct pst_error *err)
 {
+    struct pst_planner *planner = &self->planner;
     struct pst_topology *topology = &planner->topology;
     pst_status st;
 
-    planner->reference = false;
-    pst_costed_stage_init(&planner->costed, planner->problem, &planner->arena);
-    st = open_strategies(planner, partitioner, err);
+    planner->answers = &pst_planned_answers;
+    pst_costed_stage_init(&self->costed, self->cost.problem, &planner->arena);
+    st = open_strategies(self, partitioner, err);
     if (st == PST_OK) {
         st = pst_scheduler_topology(planner->scheduler, planner->n_devices, topology, err);
         if (st == PST_OK && topology->n_copies > 1) {

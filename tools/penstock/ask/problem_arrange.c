@@ -18,6 +18,7 @@
 struct arrangement {
     struct pst_planner *planner;
     const struct pst_problem *problem;
+    struct pst_rcm *rcm;
     struct pst_partition_result *answer;
     uint32_t *versions;         /* [n_stages] */
     uint64_t *left;             /* [n_devices] bytes */
@@ -85,7 +86,7 @@ static void take_costs(const struct arrangement *a, uint32_t s, const struct pst
     struct pst_rcm_cost cost;
     double bytes;
 
-    pst_rcm_cost(&a->planner->rcm, &asked, &cost);
+    pst_rcm_cost(a->rcm, &asked, &cost);
     memcpy(stage->pass_ns, cost.pass_ns, sizeof stage->pass_ns);
     stage->pass_ns[1] += (double)value->extra_ns;
     stage->compute_ns = stage->pass_ns[0] + stage->pass_ns[1] + stage->pass_ns[2];
@@ -255,10 +256,13 @@ static void begin(struct arrangement *a, struct pst_arena *arena)
     a->run.edges = pst_problem_connect(a->problem->graph, answer, arena, &a->run.n_edges);
 }
 
-pst_status pst_problem_arrange(struct pst_planner *planner, struct pst_partition_result *answer,
-                               struct pst_error *err)
+pst_status pst_problem_arrange(struct pst_problem_planner *self,
+                               struct pst_partition_result *answer, struct pst_error *err)
 {
-    struct arrangement a = {.planner = planner, .problem = planner->problem, .answer = answer};
+    struct arrangement a = {.planner = &self->planner,
+                            .problem = self->cost.problem,
+                            .rcm = &self->rcm,
+                            .answer = answer};
     struct pst_arena arena = {0};
     bool again = true;
     pst_status st = check_sizes(&a, err);
@@ -273,7 +277,7 @@ pst_status pst_problem_arrange(struct pst_planner *planner, struct pst_partition
         st = pst_fail(err, PST_ERR_INFEASIBLE, "plan.infeasible",
                       "scheduler \"%s\" holds more micro-batches than it says, however many it is "
                       "given",
-                      planner->scheduler->plugin->id);
+                      a.planner->scheduler->plugin->id);
     }
     pst_arena_finish(&arena);
     return st;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/json.h"
+#include "models/costed/costed_file.h"
 
 /* JSON by its text. */
 static void pass_options(struct pst_wire *w, json_t **options)

@@ -5,7 +5,7 @@
 #ifndef PST_ASK_PROBLEM_JOB_H
 #define PST_ASK_PROBLEM_JOB_H
 
-#include "graph/problem.h"
+#include "ask/problem_file.h"
 #include "host/apart.h"
 
 struct pst_problem_job {

@@ -232,7 +232,7 @@ pst_status pst_partition_judge(const struct pst_problem *problem,
     struct judge j = {.problem = problem, .result = answer};
     pst_status st;
 
-    pst_rcm_init(&j.rcm, problem);
+    pst_rcm_init(&j.rcm, problem, &answer->arena);
     j.run = (struct pst_problem_run){.problem = problem,
                                      .n_devices = answer->n_stages,
                                      .n_stages = answer->n_stages,
@@ -249,6 +249,5 @@ pst_status pst_partition_judge(const struct pst_problem *problem,
         st = check_memory(&j, err);
         st = st == PST_OK ? simulate(&j, err) : st;
     }
-    pst_rcm_finish(&j.rcm);
     return st;
 }

@@ -79,21 +79,22 @@ static pst_status ask(const void *job_, bool (*cancelled)(void), void *ret_answe
     const struct pst_problem_job *job = job_;
     const struct pst_plugin *plugin = NULL;
     struct pst_instance *memopt = NULL;
-    struct pst_planner planner;
+    struct pst_problem_planner planner;
     pst_status st;
 
     pst_host_log_begin();
-    pst_planner_of_problem(&planner, job->problem, cancelled);
+    pst_problem_planner_init(&planner, job->problem, cancelled);
     st = pst_plugin_find("memopt", job->id, job->path, NULL, &plugin, err);
     if (st == PST_OK) {
-        st = pst_problem_create(&planner, plugin, job->problem->options, "options", &memopt, err);
+        st = pst_problem_create(&planner.planner, plugin, job->problem->options, "options", &memopt,
+                                err);
     }
     if (st == PST_OK) {
         state(job->problem, ret_answer);
-        st = ask_instance(&planner, memopt, ret_answer, err);
+        st = ask_instance(&planner.planner, memopt, ret_answer, err);
     }
     pst_instance_destroy(memopt);
-    pst_planner_finish(&planner);
+    pst_planner_finish(&planner.planner);
     pst_host_log_end();
     return st;
 }

@@ -7,7 +7,7 @@
 #define PST_ASK_PROBLEM_MEMOPT_H
 
 #include "ask/problem_job.h"
-#include "planner/costed_stage.h"
+#include "ask/costed_stage.h"
 #include "planner/eval_replays.h"
 
 struct pst_memopt_result {

@@ -31,11 +31,12 @@ static bool has_parameter(const struct pst_plugin *plugin, const char *key)
 
 /* A parameter that has the name of a key of the problem is as the problem says, unless `options`
    says otherwise. */
-static pst_status create_partitioner(struct pst_planner *planner, const struct pst_plugin *plugin,
+static pst_status create_partitioner(struct pst_problem_planner *planner,
+                                     const struct pst_plugin *plugin,
                                      struct pst_instance **ret_instance, struct pst_error *err)
 {
     static const char key[] = "swap_bandwidth";
-    const struct pst_problem *problem = planner->problem;
+    const struct pst_problem *problem = planner->cost.problem;
     json_t *options = problem->options == NULL ? json_object() : json_copy(problem->options);
     pst_status st;
 
@@ -46,7 +47,7 @@ static pst_status create_partitioner(struct pst_planner *planner, const struct p
              0)) {
         pst_out_of_memory();
     }
-    st = pst_problem_create(planner, plugin, options, "options", ret_instance, err);
+    st = pst_problem_create(&planner->planner, plugin, options, "options", ret_instance, err);
     json_decref(options);
     return st;
 }
@@ -78,15 +79,35 @@ static void take_stage(void *self, const struct pst_stage_decl *decl)
     };
 }
 
-pst_status pst_partition_ask(struct pst_planner *planner, struct pst_instance *partitioner,
+/* Offers the degrees up to the number of places, but only 1 where the scheduler fixes stages. */
+static pst_status offer_degrees(struct pst_problem_planner *self, struct pst_error *err)
+{
+    struct pst_planner *planner = &self->planner;
+    const struct pst_problem *problem = self->cost.problem;
+    uint32_t n = 0;
+
+    while (n < problem->n_degrees && problem->degrees[n] <= planner->places.n &&
+           (planner->places.n_stages == 0 || problem->degrees[n] == 1)) {
+        n++;
+    }
+    planner->n_degrees = n;
+    return n > 0 ? PST_OK
+                 : pst_fail(err, PST_ERR_CONFIG, "config.value",
+                            "degrees: the least is %u replicas of a stage, and there are %u "
+                            "devices",
+                            problem->degrees[0], planner->n_devices);
+}
+
+pst_status pst_partition_ask(struct pst_problem_planner *self, struct pst_instance *partitioner,
                              struct pst_partition_result *answer, struct pst_error *err)
 {
+    struct pst_planner *planner = &self->planner;
     const struct pst_places *places = &planner->places;
     struct pst_stage_intake intake = {
         .partitioner = partitioner->plugin->id,
         .scheduler = planner->scheduler == NULL ? NULL : planner->scheduler->plugin->id,
         .remarks = &partitioner->remarks,
-        .multiples_of = multiples_of(planner->problem),
+        .multiples_of = multiples_of(self->cost.problem),
         .take = take_stage,
         .self = answer};
     uint64_t begin_ns = pst_now_ns();
@@ -94,13 +115,14 @@ pst_status pst_partition_ask(struct pst_planner *planner, struct pst_instance *p
 
     snprintf(answer->id, sizeof answer->id, "%s", partitioner->plugin->id);
     snprintf(answer->version, sizeof answer->version, "%s", partitioner->plugin->version);
-    answer->planned = planner->problem->planned;
+    answer->planned = self->cost.problem->planned;
     answer->places = *places;
     if (places->device_of != NULL) {
         answer->places.device_of = copy(&answer->arena, places->device_of, places->n);
     }
     answer->stages = pst_arena_array(&answer->arena, places->n, sizeof *answer->stages);
-    st = pst_planner_ask(planner, partitioner, &intake, err);
+    st = offer_degrees(self, err);
+    st = st == PST_OK ? pst_planner_ask(planner, partitioner, &intake, err) : st;
     answer->search_seconds = (double)(pst_now_ns() - begin_ns) / 1e9;
     answer->n_remarks = partitioner->remarks.n;
     pst_remarks_copy(&partitioner->remarks, &answer->arena, &answer->remarks);
@@ -113,12 +135,12 @@ static pst_status ask(const void *job_, bool (*cancelled)(void), void *ret_answe
     const struct pst_problem_job *job = job_;
     struct pst_instance *partitioner = NULL;
     const struct pst_plugin *plugin = NULL;
-    struct pst_planner planner;
+    struct pst_problem_planner planner;
     pst_status st;
 
     pst_host_log_begin();
-    pst_planner_of_problem(&planner, job->problem, cancelled);
-    planner.deadline_ns = job->deadline_ns == 0 ? UINT64_MAX : job->deadline_ns;
+    pst_problem_planner_init(&planner, job->problem, cancelled);
+    planner.planner.deadline_ns = job->deadline_ns == 0 ? UINT64_MAX : job->deadline_ns;
     st = pst_plugin_find("partitioner", job->id, job->path, NULL, &plugin, err);
     if (st == PST_OK && job->problem->planned) {
         st = pst_problem_open(&planner, plugin, err);
@@ -133,7 +155,7 @@ static pst_status ask(const void *job_, bool (*cancelled)(void), void *ret_answe
         st = pst_problem_arrange(&planner, ret_answer, err);
     }
     pst_instance_destroy(partitioner);
-    pst_planner_finish(&planner);
+    pst_planner_finish(&planner.planner);
     pst_host_log_end();
     return st;
 }
@@ -157,17 +179,18 @@ pst_status pst_partition_check(const struct pst_problem *problem,
     struct pst_remarks remarks = {.n = answer->n_remarks};
     struct pst_stage_intake intake = {
         .partitioner = answer->id, .remarks = &remarks, .multiples_of = multiples_of(problem)};
-    struct pst_planner planner;
+    struct pst_problem_planner planner;
     struct pst_partition_in in;
     pst_status st;
 
     for (uint32_t i = 0; i < answer->n_remarks; i++) {
         remarks.items[i] = answer->remarks[i];
     }
-    pst_planner_of_problem(&planner, problem, NULL);
-    planner.places = answer->places;
-    st = pst_planner_state(&planner, &planner.arena, &in, err);
+    pst_problem_planner_init(&planner, problem, NULL);
+    planner.planner.places = answer->places;
+    st = offer_degrees(&planner, err);
     if (st == PST_OK) {
+        pst_planner_state(&planner.planner, &planner.planner.arena, &in);
         pst_stage_intake_begin(&intake, &in);
     }
     for (uint32_t s = 0; st == PST_OK && s < answer->n_stages; s++) {
@@ -183,7 +206,7 @@ pst_status pst_partition_check(const struct pst_problem *problem,
         (void)intake.out.stage(&intake.out, &decl);
     }
     st = st == PST_OK ? pst_stage_intake_end(&intake, err) : st;
-    pst_planner_finish(&planner);
+    pst_planner_finish(&planner.planner);
     return st;
 }
 
@@ -272,6 +295,7 @@ static double alone_bytes(struct pst_rcm *rcm, uint32_t node)
 /* Whatever a partitioner says: is there a node that no device can hold, and does it say so? */
 static pst_status explain(const struct pst_problem *problem, pst_status st, struct pst_error *err)
 {
+    struct pst_arena arena = {0};
     struct pst_rcm rcm;
     uint32_t worst = PST_NONE;
     double most = 0;
@@ -280,7 +304,7 @@ static pst_status explain(const struct pst_problem *problem, pst_status st, stru
     if (st != PST_ERR_INFEASIBLE || err == NULL) {
         return st;
     }
-    pst_rcm_init(&rcm, problem);
+    pst_rcm_init(&rcm, problem, &arena);
     for (uint32_t v = 0; v < problem->graph->n_nodes; v++) {
         const struct pst_costed_node *node = &problem->graph->nodes[v];
         double bytes = node->n_configs > 0 ? 0 : alone_bytes(&rcm, v);
@@ -290,7 +314,7 @@ static pst_status explain(const struct pst_problem *problem, pst_status st, stru
             most = bytes;
         }
     }
-    pst_rcm_finish(&rcm);
+    pst_arena_finish(&arena);
     if (worst != PST_NONE) {
         snprintf(name, sizeof name, "node \"%.140s\" alone", problem->graph->nodes[worst].name);
         if (strstr(err->message, name) == NULL) {

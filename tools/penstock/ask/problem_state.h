@@ -5,14 +5,36 @@
 #ifndef PST_ASK_PROBLEM_STATE_H
 #define PST_ASK_PROBLEM_STATE_H
 
+#include "ask/costed_stage.h"
 #include "ask/problem_partition.h"
+#include "ask/rcm.h"
 #include "planner/order_question.h"
 #include "planner/state.h"
 
+/* The costs of a problem file; answers find the problem from the model, its first member. */
+struct pst_problem_cost {
+    struct pst_cost_model model;
+    const struct pst_problem *problem;
+};
+
+/* The planner of a problem file. Do not move it: parts of it point to others. */
+struct pst_problem_planner {
+    struct pst_planner planner; /* first, so that answers find the rest from it */
+    struct pst_rcm rcm;
+    struct pst_costed_stage costed; /* for strategies (pst_problem_open) */
+    struct pst_cluster cluster;     /* devices that are all alike; only the size of nodes is set */
+    struct pst_problem_cost cost;
+};
+
+/* problem_answers.c: the reference cost model answers about stages, or the file's strategies do. */
+extern const struct pst_answers pst_reference_answers, pst_planned_answers;
+/* problem_answers.c: fills the figures of pst.profile/1. */
+void pst_problem_figures(struct pst_problem_planner *planner);
+
 /* problem.c: a planner that answers by the reference cost model; pst_planner_finish. `problem` is
    kept. */
-void pst_planner_of_problem(struct pst_planner *planner, const struct pst_problem *problem,
-                            bool (*cancelled)(void));
+void pst_problem_planner_init(struct pst_problem_planner *planner,
+                              const struct pst_problem *problem, bool (*cancelled)(void));
 /* problem.c: an instance with parameters from an object (or NULL), `what` it stands
    under in the problem. */
 pst_status pst_problem_create(struct pst_planner *planner, const struct pst_plugin *plugin,
@@ -20,17 +42,18 @@ pst_status pst_problem_create(struct pst_planner *planner, const struct pst_plug
                               struct pst_instance **ret_instance, struct pst_error *err);
 /* problem.c: from here on the problem's strategies answer. Errors: of finding, matching, creating.
  */
-pst_status pst_problem_open(struct pst_planner *planner, const struct pst_plugin *partitioner,
-                            struct pst_error *err);
+pst_status pst_problem_open(struct pst_problem_planner *planner,
+                            const struct pst_plugin *partitioner, struct pst_error *err);
 
 /* problem_partition.c: the problem's question, and the answer held against the rules of stages.
- *answer was all zero. Errors: as the partitioner fails; plan.illegal. */
-pst_status pst_partition_ask(struct pst_planner *planner, struct pst_instance *partitioner,
+   *answer was all zero. Errors: as the partitioner fails; plan.illegal; config.value where no
+   degree of the problem is small enough. */
+pst_status pst_partition_ask(struct pst_problem_planner *planner, struct pst_instance *partitioner,
                              struct pst_partition_result *answer, struct pst_error *err);
 
 /* problem_arrange.c: has the strategies plan the answer's stages; fills its figures. */
-pst_status pst_problem_arrange(struct pst_planner *planner, struct pst_partition_result *answer,
-                               struct pst_error *err);
+pst_status pst_problem_arrange(struct pst_problem_planner *planner,
+                               struct pst_partition_result *answer, struct pst_error *err);
 
 /* A stage graph as edges by (from, to); bytes of a sample, one direction. */
 struct pst_problem_edge {

@@ -7,7 +7,7 @@
 
 #include "ask/schedule_job.h"
 #include "commands/options.h"
-#include "graph/problem.h"
+#include "ask/problem_file.h"
 #include "reports/schedule_report.h"
 
 /* Reads the value of --time-limit; text NULL: usual_ns. */

@@ -16,6 +16,7 @@
 #include "exchange/pipedream_profile.h"
 #include "host/caps.h"
 #include "host/describe.h"
+#include "models/costed/costed_file.h"
 #include "session/session.h"
 
 /* --- profiles: somebody else's measurements as a graph to plan for -----------------------------*/

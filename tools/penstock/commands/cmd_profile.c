@@ -12,6 +12,7 @@
 #include "commands/commands.h"
 #include "commands/searching.h"
 #include "measure/describe.h"
+#include "models/costed/costed_file.h"
 #include "reports/profile_report.h"
 
 #define ROUNDS    20u

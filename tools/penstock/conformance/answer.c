@@ -91,8 +91,8 @@ static pst_status ask_partitioner(struct pst_rig *rig, const struct pst_case *qu
     struct pst_partition_result result = {.n_stages = 0};
     pst_status st;
 
-    rig->planner.places.n_stages = question->seed % 2 == 0 ? question->n_devices : 0;
-    st = pst_partition_ask(&rig->planner, &rig->instance, &result, err);
+    rig->planning.planner.places.n_stages = question->seed % 2 == 0 ? question->n_devices : 0;
+    st = pst_partition_ask(&rig->planning, &rig->instance, &result, err);
     for (uint32_t s = 0; s < result.n_stages; s++) {
         const struct pst_partition_stage *stage = &result.stages[s];
 
@@ -138,8 +138,8 @@ static pst_status ask_memopt(struct pst_rig *rig, const struct pst_case *questio
 {
     const struct pst_memopt *f = rig->instance.plugin->get_interface(PST_MEMOPT);
     const struct pst_optimizer memopt = {.instance = &rig->instance,
-                                         .evaluator = &rig->planner.evaluator,
-                                         .pending = &rig->planner.pending};
+                                         .evaluator = &rig->planning.planner.evaluator,
+                                         .pending = &rig->planning.planner.pending};
     struct pst_stage_price price = {.size = sizeof price};
     struct pst_arena arena = {0};
     struct pst_stage_view view;

@@ -43,7 +43,7 @@ static void record_orders(struct pst_answer *answer, const struct pst_orders *or
 static pst_status ask_held(struct order *order, uint32_t *claims, struct pst_error *err)
 {
     const struct pst_schedule_in *in = &order->asked.in;
-    struct pst_planner *planner = &order->rig->planner;
+    struct pst_planner *planner = &order->rig->planning.planner;
     struct pst_successor successor = {1, 1, 0};
     pst_status st = PST_OK;
 

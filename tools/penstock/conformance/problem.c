@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "models/costed/costed_file.h"
 
 uint64_t pst_random(uint64_t *state)
 {

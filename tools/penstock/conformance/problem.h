@@ -7,7 +7,7 @@
 
 #include <penstock/penstock.h>
 
-#include "graph/problem.h"
+#include "ask/problem_file.h"
 #include "planner/order_question.h"
 
 enum { PST_SHAPE_CHAIN = 0, PST_SHAPE_DIAMOND = 1, PST_SHAPE_RANDOM = 2, PST_SHAPES };

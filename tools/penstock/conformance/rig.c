@@ -110,12 +110,12 @@ static const void *host_extension(const struct pst_host *host, const char *id)
 void pst_rig_state(struct pst_rig *rig, const struct pst_case *question)
 {
     if (rig->problem.graph != NULL) {
-        pst_planner_finish(&rig->planner);
+        pst_planner_finish(&rig->planning.planner);
         pst_graph_problem_finish(&rig->problem);
     }
     pst_graph_problem_make(question, pst_subject_provides(rig->subject, "per-stage-microbatch"),
                            pst_subject_provides(rig->subject, "replicas"), &rig->problem);
-    pst_planner_of_problem(&rig->planner, &rig->problem, NULL);
+    pst_problem_planner_init(&rig->planning, &rig->problem, NULL);
 }
 
 /* Its parameters, and a host table that is the planner's but for the manners. */
@@ -128,7 +128,7 @@ static void prepare(struct pst_rig *rig)
     struct pst_error err = {0};
 
     pst_rig_state(rig, &none);
-    pst_questions_context(&rig->planner, &context);
+    pst_questions_context(&rig->planning.planner, &context);
     if (pst_instance_prepare(&rig->instance, subject->plugin, subject->parameters, &context,
                              &err) != PST_OK) {
         pst_verdict_refuse("%s (--set key=value gives a parameter)", err.message);
@@ -150,7 +150,7 @@ static void prepare(struct pst_rig *rig)
 
 static void free_all(struct pst_rig *rig)
 {
-    pst_planner_finish(&rig->planner);
+    pst_planner_finish(&rig->planning.planner);
     pst_graph_problem_finish(&rig->problem);
     pst_arena_finish(&rig->instance.arena);
 }

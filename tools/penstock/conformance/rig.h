@@ -41,7 +41,7 @@ struct pst_rig {
         unsigned char bytes[sizeof(struct pst_host) + 64];
     } table;
     struct pst_problem problem;
-    struct pst_planner planner;
+    struct pst_problem_planner planning;
     uint32_t n_allocs, n_asked;
     bool alloc_failed, was_cancelled;
     char said[512];   /* by host->fail */

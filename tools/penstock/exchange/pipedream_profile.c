@@ -12,7 +12,7 @@
 #include "base/text.h"
 #include "base/util.h"
 #include "config/config.h"
-#include "graph/costed_impl.h"
+#include "models/costed/costed_impl.h"
 
 #define MAX_FILE ((size_t)64 << 20)
 #define MAX_LINE ((size_t)64 << 10)

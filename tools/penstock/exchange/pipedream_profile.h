@@ -12,7 +12,7 @@
 #ifndef PST_EXCHANGE_PIPEDREAM_PROFILE_H
 #define PST_EXCHANGE_PIPEDREAM_PROFILE_H
 
-#include "graph/costed.h"
+#include "models/costed/costed_file.h"
 
 struct pst_pipedream_options {
     uint32_t batch;   /* samples that were profiled; the file does not say */

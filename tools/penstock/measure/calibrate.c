@@ -13,6 +13,7 @@
 #include "measure/calibration.h"
 #include "measure/describe.h"
 #include "measure/others.h"
+#include "models/costed/costed_file.h"
 
 /* As much as tells operators apart by a few percent; `penstock profile` takes its time. */
 #define ROUNDS   10u

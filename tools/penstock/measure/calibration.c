@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "measure/calibration.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -13,6 +14,8 @@
 #include "base/memory.h"
 #include "host/search.h"
 #include "loop/emulate.h"
+#include "models/costed/costed_file.h"
+#include "models/costed/costed_profile.h"
 
 /* Whoever says one of these describes devices. */
 static const char *const speeds[] = {
@@ -136,6 +139,17 @@ static bool is_size(const char *key)
         }
     }
     return false;
+}
+
+pst_status pst_calibration_read(struct pst_session *session, struct pst_error *err)
+{
+    const char *file = session->job->profile.file;
+    pst_status status = take_times(session, file, err);
+
+    if (status != PST_OK && err != NULL && err->file[0] == '\0') {
+        snprintf(err->file, sizeof err->file, "%s", file);
+    }
+    return status;
 }
 
 /* Sets the keys of [cluster] that the config leaves out and the file has. */

@@ -19,6 +19,10 @@ bool pst_calibration_is_wanted(const struct pst_session *session);
 char *pst_calibration_profile_file(const struct pst_session *session);
 char *pst_calibration_cluster_file(const struct pst_session *session);
 
+/* The session gets the times of [profile] file. Errors: those of pst_costed_read and
+   pst_profile_bind. */
+pst_status pst_calibration_read(struct pst_session *session, struct pst_error *err);
+
 /* Takes what is kept, where it is wanted; larger micro-batches than were measured go on with the
    last slope. What cannot be read, or is of something else, counts as not there. Sets
    session->calibrated. */

@@ -10,6 +10,7 @@ const struct pst_session_parts pst_program_parts = {
     .judge = &pst_judge,
     .graph = pst_job_graph,
     .model_file = pst_model_file_describe,
+    .profile = pst_calibration_read,
     .calibrate = pst_calibration_load,
 };
 

@@ -8,6 +8,7 @@
 #include "base/util.h"
 #include "loop/emulate.h"
 #include "loop/schedule.h"
+#include "models/costed/costed_file.h"
 
 #define NOTEWORTHY 0.01 /* part of a step */
 

@@ -5,7 +5,7 @@
  */
 #include "base/memory.h"
 #include "base/text.h"
-#include "graph/costed_impl.h"
+#include "models/costed/costed_impl.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,24 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "graph/rcm.h"
+#include "ask/rcm.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include <penstock/ext/profile.h>
 
-#include "base/memory.h"
-
-void pst_rcm_init(struct pst_rcm *rcm, const struct pst_problem *problem)
+void pst_rcm_init(struct pst_rcm *rcm, const struct pst_problem *problem, struct pst_arena *arena)
 {
-    memset(rcm, 0, sizeof *rcm);
-    rcm->problem = problem;
-    rcm->stamps = pst_alloc(problem->graph->n_nodes, sizeof *rcm->stamps);
-}
-
-void pst_rcm_finish(struct pst_rcm *rcm)
-{
-    free(rcm->stamps);
-    memset(rcm, 0, sizeof *rcm);
+    *rcm = (struct pst_rcm){
+        .problem = problem,
+        .stamps = pst_arena_array(arena, problem->graph->n_nodes, sizeof *rcm->stamps),
+    };
 }
 
 static void mark(struct pst_rcm *rcm, const struct pst_rcm_stage *stage)

@@ -3,8 +3,8 @@
  * A measured profile in the place of the roofline: a costed graph whose nodes are the operators of
  * a model.
  */
-#ifndef PST_GRAPH_PROFILE_H
-#define PST_GRAPH_PROFILE_H
+#ifndef PST_MODELS_COSTED_PROFILE_H
+#define PST_MODELS_COSTED_PROFILE_H
 
 #include "graph/costed.h"
 #include "graph/graph.h"

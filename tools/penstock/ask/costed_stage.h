@@ -2,12 +2,12 @@
  *
  * A set of nodes of a costed graph as memory optimizers see a stage.
  */
-#ifndef PST_PLANNER_COSTED_STAGE_H
-#define PST_PLANNER_COSTED_STAGE_H
+#ifndef PST_ASK_COSTED_STAGE_H
+#define PST_ASK_COSTED_STAGE_H
 
 #include <penstock/memopt.h>
 
-#include "graph/problem.h"
+#include "ask/problem_file.h"
 
 /* Room for one view at a time. */
 struct pst_costed_stage {

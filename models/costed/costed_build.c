@@ -2,15 +2,16 @@
  *
  * A draft becomes a costed graph: checked, sorted, copied.
  */
-#include "graph/costed.h"
+#include "models/costed/costed_file.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"
 #include "base/names.h"
 #include "config/json_fields.h"
-#include "graph/costed_impl.h"
+#include "models/costed/costed_impl.h"
 
 #define MAX_TOTAL 4611686018427387904.0 /* 2^62: sums of bytes fit in 64 bits */
 
@@ -144,6 +145,25 @@ static void check_total(struct pst_fields *fields, const struct pst_costed *draf
                         "all bytes together are %.3g; at most %.3g can be counted", total,
                         MAX_TOTAL);
     }
+}
+
+double pst_costed_us(double ns, double *ret_ns)
+{
+    double quotient = ns / 1000.0, down = quotient, up = quotient;
+
+    *ret_ns = ns;
+    for (int step = 0; step < 3; step++) {
+        if (down * 1000.0 == ns) {
+            return down;
+        }
+        if (up * 1000.0 == ns) {
+            return up;
+        }
+        down = nextafter(down, 0.0);
+        up = nextafter(up, INFINITY);
+    }
+    *ret_ns = quotient * 1000.0;
+    return quotient;
 }
 
 static const char *text_or(const char *text, const char *initial)
@@ -319,12 +339,4 @@ pst_status pst_costed_create(const struct pst_costed *draft, struct pst_costed *
                              struct pst_error *err)
 {
     return pst_costed_build(draft, NULL, "", ret_graph, err);
-}
-
-void pst_costed_destroy(struct pst_costed *graph)
-{
-    if (graph != NULL) {
-        pst_arena_finish(&graph->arena);
-        free(graph);
-    }
 }

@@ -3,7 +3,7 @@
  * Problem files: what is read, what stands in where nothing is said, what is refused.
  */
 #include "base/util.h"
-#include "graph/problem.h"
+#include "ask/problem_file.h"
 
 #include <penstock/ext/profile.h>
 

@@ -2,7 +2,7 @@
  *
  * Costed graphs: what files say, in which order nodes stand, what passes take at any size.
  */
-#include "unit/graph/costed_rig.h"
+#include "unit/models/costed_rig.h"
 
 TEST(nodes_and_edges_are_read)
 {

@@ -2,11 +2,11 @@
  *
  * Private to the costed graph: names by hash, order, limits, units.
  */
-#ifndef PST_GRAPH_COSTED_IMPL_H
-#define PST_GRAPH_COSTED_IMPL_H
+#ifndef PST_MODELS_COSTED_IMPL_H
+#define PST_MODELS_COSTED_IMPL_H
 
 #include "config/json_fields.h"
-#include "graph/costed.h"
+#include "models/costed/costed_file.h"
 
 #define PST_COSTED_FILE_BYTES ((size_t)256 << 20)
 #define PST_COSTED_NODES      1000000u

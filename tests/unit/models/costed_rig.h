@@ -6,7 +6,7 @@
 #define PENSTOCK_TESTS_COSTED_RIG_H
 
 #include "base/util.h"
-#include "graph/costed.h"
+#include "models/costed/costed_file.h"
 
 #include "test.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "graph/profile.h"
+#include "models/costed/costed_profile.h"
 
 #include <math.h>
 #include <string.h>

@@ -2,7 +2,7 @@
  *
  * Costed graphs: which files and drafts are refused and how; no file does harm.
  */
-#include "unit/graph/costed_rig.h"
+#include "unit/models/costed_rig.h"
 
 struct refusal {
     const char *text, *kind, *words;

@@ -2,7 +2,7 @@
  *
  * The view of a costed graph for strategies, and its digest.
  */
-#include "graph/costed_impl.h"
+#include "models/costed/costed_impl.h"
 #include "graph/graph.h"
 
 #include <math.h>

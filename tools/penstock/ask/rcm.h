@@ -4,12 +4,12 @@
  * compares partitioners without a scheduler or memory optimizer (docs/partitioning.md). It adds
  * doubles node by node in ascending order, so equal questions get equal bits.
  */
-#ifndef PST_GRAPH_RCM_H
-#define PST_GRAPH_RCM_H
+#ifndef PST_ASK_RCM_H
+#define PST_ASK_RCM_H
 
 #include <penstock/scheduler.h>
 
-#include "graph/problem.h"
+#include "ask/problem_file.h"
 
 /* A set of nodes as a stage. */
 struct pst_rcm_stage {
@@ -37,9 +37,8 @@ struct pst_rcm {
     uint32_t stamp;
 };
 
-/* `problem` is kept. */
-void pst_rcm_init(struct pst_rcm *rcm, const struct pst_problem *problem);
-void pst_rcm_finish(struct pst_rcm *rcm);
+/* `problem` is kept; the scratch is in `arena`. */
+void pst_rcm_init(struct pst_rcm *rcm, const struct pst_problem *problem, struct pst_arena *arena);
 
 /* Time per sample: combines the three by the problem's communication model. */
 double pst_rcm_total(const struct pst_problem *problem, double compute_ns, double transfer_ns,

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/json.h"
-#include "graph/costed_impl.h"
+#include "models/costed/costed_impl.h"
 
 static const char *const pass_keys[] = {"forward_us", "backward_input_us", "backward_weight_us"};
 static const char *const growth_keys[] = {"forward_growth_us", "backward_input_growth_us",

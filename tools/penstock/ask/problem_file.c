@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "graph/problem.h"
+#include "ask/problem_file.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 
 #include "base/memory.h"
 #include "config/json_fields.h"
-#include "graph/costed_impl.h"
+#include "models/costed/costed_impl.h"
 
 #include <penstock/ext/profile.h>
 

@@ -3,7 +3,8 @@
  * The examples of docs/formats.md are what the readers read.
  */
 #include "base/util.h"
-#include "graph/problem.h"
+#include "ask/problem_file.h"
+#include "models/costed/costed_file.h"
 
 #include "test.h"
 

@@ -8,7 +8,7 @@
 #include "base/names.h"
 #include "config/config.h"
 #include "config/json_fields.h"
-#include "graph/costed_impl.h"
+#include "models/costed/costed_impl.h"
 
 #define COUNT(rows) ((uint32_t)(sizeof(rows) / sizeof *(rows)))
 

@@ -3,8 +3,10 @@
  * A penstock-problem file: a costed graph, devices, and a question to one plugin. The whole input
  * of `penstock partition` (and of `penstock memopt`).
  */
-#ifndef PST_GRAPH_PROBLEM_H
-#define PST_GRAPH_PROBLEM_H
+#ifndef PST_ASK_PROBLEM_FILE_H
+#define PST_ASK_PROBLEM_FILE_H
+
+#include <jansson.h>
 
 #include "graph/costed.h"
 

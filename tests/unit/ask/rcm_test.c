@@ -3,7 +3,8 @@
  * The reference cost model against its formulas, worked out by hand, and the in-flight counts that
  * are published: Jeon et al., "GraphPipe", ASPLOS 2025.
  */
-#include "graph/rcm.h"
+#include "ask/rcm.h"
+#include "models/costed/costed_file.h"
 
 #include <penstock/ext/profile.h>
 
@@ -61,11 +62,12 @@ static struct pst_rcm_cost cost_of(const struct pst_problem *problem, const uint
 {
     const struct pst_rcm_stage stage = {nodes, n, d, b};
     struct pst_rcm_cost cost;
+    struct pst_arena arena = {0};
     struct pst_rcm rcm;
 
-    pst_rcm_init(&rcm, problem);
+    pst_rcm_init(&rcm, problem, &arena);
     pst_rcm_cost(&rcm, &stage, &cost);
-    pst_rcm_finish(&rcm);
+    pst_arena_finish(&arena);
     return cost;
 }
 
@@ -134,15 +136,16 @@ TEST(one_after_the_other)
     struct pst_problem problem = problem_of(graph);
     const struct pst_rcm_stage stages[] = {{all, 4, 1, 2}, {last, 1, 1, 2}};
     struct pst_rcm_cost cost;
+    struct pst_arena arena = {0};
     struct pst_rcm rcm;
 
-    pst_rcm_init(&rcm, &problem);
+    pst_rcm_init(&rcm, &problem, &arena);
     rcm.stamp = UINT32_MAX - 2; /* the numbers of questions wrap on the way */
     for (uint32_t i = 0; i < 8; i++) {
         pst_rcm_cost(&rcm, &stages[i % 2], &cost);
         near(cost.transfer_ns, i % 2 == 0 ? 0 : 2 * (3 + 4 + 0.5) * 2);
     }
-    pst_rcm_finish(&rcm);
+    pst_arena_finish(&arena);
     pst_costed_destroy(graph);
 }
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "planner/costed_stage.h"
+#include "ask/costed_stage.h"
 
 #include <math.h>
 #include <string.h>
 
 #include "base/saturate.h"
+#include "models/costed/costed_file.h"
 
 /* The last part of a name, without a number at its end. */
 static const char *kind_of(const char *name, struct pst_arena *arena)
