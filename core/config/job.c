@@ -18,6 +18,8 @@ static const char *const known[] = {
 };
 #define N_KNOWN (sizeof known / sizeof *known)
 
+static const struct pst_job_training none, *told = &none;
+
 /* Accepted, so that one file serves later versions too, but without effect in this one. */
 static const char *const idle[] = {"limits"};
 
@@ -31,14 +33,51 @@ static bool is_one_of(const char *const *words, size_t n, const char *word)
     return false;
 }
 
-static const struct pst_job_section *find_section(const char *name)
+static struct pst_job_section *find_section(const char *name)
 {
-    for (uint32_t i = 0; i < pst_job_n_sections; i++) {
-        if (strcmp(pst_job_sections[i].name, name) == 0) {
-            return &pst_job_sections[i];
+    struct pst_job_section *section = pst_job_sections;
+
+    while (section->name != NULL && strcmp(section->name, name) != 0) {
+        section++;
+    }
+    return section;
+}
+
+/* Appends rows to those of a section of core; their values follow its values. */
+static void join_rows(struct pst_job_section *section, const struct pst_job_section *more)
+{
+    static struct pst_param joined[64];
+    struct pst_param *rows = joined + section->n_rows;
+
+    PST_ASSERT(section->more == NULL &&
+               section->n_rows + more->n_rows <= sizeof joined / sizeof *joined);
+    memcpy(joined, section->rows, section->n_rows * sizeof *joined);
+    memcpy(rows, more->rows, more->n_rows * sizeof *rows);
+    for (uint32_t i = 0; i < more->n_rows; i++) {
+        rows[i].offset += (uint32_t)section->size;
+    }
+    section->rows = joined;
+    section->n_rows += more->n_rows;
+    section->more = more;
+}
+
+void pst_job_tell_training(const struct pst_job_training *training)
+{
+    if (told == training) {
+        return;
+    }
+    PST_ASSERT(told == &none);
+    told = training;
+    for (uint32_t i = 0; i < training->n_sections; i++) {
+        struct pst_job_section *section = find_section(training->sections[i].name);
+
+        if (section->name != NULL) {
+            join_rows(section, &training->sections[i]);
+        } else {
+            PST_ASSERT(section < pst_job_sections + PST_MAX_SECTIONS);
+            *section = training->sections[i];
         }
     }
-    return NULL;
 }
 
 /* PST_OK also for errors that went to the report: only a lack of memory ends the reading. */
@@ -49,12 +88,18 @@ static pst_status fill_table(const struct pst_job_section *section, struct pst_c
     /* Tables in a section are none of its rows. */
     const char *const others[] = {strcmp(section->name, "train") == 0 ? "group" : NULL, NULL};
     struct pst_error found;
+    const struct pst_job_section *more = section->more;
+    char *both = more == NULL ? to : pst_arena_alloc(&job->arena, section->size + more->size, 0);
     char name[64];
     pst_status st;
 
     snprintf(name, sizeof name, "[%s]", section->name);
     st = pst_params_fill(section->rows, section->n_rows, sizeof *section->rows, table, name, others,
-                         &job->arena, to, &found);
+                         &job->arena, both, &found);
+    if (more != NULL) {
+        memcpy(to, both, section->size);
+        memcpy((char *)job->training + more->offset, both + section->size, more->size);
+    }
     if (st == PST_ERR_CONFIG) {
         pst_report_merge(report, &found);
         return PST_OK;
@@ -69,7 +114,9 @@ static pst_status fill_section(const struct pst_job_section *section, struct pst
                                struct pst_job *job, struct pst_report *report,
                                struct pst_error *err)
 {
-    return fill_table(section, table, job, (char *)job + section->offset, report, err);
+    char *of = section->training ? (char *)job->training : (char *)job;
+
+    return fill_table(section, table, job, of + section->offset, report, err);
 }
 
 /* Keys that another name, a table's or that of other programs, stands for; where several tables
@@ -124,7 +171,7 @@ bool pst_job_key_meant(const char *word, char ret_key[PST_JOB_KEY_TEXT])
             return true;
         }
     }
-    for (uint32_t i = 0; i < pst_job_n_sections && dot == NULL; i++) {
+    for (uint32_t i = 0; pst_job_sections[i].name != NULL && dot == NULL; i++) {
         for (uint32_t k = 0; k < pst_job_sections[i].n_rows; k++) {
             if (strcmp(pst_job_sections[i].rows[k].key, key) == 0) {
                 snprintf(ret_key, PST_JOB_KEY_TEXT, "%s.%s", pst_job_sections[i].name, key);
@@ -135,14 +182,16 @@ bool pst_job_key_meant(const char *word, char ret_key[PST_JOB_KEY_TEXT])
     return false;
 }
 
-static bool is_data_kind(const char *word)
+/* Is it a word that the first key of a section may have, such as kind in [data]? */
+static bool first_key_takes(const struct pst_job_section *section, const char *word)
 {
-    const struct pst_job_section *data = find_section("data");
-    const char *kinds = data->rows[0].range; /* the first row is kind */
+    const char *words = section->name != NULL && section->rows[0].type == PST_PARAM_ENUM
+                            ? section->rows[0].range
+                            : "";
     const size_t n = strlen(word);
 
-    for (const char *at = strstr(kinds, word); n > 0 && at != NULL; at = strstr(at + n, word)) {
-        if ((at == kinds || at[-1] == '|') && (at[n] == '\0' || at[n] == '|')) {
+    for (const char *at = strstr(words, word); n > 0 && at != NULL; at = strstr(at + n, word)) {
+        if ((at == words || at[-1] == '|') && (at[n] == '\0' || at[n] == '|')) {
             return true;
         }
     }
@@ -153,21 +202,22 @@ static bool is_data_kind(const char *word)
 static void report_no_table(struct pst_report *report, const struct pst_config_node *node,
                             const char *table)
 {
-    const bool is_memopt = strcmp(table, "memopt") == 0, is_data = strcmp(table, "data") == 0;
-    const char *key;
+    const struct pst_job_section *section = find_section(table);
     char word[64], name[64], meant[PST_JOB_KEY_TEXT];
 
-    snprintf(name, sizeof name, is_memopt ? "[[%s]]" : "[%s]", table);
+    snprintf(name, sizeof name, strcmp(table, "memopt") == 0 ? "[[%s]]" : "[%s]", table);
     if (node->kind != PST_CONFIG_STRING || !pst_job_key_meant(table, meant)) {
         pst_report_value(report, "config.value", node, "%s must be a table", name);
         return;
     }
-    key = is_data && is_data_kind(node->value.string) ? "data.kind" : meant;
+    if (first_key_takes(section, node->value.string)) {
+        snprintf(meant, sizeof meant, "%s.%s", table, section->rows[0].key);
+    }
     pst_report_value(report, "config.value", node,
                      strcmp(node->file, "--set") == 0
                          ? "%s must be a table; did you mean %s=%s?"
                          : "%s must be a table; did you mean %s = \"%s\"?",
-                     name, key, pst_report_word(word, node->value.string));
+                     name, meant, pst_report_word(word, node->value.string));
 }
 
 static pst_status read_group(struct pst_config_node *table, struct pst_job *job,
@@ -292,11 +342,11 @@ static pst_status read_top(struct pst_config_node *node, struct pst_job *job,
         read_memopt(node, job, report);
         return PST_OK;
     }
-    if (section != NULL && node->kind != PST_CONFIG_TABLE) {
+    if (section->name != NULL && node->kind != PST_CONFIG_TABLE) {
         report_no_table(report, node, section->name);
         return PST_OK;
     }
-    if (section != NULL) {
+    if (section->name != NULL) {
         pst_status st = fill_section(section, node, job, report, err);
 
         return st == PST_OK && strcmp(section->name, "train") == 0
@@ -313,24 +363,19 @@ static pst_status read_top(struct pst_config_node *node, struct pst_job *job,
     return PST_OK;
 }
 
-/* Keys that are paths; of several where `all`. Those of plugins and models are known by their type
-   (PST_PARAM_PATH). */
-static const struct {
-    const char *section, *key;
-    bool all;
-} paths[] = {
-    {"data", "train", true},        {"data", "valid", true},      {"data", "train_labels", true},
-    {"data", "valid_labels", true}, {"data", "tokenizer", false}, {"train", "init", false},
-    {"run", "plan", false},         {"profile", "file", false},   {"checkpoint", "folder", false},
-    {"output", "trace", false},     {"output", "log", false},     {"output", "tensorboard", false},
-    {"plugins", "path", true},
-};
-
-static void resolve_paths(struct pst_config *config)
+/* Paths among the values of plugins and models are known by their type (PST_PARAM_PATH). */
+static void resolve_paths(struct pst_config *config, const struct pst_job_section *section)
 {
-    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
-        (paths[i].all ? pst_config_resolve_all : pst_config_resolve)(
-            config, pst_config_get(config->root, paths[i].section), paths[i].key);
+    struct pst_config_node *table = pst_config_get(config->root, section->name);
+
+    for (const char *const *key = section->paths; key != NULL && *key != NULL; key++) {
+        pst_config_resolve(config, table, *key);
+    }
+    for (const char *const *key = section->path_lists; key != NULL && *key != NULL; key++) {
+        pst_config_resolve_all(config, table, *key);
+    }
+    if (section->more != NULL) {
+        resolve_paths(config, section->more);
     }
 }
 
@@ -339,8 +384,8 @@ static pst_status read_all(struct pst_config *config, struct pst_job *job,
 {
     pst_status st;
 
-    resolve_paths(config);
-    for (uint32_t i = 0; i < pst_job_n_sections; i++) {
+    for (uint32_t i = 0; pst_job_sections[i].name != NULL; i++) {
+        resolve_paths(config, &pst_job_sections[i]);
         st = fill_section(&pst_job_sections[i], NULL, job, report, err);
         if (st != PST_OK) {
             return st;
@@ -370,9 +415,8 @@ static void near_divisors(int64_t batch, int64_t wanted, int64_t *ret_below, int
     *ret_above = above <= batch ? above : 0;
 }
 
-/* The node to blame: the key that is written, else its partner, else the section. */
-static const struct pst_config_node *blame(struct pst_config_node *table, const char *key,
-                                           const char *partner)
+const struct pst_config_node *pst_job_blame(struct pst_config_node *table, const char *key,
+                                            const char *partner)
 {
     struct pst_config_node *node = pst_config_get(table, key);
 
@@ -393,7 +437,7 @@ static void check_batch(const struct pst_job *job, struct pst_config_node *table
     if (train->batch % train->microbatch == 0) {
         return;
     }
-    at = blame(table, "microbatch", "batch");
+    at = pst_job_blame(table, "microbatch", "batch");
     near_divisors(train->batch, train->microbatch, &below, &above);
     if (above == 0) {
         snprintf(choice, sizeof choice, "%" PRId64, below);
@@ -410,7 +454,7 @@ static void check_batch(const struct pst_job *job, struct pst_config_node *table
 static void check_degrees(struct pst_job_train *train, struct pst_config_node *table,
                           struct pst_report *report)
 {
-    const struct pst_config_node *at = blame(table, "degrees", "batch");
+    const struct pst_config_node *at = pst_job_blame(table, "degrees", "batch");
     const char *text = train->degrees;
     bool ok = true;
 
@@ -447,88 +491,23 @@ static void check_degrees(struct pst_job_train *train, struct pst_config_node *t
                      train->degrees);
 }
 
-static void check_train(struct pst_job *job, struct pst_config_node *table,
-                        struct pst_report *report)
-{
-    struct pst_job_train *train = &job->train;
-    const struct {
-        const char *key;
-        double value;
-    } below[] = {{"label_smoothing", train->label_smoothing},
-                 {"momentum", train->momentum},
-                 {"beta1", train->beta1},
-                 {"beta2", train->beta2}};
-
-    check_batch(job, table, report);
-    check_degrees(train, table, report);
-    if (train->warmup < 0) {
-        train->warmup = train->steps / 10 < 100 ? train->steps / 10 : 100;
-    }
-    if (train->warmup > train->steps) {
-        pst_report_value(report, "config.value", blame(table, "warmup", "steps"),
-                         "\"warmup\" in [train] is %" PRId64 ", more than the run's %" PRId64
-                         " steps",
-                         train->warmup, train->steps);
-    }
-    if (train->min_lr > train->lr) {
-        pst_report_value(report, "config.value", blame(table, "min_lr", "lr"),
-                         "\"min_lr\" in [train] is %g, more than lr = %g", train->min_lr,
-                         train->lr);
-    }
-    for (size_t i = 0; i < sizeof below / sizeof *below; i++) {
-        if (below[i].value >= 1) {
-            pst_report_value(report, "config.value", blame(table, below[i].key, below[i].key),
-                             "\"%s\" in [train] must be below 1", below[i].key);
-        }
-    }
-}
-
-/* save_every is a number of steps, or auto; without a folder no key does anything. */
-static void check_checkpoint(struct pst_job_checkpoint *checkpoint, struct pst_config_node *table,
-                             struct pst_report *report)
-{
-    static const char *const of_auto[] = {"save_budget", "mtbf"};
-    const char *text = checkpoint->save_every;
-
-    if (table != NULL && table->n_children > 0 && pst_config_get(table, "folder") == NULL) {
-        pst_report_value(report, "config.value", table->children[0],
-                         "\"%s\" in [checkpoint] does nothing without \"folder\", which says "
-                         "where checkpoints go; folder = \"\" saves none",
-                         table->children[0]->key);
-    }
-    checkpoint->automatic = strcmp(text, "auto") == 0;
-    for (size_t i = 0; i < 2 && table != NULL && !checkpoint->automatic; i++) {
-        struct pst_config_node *node = pst_config_get(table, of_auto[i]);
-
-        if (node != NULL) {
-            pst_report_value(report, "config.value", node,
-                             "\"%s\" in [checkpoint] does nothing without save_every = \"auto\"",
-                             of_auto[i]);
-        }
-    }
-    if (checkpoint->automatic ||
-        (text[0] != '\0' && strlen(text) <= 12 && strspn(text, "0123456789") == strlen(text))) {
-        checkpoint->every = checkpoint->automatic ? 0 : strtoull(text, NULL, 10);
-        return;
-    }
-    pst_report_value(report, "config.value", blame(table, "save_every", "save_every"),
-                     "\"save_every\" in [checkpoint] must be a number of steps from 0 on, or "
-                     "\"auto\", not \"%s\"",
-                     text);
-}
-
 pst_status pst_job_read(struct pst_config *config, struct pst_job *ret_job, struct pst_error *err)
 {
+    struct pst_config_node *train = pst_config_get(config->root, "train");
     struct pst_report report = {.count = 0};
     struct pst_job job = {.config = config};
     pst_status st;
 
+    job.training = told->size > 0 ? pst_arena_alloc(&job.arena, told->size, 0) : NULL;
     st = read_all(config, &job, &report, err);
     if (st == PST_OK) {
         /* Relations make sense only between values that are right by themselves. */
         if (report.count == 0) {
-            check_train(&job, pst_config_get(config->root, "train"), &report);
-            check_checkpoint(&job.checkpoint, pst_config_get(config->root, "checkpoint"), &report);
+            check_batch(&job, train, &report);
+            check_degrees(&job.train, train, &report);
+            if (told->check != NULL) {
+                told->check(&job, &report);
+            }
         }
         st = pst_report_finish(&report, err);
     }

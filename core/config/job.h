@@ -2,65 +2,30 @@
  *
  * The sections of a config that belong to the core, checked and filled. [model] is read by the
  * model builder, [partitioner], [scheduler], [[memopt]] by the plugin host; their tables are kept
- * here.
+ * here. A training program adds sections of its own, and keys to [train].
  */
 #ifndef PST_CONFIG_JOB_H
 #define PST_CONFIG_JOB_H
 
-#include "config/config.h"
+#include "config/report.h"
 
 enum { PST_MAX_DEGREES = 32 };
 
 enum { PST_LOSS_OVER_SAMPLE = 0, PST_LOSS_OVER_TOKEN = 1 };
 
-struct pst_job_data {
-    uint32_t kind;       /* enum: text | synthetic | tokens | ... */
-    const char *train;   /* files or globs, separated by ':'; sources by newline */
-    const char *weights; /* of the sources, separated by ','; "": they are one */
-    const char *valid;   /* like train; "": `valid_fraction` of train */
-    double valid_fraction;
-    const char *train_labels, *valid_labels; /* files of the labels, where they have their own */
-    uint32_t dtype;                          /* of raw tokens; enum: uint16 | uint32 */
-    const char *mean, *std;                  /* numbers separated by ','; "": the format's */
-    const char *tokenizer;                   /* a tokenizer.json; "": tokens are bytes */
-    const char *field;                       /* member of lines of JSON that is text; "": none is */
-    int64_t seed;                            /* of the shuffling */
-};
-
-enum pst_schedule {
-    PST_SCHEDULE_CONSTANT = 0,
-    PST_SCHEDULE_COSINE = 1,
-    PST_SCHEDULE_LINEAR = 2,
-    PST_SCHEDULE_WSD = 3,
-    PST_SCHEDULE_INVERSE_SQRT = 4
-};
-
-enum pst_decay_form { PST_DECAY_LINEAR = 0, PST_DECAY_COSINE = 1, PST_DECAY_ONE_MINUS_SQRT = 2 };
-
+/* The keys of [train] that the planner and the rules of updates read. */
 struct pst_job_train {
-    int64_t steps, batch, microbatch; /* batch: samples per step; microbatch: samples */
-    uint32_t loss;                    /* enum: auto | cross-entropy | mse | bce */
-    uint32_t optimizer;               /* enum: sgd | momentum | adam | adamw | muon */
-    const char *no_decay;             /* patterns separated by ','; or "auto" */
-    uint32_t muon_factor;             /* enum: match-adamw | original */
-    double lr, min_lr, beta1, beta2, eps, momentum, weight_decay;
-    uint32_t schedule;   /* enum pst_schedule */
-    double decay;        /* wsd: a part of the run up to 1, else steps */
-    uint32_t decay_form; /* enum pst_decay_form */
-    int64_t warmup;      /* steps */
-    double clip;         /* global norm; 0: none */
+    int64_t batch, microbatch; /* batch: samples per step; microbatch: samples */
+    uint32_t loss;             /* enum: auto | cross-entropy | mse | bce */
+    uint32_t optimizer;        /* enum: sgd | momentum | adam | adamw | muon */
+    double weight_decay;
+    const char *no_decay; /* patterns separated by ','; or "auto" */
+    uint32_t muon_factor; /* enum: match-adamw | original */
+    double clip;          /* global norm; 0: none */
     double label_smoothing, z_loss;
-    uint32_t loss_over;               /* enum: sample | token */
-    int64_t ignore_index;             /* class of targets that count nothing; -1: no further one */
-    int64_t seed;                     /* of weights and dropout */
-    const char *init;                 /* folder or file of published weights; "" = the seed's */
-    const char *init_type;            /* their model_type, without a config.json */
-    uint32_t on_non_finite;           /* enum: stop | skip */
-    int64_t eval_every, eval_batches; /* 0: only at the end */
-    int64_t sample;                   /* characters of text generated at the end; 0: none */
-    const char *prompt;
-    double temperature;
-    int64_t top_k; /* 0: all */
+    uint32_t loss_over;     /* enum: sample | token */
+    int64_t seed;           /* of weights and dropout */
+    uint32_t on_non_finite; /* enum: stop | skip */
     int64_t drain_every;
     const char *degrees; /* as it is written; the numbers: */
     uint32_t degree[PST_MAX_DEGREES], n_degrees;
@@ -107,28 +72,6 @@ struct pst_job_profile {
     uint32_t measure; /* enum: auto | never */
 };
 
-enum { PST_VERIFY_SIZES = 0, PST_VERIFY_FULL = 1 };
-enum { PST_BUSY_SKIP = 0, PST_BUSY_WAIT = 1 };
-
-struct pst_job_checkpoint {
-    const char *folder;     /* "" = none */
-    const char *save_every; /* as it is written: */
-    uint64_t every;         /* steps; 0: at the end alone, or */
-    bool automatic;
-    double save_budget;
-    uint64_t mtbf; /* ns */
-    int64_t keep_last, keep_every;
-    uint32_t verify, busy; /* enums */
-};
-
-struct pst_job_output {
-    int64_t log_every;       /* steps between progress lines when not on a terminal */
-    const char *trace;       /* file for the trace of a run; "" = none */
-    int64_t trace_steps;     /* that it shows, and the summary: the last so many */
-    const char *log;         /* file that gets JSON lines; "" = none */
-    const char *tensorboard; /* folder for an event file; "" = none */
-};
-
 enum { PST_ISOLATE_AUTO = 0, PST_ISOLATE_ALWAYS = 1, PST_ISOLATE_NEVER = 2 };
 
 struct pst_job_plugins {
@@ -146,6 +89,7 @@ enum {
 };
 
 struct pst_job;
+struct pst_training; /* the program defines it */
 struct pst_graph;
 struct pst_cluster;
 struct pst_cost_model;
@@ -165,35 +109,50 @@ typedef pst_status pst_job_planner(const struct pst_job *job, struct pst_graph *
 
 struct pst_job {
     struct pst_config *config; /* borrowed */
-    struct pst_job_data data;
     struct pst_job_train train;
     struct pst_job_group groups[PST_MAX_GROUPS];
     uint32_t n_groups;
     struct pst_job_run run;
     struct pst_job_profile profile;
-    struct pst_job_checkpoint checkpoint;
-    struct pst_job_output output;
     struct pst_job_plugins plugins;
     struct pst_config_node *model, *cluster, *partitioner, *scheduler; /* tables; may be NULL */
     struct pst_config_node *memopt[8];                                 /* in order */
     uint32_t n_memopt;
-    pst_job_planner *planner; /* NULL: pst_planner_run */
-    uint32_t advice;          /* PST_ADVICE_*: what `planner` adds where nothing fits; ALL unless a
-                                 caller sets it */
-    bool slim;                /* the plan is for reports: its programs may be slim */
+    struct pst_training *training; /* the sections of the training program, in `arena`; NULL where
+                                      no program added any */
+    pst_job_planner *planner;      /* NULL: pst_planner_run */
+    uint32_t advice; /* PST_ADVICE_*: what `planner` adds where nothing fits; ALL unless a
+                        caller sets it */
+    bool slim;       /* the plan is for reports: its programs may be slim */
     struct pst_arena arena;
 };
 
-/* A section that rows describe, for help and docs; it fills the member of struct pst_job there. */
+/* A section that rows describe, for reading, help and docs. */
 struct pst_job_section {
     const char *name;
     const struct pst_param *rows;
     uint32_t n_rows;
-    size_t offset;
+    size_t offset, size; /* the member that they fill: of struct pst_job, or of pst_training */
+    bool training;       /* it is a member of struct pst_training */
+    const char *const *paths, *const *path_lists; /* keys that are paths, or several; NULL: none */
+    const struct pst_job_section *more; /* a training program's part, the last of the rows */
 };
 
-extern const struct pst_job_section pst_job_sections[];
-extern const uint32_t pst_job_n_sections;
+enum { PST_MAX_SECTIONS = 12 };
+/* Core's sections, then those of the training program; the last has no name. */
+extern struct pst_job_section pst_job_sections[PST_MAX_SECTIONS + 1];
+
+/* The sections of a training program; a name that core has means further rows there. */
+struct pst_job_training {
+    const struct pst_job_section *sections;
+    uint32_t n_sections;
+    size_t size; /* of struct pst_training */
+    /* Relations between values that are right by themselves; core's have been checked. */
+    void (*check)(struct pst_job *job, struct pst_report *report);
+};
+/* Process-wide, before a job is read; one program is told of, however often. */
+void pst_job_tell_training(const struct pst_job_training *training);
+
 #define PST_JOB_KEY_TEXT 96
 /* The key of a config, such as "train.lr", that an option or a key of that name may mean. */
 bool pst_job_key_meant(const char *word, char ret_key[PST_JOB_KEY_TEXT]);
@@ -203,8 +162,8 @@ bool pst_job_key_meant(const char *word, char ret_key[PST_JOB_KEY_TEXT]);
 void pst_job_tell_defaults(const char *device, const char *transport);
 
 /*
- * Checks the sections (unknown ones too) and relations between values (batch divisible, ...). Paths
- * in [data], [train], [run] and [profile] become relative to the current folder, in the config too.
+ * Checks the sections (unknown ones too) and relations between values (batch divisible, ...). Keys
+ * that are paths become relative to the current folder, in the config too.
  * config.key, config.value, config.limit at the position of the fault; further faults in
  * err->details.
  */
@@ -218,6 +177,10 @@ static inline const char *pst_job_strategy(const struct pst_job *job, uint32_t i
     *ret_table = i == 0 ? job->partitioner : i == 1 ? job->scheduler : job->memopt[i - 2];
     return i == 0 ? "partitioner" : i == 1 ? "scheduler" : "memopt";
 }
+
+/* The node to blame for a relation: the key that is written, else its partner, else the section. */
+const struct pst_config_node *pst_job_blame(struct pst_config_node *table, const char *key,
+                                            const char *partner);
 
 /* The word that an enum of a section holds. */
 const char *pst_job_word(const struct pst_job *job, const char *section, const char *key,

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "plan/lower.h"
+#include "plan/order_run.h"
 #include "plan/pass_calls.h"
 
 /* --- what is taken -----------------------------------------------------------------------------*/
@@ -103,7 +104,6 @@ static void index_passes(struct pst_lowering *low)
     size_t rows = 0;
 
     low->base = pst_arena_array(&low->arena, plan->n_stages + 1, sizeof *low->base);
-    low->end_ns = pst_arena_array(&low->arena, plan->n_devices, sizeof *low->end_ns);
     for (uint32_t s = 0; s < plan->n_stages; s++) {
         low->base[s] = (uint32_t)rows;
         rows += plan->copies * plan->stages[s].n_microbatches;
@@ -113,7 +113,6 @@ static void index_passes(struct pst_lowering *low)
         memset(low->at[op], 0xFF, rows * sizeof **low->at);
     }
     for (uint32_t r = 0; r < plan->n_devices; r++) {
-        low->end_ns[r] = pst_arena_array(&low->arena, low->n_passes[r], sizeof **low->end_ns);
         for (uint32_t i = 0; i < low->n_passes[r]; i++) {
             const struct pst_pass *pass = &low->orders[r][i];
             const struct pst_plan_stage *stage = &plan->stages[pass->stage];
@@ -130,128 +129,72 @@ static void index_passes(struct pst_lowering *low)
     }
 }
 
-/*
- * Raises *io_ready to the latest end, with transfer time, of the passes of `other` that overlap
- * samples [first, first + n) of a pass of `rank`. False if one of them is not done.
- */
-static bool overlap_ready(const struct pst_lowering *low, const uint32_t *done, uint32_t edge,
-                          uint32_t other, uint32_t rank, uint32_t first, uint32_t n, bool backward,
-                          uint64_t *io_ready)
+/* A pass of the other stage of an edge, which has a sample that a pass of this rank reads. */
+static struct pst_order_need need_over(const struct pst_lowering *low, uint32_t edge,
+                                       uint32_t other, uint32_t rank, uint32_t sample,
+                                       bool backward)
 {
     const struct pst_plan_stage *stage = &low->plan->stages[other];
-    uint32_t share = pst_plan_samples(stage);
+    const uint32_t replica = pst_plan_replica_of(stage, sample), from = stage->ranks[replica];
+    const uint32_t microbatch = sample / stage->microbatch_size;
+    const uint32_t row = pst_lowering_row(low, other, replica, microbatch);
+    const uint64_t bytes = low->plan->edges[edge].bytes_per_sample * pst_plan_samples(stage);
 
-    for (uint32_t sample = first / share * share; sample < first + n; sample += share) {
-        uint32_t replica = pst_plan_replica_of(stage, sample);
-        uint32_t other_rank = stage->ranks[replica];
-        uint32_t row = pst_lowering_row(low, other, replica, sample / stage->microbatch_size);
-        uint32_t at = backward ? pst_lowering_backward(low, row) : low->at[PST_PASS_F][row];
-        uint64_t end;
-
-        if (at == PST_NONE || at >= done[other_rank]) {
-            return false;
-        }
-        end = low->end_ns[other_rank][at];
-        if (other_rank != rank) {
-            end += pst_cost_transfer_ns(low->cost, low->plan->edges[edge].bytes_per_sample * share,
-                                        other_rank, rank);
-        }
-        if (end > *io_ready) {
-            *io_ready = end;
-        }
-    }
-    return true;
+    return (struct pst_order_need){
+        {from, backward ? pst_lowering_backward(low, row) : low->at[PST_PASS_F][row]},
+        from != rank ? pst_cost_transfer_ns(low->cost, bytes, from, rank) : 0,
+        {backward ? PST_PASS_B : PST_PASS_F, other, microbatch}};
 }
 
-/* When the needs of a pass of this rank are met; false if they are not yet. done[r]: passes of r
-   that have run. */
-static bool pass_ready(const struct pst_lowering *low, const uint32_t *done, uint32_t rank,
-                       const struct pst_pass *pass, uint64_t *ret_ready)
+/* Need number i of a pass: its own earlier pass, then each pass beyond an edge that shares samples
+   with it. */
+static bool find_need(const void *of, uint32_t rank, const struct pst_pass *pass, uint32_t i,
+                      struct pst_order_need *ret_need)
 {
-    const struct pst_plan_stage *stage = &low->plan->stages[pass->stage];
-    uint32_t s = pass->stage, replica = pst_lowering_replica(low, rank, s);
-    uint32_t row = pst_lowering_row(low, s, replica, pass->microbatch);
-    uint32_t size = pst_plan_samples(stage);
-    uint32_t first = pst_plan_first_sample(stage, replica, pass->microbatch);
-    uint64_t ready = 0;
+    const struct pst_lowering *low = of;
+    const struct pst_plan *plan = low->plan;
+    const uint32_t s = pass->stage, replica = pst_lowering_replica(low, rank, s);
+    const uint32_t first = pst_plan_first_sample(&plan->stages[s], replica, pass->microbatch);
+    const uint32_t last = first + pst_plan_samples(&plan->stages[s]) - 1;
+    const bool forward = pass->op == PST_PASS_F;
+    const uint32_t *edges = forward ? low->in_first : low->out_first;
 
-    if (pass->op == PST_PASS_F) {
-        for (uint32_t i = low->in_first[s]; i < low->in_first[s + 1]; i++) {
-            uint32_t e = low->in_edges[i];
+    if (!forward && i-- == 0) {
+        const uint8_t op = pass->op == PST_PASS_W ? PST_PASS_B : PST_PASS_F;
+        const uint32_t row = pst_lowering_row(low, s, replica, pass->microbatch);
 
-            if (!overlap_ready(low, done, e, low->plan->edges[e].from, rank, first, size, false,
-                               &ready)) {
-                return false;
-            }
-        }
-    } else {
-        uint32_t need =
-            pass->op == PST_PASS_W ? low->at[PST_PASS_B][row] : low->at[PST_PASS_F][row];
-
-        if (need == PST_NONE || need >= done[rank]) {
-            return false;
-        }
-        for (uint32_t e = low->out_first[s]; e < low->out_first[s + 1] && pass->op != PST_PASS_W;
-             e++) {
-            if (low->edge_grad[e] && !overlap_ready(low, done, e, low->plan->edges[e].to, rank,
-                                                    first, size, true, &ready)) {
-                return false;
-            }
-        }
+        *ret_need = (struct pst_order_need){{rank, low->at[op][row]}, 0, {op, s, pass->microbatch}};
+        return true;
     }
-    *ret_ready = ready;
-    return true;
+    for (uint32_t at = edges[s]; at < edges[s + 1] && pass->op != PST_PASS_W; at++) {
+        const uint32_t e = forward ? low->in_edges[at] : at;
+        const uint32_t other = forward ? plan->edges[e].from : plan->edges[e].to;
+        const uint32_t share = pst_plan_samples(&plan->stages[other]);
+        const uint32_t n = forward || low->edge_grad[e] ? last / share - first / share + 1 : 0;
+
+        if (i < n) {
+            *ret_need = need_over(low, e, other, rank, (first / share + i) * share, !forward);
+            return true;
+        }
+        i -= n;
+    }
+    return false;
 }
 
-static pst_status report_stuck(const struct pst_lowering *low, const uint32_t *done,
-                               struct pst_error *err)
+static uint64_t duration_of(const void *of, const struct pst_pass *pass)
 {
-    pst_fail(err, PST_ERR_BUG, "plan.illegal",
-             "LIVE1: the order of passes cannot be satisfied; each device below waits for a pass "
-             "that is missing or comes later");
-    for (uint32_t r = 0; r < low->plan->n_devices; r++) {
-        if (done[r] < low->n_passes[r]) {
-            const struct pst_pass *pass = &low->orders[r][done[r]];
-
-            pst_error_detail(err,
-                             "device %u waits at its pass %u: %s of stage %u, micro-batch %u\n", r,
-                             done[r], pst_instr_name(pass->op), pass->stage, pass->microbatch);
-        }
-    }
-    return PST_ERR_BUG;
-}
-
-/* Starts every pass as early as the given order allows. */
-static pst_status evaluate(struct pst_lowering *low, struct pst_error *err)
-{
-    uint32_t n = low->plan->n_devices;
-    uint32_t *done = pst_arena_array(&low->arena, n, sizeof *done);
-    uint64_t *clock = pst_arena_array(&low->arena, n, sizeof *clock);
-    bool advanced = true, finished = false;
-
-    while (advanced && !finished) {
-        advanced = false;
-        finished = true;
-        for (uint32_t r = 0; r < n; r++) {
-            while (done[r] < low->n_passes[r]) {
-                const struct pst_pass *pass = &low->orders[r][done[r]];
-                uint64_t ready;
-
-                if (!pass_ready(low, done, r, pass, &ready)) {
-                    finished = false;
-                    break;
-                }
-                clock[r] = (ready > clock[r] ? ready : clock[r]) + pst_lowering_pass_ns(low, pass);
-                low->end_ns[r][done[r]++] = clock[r];
-                advanced = true;
-            }
-        }
-    }
-    return finished ? PST_OK : report_stuck(low, done, err);
+    return pst_lowering_pass_ns(of, pass);
 }
 
 pst_status pst_lowering_prepare(struct pst_lowering *low, struct pst_error *err)
 {
+    struct pst_order_run run = {.n_devices = low->plan->n_devices,
+                                .passes = low->orders,
+                                .n_passes = low->n_passes,
+                                .of = low,
+                                .need = find_need,
+                                .duration_ns = duration_of,
+                                .rule = "LIVE1: "};
     pst_status st;
 
     settle(low);
@@ -262,7 +205,9 @@ pst_status pst_lowering_prepare(struct pst_lowering *low, struct pst_error *err)
     index_edges(low);
     time_stages(low);
     index_passes(low);
-    return evaluate(low, err);
+    st = pst_order_run(&run, &low->arena, err);
+    low->end_ns = run.end_ns;
+    return st;
 }
 
 /* --- orders ------------------------------------------------------------------------------------*/

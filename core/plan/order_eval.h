@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Times an order of passes on its own, before lowering: each pass starts as soon as its device is
- * free and what it needs is there; moving something to another device is pure latency and links
- * never contend. With makespan, span, peaks and lower bounds it is what papers report.
+ * Times an order of passes on its own, before lowering, by the eager rule (order_run.h); moving
+ * something to another device is pure latency and links never contend. With makespan, span, peaks
+ * and lower bounds it is what papers report.
  */
 #ifndef PST_PLAN_ORDER_EVAL_H
 #define PST_PLAN_ORDER_EVAL_H

@@ -496,7 +496,7 @@ static pst_status create(const struct pst_job *job, const struct pst_team *team,
     if (st == PST_OK) {
         st = pst_session_graph(job, &session->graph, err);
     }
-    if (st == PST_OK && job->checkpoint.folder[0] != '\0') {
+    if (st == PST_OK) {
         st = parts->model_file(job, &session->arena, &session->model_file,
                                &session->model_file_hash, err);
     }

@@ -22,7 +22,7 @@ struct pst_session_parts {
     /* The graph that [model] describes, of whole sequences; pst_graph_destroy it. */
     pst_status (*graph)(const struct pst_job *job, struct pst_graph **ret_graph,
                         struct pst_error *err);
-    /* The file that the model is read from, and its checksum; NULL where there is none. */
+    /* The file that the model is read from, and its checksum; NULL: nothing will ask for them. */
     pst_status (*model_file)(const struct pst_job *job, struct pst_arena *arena,
                              const char **ret_path, const char **ret_hash, struct pst_error *err);
     /* Gives the session the times of [profile] file: profile, cost.profile, cost.profile_nodes. */

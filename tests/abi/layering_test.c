@@ -12,10 +12,10 @@
 /* In the order in which they may use each other: core, its judges, training, the modules, the
  * program. */
 static const char *const layers[] = {
-    "base",     "config",      "graph",   "plan",      "host", "planner", "exec",
-    "session",  "prove",       "sim",     "models",    "data", "weights", "checkpoint",
-    "generate", "loop",        "device",  "transport", "ask",  "measure", "tune",
-    "exchange", "conformance", "reports", "figures",   "page", "commands"};
+    "base",       "config",   "graph",       "plan",    "host",      "planner", "exec",
+    "session",    "prove",    "sim",         "models",  "job",       "data",    "weights",
+    "checkpoint", "generate", "loop",        "device",  "transport", "ask",     "measure",
+    "tune",       "exchange", "conformance", "reports", "figures",   "page",    "commands"};
 static const char *const roots[] = {"/core/",          "/models/",         "/verify/",
                                     "/train/",         "/plugins/device/", "/plugins/transport/",
                                     "/tools/penstock/"};

@@ -67,7 +67,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     static const uint32_t kinds[] = {PST_DATA_RAW,   PST_DATA_LLMC,    PST_DATA_MEGATRON,
                                      PST_DATA_NPY,   PST_DATA_CIFAR10, PST_DATA_CIFAR100,
                                      PST_DATA_MNIST, PST_DATA_TEXT};
-    struct pst_job job = {.data = {.train = file, .valid_fraction = 0.1, .seed = 1}};
+    struct pst_training training = {.data = {.train = file, .valid_fraction = 0.1, .seed = 1}};
+    struct pst_job job = {.training = &training};
     struct pst_data *data = NULL;
     struct pst_error err = {0};
     const struct pst_graph *graph;
@@ -75,22 +76,24 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     if (size < 2) {
         return 0;
     }
-    job.data.kind = kinds[(bytes[0] - '0') % 8u];
-    if (job.data.kind == PST_DATA_TEXT) {
-        job.data.train = lines;
+    job.training->data.kind = kinds[(bytes[0] - '0') % 8u];
+    if (job.training->data.kind == PST_DATA_TEXT) {
+        job.training->data.train = lines;
         put(lines, bytes + 1, size - 1);
-    } else if (job.data.kind == PST_DATA_MEGATRON) {
+    } else if (job.training->data.kind == PST_DATA_MEGATRON) {
         put(partner, bytes + 2, size - 2);
         put(file, (const char[512]){0}, 2 * (size_t)bytes[1]);
     } else {
         put(file, bytes + 1, size - 1);
     }
-    if (job.data.kind == PST_DATA_NPY || job.data.kind == PST_DATA_MNIST) {
-        job.data.train_labels = file;
+    if (job.training->data.kind == PST_DATA_NPY || job.training->data.kind == PST_DATA_MNIST) {
+        job.training->data.train_labels = file;
     }
-    graph = job.data.kind <= PST_DATA_MEGATRON                                        ? gpt
-            : job.data.kind == PST_DATA_CIFAR10 || job.data.kind == PST_DATA_CIFAR100 ? resnet
-                                                                                      : mlp;
+    graph = job.training->data.kind <= PST_DATA_MEGATRON ? gpt
+            : job.training->data.kind == PST_DATA_CIFAR10 ||
+                    job.training->data.kind == PST_DATA_CIFAR100
+                ? resnet
+                : mlp;
     if (fuzz_judge(pst_data_create(&job, graph, &data, &err), &err)) {
         read_some(data);
         pst_data_destroy(data);

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/wire.h"
-#include "config/job.h"
+#include "job_defaults.h"
 #include "fuzz.h"
 
 static void there_and_back(struct pst_config *config)

@@ -270,7 +270,7 @@ pst_status pst_resume_open(const struct pst_session *session,
                            struct pst_checkpoint **ret_checkpoint, struct pst_error *err)
 {
     const struct pst_team *team = &session->team;
-    const char *folder = session->job->checkpoint.folder;
+    const char *folder = session->job->training->checkpoint.folder;
     const bool first = pst_team_is_first(team);
     struct candidates candidates = {.n = 0};
     pst_status st = first ? find(request->from, folder, &candidates, err) : PST_OK;

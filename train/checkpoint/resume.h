@@ -7,6 +7,7 @@
 #define PST_CHECKPOINT_RESUME_H
 
 #include "checkpoint/checkpoint.h"
+#include "job/training.h"
 #include "session/session.h"
 
 struct pst_resume_request {

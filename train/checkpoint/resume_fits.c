@@ -158,13 +158,13 @@ static void warn_of_bits(const struct fitting *fitting, const struct pst_manifes
 /* Returns true if rates depend on the number of steps, once `was`; warm-up defaults to a tenth. */
 static bool hangs_on_steps(const struct pst_job *job, long long was)
 {
-    const struct pst_job_train *train = &job->train;
+    const struct pst_job_loop *loop = &job->training->loop;
 
-    if (train->schedule != PST_SCHEDULE_CONSTANT && train->schedule != PST_SCHEDULE_INVERSE_SQRT) {
+    if (loop->schedule != PST_SCHEDULE_CONSTANT && loop->schedule != PST_SCHEDULE_INVERSE_SQRT) {
         return true;
     }
     return pst_config_get(pst_config_get(job->config->root, "train"), "warmup") == NULL &&
-           train->warmup != (was / 10 < 100 ? was / 10 : 100);
+           loop->warmup != (was / 10 < 100 ? was / 10 : 100);
 }
 
 static void warn_of_rule(void *context, const struct pst_checkpoint_setting *setting)

@@ -188,15 +188,16 @@ static void allocate(struct pst_saver *saver)
             layout, p,
             pst_arena_array(&layout->arena, n_hashes(layout, p) + 1, sizeof(struct pst_hash)));
     }
-    saver->job = (struct saver_job){.config = &saver->config,
-                                    .layout = layout,
-                                    .folder = saver->config.session->job->checkpoint.folder,
-                                    .run = saver->run,
-                                    .process = process,
-                                    .values = saver->values,
-                                    .sums = &saver->all[process],
-                                    .all = saver->all,
-                                    .moment = {.step = saver->config.first_step}};
+    saver->job =
+        (struct saver_job){.config = &saver->config,
+                           .layout = layout,
+                           .folder = saver->config.session->job->training->checkpoint.folder,
+                           .run = saver->run,
+                           .process = process,
+                           .values = saver->values,
+                           .sums = &saver->all[process],
+                           .all = saver->all,
+                           .moment = {.step = saver->config.first_step}};
 }
 
 static uint64_t total_bytes(const struct saver_layout *layout)
@@ -280,7 +281,7 @@ pst_status pst_saver_begin(struct pst_saver *saver, struct pst_exec *exec, struc
    written when the next is due. */
 static uint64_t auto_interval(const struct pst_saver *saver, uint64_t step_ns)
 {
-    const double budget = saver->config.session->job->checkpoint.save_budget;
+    const double budget = saver->config.session->job->training->checkpoint.save_budget;
     const double step = step_ns > 0 ? (double)step_ns : 1;
     const double blocked = ceil((double)saver->copy_ns / (budget * step));
     const double written = ceil((double)saver->write_ns / step);
@@ -291,7 +292,7 @@ static uint64_t auto_interval(const struct pst_saver *saver, uint64_t step_ns)
 
 static void tell_interval(const struct pst_saver *saver, uint64_t interval, uint64_t step_ns)
 {
-    const struct pst_job_checkpoint *rules = &saver->config.session->job->checkpoint;
+    const struct pst_job_checkpoint *rules = &saver->config.session->job->training->checkpoint;
     const double young = sqrt(2.0 * (double)saver->copy_ns * (double)rules->mtbf);
     char copy[32], step[32];
 
@@ -313,7 +314,7 @@ static void set_next(struct pst_saver *saver, const struct pst_save_moment *mome
 
 bool pst_saver_is_due(const struct pst_saver *saver, uint64_t step)
 {
-    const struct pst_job_checkpoint *rules = &saver->config.session->job->checkpoint;
+    const struct pst_job_checkpoint *rules = &saver->config.session->job->training->checkpoint;
 
     return rules->automatic ? saver->next > 0 && step >= saver->next
                             : rules->every > 0 && step % rules->every == 0;
@@ -480,7 +481,7 @@ static pst_status talk(struct pst_saver *saver, struct pst_error *err)
 pst_status pst_saver_poll(struct pst_saver *saver, const struct pst_save_moment *moment,
                           struct pst_error *err)
 {
-    const bool automatic = saver->config.session->job->checkpoint.automatic;
+    const bool automatic = saver->config.session->job->training->checkpoint.automatic;
     const bool first = pst_team_is_first(saver->team);
     const bool wants = automatic && saver->next == 0 && !saver->active &&
                        moment->step >= saver->config.first_step + FIRST_AUTO;
@@ -534,7 +535,7 @@ pst_status pst_saver_finish(struct pst_saver *saver, struct pst_error *err)
 pst_status pst_saver_save(struct pst_saver *saver, const struct pst_save_moment *moment, bool must,
                           struct pst_error *err)
 {
-    const struct pst_job_checkpoint *rules = &saver->config.session->job->checkpoint;
+    const struct pst_job_checkpoint *rules = &saver->config.session->job->training->checkpoint;
     const uint64_t begin = pst_now_ns();
     pst_status st = PST_OK;
 

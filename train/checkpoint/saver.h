@@ -11,6 +11,7 @@
 
 #include "checkpoint/checkpoint.h"
 #include "exec/exec.h"
+#include "job/training.h"
 #include "session/session.h"
 
 struct pst_saver;

@@ -153,7 +153,7 @@ void saver_remove_all(const char *folder, const char *prefix)
 /* Refuses a folder with a later checkpoint: a later run would resume from it, not from this run. */
 static pst_status check_steps(const struct pst_saver_config *config, struct pst_error *err)
 {
-    const char *folder = config->session->job->checkpoint.folder;
+    const char *folder = config->session->job->training->checkpoint.folder;
     uint64_t *steps = NULL;
     uint32_t n = 0;
     pst_status st = pst_checkpoint_list(folder, &steps, &n, err);
@@ -193,7 +193,7 @@ pst_status saver_check_space(const char *folder, uint64_t bytes, struct pst_erro
 pst_status saver_take_folder(const struct pst_saver_config *config, uint64_t bytes, int *ret_lock,
                              struct pst_error *err)
 {
-    const char *folder = config->session->job->checkpoint.folder;
+    const char *folder = config->session->job->training->checkpoint.folder;
     pst_status st = make_folder(folder, err);
 
     if (st == PST_OK) {

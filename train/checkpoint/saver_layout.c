@@ -214,7 +214,7 @@ void pst_checkpoint_describe(const struct pst_session *session, uint64_t data_di
             pst_arena_printf(arena, "xxh3:%016llx", (unsigned long long)session->graph->digest),
         .n_parameters = session->graph->n_params,
         .data_digest = pst_arena_printf(arena, "xxh3:%016llx", (unsigned long long)data_digest),
-        .data_seed = (uint64_t)job->data.seed,
+        .data_seed = (uint64_t)job->training->data.seed,
         .batch = plan->batch / session->graph->slices,
         .seed = (uint64_t)job->train.seed,
         .optimizer = pst_arena_strdup(arena, pst_job_word(job, "train", "optimizer", optimizer)),

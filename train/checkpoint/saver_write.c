@@ -245,7 +245,7 @@ static pst_status verify(const struct saver_job *job, const char *path, struct p
     struct pst_error found = {0};
     pst_status st;
 
-    if (job->config->session->job->checkpoint.verify == PST_VERIFY_FULL) {
+    if (job->config->session->job->training->checkpoint.verify == PST_VERIFY_FULL) {
         st = pst_checkpoint_check(path, note_defect, &found) > 0 ? PST_ERR_IO : PST_OK;
     } else {
         st = pst_checkpoint_open(path, &checkpoint, &found);
@@ -297,7 +297,7 @@ static pst_status retire(const struct saver_job *job, const char *path, struct p
 /* Old checkpoints that nobody wants kept; what cannot be removed is told, and no failure. */
 static void retire_old(const struct saver_job *job)
 {
-    const struct pst_job_checkpoint *rules = &job->config->session->job->checkpoint;
+    const struct pst_job_checkpoint *rules = &job->config->session->job->training->checkpoint;
     uint64_t *steps = NULL;
     uint32_t n = 0;
     struct pst_error err = {0};

@@ -196,7 +196,7 @@ static pst_status check_sample(const struct pst_job *job, const struct pst_data 
     for (uint32_t i = 0; i < graph->n_ops; i++) {
         causal = causal && (graph->ops[i].kind != PST_OP_ATTENTION || graph->ops[i].causal);
     }
-    if (job->train.sample > 0 &&
+    if (job->training->loop.sample > 0 &&
         ((data->kind != PST_DATA_TEXT && data->tokenizer == NULL) || !causal)) {
         return pst_fail(err, PST_ERR_CONFIG, "config.value",
                         "train.sample: text can be generated with data.kind = \"text\", or with "
@@ -250,8 +250,8 @@ static pst_status open_tokenizer(const struct pst_job *job, struct pst_data *dat
     unsigned long long vocab = vocab_of_model(data);
     pst_status st = PST_OK;
 
-    if (job->data.tokenizer != NULL && job->data.tokenizer[0] != '\0') {
-        st = pst_tokenizer_read(job->data.tokenizer, &data->tokenizer, err);
+    if (job->training->data.tokenizer != NULL && job->training->data.tokenizer[0] != '\0') {
+        st = pst_tokenizer_read(job->training->data.tokenizer, &data->tokenizer, err);
         if (st == PST_OK && pst_tokenizer_vocab(data->tokenizer) > vocab) {
             return pst_fail(err, PST_ERR_CONFIG, "config.value",
                             "model.vocab: the tokenizer has %u tokens, and the model has %llu",
@@ -288,14 +288,15 @@ static pst_status check_keys(const struct pst_job *job, const struct pst_data *d
         bool read;
     } keys[] = {
         {"dtype", is_written(job, "dtype") ? "a word" : "", data->kind == PST_DATA_RAW},
-        {"tokenizer", job->data.tokenizer, tokens},
-        {"field", is_written(job, "field") ? job->data.field : "", data->kind == PST_DATA_TEXT},
-        {"mean", job->data.mean, !tokens && !whole},
-        {"std", job->data.std, !tokens && !whole},
-        {"train_labels", job->data.train_labels, !tokens && !cifar},
-        {"valid_labels", job->data.valid_labels, !tokens && !cifar},
+        {"tokenizer", job->training->data.tokenizer, tokens},
+        {"field", is_written(job, "field") ? job->training->data.field : "",
+         data->kind == PST_DATA_TEXT},
+        {"mean", job->training->data.mean, !tokens && !whole},
+        {"std", job->training->data.std, !tokens && !whole},
+        {"train_labels", job->training->data.train_labels, !tokens && !cifar},
+        {"valid_labels", job->training->data.valid_labels, !tokens && !cifar},
     };
-    const char *labels = job->data.valid_labels;
+    const char *labels = job->training->data.valid_labels;
 
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         if (keys[i].value != NULL && keys[i].value[0] != '\0' && !keys[i].read) {
@@ -308,7 +309,7 @@ static pst_status check_keys(const struct pst_job *job, const struct pst_data *d
         }
     }
     if (labels != NULL && labels[0] != '\0' &&
-        (job->data.valid == NULL || job->data.valid[0] == '\0')) {
+        (job->training->data.valid == NULL || job->training->data.valid[0] == '\0')) {
         return pst_config_place(job->config, "data", "valid_labels",
                                 pst_fail(err, PST_ERR_CONFIG, "config.value",
                                          "data.valid_labels is not read without data.valid; set "
@@ -357,11 +358,11 @@ pst_status pst_data_create(const struct pst_job *job, const struct pst_graph *gr
     struct pst_data *data = pst_alloc(1, sizeof *data);
     pst_status st;
 
-    data->kind = job->data.kind;
-    data->seed = (uint64_t)job->data.seed;
-    data->ignored = (int32_t)job->train.ignore_index;
+    data->kind = job->training->data.kind;
+    data->seed = (uint64_t)job->training->data.seed;
+    data->ignored = (int32_t)job->training->loop.ignore_index;
     data->microbatch = (uint32_t)job->train.microbatch;
-    data->field = is_written(job, "field") ? job->data.field : NULL;
+    data->field = is_written(job, "field") ? job->training->data.field : NULL;
     st = pst_sample_shape_of(graph, &data->shape, err);
     if (st == PST_OK) {
         make_whole(data, graph);

@@ -8,7 +8,7 @@
 #ifndef PST_DATA_DATA_H
 #define PST_DATA_DATA_H
 
-#include "config/job.h"
+#include "job/training.h"
 #include "graph/graph.h"
 
 enum pst_split {

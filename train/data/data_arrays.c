@@ -465,12 +465,14 @@ pst_status pst_data_open_arrays(const struct pst_job *job, struct pst_data *data
     }
     pst_paths_finish(&paths);
     if (st == PST_OK) {
-        records->ignored = job->train.ignore_index;
+        records->ignored = job->training->loop.ignore_index;
         records->scale = data->kind == PST_DATA_NPY ? 1.0f : 255.0f;
-        st =
-            pst_records_fit(records, &data->shape,
-                            is_given(job->data.mean) ? job->data.mean : usual(data->kind, false),
-                            is_given(job->data.std) ? job->data.std : usual(data->kind, true), err);
+        st = pst_records_fit(records, &data->shape,
+                             is_given(job->training->data.mean) ? job->training->data.mean
+                                                                : usual(data->kind, false),
+                             is_given(job->training->data.std) ? job->training->data.std
+                                                               : usual(data->kind, true),
+                             err);
     }
     return st == PST_OK ? check_pairs(records, key, labels_key, err) : st;
 }

@@ -258,17 +258,20 @@ static uint32_t count_lines(const char *text)
 static pst_status open_source(const struct pst_job *job, struct pst_data *data, uint32_t i,
                               bool hold_out, struct pst_error *err)
 {
-    const char *labels = job->data.train_labels == NULL ? "" : job->data.train_labels;
+    const char *labels =
+        job->training->data.train_labels == NULL ? "" : job->training->data.train_labels;
     bool one = data->n_sources[PST_SPLIT_TRAIN] == 1;
-    char *patterns = one ? pst_strdup(job->data.train) : line_of(job->data.train, i);
+    char *patterns =
+        one ? pst_strdup(job->training->data.train) : line_of(job->training->data.train, i);
     char *of_labels = one ? pst_strdup(labels) : line_of(labels, i);
     struct pst_stretch *train = &data->sources[PST_SPLIT_TRAIN][i], valid = {.n = 0};
     pst_status st = open_store(job, data, patterns, of_labels, "data.train", &data->stores[i], err);
 
     if (st == PST_OK) {
         *train = whole(data, &data->stores[i]);
-        st = hold_out ? split_end(data, job->data.valid_fraction, patterns, train, &valid, err)
-                      : PST_OK;
+        st = hold_out
+                 ? split_end(data, job->training->data.valid_fraction, patterns, train, &valid, err)
+                 : PST_OK;
     }
     count_samples(data, train, true);
     count_samples(data, &valid, false);
@@ -285,8 +288,8 @@ static pst_status open_valid(const struct pst_job *job, struct pst_data *data,
 {
     struct pst_store *store = &data->stores[data->n_stores - 1];
     struct pst_stretch *valid = &data->sources[PST_SPLIT_VALID][0];
-    pst_status st =
-        open_store(job, data, job->data.valid, job->data.valid_labels, "data.valid", store, err);
+    pst_status st = open_store(job, data, job->training->data.valid,
+                               job->training->data.valid_labels, "data.valid", store, err);
 
     if (st == PST_OK) {
         *valid = whole(data, store);
@@ -298,10 +301,11 @@ static pst_status open_valid(const struct pst_job *job, struct pst_data *data,
 
 pst_status pst_data_open(const struct pst_job *job, struct pst_data *data, struct pst_error *err)
 {
-    const char *train = job->data.train == NULL ? "" : job->data.train;
-    const char *weights = job->data.weights == NULL ? "" : job->data.weights;
-    const char *labels = job->data.train_labels == NULL ? "" : job->data.train_labels;
-    bool own_valid = job->data.valid != NULL && job->data.valid[0] != '\0';
+    const char *train = job->training->data.train == NULL ? "" : job->training->data.train;
+    const char *weights = job->training->data.weights == NULL ? "" : job->training->data.weights;
+    const char *labels =
+        job->training->data.train_labels == NULL ? "" : job->training->data.train_labels;
+    bool own_valid = job->training->data.valid != NULL && job->training->data.valid[0] != '\0';
     uint32_t n = weights[0] == '\0' ? 1 : count_lines(train);
     pst_status st = PST_OK;
 

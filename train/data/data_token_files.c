@@ -242,7 +242,7 @@ static pst_status add_file(const struct pst_job *job, struct pst_data *data, con
                            struct pst_stream *stream, struct pst_error *err)
 {
     struct pst_token_part part = {.offset = 0};
-    uint32_t element = job->data.dtype == 0 ? PST_ELEMENT_U16 : PST_ELEMENT_U32;
+    uint32_t element = job->training->data.dtype == 0 ? PST_ELEMENT_U16 : PST_ELEMENT_U32;
     pst_status st = pst_data_file_open(path, &data->n_open, &part.file, err);
 
     if (st != PST_OK) {

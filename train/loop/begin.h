@@ -6,7 +6,7 @@
 #ifndef PST_LOOP_BEGIN_H
 #define PST_LOOP_BEGIN_H
 
-#include "config/job.h"
+#include "job/training.h"
 #include "exec/exec.h"
 #include "graph/graph.h"
 #include "session/session.h"

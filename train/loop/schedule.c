@@ -17,56 +17,56 @@ static double fall(uint32_t form, double done)
 }
 
 /* The last step before lr falls. */
-static uint64_t fall_begin(const struct pst_job_train *train, uint64_t warmup, uint64_t last)
+static uint64_t fall_begin(const struct pst_job_loop *loop, uint64_t warmup, uint64_t last)
 {
-    double steps =
-        train->decay <= 1 ? round(train->decay * (double)train->steps) : floor(train->decay);
+    double steps = loop->decay <= 1 ? round(loop->decay * (double)loop->steps) : floor(loop->decay);
 
-    if (train->schedule != PST_SCHEDULE_WSD || steps >= (double)(last - warmup)) {
+    if (loop->schedule != PST_SCHEDULE_WSD || steps >= (double)(last - warmup)) {
         return warmup;
     }
     return last - (uint64_t)steps;
 }
 
-double pst_learning_rate(const struct pst_job_train *train, uint64_t step)
+double pst_learning_rate(const struct pst_job_loop *loop, uint64_t step)
 {
-    const uint64_t warmup = (uint64_t)train->warmup, last = (uint64_t)train->steps - 1;
-    const double high = train->lr, low = train->min_lr;
+    const uint64_t warmup = (uint64_t)loop->warmup, last = (uint64_t)loop->steps - 1;
+    const double high = loop->lr, low = loop->min_lr;
     uint64_t begin;
     uint32_t form;
 
     if (step < warmup) {
         return high * (double)(step + 1) / (double)warmup;
     }
-    if (train->schedule == PST_SCHEDULE_CONSTANT) {
+    if (loop->schedule == PST_SCHEDULE_CONSTANT) {
         return high;
     }
-    if (train->schedule == PST_SCHEDULE_INVERSE_SQRT) {
+    if (loop->schedule == PST_SCHEDULE_INVERSE_SQRT) {
         return fmax(low, high * sqrt((double)(warmup > 0 ? warmup : 1) / (double)(step + 1)));
     }
-    begin = warmup < last ? fall_begin(train, warmup, last) : last;
+    begin = warmup < last ? fall_begin(loop, warmup, last) : last;
     if (step <= begin) {
         return high;
     }
     if (step >= last) {
         return low;
     }
-    form = train->schedule == PST_SCHEDULE_COSINE   ? PST_DECAY_COSINE
-           : train->schedule == PST_SCHEDULE_LINEAR ? PST_DECAY_LINEAR
-                                                    : train->decay_form;
+    form = loop->schedule == PST_SCHEDULE_COSINE   ? PST_DECAY_COSINE
+           : loop->schedule == PST_SCHEDULE_LINEAR ? PST_DECAY_LINEAR
+                                                   : loop->decay_form;
     return low + (high - low) * fall(form, (double)(step - begin) / (double)(last - begin));
 }
 
-struct pst_update pst_update_at(const struct pst_job_train *train, uint64_t step)
+struct pst_update pst_update_at(const struct pst_job *job, uint64_t step)
 {
+    const struct pst_job_loop *loop = &job->training->loop;
     struct pst_update update = {
-        .optimizer = train->optimizer,
-        .lr = (float)pst_learning_rate(train, step),
-        .momentum = (float)train->momentum,
-        .beta1 = (float)train->beta1,
-        .beta2 = (float)train->beta2,
-        .eps = (float)train->eps,
-        .weight_decay = (float)train->weight_decay,
+        .optimizer = job->train.optimizer,
+        .lr = (float)pst_learning_rate(loop, step),
+        .momentum = (float)loop->momentum,
+        .beta1 = (float)loop->beta1,
+        .beta2 = (float)loop->beta2,
+        .eps = (float)loop->eps,
+        .weight_decay = (float)job->train.weight_decay,
         .step = step + 1,
         .grad_scale = 1.0f,
     };

@@ -9,13 +9,13 @@
 #ifndef PST_LOOP_SCHEDULE_H
 #define PST_LOOP_SCHEDULE_H
 
-#include "config/job.h"
 #include "exec/device.h"
+#include "job/training.h"
 
 /* Returns the rate of step 0 ... steps - 1. The last warm-up step has lr; the last step has min_lr,
    unless the schedule does not decay to it. */
-double pst_learning_rate(const struct pst_job_train *train, uint64_t step);
+double pst_learning_rate(const struct pst_job_loop *loop, uint64_t step);
 /* The whole update, for gradients that are not clipped. */
-struct pst_update pst_update_at(const struct pst_job_train *train, uint64_t step);
+struct pst_update pst_update_at(const struct pst_job *job, uint64_t step);
 
 #endif

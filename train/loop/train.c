@@ -100,7 +100,7 @@ static uint64_t kept_logits(const struct run *run)
 
 static bool evaluates(const struct run *run)
 {
-    return run->data != NULL && run->job->train.eval_batches > 0 &&
+    return run->data != NULL && run->job->training->loop.eval_batches > 0 &&
            pst_data_samples(run->data, PST_SPLIT_VALID) > 0;
 }
 
@@ -118,7 +118,7 @@ static bool is_told_to_stop(const struct run *run)
 
 static bool generates(const struct run *run)
 {
-    return run->job->train.sample > 0 && !pst_session_is_hollow(run->session);
+    return run->job->training->loop.sample > 0 && !pst_session_is_hollow(run->session);
 }
 
 /* Right answers are those of classes. */
@@ -129,7 +129,7 @@ static bool scores(const struct run *run)
 
 static void allocate(struct run *run)
 {
-    run->step_ns = pst_alloc((size_t)run->job->train.steps, sizeof *run->step_ns);
+    run->step_ns = pst_alloc((size_t)run->job->training->loop.steps, sizeof *run->step_ns);
     for (uint32_t k = 0; k < run->shape.n_inputs; k++) {
         run->samples.inputs[k] = pst_alloc(run->batch, run->shape.inputs[k].bytes);
     }
@@ -217,7 +217,8 @@ static pst_status start_exec(struct run *run, struct pst_error *err)
 
 static bool saves(const struct run *run)
 {
-    return run->resume != NULL && run->data != NULL && run->job->checkpoint.folder[0] != '\0';
+    return run->resume != NULL && run->data != NULL &&
+           run->job->training->checkpoint.folder[0] != '\0';
 }
 
 /* Where the run begins. */
@@ -238,7 +239,7 @@ static pst_status find_begin(struct run *run, struct pst_error *err)
     if (st != PST_OK || run->checkpoint == NULL) {
         if (st == PST_OK && first) {
             pst_log(PST_LOG_WARN, "checkpoint", "none in %s to go on from: the run begins",
-                    run->job->checkpoint.folder);
+                    run->job->training->checkpoint.folder);
         }
         return st;
     }
@@ -262,7 +263,7 @@ static pst_status make_saver(struct run *run, struct pst_error *err)
 
 static pst_status start_reading(struct run *run, struct pst_error *err)
 {
-    uint64_t steps = (uint64_t)run->job->train.steps;
+    uint64_t steps = (uint64_t)run->job->training->loop.steps;
 
     if (run->data == NULL || steps <= run->first_step) {
         return PST_OK;
@@ -275,10 +276,10 @@ static pst_status open_tokenizer(struct run *run, struct pst_error *err)
 {
     const struct pst_job *job = run->job;
 
-    return generates(run) && run->data == NULL && job->data.tokenizer[0] != '\0'
-               ? pst_config_place(job->config, "data", "tokenizer",
-                                  pst_tokenizer_read(job->data.tokenizer, &run->tokenizer, err),
-                                  err)
+    return generates(run) && run->data == NULL && job->training->data.tokenizer[0] != '\0'
+               ? pst_config_place(
+                     job->config, "data", "tokenizer",
+                     pst_tokenizer_read(job->training->data.tokenizer, &run->tokenizer, err), err)
                : PST_OK;
 }
 
@@ -287,8 +288,8 @@ static pst_status open_tokenizer(struct run *run, struct pst_error *err)
 static void record(struct run *run)
 {
     const struct pst_session *session = run->session;
-    const uint64_t n = (uint64_t)run->job->output.trace_steps;
-    const uint64_t all = (uint64_t)run->job->train.steps;
+    const uint64_t n = (uint64_t)run->job->training->output.trace_steps;
+    const uint64_t all = (uint64_t)run->job->training->loop.steps;
     const uint64_t steps = all > run->first_step ? all - run->first_step : 0;
 
     run->recorder = pst_recorder_create(
@@ -436,7 +437,8 @@ static pst_status evaluate(struct run *run, double *ret_loss, struct pst_error *
     const uint64_t batch_samples = run->batch / (whole ? slices : 1);
     uint64_t unit = small ? run->eval_batch : batch_samples;
     uint64_t held = (whole ? pst_data_sequences : pst_data_samples)(run->data, PST_SPLIT_VALID);
-    uint64_t wanted = pst_sat_mul((uint64_t)run->job->train.eval_batches, batch_samples / unit);
+    uint64_t wanted =
+        pst_sat_mul((uint64_t)run->job->training->loop.eval_batches, batch_samples / unit);
     uint64_t batches = held / unit, calls, per_batch = unit / run->eval_batch;
     uint64_t n_logits = run->logits == NULL ? 0 : kept_logits(run);
     const struct pst_graph *graph = pst_session_eval_graph(run->session);
@@ -486,7 +488,7 @@ static pst_status submit(struct run *run, struct pst_error *err)
 {
     uint64_t step = run->n_submitted;
     struct pst_batch batch = {.first_sample = sample_at(run, step)};
-    struct pst_update update = pst_update_at(&run->job->train, step);
+    struct pst_update update = pst_update_at(run->job, step);
     uint32_t drain_every = run->session->planned.plan->drain_every;
     void *const *inputs = run->samples.inputs;
     pst_status st = run->prefetch == NULL ? PST_OK : pst_prefetch_take(run->prefetch, &inputs, err);
@@ -594,7 +596,7 @@ static pst_status collect(struct run *run, struct pst_error *err)
         .samples = run->batch / run->session->graph->slices,
         .tokens = run->batch * run->shape.rows,
         .peak_bytes = run->peak_bytes,
-        .lr = pst_learning_rate(&run->job->train, step),
+        .lr = pst_learning_rate(&run->job->training->loop, step),
         .scale = emulated_scale(run),
     };
     pst_status st = pst_exec_collect(run->exec, &report.result, err);
@@ -673,14 +675,14 @@ static void save_what_was_trained(struct run *run)
     st = st == PST_OK ? pst_saver_lost(run->saver, &err) : st;
     if (st != PST_OK) {
         pst_log(PST_LOG_ERROR, "checkpoint", "what was trained is not saved in %s: %s",
-                run->job->checkpoint.folder, err.message);
+                run->job->training->checkpoint.folder, err.message);
     }
 }
 
 static pst_status loop(struct run *run, struct pst_error *err)
 {
-    uint64_t steps = (uint64_t)run->job->train.steps;
-    uint64_t every = evaluates(run) ? (uint64_t)run->job->train.eval_every : 0;
+    uint64_t steps = (uint64_t)run->job->training->loop.steps;
+    uint64_t every = evaluates(run) ? (uint64_t)run->job->training->loop.eval_every : 0;
     double loss;
     pst_status st = PST_OK;
 
@@ -759,10 +761,10 @@ static pst_status conclude(struct run *run, struct pst_error *err)
         .samples = run->eval_batch,
         .kept = generates(run) ? kept_samples(run) : 0,
         .seed = (uint64_t)run->job->train.seed,
-        .temperature = run->job->train.temperature,
-        .top_k = (uint32_t)run->job->train.top_k,
-        .prompt = run->job->train.prompt,
-        .length = (uint64_t)run->job->train.sample,
+        .temperature = run->job->training->loop.temperature,
+        .top_k = (uint32_t)run->job->training->loop.top_k,
+        .prompt = run->job->training->loop.prompt,
+        .length = (uint64_t)run->job->training->loop.sample,
     };
     pst_status st = PST_OK;
 
@@ -846,7 +848,7 @@ static pst_status gather(struct run *run, struct pst_error *err)
 /* Per device; free() it. NULL: the last steps were not made. */
 static struct pst_usage *usage_of(const struct run *run, uint64_t *ret_steps)
 {
-    const uint64_t asked = (uint64_t)run->job->output.trace_steps;
+    const uint64_t asked = (uint64_t)run->job->training->output.trace_steps;
     const uint64_t made = run->n_steps - run->first_step;
     struct pst_usage *usage;
 

@@ -666,7 +666,7 @@ pst_status pst_weights_open(const char *path, const struct pst_job *job,
     w->folder = -1;
     w->graph = graph;
     w->family = pst_weights_family(graph);
-    w->stated = job->train.init_type[0] != '\0';
+    w->stated = job->training->loop.init_type[0] != '\0';
     w->path = pst_arena_strdup(&w->arena, path);
     w->source = (struct pst_exec_source){w, load};
     st = open_files(w, err);

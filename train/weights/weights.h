@@ -7,7 +7,7 @@
 #ifndef PST_WEIGHTS_WEIGHTS_H
 #define PST_WEIGHTS_WEIGHTS_H
 
-#include "config/job.h"
+#include "job/training.h"
 #include "exec/exec.h"
 #include "graph/graph.h"
 #include "weights/safetensors.h"

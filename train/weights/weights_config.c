@@ -640,10 +640,10 @@ pst_status pst_weights_check_config(const char *folder, const struct pst_job *jo
 
     *ret_there =
         lstat(path, &info) == 0 || errno != ENOENT; /* a link that leads nowhere is there */
-    if (!*ret_there && job->train.init_type[0] != '\0') {
+    if (!*ret_there && job->training->loop.init_type[0] != '\0') {
         struct comparison c = {.family = family, .job = job, .stated = true};
 
-        root = json_pack("{s:s}", "model_type", job->train.init_type);
+        root = json_pack("{s:s}", "model_type", job->training->loop.init_type);
         c.root = root;
         st = compare(&c, "train.init_type", err);
     } else if (*ret_there) {

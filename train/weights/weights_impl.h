@@ -6,7 +6,7 @@
 #ifndef PST_WEIGHTS_WEIGHTS_IMPL_H
 #define PST_WEIGHTS_WEIGHTS_IMPL_H
 
-#include "config/job.h"
+#include "job/training.h"
 #include "graph/graph.h"
 #include "graph/published.h"
 #include "weights/safetensors.h"

@@ -14,12 +14,14 @@
 #define CONTEXT 4
 
 static struct pst_graph *graph;
+static struct pst_training training;
 
 static struct pst_job job_of(uint32_t kind, const char *train)
 {
-    struct pst_job job = {.data = {.kind = kind, .train = train, .seed = 5},
-                          .train = {.ignore_index = -1}};
+    struct pst_job job = {.training = &training};
 
+    training = (struct pst_training){.data = {.kind = kind, .train = train, .seed = 5},
+                                     .loop = {.ignore_index = -1}};
     return job;
 }
 
@@ -37,7 +39,7 @@ static struct pst_data *open_gpt(uint32_t kind, const char *train, double fracti
 {
     struct pst_job job = job_of(kind, train);
 
-    job.data.valid_fraction = fraction;
+    job.training->data.valid_fraction = fraction;
     return open_data("gpt", "layers=1 dim=8 heads=1 context=4 vocab=500", &job);
 }
 
@@ -136,7 +138,7 @@ TEST(test_raw_tokens)
     close_data(data);
 
     job = job_of(PST_DATA_RAW, write_bytes("wide.bin", bytes, put_tokens(bytes, 0, 4, 300)));
-    job.data.dtype = 1;
+    job.training->data.dtype = 1;
     data = open_data("gpt", "layers=1 dim=8 heads=1 context=4 vocab=500", &job);
     expect_ramp(data, 300, 8);
     close_data(data);
@@ -413,8 +415,8 @@ TEST(test_sources)
     write_bytes("s-b.bin", bytes, put_tokens(bytes, 0, 2, 400));
     snprintf(train, sizeof train, "%s/s-a.bin\n%s/s-b.bin", support_folder, support_folder);
     job = job_of(PST_DATA_RAW, train);
-    job.data.weights = "3,1";
-    job.data.valid_fraction = 0.25; /* 10 of each; 30 make 6 windows */
+    job.training->data.weights = "3,1";
+    job.training->data.valid_fraction = 0.25; /* 10 of each; 30 make 6 windows */
     data = open_data("gpt", "layers=1 dim=8 heads=1 context=4 vocab=500", &job);
     assert_int_equal(pst_data_samples(data, PST_SPLIT_TRAIN), 12);
     assert_int_equal(pst_data_samples(data, PST_SPLIT_VALID), 4);
@@ -436,10 +438,10 @@ TEST(test_sources)
         assert_int_equal(x[0], (i < 2 ? 130 : 430) + 4 * (int)(i % 2));
     }
     close_data(data);
-    job.data.weights = "3";
+    job.training->data.weights = "3";
     expect_failure(&job, "gpt", "layers=1 dim=8 heads=1 context=4 vocab=500", "config.value",
                    "2 numbers");
-    job.data.weights = "3,0";
+    job.training->data.weights = "3,0";
     expect_failure(&job, "gpt", "layers=1 dim=8 heads=1 context=4 vocab=500", "config.value",
                    "above 0");
 }
@@ -463,7 +465,7 @@ static struct pst_job npy_job(const char *train, const char *labels)
 {
     struct pst_job job = job_of(PST_DATA_NPY, train);
 
-    job.data.train_labels = labels;
+    job.training->data.train_labels = labels;
     return job;
 }
 
@@ -518,8 +520,8 @@ TEST(test_normalization)
     float x[3];
     int32_t target;
 
-    job.data.mean = "1, 2, 3";
-    job.data.std = "2";
+    job.training->data.mean = "1, 2, 3";
+    job.training->data.std = "2";
     data = open_data("mlp", MLP, &job);
     read_samples(data, PST_SPLIT_TRAIN, 0, 1, x, &target);
     for (int e = 0; e < 3; e++) {
@@ -528,10 +530,10 @@ TEST(test_normalization)
         assert_true(x[e] == (x_values[record][e] - (float)(e + 1)) / 2);
     }
     close_data(data);
-    job.data.mean = "1,2";
+    job.training->data.mean = "1,2";
     expect_failure(&job, "mlp", MLP, "config.value", "data.mean");
-    job.data.mean = "";
-    job.data.std = "0";
+    job.training->data.mean = "";
+    job.training->data.std = "0";
     expect_failure(&job, "mlp", MLP, "config.value", "data.std");
 }
 
@@ -573,14 +575,16 @@ TEST(test_bad_npy)
     expect_failure(&job, "mlp", MLP, "input.syntax", "byte 8");
     job = npy_job(write_npy("x.npy", 1, X_HEADER, x_values, sizeof x_values), "");
     expect_failure(&job, "mlp", MLP, "config.value", "data.train_labels");
-    job.data.train_labels = write_npy("y3.npy", 1, NPY("'<i8'", "False", "(3,)"), y_values, 24);
+    job.training->data.train_labels =
+        write_npy("y3.npy", 1, NPY("'<i8'", "False", "(3,)"), y_values, 24);
     expect_failure(&job, "mlp", MLP, "input.syntax", "it has 3 labels");
     write_npy("y2-a.npy", 1, NPY("'<i8'", "False", "(2,)"), y_values, 16);
     write_npy("y2-b.npy", 1, NPY("'<i8'", "False", "(2,)"), y_values, 16);
     snprintf(patterns, sizeof patterns, "%s/y2-*.npy", support_folder);
-    job.data.train_labels = patterns;
+    job.training->data.train_labels = patterns;
     expect_failure(&job, "mlp", MLP, "config.value", "1 files and data.train_labels has 2");
-    job.data.train_labels = write_npy("yf.npy", 1, NPY("'<f8'", "False", "(4,)"), y_values, 32);
+    job.training->data.train_labels =
+        write_npy("yf.npy", 1, NPY("'<f8'", "False", "(4,)"), y_values, 32);
     expect_failure(&job, "mlp", MLP, "input.syntax", "whole numbers");
 }
 
@@ -604,7 +608,7 @@ TEST(test_bad_class)
     assert_non_null(strstr(err.message, "0 to 4"));
     assert_non_null(strstr(err.message, words));
     close_data(data);
-    job.train.ignore_index = 5; /* unless it is the one that counts nothing */
+    job.training->loop.ignore_index = 5; /* unless it is the one that counts nothing */
     data = open_data("mlp", MLP, &job);
     read_samples(data, PST_SPLIT_TRAIN, 0, 1, x, &target);
     assert_int_equal(target, -1);
@@ -625,14 +629,14 @@ TEST(test_records_held_out)
     }
     job = npy_job(write_npy("x12.npy", 1, NPY("'<f4'", "False", "(12, 3)"), values, sizeof values),
                   write_npy("y12.npy", 1, NPY("'<i8'", "False", "(12,)"), labels, sizeof labels));
-    job.data.valid_fraction = 0.34;
+    job.training->data.valid_fraction = 0.34;
     for (uint32_t k = 0; k < 2; k++) {
         struct pst_data *data;
         uint32_t seen = 0;
         float x[3];
         int32_t target;
 
-        job.data.seed = 5 + k;
+        job.training->data.seed = 5 + k;
         data = open_data("mlp", MLP, &job);
         assert_int_equal(pst_data_samples(data, PST_SPLIT_TRAIN), 8);
         assert_int_equal(pst_data_samples(data, PST_SPLIT_VALID), 4);
@@ -690,7 +694,7 @@ TEST(test_cifar)
     job = job_of(PST_DATA_CIFAR10, support_path("data_batch_1.bin"));
     expect_failure(&job, "resnet", "image=16 classes=10 width=8 stages=1 blocks=1", "input.syntax",
                    "a record is 3 x 32 x 32, and the model's input image is 16 x 16 x 3");
-    job.data.train_labels = "labels";
+    job.training->data.train_labels = "labels";
     expect_failure(&job, "resnet", RESNET32, "config.value", "data.train_labels");
 }
 
@@ -707,8 +711,8 @@ TEST(test_cifar100)
         bytes[2 + i] = (unsigned char)(i / 1024 * 50 + 50); /* 50, 100, 150 by channel */
     }
     job = job_of(PST_DATA_CIFAR100, write_bytes("train.bin", bytes, sizeof bytes));
-    job.data.mean = "0";
-    job.data.std = "1";
+    job.training->data.mean = "0";
+    job.training->data.std = "1";
     data = open_data("mlp", "inputs=3072 hidden=4 layers=1 classes=100", &job);
     read_samples(data, PST_SPLIT_TRAIN, 0, 1, x, &target);
     assert_int_equal(target, 42);
@@ -788,7 +792,7 @@ TEST(test_bad_mnist)
     bytes[4] = 0;
     job = job_of(PST_DATA_MNIST, write_bytes("images", bytes, sizeof bytes));
     expect_failure(&job, "mlp", mlp, "config.value", "data.train_labels");
-    job.data.train_labels = support_path("train-labels-idx1-ubyte");
+    job.training->data.train_labels = support_path("train-labels-idx1-ubyte");
     expect_failure(&job, "mlp", mlp, "input.syntax", "it has 2 labels");
     job = job_of(PST_DATA_MNIST, write_bytes("lone-images-idx3", bytes, sizeof bytes));
     expect_failure(&job, "mlp", mlp, "input.path", "cannot open");
@@ -803,14 +807,14 @@ TEST(test_misfits)
         job_of(PST_DATA_RAW, write_bytes("t.bin", bytes, put_tokens(bytes, 0, 2, 300)));
 
     expect_failure(&job, "mlp", MLP, "config.value", "data.kind = \"tokens\"");
-    job.data.mean = "1";
+    job.training->data.mean = "1";
     expect_failure(&job, "gpt", "layers=1 dim=8 heads=1 context=4", "config.value", "data.mean");
     job = npy_job(write_npy("x.npy", 1, X_HEADER, x_values, sizeof x_values),
                   write_npy("y.npy", 1, Y_HEADER, y_values, sizeof y_values));
     expect_failure(&job, "dlrm", "", "config.value", "one input");
-    job.data.tokenizer = "t.json";
+    job.training->data.tokenizer = "t.json";
     expect_failure(&job, "mlp", MLP, "config.value", "data.tokenizer");
-    job.data.kind = PST_DATA_SYNTHETIC; /* needs nothing and minds nothing */
+    job.training->data.kind = PST_DATA_SYNTHETIC; /* needs nothing and minds nothing */
     close_data(open_data("mlp", MLP, &job));
 }
 
@@ -821,7 +825,7 @@ TEST(test_tokenized_text)
     struct pst_data *data;
     int32_t x[CONTEXT], targets[CONTEXT];
 
-    job.data.tokenizer = PENSTOCK_SOURCE_DIR "/tests/data/tokenizer/gpt2.json";
+    job.training->data.tokenizer = PENSTOCK_SOURCE_DIR "/tests/data/tokenizer/gpt2.json";
     data = open_data("gpt", "layers=1 dim=8 heads=1 context=4 vocab=500", &job);
     assert_int_equal(pst_data_samples(data, PST_SPLIT_TRAIN), 1);
     read_samples(data, PST_SPLIT_TRAIN, 0, 1, x, targets);
@@ -833,7 +837,7 @@ TEST(test_tokenized_text)
     close_data(data);
     expect_failure(&job, "gpt", "layers=1 dim=8 heads=1 context=4 vocab=300", "config.value",
                    "332 tokens");
-    job.data.train = support_write("u.txt", "aaa\xFF");
+    job.training->data.train = support_write("u.txt", "aaa\xFF");
     expect_failure(&job, "gpt", "layers=1 dim=8 heads=1 context=4 vocab=500", "input.syntax",
                    "byte 3 is not UTF-8");
 }

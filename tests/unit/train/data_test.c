@@ -27,16 +27,18 @@ static const char *write_ramp(const char *name, int n)
     return support_write(name, text);
 }
 
+static struct pst_training training;
+
 static struct pst_job text_job(const char *train, const char *valid, double fraction)
 {
-    struct pst_job job;
+    struct pst_job job = {.training = &training};
 
-    memset(&job, 0, sizeof job);
-    job.train.ignore_index = -1;
-    job.data.train = train;
-    job.data.valid = valid;
-    job.data.valid_fraction = fraction;
-    job.data.seed = 3;
+    memset(&training, 0, sizeof training);
+    job.training->loop.ignore_index = -1;
+    job.training->data.train = train;
+    job.training->data.valid = valid;
+    job.training->data.valid_fraction = fraction;
+    job.training->data.seed = 3;
     return job;
 }
 
@@ -205,10 +207,9 @@ TEST(test_synthetic_features)
     double same = 0, other = 0;
     int n_same = 0, n_other = 0, counts[4] = {0};
 
-    memset(&job, 0, sizeof job);
-    job.train.ignore_index = -1;
-    job.data.kind = 1;
-    job.data.seed = 11;
+    job = text_job(NULL, NULL, 0);
+    job.training->data.kind = 1;
+    job.training->data.seed = 11;
     assert_ok(pst_data_create(&job, graph, &data, &err), &err);
     assert_ok(pst_data_read(data, PST_SPLIT_TRAIN, 1000, N, (void *[]){x, labels}, &err), &err);
     assert_ok(pst_data_read(data, PST_SPLIT_TRAIN, 1007, 1, (void *[]){again, &label}, &err), &err);
@@ -253,9 +254,9 @@ TEST(test_synthetic_tokens)
     int32_t x[100][CONTEXT], targets[100][CONTEXT];
     int followed = 0;
 
-    memset(&job, 0, sizeof job);
-    job.train.ignore_index = -1;
-    job.data.kind = 1;
+    job = text_job(NULL, NULL, 0);
+    job.training->data.kind = 1;
+    job.training->data.seed = 0;
     assert_ok(pst_data_create(&job, graph, &data, &err), &err);
     assert_ok(pst_data_read(data, PST_SPLIT_TRAIN, 0, 100, (void *[]){x, &targets[0][0]}, &err),
               &err);

@@ -19,14 +19,14 @@ struct samples {
 
 static struct samples read_samples(const struct pst_graph *graph)
 {
-    struct pst_job job;
+    struct pst_training training = {.loop = {.sample = 0}};
+    struct pst_job job = {.training = &training};
     struct pst_error err = {0};
     struct samples samples = {0};
 
-    memset(&job, 0, sizeof job);
-    job.train.ignore_index = -1;
-    job.data.kind = 1; /* synthetic */
-    job.data.seed = 5;
+    job.training->loop.ignore_index = -1;
+    job.training->data.kind = 1; /* synthetic */
+    job.training->data.seed = 5;
     assert_ok(pst_data_create(&job, graph, &samples.data, &err), &err);
     samples.shape = &samples.data->shape;
     for (uint32_t i = 0; i < samples.shape->n_inputs; i++) {

@@ -10,7 +10,7 @@ static void near(double found, double expected)
 
 TEST(test_constant)
 {
-    struct pst_job_train train = {.steps = 10, .lr = 0.5, .min_lr = 0.1, .schedule = 0};
+    struct pst_job_loop train = {.steps = 10, .lr = 0.5, .min_lr = 0.1, .schedule = 0};
 
     near(pst_learning_rate(&train, 0), 0.5);
     near(pst_learning_rate(&train, 9), 0.5);
@@ -25,7 +25,7 @@ TEST(test_constant)
    quarter step 3: (1 + cos 45 degrees) / 2 = 0.8535... of the way up. */
 TEST(test_cosine)
 {
-    struct pst_job_train train = {.steps = 7, .lr = 1.0, .min_lr = 0.2, .schedule = 1, .warmup = 2};
+    struct pst_job_loop train = {.steps = 7, .lr = 1.0, .min_lr = 0.2, .schedule = 1, .warmup = 2};
 
     near(pst_learning_rate(&train, 0), 0.5);
     near(pst_learning_rate(&train, 1), 1.0);
@@ -38,7 +38,7 @@ TEST(test_cosine)
 /* Warm-up as long as the run, a run of one step: nothing divides by zero. */
 TEST(test_short)
 {
-    struct pst_job_train train = {.steps = 3, .lr = 3.0, .schedule = 1, .warmup = 3};
+    struct pst_job_loop train = {.steps = 3, .lr = 3.0, .schedule = 1, .warmup = 3};
 
     near(pst_learning_rate(&train, 0), 1.0);
     near(pst_learning_rate(&train, 2), 3.0);
@@ -55,7 +55,7 @@ TEST(test_short)
  * num_stable_steps=9, min_lr_ratio=0.1) but for its warm-up, which is from min_lr on, and
  * get_inverse_sqrt_schedule(4).
  */
-static void same(const struct pst_job_train *train, const double *expected)
+static void same(const struct pst_job_loop *train, const double *expected)
 {
     for (uint64_t step = 0; step < 20; step++) {
         near(pst_learning_rate(train, step), expected[step]);
@@ -64,7 +64,7 @@ static void same(const struct pst_job_train *train, const double *expected)
 
 TEST(test_recorded_falls)
 {
-    struct pst_job_train train = {.steps = 20, .lr = 1.0, .min_lr = 0.1, .warmup = 4};
+    struct pst_job_loop train = {.steps = 20, .lr = 1.0, .min_lr = 0.1, .warmup = 4};
     const double cosine[20] = {0.25,
                                0.5,
                                0.75,
@@ -138,12 +138,12 @@ TEST(test_recorded_falls)
 
 TEST(test_recorded_wsd)
 {
-    struct pst_job_train train = {.steps = 20,
-                                  .lr = 1.0,
-                                  .min_lr = 0.1,
-                                  .warmup = 4,
-                                  .schedule = PST_SCHEDULE_WSD,
-                                  .decay = 6};
+    struct pst_job_loop train = {.steps = 20,
+                                 .lr = 1.0,
+                                 .min_lr = 0.1,
+                                 .warmup = 4,
+                                 .schedule = PST_SCHEDULE_WSD,
+                                 .decay = 6};
     const double linear[20] = {0.25,
                                0.5,
                                0.75,
@@ -217,7 +217,7 @@ TEST(test_recorded_wsd)
 
 TEST(test_recorded_inverse_sqrt)
 {
-    struct pst_job_train train = {
+    struct pst_job_loop train = {
         .steps = 20, .lr = 1.0, .warmup = 4, .schedule = PST_SCHEDULE_INVERSE_SQRT};
     const double expected[20] = {0.25,
                                  0.5,
@@ -250,12 +250,12 @@ TEST(test_recorded_inverse_sqrt)
 /* A fall as long as what the warm-up leaves of the run, or longer; none at all. */
 TEST(test_wsd_ends)
 {
-    struct pst_job_train train = {.steps = 11,
-                                  .lr = 1.0,
-                                  .warmup = 5,
-                                  .schedule = PST_SCHEDULE_WSD,
-                                  .decay = 1.0,
-                                  .decay_form = PST_DECAY_LINEAR};
+    struct pst_job_loop train = {.steps = 11,
+                                 .lr = 1.0,
+                                 .warmup = 5,
+                                 .schedule = PST_SCHEDULE_WSD,
+                                 .decay = 1.0,
+                                 .decay_form = PST_DECAY_LINEAR};
 
     near(pst_learning_rate(&train, 4), 1.0);
     near(pst_learning_rate(&train, 5), 1.0);

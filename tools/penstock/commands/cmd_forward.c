@@ -29,23 +29,23 @@ struct request {
 /* Makes the job generate text or compute losses instead of training. */
 static void adapt_job(struct request *request, struct pst_job *job)
 {
-    struct pst_job_train *train = &job->train;
+    struct pst_job_loop *loop = &job->training->loop;
     const char *end;
 
-    train->steps = 0;
-    train->sample = request->writes ? request->length > 0 ? request->length : 100 : 0;
-    train->eval_batches = request->writes ? 0 : train->eval_batches;
-    train->prompt = request->prompt != NULL ? request->prompt : train->prompt;
-    train->top_k = request->top_k > 0 ? request->top_k : train->top_k;
-    job->output.trace = "";
+    loop->steps = 0;
+    loop->sample = request->writes ? request->length > 0 ? request->length : 100 : 0;
+    loop->eval_batches = request->writes ? 0 : loop->eval_batches;
+    loop->prompt = request->prompt != NULL ? request->prompt : loop->prompt;
+    loop->top_k = request->top_k > 0 ? request->top_k : loop->top_k;
+    job->training->output.trace = "";
     if (request->temperature != NULL &&
-        (!pst_number_parse(request->temperature, &end, &train->temperature) || *end != '\0' ||
-         train->temperature < 0)) {
+        (!pst_number_parse(request->temperature, &end, &loop->temperature) || *end != '\0' ||
+         loop->temperature < 0)) {
         pst_cli_usage(request->cli, "--temperature must be a number from 0, not \"%s\"",
                       request->temperature);
     }
     if (request->seed != NULL &&
-        (!pst_number_parse_int(request->seed, &train->seed) || train->seed < 0)) {
+        (!pst_number_parse_int(request->seed, &job->train.seed) || job->train.seed < 0)) {
         pst_cli_usage(request->cli, "--seed must be a whole number from 0, not \"%s\"",
                       request->seed);
     }
@@ -148,10 +148,10 @@ static pst_status open_data(struct request *request, struct pst_session *session
                         "nothing is held out to evaluate: set data.valid, or data.valid_fraction");
     }
     if (request->batches > 0) {
-        job->train.eval_batches = request->batches;
+        job->training->loop.eval_batches = request->batches;
     } else if (held != UINT64_MAX) {
-        job->train.eval_batches = INT64_MAX;
-    } else if (job->train.eval_batches == 0) {
+        job->training->loop.eval_batches = INT64_MAX;
+    } else if (job->training->loop.eval_batches == 0) {
         return pst_fail(err, PST_ERR_CONFIG, "config.value",
                         "synthetic data has no end and train.eval_batches is 0; say how many "
                         "batches with --batches");

@@ -52,7 +52,7 @@ static pst_status write_trace(void *context, const struct pst_timeline *timeline
                                   digest);
         meta.predicted = predicted;
         meta.sharing = pst_session_sharing(session, sharing, sizeof sharing);
-        st = pst_trace_write(timeline, session->job->output.trace, &meta, err);
+        st = pst_trace_write(timeline, session->job->training->output.trace, &meta, err);
         pst_timeline_destroy(predicted);
     }
     return st;
@@ -64,8 +64,8 @@ static pst_status open_outputs(struct training *training, struct pst_error *err)
     const struct pst_job *job = training->session->job;
     pst_status st = pst_train_output_open(&training->output, job, err);
 
-    return st == PST_OK && job->output.trace[0] != '\0'
-               ? pst_file_write_check(job->output.trace, err)
+    return st == PST_OK && job->training->output.trace[0] != '\0'
+               ? pst_file_write_check(job->training->output.trace, err)
                : st;
 }
 
@@ -99,7 +99,7 @@ static pst_status run(struct pst_session *session, const struct pst_data *data,
     bool first = pst_team_is_first(&session->team);
     struct training training = {.session = session, .plan_file = plan_file};
     struct pst_train_listener listener = {
-        .trace = session->job->output.trace[0] != '\0' ? write_trace : NULL};
+        .trace = session->job->training->output.trace[0] != '\0' ? write_trace : NULL};
     pst_status st;
 
     pst_train_output_init(&training.output, session->job, cli->json, first ? stdout : NULL,
@@ -123,9 +123,9 @@ static pst_status open_data(const struct pst_session *session, const struct pst_
 {
     const struct pst_job *job = session->job;
 
-    if (job->data.tokenizer[0] != '\0' && pst_team_is_first(&session->team) &&
+    if (job->training->data.tokenizer[0] != '\0' && pst_team_is_first(&session->team) &&
         cli->verbosity >= 0) {
-        pst_text_printf(stderr, "reading data, by %s\n", job->data.tokenizer);
+        pst_text_printf(stderr, "reading data, by %s\n", job->training->data.tokenizer);
     }
     return pst_data_create(job, session->graph, ret_data, err);
 }
@@ -146,9 +146,10 @@ static pst_status work(const struct pst_job *job, const struct pst_team *team,
     if (st == PST_OK) {
         st = pst_team_check_device(team, session, err);
     }
-    if (st == PST_OK && job->train.init[0] != '\0' && !pst_session_is_hollow(session)) {
+    if (st == PST_OK && job->training->loop.init[0] != '\0' && !pst_session_is_hollow(session)) {
         st = pst_config_place(job->config, "train", "init",
-                              pst_begin_session(job->train.init, session, &begin, err), err);
+                              pst_begin_session(job->training->loop.init, session, &begin, err),
+                              err);
     }
     if (st == PST_OK) {
         st = pst_cli_calibrate(cli, session, (uint32_t)job->train.microbatch, err);

@@ -92,7 +92,7 @@ pst_status pst_manual_complete_set(const char *text, FILE *out, struct pst_error
 {
     const struct typed typed = {text, strlen(text), out};
 
-    for (uint32_t i = 0; i < pst_job_n_sections; i++) {
+    for (uint32_t i = 0; pst_job_sections[i].name != NULL; i++) {
         if (strchr(pst_job_sections[i].name, '.') == NULL) { /* not a list of tables */
             offer_rows(&typed, pst_job_sections[i].name, pst_job_sections[i].rows,
                        pst_job_sections[i].n_rows);

@@ -77,8 +77,8 @@ void pst_export_weights(struct pst_cli *cli, const char *checkpoint, const char 
     pst_cli_must(cli, pst_begin_open(checkpoint, &job.job, graph, true, &begin, &cli->err));
     pst_cli_must(cli, pst_weights_write(&job.job, graph, pst_begin_source(begin), folder,
                                         small ? PST_ST_BF16 : PST_ST_F32, SHARD_BYTES, &cli->err));
-    if (job.job.data.tokenizer[0] != '\0') {
-        pst_cli_must(cli, copy_tokenizer(job.job.data.tokenizer, folder, &cli->err));
+    if (job.job.training->data.tokenizer[0] != '\0') {
+        pst_cli_must(cli, copy_tokenizer(job.job.training->data.tokenizer, folder, &cli->err));
     }
     pst_searching_end();
     if (cli->json) {

@@ -111,7 +111,7 @@ static void put_config(FILE *out)
         "[config.md](../config.md) explains the file and these sections. Parameters of "
         "[models](models.md) and\n[plugins](plugins.md) have pages of their own. Where a string "
         "may be several, a list is taken, too.");
-    for (uint32_t i = 0; i < pst_job_n_sections; i++) {
+    for (uint32_t i = 0; pst_job_sections[i].name != NULL; i++) {
         fprintf(out, "\n## [%s]\n", pst_job_sections[i].name);
         put_params(out, pst_job_sections[i].rows, pst_job_sections[i].n_rows,
                    sizeof(struct pst_param));

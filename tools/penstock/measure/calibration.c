@@ -72,10 +72,10 @@ static void add_machine(struct pst_hasher *hasher, const struct pst_session *ses
 static void add_job(struct pst_hasher *hasher, const struct pst_session *session)
 {
     const struct pst_job *job = session->job;
-    const uint64_t numbers[] = {session->graph->digest, session->device_config.threads,
-                                job->run.dtype,         session->device_config.share,
-                                job->train.optimizer,   session->graph->n_ops,
-                                job->data.kind,         pst_usable_cores()};
+    const uint64_t numbers[] = {session->graph->digest,   session->device_config.threads,
+                                job->run.dtype,           session->device_config.share,
+                                job->train.optimizer,     session->graph->n_ops,
+                                job->training->data.kind, pst_usable_cores()};
 
     add(hasher, job->run.device);
     add(hasher, job->run.transport);

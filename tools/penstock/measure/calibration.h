@@ -7,6 +7,7 @@
 #ifndef PST_MEASURE_CALIBRATION_H
 #define PST_MEASURE_CALIBRATION_H
 
+#include "job/training.h"
 #include "session/session.h"
 
 /* Would measured times be used? Where the job asks for them (profile.measure), has no others, its

@@ -79,7 +79,7 @@ static pst_status measure_size(const struct pst_session *session,
                                struct pst_measured *ret_measured,
                                struct pst_measured_update *ret_update, struct pst_error *err)
 {
-    struct pst_update update = pst_update_at(&session->job->train, 0);
+    struct pst_update update = pst_update_at(session->job, 0);
     struct ticking ticking = {request, i};
     const struct pst_measure_config config = {
         .graph = session->graph,

@@ -394,8 +394,8 @@ void pst_train_output_init(struct pst_train_output *output, const struct pst_job
                                         .broken = out == NULL,
                                         .log = {.fd = -1},
                                         .events = {.file = {.fd = -1}}};
-    pst_progress_init(&output->progress, progress, (uint64_t)job->train.steps,
-                      (uint64_t)job->output.log_every);
+    pst_progress_init(&output->progress, progress, (uint64_t)job->training->loop.steps,
+                      (uint64_t)job->training->output.log_every);
 }
 
 pst_status pst_train_output_open(struct pst_train_output *output, const struct pst_job *job,
@@ -403,11 +403,11 @@ pst_status pst_train_output_open(struct pst_train_output *output, const struct p
 {
     pst_status st = PST_OK;
 
-    if (job->output.log[0] != '\0') {
-        st = pst_record_file_open(&output->log, job->output.log, err);
+    if (job->training->output.log[0] != '\0') {
+        st = pst_record_file_open(&output->log, job->training->output.log, err);
     }
-    if (st == PST_OK && job->output.tensorboard[0] != '\0') {
-        st = pst_event_file_open(&output->events, job->output.tensorboard, err);
+    if (st == PST_OK && job->training->output.tensorboard[0] != '\0') {
+        st = pst_event_file_open(&output->events, job->training->output.tensorboard, err);
     }
     return st;
 }
@@ -430,7 +430,7 @@ void pst_train_output_begin(struct pst_train_output *output, const struct pst_se
     pst_json_string(&json, "model", session->graph->name);
     pst_json_uint(&json, "parameters", pst_graph_parameters(session->graph));
     pst_json_uint(&json, "devices", session->planned.plan->n_devices);
-    pst_json_int(&json, "steps", session->job->train.steps);
+    pst_json_int(&json, "steps", session->job->training->loop.steps);
     pst_json_int(&json, "batch", session->job->train.batch);
     pst_json_end(&json, '}');
     pst_json_newline(&json);

@@ -325,11 +325,11 @@ static pst_status run_job(struct pst_job *job, void *context, struct pst_error *
         return pst_fail(err, PST_ERR_CANCELLED, "run.stalled",
                         "a device stands still since an earlier run of this process");
     }
-    job->train.steps = round->n_warm + round->n_steps;
-    job->train.sample = 0;
-    job->output.trace = "";
+    job->training->loop.steps = round->n_warm + round->n_steps;
+    job->training->loop.sample = 0;
+    job->training->output.trace = "";
     if (round->trial->n_rounds > 0) {
-        job->train.eval_batches = 0; /* that it fits the first round has shown */
+        job->training->loop.eval_batches = 0; /* that it fits the first round has shown */
     }
     st = pst_session_create(job, NULL, &session, err);
     st = st == PST_OK ? pst_session_check_runs(session, err) : st;

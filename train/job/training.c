@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The rows of these sections, of which docs/reference/config.md is made, and the relations between
+ * their values.
+ */
+#include "job/training.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ROW(section, field, type, initial, range, doc)                                             \
+    PST_PARAM(struct pst_job_##section, field, PST_PARAM_##type, initial, range, doc)
+#define COUNT(rows) ((uint32_t)(sizeof(rows) / sizeof *(rows)))
+#define MEMBER(member)                                                                             \
+    .offset = offsetof(struct pst_training, member),                                               \
+    .size = sizeof((struct pst_training *)NULL)->member, .training = true
+#define WORDS(...) ((const char *const[]){__VA_ARGS__, NULL})
+
+static const struct pst_param data_rows[] = {
+    ROW(data, kind, ENUM, "text", "text|synthetic|tokens|llmc|megatron|npy|cifar10|cifar100|mnist",
+        "Where samples come from: a format of files, or numbers drawn from the seed (synthetic)."),
+    ROW(data, train, STRING, "", NULL,
+        "Files or globs of the training data, separated by ':', relative to the config's folder; a "
+        "list of such strings: several sources."),
+    ROW(data, weights, STRING, "", NULL,
+        "How often a sample comes from each source of `train`, such as [0.7, 0.3]; empty: all "
+        "sources are one."),
+    ROW(data, valid, STRING, "", NULL,
+        "The same as `train` for held-out data; empty: a part of the training data is held out."),
+    ROW(data, valid_fraction, FLOAT, "0.05", "0..0.5",
+        "Part of the training data that is held out where `valid` is empty."),
+    ROW(data, train_labels, STRING, "", NULL,
+        "Files of the labels, sorted and named as those of `train`: npy; mnist, where empty: "
+        "beside "
+        "the images."),
+    ROW(data, valid_labels, STRING, "", NULL, "The same for `valid`."),
+    ROW(data, dtype, ENUM, "uint16", "uint16|uint32", "Type of the tokens of kind tokens."),
+    ROW(data, mean, STRING, "", NULL,
+        "What is subtracted from features, a number or a list of one for each channel; empty: what "
+        "is usual for the format."),
+    ROW(data, std, STRING, "", NULL, "What features are divided by then; likewise."),
+    ROW(data, field, STRING, "text", NULL,
+        "Kind text: the member that is the text of each line of JSON, in files that end in .jsonl "
+        "or .ndjson; where it is written, in all files; empty: files are text, whatever they "
+        "hold."),
+    ROW(data, tokenizer, STRING, "", NULL,
+        "A tokenizer.json, by which text becomes tokens, relative to the config's folder; empty: "
+        "text "
+        "is read as bytes."),
+    ROW(data, seed, INT, "1", "0..", "Seed of the order of the samples."),
+};
+
+static const struct pst_param loop_rows[] = {
+    ROW(loop, steps, INT, "100", "1..100000000", "Optimizer steps of the run."),
+    ROW(loop, lr, FLOAT, "1e-3", "0..", "Highest learning rate."),
+    ROW(loop, min_lr, FLOAT, "0", "0..", "Learning rate that the schedule falls to."),
+    ROW(loop, beta1, FLOAT, "0.9", "0..1", "Adam: decay of the first moment; below 1."),
+    ROW(loop, beta2, FLOAT, "0.95", "0..1", "Adam: decay of the second moment; below 1."),
+    ROW(loop, eps, FLOAT, "1e-8", "1e-30..", "Adam: added to the root of the second moment."),
+    ROW(loop, momentum, FLOAT, "0.9", "0..1", "Momentum: what stays of the last update; below 1."),
+    ROW(loop, schedule, ENUM, "cosine", "constant|cosine|linear|wsd|inverse-sqrt",
+        "Learning rate after the warm-up (docs/training.md)."),
+    ROW(loop, decay, FLOAT, "0.2", "0..100000000",
+        "Schedule wsd: steps at the end in which lr falls; up to 1: that part of the run."),
+    ROW(loop, decay_form, ENUM, "linear", "linear|cosine|1-sqrt",
+        "Schedule wsd: how lr falls in them."),
+    ROW(loop, warmup, INT, "-1", "-1..100000000",
+        "Steps over which the learning rate rises from 0; -1: a tenth of the run, at most 100."),
+    ROW(loop, ignore_index, INT, "-1", "-2147483648..2147483647",
+        "Class of targets that count nothing, beside -1."),
+    ROW(loop, init, STRING, "", NULL,
+        "Folder or file of published weights (safetensors) to begin with, relative to the config's "
+        "folder; empty: initial values by the seed."),
+    ROW(loop, init_type, STRING, "", NULL,
+        "Model type of published weights without a config.json, as transformers calls it, such as "
+        "llama or gpt2. [model] is trusted for the rest."),
+    ROW(loop, eval_every, INT, "0", "0..100000000",
+        "Steps between evaluations on held-out data; 0: one at the end."),
+    ROW(loop, eval_batches, INT, "8", "0..1000000",
+        "Batches of one evaluation, at most; 0: no evaluation."),
+    ROW(loop, sample, INT, "0", "0..1000000", "Characters of text generated at the end."),
+    ROW(loop, prompt, STRING, "", NULL, "What the generated text starts from."),
+    ROW(loop, temperature, FLOAT, "0.8", "0..100",
+        "How freely the text is drawn; 0: always the likeliest character."),
+    ROW(loop, top_k, INT, "0", "0..16777216",
+        "The text is drawn from the likeliest so many characters; 0: from all."),
+};
+
+static const struct pst_param checkpoint_rows[] = {
+    ROW(checkpoint, folder, STRING, "", NULL,
+        "Folder for the checkpoints of this run, relative to the config's folder; one is saved at "
+        "the "
+        "end, too. Empty: none is saved."),
+    ROW(checkpoint, save_every, STRING, "0", "0..",
+        "Steps between checkpoints; auto: so many that saving blocks the run for `save_budget` of "
+        "its time; 0: one at the end."),
+    ROW(checkpoint, save_budget, FLOAT, "0.02", "1e-6..1",
+        "Part of the time for which saving may block the run with `save_every` = \"auto\"."),
+    ROW(checkpoint, mtbf, TIME, "24 h", "1 s..",
+        "Mean time between failures of the machine: for Young's interval, which is told beside "
+        "that of auto."),
+    ROW(checkpoint, keep_last, INT, "2", "1..1000000", "The last so many checkpoints are kept."),
+    ROW(checkpoint, keep_every, INT, "0", "0..1000000000000",
+        "And those of every so many steps, for good; 0: no others."),
+    ROW(checkpoint, verify, ENUM, "sizes", "sizes|full",
+        "What is read back before older checkpoints go: manifest and sizes, or every byte."),
+    ROW(checkpoint, busy, ENUM, "skip", "skip|wait",
+        "Where the last one is still being written when the next is due: leave that out, or "
+        "wait."),
+};
+
+static const struct pst_param output_rows[] = {
+    ROW(output, log_every, INT, "10", "1..100000000",
+        "Steps between progress lines where the output is not a terminal."),
+    ROW(output, trace, STRING, "", NULL,
+        "File for a trace of the last steps, relative to the config's folder; empty: none."),
+    ROW(output, trace_steps, INT, "3", "1..1000",
+        "Steps that the trace shows and that the usage of devices is told of."),
+    ROW(output, log, STRING, "", NULL,
+        "File to which the run appends its JSON lines, relative to the config's folder; empty: "
+        "none."),
+    ROW(output, tensorboard, STRING, "", NULL,
+        "Folder for an event file that TensorBoard reads, relative to the config's folder; empty: "
+        "none."),
+};
+
+static const struct pst_job_section sections[] = {
+    {"data", data_rows, COUNT(data_rows), MEMBER(data), .paths = WORDS("tokenizer"),
+     .path_lists = WORDS("train", "valid", "train_labels", "valid_labels")},
+    {"train", loop_rows, COUNT(loop_rows), MEMBER(loop), .paths = WORDS("init")},
+    {"checkpoint", checkpoint_rows, COUNT(checkpoint_rows), MEMBER(checkpoint),
+     .paths = WORDS("folder")},
+    {"output", output_rows, COUNT(output_rows), MEMBER(output),
+     .paths = WORDS("trace", "log", "tensorboard")},
+};
+
+static void check_loop(const struct pst_job_train *train, struct pst_job_loop *loop,
+                       struct pst_config_node *table, struct pst_report *report)
+{
+    const struct {
+        const char *key;
+        double value;
+    } below[] = {{"label_smoothing", train->label_smoothing},
+                 {"momentum", loop->momentum},
+                 {"beta1", loop->beta1},
+                 {"beta2", loop->beta2}};
+
+    if (loop->warmup < 0) {
+        loop->warmup = loop->steps / 10 < 100 ? loop->steps / 10 : 100;
+    }
+    if (loop->warmup > loop->steps) {
+        pst_report_value(report, "config.value", pst_job_blame(table, "warmup", "steps"),
+                         "\"warmup\" in [train] is %" PRId64 ", more than the run's %" PRId64
+                         " steps",
+                         loop->warmup, loop->steps);
+    }
+    if (loop->min_lr > loop->lr) {
+        pst_report_value(report, "config.value", pst_job_blame(table, "min_lr", "lr"),
+                         "\"min_lr\" in [train] is %g, more than lr = %g", loop->min_lr, loop->lr);
+    }
+    for (size_t i = 0; i < sizeof below / sizeof *below; i++) {
+        if (below[i].value >= 1) {
+            pst_report_value(report, "config.value",
+                             pst_job_blame(table, below[i].key, below[i].key),
+                             "\"%s\" in [train] must be below 1", below[i].key);
+        }
+    }
+}
+
+/* save_every is a number of steps, or auto; without a folder no key does anything. */
+static void check_checkpoint(struct pst_job_checkpoint *checkpoint, struct pst_config_node *table,
+                             struct pst_report *report)
+{
+    static const char *const of_auto[] = {"save_budget", "mtbf"};
+    const char *text = checkpoint->save_every;
+
+    if (table != NULL && table->n_children > 0 && pst_config_get(table, "folder") == NULL) {
+        pst_report_value(report, "config.value", table->children[0],
+                         "\"%s\" in [checkpoint] does nothing without \"folder\", which says "
+                         "where checkpoints go; folder = \"\" saves none",
+                         table->children[0]->key);
+    }
+    checkpoint->automatic = strcmp(text, "auto") == 0;
+    for (size_t i = 0; i < 2 && table != NULL && !checkpoint->automatic; i++) {
+        struct pst_config_node *node = pst_config_get(table, of_auto[i]);
+
+        if (node != NULL) {
+            pst_report_value(report, "config.value", node,
+                             "\"%s\" in [checkpoint] does nothing without save_every = \"auto\"",
+                             of_auto[i]);
+        }
+    }
+    if (checkpoint->automatic ||
+        (text[0] != '\0' && strlen(text) <= 12 && strspn(text, "0123456789") == strlen(text))) {
+        checkpoint->every = checkpoint->automatic ? 0 : strtoull(text, NULL, 10);
+        return;
+    }
+    pst_report_value(report, "config.value", pst_job_blame(table, "save_every", "save_every"),
+                     "\"save_every\" in [checkpoint] must be a number of steps from 0 on, or "
+                     "\"auto\", not \"%s\"",
+                     text);
+}
+
+static void check_training(struct pst_job *job, struct pst_report *report)
+{
+    struct pst_config_node *root = job->config->root;
+
+    check_loop(&job->train, &job->training->loop, pst_config_get(root, "train"), report);
+    check_checkpoint(&job->training->checkpoint, pst_config_get(root, "checkpoint"), report);
+}
+
+const struct pst_job_training pst_training_rows = {sections, COUNT(sections),
+                                                   sizeof(struct pst_training), check_training};
