@@ -3,7 +3,7 @@
  * The digest by which plans, checkpoints and ranks agree that they mean the same model. Every field
  * goes in as a 64-bit number, names with their length, so that no two graphs share a byte stream.
  */
-#include "graph/draft.h"
+#include "graph/op_rules.h"
 
 #include <string.h>
 
@@ -205,7 +205,7 @@ pst_status pst_graph_set_loss(struct pst_graph *graph, float smoothing, float z_
     if (smoothing == 0 && z_loss == 0) {
         return PST_OK;
     }
-    if (op->kind != PST_OP_CROSS_ENTROPY) {
+    if (!pst_op_rules_of(op->kind)->classes) {
         return pst_fail(err, PST_ERR_CONFIG, "config.value",
                         "label smoothing and z-loss are for cross-entropy; the loss of model %s is "
                         "%s",

@@ -44,15 +44,8 @@ struct pst_shapes {
     uint64_t state_elems[2];
 };
 
-/* Outputs and state of *op, whose operands exist. Errors: model.shape, naming the operator. */
-pst_status pst_shape_infer(const struct pst_graph_builder *builder, const struct pst_op *op,
-                           struct pst_shapes *ret_shapes, struct pst_error *err);
-
 /* Product of dims with a check against PST_MAX_ELEMS and zeros; false when it fails. */
 bool pst_shape_elems(uint32_t rank, const uint64_t *dims, uint64_t *ret_elems);
-
-/* Name of output k: the operator's own for the result, "op.mean" and the like for aux outputs. */
-const char *pst_output_suffix(const struct pst_op *op, uint32_t output);
 
 /* Merges operators in place; the merged ones get kind PST_OP_KINDS. `keep` are tensors that must
    stay as they are: loss and logits. */

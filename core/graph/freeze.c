@@ -5,7 +5,7 @@
  */
 #include "base/memory.h"
 #include "graph/costed.h"
-#include "graph/draft.h"
+#include "graph/op_rules.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -63,9 +63,9 @@ static void move_tensors(const struct pst_graph_builder *builder, struct pst_gra
             to->producer = i;
             to->output = k;
             to->role = k == 0 ? PST_ROLE_ACTIVATION : PST_ROLE_AUX;
-            to->name = k == 0
-                           ? op->name
-                           : pst_arena_printf(arena, "%s.%s", op->name, pst_output_suffix(op, k));
+            to->name = k == 0 ? op->name
+                              : pst_arena_printf(arena, "%s.%s", op->name,
+                                                 pst_op_rules_of(op->kind)->aux[k - 1]);
         }
     }
 }

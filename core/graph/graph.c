@@ -4,64 +4,11 @@
  * need not look at every result.
  */
 #include "base/memory.h"
-#include "graph/draft.h"
+#include "graph/op_rules.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* Numbers of operands of a kind. */
-struct arity {
-    const char *name;
-    uint32_t min_in, max_in, n_param, required_params; /* the last is a mask */
-};
-
-static const struct arity arities[PST_OP_KINDS] = {
-    [PST_OP_EMBEDDING] = {"embedding", 1, 1, 2, 1},
-    [PST_OP_LINEAR] = {"linear", 1, 1, 2, 1},
-    [PST_OP_LAYERNORM] = {"layernorm", 1, 1, 2, 3},
-    [PST_OP_ATTENTION] = {"attention", 1, 2, 1, 0},
-    [PST_OP_ADD] = {"add", 2, 2, 0, 0},
-    [PST_OP_DROPOUT] = {"dropout", 1, 1, 0, 0},
-    [PST_OP_ACT] = {"act", 1, 1, 0, 0},
-    [PST_OP_CROSS_ENTROPY] = {"cross-entropy", 2, 2, 0, 0},
-    [PST_OP_CONV2D] = {"conv2d", 1, 1, 2, 1},
-    [PST_OP_BATCHNORM] = {"batchnorm", 1, 1, 2, 3},
-    [PST_OP_MAXPOOL2D] = {"maxpool2d", 1, 1, 0, 0},
-    [PST_OP_AVGPOOL] = {"avgpool", 1, 1, 0, 0},
-    [PST_OP_CONCAT] = {"concat", 1, PST_MAX_IN, 0, 0},
-    [PST_OP_MSE] = {"mse", 2, 2, 0, 0},
-    [PST_OP_RMSNORM] = {"rmsnorm", 1, 1, 1, 1},
-    [PST_OP_AVGPOOL2D] = {"avgpool2d", 1, 1, 0, 0},
-    [PST_OP_SHIFT2D] = {"shift2d", 1, 1, 0, 0},
-    [PST_OP_ROTARY] = {"rotary", 1, 1, 0, 0},
-    [PST_OP_GLU] = {"glu", 1, 1, 0, 0},
-    [PST_OP_QKNORM] = {"qknorm", 1, 1, 2, 3},
-    [PST_OP_ROUTER] = {"router", 1, 1, 0, 0},
-    [PST_OP_EXPERTS] = {"experts", 2, 2, 2, 3},
-    [PST_OP_PARAMETER] = {"parameter", 0, 0, 1, 1},
-    [PST_OP_CONSTANT] = {"constant", 0, 0, 0, 0},
-    [PST_OP_MAP] = {"map", 1, 3, 0, 0},
-    [PST_OP_REDUCE] = {"reduce", 1, 1, 0, 0},
-    [PST_OP_SOFTMAX] = {"softmax", 1, 1, 0, 0},
-    [PST_OP_MATMUL] = {"matmul", 2, 2, 0, 0},
-    [PST_OP_RESHAPE] = {"reshape", 1, 1, 0, 0},
-    [PST_OP_STRIDED] = {"strided", 1, 1, 0, 0},
-    [PST_OP_BCE] = {"binary-cross-entropy", 2, 2, 0, 0},
-    [PST_OP_GATHER] = {"gather", 2, 2, 0, 0},
-    [PST_OP_COSTED] = {"costed", 0, PST_MAX_IN, 1, 0},
-    [PST_OP_COSTED_LOSS] = {"costed-loss", 1, PST_MAX_IN, 0, 0},
-};
-
-static const struct arity *arity_of(uint32_t kind)
-{
-    return kind < PST_OP_KINDS ? &arities[kind] : NULL;
-}
-
-const char *pst_op_kind_name(uint32_t kind)
-{
-    return kind < PST_OP_KINDS ? arities[kind].name : "?";
-}
 
 pst_status pst_graph_builder_create(const char *name, uint32_t dtype,
                                     struct pst_graph_builder **ret_builder, struct pst_error *err)
@@ -219,20 +166,21 @@ static bool is_loss(const struct pst_graph_builder *builder, uint32_t tensor)
 static pst_status check_operands(const struct pst_graph_builder *builder, const struct pst_op *op,
                                  struct pst_error *err)
 {
-    const struct arity *arity = arity_of(op->kind);
+    const struct pst_op_rules *rules = pst_op_rules_of(op->kind);
 
     if (builder->n_ops >= PST_MAX_OPS) {
         return pst_fail(err, PST_ERR_BUG, "model.build", "more than %u operators", PST_MAX_OPS);
     }
-    if (arity == NULL || op->name == NULL) {
+    if (rules == NULL || op->name == NULL) {
         return pst_fail(err, PST_ERR_BUG, "model.build", "%s: no such kind of operator (%u)",
                         op->name == NULL ? "?" : op->name, op->kind);
     }
-    if (op->n_in < arity->min_in || op->n_in > arity->max_in || op->n_param > arity->n_param) {
+    if (op->n_in < rules->kind.min_in || op->n_in > rules->kind.max_in ||
+        op->n_param > rules->kind.n_param) {
         return pst_fail(err, PST_ERR_BUG, "model.build",
                         "%s: %u inputs and %u parameters given; %s takes %u to %u and up to %u",
-                        op->name, op->n_in, op->n_param, arity->name, arity->min_in, arity->max_in,
-                        arity->n_param);
+                        op->name, op->n_in, op->n_param, rules->kind.name, rules->kind.min_in,
+                        rules->kind.max_in, rules->kind.n_param);
     }
     for (uint32_t i = 0; i < op->n_in; i++) {
         if (op->in[i] >= builder->n_tensors || builder->tensors[op->in[i]].role == PST_ROLE_AUX) {
@@ -244,11 +192,10 @@ static pst_status check_operands(const struct pst_graph_builder *builder, const 
                             "%s: input %u is a loss, which nothing may read", op->name, i);
         }
     }
-    for (uint32_t i = 0; i < arity->n_param; i++) {
+    for (uint32_t i = 0; i < rules->kind.n_param; i++) {
         uint32_t param = i < op->n_param ? op->param[i] : PST_NONE;
 
-        if (param == PST_NONE ? (arity->required_params >> i & 1) != 0
-                              : param >= builder->n_params) {
+        if (param == PST_NONE ? (rules->kind.required >> i & 1) != 0 : param >= builder->n_params) {
             return pst_fail(err, PST_ERR_BUG, "model.build", "%s: parameter %u is missing",
                             op->name, i);
         }
@@ -284,7 +231,7 @@ static void copy_op(struct pst_graph_builder *builder, const struct pst_op *op,
                     const struct pst_shapes *shapes, struct pst_op *ret_op)
 {
     struct pst_arena *arena = &builder->arena;
-    uint32_t n_param = arity_of(op->kind)->n_param;
+    uint32_t n_param = pst_op_rules_of(op->kind)->kind.n_param;
     uint32_t *in = pst_arena_array(arena, op->n_in, sizeof *in);
     uint32_t *out = pst_arena_array(arena, PST_MAX_OUT, sizeof *out);
     uint32_t *param = pst_arena_array(arena, PST_MAX_PARAM, sizeof *param);
@@ -345,15 +292,20 @@ static bool add_outputs(struct pst_graph_builder *builder, struct pst_op *op,
 
 uint32_t pst_graph_add(struct pst_graph_builder *builder, const struct pst_op *op)
 {
-    struct pst_shapes shapes;
+    struct pst_shapes shapes = {0};
+    const struct pst_op_case c = {.op = op,
+                                  .tensors = builder->tensors,
+                                  .params = builder->params,
+                                  .dtype = builder->dtype,
+                                  .shapes = &shapes};
     struct pst_op copy;
 
     if (builder->status != PST_OK) {
         return PST_NONE;
     }
     builder->status = check_operands(builder, op, &builder->error);
-    if (builder->status == PST_OK) {
-        builder->status = pst_shape_infer(builder, op, &shapes, &builder->error);
+    if (builder->status == PST_OK && !pst_op_rules_of(op->kind)->infer(&c, &builder->error)) {
+        builder->status = PST_ERR_CONFIG;
     }
     if (builder->status != PST_OK) {
         return PST_NONE;

@@ -33,28 +33,8 @@ enum pst_role {
 /*
  * Outputs of operators (ops.h) besides their result: aux outputs y1, y2 of F, and buffers z0, z1
  * that B leaves for W (pst_op_grad_info says what the passes read, in masks). Statistics (aux of
- * norms, log-sum-exp) and the loss are f32 in f32 and bf16 models, f64 in f64 models.
- *
- *   linear         gelu: y1 = x p0 + p1. With act B leaves z0 = dy act'(.), of y's shape and dtype,
- *                  and W reads it in the place of dy; where x is data that is all B does. relu's
- *                  mask is y > 0.
- *   layernorm      y1 mean, y2 1 / deviation, per row. B leaves z0, z1: the parameters' gradients
- *                  of this micro-batch; dx = g + add in one kernel.
- *   rmsnorm        y1 1 / root of mean square; z0 as layernorm
- *   qknorm         y1 [T,H+K] as rmsnorm; z0, z1
- *   batchnorm      y1 mean, y2 1 / deviation, [C] of the micro-batch; state 0, 1: running mean,
- *                  variance; z as layernorm
- *   attention      y1 log-sum-exp [H,T]; B leaves the gradient of p0 in z0
- *   add            gradients are dy itself (aliased), except dropped ones; of reshape, too
- *   act            relu: B reads y; gelu, silu: x
- *   cross-entropy  y1 log-sum-exp per row. With smoothing s each other class has s / V of the
- *                  target (Szegedy et al., 2016); z_loss times the square of y1 is added to a row
- *                  (Chowdhery et al., "PaLM", 2022). F leaves both out where it does not train.
- *   maxpool2d      y1: i32 index of the maximum in its window
- *   experts        A token's experts have its slots, in their order; what is left is 0: y1
- *                  [T,k,2F] gate|up; B leaves z0 [T,k,2F], its gradient, and z1 [T,k,F], x1[t,e]
- *                  act(gate) up.
- *   parameter      W sums dy over the samples
+ * norms, log-sum-exp) and the loss are f32 in f32 and bf16 models, f64 in f64 models. The rows of
+ * the kinds (ops/) say which of them a kind has, and what is in them.
  */
 /* Kinds that no model asks for: nodes of a costed graph, whatever they compute. */
 enum {
@@ -390,12 +370,13 @@ static inline uint32_t pst_op_kv_heads(const struct pst_op *op)
     return op->kv_heads == 0 ? op->heads : op->kv_heads;
 }
 
-/* Returns true if the result is a loss: one number per sample, with no gradient from elsewhere. */
-static inline bool pst_op_is_loss(uint32_t kind)
+static inline bool pst_op_has_param(const struct pst_op *op, uint32_t slot)
 {
-    return kind == PST_OP_CROSS_ENTROPY || kind == PST_OP_MSE || kind == PST_OP_BCE ||
-           kind == PST_OP_COSTED_LOSS;
+    return slot < op->n_param && op->param[slot] != PST_NONE;
 }
+
+/* Returns true if the result is a loss: one number per sample, with no gradient from elsewhere. */
+bool pst_op_is_loss(uint32_t kind);
 
 /* Writes initial values: a function of (seed, parameter's canonical name) alone. f32 [elems]. */
 void pst_parameter_init(const struct pst_parameter *parameter, uint64_t seed, float *ret_values);

@@ -11,64 +11,25 @@
 #include <limits.h>
 #include <string.h>
 
-#include "graph/draft.h"
+#include "graph/op_rules.h"
 
-/* Returns true if each row of the result depends only on the same row of the inputs or, through
-   attention, on those before it. */
-static bool can_slice(const struct pst_graph *graph, const struct pst_op *op)
+/* Returns why the operator cannot work slice by slice; NULL: it can. */
+static const char *mixing_of(const struct pst_graph *graph, const struct pst_op *op)
 {
-    switch (op->kind) {
-    case PST_OP_EMBEDDING:
-        return op->bag == PST_BAG_NONE;
-    case PST_OP_ATTENTION:
-        return op->causal && op->n_in == 1 && (op->n_param == 0 || op->param[0] == PST_NONE);
-    case PST_OP_ROUTER:
-        return op->capacity == 0 && op->aux_loss == 0;
-    case PST_OP_EXPERTS:
-    case PST_OP_LINEAR:
-    case PST_OP_LAYERNORM:
-    case PST_OP_RMSNORM:
-    case PST_OP_QKNORM:
-    case PST_OP_ROTARY:
-    case PST_OP_ADD:
-    case PST_OP_DROPOUT:
-    case PST_OP_ACT:
-    case PST_OP_GLU:
-        return graph->tensors[op->out[0]].rank == 2;
-    case PST_OP_CROSS_ENTROPY:
-        return graph->tensors[op->in[0]].rank == 2;
-    default:
-        return false;
-    }
-}
+    const uint32_t rows = pst_op_is_loss(op->kind) ? op->in[0] : op->out[0];
 
-static const char *reason(const struct pst_op *op)
-{
-    return op->kind == PST_OP_ROUTER
-               ? "has a capacity or a balancing loss (capacity, aux_loss), which "
-                 "are of whole sequences"
-           : op->kind != PST_OP_ATTENTION ? "mixes tokens of a sequence, or has no axis of them"
-           : op->n_in > 1                 ? "reads another sequence"
-           : !op->causal                  ? "looks ahead"
-                                          : "has a bias by distance";
-}
-
-/* Which axis of a tensor is that of the tokens; PST_NONE: a loss has none. Log-sum-exps of
-   attention are [heads, tokens]. */
-static uint32_t token_axis(const struct pst_graph *graph, const struct pst_tensor *tensor)
-{
-    if (tensor->rank == 0) {
-        return PST_NONE;
-    }
-    return tensor->role == PST_ROLE_AUX && tensor->producer != PST_NONE &&
-                   graph->ops[tensor->producer].kind == PST_OP_ATTENTION
-               ? 1
-               : 0;
+    return graph->tensors[rows].rank != 2 ? PST_MIXES_TOKENS : pst_op_mixing(graph, op, false);
 }
 
 static const struct pst_op *loss_of(const struct pst_graph *graph)
 {
     return &graph->ops[graph->tensors[graph->loss].producer];
+}
+
+/* Which axis of a tensor is that of the tokens; PST_NONE: a loss has none. */
+static uint32_t token_axis(const struct pst_graph *graph, const struct pst_tensor *tensor)
+{
+    return tensor->rank == 0 ? PST_NONE : pst_row_axis(graph, tensor);
 }
 
 static bool is_target(const struct pst_graph *graph, uint32_t tensor)
@@ -84,12 +45,13 @@ static pst_status check(const struct pst_graph *graph, uint32_t n, struct pst_er
 
     for (uint32_t i = 0; i < graph->n_ops; i++) {
         const struct pst_op *op = &graph->ops[i];
+        const char *mixes = mixing_of(graph, op);
 
-        if (!can_slice(graph, op)) {
+        if (mixes != NULL) {
             return pst_fail(err, PST_ERR_CONFIG, "config.value",
                             "model %s has no slices of sequences: %s %s %s; take slices = 1, or a "
                             "model of causal attention, such as gpt or llama",
-                            graph->name, pst_op_kind_name(op->kind), op->name, reason(op));
+                            graph->name, pst_op_kind_name(op->kind), op->name, mixes);
         }
     }
     for (uint32_t i = 0; i < graph->n_tensors; i++) {
@@ -148,7 +110,7 @@ static void set_slices(struct pst_graph *graph, uint32_t n)
         }
     }
     for (uint32_t i = 0; i < graph->n_ops; i++) {
-        if (graph->ops[i].kind == PST_OP_ATTENTION) {
+        if (pst_op_rules_of(graph->ops[i].kind)->past != NULL) {
             graph->ops[i].slices = n > 1 ? n : 0;
         }
     }
@@ -180,7 +142,7 @@ pst_status pst_graph_mean_tokens(struct pst_graph *graph, uint32_t batch, struct
     const struct pst_op *loss = loss_of(graph);
     const struct pst_tensor *targets;
 
-    if (batch == 0 || loss->kind != PST_OP_CROSS_ENTROPY) {
+    if (batch == 0 || !pst_op_rules_of(loss->kind)->classes) {
         return PST_OK;
     }
     targets = &graph->tensors[loss->in[1]];
@@ -205,9 +167,9 @@ pst_status pst_graph_mean_tokens(struct pst_graph *graph, uint32_t batch, struct
 uint64_t pst_op_past_elems(const struct pst_graph *graph, uint32_t index)
 {
     const struct pst_op *op = &graph->ops[index];
-    const struct pst_tensor *y = &graph->tensors[op->out[0]];
+    const struct pst_op_case c = pst_op_case_of(graph, op);
 
-    return op->slices > 1 ? y->elems / op->heads * 2 * pst_op_kv_heads(op) : 0;
+    return op->slices > 1 ? pst_op_rules_of(op->kind)->past(&c) : 0;
 }
 
 bool pst_op_stays(const struct pst_graph *graph, uint32_t index)

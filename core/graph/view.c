@@ -2,9 +2,8 @@
  *
  * The model as strategies see it: operators as nodes, tensors as edges, bytes per sample.
  */
-#include "graph/graph.h"
-
 #include "graph/costed.h"
+#include "graph/op_rules.h"
 
 /* Returns true if the backward passes of `op` read the tensor, as an input or output of it. */
 static bool backward_reads(const struct pst_graph *graph, uint32_t op, uint32_t tensor)
@@ -55,36 +54,10 @@ uint64_t pst_graph_parameters(const struct pst_graph *graph)
 
 static uint32_t node_flags(const struct pst_op *op)
 {
-    switch (op->kind) {
-    case PST_OP_DROPOUT:
-        return PST_NODE_CHEAP | PST_NODE_RNG;
-    case PST_OP_ADD:
-        return PST_NODE_CHEAP | (op->p > 0.0f ? (uint32_t)PST_NODE_RNG : 0u);
-    case PST_OP_LAYERNORM:
-    case PST_OP_RMSNORM:
-    case PST_OP_BATCHNORM:
-    case PST_OP_ACT:
-    case PST_OP_MAXPOOL2D:
-    case PST_OP_AVGPOOL:
-    case PST_OP_AVGPOOL2D:
-    case PST_OP_SHIFT2D:
-    case PST_OP_CONCAT:
-    case PST_OP_ROTARY:
-    case PST_OP_GLU:
-    case PST_OP_QKNORM:
-    case PST_OP_ROUTER:
-    case PST_OP_PARAMETER:
-    case PST_OP_CONSTANT:
-    case PST_OP_MAP:
-    case PST_OP_REDUCE:
-    case PST_OP_SOFTMAX:
-    case PST_OP_RESHAPE:
-    case PST_OP_STRIDED:
-    case PST_OP_GATHER:
-        return PST_NODE_CHEAP;
-    default:
-        return 0;
-    }
+    const struct pst_op_rules *rules = pst_op_rules_of(op->kind);
+
+    return rules->flags | (rules->costly || rules->loss ? 0u : (uint32_t)PST_NODE_CHEAP) |
+           (op->p > 0.0f ? (uint32_t)PST_NODE_RNG : 0u);
 }
 
 static void fill_nodes(const struct pst_graph *graph, struct pst_node *nodes)

@@ -14,6 +14,7 @@
 #include "base/memory.h"
 #include "base/text.h"
 #include "base/util.h"
+#include "graph/op_rules.h"
 
 enum { NAME_ROOM = 256, MAX_IN = 64, MAX_PARAM = 2, MAX_PARAMETERS = 1 << 20 };
 
@@ -211,10 +212,12 @@ static uint32_t add_parameter(struct draft *d, const char *scope,
 
 /* --- operators -------------------------------------------------------------------------------- */
 
-/* Which of the arrays of a form a kind has. */
-static bool has_dims(uint32_t kind)
+/* Which of the arrays of a form (PST_FORM_*) a kind has; 0: it has none, or does not exist. */
+static uint32_t form_of(uint32_t kind)
 {
-    return kind == PST_OP_CONSTANT || kind == PST_OP_RESHAPE || kind == PST_OP_STRIDED;
+    const struct pst_op_rules *rules = pst_op_rules_of(kind);
+
+    return rules == NULL ? 0 : rules->form;
 }
 
 static uint64_t elements(const struct pst_op_decl *decl)
@@ -235,28 +238,31 @@ static bool take_form(struct draft *d, const char *name, const struct pst_op_dec
                       struct pst_form *ret_form)
 {
     struct pst_form form = {.rank = decl->rank, .fill = decl->fill, .dtype = decl->dtype};
+    const bool places = (form_of(decl->kind) & PST_FORM_PLACES) != 0;
+    const bool data = (form_of(decl->kind) & PST_FORM_DATA) != 0;
 
     if (!take_dims(d, pst_op_kind_name(decl->kind), name, decl->rank, decl->dims)) {
         return false;
     }
-    if (decl->kind == PST_OP_STRIDED && decl->rank > 0 &&
+    if (places && decl->rank > 0 &&
         (decl->from == NULL || decl->start == NULL || decl->step == NULL)) {
-        fail(d, "strided %s: from, start or step is NULL", name);
+        fail(d, "%s %s: from, start or step is NULL", pst_op_kind_name(decl->kind), name);
         return false;
     }
-    if (decl->kind == PST_OP_CONSTANT && (decl->data == NULL || elements(decl) > MAX_CONSTANT)) {
-        fail(d, "constant %s: it has no data, or an axis of 0, or more than 2^26 elements", name);
+    if (data && (decl->data == NULL || elements(decl) > MAX_CONSTANT)) {
+        fail(d, "%s %s: it has no data, or an axis of 0, or more than 2^26 elements",
+             pst_op_kind_name(decl->kind), name);
         return false;
     }
     for (uint32_t i = 0; i < decl->rank; i++) {
         form.dims[i] = decl->dims[i];
-        if (decl->kind == PST_OP_STRIDED) {
+        if (places) {
             form.from[i] = decl->from[i];
             form.start[i] = decl->start[i];
             form.step[i] = decl->step[i];
         }
     }
-    form.data = decl->kind == PST_OP_CONSTANT ? decl->data : NULL;
+    form.data = data ? decl->data : NULL;
     *ret_form = form;
     return true;
 }
@@ -307,7 +313,7 @@ static struct pst_op op_of(const struct pst_op_decl *o, const char *name,
                         .bag = o->bag,
                         .groups = o->groups,
                         .whole = o->whole != 0,
-                        .p = o->kind == PST_OP_ADD || o->kind == PST_OP_DROPOUT ? o->p : 0,
+                        .p = pst_op_rules_of(o->kind)->drops ? o->p : 0,
                         .eps = o->eps,
                         .momentum = o->momentum,
                         .map = o->map,
@@ -333,21 +339,22 @@ static void keep_op(struct draft *d, const char *name, const struct pst_op_decl 
 {
     struct pst_model_call *call = keep_call(d, OP, name);
     struct pst_op_decl *kept = &call->as.op;
+    const uint32_t form = form_of(o->kind);
 
     *kept = *o;
     kept->name = call->name;
     kept->in = keep(d, o->in, o->n_in, sizeof *o->in);
     kept->param = keep(d, o->param, o->n_param, sizeof *o->param);
-    if (!has_dims(o->kind)) {
+    if (form == 0) {
         kept->rank = 0;
     }
     kept->dims = keep(d, o->dims, kept->rank, sizeof *o->dims);
-    if (o->kind == PST_OP_STRIDED) {
+    if ((form & PST_FORM_PLACES) != 0) {
         kept->from = keep(d, o->from, o->rank, sizeof *o->from);
         kept->start = keep(d, o->start, o->rank, sizeof *o->start);
         kept->step = keep(d, o->step, o->rank, sizeof *o->step);
     }
-    if (o->kind == PST_OP_CONSTANT) {
+    if ((form & PST_FORM_DATA) != 0) {
         kept->data = keep(d, o->data, elements(o), sizeof(float));
     }
 }
@@ -380,10 +387,10 @@ static uint32_t add_op(struct draft *d, const char *scope, const struct pst_op_d
 
     if (!take_decl(d, "an operator", decl, &o, sizeof o) ||
         !join(d, "an operator", scope, o.name, name) || !check_op(d, name, &o) ||
-        (has_dims(o.kind) && !take_form(d, name, &o, &form))) {
+        (form_of(o.kind) != 0 && !take_form(d, name, &o, &form))) {
         return PST_NONE;
     }
-    op = op_of(&o, name, has_dims(o.kind) ? &form : NULL);
+    op = op_of(&o, name, form_of(o.kind) != 0 ? &form : NULL);
     result = pst_graph_add(d->graph, &op);
     if (result == PST_NONE) {
         take_failure(d);
@@ -592,7 +599,7 @@ static void pass_dims(struct pst_wire *w, uint32_t *rank, const uint64_t **dims)
 /* Pointers that came with the bytes are another process's. */
 static void pass_op(struct pst_wire *w, struct pst_op_decl *o)
 {
-    const bool strided = o->kind == PST_OP_STRIDED;
+    const uint32_t form = form_of(o->kind);
     uint32_t n;
 
     if (w->reads) {
@@ -604,12 +611,12 @@ static void pass_op(struct pst_wire *w, struct pst_op_decl *o)
     pst_wire_uints(w, &o->in, &o->n_in);
     pst_wire_uints(w, &o->param, &o->n_param);
     pass_dims(w, &o->rank, &o->dims);
-    if (strided && !w->failed) {
+    if ((form & PST_FORM_PLACES) != 0 && !w->failed) {
         o->from = pst_wire_array(w, o->from, o->rank, sizeof *o->from);
         o->start = pst_wire_array(w, o->start, o->rank, sizeof *o->start);
         o->step = pst_wire_array(w, o->step, o->rank, sizeof *o->step);
     }
-    if (o->kind == PST_OP_CONSTANT && !w->failed) {
+    if ((form & PST_FORM_DATA) != 0 && !w->failed) {
         n = w->reads || elements(o) > MAX_CONSTANT ? 0 : (uint32_t)elements(o);
         pst_wire_count(w, &n, sizeof(float));
         w->failed |= w->reads && n != elements(o);

@@ -3,7 +3,8 @@
  * Who may include whom: strategies only <penstock/...> and their own folder; models base,
  * graph and their own folder; in core and in the program a folder only those before it, the program
  * after core; modules base, graph and what exec is to them. None of them names a strategy, nor core
- * a module.
+ * a module. What is particular to a kind of operator is in its row (core/graph/ops) or a kernel:
+ * nothing else distinguishes kinds by a switch or a table.
  */
 #include "test.h"
 
@@ -33,8 +34,18 @@ static const char *const for_modules[] = {"base/",
 static char *strategies[64]; /* "\"gpipe\"" */
 static size_t n_strategies;
 /* Words that mean something else as well: a function of maps, how positions are scaled. */
-static const char *const other_words[][2] = {{"\"sqrt\"", "/core/graph/general.c"},
+static const char *const other_words[][2] = {{"\"sqrt\"", "/core/graph/ops/elementwise.c"},
                                              {"\"none\"", "/models/llama.c"}};
+/* Files that may compare the kind of an operator, each for one question that no other file has. The
+ * proof has none: it derives everything from masks of operands. */
+static const char *const kind_askers[] = {
+    "/core/graph/digest.c",    /* kinds before PST_OP_PARAMETER keep the digests that they had */
+    "/core/session/rules.c",   /* Muon: weights of linear layers */
+    "/models/onnx/emit_ops.c", /* an operator that the same file has matched */
+    "/models/plugin/model.c",  /* PST_OP_CALLS: kinds that a plugin may ask for */
+    "/train/data/data.c",      /* operators that read tokens; attention that looks ahead */
+    "/train/generate/generate.c", "/tools/penstock/measure/describe.c" /* kinds with long kernels */
+};
 static char *modules[16];
 static size_t n_modules;
 static unsigned n_files, n_faults;
@@ -108,6 +119,35 @@ static bool is_core(const char *path)
     return strncmp(path + strlen(PENSTOCK_SOURCE_DIR), "/core/", 6) == 0;
 }
 
+/* Returns true if a comparison stands before the word, as in "== PST_OP_ADD". */
+static bool is_compared(const char *line, const char *word)
+{
+    return word >= line + 3 && word[-1] == ' ' &&
+           (word[-2] == '<' || word[-2] == '>' ||
+            (word[-2] == '=' && strchr("=!<>", word[-3]) != NULL));
+}
+
+/* Returns true if the line distinguishes kinds of operators, which rows and kernels alone may do.
+ * PST_OP_KINDS, the number of kinds, is none. */
+static bool asks_kind(const char *path, const char *line)
+{
+    const char *below = path + strlen(PENSTOCK_SOURCE_DIR);
+    bool may_ask = false;
+
+    for (size_t i = 0; i < sizeof kind_askers / sizeof *kind_askers; i++) {
+        may_ask = may_ask || strcmp(below, kind_askers[i]) == 0;
+    }
+    for (const char *word = line; (word = strstr(word, "PST_OP_")) != NULL; word++) {
+        const bool label = word >= line + 5 && strncmp(word - 5, "case ", 5) == 0;
+
+        if (strncmp(word, "PST_OP_KINDS", 12) != 0 &&
+            (label || (word > line && word[-1] == '[') || (!may_ask && is_compared(line, word)))) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* `below_root`: path below core/, plugins/ or tools/penstock/, or NULL for a strategy. */
 static void check_line(const char *path, const char *below_root, unsigned number, const char *line)
 {
@@ -129,6 +169,10 @@ static void check_line(const char *path, const char *below_root, unsigned number
             !is_other_word(path, strategies[i])) {
             complain(path, number, line);
         }
+    }
+    if (strncmp(below_root, "device/", 7) != 0 && strncmp(below_root, "graph/ops/", 10) != 0 &&
+        asks_kind(path, line)) {
+        complain(path, number, line);
     }
     for (size_t i = 0; i < n_modules; i++) {
         if (is_core(path) && strstr(line, modules[i]) != NULL && strstr(line, "/*") == NULL) {

@@ -75,13 +75,12 @@ static double longer(const struct pst_cost_model *cost, uint32_t op, uint32_t pa
                      uint32_t samples)
 {
     const struct pst_cluster *on = cost->cluster, *was = on->stated;
-    uint32_t kind = cost->graph->ops[op].kind;
     double ns;
 
     if (was == NULL || pst_cluster_equal(on, was)) {
         return 1;
     }
-    if (kind == PST_OP_COSTED || kind == PST_OP_COSTED_LOSS) {
+    if (cost->graph->costed != NULL) {
         return was->flops * was->efficiency / (on->flops * on->efficiency);
     }
     ns = (double)pass_ns(cost, was, op, pass, samples);
@@ -121,7 +120,7 @@ static void profiled(const struct pst_cost_model *cost, uint32_t op, uint32_t sa
         ns[0] = fmax(0, ns[0]);
         ns[1] = fmax(0, ns[1]);
     }
-    if (cost->graph->ops[op].kind == PST_OP_COSTED) {
+    if (cost->graph->costed != NULL) {
         move_backward(cost, op, ns);
     }
     for (uint32_t pass = 0; pass < 3; pass++) {
