@@ -52,6 +52,7 @@ struct walk {
     bool *ever;                    /* [tensor] read at all; or NULL */
     uint32_t *times;               /* [node] or NULL */
     struct pst_replay_call *calls; /* [n], latest first; or NULL */
+    bool *idle;                    /* [replay] makes nothing; or NULL */
     uint32_t n;
 };
 
@@ -122,9 +123,13 @@ static void walk(struct walk *w)
         want_backward(w, node);
         for (; i > 0 && w->replays[i - 1].before == node; i--) {
             const struct pst_replay *r = &w->replays[i - 1];
+            const uint32_t n = w->n;
 
             for (uint32_t u = r->last + 1; u-- > r->first;) {
                 run_again(w, node, u);
+            }
+            if (w->idle != NULL) {
+                w->idle[i - 1] = w->n == n;
             }
         }
     }
@@ -318,6 +323,45 @@ void pst_sequence_check(const struct pst_plan_stage *stage, const struct pst_gra
     }
     walk_finish(&w);
     free(named);
+}
+
+static void find_idle(const struct pst_plan_stage *stage, const struct pst_graph *graph,
+                      bool *ret_idle)
+{
+    struct walk w;
+
+    walk_init(&w, stage, graph);
+    w.idle = ret_idle;
+    walk(&w);
+    walk_finish(&w);
+}
+
+uint32_t pst_sequence_idle(const struct pst_plan_stage *stage, const struct pst_graph *graph)
+{
+    bool *idle = pst_alloc((size_t)stage->n_replays + 1, sizeof *idle);
+    const bool *first;
+    uint32_t at;
+
+    find_idle(stage, graph, idle);
+    first = memchr(idle, true, stage->n_replays);
+    at = first != NULL ? (uint32_t)(first - idle) : PST_NONE;
+    free(idle);
+    return at;
+}
+
+uint32_t pst_sequence_prune(const struct pst_plan_stage *stage, const struct pst_graph *graph,
+                            struct pst_replay *replays)
+{
+    bool *idle = pst_alloc((size_t)stage->n_replays + 1, sizeof *idle);
+    uint32_t n = 0;
+
+    find_idle(stage, graph, idle);
+    for (uint32_t i = 0; i < stage->n_replays; i++) {
+        replays[n] = replays[i];
+        n += !idle[i];
+    }
+    free(idle);
+    return n;
 }
 
 void pst_sequence_actions(const struct pst_plan_stage *stage, const struct pst_graph *graph,

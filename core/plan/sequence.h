@@ -43,6 +43,13 @@ const char *pst_sequence_fault(const struct pst_replay *replays, uint32_t n_repl
 void pst_sequence_check(const struct pst_plan_stage *stage, const struct pst_graph *graph,
                         uint32_t *ret_node, const char **ret_what);
 
+/* The first replay of the stage's list that makes nothing, since no backward pass and no later
+   replay reads what it would make. PST_NONE: each makes something. */
+uint32_t pst_sequence_idle(const struct pst_plan_stage *stage, const struct pst_graph *graph);
+/* Removes such replays from the stage's list, which is `replays`, and returns how many are left. */
+uint32_t pst_sequence_prune(const struct pst_plan_stage *stage, const struct pst_graph *graph,
+                            struct pst_replay *replays);
+
 /* The actions that follow from the list: RECOMPUTE where nothing of an operator is read before its
    first replay, and it does not have to stay. actions: n_nodes, KEEP or OFFLOAD before. */
 void pst_sequence_actions(const struct pst_plan_stage *stage, const struct pst_graph *graph,

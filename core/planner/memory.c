@@ -124,6 +124,9 @@ static void settle_replays(struct pst_planner *planner, struct pst_plan *plan, u
     stage->replays = replays;
     if (list->n > 0) {
         memcpy(replays, list->at, list->n * sizeof *replays);
+        stage->n_replays = pst_sequence_prune(stage, planner->graph, replays);
+    }
+    if (stage->n_replays > 0) {
         pst_sequence_actions(stage, planner->graph, actions);
     }
 }
