@@ -162,7 +162,7 @@ static pst_status check(const struct pst_planner *planner, const struct pst_plan
     pst_status st;
 
     st = pst_judge_check(planned->plan, planner->graph, &limits,
-                        (const struct pst_program *const *)planned->programs, report, err);
+                         (const struct pst_program *const *)planned->programs, report, err);
     free(report);
     return pst_scheduler_blame(planner->scheduler->plugin->id, st, err);
 }
@@ -216,6 +216,9 @@ pst_status pst_search_plan(const struct pst_search *search, struct pst_planned *
         pst_views_init(&planner);
         pst_planner_figures(&planner);
         st = look(&planner, search, &planned, err);
+    }
+    if (st == PST_ERR_INFEASIBLE) {
+        pst_planner_explain_price(&planner, err);
     }
     *ret_need = st == PST_OK ? pst_planned_need(&planned) : 0;
     if (*ret_need > limit && *ret_need > search->worth_bytes) {
