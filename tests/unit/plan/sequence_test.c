@@ -350,7 +350,7 @@ TEST(rules)
     assert_int_equal(rig_check(&rig, true, &report, &err), PST_OK);
     for (uint32_t i = 0; i < 2; i++) { /* an entry that is there twice: the later one makes all */
         set_list(&rig, doubled[i], 3);
-        expect_violation(&rig, "PASS8", i == 0 ? "replay 0" : "replay 1");
+        expect_violation(&rig, "PASS8", "begins a replay that makes nothing");
         memcpy(pruned, doubled[i], sizeof pruned);
         set_list(&rig, pruned, 3);
         assert_int_equal(pst_sequence_prune(&rig.plan->stages[0], rig.graph, pruned), 2);
