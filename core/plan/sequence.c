@@ -52,6 +52,7 @@ struct walk {
     bool *ever;                    /* [tensor] read at all; or NULL */
     uint32_t *times;               /* [node] or NULL */
     struct pst_replay_call *calls; /* [n], latest first; or NULL */
+    bool *idle;                    /* [replay of the stage] makes nothing; or NULL */
     uint32_t n;
 };
 
@@ -122,9 +123,13 @@ static void walk(struct walk *w)
         want_backward(w, node);
         for (; i > 0 && w->replays[i - 1].before == node; i--) {
             const struct pst_replay *r = &w->replays[i - 1];
+            const uint32_t n = w->n;
 
             for (uint32_t u = r->last + 1; u-- > r->first;) {
                 run_again(w, node, u);
+            }
+            if (w->idle != NULL && w->stage->n_replays > 0) {
+                w->idle[i - 1] = w->n == n;
             }
         }
     }
@@ -302,10 +307,11 @@ void pst_sequence_check(const struct pst_plan_stage *stage, const struct pst_gra
                         uint32_t *ret_node, const char **ret_what)
 {
     struct walk w;
-    bool *named = find_named(stage);
+    bool *named = find_named(stage), *idle = pst_alloc((size_t)stage->n_replays + 1, sizeof *idle);
 
     walk_init(&w, stage, graph);
     *ret_node = PST_NONE;
+    w.idle = idle;
     walk(&w);
     for (uint32_t i = 0; i < stage->n_nodes && *ret_node == PST_NONE; i++) {
         uint32_t action = stage->actions[i];
@@ -316,8 +322,34 @@ void pst_sequence_check(const struct pst_plan_stage *stage, const struct pst_gra
                                      : NULL;
         *ret_node = *ret_what != NULL ? i : PST_NONE;
     }
+    for (uint32_t i = 0; i < stage->n_replays && *ret_node == PST_NONE; i++) {
+        if (idle[i]) {
+            *ret_node = stage->replays[i].first;
+            *ret_what = "begins a replay that makes nothing which is read; remove the replay";
+        }
+    }
     walk_finish(&w);
     free(named);
+    free(idle);
+}
+
+uint32_t pst_sequence_prune(const struct pst_plan_stage *stage, const struct pst_graph *graph,
+                            struct pst_replay *replays)
+{
+    bool *idle = pst_alloc((size_t)stage->n_replays + 1, sizeof *idle);
+    struct walk w;
+    uint32_t n = 0;
+
+    walk_init(&w, stage, graph);
+    w.idle = idle;
+    walk(&w);
+    walk_finish(&w);
+    for (uint32_t i = 0; i < stage->n_replays; i++) {
+        replays[n] = replays[i];
+        n += !idle[i];
+    }
+    free(idle);
+    return n;
 }
 
 void pst_sequence_actions(const struct pst_plan_stage *stage, const struct pst_graph *graph,

@@ -37,11 +37,17 @@ const char *pst_sequence_fault(const struct pst_replay *replays, uint32_t n_repl
 
 /*
  * Finds a fault of a stage whose list has none: a recomputed operator that no replay names, or
- * whose result is read before it is replayed. Offloaded operators do not run again.
+ * whose result is read before it is replayed; or the first operator of a replay that makes nothing,
+ * such as a replay that is listed twice. Offloaded operators do not run again.
  * *ret_node: its position; PST_NONE: nothing. *ret_what: in words.
  */
 void pst_sequence_check(const struct pst_plan_stage *stage, const struct pst_graph *graph,
                         uint32_t *ret_node, const char **ret_what);
+
+/* Removes from the stage's list, which is `replays`, replays that make nothing, since no backward
+   pass and no later replay reads what they would make. Returns how many are left. */
+uint32_t pst_sequence_prune(const struct pst_plan_stage *stage, const struct pst_graph *graph,
+                            struct pst_replay *replays);
 
 /* The actions that follow from the list: RECOMPUTE where nothing of an operator is read before its
    first replay, and it does not have to stay. actions: n_nodes, KEEP or OFFLOAD before. */

@@ -230,6 +230,29 @@ pst_status pst_planner_hold(struct pst_planner *planner, struct pst_plan *plan,
 
 /* --- its word against its schedule -------------------------------------------------------------*/
 
+void pst_held_place(const struct pst_schedule_in *in, uint32_t s, const uint32_t *claims,
+                    struct pst_successor *successors, struct pst_place *ret_place)
+{
+    const struct pst_schedule_stage *stage = pst_schedule_stage_at(in, s);
+
+    *ret_place = (struct pst_place){.size = sizeof *ret_place,
+                                    .stage = s,
+                                    .n_stages = in->n_stages,
+                                    .n_devices = in->n_devices,
+                                    .n_microbatches = stage->n_microbatches,
+                                    .microbatch_size = stage->microbatch_size,
+                                    .k = stage->k,
+                                    .n_successors = stage->n_succ,
+                                    .successor_size = sizeof *successors,
+                                    .successors = successors};
+    for (uint32_t i = 0; i < stage->n_succ; i++) {
+        uint32_t to = pst_schedule_link_at(in, in->out_links[stage->first_succ + i])->to;
+        const struct pst_schedule_stage *next = pst_schedule_stage_at(in, to);
+
+        successors[i] = (struct pst_successor){next->microbatch_size, next->k, claims[to]};
+    }
+}
+
 /* Asks in_flight() about every stage, from the last one, as each question has the answers of the
    stage's successors. False: a call failed. */
 static bool ask_all(struct pst_instance *scheduler, const struct pst_schedule_in *in,
@@ -239,25 +262,10 @@ static bool ask_all(struct pst_instance *scheduler, const struct pst_schedule_in
     pst_status st = PST_OK;
 
     for (uint32_t s = in->n_stages; st == PST_OK && s-- > 0;) {
-        const struct pst_schedule_stage *stage = pst_schedule_stage_at(in, s);
         struct pst_held held = {.size = sizeof held, .weight_versions = 1};
-        const struct pst_place place = {.size = sizeof place,
-                                        .stage = s,
-                                        .n_stages = in->n_stages,
-                                        .n_devices = in->n_devices,
-                                        .n_microbatches = stage->n_microbatches,
-                                        .microbatch_size = stage->microbatch_size,
-                                        .k = stage->k,
-                                        .n_successors = stage->n_succ,
-                                        .successor_size = sizeof *successors,
-                                        .successors = successors};
+        struct pst_place place;
 
-        for (uint32_t i = 0; i < stage->n_succ; i++) {
-            uint32_t to = pst_schedule_link_at(in, in->out_links[stage->first_succ + i])->to;
-            const struct pst_schedule_stage *next = pst_schedule_stage_at(in, to);
-
-            successors[i] = (struct pst_successor){next->microbatch_size, next->k, claims[to]};
-        }
+        pst_held_place(in, s, claims, successors, &place);
         st = pst_call_in_flight(scheduler, &place, &held);
         claims[s] = held.microbatches;
     }

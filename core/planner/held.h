@@ -37,6 +37,11 @@ pst_status pst_planner_hold(struct pst_planner *planner, struct pst_plan *plan,
 pst_status pst_planner_count(struct pst_planner *planner, const struct pst_place *place,
                              const struct pst_scheduler_count **ret_count, struct pst_error *err);
 
+/* in_flight()'s question about a stage of `in`. claims: the answers for its successors;
+   `successors`: room for in->n_links of them, which *ret_place then points to. */
+void pst_held_place(const struct pst_schedule_in *in, uint32_t s, const uint32_t *claims,
+                    struct pst_successor *successors, struct pst_place *ret_place);
+
 /* A device whose stages hold more than in_flight() says of them; held 0: there is none. */
 struct pst_held_fault {
     uint32_t device, held;

@@ -38,6 +38,32 @@ static struct pst_optimizer last_of(struct pst_planner *planner)
     return optimizer_of(planner, planner->n_memopt == 0 ? 0 : planner->n_memopt - 1);
 }
 
+/* Remembers a refusal of which its own figures do not give the reason. */
+static void note_price(struct pst_planner *planner, const struct pst_stage_view *view,
+                       const struct pst_stage_price *price)
+{
+    if (!price->fits && price->peak_bytes <= view->capacity_bytes &&
+        price->peak_bytes != UINT64_MAX && planner->price_fault.memopt == NULL) {
+        planner->price_fault = (struct pst_price_fault){last_of(planner).instance, view->stage,
+                                                        price->peak_bytes, view->capacity_bytes};
+    }
+}
+
+void pst_planner_explain_price(const struct pst_planner *planner, struct pst_error *err)
+{
+    const struct pst_price_fault *fault = &planner->price_fault;
+    char takes[32], capacity[32];
+
+    if (fault->memopt != NULL) {
+        pst_error_detail(err,
+                         "memopt \"%s\": price() says that stage %u does not fit, but also that it "
+                         "can do with %s of %s\n",
+                         fault->memopt->plugin->id, fault->stage,
+                         pst_format_bytes(takes, fault->peak_bytes),
+                         pst_format_bytes(capacity, fault->capacity_bytes));
+    }
+}
+
 /* Price of a view whose earlier optimizers have decided, by the last one. Most stages that are
    thought of in a model of equal layers are like another one. */
 static pst_status price_view(struct pst_planner *planner, const struct pst_stage_view *view,
@@ -49,7 +75,11 @@ static pst_status price_view(struct pst_planner *planner, const struct pst_stage
     pst_status st;
 
     if (last.instance == NULL || !pst_caps_has(last.instance->plugin->provides, "alike")) {
-        return pst_optimizer_price(&last, view, ret_price, err);
+        st = pst_optimizer_price(&last, view, ret_price, err);
+        if (st == PST_OK) {
+            note_price(planner, view, ret_price);
+        }
+        return st;
     }
     key = pst_memo_key_view(view);
     entry = pst_memo_find(&planner->alike, key);
@@ -59,6 +89,7 @@ static pst_status price_view(struct pst_planner *planner, const struct pst_stage
             return st;
         }
         pst_memo_keep(&planner->alike, entry, key);
+        note_price(planner, view, &entry->answer.price);
     }
     *ret_price = entry->answer.price;
     return PST_OK;
@@ -123,6 +154,9 @@ static void settle_replays(struct pst_planner *planner, struct pst_plan *plan, u
     stage->replays = replays;
     if (list->n > 0) {
         memcpy(replays, list->at, list->n * sizeof *replays);
+        stage->n_replays = pst_sequence_prune(stage, planner->graph, replays);
+    }
+    if (stage->n_replays > 0) {
         pst_sequence_actions(stage, planner->graph, actions);
     }
 }
@@ -160,6 +194,7 @@ pst_status pst_planner_settle(struct pst_planner *planner,
     st = st == PST_OK ? price_view(planner, ret_view, &promised, err) : st;
     if (st == PST_OK && planner->answers->refuse != NULL && !promised.fits) {
         st = planner->answers->refuse(planner, question, promised.peak_bytes, err);
+        pst_planner_explain_price(planner, err);
     }
     return st == PST_OK ? pst_optimizer_settle(&last, planner->view, ret_view, nodes, &promised,
                                                &planner->replays, ret_value, err)

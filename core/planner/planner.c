@@ -219,6 +219,9 @@ pst_status pst_search_plan(const struct pst_search *search, struct pst_planned *
         pst_job_figures(&planner);
         st = look(&planner, search, &planned, err);
     }
+    if (st == PST_ERR_INFEASIBLE) {
+        pst_planner_explain_price(&planner, err);
+    }
     *ret_need = st == PST_OK ? pst_planned_need(&planned) : 0;
     if (*ret_need > limit && *ret_need > search->worth_bytes) {
         st = pst_planned_too_large(&planner, &planned, limit, err);

@@ -62,8 +62,15 @@ struct pst_planner {
        buffers of transfers when it asks schedulers that provide "within-memory". */
     bool exceeded;
     struct pst_held_fault held_fault; /* of the last schedule */
-    uint64_t deadline_ns;             /* UINT64_MAX: none */
-    uint64_t work;                    /* struct pst_search */
+    /* The first price that said "does not fit" and named no more than the capacity; of a memory
+       optimizer. */
+    struct pst_price_fault {
+        const struct pst_instance *memopt; /* NULL: there was none */
+        uint32_t stage;
+        uint64_t peak_bytes, capacity_bytes;
+    } price_fault;
+    uint64_t deadline_ns; /* UINT64_MAX: none */
+    uint64_t work;        /* struct pst_search */
     struct pst_arena arena;
 
     struct pst_instance *partitioner, *scheduler, *memopt[PST_MAX_MEMOPT];
@@ -184,6 +191,9 @@ struct pst_stage_question pst_planner_question(const struct pst_plan *plan, uint
    0. */
 pst_status pst_planner_divide(struct pst_planner *planner, const struct pst_plan *plan,
                               uint64_t *ret_share, struct pst_error *err);
+/* After an infeasible search: adds planner->price_fault, which may be its reason, to the details.
+ */
+void pst_planner_explain_price(const struct pst_planner *planner, struct pst_error *err);
 /* Decides the actions of a stage, in its view, and its replays, in planner->replays; checks them
    against the rules and the price. plan.infeasible. */
 pst_status pst_planner_settle(struct pst_planner *planner,

@@ -50,11 +50,17 @@ struct pst_session {
     const struct pst_transport_ops *transport_ops;
     struct pst_team team;       /* of one, unless the session was made in another */
     struct pst_planned planned; /* plan NULL until pst_session_plan */
-    uint64_t predicted_ns;      /* of a step here; 0 until pst_session_plan */
-    struct pst_cost_model here; /* costs by which it is predicted: cost, but for devices that share
-                                   the cores of this machine; from pst_session_plan on */
+    /*
+     * From pst_session_plan on. A step has two figures where devices share the cores of this
+     * machine: predicted_ns by the costs that the search compares plans with, and here_ns. The
+     * first is what every command shows and ranks by. Where operators were measured, the search
+     * counts the cores, and the two are the same.
+     */
+    uint64_t predicted_ns, here_ns;     /* 0 before */
+    const struct pst_cost_model *shown; /* of predicted_ns: `cost` or `here` */
+    struct pst_cost_model here;         /* of here_ns */
     struct pst_cluster here_cluster;
-    struct pst_sim_result simulated; /* that step: by the costs here */
+    struct pst_sim_result simulated; /* the step of predicted_ns */
     bool edges;                      /* with run.p2p = "auto": one queue was found to be too few */
     bool given;                      /* the plan is that of a file, whatever memory there is */
     bool judged;                     /* the plan is proven for these queues */
@@ -118,8 +124,8 @@ pst_status pst_predict_step(const struct pst_plan *plan, const struct pst_graph 
                             struct pst_error *err);
 /* Devices that can compute at a time where they are threads of this machine, else 0. */
 uint32_t pst_session_side_by_side(const struct pst_session *session);
-/* Simulated time of a step of session->planned, for the described devices, into the plan; and as it
-   is here, where devices may have to share the cores of this machine, into the session. */
+/* Simulates a step of session->planned: the time of devices side by side goes into the plan, the
+   two figures of the session into the session. */
 pst_status pst_session_predict(struct pst_session *session, struct pst_error *err);
 
 /* Reads a plan file; makes no programs and judges nothing. */

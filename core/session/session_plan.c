@@ -74,30 +74,44 @@ uint32_t pst_session_side_by_side(const struct pst_session *session)
 
 /* [cluster] describes devices that compute side by side; on a machine with fewer cores than they
    have threads they take turns. A costed graph is of another machine. */
+static bool shares_cores(struct pst_session *session)
+{
+    const uint32_t n_devices = session->planned.plan->n_devices;
+
+    session->threads = 0;
+    session->cores = 0;
+    if (pst_session_side_by_side(session) > 0) {
+        session->threads = n_devices * session->device_config.threads;
+        session->cores = pst_usable_cores();
+    }
+    return session->threads > session->cores;
+}
+
 pst_status pst_session_predict(struct pst_session *session, struct pst_error *err)
 {
     struct pst_plan *plan = session->planned.plan;
     uint32_t threads = session->device_config.threads;
     pst_status st = predict(session, &session->cost, err);
 
-    plan->step_ns = session->predicted_ns;
+    plan->step_ns = session->here_ns = session->predicted_ns;
     plan->times = pst_session_times_name(session);
     pst_cluster_copy(&session->cluster, &session->arena, &session->here_cluster);
+    session->shown = &session->cost;
     session->here = session->cost;
     session->here.cluster = &session->here_cluster;
-    session->threads = 0;
-    session->cores = 0;
-    if (st != PST_OK || pst_session_side_by_side(session) == 0) {
+    if (!shares_cores(session) || st != PST_OK) {
         return st;
-    }
-    session->threads = plan->n_devices * threads;
-    session->cores = pst_usable_cores();
-    if (session->threads <= session->cores) {
-        return PST_OK;
     }
     slow_down(session, (double)threads / (double)session->cores, &session->here_cluster);
     session->here.side_by_side = pst_session_side_by_side(session);
-    return predict(session, &session->here, err);
+    if (session->profile == NULL) {
+        return pst_predict_step(plan, session->graph, &session->here, false, &session->here_ns,
+                                err);
+    }
+    session->shown = &session->here;
+    st = predict(session, session->shown, err);
+    session->here_ns = session->predicted_ns;
+    return st;
 }
 
 pst_status pst_session_read_plan(struct pst_session *session, const char *plan_file,

@@ -883,7 +883,7 @@ static pst_status report(struct run *run, uint64_t total_ns, struct pst_error *e
         .n_devices = n,
         .peak_bytes = measured,
         .predicted_peak_bytes = predicted,
-        .predicted_step_ns = run->session->predicted_ns,
+        .predicted_step_ns = run->session->here_ns,
         .sample = run->sample,
         .accuracy = run->n_targets == 0 ? NAN : (double)run->n_right / (double)run->n_targets,
         .eval_samples = run->eval_samples,

@@ -88,11 +88,26 @@ static const struct pst_partitioner functions = {.size = sizeof functions, .part
 
 #elif defined(LIAR_SCHEDULER)
 #define KIND "scheduler"
-#define LIES "none|missing|twice|early|device|deadlock|part|many|mute|async|held|leak|hoard"
+#define LIES "none|missing|twice|early|device|deadlock|part|many|mute|async|held|leak|hoard|branch"
 #ifndef CHUNKS
 #define CHUNKS 0 /* stages per device; 0: as many as the partitioner makes */
 #endif
-enum { NONE, MISSING, TWICE, EARLY, DEVICE, DEADLOCK, PART, MANY, MUTE, ASYNC, HELD, LEAK, HOARD };
+enum {
+    NONE,
+    MISSING,
+    TWICE,
+    EARLY,
+    DEVICE,
+    DEADLOCK,
+    PART,
+    MANY,
+    MUTE,
+    ASYNC,
+    HELD,
+    LEAK,
+    HOARD,
+    BRANCH
+};
 
 static pst_status topology(void *self_, uint32_t n_devices, struct pst_topology *ret_topology)
 {
@@ -120,6 +135,9 @@ static pst_status in_flight(void *self_, const struct pst_place *place, struct p
     const struct liar *self = self_;
 
     ret_held->microbatches = self->config->lie == HELD ? 0 : 1;
+    if (self->config->lie == BRANCH && place->n_successors <= 1) {
+        ret_held->microbatches = 2; /* the truth */
+    }
     return PST_OK;
 }
 #endif
@@ -196,10 +214,10 @@ static pst_status schedule(void *self_, const struct pst_schedule_in *in,
             if (lie == EARLY) {
                 st = out->emit(out, stage->device, PST_PASS_BW, s, mb);
             }
-            if (lie == HOARD && j == 0 && m > 1) { /* one more than it says */
+            if ((lie == HOARD || lie == BRANCH) && j == 0 && m > 1) { /* one more than it says */
                 st = out->emit(out, stage->device, PST_PASS_F, s, 1);
             }
-            if (st == PST_OK && !(lie == HOARD && j == 1)) {
+            if (st == PST_OK && !((lie == HOARD || lie == BRANCH) && j == 1)) {
                 st = out->emit(out, lie == DEVICE ? stage->device + 1 : stage->device, PST_PASS_F,
                                s, mb);
             }

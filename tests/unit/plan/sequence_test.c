@@ -125,6 +125,7 @@ static void draw_list(struct rig *rig, struct pst_plan_stage *stage, struct pst_
     }
     stage->replays = replays;
     stage->n_replays = n;
+    stage->n_replays = pst_sequence_prune(stage, rig->graph, replays);
     pst_sequence_actions(stage, rig->graph, actions);
 }
 
@@ -330,6 +331,9 @@ static void expect_violation(struct rig *rig, const char *rule, const char *text
 TEST(rules)
 {
     static const struct pst_replay list[] = {{2, 0, 2}, {1, 0, 1}}, late[] = {{1, 1, 1}};
+    static const struct pst_replay doubled[][3] = {{{2, 0, 2}, {2, 0, 2}, {1, 0, 1}},
+                                                   {{2, 0, 2}, {1, 0, 1}, {1, 0, 1}}};
+    struct pst_replay pruned[3];
     static const struct pst_replay behind[] = {{1, 0, 2}}, ascends[] = {{0, 0, 0}, {2, 0, 0}};
     struct pst_check_report report;
     struct pst_error err = {0};
@@ -344,6 +348,14 @@ TEST(rules)
     assert_int_equal(actions[1], PST_ACTION_RECOMPUTE);
     rig_programs(&rig);
     assert_int_equal(rig_check(&rig, true, &report, &err), PST_OK);
+    for (uint32_t i = 0; i < 2; i++) { /* an entry that is there twice: the later one makes all */
+        set_list(&rig, doubled[i], 3);
+        expect_violation(&rig, "PASS8", "begins a replay that makes nothing");
+        memcpy(pruned, doubled[i], sizeof pruned);
+        set_list(&rig, pruned, 3);
+        assert_int_equal(pst_sequence_prune(&rig.plan->stages[0], rig.graph, pruned), 2);
+        assert_memory_equal(pruned, list, sizeof list);
+    }
     set_list(&rig, behind, 1);
     expect_violation(&rig, "FORM1", "stage 0, replay 0");
     set_list(&rig, ascends, 2);

@@ -40,7 +40,7 @@ static pst_status simulate(const struct pst_session *session, struct pst_timelin
 {
     struct pst_sim_result result;
 
-    return pst_sim_timeline(session->planned.plan, session->graph, &session->here, 1,
+    return pst_sim_timeline(session->planned.plan, session->graph, session->shown, 1,
                             (const struct pst_program *const *)session->planned.programs,
                             ret_timeline, &result, err);
 }

@@ -53,7 +53,7 @@ static void simulate(struct pst_cli *cli, void *asked)
     programs = (const struct pst_program *const *)session->planned.programs;
     pst_stop_grace(0);
     pst_searching_begin(cli, "simulating");
-    pst_cli_must(cli, pst_sim_timeline(session->planned.plan, session->graph, &session->here,
+    pst_cli_must(cli, pst_sim_timeline(session->planned.plan, session->graph, session->shown,
                                        request->n_steps == 0 ? 1 : request->n_steps,
                                        memory ? programs : NULL, &timeline, &result, &cli->err));
     pst_searching_end();
@@ -66,7 +66,7 @@ static void simulate(struct pst_cli *cli, void *asked)
                                               request->report, &cli->err));
     }
     if (cli->json) {
-        pst_sim_report_json(session->planned.plan, timeline, &result, &cli->answer);
+        pst_sim_report_json(session, timeline, &result, &cli->answer);
     } else {
         pst_sim_report_print(session, timeline, &result, cli->color, stdout);
         putchar('\n');

@@ -39,34 +39,27 @@ static void record_orders(struct pst_answer *answer, const struct pst_orders *or
     }
 }
 
-/* Asks in_flight() of each stage of a chain, from the last one, with its successor's answer. */
+/* Asks in_flight() of each stage, from the last one, with its successors' answers. */
 static pst_status ask_held(struct order *order, uint32_t *claims, struct pst_error *err)
 {
     const struct pst_schedule_in *in = &order->asked.in;
     struct pst_planner *planner = &order->rig->planning.planner;
-    struct pst_successor successor = {1, 1, 0};
+    struct pst_successor *successors = pst_alloc(in->n_links + 1, sizeof *successors);
     pst_status st = PST_OK;
 
     planner->scheduler = &order->rig->instance;
     planner->topology = order->topology;
     for (uint32_t s = in->n_stages; st == PST_OK && s-- > 0;) {
         struct pst_held held = {.size = sizeof held};
-        const struct pst_place place = {.size = sizeof place,
-                                        .stage = s,
-                                        .n_stages = in->n_stages,
-                                        .n_devices = in->n_devices,
-                                        .n_microbatches = order->asked.stages[s].n_microbatches,
-                                        .microbatch_size = 1,
-                                        .k = 1,
-                                        .n_successors = s + 1 < in->n_stages ? 1 : 0,
-                                        .successor_size = sizeof successor,
-                                        .successors = &successor};
+        struct pst_place place;
 
+        pst_held_place(in, s, claims, successors, &place);
         st = pst_planner_held(planner, &place, &held, err);
-        claims[s] = successor.in_flight = held.microbatches;
+        claims[s] = held.microbatches;
         pst_answer_record(order->answer, held.microbatches);
     }
     planner->scheduler = NULL; /* the rig's own */
+    free(successors);
     return st;
 }
 
@@ -121,8 +114,8 @@ static void judge_batches(struct order *order, const struct pst_orders *orders, 
     pst_order_eval_finish(&eval);
 }
 
-/* One batch has no body; three have two, so that what a body leaves meets a body. `counts`: it is
-   a chain of micro-batches of one size, about which in_flight() may be asked. */
+/* One batch has no body; three have two, so that what a body leaves meets a body. `counts`: the
+   scheduler has an in_flight(). */
 static pst_status judge_order(struct order *order, const struct pst_orders *orders, bool counts,
                               struct pst_error *err)
 {
@@ -170,8 +163,7 @@ static uint32_t count_microbatches(const struct pst_topology *topology, uint32_t
 }
 
 /* Stages where the scheduler wants them. */
-static pst_status state(struct order *order, const struct pst_case *question, bool *ret_one_size,
-                        struct pst_error *err)
+static pst_status state(struct order *order, const struct pst_case *question, struct pst_error *err)
 {
     const struct pst_topology *topology = &order->topology;
     bool several = pst_subject_provides(order->rig->subject, "per-stage-microbatch");
@@ -182,12 +174,10 @@ static pst_status state(struct order *order, const struct pst_case *question, bo
     pst_status st = pst_scheduler_devices(&order->rig->instance, topology, question->n_devices, n,
                                           devices, err);
 
-    *ret_one_size = true;
     for (uint32_t s = 0; st == PST_OK && s < n; s++) {
         bool any = several && question->seed % 2 == 0;
 
         sizes[s] = any ? (uint32_t)pst_random_between(&random, 1, 2) : 1;
-        *ret_one_size &= sizes[s] == 1;
         pst_answer_record(order->answer, devices[s]);
     }
     if (st == PST_OK) {
@@ -244,19 +234,16 @@ pst_status pst_ask_scheduler(struct pst_rig *rig, const struct pst_case *questio
     const struct pst_scheduler *f = rig->instance.plugin->get_interface(PST_SCHEDULER);
     struct order order = {.rig = rig, .answer = answer};
     struct pst_case shaped = *question;
-    bool one_size;
     pst_status st = take_shape(rig, &shaped, err);
 
     if (st == PST_OK) {
         st = ask_topology(&order, shaped.n_devices, err);
     }
     if (st == PST_OK) {
-        st = state(&order, &shaped, &one_size, err);
+        st = state(&order, &shaped, err);
     }
     if (st == PST_OK) {
-        bool counts = one_size && shaped.shape == PST_SHAPE_CHAIN && PST_CAN(f, in_flight);
-
-        st = ask_schedule(&order, counts, err);
+        st = ask_schedule(&order, PST_CAN(f, in_flight), err);
     }
     pst_order_question_finish(&order.asked);
     return st;

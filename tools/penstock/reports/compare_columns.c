@@ -30,17 +30,23 @@ const char *pst_compare_why(struct pst_arena *arena, const struct pst_error *why
 const char *pst_compare_sharing(const struct pst_compare_result *result, struct pst_arena *arena)
 {
     uint32_t cores = 0;
+    bool in_turn = false;
 
     for (uint32_t i = 0; i < result->n; i++) {
         const struct pst_trial *trial = &result->records[i].trial;
 
         cores = trial->state == PST_TRIAL_DONE && trial->cores > cores ? trial->cores : cores;
+        in_turn |= trial->state == PST_TRIAL_DONE && trial->in_turn;
     }
-    return cores == 0 ? ""
-                      : pst_arena_printf(arena,
-                                         "Devices share %u core%s of this machine: where they are "
-                                         "more, they are idle while others have their turn.",
-                                         cores, cores == 1 ? "" : "s");
+    return cores == 0
+               ? ""
+               : pst_arena_printf(arena,
+                                  in_turn ? "Devices share %u core%s of this machine: where they "
+                                            "are more, they are idle while others have their turn."
+                                          : "Devices share %u core%s of this machine; simulated "
+                                            "steps are of devices side by side, as [cluster] "
+                                            "describes them.",
+                                  cores, cores == 1 ? "" : "s");
 }
 
 /* --- order -------------------------------------------------------------------------------------*/

@@ -97,6 +97,7 @@ static void add_outcome(struct pst_json *json, const struct pst_trial *trial)
     pst_json_uint(json, "batch", trial->batch);
     pst_json_uint(json, "stages", trial->n_stages);
     pst_json_us(json, "step_us", (double)trial->sim.period_ns);
+    pst_json_us(json, "step_here_us", (double)trial->predicted_ns);
     pst_json_figure(json, "samples_per_second", pst_trial_samples_per_second(trial));
     pst_report_idle_json(json, pst_sim_idle(&trial->sim), trial->sim.n_used);
     pst_json_bytes(json, "memory_bytes", trial->arena_bytes, trial->n_devices);

@@ -213,20 +213,36 @@ static void print_versions(const struct pst_plan *plan, FILE *out)
     }
 }
 
-void pst_report_prediction(const struct pst_session *session, const char *text, FILE *out)
+/* "(4 devices of 2 threads share 2 cores)" */
+static char *describe_cores(const struct pst_session *session, struct pst_arena *arena)
 {
     const uint32_t n = session->planned.plan->n_devices, threads = session->device_config.threads;
+    char *text = pst_arena_printf(arena, "(%u device%s", n, n == 1 ? "" : "s");
+
+    text = threads > 1 ? pst_arena_printf(arena, "%s of %u threads", text, threads) : text;
+    return pst_arena_printf(arena, "%s share %u core%s)", text, session->cores,
+                            session->cores == 1 ? "" : "s");
+}
+
+void pst_report_prediction(const struct pst_session *session, const char *text, FILE *out)
+{
+    const bool shares = session->threads > session->cores;
+    const bool in_turn = session->shown == &session->here;
     struct pst_arena arena = {0};
+    char here[32];
 
     text = pst_arena_printf(&arena, "predicted step  %s%s", text,
                             session->calibrated ? ", operators measured here" : "");
-    if (session->threads > session->cores) {
-        text = pst_arena_printf(&arena, "%s (%u device%s", text, n, n == 1 ? "" : "s");
-        text = threads > 1 ? pst_arena_printf(&arena, "%s of %u threads", text, threads) : text;
-        text = pst_arena_printf(&arena, "%s share %u core%s)", text, session->cores,
-                                session->cores == 1 ? "" : "s");
-    }
+    text = shares && in_turn
+               ? pst_arena_printf(&arena, "%s %s", text, describe_cores(session, &arena))
+               : text;
     pst_table_paragraph(out, text, 16);
+    if (shares && !in_turn) {
+        text =
+            pst_arena_printf(&arena, "on this machine %s %s", pst_format_ns(here, session->here_ns),
+                             describe_cores(session, &arena));
+        pst_table_paragraph(out, text, 16);
+    }
     pst_arena_finish(&arena);
 }
 
@@ -372,6 +388,7 @@ void pst_plan_report_json(const struct pst_session *session, const char *file,
     pst_json_end(json, ']');
     add_devices(json, plan);
     pst_json_us(json, "step_us", (double)session->predicted_ns);
+    pst_json_us(json, "step_here_us", (double)session->here_ns);
     pst_report_idle_json(json, pst_sim_idle(&session->simulated), pst_plan_used_devices(plan));
     pst_json_string(json, "operator_times", pst_session_times_name(session));
     if (session->cores != 0) {

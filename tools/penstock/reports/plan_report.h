@@ -43,7 +43,7 @@ void pst_plan_report_json(const struct pst_session *session, const char *file,
                           struct pst_json *json);
 
 /* "predicted step  75.1 ms, operators measured here (4 devices share 2 cores)": `text` and what it
-   rests on. */
+   rests on. If it does not count shared cores, a second line has the step on this machine. */
 void pst_report_prediction(const struct pst_session *session, const char *text, FILE *out);
 
 #endif

@@ -194,12 +194,15 @@ static void add_rank(struct pst_json *json, const struct pst_plan *plan,
     pst_json_end(json, '}');
 }
 
-void pst_sim_report_json(const struct pst_plan *plan, const struct pst_timeline *timeline,
+void pst_sim_report_json(const struct pst_session *session, const struct pst_timeline *timeline,
                          const struct pst_sim_result *result, struct pst_json *json)
 {
+    const struct pst_plan *plan = session->planned.plan;
+
     pst_json_uint(json, "devices", timeline->n_ranks);
     pst_json_uint(json, "steps", result->n_steps);
     add_us(json, "step_us", result->period_ns);
+    add_us(json, "step_here_us", session->here_ns);
     add_us(json, "total_us", result->total_ns);
     add_us(json, "span_us", result->span_ns);
     if (timeline->drains) {

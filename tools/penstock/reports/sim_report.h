@@ -22,7 +22,7 @@ void pst_sim_report_print(const struct pst_session *session, const struct pst_ti
                           const struct pst_sim_result *result, bool color, FILE *out);
 
 /* Members of the object that is open: every span and every point of memory, too. */
-void pst_sim_report_json(const struct pst_plan *plan, const struct pst_timeline *timeline,
+void pst_sim_report_json(const struct pst_session *session, const struct pst_timeline *timeline,
                          const struct pst_sim_result *result, struct pst_json *json);
 
 #endif

@@ -41,6 +41,7 @@ static uint64_t limit_of(const struct pst_search *search)
 struct probes {
     const struct pst_advice *advice;
     struct pst_planned *found; /* fits into what there is */
+    uint32_t n;                /* plans with other amounts */
 };
 
 /* A plan with that much memory, 0: any amount, or search->worth_bytes where that is more. brief: no
@@ -104,6 +105,7 @@ static uint64_t need_for(void *context, uint64_t memory, uint64_t worth)
     struct probes *probes = context;
     struct pst_search asked = probes->advice->search;
 
+    probes->n++;
     asked.worth_bytes = worth; /* with the clock: a partitioner's trials may find cuts that fit */
     return probe(probes, &asked, memory);
 }
@@ -136,10 +138,10 @@ static uint32_t n_probes(const struct pst_search *search)
  * planning with as much as is returned finds a plan, and where probes suffice with one byte less
  * none. Once the advice is over it finds one at once with as much.
  */
-static uint64_t least_by_probes(const struct pst_advice *advice, uint64_t need_bytes,
+static uint64_t least_by_probes(struct pst_advice *advice, uint64_t need_bytes,
                                 struct pst_planned *ret_planned)
 {
-    struct probes probes = {advice, ret_planned};
+    struct probes probes = {advice, ret_planned, 0};
     const struct pst_smallest asked = {.need = need_for,
                                        .stopped = stopped,
                                        .context = &probes,
@@ -152,7 +154,9 @@ static uint64_t least_by_probes(const struct pst_advice *advice, uint64_t need_b
 
         need_bytes = tightest < need_bytes ? tightest : need_bytes;
     }
-    return pst_smallest_find(&asked, need_bytes);
+    need_bytes = pst_smallest_find(&asked, need_bytes);
+    advice->ended = probes.n >= asked.most || is_over(advice);
+    return need_bytes;
 }
 
 /* --- what would do -----------------------------------------------------------------------------*/
@@ -408,14 +412,15 @@ static void say_least(const struct pst_plan *plan, const uint64_t *least, struct
 /* Nobody has so few bytes: the unit is missing, as in memory = 16. */
 #define NO_UNIT 1024
 
-static void say_unit(uint64_t limit, uint64_t enough, struct pst_error *err)
+static void say_unit(uint64_t limit, uint64_t enough, bool ended, struct pst_error *err)
 {
     char text[32];
 
     snprintf(err->message, sizeof err->message,
-             "no plan found that fits: cluster.memory is %llu bytes, and at least %llu bytes (%s) "
+             "no plan found that fits: cluster.memory is %llu bytes, and at %s %llu bytes (%s) "
              "are needed",
-             (unsigned long long)limit, (unsigned long long)enough, pst_format_bytes(text, enough));
+             (unsigned long long)limit, ended ? "most" : "least", (unsigned long long)enough,
+             pst_format_bytes(text, enough));
     pst_error_hint(err, "is \"%llu GiB\" meant?", (unsigned long long)limit);
     err->enough_bytes = enough;
 }
@@ -430,7 +435,7 @@ static void say(const struct pst_advice *advice, uint64_t enough, struct pst_err
     uint64_t with = UINT64_MAX;
 
     if (enough != 0 && !mixed && limit <= NO_UNIT) {
-        say_unit(limit, pst_sat_add(enough, reserve), err);
+        say_unit(limit, pst_sat_add(enough, reserve), advice->ended, err);
         return;
     }
     with = advice->few ? UINT64_MAX : best_memopt(advice, worth, id);
@@ -441,7 +446,9 @@ static void say(const struct pst_advice *advice, uint64_t enough, struct pst_err
                  (unsigned long long)pst_sat_add(with, reserve), id);
     }
     snprintf(rest + strlen(rest), sizeof rest - strlen(rest),
-             "more devices or a smaller train.microbatch need less on each");
+             "%smore devices or a smaller train.microbatch need less on each",
+             advice->ended && enough != 0 ? "less may do, the search for it reached its limit; "
+                                          : "");
     if (enough != 0 && !mixed) {
         pst_error_enough(err, "cluster.memory", pst_sat_add(enough, reserve), rest);
     } else {

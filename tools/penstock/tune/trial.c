@@ -91,8 +91,9 @@ void pst_trial_take(const struct pst_session *session, bool keep, struct pst_tri
     trial->n_devices = plan->n_devices;
     trial->capacity_bytes = plan->capacity_bytes;
     trial->cores = session->threads > session->cores ? session->cores : 0;
+    trial->in_turn = session->shown == &session->here;
     trial->search_seconds = session->planned.search_seconds;
-    trial->predicted_ns = session->predicted_ns;
+    trial->predicted_ns = session->here_ns;
     trial->arena_bytes =
         pst_arena_array(&trial->arena, plan->n_devices, sizeof *trial->arena_bytes);
     trial->digest = pst_plan_digest(plan);

@@ -24,10 +24,11 @@ struct pst_trial {
     enum pst_trial_state state;
     struct pst_error why; /* unless open or done */
     uint32_t batch, microbatch, n_stages, n_devices;
-    struct pst_sim_result sim; /* on the described devices */
+    struct pst_sim_result sim; /* of the step that plans are compared by: session->simulated */
     uint64_t *arena_bytes;     /* [n_devices] */
     uint64_t capacity_bytes;   /* UINT64_MAX: no limit */
     uint32_t cores;            /* of this machine, that more devices share; 0: none does */
+    bool in_turn;              /* in `sim` devices take turns on these */
     double search_seconds;     /* of the planner, wherever it ran */
     char *plan;                /* the plan file's text; NULL unless it was asked for */
     struct pst_hash digest;    /* of the plan: pst_plan_digest */
@@ -42,7 +43,7 @@ struct pst_trial {
     uint64_t *step_ns;        /* [n_rounds * n_steps], as they came */
     uint64_t measured_ns;     /* median of the rounds' median steps */
     uint64_t low_ns, high_ns; /* 95 % interval of that (significance.h); 0: of one round, none */
-    uint64_t predicted_ns;    /* here, where devices may share cores */
+    uint64_t predicted_ns;    /* on the cores of this machine: session->here_ns */
     double final_loss;
 };
 
