@@ -148,9 +148,6 @@ static inline bool check_leading(const struct pst_op_case *c, uint64_t heads, ui
                (unsigned long long)depth);
 }
 
-/* linear.c: an activation function after a product. */
-void pst_grad_linear(const struct pst_op_case *c, struct pst_op_grad *info);
-
 /* elementwise.c: operations of an activation function (enum pst_act). */
 double pst_act_flops(uint32_t act);
 /* Widens y, by numpy's rules, to hold the first axes of x beside its own; false: their shapes
