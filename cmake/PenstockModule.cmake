@@ -1,7 +1,6 @@
 # The rows of operators (core/graph/op_rules.h), for modules that ask for gradients.
-file(GLOB PENSTOCK_OPERATOR_SOURCES CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/core/graph/ops/*.c)
-list(APPEND PENSTOCK_OPERATOR_SOURCES ${PROJECT_SOURCE_DIR}/core/graph/op_rules.c
-  ${PROJECT_SOURCE_DIR}/core/base/text.c)
+file(GLOB PENSTOCK_OPERATOR_SOURCES CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/core/graph/ops/*.c
+  ${PROJECT_SOURCE_DIR}/core/graph/op_rules.c ${PROJECT_SOURCE_DIR}/core/base/text.c)
 # penstock_add_module(KIND ID SOURCES ...): device-cpu.so, transport-threads.so. A module imports nothing
 # from the program: it brings a copy of what it uses of core.
 function(penstock_add_module kind id)

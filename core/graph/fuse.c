@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Fusion on the draft, before anything is partitioned, so that every plan runs the same kernels:
- *   linear + gelu | relu  ->  linear with act
- *   batchnorm + relu      ->  batchnorm with act
- *   add(x, dropout(z))    ->  add with p, which keeps the dropout's random stream
+ * Fusion on the draft, before anything is partitioned, so that every plan runs the same kernels.
  * A pair merges only where the first result has that one reader and is not asked for by name.
  */
 #include "base/memory.h"

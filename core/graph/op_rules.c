@@ -6,8 +6,6 @@
  */
 #include "graph/op_rules.h"
 
-#include <string.h>
-
 /* In the order of enum pst_op_kind; the last two are those that no model asks for (graph.h). */
 static const struct pst_op_rules *const kinds[PST_OP_KINDS] = {
     &pst_op_embedding, &pst_op_linear,     &pst_op_layernorm, &pst_op_attention,
@@ -68,7 +66,7 @@ void pst_op_grad_info(const struct pst_graph *graph, uint32_t op_index,
     const uint64_t inputs = op->n_in >= 64 ? UINT64_MAX : (1ull << op->n_in) - 1;
     uint64_t wanted = 0;
 
-    memset(ret_info, 0, sizeof *ret_info);
+    *ret_info = (struct pst_op_grad){0};
     if (!graph->tensors[op->out[0]].needs_grad) {
         return;
     }

@@ -37,11 +37,10 @@ static bool check_keys(const struct pst_op_case *c, uint64_t width, struct pst_e
     const struct pst_tensor *keys = input(c, 1);
     char text[256];
 
-    if (keys->rank != 2 || keys->dims[1] != 2 * width || c->op->causal) {
-        return BAD("%s: keys and values have shape %s, expected [S, %llu] and no causal mask",
-                   c->op->name, text_of(text, keys), (unsigned long long)(2 * width));
-    }
-    return check_dtype(c, 1, c->dtype, err);
+    return ((keys->rank == 2 && keys->dims[1] == 2 * width && !c->op->causal) ||
+            BAD("%s: keys and values have shape %s, expected [S, %llu] and no causal mask",
+                c->op->name, text_of(text, keys), (unsigned long long)(2 * width))) &&
+           check_dtype(c, 1, c->dtype, err);
 }
 
 /* Heads, their columns, the mask. x0 has `columns`. */
@@ -199,15 +198,12 @@ static bool check_rope(const struct pst_op_case *c, struct pst_error *err)
 static bool infer_rotary(const struct pst_op_case *c, struct pst_error *err)
 {
     result_like(c);
-    if (!check_rank(c, 2, 2, "[T, C]", err) ||
-        !check_leading(c, c->op->heads, c->op->head_dim, err)) {
-        return false;
-    }
-    if (c->op->head_dim % 2 != 0) {
-        return BAD("%s: heads of %u columns are not made of pairs; their number must be even",
-                   c->op->name, c->op->head_dim);
-    }
-    return check_rope(c, err);
+    return check_rank(c, 2, 2, "[T, C]", err) &&
+           check_leading(c, c->op->heads, c->op->head_dim, err) &&
+           (c->op->head_dim % 2 == 0 ||
+            BAD("%s: heads of %u columns are not made of pairs; their number must be even",
+                c->op->name, c->op->head_dim)) &&
+           check_rope(c, err);
 }
 
 /* Two products and a sum of each column that turns. */

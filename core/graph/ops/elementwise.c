@@ -65,7 +65,8 @@ static struct pst_op *maker_of(const struct pst_fusion *fusion, uint32_t tensor)
     return op == PST_NONE || fusion->uses[tensor] != 1 ? NULL : &fusion->builder->ops[op];
 }
 
-/* act(x) where x comes from a linear or batch norm without act: the result moves there. */
+/* act(x) where x comes from a linear layer (relu, gelu) or batch norm (relu) without act: the
+   result moves there. */
 static void fuse_act(const struct pst_fusion *fusion, struct pst_op *act)
 {
     struct pst_op *host = maker_of(fusion, act->in[0]);
@@ -86,6 +87,7 @@ static void fuse_act(const struct pst_fusion *fusion, struct pst_op *act)
     act->kind = PST_OP_KINDS;
 }
 
+/* add(x, dropout(z)): the add drops z, with the dropout's random stream. */
 static void fuse_dropout(const struct pst_fusion *fusion, struct pst_op *add)
 {
     struct pst_op *dropout = maker_of(fusion, add->in[1]);

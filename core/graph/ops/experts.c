@@ -45,11 +45,9 @@ const struct pst_op_rules pst_op_glu = {
 
 static bool check_chosen(const struct pst_op_case *c, uint64_t experts, struct pst_error *err)
 {
-    if (c->op->experts_per_token == 0 || c->op->experts_per_token > experts) {
-        return BAD("%s: a token has %u of %llu experts", c->op->name, c->op->experts_per_token,
-                   (unsigned long long)experts);
-    }
-    return true;
+    return (c->op->experts_per_token > 0 && c->op->experts_per_token <= experts) ||
+           BAD("%s: a token has %u of %llu experts", c->op->name, c->op->experts_per_token,
+               (unsigned long long)experts);
 }
 
 static bool infer_router(const struct pst_op_case *c, struct pst_error *err)

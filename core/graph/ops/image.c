@@ -48,6 +48,10 @@ static bool infer_conv2d(const struct pst_op_case *c, struct pst_error *err)
         !check_param_rank(c, 4, "[kernel height, kernel width, in, out]", err)) {
         return false;
     }
+    if (c->op->act != PST_ACT_NONE) {
+        return BAD("%s: a convolution has no activation function; make it an operator",
+                   c->op->name);
+    }
     weight[2] = x->dims[2] / groups;
     weight[3] = param0(c)->dims[3];
     if (x->dims[2] % groups != 0 || weight[3] % groups != 0) {
@@ -111,8 +115,7 @@ const struct pst_op_rules pst_op_conv2d = {
     .kind = {"conv2d", 1, 1, 2, 1},
     .costly = true,
     .infer = infer_conv2d,
-    .passes = {.b_reads_p = 1, .w_reads_x = 1},
-    .grad = pst_grad_linear,
+    .passes = {.b_reads_p = 1, .w_reads_x = 1, .w_reads_dy = true},
     .products = conv_products,
 };
 

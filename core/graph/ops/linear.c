@@ -29,7 +29,7 @@ static bool infer_linear(const struct pst_op_case *c, struct pst_error *err)
     return check_param(c, 0, 2, weight, err) && check_param(c, 1, 1, &out, err);
 }
 
-void pst_grad_linear(const struct pst_op_case *c, struct pst_op_grad *info)
+static void grad_linear(const struct pst_op_case *c, struct pst_op_grad *info)
 {
     const struct pst_tensor *y = result_of(c);
 
@@ -55,7 +55,7 @@ const struct pst_op_rules pst_op_linear = {
     .costly = true,
     .infer = infer_linear,
     .passes = {.b_reads_p = 1, .w_reads_x = 1},
-    .grad = pst_grad_linear,
+    .grad = grad_linear,
     .products = linear_products,
     .by_row = true,
     .takes_act = 1u << PST_ACT_RELU | 1u << PST_ACT_GELU,
@@ -117,6 +117,7 @@ static double matmul_products(const struct pst_op_case *c)
 
 const struct pst_op_rules pst_op_matmul = {
     .kind = {"matmul", 2, 2, 0, 0},
+    .costly = true,
     .infer = infer_matmul,
     .grad = grad_matmul,
     .products = matmul_products,

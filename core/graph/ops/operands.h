@@ -10,7 +10,7 @@
 
 #include "graph/op_rules.h"
 
-/* False: a check has failed. */
+/* The error of a check, which is false then: `holds || BAD(...)`. */
 #define BAD(...) (pst_fail(err, PST_ERR_CONFIG, "model.shape", __VA_ARGS__) == PST_OK)
 
 static inline const struct pst_tensor *input(const struct pst_op_case *c, uint32_t i)
@@ -82,13 +82,10 @@ static inline bool check_dtype(const struct pst_op_case *c, uint32_t i, uint32_t
                                struct pst_error *err)
 {
     static const char *const names[] = {"f32", "bf16", "f64", "i32"};
-    uint32_t found = input(c, i)->dtype;
+    const uint32_t found = input(c, i)->dtype;
 
-    if (found != dtype) {
-        return BAD("%s: input %u has elements of type %s, expected %s", c->op->name, i,
-                   names[found], names[dtype]);
-    }
-    return true;
+    return found == dtype || BAD("%s: input %u has elements of type %s, expected %s", c->op->name,
+                                 i, names[found], names[dtype]);
 }
 
 static inline bool check_rank(const struct pst_op_case *c, uint32_t least, uint32_t most,
@@ -134,11 +131,9 @@ static inline bool check_param_rank(const struct pst_op_case *c, uint32_t rank, 
     const struct pst_parameter *param = param0(c);
     char text[256];
 
-    if (param->rank != rank) {
-        return BAD("%s: parameter %s has shape %s, expected %s", c->op->name, param->name,
-                   pst_shape_text(text, sizeof text, param->rank, param->dims), form);
-    }
-    return true;
+    return param->rank == rank ||
+           BAD("%s: parameter %s has shape %s, expected %s", c->op->name, param->name,
+               pst_shape_text(text, sizeof text, param->rank, param->dims), form);
 }
 
 /* Checks that x0 has at least this many heads of `depth` columns. */
@@ -147,16 +142,11 @@ static inline bool check_leading(const struct pst_op_case *c, uint64_t heads, ui
 {
     const uint64_t columns = input(c, 0)->dims[1];
 
-    if (heads == 0 || depth == 0 || depth > columns / heads) {
-        return BAD("%s: input has last axis %llu, which does not begin with %llu heads of %llu",
-                   c->op->name, (unsigned long long)columns, (unsigned long long)heads,
-                   (unsigned long long)depth);
-    }
-    return true;
+    return (heads > 0 && depth > 0 && depth <= columns / heads) ||
+           BAD("%s: input has last axis %llu, which does not begin with %llu heads of %llu",
+               c->op->name, (unsigned long long)columns, (unsigned long long)heads,
+               (unsigned long long)depth);
 }
-
-/* linear.c: an activation function after a product. */
-void pst_grad_linear(const struct pst_op_case *c, struct pst_op_grad *info);
 
 /* elementwise.c: operations of an activation function (enum pst_act). */
 double pst_act_flops(uint32_t act);

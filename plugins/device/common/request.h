@@ -29,20 +29,15 @@ static inline const struct pst_tensor *request_out(const struct pst_op_request *
     return &request->graph->tensors[request->op->out[0]];
 }
 
-/* The kinds of losses that devices have kernels for. */
-static inline bool request_is_loss(const struct pst_op *op)
-{
-    return op->kind == PST_OP_CROSS_ENTROPY || op->kind == PST_OP_MSE || op->kind == PST_OP_BCE;
-}
-
 static inline struct pst_op_request request_of(struct pst_device *device,
                                                const struct pst_graph *graph, uint32_t op,
                                                uint32_t pass, uint32_t samples)
 {
     struct pst_op_request request = {device, graph, &graph->ops[op], pass, samples, 0};
+    const uint32_t kind = request.op->kind; /* losses that devices have kernels for: */
+    const bool loss = kind == PST_OP_CROSS_ENTROPY || kind == PST_OP_MSE || kind == PST_OP_BCE;
 
-    request.dtype =
-        request_is_loss(request.op) ? request_in(&request, 0)->dtype : request_out(&request)->dtype;
+    request.dtype = loss ? request_in(&request, 0)->dtype : request_out(&request)->dtype;
     return request;
 }
 

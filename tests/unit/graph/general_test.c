@@ -115,17 +115,24 @@ TEST(refusals)
            "numbers of type f32 or i32");
 }
 
-TEST(groups_must_divide)
+static void refuse_conv(struct pst_op op, const char *message)
 {
     struct pst_graph_builder *b = new_builder(PST_F32);
-    const struct pst_op op = {
-        .kind = PST_OP_CONV2D, .kernel = {1, 1}, .stride = {1, 1}, .groups = 3};
 
+    op.kind = PST_OP_CONV2D;
+    op.kernel[0] = op.kernel[1] = op.stride[0] = op.stride[1] = 1;
     assert_int_equal(add_op(b, op, "conv", input(b, "x", PST_F32, 4, 4, 6), PST_NONE,
                             param(b, "w", 1, 1, 2, 4), PST_NONE),
                      PST_NONE);
-    assert_non_null(strstr(b->error.message, "conv: 3 groups do not divide 6 channels to 4"));
+    assert_non_null(strstr(b->error.message, message));
     pst_graph_builder_destroy(b);
+}
+
+/* No kernel of a convolution applies an activation function. */
+TEST(refusals_of_convolutions)
+{
+    refuse_conv((struct pst_op){.groups = 3}, "conv: 3 groups do not divide 6 channels to 4");
+    refuse_conv((struct pst_op){.act = PST_ACT_RELU}, "conv: a convolution has no activation");
 }
 
 /* --- autodiff ------------------------------------------------------------------------------*/

@@ -27,6 +27,19 @@ TEST(rows_are_in_the_order_of_kinds)
     assert_false(pst_op_is_loss(PST_OP_KINDS));
 }
 
+/* A wrong one would only make plans slower: products, tables and losses are not worth replaying. */
+TEST(costly_kinds)
+{
+    char found[256] = "";
+
+    for (uint32_t kind = 0; kind < PST_OP_KINDS; kind++) {
+        if (pst_op_rules_of(kind)->costly) {
+            pst_text_append(found, sizeof found, " %s", pst_op_kind_name(kind));
+        }
+    }
+    assert_string_equal(found, " embedding linear attention conv2d experts matmul costed");
+}
+
 /* Bits of operands that a kind with n of them does not have. */
 static uint64_t beyond(uint64_t mask, uint32_t n)
 {
