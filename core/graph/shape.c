@@ -382,6 +382,10 @@ static pst_status infer_embedding(const struct rule *c, struct pst_error *err)
     if (status != PST_OK) {
         return status;
     }
+    if (c->op->padding > param0(c)->dims[0]) {
+        return BAD("%s: row %u of a table of %llu has no gradient", c->op->name, c->op->padding - 1,
+                   (unsigned long long)param0(c)->dims[0]);
+    }
     dims[0] = x->dims[0];
     dims[1] = param0(c)->dims[1];
     if (c->op->bag != PST_BAG_NONE) {
