@@ -531,6 +531,9 @@ static bool match_clip(struct onnx_model *model, struct onnx_match *match)
         }
         match->op.constants[i] = (float)number;
     }
+    if (match->op.constants[0] > match->op.constants[1]) { /* then all is the greatest */
+        match->op.constants[0] = match->op.constants[1];
+    }
     return true;
 }
 
