@@ -299,7 +299,8 @@ static const struct pst_published_row llama_rows[] = {
     {.own = "*", .theirs = "*", .layout = PST_LAYOUT_TORCH},
     {.own = NULL},
 };
-/* Mistral's have a window whatever that key says: transformers does not read it there. */
+/* Mistral's files have a window whatever that key says, and Llama's have none whatever their files
+   say: transformers does not read these keys there. */
 #define NO_WINDOW "use_sliding_window!mistral|mixtral"
 
 static const char *const llama_ignored[] = {".rotary_emb.inv_freq", NULL};
@@ -366,21 +367,25 @@ static const struct pst_published_key llama_keys[] = {
      .use = PST_KEY_MUST,
      .absent = "0",
      .unless = NO_WINDOW,
+     .unread_by = "llama",
      .when = "window"},
     {.theirs = "sliding_window",
      .fixed = "null",
      .use = PST_KEY_MUST,
      .from = "context",
-     .unless = NO_WINDOW},
+     .unless = NO_WINDOW,
+     .unread_by = "llama"},
     {.theirs = "use_sliding_window",
      .fixed = "true",
      .set = "window",
      .use = PST_KEY_MUST,
+     .absent = "false",
      .when = "window&qkv_bias"},
     {.theirs = "use_sliding_window",
      .fixed = "true",
      .set = "window",
      .use = PST_KEY_MUST,
+     .absent = "false",
      .when = "window&qk_norm"},
     {.theirs = "layer_types",
      .fixed = "\"sliding_attention\"",

@@ -127,6 +127,10 @@ static void put_op(XXH3_state_t *state, const struct pst_op *op)
     put(state, op->max_distance);
     put_float(state, op->scale);
     put(state, op->bag);
+    if (op->padding != 0) { /* models without keep their digest */
+        put_text(state, "padding");
+        put(state, op->padding);
+    }
     put_all(state, op->kernel, 2);
     put_all(state, op->stride, 2);
     put_all(state, op->pad, 2);

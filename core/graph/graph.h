@@ -112,6 +112,7 @@ struct pst_op {
     uint32_t max_distance;      /* attention with p0: beyond it all keys are equally far */
     float scale;                /* attention: of the scores; 0: 1 / sqrt(C / heads) */
     uint32_t bag;               /* embedding: enum pst_bag */
+    uint32_t padding; /* embedding: row of p0, counted from 1, that has no gradient; 0: none */
     uint32_t kernel[2], stride[2], pad[2]; /* conv, pool: height, width */
     int32_t pad_more[2];         /* conv, pool: how much more than pad is below and to the right */
     uint32_t dilation[2];        /* conv, maxpool: pixels from one of a window to the next; 0: 1 */

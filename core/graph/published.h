@@ -95,7 +95,9 @@ struct pst_published_key {
                            of the file; NULL: nothing */
     const char *elsewhere; /* keys of the file that say it as well, parted by '|' */
     const char *from;      /* key of [model]: numbers from its value on mean the same as `fixed` */
-    const char *unless;    /* key: where it is false this means nothing; not for types after '!' */
+    const char *unless; /* key: where it is false or absent this means nothing; files of the model
+                           types after '!' have no such key */
+    const char *unread_by; /* model type of files for which this means nothing */
     const char *when;      /* for models with this boolean or number of [model] that is not zero;
                               "KEY=WORD": with that word; '!' in front: for the others; several that
                               '&' parts: with all of them. NULL: for all.

@@ -167,7 +167,7 @@ static bool add_distances(struct attention *a, struct onnx_value *value)
     perm = onnx_ints(node, "perm", &n);
     node = match_maker(a->model, onnx_in(a->model, node, 0), ONNX_Gather);
     if (perm == NULL || perm[0] != 2 || perm[1] != 0 || node == NULL ||
-        onnx_int(node, "axis", 0) != 0 ||
+        onnx_int(node, "axis", 0) != 0 || onnx_padding(a->model, node) >= 0 ||
         !onnx_parameter(a->model, onnx_in(a->model, node, 0), &a->bias, &swapped) || swapped ||
         a->bias.rank != 2) {
         return false;

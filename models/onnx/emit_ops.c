@@ -149,18 +149,29 @@ void onnx_emit_pool(struct onnx_emitter *e, const struct onnx_match *match)
 {
     const struct onnx_value *value = emit_in(e, match, 0);
     const bool most = e->node->op == ONNX_MaxPool;
+    const long divisor = most ? 0 : onnx_divisor(e->model, e->node);
     struct pst_op op = {.kind = most ? PST_OP_MAXPOOL2D : PST_OP_AVGPOOL2D,
-                        .whole = !most && onnx_int(e->node, "count_include_pad", 0) != 0};
+                        .whole = !most && divisor == 0 &&
+                                 onnx_int(e->node, "count_include_pad", 0) != 0};
     uint32_t x = emit_image(e, value);
 
     set_window(e, value, &op);
+    op.whole = op.whole || divisor != 0;
     if (!most && (op.dilation[0] != 1 || op.dilation[1] != 1)) {
         emit_fail(e, "means over dilated windows are not supported");
     }
     if (most && onnx_out(e->model, e->node, 1) != NULL && e->needed[e->node->out[1]]) {
         emit_fail(e, "places of maxima are not supported as a result");
     }
-    emit_put_image(e, 0, emit_op(e, "", op, &x, 1, NULL, 0));
+    x = emit_op(e, divisor == 0 ? "" : "mean", op, &x, 1, NULL, 0);
+    if (divisor != 0) {
+        const float all = (float)op.kernel[0] * (float)op.kernel[1];
+        const struct pst_op scale = {
+            .kind = PST_OP_MAP, .map = PST_MAP_AFFINE, .constants = {all / (float)divisor, 0}};
+
+        x = emit_op(e, "", scale, &x, 1, NULL, 0);
+    }
+    emit_put_image(e, 0, x);
 }
 
 /* Mean over an image: [channels]. */
@@ -697,6 +708,11 @@ void onnx_emit_gather(struct onnx_emitter *e, const struct onnx_match *match)
     struct pst_form form;
     uint32_t x[2];
 
+    if (onnx_padding(e->model, e->node) >= 0) {
+        emit_fail(e, "a row of its table gets no gradient (padding_idx), which is supported only "
+                     "if the table is a parameter");
+        return;
+    }
     if (!emit_apart(e, value, axis)) {
         return;
     }

@@ -358,22 +358,6 @@ static void expand_layer_norm(struct expand *e)
     }
 }
 
-/* Row padding_idx of a table gets no gradient. */
-static void expand_embedding(struct expand *e)
-{
-    char *pad, *kept;
-    long row;
-
-    if (!onnx_masks_padding(e->model, e->node, &row)) {
-        return;
-    }
-    pad = two(e, "Equal", in(e, 1), INTEGERS(e, row));
-    kept = add(e, "Where", pad, real(e, 0), real(e, 1));
-    pad = two(e, "Gather", in(e, 0), in(e, 1));
-    with_same(e, true);
-    two(e, "Mul", pad, two(e, "Unsqueeze", kept, INTEGERS(e, -1)));
-}
-
 /* --- images ----------------------------------------------------------------------------------- */
 
 static void expand_global_max(struct expand *e)
@@ -636,7 +620,6 @@ static const struct {
     {"ConvTranspose", 1, 2, 3, expand_rows},
     {"DepthToSpace", 11, 1, 1, expand_depth_to_space},
     {"Einsum", 12, 1, 2, expand_einsum},
-    {"Gather", 1, 2, 2, expand_embedding},
     {"GlobalMaxPool", 1, 1, 1, expand_global_max},
     {"GroupNormalization", 18, 3, 3, expand_group_norm},
     {"InstanceNormalization", 6, 3, 3, expand_instance_norm},

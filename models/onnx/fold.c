@@ -38,16 +38,62 @@ struct fold {
     const struct onnx_data *data; /* of x */
 };
 
+/* The nearest real of so many binary digits after the first one. */
+static double round_real(double number, int digits, int least_exponent)
+{
+    const int exponent = isfinite(number) && number != 0 ? ilogb(number) : least_exponent;
+    const double unit = ldexp(1, (exponent > least_exponent ? exponent : least_exponent) - digits);
+
+    return nearbyint(number / unit) * unit;
+}
+
+static double real_of_type(uint32_t type, double number)
+{
+    switch (type) {
+    case ONNX_DOUBLE:
+        return number;
+    case ONNX_FLOAT16:
+        number = round_real(number, 10, -14);
+        return fabs(number) > 65504 ? copysign(INFINITY, number) : number;
+    case ONNX_BFLOAT16:
+        return (double)(float)round_real(number, 7, -126);
+    default:
+        return (double)(float)number;
+    }
+}
+
+/* The lowest bits of an integer, as casts keep them. */
+static int64_t integer_of_type(uint32_t type, int64_t a)
+{
+    switch (type) {
+    case ONNX_INT8:
+        return (int8_t)a;
+    case ONNX_UINT8:
+        return (uint8_t)a;
+    case ONNX_INT16:
+        return (int16_t)a;
+    case ONNX_UINT16:
+        return (uint16_t)a;
+    case ONNX_INT32:
+        return (int32_t)a;
+    case ONNX_UINT32:
+        return (uint32_t)a;
+    default:
+        return a;
+    }
+}
+
 static void set_real(const struct onnx_value *value, struct onnx_data *data, uint64_t i,
                      double number)
 {
     if (!data->real) {
-        data->i[i] = isfinite(number) ? (int64_t)fmax(fmin(number, 0x1p62), -0x1p62) : 0;
+        data->i[i] = integer_of_type(
+            value->type, isfinite(number) ? (int64_t)fmax(fmin(number, 0x1p62), -0x1p62) : 0);
         if (value->type == ONNX_BOOL) {
             data->i[i] = number != 0;
         }
     } else {
-        data->f[i] = value->type == ONNX_DOUBLE ? number : (double)(float)number;
+        data->f[i] = real_of_type(value->type, number);
     }
 }
 
@@ -194,8 +240,7 @@ static bool fold_one(const struct fold *f)
                       : f->node->op == ONNX_Sign          ? (a > 0) - (a < 0)
                       : f->node->op == ONNX_Relu && a < 0 ? 0
                       : f->y->type == ONNX_BOOL           ? a != 0
-                      : f->y->type == ONNX_INT32          ? (int32_t)a
-                                                          : a;
+                                                          : integer_of_type(f->y->type, a);
         } else {
             set_real(f->y, y, i, real_of_one(f->node, onnx_real(f->data, i)));
         }
@@ -217,6 +262,7 @@ static bool fold_clip(const struct fold *f)
             ends[i] = onnx_real(end->data, 0);
         }
     }
+    ends[0] = ends[0] > ends[1] ? ends[1] : ends[0]; /* then all is the greatest */
     for (uint64_t i = 0; i < n && y != NULL; i++) {
         const double a = onnx_real(f->data, i);
 

@@ -15,7 +15,6 @@
 #include "base/memory.h"
 
 #define GRAPH_FIELD 16 /* metadata_props of messages, by number */
-#define NODE_FIELD  9
 #define VALUE_FIELD 4
 
 #define MOST_NAMED 12 /* initializers of a list in a warning */
@@ -210,7 +209,7 @@ static bool is_module_name(const char *name)
     return name[0] != '/' && strchr(name, ':') == NULL && name[strspn(name, "0123456789")] != '\0';
 }
 
-static bool is_from_torch(const struct onnx_model *model)
+bool onnx_is_from_torch(const struct onnx_model *model)
 {
     return model->proto->producer_name != NULL &&
            strcmp(model->proto->producer_name, "pytorch") == 0;
@@ -228,8 +227,8 @@ pst_status onnx_read_kinds(struct onnx_model *model, struct pst_error *err)
         value->told = find_told(model, value->name, strlen(value->name));
         value->parameter = value->told != NULL
                                ? value->told->parameter
-                               : model->n_told == 0 && is_from_torch(model) && value->rank == 0 &&
-                                     is_module_name(value->name);
+                               : model->n_told == 0 && onnx_is_from_torch(model) &&
+                                     value->rank == 0 && is_module_name(value->name);
         value->buffer = model->n_told > 0 && !value->parameter;
     }
     for (size_t i = 0; i < graph->n_value_info && status == PST_OK; i++) {
@@ -265,7 +264,7 @@ bool onnx_is_copy(const struct onnx_model *model, const Onnx__NodeProto *node)
                                ? PST_NONE
                                : pst_names_find(&model->names, node->input[0]);
 
-    return first != PST_NONE && model->n_told == 0 && is_from_torch(model) &&
+    return first != PST_NONE && model->n_told == 0 && onnx_is_from_torch(model) &&
            model->values[first].tensor != NULL && onnx_is_real(model->values[first].type) &&
            node->output[0][0] != '/' &&
            node->output[0][strspn(node->output[0], "0123456789")] != '\0';
@@ -358,11 +357,6 @@ static pst_status part(struct onnx_model *model, const struct onnx_node *node, u
     return status;
 }
 
-const char *onnx_program_text(struct onnx_model *model, const struct onnx_node *node)
-{
-    return onnx_metadata(model, &node->proto->base, NODE_FIELD, "pkg.torch.onnx.fx_node");
-}
-
 /* The nodes from `first` on that one operator became. */
 static uint32_t read_program_op(struct onnx_model *model, uint32_t first, struct program_op *op)
 {
@@ -392,30 +386,6 @@ static uint32_t read_program_op(struct onnx_model *model, uint32_t first, struct
     return i > first ? i : first + 1;
 }
 
-/* The row of "embedding.default](args = (%weight, %x, padding_idx, scale_grad_by_freq)" that gets
-   no gradient; -1: none. */
-static long padding_of(struct onnx_model *model, const Onnx__NodeProto *node,
-                       bool *ret_by_frequency)
-{
-    static const char op[] = "torch.ops.aten.embedding.default](args = (";
-    const char *text = onnx_program_text(model, &(struct onnx_node){.proto = node});
-    const char *at = text == NULL ? NULL : strstr(text, op);
-    char *end;
-    long row;
-
-    *ret_by_frequency = false;
-    for (uint32_t i = 0; i < 2 && at != NULL; i++) { /* after the weight and the tokens */
-        at = strpbrk(at + (i == 0 ? strlen(op) : 1), ",)");
-        at = at != NULL && *at == ',' ? at : NULL;
-    }
-    if (at == NULL) {
-        return -1;
-    }
-    row = strtol(at + 1, &end, 10);
-    *ret_by_frequency = strncmp(end, ", True", strlen(", True")) == 0;
-    return row;
-}
-
 static bool is_zero_row(const struct onnx_model *model, const struct onnx_value *table,
                         uint64_t row)
 {
@@ -431,57 +401,17 @@ static bool is_zero_row(const struct onnx_model *model, const struct onnx_value 
     return zero;
 }
 
-/* A row that is 0 stays 0 without a gradient, if nothing else reads the table. Then the result of
-   the lookup times 0 is the row, and keeps the gradient from it. */
-bool onnx_masks_padding(struct onnx_model *model, const Onnx__NodeProto *node, long *ret_row)
-{
-    const Onnx__GraphProto *graph = model->proto->graph;
-    const uint32_t table = pst_names_find(&model->names, node->input[0]);
-    bool by_frequency;
-    uint32_t n = 0;
-
-    *ret_row = padding_of(model, node, &by_frequency);
-    if (*ret_row < 0 || table == PST_NONE || model->values[table].tensor == NULL ||
-        onnx_listed(model->config->trained, model->values[table].name)) {
-        return false;
-    }
-    for (size_t i = 0; i < graph->n_node; i++) {
-        for (size_t k = 0; k < graph->node[i]->n_input; k++) {
-            n += strcmp(graph->node[i]->input[k], node->input[0]) == 0;
-        }
-    }
-    for (uint32_t i = 0; i < model->n_values; i++) {
-        n += i != table && model->values[i].told != NULL &&
-             model->values[i].told == model->values[table].told;
-    }
-    return n == 1 && is_zero_row(model, &model->values[table], (uint64_t)*ret_row);
-}
-
 static pst_status check_embedding(struct onnx_model *model, const struct onnx_node *node,
                                   struct pst_error *err)
 {
-    const struct onnx_value *table = onnx_in(model, node, 0);
-    bool by_frequency = false;
-    const long row = node->op == ONNX_Gather ? padding_of(model, node->proto, &by_frequency) : -1;
     char name[192];
-    long masked;
 
-    if (by_frequency) {
-        return ONNX_BAD("input.unsupported",
-                        "%s: gradients that are scaled by how often a token occurs "
-                        "(scale_grad_by_freq) are not supported",
-                        onnx_node_name(model, node, name));
-    }
-    if (row >= 0 && !onnx_listed(model->config->trained, table->name) &&
-        !onnx_listed(model->config->frozen, table->name) &&
-        !onnx_masks_padding(model, node->proto, &masked)) {
-        return ONNX_BAD("input.unsupported",
-                        "%s: row %ld of \"%s\" gets no gradient from PyTorch's embedding "
-                        "(padding_idx), which is supported only if the row is 0 and nothing else "
-                        "reads the table; to train the row, set trained = [\"%s\"] in [model]",
-                        onnx_node_name(model, node, name), row, table->name, table->name);
-    }
-    return PST_OK;
+    return node->op == ONNX_Gather && onnx_scales_by_frequency(model, node)
+               ? ONNX_BAD("input.unsupported",
+                          "%s: gradients that are scaled by how often a token occurs "
+                          "(scale_grad_by_freq) are not supported",
+                          onnx_node_name(model, node, name))
+               : PST_OK;
 }
 
 /* A node reads a result of the program that no node makes: the optimizer has left out an operator.

@@ -348,18 +348,21 @@ static struct onnx_value *sample_input(struct onnx_model *model, struct onnx_val
     }
 }
 
+/* Other places than those of an input are tokens where a row of the table has no gradient. */
 static bool match_embedding(struct onnx_model *model, const struct onnx_node *gather,
                             struct onnx_match *match)
 {
     struct onnx_value *table = onnx_in(model, gather, 0), *places = onnx_in(model, gather, 1);
+    const long padding = onnx_padding(model, gather);
     bool swapped;
 
     if (onnx_axis(onnx_int(gather, "axis", 0), table->rank) != 0 || table->rank != 2 ||
-        places->fixed || sample_input(model, places) == NULL ||
+        (padding < 0 && (places->fixed || sample_input(model, places) == NULL)) ||
         !matrix(model, table, &match->param[0], &swapped) || swapped) {
         return false;
     }
     match->op.kind = PST_OP_EMBEDDING;
+    match->op.padding = (uint32_t)(padding + 1);
     match->emit = onnx_emit_embedding;
     match->has_param[0] = true;
     match->n_in = 0;
@@ -373,6 +376,7 @@ static bool match_rows(struct onnx_model *model, struct onnx_value *value, uint6
 {
     const struct onnx_node *gather = match_maker(model, value, ONNX_Gather);
     struct onnx_value *places = gather == NULL ? NULL : onnx_in(model, gather, 1);
+    const long padding = gather == NULL ? -1 : onnx_padding(model, gather);
     const struct onnx_data *data;
     bool swapped;
 
@@ -387,7 +391,8 @@ static bool match_rows(struct onnx_model *model, struct onnx_value *value, uint6
     data = onnx_known(model, places);
     for (uint64_t i = 0; data != NULL && i < n; i++) {
         if (onnx_integer(data, i) != onnx_integer(data, 0) + (int64_t)i ||
-            onnx_integer(data, i) < 0 || (uint64_t)onnx_integer(data, i) >= ret_param->dims[0]) {
+            onnx_integer(data, i) < 0 || (uint64_t)onnx_integer(data, i) >= ret_param->dims[0] ||
+            onnx_integer(data, i) == padding) {
             return false;
         }
     }
@@ -525,6 +530,9 @@ static bool match_clip(struct onnx_model *model, struct onnx_match *match)
             return false;
         }
         match->op.constants[i] = (float)number;
+    }
+    if (match->op.constants[0] > match->op.constants[1]) { /* then all is the greatest */
+        match->op.constants[0] = match->op.constants[1];
     }
     return true;
 }

@@ -304,16 +304,26 @@ pst_status onnx_read_kinds(struct onnx_model *model, struct pst_error *err);
 bool onnx_is_copy(const struct onnx_model *model, const Onnx__NodeProto *node);
 /* Parameters that an exporter joined because they begin alike become several. */
 pst_status onnx_part_joined(struct onnx_model *model, struct pst_error *err);
-/* The operator of PyTorch's program that a node is of, where the file says so, else NULL. */
-const char *onnx_program_text(struct onnx_model *model, const struct onnx_node *node);
-
-/* Returns true if a Gather is an embedding whose padding_idx row, *ret_row, a mask keeps at 0. */
-bool onnx_masks_padding(struct onnx_model *model, const Onnx__NodeProto *node, long *ret_row);
+/* Returns true if PyTorch wrote the file. */
+bool onnx_is_from_torch(const struct onnx_model *model);
 /* Which initializers are one parameter, by the file and the config. */
 pst_status onnx_find_ties(struct onnx_model *model, struct pst_error *err);
 /* One warning that names what the file does not say: the values that became parameters are
    `params`. */
 void onnx_warn_of_guesses(struct onnx_model *model, const uint32_t *params, uint32_t n_params);
+
+/* --- program.c -------------------------------------------------------------------------------- */
+
+/* The operator of PyTorch's program that a node is of, where the file says so, else NULL. */
+const char *onnx_program_text(struct onnx_model *model, const struct onnx_node *node);
+/* The row of the table to which a Gather gives no gradient (padding_idx); -1: none. */
+long onnx_padding(struct onnx_model *model, const struct onnx_node *lookup);
+/* Returns true if an embedding divides gradients by how often a token occurs. */
+bool onnx_scales_by_frequency(struct onnx_model *model, const struct onnx_node *node);
+/* The number by which an AveragePool divides (divisor_override); 0: that of the elements. */
+long onnx_divisor(struct onnx_model *model, const struct onnx_node *pool);
+/* Returns true if the older exporter made of several lists of indices another one than PyTorch. */
+bool onnx_joins_negative_places(struct onnx_model *model, const struct onnx_node *gather);
 
 /* --- expand.c --------------------------------------------------------------------------------- */
 

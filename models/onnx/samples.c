@@ -226,6 +226,24 @@ static bool is_detached(struct onnx_model *model, const struct onnx_node *node)
     return false;
 }
 
+static pst_status check_places(struct onnx_model *model, struct pst_error *err)
+{
+    char name[192];
+
+    for (uint32_t i = 0; i < model->n_nodes; i++) {
+        const struct onnx_node *node = &model->nodes[i];
+
+        if (node->op == ONNX_Gather && onnx_joins_negative_places(model, node)) {
+            return ONNX_BAD("input.unsupported",
+                            "%s: from negative indices of several axes at once PyTorch's older "
+                            "exporter computes other places than PyTorch; count the indices from "
+                            "the beginning",
+                            onnx_node_name(model, node, name));
+        }
+    }
+    return PST_OK;
+}
+
 static pst_status check_node(const struct samples *s, const struct onnx_node *node, uint32_t result,
                              struct pst_error *err)
 {
@@ -345,7 +363,10 @@ pst_status onnx_find_samples(struct onnx_model *model, uint32_t result, uint8_t 
     }
     keep_alone(&s);
     find_used(&s, result);
-    status = probe(&s, 2, result, err);
+    status = check_places(model, err);
+    if (status == PST_OK) {
+        status = probe(&s, 2, result, err);
+    }
     if (status != PST_OK) {
         return status;
     }

@@ -416,16 +416,24 @@ static void note_difference(struct comparison *c, const struct pst_published_key
     }
 }
 
-/* The key that `unless` names is false, and the file is not of a model type listed after it. */
-static bool is_off(const struct comparison *c, const char *unless)
+/* Returns true if files of this model type give the row's key no meaning, or this file takes it
+   away. */
+static bool is_off(const struct comparison *c, const struct pst_published_key *row)
 {
     const char *type = json_string_value(value_at(c->root, "model_type"));
-    const size_t n = unless == NULL ? 0 : strcspn(unless, "!");
+    const size_t n = row->unless == NULL ? 0 : strcspn(row->unless, "!");
+    const json_t *switched;
     char key[64];
 
-    snprintf(key, sizeof key, "%.*s", (int)n, n == 0 ? "" : unless);
-    return n > 0 && json_is_false(value_at(c->root, key)) &&
-           (unless[n] == '\0' || type == NULL || strstr(unless + n, type) == NULL);
+    if (type != NULL && row->unread_by != NULL && strcmp(type, row->unread_by) == 0) {
+        return true;
+    }
+    if (n == 0 || (type != NULL && strstr(row->unless + n, type) != NULL)) {
+        return false;
+    }
+    snprintf(key, sizeof key, "%.*s", (int)n, row->unless);
+    switched = value_at(c->root, key);
+    return json_is_false(switched) || (switched == NULL && type != NULL);
 }
 
 /* use: rows of that kind alone, or the others. */
@@ -435,8 +443,7 @@ static void compare_rows(struct comparison *c, bool sizes)
         json_t *value;
 
         if (row->use == PST_KEY_FREE || (row->use == PST_KEY_SIZE) != sizes ||
-            (sizes && row->own == NULL) || !applies(c->family, row, c->job) ||
-            is_off(c, row->unless)) {
+            (sizes && row->own == NULL) || !applies(c->family, row, c->job) || is_off(c, row)) {
             continue;
         }
         value = value_of(c, row);

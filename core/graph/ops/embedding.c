@@ -32,6 +32,10 @@ static bool infer_embedding(const struct pst_op_case *c, struct pst_error *err)
     if (!check_dtype(c, 0, PST_I32, err) || !check_param_rank(c, 2, "[vocabulary, C]", err)) {
         return false;
     }
+    if (c->op->padding > param0(c)->dims[0]) {
+        return BAD("%s: row %u has no gradient, but the table has only %llu rows", c->op->name,
+                   c->op->padding - 1, (unsigned long long)param0(c)->dims[0]);
+    }
     dims[0] = x->dims[0];
     dims[1] = param0(c)->dims[1];
     if (c->op->bag != PST_BAG_NONE) {

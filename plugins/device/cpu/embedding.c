@@ -44,6 +44,11 @@ static bool is_valid(const struct embedding *e, uint64_t r)
     return e->tokens[r] >= 0 && (uint64_t)e->tokens[r] < e->n_entries;
 }
 
+static bool has_gradient(const struct embedding *e, uint64_t r)
+{
+    return is_valid(e, r) && (uint32_t)e->tokens[r] + 1 != e->request->op->padding;
+}
+
 static void forward_tokens(void *context, uint64_t begin, uint64_t end, uint32_t thread)
 {
     const struct embedding *e = context;
@@ -116,7 +121,7 @@ static void scatter_strips(void *context, uint64_t begin, uint64_t end, uint32_t
 
     (void)thread;
     for (uint64_t r = 0; r < e->n_tokens; r++) {
-        if (e->dtable != NULL && is_valid(e, r)) {
+        if (e->dtable != NULL && has_gradient(e, r)) {
             float *row = e->dtable + (uint64_t)e->tokens[r] * n + first;
 
             simd->add(row, row, dy + r / e->n_summed * n, width);

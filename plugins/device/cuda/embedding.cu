@@ -18,11 +18,17 @@ struct embedding {
     uint64_t positions; /* tokens of a sample */
     uint64_t summed;    /* tokens whose rows make one of the result */
     uint64_t entries, columns;
+    uint32_t padding; /* as in struct pst_op */
 };
 
 __device__ static bool is_entry(const struct embedding *shape, int32_t id)
 {
     return id >= 0 && (uint64_t)id < shape->entries;
+}
+
+__device__ static bool has_gradient(const struct embedding *shape, int32_t id)
+{
+    return is_entry(shape, id) && (uint32_t)id + 1 != shape->padding;
 }
 
 template <class S, unsigned W>
@@ -59,7 +65,7 @@ __global__ void embedding_kernel(struct embedding shape, S *y, const int32_t *id
 
 /* --- tokens by entry ---------------------------------------------------------------------------*/
 
-/* No two are equal. Behind all entries: the tokens that have none. */
+/* No two are equal. Tokens whose row has no gradient come after all entries. */
 __device__ static uint64_t key_of(uint64_t entry, uint64_t token)
 {
     return entry << 32 | token;
@@ -115,7 +121,7 @@ __global__ void sort_kernel(struct embedding shape, const int32_t *ids, uint64_t
             const uint64_t t = first + i;
             const int32_t id = t < shape.tokens ? ids[t] : -1;
 
-            tile[i] = key_of(is_entry(&shape, id) ? (uint64_t)id : shape.entries, t);
+            tile[i] = key_of(has_gradient(&shape, id) ? (uint64_t)id : shape.entries, t);
         }
         __syncthreads();
         sort_tile(tile);
@@ -221,6 +227,7 @@ static struct embedding shape_of(const struct pst_op_request *r)
     shape.columns = table->dims[1];
     shape.entries = table->elems / shape.columns;
     shape.summed = r->op->bag == PST_BAG_SUM ? shape.positions : 1;
+    shape.padding = r->op->padding;
     return shape;
 }
 

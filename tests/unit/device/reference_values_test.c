@@ -189,6 +189,29 @@ TEST(test_tokens)
     }
 }
 
+/* The row of torch's padding_idx is read as it is, and the lookup leaves it without a gradient. */
+TEST(test_padding)
+{
+    const struct rig_case test =
+        OPERATOR("embedding", 1, "5", "3x2", .kind = PST_OP_EMBEDDING, .padding = 3);
+    const double tokens[] = {2, 0, 1, 2, 0};
+    const double table[] = {1, 2, 3, 4, 5, 6};
+    const double dy[] = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512};
+    const double dtable[] = {260, 520, 16, 32, 0, 0};
+    struct rig rig;
+
+    for (uint32_t d = 0; d < 3; d++) {
+        rig_init(&rig, &test, dtypes[d]);
+        set(rig.x[0], tokens, 5);
+        set(rig.p[0], table, 6);
+        set(rig.dy, dy, 10);
+        rig_run(&rig);
+        assert_values(rig.y[0], (double[]){5, 6, 1, 2, 3, 4, 5, 6, 1, 2}, 10, 0);
+        assert_values(rig.dp[0], dtable, 6, 0);
+        rig_finish(&rig);
+    }
+}
+
 /* Places that there are not; integers that become numbers. */
 TEST(test_places)
 {

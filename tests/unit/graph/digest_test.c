@@ -59,6 +59,31 @@ TEST(loss_terms_show)
     pst_graph_destroy(graph);
 }
 
+/* Which row of a table has no gradient counts. */
+TEST(padding_shows)
+{
+    const struct pst_op ops[] = {{.kind = PST_OP_EMBEDDING},
+                                 {.kind = PST_OP_EMBEDDING, .padding = 1},
+                                 {.kind = PST_OP_EMBEDDING, .padding = 2}};
+    uint64_t digests[3];
+
+    for (uint32_t i = 0; i < 3; i++) {
+        struct pst_graph_builder *b = new_builder(PST_F32);
+        struct pst_graph *graph;
+        struct pst_error err = {0};
+        uint32_t y = add_op(b, ops[i], "e", input(b, "x", PST_I32, 5, 0, 0), PST_NONE,
+                            param(b, "w", 7, 6, 0, 0), PST_NONE);
+
+        y = add_op(b, (struct pst_op){.kind = PST_OP_CROSS_ENTROPY}, "loss", y,
+                   input(b, "t", PST_I32, 5, 0, 0), PST_NONE, PST_NONE);
+        assert_ok(pst_graph_finish(b, y, PST_NONE, &graph, &err), &err);
+        digests[i] = graph->digest;
+        pst_graph_builder_destroy(b);
+        pst_graph_destroy(graph);
+    }
+    assert_true(digests[1] != digests[0] && digests[2] != digests[0] && digests[1] != digests[2]);
+}
+
 /* A graph of every kind of thing that counts, for changing one of them at a time. */
 struct variant {
     struct pst_op layernorm; /* eps */

@@ -112,6 +112,7 @@ TEST(refusals)
     const struct pst_op plain_op = {.kind = PST_OP_ATTENTION, .heads = 2};
     struct pst_op far = {.kind = PST_OP_ATTENTION, .heads = 2, .max_distance = 2};
     const struct pst_op bag = {.kind = PST_OP_EMBEDDING, .bag = PST_BAG_SUM};
+    const struct pst_op padded = {.kind = PST_OP_EMBEDDING, .padding = 10};
     const struct pst_op shift = {.kind = PST_OP_SHIFT2D, .pad = {4, 0}};
     struct pst_graph_builder *b = new_builder(PST_F32);
     uint32_t x, table;
@@ -138,6 +139,11 @@ TEST(refusals)
            add_op(b, bag, "e", input(b, "t", PST_I32, 5, 0, 0), PST_NONE, param(b, "w", 9, 4, 0, 0),
                   param(b, "p", 5, 4, 0, 0)),
            "has no positions");
+    b = new_builder(PST_F32);
+    refuse(b,
+           add_op(b, padded, "e", input(b, "t", PST_I32, 5, 0, 0), PST_NONE,
+                  param(b, "w", 9, 4, 0, 0), PST_NONE),
+           "row 9 of a table of 9 has no gradient");
     b = new_builder(PST_F32);
     refuse(b, add_op(b, shift, "s", input(b, "x", PST_F32, 4, 6, 3), PST_NONE, PST_NONE, PST_NONE),
            "nothing is left");

@@ -648,8 +648,27 @@ static const struct {
     const char *settings, *config, *refusal;
 } decoder_rows[] = {
     {"", "{" LLAMA "}", NULL},
-    {"", "{" LLAMA ",\"sliding_window\":5}", WANT "window = 5"},
-    {"", "{" LLAMA ",\"sliding_window\":8}", NULL}, /* as far as the context */
+    /* LlamaForCausalLM reads no window: its logits with and without that key are equal */
+    {"", "{" LLAMA ",\"sliding_window\":5}", NULL},
+    {"window=5", "{" LLAMA ",\"sliding_window\":5}", WANT "window = 0"},
+    {"window=5", "{" LLAMA ",\"sliding_window\":5,\"use_sliding_window\":true}", WANT "window = 0"},
+    {"",
+     "{\"model_type\":\"mistral\",\"num_attention_heads\":4,\"num_key_value_heads\":2,"
+     "\"sliding_window\":8}",
+     NULL}, /* as far as the context */
+    /* Qwen2Config without use_sliding_window has no window */
+    {"qkv_bias=true",
+     "{\"model_type\":\"qwen2\",\"num_attention_heads\":4,\"num_key_value_heads\":2,"
+     "\"sliding_window\":5}",
+     NULL},
+    {"qkv_bias=true window=5",
+     "{\"model_type\":\"qwen2\",\"num_attention_heads\":4,\"num_key_value_heads\":2,"
+     "\"sliding_window\":5}",
+     WANT "window = 0"},
+    {"qkv_bias=true",
+     "{\"model_type\":\"qwen2\",\"num_attention_heads\":4,\"num_key_value_heads\":2,"
+     "\"sliding_window\":5,\"use_sliding_window\":true}",
+     WANT "window = 5"},
     {"", "{" LLAMA ",\"sliding_window\":5,\"use_sliding_window\":false}", NULL},
     {"window=3", "{" LLAMA "}", WANT "window = 0"},
     {"window=3",

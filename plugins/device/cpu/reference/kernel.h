@@ -160,6 +160,7 @@ struct embedding_shape {
     uint64_t n_positions; /* tokens per sample */
     uint64_t n_entries, n_columns;
     uint64_t n_summed; /* tokens whose rows make one of the result */
+    uint32_t padding;  /* as in struct pst_op */
 };
 
 static inline struct embedding_shape embedding_shape(const struct pst_op_request *request)
@@ -171,12 +172,18 @@ static inline struct embedding_shape embedding_shape(const struct pst_op_request
     shape.n_columns = request->graph->params[request->op->param[0]].dims[1];
     shape.n_entries = request_parameter(request, 0)->elems / shape.n_columns;
     shape.n_summed = request->op->bag == PST_BAG_SUM ? shape.n_positions : 1;
+    shape.padding = request->op->padding;
     return shape;
 }
 
 static inline bool embedding_valid(const struct embedding_shape *shape, int32_t token)
 {
     return token >= 0 && (uint64_t)token < shape->n_entries;
+}
+
+static inline bool embedding_has_gradient(const struct embedding_shape *shape, int32_t token)
+{
+    return embedding_valid(shape, token) && (uint32_t)token + 1 != shape->padding;
 }
 
 /* --- norms ------------------------------------------------------------------------------------ */
