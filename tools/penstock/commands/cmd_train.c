@@ -41,9 +41,10 @@ static pst_status write_trace(void *context, const struct pst_timeline *timeline
     char digest[PST_CLI_DIGEST];
     struct pst_trace_meta meta;
     char sharing[256];
-    pst_status st = pst_sim_timeline(
-        session->planned.plan, session->graph, &session->here, timeline->n_steps,
-        (const struct pst_program *const *)session->planned.programs, &predicted, &result, err);
+    pst_status st = pst_sim_timeline(session->planned.plan, session->graph, &session->here,
+                                     timeline->n_steps, session->simulated.period_ns,
+                                     (const struct pst_program *const *)session->planned.programs,
+                                     &predicted, &result, err);
 
     if (st == PST_OK) {
         meta = pst_cli_trace_meta(session,
