@@ -41,20 +41,30 @@ static int by_weight(const void *a, const void *b)
 }
 
 /*
- * Times are the ticks at which lives begin: two lives meet if and only if they do so at one of
- * these. ret_times[tick], of n_ticks: position of the last time that is not after it. The number of
- * times.
+ * A time is a row of ticks at which lives begin and none ends before the last of them. Two lives
+ * meet if and only if their times do: between the end of one and the begin of a later one a new
+ * time begins. ret_times[tick], of n_ticks, zero before: the last time that does not begin after
+ * it. Returns the number of times.
  */
 static uint32_t number_times(const struct item *items, uint32_t n, uint32_t n_ticks,
                              uint32_t *ret_times)
 {
+    enum { BEGINS = 1, ENDS = 2 };
     uint32_t count = 0;
+    bool ended = true;
 
     for (uint32_t i = 0; i < n; i++) {
-        ret_times[items[i].first] = 1;
+        ret_times[items[i].first] |= BEGINS;
+        ret_times[items[i].last] |= ENDS;
     }
     for (uint32_t t = 0; t < n_ticks; t++) {
-        count += ret_times[t];
+        const uint32_t events = ret_times[t];
+
+        if ((events & BEGINS) != 0 && ended) {
+            count++;
+            ended = false;
+        }
+        ended = ended || (events & ENDS) != 0;
         ret_times[t] = count > 0 ? count - 1 : 0;
     }
     return count;

@@ -9,6 +9,7 @@
 
 #define BLOCK      64u /* lives that are looked at together */
 #define MOST_LISTS 256 /* of one query: four a level, at most 33 levels */
+#define LOW_LEVELS 5   /* of the tree, below the nodes that have paths */
 
 void pst_occupancy_init(struct pst_occupancy *occupancy, uint32_t n_times)
 {
@@ -42,15 +43,18 @@ static const struct pst_span *spans_of(const struct pst_spans *spans)
     return spans->room > 0 ? spans->at : &spans->one;
 }
 
-/* First span that ends at `address` or after it. */
+/* First span that ends at `address` or after it; most often one of the last. */
 static uint32_t first_from(const struct pst_spans *spans, uint64_t address)
 {
     const struct pst_span *at = spans_of(spans);
+    uint32_t n = spans->n;
 
-    if (spans->n == 0 || at[0].end >= address) {
-        return 0;
+    for (uint32_t tried = 0; tried < 4; tried++, n--) {
+        if (n == 0 || at[n - 1].end < address) {
+            return n;
+        }
     }
-    return PST_FIRST(i, spans->n, at[i].end >= address);
+    return PST_FIRST(i, n, at[i].end >= address);
 }
 
 /* Makes room for one more span; returns the spans. */
@@ -97,10 +101,21 @@ static bool unite(struct pst_arena *arena, struct pst_spans *spans, struct pst_s
     return true;
 }
 
+static bool is_on_path(const struct pst_occupancy_path *path, uint32_t node)
+{
+    return node <= path->node &&
+           path->node >> (__builtin_clz(node) - __builtin_clz(path->node)) == node;
+}
+
 /* Whatever `any` of a node has, that of its parent has, too: upwards until nothing is new. */
 static void mark(struct pst_occupancy *occupancy, uint32_t node, struct pst_span span)
 {
     unite(&occupancy->arena, &occupancy->nodes[node].whole, span);
+    for (uint32_t i = 0; i < 2; i++) {
+        if (is_on_path(&occupancy->paths[i], node)) {
+            unite(&occupancy->arena, &occupancy->paths[i].spans, span);
+        }
+    }
     while (node >= 1 && unite(&occupancy->arena, &occupancy->nodes[node].any, span)) {
         node /= 2;
     }
@@ -186,21 +201,36 @@ struct query {
     uint32_t n;
 };
 
-static void ask(struct query *query, const struct pst_spans *spans, uint64_t origin)
+static void ask(struct query *query, const struct pst_spans *spans)
 {
     if (spans->n > 0) {
         const struct pst_span *at = spans_of(spans);
-        uint32_t next = first_from(spans, origin);
 
-        if (next < spans->n) {
-            query->lists[query->n++] = (struct rest){at + next, at + spans->n};
-        }
+        query->lists[query->n++] = (struct rest){at, at + spans->n};
     }
 }
 
+/* Items are placed in the order of their times, so most queries are about the nodes of the last. */
+static const struct pst_spans *find_path(struct pst_occupancy *occupancy, uint32_t node,
+                                         struct pst_occupancy_path *path)
+{
+    if (path->node != node) {
+        path->node = node;
+        path->spans.n = 0;
+        for (; node >= 1; node /= 2) {
+            const struct pst_spans *whole = &occupancy->nodes[node].whole;
+
+            for (uint32_t i = 0; i < whole->n; i++) {
+                unite(&occupancy->arena, &path->spans, spans_of(whole)[i]);
+            }
+        }
+    }
+    return &path->spans;
+}
+
 /* Collects the spans taken in [first, last], from the nodes that make it up and those above. */
-static void collect(const struct pst_occupancy *occupancy, uint32_t first, uint32_t last,
-                    uint64_t origin, struct query *query)
+static void collect(struct pst_occupancy *occupancy, uint32_t first, uint32_t last,
+                    struct query *query)
 {
     uint32_t left = first + occupancy->n_leaves, right = last + occupancy->n_leaves + 1;
     uint32_t above_left = left, above_right = right - 1;
@@ -208,17 +238,21 @@ static void collect(const struct pst_occupancy *occupancy, uint32_t first, uint3
     query->n = 0;
     for (; left < right; left /= 2, right /= 2) {
         if (left & 1) {
-            ask(query, &occupancy->nodes[left++].any, origin);
+            ask(query, &occupancy->nodes[left++].any);
         }
         if (right & 1) {
-            ask(query, &occupancy->nodes[--right].any, origin);
+            ask(query, &occupancy->nodes[--right].any);
         }
     }
-    for (; above_left >= 1; above_left /= 2, above_right /= 2) {
-        ask(query, &occupancy->nodes[above_left].whole, origin);
+    for (uint32_t level = 0; level < LOW_LEVELS; level++, above_left /= 2, above_right /= 2) {
+        ask(query, &occupancy->nodes[above_left].whole);
         if (above_right != above_left) {
-            ask(query, &occupancy->nodes[above_right].whole, origin);
+            ask(query, &occupancy->nodes[above_right].whole);
         }
+    }
+    ask(query, find_path(occupancy, above_left, &occupancy->paths[0]));
+    if (above_right != above_left) {
+        ask(query, find_path(occupancy, above_right, &occupancy->paths[1]));
     }
 }
 
@@ -301,8 +335,8 @@ static uint64_t gap_of_list(const struct pst_lives *lives, uint32_t first, uint3
     return best.at != UINT64_MAX ? best.at : end;
 }
 
-uint64_t pst_occupancy_best_gap(const struct pst_occupancy *occupancy, uint32_t first,
-                                uint32_t last, uint64_t size, uint64_t origin)
+uint64_t pst_occupancy_best_gap(struct pst_occupancy *occupancy, uint32_t first, uint32_t last,
+                                uint64_t size, uint64_t origin)
 {
     struct gap best = {UINT64_MAX, UINT64_MAX};
     uint64_t end = origin, next;
@@ -311,7 +345,7 @@ uint64_t pst_occupancy_best_gap(const struct pst_occupancy *occupancy, uint32_t 
     if (occupancy->n_leaves == 0) {
         return gap_of_list(&occupancy->lives, first, last, size, origin);
     }
-    collect(occupancy, first, last, origin, &query);
+    collect(occupancy, first, last, &query);
     for (;;) {
         end = skip_taken(&query, end, &next);
         if (next == UINT64_MAX) {

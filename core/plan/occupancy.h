@@ -30,6 +30,12 @@ struct pst_occupancy_node {
     struct pst_spans any;   /* taken at some of its times, by what `whole` holds here and below */
 };
 
+/* What is taken at all times of a node by what `whole` holds there and above. */
+struct pst_occupancy_path {
+    uint32_t node; /* 0: none yet */
+    struct pst_spans spans;
+};
+
 #define PST_OCCUPANCY_FEW 1024u /* times of a list at most */
 
 /* Buffers, ascending by begin; behind the n-th such as live at no time, up to a whole block. */
@@ -42,7 +48,8 @@ struct pst_lives {
 struct pst_occupancy {
     uint32_t n_leaves; /* a power of two; 0: a list */
     struct pst_occupancy_node *nodes;
-    struct pst_arena arena; /* of their spans */
+    struct pst_occupancy_path paths[2]; /* of the last query: above its first and its last time */
+    struct pst_arena arena;             /* of their spans */
     struct pst_lives lives;
 };
 
@@ -56,7 +63,7 @@ void pst_occupancy_add(struct pst_occupancy *occupancy, uint32_t first, uint32_t
 
 /* The smallest gap of at least `size` from `origin` on that is free at times first ... last, the
    lowest of several; behind everything where there is none. */
-uint64_t pst_occupancy_best_gap(const struct pst_occupancy *occupancy, uint32_t first,
-                                uint32_t last, uint64_t size, uint64_t origin);
+uint64_t pst_occupancy_best_gap(struct pst_occupancy *occupancy, uint32_t first, uint32_t last,
+                                uint64_t size, uint64_t origin);
 
 #endif

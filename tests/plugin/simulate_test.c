@@ -328,7 +328,7 @@ TEST(asynchronous)
     struct chain chain;
     assert_true(run.answer.asynchronous);
     open_parts(&chain, &run);
-    must(pst_sim_timeline(chain.plan, chain.graph, &chain.cost, steps, NULL, &timeline, &result,
+    must(pst_sim_timeline(chain.plan, chain.graph, &chain.cost, steps, 0, NULL, &timeline, &result,
                           &err),
          &err);
     assert_in_range(result.period_ns, 3 * M * K * 1000, 3 * M * (K + 1) * 1000 + 1000 * K);
@@ -360,7 +360,7 @@ TEST(drains)
         uint64_t stretch = 3 * (d * M + P - 1);
         uint64_t units = whole * stretch + (rest > 0 ? 3 * (rest * M + P - 1) : 0);
         chain.plan->drain_every = d;
-        must(pst_sim_timeline(chain.plan, chain.graph, &chain.cost, n, NULL, &timeline, &result,
+        must(pst_sim_timeline(chain.plan, chain.graph, &chain.cost, n, 0, NULL, &timeline, &result,
                               &err),
              &err);
         expect_batches(timeline, n);
@@ -400,7 +400,7 @@ static void peaks(const char *id, void *context)
             job_rig_finish(&rig);
             continue;
         }
-        must(pst_sim_timeline(planned.plan, rig.graph, &rig.cost, 2,
+        must(pst_sim_timeline(planned.plan, rig.graph, &rig.cost, 2, 0,
                               (const struct pst_program *const *)planned.programs, &timeline,
                               &result, &err),
              &err);

@@ -270,6 +270,9 @@ static void begin(struct pst_sim *sim, uint32_t rank, uint32_t number)
     state->latest = state->now;
     state->behind = PST_NONE;
     sim->begins[(size_t)number * sim->plan->n_devices + rank] = state->now;
+    if (++sim->n_ranks_in[number] == sim->plan->n_devices && sim->suffices != NULL) {
+        sim->sufficed = sim->suffices(sim->context, number + 1);
+    }
 }
 
 /* Ends a run once all of the list has ended, and begins the next. False: not now, or there is none.
@@ -395,7 +398,7 @@ pst_status pst_sim_finish_all(struct pst_sim *sim)
         begin(sim, d, 0);
         wake(sim, d);
     }
-    while (sim->status == PST_OK && (sim->n_queued > 0 || sim->n_requests > 0)) {
+    while (sim->status == PST_OK && !sim->sufficed && (sim->n_queued > 0 || sim->n_requests > 0)) {
         if (sim->n_queued == 0) {
             serve_request(sim);
             continue;
@@ -406,5 +409,5 @@ pst_status pst_sim_finish_all(struct pst_sim *sim)
         sim->ranks[rank].queued_up = false;
         advance(sim, rank);
     }
-    return sim->status != PST_OK ? sim->status : check_ended(sim);
+    return sim->status != PST_OK || sim->sufficed ? sim->status : check_ended(sim);
 }

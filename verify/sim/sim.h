@@ -35,14 +35,15 @@ pst_status pst_sim_quick(const struct pst_plan *plan, const struct pst_graph *gr
                          struct pst_error *err);
 
 /*
- * pst_sim_steps with all that happens. programs: those of the ranks, for the curves of memory;
- * NULL: without curves. Kinds of memory: params are weights, working copies and running statistics,
- * grads the accumulators, buffers what is received and gradients that wait for their turn,
- * activations all else but workspace. The largest point of a rank is its peak_bytes; what is alive
- * for no time at all is shown for one nanosecond. Destroy the timeline.
+ * pst_sim_steps with all that happens. period_ns: of one more step, which pst_sim_steps found for
+ * the same plan and costs; 0: it is simulated. programs: those of the ranks, for the curves of
+ * memory; NULL: without curves. Kinds of memory: params are weights, working copies and running
+ * statistics, grads the accumulators, buffers what is received and gradients that wait for their
+ * turn, activations all else but workspace. The largest point of a rank is its peak_bytes; what is
+ * alive for no time at all is shown for one nanosecond. Destroy the timeline.
  */
 pst_status pst_sim_timeline(const struct pst_plan *plan, const struct pst_graph *graph,
-                            const struct pst_cost_model *cost, uint32_t n_steps,
+                            const struct pst_cost_model *cost, uint32_t n_steps, uint64_t period_ns,
                             const struct pst_program *const *programs,
                             struct pst_timeline **ret_timeline, struct pst_sim_result *ret_result,
                             struct pst_error *err);

@@ -109,6 +109,7 @@ void pst_sim_init(struct pst_sim *sim, const struct pst_plan *plan, const struct
     sim->n_runs = n_runs;
     sim->ranks = pst_arena_array(arena, n, sizeof *sim->ranks);
     sim->begins = pst_arena_array(arena, n * n_runs, sizeof *sim->begins);
+    sim->n_ranks_in = pst_arena_array(arena, n_runs, sizeof *sim->n_ranks_in);
     sim->worklist = pst_arena_array(arena, n, sizeof *sim->worklist);
     sim->requests = pst_arena_array(arena, (size_t)n * PST_SIM_REQUESTS, sizeof *sim->requests);
     sim->collectives =

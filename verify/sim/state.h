@@ -85,6 +85,10 @@ struct pst_sim {
     struct pst_error *err;
     /* Called after every run of a rank's list has ended, in order. May be NULL. */
     void (*sink)(void *context, const struct pst_sim *sim, uint32_t rank);
+    /* Called when all ranks have begun so many runs; true ends the simulation. May be NULL. */
+    bool (*suffices)(void *context, uint32_t n_begun);
+    uint32_t *n_ranks_in; /* [run] ranks that have begun it */
+    bool sufficed;
     void *context;
 };
 

@@ -187,6 +187,15 @@ static bool find_period(const struct steps *steps, uint64_t *ret_period_ns)
     return false;
 }
 
+static bool repeats(void *context, uint32_t n_begun)
+{
+    struct steps *steps = context;
+    uint64_t unused;
+
+    steps->n_boundaries = n_begun;
+    return n_begun >= QUICK_STEPS && find_period(steps, &unused);
+}
+
 /* At most STRETCH_MOST steps between drains. */
 static pst_status settle(const struct pst_plan *plan, const struct pst_graph *graph,
                          const struct pst_cost_model *cost, uint32_t drain_every,
@@ -199,7 +208,7 @@ static pst_status settle(const struct pst_plan *plan, const struct pst_graph *gr
         n *= 2;
     }
     for (; n <= SETTLE_MOST && !found && status == PST_OK; n *= 2) {
-        struct steps steps = {0};
+        struct steps steps = {.sim.suffices = plan->asynchronous ? NULL : repeats};
         status = steps_run(&steps, plan, graph, cost, n, drain_every, err);
         if (status == PST_OK) {
             found = find_period(&steps, ret_period_ns);
@@ -371,7 +380,7 @@ static pst_status find_steady_step(const struct pst_sim_record *record,
 }
 
 pst_status pst_sim_timeline(const struct pst_plan *plan, const struct pst_graph *graph,
-                            const struct pst_cost_model *cost, uint32_t n_steps,
+                            const struct pst_cost_model *cost, uint32_t n_steps, uint64_t period_ns,
                             const struct pst_program *const *programs,
                             struct pst_timeline **ret_timeline, struct pst_sim_result *ret_result,
                             struct pst_error *err)
@@ -379,10 +388,11 @@ pst_status pst_sim_timeline(const struct pst_plan *plan, const struct pst_graph 
     struct pst_sim_record record = {
         .plan = plan, .n_steps = n_steps > 0 ? n_steps : 1, .programs = programs, .cost = cost};
     struct pst_sim_result result = {0};
-    pst_status status = record_steps(&record, graph, true, &result, err);
+    pst_status status = record_steps(&record, graph, period_ns == 0, &result, err);
     if (status != PST_OK) {
         return status;
     }
+    result.period_ns = period_ns == 0 ? result.period_ns : period_ns;
     pst_timeline_describe(record.timeline, plan, "simulation", result.n_steps);
     status = find_steady_step(&record, graph, &result, err);
     if (status != PST_OK) {

@@ -181,7 +181,7 @@ static uint64_t compare(struct real *real)
     struct pst_error err = {0};
     uint64_t stall = 0, copies = 0;
 
-    MUST(pst_sim_timeline(real->plan, real->graph, &real->cost, n_steps,
+    MUST(pst_sim_timeline(real->plan, real->graph, &real->cost, n_steps, 0,
                           (const struct pst_program *const *)real->programs, &simulated, &result,
                           &err));
     do {

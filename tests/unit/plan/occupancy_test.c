@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The occupancy tree against a list of everything that was added: same gap for every question. And
- * a layout of tens of thousands of buffers, which a search through all others would take seconds
- * for.
+ * The occupancy tree against a list of everything that was added: same gap for every question. A
+ * layout against best fit without any structure. And a layout of tens of thousands of buffers,
+ * which a search through all others would take seconds for.
  */
 #include "test.h"
 #include <time.h>
@@ -52,8 +52,8 @@ static uint64_t slow_gap(struct life *lives, uint32_t n, uint32_t first, uint32_
     return best != UINT64_MAX ? best : end;
 }
 
-/* Lives of up to n_times; apart: as many times lie between theirs. */
-static void check_round(uint32_t n_times, uint32_t apart, uint32_t n)
+/* Lives of up to n_times; apart: as many times lie between theirs; in_turn: almost ascending. */
+static void check_round(uint32_t n_times, uint32_t apart, uint32_t n, bool in_turn)
 {
     struct life *lives = calloc(n, sizeof *lives);
     struct pst_occupancy occupancy;
@@ -61,7 +61,8 @@ static void check_round(uint32_t n_times, uint32_t apart, uint32_t n)
 
     pst_occupancy_init(&occupancy, n_times * apart);
     for (uint32_t i = 0; i < n; i++) {
-        uint32_t first = draw(n_times), length = draw(4) == 0 ? n_times : 1 + n_times / 8;
+        uint32_t first = in_turn ? n_times / 2 * i / n + draw(40) : draw(n_times);
+        uint32_t length = draw(4) == 0 ? n_times : 1 + n_times / (in_turn ? 256 : 8);
         uint32_t last = first + draw(length);
         uint64_t size = 1 + draw(20), begin, expected;
 
@@ -86,7 +87,76 @@ TEST(test_against_a_list)
 {
     for (seed = 1; seed <= 120; seed++) {
         draws = 0;
-        check_round(2 + draw(70), seed % 2 == 0 ? 1 : PST_OCCUPANCY_FEW, 1 + draw(120));
+        check_round(2 + draw(70), seed % 2 == 0 ? 1 : PST_OCCUPANCY_FEW, 1 + draw(120), false);
+    }
+}
+
+TEST(test_neighbours_against_a_list)
+{
+    for (seed = 1; seed <= 40; seed++) {
+        draws = 0;
+        check_round(PST_OCCUPANCY_FEW + 1 + draw(3000), 1, 1 + draw(400), true);
+    }
+}
+
+static int by_size(const void *a, const void *b)
+{
+    const struct pst_value *const *x = a, *const *y = b;
+    const uint64_t size[2] = {((*x)->bytes + PST_VALUE_ALIGN - 1) / PST_VALUE_ALIGN,
+                              ((*y)->bytes + PST_VALUE_ALIGN - 1) / PST_VALUE_ALIGN};
+
+    return size[0] != size[1]           ? (size[0] > size[1] ? -1 : 1)
+           : (*x)->first != (*y)->first ? ((*x)->first < (*y)->first ? -1 : 1)
+                                        : (*x > *y) - (*x < *y);
+}
+
+/* Best fit by the definition: largest first, then earliest; each in the smallest gap by ticks. */
+static void expect_best_fit(const struct pst_program *program)
+{
+    const uint32_t n = program->n_values;
+    const struct pst_value **values = calloc(n, sizeof *values);
+    struct life *lives = calloc(n, sizeof *lives);
+
+    for (uint32_t i = 0; i < n; i++) {
+        values[i] = &program->values[i];
+    }
+    qsort(values, n, sizeof *values, by_size);
+    for (uint32_t i = 0; i < n; i++) {
+        const struct pst_value *v = values[i];
+        uint64_t size = (v->bytes + PST_VALUE_ALIGN - 1) / PST_VALUE_ALIGN * PST_VALUE_ALIGN;
+        uint64_t begin = slow_gap(lives, i, v->first, v->last, size, 0);
+
+        if (v->offset != begin) {
+            fail_msg("seed %llu: value %u at %llu, expected %llu", (unsigned long long)seed,
+                     (unsigned)(v - program->values), (unsigned long long)v->offset,
+                     (unsigned long long)begin);
+        }
+        lives[i] = (struct life){v->first, v->last, begin, begin + size};
+    }
+    free(values);
+    free(lives);
+}
+
+TEST(test_layout_against_best_fit)
+{
+    for (seed = 1; seed <= 60; seed++) {
+        struct pst_program program = {.n_ticks = seed % 20 == 0 ? 4000 : 2 + (uint32_t)seed};
+
+        draws = 0;
+        program.n_values = seed % 20 == 0 ? 2500 : 1 + draw(60);
+        program.values = calloc(program.n_values, sizeof *program.values);
+        for (uint32_t i = 0; i < program.n_values; i++) {
+            struct pst_value *value = &program.values[i];
+            uint32_t length = 1 + draw(draw(4) == 0 ? program.n_ticks : 6);
+
+            value->bytes = 1 + (uint64_t)PST_VALUE_ALIGN * draw(5) + draw(PST_VALUE_ALIGN);
+            value->first = draw(program.n_ticks);
+            value->last = value->first + length - 1;
+            value->last = value->last < program.n_ticks ? value->last : program.n_ticks - 1;
+        }
+        pst_layout_program(&program, UINT64_MAX);
+        expect_best_fit(&program);
+        free(program.values);
     }
 }
 

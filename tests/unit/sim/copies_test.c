@@ -173,8 +173,9 @@ TEST(usage)
         after(pass(PST_I_BW, 1, 0), &four, 1),
     };
     set_list(&rig, 1, list, 6);
-    assert_ok(pst_sim_timeline(rig.plan, rig.graph, &rig.cost, 1, NULL, &timeline, &result, &err),
-              &err);
+    assert_ok(
+        pst_sim_timeline(rig.plan, rig.graph, &rig.cost, 1, 0, NULL, &timeline, &result, &err),
+        &err);
     struct pst_usage use = pst_timeline_usage(timeline, 1);
     assert_int_equal(use.stall_ns, 2000 + 4000);
     assert_int_equal(use.busy_ns, 11000);

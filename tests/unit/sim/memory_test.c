@@ -95,7 +95,7 @@ TEST(random_plans)
         if (i % 4 == 0) { /* all in no time: whatever is alive for no time at all still shows */
             rig.cost.cluster = &no_time;
         }
-        assert_ok(pst_sim_timeline(rig.plan, rig.graph, &rig.cost, n_steps,
+        assert_ok(pst_sim_timeline(rig.plan, rig.graph, &rig.cost, n_steps, 0,
                                    (const struct pst_program *const *)rig.programs, &timeline,
                                    &result, &err),
                   &err);
@@ -174,7 +174,7 @@ TEST(asynchronous_plans)
         for (uint32_t n = 1; n <= 5; n++) {
             struct pst_timeline *timeline = NULL;
             struct pst_sim_result result;
-            assert_ok(pst_sim_timeline(rig.plan, rig.graph, &rig.cost, n,
+            assert_ok(pst_sim_timeline(rig.plan, rig.graph, &rig.cost, n, 0,
                                        (const struct pst_program *const *)rig.programs, &timeline,
                                        &result, &err),
                       &err);

@@ -99,8 +99,9 @@ TEST(the_timeline)
     open_two_stages(&rig, 2);
     set_list(&rig, 0, first_list, 2);
     set_list(&rig, 1, second_list, 2);
-    assert_ok(pst_sim_timeline(rig.plan, rig.graph, &rig.cost, 2, NULL, &timeline, &result, &err),
-              &err);
+    assert_ok(
+        pst_sim_timeline(rig.plan, rig.graph, &rig.cost, 2, 0, NULL, &timeline, &result, &err),
+        &err);
     assert_int_equal(timeline->n_spans, 8);
     assert_int_equal(timeline->n_steps, 2);
     assert_int_equal(timeline->n_stages, 2);

@@ -40,9 +40,9 @@ static pst_status simulate(const struct pst_session *session, struct pst_timelin
 {
     struct pst_sim_result result;
 
-    return pst_sim_timeline(session->planned.plan, session->graph, session->shown, 1,
-                            (const struct pst_program *const *)session->planned.programs,
-                            ret_timeline, &result, err);
+    return pst_sim_timeline(
+        session->planned.plan, session->graph, session->shown, 1, session->simulated.period_ns,
+        (const struct pst_program *const *)session->planned.programs, ret_timeline, &result, err);
 }
 
 static pst_status write_figure(const struct pst_session *session, struct request *request,

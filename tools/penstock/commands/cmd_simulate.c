@@ -55,7 +55,8 @@ static void simulate(struct pst_cli *cli, void *asked)
     pst_searching_begin(cli, "simulating");
     pst_cli_must(cli, pst_sim_timeline(session->planned.plan, session->graph, session->shown,
                                        request->n_steps == 0 ? 1 : request->n_steps,
-                                       memory ? programs : NULL, &timeline, &result, &cli->err));
+                                       session->simulated.period_ns, memory ? programs : NULL,
+                                       &timeline, &result, &cli->err));
     pst_searching_end();
     if (request->outputs.trace != NULL) {
         meta = pst_cli_trace_meta(session, cli->arguments[0], digest);

@@ -41,8 +41,9 @@ static pst_status write_trace(void *context, const struct pst_timeline *timeline
     char digest[PST_CLI_DIGEST];
     struct pst_trace_meta meta;
     char sharing[256];
+    uint64_t period_ns = session->shown == &session->here ? session->simulated.period_ns : 0;
     pst_status st = pst_sim_timeline(
-        session->planned.plan, session->graph, &session->here, timeline->n_steps,
+        session->planned.plan, session->graph, &session->here, timeline->n_steps, period_ns,
         (const struct pst_program *const *)session->planned.programs, &predicted, &result, err);
 
     if (st == PST_OK) {

@@ -91,6 +91,7 @@ pst_status pst_gallery_add(struct pst_gallery *gallery, uint32_t record, bool mu
     pst_status st;
 
     st = pst_sim_timeline(session->planned.plan, session->graph, session->shown, 1,
+                          session->simulated.period_ns,
                           (const struct pst_program *const *)session->planned.programs,
                           &exhibit->timeline, &result, err);
     if (st != PST_OK) {
