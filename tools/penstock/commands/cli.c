@@ -16,6 +16,7 @@
 #include "base/cache.h"
 #include "base/json.h"
 #include "base/launched.h"
+#include "base/memory.h"
 #include "base/stop.h"
 #include "base/text.h"
 #include "base/util.h"
@@ -114,6 +115,8 @@ static const struct pst_command *find_command(const char *name)
     fail_command(name);
 }
 
+void (*pst_cli_undo)(void);
+
 /* Ends the program if memory runs out: like any failure, without freeing anything. */
 static void end_without_memory(void)
 {
@@ -124,6 +127,9 @@ static void end_without_memory(void)
 
     pst_file_abandon_writes();
     pst_cache_abandon();
+    if (pst_cli_undo != NULL) {
+        pst_cli_undo();
+    }
     pst_fail_nomem(&err);
     if (team != NULL) {
         pst_team_settle(team, err.status, &err, &prints);
@@ -193,6 +199,7 @@ static int run(const struct pst_command *command, int argc, char **argv)
                                                  command->words[1], &cli.err));
         pst_json_object(&cli.answer, NULL);
         heed_signals(command);
+        pst_doing("running penstock", command->name);
         command->run(&cli, request);
         pst_json_end(&cli.answer, '}');
     }
