@@ -139,6 +139,8 @@ GOING_ON = {"train-save": "was not saved|an old checkpoint stays",
 LOSING = {"train": "out.json"}
 # These tell every defect, with exit code 1.
 TELLING = {"check-folder": ": damaged", "check-folder-json": '"defects":[{'}
+# These tell what is wrong with a plugin, with these exit codes.
+TELLING_PLUGINS = {"plugins": ((0,), " refused "), "plugins-check": ((3,), "FAIL  ")}
 
 # Point: (ways to fail, {exit code: kind of error}). "+fail": from then on for ever. A plugin that
 # gets no memory says so; so does whoever asked for a library that does not load, or for a device or
@@ -178,6 +180,8 @@ VARIES = [
     (re.compile(r'("best"):\{[^}]*\}|("round_step_us"):\[.*?\]\]|("load"):\[[^]]*\]|("time"):"[^"]*"'), ""),
     # Of a plugin that cannot be looked at closely the plan is made in a process of its own.
     (re.compile(r'"isolated":(?:true|false)|, in a process of its own'), ""),
+    (re.compile(r'"shipped":(?:true|false)|,"not_shipped":"[^"]*"'), ""),
+    (re.compile(r"^measurements of .* is the machine busy\?$", re.M), ""),
     (re.compile(r'"order":\[[\d,]+\]'), ""),
     (re.compile(r"^(search(?:ed for)?|step|usage +device \d+|         device \d+ busy|trained \d+ steps in) .*$", re.M), r"\1"),
     (re.compile(r" +(search|[\d.]+ (?:us|ms|s))$", re.M), ""),
@@ -335,6 +339,9 @@ class Walk:
                                              "/.retired-" in name and "an old checkpoint stays" in err)):
                 return f"{name} left behind"
         if command in LISTING and code in (0, 1, 3) and self.is_listed(command, point, out):
+            return "clean"
+        codes, words = TELLING_PLUGINS.get(command, ((), ""))
+        if code in codes and words in out:
             return "clean"
         if command in TELLING and code == 1 and TELLING[command] in out:
             return "clean"
