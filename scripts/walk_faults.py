@@ -95,10 +95,18 @@ COMMANDS = {
     "partition": ("partition graphpipe -p branches.json --svg out.svg", ["out.svg"]),
     "partition-json": ("partition chain-dp -p branches.json --json", []),
     "memopt": ("memopt dawnpiper -p chain.json --png out.png", ["out.png"]),
+    "memopt-json": ("memopt dawnpiper -p chain.json --json", []),
     "compare": ("compare config.toml --jobs 1 -o out.csv --plans plans", ["out.csv"]),
     "compare-json": ("compare config.toml --jobs 1 --json --run --repeat 2 --steps 2", []),
     "tune": ("tune config.toml --jobs 1 -o out.json", ["out.json"]),
     "export": ("export pytorch-csv config.toml -o out.csv", ["out.csv"]),
+    "export-pdf": ("export pdf plan.json -o out.pdf", ["out.pdf"]),
+    "profile": ("profile config.toml -s 1 -r 1 -o out.json", ["out.json"]),
+    "profile-json": ("profile config.toml -s 1 -r 1 --json", []),
+    "plugins": ("plugins list", []),
+    "plugins-info": ("plugins info 1f1b --json", []),
+    "plugins-check": ("plugins check 1f1b --only answers", []),
+    "plugins-new": ("plugins new scheduler mine", []),
     "train": ("train config.toml --set output.trace=out.json", ["out.json"]),
     "train-json": ("train config.toml --json", []),
     "train-mpi": ("train config.toml --json --set run.transport=mpi", []),
@@ -118,6 +126,9 @@ RANKS = {"train-mpi": 2}
 # Hits of a child process are counted where the same work is done in one.
 COUNTED_AS = {"plan-isolated": ["plan"]}
 
+# What these answer is measured: all but its words differs from run to run.
+MEASURED = ("profile", "profile-json")
+
 # These list a combination that failed with its reason, and go on.
 LISTING = ("compare", "compare-json", "tune")
 
@@ -128,6 +139,8 @@ GOING_ON = {"train-save": "was not saved|an old checkpoint stays",
 LOSING = {"train": "out.json"}
 # These tell every defect, with exit code 1.
 TELLING = {"check-folder": ": damaged", "check-folder-json": '"defects":[{'}
+# These tell what is wrong with a plugin, with these exit codes.
+TELLING_PLUGINS = {"plugins": ((0,), " refused "), "plugins-check": ((3,), "FAIL  ")}
 
 # Point: (ways to fail, {exit code: kind of error}). "+fail": from then on for ever. A plugin that
 # gets no memory says so; so does whoever asked for a library that does not load, or for a device or
@@ -163,24 +176,30 @@ for executor_point in EXECUTOR[1:]:
 
 # What differs from run to run: times, and a rank that follows from them.
 VARIES = [
-    (re.compile(r'("\w*seconds?\w*"|"measured_step_us"):[\d.e+-]+'), r"\1"),
+    (re.compile(r'("\w*seconds?\w*"|"measured_\w+_us"|"prediction_error"|"others"):[\d.e+-]+'), r"\1"),
+    (re.compile(r'("best"):\{[^}]*\}|("round_step_us"):\[.*?\]\]|("load"):\[[^]]*\]|("time"):"[^"]*"'), ""),
     # Of a plugin that cannot be looked at closely the plan is made in a process of its own.
     (re.compile(r'"isolated":(?:true|false)|, in a process of its own'), ""),
+    (re.compile(r'"shipped":(?:true|false)|,"not_shipped":"[^"]*"'), ""),
+    (re.compile(r"^measurements of .* is the machine busy\?$", re.M), ""),
     (re.compile(r'"order":\[[\d,]+\]'), ""),
     (re.compile(r"^(search(?:ed for)?|step|usage +device \d+|         device \d+ busy|trained \d+ steps in) .*$", re.M), r"\1"),
     (re.compile(r" +(search|[\d.]+ (?:us|ms|s))$", re.M), ""),
 ]
 
 
-def same_text(text):
+def same_text(text, command=None):
     for pattern, instead in VARIES:
         text = pattern.sub(instead, text)
+    if command in MEASURED:
+        text = re.sub(r"[^A-Za-z]+|\b(?:ns|us|ms|s)\b", " ", re.sub(r"[\d.]+(?:e[+-]\d+)?", " ", text))
+        text = " ".join(text.split())
     return text
 
 
-def same_bytes(a, b):
+def same_bytes(a, b, command):
     if a.startswith(b"{") and b.startswith(b"{"):
-        return same_text(a.decode(errors="replace")) == same_text(b.decode(errors="replace"))
+        return same_text(a.decode(errors="replace"), command) == same_text(b.decode(errors="replace"), command)
     return a == b
 
 
@@ -294,7 +313,7 @@ class Walk:
         again = self.run(command, "")
         if first[0] != 0 or first[4]:
             raise SystemExit(f"{command} fails without a fault: {first}")
-        if same_text(first[1]) != same_text(again[1]):
+        if same_text(first[1], command) != same_text(again[1], command):
             raise SystemExit(f"{command} answers differently each time:\n{first[1]}\n{again[1]}")
         stable = {name for name in first[3] if first[3][name] == again[3].get(name)}
         self.clean[command] = (first[1], first[3], stable)
@@ -321,6 +340,9 @@ class Walk:
                 return f"{name} left behind"
         if command in LISTING and code in (0, 1, 3) and self.is_listed(command, point, out):
             return "clean"
+        codes, words = TELLING_PLUGINS.get(command, ((), ""))
+        if code in codes and words in out:
+            return "clean"
         if command in TELLING and code == 1 and TELLING[command] in out:
             return "clean"
         # Only a last save that fails is a failure of the run.
@@ -330,19 +352,19 @@ class Walk:
             data = files.get(name)
             if data is None:
                 return f"{name} is gone"
-            if data != OLD.encode() and name in stable and not same_bytes(data, whole[name]):
+            if data != OLD.encode() and name in stable and not same_bytes(data, whole[name], command):
                 return f"{name} is neither old nor new"
         for name in set(files) - set(outputs):
-            if name in stable and not same_bytes(files[name], whole[name]):
+            if name in stable and not same_bytes(files[name], whole[name], command):
                 return f"{name} is not whole"
         if code == 0:
-            if same_text(out) != same_text(text):
+            if same_text(out, command) != same_text(text, command):
                 return "exit code 0 with another answer"
             for name in whole:
                 if files.get(name) in (None, OLD.encode()):
                     return f"exit code 0 without {name}"
             return "same"
-        if command in LOSING and code == 1 and same_text(out) == same_text(text) and \
+        if command in LOSING and code == 1 and same_text(out, command) == same_text(text, command) and \
                 re.search(rf"^penstock: {LOSING[command]}: cannot ", err, re.M):
             return "clean"
         return self.judge_failure(command, point, code, out, err)
@@ -394,9 +416,9 @@ class Walk:
         return command, key, fault, verdict, result
 
 
-def numbers(every, hits):
-    """Hits to try: each N-th, and the last."""
-    return sorted(set(range(1, hits + 1, every)) | {hits})
+def numbers(first, every, hits):
+    """Hits to try: the first ones, each N-th, and the last."""
+    return sorted(set(range(1, min(first, hits) + 1)) | set(range(1, hits + 1, every)) | {hits})
 
 
 def main():
@@ -404,6 +426,7 @@ def main():
     parser.add_argument("--build", default="build/dev", help="folder of the build")
     parser.add_argument("-j", type=int, default=os.cpu_count(), help="commands at a time")
     parser.add_argument("--every", type=int, default=1, help="try each N-th hit of a point")
+    parser.add_argument("--first", type=int, default=0, help="try so many first hits, whatever --every")
     parser.add_argument("--commands", default=",".join(c for c in COMMANDS if c not in RANKS),
                         help="all but train-mpi, unless named: " + ",".join(COMMANDS))
     parser.add_argument("--points", default=",".join(POINTS))
@@ -419,7 +442,7 @@ def main():
             for key, hits in sorted(walk.begin(command).items(), key=str):
                 if key[1] in options.points.split(","):
                     table[command, key] = collections.Counter(hits=hits)
-                    jobs += [(command, key, hit, action) for hit in numbers(options.every, hits)
+                    jobs += [(command, key, hit, action) for hit in numbers(options.first, options.every, hits)
                              for action in POINTS[key[1]][0]]
         with concurrent.futures.ThreadPoolExecutor(options.j) as pool:
             for command, key, fault, verdict, result in pool.map(walk.try_one, jobs):

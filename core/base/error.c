@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/error.h"
+#include "base/memory.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,7 +38,10 @@ pst_status pst_fail_at(struct pst_error *err, pst_status status, const char *kin
 
 pst_status pst_fail_nomem(struct pst_error *err)
 {
-    return pst_fail(err, PST_ERR_NOMEM, "machine.memory", "out of host memory");
+    char text[640];
+
+    pst_memory_message(text, sizeof text);
+    return pst_fail(err, PST_ERR_NOMEM, "machine.memory", "%s", text);
 }
 
 static void append(char *text, size_t size, const char *format, va_list args)

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdint.h>
@@ -16,6 +15,23 @@ enum { EXIT_MEMORY = 4 };
 
 static void (*_Atomic on_exhaustion)(void);
 static _Atomic uintptr_t ends_on; /* the thread that ends the program; 0: none does */
+
+static pthread_mutex_t doing_mutex = PTHREAD_MUTEX_INITIALIZER;
+static char doing[512]; /* "": not known */
+
+void pst_doing(const char *what, const char *subject)
+{
+    pthread_mutex_lock(&doing_mutex);
+    snprintf(doing, sizeof doing, " while %s %s", what, subject);
+    pthread_mutex_unlock(&doing_mutex);
+}
+
+void pst_memory_message(char *ret_text, size_t size)
+{
+    pthread_mutex_lock(&doing_mutex);
+    snprintf(ret_text, size, "out of host memory%s", doing);
+    pthread_mutex_unlock(&doing_mutex);
+}
 
 void pst_on_out_of_memory(void (*handler)(void))
 {
@@ -51,43 +67,6 @@ void pst_heed_no_memory(void)
     if (errno == ENOMEM) {
         pst_out_of_memory();
     }
-}
-
-/* --- libraries that go on without memory -------------------------------------------------------*/
-
-static const int crashes[] = {SIGSEGV, SIGBUS, SIGABRT};
-enum { N_CRASHES = sizeof crashes / sizeof *crashes };
-static struct sigaction usual[N_CRASHES];
-
-static void put_back(void)
-{
-    for (uint32_t i = 0; i < N_CRASHES; i++) {
-        sigaction(crashes[i], &usual[i], NULL);
-    }
-}
-
-/* A crash for another reason comes again on return, and takes its usual way. */
-static void heed_crash(int number)
-{
-    (void)number;
-    pst_heed_no_memory();
-    put_back();
-}
-
-void pst_memory_watch_begin(void)
-{
-    struct sigaction action = {.sa_handler = heed_crash, .sa_flags = SA_NODEFER | SA_ONSTACK};
-
-    for (uint32_t i = 0; i < N_CRASHES; i++) {
-        sigaction(crashes[i], &action, &usual[i]);
-    }
-    errno = 0;
-}
-
-void pst_memory_watch_end(void)
-{
-    put_back();
-    pst_heed_no_memory();
 }
 
 /* --- asking for it -----------------------------------------------------------------------------*/

@@ -29,11 +29,11 @@ char *pst_printf(const char *format, ...) __attribute__((format(printf, 1, 2), r
 void pst_out_of_memory(void) __attribute__((noreturn));
 /* Call this after a library call failed: pst_out_of_memory() if errno is ENOMEM, else nothing. */
 void pst_heed_no_memory(void);
-/* Guard calls of a library that ignores failed allocations: if errno is ENOMEM when a thread
-   crashes between begin and end, or at the end, pst_out_of_memory() is called. If the library has
-   set errno again in between, the crash remains. One thread at a time. */
-void pst_memory_watch_begin(void);
-void pst_memory_watch_end(void);
+/* Names what the program does from now on, for the message if memory runs out: "reading the plan",
+   "a.json". The main thread calls it where a stage begins; the words are copied. */
+void pst_doing(const char *what, const char *subject);
+/* "out of host memory while reading the plan a.json" */
+void pst_memory_message(char *ret_text, size_t size);
 /* Call this before ending the program: the first thread returns, others block for good. */
 void pst_end_alone(void);
 /* The handler notifies other processes, prints and exits; it must not allocate, and runs on any

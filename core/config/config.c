@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "base/util.h"
 #include "config/report.h"
 #include "config/tree.h"
@@ -289,6 +290,7 @@ pst_status pst_config_load(const char *path, const char *const *sets, uint32_t n
         pst_config_destroy(config);
         return pst_fail(err, PST_ERR_CONFIG, "config.file", "the name of the config file is empty");
     }
+    pst_doing("reading the config", config->path);
     st = load_file(&reader, config->path, &config->root, err);
     return hand_over(&reader, st, sets, n_sets, ret_config, err);
 }

@@ -11,6 +11,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -151,13 +152,40 @@ static pst_status check_elf(struct subject *s, struct pst_error *err)
     return PST_OK;
 }
 
+/* Sets back what a constructor changed, as far as the system lets it. */
+static bool restore_limits(const struct rlimit *before)
+{
+    bool same = true;
+
+    for (int i = 0; i < RLIM_NLIMITS; i++) {
+        struct rlimit now;
+
+        getrlimit((__rlimit_resource_t)i, &now);
+        if (now.rlim_cur != before[i].rlim_cur || now.rlim_max != before[i].rlim_max) {
+            same = false;
+            setrlimit((__rlimit_resource_t)i, &before[i]);
+        }
+    }
+    return same;
+}
+
 static pst_status load(struct subject *s, struct pst_error *err)
 {
+    struct rlimit limits[RLIM_NLIMITS];
     pst_plugin_entry_fn *entry;
     char reason[512];
     void *handle;
+    bool opened;
 
-    if (!pst_dl_open(s->path, &handle, reason, sizeof reason)) {
+    for (int i = 0; i < RLIM_NLIMITS; i++) {
+        getrlimit((__rlimit_resource_t)i, &limits[i]);
+    }
+    opened = pst_dl_open(s->path, &handle, reason, sizeof reason);
+    if (!restore_limits(limits)) { /* first: a file that may not be opened counts as not found */
+        return refuse(err, "plugin.load", s->path,
+                      "loading it changes resource limits; a constructor must not do that");
+    }
+    if (!opened) {
         return refuse(err, "plugin.load", s->path, "cannot be loaded: %s", reason);
     }
     entry = (pst_plugin_entry_fn *)(uintptr_t)pst_dl_symbol(handle, "pst_plugin_entry");

@@ -31,7 +31,7 @@ static bool holds_shared_objects(const char *folder)
 
     if (dir == NULL) {
         pst_heed_no_memory();
-        return false;
+        return errno != ENOENT && errno != ENOTDIR; /* whoever reads it says what is wrong */
     }
     while (!found && (entry = readdir(dir)) != NULL) {
         found = strchr(entry->d_name, '-') != NULL && pst_text_ends(entry->d_name, ".so");

@@ -69,7 +69,9 @@ static bool look_up(const char *home, const char *name, char ret_digest[PST_DIGE
             found =
                 strlen(line) > PST_DIGEST_TEXT + 1 && strcmp(line + PST_DIGEST_TEXT + 1, name) == 0;
         }
-        if (!found) {
+        if (ferror(list)) {
+            is_not(shipped, "is not known: %s: %s", path, strerror(errno));
+        } else if (!found) {
             is_not(shipped, "is not on the list of what penstock came with, %s", path);
         }
     }

@@ -735,8 +735,10 @@ pst_status pst_plan_read(const char *path, const struct pst_graph *graph,
 {
     char *text = NULL;
     size_t length = 0;
-    pst_status st = pst_file_read(path, MOST_BYTES, "input.path", &text, &length, err);
+    pst_status st;
 
+    pst_doing("reading the plan", path);
+    st = pst_file_read(path, MOST_BYTES, "input.path", &text, &length, err);
     if (st == PST_OK) {
         st = pst_plan_parse(path, text, length, graph, ret_plan, err);
     }

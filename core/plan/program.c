@@ -120,12 +120,26 @@ static bool is_alive(const struct pst_value *value, uint32_t tick)
     return value->kind != PST_V_HOST && value->first <= tick && tick <= value->last;
 }
 
-/* A program whose places are too far for 32 bits stays whole. */
+/* Places must hold offsets to the byte: a wrong offset must not become a right one when the program
+   is built again. */
+static bool has_places(const struct pst_program *program)
+{
+    for (uint32_t i = 0; i < program->n_values; i++) {
+        const uint64_t offset = program->values[i].offset;
+
+        if (offset % PST_VALUE_ALIGN != 0 || offset / PST_VALUE_ALIGN > UINT32_MAX) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* A program without places stays whole. */
 static void make_slim(struct pst_program *program)
 {
     const uint32_t n = program->n_values;
 
-    if ((program->arena_bytes | program->host_bytes) / PST_VALUE_ALIGN > UINT32_MAX) {
+    if (!has_places(program)) {
         return;
     }
     program->places = pst_alloc((size_t)n + 1, sizeof *program->places);
@@ -154,7 +168,8 @@ static void make_slim(struct pst_program *program)
                                     .arena_bytes = program->arena_bytes,
                                     .peak_tick = program->peak_tick,
                                     .host_bytes = program->host_bytes,
-                                    .places = program->places};
+                                    .places = program->places,
+                                    .n_places = n};
 }
 
 pst_status pst_program_restore(const struct pst_plan *plan, const struct pst_graph *graph,
@@ -166,6 +181,10 @@ pst_status pst_program_restore(const struct pst_plan *plan, const struct pst_gra
 
     if (st != PST_OK) {
         return st;
+    }
+    if (program->n_values != slim->n_places) {
+        pst_program_destroy(program);
+        return pst_fail(err, PST_ERR_BUG, "internal", "the slim program is of another plan");
     }
     for (uint32_t i = 0; i < program->n_values; i++) {
         program->values[i].offset = (uint64_t)slim->places[i] * PST_VALUE_ALIGN;

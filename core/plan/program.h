@@ -221,6 +221,7 @@ struct pst_program {
     uint32_t *places;    /* slim programs: offsets of all values / PST_VALUE_ALIGN; else NULL. They
                             have no instructions, calls, operands, parts or copies; only values
                             alive at the peak; and parameters without values */
+    uint32_t n_places;
 };
 
 typedef void pst_static_part(void *context, uint8_t kind, uint32_t slot, uint64_t bytes);
@@ -246,7 +247,8 @@ enum pst_program_form {
 pst_status pst_programs_create(const struct pst_plan *plan, const struct pst_graph *graph,
                                const struct pst_cost_model *cost, enum pst_program_form form,
                                struct pst_program **ret_programs, struct pst_error *err);
-/* The whole program of a slim one, of the same plan, graph and cost model. */
+/* The whole program of a slim one, of the same plan, graph and cost model. Fails if they have
+   other values than the ones whose offsets the slim program holds. */
 pst_status pst_program_restore(const struct pst_plan *plan, const struct pst_graph *graph,
                                const struct pst_cost_model *cost, const struct pst_program *slim,
                                struct pst_program **ret_program, struct pst_error *err);

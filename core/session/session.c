@@ -137,8 +137,10 @@ static pst_status slice(const struct pst_job *job, struct pst_graph *graph, stru
 pst_status pst_session_graph(const struct pst_job *job, struct pst_graph **ret_graph,
                              struct pst_error *err)
 {
-    pst_status st = parts->graph(job, ret_graph, err);
+    pst_status st;
 
+    pst_doing("building", "the model");
+    st = parts->graph(job, ret_graph, err);
     return st == PST_OK ? slice(job, *ret_graph, err) : st;
 }
 

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "base/saturate.h"
 #include "base/util.h"
 #include "session/isolate.h"
@@ -91,8 +92,10 @@ pst_status pst_session_predict(struct pst_session *session, struct pst_error *er
 {
     struct pst_plan *plan = session->planned.plan;
     uint32_t threads = session->device_config.threads;
-    pst_status st = predict(session, &session->cost, err);
+    pst_status st;
 
+    pst_doing("timing", "the plan");
+    st = predict(session, &session->cost, err);
     plan->step_ns = session->here_ns = session->predicted_ns;
     plan->times = pst_session_times_name(session);
     pst_cluster_copy(&session->cluster, &session->arena, &session->here_cluster);
@@ -130,6 +133,7 @@ pst_status pst_session_judge(struct pst_session *session, struct pst_check_repor
     struct pst_check_limits limits;
     pst_status st;
 
+    pst_doing("proving", "the plan");
     pst_session_choose_queues(session, planned->plan, false);
     limits = pst_session_limits(session);
     limits.cost = &session->cost;
@@ -332,6 +336,7 @@ pst_status pst_session_plan(struct pst_session *session, const char *plan_file,
     if (plan_file != NULL && plan_file[0] != '\0') {
         st = use_file(session, plan_file, err);
     } else {
+        pst_doing("searching", "a plan");
         st = pst_isolate_search(session, cancelled, err);
     }
     st = st == PST_OK ? pst_session_fits_queues(session, session->planned.plan, false, err) : st;

@@ -315,8 +315,10 @@ pst_status pst_checkpoint_open(const char *path, struct pst_checkpoint **ret_che
                                struct pst_error *err)
 {
     struct opened *opened = NULL;
-    pst_status st = open_folder(path, &opened, err);
+    pst_status st;
 
+    pst_doing("reading the checkpoint", path);
+    st = open_folder(path, &opened, err);
     if (st != PST_OK) {
         return st;
     }

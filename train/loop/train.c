@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/memory.h"
 #include "base/saturate.h"
 #include "base/stop.h"
 #include "base/util.h"
@@ -926,6 +927,7 @@ pst_status pst_train_run(struct pst_session *session, const struct pst_data *dat
     uint64_t begin = pst_now_ns();
     pst_status st;
 
+    pst_doing("training", "the model");
     st = prepare(&run, err);
     st = st == PST_OK ? pst_exec_meet(run.exec, err) : st;
     if (st == PST_OK) {

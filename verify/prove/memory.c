@@ -214,6 +214,34 @@ static void check_program(struct pst_check *check, const struct pst_program *pro
     pst_check_layout(check, program);
 }
 
+/*
+ * A slim program is judged as what the builder makes of the plan a second time, with the offsets of
+ * the slim one. A wrong program does not become legal thereby: the rules judge calls, operands,
+ * lives and sizes of what was built, as they judge a whole program, and derive them from plan and
+ * graph alone. What is proven is the second program, though, and not the first. So the slim one
+ * must say nothing else: its values are those of the second that are alive at the peak. Nobody runs
+ * a slim program; what trains is whole, and proven as it is.
+ */
+static bool says_the_same(const struct pst_program *slim, const struct pst_program *whole)
+{
+    uint32_t n = 0;
+    for (uint32_t v = 0; v < whole->n_values; v++) {
+        const struct pst_value *value = &whole->values[v], *said = &slim->values[n];
+        if (value->kind == PST_V_HOST || value->first > slim->peak_tick ||
+            value->last < slim->peak_tick) {
+            continue;
+        }
+        if (n++ == slim->n_values || said->kind != value->kind || said->what != value->what ||
+            said->slot != value->slot || said->stage != value->stage ||
+            said->microbatch != value->microbatch || said->bytes != value->bytes ||
+            said->offset != value->offset) {
+            return false;
+        }
+    }
+    return n == slim->n_values && slim->n_params == whole->n_params &&
+           slim->n_ticks == whole->n_ticks;
+}
+
 /* All rules of one rank. Its tables and its report belong to it alone. */
 static void check_rank(void *ranks_, uint32_t d)
 {
@@ -227,10 +255,12 @@ static void check_rank(void *ranks_, uint32_t d)
     if (program->places == NULL) {
         check_program(&check, program, d, rank);
     } else if (pst_program_restore(check.source != NULL ? check.source : check.plan, check.graph,
-                                   check.limits->cost, program, &whole, NULL) == PST_OK) {
+                                   check.limits->cost, program, &whole, NULL) == PST_OK &&
+               says_the_same(program, whole)) {
         check_program(&check, whole, d, rank);
     } else {
-        pst_check_add(&check, "MEM2", d, PST_NONE, "its program cannot be built again");
+        pst_check_add(&check, "MEM2", d, PST_NONE,
+                      "its program is not the one that its plan makes");
     }
     pst_program_destroy(whole);
     pst_arena_finish(&check.arena);

@@ -168,7 +168,7 @@ pst_status mpi_join(const char *transport, uint64_t stall_ns, uint64_t room, uin
     mpi_world = world;
     *ret_rank = world->rank;
     *ret_n_ranks = world->n_ranks;
-    if (world->n_ranks == 1 && strcmp(size, "1") != 0) {
+    if (world->n_ranks == 1 && strtoul(size, NULL, 10) > 1) {
         *ret_n_ranks = 0;
         return pst_fail(err, PST_ERR_CONFIG, "config.value",
                         "run.transport = \"%s\": the launcher has started %s processes, but each "

@@ -34,7 +34,7 @@ static void *sleeper(void *unused)
 #if defined(RUDE_CONSTRUCTOR_PRINTS) || defined(RUDE_CONSTRUCTOR_CRASHES) ||                       \
     defined(RUDE_CONSTRUCTOR_THREAD) || defined(RUDE_CONSTRUCTOR_FILE) ||                          \
     defined(RUDE_CONSTRUCTOR_CHDIR) || defined(RUDE_CONSTRUCTOR_SLOW) ||                           \
-    defined(RUDE_CONSTRUCTOR_OPENS)
+    defined(RUDE_CONSTRUCTOR_OPENS) || defined(RUDE_CONSTRUCTOR_LIMIT)
 static void __attribute__((constructor)) begin(void)
 {
 #if defined(RUDE_CONSTRUCTOR_PRINTS)
@@ -46,6 +46,10 @@ static void __attribute__((constructor)) begin(void)
     fclose(fopen("rude.log", "w"));
 #elif defined(RUDE_CONSTRUCTOR_OPENS)
     (void)!fopen("/dev/null", "r");
+#elif defined(RUDE_CONSTRUCTOR_LIMIT)
+    const struct rlimit none = {0, 0};
+
+    setrlimit(RLIMIT_NOFILE, &none);
 #elif defined(RUDE_CONSTRUCTOR_CHDIR)
     syscall(SYS_chdir, "/"); /* by number: the name would be found in its imports */
 #elif defined(RUDE_CONSTRUCTOR_SLOW)

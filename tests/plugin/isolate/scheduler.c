@@ -3,6 +3,7 @@
  * All forwards, then all backwards, and on the way one misdeed, chosen by the DOES_* macro that it
  * is compiled with.
  */
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -134,6 +135,12 @@ static pst_status misbehave(const struct pst_host *host)
     exit(0);
 #elif defined(DOES_EXIT_SEVEN)
     exit(7);
+#elif defined(DOES_EXIT_MEMORY) /* as libgomp does */
+    errno = ENOMEM;
+    exit(1);
+#elif defined(DOES_EXIT_THREADS)
+    errno = EAGAIN;
+    exit(1);
 #elif defined(DOES_LOOP)
     for (volatile unsigned i = 0;; i++) {
     }

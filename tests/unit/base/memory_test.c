@@ -4,9 +4,7 @@
  */
 #include "test.h"
 
-#include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -80,42 +78,6 @@ TEST(what_is_not_there_ends_the_program)
     for (size_t i = 0; i < sizeof acts / sizeof *acts; i++) {
         assert_int_equal(exit_code_of(acts[i]), 4);
     }
-}
-
-#ifdef __SANITIZE_THREAD__
-enum { HANDLERS_SEE_ERRNO = 0 }; /* ThreadSanitizer puts a number of its own there */
-#else
-enum { HANDLERS_SEE_ERRNO = 1 };
-#endif
-
-static void crash_without_memory(void)
-{
-    pst_memory_watch_begin();
-    errno = ENOMEM;
-    raise(SIGSEGV);
-}
-
-static void end_without_memory(void)
-{
-    pst_memory_watch_begin();
-    errno = ENOMEM;
-    pst_memory_watch_end();
-}
-
-static void end_well(void)
-{
-    errno = ENOMEM; /* of earlier */
-    pst_memory_watch_begin();
-    pst_memory_watch_end();
-}
-
-TEST(libraries_that_go_on_without_memory_are_watched)
-{
-    if (HANDLERS_SEE_ERRNO) {
-        assert_int_equal(exit_code_of(crash_without_memory), 4);
-    }
-    assert_int_equal(exit_code_of(end_without_memory), 4);
-    assert_int_equal(exit_code_of(end_well), 0);
 }
 
 static void leave_with_seven(void)

@@ -93,6 +93,18 @@ static void check_restored(const struct rig *rig, const struct pst_program *whol
     pst_program_destroy(again);
 }
 
+/* The same buffer among those of the peak, if it is one. */
+static void move_at_peak(struct pst_program *slim, const struct pst_value *value)
+{
+    for (uint32_t i = 0; i < slim->n_values; i++) {
+        struct pst_value *said = &slim->values[i];
+        if (said->kind == value->kind && said->what == value->what &&
+            said->offset == value->offset) {
+            said->offset = 0;
+        }
+    }
+}
+
 /* The first buffer of a step that a rank with weights has, onto these; false: there is none. */
 static bool move_onto_weights(struct rig *rig, struct pst_program *const *whole)
 {
@@ -101,11 +113,32 @@ static bool move_onto_weights(struct rig *rig, struct pst_program *const *whole)
             const struct pst_value *value = &whole[d]->values[v];
             if (!value->is_static && value->kind != PST_V_HOST && value->bytes > 0) {
                 rig->programs[d]->places[v] = 0;
+                move_at_peak(rig->programs[d], value);
                 return true;
             }
         }
     }
     return false;
+}
+
+/* What a slim program says of the peak is held against what its plan makes, and so is the number of
+   its offsets. */
+static void expect_no_other_slim(struct rig *rig)
+{
+    static struct pst_check_report report;
+    struct pst_program *slim = rig->programs[0];
+    struct pst_error err = {0};
+    if (slim->n_values == 0) {
+        return;
+    }
+    slim->values[slim->n_values - 1].bytes++;
+    assert_int_equal(rig_check(rig, true, &report, &err), PST_ERR_BUG);
+    assert_true(rig_has_rule(&report, "MEM2"));
+    slim->values[slim->n_values - 1].bytes--;
+    slim->n_places--;
+    assert_int_equal(rig_check(rig, true, &report, &err), PST_ERR_BUG);
+    assert_true(rig_has_rule(&report, "MEM2"));
+    slim->n_places++;
 }
 
 /* Slim programs are proven as whole ones are: a buffer of the step on a weight is found. */
@@ -127,6 +160,7 @@ TEST(slim_programs)
         for (uint32_t d = 0; d < n; d++) {
             check_restored(&rig, whole[d]);
         }
+        expect_no_other_slim(&rig);
         expect_legal(&rig, "slim", i);
         if (move_onto_weights(&rig, whole)) {
             assert_int_equal(rig_check(&rig, true, &report, &err), PST_ERR_BUG);

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +17,7 @@
 #include "base/cache.h"
 #include "base/json.h"
 #include "base/launched.h"
+#include "base/memory.h"
 #include "base/stop.h"
 #include "base/text.h"
 #include "base/util.h"
@@ -114,6 +116,8 @@ static const struct pst_command *find_command(const char *name)
     fail_command(name);
 }
 
+void (*pst_cli_undo)(void);
+
 /* Ends the program if memory runs out: like any failure, without freeing anything. */
 static void end_without_memory(void)
 {
@@ -124,6 +128,9 @@ static void end_without_memory(void)
 
     pst_file_abandon_writes();
     pst_cache_abandon();
+    if (pst_cli_undo != NULL) {
+        pst_cli_undo();
+    }
     pst_fail_nomem(&err);
     if (team != NULL) {
         pst_team_settle(team, err.status, &err, &prints);
@@ -133,6 +140,24 @@ static void end_without_memory(void)
         pst_team_leave(team, code);
     }
     _exit(code);
+}
+
+static _Atomic bool leaves; /* the program ends by itself */
+
+/* libgomp calls exit(1) where it gets no memory or no thread; errno still says so. */
+static void heed_foreign_exit(void)
+{
+    struct pst_error err;
+
+    if (leaves) {
+        return;
+    }
+    pst_heed_no_memory();
+    if (errno == EAGAIN) {
+        pst_fail(&err, PST_ERR_UNSUPPORTED, "machine.threads", "a library ended the program: %s",
+                 strerror(errno));
+        _exit(pst_print_error(&err, wants_json));
+    }
 }
 
 /* The messages of a command that a signal ends. They are made in advance, because the signal's
@@ -193,6 +218,7 @@ static int run(const struct pst_command *command, int argc, char **argv)
                                                  command->words[1], &cli.err));
         pst_json_object(&cli.answer, NULL);
         heed_signals(command);
+        pst_doing("running penstock", command->name);
         command->run(&cli, request);
         pst_json_end(&cli.answer, '}');
     }
@@ -311,6 +337,7 @@ int pst_cli_run(int argc, char **argv)
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is an error like a full disk */
     signal(SIGCHLD, SIG_DFL);
+    atexit(heed_foreign_exit);
     if (argc < 2 && !wants_json) {
         print_usage(stderr);
         return 2;
@@ -409,6 +436,7 @@ int pst_cli_end(int code)
 
 void pst_cli_leave(int code)
 {
+    leaves = true;
     if (pst_exec_is_stuck()) {
         fflush(NULL);
         pst_cache_abandon();

@@ -13,6 +13,10 @@
 
 #define PST_CLI_SETS 64
 
+/* Called if memory runs out, or NULL: it removes what the command has begun, and must not
+   allocate. */
+extern void (*pst_cli_undo)(void);
+
 /* The state of a command: its common options, arguments, answer and error. */
 struct pst_cli {
     const struct pst_command *command;

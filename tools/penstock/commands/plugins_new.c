@@ -226,6 +226,13 @@ static void abandon(const struct project *project)
     }
 }
 
+static const struct project *unfinished;
+
+static void abandon_unfinished(void)
+{
+    abandon(unfinished);
+}
+
 static void project_json(const struct project *project, struct pst_json *json)
 {
     pst_json_string(json, "folder", project->folder);
@@ -263,6 +270,8 @@ void pst_plugins_new(struct pst_cli *cli, const struct pst_plugins_options *opti
                                           : project.id;
     locate(&project);
     pst_cli_must(cli, make_folder(&project, &cli->err));
+    unfinished = &project;
+    pst_cli_undo = abandon_unfinished;
     st = copy_file(&project, project.files[0], project.files[0], &cli->err);
     if (st == PST_OK) {
         st = copy_file(&project, project.source, project.files[1], &cli->err);
@@ -281,5 +290,6 @@ void pst_plugins_new(struct pst_cli *cli, const struct pst_plugins_options *opti
         }
         pst_cli_must(cli, st);
     }
+    pst_cli_undo = NULL;
     pst_arena_finish(&project.arena);
 }

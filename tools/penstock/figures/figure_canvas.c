@@ -7,8 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "base/util.h"
 #include "figures/figure_impl.h"
+#include "figures/font.h"
 
 #define PNG_SCALE 2.0
 
@@ -119,13 +121,12 @@ pst_status pst_canvas_render(const struct pst_canvas *canvas, enum pst_figure_fo
     struct sink sink = {0};
     pst_status st;
 
-    pst_memory_watch_begin(); /* fontconfig */
-    st = format == PST_FIGURE_SVG ? render_svg(canvas, ret_bytes, ret_length)
-                                  : paint(canvas, format, &sink, err);
-    pst_memory_watch_end();
-    if (format == PST_FIGURE_SVG) {
-        return st;
+    pst_doing("drawing", "a figure");
+    st = pst_font_load(err);
+    if (st == PST_OK && format == PST_FIGURE_SVG) {
+        return render_svg(canvas, ret_bytes, ret_length);
     }
+    st = st == PST_OK ? paint(canvas, format, &sink, err) : st;
     if (st == PST_OK) {
         *ret_bytes = sink.bytes;
         *ret_length = sink.length;
@@ -155,13 +156,14 @@ pst_status pst_canvas_measure(pst_status (*lay_out)(void *context, struct pst_pe
 {
     cairo_surface_t *surface;
     struct pst_pen pen = {.cr = NULL};
-    pst_status st;
+    pst_status st = pst_font_load(err);
 
-    pst_memory_watch_begin();
+    if (st != PST_OK) {
+        return st;
+    }
     surface = cairo_image_surface_create(CAIRO_FORMAT_A8, 1, 1);
     pen.cr = cairo_create(surface);
     st = lay_out(context, &pen, err);
-    pst_memory_watch_end();
     cairo_destroy(pen.cr);
     cairo_surface_destroy(surface);
     return st;

@@ -7,6 +7,7 @@
 
 #include "base/memory.h"
 #include "base/text.h"
+#include "figures/font.h"
 
 const struct pst_color pst_ink = {0.10, 0.10, 0.10, PST_INK};
 const struct pst_color pst_soft = {0.35, 0.35, 0.35, PST_SOFT};
@@ -296,8 +297,7 @@ void pst_pen_font(struct pst_pen *pen, double size, bool bold)
     cairo_font_options_set_antialias(options, CAIRO_ANTIALIAS_GRAY);
     cairo_set_font_options(pen->cr, options);
     cairo_font_options_destroy(options);
-    cairo_select_font_face(pen->cr, "sans-serif", CAIRO_FONT_SLANT_NORMAL,
-                           bold ? CAIRO_FONT_WEIGHT_BOLD : CAIRO_FONT_WEIGHT_NORMAL);
+    cairo_set_font_face(pen->cr, pst_font_face(bold));
     cairo_set_font_size(pen->cr, size);
     pen->size = size;
     pen->bold = bold;

@@ -282,6 +282,9 @@ pst_status pst_stack_canvas(const struct pst_stack_plan *plans, uint32_t n,
     }
     st = pst_canvas_measure(open_stack, &opening, err);
     *ret_stack = opening.stack;
+    if (st != PST_OK) {
+        return st;
+    }
     height += opening.stack->head.margin * 1.5 + opening.stack->head_h;
     for (uint32_t i = 0; i < n; i++) {
         height += opening.stack->pages[i].memory_bottom + (i + 1 < n ? GAP : 0);

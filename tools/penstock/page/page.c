@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "base/util.h"
 #include "figures/figure_impl.h"
+#include "figures/font.h"
 #include "page/page_impl.h"
 #include "reports/compare_columns.h"
 
@@ -272,7 +273,7 @@ char *pst_page_text(const struct pst_page *page, size_t *ret_length)
     if (sheet.n > 0) {
         pst_sheet_results(&sheet);
         pst_sheet_pivot(&sheet);
-        (void)pst_canvas_measure(put_figures, &sheet, NULL); /* does not fail */
+        (void)pst_canvas_measure(put_figures, &sheet, NULL); /* fails only without a font */
     }
     pst_sheet_refused(&sheet);
     pst_sheet_origin(&sheet);
@@ -287,9 +288,14 @@ char *pst_page_text(const struct pst_page *page, size_t *ret_length)
 pst_status pst_page_write(const struct pst_page *page, const char *path, struct pst_error *err)
 {
     size_t length = 0;
-    char *text = pst_page_text(page, &length);
-    pst_status st = pst_file_write(path, text, length, err);
+    char *text;
+    pst_status st = pst_font_load(err);
 
+    if (st != PST_OK) {
+        return st;
+    }
+    text = pst_page_text(page, &length);
+    st = pst_file_write(path, text, length, err);
     free(text);
     return st;
 }
