@@ -165,7 +165,7 @@ for executor_point in EXECUTOR[1:]:
 VARIES = [
     (re.compile(r'("\w*seconds?\w*"|"measured_step_us"):[\d.e+-]+'), r"\1"),
     # Of a plugin that cannot be looked at closely the plan is made in a process of its own.
-    (re.compile(r'"isolated":(?:true|false)|, in a process of its own'), ""),
+    (re.compile(r'"isolated":(?:true|false)|, in a separate process'), ""),
     (re.compile(r'"order":\[[\d,]+\]'), ""),
     (re.compile(r"^(search(?:ed for)?|step|usage +device \d+|         device \d+ busy|trained \d+ steps in) .*$", re.M), r"\1"),
     (re.compile(r" +(search|[\d.]+ (?:us|ms|s))$", re.M), ""),
