@@ -201,8 +201,8 @@ static pst_status check(const void *config, struct pst_error *err)
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         if (rows[i].value % rows[i].factor != 0) {
             return pst_fail(err, PST_ERR_CONFIG, "config.value",
-                            "\"%s\" in [model] is %lld, which is no multiple of %lld", rows[i].key,
-                            (long long)rows[i].value, (long long)rows[i].factor);
+                            "\"%s\" in [model] is %lld, which is not a multiple of %lld",
+                            rows[i].key, (long long)rows[i].value, (long long)rows[i].factor);
         }
     }
     return PST_OK;
@@ -231,6 +231,7 @@ static struct pst_model_ends add(struct pst_model *m, const void *config)
     return pst_add_classifier(m, net.last.width, c->classes, net.last.x, targets);
 }
 
-PST_MODEL_BUILDER(amoebanet, "amoebanet",
-                  "AmoebaNet-D: cells of branches for images, which read the two cells before them",
-                  struct amoebanet_config, check);
+PST_MODEL_BUILDER(
+    amoebanet, "amoebanet",
+    "AmoebaNet-D: image classifier of branching cells that read the two cells before them",
+    struct amoebanet_config, check);

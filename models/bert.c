@@ -29,13 +29,13 @@ static const struct pst_param params[] = {
     PST_PARAM(struct bert_config, context, PST_PARAM_INT, "128", "1..1048576",
               "Tokens of one sample."),
     PST_PARAM(struct bert_config, vocab, PST_PARAM_INT, "256", "1..16777216",
-              "Number of different tokens; the last one stands for hidden ones."),
+              "Vocabulary size; the last token is the mask."),
     PST_PARAM(struct bert_config, segments, PST_PARAM_INT, "2", "2..65536",
-              "Rows of the table of segments."),
+              "Rows of the segment embedding table."),
     PST_PARAM(struct bert_config, dropout, PST_PARAM_FLOAT, "0.0", "0..0.99",
-              "Probability by which embeddings and the results of blocks are dropped in training."),
+              "Dropout probability of embeddings and block outputs in training."),
     PST_PARAM(struct bert_config, gelu, PST_PARAM_ENUM, "tanh", "tanh|erf",
-              "Form of the activation; erf: that of the published weights, slower."),
+              "Formula of GELU; erf is slower, and the published weights use it."),
 };
 
 static pst_status check(const void *config, struct pst_error *err)
@@ -147,5 +147,5 @@ static struct pst_model_ends add(struct pst_model *m, const void *config)
     return pst_add_loss(m, PST_OP_CROSS_ENTROPY, add_head(m, c, x, table), targets);
 }
 
-PST_MODEL_BUILDER(bert, "bert", "BERT: bidirectional Transformer that finds hidden tokens",
+PST_MODEL_BUILDER(bert, "bert", "BERT: bidirectional Transformer that predicts masked tokens",
                   struct bert_config, check);

@@ -20,16 +20,17 @@ struct candle_config {
 };
 
 static const struct pst_param params[] = {
-    PST_PARAM(struct candle_config, variant, PST_PARAM_ENUM, "uno", "uno|branches",
-              "uno: two doses as they are, a cell line and some drugs; branches: equal encoders."),
+    PST_PARAM(
+        struct candle_config, variant, PST_PARAM_ENUM, "uno", "uno|branches",
+        "uno: encoders of a cell line and of drugs beside two doses; branches: equal encoders."),
     PST_PARAM(struct candle_config, drugs, PST_PARAM_INT, "3", "1..16",
-              "uno: drugs, each with descriptors and fingerprints."),
+              "uno: number of drugs, each with descriptors and fingerprints."),
     PST_PARAM(struct candle_config, branches, PST_PARAM_INT, "7", "1..60",
               "branches: number of encoders."),
     PST_PARAM(struct candle_config, layers, PST_PARAM_INT, "2", "1..1024",
               "Linear layers of an encoder."),
     PST_PARAM(struct candle_config, top_layers, PST_PARAM_INT, "2", "1..1024",
-              "Linear layers behind the join; one to the result follows."),
+              "Linear layers after the encoders are joined; an output layer follows."),
     PST_PARAM(struct candle_config, width, PST_PARAM_INT, "64", "1..1048576",
               "Width of all linear layers."),
     PST_PARAM(struct candle_config, rnaseq, PST_PARAM_INT, "24", "1..16777216",
@@ -108,5 +109,5 @@ static struct pst_model_ends add(struct pst_model *m, const void *config)
 }
 
 PST_MODEL_BUILDER(candle, "candle-uno",
-                  "CANDLE-Uno: encoders of cell and drug features, joined to one number",
+                  "CANDLE-Uno: encoders of cell and drug features, joined to predict one number",
                   struct candle_config, NULL);

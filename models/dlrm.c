@@ -23,7 +23,7 @@ static const struct pst_param params[] = {
     PST_PARAM(struct dlrm_config, dense, PST_PARAM_INT, "2", "1..30",
               "Branches over dense features."),
     PST_PARAM(struct dlrm_config, sparse, PST_PARAM_INT, "2", "0..30",
-              "Branches that are one table of embeddings each."),
+              "Branches that are one embedding table each."),
     PST_PARAM(struct dlrm_config, features, PST_PARAM_INT, "32", "1..16777216",
               "Width of a dense branch's input."),
     PST_PARAM(struct dlrm_config, layers, PST_PARAM_INT, "2", "1..1024",
@@ -36,9 +36,9 @@ static const struct pst_param params[] = {
     PST_PARAM(struct dlrm_config, bag_size, PST_PARAM_INT, "4", "1..1048576",
               "Rows that a sample looks up in a table."),
     PST_PARAM(struct dlrm_config, bag, PST_PARAM_ENUM, "concat", "concat|sum",
-              "What becomes of a bag's rows: they lie side by side, or are added."),
+              "How a bag's rows are combined: concatenated or added."),
     PST_PARAM(struct dlrm_config, top_layers, PST_PARAM_INT, "2", "1..1024",
-              "Linear layers behind the join."),
+              "Linear layers after the branches are joined."),
     PST_PARAM(struct dlrm_config, classes, PST_PARAM_INT, "2", "1..16777216", "Number of classes."),
 };
 
@@ -107,5 +107,5 @@ static struct pst_model_ends add(struct pst_model *m, const void *config)
     return pst_add_loss(m, PST_OP_CROSS_ENTROPY, x, targets);
 }
 
-PST_MODEL_BUILDER(dlrm, "dlrm", "recommendation model: dense branches beside tables of embeddings",
+PST_MODEL_BUILDER(dlrm, "dlrm", "recommendation model: dense branches beside embedding tables",
                   struct dlrm_config, NULL);

@@ -22,11 +22,11 @@ static const struct pst_param params[] = {
     PST_PARAM(struct gpt_config, context, PST_PARAM_INT, "128", "1..1048576",
               "Tokens of one sample."),
     PST_PARAM(struct gpt_config, vocab, PST_PARAM_INT, "256", "1..16777216",
-              "Number of different tokens; 256 for bytes."),
+              "Vocabulary size; 256 for bytes."),
     PST_PARAM(struct gpt_config, dropout, PST_PARAM_FLOAT, "0.0", "0..0.99",
-              "Probability by which embeddings and the results of blocks are dropped in training."),
+              "Dropout probability of embeddings and block outputs in training."),
     PST_PARAM(struct gpt_config, tied, PST_PARAM_BOOL, "true", NULL,
-              "Use the token table also as weights of the head."),
+              "Use the token embedding table as the weights of the head, too."),
 };
 
 static pst_status check(const void *config, struct pst_error *err)

@@ -28,7 +28,7 @@ static const struct pst_param params[] = {
     PST_PARAM(struct llama_config, dim, PST_PARAM_INT, "128", "1..1048576",
               "Width of the residual stream."),
     PST_PARAM(struct llama_config, heads, PST_PARAM_INT, "4", "1..65536",
-              "Attention heads, of queries."),
+              "Attention heads of queries."),
     PST_PARAM(struct llama_config, kv_heads, PST_PARAM_INT, "0", "0..65536",
               "Heads of keys and values; must divide heads; 0: as many as heads."),
     PST_PARAM(struct llama_config, head_dim, PST_PARAM_INT, "0", "0..65536",
@@ -38,29 +38,26 @@ static const struct pst_param params[] = {
     PST_PARAM(struct llama_config, context, PST_PARAM_INT, "128", "1..1048576",
               "Tokens of one sample."),
     PST_PARAM(struct llama_config, vocab, PST_PARAM_INT, "256", "1..16777216",
-              "Number of different tokens; 256 for bytes."),
+              "Vocabulary size; 256 for bytes."),
     PST_PARAM(struct llama_config, tied, PST_PARAM_BOOL, "false", NULL,
-              "Use the token table also as weights of the head."),
+              "Use the token embedding table as the weights of the head, too."),
     PST_PARAM(struct llama_config, eps, PST_PARAM_FLOAT, "1e-5", "1e-30..1",
-              "Added to the mean square in norms."),
+              "Number added to the mean square in RMS norms."),
     PST_PARAM(struct llama_config, window, PST_PARAM_INT, "0", "0..1048576",
-              "Tokens that a token sees, itself among them; 0: all before it."),
+              "Tokens that a token attends to, itself included; 0: all up to itself."),
     PST_PARAM(struct llama_config, qkv_bias, PST_PARAM_BOOL, "false", NULL,
               "Queries, keys and values have biases."),
     PST_PARAM(struct llama_config, qk_norm, PST_PARAM_BOOL, "false", NULL,
-              "RMS norm of every head of queries and keys."),
-    PST_PARAM(
-        struct llama_config, experts, PST_PARAM_INT, "0", "0..4096",
-        "Experts of each feed-forward part, all on the device of their stage; 0: one, without "
-        "a router."),
+              "Every head of queries and keys has an RMS norm."),
+    PST_PARAM(struct llama_config, experts, PST_PARAM_INT, "0", "0..4096",
+              "Experts of each feed-forward part, all on the device of their stage; 0: no router."),
     PST_PARAM(struct llama_config, experts_per_token, PST_PARAM_INT, "2", "1..4096",
-              "Experts that a token goes through; at most experts."),
+              "Experts per token; at most `experts`."),
     PST_PARAM(struct llama_config, normalize, PST_PARAM_BOOL, "true", NULL,
-              "A token's experts have weights with sum 1."),
-    PST_PARAM(
-        struct llama_config, capacity, PST_PARAM_FLOAT, "0", "0..1e6",
-        "How many times its even share of a sample's tokens an expert takes; 0: all that want "
-        "it."),
+              "The weights of a token's experts are scaled to sum 1."),
+    PST_PARAM(struct llama_config, capacity, PST_PARAM_FLOAT, "0", "0..1e6",
+              "Capacity of an expert, as a multiple of its even share of a sample's tokens; 0: "
+              "unlimited."),
     PST_PARAM(struct llama_config, aux_loss, PST_PARAM_FLOAT, "0.01", "0..1e6",
               "Weight of the load balancing loss of each router."),
     PST_PARAM(struct llama_config, rope_theta, PST_PARAM_FLOAT, "1e4", "2..1e30",
@@ -68,13 +65,15 @@ static const struct pst_param params[] = {
     PST_PARAM(struct llama_config, rope_scaling, PST_PARAM_ENUM, "none", "none|linear|llama3",
               "How frequencies are scaled for longer contexts."),
     PST_PARAM(struct llama_config, rope_factor, PST_PARAM_FLOAT, "8", "1..1e6",
-              "linear, llama3: by which frequencies are divided."),
+              "linear, llama3: divisor of the frequencies."),
     PST_PARAM(struct llama_config, rope_low_freq_factor, PST_PARAM_FLOAT, "1", "1e-6..1e6",
-              "llama3: with fewer turns in the original context frequencies are divided in full."),
+              "llama3: frequencies with fewer rotations than this in the original context are "
+              "divided by rope_factor."),
     PST_PARAM(struct llama_config, rope_high_freq_factor, PST_PARAM_FLOAT, "4", "1e-6..1e6",
-              "llama3: with more turns in the original context they stay; above the low factor."),
+              "llama3: frequencies with more rotations than this in the original context are not "
+              "scaled; above rope_low_freq_factor."),
     PST_PARAM(struct llama_config, rope_original_context, PST_PARAM_INT, "8192", "1..16777216",
-              "llama3: tokens of a sample before scaling."),
+              "llama3: original context, in tokens."),
 };
 
 static int64_t kv_heads_of(const struct llama_config *c)
@@ -113,8 +112,7 @@ static pst_status check(const void *config, struct pst_error *err)
     if (head_dim_of(c) % 2 != 0) {
         return pst_fail(
             err, PST_ERR_CONFIG, "config.value",
-            "\"head_dim\" in [model] is %lld%s; rotary positions turn pairs, so it must "
-            "be even",
+            "\"head_dim\" in [model] is %lld%s; rotary positions rotate pairs, so it must be even",
             (long long)head_dim_of(c), c->head_dim == 0 ? " (dim / heads)" : "");
     }
     return PST_OK;

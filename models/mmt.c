@@ -29,9 +29,9 @@ static const struct pst_param params[] = {
     PST_PARAM(struct mmt_config, context, PST_PARAM_INT, "64", "1..1048576",
               "Tokens of one sample."),
     PST_PARAM(struct mmt_config, vocab, PST_PARAM_INT, "256", "1..16777216",
-              "Number of different tokens; 256 for bytes."),
+              "Vocabulary size; 256 for bytes."),
     PST_PARAM(struct mmt_config, dropout, PST_PARAM_FLOAT, "0.0", "0..0.99",
-              "Probability by which embeddings and the results of blocks are dropped in training."),
+              "Dropout probability of embeddings and block outputs in training."),
     PST_PARAM(struct mmt_config, blocks, PST_PARAM_ENUM, "gpt2", "gpt2|bare",
               "gpt2: pre-norm, over tokens; bare: attention, two linear layers, over features."),
 };

@@ -101,7 +101,7 @@ pst_status pst_model_file_use(const struct pst_job *job, const char *path, const
         node->value.string = pst_arena_strdup(&job->config->arena, path);
     } else if (access(node->value.string, R_OK) != 0) {
         st = pst_fail_at(err, PST_ERR_IO, "input.path", path, 0, 0,
-                         "the model's file, from which the checkpoint was trained, is gone");
+                         "the model's file, from which the checkpoint was trained, is missing");
         pst_error_hint(err, "put it back there, or into the current folder as %s",
                        node->value.string);
         return st;

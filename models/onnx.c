@@ -9,14 +9,13 @@ static const struct pst_param params[] = {
     PST_PARAM(struct onnx_config, file, PST_PARAM_PATH, NULL, NULL, "The ONNX file."),
     PST_PARAM(struct onnx_config, dims, PST_PARAM_STRING, "", NULL,
               "Lengths of axes that the file only names, such as [\"seq=128\"]; not of the batch."),
-    PST_PARAM(
-        struct onnx_config, inputs, PST_PARAM_STRING, "", NULL,
-        "What inputs hold, such as [\"mask=1\"]: a number for all elements; segment; shifted, "
-        "for the targets each one place later. Others come from the data."),
+    PST_PARAM(struct onnx_config, inputs, PST_PARAM_STRING, "", NULL,
+              "Inputs that the data does not fill, such as [\"mask=1\"]: a number for all "
+              "elements; segment; or shifted: the targets, each one place later."),
     PST_PARAM(struct onnx_config, output, PST_PARAM_STRING, "", NULL,
-              "The output that the loss is taken of; empty: the first."),
+              "Output from which the loss is computed; empty: the first."),
     PST_PARAM(struct onnx_config, targets, PST_PARAM_ENUM, "plain", "plain|masked",
-              "Targets as the data has them, or the tokens that were hidden in the input."),
+              "plain: the targets of the data; masked: the tokens that were hidden in the input."),
     PST_PARAM(struct onnx_config, frozen, PST_PARAM_STRING, "", NULL,
               "Patterns of names of initializers that are not trained, such as [\"embed*\"]."),
     PST_PARAM(
@@ -24,8 +23,8 @@ static const struct pst_param params[] = {
         "Patterns of names of initializers that are trained although they are single numbers, "
         "or the file calls them buffers or constants."),
     PST_PARAM(struct onnx_config, tie, PST_PARAM_STRING, "auto", NULL,
-              "Initializers that are one parameter: auto: those that the file says to be one; off: "
-              "none; or pairs such as [\"wte=lm_head\"], one of which may be transposed."),
+              "Initializers that are one parameter: auto: those that the file marks as shared; "
+              "off: none; or pairs such as [\"wte=lm_head\"], one of which may be transposed."),
 };
 
 #ifndef PENSTOCK_ONNX
@@ -36,8 +35,8 @@ pst_status onnx_build(struct pst_model *m, const void *config, struct pst_model_
     (void)config;
     (void)ret_ends;
     return pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing",
-                    "this build of penstock reads no ONNX files; install libprotobuf-c-dev, "
-                    "protobuf-c-compiler and libonnx-dev (scripts/deps.sh) and build it anew");
+                    "this build of penstock cannot read ONNX files; install libprotobuf-c-dev, "
+                    "protobuf-c-compiler and libonnx-dev (scripts/deps.sh) and rebuild it");
 }
 #endif
 

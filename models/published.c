@@ -466,8 +466,8 @@ static const struct pst_published_key llama_keys[] = {
 static const struct pst_published_lack llama_unpublished[] = {
     {"qkv_bias&qk_norm", "biases of queries, keys and values beside their norms"},
     {"qkv_bias&experts", "experts beside biases of queries, keys and values"},
-    {"experts&!normalize&!qk_norm", "experts whose weights have another sum than 1"},
-    {"experts&capacity", "experts that take no more than their capacity"},
+    {"experts&!normalize&!qk_norm", "experts whose weights do not sum to 1"},
+    {"experts&capacity", "experts with a limited capacity"},
     {NULL, NULL},
 };
 static const struct pst_published llama = {.model = "llama",

@@ -17,7 +17,7 @@ struct resnet_config {
 
 static const struct pst_param params[] = {
     PST_PARAM(struct resnet_config, depth, PST_PARAM_ENUM, "custom", "custom|18|34|50|101|152",
-              "A published network, or custom: stages, blocks and bottleneck say what it is."),
+              "A published network, or custom: defined by stages, blocks and bottleneck."),
     PST_PARAM(struct resnet_config, stem, PST_PARAM_ENUM, "auto", "auto|small|large",
               "First layer: small is a 3x3 convolution, large a 7x7 one of stride 2 and pooling; "
               "auto: large for images above 64."),

@@ -39,18 +39,18 @@ static const struct pst_param params[] = {
               "Tokens that the encoder reads."),
     PST_PARAM(struct t5_config, targets, PST_PARAM_INT, "32", "1..1048576",
               "Tokens that the decoder writes."),
-    PST_PARAM(struct t5_config, vocab, PST_PARAM_INT, "256", "1..16777216",
-              "Number of different tokens."),
+    PST_PARAM(struct t5_config, vocab, PST_PARAM_INT, "256", "1..16777216", "Vocabulary size."),
     PST_PARAM(struct t5_config, buckets, PST_PARAM_INT, "32", "4..65536",
-              "Distances that attention tells apart, a power of two."),
+              "Buckets of relative positions, a power of two."),
     PST_PARAM(struct t5_config, max_distance, PST_PARAM_INT, "128", "2..1048576",
-              "Distance beyond which all are one."),
+              "Distance from which on all positions share a bucket."),
     PST_PARAM(struct t5_config, dropout, PST_PARAM_FLOAT, "0.0", "0..0.99",
-              "Probability by which embeddings and the results of parts are dropped in training."),
+              "Dropout probability of embeddings and of the outputs of parts in training."),
     PST_PARAM(struct t5_config, gated, PST_PARAM_BOOL, "false", NULL,
-              "Feed-forward parts are gated by GELU, as in version 1.1; else they have a relu."),
-    PST_PARAM(struct t5_config, tied, PST_PARAM_BOOL, "true", NULL,
-              "Use the token table also as weights of the head; false in version 1.1."),
+              "Feed-forward parts are gated by GELU, as in version 1.1; else they use ReLU."),
+    PST_PARAM(
+        struct t5_config, tied, PST_PARAM_BOOL, "true", NULL,
+        "Use the token embedding table as the weights of the head, too; false in version 1.1."),
 };
 
 static uint32_t add_rmsnorm(struct pst_model *m, uint32_t x, const struct t5_config *c, float gain)
@@ -192,5 +192,6 @@ static struct pst_model_ends add(struct pst_model *m, const void *config)
     return pst_add_loss(m, PST_OP_CROSS_ENTROPY, x, targets);
 }
 
-PST_MODEL_BUILDER(t5, "t5", "T5: encoder and decoder, whose every layer reads the encoder's result",
+PST_MODEL_BUILDER(t5, "t5",
+                  "T5: encoder and decoder; every decoder block reads the encoder's result",
                   struct t5_config, check);

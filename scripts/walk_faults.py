@@ -133,8 +133,8 @@ MEASURED = ("profile", "profile-json")
 LISTING = ("compare", "compare-json", "tune")
 
 # These go on where a checkpoint cannot be saved, or the newest not be read, and say so.
-GOING_ON = {"train-save": "was not saved|an old checkpoint stays",
-            "train-resume": "was not saved|is passed over|an old checkpoint stays"}
+GOING_ON = {"train-save": "was not saved|an old checkpoint was not removed",
+            "train-resume": "was not saved|is skipped|an old checkpoint was not removed"}
 # These train to the end where this file is lost, and fail then, with exit code 1.
 LOSING = {"train": "out.json"}
 # These tell every defect, with exit code 1.
@@ -179,7 +179,7 @@ VARIES = [
     (re.compile(r'("\w*seconds?\w*"|"measured_\w+_us"|"prediction_error"|"others"):[\d.e+-]+'), r"\1"),
     (re.compile(r'("best"):\{[^}]*\}|("round_step_us"):\[.*?\]\]|("load"):\[[^]]*\]|("time"):"[^"]*"'), ""),
     # Of a plugin that cannot be looked at closely the plan is made in a process of its own.
-    (re.compile(r'"isolated":(?:true|false)|, in a process of its own'), ""),
+    (re.compile(r'"isolated":(?:true|false)|, in a separate process'), ""),
     (re.compile(r'"shipped":(?:true|false)|,"not_shipped":"[^"]*"'), ""),
     (re.compile(r"^measurements of .* is the machine busy\?$", re.M), ""),
     (re.compile(r'"order":\[[\d,]+\]'), ""),
@@ -336,7 +336,7 @@ class Walk:
             if not (point == "unlink" and (name.endswith(".tmp") or "/.partial-" in name) or
                     (point == "alloc" and code == 4 or point == "open") and "/.partial-" in name or
                     command in GOING_ON and ("/damaged-" in name or
-                                             "/.retired-" in name and "an old checkpoint stays" in err)):
+                                             "/.retired-" in name and "an old checkpoint was not removed" in err)):
                 return f"{name} left behind"
         if command in LISTING and code in (0, 1, 3) and self.is_listed(command, point, out):
             return "clean"

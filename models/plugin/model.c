@@ -85,7 +85,7 @@ static bool join(struct draft *d, const char *what, const char *scope, const cha
     } else if (text[0] == '\0') {
         fail(d, "%s has an empty name", what);
     } else if (!pst_text_is_plain(text)) {
-        fail(d, "%s: its name has a control character or is no UTF-8: %s", what, text);
+        fail(d, "%s: its name has a control character or is not UTF-8: %s", what, text);
     }
     return d->status == PST_OK;
 }
@@ -158,7 +158,7 @@ static uint32_t add_input(struct draft *d, const struct pst_input_decl *decl)
         return PST_NONE;
     }
     if (input.field < PST_FIELD_X || input.field > PST_FIELD_SHIFTED) {
-        return fail(d, "input %s: no data goes into a field %u", name, input.field);
+        return fail(d, "input %s: there is no field %u", name, input.field);
     }
     tensor = pst_graph_input(d->graph, name, input.field, input.dtype, input.rank, input.dims);
     if (tensor == PST_NONE) {
@@ -189,7 +189,7 @@ static uint32_t add_parameter(struct draft *d, const char *scope,
         return PST_NONE;
     }
     if (p.init > PST_INIT_CONSTANT || !isfinite(p.value)) {
-        return fail(d, "parameter %s: it cannot begin with the number %g in the way %u", name,
+        return fail(d, "parameter %s: the initial value %g of kind %u is invalid", name,
                     (double)p.value, p.init);
     }
     if (d->n_parameters == MAX_PARAMETERS) {
@@ -363,7 +363,7 @@ static void keep_op(struct draft *d, const char *name, const struct pst_op_decl 
 static bool check_op(struct draft *d, const char *name, const struct pst_op_decl *op)
 {
     if (op->kind >= PST_OP_CALLS) {
-        fail(d, "%s: this host knows no operator of kind %u", name, op->kind);
+        fail(d, "%s: this host has no operator of kind %u", name, op->kind);
     } else if (op->n_in > MAX_IN || op->n_param > MAX_PARAM) {
         fail(d, "%s %s: %u inputs and %u parameters; at most %d and %d are possible",
              pst_op_kind_name(op->kind), name, op->n_in, op->n_param, MAX_IN, MAX_PARAM);
@@ -506,8 +506,8 @@ static void check_whole(struct draft *d)
         fail(d, "it has no parameters");
     } else if (d->n_x == 0 || d->n_targets != 1) {
         fail(d,
-             "it has %u inputs to learn from (PST_FIELD_X) and %u of targets; there must be one "
-             "or more, and one",
+             "it has %u inputs of samples (PST_FIELD_X) and %u of targets; it must have at least "
+             "one of samples and exactly one of targets",
              d->n_x, d->n_targets);
     }
 }

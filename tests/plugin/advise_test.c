@@ -42,7 +42,7 @@ TEST(test_fastest)
     assert_int_equal(step_with("none", memory, false, &need, hint), 0);
     at = strstr(hint, "memopt.use = \"");
     assert_non_null(at);
-    assert_int_equal(sscanf(at, "memopt.use = \"%63[^\"]\" would do with what", id), 1);
+    assert_int_equal(sscanf(at, "memopt.use = \"%63[^\"]\" would fit", id), 1);
     named = step_with(id, memory, true, &need, unused);
     assert_true(named > 0);
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {

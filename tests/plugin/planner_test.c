@@ -90,7 +90,7 @@ TEST(test_capacity)
     assert_contains(err.details, "stage 2");
     assert_true(job_rig_enough(&err) == need);
     assert_contains(err.hint, "memopt.use = \"");
-    assert_contains(err.hint, "\" would do with what there is");
+    assert_contains(err.hint, "\" would fit");
 }
 
 /* What a refusal says would do, does: the number, and the memory optimizer. */
@@ -121,7 +121,7 @@ TEST(test_advice)
             at = strstr(err.hint, "memopt.use = \"");
             assert_non_null(at);
             assert_int_equal(sscanf(at, "memopt.use = \"%63[^\"]", id), 1);
-            if (strstr(err.hint, "\" would do with what there is") != NULL) {
+            if (strstr(err.hint, "\" would fit") != NULL) {
                 with = memory;
             } else {
                 at = strstr(err.hint, "would do; ");

@@ -208,9 +208,9 @@ static void code_tensor(struct pst_codec *c, const struct pst_manifest *manifest
     pst_codec_end(c);
     if (pst_codec_reads(c) && pst_codec_is_sound(c)) {
         if (!count_elems(tensor)) {
-            pst_codec_fail(c, NULL, "shape", "no elements, or 2^48 and more");
+            pst_codec_fail(c, NULL, "shape", "it has no elements, or 2^48 or more");
         } else if (index > 0 && strcmp(manifest->tensors[index - 1].name, tensor->name) >= 0) {
-            pst_codec_fail(c, NULL, "name", "names must ascend, each once");
+            pst_codec_fail(c, NULL, "name", "names must ascend, without duplicates");
         } else {
             check_pieces(c, tensor);
         }
@@ -336,7 +336,7 @@ static void code_format(struct pst_codec *c, struct pst_manifest *m)
     m->version = version;
     if (pst_codec_reads(c) && pst_codec_is_sound(c) && (version < 1 || least > VERSION)) {
         pst_codec_fail(c, "input.unsupported", NULL,
-                       "version %u of the format, which needs a later penstock", version);
+                       "format version %u needs a later version of penstock", version);
     }
 }
 

@@ -183,7 +183,7 @@ static pst_status check_counts(const struct opened *opened, struct pst_error *er
 
     if (step_of_path(opened->base.path, &named) && named != m->step) {
         return pst_fail_at(err, PST_ERR_CONFIG, "checkpoint.damaged", opened->base.path, 0, 0,
-                           "manifest.json: it is of step %llu, the folder's name says %llu",
+                           "manifest.json: its step is %llu, but the folder is named for step %llu",
                            (unsigned long long)m->step, (unsigned long long)named);
     }
     if (m->version < 2) {
@@ -214,7 +214,7 @@ static pst_status read_manifest(struct opened *opened, struct pst_error *err)
     }
     if (st == PST_OK && strcmp(pst_sha256(text, bytes, sum), opened->base.sha256) != 0) {
         st = pst_fail_at(err, PST_ERR_CONFIG, "checkpoint.damaged", opened->base.path, 0, 0,
-                         "manifest.json: its SHA-256 is not the one that COMMIT has");
+                         "manifest.json: SHA-256 mismatch with COMMIT");
     }
     if (st == PST_OK) {
         path = pst_arena_printf(&opened->arena, "%s/manifest.json", opened->base.path);
@@ -267,7 +267,7 @@ static pst_status check_piece(const struct opened *opened,
     }
     if (found->dtype != PST_ST_F32 || found->rank != tensor->rank ||
         memcmp(found->shape, piece->shape, tensor->rank * sizeof *piece->shape) != 0) {
-        return fail_piece(opened, piece, "has another type or shape than the manifest says", err);
+        return fail_piece(opened, piece, "differs in type or shape from the manifest", err);
     }
     return PST_OK;
 }
@@ -390,7 +390,7 @@ static pst_status read_piece(const struct opened *opened, const struct pst_check
     found = pst_hash_of(values, bytes);
     return pst_hash_equal(&stated, &found)
                ? PST_OK
-               : fail_piece(opened, piece, "is damaged: its checksum is another", err);
+               : fail_piece(opened, piece, "is damaged: checksum mismatch", err);
 }
 
 pst_status pst_checkpoint_read(const struct pst_checkpoint *checkpoint,
@@ -432,7 +432,7 @@ static pst_status load(void *context, const struct pst_state_key *key, uint64_t 
     }
     if (tensor->elems != elems) {
         return pst_fail_at(err, PST_ERR_CONFIG, "checkpoint.mismatch", source->checkpoint->path, 0,
-                           0, "%s has %llu values, the model %llu", name,
+                           0, "%s has %llu values, but the model has %llu", name,
                            (unsigned long long)tensor->elems, (unsigned long long)elems);
     }
     return pst_checkpoint_read(source->checkpoint, tensor, ret_values, err);
@@ -494,7 +494,7 @@ static pst_status check_sum(const struct opened *opened, uint32_t i, struct pst_
     return pst_hash_equal(&stated, &found)
                ? PST_OK
                : pst_fail_at(err, PST_ERR_CONFIG, "checkpoint.damaged", opened->base.path, 0, 0,
-                             "%s: its checksum is another than the manifest has", file->name);
+                             "%s: checksum mismatch with the manifest", file->name);
 }
 
 /* A tensor whose pieces' shards are open. */
@@ -531,7 +531,7 @@ static void check_values(const struct opened *opened, const struct pst_checkpoin
     if (sound && !pst_hash_equal(&stated, &found)) {
         note(checking,
              pst_fail_at(&err, PST_ERR_CONFIG, "checkpoint.damaged", opened->base.path, 0, 0,
-                         "manifest.json: the checksum of %s is not that of its pieces",
+                         "manifest.json: the checksum of %s does not match those of its pieces",
                          tensor->name),
              &err);
     }

@@ -61,7 +61,7 @@ static pst_status find(const char *from, const char *folder, struct candidates *
 
     if ((is_step || is_auto) && folder[0] == '\0') {
         return pst_fail(err, PST_ERR_CONFIG, "checkpoint.none",
-                        "--resume %s: checkpoint.folder names no folder to look in", from);
+                        "--resume %s: checkpoint.folder is not set", from);
     }
     if (is_step && strlen(from) <= 12) {
         add_one(pst_checkpoint_path(folder, strtoull(from, NULL, 10)), candidates);
@@ -136,7 +136,7 @@ static pst_status try_one(const struct pst_session *session, const struct propos
     }
     if (proposal->sha256[0] != '\0' && strcmp((*ret_checkpoint)->sha256, proposal->sha256) != 0) {
         return pst_fail_at(err, PST_ERR_CONFIG, "checkpoint.damaged", proposal->path, 0, 0,
-                           "another checkpoint than rank 0 has there");
+                           "it differs from the checkpoint that rank 0 reads there");
     }
     verifying.checkpoint = *ret_checkpoint;
     for (uint32_t r = 0; r < session->planned.plan->n_devices; r++) {
@@ -251,8 +251,7 @@ static pst_status choose(const struct pst_session *session, const struct candida
             *ret_checkpoint = NULL;
         }
         if (again && first) {
-            pst_log(PST_LOG_WARN, "checkpoint", "%s is passed over: %s", proposal->path,
-                    err->message);
+            pst_log(PST_LOG_WARN, "checkpoint", "%s is skipped: %s", proposal->path, err->message);
             (*left)--;
         }
         st = again ? PST_OK : st;

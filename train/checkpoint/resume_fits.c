@@ -120,7 +120,7 @@ static void compare_rules(struct fitting *fitting, const struct pst_manifest *he
                there->optimizer);
     }
     if (fitting->n_differences == 0 && strcmp(here->data_digest, there->data_digest) != 0) {
-        differ(fitting, "the training data are others");
+        differ(fitting, "the training data differ");
     }
 }
 
@@ -137,12 +137,12 @@ static void warn_of_bits(const struct fitting *fitting, const struct pst_manifes
     if (strcmp(here->model_digest, there->model_digest) != 0 &&
         strcmp(here->numerics[PST_NUMERIC_DTYPE], there->numerics[PST_NUMERIC_DTYPE]) == 0) {
         pst_log(PST_LOG_WARN, "checkpoint",
-                "bits will differ because the model differs in what its parameters do not show");
+                "bits will differ because the model differs in more than its parameters show");
     }
     if (fitting->n_older > 0) {
         pst_log(PST_LOG_WARN, "checkpoint",
-                "bits will differ because weights of earlier steps, which this plan reads, are not "
-                "in a checkpoint of a %.32s plan: they begin as the newest",
+                "bits will differ because this plan reads weights of earlier steps, which a "
+                "checkpoint of a %.32s plan does not have: the newest weights take their place",
                 there->rule);
     } else if (strcmp(here->rule, there->rule) != 0) {
         pst_log(PST_LOG_WARN, "checkpoint",
@@ -150,8 +150,8 @@ static void warn_of_bits(const struct fitting *fitting, const struct pst_manifes
                 here->rule, there->rule);
     } else if (fitting->n_dropped > 0) {
         pst_log(PST_LOG_WARN, "checkpoint",
-                "bits will differ because this plan's stages read newer weights: it has fewer "
-                "stages, or other ones");
+                "bits will differ because this plan's stages read newer weights: it has fewer or "
+                "different stages");
     }
 }
 
@@ -224,7 +224,7 @@ pst_status pst_resume_fits(const struct pst_checkpoint *checkpoint,
         compare_rules(&fitting, &here);
         if (fitting.n_differences > 0 && !request->allow_change) {
             st = fail(&fitting, "run", err);
-            pst_error_hint(err, "--allow-change goes on with the change");
+            pst_error_hint(err, "--allow-change resumes with the change");
         }
     }
     if (st == PST_OK && pst_team_is_first(&session->team)) {

@@ -543,7 +543,7 @@ pst_status pst_saver_save(struct pst_saver *saver, const struct pst_save_moment 
     if (saver->active && !must && rules->busy == PST_BUSY_SKIP) {
         if (pst_team_is_first(saver->team)) {
             pst_log(PST_LOG_WARN, "checkpoint",
-                    "that of step %llu is left out: the last one is still being written",
+                    "step %llu is not saved: the last checkpoint is still being written",
                     (unsigned long long)moment->step);
         }
         return PST_OK;

@@ -160,12 +160,12 @@ static pst_status check_steps(const struct pst_saver_config *config, struct pst_
 
     if (st == PST_OK && n > 0 && steps[n - 1] > config->first_step) {
         st = pst_fail_at(err, PST_ERR_CONFIG, "config.value", folder, 0, 0,
-                         "the folder has a checkpoint of step %llu, and this run begins %s %llu",
+                         "the folder has a checkpoint of step %llu, but this run begins %s %llu",
                          (unsigned long long)steps[n - 1],
-                         config->first_step == 0 ? "with step" : "behind step",
+                         config->first_step == 0 ? "at step" : "after step",
                          (unsigned long long)config->first_step);
-        pst_error_hint(err, "--resume auto goes on from there; else move the later ones away, or "
-                            "name another checkpoint.folder");
+        pst_error_hint(err, "--resume auto resumes from there; else remove the later checkpoints, "
+                            "or set another checkpoint.folder");
     }
     free(steps);
     return st;
@@ -178,14 +178,14 @@ pst_status saver_check_space(const char *folder, uint64_t bytes, struct pst_erro
     char need[32], have[32];
 
     if (statvfs(folder, &info) != 0) {
-        return saver_fail(err, folder, "see how much room there is");
+        return saver_fail(err, folder, "find out how much space is free");
     }
     if (info.f_bavail >= needed / info.f_frsize + 1) {
         return PST_OK;
     }
     return pst_fail_at(err, PST_ERR_IO, "output.write", folder, 0, 0,
-                       "a checkpoint takes %s, and %s are left on that disk; free some, or name "
-                       "another checkpoint.folder",
+                       "a checkpoint needs %s, but %s are free on that disk; free some space, or "
+                       "set another checkpoint.folder",
                        pst_format_bytes(need, needed),
                        pst_format_bytes(have, (uint64_t)info.f_bavail * info.f_frsize));
 }

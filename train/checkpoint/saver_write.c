@@ -254,7 +254,7 @@ static pst_status verify(const struct saver_job *job, const char *path, struct p
     return st == PST_OK
                ? PST_OK
                : pst_fail_at(err, PST_ERR_IO, "output.write", path, 0, 0,
-                             "what was written cannot be read back: %.400s", found.message);
+                             "the new checkpoint cannot be read back: %.400s", found.message);
 }
 
 /* The checkpoint gets a name that is none of a checkpoint: it is there whole, or not at all. */
@@ -317,7 +317,7 @@ static void retire_old(const struct saver_job *job)
     }
     free(steps);
     if (st != PST_OK) {
-        pst_log(PST_LOG_WARN, "checkpoint", "an old checkpoint stays: %s", err.message);
+        pst_log(PST_LOG_WARN, "checkpoint", "an old checkpoint was not removed: %s", err.message);
     }
 }
 

@@ -139,8 +139,8 @@ static pst_status check_derived(const struct pst_graph *graph, const struct pst_
         if (like != NULL && (tensor->dtype != PST_I32 || like->dtype != PST_I32 ||
                              elems_of(graph, shape, tensor) != elems_of(graph, shape, like))) {
             return pst_fail(err, PST_ERR_UNSUPPORTED, "config.value",
-                            "model %s: tensor %s is not like %s, from which it is made",
-                            graph->name, tensor->name, like->name);
+                            "model %s: tensor %s must have the type and size of %s", graph->name,
+                            tensor->name, like->name);
         }
     }
     return PST_OK;
@@ -162,7 +162,7 @@ pst_status pst_sample_shape_of(const struct pst_graph *graph, struct pst_sample_
     logits = &graph->tensors[graph->logits];
     if (shape.target->dtype == PST_I32 && logits->rank == 0) {
         return pst_fail(err, PST_ERR_UNSUPPORTED, "config.value",
-                        "model %s wants classes and has no axis for them", graph->name);
+                        "model %s needs classes, but has no axis for them", graph->name);
     }
     shape.rows = elems_of(graph, &shape, shape.target);
     shape.classes = shape.target->dtype == PST_I32 ? logits->dims[logits->rank - 1] : 0;
@@ -219,20 +219,20 @@ static pst_status check_model(const struct pst_job *job, const struct pst_data *
     }
     if (tokens && losses[job->train.loss] != NULL) {
         return pst_fail(err, PST_ERR_CONFIG, "config.value",
-                        "train.loss = \"%s\" is for targets that are numbers, and those of "
+                        "train.loss = \"%s\" is for targets that are numbers, but those of "
                         "data.kind = \"%s\" are tokens; use train.loss = \"cross-entropy\"",
                         losses[job->train.loss], kinds[data->kind]);
     }
     if (tokens && (shape->x->dtype != PST_I32 || shape->target->dtype != PST_I32 || n_x != 1 ||
                    shape->shifted != NULL || shape->rows != shape->x->elems || shape->rows == 0)) {
         return pst_fail(err, PST_ERR_CONFIG, "config.value",
-                        "data.kind = \"%s\" wants a model that predicts the next token, such as "
+                        "data.kind = \"%s\" needs a model that predicts the next token, such as "
                         "gpt; use data.kind = \"synthetic\" for this one",
                         kinds[data->kind]);
     }
     if (!tokens && n_x != 1) {
         return pst_fail(err, PST_ERR_CONFIG, "config.value",
-                        "data.kind = \"%s\" wants a model with one input, and this one has %u; use "
+                        "data.kind = \"%s\" needs a model with one input, but this one has %u; use "
                         "data.kind = \"synthetic\" for it",
                         kinds[data->kind], n_x);
     }
@@ -254,14 +254,14 @@ static pst_status open_tokenizer(const struct pst_job *job, struct pst_data *dat
         st = pst_tokenizer_read(job->training->data.tokenizer, &data->tokenizer, err);
         if (st == PST_OK && pst_tokenizer_vocab(data->tokenizer) > vocab) {
             return pst_fail(err, PST_ERR_CONFIG, "config.value",
-                            "model.vocab: the tokenizer has %u tokens, and the model has %llu",
+                            "model.vocab: the tokenizer has %u tokens, but the model has %llu",
                             pst_tokenizer_vocab(data->tokenizer), vocab);
         }
     } else if (data->kind == PST_DATA_TEXT && vocab < 256) {
-        return pst_fail(err, PST_ERR_CONFIG, "config.value",
-                        "model.vocab: text is read as bytes, which take 256 values, and the model "
-                        "has %llu",
-                        vocab);
+        return pst_fail(
+            err, PST_ERR_CONFIG, "config.value",
+            "model.vocab: text is read as bytes, which have 256 values, but the model has %llu",
+            vocab);
     }
     return pst_config_place(job->config, "data", "tokenizer", st, err);
 }
@@ -304,7 +304,7 @@ static pst_status check_keys(const struct pst_job *job, const struct pst_data *d
                 job->config, "data", keys[i].key,
                 pst_fail(err, PST_ERR_CONFIG, "config.value",
                          "data.%s is not read with data.kind = \"%s\"%s; leave it out", keys[i].key,
-                         kinds[data->kind], !tokens && whole ? " by a model of whole numbers" : ""),
+                         kinds[data->kind], !tokens && whole ? " for whole numbers" : ""),
                 err);
         }
     }
@@ -325,7 +325,7 @@ static pst_status check_ignored(const struct pst_job *job, const struct pst_data
     if (data->ignored != -1 && data->shape.classes == 0) {
         return pst_config_place(job->config, "train", "ignore_index",
                                 pst_fail(err, PST_ERR_CONFIG, "config.value",
-                                         "train.ignore_index is a class, and the targets of this "
+                                         "train.ignore_index is a class, but the targets of this "
                                          "model are numbers; leave it out"),
                                 err);
     }

@@ -178,7 +178,7 @@ static pst_status set_shape(struct pst_column *column, struct pst_column_part *p
             same = column->dims[i - 1] == dims[i];
         }
         return same ? PST_OK
-                    : pst_data_file_fail(file, err, "its records have not the shape of those of %s",
+                    : pst_data_file_fail(file, err, "its records differ in shape from those of %s",
                                          column->parts[0].file.path);
     }
     column->rank = rank - 1;
@@ -200,20 +200,20 @@ static pst_status read_npy_header(const struct pst_data_file *file, uint64_t *re
         return st;
     }
     if (file->size < 12 || memcmp(begin, "\x93NUMPY", 6) != 0 || begin[6] < 1 || begin[6] > 3) {
-        return pst_data_file_fail(file, err, "byte 0: no .npy file of version 1, 2 or 3");
+        return pst_data_file_fail(file, err, "byte 0: not a .npy file of version 1, 2 or 3");
     }
     from = begin[6] == 1 ? 10 : 12;
     length = (uint64_t)begin[8] | (uint64_t)begin[9] << 8;
     length |= begin[6] == 1 ? 0 : (uint64_t)begin[10] << 16 | (uint64_t)begin[11] << 24;
     if (length > file->size - from || length > MAX_HEADER) {
-        return pst_data_file_fail(file, err, "byte 8: a header of %llu bytes; the file has %llu",
+        return pst_data_file_fail(file, err, "byte 8: the header has %llu bytes, the file %llu",
                                   (unsigned long long)length, (unsigned long long)file->size);
     }
     text = pst_alloc(length + 1, 1);
     st = pst_data_file_read(file, from, text, length, err);
     if (st != PST_OK || strlen(text) != length) {
         st = st != PST_OK ? st
-                          : pst_data_file_fail(file, err, "byte %llu: a zero in the header",
+                          : pst_data_file_fail(file, err, "byte %llu: the header has a zero byte",
                                                (unsigned long long)(from + strlen(text)));
         free(text);
         return st;
@@ -245,8 +245,8 @@ static pst_status open_npy(struct pst_column *column, struct pst_column_part *pa
                                     (unsigned long long)(dict.at - dict.text));
     } else if (!element_of(npy.type, &element)) {
         st = pst_data_file_fail(file, err,
-                                "elements of type \"%s\"; read are little-endian f4 and f8, whole "
-                                "numbers and b1",
+                                "elements of type \"%s\" are unsupported; supported are "
+                                "little-endian f4 and f8, whole numbers and b1",
                                 npy.type);
     } else if (npy.fortran || npy.rank == 0) {
         st = pst_data_file_fail(
@@ -254,7 +254,7 @@ static pst_status open_npy(struct pst_column *column, struct pst_column_part *pa
             npy.fortran ? "the array is in Fortran order; save numpy.ascontiguousarray of it"
                         : "the array is one number, not records");
     } else if (column->n_parts > 0 && element != column->element) {
-        st = pst_data_file_fail(file, err, "its elements have not the type of those of %s",
+        st = pst_data_file_fail(file, err, "its elements differ in type from those of %s",
                                 column->parts[0].file.path);
     } else {
         column->element = element;
@@ -284,8 +284,8 @@ static pst_status open_idx(struct pst_column *column, struct pst_column_part *pa
     if (header[0] != 0 || header[1] != 0 || header[2] != 8 || rank == 0 || rank > PST_COLUMN_RANK ||
         file->size < 4 + 4 * (uint64_t)rank) {
         return pst_data_file_fail(file, err,
-                                  "byte 0: no IDX file of bytes, which begin with 00 00 08 and the "
-                                  "number of dimensions");
+                                  "byte 0: not an IDX file of bytes, which begins with 00 00 08 "
+                                  "and the number of dimensions");
     }
     for (uint32_t i = 0; i < rank; i++) {
         const unsigned char *at = header + 4 + 4 * i;
@@ -328,7 +328,7 @@ static pst_status set_cifar(const struct pst_data *data, bool labels, struct pst
     part->offset = labels ? n_labels - 1 : n_labels;
     if (part->file.size % part->stride != 0) {
         return pst_data_file_fail(
-            &part->file, err, "%llu bytes are no whole number of records of %llu bytes",
+            &part->file, err, "%llu bytes are not a whole number of records of %llu bytes",
             (unsigned long long)part->file.size, (unsigned long long)part->stride);
     }
     *column = (struct pst_column){.element = PST_ELEMENT_U8,
@@ -400,8 +400,8 @@ static pst_status add_labels(struct pst_data *data, const struct pst_paths *path
 
         st = path != NULL ? add_file(data, true, path, column, err)
                           : pst_fail(err, PST_ERR_CONFIG, "config.value",
-                                     "%s: names no file, and \"%s\" does not say \"images\" and "
-                                     "\"idx3\", from which its labels' name would follow",
+                                     "%s is not set, and the name \"%s\" has no \"images\" and "
+                                     "\"idx3\", from which the name of its labels would follow",
                                      key, paths->paths[i]);
         free(path);
     }

@@ -136,7 +136,7 @@ pst_status pst_paths_find(const char *patterns, const char *key, const char *end
 
     if (patterns == NULL || patterns[0] == '\0') {
         return pst_fail(err, PST_ERR_CONFIG, "config.value",
-                        "%s: names no file; give files or globs, separated by ':'", key);
+                        "%s: it has no file name; give files or globs, separated by ':'", key);
     }
     st = expand_all(&g, patterns, ending, &found);
     if (st == PST_OK) {
@@ -146,7 +146,7 @@ pst_status pst_paths_find(const char *patterns, const char *key, const char *end
         st = take(&g, found.gl_pathv[i], is_named(patterns, found.gl_pathv[i]));
     }
     if (st == PST_OK && g.paths.n == 0) {
-        st = fail(&g, PST_ERR_CONFIG, "input.syntax", patterns, ": nothing in any of these files");
+        st = fail(&g, PST_ERR_CONFIG, "input.syntax", patterns, ": all of these files are empty");
     }
     globfree(&found);
     free(g.seen);

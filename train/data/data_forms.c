@@ -38,13 +38,13 @@ struct form {
 
 static const struct form forms[] = {
     {0, BYTES("\x1F\x8B\x08"), NULL, NULL, 0, "a gzip file", "zcat @ > &"},
-    {0, BYTES("\x1F\x9D\x90"), NULL, NULL, 0, "a file of compress", "zcat @ > &"},
+    {0, BYTES("\x1F\x9D\x90"), NULL, NULL, 0, "a compress file", "zcat @ > &"},
     {0, BYTES("\x28\xB5\x2F\xFD"), NULL, NULL, 0, "a zstd file", "zstdcat @ > &"},
     {0, BYTES("\xFD\x37zXZ\0"), NULL, NULL, 0, "an xz file", "xzcat @ > &"},
     {4, BYTES("1AY&SY"), NULL, "BZh", 0, "a bzip2 file", "bzcat @ > &"},
     {0, BYTES("\x04\x22\x4D\x18"), NULL, NULL, 0, "a lz4 file", "lz4cat @ > &"},
-    {0, BYTES("7z\xBC\xAF\x27\x1C"), NULL, NULL, 0, "an archive of 7-Zip", "7z x @"},
-    {0, BYTES("PK\3\4"), NULL, "/data.pkl", 0, "a file of torch.save",
+    {0, BYTES("7z\xBC\xAF\x27\x1C"), NULL, NULL, 0, "a 7-Zip archive", "7z x @"},
+    {0, BYTES("PK\3\4"), NULL, "/data.pkl", 0, "a torch.save file",
      NUMPY "import torch; np.save('&.npy', torch.load('@'))\""},
     {0, BYTES("PK\3\4"), NULL, NULL, 0, "a zip archive (as .npz is)", "unzip @"},
     {257, BYTES("ustar"), NULL, NULL, 0, "a tar archive", "tar xf @"},
@@ -54,26 +54,26 @@ static const struct form forms[] = {
     {0, BYTES("ARROW1"), NULL, NULL, 0, "an Arrow file",
      "python3 -c \"import pandas; pandas.read_feather('@').to_json('&.jsonl', orient='records', "
      "lines=True)\""},
-    {0, BYTES("\xFF\xFF\xFF\xFF"), NULL, NULL, 0, "a stream of Arrow",
+    {0, BYTES("\xFF\xFF\xFF\xFF"), NULL, NULL, 0, "an Arrow stream",
      "python3 -c \"import datasets; datasets.Dataset.from_file('@').to_json('&.jsonl')\""},
     {0, BYTES("\x93NUMPY"), NULL, NULL, PST_DATA_NPY, "a NumPy array",
-     NUMPY "np.load('@').astype('uint16').tofile('&.bin')\" makes bare tokens of it; or set "
+     NUMPY "np.load('@').astype('uint16').tofile('&.bin')\" converts it to bare tokens; or set "
            "data.kind = \"npy\""},
     {0, BYTES("\x89HDF\r\n\x1A\n"), NULL, NULL, 0, "an HDF5 file",
      NUMPY "import h5py; np.save('&.npy', h5py.File('@')['NAME'])\""},
-    {0, BYTES("MMIDIDX\0\0"), NULL, NULL, PST_DATA_MEGATRON, "an index of Megatron",
+    {0, BYTES("MMIDIDX\0\0"), NULL, NULL, PST_DATA_MEGATRON, "a Megatron index",
      "set data.kind = \"megatron\""},
-    {0, BYTES("\x88\xD8\x34\x01\1\0\0\0"), NULL, NULL, PST_DATA_LLMC, "a shard of llm.c",
+    {0, BYTES("\x88\xD8\x34\x01\1\0\0\0"), NULL, NULL, PST_DATA_LLMC, "an llm.c shard",
      "set data.kind = \"llmc\""},
-    {0, BYTES("\xA1\xD9\x34\x01\7\0\0\0"), NULL, NULL, PST_DATA_LLMC, "a shard of llm.c",
+    {0, BYTES("\xA1\xD9\x34\x01\7\0\0\0"), NULL, NULL, PST_DATA_LLMC, "an llm.c shard",
      "set data.kind = \"llmc\""},
     {8, BYTES("{\""), NULL, "\"data_offsets\"", 0, "a safetensors file",
-     "train.init begins with them"},
-    {0, BYTES("GGUF"), NULL, NULL, 0, "a GGUF file", "train.init begins with safetensors files"},
+     "train.init loads such weights"},
+    {0, BYTES("GGUF"), NULL, NULL, 0, "a GGUF file", "train.init loads safetensors files"},
     {0, BYTES("\x89PNG\r\n"), NULL, NULL, 0, "a PNG image",
      NUMPY "from PIL import Image; np.save('&.npy', [Image.open('@')])\""},
     {0, BYTES("%PDF-"), NULL, NULL, 0, "a PDF document", "pdftotext @ &.txt"},
-    {0, BYTES("SQLite format 3\0"), NULL, NULL, 0, "a database of SQLite", "sqlite3 @ .dump"},
+    {0, BYTES("SQLite format 3\0"), NULL, NULL, 0, "an SQLite database", "sqlite3 @ .dump"},
 };
 
 static bool is_within(const struct look *look, const char *word)
@@ -150,8 +150,8 @@ static void hint_command(const char *path, const char *advice, struct pst_error 
 void pst_data_hint_list(const char *path, struct pst_error *err)
 {
     hint_command(path,
-                 "jq -c '.[]' @ > &.jsonl makes lines of a list; data.field = \"\" trains on the "
-                 "file as it is",
+                 "jq -c '.[]' @ > &.jsonl converts a list to lines; data.field = \"\" trains on "
+                 "the file unchanged",
                  err);
 }
 
@@ -174,9 +174,9 @@ static pst_status check(uint32_t kind, const struct look *look, struct pst_error
         }
     }
     if (is_pickle(look)) {
-        return refuse(look->path, "a pickle of Python",
-                      NUMPY "np.save('&.npy', np.load('@', allow_pickle=True))\" for one of "
-                            "an array that you trust",
+        return refuse(look->path, "a Python pickle",
+                      NUMPY "np.save('&.npy', np.load('@', allow_pickle=True))\" converts it, if "
+                            "it is an array from a source that you trust",
                       err);
     }
     return kind == PST_DATA_RAW && is_text(look)
@@ -204,8 +204,8 @@ static pst_status check_encoding(const char *path, const char *text, size_t size
     }
     pst_fail_at(err, PST_ERR_CONFIG, "input.syntax", path, 0, 0, "this is not text: byte %zu is 0",
                 (size_t)(zero - text));
-    pst_error_hint(err, "data.kind names other forms, such as \"tokens\"; data.field = \"\" trains "
-                        "on the bytes of any file");
+    pst_error_hint(err, "set data.kind for other formats, such as \"tokens\"; data.field = \"\" "
+                        "trains on the bytes of any file");
     return PST_ERR_CONFIG;
 }
 

@@ -103,7 +103,7 @@ pst_status pst_blend_init(struct pst_blend *blend, const double *weights, uint32
     for (uint32_t i = 0; i < n; i++) {
         if (blend->count[i] == 0) {
             return pst_fail(err, PST_ERR_CONFIG, "config.value",
-                            "data.weights: %g is less than one part in 65536 of all", weights[i]);
+                            "data.weights: %g is less than 1/65536 of the sum", weights[i]);
         }
     }
     blend->source = pst_alloc(blend->length, sizeof *blend->source);
@@ -160,7 +160,7 @@ static pst_status too_few(const struct pst_data *data, const char *what, uint64_
                         patterns);
     }
     return pst_fail(err, PST_ERR_CONFIG, "config.value",
-                    "%s: %llu %s from \"%s\" are too few: one sample takes %llu (the model's "
+                    "%s: %llu %s from \"%s\" are too few: one sample needs %llu (the model's "
                     "context of %llu and one more); give more text or a smaller context",
                     what, (unsigned long long)n,
                     data->kind == PST_DATA_TEXT && data->tokenizer == NULL ? "bytes of text"
@@ -205,7 +205,7 @@ static pst_status split_end(const struct pst_data *data, double fraction, const 
     }
     held = held < least(data) ? least(data) : held;
     if (train->length < held + least(data)) {
-        return too_few(data, "data.train, less what is held out for evaluation",
+        return too_few(data, "data.train, without what is held out for evaluation",
                        train->length > held ? train->length - held : 0, patterns, err);
     }
     train->scattered = pst_data_has_tokens(data->kind) ? 0 : train->length;

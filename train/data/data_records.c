@@ -61,7 +61,7 @@ static pst_status fail_fit(const struct pst_column *column, const struct pst_ten
     char has[160], wants[160];
 
     return pst_data_file_fail(
-        &column->parts[0].file, err, "a record is %s%s, and the model's input %s is %s%s",
+        &column->parts[0].file, err, "a record is %s%s, but the model's input %s is %s%s",
         dims_text(column->dims, column->rank, has),
         tensor->dtype != PST_I32 || column->element < PST_ELEMENT_F32 ? ""
                                                                       : ", not of whole numbers",
@@ -285,8 +285,8 @@ static pst_status put_whole(const struct pst_column *column, uint64_t record, co
             part = part_of(column, record);
             return pst_data_file_fail(
                 &part->file, err,
-                "record %llu (byte %llu): %lld at place %llu, and the model has %llu: they go from "
-                "0 to %llu",
+                "record %llu (byte %llu): %lld at index %llu, but the model has %llu values: 0 to "
+                "%llu",
                 (unsigned long long)(record - part->first),
                 (unsigned long long)(part->offset + (record - part->first) * part->stride),
                 (long long)value, (unsigned long long)i, (unsigned long long)range,

@@ -114,9 +114,9 @@ static pst_status fail_member(const struct line *line, json_t *value, const char
 
     snprintf(what, sizeof what, "\"%.100s\"%s", field,
              json_object_get(value, field) != NULL ? " is not a string"
-                                                   : " is no member of it; data.field names one");
-    st = fail_line(line, 0, json_is_object(value) ? what : "the line is not an object of JSON", "",
-                   err);
+                                                   : " is not a member; set data.field to one");
+    st =
+        fail_line(line, 0, json_is_object(value) ? what : "the line is not a JSON object", "", err);
     json_object_foreach(value, key, member)
     {
         pst_text_append(names, sizeof names, "%s\"%s\"", names[0] == '\0' ? "" : ", ", key);
@@ -221,13 +221,12 @@ static pst_status append_documents(struct gathered *g, const struct pst_data *da
     }
     if (data->field == NULL && (pst_text_ends(path, ".json") || has_json(text, length))) {
         pst_fail_at(err, PST_ERR_CONFIG, "input.syntax", path, 0, 0,
-                    "the file is JSON, and data.kind = \"text\" would learn its brackets");
+                    "the file is JSON, and data.kind = \"text\" would train on its brackets");
         if (text[strspn(text, " \t\r\n")] == '[') {
             pst_data_hint_list(path, err);
         } else {
-            pst_error_hint(err,
-                           "set data.field = \"text\", or what member of each line is the text; "
-                           "data.field = \"\" trains on the file as it is");
+            pst_error_hint(err, "set data.field to the member of each line that is the text, such "
+                                "as \"text\"; data.field = \"\" trains on the file unchanged");
         }
         return PST_ERR_CONFIG;
     }
@@ -248,8 +247,7 @@ static pst_status append_file(struct gathered *g, const struct pst_data *data, c
     g->text_bytes += length;
     if (g->text_bytes > MAX_TEXT) {
         st = pst_fail(err, PST_ERR_CONFIG, "input.limit",
-                      "%s: \"%s\" brings the text above 1 GiB, the most that is held in memory",
-                      key, path);
+                      "%s: with \"%s\" the text is larger than 1 GiB, the maximum", key, path);
     } else {
         st = data->field == NULL || data->field[0] != '\0'
                  ? pst_data_check_text(path, text, length, err)

@@ -43,7 +43,7 @@ static pst_status open_llmc(struct pst_token_part *part, uint32_t *ret_element,
 
     if (file->size < LLMC_HEADER) {
         return pst_data_file_fail(file, err,
-                                  "%llu bytes are no shard of llm.c: its header has 1024",
+                                  "%llu bytes are too few for an llm.c shard: its header has 1024",
                                   (unsigned long long)file->size);
     }
     st = pst_data_file_read(file, 0, header, sizeof header, err);
@@ -55,7 +55,7 @@ static pst_status open_llmc(struct pst_token_part *part, uint32_t *ret_element,
     }
     if (i == 2) {
         return pst_data_file_fail(file, err,
-                                  "byte 0: %u, version %u, is no shard of llm.c: those begin with "
+                                  "byte 0: %u, version %u, is not an llm.c shard; one begins with "
                                   "20240520 (version 1, uint16) or 20240801 (version 7, uint32)",
                                   u32_at(header), u32_at(header + 4));
     }
@@ -64,8 +64,8 @@ static pst_status open_llmc(struct pst_token_part *part, uint32_t *ret_element,
     part->n = u32_at(header + 8);
     if (file->size - LLMC_HEADER != part->n * pst_element_bytes(*ret_element)) {
         return pst_data_file_fail(file, err,
-                                  "byte 8: %llu tokens of %u bytes behind a header of 1024 bytes "
-                                  "are not the file's %llu bytes",
+                                  "byte 8: %llu tokens of %u bytes after a header of 1024 bytes do "
+                                  "not match the file's %llu bytes",
                                   (unsigned long long)part->n, pst_element_bytes(*ret_element),
                                   (unsigned long long)file->size);
     }
@@ -97,13 +97,13 @@ static pst_status read_header(struct index *index, uint32_t *ret_element, struct
     }
     if (file->size < sizeof header || memcmp(header, "MMIDIDX\0\0", 9) != 0 ||
         u64_at(header + 9) != 1) {
-        return pst_data_file_fail(file, err,
-                                  "byte 0: no index of Megatron: MMIDIDX, version 1, and 34 bytes "
-                                  "at least");
+        return pst_data_file_fail(
+            file, err,
+            "byte 0: not a Megatron index, which has MMIDIDX, version 1 and at least 34 bytes");
     }
     if (header[17] == 0 || header[17] > 8 || header[17] == 6 || header[17] == 7) {
         return pst_data_file_fail(
-            file, err, "byte 17: dtype %u is none of whole numbers: 1 to 5, 8", header[17]);
+            file, err, "byte 17: dtype %u is not one of whole numbers: 1 to 5, 8", header[17]);
     }
     *ret_element = elements[header[17]];
     index->width = pst_element_bytes(*ret_element);
@@ -117,8 +117,8 @@ static pst_status read_header(struct index *index, uint32_t *ret_element, struct
     }
     if (extra != 0 && extra != index->n) { /* a mode of each sequence may stand behind all */
         return pst_data_file_fail(file, err,
-                                  "byte 18: %llu sequences and %llu borders of documents are not "
-                                  "the file's %llu bytes",
+                                  "byte 18: %llu sequences and %llu document boundaries do not "
+                                  "match the file's %llu bytes",
                                   (unsigned long long)index->n,
                                   (unsigned long long)index->n_documents,
                                   (unsigned long long)file->size);
@@ -182,7 +182,7 @@ static pst_status open_megatron(struct pst_token_part *part, uint32_t *ret_eleme
     }
     if (st == PST_OK && part->file.size != part->n * index.width) {
         st = pst_data_file_fail(&part->file, err,
-                                "%llu bytes are not the %llu tokens of %llu bytes of its index",
+                                "%llu bytes do not match its index: %llu tokens of %llu bytes",
                                 (unsigned long long)part->file.size, (unsigned long long)part->n,
                                 (unsigned long long)index.width);
     }
@@ -230,10 +230,10 @@ static pst_status open_raw(struct pst_token_part *part, uint32_t element, struct
 
     part->n = part->file.size / width;
     if (part->file.size % width != 0) {
-        return pst_data_file_fail(&part->file, err,
-                                  "%llu bytes are no whole number of tokens of %u bytes "
-                                  "(data.dtype)",
-                                  (unsigned long long)part->file.size, width);
+        return pst_data_file_fail(
+            &part->file, err,
+            "%llu bytes are not a whole number of tokens of %u bytes (data.dtype)",
+            (unsigned long long)part->file.size, width);
     }
     return PST_OK;
 }

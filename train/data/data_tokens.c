@@ -98,13 +98,12 @@ static pst_status fail_token(const struct pst_stream *stream, uint64_t begin, co
     at = begin + i - part->first;
     if (part->file.path == NULL) {
         return pst_fail(err, PST_ERR_CONFIG, "input.syntax",
-                        "token %llu of the text is %lld, and the model has %llu (model.vocab)",
+                        "token %llu of the text is %lld, but the model has %llu (model.vocab)",
                         (unsigned long long)at, (long long)token, (unsigned long long)vocab);
     }
     return pst_data_file_fail(
         &part->file, err,
-        "token %llu (byte %llu) is %lld, and the model has %llu "
-        "(model.vocab): tokens go from 0 to %llu",
+        "token %llu (byte %llu) is %lld, but the model has %llu (model.vocab): 0 to %llu",
         (unsigned long long)at,
         (unsigned long long)(part->offset + at * pst_element_bytes(stream->element)),
         (long long)token, (unsigned long long)vocab, (unsigned long long)vocab - 1);

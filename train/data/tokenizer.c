@@ -203,8 +203,8 @@ static void encode_word(struct encoder *e, const char *text, size_t length)
     }
     if (length > MAX_WORD) {
         e->status = pst_fail(e->err, PST_ERR_CONFIG, "input.limit",
-                             "behind byte %llu: a word of more than 1 MiB; the tokenizer's "
-                             "pattern finds no place to cut it",
+                             "after byte %llu: a word of more than 1 MiB; the tokenizer's pattern "
+                             "finds no place to cut it",
                              (unsigned long long)e->at);
         return;
     }
@@ -239,8 +239,8 @@ static bool next_match(struct encoder *e, const struct pst_token_step *step, con
     }
     if (rc < 0 && rc != PCRE2_ERROR_NOMATCH) {
         e->status = pst_fail(e->err, PST_ERR_CONFIG, "input.limit",
-                             "behind byte %llu: the tokenizer's pattern finds no end of a word in "
-                             "time",
+                             "after byte %llu: the tokenizer's pattern takes too many steps to "
+                             "find the end of a word",
                              (unsigned long long)(e->at + from));
     }
     if (rc < 0) {

@@ -131,7 +131,7 @@ static void read_vocab(struct reading *r, json_t *vocab)
         uint32_t id = (uint32_t)json_integer_value(value), length = (uint32_t)strlen(name);
 
         if (t->tokens[id].bytes != NULL) {
-            pst_fields_fail(&r->fields, NULL, "model.vocab", "token %u stands there twice", id);
+            pst_fields_fail(&r->fields, NULL, "model.vocab", "token %u is there twice", id);
             return;
         }
         t->longest = length > t->longest ? length : t->longest;
@@ -145,7 +145,7 @@ static void read_vocab(struct reading *r, json_t *vocab)
         t->of_byte[byte] = pst_names_find(&t->names, text);
         if (t->of_byte[byte] == PST_NONE) {
             pst_fields_fail(&r->fields, UNSUPPORTED, "model.vocab",
-                            "no token for byte %u (\"%s\"): this is no byte-level BPE", byte, text);
+                            "no token for byte %u (\"%s\"): not a byte-level BPE", byte, text);
             return;
         }
     }
@@ -242,13 +242,13 @@ static void read_model(struct reading *r, json_t *model)
         !json_is_object(json_object_get(model, "vocab")) ||
         !json_is_array(json_object_get(model, "merges"))) {
         pst_fields_fail(&r->fields, UNSUPPORTED, "model",
-                        "\"%.32s\" is not read; byte-level BPE with vocab and merges is",
+                        "\"%.32s\" is unsupported; use byte-level BPE with vocab and merges",
                         pst_json_text_at(model, "type"));
         return;
     }
     for (uint32_t i = 0; i < 2; i++) {
         if (pst_json_text_at(model, affixes[i])[0] != '\0') {
-            pst_fields_fail(&r->fields, UNSUPPORTED, "model", "%s is not known here", affixes[i]);
+            pst_fields_fail(&r->fields, UNSUPPORTED, "model", "%s is unsupported", affixes[i]);
         }
     }
     if (json_number_value(json_object_get(model, "dropout")) > 0) {
@@ -309,8 +309,8 @@ static void read_added_token(struct reading *r, const json_t *value, uint32_t ne
                                  .normalized = is_true(value, "normalized")};
     if (added->id != expected) {
         pst_fields_fail(&r->fields, NULL, "added_tokens",
-                        "\"%.64s\" is %u, and by the tokens before it would be %u", content,
-                        added->id, expected);
+                        "\"%.64s\" is %u, but the tokens before it require %u", content, added->id,
+                        expected);
         return;
     }
     pst_names_add(&t->added_names, pst_arena_strdup(&t->arena, content), added->id);
@@ -389,14 +389,14 @@ static void add_pattern(struct reading *r, const char *pattern, bool literal)
     }
     step->keep_matches = step->keep_gaps = true;
     if (strlen(pattern) > MAX_PATTERN) {
-        pst_fields_fail(&r->fields, UNSUPPORTED, "pre_tokenizer", "a pattern above %d bytes",
-                        MAX_PATTERN);
+        pst_fields_fail(&r->fields, UNSUPPORTED, "pre_tokenizer",
+                        "the pattern has more than %d bytes", MAX_PATTERN);
         return;
     }
     text = literal ? pst_strdup(pattern) : pst_token_pattern(pattern, &refused);
     if (text == NULL) {
         pst_fields_fail(&r->fields, UNSUPPORTED, "pre_tokenizer",
-                        "the pattern cannot be used: \"%s\" is not known here", refused);
+                        "the pattern cannot be used: \"%s\" is unsupported", refused);
     } else {
         compile_pattern(r, step, text,
                         literal ? PCRE2_LITERAL
@@ -462,13 +462,13 @@ static void read_steps(struct reading *r, const json_t *top)
             add_pattern(r, is_true(step, "individual_digits") ? "\\p{N}" : "\\p{N}+", false);
         } else {
             pst_fields_fail(&r->fields, UNSUPPORTED, "pre_tokenizer",
-                            "\"%.32s\" is not known here; Split, Digits and, last, ByteLevel are",
+                            "\"%.32s\" is unsupported; use Split, Digits and, last, ByteLevel",
                             pst_json_text_at(step, "type"));
         }
     }
     if (!failed(r)) {
         pst_fields_fail(&r->fields, UNSUPPORTED, "pre_tokenizer",
-                        "does not end with ByteLevel: this is no byte-level BPE");
+                        "does not end with ByteLevel: this is not a byte-level BPE");
     }
 }
 
@@ -493,9 +493,9 @@ static void read_forms(struct reading *r, const json_t *top)
             k++;
         }
         if (k == 4 || r->t->n_forms == PST_TOKENIZER_FORMS) {
-            pst_fields_fail(
-                &r->fields, UNSUPPORTED, "normalizer",
-                "\"%.32s\" is not known here; NFC, NFD, NFKC and NFKD are, four of them", type);
+            pst_fields_fail(&r->fields, UNSUPPORTED, "normalizer",
+                            "\"%.32s\" is unsupported; use up to four of NFC, NFD, NFKC and NFKD",
+                            type);
             return;
         }
         r->t->forms[r->t->n_forms++] = forms[k].options | UTF8PROC_STABLE;
@@ -520,7 +520,7 @@ static void read_template(struct reading *r, const json_t *processor)
             behind = true;
         } else if (id == PST_NONE || *n == PST_TOKENIZER_FRAME) {
             pst_fields_fail(&r->fields, UNSUPPORTED, "post_processor",
-                            "\"%.64s\" is no token, or one of more than %d on a side", name,
+                            "\"%.64s\" is not a token, or more than %d are on one side", name,
                             PST_TOKENIZER_FRAME);
             return;
         } else {
@@ -543,7 +543,7 @@ static void read_frame(struct reading *r, const json_t *top)
             read_template(r, item);
         } else if (!is_type(item, "ByteLevel")) {
             pst_fields_fail(&r->fields, UNSUPPORTED, "post_processor",
-                            "\"%.32s\" is not known here; ByteLevel and TemplateProcessing are",
+                            "\"%.32s\" is unsupported; use ByteLevel and TemplateProcessing",
                             pst_json_text_at(item, "type"));
         }
     }
@@ -556,7 +556,7 @@ static void read_all(struct reading *r, json_t *root)
 
     if (decoder != NULL && !is_type(decoder, "ByteLevel")) {
         pst_fields_fail(&r->fields, UNSUPPORTED, "decoder",
-                        "\"%.32s\" is not known here: this is no byte-level BPE",
+                        "\"%.32s\" is unsupported: this is not a byte-level BPE",
                         pst_json_text_at(decoder, "type"));
     }
     read_steps(r, member(root, "pre_tokenizer"));

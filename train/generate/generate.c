@@ -73,8 +73,8 @@ pst_status pst_generate_check(const struct pst_graph *graph, const struct pst_sa
     }
     return fits ? PST_OK
                 : pst_fail(err, PST_ERR_CONFIG, "config.value",
-                           "model %s cannot write text: it must read tokens alone, tell the next "
-                           "of each and never look ahead, as gpt does",
+                           "model %s cannot generate text: it must be causal, read only tokens and "
+                           "predict the next token at each position, as gpt does",
                            graph->name);
 }
 

@@ -50,7 +50,7 @@ pst_status pst_begin_find_checkpoint(const char *path, struct pst_checkpoint **r
 
         st = pst_checkpoint_open(one, ret_checkpoint, err);
         if (st != PST_OK && i > 1) {
-            pst_log(PST_LOG_WARN, "checkpoint", "%s: %s; an older one is taken", one, err->message);
+            pst_log(PST_LOG_WARN, "checkpoint", "%s: %s; an older one is used", one, err->message);
         }
         free(one);
     }
@@ -90,10 +90,10 @@ static pst_status check_fits(const struct pst_checkpoint *checkpoint, const stru
     if (n_wrong == 0) {
         return PST_OK;
     }
-    pst_fail_at(err, PST_ERR_CONFIG, "weights.mismatch", checkpoint->path, 0, 0,
-                "a checkpoint of another model: %u of the values of this one are not there, or "
-                "have another shape",
-                n_wrong);
+    pst_fail_at(
+        err, PST_ERR_CONFIG, "weights.mismatch", checkpoint->path, 0, 0,
+        "a checkpoint of another model: %u values of this model are missing or have another shape",
+        n_wrong);
     pst_error_detail(err, "%s", found.details);
     return PST_ERR_CONFIG;
 }
@@ -103,8 +103,8 @@ static void warn_of_setting(void *context, const struct pst_checkpoint_setting *
     const struct pst_checkpoint *checkpoint = context;
 
     pst_log(PST_LOG_WARN, "checkpoint",
-            "%s: \"%s\" in [model] is %.64s, and was %.64s in the run that wrote it: its weights "
-            "may mean something else",
+            "%s: \"%s\" in [model] is %.64s, but was %.64s in the run that wrote the checkpoint: "
+            "its weights may mean something else",
             checkpoint->path, setting->key, setting->now, setting->was);
 }
 

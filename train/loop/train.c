@@ -239,7 +239,7 @@ static pst_status find_begin(struct run *run, struct pst_error *err)
     st = pst_resume_open(run->session, run->resume, &run->checkpoint, err);
     if (st != PST_OK || run->checkpoint == NULL) {
         if (st == PST_OK && first) {
-            pst_log(PST_LOG_WARN, "checkpoint", "none in %s to go on from: the run begins",
+            pst_log(PST_LOG_WARN, "checkpoint", "no checkpoint in %s: training starts at step 0",
                     run->job->training->checkpoint.folder);
         }
         return st;
@@ -675,7 +675,7 @@ static void save_what_was_trained(struct run *run)
     st = st == PST_OK ? pst_saver_finish(run->saver, &err) : st;
     st = st == PST_OK ? pst_saver_lost(run->saver, &err) : st;
     if (st != PST_OK) {
-        pst_log(PST_LOG_ERROR, "checkpoint", "what was trained is not saved in %s: %s",
+        pst_log(PST_LOG_ERROR, "checkpoint", "the trained weights were not saved in %s: %s",
                 run->job->training->checkpoint.folder, err.message);
     }
 }
@@ -730,9 +730,9 @@ static pst_status end_of_run(const struct run *run, pst_status st, struct pst_er
     if (st != PST_OK && run->saver != NULL && pst_team_is_first(&run->session->team) &&
         pst_saver_can_resume(run->saver, &step)) {
         if (lost || step < run->n_steps) {
-            pst_error_hint(err, "--resume auto goes on after step %llu", (unsigned long long)step);
+            pst_error_hint(err, "--resume auto resumes after step %llu", (unsigned long long)step);
         } else {
-            pst_error_hint(err, "--resume auto goes on from there");
+            pst_error_hint(err, "--resume auto resumes from there");
         }
     }
     return st;

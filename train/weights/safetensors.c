@@ -204,7 +204,7 @@ static pst_status take_place(struct file *file, const json_t *of, struct pst_st_
     }
     if (end < tensor->begin || end > file->data_bytes) {
         return fail_tensor(file, tensor->name, "input.syntax",
-                           "data_offsets [%llu, %llu] do not lie in the %llu bytes of data%s",
+                           "data_offsets [%llu, %llu] are not within the %llu bytes of data%s",
                            (unsigned long long)tensor->begin, (unsigned long long)end,
                            (unsigned long long)file->data_bytes,
                            end > file->data_bytes ? "; is the file truncated?" : "");
@@ -541,10 +541,10 @@ static pst_status read_header(struct file *file, uint64_t size)
     }
     length = little_endian(prefix);
     if (length > PST_ST_HEADER) {
-        return fail_file(file, PST_ERR_CONFIG, "input.limit",
-                         "not a safetensors file: its first 8 bytes say that the header has %llu "
-                         "bytes, more than %u",
-                         (unsigned long long)length, PST_ST_HEADER);
+        return fail_file(
+            file, PST_ERR_CONFIG, "input.limit",
+            "not a safetensors file: its first 8 bytes give the header %llu bytes, more than %u",
+            (unsigned long long)length, PST_ST_HEADER);
     }
     if (length > size - PREFIX) {
         return fail_syntax(file, "truncated: the header has %llu bytes, the file %llu",

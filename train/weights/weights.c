@@ -324,7 +324,7 @@ static void match_names(struct pst_weights *w, struct value *value, struct pst_e
             first = i;
         } else if (!same_pieces(value, first, i)) {
             note_other(w, value->pieces[i].name,
-                       "it is one parameter with another tensor here, and has other values", err);
+                       "the model shares it with another tensor, which has other values", err);
         }
     }
     if (first == PST_NONE && w->n_wrong == 0) {
@@ -437,7 +437,7 @@ static void match_constants(struct pst_weights *w, struct pst_error *err)
              memcmp(found->tensor->shape, tensor->dims, tensor->rank * sizeof *tensor->dims) != 0 ||
              !same_constant(w, tensor, found))) {
             note_other(w, tensor->name,
-                       "it is a constant of the model's file, and has other values here", err);
+                       "it is a constant of the model's file, but has other values here", err);
         }
     }
 }
@@ -452,7 +452,7 @@ static pst_status fail_strange(const struct pst_weights *w, struct pst_error *er
     }
     if (kin != NULL) {
         return pst_fail_at(err, PST_ERR_CONFIG, "weights.mismatch", w->path, 0, 0,
-                           "by the names of the tensors this is %s, which is not read", kin);
+                           "the names of its tensors are those of %s, which is unsupported", kin);
     }
     return pst_fail_at(err, PST_ERR_CONFIG, "weights.mismatch", w->path, 0, 0,
                        "not the weights of this model: none of its %u tensors is there; the first "
@@ -569,20 +569,20 @@ static pst_status check_left_out(const struct pst_weights *w, bool tell, struct 
                     "not the weights of this model: it does not have %u of the tensors: %s%s", n,
                     names, n > 5 ? ", ..." : "");
         if (w->family->keys != NULL) {
-            pst_error_hint(err, "with the config.json that belongs to the weights they can be told "
-                                "from those of other families");
+            pst_error_hint(err,
+                           "put the config.json of the weights beside them: it names their family");
         }
         return PST_ERR_CONFIG;
     }
     if (n > 0 && tell) {
         pst_log(PST_LOG_WARN, "weights",
-                "%s: %u tensor%s that the model does not have %s left out: %s%s", w->path, n,
+                "%s: %u tensor%s that the model does not have %s ignored: %s%s", w->path, n,
                 n == 1 ? "" : "s", n == 1 ? "is" : "are", names, n > 5 ? ", ..." : "");
     }
     if (w->family != NULL && w->family->keys != NULL && !w->has_config && !w->stated) {
         pst_fail_at(err, PST_ERR_CONFIG, "config.value", w->path, 0, 0,
-                    "there is no config.json that says of which family the weights are; other "
-                    "families have the same names and shapes and compute something else");
+                    "there is no config.json that names the family of the weights, and other "
+                    "families have the same names and shapes but compute something else");
         pst_error_hint(err, "put the config.json of the weights beside them, or state their "
                             "model_type: [train] init_type = \"llama\"");
         return PST_ERR_CONFIG;
@@ -598,7 +598,7 @@ static void tell_cut(const struct pst_weights *w)
         const struct pst_st_tensor *tensor = w->values[i].found[0]->tensor;
 
         if (piece->more_rows && tensor->shape[0] > piece->rows) {
-            pst_log(PST_LOG_WARN, "weights", "%s: of the %llu rows of %s the first %llu are taken",
+            pst_log(PST_LOG_WARN, "weights", "%s: of the %llu rows of %s the first %llu are used",
                     w->path, (unsigned long long)tensor->shape[0], tensor->name,
                     (unsigned long long)piece->rows);
         }

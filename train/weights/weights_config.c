@@ -601,13 +601,13 @@ static pst_status check_type(const struct comparison *c, const char *path, struc
     }
     if (word == NULL) {
         pst_fail(err, PST_ERR_CONFIG, "config.value",
-                 "%s: no model_type says whose weights these are", path);
+                 "%s: model_type is missing, so the family of the weights is unknown", path);
     } else {
-        pst_fail(err, PST_ERR_CONFIG, "config.value", "%s: this is %s, which is not read", path,
+        pst_fail(err, PST_ERR_CONFIG, "config.value", "%s: this is %s, which is unsupported", path,
                  pst_weights_kin(word, name));
     }
-    pst_error_hint(err, "docs/weights.md lists the families that are read; any module of PyTorch "
-                        "can be exported to ONNX (docs/onnx.md)");
+    pst_error_hint(err, "docs/weights.md lists the supported families; any module of PyTorch can "
+                        "be exported to ONNX (docs/onnx.md)");
     return PST_ERR_CONFIG;
 }
 
@@ -656,7 +656,7 @@ pst_status pst_weights_check_config(const char *folder, const struct pst_job *jo
     } else if (*ret_there) {
         st = pst_json_load(path, CONFIG_BYTES, &root, err);
         if (st == PST_OK && !json_is_object(root)) {
-            st = pst_fail_at(err, PST_ERR_CONFIG, "input.syntax", path, 0, 0, "no JSON object");
+            st = pst_fail_at(err, PST_ERR_CONFIG, "input.syntax", path, 0, 0, "not a JSON object");
         }
         if (st == PST_OK) {
             struct comparison c = {.family = family, .job = job, .root = root};

@@ -55,7 +55,7 @@ pst_status pst_weights_open_file(int folder, const char *folder_path, const char
     }
     if (!is_allowed(base, target)) {
         st = pst_fail_at(err, PST_ERR_IO, "input.path", path, 0, 0,
-                         "it is a link to %.300s, which lies outside the folder", target);
+                         "it is a link to %.300s, which is outside the folder", target);
         pst_error_hint(err, "name the folder of the file itself, or copy the file");
         return st;
     }

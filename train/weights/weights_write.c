@@ -351,7 +351,7 @@ static pst_status check_form(const struct pst_published *family, const struct ps
     for (; lack != NULL && lack->when != NULL; lack++) {
         if (pst_weights_when(lack->when, job)) {
             return pst_fail(err, PST_ERR_UNSUPPORTED, "output.form",
-                            "no published model has %s, as this one", lack->what);
+                            "this model has %s, but no published model has", lack->what);
         }
     }
     return PST_OK;
@@ -389,16 +389,16 @@ static void tell_names(const struct pst_published_file *file)
     }
     if (list_remarked(file, PST_TENSOR_GUESSED, text, sizeof text) > 0) {
         pst_log(PST_LOG_WARN, "weights",
-                "%s: names that the file does not have follow from the nodes that read them: %s",
+                "%s: tensors that the file does not name are named after their readers: %s",
                 file->path, text);
     }
     n = list_remarked(file, PST_TENSOR_NAMELESS, text, sizeof text);
     if (n > 0) {
-        pst_log(PST_LOG_WARN, "weights",
-                "%s: the exporter of the file has computed %u tensors, which have no name in the "
-                "module: %s; export the module again with do_constant_folding=False, or with "
-                "optimize=False",
-                file->path, n, text);
+        pst_log(
+            PST_LOG_WARN, "weights",
+            "%s: the exporter of the file computed %u tensors, which have no name in the module: "
+            "%s; export the module again with do_constant_folding=False, or with optimize=False",
+            file->path, n, text);
     }
     text[0] = '\0';
     for (uint32_t i = 0; i < file->n_absent && i < 5; i++) {
@@ -406,9 +406,9 @@ static void tell_names(const struct pst_published_file *file)
     }
     if (file->n_absent > 0) {
         pst_log(PST_LOG_WARN, "weights",
-                "%s: %u tensors of the module are not in the file, whose exporter leaves out what "
-                "no output depends on, and what it has computed: %s%s; load_state_dict needs "
-                "strict=False",
+                "%s: %u tensors of the module are not in the file, because its exporter omits "
+                "tensors that no output depends on and tensors that it computes itself: %s%s; "
+                "load_state_dict needs strict=False",
                 file->path, file->n_absent, text, file->n_absent > 5 ? ", ..." : "");
     }
 }

@@ -244,10 +244,10 @@ TEST_WITH(files_that_break_a_rule_are_refused, support_begin, support_end)
         {ONE("F32", "[1]", "[0,8]"), 8, "input.syntax",
          "tensor \"t\": its shape needs 4 bytes, data_offsets give it 8"},
         {ONE("F32", "[2]", "[0,8]"), 7, "input.syntax",
-         "tensor \"t\": data_offsets [0, 8] do not lie in the 7 bytes of data; is the file "
+         "tensor \"t\": data_offsets [0, 8] are not within the 7 bytes of data; is the file "
          "truncated?"},
         {ONE("F32", "[2]", "[8,0]"), 8, "input.syntax",
-         "tensor \"t\": data_offsets [8, 0] do not lie in the 8 bytes of data"},
+         "tensor \"t\": data_offsets [8, 0] are not within the 8 bytes of data"},
         {ONE("F32", "[2]", "[0,8]"), 9, "input.syntax", "1 bytes of data belong to no tensor"},
         {PAIR("[1,5]", "[5,9]"), 9, "input.syntax",
          "tensor \"t\": it begins at byte 1 of the data, the tensor before ends at 0"},
@@ -271,9 +271,8 @@ TEST_WITH(files_that_break_a_rule_are_refused, support_begin, support_end)
     write_bytes("bad", "PK\3\4\0\0\0\0\0\0\0\0", 12);
     expect_refusal("input.syntax", "truncated: the header has 67324752 bytes, the file 12");
     write_bytes("bad", "\377\377\377\377\377\377\377\377{}", 10);
-    expect_refusal("input.limit",
-                   "not a safetensors file: its first 8 bytes say that the header has "
-                   "18446744073709551615 bytes, more than 100000000");
+    expect_refusal("input.limit", "not a safetensors file: its first 8 bytes give the header "
+                                  "18446744073709551615 bytes, more than 100000000");
 }
 
 TEST_WITH(only_plain_files_of_the_folder_are_opened, support_begin, support_end)

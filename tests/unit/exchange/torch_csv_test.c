@@ -218,5 +218,5 @@ TEST(refusals)
     make_hand(&hand);
     hand.plan.n_stages = 3;
     hand.plan.n_edges = 2;
-    expect_refused(&hand, "no chain");
+    expect_refused(&hand, "not a chain");
 }

@@ -180,7 +180,7 @@ TEST(more_rows_than_a_table_has)
     html = page_of(&result, &gallery, &length);
     expect_balanced(html);
     assert_int_equal(count(html, "<tr id=\"r"), PST_PAGE_ROWS);
-    assert_int_equal(count(html, "<td>does not go together"), PST_PAGE_ROWS);
+    assert_int_equal(count(html, "<td>is incompatible"), PST_PAGE_ROWS);
     expect_text(html, "The fastest 1000 of 1500;");
     expect_text(html, "The first 1000 of 1500;");
     free(html);

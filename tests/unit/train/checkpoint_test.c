@@ -115,7 +115,7 @@ TEST(rules)
         {"\"shape\":[3]", "\"shape\":[0]", "no elements"},
         {"\"shape\":[3]", "\"shape\":[16777216,16777216]", "of the tensor's 2 dimensions"},
         {"\"shape\":[3]", "\"shape\":[1,1,1,1,1,1,1,1,3]", "at most 8"},
-        {"\"shape\":[2,3]", "\"shape\":[1099511627776,1099511627776]", "2^48 and more"},
+        {"\"shape\":[2,3]", "\"shape\":[1099511627776,1099511627776]", "2^48 or more"},
         {"\"shape\":[2,3]", "\"shape\":[3,2]", "does not begin where"},
         {"\"begin\":[1,0]", "\"begin\":[0,0]", "piece 1 does not begin where"},
         {"\"begin\":[1,0]", "\"begin\":[\"18446744073709551615\",0]", "piece 1 does not begin"},

@@ -290,7 +290,7 @@ TEST(test_bad_index)
     expect_bad_index(0, 'M', 101, "byte 18");
     expect_bad_index(34, 21, 0, "byte 54: sequence 1 does not begin");
     expect_bad_index(45, 255, 0, "byte 42: sequence 2 is longer"); /* 2^32 - 2^24 */
-    expect_bad_index(42, 4, 0, "80 bytes are not the 39 tokens");
+    expect_bad_index(42, 4, 0, "80 bytes do not match its index: 39 tokens");
     job = job_of(PST_DATA_MEGATRON, write_bytes("alone.bin", bytes, put_tokens(bytes, 0, 2, 300)));
     expect_failure(&job, "gpt", "layers=1 dim=8 heads=1 context=4", "input.path", "cannot open");
 }
@@ -311,7 +311,7 @@ TEST(test_bad_tokens)
     assert_int_not_equal(pst_data_read(data, PST_SPLIT_TRAIN, 0, 8, inputs, &err), PST_OK);
     assert_string_equal(err.kind, "input.syntax");
     assert_non_null(strstr(err.file, "beyond.bin"));
-    assert_non_null(strstr(err.message, "token 17 (byte 34) is 500, and the model has 500"));
+    assert_non_null(strstr(err.message, "token 17 (byte 34) is 500, but the model has 500"));
     close_data(data);
 
     put_u64(bytes + 2 * 17, 499, 2);
@@ -568,7 +568,7 @@ TEST(test_bad_npy)
     expect_bad_npy("{'descr': '<f4', 'descr': '<f4', 'fortran_order': False, 'shape': (4, 3)}",
                    "input.syntax", "header");
     expect_bad_npy(NPY("'<f4'", "False", "(6, 2)"), "input.syntax",
-                   "a record is 2, and the model's input x is 3");
+                   "a record is 2, but the model's input x is 3");
     job = npy_job(write_bytes("no.npy", "\x93NUMPY\1\0\377\377", 10), "");
     expect_failure(&job, "mlp", MLP, "input.syntax", "byte 0");
     job = npy_job(write_bytes("no.npy", "\x93NUMPY\1\0\377\377{}", 12), "");
@@ -693,7 +693,7 @@ TEST(test_cifar)
     expect_failure(&job, "resnet", RESNET32, "input.syntax", "3073");
     job = job_of(PST_DATA_CIFAR10, support_path("data_batch_1.bin"));
     expect_failure(&job, "resnet", "image=16 classes=10 width=8 stages=1 blocks=1", "input.syntax",
-                   "a record is 3 x 32 x 32, and the model's input image is 16 x 16 x 3");
+                   "a record is 3 x 32 x 32, but the model's input image is 16 x 16 x 3");
     job.training->data.train_labels = "labels";
     expect_failure(&job, "resnet", RESNET32, "config.value", "data.train_labels");
 }

@@ -188,7 +188,7 @@ TEST(test_errors)
                    "held out");
     snprintf(pattern, sizeof pattern, "%s/void-*", support_folder);
     support_write("void-1", "");
-    expect_failure(text_job(pattern, "", 0), "input.syntax", "nothing in");
+    expect_failure(text_job(pattern, "", 0), "input.syntax", "files are empty");
     expect_failure(text_job(write_ramp("good", 100), "/nonexistent/v", 0), "input.path",
                    "data.valid");
 }

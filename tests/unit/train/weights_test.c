@@ -514,8 +514,8 @@ TEST_WITH(weights_without_a_config_are_refused, support_begin, support_end)
 
     assert_int_equal(unlink(support_path("copy/config.json")), 0);
     expect_refusal(&half, folder, "config.value",
-                   "there is no config.json that says of which family the weights are; other "
-                   "families have the same names and shapes and compute something else",
+                   "there is no config.json that names the family of the weights, and other "
+                   "families have the same names and shapes but compute something else",
                    NULL);
     half.settings = "layers=1 dim=8 heads=2 context=8 vocab=19";
     expect_refusal(&half, folder, "weights.mismatch",
@@ -528,7 +528,7 @@ TEST_WITH(weights_without_a_config_are_refused, support_begin, support_end)
     folder = copy_file(&half, rename_all);
     assert_int_equal(unlink(support_path("copy/config.json")), 0);
     expect_refusal(&half, folder, "weights.mismatch",
-                   "by the names of the tensors this is GPT-NeoX, which is not read", NULL);
+                   "the names of its tensors are those of GPT-NeoX, which is unsupported", NULL);
 }
 
 static void hide_a_weight(struct pst_st_tensor *tensor)
@@ -550,10 +550,10 @@ TEST_WITH(what_the_model_lacks_is_told, support_begin, support_end)
         pst_weights_open(copy_file(&half, change_nothing), &o.job, o.graph, true, &o.weights, &err),
         &err);
     assert_non_null(strstr(told, "weights: /tmp/"));
-    assert_non_null(strstr(told, "copy: 12 tensors that the model does not have are left out: "
+    assert_non_null(strstr(told, "copy: 12 tensors that the model does not have are ignored: "
                                  "transformer.h.1.attn.c_attn.bias, "));
     assert_non_null(
-        strstr(told, "copy: of the 8 rows of transformer.wpe.weight the first 4 are taken\n"));
+        strstr(told, "copy: of the 8 rows of transformer.wpe.weight the first 4 are used\n"));
     close_model(&o);
     expect_refusal(&families[0], copy_file(&families[0], hide_a_weight), "weights.mismatch",
                    "not the weights of this model: of its 28 tensors 1 are missing and 0 have "
@@ -618,13 +618,15 @@ TEST_WITH(a_config_that_differs_is_told, support_begin, support_end)
              file);
     expect_refusal(&families[0], folder, "config.value", message, NULL);
     support_write("copy/config.json", "{\"model_type\":\"gpt_neox\"}");
-    snprintf(message, sizeof message, "%s: this is GPT-NeoX (gpt_neox), which is not read", file);
+    snprintf(message, sizeof message, "%s: this is GPT-NeoX (gpt_neox), which is unsupported",
+             file);
     expect_refusal(&families[0], folder, "config.value", message, NULL);
     support_write("copy/config.json", "{\"model_type\":\"llama\"}");
     snprintf(message, sizeof message, "%s: this is llama; set use = \"llama\"", file);
     expect_refusal(&families[0], folder, "config.value", message, NULL);
     support_write("copy/config.json", "{\"n_head\":2}");
-    snprintf(message, sizeof message, "%s: no model_type says whose weights these are", file);
+    snprintf(message, sizeof message,
+             "%s: model_type is missing, so the family of the weights is unknown", file);
     expect_refusal(&families[0], folder, "config.value", message, NULL);
     support_write("copy/config.json", "{\"n_head\":");
     {
@@ -703,8 +705,8 @@ static const struct {
     {"qk_norm=true", "{\"model_type\":\"qwen3_moe\"}", WANT "experts = true"},
     {"", "{\"model_type\":\"mixtral\",\"num_local_experts\":4,\"num_experts_per_tok\":3}",
      WANT "experts = 4, experts_per_token = 3"},
-    {"", "{\"model_type\":\"gemma\"}", "this is Gemma (gemma), which is not read"},
-    {"", "{\"model_type\":\"never_heard_of\"}", "this is never_heard_of, which is not read"},
+    {"", "{\"model_type\":\"gemma\"}", "this is Gemma (gemma), which is unsupported"},
+    {"", "{\"model_type\":\"never_heard_of\"}", "this is never_heard_of, which is unsupported"},
     {"", "{" LLAMA ",\"rope_scaling\":{\"type\":\"linear\",\"factor\":2}}",
      WANT "rope_scaling = \"linear\", rope_factor = 2"},
     {"", "{" LLAMA ",\"rope_parameters\":{\"rope_type\":\"llama3\"}}",
@@ -725,7 +727,7 @@ static const struct {
     {"", "{" LLAMA ",\"auto_map\":{\"a\":\"b\"}}", CANNOT "auto_map = {\"a\":\"b\"}"},
     {"", "{" LLAMA ",\"torch_dtype\":\"float16\",\"_name_or_path\":\"x\",\"use_cache\":true}",
      NULL},
-    {"", "[]", "no JSON object"},
+    {"", "[]", "not a JSON object"},
 };
 
 TEST_WITH(a_decoder_of_other_settings_is_refused, support_begin, support_end)

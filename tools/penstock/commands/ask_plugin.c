@@ -21,7 +21,7 @@ uint64_t pst_cli_read_limit(struct pst_cli *cli, const char *text, uint64_t usua
     uint64_t time_ns = usual_ns;
 
     if (text != NULL && !pst_parse_time(text, &time_ns)) {
-        pst_cli_usage(cli, "--time-limit is a time such as \"30 s\", not \"%s\"", text);
+        pst_cli_usage(cli, "--time-limit must be a time such as \"30 s\", not \"%s\"", text);
     }
     return time_ns;
 }
@@ -36,14 +36,15 @@ void pst_cli_read_plugin(struct pst_cli *cli, const char *who, const char *text,
     *ret_path = is_path ? name : NULL;
     *ret_time_ns = pst_cli_read_limit(cli, text, (uint64_t)600 * 1000000000u);
     if (cli->n_sets > 0) {
-        pst_cli_usage(cli, "there is no config to --set; --options gives %s its parameters", who);
+        pst_cli_usage(cli, "there is no config for --set; give the parameters of %s with --options",
+                      who);
     }
 }
 
 void pst_cli_must_read_problem(struct pst_cli *cli, pst_status st)
 {
     if (st != PST_OK && strcmp(cli->err.kind, "input.syntax") == 0) {
-        pst_error_hint(&cli->err, "--problem reads a penstock-problem");
+        pst_error_hint(&cli->err, "--problem needs a penstock-problem file");
     }
     pst_cli_must(cli, st);
 }

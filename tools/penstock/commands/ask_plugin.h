@@ -56,7 +56,7 @@ struct pst_cli_problem_request {
         {"options", 'O', "LIST", "parameters of the " who ": key=value,...", PST_AT(field.options), \
          0},                                                                                        \
     {                                                                                               \
-        "time-limit", 0, "TIME", "for " one " that is not penstock's own; 10 min",                  \
+        "time-limit", 0, "TIME", "time limit of " one " not shipped with penstock; 10 min",         \
             PST_AT(field.time_limit), 0                                                             \
     }
 

@@ -25,8 +25,7 @@ static void begins(void *context, const struct pst_session *session, double seco
     if (cli->verbosity >= 0) {
         pst_text_printf(
             stderr,
-            "measuring the operators of %s%s on this machine, once%s (--no-profile does "
-            "without)\n",
+            "measuring the operators of %s%s on this machine, once%s (--no-profile skips this)\n",
             session->graph->name, slices, time);
     }
 }
@@ -36,9 +35,8 @@ static void skipped(void *context, const char *why)
     const struct pst_cli *cli = context;
 
     if (cli->verbosity >= 0) {
-        pst_text_printf(
-            stderr, "not measured, so predictions are those of [cluster] and its defaults: %s\n",
-            why);
+        pst_text_printf(stderr, "not measured, so predictions use [cluster] and its defaults: %s\n",
+                        why);
     }
 }
 
@@ -47,12 +45,11 @@ static void disturbed(void *context, double share, const char *file)
     const struct pst_cli *cli = context;
 
     if (cli->verbosity >= 0) {
-        pst_text_printf(
-            stderr,
-            "other processes took %.0f %% of the processors meanwhile, so predictions may be too "
-            "long%s%s\n",
-            100 * share, file == NULL ? "" : "; to measure again, remove ",
-            file == NULL ? "" : file);
+        pst_text_printf(stderr,
+                        "other processes used %.0f %% of the processors meanwhile, so predictions "
+                        "may be too long%s%s\n",
+                        100 * share, file == NULL ? "" : "; to measure again, remove ",
+                        file == NULL ? "" : file);
     }
 }
 
@@ -61,7 +58,7 @@ static void unkept(void *context, const char *why)
     const struct pst_cli *cli = context;
 
     if (cli->verbosity >= 0) {
-        pst_text_printf(stderr, "measured for this command alone: %s\n", why);
+        pst_text_printf(stderr, "measurements are not kept for later commands: %s\n", why);
     }
 }
 

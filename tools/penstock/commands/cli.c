@@ -61,9 +61,9 @@ static const struct pst_module_known shipped_modules[] = {
     {"device", "cpu", NULL, NULL, PST_MODULE_USUAL},
     {"device", "cuda", "NVIDIA GPUs", NULL, 0},
     {"transport", "threads", NULL, NULL, PST_MODULE_USUAL | PST_MODULE_SHARES},
-    {"transport", "mpi", "devices on several machines; it takes libopenmpi-dev and openmpi-bin",
+    {"transport", "mpi", "devices on several machines; it needs libopenmpi-dev and openmpi-bin",
      NULL, PST_MODULE_PROCESSES},
-    {"transport", "nccl", "links between NVIDIA GPUs; it takes CUDA and libnccl-dev", "cuda",
+    {"transport", "nccl", "links between NVIDIA GPUs; it needs CUDA and libnccl-dev", "cuda",
      PST_MODULE_PROCESSES | PST_MODULE_IN_STREAMS},
     {NULL, NULL, NULL, NULL, 0},
 };
@@ -76,8 +76,8 @@ static void print_usage(FILE *out)
     for (size_t i = 0; i < N_COMMANDS; i++) {
         fprintf(out, "  %-9s %s\n", commands[i]->name, commands[i]->summary);
     }
-    fputs("\n\"penstock COMMAND --help\" or \"penstock help COMMAND\" tells more; \"penstock -V\" "
-          "the version.\n",
+    fputs("\n\"penstock COMMAND --help\" or \"penstock help COMMAND\" explains a command; "
+          "\"penstock -V\" prints the version.\n",
           out);
 }
 

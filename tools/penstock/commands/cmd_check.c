@@ -214,7 +214,7 @@ const struct pst_command pst_cmd_check = {
     .name = "check",
     .arguments = "PLAN|FOLDER",
     .summary = "Proves a plan file legal, or checkpoints undamaged",
-    .text = "Exit code 1 and one line per violation or defect if it is not.",
+    .text = "Prints one line per violation or defect; the exit code is then 1.",
     .words = {1, 1},
     .run = check,
 };

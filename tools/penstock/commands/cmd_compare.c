@@ -73,7 +73,7 @@ static void read_figures(struct pst_cli *cli, struct request *request)
     if (request->timelines != NULL) {
         format_of(cli, request->timelines);
     } else if (request->top > 0) {
-        pst_cli_usage(cli, "--top is of the timelines: add --timelines FILE");
+        pst_cli_usage(cli, "--top needs --timelines FILE");
     }
     for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
         if (files[i] != NULL) {
@@ -88,13 +88,13 @@ static void read_request(struct pst_cli *cli, struct request *request)
         pst_cli_must_be_alone(cli, "runs every combination");
     }
     if (request->n_steps > 0 && !request->run) {
-        pst_cli_usage(cli, "--steps is of a run: add --run");
+        pst_cli_usage(cli, "--steps needs --run");
     }
     if (request->n_rounds > 0 && !request->run) {
-        pst_cli_usage(cli, "--repeat is of a run: add --run");
+        pst_cli_usage(cli, "--repeat needs --run");
     }
     if (request->files[PIVOT] != NULL && cli->n_arguments < 2) {
-        pst_cli_usage(cli, "--pivot is of several configs");
+        pst_cli_usage(cli, "--pivot needs several configs");
     }
     if (request->plans != NULL && mkdir(request->plans, 0777) != 0 && errno != EEXIST) {
         pst_cli_must(cli,
@@ -252,43 +252,40 @@ static void compare(struct pst_cli *cli, void *asked)
 }
 
 static const struct pst_option options[] = {
-    {"run", 'r', NULL, "run each combination for some steps, too", PST_AT(run), 0},
-    {"steps", 'n', "N", "steps of a round that count; 20", PST_AT(n_steps), STEPS_MOST},
-    {"repeat", 0, "N", "rounds of a run, in which each has its turn; 3", PST_AT(n_rounds),
+    {"run", 'r', NULL, "also run each combination for some steps", PST_AT(run), 0},
+    {"steps", 'n', "N", "measured steps of a round; 20", PST_AT(n_steps), STEPS_MOST},
+    {"repeat", 0, "N", "rounds of a run, interleaved over the combinations; 3", PST_AT(n_rounds),
      ROUNDS_MOST},
-    {"baseline", 0, "NAME", "show the speed-up over this method, strategies (a/b/c) or row, too",
+    {"baseline", 0, "NAME", "also show the speed-up over this method, strategies (a/b/c) or row",
      PST_AT(baseline), 0},
-    {"jobs", 'j', "N", "processes that plan; as many as there are cores", PST_AT(n_jobs),
-     JOBS_MOST},
+    {"jobs", 'j', "N", "processes that plan; one per core", PST_AT(n_jobs), JOBS_MOST},
     {"output", 'o', "FILE", "write the table as comma-separated values", PST_AT(files[CSV]), 0},
-    {"markdown", 0, "FILE", "write it as Markdown", PST_AT(files[MARKDOWN]), 0},
-    {"latex", 0, "FILE", "write it as LaTeX, for the package booktabs", PST_AT(files[LATEX]), 0},
+    {"markdown", 0, "FILE", "write the table as Markdown", PST_AT(files[MARKDOWN]), 0},
+    {"latex", 0, "FILE", "write the table as LaTeX, for the package booktabs", PST_AT(files[LATEX]),
+     0},
     {"pivot", 0, "FILE", "write methods by configs as comma-separated values", PST_AT(files[PIVOT]),
      0},
-    {"plans", 0, "FOLDER", "write the plan of each combination there", PST_AT(plans), 0},
-    {"report", 0, "FILE", "write a page there (HTML): tables, figures, timelines", PST_AT(report),
-     0},
-    {"svg", 0, "FILE", "draw throughput against memory there", PST_AT(figures[PST_FIGURE_SVG]), 0},
-    {"png", 0, "FILE", "the same as pixels", PST_AT(figures[PST_FIGURE_PNG]), 0},
-    {"pdf", 0, "FILE", "the same as a page", PST_AT(figures[PST_FIGURE_PDF]), 0},
-    {"timelines", 0, "FILE", "draw the fastest plans below each other there (.svg, .png, .pdf)",
+    {"plans", 0, "FOLDER", "write the plan of each combination to this folder", PST_AT(plans), 0},
+    {"report", 0, "FILE", "write an HTML page: tables, figures, timelines", PST_AT(report), 0},
+    {"svg", 0, "FILE", "draw throughput against memory as SVG", PST_AT(figures[PST_FIGURE_SVG]), 0},
+    {"png", 0, "FILE", "the same as PNG", PST_AT(figures[PST_FIGURE_PNG]), 0},
+    {"pdf", 0, "FILE", "the same as PDF", PST_AT(figures[PST_FIGURE_PDF]), 0},
+    {"timelines", 0, "FILE", "draw the timelines of the fastest plans (.svg, .png, .pdf)",
      PST_AT(timelines), 0},
-    {"top", 0, "N", "plans on --timelines; 4 where it is not given", PST_AT(top), 1000},
-    {"width", 0, "POINTS", "of figures; 241 is a column of a paper", PST_AT(width), 0},
-    {"height", 0, "POINTS", "of throughput against memory", PST_AT(height), 0},
+    {"top", 0, "N", "plans on --timelines; 4", PST_AT(top), 1000},
+    {"width", 0, "POINTS", "width of figures; 241 fits a column of a paper", PST_AT(width), 0},
+    {"height", 0, "POINTS", "height of throughput against memory", PST_AT(height), 0},
 };
 
 const struct pst_command pst_cmd_compare = {
     .name = "compare",
     .arguments = "CONFIG...",
-    .summary = "Puts combinations of strategies side by side",
-    .text = "Every partitioner, scheduler, memory optimizer, number of devices and size of "
-            "micro-batches\n"
-            "that [compare] lists, each with each: planned, simulated, with --run also run in turn "
-            "for\n"
-            "some rounds. The fastest comes first; what does not fit or go together is listed with "
-            "its\n"
-            "reason. Ctrl-C keeps what is done. Exit code 1 if nothing can be compared.",
+    .summary = "Compares combinations of strategies",
+    .text = "Plans and simulates every combination of the partitioners, schedulers, memory "
+            "optimizers,\nnumbers of devices and micro-batch sizes that [compare] lists; --run "
+            "also runs them, in\ninterleaved rounds. The fastest comes first. Combinations that do "
+            "not fit or are\nincompatible are listed with the reason. Ctrl-C keeps the results so "
+            "far. Exit code 1 if\nnothing can be compared.",
     .words = {1, UINT32_MAX},
     PST_CLI_OPTIONS(options, struct request),
     .heeds_signals = true,

@@ -295,7 +295,7 @@ static void print_missing(const struct machine *machine, bool color)
     struct pst_table table;
 
     fputc('\n', stdout);
-    pst_table_init(&table, "not to be had here|~why");
+    pst_table_init(&table, "unavailable here|~why");
     for (uint32_t i = 0; i < machine->n_missing; i++) {
         pst_table_cell(&table, "%s", machine->missing[i].name);
         pst_table_cell(&table, "%s", machine->missing[i].text);
@@ -306,10 +306,9 @@ static void print_missing(const struct machine *machine, bool color)
 static void print_planning(const struct machine *machine)
 {
     char bytes[32];
-    char *text =
-        pst_printf("  in this process with plugins that are on the list %s, else in one of "
-                   "its own that may take %s (plugins.isolate = \"auto\")",
-                   machine->trusted_list, pst_format_bytes(bytes, machine->planner_bytes));
+    char *text = pst_printf("  in this process for plugins on the list %s, else in a separate "
+                            "process of at most %s (plugins.isolate = \"auto\")",
+                            machine->trusted_list, pst_format_bytes(bytes, machine->planner_bytes));
 
     puts("planning");
     pst_table_paragraph(stdout, text, 2);
@@ -343,7 +342,7 @@ static void print_machine(const struct machine *machine, bool color)
                         machine->variables[i].text);
     }
     if (machine->n_variables == 0) {
-        fputs("  nothing that matters is set\n", stdout);
+        fputs("  no variable that matters is set\n", stdout);
     }
 }
 

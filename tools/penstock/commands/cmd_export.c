@@ -163,8 +163,8 @@ static void answer(struct pst_cli *cli, const struct request *request, const str
     if (!cli->json) {
         pst_text_printf(stdout, "%s: %s\n", request->file, format->what);
         if (request->n_dropped > 0) {
-            printf("left out: what becomes of the results of %u operators (recompute, offload); "
-                   "who loads the file decides that\n",
+            printf("omitted: recomputation and offload of the results of %u operators; the program "
+                   "that loads the file decides about them\n",
                    request->n_dropped);
         }
         return;
@@ -198,29 +198,25 @@ static void export(struct pst_cli *cli, void *asked)
 }
 
 static const struct pst_option options[] = {
-    {"output", 'o', "FILE", "write there", PST_AT(file), 0},
+    {"output", 'o', "FILE", "file to write", PST_AT(file), 0},
     {"flavour", 0, "WHAT", "pytorch-csv: compute (default), comms or comms-waits", PST_AT(flavour),
      0},
     {"dtype", 0, "TYPE", "weights: f32 (default) or bf16", PST_AT(dtype), 0},
-    {"width", 0, "POINTS", "svg, png, pdf: of the figure", PST_AT(width), 0},
-    {"height", 0, "POINTS", "svg, png, pdf: of the figure", PST_AT(height), 0},
-    {"no-memory", 0, NULL, "svg, png, pdf: the rows alone", PST_AT(no_memory), 0},
-    {"no-title", 0, NULL, "svg, png, pdf: for a caption of your own", PST_AT(no_title), 0},
+    {"width", 0, "POINTS", "svg, png, pdf: width of the figure", PST_AT(width), 0},
+    {"height", 0, "POINTS", "svg, png, pdf: height of the figure", PST_AT(height), 0},
+    {"no-memory", 0, NULL, "svg, png, pdf: omit the memory curves", PST_AT(no_memory), 0},
+    {"no-title", 0, NULL, "svg, png, pdf: omit the title", PST_AT(no_title), 0},
 };
 
 const struct pst_command pst_cmd_export = {
     .name = "export",
     .arguments = "FORMAT CONFIG|PLAN|CHECKPOINT",
     .summary = "Writes a plan or weights for other programs, or draws a plan",
-    .text =
-        "FORMAT is pytorch-csv (a schedule for torch.distributed.pipelining), pytorch-split "
-        "(where\n"
-        "its pipeline() is to split the module that a costed graph was traced from), chrome-trace\n"
-        "(opens in Perfetto; a name that ends in .gz is compressed), svg, png or pdf (a figure of "
-        "a\n"
-        "simulated step); a config is planned first. FORMAT weights writes a checkpoint as a "
-        "folder\n"
-        "that transformers loads.",
+    .text = "FORMAT is pytorch-csv (a schedule for torch.distributed.pipelining), pytorch-split "
+            "(points\nwhere its pipeline() splits the module that a costed graph was traced from), "
+            "chrome-trace\n(for Perfetto; a file with the ending .gz is compressed), or svg, png "
+            "or pdf (a figure of\na simulated step). A config is planned first. FORMAT weights "
+            "writes a checkpoint as a\nfolder that transformers loads.",
     .offers = "pytorch-csv pytorch-split chrome-trace svg png pdf weights",
     .words = {2, 2},
     PST_CLI_OPTIONS(options, struct request),

@@ -145,7 +145,7 @@ static pst_status open_data(struct request *request, struct pst_session *session
     held = pst_data_samples(*ret_data, PST_SPLIT_VALID);
     if (held == 0) {
         return pst_fail(err, PST_ERR_CONFIG, "config.value",
-                        "nothing is held out to evaluate: set data.valid, or data.valid_fraction");
+                        "there are no held-out data: set data.valid or data.valid_fraction");
     }
     if (request->batches > 0) {
         job->training->loop.eval_batches = request->batches;
@@ -153,8 +153,7 @@ static pst_status open_data(struct request *request, struct pst_session *session
         job->training->loop.eval_batches = INT64_MAX;
     } else if (job->training->loop.eval_batches == 0) {
         return pst_fail(err, PST_ERR_CONFIG, "config.value",
-                        "synthetic data has no end and train.eval_batches is 0; say how many "
-                        "batches with --batches");
+                        "synthetic data has no end, and train.eval_batches is 0; set --batches");
     }
     return PST_OK;
 }
@@ -175,7 +174,7 @@ static pst_status work(struct request *request, struct pst_job *job, const struc
     }
     if (st == PST_OK && pst_session_is_hollow(session)) {
         st = pst_fail(err, PST_ERR_CONFIG, "config.value",
-                      "device %s computes nothing; take another run.device", job->run.device);
+                      "device %s computes nothing; set another run.device", job->run.device);
     }
     if (st == PST_OK) {
         st = open_data(request, session, job, &data, err);
@@ -232,26 +231,26 @@ static void generate(struct pst_cli *cli, void *asked)
 
 #define FROM                                                                                       \
     {                                                                                              \
-        "from", 0, "FOLDER", "the weights: a checkpoint, or published ones (safetensors)",         \
+        "from", 0, "FOLDER", "weights: a checkpoint, or published weights (safetensors)",          \
             PST_AT(from), 0                                                                        \
     }
 #define PLAN                                                                                       \
     {                                                                                              \
-        "plan", 'p', "FILE", "run this plan instead of searching one", PST_AT(plan_file), 0        \
+        "plan", 'p', "FILE", "run this plan instead of searching for one", PST_AT(plan_file), 0    \
     }
 
 static const struct pst_option evaluate_options[] = {
     FROM,
     PLAN,
-    {"batches", 0, "N", "batches to evaluate, spread over what is held out; all", PST_AT(batches),
+    {"batches", 0, "N", "batches to evaluate, spread over the held-out data; all", PST_AT(batches),
      100000000},
 };
 
 const struct pst_command pst_cmd_evaluate = {
     .name = "evaluate",
     .arguments = "CONFIG",
-    .summary = "Loss, perplexity and accuracy of weights on held-out data",
-    .text = "Runs the plan of CONFIG forward only, over what [data] holds out.",
+    .summary = "Reports loss, perplexity and accuracy on held-out data",
+    .text = "Runs the plan of CONFIG forward only, over the held-out data of [data].",
     .words = {1, 1},
     PST_CLI_OPTIONS(evaluate_options, struct request),
     .heeds_signals = true,
@@ -261,18 +260,19 @@ const struct pst_command pst_cmd_evaluate = {
 static const struct pst_option generate_options[] = {
     FROM,
     PLAN,
-    {"prompt", 0, "TEXT", "what the text begins with; train.prompt", PST_AT(prompt), 0},
+    {"prompt", 0, "TEXT", "beginning of the text; train.prompt", PST_AT(prompt), 0},
     {"length", 0, "N", "tokens to add; 100", PST_AT(length), 1000000},
-    {"temperature", 0, "T", "how freely it is drawn, 0: always the likeliest; train.temperature",
-     PST_AT(temperature), 0},
-    {"top-k", 0, "K", "drawn from the likeliest K tokens; train.top_k", PST_AT(top_k), 16777216},
-    {"seed", 0, "S", "of the draws; train.seed", PST_AT(seed), 0},
+    {"temperature", 0, "T",
+     "sampling temperature, 0: always the likeliest token; train.temperature", PST_AT(temperature),
+     0},
+    {"top-k", 0, "K", "sample from the K likeliest tokens; train.top_k", PST_AT(top_k), 16777216},
+    {"seed", 0, "S", "seed of the sampling; train.seed", PST_AT(seed), 0},
 };
 
 const struct pst_command pst_cmd_generate = {
     .name = "generate",
     .arguments = "CONFIG",
-    .summary = "Text that a language model writes",
+    .summary = "Generates text with a language model",
     .text = "Runs the plan of CONFIG forward only, once for each token. Tokens are bytes, or those "
             "of\ndata.tokenizer.",
     .words = {1, 1},

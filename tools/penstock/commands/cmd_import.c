@@ -37,8 +37,8 @@ static struct pst_pipedream_options read_options(struct pst_cli *cli, const stru
     bool drop = request->inputs != NULL && strcmp(request->inputs, "drop") == 0;
 
     if (request->batch == 0) {
-        pst_cli_usage(cli, "--batch is missing: how many samples were profiled at a time; the file "
-                           "does not say");
+        pst_cli_usage(cli, "--batch is missing: the number of samples that were profiled at a "
+                           "time, which the file does not have");
     }
     if (request->inputs != NULL && !drop && strcmp(request->inputs, "keep") != 0) {
         pst_cli_usage(cli, "--inputs must be keep or drop, not \"%s\"", request->inputs);
@@ -109,7 +109,7 @@ static void print_profile(const struct profile *request, const struct pst_costed
                summary->n_collapsed);
     }
     if (summary->n_staged > 0) {
-        printf("; stages named by %u of them are not read", summary->n_staged);
+        printf("; stages named by %u of them are ignored", summary->n_staged);
     }
     printf("\n");
     if (request->output != NULL) {
@@ -194,11 +194,10 @@ static void find_reader(struct pst_cli *cli, struct request *request)
     }
     pst_plugin_list_destroy(list);
     if (request->id == NULL) {
-        pst_cli_must(
-            cli, pst_fail(&cli->err, PST_ERR_CONFIG, "plugin.not-found",
-                          "no scheduler here reads %s; \"penstock plugins\" lists them, and one "
-                          "that does has the capability %s",
-                          request->format, word));
+        pst_cli_must(cli, pst_fail(&cli->err, PST_ERR_CONFIG, "plugin.not-found",
+                                   "no scheduler reads %s; \"penstock plugins\" lists the "
+                                   "schedulers, and one that does has the capability %s",
+                                   request->format, word));
     }
 }
 
@@ -265,7 +264,7 @@ static void tell(struct pst_cli *cli, const struct request *request,
     } else {
         pst_schedule_report_print(&figures, &page, stdout);
         if (output != NULL) {
-            pst_text_printf(stdout, "\n%s: the same order, passes alone, in today's letters\n",
+            pst_text_printf(stdout, "\n%s: the same order, passes only, in the current notation\n",
                             output);
         }
     }
@@ -281,7 +280,7 @@ static void show(struct pst_cli *cli, struct request *request)
     struct pst_schedule_result result = {.scale = 1};
 
     if (cli->n_sets > 0) {
-        pst_cli_usage(cli, "--set changes a config, and there is no --config");
+        pst_cli_usage(cli, "--set changes a config, but there is no --config");
     }
     pst_cli_must(cli, pst_cli_schedule_run(&job, TIME_LIMIT_NS, &result, &cli->err));
     tell(cli, request, &result);
@@ -311,8 +310,7 @@ static void import_schedule(struct pst_cli *cli, struct request *request)
 
     if (profile->batch != 0 || profile->inputs != NULL || profile->keep_empty) {
         pst_cli_usage(cli,
-                      "--batch, --inputs and --keep-empty are about profiles, and %s is a "
-                      "schedule",
+                      "--batch, --inputs and --keep-empty are for profiles, but %s is a schedule",
                       request->format);
     }
     find_file(cli, request);
@@ -329,7 +327,8 @@ static void import(struct pst_cli *cli, void *asked)
     if (pst_cli_choose(cli, "format", request->format, formats) == 0) {
         import_schedule(cli, request);
     } else if (request->config != NULL || cli->n_sets > 0) {
-        pst_cli_usage(cli, "a profile becomes a graph file, for which no config is read");
+        pst_cli_usage(cli,
+                      "a profile becomes a graph file without a config: remove --config and --set");
     } else {
         import_profile(cli, &request->profile);
     }
@@ -337,11 +336,11 @@ static void import(struct pst_cli *cli, void *asked)
 }
 
 static const struct pst_option options[] = {
-    {"output", 'o', "FILE", "write the schedule or graph there; with --config the plan",
+    {"output", 'o', "FILE", "write the schedule or graph; with --config the plan",
      PST_AT(profile.output), 0},
     {"config", 0, "CONFIG", "plan this job with the schedule", PST_AT(config), 0},
-    {"batch", 'b', "N", "a profile's samples", PST_AT(profile.batch), 1000000000},
-    {"inputs", 0, "keep|drop", "a profile's Input nodes: with their time, or not at all",
+    {"batch", 'b', "N", "samples that were profiled at a time", PST_AT(profile.batch), 1000000000},
+    {"inputs", 0, "keep|drop", "Input nodes of a profile: keep them with their time, or drop them",
      PST_AT(profile.inputs), 0},
     {"keep-empty", 0, NULL, "keep a profile's nodes that take no time", PST_AT(profile.keep_empty),
      0},
@@ -351,13 +350,10 @@ const struct pst_command pst_cmd_import = {
     .name = "import",
     .arguments = "FORMAT FILE",
     .summary = "Reads a schedule or a profile from elsewhere",
-    .text = "FORMAT is pytorch-csv, of either convention of letters. The schedule is proven, timed "
-            "with "
-            "equal\ncosts and shown; -o writes it in today's letters. With --config a plan is made "
-            "with "
-            "it, and "
-            "-o\nwrites that. Or FORMAT is pipedream-profile (graph.txt): -o writes it as a "
-            "penstock-graph.",
+    .text = "FORMAT pytorch-csv, in the old or the current notation: the schedule is verified, "
+            "timed with\nequal costs and shown; -o writes it in the current notation. With "
+            "--config it becomes part\nof a plan, and -o writes the plan. FORMAT pipedream-profile "
+            "(graph.txt): -o writes the\nprofile as a penstock-graph.",
     .offers = "pytorch-csv pipedream-profile",
     .words = {2, 2},
     PST_CLI_OPTIONS(options, struct request),

@@ -37,7 +37,7 @@ static pst_status confirm(const struct pst_problem_job *job, const struct pst_wo
     } else if (st == PST_ERR_CANCELLED) {
         *err = why;
     } else {
-        pst_error_hint(err, "it names a capacity that it cannot do with");
+        pst_error_hint(err, "the optimizer names a capacity that does not suffice");
         err->enough_bytes = 0;
     }
     return err->status;
@@ -172,21 +172,19 @@ static void memopt(struct pst_cli *cli, void *asked)
 }
 
 static const struct pst_option options[] = {
-    PST_CLI_PROBLEM_OPTIONS(asked, "costed graph and what its stage has", "memory optimizer",
+    PST_CLI_PROBLEM_OPTIONS(asked, "costed graph and memory of its stage", "memory optimizer",
                             "an optimizer"),
-    PST_CLI_FIGURE_OPTIONS(outputs, "", "draw the memory of the stage there"),
+    PST_CLI_FIGURE_OPTIONS(outputs, "", "draw the memory of the stage as SVG"),
 };
 
 const struct pst_command pst_cmd_memopt = {
     .name = "memopt",
     .arguments = "NAME|FILE",
-    .summary = "Shows what a memory optimizer does, on its own",
-    .text =
-        "Takes the costed graph of a problem file as one stage with so much memory, and says what "
-        "becomes\nof the bytes that each operator leaves for the backward pass: kept, recomputed "
-        "or "
-        "offloaded, and\nwhat that costs. A NAME is an id, a FILE a path that ends in .so or "
-        "begins with / or a dot.",
+    .summary = "Runs a memory optimizer alone and shows its choices",
+    .text = "The costed graph of a problem file is one stage with the memory that the file states. "
+            "Shows\nfor each operator whether the bytes that it saves for the backward pass are "
+            "kept,\nrecomputed or offloaded, and the cost. A NAME is an id, a FILE a path that "
+            "ends in .so or\nbegins with / or a dot.",
     .asks = "memopt",
     .words = {1, 1},
     PST_CLI_OPTIONS(options, struct request),

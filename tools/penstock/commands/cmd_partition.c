@@ -107,20 +107,18 @@ static void partition(struct pst_cli *cli, void *asked)
 }
 
 static const struct pst_option options[] = {
-    PST_CLI_PROBLEM_OPTIONS(asked, "costed graph, devices and what is asked", "partitioner",
+    PST_CLI_PROBLEM_OPTIONS(asked, "costed graph, devices and settings", "partitioner",
                             "a partitioner"),
-    PST_CLI_FIGURE_OPTIONS(outputs, "", "draw the stages and their edges there"),
+    PST_CLI_FIGURE_OPTIONS(outputs, "", "draw the stages and their edges as SVG"),
 };
 
 const struct pst_command pst_cmd_partition = {
     .name = "partition",
     .arguments = "NAME|FILE",
-    .summary = "Shows what a partitioner does, on its own",
-    .text = "Cuts a costed graph into stages for the devices of a problem file, and says what they "
-            "take "
-            "by\nthe reference cost model: time per sample, memory, a simulated step. A NAME is an "
-            "id, a "
-            "FILE a\npath that ends in .so or begins with / or a dot.",
+    .summary = "Runs a partitioner alone and shows its stages",
+    .text = "Cuts a costed graph into stages for the devices of a problem file, and shows their "
+            "cost by\nthe reference cost model: time per sample, memory, a simulated step. A NAME "
+            "is an id, a\nFILE a path that ends in .so or begins with / or a dot.",
     .asks = "partitioner",
     .words = {1, 1},
     PST_CLI_OPTIONS(options, struct request),

@@ -41,15 +41,15 @@ static void plan(struct pst_cli *cli, void *asked)
 }
 
 static const struct pst_option options[] = {
-    {"output", 'o', "FILE", "write the plan there", PST_AT(file), 0},
-    PST_CLI_FIGURE_OPTIONS(stages, "stages-", "draw the stages and their edges there"),
-    {"report", 0, "FILE", "write a page there (HTML): tables, timeline, stages", PST_AT(report), 0},
+    {"output", 'o', "FILE", "write the plan", PST_AT(file), 0},
+    PST_CLI_FIGURE_OPTIONS(stages, "stages-", "draw the stages and their edges as SVG"),
+    {"report", 0, "FILE", "write an HTML page: tables, timeline, stages", PST_AT(report), 0},
 };
 
 const struct pst_command pst_cmd_plan = {
     .name = "plan",
     .arguments = "CONFIG",
-    .summary = "Searches a plan and says what it costs",
+    .summary = "Searches for a plan and shows its cost",
     .text = "Prints stages, memory and the predicted time of a step; -o writes the plan to a file.",
     .words = {1, 1},
     PST_CLI_OPTIONS(options, struct request),

@@ -352,7 +352,7 @@ static void check(struct pst_cli *cli, const struct pst_plugins_options *options
 
     if (pst_search_is_file(name)) {
         if (options->config != NULL) {
-            pst_cli_usage(cli, "--config says where to find a NAME; %s is a file", name);
+            pst_cli_usage(cli, "--config is for finding a NAME, but %s is a file", name);
         }
         pst_plugins_check(cli, options, name);
         return;
@@ -413,13 +413,12 @@ static void plugins(struct pst_cli *cli, void *request)
 }
 
 static const struct pst_option options[] = {
-    {"config", 0, "FILE", "list, info, check: look where this config's plugins.path says, too",
+    {"config", 0, "FILE", "list, info, check: also search plugins.path of this config",
      offsetof(struct pst_plugins_options, config), 0},
     {"seed", 0, "N", "check: seed of the random graphs (default 1)",
      offsetof(struct pst_plugins_options, seed), 0},
-    {"only", 0, "TEST", "check: run this test alone", offsetof(struct pst_plugins_options, only),
-     0},
-    {"time-limit", 0, "TIME", "check: of one test (default 20 s)",
+    {"only", 0, "TEST", "check: run only this test", offsetof(struct pst_plugins_options, only), 0},
+    {"time-limit", 0, "TIME", "check: time limit of one test (default 20 s)",
      offsetof(struct pst_plugins_options, time_limit), 0},
     {"lang", 0, "c|c++", "new: language of the project (default c)",
      offsetof(struct pst_plugins_options, language), 0},
@@ -434,13 +433,13 @@ static const struct pst_action completed[] = {{"list", NULL, NULL},
 const struct pst_command pst_cmd_plugins = {
     .name = "plugins",
     .arguments = "[list | info NAME|FILE | check NAME|FILE | new KIND ID [FOLDER]]",
-    .summary = "Shows which plugins there are and where they come from",
+    .summary = "Lists, checks and creates plugins",
     .text =
-        "info tells all that a plugin says about itself, parameters included. A NAME is an id or\n"
-        "KIND-ID, a FILE a path that ends in .so or begins with / or a dot. check proves that a\n"
-        "plugin keeps its contract (--set key=value gives it a parameter); exit code 3 if not. "
-        "new\n"
-        "makes a project to start from: KIND is partitioner, scheduler, memopt or model.",
+        "list shows all plugins and where they come from. info shows the description and the\n"
+        "parameters of a plugin. A NAME is an id or KIND-ID, a FILE a path that ends in .so or\n"
+        "begins with / or a dot. check tests whether a plugin keeps its contract (--set key=value\n"
+        "sets a parameter); exit code 3 if not. new creates a project to start from: KIND is\n"
+        "partitioner, scheduler, memopt or model.",
     .actions = completed,
     .words = {0, UINT32_MAX}, /* as each action says */
     PST_CLI_OPTIONS(options, struct pst_plugins_options),

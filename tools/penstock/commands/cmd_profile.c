@@ -175,10 +175,10 @@ static void profile(struct pst_cli *cli, void *asked)
                               : pst_session_create_for_planning(&job.job, &job.session, &cli->err));
     pst_cli_must(cli, pst_session_check_runs(job.session, &cli->err));
     if (machine && (job.session->device_ops->flags & PST_DEVICE_HOLLOW) != 0) {
-        pst_cli_must(cli, pst_fail(&cli->err, PST_ERR_CONFIG, "usage",
-                                   "--cluster measures a machine, and run.device = \"%s\" stands "
-                                   "in for one",
-                                   job.job.run.device));
+        pst_cli_must(
+            cli, pst_fail(&cli->err, PST_ERR_CONFIG, "usage",
+                          "--cluster measures a machine, but run.device = \"%s\" only emulates one",
+                          job.job.run.device));
     }
     answer(cli, job.session, request);
     pst_cli_job_close(&job);
@@ -186,9 +186,9 @@ static void profile(struct pst_cli *cli, void *asked)
 
 static const struct pst_option options[] = {
     {"output", 'o', "FILE", "write the profile, a penstock-graph file", PST_AT(file), 0},
-    {"cluster", 'c', "FILE", "measure links and memory, too, and write a [cluster] section",
+    {"cluster", 'c', "FILE", "also measure links and memory, and write a [cluster] section",
      PST_AT(cluster_file), 0},
-    {"sizes", 's', "LIST", "samples of micro-batches: 1,2,4,...; powers of two up to the job's",
+    {"sizes", 's', "LIST", "samples per micro-batch: 1,2,4,...; powers of two up to the job's",
      PST_AT(sizes_text), 0},
     {"rounds", 'r', "N", "timed runs of each operator; 20, more or fewer as time allows",
      PST_AT(rounds), 100000},
@@ -198,10 +198,10 @@ const struct pst_command pst_cmd_profile = {
     .name = "profile",
     .arguments = "CONFIG",
     .summary = "Measures the operators of a model on this device",
-    .text =
-        "Runs F, B and W of every operator for several sizes of micro-batch, warm-up first, and "
-        "prints\nmedians beside what [cluster] describes. With -o the profile is written as a "
-        "penstock-graph\nfile; [profile] file = \"...\" in a config plans with it.",
+    .text = "Runs F, B and W of every operator for several micro-batch sizes after a warm-up, and "
+            "prints\nthe mean of the middle four fifths of the runs beside the time by [cluster]. "
+            "-o writes the\nprofile as a penstock-graph file; [profile] file = \"...\" in a config "
+            "plans with it.",
     .words = {1, 1},
     PST_CLI_OPTIONS(options, struct request),
     .heeds_signals = true,

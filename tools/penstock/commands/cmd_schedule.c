@@ -76,8 +76,10 @@ static void read_cost(struct pst_cli *cli, const char *text, struct pst_order_qu
                : strncmp(part, "w=", 2) == 0 ? &costs->backward_weight_ns
                                              : NULL;
         if (cost == NULL) {
-            pst_cli_usage(cli, "--cost is a list such as f=1,b=1,w=1, and \"%s\" is no part of one",
-                          part);
+            pst_cli_usage(
+                cli,
+                "--cost must be a list such as f=1,b=1,w=1, and \"%s\" is not an element of one",
+                part);
         }
         read_units(cli, "--cost", part + 2, false, cost);
     }
@@ -96,7 +98,7 @@ static void read_chain(struct pst_cli *cli, struct request *r)
     read_units(cli, "--memory-limit", r->memory_limit, true, &costs->limit_bytes);
     read_units(cli, "--aw", r->aw, false, &costs->saved_weight_bytes);
     if (costs->saved_weight_bytes > PST_SCHEDULE_SCALE) {
-        pst_cli_usage(cli, "--aw is a part of an activation, from 0 to 1, not %s", r->aw);
+        pst_cli_usage(cli, "--aw must be a fraction of an activation, from 0 to 1, not %s", r->aw);
     }
 }
 
@@ -111,7 +113,7 @@ static void read_problem(struct pst_cli *cli, struct request *r)
 
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
         if (others[i].given) {
-            pst_cli_usage(cli, "--problem and %s exclude each other: the file says it",
+            pst_cli_usage(cli, "--problem and %s exclude each other: the file has this setting",
                           others[i].name);
         }
     }
@@ -418,18 +420,17 @@ static void schedule(struct pst_cli *cli, void *asked)
 static const struct pst_option options[] = {
     {"devices", 'd', "P", "devices", PST_AT(n_devices), 65536},
     {"microbatches", 'm', "M", "micro-batches of a step", PST_AT(n_microbatches), 1000000},
-    {"cost", 0, "LIST", "of one device's share of the model: f=1,b=1,w=1", PST_AT(cost), 0},
+    {"cost", 0, "LIST", "cost of one device's share of the model: f=1,b=1,w=1", PST_AT(cost), 0},
     {"comm", 0, "C", "latency between two devices; 0", PST_AT(comm), 0},
-    {"aw", 0, "X", "part of a saved activation that W alone needs; 1", PST_AT(aw), 0},
-    {"memory-limit", 0, "X", "micro-batches of a device's share that it may hold",
+    {"aw", 0, "X", "fraction of a saved activation that only W needs; 1", PST_AT(aw), 0},
+    {"memory-limit", 0, "X", "maximum activations of a device, in micro-batches of its share",
      PST_AT(memory_limit), 0},
     {"options", 'O', "LIST", "parameters of the scheduler: key=value,...", PST_AT(options), 0},
-    {"steps", 'n', "N", "so many steps, or batches of an asynchronous schedule; 1", PST_AT(n_steps),
-     100000},
-    {"barrier", 0, NULL, "tell the scheduler that a step costs its makespan", PST_AT(barrier), 0},
-    {"problem", 0, "FILE", "stages and links of their own instead of equal shares",
-     PST_AT(problem_file), 0},
-    {"time-limit", 0, "TIME", "for a scheduler that is not penstock's own; 10 min",
+    {"steps", 'n', "N", "number of steps, or of batches of an asynchronous schedule; 1",
+     PST_AT(n_steps), 100000},
+    {"barrier", 0, NULL, "steps do not overlap: a step costs its makespan", PST_AT(barrier), 0},
+    {"problem", 0, "FILE", "stages and links, instead of equal shares", PST_AT(problem_file), 0},
+    {"time-limit", 0, "TIME", "time limit of a scheduler not shipped with penstock; 10 min",
      PST_AT(time_limit), 0},
     PST_CLI_TIMELINE_OPTIONS(outputs),
     {"csv" /* the form */, 'o', "FILE", "write the order as PyTorch's schedule CSV", PST_AT(csv),
@@ -439,13 +440,11 @@ static const struct pst_option options[] = {
 const struct pst_command pst_cmd_schedule = {
     .name = "schedule",
     .arguments = "NAME|FILE",
-    .summary = "Shows what a scheduler does, on its own",
-    .text =
-        "Prints makespan, span, bubble, peaks and a timeline for equal shares of a model on so "
-        "many\n"
-        "devices. Costs count per pass of one micro-batch through a device's whole share: with v "
-        "stages\non a device each costs 1/v of it. A NAME is an id, a FILE a path that ends in "
-        ".so or begins\nwith / or a dot.",
+    .summary = "Runs a scheduler alone and shows its order",
+    .text = "Prints makespan, span, bubble, peaks and a timeline for equal shares of a model on P "
+            "devices.\nA cost is that of one micro-batch's pass through a device's whole share: "
+            "with v stages on a\ndevice, each stage costs 1/v of it. A NAME is an id, a FILE a "
+            "path that ends in .so or\nbegins with / or a dot.",
     .asks = "scheduler",
     .words = {1, 1},
     PST_CLI_OPTIONS(options, struct request),

@@ -79,16 +79,16 @@ static void simulate(struct pst_cli *cli, void *asked)
 }
 
 static const struct pst_option options[] = {
-    {"steps", 'n', "N", "simulate so many steps; 1 where it is not given", PST_AT(n_steps), 10000},
+    {"steps", 'n', "N", "number of steps to simulate; 1", PST_AT(n_steps), 10000},
     PST_CLI_TIMELINE_OPTIONS(outputs),
-    {"report", 0, "FILE", "write a page there (HTML): tables, timeline, stages", PST_AT(report), 0},
+    {"report", 0, "FILE", "write an HTML page: tables, timeline, stages", PST_AT(report), 0},
 };
 
 const struct pst_command pst_cmd_simulate = {
     .name = "simulate",
     .arguments = "CONFIG|PLAN",
-    .summary = "Times a plan without running it",
-    .text = "Runs the plan's instruction lists against the cost model of [cluster]: step time, who "
+    .summary = "Predicts the time of a plan without running it",
+    .text = "Simulates the plan's instruction lists with the cost model of [cluster]: step time, "
             "waits,\nmemory over time. A config is planned first.",
     .words = {1, 1},
     PST_CLI_OPTIONS(options, struct request),

@@ -202,9 +202,9 @@ static void train(struct pst_cli *cli, void *asked)
 }
 
 static const struct pst_option options[] = {
-    {"plan", 'p', "FILE", "run this plan instead of searching one", PST_AT(plan_file), 0},
+    {"plan", 'p', "FILE", "run this plan instead of searching for one", PST_AT(plan_file), 0},
     {"resume", 0, "auto|STEP|PATH",
-     "go on from a checkpoint: the newest, of that step, or that one", PST_AT(resume), 0},
+     "resume from the newest checkpoint, from that of a step, or from a folder", PST_AT(resume), 0},
     {"allow-change", 0, NULL, "resume with other seeds, data, batch or optimizer",
      PST_AT(allow_change), 0},
 };
@@ -212,11 +212,10 @@ static const struct pst_option options[] = {
 const struct pst_command pst_cmd_train = {
     .name = "train",
     .arguments = "CONFIG",
-    .summary = "Plans if need be, then trains",
-    .text =
-        "Progress goes to standard error, the result to standard output. A first SIGINT, "
-        "SIGTERM\nor SIGHUP ends the run after the step in work; SIGUSR1 saves a checkpoint and "
-        "goes on.",
+    .summary = "Trains a model, after planning if there is no plan",
+    .text = "Progress goes to standard error, the result to standard output. The first SIGINT, "
+            "SIGTERM\nor SIGHUP ends the run after the current step; SIGUSR1 saves a checkpoint "
+            "and continues.",
     .words = {1, 1},
     PST_CLI_OPTIONS(options, struct request),
     .heeds_signals = true,

@@ -49,7 +49,7 @@ static double read_number(struct pst_cli *cli, const char *option, const char *t
     double number = text == NULL ? 0 : strtod(text, &end);
 
     if (text != NULL && (*end != '\0' || end == text || !(number >= 0) || number > 1e18)) {
-        pst_cli_usage(cli, "%s is a number from 0 on, not \"%s\"", option, text);
+        pst_cli_usage(cli, "%s must be a number from 0, not \"%s\"", option, text);
     }
     return number;
 }
@@ -64,7 +64,8 @@ static void read_files(struct pst_cli *cli, const struct request *request)
         }
     }
     if (request->file != NULL && pst_toml_is_name(request->file) && cli->n_arguments > 1) {
-        pst_cli_usage(cli, "-o %s is one config: several need a plan (.json)", request->file);
+        pst_cli_usage(cli, "-o %s holds one config: for several configs write a plan (.json)",
+                      request->file);
     }
 }
 
@@ -86,14 +87,14 @@ static void refuse_others(struct pst_cli *cli, const struct request *request)
 
     for (size_t i = 0; largest && i < sizeof others / sizeof *others; i++) {
         if (others[i].given) {
-            pst_cli_usage(cli, "%s is not of --objective max-batch", others[i].name);
+            pst_cli_usage(cli, "%s is not for --objective max-batch", others[i].name);
         }
     }
     if (request->limit > 0 && !largest) {
-        pst_cli_usage(cli, "--limit is of --objective max-batch alone");
+        pst_cli_usage(cli, "--limit needs --objective max-batch");
     }
     if (request->top > 0 && !request->run) {
-        pst_cli_usage(cli, "--top is of a run: add --run");
+        pst_cli_usage(cli, "--top needs --run");
     }
 }
 
@@ -112,7 +113,7 @@ static void read_request(struct pst_cli *cli, struct request *request)
     request->seed = (uint64_t)read_number(cli, "--seed", request->seed_text);
     if (request->time_text != NULL &&
         (!pst_parse_time(request->time_text, &request->time_ns) || request->time_ns == 0)) {
-        pst_cli_usage(cli, "--time-limit is a time such as \"5 min\", not \"%s\"",
+        pst_cli_usage(cli, "--time-limit must be a time such as \"5 min\", not \"%s\"",
                       request->time_text);
     }
     request->top = request->top == 0 ? TOP : request->top;
@@ -267,9 +268,10 @@ static void write_joint(struct pst_cli *cli, const struct request *request,
         best = &result->records[order[0]];
         config = pst_cli_config(sets, best->combination);
         if (best->trial.plan == NULL) {
-            pst_log(PST_LOG_WARN, "tune",
-                    "%s: not written, the best combination is not planned again after a signal",
-                    request->file);
+            pst_log(
+                PST_LOG_WARN, "tune",
+                "%s: not written, because the best combination is not planned again after a signal",
+                request->file);
         } else if (pst_goal_score(&result->goal, &best->trial).state == PST_SCORE_GOOD) {
             write_best(cli, request->file, config, best->trial.plan);
         }
@@ -395,36 +397,31 @@ static void tune(struct pst_cli *cli, void *asked)
 static const struct pst_option options[] = {
     {"objective", 0, "NAME", "throughput (the default), max-batch, memory or devices",
      PST_AT(objective_text), 0},
-    {"min-throughput", 0, "RATE", "samples per second that must be reached", PST_AT(floor_text), 0},
+    {"min-throughput", 0, "RATE", "minimum samples per second", PST_AT(floor_text), 0},
     {"trials", 0, "N", "combinations of a config to try; 1000", PST_AT(n_trials), TRIALS_MOST},
-    {"time-limit", 0, "TIME", "begin no trial after that; none", PST_AT(time_text), 0},
-    {"seed", 0, "N", "of what the search leaves to chance; 0", PST_AT(seed_text), 0},
-    {"random", 0, NULL, "choose by chance alone, to see what the search is worth", PST_AT(blind),
-     0},
-    {"resume", 0, "FILE", "keep what is tried there, and go on from it", PST_AT(resume), 0},
-    {"run", 'r', NULL, "run the best, too", PST_AT(run), 0},
-    {"top", 0, "N", "combinations that are run; 3", PST_AT(top), TOP_MOST},
-    {"limit", 0, "N", "max-batch: samples of a micro-batch to stop at; 65536", PST_AT(limit),
+    {"time-limit", 0, "TIME", "start no trial after this time; none", PST_AT(time_text), 0},
+    {"seed", 0, "N", "random seed; 0", PST_AT(seed_text), 0},
+    {"random", 0, NULL, "random search, as a baseline", PST_AT(blind), 0},
+    {"resume", 0, "FILE", "record the trials in this file, and resume from it", PST_AT(resume), 0},
+    {"run", 'r', NULL, "also run the best", PST_AT(run), 0},
+    {"top", 0, "N", "number of combinations to run; 3", PST_AT(top), TOP_MOST},
+    {"limit", 0, "N", "max-batch: maximum samples of a micro-batch; 65536", PST_AT(limit),
      LIMIT_MOST},
-    {"jobs", 'j', "N", "processes that plan; as many as there are cores", PST_AT(n_jobs),
-     JOBS_MOST},
+    {"jobs", 'j', "N", "processes that plan; one per core", PST_AT(n_jobs), JOBS_MOST},
     {"output", 'o', "FILE", "write the best as a config (.toml) or a plan", PST_AT(file), 0},
-    {"report", 0, "FILE", "write a page there (HTML): tables, figures, timelines", PST_AT(report),
-     0},
+    {"report", 0, "FILE", "write an HTML page: tables, figures, timelines", PST_AT(report), 0},
 };
 
 const struct pst_command pst_cmd_tune = {
     .name = "tune",
     .arguments = "CONFIG...",
-    .summary = "Searches strategies, parameters, micro-batches and devices for the best",
-    .text =
-        "Over what [tune] lists, else [compare], else all there is: every partitioner, scheduler "
-        "and memory\noptimizer with their parameters, micro-batches, devices, replicas. All of "
-        "them "
-        "where they are few;\nelse a search that keeps the best at all times. --objective "
-        "max-batch: how many samples a\nmicro-batch can have in the devices' memory, by doubling "
-        "and bisection, with as many\nmicro-batches as the config has. Ctrl-C keeps what there "
-        "is. Exit code 1 if nothing does.",
+    .summary = "Searches for the best strategies, parameters, micro-batches and devices",
+    .text = "Searches the combinations that [tune] lists, else those of [compare], else all: "
+            "every\npartitioner, scheduler and memory optimizer with their parameters, "
+            "micro-batches, devices and\nreplicas. If there are few, all are tried. --objective "
+            "max-batch finds how many samples of a\nmicro-batch fit in the devices' memory, by "
+            "doubling and bisection; the number of\nmicro-batches is the config's. Ctrl-C keeps "
+            "the results so far. Exit code 1 if no combination\nfits.",
     .words = {1, UINT32_MAX},
     PST_CLI_OPTIONS(options, struct request),
     .heeds_signals = true,

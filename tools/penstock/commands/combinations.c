@@ -276,8 +276,7 @@ static void tell_stopped(struct pst_cli *cli)
     if (pst_stop_requested() && cli->verbosity >= 0) {
         pst_stop_fail(&cli->err);
         fflush(stdout);
-        pst_text_printf(stderr, "penstock: %s; what was done until then is above\n",
-                        cli->err.message);
+        pst_text_printf(stderr, "penstock: %s; the results so far are above\n", cli->err.message);
     }
 }
 

@@ -99,12 +99,12 @@ void pst_manual_page(const struct pst_manual *manual, const struct pst_command *
         fputc('\n', out);
     }
     put_options(out, command);
-    fputs(".SH EXIT STATUS\n0 all went well; 1 the work failed, or a check found something; 2 the "
-          "request\n"
-          "is wrong; 3 a plugin misbehaved; 4 the machine lacks something; 128 and a signal's "
-          "number\n"
-          "after a signal.\n",
-          out);
+    fputs(
+        ".SH EXIT STATUS\n"
+        "0 success; 1 the work failed, or a check found a fault; 2 the request is wrong;\n"
+        "3 a plugin broke its contract; 4 the machine does not have what is needed; 128 plus the\n"
+        "signal's number after a signal.\n",
+        out);
     fputs(command == NULL ? ".SH SEE ALSO\nThe pages of the commands.\n"
                           : ".SH SEE ALSO\n\\fBpenstock\\fR(1)\n",
           out);

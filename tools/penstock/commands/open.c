@@ -70,7 +70,7 @@ void pst_cli_job_planned(struct pst_cli *cli, const char *file, bool whole,
     if (is_plan && cli->n_sets > 0) {
         pst_status st =
             pst_fail(&cli->err, PST_ERR_CONFIG, "usage",
-                     "--set changes a config, and %s is a plan that holds its own", file);
+                     "--set changes a config, but %s is a plan, which contains its config", file);
 
         pst_error_hint(&cli->err, "plan the changed config: penstock plan CONFIG --set … -o FILE");
         pst_cli_must(cli, st);

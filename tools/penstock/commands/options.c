@@ -139,7 +139,7 @@ static pst_status fail_output(const struct pst_command *command, const char *wor
 {
     pst_status st = fail_usage(command, err, "-o is for a file that is written, not for", word);
 
-    pst_error_hint(err, "parameters stand behind --options or -O: -O key=value");
+    pst_error_hint(err, "give parameters with --options or -O: -O key=value");
     return st;
 }
 
@@ -180,7 +180,7 @@ static pst_status fail_unknown(const struct pst_command *command, const struct t
         size_t length = strlen(names[i]);
 
         if (strncmp(word + 2, names[i], length) == 0 && word[2 + length] == '=') {
-            return fail_usage(command, err, "no value may follow in", word);
+            return fail_usage(command, err, "there must be no value in", word);
         }
     }
     if (strcmp(word, "-o") == 0 && has_parameters(command)) {
@@ -223,11 +223,10 @@ static pst_status take_common(const struct pst_command *command, uint32_t which,
         break;
     case COMMON_SET:
         if (cli->n_sets == PST_CLI_SETS) {
-            return fail_usage(command, err,
-                              "too many --set; the most is 64, and this is one more:", optarg);
+            return fail_usage(command, err, "more than 64 times --set; the first beyond:", optarg);
         }
         if (strchr(optarg, '=') == NULL) {
-            return fail_usage(command, err, "--set wants KEY=VALUE, not", optarg);
+            return fail_usage(command, err, "--set needs KEY=VALUE, not", optarg);
         }
         cli->sets[cli->n_sets++] = optarg;
         break;
@@ -237,7 +236,7 @@ static pst_status take_common(const struct pst_command *command, uint32_t which,
     case COMMON_COLOR:
         if (strcmp(optarg, "auto") != 0 && strcmp(optarg, "always") != 0 &&
             strcmp(optarg, "never") != 0) {
-            return fail_usage(command, err, "--color wants auto, always or never, not", optarg);
+            return fail_usage(command, err, "--color must be auto, always or never, not", optarg);
         }
         *color = optarg;
         break;

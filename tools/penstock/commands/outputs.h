@@ -18,15 +18,14 @@ struct pst_cli_outputs {
 /* Rows of a table of options, for `field` of the request. */
 #define PST_CLI_FIGURE_OPTIONS(field, prefix, doc)                                                 \
     {prefix "svg", 0, "FILE", doc, PST_AT(field.figures[PST_FIGURE_SVG]), 0},                      \
-        {prefix "png", 0, "FILE", "the same as pixels", PST_AT(field.figures[PST_FIGURE_PNG]), 0}, \
+        {prefix "png", 0, "FILE", "the same as PNG", PST_AT(field.figures[PST_FIGURE_PNG]), 0},    \
     {                                                                                              \
-        prefix "pdf", 0, "FILE", "the same as a page", PST_AT(field.figures[PST_FIGURE_PDF]), 0    \
+        prefix "pdf", 0, "FILE", "the same as PDF", PST_AT(field.figures[PST_FIGURE_PDF]), 0       \
     }
 #define PST_CLI_TIMELINE_OPTIONS(field)                                                            \
-    PST_CLI_FIGURE_OPTIONS(field, "", "draw the timeline there"),                                  \
+    PST_CLI_FIGURE_OPTIONS(field, "", "draw the timeline as SVG"),                                 \
     {                                                                                              \
-        "trace", 't', "FILE", "write Chrome trace events there, for Perfetto",                     \
-            PST_AT(field.trace), 0                                                                 \
+        "trace", 't', "FILE", "write Chrome trace events, for Perfetto", PST_AT(field.trace), 0    \
     }
 
 /* Describes a session's plan for a trace; source: the file that it came from, or its config. */

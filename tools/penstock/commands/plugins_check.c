@@ -66,7 +66,7 @@ static uint64_t read_seed(struct pst_cli *cli, const char *text)
     }
     number = strtoull(text, &end, 10);
     if (text[0] < '0' || text[0] > '9' || *end != '\0') {
-        pst_cli_usage(cli, "--seed %s is no whole number from 0 to %llu", text,
+        pst_cli_usage(cli, "--seed %s is not a whole number from 0 to %llu", text,
                       (unsigned long long)UINT64_MAX);
     }
     return number;

@@ -50,8 +50,8 @@ static pst_status check_words(struct project *project, struct pst_error *err)
     }
     if (strlen(project->id) > ID_MAX || !pst_search_is_id(project->id)) {
         return pst_fail(err, PST_ERR_CONFIG, "usage",
-                        "plugins new: \"%s\" is no id; it has lower case, digits and hyphens, at "
-                        "most %d of them, and who made it may stand before a slash",
+                        "plugins new: \"%s\" is not an id: an id has lower-case letters, digits "
+                        "and hyphens, at most %d of them, and may begin with a vendor and a slash",
                         project->id, ID_MAX);
     }
     return PST_OK;
@@ -62,8 +62,8 @@ static pst_status check_language(struct project *project, const char *language,
 {
     project->cpp = language != NULL && strcmp(language, "c++") == 0;
     if (language != NULL && !project->cpp && strcmp(language, "c") != 0) {
-        return pst_fail(err, PST_ERR_CONFIG, "usage", "plugins new: --lang is c or c++, not \"%s\"",
-                        language);
+        return pst_fail(err, PST_ERR_CONFIG, "usage",
+                        "plugins new: --lang must be c or c++, not \"%s\"", language);
     }
     project->own_cpp = project->cpp && strcmp(project->kind, "scheduler") == 0;
     return PST_OK;

@@ -11,7 +11,7 @@
 
 static void put_title(FILE *out, const char *title, const char *rest)
 {
-    fprintf(out, "# %s\n\n`scripts/docs.py` makes this page of the program's own tables.\n%s\n",
+    fprintf(out, "# %s\n\n`scripts/docs.py` generates this page from the program's tables.\n%s\n",
             title, rest);
 }
 
@@ -106,11 +106,10 @@ static void put_params(FILE *out, const struct pst_param *rows, uint32_t n, size
 
 static void put_config(FILE *out)
 {
-    put_title(
-        out, "Keys of the config",
-        "[config.md](../config.md) explains the file and these sections. Parameters of "
-        "[models](models.md) and\n[plugins](plugins.md) have pages of their own. Where a string "
-        "may be several, a list is taken, too.");
+    put_title(out, "Keys of the config",
+              "[config.md](../config.md) explains the file and these sections. Parameters of "
+              "[models](models.md) and\n[plugins](plugins.md) have pages of their own. Where a "
+              "string may have several values, a list is accepted, too.");
     for (uint32_t i = 0; pst_job_sections[i].name != NULL; i++) {
         fprintf(out, "\n## [%s]\n", pst_job_sections[i].name);
         put_params(out, pst_job_sections[i].rows, pst_job_sections[i].n_rows,
@@ -123,8 +122,8 @@ static void put_config(FILE *out)
 static void put_models(FILE *out)
 {
     put_title(out, "Parameters of models",
-              "They stand in `[model]`, beside `use`. [models.md](../models.md) has sizes and "
-              "sources.");
+              "These keys belong in `[model]`, beside `use`. [models.md](../models.md) has sizes "
+              "and sources.");
     for (uint32_t i = 0; pst_model_builders[i] != NULL; i++) {
         const struct pst_model_builder *builder = pst_model_builders[i];
 
@@ -159,9 +158,9 @@ static pst_status put_plugins(FILE *out, struct pst_error *err)
         return st;
     }
     put_title(out, "Parameters of plugins",
-              "They stand in the table of the strategy, beside `use`.\n[algorithms.md]"
-              "(../algorithms.md) leads to what each does, [plugins.md](../plugins.md"
-              "#capability-words) says what the words\nmean.");
+              "These keys belong in the table of the strategy, beside "
+              "`use`.\n[algorithms.md](../algorithms.md) describes each, "
+              "[plugins.md](../plugins.md#capability-words) says what the words\nmean.");
     for (uint32_t i = 0; i < list->n_files; i++) {
         pst_plugin_file_describe(list, &list->files[i]);
         if (list->files[i].shipped && list->files[i].plugin != NULL) {

@@ -111,7 +111,7 @@ static void read_link(struct reading *r, const json_t *object, uint32_t i, doubl
     link->to = pst_fields_count(&r->fields, object, "to", 0, last, 0);
     if (link->from >= link->to) {
         pst_fields_fail(&r->fields, "config.value", NULL,
-                        "goes from stage %u to %u; stages are numbered so that every link goes up",
+                        "goes from stage %u to %u; a link must go to a stage with a higher number",
                         link->from, link->to);
     }
     link->transfer_ns = (uint64_t)llround(
@@ -258,7 +258,8 @@ static void read_root(struct reading *r, const json_t *root)
     }
     pst_fields_known(&r->fields, root, keys, sizeof keys / sizeof keys[0]);
     if (json_object_get(root, "samples") == NULL) {
-        pst_fields_fail(&r->fields, "config.key", NULL, "samples is missing: how many a step has");
+        pst_fields_fail(&r->fields, "config.key", NULL,
+                        "samples is missing: the samples of a step");
     }
     r->problem->samples = pst_fields_count(&r->fields, root, "samples", 1, 1e9, 1);
     if (r->fields.status == PST_OK) {

@@ -119,8 +119,7 @@ static pst_status ask_plan(struct pst_rig *rig, const struct pst_optimizer *memo
     pst_status st = pst_optimizer_settle(memopt, graph, view, nodes, price, &replays, &value, err);
 
     if (st == PST_ERR_INFEASIBLE && price->fits) {
-        pst_answer_break(answer, "price() says that the stage fits, but plan() refuses it: %s",
-                         rig->said);
+        pst_answer_break(answer, "by price() the stage fits, but plan() refuses it: %s", rig->said);
     }
     for (uint32_t i = 0; st == PST_OK && i < view->n_nodes; i++) {
         pst_answer_record(answer, nodes[i].action);
@@ -162,7 +161,7 @@ static pst_status ask_memopt(struct pst_rig *rig, const struct pst_case *questio
         st = ask_plan(rig, &memopt, &view, nodes, &price, answer, err);
     }
     if (st == PST_OK && price.fits && bound > price.period_ns) {
-        pst_answer_break(answer, "bound() says %llu ns, more than price()'s %llu",
+        pst_answer_break(answer, "bound() returned %llu ns, more than price()'s %llu",
                          (unsigned long long)bound, (unsigned long long)price.period_ns);
     }
     pst_arena_finish(&arena);
@@ -204,29 +203,29 @@ static void judge_status(struct pst_answer *answer, const struct pst_rig *rig,
         return;
     case PST_ERR_NOMEM:
         if (!rig->alloc_failed) {
-            pst_answer_break(answer, "%s says that there is no memory, but there is", call);
+            pst_answer_break(answer, "%s returned PST_ERR_NOMEM, but no allocation failed", call);
         }
         return;
     case PST_ERR_CANCELLED:
         if (!rig->was_cancelled) {
-            pst_answer_break(answer, "%s says that it was cancelled, but it was not", call);
+            pst_answer_break(answer, "%s returned PST_ERR_CANCELLED, but it was not cancelled",
+                             call);
         }
         return;
     case PST_ERR_CONFIG:
     case PST_ERR_INFEASIBLE:
     case PST_ERR_UNSUPPORTED:
         if (rig->said[0] == '\0') {
-            pst_answer_break(answer,
-                             "%s refuses with status %d and does not say why; call host->fail "
-                             "with a message first",
-                             call, (int)answer->status);
+            pst_answer_break(
+                answer, "%s returned status %d without a message; call host->fail with one first",
+                call, (int)answer->status);
         }
         return;
     case PST_ERR_BUG:
         pst_answer_break(answer, "%s", err->message);
         return;
     default:
-        pst_answer_break(answer, "%s returned the status %d, which is none for a plugin", call,
+        pst_answer_break(answer, "%s returned status %d, which a plugin must not return", call,
                          (int)answer->status);
     }
 }

@@ -86,7 +86,7 @@ static pst_status judge_held(struct order *order, const struct pst_batches *stre
         }
         if (most > claimed) {
             pst_answer_break(order->answer,
-                             "in_flight() promises %llu micro-batches for the stages of device %u, "
+                             "in_flight() returned %llu micro-batches for the stages of device %u, "
                              "but the schedule holds %llu",
                              (unsigned long long)claimed, d, (unsigned long long)most);
         }
@@ -214,8 +214,8 @@ static pst_status ask_topology(struct order *order, uint32_t n_devices, struct p
     }
     if (topology->n_stages > STAGES_MAX ||
         topology->min_microbatches > MICROBATCHES_MAX - topology->microbatch_multiple) {
-        pst_verdict_skip("it asks for %u stages and at least %u micro-batches, a multiple of %u: "
-                         "more than the checker tries",
+        pst_verdict_skip("it needs %u stages and at least %u micro-batches, a multiple of %u: more "
+                         "than the checker tries",
                          topology->n_stages, topology->min_microbatches,
                          topology->microbatch_multiple);
     }

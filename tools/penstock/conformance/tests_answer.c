@@ -133,7 +133,7 @@ void pst_test_answers(struct pst_subject *subject)
         pst_answer_finish(&answer);
     }
     if (n_answered == 0) {
-        pst_verdict_fail("it refuses each of %d ordinary questions; the first time it says: %s",
+        pst_verdict_fail("it refuses each of %d ordinary questions; the first message: %s",
                          QUESTIONS, refusal);
     }
     end_process(subject);
@@ -173,7 +173,7 @@ static void fail_different(const struct pst_case *question, const char *when)
 {
     char text[256];
 
-    pst_verdict_fail("the same question gets another answer %s (%s)", when,
+    pst_verdict_fail("the answer to the same question differs %s (%s)", when,
                      case_text(question, text, sizeof text));
 }
 
@@ -249,8 +249,8 @@ void pst_test_newer_host(struct pst_subject *subject)
         ask_new(subject, &polite, &question, &now, NULL);
         ask_new(subject, &newer, &question, &later, NULL);
         if (!pst_answer_equal(&now, &later)) {
-            pst_verdict_fail("it answers otherwise when the elements of arrays are longer than it "
-                             "knows; go through the accessors%s%s",
+            pst_verdict_fail("its answer differs when the elements of arrays are longer than in "
+                             "its headers; use the accessors%s%s",
                              later.broken[0] != '\0' ? ": " : "", later.broken);
         }
         pst_answer_finish(&later);

@@ -181,7 +181,7 @@ void pst_test_cancel(struct pst_subject *subject)
             pst_verdict_fail("%s (cancelled at question number %u)", answer.broken, after[i]);
         }
         if (rig.was_cancelled && elapsed_ms > CANCEL_LIMIT_MS) {
-            pst_verdict_fail("%s took %llu ms after cancelled() had said true; the limit is %u ms",
+            pst_verdict_fail("%s took %llu ms after cancelled() returned true; the limit is %u ms",
                              pst_answer_call(), (unsigned long long)elapsed_ms, CANCEL_LIMIT_MS);
         }
         pst_answer_finish(&answer);

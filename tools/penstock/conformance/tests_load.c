@@ -142,7 +142,7 @@ static void check_words(const char *list, const char *const *given)
             }
         }
         if (i == sizeof words / sizeof words[0]) {
-            pst_verdict_fail(".%s has \"%s\", which is no capability word", list, *given);
+            pst_verdict_fail(".%s has \"%s\", which is not a capability word", list, *given);
         }
     }
 }
@@ -220,7 +220,7 @@ void pst_test_description(struct pst_subject *subject)
         return;
     default:
         pst_verdict_fail("create() refuses its own defaults%s%s",
-                         rig.said[0] != '\0' ? ": " : " and does not say why", rig.said);
+                         rig.said[0] != '\0' ? ": " : " without a message", rig.said);
     }
 }
 

@@ -202,7 +202,7 @@ static void plan_with_strategy(const struct pst_subject *subject)
         }
     }
     if (n_plans == 0) {
-        pst_verdict_skip("no plan comes of it; the first time: %s", first.message);
+        pst_verdict_skip("it gives no plan; the first reason: %s", first.message);
     }
     pst_plugin_list_destroy(list);
     free(trial);
@@ -295,7 +295,7 @@ static void plan_model(const struct pst_subject *subject)
         }
     }
     if (n_plans == 0) {
-        pst_verdict_fail("no plan comes of it; the first time: %s", first.message);
+        pst_verdict_fail("it gives no plan; the first reason: %s", first.message);
     }
     for (uint32_t batch = 1; batch <= 4; batch += 3) {
         fill_model_trial(trial, subject, 1, batch, chosen);

@@ -96,12 +96,12 @@ static pst_status read_metrics(struct lines *l, const char *text, double values[
         if (m == N_METRICS) {
             char hint[96];
 
-            return fail_line(l, "input.syntax", "\"%s\" is no measure of a node%s", key,
+            return fail_line(l, "input.syntax", "\"%s\" is not a measure of a node%s", key,
                              pst_nearest_hint(hint, key, metrics, N_METRICS));
         }
         text += n + 1;
         if (seen[m]) {
-            return fail_line(l, "input.syntax", "%s stands twice", key);
+            return fail_line(l, "input.syntax", "%s is there twice", key);
         }
         seen[m] = true;
         if (!read_value(&text, &values[m]) || !(values[m] >= 0 && values[m] <= most[m])) {
@@ -114,7 +114,7 @@ static pst_status read_metrics(struct lines *l, const char *text, double values[
             break;
         }
         if (*text != ',') {
-            return fail_line(l, "input.syntax", "expected a comma behind %s, not \"%.20s\"", key,
+            return fail_line(l, "input.syntax", "expected a comma after %s, not \"%.20s\"", key,
                              text);
         }
         text += 1 + strspn(text + 1, " ");
@@ -221,7 +221,7 @@ static pst_status read_line(struct lines *l, char *text, size_t length)
         step = pst_utf8_length(text + i);
     }
     if (step == 0) {
-        return fail_line(l, "input.syntax", "not UTF-8, or a zero byte: no text file");
+        return fail_line(l, "input.syntax", "not a text file: it is not UTF-8, or has a zero byte");
     }
     while (length > 0 && strchr(" \t\r", text[length - 1]) != NULL) {
         text[--length] = '\0';
@@ -311,8 +311,7 @@ static pst_status resolve(struct work *w)
     for (uint32_t i = 0; st == PST_OK && i < file->n_nodes; i++) {
         if (pst_names_add(&names, file->nodes[i].name, i) != PST_NONE) {
             st = fail_at_line(w, file->node_lines[i], "graph.duplicate",
-                              "node \"%.200s\" stands on an earlier line already",
-                              file->nodes[i].name);
+                              "node \"%.200s\" is already on an earlier line", file->nodes[i].name);
         }
     }
     for (size_t e = 0; st == PST_OK && e < file->n_edges; e++) {
@@ -322,7 +321,7 @@ static pst_status resolve(struct work *w)
         to->from = pst_names_find(&names, edge->from);
         to->to = pst_names_find(&names, edge->to);
         if (to->from == PST_NONE || to->to == PST_NONE) {
-            st = fail_at_line(w, edge->line, "graph.edge", "no line is about node \"%.200s\"",
+            st = fail_at_line(w, edge->line, "graph.edge", "there is no line of node \"%.200s\"",
                               to->from == PST_NONE ? edge->from : edge->to);
         } else if (to->from == to->to) {
             st = fail_at_line(w, edge->line, "graph.edge", "goes from \"%.200s\" to itself",

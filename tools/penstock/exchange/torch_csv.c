@@ -241,17 +241,16 @@ pst_status pst_torch_csv(const struct pst_torch_order *order, enum pst_torch_fla
 static pst_status refuse(struct pst_error *err, const char *what)
 {
     return pst_fail(err, PST_ERR_INFEASIBLE, "output.form",
-                    "PyTorch's schedule files have no form for %s", what);
+                    "PyTorch's schedule files cannot express %s", what);
 }
 
 static const char slices[] =
     "passes of slices of sequences; with scheduler.slices = 1 there are none";
-static const char asynchronous[] =
-    "asynchronous schedules, whose passes read several versions of weights; a scheduler of "
-    "synchronous steps would do";
-static const char copies[] = "two copies of a model; a scheduler of one copy would do";
+static const char asynchronous[] = "asynchronous schedules, whose passes read several versions of "
+                                   "weights; use a scheduler of synchronous steps";
+static const char copies[] = "two copies of a model; use a scheduler of one copy";
 static const char sizes[] =
-    "micro-batches of different sizes; a partitioner that gives all stages one size would do";
+    "micro-batches of different sizes; use a partitioner that gives all stages one size";
 
 static pst_status check(const struct pst_plan *plan, struct pst_error *err)
 {
@@ -266,20 +265,20 @@ static pst_status check(const struct pst_plan *plan, struct pst_error *err)
     }
     for (uint32_t s = 0; s < plan->n_stages; s++) {
         if (plan->stages[s].n_ranks != 1) {
-            return refuse(err, "stages with replicas; a plan with one device per stage would do");
+            return refuse(err, "stages with replicas; use a plan with one device per stage");
         }
         if (plan->stages[s].n_microbatches != plan->stages[0].n_microbatches) {
             return refuse(err, sizes);
         }
         if (plan->stages[s].weight_versions > 1) {
-            return refuse(err, "several versions of weights; a scheduler of one version would do");
+            return refuse(err, "several versions of weights; use a scheduler of one version");
         }
     }
     for (uint32_t e = 0; e < plan->n_edges; e++) {
         if (plan->edges[e].to != plan->edges[e].from + 1) {
             pst_status st = refuse(
-                err, "stages that are no chain; plan with --set partitioner.use=chain-dp "
-                     "--set partitioner.chain=true, or with a partitioner that makes chains");
+                err, "stages that are not a chain; plan with --set partitioner.use=chain-dp --set "
+                     "partitioner.chain=true, or with a partitioner that makes chains");
 
             pst_error_detail(err, "stage %u feeds stage %u", plan->edges[e].from,
                              plan->edges[e].to);
@@ -360,7 +359,7 @@ pst_status pst_torch_csv_of_plan(const struct pst_plan *plan, enum pst_torch_fla
 }
 
 static const char no_row[] =
-    "stages that are no chain; links from each stage to the next alone would do";
+    "stages that are not a chain; use only links from each stage to the next";
 
 static pst_status check_answer(const struct pst_order_question *asked,
                                const struct pst_orders *answer, struct pst_error *err)

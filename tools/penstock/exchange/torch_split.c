@@ -116,13 +116,11 @@ static pst_status put_split(struct split *split, uint32_t v, struct pst_json *js
         beginning = true;
     }
     if (module.path == NULL) {
-        REFUSE(
-            "a stage begins between nodes %.100s and %.100s, where PyTorch cannot split: it does "
-            "before or behind a module, one of the two for each",
-            nodes[v - 1].name, nodes[v].name);
-        pst_error_hint(err,
-                       "cut elsewhere: partitioner.use = \"manual\" takes your cuts; or trace with "
-                       "--by-modules");
+        REFUSE("a stage begins between nodes %.100s and %.100s, where PyTorch cannot split: it "
+               "splits before or after a module, at one of the two for each",
+               nodes[v - 1].name, nodes[v].name);
+        pst_error_hint(
+            err, "cut elsewhere, with partitioner.use = \"manual\", or trace with --by-modules");
         return PST_ERR_INFEASIBLE;
     }
     split->used[split->n_used++] = module;
@@ -138,7 +136,7 @@ static pst_status check_modules(const struct pst_costed *costed, struct pst_erro
             return PST_OK;
         }
     }
-    return REFUSE("no node of costed graph %.100s has a \"module\"; write its file anew with "
+    return REFUSE("no node of costed graph %.100s has a \"module\"; write its file again with "
                   "penstock_from_torch.py",
                   costed->name);
 }
@@ -161,14 +159,14 @@ static pst_status check_order(const struct pst_plan *plan, struct split *split,
     }
     for (uint32_t v = 1; v < costed->n_nodes; v++) {
         if (split->stage_of[v] < split->stage_of[v - 1]) {
-            return REFUSE("PyTorch runs node %.100s before %.100s, and the plan has it in a later "
+            return REFUSE("PyTorch runs node %.100s before %.100s, but the plan has it in a later "
                           "stage; PyTorch's stages are runs of nodes in their order",
                           costed->nodes[v - 1].name, costed->nodes[v].name);
         }
         n += split->stage_of[v] != split->stage_of[v - 1];
     }
     return n == plan->n_stages ? PST_OK
-                               : REFUSE("the last stage has the loss alone; take fewer stages");
+                               : REFUSE("the last stage has only the loss; use fewer stages");
 }
 
 pst_status pst_torch_split_of_plan(const struct pst_plan *plan, const struct pst_graph *graph,
@@ -179,10 +177,9 @@ pst_status pst_torch_split_of_plan(const struct pst_plan *plan, const struct pst
     pst_status st;
 
     if (graph->costed == NULL) {
-        return REFUSE(
-            "split points are paths of PyTorch modules, and model %s is none; take [model] "
-            "use = \"costed\"",
-            graph->name);
+        return REFUSE("split points are paths of PyTorch modules, but model %s has none; set "
+                      "[model] use = \"costed\"",
+                      graph->name);
     }
     st = check_modules(split.costed, err);
     if (st == PST_OK) {

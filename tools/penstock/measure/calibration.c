@@ -189,7 +189,7 @@ static bool is_trusted(const char *file)
         pst_search_trusted(&arena, file, "measurements are read", false, &path, &err) == PST_OK;
 
     if (!trusted) {
-        pst_log(PST_LOG_WARN, "profile", "what is kept there is not used: %s", err.message);
+        pst_log(PST_LOG_WARN, "profile", "kept measurements are not used: %s", err.message);
     }
     pst_arena_finish(&arena);
     return trusted;

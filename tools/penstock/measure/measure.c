@@ -396,7 +396,7 @@ static pst_status next_group(const struct measuring *m, uint32_t offset, uint32_
         char need[32], have[32];
 
         pst_fail(err, PST_ERR_NOMEM, "machine.memory",
-                 "operator %s takes %s for %u samples, there is room for %s",
+                 "operator %s needs %s for %u samples, but only %s fit",
                  m->config->graph->ops[m->selected[offset]].name,
                  pst_format_bytes(need, *ret_bytes), m->config->samples,
                  pst_format_bytes(have, m->config->memory_bytes));

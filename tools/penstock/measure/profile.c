@@ -225,7 +225,7 @@ static void measure_host(const struct pst_session *session, struct pst_profiled 
 
     if (!pst_session_is_hollow(session) && pst_device_is_host(session->device_ops) &&
         pst_measure_host(session, &profile->host, &err) != PST_OK) {
-        pst_log(PST_LOG_INFO, "profile", "what the host does for a step is not measured: %s",
+        pst_log(PST_LOG_INFO, "profile", "the host's time for a step is not measured: %s",
                 err.message);
     }
 }

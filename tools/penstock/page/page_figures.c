@@ -73,10 +73,9 @@ void pst_sheet_scatter(struct pst_sheet *sheet, struct pst_pen *pen)
     pst_pen_open_page(pen, sheet->out);
     pst_scatter_draw(&scatter, 600, SCATTER_H, pen);
     pst_pen_close_page(pen);
-    fputs(
-        "</svg></div>\n<figcaption>Numbers are those of the results. The line is the Pareto front: "
-        "no other plan is faster with as much memory.",
-        sheet->out);
+    fputs("</svg></div>\n<figcaption>The numbers are those of the results. The line is the Pareto "
+          "front: no other plan is faster with as much memory.",
+          sheet->out);
     if (scatter.capacity_bytes != UINT64_MAX) {
         char bytes[32];
 

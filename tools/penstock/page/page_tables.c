@@ -193,8 +193,8 @@ static void put_remarks(struct pst_sheet *sheet)
     for (uint32_t c = 0; c < n; c++) {
         titles[c + 2] = title_of(sheet, columns[c]);
     }
-    fputs("<details>\n<summary>What partitioners remark</summary>\n", sheet->out);
-    begin_table(sheet, "What partitioners remark", true);
+    fputs("<details>\n<summary>Remarks of partitioners</summary>\n", sheet->out);
+    begin_table(sheet, "Remarks of partitioners", true);
     put_titles(sheet, titles);
     for (uint32_t place = 0; place < most_rows(sheet->n); place++) {
         const uint32_t i = sheet->order[place];
@@ -238,7 +238,7 @@ void pst_sheet_results(struct pst_sheet *sheet)
     put_same(sheet);
     put_baselines(sheet);
     if (sheet->page->result->run) {
-        fputs("= behind a number: no significant difference at 95&#8239;%. ", sheet->out);
+        fputs("= after a number: no significant difference at 95&#8239;%. ", sheet->out);
     }
     pst_sheet_text(sheet, pst_compare_sharing(sheet->page->result, &sheet->arena));
     fputs("</p>\n", sheet->out);
@@ -328,10 +328,10 @@ void pst_sheet_shares(const struct pst_sheet *sheet)
                                          "<recompute", "<optimizer", "<exposed", "<otherwise idle",
                                          NULL};
 
-    fputs("<section id=\"time\">\n<h2>Where the time goes</h2>\n"
-          "<p class=\"note\">Of all devices, in one simulated step of the steady state. Compute: "
-          "forward and backward passes. A transfer is exposed while its device does nothing "
-          "else; this and what is otherwise idle make the idle time of the other tables.</p>\n<p "
+    fputs("<section id=\"time\">\n<h2>Where the time goes</h2>\n<p class=\"note\">Shares of the "
+          "time of all devices, in one simulated step of the steady state. Compute: forward and "
+          "backward passes. A transfer is exposed while its device does nothing else; exposed "
+          "transfer and otherwise idle together are the idle time of the other tables.</p>\n<p "
           "class=\"key\" aria-hidden=\"true\">",
           sheet->out);
     for (uint32_t k = 0; k < PST_SHARES; k++) {
@@ -339,7 +339,8 @@ void pst_sheet_shares(const struct pst_sheet *sheet)
     }
     fputs("</p>\n", sheet->out);
     if (sheet->n > PST_PAGE_LOOKS) {
-        fprintf(sheet->out, "<p class=\"note\">Of the %u fastest plans.</p>\n", PST_PAGE_LOOKS);
+        fprintf(sheet->out, "<p class=\"note\">The table has the %u fastest plans.</p>\n",
+                PST_PAGE_LOOKS);
     }
     begin_table(sheet, "Where the time goes", true);
     put_titles(sheet, titles);
@@ -411,13 +412,13 @@ void pst_sheet_measured(const struct pst_sheet *sheet)
     if (!sheet->page->result->run) {
         return;
     }
-    fputs("<section id=\"measured\">\n<h2>Predicted and measured</h2>\n"
-          "<p class=\"note\">A step on this machine: the dot is the median that was measured, the "
-          "line its interval, the red mark what was predicted.",
+    fputs("<section id=\"measured\">\n<h2>Predicted and measured</h2>\n<p class=\"note\">A step on "
+          "this machine: the dot is the measured median, the line its interval, the red mark the "
+          "prediction.",
           sheet->out);
     if (others > PST_OTHERS_MANY) {
         fprintf(sheet->out,
-                " Other processes took %.0f&#8239;%% of the processors meanwhile: steps are longer "
+                " Other processes used %.0f&#8239;%% of the processors meanwhile: steps are longer "
                 "than alone.",
                 100 * others);
     }
@@ -435,7 +436,7 @@ void pst_sheet_measured(const struct pst_sheet *sheet)
 
 void pst_sheet_refused(struct pst_sheet *sheet)
 {
-    static const char *const words[] = {"not tried", "done", "does not go together", "does not fit",
+    static const char *const words[] = {"not tried", "done", "is incompatible", "does not fit",
                                         "failed"};
     const struct pst_compare_result *result = sheet->page->result;
     const struct pst_compare_column *columns[MOST_COLUMNS];

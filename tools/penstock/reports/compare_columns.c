@@ -38,15 +38,14 @@ const char *pst_compare_sharing(const struct pst_compare_result *result, struct 
         cores = trial->state == PST_TRIAL_DONE && trial->cores > cores ? trial->cores : cores;
         in_turn |= trial->state == PST_TRIAL_DONE && trial->in_turn;
     }
-    return cores == 0
-               ? ""
-               : pst_arena_printf(arena,
-                                  in_turn ? "Devices share %u core%s of this machine: where they "
-                                            "are more, they are idle while others have their turn."
-                                          : "Devices share %u core%s of this machine; simulated "
-                                            "steps are of devices side by side, as [cluster] "
-                                            "describes them.",
-                                  cores, cores == 1 ? "" : "s");
+    return cores == 0 ? ""
+                      : pst_arena_printf(
+                            arena,
+                            in_turn ? "Devices share %u core%s of this machine: with more devices "
+                                      "than cores, devices are idle while others run."
+                                    : "Devices share %u core%s of this machine; simulated steps "
+                                      "are those of parallel devices, as [cluster] describes them.",
+                            cores, cores == 1 ? "" : "s");
 }
 
 /* --- order -------------------------------------------------------------------------------------*/

@@ -70,7 +70,7 @@ static void print_sharing(const struct pst_compare_result *result, FILE *out)
     pst_arena_finish(&arena);
     if (result->run && result->provenance.others > PST_OTHERS_MANY) {
         snprintf(text, sizeof text,
-                 "Other processes took %.0f %% of the processors during the runs: steps are longer "
+                 "Other processes used %.0f %% of the processors during the runs: steps are longer "
                  "than alone.",
                  100 * result->provenance.others);
         print_note(text, out);
@@ -239,7 +239,7 @@ static void print_searched(const struct pst_compare_result *result, uint32_t n_d
                 (unsigned long long)searched->n_points);
     }
     if (n_done > 0 && best->state == PST_SCORE_BELOW_FLOOR) {
-        fprintf(out, "none reaches %g samples/s; the fastest comes to %.4g\n", result->goal.floor,
+        fprintf(out, "none reaches %g samples/s; the fastest reaches %.4g\n", result->goal.floor,
                 best->first);
     }
     if (result->n_rows > 0 && n_done > result->n_rows) {
@@ -269,7 +269,7 @@ static void print_compared(const struct pst_compare_result *result, const uint32
         print_equals(result, plans, n_rows, out);
     }
     print_others(result, PST_TRIAL_NO_FIT, "do not fit", color, out);
-    print_others(result, PST_TRIAL_MISMATCH, "do not go together", color, out);
+    print_others(result, PST_TRIAL_MISMATCH, "are incompatible", color, out);
     print_others(result, PST_TRIAL_FAILED, "failed", color, out);
     free(plans);
 }
@@ -285,11 +285,11 @@ static void print_largest(const struct pst_compare_result *result, const struct 
         print_done(result, color, out);
     }
     if (first != NULL && first->bounded) {
-        print_note(pst_arena_printf(&arena, "the first stops there: %s",
+        print_note(pst_arena_printf(&arena, "the first cannot be larger: %s",
                                     pst_compare_why(&arena, &first->beyond)),
                    out);
     }
-    print_others(result, PST_TRIAL_NO_FIT, "not even one sample at a time", color, out);
+    print_others(result, PST_TRIAL_NO_FIT, "not even one sample fits", color, out);
     print_others(result, PST_TRIAL_FAILED, "a plugin failed at another size", color, out);
     pst_arena_finish(&arena);
 }

@@ -107,16 +107,16 @@ static const char *reason(const struct pst_memopt_result *result, const struct b
             snprintf(text, 96, "a replay reads it");
         }
     } else if (action == PST_ACTION_RECOMPUTE && b->freed == 0) {
-        snprintf(text, 96, "%s", b->saved > 0 ? "of the active micro-batch alone" : "");
+        snprintf(text, 96, "%s", b->saved > 0 ? "of the active micro-batch only" : "");
     } else if (action == PST_ACTION_RECOMPUTE && b->replay_ns > 0) {
         double per_us = (double)b->freed / ((double)b->replay_ns / 1000.0);
 
-        snprintf(text, 96, "%s for each us",
+        snprintf(text, 96, "%s per us",
                  pst_format_bytes(bytes, per_us < 1e18 ? (uint64_t)per_us : (uint64_t)1e18));
     } else if (action == PST_ACTION_OFFLOAD) {
         snprintf(text, 96, "%s",
                  sums->link_ns <= pst_sat_add(sums->total_ns, sums->replay_ns)
-                     ? "hidden behind the passes"
+                     ? "hidden by the passes"
                      : "passes wait for the link");
     }
     return text;

@@ -294,10 +294,10 @@ void pst_plan_report_print(const struct pst_session *session, const char *file, 
     print_devices(session, out);
     if (session->planned.search_seconds > 0) {
         fprintf(out, "searched for    %.2f s%s\n", session->planned.search_seconds,
-                plan->isolated ? ", in a process of its own" : "");
+                plan->isolated ? ", in a separate process" : "");
     }
     if (session->planned.n_remarks > 0) {
-        fputs("the partitioner remarks\n", out);
+        fputs("remarks of the partitioner\n", out);
         pst_report_remarks_print(session->planned.remarks, session->planned.n_remarks, NULL, out);
     }
     if (file != NULL) {

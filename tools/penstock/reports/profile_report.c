@@ -120,7 +120,8 @@ static void print_sizes(const struct pst_session *session, const struct pst_prof
 void pst_profile_report_print(const struct pst_session *session, const struct pst_profiled *profile,
                               const char *file, bool color, FILE *out)
 {
-    pst_text_printf(out, "%s, micro-batches of %u; [cluster] as a part of what was measured\n\n",
+    pst_text_printf(out,
+                    "%s, micro-batches of %u; [cluster] as a fraction of the measured time\n\n",
                     session->graph->name, profile->sizes[profile->n_sizes - 1]);
     print_kinds(session, profile, color, out);
     putc('\n', out);

@@ -57,7 +57,7 @@ void pst_record_file_add(struct pst_record_file *file, const void *record, size_
             file->fd = -1;
             file->lost_errno = why;
             pst_log(PST_LOG_ERROR, "output",
-                    "%s: cannot write the file: %s; it ends %s, and the run goes on without it",
+                    "%s: cannot write the file: %s; it ends %s, and the run continues without it",
                     file->path, strerror(why), whole ? "here" : "within a record");
             return;
         }

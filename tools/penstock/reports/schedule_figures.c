@@ -58,7 +58,7 @@ static pst_status find_totals(struct pst_schedule_figures *f, struct pst_error *
 
     if (eval->makespan_ns > ((uint64_t)1 << 62) / f->n_repeats) {
         return pst_fail(err, PST_ERR_CONFIG, "config.limit",
-                        "%u steps take longer than can be told", f->n_repeats);
+                        "%u steps are too long to be added up; use fewer --steps", f->n_repeats);
     }
     f->busy_ns = pst_arena_array(&f->eval.arena, eval->n_devices, sizeof *f->busy_ns);
     for (uint32_t d = 0; d < eval->n_devices; d++) {

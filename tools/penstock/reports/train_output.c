@@ -163,7 +163,7 @@ static void tell_resumed(void *context, const char *path, uint64_t step)
 
     if (!output->json) {
         if (output->out != NULL) {
-            pst_text_printf(output->out, "resumed  behind step %llu, from %s\n",
+            pst_text_printf(output->out, "resumed  after step %llu, from %s\n",
                             (unsigned long long)step, path);
         }
         return;

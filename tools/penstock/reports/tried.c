@@ -212,8 +212,8 @@ static pst_status read_head(const char *path, const char *line, size_t length,
     json_decref(head);
     if (!known) {
         return pst_fail_at(err, PST_ERR_CONFIG, "config.value", path, 1, 1,
-                           "this is no record of a search; --resume takes a file that it has "
-                           "written, or makes a new one");
+                           "not a record of a search; --resume reads a file that it has written, "
+                           "or creates a new one");
     }
     return same ? PST_OK
                 : pst_fail_at(err, PST_ERR_CONFIG, "config.value", path, 1, 1,
@@ -245,7 +245,7 @@ static pst_status read_records(struct pst_tried *tried, const char *path, const 
             if (!read_line(line, &combination, &trial)) {
                 pst_trial_finish(&trial);
                 st = pst_fail_at(err, PST_ERR_CONFIG, "config.value", path, n, 1,
-                                 "this line is no record of a search");
+                                 "this line is not a record of a search");
             } else if (pst_tried_find(tried, combination) == NULL) {
                 keep(tried, combination, &trial);
             } else {

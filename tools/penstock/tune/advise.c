@@ -397,7 +397,7 @@ static void say_least(const struct pst_plan *plan, const uint64_t *least, struct
 {
     char text[32];
 
-    pst_error_detail(err, "the least that stages cut like this can do with%s%s:",
+    pst_error_detail(err, "the least memory of stages cut like this%s%s:",
                      plan->memopt[0] == '\0' ? "" : ", by memopt ", plan->memopt);
     for (uint32_t s = 0; s < plan->n_stages && s < MAX_SHOWN; s++) {
         if (least[s] == 0 || least[s] == UINT64_MAX) {
@@ -440,14 +440,14 @@ static void say(const struct pst_advice *advice, uint64_t enough, struct pst_err
     }
     with = advice->few ? UINT64_MAX : best_memopt(advice, worth, id);
     if (with == limit) {
-        snprintf(rest, sizeof rest, "memopt.use = \"%s\" would do with what there is; ", id);
+        snprintf(rest, sizeof rest, "memopt.use = \"%s\" would fit; ", id);
     } else if (with != UINT64_MAX && !mixed) {
         snprintf(rest, sizeof rest, "%llu with memopt.use = \"%s\"; ",
                  (unsigned long long)pst_sat_add(with, reserve), id);
     }
     snprintf(rest + strlen(rest), sizeof rest - strlen(rest),
-             "%smore devices or a smaller train.microbatch need less on each",
-             advice->ended && enough != 0 ? "less may do, the search for it reached its limit; "
+             "%smore devices or a smaller train.microbatch need less per device",
+             advice->ended && enough != 0 ? "less may suffice: the search reached its limit; "
                                           : "");
     if (enough != 0 && !mixed) {
         pst_error_enough(err, "cluster.memory", pst_sat_add(enough, reserve), rest);
@@ -476,7 +476,7 @@ static void explain(const struct pst_advice *advice, uint64_t enough,
         return;
     }
     if (err->details[0] == '\0') {
-        pst_error_detail(err, "with all the memory it wants, the plan would be:\n");
+        pst_error_detail(err, "with unlimited memory, the plan would be:\n");
         pst_planned_table(planned, search->graph, err);
     }
     say_least(planned->plan, least, err);

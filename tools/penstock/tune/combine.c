@@ -316,7 +316,7 @@ static pst_status read_axis(struct pst_combinations *set, const struct reading *
     }
     if (list->n_children == 0) {
         return fail(reading, err, "config.value", key,
-                    "\"%s\" in [%s] is empty; leave it out for the config's own", key,
+                    "\"%s\" in [%s] is empty; remove it to use the config's own", key,
                     reading->section);
     }
     into->values = pst_arena_array(&set->arena, list->n_children, sizeof *into->values);

@@ -79,7 +79,7 @@ static void say(const struct advice *a, uint64_t enough, struct pst_error *err)
     char text[32];
 
     if (err->details[0] == '\0') {
-        pst_error_detail(err, "with that, its stages would take:");
+        pst_error_detail(err, "with that memory, its stages would need:");
         for (uint32_t s = 0; s < best->n_stages && s < MAX_SHOWN; s++) {
             pst_error_detail(err, "%s %s", s == 0 ? "" : ",",
                              pst_format_bytes(text, (uint64_t)ceil(best->stages[s].memory_bytes)));
@@ -87,7 +87,7 @@ static void say(const struct advice *a, uint64_t enough, struct pst_error *err)
         pst_error_detail(err, "%s\n", best->n_stages > MAX_SHOWN ? ", ..." : "");
     }
     pst_error_enough(err, "memory_bytes", enough,
-                     "more devices or smaller micro_batches need less on each");
+                     "more devices or smaller micro_batches need less per device");
 }
 
 static pst_status stop(struct pst_error *err)

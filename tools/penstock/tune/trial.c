@@ -324,7 +324,7 @@ static pst_status run_job(struct pst_job *job, void *context, struct pst_error *
 
     if (pst_exec_is_stuck()) {
         return pst_fail(err, PST_ERR_CANCELLED, "run.stalled",
-                        "a device stands still since an earlier run of this process");
+                        "a device has been stuck since an earlier run of this process");
     }
     job->training->loop.steps = round->n_warm + round->n_steps;
     job->training->loop.sample = 0;

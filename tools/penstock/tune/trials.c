@@ -236,13 +236,13 @@ static pst_status note_death(int status, struct pst_trial *ret_trial)
     }
     if (WIFSIGNALED(status)) {
         pst_fail(&ret_trial->why, PST_ERR_BUG, "plugin.crash",
-                 "signal %d (%s) ended the process in which it was planned", WTERMSIG(status),
+                 "signal %d (%s) ended the process that planned it", WTERMSIG(status),
                  strsignal(WTERMSIG(status)));
     } else {
         pst_fail(&ret_trial->why, PST_ERR_BUG, "plugin.crash",
-                 "the process in which it was planned left with exit code %d", WEXITSTATUS(status));
+                 "the process that planned it exited with code %d", WEXITSTATUS(status));
     }
-    pst_error_hint(&ret_trial->why, "plugins.isolate = \"always\" tells which function it was");
+    pst_error_hint(&ret_trial->why, "plugins.isolate = \"always\" names the function");
     ret_trial->why.exit_code = 3;
     return PST_OK;
 }
@@ -435,7 +435,8 @@ pst_status pst_trials_run(const struct pst_trials *trials, struct pst_error *err
 
     some.n_jobs = trials->n_jobs < trials->n ? trials->n_jobs : trials->n;
     if (some.n_jobs > 1 && has_threads()) {
-        pst_log(PST_LOG_INFO, "tune", "this process has several threads: it plans alone");
+        pst_log(PST_LOG_INFO, "tune",
+                "this process has several threads, so it starts no others to plan");
         some.n_jobs = 1;
     }
     st = some.n_jobs <= 1 ? run_here(trials, err) : run_apart(&some, err);
