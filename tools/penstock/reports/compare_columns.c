@@ -44,7 +44,7 @@ const char *pst_compare_sharing(const struct pst_compare_result *result, struct 
                             in_turn ? "Devices share %u core%s of this machine: with more devices "
                                       "than cores, devices are idle while others run."
                                     : "Devices share %u core%s of this machine; simulated steps "
-                                      "are those of parallel devices, as [cluster] describes them.",
+                                      "are of devices side by side, as [cluster] describes them.",
                             cores, cores == 1 ? "" : "s");
 }
 

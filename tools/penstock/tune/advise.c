@@ -447,7 +447,7 @@ static void say(const struct pst_advice *advice, uint64_t enough, struct pst_err
     }
     snprintf(rest + strlen(rest), sizeof rest - strlen(rest),
              "%smore devices or a smaller train.microbatch need less per device",
-             advice->ended && enough != 0 ? "less may suffice: the search reached its limit; "
+             advice->ended && enough != 0 ? "less may do, the search for it reached its limit; "
                                           : "");
     if (enough != 0 && !mixed) {
         pst_error_enough(err, "cluster.memory", pst_sat_add(enough, reserve), rest);
