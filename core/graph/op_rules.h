@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * An operator is one row: everything that core knows of a kind, beside its kernels. The files of
- * ops/ have the rows, a file a family; nobody else distinguishes kinds. A row's functions see one
- * operator with its operands and no graph around it; they are pure, and any thread calls them.
+ * An operator is one row: everything that core knows of a kind but its kernels. The files of ops/
+ * have the rows, a file a family; no other file distinguishes kinds. A row's functions see one
+ * operator with its operands and no graph around it. All but `fuse` are pure, on any thread.
  *
  *   pst_graph_add --> kind --> infer            outputs, state
  *   pst_graph_fuse --> fuse, takes_act          fewer operators
@@ -51,7 +51,7 @@ struct pst_op_rules {
     bool loss;                        /* the result is a loss: one number a sample */
     bool classes;                     /* loss: targets are classes, of which -1 does not count */
     bool drops;                       /* the probability `p` and a random stream apply */
-    bool costly;                      /* it is not PST_NODE_CHEAP, and a loss is not, either */
+    bool costly;                      /* else it is PST_NODE_CHEAP, unless it is a loss */
     uint32_t flags;                   /* PST_NODE_* besides */
 
     /* Shapes: checks operands and attributes, appends outputs and state to c->shapes. The numbers
@@ -66,13 +66,13 @@ struct pst_op_rules {
     bool z_needs_params; /* B reads parameters even where no input needs a gradient */
 
     /* Work: FLOPs per sample of a pass. The first that applies: `products`, which count exactly;
-       `elementwise`; `flops` of F, B and W per element of y, or of x0 (losses,
+       `elementwise`; `flops` of F, B and W per element of y, or of x0 (a loss, or
        `counts_x`). */
     double (*products)(const struct pst_op_case *c);
     double (*elementwise)(const struct pst_op_case *c);
     double flops[3];
     bool counts_x;
-    bool reads_rows; /* F reads of p0 only the rows that x0 names */
+    bool reads_rows; /* F reads only those rows of p0 that x0 names */
     /* Bytes per sample that go into a softmax. */
     double (*softmax)(const struct pst_op_case *c);
 
