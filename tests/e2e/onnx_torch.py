@@ -342,6 +342,9 @@ CASES = {
 
 
 HOWS = {"alike": ["dynamo", "optimized", "eval"], "kinds": ["dynamo"], "padded": ["dynamo"], "pooled": ["dynamo"]}
+# Operator sets other than the exporters' own, in which operators have other attributes and inputs
+OPSETS = {"parts": ["script13", "script15", "script20", "dynamo21", "dynamo23"], "unet": ["script11", "script15", "script20", "dynamo23"],
+          "odd": ["script11", "script13", "script18", "dynamo21"], "encoder": ["script15", "script20"]}
 ONLY_DYNAMO = ("padded", "pooled") # files of the older exporter do not say what these compute
 
 
@@ -354,14 +357,16 @@ def sample_loss(logits, targets):
 
 
 def export(model, batch, names, path, how):
-    """how: script, eval (what the older exporter does by itself, without dropout), dynamo, optimized."""
+    """how: script, eval (what the older exporter does by itself, without dropout), dynamo, optimized; then an operator set."""
+    digits = how.lstrip("abcdefghijklmnopqrstuvwxyz")
+    how, opset = how[:len(how) - len(digits)], int(digits or 0) or None
     with torch.no_grad():
         if how in ("dynamo", "optimized"):
-            torch.onnx.export(model, tuple(batch), path, input_names=names, output_names=["logits"], dynamo=True, optimize=how == "optimized",
+            torch.onnx.export(model, tuple(batch), path, input_names=names, output_names=["logits"], dynamo=True, optimize=how == "optimized", opset_version=opset,
                               external_data=False, verbose=False,
                               dynamic_shapes=tuple({0: torch.export.Dim("batch", min=2)} for _ in names))
         else:
-            torch.onnx.export(model, tuple(batch), path, input_names=names, output_names=["logits"], dynamo=False,
+            torch.onnx.export(model, tuple(batch), path, input_names=names, output_names=["logits"], dynamo=False, opset_version=opset,
                               training=getattr(torch.onnx.TrainingMode, "EVAL" if how == "eval" else "TRAINING"), do_constant_folding=False,
                               dynamic_axes={name: {0: "batch"} for name in names + ["logits"]})
 
@@ -452,7 +457,7 @@ def main():
         for file in files.values():
             export(model, first, names, os.path.join(record or folder, file), "script")
         begin = digests(model)
-        for how in HOWS.get(name, []) if record else ["dynamo", *HOWS.get(name, [])]:
+        for how in HOWS.get(name, []) if record else ["dynamo", *HOWS.get(name, []), *OPSETS.get(name, [])]:
             try:
                 export(model, first, names, os.path.join(record or folder, f"{name}-{how}.onnx"), how)
                 files[how] = f"{name}-{how}.onnx"
@@ -461,7 +466,7 @@ def main():
             except torch.onnx.OnnxExporterError:
                 if name not in ("t5", "parts"): # views, adaptive pools: not all releases decompose them
                     raise
-                print(f"{name}: PyTorch {torch.__version__} does not export it with dynamo")
+                print(f"{name}: PyTorch {torch.__version__} does not export it with {how}")
         if name == "encoder" and not record: # biases that are all 0 are left out, which is told
             export(model, first, names, os.path.join(folder, "lost.onnx"), "optimized")
             with open(os.path.join(folder, "lost.toml"), "w") as config:
@@ -480,7 +485,7 @@ def main():
         for how, file in files.items():
             where = os.path.join(record or folder, file[:-5])
             # With dynamo the file says what is a buffer.
-            more = "".join(f", {k} = {json.dumps(v)}" for k, v in keys.items() if k != "frozen" or how in ("script", "eval"))
+            more = "".join(f", {k} = {json.dumps(v)}" for k, v in keys.items() if k != "frozen" or how.startswith(("script", "eval")))
             with open(where + ".toml", "w") as config:
                 config.write(CONFIG % (file, more, 4 if norms else 2, lr))
             found = penstock_losses(penstock, where + ".toml")
