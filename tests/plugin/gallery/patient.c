@@ -58,4 +58,5 @@ static pst_status schedule(void *self_, const struct pst_schedule_in *in,
 PST_INTERFACE(PST_SCHEDULER, struct pst_scheduler, .topology = topology, .schedule = schedule)
 
 GALLERY_PLUGIN("scheduler", "patient", "0", "Takes its time, or is told not to.",
-               PST_PLUGIN_PARAMS(params, struct config), "chain", "haste=patience:none")
+               PST_PLUGIN_PARAMS(params, struct config), "chain", "exhaustive",
+               "haste=patience:none")
