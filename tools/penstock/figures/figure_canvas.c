@@ -65,7 +65,6 @@ static pst_status paint(const struct pst_canvas *canvas, enum pst_figure_format 
     cairo_t *cr = pen.cr;
     cairo_status_t status;
 
-    errno = 0;
     if (format == PST_FIGURE_PNG) {
         cairo_scale(cr, PNG_SCALE, PNG_SCALE);
     }
@@ -123,10 +122,16 @@ pst_status pst_canvas_render(const struct pst_canvas *canvas, enum pst_figure_fo
 
     pst_doing("drawing", "a figure");
     st = pst_font_load(err);
-    if (st == PST_OK && format == PST_FIGURE_SVG) {
-        return render_svg(canvas, ret_bytes, ret_length);
+    if (st != PST_OK) {
+        return st;
     }
-    st = st == PST_OK ? paint(canvas, format, &sink, err) : st;
+    errno = 0;
+    st = format == PST_FIGURE_SVG ? render_svg(canvas, ret_bytes, ret_length)
+                                  : paint(canvas, format, &sink, err);
+    pst_heed_no_memory(); /* texts may have lost their widths */
+    if (format == PST_FIGURE_SVG) {
+        return st;
+    }
     if (st == PST_OK) {
         *ret_bytes = sink.bytes;
         *ret_length = sink.length;
@@ -161,9 +166,11 @@ pst_status pst_canvas_measure(pst_status (*lay_out)(void *context, struct pst_pe
     if (st != PST_OK) {
         return st;
     }
+    errno = 0;
     surface = cairo_image_surface_create(CAIRO_FORMAT_A8, 1, 1);
     pen.cr = cairo_create(surface);
     st = lay_out(context, &pen, err);
+    pst_heed_no_memory();
     cairo_destroy(pen.cr);
     cairo_surface_destroy(surface);
     return st;
