@@ -30,7 +30,7 @@ struct pst_occupancy_node {
     struct pst_spans any;   /* taken at some of its times, by what `whole` holds here and below */
 };
 
-/* What is taken at all times of a node by what `whole` holds there and above. */
+/* The union of `whole` of a node and of all above it. */
 struct pst_occupancy_path {
     uint32_t node; /* 0: none yet */
     struct pst_spans spans;
