@@ -40,9 +40,9 @@ struct adapipe {
 
 static const struct pst_param params[] = {
     PST_PARAM(struct config, unit, PST_PARAM_ENUM, "node", "node|layer",
-              "What is saved or replayed as a whole."),
+              "Unit that is saved or replayed as a whole."),
     PST_PARAM(struct config, quanta, PST_PARAM_INT, "4096", "1..65536",
-              "Steps into which the knapsack divides the memory that is left."),
+              "Steps into which the knapsack divides the remaining memory."),
 };
 
 /* --- the knapsack ------------------------------------------------------------------------------*/
@@ -338,7 +338,7 @@ MEM_OPTIMIZER(struct adapipe, decide, false)
 
 MEM_PLUGIN(
     "adapipe", "1.1", MEM_WORDS("chain", "dag", "alike", "recompute"), MEM_WORDS("recompute"),
-    .summary = "Saves what is dearest to replay, by a knapsack per stage.",
+    .summary = "Saves the tensors that cost most to replay, by a knapsack per stage.",
     .reference = "Sun et al., AdaPipe: Optimizing Pipeline Parallelism with Adaptive Recomputation "
                  "and Partitioning, ASPLOS 2024",
     PST_PLUGIN_PARAMS(params, struct config))

@@ -17,8 +17,8 @@ struct config {
 
 static const struct pst_param params[] = {
     PST_PARAM(struct config, when, PST_PARAM_ENUM, "needed", "needed|always",
-              "Move micro-batches until every device fits, or until pairs of devices hold as equal "
-              "amounts as can be, whatever their capacity."),
+              "Move micro-batches until every device fits, or until pairs of devices hold amounts "
+              "as equal as possible, whatever their capacity."),
 };
 
 /* How much memory would do is for the host to say, which knows what layouts take. */
@@ -35,11 +35,10 @@ static pst_status refuse(const struct mem_opt *opt, struct bp_work *work)
             worst = d;
         }
     }
-    return pst_failf(
-        opt->host, PST_ERR_INFEASIBLE,
-        "device %u is charged %s of %s, and no other device has room for what is too much", worst,
-        mem_bytes_text(needs, most),
-        mem_bytes_text(has, pst_global_device_at(work->in, worst)->capacity_bytes));
+    return pst_failf(opt->host, PST_ERR_INFEASIBLE,
+                     "device %u is charged %s of %s, and no other device has room for the excess",
+                     worst, mem_bytes_text(needs, most),
+                     mem_bytes_text(has, pst_global_device_at(work->in, worst)->capacity_bytes));
 }
 
 /* A word where a transfer takes longer than the pass beside it, which then waits. */

@@ -138,7 +138,7 @@ static pst_status plan(void *self, const struct pst_stage_view *view, struct pst
     run(opt, view);
     if (!opt->has_plan) {
         return pst_failf(opt->host, PST_ERR_INFEASIBLE,
-                         "stage %u: what earlier memory optimizers decided leaves no legal plan",
+                         "stage %u: the decisions of earlier memory optimizers leave no legal plan",
                          view->stage);
     }
     if (!opt->fixed_rule && !mem_fits(view, &opt->value)) {

@@ -23,19 +23,19 @@ struct tensors_config {
 /* Rows of all but the policy. */
 #define TENSORS_PARAMS                                                                             \
     PST_PARAM(struct tensors_config, allow, PST_PARAM_STRING, "recompute,offload", NULL,           \
-              "What may be done to a tensor besides keeping it: a list of these words, or one."),  \
+              "Allowed besides keeping a tensor: one or more of these words, comma-separated."),   \
         PST_PARAM(struct tensors_config, staging, PST_PARAM_INT, "0", "0..1000000",                \
-                  "Micro-batches of offloaded tensors for which there is room on the device, at "  \
-                  "least; 0: as many as the stage has."),                                          \
+                  "Minimum number of micro-batches whose offloaded tensors have room on the "      \
+                  "device; 0: all of the stage."),                                                 \
         PST_PARAM(struct tensors_config, link_target, PST_PARAM_FLOAT, "0.9", "0.01..1",           \
-                  "Part of the host link's time that a plan may fill."),                           \
+                  "Fraction of the host link's time that a plan may use."),                        \
         PST_PARAM(struct tensors_config, slot_filter, PST_PARAM_BOOL, "true", NULL,                \
-                  "Offload only what is out of its staging slot again within a period."),          \
+                  "Offload only tensors that leave their staging slot again within a period."),    \
         PST_PARAM(struct tensors_config, min_swap_bytes, PST_PARAM_BYTES, "64 KiB", NULL,          \
-                  "Offload nothing smaller."),                                                     \
+                  "Tensors with fewer bytes are not offloaded."),                                  \
         PST_PARAM(struct tensors_config, host_memory, PST_PARAM_FLOAT, "0.75", "0..1",             \
-                  "Part of the host memory for a stage that it may fill, where `run.host_memory` " \
-                  "sets a limit.")
+                  "Fraction of a stage's host memory that it may use, if `run.host_memory` sets "  \
+                  "a limit.")
 
 pst_status tensors_create(const struct pst_host *host, const void *config, void **ret_self);
 void tensors_destroy(void *self);

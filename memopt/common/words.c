@@ -42,10 +42,10 @@ pst_status mem_allow(const struct pst_host *host, const char *list, bool *ret_re
         if ((!is_word(at, length, "recompute") && !is_word(at, length, "offload") &&
              !is_word(at, length, "both")) ||
             (*end != ',' && *end != '\0')) {
-            return pst_failf(host, PST_ERR_CONFIG,
-                             "allow: \"%.100s\" must be recompute, offload, or both of them with a "
-                             "comma between",
-                             list);
+            return pst_failf(
+                host, PST_ERR_CONFIG,
+                "allow: \"%.100s\" must be recompute, offload, or both, separated by a comma",
+                list);
         }
         recompute |= *at != 'o';
         offload |= *at != 'r';
@@ -65,7 +65,7 @@ pst_status mem_refuse(const struct pst_host *host, const struct pst_stage_view *
     char missing[32], capacity[32], enough[32];
 
     return pst_failf(host, PST_ERR_INFEASIBLE,
-                     "stage %u does not fit: %s short of what its device leaves it, %s; the "
+                     "stage %u does not fit: it lacks %s, its device leaves it %s; the "
                      "smallest capacity that would do for it is %s (%llu bytes)",
                      view->stage, mem_bytes_text(missing, peak_bytes - view->capacity_bytes),
                      mem_bytes_text(capacity, view->capacity_bytes),

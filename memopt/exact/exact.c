@@ -29,14 +29,15 @@ struct exact {
 
 static const struct pst_param params[] = {
     PST_PARAM(struct config, method, PST_PARAM_ENUM, "auto", "auto|enumerate|branch|chain",
-              "How: all plans; branch and bound; a dynamic programme for chains whose nodes cannot "
-              "be offloaded; auto: what suits the stage."),
+              "How to search: all plans; branch and bound; dynamic programming for chains whose "
+              "nodes cannot be offloaded; auto: the method that suits the stage."),
     PST_PARAM(struct config, allow, PST_PARAM_STRING, "recompute,offload", NULL,
-              "What may be done to a tensor besides keeping it: a list of these words, or one."),
+              "Allowed besides keeping a tensor: one or more of these words, comma-separated."),
     PST_PARAM(struct config, max_nodes, PST_PARAM_INT, "40", "1..1000",
-              "Nodes of a stage up to which all plans or branches are looked at."),
-    PST_PARAM(struct config, max_steps, PST_PARAM_INT, "20000000", "1..",
-              "Steps of a search after which the stage is refused; several million take a second."),
+              "Maximum number of nodes of a stage for a search of all plans or branches."),
+    PST_PARAM(
+        struct config, max_steps, PST_PARAM_INT, "20000000", "1..",
+        "Maximum steps of a search, or the stage is refused; several million run in a second."),
     PST_PARAM(struct config, quanta, PST_PARAM_INT, "256", "1..1000000",
               "Units into which the dynamic programme divides the saved bytes of a stage."),
 };
@@ -87,14 +88,14 @@ static void refuse(struct exact *self, const struct pst_stage_view *view, uint32
 
     if (method == METHOD_CHAIN && !oracle_is_chain(&self->costs)) {
         call_end(pst_failf(self->opt.host, PST_ERR_UNSUPPORTED,
-                           "stage %u is no chain, may offload, or has nodes whose results replays "
-                           "would hold: method = \"chain\" cannot take it",
+                           "stage %u is not a chain, may offload, or has nodes whose results "
+                           "replays would hold: method = \"chain\" does not support it",
                            view->stage));
     }
     if (method != METHOD_CHAIN && n > config->max_nodes) {
         call_end(pst_failf(self->opt.host, PST_ERR_UNSUPPORTED,
                            "stage %u has %u nodes to decide about, more than max_nodes = %lld: "
-                           "exact is for small stages (memopt \"dawnpiper\" takes any)",
+                           "exact is for small stages (memopt \"dawnpiper\" has no such limit)",
                            view->stage, n, (long long)config->max_nodes));
     }
 }
@@ -163,7 +164,7 @@ static void decide(struct mem_opt *opt, const struct pst_stage_view *view)
     solve(self, &oracle, method);
     if (oracle.stopped) {
         call_end(pst_failf(opt->host, PST_ERR_UNSUPPORTED,
-                           "stage %u of %u nodes takes more than max_steps = %lld steps",
+                           "stage %u of %u nodes needs more than max_steps = %lld steps",
                            view->stage, view->n_nodes, (long long)config->max_steps));
     }
     if (oracle.score.period_ns != UINT64_MAX) {

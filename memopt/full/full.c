@@ -18,7 +18,7 @@ struct config {
 
 static const struct pst_param params[] = {
     PST_PARAM(struct config, unit, PST_PARAM_ENUM, "stage", "stage|layer",
-              "What is replayed in one go: the stage, or a number of layers."),
+              "Unit of replay: the whole stage, or a number of layers."),
     PST_PARAM(struct config, every, PST_PARAM_INT, "1", "1..",
               "Layers per unit; for unit = \"layer\"."),
     PST_PARAM(struct config, skip_last, PST_PARAM_BOOL, "true", NULL,

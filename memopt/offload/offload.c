@@ -26,15 +26,15 @@ struct offload {
 
 static const struct pst_param params[] = {
     PST_PARAM(struct config, min_windows, PST_PARAM_FLOAT, "1", "0..1000",
-              "Free time that a tensor's trip must leave over, in trips out and back."),
+              "Minimum free time that remains after a tensor's copies, in round trips."),
     PST_PARAM(struct config, link_target, PST_PARAM_FLOAT, "0.9", "0..1",
-              "Part of the host link's time that may be filled."),
+              "Fraction of the host link's time that may be used."),
     PST_PARAM(struct config, slot_filter, PST_PARAM_BOOL, "true", NULL,
               "Leave out tensors whose place on the device is not free again within a period."),
     PST_PARAM(struct config, min_swap_bytes, PST_PARAM_BYTES, "65536", NULL,
-              "Tensors of fewer bytes stay."),
+              "Tensors with fewer bytes stay on the device."),
     PST_PARAM(struct config, when, PST_PARAM_ENUM, "needed", "needed|always",
-              "Offload until the stage fits, or all that costs no time."),
+              "Offload until the stage fits, or offload all tensors that cost no time."),
 };
 
 /* --- which -------------------------------------------------------------------------------------*/

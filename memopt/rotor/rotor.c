@@ -22,7 +22,7 @@ static const struct pst_param params[] = {
     PST_PARAM(struct config, slots, PST_PARAM_INT, "500", "8..4000",
               "Parts that the memory is divided into; sizes are rounded up to these."),
     PST_PARAM(struct config, layers, PST_PARAM_INT, "32", "2..64",
-              "Layers that a stage is divided into at most; smaller ones are united."),
+              "Maximum number of layers that a stage is divided into; smaller ones are merged."),
 };
 
 struct rotor {
@@ -178,7 +178,7 @@ static pst_status plan(void *self_, const struct pst_stage_view *view, struct ps
     decide(self, view, true);
     if (!self->value.legal) {
         return pst_failf(self->host, PST_ERR_INFEASIBLE,
-                         "stage %u: what earlier memory optimizers decided leaves no legal plan",
+                         "stage %u: the decisions of earlier memory optimizers leave no legal plan",
                          view->stage);
     }
     if (!fits(view, &self->value)) {
@@ -189,7 +189,7 @@ static pst_status plan(void *self_, const struct pst_stage_view *view, struct ps
     }
     if (!PST_CAN(out, sequence)) {
         return pst_failf(self->host, PST_ERR_UNSUPPORTED,
-                         "this host takes no replays within replays");
+                         "this host does not support replays within replays");
     }
     return out->sequence(out, self->best.at, self->best.n);
 }

@@ -26,10 +26,10 @@ struct selective {
 static const struct pst_param params[] = {
     PST_PARAM(struct config, classes, PST_PARAM_STRING,
               "attention,scores,softmax,attn_dropout,context", NULL,
-              "Kinds of operators to recompute, with commas between; \"*\" means all of them."),
+              "Kinds of operators to recompute, separated by commas; \"*\" means all of them."),
     {"auto", "false", NULL,
-     "Take as few of these kinds as fit, most bytes for a second of replay first.", PST_PARAM_BOOL,
-     (uint32_t)offsetof(struct config, choose)},
+     "Recompute as few of these kinds as fit, those with most bytes per second of replay first.",
+     PST_PARAM_BOOL, (uint32_t)offsetof(struct config, choose)},
 };
 
 /* Is `kind` a word of the list, or the list a star? */

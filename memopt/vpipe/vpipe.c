@@ -42,14 +42,14 @@ static const struct pst_param params[] = {
               "Search what to swap and recompute, or recompute a given part of each stage."),
     PST_PARAM(
         struct config, ratio, PST_PARAM_STRING, "0", NULL,
-        "For mode = \"ratio\": the part of a stage's nodes, counted from its end; one number, "
-        "or one per stage with commas between (the last holds for all further ones)."),
+        "For mode = \"ratio\": the part of a stage's nodes, counted from its end; one number, or "
+        "one per stage, separated by commas (the last applies to all further stages)."),
     PST_PARAM(struct config, link_target, PST_PARAM_FLOAT, "1", "0..1",
-              "Part of the host link's time that swaps may fill."),
+              "Fraction of the host link's time that swaps may use."),
     PST_PARAM(struct config, min_swap_bytes, PST_PARAM_BYTES, "65536", NULL,
-              "Tensors of fewer bytes stay where their layer is swapped."),
+              "Tensors with fewer bytes stay on the device when their layer is swapped."),
     PST_PARAM(struct config, exact_layers, PST_PARAM_INT, "6", "0..12",
-              "Stages of up to so many layers are solved by enumeration."),
+              "Stages with at most this many layers are solved by enumeration."),
 };
 
 /*
@@ -334,7 +334,7 @@ static pst_status create(const struct pst_host *host, const void *config, void *
 
     if (st == PST_OK && given->mode == MODE_RATIO && ratio_of(given->ratio, UINT32_MAX) < 0) {
         st = pst_failf(host, PST_ERR_CONFIG,
-                       "ratio: \"%.100s\" is no number from 0 to 1, nor a list of such",
+                       "ratio: \"%.100s\" is neither a number from 0 to 1 nor a list of them",
                        given->ratio);
     }
     if (st == PST_OK) {

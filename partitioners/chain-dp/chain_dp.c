@@ -31,13 +31,13 @@ struct question {
 
 static const struct pst_param params[] = {
     PST_PARAM(struct config, comm, PST_PARAM_ENUM, "max", "none|sum|max",
-              "How transfers count: not at all, added to compute time, or side by side with it; "
-              "a problem file says so itself."),
+              "How transfers count: not at all, added to compute time, or overlapped with it; a "
+              "problem file states this itself."),
     PST_PARAM(struct config, order, PST_PARAM_ENUM, "index", "index|dfs|bfs|longest|best",
               "Order of the nodes that is cut; best: many, refined. Problem files only."),
     PST_PARAM(struct config, chain, PST_PARAM_BOOL, "false", NULL,
-              "Stages form a chain: none feeds another one than the next, as PyTorch's pipelines "
-              "want it. Jobs only."),
+              "Stages form a chain: each feeds only the next one, as PyTorch's pipelines require. "
+              "Jobs only."),
     PST_PARAM(struct config, microbatch, PST_PARAM_STRING, "auto", "1..",
               "Samples of a micro-batch, or auto: the size with the shortest step."),
 };
@@ -186,7 +186,7 @@ static pst_status read_size(const struct chain_dp *self, const struct pst_partit
         }
     }
     return pst_failf(self->host, PST_ERR_CONFIG,
-                     "microbatch = %lu is none of the sizes to choose from", size);
+                     "microbatch = %lu is not one of the sizes to choose from", size);
 }
 
 static pst_status partition(void *self_, const struct pst_partition_in *in,

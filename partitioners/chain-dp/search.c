@@ -311,7 +311,7 @@ static pst_status explain(const struct search *search, uint32_t stage)
     if (need <= capacity && chain->reach != NULL) {
         return pst_failf(chain->host, PST_ERR_INFEASIBLE,
                          "chain = true: no cut into %u stages is a chain; wherever stage %u begins "
-                         "and ends, an edge leads over it or it does not fit: take fewer stages",
+                         "and ends, an edge leads over it or it does not fit: use fewer stages",
                          chain->n_stages, stage);
     }
     return pst_failf(
@@ -319,7 +319,7 @@ static pst_status explain(const struct search *search, uint32_t stage)
         "stage %u of %u does not fit: node \"%s\"%s is charged %s, a device has %s, at "
         "micro-batch size %u with %u in flight",
         stage, chain->n_stages, pst_graph_node(graph, at)->name,
-        last ? " with all nodes behind it" : " alone", part_size_text(needs, need),
+        last ? " with all nodes after it" : " alone", part_size_text(needs, need),
         part_size_text(has, capacity), chain->microbatch_size, chain->asker.in_flight[stage]);
 }
 

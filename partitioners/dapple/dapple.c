@@ -38,16 +38,16 @@ struct said {
 static const struct pst_param params[] = {
     PST_PARAM(struct config, order, PST_PARAM_ENUM, "index", "index|dfs",
               "Order of the operators: as in the model, or depth first, branch after branch."),
-    PST_PARAM(
-        struct config, cuts, PST_PARAM_INT, "512", "1..100000",
-        "Most places where a stage may end; in longer models they are spread evenly by time."),
+    PST_PARAM(struct config, cuts, PST_PARAM_INT, "512", "1..100000",
+              "Maximum number of places where a stage may end; in longer models they are spread "
+              "evenly by time."),
     PST_PARAM(struct config, beam, PST_PARAM_INT, "64", "0..1000000",
-              "Ways to go on from one place, one occupancy of the machines and one last stage that "
-              "are followed up; 0: all that can be part of the best plan."),
+              "Continuations that are searched from one place, one occupancy of the machines and "
+              "one last stage; 0: all that can be part of the best plan."),
     PST_PARAM(struct config, inside_bandwidth, PST_PARAM_RATE, "0", NULL,
-              "Bytes per second inside a node; 0: as the cluster or the problem says."),
+              "Bytes per second inside a node; 0: the value of the cluster or the problem."),
     PST_PARAM(struct config, between_bandwidth, PST_PARAM_RATE, "0", NULL,
-              "Bytes per second between nodes; 0: as the cluster or the problem says."),
+              "Bytes per second between nodes; 0: the value of the cluster or the problem."),
 };
 
 static double node_ns(const struct part_problem *p, uint32_t v)

@@ -23,14 +23,14 @@ struct config {
 /* Rows of both plugins, which differ in these defaults. */
 #define DAWNPIPER_PARAMS(interval_default, margin_default, search_default)                         \
     PST_PARAM(struct config, interval, PST_PARAM_ENUM, interval_default, "paper|pivot3",           \
-              "Candidate cuts lie between the compute-balanced and the memory-balanced one; "      \
+              "Candidate cuts are between the compute-balanced and the memory-balanced one; "      \
               "pivot3: and the one that balances memory no optimizer removes."),                   \
         PST_PARAM(struct config, margin, PST_PARAM_INT, margin_default, "0..1000000",              \
-                  "Nodes by which that interval is wider on both sides."),                         \
+                  "Nodes by which that interval is widened on both sides."),                       \
         PST_PARAM(struct config, volume_factor, PST_PARAM_FLOAT, "0", "0..1e9",                    \
-                  "Leaves out cuts of more than this times the bytes of the cheapest; 0: none."),  \
+                  "Leave out cuts with more than this times the bytes of the cheapest; 0: none."), \
         PST_PARAM(struct config, max_boundary_tensors, PST_PARAM_INT, "0", "0..1000000",           \
-                  "Most tensors that may cross a cut; 0: any number."),                            \
+                  "Maximum number of tensors that may cross a cut; 0: any number."),               \
         PST_PARAM(struct config, search, PST_PARAM_ENUM, search_default,                           \
                   "auto|binary|exact|threshold",                                                   \
                   "Halving; all cuts; all cuts by bisection where prices are monotone; auto: all " \

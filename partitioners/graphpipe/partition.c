@@ -38,8 +38,9 @@ static pst_status parse_list(const struct pst_host *host, const char *key, const
         }
         at = end + 1 + strspn(end + 1, " ");
     }
-    return pst_failf(host, PST_ERR_CONFIG, "%s = \"%s\": want whole numbers from 1 on with commas",
-                     key, text);
+    return pst_failf(host, PST_ERR_CONFIG,
+                     "%s = \"%s\": must be whole numbers from 1 on, separated by commas", key,
+                     text);
 }
 
 static bool is_in(const uint32_t *list, uint32_t n, uint32_t value)
@@ -107,7 +108,7 @@ static pst_status limit_sizes(const struct gp_job *self, struct part_problem *p)
     }
     if (!is_in(p->sizes, p->n_sizes, size)) {
         return pst_failf(self->host, PST_ERR_CONFIG,
-                         "microbatch = %u is none of the job's micro-batch sizes", size);
+                         "microbatch = %u is not one of the job's micro-batch sizes", size);
     }
     p->sizes[0] = size;
     p->n_sizes = 1;

@@ -201,7 +201,7 @@ static pst_status check_replicas(const struct manual *self, const struct pst_par
         }
         if (i == in->n_degrees) {
             return pst_failf(self->host, PST_ERR_CONFIG,
-                             "%u replicas of stage %u cannot be had: %s", n, s,
+                             "%u replicas of stage %u are not possible: %s", n, s,
                              in->n_degrees == 1 && in->degrees[0] == 1
                                  ? "train.degrees allows one, or the scheduler places stages itself"
                                  : "train.degrees does not list that number");
@@ -225,7 +225,7 @@ static pst_status check_counts(const struct manual *self, const struct pst_parti
 {
     if (in->n_stages != 0 && in->n_stages != self->n_stages) {
         return pst_failf(self->host, PST_ERR_CONFIG,
-                         "\"stages\" names %u stages, but the scheduler wants %u", self->n_stages,
+                         "\"stages\" names %u stages, but the scheduler needs %u", self->n_stages,
                          in->n_stages);
     }
     if (self->n_stages > in->n_devices) {
@@ -240,10 +240,10 @@ static pst_status check_counts(const struct manual *self, const struct pst_parti
         }
         if (i == in->n_micro_batches) {
             return pst_failf(self->host, PST_ERR_CONFIG,
-                             "micro-batches of %u samples for stage %u cannot be had: %s",
+                             "micro-batches of %u samples for stage %u are not possible: %s",
                              self->sizes[s], s,
                              in->n_micro_batches == 1
-                                 ? "the scheduler takes one size for all stages, train.microbatch"
+                                 ? "the scheduler needs one size for all stages, train.microbatch"
                                  : "a size must divide train.batch");
         }
     }

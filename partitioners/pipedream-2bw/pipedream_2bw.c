@@ -10,7 +10,7 @@ PST_INSTANCE(self, struct config)
 
 static const struct pst_param params[] = {
     PST_PARAM(struct config, node_size, PST_PARAM_INT, "0", "0..1048576",
-              "Devices of a server; 0: as the problem says, else all are in one."),
+              "Devices per server; 0: the problem's number, or else all devices in one server."),
     PST_PARAM(struct config, bandwidth_high, PST_PARAM_RATE, "0", NULL,
               "Bytes per second inside a server; 0: the problem's p2p_bandwidth."),
     PST_PARAM(struct config, bandwidth_low, PST_PARAM_RATE, "0", NULL,
@@ -18,24 +18,23 @@ static const struct pst_param params[] = {
     PST_PARAM(struct config, allreduce_coefficient, PST_PARAM_FLOAT, "4", "0..64",
               "An all-reduce moves this times (w - 1) / w times the parameter bytes; 2: a ring."),
     PST_PARAM(struct config, c_extra, PST_PARAM_FLOAT, "1.3333333333333333", "1..4",
-              "How many times longer a stage takes that recomputes."),
+              "Factor by which recomputation lengthens a stage."),
     PST_PARAM(struct config, allow_idle, PST_PARAM_BOOL, "false", NULL,
-              "Consider fewer devices than there are."),
+              "Also consider plans that leave devices idle."),
     PST_PARAM(struct config, strict_width, PST_PARAM_BOOL, "false", NULL,
-              "Replicas that exactly fill a server pay the slow bandwidth, as the paper has it."),
+              "Replicas that exactly fill a server pay the slow bandwidth, as in the paper."),
     PST_PARAM(struct config, transfers, PST_PARAM_ENUM, "paper", "paper|per-boundary",
               "One bandwidth for all boundaries by depth, or each boundary's own, by ranks."),
     PST_PARAM(struct config, placement, PST_PARAM_ENUM, "stage-major", "stage-major|pipeline-major",
               "Which ranks are neighbours: replicas of a stage, or stages of a pipeline."),
-    PST_PARAM(
-        struct config, even, PST_PARAM_BOOL, "true", NULL,
-        "Blocks that are all alike are dealt out evenly and the worst stage counts for all, as "
-        "in the paper; false: cut by every stage's own memory."),
+    PST_PARAM(struct config, even, PST_PARAM_BOOL, "true", NULL,
+              "If all blocks are alike, divide them evenly and charge each stage as the worst one, "
+              "as in the paper; false: cut by every stage's own memory."),
     PST_PARAM(struct config, schedule, PST_PARAM_ENUM, "2bw", "2bw|flush|gpipe|best",
-              "Whose time and memory count on a problem of its own; a job has its scheduler."),
+              "Model of time and memory for a problem file; a job uses its scheduler."),
     PST_PARAM(struct config, places, PST_PARAM_INT, "2000", "1..10000",
-              "Most places, about, where a stage may end on a problem of its own; in longer models "
-              "of unequal blocks they are spread evenly by time, where little crosses."),
+              "Approximate maximum of places where a stage may end, for a problem file; in longer "
+              "models of unequal blocks they are spread evenly by time, where few bytes cross."),
 };
 
 static void find_cuts(struct twobw *search, struct candidate *c, uint32_t *ret_cuts)

@@ -13,10 +13,10 @@ static const struct pst_param params[] = {
         "What a pipeline's first stages may hold: the first operators of one order; sets that "
         "grow from the first source along edges; all sets closed under predecessors."),
     PST_PARAM(struct pd_config, objective, PST_PARAM_ENUM, "released", "released|paper|reference",
-              "Whose cost of a stage: of the released optimizer, of the paper, of the problem."),
+              "Cost model of a stage: of the released optimizer, the paper, or the problem."),
     PST_PARAM(struct pd_config, memory, PST_PARAM_ENUM, "released", "released|corrected",
-              "Whose memory of a stage: of the released optimizer, which never limits the last "
-              "stage, or with the stage's own work and all copies of weights."),
+              "Memory model of a stage: that of the released optimizer, which never limits the "
+              "last stage, or one with the stage's own work and all copies of weights."),
     PST_PARAM(struct pd_config, levels, PST_PARAM_ENUM, "device", "device|node",
               "Treat all devices alike, or plan nodes first and then all of them."),
     PST_PARAM(struct pd_config, inputs, PST_PARAM_ENUM, "first", "first|keep",
@@ -25,20 +25,20 @@ static const struct pst_param params[] = {
     PST_PARAM(struct pd_config, order, PST_PARAM_ENUM, "index", "index|dfs",
               "Order of linear states: as in the model, or depth first, branch after branch."),
     PST_PARAM(struct pd_config, use_fewer_machines, PST_PARAM_BOOL, "false", NULL,
-              "Consider leaving devices idle even where all can be used."),
+              "Consider leaving devices idle even if all can be used."),
     PST_PARAM(struct pd_config, prune, PST_PARAM_BOOL, "true", NULL,
-              "Leave out states that no answer as good as one order's can pass, which changes no "
-              "answer (antichain, downsets; not with reference). false: as published."),
+              "Skip states that cannot lead to an answer as good as that of one order; this "
+              "changes no answer (antichain, downsets; not with reference). false: as published."),
     PST_PARAM(struct pd_config, max_states, PST_PARAM_INT, "40000", "1..4000000",
-              "More states are refused (antichain, downsets)."),
+              "Maximum number of states; more are refused (antichain, downsets)."),
     PST_PARAM(
         struct pd_config, places, PST_PARAM_INT, "2000", "1..1000000",
-        "Most places, about, where a stage may end (linear; a quarter of them with two levels); in "
-        "longer models they are spread evenly by time, where little crosses."),
+        "Approximate maximum of places where a stage may end (linear; a quarter of them with two "
+        "levels); in longer models they are spread evenly by time, where few bytes cross."),
     PST_PARAM(struct pd_config, inside_bandwidth, PST_PARAM_RATE, "0", NULL,
-              "Bytes per second inside a node; 0: as the cluster or the problem says."),
+              "Bytes per second inside a node; 0: the value of the cluster or the problem."),
     PST_PARAM(struct pd_config, between_bandwidth, PST_PARAM_RATE, "0", NULL,
-              "Bytes per second between nodes; 0: as the cluster or the problem says."),
+              "Bytes per second between nodes; 0: the value of the cluster or the problem."),
 };
 
 static pst_status init(struct part_searcher *searcher, const struct part_problem *problem)
@@ -58,8 +58,8 @@ static pst_status check_degrees(const struct part_problem *p, const struct pd_an
         }
         if (k == p->n_degrees) {
             return pst_failf(p->host, PST_ERR_INFEASIBLE,
-                             "stage %u has %u replicas over both levels, which is none of the "
-                             "allowed degrees; allow it, or use levels = \"device\"",
+                             "stage %u has %u replicas over both levels, which is not an allowed "
+                             "degree; allow it, or use levels = \"device\"",
                              s, answer->stages[s].degree);
         }
     }

@@ -285,10 +285,10 @@ static pst_status solve_levels(const struct pd_run *run, const struct part_limit
     if (st == PST_OK) {
         ret_answer->bottleneck /= limits->b;
     } else if (st == PST_ERR_UNSUPPORTED && run->problem->host != NULL) {
-        st = pst_failf(run->problem->host, PST_ERR_INFEASIBLE,
-                       "%u states are too many for two levels, at most %d are taken; use levels = "
-                       "\"device\"",
-                       n - 1, PD_MOST_SETS_IN_LEVELS - 1);
+        st = pst_failf(
+            run->problem->host, PST_ERR_INFEASIBLE,
+            "%u states are too many for two levels; the maximum is %d; use levels = \"device\"",
+            n - 1, PD_MOST_SETS_IN_LEVELS - 1);
     }
     return st;
 }

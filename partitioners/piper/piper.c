@@ -46,10 +46,10 @@ struct said {
 
 static const struct pst_param params[] = {
     PST_PARAM(struct config, recompute, PST_PARAM_BOOL, "false", NULL,
-              "Offer every operator without ways of its own a second one that keeps its inputs "
-              "alone and runs forward twice; `penstock partition` alone."),
+              "Offer every operator without ways of its own a second one that keeps only its "
+              "inputs and runs forward twice; `penstock partition` only."),
     PST_PARAM(struct config, max_states, PST_PARAM_INT, "40000", "1..4000000",
-              "More sets of operators are refused."),
+              "Maximum number of sets of operators; more are refused."),
 };
 
 static uint32_t n_stated(const struct run *run, uint32_t v)

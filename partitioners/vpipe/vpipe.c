@@ -14,15 +14,15 @@ PST_INSTANCE(self, struct config)
 
 static const struct pst_param params[] = {
     PST_PARAM(struct config, unit, PST_PARAM_ENUM, "layer", "layer|node",
-              "What moves between stages; of fewer layers than stages, nodes do."),
+              "Unit that moves between stages; nodes if there are fewer layers than stages."),
     PST_PARAM(struct config, versions, PST_PARAM_ENUM, "one", "one|two|stash",
-              "Weight versions of a stage on a problem of its own: one (synchronous), two (2BW), "
-              "or one per micro-batch in flight (PipeDream)."),
+              "Weight versions of a stage, for a problem file: one (synchronous), two (2BW), or "
+              "one per micro-batch in flight (PipeDream)."),
     PST_PARAM(struct config, exact_blocks, PST_PARAM_INT, "8", "0..12",
               "Stages of at most so many blocks get their best swaps and recomputations by "
               "enumeration."),
     PST_PARAM(struct config, swap_bandwidth, PST_PARAM_RATE, "0", NULL,
-              "Bytes per second to host memory, each way, on a problem of its own; 0: no swap."),
+              "Bytes per second to host memory, each way, for a problem file; 0: no swap."),
 };
 
 static pst_status refuse(struct vpipe *pipe, const uint32_t *cuts)
@@ -134,6 +134,6 @@ static pst_status partition(void *self_, const struct pst_partition_in *in,
 
 PART_CHAIN_PLUGIN(
     struct config, "vpipe", "1.0",
-    .summary = "Swap, recomputation and partition in turn, from compute-balanced cuts on.",
+    .summary = "Improves swap, recomputation and partition in turn, from compute-balanced cuts.",
     .reference = "after Zhao et al., vPipe: A Virtualized Acceleration System for Achieving "
                  "Efficient and Scalable Pipeline Parallel DNN Training, TPDS 33(3), 2022")

@@ -12,8 +12,8 @@ struct config {
 
 static const struct pst_param params[] = {
     PST_PARAM(struct config, forward_doubling, PST_PARAM_BOOL, "false", NULL,
-              "Passes of two micro-batches follow each other: more than p of them run without "
-              "bubbles in between, and twice as many are held."),
+              "Run the passes of two micro-batches back to back: more than p micro-batches run "
+              "without bubbles in between, and twice as many are held."),
 };
 
 /* The paper lays its passes out in equal slots: so both directions meet without conflict. With

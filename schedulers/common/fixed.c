@@ -42,14 +42,14 @@ static pst_status add_copy(const struct fixed *self, uint32_t n_devices,
 {
     if (!PST_HAS(ret_topology, n_copies)) {
         return pst_failf(self->host, PST_ERR_UNSUPPORTED,
-                         "%s runs two copies of all stages, which this host does not know",
+                         "%s runs two copies of all stages, which this host does not support",
                          self->rules->id);
     }
     if (n_devices % 2 != 0) {
-        return pst_failf(self->host, PST_ERR_INFEASIBLE,
-                         "%u devices: %s wants an even number, as its two directions meet in the "
-                         "middle",
-                         n_devices, self->rules->id);
+        return pst_failf(
+            self->host, PST_ERR_INFEASIBLE,
+            "%u devices: %s needs an even number, because its two directions meet in the middle",
+            n_devices, self->rules->id);
     }
     ret_topology->n_copies = 2;
     return PST_OK;
@@ -104,7 +104,7 @@ static void require_places(const struct fixed_question *question)
 
         if (device != wanted) {
             call_end(pst_failf(self->host, PST_ERR_UNSUPPORTED,
-                               "stage %u is on device %u; the order of %s wants it on device %u", s,
+                               "stage %u is on device %u; the order of %s needs it on device %u", s,
                                device, self->rules->id, wanted));
         }
     }
@@ -131,8 +131,8 @@ static void find_rounds(struct fixed_question *question)
             more++;
         }
         call_end(pst_failf(question->self->host, PST_ERR_INFEASIBLE,
-                           "%u micro-batches on %u devices: %s wants %u rounds of equally many "
-                           "micro-batches each; %u or %u would do",
+                           "%u micro-batches on %u devices: %s needs %u rounds with equal numbers "
+                           "of micro-batches; %u or %u would do",
                            m, p, question->self->rules->id, m / p, fewer, more));
     }
     question->r = m < p ? m : m / (m / p);

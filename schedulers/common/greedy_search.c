@@ -212,7 +212,7 @@ static void explain(struct search *s)
         if (need > room_of(g, d)) {
             call_end(pst_failf(self->host, PST_ERR_INFEASIBLE,
                                "device %u has room for %" PRId64 " bytes of activations; %s needs "
-                               "at least %" PRId64 " there, %g times what one micro-batch takes",
+                               "at least %" PRId64 " there, %g times those of a micro-batch",
                                d, room_of(g, d), self->rules->id, need, (double)(k - 1) / g->v));
         }
     }

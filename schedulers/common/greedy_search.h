@@ -22,8 +22,8 @@ struct greedy_config {
               ".")
 #define GREEDY_OBJECTIVE_ROW                                                                       \
     PST_PARAM(struct greedy_config, objective, PST_PARAM_ENUM, "auto", "auto|span|makespan",       \
-              "What is made small; auto: makespan if all devices wait for each other after a "     \
-              "step, else span.")
+              "What to minimise; auto: makespan if all devices wait for each other after a step, " \
+              "else span.")
 
 /*
  * One attempt at an order within dev[].cap of each device, under one set of times and one base;

@@ -124,7 +124,7 @@ static void require_stages(const struct pst_host *host, const char *scheduler,
         if (n != wanted && (n != 0 || wanted > 1)) {
             call_end(pst_failf(host, PST_ERR_UNSUPPORTED,
                                "device %u has %u of the %u stages: %s runs %u per device, %u in "
-                               "all; a partitioner that makes as many is needed",
+                               "all; use a partitioner that makes that many",
                                d, n, in->n_stages, scheduler, wanted, wanted * in->n_devices));
         }
     }

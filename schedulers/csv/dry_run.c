@@ -87,7 +87,7 @@ static void explain(const struct run *run, uint32_t row)
         uint32_t at = run->next[row], need = need_of(run, at);
 
         append(text, sizeof text,
-               row == first ? "%s needs " : ", which stands behind %s, which needs ",
+               row == first ? "%s needs " : ", which comes after %s, which needs ",
                csv_cell_name(file, &file->cells[at], name));
         append(text, sizeof text, "%s", csv_cell_name(file, &file->cells[need], name));
         append(text, sizeof text, " (row %u, cell %u)", file->cells[need].row,
@@ -95,7 +95,7 @@ static void explain(const struct run *run, uint32_t row)
         row = file->cells[need].row - 1;
     } while (row != first);
     csv_fail_cell(file, &file->cells[run->next[first]],
-                  "the rows wait for each other: %s, which stands behind %s", text,
+                  "the rows wait for each other: %s, which comes after %s", text,
                   csv_cell_name(file, &file->cells[run->next[first]], name));
 }
 

@@ -117,7 +117,7 @@ static void fail_text(const struct csv_file *file, uint32_t row, uint32_t column
         shown[n] = text[n] >= ' ' && text[n] <= '~' ? text[n] : '?';
     }
     shown[n] = '\0';
-    csv_fail(file, ", row %u, cell %u: \"%s\" is no action: %s", row, column, shown, expected);
+    csv_fail(file, ", row %u, cell %u: \"%s\" is not an action: %s", row, column, shown, expected);
 }
 
 /* One action from *at on, which moves behind it. */
@@ -137,8 +137,8 @@ static const char *take_action(const char **at, struct csv_cell *ret_cell)
         }
     }
     if (i == sizeof words / sizeof words[0]) {
-        return "behind the stage comes F, I, B, W, SEND_F, RECV_F, SEND_B, RECV_B, UNSHARD, "
-               "RESHARD or REDUCE_GRAD";
+        return "after the stage comes F, I, B, W, SEND_F, RECV_F, SEND_B, RECV_B, UNSHARD, RESHARD "
+               "or REDUCE_GRAD";
     }
     ret_cell->kind = words[i].kind;
     ret_cell->microbatch = 0;
@@ -337,7 +337,7 @@ void csv_read(struct csv_file *file)
     uint32_t room = 0;
 
     if (strlen(text) != length) {
-        csv_fail(file, " holds a NUL at byte %zu: it is no text", strlen(text));
+        csv_fail(file, " has a NUL at byte %zu: it is not a text file", strlen(text));
     }
     at += strncmp(text, "\xEF\xBB\xBF", 3) == 0 ? 3 : 0;
     while (end > at && strchr(" \t\r\n", end[-1]) != NULL) {

@@ -33,8 +33,8 @@ static void count_stages(struct csv_file *file)
     call_free(seen);
     if (s < file->n_stages) {
         csv_fail(file,
-                 ": stage %u is on no row, though there is a stage %u; stages are "
-                 "numbered from 0 without holes",
+                 ": stage %u is on no row, though there is a stage %u; stages are numbered from 0 "
+                 "without gaps",
                  s, highest);
     }
 }
@@ -214,8 +214,8 @@ static void check_all_transferred(const struct csv_file *file, const uint8_t *se
 
             if (word != NULL) {
                 csv_fail(file,
-                         ", row %u: %u%s%u is missing; a file that names transfers names "
-                         "all of them",
+                         ", row %u: %u%s%u is missing; a file that names transfers must name all "
+                         "of them",
                          file->row_of_stage[at] + 1, at, word, j);
             }
         }

@@ -16,10 +16,10 @@ struct config {
 static const struct pst_param params[] = {
     FIXED_CHUNKS_ROW,
     PST_PARAM(struct config, group, PST_PARAM_INT, "0", "0..1000000",
-              "Micro-batches of a group, at most as many as devices; 0: as many as devices."),
+              "Micro-batches of a group, at most the number of devices; 0: the number of devices."),
     PST_PARAM(struct config, min_group, PST_PARAM_INT, "0", "0..1000000",
-              "Micro-batches after which a device may turn to its next stage; 0: half as many as "
-              "devices, more where passes differ in time."),
+              "Micro-batches after which a device may switch to its next stage; 0: half the number "
+              "of devices, more if passes differ in time."),
 };
 
 /* Numbers of the pattern: groups of g micro-batches; a chunk follows `turn` groups after the one
@@ -143,8 +143,8 @@ static void build(const struct fixed_question *q, struct order *order)
     }
     if (!order_evaluate(order, &times)) {
         call_end(pst_failf(q->self->host, PST_ERR_CONFIG,
-                           "a device would turn to its next stage after %u micro-batches, before "
-                           "the first is through all %u devices; min_group = %u would do",
+                           "a device would switch to its next stage after %u micro-batches, before "
+                           "the first has passed through all %u devices; min_group = %u would do",
                            (unsigned)(pattern.g * pattern.turn), q->p, (q->p + 1) / 2));
     }
 }
@@ -156,10 +156,10 @@ static const struct fixed_rules rules = {
     .build = build,
 };
 
-FIXED_PLUGIN(
-    "group-interleaved", "1.0",
-    SCHEDULER_WORDS("chain", "chunks", "placement=looped", "split-backward"),
-    .summary = "Interleaving by groups: a smaller bubble, and memory that the group size sets.",
-    .reference = "Wan et al., PipeOffload: Improving Scalability of Pipeline Parallelism with "
+FIXED_PLUGIN("group-interleaved", "1.0",
+             SCHEDULER_WORDS("chain", "chunks", "placement=looped", "split-backward"),
+             .summary = "Interleaving by groups: a smaller bubble; the group size sets the memory.",
+             .reference =
+                 "Wan et al., PipeOffload: Improving Scalability of Pipeline Parallelism with "
                  "Memory Optimization, ICML 2025",
-    PST_PLUGIN_PARAMS(params, struct config))
+             PST_PLUGIN_PARAMS(params, struct config))

@@ -16,7 +16,7 @@ static const struct pst_param params[] = {
         struct config, waves, PST_PARAM_INT, "1", "1..32",
         "Times that stages go down and up the devices; each device has twice as many stages."),
     PST_PARAM(struct config, window, PST_PARAM_INT, "0", "0..65536",
-              "Micro-batches that have begun and not ended; 0: as many as devices."),
+              "Micro-batches in flight; 0: the number of devices."),
 };
 
 static void build(const struct fixed_question *question, struct order *order)

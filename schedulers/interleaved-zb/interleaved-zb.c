@@ -32,7 +32,7 @@ static const struct fixed_rules rules = {
 
 FIXED_PLUGIN("interleaved-zb", "1.0",
              SCHEDULER_WORDS("chain", "chunks", "placement=looped", "split-backward"),
-             .summary = "Interleaved 1F1B with weight gradients kept for idle moments.",
+             .summary = "Interleaved 1F1B with weight gradients deferred to idle times.",
              .reference =
                  "PyTorch, torch.distributed.pipelining, ScheduleInterleavedZeroBubble; Qi et al., "
                  "Zero Bubble Pipeline Parallelism, ICLR 2024",

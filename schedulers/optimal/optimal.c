@@ -19,14 +19,14 @@ PST_INSTANCE(optimal, struct config)
 
 static const struct pst_param params[] = {
     PST_PARAM(struct config, placement, PST_PARAM_ENUM, "sequential", "sequential|looped|vshape",
-              "How stages are dealt to devices: one each, round and round, or there and back."),
+              "How stages are placed on devices: one each, in a loop, or in a V."),
     PST_PARAM(struct config, chunks, PST_PARAM_INT, "2", "1..16",
               "Stages of a device in the looped placement."),
     PST_PARAM(struct config, objective, PST_PARAM_ENUM, "makespan", "makespan|span",
               "What is minimised: the end of the last pass, or the longest time from a device's "
               "first pass to its last."),
     PST_PARAM(struct config, max_nodes, PST_PARAM_INT, "10000000", "0..",
-              "Steps of the search; several million take a second."),
+              "Maximum steps of the search; it makes several million in a second."),
 };
 
 static uint32_t chunks_of(const struct optimal *self)
@@ -64,8 +64,8 @@ static void claim(const struct optimal *self, uint64_t cost, uint64_t bound)
                  (unsigned long long)bound, span ? "span" : "makespan");
     } else {
         snprintf(text, sizeof text,
-                 "best found: %llu ns of %s, at most %.1f %% above the optimum; max_nodes searches "
-                 "on",
+                 "best found: %llu ns of %s, at most %.1f %% above the optimum; a larger max_nodes "
+                 "searches further",
                  (unsigned long long)cost, span ? "span" : "makespan",
                  100.0 * (double)(cost - bound) / (double)(bound > 0 ? bound : 1));
     }

@@ -15,20 +15,18 @@ struct config {
 PST_INSTANCE(per_stage, struct config)
 
 static const struct pst_param params[] = {
-    PST_PARAM(
-        struct config, k, PST_PARAM_INT, "0", "0..65536",
-        "Forwards and backwards that a stage runs in a row; 0: as many as make up the largest "
-        "micro-batch behind it."),
+    PST_PARAM(struct config, k, PST_PARAM_INT, "0", "0..65536",
+              "Forwards and backwards that a stage runs in a row; 0: enough for the largest "
+              "micro-batch of the stages after it."),
     PST_PARAM(struct config, force_chain, PST_PARAM_BOOL, "false", NULL,
               "Count samples in flight as though the stages were one chain."),
     PST_PARAM(struct config, eager, PST_PARAM_BOOL, "false", NULL,
               "Hold nearly twice as much: hides transfers as long as passes."),
     PST_PARAM(struct config, split, PST_PARAM_BOOL, "false", NULL,
               "Send the input gradient before the weight gradient is computed."),
-    PST_PARAM(
-        struct config, refine, PST_PARAM_BOOL, "false", NULL,
-        "Where sizes differ, try one micro-batch more in flight, stage by stage, and keep what "
-        "is faster."),
+    PST_PARAM(struct config, refine, PST_PARAM_BOOL, "false", NULL,
+              "If micro-batch sizes differ, try one more micro-batch in flight, stage by stage, "
+              "and keep the faster order."),
 };
 
 /* The sizes from which the in-flight samples of a stage are counted. */

@@ -24,13 +24,13 @@ static const struct pst_param params[] = {
               "Activations that a device may hold, in micro-batches of its share of the model; 0: "
               "as much as it has room for."),
     PST_PARAM(struct config, objective, PST_PARAM_ENUM, "auto", "auto|span|makespan",
-              "What to make small; auto: makespan where steps end at a barrier, else span."),
-    PST_PARAM(
-        struct config, effort, PST_PARAM_INT, "1", "0..3",
-        "How long to search: 0 building blocks and rounds alone, then ten times as long each."),
+              "What to minimise; auto: makespan if steps end at a barrier, else span."),
+    PST_PARAM(struct config, effort, PST_PARAM_INT, "1", "0..3",
+              "Effort of the search; 0: building blocks and rounds only; each further level "
+              "searches ten times as long."),
     PST_PARAM(struct config, exact, PST_PARAM_INT, "6000000", "0..1000000000000",
-              "Steps of the exact search that ends the search of a small instance; about a million "
-              "take a second. None where effort is 0."),
+              "Maximum steps of the exact search that follows for a small instance; it makes about "
+              "a million in a second. With effort = 0 there is no exact search."),
     PST_PARAM(struct config, robust, PST_PARAM_FLOAT, "0", "0..1",
               "Choose by the 0.9 quantile of the cost under this relative noise of times and "
               "links; 0: by the times given."),

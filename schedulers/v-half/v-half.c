@@ -25,6 +25,6 @@ static const struct fixed_rules rules = {
 
 FIXED_PLUGIN(
     "v-half", "1.0", FIXED_WORDS_V,
-    .summary = "A V at half the memory of 1F1B that keeps its pace when passes differ.",
+    .summary = "A V at half the memory of 1F1B that stays fast when passes differ in time.",
     .reference = "Qi, Wan, Amar, Lin, Pipeline Parallelism with Controllable Memory, NeurIPS 2024",
     PST_PLUGIN_PARAMS(params, struct vplugin_config))

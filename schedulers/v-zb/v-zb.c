@@ -24,6 +24,6 @@ static const struct fixed_rules rules = {
 
 FIXED_PLUGIN(
     "v-zb", "1.0", FIXED_WORDS_V,
-    .summary = "Zero bubble on a V, made for the times, links and memory at hand.",
+    .summary = "Zero bubble on a V, for the given times, links and memory.",
     .reference = "Qi, Wan, Amar, Lin, Pipeline Parallelism with Controllable Memory, NeurIPS 2024",
     PST_PLUGIN_PARAMS(params, struct greedy_config))

@@ -24,6 +24,6 @@ static const struct fixed_rules rules = {
 };
 
 FIXED_PLUGIN("zb-auto", "1.0", SCHEDULER_WORDS("chain", "split-backward", "within-memory"),
-             .summary = "A zero-bubble order made for the times, links and memory at hand.",
+             .summary = "A zero-bubble order for the given times, links and memory.",
              .reference = "Qi, Wan, Huang, Lin, Zero Bubble Pipeline Parallelism, ICLR 2024",
              PST_PLUGIN_PARAMS(params, struct greedy_config))

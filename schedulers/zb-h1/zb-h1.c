@@ -16,5 +16,5 @@ static const struct fixed_rules rules = {
 FIXED_PLUGIN_WITH(
     zero_bubble_get_interface, "zb-h1", "1.0", SCHEDULER_WORDS("chain", "split-backward"),
     .summary =
-        "1F1B with weight gradients kept for idle moments: a third of the bubble, no more memory.",
+        "1F1B with weight gradients deferred to idle times: a third of the bubble, no more memory.",
     .reference = "Qi et al., Zero Bubble Pipeline Parallelism, ICLR 2024", PST_PLUGIN_NO_PARAMS)

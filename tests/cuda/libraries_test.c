@@ -79,7 +79,7 @@ TEST_WITH(words, begin, NULL)
         refuses_words(unknown[i], "\"; there are");
     }
     for (size_t i = 0; i < sizeof opposed / sizeof opposed[0]; i++) {
-        refuses_words(opposed[i], "\", simple goes with timed only; there are");
+        refuses_words(opposed[i], "\", simple can be joined with timed only; there are");
     }
     nothing_is_left("words");
 }
@@ -251,7 +251,7 @@ TEST_WITH(odd_vocabularies, begin, NULL)
     static const char odd[] = "layers=1 dim=64 heads=2 context=8 vocab=16385";
 
     assert_true(tells_of(odd, PST_BF16, "bf16 weights of 64 x 16385 are multiplied slowly"));
-    assert_non_null(strstr(told, "take model.vocab = 16448"));
+    assert_non_null(strstr(told, "set model.vocab = 16448"));
     assert_false(tells_of(odd, PST_F32, "weights"));
     assert_false(tells_of("layers=1 dim=64 heads=2 context=8 vocab=16448", PST_BF16, "weights"));
     assert_false(tells_of("layers=1 dim=64 heads=2 context=8 vocab=1001", PST_BF16, "weights"));

@@ -44,7 +44,7 @@ TEST_WITH(parts_are_equal, reset, NULL)
         char words[96];
 
         reset(state);
-        snprintf(words, sizeof words, "%u ranks a GPU, each on %u of its 132 multiprocessors",
+        snprintf(words, sizeof words, "%u ranks per GPU, each on %u of its 132 multiprocessors",
                  cases[c].share, cases[c].sms);
         for (uint32_t r = 0; r < cases[c].share; r++) {
             devices[r] = open_rank(cases[c].share, r, cases[c].share);
@@ -70,15 +70,15 @@ TEST_WITH(parts_get_smaller, reset, NULL)
 
     host->fewer = 1;
     device = open_rank(4, 3, 4);
-    says(device, "4 ranks a GPU, each on 24 of its 132 multiprocessors");
+    says(device, "4 ranks per GPU, each on 24 of its 132 multiprocessors");
     ops->close(device);
     host->fewer = host->least = host->step = 0;
     device = open_rank(4, 0, 4);
-    says(device, "4 ranks a GPU, each on 32 of its 132 multiprocessors");
+    says(device, "4 ranks per GPU, each on 32 of its 132 multiprocessors");
     ops->close(device);
     host->least = host->step = 16;
     device = open_rank(3, 0, 3);
-    says(device, "3 ranks a GPU, each on 32 of its 132 multiprocessors");
+    says(device, "3 ranks per GPU, each on 32 of its 132 multiprocessors");
     ops->close(device);
     nothing_is_left("parts of several sizes");
 }
@@ -128,7 +128,7 @@ TEST_WITH(where_ranks_go, reset, NULL)
         assert_int_equal(ordinal_of(device), cases[c].gpu);
         ops->close(device);
     }
-    refuses_to_open(&config, "run.share = 2 puts rank 6 on GPU 3, and there are 3");
+    refuses_to_open(&config, "run.share = 2 puts rank 6 on GPU 3, but there are 3");
 }
 
 /* What is whole is not split, and says nothing. */
@@ -157,7 +157,7 @@ TEST_WITH(drivers_without, reset, NULL)
     for (size_t i = 0; i < sizeof missing / sizeof missing[0]; i++) {
         host->missing = missing[i];
         device = open_rank(4, 1, 4);
-        snprintf(words, sizeof words, "4 ranks a GPU on plain streams: the driver has no %s",
+        snprintf(words, sizeof words, "4 ranks per GPU on plain streams: the driver has no %s",
                  missing[i]);
         says(device, words);
         assert_int_equal(host->contexts, 0);
@@ -187,7 +187,7 @@ TEST_WITH(gpus_without, reset, NULL)
     for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
         host->refused = refused[i][0];
         device = open_rank(4, 1, 4);
-        snprintf(words, sizeof words, "4 ranks a GPU on plain streams: the driver refuses %s",
+        snprintf(words, sizeof words, "4 ranks per GPU on plain streams: the driver refuses %s",
                  refused[i][1]);
         says(device, words);
         ops->close(device);
@@ -235,7 +235,7 @@ TEST_WITH(ranks_find_room, reset, NULL)
 
     host->n_gpus = 2;
     refuses(ops->fits(&config, NULL, &err), &err,
-            "5 ranks, 2 for each GPU, want 3 GPUs, and there are 2");
+            "5 ranks, 2 for each GPU, need 3 GPUs, but there are 2");
     config.n_ranks = 4;
     assert_ok(ops->fits(&config, NULL, &err), &err);
     assert_ok(ops->fits(&config, bytes, &err), &err);

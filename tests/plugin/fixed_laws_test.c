@@ -601,14 +601,14 @@ TEST(test_refusals)
     assert_string_equal(run.error.kind, "config.syntax");
     schedule_run_free(&run);
     expect_refusal(SCHEDULE("interleaved", .p = 4, .m = 9, .may_fail = true), PST_ERR_INFEASIBLE,
-                   "9 micro-batches on 4 devices: interleaved wants 2 rounds of equally many "
-                   "micro-batches each; 8 or 10 would do");
+                   "9 micro-batches on 4 devices: interleaved needs 2 rounds with equal numbers "
+                   "of micro-batches; 8 or 10 would do");
     expect_refusal(SCHEDULE("dualpipev", .p = 3, .m = 5, .may_fail = true), PST_ERR_INFEASIBLE,
                    "at least 6 micro-batches");
     expect_refusal(SCHEDULE("dualpipe", .p = 4, .m = 6, .may_fail = true), PST_ERR_INFEASIBLE,
                    "at least 8 micro-batches");
     expect_refusal(SCHEDULE("dualpipe", .p = 3, .m = 8, .may_fail = true), PST_ERR_INFEASIBLE,
-                   "3 devices: dualpipe wants an even number");
+                   "3 devices: dualpipe needs an even number");
     expect_refusal(SCHEDULE("chimera", .p = 4, .m = 5, .may_fail = true), PST_ERR_INFEASIBLE,
                    "as many micro-batches one way as the other");
     expect_refusal(SCHEDULE("zbv", .p = 2, .m = 4, .change = misplace, .may_fail = true),

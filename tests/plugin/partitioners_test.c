@@ -276,7 +276,7 @@ TEST(test_memory_moves_the_cut)
     w.in.capacity_bytes = 29; /* then the other three do not fit the second */
     assert_int_equal(partition(&w, "chain-dp", "", &err), PST_ERR_INFEASIBLE);
     assert_non_null(strstr(err.message, "stage 1 of 2 does not fit: node \"n1\" with all nodes "
-                                        "behind it is charged 30 bytes, a device has 29 bytes"));
+                                        "after it is charged 30 bytes, a device has 29 bytes"));
     w.in.capacity_bytes = 19;
     assert_int_equal(partition(&w, "chain-dp", "", &err), PST_ERR_INFEASIBLE);
     assert_non_null(strstr(err.message,

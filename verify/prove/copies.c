@@ -52,12 +52,11 @@ static void check_out(struct pst_check *check, uint32_t rank, const struct pst_i
     const struct pst_instr *copy = &list[at];
     uint32_t pass = pass_before(list, at);
     if (pst_check_place(check, rank, copy->stage) == PST_NONE) {
-        pst_check_instr(check, "PASS6", rank, at, ": the stage does not sit on this device");
+        pst_check_instr(check, "PASS6", rank, at, ": the stage is not on this device");
     } else if (!offloads(&check->plan->stages[copy->stage], copy->node)) {
-        pst_check_instr(check, "PASS6", rank, at,
-                        ": nothing of that stage that is to be offloaded");
+        pst_check_instr(check, "PASS6", rank, at, ": the stage does not offload this operator");
     } else if (list[pass].op != PST_I_F || !of_same(&list[pass], copy)) {
-        pst_check_instr(check, "PASS6", rank, at, " does not stand behind its forward pass");
+        pst_check_instr(check, "PASS6", rank, at, " does not directly follow its forward pass");
     } else if (!waits_for(copy, pass)) {
         pst_check_instr(check, "PASS6", rank, at, " does not wait for the pass at %u", pass);
     }

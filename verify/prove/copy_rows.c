@@ -36,7 +36,7 @@ const char *pst_check_copy_fault(const struct pst_program *program)
                 copy->value >= program->n_values || copy->host >= program->n_values ||
                 (copy->start_call != PST_NONE && !in_pass(program, i, copy->start_call)) ||
                 (copy->after != PST_NONE && copy->after >= n)) {
-                return "a copy of nothing that exists";
+                return "a copy of a buffer or call that does not exist";
             }
         }
     }
@@ -126,8 +126,8 @@ static bool check_buffers(struct pst_walk *walk, const struct pst_instr *instr,
         value->stage != instr->stage || host->stage != instr->stage ||
         value->microbatch != instr->microbatch || host->microbatch != instr->microbatch ||
         value->what != host->what || graph->tensors[value->what].producer != instr->node) {
-        pst_walk_fault(walk, "MEM2", "buffers %u and %u are not what is copied", copy->value,
-                       copy->host);
+        pst_walk_fault(walk, "MEM2", "buffers %u and %u are not the two ends of the copy",
+                       copy->value, copy->host);
         return false;
     }
     if (copy->bytes != pst_check_tensor_bytes(&graph->tensors[value->what], samples) ||
@@ -162,9 +162,9 @@ static void visit_out(struct pst_walk *walk, uint32_t row)
         pst_walk_fault(walk, "MEM2", "buffer %u is copied before it is written", copy->value);
     }
     if (walk->states[copy->host].written) {
-        pst_walk_fault(walk, "MEM2", "buffer %u takes two copies", copy->host);
+        pst_walk_fault(walk, "MEM2", "buffer %u receives two copies", copy->host);
     }
-    expect_alive(walk, copy->value, row, "what is copied");
+    expect_alive(walk, copy->value, row, "the copied tensor");
     expect_alive(walk, copy->host, row, "its place in host memory");
     state->sent_until = until > state->sent_until ? until : state->sent_until;
     walk->states[copy->host].written = true;
@@ -181,10 +181,10 @@ static void visit_in(struct pst_walk *walk, uint32_t row)
                        copy->host);
     }
     if (state->written) {
-        pst_walk_fault(walk, "MEM2", "buffer %u takes two copies", copy->value);
+        pst_walk_fault(walk, "MEM2", "buffer %u receives two copies", copy->value);
     }
-    expect_alive(walk, copy->value, row, "room for what comes back");
-    expect_alive(walk, copy->host, row, "what is in host memory");
+    expect_alive(walk, copy->value, row, "room for the tensor copied back");
+    expect_alive(walk, copy->host, row, "the tensor in host memory");
     state->written = true;
     state->back = walk->copies[row].known;
 }

@@ -63,8 +63,8 @@ static void check_stage(struct pst_check *check, uint32_t s)
 
         if (stage->actions[n] > (parts ? PST_ACTION_OFFLOAD : PST_ACTION_PEER)) {
             pst_check_add(check, "FORM1", PST_NONE, PST_NONE,
-                          "stage %u, operator %u: memory action %u; this version knows keep (0), "
-                          "recompute (1), offload (2) and, in synchronous plans, peer (3)",
+                          "stage %u, operator %u: memory action %u; known are keep (0), recompute "
+                          "(1), offload (2) and, in synchronous plans, peer (3)",
                           s, n, stage->actions[n]);
             break;
         }
@@ -79,7 +79,7 @@ static void check_stage(struct pst_check *check, uint32_t s)
     for (uint32_t r = 0; r < stage->n_ranks; r++) {
         if (stage->ranks[r] >= check->plan->n_devices) {
             pst_check_add(check, "FORM1", PST_NONE, PST_NONE,
-                          "stage %u sits on device %u of %u devices", s, stage->ranks[r],
+                          "stage %u is on device %u of %u devices", s, stage->ranks[r],
                           check->plan->n_devices);
             break;
         }
@@ -227,13 +227,13 @@ static const char *copy_fault(const struct pst_check *check, const struct pst_in
     if (copy && at >= n_apart &&
         (at == n_apart ||
          !(pst_check_is_pass(list[at - 1].op) || pst_check_is_copy(list[at - 1].op)))) {
-        return "a copy must stand directly behind a pass or another copy";
+        return "a copy must directly follow a pass or another copy";
     }
     for (uint32_t w = 0; w < instr->n_waits; w++) {
         uint32_t op = list[instr->waits[w]].op;
         bool back = instr->op == PST_I_FETCH && op == PST_I_OFFLOAD;
         if (copy && !back && !pst_check_is_pass(op)) {
-            return "a copy waits for passes alone, FETCH also for OFFLOAD";
+            return "a copy waits only for passes, FETCH also for OFFLOAD";
         }
         if (pst_check_is_copy(op) && !back && !pst_check_is_pass(instr->op)) {
             return "only passes wait for copies";
@@ -288,17 +288,17 @@ static void check_slots(struct pst_check *check)
         }
         if (stage->n_microbatches != plan->stages[0].n_microbatches) {
             pst_check_add(check, "PART5", PST_NONE, PST_NONE,
-                          "stage %u has %u micro-batches, stage 0 has %u; where every micro-batch "
-                          "updates the weights all have as many",
+                          "stage %u has %u micro-batches, stage 0 has %u; if every micro-batch "
+                          "updates the weights, all stages have the same number",
                           s, stage->n_microbatches, plan->stages[0].n_microbatches);
         }
     }
     for (uint32_t t = 0; plan->version_rule == PST_VERSION_STASHED && t < plan->n_ties; t++) {
         if (plan->ties[t].n_stages > 1) {
-            pst_check_add(check, "WVER2", PST_NONE, PST_NONE,
-                          "tie %u is over %u stages, whose weights differ where every micro-batch "
-                          "updates them",
-                          t, plan->ties[t].n_stages);
+            pst_check_add(
+                check, "WVER2", PST_NONE, PST_NONE,
+                "tie %u is over %u stages, whose weights differ if every micro-batch updates them",
+                t, plan->ties[t].n_stages);
         }
     }
     if (plan->version_rule == PST_VERSION_STASHED && (plan->barrier || plan->deferred_step)) {

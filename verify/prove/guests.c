@@ -69,7 +69,7 @@ struct pst_check_transfer *pst_check_guest_transfer(struct pst_check *check, uin
     if (guest == NULL || replica == PST_NONE) {
         pst_check_instr(check, "COMM1", rank, at, ": %s",
                         guest == NULL
-                            ? "that micro-batch is no guest anywhere"
+                            ? "that micro-batch is not a guest of any device"
                             : "samples that are not those of a micro-batch on one device");
         return NULL;
     }

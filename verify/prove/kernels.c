@@ -127,7 +127,7 @@ static void read_operands(struct pst_walk *walk, const struct pst_program_call *
         }
         if (operands[at.add + i] != PST_NONE) {
             if (!has_bit(access->add, i)) {
-                pst_walk_fault(walk, "MEM2", "the kernel does not take an addend for input %u", i);
+                pst_walk_fault(walk, "MEM2", "the kernel supports no addend for input %u", i);
             }
             pst_walk_read(walk, operands[at.add + i], bytes_of(walk, op->in[i], call->samples),
                           "an addend");
@@ -149,7 +149,7 @@ static void read_operands(struct pst_walk *walk, const struct pst_program_call *
     }
     if (access->reads_dy && present(walk, operands[at.dy], "the gradient of its result")) {
         if (!(GRADIENT_KINDS >> walk->program->values[operands[at.dy]].kind & 1)) {
-            pst_walk_fault(walk, "MEM2", "the gradient of the result is buffer %u, no gradient",
+            pst_walk_fault(walk, "MEM2", "the gradient of the result is buffer %u, not a gradient",
                            operands[at.dy]);
         }
         pst_walk_read(walk, operands[at.dy], bytes_of(walk, op->out[0], call->samples),
@@ -158,9 +158,9 @@ static void read_operands(struct pst_walk *walk, const struct pst_program_call *
                           call->first_sample, "the gradient of the result");
     }
     for (uint32_t i = 0; i < access->n_z && access->reads_z; i++) {
-        if (present(walk, operands[at.z + i], "what B left")) {
-            expect(walk, call, operands[at.z + i], KIND(PST_V_Z), call->op, "what B left");
-            pst_walk_read(walk, operands[at.z + i], 0, "what B left");
+        if (present(walk, operands[at.z + i], "the data left by B")) {
+            expect(walk, call, operands[at.z + i], KIND(PST_V_Z), call->op, "the data left by B");
+            pst_walk_read(walk, operands[at.z + i], 0, "the data left by B");
         }
     }
 }
@@ -240,9 +240,9 @@ static void write_operands(struct pst_walk *walk, const struct pst_program_call 
         }
     }
     for (uint32_t i = 0; i < access->n_z && access->writes_z; i++) {
-        if (present(walk, operands[at.z + i], "room for what W needs")) {
-            expect(walk, call, operands[at.z + i], KIND(PST_V_Z), call->op, "what W needs");
-            pst_walk_write(walk, operands[at.z + i], 0, "what W needs");
+        if (present(walk, operands[at.z + i], "room for the data W needs")) {
+            expect(walk, call, operands[at.z + i], KIND(PST_V_Z), call->op, "the data W needs");
+            pst_walk_write(walk, operands[at.z + i], 0, "the data W needs");
         }
     }
     if (access->writes_dp) {

@@ -203,7 +203,7 @@ static void check_values(struct pst_check *check, const struct pst_program *prog
         }
         if (value->offset % PST_VALUE_ALIGN != 0) {
             pst_check_add(check, "MEM3", program->rank, PST_NONE,
-                          "buffer %u starts at %llu, no multiple of %u", v,
+                          "buffer %u starts at %llu, which is not a multiple of %u", v,
                           (unsigned long long)value->offset, PST_VALUE_ALIGN);
         }
         bool persistent = value->kind <= PST_V_STATE;
@@ -211,8 +211,8 @@ static void check_values(struct pst_check *check, const struct pst_program *prog
             (persistent && (value->first != 0 || value->last != program->n_ticks - 1 ||
                             value->offset + value->bytes > program->static_bytes))) {
             pst_check_add(check, "MEM3", program->rank, PST_NONE,
-                          "buffer %u: what outlives the step lies in the static part, for all of "
-                          "the list, and nothing else does",
+                          "buffer %u: exactly the buffers that outlive the step must be in the "
+                          "static part, for all of the list",
                           v);
         }
     }

@@ -156,12 +156,12 @@ static void report_node(struct reporter *reporter, struct node node)
     uint32_t there = next.rank == PST_NONE ? PST_NONE : head_of(reporter, next);
     if (there == PST_NONE) {
         pst_check_add(reporter->live->check, "LIVE4", node.rank, at,
-                      "%s: %s waits for what no list holds", kind_names[node.kind], self);
+                      "%s: %s waits for an instruction in no list", kind_names[node.kind], self);
         return;
     }
     pst_check_describe(&reporter->live->ranks[next.rank].list[there], other);
     pst_check_add(reporter->live->check, "LIVE4", node.rank, at,
-                  "%s: %s waits for the %s of device %u, which stand at %u, %s",
+                  "%s: %s waits for the %s of device %u, which are at %u, %s",
                   kind_names[node.kind], self, kind_names[next.kind], next.rank, there, other);
 }
 

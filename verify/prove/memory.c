@@ -89,7 +89,7 @@ static const char *value_fault(const struct pst_check *check, const struct pst_p
             value->bytes > UINT64_MAX / 2 ||
             (value->period > 0 && (value->microbatch >= value->period || value->first != 0 ||
                                    value->last != program->n_ticks - 1))) {
-            return "a buffer of nothing that exists, or alive outside the list";
+            return "a buffer for something that does not exist, or alive outside the list";
         }
     }
     return NULL;
@@ -116,7 +116,7 @@ static const char *section_fault(const struct pst_check *check, const struct pst
     uint32_t n_parts = plan->asynchronous ? PST_PARTS : 1, tick = 0, at = 0;
     if (program->n_phases == 0 || (plan->asynchronous && program->n_phases % 2 != 0) ||
         program->n_sections / n_parts != program->n_phases || program->n_sections % n_parts != 0) {
-        return "a number of sections that cannot be";
+        return "an impossible number of sections";
     }
     for (uint32_t i = 0; i < program->n_sections; i++) {
         const struct pst_program_section *section = &program->sections[i];

@@ -62,7 +62,7 @@ void pst_walk_write(struct pst_walk *walk, uint32_t v, uint64_t bytes, const cha
     if (value->kind == PST_V_HOST || value->kind == PST_V_FETCHED) {
         pst_walk_fault(walk, "MEM2", "%s (buffer %u) is for copies from and to the host", what, v);
     } else if (value->kind == PST_V_RETURNED || value->kind == PST_V_GUEST) {
-        pst_walk_fault(walk, "MEM2", "%s (buffer %u) is for what other devices send", what, v);
+        pst_walk_fault(walk, "MEM2", "%s (buffer %u) is for tensors of other devices", what, v);
     } else if (!is_alive(walk, v)) {
         pst_walk_fault(walk, "MEM2", "%s (buffer %u) is written outside its life, ticks %u to %u",
                        what, v, value->first, value->last);
@@ -120,8 +120,8 @@ static bool check_guest_piece(struct pst_walk *walk, const struct pst_instr *ins
         pst_check_tensor_bytes(&walk->check->graph->tensors[tensor], pst_plan_samples(stage));
     if (value->kind != kind || value->stage != instr->stage || value->what != tensor ||
         value->microbatch != instr->first_sample / stage->microbatch_size) {
-        pst_walk_fault(walk, "MEM2", "buffer %u was not made for what is %s", part->value,
-                       send ? "sent" : "received");
+        pst_walk_fault(walk, "MEM2", "buffer %u was not made for the tensor that is %s",
+                       part->value, send ? "sent" : "received");
         return false;
     }
     if (part->begin != 0 || part->bytes != bytes) {
@@ -149,8 +149,8 @@ static bool check_piece(struct pst_walk *walk, const struct pst_instr *instr,
     if (!(kinds >> value->kind & 1) ||
         ((act || !send) && (value->stage != stage || value->what != tensor ||
                             value->microbatch != instr->first_sample / size))) {
-        pst_walk_fault(walk, "MEM2", "buffer %u was not made for what is %s", part->value,
-                       send ? "sent" : "received");
+        pst_walk_fault(walk, "MEM2", "buffer %u was not made for the tensor that is %s",
+                       part->value, send ? "sent" : "received");
         return false;
     }
     uint64_t row = walk->check->graph->tensors[tensor].bytes;
@@ -174,15 +174,15 @@ static void visit_send(struct pst_walk *walk, const struct pst_instr *instr,
     if (!check_piece(walk, instr, part, piece->tensor)) {
         return;
     }
-    pst_walk_read(walk, part->value, part->begin + part->bytes, "what is sent");
+    pst_walk_read(walk, part->value, part->begin + part->bytes, "the sent tensor");
     if (instr->payload == PST_PAYLOAD_GRAD) {
         uint32_t size = pst_plan_samples(&walk->check->plan->stages[stage_at(walk, instr)]);
         pst_walk_gradient(walk, part->value, piece->gradient, instr->first_sample / size * size,
-                          "what is sent");
+                          "the sent tensor");
     }
     if (value->last < until - 1) {
         pst_walk_fault(walk, "MEM2",
-                       "buffer %u dies at tick %u, its SEND has surely ended only before %u",
+                       "buffer %u is freed at tick %u, but its SEND may still run until %u",
                        part->value, value->last, until);
     }
     state->sent_until = until > state->sent_until ? until : state->sent_until;
@@ -199,8 +199,8 @@ static void visit_recv(struct pst_walk *walk, const struct pst_instr *instr,
     }
     if (!is_alive(walk, part->value) || value->last < ended_at(walk, known) - 1) {
         pst_walk_fault(walk, "MEM2",
-                       "buffer %u lives from tick %u to %u, its RECV is posted at %u and has "
-                       "surely ended only before %u",
+                       "buffer %u lives from tick %u to %u, but its RECV is posted at %u and may "
+                       "still run until %u",
                        part->value, value->first, value->last, walk->tick, ended_at(walk, known));
     }
     state->gradient = piece->gradient *

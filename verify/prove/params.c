@@ -124,7 +124,7 @@ static void check_row(const struct holder *h, const struct pst_program_param *ro
         }
     }
     if (!has_room(h, row)) {
-        fault(h, "its update has no room of its stage");
+        fault(h, "its update has no room in its stage");
     }
     if (!updated || row->owner != is_owner(h)) {
         fault(h, "the STEP of another stage updates it, or the norm counts it elsewhere");

@@ -145,7 +145,7 @@ static void check_devices(struct pst_check *check)
     for (uint32_t s = 0; s < plan->n_stages; s++) {
         const struct pst_plan_stage *stage = &plan->stages[s];
         if (stage->n_ranks == 0) {
-            pst_check_add(check, "PART3", PST_NONE, PST_NONE, "stage %u sits on no device", s);
+            pst_check_add(check, "PART3", PST_NONE, PST_NONE, "stage %u is on no device", s);
         }
         if (stage->n_ranks % plan->copies != 0) {
             pst_check_add(check, "PART3", PST_NONE, PST_NONE,
@@ -154,9 +154,9 @@ static void check_devices(struct pst_check *check)
         }
         for (uint32_t r = 0; r < stage->n_ranks; r++) {
             if (seen[stage->ranks[r]] == s + 1) {
-                pst_check_add(check, "PART3", stage->ranks[r], PST_NONE,
-                              "holds two replicas of stage %u; replicas sit on different devices",
-                              s);
+                pst_check_add(
+                    check, "PART3", stage->ranks[r], PST_NONE,
+                    "holds two replicas of stage %u; replicas must be on different devices", s);
             }
             seen[stage->ranks[r]] = s + 1;
             first[stage->ranks[r] + 2]++;
@@ -269,8 +269,8 @@ static void check_samples(struct pst_check *check)
         }
         if (stage->n_ranks > 0 && stage->microbatch_size % stage->n_ranks != 0) {
             pst_check_add(check, "PART6", PST_NONE, PST_NONE,
-                          "stage %u: micro-batches of %u samples cannot be dealt to %u replicas", s,
-                          stage->microbatch_size, stage->n_ranks);
+                          "stage %u: micro-batches of %u samples cannot be shared by %u replicas",
+                          s, stage->microbatch_size, stage->n_ranks);
         }
         if (!check->plan->asynchronous && !check->limits->forward_only &&
             stage->weight_versions != 1) {

@@ -103,9 +103,9 @@ static void check_update(struct pst_check *check, uint32_t rank, uint32_t at)
     struct pst_origin origin = pst_plan_origin(check->source, rank, at, check->n_batches, 0);
     uint32_t batch = instr->microbatch / pst_check_per_batch(check, instr->stage);
     if (origin.part == PST_FILL || batch != origin.batch) {
-        pst_check_instr(check, "PASS1", rank, at,
-                        ": where every micro-batch makes an update, it is made by the part that "
-                        "closes its batch");
+        pst_check_instr(
+            check, "PASS1", rank, at,
+            ": if every micro-batch makes an update, the part that closes its batch makes it");
     }
 }
 
@@ -123,7 +123,7 @@ static void read_list(struct pst_check *check, uint32_t rank, struct reading *re
         }
         uint32_t replica = pst_check_place(check, rank, instr->stage);
         if (replica == PST_NONE) {
-            pst_check_instr(check, "PASS1", rank, i, ": the stage does not sit on this device");
+            pst_check_instr(check, "PASS1", rank, i, ": the stage is not on this device");
             continue;
         }
         if (instr->microbatch >= check->plan->stages[instr->stage].n_microbatches) {
@@ -240,7 +240,7 @@ static void check_sequences(struct pst_check *check, uint32_t s)
     if (stage->n_microbatches % graph->slices != 0 ||
         stage->microbatch_size != check->plan->stages[0].microbatch_size) {
         pst_check_add(check, "PASS9", PST_NONE, PST_NONE,
-                      "stage %u: %u micro-batches of %u; slices of sequences want a multiple of %u "
+                      "stage %u: %u micro-batches of %u; slices of sequences need a multiple of %u "
                       "of one size",
                       s, stage->n_microbatches, stage->microbatch_size, graph->slices);
     }

@@ -70,7 +70,7 @@ static void read_list(struct pst_check *check, uint32_t rank, struct ending *end
         uint32_t s = instr->stage;
         bool of_stage = instr->op == PST_I_REDUCE || instr->op == PST_I_STEP;
         if (of_stage && pst_check_place(check, rank, s) == PST_NONE) {
-            pst_check_instr(check, "PASS4", rank, i, ": the stage does not sit on this device");
+            pst_check_instr(check, "PASS4", rank, i, ": the stage is not on this device");
         } else if (instr->op == PST_I_REDUCE) {
             note(check, "PASS4", rank, i, n, &ending->reduce[(uint64_t)s * n],
                  &ending->n_reduce[s]);
@@ -216,7 +216,7 @@ static void check_strangers(struct pst_check *check, uint32_t rank)
     const struct pst_plan_device *device = &check->plan->devices[rank];
     for (uint32_t i = 0; i < device->n_instrs; i++) {
         if (device->body[i].op == PST_I_TIE && !has_member(check, rank, device->body[i].stage)) {
-            pst_check_add(check, "PART4", rank, i, "TIE %u: no member stage sits on this device",
+            pst_check_add(check, "PART4", rank, i, "TIE %u: no member stage is on this device",
                           device->body[i].stage);
         }
     }

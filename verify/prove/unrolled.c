@@ -123,7 +123,7 @@ static uint32_t moved_last(struct unroller *u, uint32_t row)
     const struct pst_program_copy *copy = &u->from->copies[row];
     uint32_t last = u->row_of[copy->out][copy->host];
     if (last == PST_NONE) {
-        u->fault = "a copy that no part before has made";
+        u->fault = "a copy that no earlier part has made";
     }
     return last;
 }

@@ -63,7 +63,7 @@ static pst_status check_config(const struct pst_device_config *config, struct ps
     if (strcmp(kernels, "onednn") == 0) {
         return pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing",
                         "device cpu: built without oneDNN; install libdnnl-dev and build again, or "
-                        "take kernels \"auto\"");
+                        "use kernels \"auto\"");
     }
 #endif
 #ifndef _OPENMP
@@ -119,8 +119,8 @@ static pst_status supports(struct pst_device *device, uint32_t dtype, struct pst
     }
 #endif
     return pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing",
-                    "device cpu: this processor has no bf16 products (AVX-512 bf16 or AMX); take "
-                    "dtype \"f32\", or kernels \"reference\" where speed does not matter");
+                    "device cpu: this processor has no bf16 products (AVX-512 bf16 or AMX); use "
+                    "dtype \"f32\", or kernels \"reference\" if speed does not matter");
 }
 
 static void copy(struct pst_device *device, void *dst, const void *src, uint64_t bytes)

@@ -47,7 +47,7 @@ pst_status pst_cuda_choose(const char *kernels, struct pst_cuda_choices *ret_cho
         at += length;
     } while (*at++ == '+');
     if ((said & 1u << SIMPLE) != 0 && (said & ~beside_simple) != 0) {
-        return refuse(err, kernels, ", simple goes with timed only");
+        return refuse(err, kernels, ", simple can be joined with timed only");
     }
     ret_choices->simple = (said & 1u << SIMPLE) != 0;
     ret_choices->ordered = (said & 1u << UNORDERED) == 0;

@@ -36,13 +36,13 @@ static pst_status probe(char *ret_why, size_t why_size)
     for (int i = 0; i < n; i++) {
         error = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, i);
         if (error != cudaSuccess || major < LEAST_MAJOR) {
-            snprintf(ret_why, why_size, "GPU %d has compute capability %d.x, this needs %d.0", i,
+            snprintf(ret_why, why_size, "GPU %d has compute capability %d.x, %d.0 is needed", i,
                      major, LEAST_MAJOR);
             return PST_ERR_UNSUPPORTED;
         }
     }
     if (n == 0) {
-        snprintf(ret_why, why_size, "the driver sees no GPU");
+        snprintf(ret_why, why_size, "the driver reports no GPU");
         return PST_ERR_UNSUPPORTED;
     }
     return PST_OK;

@@ -141,7 +141,7 @@ static pst_status init(struct pst_cuda_kernel *k, struct pst_error *err)
     k->state = f;
     if (!fuse(&k->request, f)) {
         return pst_fail(err, PST_ERR_UNSUPPORTED, "device.kernel",
-                        "device cuda, %s: cuDNN does it no more", k->request.op->name);
+                        "device cuda, %s: cuDNN does not support it any more", k->request.op->name);
     }
     return pst_cuda_dnn_compile(k->request.device, f->plan, k->request.op->name, err);
 }

@@ -111,7 +111,7 @@ static void note_refusal(const struct pst_device *device, const struct pst_dnn_g
 
     if (device->note != NULL) {
         pst_dnn_graph_name(graph, name, sizeof name);
-        snprintf(text, sizeof text, "cuDNN %s %s: %s; it goes the simple way%s", does, name, why,
+        snprintf(text, sizeof text, "cuDNN %s %s: %s; it uses simple kernels%s", does, name, why,
                  then);
         device->note(text);
     }
@@ -125,7 +125,7 @@ static void open_library(struct pst_device *device)
     dnn->opened = true;
     dnn->library = pst_dnn_open(device->compute, NULL, device->sms, dnn->why, sizeof dnn->why);
     if (dnn->library == NULL && device->note != NULL) {
-        snprintf(text, sizeof text, "%s; attention and convolution go the simple way", dnn->why);
+        snprintf(text, sizeof text, "%s; attention and convolution use simple kernels", dnn->why);
         device->note(text);
     }
 }
@@ -192,13 +192,13 @@ pst_status pst_cuda_dnn_compile(struct pst_device *device, struct pst_dnn_plan *
     }
     if (entry->broken == NULL && !pst_dnn_plan_compile(plan, why, sizeof why)) {
         note_refusal(device, &entry->graph, "cannot compile", why,
-                     " if the plan has room enough for that");
+                     " if the plan has enough memory for them");
         entry->broken = pst_strdup(why);
         status = PST_ERR_UNSUPPORTED;
     }
     if (entry->broken != NULL || status != PST_OK) {
         status = pst_fail(err, PST_ERR_UNSUPPORTED, "device.kernel",
-                          "device cuda, %s: %s; run.kernels = \"simple\" does without cuDNN", name,
+                          "device cuda, %s: %s; run.kernels = \"simple\" needs no cuDNN", name,
                           entry->broken != NULL ? entry->broken : why);
     }
     pthread_mutex_unlock(&dnn->lock);

@@ -100,7 +100,7 @@ static pst_status init(struct pst_cuda_kernel *k, struct pst_error *err)
     k->state = c;
     if (!plan_of(&k->request, c)) {
         return pst_fail(err, PST_ERR_UNSUPPORTED, "device.kernel",
-                        "device cuda, %s: cuDNN does it no more", k->request.op->name);
+                        "device cuda, %s: cuDNN does not support it any more", k->request.op->name);
     }
     return pst_cuda_dnn_compile(k->request.device, c->plan, k->request.op->name, err);
 }

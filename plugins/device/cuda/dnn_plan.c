@@ -137,7 +137,7 @@ static bool propose(struct pst_dnn_plan *p, cudnnBackendDescriptor_t graph,
         const char *rule = refused(p, configs[i]);
 
         if (rule != NULL) {
-            snprintf(why, why_size, "cuDNN has only kernels that may not serve: %s", rule);
+            snprintf(why, why_size, "cuDNN has only kernels that are not allowed: %s", rule);
         } else if (p->n_configs > 0 ||
                    bytes_of(p, configs[i], CUDNN_ATTR_ENGINECFG_WORKSPACE_SIZE, &p->bytes)) {
             p->configs[p->n_configs++] = configs[i];
@@ -197,7 +197,7 @@ bool pst_dnn_plan_compile(struct pst_dnn_plan *p, char *ret_why, size_t why_size
             p->plan = plan;
             break;
         } else {
-            snprintf(ret_why, why_size, "cuDNN wants %llu bytes of workspace, not %llu",
+            snprintf(ret_why, why_size, "cuDNN needs %llu bytes of workspace, not %llu",
                      (unsigned long long)bytes, (unsigned long long)p->bytes);
         }
         pst_dnn_unmake(m, before);

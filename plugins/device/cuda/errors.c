@@ -63,8 +63,9 @@ const char *pst_cuda_doing(const struct pst_device *device, char *text, size_t s
 
 void pst_cuda_hint_memory(struct pst_error *err)
 {
-    pst_error_hint(err, "what CUDA, its libraries and other processes take of a GPU is in no plan: "
-                        "raise cluster.reserve, which plans leave free of cluster.memory");
+    pst_error_hint(
+        err, "no plan counts the memory that CUDA, its libraries and other processes use on a GPU: "
+             "raise cluster.reserve, the part of cluster.memory that plans leave free");
 }
 
 /* The work failed (exit code 1), not the request. */

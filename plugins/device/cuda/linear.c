@@ -173,9 +173,9 @@ static void note_odd(const struct pst_op_request *r, const struct linear_shape *
         return;
     }
     snprintf(text, sizeof text,
-             "%.60s: bf16 weights of %llu x %llu are multiplied slowly, as rows of %llu are no "
-             "multiple of 16 bytes and tensor cores are not fed by 16-byte loads; where that is "
-             "the vocabulary, take model.vocab = %llu",
+             "%.60s: bf16 weights of %llu x %llu are multiplied slowly, because rows of %llu are "
+             "not a multiple of 16 bytes and tensor cores cannot use 16-byte loads; if that is the "
+             "vocabulary, set model.vocab = %llu",
              r->op->name, (unsigned long long)s->in, (unsigned long long)s->out,
              (unsigned long long)odd, (unsigned long long)((odd + 63) / 64 * 64));
     r->device->note(text);

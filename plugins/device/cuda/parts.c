@@ -81,7 +81,7 @@ static pst_status fail(struct split *split, const char *doing, CUresult result,
         return PST_ERR_CANCELLED;
     }
     return pst_fail(err, result == CUDA_ERROR_OUT_OF_MEMORY ? PST_ERR_NOMEM : PST_ERR_UNSUPPORTED,
-                    "machine.missing", "device cuda, %s: %s (%d); run.share = 0 does without parts",
+                    "machine.missing", "device cuda, %s: %s (%d); run.share = 0 needs no parts",
                     doing, name, (int)result);
 }
 

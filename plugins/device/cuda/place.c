@@ -31,7 +31,7 @@ pst_status pst_cuda_place(const struct pst_device_config *config, struct pst_dev
     gpu = gpu_of(config, config->index, (uint32_t)n);
     if (gpu >= (uint32_t)n) {
         return pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing",
-                        "run.share = %u puts rank %u on GPU %u, and there %s %d", config->share,
+                        "run.share = %u puts rank %u on GPU %u, but there %s %d", config->share,
                         config->index, gpu, n == 1 ? "is" : "are", n);
     }
     device->ordinal = (int)gpu;
@@ -120,7 +120,7 @@ static pst_status check_memory(const struct pst_device_config *config, const uin
     if (sum > left) {
         pst_fail(err, PST_ERR_NOMEM, "machine.memory",
                  "GPU %u has %.2f of its %.2f GiB left, the arenas on it take %.2f GiB together "
-                 "(%s); take fewer ranks a GPU, or smaller micro-batches",
+                 "(%s); use fewer ranks per GPU, or smaller micro-batches",
                  gpu, (double)left / 0x1p30, (double)all / 0x1p30, (double)sum / 0x1p30, list);
         pst_cuda_hint_memory(err);
         return PST_ERR_NOMEM;
@@ -142,7 +142,7 @@ pst_status pst_cuda_fits(const struct pst_device_config *config, const uint64_t 
     if (share > 0 && config->n_ranks > 1 &&
         config->first_rank + config->n_ranks > (uint64_t)share * (uint32_t)n) {
         return pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing",
-                        "%u ranks, %u for each GPU, want %u GPUs, and there %s %d; raise run.share",
+                        "%u ranks, %u for each GPU, need %u GPUs, but there %s %d; raise run.share",
                         config->n_ranks, share,
                         (config->first_rank + config->n_ranks + share - 1) / share,
                         n == 1 ? "is" : "are", n);
@@ -177,10 +177,10 @@ void pst_cuda_sharing(struct pst_device *device, char *ret_text, size_t size)
 {
     ret_text[0] = '\0';
     if (device->part != NULL) {
-        snprintf(ret_text, size, "%u ranks a GPU, each on %u of its %u multiprocessors",
+        snprintf(ret_text, size, "%u ranks per GPU, each on %u of its %u multiprocessors",
                  device->share, device->sms, pst_cuda_part_all_sms(device->part));
     } else if (device->share > 1) {
-        snprintf(ret_text, size, "%u ranks a GPU on plain streams: %s", device->share,
+        snprintf(ret_text, size, "%u ranks per GPU on plain streams: %s", device->share,
                  device->undivided);
     }
 }

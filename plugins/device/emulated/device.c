@@ -20,7 +20,7 @@ static pst_status probe(char *ret_why, size_t why_size)
 
 static void describe(char *ret_text, size_t text_size)
 {
-    snprintf(ret_text, text_size, "takes the time of the devices in [cluster], computes nothing");
+    snprintf(ret_text, text_size, "has the times of the devices in [cluster], computes nothing");
 }
 
 static pst_status open_device(const struct pst_device_config *config,

@@ -32,12 +32,12 @@ static const struct pst_param params[] = {
     PST_PARAM(struct config, layers, PST_PARAM_INT, "2", "1..1024", "Number of blocks."),
     PST_PARAM(struct config, dim, PST_PARAM_INT, "32", "1..65536", "Width of the residual stream."),
     PST_PARAM(struct config, heads, PST_PARAM_INT, "4", "1..1024",
-              "Attention heads; dim is so many even numbers of columns."),
+              "Attention heads; dim must be a multiple of twice this number."),
     PST_PARAM(struct config, context, PST_PARAM_INT, "32", "1..65536", "Tokens of one sample."),
     PST_PARAM(struct config, vocab, PST_PARAM_INT, "256", "2..1048576",
               "Number of different tokens; 256 for bytes."),
     PST_PARAM(struct config, dropout, PST_PARAM_FLOAT, "0.0", "0..0.99",
-              "Probability by which the results of blocks are dropped in training."),
+              "Probability with which the results of blocks are dropped in training."),
 };
 
 /* An instance: its host and its config. */

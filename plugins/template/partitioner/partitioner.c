@@ -35,7 +35,7 @@ struct config {
 
 static const struct pst_param params[] = {
     PST_PARAM(struct config, measure, PST_PARAM_ENUM, "nodes", "nodes|parameters",
-              "What every stage gets equally much of."),
+              "Quantity of which every stage gets an equal share."),
 };
 
 /*

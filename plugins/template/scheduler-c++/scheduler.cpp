@@ -27,7 +27,7 @@ struct config {
 
 static const pst_param params[] = {
     PST_PARAM(config, ahead, PST_PARAM_INT, "0", "0..64",
-              "Forwards that a stage runs ahead of what it must."),
+              "Forwards that a stage runs ahead, beyond those that it must."),
 };
 
 /* An instance: `host`, what the host offers, and `config`. There may be two at once. */

@@ -190,7 +190,7 @@ static uint32_t tell_late(const struct seen *seen, uint32_t n_ranks, char *text,
     for (uint32_t r = 0; r < n_ranks; r++) {
         if (seen[r].pid != 0 && (seen[r].stopped || !seen[r].joins)) {
             add(text, size, "%srank %u (host %s, process %d) %s", n++ == 0 ? "" : ", ", r, host,
-                seen[r].pid, seen[r].stopped ? "was stopped" : "has not come to MPI_Init");
+                seen[r].pid, seen[r].stopped ? "was stopped" : "has not reached MPI_Init");
         }
     }
     return n;
@@ -226,7 +226,7 @@ bool mpi_absent_tell(char *ret_text, size_t size)
     n_late = tell_late(seen, (uint32_t)n_ranks, ret_text, size);
     free(seen);
     if (n_late == 0 && n_others == 0) {
-        add(ret_text, size, "all are in MPI_Init and do not find each other");
+        add(ret_text, size, "all are in MPI_Init but do not find each other");
     } else if (n_late == 0) {
         add(ret_text, size, "nothing is known here of rank%s %s: on another host, or not started",
             n_others == 1 ? "" : "s", others);

@@ -97,7 +97,7 @@ static bool init(struct world *world)
     mpi_absent_mark(true);
     code = MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &provided);
     if (code == MPI_SUCCESS && provided < MPI_THREAD_FUNNELED) {
-        snprintf(world->why, sizeof world->why, "this MPI knows nothing of threads");
+        snprintf(world->why, sizeof world->why, "this MPI does not support threads");
         return false;
     }
     code = code == MPI_SUCCESS ? MPI_Comm_dup(MPI_COMM_WORLD, &world->comm) : code;

@@ -98,9 +98,8 @@ static pst_status await_communicator(struct world *world, const char *transport,
     mpi_hangs = true;
     pst_fail(err, PST_ERR_CANCELLED, "run.stalled",
              "run stalled: the processes have not met in %.3g s: %s", (double)limit / 1e9, who);
-    pst_error_hint(err,
-                   "one was stopped or could not be started, or hosts cannot reach each other; "
-                   "where it only needs longer, raise run.stall_limit");
+    pst_error_hint(err, "one was stopped or could not be started, or hosts cannot reach each "
+                        "other; if it only needs longer, raise run.stall_limit");
     return PST_ERR_CANCELLED;
 }
 
@@ -172,7 +171,7 @@ pst_status mpi_join(const char *transport, uint64_t stall_ns, uint64_t room, uin
         *ret_n_ranks = 0;
         return pst_fail(err, PST_ERR_CONFIG, "config.value",
                         "run.transport = \"%s\": the launcher has started %s processes, but each "
-                        "finds itself alone: launcher and library are of different MPIs",
+                        "is alone: launcher and library are of different MPIs",
                         transport, size);
     }
     status = introduce(world, err);

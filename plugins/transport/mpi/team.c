@@ -118,7 +118,7 @@ static pst_status look_for_silence(struct world *world, struct pst_error *ret_wh
 
     if (silent != MPI_NO_RANK) {
         status =
-            mpi_fail_stalled(world, silent, "for it to take part in what all do together", ret_why);
+            mpi_fail_stalled(world, silent, "for it to join an operation of all ranks", ret_why);
         mpi_abort(world, world->rank, ret_why);
     }
     return status;

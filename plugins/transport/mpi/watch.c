@@ -285,19 +285,19 @@ static void describe(const struct world *world, uint32_t rank, uint64_t now, cha
                      size_t size)
 {
     const struct beat *beat = &world->beats[rank];
-    const char *doing = beat->doing[0] != '\0' ? beat->doing : "nothing that it tells of";
+    const char *doing = beat->doing[0] != '\0' ? beat->doing : "nothing that it reports";
     const char *host = mpi_host_of(world, rank);
     double silent_s = (double)silence(world, rank, now) / 1e9;
 
     if (world->gone[rank].is) {
         snprintf(text, size,
-                 "device %u (rank %u, host %s) has ended without a word, killed or crashed; when "
-                 "last heard of, %.2g s before, it was in %s",
+                 "device %u (rank %u, host %s) has ended without a message, killed or crashed; in "
+                 "its last report, %.2g s before, it was in %s",
                  rank, rank, host, silent_s, doing);
     } else if (is_silent(world, rank, now)) {
         snprintf(text, size,
-                 "device %u (rank %u, host %s) has not been heard of for %.3g s, it was in %s",
-                 rank, rank, host, silent_s, doing);
+                 "device %u (rank %u, host %s) has not reported for %.3g s, it was in %s", rank,
+                 rank, host, silent_s, doing);
     } else {
         snprintf(text, size, "device %u (rank %u, host %s) is in %s", rank, rank, host, doing);
     }
@@ -333,8 +333,7 @@ bool mpi_tell_gone(struct world *world, uint32_t rank, struct pst_error *ret_why
              : strchr(waiting, ',') != NULL ? "devices"
                                             : "device",
              waiting);
-    pst_error_hint(ret_why,
-                   "the kernel's log tells of processes that it killed for want of memory");
+    pst_error_hint(ret_why, "the kernel's log lists processes that it killed for lack of memory");
     return waiting[0] != '\0';
 }
 
@@ -363,6 +362,6 @@ pst_status mpi_fail_stalled(struct world *world, uint32_t peer, const char *what
         pst_error_detail(err, "device %u is in %s\n", world->rank, own);
     }
     pst_error_hint(err, silent ? "its process was stopped, or its host cannot be reached"
-                               : "where it only needs longer, raise run.stall_limit");
+                               : "if it only needs longer, raise run.stall_limit");
     return PST_ERR_CANCELLED;
 }

@@ -16,7 +16,7 @@ static pst_status fail_slow(struct pst_transport *transport, uint32_t index, con
     pst_fail(&why, PST_ERR_CANCELLED, "run.stalled",
              "run stalled: device %u has waited %.3g s for NCCL, %s", index,
              (double)transport->config.stall_ns / 1e9, doing);
-    pst_error_hint(&why, "another rank has not come; NCCL_DEBUG=INFO tells what NCCL does");
+    pst_error_hint(&why, "another rank has not joined; NCCL_DEBUG=INFO prints what NCCL does");
     nccl_fail(transport, index, &why);
     return PST_ERR_CANCELLED;
 }

@@ -93,8 +93,8 @@ static pst_status check_edges(struct pst_transport *transport, struct pst_error 
 
     if (order != NULL && order[0] != '\0' && strcmp(order, "0") != 0) {
         return pst_fail(err, PST_ERR_CONFIG, "config.value",
-                        "NCCL_LAUNCH_ORDER_IMPLICIT=%s has the transfers of all edges wait in one "
-                        "queue, which run.p2p = \"edge\" is there to avoid: take it away",
+                        "NCCL_LAUNCH_ORDER_IMPLICIT=%s makes the transfers of all edges wait in "
+                        "one queue, which run.p2p = \"edge\" is meant to avoid: unset it",
                         order);
     }
     for (uint32_t r = 0; r < transport->config.n_ranks; r++) {
@@ -105,8 +105,8 @@ static pst_status check_edges(struct pst_transport *transport, struct pst_error 
         }
         if (n > NCCL_EDGES) {
             return pst_fail(err, PST_ERR_CONFIG, "config.value",
-                            "device %u has %u edges to and from others; with run.p2p = \"edge\" "
-                            "it can have %u, for a GPU has no more queues",
+                            "device %u has %u edges to and from others; with run.p2p = \"edge\" it "
+                            "can have %u, because a GPU has no more queues",
                             r, n, NCCL_EDGES);
         }
         if (n > transport->most_edges) {
@@ -202,8 +202,8 @@ static pst_status fail_room(struct pst_transport *transport, uint32_t index, uin
     struct pst_error why = {0};
 
     pst_fail(&why, PST_ERR_UNSUPPORTED, "machine.missing",
-             "device %u has %u edges to and from others; with run.p2p = \"edge\" it can have %u "
-             "where the smallest GPU has %u multiprocessors",
+             "device %u has %u edges to and from others; with run.p2p = \"edge\" it can have %u if "
+             "the smallest GPU has %u multiprocessors",
              transport->busiest, transport->most_edges, processors / 4, processors);
     nccl_fail(transport, index, &why);
     return PST_ERR_CANCELLED;

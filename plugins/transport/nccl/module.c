@@ -35,7 +35,7 @@ static void load_control(const char *id)
 
     if (dladdr((void *)(uintptr_t)&load_control, &info) == 0 || info.dli_fname == NULL ||
         (slash = strrchr(info.dli_fname, '/')) == NULL) {
-        snprintf(control_why, sizeof control_why, "cannot tell which folder this module is in");
+        snprintf(control_why, sizeof control_why, "cannot find the folder that this module is in");
         return;
     }
     snprintf(path, sizeof path, "%.*s" NCCL_CONTROL_FOLDER "/transport-%s.so",
@@ -69,11 +69,11 @@ static pst_status nccl_probe(char *ret_why, size_t why_size)
     }
     if (error != cudaSuccess || n == 0) {
         snprintf(ret_why, why_size, "no GPU can be used: %s",
-                 error == cudaSuccess ? "the driver sees none" : cudaGetErrorString(error));
+                 error == cudaSuccess ? "the driver reports none" : cudaGetErrorString(error));
         return PST_ERR_UNSUPPORTED;
     }
     if (ncclGetVersion(&version) != ncclSuccess || version < NCCL_VERSION(2, 18, 0)) {
-        snprintf(ret_why, why_size, "NCCL %d is too old, 2.18 would do", version);
+        snprintf(ret_why, why_size, "NCCL %d is too old, 2.18 is needed", version);
         return PST_ERR_UNSUPPORTED;
     }
     if (why_size > 0) {

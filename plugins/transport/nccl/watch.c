@@ -133,10 +133,10 @@ static void fail_stalled(struct pst_transport *transport, uint32_t index, uint32
     pst_fail(&why, PST_ERR_CANCELLED, "run.stalled",
              "run stalled: device %u is in %s; waiting for it: device%s%s. Device %u has waited "
              "%.3g s %s",
-             last, doing[0] != '\0' ? doing : "nothing that it tells of",
+             last, doing[0] != '\0' ? doing : "nothing that it reports",
              strchr(waiting, ',') != NULL ? "s" : "", waiting, index,
              (double)transport->config.stall_ns / 1e9, text);
-    pst_error_hint(&why, "where it only needs longer, raise run.stall_limit");
+    pst_error_hint(&why, "if it only needs longer, raise run.stall_limit");
     nccl_fail(transport, index, &why);
 }
 

@@ -108,7 +108,7 @@ TEST(heads)
         kept = list[0];
         list[0] =
             (struct pst_instr){.op = ops[i], .stage = 1, .node = rig.plan->stages[1].nodes[0]};
-        expect(&rig, "FORM1", "a copy must stand directly behind a pass or another copy");
+        expect(&rig, "FORM1", "a copy must directly follow a pass or another copy");
         list[0] = kept;
     }
 }

@@ -105,7 +105,7 @@ TEST(never_sent)
     set_list(&rig, 1, b, 2);
     rig_check(&rig, false, &report, &err);
     assert_true(text_has("LIVE1", "0 of 2 instructions"));
-    assert_true(text_has("LIVE4", "waits for what no list holds"));
+    assert_true(text_has("LIVE4", "waits for an instruction in no list"));
     assert_true(text_has("PASS1", "need 4 forward passes, the lists hold 2 instructions"));
     /* with room for all passes the tables are made and name what is missing */
     const struct pst_instr a[] = {pass(PST_I_F, 0, 0), pass(PST_I_F, 0, 1)};
