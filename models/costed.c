@@ -108,7 +108,7 @@ static pst_status add_loss(struct pst_model *m, const struct pst_costed *costed,
 {
     uint32_t in[MOST_IN], n = 0;
     char name[32];
-    pst_status st;
+    pst_status status;
 
     for (uint32_t v = 0; v < costed->n_nodes; v++) {
         if (pst_graph_node(&costed->view, v)->n_out == 0) {
@@ -116,15 +116,15 @@ static pst_status add_loss(struct pst_model *m, const struct pst_costed *costed,
             n++;
         }
     }
-    st = check_reads(file, "the loss", n, err);
-    if (st == PST_OK) {
+    status = check_reads(file, "the loss", n, err);
+    if (status == PST_OK) {
         name_loss(costed, name);
         ret_ends->logits = PST_NONE;
         ret_ends->loss = pst_graph_add(
             m->graph,
             &(struct pst_op){.kind = PST_OP_COSTED_LOSS, .name = name, .in = in, .n_in = n});
     }
-    return st;
+    return status;
 }
 
 static pst_status build(struct pst_model *m, const void *config, struct pst_model_ends *ret_ends,
@@ -134,33 +134,32 @@ static pst_status build(struct pst_model *m, const void *config, struct pst_mode
     struct pst_arena arena = {0};
     const struct pst_costed *costed;
     uint32_t *results, *layers;
-    pst_status st;
+    pst_status status;
 
     if (pst_graph_dtype(m->graph) != PST_F32) {
         return pst_fail(err, PST_ERR_CONFIG, "config.value",
                         "the bytes of a costed graph count as they stand in its file; leave "
                         "run.dtype out");
     }
-    st = pst_costed_read(file, &m->costed, err);
-    if (st != PST_OK) {
-        return st;
+    status = pst_costed_read(file, &m->costed, err);
+    if (status != PST_OK) {
+        return status;
     }
     costed = m->costed;
     results = pst_arena_array(&arena, costed->n_nodes, sizeof *results);
     layers = pst_arena_array(&arena, costed->n_nodes, sizeof *layers);
     pst_costed_layers(costed, layers);
-    for (uint32_t v = 0; st == PST_OK && v < costed->n_nodes; v++) {
+    for (uint32_t v = 0; status == PST_OK && v < costed->n_nodes; v++) {
         pst_graph_layer(m->graph, layers[v]);
-        st = check_reads(file, costed->nodes[v].name, pst_graph_node(&costed->view, v)->n_in, err);
-        if (st == PST_OK) {
+        status =
+            check_reads(file, costed->nodes[v].name, pst_graph_node(&costed->view, v)->n_in, err);
+        if (status == PST_OK) {
             results[v] = add_node(m, costed, v, results);
         }
     }
-    if (st == PST_OK) {
-        st = add_loss(m, costed, file, results, ret_ends, err);
-    }
+    PST_TRY(status, add_loss(m, costed, file, results, ret_ends, err));
     pst_arena_finish(&arena);
-    return st;
+    return status;
 }
 
 const struct pst_model_builder pst_model_costed = {

@@ -51,43 +51,41 @@ static pst_status build(const struct pst_job *job, const struct pst_model_builde
     static const char *const others[] = {"use", NULL};
     struct pst_arena arena = {0};
     void *config = pst_arena_alloc(&arena, builder->config_size == 0 ? 1 : builder->config_size, 0);
-    pst_status st;
+    pst_status status;
 
     for (uint32_t i = 0; i < builder->n_params; i++) {
         if (builder->params[i].type == PST_PARAM_PATH) {
             pst_config_resolve(job->config, job->model, builder->params[i].key);
         }
     }
-    st = pst_params_fill(builder->params, builder->n_params, sizeof(struct pst_param), job->model,
-                         "[model]", others, &arena, config, err);
-    if (st == PST_OK) {
-        st = pst_config_place(job->config, "train", "loss", tell_loss(job, builder, config, err),
-                              err);
-    }
-    if (st == PST_OK) {
-        st = pst_model_build(builder, config, job->run.dtype == PST_RUN_BF16 ? PST_BF16 : PST_F32,
-                             ret_graph, err);
-        if (st != PST_OK) {
+    status = pst_params_fill(builder->params, builder->n_params, sizeof(struct pst_param),
+                             job->model, "[model]", others, &arena, config, err);
+    PST_TRY(status, pst_config_place(job->config, "train", "loss",
+                                     tell_loss(job, builder, config, err), err));
+    if (status == PST_OK) {
+        status = pst_model_build(
+            builder, config, job->run.dtype == PST_RUN_BF16 ? PST_BF16 : PST_F32, ret_graph, err);
+        if (status != PST_OK) {
             blame_model(job, err);
         }
     }
     pst_arena_finish(&arena);
-    return st;
+    return status;
 }
 
 static pst_status build_plugin(const struct pst_job *job, struct pst_graph **ret_graph,
                                struct pst_error *err)
 {
-    pst_status st =
+    pst_status status =
         pst_config_place(job->config, "train", "loss", tell_loss(job, NULL, NULL, err), err);
 
-    if (st == PST_OK) {
-        st = pst_model_plugin_graph(job, ret_graph, err);
-        if (st == PST_ERR_CONFIG) {
+    if (status == PST_OK) {
+        status = pst_model_plugin_graph(job, ret_graph, err);
+        if (status == PST_ERR_CONFIG) {
             blame_model(job, err);
         }
     }
-    return st;
+    return status;
 }
 
 pst_status pst_job_graph(const struct pst_job *job, struct pst_graph **ret_graph,
@@ -95,7 +93,7 @@ pst_status pst_job_graph(const struct pst_job *job, struct pst_graph **ret_graph
 {
     struct pst_config_node *use = job->model == NULL ? NULL : pst_config_get(job->model, "use");
     const struct pst_model_builder *builder;
-    pst_status st;
+    pst_status status;
 
     if (use != NULL && use->kind != PST_CONFIG_STRING) {
         return pst_fail_at(err, PST_ERR_CONFIG, "config.value", use->file, use->line, use->column,
@@ -107,18 +105,19 @@ pst_status pst_job_graph(const struct pst_job *job, struct pst_graph **ret_graph
                            "[model]: use = \"...\" is missing: it names the model");
     }
     builder = pst_model_builder_find(use->value.string);
-    st = builder != NULL ? build(job, builder, ret_graph, err) : build_plugin(job, ret_graph, err);
-    if (st == PST_OK) {
-        st = pst_config_place(job->config, "train",
-                              job->train.label_smoothing > 0 ? "label_smoothing" : "z_loss",
-                              pst_graph_set_loss(*ret_graph, (float)job->train.label_smoothing,
-                                                 (float)job->train.z_loss, err),
-                              err);
+    status =
+        builder != NULL ? build(job, builder, ret_graph, err) : build_plugin(job, ret_graph, err);
+    if (status == PST_OK) {
+        status = pst_config_place(job->config, "train",
+                                  job->train.label_smoothing > 0 ? "label_smoothing" : "z_loss",
+                                  pst_graph_set_loss(*ret_graph, (float)job->train.label_smoothing,
+                                                     (float)job->train.z_loss, err),
+                                  err);
     }
-    if (st == PST_OK && job->train.loss_over == PST_LOSS_OVER_TOKEN) {
-        st = pst_config_place(job->config, "train", "loss_over",
-                              pst_graph_mean_tokens(*ret_graph, (uint32_t)job->train.batch, err),
-                              err);
+    if (status == PST_OK && job->train.loss_over == PST_LOSS_OVER_TOKEN) {
+        status = pst_config_place(
+            job->config, "train", "loss_over",
+            pst_graph_mean_tokens(*ret_graph, (uint32_t)job->train.batch, err), err);
     }
-    return st;
+    return status;
 }

@@ -69,7 +69,7 @@ pst_status pst_model_file_describe(const struct pst_job *job, struct pst_arena *
 {
     const struct pst_config_node *node = file_node(job);
     char whole[PATH_MAX], text[PST_HASH_TEXT];
-    pst_status st;
+    pst_status status;
 
     *ret_path = *ret_hash = NULL;
     if (node == NULL || node->kind != PST_CONFIG_STRING) {
@@ -79,12 +79,12 @@ pst_status pst_model_file_describe(const struct pst_job *job, struct pst_arena *
         return pst_fail_at(err, PST_ERR_IO, "input.path", node->value.string, 0, 0,
                            "cannot find the file: %s", strerror(errno));
     }
-    st = hash_file(whole, text, err);
-    if (st == PST_OK) {
+    status = hash_file(whole, text, err);
+    if (status == PST_OK) {
         *ret_path = pst_arena_strdup(arena, whole);
         *ret_hash = pst_arena_strdup(arena, text);
     }
-    return st;
+    return status;
 }
 
 pst_status pst_model_file_use(const struct pst_job *job, const char *path, const char *hash,
@@ -92,7 +92,7 @@ pst_status pst_model_file_use(const struct pst_job *job, const char *path, const
 {
     struct pst_config_node *node = file_node(job);
     char text[PST_HASH_TEXT];
-    pst_status st;
+    pst_status status;
 
     if (node == NULL || node->kind != PST_CONFIG_STRING) {
         return PST_OK;
@@ -100,16 +100,17 @@ pst_status pst_model_file_use(const struct pst_job *job, const char *path, const
     if (access(path, R_OK) == 0) {
         node->value.string = pst_arena_strdup(&job->config->arena, path);
     } else if (access(node->value.string, R_OK) != 0) {
-        st = pst_fail_at(err, PST_ERR_IO, "input.path", path, 0, 0,
-                         "the model's file, from which the checkpoint was trained, is missing");
+        status = pst_fail_at(err, PST_ERR_IO, "input.path", path, 0, 0,
+                             "the model's file, from which the checkpoint was trained, is missing");
         pst_error_hint(err, "put it back there, or into the current folder as %s",
                        node->value.string);
-        return st;
+        return status;
     }
-    st = hash_file(node->value.string, text, err);
-    if (st == PST_OK && strcmp(text, hash) != 0) {
-        st = pst_fail_at(err, PST_ERR_CONFIG, "weights.mismatch", node->value.string, 0, 0,
-                         "the model's file has changed since the checkpoint was trained from it");
+    status = hash_file(node->value.string, text, err);
+    if (status == PST_OK && strcmp(text, hash) != 0) {
+        status =
+            pst_fail_at(err, PST_ERR_CONFIG, "weights.mismatch", node->value.string, 0, 0,
+                        "the model's file has changed since the checkpoint was trained from it");
     }
-    return st;
+    return status;
 }

@@ -37,24 +37,20 @@ pst_status pst_model_build(const struct pst_model_builder *builder, const void *
 {
     struct pst_model model = {.graph = NULL};
     struct pst_model_ends ends;
-    pst_status st = builder->check != NULL ? builder->check(config, err) : PST_OK;
+    pst_status status = builder->check != NULL ? builder->check(config, err) : PST_OK;
 
-    if (st == PST_OK) {
-        st = pst_graph_builder_create(builder->id, dtype, &model.graph, err);
-    }
-    if (st != PST_OK) {
-        return st;
+    PST_TRY(status, pst_graph_builder_create(builder->id, dtype, &model.graph, err));
+    if (status != PST_OK) {
+        return status;
     }
     if (builder->build != NULL) {
-        st = builder->build(&model, config, &ends, err);
+        status = builder->build(&model, config, &ends, err);
     } else {
         ends = builder->add(&model, config);
     }
-    if (st == PST_OK) {
-        st = pst_graph_finish(model.graph, ends.loss, ends.logits, ret_graph, err);
-    }
+    PST_TRY(status, pst_graph_finish(model.graph, ends.loss, ends.logits, ret_graph, err));
     pst_graph_builder_destroy(model.graph);
-    if (st == PST_OK) {
+    if (status == PST_OK) {
         (*ret_graph)->initial = model.initial;
         (*ret_graph)->costed = model.costed;
         return PST_OK;
@@ -63,5 +59,5 @@ pst_status pst_model_build(const struct pst_model_builder *builder, const void *
         model.initial.destroy(model.initial.context);
     }
     pst_costed_destroy(model.costed);
-    return st;
+    return status;
 }

@@ -30,22 +30,23 @@ static pst_status refuse(const char *who, const char *path, const char *why, str
 
 pst_status pst_cache_make(const char *path, const char *who, struct pst_error *err)
 {
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
     char *part;
 
     if (path == NULL) {
         return refuse(who, "~/.cache", "HOME is no folder", err);
     }
     part = pst_printf("%s", path);
-    for (char *at = strchr(part + 1, '/'); at != NULL && st == PST_OK; at = strchr(at + 1, '/')) {
+    for (char *at = strchr(part + 1, '/'); at != NULL && status == PST_OK;
+         at = strchr(at + 1, '/')) {
         *at = '\0';
         if (mkdir(part, 0755) != 0 && errno != EEXIST) {
-            st = refuse(who, part, strerror(errno), err);
+            status = refuse(who, part, strerror(errno), err);
         }
         *at = '/';
     }
     free(part);
-    return st;
+    return status;
 }
 
 /* --- a folder that stands in -------------------------------------------------------------------*/
@@ -89,11 +90,11 @@ pst_status pst_cache_stand_in(struct pst_error *err)
     }
     folder = pst_printf("%s/penstock-XXXXXX", below != NULL && below[0] == '/' ? below : "/tmp");
     if (mkdtemp(folder) == NULL || setenv("XDG_CACHE_HOME", folder, 1) != 0) {
-        pst_status st = pst_fail(err, PST_ERR_IO, "output.write", "cannot make a folder %s: %s",
-                                 folder, strerror(errno));
+        pst_status status = pst_fail(err, PST_ERR_IO, "output.write", "cannot make a folder %s: %s",
+                                     folder, strerror(errno));
 
         free(folder);
-        return st;
+        return status;
     }
     stand_in = folder;
     owner = getpid();

@@ -49,6 +49,15 @@ void pst_error_detail(struct pst_error *err, const char *format, ...)
 void pst_error_prefix(struct pst_error *err, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
+/* One call of a straight sequence: it runs only if all calls before it succeeded. Returns nothing
+   and jumps nowhere; what follows the sequence cleans up. */
+#define PST_TRY(status, call)                                                                      \
+    do {                                                                                           \
+        if ((status) == PST_OK) {                                                                  \
+            (status) = (call);                                                                     \
+        }                                                                                          \
+    } while (0)
+
 #define PST_EXIT_BUG 70
 
 /* Exit code of the process for this error: docs/commands.md has the table. */

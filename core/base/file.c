@@ -42,15 +42,15 @@ static pst_status open_regular(const char *path, const char *kind, int *ret_fd, 
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
     struct stat info;
-    pst_status st;
+    pst_status status;
 
     if (fd < 0) {
         return fail_file(err, kind, path, "open the file", errno);
     }
     if (fstat(fd, &info) != 0) {
-        st = fail_file(err, kind, path, "examine the file", errno);
+        status = fail_file(err, kind, path, "examine the file", errno);
         close(fd);
-        return st;
+        return status;
     }
     if (!S_ISREG(info.st_mode)) {
         close(fd);
@@ -106,23 +106,23 @@ pst_status pst_file_read(const char *path, size_t max_bytes, const char *kind, c
                          size_t *ret_length, struct pst_error *err)
 {
     uint64_t size = 0;
-    pst_status st;
+    pst_status status;
     int fd = -1;
 
     if (max_bytes > SIZE_MAX / 4) {
         max_bytes = SIZE_MAX / 4;
     }
-    st = open_regular(path, kind, &fd, &size, err);
-    if (st != PST_OK) {
-        return st;
+    status = open_regular(path, kind, &fd, &size, err);
+    if (status != PST_OK) {
+        return status;
     }
     if (size > max_bytes) {
-        st = fail_too_large(err, kind, path, max_bytes);
+        status = fail_too_large(err, kind, path, max_bytes);
     } else {
-        st = read_all(fd, path, max_bytes, (size_t)size, kind, ret_text, ret_length, err);
+        status = read_all(fd, path, max_bytes, (size_t)size, kind, ret_text, ret_length, err);
     }
     close(fd);
-    return st;
+    return status;
 }
 
 static pst_status fail_write(struct pst_error *err, const char *path, const char *what, int code)
@@ -552,51 +552,51 @@ void pst_file_abandon(struct pst_file_out *out)
 pst_status pst_file_end(struct pst_file_out *out, struct pst_error *err)
 {
     const int code = out->direct != NULL ? write_rest(out->direct) : 0;
-    pst_status st = code == 0 ? PST_OK : fail_write(err, out->path, "write the file", code);
+    pst_status status = code == 0 ? PST_OK : fail_write(err, out->path, "write the file", code);
 
-    if (st == PST_OK && fsync(out->fd) != 0) {
-        st = fail_write(err, out->path, "write the file", errno);
+    if (status == PST_OK && fsync(out->fd) != 0) {
+        status = fail_write(err, out->path, "write the file", errno);
     }
-    if (close(out->fd) != 0 && st == PST_OK) {
-        st = fail_write(err, out->path, "write the file", errno);
+    if (close(out->fd) != 0 && status == PST_OK) {
+        status = fail_write(err, out->path, "write the file", errno);
     }
     out->fd = -1;
-    if (st == PST_OK && rename(out->temporary, out->path) != 0) {
-        st = fail_write(err, out->path, "put the new file in place", errno);
+    if (status == PST_OK && rename(out->temporary, out->path) != 0) {
+        status = fail_write(err, out->path, "put the new file in place", errno);
     }
-    if (st != PST_OK) {
+    if (status != PST_OK) {
         pst_file_abandon(out);
-        return st;
+        return status;
     }
     if (!sync_folder(out->path)) {
-        st = fail_write(err, out->path, "sync the folder", errno);
+        status = fail_write(err, out->path, "sync the folder", errno);
     }
     finish_out(out);
-    return st;
+    return status;
 }
 
 pst_status pst_file_write(const char *path, const void *data, size_t length, struct pst_error *err)
 {
     struct pst_file_out out;
-    pst_status st = pst_file_begin(path, length, &out, err);
+    pst_status status = pst_file_begin(path, length, &out, err);
 
-    if (st == PST_OK) {
-        st = pst_file_put(&out, data, length, 0, err);
-        if (st == PST_OK) {
+    if (status == PST_OK) {
+        status = pst_file_put(&out, data, length, 0, err);
+        if (status == PST_OK) {
             return pst_file_end(&out, err);
         }
         pst_file_abandon(&out);
     }
-    return st;
+    return status;
 }
 
 pst_status pst_file_write_check(const char *path, struct pst_error *err)
 {
     struct pst_file_out out;
-    pst_status st = pst_file_begin(path, 0, &out, err);
+    pst_status status = pst_file_begin(path, 0, &out, err);
 
-    if (st == PST_OK) {
+    if (status == PST_OK) {
         pst_file_abandon(&out);
     }
-    return st;
+    return status;
 }

@@ -142,15 +142,15 @@ bool pst_stop_requested(void)
 
 pst_status pst_stop_fail_by(int number, struct pst_error *err)
 {
-    pst_status st = pst_fail(err, PST_ERR_CANCELLED, "run.stopped", "stopped by %s",
-                             number == SIGTERM  ? "SIGTERM"
-                             : number == SIGHUP ? "SIGHUP"
-                                                : "SIGINT");
+    pst_status status = pst_fail(err, PST_ERR_CANCELLED, "run.stopped", "stopped by %s",
+                                 number == SIGTERM  ? "SIGTERM"
+                                 : number == SIGHUP ? "SIGHUP"
+                                                    : "SIGINT");
 
     if (err != NULL) {
         err->exit_code = 128 + (number == 0 ? SIGINT : number);
     }
-    return st;
+    return status;
 }
 
 pst_status pst_stop_fail(struct pst_error *err)

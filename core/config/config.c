@@ -37,17 +37,17 @@ struct pst_config_node *pst_config_get(struct pst_config_node *table, const char
 }
 
 pst_status pst_config_place(const struct pst_config *config, const char *section, const char *key,
-                            pst_status st, struct pst_error *err)
+                            pst_status status, struct pst_error *err)
 {
     struct pst_config_node *node = config == NULL ? NULL : pst_config_get(config->root, section);
 
     node = node == NULL ? NULL : pst_config_get(node, key);
-    if (st != PST_OK && err != NULL && node != NULL && err->file[0] == '\0') {
+    if (status != PST_OK && err != NULL && node != NULL && err->file[0] == '\0') {
         snprintf(err->file, sizeof err->file, "%s", node->file);
         err->line = node->line;
         err->column = node->column;
     }
-    return st;
+    return status;
 }
 
 /* Returns true if `path` is one of the paths in the string, which ':' or newlines separate. */
@@ -131,7 +131,7 @@ static pst_status include_one(struct pst_config_reader *reader, const struct pst
 {
     struct pst_config_node *root = NULL;
     const char *path;
-    pst_status st;
+    pst_status status;
 
     if (node->kind != PST_CONFIG_STRING || node->value.string[0] == '\0') {
         return pst_fail_at(err, PST_ERR_CONFIG, "config.value", node->file, node->line,
@@ -142,10 +142,10 @@ static pst_status include_one(struct pst_config_reader *reader, const struct pst
                             err);
     }
     path = relative_to(reader->arena, node->file, node->value.string);
-    st = load_file(reader, path, &root, err);
-    if (st != PST_OK) {
+    status = load_file(reader, path, &root, err);
+    if (status != PST_OK) {
         pst_error_detail(err, "included from %s:%u:%u\n", node->file, node->line, node->column);
-        return st;
+        return status;
     }
     pst_tree_merge(reader->arena, base, root);
     return PST_OK;
@@ -168,7 +168,7 @@ static pst_status apply_includes(struct pst_config_reader *reader, struct pst_co
                                  struct pst_error *err)
 {
     struct pst_config_node *own = *root, *include = pst_tree_find(own, "include"), *base;
-    pst_status st;
+    pst_status status;
 
     if (include == NULL) {
         return PST_OK;
@@ -178,15 +178,15 @@ static pst_status apply_includes(struct pst_config_reader *reader, struct pst_co
     base->line = own->line;
     base->column = own->column;
     if (include->kind != PST_CONFIG_ARRAY) {
-        st = include_one(reader, include, base, err);
-        if (st != PST_OK) {
-            return st;
+        status = include_one(reader, include, base, err);
+        if (status != PST_OK) {
+            return status;
         }
     } else {
         for (uint32_t i = 0; i < include->n_children; i++) {
-            st = include_one(reader, include->children[i], base, err);
-            if (st != PST_OK) {
-                return st;
+            status = include_one(reader, include->children[i], base, err);
+            if (status != PST_OK) {
+                return status;
             }
         }
     }
@@ -201,18 +201,18 @@ static pst_status parse_file(struct pst_config_reader *reader, const char *path,
 {
     size_t length;
     char *text;
-    pst_status st;
+    pst_status status;
 
-    st = pst_file_read(path, PST_CONFIG_MAX_BYTES, "config.file", &text, &length, err);
-    if (st != PST_OK) {
-        if (st == PST_ERR_IO && err != NULL) {
+    status = pst_file_read(path, PST_CONFIG_MAX_BYTES, "config.file", &text, &length, err);
+    if (status != PST_OK) {
+        if (status == PST_ERR_IO && err != NULL) {
             err->status = PST_ERR_CONFIG;
         }
-        return st == PST_ERR_IO ? PST_ERR_CONFIG : st;
+        return status == PST_ERR_IO ? PST_ERR_CONFIG : status;
     }
-    st = pst_tree_from_toml(reader, text, length, path, 0, ret_root, err);
+    status = pst_tree_from_toml(reader, text, length, path, 0, ret_root, err);
     free(text);
-    return st;
+    return status;
 }
 
 /* path lives in the arena. */
@@ -221,7 +221,7 @@ static pst_status load_file(struct pst_config_reader *reader, const char *path,
 {
     struct pst_config_node *root = NULL;
     char *real = realpath(path, NULL);
-    pst_status st;
+    pst_status status;
 
     if (real == NULL) {
         return pst_fail_at(err, PST_ERR_CONFIG, "config.file", path, 0, 0,
@@ -240,16 +240,14 @@ static pst_status load_file(struct pst_config_reader *reader, const char *path,
                            "more than 64 files included");
     }
     reader->open_files[reader->n_open++] = real;
-    st = parse_file(reader, path, &root, err);
-    if (st == PST_OK) {
-        st = apply_includes(reader, &root, err);
-    }
+    status = parse_file(reader, path, &root, err);
+    PST_TRY(status, apply_includes(reader, &root, err));
     reader->n_open--;
     free(real);
-    if (st == PST_OK) {
+    if (status == PST_OK) {
         *ret_root = root;
     }
-    return st;
+    return status;
 }
 
 static struct pst_config *create(struct pst_config_reader *reader, const char *path)
@@ -263,17 +261,17 @@ static struct pst_config *create(struct pst_config_reader *reader, const char *p
     return config;
 }
 
-/* Applies --set and hands over the config; destroys it if `st` or a --set is a failure. */
-static pst_status hand_over(struct pst_config_reader *reader, pst_status st,
+/* Applies --set and hands over the config; destroys it if `status` or a --set is a failure. */
+static pst_status hand_over(struct pst_config_reader *reader, pst_status status,
                             const char *const *sets, uint32_t n_sets,
                             struct pst_config **ret_config, struct pst_error *err)
 {
-    for (uint32_t i = 0; st == PST_OK && i < n_sets; i++) {
-        st = pst_tree_set(reader, sets[i], i, err);
+    for (uint32_t i = 0; status == PST_OK && i < n_sets; i++) {
+        status = pst_tree_set(reader, sets[i], i, err);
     }
-    if (st != PST_OK) {
+    if (status != PST_OK) {
         pst_config_destroy(reader->config);
-        return st;
+        return status;
     }
     *ret_config = reader->config;
     return PST_OK;
@@ -284,15 +282,15 @@ pst_status pst_config_load(const char *path, const char *const *sets, uint32_t n
 {
     struct pst_config_reader reader;
     struct pst_config *config = create(&reader, path);
-    pst_status st;
+    pst_status status;
 
     if (path[0] == '\0') {
         pst_config_destroy(config);
         return pst_fail(err, PST_ERR_CONFIG, "config.file", "the name of the config file is empty");
     }
     pst_doing("reading the config", config->path);
-    st = load_file(&reader, config->path, &config->root, err);
-    return hand_over(&reader, st, sets, n_sets, ret_config, err);
+    status = load_file(&reader, config->path, &config->root, err);
+    return hand_over(&reader, status, sets, n_sets, ret_config, err);
 }
 
 pst_status pst_config_parse(const char *text, size_t length, const char *name,
@@ -301,16 +299,16 @@ pst_status pst_config_parse(const char *text, size_t length, const char *name,
     struct pst_config_reader reader;
     struct pst_config *config;
     struct pst_config_node *include;
-    pst_status st;
+    pst_status status;
 
     config = create(&reader, name);
-    st = pst_tree_from_toml(&reader, text, length, config->path, 0, &config->root, err);
-    include = st == PST_OK ? pst_tree_find(config->root, "include") : NULL;
+    status = pst_tree_from_toml(&reader, text, length, config->path, 0, &config->root, err);
+    include = status == PST_OK ? pst_tree_find(config->root, "include") : NULL;
     if (include != NULL) {
-        st = pst_fail_at(err, PST_ERR_CONFIG, "config.value", include->file, include->key_line,
-                         include->key_column, "include works in files only");
+        status = pst_fail_at(err, PST_ERR_CONFIG, "config.value", include->file, include->key_line,
+                             include->key_column, "include works in files only");
     }
-    return hand_over(&reader, st, NULL, 0, ret_config, err);
+    return hand_over(&reader, status, NULL, 0, ret_config, err);
 }
 
 pst_status pst_config_from_sets(const char *const *sets, uint32_t n_sets,

@@ -77,9 +77,9 @@ void pst_config_pass(struct pst_wire *w, struct pst_config **config);
 struct pst_config_node *pst_config_get(struct pst_config_node *table, const char *key);
 
 /* Adds the position of the value at section.key, if the config has it, to an error without one.
-   Returns st; PST_OK: there is no error. */
+   Returns status; PST_OK: there is no error. */
 pst_status pst_config_place(const struct pst_config *config, const char *section, const char *key,
-                            pst_status st, struct pst_error *err);
+                            pst_status status, struct pst_error *err);
 
 /* If the config names the file of an error that has no line, adds the line that names it. config
    may be NULL. */

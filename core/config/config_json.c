@@ -65,7 +65,7 @@ static pst_status read_children(struct pst_config_reader *reader, json_t *value,
                                 struct pst_config_node *node, struct pst_error *err)
 {
     struct pst_config_node *child;
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
     const char *key;
     json_t *item;
     size_t i;
@@ -73,9 +73,9 @@ static pst_status read_children(struct pst_config_reader *reader, json_t *value,
     if (json_is_object(value)) {
         json_object_foreach(value, key, item)
         {
-            st = read_node(reader, item, key, depth + 1, &child, err);
-            if (st != PST_OK) {
-                return st;
+            status = read_node(reader, item, key, depth + 1, &child, err);
+            if (status != PST_OK) {
+                return status;
             }
             pst_tree_append(reader->arena, node, child);
         }
@@ -83,9 +83,9 @@ static pst_status read_children(struct pst_config_reader *reader, json_t *value,
     }
     json_array_foreach(value, i, item)
     {
-        st = read_node(reader, item, NULL, depth + 1, &child, err);
-        if (st != PST_OK) {
-            return st;
+        status = read_node(reader, item, NULL, depth + 1, &child, err);
+        if (status != PST_OK) {
+            return status;
         }
         pst_tree_append(reader->arena, node, child);
     }
@@ -140,21 +140,21 @@ pst_status pst_config_from_json(const char *text, struct pst_config **ret_config
     struct pst_config_reader reader = {.config = config};
     json_error_t fault;
     json_t *root;
-    pst_status st;
+    pst_status status;
 
     reader.arena = &config->arena;
     config->path = "";
     root = json_loads(text, JSON_REJECT_DUPLICATES, &fault);
     if (!json_is_object(root)) {
-        st = pst_fail(err, PST_ERR_CONFIG, "config.syntax", "config as JSON: %s",
-                      root == NULL ? fault.text : "not an object");
+        status = pst_fail(err, PST_ERR_CONFIG, "config.syntax", "config as JSON: %s",
+                          root == NULL ? fault.text : "not an object");
     } else {
-        st = read_node(&reader, root, NULL, 0, &config->root, err);
+        status = read_node(&reader, root, NULL, 0, &config->root, err);
     }
     json_decref(root);
-    if (st != PST_OK) {
+    if (status != PST_OK) {
         pst_config_destroy(config);
-        return st;
+        return status;
     }
     *ret_config = config;
     return PST_OK;

@@ -91,23 +91,23 @@ static pst_status fill_table(const struct pst_job_section *section, struct pst_c
     const struct pst_job_section *more = section->more;
     char *both = more == NULL ? to : pst_arena_alloc(&job->arena, section->size + more->size, 0);
     char name[64];
-    pst_status st;
+    pst_status status;
 
     snprintf(name, sizeof name, "[%s]", section->name);
-    st = pst_params_fill(section->rows, section->n_rows, sizeof *section->rows, table, name, others,
-                         &job->arena, both, &found);
+    status = pst_params_fill(section->rows, section->n_rows, sizeof *section->rows, table, name,
+                             others, &job->arena, both, &found);
     if (more != NULL) {
         memcpy(to, both, section->size);
         memcpy((char *)job->training + more->offset, both + section->size, more->size);
     }
-    if (st == PST_ERR_CONFIG) {
+    if (status == PST_ERR_CONFIG) {
         pst_report_merge(report, &found);
         return PST_OK;
     }
-    if (st != PST_OK && err != NULL) {
+    if (status != PST_OK && err != NULL) {
         *err = found;
     }
-    return st;
+    return status;
 }
 
 static pst_status fill_section(const struct pst_job_section *section, struct pst_config_node *table,
@@ -224,7 +224,7 @@ static pst_status read_group(struct pst_config_node *table, struct pst_job *job,
                              struct pst_report *report, struct pst_error *err)
 {
     struct pst_job_group *group = &job->groups[job->n_groups];
-    pst_status st;
+    pst_status status;
 
     if (table->kind != PST_CONFIG_TABLE) {
         pst_report_value(report, "config.value", table, "[[train.group]] must be a table");
@@ -235,13 +235,13 @@ static pst_status read_group(struct pst_config_node *table, struct pst_job *job,
                          "more than %d groups of parameters ([[train.group]])", PST_MAX_GROUPS);
         return PST_OK;
     }
-    st = fill_table(find_section("train.group"), table, job, group, report, err);
-    if (st == PST_OK && group->match != NULL && group->match[0] == '\0') {
+    status = fill_table(find_section("train.group"), table, job, group, report, err);
+    if (status == PST_OK && group->match != NULL && group->match[0] == '\0') {
         pst_report_value(report, "config.value", table,
                          "[[train.group]]: match = \"...\" is missing: it names parameters");
     }
     job->n_groups++;
-    return st;
+    return status;
 }
 
 /* Reads the groups of [train], whose other keys have been read. */
@@ -250,16 +250,16 @@ static pst_status read_groups(struct pst_config_node *train, struct pst_job *job
 {
     struct pst_config_node *node =
         train->kind == PST_CONFIG_TABLE ? pst_config_get(train, "group") : NULL;
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
 
     if (node == NULL || node->kind != PST_CONFIG_ARRAY) {
         return node == NULL ? PST_OK : read_group(node, job, report, err);
     }
-    for (uint32_t i = 0; i < node->n_children && st == PST_OK; i++) {
+    for (uint32_t i = 0; i < node->n_children && status == PST_OK; i++) {
         node->children[i]->used = true;
-        st = read_group(node->children[i], job, report, err);
+        status = read_group(node->children[i], job, report, err);
     }
-    return st;
+    return status;
 }
 
 static void read_memopt(struct pst_config_node *node, struct pst_job *job,
@@ -347,11 +347,11 @@ static pst_status read_top(struct pst_config_node *node, struct pst_job *job,
         return PST_OK;
     }
     if (section->name != NULL) {
-        pst_status st = fill_section(section, node, job, report, err);
+        pst_status status = fill_section(section, node, job, report, err);
 
-        return st == PST_OK && strcmp(section->name, "train") == 0
+        return status == PST_OK && strcmp(section->name, "train") == 0
                    ? read_groups(node, job, report, err)
-                   : st;
+                   : status;
     }
     if (node->kind != PST_CONFIG_TABLE) {
         report_no_table(report, node, node->key);
@@ -382,19 +382,19 @@ static void resolve_paths(struct pst_config *config, const struct pst_job_sectio
 static pst_status read_all(struct pst_config *config, struct pst_job *job,
                            struct pst_report *report, struct pst_error *err)
 {
-    pst_status st;
+    pst_status status;
 
     for (uint32_t i = 0; pst_job_sections[i].name != NULL; i++) {
         resolve_paths(config, &pst_job_sections[i]);
-        st = fill_section(&pst_job_sections[i], NULL, job, report, err);
-        if (st != PST_OK) {
-            return st;
+        status = fill_section(&pst_job_sections[i], NULL, job, report, err);
+        if (status != PST_OK) {
+            return status;
         }
     }
     for (uint32_t i = 0; i < config->root->n_children; i++) {
-        st = read_top(config->root->children[i], job, report, err);
-        if (st != PST_OK) {
-            return st;
+        status = read_top(config->root->children[i], job, report, err);
+        if (status != PST_OK) {
+            return status;
         }
     }
     return PST_OK;
@@ -496,11 +496,11 @@ pst_status pst_job_read(struct pst_config *config, struct pst_job *ret_job, stru
     struct pst_config_node *train = pst_config_get(config->root, "train");
     struct pst_report report = {.count = 0};
     struct pst_job job = {.config = config};
-    pst_status st;
+    pst_status status;
 
     job.training = told->size > 0 ? pst_arena_alloc(&job.arena, told->size, 0) : NULL;
-    st = read_all(config, &job, &report, err);
-    if (st == PST_OK) {
+    status = read_all(config, &job, &report, err);
+    if (status == PST_OK) {
         /* Relations make sense only between values that are right by themselves. */
         if (report.count == 0) {
             check_batch(&job, train, &report);
@@ -509,11 +509,11 @@ pst_status pst_job_read(struct pst_config *config, struct pst_job *ret_job, stru
                 told->check(&job, &report);
             }
         }
-        st = pst_report_finish(&report, err);
+        status = pst_report_finish(&report, err);
     }
-    if (st != PST_OK) {
+    if (status != PST_OK) {
         pst_job_finish(&job);
-        return st;
+        return status;
     }
     *ret_job = job;
     return PST_OK;

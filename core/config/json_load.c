@@ -196,10 +196,10 @@ pst_status pst_json_parse(const char *path, const char *text, size_t length, jso
     size_t skip = length >= 3 && memcmp(text, "\xEF\xBB\xBF", 3) == 0 ? 3 : 0;
     struct scan scan = {.path = path, .err = err, .text = text + skip, .length = length - skip};
     json_error_t error;
-    pst_status st = check_limits(&scan);
+    pst_status status = check_limits(&scan);
 
-    if (st != PST_OK) {
-        return st;
+    if (status != PST_OK) {
+        return status;
     }
     *ret_root = json_loadb(scan.text, scan.length, JSON_REJECT_DUPLICATES, &error);
     if (*ret_root != NULL) {
@@ -213,13 +213,11 @@ pst_status pst_json_load(const char *path, size_t max_bytes, json_t **ret_root,
 {
     char *text = NULL;
     size_t length = 0;
-    pst_status st = pst_file_read(path, max_bytes, "input.path", &text, &length, err);
+    pst_status status = pst_file_read(path, max_bytes, "input.path", &text, &length, err);
 
-    if (st == PST_OK) {
-        st = pst_json_parse(path, text, length, ret_root, err);
-    }
+    PST_TRY(status, pst_json_parse(path, text, length, ret_root, err));
     free(text);
-    return st;
+    return status;
 }
 
 size_t pst_json_find(const char *text, size_t length, const char *of, const char *key,

@@ -86,11 +86,11 @@ static pst_status split(struct override *set, struct pst_error *err)
     }
     set->value = equals + 1 + strspn(equals + 1, " \t");
     if (*set->value == '\0') {
-        pst_status st = fail_at(set, "config.value", pst_tree_column(set->text, set->value),
-                                "\"%s\" has no value", set->text, err);
+        pst_status status = fail_at(set, "config.value", pst_tree_column(set->text, set->value),
+                                    "\"%s\" has no value", set->text, err);
 
         pst_error_hint(err, "the shell removed the quotes: use '%s\"\"'", set->text);
-        return st;
+        return status;
     }
     for (end = equals; end > set->text && (end[-1] == ' ' || end[-1] == '\t'); end--) {
     }
@@ -126,11 +126,11 @@ static pst_status parse_value(struct override *set, struct pst_config_node **ret
     struct pst_error why;
     char *text = pst_arena_printf(arena, "%s%s", start, set->value);
     uint32_t column = pst_tree_column(set->text, set->value);
-    pst_status st;
+    pst_status status;
 
-    st =
+    status =
         pst_tree_from_toml(set->reader, text, strlen(text), "--set", set->n_parts - 1, &root, &why);
-    if (st == PST_OK) {
+    if (status == PST_OK) {
         *ret_node = root->children[0];
         move_positions(*ret_node, set->line, column - (uint32_t)strlen(start) - 1);
         return PST_OK;
@@ -142,7 +142,7 @@ static pst_status parse_value(struct override *set, struct pst_config_node **ret
         if (err != NULL) {
             *err = why;
         }
-        return st;
+        return status;
     }
     node = pst_tree_node(arena, PST_CONFIG_STRING, NULL);
     node->value.string = pst_arena_strdup(arena, set->value);
@@ -242,10 +242,10 @@ static pst_status apply(struct override *set, struct pst_config_node *value, str
     struct pst_config_node *node = set->reader->config->root, *child = NULL;
 
     for (uint32_t i = 0; i < set->n_parts; i++) {
-        pst_status st = find_child(set, i, &node, &child, err);
+        pst_status status = find_child(set, i, &node, &child, err);
 
-        if (st != PST_OK) {
-            return st;
+        if (status != PST_OK) {
+            return status;
         }
         if (i + 1 == set->n_parts) {
             put_value(set, node, i, child, value);
@@ -266,18 +266,18 @@ pst_status pst_tree_set(struct pst_config_reader *reader, const char *text, uint
 {
     struct override set = {.reader = reader, .text = text, .line = i + 1};
     struct pst_config_node *value = NULL;
-    pst_status st;
+    pst_status status;
 
-    st = split(&set, err);
-    if (st != PST_OK) {
-        return st;
+    status = split(&set, err);
+    if (status != PST_OK) {
+        return status;
     }
     if (strcmp(set.parts[0], "include") == 0) {
         return fail_at(&set, "config.key", 1, "\"%s\": include works in files only", text, err);
     }
-    st = parse_value(&set, &value, err);
-    if (st != PST_OK) {
-        return st;
+    status = parse_value(&set, &value, err);
+    if (status != PST_OK) {
+        return status;
     }
     return apply(&set, value, err);
 }
@@ -319,27 +319,25 @@ pst_status pst_config_from_list(const char *list, struct pst_config **ret_config
     struct pst_arena arena = {0};
     char *at = pst_arena_strdup(&arena, list);
     uint32_t n = 0;
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
 
-    while (st == PST_OK && *at != '\0') {
+    while (status == PST_OK && *at != '\0') {
         char *end = part_end(at);
         bool last = *end == '\0';
 
         *end = '\0';
         if (n == MAX_PARTS) {
-            st = pst_fail(err, PST_ERR_CONFIG, "config.limit", "there are more than %d parts in %s",
-                          MAX_PARTS, list);
+            status = pst_fail(err, PST_ERR_CONFIG, "config.limit",
+                              "there are more than %d parts in %s", MAX_PARTS, list);
         } else if (strchr(at, '=') == NULL) {
-            st = pst_fail(err, PST_ERR_CONFIG, "config.syntax",
-                          "\"%s\" is not of the form key=value", at);
+            status = pst_fail(err, PST_ERR_CONFIG, "config.syntax",
+                              "\"%s\" is not of the form key=value", at);
         } else {
             parts[n++] = at;
         }
         at = last ? end : end + 1;
     }
-    if (st == PST_OK) {
-        st = pst_config_from_sets(parts, n, ret_config, err);
-    }
+    PST_TRY(status, pst_config_from_sets(parts, n, ret_config, err));
     pst_arena_finish(&arena);
-    return st;
+    return status;
 }

@@ -350,17 +350,17 @@ extern "C" pst_status pst_tree_from_toml(pst_config_reader *reader, const char *
                                          const char *name, uint32_t depth,
                                          pst_config_node **ret_root, pst_error *err)
 {
-    pst_status st;
+    pst_status status;
 
     if (length >= 3 && std::memcmp(text, "\xEF\xBB\xBF", 3) == 0) {
         text += 3;
         length -= 3;
     }
-    st = pst_tree_scan(text, length, name, err);
+    status = pst_tree_scan(text, length, name, err);
     try {
-        return st != PST_OK ? st
-                            : read(build{reader, name, depth, err}, std::string_view(text, length),
-                                   ret_root);
+        return status != PST_OK ? status
+                                : read(build{reader, name, depth, err},
+                                       std::string_view(text, length), ret_root);
     } catch (const std::bad_alloc &) {
         pst_out_of_memory();
     }

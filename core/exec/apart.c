@@ -84,9 +84,7 @@ pst_status exec_apart_init(struct exec_rank *rank, struct pst_error *err)
         memset(rank->losses, 0, losses);
         status = make_marks(rank, apart->ahead, EXEC_AHEAD, err);
     }
-    if (status == PST_OK) {
-        status = make_marks(rank, apart->loaded, EXEC_LOADS, err);
-    }
+    PST_TRY(status, make_marks(rank, apart->loaded, EXEC_LOADS, err));
     apart->active = status == PST_OK;
     if (status == PST_OK && config->transport->attach != NULL) {
         status = config->transport->attach(rank->exec->transport, rank->index, err);

@@ -150,9 +150,7 @@ static pst_status make_queues(struct exec_rank *rank, struct exec_list *list, st
 
     copies->host = host;
     list->copies = pst_arena_array(&rank->memory, program->n_copies, sizeof *list->copies);
-    if (status == PST_OK) {
-        status = device->mark_create(rank->device, false, &copies->calls_mark, err);
-    }
+    PST_TRY(status, device->mark_create(rank->device, false, &copies->calls_mark, err));
     for (uint32_t q = 0; q < copies->n_queues && status == PST_OK; q++) {
         status = make_queue(rank, program, q, err);
     }
@@ -180,9 +178,7 @@ pst_status exec_copies_init(struct exec_rank *rank, struct exec_list *list, stru
     if (status == PST_OK && how->check && !hollow) {
         status = make_check(rank, list->program, err);
     }
-    if (status == PST_OK) {
-        status = bind_rows(rank, list, err);
-    }
+    PST_TRY(status, bind_rows(rank, list, err));
     copies->active = status == PST_OK;
     return status;
 }

@@ -307,15 +307,9 @@ pst_status pst_exec_create(const struct pst_exec_config *config, struct pst_exec
     exec->has_norm = list_has_norm(config->programs[0]);
     allocate(exec);
     status = check_room(exec, err);
-    if (status == PST_OK) {
-        status = open_transport(exec, err);
-    }
-    if (status == PST_OK) {
-        status = start_threads(exec, err);
-    }
-    if (status == PST_OK) {
-        status = exec_run_all(exec, &(struct exec_task){.command = EXEC_SETUP}, err);
-    }
+    PST_TRY(status, open_transport(exec, err));
+    PST_TRY(status, start_threads(exec, err));
+    PST_TRY(status, exec_run_all(exec, &(struct exec_task){.command = EXEC_SETUP}, err));
     if (status != PST_OK) {
         pst_exec_destroy(exec);
         return status;

@@ -75,9 +75,7 @@ pst_status exec_times_init(struct exec_rank *rank, struct pst_error *err)
     times->ring = pst_arena_array(&rank->memory, n, sizeof *times->ring);
     for (uint64_t i = 0; i < n && status == PST_OK; i++) {
         status = device->mark_create(rank->device, true, &times->ring[i].start, err);
-        if (status == PST_OK) {
-            status = device->mark_create(rank->device, true, &times->ring[i].end, err);
-        }
+        PST_TRY(status, device->mark_create(rank->device, true, &times->ring[i].end, err));
     }
     times->n = status == PST_OK ? (uint32_t)n : 0;
     return status;

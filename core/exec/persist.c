@@ -103,10 +103,8 @@ static pst_status begin_weights(struct exec_rank *rank, const struct exec_param 
     bool *found = pst_alloc(param->n_versions, sizeof *found); /* [0]: the newest */
     pst_status status = load_versions(rank, param, values, found, err);
 
-    if (status == PST_OK) {
-        status = load(rank, PST_STATE_PARAMETER, param->parameter, 0, param->elems, values,
-                      &found[0], err);
-    }
+    PST_TRY(status, load(rank, PST_STATE_PARAMETER, param->parameter, 0, param->elems, values,
+                         &found[0], err));
     if (status == PST_OK && !found[0] && (device->flags & PST_DEVICE_HOLLOW) == 0) {
         pst_parameter_init(&config->graph->params[param->parameter], config->seed, values);
     }
@@ -159,9 +157,7 @@ static pst_status begin_params(struct exec_rank *rank, struct pst_error *err)
     values = pst_alloc(most, sizeof *values);
     for (uint32_t i = 0; i < rank->n_params && status == PST_OK; i++) {
         status = begin_weights(rank, &rank->params[i], values, err);
-        if (status == PST_OK) {
-            status = begin_slots(rank, &rank->params[i], values, err);
-        }
+        PST_TRY(status, begin_slots(rank, &rank->params[i], values, err));
     }
     free(values);
     return status;

@@ -36,9 +36,7 @@ static pst_status run_eval(struct exec_rank *rank, const struct exec_task *task)
     bool hollow = (rank->exec->config.device->flags & PST_DEVICE_HOLLOW) != 0;
     pst_status status = hollow ? PST_OK : exec_share_state(rank, &rank->error);
 
-    if (status == PST_OK) {
-        status = exec_run(rank, &rank->eval, section, task, 0, &rank->error);
-    }
+    PST_TRY(status, exec_run(rank, &rank->eval, section, task, 0, &rank->error));
     if (status == PST_OK && task->values != NULL && rank->eval.output[section] != NULL) {
         exec_copy_output(rank, &rank->eval, section, task->values, task->n_values);
     }

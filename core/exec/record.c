@@ -145,8 +145,7 @@ pst_status pst_recorder_gather(struct pst_recorder *recorder, const struct pst_e
     }
     recorder->clocks = pst_alloc(recorder->plan->n_devices, sizeof *recorder->clocks);
     status = exec->config.transport->processes->clock(&clock.offset_ns, &clock.uncertainty_ns, err);
-    status = status == PST_OK ? exec_exchange(exec, &clock, recorder->clocks, sizeof clock, err)
-                              : status;
+    PST_TRY(status, exec_exchange(exec, &clock, recorder->clocks, sizeof clock, err));
     if (status != PST_OK) {
         return status;
     }

@@ -190,9 +190,7 @@ static pst_status run_beside_copies(struct exec_rank *rank, struct exec_list *li
     for (uint32_t c = rows->first_call; c < rows->first_call + rows->n_calls && status == PST_OK;
          c++) {
         status = exec_copies_before(rank, list, c, err);
-        if (status == PST_OK) {
-            status = exec_run_call(rank, list, c, task, flags, err);
-        }
+        PST_TRY(status, exec_run_call(rank, list, c, task, flags, err));
         if (status == PST_OK) {
             exec_copies_behind(rank);
         }
@@ -424,9 +422,7 @@ pst_status exec_run(struct exec_rank *rank, struct exec_list *list, uint32_t sec
             status = exec_flush(rank, err);
         }
         atomic_store_explicit(&rank->at, i + 1, memory_order_relaxed);
-        if (status == PST_OK) {
-            status = finish_waits(rank, list, range->first_instr, i, err);
-        }
+        PST_TRY(status, finish_waits(rank, list, range->first_instr, i, err));
         if (status == PST_OK) {
             if (atomic_load_explicit(&rank->exec->failed, memory_order_relaxed) != 0) {
                 return pst_fail(err, PST_ERR_CANCELLED, "run.aborted",
@@ -434,13 +430,9 @@ pst_status exec_run(struct exec_rank *rank, struct exec_list *list, uint32_t sec
             }
             status = meet_fault(rank, op, err);
         }
-        if (status == PST_OK) {
-            status = run_recorded(rank, list, i, task, flags, visit, err);
-        }
+        PST_TRY(status, run_recorded(rank, list, i, task, flags, visit, err));
     }
-    if (status == PST_OK) {
-        status = end_section(rank, list, range, err);
-    }
+    PST_TRY(status, end_section(rank, list, range, err));
     if (status == PST_OK && list->workspace_end[section] > rank->handed_bytes) {
         rank->handed_bytes = list->workspace_end[section];
     }

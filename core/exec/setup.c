@@ -123,24 +123,16 @@ pst_status exec_setup(struct exec_rank *rank, struct pst_error *err)
 
     allocate(rank);
     status = open_device(rank, err);
-    if (status == PST_OK) {
-        status = exec_bind(rank, &rank->train, config->graph, config->plan,
-                           config->programs[rank->index], err);
-    }
-    if (status == PST_OK) {
-        status = exec_copies_init(rank, &rank->train, err);
-    }
+    PST_TRY(status, exec_bind(rank, &rank->train, config->graph, config->plan,
+                              config->programs[rank->index], err));
+    PST_TRY(status, exec_copies_init(rank, &rank->train, err));
     if (status == PST_OK && config->eval_plan != NULL) {
         status = exec_bind(rank, &rank->eval,
                            config->eval_graph != NULL ? config->eval_graph : config->graph,
                            config->eval_plan, config->eval_programs[rank->index], err);
-        if (status == PST_OK) {
-            status = exec_bind_output(rank, &rank->eval, err);
-        }
+        PST_TRY(status, exec_bind_output(rank, &rank->eval, err));
     }
-    if (status == PST_OK) {
-        status = exec_apart_init(rank, err);
-    }
+    PST_TRY(status, exec_apart_init(rank, err));
     if (status == PST_OK) {
         exec_graphs_init(rank);
         bind_params(rank);

@@ -233,9 +233,7 @@ pst_status pst_exec_step(struct pst_exec *exec, const struct pst_batch *batch,
         status = pst_fail(err, PST_ERR_BUG, "internal", "%u steps are in flight",
                           pst_exec_in_flight(exec));
     }
-    if (status == PST_OK) {
-        status = pst_exec_submit(exec, batch, update, err);
-    }
+    PST_TRY(status, pst_exec_submit(exec, batch, update, err));
     if (status != PST_OK) {
         return status;
     }

@@ -134,7 +134,7 @@ static pst_status change(struct mix *mix, struct pst_config_node *node, const st
                          uint32_t rank)
 {
     struct pst_cluster device = mix->kinds[mix->kind_of[rank]];
-    pst_status st;
+    pst_status status;
 
     for (uint32_t i = 0; i < pst_cluster_n_params; i++) {
         const struct pst_param *row = &pst_cluster_params[i];
@@ -147,9 +147,9 @@ static pst_status change(struct mix *mix, struct pst_config_node *node, const st
     if (table->says.name[0] != '\0') {
         device.name = table->says.name;
     }
-    st = pst_cluster_check(&device, mix->err);
-    if (st != PST_OK) {
-        return pst_fail_at(mix->err, st, "config.value", node->file, node->line, node->column,
+    status = pst_cluster_check(&device, mix->err);
+    if (status != PST_OK) {
+        return pst_fail_at(mix->err, status, "config.value", node->file, node->line, node->column,
                            "of device %u: the reserve leaves nothing of its memory to a plan",
                            rank);
     }
@@ -164,7 +164,7 @@ static pst_status take_ranks(struct mix *mix, struct pst_config_node *node, cons
     const uint64_t size = form->left_out == not_of_node ? (uint64_t)mix->cluster->node_size : 1;
     const uint64_t n = (mix->n_devices + size - 1) / size;
     const char *at = table->which;
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
     char why[96];
 
     do {
@@ -178,17 +178,17 @@ static pst_status take_ranks(struct mix *mix, struct pst_config_node *node, cons
                      (unsigned long long)last, (unsigned long long)n - 1);
             return fail(mix, node, form, table->which, why);
         }
-        for (uint64_t r = first * size; st == PST_OK && r < (last + 1) * size && r < mix->n_devices;
-             r++) {
+        for (uint64_t r = first * size;
+             status == PST_OK && r < (last + 1) * size && r < mix->n_devices; r++) {
             if (mix->taken[r]) {
                 snprintf(why, sizeof why, "an earlier table says what %s %llu is", form->key,
                          (unsigned long long)(r / size));
                 return fail(mix, node, form, table->which, why);
             }
-            st = change(mix, node, table, (uint32_t)r);
+            status = change(mix, node, table, (uint32_t)r);
         }
-    } while (st == PST_OK && *at++ == ',');
-    return st;
+    } while (status == PST_OK && *at++ == ',');
+    return status;
 }
 
 static pst_status read_table(struct mix *mix, struct pst_config_node *node, const struct form *form)
@@ -197,26 +197,26 @@ static pst_status read_table(struct mix *mix, struct pst_config_node *node, cons
         pst_arena_array(mix->arena, (size_t)pst_cluster_n_params + 2, sizeof *rows);
     uint32_t n_rows = make_rows(form, rows);
     struct table table = {.which = ""};
-    pst_status st;
+    pst_status status;
 
     node->used = true;
-    st = pst_params_fill(rows, n_rows, sizeof *rows, node, form->section, NULL, mix->arena, &table,
-                         mix->err);
-    if (st == PST_OK && form->left_out == not_of_node && mix->cluster->node_size == 0) {
+    status = pst_params_fill(rows, n_rows, sizeof *rows, node, form->section, NULL, mix->arena,
+                             &table, mix->err);
+    if (status == PST_OK && form->left_out == not_of_node && mix->cluster->node_size == 0) {
         return pst_fail_at(mix->err, PST_ERR_CONFIG, "config.value", node->file, node->line,
                            node->column,
                            "%s: all devices are in one node; say how many are in each with "
                            "cluster.node_size",
                            form->section);
     }
-    return st == PST_OK ? take_ranks(mix, node, form, &table) : st;
+    return status == PST_OK ? take_ranks(mix, node, form, &table) : status;
 }
 
 static pst_status read_form(struct mix *mix, struct pst_config_node *section,
                             const struct form *form)
 {
     struct pst_config_node *list = pst_config_get(section, form->key);
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
 
     memset(mix->taken, 0, mix->n_devices * sizeof *mix->taken);
     if (list == NULL) {
@@ -226,10 +226,10 @@ static pst_status read_form(struct mix *mix, struct pst_config_node *section,
     if (list->kind != PST_CONFIG_ARRAY) {
         return read_table(mix, list, form);
     }
-    for (uint32_t i = 0; st == PST_OK && i < list->n_children; i++) {
-        st = read_table(mix, list->children[i], form);
+    for (uint32_t i = 0; status == PST_OK && i < list->n_children; i++) {
+        status = read_table(mix, list->children[i], form);
     }
-    return st;
+    return status;
 }
 
 /* The kinds that there are devices of, in the order of these. */
@@ -326,12 +326,12 @@ static void tie(struct pst_cluster *cluster)
 static pst_status settle(struct mix *mix, const struct pst_config_node *section)
 {
     struct pst_cluster *stated = pst_arena_array(mix->arena, 1, sizeof *stated), worst;
-    pst_status st;
+    pst_status status;
 
     *stated = *mix->cluster;
     drop_unused(mix);
     worst = mix->kinds[0];
-    st = set_memory(mix, section, &worst);
+    status = set_memory(mix, section, &worst);
     for (uint32_t k = 0; k < mix->n_kinds; k++) {
         take_worst(&worst, &mix->kinds[k]);
         if (mix->kinds[k].name[0] == '\0') {
@@ -345,14 +345,14 @@ static pst_status settle(struct mix *mix, const struct pst_config_node *section)
     worst.name = NULL;
     *mix->cluster = worst;
     tie(mix->cluster);
-    return st;
+    return status;
 }
 
 pst_status pst_cluster_mix(struct pst_config_node *section, struct pst_cluster *cluster,
                            struct pst_arena *arena, struct pst_error *err)
 {
     struct mix mix = {.cluster = cluster, .arena = arena, .err = err};
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
 
     if (section == NULL ||
         (pst_config_get(section, "device") == NULL && pst_config_get(section, "node") == NULL)) {
@@ -364,10 +364,10 @@ pst_status pst_cluster_mix(struct pst_config_node *section, struct pst_cluster *
     mix.kinds[mix.n_kinds++] = *cluster;
     mix.kind_of = pst_arena_array(arena, mix.n_devices, sizeof *mix.kind_of);
     mix.taken = pst_arena_array(arena, mix.n_devices, sizeof *mix.taken);
-    for (uint32_t i = 0; st == PST_OK && i < sizeof forms / sizeof *forms; i++) {
-        st = read_form(&mix, section, &forms[i]);
+    for (uint32_t i = 0; status == PST_OK && i < sizeof forms / sizeof *forms; i++) {
+        status = read_form(&mix, section, &forms[i]);
     }
-    return st == PST_OK ? settle(&mix, section) : st;
+    return status == PST_OK ? settle(&mix, section) : status;
 }
 
 void pst_cluster_copy(const struct pst_cluster *cluster, struct pst_arena *arena,

@@ -121,12 +121,12 @@ static void set_slices(struct pst_graph *graph, uint32_t n)
 
 pst_status pst_graph_slice(struct pst_graph *graph, uint32_t n, struct pst_error *err)
 {
-    pst_status st = n > 1 ? check(graph, n, err) : PST_OK;
+    pst_status status = n > 1 ? check(graph, n, err) : PST_OK;
 
-    if (n > 1 && st == PST_OK) {
+    if (n > 1 && status == PST_OK) {
         set_slices(graph, n);
     }
-    return st;
+    return status;
 }
 
 void pst_graph_join(struct pst_graph *graph)

@@ -34,12 +34,12 @@ struct pst_worker_task pst_worker_limits(const struct pst_job_plugins *plugins,
 
 static pst_status refuse(const struct pst_apart_kind *kind, const char *name, struct pst_error *err)
 {
-    pst_status st =
+    pst_status status =
         pst_fail(err, PST_ERR_BUG, "plugin.contract",
                  "%s \"%s\": what came back from its process is no answer to what was asked",
                  kind->plugin, name);
     pst_error_hint(err, "report it to its author");
-    return st;
+    return status;
 }
 
 pst_status pst_apart_take(const struct pst_apart_kind *kind, const void *job, const char *name,
@@ -47,19 +47,19 @@ pst_status pst_apart_take(const struct pst_apart_kind *kind, const void *job, co
 {
     struct pst_arena arena = {0};
     struct pst_wire r = pst_wire_read(bytes, length, &arena);
-    pst_status st;
+    pst_status status;
 
     memset(ret_answer, 0, kind->answer_size);
     pst_wire_word(&r, kind->word);
-    st = kind->pass_answer(&r, job, ret_answer, err);
-    if (st == PST_OK && !pst_wire_is_read(&r)) {
-        st = refuse(kind, name, err);
+    status = kind->pass_answer(&r, job, ret_answer, err);
+    if (status == PST_OK && !pst_wire_is_read(&r)) {
+        status = refuse(kind, name, err);
     }
-    if (st != PST_OK) {
+    if (status != PST_OK) {
         kind->finish(ret_answer);
     }
     pst_arena_finish(&arena);
-    return st;
+    return status;
 }
 
 static pst_status ask_apart(const struct pst_apart_kind *kind, const void *job, const char *name,
@@ -71,36 +71,34 @@ static pst_status ask_apart(const struct pst_apart_kind *kind, const void *job, 
     void *sent = pst_arena_alloc(&arena, kind->job_size, 0);
     char *reply = NULL;
     size_t length = 0;
-    pst_status st;
+    pst_status status;
 
     memcpy(sent, job, kind->job_size);
     pst_wire_word(&question, kind->word);
     kind->pass_job(&question, sent);
-    st = pst_worker_ask(limits, &question, &reply, &length, err);
+    status = pst_worker_ask(limits, &question, &reply, &length, err);
     free(question.bytes);
-    if (st == PST_OK) {
-        st = pst_apart_take(kind, job, name, reply, length, ret_answer, err);
-    }
+    PST_TRY(status, pst_apart_take(kind, job, name, reply, length, ret_answer, err));
     free(reply);
     pst_arena_finish(&arena);
-    return st;
+    return status;
 }
 
 pst_status pst_apart_ask(const struct pst_apart_kind *kind, const void *job, const char *name,
                          const struct pst_worker_task *limits, bool (*cancelled)(void),
                          void *ret_answer, struct pst_error *err)
 {
-    pst_status st;
+    pst_status status;
 
     if (limits != NULL) {
         return ask_apart(kind, job, name, limits, ret_answer, err);
     }
     memset(ret_answer, 0, kind->answer_size);
-    st = kind->ask(job, cancelled, ret_answer, err);
-    if (st != PST_OK) {
+    status = kind->ask(job, cancelled, ret_answer, err);
+    if (status != PST_OK) {
         kind->finish(ret_answer);
     }
-    return st;
+    return status;
 }
 
 /* Does not return: the end of the process frees what it has allocated. */
@@ -110,22 +108,22 @@ static void serve(const struct pst_apart_kind *kind, struct pst_wire *question)
     void *found = pst_arena_alloc(question->arena, kind->answer_size, 0);
     struct pst_wire reply = {.reads = false};
     struct pst_error err = {0};
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
 
     kind->pass_job(question, job);
     if (!pst_wire_is_read(question)) {
-        st = pst_fail(&err, PST_ERR_BUG, "internal", "half a question");
+        status = pst_fail(&err, PST_ERR_BUG, "internal", "half a question");
     } else if (kind->open != NULL) {
-        st = kind->open(job, &err);
+        status = kind->open(job, &err);
     }
-    if (st == PST_OK) {
+    if (status == PST_OK) {
         pst_worker_started();
-        st = kind->ask(job, pst_worker_stopped_or_late, found, &err);
+        status = kind->ask(job, pst_worker_stopped_or_late, found, &err);
     }
-    if (st == PST_OK) {
+    if (status == PST_OK) {
         pst_apart_put(kind, job, found, &reply);
     }
-    pst_worker_answer(st == PST_OK ? &reply : NULL, &err);
+    pst_worker_answer(status == PST_OK ? &reply : NULL, &err);
 }
 
 bool pst_apart_serve(int argc, char **argv, const struct pst_apart_kind *const *kinds, size_t n)

@@ -311,12 +311,12 @@ static pst_status written(struct pst_instance *instance)
     return pst_fail(&instance->failure, PST_ERR_BUG, "plugin.contract", "it wrote into its input");
 }
 
-static pst_status end(struct call *call, pst_status st)
+static pst_status end(struct call *call, pst_status status)
 {
     pst_instance_leave(call->instance);
-    st = pst_region_intact(&call->region) ? st : written(call->instance);
+    status = pst_region_intact(&call->region) ? status : written(call->instance);
     pst_region_finish(&call->region);
-    return st;
+    return status;
 }
 
 pst_status pst_call_in_flight(struct pst_instance *scheduler, const struct pst_place *place,
@@ -345,11 +345,11 @@ pst_status pst_call_partition(struct pst_instance *partitioner, const struct pst
     const struct pst_partitioner *f = partitioner->plugin->get_interface(PST_PARTITIONER);
     struct call call;
     const struct pst_region *figures = partitioner->context.figures;
-    pst_status st;
+    pst_status status;
 
     begin(&call, partitioner, PST_CRUMB_PARTITION, pst_lend_partition, in);
-    st = end(&call, f->partition(partitioner->self, call.question, out));
-    return figures == NULL || pst_region_intact(figures) ? st : written(partitioner);
+    status = end(&call, f->partition(partitioner->self, call.question, out));
+    return figures == NULL || pst_region_intact(figures) ? status : written(partitioner);
 }
 
 pst_status pst_call_bound(struct pst_instance *memopt, const struct pst_stage_view *view,

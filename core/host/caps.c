@@ -123,12 +123,12 @@ pst_status pst_caps_match(const struct pst_plugin *const *plugins, uint32_t n_pl
                           struct pst_error *err)
 {
     uint32_t i;
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
 
-    for (i = 0; st == PST_OK && i < n_plugins; i++) {
-        st = match_one(plugins, n_plugins, i, err);
+    for (i = 0; status == PST_OK && i < n_plugins; i++) {
+        status = match_one(plugins, n_plugins, i, err);
     }
-    return st;
+    return status;
 }
 
 pst_status pst_caps_require(const struct pst_plugin *plugin, const char *word, const char *what,

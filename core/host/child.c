@@ -29,8 +29,8 @@ static bool is_used_up(uint64_t bytes, uint64_t limit)
 }
 
 /* Exit code 3; 70 where no plugin was called yet. */
-#define fail(err, blame, st, kind, ...)                                                            \
-    pst_fail(err, st, (blame)->known ? (kind) : "internal", __VA_ARGS__)
+#define fail(err, blame, status, kind, ...)                                                        \
+    pst_fail(err, status, (blame)->known ? (kind) : "internal", __VA_ARGS__)
 
 static pst_status fail_timeout(const struct pst_worker_task *task, const struct pst_worker_end *end,
                                const struct pst_breadcrumb_page *page, struct pst_error *err)
@@ -144,7 +144,7 @@ pst_status pst_worker_judge(const struct pst_worker_task *task, const struct pst
     bool left = end->wait_status == 0 && !reader->broken;
     bool used_up = is_used_up(atomic_load(&page->vm_bytes), task->memory_limit_bytes);
     struct pst_blame blame;
-    pst_status st;
+    pst_status status;
 
     if (left && reader->plan != NULL) {
         return PST_OK;
@@ -170,14 +170,14 @@ pst_status pst_worker_judge(const struct pst_worker_task *task, const struct pst
         return pst_fail(err, PST_ERR_CANCELLED, "run.cancelled", "planning was stopped");
     }
     if (end->stop == PST_WORKER_TIMED_OUT && end->killed) {
-        st = fail_timeout(task, end, page, err);
+        status = fail_timeout(task, end, page, err);
     } else if (used_up) {
-        st = fail_memory(task, &blame, err);
+        status = fail_memory(task, &blame, err);
     } else {
-        st = fail_crash(end, reader, &blame, page, err);
+        status = fail_crash(end, reader, &blame, page, err);
     }
     pst_worker_output_tail(output, err);
-    return st;
+    return status;
 }
 
 /* --- the run ----------------------------------------------------------------------------------*/
@@ -387,31 +387,30 @@ pst_status pst_worker_ask(const struct pst_worker_task *task, const struct pst_w
                       .process = {.job_fd = -1, .answer_fd = -1, .output_fd = -1},
                       .reader = {.plugin = PST_NONE},
                       .end = {.stop = PST_WORKER_RUNS}};
-    pst_status st;
+    pst_status status;
 
     if (!offered) {
         return pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing",
                         "this program cannot plan in a process of its own; set plugins.isolate = "
                         "\"never\"");
     }
-    st = make_job(&run, question, err);
-    if (st == PST_OK) {
-        st = start(&run, err);
-    }
-    if (st == PST_OK) {
+    status = make_job(&run, question, err);
+    PST_TRY(status, start(&run, err));
+    if (status == PST_OK) {
         watch(&run);
         pst_worker_output_log(run.output, run.page);
-        st = pst_worker_judge(task, &run.end, &run.reader, run.page, run.output, err);
+        status = pst_worker_judge(task, &run.end, &run.reader, run.page, run.output, err);
     }
-    if (st != PST_OK && run.pipe_errno != 0) {
-        st = pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing",
-                      "the process that plans cannot be talked to: %s", strerror(run.pipe_errno));
+    if (status != PST_OK && run.pipe_errno != 0) {
+        status =
+            pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing",
+                     "the process that plans cannot be talked to: %s", strerror(run.pipe_errno));
     }
-    if (st == PST_OK) {
+    if (status == PST_OK) {
         *ret_answer = run.reader.plan;
         *ret_length = run.reader.plan_length;
         run.reader.plan = NULL;
     }
     finish(&run);
-    return st;
+    return status;
 }

@@ -117,14 +117,14 @@ static pst_status open_plugin(const void *job, bool (*cancelled)(void), void *re
 {
     const struct question *question = job;
     const struct pst_plugin *plugin = NULL;
-    pst_status st = pst_plugin_open(question->path, question->kind, question->id, &plugin, err);
+    pst_status status = pst_plugin_open(question->path, question->kind, question->id, &plugin, err);
 
     (void)cancelled;
-    if (st == PST_OK) {
+    if (status == PST_OK) {
         memcpy(ret_plugin, plugin, /* an older one's is shorter */
                plugin->size < sizeof *plugin ? plugin->size : sizeof *plugin);
     }
-    return st;
+    return status;
 }
 
 static pst_status pass_answer(struct pst_wire *w, const void *job, void *plugin,
@@ -195,20 +195,20 @@ static pst_status ask(struct pst_arena *arena, const char *path, const char *kin
     const struct question question = {path, kind, id, arena};
     struct pst_plugin *plugin = pst_arena_array(arena, 1, sizeof *plugin);
     struct pst_error why = {.status = PST_OK};
-    pst_status st;
+    pst_status status;
 
     if (is_endless(path, err)) {
         return PST_ERR_CANCELLED;
     }
-    st = pst_apart_ask(&pst_describe_kind, &question, path, &limits, NULL, plugin, &why);
+    status = pst_apart_ask(&pst_describe_kind, &question, path, &limits, NULL, plugin, &why);
     if (strcmp(why.kind, "plugin.timeout") == 0) {
         note_endless(path, &why);
     }
-    if (st != PST_OK && err != NULL) {
+    if (status != PST_OK && err != NULL) {
         *err = why;
     }
-    *ret_plugin = st == PST_OK ? plugin : NULL;
-    return st;
+    *ret_plugin = status == PST_OK ? plugin : NULL;
+    return status;
 }
 
 pst_status pst_plugin_describe(struct pst_arena *arena, const char *path, const char *kind,
@@ -217,13 +217,13 @@ pst_status pst_plugin_describe(struct pst_arena *arena, const char *path, const 
                                struct pst_shipped *ret_shipped, struct pst_error *err)
 {
     struct pst_shipped shipped;
-    pst_status st;
+    pst_status status;
 
     pst_shipped_find(path, &shipped);
-    st = shipped.is ? pst_plugin_open(path, kind, id, ret_plugin, err)
-                    : ask(arena, path, kind, id, most_ns, ret_plugin, err);
+    status = shipped.is ? pst_plugin_open(path, kind, id, ret_plugin, err)
+                        : ask(arena, path, kind, id, most_ns, ret_plugin, err);
     if (ret_shipped != NULL) {
         *ret_shipped = shipped;
     }
-    return st;
+    return status;
 }

@@ -168,31 +168,31 @@ static pst_status fill_config(struct pst_instance *instance, struct pst_config_n
     const struct pst_plugin *plugin = instance->plugin;
     bool repeats = strcmp(plugin->kind, "memopt") == 0;
     const char *section;
-    pst_status st;
+    pst_status status;
 
     instance->config =
         pst_arena_alloc(&instance->arena, plugin->config_size != 0 ? plugin->config_size : 1, 0);
     section = pst_arena_printf(&instance->arena, repeats ? "[[%s]] (%s)" : "[%s] (%s)",
                                plugin->kind, plugin->id);
-    st = pst_params_fill(plugin->params, plugin->n_params, plugin->param_size, table, section,
-                         others, &instance->arena, instance->config, err);
-    if (st != PST_OK) {
+    status = pst_params_fill(plugin->params, plugin->n_params, plugin->param_size, table, section,
+                             others, &instance->arena, instance->config, err);
+    if (status != PST_OK) {
         explain_key(plugin, table, err);
     }
-    return st;
+    return status;
 }
 
 pst_status pst_instance_check(const struct pst_plugin *plugin, struct pst_config_node *table,
                               struct pst_error *err)
 {
     struct pst_instance *instance = pst_alloc(1, sizeof *instance);
-    pst_status st;
+    pst_status status;
 
     instance->plugin = plugin;
-    st = fill_config(instance, table, err);
+    status = fill_config(instance, table, err);
     pst_arena_finish(&instance->arena);
     free(instance);
-    return st;
+    return status;
 }
 
 pst_status pst_instance_prepare(struct pst_instance *instance, const struct pst_plugin *plugin,
@@ -232,20 +232,20 @@ pst_status pst_instance_create(const struct pst_plugin *plugin, struct pst_confi
                                struct pst_instance **ret_instance, struct pst_error *err)
 {
     struct pst_instance *instance = pst_alloc(1, sizeof *instance);
-    pst_status st = pst_instance_prepare(instance, plugin, table, context, err);
+    pst_status status = pst_instance_prepare(instance, plugin, table, context, err);
 
-    if (st == PST_OK) {
+    if (status == PST_OK) {
         pst_instance_enter(instance, PST_CRUMB_CREATE);
-        st = plugin->create(&instance->host, instance->config, &instance->self);
+        status = plugin->create(&instance->host, instance->config, &instance->self);
         pst_instance_leave(instance);
-        if (st != PST_OK) {
+        if (status != PST_OK) {
             instance->self = NULL;
-            st = pst_instance_fail(instance, st, "create", err);
+            status = pst_instance_fail(instance, status, "create", err);
         }
     }
-    if (st != PST_OK) {
+    if (status != PST_OK) {
         pst_instance_destroy(instance);
-        return st;
+        return status;
     }
     *ret_instance = instance;
     return PST_OK;

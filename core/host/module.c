@@ -117,18 +117,18 @@ static pst_status fail_absent(struct pst_arena *arena, const char *kind, const c
     const char *ids[MAX_IDS + 8];
     char hint[96];
     uint32_t n;
-    pst_status st;
+    pst_status status;
 
     list_modules(arena, kind, ids, MAX_IDS, &n);
     if (known != NULL && known->serves != NULL) {
-        st = pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing",
-                      "this build has no %s \"%s\", which serves %s", kind, id, known->serves);
+        status = pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing",
+                          "this build has no %s \"%s\", which serves %s", kind, id, known->serves);
     } else {
-        st = pst_fail(err, PST_ERR_CONFIG, "config.value", "no %s \"%s\"%s", kind, id,
-                      pst_nearest_hint(hint, id, ids, n));
+        status = pst_fail(err, PST_ERR_CONFIG, "config.value", "no %s \"%s\"%s", kind, id,
+                          pst_nearest_hint(hint, id, ids, n));
     }
     pst_error_hint_words(err, "this build has", ids, n);
-    return st;
+    return status;
 }
 
 pst_status pst_module_check(const char *kind, const char *id, struct pst_error *err)
@@ -137,15 +137,15 @@ pst_status pst_module_check(const char *kind, const char *id, struct pst_error *
     const char *ids[MAX_IDS + 8];
     uint32_t n;
     bool found = find_known(kind, id) != NULL;
-    pst_status st;
+    pst_status status;
 
     list_modules(&arena, kind, ids, MAX_IDS, &n);
     for (uint32_t i = 0; i < n && !found; i++) {
         found = strcmp(ids[i], id) == 0;
     }
-    st = found ? PST_OK : fail_absent(&arena, kind, id, err);
+    status = found ? PST_OK : fail_absent(&arena, kind, id, err);
     pst_arena_finish(&arena);
-    return st;
+    return status;
 }
 
 /* Where the module runs out of memory, the program does. */
@@ -169,40 +169,40 @@ pst_status pst_module_load(const char *kind, const char *id, const char *symbol,
     char *path;
     const char *canonical;
     void *handle, *function;
-    pst_status st;
+    pst_status status;
 
     if (!is_id(id)) {
-        st = fail_absent(&arena, kind, id, err);
+        status = fail_absent(&arena, kind, id, err);
         goto out;
     }
     path = pst_arena_printf(&arena, "%s/%s-%s.so", pst_search_home(&arena), kind, id);
-    st = pst_search_secure(&arena, path, &canonical, &why);
-    if (st != PST_OK && strcmp(why.kind, "plugin.not-found") == 0) {
-        st = fail_absent(&arena, kind, id, err);
+    status = pst_search_secure(&arena, path, &canonical, &why);
+    if (status != PST_OK && strcmp(why.kind, "plugin.not-found") == 0) {
+        status = fail_absent(&arena, kind, id, err);
         goto out;
     }
-    if (st != PST_OK) {
+    if (status != PST_OK) {
         if (err != NULL) {
             *err = why;
         }
         goto out;
     }
     if (!pst_dl_open(canonical, &handle, reason, sizeof reason)) {
-        st = pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing", "%s \"%s\" cannot be used: %s",
-                      kind, id, reason);
+        status = pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing",
+                          "%s \"%s\" cannot be used: %s", kind, id, reason);
         goto out;
     }
     pst_float_mode_reset(); /* a library that it brought may have changed it */
     function = pst_dl_symbol(handle, symbol);
     if (function == NULL) {
-        st = pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing",
-                      "%s exports no %s; it belongs to another build of penstock", canonical,
-                      symbol);
+        status = pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing",
+                          "%s exports no %s; it belongs to another build of penstock", canonical,
+                          symbol);
         goto out;
     }
     share_handler(handle);
     *ret_function = function;
 out:
     pst_arena_finish(&arena);
-    return st;
+    return status;
 }

@@ -244,7 +244,7 @@ static pst_status check_names(struct subject *s, struct pst_error *err)
     }
     if (is_missing(p->id) || strcmp(p->id, s->id) != 0) {
         struct pst_arena arena = {0};
-        pst_status st =
+        pst_status status =
             refuse(err, "plugin.descriptor", s->path,
                    "says that its name is \"%s\", but its file is named for \"%s\"; rename the "
                    "file to %s",
@@ -252,7 +252,7 @@ static pst_status check_names(struct subject *s, struct pst_error *err)
                    pst_search_join(&arena, p->kind, is_missing(p->id) ? "ID" : p->id));
 
         pst_arena_finish(&arena);
-        return st;
+        return status;
     }
     return PST_OK;
 }
@@ -327,7 +327,7 @@ static pst_status check_strings(struct subject *s, struct pst_error *err)
                    {".reference", p->reference},
                    {".license", p->license}};
     const char *url = pst_plugin_url(p), *vendor = pst_plugin_vendor(p);
-    pst_status st;
+    pst_status status;
     size_t i;
 
     for (i = 0; i < sizeof strings / sizeof strings[0]; i++) {
@@ -345,12 +345,10 @@ static pst_status check_strings(struct subject *s, struct pst_error *err)
     if (vendor != NULL && !pst_text_is_plain(vendor)) {
         return refuse_text(s, ".vendor", err);
     }
-    st = check_words(s, ".provides", p->provides, err);
-    if (st == PST_OK) {
-        st = check_words(s, ".needs", p->needs, err);
-    }
-    if (st != PST_OK) {
-        return st;
+    status = check_words(s, ".provides", p->provides, err);
+    PST_TRY(status, check_words(s, ".needs", p->needs, err));
+    if (status != PST_OK) {
+        return status;
     }
     if (p->create == NULL || p->destroy == NULL || p->get_interface == NULL) {
         return refuse(err, "plugin.descriptor", s->path, "its description lacks %s()",
@@ -407,12 +405,12 @@ static pst_status check_all(struct subject *s, struct pst_error *err)
 {
     static pst_status (*const checks[])(struct subject *, struct pst_error *) = {
         check_elf, load, check_abi, check_names, check_rows, check_strings, check_interface};
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
 
-    for (size_t i = 0; st == PST_OK && i < sizeof checks / sizeof checks[0]; i++) {
-        st = checks[i](s, err);
+    for (size_t i = 0; status == PST_OK && i < sizeof checks / sizeof checks[0]; i++) {
+        status = checks[i](s, err);
     }
-    return st;
+    return status;
 }
 
 pst_status pst_plugin_open(const char *path, const char *kind, const char *id,
@@ -421,34 +419,35 @@ pst_status pst_plugin_open(const char *path, const char *kind, const char *id,
     struct pst_arena arena = {0};
     struct subject s = {.path = path, .kind = kind, .id = id};
     const char *name, *file_kind = NULL, *file_id = NULL;
-    pst_status st = pst_search_secure(&arena, path, &s.path, err);
+    pst_status status = pst_search_secure(&arena, path, &s.path, err);
 
-    if (st != PST_OK) {
+    if (status != PST_OK) {
         goto out;
     }
     name = strrchr(s.path, '/') + 1;
     if (!pst_search_split(&arena, name, &file_kind, &file_id)) {
-        st = refuse(err, "plugin.descriptor", s.path,
-                    "a plugin's file is named <kind>-<id>.so, such as scheduler-1f1b.so or "
-                    "scheduler-lab.1f1b.so");
+        status = refuse(err, "plugin.descriptor", s.path,
+                        "a plugin's file is named <kind>-<id>.so, such as scheduler-1f1b.so or "
+                        "scheduler-lab.1f1b.so");
         goto out;
     }
     if ((kind != NULL && strcmp(kind, file_kind) != 0) ||
         (id != NULL && strcmp(id, file_id) != 0)) {
-        st = refuse(err, "plugin.descriptor", s.path,
-                    "%s \"%s\" is wanted, but this file is named as %s \"%s\"",
-                    kind != NULL ? kind : file_kind, id != NULL ? id : file_id, file_kind, file_id);
+        status =
+            refuse(err, "plugin.descriptor", s.path,
+                   "%s \"%s\" is wanted, but this file is named as %s \"%s\"",
+                   kind != NULL ? kind : file_kind, id != NULL ? id : file_id, file_kind, file_id);
         goto out;
     }
     s.kind = file_kind;
     s.id = file_id;
     pst_breadcrumb_enter(pst_breadcrumb_plugin(s.kind, s.id, s.path), PST_CRUMB_LOAD);
-    st = check_all(&s, err);
+    status = check_all(&s, err);
     pst_breadcrumb_leave();
-    if (st == PST_OK) {
+    if (status == PST_OK) {
         *ret_plugin = s.plugin;
     }
 out:
     pst_arena_finish(&arena);
-    return st;
+    return status;
 }

@@ -31,7 +31,7 @@ static pst_status scan(struct pst_plugin_list *list, uint32_t folder, bool must_
 {
     DIR *dir = opendir(list->folders[folder]);
     const struct dirent *entry;
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
 
     if (dir == NULL && !must_be && (errno == ENOENT || errno == ENOTDIR)) {
         return PST_OK; /* a folder that is not there holds nothing */
@@ -41,7 +41,7 @@ static pst_status scan(struct pst_plugin_list *list, uint32_t folder, bool must_
         return pst_fail_at(err, PST_ERR_CONFIG, "plugin.not-found", list->folders[folder], 0, 0,
                            "cannot open the folder of plugins: %s", strerror(errno));
     }
-    while (st == PST_OK && (entry = readdir(dir)) != NULL) {
+    while (status == PST_OK && (entry = readdir(dir)) != NULL) {
         const char *kind, *id = NULL;
         struct pst_plugin_file *file;
 
@@ -55,7 +55,7 @@ static pst_status scan(struct pst_plugin_list *list, uint32_t folder, bool must_
         file->path = pst_arena_printf(&list->arena, "%s/%s", list->folders[folder], entry->d_name);
     }
     closedir(dir);
-    return st;
+    return status;
 }
 
 static void mark_shadowed(struct pst_plugin_list *list)
@@ -82,15 +82,15 @@ pst_status pst_plugin_list_create(const char *folders, struct pst_plugin_list **
     struct pst_plugin_list *list = pst_alloc(1, sizeof *list);
     uint32_t n_first;
     size_t room = 0;
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
 
     pst_search_folders(&list->arena, folders, &list->folders, &n_first, &list->n_folders);
-    for (uint32_t i = 0; st == PST_OK && i < list->n_folders; i++) {
-        st = scan(list, i, i < n_first, &room, err);
+    for (uint32_t i = 0; status == PST_OK && i < list->n_folders; i++) {
+        status = scan(list, i, i < n_first, &room, err);
     }
-    if (st != PST_OK) {
+    if (status != PST_OK) {
         pst_plugin_list_destroy(list);
-        return st;
+        return status;
     }
     if (list->n_files > 0) {
         qsort(list->files, list->n_files, sizeof *list->files, compare);
@@ -128,21 +128,21 @@ static pst_status not_found(const struct pst_plugin_list *list, const char *kind
     const char **names = pst_alloc(list->n_files + 1, sizeof *names);
     char hint[96];
     uint32_t i, n = 0;
-    pst_status st;
+    pst_status status;
 
     for (i = 0; i < list->n_files; i++) {
         if (strcmp(list->files[i].kind, kind) == 0) {
             names[n++] = list->files[i].id;
         }
     }
-    st = pst_fail(err, PST_ERR_CONFIG, "plugin.not-found",
-                  "no %s \"%s\"%s \"penstock plugins\" lists them", kind, id,
-                  pst_nearest_hint(hint, id, names, n)[0] == '\0' ? ";" : hint);
+    status = pst_fail(err, PST_ERR_CONFIG, "plugin.not-found",
+                      "no %s \"%s\"%s \"penstock plugins\" lists them", kind, id,
+                      pst_nearest_hint(hint, id, names, n)[0] == '\0' ? ";" : hint);
     for (i = 0; i < list->n_folders; i++) {
         pst_error_detail(err, "searched: %s\n", list->folders[i]);
     }
     free(names);
-    return st;
+    return status;
 }
 
 /* The file that is meant: `path`, or the one of that name that wins, and the next one of that name
@@ -153,16 +153,16 @@ static pst_status find_file(struct pst_arena *arena, const char *kind, const cha
 {
     struct pst_plugin_list *list;
     uint32_t i = 0;
-    pst_status st;
+    pst_status status;
 
     *ret_file = path;
     *ret_shadowed = NULL;
     if (path != NULL) {
         return PST_OK;
     }
-    st = pst_plugin_list_create(folders, &list, err);
-    if (st != PST_OK) {
-        return st;
+    status = pst_plugin_list_create(folders, &list, err);
+    if (status != PST_OK) {
+        return status;
     }
     while (i < list->n_files &&
            (strcmp(list->files[i].kind, kind) != 0 || strcmp(list->files[i].id, id) != 0)) {
@@ -173,10 +173,10 @@ static pst_status find_file(struct pst_arena *arena, const char *kind, const cha
         *ret_shadowed = pst_arena_strdup(arena, list->files[i + 1].path);
     }
     if (i == list->n_files && needed) {
-        st = not_found(list, kind, id, err);
+        status = not_found(list, kind, id, err);
     }
     pst_plugin_list_destroy(list);
-    return st;
+    return status;
 }
 
 const char *pst_plugin_where(struct pst_arena *arena, const char *kind, const char *id,
@@ -193,11 +193,11 @@ pst_status pst_plugin_find(const char *kind, const char *id, const char *path, c
 {
     struct pst_arena arena = {0};
     const char *file, *shadowed;
-    pst_status st = find_file(&arena, kind, id, path, folders, true, &file, &shadowed, err);
+    pst_status status = find_file(&arena, kind, id, path, folders, true, &file, &shadowed, err);
 
-    st = st == PST_OK ? pst_plugin_open(file, kind, id, ret_plugin, err) : st;
+    PST_TRY(status, pst_plugin_open(file, kind, id, ret_plugin, err));
     pst_arena_finish(&arena);
-    return st;
+    return status;
 }
 
 static void tell_shadowed(struct pst_arena *arena, const char *kind, const char *id,
@@ -214,12 +214,12 @@ pst_status pst_plugin_is_foreign(const char *kind, const char *id, const char *p
     struct pst_arena arena = {0};
     struct pst_shipped shipped;
     const char *file, *shadowed;
-    pst_status st = find_file(&arena, kind, id, path, folders, false, &file, &shadowed, err);
+    pst_status status = find_file(&arena, kind, id, path, folders, false, &file, &shadowed, err);
 
-    if (st == PST_OK && shadowed != NULL) {
+    if (status == PST_OK && shadowed != NULL) {
         tell_shadowed(&arena, kind, id, file, shadowed);
     }
-    if (st == PST_OK && file[0] != '\0') {
+    if (status == PST_OK && file[0] != '\0') {
         pst_shipped_find(file, &shipped);
         if (!shipped.is) {
             pst_log(PST_LOG_INFO, "plugin", "%s (%s) %s", kind, file, shipped.why_not);
@@ -227,5 +227,5 @@ pst_status pst_plugin_is_foreign(const char *kind, const char *id, const char *p
         }
     }
     pst_arena_finish(&arena);
-    return st;
+    return status;
 }

@@ -255,7 +255,7 @@ static pst_status check_folders(char *folder, const char *use, struct pst_error 
     for (bool first = true;; first = false) {
         struct stat info;
         char *slash;
-        pst_status st;
+        pst_status status;
 
         if (stat(folder, &info) != 0) {
             return pst_fail(err, PST_ERR_CONFIG, "plugin.insecure", "%s: %s", folder,
@@ -264,9 +264,9 @@ static pst_status check_folders(char *folder, const char *use, struct pst_error 
         if (!first && (info.st_mode & S_ISVTX) != 0) {
             info.st_mode &= ~(mode_t)(S_IWOTH | S_IWGRP);
         }
-        st = check_owner(folder, "folder", use, &info, err);
-        if (st != PST_OK || strcmp(folder, "/") == 0) {
-            return st;
+        status = check_owner(folder, "folder", use, &info, err);
+        if (status != PST_OK || strcmp(folder, "/") == 0) {
+            return status;
         }
         slash = strrchr(folder, '/');
         slash[slash == folder ? 1 : 0] = '\0';
@@ -304,7 +304,7 @@ pst_status pst_search_trusted(struct pst_arena *arena, const char *path, const c
     char folder[PATH_MAX];
     struct stat info;
     char *full;
-    pst_status st;
+    pst_status status;
 
     if (realpath(given, folder) == NULL) {
         return fail_absent(path, err);
@@ -318,12 +318,10 @@ pst_status pst_search_trusted(struct pst_arena *arena, const char *path, const c
                         "%s: not a regular file (links are not followed)", full);
     }
     if (!own_home || !is_home(arena, folder)) {
-        st = check_owner(full, "file", use, &info, err);
-        if (st == PST_OK) {
-            st = check_folders(folder, use, err);
-        }
-        if (st != PST_OK) {
-            return st;
+        status = check_owner(full, "file", use, &info, err);
+        PST_TRY(status, check_folders(folder, use, err));
+        if (status != PST_OK) {
+            return status;
         }
     }
     *ret_path = full;

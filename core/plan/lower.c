@@ -195,19 +195,19 @@ pst_status pst_lowering_prepare(struct pst_lowering *low, struct pst_error *err)
                                 .need = find_need,
                                 .duration_ns = duration_of,
                                 .rule = "LIVE1: "};
-    pst_status st;
+    pst_status status;
 
     settle(low);
-    st = check_supported(low, err);
-    if (st != PST_OK) {
-        return st;
+    status = check_supported(low, err);
+    if (status != PST_OK) {
+        return status;
     }
     index_edges(low);
     time_stages(low);
     index_passes(low);
-    st = pst_order_run(&run, &low->arena, err);
+    status = pst_order_run(&run, &low->arena, err);
     low->end_ns = run.end_ns;
-    return st;
+    return status;
 }
 
 /* --- orders ------------------------------------------------------------------------------------*/
@@ -224,16 +224,16 @@ pst_status pst_plan_pass_times(struct pst_plan *plan, const struct pst_graph *gr
                                .orders = orders,
                                .n_passes = n_passes,
                                .training = true};
-    pst_status st = pst_lowering_prepare(&low, err);
+    pst_status status = pst_lowering_prepare(&low, err);
 
-    for (uint32_t r = 0; st == PST_OK && r < plan->n_devices; r++) {
+    for (uint32_t r = 0; status == PST_OK && r < plan->n_devices; r++) {
         for (uint32_t i = 0; i < n_passes[r]; i++) {
             ret_end_ns[r][i] = low.end_ns[r][i];
             ret_start_ns[r][i] = low.end_ns[r][i] - pst_lowering_pass_ns(&low, &orders[r][i]);
         }
     }
     pst_arena_finish(&low.arena);
-    return st;
+    return status;
 }
 
 pst_status pst_plan_lower(struct pst_plan *plan, const struct pst_graph *graph,
@@ -247,21 +247,19 @@ pst_status pst_plan_lower(struct pst_plan *plan, const struct pst_graph *graph,
                                .n_passes = n_passes,
                                .training = training};
     struct pst_parts parts = {.plan = plan, .low = &low};
-    pst_status st = pst_lowering_prepare(&low, err);
+    pst_status status = pst_lowering_prepare(&low, err);
 
-    if (st == PST_OK) {
-        st = pst_lowering_guests_possible(&low, err);
-    }
-    if (st == PST_OK) {
+    PST_TRY(status, pst_lowering_guests_possible(&low, err));
+    if (status == PST_OK) {
         uint32_t *none = pst_arena_array(&low.arena, plan->n_devices, sizeof *none);
 
         parts.passes[PST_BODY] = orders;
         parts.n_passes[PST_BODY] = n_passes;
         parts.n_passes[PST_FILL] = parts.n_passes[PST_DRAIN] = none;
-        st = pst_lowering_write(&parts, err);
+        status = pst_lowering_write(&parts, err);
     }
     pst_arena_finish(&low.arena);
-    return st;
+    return status;
 }
 
 /* --- forward-only twin -------------------------------------------------------------------------*/
@@ -300,7 +298,7 @@ pst_status pst_plan_forward_twin(const struct pst_plan *plan, const struct pst_g
     struct pst_arena arena = {0};
     struct pst_pass **orders = pst_arena_array(&arena, plan->n_devices, sizeof *orders);
     uint32_t *n_passes = pst_arena_array(&arena, plan->n_devices, sizeof *n_passes);
-    pst_status st;
+    pst_status status;
 
     pst_plan_create(graph, batch, plan->n_devices, &twin);
     for (uint32_t s = 0; s < plan->n_stages; s++) {
@@ -311,9 +309,9 @@ pst_status pst_plan_forward_twin(const struct pst_plan *plan, const struct pst_g
                            stage->k);
         twin->stages[s].weight_versions = stage->weight_versions;
         if (batch % size != 0) {
-            st = pst_fail(err, PST_ERR_CONFIG, "config.value",
-                          "evaluation batch %u is not divisible by micro-batch size %u", batch,
-                          size);
+            status = pst_fail(err, PST_ERR_CONFIG, "config.value",
+                              "evaluation batch %u is not divisible by micro-batch size %u", batch,
+                              size);
             goto out;
         }
     }
@@ -323,18 +321,18 @@ pst_status pst_plan_forward_twin(const struct pst_plan *plan, const struct pst_g
     twin->version_rule = plan->version_rule; /* what lives all the time is the same */
     twin->deferred_step = plan->deferred_step;
     twin->kept_output = graph->logits;
-    st = pst_plan_connect(twin, graph, err);
-    if (st == PST_OK) {
+    status = pst_plan_connect(twin, graph, err);
+    if (status == PST_OK) {
         twin_orders(twin, &arena, orders, n_passes);
-        st = pst_plan_lower(twin, graph, cost, (const struct pst_pass *const *)orders, n_passes,
-                            false, err);
+        status = pst_plan_lower(twin, graph, cost, (const struct pst_pass *const *)orders, n_passes,
+                                false, err);
     }
-    if (st == PST_OK) {
+    if (status == PST_OK) {
         *ret_plan = twin;
         twin = NULL;
     }
 out:
     pst_plan_destroy(twin);
     pst_arena_finish(&arena);
-    return st;
+    return status;
 }

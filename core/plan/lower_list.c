@@ -366,10 +366,10 @@ static pst_status write_part(struct writer *w, enum pst_part part, struct pst_ar
                              struct pst_error *err)
 {
     const struct pst_parts *parts = w->parts;
-    pst_status st = pst_lowering_ends(parts, w->rank, part, &w->ends, err);
+    pst_status status = pst_lowering_ends(parts, w->rank, part, &w->ends, err);
 
-    if (st != PST_OK) {
-        return st;
+    if (status != PST_OK) {
+        return status;
     }
     pst_lowering_copies(parts, w->rank, part, arena, &w->copies);
     w->part = part;
@@ -496,16 +496,16 @@ static pst_status prepare(struct writer *w, struct pst_arena *arena, struct pst_
 pst_status pst_lowering_write(const struct pst_parts *parts, struct pst_error *err)
 {
     struct writer w = {.parts = parts};
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
 
-    for (uint32_t r = 0; st == PST_OK && r < parts->plan->n_devices; r++) {
+    for (uint32_t r = 0; status == PST_OK && r < parts->plan->n_devices; r++) {
         struct pst_arena arena = {0};
 
         w.rank = r;
-        st = prepare(&w, &arena, err);
-        for (uint32_t part = 0; st == PST_OK && part < PST_PARTS; part++) {
+        status = prepare(&w, &arena, err);
+        for (uint32_t part = 0; status == PST_OK && part < PST_PARTS; part++) {
             if (part == PST_BODY || parts->plan->asynchronous) {
-                st = write_part(&w, (enum pst_part)part, &arena, err);
+                status = write_part(&w, (enum pst_part)part, &arena, err);
             }
         }
         pst_arena_finish(&arena);
@@ -513,5 +513,5 @@ pst_status pst_lowering_write(const struct pst_parts *parts, struct pst_error *e
     free(w.instrs);
     free(w.pairs);
     free(w.ends.rows);
-    return st;
+    return status;
 }

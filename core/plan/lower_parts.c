@@ -239,20 +239,20 @@ static pst_status emit(struct cutter *c, const uint32_t *cuts, bool bare, struct
 {
     struct pst_parts parts = {.plan = c->plan, .low = &c->low, .bare = bare};
     uint32_t n = c->plan->n_devices;
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
 
     for (uint32_t part = 0; part < PST_PARTS; part++) {
         c->cut[part] = pst_arena_array(&c->low.arena, n, sizeof **c->cut);
         c->n_cut[part] = pst_arena_array(&c->low.arena, n, sizeof **c->n_cut);
     }
-    for (uint32_t r = 0; st == PST_OK && r < n; r++) {
-        st = cut_rank(c, r, cuts[r], err);
+    for (uint32_t r = 0; status == PST_OK && r < n; r++) {
+        status = cut_rank(c, r, cuts[r], err);
     }
     for (uint32_t part = 0; part < PST_PARTS; part++) {
         parts.passes[part] = (const struct pst_pass *const *)c->cut[part];
         parts.n_passes[part] = c->n_cut[part];
     }
-    return st == PST_OK ? pst_lowering_write(&parts, err) : st;
+    return status == PST_OK ? pst_lowering_write(&parts, err) : status;
 }
 
 static pst_status refuse_skips(struct pst_error *err)
@@ -429,14 +429,14 @@ static void reach(const struct cutter *c, const struct pst_plan *unrolled, uint3
 static pst_status run_through(const struct cutter *c, const struct pst_plan *unrolled,
                               uint32_t *passes, struct pst_error *err)
 {
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
 
     memcpy(passes, c->low.n_passes, c->plan->n_devices * sizeof *passes);
     halt_at(unrolled, passes);
-    for (uint32_t r = 0; st == PST_OK && r < c->plan->n_devices; r++) {
-        st = passes[r] < c->low.n_passes[r] ? refuse_skips(err) : PST_OK;
+    for (uint32_t r = 0; status == PST_OK && r < c->plan->n_devices; r++) {
+        status = passes[r] < c->low.n_passes[r] ? refuse_skips(err) : PST_OK;
     }
-    return st;
+    return status;
 }
 
 /*
@@ -452,23 +452,19 @@ static pst_status find_cuts(struct cutter *c, uint32_t *cuts, struct pst_error *
     uint32_t n = c->plan->n_devices;
     uint32_t *passes = pst_arena_array(&c->low.arena, n, sizeof *passes);
     struct pst_plan *unrolled = NULL;
-    pst_status st;
+    pst_status status;
 
-    st = emit(c, cuts, true, err);
-    if (st == PST_OK) {
-        st = pst_plan_unroll(c->plan, TIMED_BATCHES, 0, &unrolled, err);
-    }
-    if (st == PST_OK) {
-        st = run_through(c, unrolled, passes, err);
-    }
-    for (uint32_t i = 0; st == PST_OK && !reached && i < 2; i++) {
+    status = emit(c, cuts, true, err);
+    PST_TRY(status, pst_plan_unroll(c->plan, TIMED_BATCHES, 0, &unrolled, err));
+    PST_TRY(status, run_through(c, unrolled, passes, err));
+    for (uint32_t i = 0; status == PST_OK && !reached && i < 2; i++) {
         for (uint32_t r = 0; r < n; r++) {
             cuts[r] = place_step(c, r, times[i]);
         }
         reach(c, unrolled, passes, cuts, &reached);
     }
     pst_plan_destroy(unrolled);
-    return st == PST_OK && !reached ? refuse_skips(err) : st;
+    return status == PST_OK && !reached ? refuse_skips(err) : status;
 }
 
 pst_status pst_plan_lower_parts(struct pst_plan *plan, const struct pst_graph *graph,
@@ -478,24 +474,24 @@ pst_status pst_plan_lower_parts(struct pst_plan *plan, const struct pst_graph *g
 {
     struct cutter c = {.plan = plan, .low = {.graph = graph, .cost = cost, .training = true}};
     uint32_t *cuts = NULL;
-    pst_status st;
+    pst_status status;
 
     memcpy(c.passes, passes, sizeof c.passes);
     memcpy(c.n_passes, n_passes, sizeof c.n_passes);
-    st = pst_lowering_no_guests(plan, err);
-    st = st == PST_OK ? check_stashed(plan, graph, err) : st;
-    st = st == PST_OK ? check_updates(&c, err) : st;
-    st = st == PST_OK ? make_view(&c, err) : st;
-    st = st == PST_OK ? pst_lowering_prepare(&c.low, err) : st;
-    if (st == PST_OK) {
+    status = pst_lowering_no_guests(plan, err);
+    PST_TRY(status, check_stashed(plan, graph, err));
+    PST_TRY(status, check_updates(&c, err));
+    PST_TRY(status, make_view(&c, err));
+    PST_TRY(status, pst_lowering_prepare(&c.low, err));
+    if (status == PST_OK) {
         plan->asynchronous = true;
         plan->version_rule =
             plan->version_rule == PST_VERSION_SYNC ? PST_VERSION_DELAYED : plan->version_rule;
         plan->deferred_step = needs_others(plan);
         cuts = pst_arena_array(&c.low.arena, plan->n_devices, sizeof *cuts);
-        st = find_cuts(&c, cuts, err);
+        status = find_cuts(&c, cuts, err);
     }
-    st = st == PST_OK ? emit(&c, cuts, false, err) : st;
+    PST_TRY(status, emit(&c, cuts, false, err));
     pst_arena_finish(&c.low.arena);
-    return st;
+    return status;
 }

@@ -174,7 +174,7 @@ static pst_status possible(const struct pst_lowering *low, uint32_t s,
 
 pst_status pst_lowering_guests_possible(struct pst_lowering *low, struct pst_error *err)
 {
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
 
     low->guest_bytes = pst_arena_array(&low->arena, low->plan->n_stages, sizeof *low->guest_bytes);
     for (uint32_t s = 0; s < low->plan->n_stages; s++) {
@@ -191,11 +191,11 @@ pst_status pst_lowering_guests_possible(struct pst_lowering *low, struct pst_err
             pst_plan_guest_tensors(stage, low->graph, &low->arena, &tensors, &n);
             low->guest_bytes[s] = pst_plan_guest_bytes(stage, low->graph, tensors, n);
         }
-        for (uint32_t i = 0; st == PST_OK && low->training && i < stage->n_guests; i++) {
-            st = possible(low, s, &stage->guests[i], err);
+        for (uint32_t i = 0; status == PST_OK && low->training && i < stage->n_guests; i++) {
+            status = possible(low, s, &stage->guests[i], err);
         }
     }
-    return st;
+    return status;
 }
 
 pst_status pst_lowering_no_guests(const struct pst_plan *plan, struct pst_error *err)

@@ -259,15 +259,11 @@ pst_status pst_order_evaluate(const struct pst_schedule_in *in,
                                 .rule = "",
                                 .tells_before = true};
     struct pst_order_place last;
-    pst_status st = work_init(&w, err);
+    pst_status status = work_init(&w, err);
 
-    if (st == PST_OK) {
-        st = place_passes(&w, err);
-    }
-    if (st == PST_OK) {
-        st = pst_order_run(&run, &eval.arena, err);
-    }
-    if (st == PST_OK) {
+    PST_TRY(status, place_passes(&w, err));
+    PST_TRY(status, pst_order_run(&run, &eval.arena, err));
+    if (status == PST_OK) {
         eval_init(&w, &run, &eval);
         for (uint32_t d = 0; d < in->n_devices; d++) {
             eval.peak_bytes[d] = peak_of(&w, d);
@@ -276,9 +272,9 @@ pst_status pst_order_evaluate(const struct pst_schedule_in *in,
         note_critical(run.before, &eval, last);
     }
     pst_arena_finish(&w.arena);
-    if (st != PST_OK) {
+    if (status != PST_OK) {
         pst_order_eval_finish(&eval);
-        return st;
+        return status;
     }
     *ret_eval = eval;
     return PST_OK;

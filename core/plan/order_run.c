@@ -166,7 +166,7 @@ static pst_status fail_stuck(const struct work *w, uint32_t d, struct pst_error 
 pst_status pst_order_run(struct pst_order_run *run, struct pst_arena *arena, struct pst_error *err)
 {
     struct work w = {.run = run};
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
 
     init_work(&w, arena);
     while (w.n_awake > 0) {
@@ -176,9 +176,9 @@ pst_status pst_order_run(struct pst_order_run *run, struct pst_arena *arena, str
             run_pass(&w, d);
         }
     }
-    for (uint32_t d = 0; d < run->n_devices && st == PST_OK; d++) {
-        st = w.fronts[d].position < run->n_passes[d] ? fail_stuck(&w, d, err) : PST_OK;
+    for (uint32_t d = 0; d < run->n_devices && status == PST_OK; d++) {
+        status = w.fronts[d].position < run->n_passes[d] ? fail_stuck(&w, d, err) : PST_OK;
     }
     pst_arena_finish(&w.arena);
-    return st;
+    return status;
 }

@@ -219,7 +219,7 @@ pst_status pst_plan_connect(struct pst_plan *plan, const struct pst_graph *graph
     uint32_t *stage_of = pst_alloc(graph->n_ops + 1, sizeof *stage_of);
     struct crossing *crossings = NULL;
     size_t uses = 1;
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
 
     for (uint32_t t = 0; t < graph->n_tensors; t++) {
         uses += graph->tensors[t].n_consumers;
@@ -235,7 +235,7 @@ pst_status pst_plan_connect(struct pst_plan *plan, const struct pst_graph *graph
     }
     for (uint32_t v = 0; v < graph->n_ops; v++) {
         if (stage_of[v] == PST_NONE) {
-            st =
+            status =
                 pst_fail(err, PST_ERR_BUG, "plan.illegal",
                          "PART1: operator %s is in no stage; every operator belongs to exactly one",
                          graph->ops[v].name);
@@ -247,7 +247,7 @@ pst_status pst_plan_connect(struct pst_plan *plan, const struct pst_graph *graph
 out:
     free(crossings);
     free(stage_of);
-    return st;
+    return status;
 }
 
 uint32_t pst_plan_used_devices(const struct pst_plan *plan)

@@ -724,10 +724,10 @@ pst_status pst_plan_write(const struct pst_plan *plan, const struct pst_graph *g
                           const char *path, struct pst_error *err)
 {
     char *text = pst_plan_to_json(plan, graph);
-    pst_status st = pst_file_write(path, text, strlen(text), err);
+    pst_status status = pst_file_write(path, text, strlen(text), err);
 
     free(text);
-    return st;
+    return status;
 }
 
 pst_status pst_plan_read(const char *path, const struct pst_graph *graph,
@@ -735,15 +735,13 @@ pst_status pst_plan_read(const char *path, const struct pst_graph *graph,
 {
     char *text = NULL;
     size_t length = 0;
-    pst_status st;
+    pst_status status;
 
     pst_doing("reading the plan", path);
-    st = pst_file_read(path, MOST_BYTES, "input.path", &text, &length, err);
-    if (st == PST_OK) {
-        st = pst_plan_parse(path, text, length, graph, ret_plan, err);
-    }
+    status = pst_file_read(path, MOST_BYTES, "input.path", &text, &length, err);
+    PST_TRY(status, pst_plan_parse(path, text, length, graph, ret_plan, err));
     free(text);
-    return st;
+    return status;
 }
 
 pst_status pst_plan_read_config(const char *path, char **ret_config_json, struct pst_error *err)
@@ -752,23 +750,24 @@ pst_status pst_plan_read_config(const char *path, char **ret_config_json, struct
     const char *at = NULL;
     size_t length = 0, n;
     json_t *config = NULL;
-    pst_status st = pst_file_read(path, MOST_BYTES, "input.path", &text, &length, err);
+    pst_status status = pst_file_read(path, MOST_BYTES, "input.path", &text, &length, err);
 
-    if (st != PST_OK) {
-        return st;
+    if (status != PST_OK) {
+        return status;
     }
     n = pst_json_find(text, length, "provenance", "config", &at);
     if (n == 0 || *at != '{') {
-        st = pst_fail_at(err, PST_ERR_CONFIG, "input.syntax", path, 0, 0,
-                         "provenance.config: no object, so the model cannot be rebuilt; is this a "
-                         "plan file?");
+        status =
+            pst_fail_at(err, PST_ERR_CONFIG, "input.syntax", path, 0, 0,
+                        "provenance.config: no object, so the model cannot be rebuilt; is this a "
+                        "plan file?");
     } else {
-        st = pst_json_parse(path, at, n, &config, err);
+        status = pst_json_parse(path, at, n, &config, err);
     }
-    if (st == PST_OK) {
+    if (status == PST_OK) {
         *ret_config_json = pst_strndup(at, n);
     }
     json_decref(config);
     free(text);
-    return st;
+    return status;
 }

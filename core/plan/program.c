@@ -42,12 +42,12 @@ static pst_status build_program(const struct pst_plan *plan, const struct pst_gr
                             .n_batches = plan->asynchronous ? 2 : 1,
                             .batch = plan->batch,
                             .newest = !plan->asynchronous};
-    pst_status st;
+    pst_status status;
 
     program->rank = rank;
     pst_build_begin(&b);
-    st = pst_build_phases(&b, err);
-    if (st == PST_OK) {
+    status = pst_build_phases(&b, err);
+    if (status == PST_OK) {
         pst_build_copies(&b);
         extend_lives(&b);
         *ret_program = program;
@@ -55,7 +55,7 @@ static pst_status build_program(const struct pst_plan *plan, const struct pst_gr
         pst_program_destroy(program);
     }
     pst_arena_finish(&b.arena);
-    return st;
+    return status;
 }
 
 /* A plan that states its arenas has the layouts that it was made with, whatever room there is. */
@@ -71,13 +71,13 @@ pst_status pst_program_create(const struct pst_plan *plan, const struct pst_grap
                               struct pst_program **ret_program, struct pst_error *err)
 {
     struct pst_program *program;
-    pst_status st = build_program(plan, graph, cost, rank, &program, err);
+    pst_status status = build_program(plan, graph, cost, rank, &program, err);
 
-    if (st == PST_OK) {
+    if (status == PST_OK) {
         lay_out_rank(program, plan, rank);
         *ret_program = program;
     }
-    return st;
+    return status;
 }
 
 void pst_plan_for_ranks(const struct pst_plan *plan, void (*work)(void *context, uint32_t rank),
@@ -177,10 +177,10 @@ pst_status pst_program_restore(const struct pst_plan *plan, const struct pst_gra
                                struct pst_program **ret_program, struct pst_error *err)
 {
     struct pst_program *program;
-    pst_status st = build_program(plan, graph, cost, slim->rank, &program, err);
+    pst_status status = build_program(plan, graph, cost, slim->rank, &program, err);
 
-    if (st != PST_OK) {
-        return st;
+    if (status != PST_OK) {
+        return status;
     }
     if (program->n_values != slim->n_places) {
         pst_program_destroy(program);

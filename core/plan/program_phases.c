@@ -106,18 +106,18 @@ static pst_status record(const struct pst_builder *b, struct pst_classes *classe
                             .classes = classes};
     struct pst_plan *unrolled = NULL;
     uint32_t borders[BATCHES + 2];
-    pst_status st;
+    pst_status status;
 
     memset(classes->buckets, 0xFF, sizeof classes->buckets);
-    st = pst_plan_unroll(b->plan, BATCHES, 0, &unrolled, err);
-    if (st == PST_OK) {
+    status = pst_plan_unroll(b->plan, BATCHES, 0, &unrolled, err);
+    if (status == PST_OK) {
         classes->recording = true;
         r.plan = unrolled;
         pst_build_begin(&r);
-        st = pst_build_sections(&r, 1, err);
+        status = pst_build_sections(&r, 1, err);
         classes->recording = false;
     }
-    if (st == PST_OK) {
+    if (status == PST_OK) {
         pst_build_copies(&r); /* as far as lives are concerned */
         make_lives(classes, &r);
         find_borders(&r, &b->plan->devices[b->rank], borders);
@@ -126,7 +126,7 @@ static pst_status record(const struct pst_builder *b, struct pst_classes *classe
     pst_arena_finish(&r.arena);
     pst_program_destroy(program);
     pst_plan_destroy(unrolled);
-    return st;
+    return status;
 }
 
 /* --- periods -----------------------------------------------------------------------------------*/
@@ -243,19 +243,17 @@ static pst_status build_parts(struct pst_builder *b, struct pst_error *err)
 {
     struct pst_classes classes = {0};
     uint32_t n_phases = 0, turn = turn_of_phases(b, 2); /* gradients take turns, too */
-    pst_status st = record(b, &classes, err);
+    pst_status status = record(b, &classes, err);
 
-    if (st == PST_OK) {
+    if (status == PST_OK) {
         n_phases = choose_phases(b, &classes, turn, turn > MOST_PHASES ? turn : MOST_PHASES);
         b->classes = &classes;
         make_shared(b);
     }
-    if (st == PST_OK) {
-        st = pst_build_sections(b, n_phases, err);
-    }
+    PST_TRY(status, pst_build_sections(b, n_phases, err));
     b->classes = NULL;
     pst_classes_finish(&classes);
-    return st;
+    return status;
 }
 
 pst_status pst_build_phases(struct pst_builder *b, struct pst_error *err)

@@ -70,7 +70,7 @@ static pst_status build_instr(struct pst_builder *b, const struct pst_instr *ins
                               struct pst_program_instr *list, struct pst_error *err)
 {
     uint32_t tick = b->tick;
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
 
     list->first_tick = tick;
     list->first_call = b->program->n_calls;
@@ -84,10 +84,10 @@ static pst_status build_instr(struct pst_builder *b, const struct pst_instr *ins
         pst_build_forward(b, instr->stage, instr->microbatch);
         break;
     case PST_I_B:
-        st = pst_build_backward(b, instr->stage, instr->microbatch, false, err);
+        status = pst_build_backward(b, instr->stage, instr->microbatch, false, err);
         break;
     case PST_I_BW:
-        st = pst_build_backward(b, instr->stage, instr->microbatch, true, err);
+        status = pst_build_backward(b, instr->stage, instr->microbatch, true, err);
         break;
     case PST_I_W:
         pst_build_weights(b, instr->stage, instr->microbatch);
@@ -103,8 +103,8 @@ static pst_status build_instr(struct pst_builder *b, const struct pst_instr *ins
     default:
         break;
     }
-    if (st == PST_OK && b->failed) {
-        st = pst_fail(
+    if (status == PST_OK && b->failed) {
+        status = pst_fail(
             err, PST_ERR_BUG, "plan.illegal",
             "PASS3: device %u, %s of stage or edge %u reads a buffer that nothing has made",
             b->rank, pst_instr_name(instr->op), instr->stage);
@@ -116,7 +116,7 @@ static pst_status build_instr(struct pst_builder *b, const struct pst_instr *ins
         b->tick++;
     }
     list->n_ticks = b->tick - tick;
-    return st;
+    return status;
 }
 
 static pst_status build_section(struct pst_builder *b, struct pst_program_section *section,
@@ -124,19 +124,19 @@ static pst_status build_section(struct pst_builder *b, struct pst_program_sectio
 {
     struct pst_program *program = b->program;
     uint32_t end = section->first_instr + section->n_instrs;
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
 
     b->phase = section->phase;
     b->first_instr = section->first_instr;
     section->first_tick = b->tick;
     section->kept_output = PST_NONE;
-    for (uint32_t i = section->first_instr; i < end && st == PST_OK; i++) {
-        st = build_instr(b, &program->instrs[i], &program->lists[i], err);
+    for (uint32_t i = section->first_instr; i < end && status == PST_OK; i++) {
+        status = build_instr(b, &program->instrs[i], &program->lists[i], err);
     }
-    if (st == PST_OK) {
+    if (status == PST_OK) {
         end_unjoined(b, section);
     }
-    return st;
+    return status;
 }
 
 /* --- what lives between parts ------------------------------------------------------------------*/
@@ -236,9 +236,9 @@ static void keep(struct pst_builder *b, struct pst_program_section *section)
    a fill starts from what that fill left. */
 pst_status pst_build_sections(struct pst_builder *b, uint32_t n_phases, struct pst_error *err)
 {
-    pst_status st = make_sections(b, n_phases, err);
+    pst_status status = make_sections(b, n_phases, err);
 
-    for (uint32_t i = 0; i < b->program->n_sections && st == PST_OK; i++) {
+    for (uint32_t i = 0; i < b->program->n_sections && status == PST_OK; i++) {
         struct pst_program_section *section = &b->program->sections[i];
         bool fill = section->part == PST_FILL;
 
@@ -247,13 +247,13 @@ pst_status pst_build_sections(struct pst_builder *b, uint32_t n_phases, struct p
         } else {
             forget(b);
         }
-        st = build_section(b, section, err);
+        status = build_section(b, section, err);
         if (fill) {
             leave(b);
         }
-        if (st == PST_OK && b->plan->kept_output != PST_NONE) {
+        if (status == PST_OK && b->plan->kept_output != PST_NONE) {
             keep(b, section);
         }
     }
-    return st;
+    return status;
 }

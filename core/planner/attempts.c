@@ -19,18 +19,18 @@ pst_status pst_planned_lay_out(const struct pst_planner *planner, struct pst_pla
 {
     struct pst_plan *plan = planned->plan;
     uint32_t r;
-    pst_status st;
+    pst_status status;
 
     planned->programs = pst_alloc(plan->n_devices, sizeof(struct pst_program *));
-    st = pst_programs_create(plan, planner->graph, planner->cost,
-                             planner->job->slim ? PST_PROGRAM_SLIM : PST_PROGRAM_WHOLE,
-                             planned->programs, err);
-    for (r = 0; st == PST_OK && r < plan->n_devices; r++) {
+    status = pst_programs_create(plan, planner->graph, planner->cost,
+                                 planner->job->slim ? PST_PROGRAM_SLIM : PST_PROGRAM_WHOLE,
+                                 planned->programs, err);
+    for (r = 0; status == PST_OK && r < plan->n_devices; r++) {
         plan->devices[r].peak_bytes = planned->programs[r]->peak_bytes;
         plan->devices[r].arena_bytes = planned->programs[r]->arena_bytes;
         plan->devices[r].host_bytes = planned->programs[r]->host_bytes;
     }
-    return st;
+    return status;
 }
 
 static const char *named(struct pst_arena *arena, const struct pst_instance *instance)
@@ -88,40 +88,34 @@ pst_status pst_attempts_make(struct pst_attempts *a, bool same_cuts, struct pst_
                              struct pst_error *err)
 {
     struct pst_planner *planner = a->planner;
-    pst_status st;
+    pst_status status;
 
     planned->plan = pst_planner_empty(planner);
     pst_memo_finish(&planner->memo); /* answers hold for one attempt */
-    st = same_cuts ? copy_stages(planner, a->cuts, planned->plan, err)
-                   : pst_planner_partition(planner, planned->plan, err);
-    if (st == PST_OK && !same_cuts) { /* they stay where what follows finds no room */
-        st = pst_attempts_keep_cuts(a, planned->plan, err);
+    status = same_cuts ? copy_stages(planner, a->cuts, planned->plan, err)
+                       : pst_planner_partition(planner, planned->plan, err);
+    if (status == PST_OK && !same_cuts) { /* they stay where what follows finds no room */
+        status = pst_attempts_keep_cuts(a, planned->plan, err);
     }
-    if (st == PST_OK) {
-        st = pst_planner_complete(planner, planned->plan, err);
-    }
-    if (st == PST_OK) {
-        st = pst_planned_lay_out(planner, planned, err);
-    }
-    if (st == PST_OK) {
+    PST_TRY(status, pst_planner_complete(planner, planned->plan, err));
+    PST_TRY(status, pst_planned_lay_out(planner, planned, err));
+    if (status == PST_OK) {
         keep_remarks(planner, planned);
         sign(planner, planned->plan);
     }
-    return st;
+    return status;
 }
 
 pst_status pst_attempts_cut(struct pst_attempts *a, struct pst_error *err)
 {
     struct pst_plan *plan = pst_planner_empty(a->planner);
-    pst_status st;
+    pst_status status;
 
     pst_memo_finish(&a->planner->memo);
-    st = pst_planner_partition(a->planner, plan, err);
-    if (st == PST_OK) {
-        st = pst_attempts_keep_cuts(a, plan, err);
-    }
+    status = pst_planner_partition(a->planner, plan, err);
+    PST_TRY(status, pst_attempts_keep_cuts(a, plan, err));
     pst_plan_destroy(plan);
-    return st;
+    return status;
 }
 
 /* Bytes of the largest arena of a stage. lacking: plus what its device lacks to the largest one. */
@@ -195,12 +189,12 @@ static pst_status attempt(struct pst_attempts *a, bool same_cuts, struct pst_err
     size_t n = same_cuts ? 0 : a->planner->graph->n_ops;
 
     memcpy(a->cut_bias, a->planner->bias, n * sizeof *a->cut_bias);
-    pst_status st = pst_attempts_make(a, same_cuts, &planned, err);
+    pst_status status = pst_attempts_make(a, same_cuts, &planned, err);
     bool unchanged;
 
-    if (st != PST_OK) {
+    if (status != PST_OK) {
         pst_planned_finish(&planned);
-        return st;
+        return status;
     }
     unchanged = same_cuts && a->need == pst_planned_need(&planned);
     a->need = pst_planned_need(&planned);
@@ -219,11 +213,11 @@ static pst_status settle(struct pst_attempts *a, struct pst_error *err)
 {
     for (uint32_t round = 0; round < MAX_ROUNDS && a->need > a->limit; round++) {
         struct pst_error why = {.status = PST_OK};
-        pst_status st = attempt(a, true, &why);
+        pst_status status = attempt(a, true, &why);
 
-        if (st != PST_OK) {
-            *err = st == PST_ERR_INFEASIBLE ? *err : why;
-            return st == PST_ERR_INFEASIBLE ? PST_OK : st;
+        if (status != PST_OK) {
+            *err = status == PST_ERR_INFEASIBLE ? *err : why;
+            return status == PST_ERR_INFEASIBLE ? PST_OK : status;
         }
     }
     return PST_OK;
@@ -231,9 +225,9 @@ static pst_status settle(struct pst_attempts *a, struct pst_error *err)
 
 pst_status pst_attempts_round(struct pst_attempts *a, struct pst_error *err)
 {
-    pst_status st = attempt(a, false, err);
+    pst_status status = attempt(a, false, err);
 
-    return st == PST_OK ? settle(a, err) : st;
+    return status == PST_OK ? settle(a, err) : status;
 }
 
 bool pst_attempts_found(const struct pst_attempts *a)
@@ -245,16 +239,16 @@ bool pst_attempts_found(const struct pst_attempts *a)
 static pst_status repeat(struct pst_attempts *a, struct pst_error *err)
 {
     uint64_t last_need = 0;
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
 
-    for (uint32_t n = 0; st == PST_OK && n < MAX_ATTEMPTS; n++) {
-        st = pst_attempts_round(a, err);
+    for (uint32_t n = 0; status == PST_OK && n < MAX_ATTEMPTS; n++) {
+        status = pst_attempts_round(a, err);
         if (a->need <= a->limit || a->need == last_need) {
             break;
         }
         last_need = a->need;
     }
-    return st;
+    return status;
 }
 
 /* Makes the plan of least memory on the last cuts. If it does not fit and there was no plan before,
@@ -262,18 +256,18 @@ static pst_status repeat(struct pst_attempts *a, struct pst_error *err)
 static pst_status take_least(struct pst_attempts *a, struct pst_error *err)
 {
     bool none = a->best->plan == NULL;
-    pst_status st;
+    pst_status status;
 
     a->planner->least = true;
-    st = attempt(a, true, err);
+    status = attempt(a, true, err);
     a->planner->least = false;
-    if (st == PST_OK && none) {
-        st = settle(a, err); /* now it is known by how much the model is dearer */
+    if (status == PST_OK && none) {
+        status = settle(a, err); /* now it is known by how much the model is dearer */
     }
     if (none && a->best->plan != NULL && !pst_attempts_found(a)) {
         pst_planned_finish(a->best);
     }
-    return st;
+    return status;
 }
 
 /*
@@ -329,7 +323,7 @@ pst_status pst_attempts_find(struct pst_attempts *a, struct pst_error *err)
 
     for (uint32_t n = 0; n < 2 * WAYS && !pst_attempts_found(a); n++) {
         struct pst_error why = {.status = PST_OK};
-        pst_status st;
+        pst_status status;
 
         if (n == WAYS && !a->planner->charged) {
             break;
@@ -338,12 +332,12 @@ pst_status pst_attempts_find(struct pst_attempts *a, struct pst_error *err)
             none = a->best->plan == NULL;
             charge_less(a);
         }
-        st = go(a, n % WAYS, &why);
-        if (st != PST_OK && (n == 0 || st != PST_ERR_INFEASIBLE)) {
+        status = go(a, n % WAYS, &why);
+        if (status != PST_OK && (n == 0 || status != PST_ERR_INFEASIBLE)) {
             *err = why;
         }
-        if (st != PST_OK && st != PST_ERR_INFEASIBLE) {
-            return st;
+        if (status != PST_OK && status != PST_ERR_INFEASIBLE) {
+            return status;
         }
     }
     if (none && a->best->plan != NULL && !pst_attempts_found(a)) {

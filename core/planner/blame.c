@@ -48,11 +48,11 @@ pst_status pst_plan_illegal(struct pst_error *err, const char *kind, const char 
     return PST_ERR_BUG;
 }
 
-pst_status pst_scheduler_blame(const char *id, pst_status st, struct pst_error *err)
+pst_status pst_scheduler_blame(const char *id, pst_status status, struct pst_error *err)
 {
-    if (st != PST_OK && err != NULL && strcmp(err->kind, "plan.illegal") == 0) {
+    if (status != PST_OK && err != NULL && strcmp(err->kind, "plan.illegal") == 0) {
         pst_error_prefix(err, "scheduler \"%s\" made an illegal plan", id);
         err->exit_code = 3;
     }
-    return st;
+    return status;
 }

@@ -16,7 +16,7 @@ pst_status pst_plan_illegal(struct pst_error *err, const char *kind, const char 
                             const char *format, ...) __attribute__((format(printf, 4, 5)));
 #define pst_planner_illegal(err, instance, ...)                                                    \
     pst_plan_illegal(err, (instance)->plugin->kind, (instance)->plugin->id, __VA_ARGS__)
-/* Adds the scheduler and exit code 3 to an error that is plan.illegal. Returns st. */
-pst_status pst_scheduler_blame(const char *id, pst_status st, struct pst_error *err);
+/* Adds the scheduler and exit code 3 to an error that is plan.illegal. Returns status. */
+pst_status pst_scheduler_blame(const char *id, pst_status status, struct pst_error *err);
 
 #endif

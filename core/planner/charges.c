@@ -95,29 +95,29 @@ static pst_status split_order(struct pst_planner *planner, uint32_t n_stages,
                                     .microbatch_size = planner->batch / n_microbatches,
                                     .k = 1};
     const struct pst_scheduler_count *count = NULL;
-    pst_status st;
+    pst_status status;
 
     *ret_count = NULL;
     if (!pst_caps_has(planner->scheduler->plugin->provides, "split-backward")) {
         return PST_OK;
     }
-    st = pst_planner_count(planner, &place, &count, err);
-    if (st == PST_OK && count->status == PST_OK && count->split) {
+    status = pst_planner_count(planner, &place, &count, err);
+    if (status == PST_OK && count->status == PST_OK && count->split) {
         *ret_count = count;
     }
-    return st;
+    return status;
 }
 
 pst_status pst_planner_splits(struct pst_planner *planner, uint32_t n_stages,
                               uint32_t n_microbatches, bool *ret_splits, struct pst_error *err)
 {
     const struct pst_scheduler_count *count;
-    pst_status st = split_order(planner, n_stages, n_microbatches, &count, err);
+    pst_status status = split_order(planner, n_stages, n_microbatches, &count, err);
 
-    if (st == PST_OK) {
+    if (status == PST_OK) {
         *ret_splits = count != NULL;
     }
-    return st;
+    return status;
 }
 
 /* Charges the view that was built last, whose stage, n_stages and in_flight are set. Micro-batches
@@ -131,14 +131,14 @@ static pst_status charge_split(struct pst_planner *planner, uint32_t samples,
     struct pst_stage_node *nodes = planner->scratch.nodes;
     uint64_t bytes, behind = 0;
     uint32_t late;
-    pst_status st;
+    pst_status status;
 
     if (planner->uncharged) {
         return PST_OK;
     }
-    st = split_order(planner, view->n_stages, n_microbatches, &count, err);
-    if (st != PST_OK || count == NULL) {
-        return st;
+    status = split_order(planner, view->n_stages, n_microbatches, &count, err);
+    if (status != PST_OK || count == NULL) {
+        return status;
     }
     planner->charged = true;
     bytes = pst_view_late_bytes(planner, view->n_nodes, samples);

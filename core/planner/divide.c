@@ -29,23 +29,23 @@ static pst_status price(struct pst_planner *planner, const struct pst_plan *plan
 static pst_status price_options(struct pst_planner *planner, const struct pst_plan *plan,
                                 uint64_t spare, struct sharer *sharer, struct pst_error *err)
 {
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
 
-    for (uint32_t g = 0; st == PST_OK && g <= GRAINS; g++) {
+    for (uint32_t g = 0; status == PST_OK && g <= GRAINS; g++) {
         struct pst_stage_price answer;
         uint64_t bytes = sharer->least + spare / GRAINS * g;
         bool all = bytes >= sharer->most;
 
         bytes = all ? sharer->most : bytes;
-        st = price(planner, plan, sharer->stage, bytes, &answer, err);
+        status = price(planner, plan, sharer->stage, bytes, &answer, err);
         sharer->bytes[g] = bytes;
-        sharer->period_ns[g] = st == PST_OK && answer.fits ? answer.period_ns : UINT64_MAX;
+        sharer->period_ns[g] = status == PST_OK && answer.fits ? answer.period_ns : UINT64_MAX;
         sharer->n_options = g + 1;
         if (all) {
             break;
         }
     }
-    return st;
+    return status;
 }
 
 /* Least sum of periods over all divisions of the grains; of equals the one with fewer of them for
@@ -133,18 +133,18 @@ static pst_status divide(struct pst_planner *planner, const struct pst_plan *pla
     uint64_t least = 0, most = 0;
     uint64_t capacity = pst_planner_capacity(planner, first->ranks, first->n_ranks);
     struct pst_stage_price answer;
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
 
-    for (uint32_t i = 0; st == PST_OK && i < n; i++) {
-        st = price(planner, plan, sharers[i].stage, UINT64_MAX, &answer, err);
+    for (uint32_t i = 0; status == PST_OK && i < n; i++) {
+        status = price(planner, plan, sharers[i].stage, UINT64_MAX, &answer, err);
         sharers[i].most = answer.peak_bytes;
         most = pst_sat_add(most, answer.peak_bytes);
     }
-    if (st != PST_OK || most <= capacity) {
-        return st;
+    if (status != PST_OK || most <= capacity) {
+        return status;
     }
-    for (uint32_t i = 0; st == PST_OK && i < n; i++) {
-        st =
+    for (uint32_t i = 0; status == PST_OK && i < n; i++) {
+        status =
             price(planner, plan, sharers[i].stage, 0, &answer, err); /* nothing fits into nothing */
         sharers[i].least =
             answer.peak_bytes < sharers[i].most ? answer.peak_bytes : sharers[i].most;
@@ -152,20 +152,20 @@ static pst_status divide(struct pst_planner *planner, const struct pst_plan *pla
             sharers[i].least < capacity - least ? sharers[i].least : capacity - least;
         least += share[sharers[i].stage];
     }
-    if (st != PST_OK || least == capacity) {
-        return st; /* not enough: what is missing shows at the last */
+    if (status != PST_OK || least == capacity) {
+        return status; /* not enough: what is missing shows at the last */
     }
-    for (uint32_t i = 0; st == PST_OK && i < n; i++) {
-        st = price_options(planner, plan, capacity - least, &sharers[i], err);
+    for (uint32_t i = 0; status == PST_OK && i < n; i++) {
+        status = price_options(planner, plan, capacity - least, &sharers[i], err);
     }
-    if (st == PST_OK && costs_no_time(sharers, n)) {
+    if (status == PST_OK && costs_no_time(sharers, n)) {
         by_lifespan(plan, sharers, n, capacity - least, share);
         return PST_OK;
     }
-    if (st == PST_OK) {
+    if (status == PST_OK) {
         choose(sharers, n, share);
     }
-    return st;
+    return status;
 }
 
 pst_status pst_planner_divide(struct pst_planner *planner, const struct pst_plan *plan,
@@ -173,12 +173,12 @@ pst_status pst_planner_divide(struct pst_planner *planner, const struct pst_plan
 {
     struct pst_arena arena = {0};
     struct sharer *sharers = pst_arena_array(&arena, plan->n_stages, sizeof *sharers);
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
 
     for (uint32_t s = 0; s < plan->n_stages; s++) {
         ret_share[s] = 0;
     }
-    for (uint32_t r = 0; st == PST_OK && r < plan->n_devices; r++) {
+    for (uint32_t r = 0; status == PST_OK && r < plan->n_devices; r++) {
         uint32_t n = 0;
 
         for (uint32_t s = 0; s < plan->n_stages; s++) {
@@ -187,9 +187,9 @@ pst_status pst_planner_divide(struct pst_planner *planner, const struct pst_plan
             }
         }
         if (n > 1 && planner->n_memopt > 0 && planner->capacity_bytes != UINT64_MAX) {
-            st = divide(planner, plan, sharers, n, ret_share, err);
+            status = divide(planner, plan, sharers, n, ret_share, err);
         }
     }
     pst_arena_finish(&arena);
-    return st;
+    return status;
 }

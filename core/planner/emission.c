@@ -167,12 +167,12 @@ static pst_status emit(struct pst_schedule_out *out, uint32_t device, uint32_t p
 static pst_status emit_pair(struct pst_schedule_out *out, uint32_t device, uint32_t stage_f,
                             uint32_t mb_f, uint32_t pass_b, uint32_t stage_b, uint32_t mb_b)
 {
-    pst_status st = emit(out, device, PST_PASS_F, stage_f, mb_f);
+    pst_status status = emit(out, device, PST_PASS_F, stage_f, mb_f);
 
-    if (st == PST_OK && pass_b != PST_PASS_B && pass_b != PST_PASS_BW) {
+    if (status == PST_OK && pass_b != PST_PASS_B && pass_b != PST_PASS_BW) {
         return refuse(out->impl, "a pair of F and pass %u; the second is B or BW", pass_b);
     }
-    return st == PST_OK ? emit(out, device, pass_b, stage_b, mb_b) : st;
+    return status == PST_OK ? emit(out, device, pass_b, stage_b, mb_b) : status;
 }
 
 static pst_status begin_part(struct pst_schedule_out *out, uint32_t part)
@@ -238,25 +238,25 @@ pst_status pst_orders_ask(struct pst_instance *scheduler, const struct pst_sched
                           struct pst_orders *ret_orders, struct pst_error *err)
 {
     struct pst_emission emission;
-    pst_status st;
+    pst_status status;
 
     *ret_orders = (struct pst_orders){.n_devices = 0};
     pst_emission_init(&emission, in);
     memset(&scheduler->claim, 0, sizeof scheduler->claim);
-    st = pst_call_schedule(scheduler, in, &emission.out);
-    if (emission.fault[0] == '\0' && st == PST_OK) {
+    status = pst_call_schedule(scheduler, in, &emission.out);
+    if (emission.fault[0] == '\0' && status == PST_OK) {
         check_end(&emission, asynchronous);
     }
     if (emission.fault[0] != '\0') {
-        st = pst_planner_illegal(err, scheduler, "%s", emission.fault);
+        status = pst_planner_illegal(err, scheduler, "%s", emission.fault);
     } else {
-        st = pst_instance_blame(scheduler, pending, st, "schedule", err);
+        status = pst_instance_blame(scheduler, pending, status, "schedule", err);
     }
-    if (st == PST_OK) {
+    if (status == PST_OK) {
         *ret_orders = pst_orders_take(&emission, &scheduler->claim);
     }
     pst_emission_finish(&emission);
-    return st;
+    return status;
 }
 
 void pst_emission_finish(struct pst_emission *emission)

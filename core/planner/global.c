@@ -92,7 +92,7 @@ static pst_status take_move(struct pst_global_out *out, const struct pst_global_
 {
     struct ask *ask = out->impl;
     const char *fault;
-    pst_status st;
+    pst_status status;
 
     if (ask->refused) {
         return ask->planner->pending.status;
@@ -108,10 +108,10 @@ static pst_status take_move(struct pst_global_out *out, const struct pst_global_
     if (fault != NULL) {
         return refuse(ask, move, fault);
     }
-    st = pst_caps_require(ask->instance->plugin, "peer", "peer", &ask->planner->pending);
-    ask->refused = st != PST_OK;
+    status = pst_caps_require(ask->instance->plugin, "peer", "peer", &ask->planner->pending);
+    ask->refused = status != PST_OK;
     ask->keeper[move->stage][move->microbatch] = move->device;
-    return st;
+    return status;
 }
 
 /* The answer into the plan. */
@@ -167,17 +167,17 @@ static void start_answer(struct ask *ask, struct pst_arena *arena)
 static pst_status call(struct ask *ask, struct pst_error *err)
 {
     struct pst_planner *planner = ask->planner;
-    pst_status st;
+    pst_status status;
 
-    st = pst_call_global(ask->instance, &ask->question->in, &ask->out);
-    if (st == PST_OK && ask->refused) {
-        st = planner->pending.status;
+    status = pst_call_global(ask->instance, &ask->question->in, &ask->out);
+    if (status == PST_OK && ask->refused) {
+        status = planner->pending.status;
     }
-    st = pst_instance_blame(ask->instance, &planner->pending, st, "plan", err);
-    if (st == PST_OK) {
+    status = pst_instance_blame(ask->instance, &planner->pending, status, "plan", err);
+    if (status == PST_OK) {
         settle(ask);
     }
-    return st;
+    return status;
 }
 
 /* Devices whose buffers take more than they have are told of less; false: there is none, or nothing
@@ -208,16 +208,16 @@ static pst_status ask_one(struct pst_planner *planner, uint32_t i, struct pst_pl
     struct pst_arena arena = {0};
     struct pst_global_question question = {0};
     uint64_t *arena_bytes = pst_arena_array(&arena, plan->n_devices, sizeof *arena_bytes);
-    pst_status st = pst_scheduler_blame(
+    pst_status status = pst_scheduler_blame(
         planner->scheduler->plugin->id,
         pst_global_question_init(&question, planner, plan, orders, &arena, err), err);
-    bool again = st == PST_OK, moved = false;
+    bool again = status == PST_OK, moved = false;
     struct ask before = {.plan = plan, .question = &question};
 
-    if (st == PST_OK) {
+    if (status == PST_OK) {
         start_answer(&before, &arena);
     }
-    for (uint32_t round = 0; st == PST_OK && again && round < MAX_ROUNDS; round++) {
+    for (uint32_t round = 0; status == PST_OK && again && round < MAX_ROUNDS; round++) {
         struct ask ask = {.planner = planner,
                           .instance = planner->memopt[i],
                           .plan = plan,
@@ -229,8 +229,8 @@ static pst_status ask_one(struct pst_planner *planner, uint32_t i, struct pst_pl
             settle(&before);
         }
         start_answer(&ask, &arena);
-        st = call(&ask, &why);
-        if (st != PST_OK && why.status != PST_OK && err != NULL) {
+        status = call(&ask, &why);
+        if (status != PST_OK && why.status != PST_OK && err != NULL) {
             *err = why;
         }
         moved = false;
@@ -238,21 +238,21 @@ static pst_status ask_one(struct pst_planner *planner, uint32_t i, struct pst_pl
             moved |= plan->stages[s].n_guests > 0;
         }
         again = false;
-        if (st == PST_OK && moved && planner->capacity_bytes != UINT64_MAX) {
-            st = pst_global_measure(planner, plan, orders, NULL, arena_bytes, err);
-            again = st == PST_OK && tell_less(&question, planner, arena_bytes);
+        if (status == PST_OK && moved && planner->capacity_bytes != UINT64_MAX) {
+            status = pst_global_measure(planner, plan, orders, NULL, arena_bytes, err);
+            again = status == PST_OK && tell_less(&question, planner, arena_bytes);
         }
     }
     pst_arena_finish(&arena);
-    return st;
+    return status;
 }
 
 pst_status pst_planner_global(struct pst_planner *planner, struct pst_plan *plan,
                               const struct pst_orders *orders, struct pst_error *err)
 {
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
 
-    for (uint32_t i = 0; st == PST_OK && i < planner->n_memopt; i++) {
+    for (uint32_t i = 0; status == PST_OK && i < planner->n_memopt; i++) {
         const struct pst_plugin *plugin = planner->memopt[i]->plugin;
         const struct pst_memopt_global *f = plugin->get_interface(PST_MEMOPT_GLOBAL);
 
@@ -260,13 +260,14 @@ pst_status pst_planner_global(struct pst_planner *planner, struct pst_plan *plan
             continue;
         }
         if (plan->asynchronous) {
-            st = pst_fail(err, PST_ERR_UNSUPPORTED, "plan.mismatch",
-                          "memopt \"%s\" leaves bytes on other devices, which needs a synchronous "
-                          "schedule; the steps of scheduler \"%s\" overlap",
-                          plugin->id, planner->scheduler->plugin->id);
+            status =
+                pst_fail(err, PST_ERR_UNSUPPORTED, "plan.mismatch",
+                         "memopt \"%s\" leaves bytes on other devices, which needs a synchronous "
+                         "schedule; the steps of scheduler \"%s\" overlap",
+                         plugin->id, planner->scheduler->plugin->id);
         } else {
-            st = ask_one(planner, i, plan, orders, err);
+            status = ask_one(planner, i, plan, orders, err);
         }
     }
-    return st;
+    return status;
 }

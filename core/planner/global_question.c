@@ -46,16 +46,16 @@ pst_status pst_global_measure(const struct pst_planner *planner, struct pst_plan
 {
     struct pst_program **programs = pst_alloc(plan->n_devices, sizeof(void *));
     const uint32_t *n_passes = orders->n_passes[PST_BODY];
-    pst_status st = pst_plan_lower(plan, planner->graph, planner->cost,
-                                   (const struct pst_pass *const *)orders->passes[PST_BODY],
-                                   n_passes, true, err);
+    pst_status status = pst_plan_lower(plan, planner->graph, planner->cost,
+                                       (const struct pst_pass *const *)orders->passes[PST_BODY],
+                                       n_passes, true, err);
 
-    if (st == PST_OK) {
-        st = pst_programs_create(plan, planner->graph, planner->cost,
-                                 ret_arena_bytes == NULL ? PST_PROGRAM_BUILT : PST_PROGRAM_WHOLE,
-                                 programs, err);
+    if (status == PST_OK) {
+        status = pst_programs_create(
+            plan, planner->graph, planner->cost,
+            ret_arena_bytes == NULL ? PST_PROGRAM_BUILT : PST_PROGRAM_WHOLE, programs, err);
     }
-    for (uint32_t r = 0; st == PST_OK && r < plan->n_devices; r++) {
+    for (uint32_t r = 0; status == PST_OK && r < plan->n_devices; r++) {
         if (ret_arena_bytes != NULL) {
             ret_arena_bytes[r] = programs[r]->arena_bytes;
         }
@@ -67,7 +67,7 @@ pst_status pst_global_measure(const struct pst_planner *planner, struct pst_plan
         pst_program_destroy(programs[r]);
     }
     free(programs);
-    return st;
+    return status;
 }
 
 /* --- devices -----------------------------------------------------------------------------------*/
@@ -129,7 +129,7 @@ static pst_status make_passes(struct pst_global_question *q, const struct pst_pl
                               struct pst_arena *arena, struct pst_error *err)
 {
     uint64_t **rows[3]; /* start, end, bytes */
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
 
     q->passes = pst_arena_array(arena, q->in.n_passes, sizeof *q->passes);
     for (uint32_t k = 0; k < 3; k++) {
@@ -138,11 +138,11 @@ static pst_status make_passes(struct pst_global_question *q, const struct pst_pl
             rows[k][r] = pst_arena_array(arena, orders->n_passes[PST_BODY][r], sizeof(uint64_t));
         }
     }
-    st = pst_plan_pass_times(plan, planner->graph, planner->cost,
-                             (const struct pst_pass *const *)orders->passes[PST_BODY],
-                             orders->n_passes[PST_BODY], rows[0], rows[1], err);
-    st = st == PST_OK ? pst_global_measure(planner, plan, orders, rows[2], NULL, err) : st;
-    for (uint32_t r = 0; st == PST_OK && r < plan->n_devices; r++) {
+    status = pst_plan_pass_times(plan, planner->graph, planner->cost,
+                                 (const struct pst_pass *const *)orders->passes[PST_BODY],
+                                 orders->n_passes[PST_BODY], rows[0], rows[1], err);
+    PST_TRY(status, pst_global_measure(planner, plan, orders, rows[2], NULL, err));
+    for (uint32_t r = 0; status == PST_OK && r < plan->n_devices; r++) {
         const struct pst_global_device *device = &q->devices[q->device_of[r]];
 
         for (uint32_t i = 0; i < device->n_passes; i++) {
@@ -160,7 +160,7 @@ static pst_status make_passes(struct pst_global_question *q, const struct pst_pl
             };
         }
     }
-    return st;
+    return status;
 }
 
 /* --- stages ------------------------------------------------------------------------------------*/
@@ -308,13 +308,13 @@ pst_status pst_global_question_init(struct pst_global_question *q, struct pst_pl
                                     struct pst_plan *plan, const struct pst_orders *orders,
                                     struct pst_arena *arena, struct pst_error *err)
 {
-    pst_status st;
+    pst_status status;
 
     make_devices(q, planner, plan, orders, arena);
     make_links(q, planner, arena);
     make_stages(q, planner, plan, arena);
-    st = make_passes(q, planner, plan, orders, arena, err);
-    if (st == PST_OK) {
+    status = make_passes(q, planner, plan, orders, arena, err);
+    if (status == PST_OK) {
         find_places(q);
         q->in.size = sizeof q->in;
         q->in.n_stages = plan->n_stages;
@@ -330,5 +330,5 @@ pst_status pst_global_question_init(struct pst_global_question *q, struct pst_pl
         q->in.stay = stay;
         q->cost = planner->cost;
     }
-    return st;
+    return status;
 }

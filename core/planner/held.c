@@ -49,9 +49,9 @@ static pst_status count_chain(struct pst_planner *planner, const struct pst_plac
 {
     struct pst_order_question chain = unit_chain(planner, place);
     struct pst_orders orders;
-    pst_status st = pst_orders_ask(planner->scheduler, &chain.in, NULL, NULL, &orders, err);
+    pst_status status = pst_orders_ask(planner->scheduler, &chain.in, NULL, NULL, &orders, err);
 
-    if (st == PST_OK) {
+    if (status == PST_OK) {
         const struct pst_orders_count found = pst_orders_count(&orders, &chain.in, &planner->arena);
 
         count->held = found.at_peak;
@@ -61,15 +61,15 @@ static pst_status count_chain(struct pst_planner *planner, const struct pst_plac
     }
     pst_orders_finish(&orders);
     pst_order_question_finish(&chain);
-    return st;
+    return status;
 }
 
-static pst_status repeat(const struct pst_error *why, pst_status st, struct pst_error *err)
+static pst_status repeat(const struct pst_error *why, pst_status status, struct pst_error *err)
 {
     if (err != NULL) {
         *err = *why;
     }
-    return st;
+    return status;
 }
 
 /* A search that takes its time is not repeated because its answer was no. */
@@ -126,10 +126,10 @@ static uint64_t most_versions(struct pst_planner *planner, const struct pst_plac
 static pst_status ask(struct pst_planner *planner, const struct pst_place *place,
                       struct pst_held *held, struct pst_error *err)
 {
-    pst_status st = pst_call_in_flight(planner->scheduler, place, held);
+    pst_status status = pst_call_in_flight(planner->scheduler, place, held);
 
-    if (st != PST_OK) {
-        return pst_instance_fail(planner->scheduler, st, "in_flight", err);
+    if (status != PST_OK) {
+        return pst_instance_fail(planner->scheduler, status, "in_flight", err);
     }
     if (held->microbatches == 0 || held->weight_versions == 0 ||
         held->weight_versions > most_versions(planner, place)) {
@@ -149,20 +149,20 @@ static pst_status look_up(struct pst_planner *planner, const struct pst_place *p
 {
     const struct pst_scheduler_count *count = NULL;
     uint32_t n = place->n_stages * pst_places_copies(&planner->places);
-    pst_status st = pst_planner_count(planner, place, &count, err);
+    pst_status status = pst_planner_count(planner, place, &count, err);
 
-    if (st == PST_OK && count->status != PST_OK) {
+    if (status == PST_OK && count->status != PST_OK) {
         return repeat(count->why, count->status, err);
     }
     held->microbatches = 1;
-    for (uint32_t s = place->stage; st == PST_OK && s < n; s += place->n_stages) {
+    for (uint32_t s = place->stage; status == PST_OK && s < n; s += place->n_stages) {
         held->microbatches =
             count->held[s] > held->microbatches ? count->held[s] : held->microbatches;
     }
-    if (st == PST_OK) {
+    if (status == PST_OK) {
         held->weight_versions = count->asynchronous ? 2 : 1;
     }
-    return st;
+    return status;
 }
 
 pst_status pst_planner_held(struct pst_planner *planner, const struct pst_place *place,
@@ -171,10 +171,11 @@ pst_status pst_planner_held(struct pst_planner *planner, const struct pst_place 
     const struct pst_scheduler *f = planner->scheduler->plugin->get_interface(PST_SCHEDULER);
     struct pst_held held = {.size = sizeof held, .microbatches = 0, .weight_versions = 1};
     bool says = PST_CAN(f, in_flight) && pst_places_copies(&planner->places) == 1;
-    pst_status st = says ? ask(planner, place, &held, err) : look_up(planner, place, &held, err);
+    pst_status status =
+        says ? ask(planner, place, &held, err) : look_up(planner, place, &held, err);
 
-    if (st != PST_OK) {
-        return st;
+    if (status != PST_OK) {
+        return status;
     }
     if (held.microbatches > most_microbatches(planner, place)) {
         held.microbatches = (uint32_t)most_microbatches(planner, place);
@@ -192,9 +193,9 @@ pst_status pst_planner_hold(struct pst_planner *planner, struct pst_plan *plan,
 {
     struct pst_successor *successors = pst_alloc(plan->n_stages, sizeof *successors);
     uint32_t s, e;
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
 
-    for (s = plan->n_stages; st == PST_OK && s-- > 0;) {
+    for (s = plan->n_stages; status == PST_OK && s-- > 0;) {
         struct pst_plan_stage *stage = &plan->stages[s];
         struct pst_held held;
         struct pst_place place = {
@@ -220,12 +221,12 @@ pst_status pst_planner_hold(struct pst_planner *planner, struct pst_plan *plan,
                 };
             }
         }
-        st = pst_planner_held(planner, &place, &held, err);
+        status = pst_planner_held(planner, &place, &held, err);
         stage->in_flight = held.microbatches;
         stage->weight_versions = held.weight_versions;
     }
     free(successors);
-    return st;
+    return status;
 }
 
 /* --- its word against its schedule -------------------------------------------------------------*/
@@ -259,18 +260,18 @@ static bool ask_all(struct pst_instance *scheduler, const struct pst_schedule_in
                     uint32_t *claims)
 {
     struct pst_successor *successors = pst_alloc(in->n_links + 1, sizeof *successors);
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
 
-    for (uint32_t s = in->n_stages; st == PST_OK && s-- > 0;) {
+    for (uint32_t s = in->n_stages; status == PST_OK && s-- > 0;) {
         struct pst_held held = {.size = sizeof held, .weight_versions = 1};
         struct pst_place place;
 
         pst_held_place(in, s, claims, successors, &place);
-        st = pst_call_in_flight(scheduler, &place, &held);
+        status = pst_call_in_flight(scheduler, &place, &held);
         claims[s] = held.microbatches;
     }
     free(successors);
-    return st == PST_OK;
+    return status == PST_OK;
 }
 
 static uint32_t most_held(const struct pst_orders *orders, uint32_t device)

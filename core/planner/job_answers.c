@@ -60,12 +60,12 @@ pst_status pst_strategies_in_flight(struct pst_planner *planner, const struct ps
     struct pst_memo_entry *entry = pst_memo_find(&planner->memo, key);
 
     if (!entry->used) {
-        pst_status st;
+        pst_status status;
 
         asked.n_devices = pst_planner_logical(planner, place->n_stages);
-        st = pst_planner_held(planner, &asked, &entry->answer.held, &planner->pending);
-        if (st != PST_OK) {
-            return st;
+        status = pst_planner_held(planner, &asked, &entry->answer.held, &planner->pending);
+        if (status != PST_OK) {
+            return status;
         }
         pst_memo_keep(&planner->memo, entry, key);
     }
@@ -82,11 +82,11 @@ pst_status pst_strategies_price(struct pst_planner *planner,
     struct pst_memo_entry *entry = pst_memo_find(&planner->memo, key);
 
     if (!entry->used) {
-        pst_status st =
+        pst_status status =
             pst_planner_price(planner, question, &entry->answer.price, &planner->pending);
 
-        if (st != PST_OK) {
-            return st;
+        if (status != PST_OK) {
+            return status;
         }
         pst_memo_keep(&planner->memo, entry, key);
     }
@@ -106,10 +106,11 @@ pst_status pst_strategies_bound(struct pst_planner *planner,
                                             .evaluator = &planner->evaluator};
     struct pst_stage_node *nodes;
     struct pst_stage_view view;
-    pst_status st = planner->answers->view(planner, question, &nodes, &view, &planner->pending);
+    pst_status status = planner->answers->view(planner, question, &nodes, &view, &planner->pending);
 
-    return st == PST_OK ? pst_optimizer_bound(&optimizer, &view, ret_period_ns, &planner->pending)
-                        : st;
+    return status == PST_OK
+               ? pst_optimizer_bound(&optimizer, &view, ret_period_ns, &planner->pending)
+               : status;
 }
 
 const struct pst_answers pst_job_answers = {

@@ -22,14 +22,14 @@ static struct pst_optimizer optimizer_of(struct pst_planner *planner, uint32_t i
 static pst_status decide_earlier(struct pst_planner *planner, const struct pst_stage_view *view,
                                  struct pst_stage_node *nodes, struct pst_error *err)
 {
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
 
-    for (uint32_t i = 0; st == PST_OK && i + 1 < planner->n_memopt; i++) {
+    for (uint32_t i = 0; status == PST_OK && i + 1 < planner->n_memopt; i++) {
         const struct pst_optimizer optimizer = optimizer_of(planner, i);
 
-        st = pst_optimizer_decide(&optimizer, planner->view, view, nodes, NULL, err);
+        status = pst_optimizer_decide(&optimizer, planner->view, view, nodes, NULL, err);
     }
-    return st;
+    return status;
 }
 
 /* The last of them; it keeps everything where there are none. */
@@ -72,21 +72,21 @@ static pst_status price_view(struct pst_planner *planner, const struct pst_stage
     const struct pst_optimizer last = last_of(planner);
     struct pst_memo_key key;
     struct pst_memo_entry *entry;
-    pst_status st;
+    pst_status status;
 
     if (last.instance == NULL || !pst_caps_has(last.instance->plugin->provides, "alike")) {
-        st = pst_optimizer_price(&last, view, ret_price, err);
-        if (st == PST_OK) {
+        status = pst_optimizer_price(&last, view, ret_price, err);
+        if (status == PST_OK) {
             note_price(planner, view, ret_price);
         }
-        return st;
+        return status;
     }
     key = pst_memo_key_view(view);
     entry = pst_memo_find(&planner->alike, key);
     if (!entry->used) {
-        st = pst_optimizer_price(&last, view, &entry->answer.price, err);
-        if (st != PST_OK) {
-            return st;
+        status = pst_optimizer_price(&last, view, &entry->answer.price, err);
+        if (status != PST_OK) {
+            return status;
         }
         pst_memo_keep(&planner->alike, entry, key);
         note_price(planner, view, &entry->answer.price);
@@ -100,14 +100,14 @@ pst_status pst_planner_price(struct pst_planner *planner, const struct pst_stage
 {
     struct pst_stage_node *nodes;
     struct pst_stage_view view;
-    pst_status st = planner->answers->view(planner, question, &nodes, &view, err);
+    pst_status status = planner->answers->view(planner, question, &nodes, &view, err);
 
-    st = st == PST_OK ? decide_earlier(planner, &view, nodes, err) : st;
-    if (st == PST_ERR_INFEASIBLE) {
+    PST_TRY(status, decide_earlier(planner, &view, nodes, err));
+    if (status == PST_ERR_INFEASIBLE) {
         *ret_price = (struct pst_stage_price){.size = sizeof *ret_price};
         return PST_OK;
     }
-    return st == PST_OK ? price_view(planner, &view, ret_price, err) : st;
+    return status == PST_OK ? price_view(planner, &view, ret_price, err) : status;
 }
 
 struct pst_stage_question pst_planner_question(const struct pst_plan *plan, uint32_t s)
@@ -129,17 +129,17 @@ struct pst_stage_question pst_planner_question(const struct pst_plan *plan, uint
 pst_status pst_planner_least(struct pst_planner *planner, const struct pst_plan *plan,
                              uint64_t *ret_bytes, struct pst_error *err)
 {
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
 
-    for (uint32_t s = 0; st == PST_OK && s < plan->n_stages; s++) {
+    for (uint32_t s = 0; status == PST_OK && s < plan->n_stages; s++) {
         const struct pst_stage_question question = pst_planner_question(plan, s);
         struct pst_stage_price price = {.size = sizeof price};
 
-        st = pst_planner_price(planner, &question, &price, err); /* nothing fits into nothing */
-        ret_bytes[s] = st == PST_OK ? price.peak_bytes : 0;
-        st = st == PST_ERR_UNSUPPORTED ? PST_OK : st;
+        status = pst_planner_price(planner, &question, &price, err); /* nothing fits into nothing */
+        ret_bytes[s] = status == PST_OK ? price.peak_bytes : 0;
+        status = status == PST_ERR_UNSUPPORTED ? PST_OK : status;
     }
-    return st;
+    return status;
 }
 
 /* Listed replays into the plan, and the actions that follow from them. */
@@ -166,12 +166,12 @@ static pst_status least_of_view(struct pst_planner *planner, struct pst_stage_vi
                                 struct pst_error *err)
 {
     struct pst_stage_price price = {.size = sizeof price};
-    pst_status st;
+    pst_status status;
 
     view->capacity_bytes = 0;
-    st = price_view(planner, view, &price, err);
+    status = price_view(planner, view, &price, err);
     view->capacity_bytes = price.peak_bytes;
-    return st;
+    return status;
 }
 
 pst_status pst_planner_settle(struct pst_planner *planner,
@@ -182,23 +182,23 @@ pst_status pst_planner_settle(struct pst_planner *planner,
     const struct pst_optimizer last = last_of(planner);
     struct pst_stage_price promised = {.size = sizeof promised};
     struct pst_stage_node *nodes;
-    pst_status st;
+    pst_status status;
 
     *ret_value = (struct pst_stage_value){.size = sizeof *ret_value};
     pst_replay_list_finish(&planner->replays);
-    st = planner->answers->view(planner, question, &nodes, ret_view, err);
-    st = st == PST_OK ? decide_earlier(planner, ret_view, nodes, err) : st;
-    if (st == PST_OK && planner->least) {
-        st = least_of_view(planner, ret_view, err);
+    status = planner->answers->view(planner, question, &nodes, ret_view, err);
+    PST_TRY(status, decide_earlier(planner, ret_view, nodes, err));
+    if (status == PST_OK && planner->least) {
+        status = least_of_view(planner, ret_view, err);
     }
-    st = st == PST_OK ? price_view(planner, ret_view, &promised, err) : st;
-    if (st == PST_OK && planner->answers->refuse != NULL && !promised.fits) {
-        st = planner->answers->refuse(planner, question, promised.peak_bytes, err);
+    PST_TRY(status, price_view(planner, ret_view, &promised, err));
+    if (status == PST_OK && planner->answers->refuse != NULL && !promised.fits) {
+        status = planner->answers->refuse(planner, question, promised.peak_bytes, err);
         pst_planner_explain_price(planner, err);
     }
-    return st == PST_OK ? pst_optimizer_settle(&last, planner->view, ret_view, nodes, &promised,
-                                               &planner->replays, ret_value, err)
-                        : st;
+    return status == PST_OK ? pst_optimizer_settle(&last, planner->view, ret_view, nodes, &promised,
+                                                   &planner->replays, ret_value, err)
+                            : status;
 }
 
 /* The actions of a stage into the plan. `left`: bytes on its device that are kept for no stage
@@ -210,12 +210,12 @@ static pst_status plan_stage(struct pst_planner *planner, struct pst_plan *plan,
     struct pst_stage_value value;
     struct pst_stage_view view;
     uint8_t *actions;
-    pst_status st;
+    pst_status status;
 
     question.capacity_bytes = *left;
-    st = pst_planner_settle(planner, &question, &view, &value, err);
-    if (st != PST_OK) {
-        return st;
+    status = pst_planner_settle(planner, &question, &view, &value, err);
+    if (status != PST_OK) {
+        return status;
     }
     actions = pst_arena_array(&plan->arena, view.n_nodes, 1);
     for (uint32_t i = 0; i < view.n_nodes; i++) {
@@ -236,25 +236,25 @@ pst_status pst_planner_actions(struct pst_planner *planner, struct pst_plan *pla
     struct pst_arena arena = {0};
     uint64_t *left = pst_arena_array(&arena, planner->n_ranks, sizeof *left);
     uint64_t *share = pst_arena_array(&arena, plan->n_stages, sizeof *share);
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
 
     for (uint32_t s = 0; s < plan->n_stages; s++) { /* equal for all stages of a device */
         const struct pst_plan_stage *stage = &plan->stages[s];
 
         left[stage->ranks[0]] = pst_planner_capacity(planner, stage->ranks, stage->n_ranks);
     }
-    st = pst_planner_divide(planner, plan, share, err);
+    status = pst_planner_divide(planner, plan, share, err);
     for (uint32_t s = 0; s < plan->n_stages; s++) { /* what is not kept for others is the first's */
         uint64_t *of = &left[pst_plan_lowest(&plan->stages[s])];
 
         *of -= share[s] < *of ? share[s] : *of;
     }
-    for (uint32_t s = 0; st == PST_OK && s < plan->n_stages; s++) {
+    for (uint32_t s = 0; status == PST_OK && s < plan->n_stages; s++) {
         uint64_t *of = &left[pst_plan_lowest(&plan->stages[s])];
 
         *of += *of != UINT64_MAX ? share[s] : 0;
-        st = plan_stage(planner, plan, s, of, err);
+        status = plan_stage(planner, plan, s, of, err);
     }
     pst_arena_finish(&arena);
-    return st;
+    return status;
 }

@@ -22,7 +22,7 @@ pst_status pst_optimizer_price(const struct pst_optimizer *o, const struct pst_s
                                struct pst_stage_price *ret_price, struct pst_error *err)
 {
     struct pst_stage_price price = {.size = sizeof price};
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
 
     if (o->instance == NULL) {
         const struct pst_stage_value value = keep_all(o, view);
@@ -31,14 +31,14 @@ pst_status pst_optimizer_price(const struct pst_optimizer *o, const struct pst_s
         price.period_ns = value.period_ns;
         price.peak_bytes = value.peak_bytes;
     } else {
-        st = pst_call_price(o->instance, view, &price);
-        st = pst_instance_blame(o->instance, o->pending, st, "price", err);
-        st = st == PST_OK ? pst_instance_judge_price(o->instance, view, &price, err) : st;
+        status = pst_call_price(o->instance, view, &price);
+        status = pst_instance_blame(o->instance, o->pending, status, "price", err);
+        PST_TRY(status, pst_instance_judge_price(o->instance, view, &price, err));
     }
-    if (st == PST_OK) {
+    if (status == PST_OK) {
         *ret_price = price;
     }
-    return st;
+    return status;
 }
 
 pst_status pst_optimizer_bound(const struct pst_optimizer *o, const struct pst_stage_view *view,
@@ -48,9 +48,9 @@ pst_status pst_optimizer_bound(const struct pst_optimizer *o, const struct pst_s
         o->instance == NULL ? NULL : o->instance->plugin->get_interface(PST_MEMOPT);
 
     if (f != NULL && PST_CAN(f, bound)) {
-        pst_status st = pst_call_bound(o->instance, view, ret_period_ns);
+        pst_status status = pst_call_bound(o->instance, view, ret_period_ns);
 
-        return st == PST_OK ? st : pst_instance_fail(o->instance, st, "bound", err);
+        return status == PST_OK ? status : pst_instance_fail(o->instance, status, "bound", err);
     }
     *ret_period_ns = keep_all(o, view).period_ns;
     return PST_OK;
@@ -154,17 +154,17 @@ static pst_status check_words(const struct collection *c, struct pst_error *err)
 {
     static const char *const words[] = {NULL, "recompute", "offload", "peer"};
     const struct pst_plugin *plugin = c->optimizer->instance->plugin;
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
 
-    for (uint32_t action = PST_ACTION_KEEP + 1; st == PST_OK && action <= PST_ACTION_PEER;
+    for (uint32_t action = PST_ACTION_KEEP + 1; status == PST_OK && action <= PST_ACTION_PEER;
          action++) {
         if ((c->set >> action & 1) != 0) {
-            st = pst_caps_require(plugin, words[action], words[action], err);
+            status = pst_caps_require(plugin, words[action], words[action], err);
         }
     }
-    return st == PST_OK && c->listed
+    return status == PST_OK && c->listed
                ? pst_caps_require(plugin, "nested", "replays within replays", err)
-               : st;
+               : status;
 }
 
 pst_status pst_optimizer_decide(const struct pst_optimizer *o, const struct pst_graph_view *graph,
@@ -172,7 +172,7 @@ pst_status pst_optimizer_decide(const struct pst_optimizer *o, const struct pst_
                                 struct pst_replay_list *replays, struct pst_error *err)
 {
     struct collection c = {.optimizer = o, .view = view, .replays = replays};
-    pst_status st;
+    pst_status status;
 
     c.actions = pst_alloc(view->n_nodes, 1);
     for (uint32_t v = 0; v < view->n_nodes; v++) {
@@ -180,19 +180,19 @@ pst_status pst_optimizer_decide(const struct pst_optimizer *o, const struct pst_
     }
     c.out = (struct pst_action_out){
         .size = sizeof c.out, .impl = &c, .set = set_action, .sequence = set_replays};
-    st = pst_call_plan(o->instance, view, &c.out);
+    status = pst_call_plan(o->instance, view, &c.out);
     if (c.fault != NULL) {
         memset(o->pending, 0, sizeof *o->pending);
-        st = refuse(&c, graph, err);
+        status = refuse(&c, graph, err);
     } else {
-        st = pst_instance_blame(o->instance, o->pending, st, "plan", err);
-        st = st == PST_OK && !o->alone ? check_words(&c, err) : st;
+        status = pst_instance_blame(o->instance, o->pending, status, "plan", err);
+        status = status == PST_OK && !o->alone ? check_words(&c, err) : status;
     }
-    for (uint32_t v = 0; st == PST_OK && v < view->n_nodes; v++) {
+    for (uint32_t v = 0; status == PST_OK && v < view->n_nodes; v++) {
         nodes[v].action = c.actions[v];
     }
     free(c.actions);
-    return st;
+    return status;
 }
 
 pst_status pst_optimizer_settle(const struct pst_optimizer *o, const struct pst_graph_view *graph,
@@ -201,11 +201,11 @@ pst_status pst_optimizer_settle(const struct pst_optimizer *o, const struct pst_
                                 struct pst_replay_list *replays, struct pst_stage_value *ret_value,
                                 struct pst_error *err)
 {
-    pst_status st =
+    pst_status status =
         o->instance == NULL ? PST_OK : pst_optimizer_decide(o, graph, view, nodes, replays, err);
 
-    if (st != PST_OK) {
-        return st;
+    if (status != PST_OK) {
+        return status;
     }
     pst_evaluate_list(o->evaluator, view, replays, ret_value);
     return o->instance == NULL ? PST_OK

@@ -72,10 +72,11 @@ static pst_status fill_stage(struct pst_planner *planner, const struct pst_plan 
     uint32_t *replayed = pst_arena_array(&q->asked.arena, stage->n_nodes, sizeof *replayed);
     bool split;
     uint32_t i;
-    pst_status st = pst_planner_splits(planner, plan->n_stages, stage->n_microbatches, &split, err);
+    pst_status status =
+        pst_planner_splits(planner, plan->n_stages, stage->n_microbatches, &split, err);
 
-    if (st != PST_OK) {
-        return st;
+    if (status != PST_OK) {
+        return status;
     }
     nodes = pst_view_build(planner, &question, &view);
     pst_plan_replayed(stage, planner->graph, replayed);
@@ -168,7 +169,7 @@ static pst_status question_init(struct question *q, struct pst_planner *planner,
                                 const struct pst_plan *plan, bool limited, struct pst_error *err)
 {
     uint32_t s, d, n_devices = find_devices(q, planner, plan);
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
 
     pst_order_question_alloc(&q->asked, n_devices, plan->n_stages * plan->copies,
                              plan->n_edges * plan->copies);
@@ -179,8 +180,8 @@ static pst_status question_init(struct question *q, struct pst_planner *planner,
 
         *room = of < *room ? of : *room;
     }
-    for (s = 0; st == PST_OK && s < plan->n_stages; s++) {
-        st = fill_stage(planner, plan, s, q, err);
+    for (s = 0; status == PST_OK && s < plan->n_stages; s++) {
+        status = fill_stage(planner, plan, s, q, err);
     }
     for (d = 0; d < n_devices; d++) { /* one pass at a time works */
         uint64_t *room = &q->asked.activation_bytes[d];
@@ -189,12 +190,12 @@ static pst_status question_init(struct question *q, struct pst_planner *planner,
             *room = *room > q->work_bytes[d] ? *room - q->work_bytes[d] : 0;
         }
     }
-    if (st == PST_OK) {
+    if (status == PST_OK) {
         fill_links(planner, plan, &q->asked);
         q->asked.in.slices = planner->graph->slices;
         q->asked.in.barrier = plan->version_rule == PST_VERSION_SYNC && plan->barrier;
     }
-    return st;
+    return status;
 }
 
 /* A pass of a copy is one of its stage: which copy, the device says. */
@@ -249,16 +250,14 @@ static pst_status ask(struct pst_planner *planner, struct pst_plan *plan, bool l
         planner->asked != NULL && planner->hasty != NULL ? planner->hasty : planner->scheduler;
     struct question q = {.device_of = NULL};
     struct pst_orders_count held;
-    pst_status st = question_init(&q, planner, plan, limited, err);
+    pst_status status = question_init(&q, planner, plan, limited, err);
 
-    if (st == PST_OK) {
-        st = pst_orders_ask(scheduler, &q.asked.in, &plan->asynchronous, &planner->pending,
-                            ret_orders, err);
+    PST_TRY(status, pst_orders_ask(scheduler, &q.asked.in, &plan->asynchronous, &planner->pending,
+                                   ret_orders, err));
+    if (status == PST_OK && ret_orders->split) {
+        status = pst_caps_require(scheduler->plugin, "split-backward", "B and W passes", err);
     }
-    if (st == PST_OK && ret_orders->split) {
-        st = pst_caps_require(scheduler->plugin, "split-backward", "B and W passes", err);
-    }
-    if (st == PST_OK) {
+    if (status == PST_OK) {
         held = pst_orders_count(ret_orders, &q.asked.in, &q.asked.arena);
         for (uint32_t s = 0; s < q.asked.in.n_stages; s++) {
             struct pst_plan_stage *stage = &plan->stages[s % plan->n_stages];
@@ -277,7 +276,7 @@ static pst_status ask(struct pst_planner *planner, struct pst_plan *plan, bool l
         spread(&q, plan, ret_orders);
     }
     pst_order_question_finish(&q.asked);
-    return st;
+    return status;
 }
 
 static bool may_save(const struct pst_planner *planner)
@@ -298,14 +297,14 @@ pst_status pst_planner_order(struct pst_planner *planner, struct pst_plan *plan,
                              struct pst_orders *ret_orders, struct pst_error *err)
 {
     struct pst_error why = {.status = PST_OK};
-    pst_status st = ask(planner, plan, true, ret_orders, &why);
+    pst_status status = ask(planner, plan, true, ret_orders, &why);
 
-    if (st == PST_ERR_INFEASIBLE && planner->capacity_bytes != UINT64_MAX && may_save(planner) &&
-        !pst_caps_has(planner->scheduler->plugin->provides, "within-memory")) {
+    if (status == PST_ERR_INFEASIBLE && planner->capacity_bytes != UINT64_MAX &&
+        may_save(planner) && !pst_caps_has(planner->scheduler->plugin->provides, "within-memory")) {
         return ask(planner, plan, false, ret_orders, err);
     }
-    if (st != PST_OK && err != NULL) {
+    if (status != PST_OK && err != NULL) {
         *err = why;
     }
-    return st;
+    return status;
 }

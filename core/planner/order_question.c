@@ -18,17 +18,17 @@ pst_status pst_order_question_shape(struct pst_instance *scheduler, bool *ret_fi
 {
     const struct pst_fixed_shape *f = scheduler->plugin->get_interface(PST_FIXED_SHAPE);
     struct pst_order_question_shape shape = {0, 0, 0};
-    pst_status st;
+    pst_status status;
 
     *ret_fixed = f != NULL && PST_CAN(f, shape);
     if (!*ret_fixed) {
         return PST_OK;
     }
     pst_instance_enter(scheduler, PST_CRUMB_TOPOLOGY);
-    st = f->shape(scheduler->self, &shape.n_devices, &shape.n_stages, &shape.n_microbatches);
+    status = f->shape(scheduler->self, &shape.n_devices, &shape.n_stages, &shape.n_microbatches);
     pst_instance_leave(scheduler);
-    if (st != PST_OK) {
-        return pst_instance_fail(scheduler, st, "shape", err);
+    if (status != PST_OK) {
+        return pst_instance_fail(scheduler, status, "shape", err);
     }
     *ret_shape = shape;
     return PST_OK;
@@ -199,17 +199,18 @@ pst_status pst_order_question_check_shape(struct pst_instance *scheduler, uint32
 {
     struct pst_order_question_shape shape;
     bool fixed;
-    pst_status st = pst_order_question_shape(scheduler, &fixed, &shape, err);
+    pst_status status = pst_order_question_shape(scheduler, &fixed, &shape, err);
 
-    if (st == PST_OK && fixed &&
+    if (status == PST_OK && fixed &&
         (shape.n_devices != n_devices || shape.n_microbatches != n_microbatches)) {
-        st = pst_fail(err, PST_ERR_UNSUPPORTED, "plan.mismatch",
-                      "scheduler \"%s\" holds an order for %u devices and %u micro-batches, not "
-                      "for %u and %u",
-                      scheduler->plugin->id, shape.n_devices, shape.n_microbatches, n_devices,
-                      n_microbatches);
+        status =
+            pst_fail(err, PST_ERR_UNSUPPORTED, "plan.mismatch",
+                     "scheduler \"%s\" holds an order for %u devices and %u micro-batches, not "
+                     "for %u and %u",
+                     scheduler->plugin->id, shape.n_devices, shape.n_microbatches, n_devices,
+                     n_microbatches);
     }
-    return st;
+    return status;
 }
 
 void pst_order_question_finish(struct pst_order_question *asked)
@@ -284,16 +285,16 @@ pst_status pst_batches_unroll(const struct pst_orders *answer, const struct pst_
                               struct pst_error *err)
 {
     struct pst_batches stream = {.passes = NULL};
-    pst_status st = repeat_question(in, n_batches, &stream, err);
+    pst_status status = repeat_question(in, n_batches, &stream, err);
 
     stream.passes = pst_arena_array(&stream.arena, in->n_devices, sizeof *stream.passes);
     stream.n_passes = pst_arena_array(&stream.arena, in->n_devices, sizeof *stream.n_passes);
-    for (uint32_t d = 0; st == PST_OK && d < in->n_devices; d++) {
-        st = repeat_device(answer, in, n_batches, d, &stream, err);
+    for (uint32_t d = 0; status == PST_OK && d < in->n_devices; d++) {
+        status = repeat_device(answer, in, n_batches, d, &stream, err);
     }
-    if (st != PST_OK) {
+    if (status != PST_OK) {
         pst_batches_finish(&stream);
-        return st;
+        return status;
     }
     *ret_stream = stream;
     return PST_OK;
@@ -309,10 +310,10 @@ pst_status pst_batches_evaluate(const struct pst_orders *answer, const struct ps
                                 uint32_t n_batches, struct pst_batches *ret_stream,
                                 struct pst_order_eval *ret_eval, struct pst_error *err)
 {
-    pst_status st = pst_batches_unroll(answer, in, n_batches, ret_stream, err);
+    pst_status status = pst_batches_unroll(answer, in, n_batches, ret_stream, err);
 
-    return st == PST_OK ? pst_order_evaluate(&ret_stream->in,
-                                             (const struct pst_pass *const *)ret_stream->passes,
-                                             ret_stream->n_passes, ret_eval, err)
-                        : st;
+    return status == PST_OK ? pst_order_evaluate(&ret_stream->in,
+                                                 (const struct pst_pass *const *)ret_stream->passes,
+                                                 ret_stream->n_passes, ret_eval, err)
+                            : status;
 }

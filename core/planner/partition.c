@@ -121,26 +121,26 @@ pst_status pst_planner_ask(struct pst_planner *planner, struct pst_instance *par
 {
     struct pst_arena arena = {0};
     struct pst_partition_in in;
-    pst_status st;
+    pst_status status;
 
     pst_planner_state(planner, &arena, &in);
     planner->asked = &in;
-    st = pst_stage_intake_ask(intake, partitioner, &in, &planner->pending, err);
+    status = pst_stage_intake_ask(intake, partitioner, &in, &planner->pending, err);
     planner->asked = NULL;
     pst_arena_finish(&arena);
-    return st;
+    return status;
 }
 
 pst_status pst_planner_partition(struct pst_planner *planner, struct pst_plan *plan,
                                  struct pst_error *err)
 {
     struct answer answer;
-    pst_status st;
+    pst_status status;
 
     init(&answer, planner, plan);
-    st = pst_planner_ask(planner, planner->partitioner, &answer.intake, err);
+    status = pst_planner_ask(planner, planner->partitioner, &answer.intake, err);
     planner->work += 2 * (uint64_t)planner->graph->n_ops * planner->graph->n_ops; /* a search */
-    return st == PST_OK ? pst_plan_connect(plan, planner->graph, err) : st;
+    return status == PST_OK ? pst_plan_connect(plan, planner->graph, err) : status;
 }
 
 pst_status pst_planner_suppose(struct pst_planner *planner, const struct pst_stage_decl *stages,
@@ -149,13 +149,13 @@ pst_status pst_planner_suppose(struct pst_planner *planner, const struct pst_sta
     struct answer answer;
     struct pst_partition_out *out = &answer.intake.out;
     const char *at = (const char *)stages;
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
 
     init(&answer, planner, plan);
     pst_stage_intake_begin(&answer.intake, planner->asked);
-    for (uint32_t s = 0; st == PST_OK && s < n_stages; s++, at += stages->size) {
-        st = out->stage(out, (const struct pst_stage_decl *)(const void *)at);
+    for (uint32_t s = 0; status == PST_OK && s < n_stages; s++, at += stages->size) {
+        status = out->stage(out, (const struct pst_stage_decl *)(const void *)at);
     }
-    st = pst_stage_intake_end(&answer.intake, err);
-    return st == PST_OK ? pst_plan_connect(plan, planner->graph, err) : st;
+    status = pst_stage_intake_end(&answer.intake, err);
+    return status == PST_OK ? pst_plan_connect(plan, planner->graph, err) : status;
 }

@@ -128,32 +128,22 @@ pst_status pst_planner_complete(struct pst_planner *planner, struct pst_plan *pl
                                 struct pst_error *err)
 {
     struct pst_orders orders = {.arena = {NULL, 0, 0}};
-    pst_status st = pst_planner_chosen(planner, plan, err);
+    pst_status status = pst_planner_chosen(planner, plan, err);
 
     for (uint32_t s = 0; s < plan->n_stages; s++) {
         planner->work += PASS_WORK * (planner->batch / plan->stages[s].microbatch_size);
     }
-    if (st == PST_OK) {
-        st = pst_planner_hold(planner, plan, err);
-    }
-    if (st == PST_OK) {
-        st = pst_planner_actions(planner, plan, err);
-    }
-    if (st == PST_OK) {
-        st = pst_planner_order(planner, plan, &orders, err);
-    }
-    if (st == PST_OK) {
-        st = pst_planner_global(planner, plan, &orders, err);
-    }
-    if (st == PST_OK) {
-        st = pst_scheduler_blame(planner->scheduler->plugin->id, lower(planner, plan, &orders, err),
-                                 err);
-    }
-    for (uint32_t s = 0; st == PST_OK && s < plan->n_stages; s++) {
+    PST_TRY(status, pst_planner_hold(planner, plan, err));
+    PST_TRY(status, pst_planner_actions(planner, plan, err));
+    PST_TRY(status, pst_planner_order(planner, plan, &orders, err));
+    PST_TRY(status, pst_planner_global(planner, plan, &orders, err));
+    PST_TRY(status, pst_scheduler_blame(planner->scheduler->plugin->id,
+                                        lower(planner, plan, &orders, err), err));
+    for (uint32_t s = 0; status == PST_OK && s < plan->n_stages; s++) {
         limit_k(plan, s);
     }
     pst_orders_finish(&orders);
-    return st;
+    return status;
 }
 
 static pst_status check(const struct pst_planner *planner, const struct pst_planned *planned,
@@ -161,24 +151,24 @@ static pst_status check(const struct pst_planner *planner, const struct pst_plan
 {
     const struct pst_check_limits limits = {.cost = planner->cost};
     struct pst_check_report *report = pst_alloc(1, sizeof *report);
-    pst_status st;
+    pst_status status;
 
-    st = pst_judge_check(planned->plan, planner->graph, &limits,
-                         (const struct pst_program *const *)planned->programs, report, err);
+    status = pst_judge_check(planned->plan, planner->graph, &limits,
+                             (const struct pst_program *const *)planned->programs, report, err);
     free(report);
-    return pst_scheduler_blame(planner->scheduler->plugin->id, st, err);
+    return pst_scheduler_blame(planner->scheduler->plugin->id, status, err);
 }
 
 /* A search that the time limit ended is the plugin's fault, not the user's wish. */
-static pst_status explain_stop(const struct pst_planner *planner, pst_status st,
+static pst_status explain_stop(const struct pst_planner *planner, pst_status status,
                                struct pst_error *err)
 {
     bool asked = planner->cancelled != NULL && planner->cancelled();
 
     struct pst_blame blame;
 
-    if (st != PST_ERR_CANCELLED || asked || planner->deadline_ns == UINT64_MAX) {
-        return st;
+    if (status != PST_ERR_CANCELLED || asked || planner->deadline_ns == UINT64_MAX) {
+        return status;
     }
     pst_breadcrumb_read_late(NULL, &blame);
     return pst_blame_timeout(&blame, planner->job->plugins.time_limit, "plugins.time_limit",
@@ -191,13 +181,13 @@ static pst_status look(struct pst_planner *planner, const struct pst_search *sea
 {
     struct pst_attempts a = {
         .planner = planner, .best = ret_best, .limit = planner->capacity_bytes};
-    pst_status st;
+    pst_status status;
 
     a.cut_bias = pst_arena_array(&planner->arena, planner->graph->n_ops, sizeof *a.cut_bias);
-    st = search->attempts == NULL ? pst_attempts_find(&a, err)
-                                  : search->attempts(&a, search->context, err);
+    status = search->attempts == NULL ? pst_attempts_find(&a, err)
+                                      : search->attempts(&a, search->context, err);
     pst_plan_destroy(a.cuts);
-    return st;
+    return status;
 }
 
 pst_status pst_search_plan(const struct pst_search *search, struct pst_planned *ret_planned,
@@ -206,45 +196,41 @@ pst_status pst_search_plan(const struct pst_search *search, struct pst_planned *
     struct pst_planner planner;
     struct pst_planned planned = {.plan = NULL};
     uint64_t limit;
-    pst_status st;
+    pst_status status;
 
     init(&planner, search);
     limit = planner.capacity_bytes;
-    st = pst_planner_load(&planner, err);
-    if (st == PST_OK) {
-        st = pst_planner_place(&planner, err);
-    }
-    if (st == PST_OK) {
+    status = pst_planner_load(&planner, err);
+    PST_TRY(status, pst_planner_place(&planner, err));
+    if (status == PST_OK) {
         pst_views_init(&planner);
         pst_job_figures(&planner);
-        st = look(&planner, search, &planned, err);
+        status = look(&planner, search, &planned, err);
     }
-    if (st == PST_ERR_INFEASIBLE) {
+    if (status == PST_ERR_INFEASIBLE) {
         pst_planner_explain_price(&planner, err);
     }
-    *ret_need = st == PST_OK ? pst_planned_need(&planned) : 0;
+    *ret_need = status == PST_OK ? pst_planned_need(&planned) : 0;
     if (*ret_need > limit && *ret_need > search->worth_bytes) {
-        st = pst_planned_too_large(&planner, &planned, limit, err);
+        status = pst_planned_too_large(&planner, &planned, limit, err);
     } else if (*ret_need > limit) {
         planned.plan->capacity_bytes = *ret_need;
     }
-    if (st == PST_OK) {
-        st = check(&planner, &planned, err);
-    }
-    if (st == PST_OK && search->worth_bytes == 0) {
+    PST_TRY(status, check(&planner, &planned, err));
+    if (status == PST_OK && search->worth_bytes == 0) {
         pst_held_warn(planner.scheduler, &planner.held_fault);
     }
-    if (st == PST_OK && search->least_bytes != NULL) {
-        st = pst_planner_least(&planner, planned.plan, search->least_bytes, err);
+    if (status == PST_OK && search->least_bytes != NULL) {
+        status = pst_planner_least(&planner, planned.plan, search->least_bytes, err);
     }
-    st = explain_stop(&planner, st, err);
+    status = explain_stop(&planner, status, err);
     if (search->work != NULL) {
         *search->work += planner.work;
     }
     pst_planner_finish(&planner);
-    if (st != PST_OK) {
+    if (status != PST_OK) {
         pst_planned_finish(&planned);
-        return st;
+        return status;
     }
     *ret_planned = planned;
     return PST_OK;
@@ -288,13 +274,13 @@ pst_status pst_planner_run(const struct pst_job *job, struct pst_graph *graph,
     struct pst_error unused;
     struct pst_search search;
     uint64_t unused_need;
-    pst_status st;
+    pst_status status;
 
     pst_search_begin(job, graph, cluster, cost, clock, cancelled, &search);
-    st = pst_search_plan(&search, &planned, &unused_need, err == NULL ? &unused : err);
+    status = pst_search_plan(&search, &planned, &unused_need, err == NULL ? &unused : err);
     pst_search_end(&search, &planned);
-    if (st == PST_OK) {
+    if (status == PST_OK) {
         *ret_planned = planned;
     }
-    return st;
+    return status;
 }

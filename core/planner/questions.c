@@ -137,7 +137,7 @@ static pst_status ask_topology(const struct pst_host *host, uint32_t n_devices,
     struct pst_planner *planner = pst_questions_planner(host);
     struct pst_topology topology = {
         .version_rule = PST_VERSION_SYNC, .min_microbatches = 1, .microbatch_multiple = 1};
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
 
     if (!PST_HAS(ret_topology, microbatch_multiple)) {
         return wrong(host, "ask.topology: ret_topology->size is not set");
@@ -149,13 +149,14 @@ static pst_status ask_topology(const struct pst_host *host, uint32_t n_devices,
         return wrong(host, "ask.topology: there are not so many devices");
     }
     if (planner->scheduler != NULL) { /* none: the reference cost model takes any order */
-        st = pst_scheduler_topology(planner->scheduler, n_devices, &topology, &planner->pending);
+        status =
+            pst_scheduler_topology(planner->scheduler, n_devices, &topology, &planner->pending);
     }
-    if (st == PST_OK) {
+    if (status == PST_OK) {
         topology.size = ret_topology->size;
         *ret_topology = topology;
     }
-    return st;
+    return status;
 }
 
 static pst_status ask_in_flight(const struct pst_host *host, const struct pst_place *place,
@@ -258,15 +259,15 @@ static pst_status ask_price(const struct pst_host *host, const struct pst_stage_
     struct pst_stage_question question;
     struct pst_arena arena = {0};
     const char *fault = check_question(planner, asked, &arena, &question);
-    pst_status st;
+    pst_status status;
 
     if (fault != NULL || !PST_HAS(ret_price, peak_bytes)) {
-        st = wrong(host, fault != NULL ? fault : "ask.price: ret_price->size is not set");
+        status = wrong(host, fault != NULL ? fault : "ask.price: ret_price->size is not set");
     } else {
-        st = planner->answers->price(planner, &question, ret_price);
+        status = planner->answers->price(planner, &question, ret_price);
     }
     pst_arena_finish(&arena);
-    return st;
+    return status;
 }
 
 static pst_status ask_bound(const struct pst_host *host, const struct pst_stage_question *asked,
@@ -276,11 +277,11 @@ static pst_status ask_bound(const struct pst_host *host, const struct pst_stage_
     struct pst_stage_question question;
     struct pst_arena arena = {0};
     const char *fault = check_question(planner, asked, &arena, &question);
-    pst_status st = fault != NULL ? wrong(host, fault)
-                                  : planner->answers->bound(planner, &question, ret_period_ns);
+    pst_status status = fault != NULL ? wrong(host, fault)
+                                      : planner->answers->bound(planner, &question, ret_period_ns);
 
     pst_arena_finish(&arena);
-    return st;
+    return status;
 }
 
 /* --- pst.profile/1 -----------------------------------------------------------------------------*/

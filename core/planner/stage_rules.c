@@ -211,7 +211,7 @@ pst_status pst_stage_intake_end(struct pst_stage_intake *intake, struct pst_erro
 {
     static const char kind[] = "partitioner";
     uint32_t n = intake->n_stages, wanted = intake->in->n_stages;
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
 
     for (uint32_t v = 0; intake->fault[0] == '\0' && v < intake->in->graph->n_nodes; v++) {
         if (intake->owner[v] == PST_NONE) {
@@ -219,35 +219,35 @@ pst_status pst_stage_intake_end(struct pst_stage_intake *intake, struct pst_erro
         }
     }
     if (intake->fault[0] != '\0') {
-        st = pst_plan_illegal(err, kind, intake->partitioner, "%s", intake->fault);
+        status = pst_plan_illegal(err, kind, intake->partitioner, "%s", intake->fault);
     } else if (wanted != 0 && n != wanted && intake->scheduler == NULL) {
-        st = pst_plan_illegal(err, kind, intake->partitioner, "it has %u stages, but %u are wanted",
-                              n, wanted);
+        status = pst_plan_illegal(err, kind, intake->partitioner,
+                                  "it has %u stages, but %u are wanted", n, wanted);
     } else if (wanted != 0 && n != wanted) {
-        st = pst_plan_illegal(err, kind, intake->partitioner,
-                              "it has %u stages, but scheduler \"%s\" wants %u", n,
-                              intake->scheduler, wanted);
+        status = pst_plan_illegal(err, kind, intake->partitioner,
+                                  "it has %u stages, but scheduler \"%s\" wants %u", n,
+                                  intake->scheduler, wanted);
     }
     finish(intake);
-    return st;
+    return status;
 }
 
 pst_status pst_stage_intake_ask(struct pst_stage_intake *intake, struct pst_instance *partitioner,
                                 const struct pst_partition_in *in, struct pst_error *pending,
                                 struct pst_error *err)
 {
-    pst_status st;
+    pst_status status;
 
     pst_stage_intake_begin(intake, in);
-    st = pst_call_partition(partitioner, in, &intake->out);
+    status = pst_call_partition(partitioner, in, &intake->out);
     if (intake->fault[0] != '\0') { /* whatever it made of that */
         memset(pending, 0, sizeof *pending);
         return pst_stage_intake_end(intake, err);
     }
-    st = pst_instance_blame(partitioner, pending, st, "partition", err);
-    if (st != PST_OK) {
+    status = pst_instance_blame(partitioner, pending, status, "partition", err);
+    if (status != PST_OK) {
         finish(intake);
-        return st;
+        return status;
     }
     return pst_stage_intake_end(intake, err);
 }

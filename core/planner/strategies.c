@@ -55,13 +55,13 @@ pst_status pst_job_plugin(const struct pst_job *job, struct pst_config_node *tab
                           struct pst_error *err)
 {
     struct choice choice = {NULL, NULL};
-    pst_status st = read_choice(job, table, kind, &choice, err);
+    pst_status status = read_choice(job, table, kind, &choice, err);
 
-    if (st != PST_OK) {
-        return st;
+    if (status != PST_OK) {
+        return status;
     }
-    st = pst_plugin_find(kind, choice.id, choice.path, job->plugins.path, ret_plugin, err);
-    if (st != PST_OK && err != NULL && err->file[0] == '\0') {
+    status = pst_plugin_find(kind, choice.id, choice.path, job->plugins.path, ret_plugin, err);
+    if (status != PST_OK && err != NULL && err->file[0] == '\0') {
         const struct pst_config_node *at =
             pst_config_get(table, choice.path != NULL ? "path" : "use");
 
@@ -69,7 +69,7 @@ pst_status pst_job_plugin(const struct pst_job *job, struct pst_config_node *tab
         err->line = at->line;
         err->column = at->column;
     }
-    return st;
+    return status;
 }
 
 pst_status pst_job_plugin_is_foreign(const struct pst_job *job, struct pst_config_node *table,
@@ -218,41 +218,33 @@ pst_status pst_planner_load(struct pst_planner *planner, struct pst_error *err)
     const struct pst_job *job = planner->job;
     const struct pst_plugin *plugins[2 + PST_MAX_MEMOPT] = {NULL};
     uint32_t turns[PST_MAX_MEMOPT], i, n = job->n_memopt;
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
 
-    for (i = 0; st == PST_OK && i < 2 + n; i++) {
+    for (i = 0; status == PST_OK && i < 2 + n; i++) {
         struct pst_config_node *table;
         const char *kind = pst_job_strategy(job, i, &table);
 
-        st = pst_job_plugin(job, table, kind, &plugins[i], err);
+        status = pst_job_plugin(job, table, kind, &plugins[i], err);
     }
-    if (st == PST_OK) {
-        st = pst_caps_match(plugins, 2 + n, err);
-    }
-    if (st == PST_OK) {
-        st = find_turns(&plugins[2], n, turns, err);
-    }
-    if (st == PST_OK) {
-        st = instantiate(planner, plugins[0], job->partitioner, &planner->partitioner, err);
-        if (st == PST_OK && planner->cluster->n_kinds > 0 &&
+    PST_TRY(status, pst_caps_match(plugins, 2 + n, err));
+    PST_TRY(status, find_turns(&plugins[2], n, turns, err));
+    if (status == PST_OK) {
+        status = instantiate(planner, plugins[0], job->partitioner, &planner->partitioner, err);
+        if (status == PST_OK && planner->cluster->n_kinds > 0 &&
             !pst_caps_has(plugins[0]->provides, "mixed-devices")) {
             pst_remark_functions.text(&planner->partitioner->host, "mixed_devices",
                                       "planned as if all devices were like the slowest");
         }
     }
-    if (st == PST_OK) {
-        st = instantiate(planner, plugins[1], job->scheduler, &planner->scheduler, err);
-    }
-    if (st == PST_OK) {
-        st = add_hasty(planner, plugins[1], err);
-    }
-    for (i = 0; st == PST_OK && i < n; i++) {
+    PST_TRY(status, instantiate(planner, plugins[1], job->scheduler, &planner->scheduler, err));
+    PST_TRY(status, add_hasty(planner, plugins[1], err));
+    for (i = 0; status == PST_OK && i < n; i++) {
         const struct pst_plugin *plugin = plugins[2 + turns[i]];
 
         planner->n_memopt = i + 1;
-        st = instantiate(planner, plugin, job->memopt[turns[i]], &planner->memopt[i], err);
+        status = instantiate(planner, plugin, job->memopt[turns[i]], &planner->memopt[i], err);
     }
-    return st;
+    return status;
 }
 
 /* Are there as many micro-batches as the scheduler wants? */
@@ -356,21 +348,21 @@ static pst_status find_devices(struct pst_planner *planner, struct pst_error *er
     bool knows = pst_caps_has(planner->partitioner->plugin->provides, "replicas");
     struct pst_instance *scheduler = planner->scheduler;
     uint32_t n = planner->n_ranks, asked;
-    pst_status st = read_degrees(planner, err);
+    pst_status status = read_degrees(planner, err);
 
-    if (st != PST_OK) {
-        return st;
+    if (status != PST_OK) {
+        return status;
     }
     asked = n % planner->degrees[0] == 0 ? n / planner->degrees[0] : n;
-    st = pst_scheduler_topology(scheduler, asked, &planner->topology, err);
-    if (st == PST_OK && knows && planner->topology.n_stages == 0) {
+    status = pst_scheduler_topology(scheduler, asked, &planner->topology, err);
+    if (status == PST_OK && knows && planner->topology.n_stages == 0) {
         planner->chooses = true;
         planner->degree = planner->width = 1;
         planner->n_devices = n;
         return asked == n ? PST_OK : pst_scheduler_topology(scheduler, n, &planner->topology, err);
     }
     planner->n_devices = asked;
-    return st == PST_OK ? divide_evenly(planner, planner->degrees[0], err) : st;
+    return status == PST_OK ? divide_evenly(planner, planner->degrees[0], err) : status;
 }
 
 /* --- places ------------------------------------------------------------------------------------*/
@@ -454,50 +446,49 @@ static pst_status check_slices(const struct pst_planner *planner, struct pst_err
 pst_status pst_planner_place(struct pst_planner *planner, struct pst_error *err)
 {
     const struct pst_topology *topology = &planner->topology;
-    pst_status st = find_devices(planner, err);
+    pst_status status = find_devices(planner, err);
 
-    if (st == PST_OK) {
-        st = check_slices(planner, err);
-    }
-    if (st != PST_OK) {
-        return st;
+    PST_TRY(status, check_slices(planner, err));
+    if (status != PST_OK) {
+        return status;
     }
     if (pst_rule_is_asynchronous(topology->version_rule)) {
-        st = pst_caps_require(planner->scheduler->plugin, "async", "steps that overlap", err);
-        if (st == PST_OK && topology->version_rule == PST_VERSION_STASHED &&
+        status = pst_caps_require(planner->scheduler->plugin, "async", "steps that overlap", err);
+        if (status == PST_OK && topology->version_rule == PST_VERSION_STASHED &&
             pst_planner_barrier(planner->job)) {
-            st = pst_fail(err, PST_ERR_UNSUPPORTED, "plan.mismatch",
-                          "scheduler \"%s\" has each stage update its weights after every "
-                          "micro-batch, so there is no norm of the whole gradient to clip by or to "
-                          "look at; set train.clip = 0 and train.on_non_finite = \"stop\"",
-                          planner->scheduler->plugin->id);
+            status =
+                pst_fail(err, PST_ERR_UNSUPPORTED, "plan.mismatch",
+                         "scheduler \"%s\" has each stage update its weights after every "
+                         "micro-batch, so there is no norm of the whole gradient to clip by or to "
+                         "look at; set train.clip = 0 and train.on_non_finite = \"stop\"",
+                         planner->scheduler->plugin->id);
         }
-        if (st != PST_OK) {
-            return st;
+        if (status != PST_OK) {
+            return status;
         }
     }
     if (!planner->chooses || !planner->replicates) { /* else: once the stages are known */
-        st = check_microbatches(planner, err);
+        status = check_microbatches(planner, err);
     }
-    if (st == PST_OK) {
+    if (status == PST_OK) {
         offer_sizes(planner);
-        st = pst_places_ask(planner->scheduler, topology, planner->n_devices, &planner->arena,
-                            &planner->places, err);
+        status = pst_places_ask(planner->scheduler, topology, planner->n_devices, &planner->arena,
+                                &planner->places, err);
     }
-    if (st == PST_OK) {
+    if (status == PST_OK) {
         deal_ranks(planner);
     }
-    return st == PST_OK ? check_chunks(planner, err) : st;
+    return status == PST_OK ? check_chunks(planner, err) : status;
 }
 
 pst_status pst_planner_chosen(struct pst_planner *planner, const struct pst_plan *plan,
                               struct pst_error *err)
 {
-    pst_status st;
+    pst_status status;
 
     if (!planner->chooses || !planner->replicates) {
         return PST_OK;
     }
-    st = pst_scheduler_topology(planner->scheduler, plan->n_stages, &planner->topology, err);
-    return st == PST_OK ? check_microbatches(planner, err) : st;
+    status = pst_scheduler_topology(planner->scheduler, plan->n_stages, &planner->topology, err);
+    return status == PST_OK ? check_microbatches(planner, err) : status;
 }

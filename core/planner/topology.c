@@ -75,24 +75,25 @@ pst_status pst_scheduler_topology(struct pst_instance *scheduler, uint32_t n_dev
         .min_microbatches = 1,
         .microbatch_multiple = 1,
     };
-    pst_status st;
+    pst_status status;
 
     pst_instance_enter(scheduler, PST_CRUMB_TOPOLOGY);
-    st = f->topology(scheduler->self, n_devices, &topology);
+    status = f->topology(scheduler->self, n_devices, &topology);
     pst_instance_leave(scheduler);
-    if (st != PST_OK) {
-        return pst_instance_fail(scheduler, st, "topology", err);
+    if (status != PST_OK) {
+        return pst_instance_fail(scheduler, status, "topology", err);
     }
     topology.n_copies = pst_topology_copies(&topology);
     topology.slices += topology.slices == 0;
-    st = check_topology(scheduler, &topology, err);
-    if (st == PST_OK && topology.n_copies > 1) {
-        st = pst_caps_require(scheduler->plugin, "two-way", "copies in opposite directions", err);
+    status = check_topology(scheduler, &topology, err);
+    if (status == PST_OK && topology.n_copies > 1) {
+        status =
+            pst_caps_require(scheduler->plugin, "two-way", "copies in opposite directions", err);
     }
-    if (st == PST_OK) {
+    if (status == PST_OK) {
         *ret_topology = topology;
     }
-    return st;
+    return status;
 }
 
 pst_status pst_scheduler_devices(struct pst_instance *scheduler,
@@ -100,9 +101,9 @@ pst_status pst_scheduler_devices(struct pst_instance *scheduler,
                                  uint32_t n_stages, uint32_t *ret_device_of, struct pst_error *err)
 {
     const struct pst_scheduler *f = scheduler->plugin->get_interface(PST_SCHEDULER);
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
 
-    for (uint32_t s = 0; st == PST_OK && s < n_stages; s++) {
+    for (uint32_t s = 0; status == PST_OK && s < n_stages; s++) {
         uint32_t device = s;
 
         if (PST_CAN(f, device_of)) {
@@ -110,10 +111,10 @@ pst_status pst_scheduler_devices(struct pst_instance *scheduler,
             device = f->device_of(scheduler->self, n_devices, n_stages, s);
             pst_instance_leave(scheduler);
         }
-        st = check_place(scheduler, topology, n_devices, s, device, err);
+        status = check_place(scheduler, topology, n_devices, s, device, err);
         ret_device_of[s] = device;
     }
-    return st;
+    return status;
 }
 
 bool pst_places_set(struct pst_places *places, uint32_t n_devices, uint32_t n_stages,
@@ -142,15 +143,15 @@ pst_status pst_places_ask(struct pst_instance *scheduler, const struct pst_topol
 {
     uint32_t n = topology->n_stages != 0 ? topology->n_stages : n_devices;
     uint32_t *device_of = pst_arena_array(arena, n, sizeof *device_of);
-    pst_status st = pst_scheduler_devices(scheduler, topology, n_devices, n, device_of, err);
+    pst_status status = pst_scheduler_devices(scheduler, topology, n_devices, n, device_of, err);
 
-    if (st == PST_OK) {
+    if (status == PST_OK) {
         pst_places_set(ret_places, n_devices, topology->n_stages, device_of);
         ret_places->copies = pst_topology_copies(topology);
         ret_places->n /= ret_places->copies;
         ret_places->n_stages /= ret_places->copies;
     }
-    return st;
+    return status;
 }
 
 uint64_t pst_planner_host_share(const struct pst_planner *planner)

@@ -38,28 +38,29 @@ static pst_status try(struct pst_planner *planner, const struct pst_stage_decl *
                       uint32_t n_stages, struct pst_trial_value *value, struct pst_error *err)
 {
     struct pst_planned planned = {.plan = pst_planner_empty(planner)};
-    pst_status st = pst_planner_suppose(planner, stages, n_stages, planned.plan, err);
+    pst_status status = pst_planner_suppose(planner, stages, n_stages, planned.plan, err);
 
-    if (st == PST_OK) {
-        st = pst_planner_complete(planner, planned.plan, err);
-        if (st == PST_OK) {
-            st = planner->clock(planned.plan, planner->graph, planner->cost, value->quick != 0,
-                                &value->step_ns, err);
+    if (status == PST_OK) {
+        status = pst_planner_complete(planner, planned.plan, err);
+        if (status == PST_OK) {
+            status = planner->clock(planned.plan, planner->graph, planner->cost, value->quick != 0,
+                                    &value->step_ns, err);
         }
         value->peak_bytes = peak_of(planned.plan);
-        if (st == PST_OK && value->quick == 0 &&
+        if (status == PST_OK && value->quick == 0 &&
             is_near(value->peak_bytes, planner->capacity_bytes)) {
-            st = pst_planned_lay_out(planner, &planned, err);
-            value->peak_bytes = st == PST_OK ? pst_planned_need(&planned) : 0;
+            status = pst_planned_lay_out(planner, &planned, err);
+            value->peak_bytes = status == PST_OK ? pst_planned_need(&planned) : 0;
         }
         value->fits = value->peak_bytes <= planner->capacity_bytes;
-        if (st == PST_ERR_INFEASIBLE || st == PST_ERR_CONFIG || st == PST_ERR_UNSUPPORTED) {
+        if (status == PST_ERR_INFEASIBLE || status == PST_ERR_CONFIG ||
+            status == PST_ERR_UNSUPPORTED) {
             *value = (struct pst_trial_value){.size = sizeof *value};
-            st = PST_OK; /* not with these stages */
+            status = PST_OK; /* not with these stages */
         }
     }
     pst_planned_finish(&planned);
-    return st;
+    return status;
 }
 
 static pst_status step(const struct pst_host *host, const struct pst_stage_decl *stages,
@@ -70,7 +71,7 @@ static pst_status step(const struct pst_host *host, const struct pst_stage_decl 
     struct pst_error err = {.status = PST_OK};
     const struct pst_topology topology = planner->topology; /* what trying changes */
     uint32_t *first_rank = planner->first_rank;
-    pst_status st;
+    pst_status status;
 
     if (!PST_HAS(ret_value, peak_bytes) || n_stages == 0 || !PST_HAS(stages, k)) {
         return (host->fail)(host, PST_ERR_BUG,
@@ -80,13 +81,13 @@ static pst_status step(const struct pst_host *host, const struct pst_stage_decl 
         return (host->fail)(host, PST_ERR_BUG, "trial.step was called outside of partition()");
     }
     value.quick = ret_value->quick;
-    st = try(planner, stages, n_stages, &value, &err);
+    status = try(planner, stages, n_stages, &value, &err);
     planner->topology = topology;
     planner->first_rank = first_rank;
     memset(&planner->pending, 0, sizeof planner->pending);
-    if (st != PST_OK) {
+    if (status != PST_OK) {
         planner->pending = err;
-        return st;
+        return status;
     }
     ret_value->fits = value.fits;
     ret_value->step_ns = value.step_ns;

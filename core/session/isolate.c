@@ -13,19 +13,19 @@
 pst_status pst_isolate_is_wanted(const struct pst_job *job, bool *ret_wanted, struct pst_error *err)
 {
     bool foreign = false;
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
 
-    for (uint32_t i = 0; st == PST_OK && i < 2 + job->n_memopt; i++) {
+    for (uint32_t i = 0; status == PST_OK && i < 2 + job->n_memopt; i++) {
         struct pst_config_node *table;
         const char *kind = pst_job_strategy(job, i, &table);
 
-        st = pst_job_plugin_is_foreign(job, table, kind, &foreign, err);
+        status = pst_job_plugin_is_foreign(job, table, kind, &foreign, err);
     }
-    if (st == PST_OK) {
+    if (status == PST_OK) {
         *ret_wanted = job->plugins.isolate == PST_ISOLATE_ALWAYS ||
                       (job->plugins.isolate == PST_ISOLATE_AUTO && foreign);
     }
-    return st;
+    return status;
 }
 
 /* Is the plan one for this session at all? */
@@ -56,7 +56,7 @@ static void sign(struct pst_session *session)
 }
 
 /* They share the process, so nobody knows which of them it was. */
-static pst_status blame(const struct pst_job *job, pst_status st, struct pst_error *err)
+static pst_status blame(const struct pst_job *job, pst_status status, struct pst_error *err)
 {
     char text[512];
     int n = 0;
@@ -74,7 +74,7 @@ static pst_status blame(const struct pst_job *job, pst_status st, struct pst_err
         snprintf(err->kind, sizeof err->kind, "plugin.contract");
     }
     err->exit_code = 3;
-    return st;
+    return status;
 }
 
 /* The session's plan from what came back: proven, with its programs. */
@@ -83,27 +83,25 @@ static pst_status adopt(struct pst_wire *r, const char *text, struct pst_session
 {
     struct pst_planned *planned = &session->planned;
     struct pst_error unused;
-    pst_status st;
+    pst_status status;
 
     err = err == NULL ? &unused : err;
-    st = pst_plan_parse("", text, strlen(text), session->graph, &planned->plan, err);
+    status = pst_plan_parse("", text, strlen(text), session->graph, &planned->plan, err);
 
-    if (st == PST_OK && !belongs(session, planned->plan)) {
-        st = pst_fail(err, PST_ERR_BUG, "plugin.contract", "it is for another job");
+    if (status == PST_OK && !belongs(session, planned->plan)) {
+        status = pst_fail(err, PST_ERR_BUG, "plugin.contract", "it is for another job");
     }
-    if (st == PST_OK) {
-        st = pst_session_judge(session, NULL, err);
-    }
-    if (st == PST_OK) {
+    PST_TRY(status, pst_session_judge(session, NULL, err));
+    if (status == PST_OK) {
         r->arena = &planned->plan->arena;
         pst_remarks_pass(r, &planned->remarks, &planned->n_remarks);
         pst_wire_amount(r, &planned->search_seconds, PST_WIRE_SECONDS);
-        st = pst_wire_is_read(r)
-                 ? PST_OK
-                 : pst_fail(err, PST_ERR_BUG, "plugin.contract", "its remarks are damaged");
+        status = pst_wire_is_read(r)
+                     ? PST_OK
+                     : pst_fail(err, PST_ERR_BUG, "plugin.contract", "its remarks are damaged");
     }
-    if (st != PST_OK) {
-        return blame(session->job, st, err);
+    if (status != PST_OK) {
+        return blame(session->job, status, err);
     }
     sign(session);
     return PST_OK;
@@ -126,12 +124,12 @@ static pst_status open_session(void *job_, struct pst_error *err)
 {
     struct pst_plan_job *job = job_;
     struct pst_job *own = pst_alloc(1, sizeof *own);
-    pst_status st = pst_job_read(job->config, own, err);
+    pst_status status = pst_job_read(job->config, own, err);
 
     own->advice = job->advice;
     own->slim = true; /* the plan alone goes back */
     own->planner = planner_of_child;
-    return st == PST_OK ? pst_session_create_for_planning(own, &job->session, err) : st;
+    return status == PST_OK ? pst_session_create_for_planning(own, &job->session, err) : status;
 }
 
 /* It has the time limit from the job, and says itself what passed it. A plan for a description is
@@ -198,10 +196,10 @@ pst_status pst_isolate_search(struct pst_session *session, bool (*cancelled)(voi
         .session = session, .config = job->config, .advice = job->advice};
     const struct pst_worker_task limits = pst_worker_limits(&job->plugins, cancelled);
     bool apart = false;
-    pst_status st = pst_isolate_is_wanted(job, &apart, err);
+    pst_status status = pst_isolate_is_wanted(job, &apart, err);
 
-    if (st != PST_OK) {
-        return st;
+    if (status != PST_OK) {
+        return status;
     }
     pst_log(PST_LOG_INFO, "plan", "strategies run in %s",
             apart ? "a process of their own" : "this process");

@@ -54,7 +54,7 @@ bool pst_session_choose_queues(struct pst_session *session, const struct pst_pla
     struct pst_check_limits limits = pst_session_limits(session);
     struct pst_check_report *report;
     struct pst_error why = {0};
-    pst_status st = PST_ERR_BUG; /* not checked */
+    pst_status status = PST_ERR_BUG; /* not checked */
 
     if (!limits.ordered || session->job->run.p2p != PST_RUN_P2P_AUTO) {
         return false;
@@ -64,7 +64,7 @@ bool pst_session_choose_queues(struct pst_session *session, const struct pst_pla
     if (plan->asynchronous) { /* a part may leave transfers open in front of those of the next */
         session->edges = true;
     } else {
-        st = pst_judge_check(plan, graph_of(session, plan), &limits, NULL, report, &why);
+        status = pst_judge_check(plan, graph_of(session, plan), &limits, NULL, report, &why);
     }
     session->edges = session->edges || breaks_live2(report);
     free(report);
@@ -72,7 +72,7 @@ bool pst_session_choose_queues(struct pst_session *session, const struct pst_pla
         pst_log(PST_LOG_INFO, "plan",
                 "one queue of transfers is too few for the lists: each edge has one");
     }
-    return st == PST_OK;
+    return status == PST_OK;
 }
 
 static pst_status refuse_asynchronous(const struct pst_session *session, struct pst_error *err)
@@ -95,7 +95,7 @@ pst_status pst_session_fits_queues(struct pst_session *session, const struct pst
                       pst_session_choose_queues(session, plan, forward_only);
     struct pst_check_limits limits = pst_session_limits(session);
     struct pst_check_report *report;
-    pst_status st;
+    pst_status status;
 
     if (!waits_in_a_queue(session)) {
         return PST_OK;
@@ -108,7 +108,7 @@ pst_status pst_session_fits_queues(struct pst_session *session, const struct pst
     }
     report = pst_alloc(1, sizeof *report);
     limits.forward_only = forward_only;
-    st = pst_judge_check(plan, graph_of(session, plan), &limits, NULL, report, err);
+    status = pst_judge_check(plan, graph_of(session, plan), &limits, NULL, report, err);
     if (report->n_violations > 0) {
         pst_error_prefix(err, "run.transport = \"%s\"", session->job->run.transport);
         pst_error_hint(err, limits.ordered
@@ -119,5 +119,5 @@ pst_status pst_session_fits_queues(struct pst_session *session, const struct pst
         }
     }
     free(report);
-    return st;
+    return status;
 }

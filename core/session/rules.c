@@ -158,26 +158,26 @@ static bool add_rule(struct pst_rules *rules, const struct pst_exec_rule *rule, 
 static pst_status check_names(const struct pst_job *job, const struct pst_graph *graph,
                               struct pst_error *err)
 {
-    pst_status st = strcmp(job->train.no_decay, "auto") == 0
-                        ? PST_OK
-                        : check_patterns(graph, job->train.no_decay, "train.no_decay", err);
+    pst_status status = strcmp(job->train.no_decay, "auto") == 0
+                            ? PST_OK
+                            : check_patterns(graph, job->train.no_decay, "train.no_decay", err);
 
-    st = pst_config_place(job->config, "train", "no_decay", st, err);
-    for (uint32_t i = 0; i < job->n_groups && st == PST_OK; i++) {
-        st = check_patterns(graph, job->groups[i].match, "[[train.group]]", err);
-        st = pst_config_place(job->config, "train", "group", st, err);
+    status = pst_config_place(job->config, "train", "no_decay", status, err);
+    for (uint32_t i = 0; i < job->n_groups && status == PST_OK; i++) {
+        status = check_patterns(graph, job->groups[i].match, "[[train.group]]", err);
+        status = pst_config_place(job->config, "train", "group", status, err);
     }
-    return st;
+    return status;
 }
 
 pst_status pst_rules_make(const struct pst_job *job, struct pst_graph *graph,
                           struct pst_rules *ret_rules, struct pst_error *err)
 {
     const struct pst_job_group **groups;
-    pst_status st = check_names(job, graph, err);
+    pst_status status = check_names(job, graph, err);
 
-    if (st != PST_OK) {
-        return st;
+    if (status != PST_OK) {
+        return status;
     }
     *ret_rules = (struct pst_rules){.n = 0};
     groups = pst_alloc(graph->n_params + 1, sizeof *groups);
@@ -187,16 +187,16 @@ pst_status pst_rules_make(const struct pst_job *job, struct pst_graph *graph,
     if (job->train.optimizer == PST_MUON) {
         mark_muon(job, graph, groups);
     }
-    for (uint32_t i = 0; i < graph->n_params && st == PST_OK; i++) {
+    for (uint32_t i = 0; i < graph->n_params && status == PST_OK; i++) {
         const struct pst_exec_rule rule = rule_of(job, &graph->params[i], groups[i]);
 
         if (!add_rule(ret_rules, &rule, &graph->params[i].rule)) {
-            st = pst_fail(err, PST_ERR_CONFIG, "config.value",
-                          "[[train.group]]: more than %d kinds of updates", PST_UPDATE_KINDS);
+            status = pst_fail(err, PST_ERR_CONFIG, "config.value",
+                              "[[train.group]]: more than %d kinds of updates", PST_UPDATE_KINDS);
         }
     }
     free(groups);
-    return pst_config_place(job->config, "train", "group", st, err);
+    return pst_config_place(job->config, "train", "group", status, err);
 }
 
 /* --- words ------------------------------------------------------------------------------------ */

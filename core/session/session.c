@@ -127,21 +127,21 @@ void pst_session_tell(const struct pst_session_parts *of_program)
 static pst_status slice(const struct pst_job *job, struct pst_graph *graph, struct pst_error *err)
 {
     uint32_t slices;
-    pst_status st = pst_job_read_slices(job, &slices, err);
+    pst_status status = pst_job_read_slices(job, &slices, err);
 
-    return st != PST_OK ? st
-                        : pst_config_place(job->config, "scheduler", PST_SLICES_PARAM,
-                                           pst_graph_slice(graph, slices, err), err);
+    return status != PST_OK ? status
+                            : pst_config_place(job->config, "scheduler", PST_SLICES_PARAM,
+                                               pst_graph_slice(graph, slices, err), err);
 }
 
 pst_status pst_session_graph(const struct pst_job *job, struct pst_graph **ret_graph,
                              struct pst_error *err)
 {
-    pst_status st;
+    pst_status status;
 
     pst_doing("building", "the model");
-    st = parts->graph(job, ret_graph, err);
-    return st == PST_OK ? slice(job, *ret_graph, err) : st;
+    status = parts->graph(job, ret_graph, err);
+    return status == PST_OK ? slice(job, *ret_graph, err) : status;
 }
 
 static uint64_t whole_workspace(void *context, uint32_t op, uint32_t pass, uint32_t samples)
@@ -303,24 +303,24 @@ static pst_status check_kernels(const struct pst_job *job, struct pst_error *err
                                         "unordered", "fused_sums", "timed",     "unpaired"};
     const uint32_t n = sizeof words / sizeof *words;
     const char *at = job->run.kernels;
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
 
     do {
         const size_t length = strcspn(at, "+");
         char hint[96], *word = pst_strndup(at, length);
 
         if (!is_one_of(word, words, n)) {
-            st = pst_fail(err, PST_ERR_CONFIG, "config.value", "no kernels \"%s\"%s", word,
-                          pst_nearest_hint(hint, word, words, n));
+            status = pst_fail(err, PST_ERR_CONFIG, "config.value", "no kernels \"%s\"%s", word,
+                              pst_nearest_hint(hint, word, words, n));
         }
         free(word);
         at += length;
-    } while (st == PST_OK && *at++ == '+');
-    if (st != PST_OK) {
+    } while (status == PST_OK && *at++ == '+');
+    if (status != PST_OK) {
         pst_error_hint(err, "there are auto; for device cpu onednn and reference; for device cuda "
                             "simple, unordered, fused_sums, timed and unpaired, joined by +");
     }
-    return pst_config_place(job->config, "run", "kernels", st, err);
+    return pst_config_place(job->config, "run", "kernels", status, err);
 }
 
 /* The table of the device's module, its probe passed. */
@@ -330,21 +330,21 @@ static pst_status find_device(struct pst_session *session, struct pst_error *err
     pst_device_module_fn *entry = NULL;
     void *function = NULL;
     char why[256] = "";
-    pst_status st =
+    pst_status status =
         pst_module_load("device", run->device, PST_DEVICE_MODULE_SYMBOL, &function, err);
 
-    if (st != PST_OK) {
-        return st;
+    if (status != PST_OK) {
+        return status;
     }
     *(void **)&entry = function;
     session->device_ops = entry();
     if (session->device_ops->probe(why, sizeof why) != PST_OK) {
-        st = pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing", "run.device = \"%s\": %s",
-                      run->device, why);
+        status = pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing", "run.device = \"%s\": %s",
+                          run->device, why);
         pst_error_hint(err, "run.device = \"cpu\" trains the same plan here; \"penstock doctor\" "
                             "lists what this machine has");
     }
-    return st;
+    return status;
 }
 
 static pst_status open_device(struct pst_session *session, struct pst_error *err)
@@ -363,38 +363,29 @@ static pst_status load_device(struct pst_session *session, struct pst_error *err
 {
     const struct pst_job_run *run = &session->job->run;
     struct pst_config *config = session->job->config;
-    pst_status st = check_kernels(session->job, err);
+    pst_status status = check_kernels(session->job, err);
 
-    if (st == PST_OK && pst_module_has("transport", run->transport, PST_MODULE_IN_STREAMS)) {
+    if (status == PST_OK && pst_module_has("transport", run->transport, PST_MODULE_IN_STREAMS)) {
         pst_load_kernels_early();
     }
-    if (st == PST_OK) {
-        st = pst_config_place(config, "run", "device", find_device(session, err), err);
-    }
-    if (st == PST_OK) {
+    PST_TRY(status, pst_config_place(config, "run", "device", find_device(session, err), err));
+    if (status == PST_OK) {
         session->device_config.threads = (uint32_t)run->threads_per_device;
         session->device_config.kernels = run->kernels;
         session->device_config.tf32 = run->dtype == PST_RUN_TF32;
         session->device_config.note = note;
-        st = pst_config_place(config, "run", "dtype", check_tf32(session, err), err);
+        status = pst_config_place(config, "run", "dtype", check_tf32(session, err), err);
     }
-    if (st == PST_OK) {
-        st = pst_config_place(config, "train", "optimizer", check_optimizer(session, err), err);
-    }
-    if (st == PST_OK) {
-        st = pst_config_place(config, "run", "device", check_device_slices(session, err), err);
-    }
-    if (st == PST_OK) {
-        st = pst_config_place(config, "run", "graphs", check_graphs(session, err), err);
-    }
-    if (st == PST_OK) {
-        st = pst_config_place(config, "run", "share", share_device(session, err), err);
-    }
-    if (st == PST_OK) {
-        st = pst_config_place(config, "run", "kernels", open_device(session, err), err);
-    }
-    return st == PST_OK ? pst_config_place(config, "run", "dtype", check_dtype(session, err), err)
-                        : st;
+    PST_TRY(status,
+            pst_config_place(config, "train", "optimizer", check_optimizer(session, err), err));
+    PST_TRY(status,
+            pst_config_place(config, "run", "device", check_device_slices(session, err), err));
+    PST_TRY(status, pst_config_place(config, "run", "graphs", check_graphs(session, err), err));
+    PST_TRY(status, pst_config_place(config, "run", "share", share_device(session, err), err));
+    PST_TRY(status, pst_config_place(config, "run", "kernels", open_device(session, err), err));
+    return status == PST_OK
+               ? pst_config_place(config, "run", "dtype", check_dtype(session, err), err)
+               : status;
 }
 
 pst_status pst_session_load_transport(const struct pst_job *job,
@@ -404,19 +395,19 @@ pst_status pst_session_load_transport(const struct pst_job *job,
     pst_transport_module_fn *entry = NULL;
     void *function = NULL;
     char why[256] = "";
-    pst_status st = pst_module_load("transport", job->run.transport, PST_TRANSPORT_MODULE_SYMBOL,
-                                    &function, err);
+    pst_status status = pst_module_load("transport", job->run.transport,
+                                        PST_TRANSPORT_MODULE_SYMBOL, &function, err);
 
-    if (st == PST_OK) {
+    if (status == PST_OK) {
         *(void **)&entry = function;
         *ret_ops = entry();
         if ((*ret_ops)->probe(why, sizeof why) != PST_OK) {
-            st = pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing", "run.transport = \"%s\": %s",
-                          job->run.transport, why);
+            status = pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing",
+                              "run.transport = \"%s\": %s", job->run.transport, why);
             pst_error_hint(err, "run.transport = \"threads\" runs the same plan in one process");
         }
     }
-    return pst_config_place(job->config, "run", "transport", st, err);
+    return pst_config_place(job->config, "run", "transport", status, err);
 }
 
 static pst_status find_transport(struct pst_session *session, bool load, struct pst_error *err)
@@ -484,54 +475,38 @@ static pst_status create(const struct pst_job *job, const struct pst_team *team,
 {
     struct pst_session *session = pst_alloc(1, sizeof *session);
     struct pst_arena arena = {0};
-    pst_status st;
+    pst_status status;
 
     session->job = job;
     if (team != NULL) { /* each of its processes asks the device that it has */
         session->team = *team;
         session->device_config.index = team->rank;
     }
-    st = pst_params_fill(pst_cluster_params, pst_cluster_n_params, sizeof(struct pst_param),
-                         job->cluster, "[cluster]", pst_cluster_tables, &arena, &session->cluster,
-                         err);
+    status = pst_params_fill(pst_cluster_params, pst_cluster_n_params, sizeof(struct pst_param),
+                             job->cluster, "[cluster]", pst_cluster_tables, &arena,
+                             &session->cluster, err);
     pst_arena_finish(&arena);
-    if (st == PST_OK) {
-        st = pst_session_graph(job, &session->graph, err);
-    }
-    if (st == PST_OK) {
-        st = parts->model_file(job, &session->arena, &session->model_file,
-                               &session->model_file_hash, err);
-    }
-    if (st == PST_OK) {
-        st = pst_rules_make(job, session->graph, &session->rules, err);
-    }
-    if (st == PST_OK) {
-        st = load_profile(session, err);
-    }
-    if (st == PST_OK) {
-        st = load_device(session, err);
-    }
-    if (st == PST_OK) {
+    PST_TRY(status, pst_session_graph(job, &session->graph, err));
+    PST_TRY(status, parts->model_file(job, &session->arena, &session->model_file,
+                                      &session->model_file_hash, err));
+    PST_TRY(status, pst_rules_make(job, session->graph, &session->rules, err));
+    PST_TRY(status, load_profile(session, err));
+    PST_TRY(status, load_device(session, err));
+    if (status == PST_OK) {
         take_figures(session);
         parts->calibrate(session);
-        st = pst_config_place(job->config, "cluster", "reserve",
-                              pst_cluster_check(&session->cluster, err), err);
+        status = pst_config_place(job->config, "cluster", "reserve",
+                                  pst_cluster_check(&session->cluster, err), err);
     }
-    if (st == PST_OK) {
-        st = pst_cluster_mix(job->cluster, &session->cluster, &session->arena, err);
+    PST_TRY(status, pst_cluster_mix(job->cluster, &session->cluster, &session->arena, err));
+    PST_TRY(status, find_transport(session, with_transport, err));
+    if (status == PST_OK && with_transport) {
+        status = count_devices(session, err);
+        PST_TRY(status, check_gpus(session, err));
     }
-    if (st == PST_OK) {
-        st = find_transport(session, with_transport, err);
-    }
-    if (st == PST_OK && with_transport) {
-        st = count_devices(session, err);
-        if (st == PST_OK) {
-            st = check_gpus(session, err);
-        }
-    }
-    if (st != PST_OK) {
+    if (status != PST_OK) {
         pst_session_destroy(session);
-        return st;
+        return status;
     }
     session->cost.graph = session->graph;
     session->cost.cluster = &session->cluster;

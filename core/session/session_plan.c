@@ -18,28 +18,28 @@ pst_status pst_predict_step(const struct pst_plan *plan, const struct pst_graph 
                             struct pst_error *err)
 {
     struct pst_sim_result result;
-    pst_status st;
+    pst_status status;
 
     if (quick) {
         return pst_judge_quick(plan, graph, cost, ret_ns, err);
     }
-    st = pst_judge_steps(plan, graph, cost, 1, &result, err);
+    status = pst_judge_steps(plan, graph, cost, 1, &result, err);
 
-    if (st == PST_OK) {
+    if (status == PST_OK) {
         *ret_ns = result.period_ns;
     }
-    return st;
+    return status;
 }
 
 /* Simulates a step of the session's plan with these costs. */
 static pst_status predict(struct pst_session *session, const struct pst_cost_model *cost,
                           struct pst_error *err)
 {
-    pst_status st =
+    pst_status status =
         pst_judge_steps(session->planned.plan, session->graph, cost, 1, &session->simulated, err);
 
-    session->predicted_ns = st == PST_OK ? session->simulated.period_ns : session->predicted_ns;
-    return st;
+    session->predicted_ns = status == PST_OK ? session->simulated.period_ns : session->predicted_ns;
+    return status;
 }
 
 static void slow_device(double ratio, struct pst_cluster *device)
@@ -92,18 +92,18 @@ pst_status pst_session_predict(struct pst_session *session, struct pst_error *er
 {
     struct pst_plan *plan = session->planned.plan;
     uint32_t threads = session->device_config.threads;
-    pst_status st;
+    pst_status status;
 
     pst_doing("timing", "the plan");
-    st = predict(session, &session->cost, err);
+    status = predict(session, &session->cost, err);
     plan->step_ns = session->here_ns = session->predicted_ns;
     plan->times = pst_session_times_name(session);
     pst_cluster_copy(&session->cluster, &session->arena, &session->here_cluster);
     session->shown = &session->cost;
     session->here = session->cost;
     session->here.cluster = &session->here_cluster;
-    if (!shares_cores(session) || st != PST_OK) {
-        return st;
+    if (!shares_cores(session) || status != PST_OK) {
+        return status;
     }
     slow_down(session, (double)threads / (double)session->cores, &session->here_cluster);
     session->here.side_by_side = pst_session_side_by_side(session);
@@ -112,9 +112,9 @@ pst_status pst_session_predict(struct pst_session *session, struct pst_error *er
                                 err);
     }
     session->shown = &session->here;
-    st = predict(session, session->shown, err);
+    status = predict(session, session->shown, err);
     session->here_ns = session->predicted_ns;
-    return st;
+    return status;
 }
 
 pst_status pst_session_read_plan(struct pst_session *session, const char *plan_file,
@@ -131,26 +131,25 @@ pst_status pst_session_judge(struct pst_session *session, struct pst_check_repor
     struct pst_check_report *own = ret_report == NULL ? pst_alloc(1, sizeof *own) : NULL;
     struct pst_check_report *report = own != NULL ? own : ret_report;
     struct pst_check_limits limits;
-    pst_status st;
+    pst_status status;
 
     pst_doing("proving", "the plan");
     pst_session_choose_queues(session, planned->plan, false);
     limits = pst_session_limits(session);
     limits.cost = &session->cost;
-    st = pst_judge_check(planned->plan, session->graph, &limits, NULL, report, err);
-    if (st == PST_OK) {
+    status = pst_judge_check(planned->plan, session->graph, &limits, NULL, report, err);
+    if (status == PST_OK) {
         planned->programs = pst_alloc(planned->plan->n_devices, sizeof(struct pst_program *));
-        st = pst_programs_create(planned->plan, session->graph, &session->cost,
-                                 session->job->slim ? PST_PROGRAM_SLIM : PST_PROGRAM_WHOLE,
-                                 planned->programs, err);
+        status = pst_programs_create(planned->plan, session->graph, &session->cost,
+                                     session->job->slim ? PST_PROGRAM_SLIM : PST_PROGRAM_WHOLE,
+                                     planned->programs, err);
     }
-    if (st == PST_OK) {
-        st = pst_judge_check(planned->plan, session->graph, &limits,
-                             (const struct pst_program *const *)planned->programs, report, err);
-    }
+    PST_TRY(status,
+            pst_judge_check(planned->plan, session->graph, &limits,
+                            (const struct pst_program *const *)planned->programs, report, err));
     free(own);
-    session->judged = st == PST_OK;
-    return st;
+    session->judged = status == PST_OK;
+    return status;
 }
 
 static bool has_norm(const struct pst_plan *plan)
@@ -203,17 +202,15 @@ static pst_status use_file(struct pst_session *session, const char *plan_file,
                            struct pst_error *err)
 {
     struct pst_check_report *report;
-    pst_status st = pst_session_read_plan(session, plan_file, err);
+    pst_status status = pst_session_read_plan(session, plan_file, err);
 
-    session->given = st == PST_OK;
-    if (st == PST_OK) {
-        st = match(session, plan_file, err);
-    }
-    if (st != PST_OK) {
-        return st;
+    session->given = status == PST_OK;
+    PST_TRY(status, match(session, plan_file, err));
+    if (status != PST_OK) {
+        return status;
     }
     report = pst_alloc(1, sizeof *report);
-    st = pst_session_judge(session, report, err);
+    status = pst_session_judge(session, report, err);
     if (report->n_violations > 0 && err != NULL) {
         err->exit_code = 2;
         snprintf(err->file, sizeof err->file, "%s", plan_file);
@@ -223,7 +220,7 @@ static pst_status use_file(struct pst_session *session, const char *plan_file,
         }
     }
     free(report);
-    return st;
+    return status;
 }
 
 uint64_t pst_session_peak(const struct pst_session *session, uint32_t rank)
@@ -321,37 +318,35 @@ static pst_status check_loss(const struct pst_session *session, struct pst_error
 
 static pst_status time_and_fit(struct pst_session *session, struct pst_error *err)
 {
-    pst_status st = check_loss(session, err);
+    pst_status status = check_loss(session, err);
 
-    st = st == PST_OK ? pst_session_predict(session, err) : st;
+    PST_TRY(status, pst_session_predict(session, err));
 
-    return st == PST_OK ? fits(session, err) : st;
+    return status == PST_OK ? fits(session, err) : status;
 }
 
 pst_status pst_session_plan(struct pst_session *session, const char *plan_file,
                             bool (*cancelled)(void), struct pst_error *err)
 {
-    pst_status st;
+    pst_status status;
 
     if (plan_file != NULL && plan_file[0] != '\0') {
-        st = use_file(session, plan_file, err);
+        status = use_file(session, plan_file, err);
     } else {
         pst_doing("searching", "a plan");
-        st = pst_isolate_search(session, cancelled, err);
+        status = pst_isolate_search(session, cancelled, err);
     }
-    st = st == PST_OK ? pst_session_fits_queues(session, session->planned.plan, false, err) : st;
-    return st == PST_OK ? time_and_fit(session, err) : st;
+    PST_TRY(status, pst_session_fits_queues(session, session->planned.plan, false, err));
+    return status == PST_OK ? time_and_fit(session, err) : status;
 }
 
 pst_status pst_session_adopt(struct pst_session *session, const char *text, struct pst_error *err)
 {
-    pst_status st = pst_plan_parse("the plan of rank 0", text, strlen(text), session->graph,
-                                   &session->planned.plan, err);
+    pst_status status = pst_plan_parse("the plan of rank 0", text, strlen(text), session->graph,
+                                       &session->planned.plan, err);
 
-    if (st == PST_OK) {
-        st = pst_session_judge(session, NULL, err);
-    }
-    return st == PST_OK ? time_and_fit(session, err) : st;
+    PST_TRY(status, pst_session_judge(session, NULL, err));
+    return status == PST_OK ? time_and_fit(session, err) : status;
 }
 
 pst_status pst_session_decode(struct pst_session *session, struct pst_error *err)
@@ -359,7 +354,7 @@ pst_status pst_session_decode(struct pst_session *session, struct pst_error *err
     struct pst_plan *plan = session->planned.plan;
     const uint32_t slices = session->graph->slices, token_batch = session->graph->token_batch;
     bool whole = true; /* each stage sees all tokens */
-    pst_status st;
+    pst_status status;
 
     for (uint32_t s = 0; s < plan->n_stages; s++) {
         whole = whole && plan->stages[s].n_ranks == 1;
@@ -369,8 +364,8 @@ pst_status pst_session_decode(struct pst_session *session, struct pst_error *err
     }
     pst_graph_join(session->graph);
     if (!pst_graph_decode(session->graph)) {
-        st = pst_graph_mean_tokens(session->graph, token_batch, err);
-        return st == PST_OK ? pst_graph_slice(session->graph, slices, err) : st;
+        status = pst_graph_mean_tokens(session->graph, token_batch, err);
+        return status == PST_OK ? pst_graph_slice(session->graph, slices, err) : status;
     }
     session->decodes = true;
     plan->slices = 1;
@@ -386,23 +381,21 @@ pst_status pst_session_twin(struct pst_session *session, uint32_t batch, bool wh
                             struct pst_error *err)
 {
     struct pst_cost_model cost = session->cost;
-    pst_status st = whole ? pst_session_make_whole(session, &cost, err) : PST_OK;
+    pst_status status = whole ? pst_session_make_whole(session, &cost, err) : PST_OK;
 
     cost.graph = pst_session_eval_graph(session);
-    if (st == PST_OK) {
-        st = pst_plan_forward_twin(session->planned.plan, cost.graph, &cost, batch,
-                                   session->decodes ? batch : 0, &session->eval_plan, err);
+    if (status == PST_OK) {
+        status = pst_plan_forward_twin(session->planned.plan, cost.graph, &cost, batch,
+                                       session->decodes ? batch : 0, &session->eval_plan, err);
     }
-    if (st == PST_OK) {
-        st = pst_session_fits_queues(session, session->eval_plan, true, err);
-    }
-    if (st == PST_OK) {
+    PST_TRY(status, pst_session_fits_queues(session, session->eval_plan, true, err));
+    if (status == PST_OK) {
         session->eval_programs =
             pst_alloc(session->eval_plan->n_devices, sizeof(struct pst_program *));
-        st = pst_programs_create(session->eval_plan, cost.graph, &cost, PST_PROGRAM_WHOLE,
-                                 session->eval_programs, err);
+        status = pst_programs_create(session->eval_plan, cost.graph, &cost, PST_PROGRAM_WHOLE,
+                                     session->eval_programs, err);
     }
-    return st == PST_OK ? fits(session, err) : st;
+    return status == PST_OK ? fits(session, err) : status;
 }
 
 /* Arenas are filled on creation, so memory that the host does not have would end the process in the

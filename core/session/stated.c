@@ -89,7 +89,7 @@ static pst_status compare_step(struct pst_session *session, struct pst_check_rep
 {
     const struct pst_plan *plan = session->planned.plan;
     uint64_t found;
-    pst_status st;
+    pst_status status;
 
     if (plan->times == NULL || strcmp(plan->times, "measured") == 0) {
         return PST_OK;
@@ -100,13 +100,13 @@ static pst_status compare_step(struct pst_session *session, struct pst_check_rep
                              pst_session_times_name(session));
         return PST_OK;
     }
-    st = pst_predict_step(plan, session->graph, &session->cost, false, &found, err);
-    if (st == PST_OK && plan->step_ns != found) {
+    status = pst_predict_step(plan, session->graph, &session->cost, false, &found, err);
+    if (status == PST_OK && plan->step_ns != found) {
         pst_check_report_add(report, "STAT2", PST_NONE,
                              "step_us of %.3f is stated, the simulation has %.3f",
                              (double)plan->step_ns / 1e3, (double)found / 1e3);
     }
-    return st;
+    return status;
 }
 
 pst_status pst_session_compare_stated(struct pst_session *session, struct pst_check_report *report,

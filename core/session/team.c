@@ -70,7 +70,7 @@ static pst_status compare_configs(const struct pst_team *team, const char *text,
 {
     size_t room = 0;
     char *mine, *texts;
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
     uint32_t other = 0;
 
     for (uint32_t r = 0; r < team->n; r++) {
@@ -83,13 +83,11 @@ static pst_status compare_configs(const struct pst_team *team, const char *text,
     mine = pst_alloc(room, 1);
     texts = pst_alloc(room, team->n);
     memcpy(mine, text, strlen(text));
-    st = team->ops->exchange(mine, texts, room, err);
-    if (st == PST_OK) {
-        st = fail_config(team, other, texts, room, err);
-    }
+    status = team->ops->exchange(mine, texts, room, err);
+    PST_TRY(status, fail_config(team, other, texts, room, err));
     free(mine);
     free(texts);
-    return st;
+    return status;
 }
 
 /* Version and config. */
@@ -99,24 +97,23 @@ static pst_status compare(const struct pst_team *team, const struct pst_job *job
     struct identity own = {.version = PENSTOCK_VERSION};
     struct identity *all = pst_alloc(team->n, sizeof *all);
     char *text = pst_config_to_json(job->config);
-    pst_status st;
+    pst_status status;
 
     own.length = strlen(text);
     own.config = XXH3_64bits(text, own.length);
-    st = team->ops->exchange(&own, all, sizeof own, err);
-    for (uint32_t r = 1; r < team->n && st == PST_OK; r++) {
+    status = team->ops->exchange(&own, all, sizeof own, err);
+    for (uint32_t r = 1; r < team->n && status == PST_OK; r++) {
         if (strncmp(all[r].version, all[0].version, sizeof all[r].version) != 0) {
-            st = pst_fail(err, PST_ERR_CONFIG, "config.value",
-                          "rank %u (host %s) is penstock %.32s, rank 0 (host %s) %.32s", r,
-                          team->ops->host(r), all[r].version, team->ops->host(0), all[0].version);
+            status =
+                pst_fail(err, PST_ERR_CONFIG, "config.value",
+                         "rank %u (host %s) is penstock %.32s, rank 0 (host %s) %.32s", r,
+                         team->ops->host(r), all[r].version, team->ops->host(0), all[0].version);
         }
     }
-    if (st == PST_OK) {
-        st = compare_configs(team, text, all, err);
-    }
+    PST_TRY(status, compare_configs(team, text, all, err));
     free(text);
     free(all);
-    return st;
+    return status;
 }
 
 static void hint_launch(const struct pst_job *job, uint64_t n, struct pst_error *err)
@@ -176,19 +173,19 @@ static pst_status choose_transport(struct pst_team *team, struct pst_job *job,
     struct pst_config_node *run = pst_config_get(job->config->root, "run");
     const bool chooses =
         pst_launched_as_several() && (run == NULL || pst_config_get(run, "transport") == NULL);
-    pst_status st;
+    pst_status status;
 
     job->run.transport = chooses ? pst_module_between(job->run.device) : job->run.transport;
-    st = pst_session_load_transport(job, ret_ops, err);
-    if (chooses && st == PST_ERR_UNSUPPORTED) {
+    status = pst_session_load_transport(job, ret_ops, err);
+    if (chooses && status == PST_ERR_UNSUPPORTED) {
         job->run.transport = pst_module_between("");
-        st = pst_session_load_transport(job, ret_ops, err);
+        status = pst_session_load_transport(job, ret_ops, err);
     }
-    if (chooses && st != PST_OK) {
+    if (chooses && status != PST_OK) {
         team->fails_alike = true;
         pst_error_prefix(err, "%s processes were started", pst_launched_size());
     }
-    return st;
+    return status;
 }
 
 bool pst_team_prints_alike(void)
@@ -215,30 +212,30 @@ pst_status pst_team_join(struct pst_job *job, const char *plan_file, struct pst_
 {
     const struct pst_transport_ops *transport = NULL;
     struct pst_team *team = ret_team;
-    pst_status st;
+    pst_status status;
 
     *team = (struct pst_team){.n = 1};
-    st = choose_transport(team, job, &transport, err);
-    if (st != PST_OK || transport->processes == NULL) {
-        return st == PST_OK && pst_launched_as_several() ? fail_alone(team, job, err) : st;
+    status = choose_transport(team, job, &transport, err);
+    if (status != PST_OK || transport->processes == NULL) {
+        return status == PST_OK && pst_launched_as_several() ? fail_alone(team, job, err) : status;
     }
     joined = team;
     team->left = transport->processes;
-    st = team->left->join(job->run.transport, job->run.stall_limit, sizeof(struct verdict),
-                          &team->rank, &team->n, err);
+    status = team->left->join(job->run.transport, job->run.stall_limit, sizeof(struct verdict),
+                              &team->rank, &team->n, err);
     team->ops = team->n > 0 ? team->left : NULL;
-    if (st != PST_OK) {
-        if (st == PST_ERR_CONFIG) {
-            pst_config_place(job->config, "run", "transport", st, err);
+    if (status != PST_OK) {
+        if (status == PST_ERR_CONFIG) {
+            pst_config_place(job->config, "run", "transport", status, err);
             hint_launch(job, devices_of(job), err);
         }
-        return st;
+        return status;
     }
-    st = compare(team, job, err);
-    if (st == PST_OK && plan_file == NULL && job->run.plan[0] == '\0') {
-        st = check_count(team, job, devices_of(job), err);
+    status = compare(team, job, err);
+    if (status == PST_OK && plan_file == NULL && job->run.plan[0] == '\0') {
+        status = check_count(team, job, devices_of(job), err);
     }
-    return st;
+    return status;
 }
 
 pst_status pst_team_check_device(const struct pst_team *team, const struct pst_session *session,
@@ -262,58 +259,56 @@ pst_status pst_team_check_device(const struct pst_team *team, const struct pst_s
 static pst_status share_text(const struct pst_team *team, char **text, struct pst_error *err)
 {
     uint64_t length = *text != NULL ? strlen(*text) : 0;
-    pst_status st = team->ops->broadcast(&length, sizeof length, err);
+    pst_status status = team->ops->broadcast(&length, sizeof length, err);
 
-    if (st == PST_OK && *text == NULL) {
+    if (status == PST_OK && *text == NULL) {
         *text = pst_alloc(length + 1, 1);
     }
-    return st == PST_OK ? team->ops->broadcast(*text, length, err) : st;
+    return status == PST_OK ? team->ops->broadcast(*text, length, err) : status;
 }
 
 pst_status pst_team_plan(const struct pst_team *team, struct pst_session *session,
                          const char *plan_file, bool (*cancelled)(void), struct pst_error *err)
 {
     bool first = pst_team_is_first(team);
-    pst_status st = first ? pst_session_plan(session, plan_file, cancelled, err) : PST_OK;
+    pst_status status = first ? pst_session_plan(session, plan_file, cancelled, err) : PST_OK;
     char *text = NULL;
 
-    if (st != PST_OK || team->ops == NULL) {
-        return st;
+    if (status != PST_OK || team->ops == NULL) {
+        return status;
     }
     if (first) {
-        st = check_count(team, session->job, session->planned.plan->n_devices, err);
-        text = st == PST_OK ? pst_plan_to_json(session->planned.plan, session->graph) : NULL;
+        status = check_count(team, session->job, session->planned.plan->n_devices, err);
+        text = status == PST_OK ? pst_plan_to_json(session->planned.plan, session->graph) : NULL;
     }
-    if (st == PST_OK) {
-        st = share_text(team, &text, err);
-    }
-    if (st == PST_OK && !first) {
-        st = pst_session_adopt(session, text, err);
+    PST_TRY(status, share_text(team, &text, err));
+    if (status == PST_OK && !first) {
+        status = pst_session_adopt(session, text, err);
     }
     free(text);
-    return st;
+    return status;
 }
 
 pst_status pst_team_compare(const struct pst_team *team, uint64_t digest, const char *what,
                             struct pst_error *err)
 {
     uint64_t *all;
-    pst_status st;
+    pst_status status;
 
     if (team->ops == NULL) {
         return PST_OK;
     }
     all = pst_alloc(team->n, sizeof *all);
-    st = team->ops->exchange(&digest, all, sizeof digest, err);
-    for (uint32_t r = 1; r < team->n && st == PST_OK; r++) {
+    status = team->ops->exchange(&digest, all, sizeof digest, err);
+    for (uint32_t r = 1; r < team->n && status == PST_OK; r++) {
         if (all[r] != all[0]) {
-            st = pst_fail(err, PST_ERR_CONFIG, "config.value",
-                          "rank %u (host %s) has other %s than rank 0 (host %s)", r,
-                          team->ops->host(r), what, team->ops->host(0));
+            status = pst_fail(err, PST_ERR_CONFIG, "config.value",
+                              "rank %u (host %s) has other %s than rank 0 (host %s)", r,
+                              team->ops->host(r), what, team->ops->host(0));
         }
     }
     free(all);
-    return st;
+    return status;
 }
 
 /* --- the end -----------------------------------------------------------------------------------*/

@@ -101,12 +101,12 @@ CALL_FUNCTION(call_plan_all, plan_all, struct pst_global_in, struct pst_global_o
 /* Stage by stage everything is kept. */
 static pst_status create(const struct pst_host *host, const void *config, void **ret_self)
 {
-    pst_status st = mem_create(host, config, sizeof(struct mem_opt), mem_consider, ret_self);
+    pst_status status = mem_create(host, config, sizeof(struct mem_opt), mem_consider, ret_self);
 
-    if (st == PST_OK) {
+    if (status == PST_OK) {
         ((struct mem_opt *)*ret_self)->fixed_rule = true;
     }
-    return st;
+    return status;
 }
 
 static const struct pst_memopt_global global_interface = {.size = sizeof global_interface,

@@ -61,12 +61,12 @@ pst_status mem_create(const struct pst_host *host, const void *config, size_t si
 #define MEM_OPTIMIZER(type, decide, fixed)                                                         \
     static pst_status create(const struct pst_host *host, const void *config, void **ret_self)     \
     {                                                                                              \
-        pst_status st = mem_create(host, config, sizeof(type), decide, ret_self);                  \
+        pst_status status = mem_create(host, config, sizeof(type), decide, ret_self);              \
                                                                                                    \
-        if (st == PST_OK) {                                                                        \
+        if (status == PST_OK) {                                                                    \
             ((struct mem_opt *)*ret_self)->fixed_rule = fixed;                                     \
         }                                                                                          \
-        return st;                                                                                 \
+        return status;                                                                             \
     }                                                                                              \
     PST_DESTROY_NOTHING                                                                            \
     PST_INTERFACE(PST_MEMOPT, struct pst_memopt, .price = mem_price, .plan = mem_plan)

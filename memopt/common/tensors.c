@@ -223,15 +223,15 @@ static void decide(struct mem_opt *opt, const struct pst_stage_view *view)
 
 pst_status tensors_create(const struct pst_host *host, const void *config, void **ret_self)
 {
-    pst_status st = mem_create(host, config, sizeof(struct tensors), decide, ret_self);
+    pst_status status = mem_create(host, config, sizeof(struct tensors), decide, ret_self);
 
-    if (st == PST_OK) {
+    if (status == PST_OK) {
         struct tensors *self = *ret_self;
 
-        st = mem_allow(host, ((const struct tensors_config *)config)->allow, &self->recompute,
-                       &self->offload);
+        status = mem_allow(host, ((const struct tensors_config *)config)->allow, &self->recompute,
+                           &self->offload);
     }
-    return st;
+    return status;
 }
 
 /* The plan may be another one, as good or better in period, that needs more of the capacity. */
@@ -240,12 +240,12 @@ static pst_status price(void *self_, const struct pst_stage_view *view,
 {
     struct tensors *self = self_;
     struct pst_stage_price price = {.size = sizeof price};
-    pst_status st;
+    pst_status status;
 
     self->thorough = false;
-    st = mem_price(self, view, &price);
-    if (st != PST_OK) {
-        return st;
+    status = mem_price(self, view, &price);
+    if (status != PST_OK) {
+        return status;
     }
     ret_price->fits = price.fits;
     ret_price->period_ns = price.period_ns;

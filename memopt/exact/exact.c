@@ -177,15 +177,15 @@ static void decide(struct mem_opt *opt, const struct pst_stage_view *view)
 
 static pst_status create(const struct pst_host *host, const void *config, void **ret_self)
 {
-    pst_status st = mem_create(host, config, sizeof(struct exact), decide, ret_self);
+    pst_status status = mem_create(host, config, sizeof(struct exact), decide, ret_self);
 
-    if (st == PST_OK) {
+    if (status == PST_OK) {
         struct exact *self = *ret_self;
 
-        st = mem_allow(host, ((const struct config *)config)->allow, &self->recompute,
-                       &self->offload);
+        status = mem_allow(host, ((const struct config *)config)->allow, &self->recompute,
+                           &self->offload);
     }
-    return st;
+    return status;
 }
 
 /* The fractional bound: nothing is solved for it. */

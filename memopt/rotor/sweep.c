@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * D(s, st): what the forward pass leaves, which parked micro-batches hold as well.
+ * D(s, status): what the forward pass leaves, which parked micro-batches hold as well.
  */
 #include "chain.h"
 
@@ -13,7 +13,7 @@ struct sweep {
     const struct rotor_chain *chain;
     struct rotor_tables tables;
     uint64_t *rows;  /* [n + 1][slots + 1] D of one kappa */
-    uint32_t kappa;  /* st is at most this */
+    uint32_t kappa;  /* status is at most this */
     uint32_t m0;     /* slots of the active micro-batch before it leaves anything */
     uint32_t budget; /* slots for it and all that is parked, but for inputs */
 };
@@ -24,27 +24,28 @@ static uint64_t *row_of(const struct sweep *w, uint32_t s)
 }
 
 /* "all": what it needs, and what comes of it. */
-static uint64_t all_ns(const struct sweep *w, uint32_t s, uint32_t st, uint32_t m)
+static uint64_t all_ns(const struct sweep *w, uint32_t s, uint32_t status, uint32_t m)
 {
     const struct rotor_tables *t = &w->tables;
 
-    if (m < t->save_peak[s] || m < t->back_peak[s] || st + t->saved[s] > w->kappa) {
+    if (m < t->save_peak[s] || m < t->back_peak[s] || status + t->saved[s] > w->kappa) {
         return ROTOR_NEVER;
     }
-    return t->forward[s + 1] - t->forward[s] + t->backward[s] + row_of(w, s + 1)[st + t->saved[s]];
+    return t->forward[s + 1] - t->forward[s] + t->backward[s] +
+           row_of(w, s + 1)[status + t->saved[s]];
 }
 
 /* "ck j"; j = n: the forward pass keeps nothing of the last layers. */
-static uint64_t checkpoint_ns(const struct sweep *w, uint32_t s, uint32_t j, uint32_t st,
+static uint64_t checkpoint_ns(const struct sweep *w, uint32_t s, uint32_t j, uint32_t status,
                               uint32_t m)
 {
     const struct rotor_tables *t = &w->tables;
     uint32_t x = j < t->n ? t->x[j - 1] : 0;
 
-    if (m < t->passes[s][j] || m < x || st + x > w->kappa) {
+    if (m < t->passes[s][j] || m < x || status + x > w->kappa) {
         return ROTOR_NEVER;
     }
-    return t->forward[j] - t->forward[s] + row_of(w, j)[st + x] + rotor_row(t, s, j - 1)[m];
+    return t->forward[j] - t->forward[s] + row_of(w, j)[status + x] + rotor_row(t, s, j - 1)[m];
 }
 
 static uint64_t smaller(uint64_t a, uint64_t b)
@@ -52,7 +53,7 @@ static uint64_t smaller(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* checkpoint_ns for all st, in loops without branches. */
+/* checkpoint_ns for all status, in loops without branches. */
 static void checkpoint(const struct sweep *w, uint32_t s, uint32_t j, uint32_t top)
 {
     const struct rotor_tables *t = &w->tables;
@@ -65,10 +66,10 @@ static void checkpoint(const struct sweep *w, uint32_t s, uint32_t j, uint32_t t
         return;
     }
     top = smaller(top, smaller(w->kappa - x, w->m0 - least));
-    for (uint32_t st = 0; st <= top; st++) {
-        uint64_t sum = ns + rest[st] + left[-(ptrdiff_t)st];
+    for (uint32_t status = 0; status <= top; status++) {
+        uint64_t sum = ns + rest[status] + left[-(ptrdiff_t)status];
 
-        row[st] = sum < row[st] ? sum : row[st];
+        row[status] = sum < row[status] ? sum : row[status];
     }
 }
 
@@ -84,32 +85,32 @@ static void save(const struct sweep *w, uint32_t s, uint32_t top)
         return;
     }
     top = smaller(top, smaller(w->kappa - t->saved[s], w->m0 - least));
-    for (uint32_t st = 0; st <= top; st++) {
-        row[st] = ns + rest[st];
+    for (uint32_t status = 0; status <= top; status++) {
+        row[status] = ns + rest[status];
     }
 }
 
-/* D of all s and st <= kappa. */
+/* D of all s and status <= kappa. */
 ROTOR_WIDE static void fill(struct sweep *w)
 {
     const struct rotor_tables *t = &w->tables;
     uint32_t top = w->kappa < w->m0 ? w->kappa : w->m0;
 
-    for (uint32_t st = 0; st <= t->slots; st++) {
-        row_of(w, t->n)[st] = st <= top ? 0 : ROTOR_NEVER;
+    for (uint32_t status = 0; status <= t->slots; status++) {
+        row_of(w, t->n)[status] = status <= top ? 0 : ROTOR_NEVER;
     }
     for (uint32_t s = t->n; s-- > 0;) {
         uint64_t *row = row_of(w, s);
 
-        for (uint32_t st = 0; st <= t->slots; st++) {
-            row[st] = ROTOR_NEVER;
+        for (uint32_t status = 0; status <= t->slots; status++) {
+            row[status] = ROTOR_NEVER;
         }
         save(w, s, top);
         for (uint32_t j = s + 1; j <= t->n; j++) {
             checkpoint(w, s, j, top);
         }
-        for (uint32_t st = 0; st <= top; st++) {
-            row[st] = smaller(row[st], ROTOR_NEVER);
+        for (uint32_t status = 0; status <= top; status++) {
+            row[status] = smaller(row[status], ROTOR_NEVER);
         }
         call_go_on(w->host);
     }
@@ -157,24 +158,24 @@ static void trace(const struct sweep *w, struct rotor_plan *plan)
 {
     const struct rotor_tables *t = &w->tables;
     uint32_t from[ROTOR_MOST_LAYERS], until[ROTOR_MOST_LAYERS], left[ROTOR_MOST_LAYERS];
-    uint32_t s = 0, st = 0, n = 0;
+    uint32_t s = 0, status = 0, n = 0;
 
     plan->n = 0;
     while (s < t->n) {
-        uint64_t best = row_of(w, s)[st];
-        uint32_t m = w->m0 - st, j = s + 1;
+        uint64_t best = row_of(w, s)[status];
+        uint32_t m = w->m0 - status, j = s + 1;
 
-        if (best == all_ns(w, s, st, m)) {
-            st += t->saved[s++];
+        if (best == all_ns(w, s, status, m)) {
+            status += t->saved[s++];
             continue;
         }
-        while (j < t->n && best != checkpoint_ns(w, s, j, st, m)) {
+        while (j < t->n && best != checkpoint_ns(w, s, j, status, m)) {
             j++;
         }
         from[n] = s;
         until[n] = j - 1;
         left[n++] = m;
-        st += j < t->n ? t->x[j - 1] : 0;
+        status += j < t->n ? t->x[j - 1] : 0;
         s = j;
     }
     while (n-- > 0) {

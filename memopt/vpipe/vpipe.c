@@ -330,19 +330,19 @@ static pst_status create(const struct pst_host *host, const void *config, void *
 {
     const struct config *given = config;
     void *self = NULL;
-    pst_status st = mem_create(host, config, sizeof(struct vpipe), decide, &self);
+    pst_status status = mem_create(host, config, sizeof(struct vpipe), decide, &self);
 
-    if (st == PST_OK && given->mode == MODE_RATIO && ratio_of(given->ratio, UINT32_MAX) < 0) {
-        st = pst_failf(host, PST_ERR_CONFIG,
-                       "ratio: \"%.100s\" is neither a number from 0 to 1 nor a list of them",
-                       given->ratio);
+    if (status == PST_OK && given->mode == MODE_RATIO && ratio_of(given->ratio, UINT32_MAX) < 0) {
+        status = pst_failf(host, PST_ERR_CONFIG,
+                           "ratio: \"%.100s\" is neither a number from 0 to 1 nor a list of them",
+                           given->ratio);
     }
-    if (st == PST_OK) {
+    if (status == PST_OK) {
         ((struct vpipe *)self)->config = given;
         ((struct vpipe *)self)->opt.fixed_rule = given->mode == MODE_RATIO;
         *ret_self = self;
     }
-    return st;
+    return status;
 }
 
 PST_DESTROY_NOTHING

@@ -280,24 +280,22 @@ static pst_status assemble(struct pst_fields *fields, const struct pst_costed *d
 {
     uint32_t *order = pst_alloc(2 * (size_t)draft->n_nodes, sizeof *order);
     uint32_t *position = order + draft->n_nodes;
-    pst_status st;
+    pst_status status;
 
-    st = pst_costed_sort(draft, fields->path, order, fields->err);
-    if (st == PST_OK) {
+    status = pst_costed_sort(draft, fields->path, order, fields->err);
+    if (status == PST_OK) {
         for (uint32_t i = 0; i < draft->n_nodes; i++) {
             position[order[i]] = i;
         }
         copy_all(fields, draft, order, graph);
-        st = fields->status;
+        status = fields->status;
     }
-    if (st == PST_OK) {
-        st = pst_costed_merge_edges(draft, position, graph, fields->err);
-    }
-    if (st == PST_OK) {
+    PST_TRY(status, pst_costed_merge_edges(draft, position, graph, fields->err));
+    if (status == PST_OK) {
         pst_costed_make_view(graph);
     }
     free(order);
-    return st;
+    return status;
 }
 
 pst_status pst_costed_build(const struct pst_costed *draft, const char *path, const char *where,
@@ -305,7 +303,7 @@ pst_status pst_costed_build(const struct pst_costed *draft, const char *path, co
 {
     struct pst_fields fields = {.path = path, .err = err, .status = PST_OK};
     struct pst_costed *graph;
-    pst_status st;
+    pst_status status;
 
     pst_fields_begin(&fields, where);
     check_size(&fields, draft);
@@ -325,10 +323,10 @@ pst_status pst_costed_build(const struct pst_costed *draft, const char *path, co
         return fields.status;
     }
     graph = pst_alloc(1, sizeof *graph);
-    st = assemble(&fields, draft, graph);
-    if (st != PST_OK) {
+    status = assemble(&fields, draft, graph);
+    if (status != PST_OK) {
         pst_costed_destroy(graph);
-        return st;
+        return status;
     }
     graph->digest = pst_costed_digest(graph);
     *ret_graph = graph;

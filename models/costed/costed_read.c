@@ -291,26 +291,22 @@ pst_status pst_costed_parse(const json_t *object, const char *path, const char *
 {
     struct pst_fields fields = {.path = path, .err = err, .status = PST_OK};
     struct pst_costed draft = {.batch = 1};
-    pst_status st;
+    pst_status status;
 
     pst_fields_begin(&fields, where);
     read_root(&fields, object, &draft);
-    st = fields.status;
-    if (st == PST_OK) {
-        st = pst_costed_build(&draft, path, where, ret_graph, err);
-    }
+    status = fields.status;
+    PST_TRY(status, pst_costed_build(&draft, path, where, ret_graph, err));
     pst_arena_finish(&draft.arena);
-    return st;
+    return status;
 }
 
 pst_status pst_costed_read(const char *path, struct pst_costed **ret_graph, struct pst_error *err)
 {
     json_t *root = NULL;
-    pst_status st = pst_json_load(path, PST_COSTED_FILE_BYTES, &root, err);
+    pst_status status = pst_json_load(path, PST_COSTED_FILE_BYTES, &root, err);
 
-    if (st == PST_OK) {
-        st = pst_costed_parse(root, path, "", ret_graph, err);
-    }
+    PST_TRY(status, pst_costed_parse(root, path, "", ret_graph, err));
     json_decref(root);
-    return st;
+    return status;
 }

@@ -136,15 +136,15 @@ pst_status pst_costed_sort(const struct pst_costed *draft, const char *path, uin
     struct sort sort = {.draft = draft};
     size_t n = draft->n_nodes;
     uint32_t *rows = pst_alloc(3 * n + draft->n_edges, sizeof *rows);
-    pst_status st;
+    pst_status status;
 
     sort.first = rows;
     sort.n_in = rows + n;
     sort.heap = rows + 2 * n;
     sort.next = rows + 3 * n;
-    st = place_all(&sort, path, order, err);
+    status = place_all(&sort, path, order, err);
     free(rows);
-    return st;
+    return status;
 }
 
 /* Stable counting sort of edges by one end. */
@@ -169,7 +169,7 @@ pst_status pst_costed_merge_edges(const struct pst_costed *draft, const uint32_t
     uint32_t n = draft->n_edges, *count = pst_alloc(draft->n_nodes + (size_t)1, sizeof *count);
     struct pst_costed_edge *edges = pst_arena_array(&graph->arena, n, sizeof *edges);
     struct pst_costed_edge *other = pst_alloc(n + (size_t)1, sizeof *other);
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
 
     for (uint32_t i = 0; i < n; i++) {
         edges[i] = (struct pst_costed_edge){.from = position[draft->edges[i].from],
@@ -185,9 +185,9 @@ pst_status pst_costed_merge_edges(const struct pst_costed *draft, const uint32_t
         if (last != NULL && last->from == edges[i].from && last->to == edges[i].to) {
             last->bytes += edges[i].bytes;
             if (last->bytes > PST_COSTED_BYTES) {
-                st = pst_fail(err, PST_ERR_CONFIG, "input.limit",
-                              "the edges between nodes %u and %u have too many bytes together",
-                              last->from, last->to);
+                status = pst_fail(err, PST_ERR_CONFIG, "input.limit",
+                                  "the edges between nodes %u and %u have too many bytes together",
+                                  last->from, last->to);
             }
         } else {
             edges[graph->n_edges++] = edges[i];
@@ -195,5 +195,5 @@ pst_status pst_costed_merge_edges(const struct pst_costed *draft, const uint32_t
     }
     free(count);
     free(other);
-    return st;
+    return status;
 }

@@ -554,9 +554,7 @@ pst_status onnx_emit(struct onnx_model *model, struct pst_model *m, struct pst_m
     logits = find_logits(model, &model->values[output], loss);
     e.axis = pst_arena_array(&model->arena, model->n_values, sizeof *e.axis);
     status = onnx_find_samples(model, (uint32_t)(logits - model->values), e.axis, err);
-    if (status == PST_OK) {
-        status = onnx_find_ties(model, err);
-    }
+    PST_TRY(status, onnx_find_ties(model, err));
     if (status != PST_OK) {
         return status;
     }

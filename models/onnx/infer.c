@@ -319,9 +319,7 @@ static pst_status infer_unsqueeze(const struct rule *c)
     if (status == PST_OK && c->x->rank + n > ONNX_RANK) {
         return infer_bad(c, "the result has too many axes");
     }
-    if (status == PST_OK) {
-        status = axes_of(c, c->x->rank + n, &axes, &there);
-    }
+    PST_TRY(status, axes_of(c, c->x->rank + n, &axes, &there));
     if (status != PST_OK) {
         return status;
     }

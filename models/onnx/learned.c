@@ -524,9 +524,7 @@ static pst_status all_equal(const struct onnx_model *model, const struct onnx_va
     double *left = pst_alloc(n, sizeof *left), *right = pst_alloc(n, sizeof *right);
     pst_status status = onnx_tensor_reals(model, a->tensor, 0, n, left, err);
 
-    if (status == PST_OK) {
-        status = onnx_tensor_reals(model, b->tensor, 0, n, right, err);
-    }
+    PST_TRY(status, onnx_tensor_reals(model, b->tensor, 0, n, right, err));
     *ret_equal = status == PST_OK;
     for (uint64_t i = 0; i < n && *ret_equal; i++) {
         *ret_equal = left[i] == right[swapped ? i % columns * rows + i / columns : i];

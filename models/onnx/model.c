@@ -370,9 +370,7 @@ pst_status onnx_add_twin(struct onnx_model *model, uint32_t of, const char *name
     const struct scope whole = {0};
     pst_status status = reserve(model, 1, 0, err);
 
-    if (status == PST_OK) {
-        status = add_value(model, &whole, name, ret_value, err);
-    }
+    PST_TRY(status, add_value(model, &whole, name, ret_value, err));
     if (status == PST_OK) {
         struct onnx_value *twin = &model->values[*ret_value], *first = &model->values[of];
         const char *own = twin->name;
@@ -400,15 +398,9 @@ static pst_status read_branch(struct onnx_model *model, const struct scope *scop
                         proto->output[0], branch->n_input, branch->n_output);
     }
     status = reserve(model, branch->n_initializer, 0, err);
-    if (status == PST_OK) {
-        status = read_initializers(model, &inside, branch, err);
-    }
-    if (status == PST_OK) {
-        status = read_nodes(model, &inside, branch, err);
-    }
-    if (status == PST_OK) {
-        status = reserve(model, proto->n_output, proto->n_output, err);
-    }
+    PST_TRY(status, read_initializers(model, &inside, branch, err));
+    PST_TRY(status, read_nodes(model, &inside, branch, err));
+    PST_TRY(status, reserve(model, proto->n_output, proto->n_output, err));
     for (size_t i = 0; i < proto->n_output && status == PST_OK; i++) {
         Onnx__NodeProto *same = pst_arena_alloc(&model->arena, sizeof *same, 0);
         static char identity[] = "Identity";
@@ -495,9 +487,7 @@ static pst_status read_nodes(struct onnx_model *model, const struct scope *scope
             n_values += nodes[k]->n_output;
         }
         status = reserve(model, n_values, n, err);
-        if (status == PST_OK) {
-            status = find_branch(model, scope, nodes[0], &branch, err);
-        }
+        PST_TRY(status, find_branch(model, scope, nodes[0], &branch, err));
         if (status == PST_OK && branch != NULL) {
             status = read_branch(model, scope, nodes[0], branch, err);
             continue;
@@ -515,21 +505,11 @@ static pst_status read_graph(struct onnx_model *model, struct pst_error *err)
     const struct scope whole = {0};
     pst_status status = reserve(model, graph->n_initializer + graph->n_input, graph->n_node, err);
 
-    if (status == PST_OK) {
-        status = read_initializers(model, &whole, graph, err);
-    }
-    if (status == PST_OK) {
-        status = onnx_read_kinds(model, err);
-    }
-    if (status == PST_OK) {
-        status = read_inputs(model, &whole, err);
-    }
-    if (status == PST_OK) {
-        status = read_nodes(model, &whole, graph, err);
-    }
-    if (status == PST_OK) {
-        status = onnx_part_joined(model, err);
-    }
+    PST_TRY(status, read_initializers(model, &whole, graph, err));
+    PST_TRY(status, onnx_read_kinds(model, err));
+    PST_TRY(status, read_inputs(model, &whole, err));
+    PST_TRY(status, read_nodes(model, &whole, graph, err));
+    PST_TRY(status, onnx_part_joined(model, err));
     return status == PST_OK ? read_outputs(model, err) : status;
 }
 
@@ -803,15 +783,9 @@ pst_status onnx_model_open(const struct onnx_config *config, struct onnx_model *
     model->path = pst_arena_strdup(&model->arena, config->file);
     model->external = onnx_external_open(config->file);
     status = onnx_file_read(config->file, &model->proto, err);
-    if (status == PST_OK) {
-        status = read_versions(model, err);
-    }
-    if (status == PST_OK) {
-        status = read_graph(model, err);
-    }
-    if (status == PST_OK) {
-        status = check_names(model, err);
-    }
+    PST_TRY(status, read_versions(model, err));
+    PST_TRY(status, read_graph(model, err));
+    PST_TRY(status, check_names(model, err));
     if (status == PST_OK) {
         prune(model);
         status = onnx_refuse(model, refusal, NULL, err);

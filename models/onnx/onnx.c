@@ -161,9 +161,7 @@ pst_status onnx_build(struct pst_model *m, const void *config, struct pst_model_
     struct file *file = pst_alloc(1, sizeof *file);
     pst_status status = onnx_model_open(config, &file->model, err);
 
-    if (status == PST_OK) {
-        status = onnx_emit(&file->model, m, ret_ends, &file->origins, err);
-    }
+    PST_TRY(status, onnx_emit(&file->model, m, ret_ends, &file->origins, err));
     file->model.config = NULL; /* which is the caller's */
     if (status != PST_OK) {
         destroy(file);

@@ -364,9 +364,7 @@ pst_status onnx_find_samples(struct onnx_model *model, uint32_t result, uint8_t 
     keep_alone(&s);
     find_used(&s, result);
     status = check_places(model, err);
-    if (status == PST_OK) {
-        status = probe(&s, 2, result, err);
-    }
+    PST_TRY(status, probe(&s, 2, result, err));
     if (status != PST_OK) {
         return status;
     }

@@ -518,26 +518,27 @@ pst_status pst_model_ask(struct pst_instance *model, uint32_t dtype,
     const struct pst_model_interface *f = model->plugin->get_interface(PST_MODEL);
     const char *id = model->plugin->id;
     struct draft *d = pst_alloc(1, sizeof *d);
-    pst_status st = begin(d, id, dtype, ret_calls, err);
+    pst_status status = begin(d, id, dtype, ret_calls, err);
 
-    if (st == PST_OK) {
+    if (status == PST_OK) {
         d->face.size += model->wider;
         pst_instance_enter(model, PST_CRUMB_BUILD);
-        st = f->build(model->self, &d->face);
+        status = f->build(model->self, &d->face);
         pst_instance_leave(model);
-        st = st == PST_OK || d->status != PST_OK ? PST_OK
-                                                 : pst_instance_fail(model, st, "build", err);
-        if (st == PST_OK) {
+        status = status == PST_OK || d->status != PST_OK
+                     ? PST_OK
+                     : pst_instance_fail(model, status, "build", err);
+        if (status == PST_OK) {
             check_whole(d);
             if (d->status != PST_OK && err != NULL) {
                 *err = d->error;
             }
-            st = d->status == PST_OK ? PST_OK : blame(id, err);
+            status = d->status == PST_OK ? PST_OK : blame(id, err);
         }
     }
     pst_graph_builder_destroy(d->graph);
     free(d);
-    return st;
+    return status;
 }
 
 static void call_again(struct draft *d, const struct pst_model_call *call)
@@ -559,9 +560,9 @@ pst_status pst_model_graph(const struct pst_model_calls *calls, const char *id, 
                            struct pst_graph **ret_graph, struct pst_error *err)
 {
     struct draft *d = pst_alloc(1, sizeof *d);
-    pst_status st = begin(d, id, dtype, NULL, err);
+    pst_status status = begin(d, id, dtype, NULL, err);
 
-    if (st == PST_OK) {
+    if (status == PST_OK) {
         for (uint32_t i = 0; i < calls->n && d->status == PST_OK; i++) {
             call_again(d, &calls->calls[i]);
         }
@@ -569,15 +570,15 @@ pst_status pst_model_graph(const struct pst_model_calls *calls, const char *id, 
         if (d->status != PST_OK && err != NULL) {
             *err = d->error;
         }
-        st = d->status;
-        if (st == PST_OK) {
-            st = pst_graph_finish(d->graph, d->loss, d->logits, ret_graph, err);
+        status = d->status;
+        if (status == PST_OK) {
+            status = pst_graph_finish(d->graph, d->loss, d->logits, ret_graph, err);
         }
-        st = st == PST_OK ? st : blame(id, err);
+        status = status == PST_OK ? status : blame(id, err);
     }
     pst_graph_builder_destroy(d->graph);
     free(d);
-    return st;
+    return status;
 }
 
 void pst_model_calls_finish(struct pst_model_calls *calls)

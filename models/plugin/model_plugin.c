@@ -40,24 +40,22 @@ static pst_status ask(const void *job_, bool (*cancelled)(void), void *ret_calls
     const struct pst_job *job = ((const struct pst_model_job *)job_)->job;
     const struct pst_plugin *plugin = NULL;
     struct pst_instance *instance = NULL;
-    pst_status st = pst_job_plugin(job, job->model, "model", &plugin, err);
+    pst_status status = pst_job_plugin(job, job->model, "model", &plugin, err);
 
     (void)cancelled; /* what hangs is ended from outside */
-    for (uint32_t i = 0; st == PST_OK && i < plugin->n_params; i++) {
+    for (uint32_t i = 0; status == PST_OK && i < plugin->n_params; i++) {
         const struct pst_param *row = pst_plugin_param(plugin, i);
 
         if (row->type == PST_PARAM_PATH) {
             pst_config_resolve(job->config, job->model, row->key);
         }
     }
-    if (st == PST_OK) {
-        st = pst_instance_create(plugin, job->model, &nothing, &instance, err);
-    }
-    if (st == PST_OK) {
-        st = pst_model_ask(instance, dtype_of(job), ret_calls, err);
+    PST_TRY(status, pst_instance_create(plugin, job->model, &nothing, &instance, err));
+    if (status == PST_OK) {
+        status = pst_model_ask(instance, dtype_of(job), ret_calls, err);
         pst_instance_destroy(instance);
     }
-    return st;
+    return status;
 }
 
 static pst_status pass_calls(struct pst_wire *w, const void *job, void *calls,
@@ -120,18 +118,18 @@ static pst_status look(const struct pst_job *job, const struct pst_config_node *
 {
     struct pst_plugin_list *list = NULL;
     bool found = false;
-    pst_status st = pst_plugin_list_create(job->plugins.path, &list, err);
+    pst_status status = pst_plugin_list_create(job->plugins.path, &list, err);
 
-    if (st != PST_OK) {
-        return st;
+    if (status != PST_OK) {
+        return status;
     }
     for (uint32_t i = 0; i < list->n_files; i++) {
         found = found || (strcmp(list->files[i].kind, "model") == 0 &&
                           strcmp(list->files[i].id, use->value.string) == 0);
     }
-    st = found ? PST_OK : fail_unknown(list, use, err);
+    status = found ? PST_OK : fail_unknown(list, use, err);
     pst_plugin_list_destroy(list);
-    return st;
+    return status;
 }
 
 pst_status pst_model_plugin_graph(const struct pst_job *job, struct pst_graph **ret_graph,
@@ -142,25 +140,23 @@ pst_status pst_model_plugin_graph(const struct pst_job *job, struct pst_graph **
     struct pst_worker_task limits;
     struct pst_model_calls calls = {.n = 0};
     bool foreign = false, apart;
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
 
     if (pst_config_get(job->model, "path") == NULL) {
-        st = look(job, use, err);
+        status = look(job, use, err);
     }
-    if (st == PST_OK) {
-        st = pst_job_plugin_is_foreign(job, job->model, "model", &foreign, err);
-    }
-    if (st != PST_OK) {
-        return st;
+    PST_TRY(status, pst_job_plugin_is_foreign(job, job->model, "model", &foreign, err));
+    if (status != PST_OK) {
+        return status;
     }
     apart = job->plugins.isolate == PST_ISOLATE_ALWAYS ||
             (job->plugins.isolate == PST_ISOLATE_AUTO && foreign);
     limits = pst_worker_limits(&job->plugins, pst_stop_requested);
-    st = pst_apart_ask(&pst_model_kind, &asked, use->value.string, apart ? &limits : NULL, NULL,
-                       &calls, err);
-    if (st == PST_OK) {
-        st = pst_model_graph(&calls, use->value.string, dtype_of(job), ret_graph, err);
+    status = pst_apart_ask(&pst_model_kind, &asked, use->value.string, apart ? &limits : NULL, NULL,
+                           &calls, err);
+    if (status == PST_OK) {
+        status = pst_model_graph(&calls, use->value.string, dtype_of(job), ret_graph, err);
         pst_model_calls_finish(&calls);
     }
-    return st;
+    return status;
 }

@@ -107,7 +107,7 @@ static pst_status chain_init(struct chain *chain, const struct question *q,
                              const struct part_problem *problem, uint32_t n_stages, uint32_t size)
 {
     uint32_t n = problem->n, s, t;
-    pst_status st;
+    pst_status status;
 
     *chain = (struct chain){.host = problem->host,
                             .cost = q->self->cost,
@@ -131,9 +131,9 @@ static pst_status chain_init(struct chain *chain, const struct question *q,
         }
         chain->prefix_ns[s] = chain->prefix_ns[t];
     }
-    st = part_asker_init(problem, n_stages, size, 1, &chain->asker);
+    status = part_asker_init(problem, n_stages, size, 1, &chain->asker);
     chain->asker.placed = true;
-    return st;
+    return status;
 }
 
 /* The best cut for one size, and a bound of the step time to compare sizes by. */
@@ -143,22 +143,22 @@ static pst_status try_size(void *question, const struct part_ranges *ranges, uin
     const struct question *q = question;
     struct chain_answer answer = {.cuts = ret_cuts};
     struct chain chain;
-    pst_status st;
+    pst_status status;
 
     *ret_score = INFINITY;
     if (q->only_size != 0 && q->only_size != size) {
         return PST_OK;
     }
-    st = chain_init(&chain, q, ranges->problem, n_stages, size);
-    if (st == PST_OK) {
-        st = chain_search(&chain, &answer);
+    status = chain_init(&chain, q, ranges->problem, n_stages, size);
+    if (status == PST_OK) {
+        status = chain_search(&chain, &answer);
     }
-    if (st == PST_OK) {
+    if (status == PST_OK) {
         *ret_score = part_chain_score(ranges->problem, size, (double)answer.bottleneck_ns,
                                       (double)answer.sum_ns);
-        st = *ret_score < best ? chain_shorten(&chain, ret_cuts) : PST_OK;
+        status = *ret_score < best ? chain_shorten(&chain, ret_cuts) : PST_OK;
     }
-    return st;
+    return status;
 }
 
 /* *ret_size: 0 for auto. */
@@ -196,10 +196,10 @@ static pst_status partition(void *self_, const struct pst_partition_in *in,
     const struct pst_profile *profile = self->host->get_extension(self->host, PST_PROFILE);
     struct question question;
     uint32_t size;
-    pst_status st = read_size(self, in, &size);
+    pst_status status = read_size(self, in, &size);
 
-    if (st != PST_OK) {
-        return st;
+    if (status != PST_OK) {
+        return status;
     }
     if (profile != NULL && profile->figures(self->host)->reference != 0) {
         if (self->config->chain) {

@@ -328,7 +328,7 @@ pst_status chain_search(struct chain *chain, struct chain_answer *ret_answer)
     size_t n_cells = (size_t)(chain->n_stages + 1) * (chain->n + 1);
     struct search search = {.chain = chain};
     uint32_t i, stages;
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
 
     CALL_TAKE(search.parent, n_cells);
     CALL_TAKE(search.best, n_cells);
@@ -336,17 +336,17 @@ pst_status chain_search(struct chain *chain, struct chain_answer *ret_answer)
     CALL_TAKE(search.reached, (size_t)chain->n + 1);
     least_limit(&search, &ret_answer->bottleneck_ns, &stages);
     if (stages < chain->n_stages) {
-        st = explain(&search, stages);
+        status = explain(&search, stages);
     }
-    if (st == PST_OK) {
+    if (status == PST_OK) {
         choose(&search, ret_answer->bottleneck_ns, ret_answer->cuts);
     }
     ret_answer->sum_ns = 0;
-    for (i = 0; st == PST_OK && i < chain->n_stages; i++) {
+    for (i = 0; status == PST_OK && i < chain->n_stages; i++) {
         struct range_price price;
 
         chain_price(chain, i, ret_answer->cuts[i], ret_answer->cuts[i + 1], &price);
         ret_answer->sum_ns += price.cost_ns;
     }
-    return st;
+    return status;
 }

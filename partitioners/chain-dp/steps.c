@@ -52,12 +52,12 @@ static pst_status search_as(struct chain *chain, uint32_t as, uint32_t *ret_cuts
 {
     struct chain_answer answer = {.cuts = ret_cuts};
     uint32_t comm = chain->comm;
-    pst_status st;
+    pst_status status;
 
     chain->comm = as;
-    st = chain_search(chain, &answer);
+    status = chain_search(chain, &answer);
     chain->comm = comm;
-    return st;
+    return status;
 }
 
 /* Moves the borders of the best cut by `as`; the result replaces `cuts` if it is shorter. */
@@ -65,19 +65,19 @@ static pst_status try_as(struct part_steps *steps, uint32_t as, uint32_t *cuts, 
 {
     uint32_t *others = call_alloc((size_t)steps->n_stages + 1, sizeof *others);
     double other_ns;
-    pst_status st = search_as(steps->impl, as, others);
+    pst_status status = search_as(steps->impl, as, others);
 
-    if (st == PST_OK) {
+    if (status == PST_OK) {
         part_steps_value(steps, others, &other_ns);
     }
-    if (st == PST_OK && !isinf(other_ns)) {
+    if (status == PST_OK && !isinf(other_ns)) {
         part_steps_move(steps, others, &other_ns);
     }
-    if (st == PST_OK && other_ns < *step_ns) {
+    if (status == PST_OK && other_ns < *step_ns) {
         *step_ns = other_ns;
         memcpy(cuts, others, ((size_t)steps->n_stages + 1) * sizeof *cuts);
     }
-    return st;
+    return status;
 }
 
 /* As many nodes in each stage, the larger ones last: a cut that anybody would try first, so one
@@ -118,7 +118,7 @@ pst_status chain_shorten(struct chain *chain, uint32_t *cuts)
     double step_ns;
     uint32_t as;
     bool quick;
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
 
     if (!part_steps_init(&steps)) {
         return PST_OK;
@@ -129,13 +129,13 @@ pst_status chain_shorten(struct chain *chain, uint32_t *cuts)
     }
     is_quick(chain, cuts, &quick);
     part_steps_move(&steps, cuts, &step_ns);
-    for (as = COMM_NONE; st == PST_OK && !quick && as <= COMM_MAX; as++) {
+    for (as = COMM_NONE; status == PST_OK && !quick && as <= COMM_MAX; as++) {
         if (as != chain->comm) {
-            st = try_as(&steps, as, cuts, &step_ns);
+            status = try_as(&steps, as, cuts, &step_ns);
         }
     }
-    if (st == PST_OK) {
+    if (status == PST_OK) {
         try_even(&steps, cuts, &step_ns);
     }
-    return st;
+    return status;
 }

@@ -29,10 +29,10 @@ static pst_status ask_in_flight(struct part_asker *asker)
             .successors = &successor,
         };
         struct pst_held held = {.size = sizeof held};
-        pst_status st = asker->ask->in_flight(host, &place, &held);
+        pst_status status = asker->ask->in_flight(host, &place, &held);
 
-        if (st != PST_OK) {
-            return st;
+        if (status != PST_OK) {
+            return status;
         }
         asker->in_flight[s] = held.microbatches;
         asker->versions[s] = held.weight_versions;

@@ -238,21 +238,21 @@ pst_status part_downsets_all(const struct part_dag *dag, uint32_t max_sets,
                              uint64_t *ret_count, bool *ret_exact)
 {
     struct part_downsets sets = {.n = dag->n, .n_words = dag->n / 64 + 1};
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
 
     part_downsets_count(dag, host, ret_count, ret_exact);
     if (*ret_count > max_sets) {
         return PST_ERR_INFEASIBLE;
     }
     sets.n_sets = *ret_exact ? (uint32_t)*ret_count : max_sets;
-    st = list_all(dag, host, &sets);
-    if (st == PST_OK) {
+    status = list_all(dag, host, &sets);
+    if (status == PST_OK) {
         downsets_sort(&sets);
     }
-    *ret_count = st == PST_ERR_INFEASIBLE ? (uint64_t)max_sets + 1 : sets.n_sets;
-    *ret_exact = st == PST_OK;
-    if (st != PST_OK) {
-        return st;
+    *ret_count = status == PST_ERR_INFEASIBLE ? (uint64_t)max_sets + 1 : sets.n_sets;
+    *ret_exact = status == PST_OK;
+    if (status != PST_OK) {
+        return status;
     }
     *ret_sets = sets;
     return PST_OK;

@@ -98,20 +98,20 @@ static pst_status follow(struct growth *g, uint32_t k)
 {
     const struct part_dag *dag = g->dag;
     uint32_t e;
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
 
-    for (e = 0; st == PST_OK && e < dag->n_edges; e++) {
+    for (e = 0; status == PST_OK && e < dag->n_edges; e++) {
         const uint64_t *bits = g->sets->bits + (size_t)k * g->sets->n_words;
         uint32_t from = dag->from[e], to = dag->to[e];
 
         if ((bits[from / 64] >> from % 64 & 1) != 0 && (bits[to / 64] >> to % 64 & 1) == 0) {
-            st = append(g, k, g->down + (size_t)to * g->sets->n_words);
+            status = append(g, k, g->down + (size_t)to * g->sets->n_words);
         }
     }
-    if (st == PST_OK && k % 64 == 1) {
+    if (status == PST_OK && k % 64 == 1) {
         call_go_on(g->host);
     }
-    return st;
+    return status;
 }
 
 static void close_down(struct growth *g)
@@ -135,16 +135,16 @@ static pst_status run(struct growth *g, const uint64_t *empty)
 {
     struct part_downsets *sets = g->sets;
     uint32_t k;
-    pst_status st = append(g, 0, empty);
+    pst_status status = append(g, 0, empty);
 
     close_down(g);
-    if (st == PST_OK && sets->n > 0) {
-        st = append(g, 0, g->down); /* node 0 is the first source */
+    if (status == PST_OK && sets->n > 0) {
+        status = append(g, 0, g->down); /* node 0 is the first source */
     }
-    for (k = 1; st == PST_OK && k < sets->n_sets; k++) {
-        st = follow(g, k);
+    for (k = 1; status == PST_OK && k < sets->n_sets; k++) {
+        status = follow(g, k);
     }
-    return st;
+    return status;
 }
 
 pst_status part_downsets_grown(const struct part_dag *dag, uint32_t max_sets,
@@ -154,24 +154,24 @@ pst_status part_downsets_grown(const struct part_dag *dag, uint32_t max_sets,
     struct part_downsets sets = {.n = dag->n, .n_words = dag->n / 64 + 1};
     struct growth g = {.dag = dag, .host = host, .sets = &sets, .max_sets = max_sets};
     uint64_t *empty = call_alloc(sets.n_words, sizeof *empty);
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
 
     for (g.table_size = 256; g.table_size < 2 * (size_t)max_sets + 2;) {
         g.table_size *= 2;
     }
     CALL_TAKE(g.table, g.table_size);
     CALL_TAKE(g.down, (size_t)dag->n * sets.n_words + 1);
-    st = run(&g, empty);
-    *ret_exact = st == PST_OK;
-    *ret_count = st == PST_ERR_INFEASIBLE ? (uint64_t)max_sets + 1 : sets.n_sets;
-    if (st == PST_OK) {
+    status = run(&g, empty);
+    *ret_exact = status == PST_OK;
+    *ret_count = status == PST_ERR_INFEASIBLE ? (uint64_t)max_sets + 1 : sets.n_sets;
+    if (status == PST_OK) {
         downsets_sort(&sets);
     }
-    if (st == PST_OK && sets.size[sets.n_sets - 1] != sets.n) {
-        st = PST_ERR_UNSUPPORTED;
+    if (status == PST_OK && sets.size[sets.n_sets - 1] != sets.n) {
+        status = PST_ERR_UNSUPPORTED;
     }
-    if (st != PST_OK) {
-        return st;
+    if (status != PST_OK) {
+        return status;
     }
     *ret_sets = sets;
     return PST_OK;

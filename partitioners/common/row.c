@@ -24,7 +24,7 @@ pst_status part_row_init(struct part_row *row, const struct pst_host *host,
 {
     struct part_problem *p = &row->problem;
     uint32_t s;
-    pst_status st;
+    pst_status status;
 
     memset(row, 0, sizeof *row);
     part_problem_read(host, in, p);
@@ -34,9 +34,9 @@ pst_status part_row_init(struct part_row *row, const struct pst_host *host,
         return part_infeasible(p, row->b);
     }
     row->d = row->costs.degrees[0];
-    st = count_stages(row);
-    if (st != PST_OK) {
-        return st;
+    status = count_stages(row);
+    if (status != PST_OK) {
+        return status;
     }
     CALL_TAKE(row->ticks, row->n_stages);
     for (s = 0; s < row->n_stages; s++) {

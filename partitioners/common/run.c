@@ -32,16 +32,16 @@ static pst_status try_sizes(struct run *run, part_size_fn *try, void *impl)
     for (i = 0; i < in->n_micro_batches; i++) {
         struct call_region region;
         double score = 0;
-        pst_status st;
+        pst_status status;
 
         call_enter(&region);
-        st = try(impl, run->ranges, run->n_stages, in->micro_batches[i], run->score, &score,
-                 run->tried);
+        status = try(impl, run->ranges, run->n_stages, in->micro_batches[i], run->score, &score,
+                     run->tried);
         call_leave(&region);
-        if (st == PST_ERR_INFEASIBLE) {
-            failed = st;
-        } else if (st != PST_OK) {
-            return st;
+        if (status == PST_ERR_INFEASIBLE) {
+            failed = status;
+        } else if (status != PST_OK) {
+            return status;
         } else if (score < run->score) {
             uint32_t *spare = run->cuts;
 
@@ -59,18 +59,18 @@ static pst_status run_chain(const struct part_problem *problem, uint32_t n_stage
 {
     struct part_ranges ranges;
     struct run run = {.ranges = &ranges, .n_stages = n_stages, .score = INFINITY};
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
 
     part_ranges_init(problem, &ranges);
     CALL_TAKE(run.cuts, (size_t)n_stages + 1);
     CALL_TAKE(run.tried, (size_t)n_stages + 1);
-    st = try_sizes(&run, try, impl);
-    if (st == PST_OK) {
+    status = try_sizes(&run, try, impl);
+    if (status == PST_OK) {
         struct part_chain_shape shape = {n_stages, run.size, 1, false};
 
         part_chain_answer(problem, &shape, run.cuts, out);
     }
-    return st;
+    return status;
 }
 
 pst_status part_chain_run(const struct pst_host *host, const struct pst_partition_in *in,
@@ -78,20 +78,21 @@ pst_status part_chain_run(const struct pst_host *host, const struct pst_partitio
 {
     struct part_problem problem;
     uint32_t n_stages = in->n_stages;
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
 
     part_problem_read(host, in, &problem);
     if (n_stages == 0) {
         n_stages = in->n_devices < problem.n ? in->n_devices : problem.n;
     }
     if (problem.degrees[0] != 1) {
-        st = pst_failf(host, PST_ERR_UNSUPPORTED,
-                       "every stage gets one device, and 1 is not among the numbers of replicas "
-                       "allowed; add it, or use a partitioner that makes replicas");
+        status =
+            pst_failf(host, PST_ERR_UNSUPPORTED,
+                      "every stage gets one device, and 1 is not among the numbers of replicas "
+                      "allowed; add it, or use a partitioner that makes replicas");
     } else if (n_stages > problem.n) {
-        st = part_too_few_nodes(host, n_stages, problem.n);
+        status = part_too_few_nodes(host, n_stages, problem.n);
     } else {
-        st = run_chain(&problem, n_stages, try, impl, out);
+        status = run_chain(&problem, n_stages, try, impl, out);
     }
-    return st;
+    return status;
 }

@@ -103,22 +103,22 @@ static void consider(const struct part_problem *p, const struct part_searcher *s
 static pst_status find(const struct part_problem *p, const struct part_searcher *searcher,
                        struct part_limits limits, uint32_t *ret_size, struct part_sequence *ret)
 {
-    pst_status st = searcher->find(searcher->self, &limits, ret);
+    pst_status status = searcher->find(searcher->self, &limits, ret);
 
     *ret_size = 0;
-    if (st == PST_OK && ret->n_stages > 0) {
+    if (status == PST_OK && ret->n_stages > 0) {
         *ret_size = part_sequence_size(p, limits.b, ret->degrees, ret->n_stages);
     }
-    if (st != PST_OK || ret->n_stages == 0 || *ret_size != 0) {
-        return st;
+    if (status != PST_OK || ret->n_stages == 0 || *ret_size != 0) {
+        return status;
     }
     limits.whole = true;
     *ret = (struct part_sequence){0};
-    st = searcher->find(searcher->self, &limits, ret);
-    if (st == PST_OK && ret->n_stages > 0) {
+    status = searcher->find(searcher->self, &limits, ret);
+    if (status == PST_OK && ret->n_stages > 0) {
         *ret_size = part_sequence_size(p, limits.b, ret->degrees, ret->n_stages);
     }
-    return st;
+    return status;
 }
 
 /* One plan within these limits; *ret_size 0: none. */
@@ -128,12 +128,12 @@ static pst_status attempt(const struct part_problem *p, const struct part_search
 {
     struct part_sequence found = {0};
     struct call_region region;
-    pst_status st;
+    pst_status status;
 
     *ret = (struct part_best){.value = {.fits = true}};
     call_enter(&region);
-    st = find(p, searcher, *limits, ret_size, &found);
-    if (st == PST_OK && *ret_size != 0) {
+    status = find(p, searcher, *limits, ret_size, &found);
+    if (status == PST_OK && *ret_size != 0) {
         part_sequence_plan(p, found.stage_of, found.n_stages, found.degrees, *ret_size,
                            p->in->n_stages, &ret->plan);
         if (must_judge(p, searcher)) {
@@ -146,7 +146,7 @@ static pst_status attempt(const struct part_problem *p, const struct part_search
     call_keep(ret->plan.stages);
     call_keep(ret->extra);
     call_leave(&region);
-    return st;
+    return status;
 }
 
 static pst_status try_size(const struct part_problem *p, const struct part_searcher *searcher,
@@ -158,14 +158,14 @@ static pst_status try_size(const struct part_problem *p, const struct part_searc
     for (; limits.attempt < ATTEMPTS; limits.attempt++) {
         struct part_best other;
         uint32_t size;
-        pst_status st = attempt(p, searcher, &limits, &size, &other);
+        pst_status status = attempt(p, searcher, &limits, &size, &other);
 
-        if (st == PST_OK && size != 0 && other.value.fits) {
+        if (status == PST_OK && size != 0 && other.value.fits) {
             consider(p, searcher, best, &other);
             return PST_OK;
         }
-        if (st != PST_OK || (looser ? size != 0 && limits.attempt > 0 : size == 0)) {
-            return st;
+        if (status != PST_OK || (looser ? size != 0 && limits.attempt > 0 : size == 0)) {
+            return status;
         }
         if (size == 0) {
             limits.capacity *= 1.5; /* by itself nothing fits, but a memory optimizer takes part */
@@ -186,15 +186,15 @@ static pst_status search(const struct part_problem *p, const struct part_searche
                          struct part_best *best)
 {
     uint32_t i;
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
 
-    for (i = 0; st == PST_OK && i < p->n_sizes; i++) {
-        st = try_size(p, searcher, p->sizes[i], best);
+    for (i = 0; status == PST_OK && i < p->n_sizes; i++) {
+        status = try_size(p, searcher, p->sizes[i], best);
     }
-    if (st == PST_OK && !best->found) {
+    if (status == PST_OK && !best->found) {
         return part_infeasible(p, p->sizes[0]);
     }
-    return st;
+    return status;
 }
 
 pst_status part_sequence_partition(const struct pst_host *host, const struct pst_partition_in *in,
@@ -202,15 +202,15 @@ pst_status part_sequence_partition(const struct pst_host *host, const struct pst
 {
     struct part_problem problem;
     struct part_best best = {0};
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
 
     part_problem_read(host, in, &problem);
-    st = searcher->init(searcher, &problem);
-    if (st == PST_OK) {
-        st = search(&problem, searcher, &best);
+    status = searcher->init(searcher, &problem);
+    if (status == PST_OK) {
+        status = search(&problem, searcher, &best);
     }
-    if (st == PST_OK) {
-        st = searcher->answer(searcher->self, &best, out);
+    if (status == PST_OK) {
+        status = searcher->answer(searcher->self, &best, out);
     }
-    return st;
+    return status;
 }

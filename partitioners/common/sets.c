@@ -655,14 +655,14 @@ pst_status part_sets_solve(const struct part_sets_question *question,
 {
     struct nest f = {.q = question};
     struct part_sets_answer answer = {0};
-    pst_status st = init(&f);
+    pst_status status = init(&f);
 
-    if (st == PST_OK && f.n_borders > 0 && f.borders[0] == 0) {
+    if (status == PST_OK && f.n_borders > 0 && f.borders[0] == 0) {
         search(&f);
         unroll(&f, &answer);
     }
-    if (st == PST_OK) {
+    if (status == PST_OK) {
         *ret_answer = answer;
     }
-    return st;
+    return status;
 }

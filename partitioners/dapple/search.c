@@ -449,16 +449,16 @@ static pst_status all_degrees(void *search)
 static void try_passes(struct search *s)
 {
     uint32_t k, stride = 1 + s->q->n / PLACES;
-    pst_status st;
+    pst_status status;
 
     for (;; stride = 1) {
         for (k = s->q->n_degrees; k-- > 0;) {
             pass(s, k, SKETCH, stride);
         }
         s->stride = stride;
-        st = call_try(all_degrees, s);
+        status = call_try(all_degrees, s);
         if (!s->enough) {
-            call_check(st);
+            call_check(status);
         }
         if (stride == 1) {
             return;

@@ -91,25 +91,25 @@ static pst_status try_size(void *config_, const struct part_ranges *ranges, uint
     struct pipe pipe;
     struct found found = {.ns = NS_NEVER, .cuts = ret_cuts};
     bool proven = false;
-    pst_status st = pipe_init(&pipe, ranges->problem, config, ranges, n_stages, size);
+    pst_status status = pipe_init(&pipe, ranges->problem, config, ranges, n_stages, size);
 
-    if (st == PST_OK) {
+    if (status == PST_OK) {
         run_search(&pipe, &found, &proven);
     }
-    if (st == PST_OK) {
+    if (status == PST_OK) {
         if (found.ns == NS_NEVER) {
-            st = explain(&pipe, ret_cuts);
+            status = explain(&pipe, ret_cuts);
         } else {
             score_of(&pipe, &found, ret_score);
         }
     }
-    if (st == PST_OK && config->steps && *ret_score < best) {
+    if (status == PST_OK && config->steps && *ret_score < best) {
         pipe_shorten(&pipe, ret_cuts);
     }
-    if (st == PST_OK && *ret_score < best) {
+    if (status == PST_OK && *ret_score < best) {
         remark(&pipe, &found, proven);
     }
-    return st;
+    return status;
 }
 
 pst_status pipe_partition(const struct pst_host *host, const struct config *config,

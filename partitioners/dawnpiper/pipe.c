@@ -23,7 +23,7 @@ pst_status pipe_init(struct pipe *pipe, const struct part_problem *problem,
                      uint32_t n_stages, uint32_t size)
 {
     uint32_t s;
-    pst_status st;
+    pst_status status;
 
     memset(pipe, 0, sizeof *pipe);
     pipe->problem = problem;
@@ -41,20 +41,20 @@ pst_status pipe_init(struct pipe *pipe, const struct part_problem *problem,
     if (pipe->cost == NULL) {
         return pst_failf(problem->host, PST_ERR_UNSUPPORTED, "the host lacks %s", PST_COST);
     }
-    st = part_asker_init(problem, n_stages, size, 1, &pipe->asker);
-    if (st == PST_OK) {
+    status = part_asker_init(problem, n_stages, size, 1, &pipe->asker);
+    if (status == PST_OK) {
         part_asker_share(&pipe->asker);
         pipe->most_saved = part_most_create(pipe->n);
         memcpy(pipe->most_saved[0], problem->saved_bytes, pipe->n * sizeof **pipe->most_saved);
         part_most_fill(pipe->most_saved, pipe->n);
         set_times(pipe);
     }
-    for (s = 0; st == PST_OK && s < n_stages; s++) {
+    for (s = 0; status == PST_OK && s < n_stages; s++) {
         pipe->sum_held[s + 1] = pipe->sum_held[s] + pipe->asker.in_flight[s];
         pipe->sum_copies[s + 1] =
             pipe->sum_copies[s] + problem->weight_multiplier + pipe->asker.versions[s] - 1;
     }
-    return st;
+    return status;
 }
 
 bool pipe_admits(const struct pipe *pipe, uint32_t c)

@@ -59,11 +59,11 @@ static pst_status limit_degrees(const struct gp_job *self, struct part_problem *
 {
     uint32_t list[64], n = 0, kept = 0, i;
     bool all = strcmp(self->config->degrees, "auto") == 0;
-    pst_status st =
+    pst_status status =
         all ? PST_OK : parse_list(self->host, "degrees", self->config->degrees, list, 64, &n);
 
-    if (st != PST_OK) {
-        return st;
+    if (status != PST_OK) {
+        return status;
     }
     for (i = 0; i < n; i++) {
         if (list[i] <= p->n_devices && !is_in(p->degrees, p->n_degrees, list[i])) {
@@ -96,15 +96,15 @@ static pst_status limit_sizes(const struct gp_job *self, struct part_problem *p)
     const char *text = self->config->microbatch;
     bool automatic = strcmp(text, "auto") == 0;
     uint32_t size = p->in->micro_batches[0], n;
-    pst_status st;
+    pst_status status;
 
     if (strcmp(text, "all") == 0 ||
         (automatic && (part_is_problem(p) || self->config->per_stage))) {
         return PST_OK;
     }
-    st = automatic ? PST_OK : parse_list(self->host, "microbatch", text, &size, 1, &n);
-    if (st != PST_OK) {
-        return st;
+    status = automatic ? PST_OK : parse_list(self->host, "microbatch", text, &size, 1, &n);
+    if (status != PST_OK) {
+        return status;
     }
     if (!is_in(p->sizes, p->n_sizes, size)) {
         return pst_failf(self->host, PST_ERR_CONFIG,
@@ -146,30 +146,30 @@ pst_status gp_partition(const struct pst_host *host, const struct gp_config *con
     const struct gp_job job = {host, config}, *self = &job;
     struct part_problem problem = {0};
     uint32_t ks[32], n_ks = 0;
-    pst_status st = parse_list(self->host, "k", self->config->k, ks, 32, &n_ks);
+    pst_status status = parse_list(self->host, "k", self->config->k, ks, 32, &n_ks);
 
-    if (st == PST_OK) {
+    if (status == PST_OK) {
         part_problem_read(self->host, in, &problem);
     }
-    if (st != PST_OK) {
-        return st;
+    if (status != PST_OK) {
+        return status;
     }
     problem.in_row = self->config->force_chain;
     if (problem.in_row) {
         part_remark_flag(&problem, "in_row", true);
     }
-    st = limit_degrees(self, &problem);
-    if (st == PST_OK) {
-        st = limit_sizes(self, &problem);
+    status = limit_degrees(self, &problem);
+    if (status == PST_OK) {
+        status = limit_sizes(self, &problem);
     }
-    if (st == PST_OK) {
+    if (status == PST_OK) {
         struct gp_options options = options_of(self->config, &problem, ks, n_ks);
 
         /* A size that was asked for stays. */
         if (options.refine && !is_size(self->config->microbatch)) {
             part_problem_enlarge(&problem);
         }
-        st = gp_plan_for(&problem, &options, out);
+        status = gp_plan_for(&problem, &options, out);
     }
-    return st;
+    return status;
 }

@@ -189,11 +189,11 @@ static pst_status try_slow_sums(struct part_problem *p, const struct gp_options 
     double rate = p->node_sync_bytes_per_s;
     struct gp_answer slow;
     bool found = false;
-    pst_status st;
+    pst_status status;
 
     p->node_sync_bytes_per_s = 0;
-    st = gp_solve(p, options, &slow);
-    if (st == PST_OK && slow.found) {
+    status = gp_solve(p, options, &slow);
+    if (status == PST_OK && slow.found) {
         gp_trial_best(p, false, &slow, &found);
         answer->tried += slow.tried;
     }
@@ -204,18 +204,18 @@ static pst_status try_slow_sums(struct part_problem *p, const struct gp_options 
         part_plan_value(&answer->plan, p, true, &answer->value);
         answer->value.step_ns = slow.value.step_ns;
     }
-    return st;
+    return status;
 }
 
 static pst_status solve_once(struct part_problem *p, const struct gp_options *options,
                              struct gp_answer *answer, bool *ret_holds)
 {
-    pst_status st = gp_solve(p, options, answer);
+    pst_status status = gp_solve(p, options, answer);
 
     *ret_holds = true;
-    if (st != PST_OK || !answer->found ||
+    if (status != PST_OK || !answer->found ||
         (p->figures.reference != 0 && !answer->candidates.wanted)) {
-        return st;
+        return status;
     }
     *ret_holds = false;
     if (answer->candidates.wanted) {
@@ -225,13 +225,13 @@ static pst_status solve_once(struct part_problem *p, const struct gp_options *op
         }
         if (*ret_holds && answer->tried > 0 && answer->passes < PASSES_FEW &&
             has_sums_in_nodes(p, &answer->plan) && !options->force_chain && !answer->has_expired) {
-            st = try_slow_sums(p, options, answer);
+            status = try_slow_sums(p, options, answer);
         }
     }
     if (!*ret_holds) {
         verify(p, answer, ret_holds);
     }
-    return st;
+    return status;
 }
 
 /* Again and again with less memory, until the plan holds or there is none. Keeps the last plan. */
@@ -241,12 +241,12 @@ static pst_status insist(struct part_problem *p, const struct gp_options *option
     double capacity = p->capacity_bytes;
     struct gp_answer next = {0};
     uint32_t i;
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
 
     *ret_holds = false;
-    for (i = 0; st == PST_OK && !*ret_holds && i < ATTEMPTS; i++) {
-        st = solve_once(p, options, &next, ret_holds);
-        if (st == PST_OK && !next.found) {
+    for (i = 0; status == PST_OK && !*ret_holds && i < ATTEMPTS; i++) {
+        status = solve_once(p, options, &next, ret_holds);
+        if (status == PST_OK && !next.found) {
             *ret_holds = false;
             break;
         }
@@ -254,7 +254,7 @@ static pst_status insist(struct part_problem *p, const struct gp_options *option
         next = (struct gp_answer){0};
     }
     p->capacity_bytes = capacity;
-    return st;
+    return status;
 }
 
 pst_status gp_plan_for(struct part_problem *problem, const struct gp_options *options,
@@ -263,19 +263,19 @@ pst_status gp_plan_for(struct part_problem *problem, const struct gp_options *op
     struct gp_options chain = *options;
     struct gp_answer answer = {0};
     bool holds;
-    pst_status st = insist(problem, options, &answer, &holds);
+    pst_status status = insist(problem, options, &answer, &holds);
 
-    if (st == PST_OK && answer.found && !holds && !options->force_chain) {
+    if (status == PST_OK && answer.found && !holds && !options->force_chain) {
         chain.force_chain = true; /* as a scheduler of chains counts */
-        st = insist(problem, &chain, &answer, &holds);
+        status = insist(problem, &chain, &answer, &holds);
     }
-    if (st == PST_OK && !answer.found) {
-        st = part_infeasible(problem, problem->sizes[0]);
-    } else if (st == PST_OK && !holds) {
-        st = say_too_large(problem, &answer);
-    } else if (st == PST_OK) {
+    if (status == PST_OK && !answer.found) {
+        status = part_infeasible(problem, problem->sizes[0]);
+    } else if (status == PST_OK && !holds) {
+        status = say_too_large(problem, &answer);
+    } else if (status == PST_OK) {
         remark(problem, &answer);
         part_plan_answer(&answer.plan, problem, out);
     }
-    return st;
+    return status;
 }

@@ -298,7 +298,7 @@ void gp_search_size(const struct part_problem *problem, const struct gp_tree *tr
     double most, least;
     struct call_region region;
     bool exact;
-    pst_status st;
+    pst_status status;
 
     memset(ret_result, 0, sizeof *ret_result);
     if (b != 0 && is_long_chain(tree)) {
@@ -316,12 +316,12 @@ void gp_search_size(const struct part_problem *problem, const struct gp_tree *tr
     h.high = most < 9e18 ? (int64_t)ceil(most) : INT64_MAX;
     ret_result->lower_ns = (double)h.costs.lower_bound * h.costs.ns_per_tick;
     /* Ends itself when time or states are spent; what it found until then stands. */
-    st = call_try(hunt_run, &h);
-    if (st == PST_ERR_CANCELLED) {
+    status = call_try(hunt_run, &h);
+    if (status == PST_ERR_CANCELLED) {
         call_go_on(problem->host);
         watch->has_expired = true;
     } else {
-        call_check(st);
+        call_check(status);
     }
     if (ret_result->found) {
         part_plan_rank(&ret_result->plan, problem, &ret_result->value);

@@ -268,7 +268,7 @@ pst_status gp_solve(const struct part_problem *problem, const struct gp_options 
 {
     struct choice chosen;
     struct gp_watch watch;
-    pst_status st;
+    pst_status status;
 
     *ret_answer = (struct gp_answer){.source = "family",
                                      .candidates = {.wanted = options->refine && options->by_step},
@@ -277,9 +277,9 @@ pst_status gp_solve(const struct part_problem *problem, const struct gp_options 
     if (options->force_chain) {
         solve_chain(problem, &watch, ret_answer);
     } else {
-        st = solve_graph(problem, options, &watch, ret_answer);
-        if (st != PST_OK) {
-            return st;
+        status = solve_graph(problem, options, &watch, ret_answer);
+        if (status != PST_OK) {
+            return status;
         }
         if (options->refine) {
             gp_beyond(problem, options, rule_of(options), &watch, ret_answer);

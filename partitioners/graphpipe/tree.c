@@ -64,15 +64,15 @@ void gp_tree_init(struct gp_tree *tree, const struct part_problem *problem, cons
         .problem = problem, .work = work, .rule = rule, .n_ops = problem->n + 2};
     struct gp_graph graph;
     struct solving solving = {&build, &graph, tree};
-    pst_status st;
+    pst_status status;
 
     memset(tree, 0, sizeof *tree);
     gp_graph_init(&graph, problem->n, problem->n + 1, problem->n,
                   problem->n_edges + 2 * problem->n);
-    st = call_try(solve, &solving);
+    status = call_try(solve, &solving);
     gp_graph_finish(&graph);
-    if (st != PST_ERR_UNSUPPORTED) {
-        call_check(st);
+    if (status != PST_ERR_UNSUPPORTED) {
+        call_check(status);
     }
     tree->n_virtual = build.n_ops - problem->n - 2;
     tree->reduced = build.n_kernel == 0 && !build.joined;

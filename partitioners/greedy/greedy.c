@@ -114,15 +114,15 @@ static pst_status partition(void *self_, const struct pst_partition_in *in,
 {
     const struct greedy *self = self_;
     struct part_row row;
-    pst_status st = part_row_init(&row, self->host, in, self->config->order);
+    pst_status status = part_row_init(&row, self->host, in, self->config->order);
 
-    if (st == PST_OK) {
+    if (status == PST_OK) {
         part_row_mix(&row);
         part_remark_number(&row.problem, "cap_us_per_sample",
                            (double)cut(&row) * row.costs.ns_per_tick / 1000);
         part_row_answer(&row, out);
     }
-    return st;
+    return status;
 }
 
 PART_CHAIN_PLUGIN_WORDS(struct config, "greedy", "1.1", "mixed-devices",

@@ -145,23 +145,23 @@ static pst_status create(const struct pst_host *host, const void *config_, void 
 {
     const struct config *config = config_;
     struct manual *self = host->alloc(host, sizeof *self, _Alignof(struct manual));
-    pst_status st;
+    pst_status status;
 
     if (self == NULL) {
         return PST_ERR_NOMEM;
     }
     self->host = host;
-    st = read_stages(self, config->stages);
-    st = st != PST_OK ? st
-                      : read_numbers(self, "microbatch_sizes", config->microbatch_sizes,
-                                     &self->sizes, &self->n_sizes);
-    st = st != PST_OK
-             ? st
-             : read_numbers(self, "replicas", config->replicas, &self->replicas, &self->n_replicas);
-    if (st == PST_OK) {
+    status = read_stages(self, config->stages);
+    status = status != PST_OK ? status
+                              : read_numbers(self, "microbatch_sizes", config->microbatch_sizes,
+                                             &self->sizes, &self->n_sizes);
+    status = status != PST_OK ? status
+                              : read_numbers(self, "replicas", config->replicas, &self->replicas,
+                                             &self->n_replicas);
+    if (status == PST_OK) {
         *ret_self = self;
     }
-    return st;
+    return status;
 }
 
 PST_DESTROY_NOTHING
@@ -305,30 +305,31 @@ static pst_status partition(void *self_, const struct pst_partition_in *in,
     uint32_t *owner = malloc(((size_t)graph->n_nodes + 1) * sizeof *owner);
     uint32_t *nodes = malloc(((size_t)graph->n_nodes + 1) * sizeof *nodes);
     uint32_t *ranks = malloc(((size_t)in->n_devices + 1) * sizeof *ranks), next = 0;
-    pst_status st =
+    pst_status status =
         owner == NULL || nodes == NULL || ranks == NULL ? PST_ERR_NOMEM : check_counts(self, in);
 
-    for (uint32_t v = 0; st == PST_OK && v < graph->n_nodes; v++) {
+    for (uint32_t v = 0; status == PST_OK && v < graph->n_nodes; v++) {
         owner[v] = stage_of(self, pst_graph_node(graph, v)->name);
         if (owner[v] == PST_NONE) {
-            st = pst_failf(self->host, PST_ERR_CONFIG,
-                           "operator \"%s\" is in none of \"stages\"; a last stage \"*\" takes the "
-                           "rest",
-                           pst_graph_node(graph, v)->name);
+            status =
+                pst_failf(self->host, PST_ERR_CONFIG,
+                          "operator \"%s\" is in none of \"stages\"; a last stage \"*\" takes the "
+                          "rest",
+                          pst_graph_node(graph, v)->name);
         }
     }
-    st = st != PST_OK ? st : check_edges(self, graph, owner);
-    for (uint32_t r = 0; st == PST_OK && r < in->n_devices; r++) {
+    status = status != PST_OK ? status : check_edges(self, graph, owner);
+    for (uint32_t r = 0; status == PST_OK && r < in->n_devices; r++) {
         ranks[r] = r;
     }
-    for (uint32_t s = 0; st == PST_OK && s < self->n_stages; s++) {
-        st = emit_stage(self, in, owner, s, nodes, ranks + next, out);
+    for (uint32_t s = 0; status == PST_OK && s < self->n_stages; s++) {
+        status = emit_stage(self, in, owner, s, nodes, ranks + next, out);
         next += replicas_of(self, in, s);
     }
     free(ranks);
     free(owner);
     free(nodes);
-    return st;
+    return status;
 }
 
 PST_INTERFACE(PST_PARTITIONER, struct pst_partitioner, .partition = partition)

@@ -73,15 +73,16 @@ static pst_status find(void *self, const struct part_limits *limits, struct part
     const struct part_problem *p = run->problem;
     bool corrected = run->config->memory == PD_MEMORY_CORRECTED || limits->attempt > 0;
     struct pd_answer answer = {0};
-    pst_status st = pd_run_solve(run, limits, corrected, run->config->use_fewer_machines, &answer);
+    pst_status status =
+        pd_run_solve(run, limits, corrected, run->config->use_fewer_machines, &answer);
 
-    if (st == PST_OK && answer.n_stages == 0 && !run->config->use_fewer_machines) {
-        st = pd_run_solve(run, limits, corrected, true, &answer);
+    if (status == PST_OK && answer.n_stages == 0 && !run->config->use_fewer_machines) {
+        status = pd_run_solve(run, limits, corrected, true, &answer);
     }
-    if (st == PST_OK && answer.n_stages > 0) {
-        st = check_degrees(p, &answer);
+    if (status == PST_OK && answer.n_stages > 0) {
+        status = check_degrees(p, &answer);
     }
-    if (st == PST_OK && answer.n_stages > 0) {
+    if (status == PST_OK && answer.n_stages > 0) {
         CALL_TAKE(ret->stage_of, (size_t)p->n + 1);
         CALL_TAKE(ret->degrees, (size_t)answer.n_stages + 1);
         ret->bottleneck_ns = answer.bottleneck;
@@ -89,7 +90,7 @@ static pst_status find(void *self, const struct part_limits *limits, struct part
         ret->n_stages = answer.n_stages;
         pd_graph_assign(&run->graph, p, &run->sets, &answer, ret->stage_of, ret->degrees);
     }
-    return st;
+    return status;
 }
 
 static pst_status answer(void *self, const struct part_best *best, struct pst_partition_out *out)

@@ -75,7 +75,7 @@ static pst_status list_states(struct pd_run *run)
     uint32_t max_sets = (uint32_t)run->config->max_states + 1, v, n_sources = 0;
     uint64_t count = 0;
     bool exact = true;
-    pst_status st = PST_ERR_UNSUPPORTED;
+    pst_status status = PST_ERR_UNSUPPORTED;
 
     if (run->config->states == PD_LINEAR) {
         list_linear(run);
@@ -85,19 +85,19 @@ static pst_status list_states(struct pd_run *run)
         n_sources += dag->first_in[v] == dag->first_in[v + 1];
     }
     if (run->config->states == PD_ANTICHAIN && n_sources > 1) {
-        st = part_downsets_grown(dag, max_sets, run->problem->host, &run->sets, &count, &exact);
+        status = part_downsets_grown(dag, max_sets, run->problem->host, &run->sets, &count, &exact);
     }
     /* Where it is not connected one source does not lead to all of it. */
-    if (st == PST_ERR_UNSUPPORTED) {
+    if (status == PST_ERR_UNSUPPORTED) {
         run->all_sets = true;
-        st = part_downsets_all(dag, max_sets, run->problem->host, &run->sets, &count, &exact);
+        status = part_downsets_all(dag, max_sets, run->problem->host, &run->sets, &count, &exact);
     }
-    if (st == PST_ERR_INFEASIBLE) {
+    if (status == PST_ERR_INFEASIBLE) {
         return part_sequence_too_many(run->problem, count - (count != UINT64_MAX), exact,
                                       run->config->max_states,
                                       "use states = \"linear\", or raise max_states");
     }
-    return st;
+    return status;
 }
 
 /* Sums over each set, for one sample: weights, activations, and outputs read outside of it. */
@@ -147,7 +147,7 @@ pst_status pd_run_init(struct pd_run *run, const struct part_problem *problem,
                        const struct pd_config *config)
 {
     uint32_t size = problem->figures.node_size, n = problem->n_devices;
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
 
     memset(run, 0, sizeof *run);
     run->problem = problem;
@@ -163,11 +163,11 @@ pst_status pd_run_init(struct pd_run *run, const struct part_problem *problem,
                                n, size);
     }
     pd_graph_init(&run->graph, problem, config->inputs);
-    st = list_states(run);
-    if (st == PST_OK) {
+    status = list_states(run);
+    if (status == PST_OK) {
         sum_states(run);
     }
-    return st;
+    return status;
 }
 
 /* Degrees that the search may use; with stages counted beforehand each has one device. */
@@ -230,7 +230,7 @@ static pst_status bound_by_order(const struct pd_run *run, const struct pd_quest
     uint32_t n = run->graph.dag.n, v;
     uint32_t *order = call_alloc((size_t)n + 1, sizeof *order);
     double *room = call_alloc(5 * ((size_t)n + 1), sizeof *room);
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
 
     memset(&linear.sets, 0, sizeof linear.sets);
     linear.weight = linear.saved = linear.out = NULL;
@@ -245,9 +245,9 @@ static pst_status bound_by_order(const struct pd_run *run, const struct pd_quest
     q.weight = linear.weight;
     q.saved = room + n + 1;
     q.out = room + 2 * ((size_t)n + 1);
-    st = pd_levels_solve(&q, &answer);
-    *ret_bound = st == PST_OK ? answer.bottleneck : (double)INFINITY;
-    return st;
+    status = pd_levels_solve(&q, &answer);
+    *ret_bound = status == PST_OK ? answer.bottleneck : (double)INFINITY;
+    return status;
 }
 
 static pst_status solve_levels(const struct pd_run *run, const struct part_limits *limits,
@@ -272,25 +272,25 @@ static pst_status solve_levels(const struct pd_run *run, const struct part_limit
         .bound = INFINITY,
         .host = run->problem->host,
     };
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
 
     fill_unit(run, limits->b, room, room + n, room + 2 * (size_t)n);
     set_levels(run, &q);
     if (run->all_sets && run->config->prune) {
-        st = bound_by_order(run, &q, limits->b, &q.bound);
+        status = bound_by_order(run, &q, limits->b, &q.bound);
     }
-    if (st == PST_OK) {
-        st = pd_levels_solve(&q, ret_answer);
+    if (status == PST_OK) {
+        status = pd_levels_solve(&q, ret_answer);
     }
-    if (st == PST_OK) {
+    if (status == PST_OK) {
         ret_answer->bottleneck /= limits->b;
-    } else if (st == PST_ERR_UNSUPPORTED && run->problem->host != NULL) {
-        st = pst_failf(
+    } else if (status == PST_ERR_UNSUPPORTED && run->problem->host != NULL) {
+        status = pst_failf(
             run->problem->host, PST_ERR_INFEASIBLE,
             "%u states are too many for two levels; the maximum is %d; use levels = \"device\"",
             n - 1, PD_MOST_SETS_IN_LEVELS - 1);
     }
-    return st;
+    return status;
 }
 
 /* By the cost model of the problem: stages cost what everybody else's cost and hold what 1F1B
@@ -312,20 +312,20 @@ static pst_status solve_fair(const struct pd_run *run, const struct part_limits 
         .host = run->problem->host,
     };
     struct part_sets_answer found = {0};
-    pst_status st;
+    pst_status status;
 
     part_costs_init(run->problem, limits->b, &costs);
     if (run->n_wanted != 0 && costs.n_degrees > 1) {
         costs.n_degrees = 1; /* the least; part_sequence_plan takes care of the number */
     }
-    st = part_sets_solve(&q, &found);
+    status = part_sets_solve(&q, &found);
     *ret_answer = (struct pd_answer){
         .stages = found.stages,
         .n_stages = found.n_stages,
         .bottleneck =
             found.n_stages > 0 ? (double)found.ticks * costs.ns_per_tick : (double)INFINITY,
     };
-    return st;
+    return status;
 }
 
 pst_status pd_run_solve(const struct pd_run *run, const struct part_limits *limits, bool corrected,

@@ -64,7 +64,7 @@ static pst_status run_init(struct part_searcher *searcher, const struct part_pro
     uint64_t count;
     uint32_t v;
     bool exact;
-    pst_status st;
+    pst_status status;
 
     run->problem = problem;
     run->dag = part_sequence_dag(problem);
@@ -78,14 +78,14 @@ static pst_status run_init(struct part_searcher *searcher, const struct part_pro
         run->workspace = run->workspace || problem->workspace_bytes[v] > 0;
     }
     searcher->own_memory = run->own_ways;
-    st = part_downsets_all(&run->dag, (uint32_t)config->max_states, run->problem->host, &run->sets,
-                           &count, &exact);
-    if (st == PST_ERR_INFEASIBLE) {
+    status = part_downsets_all(&run->dag, (uint32_t)config->max_states, run->problem->host,
+                               &run->sets, &count, &exact);
+    if (status == PST_ERR_INFEASIBLE) {
         return part_sequence_too_many(problem, count, exact, config->max_states,
                                       "use pipedream, which works on one order, or raise "
                                       "max_states");
     }
-    return st;
+    return status;
 }
 
 /* --- ways --------------------------------------------------------------------------------------*/
@@ -241,7 +241,7 @@ static pst_status find(void *self, const struct part_limits *limits, struct part
         .capacity = limits->capacity,
         .host = run->problem->host,
     };
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
 
     ways_init(&ways, run, limits->b);
     part_sequence_links(p, 0, 0, &links);
@@ -257,17 +257,18 @@ static pst_status find(void *self, const struct part_limits *limits, struct part
             degrees[q.n_degrees++] = d;
         }
     }
-    st = piper_solve(&q, &answer);
-    if (st == PST_ERR_UNSUPPORTED) {
-        st = pst_failf(p->host, PST_ERR_INFEASIBLE,
-                       "%u states on %u devices make too large a table; use pipedream, or fewer "
-                       "devices",
-                       run->sets.n_sets, p->n_devices);
+    status = piper_solve(&q, &answer);
+    if (status == PST_ERR_UNSUPPORTED) {
+        status =
+            pst_failf(p->host, PST_ERR_INFEASIBLE,
+                      "%u states on %u devices make too large a table; use pipedream, or fewer "
+                      "devices",
+                      run->sets.n_sets, p->n_devices);
     }
-    if (st == PST_OK) {
+    if (status == PST_OK) {
         take(run, &answer, &ways, limits->b, ret);
     }
-    return st;
+    return status;
 }
 
 static pst_status answer(void *self, const struct part_best *best, struct pst_partition_out *out)

@@ -56,9 +56,9 @@ static pst_status partition(void *self_, const struct pst_partition_in *in,
 {
     const struct uniform *self = self_;
     struct part_row row;
-    pst_status st = part_row_init(&row, self->host, in, self->config->order);
+    pst_status status = part_row_init(&row, self->host, in, self->config->order);
 
-    if (st == PST_OK) {
+    if (status == PST_OK) {
         if (self->config->balance == BY_COST) {
             cut_by_cost(&row);
         } else {
@@ -66,7 +66,7 @@ static pst_status partition(void *self_, const struct pst_partition_in *in,
         }
         part_row_answer(&row, out);
     }
-    return st;
+    return status;
 }
 
 PART_CHAIN_PLUGIN(struct config, "uniform", "1.1",

@@ -55,7 +55,7 @@ pst_status vpipe_init(struct vpipe *pipe, const struct part_problem *problem,
                       const struct config *config, const struct part_ranges *ranges,
                       uint32_t n_stages, uint32_t size)
 {
-    pst_status st;
+    pst_status status;
 
     memset(pipe, 0, sizeof *pipe);
     pipe->problem = problem;
@@ -67,11 +67,11 @@ pst_status vpipe_init(struct vpipe *pipe, const struct part_problem *problem,
     if (problem->figures.reference != 0) {
         return PST_OK;
     }
-    st = part_asker_init(problem, n_stages, size, 1, &pipe->asker);
-    if (st == PST_OK) {
+    status = part_asker_init(problem, n_stages, size, 1, &pipe->asker);
+    if (status == PST_OK) {
         part_asker_share(&pipe->asker);
     }
-    return st;
+    return status;
 }
 
 /* --- what a stage costs ------------------------------------------------------------------------*/

@@ -104,24 +104,24 @@ static pst_status try_size(void *self_, const struct part_ranges *ranges, uint32
     struct vpipe pipe;
     struct worth worth = {0, 0, 0};
     uint32_t s;
-    pst_status st = vpipe_init(&pipe, ranges->problem, self->config, ranges, n_stages, size);
+    pst_status status = vpipe_init(&pipe, ranges->problem, self->config, ranges, n_stages, size);
 
-    if (st == PST_OK) {
+    if (status == PST_OK) {
         vpipe_search(&pipe, ret_cuts, &worth);
     }
-    if (st == PST_OK && worth.missing > 0) {
-        st = refuse(&pipe, ret_cuts);
+    if (status == PST_OK && worth.missing > 0) {
+        status = refuse(&pipe, ret_cuts);
     }
-    if (st == PST_OK) {
+    if (status == PST_OK) {
         *ret_score = part_chain_score(ranges->problem, size, worth.longest, worth.sum);
         if (*ret_score < best) {
             remark(&pipe, ret_cuts, &worth);
         }
     }
-    for (s = 0; st == PST_OK && s <= n_stages; s++) {
+    for (s = 0; status == PST_OK && s <= n_stages; s++) {
         ret_cuts[s] = pipe.blocks.first[ret_cuts[s]];
     }
-    return st;
+    return status;
 }
 
 static pst_status partition(void *self_, const struct pst_partition_in *in,

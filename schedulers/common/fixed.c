@@ -59,11 +59,12 @@ pst_status fixed_topology(void *self_, uint32_t n_devices, struct pst_topology *
 {
     const struct fixed *self = self_;
     uint32_t v = chunks_of(self);
-    pst_status st = order_topology(self_, n_devices, ret_topology);
+    pst_status status = order_topology(self_, n_devices, ret_topology);
 
     ret_topology->n_stages = v == 1 ? 0 : v * n_devices;
     ret_topology->min_microbatches = least_of(self, n_devices);
-    return st == PST_OK && self->rules->two_way ? add_copy(self, n_devices, ret_topology) : st;
+    return status == PST_OK && self->rules->two_way ? add_copy(self, n_devices, ret_topology)
+                                                    : status;
 }
 
 uint32_t fixed_place(uint32_t placement, uint32_t p, uint32_t s)

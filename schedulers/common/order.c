@@ -43,25 +43,25 @@ void order_add_backward(struct order *order, bool split, uint32_t device, uint32
 pst_status order_emit(const struct order *order, struct pst_schedule_out *out)
 {
     uint32_t d, i;
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
 
     for (d = 0; d < order->in->n_devices; d++) {
         const struct order_list *list = &order->lists[d];
 
-        for (i = 0; st == PST_OK && i < list->n; i++) {
+        for (i = 0; status == PST_OK && i < list->n; i++) {
             const struct order_op *op = &list->ops[i];
 
             if (op->paired != 0 && i + 1 < list->n) {
                 const struct order_op *back = &list->ops[++i];
 
-                st = out->pair(out, d, op->stage, op->microbatch, back->pass, back->stage,
-                               back->microbatch);
+                status = out->pair(out, d, op->stage, op->microbatch, back->pass, back->stage,
+                                   back->microbatch);
             } else {
-                st = out->emit(out, d, op->pass, op->stage, op->microbatch);
+                status = out->emit(out, d, op->pass, op->stage, op->microbatch);
             }
         }
     }
-    return st;
+    return status;
 }
 
 static uint64_t add(uint64_t a, uint64_t b)

@@ -60,12 +60,12 @@ static pst_status open_file(void *question_)
 static pst_status create(const struct pst_host *host, const void *config, void **ret_self)
 {
     struct question question = {.host = host, .config = config};
-    pst_status st = call_run(open_file, &question);
+    pst_status status = call_run(open_file, &question);
 
-    if (st == PST_OK) {
+    if (status == PST_OK) {
         *ret_self = question.file;
     }
-    return st;
+    return status;
 }
 
 PST_DESTROY_NOTHING
@@ -135,21 +135,21 @@ static pst_status schedule(void *self, const struct pst_schedule_in *in,
                            struct pst_schedule_out *out)
 {
     const struct csv_file *file = self;
-    pst_status st = check_instance(file, in);
+    pst_status status = check_instance(file, in);
 
-    for (uint32_t i = 0; st == PST_OK && i < file->n_cells; i++) {
+    for (uint32_t i = 0; status == PST_OK && i < file->n_cells; i++) {
         const struct csv_cell *cell = &file->cells[i];
 
         if (cell->opens_pair) {
             const struct csv_cell *back = &file->cells[++i];
 
-            st = out->pair(out, cell->row - 1, cell->stage, cell->microbatch, back->kind,
-                           back->stage, back->microbatch);
+            status = out->pair(out, cell->row - 1, cell->stage, cell->microbatch, back->kind,
+                               back->stage, back->microbatch);
         } else if (cell->kind <= PST_PASS_BW) {
-            st = out->emit(out, cell->row - 1, cell->kind, cell->stage, cell->microbatch);
+            status = out->emit(out, cell->row - 1, cell->kind, cell->stage, cell->microbatch);
         }
     }
-    return st;
+    return status;
 }
 
 static const struct pst_scheduler scheduler = {

@@ -294,20 +294,20 @@ static char *slurp(const struct csv_file *file, size_t *ret_length)
     FILE *in = fopen(file->path, "rb");
     char *text = NULL;
     size_t n = 0, room = 0;
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
 
     if (in == NULL) {
         call_end(pst_failf(file->host, PST_ERR_IO, "cannot open the schedule \"%s\": %s",
                            file->path, strerror(errno)));
     }
-    while (st == PST_OK && !feof(in)) {
+    while (status == PST_OK && !feof(in)) {
         if (n + 1 >= room) { /* the call must not end while the file is open */
             char *more = room < MAX_BYTES ? call_try_alloc(2 * room + 65536, 1) : NULL;
 
             if (more == NULL) {
-                st = room < MAX_BYTES
-                         ? PST_ERR_NOMEM
-                         : pst_failf(file->host, PST_ERR_CONFIG, "%s is over 256 MiB", file->path);
+                status = room < MAX_BYTES ? PST_ERR_NOMEM
+                                          : pst_failf(file->host, PST_ERR_CONFIG,
+                                                      "%s is over 256 MiB", file->path);
                 break;
             }
             if (n > 0) {
@@ -319,12 +319,12 @@ static char *slurp(const struct csv_file *file, size_t *ret_length)
         }
         n += fread(text + n, 1, room - n - 1, in);
         if (ferror(in)) {
-            st = pst_failf(file->host, PST_ERR_IO, "cannot read the schedule \"%s\": %s",
-                           file->path, strerror(errno));
+            status = pst_failf(file->host, PST_ERR_IO, "cannot read the schedule \"%s\": %s",
+                               file->path, strerror(errno));
         }
     }
     fclose(in);
-    call_check(st);
+    call_check(status);
     text[n] = '\0';
     *ret_length = n;
     return text;

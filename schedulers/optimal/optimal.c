@@ -39,10 +39,10 @@ static uint32_t chunks_of(const struct optimal *self)
 static pst_status topology(void *self, uint32_t n_devices, struct pst_topology *ret_topology)
 {
     uint32_t chunks = chunks_of(self);
-    pst_status st = order_topology(self, n_devices, ret_topology);
+    pst_status status = order_topology(self, n_devices, ret_topology);
 
     ret_topology->n_stages = chunks > 1 ? chunks * n_devices : 0;
-    return st;
+    return status;
 }
 
 static uint32_t device_of(void *self_, uint32_t n_devices, uint32_t n_stages, uint32_t stage)

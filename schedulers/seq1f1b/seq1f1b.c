@@ -38,12 +38,12 @@ static uint32_t warm_up(const struct seq_one_f_one_b *self, uint32_t stage, uint
 
 static pst_status topology(void *self, uint32_t n_devices, struct pst_topology *ret_topology)
 {
-    pst_status st = order_topology(self, n_devices, ret_topology);
+    pst_status status = order_topology(self, n_devices, ret_topology);
 
     ret_topology->slices = slices_of(self);
     ret_topology->min_microbatches = ret_topology->slices;
     ret_topology->microbatch_multiple = ret_topology->slices;
-    return st;
+    return status;
 }
 
 static pst_status in_flight(void *self, const struct pst_place *place, struct pst_held *ret_held)

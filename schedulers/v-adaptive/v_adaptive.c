@@ -38,10 +38,10 @@ static const struct pst_param params[] = {
 
 static pst_status topology(void *self, uint32_t n_devices, struct pst_topology *ret_topology)
 {
-    pst_status st = order_topology(self, n_devices, ret_topology);
+    pst_status status = order_topology(self, n_devices, ret_topology);
 
     ret_topology->n_stages = 2 * n_devices;
-    return st;
+    return status;
 }
 
 static uint32_t device_of(void *self, uint32_t n_devices, uint32_t n_stages, uint32_t stage)
@@ -191,18 +191,18 @@ static pst_status emit(const struct va_problem *q, const uint8_t *order,
                        struct pst_schedule_out *out)
 {
     size_t n = va_sequence_length(q);
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
 
     for (uint32_t d = 0; d < q->p; d++) {
         uint32_t seen[VA_KINDS] = {0};
 
-        for (size_t i = 0; i < n && st == PST_OK; i++) {
+        for (size_t i = 0; i < n && status == PST_OK; i++) {
             uint32_t kind = order[d * n + i];
 
-            st = out->emit(out, d, pass_of(kind), va_stage(q->p, d, kind), seen[kind]++);
+            status = out->emit(out, d, pass_of(kind), va_stage(q->p, d, kind), seen[kind]++);
         }
     }
-    return st;
+    return status;
 }
 
 static void claim(const struct v_adaptive *self, const struct va_problem *q, uint64_t unit_ns,

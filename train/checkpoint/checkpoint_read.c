@@ -92,13 +92,13 @@ static pst_status read_file(const struct opened *opened, const char *name, size_
         const ssize_t n = read(fd, text + done, *length - done);
 
         if (n <= 0 && !(n < 0 && errno == EINTR)) {
-            pst_status st;
+            pst_status status;
 
             errno = n == 0 ? EIO : errno;
-            st = fail(err, path, name);
+            status = fail(err, path, name);
             close(fd);
             free(text);
-            return st;
+            return status;
         }
         done += n > 0 ? (size_t)n : 0;
     }
@@ -113,10 +113,10 @@ static pst_status read_commit(struct opened *opened, size_t *ret_bytes, struct p
     size_t length = COMMIT_BYTES;
     char *text = NULL, again[COMMIT_BYTES];
     unsigned long long bytes = 0;
-    pst_status st = read_file(opened, "COMMIT", &length, false, &text, err);
+    pst_status status = read_file(opened, "COMMIT", &length, false, &text, err);
 
-    if (st != PST_OK) {
-        return st;
+    if (status != PST_OK) {
+        return status;
     }
     if (sscanf(text, "penstock-checkpoint 1 bytes=%20llu sha256=%64[0-9a-f]", &bytes,
                opened->base.sha256) == 2) {
@@ -126,12 +126,12 @@ static pst_status read_commit(struct opened *opened, size_t *ret_bytes, struct p
         again[0] = '\0';
     }
     if (strlen(text) != length || strcmp(text, again) != 0 || bytes > PST_CHECKPOINT_MANIFEST) {
-        st = pst_fail_at(err, PST_ERR_CONFIG, "checkpoint.damaged", opened->base.path, 0, 0,
-                         "COMMIT: not a line that penstock writes");
+        status = pst_fail_at(err, PST_ERR_CONFIG, "checkpoint.damaged", opened->base.path, 0, 0,
+                             "COMMIT: not a line that penstock writes");
     }
     *ret_bytes = (size_t)bytes;
     free(text);
-    return st;
+    return status;
 }
 
 /* "step-" and twelve digits. */
@@ -207,24 +207,20 @@ static pst_status read_manifest(struct opened *opened, struct pst_error *err)
 {
     char sum[PST_SHA256_TEXT], *text = NULL, *path;
     size_t bytes = 0;
-    pst_status st = read_commit(opened, &bytes, err);
+    pst_status status = read_commit(opened, &bytes, err);
 
-    if (st == PST_OK) {
-        st = read_file(opened, "manifest.json", &bytes, true, &text, err);
+    PST_TRY(status, read_file(opened, "manifest.json", &bytes, true, &text, err));
+    if (status == PST_OK && strcmp(pst_sha256(text, bytes, sum), opened->base.sha256) != 0) {
+        status = pst_fail_at(err, PST_ERR_CONFIG, "checkpoint.damaged", opened->base.path, 0, 0,
+                             "manifest.json: SHA-256 mismatch with COMMIT");
     }
-    if (st == PST_OK && strcmp(pst_sha256(text, bytes, sum), opened->base.sha256) != 0) {
-        st = pst_fail_at(err, PST_ERR_CONFIG, "checkpoint.damaged", opened->base.path, 0, 0,
-                         "manifest.json: SHA-256 mismatch with COMMIT");
-    }
-    if (st == PST_OK) {
+    if (status == PST_OK) {
         path = pst_arena_printf(&opened->arena, "%s/manifest.json", opened->base.path);
-        st = pst_manifest_parse(path, text, bytes, &opened->arena, &opened->base.manifest, err);
+        status = pst_manifest_parse(path, text, bytes, &opened->arena, &opened->base.manifest, err);
     }
-    if (st == PST_OK) {
-        st = check_counts(opened, err);
-    }
+    PST_TRY(status, check_counts(opened, err));
     free(text);
-    return st;
+    return status;
 }
 
 /* --- shards ----------------------------------------------------------------------------------- */
@@ -275,12 +271,12 @@ static pst_status check_piece(const struct opened *opened,
 static pst_status check_tensor(const struct opened *opened,
                                const struct pst_checkpoint_tensor *tensor, struct pst_error *err)
 {
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
 
-    for (uint32_t i = 0; i < tensor->n_pieces && st == PST_OK; i++) {
-        st = check_piece(opened, tensor, &tensor->pieces[i], err);
+    for (uint32_t i = 0; i < tensor->n_pieces && status == PST_OK; i++) {
+        status = check_piece(opened, tensor, &tensor->pieces[i], err);
     }
-    return st;
+    return status;
 }
 
 /* --- opening ---------------------------------------------------------------------------------- */
@@ -315,26 +311,26 @@ pst_status pst_checkpoint_open(const char *path, struct pst_checkpoint **ret_che
                                struct pst_error *err)
 {
     struct opened *opened = NULL;
-    pst_status st;
+    pst_status status;
 
     pst_doing("reading the checkpoint", path);
-    st = open_folder(path, &opened, err);
-    if (st != PST_OK) {
-        return st;
+    status = open_folder(path, &opened, err);
+    if (status != PST_OK) {
+        return status;
     }
-    st = read_manifest(opened, err);
-    if (st == PST_OK) {
+    status = read_manifest(opened, err);
+    if (status == PST_OK) {
         make_shards(opened);
     }
-    for (uint32_t i = 0; i < opened->base.manifest.n_files && st == PST_OK; i++) {
-        st = open_shard(opened, i, err);
+    for (uint32_t i = 0; i < opened->base.manifest.n_files && status == PST_OK; i++) {
+        status = open_shard(opened, i, err);
     }
-    for (uint32_t i = 0; i < opened->base.manifest.n_tensors && st == PST_OK; i++) {
-        st = check_tensor(opened, &opened->base.manifest.tensors[i], err);
+    for (uint32_t i = 0; i < opened->base.manifest.n_tensors && status == PST_OK; i++) {
+        status = check_tensor(opened, &opened->base.manifest.tensors[i], err);
     }
-    if (st != PST_OK) {
+    if (status != PST_OK) {
         pst_checkpoint_close(&opened->base);
-        return st;
+        return status;
     }
     *ret_checkpoint = &opened->base;
     return PST_OK;
@@ -378,13 +374,13 @@ static pst_status read_piece(const struct opened *opened, const struct pst_check
     const struct pst_st_file *shard = opened->shards[piece->file];
     const uint64_t bytes = elems * sizeof *values;
     struct pst_hash stated, found;
-    pst_status st;
+    pst_status status;
 
     errno = 0;
-    st = pst_st_read(shard, pst_st_find(shard, piece->key), 0, bytes, values, err);
-    if (st != PST_OK || pst_fault("ckpt.load", 0)) {
-        return st != PST_OK ? blame(err, shard->path)
-                            : fail_piece(opened, piece, "cannot be read: PENSTOCK_FAULT", err);
+    status = pst_st_read(shard, pst_st_find(shard, piece->key), 0, bytes, values, err);
+    if (status != PST_OK || pst_fault("ckpt.load", 0)) {
+        return status != PST_OK ? blame(err, shard->path)
+                                : fail_piece(opened, piece, "cannot be read: PENSTOCK_FAULT", err);
     }
     pst_hash_parse(piece->xxh3, &stated);
     found = pst_hash_of(values, bytes);
@@ -402,17 +398,17 @@ pst_status pst_checkpoint_read(const struct pst_checkpoint *checkpoint,
                       ? NULL
                       : pst_alloc(tensor->elems < most ? tensor->elems : most, sizeof *room);
     uint64_t at = 0;
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
 
-    for (uint32_t i = 0; i < tensor->n_pieces && st == PST_OK; i++) {
+    for (uint32_t i = 0; i < tensor->n_pieces && status == PST_OK; i++) {
         const uint64_t n = pst_checkpoint_box(tensor, &tensor->pieces[i], at);
 
-        st = read_piece(opened_of(checkpoint), &tensor->pieces[i], n,
-                        room != NULL ? room : ret_values + at, err);
+        status = read_piece(opened_of(checkpoint), &tensor->pieces[i], n,
+                            room != NULL ? room : ret_values + at, err);
         at += n;
     }
     free(room);
-    return st;
+    return status;
 }
 
 static pst_status load(void *context, const struct pst_state_key *key, uint64_t elems,
@@ -451,9 +447,9 @@ struct checking {
     uint32_t n;
 };
 
-static void note(struct checking *checking, pst_status st, const struct pst_error *err)
+static void note(struct checking *checking, pst_status status, const struct pst_error *err)
 {
-    if (st != PST_OK) {
+    if (status != PST_OK) {
         checking->n++;
         checking->tell(checking->context, err);
     }
@@ -484,10 +480,10 @@ static pst_status check_sum(const struct opened *opened, uint32_t i, struct pst_
     found = pst_hasher_end(hasher);
     free(chunk);
     if (n < 0) {
-        pst_status st = fail(err, opened->base.path, file->name);
+        pst_status status = fail(err, opened->base.path, file->name);
 
         close(fd);
-        return st;
+        return status;
     }
     close(fd);
     pst_hash_parse(file->xxh3, &stated);
@@ -509,20 +505,18 @@ static void check_values(const struct opened *opened, const struct pst_checkpoin
     for (uint32_t i = 0; i < tensor->n_pieces; i++) {
         const struct pst_checkpoint_piece *piece = &tensor->pieces[i];
         const uint64_t n = pst_checkpoint_box(tensor, piece, at);
-        pst_status st = PST_OK;
+        pst_status status = PST_OK;
 
         at += n;
         if (opened->shards[piece->file] == NULL) { /* which was told */
             sound = false;
             continue;
         }
-        st = check_piece(opened, tensor, piece, &err);
-        if (st == PST_OK) {
-            st = read_piece(opened, piece, n, room, &err);
-        }
-        note(checking, st, &err);
-        sound = sound && st == PST_OK;
-        if (st == PST_OK) {
+        status = check_piece(opened, tensor, piece, &err);
+        PST_TRY(status, read_piece(opened, piece, n, room, &err));
+        note(checking, status, &err);
+        sound = sound && status == PST_OK;
+        if (status == PST_OK) {
             pst_hasher_add(hasher, room, n * sizeof *room);
         }
     }
@@ -546,10 +540,10 @@ static void check_all(struct opened *opened, struct checking *checking)
 
     make_shards(opened);
     for (uint32_t i = 0; i < manifest->n_files; i++) {
-        pst_status st = open_shard(opened, i, &err);
+        pst_status status = open_shard(opened, i, &err);
 
-        note(checking, st, &err);
-        if (st == PST_OK) {
+        note(checking, status, &err);
+        if (status == PST_OK) {
             note(checking, check_sum(opened, i, hasher, &err), &err);
         }
     }
@@ -567,13 +561,11 @@ uint32_t pst_checkpoint_check(const char *path,
     struct checking checking = {.tell = tell, .context = context};
     struct pst_error err = {0};
     struct opened *opened = NULL;
-    pst_status st = open_folder(path, &opened, &err);
+    pst_status status = open_folder(path, &opened, &err);
 
-    if (st == PST_OK) {
-        st = read_manifest(opened, &err);
-    }
-    note(&checking, st, &err);
-    if (st == PST_OK) {
+    PST_TRY(status, read_manifest(opened, &err));
+    note(&checking, status, &err);
+    if (status == PST_OK) {
         check_all(opened, &checking);
     }
     if (opened != NULL) {

@@ -35,7 +35,7 @@ struct candidates {
 static pst_status add_all(const char *folder, struct candidates *candidates, struct pst_error *err)
 {
     uint64_t *steps = NULL;
-    pst_status st = pst_checkpoint_list(folder, &steps, &candidates->n, err);
+    pst_status status = pst_checkpoint_list(folder, &steps, &candidates->n, err);
 
     candidates->falls_back = true;
     candidates->paths = pst_alloc(candidates->n + 1, sizeof(char *));
@@ -43,7 +43,7 @@ static pst_status add_all(const char *folder, struct candidates *candidates, str
         candidates->paths[i] = pst_checkpoint_path(folder, steps[i]);
     }
     free(steps);
-    return st;
+    return status;
 }
 
 static void add_one(char *path, struct candidates *candidates)
@@ -57,7 +57,7 @@ static pst_status find(const char *from, const char *folder, struct candidates *
 {
     const bool is_step = from[0] != '\0' && strspn(from, "0123456789") == strlen(from);
     const bool is_auto = strcmp(from, "auto") == 0;
-    pst_status st;
+    pst_status status;
 
     if ((is_step || is_auto) && folder[0] == '\0') {
         return pst_fail(err, PST_ERR_CONFIG, "checkpoint.none",
@@ -71,11 +71,12 @@ static pst_status find(const char *from, const char *folder, struct candidates *
         add_one(pst_strdup(from), candidates);
         return PST_OK;
     }
-    st = add_all(is_auto ? folder : from, candidates, err);
-    if (st == PST_OK && !is_auto && candidates->n == 0) {
-        st = pst_fail_at(err, PST_ERR_CONFIG, "checkpoint.none", from, 0, 0, "no checkpoint there");
+    status = add_all(is_auto ? folder : from, candidates, err);
+    if (status == PST_OK && !is_auto && candidates->n == 0) {
+        status =
+            pst_fail_at(err, PST_ERR_CONFIG, "checkpoint.none", from, 0, 0, "no checkpoint there");
     }
-    return st;
+    return status;
 }
 
 /* --- trying one ------------------------------------------------------------------------------- */
@@ -129,10 +130,10 @@ static pst_status try_one(const struct pst_session *session, const struct propos
 {
     const struct pst_team *team = &session->team;
     struct verifying verifying = {.graph = session->graph, .err = err};
-    pst_status st = pst_checkpoint_open(proposal->path, ret_checkpoint, err);
+    pst_status status = pst_checkpoint_open(proposal->path, ret_checkpoint, err);
 
-    if (st != PST_OK) {
-        return st;
+    if (status != PST_OK) {
+        return status;
     }
     if (proposal->sha256[0] != '\0' && strcmp((*ret_checkpoint)->sha256, proposal->sha256) != 0) {
         return pst_fail_at(err, PST_ERR_CONFIG, "checkpoint.damaged", proposal->path, 0, 0,
@@ -150,35 +151,38 @@ static pst_status try_one(const struct pst_session *session, const struct propos
 /* --- together --------------------------------------------------------------------------------- */
 
 /* An older checkpoint may do. */
-static bool is_of_checkpoint(pst_status st, const struct pst_error *err)
+static bool is_of_checkpoint(pst_status status, const struct pst_error *err)
 {
-    return st == PST_ERR_CONFIG && strncmp(err->kind, "checkpoint.", 11) == 0;
+    return status == PST_ERR_CONFIG && strncmp(err->kind, "checkpoint.", 11) == 0;
 }
 
 /* How it went for all: a failure is told by the one that met it; one that is not of the checkpoint
    goes before. */
-static pst_status agree(const struct pst_team *team, pst_status st, struct pst_error *err)
+static pst_status agree(const struct pst_team *team, pst_status status, struct pst_error *err)
 {
     enum { WELL, OTHER_CHECKPOINT, FAILED };
-    uint32_t own = st == PST_OK ? WELL : is_of_checkpoint(st, err) ? OTHER_CHECKPOINT : FAILED;
+    uint32_t own = status == PST_OK                ? WELL
+                   : is_of_checkpoint(status, err) ? OTHER_CHECKPOINT
+                                                   : FAILED;
     uint32_t *all, worst = own;
     pst_status met = PST_OK;
 
     if (team->ops == NULL) {
-        return st;
+        return status;
     }
     all = pst_alloc(team->n, sizeof *all);
     met = team->ops->exchange(&own, all, sizeof own, err);
     for (uint32_t r = 0; r < team->n && met == PST_OK; r++) {
         if (all[r] > worst) {
             worst = all[r];
-            st = pst_fail(err, worst == FAILED ? PST_ERR_IO : PST_ERR_CONFIG,
-                          worst == FAILED ? "input.path" : "checkpoint.damaged",
-                          "rank %u (host %s) cannot read the checkpoint", r, team->ops->host(r));
+            status =
+                pst_fail(err, worst == FAILED ? PST_ERR_IO : PST_ERR_CONFIG,
+                         worst == FAILED ? "input.path" : "checkpoint.damaged",
+                         "rank %u (host %s) cannot read the checkpoint", r, team->ops->host(r));
         }
     }
     free(all);
-    return met != PST_OK ? met : st;
+    return met != PST_OK ? met : status;
 }
 
 static pst_status share(const struct pst_team *team, struct proposal *proposal,
@@ -233,20 +237,20 @@ static pst_status choose(const struct pst_session *session, const struct candida
     const bool first = pst_team_is_first(team);
     struct proposal *proposal = pst_alloc(1, sizeof *proposal);
     bool tried = false, again = true;
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
 
-    while (again && st == PST_OK) {
+    while (again && status == PST_OK) {
         if (first) {
             propose(candidates, *left, proposal);
         }
-        st = share(team, proposal, err);
-        if (st != PST_OK || proposal->path[0] == '\0') {
+        status = share(team, proposal, err);
+        if (status != PST_OK || proposal->path[0] == '\0') {
             break;
         }
         tried = true;
-        st = agree(team, try_one(session, proposal, ret_checkpoint, err), err);
-        again = is_of_checkpoint(st, err) && proposal->falls_back;
-        if (st != PST_OK) {
+        status = agree(team, try_one(session, proposal, ret_checkpoint, err), err);
+        again = is_of_checkpoint(status, err) && proposal->falls_back;
+        if (status != PST_OK) {
             pst_checkpoint_close(*ret_checkpoint);
             *ret_checkpoint = NULL;
         }
@@ -254,14 +258,14 @@ static pst_status choose(const struct pst_session *session, const struct candida
             pst_log(PST_LOG_WARN, "checkpoint", "%s is skipped: %s", proposal->path, err->message);
             (*left)--;
         }
-        st = again ? PST_OK : st;
+        status = again ? PST_OK : status;
     }
-    if (st == PST_OK && *ret_checkpoint == NULL && tried) {
-        st = pst_fail(err, PST_ERR_CONFIG, "checkpoint.damaged",
-                      "none of the checkpoints there can be read");
+    if (status == PST_OK && *ret_checkpoint == NULL && tried) {
+        status = pst_fail(err, PST_ERR_CONFIG, "checkpoint.damaged",
+                          "none of the checkpoints there can be read");
     }
     free(proposal);
-    return st;
+    return status;
 }
 
 pst_status pst_resume_open(const struct pst_session *session,
@@ -272,20 +276,18 @@ pst_status pst_resume_open(const struct pst_session *session,
     const char *folder = session->job->training->checkpoint.folder;
     const bool first = pst_team_is_first(team);
     struct candidates candidates = {.n = 0};
-    pst_status st = first ? find(request->from, folder, &candidates, err) : PST_OK;
+    pst_status status = first ? find(request->from, folder, &candidates, err) : PST_OK;
     uint32_t left = candidates.n;
 
     *ret_checkpoint = NULL;
-    st = agree(team, st, err);
-    if (st == PST_OK) {
-        st = choose(session, &candidates, &left, ret_checkpoint, err);
-    }
+    status = agree(team, status, err);
+    PST_TRY(status, choose(session, &candidates, &left, ret_checkpoint, err));
     for (uint32_t i = 0; i < candidates.n; i++) {
-        if (i >= left && st == PST_OK && strcmp(request->from, "auto") == 0) {
+        if (i >= left && status == PST_OK && strcmp(request->from, "auto") == 0) {
             set_aside(candidates.paths[i]);
         }
         free(candidates.paths[i]);
     }
     free(candidates.paths);
-    return st;
+    return status;
 }

@@ -190,7 +190,7 @@ static void warn_of_rule(void *context, const struct pst_checkpoint_setting *set
 
 static pst_status fail(const struct fitting *fitting, const char *what, struct pst_error *err)
 {
-    pst_status st =
+    pst_status status =
         pst_fail_at(err, PST_ERR_CONFIG, "checkpoint.mismatch", fitting->checkpoint->path, 0, 0,
                     "the checkpoint is of another %s: %u difference%s, such as: %s", what,
                     fitting->n_differences, fitting->n_differences == 1 ? "" : "s", fitting->first);
@@ -198,7 +198,7 @@ static pst_status fail(const struct fitting *fitting, const char *what, struct p
     if (err != NULL) {
         snprintf(err->details, sizeof err->details, "%s", fitting->err->details);
     }
-    return st;
+    return status;
 }
 
 pst_status pst_resume_fits(const struct pst_checkpoint *checkpoint,
@@ -211,7 +211,7 @@ pst_status pst_resume_fits(const struct pst_checkpoint *checkpoint,
         .checkpoint = checkpoint, .graph = session->graph, .job = session->job, .err = found};
     struct pst_arena arena = {0};
     struct pst_manifest here;
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
 
     pst_checkpoint_describe(session, data_digest, &arena, &here);
     fitting.slots = strcmp(here.optimizer, checkpoint->manifest.optimizer) == 0;
@@ -219,15 +219,15 @@ pst_status pst_resume_fits(const struct pst_checkpoint *checkpoint,
     *ret_without_slots = !fitting.slots;
     compare_models(&fitting, session);
     if (fitting.n_differences > 0) {
-        st = fail(&fitting, "model", err);
+        status = fail(&fitting, "model", err);
     } else {
         compare_rules(&fitting, &here);
         if (fitting.n_differences > 0 && !request->allow_change) {
-            st = fail(&fitting, "run", err);
+            status = fail(&fitting, "run", err);
             pst_error_hint(err, "--allow-change resumes with the change");
         }
     }
-    if (st == PST_OK && pst_team_is_first(&session->team)) {
+    if (status == PST_OK && pst_team_is_first(&session->team)) {
         warn_of_bits(&fitting, &here);
         /* rates, and what else makes an update, may change */
         pst_checkpoint_compare(checkpoint, session->job->config, "train", warn_of_rule, &fitting);
@@ -235,5 +235,5 @@ pst_status pst_resume_fits(const struct pst_checkpoint *checkpoint,
     free(fitting.known);
     free(found);
     pst_arena_finish(&arena);
-    return st;
+    return status;
 }

@@ -69,7 +69,7 @@ static void *work(void *argument)
     pthread_mutex_lock(&saver->mutex);
     for (;;) {
         struct pst_error err = {0};
-        pst_status st = PST_OK;
+        pst_status status = PST_OK;
         enum task task;
 
         while (saver->task == TASK_NONE) {
@@ -81,13 +81,13 @@ static void *work(void *argument)
             return NULL;
         }
         if (task != TASK_COMMIT) {
-            st = saver_write_shard(&saver->job, &err);
+            status = saver_write_shard(&saver->job, &err);
         }
-        if (task != TASK_SHARD && st == PST_OK) {
-            st = saver_commit(&saver->job, &err);
+        if (task != TASK_SHARD && status == PST_OK) {
+            status = saver_commit(&saver->job, &err);
         }
         pthread_mutex_lock(&saver->mutex);
-        saver->status = st;
+        saver->status = status;
         saver->error = err;
         saver->ended_ns = pst_now_ns();
         saver->task = TASK_NONE;
@@ -214,23 +214,23 @@ pst_status pst_saver_create(const struct pst_saver_config *config, struct pst_sa
                             struct pst_error *err)
 {
     struct pst_saver *saver = pst_alloc(1, sizeof *saver);
-    pst_status st;
+    pst_status status;
 
     saver->config = *config;
     saver->team = &config->session->team;
     saver->lock = -1;
     saver_layout_make(&saver->layout, config->session);
-    st = name_run(saver, err);
-    if (st == PST_OK && pst_team_is_first(saver->team)) {
-        st = saver_take_folder(config, total_bytes(&saver->layout), &saver->lock, err);
+    status = name_run(saver, err);
+    if (status == PST_OK && pst_team_is_first(saver->team)) {
+        status = saver_take_folder(config, total_bytes(&saver->layout), &saver->lock, err);
     }
-    if (st == PST_OK) {
+    if (status == PST_OK) {
         allocate(saver);
-        st = start_thread(saver, err);
+        status = start_thread(saver, err);
     }
-    if (st != PST_OK) {
+    if (status != PST_OK) {
         pst_saver_destroy(saver);
-        return st;
+        return status;
     }
     *ret_saver = saver;
     return PST_OK;
@@ -267,14 +267,14 @@ void pst_saver_destroy(struct pst_saver *saver)
 pst_status pst_saver_begin(struct pst_saver *saver, struct pst_exec *exec, struct pst_error *err)
 {
     uint64_t begin;
-    pst_status st;
+    pst_status status;
 
     saver->exec = exec;
     memset(saver->values, 0xFF, saver->layout.elems[saver->job.process] * sizeof *saver->values);
     begin = pst_now_ns();
-    st = pst_exec_copy_state(exec, saver->ranks, err);
+    status = pst_exec_copy_state(exec, saver->ranks, err);
     saver->copy_ns = pst_now_ns() - begin;
-    return st;
+    return status;
 }
 
 /* So many steps that a save blocks the run for save_budget of their time, and that the last one is
@@ -347,7 +347,7 @@ static pst_status end(struct pst_saver *saver, const char *failed, struct pst_er
                                      .bytes = saver->job.written_bytes,
                                      .blocked_ns = saver->blocked_ns,
                                      .ns = saver->ended_ns - saver->begun_ns};
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
 
     saver->active = false;
     saver->write_ns = report.ns;
@@ -366,10 +366,10 @@ static pst_status end(struct pst_saver *saver, const char *failed, struct pst_er
         saver->config.saved(saver->config.context, &report);
     }
     if (saver->n_failed == MOST_FAILURES) {
-        st = pst_saver_lost(saver, err);
+        status = pst_saver_lost(saver, err);
     }
     free(path);
-    return st;
+    return status;
 }
 
 /* The checkpoint and its folder are named beside the text: here only a file in it. */
@@ -403,7 +403,7 @@ static pst_status gather(struct pst_saver *saver, struct pst_error *err)
     uint32_t most = 0;
     size_t row;
     char *mine, *all;
-    pst_status st;
+    pst_status status;
 
     for (uint32_t p = 0; p < layout->n_processes; p++) {
         most = n_hashes(layout, p) > most ? n_hashes(layout, p) : most;
@@ -415,8 +415,8 @@ static pst_status gather(struct pst_saver *saver, struct pst_error *err)
     memcpy(mine + sizeof(uint64_t), &saver->job.sums->file, sizeof(struct pst_hash));
     memcpy(mine + sizeof(uint64_t) + sizeof(struct pst_hash), saver->job.sums->tensors,
            n_hashes(layout, saver->job.process) * sizeof(struct pst_hash));
-    st = saver->team->ops->exchange(mine, all, row, err);
-    for (uint32_t p = 0; p < layout->n_processes && st == PST_OK; p++) {
+    status = saver->team->ops->exchange(mine, all, row, err);
+    for (uint32_t p = 0; p < layout->n_processes && status == PST_OK; p++) {
         const char *at = all + p * row;
 
         memcpy(&saver->all[p].bytes, at, sizeof(uint64_t));
@@ -424,16 +424,16 @@ static pst_status gather(struct pst_saver *saver, struct pst_error *err)
         memcpy(saver->all[p].tensors, at + sizeof(uint64_t) + sizeof(struct pst_hash),
                n_hashes(layout, p) * sizeof(struct pst_hash));
     }
-    saver->gathered = st == PST_OK;
+    saver->gathered = status == PST_OK;
     free(all);
-    return st;
+    return status;
 }
 
 /* Words of all processes: goes on with the save, or hears how it ended. */
 static pst_status hear(struct pst_saver *saver, const struct word *all, struct pst_error *err)
 {
     const uint32_t n = saver->layout.n_processes, last = saver->gathered ? 1 : n;
-    pst_status st;
+    pst_status status;
 
     for (uint32_t p = 0; p < last; p++) {
         if (all[p].busy) {
@@ -449,18 +449,18 @@ static pst_status hear(struct pst_saver *saver, const struct word *all, struct p
         saver->job.written_bytes = all[0].bytes;
         return end(saver, NULL, err);
     }
-    st = gather(saver, err);
-    if (st == PST_OK && saver->job.process == 0) {
+    status = gather(saver, err);
+    if (status == PST_OK && saver->job.process == 0) {
         give(saver, TASK_COMMIT);
     }
-    return st;
+    return status;
 }
 
 /* Several processes: a word from each, as long as there is something to hear. */
 static pst_status talk(struct pst_saver *saver, struct pst_error *err)
 {
     struct word own = {.next = saver->next}, *all;
-    pst_status st;
+    pst_status status;
 
     own.busy = saver->active && is_busy(saver);
     if (saver->active && !own.busy) {
@@ -469,13 +469,13 @@ static pst_status talk(struct pst_saver *saver, struct pst_error *err)
         describe_failure(saver, own.message, sizeof own.message);
     }
     all = pst_alloc(saver->layout.n_processes, sizeof *all);
-    st = saver->team->ops->exchange(&own, all, sizeof own, err);
-    if (st == PST_OK) {
+    status = saver->team->ops->exchange(&own, all, sizeof own, err);
+    if (status == PST_OK) {
         saver->next = all[0].next;
-        st = saver->active ? hear(saver, all, err) : PST_OK;
+        status = saver->active ? hear(saver, all, err) : PST_OK;
     }
     free(all);
-    return st;
+    return status;
 }
 
 pst_status pst_saver_poll(struct pst_saver *saver, const struct pst_save_moment *moment,
@@ -523,13 +523,13 @@ bool pst_saver_can_resume(const struct pst_saver *saver, uint64_t *ret_step)
 
 pst_status pst_saver_finish(struct pst_saver *saver, struct pst_error *err)
 {
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
 
-    while (saver->active && st == PST_OK) {
+    while (saver->active && status == PST_OK) {
         await(saver);
-        st = saver->team->ops == NULL ? look(saver, err) : talk(saver, err);
+        status = saver->team->ops == NULL ? look(saver, err) : talk(saver, err);
     }
-    return st;
+    return status;
 }
 
 pst_status pst_saver_save(struct pst_saver *saver, const struct pst_save_moment *moment, bool must,
@@ -537,7 +537,7 @@ pst_status pst_saver_save(struct pst_saver *saver, const struct pst_save_moment 
 {
     const struct pst_job_checkpoint *rules = &saver->config.session->job->training->checkpoint;
     const uint64_t begin = pst_now_ns();
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
 
     saver->next = 0;
     if (saver->active && !must && rules->busy == PST_BUSY_SKIP) {
@@ -548,16 +548,14 @@ pst_status pst_saver_save(struct pst_saver *saver, const struct pst_save_moment 
         }
         return PST_OK;
     }
-    st = pst_saver_finish(saver, err);
-    if (st == PST_OK && pst_fault("ckpt.snapshot", saver->job.process)) {
-        st = pst_fail(err, PST_ERR_DEVICE, "run.device", "PENSTOCK_FAULT at ckpt.snapshot");
-        st = PST_ERR_DEVICE;
+    status = pst_saver_finish(saver, err);
+    if (status == PST_OK && pst_fault("ckpt.snapshot", saver->job.process)) {
+        status = pst_fail(err, PST_ERR_DEVICE, "run.device", "PENSTOCK_FAULT at ckpt.snapshot");
+        status = PST_ERR_DEVICE;
     }
-    if (st == PST_OK) {
-        st = pst_exec_copy_state(saver->exec, saver->ranks, err);
-    }
-    if (st != PST_OK) {
-        return st;
+    PST_TRY(status, pst_exec_copy_state(saver->exec, saver->ranks, err));
+    if (status != PST_OK) {
+        return status;
     }
     saver->job.moment = *moment;
     saver->job.moment.updates = pst_exec_updates(saver->exec);

@@ -32,9 +32,9 @@ static pst_status make_folder(const char *path, struct pst_error *err)
 {
     char *name = pst_strdup(path);
     struct stat info;
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
 
-    for (char *at = name + 1; st == PST_OK && at[-1] != '\0'; at++) {
+    for (char *at = name + 1; status == PST_OK && at[-1] != '\0'; at++) {
         const char c = *at;
 
         if (c != '/' && c != '\0') {
@@ -42,19 +42,19 @@ static pst_status make_folder(const char *path, struct pst_error *err)
         }
         *at = '\0';
         if (stat(name, &info) != 0 && mkdir(name, 0777) != 0 && errno != EEXIST) {
-            st = saver_fail(err, name, "make the folder for checkpoints");
+            status = saver_fail(err, name, "make the folder for checkpoints");
         }
         *at = c;
         if (c == '\0') {
             break;
         }
     }
-    if (st == PST_OK && (stat(path, &info) != 0 || !S_ISDIR(info.st_mode))) {
-        st = pst_fail_at(err, PST_ERR_IO, "output.write", path, 0, 0,
-                         "cannot hold checkpoints: it is not a folder");
+    if (status == PST_OK && (stat(path, &info) != 0 || !S_ISDIR(info.st_mode))) {
+        status = pst_fail_at(err, PST_ERR_IO, "output.write", path, 0, 0,
+                             "cannot hold checkpoints: it is not a folder");
     }
     free(name);
-    return st;
+    return status;
 }
 
 /* --- the lock --------------------------------------------------------------------------------- */
@@ -78,33 +78,33 @@ static pst_status lock(const char *folder, int *ret_lock, struct pst_error *err)
     const int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
     const time_t now = time(NULL);
     struct tm moment;
-    pst_status st = fd < 0 ? saver_fail(err, path, "open the lock") : PST_OK;
+    pst_status status = fd < 0 ? saver_fail(err, path, "open the lock") : PST_OK;
 
-    if (st == PST_OK && flock(fd, LOCK_EX | LOCK_NB) != 0) {
+    if (status == PST_OK && flock(fd, LOCK_EX | LOCK_NB) != 0) {
         if (errno == EWOULDBLOCK) {
-            st = fail_locked(fd, folder, err);
+            status = fail_locked(fd, folder, err);
         } else {
             pst_log(PST_LOG_WARN, "checkpoint", "%s: the file system has no locks: %s", path,
                     strerror(errno));
         }
     }
-    if (st == PST_OK) {
+    if (status == PST_OK) {
         gethostname(host, sizeof host - 1);
         gmtime_r(&now, &moment);
         strftime(since, sizeof since, "%Y-%m-%dT%H:%M:%SZ", &moment);
         text = pst_printf("host %s, process %ld, since %s\n", host, (long)getpid(), since);
         if (ftruncate(fd, 0) != 0 || pwrite(fd, text, strlen(text), 0) < 0) {
-            st = saver_fail(err, path, "write the lock");
+            status = saver_fail(err, path, "write the lock");
         }
         free(text);
     }
     free(path);
-    if (st != PST_OK && fd >= 0) {
+    if (status != PST_OK && fd >= 0) {
         close(fd);
     } else {
         *ret_lock = fd;
     }
-    return st;
+    return status;
 }
 
 /* --- what is there ---------------------------------------------------------------------------- */
@@ -156,19 +156,19 @@ static pst_status check_steps(const struct pst_saver_config *config, struct pst_
     const char *folder = config->session->job->training->checkpoint.folder;
     uint64_t *steps = NULL;
     uint32_t n = 0;
-    pst_status st = pst_checkpoint_list(folder, &steps, &n, err);
+    pst_status status = pst_checkpoint_list(folder, &steps, &n, err);
 
-    if (st == PST_OK && n > 0 && steps[n - 1] > config->first_step) {
-        st = pst_fail_at(err, PST_ERR_CONFIG, "config.value", folder, 0, 0,
-                         "the folder has a checkpoint of step %llu, but this run begins %s %llu",
-                         (unsigned long long)steps[n - 1],
-                         config->first_step == 0 ? "at step" : "after step",
-                         (unsigned long long)config->first_step);
+    if (status == PST_OK && n > 0 && steps[n - 1] > config->first_step) {
+        status = pst_fail_at(
+            err, PST_ERR_CONFIG, "config.value", folder, 0, 0,
+            "the folder has a checkpoint of step %llu, but this run begins %s %llu",
+            (unsigned long long)steps[n - 1], config->first_step == 0 ? "at step" : "after step",
+            (unsigned long long)config->first_step);
         pst_error_hint(err, "--resume auto resumes from there; else remove the later checkpoints, "
                             "or set another checkpoint.folder");
     }
     free(steps);
-    return st;
+    return status;
 }
 
 pst_status saver_check_space(const char *folder, uint64_t bytes, struct pst_error *err)
@@ -194,15 +194,13 @@ pst_status saver_take_folder(const struct pst_saver_config *config, uint64_t byt
                              struct pst_error *err)
 {
     const char *folder = config->session->job->training->checkpoint.folder;
-    pst_status st = make_folder(folder, err);
+    pst_status status = make_folder(folder, err);
 
-    if (st == PST_OK) {
-        st = lock(folder, ret_lock, err);
-    }
-    if (st == PST_OK) {
+    PST_TRY(status, lock(folder, ret_lock, err));
+    if (status == PST_OK) {
         saver_remove_all(folder, SAVER_PARTIAL);
         saver_remove_all(folder, SAVER_RETIRED);
-        st = check_steps(config, err);
+        status = check_steps(config, err);
     }
-    return st == PST_OK ? saver_check_space(folder, bytes, err) : st;
+    return status == PST_OK ? saver_check_space(folder, bytes, err) : status;
 }

@@ -43,15 +43,15 @@ void saver_remove_partial(const struct saver_job *job)
 static pst_status sync_folder(const char *path, struct pst_error *err)
 {
     const int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
 
     if (fd < 0 || (fsync(fd) != 0 && errno != EINVAL)) {
-        st = saver_fail(err, path, "sync the folder");
+        status = saver_fail(err, path, "sync the folder");
     }
     if (fd >= 0) {
         close(fd);
     }
-    return st;
+    return status;
 }
 
 /* --- shards ----------------------------------------------------------------------------------- */
@@ -76,7 +76,7 @@ static pst_status begin_shard(const struct saver_job *job, const char *path,
     char step[24];
     const struct pst_st_pair metadata[] = {
         {"format", "penstock-checkpoint"}, {"run", job->run}, {"step", step}};
-    pst_status st;
+    pst_status status;
 
     snprintf(step, sizeof step, "%llu", (unsigned long long)job->moment.step);
     for (uint32_t i = 0; i < n; i++) {
@@ -86,9 +86,9 @@ static pst_status begin_shard(const struct saver_job *job, const char *path,
             .name = piece->key, .dtype = PST_ST_F32, .rank = layout->tensors[piece->tensor].rank};
         memcpy(tensors[i].shape, piece->shape, sizeof tensors[i].shape);
     }
-    st = pst_st_create(path, tensors, n, metadata, 3, ret_writer, err);
+    status = pst_st_create(path, tensors, n, metadata, 3, ret_writer, err);
     free(tensors);
-    return st;
+    return status;
 }
 
 /* In the order of the file, so that its own checksum is made on the way, and by pieces that are
@@ -105,7 +105,7 @@ static pst_status write_pieces(struct saver_job *job, const struct pst_st_writer
     struct pst_hasher *file = pst_hasher_create(), *own = pst_hasher_create();
     const void *header;
     uint64_t n_header;
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
 
     header = pst_st_header(writer, &n_header);
     pst_hasher_add(file, header, n_header);
@@ -113,18 +113,18 @@ static pst_status write_pieces(struct saver_job *job, const struct pst_st_writer
         order[i] = (struct order){.key = layout->pieces[first + i].key, .piece = i};
     }
     qsort(order, n, sizeof *order, by_key);
-    for (uint32_t i = 0; i < n && st == PST_OK; i++) {
+    for (uint32_t i = 0; i < n && status == PST_OK; i++) {
         const uint32_t index = order[i].piece;
         const struct saver_piece *piece = &layout->pieces[first + index];
         const char *values = (const char *)(job->values + piece->offset);
         const uint64_t bytes = piece->elems * sizeof(float);
 
-        for (uint64_t at = 0; at < bytes && st == PST_OK; at += NEAR) {
+        for (uint64_t at = 0; at < bytes && status == PST_OK; at += NEAR) {
             const uint64_t part = bytes - at < NEAR ? bytes - at : NEAR;
 
             pst_hasher_add(own, values + at, part);
             pst_hasher_add(file, values + at, part);
-            st = pst_st_write(writer, index, at, values + at, part, err);
+            status = pst_st_write(writer, index, at, values + at, part, err);
         }
         job->sums->pieces[index] = pst_hasher_end(own);
     }
@@ -133,7 +133,7 @@ static pst_status write_pieces(struct saver_job *job, const struct pst_st_writer
     pst_hasher_destroy(file);
     pst_hasher_destroy(own);
     free(order);
-    return st;
+    return status;
 }
 
 static void sum_tensors(struct saver_job *job)
@@ -166,32 +166,30 @@ pst_status saver_write_shard(struct saver_job *job, struct pst_error *err)
 {
     char *folder = partial_path(job), name[32], *path;
     struct pst_st_writer *writer = NULL;
-    pst_status st = saver_check_space(job->folder, bytes_of(job), err);
+    pst_status status = saver_check_space(job->folder, bytes_of(job), err);
 
     saver_shard_name(job->process, name);
     path = pst_printf("%s/%s", folder, name);
     job->sums->bytes = 0;
-    if (st == PST_OK && mkdir(folder, 0777) != 0 && errno != EEXIST) {
-        st = saver_fail(err, folder, "make the folder of a checkpoint");
+    if (status == PST_OK && mkdir(folder, 0777) != 0 && errno != EEXIST) {
+        status = saver_fail(err, folder, "make the folder of a checkpoint");
     }
-    if (st == PST_OK) {
-        st = meet_fault(job, "ckpt.shard", err);
-    }
-    if (st == PST_OK && job->layout->elems[job->process] > 0) {
-        st = begin_shard(job, path, &writer, err);
+    PST_TRY(status, meet_fault(job, "ckpt.shard", err));
+    if (status == PST_OK && job->layout->elems[job->process] > 0) {
+        status = begin_shard(job, path, &writer, err);
     }
     if (writer != NULL) {
-        st = write_pieces(job, writer, err);
-        if (st == PST_OK) {
+        status = write_pieces(job, writer, err);
+        if (status == PST_OK) {
             sum_tensors(job);
-            st = pst_st_finish(writer, err);
+            status = pst_st_finish(writer, err);
         } else {
             pst_st_abandon(writer);
         }
     }
     free(path);
     free(folder);
-    return st;
+    return status;
 }
 
 /* --- the first process ------------------------------------------------------------------------ */
@@ -200,35 +198,29 @@ static pst_status write_text(const char *folder, const char *name, const char *t
                              struct pst_error *err)
 {
     char *path = pst_printf("%s/%s", folder, name);
-    pst_status st = pst_file_write(path, text, strlen(text), err);
+    pst_status status = pst_file_write(path, text, strlen(text), err);
 
     free(path);
-    return st;
+    return status;
 }
 
 static pst_status write_manifest(struct saver_job *job, const char *folder, struct pst_error *err)
 {
     char *text = saver_manifest(job), sum[PST_SHA256_TEXT], *commit;
-    pst_status st = meet_fault(job, "ckpt.manifest", err);
+    pst_status status = meet_fault(job, "ckpt.manifest", err);
 
     commit = pst_printf("penstock-checkpoint 1 bytes=%zu sha256=%s\n", strlen(text),
                         pst_sha256(text, strlen(text), sum));
-    if (st == PST_OK) {
-        st = write_text(folder, "manifest.json", text, err);
-    }
-    if (st == PST_OK) {
-        st = meet_fault(job, "ckpt.commit", err);
-    }
-    if (st == PST_OK) {
-        st = write_text(folder, "COMMIT", commit, err);
-    }
+    PST_TRY(status, write_text(folder, "manifest.json", text, err));
+    PST_TRY(status, meet_fault(job, "ckpt.commit", err));
+    PST_TRY(status, write_text(folder, "COMMIT", commit, err));
     job->written_bytes = strlen(text) + strlen(commit);
     for (uint32_t p = 0; p < job->layout->n_processes; p++) {
         job->written_bytes += job->all[p].bytes;
     }
     free(commit);
     free(text);
-    return st;
+    return status;
 }
 
 static void note_defect(void *context, const struct pst_error *defect)
@@ -243,15 +235,15 @@ static pst_status verify(const struct saver_job *job, const char *path, struct p
 {
     struct pst_checkpoint *checkpoint = NULL;
     struct pst_error found = {0};
-    pst_status st;
+    pst_status status;
 
     if (job->config->session->job->training->checkpoint.verify == PST_VERIFY_FULL) {
-        st = pst_checkpoint_check(path, note_defect, &found) > 0 ? PST_ERR_IO : PST_OK;
+        status = pst_checkpoint_check(path, note_defect, &found) > 0 ? PST_ERR_IO : PST_OK;
     } else {
-        st = pst_checkpoint_open(path, &checkpoint, &found);
+        status = pst_checkpoint_open(path, &checkpoint, &found);
         pst_checkpoint_close(checkpoint);
     }
-    return st == PST_OK
+    return status == PST_OK
                ? PST_OK
                : pst_fail_at(err, PST_ERR_IO, "output.write", path, 0, 0,
                              "the new checkpoint cannot be read back: %.400s", found.message);
@@ -263,35 +255,33 @@ static pst_status set_aside(const struct saver_job *job, const char *path, char 
 {
     char *aside =
         pst_printf("%s/%s%s-%s", job->folder, SAVER_RETIRED, strrchr(path, '/') + 1, job->run);
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
 
     if (rename(path, aside) != 0) {
-        st = saver_fail(err, path, "remove an old checkpoint");
+        status = saver_fail(err, path, "remove an old checkpoint");
         free(aside);
         aside = NULL;
     }
     *ret_aside = aside;
-    return st;
+    return status;
 }
 
 /* The new name is on the disk before files go. */
 static pst_status retire(const struct saver_job *job, const char *path, struct pst_error *err)
 {
     char *aside;
-    pst_status st = set_aside(job, path, &aside, err);
+    pst_status status = set_aside(job, path, &aside, err);
 
-    if (st == PST_OK) {
-        st = sync_folder(job->folder, err);
-    }
-    if (st == PST_OK) {
+    PST_TRY(status, sync_folder(job->folder, err));
+    if (status == PST_OK) {
         saver_remove_folder(aside);
     }
-    if (st == PST_OK && access(aside, F_OK) == 0) {
-        st = pst_fail_at(err, PST_ERR_IO, "output.write", aside, 0, 0,
-                         "%.400s cannot be removed; the next save tries again", aside);
+    if (status == PST_OK && access(aside, F_OK) == 0) {
+        status = pst_fail_at(err, PST_ERR_IO, "output.write", aside, 0, 0,
+                             "%.400s cannot be removed; the next save tries again", aside);
     }
     free(aside);
-    return st;
+    return status;
 }
 
 /* Old checkpoints that nobody wants kept; what cannot be removed is told, and no failure. */
@@ -301,22 +291,20 @@ static void retire_old(const struct saver_job *job)
     uint64_t *steps = NULL;
     uint32_t n = 0;
     struct pst_error err = {0};
-    pst_status st = meet_fault(job, "ckpt.retire", &err);
+    pst_status status = meet_fault(job, "ckpt.retire", &err);
 
     saver_remove_all(job->folder, SAVER_RETIRED); /* where a removal was cut short */
-    if (st == PST_OK) {
-        st = pst_checkpoint_list(job->folder, &steps, &n, &err);
-    }
-    for (uint32_t i = 0; i + rules->keep_last < n && st == PST_OK; i++) {
+    PST_TRY(status, pst_checkpoint_list(job->folder, &steps, &n, &err));
+    for (uint32_t i = 0; i + rules->keep_last < n && status == PST_OK; i++) {
         char *path = pst_checkpoint_path(job->folder, steps[i]);
 
         if (rules->keep_every == 0 || steps[i] % (uint64_t)rules->keep_every != 0) {
-            st = retire(job, path, &err);
+            status = retire(job, path, &err);
         }
         free(path);
     }
     free(steps);
-    if (st != PST_OK) {
+    if (status != PST_OK) {
         pst_log(PST_LOG_WARN, "checkpoint", "an old checkpoint was not removed: %s", err.message);
     }
 }
@@ -325,41 +313,35 @@ static void retire_old(const struct saver_job *job)
 static pst_status put_in_place(const struct saver_job *job, const char *from, const char *to,
                                struct pst_error *err)
 {
-    pst_status st = meet_fault(job, "ckpt.rename", err);
+    pst_status status = meet_fault(job, "ckpt.rename", err);
     char *aside = NULL;
 
-    if (st == PST_OK && access(to, F_OK) == 0) {
-        st = set_aside(job, to, &aside, err);
+    if (status == PST_OK && access(to, F_OK) == 0) {
+        status = set_aside(job, to, &aside, err);
     }
-    if (st == PST_OK && rename(from, to) != 0) {
-        st = saver_fail(err, to, "put the checkpoint in place");
+    if (status == PST_OK && rename(from, to) != 0) {
+        status = saver_fail(err, to, "put the checkpoint in place");
     }
-    if (st == PST_OK) {
-        st = sync_folder(job->folder, err);
-    }
-    if (st == PST_OK && aside != NULL) {
+    PST_TRY(status, sync_folder(job->folder, err));
+    if (status == PST_OK && aside != NULL) {
         saver_remove_folder(aside);
     }
     free(aside);
-    return st;
+    return status;
 }
 
 pst_status saver_commit(struct saver_job *job, struct pst_error *err)
 {
     char *partial = partial_path(job);
     char *path = pst_checkpoint_path(job->folder, job->moment.step);
-    pst_status st = write_manifest(job, partial, err);
+    pst_status status = write_manifest(job, partial, err);
 
-    if (st == PST_OK) {
-        st = verify(job, partial, err);
-    }
-    if (st == PST_OK) {
-        st = put_in_place(job, partial, path, err);
-    }
-    if (st == PST_OK) {
+    PST_TRY(status, verify(job, partial, err));
+    PST_TRY(status, put_in_place(job, partial, path, err));
+    if (status == PST_OK) {
         retire_old(job);
     }
     free(path);
     free(partial);
-    return st;
+    return status;
 }

@@ -151,13 +151,11 @@ pst_status pst_sample_shape_of(const struct pst_graph *graph, struct pst_sample_
 {
     struct pst_sample_shape shape = {.n_inputs = graph->n_inputs, .inputs = graph->tensors};
     const struct pst_tensor *logits;
-    pst_status st = find_inputs(graph, &shape, err);
+    pst_status status = find_inputs(graph, &shape, err);
 
-    if (st == PST_OK) {
-        st = check_derived(graph, &shape, err);
-    }
-    if (st != PST_OK) {
-        return st;
+    PST_TRY(status, check_derived(graph, &shape, err));
+    if (status != PST_OK) {
+        return status;
     }
     logits = &graph->tensors[graph->logits];
     if (shape.target->dtype == PST_I32 && logits->rank == 0) {
@@ -248,11 +246,11 @@ static pst_status open_tokenizer(const struct pst_job *job, struct pst_data *dat
                                  struct pst_error *err)
 {
     unsigned long long vocab = vocab_of_model(data);
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
 
     if (job->training->data.tokenizer != NULL && job->training->data.tokenizer[0] != '\0') {
-        st = pst_tokenizer_read(job->training->data.tokenizer, &data->tokenizer, err);
-        if (st == PST_OK && pst_tokenizer_vocab(data->tokenizer) > vocab) {
+        status = pst_tokenizer_read(job->training->data.tokenizer, &data->tokenizer, err);
+        if (status == PST_OK && pst_tokenizer_vocab(data->tokenizer) > vocab) {
             return pst_fail(err, PST_ERR_CONFIG, "config.value",
                             "model.vocab: the tokenizer has %u tokens, but the model has %llu",
                             pst_tokenizer_vocab(data->tokenizer), vocab);
@@ -263,7 +261,7 @@ static pst_status open_tokenizer(const struct pst_job *job, struct pst_data *dat
             "model.vocab: text is read as bytes, which have 256 values, but the model has %llu",
             vocab);
     }
-    return pst_config_place(job->config, "data", "tokenizer", st, err);
+    return pst_config_place(job->config, "data", "tokenizer", status, err);
 }
 
 /* In [data], rather than its default. */
@@ -335,49 +333,45 @@ static pst_status check_ignored(const struct pst_job *job, const struct pst_data
 /* Makes all checks that need no data files; opens the tokenizer. */
 static pst_status prepare(const struct pst_job *job, struct pst_data *data, struct pst_error *err)
 {
-    pst_status st;
+    pst_status status;
 
-    st = check_ignored(job, data, err);
-    if (st != PST_OK || data->kind == PST_DATA_SYNTHETIC) {
-        return st;
+    status = check_ignored(job, data, err);
+    if (status != PST_OK || data->kind == PST_DATA_SYNTHETIC) {
+        return status;
     }
-    st = check_keys(job, data, err);
-    if (st == PST_OK) {
-        st = check_model(job, data, err);
+    status = check_keys(job, data, err);
+    PST_TRY(status, check_model(job, data, err));
+    if (status == PST_OK && pst_data_has_tokens(data->kind)) {
+        status = open_tokenizer(job, data, err);
     }
-    if (st == PST_OK && pst_data_has_tokens(data->kind)) {
-        st = open_tokenizer(job, data, err);
-    }
-    pst_config_place(job->config, "data", "kind", st, err);
-    return pst_config_place(job->config, "model", "use", st, err);
+    pst_config_place(job->config, "data", "kind", status, err);
+    return pst_config_place(job->config, "model", "use", status, err);
 }
 
 pst_status pst_data_create(const struct pst_job *job, const struct pst_graph *graph,
                            struct pst_data **ret_data, struct pst_error *err)
 {
     struct pst_data *data = pst_alloc(1, sizeof *data);
-    pst_status st;
+    pst_status status;
 
     data->kind = job->training->data.kind;
     data->seed = (uint64_t)job->training->data.seed;
     data->ignored = (int32_t)job->training->loop.ignore_index;
     data->microbatch = (uint32_t)job->train.microbatch;
     data->field = is_written(job, "field") ? job->training->data.field : NULL;
-    st = pst_sample_shape_of(graph, &data->shape, err);
-    if (st == PST_OK) {
+    status = pst_sample_shape_of(graph, &data->shape, err);
+    if (status == PST_OK) {
         make_whole(data, graph);
-        st = prepare(job, data, err);
+        status = prepare(job, data, err);
     }
-    if (st == PST_OK) {
-        st = pst_config_place(job->config, "train", "sample", check_sample(job, data, graph, err),
-                              err);
+    PST_TRY(status, pst_config_place(job->config, "train", "sample",
+                                     check_sample(job, data, graph, err), err));
+    if (status == PST_OK && data->kind != PST_DATA_SYNTHETIC) {
+        status = pst_data_open(job, data, err);
     }
-    if (st == PST_OK && data->kind != PST_DATA_SYNTHETIC) {
-        st = pst_data_open(job, data, err);
-    }
-    if (st != PST_OK) {
+    if (status != PST_OK) {
         pst_data_destroy(data);
-        return st;
+        return status;
     }
     *ret_data = data;
     return PST_OK;
@@ -495,24 +489,24 @@ static pst_status read_sequences(const struct pst_data *data, uint32_t split, ui
 {
     const struct pst_sample_shape *shape = &data->shape;
     void *inputs[PST_MAX_INPUTS], *room = pst_alloc(data->room_bytes + 1, 1);
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
 
-    for (uint32_t i = 0; st == PST_OK && i < n; i++) {
+    for (uint32_t i = 0; status == PST_OK && i < n; i++) {
         for (uint32_t k = 0; k < shape->n_inputs; k++) {
             inputs[k] = (char *)ret_inputs[k] + (uint64_t)i * shape->inputs[k].bytes;
         }
         if (data->kind == PST_DATA_SYNTHETIC) {
             pst_synthetic_read(data, split, first + i, inputs);
         } else {
-            st = read_sample(data, split, first + i, room, inputs, err);
+            status = read_sample(data, split, first + i, room, inputs, err);
         }
-        if (st == PST_OK) {
+        if (status == PST_OK) {
             derive_inputs(data, split, first + i, inputs);
             ignore_targets(data, inputs);
         }
     }
     free(room);
-    return st;
+    return status;
 }
 
 static int32_t count_targets(const struct pst_data *data, const int32_t *targets)
@@ -568,16 +562,16 @@ static pst_status read_counted(const struct pst_data *data, uint32_t slices, uin
     const uint32_t target = pst_sample_input(&data->shape, data->shape.target);
     void *whole[PST_MAX_INPUTS];
     int32_t total = 0;
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
 
     for (uint32_t k = 0; k < data->shape.n_inputs; k++) {
         whole[k] = pst_alloc(1, data->inputs[k].bytes);
     }
-    for (uint32_t i = 0; st == PST_OK && i < n; i++) {
+    for (uint32_t i = 0; status == PST_OK && i < n; i++) {
         int32_t counted = 0;
 
-        st = read_sequences(data, split, first + i, 1, whole, err);
-        counted = st == PST_OK ? count_targets(data, whole[target]) : 0;
+        status = read_sequences(data, split, first + i, 1, whole, err);
+        counted = status == PST_OK ? count_targets(data, whole[target]) : 0;
         total += counted;
         deal_slices(data, slices, i, counted, whole, ret_inputs);
     }
@@ -587,7 +581,7 @@ static pst_status read_counted(const struct pst_data *data, uint32_t slices, uin
     for (uint32_t k = 0; k < data->shape.n_inputs; k++) {
         free(whole[k]);
     }
-    return st;
+    return status;
 }
 
 pst_status pst_data_read_whole(const struct pst_data *data, uint32_t split, uint64_t first,
@@ -613,10 +607,10 @@ pst_status pst_data_digest(const struct pst_data *data, const struct pst_sample_
                            struct pst_error *err)
 {
     uint64_t digest = pst_data_sequences(data, PST_SPLIT_TRAIN);
-    pst_status st = read_sequences(data, PST_SPLIT_TRAIN, 0, n / data->slices, inputs, err);
+    pst_status status = read_sequences(data, PST_SPLIT_TRAIN, 0, n / data->slices, inputs, err);
 
-    if (st != PST_OK) {
-        return st;
+    if (status != PST_OK) {
+        return status;
     }
     digest = digest * 31 + pst_data_sequences(data, PST_SPLIT_VALID);
     for (uint32_t i = 0; i < shape->n_inputs; i++) {

@@ -194,10 +194,10 @@ static pst_status read_npy_header(const struct pst_data_file *file, uint64_t *re
     unsigned char begin[12] = {0};
     uint64_t length, from;
     char *text;
-    pst_status st = pst_data_file_read(file, 0, begin, file->size < 12 ? file->size : 12, err);
+    pst_status status = pst_data_file_read(file, 0, begin, file->size < 12 ? file->size : 12, err);
 
-    if (st != PST_OK) {
-        return st;
+    if (status != PST_OK) {
+        return status;
     }
     if (file->size < 12 || memcmp(begin, "\x93NUMPY", 6) != 0 || begin[6] < 1 || begin[6] > 3) {
         return pst_data_file_fail(file, err, "byte 0: not a .npy file of version 1, 2 or 3");
@@ -210,13 +210,14 @@ static pst_status read_npy_header(const struct pst_data_file *file, uint64_t *re
                                   (unsigned long long)length, (unsigned long long)file->size);
     }
     text = pst_alloc(length + 1, 1);
-    st = pst_data_file_read(file, from, text, length, err);
-    if (st != PST_OK || strlen(text) != length) {
-        st = st != PST_OK ? st
-                          : pst_data_file_fail(file, err, "byte %llu: the header has a zero byte",
-                                               (unsigned long long)(from + strlen(text)));
+    status = pst_data_file_read(file, from, text, length, err);
+    if (status != PST_OK || strlen(text) != length) {
+        status = status != PST_OK
+                     ? status
+                     : pst_data_file_fail(file, err, "byte %llu: the header has a zero byte",
+                                          (unsigned long long)(from + strlen(text)));
         free(text);
-        return st;
+        return status;
     }
     *ret_end = from + length;
     *ret_text = text;
@@ -231,37 +232,37 @@ static pst_status open_npy(struct pst_column *column, struct pst_column_part *pa
     struct dict dict;
     uint32_t element = 0;
     char *text = NULL;
-    pst_status st = read_npy_header(file, &part->offset, &text, err);
+    pst_status status = read_npy_header(file, &part->offset, &text, err);
 
-    if (st != PST_OK) {
-        return st;
+    if (status != PST_OK) {
+        return status;
     }
     dict.text = dict.at = text;
     if (!read_dict(&dict, &npy)) {
-        st = pst_data_file_fail(file, err,
-                                "byte %llu: the header is not {'descr': a simple type, "
-                                "'fortran_order': False, 'shape': (...)}",
-                                (unsigned long long)(part->offset - strlen(text)) +
-                                    (unsigned long long)(dict.at - dict.text));
+        status = pst_data_file_fail(file, err,
+                                    "byte %llu: the header is not {'descr': a simple type, "
+                                    "'fortran_order': False, 'shape': (...)}",
+                                    (unsigned long long)(part->offset - strlen(text)) +
+                                        (unsigned long long)(dict.at - dict.text));
     } else if (!element_of(npy.type, &element)) {
-        st = pst_data_file_fail(file, err,
-                                "elements of type \"%s\" are unsupported; supported are "
-                                "little-endian f4 and f8, whole numbers and b1",
-                                npy.type);
+        status = pst_data_file_fail(file, err,
+                                    "elements of type \"%s\" are unsupported; supported are "
+                                    "little-endian f4 and f8, whole numbers and b1",
+                                    npy.type);
     } else if (npy.fortran || npy.rank == 0) {
-        st = pst_data_file_fail(
+        status = pst_data_file_fail(
             file, err, "%s",
             npy.fortran ? "the array is in Fortran order; save numpy.ascontiguousarray of it"
                         : "the array is one number, not records");
     } else if (column->n_parts > 0 && element != column->element) {
-        st = pst_data_file_fail(file, err, "its elements differ in type from those of %s",
-                                column->parts[0].file.path);
+        status = pst_data_file_fail(file, err, "its elements differ in type from those of %s",
+                                    column->parts[0].file.path);
     } else {
         column->element = element;
-        st = set_shape(column, part, npy.dims, npy.rank, err);
+        status = set_shape(column, part, npy.dims, npy.rank, err);
     }
     free(text);
-    return st;
+    return status;
 }
 
 /* --- IDX -------------------------------------------------------------------------------------- */
@@ -274,11 +275,11 @@ static pst_status open_idx(struct pst_column *column, struct pst_column_part *pa
     unsigned char header[4 + 4 * PST_COLUMN_RANK] = {0};
     uint64_t dims[PST_COLUMN_RANK];
     uint32_t rank;
-    pst_status st = pst_data_file_read(
+    pst_status status = pst_data_file_read(
         file, 0, header, file->size < sizeof header ? file->size : sizeof header, err);
 
-    if (st != PST_OK) {
-        return st;
+    if (status != PST_OK) {
+        return status;
     }
     rank = header[3];
     if (header[0] != 0 || header[1] != 0 || header[2] != 8 || rank == 0 || rank > PST_COLUMN_RANK ||
@@ -348,19 +349,19 @@ static pst_status add_file(struct pst_data *data, bool labels, const char *path,
                            struct pst_column *column, struct pst_error *err)
 {
     struct pst_column_part part = {.offset = 0};
-    pst_status st = pst_data_file_open(path, &data->n_open, &part.file, err);
+    pst_status status = pst_data_file_open(path, &data->n_open, &part.file, err);
 
-    if (st != PST_OK) {
-        return st;
+    if (status != PST_OK) {
+        return status;
     }
-    st = pst_data_check_file(data->kind, &part.file, err);
-    st = st != PST_OK                   ? st
-         : data->kind == PST_DATA_NPY   ? open_npy(column, &part, err)
-         : data->kind == PST_DATA_MNIST ? open_idx(column, &part, err)
-                                        : set_cifar(data, labels, column, &part, err);
-    if (st != PST_OK) {
+    status = pst_data_check_file(data->kind, &part.file, err);
+    status = status != PST_OK               ? status
+             : data->kind == PST_DATA_NPY   ? open_npy(column, &part, err)
+             : data->kind == PST_DATA_MNIST ? open_idx(column, &part, err)
+                                            : set_cifar(data, labels, column, &part, err);
+    if (status != PST_OK) {
         pst_data_file_close(&part.file);
-        return st;
+        return status;
     }
     pst_column_add(column, &part);
     return PST_OK;
@@ -369,12 +370,12 @@ static pst_status add_file(struct pst_data *data, bool labels, const char *path,
 static pst_status add_files(struct pst_data *data, bool labels, const struct pst_paths *paths,
                             struct pst_column *column, struct pst_error *err)
 {
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
 
-    for (uint32_t i = 0; st == PST_OK && i < paths->n; i++) {
-        st = add_file(data, labels, paths->paths[i], column, err);
+    for (uint32_t i = 0; status == PST_OK && i < paths->n; i++) {
+        status = add_file(data, labels, paths->paths[i], column, err);
     }
-    return st;
+    return status;
 }
 
 /* Adds the named files, else the files beside the images; CIFAR has labels in the same files. */
@@ -384,28 +385,28 @@ static pst_status add_labels(struct pst_data *data, const struct pst_paths *path
 {
     bool named = patterns != NULL && patterns[0] != '\0';
     struct pst_paths found = {.n = 0};
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
 
     if (data->kind == PST_DATA_CIFAR10 || data->kind == PST_DATA_CIFAR100) {
         return add_files(data, true, paths, column, err);
     }
     if (named || data->kind == PST_DATA_NPY) {
-        st = pst_paths_find(patterns, key, NULL, &found, err);
-        st = st == PST_OK ? add_files(data, true, &found, column, err) : st;
+        status = pst_paths_find(patterns, key, NULL, &found, err);
+        PST_TRY(status, add_files(data, true, &found, column, err));
         pst_paths_finish(&found);
-        return st;
+        return status;
     }
-    for (uint32_t i = 0; st == PST_OK && i < paths->n; i++) {
+    for (uint32_t i = 0; status == PST_OK && i < paths->n; i++) {
         char *path = labels_beside(paths->paths[i]);
 
-        st = path != NULL ? add_file(data, true, path, column, err)
-                          : pst_fail(err, PST_ERR_CONFIG, "config.value",
-                                     "%s is not set, and the name \"%s\" has no \"images\" and "
-                                     "\"idx3\", from which the name of its labels would follow",
-                                     key, paths->paths[i]);
+        status = path != NULL ? add_file(data, true, path, column, err)
+                              : pst_fail(err, PST_ERR_CONFIG, "config.value",
+                                         "%s is not set, and the name \"%s\" has no \"images\" and "
+                                         "\"idx3\", from which the name of its labels would follow",
+                                         key, paths->paths[i]);
         free(path);
     }
-    return st;
+    return status;
 }
 
 /* Means and deviations of the pixels of the training sets, as values from 0 to 1. */
@@ -456,23 +457,21 @@ pst_status pst_data_open_arrays(const struct pst_job *job, struct pst_data *data
     struct pst_records *records = &store->records;
     struct pst_paths paths = {.n = 0};
     char labels_key[64];
-    pst_status st = pst_paths_find(patterns, key, NULL, &paths, err);
+    pst_status status = pst_paths_find(patterns, key, NULL, &paths, err);
 
     snprintf(labels_key, sizeof labels_key, "%s_labels", key);
-    st = st == PST_OK ? add_files(data, false, &paths, &records->x, err) : st;
-    if (st == PST_OK) {
-        st = add_labels(data, &paths, labels, labels_key, &records->labels, err);
-    }
+    PST_TRY(status, add_files(data, false, &paths, &records->x, err));
+    PST_TRY(status, add_labels(data, &paths, labels, labels_key, &records->labels, err));
     pst_paths_finish(&paths);
-    if (st == PST_OK) {
+    if (status == PST_OK) {
         records->ignored = job->training->loop.ignore_index;
         records->scale = data->kind == PST_DATA_NPY ? 1.0f : 255.0f;
-        st = pst_records_fit(records, &data->shape,
-                             is_given(job->training->data.mean) ? job->training->data.mean
-                                                                : usual(data->kind, false),
-                             is_given(job->training->data.std) ? job->training->data.std
-                                                               : usual(data->kind, true),
-                             err);
+        status = pst_records_fit(records, &data->shape,
+                                 is_given(job->training->data.mean) ? job->training->data.mean
+                                                                    : usual(data->kind, false),
+                                 is_given(job->training->data.std) ? job->training->data.std
+                                                                   : usual(data->kind, true),
+                                 err);
     }
-    return st == PST_OK ? check_pairs(records, key, labels_key, err) : st;
+    return status == PST_OK ? check_pairs(records, key, labels_key, err) : status;
 }

@@ -112,19 +112,19 @@ static pst_status expand_all(struct gathered *g, const char *patterns, const cha
 {
     char *copy = pst_strdup(patterns), *rest = copy, *pattern;
     int flags = GLOB_NOSORT;
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
 
-    while (st == PST_OK && (pattern = strsep(&rest, ":\n")) != NULL) {
+    while (status == PST_OK && (pattern = strsep(&rest, ":\n")) != NULL) {
         if (pattern[0] != '\0') {
-            st = expand(g, pattern, ending, flags, found);
+            status = expand(g, pattern, ending, flags, found);
             flags |= GLOB_APPEND;
         }
     }
     free(copy);
-    if (st == PST_OK && found->gl_pathc == 0) {
-        st = fail(g, PST_ERR_IO, "input.path", patterns, ": no file matches");
+    if (status == PST_OK && found->gl_pathc == 0) {
+        status = fail(g, PST_ERR_IO, "input.path", patterns, ": no file matches");
     }
-    return st;
+    return status;
 }
 
 pst_status pst_paths_find(const char *patterns, const char *key, const char *ending,
@@ -132,27 +132,28 @@ pst_status pst_paths_find(const char *patterns, const char *key, const char *end
 {
     struct gathered g = {.key = key, .err = err};
     glob_t found = {0};
-    pst_status st;
+    pst_status status;
 
     if (patterns == NULL || patterns[0] == '\0') {
         return pst_fail(err, PST_ERR_CONFIG, "config.value",
                         "%s: it has no file name; give files or globs, separated by ':'", key);
     }
-    st = expand_all(&g, patterns, ending, &found);
-    if (st == PST_OK) {
+    status = expand_all(&g, patterns, ending, &found);
+    if (status == PST_OK) {
         qsort(found.gl_pathv, found.gl_pathc, sizeof *found.gl_pathv, pst_by_text);
     }
-    for (size_t i = 0; st == PST_OK && i < found.gl_pathc; i++) {
-        st = take(&g, found.gl_pathv[i], is_named(patterns, found.gl_pathv[i]));
+    for (size_t i = 0; status == PST_OK && i < found.gl_pathc; i++) {
+        status = take(&g, found.gl_pathv[i], is_named(patterns, found.gl_pathv[i]));
     }
-    if (st == PST_OK && g.paths.n == 0) {
-        st = fail(&g, PST_ERR_CONFIG, "input.syntax", patterns, ": all of these files are empty");
+    if (status == PST_OK && g.paths.n == 0) {
+        status =
+            fail(&g, PST_ERR_CONFIG, "input.syntax", patterns, ": all of these files are empty");
     }
     globfree(&found);
     free(g.seen);
-    if (st != PST_OK) {
+    if (status != PST_OK) {
         pst_paths_finish(&g.paths);
-        return st;
+        return status;
     }
     *ret_paths = g.paths;
     return PST_OK;
@@ -243,16 +244,16 @@ pst_status pst_data_file_read(const struct pst_data_file *file, uint64_t offset,
                               uint64_t n, struct pst_error *err)
 {
     int fd = file->fd >= 0 ? file->fd : open_to_read(file->path);
-    pst_status st;
+    pst_status status;
 
     if (fd < 0) {
         return fail_io(file->path, "open the file again", err);
     }
-    st = read_from(file, fd, offset, ret_bytes, n, err);
+    status = read_from(file, fd, offset, ret_bytes, n, err);
     if (file->fd < 0) {
         close(fd);
     }
-    return st;
+    return status;
 }
 
 pst_status pst_data_file_fail(const struct pst_data_file *file, struct pst_error *err,

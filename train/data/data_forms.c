@@ -213,25 +213,26 @@ pst_status pst_data_check_text(const char *path, const char *text, uint64_t size
                                struct pst_error *err)
 {
     struct look look = {.path = path, .size = size};
-    pst_status st;
+    pst_status status;
 
     memcpy(look.begin, text, size < LOOKED_AT ? (size_t)size : LOOKED_AT);
     if (size >= sizeof look.end) {
         memcpy(look.end, text + size - sizeof look.end, sizeof look.end);
     }
-    st = check(PST_DATA_TEXT, &look, err);
-    return st == PST_OK ? check_encoding(path, text, (size_t)size, err) : st;
+    status = check(PST_DATA_TEXT, &look, err);
+    return status == PST_OK ? check_encoding(path, text, (size_t)size, err) : status;
 }
 
 pst_status pst_data_check_file(uint32_t kind, const struct pst_data_file *file,
                                struct pst_error *err)
 {
     struct look look = {.path = file->path, .size = file->size};
-    pst_status st = pst_data_file_read(file, 0, look.begin,
-                                       file->size < LOOKED_AT ? file->size : LOOKED_AT, err);
+    pst_status status = pst_data_file_read(file, 0, look.begin,
+                                           file->size < LOOKED_AT ? file->size : LOOKED_AT, err);
 
-    if (st == PST_OK && file->size >= sizeof look.end) {
-        st = pst_data_file_read(file, file->size - sizeof look.end, look.end, sizeof look.end, err);
+    if (status == PST_OK && file->size >= sizeof look.end) {
+        status =
+            pst_data_file_read(file, file->size - sizeof look.end, look.end, sizeof look.end, err);
     }
-    return st == PST_OK ? check(kind, &look, err) : st;
+    return status == PST_OK ? check(kind, &look, err) : status;
 }

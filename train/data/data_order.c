@@ -218,20 +218,20 @@ static pst_status open_store(const struct pst_job *job, struct pst_data *data, c
                              const char *labels, const char *key, struct pst_store *store,
                              struct pst_error *err)
 {
-    pst_status st = data->kind == PST_DATA_TEXT
-                        ? pst_data_open_text(data, patterns, key, store, err)
-                    : pst_data_has_tokens(data->kind)
-                        ? pst_data_open_tokens(job, data, patterns, key, store, err)
-                        : pst_data_open_arrays(job, data, patterns, labels, key, store, err);
+    pst_status status = data->kind == PST_DATA_TEXT
+                            ? pst_data_open_text(data, patterns, key, store, err)
+                        : pst_data_has_tokens(data->kind)
+                            ? pst_data_open_tokens(job, data, patterns, key, store, err)
+                            : pst_data_open_arrays(job, data, patterns, labels, key, store, err);
     uint64_t room = pst_data_has_tokens(data->kind)
                         ? (context_of(data) + 1) * pst_element_bytes(store->stream.element)
                         : store->records.room_bytes;
 
-    if (st == PST_OK && whole(data, store).length < least(data)) {
-        st = too_few(data, key, whole(data, store).length, patterns, err);
+    if (status == PST_OK && whole(data, store).length < least(data)) {
+        status = too_few(data, key, whole(data, store).length, patterns, err);
     }
     data->room_bytes = room > data->room_bytes ? room : data->room_bytes;
-    return st;
+    return status;
 }
 
 /* Line `i` of a text; free() it. */
@@ -265,22 +265,23 @@ static pst_status open_source(const struct pst_job *job, struct pst_data *data, 
         one ? pst_strdup(job->training->data.train) : line_of(job->training->data.train, i);
     char *of_labels = one ? pst_strdup(labels) : line_of(labels, i);
     struct pst_stretch *train = &data->sources[PST_SPLIT_TRAIN][i], valid = {.n = 0};
-    pst_status st = open_store(job, data, patterns, of_labels, "data.train", &data->stores[i], err);
+    pst_status status =
+        open_store(job, data, patterns, of_labels, "data.train", &data->stores[i], err);
 
-    if (st == PST_OK) {
+    if (status == PST_OK) {
         *train = whole(data, &data->stores[i]);
-        st = hold_out
-                 ? split_end(data, job->training->data.valid_fraction, patterns, train, &valid, err)
-                 : PST_OK;
+        status = hold_out ? split_end(data, job->training->data.valid_fraction, patterns, train,
+                                      &valid, err)
+                          : PST_OK;
     }
     count_samples(data, train, true);
     count_samples(data, &valid, false);
-    if (st == PST_OK && valid.n > 0) {
+    if (status == PST_OK && valid.n > 0) {
         data->sources[PST_SPLIT_VALID][data->n_sources[PST_SPLIT_VALID]++] = valid;
     }
     free(patterns);
     free(of_labels);
-    return st;
+    return status;
 }
 
 static pst_status open_valid(const struct pst_job *job, struct pst_data *data,
@@ -288,15 +289,15 @@ static pst_status open_valid(const struct pst_job *job, struct pst_data *data,
 {
     struct pst_store *store = &data->stores[data->n_stores - 1];
     struct pst_stretch *valid = &data->sources[PST_SPLIT_VALID][0];
-    pst_status st = open_store(job, data, job->training->data.valid,
-                               job->training->data.valid_labels, "data.valid", store, err);
+    pst_status status = open_store(job, data, job->training->data.valid,
+                                   job->training->data.valid_labels, "data.valid", store, err);
 
-    if (st == PST_OK) {
+    if (status == PST_OK) {
         *valid = whole(data, store);
         count_samples(data, valid, false);
         data->n_sources[PST_SPLIT_VALID] = 1;
     }
-    return st;
+    return status;
 }
 
 pst_status pst_data_open(const struct pst_job *job, struct pst_data *data, struct pst_error *err)
@@ -307,34 +308,35 @@ pst_status pst_data_open(const struct pst_job *job, struct pst_data *data, struc
         job->training->data.train_labels == NULL ? "" : job->training->data.train_labels;
     bool own_valid = job->training->data.valid != NULL && job->training->data.valid[0] != '\0';
     uint32_t n = weights[0] == '\0' ? 1 : count_lines(train);
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
 
     if (weights[0] != '\0' && labels[0] != '\0' && count_lines(labels) != n) {
-        st = pst_config_place(job->config, "data", "train_labels",
-                              pst_fail(err, PST_ERR_CONFIG, "config.value",
-                                       "data.train_labels has %u sources, and data.train has %u",
-                                       count_lines(labels), n),
-                              err);
+        status =
+            pst_config_place(job->config, "data", "train_labels",
+                             pst_fail(err, PST_ERR_CONFIG, "config.value",
+                                      "data.train_labels has %u sources, and data.train has %u",
+                                      count_lines(labels), n),
+                             err);
     } else if (n > PST_MAX_SOURCES) {
-        st = pst_fail(err, PST_ERR_CONFIG, "config.limit", "data.train: more than %d sources",
-                      PST_MAX_SOURCES);
+        status = pst_fail(err, PST_ERR_CONFIG, "config.limit", "data.train: more than %d sources",
+                          PST_MAX_SOURCES);
     } else if (weights[0] != '\0') {
-        st = pst_config_place(job->config, "data", "weights",
-                              read_weights(weights, n, &data->blend, err), err);
+        status = pst_config_place(job->config, "data", "weights",
+                                  read_weights(weights, n, &data->blend, err), err);
     }
     data->n_stores = n + 1;
     data->stores = pst_alloc(data->n_stores, sizeof *data->stores);
     data->n_sources[PST_SPLIT_TRAIN] = n;
     data->sources[PST_SPLIT_TRAIN] = pst_alloc(n, sizeof **data->sources);
     data->sources[PST_SPLIT_VALID] = pst_alloc(n, sizeof **data->sources);
-    for (uint32_t i = 0; st == PST_OK && i < n; i++) {
-        st = open_source(job, data, i, !own_valid, err);
+    for (uint32_t i = 0; status == PST_OK && i < n; i++) {
+        status = open_source(job, data, i, !own_valid, err);
     }
-    st = pst_config_place(job->config, "data", "train", st, err);
-    if (st == PST_OK && own_valid) {
-        st = pst_config_place(job->config, "data", "valid", open_valid(job, data, err), err);
+    status = pst_config_place(job->config, "data", "train", status, err);
+    if (status == PST_OK && own_valid) {
+        status = pst_config_place(job->config, "data", "valid", open_valid(job, data, err), err);
     }
-    return st;
+    return status;
 }
 
 void pst_data_close(struct pst_data *data)

@@ -207,21 +207,22 @@ pst_status pst_records_fit(struct pst_records *records, const struct pst_sample_
                            const char *mean, const char *std, struct pst_error *err)
 {
     const struct pst_column *x = &records->x, *labels = &records->labels;
-    pst_status st = fit_x(records, shape->x, err);
+    pst_status status = fit_x(records, shape->x, err);
 
-    if (st == PST_OK && (labels->elems != shape->target->elems ||
-                         (shape->target->dtype == PST_I32 && labels->element >= PST_ELEMENT_F32))) {
-        st = fail_fit(labels, shape->target, err);
+    if (status == PST_OK &&
+        (labels->elems != shape->target->elems ||
+         (shape->target->dtype == PST_I32 && labels->element >= PST_ELEMENT_F32))) {
+        status = fail_fit(labels, shape->target, err);
     }
-    if (st == PST_OK && shape->x->dtype != PST_I32) {
-        st = read_channels(mean, "mean", records->n_channels, false, &records->mean, err);
+    if (status == PST_OK && shape->x->dtype != PST_I32) {
+        status = read_channels(mean, "mean", records->n_channels, false, &records->mean, err);
     }
-    if (st == PST_OK && shape->x->dtype != PST_I32) {
-        st = read_channels(std, "std", records->n_channels, true, &records->std, err);
+    if (status == PST_OK && shape->x->dtype != PST_I32) {
+        status = read_channels(std, "std", records->n_channels, true, &records->std, err);
     }
     records->labels_at = (x->elems * pst_element_bytes(x->element) + 7) / 8 * 8;
     records->room_bytes = records->labels_at + labels->elems * pst_element_bytes(labels->element);
-    return st;
+    return status;
 }
 
 /* --- a record --------------------------------------------------------------------------------- */
@@ -336,23 +337,22 @@ pst_status pst_records_read(const struct pst_records *records, const struct pst_
 {
     const struct pst_column *labels = &records->labels;
     void *of_labels = (char *)room + records->labels_at;
-    pst_status st = read_column(&records->x, record, room, err);
+    pst_status status = read_column(&records->x, record, room, err);
 
-    if (st == PST_OK) {
-        st = read_column(labels, record, of_labels, err);
-    }
-    if (st == PST_OK && shape->x->dtype == PST_I32) {
-        st = put_whole(&records->x, record, room, shape->x->elems, shape->vocab, NULL, ret_x, err);
-    } else if (st == PST_OK) {
+    PST_TRY(status, read_column(labels, record, of_labels, err));
+    if (status == PST_OK && shape->x->dtype == PST_I32) {
+        status =
+            put_whole(&records->x, record, room, shape->x->elems, shape->vocab, NULL, ret_x, err);
+    } else if (status == PST_OK) {
         put_features(records, shape->x, room, ret_x);
     }
-    if (st == PST_OK && shape->target->dtype == PST_I32) {
+    if (status == PST_OK && shape->target->dtype == PST_I32) {
         return put_whole(labels, record, of_labels, labels->elems, shape->classes,
                          &records->ignored, ret_targets, err);
     }
-    for (uint64_t i = 0; st == PST_OK && i < labels->elems; i++) {
+    for (uint64_t i = 0; status == PST_OK && i < labels->elems; i++) {
         pst_data_put(ret_targets, shape->target->dtype, i,
                      number_at(labels->element, of_labels, i));
     }
-    return st;
+    return status;
 }

@@ -42,18 +42,18 @@ static pst_status append_text(struct gathered *g, const char *text, size_t lengt
 {
     int32_t *tokens = NULL;
     uint64_t n = 0;
-    pst_status st;
+    pst_status status;
 
     if (g->tokenizer == NULL) {
         append(g, text, length);
         return PST_OK;
     }
-    st = pst_tokenizer_encode(g->tokenizer, text, length, false, &tokens, &n, err);
-    if (st == PST_OK) {
+    status = pst_tokenizer_encode(g->tokenizer, text, length, false, &tokens, &n, err);
+    if (status == PST_OK) {
         append(g, tokens, n);
     }
     free(tokens);
-    return st;
+    return status;
 }
 
 /* --- lines of JSON ---------------------------------------------------------------------------- */
@@ -110,12 +110,12 @@ static pst_status fail_member(const struct line *line, json_t *value, const char
     const char *key;
     json_t *member;
     char what[200], names[200] = "";
-    pst_status st;
+    pst_status status;
 
     snprintf(what, sizeof what, "\"%.100s\"%s", field,
              json_object_get(value, field) != NULL ? " is not a string"
                                                    : " is not a member; set data.field to one");
-    st =
+    status =
         fail_line(line, 0, json_is_object(value) ? what : "the line is not a JSON object", "", err);
     json_object_foreach(value, key, member)
     {
@@ -126,7 +126,7 @@ static pst_status fail_member(const struct line *line, json_t *value, const char
     } else if (json_is_array(value)) {
         pst_data_hint_list(line->path, err);
     }
-    return st;
+    return status;
 }
 
 static pst_status append_line(struct gathered *g, const struct line *line, const char *field,
@@ -134,27 +134,27 @@ static pst_status append_line(struct gathered *g, const struct line *line, const
 {
     json_error_t error;
     json_t *value = parse_line(line, &error), *text;
-    pst_status st;
+    pst_status status;
 
     if (value == NULL) {
-        st = fail_line(line, error.column > 0 ? (uint32_t)error.column : 0,
-                       "the line is not JSON: ", error.text, err);
+        status = fail_line(line, error.column > 0 ? (uint32_t)error.column : 0,
+                           "the line is not JSON: ", error.text, err);
         if (line->at[0] == '[') {
             pst_data_hint_list(line->path, err);
         }
-        return st;
+        return status;
     }
     text = json_object_get(value, field);
     if (json_is_string(text)) {
-        st = append_text(g, json_string_value(text), json_string_length(text), err);
-        if (st != PST_OK) {
+        status = append_text(g, json_string_value(text), json_string_length(text), err);
+        if (status != PST_OK) {
             pst_error_prefix(err, "line %u", line->number);
         }
     } else {
-        st = fail_member(line, value, field, err);
+        status = fail_member(line, value, field, err);
     }
     json_decref(value);
-    return st;
+    return status;
 }
 
 static pst_status append_lines(struct gathered *g, const char *path, const char *text,
@@ -163,12 +163,12 @@ static pst_status append_lines(struct gathered *g, const char *path, const char 
     const bool marked = length >= 3 && memcmp(text, "\xEF\xBB\xBF", 3) == 0;
     const char *rest = text + (marked ? 3 : 0);
     struct line line = {.path = path};
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
 
-    while (st == PST_OK && next_line(&line, &rest, text + length)) {
-        st = append_line(g, &line, field, err);
+    while (status == PST_OK && next_line(&line, &rest, text + length)) {
+        status = append_line(g, &line, field, err);
     }
-    return st;
+    return status;
 }
 
 /* Does the line hold an opening bracket alone? */
@@ -238,27 +238,27 @@ static pst_status append_file(struct gathered *g, const struct pst_data *data, c
 {
     char *text = NULL;
     size_t length = 0;
-    pst_status st = pst_file_read(path, (size_t)MAX_TEXT, "input.path", &text, &length, err);
+    pst_status status = pst_file_read(path, (size_t)MAX_TEXT, "input.path", &text, &length, err);
 
-    if (st != PST_OK) {
+    if (status != PST_OK) {
         pst_error_prefix(err, "%s", key);
-        return st;
+        return status;
     }
     g->text_bytes += length;
     if (g->text_bytes > MAX_TEXT) {
-        st = pst_fail(err, PST_ERR_CONFIG, "input.limit",
-                      "%s: with \"%s\" the text is larger than 1 GiB, the maximum", key, path);
+        status = pst_fail(err, PST_ERR_CONFIG, "input.limit",
+                          "%s: with \"%s\" the text is larger than 1 GiB, the maximum", key, path);
     } else {
-        st = data->field == NULL || data->field[0] != '\0'
-                 ? pst_data_check_text(path, text, length, err)
-                 : PST_OK;
-        st = st == PST_OK ? append_documents(g, data, path, text, length, err) : st;
-        if (st != PST_OK && err != NULL && err->file[0] == '\0') {
+        status = data->field == NULL || data->field[0] != '\0'
+                     ? pst_data_check_text(path, text, length, err)
+                     : PST_OK;
+        PST_TRY(status, append_documents(g, data, path, text, length, err));
+        if (status != PST_OK && err != NULL && err->file[0] == '\0') {
             pst_error_prefix(err, "%s: \"%s\"", key, path);
         }
     }
     free(text);
-    return st;
+    return status;
 }
 
 pst_status pst_data_open_text(struct pst_data *data, const char *patterns, const char *key,
@@ -267,18 +267,18 @@ pst_status pst_data_open_text(struct pst_data *data, const char *patterns, const
     struct gathered g = {.tokenizer = data->tokenizer,
                          .width = data->tokenizer == NULL ? 1 : sizeof(int32_t)};
     struct pst_paths paths;
-    pst_status st = pst_paths_find(patterns, key, NULL, &paths, err);
+    pst_status status = pst_paths_find(patterns, key, NULL, &paths, err);
 
-    if (st != PST_OK) {
-        return st;
+    if (status != PST_OK) {
+        return status;
     }
-    for (uint32_t i = 0; st == PST_OK && i < paths.n; i++) {
-        st = append_file(&g, data, paths.paths[i], key, err);
+    for (uint32_t i = 0; status == PST_OK && i < paths.n; i++) {
+        status = append_file(&g, data, paths.paths[i], key, err);
     }
     pst_paths_finish(&paths);
-    if (st != PST_OK) {
+    if (status != PST_OK) {
         free(g.bytes);
-        return st;
+        return status;
     }
     store->stream.element = data->tokenizer == NULL ? PST_ELEMENT_U8 : PST_ELEMENT_I32;
     store->stream.memory = g.bytes;

@@ -39,16 +39,16 @@ static pst_status open_llmc(struct pst_token_part *part, uint32_t *ret_element,
     const struct pst_data_file *file = &part->file;
     unsigned char header[12];
     uint32_t i = 0;
-    pst_status st;
+    pst_status status;
 
     if (file->size < LLMC_HEADER) {
         return pst_data_file_fail(file, err,
                                   "%llu bytes are too few for an llm.c shard: its header has 1024",
                                   (unsigned long long)file->size);
     }
-    st = pst_data_file_read(file, 0, header, sizeof header, err);
-    if (st != PST_OK) {
-        return st;
+    status = pst_data_file_read(file, 0, header, sizeof header, err);
+    if (status != PST_OK) {
+        return status;
     }
     while (i < 2 && (u32_at(header) != forms[i].magic || u32_at(header + 4) != forms[i].version)) {
         i++;
@@ -89,11 +89,11 @@ static pst_status read_header(struct index *index, uint32_t *ret_element, struct
     const struct pst_data_file *file = &index->file;
     unsigned char header[MEGATRON_HEADER] = {0};
     uint64_t extra;
-    pst_status st = pst_data_file_read(
+    pst_status status = pst_data_file_read(
         file, 0, header, file->size < sizeof header ? file->size : sizeof header, err);
 
-    if (st != PST_OK) {
-        return st;
+    if (status != PST_OK) {
+        return status;
     }
     if (file->size < sizeof header || memcmp(header, "MMIDIDX\0\0", 9) != 0 ||
         u64_at(header + 9) != 1) {
@@ -138,25 +138,24 @@ static pst_status add_lengths(const struct index *index, uint64_t most, uint64_t
         uint64_t n = index->n - first < PIECE ? index->n - first : PIECE;
         uint64_t at = MEGATRON_HEADER + 4 * first,
                  begin_at = MEGATRON_HEADER + 4 * index->n + 8 * first;
-        pst_status st = pst_data_file_read(&index->file, at, lengths, 4 * n, err);
+        pst_status status = pst_data_file_read(&index->file, at, lengths, 4 * n, err);
 
-        if (st == PST_OK) {
-            st = pst_data_file_read(&index->file, begin_at, begins, 8 * n, err);
-        }
-        for (uint64_t i = 0; st == PST_OK && i < n; i++) {
+        PST_TRY(status, pst_data_file_read(&index->file, begin_at, begins, 8 * n, err));
+        for (uint64_t i = 0; status == PST_OK && i < n; i++) {
             if (u64_at(begins + 8 * i) != tokens * index->width) {
-                st = pst_data_file_fail(
+                status = pst_data_file_fail(
                     &index->file, err, wrong, (unsigned long long)(begin_at + 8 * i),
                     (unsigned long long)(first + i), "does not begin where the one before ends");
             } else if (u32_at(lengths + 4 * i) > most - tokens) {
-                st = pst_data_file_fail(&index->file, err, wrong, (unsigned long long)(at + 4 * i),
-                                        (unsigned long long)(first + i),
-                                        "is longer than what is left of the .bin file");
+                status =
+                    pst_data_file_fail(&index->file, err, wrong, (unsigned long long)(at + 4 * i),
+                                       (unsigned long long)(first + i),
+                                       "is longer than what is left of the .bin file");
             }
-            tokens += st == PST_OK ? u32_at(lengths + 4 * i) : 0;
+            tokens += status == PST_OK ? u32_at(lengths + 4 * i) : 0;
         }
-        if (st != PST_OK) {
-            return st;
+        if (status != PST_OK) {
+            return status;
         }
     }
     *ret_tokens = tokens;
@@ -170,34 +169,32 @@ static pst_status open_megatron(struct pst_token_part *part, uint32_t *ret_eleme
     char *path = pst_printf("%.*s.idx", (int)stem, part->file.path);
     struct index index = {.n = 0};
     uint32_t none_kept = UINT32_MAX - 1;
-    pst_status st = pst_data_file_open(path, &none_kept, &index.file, err);
+    pst_status status = pst_data_file_open(path, &none_kept, &index.file, err);
 
     free(path);
-    if (st != PST_OK) {
-        return st;
+    if (status != PST_OK) {
+        return status;
     }
-    st = read_header(&index, ret_element, err);
-    if (st == PST_OK) {
-        st = add_lengths(&index, part->file.size / index.width, &part->n, err);
-    }
-    if (st == PST_OK && part->file.size != part->n * index.width) {
-        st = pst_data_file_fail(&part->file, err,
-                                "%llu bytes do not match its index: %llu tokens of %llu bytes",
-                                (unsigned long long)part->file.size, (unsigned long long)part->n,
-                                (unsigned long long)index.width);
+    status = read_header(&index, ret_element, err);
+    PST_TRY(status, add_lengths(&index, part->file.size / index.width, &part->n, err));
+    if (status == PST_OK && part->file.size != part->n * index.width) {
+        status = pst_data_file_fail(&part->file, err,
+                                    "%llu bytes do not match its index: %llu tokens of %llu bytes",
+                                    (unsigned long long)part->file.size,
+                                    (unsigned long long)part->n, (unsigned long long)index.width);
     }
     pst_data_file_close(&index.file);
-    return st;
+    return status;
 }
 
 /* .idx stands for .bin, and both names of a pair for one. */
 static pst_status find_megatron(const char *patterns, const char *key, struct pst_paths *ret_paths,
                                 struct pst_error *err)
 {
-    pst_status st = pst_paths_find(patterns, key, ".bin", ret_paths, err);
+    pst_status status = pst_paths_find(patterns, key, ".bin", ret_paths, err);
     uint32_t n = 0;
 
-    for (uint32_t i = 0; st == PST_OK && i < ret_paths->n; i++) {
+    for (uint32_t i = 0; status == PST_OK && i < ret_paths->n; i++) {
         char *path = ret_paths->paths[i];
         size_t length = strlen(path);
         bool known = false;
@@ -215,11 +212,11 @@ static pst_status find_megatron(const char *patterns, const char *key, struct ps
         ret_paths->paths[n] = path;
         n += !known;
     }
-    for (uint32_t i = n; st == PST_OK && i < ret_paths->n; i++) {
+    for (uint32_t i = n; status == PST_OK && i < ret_paths->n; i++) {
         free(ret_paths->paths[i]);
     }
-    ret_paths->n = st == PST_OK ? n : ret_paths->n;
-    return st;
+    ret_paths->n = status == PST_OK ? n : ret_paths->n;
+    return status;
 }
 
 /* --- all of them ------------------------------------------------------------------------------ */
@@ -243,24 +240,25 @@ static pst_status add_file(const struct pst_job *job, struct pst_data *data, con
 {
     struct pst_token_part part = {.offset = 0};
     uint32_t element = job->training->data.dtype == 0 ? PST_ELEMENT_U16 : PST_ELEMENT_U32;
-    pst_status st = pst_data_file_open(path, &data->n_open, &part.file, err);
+    pst_status status = pst_data_file_open(path, &data->n_open, &part.file, err);
 
-    if (st != PST_OK) {
-        return st;
+    if (status != PST_OK) {
+        return status;
     }
-    st = pst_data_check_file(data->kind, &part.file, err);
-    st = st != PST_OK                      ? st
-         : data->kind == PST_DATA_LLMC     ? open_llmc(&part, &element, err)
-         : data->kind == PST_DATA_MEGATRON ? open_megatron(&part, &element, err)
-                                           : open_raw(&part, element, err);
-    if (st == PST_OK && stream->n_parts > 0 && element != stream->element) {
-        st = pst_data_file_fail(&part.file, err, "its tokens have %u bytes, those of %s have %u",
-                                pst_element_bytes(element), stream->parts[0].file.path,
-                                pst_element_bytes(stream->element));
+    status = pst_data_check_file(data->kind, &part.file, err);
+    status = status != PST_OK                  ? status
+             : data->kind == PST_DATA_LLMC     ? open_llmc(&part, &element, err)
+             : data->kind == PST_DATA_MEGATRON ? open_megatron(&part, &element, err)
+                                               : open_raw(&part, element, err);
+    if (status == PST_OK && stream->n_parts > 0 && element != stream->element) {
+        status =
+            pst_data_file_fail(&part.file, err, "its tokens have %u bytes, those of %s have %u",
+                               pst_element_bytes(element), stream->parts[0].file.path,
+                               pst_element_bytes(stream->element));
     }
-    if (st != PST_OK) {
+    if (status != PST_OK) {
         pst_data_file_close(&part.file);
-        return st;
+        return status;
     }
     stream->element = element;
     pst_stream_add(stream, &part);
@@ -272,13 +270,13 @@ pst_status pst_data_open_tokens(const struct pst_job *job, struct pst_data *data
                                 struct pst_error *err)
 {
     struct pst_paths paths = {.n = 0};
-    pst_status st = data->kind == PST_DATA_MEGATRON
-                        ? find_megatron(patterns, key, &paths, err)
-                        : pst_paths_find(patterns, key, NULL, &paths, err);
+    pst_status status = data->kind == PST_DATA_MEGATRON
+                            ? find_megatron(patterns, key, &paths, err)
+                            : pst_paths_find(patterns, key, NULL, &paths, err);
 
-    for (uint32_t i = 0; st == PST_OK && i < paths.n; i++) {
-        st = add_file(job, data, paths.paths[i], &store->stream, err);
+    for (uint32_t i = 0; status == PST_OK && i < paths.n; i++) {
+        status = add_file(job, data, paths.paths[i], &store->stream, err);
     }
     pst_paths_finish(&paths);
-    return st;
+    return status;
 }

@@ -50,10 +50,10 @@ static pst_status read_bytes(const struct pst_stream *stream, uint64_t begin, ui
         if (part->file.path == NULL) {
             memcpy(ret_bytes, (const char *)part->held + at, size * width);
         } else {
-            pst_status st = pst_data_file_read(&part->file, at, ret_bytes, size * width, err);
+            pst_status status = pst_data_file_read(&part->file, at, ret_bytes, size * width, err);
 
-            if (st != PST_OK) {
-                return st;
+            if (status != PST_OK) {
+                return status;
             }
         }
         ret_bytes += size * width;
@@ -152,12 +152,12 @@ pst_status pst_stream_read(const struct pst_stream *stream, uint64_t begin, uint
                            uint64_t vocab, void *room, int32_t *ret_x, int32_t *ret_targets,
                            struct pst_error *err)
 {
-    pst_status st;
+    pst_status status;
 
     PST_ASSERT(begin + context < stream->length);
-    st = read_bytes(stream, begin, context + 1, room, err);
-    if (st == PST_OK && convert(stream->element, room, context, ret_x, ret_targets) >= vocab) {
-        st = fail_token(stream, begin, room, vocab, err);
+    status = read_bytes(stream, begin, context + 1, room, err);
+    if (status == PST_OK && convert(stream->element, room, context, ret_x, ret_targets) >= vocab) {
+        status = fail_token(stream, begin, room, vocab, err);
     }
-    return st;
+    return status;
 }

@@ -47,17 +47,17 @@ static bool wait_for_room(struct pst_prefetch *p)
 static void *read_ahead(void *argument)
 {
     struct pst_prefetch *p = argument;
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
 
-    while (st == PST_OK && wait_for_room(p)) {
+    while (status == PST_OK && wait_for_room(p)) {
         uint64_t batch = p->n_read; /* nobody else writes it */
         struct pst_error err = {0};
 
-        st = pst_data_read(p->data, PST_SPLIT_TRAIN, p->first + batch * p->batch, p->batch,
-                           p->slots[batch % p->n_slots].inputs, &err);
+        status = pst_data_read(p->data, PST_SPLIT_TRAIN, p->first + batch * p->batch, p->batch,
+                               p->slots[batch % p->n_slots].inputs, &err);
         pthread_mutex_lock(&p->lock);
-        p->status = st;
-        if (st == PST_OK) {
+        p->status = status;
+        if (status == PST_OK) {
             p->n_read++;
         } else {
             p->err = err;
@@ -139,7 +139,7 @@ void pst_prefetch_destroy(struct pst_prefetch *p)
 pst_status pst_prefetch_take(struct pst_prefetch *p, void *const **ret_inputs,
                              struct pst_error *err)
 {
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
 
     pthread_mutex_lock(&p->lock);
     PST_ASSERT(p->n_taken < p->n_batches && p->n_taken - p->n_released + 1 < p->n_slots);
@@ -149,13 +149,13 @@ pst_status pst_prefetch_take(struct pst_prefetch *p, void *const **ret_inputs,
     if (p->n_read > p->n_taken) {
         *ret_inputs = p->slots[p->n_taken++ % p->n_slots].inputs;
     } else {
-        st = p->status;
+        status = p->status;
         if (err != NULL) {
             *err = p->err;
         }
     }
     pthread_mutex_unlock(&p->lock);
-    return st;
+    return status;
 }
 
 void pst_prefetch_release(struct pst_prefetch *p)

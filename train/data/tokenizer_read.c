@@ -580,10 +580,10 @@ pst_status pst_tokenizer_read(const char *path, struct pst_tokenizer **ret_token
 {
     struct reading r = {.fields = {.path = path, .err = err}};
     json_t *root = NULL;
-    pst_status st = pst_json_load(path, PST_TOKENIZER_BYTES, &root, err);
+    pst_status status = pst_json_load(path, PST_TOKENIZER_BYTES, &root, err);
 
-    if (st != PST_OK) {
-        return st;
+    if (status != PST_OK) {
+        return status;
     }
     r.t = pst_alloc(1, sizeof *r.t);
     for (uint32_t byte = 0; byte < 256; byte++) {

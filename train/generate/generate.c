@@ -105,16 +105,16 @@ static pst_status read_prompt(struct writer *w, struct pst_error *err)
     const struct pst_generate *g = w->g;
     const char *prompt = g->prompt == NULL || g->prompt[0] == '\0' ? "\n" : g->prompt;
     uint64_t classes = g->shape->classes;
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
 
     if (g->tokenizer != NULL) {
         uint32_t vocab = pst_tokenizer_vocab(g->tokenizer);
 
         w->classes = (uint32_t)(classes < vocab ? classes : vocab);
-        st = pst_tokenizer_encode(g->tokenizer, prompt, strlen(prompt), true, &w->tokens, &w->n,
-                                  err);
+        status = pst_tokenizer_encode(g->tokenizer, prompt, strlen(prompt), true, &w->tokens, &w->n,
+                                      err);
         w->tokens =
-            st == PST_OK ? pst_resize(w->tokens, w->n + g->length, sizeof *w->tokens) : NULL;
+            status == PST_OK ? pst_resize(w->tokens, w->n + g->length, sizeof *w->tokens) : NULL;
     } else {
         w->classes = (uint32_t)(classes < 256 ? classes : 256);
         w->n = strlen(prompt);
@@ -123,17 +123,18 @@ static pst_status read_prompt(struct writer *w, struct pst_error *err)
             w->tokens[i] = (uint8_t)prompt[i];
         }
     }
-    if (st == PST_OK && w->n == 0) {
-        st = pst_fail(err, PST_ERR_CONFIG, "config.value", "the prompt has no tokens");
+    if (status == PST_OK && w->n == 0) {
+        status = pst_fail(err, PST_ERR_CONFIG, "config.value", "the prompt has no tokens");
     }
-    for (uint64_t i = 0; st == PST_OK && i < w->n; i++) {
+    for (uint64_t i = 0; status == PST_OK && i < w->n; i++) {
         if ((uint64_t)w->tokens[i] >= g->shape->vocab) {
-            st = pst_fail(err, PST_ERR_CONFIG, "config.value",
-                          "token %llu of the prompt is %d, the model has %llu tokens",
-                          (unsigned long long)i, w->tokens[i], (unsigned long long)g->shape->vocab);
+            status =
+                pst_fail(err, PST_ERR_CONFIG, "config.value",
+                         "token %llu of the prompt is %d, the model has %llu tokens",
+                         (unsigned long long)i, w->tokens[i], (unsigned long long)g->shape->vocab);
         }
     }
-    return st;
+    return status;
 }
 
 /* Logits of the tokens from `from` on, as many as there is room for. */
@@ -158,20 +159,20 @@ static pst_status look(struct writer *w, uint64_t first_sample, uint64_t from, u
 static pst_status look_on(struct writer *w, uint64_t positions, uint64_t *ret_row,
                           struct pst_error *err)
 {
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
 
     if (w->n - w->first > positions) {
         w->first = w->seen = w->n - (positions + 1) / 2;
     }
-    while (st == PST_OK && w->seen < w->n) {
+    while (status == PST_OK && w->seen < w->n) {
         const uint64_t left = w->n - w->seen;
         const uint64_t n = left < w->g->samples ? left : w->g->samples;
 
-        st = look(w, w->seen - w->first, w->seen, w->g->samples, err);
+        status = look(w, w->seen - w->first, w->seen, w->g->samples, err);
         w->seen += n;
         *ret_row = n - 1;
     }
-    return st;
+    return status;
 }
 
 /* The maximum length of a text if its samples are single tokens; else 0. */
@@ -193,15 +194,15 @@ static pst_status extend(struct writer *w, uint64_t count, struct pst_error *err
     const uint64_t used = w->n < context ? w->n : context;
     struct pst_philox bits = pst_philox(g->seed, STREAM_SAMPLE, count);
     uint64_t row = used - 1;
-    pst_status st =
+    pst_status status =
         positions > 0 ? look_on(w, positions, &row, err) : look(w, 0, w->n - used, context, err);
 
-    if (st == PST_OK) {
+    if (status == PST_OK) {
         w->tokens[w->n++] =
             (int32_t)pst_draw_class(w->logits + row * g->shape->classes, w->classes, g->temperature,
                                     g->top_k, (double)pst_uniform(bits.v[0]));
     }
-    return st;
+    return status;
 }
 
 /* Where the last token ends the text it goes. */
@@ -253,24 +254,24 @@ pst_status pst_generate_text(const struct pst_generate *generate, char **ret_tex
                              struct pst_error *err)
 {
     struct writer w = {.g = generate};
-    pst_status st = read_prompt(&w, err);
+    pst_status status = read_prompt(&w, err);
     bool ended = false;
 
-    if (st == PST_OK) {
+    if (status == PST_OK) {
         allocate(&w);
     }
     for (uint64_t i = 0;
-         st == PST_OK && !ended && i < generate->length && pst_exec_told(generate->exec) == 0;
+         status == PST_OK && !ended && i < generate->length && pst_exec_told(generate->exec) == 0;
          i++) {
-        st = extend(&w, i, err);
-        ended = st == PST_OK && has_ended(&w);
+        status = extend(&w, i, err);
+        ended = status == PST_OK && has_ended(&w);
     }
-    if (st == PST_OK) {
+    if (status == PST_OK) {
         *ret_text = to_text(&w);
     }
     free(w.x);
     free(w.targets);
     free(w.logits);
     free(w.tokens);
-    return st;
+    return status;
 }

@@ -35,27 +35,27 @@ pst_status pst_begin_find_checkpoint(const char *path, struct pst_checkpoint **r
 {
     uint64_t *steps = NULL;
     uint32_t n = 0;
-    pst_status st;
+    pst_status status;
 
     *ret_checkpoint = NULL;
     if (pst_checkpoint_is_one(path)) {
         return pst_checkpoint_open(path, ret_checkpoint, err);
     }
-    st = pst_checkpoint_list(path, &steps, &n, err);
-    if (st != PST_OK) {
+    status = pst_checkpoint_list(path, &steps, &n, err);
+    if (status != PST_OK) {
         return PST_OK; /* no folder: whoever reads files says what is wrong */
     }
     for (uint32_t i = n; i > 0 && *ret_checkpoint == NULL; i--) {
         char *one = pst_checkpoint_path(path, steps[i - 1]);
 
-        st = pst_checkpoint_open(one, ret_checkpoint, err);
-        if (st != PST_OK && i > 1) {
+        status = pst_checkpoint_open(one, ret_checkpoint, err);
+        if (status != PST_OK && i > 1) {
             pst_log(PST_LOG_WARN, "checkpoint", "%s: %s; an older one is used", one, err->message);
         }
         free(one);
     }
     free(steps);
-    return st;
+    return status;
 }
 
 static void compare(const struct pst_checkpoint *checkpoint, const struct pst_graph *graph,
@@ -125,26 +125,26 @@ pst_status pst_begin_open(const char *path, const struct pst_job *job,
                           struct pst_error *err)
 {
     struct pst_begin *begin = pst_alloc(1, sizeof *begin);
-    pst_status st = pst_begin_find_checkpoint(path, &begin->checkpoint, err);
+    pst_status status = pst_begin_find_checkpoint(path, &begin->checkpoint, err);
 
     begin->source = (struct pst_exec_source){begin, load};
-    if (st == PST_OK && begin->checkpoint != NULL) {
-        st = check_fits(begin->checkpoint, graph, err);
+    if (status == PST_OK && begin->checkpoint != NULL) {
+        status = check_fits(begin->checkpoint, graph, err);
         begin->values =
             (struct pst_checkpoint_source){.checkpoint = begin->checkpoint, .graph = graph};
         begin->all = pst_checkpoint_source(&begin->values);
-        if (st == PST_OK && tell) {
+        if (status == PST_OK && tell) {
             warn_of_settings(begin->checkpoint, job, graph);
         }
-    } else if (st == PST_OK) {
-        st = pst_weights_open(path, job, graph, tell, &begin->weights, err);
-        if (st == PST_OK) {
+    } else if (status == PST_OK) {
+        status = pst_weights_open(path, job, graph, tell, &begin->weights, err);
+        if (status == PST_OK) {
             begin->all = *pst_weights_source(begin->weights);
         }
     }
-    if (st != PST_OK) {
+    if (status != PST_OK) {
         pst_begin_close(begin);
-        return st;
+        return status;
     }
     *ret_begin = begin;
     return PST_OK;
@@ -167,9 +167,9 @@ const struct pst_exec_source *pst_begin_source(const struct pst_begin *begin)
 pst_status pst_begin_session(const char *path, struct pst_session *session,
                              struct pst_begin **ret_begin, struct pst_error *err)
 {
-    pst_status st = pst_begin_open(path, session->job, session->graph,
-                                   pst_team_is_first(&session->team), ret_begin, err);
+    pst_status status = pst_begin_open(path, session->job, session->graph,
+                                       pst_team_is_first(&session->team), ret_begin, err);
 
-    session->init = st == PST_OK ? pst_begin_source(*ret_begin) : NULL;
-    return st;
+    session->init = status == PST_OK ? pst_begin_source(*ret_begin) : NULL;
+    return status;
 }

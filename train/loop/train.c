@@ -197,11 +197,11 @@ static pst_status start_exec(struct run *run, struct pst_error *err)
 
     run->counts.each = pst_exec_updates_of_step(session->planned.plan);
     if (run->checkpoint != NULL) {
-        pst_status st = pst_resume_fits(run->checkpoint, session, run->data_digest, run->resume,
-                                        &values.without_slots, err);
+        pst_status status = pst_resume_fits(run->checkpoint, session, run->data_digest, run->resume,
+                                            &values.without_slots, err);
 
-        if (st != PST_OK) {
-            return st;
+        if (status != PST_OK) {
+            return status;
         }
         config.source = &source;
         config.first_step = run->first_step;
@@ -226,7 +226,7 @@ static bool saves(const struct run *run)
 static pst_status find_begin(struct run *run, struct pst_error *err)
 {
     const bool first = pst_team_is_first(&run->session->team);
-    pst_status st;
+    pst_status status;
 
     if (run->resume == NULL || run->resume->from == NULL) {
         return PST_OK;
@@ -236,13 +236,13 @@ static pst_status find_begin(struct run *run, struct pst_error *err)
                         "--resume: run.device = \"%s\" rehearses a run and has no weights",
                         run->job->run.device);
     }
-    st = pst_resume_open(run->session, run->resume, &run->checkpoint, err);
-    if (st != PST_OK || run->checkpoint == NULL) {
-        if (st == PST_OK && first) {
+    status = pst_resume_open(run->session, run->resume, &run->checkpoint, err);
+    if (status != PST_OK || run->checkpoint == NULL) {
+        if (status == PST_OK && first) {
             pst_log(PST_LOG_WARN, "checkpoint", "no checkpoint in %s: training starts at step 0",
                     run->job->training->checkpoint.folder);
         }
-        return st;
+        return status;
     }
     run->first_step = run->n_submitted = run->n_steps = run->checkpoint->manifest.step;
     run->first_sample = run->checkpoint->manifest.samples * run->session->graph->slices;
@@ -303,18 +303,16 @@ static void record(struct run *run)
 
 static pst_status start(struct run *run, struct pst_error *err)
 {
-    pst_status st = start_exec(run, err);
+    pst_status status = start_exec(run, err);
 
-    if (st == PST_OK) {
-        st = start_reading(run, err);
-    }
-    if (st == PST_OK && run->checkpoint != NULL && run->listener->resumed != NULL) {
+    PST_TRY(status, start_reading(run, err));
+    if (status == PST_OK && run->checkpoint != NULL && run->listener->resumed != NULL) {
         run->listener->resumed(run->listener->context, run->checkpoint->path, run->first_step);
     }
-    if (st == PST_OK && run->saver != NULL) {
-        st = pst_saver_begin(run->saver, run->exec, err);
+    if (status == PST_OK && run->saver != NULL) {
+        status = pst_saver_begin(run->saver, run->exec, err);
     }
-    return st;
+    return status;
 }
 
 /* Text and right answers are read off the logits of the last micro-batch, and slices of sequences
@@ -323,19 +321,19 @@ static pst_status make_twin(struct run *run, struct pst_error *err)
 {
     struct pst_session *session = run->session;
     const bool small = generates(run) || scores(run);
-    pst_status st =
+    pst_status status =
         pst_session_twin(session, run->eval_batch, small && session->graph->slices > 1, err);
 
-    return st == PST_OK
+    return status == PST_OK
                ? pst_sample_shape_of(pst_session_eval_graph(session), &run->eval_shape, err)
-               : st;
+               : status;
 }
 
 static pst_status prepare(struct run *run, struct pst_error *err)
 {
     const struct pst_team *team = &run->session->team;
     const struct pst_plan *plan = run->session->planned.plan;
-    pst_status st = pst_sample_shape_of(run->session->graph, &run->shape, err);
+    pst_status status = pst_sample_shape_of(run->session->graph, &run->shape, err);
 
     run->batch = plan->batch;
     run->step_flops = pst_session_step_flops(run->session);
@@ -343,51 +341,45 @@ static pst_status prepare(struct run *run, struct pst_error *err)
     run->eval_batch = run->session->decodes           ? PST_GENERATE_AT_ONCE
                       : generates(run) || scores(run) ? one_microbatch(plan)
                                                       : plan->batch;
-    if (st == PST_OK) {
-        st = open_tokenizer(run, err);
+    PST_TRY(status, open_tokenizer(run, err));
+    if (status == PST_OK && (evaluates(run) || generates(run))) {
+        status = make_twin(run, err);
     }
-    if (st == PST_OK && (evaluates(run) || generates(run))) {
-        st = make_twin(run, err);
-    }
-    for (uint32_t rank = 0; st == PST_OK && rank < plan->n_devices; rank++) {
+    for (uint32_t rank = 0; status == PST_OK && rank < plan->n_devices; rank++) {
         uint64_t peak = pst_session_peak(run->session, rank);
 
         run->peak_bytes = peak > run->peak_bytes ? peak : run->peak_bytes;
     }
-    if (st == PST_OK) {
+    if (status == PST_OK) {
         allocate(run);
     }
-    if (st == PST_OK && scores(run)) {
+    if (status == PST_OK && scores(run)) {
         run->logits = pst_alloc(kept_logits(run), sizeof *run->logits);
     }
-    if (st == PST_OK) {
+    if (status == PST_OK) {
         run->session->saves = saves(run);
-        st = pst_session_check_host(run->session, err);
+        status = pst_session_check_host(run->session, err);
     }
-    if (st == PST_OK) {
+    if (status == PST_OK) {
         pst_emulation_init(&run->emulation, run->session, run->job->run.emulated_scale);
     }
-    if (st == PST_OK && run->data != NULL) {
-        st = pst_data_digest(run->data, &run->shape, run->batch, run->samples.inputs,
-                             &run->data_digest, err);
-        st = st == PST_OK ? pst_team_compare(team, run->data_digest, "training data", err)
-                          : st; /* each reads it */
+    if (status == PST_OK && run->data != NULL) {
+        status = pst_data_digest(run->data, &run->shape, run->batch, run->samples.inputs,
+                                 &run->data_digest, err);
+        status = status == PST_OK ? pst_team_compare(team, run->data_digest, "training data", err)
+                                  : status; /* each reads it */
     }
-    if (st == PST_OK) {
-        st = find_begin(run, err);
-    }
-    if (st == PST_OK) {
+    PST_TRY(status, find_begin(run, err));
+    if (status == PST_OK) {
         record(run);
     }
-    if (st == PST_OK && saves(run)) {
-        st = make_saver(run, err);
+    if (status == PST_OK && saves(run)) {
+        status = make_saver(run, err);
     }
-    if (st == PST_OK) {
-        st = start(run, err);
-    }
+    PST_TRY(status, start(run, err));
     pst_checkpoint_close(run->checkpoint);
     run->checkpoint = NULL;
-    return st;
+    return status;
 }
 
 /* A batch of held-out samples. */
@@ -457,13 +449,12 @@ static pst_status evaluate(struct run *run, double *ret_loss, struct pst_error *
         uint64_t first = batch_first + i % per_batch * run->eval_batch;
         struct pst_batch batch;
         double loss = 0;
-        pst_status st = load(run, first, run->eval_batch, &batch, err);
+        pst_status status = load(run, first, run->eval_batch, &batch, err);
 
-        run->starved = st != PST_OK;
-        st =
-            st == PST_OK ? pst_exec_eval(run->exec, &batch, &loss, run->logits, n_logits, err) : st;
-        if (st != PST_OK || is_told_to_stop(run)) {
-            return st;
+        run->starved = status != PST_OK;
+        PST_TRY(status, pst_exec_eval(run->exec, &batch, &loss, run->logits, n_logits, err));
+        if (status != PST_OK || is_told_to_stop(run)) {
+            return status;
         }
         if (run->logits != NULL) {
             score(run);
@@ -492,18 +483,19 @@ static pst_status submit(struct run *run, struct pst_error *err)
     struct pst_update update = pst_update_at(run->job, step);
     uint32_t drain_every = run->session->planned.plan->drain_every;
     void *const *inputs = run->samples.inputs;
-    pst_status st = run->prefetch == NULL ? PST_OK : pst_prefetch_take(run->prefetch, &inputs, err);
+    pst_status status =
+        run->prefetch == NULL ? PST_OK : pst_prefetch_take(run->prefetch, &inputs, err);
 
-    run->starved = st != PST_OK;
+    run->starved = status != PST_OK;
     memcpy(batch.inputs, inputs, sizeof batch.inputs);
-    st = st == PST_OK ? pst_exec_submit(run->exec, &batch, &update, err) : st;
-    if (st == PST_OK) {
+    PST_TRY(status, pst_exec_submit(run->exec, &batch, &update, err));
+    if (status == PST_OK) {
         run->n_submitted++;
         if (drain_every > 0 && run->n_submitted % drain_every == 0) {
             pst_exec_drain(run->exec);
         }
     }
-    return st;
+    return status;
 }
 
 /* --- checkpoints ------------------------------------------------------------------------------ */
@@ -600,10 +592,10 @@ static pst_status collect(struct run *run, struct pst_error *err)
         .lr = pst_learning_rate(&run->job->training->loop, step),
         .scale = emulated_scale(run),
     };
-    pst_status st = pst_exec_collect(run->exec, &report.result, err);
+    pst_status status = pst_exec_collect(run->exec, &report.result, err);
 
-    if (st != PST_OK) {
-        return st;
+    if (status != PST_OK) {
+        return status;
     }
     if (pst_session_is_hollow(run->session)) {
         report.result.loss = report.result.grad_norm = NAN;
@@ -636,25 +628,25 @@ static pst_status collect(struct run *run, struct pst_error *err)
    checkpoint is due. */
 static pst_status run_to(struct run *run, uint64_t end, struct pst_error *err)
 {
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
 
-    while (st == PST_OK) {
+    while (status == PST_OK) {
         bool more = run->n_submitted < end && !is_told_to_stop(run) && !is_due(run);
 
         if (more && pst_exec_in_flight(run->exec) < IN_FLIGHT) {
-            st = submit(run, err);
+            status = submit(run, err);
             continue;
         }
         if (!more) {
             pst_exec_drain(run->exec);
         }
         if (pst_exec_in_flight(run->exec) > 0) {
-            st = collect(run, err);
+            status = collect(run, err);
         } else {
             break;
         }
     }
-    return st;
+    return status;
 }
 
 /* The steps before a batch that cannot be read are sound: they end, and are saved. Processes are
@@ -662,19 +654,19 @@ static pst_status run_to(struct run *run, uint64_t end, struct pst_error *err)
 static void save_what_was_trained(struct run *run)
 {
     struct pst_error err = {0};
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
 
     if (!run->starved || run->saver == NULL || run->session->team.ops != NULL) {
         return;
     }
     pst_exec_drain(run->exec);
-    while (st == PST_OK && pst_exec_in_flight(run->exec) > 0) {
-        st = collect(run, &err);
+    while (status == PST_OK && pst_exec_in_flight(run->exec) > 0) {
+        status = collect(run, &err);
     }
-    st = st == PST_OK ? save_last(run, &err) : st;
-    st = st == PST_OK ? pst_saver_finish(run->saver, &err) : st;
-    st = st == PST_OK ? pst_saver_lost(run->saver, &err) : st;
-    if (st != PST_OK) {
+    PST_TRY(status, save_last(run, &err));
+    PST_TRY(status, pst_saver_finish(run->saver, &err));
+    PST_TRY(status, pst_saver_lost(run->saver, &err));
+    if (status != PST_OK) {
         pst_log(PST_LOG_ERROR, "checkpoint", "the trained weights were not saved in %s: %s",
                 run->job->training->checkpoint.folder, err.message);
     }
@@ -685,22 +677,22 @@ static pst_status loop(struct run *run, struct pst_error *err)
     uint64_t steps = (uint64_t)run->job->training->loop.steps;
     uint64_t every = evaluates(run) ? (uint64_t)run->job->training->loop.eval_every : 0;
     double loss;
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
 
-    while (st == PST_OK && run->n_steps < steps && !is_told_to_stop(run)) {
+    while (status == PST_OK && run->n_steps < steps && !is_told_to_stop(run)) {
         uint64_t end = every > 0 ? (run->n_steps / every + 1) * every : steps;
 
-        st = run_to(run, end < steps ? end : steps, err);
-        if (st == PST_OK && run->n_steps < steps && is_due(run)) {
-            st = save(run, err);
+        status = run_to(run, end < steps ? end : steps, err);
+        if (status == PST_OK && run->n_steps < steps && is_due(run)) {
+            status = save(run, err);
         }
-        if (st == PST_OK && run->n_steps == end && end < steps && !is_told_to_stop(run)) {
-            st = evaluate(run, &loss, err);
+        if (status == PST_OK && run->n_steps == end && end < steps && !is_told_to_stop(run)) {
+            status = evaluate(run, &loss, err);
         }
     }
-    if (st != PST_OK) {
+    if (status != PST_OK) {
         save_what_was_trained(run);
-        return st;
+        return status;
     }
     return run->saver != NULL ? save_last(run, err) : PST_OK;
 }
@@ -709,25 +701,25 @@ static pst_status loop(struct run *run, struct pst_error *err)
    end_of_run tells of it. */
 static pst_status finish_saving(struct run *run, struct pst_error *err)
 {
-    pst_status st = run->saver == NULL ? PST_OK : pst_saver_finish(run->saver, err);
+    pst_status status = run->saver == NULL ? PST_OK : pst_saver_finish(run->saver, err);
 
-    return st != PST_OK && pst_saver_lost(run->saver, NULL) != PST_OK ? PST_OK : st;
+    return status != PST_OK && pst_saver_lost(run->saver, NULL) != PST_OK ? PST_OK : status;
 }
 
 /* The outcome of a run that has reported its results, with its trace written so: the state of its
    end is saved, or it fails. A hint to resume is given only where there is a checkpoint to resume.
  */
-static pst_status end_of_run(const struct run *run, pst_status st, struct pst_error *err)
+static pst_status end_of_run(const struct run *run, pst_status status, struct pst_error *err)
 {
     const bool lost = run->saver != NULL && pst_saver_lost(run->saver, NULL) != PST_OK;
     uint64_t step;
 
     if (lost) {
-        st = pst_saver_lost(run->saver, err);
-    } else if (st == PST_OK && pst_stop_requested()) {
-        st = pst_stop_fail(err);
+        status = pst_saver_lost(run->saver, err);
+    } else if (status == PST_OK && pst_stop_requested()) {
+        status = pst_stop_fail(err);
     }
-    if (st != PST_OK && run->saver != NULL && pst_team_is_first(&run->session->team) &&
+    if (status != PST_OK && run->saver != NULL && pst_team_is_first(&run->session->team) &&
         pst_saver_can_resume(run->saver, &step)) {
         if (lost || step < run->n_steps) {
             pst_error_hint(err, "--resume auto resumes after step %llu", (unsigned long long)step);
@@ -735,20 +727,20 @@ static pst_status end_of_run(const struct run *run, pst_status st, struct pst_er
             pst_error_hint(err, "--resume auto resumes from there");
         }
     }
-    return st;
+    return status;
 }
 
 static pst_status write_trace(const struct run *run, struct pst_error *err)
 {
     const struct pst_train_listener *listener = run->listener;
-    pst_status st = run->timeline == NULL || listener->trace == NULL
-                        ? PST_OK
-                        : listener->trace(listener->context, run->timeline, err);
+    pst_status status = run->timeline == NULL || listener->trace == NULL
+                            ? PST_OK
+                            : listener->trace(listener->context, run->timeline, err);
 
-    if (err != NULL && st == PST_ERR_IO) {
+    if (err != NULL && status == PST_ERR_IO) {
         err->exit_code = 1; /* the run was made; only its trace is lost */
     }
-    return st;
+    return status;
 }
 
 /* Evaluates and generates text after the last step. */
@@ -767,15 +759,15 @@ static pst_status conclude(struct run *run, struct pst_error *err)
         .prompt = run->job->training->loop.prompt,
         .length = (uint64_t)run->job->training->loop.sample,
     };
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
 
     if (evaluates(run)) {
-        st = evaluate(run, &run->eval_loss, err);
+        status = evaluate(run, &run->eval_loss, err);
     }
-    if (st == PST_OK && generates(run)) {
-        st = pst_generate_text(&generate, &run->sample, err);
+    if (status == PST_OK && generates(run)) {
+        status = pst_generate_text(&generate, &run->sample, err);
     }
-    return st;
+    return status;
 }
 
 /* Per step: what each device offloaded, and how long its passes stood still for copies. *ret_any:
@@ -790,10 +782,10 @@ static pst_status count_copies(const struct run *run, uint64_t *bytes, uint64_t 
 
     for (uint32_t rank = 0; rank < plan->n_devices && made > 0; rank++) {
         struct pst_exec_copies copied;
-        pst_status st = pst_exec_copied(run->exec, rank, &copied, err);
+        pst_status status = pst_exec_copied(run->exec, rank, &copied, err);
 
-        if (st != PST_OK) {
-            return st;
+        if (status != PST_OK) {
+            return status;
         }
         bytes[rank] = copied.bytes[0] / made;
         stall_ns[rank] = (uint64_t)((double)(copied.stall_ns / made) / scale);
@@ -837,11 +829,11 @@ static uint64_t usual_step_ns(struct run *run)
 static pst_status gather(struct run *run, struct pst_error *err)
 {
     double scale = run->emulation.scale > 0 ? run->emulation.scale : 1;
-    pst_status st = pst_recorder_gather(run->recorder, run->exec, err);
+    pst_status status = pst_recorder_gather(run->recorder, run->exec, err);
 
-    if (st != PST_OK || !pst_team_is_first(&run->session->team) ||
+    if (status != PST_OK || !pst_team_is_first(&run->session->team) ||
         pst_recorder_is_empty(run->recorder)) {
-        return st;
+        return status;
     }
     return pst_run_timeline(run->recorder, scale, &run->timeline, err);
 }
@@ -871,7 +863,7 @@ static pst_status report(struct run *run, uint64_t total_ns, struct pst_error *e
     uint64_t *measured = pst_alloc(4 * (size_t)n, sizeof *measured);
     uint64_t *predicted = measured + n, *copied = predicted + n, *stalled = copied + n;
     bool copies = false;
-    pst_status st;
+    pst_status status;
     struct pst_run_report end = {
         .steps = run->n_steps - run->first_step,
         .first_step = run->first_step,
@@ -892,11 +884,11 @@ static pst_status report(struct run *run, uint64_t total_ns, struct pst_error *e
         .signal = pst_stop_signal(),
     };
 
-    st = count_copies(run, copied, stalled, &copies, err);
-    st = st == PST_OK ? pst_exec_measured_peaks(run->exec, measured, err) : st;
-    if (st != PST_OK) {
+    status = count_copies(run, copied, stalled, &copies, err);
+    PST_TRY(status, pst_exec_measured_peaks(run->exec, measured, err));
+    if (status != PST_OK) {
         free(measured);
-        return st;
+        return status;
     }
     end.copy_bytes = copies ? copied : NULL;
     end.copy_stall_ns = copies ? stalled : NULL;
@@ -925,36 +917,28 @@ pst_status pst_train_run(struct pst_session *session, const struct pst_data *dat
                       .data = data,
                       .eval_loss = NAN};
     uint64_t begin = pst_now_ns();
-    pst_status st;
+    pst_status status;
 
     pst_doing("training", "the model");
-    st = prepare(&run, err);
-    st = st == PST_OK ? pst_exec_meet(run.exec, err) : st;
-    if (st == PST_OK) {
+    status = prepare(&run, err);
+    PST_TRY(status, pst_exec_meet(run.exec, err));
+    if (status == PST_OK) {
         pst_stop_grace(PST_STOP_ORDERLY);
-        st = loop(&run, err);
-        if (err != NULL && (st == PST_ERR_DEVICE || st == PST_ERR_IO)) {
+        status = loop(&run, err);
+        if (err != NULL && (status == PST_ERR_DEVICE || status == PST_ERR_IO)) {
             err->exit_code = 1; /* the machine failed the run, not the request */
         }
     }
-    if (st == PST_OK && !is_told_to_stop(&run)) {
-        st = conclude(&run, err);
+    if (status == PST_OK && !is_told_to_stop(&run)) {
+        status = conclude(&run, err);
     }
-    if (st == PST_OK) {
-        st = finish_saving(&run, err);
-    }
+    PST_TRY(status, finish_saving(&run, err));
     if (run.exec != NULL && is_told_to_stop(&run)) {
         pst_stop_note(pst_exec_told(run.exec));
     }
-    if (st == PST_OK) {
-        st = gather(&run, err);
-    }
-    if (st == PST_OK) {
-        st = report(&run, pst_now_ns() - begin, err);
-    }
-    if (st == PST_OK) {
-        st = end_of_run(&run, write_trace(&run, err), err);
-    }
+    PST_TRY(status, gather(&run, err));
+    PST_TRY(status, report(&run, pst_now_ns() - begin, err));
+    PST_TRY(status, end_of_run(&run, write_trace(&run, err), err));
     if (!pst_stop_requested()) {
         pst_stop_grace(PST_STOP_USUAL_MS); /* else this command is about to end */
     }
@@ -970,5 +954,5 @@ pst_status pst_train_run(struct pst_session *session, const struct pst_data *dat
     free(run.logits);
     pst_tokenizer_destroy(run.tokenizer);
     free(run.sample);
-    return st;
+    return status;
 }

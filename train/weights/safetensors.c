@@ -115,10 +115,10 @@ static pst_status check_brackets(const struct file *file, const char *text, uint
 static pst_status parse_header(struct file *file, const char *text, uint64_t length)
 {
     json_error_t error;
-    pst_status st = check_brackets(file, text, length);
+    pst_status status = check_brackets(file, text, length);
 
-    if (st != PST_OK) {
-        return st;
+    if (status != PST_OK) {
+        return status;
     }
     if (length == 0 || text[0] != '{') {
         return fail_syntax(file, "byte %u: the header must begin with {", PREFIX);
@@ -220,16 +220,14 @@ static pst_status take_place(struct file *file, const json_t *of, struct pst_st_
 
 static pst_status take_tensor(struct file *file, const json_t *of, struct pst_st_tensor *tensor)
 {
-    pst_status st;
+    pst_status status;
 
     if (!json_is_object(of)) {
         return fail_tensor(file, tensor->name, "input.syntax", "it is not %s", "an object");
     }
-    st = take_dtype(file, of, tensor);
-    if (st == PST_OK) {
-        st = take_shape(file, of, tensor);
-    }
-    return st == PST_OK ? take_place(file, of, tensor) : st;
+    status = take_dtype(file, of, tensor);
+    PST_TRY(status, take_shape(file, of, tensor));
+    return status == PST_OK ? take_place(file, of, tensor) : status;
 }
 
 static pst_status check_metadata(struct file *file, json_t *pairs)
@@ -268,26 +266,27 @@ static pst_status check_tiles(struct file *file)
 {
     const struct pst_st_tensor **order = pst_alloc(file->base.n + 1, sizeof *order);
     uint64_t at = 0;
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
 
     for (uint32_t i = 0; i < file->base.n; i++) {
         order[i] = &file->base.tensors[i];
     }
     qsort(order, file->base.n, sizeof *order, by_place);
-    for (uint32_t i = 0; st == PST_OK && i < file->base.n; i++) {
+    for (uint32_t i = 0; status == PST_OK && i < file->base.n; i++) {
         if (order[i]->begin != at) {
-            st = fail_tensor(file, order[i]->name, "input.syntax",
-                             "it begins at byte %llu of the data, the tensor before ends at %llu",
-                             (unsigned long long)order[i]->begin, (unsigned long long)at);
+            status =
+                fail_tensor(file, order[i]->name, "input.syntax",
+                            "it begins at byte %llu of the data, the tensor before ends at %llu",
+                            (unsigned long long)order[i]->begin, (unsigned long long)at);
         }
         at = order[i]->begin + order[i]->bytes;
     }
-    if (st == PST_OK && at != file->data_bytes) {
-        st = fail_syntax(file, "%llu bytes of data belong to no tensor",
-                         (unsigned long long)(file->data_bytes - at));
+    if (status == PST_OK && at != file->data_bytes) {
+        status = fail_syntax(file, "%llu bytes of data belong to no tensor",
+                             (unsigned long long)(file->data_bytes - at));
     }
     free(order);
-    return st;
+    return status;
 }
 
 static pst_status take_tensors(struct file *file)
@@ -295,7 +294,7 @@ static pst_status take_tensors(struct file *file)
     struct pst_st_tensor *tensors;
     const char *key;
     json_t *value;
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
 
     if (json_object_size(file->header) > PST_ST_TENSORS + 1) {
         return fail_file(file, PST_ERR_CONFIG, "input.limit", "more than %u tensors",
@@ -306,13 +305,13 @@ static pst_status take_tensors(struct file *file)
     json_object_foreach(file->header, key, value)
     {
         if (strcmp(key, "__metadata__") == 0) {
-            st = check_metadata(file, value);
+            status = check_metadata(file, value);
         } else {
             tensors[file->base.n].name = key;
-            st = take_tensor(file, value, &tensors[file->base.n++]);
+            status = take_tensor(file, value, &tensors[file->base.n++]);
         }
-        if (st != PST_OK) {
-            return st;
+        if (status != PST_OK) {
+            return status;
         }
     }
     qsort(tensors, file->base.n, sizeof *tensors, by_name);
@@ -529,15 +528,15 @@ static pst_status read_header(struct file *file, uint64_t size)
     unsigned char prefix[PREFIX];
     uint64_t length;
     char *text;
-    pst_status st;
+    pst_status status;
 
     if (size < PREFIX) {
         return fail_syntax(file, "not a safetensors file: it has only %llu bytes",
                            (unsigned long long)size);
     }
-    st = read_at(file, 0, PREFIX, prefix, file->err);
-    if (st != PST_OK) {
-        return st;
+    status = read_at(file, 0, PREFIX, prefix, file->err);
+    if (status != PST_OK) {
+        return status;
     }
     length = little_endian(prefix);
     if (length > PST_ST_HEADER) {
@@ -553,12 +552,12 @@ static pst_status read_header(struct file *file, uint64_t size)
     file->data_begin = PREFIX + length;
     file->data_bytes = size - file->data_begin;
     text = pst_alloc((size_t)length + 1, 1);
-    st = read_at(file, PREFIX, length, text, file->err);
-    if (st == PST_OK && !scan_header(file, text, length)) {
-        st = parse_header(file, text, length);
+    status = read_at(file, PREFIX, length, text, file->err);
+    if (status == PST_OK && !scan_header(file, text, length)) {
+        status = parse_header(file, text, length);
     }
     free(text);
-    return st;
+    return status;
 }
 
 /* --- the interface -----------------------------------------------------------------------------*/
@@ -590,21 +589,19 @@ pst_status pst_st_open(int folder, const char *name, const char *path,
 {
     struct file *file = pst_alloc(1, sizeof *file);
     uint64_t size = 0;
-    pst_status st;
+    pst_status status;
 
     file->fd = -1;
     file->err = err;
     file->base.path = pst_arena_strdup(&file->arena, path);
-    st = open_at(file, folder, name, &size);
-    if (st == PST_OK) {
-        st = read_header(file, size);
+    status = open_at(file, folder, name, &size);
+    PST_TRY(status, read_header(file, size));
+    if (status == PST_OK) {
+        status = file->header == NULL ? check_tiles(file) : take_tensors(file);
     }
-    if (st == PST_OK) {
-        st = file->header == NULL ? check_tiles(file) : take_tensors(file);
-    }
-    if (st != PST_OK) {
+    if (status != PST_OK) {
         pst_st_close(&file->base);
-        return st;
+        return status;
     }
     *ret_file = &file->base;
     return PST_OK;
@@ -698,10 +695,10 @@ pst_status pst_st_read_f32(const struct pst_st_file *file, const struct pst_st_t
     }
     for (uint64_t done = 0; done < n;) {
         uint64_t m = n - done < sizeof piece / size ? n - done : sizeof piece / size;
-        pst_status st = pst_st_read(file, tensor, (first + done) * size, m * size, piece, err);
+        pst_status status = pst_st_read(file, tensor, (first + done) * size, m * size, piece, err);
 
-        if (st != PST_OK) {
-            return st;
+        if (status != PST_OK) {
+            return status;
         }
         to_f32(tensor->dtype, piece, m, ret_values + done);
         done += m;

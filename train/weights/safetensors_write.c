@@ -99,7 +99,7 @@ pst_status pst_st_create(const char *path, const struct pst_st_tensor *tensors, 
                          struct pst_st_writer **ret_writer, struct pst_error *err)
 {
     struct pst_st_writer *writer = pst_alloc(1, sizeof *writer);
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
     char *text;
 
     writer->out.fd = -1;
@@ -110,20 +110,16 @@ pst_status pst_st_create(const char *path, const struct pst_st_tensor *tensors, 
     put_header(writer, text);
     free(text);
     if (writer->n_header - 8 > PST_ST_HEADER || n > PST_ST_TENSORS) {
-        st = pst_fail_at(err, PST_ERR_UNSUPPORTED, "output.form", path, 0, 0,
-                         "a safetensors file holds at most %u tensors and %u bytes of names; "
-                         "write several files",
-                         PST_ST_TENSORS, PST_ST_HEADER);
+        status = pst_fail_at(err, PST_ERR_UNSUPPORTED, "output.form", path, 0, 0,
+                             "a safetensors file holds at most %u tensors and %u bytes of names; "
+                             "write several files",
+                             PST_ST_TENSORS, PST_ST_HEADER);
     }
-    if (st == PST_OK) {
-        st = pst_file_begin(path, pst_st_file_bytes(writer), &writer->out, err);
-    }
-    if (st == PST_OK) {
-        st = pst_file_put(&writer->out, writer->header, (size_t)writer->n_header, 0, err);
-    }
-    if (st != PST_OK) {
+    PST_TRY(status, pst_file_begin(path, pst_st_file_bytes(writer), &writer->out, err));
+    PST_TRY(status, pst_file_put(&writer->out, writer->header, (size_t)writer->n_header, 0, err));
+    if (status != PST_OK) {
         pst_st_abandon(writer);
-        return st;
+        return status;
     }
     *ret_writer = writer;
     return PST_OK;
@@ -164,10 +160,10 @@ static void finish(struct pst_st_writer *writer)
 
 pst_status pst_st_finish(struct pst_st_writer *writer, struct pst_error *err)
 {
-    pst_status st = pst_file_end(&writer->out, err);
+    pst_status status = pst_file_end(&writer->out, err);
 
     finish(writer);
-    return st;
+    return status;
 }
 
 void pst_st_abandon(struct pst_st_writer *writer)

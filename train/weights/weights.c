@@ -68,11 +68,11 @@ struct pst_weights {
 static pst_status open_shard(struct pst_weights *w, const char *name, struct pst_error *err)
 {
     char *path = pst_arena_printf(&w->arena, "%s/%s", w->folder_path, name);
-    pst_status st =
+    pst_status status =
         pst_weights_open_file(w->folder, w->folder_path, name, path, &w->files[w->n_files], err);
 
-    w->n_files += st == PST_OK;
-    return st;
+    w->n_files += status == PST_OK;
+    return status;
 }
 
 /* Each file that the weight_map names, once. */
@@ -82,7 +82,7 @@ static pst_status open_shards_of(struct pst_weights *w, const json_t *map, const
     size_t n = 0, room = json_object_size(map);
     const char **names = pst_arena_array(&w->arena, room + 1, sizeof *names), *key;
     json_t *value;
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
     uint32_t n_files = 0;
 
     json_object_foreach((json_t *)map, key, value)
@@ -104,27 +104,27 @@ static pst_status open_shards_of(struct pst_weights *w, const json_t *map, const
                            "weight_map names %u files; there must be 1 to %u", n_files, SHARDS);
     }
     w->files = pst_arena_array(&w->arena, n_files, sizeof(struct pst_st_file *));
-    for (uint32_t i = 0; st == PST_OK && i < n_files; i++) {
-        st = open_shard(w, names[i], err);
+    for (uint32_t i = 0; status == PST_OK && i < n_files; i++) {
+        status = open_shard(w, names[i], err);
     }
-    return st;
+    return status;
 }
 
 static pst_status open_index(struct pst_weights *w, const char *name, struct pst_error *err)
 {
     char *path = pst_arena_printf(&w->arena, "%s/%s", w->folder_path, name);
     json_t *root = NULL, *map;
-    pst_status st = pst_json_load(path, INDEX_BYTES, &root, err);
+    pst_status status = pst_json_load(path, INDEX_BYTES, &root, err);
 
-    if (st != PST_OK) {
-        return st;
+    if (status != PST_OK) {
+        return status;
     }
     map = json_object_get(root, "weight_map");
-    st = json_is_object(map) ? open_shards_of(w, map, path, err)
-                             : pst_fail_at(err, PST_ERR_CONFIG, "input.syntax", path, 0, 0,
-                                           "there is no object weight_map");
+    status = json_is_object(map) ? open_shards_of(w, map, path, err)
+                                 : pst_fail_at(err, PST_ERR_CONFIG, "input.syntax", path, 0, 0,
+                                               "there is no object weight_map");
     json_decref(root);
-    return st;
+    return status;
 }
 
 static bool is_there(const struct pst_weights *w, const char *name)
@@ -161,12 +161,12 @@ static pst_status open_files(struct pst_weights *w, struct pst_error *err)
     if (name == NULL) {
         name = is_there(w, PST_WEIGHTS_INDEX) ? PST_WEIGHTS_INDEX : PST_WEIGHTS_FILE;
         if (!is_there(w, name)) {
-            pst_status st = pst_fail_at(err, PST_ERR_IO, "input.path", w->path, 0, 0,
-                                        "there is neither %s nor %s in the folder",
-                                        PST_WEIGHTS_FILE, PST_WEIGHTS_INDEX);
+            pst_status status = pst_fail_at(err, PST_ERR_IO, "input.path", w->path, 0, 0,
+                                            "there is neither %s nor %s in the folder",
+                                            PST_WEIGHTS_FILE, PST_WEIGHTS_INDEX);
 
             pst_error_hint(err, "save_pretrained of transformers writes them");
-            return st;
+            return status;
         }
     }
     if (pst_text_ends(name, ".json")) {
@@ -613,22 +613,22 @@ static pst_status read_piece(const struct pst_weights_piece *piece, const struct
     const uint64_t before = piece->of_file == NULL ? 0 : piece->of_file->first;
     uint64_t rows, width, n;
     float *block;
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
 
     pst_weights_extent(piece, &rows, &width);
     n = width == 0 || BLOCK / width == 0 ? 1 : BLOCK / width;
     block = pst_alloc(n < rows ? n * width : rows * width + 1, sizeof *block);
-    for (uint64_t first = 0; st == PST_OK && first < rows; first += n) {
+    for (uint64_t first = 0; status == PST_OK && first < rows; first += n) {
         uint64_t m = rows - first < n ? rows - first : n;
 
-        st = pst_st_read_f32(found->file, found->tensor, before + first * width, m * width, block,
-                             err);
-        if (st == PST_OK) {
+        status = pst_st_read_f32(found->file, found->tensor, before + first * width, m * width,
+                                 block, err);
+        if (status == PST_OK) {
             pst_weights_scatter(piece, block, first, m, values);
         }
     }
     free(block);
-    return st;
+    return status;
 }
 
 static pst_status load(void *context, const struct pst_state_key *key, uint64_t elems,
@@ -636,7 +636,7 @@ static pst_status load(void *context, const struct pst_state_key *key, uint64_t 
 {
     const struct pst_weights *w = context;
     const struct value *value;
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
 
     *ret_found = key->kind == PST_STATE_PARAMETER || key->kind == PST_STATE_OPERATOR;
     if (!*ret_found) {
@@ -645,10 +645,10 @@ static pst_status load(void *context, const struct pst_state_key *key, uint64_t 
     value = &w->values[key->kind == PST_STATE_PARAMETER ? key->index
                                                         : w->first_state[key->index] + key->number];
     PST_ASSERT(value->is.elems == elems);
-    for (uint32_t i = 0; st == PST_OK && i < value->n_pieces; i++) {
-        st = read_piece(&value->pieces[i], value->found[i], ret_values, err);
+    for (uint32_t i = 0; status == PST_OK && i < value->n_pieces; i++) {
+        status = read_piece(&value->pieces[i], value->found[i], ret_values, err);
     }
-    return st;
+    return status;
 }
 
 const struct pst_exec_source *pst_weights_source(const struct pst_weights *weights)
@@ -661,7 +661,7 @@ pst_status pst_weights_open(const char *path, const struct pst_job *job,
                             struct pst_weights **ret_weights, struct pst_error *err)
 {
     struct pst_weights *w = pst_alloc(1, sizeof *w);
-    pst_status st;
+    pst_status status;
 
     w->folder = -1;
     w->graph = graph;
@@ -669,22 +669,16 @@ pst_status pst_weights_open(const char *path, const struct pst_job *job,
     w->stated = job->training->loop.init_type[0] != '\0';
     w->path = pst_arena_strdup(&w->arena, path);
     w->source = (struct pst_exec_source){w, load};
-    st = open_files(w, err);
-    if (st == PST_OK) {
-        st = list_tensors(w, err);
+    status = open_files(w, err);
+    PST_TRY(status, list_tensors(w, err));
+    if (status == PST_OK && w->family != NULL && w->family->keys != NULL) {
+        status = pst_weights_check_config(w->folder_path, job, w->family, &w->has_config, err);
     }
-    if (st == PST_OK && w->family != NULL && w->family->keys != NULL) {
-        st = pst_weights_check_config(w->folder_path, job, w->family, &w->has_config, err);
-    }
-    if (st == PST_OK) {
-        st = match_all(w, job, err);
-    }
-    if (st == PST_OK) {
-        st = check_left_out(w, tell, err);
-    }
-    if (st != PST_OK) {
+    PST_TRY(status, match_all(w, job, err));
+    PST_TRY(status, check_left_out(w, tell, err));
+    if (status != PST_OK) {
         pst_weights_close(w);
-        return st;
+        return status;
     }
     if (tell) {
         tell_cut(w);

@@ -613,10 +613,10 @@ static pst_status check_type(const struct comparison *c, const char *path, struc
 
 static pst_status compare(struct comparison *c, const char *path, struct pst_error *err)
 {
-    pst_status st = check_type(c, path, err);
+    pst_status status = check_type(c, path, err);
 
-    if (st != PST_OK) {
-        return st;
+    if (status != PST_OK) {
+        return status;
     }
     compare_rows(c, false);
     find_unknown(c, c->root, "");
@@ -643,7 +643,7 @@ pst_status pst_weights_check_config(const char *folder, const struct pst_job *jo
     char *path = pst_printf("%s/config.json", folder);
     struct stat info;
     json_t *root = NULL;
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
 
     *ret_there =
         lstat(path, &info) == 0 || errno != ENOENT; /* a link that leads nowhere is there */
@@ -652,21 +652,22 @@ pst_status pst_weights_check_config(const char *folder, const struct pst_job *jo
 
         root = json_pack("{s:s}", "model_type", job->training->loop.init_type);
         c.root = root;
-        st = compare(&c, "train.init_type", err);
+        status = compare(&c, "train.init_type", err);
     } else if (*ret_there) {
-        st = pst_json_load(path, CONFIG_BYTES, &root, err);
-        if (st == PST_OK && !json_is_object(root)) {
-            st = pst_fail_at(err, PST_ERR_CONFIG, "input.syntax", path, 0, 0, "not a JSON object");
+        status = pst_json_load(path, CONFIG_BYTES, &root, err);
+        if (status == PST_OK && !json_is_object(root)) {
+            status =
+                pst_fail_at(err, PST_ERR_CONFIG, "input.syntax", path, 0, 0, "not a JSON object");
         }
-        if (st == PST_OK) {
+        if (status == PST_OK) {
             struct comparison c = {.family = family, .job = job, .root = root};
 
-            st = compare(&c, path, err);
+            status = compare(&c, path, err);
         }
     }
     json_decref(root);
     free(path);
-    return st;
+    return status;
 }
 
 /* --- writing ---------------------------------------------------------------------------------- */

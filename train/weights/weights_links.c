@@ -42,7 +42,7 @@ pst_status pst_weights_open_file(int folder, const char *folder_path, const char
 {
     char base[PATH_MAX], target[PATH_MAX], *slash;
     struct stat info;
-    pst_status st;
+    pst_status status;
     int fd;
 
     if (strchr(name, '/') != NULL || fstatat(folder, name, &info, AT_SYMLINK_NOFOLLOW) != 0 ||
@@ -54,10 +54,10 @@ pst_status pst_weights_open_file(int folder, const char *folder_path, const char
                            strerror(errno));
     }
     if (!is_allowed(base, target)) {
-        st = pst_fail_at(err, PST_ERR_IO, "input.path", path, 0, 0,
-                         "it is a link to %.300s, which is outside the folder", target);
+        status = pst_fail_at(err, PST_ERR_IO, "input.path", path, 0, 0,
+                             "it is a link to %.300s, which is outside the folder", target);
         pst_error_hint(err, "name the folder of the file itself, or copy the file");
-        return st;
+        return status;
     }
     slash = strrchr(target, '/');
     *slash = '\0';
@@ -66,7 +66,7 @@ pst_status pst_weights_open_file(int folder, const char *folder_path, const char
         return pst_fail_at(err, PST_ERR_IO, "input.path", path, 0, 0, "cannot follow the link: %s",
                            strerror(errno));
     }
-    st = pst_st_open(fd, slash + 1, path, ret_file, err);
+    status = pst_st_open(fd, slash + 1, path, ret_file, err);
     close(fd);
-    return st;
+    return status;
 }

@@ -165,23 +165,23 @@ static pst_status write_piece(const struct pst_weights_piece *piece, const float
     const uint64_t before = piece->of_file == NULL ? 0 : piece->of_file->first;
     uint64_t rows, width, n;
     float *block;
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
 
     pst_weights_extent(piece, &rows, &width);
     n = width == 0 || BLOCK / width == 0 ? 1 : BLOCK / width;
     block = pst_alloc((n < rows ? n : rows) * width + 1, sizeof *block);
-    for (uint64_t first = 0; st == PST_OK && first < rows; first += n) {
+    for (uint64_t first = 0; status == PST_OK && first < rows; first += n) {
         uint64_t m = rows - first < n ? rows - first : n;
 
         pst_weights_gather(piece, values, first, m, block);
         if (dtype == PST_ST_BF16) {
             round_all(block, m * width);
         }
-        st = pst_st_write(writer, tensor, (before + first * width) * bytes, block,
-                          m * width * bytes, err);
+        status = pst_st_write(writer, tensor, (before + first * width) * bytes, block,
+                              m * width * bytes, err);
     }
     free(block);
-    return st;
+    return status;
 }
 
 /* Elements [first, first + n) of a tensor of the model's file as it has them. */
@@ -194,21 +194,19 @@ static pst_status write_of_file(const struct export *x, const struct pst_initial
                           : from->kind == PST_TENSOR_TRUTH ? 1
                                                            : 8;
     void *block = pst_alloc(BLOCK, 8);
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
 
-    for (uint64_t done = 0; st == PST_OK && done < n; done += BLOCK) {
+    for (uint64_t done = 0; status == PST_OK && done < n; done += BLOCK) {
         const uint64_t m = n - done < BLOCK ? n - done : BLOCK;
 
-        st = x->initial->read(x->initial->context, from, first + done, m, block, err);
-        if (st == PST_OK && real && x->dtype == PST_ST_BF16) {
+        status = x->initial->read(x->initial->context, from, first + done, m, block, err);
+        if (status == PST_OK && real && x->dtype == PST_ST_BF16) {
             round_all(block, m);
         }
-        if (st == PST_OK) {
-            st = pst_st_write(writer, tensor, (first + done) * size, block, m * size, err);
-        }
+        PST_TRY(status, pst_st_write(writer, tensor, (first + done) * size, block, m * size, err));
     }
     free(block);
-    return st;
+    return status;
 }
 
 /* The rows of a tensor before and after those that the model has are as the file has them. */
@@ -218,16 +216,16 @@ static pst_status write_other_rows(const struct export *x, const struct value *v
 {
     const struct pst_initial_tensor *from = value->pieces[i].of_file;
     const uint64_t end = from == NULL ? 0 : from->first + value->is->elems;
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
 
     if (from != NULL) {
-        st = write_of_file(x, from, writer, tensor, 0, from->first, err);
+        status = write_of_file(x, from, writer, tensor, 0, from->first, err);
     }
-    if (st == PST_OK && from != NULL) {
-        st = write_of_file(x, from, writer, tensor, end,
-                           elems_of(&x->tensors[value->first + i]) - end, err);
+    if (status == PST_OK && from != NULL) {
+        status = write_of_file(x, from, writer, tensor, end,
+                               elems_of(&x->tensors[value->first + i]) - end, err);
     }
-    return st;
+    return status;
 }
 
 static pst_status write_value(const struct export *x, const struct value *value,
@@ -237,7 +235,7 @@ static pst_status write_value(const struct export *x, const struct value *value,
     struct pst_state_key key;
     float *values;
     bool found = false;
-    pst_status st;
+    pst_status status;
 
     if (value->constant != NULL) {
         const uint32_t tensor = value->first - first_tensor;
@@ -247,21 +245,19 @@ static pst_status write_value(const struct export *x, const struct value *value,
     }
     key = (struct pst_state_key){value->is->kind, value->is->index, value->is->number};
     values = pst_alloc(value->is->elems + 1, sizeof *values);
-    st = x->source->load(x->source->context, &key, value->is->elems, values, &found, err);
-    if (st == PST_OK && !found) {
-        st = pst_fail(err, PST_ERR_CONFIG, "weights.mismatch", "there is no %s to write",
-                      value->is->name);
+    status = x->source->load(x->source->context, &key, value->is->elems, values, &found, err);
+    if (status == PST_OK && !found) {
+        status = pst_fail(err, PST_ERR_CONFIG, "weights.mismatch", "there is no %s to write",
+                          value->is->name);
     }
-    for (uint32_t i = 0; st == PST_OK && i < value->n_pieces; i++) {
+    for (uint32_t i = 0; status == PST_OK && i < value->n_pieces; i++) {
         const uint32_t tensor = value->first + i - first_tensor;
 
-        st = write_piece(&value->pieces[i], values, writer, tensor, x->dtype, err);
-        if (st == PST_OK) {
-            st = write_other_rows(x, value, i, writer, tensor, err);
-        }
+        status = write_piece(&value->pieces[i], values, writer, tensor, x->dtype, err);
+        PST_TRY(status, write_other_rows(x, value, i, writer, tensor, err));
     }
     free(values);
-    return st;
+    return status;
 }
 
 static pst_status write_file(struct export *x, uint32_t file, struct pst_error *err)
@@ -272,15 +268,16 @@ static pst_status write_file(struct export *x, uint32_t file, struct pst_error *
     uint32_t last = end < x->n_values ? x->values[end].first : x->n_tensors;
     char *path = pst_arena_printf(&x->arena, "%s/%s", x->folder, file_name(x, file));
     struct pst_st_writer *writer = NULL;
-    pst_status st = pst_st_create(path, x->tensors + first, last - first, &format, 1, &writer, err);
+    pst_status status =
+        pst_st_create(path, x->tensors + first, last - first, &format, 1, &writer, err);
 
-    for (uint32_t i = begin; st == PST_OK && i < end; i++) {
-        st = pst_stop_requested() ? pst_stop_fail(err)
-                                  : write_value(x, &x->values[i], writer, first, err);
+    for (uint32_t i = begin; status == PST_OK && i < end; i++) {
+        status = pst_stop_requested() ? pst_stop_fail(err)
+                                      : write_value(x, &x->values[i], writer, first, err);
     }
-    if (st != PST_OK) {
+    if (status != PST_OK) {
         pst_st_abandon(writer);
-        return st;
+        return status;
     }
     x->written[x->n_written++] = path;
     return pst_st_finish(writer, err);
@@ -298,7 +295,7 @@ static pst_status write_text(struct export *x, const char *name, const char *tex
 static pst_status write_index(struct export *x, struct pst_error *err)
 {
     struct pst_json json;
-    pst_status st;
+    pst_status status;
     char *text;
 
     pst_json_init(&json);
@@ -319,9 +316,9 @@ static pst_status write_index(struct export *x, struct pst_error *err)
     pst_json_end(&json, '}');
     pst_json_newline(&json);
     text = pst_json_take(&json);
-    st = write_text(x, "/" PST_WEIGHTS_INDEX, text, err);
+    status = write_text(x, "/" PST_WEIGHTS_INDEX, text, err);
     free(text);
-    return st;
+    return status;
 }
 
 static pst_status make_folder(const char *folder, bool *ret_made, struct pst_error *err)
@@ -421,37 +418,35 @@ pst_status pst_weights_write(const struct pst_job *job, const struct pst_graph *
     struct export x = {
         .source = source, .initial = &graph->initial, .folder = folder, .dtype = dtype};
     bool made = false;
-    pst_status st = check_form(family, job, err);
+    pst_status status = check_form(family, job, err);
     char *text;
 
-    if (st == PST_OK) {
-        st = make_folder(folder, &made, err);
-    }
+    PST_TRY(status, make_folder(folder, &made, err));
 
     list_values(&x, job, graph);
     share_out(&x, shard_bytes);
     x.written = pst_arena_array(&x.arena, x.n_files, sizeof *x.written);
-    for (uint32_t i = 0; st == PST_OK && i < x.n_files; i++) {
-        st = write_file(&x, i, err);
+    for (uint32_t i = 0; status == PST_OK && i < x.n_files; i++) {
+        status = write_file(&x, i, err);
     }
-    if (st == PST_OK && x.n_files > 1) {
-        st = write_index(&x, err);
+    if (status == PST_OK && x.n_files > 1) {
+        status = write_index(&x, err);
     }
-    if (st == PST_OK && family != NULL && family->keys != NULL) {
+    if (status == PST_OK && family != NULL && family->keys != NULL) {
         text = pst_weights_config(job, family);
-        st = write_text(&x, "/config.json", text, err);
+        status = write_text(&x, "/config.json", text, err);
         free(text);
     }
-    if (st == PST_OK) {
+    if (status == PST_OK) {
         remove_other_form(&x);
         tell_names(pst_weights_file(graph));
     }
-    for (uint32_t i = 0; st != PST_OK && i < x.n_written; i++) {
+    for (uint32_t i = 0; status != PST_OK && i < x.n_written; i++) {
         unlink(x.written[i]);
     }
-    if (st != PST_OK && made) {
+    if (status != PST_OK && made) {
         rmdir(folder);
     }
     pst_arena_finish(&x.arena);
-    return st;
+    return status;
 }

@@ -234,9 +234,7 @@ static pst_status find_step(const struct pst_plan *plan, const struct pst_graph 
         return settle(plan, graph, cost, plan->drain_every, ret_period_ns, err);
     }
     status = settle(plan, graph, cost, STRETCH_MOST, &drained, err);
-    if (status == PST_OK) {
-        status = settle(plan, graph, cost, 0, ret_period_ns, err);
-    }
+    PST_TRY(status, settle(plan, graph, cost, 0, ret_period_ns, err));
     if (status == PST_OK && drained > *ret_period_ns) {
         uint64_t added = (drained - *ret_period_ns) * STRETCH_MOST;
         *ret_period_ns += (added + every - 1) / every;
@@ -363,7 +361,7 @@ static pst_status find_steady_step(const struct pst_sim_record *record,
         n = plan->drain_every > 0 && plan->drain_every <= STRETCH_MOST ? (uint32_t)plan->drain_every
                                                                        : STEADY_STEPS;
         status = add_usage(record, graph, 2 * n, false, usage, err);
-        status = status == PST_OK ? add_usage(record, graph, n, true, usage, err) : status;
+        PST_TRY(status, add_usage(record, graph, n, true, usage, err));
     }
     for (uint32_t r = 0; r < plan->n_devices && status == PST_OK; r++) {
         usage[r] = plan->asynchronous ? usage[r] : pst_timeline_usage(timeline, r);

@@ -57,13 +57,13 @@ static pst_status find(const char *kind, const char *name, const struct pst_plug
                        struct pst_error *err)
 {
     bool is_file = pst_search_is_file(name);
-    pst_status st =
+    pst_status status =
         pst_plugin_find(kind, is_file ? NULL : name, is_file ? name : NULL, NULL, ret_plugin, err);
 
-    if (st != PST_OK) {
+    if (status != PST_OK) {
         pst_error_prefix(err, "\"%s\"", kind);
     }
-    return st;
+    return status;
 }
 
 pst_status pst_order_question_check_options(struct pst_config *config, const char *what,
@@ -87,19 +87,17 @@ pst_status pst_problem_create(struct pst_planner *planner, const struct pst_plug
     struct pst_host_context context;
     struct pst_config *config = NULL;
     char *text = options == NULL ? pst_strdup("{}") : pst_json_text(options);
-    pst_status st = pst_config_from_json(text, &config, err);
+    pst_status status = pst_config_from_json(text, &config, err);
 
     free(text);
-    if (st == PST_OK) {
-        st = pst_order_question_check_options(config, what, "it is said elsewhere which plugin",
-                                              err);
-    }
-    if (st == PST_OK) {
+    PST_TRY(status, pst_order_question_check_options(config, what,
+                                                     "it is said elsewhere which plugin", err));
+    if (status == PST_OK) {
         pst_questions_context(planner, &context);
-        st = pst_instance_create(plugin, config->root, &context, ret_instance, err);
+        status = pst_instance_create(plugin, config->root, &context, ret_instance, err);
     }
     pst_config_destroy(config);
-    return st;
+    return status;
 }
 
 static pst_status open_strategies(struct pst_problem_planner *self,
@@ -109,24 +107,22 @@ static pst_status open_strategies(struct pst_problem_planner *self,
     struct pst_planner *planner = &self->planner;
     const char *name = problem->scheduler != NULL ? problem->scheduler : PENSTOCK_DEFAULT_SCHEDULER;
     const struct pst_plugin *plugins[3] = {partitioner, NULL, NULL};
-    pst_status st = find("scheduler", name, &plugins[1], err);
+    pst_status status = find("scheduler", name, &plugins[1], err);
 
-    if (st == PST_OK && problem->memopt != NULL) {
-        st = find("memopt", problem->memopt, &plugins[2], err);
+    if (status == PST_OK && problem->memopt != NULL) {
+        status = find("memopt", problem->memopt, &plugins[2], err);
     }
-    if (st == PST_OK) {
-        st = pst_caps_match(plugins, problem->memopt != NULL ? 3 : 2, err);
+    if (status == PST_OK) {
+        status = pst_caps_match(plugins, problem->memopt != NULL ? 3 : 2, err);
     }
-    if (st == PST_OK) {
-        st = pst_problem_create(planner, plugins[1], problem->scheduler_options,
-                                "scheduler_options", &planner->scheduler, err);
+    PST_TRY(status, pst_problem_create(planner, plugins[1], problem->scheduler_options,
+                                       "scheduler_options", &planner->scheduler, err));
+    if (status == PST_OK && plugins[2] != NULL) {
+        status = pst_problem_create(planner, plugins[2], problem->memopt_options, "memopt_options",
+                                    &planner->memopt[0], err);
+        planner->n_memopt = status == PST_OK;
     }
-    if (st == PST_OK && plugins[2] != NULL) {
-        st = pst_problem_create(planner, plugins[2], problem->memopt_options, "memopt_options",
-                                &planner->memopt[0], err);
-        planner->n_memopt = st == PST_OK;
-    }
-    return st;
+    return status;
 }
 
 pst_status pst_problem_open(struct pst_problem_planner *self, const struct pst_plugin *partitioner,
@@ -134,30 +130,32 @@ pst_status pst_problem_open(struct pst_problem_planner *self, const struct pst_p
 {
     struct pst_planner *planner = &self->planner;
     struct pst_topology *topology = &planner->topology;
-    pst_status st;
+    pst_status status;
 
     planner->answers = &pst_planned_answers;
     pst_costed_stage_init(&self->costed, self->cost.problem, &planner->arena);
-    st = open_strategies(self, partitioner, err);
-    if (st == PST_OK) {
-        st = pst_scheduler_topology(planner->scheduler, planner->n_devices, topology, err);
-        if (st == PST_OK && topology->n_copies > 1) {
-            st = pst_fail(err, PST_ERR_UNSUPPORTED, "plan.mismatch",
-                          "scheduler \"%s\" runs two copies of all stages; a problem file is about "
-                          "one",
-                          planner->scheduler->plugin->id);
+    status = open_strategies(self, partitioner, err);
+    if (status == PST_OK) {
+        status = pst_scheduler_topology(planner->scheduler, planner->n_devices, topology, err);
+        if (status == PST_OK && topology->n_copies > 1) {
+            status =
+                pst_fail(err, PST_ERR_UNSUPPORTED, "plan.mismatch",
+                         "scheduler \"%s\" runs two copies of all stages; a problem file is about "
+                         "one",
+                         planner->scheduler->plugin->id);
         }
     }
-    if (st == PST_OK && topology->slices > 1) {
-        st = pst_fail(err, PST_ERR_UNSUPPORTED, "plan.mismatch",
-                      "scheduler \"%s\" wants slices of sequences, which a costed graph does not "
-                      "have; set " PST_SLICES_PARAM " = 1 in scheduler_options",
-                      planner->scheduler->plugin->id);
+    if (status == PST_OK && topology->slices > 1) {
+        status =
+            pst_fail(err, PST_ERR_UNSUPPORTED, "plan.mismatch",
+                     "scheduler \"%s\" wants slices of sequences, which a costed graph does not "
+                     "have; set " PST_SLICES_PARAM " = 1 in scheduler_options",
+                     planner->scheduler->plugin->id);
     }
-    if (st == PST_OK) {
+    if (status == PST_OK) {
         planner->chooses = topology->n_stages == 0;
-        st = pst_places_ask(planner->scheduler, topology, planner->n_devices, &planner->arena,
-                            &planner->places, err);
+        status = pst_places_ask(planner->scheduler, topology, planner->n_devices, &planner->arena,
+                                &planner->places, err);
     }
-    return st;
+    return status;
 }

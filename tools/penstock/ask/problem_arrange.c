@@ -31,9 +31,9 @@ struct arrangement {
 static pst_status check_sizes(const struct arrangement *a, struct pst_error *err)
 {
     const struct pst_partition_result *answer = a->answer;
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
 
-    for (uint32_t s = 0; st == PST_OK && s < answer->n_stages; s++) {
+    for (uint32_t s = 0; status == PST_OK && s < answer->n_stages; s++) {
         uint32_t b = answer->stages[s].microbatch_size;
 
         if (a->problem->mini_batch % b != 0) {
@@ -42,14 +42,14 @@ static pst_status check_sizes(const struct arrangement *a, struct pst_error *err
                             "%u, and %u does not",
                             a->problem->mini_batch, b);
         }
-        st = pst_order_question_check_microbatches(a->planner->scheduler, &a->planner->topology,
-                                                   a->problem->mini_batch / b, err);
-        if (st == PST_OK && b != answer->stages[0].microbatch_size) {
-            st = pst_caps_require(a->planner->scheduler->plugin, "per-stage-microbatch",
-                                  "stages with micro-batches of different sizes", err);
+        status = pst_order_question_check_microbatches(a->planner->scheduler, &a->planner->topology,
+                                                       a->problem->mini_batch / b, err);
+        if (status == PST_OK && b != answer->stages[0].microbatch_size) {
+            status = pst_caps_require(a->planner->scheduler->plugin, "per-stage-microbatch",
+                                      "stages with micro-batches of different sizes", err);
         }
     }
-    return st;
+    return status;
 }
 
 /* --- in flight ---------------------------------------------------------------------------------*/
@@ -59,19 +59,19 @@ static pst_status hold(struct arrangement *a, struct pst_error *err)
     const struct pst_problem_run *run = &a->run;
     struct pst_successor *next = pst_alloc((size_t)run->n_edges + 1, sizeof *next);
     uint32_t e = run->n_edges;
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
 
-    for (uint32_t s = run->n_stages; st == PST_OK && s-- > 0;) {
+    for (uint32_t s = run->n_stages; status == PST_OK && s-- > 0;) {
         struct pst_partition_stage *stage = &a->answer->stages[s];
         struct pst_held held = {.size = sizeof held};
         const struct pst_place place = pst_problem_run_place(run, s, &e, next);
 
-        st = pst_planner_held(a->planner, &place, &held, err);
+        status = pst_planner_held(a->planner, &place, &held, err);
         stage->in_flight = held.microbatches;
         a->versions[s] = held.weight_versions;
     }
     free(next);
-    return st;
+    return status;
 }
 
 /* --- memory ------------------------------------------------------------------------------------*/
@@ -133,10 +133,10 @@ static pst_status decide_stage(struct arrangement *a, uint32_t s, struct pst_err
                                                 .capacity_bytes = a->left[stage->device]};
     struct pst_stage_value value;
     struct pst_stage_view view;
-    pst_status st = pst_planner_settle(a->planner, &question, &view, &value, err);
+    pst_status status = pst_planner_settle(a->planner, &question, &view, &value, err);
 
-    if (st != PST_OK) {
-        return st;
+    if (status != PST_OK) {
+        return status;
     }
     stage->kept_bytes = kept_bytes(&view, &a->planner->replays);
     take_costs(a, s, &value);
@@ -145,15 +145,15 @@ static pst_status decide_stage(struct arrangement *a, uint32_t s, struct pst_err
 
 static pst_status decide(struct arrangement *a, struct pst_error *err)
 {
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
 
     for (uint32_t d = 0; d < a->run.n_devices; d++) {
         a->left[d] = a->room[d] = a->planner->capacity_bytes;
     }
-    for (uint32_t s = 0; st == PST_OK && s < a->run.n_stages; s++) {
-        st = decide_stage(a, s, err);
+    for (uint32_t s = 0; status == PST_OK && s < a->run.n_stages; s++) {
+        status = decide_stage(a, s, err);
     }
-    return st;
+    return status;
 }
 
 /* --- order and time ----------------------------------------------------------------------------*/
@@ -164,20 +164,20 @@ static pst_status time_stream(struct arrangement *a, const struct pst_orders *or
                               struct pst_error *err)
 {
     double ns[2] = {0, 0};
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
 
-    for (uint32_t i = 0; st == PST_OK && i < 2; i++) {
+    for (uint32_t i = 0; status == PST_OK && i < 2; i++) {
         struct pst_batches stream;
 
-        st = pst_batches_unroll(orders, &fine->in, 4 + i, &stream, err);
-        if (st == PST_OK) {
-            st = pst_problem_run_time(&a->run, &stream.in, scale, stream.passes, stream.n_passes,
-                                      &ns[i], err);
+        status = pst_batches_unroll(orders, &fine->in, 4 + i, &stream, err);
+        if (status == PST_OK) {
+            status = pst_problem_run_time(&a->run, &stream.in, scale, stream.passes,
+                                          stream.n_passes, &ns[i], err);
             pst_batches_finish(&stream);
         }
     }
     a->answer->step_ns = ns[1] - ns[0];
-    return st;
+    return status;
 }
 
 static pst_status time_order(struct arrangement *a, const struct pst_orders *orders,
@@ -185,15 +185,15 @@ static pst_status time_order(struct arrangement *a, const struct pst_orders *ord
 {
     double scale = pst_problem_run_scale(&a->run, 5);
     struct pst_order_question fine = {.stages = NULL};
-    pst_status st;
+    pst_status status;
 
     pst_problem_run_state(&a->run, scale, &fine);
-    st = orders->asynchronous
-             ? time_stream(a, orders, &fine, scale, err)
-             : pst_problem_run_time(&a->run, &fine.in, scale, orders->passes[PST_BODY],
-                                    orders->n_passes[PST_BODY], &a->answer->step_ns, err);
+    status = orders->asynchronous
+                 ? time_stream(a, orders, &fine, scale, err)
+                 : pst_problem_run_time(&a->run, &fine.in, scale, orders->passes[PST_BODY],
+                                        orders->n_passes[PST_BODY], &a->answer->step_ns, err);
     pst_order_question_finish(&fine);
-    return pst_scheduler_blame(a->planner->scheduler->plugin->id, st, err);
+    return pst_scheduler_blame(a->planner->scheduler->plugin->id, status, err);
 }
 
 /* *ret_again: it holds more than was promised, which is noted. */
@@ -203,37 +203,35 @@ static pst_status order(struct arrangement *a, bool *ret_again, struct pst_error
     struct pst_orders_count held;
     struct pst_order_question question = {.stages = NULL};
     struct pst_orders orders;
-    pst_status st;
+    pst_status status;
 
     pst_problem_run_state(&a->run, 1.0, &question);
     memcpy(question.activation_bytes, a->room, a->run.n_devices * sizeof *a->room);
-    st = pst_orders_ask(a->planner->scheduler, &question.in, NULL, NULL, &orders, err);
+    status = pst_orders_ask(a->planner->scheduler, &question.in, NULL, NULL, &orders, err);
     *ret_again = false;
-    if (st == PST_OK) {
+    if (status == PST_OK) {
         held = pst_orders_count(&orders, &question.in, &question.arena);
     }
-    for (uint32_t s = 0; st == PST_OK && s < n; s++) {
+    for (uint32_t s = 0; status == PST_OK && s < n; s++) {
         if (held.at_peak[s] > a->answer->stages[s].in_flight) {
             a->planner->counted[s] = held.at_peak[s];
             *ret_again = true;
         }
     }
-    if (st == PST_OK && !*ret_again) {
-        st = time_order(a, &orders, err);
+    if (status == PST_OK && !*ret_again) {
+        status = time_order(a, &orders, err);
     }
     pst_orders_finish(&orders);
     pst_order_question_finish(&question);
-    return st;
+    return status;
 }
 
 static pst_status attempt(struct arrangement *a, bool *ret_again, struct pst_error *err)
 {
-    pst_status st = hold(a, err);
+    pst_status status = hold(a, err);
 
-    if (st == PST_OK) {
-        st = decide(a, err);
-    }
-    return st == PST_OK ? order(a, ret_again, err) : st;
+    PST_TRY(status, decide(a, err));
+    return status == PST_OK ? order(a, ret_again, err) : status;
 }
 
 /* On logical devices, with room for what is found out. */
@@ -265,20 +263,21 @@ pst_status pst_problem_arrange(struct pst_problem_planner *self,
                             .answer = answer};
     struct pst_arena arena = {0};
     bool again = true;
-    pst_status st = check_sizes(&a, err);
+    pst_status status = check_sizes(&a, err);
 
-    if (st == PST_OK) {
+    if (status == PST_OK) {
         begin(&a, &arena);
     }
-    for (uint32_t i = 0; st == PST_OK && again && i < ATTEMPTS; i++) {
-        st = attempt(&a, &again, err);
+    for (uint32_t i = 0; status == PST_OK && again && i < ATTEMPTS; i++) {
+        status = attempt(&a, &again, err);
     }
-    if (st == PST_OK && again) {
-        st = pst_fail(err, PST_ERR_INFEASIBLE, "plan.infeasible",
-                      "scheduler \"%s\" holds more micro-batches than it says, however many it is "
-                      "given",
-                      a.planner->scheduler->plugin->id);
+    if (status == PST_OK && again) {
+        status =
+            pst_fail(err, PST_ERR_INFEASIBLE, "plan.infeasible",
+                     "scheduler \"%s\" holds more micro-batches than it says, however many it is "
+                     "given",
+                     a.planner->scheduler->plugin->id);
     }
     pst_arena_finish(&arena);
-    return st;
+    return status;
 }

@@ -168,7 +168,7 @@ static pst_status simulate(struct judge *j, struct pst_error *err)
     struct pst_pass **passes = pst_arena_array(&asked.arena, result->n_stages, sizeof *passes);
     uint32_t *n_passes = pst_arena_array(&asked.arena, result->n_stages, sizeof *n_passes);
     double scale;
-    pst_status st;
+    pst_status status;
 
     for (uint32_t s = 0; s < result->n_stages; s++) {
         struct pst_partition_stage *stage = &result->stages[s];
@@ -184,9 +184,9 @@ static pst_status simulate(struct judge *j, struct pst_error *err)
         passes[s] = pst_arena_array(&asked.arena, n, sizeof **passes);
         n_passes[s] = order_stage(run, s, passes[s]);
     }
-    st = pst_problem_run_time(run, &asked.in, scale, passes, n_passes, &result->step_ns, err);
+    status = pst_problem_run_time(run, &asked.in, scale, passes, n_passes, &result->step_ns, err);
     pst_order_question_finish(&asked);
-    return st;
+    return status;
 }
 
 static char *bytes_text(char text[32], double bytes)
@@ -230,7 +230,7 @@ pst_status pst_partition_judge(const struct pst_problem *problem,
                                struct pst_partition_result *answer, struct pst_error *err)
 {
     struct judge j = {.problem = problem, .result = answer};
-    pst_status st;
+    pst_status status;
 
     pst_rcm_init(&j.rcm, problem, &answer->arena);
     j.run = (struct pst_problem_run){.problem = problem,
@@ -238,16 +238,16 @@ pst_status pst_partition_judge(const struct pst_problem *problem,
                                      .n_stages = answer->n_stages,
                                      .stages = answer->stages};
     j.run.edges = pst_problem_connect(problem->graph, answer, &answer->arena, &j.run.n_edges);
-    st = hold(&j, err);
-    if (st == PST_OK) {
+    status = hold(&j, err);
+    if (status == PST_OK) {
         price(&j);
         add_up(&j);
     }
-    if (st == PST_OK && answer->planned) { /* memory was seen to */
+    if (status == PST_OK && answer->planned) { /* memory was seen to */
         answer->least_bytes = answer->peak_bytes;
-    } else if (st == PST_OK) {
-        st = check_memory(&j, err);
-        st = st == PST_OK ? simulate(&j, err) : st;
+    } else if (status == PST_OK) {
+        status = check_memory(&j, err);
+        PST_TRY(status, simulate(&j, err));
     }
-    return st;
+    return status;
 }

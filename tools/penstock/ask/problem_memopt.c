@@ -43,16 +43,16 @@ static pst_status ask_plan(const struct pst_optimizer *memopt, struct pst_memopt
                            struct pst_error *err)
 {
     struct pst_stage_node *nodes = answer->stage.nodes;
-    pst_status st = pst_optimizer_decide(memopt, &answer->stage.problem->graph->view, &answer->view,
-                                         nodes, &answer->replays, err);
+    pst_status status = pst_optimizer_decide(memopt, &answer->stage.problem->graph->view,
+                                             &answer->view, nodes, &answer->replays, err);
 
     for (uint32_t v = 0; v < answer->view.n_nodes; v++) {
         answer->actions[v] = (uint8_t)nodes[v].action;
     }
-    return st == PST_ERR_INFEASIBLE
+    return status == PST_ERR_INFEASIBLE
                ? pst_planner_illegal(err, memopt->instance,
                                      "price() said that the stage fits, plan() not")
-               : st;
+               : status;
 }
 
 static pst_status ask_instance(struct pst_planner *planner, struct pst_instance *instance,
@@ -61,16 +61,16 @@ static pst_status ask_instance(struct pst_planner *planner, struct pst_instance 
     const struct pst_optimizer memopt = {
         .instance = instance, .pending = &planner->pending, .alone = true};
     uint64_t begin_ns = pst_now_ns();
-    pst_status st;
+    pst_status status;
 
     snprintf(answer->id, sizeof answer->id, "%s", instance->plugin->id);
     snprintf(answer->version, sizeof answer->version, "%s", instance->plugin->version);
-    st = pst_optimizer_price(&memopt, &answer->view, &answer->price, err);
-    if (st == PST_OK && answer->price.fits) {
-        st = ask_plan(&memopt, answer, err);
+    status = pst_optimizer_price(&memopt, &answer->view, &answer->price, err);
+    if (status == PST_OK && answer->price.fits) {
+        status = ask_plan(&memopt, answer, err);
     }
     answer->search_seconds = (double)(pst_now_ns() - begin_ns) / 1e9;
-    return st;
+    return status;
 }
 
 static pst_status ask(const void *job_, bool (*cancelled)(void), void *ret_answer,
@@ -80,23 +80,21 @@ static pst_status ask(const void *job_, bool (*cancelled)(void), void *ret_answe
     const struct pst_plugin *plugin = NULL;
     struct pst_instance *memopt = NULL;
     struct pst_problem_planner planner;
-    pst_status st;
+    pst_status status;
 
     pst_host_log_begin();
     pst_problem_planner_init(&planner, job->problem, cancelled);
-    st = pst_plugin_find("memopt", job->id, job->path, NULL, &plugin, err);
-    if (st == PST_OK) {
-        st = pst_problem_create(&planner.planner, plugin, job->problem->options, "options", &memopt,
-                                err);
-    }
-    if (st == PST_OK) {
+    status = pst_plugin_find("memopt", job->id, job->path, NULL, &plugin, err);
+    PST_TRY(status, pst_problem_create(&planner.planner, plugin, job->problem->options, "options",
+                                       &memopt, err));
+    if (status == PST_OK) {
         state(job->problem, ret_answer);
-        st = ask_instance(&planner.planner, memopt, ret_answer, err);
+        status = ask_instance(&planner.planner, memopt, ret_answer, err);
     }
     pst_instance_destroy(memopt);
     pst_planner_finish(&planner.planner);
     pst_host_log_end();
-    return st;
+    return status;
 }
 
 static void finish(void *answer)
@@ -235,26 +233,26 @@ static void find_events(struct pst_memopt_result *result)
 
 pst_status pst_memopt_judge(struct pst_memopt_result *answer, struct pst_error *err)
 {
-    pst_status st = answer->price.fits ? evaluate(answer, err) : refuse(answer, err);
+    pst_status status = answer->price.fits ? evaluate(answer, err) : refuse(answer, err);
 
-    if (st == PST_OK) {
+    if (status == PST_OK) {
         find_events(answer);
     }
-    return st;
+    return status;
 }
 
 pst_status pst_problem_memopt(const struct pst_problem_job *job,
                               const struct pst_worker_task *limits, bool (*cancelled)(void),
                               struct pst_memopt_result *ret_result, struct pst_error *err)
 {
-    pst_status st = pst_apart_ask(&pst_memopt_kind, job, pst_problem_job_name(job), limits,
-                                  cancelled, ret_result, err);
+    pst_status status = pst_apart_ask(&pst_memopt_kind, job, pst_problem_job_name(job), limits,
+                                      cancelled, ret_result, err);
 
-    if (st == PST_OK) {
-        st = pst_memopt_judge(ret_result, err);
-        if (st != PST_OK) {
+    if (status == PST_OK) {
+        status = pst_memopt_judge(ret_result, err);
+        if (status != PST_OK) {
             pst_memopt_result_finish(ret_result);
         }
     }
-    return st;
+    return status;
 }

@@ -38,7 +38,7 @@ static pst_status create_partitioner(struct pst_problem_planner *planner,
     static const char key[] = "swap_bandwidth";
     const struct pst_problem *problem = planner->cost.problem;
     json_t *options = problem->options == NULL ? json_object() : json_copy(problem->options);
-    pst_status st;
+    pst_status status;
 
     if (options == NULL ||
         (problem->swap_bandwidth > 0 && has_parameter(plugin, key) &&
@@ -47,9 +47,9 @@ static pst_status create_partitioner(struct pst_problem_planner *planner,
              0)) {
         pst_out_of_memory();
     }
-    st = pst_problem_create(&planner->planner, plugin, options, "options", ret_instance, err);
+    status = pst_problem_create(&planner->planner, plugin, options, "options", ret_instance, err);
     json_decref(options);
-    return st;
+    return status;
 }
 
 /* --- the answer --------------------------------------------------------------------------------*/
@@ -111,7 +111,7 @@ pst_status pst_partition_ask(struct pst_problem_planner *self, struct pst_instan
         .take = take_stage,
         .self = answer};
     uint64_t begin_ns = pst_now_ns();
-    pst_status st;
+    pst_status status;
 
     snprintf(answer->id, sizeof answer->id, "%s", partitioner->plugin->id);
     snprintf(answer->version, sizeof answer->version, "%s", partitioner->plugin->version);
@@ -121,12 +121,12 @@ pst_status pst_partition_ask(struct pst_problem_planner *self, struct pst_instan
         answer->places.device_of = copy(&answer->arena, places->device_of, places->n);
     }
     answer->stages = pst_arena_array(&answer->arena, places->n, sizeof *answer->stages);
-    st = offer_degrees(self, err);
-    st = st == PST_OK ? pst_planner_ask(planner, partitioner, &intake, err) : st;
+    status = offer_degrees(self, err);
+    PST_TRY(status, pst_planner_ask(planner, partitioner, &intake, err));
     answer->search_seconds = (double)(pst_now_ns() - begin_ns) / 1e9;
     answer->n_remarks = partitioner->remarks.n;
     pst_remarks_copy(&partitioner->remarks, &answer->arena, &answer->remarks);
-    return st;
+    return status;
 }
 
 static pst_status ask(const void *job_, bool (*cancelled)(void), void *ret_answer,
@@ -136,28 +136,24 @@ static pst_status ask(const void *job_, bool (*cancelled)(void), void *ret_answe
     struct pst_instance *partitioner = NULL;
     const struct pst_plugin *plugin = NULL;
     struct pst_problem_planner planner;
-    pst_status st;
+    pst_status status;
 
     pst_host_log_begin();
     pst_problem_planner_init(&planner, job->problem, cancelled);
     planner.planner.deadline_ns = job->deadline_ns == 0 ? UINT64_MAX : job->deadline_ns;
-    st = pst_plugin_find("partitioner", job->id, job->path, NULL, &plugin, err);
-    if (st == PST_OK && job->problem->planned) {
-        st = pst_problem_open(&planner, plugin, err);
+    status = pst_plugin_find("partitioner", job->id, job->path, NULL, &plugin, err);
+    if (status == PST_OK && job->problem->planned) {
+        status = pst_problem_open(&planner, plugin, err);
     }
-    if (st == PST_OK) {
-        st = create_partitioner(&planner, plugin, &partitioner, err);
-    }
-    if (st == PST_OK) {
-        st = pst_partition_ask(&planner, partitioner, ret_answer, err);
-    }
-    if (st == PST_OK && job->problem->planned) {
-        st = pst_problem_arrange(&planner, ret_answer, err);
+    PST_TRY(status, create_partitioner(&planner, plugin, &partitioner, err));
+    PST_TRY(status, pst_partition_ask(&planner, partitioner, ret_answer, err));
+    if (status == PST_OK && job->problem->planned) {
+        status = pst_problem_arrange(&planner, ret_answer, err);
     }
     pst_instance_destroy(partitioner);
     pst_planner_finish(&planner.planner);
     pst_host_log_end();
-    return st;
+    return status;
 }
 
 static void finish(void *answer)
@@ -181,19 +177,19 @@ pst_status pst_partition_check(const struct pst_problem *problem,
         .partitioner = answer->id, .remarks = &remarks, .multiples_of = multiples_of(problem)};
     struct pst_problem_planner planner;
     struct pst_partition_in in;
-    pst_status st;
+    pst_status status;
 
     for (uint32_t i = 0; i < answer->n_remarks; i++) {
         remarks.items[i] = answer->remarks[i];
     }
     pst_problem_planner_init(&planner, problem, NULL);
     planner.planner.places = answer->places;
-    st = offer_degrees(&planner, err);
-    if (st == PST_OK) {
+    status = offer_degrees(&planner, err);
+    if (status == PST_OK) {
         pst_planner_state(&planner.planner, &planner.planner.arena, &in);
         pst_stage_intake_begin(&intake, &in);
     }
-    for (uint32_t s = 0; st == PST_OK && s < answer->n_stages; s++) {
+    for (uint32_t s = 0; status == PST_OK && s < answer->n_stages; s++) {
         const struct pst_partition_stage *from = &answer->stages[s];
         const struct pst_stage_decl decl = {.size = sizeof decl,
                                             .nodes = from->nodes,
@@ -205,9 +201,9 @@ pst_status pst_partition_check(const struct pst_problem *problem,
 
         (void)intake.out.stage(&intake.out, &decl);
     }
-    st = st == PST_OK ? pst_stage_intake_end(&intake, err) : st;
+    PST_TRY(status, pst_stage_intake_end(&intake, err));
     pst_planner_finish(&planner.planner);
-    return st;
+    return status;
 }
 
 static void pass_stages(struct pst_wire *w, struct pst_partition_result *answer)
@@ -293,7 +289,8 @@ static double alone_bytes(struct pst_rcm *rcm, uint32_t node)
 }
 
 /* Whatever a partitioner says: is there a node that no device can hold, and does it say so? */
-static pst_status explain(const struct pst_problem *problem, pst_status st, struct pst_error *err)
+static pst_status explain(const struct pst_problem *problem, pst_status status,
+                          struct pst_error *err)
 {
     struct pst_arena arena = {0};
     struct pst_rcm rcm;
@@ -301,8 +298,8 @@ static pst_status explain(const struct pst_problem *problem, pst_status st, stru
     double most = 0;
     char name[160];
 
-    if (st != PST_ERR_INFEASIBLE || err == NULL) {
-        return st;
+    if (status != PST_ERR_INFEASIBLE || err == NULL) {
+        return status;
     }
     pst_rcm_init(&rcm, problem, &arena);
     for (uint32_t v = 0; v < problem->graph->n_nodes; v++) {
@@ -323,21 +320,21 @@ static pst_status explain(const struct pst_problem *problem, pst_status st, stru
                             problem->memory_bytes);
         }
     }
-    return st;
+    return status;
 }
 
 pst_status pst_problem_partition(const struct pst_problem_job *job,
                                  const struct pst_worker_task *limits, bool (*cancelled)(void),
                                  struct pst_partition_result *ret_result, struct pst_error *err)
 {
-    pst_status st = pst_apart_ask(&pst_partition_kind, job, pst_problem_job_name(job), limits,
-                                  cancelled, ret_result, err);
+    pst_status status = pst_apart_ask(&pst_partition_kind, job, pst_problem_job_name(job), limits,
+                                      cancelled, ret_result, err);
 
-    if (st == PST_OK) {
-        st = pst_partition_judge(job->problem, ret_result, err);
-        if (st != PST_OK) {
+    if (status == PST_OK) {
+        status = pst_partition_judge(job->problem, ret_result, err);
+        if (status != PST_OK) {
             pst_partition_result_finish(ret_result);
         }
     }
-    return explain(job->problem, st, err);
+    return explain(job->problem, status, err);
 }

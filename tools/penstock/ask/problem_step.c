@@ -140,11 +140,11 @@ pst_status pst_problem_run_time(const struct pst_problem_run *run, const struct 
 {
     struct pst_order_eval eval;
     double latest = 0;
-    pst_status st =
+    pst_status status =
         pst_order_evaluate(in, (const struct pst_pass *const *)passes, n_passes, &eval, err);
 
-    if (st != PST_OK) {
-        return st;
+    if (status != PST_OK) {
+        return status;
     }
     for (uint32_t s = 0; s < run->n_stages; s++) {
         uint32_t d = run->stages[s].device;

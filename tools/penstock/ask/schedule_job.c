@@ -32,23 +32,18 @@ static pst_status open_scheduler(const struct pst_schedule_job *job,
 {
     struct pst_config *config = NULL;
     const struct pst_plugin *plugin;
-    pst_status st = pst_config_from_list(job->options == NULL ? "" : job->options, &config, err);
+    pst_status status =
+        pst_config_from_list(job->options == NULL ? "" : job->options, &config, err);
 
-    if (st == PST_OK) {
-        st =
-            pst_order_question_check_options(config, "--options", "NAME says which scheduler", err);
-    }
-    if (st == PST_OK) {
-        st = pst_plugin_find("scheduler", job->id, job->path, NULL, &plugin, err);
-    }
-    if (st == PST_OK) {
-        st = pst_instance_create(plugin, config->root, context, ret_instance, err);
-    }
-    if (st != PST_OK && err != NULL && strcmp(err->file, "--set") == 0) {
+    PST_TRY(status, pst_order_question_check_options(config, "--options",
+                                                     "NAME says which scheduler", err));
+    PST_TRY(status, pst_plugin_find("scheduler", job->id, job->path, NULL, &plugin, err));
+    PST_TRY(status, pst_instance_create(plugin, config->root, context, ret_instance, err));
+    if (status != PST_OK && err != NULL && strcmp(err->file, "--set") == 0) {
         snprintf(err->file, sizeof err->file, "--options");
     }
     pst_config_destroy(config);
-    return st;
+    return status;
 }
 
 /* Devices and micro-batches, where the scheduler answers one instance only. */
@@ -57,10 +52,10 @@ static pst_status complete(struct pst_schedule_job *job, struct pst_instance *sc
 {
     struct pst_order_question_shape shape = {0, 0, 0};
     bool fixed;
-    pst_status st = pst_order_question_shape(scheduler, &fixed, &shape, err);
+    pst_status status = pst_order_question_shape(scheduler, &fixed, &shape, err);
 
-    if (st != PST_OK) {
-        return st;
+    if (status != PST_OK) {
+        return status;
     }
     if (fixed) {
         job->n_devices = job->n_devices == 0 ? shape.n_devices : job->n_devices;
@@ -127,13 +122,13 @@ static pst_status place_chain(struct pst_instance *scheduler, struct pst_arena *
                               struct placement *at, struct pst_error *err)
 {
     uint32_t n = at->n_devices;
-    pst_status st = pst_scheduler_topology(scheduler, n, &at->topology, err);
+    pst_status status = pst_scheduler_topology(scheduler, n, &at->topology, err);
 
     at->n_stages = at->topology.n_stages != 0 ? at->topology.n_stages : n;
     at->device_of = pst_arena_array(arena, at->n_stages, sizeof *at->device_of);
-    return st == PST_OK ? pst_scheduler_devices(scheduler, &at->topology, n, at->n_stages,
-                                                at->device_of, err)
-                        : st;
+    return status == PST_OK ? pst_scheduler_devices(scheduler, &at->topology, n, at->n_stages,
+                                                    at->device_of, err)
+                            : status;
 }
 
 /* Stages without a device go where the scheduler wants them; the others must be there. */
@@ -144,40 +139,42 @@ static pst_status place_problem(const struct pst_order_question *problem,
     uint32_t n = problem->in.n_stages, n_devices = problem->in.n_devices, s;
     uint32_t *device_of = pst_arena_array(arena, n, sizeof *device_of);
     bool fixed;
-    pst_status st = pst_scheduler_topology(scheduler, n_devices, &at->topology, err);
+    pst_status status = pst_scheduler_topology(scheduler, n_devices, &at->topology, err);
 
     at->n_devices = n_devices;
     at->n_stages = n;
     at->device_of = device_of;
     fixed = at->topology.n_stages != 0;
-    if (st == PST_OK && fixed && at->topology.n_stages != n) {
-        st = pst_fail(err, PST_ERR_UNSUPPORTED, "plan.mismatch",
-                      "scheduler \"%s\" wants %u stages on %u devices; the problem has %u",
-                      scheduler->plugin->id, at->topology.n_stages, n_devices, n);
-    } else if (st == PST_OK && at->topology.n_copies > 1) {
-        st = pst_fail(err, PST_ERR_UNSUPPORTED, "plan.mismatch",
-                      "scheduler \"%s\" runs two copies of all stages in opposite directions; the "
-                      "stages of a problem file are one copy",
-                      scheduler->plugin->id);
-    } else if (st == PST_OK) { /* beyond the devices of an open topology the file says where */
-        st = pst_scheduler_devices(scheduler, &at->topology, n_devices,
-                                   !fixed && n > n_devices ? n_devices : n, device_of, err);
+    if (status == PST_OK && fixed && at->topology.n_stages != n) {
+        status = pst_fail(err, PST_ERR_UNSUPPORTED, "plan.mismatch",
+                          "scheduler \"%s\" wants %u stages on %u devices; the problem has %u",
+                          scheduler->plugin->id, at->topology.n_stages, n_devices, n);
+    } else if (status == PST_OK && at->topology.n_copies > 1) {
+        status =
+            pst_fail(err, PST_ERR_UNSUPPORTED, "plan.mismatch",
+                     "scheduler \"%s\" runs two copies of all stages in opposite directions; the "
+                     "stages of a problem file are one copy",
+                     scheduler->plugin->id);
+    } else if (status == PST_OK) { /* beyond the devices of an open topology the file says where */
+        status = pst_scheduler_devices(scheduler, &at->topology, n_devices,
+                                       !fixed && n > n_devices ? n_devices : n, device_of, err);
     }
-    for (s = 0; st == PST_OK && s < n; s++) {
+    for (s = 0; status == PST_OK && s < n; s++) {
         uint32_t wanted = fixed ? device_of[s] : s, stated = problem->stages[s].device;
 
         device_of[s] = stated == PST_NONE ? wanted : stated;
         if (device_of[s] >= n_devices) {
-            st = pst_fail(err, PST_ERR_CONFIG, "config.value",
-                          "stage %u is on device %u, but there are %u devices", s, device_of[s],
-                          n_devices);
+            status = pst_fail(err, PST_ERR_CONFIG, "config.value",
+                              "stage %u is on device %u, but there are %u devices", s, device_of[s],
+                              n_devices);
         } else if (fixed && device_of[s] != wanted) {
-            st = pst_fail(err, PST_ERR_UNSUPPORTED, "plan.mismatch",
-                          "scheduler \"%s\" wants stage %u on device %u; the problem has it on %u",
-                          scheduler->plugin->id, s, wanted, device_of[s]);
+            status =
+                pst_fail(err, PST_ERR_UNSUPPORTED, "plan.mismatch",
+                         "scheduler \"%s\" wants stage %u on device %u; the problem has it on %u",
+                         scheduler->plugin->id, s, wanted, device_of[s]);
         }
     }
-    return st;
+    return status;
 }
 
 /* The least number by which every stage's part of a device's share becomes whole: the least common
@@ -209,19 +206,17 @@ static pst_status restate_chain(const struct pst_schedule_job *job, const struct
 {
     struct pst_order_question_costs costs;
     uint64_t parts = 1;
-    pst_status st = count_parts(at, &parts, err);
+    pst_status status = count_parts(at, &parts, err);
 
-    if (st == PST_OK) {
-        st = scale_costs(job, at->n_devices, at->n_microbatches, parts, at->topology.slices, &costs,
-                         err);
-    }
+    PST_TRY(status, scale_costs(job, at->n_devices, at->n_microbatches, parts, at->topology.slices,
+                                &costs, err));
     costs.copies = pst_topology_copies(&at->topology);
-    if (st == PST_OK) {
+    if (status == PST_OK) {
         *ret_asked = pst_order_question_shares(at->n_devices, at->n_stages, at->device_of,
                                                at->n_microbatches, &costs);
         *ret_scale = PST_SCHEDULE_SCALE * parts * at->topology.slices;
     }
-    return st;
+    return status;
 }
 
 /* Stages and links as the job has them. */
@@ -249,17 +244,17 @@ static pst_status restate(const struct pst_schedule_job *job, const struct place
                           uint32_t times, uint64_t *ret_scale, struct pst_order_question *ret_asked,
                           struct pst_error *err)
 {
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
 
     *ret_scale = 1;
     if (job->problem != NULL) {
         restate_problem(job, at, times, ret_asked);
     } else {
-        st = restate_chain(job, at, ret_scale, ret_asked, err);
+        status = restate_chain(job, at, ret_scale, ret_asked, err);
     }
     ret_asked->topology = at->topology;
     ret_asked->in.slices = at->topology.slices;
-    return st;
+    return status;
 }
 
 /* The instance where the scheduler wants its stages, and whether it takes as many micro-batches. */
@@ -270,45 +265,48 @@ static pst_status state(const struct pst_schedule_job *job, struct pst_instance 
     struct placement at = {.n_devices = job->n_devices,
                            .n_microbatches = job->n_microbatches * times};
     struct pst_arena arena = {0};
-    pst_status st = job->problem != NULL ? place_problem(job->problem, scheduler, &arena, &at, err)
-                                         : place_chain(scheduler, &arena, &at, err);
+    pst_status status = job->problem != NULL
+                            ? place_problem(job->problem, scheduler, &arena, &at, err)
+                            : place_chain(scheduler, &arena, &at, err);
 
-    if (st == PST_OK && job->problem == NULL && at.n_microbatches > PST_NONE / at.topology.slices) {
-        st = pst_fail(err, PST_ERR_CONFIG, "config.limit",
-                      "%u slices of %u micro-batches are too many", at.topology.slices,
-                      at.n_microbatches);
+    if (status == PST_OK && job->problem == NULL &&
+        at.n_microbatches > PST_NONE / at.topology.slices) {
+        status = pst_fail(err, PST_ERR_CONFIG, "config.limit",
+                          "%u slices of %u micro-batches are too many", at.topology.slices,
+                          at.n_microbatches);
     }
-    if (st == PST_OK) {
+    if (status == PST_OK) {
         at.n_microbatches *= job->problem == NULL ? at.topology.slices : 1;
-        st = restate(job, &at, times, ret_scale, ret_asked, err);
+        status = restate(job, &at, times, ret_scale, ret_asked, err);
     }
-    if (st == PST_OK && job->problem == NULL) {
-        st = pst_order_question_check_shape(scheduler, at.n_devices, at.n_microbatches, err);
+    if (status == PST_OK && job->problem == NULL) {
+        status = pst_order_question_check_shape(scheduler, at.n_devices, at.n_microbatches, err);
     }
-    if (st == PST_OK && job->problem == NULL) {
-        st = pst_order_question_check_microbatches(scheduler, &at.topology, at.n_microbatches, err);
+    if (status == PST_OK && job->problem == NULL) {
+        status =
+            pst_order_question_check_microbatches(scheduler, &at.topology, at.n_microbatches, err);
     }
-    for (uint32_t s = 0; st == PST_OK && job->problem != NULL && s < at.n_stages; s++) {
-        st = pst_order_question_check_microbatches(scheduler, &at.topology,
-                                                   ret_asked->stages[s].n_microbatches, err);
+    for (uint32_t s = 0; status == PST_OK && job->problem != NULL && s < at.n_stages; s++) {
+        status = pst_order_question_check_microbatches(scheduler, &at.topology,
+                                                       ret_asked->stages[s].n_microbatches, err);
     }
     pst_arena_finish(&arena);
-    return st;
+    return status;
 }
 
 static pst_status answer(const struct pst_schedule_job *job, struct pst_instance *scheduler,
                          uint32_t times, uint64_t *ret_scale, struct pst_order_question *ret_asked,
                          struct pst_orders *ret_answer, struct pst_error *err)
 {
-    pst_status st;
+    pst_status status;
 
     if ((uint64_t)job->n_microbatches * times >= PST_NONE) {
         return pst_fail(err, PST_ERR_CONFIG, "config.limit", "%u micro-batches are too many",
                         job->n_microbatches);
     }
-    st = state(job, scheduler, times, ret_scale, ret_asked, err);
-    return st == PST_OK ? pst_orders_ask(scheduler, &ret_asked->in, NULL, NULL, ret_answer, err)
-                        : st;
+    status = state(job, scheduler, times, ret_scale, ret_asked, err);
+    return status == PST_OK ? pst_orders_ask(scheduler, &ret_asked->in, NULL, NULL, ret_answer, err)
+                            : status;
 }
 
 static pst_status ask(const void *job_, bool (*cancelled)(void), void *ret_result,
@@ -320,25 +318,24 @@ static pst_status ask(const void *job_, bool (*cancelled)(void), void *ret_resul
     struct pst_instance *scheduler = NULL;
     struct pst_error unused;
     uint64_t scale;
-    pst_status st;
+    pst_status status;
 
     pst_host_log_begin();
-    st = open_scheduler(&job, &context, &scheduler, err);
-    if (st == PST_OK && job.problem == NULL) {
-        st = complete(&job, scheduler, err);
+    status = open_scheduler(&job, &context, &scheduler, err);
+    if (status == PST_OK && job.problem == NULL) {
+        status = complete(&job, scheduler, err);
     }
-    if (st == PST_OK) {
-        st = answer(&job, scheduler, 1, &result->scale, &result->asked, &result->answer, err);
-    }
-    if (st == PST_OK && job.again) {
+    PST_TRY(status,
+            answer(&job, scheduler, 1, &result->scale, &result->asked, &result->answer, err));
+    if (status == PST_OK && job.again) {
         /* Its own reasons not to are no failure of what was asked for. */
         pst_status again =
             answer(&job, scheduler, 2, &scale, &result->twice, &result->twice_answer, &unused);
 
         result->has_twice = again == PST_OK;
-        st = again == PST_ERR_NOMEM ? pst_fail_nomem(err) : PST_OK;
+        status = again == PST_ERR_NOMEM ? pst_fail_nomem(err) : PST_OK;
     }
-    if (st == PST_OK) {
+    if (status == PST_OK) {
         struct pst_held_fault fault = {.held = 0};
 
         if (pst_topology_copies(&result->asked.topology) == 1) {
@@ -351,7 +348,7 @@ static pst_status ask(const void *job_, bool (*cancelled)(void), void *ret_resul
     }
     pst_instance_destroy(scheduler);
     pst_host_log_end();
-    return st;
+    return status;
 }
 
 static void finish(void *result)

@@ -41,12 +41,12 @@ void pst_cli_read_plugin(struct pst_cli *cli, const char *who, const char *text,
     }
 }
 
-void pst_cli_must_read_problem(struct pst_cli *cli, pst_status st)
+void pst_cli_must_read_problem(struct pst_cli *cli, pst_status status)
 {
-    if (st != PST_OK && strcmp(cli->err.kind, "input.syntax") == 0) {
+    if (status != PST_OK && strcmp(cli->err.kind, "input.syntax") == 0) {
         pst_error_hint(&cli->err, "--problem needs a penstock-problem file");
     }
-    pst_cli_must(cli, st);
+    pst_cli_must(cli, status);
 }
 
 struct pst_worker_task pst_cli_limits(uint64_t time_ns)
@@ -62,13 +62,13 @@ pst_status pst_cli_schedule_run(const struct pst_schedule_job *job, uint64_t tim
 {
     const struct pst_worker_task limits = pst_cli_limits(time_ns);
     bool foreign = false;
-    pst_status st = pst_plugin_is_foreign("scheduler", job->id, job->path, NULL, &foreign, err);
+    pst_status status = pst_plugin_is_foreign("scheduler", job->id, job->path, NULL, &foreign, err);
 
-    if (st == PST_OK) {
-        st = pst_schedule_job_run(job, foreign ? &limits : NULL, pst_stop_requested, ret_result,
-                                  err);
+    if (status == PST_OK) {
+        status = pst_schedule_job_run(job, foreign ? &limits : NULL, pst_stop_requested, ret_result,
+                                      err);
     }
-    return st;
+    return status;
 }
 
 struct pst_schedule_page pst_cli_schedule_page(const struct pst_cli *cli)
@@ -106,12 +106,12 @@ static void add_options(struct pst_cli *cli, const char *list, struct pst_proble
     struct pst_config *config = NULL;
     json_t *given;
     char *text;
-    pst_status st = pst_config_from_list(list, &config, &cli->err);
+    pst_status status = pst_config_from_list(list, &config, &cli->err);
 
-    if (st != PST_OK && strcmp(cli->err.file, "--set") == 0) {
+    if (status != PST_OK && strcmp(cli->err.file, "--set") == 0) {
         snprintf(cli->err.file, sizeof cli->err.file, "--options");
     }
-    pst_cli_must(cli, st);
+    pst_cli_must(cli, status);
     text = pst_config_to_json(config);
     given = json_loads(text, 0, NULL);
     if (problem->options == NULL) {
@@ -142,21 +142,21 @@ void pst_cli_problem_read(struct pst_cli *cli, struct pst_cli_problem_request *r
 }
 
 bool pst_cli_problem_solved(struct pst_cli *cli, const struct pst_cli_problem_request *request,
-                            pst_status st, const char *key, const char *answer)
+                            pst_status status, const char *key, const char *answer)
 {
     struct pst_error *err = &cli->err;
 
-    if (st == PST_ERR_CONFIG && err->file[0] == '\0' && strncmp(err->kind, "config.", 7) == 0) {
+    if (status == PST_ERR_CONFIG && err->file[0] == '\0' && strncmp(err->kind, "config.", 7) == 0) {
         snprintf(err->file, sizeof err->file, "%s",
                  request->options != NULL ? "--options" : request->problem_file);
     }
-    if (st == PST_ERR_INFEASIBLE && cli->json) {
+    if (status == PST_ERR_INFEASIBLE && cli->json) {
         pst_json_string(&cli->answer, key, request->id != NULL ? request->id : request->path);
         pst_json_bool(&cli->answer, answer, false);
         pst_error_add_json(&cli->answer, err);
         cli->code = pst_error_exit_code(err);
         return false;
     }
-    pst_cli_must(cli, st);
+    pst_cli_must(cli, status);
     return true;
 }

@@ -14,7 +14,7 @@
 uint64_t pst_cli_read_limit(struct pst_cli *cli, const char *text, uint64_t usual_ns);
 
 /* pst_cli_must after the file of --problem was read. */
-void pst_cli_must_read_problem(struct pst_cli *cli, pst_status st);
+void pst_cli_must_read_problem(struct pst_cli *cli, pst_status status);
 
 /* Reads the plugin to ask, the first argument: its name (id) or file (path); and its time limit (10
    minutes if text is NULL). `who` ("the scheduler") is for messages. */
@@ -68,6 +68,6 @@ void pst_cli_problem_read(struct pst_cli *cli, struct pst_cli_problem_request *r
 /* Is there an answer? To --json "no" is one as well: {key: name, answer: false, "error": ...}. With
    another error the command ends; a parameter's names where it was written. */
 bool pst_cli_problem_solved(struct pst_cli *cli, const struct pst_cli_problem_request *request,
-                            pst_status st, const char *key, const char *answer);
+                            pst_status status, const char *key, const char *answer);
 
 #endif

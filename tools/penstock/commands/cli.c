@@ -207,11 +207,11 @@ static int run(const struct pst_command *command, int argc, char **argv)
 {
     void *request = pst_alloc(1, command->request_size + 1);
     struct pst_cli cli;
-    pst_status st = pst_options_parse(command, argc, argv, request, &cli, &cli.err);
+    pst_status status = pst_options_parse(command, argc, argv, request, &cli, &cli.err);
 
-    wants_json = st == PST_OK ? cli.json : wants_json;
+    wants_json = status == PST_OK ? cli.json : wants_json;
     pst_print_error_quote(cli.sets, cli.n_sets);
-    pst_cli_must(&cli, st);
+    pst_cli_must(&cli, status);
     pst_table_set_room(cli.wide ? 0 : pst_terminal_columns());
     if (!cli.help) {
         pst_cli_must(&cli, pst_options_arguments(command, &cli, command->words[0],
@@ -354,12 +354,12 @@ int pst_cli_run(int argc, char **argv)
     return run(find_command(argv[1]), argc - 1, argv + 1);
 }
 
-void pst_cli_must(struct pst_cli *cli, pst_status st)
+void pst_cli_must(struct pst_cli *cli, pst_status status)
 {
-    if (st == PST_ERR_CANCELLED && pst_stop_requested()) {
+    if (status == PST_ERR_CANCELLED && pst_stop_requested()) {
         pst_stop_fail(&cli->err);
     }
-    if (st != PST_OK) {
+    if (status != PST_OK) {
         pst_config_name(cli->config, &cli->err);
         fail(&cli->err);
     }

@@ -181,7 +181,7 @@ static void check(struct pst_cli *cli, void *request)
     const char *file = cli->arguments[0];
     struct pst_check_report *report;
     struct pst_cli_job job;
-    pst_status st;
+    pst_status status;
 
     (void)request;
     if (is_folder(file)) {
@@ -194,12 +194,10 @@ static void check(struct pst_cli *cli, void *request)
     pst_cli_must(cli, pst_session_create_for_planning(&job.job, &job.session, &cli->err));
     pst_cli_must(cli, pst_session_read_plan(job.session, file, &cli->err));
     pst_searching_begin(cli, "proving");
-    st = pst_session_judge(job.session, report, &cli->err);
-    if (st == PST_OK) {
-        st = pst_session_compare_stated(job.session, report, &cli->err);
-    }
+    status = pst_session_judge(job.session, report, &cli->err);
+    PST_TRY(status, pst_session_compare_stated(job.session, report, &cli->err));
     pst_searching_end();
-    pst_cli_must(cli, report->n_violations == 0 ? st : PST_OK);
+    pst_cli_must(cli, report->n_violations == 0 ? status : PST_OK);
     cli->code = report->n_violations == 0 ? 0 : 1;
     if (cli->json) {
         report_json(file, job.session->planned.plan, report, &cli->answer);

@@ -136,7 +136,7 @@ static pst_status keep_plan(void *context, const struct pst_compare_result *resu
     struct request *request = context;
     struct pst_trial *trial = &result->records[i].trial;
     struct pst_arena arena = {0};
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
 
     if (trial->plan == NULL) {
         return PST_OK;
@@ -145,15 +145,15 @@ static pst_status keep_plan(void *context, const struct pst_compare_result *resu
         drop_slow_plans(request, result);
         return PST_OK;
     }
-    st = pst_file_write(pst_arena_printf(&arena, "%s/%04u.json", request->plans, i), trial->plan,
-                        strlen(trial->plan), err);
+    status = pst_file_write(pst_arena_printf(&arena, "%s/%04u.json", request->plans, i),
+                            trial->plan, strlen(trial->plan), err);
     pst_arena_finish(&arena);
     if (!request->run && !shows_plans(request)) {
         free(trial->plan);
         trial->plan = NULL;
     }
     drop_slow_plans(request, result);
-    return st;
+    return status;
 }
 
 static char *text_of(const struct pst_compare_result *result, uint32_t output)

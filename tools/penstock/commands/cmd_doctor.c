@@ -151,13 +151,13 @@ static void examine_types(struct machine *machine, const char *id, const struct 
     const struct pst_device_config config = {.threads = 1, .kernels = "auto"};
     struct pst_device *device = NULL;
     struct pst_error err = {0};
-    pst_status st = ops->open(&config, &device, &err);
+    pst_status status = ops->open(&config, &device, &err);
 
-    if (st == PST_OK) {
-        st = ops->supports(device, PST_BF16, &err);
+    if (status == PST_OK) {
+        status = ops->supports(device, PST_BF16, &err);
         ops->close(device);
     }
-    if (st != PST_OK) {
+    if (status != PST_OK) {
         add_missing(machine, err.message,
                     pst_arena_printf(&machine->arena, "run.dtype = \"bf16\" on %s", id));
     }

@@ -52,13 +52,11 @@ static pst_status write_figure(const struct pst_session *session, struct request
                                     : strcmp(request->format, "png") == 0 ? PST_FIGURE_PNG
                                                                           : PST_FIGURE_PDF;
     struct pst_timeline *timeline = NULL;
-    pst_status st = simulate(session, &timeline, err);
+    pst_status status = simulate(session, &timeline, err);
 
-    if (st == PST_OK) {
-        st = pst_figure_write(timeline, request->file, format, &request->figure, err);
-    }
+    PST_TRY(status, pst_figure_write(timeline, request->file, format, &request->figure, err));
     pst_timeline_destroy(timeline);
-    return st;
+    return status;
 }
 
 static pst_status write_trace(const struct pst_session *session, struct request *request,
@@ -67,42 +65,40 @@ static pst_status write_trace(const struct pst_session *session, struct request 
     char digest[PST_CLI_DIGEST];
     struct pst_trace_meta meta;
     struct pst_timeline *timeline = NULL;
-    pst_status st;
+    pst_status status;
 
     meta = pst_cli_trace_meta(session, request->source, digest);
-    st = simulate(session, &timeline, err);
-    if (st == PST_OK) {
-        st = pst_trace_write(timeline, request->file, &meta, err);
-    }
+    status = simulate(session, &timeline, err);
+    PST_TRY(status, pst_trace_write(timeline, request->file, &meta, err));
     pst_timeline_destroy(timeline);
-    return st;
+    return status;
 }
 
 static pst_status write_torch(const struct pst_session *session, struct request *request,
                               struct pst_error *err)
 {
     char *text = NULL;
-    pst_status st = pst_torch_csv_of_plan(session->planned.plan, request->torch, &text,
-                                          &request->n_dropped, err);
+    pst_status status = pst_torch_csv_of_plan(session->planned.plan, request->torch, &text,
+                                              &request->n_dropped, err);
 
-    if (st == PST_OK) {
-        st = pst_file_write(request->file, text, strlen(text), err);
+    if (status == PST_OK) {
+        status = pst_file_write(request->file, text, strlen(text), err);
         free(text);
     }
-    return st;
+    return status;
 }
 
 static pst_status write_split(const struct pst_session *session, struct request *request,
                               struct pst_error *err)
 {
     char *text = NULL;
-    pst_status st = pst_torch_split_of_plan(session->planned.plan, session->graph, &text, err);
+    pst_status status = pst_torch_split_of_plan(session->planned.plan, session->graph, &text, err);
 
-    if (st == PST_OK) {
-        st = pst_file_write(request->file, text, strlen(text), err);
+    if (status == PST_OK) {
+        status = pst_file_write(request->file, text, strlen(text), err);
         free(text);
     }
-    return st;
+    return status;
 }
 
 static const struct format formats[] = {

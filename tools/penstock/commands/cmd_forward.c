@@ -108,23 +108,24 @@ static pst_status plan_and_run(struct request *request, struct pst_session *sess
     struct pst_train_listener listener = {
         .context = &telling, .scores = !request->writes, .done = first ? tell : NULL};
     struct pst_sample_shape shape;
-    pst_status st = pst_sample_shape_of(session->graph, &shape, err);
+    pst_status status = pst_sample_shape_of(session->graph, &shape, err);
 
-    if (st == PST_OK) {
+    if (status == PST_OK) {
         telling.classes = shape.classes > 0;
         pst_searching_begin(request->cli, PST_SEARCHING_PLAN);
-        st = pst_team_plan(&session->team, session,
-                           request->plan_file == NULL ? session->job->run.plan : request->plan_file,
-                           pst_stop_requested, err);
+        status =
+            pst_team_plan(&session->team, session,
+                          request->plan_file == NULL ? session->job->run.plan : request->plan_file,
+                          pst_stop_requested, err);
         pst_searching_end();
     }
-    if (st == PST_ERR_CANCELLED && pst_stop_requested()) {
+    if (status == PST_ERR_CANCELLED && pst_stop_requested()) {
         return pst_stop_fail(err);
     }
-    if (st == PST_OK && request->writes) {
-        st = pst_session_decode(session, err);
+    if (status == PST_OK && request->writes) {
+        status = pst_session_decode(session, err);
     }
-    return st == PST_OK ? pst_train_run(session, data, NULL, &listener, err) : st;
+    return status == PST_OK ? pst_train_run(session, data, NULL, &listener, err) : status;
 }
 
 static pst_status open_data(struct request *request, struct pst_session *session,
@@ -132,15 +133,15 @@ static pst_status open_data(struct request *request, struct pst_session *session
 {
     struct pst_sample_shape shape;
     uint64_t held;
-    pst_status st;
+    pst_status status;
 
     if (request->writes) {
-        st = pst_sample_shape_of(session->graph, &shape, err);
-        return st == PST_OK ? pst_generate_check(session->graph, &shape, err) : st;
+        status = pst_sample_shape_of(session->graph, &shape, err);
+        return status == PST_OK ? pst_generate_check(session->graph, &shape, err) : status;
     }
-    st = pst_data_create(job, session->graph, ret_data, err);
-    if (st != PST_OK) {
-        return st;
+    status = pst_data_create(job, session->graph, ret_data, err);
+    if (status != PST_OK) {
+        return status;
     }
     held = pst_data_samples(*ret_data, PST_SPLIT_VALID);
     if (held == 0) {
@@ -164,31 +165,21 @@ static pst_status work(struct request *request, struct pst_job *job, const struc
     struct pst_session *session = NULL;
     struct pst_begin *begin = NULL;
     struct pst_data *data = NULL;
-    pst_status st = pst_session_create(job, team, &session, err);
+    pst_status status = pst_session_create(job, team, &session, err);
 
-    if (st == PST_OK) {
-        st = pst_session_check_runs(session, err);
+    PST_TRY(status, pst_session_check_runs(session, err));
+    PST_TRY(status, pst_team_check_device(team, session, err));
+    if (status == PST_OK && pst_session_is_hollow(session)) {
+        status = pst_fail(err, PST_ERR_CONFIG, "config.value",
+                          "device %s computes nothing; set another run.device", job->run.device);
     }
-    if (st == PST_OK) {
-        st = pst_team_check_device(team, session, err);
-    }
-    if (st == PST_OK && pst_session_is_hollow(session)) {
-        st = pst_fail(err, PST_ERR_CONFIG, "config.value",
-                      "device %s computes nothing; set another run.device", job->run.device);
-    }
-    if (st == PST_OK) {
-        st = open_data(request, session, job, &data, err);
-    }
-    if (st == PST_OK) {
-        st = pst_begin_session(request->from, session, &begin, err);
-    }
-    if (st == PST_OK) {
-        st = plan_and_run(request, session, data, err);
-    }
+    PST_TRY(status, open_data(request, session, job, &data, err));
+    PST_TRY(status, pst_begin_session(request->from, session, &begin, err));
+    PST_TRY(status, plan_and_run(request, session, data, err));
     pst_data_destroy(data);
     pst_session_destroy(session);
     pst_begin_close(begin);
-    return st;
+    return status;
 }
 
 static void run(struct pst_cli *cli, struct request *request)
@@ -196,7 +187,7 @@ static void run(struct pst_cli *cli, struct request *request)
     struct pst_team team = {.n = 1};
     struct pst_cli_job job;
     bool prints;
-    pst_status st;
+    pst_status status;
 
     request->cli = cli;
     if (request->from == NULL) {
@@ -204,14 +195,14 @@ static void run(struct pst_cli *cli, struct request *request)
     }
     pst_cli_job_open(cli, cli->arguments[0], &job);
     adapt_job(request, &job.job);
-    st = pst_team_join(&job.job, request->plan_file, &team, &cli->err);
-    if (st == PST_OK) {
-        st = work(request, &job.job, &team, &cli->err);
-        pst_config_name(st == PST_OK ? NULL : job.config, &cli->err);
+    status = pst_team_join(&job.job, request->plan_file, &team, &cli->err);
+    if (status == PST_OK) {
+        status = work(request, &job.job, &team, &cli->err);
+        pst_config_name(status == PST_OK ? NULL : job.config, &cli->err);
     }
-    st = pst_team_settle(&team, st, &cli->err, &prints);
+    status = pst_team_settle(&team, status, &cli->err, &prints);
     pst_cli_job_close(&job);
-    if (st != PST_OK) {
+    if (status != PST_OK) {
         cli->told = true;
         cli->code = prints ? pst_print_error(&cli->err, cli->json) : pst_error_exit_code(&cli->err);
     }

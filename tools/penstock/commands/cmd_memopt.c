@@ -25,16 +25,16 @@ static pst_status confirm(const struct pst_problem_job *job, const struct pst_wo
     const struct pst_problem_job asked = {.id = job->id, .path = job->path, .problem = &problem};
     struct pst_memopt_result result;
     struct pst_error why;
-    pst_status st;
+    pst_status status;
 
     if (err->enough_bytes == 0) {
         return err->status;
     }
     problem.memory_bytes = (double)err->enough_bytes;
-    st = pst_problem_memopt(&asked, limits, pst_stop_requested, &result, &why);
-    if (st == PST_OK) {
+    status = pst_problem_memopt(&asked, limits, pst_stop_requested, &result, &why);
+    if (status == PST_OK) {
         pst_memopt_result_finish(&result);
-    } else if (st == PST_ERR_CANCELLED) {
+    } else if (status == PST_ERR_CANCELLED) {
         *err = why;
     } else {
         pst_error_hint(err, "the optimizer names a capacity that does not suffice");
@@ -50,14 +50,14 @@ static pst_status ask(const struct pst_cli_problem_request *request,
         .id = request->id, .path = request->path, .problem = request->problem};
     const struct pst_worker_task limits = pst_cli_limits(request->time_limit_ns);
     bool foreign = false;
-    pst_status st =
+    pst_status status =
         pst_plugin_is_foreign("memopt", request->id, request->path, NULL, &foreign, err);
 
-    if (st == PST_OK) {
-        st =
+    if (status == PST_OK) {
+        status =
             pst_problem_memopt(&job, foreign ? &limits : NULL, pst_stop_requested, ret_result, err);
     }
-    return st == PST_ERR_INFEASIBLE ? confirm(&job, foreign ? &limits : NULL, err) : st;
+    return status == PST_ERR_INFEASIBLE ? confirm(&job, foreign ? &limits : NULL, err) : status;
 }
 
 /* Static bytes and what is parked for other micro-batches are in every event, so one kind is all.
@@ -158,13 +158,13 @@ static void memopt(struct pst_cli *cli, void *asked)
 {
     struct request *request = asked;
     struct pst_memopt_result result = {.n_events = 0};
-    pst_status st;
+    pst_status status;
 
     pst_cli_problem_read(cli, &request->asked, "the memory optimizer");
     pst_searching_begin(cli, "asking the memory optimizer");
-    st = ask(&request->asked, &result, &cli->err);
+    status = ask(&request->asked, &result, &cli->err);
     pst_searching_end();
-    if (pst_cli_problem_solved(cli, &request->asked, st, "memopt", "fits")) {
+    if (pst_cli_problem_solved(cli, &request->asked, status, "memopt", "fits")) {
         answer(cli, request, &result);
     }
     pst_memopt_result_finish(&result);

@@ -31,19 +31,19 @@ static pst_status find_foreign(const struct request *request, bool *ret_foreign,
     const struct {
         const char *kind, *name;
     } others[] = {{"scheduler", problem->scheduler}, {"memopt", problem->memopt}};
-    pst_status st = pst_plugin_is_foreign("partitioner", request->asked.id, request->asked.path,
-                                          NULL, ret_foreign, err);
+    pst_status status = pst_plugin_is_foreign("partitioner", request->asked.id, request->asked.path,
+                                              NULL, ret_foreign, err);
 
-    for (size_t i = 0; st == PST_OK && i < sizeof others / sizeof others[0]; i++) {
+    for (size_t i = 0; status == PST_OK && i < sizeof others / sizeof others[0]; i++) {
         const char *name = others[i].name;
         bool is_path = name != NULL && pst_search_is_file(name);
 
         if (problem->planned && name != NULL) {
-            st = pst_plugin_is_foreign(others[i].kind, is_path ? NULL : name, is_path ? name : NULL,
-                                       NULL, ret_foreign, err);
+            status = pst_plugin_is_foreign(others[i].kind, is_path ? NULL : name,
+                                           is_path ? name : NULL, NULL, ret_foreign, err);
         }
     }
-    return st;
+    return status;
 }
 
 static pst_status ask(const struct request *request, struct pst_partition_result *ret_result,
@@ -53,17 +53,17 @@ static pst_status ask(const struct request *request, struct pst_partition_result
         .id = request->asked.id, .path = request->asked.path, .problem = request->asked.problem};
     const struct pst_worker_task limits = pst_cli_limits(request->asked.time_limit_ns);
     bool foreign = false;
-    pst_status st = find_foreign(request, &foreign, err);
+    pst_status status = find_foreign(request, &foreign, err);
 
-    if (st == PST_OK) {
-        st = pst_problem_partition(&job, foreign ? &limits : NULL, pst_stop_requested, ret_result,
-                                   err);
+    if (status == PST_OK) {
+        status = pst_problem_partition(&job, foreign ? &limits : NULL, pst_stop_requested,
+                                       ret_result, err);
     }
-    if (pst_smallest_may_help(st)) {
-        st = pst_problem_partition_advise(&job, foreign ? &limits : NULL, pst_stop_requested,
-                                          ret_result, err);
+    if (pst_smallest_may_help(status)) {
+        status = pst_problem_partition_advise(&job, foreign ? &limits : NULL, pst_stop_requested,
+                                              ret_result, err);
     }
-    return st;
+    return status;
 }
 
 static void answer(struct pst_cli *cli, const struct request *request,
@@ -89,7 +89,7 @@ static void partition(struct pst_cli *cli, void *asked)
 {
     struct request *request = asked;
     struct pst_partition_result result = {.n_stages = 0};
-    pst_status st;
+    pst_status status;
 
     pst_cli_problem_read(cli, &request->asked, "the partitioner");
     if (request->asked.problem->no_devices) {
@@ -97,9 +97,9 @@ static void partition(struct pst_cli *cli, void *asked)
                                       request->asked.problem_file, 0, 0, "\"devices\" is missing"));
     }
     pst_searching_begin(cli, "asking the partitioner");
-    st = ask(request, &result, &cli->err);
+    status = ask(request, &result, &cli->err);
     pst_searching_end();
-    if (pst_cli_problem_solved(cli, &request->asked, st, "partitioner", "feasible")) {
+    if (pst_cli_problem_solved(cli, &request->asked, status, "partitioner", "feasible")) {
         answer(cli, request, &result);
     }
     pst_partition_result_finish(&result);

@@ -279,18 +279,18 @@ static pst_status fail_unknown(const struct pst_plugin_list *plugins, const char
     const char *ids[256];
     char hint[96];
     uint32_t n = 0;
-    pst_status st;
+    pst_status status;
 
     while (n < plugins->n_files && n < 256) {
         ids[n] = plugins->files[n].id;
         n++;
     }
-    st = pst_fail(err, PST_ERR_CONFIG, "plugin.not-found", "no plugin \"%s\"%s", name,
-                  pst_nearest_hint(hint, name, ids, n));
+    status = pst_fail(err, PST_ERR_CONFIG, "plugin.not-found", "no plugin \"%s\"%s", name,
+                      pst_nearest_hint(hint, name, ids, n));
     if (hint[0] == '\0') {
         pst_error_hint(err, "\"penstock plugins\" lists them");
     }
-    return st;
+    return status;
 }
 
 /* Every plugin that goes by the name: an id may serve several kinds. */
@@ -387,7 +387,7 @@ static void plugins(struct pst_cli *cli, void *request)
     const char *word = cli->n_arguments == 0 ? "list" : cli->arguments[0], *nearest;
     const char *words[N_ACTIONS];
     struct pst_command part = *cli->command;
-    pst_status st;
+    pst_status status;
 
     for (uint32_t i = 0; i < N_ACTIONS; i++) {
         words[i] = actions[i].word;
@@ -401,7 +401,7 @@ static void plugins(struct pst_cli *cli, void *request)
         }
     }
     nearest = pst_nearest(word, words, N_ACTIONS);
-    st = pst_fail(&cli->err, PST_ERR_CONFIG, "usage", "plugins: no action \"%s\"", word);
+    status = pst_fail(&cli->err, PST_ERR_CONFIG, "usage", "plugins: no action \"%s\"", word);
     if (nearest != NULL) {
         pst_error_hint(&cli->err, "did you mean \"%s\"?", nearest);
     } else if (pst_toml_is_name(word)) {
@@ -409,7 +409,7 @@ static void plugins(struct pst_cli *cli, void *request)
     } else {
         pst_error_hint(&cli->err, "penstock plugins %s", cli->command->arguments);
     }
-    pst_cli_must(cli, st);
+    pst_cli_must(cli, status);
 }
 
 static const struct pst_option options[] = {

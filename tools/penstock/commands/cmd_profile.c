@@ -133,15 +133,15 @@ static void write_cluster(struct pst_cli *cli, const struct pst_session *session
 static void answer(struct pst_cli *cli, const struct pst_session *session, struct request *request)
 {
     struct pst_profiled profile;
-    pst_status st;
+    pst_status status;
 
     request->profile.progress = draw;
     request->profile.context = request;
     request->profile.cancelled = pst_stop_requested;
     request->drawing = cli->verbosity >= 0 && isatty(STDERR_FILENO) == 1;
-    st = pst_profile_run(session, &request->profile, &profile, &cli->err);
+    status = pst_profile_run(session, &request->profile, &profile, &cli->err);
     clear(request);
-    pst_cli_must(cli, st);
+    pst_cli_must(cli, status);
     if (request->file != NULL) {
         write_graph(cli, &profile, request->file);
     }

@@ -174,7 +174,7 @@ static pst_status note_peak(const struct request *request, const struct pst_sche
     uint32_t n_batches = result->answer.asynchronous ? request->n_steps : 1, d;
     struct pst_batches stream = {.passes = NULL};
     struct pst_order_eval eval = {.n_devices = 0};
-    pst_status st =
+    pst_status status =
         pst_batches_evaluate(&result->answer, &result->asked.in, n_batches, &stream, &eval, err);
 
     trial->peak = 0;
@@ -183,7 +183,7 @@ static pst_status note_peak(const struct request *request, const struct pst_sche
     }
     pst_order_eval_finish(&eval);
     pst_batches_finish(&stream);
-    return st;
+    return status;
 }
 
 static void note_instance(const struct pst_schedule_result *result, struct trial *trial)
@@ -207,24 +207,24 @@ static pst_status attempt(const struct request *request, uint64_t limit, struct 
 {
     struct pst_schedule_result result = {.scale = 1};
     struct pst_schedule_job job = request->job;
-    pst_status st;
+    pst_status status;
 
     job.costs.limit_bytes = limit;
     job.again = false;
     trial->works = false;
-    st = pst_cli_schedule_run(&job, request->time_limit_ns, &result, err);
+    status = pst_cli_schedule_run(&job, request->time_limit_ns, &result, err);
     if (pst_stop_requested()) { /* some then answer with what they have */
         pst_schedule_result_finish(&result);
         return pst_stop_fail(err);
     }
-    if (st == PST_OK) {
+    if (status == PST_OK) {
         note_instance(&result, trial);
-        st = note_peak(request, &result, trial, err);
-        trial->works = st == PST_OK &&
+        status = note_peak(request, &result, trial, err);
+        trial->works = status == PST_OK &&
                        (limit >= UINT64_MAX / trial->parts || trial->peak <= limit * trial->parts);
     }
     pst_schedule_result_finish(&result);
-    return st == PST_ERR_INFEASIBLE ? PST_OK : st;
+    return status == PST_ERR_INFEASIBLE ? PST_OK : status;
 }
 
 static uint64_t limit_of(const struct trial *trial, uint64_t n_grains)
@@ -249,12 +249,12 @@ static pst_status narrow(const struct request *request, struct trial *trial, str
     uint64_t next = trial->peak / trial->grain;
     uint64_t most =
         (uint64_t)trial->n_microbatches * trial->parts * PST_SCHEDULE_SCALE / trial->grain;
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
 
-    while (st == PST_OK && next > low && next <= most) {
+    while (status == PST_OK && next > low && next <= most) {
         bool first = works == 0;
 
-        st = attempt(request, limit_of(trial, next), trial, err);
+        status = attempt(request, limit_of(trial, next), trial, err);
         works = trial->works ? next : works;
         low = trial->works ? low : next;
         if (works == 0) {
@@ -264,27 +264,26 @@ static pst_status narrow(const struct request *request, struct trial *trial, str
             next = first ? works - 1 : low + (works - low) / 2;
         }
     }
-    trial->least = st == PST_OK && works != 0 ? limit_of(trial, works) : UINT64_MAX;
-    return st;
+    trial->least = status == PST_OK && works != 0 ? limit_of(trial, works) : UINT64_MAX;
+    return status;
 }
 
 static pst_status find_least(const struct request *request, struct trial *trial,
                              struct pst_error *err)
 {
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
 
     trial->least = UINT64_MAX;
     if (request->job.costs.limit_bytes < PST_SCHEDULE_SCALE) {
-        st = attempt(request, PST_SCHEDULE_SCALE, trial, err);
-        if (st == PST_OK && trial->works) {
+        status = attempt(request, PST_SCHEDULE_SCALE, trial, err);
+        if (status == PST_OK && trial->works) {
             trial->least = PST_SCHEDULE_SCALE;
             return PST_OK;
         }
     }
-    if (st == PST_OK) {
-        st = attempt(request, UINT64_MAX, trial, err);
-    }
-    return st == PST_OK && trial->works && trial->grain != 0 ? narrow(request, trial, err) : st;
+    PST_TRY(status, attempt(request, UINT64_MAX, trial, err));
+    return status == PST_OK && trial->works && trial->grain != 0 ? narrow(request, trial, err)
+                                                                 : status;
 }
 
 static bool is_asked(const struct request *request)
@@ -306,16 +305,16 @@ static pst_status explain_limit(const struct request *request, struct pst_error 
 {
     struct trial found = {.least = UINT64_MAX};
     struct pst_error why = {.status = PST_OK};
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
 
     if (is_asked(request)) {
-        st = find_least(request, &found, &why);
+        status = find_least(request, &found, &why);
     }
-    if (st == PST_ERR_CANCELLED) {
+    if (status == PST_ERR_CANCELLED) {
         *err = why;
-        return st;
+        return status;
     }
-    if (st != PST_OK || found.least == UINT64_MAX) {
+    if (status != PST_OK || found.least == UINT64_MAX) {
         return PST_ERR_INFEASIBLE;
     }
     pst_fail(err, PST_ERR_INFEASIBLE, "plan.infeasible",
@@ -335,12 +334,12 @@ static pst_status fail_over(const struct request *request, const struct pst_sche
     double unit = f->bytes_per_unit > 0 ? f->bytes_per_unit : 1;
     struct trial found = {.least = UINT64_MAX};
     char what[64] = "another scheduler may need less";
-    pst_status st = is_asked(request) ? find_least(request, &found, err) : PST_OK;
+    pst_status status = is_asked(request) ? find_least(request, &found, err) : PST_OK;
 
-    if (st == PST_ERR_CANCELLED) {
-        return st;
+    if (status == PST_ERR_CANCELLED) {
+        return status;
     }
-    if (st == PST_OK && found.least != UINT64_MAX) {
+    if (status == PST_OK && found.least != UINT64_MAX) {
         snprintf(what, sizeof what, "the smallest that works is %.15g", units(found.least));
     }
     pst_fail(err, PST_ERR_INFEASIBLE, "plan.infeasible",
@@ -404,14 +403,14 @@ static void schedule(struct pst_cli *cli, void *asked)
 {
     struct request *request = asked;
     struct pst_schedule_result result = {.scale = 1};
-    pst_status st;
+    pst_status status;
 
     read_request(cli, request);
     pst_searching_begin(cli, "asking the scheduler");
-    st = pst_cli_schedule_run(&request->job, request->time_limit_ns, &result, &cli->err);
-    st = st == PST_ERR_INFEASIBLE ? explain_limit(request, &cli->err) : st;
+    status = pst_cli_schedule_run(&request->job, request->time_limit_ns, &result, &cli->err);
+    status = status == PST_ERR_INFEASIBLE ? explain_limit(request, &cli->err) : status;
     pst_searching_end();
-    pst_cli_must(cli, st);
+    pst_cli_must(cli, status);
     tell(cli, request, &result);
     pst_schedule_result_finish(&result);
     pst_schedule_problem_finish(&request->problem);

@@ -42,52 +42,52 @@ static pst_status write_trace(void *context, const struct pst_timeline *timeline
     struct pst_trace_meta meta;
     char sharing[256];
     uint64_t period_ns = session->shown == &session->here ? session->simulated.period_ns : 0;
-    pst_status st = pst_sim_timeline(
+    pst_status status = pst_sim_timeline(
         session->planned.plan, session->graph, &session->here, timeline->n_steps, period_ns,
         (const struct pst_program *const *)session->planned.programs, &predicted, &result, err);
 
-    if (st == PST_OK) {
+    if (status == PST_OK) {
         meta = pst_cli_trace_meta(session,
                                   training->plan_file[0] != '\0' ? training->plan_file
                                                                  : session->job->config->path,
                                   digest);
         meta.predicted = predicted;
         meta.sharing = pst_session_sharing(session, sharing, sizeof sharing);
-        st = pst_trace_write(timeline, session->job->training->output.trace, &meta, err);
+        status = pst_trace_write(timeline, session->job->training->output.trace, &meta, err);
         pst_timeline_destroy(predicted);
     }
-    return st;
+    return status;
 }
 
 /* The files that the run is to write can be written. */
 static pst_status open_outputs(struct training *training, struct pst_error *err)
 {
     const struct pst_job *job = training->session->job;
-    pst_status st = pst_train_output_open(&training->output, job, err);
+    pst_status status = pst_train_output_open(&training->output, job, err);
 
-    return st == PST_OK && job->training->output.trace[0] != '\0'
+    return status == PST_OK && job->training->output.trace[0] != '\0'
                ? pst_file_write_check(job->training->output.trace, err)
-               : st;
+               : status;
 }
 
 static pst_status plan(struct pst_session *session, const char *plan_file,
                        const struct pst_cli *cli, struct pst_error *err)
 {
     bool prints = pst_team_is_first(&session->team) && !cli->json && cli->verbosity >= 0;
-    pst_status st;
+    pst_status status;
 
     pst_searching_begin(cli, PST_SEARCHING_PLAN);
-    st = pst_team_plan(&session->team, session, plan_file, pst_stop_requested, err);
+    status = pst_team_plan(&session->team, session, plan_file, pst_stop_requested, err);
     pst_searching_end();
-    if (st == PST_ERR_CANCELLED && pst_stop_requested()) {
+    if (status == PST_ERR_CANCELLED && pst_stop_requested()) {
         return pst_stop_fail(err);
     }
-    if (st == PST_OK && prints) {
+    if (status == PST_OK && prints) {
         pst_plan_report_print(session, NULL, cli->color, stdout);
         fputc('\n', stdout);
-        st = pst_cli_flush(err);
+        status = pst_cli_flush(err);
     }
-    return st;
+    return status;
 }
 
 static pst_status run(struct pst_session *session, const struct pst_data *data,
@@ -101,21 +101,19 @@ static pst_status run(struct pst_session *session, const struct pst_data *data,
     struct training training = {.session = session, .plan_file = plan_file};
     struct pst_train_listener listener = {
         .trace = session->job->training->output.trace[0] != '\0' ? write_trace : NULL};
-    pst_status st;
+    pst_status status;
 
     pst_train_output_init(&training.output, session->job, cli->json, first ? stdout : NULL,
                           cli->verbosity < 0 || !first ? NULL : stderr);
     pst_train_output_listen(&training.output, &listener);
-    st = first ? open_outputs(&training, err) : PST_OK;
-    if (st == PST_OK) {
-        st = plan(session, plan_file, cli, err);
-    }
-    *ret_started = st == PST_OK;
-    if (st == PST_OK) {
+    status = first ? open_outputs(&training, err) : PST_OK;
+    PST_TRY(status, plan(session, plan_file, cli, err));
+    *ret_started = status == PST_OK;
+    if (status == PST_OK) {
         pst_train_output_begin(&training.output, session);
-        st = pst_train_run(session, data, &resume, &listener, err);
+        status = pst_train_run(session, data, &resume, &listener, err);
     }
-    return pst_train_output_end(&training.output, st, err);
+    return pst_train_output_end(&training.output, status, err);
 }
 
 /* Long texts take their time to encode: a line says so. */
@@ -139,36 +137,29 @@ static pst_status work(const struct pst_job *job, const struct pst_team *team,
     struct pst_session *session = NULL;
     struct pst_begin *begin = NULL;
     struct pst_data *data = NULL;
-    pst_status st = pst_session_create(job, team, &session, err);
+    pst_status status = pst_session_create(job, team, &session, err);
 
-    if (st == PST_OK) {
-        st = pst_session_check_runs(session, err);
+    PST_TRY(status, pst_session_check_runs(session, err));
+    PST_TRY(status, pst_team_check_device(team, session, err));
+    if (status == PST_OK && job->training->loop.init[0] != '\0' &&
+        !pst_session_is_hollow(session)) {
+        status = pst_config_place(job->config, "train", "init",
+                                  pst_begin_session(job->training->loop.init, session, &begin, err),
+                                  err);
     }
-    if (st == PST_OK) {
-        st = pst_team_check_device(team, session, err);
+    PST_TRY(status, pst_cli_calibrate(cli, session, (uint32_t)job->train.microbatch, err));
+    if (status == PST_OK && !pst_session_is_hollow(session)) {
+        status = open_data(session, cli, &data, err);
     }
-    if (st == PST_OK && job->training->loop.init[0] != '\0' && !pst_session_is_hollow(session)) {
-        st = pst_config_place(job->config, "train", "init",
-                              pst_begin_session(job->training->loop.init, session, &begin, err),
-                              err);
-    }
-    if (st == PST_OK) {
-        st = pst_cli_calibrate(cli, session, (uint32_t)job->train.microbatch, err);
-    }
-    if (st == PST_OK && !pst_session_is_hollow(session)) {
-        st = open_data(session, cli, &data, err);
-    }
-    if (st == PST_OK) {
-        st = run(session, data, request, cli, ret_started, err);
-    }
+    PST_TRY(status, run(session, data, request, cli, ret_started, err));
     pst_data_destroy(data);
     pst_session_destroy(session);
     pst_begin_close(begin);
-    return st;
+    return status;
 }
 
 /* One process tells how the run ended; a stop is an ordinary end: the results are out. */
-static int tell(pst_status st, bool started, const struct pst_cli *cli)
+static int tell(pst_status status, bool started, const struct pst_cli *cli)
 {
     const struct pst_error *err = &cli->err;
 
@@ -177,7 +168,7 @@ static int tell(pst_status st, bool started, const struct pst_cli *cli)
                         err->hint[0] == '\0' ? "" : "; ", err->hint);
         return err->exit_code;
     }
-    return st == PST_OK ? pst_cli_end(0) : pst_print_error(err, cli->json);
+    return status == PST_OK ? pst_cli_end(0) : pst_print_error(err, cli->json);
 }
 
 static void train(struct pst_cli *cli, void *asked)
@@ -186,18 +177,20 @@ static void train(struct pst_cli *cli, void *asked)
     struct pst_team team = {.n = 1};
     struct pst_cli_job job;
     bool started = false, prints;
-    pst_status st;
+    pst_status status;
 
     pst_cli_job_open(cli, cli->arguments[0], &job);
-    st = pst_team_join(&job.job, request->plan_file, &team, &cli->err);
-    if (st == PST_OK) {
-        st = work(&job.job, &team, request, cli, &started, &cli->err);
-        pst_config_name(st == PST_OK ? NULL : job.config, &cli->err);
+    status = pst_team_join(&job.job, request->plan_file, &team, &cli->err);
+    if (status == PST_OK) {
+        status = work(&job.job, &team, request, cli, &started, &cli->err);
+        pst_config_name(status == PST_OK ? NULL : job.config, &cli->err);
     }
-    st = pst_team_settle(&team, st, &cli->err, &prints);
+    status = pst_team_settle(&team, status, &cli->err, &prints);
     pst_cli_job_close(&job);
     cli->told = true;
-    cli->code = prints ? tell(st, started, cli) : st == PST_OK ? 0 : pst_error_exit_code(&cli->err);
+    cli->code = prints             ? tell(status, started, cli)
+                : status == PST_OK ? 0
+                                   : pst_error_exit_code(&cli->err);
     pst_team_leave(&team, cli->code);
 }
 

@@ -203,17 +203,17 @@ static pst_status search(void *context, const struct pst_cli_visit *visit, struc
         .progress = show_size,
         .context = (void *)(uintptr_t)visit,
     };
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
 
     if (round->kind == AS_FAR) {
-        st = pst_tune_max_batch(set, visit->i, &options, record, err);
+        status = pst_tune_max_batch(set, visit->i, &options, record, err);
     } else if (round->kind == ADVISE) {
-        st = pst_tune_advise(set, visit->i, &options, &round->advice, record, err);
+        status = pst_tune_advise(set, visit->i, &options, &round->advice, record, err);
     } else if (record->tuned->microbatch > 0) {
-        st = pst_tune_at(set, visit->i, visit->result->common, &options, record, err);
+        status = pst_tune_at(set, visit->i, visit->result->common, &options, record, err);
     }
     keep_better(request, visit);
-    return st;
+    return status;
 }
 
 /* The size that all can do that can do anything. */

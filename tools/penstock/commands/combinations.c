@@ -89,22 +89,22 @@ static void check_base(struct pst_cli *cli, struct pst_cli_set *set)
 {
     struct pst_session *session = NULL;
     struct pst_trial trial = {.state = PST_TRIAL_OPEN};
-    pst_status st = pst_session_create_for_planning(&set->job.job, &session, &cli->err);
+    pst_status status = pst_session_create_for_planning(&set->job.job, &session, &cli->err);
 
-    if (st == PST_OK) {
+    if (status == PST_OK) {
         pst_cli_must(cli, pst_cli_calibrate(cli, session, largest_size(set), &cli->err));
         pst_bound_find(session, &set->bound);
         calibrate_schedulers(cli, set);
     }
     pst_session_destroy(session);
-    if (st != PST_OK) {
+    if (status != PST_OK) {
         const struct pst_trial_options options = {.cancelled = pst_stop_requested};
         char *config = pst_combination_config(&set->combinations, 0, 0, 0);
 
         pst_trial_run(config, &options, &trial, &trial.why);
         free(config);
         if (strcmp(trial.why.message, cli->err.message) == 0) {
-            pst_cli_must(cli, st); /* else it is of what the combinations put in its place */
+            pst_cli_must(cli, status); /* else it is of what the combinations put in its place */
         }
         pst_trial_finish(&trial);
     }
@@ -238,15 +238,15 @@ void pst_cli_visit_all(struct pst_cli *cli, const struct pst_cli_sets *sets,
                        struct pst_compare_result *result, pst_cli_visitor *visit, void *context)
 {
     struct pst_cli_visit to = {.cli = cli, .result = result};
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
 
-    for (; to.at < result->n && st == PST_OK && !pst_stop_requested(); to.at++) {
+    for (; to.at < result->n && status == PST_OK && !pst_stop_requested(); to.at++) {
         to.record = &result->records[to.at];
         to.set = pst_cli_set_of(sets, to.record->combination, &to.i);
-        st = visit(context, &to, &cli->err);
+        status = visit(context, &to, &cli->err);
     }
     pst_cli_progress(cli, 0, 0, NULL);
-    pst_cli_must(cli, st == PST_ERR_CANCELLED && pst_stop_requested() ? PST_OK : st);
+    pst_cli_must(cli, status == PST_ERR_CANCELLED && pst_stop_requested() ? PST_OK : status);
 }
 
 static bool is_one_done(const struct pst_compare_result *result)
@@ -346,10 +346,11 @@ static void plan_all(struct trying *trying)
         .begun = show_begun,
         .each = keep_trial,
     };
-    pst_status st = pst_trials_run(&trials, &trying->cli->err);
+    pst_status status = pst_trials_run(&trials, &trying->cli->err);
 
     pst_cli_progress(trying->cli, 0, 0, NULL);
-    pst_cli_must(trying->cli, st == PST_ERR_CANCELLED && pst_stop_requested() ? PST_OK : st);
+    pst_cli_must(trying->cli,
+                 status == PST_ERR_CANCELLED && pst_stop_requested() ? PST_OK : status);
 }
 
 /* Finds the memory that a combination needs, if it does not fit. */
@@ -358,7 +359,7 @@ static pst_status advise_record(void *context, const struct pst_cli_visit *visit
 {
     struct pst_cli_trials *trials = context;
     struct pst_trial *trial = &visit->record->trial;
-    pst_status st;
+    pst_status status;
     char *config;
 
     if (!pst_trial_was_refused(trial) ||
@@ -367,11 +368,11 @@ static pst_status advise_record(void *context, const struct pst_cli_visit *visit
     }
     pst_cli_progress(visit->cli, visit->at, visit->result->n, visit->record);
     config = pst_combination_config(&visit->set->combinations, visit->i, 0, 0);
-    st = pst_trial_advise(config, &trials->options, &trials->advice, trial, err);
+    status = pst_trial_advise(config, &trials->options, &trials->advice, trial, err);
     free(config);
-    return st == PST_OK && trial->state == PST_TRIAL_DONE
+    return status == PST_OK && trial->state == PST_TRIAL_DONE
                ? trials->each(trials->context, visit->result, visit->at, err)
-               : st;
+               : status;
 }
 
 void pst_cli_advise(struct pst_cli *cli, const struct pst_cli_sets *sets,
@@ -399,10 +400,10 @@ void pst_cli_run_all(struct pst_cli *cli, const struct pst_cli_sets *sets,
     struct trying trying = {cli, sets, trials, result};
     const uint64_t all = (uint64_t)trials->n_rounds * result->n;
     struct pst_others others;
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
 
     pst_others_begin(&others);
-    for (uint64_t at = 0; at < all && st == PST_OK && !pst_stop_requested(); at++) {
+    for (uint64_t at = 0; at < all && status == PST_OK && !pst_stop_requested(); at++) {
         const uint32_t round = (uint32_t)(at / result->n);
         const uint32_t i = turn_of((uint32_t)(at % result->n), round, trials, result->n);
         struct pst_trial *trial = &result->records[i].trial;
@@ -411,7 +412,7 @@ void pst_cli_run_all(struct pst_cli *cli, const struct pst_cli_sets *sets,
             char *config = config_of(&trying, i);
 
             pst_cli_progress(cli, (uint32_t)at, (uint32_t)all, &result->records[i]);
-            st = pst_trial_measure(config, trials->n_steps, trial, &cli->err);
+            status = pst_trial_measure(config, trials->n_steps, trial, &cli->err);
             free(config);
         }
     }
@@ -423,7 +424,7 @@ void pst_cli_run_all(struct pst_cli *cli, const struct pst_cli_sets *sets,
         trial->state =
             trial->state == PST_TRIAL_DONE && !trial->ran ? PST_TRIAL_OPEN : trial->state;
     }
-    pst_cli_must(cli, st == PST_ERR_CANCELLED && pst_stop_requested() ? PST_OK : st);
+    pst_cli_must(cli, status == PST_ERR_CANCELLED && pst_stop_requested() ? PST_OK : status);
 }
 
 void pst_cli_try_all(struct pst_cli *cli, const struct pst_cli_sets *sets,

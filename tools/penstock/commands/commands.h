@@ -45,9 +45,9 @@ void pst_cli_plan(struct pst_cli *cli, struct pst_session *session, const char *
 /* Writes the session's plan to `file`, unless that is NULL, and reports it. */
 void pst_cli_answer_plan(struct pst_cli *cli, const struct pst_session *session, const char *file);
 
-/* Ends the program unless st is PST_OK, as a command that fails does: cli->err is told in the form
-   that was asked for. What the command holds goes with the process. */
-void pst_cli_must(struct pst_cli *cli, pst_status st);
+/* Ends the program unless status is PST_OK, as a command that fails does: cli->err is told in the
+   form that was asked for. What the command holds goes with the process. */
+void pst_cli_must(struct pst_cli *cli, pst_status status);
 /* Refuses to be one of several processes of a launcher; `does` says what the command does in one.
  */
 void pst_cli_must_be_alone(struct pst_cli *cli, const char *does);

@@ -73,19 +73,19 @@ static pst_status offer_plugins(const struct typed *typed, struct pst_error *err
     static const struct pst_param use = {.key = "use", .type = PST_PARAM_STRING};
     static const char *const kinds[] = {"model", "partitioner", "scheduler", "memopt"};
     struct pst_plugin_list *list = NULL;
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
 
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         offer_row(typed, kinds[i], &use);
     }
     if (strchr(typed->text, '=') != NULL) {
-        st = pst_plugin_list_create(NULL, &list, err);
+        status = pst_plugin_list_create(NULL, &list, err);
     }
     for (uint32_t i = 0; list != NULL && i < list->n_files; i++) {
         offer(typed, list->files[i].kind, "use", list->files[i].id, strlen(list->files[i].id));
     }
     pst_plugin_list_destroy(list);
-    return st;
+    return status;
 }
 
 pst_status pst_manual_complete_set(const char *text, FILE *out, struct pst_error *err)

@@ -26,9 +26,9 @@
 static void open_job(struct pst_cli *cli, const char *path, struct pst_cli_job *ret_job)
 {
     struct pst_checkpoint *checkpoint = NULL;
-    pst_status st = pst_begin_find_checkpoint(path, &checkpoint, &cli->err);
+    pst_status status = pst_begin_find_checkpoint(path, &checkpoint, &cli->err);
 
-    pst_cli_must(cli, st);
+    pst_cli_must(cli, status);
     if (checkpoint == NULL) {
         pst_cli_must(cli, pst_fail_at(&cli->err, PST_ERR_IO, "input.path", path, 0, 0,
                                       "there is no checkpoint"));
@@ -50,16 +50,16 @@ static pst_status copy_tokenizer(const char *from, const char *folder, struct ps
     char *path = pst_printf("%s/tokenizer.json", folder), *text = NULL;
     struct pst_error why = {0};
     size_t length = 0;
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
 
     if (pst_file_read(from, PST_TOKENIZER_BYTES, "input.path", &text, &length, &why) == PST_OK) {
-        st = pst_file_write(path, text, length, err);
+        status = pst_file_write(path, text, length, err);
     } else {
         pst_log(PST_LOG_WARN, "weights", "%s is not copied: %s", from, why.message);
     }
     free(text);
     free(path);
-    return st;
+    return status;
 }
 
 void pst_export_weights(struct pst_cli *cli, const char *checkpoint, const char *folder,

@@ -334,7 +334,7 @@ static pst_status put_file(const struct pst_manual *manual, const struct pst_com
     char *text = NULL;
     size_t length = 0;
     FILE *out = open_memstream(&text, &length);
-    pst_status st;
+    pst_status status;
 
     if (out == NULL) {
         pst_out_of_memory();
@@ -347,11 +347,11 @@ static pst_status put_file(const struct pst_manual *manual, const struct pst_com
     if (fclose(out) != 0) {
         pst_out_of_memory();
     }
-    st = make_folders(root, path, err);
-    st = st == PST_OK ? pst_file_write(path, text, length, err) : st;
+    status = make_folders(root, path, err);
+    PST_TRY(status, pst_file_write(path, text, length, err));
     free(text);
     free(path);
-    return st;
+    return status;
 }
 
 pst_status pst_manual_install(const struct pst_manual *manual, const char *folder,
@@ -360,17 +360,17 @@ pst_status pst_manual_install(const struct pst_manual *manual, const char *folde
     static const char *const shells[][2] = {{"bash", "bash-completion/completions/penstock"},
                                             {"zsh", "zsh/site-functions/_penstock"},
                                             {"fish", "fish/vendor_completions.d/penstock.fish"}};
-    pst_status st =
+    pst_status status =
         put_file(manual, NULL, NULL, folder, pst_printf("%s/man/man1/penstock.1", folder), err);
 
-    for (uint32_t i = 0; st == PST_OK && i < manual->n_commands; i++) {
-        st = put_file(manual, manual->commands[i], NULL, folder,
-                      pst_printf("%s/man/man1/penstock-%s.1", folder, manual->commands[i]->name),
-                      err);
+    for (uint32_t i = 0; status == PST_OK && i < manual->n_commands; i++) {
+        status = put_file(
+            manual, manual->commands[i], NULL, folder,
+            pst_printf("%s/man/man1/penstock-%s.1", folder, manual->commands[i]->name), err);
     }
-    for (uint32_t i = 0; st == PST_OK && i < 3; i++) {
-        st = put_file(manual, NULL, shells[i][0], folder, pst_printf("%s/%s", folder, shells[i][1]),
-                      err);
+    for (uint32_t i = 0; status == PST_OK && i < 3; i++) {
+        status = put_file(manual, NULL, shells[i][0], folder,
+                          pst_printf("%s/%s", folder, shells[i][1]), err);
     }
-    return st;
+    return status;
 }

@@ -68,12 +68,12 @@ void pst_cli_job_planned(struct pst_cli *cli, const char *file, bool whole,
     bool is_plan = is_plan_file(file);
 
     if (is_plan && cli->n_sets > 0) {
-        pst_status st =
+        pst_status status =
             pst_fail(&cli->err, PST_ERR_CONFIG, "usage",
                      "--set changes a config, but %s is a plan, which contains its config", file);
 
         pst_error_hint(&cli->err, "plan the changed config: penstock plan CONFIG --set … -o FILE");
-        pst_cli_must(cli, st);
+        pst_cli_must(cli, status);
     }
     (is_plan ? pst_cli_job_embedded : pst_cli_job_open)(cli, file, ret_job);
     ret_job->job.slim = !whole;
@@ -87,12 +87,12 @@ void pst_cli_job_planned(struct pst_cli *cli, const char *file, bool whole,
 
 void pst_cli_plan(struct pst_cli *cli, struct pst_session *session, const char *plan_file)
 {
-    pst_status st;
+    pst_status status;
 
     pst_searching_begin(cli, PST_SEARCHING_PLAN);
-    st = pst_session_plan(session, plan_file, pst_stop_requested, &cli->err);
+    status = pst_session_plan(session, plan_file, pst_stop_requested, &cli->err);
     pst_searching_end();
-    pst_cli_must(cli, st);
+    pst_cli_must(cli, status);
 }
 
 void pst_cli_answer_plan(struct pst_cli *cli, const struct pst_session *session, const char *file)

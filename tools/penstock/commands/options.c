@@ -127,20 +127,21 @@ static void make_tables(struct tables *tables, const struct pst_command *command
 static pst_status fail_usage(const struct pst_command *command, struct pst_error *err,
                              const char *what, const char *word)
 {
-    pst_status st = pst_fail(err, PST_ERR_CONFIG, "usage", "%s: %s %s", command->name, what, word);
+    pst_status status =
+        pst_fail(err, PST_ERR_CONFIG, "usage", "%s: %s %s", command->name, what, word);
 
     pst_error_hint(err, "\"penstock %s --help\" lists the options", command->name);
-    return st;
+    return status;
 }
 
 /* Refuses parameters after -o, which names an output, and points to --options. */
 static pst_status fail_output(const struct pst_command *command, const char *word,
                               struct pst_error *err)
 {
-    pst_status st = fail_usage(command, err, "-o is for a file that is written, not for", word);
+    pst_status status = fail_usage(command, err, "-o is for a file that is written, not for", word);
 
     pst_error_hint(err, "give parameters with --options or -O: -O key=value");
-    return st;
+    return status;
 }
 
 /* An option or an argument that is a key of the config; `next`: the word that follows, or NULL. */
@@ -169,7 +170,7 @@ static pst_status fail_unknown(const struct pst_command *command, const struct t
     const char *names[MAX_OPTIONS + N_COMMON], *nearest;
     char bare[128];
     uint32_t n = 0;
-    pst_status st;
+    pst_status status;
 
     while (tables->longs[n].name != NULL) {
         names[n] = tables->longs[n].name;
@@ -186,14 +187,14 @@ static pst_status fail_unknown(const struct pst_command *command, const struct t
     if (strcmp(word, "-o") == 0 && has_parameters(command)) {
         return fail_output(command, "parameters", err);
     }
-    st = fail_usage(command, err, "unknown option", word);
+    status = fail_usage(command, err, "unknown option", word);
     snprintf(bare, sizeof bare, "%s", word + strspn(word, "-"));
     bare[strcspn(bare, "=")] = '\0';
     nearest = pst_nearest(bare, names, n);
     if ((has_parameters(command) || !hint_key(bare, word, next, err)) && nearest != NULL) {
         pst_error_hint(err, "did you mean --%s?", nearest);
     }
-    return st;
+    return status;
 }
 
 static bool stream_is_colored(const char *when)
@@ -326,12 +327,12 @@ static pst_status parse(const struct pst_command *command, const struct tables *
                         char **argv, void *request, const char **color, struct pst_cli *cli,
                         struct pst_error *err)
 {
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
     int code;
 
     optind = 0; /* starts over, also after another command line of this process */
     opterr = 0;
-    while (st == PST_OK &&
+    while (status == PST_OK &&
            (code = getopt_long(argc, argv, tables->letters, tables->longs, NULL)) != -1) {
         uint32_t i;
 
@@ -346,10 +347,10 @@ static pst_status parse(const struct pst_command *command, const struct tables *
                                 optind < argc ? argv[optind] : NULL, err);
         }
         i = index_of(code, command->options);
-        st = i < N_COMMON ? take_common(command, i, color, cli, err)
-                          : take_own(command, &command->options[i - N_COMMON], request, err);
+        status = i < N_COMMON ? take_common(command, i, color, cli, err)
+                              : take_own(command, &command->options[i - N_COMMON], request, err);
     }
-    return st;
+    return status;
 }
 
 pst_status pst_options_parse(const struct pst_command *command, int argc, char **argv,
@@ -357,14 +358,14 @@ pst_status pst_options_parse(const struct pst_command *command, int argc, char *
 {
     struct tables tables;
     const char *color = "auto";
-    pst_status st;
+    pst_status status;
 
     memset(ret_cli, 0, sizeof *ret_cli);
     ret_cli->command = command;
     make_tables(&tables, command);
-    st = parse(command, &tables, argc, argv, request, &color, ret_cli, err);
-    if (st != PST_OK) {
-        return st;
+    status = parse(command, &tables, argc, argv, request, &color, ret_cli, err);
+    if (status != PST_OK) {
+        return status;
     }
     ret_cli->n_arguments = (uint32_t)(argc - optind);
     ret_cli->arguments = argv + optind;
@@ -385,22 +386,23 @@ pst_status pst_options_arguments(const struct pst_command *command, const struct
 {
     const char *extra = cli->n_arguments > max ? cli->arguments[max] : "";
     char bare[128];
-    pst_status st;
+    pst_status status;
 
     if (cli->n_arguments >= min && cli->n_arguments <= max) {
         return PST_OK;
     }
-    st = cli->n_arguments < min ? pst_fail(err, PST_ERR_CONFIG, "usage", "%s: %s is missing",
-                                           command->name, command->arguments)
-                                : pst_fail(err, PST_ERR_CONFIG, "usage",
-                                           "%s: unexpected argument \"%s\"", command->name, extra);
+    status = cli->n_arguments < min
+                 ? pst_fail(err, PST_ERR_CONFIG, "usage", "%s: %s is missing", command->name,
+                            command->arguments)
+                 : pst_fail(err, PST_ERR_CONFIG, "usage", "%s: unexpected argument \"%s\"",
+                            command->name, extra);
     snprintf(bare, sizeof bare, "%.*s", (int)strcspn(extra, "="), extra);
     if (strchr(extra, '=') == NULL || has_parameters(command) ||
         !hint_key(bare, extra, NULL, err)) {
         pst_error_hint(err, "penstock %s%s%s", command->name,
                        command->arguments[0] == '\0' ? "" : " ", command->arguments);
     }
-    return st;
+    return status;
 }
 
 bool pst_options_want_json(int argc, char *const *argv)

@@ -35,18 +35,19 @@ static pst_status check_words(struct project *project, struct pst_error *err)
 {
     const char *nearest = pst_nearest(project->kind, kinds, N_KINDS);
     size_t i;
-    pst_status st;
+    pst_status status;
 
     for (i = 0; i < N_KINDS && strcmp(project->kind, kinds[i]) != 0; i++) {
     }
     if (i == N_KINDS) {
-        st = pst_fail(err, PST_ERR_CONFIG, "usage", "plugins new: no kind \"%s\"", project->kind);
+        status =
+            pst_fail(err, PST_ERR_CONFIG, "usage", "plugins new: no kind \"%s\"", project->kind);
         if (nearest != NULL) {
             pst_error_hint(err, "did you mean \"%s\"?", nearest);
         } else {
             pst_error_hint(err, "a kind is partitioner, scheduler, memopt or model");
         }
-        return st;
+        return status;
     }
     if (strlen(project->id) > ID_MAX || !pst_search_is_id(project->id)) {
         return pst_fail(err, PST_ERR_CONFIG, "usage",
@@ -167,20 +168,20 @@ static pst_status copy_file(struct project *project, const char *source, const c
 {
     char from[PATH_MAX], to[PATH_MAX], *text = NULL, *renamed;
     size_t length;
-    pst_status st;
+    pst_status status;
 
     snprintf(from, sizeof from, "%s/%s", project->templates, source);
     snprintf(to, sizeof to, "%s/%s", project->folder, name);
-    st = pst_file_read(from, TEMPLATE_MAX, "input.path", &text, &length, err);
-    if (st != PST_OK) {
+    status = pst_file_read(from, TEMPLATE_MAX, "input.path", &text, &length, err);
+    if (status != PST_OK) {
         pst_error_prefix(err, "the template is missing, reinstall penstock");
-        return st;
+        return status;
     }
     renamed = rename_all(project, text, &length);
     free(text);
-    st = pst_file_write(to, renamed, length, err);
+    status = pst_file_write(to, renamed, length, err);
     free(renamed);
-    return st;
+    return status;
 }
 
 /* Any entry but itself and the one above. */
@@ -260,7 +261,7 @@ void pst_plugins_new(struct pst_cli *cli, const struct pst_plugins_options *opti
 {
     struct project project = {.kind = cli->arguments[1], .id = cli->arguments[2]};
     const char *slash;
-    pst_status st;
+    pst_status status;
 
     pst_cli_must(cli, check_words(&project, &cli->err));
     pst_cli_must(cli, check_language(&project, options->language, &cli->err));
@@ -272,23 +273,21 @@ void pst_plugins_new(struct pst_cli *cli, const struct pst_plugins_options *opti
     pst_cli_must(cli, make_folder(&project, &cli->err));
     unfinished = &project;
     pst_cli_undo = abandon_unfinished;
-    st = copy_file(&project, project.files[0], project.files[0], &cli->err);
-    if (st == PST_OK) {
-        st = copy_file(&project, project.source, project.files[1], &cli->err);
-    }
-    if (st != PST_OK) {
+    status = copy_file(&project, project.files[0], project.files[0], &cli->err);
+    PST_TRY(status, copy_file(&project, project.source, project.files[1], &cli->err));
+    if (status != PST_OK) {
         abandon(&project);
     }
-    pst_cli_must(cli, st);
+    pst_cli_must(cli, status);
     if (cli->json) {
         project_json(&project, &cli->answer);
     } else {
         print_next(&project);
-        st = pst_cli_flush(&cli->err);
-        if (st != PST_OK) {
+        status = pst_cli_flush(&cli->err);
+        if (status != PST_OK) {
             abandon(&project);
         }
-        pst_cli_must(cli, st);
+        pst_cli_must(cli, status);
     }
     pst_cli_undo = NULL;
     pst_arena_finish(&project.arena);

@@ -152,10 +152,10 @@ static void put_plugin(FILE *out, const struct pst_plugin *plugin)
 static pst_status put_plugins(FILE *out, struct pst_error *err)
 {
     struct pst_plugin_list *list = NULL;
-    pst_status st = pst_plugin_list_create(NULL, &list, err);
+    pst_status status = pst_plugin_list_create(NULL, &list, err);
 
-    if (st != PST_OK) {
-        return st;
+    if (status != PST_OK) {
+        return status;
     }
     put_title(out, "Parameters of plugins",
               "These keys belong in the table of the strategy, beside "

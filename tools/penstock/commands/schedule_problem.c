@@ -280,10 +280,10 @@ pst_status pst_schedule_problem_read(const char *path, struct pst_schedule_probl
     struct pst_schedule_problem problem = {.samples = 0};
     struct reading r = {.fields = {.path = path, .err = err}, .problem = &problem};
     json_t *root = NULL;
-    pst_status st = pst_json_load(path, MAX_BYTES, &root, err);
+    pst_status status = pst_json_load(path, MAX_BYTES, &root, err);
 
-    if (st != PST_OK) {
-        return st;
+    if (status != PST_OK) {
+        return status;
     }
     read_root(&r, root);
     json_decref(root);

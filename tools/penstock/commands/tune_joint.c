@@ -264,7 +264,7 @@ static void search_set(struct searching *searching)
         .through = is_through,
     };
     struct pst_joint_found found;
-    pst_status st;
+    pst_status status;
 
     for (enum pst_axis_kind a = 0; a < PST_AXES; a++) {
         const uint32_t factor = pst_combinations_factor(&set->combinations, a);
@@ -279,10 +279,10 @@ static void search_set(struct searching *searching)
     searching->n_open = 0;
     searching->through = false;
     searching->search = pst_joint_begin(&asked);
-    st = pst_trials_run(&trials, &cli->err);
+    status = pst_trials_run(&trials, &cli->err);
     pst_joint_end(searching->search, &found);
     drop_early(searching);
-    pst_cli_must(cli, st == PST_ERR_CANCELLED && is_over() ? PST_OK : st);
+    pst_cli_must(cli, status == PST_ERR_CANCELLED && is_over() ? PST_OK : status);
     joint->found.n_points += found.n_points;
     joint->found.n_tried += found.n_tried;
     joint->found.n_hopeless += found.n_hopeless;
@@ -483,11 +483,11 @@ uint32_t pst_cli_joint_finish(struct pst_cli *cli, const struct pst_cli_sets *se
         .config = finalist_config,
         .each = take_finalist,
     };
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
 
     if (trials.n > 0 && !pst_stop_requested()) {
-        st = pst_trials_run(&trials, &cli->err);
-        pst_cli_must(cli, st == PST_ERR_CANCELLED && pst_stop_requested() ? PST_OK : st);
+        status = pst_trials_run(&trials, &cli->err);
+        pst_cli_must(cli, status == PST_ERR_CANCELLED && pst_stop_requested() ? PST_OK : status);
         unite_equals(&finals, trials.n, result);
     }
     n = pst_compare_plans(result, order);

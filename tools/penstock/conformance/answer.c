@@ -89,10 +89,10 @@ static pst_status ask_partitioner(struct pst_rig *rig, const struct pst_case *qu
                                   struct pst_answer *answer, struct pst_error *err)
 {
     struct pst_partition_result result = {.n_stages = 0};
-    pst_status st;
+    pst_status status;
 
     rig->planning.planner.places.n_stages = question->seed % 2 == 0 ? question->n_devices : 0;
-    st = pst_partition_ask(&rig->planning, &rig->instance, &result, err);
+    status = pst_partition_ask(&rig->planning, &rig->instance, &result, err);
     for (uint32_t s = 0; s < result.n_stages; s++) {
         const struct pst_partition_stage *stage = &result.stages[s];
 
@@ -102,7 +102,7 @@ static pst_status ask_partitioner(struct pst_rig *rig, const struct pst_case *qu
         pst_answer_record(answer, stage->k);
     }
     pst_partition_result_finish(&result);
-    return st;
+    return status;
 }
 
 /* --- memory actions ----------------------------------------------------------------------------*/
@@ -116,12 +116,13 @@ static pst_status ask_plan(struct pst_rig *rig, const struct pst_optimizer *memo
     const struct pst_graph_view *graph = &rig->problem.graph->view;
     struct pst_stage_value value = {.size = sizeof value};
     struct pst_replay_list replays = {.n = 0};
-    pst_status st = pst_optimizer_settle(memopt, graph, view, nodes, price, &replays, &value, err);
+    pst_status status =
+        pst_optimizer_settle(memopt, graph, view, nodes, price, &replays, &value, err);
 
-    if (st == PST_ERR_INFEASIBLE && price->fits) {
+    if (status == PST_ERR_INFEASIBLE && price->fits) {
         pst_answer_break(answer, "by price() the stage fits, but plan() refuses it: %s", rig->said);
     }
-    for (uint32_t i = 0; st == PST_OK && i < view->n_nodes; i++) {
+    for (uint32_t i = 0; status == PST_OK && i < view->n_nodes; i++) {
         pst_answer_record(answer, nodes[i].action);
     }
     for (uint32_t i = 0; i < replays.n; i++) {
@@ -129,7 +130,7 @@ static pst_status ask_plan(struct pst_rig *rig, const struct pst_optimizer *memo
         pst_answer_record(answer, replays.at[i].last);
     }
     pst_replay_list_finish(&replays);
-    return st;
+    return status;
 }
 
 static pst_status ask_memopt(struct pst_rig *rig, const struct pst_case *question,
@@ -145,27 +146,25 @@ static pst_status ask_memopt(struct pst_rig *rig, const struct pst_case *questio
     struct pst_stage_node *nodes =
         pst_stage_problem_make(question, question->seed % 3 == 0, &arena, &view);
     uint64_t bound = 0;
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
 
     if (PST_CAN(f, bound)) {
-        st = pst_optimizer_bound(&memopt, &view, &bound, err);
+        status = pst_optimizer_bound(&memopt, &view, &bound, err);
     }
-    if (st == PST_OK) {
-        st = pst_optimizer_price(&memopt, &view, &price, err);
-    }
-    if (st == PST_OK) {
+    PST_TRY(status, pst_optimizer_price(&memopt, &view, &price, err));
+    if (status == PST_OK) {
         pst_answer_record(answer, bound);
         pst_answer_record(answer, price.fits);
         pst_answer_record(answer, price.period_ns);
         pst_answer_record(answer, price.peak_bytes);
-        st = ask_plan(rig, &memopt, &view, nodes, &price, answer, err);
+        status = ask_plan(rig, &memopt, &view, nodes, &price, answer, err);
     }
-    if (st == PST_OK && price.fits && bound > price.period_ns) {
+    if (status == PST_OK && price.fits && bound > price.period_ns) {
         pst_answer_break(answer, "bound() returned %llu ns, more than price()'s %llu",
                          (unsigned long long)bound, (unsigned long long)price.period_ns);
     }
     pst_arena_finish(&arena);
-    return st;
+    return status;
 }
 
 /* --- models ------------------------------------------------------------------------------------*/
@@ -177,17 +176,15 @@ static pst_status ask_model(struct pst_rig *rig, const struct pst_case *question
     const uint32_t dtype = question->seed % 2 == 0 ? PST_F32 : PST_BF16;
     struct pst_model_calls calls = {.n = 0};
     struct pst_graph *graph = NULL;
-    pst_status st = pst_model_ask(&rig->instance, dtype, &calls, err);
+    pst_status status = pst_model_ask(&rig->instance, dtype, &calls, err);
 
-    if (st == PST_OK) {
-        st = pst_model_graph(&calls, rig->instance.plugin->id, dtype, &graph, err);
-    }
-    if (st == PST_OK) {
+    PST_TRY(status, pst_model_graph(&calls, rig->instance.plugin->id, dtype, &graph, err));
+    if (status == PST_OK) {
         pst_answer_record(answer, graph->digest);
         pst_graph_destroy(graph);
     }
     pst_model_calls_finish(&calls);
-    return st;
+    return status;
 }
 
 /* --- the verdict -------------------------------------------------------------------------------*/

@@ -45,22 +45,22 @@ static pst_status ask_held(struct order *order, uint32_t *claims, struct pst_err
     const struct pst_schedule_in *in = &order->asked.in;
     struct pst_planner *planner = &order->rig->planning.planner;
     struct pst_successor *successors = pst_alloc(in->n_links + 1, sizeof *successors);
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
 
     planner->scheduler = &order->rig->instance;
     planner->topology = order->topology;
-    for (uint32_t s = in->n_stages; st == PST_OK && s-- > 0;) {
+    for (uint32_t s = in->n_stages; status == PST_OK && s-- > 0;) {
         struct pst_held held = {.size = sizeof held};
         struct pst_place place;
 
         pst_held_place(in, s, claims, successors, &place);
-        st = pst_planner_held(planner, &place, &held, err);
+        status = pst_planner_held(planner, &place, &held, err);
         claims[s] = held.microbatches;
         pst_answer_record(order->answer, held.microbatches);
     }
     planner->scheduler = NULL; /* the rig's own */
     free(successors);
-    return st;
+    return status;
 }
 
 /* Micro-batches that the order holds on a device at its peak: at most what in_flight() says. */
@@ -69,9 +69,9 @@ static pst_status judge_held(struct order *order, const struct pst_batches *stre
 {
     const struct pst_schedule_in *in = &order->asked.in;
     uint32_t *claims = pst_alloc(in->n_stages, sizeof *claims);
-    pst_status st = ask_held(order, claims, err);
+    pst_status status = ask_held(order, claims, err);
 
-    for (uint32_t d = 0; st == PST_OK && d < in->n_devices; d++) {
+    for (uint32_t d = 0; status == PST_OK && d < in->n_devices; d++) {
         uint64_t claimed = 0, held = 0, most = 0;
 
         for (uint32_t s = 0; s < in->n_stages; s++) {
@@ -92,7 +92,7 @@ static pst_status judge_held(struct order *order, const struct pst_batches *stre
         }
     }
     free(claims);
-    return st;
+    return status;
 }
 
 /* So many batches of the answer in a row must run to their end; they stay in the stream. */
@@ -121,35 +121,35 @@ static pst_status judge_order(struct order *order, const struct pst_orders *orde
 {
     struct pst_batches stream = {.passes = NULL};
     uint32_t n_batches = order->asynchronous ? BATCHES : 1;
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
 
     for (uint32_t n = 1; n <= n_batches && order->answer->broken[0] == '\0'; n += BATCHES - 1) {
         pst_batches_finish(&stream);
         judge_batches(order, orders, n, &stream);
     }
     if (counts && order->answer->broken[0] == '\0') {
-        st = judge_held(order, &stream, err);
+        status = judge_held(order, &stream, err);
     }
     pst_batches_finish(&stream);
-    return st;
+    return status;
 }
 
 static pst_status ask_schedule(struct order *order, bool counts, struct pst_error *err)
 {
     struct pst_instance *scheduler = &order->rig->instance;
     struct pst_orders orders;
-    pst_status st =
+    pst_status status =
         pst_orders_ask(scheduler, &order->asked.in, &order->asynchronous, NULL, &orders, err);
 
-    if (st == PST_OK && orders.split) {
-        st = pst_caps_require(scheduler->plugin, "split-backward", "B and W passes", err);
+    if (status == PST_OK && orders.split) {
+        status = pst_caps_require(scheduler->plugin, "split-backward", "B and W passes", err);
     }
-    if (st == PST_OK) {
+    if (status == PST_OK) {
         record_orders(order->answer, &orders);
-        st = judge_order(order, &orders, counts, err);
+        status = judge_order(order, &orders, counts, err);
     }
     pst_orders_finish(&orders);
-    return st;
+    return status;
 }
 
 /* Micro-batches of a stage: as many as the scheduler takes. */
@@ -171,23 +171,23 @@ static pst_status state(struct order *order, const struct pst_case *question, st
     uint32_t batch = count_microbatches(topology, question->n_microbatches) * (several ? 2 : 1);
     uint32_t *devices = pst_alloc(n, sizeof *devices), *sizes = pst_alloc(n, sizeof *sizes);
     uint64_t random = question->seed;
-    pst_status st = pst_scheduler_devices(&order->rig->instance, topology, question->n_devices, n,
-                                          devices, err);
+    pst_status status = pst_scheduler_devices(&order->rig->instance, topology, question->n_devices,
+                                              n, devices, err);
 
-    for (uint32_t s = 0; st == PST_OK && s < n; s++) {
+    for (uint32_t s = 0; status == PST_OK && s < n; s++) {
         bool any = several && question->seed % 2 == 0;
 
         sizes[s] = any ? (uint32_t)pst_random_between(&random, 1, 2) : 1;
         pst_answer_record(order->answer, devices[s]);
     }
-    if (st == PST_OK) {
+    if (status == PST_OK) {
         pst_schedule_problem_make(question, n, pst_topology_copies(topology), devices, sizes, batch,
                                   &order->asked);
         order->asked.in.slices = topology->slices;
     }
     free(devices);
     free(sizes);
-    return st;
+    return status;
 }
 
 /* A scheduler that answers one instance only is asked for that one. */
@@ -195,22 +195,22 @@ static pst_status take_shape(struct pst_rig *rig, struct pst_case *question, str
 {
     struct pst_order_question_shape shape;
     bool fixed;
-    pst_status st = pst_order_question_shape(&rig->instance, &fixed, &shape, err);
+    pst_status status = pst_order_question_shape(&rig->instance, &fixed, &shape, err);
 
-    if (st == PST_OK && fixed) {
+    if (status == PST_OK && fixed) {
         question->n_devices = shape.n_devices;
         question->n_microbatches = shape.n_microbatches;
     }
-    return st;
+    return status;
 }
 
 static pst_status ask_topology(struct order *order, uint32_t n_devices, struct pst_error *err)
 {
     struct pst_topology *topology = &order->topology;
-    pst_status st = pst_scheduler_topology(&order->rig->instance, n_devices, topology, err);
+    pst_status status = pst_scheduler_topology(&order->rig->instance, n_devices, topology, err);
 
-    if (st != PST_OK) {
-        return st;
+    if (status != PST_OK) {
+        return status;
     }
     if (topology->n_stages > STAGES_MAX ||
         topology->min_microbatches > MICROBATCHES_MAX - topology->microbatch_multiple) {
@@ -234,17 +234,11 @@ pst_status pst_ask_scheduler(struct pst_rig *rig, const struct pst_case *questio
     const struct pst_scheduler *f = rig->instance.plugin->get_interface(PST_SCHEDULER);
     struct order order = {.rig = rig, .answer = answer};
     struct pst_case shaped = *question;
-    pst_status st = take_shape(rig, &shaped, err);
+    pst_status status = take_shape(rig, &shaped, err);
 
-    if (st == PST_OK) {
-        st = ask_topology(&order, shaped.n_devices, err);
-    }
-    if (st == PST_OK) {
-        st = state(&order, &shaped, err);
-    }
-    if (st == PST_OK) {
-        st = ask_schedule(&order, PST_CAN(f, in_flight), err);
-    }
+    PST_TRY(status, ask_topology(&order, shaped.n_devices, err));
+    PST_TRY(status, state(&order, &shaped, err));
+    PST_TRY(status, ask_schedule(&order, PST_CAN(f, in_flight), err));
     pst_order_question_finish(&order.asked);
-    return st;
+    return status;
 }

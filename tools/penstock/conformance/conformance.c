@@ -218,7 +218,7 @@ static pst_status run_child(const struct run *run, const struct pst_conformance_
     uint32_t limit_s = question->time_limit_s, n = 0, i;
     const char *argv[ARGUMENTS_MAX];
     struct child child;
-    pst_status st;
+    pst_status status;
 
     if (limit_s == 0) {
         limit_s = TIME_LIMIT_S * (PST_CONFORMANCE_SLOWDOWN > 1 ? 10 : 1);
@@ -233,29 +233,29 @@ static pst_status run_child(const struct run *run, const struct pst_conformance_
         argv[n++] = question->sets[i];
     }
     argv[n] = NULL;
-    st = run_process((char *const *)(uintptr_t)argv, limit_s, question->cancelled, &child, err);
-    if (st == PST_OK && child.stopped) {
-        st = pst_fail(err, PST_ERR_CANCELLED, "run.stopped", "stopped");
-    } else if (st == PST_OK && child.verdict.outcome == PST_VERDICT_REFUSED) {
-        st = pst_fail(err, PST_ERR_CONFIG, "config.value", "%s", child.verdict.text);
-    } else if (st == PST_OK) {
+    status = run_process((char *const *)(uintptr_t)argv, limit_s, question->cancelled, &child, err);
+    if (status == PST_OK && child.stopped) {
+        status = pst_fail(err, PST_ERR_CANCELLED, "run.stopped", "stopped");
+    } else if (status == PST_OK && child.verdict.outcome == PST_VERDICT_REFUSED) {
+        status = pst_fail(err, PST_ERR_CONFIG, "config.value", "%s", child.verdict.text);
+    } else if (status == PST_OK) {
         judge(&child, run->path, limit_s, result);
         pst_text_make_plain(result->text);
         *ret_digest = child.verdict.digest;
     }
     empty_folder(run->folder);
-    return st;
+    return status;
 }
 
 static pst_status run_test(const struct run *run, const struct pst_conformance_test *test,
                            struct pst_conformance_result *result, struct pst_error *err)
 {
     uint64_t begin = pst_now_ns(), first = 0, second = 0;
-    pst_status st = run_child(run, test, result, &first, err);
+    pst_status status = run_child(run, test, result, &first, err);
 
-    if (st == PST_OK && test->twice && result->outcome == PST_CONFORMANCE_PASS) {
-        st = run_child(run, test, result, &second, err);
-        if (st == PST_OK && result->outcome == PST_CONFORMANCE_PASS && first != second) {
+    if (status == PST_OK && test->twice && result->outcome == PST_CONFORMANCE_PASS) {
+        status = run_child(run, test, result, &second, err);
+        if (status == PST_OK && result->outcome == PST_CONFORMANCE_PASS && first != second) {
             result->outcome = PST_CONFORMANCE_FAIL;
             snprintf(result->text, sizeof result->text,
                      "two processes get different answers: something depends on time, addresses "
@@ -263,16 +263,16 @@ static pst_status run_test(const struct run *run, const struct pst_conformance_t
         }
     }
     result->elapsed_ns = pst_now_ns() - begin;
-    return st;
+    return status;
 }
 
 static pst_status run_all(const struct run *run, struct pst_conformance_report *report,
                           struct pst_error *err)
 {
     bool usable = true;
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
 
-    for (uint32_t i = 0; st == PST_OK && i < pst_conformance_n_tests; i++) {
+    for (uint32_t i = 0; status == PST_OK && i < pst_conformance_n_tests; i++) {
         const struct pst_conformance_test *test = &pst_conformance_tests[i];
         struct pst_conformance_result *result = &report->results[report->n_results];
 
@@ -282,12 +282,12 @@ static pst_status run_all(const struct run *run, struct pst_conformance_report *
         result->name = test->name;
         result->what = test->what;
         if (usable) {
-            st = run_test(run, test, result, err);
+            status = run_test(run, test, result, err);
         } else {
             result->outcome = PST_CONFORMANCE_SKIP;
             snprintf(result->text, sizeof result->text, "the test \"load\" failed");
         }
-        if (st == PST_OK) {
+        if (status == PST_OK) {
             report->n_results++;
             report->n_failed += result->outcome == PST_CONFORMANCE_FAIL;
             report->n_skipped += result->outcome == PST_CONFORMANCE_SKIP;
@@ -297,13 +297,13 @@ static pst_status run_all(const struct run *run, struct pst_conformance_report *
             }
         }
     }
-    return st;
+    return status;
 }
 
 static pst_status check_only(const char *only, struct pst_error *err)
 {
     const char *names[PST_CONFORMANCE_MAX], *nearest;
-    pst_status st;
+    pst_status status;
 
     for (uint32_t i = 0; i < pst_conformance_n_tests; i++) {
         names[i] = pst_conformance_tests[i].name;
@@ -312,11 +312,11 @@ static pst_status check_only(const char *only, struct pst_error *err)
         }
     }
     nearest = pst_nearest(only, names, pst_conformance_n_tests);
-    st = pst_fail(err, PST_ERR_CONFIG, "config.value", "no test \"%s\"", only);
+    status = pst_fail(err, PST_ERR_CONFIG, "config.value", "no test \"%s\"", only);
     if (nearest != NULL) {
         pst_error_hint(err, "did you mean \"%s\"?", nearest);
     }
-    return st;
+    return status;
 }
 
 pst_status pst_conformance_run(const struct pst_conformance_question *question,
@@ -324,25 +324,23 @@ pst_status pst_conformance_run(const struct pst_conformance_question *question,
 {
     struct run run = {.question = question};
     struct pst_arena arena = {0};
-    pst_status st = pst_search_secure(&arena, question->path, &run.path, err);
+    pst_status status = pst_search_secure(&arena, question->path, &run.path, err);
 
     memset(ret_report, 0, sizeof *ret_report);
     ret_report->seed = question->seed;
-    if (st == PST_OK) {
-        st = check_only(question->only, err);
-    }
-    if (st != PST_OK) {
+    PST_TRY(status, check_only(question->only, err));
+    if (status != PST_OK) {
         goto out;
     }
     snprintf(run.seed, sizeof run.seed, "%llu", (unsigned long long)question->seed);
     snprintf(run.folder, sizeof run.folder, "/tmp/penstock-check-XXXXXX");
     if (mkdtemp(run.folder) == NULL) {
-        st = pst_fail(err, PST_ERR_IO, "output.write", "cannot make a folder in /tmp");
+        status = pst_fail(err, PST_ERR_IO, "output.write", "cannot make a folder in /tmp");
         goto out;
     }
-    st = run_all(&run, ret_report, err);
+    status = run_all(&run, ret_report, err);
     rmdir(run.folder);
 out:
     pst_arena_finish(&arena);
-    return st;
+    return status;
 }

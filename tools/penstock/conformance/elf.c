@@ -93,15 +93,16 @@ pst_status pst_elf_read(const char *path, struct pst_arena *arena,
 {
     struct pst_elf_symbols symbols = {0};
     struct file file = {0};
-    pst_status st = pst_file_read(path, (size_t)1 << 30, "input.path", &file.bytes, &file.n, err);
+    pst_status status =
+        pst_file_read(path, (size_t)1 << 30, "input.path", &file.bytes, &file.n, err);
 
-    if (st != PST_OK) {
-        return st;
+    if (status != PST_OK) {
+        return status;
     }
-    st = read_symbols(&file, arena, &symbols);
+    status = read_symbols(&file, arena, &symbols);
     free(file.bytes);
-    if (st != PST_OK) {
-        return pst_fail(err, st, "plugin.load", "%s: no table of dynamic symbols could be read",
+    if (status != PST_OK) {
+        return pst_fail(err, status, "plugin.load", "%s: no table of dynamic symbols could be read",
                         path);
     }
     *ret_symbols = symbols;

@@ -159,26 +159,26 @@ pst_status pst_rig_init(struct pst_rig *rig, const struct pst_subject *subject,
                         const struct pst_manners *manners)
 {
     struct pst_instance *instance = &rig->instance;
-    pst_status st;
+    pst_status status;
 
     memset(rig, 0, sizeof *rig);
     rig->subject = subject;
     rig->manners = *manners;
     prepare(rig);
     pst_instance_enter(instance, PST_CRUMB_CREATE);
-    st = subject->plugin->create(&rig->table.host, instance->config, &instance->self);
+    status = subject->plugin->create(&rig->table.host, instance->config, &instance->self);
     pst_instance_leave(instance);
     if (rig->broken[0] != '\0') {
         pst_verdict_fail("create(): %s", rig->broken);
     }
-    if (st != PST_OK && instance->self != NULL) {
+    if (status != PST_OK && instance->self != NULL) {
         pst_verdict_fail("create() failed with status %d and wrote *ret_self all the same",
-                         (int)st);
+                         (int)status);
     }
-    if (st != PST_OK) {
+    if (status != PST_OK) {
         free_all(rig);
     }
-    return st;
+    return status;
 }
 
 void pst_rig_finish(struct pst_rig *rig)

@@ -41,10 +41,10 @@ static const char *case_text(const struct pst_case *question, char *text, size_t
 static void start(struct pst_rig *rig, const struct pst_subject *subject,
                   const struct pst_manners *manners)
 {
-    pst_status st = pst_rig_init(rig, subject, manners);
+    pst_status status = pst_rig_init(rig, subject, manners);
 
-    if (st != PST_OK) {
-        pst_verdict_fail("create() failed with status %d%s%s", (int)st,
+    if (status != PST_OK) {
+        pst_verdict_fail("create() failed with status %d%s%s", (int)status,
                          rig->said[0] != '\0' ? ": " : "", rig->said);
     }
 }

@@ -23,12 +23,12 @@ static size_t bytes_in_use(void)
 static pst_status create_destroy(struct pst_subject *subject)
 {
     struct pst_rig rig;
-    pst_status st = pst_rig_init(&rig, subject, &polite);
+    pst_status status = pst_rig_init(&rig, subject, &polite);
 
-    if (st == PST_OK) {
+    if (status == PST_OK) {
         pst_rig_finish(&rig);
     }
-    return st;
+    return status;
 }
 
 void pst_test_lifecycle(struct pst_subject *subject)
@@ -44,14 +44,14 @@ void pst_test_lifecycle(struct pst_subject *subject)
     pst_breadcrumb_leave();
     pst_traces_take(&before);
     for (i = 0; i < CYCLES; i++) {
-        pst_status st;
+        pst_status status;
 
         if (i == WARM_UP) {
             used = bytes_in_use();
         }
-        st = create_destroy(subject);
-        if (st != PST_OK) {
-            pst_verdict_fail("create() number %u failed with status %d", i + 1, (int)st);
+        status = create_destroy(subject);
+        if (status != PST_OK) {
+            pst_verdict_fail("create() number %u failed with status %d", i + 1, (int)status);
         }
     }
     used = bytes_in_use() - used;
@@ -119,9 +119,9 @@ static bool starve(struct pst_subject *subject, uint32_t n, bool for_ever)
     struct pst_case question = pst_case_random(subject->seed, n);
     struct pst_answer answer = {0};
     struct pst_rig rig;
-    pst_status st = pst_rig_init(&rig, subject, &manners);
+    pst_status status = pst_rig_init(&rig, subject, &manners);
 
-    if (st == PST_OK) {
+    if (status == PST_OK) {
         pst_ask_plugin(&rig, &question, &answer);
         if (rig.alloc_failed && answer.status == PST_ERR_BUG) {
             pst_verdict_fail("%s, after allocation number %u failed; return PST_ERR_NOMEM",
@@ -132,10 +132,10 @@ static bool starve(struct pst_subject *subject, uint32_t n, bool for_ever)
         }
         pst_answer_finish(&answer);
         pst_rig_finish(&rig);
-    } else if (st != PST_ERR_NOMEM) {
+    } else if (status != PST_ERR_NOMEM) {
         pst_verdict_fail("create() returned %d when allocation number %u failed; PST_ERR_NOMEM is "
                          "expected",
-                         (int)st, n);
+                         (int)status, n);
     }
     return rig.alloc_failed;
 }
@@ -193,14 +193,14 @@ void pst_test_bare_host(struct pst_subject *subject)
 {
     static const struct pst_manners bare = {.bare = true};
     struct pst_rig rig;
-    pst_status st = pst_rig_init(&rig, subject, &bare);
+    pst_status status = pst_rig_init(&rig, subject, &bare);
     uint32_t i;
 
-    if (st != PST_OK) {
-        if (rig.said[0] == '\0' || (st != PST_ERR_UNSUPPORTED && st != PST_ERR_CONFIG)) {
+    if (status != PST_OK) {
+        if (rig.said[0] == '\0' || (status != PST_ERR_UNSUPPORTED && status != PST_ERR_CONFIG)) {
             pst_verdict_fail("create() returned %d%s where the host has no extensions; "
                              "PST_ERR_UNSUPPORTED and a message are expected",
-                             (int)st, rig.said[0] == '\0' ? " without a message" : "");
+                             (int)status, rig.said[0] == '\0' ? " without a message" : "");
         }
         return;
     }

@@ -66,13 +66,14 @@ static void set_strategy(struct trial *trial, const char *kind, const char *id, 
 
 static pst_status prepare(struct trial *trial, struct pst_error *err)
 {
-    pst_status st = pst_config_from_sets(trial->sets, trial->n_sets, &trial->config, err);
+    pst_status status = pst_config_from_sets(trial->sets, trial->n_sets, &trial->config, err);
 
-    if (st == PST_OK) {
-        st = pst_job_read(trial->config, &trial->job, err);
-        trial->has_job = st == PST_OK;
+    if (status == PST_OK) {
+        status = pst_job_read(trial->config, &trial->job, err);
+        trial->has_job = status == PST_OK;
     }
-    return st == PST_OK ? pst_session_create_for_planning(&trial->job, &trial->session, err) : st;
+    return status == PST_OK ? pst_session_create_for_planning(&trial->job, &trial->session, err)
+                            : status;
 }
 
 static void finish(struct trial *trial)
@@ -98,17 +99,17 @@ static bool plan(struct trial *trial, const struct pst_subject *subject, struct 
 {
     struct pst_planned planned = {0};
     char *text = NULL;
-    pst_status st;
+    pst_status status;
 
     memset(ret_err, 0, sizeof *ret_err);
-    st = prepare(trial, ret_err);
-    if (st == PST_OK) {
+    status = prepare(trial, ret_err);
+    if (status == PST_OK) {
         const struct pst_session *session = trial->session;
 
-        st = pst_planner_run(&trial->job, session->graph, &session->cluster, &session->cost, NULL,
-                             NULL, &planned, ret_err);
+        status = pst_planner_run(&trial->job, session->graph, &session->cluster, &session->cost,
+                                 NULL, NULL, &planned, ret_err);
     }
-    if (st == PST_OK) {
+    if (status == PST_OK) {
         text = pst_plan_to_json(planned.plan, trial->session->graph);
         pst_verdict_digest(text, strlen(text));
         free(text);
@@ -118,7 +119,7 @@ static bool plan(struct trial *trial, const struct pst_subject *subject, struct 
                          ret_err->details);
     }
     finish(trial);
-    return st == PST_OK;
+    return status == PST_OK;
 }
 
 /* --- a strategy, with two others ---------------------------------------------------------------*/
@@ -241,28 +242,22 @@ static void train(struct trial *trial)
     struct pst_session *session = NULL;
     struct pst_data *data = NULL;
     struct pst_error err = {0};
-    pst_status st = pst_config_from_sets(trial->sets, trial->n_sets, &trial->config, &err);
+    pst_status status = pst_config_from_sets(trial->sets, trial->n_sets, &trial->config, &err);
 
-    if (st == PST_OK) {
-        st = pst_job_read(trial->config, &trial->job, &err);
-        trial->has_job = st == PST_OK;
+    if (status == PST_OK) {
+        status = pst_job_read(trial->config, &trial->job, &err);
+        trial->has_job = status == PST_OK;
     }
-    if (st == PST_OK) {
-        st = pst_session_create(&trial->job, NULL, &session, &err);
-    }
-    if (st == PST_OK && pst_graph_parameters(session->graph) <= MOST_TRAINED) {
-        st = pst_session_plan(session, NULL, NULL, &err);
-        if (st == PST_OK) {
-            st = pst_data_create(&trial->job, session->graph, &data, &err);
-        }
-        if (st == PST_OK) {
-            st = pst_train_run(session, data, NULL, &silent, &err);
-        }
+    PST_TRY(status, pst_session_create(&trial->job, NULL, &session, &err));
+    if (status == PST_OK && pst_graph_parameters(session->graph) <= MOST_TRAINED) {
+        status = pst_session_plan(session, NULL, NULL, &err);
+        PST_TRY(status, pst_data_create(&trial->job, session->graph, &data, &err));
+        PST_TRY(status, pst_train_run(session, data, NULL, &silent, &err));
         pst_data_destroy(data);
     }
     pst_session_destroy(session);
     finish(trial);
-    if (st != PST_OK) {
+    if (status != PST_OK) {
         pst_verdict_fail("two steps of training: %s", err.message);
     }
 }

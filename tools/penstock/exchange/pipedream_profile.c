@@ -157,7 +157,7 @@ static pst_status read_node(struct lines *l, char *text)
 {
     char *description = strstr(text, DASHES), *numbers, *stage;
     double values[N_METRICS] = {0};
-    pst_status st;
+    pst_status status;
 
     if (description == NULL || description == text) {
         return fail_line(
@@ -182,11 +182,11 @@ static pst_status read_node(struct lines *l, char *text)
         *stage = '\0';
         l->file->n_staged++;
     }
-    st = read_metrics(l, numbers, values);
-    if (st != PST_OK) {
+    status = read_metrics(l, numbers, values);
+    if (status != PST_OK) {
         pst_error_prefix(l->err, "node \"%.100s\"", text);
     }
-    return st == PST_OK ? add_node(l, text, description, values) : st;
+    return status == PST_OK ? add_node(l, text, description, values) : status;
 }
 
 static pst_status read_edge(struct lines *l, char *text)
@@ -238,10 +238,10 @@ static pst_status read_lines(const char *path, struct profile_file *ret_file, st
     struct lines l = {.file = ret_file, .err = err};
     char *text = NULL, *at;
     size_t length = 0, left;
-    pst_status st = pst_file_read(path, MAX_FILE, "input.path", &text, &length, err);
+    pst_status status = pst_file_read(path, MAX_FILE, "input.path", &text, &length, err);
 
-    if (st != PST_OK) {
-        return st;
+    if (status != PST_OK) {
+        return status;
     }
     ret_file->path = path;
     at = text;
@@ -250,18 +250,18 @@ static pst_status read_lines(const char *path, struct profile_file *ret_file, st
         at += 3;
         left -= 3;
     }
-    while (st == PST_OK && left > 0) {
+    while (status == PST_OK && left > 0) {
         char *end = memchr(at, '\n', left);
         size_t n = end == NULL ? left : (size_t)(end - at);
 
         at[n] = '\0'; /* there is a NUL behind the file */
         l.line++;
-        st = read_line(&l, at, n);
+        status = read_line(&l, at, n);
         left -= end == NULL ? n : n + 1;
         at += n + 1;
     }
     free(text);
-    return st;
+    return status;
 }
 
 static void profile_file_finish(struct profile_file *file)
@@ -305,31 +305,33 @@ static pst_status resolve(struct work *w)
     const struct profile_file *file = w->file;
     struct pst_arena arena = {0};
     struct pst_names names;
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
 
     pst_names_init(&names, &arena, (uint32_t)file->n_nodes);
-    for (uint32_t i = 0; st == PST_OK && i < file->n_nodes; i++) {
+    for (uint32_t i = 0; status == PST_OK && i < file->n_nodes; i++) {
         if (pst_names_add(&names, file->nodes[i].name, i) != PST_NONE) {
-            st = fail_at_line(w, file->node_lines[i], "graph.duplicate",
-                              "node \"%.200s\" is already on an earlier line", file->nodes[i].name);
+            status =
+                fail_at_line(w, file->node_lines[i], "graph.duplicate",
+                             "node \"%.200s\" is already on an earlier line", file->nodes[i].name);
         }
     }
-    for (size_t e = 0; st == PST_OK && e < file->n_edges; e++) {
+    for (size_t e = 0; status == PST_OK && e < file->n_edges; e++) {
         const struct profile_edge *edge = &file->edges[e];
         struct pst_costed_edge *to = &w->draft.edges[e];
 
         to->from = pst_names_find(&names, edge->from);
         to->to = pst_names_find(&names, edge->to);
         if (to->from == PST_NONE || to->to == PST_NONE) {
-            st = fail_at_line(w, edge->line, "graph.edge", "there is no line of node \"%.200s\"",
-                              to->from == PST_NONE ? edge->from : edge->to);
+            status =
+                fail_at_line(w, edge->line, "graph.edge", "there is no line of node \"%.200s\"",
+                             to->from == PST_NONE ? edge->from : edge->to);
         } else if (to->from == to->to) {
-            st = fail_at_line(w, edge->line, "graph.edge", "goes from \"%.200s\" to itself",
-                              edge->from);
+            status = fail_at_line(w, edge->line, "graph.edge", "goes from \"%.200s\" to itself",
+                                  edge->from);
         }
     }
     pst_arena_finish(&arena);
-    return st;
+    return status;
 }
 
 static int by_ends(const void *a, const void *b)
@@ -410,13 +412,13 @@ static pst_status collapse(struct work *w)
 {
     struct pst_costed *draft = &w->draft;
     uint32_t *first = pst_alloc(draft->n_nodes + (size_t)1, sizeof *first);
-    pst_status st = pst_costed_sort(draft, w->file->path, w->order, w->err);
+    pst_status status = pst_costed_sort(draft, w->file->path, w->order, w->err);
 
-    for (uint32_t e = draft->n_edges; st == PST_OK && e-- > 0;) {
+    for (uint32_t e = draft->n_edges; status == PST_OK && e-- > 0;) {
         first[draft->edges[e].from] = e;
         w->n_in[draft->edges[e].to]++;
     }
-    for (uint32_t k = draft->n_nodes; st == PST_OK && !w->options->keep_empty && k-- > 0;) {
+    for (uint32_t k = draft->n_nodes; status == PST_OK && !w->options->keep_empty && k-- > 0;) {
         uint32_t i = w->order[k], consumer = only_consumer(w, first[i], i);
         struct pst_costed_node *node = &draft->nodes[i];
 
@@ -435,7 +437,7 @@ static pst_status collapse(struct work *w)
         w->summary.n_collapsed++;
     }
     free(first);
-    return st;
+    return status;
 }
 
 /* Nodes that stay, numbered anew in the file's order. */
@@ -490,21 +492,19 @@ static void describe(struct work *w, struct pst_arena *arena)
 static pst_status build(struct work *w, struct pst_costed **ret_graph)
 {
     struct pst_arena arena = {NULL, 0, 0};
-    pst_status st = resolve(w);
+    pst_status status = resolve(w);
 
-    if (st == PST_OK) {
+    if (status == PST_OK) {
         drop_inputs(w);
-        st = collapse(w);
+        status = collapse(w);
     }
-    if (st == PST_OK) {
+    if (status == PST_OK) {
         compact(w);
         describe(w, &arena);
     }
-    if (st == PST_OK) {
-        st = pst_costed_build(&w->draft, w->file->path, "", ret_graph, w->err);
-    }
+    PST_TRY(status, pst_costed_build(&w->draft, w->file->path, "", ret_graph, w->err));
     pst_arena_finish(&arena);
-    return st;
+    return status;
 }
 
 pst_status pst_pipedream_read(const char *path, const struct pst_pipedream_options *options,
@@ -513,12 +513,13 @@ pst_status pst_pipedream_read(const char *path, const struct pst_pipedream_optio
 {
     struct profile_file file = {.n_nodes = 0};
     struct work w = {.file = &file, .options = options, .err = err};
-    pst_status st = read_lines(path, &file, err);
+    pst_status status = read_lines(path, &file, err);
 
-    if (st == PST_OK && file.n_nodes == 0) {
-        st = pst_fail_at(err, PST_ERR_CONFIG, "graph.empty", path, 0, 0, "there is no node in it");
+    if (status == PST_OK && file.n_nodes == 0) {
+        status =
+            pst_fail_at(err, PST_ERR_CONFIG, "graph.empty", path, 0, 0, "there is no node in it");
     }
-    if (st == PST_OK) {
+    if (status == PST_OK) {
         w.draft.batch = options->batch;
         w.draft.nodes = file.nodes;
         w.draft.n_nodes = (uint32_t)file.n_nodes;
@@ -527,20 +528,20 @@ pst_status pst_pipedream_read(const char *path, const struct pst_pipedream_optio
         w.order = pst_alloc(3 * file.n_nodes, sizeof *w.order);
         w.cap = pst_alloc(file.n_nodes, sizeof *w.cap);
     }
-    if (st == PST_OK) {
+    if (status == PST_OK) {
         w.into = w.order + file.n_nodes;
         w.n_in = w.into + file.n_nodes;
         w.summary.n_nodes = (uint32_t)file.n_nodes;
         w.summary.n_edges = (uint32_t)file.n_edges;
         w.summary.n_staged = file.n_staged;
-        st = build(&w, ret_graph);
+        status = build(&w, ret_graph);
     }
-    if (st == PST_OK) {
+    if (status == PST_OK) {
         *ret_summary = w.summary;
     }
     free(w.draft.edges);
     free(w.order);
     free(w.cap);
     profile_file_finish(&file);
-    return st;
+    return status;
 }

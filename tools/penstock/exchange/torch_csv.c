@@ -213,18 +213,18 @@ pst_status pst_torch_csv(const struct pst_torch_order *order, enum pst_torch_fla
 {
     struct writer writer = {.order = order, .flavour = flavour};
     char *text;
-    pst_status st;
+    pst_status status;
 
     rows_begin(&writer);
     writer.at = pst_alloc((size_t)order->n_ranks + 1, sizeof *writer.at);
     writer.n_weights = pst_alloc((size_t)order->n_stages + 1, sizeof *writer.n_weights);
     writer.done = pst_alloc((size_t)order->n_stages + 1, (size_t)order->n_microbatches + 1);
-    st = walk(&writer, err);
+    status = walk(&writer, err);
     for (uint32_t r = 0; r < order->n_ranks && flavour == PST_TORCH_WAITS; r++) {
         put_last_waits(&writer, r);
     }
     text = rows_end(&writer);
-    if (st == PST_OK) {
+    if (status == PST_OK) {
         *ret_text = text;
     } else {
         free(text);
@@ -232,7 +232,7 @@ pst_status pst_torch_csv(const struct pst_torch_order *order, enum pst_torch_fla
     free(writer.at);
     free(writer.n_weights);
     free(writer.done);
-    return st;
+    return status;
 }
 
 /* --- from a plan's lists back to orders of passes, or from a scheduler's answer ----------------*/
@@ -276,13 +276,13 @@ static pst_status check(const struct pst_plan *plan, struct pst_error *err)
     }
     for (uint32_t e = 0; e < plan->n_edges; e++) {
         if (plan->edges[e].to != plan->edges[e].from + 1) {
-            pst_status st = refuse(
+            pst_status status = refuse(
                 err, "stages that are not a chain; plan with --set partitioner.use=chain-dp --set "
                      "partitioner.chain=true, or with a partitioner that makes chains");
 
             pst_error_detail(err, "stage %u feeds stage %u", plan->edges[e].from,
                              plan->edges[e].to);
-            return st;
+            return status;
         }
     }
     return plan->n_stages == 0 ? refuse(err, "a plan without stages") : PST_OK;
@@ -345,17 +345,17 @@ pst_status pst_torch_csv_of_plan(const struct pst_plan *plan, enum pst_torch_fla
 {
     struct pst_torch_order order;
     struct pst_arena arena = {0};
-    pst_status st = check(plan, err);
+    pst_status status = check(plan, err);
 
-    if (st == PST_OK) {
+    if (status == PST_OK) {
         collect(plan, &arena, &order);
-        st = pst_torch_csv(&order, flavour, ret_text, err);
+        status = pst_torch_csv(&order, flavour, ret_text, err);
     }
-    if (st == PST_OK) {
+    if (status == PST_OK) {
         *ret_n_dropped = count_dropped(plan) + count_replays(&order);
     }
     pst_arena_finish(&arena);
-    return st;
+    return status;
 }
 
 static const char no_row[] =
@@ -402,14 +402,12 @@ pst_status pst_torch_csv_of_answer(const struct pst_order_question *asked,
                                           .passes =
                                               (const struct pst_pass *const *)answer->passes[BODY],
                                           .n_passes = answer->n_passes[BODY]};
-    pst_status st = check_answer(asked, answer, err);
+    pst_status status = check_answer(asked, answer, err);
 
-    for (uint32_t s = 0; s < asked->in.n_stages && st == PST_OK; s++) {
+    for (uint32_t s = 0; s < asked->in.n_stages && status == PST_OK; s++) {
         rank_of[s] = asked->stages[s].device;
     }
-    if (st == PST_OK) {
-        st = pst_torch_csv(&order, flavour, ret_text, err);
-    }
+    PST_TRY(status, pst_torch_csv(&order, flavour, ret_text, err));
     pst_arena_finish(&arena);
-    return st;
+    return status;
 }

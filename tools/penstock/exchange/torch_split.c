@@ -174,31 +174,29 @@ pst_status pst_torch_split_of_plan(const struct pst_plan *plan, const struct pst
 {
     struct split split = {.costed = graph->costed};
     struct pst_json json;
-    pst_status st;
+    pst_status status;
 
     if (graph->costed == NULL) {
         return REFUSE("split points are paths of PyTorch modules, but model %s has none; set "
                       "[model] use = \"costed\"",
                       graph->name);
     }
-    st = check_modules(split.costed, err);
-    if (st == PST_OK) {
-        st = check_order(plan, &split, err);
-    }
+    status = check_modules(split.costed, err);
+    PST_TRY(status, check_order(plan, &split, err));
     pst_json_init(&json);
     pst_json_object(&json, NULL);
-    for (uint32_t v = 1; st == PST_OK && v < split.costed->n_nodes; v++) {
+    for (uint32_t v = 1; status == PST_OK && v < split.costed->n_nodes; v++) {
         if (split.stage_of[v] != split.stage_of[v - 1]) {
-            st = put_split(&split, v, &json, err);
+            status = put_split(&split, v, &json, err);
         }
     }
     pst_json_end(&json, '}');
     pst_json_newline(&json);
-    if (st == PST_OK) {
+    if (status == PST_OK) {
         *ret_text = pst_json_take(&json);
     } else {
         pst_json_finish(&json);
     }
     pst_arena_finish(&split.arena);
-    return st;
+    return status;
 }

@@ -752,15 +752,15 @@ pst_status pst_trace_write(const struct pst_timeline *timeline, const char *path
     char *text = pst_trace_to_json(timeline, meta);
     unsigned char *packed = NULL;
     size_t length = strlen(text), n_packed = 0;
-    pst_status st;
+    pst_status status;
 
     if (!pst_text_ends(path, ".gz")) {
-        st = pst_file_write(path, text, length, err);
+        status = pst_file_write(path, text, length, err);
     } else {
         pack(text, length, &packed, &n_packed);
-        st = pst_file_write(path, packed, n_packed, err);
+        status = pst_file_write(path, packed, n_packed, err);
     }
     free(packed);
     free(text);
-    return st;
+    return status;
 }

@@ -35,31 +35,29 @@ static void draw(void *context, struct pst_pen *pen)
 static pst_status lay_out(void *context, struct pst_pen *pen, struct pst_error *err)
 {
     struct pst_figure_page *page = context;
-    pst_status st;
+    pst_status status;
 
     page->pen = pen;
-    st = pst_figure_layout(page, err);
+    status = pst_figure_layout(page, err);
     page->pen = NULL;
-    return st;
+    return status;
 }
 
 pst_status pst_figure_open(const struct pst_timeline *timeline,
                            const struct pst_figure_options *options, struct pst_figure_page *page,
                            struct pst_canvas *ret_canvas, struct pst_error *err)
 {
-    pst_status st;
+    pst_status status;
 
     *page = (struct pst_figure_page){.timeline = timeline};
     page->options = options != NULL
                         ? *options
                         : (struct pst_figure_options){.show_memory = true, .show_title = true};
-    st = pst_figure_check_size(&page->options, err);
-    if (st == PST_OK) {
-        st = pst_canvas_measure(lay_out, page, err);
-    }
+    status = pst_figure_check_size(&page->options, err);
+    PST_TRY(status, pst_canvas_measure(lay_out, page, err));
     *ret_canvas =
         (struct pst_canvas){page->options.width_pt, page->options.height_pt, draw, page, NULL};
-    return st;
+    return status;
 }
 
 void pst_figure_close(struct pst_figure_page *page)
@@ -73,13 +71,11 @@ pst_status pst_figure_render(const struct pst_timeline *timeline, enum pst_figur
 {
     struct pst_figure_page page;
     struct pst_canvas canvas;
-    pst_status st = pst_figure_open(timeline, options, &page, &canvas, err);
+    pst_status status = pst_figure_open(timeline, options, &page, &canvas, err);
 
-    if (st == PST_OK) {
-        st = pst_canvas_render(&canvas, format, ret_bytes, ret_length, err);
-    }
+    PST_TRY(status, pst_canvas_render(&canvas, format, ret_bytes, ret_length, err));
     pst_figure_close(&page);
-    return st;
+    return status;
 }
 
 pst_status pst_figure_write(const struct pst_timeline *timeline, const char *path,
@@ -88,11 +84,9 @@ pst_status pst_figure_write(const struct pst_timeline *timeline, const char *pat
 {
     struct pst_figure_page page;
     struct pst_canvas canvas;
-    pst_status st = pst_figure_open(timeline, options, &page, &canvas, err);
+    pst_status status = pst_figure_open(timeline, options, &page, &canvas, err);
 
-    if (st == PST_OK) {
-        st = pst_canvas_write(&canvas, format, path, err);
-    }
+    PST_TRY(status, pst_canvas_write(&canvas, format, path, err));
     pst_figure_close(&page);
-    return st;
+    return status;
 }

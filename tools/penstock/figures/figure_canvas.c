@@ -118,27 +118,27 @@ pst_status pst_canvas_render(const struct pst_canvas *canvas, enum pst_figure_fo
                              unsigned char **ret_bytes, size_t *ret_length, struct pst_error *err)
 {
     struct sink sink = {0};
-    pst_status st;
+    pst_status status;
 
     pst_doing("drawing", "a figure");
-    st = pst_font_load(err);
-    if (st != PST_OK) {
-        return st;
+    status = pst_font_load(err);
+    if (status != PST_OK) {
+        return status;
     }
     errno = 0;
-    st = format == PST_FIGURE_SVG ? render_svg(canvas, ret_bytes, ret_length)
-                                  : paint(canvas, format, &sink, err);
+    status = format == PST_FIGURE_SVG ? render_svg(canvas, ret_bytes, ret_length)
+                                      : paint(canvas, format, &sink, err);
     pst_heed_no_memory(); /* texts may have lost their widths */
     if (format == PST_FIGURE_SVG) {
-        return st;
+        return status;
     }
-    if (st == PST_OK) {
+    if (status == PST_OK) {
         *ret_bytes = sink.bytes;
         *ret_length = sink.length;
     } else {
         free(sink.bytes);
     }
-    return st;
+    return status;
 }
 
 pst_status pst_canvas_write(const struct pst_canvas *canvas, enum pst_figure_format format,
@@ -146,13 +146,13 @@ pst_status pst_canvas_write(const struct pst_canvas *canvas, enum pst_figure_for
 {
     unsigned char *bytes = NULL;
     size_t length = 0;
-    pst_status st = pst_canvas_render(canvas, format, &bytes, &length, err);
+    pst_status status = pst_canvas_render(canvas, format, &bytes, &length, err);
 
-    if (st == PST_OK) {
-        st = pst_file_write(path, bytes, length, err);
+    if (status == PST_OK) {
+        status = pst_file_write(path, bytes, length, err);
         free(bytes);
     }
-    return st;
+    return status;
 }
 
 pst_status pst_canvas_measure(pst_status (*lay_out)(void *context, struct pst_pen *pen,
@@ -161,17 +161,17 @@ pst_status pst_canvas_measure(pst_status (*lay_out)(void *context, struct pst_pe
 {
     cairo_surface_t *surface;
     struct pst_pen pen = {.cr = NULL};
-    pst_status st = pst_font_load(err);
+    pst_status status = pst_font_load(err);
 
-    if (st != PST_OK) {
-        return st;
+    if (status != PST_OK) {
+        return status;
     }
     errno = 0;
     surface = cairo_image_surface_create(CAIRO_FORMAT_A8, 1, 1);
     pen.cr = cairo_create(surface);
-    st = lay_out(context, &pen, err);
+    status = lay_out(context, &pen, err);
     pst_heed_no_memory();
     cairo_destroy(pen.cr);
     cairo_surface_destroy(surface);
-    return st;
+    return status;
 }

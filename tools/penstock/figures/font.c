@@ -164,7 +164,7 @@ pst_status pst_font_load(struct pst_error *err)
             pst_out_of_memory();
         }
         status = search(found, err);
-        status = status == PST_OK ? load_faces(found, err) : status;
+        PST_TRY(status, load_faces(found, err));
         munmap(found, sizeof *found);
     }
     pthread_mutex_unlock(&mutex);

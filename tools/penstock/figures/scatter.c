@@ -431,10 +431,10 @@ pst_status pst_scatter_write(const struct pst_scatter *scatter, const char *path
 {
     struct pst_scatter_view view = {scatter, options->width_pt > 0 ? options->width_pt : 480, 0};
     struct pst_canvas canvas = {.draw = pst_scatter_draw_view, .context = &view};
-    pst_status st = pst_figure_check_size(options, err);
+    pst_status status = pst_figure_check_size(options, err);
 
     view.height = options->height_pt > 0 ? options->height_pt : fmin(0.62 * view.width, 400) + 30;
     canvas.width = view.width;
     canvas.height = view.height;
-    return st == PST_OK ? pst_canvas_write(&canvas, format, path, err) : st;
+    return status == PST_OK ? pst_canvas_write(&canvas, format, path, err) : status;
 }

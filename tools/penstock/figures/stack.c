@@ -273,17 +273,17 @@ pst_status pst_stack_canvas(const struct pst_stack_plan *plans, uint32_t n,
                             struct pst_canvas *ret_canvas, struct pst_error *err)
 {
     struct opening opening = {plans, n, options, NULL};
-    pst_status st = pst_figure_check_size(options, err);
+    pst_status status = pst_figure_check_size(options, err);
     double height = AXIS_H;
 
     *ret_stack = NULL;
-    if (st != PST_OK) {
-        return st;
+    if (status != PST_OK) {
+        return status;
     }
-    st = pst_canvas_measure(open_stack, &opening, err);
+    status = pst_canvas_measure(open_stack, &opening, err);
     *ret_stack = opening.stack;
-    if (st != PST_OK) {
-        return st;
+    if (status != PST_OK) {
+        return status;
     }
     height += opening.stack->head.margin * 1.5 + opening.stack->head_h;
     for (uint32_t i = 0; i < n; i++) {
@@ -296,7 +296,7 @@ pst_status pst_stack_canvas(const struct pst_stack_plan *plans, uint32_t n,
                         "%u plans are too many for one figure: it would be %.0f points high", n,
                         height);
     }
-    return st;
+    return status;
 }
 
 pst_status pst_stack_write(const struct pst_stack_plan *plans, uint32_t n, const char *path,
@@ -305,11 +305,9 @@ pst_status pst_stack_write(const struct pst_stack_plan *plans, uint32_t n, const
 {
     struct pst_stack *stack;
     struct pst_canvas canvas;
-    pst_status st = pst_stack_canvas(plans, n, options, &stack, &canvas, err);
+    pst_status status = pst_stack_canvas(plans, n, options, &stack, &canvas, err);
 
-    if (st == PST_OK) {
-        st = pst_canvas_write(&canvas, format, path, err);
-    }
+    PST_TRY(status, pst_canvas_write(&canvas, format, path, err));
     pst_stack_close(stack);
-    return st;
+    return status;
 }

@@ -236,15 +236,15 @@ pst_status pst_stage_figure_render(const struct pst_stage_graph *graph,
 {
     struct pst_arena arena = {NULL, 0, 0};
     struct page page;
-    pst_status st = lay_out(graph, &arena, &page, err);
+    pst_status status = lay_out(graph, &arena, &page, err);
 
-    if (st == PST_OK) {
+    if (status == PST_OK) {
         struct pst_canvas canvas = {page.layout.width, page.layout.height, draw, &page, NULL};
 
-        st = pst_canvas_render(&canvas, format, ret_bytes, ret_length, err);
+        status = pst_canvas_render(&canvas, format, ret_bytes, ret_length, err);
     }
     pst_arena_finish(&arena);
-    return st;
+    return status;
 }
 
 bool pst_stage_figure_draw(const struct pst_stage_graph *graph, struct pst_pen *pen,

@@ -323,10 +323,10 @@ pst_status pst_stage_lay_out(const struct pst_stage_graph *graph, struct pst_are
     struct pst_stage_layout l = {.n_layers = 0};
     struct pst_stage_link *links;
     uint32_t *layer = pst_arena_array(arena, graph->n_stages, sizeof *layer);
-    pst_status st = make_layers(graph, layer, &l, err);
+    pst_status status = make_layers(graph, layer, &l, err);
 
-    if (st != PST_OK) {
-        return st;
+    if (status != PST_OK) {
+        return status;
     }
     l.slots = pst_arena_array(arena, l.n_slots, sizeof *l.slots);
     l.links = pst_arena_array(arena, l.n_links, sizeof *l.links);

@@ -16,13 +16,13 @@ static pst_status write_graph(const struct pst_stage_graph *graph, const char *p
 {
     unsigned char *bytes = NULL;
     size_t length = 0;
-    pst_status st = pst_stage_figure_render(graph, format, &bytes, &length, err);
+    pst_status status = pst_stage_figure_render(graph, format, &bytes, &length, err);
 
-    if (st == PST_OK) {
-        st = pst_file_write(path, bytes, length, err);
+    if (status == PST_OK) {
+        status = pst_file_write(path, bytes, length, err);
         free(bytes);
     }
-    return st;
+    return status;
 }
 
 pst_status pst_stage_figure_write_partition(const struct pst_problem *problem,
@@ -36,7 +36,7 @@ pst_status pst_stage_figure_write_partition(const struct pst_problem *problem,
         .n_stages = result->n_stages, .stages = boxes, .limit_bytes = problem->memory_bytes};
     char bottleneck[32];
     uint32_t depth = 0;
-    pst_status st;
+    pst_status status;
 
     for (uint32_t s = 0; s < result->n_stages; s++) {
         const struct pst_partition_stage *stage = &result->stages[s];
@@ -62,9 +62,9 @@ pst_status pst_stage_figure_write_partition(const struct pst_problem *problem,
                                    result->id, result->n_stages, problem->n_devices);
     graph.subtitle =
         pst_arena_printf(&arena, "depth %u; slowest stage %s per sample", depth, bottleneck);
-    st = write_graph(&graph, path, format, err);
+    status = write_graph(&graph, path, format, err);
     pst_arena_finish(&arena);
-    return st;
+    return status;
 }
 
 /* Edges are sorted by the stage in which they begin. */
@@ -128,10 +128,10 @@ pst_status pst_stage_figure_write_plan(const struct pst_session *session, const 
 {
     struct pst_arena arena = {NULL, 0, 0};
     struct pst_stage_graph graph;
-    pst_status st;
+    pst_status status;
 
     pst_stage_graph_of_plan(session, &arena, &graph);
-    st = write_graph(&graph, path, format, err);
+    status = write_graph(&graph, path, format, err);
     pst_arena_finish(&arena);
-    return st;
+    return status;
 }

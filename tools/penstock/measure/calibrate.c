@@ -81,15 +81,15 @@ static pst_status write_cluster(const struct pst_session *session,
                                 struct pst_error *err)
 {
     struct pst_described described;
-    pst_status st = pst_describe(session, profile, &described, err);
+    pst_status status = pst_describe(session, profile, &described, err);
     char *text;
 
-    if (st == PST_OK) {
+    if (status == PST_OK) {
         text = pst_described_toml(&described, session, profile);
-        st = pst_file_write(file, text, strlen(text), err);
+        status = pst_file_write(file, text, strlen(text), err);
         free(text);
     }
-    return st;
+    return status;
 }
 
 /* Makes the file writable by its owner alone. A file that others can write is not read again. */
@@ -97,13 +97,13 @@ static pst_status make_trusted(const char *file, struct pst_error *err)
 {
     struct pst_arena arena = {0};
     const char *path;
-    pst_status st =
+    pst_status status =
         chmod(file, 0644) == 0
             ? pst_search_trusted(&arena, file, "measurements are read", false, &path, err)
             : pst_fail(err, PST_ERR_IO, "output.write", "%s: %s", file, strerror(errno));
 
     pst_arena_finish(&arena);
-    return st == PST_OK ? PST_OK : PST_ERR_IO;
+    return status == PST_OK ? PST_OK : PST_ERR_IO;
 }
 
 /* The profile last: where it is, the other file is, too. */
@@ -112,23 +112,21 @@ static pst_status keep(const struct pst_session *session, const struct pst_profi
 {
     char *cluster = pst_calibration_cluster_file(session);
     char *file = pst_calibration_profile_file(session);
-    pst_status st = pst_cache_make(file, "nothing is kept for later commands", err);
+    pst_status status = pst_cache_make(file, "nothing is kept for later commands", err);
     size_t length = 0;
     char *text;
 
-    if (st == PST_OK) {
-        st = write_cluster(session, profile, cluster, err);
-    }
-    if (st == PST_OK) {
+    PST_TRY(status, write_cluster(session, profile, cluster, err));
+    if (status == PST_OK) {
         text = pst_costed_write(profile->graph, &length);
-        st = pst_file_write(file, text, length, err);
+        status = pst_file_write(file, text, length, err);
         free(text);
     }
-    st = st == PST_OK ? make_trusted(cluster, err) : st;
-    st = st == PST_OK ? make_trusted(file, err) : st;
+    PST_TRY(status, make_trusted(cluster, err));
+    PST_TRY(status, make_trusted(file, err));
     free(cluster);
     free(file);
-    return st;
+    return status;
 }
 
 /* For this command at least. */
@@ -137,17 +135,17 @@ static pst_status keep_somewhere(const struct pst_session *session,
                                  const struct pst_calibrate_listener *listener, bool *ret_kept,
                                  struct pst_error *err)
 {
-    pst_status st = keep(session, profile, err);
+    pst_status status = keep(session, profile, err);
 
-    *ret_kept = st == PST_OK && !pst_cache_stands_in();
-    if (st != PST_ERR_IO) { /* where it could not be written, another folder may do */
-        return st;
+    *ret_kept = status == PST_OK && !pst_cache_stands_in();
+    if (status != PST_ERR_IO) { /* where it could not be written, another folder may do */
+        return status;
     }
     if (listener->unkept != NULL) {
         listener->unkept(listener->context, err->message);
     }
-    st = pst_cache_stand_in(err);
-    return st == PST_OK ? keep(session, profile, err) : st;
+    status = pst_cache_stand_in(err);
+    return status == PST_OK ? keep(session, profile, err) : status;
 }
 
 /* --- measuring ---------------------------------------------------------------------------------*/
@@ -157,20 +155,20 @@ static pst_status run(struct pst_session *session, const struct pst_profile_requ
                       struct pst_error *err)
 {
     struct pst_profiled profile;
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
 
     if (session->transport_ops == NULL) {
-        st = pst_session_load_transport(session->job, &session->transport_ops, err);
+        status = pst_session_load_transport(session->job, &session->transport_ops, err);
     }
-    if (st != PST_OK) {
-        return st;
+    if (status != PST_OK) {
+        return status;
     }
-    st = pst_profile_run(session, request, &profile, err);
-    if (st == PST_OK) {
-        st = keep_somewhere(session, &profile, listener, ret_kept, err);
+    status = pst_profile_run(session, request, &profile, err);
+    if (status == PST_OK) {
+        status = keep_somewhere(session, &profile, listener, ret_kept, err);
         pst_profile_finish(&profile);
     }
-    return st;
+    return status;
 }
 
 static void skip(const struct pst_calibrate_listener *listener, const char *why)
@@ -186,7 +184,7 @@ static pst_status measure(struct pst_session *session, const struct pst_profile_
 {
     struct pst_others others;
     bool kept = false;
-    pst_status st;
+    pst_status status;
     double share;
     char *file;
 
@@ -194,17 +192,17 @@ static pst_status measure(struct pst_session *session, const struct pst_profile_
         listener->begins(listener->context, session, seconds);
     }
     pst_others_begin(&others);
-    st = run(session, request, listener, &kept, err);
+    status = run(session, request, listener, &kept, err);
     share = pst_others_share(&others);
-    if (st == PST_OK && share > PST_OTHERS_MANY && listener->disturbed != NULL) {
+    if (status == PST_OK && share > PST_OTHERS_MANY && listener->disturbed != NULL) {
         file = kept ? pst_calibration_profile_file(session) : NULL;
         listener->disturbed(listener->context, share, file);
         free(file);
     }
-    if (st == PST_ERR_CANCELLED && listener->cancelled != NULL && listener->cancelled()) {
-        return st;
+    if (status == PST_ERR_CANCELLED && listener->cancelled != NULL && listener->cancelled()) {
+        return status;
     }
-    if (st != PST_OK) {
+    if (status != PST_OK) {
         skip(listener, err->message);
     }
     return PST_OK;
@@ -223,7 +221,7 @@ pst_status pst_calibrate(struct pst_session *session, uint32_t samples,
     struct pst_error why = {.status = PST_OK};
     char text[160], time[32];
     double seconds;
-    pst_status st;
+    pst_status status;
 
     if (!pst_calibration_is_wanted(session)) {
         return PST_OK;
@@ -242,12 +240,12 @@ pst_status pst_calibrate(struct pst_session *session, uint32_t samples,
         skip(listener, text);
         return PST_OK;
     }
-    st = measure(session, &request, seconds, listener, &why);
-    if (st != PST_OK) {
+    status = measure(session, &request, seconds, listener, &why);
+    if (status != PST_OK) {
         if (err != NULL) {
             *err = why;
         }
-        return st;
+        return status;
     }
     pst_calibration_load(session);
     return PST_OK;

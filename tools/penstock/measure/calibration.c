@@ -115,14 +115,12 @@ static pst_status take_times(struct pst_session *session, const char *file, stru
 {
     struct pst_costed *profile = NULL;
     const uint32_t *nodes = NULL;
-    pst_status st = pst_costed_read(file, &profile, err);
+    pst_status status = pst_costed_read(file, &profile, err);
 
-    if (st == PST_OK) {
-        st = pst_profile_bind(profile, session->graph, &session->arena, &nodes, err);
-    }
-    if (st != PST_OK) {
+    PST_TRY(status, pst_profile_bind(profile, session->graph, &session->arena, &nodes, err));
+    if (status != PST_OK) {
         pst_costed_destroy(profile);
-        return st;
+        return status;
     }
     pst_costed_destroy(session->profile);
     session->profile = profile;
@@ -158,15 +156,15 @@ static pst_status take_cluster(struct pst_session *session, const char *file, st
     struct pst_config *config = NULL;
     struct pst_config_node *said;
     struct pst_cluster known;
-    pst_status st = pst_config_load(file, NULL, 0, &config, err);
+    pst_status status = pst_config_load(file, NULL, 0, &config, err);
 
-    if (st != PST_OK) {
-        return st;
+    if (status != PST_OK) {
+        return status;
     }
     said = pst_config_get(config->root, "cluster");
-    st = pst_params_fill(pst_cluster_params, pst_cluster_n_params, sizeof(struct pst_param), said,
-                         "[cluster]", NULL, &session->arena, &known, err);
-    for (uint32_t i = 0; st == PST_OK && said != NULL && i < pst_cluster_n_params; i++) {
+    status = pst_params_fill(pst_cluster_params, pst_cluster_n_params, sizeof(struct pst_param),
+                             said, "[cluster]", NULL, &session->arena, &known, err);
+    for (uint32_t i = 0; status == PST_OK && said != NULL && i < pst_cluster_n_params; i++) {
         const struct pst_param *row = &pst_cluster_params[i];
 
         if (!is_size(row->key) && pst_config_get(said, row->key) != NULL &&
@@ -176,7 +174,7 @@ static pst_status take_cluster(struct pst_session *session, const char *file, st
         }
     }
     pst_config_destroy(config);
-    return st;
+    return status;
 }
 
 /* Others may not say what this machine can do. */
@@ -199,7 +197,7 @@ void pst_calibration_load(struct pst_session *session)
 {
     struct pst_error err = {.status = PST_OK};
     char *profile, *cluster;
-    pst_status st;
+    pst_status status;
 
     if (!pst_calibration_is_wanted(session)) {
         return;
@@ -208,11 +206,11 @@ void pst_calibration_load(struct pst_session *session)
     cluster = pst_calibration_cluster_file(session);
     if (profile != NULL && access(profile, F_OK) == 0 && access(cluster, F_OK) == 0 &&
         is_trusted(profile) && is_trusted(cluster)) {
-        st = take_cluster(session, cluster, &err);
-        st = st == PST_OK ? take_times(session, profile, &err) : st;
-        session->calibrated = st == PST_OK;
+        status = take_cluster(session, cluster, &err);
+        PST_TRY(status, take_times(session, profile, &err));
+        session->calibrated = status == PST_OK;
         pst_log(PST_LOG_INFO, "profile", "%s: %s", profile,
-                st == PST_OK ? "its times are used" : err.message);
+                status == PST_OK ? "its times are used" : err.message);
     }
     free(profile);
     free(cluster);

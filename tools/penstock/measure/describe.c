@@ -83,17 +83,17 @@ static pst_status describe_memory(const struct pst_session *session,
     struct pst_device *device = NULL;
     void *base = NULL, *host = pst_alloc(1, COPY_BYTES);
     double sum_ns = 0, copy_ns = 0;
-    pst_status st = ops->open(&session->device_config, &device, err);
+    pst_status status = ops->open(&session->device_config, &device, err);
 
-    if (st == PST_OK) {
+    if (status == PST_OK) {
         ops->enter(device);
-        st = ops->arena(device, 3 * COPY_BYTES, &base, err);
+        status = ops->arena(device, 3 * COPY_BYTES, &base, err);
     }
-    if (st == PST_OK) {
+    if (status == PST_OK) {
         time_copies(ops, device, base, host, &sum_ns, &copy_ns);
-        st = ops->sync != NULL ? ops->sync(device, err) : PST_OK;
+        status = ops->sync != NULL ? ops->sync(device, err) : PST_OK;
     }
-    if (st == PST_OK) {
+    if (status == PST_OK) {
         described->memory_bandwidth = 3 * (double)COPY_BYTES / sum_ns * 1e9;
         described->host_bandwidth = (double)COPY_BYTES / copy_ns * 1e9;
     }
@@ -101,7 +101,7 @@ static pst_status describe_memory(const struct pst_session *session,
         ops->close(device);
     }
     free(host);
-    return st;
+    return status;
 }
 
 pst_status pst_describe(const struct pst_session *session, const struct pst_profiled *profile,
@@ -110,18 +110,18 @@ pst_status pst_describe(const struct pst_session *session, const struct pst_prof
     const struct pst_link_devices on = {session->device_ops, &session->device_config};
     const bool apart = (session->device_ops->flags & PST_DEVICE_APART) != 0;
     struct pst_described described = {0};
-    pst_status st;
+    pst_status status;
 
     describe_compute(session, profile, &described);
-    st = describe_memory(session, &described, err);
-    if (st == PST_OK && (!apart || session->cluster.devices > 1)) {
-        st = pst_measure_link(session->transport_ops, apart ? &on : NULL, LINK_ROUNDS,
-                              &described.link, err);
+    status = describe_memory(session, &described, err);
+    if (status == PST_OK && (!apart || session->cluster.devices > 1)) {
+        status = pst_measure_link(session->transport_ops, apart ? &on : NULL, LINK_ROUNDS,
+                                  &described.link, err);
     }
-    if (st == PST_OK) {
+    if (status == PST_OK) {
         *ret_described = described;
     }
-    return st;
+    return status;
 }
 
 /* Three digits say what such measurements know. */

@@ -413,33 +413,26 @@ static pst_status measure_next(struct measuring *m, uint32_t *offset, struct pst
     void *base = NULL;
     uint64_t bytes = 0;
     uint32_t n = 0;
-    pst_status st = m->config->device->open(&m->config->device_config, &m->device, err);
+    pst_status status = m->config->device->open(&m->config->device_config, &m->device, err);
 
-    if (st != PST_OK) {
-        return st;
+    if (status != PST_OK) {
+        return status;
     }
     m->config->device->enter(m->device);
-    st = next_group(m, *offset, &n, &bytes, err);
-    if (st == PST_OK) {
-        st = places_init(&m->places, m->config->device, m->device, err);
-    }
-    if (st == PST_OK) {
-        st = m->config->device->arena(m->device, bytes, &base, err);
-    }
-    if (st == PST_OK) {
-        st = measure_group_init(m->config, m->device, m->selected + *offset, n, base, &group, err);
-    }
-    if (st == PST_OK) {
-        st = run_rounds(m, &group, *offset, err);
-    }
-    if (st == PST_OK && (m->config->device->flags & PST_DEVICE_APART) != 0) {
-        st = m->config->device->sync(m->device, err);
+    status = next_group(m, *offset, &n, &bytes, err);
+    PST_TRY(status, places_init(&m->places, m->config->device, m->device, err));
+    PST_TRY(status, m->config->device->arena(m->device, bytes, &base, err));
+    PST_TRY(status,
+            measure_group_init(m->config, m->device, m->selected + *offset, n, base, &group, err));
+    PST_TRY(status, run_rounds(m, &group, *offset, err));
+    if (status == PST_OK && (m->config->device->flags & PST_DEVICE_APART) != 0) {
+        status = m->config->device->sync(m->device, err);
     }
     measure_group_finish(&group);
     m->config->device->close(m->device);
     pst_float_mode_reset(); /* kernels flush to zero; what is planned from now on does not */
     *offset += n;
-    return st;
+    return status;
 }
 
 /* --- means ------------------------------------------------------------------------------------*/
@@ -540,22 +533,22 @@ pst_status pst_measure_ops(const struct pst_measure_config *config,
 {
     struct measuring m = {.config = config};
     uint32_t offset = 0;
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
     measuring_init(&m);
 
-    while (st == PST_OK && offset < m.n_selected) {
-        st = measure_next(&m, &offset, err);
+    while (status == PST_OK && offset < m.n_selected) {
+        status = measure_next(&m, &offset, err);
     }
-    for (uint32_t o = 0; st == PST_OK && o < config->graph->n_ops; o++) {
+    for (uint32_t o = 0; status == PST_OK && o < config->graph->n_ops; o++) {
         if (m.first[o] == o) {
             summarize(&m, o, &ret_measured[o]);
         } else {
             ret_measured[o] = ret_measured[m.first[o]];
         }
     }
-    if (st == PST_OK) {
+    if (status == PST_OK) {
         *ret_update = m.update;
     }
     pst_arena_finish(&m.arena);
-    return st;
+    return status;
 }

@@ -400,17 +400,17 @@ static pst_status bind_op(const struct pst_measure_config *config, struct pst_de
                                : floats(places, base, places->params[op->param[i]] + 1);
     }
     for (uint32_t pass = 0; pass < 3; pass++) {
-        pst_status st = PST_OK;
+        pst_status status = PST_OK;
 
         bind_pass(config, places, base, index, pass, m,
                   pst_arena_array(&group->memory, n, sizeof(void *)));
         if (wanted[pass]) {
-            st = config->device->compile(device, config->graph, m->op, pass, config->samples,
-                                         &m->kernels[pass], err);
+            status = config->device->compile(device, config->graph, m->op, pass, config->samples,
+                                             &m->kernels[pass], err);
         }
-        if (st != PST_OK) {
+        if (status != PST_OK) {
             pst_error_prefix(err, "operator %s, %u samples", op->name, config->samples);
-            return st;
+            return status;
         }
     }
     return PST_OK;
@@ -455,23 +455,23 @@ pst_status measure_group_init(const struct pst_measure_config *config, struct ps
                               struct measure_group *ret_group, struct pst_error *err)
 {
     struct measure_places places;
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
 
     memset(ret_group, 0, sizeof *ret_group);
     ret_group->ops = pst_arena_array(&ret_group->memory, n, sizeof *ret_group->ops);
     ret_group->n_ops = n;
     measure_place(config, device, ops, n, &places);
-    for (uint32_t i = 0; i < n && st == PST_OK; i++) {
+    for (uint32_t i = 0; i < n && status == PST_OK; i++) {
         ret_group->ops[i].op = ops[i];
         pst_op_grad_info(config->graph, ops[i], &ret_group->ops[i].grad);
-        st = bind_op(config, device, &places, base, i, ret_group, err);
+        status = bind_op(config, device, &places, base, i, ret_group, err);
     }
-    if (st == PST_OK) {
+    if (status == PST_OK) {
         bind_steps(config, &places, base, ret_group);
         fill_all(config, device, &places.program, base);
     }
     measure_places_finish(&places);
-    return st;
+    return status;
 }
 
 void measure_group_finish(struct measure_group *group)

@@ -56,14 +56,14 @@ static pst_status time_reading(const struct pst_data *data, const struct pst_sam
     void *inputs[PST_MAX_INPUTS] = {NULL};
     uint64_t begin = 0, took = 0;
     uint32_t n = 0;
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
 
     for (uint32_t i = 0; i < shape->n_inputs; i++) {
         inputs[i] = pst_alloc(batch, shape->inputs[i].bytes);
     }
-    while (st == PST_OK && n < READS && took < READ_NS) {
+    while (status == PST_OK && n < READS && took < READ_NS) {
         begin = n == WARM_UPS ? clock_ns(CLOCK_THREAD_CPUTIME_ID) : begin;
-        st = pst_data_read(data, PST_SPLIT_TRAIN, (uint64_t)n * batch, batch, inputs, err);
+        status = pst_data_read(data, PST_SPLIT_TRAIN, (uint64_t)n * batch, batch, inputs, err);
         n++;
         took = n > WARM_UPS ? clock_ns(CLOCK_THREAD_CPUTIME_ID) - begin : 0;
     }
@@ -71,7 +71,7 @@ static pst_status time_reading(const struct pst_data *data, const struct pst_sam
         free(inputs[i]);
     }
     *ret_sample_ns = n > WARM_UPS ? (double)took / (n - WARM_UPS) / batch : 0;
-    return st;
+    return status;
 }
 
 struct rank {
@@ -97,16 +97,16 @@ static pst_status hand_over(struct pst_prefetch *batches, struct rank *rank, str
 {
     const struct exec_task task = {.command = EXEC_STEP};
     void *const *inputs;
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
 
     for (uint32_t i = 0; i < STEPS; i++) { /* all of them, for the rank waits for them */
-        st = st == PST_OK ? pst_prefetch_take(batches, &inputs, err) : st;
+        PST_TRY(status, pst_prefetch_take(batches, &inputs, err));
         exec_handoff_wait(&rank->tasks, exec_handoff_post(&rank->tasks, &task, 1));
-        if (st == PST_OK) {
+        if (status == PST_OK) {
             pst_prefetch_release(batches);
         }
     }
-    return st;
+    return status;
 }
 
 static pst_status time_steps(const struct pst_data *data, const struct pst_sample_shape *shape,
@@ -116,22 +116,22 @@ static pst_status time_steps(const struct pst_data *data, const struct pst_sampl
     struct rank rank = {.ns = 0};
     const uint64_t begin = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
     pthread_t thread;
-    pst_status st = pst_prefetch_create(data, shape, 0, n, STEPS, SLOTS, &batches, err);
+    pst_status status = pst_prefetch_create(data, shape, 0, n, STEPS, SLOTS, &batches, err);
 
-    if (st != PST_OK) {
-        return st;
+    if (status != PST_OK) {
+        return status;
     }
     exec_handoff_init(&rank.tasks, 1);
     if (pthread_create(&thread, NULL, run_rank, &rank) != 0) {
-        st = pst_fail(err, PST_ERR_NOMEM, "machine.threads", "no thread could be started");
+        status = pst_fail(err, PST_ERR_NOMEM, "machine.threads", "no thread could be started");
     } else {
-        st = hand_over(batches, &rank, err);
+        status = hand_over(batches, &rank, err);
         pthread_join(thread, NULL);
         *ret_step_ns = (double)(clock_ns(CLOCK_PROCESS_CPUTIME_ID) - begin - rank.ns) / STEPS;
     }
     exec_handoff_finish(&rank.tasks);
     pst_prefetch_destroy(batches);
-    return st;
+    return status;
 }
 
 pst_status pst_measure_host(const struct pst_session *session, struct pst_measured_host *ret_host,
@@ -142,20 +142,19 @@ pst_status pst_measure_host(const struct pst_session *session, struct pst_measur
     struct pst_sample_shape shape;
     struct pst_data *data = NULL;
     const uint32_t fewest = fewest_samples(session);
-    pst_status st = pst_sample_shape_of(session->graph, &shape, err);
+    pst_status status = pst_sample_shape_of(session->graph, &shape, err);
 
-    st = st == PST_OK ? pst_data_create(session->job, session->graph, &data, err) : st;
-    if (st == PST_OK) {
-        st = time_reading(data, &shape, enough_samples(&shape, session->job->train.batch, fewest),
-                          &host.sample_ns, err);
-    }
-    st = st == PST_OK ? time_steps(data, &shape, fewest, &host.step_ns, err) : st;
+    PST_TRY(status, pst_data_create(session->job, session->graph, &data, err));
+    PST_TRY(status,
+            time_reading(data, &shape, enough_samples(&shape, session->job->train.batch, fewest),
+                         &host.sample_ns, err));
+    PST_TRY(status, time_steps(data, &shape, fewest, &host.step_ns, err));
     pst_data_destroy(data);
-    if (st == PST_OK) {
+    if (status == PST_OK) {
         const double reading = host.sample_ns * fewest;
 
         host.step_ns = host.step_ns > reading ? host.step_ns - reading : 0;
         *ret_host = host;
     }
-    return st;
+    return status;
 }

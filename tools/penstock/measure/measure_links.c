@@ -39,20 +39,18 @@ static pst_status round_trip(struct end *end, uint64_t bytes, uint64_t tag)
 {
     uint32_t other = 1 - end->rank;
     pst_request request;
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
 
-    for (uint32_t half = 0; half < 2 && st == PST_OK; half++) {
+    for (uint32_t half = 0; half < 2 && status == PST_OK; half++) {
         bool sends = half == end->rank;
 
-        st = sends ? end->ops->send(end->transport, end->rank, other, tag + half, end->data, bytes,
-                                    &request)
-                   : end->ops->recv(end->transport, end->rank, other, tag + half, end->data, bytes,
-                                    &request);
-        if (st == PST_OK) {
-            st = end->ops->wait(end->transport, end->rank, request, &end->err);
-        }
+        status = sends ? end->ops->send(end->transport, end->rank, other, tag + half, end->data,
+                                        bytes, &request)
+                       : end->ops->recv(end->transport, end->rank, other, tag + half, end->data,
+                                        bytes, &request);
+        PST_TRY(status, end->ops->wait(end->transport, end->rank, request, &end->err));
     }
-    return st;
+    return status;
 }
 
 /* The error that ends the other thread's wait. */
@@ -64,38 +62,38 @@ static pst_status trips(struct end *end, uint64_t bytes, uint64_t *tag, double *
 {
     const uint32_t n = end->on != NULL ? TRIPS : 1;
     uint64_t start = pst_now_ns();
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
 
-    for (uint32_t i = 0; i < n && st == PST_OK; i++, *tag += 2) {
-        st = round_trip(end, bytes, *tag);
+    for (uint32_t i = 0; i < n && status == PST_OK; i++, *tag += 2) {
+        status = round_trip(end, bytes, *tag);
     }
-    if (st == PST_OK && end->on != NULL) {
-        st = end->on->ops->sync(*end->device, &end->err);
+    if (status == PST_OK && end->on != NULL) {
+        status = end->on->ops->sync(*end->device, &end->err);
     }
     *ret_ns = (double)(pst_now_ns() - start) / (2.0 * n);
-    return st;
+    return status;
 }
 
 /* On the thread of the device, as the executor does it. */
 static pst_status set_up(struct end *end)
 {
     struct pst_device_config config;
-    pst_status st;
+    pst_status status;
 
     if (end->on == NULL) {
         return PST_OK;
     }
     config = *end->on->config;
     config.index = end->rank;
-    st = end->on->ops->open(&config, end->device, &end->err);
-    if (st == PST_OK) {
+    status = end->on->ops->open(&config, end->device, &end->err);
+    if (status == PST_OK) {
         end->on->ops->enter(*end->device);
-        st = end->on->ops->arena(*end->device, MOST_BYTES, &end->data, &end->err);
+        status = end->on->ops->arena(*end->device, MOST_BYTES, &end->data, &end->err);
     }
-    if (st == PST_OK && end->ops->attach != NULL) {
-        st = end->ops->attach(end->transport, end->rank, &end->err);
+    if (status == PST_OK && end->ops->attach != NULL) {
+        status = end->ops->attach(end->transport, end->rank, &end->err);
     }
-    return st;
+    return status;
 }
 
 /* Returns true if the end's device may be closed once the other end has been here, too. */
@@ -253,7 +251,7 @@ pst_status pst_measure_link(const struct pst_transport_ops *transport,
     struct end ends[2];
     char *data = on == NULL ? pst_alloc(2, MOST_BYTES) : NULL;
     double *ns = pst_alloc((size_t)2 * rounds, sizeof *ns);
-    pst_status st;
+    pst_status status;
 
     for (uint32_t i = 0; i < 2; i++) {
         ends[i] = (struct end){.ops = transport,
@@ -265,17 +263,17 @@ pst_status pst_measure_link(const struct pst_transport_ops *transport,
                                .ns = ns + (size_t)i * rounds,
                                .link = &link};
     }
-    st = open_between(ends, devices, on, &opened, err);
-    if (st == PST_OK) {
+    status = open_between(ends, devices, on, &opened, err);
+    if (status == PST_OK) {
         ends[0].transport = ends[1].transport = opened;
-        st = run_both(ends, err);
+        status = run_both(ends, err);
         close_all(ends, opened);
     }
-    if (st == PST_OK) {
+    if (status == PST_OK) {
         judge(&link);
         *ret_link = link;
     }
     free(data);
     free(ns);
-    return st;
+    return status;
 }

@@ -113,15 +113,15 @@ static pst_status measure(const struct pst_session *session,
                           const struct pst_profile_request *request, struct pst_profiled *profile,
                           struct pst_error *err)
 {
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
 
-    for (uint32_t i = 0; i < request->n_sizes && st == PST_OK; i++) {
+    for (uint32_t i = 0; i < request->n_sizes && status == PST_OK; i++) {
         profile->sizes[i] = request->sizes[i];
         profile->measured[i] =
             pst_arena_array(&profile->arena, session->graph->n_ops, sizeof **profile->measured);
-        st = measure_size(session, request, i, profile->measured[i], &profile->update, err);
+        status = measure_size(session, request, i, profile->measured[i], &profile->update, err);
     }
-    return st;
+    return status;
 }
 
 /* --- the graph --------------------------------------------------------------------------------*/
@@ -237,7 +237,7 @@ static pst_status make_graph(const struct pst_session *session,
     struct pst_costed draft = {.name = session->graph->name,
                                .batch = profile->sizes[profile->n_sizes - 1]};
     struct pst_graph_view *view;
-    pst_status st;
+    pst_status status;
 
     pst_graph_make_view(session->graph, draft.batch, &view);
     draft.notes = pst_session_is_hollow(session) ? about_description(session, &draft.arena)
@@ -251,9 +251,9 @@ static pst_status make_graph(const struct pst_session *session,
     draft.host_sample_ns = round(profile->host.sample_ns);
     draft.host_devices = profile->host.devices;
     add_edges(view, &draft);
-    st = pst_costed_create(&draft, &profile->graph, err);
+    status = pst_costed_create(&draft, &profile->graph, err);
     pst_arena_finish(&draft.arena);
-    return st;
+    return status;
 }
 
 static void judge(struct pst_profiled *profile)
@@ -280,17 +280,17 @@ pst_status pst_profile_run(const struct pst_session *session,
                            struct pst_profiled *ret_profile, struct pst_error *err)
 {
     struct pst_profiled profile = {.n_ops = session->graph->n_ops, .n_sizes = request->n_sizes};
-    pst_status st;
+    pst_status status;
 
-    st = measure(session, request, &profile, err);
-    if (st == PST_OK) {
+    status = measure(session, request, &profile, err);
+    if (status == PST_OK) {
         judge(&profile);
         measure_host(session, &profile);
-        st = make_graph(session, request, &profile, err);
+        status = make_graph(session, request, &profile, err);
     }
-    if (st != PST_OK) {
+    if (status != PST_OK) {
         pst_profile_finish(&profile);
-        return st;
+        return status;
     }
     *ret_profile = profile;
     return PST_OK;

@@ -88,14 +88,14 @@ pst_status pst_gallery_add(struct pst_gallery *gallery, uint32_t record, bool mu
 {
     struct pst_exhibit *exhibit = &gallery->exhibits[record];
     struct pst_sim_result result;
-    pst_status st;
+    pst_status status;
 
-    st = pst_sim_timeline(session->planned.plan, session->graph, session->shown, 1,
-                          session->simulated.period_ns,
-                          (const struct pst_program *const *)session->planned.programs,
-                          &exhibit->timeline, &result, err);
-    if (st != PST_OK) {
-        return st;
+    status = pst_sim_timeline(session->planned.plan, session->graph, session->shown, 1,
+                              session->simulated.period_ns,
+                              (const struct pst_program *const *)session->planned.programs,
+                              &exhibit->timeline, &result, err);
+    if (status != PST_OK) {
+        return status;
     }
     exhibit->known = true;
     measure_shares(session, exhibit);

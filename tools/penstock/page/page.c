@@ -289,13 +289,13 @@ pst_status pst_page_write(const struct pst_page *page, const char *path, struct 
 {
     size_t length = 0;
     char *text;
-    pst_status st = pst_font_load(err);
+    pst_status status = pst_font_load(err);
 
-    if (st != PST_OK) {
-        return st;
+    if (status != PST_OK) {
+        return status;
     }
     text = pst_page_text(page, &length);
-    st = pst_file_write(path, text, length, err);
+    status = pst_file_write(path, text, length, err);
     free(text);
-    return st;
+    return status;
 }

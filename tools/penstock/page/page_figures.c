@@ -90,15 +90,15 @@ pst_status pst_page_write_scatter(const struct pst_page *page, const char *path,
 {
     struct pst_scatter scatter = {.label_all = false};
     struct pst_sheet sheet;
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
 
     pst_sheet_open(page, NULL, &sheet);
     if (sheet.n > 0) {
         scatter.points = points_of(&sheet, false, &scatter.n, &scatter.capacity_bytes);
-        st = pst_scatter_write(&scatter, path, format, options, err);
+        status = pst_scatter_write(&scatter, path, format, options, err);
     }
     pst_sheet_close(&sheet);
-    return st;
+    return status;
 }
 
 /* --- timelines ---------------------------------------------------------------------------------*/
@@ -133,16 +133,16 @@ pst_status pst_page_write_timelines(const struct pst_page *page, uint32_t most, 
     struct pst_sheet sheet;
     struct pst_stack_plan *plans;
     uint32_t *places, n;
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
 
     pst_sheet_open(page, NULL, &sheet);
     places = pst_arena_array(&sheet.arena, (size_t)most + MOST_BASELINES, sizeof *places);
     plans = plans_of(&sheet, most, places, &n);
     if (n > 0) {
-        st = pst_stack_write(plans, n, path, format, options, err);
+        status = pst_stack_write(plans, n, path, format, options, err);
     }
     pst_sheet_close(&sheet);
-    return st;
+    return status;
 }
 
 /* Twice the kind, and one more where its number is written in black. */

@@ -51,22 +51,22 @@ pst_status pst_page_write_plan(const struct pst_session *session, const char *co
     struct pst_combinations set = {.n = 0};
     struct pst_gallery gallery;
     const struct pst_page page = {command, title, &result, &gallery};
-    pst_status st;
+    pst_status status;
 
     pst_trial_take(session, false, &record.trial);
     snprintf(devices, sizeof devices, "%u", plan->n_devices);
     snprintf(microbatch, sizeof microbatch, "%u", record.trial.microbatch);
     name_replicas(plan, replicas, sizeof replicas);
     pst_gallery_begin(&gallery, 1, 1);
-    st = pst_gallery_add(&gallery, 0, true, session, err);
-    if (st == PST_OK) {
+    status = pst_gallery_add(&gallery, 0, true, session, err);
+    if (status == PST_OK) {
         pst_provenance_begin(&result.provenance);
         add_origin(session, &result.provenance, &set);
-        st = pst_page_write(&page, path, err);
+        status = pst_page_write(&page, path, err);
         pst_provenance_finish(&result.provenance);
         pst_combinations_finish(&set);
     }
     pst_gallery_finish(&gallery);
     pst_trial_finish(&record.trial);
-    return st;
+    return status;
 }

@@ -182,12 +182,12 @@ pst_status pst_event_file_open(struct pst_event_file *events, const char *folder
 {
     struct timespec now;
     char host[256] = "localhost";
-    pst_status st;
+    pst_status status;
 
     *events = (struct pst_event_file){.file = {.fd = -1}};
-    st = make_folder(folder, err);
-    if (st != PST_OK) {
-        return st;
+    status = make_folder(folder, err);
+    if (status != PST_OK) {
+        return status;
     }
     clock_gettime(CLOCK_REALTIME, &now);
     gethostname(host, sizeof host - 1);
@@ -198,10 +198,10 @@ pst_status pst_event_file_open(struct pst_event_file *events, const char *folder
 
 pst_status pst_event_file_close(struct pst_event_file *events, struct pst_error *err)
 {
-    const pst_status st = pst_record_file_close(&events->file, err);
+    const pst_status status = pst_record_file_close(&events->file, err);
 
     free(events->path);
     events->path = NULL;
     events->file.lost_errno = 0;
-    return st;
+    return status;
 }

@@ -69,7 +69,7 @@ void pst_record_file_add(struct pst_record_file *file, const void *record, size_
 
 pst_status pst_record_file_close(struct pst_record_file *file, struct pst_error *err)
 {
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
 
     if (file->fd >= 0 && file->made && file->bytes == 0) {
         unlink(file->path);
@@ -79,12 +79,12 @@ pst_status pst_record_file_close(struct pst_record_file *file, struct pst_error 
     }
     file->fd = -1;
     if (file->lost_errno != 0) {
-        st = pst_fail_at(err, PST_ERR_IO, "output.write", file->path, 0, 0,
-                         "records are missing at the end of the file: %s",
-                         strerror(file->lost_errno));
+        status = pst_fail_at(err, PST_ERR_IO, "output.write", file->path, 0, 0,
+                             "records are missing at the end of the file: %s",
+                             strerror(file->lost_errno));
         if (err != NULL) {
             err->exit_code = 1; /* what the records are about was done */
         }
     }
-    return st;
+    return status;
 }

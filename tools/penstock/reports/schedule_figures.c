@@ -13,14 +13,14 @@ static pst_status find_period(struct pst_schedule_figures *f, uint32_t n_batches
 {
     struct pst_batches stream = {.passes = NULL};
     struct pst_order_eval eval = {.n_devices = 0};
-    pst_status st;
+    pst_status status;
 
     if (!f->result->has_twice) {
         return PST_OK;
     }
-    st = pst_batches_evaluate(&f->result->twice_answer, &f->result->twice.in, n_batches, &stream,
-                              &eval, err);
-    if (st == PST_OK) {
+    status = pst_batches_evaluate(&f->result->twice_answer, &f->result->twice.in, n_batches,
+                                  &stream, &eval, err);
+    if (status == PST_OK) {
         long double more = (long double)eval.span_ns - (long double)f->eval.span_ns;
 
         f->steady_period_ns = (double)(more / f->n_microbatches / n_batches);
@@ -28,7 +28,7 @@ static pst_status find_period(struct pst_schedule_figures *f, uint32_t n_batches
     }
     pst_order_eval_finish(&eval);
     pst_batches_finish(&stream);
-    return st;
+    return status;
 }
 
 /* The most micro-batches of each stage between F and W, on any device's way through its list. */
@@ -106,28 +106,28 @@ pst_status pst_schedule_figures_init(const struct pst_schedule_result *result, u
         .n_microbatches = pst_order_question_microbatches(&result->asked),
     };
     uint32_t n_batches = n_steps / f.n_repeats;
-    pst_status st = pst_batches_evaluate(&result->answer, &result->asked.in, n_batches, &f.stream,
-                                         &f.eval, err);
+    pst_status status = pst_batches_evaluate(&result->answer, &result->asked.in, n_batches,
+                                             &f.stream, &f.eval, err);
 
-    st = pst_scheduler_blame(result->id, st, err);
-    if (st == PST_OK) {
+    status = pst_scheduler_blame(result->id, status, err);
+    if (status == PST_OK) {
         pst_order_bounds(&f.stream.in, &f.bounds);
         if (result->answer.claim.size != 0 && !result->answer.asynchronous) {
             pst_claim_check(result->id, &result->answer.claim, f.eval.makespan_ns, f.eval.span_ns,
                             units->ns);
         }
-        st = find_totals(&f, err);
+        status = find_totals(&f, err);
     }
-    if (st == PST_OK) {
+    if (status == PST_OK) {
         find_held(&f);
-        st = find_period(&f, n_batches, err);
+        status = find_period(&f, n_batches, err);
     }
-    if (st == PST_OK) {
+    if (status == PST_OK) {
         draw(&f, units->title);
     }
-    if (st != PST_OK) {
+    if (status != PST_OK) {
         pst_schedule_figures_finish(&f);
-        return st;
+        return status;
     }
     *ret_figures = f;
     return PST_OK;

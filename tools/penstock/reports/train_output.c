@@ -401,15 +401,15 @@ void pst_train_output_init(struct pst_train_output *output, const struct pst_job
 pst_status pst_train_output_open(struct pst_train_output *output, const struct pst_job *job,
                                  struct pst_error *err)
 {
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
 
     if (job->training->output.log[0] != '\0') {
-        st = pst_record_file_open(&output->log, job->training->output.log, err);
+        status = pst_record_file_open(&output->log, job->training->output.log, err);
     }
-    if (st == PST_OK && job->training->output.tensorboard[0] != '\0') {
-        st = pst_event_file_open(&output->events, job->training->output.tensorboard, err);
+    if (status == PST_OK && job->training->output.tensorboard[0] != '\0') {
+        status = pst_event_file_open(&output->events, job->training->output.tensorboard, err);
     }
-    return st;
+    return status;
 }
 
 void pst_train_output_begin(struct pst_train_output *output, const struct pst_session *session)
@@ -457,20 +457,20 @@ static pst_status close_files(struct pst_train_output *output, struct pst_error 
     return log != PST_OK ? log : events;
 }
 
-pst_status pst_train_output_end(struct pst_train_output *output, pst_status st,
+pst_status pst_train_output_end(struct pst_train_output *output, pst_status status,
                                 struct pst_error *err)
 {
-    const bool ended = st == PST_OK || strcmp(err->kind, "run.stopped") == 0;
+    const bool ended = status == PST_OK || strcmp(err->kind, "run.stopped") == 0;
     struct pst_error lost = {0};
 
     pst_progress_clear(&output->progress);
     if (close_files(output, &lost) != PST_OK && ended) {
         pst_error_hint(&lost, "%s", err->hint);
         *err = lost;
-        st = lost.status;
+        status = lost.status;
     }
     if (output->write_errno == 0 || !ended) {
-        return st;
+        return status;
     }
     return pst_fail(err, PST_ERR_IO, "output.write", "cannot write to standard output: %s",
                     strerror(output->write_errno));

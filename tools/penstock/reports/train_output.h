@@ -33,8 +33,8 @@ void pst_train_output_begin(struct pst_train_output *output, const struct pst_se
 /* Tells the output of steps, evaluations and the end. */
 void pst_train_output_listen(struct pst_train_output *output, struct pst_train_listener *listener);
 /* Closes the files. After a run that ended so: output.write where the results, or records of the
- * files, could not be written. Else `st`. */
-pst_status pst_train_output_end(struct pst_train_output *output, pst_status st,
+ * files, could not be written. Else `status`. */
+pst_status pst_train_output_end(struct pst_train_output *output, pst_status status,
                                 struct pst_error *err);
 
 #endif

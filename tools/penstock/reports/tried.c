@@ -186,7 +186,7 @@ void pst_tried_add(struct pst_tried *tried, uint32_t combination, const struct p
 
 pst_status pst_tried_finish(struct pst_tried *tried, struct pst_error *err)
 {
-    const pst_status st = pst_record_file_close(&tried->file, err);
+    const pst_status status = pst_record_file_close(&tried->file, err);
 
     for (size_t i = 0; i < tried->n; i++) {
         pst_trial_finish(&tried->all[i].trial);
@@ -194,7 +194,7 @@ pst_status pst_tried_finish(struct pst_tried *tried, struct pst_error *err)
     free(tried->all);
     free(tried->places);
     *tried = (struct pst_tried){.file = {.fd = -1}};
-    return st;
+    return status;
 }
 
 /* --- the file ----------------------------------------------------------------------------------*/
@@ -225,10 +225,10 @@ static pst_status read_records(struct pst_tried *tried, const char *path, const 
                                size_t length, const struct pst_hash *digest, size_t *ret_whole,
                                struct pst_error *err)
 {
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
     size_t at = 0;
 
-    for (uint32_t n = 1; st == PST_OK; n++) {
+    for (uint32_t n = 1; status == PST_OK; n++) {
         const char *end = memchr(text + at, '\n', length - at);
         size_t l = end == NULL ? 0 : (size_t)(end - text) - at;
         uint32_t combination = 0;
@@ -239,13 +239,13 @@ static pst_status read_records(struct pst_tried *tried, const char *path, const 
             break;
         }
         if (n == 1) {
-            st = read_head(path, text + at, l, digest, err);
+            status = read_head(path, text + at, l, digest, err);
         } else {
             line = json_loadb(text + at, l, 0, NULL);
             if (!read_line(line, &combination, &trial)) {
                 pst_trial_finish(&trial);
-                st = pst_fail_at(err, PST_ERR_CONFIG, "config.value", path, n, 1,
-                                 "this line is not a record of a search");
+                status = pst_fail_at(err, PST_ERR_CONFIG, "config.value", path, n, 1,
+                                     "this line is not a record of a search");
             } else if (pst_tried_find(tried, combination) == NULL) {
                 keep(tried, combination, &trial);
             } else {
@@ -256,7 +256,7 @@ static pst_status read_records(struct pst_tried *tried, const char *path, const 
         at += l + 1;
     }
     *ret_whole = at;
-    return st;
+    return status;
 }
 
 /* Reads the records of the file; cuts off an incomplete last line. */
@@ -265,24 +265,24 @@ static pst_status read_file(struct pst_tried *tried, const char *path,
 {
     size_t length, whole = 0;
     char *text;
-    pst_status st = pst_file_read(path, MOST, "input.path", &text, &length, err);
+    pst_status status = pst_file_read(path, MOST, "input.path", &text, &length, err);
 
-    if (st != PST_OK) {
-        return st;
+    if (status != PST_OK) {
+        return status;
     }
-    st = read_records(tried, path, text, length, digest, &whole, err);
-    if (st == PST_OK && whole < length && truncate(path, (off_t)whole) != 0) {
-        st = pst_fail_at(err, PST_ERR_IO, "output.write", path, 0, 0, "cannot write there: %s",
-                         strerror(errno));
+    status = read_records(tried, path, text, length, digest, &whole, err);
+    if (status == PST_OK && whole < length && truncate(path, (off_t)whole) != 0) {
+        status = pst_fail_at(err, PST_ERR_IO, "output.write", path, 0, 0, "cannot write there: %s",
+                             strerror(errno));
     }
     free(text);
-    return st;
+    return status;
 }
 
 pst_status pst_tried_open(struct pst_tried *tried, const char *path, const struct pst_hash *digest,
                           struct pst_error *err)
 {
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
     char *head;
 
     *tried = (struct pst_tried){.file = {.fd = -1}};
@@ -290,16 +290,16 @@ pst_status pst_tried_open(struct pst_tried *tried, const char *path, const struc
         return PST_OK;
     }
     if (access(path, F_OK) == 0) {
-        st = read_file(tried, path, digest, err);
+        status = read_file(tried, path, digest, err);
     }
-    st = st == PST_OK ? pst_record_file_open(&tried->file, path, err) : st;
-    if (st == PST_OK && tried->file.bytes == 0) {
+    PST_TRY(status, pst_record_file_open(&tried->file, path, err));
+    if (status == PST_OK && tried->file.bytes == 0) {
         head = head_of(digest);
         pst_record_file_add(&tried->file, head, strlen(head));
         free(head);
     }
-    if (st != PST_OK) {
+    if (status != PST_OK) {
         (void)pst_tried_finish(tried, NULL);
     }
-    return st;
+    return status;
 }

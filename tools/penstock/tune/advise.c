@@ -519,14 +519,14 @@ static pst_status advise(struct pst_advice *advice, uint64_t found, struct pst_p
     struct pst_search asked = *search;
     uint64_t limit = limit_of(search), before = advice->work, need, enough;
     uint64_t *least = pst_alloc(search->graph->n_ops, sizeof *least);
-    pst_status st = err->status;
+    pst_status status = err->status;
 
     asked.least_bytes = least;
     if (limit == 0 ||
         (search->job->advice == PST_ADVICE_MEMORY && n_probes(&asked) < PST_SMALLEST_MOST) ||
         !probe_with(&asked, 0, true, &planned)) {
         free(least);
-        return st; /* memory is not what is missing, or the job too large */
+        return status; /* memory is not what is missing, or the job too large */
     }
     asked.least_bytes = NULL;
     limit_work(advice, advice->work - before);
@@ -540,9 +540,9 @@ static pst_status advise(struct pst_advice *advice, uint64_t found, struct pst_p
         /* The strategies see less in what there is than in another amount. */
         *ret_planned = smaller.plan != NULL ? smaller : planned;
         ret_planned->plan->capacity_bytes = limit;
-        st = PST_OK;
+        status = PST_OK;
     } else if (search->cancelled != NULL && search->cancelled()) {
-        st = pst_fail(err, PST_ERR_CANCELLED, "run.cancelled", "planning was stopped");
+        status = pst_fail(err, PST_ERR_CANCELLED, "run.cancelled", "planning was stopped");
     } else {
         enough = n_probes(&asked) > 0 ? enough : some_memory(&asked, found, need);
         explain(advice, enough, &planned, least, err);
@@ -551,7 +551,7 @@ static pst_status advise(struct pst_advice *advice, uint64_t found, struct pst_p
         pst_planned_finish(&planned);
     }
     free(least);
-    return st;
+    return status;
 }
 
 /* --- the named plugins first; then, as the job's advice says, more -----------------------------*/
@@ -577,22 +577,22 @@ pst_status pst_tune_plan(const struct pst_job *job, struct pst_graph *graph,
     struct pst_error unused;
     uint64_t found = 0;
     bool faster = job->advice == PST_ADVICE_FASTER && clock != NULL;
-    pst_status st;
+    pst_status status;
 
     err = err == NULL ? &unused : err;
     pst_search_begin(job, graph, cluster, cost, clock, cancelled, &advice.search);
     advice.search.work = &advice.work;
     advice.search.attempts = faster ? pst_recut_attempts : NULL;
-    st = pst_search_plan(&advice.search, &planned, &found, err);
-    if (st == PST_OK && faster) {
+    status = pst_search_plan(&advice.search, &planned, &found, err);
+    if (status == PST_OK && faster) {
         pst_try_slower_links(&advice.search, &planned);
-    } else if (pst_smallest_may_help(st) &&
+    } else if (pst_smallest_may_help(status) &&
                (job->advice == PST_ADVICE_ALL || job->advice == PST_ADVICE_MEMORY)) {
-        st = advise(&advice, found, &planned, err);
+        status = advise(&advice, found, &planned, err);
     }
     pst_search_end(&advice.search, &planned);
-    if (st == PST_OK) {
+    if (status == PST_OK) {
         *ret_planned = planned;
     }
-    return st;
+    return status;
 }

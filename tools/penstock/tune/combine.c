@@ -92,13 +92,13 @@ static pst_status check_table(const struct pst_job *job, struct pst_config_node 
 {
     const struct pst_plugin *plugin;
     bool foreign = job->plugins.isolate == PST_ISOLATE_ALWAYS;
-    pst_status st = pst_job_plugin_is_foreign(job, table, kind, &foreign, err);
+    pst_status status = pst_job_plugin_is_foreign(job, table, kind, &foreign, err);
 
-    if (st != PST_OK || foreign) {
-        return st;
+    if (status != PST_OK || foreign) {
+        return status;
     }
-    st = pst_job_plugin(job, table, kind, &plugin, err);
-    return st == PST_OK ? pst_instance_check(plugin, table, err) : st;
+    status = pst_job_plugin(job, table, kind, &plugin, err);
+    return status == PST_OK ? pst_instance_check(plugin, table, err) : status;
 }
 
 /* The config's own tables of a strategy, as the children of an array. */
@@ -161,7 +161,7 @@ static pst_status read_strategy(const struct pst_job *job, enum pst_axis_kind ax
                                 struct pst_error *err)
 {
     struct pst_config_node use = *written, *children = &use, named = *written, *table = NULL;
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
 
     if (written->kind == PST_CONFIG_STRING) {
         use.key = "use";
@@ -175,10 +175,10 @@ static pst_status read_strategy(const struct pst_job *job, enum pst_axis_kind ax
     }
     *ret_value = NULL;
     if (table != NULL) {
-        st = check_table(job, table, pst_axis_places[axis].table, err);
-        *ret_value = st == PST_OK ? json_of(table) : NULL;
+        status = check_table(job, table, pst_axis_places[axis].table, err);
+        *ret_value = status == PST_OK ? json_of(table) : NULL;
     }
-    return st;
+    return status;
 }
 
 /* One or several memory optimizers, always as an array. */
@@ -187,13 +187,13 @@ static pst_status read_memopts(const struct pst_job *job, struct pst_config_node
 {
     bool several = written->kind == PST_CONFIG_ARRAY, good = true;
     json_t *list = pst_json_made(json_array());
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
 
-    for (uint32_t i = 0; st == PST_OK && good && i < (several ? written->n_children : 1); i++) {
+    for (uint32_t i = 0; status == PST_OK && good && i < (several ? written->n_children : 1); i++) {
         json_t *table;
 
-        st = read_strategy(job, PST_AXIS_MEMOPT, several ? written->children[i] : written, &table,
-                           err);
+        status = read_strategy(job, PST_AXIS_MEMOPT, several ? written->children[i] : written,
+                               &table, err);
         good = table != NULL;
         if (good && json_array_append_new(list, table) != 0) {
             pst_out_of_memory();
@@ -203,7 +203,7 @@ static pst_status read_memopts(const struct pst_job *job, struct pst_config_node
     if (!good) {
         json_decref(list);
     }
-    return st;
+    return status;
 }
 
 /* *ret_value NULL: it is not what is wanted there. */
@@ -233,12 +233,12 @@ static pst_status check_own(const struct pst_job *job, enum pst_axis_kind axis,
                             struct pst_error *err)
 {
     const struct pst_config_node own = own_tables(job, axis);
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
 
-    for (uint32_t i = 0; i < own.n_children && st == PST_OK; i++) {
-        st = check_table(job, own.children[i], pst_axis_places[axis].table, err);
+    for (uint32_t i = 0; i < own.n_children && status == PST_OK; i++) {
+        status = check_table(job, own.children[i], pst_axis_places[axis].table, err);
     }
-    return st;
+    return status;
 }
 
 /* Makes the config's own value the only one of an axis. */
@@ -322,10 +322,10 @@ static pst_status read_axis(struct pst_combinations *set, const struct reading *
     into->values = pst_arena_array(&set->arena, list->n_children, sizeof *into->values);
     for (uint32_t i = 0; i < list->n_children; i++) {
         struct pst_axis_value *value = &into->values[i];
-        pst_status st = read_value(reading->job, axis, list->children[i], &value->value, err);
+        pst_status status = read_value(reading->job, axis, list->children[i], &value->value, err);
 
-        if (st != PST_OK) {
-            return st;
+        if (status != PST_OK) {
+            return status;
         }
         if (value->value == NULL) {
             return fail_wanted(reading, axis, err);
@@ -382,13 +382,13 @@ static pst_status read_part(struct pst_combinations *set, const struct reading *
     struct pst_config_node *written = pst_config_get(method, pst_axis_places[axis].table);
     struct pst_config_node own = own_tables(reading->job, axis);
     struct pst_axis_value *value = &set->axes[axis].values[i];
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
 
     if (written == NULL && own.n_children > 0) {
         written = axis == PST_AXIS_MEMOPT ? &own : own.children[0];
     }
     if (written != NULL) {
-        st = read_value(reading->job, axis, written, &value->value, err);
+        status = read_value(reading->job, axis, written, &value->value, err);
     } else if (axis != PST_AXIS_MEMOPT) {
         const char *table = pst_axis_places[axis].table;
 
@@ -398,8 +398,8 @@ static pst_status read_part(struct pst_combinations *set, const struct reading *
         pst_error_hint(err, "add %s = \"...\" to the method, or [%s] to the config", table, table);
         return PST_ERR_CONFIG;
     }
-    if (st != PST_OK || (written != NULL && value->value == NULL)) {
-        return st != PST_OK ? st : fail_method(reading, err);
+    if (status != PST_OK || (written != NULL && value->value == NULL)) {
+        return status != PST_OK ? status : fail_method(reading, err);
     }
     set->axes[axis].n++;
     value->label = written == NULL ? "-" : label_of(&set->arena, value->value);
@@ -411,7 +411,7 @@ static pst_status read_method(struct pst_combinations *set, const struct reading
 {
     const struct pst_config_node *name =
         method->kind == PST_CONFIG_TABLE ? pst_config_get(method, "name") : NULL;
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
 
     if (name == NULL || name->kind != PST_CONFIG_STRING) {
         return fail_method(reading, err);
@@ -436,10 +436,10 @@ static pst_status read_method(struct pst_combinations *set, const struct reading
         }
     }
     set->methods[i] = pst_arena_strdup(&set->arena, name->value.string);
-    for (enum pst_axis_kind a = 0; a <= PST_AXIS_MEMOPT && st == PST_OK; a++) {
-        st = read_part(set, reading, a, method, i, err);
+    for (enum pst_axis_kind a = 0; a <= PST_AXIS_MEMOPT && status == PST_OK; a++) {
+        status = read_part(set, reading, a, method, i, err);
     }
-    return st;
+    return status;
 }
 
 static pst_status read_methods(struct pst_combinations *set, const struct reading *reading,
@@ -447,7 +447,7 @@ static pst_status read_methods(struct pst_combinations *set, const struct readin
                                struct pst_error *err)
 {
     uint32_t n = list->n_children;
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
 
     if (list->kind != PST_CONFIG_ARRAY || n == 0 || n > reading->most) {
         return fail_method(reading, err);
@@ -459,10 +459,10 @@ static pst_status read_methods(struct pst_combinations *set, const struct readin
         }
         set->axes[a].values = pst_arena_array(&set->arena, n, sizeof *set->axes[a].values);
     }
-    for (uint32_t i = 0; i < n && st == PST_OK; i++) {
-        st = read_method(set, reading, list->children[i], i, err);
+    for (uint32_t i = 0; i < n && status == PST_OK; i++) {
+        status = read_method(set, reading, list->children[i], i, err);
     }
-    return st;
+    return status;
 }
 
 /* The lists that there are; compare NULL: none. */
@@ -470,30 +470,30 @@ static pst_status read_lists(struct pst_combinations *set, const struct reading 
                              struct pst_config_node *compare, struct pst_error *err)
 {
     struct pst_config_node *methods = compare == NULL ? NULL : pst_config_get(compare, "methods");
-    pst_status st = compare == NULL ? PST_OK : check_keys(reading, compare, err);
+    pst_status status = compare == NULL ? PST_OK : check_keys(reading, compare, err);
     uint64_t n = 1;
 
-    if (st == PST_OK && methods != NULL) {
-        st = read_methods(set, reading, compare, methods, err);
+    if (status == PST_OK && methods != NULL) {
+        status = read_methods(set, reading, compare, methods, err);
     }
-    for (enum pst_axis_kind a = 0; a < PST_AXES && st == PST_OK; a++) {
+    for (enum pst_axis_kind a = 0; a < PST_AXES && status == PST_OK; a++) {
         struct pst_config_node *list =
             compare == NULL ? NULL : pst_config_get(compare, pst_axis_places[a].key);
 
         if (list != NULL) {
-            st = read_axis(set, reading, a, list, err);
+            status = read_axis(set, reading, a, list, err);
         } else if (methods == NULL && a <= PST_AXIS_MEMOPT) {
-            st = check_own(reading->job, a, err);
+            status = check_own(reading->job, a, err);
         }
         n *= set->axes[a].n > 0 ? pst_combinations_factor(set, a) : 1;
-        if (st == PST_OK && n > reading->most) {
-            st = fail(reading, err, "config.limit", pst_axis_places[a].key,
-                      "[%s] asks for more than %u combinations, counted up to \"%s\"",
-                      reading->section, reading->most, pst_axis_places[a].key);
+        if (status == PST_OK && n > reading->most) {
+            status = fail(reading, err, "config.limit", pst_axis_places[a].key,
+                          "[%s] asks for more than %u combinations, counted up to \"%s\"",
+                          reading->section, reading->most, pst_axis_places[a].key);
         }
     }
     set->n = (uint32_t)n;
-    return st;
+    return status;
 }
 
 pst_status pst_combinations_read_lists(const struct pst_job *job, const char *section,
@@ -502,12 +502,12 @@ pst_status pst_combinations_read_lists(const struct pst_job *job, const char *se
 {
     const struct reading reading = {job, section, most};
     struct pst_combinations set = {.path = job->config->path};
-    pst_status st = read_lists(&set, &reading, lists, err);
+    pst_status status = read_lists(&set, &reading, lists, err);
     char *text;
 
-    if (st != PST_OK) {
+    if (status != PST_OK) {
         pst_combinations_finish(&set);
-        return st;
+        return status;
     }
     text = pst_config_to_json(job->config);
     set.base = pst_json_made(json_loads(text, 0, NULL));

@@ -23,10 +23,10 @@ static bool is_refused(const struct state *s, uint32_t size)
 
 static pst_status try_size(struct state *s, uint32_t size, bool *ret_fits)
 {
-    pst_status st = s->search->try_size(s->search->context, size, ret_fits);
+    pst_status status = s->search->try_size(s->search->context, size, ret_fits);
 
-    if (st != PST_OK) {
-        return st;
+    if (status != PST_OK) {
+        return status;
     }
     if (*ret_fits) {
         s->low = size;
@@ -53,31 +53,31 @@ static uint32_t next_refused(const struct state *s)
 static pst_status double_up(struct state *s)
 {
     uint32_t limit = s->search->limit;
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
 
-    while (st == PST_OK && s->low < limit && next_refused(s) == 0) {
+    while (status == PST_OK && s->low < limit && next_refused(s) == 0) {
         uint32_t size = s->low == 0 ? 1 : s->low > limit / 2 ? limit : 2 * s->low;
         bool fits;
 
-        st = try_size(s, size, &fits);
+        status = try_size(s, size, &fits);
     }
-    return st;
+    return status;
 }
 
 /* Halves what lies between low and the first above it that does not fit. */
 static pst_status halve(struct state *s)
 {
     uint32_t high = next_refused(s);
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
 
-    while (st == PST_OK && high > s->low + 1) {
+    while (status == PST_OK && high > s->low + 1) {
         bool fits = false;
         uint32_t middle = s->low + (high - s->low) / 2;
 
-        st = try_size(s, middle, &fits);
+        status = try_size(s, middle, &fits);
         high = fits ? high : middle;
     }
-    return st;
+    return status;
 }
 
 /* *ret_found: some size beyond fits, and is the new low. */
@@ -85,40 +85,41 @@ static pst_status look_beyond(struct state *s, bool *ret_found)
 {
     static const uint32_t factors[] = {200000, 178180, 158740, 141421, 125992, 112246};
     uint32_t low = s->low, limit = s->search->limit;
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
 
     *ret_found = false;
-    for (uint32_t i = 0; st == PST_OK && !*ret_found && i < sizeof factors / sizeof *factors; i++) {
+    for (uint32_t i = 0; status == PST_OK && !*ret_found && i < sizeof factors / sizeof *factors;
+         i++) {
         uint64_t size = (uint64_t)low * factors[i] / 100000;
 
         size = size < limit ? size : limit;
         if (size > low + 1 && !is_refused(s, (uint32_t)size)) {
-            st = try_size(s, (uint32_t)size, ret_found);
+            status = try_size(s, (uint32_t)size, ret_found);
         }
     }
-    return st;
+    return status;
 }
 
 pst_status pst_largest_search(const struct pst_largest *search, uint32_t *ret_size,
                               bool *ret_bounded)
 {
     struct state s = {.search = search, .low = 0};
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
     bool found = true;
 
-    while (st == PST_OK && found) {
+    while (status == PST_OK && found) {
         found = false;
-        st = double_up(&s);
-        if (st == PST_OK && s.low > 0) {
-            st = halve(&s);
+        status = double_up(&s);
+        if (status == PST_OK && s.low > 0) {
+            status = halve(&s);
         }
-        if (st == PST_OK && s.low > 0) {
-            st = look_beyond(&s, &found);
+        if (status == PST_OK && s.low > 0) {
+            status = look_beyond(&s, &found);
         }
     }
-    if (st == PST_OK) {
+    if (status == PST_OK) {
         *ret_size = s.low;
         *ret_bounded = s.low > 0 && is_refused(&s, s.low + 1);
     }
-    return st;
+    return status;
 }

@@ -106,7 +106,7 @@ pst_status pst_problem_partition_advise(const struct pst_problem_job *job,
     struct pst_partition_result any;
     struct pst_error why = {.status = PST_OK};
     uint64_t enough;
-    pst_status st;
+    pst_status status;
     struct pst_smallest search = {
         .need = need,
         .stopped = stopped,
@@ -116,11 +116,11 @@ pst_status pst_problem_partition_advise(const struct pst_problem_job *job,
     if (isinf(problem->memory_bytes)) {
         return err->status; /* memory is not what is missing */
     }
-    st = ask(&a, 0, 0, &any, &why);
-    if (st == PST_ERR_INFEASIBLE && strcmp(why.message, err->message) != 0) {
+    status = ask(&a, 0, 0, &any, &why);
+    if (status == PST_ERR_INFEASIBLE && strcmp(why.message, err->message) != 0) {
         pst_error_hint(err, "more memory does not help: %s", why.message);
     }
-    if (st != PST_OK) {
+    if (status != PST_OK) {
         return wants_end(&a) ? stop(err) : err->status;
     }
     a.deadline_ns = pst_now_ns() + MOST_NS;

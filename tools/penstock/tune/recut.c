@@ -61,13 +61,13 @@ static pst_status try_again(struct pst_attempts *a, uint64_t *step_ns, bool *ret
     struct pst_planned before = *a->best;
     uint64_t need = a->need;
     struct pst_error why = {.status = PST_OK};
-    pst_status st;
+    pst_status status;
 
     memset(a->best, 0, sizeof *a->best);
     relearn(a->planner, before.plan);
-    st = pst_attempts_round(a, &why);
+    status = pst_attempts_round(a, &why);
     *ret_better = false;
-    if (st == PST_OK && pst_planned_need(a->best) <= a->limit) {
+    if (status == PST_OK && pst_planned_need(a->best) <= a->limit) {
         uint64_t ns = step_of(a);
 
         *ret_better = ns < *step_ns;
@@ -80,14 +80,15 @@ static pst_status try_again(struct pst_attempts *a, uint64_t *step_ns, bool *ret
     pst_planned_finish(a->best);
     *a->best = before;
     a->need = need;
-    if (st == PST_OK || st == PST_ERR_INFEASIBLE) {
+    if (status == PST_OK || status == PST_ERR_INFEASIBLE) {
         return PST_OK;
     }
-    if (st == PST_ERR_CANCELLED && !(a->planner->cancelled != NULL && a->planner->cancelled())) {
+    if (status == PST_ERR_CANCELLED &&
+        !(a->planner->cancelled != NULL && a->planner->cancelled())) {
         return PST_OK; /* out of time, but there is a plan */
     }
     *err = why;
-    return st;
+    return status;
 }
 
 static pst_status recut(struct pst_attempts *a, uint64_t bar_ns, struct pst_error *err)
@@ -97,29 +98,29 @@ static pst_status recut(struct pst_attempts *a, uint64_t bar_ns, struct pst_erro
     int64_t *bias = pst_alloc(planner->graph->n_ops, sizeof *bias);
     uint64_t step_ns = step_of(a);
     bool better = step_ns / 8 * 7 <= bar_ns;
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
 
     memcpy(bias, planner->bias, size);
     planner->capacity_bytes = a->limit;
-    for (uint32_t n = 0; st == PST_OK && n < MOST_ROUNDS && better && is_worth_it(a); n++) {
-        st = try_again(a, &step_ns, &better, err);
+    for (uint32_t n = 0; status == PST_OK && n < MOST_ROUNDS && better && is_worth_it(a); n++) {
+        status = try_again(a, &step_ns, &better, err);
         if (better) {
             memcpy(bias, planner->bias, size);
         }
     }
     memcpy(planner->bias, bias, size);
     free(bias);
-    return st;
+    return status;
 }
 
 pst_status pst_recut_attempts(struct pst_attempts *a, void *bar_ns, struct pst_error *err)
 {
-    pst_status st = pst_attempts_find(a, err);
+    pst_status status = pst_attempts_find(a, err);
 
     /* Only of the plan that was made last is it known what its layout shows. */
-    if (st == PST_OK && pst_attempts_found(a) && a->planner->n_memopt > 0 &&
+    if (status == PST_OK && pst_attempts_found(a) && a->planner->n_memopt > 0 &&
         a->planner->clock != NULL && a->need == pst_planned_need(a->best)) {
-        st = recut(a, bar_ns == NULL ? UINT64_MAX : *(const uint64_t *)bar_ns, err);
+        status = recut(a, bar_ns == NULL ? UINT64_MAX : *(const uint64_t *)bar_ns, err);
     }
-    return st;
+    return status;
 }

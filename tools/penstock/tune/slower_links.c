@@ -67,10 +67,10 @@ void pst_try_slower_links(const struct pst_search *search, struct pst_planned *p
     slower.cluster = &cluster;
     bar_ns = step_of(search, planned);
     slower.context = &bar_ns;
-    pst_status st = pst_search_plan(&slower, &other, &unused_need, &unused);
+    pst_status status = pst_search_plan(&slower, &other, &unused_need, &unused);
 
     pst_arena_finish(&arena);
-    if (st != PST_OK) {
+    if (status != PST_OK) {
         return;
     }
     if (step_of(search, &other) < step_of(search, planned)) {

@@ -26,9 +26,9 @@ struct pst_smallest {
 
 /* May another amount help? Nothing fits; or a strategy cannot do what the others made of this one.
  */
-static inline bool pst_smallest_may_help(pst_status st)
+static inline bool pst_smallest_may_help(pst_status status)
 {
-    return st == PST_ERR_INFEASIBLE || st == PST_ERR_UNSUPPORTED;
+    return status == PST_ERR_INFEASIBLE || status == PST_ERR_UNSUPPORTED;
 }
 
 /* How many plans so much work each (operators x micro-batches) is worth; 0: none. */

@@ -258,12 +258,12 @@ static pst_status write_lists(const struct pst_job *job, struct pst_config_node 
 {
     const bool methods = given != NULL && pst_config_get(given, "methods") != NULL;
     struct pst_plugin_list *plugins = NULL;
-    pst_status st = pst_plugin_list_create(job->plugins.path, &plugins, err);
+    pst_status status = pst_plugin_list_create(job->plugins.path, &plugins, err);
     char *text;
     json_t *base;
 
-    if (st != PST_OK) {
-        return st;
+    if (status != PST_OK) {
+        return status;
     }
     text = pst_config_to_json(job->config);
     base = pst_json_made(json_loads(text, 0, NULL));
@@ -294,22 +294,22 @@ static pst_status read_both(const struct pst_job *job, struct pst_config_node *g
     struct pst_config_node both = {.kind = PST_CONFIG_TABLE};
     struct pst_config *written = NULL;
     char *text = pst_json_text(lists);
-    pst_status st = pst_config_from_json(text, &written, err);
+    pst_status status = pst_config_from_json(text, &written, err);
     uint32_t n_given = given == NULL ? 0 : given->n_children;
 
     free(text);
-    if (st != PST_OK) {
-        return st;
+    if (status != PST_OK) {
+        return status;
     }
     both.n_children = n_given + written->root->n_children;
     both.children = pst_alloc((size_t)both.n_children + 1, sizeof(struct pst_config_node *));
     for (uint32_t i = 0; i < both.n_children; i++) {
         both.children[i] = i < n_given ? given->children[i] : written->root->children[i - n_given];
     }
-    st = pst_combinations_read_lists(job, "tune", &both, PST_SPACE_MOST, ret_set, err);
+    status = pst_combinations_read_lists(job, "tune", &both, PST_SPACE_MOST, ret_set, err);
     free(both.children);
     pst_config_destroy(written);
-    return st;
+    return status;
 }
 
 pst_status pst_space_read(const struct pst_job *job, struct pst_combinations *ret_set,
@@ -318,20 +318,20 @@ pst_status pst_space_read(const struct pst_job *job, struct pst_combinations *re
     struct pst_config_node *given = pst_config_get(job->config->root, "tune");
     struct pst_config_node *compare = pst_config_get(job->config->root, "compare");
     json_t *lists;
-    pst_status st;
+    pst_status status;
 
     if (given == NULL && compare != NULL) {
-        st = pst_combinations_read(job, ret_set, err);
-        if (st == PST_OK) {
+        status = pst_combinations_read(job, ret_set, err);
+        if (status == PST_OK) {
             pst_combinations_all_sizes(ret_set, (uint32_t)job->train.batch);
         }
-        return st;
+        return status;
     }
     lists = pst_json_made(json_object());
-    st = write_lists(job, given, lists, err);
-    st = st == PST_OK ? read_both(job, given, lists, ret_set, err) : st;
+    status = write_lists(job, given, lists, err);
+    PST_TRY(status, read_both(job, given, lists, ret_set, err));
     json_decref(lists);
-    return st;
+    return status;
 }
 
 pst_status pst_space_read_listed(const struct pst_job *job, struct pst_combinations *ret_set,

@@ -97,7 +97,7 @@ static pst_status take_least(struct tightest *t, struct pst_error *err)
     struct pst_planner *planner = t->a->planner;
     struct pst_planned planned = {.plan = NULL};
     uint64_t digest = digest_of(t->a->cuts), need;
-    pst_status st;
+    pst_status status;
 
     if (digest == t->seen) {
         return PST_OK;
@@ -105,15 +105,15 @@ static pst_status take_least(struct tightest *t, struct pst_error *err)
     t->seen = digest;
     planner->capacity_bytes = UINT64_MAX;
     planner->least = true;
-    st = pst_attempts_make(t->a, true, &planned, err);
+    status = pst_attempts_make(t->a, true, &planned, err);
     planner->least = false;
-    need = st == PST_OK ? pst_planned_need(&planned) : UINT64_MAX;
-    if (st == PST_OK) {
+    need = status == PST_OK ? pst_planned_need(&planned) : UINT64_MAX;
+    if (status == PST_OK) {
         learn(t->a, planned.plan);
     }
-    if (st != PST_OK || (t->a->best->plan != NULL && need >= t->need)) {
+    if (status != PST_OK || (t->a->best->plan != NULL && need >= t->need)) {
         pst_planned_finish(&planned);
-        return st;
+        return status;
     }
     pst_planned_finish(t->a->best);
     *t->a->best = planned;
@@ -127,14 +127,14 @@ static pst_status cut(struct pst_attempts *a, uint64_t memory, bool *ret_found,
                       struct pst_error *err)
 {
     struct pst_error why = {.status = PST_OK};
-    pst_status st;
+    pst_status status;
 
     a->planner->capacity_bytes = memory;
-    st = pst_attempts_cut(a, &why);
-    *ret_found = st == PST_OK;
-    if (st != PST_OK && st != PST_ERR_INFEASIBLE) {
+    status = pst_attempts_cut(a, &why);
+    *ret_found = status == PST_OK;
+    if (status != PST_OK && status != PST_ERR_INFEASIBLE) {
         *err = why;
-        return st;
+        return status;
     }
     return PST_OK;
 }
@@ -146,20 +146,20 @@ static pst_status round_of(struct tightest *t, bool few, struct pst_error *err)
     uint64_t low = t->a->best->plan == NULL ? 0 : t->need / 2;
     uint64_t high = pst_sat_add(t->need, t->need / 4);
     bool found = false;
-    pst_status st = cut(t->a, high, &found, err);
+    pst_status status = cut(t->a, high, &found, err);
 
-    if (st == PST_OK && !found) {
+    if (status == PST_OK && !found) {
         return take_least(t, err); /* on those made for all the memory there may be */
     }
-    while (st == PST_OK && !is_over(t) && high - low > high / (few ? COARSE : FINE) + 1) {
+    while (status == PST_OK && !is_over(t) && high - low > high / (few ? COARSE : FINE) + 1) {
         uint64_t middle = low + (high - low) / 2;
 
-        st = found && !few ? take_least(t, err) : PST_OK;
-        st = st == PST_OK ? cut(t->a, middle, &found, err) : st;
+        status = found && !few ? take_least(t, err) : PST_OK;
+        PST_TRY(status, cut(t->a, middle, &found, err));
         low = found ? low : middle;
         high = found ? middle : high;
     }
-    return st == PST_OK ? take_least(t, err) : st;
+    return status == PST_OK ? take_least(t, err) : status;
 }
 
 /* --- there is more than that -------------------------------------------------------------------*/
@@ -177,18 +177,18 @@ static pst_status quicken(struct tightest *t, bool same_cuts, uint64_t fit, stru
     struct pst_planner *planner = t->a->planner;
     struct pst_error why = {.status = PST_OK};
     uint64_t need = UINT64_MAX;
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
 
-    for (uint32_t n = 0; st == PST_OK && n < TRIES && need > fit; n++) {
+    for (uint32_t n = 0; status == PST_OK && n < TRIES && need > fit; n++) {
         struct pst_planned planned = {.plan = NULL};
 
         planner->capacity_bytes = fit;
-        st = pst_attempts_make(t->a, same_cuts || n > 0, &planned, &why);
-        need = st == PST_OK ? pst_planned_need(&planned) : 0;
-        for (uint32_t s = 0; st == PST_OK && s < planned.plan->n_stages; s++) {
+        status = pst_attempts_make(t->a, same_cuts || n > 0, &planned, &why);
+        need = status == PST_OK ? pst_planned_need(&planned) : 0;
+        for (uint32_t s = 0; status == PST_OK && s < planned.plan->n_stages; s++) {
             planner->bias[s] += pst_attempts_excess(planned.plan, s);
         }
-        if (st == PST_OK && need <= fit && step_of(t, &planned) < step_of(t, t->a->best)) {
+        if (status == PST_OK && need <= fit && step_of(t, &planned) < step_of(t, t->a->best)) {
             struct pst_planned spare = *t->a->best;
 
             *t->a->best = planned;
@@ -196,9 +196,9 @@ static pst_status quicken(struct tightest *t, bool same_cuts, uint64_t fit, stru
         }
         pst_planned_finish(&planned);
     }
-    if (st != PST_OK && st != PST_ERR_INFEASIBLE) {
+    if (status != PST_OK && status != PST_ERR_INFEASIBLE) {
         *err = why;
-        return st;
+        return status;
     }
     return PST_OK;
 }
@@ -208,13 +208,13 @@ static pst_status use_up(struct tightest *t, uint64_t fit, struct pst_error *err
 {
     struct pst_planner *planner = t->a->planner;
     size_t size = planner->graph->n_ops * sizeof *planner->bias;
-    pst_status st = pst_attempts_keep_cuts(t->a, t->a->best->plan, err);
+    pst_status status = pst_attempts_keep_cuts(t->a, t->a->best->plan, err);
 
-    for (int same = 1; st == PST_OK && same >= 0; same--) {
+    for (int same = 1; status == PST_OK && same >= 0; same--) {
         memcpy(planner->bias, t->bias, size);
-        st = quicken(t, same == 1, fit, err);
+        status = quicken(t, same == 1, fit, err);
     }
-    return st;
+    return status;
 }
 
 /* --- rounds ------------------------------------------------------------------------------------*/
@@ -223,13 +223,13 @@ static pst_status use_up(struct tightest *t, uint64_t fit, struct pst_error *err
 static pst_status take_all(struct tightest *t, struct pst_error *err)
 {
     struct pst_planned planned = {.plan = NULL};
-    pst_status st;
+    pst_status status;
 
     t->a->planner->capacity_bytes = UINT64_MAX;
-    st = pst_attempts_make(t->a, false, &planned, err);
-    t->need = st == PST_OK ? pst_planned_need(&planned) : 0;
+    status = pst_attempts_make(t->a, false, &planned, err);
+    t->need = status == PST_OK ? pst_planned_need(&planned) : 0;
     pst_planned_finish(&planned);
-    return st;
+    return status;
 }
 
 /* Stages of a device need not have equal parts of it: those that come first get more, 1, or less,
@@ -255,14 +255,14 @@ static void tilt(struct tightest *t, int32_t way)
 static pst_status run_rounds(struct tightest *t, uint32_t n_rounds, bool few, struct pst_error *err)
 {
     struct pst_planner *planner = t->a->planner;
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
 
-    for (uint32_t n = 0; st == PST_OK && n < n_rounds && !is_over(t); n++) {
+    for (uint32_t n = 0; status == PST_OK && n < n_rounds && !is_over(t); n++) {
         t->seen = 0;
-        st = round_of(t, few, err);
+        status = round_of(t, few, err);
         memcpy(planner->bias, t->a->cut_bias, planner->graph->n_ops * sizeof *planner->bias);
     }
-    return st;
+    return status;
 }
 
 pst_status pst_tightest_attempts(struct pst_attempts *a, void *context, struct pst_error *err)
@@ -271,20 +271,20 @@ pst_status pst_tightest_attempts(struct pst_attempts *a, void *context, struct p
     struct tightest t = {.a = a, .advice = wanted->advice};
     struct pst_planner *planner = a->planner;
     bool shares = planner->places.shared > 1;
-    pst_status st;
+    pst_status status;
 
     t.bias = pst_arena_array(&planner->arena, planner->graph->n_ops, sizeof *t.bias);
     planner->tight = true;
-    st = take_all(&t, err);
-    st = st == PST_OK ? run_rounds(&t, wanted->few ? 1 : ROUNDS, wanted->few, err) : st;
-    for (int32_t way = 1; st == PST_OK && shares && !wanted->few && way >= -1; way -= 2) {
+    status = take_all(&t, err);
+    status = status == PST_OK ? run_rounds(&t, wanted->few ? 1 : ROUNDS, wanted->few, err) : status;
+    for (int32_t way = 1; status == PST_OK && shares && !wanted->few && way >= -1; way -= 2) {
         tilt(&t, way);
-        st = run_rounds(&t, ROUNDS / 2, false, err);
+        status = run_rounds(&t, ROUNDS / 2, false, err);
     }
-    if (st == PST_ERR_INFEASIBLE && a->best->plan != NULL) {
-        st = PST_OK;
+    if (status == PST_ERR_INFEASIBLE && a->best->plan != NULL) {
+        status = PST_OK;
     }
-    return st == PST_OK && t.need < wanted->fit_bytes && wanted->advice->search.clock != NULL
+    return status == PST_OK && t.need < wanted->fit_bytes && wanted->advice->search.clock != NULL
                ? use_up(&t, wanted->fit_bytes, err)
-               : st;
+               : status;
 }

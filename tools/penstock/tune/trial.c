@@ -60,12 +60,12 @@ static enum pst_trial_state state_of(const struct pst_error *why)
 
 /* Returns true if the error ends all trials rather than this one: by the user, a wrong name, this
    process itself. A plugin that takes too long is an outcome, as is a loss that is not finite. */
-static bool is_no_outcome(pst_status st, bool (*cancelled)(void), const struct pst_error *why)
+static bool is_no_outcome(pst_status status, bool (*cancelled)(void), const struct pst_error *why)
 {
-    return (st == PST_ERR_CANCELLED && cancelled != NULL && cancelled()) ||
+    return (status == PST_ERR_CANCELLED && cancelled != NULL && cancelled()) ||
            strcmp(why->kind, "run.stalled") == 0 || strcmp(why->kind, "plugin.not-found") == 0 ||
            strcmp(why->kind, "config.key") == 0 ||
-           (st == PST_ERR_NOMEM && strcmp(why->kind, "machine.memory") == 0);
+           (status == PST_ERR_NOMEM && strcmp(why->kind, "machine.memory") == 0);
 }
 
 static void keep_remarks(const struct pst_planned *planned, struct pst_trial *trial)
@@ -135,12 +135,12 @@ static bool is_out_of_patience(void)
 static pst_status give_up(uint64_t limit, struct pst_error *err)
 {
     char time[32];
-    pst_status st = pst_fail(err, PST_ERR_UNSUPPORTED, "plan.mismatch",
-                             "planning takes longer than %s, too long for a search",
-                             pst_format_ns(time, limit));
+    pst_status status = pst_fail(err, PST_ERR_UNSUPPORTED, "plan.mismatch",
+                                 "planning takes longer than %s, too long for a search",
+                                 pst_format_ns(time, limit));
 
     pst_error_hint(err, "\"penstock plan\" has no such limit");
-    return st;
+    return status;
 }
 
 static pst_status plan(struct pst_job *job, const struct pst_trial_options *options,
@@ -150,7 +150,7 @@ static pst_status plan(struct pst_job *job, const struct pst_trial_options *opti
     struct pst_error unused;
     bool apart = false, hurries;
     uint64_t limit = options->advice_ns;
-    pst_status st;
+    pst_status status;
 
     if (options->patience_ns > 0) { /* a plugin that is not there is told below */
         pst_isolate_is_wanted(job, &apart, &unused);
@@ -168,20 +168,18 @@ static pst_status plan(struct pst_job *job, const struct pst_trial_options *opti
     job->plugins.time_limit = hurries ? limit : job->plugins.time_limit;
     trial->batch = (uint32_t)job->train.batch;
     trial->microbatch = (uint32_t)job->train.microbatch;
-    st = pst_session_create_for_planning(job, &session, err);
-    if (st == PST_OK) {
-        st = pst_session_plan(session, job->run.plan, is_out_of_patience, err);
-    }
-    if (st == PST_OK) {
+    status = pst_session_create_for_planning(job, &session, err);
+    PST_TRY(status, pst_session_plan(session, job->run.plan, is_out_of_patience, err));
+    if (status == PST_OK) {
         pst_trial_take(session, options->keep_plan, trial);
     }
     pst_session_destroy(session);
-    if (st != PST_OK && hurries && strcmp(err->kind, "plugin.timeout") == 0) {
-        st = give_up(limit, err);
-    } else if (st == PST_ERR_CANCELLED && patience.is_out) {
-        st = give_up(options->patience_ns, err);
+    if (status != PST_OK && hurries && strcmp(err->kind, "plugin.timeout") == 0) {
+        status = give_up(limit, err);
+    } else if (status == PST_ERR_CANCELLED && patience.is_out) {
+        status = give_up(options->patience_ns, err);
     }
-    return st;
+    return status;
 }
 
 /* The job of a config: what is done with it, and the end of both. */
@@ -192,17 +190,17 @@ static pst_status with_job(const char *config_json,
 {
     struct pst_config *config = NULL;
     struct pst_job job = {0};
-    pst_status st = pst_config_from_json(config_json, &config, err);
+    pst_status status = pst_config_from_json(config_json, &config, err);
 
-    if (st == PST_OK) {
-        st = pst_job_read(config, &job, err);
-        if (st == PST_OK) {
-            st = act(&job, context, err);
+    if (status == PST_OK) {
+        status = pst_job_read(config, &job, err);
+        if (status == PST_OK) {
+            status = act(&job, context, err);
             pst_job_finish(&job);
         }
     }
     pst_config_destroy(config);
-    return st;
+    return status;
 }
 
 struct planning {
@@ -222,16 +220,16 @@ pst_status pst_trial_run(const char *config_json, const struct pst_trial_options
 {
     struct pst_trial trial = {.state = PST_TRIAL_DONE};
     struct planning planning = {options, &trial};
-    pst_status st = with_job(config_json, plan_job, &planning, &trial.why);
+    pst_status status = with_job(config_json, plan_job, &planning, &trial.why);
 
-    if (st != PST_OK && is_no_outcome(st, options->cancelled, &trial.why)) {
+    if (status != PST_OK && is_no_outcome(status, options->cancelled, &trial.why)) {
         if (err != NULL) {
             *err = trial.why;
         }
         pst_trial_finish(&trial);
-        return st;
+        return status;
     }
-    if (st != PST_OK) {
+    if (status != PST_OK) {
         trial.state = state_of(&trial.why);
     }
     *ret_trial = trial;
@@ -250,12 +248,12 @@ static pst_status look(struct pst_job *job, void *context, struct pst_error *err
 {
     const struct looking *looking = context;
     struct pst_session *session = NULL;
-    pst_status st = pst_session_create_for_planning(job, &session, err);
+    pst_status status = pst_session_create_for_planning(job, &session, err);
 
-    st = st == PST_OK ? pst_session_adopt(session, looking->trial->plan, err) : st;
-    st = st == PST_OK ? looking->show(looking->context, session, err) : st;
+    PST_TRY(status, pst_session_adopt(session, looking->trial->plan, err));
+    PST_TRY(status, looking->show(looking->context, session, err));
     pst_session_destroy(session);
-    return st;
+    return status;
 }
 
 pst_status pst_trial_look(const char *config_json, const struct pst_trial *trial,
@@ -304,23 +302,21 @@ static pst_status run_round(struct pst_session *session, struct round *round, st
     const struct pst_train_listener listener = {
         .context = round, .step = note_step, .done = note_run};
     struct pst_data *data = NULL;
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
 
     if (!pst_session_is_hollow(session)) {
-        st = pst_data_create(session->job, session->graph, &data, err);
+        status = pst_data_create(session->job, session->graph, &data, err);
     }
-    if (st == PST_OK) {
-        st = pst_train_run(session, data, NULL, &listener, err);
-    }
+    PST_TRY(status, pst_train_run(session, data, NULL, &listener, err));
     pst_data_destroy(data);
-    return st;
+    return status;
 }
 
 static pst_status run_job(struct pst_job *job, void *context, struct pst_error *err)
 {
     struct round *round = context;
     struct pst_session *session = NULL;
-    pst_status st;
+    pst_status status;
 
     if (pst_exec_is_stuck()) {
         return pst_fail(err, PST_ERR_CANCELLED, "run.stalled",
@@ -332,12 +328,12 @@ static pst_status run_job(struct pst_job *job, void *context, struct pst_error *
     if (round->trial->n_rounds > 0) {
         job->training->loop.eval_batches = 0; /* that it fits the first round has shown */
     }
-    st = pst_session_create(job, NULL, &session, err);
-    st = st == PST_OK ? pst_session_check_runs(session, err) : st;
-    st = st == PST_OK ? pst_session_adopt(session, round->trial->plan, err) : st;
-    st = st == PST_OK ? run_round(session, round, err) : st;
+    status = pst_session_create(job, NULL, &session, err);
+    PST_TRY(status, pst_session_check_runs(session, err));
+    PST_TRY(status, pst_session_adopt(session, round->trial->plan, err));
+    PST_TRY(status, run_round(session, round, err));
     pst_session_destroy(session);
-    return st;
+    return status;
 }
 
 /* The figures of all rounds so far. */
@@ -377,18 +373,18 @@ pst_status pst_trial_measure(const char *config_json, uint32_t n_steps, struct p
     const size_t before = (size_t)trial->n_rounds * n_steps;
     struct round round = {.trial = trial, .n_steps = n_steps, .n_warm = (n_steps + 4) / 5};
     struct pst_error why = {.status = PST_OK};
-    pst_status st;
+    pst_status status;
 
     trial->step_ns = pst_resize(trial->step_ns, before + n_steps, sizeof *trial->step_ns);
     round.step_ns = trial->step_ns + before;
-    st = with_job(config_json, run_job, &round, &why);
-    if (st != PST_OK && is_no_outcome(st, pst_stop_requested, &why)) {
+    status = with_job(config_json, run_job, &round, &why);
+    if (status != PST_OK && is_no_outcome(status, pst_stop_requested, &why)) {
         if (err != NULL) {
             *err = why;
         }
-        return st;
+        return status;
     }
-    if (st != PST_OK) {
+    if (status != PST_OK) {
         trial->state = state_of(&why);
         trial->why = why;
         return PST_OK;
@@ -423,19 +419,19 @@ pst_status pst_trial_advise(const char *config_json, const struct pst_trial_opti
     struct pst_trial again;
     struct pst_error why = {.status = PST_OK};
     uint64_t now = pst_now_ns();
-    pst_status st;
+    pst_status status;
     bool helps;
 
     if (!pst_trial_was_refused(trial) || advice->n_left == 0 || now >= advice->deadline_ns) {
         return PST_OK;
     }
     asked.advice_ns = advice->deadline_ns - now;
-    st = pst_trial_run(config_json, &asked, &again, &why);
-    if (st != PST_OK) {
+    status = pst_trial_run(config_json, &asked, &again, &why);
+    if (status != PST_OK) {
         if (err != NULL) {
             *err = why;
         }
-        return st;
+        return status;
     }
     helps = again.state == PST_TRIAL_DONE || again.why.enough_bytes > 0;
     advice->n_left -= helps || trial->state == PST_TRIAL_NO_FIT;

@@ -131,10 +131,10 @@ static pst_status try_one(const struct pst_trials *trials, uint32_t i, struct ps
                           struct pst_error *err)
 {
     char *config = trials->config(trials->context, i);
-    pst_status st = pst_trial_run(config, &trials->options, ret_trial, err);
+    pst_status status = pst_trial_run(config, &trials->options, ret_trial, err);
 
     free(config);
-    return st;
+    return status;
 }
 
 static _Noreturn void work(const struct pst_trials *trials, int fd)
@@ -253,15 +253,15 @@ struct run {
     struct worker *workers;
     uint32_t n_begun, n_done;
     bool cut_short;
-    pst_status st;
+    pst_status status;
     struct pst_error *err;
     uint32_t failed; /* turn of the first trial with an error that ends it all */
 };
 
-static void fail_at(struct run *run, uint32_t turn, pst_status st, const struct pst_error *why)
+static void fail_at(struct run *run, uint32_t turn, pst_status status, const struct pst_error *why)
 {
-    if (run->st == PST_OK || turn < run->failed) {
-        run->st = st;
+    if (run->status == PST_OK || turn < run->failed) {
+        run->status = status;
         run->failed = turn;
         if (run->err != NULL) {
             *run->err = *why;
@@ -274,7 +274,7 @@ static void hand_out(struct run *run, struct worker *worker)
     const struct pst_trials *trials = run->trials;
     uint32_t i;
 
-    if (run->st != PST_OK || run->cut_short || !find_next(trials, run->n_begun, &i)) {
+    if (run->status != PST_OK || run->cut_short || !find_next(trials, run->n_begun, &i)) {
         return;
     }
     if (is_over(trials)) {
@@ -308,7 +308,7 @@ static void take(struct run *run, uint32_t at)
     struct head head = {.status = PST_OK};
     const uint32_t i = worker->trial, turn = worker->turn;
     char *bytes = NULL;
-    pst_status st;
+    pst_status status;
 
     if (receive_all(worker->fd, &head, sizeof head)) {
         bytes = pst_alloc(head.length + 1, 1);
@@ -322,9 +322,9 @@ static void take(struct run *run, uint32_t at)
     } else {
         head.status = note_death(bury(worker), &trial);
         if (!is_over(run->trials)) {
-            st = start(run->workers, at, run->trials, &err);
-            if (st != PST_OK) {
-                fail_at(run, turn, st, &err);
+            status = start(run->workers, at, run->trials, &err);
+            if (status != PST_OK) {
+                fail_at(run, turn, status, &err);
             }
         }
     }
@@ -341,9 +341,9 @@ static void take(struct run *run, uint32_t at)
         return;
     }
     run->n_done++;
-    st = run->trials->each(run->trials->context, i, &trial, &err);
-    if (st != PST_OK) {
-        fail_at(run, turn, st, &err);
+    status = run->trials->each(run->trials->context, i, &trial, &err);
+    if (status != PST_OK) {
+        fail_at(run, turn, status, &err);
     }
 }
 
@@ -382,8 +382,8 @@ static pst_status run_apart(const struct pst_trials *trials, struct pst_error *e
     for (uint32_t w = 0; w < trials->n_jobs; w++) {
         workers[w].fd = -1;
     }
-    for (uint32_t w = 0; w < trials->n_jobs && run.st == PST_OK; w++) {
-        run.st = start(workers, w, trials, err);
+    for (uint32_t w = 0; w < trials->n_jobs && run.status == PST_OK; w++) {
+        run.status = start(workers, w, trials, err);
     }
     hand_out_all(&run);
     while (!is_through(trials) && wait_for_some(&run, polls)) {
@@ -405,15 +405,15 @@ static pst_status run_apart(const struct pst_trials *trials, struct pst_error *e
     free(polls);
     free(workers);
     run.cut_short |= trials->next == NULL && run.n_begun < trials->n;
-    return run.st == PST_OK && run.cut_short ? fail_over(err) : run.st;
+    return run.status == PST_OK && run.cut_short ? fail_over(err) : run.status;
 }
 
 static pst_status run_here(const struct pst_trials *trials, struct pst_error *err)
 {
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
     uint32_t i;
 
-    for (uint32_t n = 0; st == PST_OK && find_next(trials, n, &i); n++) {
+    for (uint32_t n = 0; status == PST_OK && find_next(trials, n, &i); n++) {
         struct pst_trial trial;
 
         if (is_over(trials)) {
@@ -422,16 +422,16 @@ static pst_status run_here(const struct pst_trials *trials, struct pst_error *er
         if (trials->begun != NULL) {
             trials->begun(trials->context, i, n);
         }
-        st = try_one(trials, i, &trial, err);
-        st = st == PST_OK ? trials->each(trials->context, i, &trial, err) : st;
+        status = try_one(trials, i, &trial, err);
+        PST_TRY(status, trials->each(trials->context, i, &trial, err));
     }
-    return st;
+    return status;
 }
 
 pst_status pst_trials_run(const struct pst_trials *trials, struct pst_error *err)
 {
     struct pst_trials some = *trials;
-    pst_status st;
+    pst_status status;
 
     some.n_jobs = trials->n_jobs < trials->n ? trials->n_jobs : trials->n;
     if (some.n_jobs > 1 && has_threads()) {
@@ -439,9 +439,9 @@ pst_status pst_trials_run(const struct pst_trials *trials, struct pst_error *err
                 "this process has several threads, so it starts no others to plan");
         some.n_jobs = 1;
     }
-    st = some.n_jobs <= 1 ? run_here(trials, err) : run_apart(&some, err);
+    status = some.n_jobs <= 1 ? run_here(trials, err) : run_apart(&some, err);
     if (pst_stop_requested()) {
         pst_stop_grace(PST_STOP_ORDERLY); /* the results so far are printed */
     }
-    return st;
+    return status;
 }

@@ -52,14 +52,14 @@ static pst_status try_size(const struct search *search, uint32_t microbatch, boo
         .keep_plan = options->keep_plan, .faster = faster, .cancelled = options->cancelled};
     char *config = pst_combination_config(search->set, search->combination, microbatch,
                                           microbatch * options->n_microbatches);
-    pst_status st;
+    pst_status status;
 
     if (options->progress != NULL) {
         options->progress(options->context, microbatch);
     }
-    st = pst_trial_run(config, &trial, ret_trial, search->err);
+    status = pst_trial_run(config, &trial, ret_trial, search->err);
     free(config);
-    return st;
+    return status;
 }
 
 /* Keeps what is best so far, and why the size closest above it does not do. */
@@ -68,10 +68,10 @@ static pst_status step(void *context, uint32_t microbatch, bool *ret_fits)
     struct search *search = context;
     struct pst_tuned *tuned = search->tuned;
     struct pst_trial trial;
-    pst_status st = try_size(search, microbatch, false, &trial);
+    pst_status status = try_size(search, microbatch, false, &trial);
 
-    if (st != PST_OK) {
-        return st;
+    if (status != PST_OK) {
+        return status;
     }
     tuned->n_trials++;
     *ret_fits = trial.state == PST_TRIAL_DONE;
@@ -94,33 +94,33 @@ static pst_status search_all(struct search *search)
     struct pst_tuned *tuned = search->tuned;
     const struct pst_largest largest = {search->options->limit, step, search};
     uint32_t size = 0;
-    pst_status st = pst_largest_search(&largest, &size, &tuned->bounded);
+    pst_status status = pst_largest_search(&largest, &size, &tuned->bounded);
 
-    if (st == PST_OK && tuned->bounded && search->beyond != size + 1) {
+    if (status == PST_OK && tuned->bounded && search->beyond != size + 1) {
         bool fits; /* it did not, when something smaller was to be explained */
 
-        st = step(search, size + 1, &fits);
+        status = step(search, size + 1, &fits);
     }
-    return st;
+    return status;
 }
 
 /* The plan at the largest size once more, now for the shortest step. */
 static pst_status quicken(struct search *search)
 {
     struct pst_trial faster;
-    pst_status st;
+    pst_status status;
 
     if (search->tuned->microbatch == 0) {
         return PST_OK;
     }
-    st = try_size(search, search->tuned->microbatch, true, &faster);
-    if (st == PST_OK && faster.state == PST_TRIAL_DONE) {
+    status = try_size(search, search->tuned->microbatch, true, &faster);
+    if (status == PST_OK && faster.state == PST_TRIAL_DONE) {
         pst_trial_finish(search->best);
         *search->best = faster;
-    } else if (st == PST_OK) {
+    } else if (status == PST_OK) {
         pst_trial_finish(&faster);
     }
-    return st;
+    return status;
 }
 
 pst_status pst_tune_max_batch(const struct pst_combinations *set, uint32_t i,
@@ -129,15 +129,15 @@ pst_status pst_tune_max_batch(const struct pst_combinations *set, uint32_t i,
 {
     struct pst_tuned *tuned = pst_alloc(1, sizeof *tuned);
     struct search search = {set, i, options, &record->trial, tuned, err, 0};
-    pst_status st;
+    pst_status status;
 
     record->tuned = tuned;
-    st = search_all(&search);
-    st = st == PST_OK ? quicken(&search) : st;
-    if (st != PST_OK) {
+    status = search_all(&search);
+    PST_TRY(status, quicken(&search));
+    if (status != PST_OK) {
         pst_record_finish(record);
     }
-    return st;
+    return status;
 }
 
 pst_status pst_tune_at(const struct pst_combinations *set, uint32_t i, uint32_t microbatch,
@@ -156,14 +156,14 @@ pst_status pst_tune_advise(const struct pst_combinations *set, uint32_t i,
     const struct pst_trial_options trial = {.keep_plan = options->keep_plan,
                                             .cancelled = options->cancelled};
     char *config;
-    pst_status st;
+    pst_status status;
 
     if (record->tuned->microbatch > 0) {
         return PST_OK;
     }
     config = pst_combination_config(set, i, 1, options->n_microbatches);
-    st = pst_trial_advise(config, &trial, advice, &record->trial, err);
+    status = pst_trial_advise(config, &trial, advice, &record->trial, err);
     free(config);
     record->tuned->microbatch = record->trial.state == PST_TRIAL_DONE ? 1 : 0;
-    return st;
+    return status;
 }

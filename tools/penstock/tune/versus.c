@@ -119,19 +119,19 @@ pst_status pst_versus_check(const struct pst_record *records, uint32_t n, const 
                             struct pst_error *err)
 {
     uint32_t n_meant, *meant = find_meant(records, n, baseline, &n_meant);
-    pst_status st = PST_OK;
+    pst_status status = PST_OK;
 
-    for (uint32_t i = 0; i < n && st == PST_OK; i++) {
+    for (uint32_t i = 0; i < n && status == PST_OK; i++) {
         if (begins_config(records, i) &&
             baseline_of(records, &records[i], meant, n_meant) == PST_NONE) {
-            st = pst_fail(err, PST_ERR_CONFIG, "config.value",
-                          "--baseline: no combination of %s is called \"%s\"", records[i].config,
-                          baseline);
+            status = pst_fail(err, PST_ERR_CONFIG, "config.value",
+                              "--baseline: no combination of %s is called \"%s\"",
+                              records[i].config, baseline);
             hint_names(records, n, err);
         }
     }
     free(meant);
-    return st;
+    return status;
 }
 
 /* --- figures -----------------------------------------------------------------------------------*/
