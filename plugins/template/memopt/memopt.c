@@ -66,10 +66,10 @@ static pst_status price(void *self_, const struct pst_stage_view *view,
 {
     const struct my_plugin *self = (const struct my_plugin *)self_;
     struct pst_stage_value value = {.size = sizeof value};
-    pst_status st = self->eval->evaluate(self->host, view, NULL, &value);
+    pst_status status = self->eval->evaluate(self->host, view, NULL, &value);
 
-    if (st != PST_OK) {
-        return st;
+    if (status != PST_OK) {
+        return status;
     }
     ret_price->fits = value.legal && value.peak_bytes <= view->capacity_bytes;
     ret_price->period_ns = value.period_ns;
@@ -80,7 +80,7 @@ static pst_status price(void *self_, const struct pst_stage_view *view,
 /*
  * The decision for a finished stage, never worse than price() promised. Nodes that are not set are
  * kept. To drop what node i leaves for the backward passes and compute it again there:
- *     st = out->set(out, i, PST_ACTION_RECOMPUTE);
+ *     status = out->set(out, i, PST_ACTION_RECOMPUTE);
  * Three rules: leave alone a node whose action is not PST_ACTION_KEEP (decided before), respect its
  * flags (PST_NODE_NO_RECOMPUTE, PST_NODE_NO_OFFLOAD), and let a replay read only what is there: an
  * in-stage producer of a recomputed node is kept, or recomputed in the same run of neighbours.

@@ -122,10 +122,10 @@ static pst_status partition(void *self_, const struct pst_partition_in *in,
             .microbatch_size = in->micro_batches[0], /* one of the candidates */
             .k = 1,
         };
-        pst_status st = out->stage(out, &stage);
+        pst_status status = out->stage(out, &stage);
 
-        if (st != PST_OK) {
-            return st; /* the host knows what was wrong; pass it on */
+        if (status != PST_OK) {
+            return status; /* the host knows what was wrong; pass it on */
         }
         first += length;
     }

@@ -93,10 +93,10 @@ try {
         const uint32_t ahead = warm_up(self, s, in->n_stages, stage->n_microbatches);
 
         for (const pass &next : order(stage->n_microbatches, ahead)) {
-            const pst_status st = out->emit(out, stage->device, next.kind, s, next.microbatch);
+            const pst_status status = out->emit(out, stage->device, next.kind, s, next.microbatch);
 
-            if (st != PST_OK) {
-                return st; /* the host knows what was wrong; pass it on */
+            if (status != PST_OK) {
+                return status; /* the host knows what was wrong; pass it on */
             }
         }
     }

@@ -70,14 +70,14 @@ static pst_status in_flight(void *self, const struct pst_place *place, struct ps
 static pst_status emit_backward(const struct my_plugin *self, struct pst_schedule_out *out,
                                 uint32_t device, uint32_t stage, uint32_t microbatch)
 {
-    pst_status st;
+    pst_status status;
 
     if (!self->config->split) {
         return out->emit(out, device, PST_PASS_BW, stage, microbatch);
     }
     /* B gives the gradient of the inputs, W that of the weights, any time after its B. */
-    st = out->emit(out, device, PST_PASS_B, stage, microbatch);
-    return st != PST_OK ? st : out->emit(out, device, PST_PASS_W, stage, microbatch);
+    status = out->emit(out, device, PST_PASS_B, stage, microbatch);
+    return status != PST_OK ? status : out->emit(out, device, PST_PASS_W, stage, microbatch);
 }
 
 /*
@@ -92,7 +92,7 @@ static pst_status schedule(void *self_, const struct pst_schedule_in *in,
                            struct pst_schedule_out *out)
 {
     const struct my_plugin *self = (const struct my_plugin *)self_;
-    pst_status st;
+    pst_status status;
     uint32_t s, j;
 
     for (s = 0; s < in->n_stages; s++) {
@@ -100,9 +100,9 @@ static pst_status schedule(void *self_, const struct pst_schedule_in *in,
         const struct pst_schedule_stage *stage = pst_schedule_stage_at(in, s);
 
         for (j = 0; j < stage->n_microbatches; j++) {
-            st = out->emit(out, stage->device, PST_PASS_F, s, j);
-            if (st != PST_OK) {
-                return st; /* the host knows what was wrong; pass it on */
+            status = out->emit(out, stage->device, PST_PASS_F, s, j);
+            if (status != PST_OK) {
+                return status; /* the host knows what was wrong; pass it on */
             }
         }
     }
@@ -110,9 +110,9 @@ static pst_status schedule(void *self_, const struct pst_schedule_in *in,
         const struct pst_schedule_stage *stage = pst_schedule_stage_at(in, s);
 
         for (j = 0; j < stage->n_microbatches; j++) {
-            st = emit_backward(self, out, stage->device, s, j);
-            if (st != PST_OK) {
-                return st;
+            status = emit_backward(self, out, stage->device, s, j);
+            if (status != PST_OK) {
+                return status;
             }
         }
     }
