@@ -143,7 +143,7 @@ TEST(refusals)
     refuse(b,
            add_op(b, padded, "e", input(b, "t", PST_I32, 5, 0, 0), PST_NONE,
                   param(b, "w", 9, 4, 0, 0), PST_NONE),
-           "row 9 of a table of 9 has no gradient");
+           "row 9 has no gradient, but the table has only 9 rows");
     b = new_builder(PST_F32);
     refuse(b, add_op(b, shift, "s", input(b, "x", PST_F32, 4, 6, 3), PST_NONE, PST_NONE, PST_NONE),
            "nothing is left");
