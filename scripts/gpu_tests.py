@@ -12,6 +12,7 @@ than it allows itself. --within: seconds for all; what has not begun by then is 
 Exit codes of run: 0 all passed, 1 one failed, was skipped or was not run, or there was none, 2 the
 words are wrong."""
 import argparse
+import contextlib
 import fnmatch
 import json
 import os
@@ -35,20 +36,37 @@ def listed(build):
     return tests
 
 
+class Ending:
+    """SIGTERM, whenever it comes, ends all that the running test started; main ends after the output."""
+    asked = False
+    process = None
+
+    @classmethod
+    def ask(cls, *_):
+        cls.asked = True
+        if cls.process:
+            with contextlib.suppress(ProcessLookupError): # has just ended
+                os.killpg(cls.process.pid, signal.SIGKILL)
+
+
 def output_of(command, environment, seconds):
     """Exit code and output; 124 where time ran out, and all that it started has ended."""
     with subprocess.Popen(command, env=environment, text=True, errors="replace",
                           start_new_session=True, stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT) as process:
+        Ending.process = process
+        if Ending.asked: # before the line above
+            Ending.ask()
         try:
-            return process.communicate(timeout=seconds)[0], process.returncode
+            said, code = process.communicate(timeout=seconds)[0], process.returncode
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
-            return process.communicate()[0], 124
-        except SystemExit: # asked to end
-            os.killpg(process.pid, signal.SIGKILL)
-            print(process.communicate()[0], flush=True)
-            raise
+            said, code = process.communicate()[0], 124
+        Ending.process = None
+    if Ending.asked:
+        print(said, flush=True)
+        sys.exit(1)
+    return said, code
 
 
 def one(test, prefix, seconds):
@@ -66,7 +84,7 @@ def one(test, prefix, seconds):
 
 
 def run(args):
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    signal.signal(signal.SIGTERM, Ending.ask)
     with open(args.file, encoding="utf-8") as file:
         tests = json.load(file)
     names = [name for only in args.only or ["*"] for name in only.split(",")]
