@@ -34,7 +34,7 @@ pst_status pst_cache_make(const char *path, const char *who, struct pst_error *e
     char *part;
 
     if (path == NULL) {
-        return refuse(who, "~/.cache", "HOME is no folder", err);
+        return refuse(who, "~/.cache", "HOME is not a folder", err);
     }
     part = pst_printf("%s", path);
     for (char *at = strchr(part + 1, '/'); at != NULL && status == PST_OK;

@@ -505,7 +505,7 @@ pst_status pst_file_begin(const char *path, uint64_t bytes, struct pst_file_out 
     if (is_standard(&info)) {
         return pst_fail_at(err, PST_ERR_IO, "output.write", path, 0, 0,
                            "cannot write there: this file is a standard stream of the command, "
-                           "which goes on writing to it; name another file");
+                           "which still writes to it; name another file");
     }
     ret_out->fd = create_temporary(path, &ret_out->temporary);
     if (ret_out->fd < 0) {

@@ -129,7 +129,7 @@ static pst_status read_node(struct pst_config_reader *reader, json_t *value, con
         return PST_OK;
     default:
         return pst_fail(err, PST_ERR_CONFIG, "config.value",
-                        "config as JSON: null is no value here");
+                        "config as JSON: null is not allowed here");
     }
 }
 

@@ -84,7 +84,7 @@ static struct pst_param run_rows[] = {
         "Host memory for what all devices offload, an equal part for each; plans keep to it. 0: "
         "what the machine has left."),
     ROW(run, copy_check, BOOL, "false", NULL,
-        "Whether what comes back from host memory is compared with what went there."),
+        "Compare bytes that return from host memory with those that were offloaded."),
     ROW(run, emulated_scale, FLOAT, "0", "0..1e6",
         "Emulated devices: how many times slower than described they run; 0: as much as this "
         "machine needs."),

@@ -704,7 +704,7 @@ static const char *row_fault(const struct pst_param *row, size_t struct_size)
         return "has no doc";
     }
     if (row->offset % size != 0 || struct_size < size || row->offset > struct_size - size) {
-        return "has an offset that is no such field of the struct";
+        return "has an offset that is not a field of the struct";
     }
     if (!range_sound(row->type, row->range)) {
         return "has a range that cannot be understood";
@@ -753,8 +753,9 @@ pst_status pst_params_verify(const struct pst_param *rows, uint32_t n_rows, size
         const char *fault;
 
         if (!key_sound(row->key)) {
-            return fail_row(err, i, row->key,
-                            "is no key: lower-case letters, digits, underscores, at most 63");
+            return fail_row(
+                err, i, row->key,
+                "is not a key: use lower-case letters, digits and underscores, at most 63");
         }
         fault = row_fault(row, struct_size);
         for (uint32_t j = 0; fault == NULL && j < i; j++) {

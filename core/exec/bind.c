@@ -139,7 +139,7 @@ static pst_status check_ranges(const struct exec_rank *rank, const struct pst_pr
     }
     return ok ? PST_OK
               : pst_fail(err, PST_ERR_BUG, "plan.illegal",
-                         "rank %u: a buffer of the program lies outside of its arena", rank->index);
+                         "rank %u: a buffer of the program is outside its arena", rank->index);
 }
 
 /*

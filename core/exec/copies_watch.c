@@ -88,7 +88,7 @@ static void compare(const struct exec_row *row)
     if (!copy->out && host != *sum) {
         fail_row(row, PST_ERR_BUG, "run.copy", "what was copied to host memory has changed there");
     } else if (XXH3_64bits(copies->queues[copy->queue].again, (size_t)copy->bytes) != host) {
-        fail_row(row, PST_ERR_BUG, "run.copy", "device and host memory differ behind the copy");
+        fail_row(row, PST_ERR_BUG, "run.copy", "device and host memory differ after the copy");
     }
     *sum = host;
 }

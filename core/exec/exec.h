@@ -1,8 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Runs a plan: one thread per local rank, each walking its instruction list over its own arena.
- * Where ranks are processes each of these has an executor for its own; they are created, used and
- * destroyed alike, by the same calls in the same order, and come to the same results and errors.
+ * Runs a plan: one thread per local rank, which runs its instruction list over its own arena.
+ *
+ *   caller          submit(step 0)  submit(step 1)          collect(step 0)
+ *                        |               |                       ^
+ *   rank 0 thread        +-> F F F B B B STEP F F F ...          |
+ *   rank 1 thread        +->   F B F B F B STEP F B ... results -+
+ *                              ^
+ *                              +-- transport: SEND and RECV; device: calls of the program
+ *
+ * If ranks are processes, each process has an executor for its own ranks. All of them are created,
+ * used and destroyed by the same calls in the same order, and return the same results and errors.
  * The step loop allocates nothing. Losses are the same bits for every synchronous plan, and for
  * every plan of the delayed version rule those of the sequential reference: the gradient of batch t
  * is taken at W(max(t - 1, 0)) and makes W(t + 1) of W(t). By the stashed rule each stage does so
@@ -14,8 +22,8 @@
  * statistics over the samples that a rank has of a micro-batch; the running ones of the model are
  * those of the first replica, and an evaluation uses them on all.
  *
- * Steps are submitted and collected; several may be in flight. A rank that is through with its list
- * goes on to the next step at once: nothing but the plan itself makes ranks wait for each other.
+ * Steps are submitted and collected; several may be in flight. A rank that has finished its list
+ * begins the next step at once: only the plan makes ranks wait for each other.
  * All functions are for one thread, the one that created the executor.
  */
 #ifndef PST_EXEC_EXEC_H
@@ -43,12 +51,12 @@ struct pst_exec_links {
 struct pst_exec_copy_config {
     uint64_t bytes_per_s; /* of the host link, each direction; 0: no limit. Clocks: not read */
     bool shared_link;     /* one queue for both directions */
-    bool check;           /* sums are made of what goes and compared with what comes back; clocks:
-                             nothing is moved */
-    bool serial;          /* to compare with: each pass is followed by its copies, and nothing runs
-                             beside them */
-    /* Tests: called behind each copy to the host by a thread of the host, with where it lies there.
-       NULL: nothing. */
+    bool check;           /* checksums of offloaded bytes are compared with those of fetched bytes;
+                             clocks: nothing is moved */
+    bool serial;          /* a baseline: the copies of a pass run after it, and no pass overlaps
+                             with them */
+    /* Tests: called after each copy to the host, by a thread of the host, with its place there.
+       NULL: not called. */
     void (*hook)(void *context, uint32_t rank, void *host, uint64_t bytes);
     void *context;
 };
@@ -70,11 +78,11 @@ enum pst_state_kind {
 struct pst_state_key {
     uint32_t kind;
     uint32_t index;  /* parameter, or operator */
-    uint32_t number; /* which slot; how many updates the version is behind, from 1; which state of
-                        the operator; of a parameter 0 */
+    uint32_t number; /* slot; age of the version in updates, from 1; state of the operator;
+                        0 for a parameter */
 };
 
-/* Where a run begins, in the place of initial values by the seed. */
+/* Values with which a run begins, instead of initial values by the seed. */
 struct pst_exec_source {
     void *context;
     /* Fills values. *ret_found false leaves what the executor begins with by itself: initial
@@ -91,7 +99,7 @@ typedef void pst_state_visit(void *context, const struct pst_state_key *key, uin
 void pst_exec_state_of(const struct pst_plan *plan, const struct pst_graph *graph,
                        const struct pst_program *program, pst_state_visit *visit, void *context);
 
-/* How parameters are updated, those of one rule alike; beside what the update of a step says. */
+/* How the parameters of one rule are updated; the update of a step has the rest. */
 struct pst_exec_rule {
     uint32_t optimizer;
     float lr_scale, weight_decay;
@@ -117,9 +125,8 @@ struct pst_exec_config {
     uint64_t seed; /* of initial weights and dropout */
     const struct pst_exec_source
         *source;           /* NULL: initial values by the seed; needed by create only */
-    uint64_t first_step;   /* the run goes on behind so many steps: versions and batches count from
-                              there */
-    uint64_t first_update; /* and behind so many updates, as the optimizer counts them */
+    uint64_t first_step;   /* steps before this run: versions and batches are counted from there */
+    uint64_t first_update; /* updates before this run, as the optimizer counts them */
     double clip;           /* global norm; 0: none */
     bool skip_non_finite;
     const struct pst_exec_rule *rules;  /* struct pst_parameter has which; NULL: as the update says,
@@ -179,7 +186,7 @@ bool pst_exec_is_stuck(void);
  * none with PST_ADAM.
  *
  * PST_ERR_BUG: PST_EXEC_IN_FLIGHT steps are in flight already. After any error of a run (below) but
- * a run.non-finite that lets it go on, all further calls return that error.
+ * a run.non-finite after which it continues, all further calls return that error.
  */
 pst_status pst_exec_submit(struct pst_exec *exec, const struct pst_batch *batch,
                            const struct pst_update *update, struct pst_error *err);
@@ -188,8 +195,8 @@ pst_status pst_exec_submit(struct pst_exec *exec, const struct pst_batch *batch,
  * Waits for the oldest step in flight. Errors leave nothing in flight:
  *
  * run.non-finite (exit code 1)  loss or norm is not finite. In lists with NORM nothing was updated,
- *     the steps behind it were passed over, and the executor goes on. In lists without, the stage
- *     that met it is named and the run has ended: other stages may have been updated.
+ *     the steps after it were skipped, and the executor continues. In lists without NORM, the
+ *     error names the stage and the run has ended: other stages may have been updated.
  * run.stalled  a rank waited longer than stall_ns
  * run.copy (exit code 1)  copies are checked, and what was copied has changed
  * PST_ERR_BUG  nothing is in flight, or an asynchronous plan has not been given the next step and
@@ -199,9 +206,9 @@ pst_status pst_exec_collect(struct pst_exec *exec, struct pst_step_result *ret_r
                             struct pst_error *err);
 
 /*
- * An asynchronous plan ends a step with the passes of the one that is submitted behind it. This
- * ends the last one without: the pipeline runs empty, and the next step fills it again. No bit
- * depends on it. Does nothing in synchronous plans and where nothing was submitted since.
+ * An asynchronous plan completes a step during the passes of the step submitted after it. This
+ * completes the last step without one: the pipeline drains, and the next step fills it again. No
+ * bit depends on it. Does nothing in synchronous plans, and if no step was submitted since.
  */
 void pst_exec_drain(struct pst_exec *exec);
 
@@ -215,16 +222,16 @@ uint64_t pst_exec_updates(const struct pst_exec *exec);
 /* Updates in one step. */
 uint32_t pst_exec_updates_of_step(const struct pst_plan *plan);
 
-/* Before the first step: all processes are ready for it. So nobody waits in a step for one that is
-   still being prepared, which the limit on stalls is not meant for. Collective. */
+/* Returns when all processes are ready for the first step, so that the limit on stalls does not
+   count the time in which they prepare. Collective. */
 pst_status pst_exec_meet(struct pst_exec *exec, struct pst_error *err);
 
-/* The signal that told this process to stop, or 0. Where ranks are processes: one that had told any
-   of them when the last step or evaluation ended, the same for all. */
+/* The signal that asked this process to stop, or 0. If ranks are processes: one that any of them
+   had received when the last step or evaluation ended, the same for all. */
 int pst_exec_told(const struct pst_exec *exec);
 
-/* How often it was asked for a checkpoint. Where ranks are processes: the most of any of them when
-   the last step ended, the same for all. */
+/* How often it was asked for a checkpoint. If ranks are processes: the maximum over them when the
+   last step ended, the same for all. */
 uint64_t pst_exec_wishes(const struct pst_exec *exec);
 
 /* Steps that were submitted and not yet collected. */
@@ -240,9 +247,9 @@ pst_status pst_exec_step(struct pst_exec *exec, const struct pst_batch *batch,
 pst_status pst_exec_eval(struct pst_exec *exec, const struct pst_batch *batch, double *ret_loss,
                          float *ret_output, uint64_t output_elems, struct pst_error *err);
 
-/* Highest byte of each rank's arena that was ever written, plus one: what the run really reached.
-   Where ranks are processes this and the next are for all of them at once, and fail where one has
-   gone; then nothing is written. */
+/* Highest byte of each rank's arena that was ever written, plus one: what the run reached.
+   If ranks are processes, this and the next function are collective, and fail without a result if
+   one has ended. */
 pst_status pst_exec_measured_peaks(struct pst_exec *exec, uint64_t *ret_bytes,
                                    struct pst_error *err);
 

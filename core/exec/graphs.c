@@ -182,13 +182,14 @@ static pst_status refuse(struct exec_rank *rank, struct exec_graph *graph,
         if (err != NULL) {
             *err = *why;
             pst_error_prefix(err, "rank %u", rank->index);
-            pst_error_detail(err, "run.graphs = \"auto\" goes on without it, \"off\" makes none\n");
+            pst_error_detail(err,
+                             "run.graphs = \"auto\" runs without graphs, \"off\" captures none\n");
             err->exit_code = 1;
         }
         return status;
     }
     if (!rank->graphs.told) {
-        pst_log(PST_LOG_WARN, "exec", "rank %u: %s; it goes on call by call", rank->index,
+        pst_log(PST_LOG_WARN, "exec", "rank %u: %s; running call by call", rank->index,
                 why->message);
     }
     rank->graphs.told = true;

@@ -17,7 +17,7 @@ pst_status pst_exec_eval(struct pst_exec *exec, const struct pst_batch *batch, d
     pst_status status;
 
     if (plan == NULL) {
-        return pst_fail(err, PST_ERR_BUG, "internal", "there is no plan for evaluation");
+        return pst_fail(err, PST_ERR_BUG, "internal", "evaluation has no plan");
     }
     for (uint32_t i = 0; i < exec->n_ranks; i++) {
         uint64_t first, elems;

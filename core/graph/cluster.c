@@ -28,7 +28,7 @@ const struct pst_param pst_cluster_params[] = {
     ROW(node_size, INT, "0", "0..65536",
         "Devices per node, counted by rank; 0: all devices are in one node."),
     ROW(node_link_bandwidth, RATE, "1e9", "1..",
-        "What leaves a node per second, and what comes in; its devices share it."),
+        "Bytes per second that leave a node, and that enter it; its devices share them."),
     ROW(node_link_latency, TIME, "20 us", NULL,
         "Time that a transfer to another node costs besides its bytes."),
     ROW(host_bandwidth, RATE, "12e9", "1..",

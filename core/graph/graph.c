@@ -167,6 +167,7 @@ static pst_status check_operands(const struct pst_graph_builder *builder, const 
                                  struct pst_error *err)
 {
     const struct pst_op_rules *rules = pst_op_rules_of(op->kind);
+    const char *stray;
 
     if (builder->n_ops >= PST_MAX_OPS) {
         return pst_fail(err, PST_ERR_BUG, "model.build", "more than %u operators", PST_MAX_OPS);
@@ -182,10 +183,15 @@ static pst_status check_operands(const struct pst_graph_builder *builder, const 
                         op->name, op->n_in, op->n_param, rules->kind.name, rules->kind.min_in,
                         rules->kind.max_in, rules->kind.n_param);
     }
+    stray = pst_op_stray_attribute(op);
+    if (stray != NULL) {
+        return pst_fail(err, PST_ERR_BUG, "model.build", "%s: %s does not read `%s`; leave it 0",
+                        op->name, rules->kind.name, stray);
+    }
     for (uint32_t i = 0; i < op->n_in; i++) {
         if (op->in[i] >= builder->n_tensors || builder->tensors[op->in[i]].role == PST_ROLE_AUX) {
-            return pst_fail(err, PST_ERR_BUG, "model.build", "%s: input %u is no tensor to read",
-                            op->name, i);
+            return pst_fail(err, PST_ERR_BUG, "model.build",
+                            "%s: input %u is not a tensor that can be read", op->name, i);
         }
         if (is_loss(builder, op->in[i])) {
             return pst_fail(err, PST_ERR_BUG, "model.build",

@@ -181,7 +181,7 @@ static pst_status take_ranks(struct mix *mix, struct pst_config_node *node, cons
         for (uint64_t r = first * size;
              status == PST_OK && r < (last + 1) * size && r < mix->n_devices; r++) {
             if (mix->taken[r]) {
-                snprintf(why, sizeof why, "an earlier table says what %s %llu is", form->key,
+                snprintf(why, sizeof why, "an earlier table describes %s %llu", form->key,
                          (unsigned long long)(r / size));
                 return fail(mix, node, form, table->which, why);
             }

@@ -6,6 +6,9 @@
  */
 #include "graph/op_rules.h"
 
+#include <stddef.h>
+#include <string.h>
+
 /* In the order of enum pst_op_kind; the last two are those that no model asks for (graph.h). */
 static const struct pst_op_rules *const kinds[PST_OP_KINDS] = {
     &pst_op_embedding, &pst_op_linear,     &pst_op_layernorm, &pst_op_attention,
@@ -21,6 +24,44 @@ static const struct pst_op_rules *const kinds[PST_OP_KINDS] = {
 const struct pst_op_rules *pst_op_rules_of(uint32_t kind)
 {
     return kind < PST_OP_KINDS ? kinds[kind] : NULL;
+}
+
+#define ATTRIBUTE(field)                                                                           \
+    {                                                                                              \
+#field, offsetof(struct pst_op, field), sizeof((struct pst_op *)0)->field                  \
+    }
+
+/* In the order of enum pst_op_attribute. */
+static const struct {
+    const char *name;
+    size_t at, bytes;
+} attributes[] = {ATTRIBUTE(act),          ATTRIBUTE(transposed), ATTRIBUTE(causal),
+                  ATTRIBUTE(heads),        ATTRIBUTE(kv_heads),   ATTRIBUTE(window),
+                  ATTRIBUTE(head_dim),     ATTRIBUTE(rope),       ATTRIBUTE(experts_per_token),
+                  ATTRIBUTE(normalize),    ATTRIBUTE(capacity),   ATTRIBUTE(aux_loss),
+                  ATTRIBUTE(max_distance), ATTRIBUTE(scale),      ATTRIBUTE(bag),
+                  ATTRIBUTE(padding),      ATTRIBUTE(kernel),     ATTRIBUTE(stride),
+                  ATTRIBUTE(pad),          ATTRIBUTE(pad_more),   ATTRIBUTE(dilation),
+                  ATTRIBUTE(groups),       ATTRIBUTE(whole),      ATTRIBUTE(p),
+                  ATTRIBUTE(smoothing),    ATTRIBUTE(z_loss),     ATTRIBUTE(eps),
+                  ATTRIBUTE(momentum),     ATTRIBUTE(map),        ATTRIBUTE(reduce),
+                  ATTRIBUTE(constants),    ATTRIBUTE(axis),       ATTRIBUTE(axes),
+                  ATTRIBUTE(swapped),      ATTRIBUTE(logarithm)};
+
+#undef ATTRIBUTE
+
+const char *pst_op_stray_attribute(const struct pst_op *op)
+{
+    static const struct pst_op unset;
+
+    for (size_t i = 0; i < sizeof attributes / sizeof *attributes; i++) {
+        if ((kinds[op->kind]->attributes >> i & 1) == 0 &&
+            memcmp((const char *)op + attributes[i].at, (const char *)&unset + attributes[i].at,
+                   attributes[i].bytes) != 0) {
+            return attributes[i].name;
+        }
+    }
+    return NULL;
 }
 
 const char *pst_op_kind_name(uint32_t kind)

@@ -32,6 +32,45 @@ struct pst_fusion {
     uint32_t *uses; /* per tensor: its readers; a tensor that must stay has two more */
 };
 
+/* Attributes, as bits: fields of struct pst_op that a model sets and a kind may read. */
+enum pst_op_attribute {
+    PST_ATTR_ACT = 1ull << 0,
+    PST_ATTR_TRANSPOSED = 1ull << 1,
+    PST_ATTR_CAUSAL = 1ull << 2,
+    PST_ATTR_HEADS = 1ull << 3,
+    PST_ATTR_KV_HEADS = 1ull << 4,
+    PST_ATTR_WINDOW = 1ull << 5,
+    PST_ATTR_HEAD_DIM = 1ull << 6,
+    PST_ATTR_ROPE = 1ull << 7,
+    PST_ATTR_EXPERTS_PER_TOKEN = 1ull << 8,
+    PST_ATTR_NORMALIZE = 1ull << 9,
+    PST_ATTR_CAPACITY = 1ull << 10,
+    PST_ATTR_AUX_LOSS = 1ull << 11,
+    PST_ATTR_MAX_DISTANCE = 1ull << 12,
+    PST_ATTR_SCALE = 1ull << 13,
+    PST_ATTR_BAG = 1ull << 14,
+    PST_ATTR_PADDING = 1ull << 15,
+    PST_ATTR_KERNEL = 1ull << 16,
+    PST_ATTR_STRIDE = 1ull << 17,
+    PST_ATTR_PAD = 1ull << 18,
+    PST_ATTR_PAD_MORE = 1ull << 19,
+    PST_ATTR_DILATION = 1ull << 20,
+    PST_ATTR_GROUPS = 1ull << 21,
+    PST_ATTR_WHOLE = 1ull << 22,
+    PST_ATTR_P = 1ull << 23,
+    PST_ATTR_SMOOTHING = 1ull << 24,
+    PST_ATTR_Z_LOSS = 1ull << 25,
+    PST_ATTR_EPS = 1ull << 26,
+    PST_ATTR_MOMENTUM = 1ull << 27,
+    PST_ATTR_MAP = 1ull << 28,
+    PST_ATTR_REDUCE = 1ull << 29,
+    PST_ATTR_CONSTANTS = 1ull << 30,
+    PST_ATTR_AXIS = 1ull << 31,
+    PST_ATTR_AXES = 1ull << 32,
+    PST_ATTR_SWAPPED = 1ull << 33,
+    PST_ATTR_LOGARITHM = 1ull << 34
+};
+
 /* Which arrays of its form (general.h) a kind has. */
 enum { PST_FORM_DIMS = 1, PST_FORM_PLACES = 2, PST_FORM_DATA = 4 };
 
@@ -45,12 +84,12 @@ struct pst_op_rules {
         uint32_t min_in, max_in;    /* inputs */
         uint32_t n_param, required; /* parameters; mask of those that cannot be absent */
     } kind;
+    uint64_t attributes;              /* enum pst_op_attribute: any other that is set is refused */
     const char *aux[PST_MAX_OUT - 1]; /* names of y1, y2, after the operator's own and a dot */
     uint32_t aux_row_axis;            /* the axis of rows of aux outputs */
     uint32_t form;                    /* PST_FORM_*: the arrays that a builder brings */
     bool loss;                        /* the result is a loss: one number a sample */
     bool classes;                     /* loss: targets are classes, of which -1 does not count */
-    bool drops;                       /* the probability `p` and a random stream apply */
     bool costly;                      /* else it is PST_NODE_CHEAP, unless it is a loss */
     uint32_t flags;                   /* PST_NODE_* besides */
 
@@ -101,6 +140,9 @@ extern const struct pst_op_rules pst_op_embedding, pst_op_linear, pst_op_layerno
 
 /* NULL: there is no such kind. */
 const struct pst_op_rules *pst_op_rules_of(uint32_t kind);
+
+/* Name of an attribute that is set and that the kind does not read; NULL: there is none. */
+const char *pst_op_stray_attribute(const struct pst_op *op);
 
 static inline struct pst_op_case pst_op_case_of(const struct pst_graph *graph,
                                                 const struct pst_op *op)

@@ -36,8 +36,7 @@ static pst_status refuse(const struct pst_apart_kind *kind, const char *name, st
 {
     pst_status status =
         pst_fail(err, PST_ERR_BUG, "plugin.contract",
-                 "%s \"%s\": what came back from its process is no answer to what was asked",
-                 kind->plugin, name);
+                 "%s \"%s\": its process returned an invalid reply", kind->plugin, name);
     pst_error_hint(err, "report it to its author");
     return status;
 }

@@ -90,7 +90,7 @@ static pst_status refuse(const struct pst_plugin *const *plugins, uint32_t n_plu
         pst_fail(err, PST_ERR_UNSUPPORTED, "plan.mismatch",
                  "%s \"%s\" needs %s, which scheduler \"%s\" does not provide", plugin->kind,
                  plugin->id, need, scheduler);
-        pst_error_hint(err, "\"penstock plugins info NAME\" says what another one provides");
+        pst_error_hint(err, "\"penstock plugins info NAME\" shows what another scheduler provides");
         return PST_ERR_UNSUPPORTED;
     }
     return pst_fail(err, PST_ERR_UNSUPPORTED, "plan.mismatch",

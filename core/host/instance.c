@@ -309,7 +309,7 @@ pst_status pst_instance_fail(struct pst_instance *instance, pst_status status, c
                  plugin->kind, plugin->id, function, said);
     } else if (status == PST_ERR_BUG) {
         pst_fail(err, PST_ERR_BUG, "plugin.contract",
-                 "%s \"%s\" broke its contract: %s() says so itself; report it to its author",
+                 "%s \"%s\" broke its contract: %s() itself reports a bug; report it to its author",
                  plugin->kind, plugin->id, function);
     } else {
         pst_fail(err, PST_ERR_BUG, "plugin.contract",
@@ -362,12 +362,12 @@ static bool price_holds(const struct pst_stage_view *view, const struct pst_stag
         snprintf(ret_fault, room, "price() promised %llu ns, but its passes alone take %llu ns",
                  (unsigned long long)price->period_ns, (unsigned long long)alone_ns);
     } else if (price->peak_bytes > view->capacity_bytes) {
-        snprintf(ret_fault, room, "price() says that %llu bytes fit into %llu",
+        snprintf(ret_fault, room, "price() states that %llu bytes fit into %llu",
                  (unsigned long long)price->peak_bytes, (unsigned long long)view->capacity_bytes);
     } else if (price->period_ns == UINT64_MAX && alone_ns != UINT64_MAX) {
-        snprintf(ret_fault, room, "price() says that it fits and gives no period");
+        snprintf(ret_fault, room, "price() states that it fits but gives no period");
     } else if (price->peak_bytes == UINT64_MAX && most_bytes(view) != UINT64_MAX) {
-        snprintf(ret_fault, room, "price() says that it fits and gives no peak");
+        snprintf(ret_fault, room, "price() states that it fits but gives no peak");
     }
     return ret_fault[0] == '\0';
 }

@@ -239,14 +239,14 @@ static pst_status check_names(struct subject *s, struct pst_error *err)
 
     if (is_missing(p->kind) || strcmp(p->kind, s->kind) != 0) {
         return refuse(err, "plugin.descriptor", s->path,
-                      "says that it is a \"%s\", but its file is named as a %s; rename the file",
+                      "states kind \"%s\", but its file is named as a %s; rename the file",
                       is_missing(p->kind) ? "" : p->kind, s->kind);
     }
     if (is_missing(p->id) || strcmp(p->id, s->id) != 0) {
         struct pst_arena arena = {0};
         pst_status status =
             refuse(err, "plugin.descriptor", s->path,
-                   "says that its name is \"%s\", but its file is named for \"%s\"; rename the "
+                   "states the name \"%s\", but its file is named for \"%s\"; rename the "
                    "file to %s",
                    is_missing(p->id) ? "" : p->id, s->id,
                    pst_search_join(&arena, p->kind, is_missing(p->id) ? "ID" : p->id));
@@ -261,7 +261,7 @@ static pst_status check_names(struct subject *s, struct pst_error *err)
 static pst_status refuse_text(const struct subject *s, const char *what, struct pst_error *err)
 {
     return refuse(err, "plugin.descriptor", s->path,
-                  "its description's %s has a control character or is no UTF-8", what);
+                  "its description's %s has a control character or is not UTF-8", what);
 }
 
 static pst_status check_row_texts(const struct subject *s, struct pst_error *err)

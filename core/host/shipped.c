@@ -32,7 +32,7 @@ static bool is_trusted(int fd, const char *path, struct pst_shipped *shipped)
     struct stat list, program;
 
     if (fstat(fd, &list) != 0 || !S_ISREG(list.st_mode)) {
-        return is_not(shipped, "is not known: %s is no file", path);
+        return is_not(shipped, "is not known: %s is not a file", path);
     }
     if ((list.st_mode & S_IWOTH) != 0) {
         return is_not(shipped, "is not known: %s can be written by everybody", path);

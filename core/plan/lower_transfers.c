@@ -165,8 +165,8 @@ static pst_status possible(const struct pst_lowering *low, uint32_t s,
     own = stage->ranks[0];
     if (backward < forward + 3 || low->end_ns[own][backward - 2] >= low->end_ns[own][backward]) {
         return pst_fail(err, PST_ERR_UNSUPPORTED, "plan.mismatch",
-                        "micro-batch %u of stage %u has no time to be a guest elsewhere: its "
-                        "backward pass must come three passes or more behind its forward pass",
+                        "micro-batch %u of stage %u cannot be a guest on another device: its "
+                        "backward pass must be at least three passes after its forward pass",
                         guest->microbatch, s);
     }
     return PST_OK;

@@ -4,6 +4,13 @@
  * the strategies' answers, the file holds, the checker proves, the simulator times and the executor
  * runs. Made by plan_builder (pst_plan_create, pst_plan_add_stage, then pst_plan_lower), or read
  * from a file; read-only afterwards.
+ *
+ *   stages[s]    operators and their actions, replays        what each device keeps
+ *                ranks, size and number of micro-batches     where and how often it runs
+ *   edges[e]     tensor: stage ---> stage                    what SEND and RECV move
+ *   devices[r]   F0 SEND F1 SEND RECV B0 W0 RECV B1 W1 STEP  what a rank runs, in this order
+ *                                   ^    |
+ *                                   +----+                   waits: instructions of the same list
  */
 #ifndef PST_PLAN_PLAN_H
 #define PST_PLAN_PLAN_H

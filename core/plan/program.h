@@ -6,6 +6,17 @@
  * sizes); the executor binds it to an arena and runs it, the checker verifies it. Read-only once
  * built.
  *
+ *   list    F0            SEND   B0                     STEP
+ *   calls   k1  k2  k3     -     k3' k2' k1'             u
+ *   ticks   0   1   2      3     4   5   6               7
+ *
+ *   arena   ^ offset
+ *           |         [y3: 2-4 ]
+ *           |     [y2: 1 --- 5  ]  [dy2: 5-6]      values: [first, last] tick
+ *           | [y1: 0 ------- 6      ]
+ *           | [weights, gradients, optimizer ..]   static values: all ticks
+ *           +----------------------------------> tick
+ *
  * Time inside a program is counted in ticks: every call of the list takes one tick, in list order,
  * and one more before it if it waits for copies, in which it does so; each instruction without
  * calls takes one tick too.

@@ -26,7 +26,7 @@ const char *pst_sequence_fault(const struct pst_replay *replays, uint32_t n_repl
             return "more replays than operators";
         }
         if (r->before >= n_nodes || r->last > r->before || r->first > r->last) {
-            return "it begins behind its last operator, or replays what lies behind the one whose "
+            return "it begins after its last operator, or replays operators after the one whose "
                    "backward comes next";
         }
         if (i > 0 && r->before > r[-1].before) {

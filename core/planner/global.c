@@ -71,7 +71,7 @@ static const char *fault_of(const struct ask *ask, const struct pst_global_move 
     const uint32_t *at;
 
     if (move->stage >= q->in.n_stages || move->device >= q->in.n_devices) {
-        return "there is no such stage or device";
+        return "no such stage or device";
     }
     stage = &q->stages[move->stage];
     if (move->microbatch >= stage->n_microbatches) {
@@ -82,10 +82,10 @@ static const char *fault_of(const struct ask *ask, const struct pst_global_move 
         return "it must be another device, with as many ranks";
     }
     if (ask->keeper[move->stage][move->microbatch] != PST_NONE) {
-        return "it is on another device already";
+        return "it is already on another device";
     }
     at = q->at[move->stage] + 2 * (size_t)move->microbatch;
-    return at[1] < at[0] + 3 ? "its backward pass comes less than three passes behind its F" : NULL;
+    return at[1] < at[0] + 3 ? "its backward pass is fewer than three passes after its F" : NULL;
 }
 
 static pst_status take_move(struct pst_global_out *out, const struct pst_global_move *move)

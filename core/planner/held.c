@@ -133,13 +133,13 @@ static pst_status ask(struct pst_planner *planner, const struct pst_place *place
     }
     if (held->microbatches == 0 || held->weight_versions == 0 ||
         held->weight_versions > most_versions(planner, place)) {
-        return pst_planner_illegal(err, planner->scheduler,
-                                   "in_flight() says that stage %u of %u holds %u micro-batches "
-                                   "and %u weight versions; at least one, and here at most %llu "
-                                   "versions",
-                                   place->stage, place->n_stages, held->microbatches,
-                                   held->weight_versions,
-                                   (unsigned long long)most_versions(planner, place));
+        return pst_planner_illegal(
+            err, planner->scheduler,
+            "in_flight() states for stage %u of %u that it holds %u micro-batches "
+            "and %u weight versions; at least one, and here at most %llu "
+            "versions",
+            place->stage, place->n_stages, held->microbatches, held->weight_versions,
+            (unsigned long long)most_versions(planner, place));
     }
     return PST_OK;
 }
@@ -322,7 +322,7 @@ void pst_held_warn(const struct pst_instance *scheduler, const struct pst_held_f
     if (fault->held > 0) {
         pst_log(PST_LOG_WARN, scheduler->plugin->id,
                 "in_flight() promises %llu micro-batches for the stages of device %u, but the "
-                "schedule holds %u; \"penstock plugins check\" says more",
+                "schedule holds %u; \"penstock plugins check\" has details",
                 (unsigned long long)fault->claimed, fault->device, fault->held);
     }
 }

@@ -55,12 +55,12 @@ void pst_planner_explain_price(const struct pst_planner *planner, struct pst_err
     char takes[32], capacity[32];
 
     if (fault->memopt != NULL) {
-        pst_error_detail(err,
-                         "memopt \"%s\": price() says that stage %u does not fit, but also that it "
-                         "can do with %s of %s\n",
-                         fault->memopt->plugin->id, fault->stage,
-                         pst_format_bytes(takes, fault->peak_bytes),
-                         pst_format_bytes(capacity, fault->capacity_bytes));
+        pst_error_detail(
+            err,
+            "memopt \"%s\": price() states that stage %u does not fit, and also that it "
+            "needs %s of %s\n",
+            fault->memopt->plugin->id, fault->stage, pst_format_bytes(takes, fault->peak_bytes),
+            pst_format_bytes(capacity, fault->capacity_bytes));
     }
 }
 

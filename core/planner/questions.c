@@ -319,7 +319,7 @@ static pst_status get_config(const struct pst_host *host, uint32_t node, uint32_
     const struct pst_planner *planner = pst_questions_planner(host);
 
     if (index >= n_configs(host, node) || !PST_HAS(ret_config, fixed_bytes)) {
-        return wrong(host, "profile.config: there is no such one, or ret_config->size is not set");
+        return wrong(host, "profile.config: no such configuration, or ret_config->size is not set");
     }
     (void)planner->answers->config(planner->cost, node, index, ret_config);
     return PST_OK;

@@ -182,8 +182,8 @@ static pst_status find_turns(const struct pst_plugin *const *memopts, uint32_t n
         }
         if (nested < n && memopts[i]->get_interface(PST_MEMOPT_GLOBAL) == NULL) {
             return pst_fail(err, PST_ERR_CONFIG, "config.value",
-                            "memopt \"%s\" lists replays, which settles a stage: its [[memopt]] "
-                            "must come behind that of \"%s\"; only those that decide about all "
+                            "memopt \"%s\" lists replays, which decides a stage: its [[memopt]] "
+                            "must come after that of \"%s\"; only those that decide about all "
                             "devices at once may follow it",
                             memopts[nested]->id, memopts[i]->id);
         }
@@ -437,10 +437,10 @@ static pst_status check_slices(const struct pst_planner *planner, struct pst_err
     }
     return topology->slices == planner->graph->slices
                ? PST_OK
-               : pst_planner_illegal(err, planner->scheduler,
-                                     "topology() says %u slices, its parameter \"" PST_SLICES_PARAM
-                                     "\" %u",
-                                     topology->slices, planner->graph->slices);
+               : pst_planner_illegal(
+                     err, planner->scheduler,
+                     "topology() states %u slices, its parameter \"" PST_SLICES_PARAM "\" %u",
+                     topology->slices, planner->graph->slices);
 }
 
 pst_status pst_planner_place(struct pst_planner *planner, struct pst_error *err)

@@ -41,7 +41,8 @@ static pst_status check_topology(const struct pst_instance *scheduler,
     }
     if (topology->slices > 1 && !pst_caps_has(scheduler->plugin->provides, PST_SLICES_WORD)) {
         return pst_planner_illegal(
-            err, scheduler, "topology() says %u slices, and it does not provide " PST_SLICES_WORD,
+            err, scheduler,
+            "topology() states %u slices, but the scheduler does not provide " PST_SLICES_WORD,
             topology->slices);
     }
     return PST_OK;
@@ -59,7 +60,7 @@ static pst_status check_place(const struct pst_instance *scheduler,
     if (topology->n_stages == 0 && device != stage) {
         return pst_planner_illegal(err, scheduler,
                                    "stage %u is placed on device %u, but topology() leaves the "
-                                   "number of stages open, and stage %u sits on device %u then",
+                                   "number of stages open, so stage %u must be on device %u",
                                    stage, device, stage, stage);
     }
     return PST_OK;

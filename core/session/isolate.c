@@ -69,7 +69,7 @@ static pst_status blame(const struct pst_job *job, pst_status status, struct pst
         n += snprintf(text + n, sizeof text - (size_t)n, "%s%s \"%.63s\"", i == 0 ? "" : ", ", kind,
                       use == NULL || use->kind != PST_CONFIG_STRING ? "?" : use->value.string);
     }
-    pst_error_prefix(err, "what came back from the process of %s is no plan that can run", text);
+    pst_error_prefix(err, "the process of %s returned a plan that cannot run", text);
     if (strcmp(err->kind, "plan.illegal") != 0) {
         snprintf(err->kind, sizeof err->kind, "plugin.contract");
     }

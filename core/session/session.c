@@ -208,7 +208,7 @@ static pst_status check_device_slices(const struct pst_session *session, struct 
         return PST_OK;
     }
     return pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing",
-                    "device %s has no kernels for slices of sequences; take scheduler.slices = 1, "
+                    "device %s cannot run slices of sequences; set scheduler.slices = 1, "
                     "or run.device = \"cpu\"",
                     session->job->run.device);
 }
@@ -310,14 +310,14 @@ static pst_status check_kernels(const struct pst_job *job, struct pst_error *err
         char hint[96], *word = pst_strndup(at, length);
 
         if (!is_one_of(word, words, n)) {
-            status = pst_fail(err, PST_ERR_CONFIG, "config.value", "no kernels \"%s\"%s", word,
+            status = pst_fail(err, PST_ERR_CONFIG, "config.value", "unknown kernels \"%s\"%s", word,
                               pst_nearest_hint(hint, word, words, n));
         }
         free(word);
         at += length;
     } while (status == PST_OK && *at++ == '+');
     if (status != PST_OK) {
-        pst_error_hint(err, "there are auto; for device cpu onednn and reference; for device cuda "
+        pst_error_hint(err, "known are auto; for device cpu onednn and reference; for device cuda "
                             "simple, unordered, fused_sums, timed and unpaired, joined by +");
     }
     return pst_config_place(job->config, "run", "kernels", status, err);

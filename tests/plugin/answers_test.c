@@ -39,7 +39,7 @@ TEST(test_who_lists_replays)
            "config.value", 2, "memopt \"both\" and memopt \"nester\" both list replays");
     expect(MODEL TRAIN TWO CHAIN_DP ONE_F_ONE_B
            "[[memopt]]\nuse = \"nester\"\n[[memopt]]\nuse = \"none\"\n",
-           "config.value", 2, "must come behind that of \"none\"");
+           "config.value", 2, "must come after that of \"none\"");
     assert_int_equal(try(MODEL TRAIN TWO CHAIN_DP ONE_F_ONE_B
                          "[[memopt]]\nuse = \"none\"\n[[memopt]]\nuse = \"nester\"\n"
                          "[[memopt]]\nuse = \"bpipe\"\n",

@@ -156,6 +156,8 @@ static uint64_t attention_past(const struct pst_op_case *c)
 /* y1 log-sum-exp [H,T]; z0 the gradient of p0. */
 const struct pst_op_rules pst_op_attention = {
     .kind = {"attention", 1, 2, 1, 0},
+    .attributes = PST_ATTR_CAUSAL | PST_ATTR_HEADS | PST_ATTR_KV_HEADS | PST_ATTR_WINDOW |
+                  PST_ATTR_MAX_DISTANCE | PST_ATTR_SCALE,
     .aux = {"lse"},
     .aux_row_axis = 1,
     .costly = true,
@@ -177,8 +179,8 @@ static bool check_rope(const struct pst_op_case *c, struct pst_error *err)
     const bool llama3 = rope->scaling == PST_ROPE_LLAMA3;
 
     if (rope->scaling > PST_ROPE_LLAMA3 || !(rope->theta > 1.0f && rope->theta <= FLT_MAX)) {
-        return BAD("%s: theta %g is not a number above 1, or there is no such scaling (%u)",
-                   c->op->name, (double)rope->theta, rope->scaling);
+        return BAD("%s: theta %g is not above 1, or scaling %u does not exist", c->op->name,
+                   (double)rope->theta, rope->scaling);
     }
     if (rope->scaling != PST_ROPE_NONE && !(rope->factor >= 1.0f && rope->factor <= FLT_MAX)) {
         return BAD("%s: positions cannot be scaled by %g; the factor is 1 or more", c->op->name,
@@ -217,6 +219,7 @@ static double rotary_flops(const struct pst_op_case *c)
 
 const struct pst_op_rules pst_op_rotary = {
     .kind = {"rotary", 1, 1, 0, 0},
+    .attributes = PST_ATTR_HEADS | PST_ATTR_HEAD_DIM | PST_ATTR_ROPE,
     .infer = infer_rotary,
     .elementwise = rotary_flops,
     .by_row = true,

@@ -109,6 +109,7 @@ static void grad_reduce(const struct pst_op_case *c, struct pst_op_grad *info)
 
 const struct pst_op_rules pst_op_reduce = {
     .kind = {"reduce", 1, 1, 0, 0},
+    .attributes = PST_ATTR_REDUCE | PST_ATTR_AXES,
     .infer = infer_reduce,
     .passes = {.b_adds = 1},
     .grad = grad_reduce,
@@ -118,6 +119,7 @@ const struct pst_op_rules pst_op_reduce = {
 
 const struct pst_op_rules pst_op_softmax = {
     .kind = {"softmax", 1, 1, 0, 0},
+    .attributes = PST_ATTR_AXIS | PST_ATTR_LOGARITHM,
     .infer = infer_softmax,
     .passes = {.b_adds = 1, .b_reads_y = 1},
     .flops = {5, 3},
@@ -125,6 +127,7 @@ const struct pst_op_rules pst_op_softmax = {
 
 const struct pst_op_rules pst_op_gather = {
     .kind = {"gather", 2, 2, 0, 0},
+    .attributes = PST_ATTR_AXIS,
     .infer = infer_gather,
     .passes = {.b_adds = 1, .b_reads_x = 2},
 };
@@ -138,5 +141,6 @@ const struct pst_op_rules pst_op_avgpool = {
 
 const struct pst_op_rules pst_op_concat = {
     .kind = {"concat", 1, PST_MAX_IN, 0, 0},
+    .attributes = PST_ATTR_AXIS,
     .infer = infer_concat,
 };

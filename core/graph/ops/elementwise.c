@@ -104,7 +104,7 @@ static void fuse_dropout(const struct pst_fusion *fusion, struct pst_op *add)
 
 const struct pst_op_rules pst_op_add = {
     .kind = {"add", 2, 2, 0, 0},
-    .drops = true,
+    .attributes = PST_ATTR_P,
     .infer = infer_add,
     .grad = grad_add,
     .flops = {1, 1},
@@ -114,7 +114,7 @@ const struct pst_op_rules pst_op_add = {
 
 const struct pst_op_rules pst_op_dropout = {
     .kind = {"dropout", 1, 1, 0, 0},
-    .drops = true,
+    .attributes = PST_ATTR_P,
     .flags = PST_NODE_RNG,
     .infer = infer_elementwise,
     .flops = {1, 1},
@@ -123,6 +123,7 @@ const struct pst_op_rules pst_op_dropout = {
 
 const struct pst_op_rules pst_op_act = {
     .kind = {"act", 1, 1, 0, 0},
+    .attributes = PST_ATTR_ACT,
     .infer = infer_elementwise,
     .grad = grad_act,
     .elementwise = act_flops,
@@ -238,6 +239,7 @@ static double map_flops(const struct pst_op_case *c)
 
 const struct pst_op_rules pst_op_map = {
     .kind = {"map", 1, 3, 0, 0},
+    .attributes = PST_ATTR_MAP | PST_ATTR_CONSTANTS,
     .infer = infer_map,
     .passes = {.b_adds = UINT64_MAX},
     .grad = grad_map,

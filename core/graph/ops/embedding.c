@@ -60,6 +60,7 @@ static const char *embedding_mixes(const struct pst_op_case *c, bool decode)
 
 const struct pst_op_rules pst_op_embedding = {
     .kind = {"embedding", 1, 1, 2, 1},
+    .attributes = PST_ATTR_BAG | PST_ATTR_PADDING,
     .costly = true,
     .infer = infer_embedding,
     .passes = {.w_reads_x = 1, .w_reads_dy = true},

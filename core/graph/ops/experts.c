@@ -37,6 +37,7 @@ static double glu_flops(const struct pst_op_case *c)
 
 const struct pst_op_rules pst_op_glu = {
     .kind = {"glu", 1, 1, 0, 0},
+    .attributes = PST_ATTR_ACT,
     .infer = infer_glu,
     .passes = {.b_reads_x = 1},
     .elementwise = glu_flops,
@@ -78,6 +79,8 @@ static const char *router_mixes(const struct pst_op_case *c, bool decode)
 
 const struct pst_op_rules pst_op_router = {
     .kind = {"router", 1, 1, 0, 0},
+    .attributes =
+        PST_ATTR_EXPERTS_PER_TOKEN | PST_ATTR_NORMALIZE | PST_ATTR_CAPACITY | PST_ATTR_AUX_LOSS,
     .infer = infer_router,
     .passes = {.b_reads_x = 1},
     .elementwise = router_flops,
@@ -128,6 +131,7 @@ static double experts_products(const struct pst_op_case *c)
    leaves z0 [T,k,2F], its gradient, and z1 [T,k,F], x1[t,e] act(gate) up. */
 const struct pst_op_rules pst_op_experts = {
     .kind = {"experts", 2, 2, 2, 3},
+    .attributes = PST_ATTR_ACT | PST_ATTR_EXPERTS_PER_TOKEN,
     .aux = {"pre"},
     .costly = true,
     .infer = infer_experts,

@@ -85,7 +85,7 @@ static bool infer_strided(const struct pst_op_case *c, struct pst_error *err)
     for (uint32_t i = 0; i < form->rank; i++) {
         seen |= form->from[i] < 32 ? 1u << form->from[i] : 0;
         if (!near_enough(form->start[i], form->step[i], form->dims[i])) {
-            return BAD("%s: axis %u starts at %lld and goes on in steps of %lld; that is too far",
+            return BAD("%s: axis %u starts at %lld with steps of %lld, which is too far",
                        c->op->name, i, (long long)form->start[i], (long long)form->step[i]);
         }
     }

@@ -113,6 +113,8 @@ static double pool_flops(const struct pst_op_case *c)
 
 const struct pst_op_rules pst_op_conv2d = {
     .kind = {"conv2d", 1, 1, 2, 1},
+    .attributes = PST_ATTR_KERNEL | PST_ATTR_STRIDE | PST_ATTR_PAD | PST_ATTR_PAD_MORE |
+                  PST_ATTR_DILATION | PST_ATTR_GROUPS,
     .costly = true,
     .infer = infer_conv2d,
     .passes = {.b_reads_p = 1, .w_reads_x = 1, .w_reads_dy = true},
@@ -122,6 +124,8 @@ const struct pst_op_rules pst_op_conv2d = {
 /* y1: i32 index of the maximum in its window. */
 const struct pst_op_rules pst_op_maxpool2d = {
     .kind = {"maxpool2d", 1, 1, 0, 0},
+    .attributes =
+        PST_ATTR_KERNEL | PST_ATTR_STRIDE | PST_ATTR_PAD | PST_ATTR_PAD_MORE | PST_ATTR_DILATION,
     .aux = {"index"},
     .infer = infer_maxpool2d,
     .passes = {.b_reads_y = 2},
@@ -130,11 +134,14 @@ const struct pst_op_rules pst_op_maxpool2d = {
 
 const struct pst_op_rules pst_op_avgpool2d = {
     .kind = {"avgpool2d", 1, 1, 0, 0},
+    .attributes =
+        PST_ATTR_KERNEL | PST_ATTR_STRIDE | PST_ATTR_PAD | PST_ATTR_PAD_MORE | PST_ATTR_WHOLE,
     .infer = infer_avgpool2d,
     .elementwise = pool_flops,
 };
 
 const struct pst_op_rules pst_op_shift2d = {
     .kind = {"shift2d", 1, 1, 0, 0},
+    .attributes = PST_ATTR_PAD,
     .infer = infer_shift2d,
 };

@@ -51,6 +51,7 @@ static double linear_products(const struct pst_op_case *c)
    in the place of dy; where x0 is data that is all B does. relu's mask is y > 0. */
 const struct pst_op_rules pst_op_linear = {
     .kind = {"linear", 1, 1, 2, 1},
+    .attributes = PST_ATTR_ACT | PST_ATTR_TRANSPOSED,
     .aux = {"pre"},
     .costly = true,
     .infer = infer_linear,
@@ -117,6 +118,7 @@ static double matmul_products(const struct pst_op_case *c)
 
 const struct pst_op_rules pst_op_matmul = {
     .kind = {"matmul", 2, 2, 0, 0},
+    .attributes = PST_ATTR_SWAPPED,
     .costly = true,
     .infer = infer_matmul,
     .grad = grad_matmul,

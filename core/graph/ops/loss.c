@@ -44,6 +44,7 @@ static double logits_bytes(const struct pst_op_case *c)
    leaves both out where it does not train. */
 const struct pst_op_rules pst_op_cross_entropy = {
     .kind = {"cross-entropy", 2, 2, 0, 0},
+    .attributes = PST_ATTR_SMOOTHING | PST_ATTR_Z_LOSS,
     .aux = {"lse"},
     .loss = true,
     .classes = true,

@@ -94,6 +94,7 @@ static double qknorm_flops(const struct pst_op_case *c)
    + add in one kernel. */
 const struct pst_op_rules pst_op_layernorm = {
     .kind = {"layernorm", 1, 1, 2, 3},
+    .attributes = PST_ATTR_EPS,
     .aux = {"mean", "rstd"},
     .infer = infer_layernorm,
     .passes = {.b_adds = 1, .b_reads_x = 1, .b_reads_p = 1, .b_reads_y = 2 | 4},
@@ -105,6 +106,7 @@ const struct pst_op_rules pst_op_layernorm = {
 /* y1 1 / root of mean square; z0 as layernorm. */
 const struct pst_op_rules pst_op_rmsnorm = {
     .kind = {"rmsnorm", 1, 1, 1, 1},
+    .attributes = PST_ATTR_EPS,
     .aux = {"rstd"},
     .infer = infer_layernorm,
     .passes = {.b_adds = 1, .b_reads_x = 1, .b_reads_p = 1, .b_reads_y = 2},
@@ -117,6 +119,7 @@ const struct pst_op_rules pst_op_rmsnorm = {
    layernorm. */
 const struct pst_op_rules pst_op_batchnorm = {
     .kind = {"batchnorm", 1, 1, 2, 3},
+    .attributes = PST_ATTR_ACT | PST_ATTR_EPS | PST_ATTR_MOMENTUM,
     .aux = {"mean", "rstd"},
     .infer = infer_batchnorm,
     .passes = {.b_reads_x = 1, .b_reads_p = 1, .b_reads_y = 2 | 4},
@@ -128,6 +131,7 @@ const struct pst_op_rules pst_op_batchnorm = {
 /* y1 [T,H+K] as rmsnorm; z0, z1 as layernorm. */
 const struct pst_op_rules pst_op_qknorm = {
     .kind = {"qknorm", 1, 1, 2, 3},
+    .attributes = PST_ATTR_HEADS | PST_ATTR_KV_HEADS | PST_ATTR_EPS,
     .aux = {"rstd"},
     .infer = infer_qknorm,
     .passes = {.b_reads_x = 1, .b_reads_p = 1 | 2, .b_reads_y = 2},

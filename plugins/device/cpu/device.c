@@ -56,7 +56,7 @@ static pst_status check_config(const struct pst_device_config *config, struct ps
     if (strcmp(kernels, "auto") != 0 && strcmp(kernels, "onednn") != 0 &&
         strcmp(kernels, "reference") != 0) {
         return pst_fail(err, PST_ERR_CONFIG, "config.value",
-                        "device cpu: no kernels \"%s\"; there are auto, onednn and reference",
+                        "device cpu: unknown kernels \"%s\"; known are auto, onednn and reference",
                         kernels);
     }
 #ifndef PENSTOCK_ONEDNN

@@ -24,7 +24,7 @@ static uint32_t bit_of(const char *word, size_t length)
 static pst_status refuse(struct pst_error *err, const char *kernels, const char *why)
 {
     return pst_fail(err, PST_ERR_CONFIG, "config.value",
-                    "device cuda: no kernels \"%s\"%s; there are auto, simple, unordered, "
+                    "device cuda: unknown kernels \"%s\"%s; known are auto, simple, unordered, "
                     "fused_sums, timed and unpaired, joined by +",
                     kernels, why);
 }

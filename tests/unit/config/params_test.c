@@ -315,7 +315,7 @@ TEST(unsound_rows)
     static const char initial[] = "parameter row 0: \"k\" has a default that is not of its type";
     static const char outside[] = "parameter row 0: \"k\" has a default outside its range";
     static const char offset[] =
-        "parameter row 0: \"k\" has an offset that is no such field of the struct";
+        "parameter row 0: \"k\" has an offset that is not a field of the struct";
 
 #define EXPECT(message, key, initial_text, range_text, doc, type, at)                              \
     expect_unsound((struct pst_param){key, initial_text, range_text, doc, PST_PARAM_##type, at},   \
@@ -344,11 +344,12 @@ TEST(unsound_rows)
     EXPECT("parameter row 0: \"k\" has no doc", "k", "1", NULL, "", INT, 8);
     expect_unsound((struct pst_param){"k", "1", NULL, "d", 99, 8},
                    "parameter row 0: \"k\" has an unknown type");
-    EXPECT("parameter row 0: \"\" is no key: lower-case letters, digits, underscores, at most 63",
+    EXPECT("parameter row 0: \"\" is not a key: use lower-case letters, digits and underscores, at "
+           "most 63",
            NULL, "1", NULL, "d", INT, 8);
-    EXPECT(
-        "parameter row 0: \"A.b\" is no key: lower-case letters, digits, underscores, at most 63",
-        "A.b", "1", NULL, "d", INT, 8);
+    EXPECT("parameter row 0: \"A.b\" is not a key: use lower-case letters, digits and underscores, "
+           "at most 63",
+           "A.b", "1", NULL, "d", INT, 8);
 }
 
 TEST(unsound_tables)

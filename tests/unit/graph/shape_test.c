@@ -213,7 +213,7 @@ TEST(operands_are_checked)
     check_fails(b, plain(b, PST_OP_ADD, "sum", x, PST_NONE), PST_ERR_BUG,
                 "sum: 1 inputs and 0 parameters given");
     b = new_builder(PST_F32);
-    check_fails(b, act(b, "act", 7, PST_ACT_RELU), PST_ERR_BUG, "act: input 0 is no tensor");
+    check_fails(b, act(b, "act", 7, PST_ACT_RELU), PST_ERR_BUG, "act: input 0 is not a tensor");
     b = new_builder(PST_F32);
     x = input(b, "x", PST_F32, 3, 0, 0);
     check_fails(b, plain(b, PST_OP_LINEAR, "fc", x, PST_NONE), PST_ERR_BUG,
@@ -222,4 +222,36 @@ TEST(operands_are_checked)
     x = input(b, "x", PST_F32, 3, 0, 0);
     check_fails(b, plain(b, PST_OP_KINDS, "what", x, PST_NONE), PST_ERR_BUG,
                 "what: no such kind of operator");
+}
+
+/* What a kind does not read would be ignored, and the model would be another than was meant. */
+TEST(attributes_that_a_kind_does_not_read_are_refused)
+{
+    static const struct {
+        struct pst_op op;
+        const char *wrong;
+    } rows[] = {
+        {{.kind = PST_OP_AVGPOOL, .act = PST_ACT_RELU}, "op: avgpool does not read `act`"},
+        {{.kind = PST_OP_ACT, .act = PST_ACT_RELU, .p = 0.1f}, "op: act does not read `p`"},
+        {{.kind = PST_OP_AVGPOOL2D, .kernel = {2, 2}, .stride = {2, 2}, .dilation = {2, 2}},
+         "op: avgpool2d does not read `dilation`"},
+        {{.kind = PST_OP_SHIFT2D, .pad = {1, 0}, .stride = {0, 2}},
+         "op: shift2d does not read `stride`"},
+        {{.kind = PST_OP_DROPOUT, .p = 0.1f, .rope = {.theta = 1e4f}},
+         "op: dropout does not read `rope`"},
+        {{.kind = PST_OP_SOFTMAX, .axis = 1, .axes = 1}, "op: softmax does not read `axes`"},
+        {{.kind = PST_OP_REDUCE, .axes = 1, .logarithm = true},
+         "op: reduce does not read `logarithm`"},
+    };
+
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct pst_graph_builder *b = new_builder(PST_F32);
+        const uint32_t x = input(b, "x", PST_F32, 4, 4, 2);
+        struct pst_op op = rows[i].op;
+
+        op.name = "op";
+        op.n_in = 1;
+        op.in = &x;
+        check_fails(b, pst_graph_add(b, &op), PST_ERR_BUG, rows[i].wrong);
+    }
 }
