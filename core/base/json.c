@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/json.h"
 
-#include <inttypes.h>
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
@@ -12,7 +11,8 @@
 #include "base/number.h"
 #include "base/text.h"
 
-#define MAX_DEPTH (sizeof((struct pst_json *)NULL)->comma / sizeof(bool))
+#define MAX_DEPTH    (sizeof((struct pst_json *)NULL)->comma / sizeof(bool))
+#define STREAM_BYTES 65536
 
 void pst_json_init(struct pst_json *json)
 {
@@ -22,6 +22,15 @@ void pst_json_init(struct pst_json *json)
 void pst_json_init_in(struct pst_json *json, char *room, size_t size)
 {
     *json = (struct pst_json){.text = room, .capacity = size, .lent = true};
+}
+
+void pst_json_stream(struct pst_json *json, FILE *out)
+{
+    if (json->capacity < STREAM_BYTES) {
+        json->capacity = STREAM_BYTES;
+        json->text = pst_resize(json->text, json->capacity, 1);
+    }
+    json->out = out;
 }
 
 void pst_json_finish(struct pst_json *json)
@@ -44,28 +53,36 @@ char *pst_json_take(struct pst_json *json)
     return text;
 }
 
-static void reserve(struct pst_json *json, size_t more)
+/* Makes room for `need` bytes: by writing out what there is, else by a larger buffer. */
+static void make_room(struct pst_json *json, size_t need)
 {
-    size_t need = json->length + more + 1; /* the NUL */
-
-    if (need > json->capacity && json->lent) {
+    if (json->out != NULL) {
+        need -= json->length;
+        fwrite(json->text, 1, json->length, json->out); /* a failure stays in ferror() */
+        json->length = 0;
+        if (need <= json->capacity) {
+            return;
+        }
+    }
+    if (json->lent) {
         pst_out_of_memory();
     }
-    if (need > json->capacity) {
-        json->capacity = json->capacity < 128 ? 256 : json->capacity * 2;
-        json->capacity = json->capacity < need ? need : json->capacity;
-        json->text = pst_resize(json->text, json->capacity, 1);
-    }
+    json->capacity = json->capacity < 128 ? 256 : json->capacity * 2;
+    json->capacity = json->capacity < need ? need : json->capacity;
+    json->text = pst_resize(json->text, json->capacity, 1);
 }
 
-static void put(struct pst_json *json, const char *text, size_t n)
+static inline void put(struct pst_json *json, const char *text, size_t n)
 {
-    if (!json->failed) {
-        reserve(json, n);
-        memcpy(json->text + json->length, text, n);
-        json->length += n;
-        json->text[json->length] = '\0';
+    if (json->failed) {
+        return;
     }
+    if (json->length + n + 1 > json->capacity) { /* with the NUL */
+        make_room(json, json->length + n + 1);
+    }
+    memcpy(json->text + json->length, text, n);
+    json->length += n;
+    json->text[json->length] = '\0';
 }
 
 static void put_escape(struct pst_json *json, uint32_t c)
@@ -82,25 +99,44 @@ static void put_escape(struct pst_json *json, uint32_t c)
     put(json, text, strlen(text));
 }
 
+/* Does a character stand for itself in a string? ASCII alone: others may be broken or hidden. */
+static bool is_plain(unsigned char c)
+{
+    return c >= 0x20 && c < 0x7F && c != '"' && c != '\\';
+}
+
+/* Writes one character that may not stand for itself; returns its length in the text. */
+static size_t put_special(struct pst_json *json, const char *text)
+{
+    const size_t n = pst_utf8_length(text);
+    const uint32_t hidden = n == 0 ? 0 : pst_text_hidden(text); /* a terminal may show the answer */
+
+    if (n == 0) {
+        put(json, "\xEF\xBF\xBD", 3); /* U+FFFD: file names need not be UTF-8, JSON must */
+        return pst_utf8_subpart(text);
+    }
+    if (*text == '"' || *text == '\\') {
+        put_escape(json, (unsigned char)*text);
+    } else if (hidden != 0) {
+        put_escape(json, hidden);
+    } else {
+        put(json, text, n);
+    }
+    return n;
+}
+
 static void put_string(struct pst_json *json, const char *value)
 {
-    const unsigned char *s = (const unsigned char *)value;
-
     put(json, "\"", 1);
-    while (*s != '\0') {
-        size_t n = pst_utf8_length((const char *)s);
+    while (*value != '\0') {
+        size_t n = 0;
 
-        if (n == 0) {
-            put(json, "\xEF\xBF\xBD", 3); /* U+FFFD: file names need not be UTF-8, JSON must */
-            n = pst_utf8_subpart((const char *)s);
-        } else if (*s == '"' || *s == '\\') {
-            put_escape(json, *s);
-        } else if (pst_text_hidden((const char *)s) != 0) { /* it may be shown on a terminal */
-            put_escape(json, pst_text_hidden((const char *)s));
-        } else {
-            put(json, (const char *)s, n);
+        while (is_plain((unsigned char)value[n])) {
+            n++;
         }
-        s += n;
+        put(json, value, n);
+        value += n;
+        value += *value == '\0' ? 0 : put_special(json, value);
     }
     put(json, "\"", 1);
 }
@@ -166,20 +202,29 @@ void pst_json_string(struct pst_json *json, const char *key, const char *value)
     put_string(json, value);
 }
 
+static void put_integer(struct pst_json *json, const char *key, bool negative, uint64_t magnitude)
+{
+    char text[24], *const end = text + sizeof text, *at = end;
+
+    do {
+        *--at = (char)('0' + magnitude % 10);
+        magnitude /= 10;
+    } while (magnitude > 0);
+    if (negative) {
+        *--at = '-';
+    }
+    begin(json, key);
+    put(json, at, (size_t)(end - at));
+}
+
 void pst_json_int(struct pst_json *json, const char *key, int64_t value)
 {
-    char text[32];
-
-    snprintf(text, sizeof text, "%" PRId64, value);
-    pst_json_raw(json, key, text);
+    put_integer(json, key, value < 0, value < 0 ? -(uint64_t)value : (uint64_t)value);
 }
 
 void pst_json_uint(struct pst_json *json, const char *key, uint64_t value)
 {
-    char text[32];
-
-    snprintf(text, sizeof text, "%" PRIu64, value);
-    pst_json_raw(json, key, text);
+    put_integer(json, key, false, value);
 }
 
 void pst_json_number(struct pst_json *json, const char *key, double value)

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "base/error.h"
 
@@ -17,6 +18,7 @@ struct pst_json {
     size_t length, capacity;
     uint32_t depth;
     bool comma[64];
+    FILE *out;   /* NULL: all of the text stays in memory */
     bool lent;   /* the room is the caller's */
     bool failed; /* nested too deeply: everything after is dropped */
 };
@@ -24,6 +26,9 @@ struct pst_json {
 void pst_json_init(struct pst_json *json);
 /* Writes into the caller's room, without allocation; a text that does not fit ends the program. */
 void pst_json_init_in(struct pst_json *json, char *room, size_t size);
+/* From now on a full buffer is written to `out`: for a long answer, after the last call that can
+   fail. The caller writes the rest of `text` at the end. */
+void pst_json_stream(struct pst_json *json, FILE *out);
 void pst_json_finish(struct pst_json *json);
 /* Hands the text over (free() it, unless the room was the caller's) and finishes; NULL if the
    writer failed. */

@@ -5,9 +5,7 @@
 #include <locale.h>
 #include <math.h>
 #include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 static pthread_once_t c_locale_once = PTHREAD_ONCE_INIT;
 static locale_t c_locale;
@@ -21,41 +19,6 @@ static locale_t get_c_locale(void)
 {
     pthread_once(&c_locale_once, make_c_locale);
     return c_locale;
-}
-
-char *pst_number_format(char *text, double value)
-{
-    locale_t old = uselocale(get_c_locale());
-
-    for (int digits = 15; digits <= 17; digits++) {
-        snprintf(text, 32, "%.*g", digits, value);
-        if (strtod(text, NULL) == value) {
-            break;
-        }
-    }
-    uselocale(old);
-    return text;
-}
-
-char *pst_number_format_to(char *text, double value, int decimals)
-{
-    locale_t old;
-    size_t n;
-
-    if (fabs(value) >= 1e15) { /* it has no decimals */
-        return pst_number_format(text, value);
-    }
-    old = uselocale(get_c_locale());
-    n = (size_t)snprintf(text, 32, "%.*f", decimals, value);
-    uselocale(old);
-    if (decimals > 0) {
-        while (text[n - 1] == '0') {
-            n--;
-        }
-        n -= text[n - 1] == '.';
-        text[n] = '\0';
-    }
-    return strcmp(text, "-0") == 0 ? strcpy(text, "0") : text;
 }
 
 /* strtod also takes white space, hexadecimal, inf and nan, which no file of ours may hold. */
@@ -118,13 +81,4 @@ bool pst_number_parse_int(const char *text, int64_t *ret_value)
     }
     *ret_value = value;
     return true;
-}
-
-char *pst_number_format_figure(char *text, double value)
-{
-    locale_t old = uselocale(get_c_locale());
-
-    snprintf(text, 32, "%.12g", value);
-    uselocale(old);
-    return text;
 }

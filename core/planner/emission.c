@@ -148,14 +148,16 @@ static pst_status emit(struct pst_schedule_out *out, uint32_t device, uint32_t p
     list = &e->orders.passes[e->part][device];
     n = &e->orders.n_passes[e->part][device];
     if (*n == e->room[e->part][device]) {
-        struct pst_pass *larger =
-            pst_arena_array(&e->orders.arena, 2 * (size_t)*n + 8, sizeof **list);
+        /* The first room is for F and BW of all micro-batches of the stage: most lists fit. */
+        const uint32_t n_microbatches = pst_schedule_stage_at(e->in, stage)->n_microbatches;
+        const uint32_t room = 2 * (*n == 0 ? n_microbatches : *n) + 8;
+        struct pst_pass *larger = pst_arena_array(&e->orders.arena, room, sizeof **list);
 
         if (*n > 0) {
             memcpy(larger, *list, *n * sizeof **list);
         }
         *list = larger;
-        e->room[e->part][device] = 2 * *n + 8;
+        e->room[e->part][device] = room;
     }
     (*list)[(*n)++] = (struct pst_pass){(uint8_t)pass, stage, microbatch};
     e->orders.split |= pass == PST_PASS_B;

@@ -2,6 +2,7 @@
  *
  * The JSON writer, against the grammar of RFC 8259 and against jansson as a second reader.
  */
+#include <float.h>
 #include <math.h>
 #include "test.h"
 
@@ -79,6 +80,10 @@ TEST(numbers_are_short)
         {123456, "123456"},  {1.0 / 3, "0.3333333333333333"},
         {NAN, "null"},       {INFINITY, "null"},
         {-INFINITY, "null"}, {0.1 + 0.2, "0.30000000000000004"},
+        {5e-324, "5e-324"},  {-0.0, "-0"},
+        {100000, "100000"},  {123456789012345, "123456789012345"},
+        {1e15, "1e+15"},     {0.0001, "0.0001"},
+        {12.5, "12.5"},      {0.00012345, "0.00012345"},
     };
 
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -109,33 +114,85 @@ TEST(reals_of_a_resolution)
     expect("1234.567");
 }
 
+static uint64_t next_bits(uint64_t *x)
+{
+    *x ^= *x << 13;
+    *x ^= *x >> 7;
+    *x ^= *x << 17;
+    return *x;
+}
+
+static uint32_t count_digits(const char *text)
+{
+    uint32_t n = 0, zeros = 0;
+
+    for (; *text != '\0' && *text != 'e'; text++) {
+        if (*text >= '0' && *text <= '9' && (n > 0 || *text != '0')) {
+            n++;
+            zeros = *text == '0' ? zeros + 1 : 0;
+        }
+    }
+    return n - zeros;
+}
+
+/* All bits come back, and one digit less (by printf, to nearest) is another number. */
+static void expect_shortest(double value)
+{
+    char *text, less[40];
+    double read;
+    uint32_t n;
+
+    pst_json_init(&json);
+    pst_json_number(&json, NULL, value);
+    text = pst_json_take(&json);
+    read = strtod(text, NULL);
+    assert_memory_equal(&read, &value, sizeof read);
+    n = count_digits(text);
+    if (n > 1) {
+        snprintf(less, sizeof less, "%.*e", (int)n - 2, value);
+        assert_true(strtod(less, NULL) != value);
+    }
+    free(text);
+}
+
 TEST(numbers_come_back_exactly)
 {
+    static const double ends[] = {0.0,
+                                  -0.0,
+                                  5e-324,
+                                  -5e-324,
+                                  DBL_MIN,
+                                  DBL_MAX,
+                                  -DBL_MAX,
+                                  DBL_EPSILON,
+                                  999999999999999.0,
+                                  1e15,
+                                  1e16,
+                                  9007199254740993.0,
+                                  123456789012345678.0,
+                                  1e22,
+                                  1e23,
+                                  9.5e-5,
+                                  1e-4,
+                                  0.00012345};
     uint64_t seed = 0x9E3779B97F4A7C15u, x = seed;
 
     printf("seed %llx\n", (unsigned long long)seed);
-    for (int i = 0; i < 20000; i++) {
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        expect_shortest(ends[i]);
+        expect_shortest(nextafter(ends[i], 0));
+        expect_shortest(nextafter(ends[i], DBL_MAX));
+    }
+    for (int i = 0; i < 60000; i++) { /* any bits, subnormals, a whole number or nearly one */
+        uint64_t bits = next_bits(&x);
         double value;
-        json_t *read;
-        char *text;
 
-        x ^= x << 13;
-        x ^= x >> 7;
-        x ^= x << 17;
-        memcpy(&value, &x, sizeof value);
-        if (!isfinite(value)) {
-            continue;
+        bits &= i % 3 == 1 ? UINT64_C(0x800FFFFFFFFFFFFF) : UINT64_MAX;
+        memcpy(&value, &bits, sizeof value);
+        value = i % 3 == 2 ? (double)(int64_t)bits / (double)(1u << (bits & 31)) : value;
+        if (isfinite(value)) {
+            expect_shortest(value);
         }
-        pst_json_init(&json);
-        pst_json_array(&json, NULL);
-        pst_json_number(&json, NULL, value);
-        pst_json_end(&json, ']');
-        text = pst_json_take(&json);
-        read = json_loads(text, 0, NULL);
-        assert_non_null(read);
-        assert_true(json_number_value(json_array_get(read, 0)) == value);
-        json_decref(read);
-        free(text);
     }
 }
 
@@ -243,6 +300,42 @@ TEST(grows_past_any_block)
     assert_int_equal(json_integer_value(json_array_get(read, 49999)), 49999);
     json_decref(read);
     free(text);
+}
+
+/* What was written out and what is left are the text that a writer in memory has. */
+TEST(a_stream_writes_the_same_text)
+{
+    const char *const long_text = "a text that is no multiple of any buffer, \x01 included";
+    char *written = NULL, *whole;
+    size_t length = 0;
+    FILE *out = open_memstream(&written, &length);
+    struct pst_json streamed;
+
+    pst_json_init(&json);
+    pst_json_init(&streamed);
+    for (int w = 0; w < 2; w++) {
+        struct pst_json *writer = w == 0 ? &json : &streamed;
+
+        pst_json_array(writer, NULL);
+        pst_json_string(writer, NULL, "before");
+        if (w == 1) {
+            pst_json_stream(writer, out);
+        }
+        for (int i = 0; i < 20000; i++) {
+            pst_json_string(writer, NULL, long_text);
+            pst_json_number(writer, NULL, i / 7.0);
+        }
+        pst_json_end(writer, ']');
+    }
+    fflush(out);
+    assert_true(length > 1000000 && streamed.capacity < length / 4);
+    fwrite(streamed.text, 1, streamed.length, out);
+    assert_int_equal(fclose(out), 0);
+    whole = pst_json_take(&json);
+    assert_string_equal(written, whole);
+    pst_json_finish(&streamed);
+    free(written);
+    free(whole);
 }
 
 /* A real number stays one, whatever its digits, and no longer than it must be. */

@@ -222,8 +222,9 @@ static int run(const struct pst_command *command, int argc, char **argv)
         command->run(&cli, request);
         pst_json_end(&cli.answer, '}');
     }
-    if (cli.answer.length > sizeof "{}" - 1) {
-        printf("%s\n", cli.answer.text);
+    if (cli.answer.length > sizeof "{}" - 1 || cli.answer.out != NULL) {
+        pst_json_newline(&cli.answer);
+        fwrite(cli.answer.text, 1, cli.answer.length, stdout);
     }
     pst_json_finish(&cli.answer);
     free(request);

@@ -392,6 +392,7 @@ static void tell(struct pst_cli *cli, const struct request *request,
         pst_cli_write_order(cli, request->csv, result);
     }
     if (cli->json) {
+        pst_json_stream(&cli->answer, stdout);
         pst_schedule_report_json(&figures, page.in_samples, &cli->answer);
     } else {
         pst_schedule_report_print(&figures, &page, stdout);
