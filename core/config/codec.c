@@ -21,31 +21,41 @@ static json_t *find(struct pst_codec *c, const char *key)
     return key != NULL ? json_object_get(level->at, key) : json_array_get(level->at, level->index);
 }
 
-/* Returns the next value; fails and returns NULL if it has another type. Enters its path: call
-   pst_fields_leave(c->in, *ret_mark) once it is read. */
+struct pst_fields *pst_codec_place(struct pst_codec *c, bool element)
+{
+    pst_fields_leave(c->in, 0);
+    for (uint32_t i = 2; i <= c->depth + element; i++) {
+        const char *key = i <= c->depth ? c->levels[i].key : NULL;
+
+        pst_fields_enter(c->in, key != NULL ? key : "",
+                         key != NULL ? PST_FIELDS_NO_INDEX : c->levels[i - 1].index - 1);
+    }
+    return c->in;
+}
+
+/* Fails at a value: a member, an element, or the top. */
+#define fail_value(c, kind, key, ...)                                                              \
+    pst_fields_fail(pst_codec_place(c, (key) == NULL && (c)->depth > 0), kind, key, __VA_ARGS__)
+
+/* Returns the next value; fails and returns NULL if it has another type. */
 static json_t *take(struct pst_codec *c, const char *key, const char *expected,
-                    bool (*is_type)(const json_t *), size_t *ret_mark)
+                    bool (*is_type)(const json_t *))
 {
     struct pst_codec_level *level = top(c);
     json_t *value;
 
-    *ret_mark = strlen(c->in->where);
     if (!pst_codec_is_sound(c)) {
         return NULL;
     }
     value = find(c, key);
-    if (c->depth > 0) {
-        pst_fields_enter(c->in, key != NULL ? key : "",
-                         key != NULL ? PST_FIELDS_NO_INDEX : level->index);
-    }
     if (key == NULL) {
         level->index++;
     } else if (level->n_keys < PST_CODEC_MEMBERS) {
         level->keys[level->n_keys++] = key;
     }
     if (value == NULL || !is_type(value)) {
-        pst_codec_fail(c, NULL, NULL, "%s, expected %s",
-                       value == NULL ? "missing" : "of another type", expected);
+        fail_value(c, NULL, key, "%s, expected %s", value == NULL ? "missing" : "of another type",
+                   expected);
         return NULL;
     }
     return value;
@@ -70,17 +80,23 @@ IS_TYPE(is_bool, json_is_boolean(value))
 
 static void begin(struct pst_codec *c, const char *key, bool is_array_wanted)
 {
-    struct pst_codec_level level = {.is_array = is_array_wanted};
+    json_t *at = NULL;
+    struct pst_codec_level *level;
 
     if (pst_codec_reads(c)) {
-        level.at = take(c, key, is_array_wanted ? "an array" : "an object",
-                        is_array_wanted ? is_array : is_object, &level.mark);
+        at = take(c, key, is_array_wanted ? "an array" : "an object",
+                  is_array_wanted ? is_array : is_object);
     } else if (is_array_wanted) {
         pst_json_array(c->out, key);
     } else {
         pst_json_object(c->out, key);
     }
-    c->levels[++c->depth] = level;
+    level = &c->levels[++c->depth]; /* its keys need no zeros */
+    level->at = at;
+    level->key = key;
+    level->index = 0;
+    level->is_array = is_array_wanted;
+    level->n_keys = 0;
 }
 
 void pst_codec_object(struct pst_codec *c, const char *key)
@@ -126,9 +142,6 @@ void pst_codec_end(struct pst_codec *c)
         refuse_others(c, level);
     }
     c->depth--;
-    if (pst_codec_reads(c)) {
-        pst_fields_leave(c->in, level->mark);
-    }
 }
 
 void pst_codec_newline(struct pst_codec *c)
@@ -140,11 +153,7 @@ void pst_codec_newline(struct pst_codec *c)
 
 bool pst_codec_skip_object(struct pst_codec *c, const char *key)
 {
-    size_t mark;
-    bool there = take(c, key, "an object", is_object, &mark) != NULL;
-
-    pst_fields_leave(c->in, mark);
-    return there;
+    return take(c, key, "an object", is_object) != NULL;
 }
 
 bool pst_codec_has(struct pst_codec *c, const char *key, bool there)
@@ -155,7 +164,6 @@ bool pst_codec_has(struct pst_codec *c, const char *key, bool there)
 bool pst_codec_null(struct pst_codec *c, const char *key, bool is_null)
 {
     const json_t *value;
-    size_t mark;
 
     if (!pst_codec_reads(c)) {
         if (is_null) {
@@ -166,8 +174,7 @@ bool pst_codec_null(struct pst_codec *c, const char *key, bool is_null)
     value = find(c, key);
     is_null = json_is_null(value);
     if (is_null) {
-        take(c, key, "null", is_text, &mark);
-        pst_fields_leave(c->in, mark);
+        take(c, key, "null", is_text);
     }
     return is_null;
 }
@@ -178,21 +185,19 @@ void pst_codec_uint(struct pst_codec *c, const char *key, uint32_t *number)
 {
     json_int_t read;
     json_t *value;
-    size_t mark;
 
     if (!pst_codec_reads(c)) {
         pst_json_uint(c->out, key, *number);
         return;
     }
-    value = take(c, key, "an integer", is_integer, &mark);
+    value = take(c, key, "an integer", is_integer);
     read = json_integer_value(value);
     if (read < 0 || read > UINT32_MAX - 1) {
-        pst_codec_fail(c, NULL, NULL, "%lld, expected an integer from 0 to %u", (long long)read,
-                       UINT32_MAX - 1);
+        fail_value(c, NULL, key, "%lld, expected an integer from 0 to %u", (long long)read,
+                   UINT32_MAX - 1);
         read = 0;
     }
     *number = (uint32_t)read;
-    pst_fields_leave(c->in, mark);
 }
 
 /* Decimal digits alone, at least 2^53: the form of what a double cannot hold. */
@@ -214,7 +219,6 @@ void pst_codec_bytes(struct pst_codec *c, const char *key, uint64_t *number)
 {
     char text[24];
     json_t *value;
-    size_t mark;
 
     if (!pst_codec_reads(c)) {
         if (*number < PST_CODEC_EXACT) {
@@ -225,70 +229,61 @@ void pst_codec_bytes(struct pst_codec *c, const char *key, uint64_t *number)
         }
         return;
     }
-    value = take(c, key, "an integer", is_exact, &mark);
+    value = take(c, key, "an integer", is_exact);
     *number = (uint64_t)json_integer_value(value);
     if (json_is_string(value) ? !parse_large(json_string_value(value), number)
                               : json_integer_value(value) < 0 || *number >= PST_CODEC_EXACT) {
-        pst_codec_fail(c, NULL, NULL, "expected an integer from 0 on, as a string from 2^53 on");
+        fail_value(c, NULL, key, "expected an integer from 0 on, as a string from 2^53 on");
         *number = 0;
     }
-    pst_fields_leave(c->in, mark);
 }
 
 void pst_codec_bool(struct pst_codec *c, const char *key, bool *flag)
 {
     const json_t *value;
-    size_t mark;
 
     if (!pst_codec_reads(c)) {
         pst_json_bool(c->out, key, *flag);
         return;
     }
-    value = take(c, key, "true or false", is_bool, &mark);
+    value = take(c, key, "true or false", is_bool);
     *flag = json_is_true(value);
-    pst_fields_leave(c->in, mark);
 }
 
 void pst_codec_number(struct pst_codec *c, const char *key, double *number, double least,
                       double most)
 {
-    size_t mark;
 
     if (!pst_codec_reads(c)) {
         pst_json_number(c->out, key, *number);
         return;
     }
-    *number = json_number_value(take(c, key, "a number", is_number, &mark));
+    *number = json_number_value(take(c, key, "a number", is_number));
     if (!(*number >= least && *number <= most)) {
-        pst_codec_fail(c, NULL, NULL, "expected a number from %.17g to %.17g", least, most);
+        fail_value(c, NULL, key, "expected a number from %.17g to %.17g", least, most);
         *number = least;
     }
-    pst_fields_leave(c->in, mark);
 }
 
 void pst_codec_string(struct pst_codec *c, const char *key, const char **text)
 {
-    size_t mark;
 
     if (!pst_codec_reads(c)) {
         pst_json_string(c->out, key, *text);
         return;
     }
-    *text = json_string_value(take(c, key, "a string", is_string, &mark));
-    pst_fields_leave(c->in, mark);
+    *text = json_string_value(take(c, key, "a string", is_string));
 }
 
 void pst_codec_text(struct pst_codec *c, const char *key, const char **text)
 {
-    size_t mark;
 
     if (!pst_codec_reads(c)) {
         pst_json_string(c->out, key, *text);
         return;
     }
-    *text = pst_arena_strdup(c->arena,
-                             json_string_value(take(c, key, "a string or null", is_text, &mark)));
-    pst_fields_leave(c->in, mark);
+    *text =
+        pst_arena_strdup(c->arena, json_string_value(take(c, key, "a string or null", is_text)));
 }
 
 void pst_codec_constant(struct pst_codec *c, const char *key, const char *word)

@@ -19,9 +19,9 @@
 
 /* An object or an array that is open. */
 struct pst_codec_level {
-    json_t *at;   /* what is read; NULL: it is not there */
-    size_t mark;  /* for pst_fields_leave */
-    size_t index; /* of the next element of an array */
+    json_t *at;      /* what is read; NULL: it is not there */
+    const char *key; /* NULL: an element, or the top */
+    size_t index;    /* of the next element of an array */
     bool is_array;
     uint32_t n_keys; /* members of an object so far */
     const char *keys[PST_CODEC_MEMBERS];
@@ -49,8 +49,12 @@ static inline bool pst_codec_is_sound(const struct pst_codec *c)
     return c->in == NULL || c->in->status == PST_OK;
 }
 
-/* Fails at member `key` (NULL: at the value being read); kind NULL: input.syntax. */
-#define pst_codec_fail(c, kind, key, ...) pst_fields_fail((c)->in, kind, key, __VA_ARGS__)
+/* The path of what is open becomes the place of the next failure, `element`: of its last element.
+   Only a failure needs it, so values are read without. Returns c->in. */
+struct pst_fields *pst_codec_place(struct pst_codec *c, bool element);
+/* Fails at member `key` (NULL: at what is open); kind NULL: input.syntax. */
+#define pst_codec_fail(c, kind, key, ...)                                                          \
+    pst_fields_fail(pst_codec_place(c, false), kind, key, __VA_ARGS__)
 
 /* key is NULL for the next element of an array and at the top. */
 void pst_codec_object(struct pst_codec *c, const char *key);
