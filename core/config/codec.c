@@ -6,14 +6,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "config/config.h"
+
 static struct pst_codec_level *top(struct pst_codec *c)
 {
     return &c->levels[c->depth];
 }
 
-static json_t *find(struct pst_codec *c, const char *key)
+/* The next value, which stays the next one. */
+static json_t *peek(struct pst_codec *c, const char *key)
 {
-    struct pst_codec_level *level = top(c);
+    const struct pst_codec_level *level = top(c);
 
     if (c->depth == 0) {
         return c->root;
@@ -37,28 +40,44 @@ struct pst_fields *pst_codec_place(struct pst_codec *c, bool element)
 #define fail_value(c, kind, key, ...)                                                              \
     pst_fields_fail(pst_codec_place(c, (key) == NULL && (c)->depth > 0), kind, key, __VA_ARGS__)
 
+static void note_key(struct pst_codec_level *level, const char *key)
+{
+    if (level->n_keys == 0 ||
+        (level->n_keys < PST_CODEC_MEMBERS && level->keys[level->n_keys - 1] != key)) {
+        level->keys[level->n_keys++] = key;
+    }
+}
+
+json_t *pst_codec_find(struct pst_codec *c, const char *key)
+{
+    json_t *value = pst_codec_is_sound(c) ? peek(c, key) : NULL;
+
+    if (key == NULL) {
+        top(c)->index++;
+    } else {
+        note_key(top(c), key);
+    }
+    return value;
+}
+
 /* Returns the next value; fails and returns NULL if it has another type. */
 static json_t *take(struct pst_codec *c, const char *key, const char *expected,
                     bool (*is_type)(const json_t *))
 {
-    struct pst_codec_level *level = top(c);
-    json_t *value;
+    json_t *value = pst_codec_find(c, key);
 
-    if (!pst_codec_is_sound(c)) {
-        return NULL;
+    if (!pst_codec_is_sound(c) || (value != NULL && is_type(value))) {
+        return value;
     }
-    value = find(c, key);
-    if (key == NULL) {
-        level->index++;
-    } else if (level->n_keys < PST_CODEC_MEMBERS) {
-        level->keys[level->n_keys++] = key;
-    }
-    if (value == NULL || !is_type(value)) {
+    if (c->format == NULL) {
         fail_value(c, NULL, key, "%s, expected %s", value == NULL ? "missing" : "of another type",
                    expected);
-        return NULL;
+    } else if (c->depth == 0) {
+        fail_value(c, NULL, key, "must be %s of the format \"%s\"", expected, c->format);
+    } else {
+        fail_value(c, "config.value", key, "must be %s", expected);
     }
-    return value;
+    return NULL;
 }
 
 #define IS_TYPE(name, test)                                                                        \
@@ -96,6 +115,7 @@ static void begin(struct pst_codec *c, const char *key, bool is_array_wanted)
     level->key = key;
     level->index = 0;
     level->is_array = is_array_wanted;
+    level->lacks_member = false;
     level->n_keys = 0;
 }
 
@@ -110,6 +130,16 @@ uint32_t pst_codec_array(struct pst_codec *c, const char *key)
     return (uint32_t)json_array_size(top(c)->at);
 }
 
+static bool is_known(const struct pst_codec_level *level, const char *key)
+{
+    uint32_t i = 0;
+
+    while (i < level->n_keys && strcmp(level->keys[i], key) != 0) {
+        i++;
+    }
+    return i < level->n_keys;
+}
+
 static void refuse_others(struct pst_codec *c, const struct pst_codec_level *level)
 {
     const char *key;
@@ -117,16 +147,34 @@ static void refuse_others(struct pst_codec *c, const struct pst_codec_level *lev
 
     json_object_foreach(level->at, key, value)
     {
-        uint32_t i = 0;
+        char hint[96] = "";
 
-        while (i < level->n_keys && strcmp(level->keys[i], key) != 0) {
-            i++;
+        if (is_known(level, key)) {
+            continue;
         }
-        if (i == level->n_keys) {
-            pst_codec_fail(c, NULL, NULL, "unknown key \"%.64s\"", key);
+        if (c->format != NULL) {
+            pst_nearest_hint(hint, key, level->keys, level->n_keys);
+        }
+        if (!level->lacks_member || hint[0] != '\0') {
+            c->in->status = level->lacks_member ? PST_OK : c->in->status;
+            pst_codec_fail(c, c->format != NULL ? "config.key" : NULL, NULL,
+                           "unknown key \"%.64s\"%s", key, hint);
             return;
         }
     }
+}
+
+void pst_codec_require(struct pst_codec *c, const char *key, const char *missing)
+{
+    if (!pst_codec_is_sound(c) || pst_codec_has(c, key, true)) {
+        return;
+    }
+    if (missing != NULL) {
+        pst_codec_fail(c, "config.key", NULL, "%s", missing);
+    } else {
+        pst_codec_fail(c, "config.key", NULL, "\"%s\" is missing", key);
+    }
+    top(c)->lacks_member = true;
 }
 
 void pst_codec_end(struct pst_codec *c)
@@ -158,23 +206,22 @@ bool pst_codec_skip_object(struct pst_codec *c, const char *key)
 
 bool pst_codec_has(struct pst_codec *c, const char *key, bool there)
 {
-    return pst_codec_reads(c) ? pst_codec_is_sound(c) && find(c, key) != NULL : there;
+    if (!pst_codec_reads(c)) {
+        return there;
+    }
+    if (key != NULL) {
+        note_key(top(c), key);
+    }
+    return pst_codec_is_sound(c) && peek(c, key) != NULL;
 }
 
 bool pst_codec_null(struct pst_codec *c, const char *key, bool is_null)
 {
-    const json_t *value;
-
-    if (!pst_codec_reads(c)) {
-        if (is_null) {
-            pst_json_raw(c->out, key, "null");
-        }
-        return is_null;
-    }
-    value = find(c, key);
-    is_null = json_is_null(value);
-    if (is_null) {
-        take(c, key, "null", is_text);
+    is_null = pst_codec_reads(c) ? json_is_null(peek(c, key)) : is_null;
+    if (is_null && pst_codec_reads(c)) {
+        pst_codec_find(c, key);
+    } else if (is_null) {
+        pst_json_raw(c->out, key, "null");
     }
     return is_null;
 }
@@ -240,14 +287,11 @@ void pst_codec_bytes(struct pst_codec *c, const char *key, uint64_t *number)
 
 void pst_codec_bool(struct pst_codec *c, const char *key, bool *flag)
 {
-    const json_t *value;
-
-    if (!pst_codec_reads(c)) {
+    if (pst_codec_reads(c)) {
+        *flag = json_is_true(take(c, key, "true or false", is_bool));
+    } else {
         pst_json_bool(c->out, key, *flag);
-        return;
     }
-    value = take(c, key, "true or false", is_bool);
-    *flag = json_is_true(value);
 }
 
 void pst_codec_number(struct pst_codec *c, const char *key, double *number, double least,
@@ -267,23 +311,21 @@ void pst_codec_number(struct pst_codec *c, const char *key, double *number, doub
 
 void pst_codec_string(struct pst_codec *c, const char *key, const char **text)
 {
-
-    if (!pst_codec_reads(c)) {
+    if (pst_codec_reads(c)) {
+        *text = json_string_value(take(c, key, "a string", is_string));
+    } else {
         pst_json_string(c->out, key, *text);
-        return;
     }
-    *text = json_string_value(take(c, key, "a string", is_string));
 }
 
 void pst_codec_text(struct pst_codec *c, const char *key, const char **text)
 {
-
-    if (!pst_codec_reads(c)) {
+    if (pst_codec_reads(c)) {
+        *text = json_string_value(take(c, key, "a string or null", is_text));
+        *text = pst_arena_strdup(c->arena, *text);
+    } else {
         pst_json_string(c->out, key, *text);
-        return;
     }
-    *text =
-        pst_arena_strdup(c->arena, json_string_value(take(c, key, "a string or null", is_text)));
 }
 
 void pst_codec_constant(struct pst_codec *c, const char *key, const char *word)
