@@ -6,14 +6,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "config/config.h"
+
 static struct pst_codec_level *top(struct pst_codec *c)
 {
     return &c->levels[c->depth];
 }
 
-static json_t *find(struct pst_codec *c, const char *key)
+/* The next value, which stays the next one. */
+static json_t *peek(struct pst_codec *c, const char *key)
 {
-    struct pst_codec_level *level = top(c);
+    const struct pst_codec_level *level = top(c);
 
     if (c->depth == 0) {
         return c->root;
@@ -21,34 +24,60 @@ static json_t *find(struct pst_codec *c, const char *key)
     return key != NULL ? json_object_get(level->at, key) : json_array_get(level->at, level->index);
 }
 
-/* Returns the next value; fails and returns NULL if it has another type. Enters its path: call
-   pst_fields_leave(c->in, *ret_mark) once it is read. */
-static json_t *take(struct pst_codec *c, const char *key, const char *expected,
-                    bool (*is_type)(const json_t *), size_t *ret_mark)
+struct pst_fields *pst_codec_place(struct pst_codec *c, bool element)
 {
-    struct pst_codec_level *level = top(c);
-    json_t *value;
+    pst_fields_leave(c->in, 0);
+    for (uint32_t i = 2; i <= c->depth + element; i++) {
+        const char *key = i <= c->depth ? c->levels[i].key : NULL;
 
-    *ret_mark = strlen(c->in->where);
-    if (!pst_codec_is_sound(c)) {
-        return NULL;
-    }
-    value = find(c, key);
-    if (c->depth > 0) {
         pst_fields_enter(c->in, key != NULL ? key : "",
-                         key != NULL ? PST_FIELDS_NO_INDEX : level->index);
+                         key != NULL ? PST_FIELDS_NO_INDEX : c->levels[i - 1].index - 1);
     }
-    if (key == NULL) {
-        level->index++;
-    } else if (level->n_keys < PST_CODEC_MEMBERS) {
+    return c->in;
+}
+
+/* Fails at a value: a member, an element, or the top. */
+#define fail_value(c, kind, key, ...)                                                              \
+    pst_fields_fail(pst_codec_place(c, (key) == NULL && (c)->depth > 0), kind, key, __VA_ARGS__)
+
+static void note_key(struct pst_codec_level *level, const char *key)
+{
+    if (level->n_keys == 0 ||
+        (level->n_keys < PST_CODEC_MEMBERS && level->keys[level->n_keys - 1] != key)) {
         level->keys[level->n_keys++] = key;
     }
-    if (value == NULL || !is_type(value)) {
-        pst_codec_fail(c, NULL, NULL, "%s, expected %s",
-                       value == NULL ? "missing" : "of another type", expected);
-        return NULL;
+}
+
+json_t *pst_codec_find(struct pst_codec *c, const char *key)
+{
+    json_t *value = pst_codec_is_sound(c) ? peek(c, key) : NULL;
+
+    if (key == NULL) {
+        top(c)->index++;
+    } else {
+        note_key(top(c), key);
     }
     return value;
+}
+
+/* Returns the next value; fails and returns NULL if it has another type. */
+static json_t *take(struct pst_codec *c, const char *key, const char *expected,
+                    bool (*is_type)(const json_t *))
+{
+    json_t *value = pst_codec_find(c, key);
+
+    if (!pst_codec_is_sound(c) || (value != NULL && is_type(value))) {
+        return value;
+    }
+    if (c->format == NULL) {
+        fail_value(c, NULL, key, "%s, expected %s", value == NULL ? "missing" : "of another type",
+                   expected);
+    } else if (c->depth == 0) {
+        fail_value(c, NULL, key, "must be %s of the format \"%s\"", expected, c->format);
+    } else {
+        fail_value(c, "config.value", key, "must be %s", expected);
+    }
+    return NULL;
 }
 
 #define IS_TYPE(name, test)                                                                        \
@@ -70,17 +99,24 @@ IS_TYPE(is_bool, json_is_boolean(value))
 
 static void begin(struct pst_codec *c, const char *key, bool is_array_wanted)
 {
-    struct pst_codec_level level = {.is_array = is_array_wanted};
+    json_t *at = NULL;
+    struct pst_codec_level *level;
 
     if (pst_codec_reads(c)) {
-        level.at = take(c, key, is_array_wanted ? "an array" : "an object",
-                        is_array_wanted ? is_array : is_object, &level.mark);
+        at = take(c, key, is_array_wanted ? "an array" : "an object",
+                  is_array_wanted ? is_array : is_object);
     } else if (is_array_wanted) {
         pst_json_array(c->out, key);
     } else {
         pst_json_object(c->out, key);
     }
-    c->levels[++c->depth] = level;
+    level = &c->levels[++c->depth]; /* its keys need no zeros */
+    level->at = at;
+    level->key = key;
+    level->index = 0;
+    level->is_array = is_array_wanted;
+    level->lacks_member = false;
+    level->n_keys = 0;
 }
 
 void pst_codec_object(struct pst_codec *c, const char *key)
@@ -94,6 +130,16 @@ uint32_t pst_codec_array(struct pst_codec *c, const char *key)
     return (uint32_t)json_array_size(top(c)->at);
 }
 
+static bool is_known(const struct pst_codec_level *level, const char *key)
+{
+    uint32_t i = 0;
+
+    while (i < level->n_keys && strcmp(level->keys[i], key) != 0) {
+        i++;
+    }
+    return i < level->n_keys;
+}
+
 static void refuse_others(struct pst_codec *c, const struct pst_codec_level *level)
 {
     const char *key;
@@ -101,16 +147,34 @@ static void refuse_others(struct pst_codec *c, const struct pst_codec_level *lev
 
     json_object_foreach(level->at, key, value)
     {
-        uint32_t i = 0;
+        char hint[96] = "";
 
-        while (i < level->n_keys && strcmp(level->keys[i], key) != 0) {
-            i++;
+        if (is_known(level, key)) {
+            continue;
         }
-        if (i == level->n_keys) {
-            pst_codec_fail(c, NULL, NULL, "unknown key \"%.64s\"", key);
+        if (c->format != NULL) {
+            pst_nearest_hint(hint, key, level->keys, level->n_keys);
+        }
+        if (!level->lacks_member || hint[0] != '\0') {
+            c->in->status = level->lacks_member ? PST_OK : c->in->status;
+            pst_codec_fail(c, c->format != NULL ? "config.key" : NULL, NULL,
+                           "unknown key \"%.64s\"%s", key, hint);
             return;
         }
     }
+}
+
+void pst_codec_require(struct pst_codec *c, const char *key, const char *missing)
+{
+    if (!pst_codec_is_sound(c) || pst_codec_has(c, key, true)) {
+        return;
+    }
+    if (missing != NULL) {
+        pst_codec_fail(c, "config.key", NULL, "%s", missing);
+    } else {
+        pst_codec_fail(c, "config.key", NULL, "\"%s\" is missing", key);
+    }
+    top(c)->lacks_member = true;
 }
 
 void pst_codec_end(struct pst_codec *c)
@@ -126,9 +190,6 @@ void pst_codec_end(struct pst_codec *c)
         refuse_others(c, level);
     }
     c->depth--;
-    if (pst_codec_reads(c)) {
-        pst_fields_leave(c->in, level->mark);
-    }
 }
 
 void pst_codec_newline(struct pst_codec *c)
@@ -140,34 +201,27 @@ void pst_codec_newline(struct pst_codec *c)
 
 bool pst_codec_skip_object(struct pst_codec *c, const char *key)
 {
-    size_t mark;
-    bool there = take(c, key, "an object", is_object, &mark) != NULL;
-
-    pst_fields_leave(c->in, mark);
-    return there;
+    return take(c, key, "an object", is_object) != NULL;
 }
 
 bool pst_codec_has(struct pst_codec *c, const char *key, bool there)
 {
-    return pst_codec_reads(c) ? pst_codec_is_sound(c) && find(c, key) != NULL : there;
+    if (!pst_codec_reads(c)) {
+        return there;
+    }
+    if (key != NULL) {
+        note_key(top(c), key);
+    }
+    return pst_codec_is_sound(c) && peek(c, key) != NULL;
 }
 
 bool pst_codec_null(struct pst_codec *c, const char *key, bool is_null)
 {
-    const json_t *value;
-    size_t mark;
-
-    if (!pst_codec_reads(c)) {
-        if (is_null) {
-            pst_json_raw(c->out, key, "null");
-        }
-        return is_null;
-    }
-    value = find(c, key);
-    is_null = json_is_null(value);
-    if (is_null) {
-        take(c, key, "null", is_text, &mark);
-        pst_fields_leave(c->in, mark);
+    is_null = pst_codec_reads(c) ? json_is_null(peek(c, key)) : is_null;
+    if (is_null && pst_codec_reads(c)) {
+        pst_codec_find(c, key);
+    } else if (is_null) {
+        pst_json_raw(c->out, key, "null");
     }
     return is_null;
 }
@@ -178,21 +232,19 @@ void pst_codec_uint(struct pst_codec *c, const char *key, uint32_t *number)
 {
     json_int_t read;
     json_t *value;
-    size_t mark;
 
     if (!pst_codec_reads(c)) {
         pst_json_uint(c->out, key, *number);
         return;
     }
-    value = take(c, key, "an integer", is_integer, &mark);
+    value = take(c, key, "an integer", is_integer);
     read = json_integer_value(value);
     if (read < 0 || read > UINT32_MAX - 1) {
-        pst_codec_fail(c, NULL, NULL, "%lld, expected an integer from 0 to %u", (long long)read,
-                       UINT32_MAX - 1);
+        fail_value(c, NULL, key, "%lld, expected an integer from 0 to %u", (long long)read,
+                   UINT32_MAX - 1);
         read = 0;
     }
     *number = (uint32_t)read;
-    pst_fields_leave(c->in, mark);
 }
 
 /* Decimal digits alone, at least 2^53: the form of what a double cannot hold. */
@@ -214,7 +266,6 @@ void pst_codec_bytes(struct pst_codec *c, const char *key, uint64_t *number)
 {
     char text[24];
     json_t *value;
-    size_t mark;
 
     if (!pst_codec_reads(c)) {
         if (*number < PST_CODEC_EXACT) {
@@ -225,70 +276,56 @@ void pst_codec_bytes(struct pst_codec *c, const char *key, uint64_t *number)
         }
         return;
     }
-    value = take(c, key, "an integer", is_exact, &mark);
+    value = take(c, key, "an integer", is_exact);
     *number = (uint64_t)json_integer_value(value);
     if (json_is_string(value) ? !parse_large(json_string_value(value), number)
                               : json_integer_value(value) < 0 || *number >= PST_CODEC_EXACT) {
-        pst_codec_fail(c, NULL, NULL, "expected an integer from 0 on, as a string from 2^53 on");
+        fail_value(c, NULL, key, "expected an integer from 0 on, as a string from 2^53 on");
         *number = 0;
     }
-    pst_fields_leave(c->in, mark);
 }
 
 void pst_codec_bool(struct pst_codec *c, const char *key, bool *flag)
 {
-    const json_t *value;
-    size_t mark;
-
-    if (!pst_codec_reads(c)) {
+    if (pst_codec_reads(c)) {
+        *flag = json_is_true(take(c, key, "true or false", is_bool));
+    } else {
         pst_json_bool(c->out, key, *flag);
-        return;
     }
-    value = take(c, key, "true or false", is_bool, &mark);
-    *flag = json_is_true(value);
-    pst_fields_leave(c->in, mark);
 }
 
 void pst_codec_number(struct pst_codec *c, const char *key, double *number, double least,
                       double most)
 {
-    size_t mark;
 
     if (!pst_codec_reads(c)) {
         pst_json_number(c->out, key, *number);
         return;
     }
-    *number = json_number_value(take(c, key, "a number", is_number, &mark));
+    *number = json_number_value(take(c, key, "a number", is_number));
     if (!(*number >= least && *number <= most)) {
-        pst_codec_fail(c, NULL, NULL, "expected a number from %.17g to %.17g", least, most);
+        fail_value(c, NULL, key, "expected a number from %.17g to %.17g", least, most);
         *number = least;
     }
-    pst_fields_leave(c->in, mark);
 }
 
 void pst_codec_string(struct pst_codec *c, const char *key, const char **text)
 {
-    size_t mark;
-
-    if (!pst_codec_reads(c)) {
+    if (pst_codec_reads(c)) {
+        *text = json_string_value(take(c, key, "a string", is_string));
+    } else {
         pst_json_string(c->out, key, *text);
-        return;
     }
-    *text = json_string_value(take(c, key, "a string", is_string, &mark));
-    pst_fields_leave(c->in, mark);
 }
 
 void pst_codec_text(struct pst_codec *c, const char *key, const char **text)
 {
-    size_t mark;
-
-    if (!pst_codec_reads(c)) {
+    if (pst_codec_reads(c)) {
+        *text = json_string_value(take(c, key, "a string or null", is_text));
+        *text = pst_arena_strdup(c->arena, *text);
+    } else {
         pst_json_string(c->out, key, *text);
-        return;
     }
-    *text = pst_arena_strdup(c->arena,
-                             json_string_value(take(c, key, "a string or null", is_text, &mark)));
-    pst_fields_leave(c->in, mark);
 }
 
 void pst_codec_constant(struct pst_codec *c, const char *key, const char *word)

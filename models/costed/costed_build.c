@@ -305,7 +305,7 @@ pst_status pst_costed_build(const struct pst_costed *draft, const char *path, co
     struct pst_costed *graph;
     pst_status status;
 
-    pst_fields_begin(&fields, where);
+    pst_fields_enter(&fields, where, PST_FIELDS_NO_INDEX);
     check_size(&fields, draft);
     if (fields.status == PST_OK) {
         check_names(&fields, draft);

@@ -6,16 +6,14 @@
 #ifndef PST_MODELS_COSTED_FILE_H
 #define PST_MODELS_COSTED_FILE_H
 
-#include <jansson.h>
-
+#include "config/codec.h"
 #include "graph/costed.h"
 
 /*
- * Reads a file, or an object inside another one (`where`: "graph." then). Errors (PST_ERR_CONFIG):
- * those of pst_json_load (config/json_fields.h); input.syntax: another format or version;
- * input.limit; config.key, config.value naming the place ("nodes[3].forward_us"); graph.empty;
- * graph.edge (unknown end, self-loop); graph.duplicate (a name stands twice); graph.cycle (names
- * the nodes of one).
+ * Reads a file. Errors (PST_ERR_CONFIG): those of pst_json_load (config/json_fields.h);
+ * input.syntax: another format or version; input.limit; config.key, config.value naming the place
+ * ("nodes[3].forward_us"); graph.empty; graph.edge (unknown end, self-loop); graph.duplicate (a
+ * name stands twice); graph.cycle (names the nodes of one).
  *
  * Optional: name ("graph"), batch (1), edges; of a node all but its name (op: "op";
  * times and bytes: 0; backward_workspace_bytes: workspace_bytes; of a config param_bytes: those of
@@ -23,8 +21,8 @@
  * version.
  */
 pst_status pst_costed_read(const char *path, struct pst_costed **ret_graph, struct pst_error *err);
-pst_status pst_costed_parse(const json_t *object, const char *path, const char *where,
-                            struct pst_costed **ret_graph, struct pst_error *err);
+/* Both directions: the top, or an object inside another file, which it names in messages. */
+void pst_costed_code(struct pst_codec *c, const char *key, struct pst_costed **graph);
 
 /* Building one by hand: arrays of *draft (name, notes, batch, nodes, edges; any order) are copied,
    sorted, checked as above. */

@@ -42,7 +42,7 @@ void pst_costed_fail_empty(struct pst_fields *fields);
 void pst_costed_fail_twice(struct pst_fields *fields, uint32_t node, const char *name,
                            uint32_t other);
 
-/* pst_costed_create with places for messages: "graph." in front of "nodes[3].name". */
+/* pst_costed_create with places for messages: "graph" before "nodes[3].name". */
 pst_status pst_costed_build(const struct pst_costed *draft, const char *path, const char *where,
                             struct pst_costed **ret_graph, struct pst_error *err);
 

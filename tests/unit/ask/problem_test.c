@@ -65,17 +65,8 @@ TEST(sizes_of_a_stage)
     pst_problem_destroy(problem);
 }
 
-TEST(all_is_read)
+static void check_all(const struct pst_problem *problem)
 {
-    struct pst_problem *problem = read_text(
-        HEAD "\"name\":\"p\",\"notes\":\"n\",\"devices\":8,\"node_size\":4,\"memory_bytes\":1e9,"
-             "\"mini_batch\":24,\"micro_batches\":[6,2,6],\"degrees\":[4,1],"
-             "\"weight_multiplier\":2,\"p2p_bandwidth\":1e6,\"allreduce_bandwidth\":null,"
-             "\"comm_model\":\"max\",\"cost\":\"planned\",\"scheduler\":\"s\",\"memopt\":\"m\","
-             "\"scheduler_options\":{\"k\":1},\"options\":{\"x\":2},\"in_flight\":3,"
-             "\"static_bytes\":7,\"input_bytes\":8,\"swap_bandwidth\":9,\"link_directions\":1,"
-             "\"staging\":4," GRAPH "}");
-
     assert_int_equal(problem->node_size, 4);
     assert_true(problem->memory_bytes == 1e9);
     assert_int_equal(problem->mini_batch, 24);
@@ -98,6 +89,28 @@ TEST(all_is_read)
     assert_true(problem->swap_bandwidth == 9);
     assert_int_equal(problem->link_directions, 1);
     assert_int_equal(problem->staging, 4);
+}
+
+/* The second one is as a plugin's process gets it. */
+TEST(all_is_read_and_written)
+{
+    struct pst_problem *again = NULL;
+    struct pst_problem *problem = read_text(
+        HEAD "\"name\":\"p\",\"notes\":\"n\",\"devices\":8,\"node_size\":4,\"memory_bytes\":1e9,"
+             "\"mini_batch\":24,\"micro_batches\":[6,2,6],\"degrees\":[4,1],"
+             "\"weight_multiplier\":2,\"p2p_bandwidth\":1e6,\"allreduce_bandwidth\":null,"
+             "\"comm_model\":\"max\",\"cost\":\"planned\",\"scheduler\":\"s\",\"memopt\":\"m\","
+             "\"scheduler_options\":{\"k\":1},\"options\":{\"x\":2},\"in_flight\":3,"
+             "\"static_bytes\":7,\"input_bytes\":8,\"swap_bandwidth\":9,\"link_directions\":1,"
+             "\"staging\":4," GRAPH "}");
+    char *text = pst_problem_write(problem);
+
+    check_all(problem);
+    assert_int_equal(pst_problem_parse(text, &again, NULL), PST_OK);
+    check_all(again);
+    assert_true(again->graph->digest == problem->graph->digest);
+    free(text);
+    pst_problem_destroy(again);
     pst_problem_destroy(problem);
 }
 

@@ -125,7 +125,7 @@ TEST(measured)
     struct pst_costed *profile = NULL, *again = NULL;
     struct pst_cluster cluster = {0};
     struct pst_error err = {0};
-    json_t *object;
+    struct pst_codec c = {.in = &(struct pst_fields){.err = &err}, .format = "penstock-graph"};
     size_t length;
     char *text;
 
@@ -157,12 +157,13 @@ TEST(measured)
         pst_graph_destroy(graph);
     }
     text = pst_costed_write(profile, &length);
-    object = json_loadb(text, length, 0, NULL);
-    assert_ok(pst_costed_parse(object, "slices.json", "", &again, &err), &err);
+    c.root = json_loadb(text, length, 0, NULL);
+    pst_costed_code(&c, NULL, &again);
+    assert_ok(c.in->status, &err);
     assert_true(again->digest == profile->digest &&
                 again->nodes[ATTENTION].times[1].growth[0] == 120 &&
                 again->nodes[ATTENTION].times[1].growth[2] == 45);
-    json_decref(object);
+    json_decref(c.root);
     free(text);
     pst_costed_destroy(again);
     pst_costed_destroy(profile);

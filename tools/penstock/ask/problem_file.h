@@ -37,13 +37,18 @@ struct pst_problem {
     uint32_t link_directions, staging;  /* 1, 2 */
 };
 
-/* Errors (PST_ERR_CONFIG): those of pst_costed_parse; config.key with the nearest key,
+/* Errors (PST_ERR_CONFIG): those of pst_costed_read; config.key with the nearest key,
    config.value: a count of 0, a size that does not divide the mini-batch, a bandwidth of 0 or
    below. graph_file is relative to the problem's folder and stays inside it.
    What is no error here: no_devices. "scheduler" and "memopt" with their options
    want "cost": "planned". */
 pst_status pst_problem_read(const char *path, struct pst_problem **ret_problem,
                             struct pst_error *err);
+/* A problem as a file with its graph inside, and the problem of such a text: all of it but path and
+   stage_samples. free() the text. */
+char *pst_problem_write(const struct pst_problem *problem);
+pst_status pst_problem_parse(const char *text, struct pst_problem **ret_problem,
+                             struct pst_error *err);
 void pst_problem_destroy(struct pst_problem *problem);
 
 #endif
