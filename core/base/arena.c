@@ -96,6 +96,20 @@ void *pst_arena_array(struct pst_arena *arena, size_t count, size_t size)
     return pst_arena_alloc(arena, bytes, 0);
 }
 
+uint32_t *pst_arena_none(struct pst_arena *arena, size_t n)
+{
+    uint32_t *numbers = pst_arena_array(arena, n, sizeof *numbers);
+
+    return memset(numbers, 0xFF, n * sizeof *numbers);
+}
+
+void *pst_arena_copy(struct pst_arena *arena, const void *items, size_t count, size_t size)
+{
+    void *copy = pst_arena_array(arena, count, size);
+
+    return count > 0 ? memcpy(copy, items, count * size) : copy;
+}
+
 char *pst_arena_strndup(struct pst_arena *arena, const char *text, size_t n)
 {
     char *copy = NULL;

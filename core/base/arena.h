@@ -27,6 +27,12 @@ void *pst_arena_alloc(struct pst_arena *arena, size_t bytes, size_t align)
 void *pst_arena_array(struct pst_arena *arena, size_t count, size_t size)
     __attribute__((returns_nonnull));
 
+/* n numbers, all PST_NONE (UINT32_MAX). */
+uint32_t *pst_arena_none(struct pst_arena *arena, size_t n) __attribute__((returns_nonnull));
+/* A copy of so many items. */
+void *pst_arena_copy(struct pst_arena *arena, const void *items, size_t count, size_t size)
+    __attribute__((returns_nonnull));
+
 /* As pst_arena_alloc, for requests of plugins: NULL if there is no memory or align is invalid. */
 void *pst_arena_try(struct pst_arena *arena, size_t bytes, size_t align);
 

@@ -117,18 +117,9 @@ static void find_peak(struct pst_program *program)
     free(rise);
 }
 
-static struct item make_item(const struct pst_value *value, uint32_t i)
-{
-    uint64_t size = align_up(value->bytes);
-
-    return (struct item){
-        .size = size, .first = value->first, .last = value->last, .value = i, .weight = size};
-}
-
-static uint32_t place_static(struct pst_program *program, struct item *items)
+static void place_static(struct pst_program *program)
 {
     uint64_t offset = 0;
-    uint32_t n = 0;
 
     for (uint32_t i = 0; i < program->n_values; i++) {
         struct pst_value *value = &program->values[i];
@@ -139,23 +130,26 @@ static uint32_t place_static(struct pst_program *program, struct item *items)
             if (value->offset + value->bytes > program->arena_bytes) {
                 program->arena_bytes = value->offset + value->bytes;
             }
-        } else if (value->kind != PST_V_HOST) {
-            items[n++] = make_item(value, i);
         }
     }
     program->static_bytes = offset;
-    return n;
 }
 
-static uint32_t collect_host(const struct pst_program *program, struct item *items)
+/* The values to place in the arena, or in that of the host. */
+static uint32_t collect(const struct pst_program *program, bool host, struct item *items)
 {
     uint32_t n = 0;
 
     for (uint32_t i = 0; i < program->n_values; i++) {
         const struct pst_value *value = &program->values[i];
+        uint64_t size = align_up(value->bytes);
 
-        if (value->kind == PST_V_HOST) {
-            items[n++] = make_item(value, i);
+        if (!value->is_static && (value->kind == PST_V_HOST) == host) {
+            items[n++] = (struct item){.size = size,
+                                       .first = value->first,
+                                       .last = value->last,
+                                       .value = i,
+                                       .weight = size};
         }
     }
     return n;
@@ -237,9 +231,10 @@ void pst_layout_program(struct pst_program *program, uint64_t limit)
 
     find_peak(program);
     program->arena_bytes = 0;
-    n = place_static(program, items);
+    place_static(program);
+    n = collect(program, false, items);
     settle_arena(program, items, n, limit);
-    n = collect_host(program, items);
+    n = collect(program, true, items);
     program->host_bytes = settle(program, items, n, 0);
     keep(program, items, n);
     free(items);

@@ -6,8 +6,6 @@
  * stage. Here every pass is timed with the cost model, each as early as its order allows, which
  * also shows that the orders of all devices together can be satisfied.
  */
-#include <string.h>
-
 #include "plan/lower.h"
 #include "plan/order_run.h"
 #include "plan/pass_calls.h"
@@ -19,9 +17,8 @@ static void settle(struct pst_lowering *low)
 {
     const struct pst_plan *plan = low->plan;
 
-    low->home = pst_arena_array(&low->arena, plan->n_devices, sizeof *low->home);
+    low->home = pst_arena_none(&low->arena, plan->n_devices);
     low->replica = pst_arena_array(&low->arena, plan->n_devices, sizeof *low->replica);
-    memset(low->home, 0xFF, plan->n_devices * sizeof *low->home);
     for (uint32_t s = 0; s < plan->n_stages; s++) {
         const struct pst_plan_stage *stage = &plan->stages[s];
 
@@ -109,8 +106,7 @@ static void index_passes(struct pst_lowering *low)
         rows += plan->copies * plan->stages[s].n_microbatches;
     }
     for (uint32_t op = PST_PASS_F; op <= PST_PASS_R; op++) {
-        low->at[op] = pst_arena_array(&low->arena, rows, sizeof **low->at);
-        memset(low->at[op], 0xFF, rows * sizeof **low->at);
+        low->at[op] = pst_arena_none(&low->arena, rows);
     }
     for (uint32_t r = 0; r < plan->n_devices; r++) {
         for (uint32_t i = 0; i < low->n_passes[r]; i++) {
@@ -298,10 +294,10 @@ pst_status pst_plan_forward_twin(const struct pst_plan *plan, const struct pst_g
     struct pst_arena arena = {0};
     struct pst_pass **orders = pst_arena_array(&arena, plan->n_devices, sizeof *orders);
     uint32_t *n_passes = pst_arena_array(&arena, plan->n_devices, sizeof *n_passes);
-    pst_status status;
+    pst_status status = PST_OK;
 
     pst_plan_create(graph, batch, plan->n_devices, &twin);
-    for (uint32_t s = 0; s < plan->n_stages; s++) {
+    for (uint32_t s = 0; status == PST_OK && s < plan->n_stages; s++) {
         const struct pst_plan_stage *stage = &plan->stages[s];
         const uint32_t size = microbatch > 0 ? microbatch : stage->microbatch_size;
 
@@ -312,7 +308,6 @@ pst_status pst_plan_forward_twin(const struct pst_plan *plan, const struct pst_g
             status = pst_fail(err, PST_ERR_CONFIG, "config.value",
                               "evaluation batch %u is not divisible by micro-batch size %u", batch,
                               size);
-            goto out;
         }
     }
     pst_plan_copy_devices(twin, plan);
@@ -321,7 +316,7 @@ pst_status pst_plan_forward_twin(const struct pst_plan *plan, const struct pst_g
     twin->version_rule = plan->version_rule; /* what lives all the time is the same */
     twin->deferred_step = plan->deferred_step;
     twin->kept_output = graph->logits;
-    status = pst_plan_connect(twin, graph, err);
+    PST_TRY(status, pst_plan_connect(twin, graph, err));
     if (status == PST_OK) {
         twin_orders(twin, &arena, orders, n_passes);
         status = pst_plan_lower(twin, graph, cost, (const struct pst_pass *const *)orders, n_passes,
@@ -331,7 +326,6 @@ pst_status pst_plan_forward_twin(const struct pst_plan *plan, const struct pst_g
         *ret_plan = twin;
         twin = NULL;
     }
-out:
     pst_plan_destroy(twin);
     pst_arena_finish(&arena);
     return status;

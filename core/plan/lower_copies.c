@@ -12,7 +12,6 @@
  * stands at its head.
  */
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/util.h"
 #include "plan/lower.h"
@@ -285,7 +284,7 @@ static void copies_of(const struct pst_lowering *low, uint32_t rank, const struc
 {
     uint32_t n_stages = low->plan->n_stages;
     struct moved *moved = pst_arena_array(arena, n_stages, sizeof *moved);
-    uint32_t *next = pst_arena_array(arena, n_stages, sizeof *next);
+    uint32_t *next = pst_arena_none(arena, n_stages);
     struct pst_copies copies = {0};
     size_t room;
 
@@ -295,7 +294,6 @@ static void copies_of(const struct pst_lowering *low, uint32_t rank, const struc
         }
     }
     room = most_copies(low, order, moved);
-    memset(next, 0xFF, n_stages * sizeof *next);
     copies.rows = pst_arena_array(arena, room, sizeof *copies.rows);
     copies.places = pst_arena_array(arena, room, sizeof(struct pst_copy *));
     add_all(low, order, moved, next, &copies);
@@ -316,8 +314,7 @@ static void index_order(const struct pst_plan *plan, struct pst_arena *arena, st
         rows += 2 * plan->stages[s].n_microbatches;
     }
     for (uint32_t op = 0; op <= PST_PASS_R; op++) {
-        order->at[op] = pst_arena_array(arena, rows, sizeof *order->at[op]);
-        memset(order->at[op], 0xFF, rows * sizeof *order->at[op]);
+        order->at[op] = pst_arena_none(arena, rows);
     }
     for (uint32_t i = 0; i < order->n; i++) {
         const struct pst_pass *pass = &order->passes[i];

@@ -345,11 +345,8 @@ static void keep_list(struct writer *w)
 {
     struct pst_plan *plan = w->parts->plan;
     struct pst_plan_device *device = &plan->devices[w->rank];
-    struct pst_instr *list = pst_arena_array(&plan->arena, w->n, sizeof *list);
+    struct pst_instr *list = pst_arena_copy(&plan->arena, w->instrs, w->n, sizeof *list);
 
-    if (w->n > 0) {
-        memcpy(list, w->instrs, w->n * sizeof *list);
-    }
     if (w->part == PST_FILL) {
         device->fill = list;
         device->n_fill = w->n;
@@ -437,8 +434,7 @@ static void find_turns(struct writer *w, struct pst_arena *arena)
     struct turn *turns = pst_arena_array(arena, n_stages, sizeof *turns);
 
     w->in_turn = pst_arena_array(arena, n_stages, sizeof *w->in_turn);
-    w->closed = pst_arena_array(arena, n_stages, sizeof *w->closed);
-    memset(w->closed, 0xFF, n_stages * sizeof *w->closed);
+    w->closed = pst_arena_none(arena, n_stages);
     w->turn = w->n_turn = 0;
     for (uint32_t s = 0; s < n_stages; s++) {
         const struct pst_plan_stage *stage = &low->plan->stages[s];

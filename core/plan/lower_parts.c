@@ -17,8 +17,8 @@ struct cutter {
     struct pst_plan *plan;
     struct pst_lowering low; /* over the timed batches */
     struct pst_plan view;    /* the plan with so many batches; shares everything else */
-    const struct pst_pass *const *passes[PST_PARTS]; /* as the scheduler gave them */
-    const uint32_t *n_passes[PST_PARTS];
+    const struct pst_pass *const *const *passes; /* [part][rank] as the scheduler gave them */
+    const uint32_t *const *n_passes;
     struct pst_pass **cut[PST_PARTS]; /* as they are written */
     uint32_t *n_cut[PST_PARTS];
 };
@@ -30,27 +30,24 @@ static struct pst_pass shifted(const struct pst_plan *plan, struct pst_pass pass
 }
 
 /* Where every micro-batch makes an update, those of a batch are made by the part that closes it. */
-static bool updates_early(const struct pst_plan *plan, uint32_t part, const struct pst_pass *pass)
-{
-    return plan->version_rule == PST_VERSION_STASHED && pass->op >= PST_PASS_W &&
-           (part == PST_FILL || pass->microbatch >= plan->stages[pass->stage].n_microbatches);
-}
-
 static pst_status check_updates(const struct cutter *c, struct pst_error *err)
 {
     const struct pst_plan *plan = c->plan;
 
-    for (uint32_t part = 0; part < PST_PARTS; part++) {
-        for (uint32_t r = 0; r < plan->n_devices; r++) {
-            for (uint32_t i = 0; i < c->n_passes[part][r]; i++) {
-                const struct pst_pass *pass = &c->passes[part][r][i];
+    for (uint32_t i = 0;
+         plan->version_rule == PST_VERSION_STASHED && i < PST_PARTS * plan->n_devices; i++) {
+        const uint32_t part = i / plan->n_devices, r = i % plan->n_devices;
 
-                if (updates_early(plan, part, pass)) {
-                    return pst_fail(err, PST_ERR_BUG, "plan.illegal",
-                                    "PASS1: device %u, part %u, pass %u: stage %u, micro-batch %u; "
-                                    "a part makes updates of the batch that it closes alone",
-                                    r, part, i, pass->stage, pass->microbatch);
-                }
+        for (uint32_t p = 0; p < c->n_passes[part][r]; p++) {
+            const struct pst_pass *pass = &c->passes[part][r][p];
+
+            if (pass->op >= PST_PASS_W &&
+                (part == PST_FILL ||
+                 pass->microbatch >= plan->stages[pass->stage].n_microbatches)) {
+                return pst_fail(err, PST_ERR_BUG, "plan.illegal",
+                                "PASS1: device %u, part %u, pass %u: stage %u, micro-batch %u; "
+                                "a part makes updates of the batch that it closes alone",
+                                r, part, p, pass->stage, pass->microbatch);
             }
         }
     }
@@ -85,13 +82,7 @@ static pst_status make_view(struct cutter *c, struct pst_error *err)
         return pst_fail(err, PST_ERR_UNSUPPORTED, "plan.mismatch",
                         "a batch of %u samples is too large for an asynchronous plan", plan->batch);
     }
-    c->view = *plan;
-    c->view.batch *= TIMED_BATCHES;
-    c->view.stages = pst_arena_array(arena, plan->n_stages, sizeof *plan->stages);
-    for (uint32_t s = 0; s < plan->n_stages; s++) {
-        c->view.stages[s] = plan->stages[s];
-        c->view.stages[s].n_microbatches *= TIMED_BATCHES;
-    }
+    pst_plan_view(plan, TIMED_BATCHES, arena, &c->view);
     for (uint32_t r = 0; r < plan->n_devices; r++) {
         size_t n = (size_t)c->n_passes[PST_FILL][r] + c->n_passes[PST_DRAIN][r] +
                    (TIMED_BATCHES - 1) * (size_t)c->n_passes[PST_BODY][r];
@@ -158,22 +149,24 @@ static uint64_t end_of_batch(const struct cutter *c)
 {
     uint64_t end = 0;
 
-    for (uint32_t s = 0; s < c->plan->n_stages; s++) {
-        const struct pst_plan_stage *stage = &c->plan->stages[s];
+    for (uint32_t r = 0; r < c->plan->n_devices; r++) {
+        for (uint32_t i = 0; i < c->low.n_passes[r]; i++) {
+            const struct pst_pass *pass = &c->low.orders[r][i];
+            const uint64_t ns = c->low.end_ns[r][i];
 
-        for (uint32_t j = 0; j < stage->n_microbatches; j++) {
-            uint32_t row = c->low.base[s] + PLACED_BATCH * stage->n_microbatches + j;
-            uint32_t w = c->low.at[PST_PASS_W][row];
-            uint32_t at = w != PST_NONE ? w : c->low.at[PST_PASS_BW][row];
-
-            for (uint32_t r = 0; r < stage->n_ranks; r++) {
-                uint64_t ns = c->low.end_ns[stage->ranks[r]][at];
-
-                end = ns > end ? ns : end;
+            if (pass->op >= PST_PASS_W && ns > end &&
+                pass->microbatch / c->plan->stages[pass->stage].n_microbatches == PLACED_BATCH) {
+                end = ns;
             }
         }
     }
     return end;
+}
+
+/* Number of passes of a rank before the body in which the step is placed. */
+static uint32_t passes_before(const struct cutter *c, uint32_t rank)
+{
+    return c->n_passes[PST_FILL][rank] + (PLACED_BATCH + 1) * c->n_passes[PST_BODY][rank];
 }
 
 /*
@@ -183,7 +176,7 @@ static uint64_t end_of_batch(const struct cutter *c)
 static uint32_t place_step(const struct cutter *c, uint32_t rank, uint64_t time_ns)
 {
     uint32_t n = c->n_passes[PST_BODY][rank], cut = 0;
-    uint32_t base = c->n_passes[PST_FILL][rank] + (PLACED_BATCH + 1) * n;
+    uint32_t base = passes_before(c, rank);
 
     for (; cut < n; cut++) {
         const struct pst_pass *pass = &c->passes[PST_BODY][rank][cut];
@@ -196,11 +189,20 @@ static uint32_t place_step(const struct cutter *c, uint32_t rank, uint64_t time_
     return cut;
 }
 
+/* Appends passes first ... end - 1 of a part, some batches on, to a list that is written. */
+static void append_passes(struct cutter *c, uint32_t rank, uint32_t to, uint32_t from,
+                          uint32_t first, uint32_t end, uint32_t batches)
+{
+    for (uint32_t i = first; i < end; i++) {
+        c->cut[to][rank][c->n_cut[to][rank]++] =
+            shifted(c->plan, c->passes[from][rank][i], batches);
+    }
+}
+
 /* Moves the first `cut` passes of body and drain into the parts before them. */
 static pst_status cut_rank(struct cutter *c, uint32_t rank, uint32_t cut, struct pst_error *err)
 {
     const struct pst_pass *body = c->passes[PST_BODY][rank], *drain = c->passes[PST_DRAIN][rank];
-    uint32_t n[PST_PARTS];
 
     for (uint32_t i = 0; i < cut; i++) {
         if (i >= c->n_passes[PST_DRAIN][rank] || !pst_pass_same(&body[i], &drain[i])) {
@@ -211,26 +213,14 @@ static pst_status cut_rank(struct cutter *c, uint32_t rank, uint32_t cut, struct
         }
     }
     for (uint32_t part = 0; part < PST_PARTS; part++) {
-        n[part] = c->n_passes[part][rank];
-        c->n_cut[part][rank] = part == PST_FILL   ? n[part] + cut
-                               : part == PST_BODY ? n[part]
-                                                  : n[part] - cut;
-        c->cut[part][rank] =
-            pst_arena_array(&c->low.arena, c->n_cut[part][rank], sizeof(struct pst_pass));
+        c->cut[part][rank] = pst_arena_array(&c->low.arena, (size_t)c->n_passes[part][rank] + cut,
+                                             sizeof(struct pst_pass));
     }
-    for (uint32_t i = 0; i < n[PST_FILL]; i++) {
-        c->cut[PST_FILL][rank][i] = c->passes[PST_FILL][rank][i];
-    }
-    for (uint32_t i = 0; i < cut; i++) {
-        c->cut[PST_FILL][rank][n[PST_FILL] + i] = body[i];
-        c->cut[PST_BODY][rank][n[PST_BODY] - cut + i] = shifted(c->plan, body[i], 1);
-    }
-    for (uint32_t i = cut; i < n[PST_BODY]; i++) {
-        c->cut[PST_BODY][rank][i - cut] = body[i];
-    }
-    for (uint32_t i = cut; i < n[PST_DRAIN]; i++) {
-        c->cut[PST_DRAIN][rank][i - cut] = drain[i];
-    }
+    append_passes(c, rank, PST_FILL, PST_FILL, 0, c->n_passes[PST_FILL][rank], 0);
+    append_passes(c, rank, PST_FILL, PST_BODY, 0, cut, 0);
+    append_passes(c, rank, PST_BODY, PST_BODY, cut, c->n_passes[PST_BODY][rank], 0);
+    append_passes(c, rank, PST_BODY, PST_BODY, 0, cut, 1);
+    append_passes(c, rank, PST_DRAIN, PST_DRAIN, cut, c->n_passes[PST_DRAIN][rank], 0);
     return PST_OK;
 }
 
@@ -284,18 +274,13 @@ static bool align_replicas(const struct pst_plan *plan, uint32_t *cuts)
     return changed;
 }
 
-/* Number of passes of rank r before the body in which the step is placed. */
-static uint32_t passes_before(const struct cutter *c, uint32_t r)
-{
-    return c->n_passes[PST_FILL][r] + (PLACED_BATCH + 1) * c->n_passes[PST_BODY][r];
-}
-
 /* --- how far the ranks get ---------------------------------------------------------------------*/
 
 struct rank {
     const struct pst_instr *list;
     bool *done;
     uint32_t halt, pc, send, recv;
+    uint32_t n_passes; /* before pc */
 };
 
 /* The first instruction after pass n - 1 and its sends. */
@@ -326,6 +311,7 @@ static bool walk(struct rank *rank)
             }
         }
         rank->done[rank->pc] = instr->op != PST_I_SEND && instr->op != PST_I_RECV;
+        rank->n_passes += instr->op <= PST_I_R;
     }
     return rank->pc > before;
 }
@@ -388,10 +374,7 @@ static void halt_at(const struct pst_plan *unrolled, uint32_t *io_passes)
         }
     }
     for (uint32_t r = 0; r < unrolled->n_devices; r++) {
-        io_passes[r] = 0;
-        for (uint32_t i = 0; i < ranks[r].pc; i++) {
-            io_passes[r] += ranks[r].list[i].op <= PST_I_R;
-        }
+        io_passes[r] = ranks[r].n_passes;
     }
     pst_arena_finish(&arena);
 }
@@ -472,13 +455,13 @@ pst_status pst_plan_lower_parts(struct pst_plan *plan, const struct pst_graph *g
                                 const struct pst_pass *const *const passes[PST_PARTS],
                                 const uint32_t *const n_passes[PST_PARTS], struct pst_error *err)
 {
-    struct cutter c = {.plan = plan, .low = {.graph = graph, .cost = cost, .training = true}};
+    struct cutter c = {.plan = plan,
+                       .low = {.graph = graph, .cost = cost, .training = true},
+                       .passes = passes,
+                       .n_passes = n_passes};
     uint32_t *cuts = NULL;
-    pst_status status;
+    pst_status status = pst_lowering_no_guests(plan, err);
 
-    memcpy(c.passes, passes, sizeof c.passes);
-    memcpy(c.n_passes, n_passes, sizeof c.n_passes);
-    status = pst_lowering_no_guests(plan, err);
     PST_TRY(status, check_stashed(plan, graph, err));
     PST_TRY(status, check_updates(&c, err));
     PST_TRY(status, make_view(&c, err));

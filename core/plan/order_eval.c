@@ -47,8 +47,7 @@ static pst_status work_init(struct work *w, struct pst_error *err)
         return pst_fail(err, PST_ERR_UNSUPPORTED, "config.limit",
                         "%llu passes are too many to time", (unsigned long long)w->n_slots);
     }
-    w->position = pst_arena_array(&w->arena, w->n_slots, sizeof *w->position);
-    memset(w->position, 0xFF, w->n_slots * sizeof *w->position);
+    w->position = pst_arena_none(&w->arena, w->n_slots);
     return PST_OK;
 }
 

@@ -53,8 +53,7 @@ static void init_work(struct work *w, struct pst_arena *arena)
         if (run->tells_before) {
             run->before[d] = pst_arena_array(arena, n_passes, sizeof **run->before);
         }
-        w->sleeper[d] = pst_arena_array(&w->arena, n_passes, sizeof **w->sleeper);
-        memset(w->sleeper[d], 0xFF, n_passes * sizeof **w->sleeper);
+        w->sleeper[d] = pst_arena_none(&w->arena, n_passes);
         w->fronts[d].decisive = nowhere;
         w->awake[w->n_awake++] = d;
     }

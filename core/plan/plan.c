@@ -71,16 +71,6 @@ void pst_plan_destroy(struct pst_plan *plan)
     }
 }
 
-static uint32_t *copy_u32(struct pst_arena *arena, const uint32_t *values, uint32_t n)
-{
-    uint32_t *copy = pst_arena_array(arena, n, sizeof *copy);
-
-    if (n > 0) {
-        memcpy(copy, values, n * sizeof *copy);
-    }
-    return copy;
-}
-
 void pst_plan_add_stage(struct pst_plan *plan, const uint32_t *nodes, uint32_t n_nodes,
                         const uint32_t *ranks, uint32_t n_ranks, uint32_t microbatch_size,
                         uint32_t k)
@@ -98,10 +88,10 @@ void pst_plan_add_stage(struct pst_plan *plan, const uint32_t *nodes, uint32_t n
     }
     stage = &plan->stages[plan->n_stages];
     memset(stage, 0, sizeof *stage);
-    stage->nodes = copy_u32(&plan->arena, nodes, n_nodes);
+    stage->nodes = pst_arena_copy(&plan->arena, nodes, n_nodes, sizeof *nodes);
     stage->n_nodes = n_nodes;
     stage->actions = pst_arena_array(&plan->arena, n_nodes, 1);
-    stage->ranks = copy_u32(&plan->arena, ranks, n_ranks);
+    stage->ranks = pst_arena_copy(&plan->arena, ranks, n_ranks, sizeof *ranks);
     stage->n_ranks = n_ranks;
     stage->microbatch_size = microbatch_size;
     stage->k = k;

@@ -370,12 +370,17 @@ pst_status pst_plan_lower_parts(struct pst_plan *plan, const struct pst_graph *g
  * An asynchronous plan of n_batches batches as one list a rank: the lists of the parts one after
  * the other, with batch x n_batches samples and micro-batches numbered through, and the waits
  * between parts among the others. drain_every: batches from fill to drain, after which comes the
- * next fill; 0: all. (The plan's own drain_every is ignored.) Edges, ties and what stages
- * point to are shared with `plan`, which must outlive it. Micro-batch j of a stage belongs to batch
- * j / its n_microbatches in `plan`. Its own `asynchronous` is false.
+ * next fill; 0: all. (The plan's own drain_every is ignored.) What lists and stages do not hold
+ * themselves is shared with `plan`, which must outlive it. Micro-batch j of a stage belongs to
+ * batch j / its n_microbatches in `plan`. Its own `asynchronous` is false.
  */
 pst_status pst_plan_unroll(const struct pst_plan *plan, uint32_t n_batches, uint32_t drain_every,
                            struct pst_plan **ret_unrolled, struct pst_error *err);
+
+/* The plan with the samples of n batches in its step, without an arena of its own: all but the
+   stages, which come from `arena`, is that of `plan`. */
+void pst_plan_view(const struct pst_plan *plan, uint32_t n_batches, struct pst_arena *arena,
+                   struct pst_plan *ret_view);
 
 /*
  * Instructions that a part leaves open are in one of 2 x n_stages + 1 buckets: forward and backward

@@ -211,8 +211,7 @@ static void number_near(struct pst_builder *b, const uint32_t *tensors, uint32_t
 
 static void find_near(struct pst_builder *b)
 {
-    b->near = pst_arena_array(&b->arena, b->graph->n_tensors, sizeof *b->near);
-    memset(b->near, 0xFF, b->graph->n_tensors * sizeof *b->near);
+    b->near = pst_arena_none(&b->arena, b->graph->n_tensors);
     for (uint32_t v = 0; v < b->graph->n_ops; v++) {
         const struct pst_op *op = &b->graph->ops[v];
 

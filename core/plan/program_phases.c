@@ -37,9 +37,8 @@ static void make_lives(struct pst_classes *classes, const struct pst_builder *r)
         }
         class = &classes->rows[classes->class_of_value[v]];
         if (class->first == NULL) {
-            class->first = pst_arena_array(&classes->arena, n, sizeof *class->first);
+            class->first = pst_arena_none(&classes->arena, n);
             class->last = pst_arena_array(&classes->arena, n, sizeof *class->last);
-            memset(class->first, 0xFF, n * sizeof *class->first);
             class->stage = value->stage;
             class->what = value->what;
             class->slot = value->slot;
@@ -50,44 +49,30 @@ static void make_lives(struct pst_classes *classes, const struct pst_builder *r)
     }
 }
 
-/* First ticks of the parts of an unrolled list, and the end. */
-static void find_borders(const struct pst_builder *r, const struct pst_plan_device *device,
-                         uint32_t *ret_borders)
+/* The part of the unrolled list that each tick is in: 0 is fill. */
+static uint32_t *number_parts(struct pst_builder *r, const struct pst_plan *plan)
 {
-    uint32_t tick = 0, part = 0, end = device->n_fill;
+    uint32_t *parts = pst_arena_array(&r->arena, r->tick, sizeof *parts);
 
-    ret_borders[0] = 0;
-    for (uint32_t i = 0; i < r->program->n_instrs; i++) {
-        while (i == end && part < BATCHES) {
-            ret_borders[++part] = tick;
-            end += part < BATCHES ? device->n_instrs : device->n_drain;
+    for (uint32_t i = 0, tick = 0; i < r->program->n_instrs; i++) {
+        const struct pst_origin origin = pst_plan_origin(plan, r->rank, i, BATCHES, 0);
+
+        for (uint32_t n = r->program->lists[i].n_ticks; n > 0; n--) {
+            parts[tick++] = origin.batch + (origin.part != PST_FILL);
         }
-        tick += r->program->lists[i].n_ticks;
     }
-    while (part <= BATCHES) {
-        ret_borders[++part] = tick;
-    }
-}
-
-static uint32_t part_of(const uint32_t *borders, uint32_t tick)
-{
-    uint32_t part = 0;
-
-    while (part < BATCHES && tick >= borders[part + 1]) {
-        part++;
-    }
-    return part;
+    return parts;
 }
 
 static void find_shared(struct pst_classes *classes, const struct pst_builder *r,
-                        const uint32_t *borders)
+                        const uint32_t *parts)
 {
     for (uint32_t c = 0; c < classes->n; c++) {
         struct pst_class *class = &classes->rows[c];
 
         for (uint32_t j = 0; j < r->stages[class->stage].n_micros && !class->shared; j++) {
-            class->shared = class->first[j] != PST_NONE &&
-                            part_of(borders, class->first[j]) != part_of(borders, class->last[j]);
+            class->shared =
+                class->first[j] != PST_NONE && parts[class->first[j]] != parts[class->last[j]];
         }
     }
 }
@@ -105,7 +90,6 @@ static pst_status record(const struct pst_builder *b, struct pst_classes *classe
                             .batch = b->batch,
                             .classes = classes};
     struct pst_plan *unrolled = NULL;
-    uint32_t borders[BATCHES + 2];
     pst_status status;
 
     memset(classes->buckets, 0xFF, sizeof classes->buckets);
@@ -120,8 +104,7 @@ static pst_status record(const struct pst_builder *b, struct pst_classes *classe
     if (status == PST_OK) {
         pst_build_copies(&r); /* as far as lives are concerned */
         make_lives(classes, &r);
-        find_borders(&r, &b->plan->devices[b->rank], borders);
-        find_shared(classes, &r, borders);
+        find_shared(classes, &r, number_parts(&r, b->plan));
     }
     pst_arena_finish(&r.arena);
     pst_program_destroy(program);

@@ -3,8 +3,6 @@
  * What a rank holds for the whole run: weights, working copies, gradient accumulators, sums of tied
  * gradients, optimizer state, running statistics.
  */
-#include <string.h>
-
 #include "plan/program_build.h"
 
 static uint32_t add_static(struct pst_builder *b, uint8_t kind, uint32_t stage, uint32_t what,
@@ -170,14 +168,9 @@ void pst_build_static(struct pst_builder *b)
     struct pst_program *program = b->program;
 
     program->params = pst_arena_array(&program->arena, graph->n_params, sizeof *program->params);
-    program->state_values =
-        pst_arena_array(&program->arena, 2 * (size_t)graph->n_ops, sizeof *program->state_values);
-    b->param_row = pst_arena_array(&b->arena, graph->n_params, sizeof *b->param_row);
-    b->grad_value = pst_arena_array(&b->arena, (size_t)graph->n_ops * 2 * PST_MAX_PARAMS,
-                                    sizeof *b->grad_value);
-    memset(b->param_row, 0xFF, graph->n_params * sizeof *b->param_row);
-    memset(b->grad_value, 0xFF, (size_t)graph->n_ops * 2 * PST_MAX_PARAMS * sizeof *b->grad_value);
-    memset(program->state_values, 0xFF, 2 * (size_t)graph->n_ops * sizeof *program->state_values);
+    program->state_values = pst_arena_none(&program->arena, 2 * (size_t)graph->n_ops);
+    b->param_row = pst_arena_none(&b->arena, graph->n_params);
+    b->grad_value = pst_arena_none(&b->arena, (size_t)graph->n_ops * 2 * PST_MAX_PARAMS);
     for (uint32_t p = 0; p < graph->n_params; p++) {
         add_parameter(b, p);
     }

@@ -7,8 +7,6 @@
  * is known to have ended, and what LOAD fills, which its backward passes read. The device that
  * keeps it has one, from when EVICT is posted there until LOAD is known to have ended.
  */
-#include <string.h>
-
 #include "base/util.h"
 #include "plan/program_build.h"
 
@@ -24,10 +22,8 @@ void pst_build_guest_tables(struct pst_builder *b)
         if (stage->n_guests == 0) {
             continue;
         }
-        guests->values =
-            pst_arena_array(&b->arena, (size_t)stage->n_microbatches + 1, sizeof *guests->values);
+        guests->values = pst_arena_none(&b->arena, stage->n_microbatches);
         pst_plan_guest_tensors(stage, b->graph, &b->arena, &guests->tensors, &guests->n_tensors);
-        memset(guests->values, 0xFF, stage->n_microbatches * sizeof *guests->values);
     }
 }
 

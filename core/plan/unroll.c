@@ -5,6 +5,7 @@
  * of several.
  */
 #include <limits.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"
@@ -18,18 +19,22 @@ struct bucket {
 /* The list of one rank while it is written. */
 struct writer {
     struct pst_arena *arena;
+    struct pst_arena scratch;
     const struct pst_plan *plan;
     struct pst_instr *instrs;
+    size_t room; /* of the list */
     uint32_t n;
     uint32_t begin;         /* of the part that is written */
     bool empty_first;       /* the next instruction waits for all that are open */
     bool *waited;           /* [room] an instruction other than FETCH waits for it */
     uint32_t *next;         /* [room] in its bucket */
     struct bucket *buckets; /* pst_plan_bucket_of */
-    uint32_t *parked;       /* [first_parked + micro-batch of two batches] the last OFFLOAD that is
-                               not back, or PST_NONE; NULL: nothing is moved */
-    uint32_t *first_parked; /* [stage] */
-    uint32_t *next_parked;  /* [room] */
+    uint32_t *waits;        /* of the instruction that is written */
+    size_t waits_room;
+    uint32_t *parked;      /* [first_parked + micro-batch of two batches] the last OFFLOAD that is
+                              not back, or PST_NONE; NULL: nothing has moved yet */
+    size_t *first_parked;  /* [stage] */
+    uint32_t *next_parked; /* [room] */
 };
 
 static uint64_t total_length(const struct pst_plan_device *device, uint32_t n_batches,
@@ -81,32 +86,32 @@ uint32_t pst_plan_bucket_of(const struct pst_plan *plan, const struct pst_instr 
     return 2 * (act == (instr->op == PST_I_SEND) ? edge->from : edge->to) + !act;
 }
 
-/* Copies a bucket and empties it; NULL: only counts. */
-static uint32_t empty(const struct writer *w, struct bucket *bucket, uint32_t *ret_waits)
+/* Room for what is in host memory. */
+static void make_parked(struct writer *w)
 {
-    uint32_t n = 0;
+    size_t n = 0;
 
-    for (uint32_t i = bucket->first; i != PST_NONE; i = w->next[i], n++) {
-        if (ret_waits != NULL) {
-            ret_waits[n] = i;
-        }
+    w->first_parked = pst_arena_array(&w->scratch, w->plan->n_stages, sizeof *w->first_parked);
+    w->next_parked = pst_arena_array(&w->scratch, w->room, sizeof *w->next_parked);
+    for (uint32_t s = 0; s < w->plan->n_stages; s++) {
+        w->first_parked[s] = n;
+        n += 2 * (size_t)w->plan->stages[s].n_microbatches;
     }
-    if (ret_waits != NULL) {
-        *bucket = (struct bucket){PST_NONE, PST_NONE};
-    }
-    return n;
+    w->parked = pst_arena_none(&w->scratch, n);
 }
 
 /* Where what a micro-batch left in host memory is noted. */
-static uint32_t *parked_by(const struct writer *w, const struct pst_instr *instr)
+static uint32_t *parked_by(struct writer *w, const struct pst_instr *instr)
 {
-    uint32_t n = 2 * w->plan->stages[instr->stage].n_microbatches;
-
-    return &w->parked[w->first_parked[instr->stage] + instr->microbatch % n];
+    if (w->parked == NULL) {
+        make_parked(w);
+    }
+    return &w->parked[w->first_parked[instr->stage] +
+                      instr->microbatch % (2 * w->plan->stages[instr->stage].n_microbatches)];
 }
 
 /* Takes the OFFLOAD of a FETCH; PST_NONE: there is none. */
-static uint32_t take_parked(const struct writer *w, const struct pst_instr *instr)
+static uint32_t take_parked(struct writer *w, const struct pst_instr *instr)
 {
     uint32_t *at = parked_by(w, instr), found;
 
@@ -120,12 +125,18 @@ static uint32_t take_parked(const struct writer *w, const struct pst_instr *inst
     return found;
 }
 
-static void park(const struct writer *w, uint32_t i)
+static void park(struct writer *w, uint32_t i)
 {
     uint32_t *at = parked_by(w, &w->instrs[i]);
 
     w->next_parked[i] = *at;
     *at = i;
+}
+
+static void add_wait(struct writer *w, struct pst_instr *instr, uint32_t wait)
+{
+    pst_grow(&w->waits, &w->waits_room, instr->n_waits, sizeof *w->waits);
+    w->waits[instr->n_waits++] = wait;
 }
 
 /* Waits of an instruction: what is open for it, then those that it has, moved. */
@@ -134,32 +145,25 @@ static void write_waits(struct writer *w, const struct pst_instr *from, struct p
     uint32_t first = w->empty_first ? 0 : pst_plan_bucket_ended(w->plan, from);
     uint32_t n_buckets = w->empty_first ? 2 * w->plan->n_stages + 1 : first != PST_NONE;
     uint32_t out = from->op == PST_I_FETCH ? take_parked(w, instr) : PST_NONE;
-    uint32_t n = from->n_waits, kept = 0;
-    uint32_t *waits;
 
-    out = out != PST_NONE && out < w->begin ? out : PST_NONE; /* its own wait names it else */
-    n += out != PST_NONE;
     w->empty_first = false;
-    for (uint32_t i = 0; i < n_buckets; i++) {
-        n += empty(w, &w->buckets[first + i], NULL);
+    instr->n_waits = 0;
+    for (uint32_t b = first; n_buckets > 0; b++, n_buckets--) {
+        for (uint32_t i = w->buckets[b].first; i != PST_NONE; i = w->next[i]) {
+            add_wait(w, instr, i);
+        }
+        w->buckets[b] = (struct bucket){PST_NONE, PST_NONE};
     }
-    instr->n_waits = n;
-    instr->waits = NULL;
-    if (n == 0) {
-        return;
-    }
-    waits = pst_arena_array(w->arena, n, sizeof *waits);
-    for (uint32_t i = 0; i < n_buckets; i++) {
-        kept += empty(w, &w->buckets[first + i], waits + kept);
-    }
-    if (out != PST_NONE) {
-        waits[kept++] = out;
+    if (out < w->begin) { /* its own wait names it else */
+        add_wait(w, instr, out);
     }
     for (uint32_t i = 0; i < from->n_waits; i++) {
-        waits[kept++] = w->begin + from->waits[i];
+        add_wait(w, instr, w->begin + from->waits[i]);
         w->waited[w->begin + from->waits[i]] |= from->op != PST_I_FETCH;
     }
-    instr->waits = waits;
+    instr->waits = instr->n_waits == 0
+                       ? NULL
+                       : pst_arena_copy(w->arena, w->waits, instr->n_waits, sizeof *w->waits);
 }
 
 /* Queues the instructions of the part that later parts wait for. */
@@ -225,59 +229,27 @@ static void write_parts(struct writer *w, const struct pst_plan_device *device, 
     }
 }
 
-/* Room for what is in host memory, where the lists move anything. */
-static void make_parked(struct writer *w, const struct pst_plan_device *device, size_t room,
-                        struct pst_arena *scratch)
-{
-    uint64_t n = 0;
-    bool any = false;
-
-    for (uint32_t part = 0; part < PST_PARTS; part++) {
-        uint32_t n_instrs;
-        const struct pst_instr *list = pst_plan_list(device, (enum pst_part)part, &n_instrs);
-
-        for (uint32_t i = 0; i < n_instrs && !any; i++) {
-            any = list[i].op == PST_I_OFFLOAD || list[i].op == PST_I_FETCH;
-        }
-    }
-    if (!any) {
-        return;
-    }
-    w->first_parked = pst_arena_array(scratch, w->plan->n_stages, sizeof *w->first_parked);
-    w->next_parked = pst_arena_array(scratch, room, sizeof *w->next_parked);
-    for (uint32_t s = 0; s < w->plan->n_stages; s++) {
-        w->first_parked[s] = (uint32_t)n;
-        n += 2 * (uint64_t)w->plan->stages[s].n_microbatches;
-    }
-    if (n > UINT32_MAX) {
-        pst_out_of_memory();
-    }
-    w->parked = pst_arena_array(scratch, n, sizeof *w->parked);
-    memset(w->parked, 0xFF, n * sizeof *w->parked);
-}
-
 static void write_rank(struct pst_plan *unrolled, const struct pst_plan *plan, uint32_t rank,
                        uint32_t n_batches, uint32_t drain_every)
 {
     const struct pst_plan_device *device = &plan->devices[rank];
-    size_t room = total_length(device, n_batches, drain_every);
     size_t n_buckets = 2 * (size_t)plan->n_stages + 1;
-    struct pst_arena scratch = {0};
-    struct writer w = {.arena = &unrolled->arena, .plan = plan};
+    struct writer w = {.arena = &unrolled->arena,
+                       .plan = plan,
+                       .room = total_length(device, n_batches, drain_every)};
 
-    w.instrs = pst_arena_array(&unrolled->arena, room, sizeof *w.instrs);
-    w.waited = pst_arena_array(&scratch, room, sizeof *w.waited);
-    w.next = pst_arena_array(&scratch, room, sizeof *w.next);
-    w.buckets = pst_arena_array(&scratch, n_buckets, sizeof *w.buckets);
+    w.instrs = pst_arena_array(&unrolled->arena, w.room, sizeof *w.instrs);
+    w.waited = pst_arena_array(&w.scratch, w.room, sizeof *w.waited);
+    w.next = pst_arena_array(&w.scratch, w.room, sizeof *w.next);
+    w.buckets = pst_arena_array(&w.scratch, n_buckets, sizeof *w.buckets);
     memset(w.buckets, 0xFF, n_buckets * sizeof *w.buckets);
-    make_parked(&w, device, room, &scratch);
     write_parts(&w, device, n_batches, drain_every);
+    unrolled->devices[rank] = *device;
     unrolled->devices[rank].body = w.instrs;
     unrolled->devices[rank].n_instrs = w.n;
-    unrolled->devices[rank].peak_bytes = device->peak_bytes;
-    unrolled->devices[rank].arena_bytes = device->arena_bytes;
-    unrolled->devices[rank].host_bytes = device->host_bytes;
-    pst_arena_finish(&scratch);
+    unrolled->devices[rank].n_fill = unrolled->devices[rank].n_drain = 0;
+    free(w.waits);
+    pst_arena_finish(&w.scratch);
 }
 
 /* Numbers of the unrolled plan are 32 bits wide. */
@@ -291,21 +263,22 @@ static bool fits(const struct pst_plan *plan, uint32_t n_batches, uint32_t drain
     return ((uint64_t)n_batches + 1) * plan->batch <= INT_MAX;
 }
 
-static void write_stages(struct pst_plan *unrolled, const struct pst_plan *plan, uint32_t n_batches)
+void pst_plan_view(const struct pst_plan *plan, uint32_t n_batches, struct pst_arena *arena,
+                   struct pst_plan *ret_view)
 {
-    unrolled->stages = pst_arena_array(&unrolled->arena, plan->n_stages, sizeof *plan->stages);
-    unrolled->n_stages = plan->n_stages;
+    *ret_view = *plan;
+    ret_view->arena = (struct pst_arena){0};
+    ret_view->batch *= n_batches;
+    ret_view->stages = pst_arena_copy(arena, plan->stages, plan->n_stages, sizeof *plan->stages);
     for (uint32_t s = 0; s < plan->n_stages; s++) {
-        unrolled->stages[s] = plan->stages[s];
-        unrolled->stages[s].n_microbatches *= n_batches;
+        ret_view->stages[s].n_microbatches *= n_batches;
     }
 }
 
 pst_status pst_plan_unroll(const struct pst_plan *plan, uint32_t n_batches, uint32_t drain_every,
                            struct pst_plan **ret_unrolled, struct pst_error *err)
 {
-    const struct pst_graph named = {.digest = plan->graph_digest};
-    struct pst_plan *unrolled = NULL;
+    struct pst_plan *unrolled;
 
     PST_ASSERT(plan->asynchronous && n_batches > 0);
     if (!fits(plan, n_batches, drain_every)) {
@@ -313,23 +286,16 @@ pst_status pst_plan_unroll(const struct pst_plan *plan, uint32_t n_batches, uint
                         "%u batches of %u samples are too much for one list", n_batches,
                         plan->batch);
     }
-    pst_plan_create(&named, plan->batch * n_batches, plan->n_devices, &unrolled);
-    write_stages(unrolled, plan, n_batches);
+    unrolled = pst_alloc(1, sizeof *unrolled);
+    pst_plan_view(plan, n_batches, &unrolled->arena, unrolled);
+    unrolled->asynchronous = false;
+    unrolled->drain_every = 0;
+    unrolled->stated = NULL;
+    unrolled->devices =
+        pst_arena_array(&unrolled->arena, plan->n_devices, sizeof *unrolled->devices);
     for (uint32_t d = 0; d < plan->n_devices; d++) {
         write_rank(unrolled, plan, d, n_batches, drain_every);
     }
-    unrolled->step_batch = plan->step_batch;
-    unrolled->slices = plan->slices;
-    unrolled->version_rule = plan->version_rule;
-    unrolled->barrier = plan->barrier;
-    unrolled->copies = plan->copies;
-    unrolled->deferred_step = plan->deferred_step;
-    unrolled->n_edges = plan->n_edges;
-    unrolled->edges = plan->edges;
-    unrolled->n_ties = plan->n_ties;
-    unrolled->ties = plan->ties;
-    unrolled->optimizer_slots = plan->optimizer_slots;
-    pst_plan_copy_devices(unrolled, plan);
     *ret_unrolled = unrolled;
     return PST_OK;
 }

@@ -150,10 +150,8 @@ static void start_answer(struct ask *ask, struct pst_arena *arena)
     for (uint32_t s = 0; s < plan->n_stages; s++) {
         const struct pst_plan_stage *stage = &plan->stages[s];
 
-        ask->keeper[s] = pst_arena_array(arena, stage->n_microbatches, sizeof(uint32_t));
-        ask->actions[s] = pst_arena_array(arena, stage->n_nodes, 1);
-        memcpy(ask->actions[s], stage->actions, stage->n_nodes);
-        memset(ask->keeper[s], 0xFF, stage->n_microbatches * sizeof(uint32_t));
+        ask->keeper[s] = pst_arena_none(arena, stage->n_microbatches);
+        ask->actions[s] = pst_arena_copy(arena, stage->actions, stage->n_nodes, 1);
         for (uint32_t i = 0; i < stage->n_guests; i++) {
             ask->keeper[s][stage->guests[i].microbatch] =
                 ask->question->device_of[stage->guests[i].rank];

@@ -174,19 +174,15 @@ static struct pst_stage_view *copy_view(struct pst_planner *planner, const struc
     struct pst_stage_view *view = pst_arena_array(arena, 1, sizeof *view);
     struct pst_stage_node *built = pst_view_build(planner, &question, view);
     struct pst_stage_node *nodes = pst_arena_array(arena, stage->n_nodes, sizeof *nodes);
-    uint32_t n_producers = 0, *producers;
+    uint32_t n_producers = 0;
 
     for (uint32_t i = 0; i < stage->n_nodes; i++) {
         nodes[i] = built[i];
         nodes[i].action = stage->actions[i];
         n_producers += built[i].n_producers;
     }
-    producers = pst_arena_array(arena, n_producers, sizeof *producers);
-    if (n_producers > 0) {
-        memcpy(producers, view->producers, n_producers * sizeof *producers);
-    }
+    view->producers = pst_arena_copy(arena, view->producers, n_producers, sizeof *view->producers);
     view->nodes = nodes;
-    view->producers = producers;
     view->stage = s;
     view->n_stages = plan->n_stages;
     view->in_flight = stage->in_flight;
@@ -229,10 +225,9 @@ static void make_stages(struct pst_global_question *q, struct pst_planner *plann
     for (uint32_t s = 0; s < plan->n_stages; s++) {
         const struct pst_plan_stage *stage = &plan->stages[s];
         struct pst_stage_view *view = copy_view(planner, plan, s, arena);
-        uint32_t *keepers = pst_arena_array(arena, stage->n_microbatches, sizeof *keepers);
+        uint32_t *keepers = pst_arena_none(arena, stage->n_microbatches);
 
         q->at[s] = pst_arena_array(arena, 2 * (size_t)stage->n_microbatches, sizeof **q->at);
-        memset(keepers, 0xFF, stage->n_microbatches * sizeof *keepers);
         for (uint32_t i = 0; i < stage->n_guests; i++) {
             keepers[stage->guests[i].microbatch] = q->device_of[stage->guests[i].rank];
         }

@@ -6,8 +6,6 @@
  */
 #include "prove/live.h"
 
-#include <string.h>
-
 static void wake(struct pst_live *live, uint32_t rank)
 {
     if (!live->ranks[rank].queued) {
@@ -24,29 +22,14 @@ static void finish(struct pst_live *live, uint32_t rank, uint32_t at)
     wake(live, rank);
 }
 
-uint32_t pst_live_send_head(struct pst_live_rank *rank)
+uint32_t pst_live_head(struct pst_live_rank *rank, enum pst_live_queue queue)
 {
-    while (rank->send < rank->pc && rank->open[rank->send] != PST_I_SEND) {
-        rank->send++;
+    uint32_t *head = &rank->head[queue];
+    uint32_t until = queue == PST_LIVE_SUMS ? rank->reductions_until : rank->pc;
+    while (*head < until && pst_live_queue_of(rank->open[*head]) != queue) {
+        (*head)++;
     }
-    return rank->send < rank->pc ? rank->send : PST_NONE;
-}
-
-uint32_t pst_live_recv_head(struct pst_live_rank *rank)
-{
-    while (rank->recv < rank->pc && rank->open[rank->recv] != PST_I_RECV) {
-        rank->recv++;
-    }
-    return rank->recv < rank->pc ? rank->recv : PST_NONE;
-}
-
-uint32_t pst_live_reduction_head(struct pst_live_rank *rank)
-{
-    while (rank->reduction < rank->reductions_until &&
-           !pst_check_is_reduction(rank->open[rank->reduction])) {
-        rank->reduction++;
-    }
-    return rank->reduction < rank->reductions_until ? rank->reduction : PST_NONE;
+    return *head < until ? *head : PST_NONE;
 }
 
 /* Fewer messages than its capacity are in the channel: the RECV `capacity` places back has ended.
@@ -69,7 +52,7 @@ static bool has_room(const struct pst_live *live, uint32_t rank, uint32_t at)
 static bool try_send(struct pst_live *live, uint32_t rank)
 {
     struct pst_live_rank *self = &live->ranks[rank];
-    uint32_t at = pst_live_send_head(self);
+    uint32_t at = pst_live_head(self, PST_LIVE_SENDS);
     if (at == PST_NONE) {
         return false;
     }
@@ -79,7 +62,7 @@ static bool try_send(struct pst_live *live, uint32_t rank)
         wake(live, peer);
         return true;
     }
-    if (partner != PST_NONE && pst_live_recv_head(&live->ranks[peer]) == partner) {
+    if (partner != PST_NONE && pst_live_head(&live->ranks[peer], PST_LIVE_RECVS) == partner) {
         finish(live, rank, at);
         finish(live, peer, partner);
         return true;
@@ -90,7 +73,7 @@ static bool try_send(struct pst_live *live, uint32_t rank)
 static bool try_recv(struct pst_live *live, uint32_t rank)
 {
     struct pst_live_rank *self = &live->ranks[rank];
-    uint32_t at = pst_live_recv_head(self);
+    uint32_t at = pst_live_head(self, PST_LIVE_RECVS);
     if (at == PST_NONE) {
         return false;
     }
@@ -103,7 +86,7 @@ static bool try_recv(struct pst_live *live, uint32_t rank)
         wake(live, peer);
         return true;
     }
-    if (pst_live_send_head(&live->ranks[peer]) == partner) {
+    if (pst_live_head(&live->ranks[peer], PST_LIVE_SENDS) == partner) {
         finish(live, rank, at);
         finish(live, peer, partner);
         return true;
@@ -155,45 +138,29 @@ static bool try_group(struct pst_live *live, uint32_t rank)
 static void leave_meeting(struct pst_live *live, uint32_t rank, uint32_t id)
 {
     struct pst_live_rank *self = &live->ranks[rank];
-    uint32_t at = pst_live_reduction_head(self);
+    uint32_t at = pst_live_head(self, PST_LIVE_SUMS);
     if (self->arrived && at != PST_NONE && pst_live_reduction(live->plan, &self->list[at]) == id) {
         self->arrived = false;
         finish(live, rank, at);
     }
 }
 
-static void leave_stage(struct pst_live *live, uint32_t stage, uint32_t id)
-{
-    for (uint32_t r = 0; r < live->plan->stages[stage].n_ranks; r++) {
-        leave_meeting(live, live->plan->stages[stage].ranks[r], id);
-    }
-}
-
 static bool try_reduction(struct pst_live *live, uint32_t rank)
 {
     struct pst_live_rank *self = &live->ranks[rank];
-    const struct pst_plan *plan = live->plan;
-    uint32_t at = pst_live_reduction_head(self);
+    uint32_t at = pst_live_head(self, PST_LIVE_SUMS);
     if (at == PST_NONE || self->arrived) {
         return false;
     }
-    const struct pst_instr *instr = &self->list[at];
-    uint32_t id = pst_live_reduction(plan, instr);
+    uint32_t id = pst_live_reduction(live->plan, &self->list[at]);
+    struct pst_live_meeting *meeting = &live->meetings[id];
     self->arrived = true;
-    if (++live->arrived[id] < live->n_members[id]) {
+    if (++meeting->arrived < meeting->n) {
         return true;
     }
-    live->arrived[id] = 0;
-    if (instr->op == PST_I_REDUCE) {
-        leave_stage(live, instr->stage, id);
-    } else if (instr->op == PST_I_TIE) {
-        for (uint32_t s = 0; s < plan->ties[instr->stage].n_stages; s++) {
-            leave_stage(live, plan->ties[instr->stage].stages[s], id);
-        }
-    } else {
-        for (uint32_t d = 0; d < plan->n_devices; d++) {
-            leave_meeting(live, d, id);
-        }
+    meeting->arrived = 0;
+    for (uint32_t i = 0; i < meeting->n; i++) {
+        leave_meeting(live, meeting->ranks[i], id);
     }
     return true;
 }
@@ -255,7 +222,9 @@ static void rewind_all(struct pst_live *live)
                                        .partner = rank->partner,
                                        .n = rank->n};
     }
-    memset(live->arrived, 0, ((size_t)plan->n_stages + plan->n_ties + 1) * sizeof(uint32_t));
+    for (uint32_t i = 0; i < live->n_meetings; i++) {
+        live->meetings[i].arrived = 0;
+    }
     live->first = live->n_queued = 0;
     live->n_done = 0;
 }

@@ -18,6 +18,23 @@
 
 #include "prove/internal.h"
 
+/* The queues of a rank, and its list. */
+enum pst_live_queue {
+    PST_LIVE_LIST,
+    PST_LIVE_SENDS,
+    PST_LIVE_RECVS,
+    PST_LIVE_SUMS,
+    PST_LIVE_QUEUES
+};
+
+static inline enum pst_live_queue pst_live_queue_of(uint32_t op)
+{
+    return op == PST_I_SEND             ? PST_LIVE_SENDS
+           : op == PST_I_RECV           ? PST_LIVE_RECVS
+           : pst_check_is_reduction(op) ? PST_LIVE_SUMS
+                                        : PST_LIVE_LIST;
+}
+
 struct pst_live_rank {
     const struct pst_instr *list;
     uint8_t *open;            /* [instr] its op, 0 once it has ended */
@@ -26,8 +43,7 @@ struct pst_live_rank {
                                  is (or would be) its RECV */
     uint32_t n, pc;
     uint32_t n_waited;                     /* waits of list[pc] that have ended */
-    uint32_t send, recv;                   /* no open transfer of that kind before */
-    uint32_t reduction;                    /* no open reduction before */
+    uint32_t head[PST_LIVE_QUEUES];        /* nothing open of the queue before */
     uint32_t reductions_until;             /* reductions before this place are posted */
     bool arrived;                          /* the head reduction is counted at its meeting */
     uint32_t group, group_end, group_left; /* ordered: the head group */
@@ -39,6 +55,12 @@ struct pst_live_recv {
     uint32_t rank, instr;
 };
 
+/* The ranks that meet in a reduction. */
+struct pst_live_meeting {
+    const uint32_t *ranks;
+    uint32_t n, arrived;
+};
+
 struct pst_live {
     struct pst_check *check;
     const struct pst_plan *plan;
@@ -47,7 +69,8 @@ struct pst_live {
     struct pst_live_rank *ranks;
     struct pst_live_recv *recvs; /* by sender, then in order of receiver and list */
     uint32_t n_recvs;
-    uint32_t *arrived, *n_members; /* [reduction]: REDUCE of each stage, TIE of each tie, NORM */
+    uint32_t n_meetings;
+    struct pst_live_meeting *meetings; /* REDUCE of each stage, TIE of each tie, NORM */
     uint32_t *worklist, first, n_queued;
     uint64_t n_done;
 };
@@ -57,10 +80,8 @@ void pst_live_prepare(struct pst_live *live, struct pst_check *check);
 /* LIVE4: what every blocked queue waits for, and the cycle. */
 void pst_live_report(struct pst_live *live);
 
-/* Heads of the queues: posted and not ended; PST_NONE: none. */
-uint32_t pst_live_send_head(struct pst_live_rank *rank);
-uint32_t pst_live_recv_head(struct pst_live_rank *rank);
-uint32_t pst_live_reduction_head(struct pst_live_rank *rank);
+/* The head of a queue: posted and not ended; PST_NONE: none. */
+uint32_t pst_live_head(struct pst_live_rank *rank, enum pst_live_queue queue);
 static inline uint32_t pst_live_reduction(const struct pst_plan *plan,
                                           const struct pst_instr *instr)
 {

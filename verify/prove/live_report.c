@@ -7,12 +7,11 @@
 
 #include <stdio.h>
 
-enum kind { LIST = 0, SENDS = 1, RECVS = 2, REDUCTIONS = 3, KINDS = 4 };
-
-static const char *const kind_names[KINDS] = {"list", "sends", "receives", "reductions"};
+static const char *const kind_names[PST_LIVE_QUEUES] = {"list", "sends", "receives", "reductions"};
 
 struct node {
-    uint32_t rank, kind;
+    uint32_t rank;
+    enum pst_live_queue kind;
 };
 
 struct reporter {
@@ -20,22 +19,20 @@ struct reporter {
     uint32_t *missing; /* [reduction] a rank that has not come, plus 1; 0: not looked up */
 };
 
-#define NOWHERE ((struct node){PST_NONE, LIST})
+#define NOWHERE ((struct node){PST_NONE, PST_LIVE_LIST})
 
-/* Where the queue stands; PST_NONE where it has nothing to do. */
+/* Where the queue stands; PST_NONE where it has nothing to do. Ordered: SENDs and RECVs are one
+   queue. */
 static uint32_t head_of(const struct reporter *reporter, struct node node)
 {
     struct pst_live_rank *rank = &reporter->live->ranks[node.rank];
-    if (node.kind == LIST) {
+    if (node.kind == PST_LIVE_LIST) {
         return rank->pc < rank->n ? rank->pc : PST_NONE;
     }
-    if (node.kind == REDUCTIONS) {
-        return pst_live_reduction_head(rank);
+    if (node.kind == PST_LIVE_SUMS || !reporter->live->ordered) {
+        return pst_live_head(rank, node.kind);
     }
-    if (!reporter->live->ordered) {
-        return node.kind == SENDS ? pst_live_send_head(rank) : pst_live_recv_head(rank);
-    }
-    for (uint32_t i = rank->group; node.kind == SENDS && i < rank->group_end; i++) {
+    for (uint32_t i = rank->group; node.kind == PST_LIVE_SENDS && i < rank->group_end; i++) {
         if (rank->open[i] != 0) {
             return i < rank->pc ? i : PST_NONE;
         }
@@ -45,53 +42,29 @@ static uint32_t head_of(const struct reporter *reporter, struct node node)
 
 static struct node queue_of(const struct reporter *reporter, uint32_t rank, uint32_t op)
 {
-    if (pst_check_is_reduction(op)) {
-        return (struct node){rank, REDUCTIONS};
-    }
-    return (struct node){rank, op == PST_I_RECV && !reporter->live->ordered ? RECVS : SENDS};
+    enum pst_live_queue kind = pst_live_queue_of(op);
+    return (struct node){rank, kind == PST_LIVE_SUMS ? kind
+                               : kind == PST_LIVE_RECVS && !reporter->live->ordered
+                                   ? kind
+                                   : PST_LIVE_SENDS};
 }
 
 static bool is_here(const struct pst_live *live, uint32_t rank, uint32_t id)
 {
     struct pst_live_rank *self = &live->ranks[rank];
-    uint32_t at = pst_live_reduction_head(self);
+    uint32_t at = pst_live_head(self, PST_LIVE_SUMS);
     return self->arrived && at != PST_NONE && pst_live_reduction(live->plan, &self->list[at]) == id;
 }
 
-static uint32_t missing_of_stage(const struct pst_live *live, uint32_t stage, uint32_t id)
-{
-    const struct pst_plan_stage *s = &live->plan->stages[stage];
-    for (uint32_t r = 0; r < s->n_ranks; r++) {
-        if (!is_here(live, s->ranks[r], id)) {
-            return s->ranks[r];
-        }
-    }
-    return PST_NONE;
-}
-
 /* A member that has not come to the meeting. */
-static uint32_t find_missing(const struct pst_live *live, const struct pst_instr *instr,
-                             uint32_t id)
+static uint32_t find_missing(const struct pst_live *live, uint32_t id)
 {
-    if (instr->op == PST_I_REDUCE) {
-        return missing_of_stage(live, instr->stage, id);
+    const struct pst_live_meeting *meeting = &live->meetings[id];
+    uint32_t i = 0;
+    while (i < meeting->n && is_here(live, meeting->ranks[i], id)) {
+        i++;
     }
-    if (instr->op == PST_I_TIE) {
-        const struct pst_plan_tie *tie = &live->plan->ties[instr->stage];
-        for (uint32_t s = 0; s < tie->n_stages; s++) {
-            uint32_t rank = missing_of_stage(live, tie->stages[s], id);
-            if (rank != PST_NONE) {
-                return rank;
-            }
-        }
-        return PST_NONE;
-    }
-    for (uint32_t d = 0; d < live->plan->n_devices; d++) {
-        if (!is_here(live, d, id)) {
-            return d;
-        }
-    }
-    return PST_NONE;
+    return i < meeting->n ? meeting->ranks[i] : PST_NONE;
 }
 
 static struct node next_of_reduction(struct reporter *reporter, const struct pst_instr *instr)
@@ -99,15 +72,15 @@ static struct node next_of_reduction(struct reporter *reporter, const struct pst
     struct pst_live *live = reporter->live;
     uint32_t id = pst_live_reduction(live->plan, instr);
     if (reporter->missing[id] == 0) {
-        uint32_t missing = find_missing(live, instr, id);
+        uint32_t missing = find_missing(live, id);
         reporter->missing[id] = missing == PST_NONE ? PST_NONE : missing + 1;
     }
     if (reporter->missing[id] == PST_NONE) {
         return NOWHERE;
     }
-    struct node node = {reporter->missing[id] - 1, REDUCTIONS};
+    struct node node = {reporter->missing[id] - 1, PST_LIVE_SUMS};
     if (head_of(reporter, node) == PST_NONE) {
-        node.kind = LIST;
+        node.kind = PST_LIVE_LIST;
     }
     return head_of(reporter, node) == PST_NONE ? NOWHERE : node;
 }
@@ -118,13 +91,13 @@ static struct node next_of_transfer(const struct reporter *reporter, struct node
     const struct pst_live_rank *self = &live->ranks[node.rank];
     uint32_t peer = self->list[at].peer, partner = self->partner[at];
     if (live->ordered && self->pc < self->group_end) {
-        return (struct node){node.rank, LIST}; /* the rest of its group is not posted */
+        return (struct node){node.rank, PST_LIVE_LIST}; /* the rest of its group is not posted */
     }
     if (partner == PST_NONE) {
         return NOWHERE;
     }
     if (partner >= live->ranks[peer].pc) {
-        return (struct node){peer, LIST};
+        return (struct node){peer, PST_LIVE_LIST};
     }
     return queue_of(reporter, peer, live->ranks[peer].list[partner].op);
 }
@@ -134,16 +107,16 @@ static struct node next_of(struct reporter *reporter, struct node node)
 {
     const struct pst_live_rank *rank = &reporter->live->ranks[node.rank];
     uint32_t at = head_of(reporter, node);
-    if (node.kind == REDUCTIONS) {
+    if (node.kind == PST_LIVE_SUMS) {
         return next_of_reduction(reporter, &rank->list[at]);
     }
-    if (node.kind != LIST) {
+    if (node.kind != PST_LIVE_LIST) {
         return next_of_transfer(reporter, node, at);
     }
     if (rank->n_waited < rank->list[at].n_waits) {
         return queue_of(reporter, node.rank, rank->list[rank->list[at].waits[rank->n_waited]].op);
     }
-    return (struct node){node.rank, REDUCTIONS}; /* the list stays at its own reduction */
+    return (struct node){node.rank, PST_LIVE_SUMS}; /* the list stays at its own reduction */
 }
 
 static void report_node(struct reporter *reporter, struct node node)
@@ -192,16 +165,16 @@ static void find_cycle(struct reporter *reporter, uint32_t *walk)
 {
     uint32_t n_devices = reporter->live->plan->n_devices, n_walks = 0;
     for (uint32_t d = 0; d < n_devices; d++) {
-        for (uint32_t kind = 0; kind < KINDS; kind++) {
+        for (enum pst_live_queue kind = 0; kind < PST_LIVE_QUEUES; kind++) {
             struct node node = {d, kind};
             n_walks++;
             while (node.rank != PST_NONE && head_of(reporter, node) != PST_NONE &&
-                   walk[node.rank * KINDS + node.kind] == 0) {
-                walk[node.rank * KINDS + node.kind] = n_walks;
+                   walk[node.rank * PST_LIVE_QUEUES + node.kind] == 0) {
+                walk[node.rank * PST_LIVE_QUEUES + node.kind] = n_walks;
                 node = next_of(reporter, node);
             }
             if (node.rank != PST_NONE && head_of(reporter, node) != PST_NONE &&
-                walk[node.rank * KINDS + node.kind] == n_walks) {
+                walk[node.rank * PST_LIVE_QUEUES + node.kind] == n_walks) {
                 report_cycle(reporter, node);
                 return;
             }
@@ -214,12 +187,13 @@ void pst_live_report(struct pst_live *live)
     const struct pst_plan *plan = live->plan;
     struct reporter reporter = {
         live,
-        pst_check_array(live->check, (uint64_t)plan->n_stages + plan->n_ties + 1, sizeof(uint32_t)),
+        pst_check_array(live->check, live->n_meetings, sizeof(uint32_t)),
     };
-    uint32_t *walk = pst_check_array(live->check, (uint64_t)plan->n_devices * KINDS, sizeof *walk);
+    uint32_t *walk =
+        pst_check_array(live->check, (uint64_t)plan->n_devices * PST_LIVE_QUEUES, sizeof *walk);
     find_cycle(&reporter, walk);
     for (uint32_t d = 0; d < plan->n_devices; d++) {
-        for (uint32_t kind = 0; kind < KINDS; kind++) {
+        for (enum pst_live_queue kind = 0; kind < PST_LIVE_QUEUES; kind++) {
             if (live->check->report->n_violations >= PST_CHECK_MAX) {
                 return;
             }

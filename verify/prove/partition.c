@@ -11,8 +11,7 @@
 static void check_cover(struct pst_check *check)
 {
     const struct pst_plan *plan = check->plan;
-    check->stage_of = pst_check_array(check, (uint64_t)check->graph->n_ops + 1, sizeof(uint32_t));
-    memset(check->stage_of, 0xFF, check->graph->n_ops * sizeof(uint32_t));
+    check->stage_of = pst_arena_none(&check->arena, check->graph->n_ops);
     for (uint32_t s = 0; s < plan->n_stages; s++) {
         for (uint32_t n = 0; n < plan->stages[s].n_nodes; n++) {
             uint32_t op = plan->stages[s].nodes[n];

@@ -254,7 +254,7 @@ static void make_tables(struct pst_check *check, struct ending *ending)
         .step = pst_check_array(check, stages * n, sizeof(uint32_t)),
         .first_w = pst_check_array(check, stages * n, sizeof(uint32_t)),
         .last_w = pst_check_array(check, stages * n, sizeof(uint32_t)),
-        .tie = pst_check_array(check, ties * n, sizeof(uint32_t)),
+        .tie = pst_arena_none(&check->arena, ties * n),
         .norm = pst_check_array(check, n, sizeof(uint32_t)),
         .n_reduce = pst_check_array(check, stages, sizeof(uint32_t)),
         .n_step = pst_check_array(check, stages, sizeof(uint32_t)),
@@ -262,7 +262,6 @@ static void make_tables(struct pst_check *check, struct ending *ending)
         .has_params = pst_check_array(check, stages, sizeof(bool)),
     };
     find_params(check, ending->has_params);
-    memset(ending->tie, 0xFF, ties * n * sizeof(uint32_t));
 }
 
 /* Forward-only lists have nothing to reduce. */

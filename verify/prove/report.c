@@ -74,9 +74,7 @@ void pst_check_lists(struct pst_check *check)
 void pst_check_waits(struct pst_check *check)
 {
     const struct pst_plan *plan = check->plan;
-    uint64_t total = check->list_base[plan->n_devices];
-    check->known = pst_check_array(check, total + 1, sizeof(uint32_t));
-    memset(check->known, 0xFF, total * sizeof(uint32_t));
+    check->known = pst_arena_none(&check->arena, check->list_base[plan->n_devices]);
     for (uint32_t d = 0; d < plan->n_devices; d++) {
         uint32_t *known = &check->known[check->list_base[d]];
         for (uint32_t i = 0; i < plan->devices[d].n_instrs; i++) {

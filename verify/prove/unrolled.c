@@ -8,7 +8,6 @@
 #include "prove/walk.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/util.h"
 
@@ -300,7 +299,7 @@ static void make_tables(struct unroller *u)
         }
     }
     u->run = 0;
-    u->head = pst_check_array(check, (uint64_t)from->n_values + 1, sizeof *u->head);
+    u->head = pst_arena_none(&check->arena, from->n_values);
     u->run_of = pst_check_array(check, (uint64_t)from->n_values + 1, sizeof *u->run_of);
     to->lists = pst_check_array(check, (uint64_t)to->n_instrs + 1, sizeof *to->lists);
     to->calls = pst_check_array(check, n_calls + 1, sizeof *to->calls);
@@ -309,10 +308,8 @@ static void make_tables(struct unroller *u)
     to->copies = pst_check_array(check, n_copies + 1, sizeof *to->copies);
     to->copy_waits = pst_check_array(check, n_waits + 1, sizeof *to->copy_waits);
     for (uint32_t i = 0; i < 2 && n_copies > 0; i++) {
-        u->row_of[i] = pst_check_array(check, from->n_values, sizeof *u->row_of[i]);
-        memset(u->row_of[i], 0xFF, from->n_values * sizeof *u->row_of[i]);
+        u->row_of[i] = pst_arena_none(&check->arena, from->n_values);
     }
-    memset(u->head, 0xFF, ((size_t)from->n_values + 1) * sizeof *u->head);
     for (uint32_t v = 0; v < from->n_values; v++) {
         if (from->values[v].is_static) {
             add_value(u, v, &from->values[v]);

@@ -91,22 +91,18 @@ static void stage_times(const struct pst_sim_durations *durations, struct pst_ar
     }
 }
 
-static void mark_placed(const struct pst_instr *list, uint32_t n, bool *placed)
-{
-    for (uint32_t i = 0; i < n; i++) {
-        if (list[i].op == PST_I_R) {
-            placed[list[i].stage] = true;
-        }
-    }
-}
-
 static void find_placed_replays(const struct pst_plan *plan, bool *placed)
 {
-    for (uint32_t d = 0; d < plan->n_devices; d++) {
-        const struct pst_plan_device *device = &plan->devices[d];
-        mark_placed(device->fill, device->n_fill, placed);
-        mark_placed(device->body, device->n_instrs, placed);
-        mark_placed(device->drain, device->n_drain, placed);
+    for (uint32_t i = 0; i < plan->n_devices * PST_PARTS; i++) {
+        uint32_t n;
+        const struct pst_instr *list =
+            pst_plan_list(&plan->devices[i / PST_PARTS], i % PST_PARTS, &n);
+
+        for (uint32_t k = 0; k < n; k++) {
+            if (list[k].op == PST_I_R) {
+                placed[list[k].stage] = true;
+            }
+        }
     }
 }
 

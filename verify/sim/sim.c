@@ -159,7 +159,7 @@ static void complete_on(struct pst_sim *sim, uint32_t rank, uint32_t id, uint64_
 {
     struct pst_sim_rank *state = &sim->ranks[rank];
     if (state->arrived_at != id) {
-        return; /* a rank of two members, done already */
+        return; /* of a plan that nobody has proven */
     }
     state->arrived_at = PST_NONE;
     state->last_start[QUEUE_REDUCE] = end;
@@ -168,35 +168,17 @@ static void complete_on(struct pst_sim *sim, uint32_t rank, uint32_t id, uint64_
     wake(sim, rank);
 }
 
-static void complete_stage(struct pst_sim *sim, uint32_t stage, uint32_t id, uint64_t start,
-                           uint64_t end)
-{
-    for (uint32_t r = 0; r < sim->plan->stages[stage].n_ranks; r++) {
-        complete_on(sim, sim->plan->stages[stage].ranks[r], id, start, end);
-    }
-}
-
 static void complete_collective(struct pst_sim *sim, const struct pst_instr *instr, uint32_t id)
 {
     struct pst_sim_collective *collective = &sim->collectives[id];
-    const struct pst_plan *plan = sim->plan;
     uint64_t start = collective->ready_ns;
     uint64_t end =
         pst_sat_add_ns(start, pst_sim_collective_ns(&sim->durations, instr, collective->ranks,
                                                     collective->n_ranks, collective->far));
     collective->arrived = 0;
     collective->ready_ns = 0;
-    if (instr->op == PST_I_REDUCE) {
-        complete_stage(sim, instr->stage, id, start, end);
-    } else if (instr->op == PST_I_TIE) {
-        const struct pst_plan_tie *tie = &plan->ties[instr->stage];
-        for (uint32_t s = 0; s < tie->n_stages; s++) {
-            complete_stage(sim, tie->stages[s], id, start, end);
-        }
-    } else {
-        for (uint32_t d = 0; d < plan->n_devices; d++) {
-            complete_on(sim, d, id, start, end);
-        }
+    for (uint32_t i = 0; i < collective->n_ranks; i++) {
+        complete_on(sim, collective->ranks != NULL ? collective->ranks[i] : i, id, start, end);
     }
 }
 

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sim/state.h"
 
-#include <string.h>
-
 static void init_rank(struct pst_sim *sim, uint32_t rank)
 {
     struct pst_sim_rank *state = &sim->ranks[rank];
@@ -114,9 +112,8 @@ void pst_sim_init(struct pst_sim *sim, const struct pst_plan *plan, const struct
     sim->requests = pst_arena_array(arena, (size_t)n * PST_SIM_REQUESTS, sizeof *sim->requests);
     sim->collectives =
         pst_arena_array(arena, (size_t)plan->n_stages + plan->n_ties + 1, sizeof *sim->collectives);
-    uint32_t *link_at = pst_arena_array(arena, n, sizeof *link_at);
+    uint32_t *link_at = pst_arena_none(arena, n);
     pst_sim_durations_init(&sim->durations, arena, plan, graph, cost);
-    memset(link_at, 0xFF, n * sizeof *link_at);
     init_nodes(sim);
     init_cores(sim);
     for (uint32_t d = 0; d < n; d++) {
