@@ -224,8 +224,8 @@ static pst_status read_npy_header(const struct pst_data_file *file, uint64_t *re
     return PST_OK;
 }
 
-static pst_status open_npy(struct pst_column *column, struct pst_column_part *part,
-                           struct pst_error *err)
+pst_status pst_npy_open(const struct pst_data_kind *kind, bool labels, struct pst_column *column,
+                        struct pst_column_part *part, struct pst_error *err)
 {
     const struct pst_data_file *file = &part->file;
     struct npy npy = {.rank = 0};
@@ -234,6 +234,8 @@ static pst_status open_npy(struct pst_column *column, struct pst_column_part *pa
     char *text = NULL;
     pst_status status = read_npy_header(file, &part->offset, &text, err);
 
+    (void)kind;
+    (void)labels;
     if (status != PST_OK) {
         return status;
     }
@@ -268,8 +270,8 @@ static pst_status open_npy(struct pst_column *column, struct pst_column_part *pa
 /* --- IDX -------------------------------------------------------------------------------------- */
 
 /* Big-endian: two zeros, type, number of dimensions; the dimensions; bytes. */
-static pst_status open_idx(struct pst_column *column, struct pst_column_part *part,
-                           struct pst_error *err)
+pst_status pst_idx_open(const struct pst_data_kind *kind, bool labels, struct pst_column *column,
+                        struct pst_column_part *part, struct pst_error *err)
 {
     const struct pst_data_file *file = &part->file;
     unsigned char header[4 + 4 * PST_COLUMN_RANK] = {0};
@@ -278,6 +280,8 @@ static pst_status open_idx(struct pst_column *column, struct pst_column_part *pa
     pst_status status = pst_data_file_read(
         file, 0, header, file->size < sizeof header ? file->size : sizeof header, err);
 
+    (void)kind;
+    (void)labels;
     if (status != PST_OK) {
         return status;
     }
@@ -300,7 +304,7 @@ static pst_status open_idx(struct pst_column *column, struct pst_column_part *pa
 
 /* "train-images-idx3-ubyte" -> "train-labels-idx1-ubyte", in the last part of a path. NULL: it has
    no such words. */
-static char *labels_beside(const char *path)
+char *pst_idx_labels_beside(const char *path)
 {
     const char *name = strrchr(path, '/'), *images, *idx;
 
@@ -319,10 +323,10 @@ static char *labels_beside(const char *path)
 enum { CIFAR_PIXELS = 3 * 32 * 32 };
 
 /* Records of one or two labels, the fine one last, and three planes of 32 x 32. */
-static pst_status set_cifar(const struct pst_data *data, bool labels, struct pst_column *column,
-                            struct pst_column_part *part, struct pst_error *err)
+pst_status pst_cifar_open(const struct pst_data_kind *kind, bool labels, struct pst_column *column,
+                          struct pst_column_part *part, struct pst_error *err)
 {
-    uint32_t n_labels = data->kind == PST_DATA_CIFAR10 ? 1 : 2;
+    const uint32_t n_labels = kind->n_labels;
 
     part->stride = CIFAR_PIXELS + n_labels;
     part->n = part->file.size / part->stride;
@@ -354,11 +358,8 @@ static pst_status add_file(struct pst_data *data, bool labels, const char *path,
     if (status != PST_OK) {
         return status;
     }
-    status = pst_data_check_file(data->kind, &part.file, err);
-    status = status != PST_OK               ? status
-             : data->kind == PST_DATA_NPY   ? open_npy(column, &part, err)
-             : data->kind == PST_DATA_MNIST ? open_idx(column, &part, err)
-                                            : set_cifar(data, labels, column, &part, err);
+    status = pst_data_check_file(data->kind->id, &part.file, err);
+    PST_TRY(status, data->kind->open_column(data->kind, labels, column, &part, err));
     if (status != PST_OK) {
         pst_data_file_close(&part.file);
         return status;
@@ -378,7 +379,8 @@ static pst_status add_files(struct pst_data *data, bool labels, const struct pst
     return status;
 }
 
-/* Adds the named files, else the files beside the images; CIFAR has labels in the same files. */
+/* Adds the named files, else the files beside the images, where labels are not in the same files.
+ */
 static pst_status add_labels(struct pst_data *data, const struct pst_paths *paths,
                              const char *patterns, const char *key, struct pst_column *column,
                              struct pst_error *err)
@@ -387,17 +389,17 @@ static pst_status add_labels(struct pst_data *data, const struct pst_paths *path
     struct pst_paths found = {.n = 0};
     pst_status status = PST_OK;
 
-    if (data->kind == PST_DATA_CIFAR10 || data->kind == PST_DATA_CIFAR100) {
+    if (data->kind->n_labels > 0) {
         return add_files(data, true, paths, column, err);
     }
-    if (named || data->kind == PST_DATA_NPY) {
+    if (named || data->kind->labels_beside == NULL) {
         status = pst_paths_find(patterns, key, NULL, &found, err);
         PST_TRY(status, add_files(data, true, &found, column, err));
         pst_paths_finish(&found);
         return status;
     }
     for (uint32_t i = 0; status == PST_OK && i < paths->n; i++) {
-        char *path = labels_beside(paths->paths[i]);
+        char *path = data->kind->labels_beside(paths->paths[i]);
 
         status = path != NULL ? add_file(data, true, path, column, err)
                               : pst_fail(err, PST_ERR_CONFIG, "config.value",
@@ -407,21 +409,6 @@ static pst_status add_labels(struct pst_data *data, const struct pst_paths *path
         free(path);
     }
     return status;
-}
-
-/* Means and deviations of the pixels of the training sets, as values from 0 to 1. */
-static const char *usual(uint32_t kind, bool std)
-{
-    switch (kind) {
-    case PST_DATA_CIFAR10:
-        return std ? "0.2470,0.2435,0.2616" : "0.4914,0.4822,0.4465";
-    case PST_DATA_CIFAR100:
-        return std ? "0.2673,0.2564,0.2762" : "0.5071,0.4865,0.4409";
-    case PST_DATA_MNIST:
-        return std ? "0.3081" : "0.1307";
-    default:
-        return "";
-    }
 }
 
 static bool is_given(const char *text)
@@ -454,6 +441,7 @@ pst_status pst_data_open_arrays(const struct pst_job *job, struct pst_data *data
                                 const char *patterns, const char *labels, const char *key,
                                 struct pst_store *store, struct pst_error *err)
 {
+    const char *mean = job->training->data.mean, *std = job->training->data.std;
     struct pst_records *records = &store->records;
     struct pst_paths paths = {.n = 0};
     char labels_key[64];
@@ -465,13 +453,9 @@ pst_status pst_data_open_arrays(const struct pst_job *job, struct pst_data *data
     pst_paths_finish(&paths);
     if (status == PST_OK) {
         records->ignored = job->training->loop.ignore_index;
-        records->scale = data->kind == PST_DATA_NPY ? 1.0f : 255.0f;
-        status = pst_records_fit(records, &data->shape,
-                                 is_given(job->training->data.mean) ? job->training->data.mean
-                                                                    : usual(data->kind, false),
-                                 is_given(job->training->data.std) ? job->training->data.std
-                                                                   : usual(data->kind, true),
-                                 err);
+        records->scale = data->kind->scale;
+        status = pst_records_fit(records, &data->shape, is_given(mean) ? mean : data->kind->mean,
+                                 is_given(std) ? std : data->kind->std, err);
     }
     return status == PST_OK ? check_pairs(records, key, labels_key, err) : status;
 }
