@@ -144,8 +144,8 @@ static bool element_of(const char *type, uint32_t *ret_element)
 }
 
 /* dims: of all records. Checks the size of the file, too. */
-static pst_status set_shape(struct pst_column *column, struct pst_column_part *part,
-                            const uint64_t *dims, uint32_t rank, struct pst_error *err)
+static pst_status set_shape(struct pst_column *column, struct pst_part *part, const uint64_t *dims,
+                            uint32_t rank, struct pst_error *err)
 {
     const struct pst_data_file *file = &part->file;
     uint64_t elems = 1, size = file->size - part->offset;
@@ -171,7 +171,7 @@ static pst_status set_shape(struct pst_column *column, struct pst_column_part *p
                                   (unsigned long long)part->offset, (unsigned long long)size);
     }
     part->n = dims[0];
-    if (column->n_parts > 0) {
+    if (column->parts.n_parts > 0) {
         bool same = column->rank == rank - 1;
 
         for (uint32_t i = 1; same && i < rank; i++) {
@@ -179,7 +179,7 @@ static pst_status set_shape(struct pst_column *column, struct pst_column_part *p
         }
         return same ? PST_OK
                     : pst_data_file_fail(file, err, "its records differ in shape from those of %s",
-                                         column->parts[0].file.path);
+                                         column->parts.parts[0].file.path);
     }
     column->rank = rank - 1;
     memcpy(column->dims, dims + 1, (rank - 1) * sizeof *dims);
@@ -225,7 +225,7 @@ static pst_status read_npy_header(const struct pst_data_file *file, uint64_t *re
 }
 
 pst_status pst_npy_open(const struct pst_data_kind *kind, bool labels, struct pst_column *column,
-                        struct pst_column_part *part, struct pst_error *err)
+                        struct pst_part *part, struct pst_error *err)
 {
     const struct pst_data_file *file = &part->file;
     struct npy npy = {.rank = 0};
@@ -256,9 +256,9 @@ pst_status pst_npy_open(const struct pst_data_kind *kind, bool labels, struct ps
             file, err, "%s",
             npy.fortran ? "the array is in Fortran order; save numpy.ascontiguousarray of it"
                         : "the array is one number, not records");
-    } else if (column->n_parts > 0 && element != column->element) {
+    } else if (column->parts.n_parts > 0 && element != column->element) {
         status = pst_data_file_fail(file, err, "its elements differ in type from those of %s",
-                                    column->parts[0].file.path);
+                                    column->parts.parts[0].file.path);
     } else {
         column->element = element;
         status = set_shape(column, part, npy.dims, npy.rank, err);
@@ -271,7 +271,7 @@ pst_status pst_npy_open(const struct pst_data_kind *kind, bool labels, struct ps
 
 /* Big-endian: two zeros, type, number of dimensions; the dimensions; bytes. */
 pst_status pst_idx_open(const struct pst_data_kind *kind, bool labels, struct pst_column *column,
-                        struct pst_column_part *part, struct pst_error *err)
+                        struct pst_part *part, struct pst_error *err)
 {
     const struct pst_data_file *file = &part->file;
     unsigned char header[4 + 4 * PST_COLUMN_RANK] = {0};
@@ -324,7 +324,7 @@ enum { CIFAR_PIXELS = 3 * 32 * 32 };
 
 /* Records of one or two labels, the fine one last, and three planes of 32 x 32. */
 pst_status pst_cifar_open(const struct pst_data_kind *kind, bool labels, struct pst_column *column,
-                          struct pst_column_part *part, struct pst_error *err)
+                          struct pst_part *part, struct pst_error *err)
 {
     const uint32_t n_labels = kind->n_labels;
 
@@ -341,9 +341,7 @@ pst_status pst_cifar_open(const struct pst_data_kind *kind, bool labels, struct 
                                   .dims = {3, 32, 32},
                                   .planar = !labels,
                                   .elems = labels ? 1 : CIFAR_PIXELS,
-                                  .parts = column->parts,
-                                  .n_parts = column->n_parts,
-                                  .n = column->n};
+                                  .parts = column->parts};
     return PST_OK;
 }
 
@@ -352,7 +350,7 @@ pst_status pst_cifar_open(const struct pst_data_kind *kind, bool labels, struct 
 static pst_status add_file(struct pst_data *data, bool labels, const char *path,
                            struct pst_column *column, struct pst_error *err)
 {
-    struct pst_column_part part = {.offset = 0};
+    struct pst_part part = {.offset = 0};
     pst_status status = pst_data_file_open(path, &data->n_open, &part.file, err);
 
     if (status != PST_OK) {
@@ -364,7 +362,7 @@ static pst_status add_file(struct pst_data *data, bool labels, const char *path,
         pst_data_file_close(&part.file);
         return status;
     }
-    pst_column_add(column, &part);
+    pst_parts_add(&column->parts, &part);
     return PST_OK;
 }
 
@@ -420,7 +418,7 @@ static bool is_given(const char *text)
 static pst_status check_pairs(const struct pst_records *records, const char *key,
                               const char *labels_key, struct pst_error *err)
 {
-    const struct pst_column *x = &records->x, *labels = &records->labels;
+    const struct pst_parts *x = &records->x.parts, *labels = &records->labels.parts;
 
     if (x->n_parts != labels->n_parts) {
         return pst_fail(err, PST_ERR_CONFIG, "config.value", "%s has %u files and %s has %u", key,

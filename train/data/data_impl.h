@@ -17,8 +17,7 @@
 
 struct pst_store;
 struct pst_column;
-struct pst_column_part;
-struct pst_token_part;
+struct pst_part;
 struct pst_paths;
 
 /*
@@ -45,13 +44,12 @@ struct pst_data_kind {
                              const char *labels, const char *key, struct pst_store *store,
                              struct pst_error *err);
     /* Finds tokens in part->file; *ret_element was that of data.dtype. NULL: of text. */
-    pst_status (*open_tokens)(struct pst_token_part *part, uint32_t *ret_element,
-                              struct pst_error *err);
+    pst_status (*open_tokens)(struct pst_part *part, uint32_t *ret_element, struct pst_error *err);
     pst_status (*find)(const char *patterns, const char *key, struct pst_paths *ret_paths,
                        struct pst_error *err); /* NULL: pst_paths_find */
     /* Finds features, or labels, in part->file. */
     pst_status (*open_column)(const struct pst_data_kind *kind, bool labels,
-                              struct pst_column *column, struct pst_column_part *part,
+                              struct pst_column *column, struct pst_part *part,
                               struct pst_error *err);
     char *(*labels_beside)(const char *path); /* file of labels for one of features; NULL: none */
     uint32_t n_labels;                        /* before the features of a record; 0: own files */
@@ -127,26 +125,44 @@ static inline uint32_t pst_element_bytes(uint32_t element)
     return element >= PST_ELEMENT_F32 ? element == PST_ELEMENT_F32 ? 4u : 8u : 1u << (element / 2);
 }
 
-/* --- streams of tokens ------------------------------------------------------------------------ */
+/* Element i of whole numbers; a u64 beyond the range of the result is negative. */
+int64_t pst_element_whole(uint32_t element, const void *values, uint64_t i);
 
-/* Tokens that lie one after the other in a file, or in memory. */
-struct pst_token_part {
+/* Numbers of a list such as "0.5, 2", at most n, maybe all above 0. Returns how many there are; 0:
+   it is no such list. */
+uint64_t pst_data_read_numbers(const char *text, uint64_t n, bool positive, double *ret_numbers);
+
+/* --- parts of files --------------------------------------------------------------------------- */
+
+/* Tokens, or records, that follow each other in a file or in memory. An element of a column is at
+   offset + record * stride. */
+struct pst_part {
     struct pst_data_file file; /* path NULL: in `held` */
     const void *held;
-    uint64_t offset;   /* bytes before the first */
-    uint64_t first, n; /* place of the first in the stream; tokens */
+    uint64_t offset, stride;
+    uint64_t first, n; /* number of the first among those of all parts; how many there are */
 };
+
+struct pst_parts {
+    struct pst_part *parts;
+    uint32_t n_parts;
+    uint64_t n; /* in all */
+};
+
+/* Adds a part after the others; it takes the file. */
+void pst_parts_add(struct pst_parts *parts, const struct pst_part *part);
+/* The part that has token, or record, `at`. */
+const struct pst_part *pst_parts_find(const struct pst_parts *parts, uint64_t at);
+void pst_parts_finish(struct pst_parts *parts);
+
+/* --- streams of tokens ------------------------------------------------------------------------ */
 
 struct pst_stream {
     uint32_t element;
-    struct pst_token_part *parts;
-    uint32_t n_parts;
-    uint64_t length; /* tokens */
-    void *memory;    /* what `held` points into; owned */
+    struct pst_parts parts;
+    void *memory; /* what `held` points into; owned */
 };
 
-/* A part behind the others; it takes the file. */
-void pst_stream_add(struct pst_stream *stream, const struct pst_token_part *part);
 void pst_stream_finish(struct pst_stream *stream);
 
 /* Tokens begin ... begin + context, the last as a target alone. room: (context + 1) elements. */
@@ -156,14 +172,6 @@ pst_status pst_stream_read(const struct pst_stream *stream, uint64_t begin, uint
 
 /* --- records ---------------------------------------------------------------------------------- */
 
-/* Records that lie one after the other in a file; an element of a column lies at
-   offset + record * stride. */
-struct pst_column_part {
-    struct pst_data_file file;
-    uint64_t offset, stride;
-    uint64_t first, n; /* number of the first record; records */
-};
-
 enum { PST_COLUMN_RANK = 8 };
 
 struct pst_column {
@@ -171,12 +179,8 @@ struct pst_column {
     uint32_t rank;
     uint64_t dims[PST_COLUMN_RANK], elems; /* of a record */
     bool planar;                           /* dims are channels, rows, columns for certain */
-    struct pst_column_part *parts;
-    uint32_t n_parts;
-    uint64_t n; /* records */
+    struct pst_parts parts;
 };
-
-void pst_column_add(struct pst_column *column, const struct pst_column_part *part);
 
 /* How a record becomes inputs of the model. scale, mean and std are applied in f32. */
 struct pst_records {
@@ -258,18 +262,17 @@ pst_status pst_data_open_tokens(const struct pst_job *job, struct pst_data *data
 pst_status pst_data_open_arrays(const struct pst_job *job, struct pst_data *data,
                                 const char *patterns, const char *labels, const char *key,
                                 struct pst_store *store, struct pst_error *err);
-pst_status pst_raw_open(struct pst_token_part *part, uint32_t *ret_element, struct pst_error *err);
-pst_status pst_llmc_open(struct pst_token_part *part, uint32_t *ret_element, struct pst_error *err);
-pst_status pst_megatron_open(struct pst_token_part *part, uint32_t *ret_element,
-                             struct pst_error *err);
+pst_status pst_raw_open(struct pst_part *part, uint32_t *ret_element, struct pst_error *err);
+pst_status pst_llmc_open(struct pst_part *part, uint32_t *ret_element, struct pst_error *err);
+pst_status pst_megatron_open(struct pst_part *part, uint32_t *ret_element, struct pst_error *err);
 pst_status pst_megatron_find(const char *patterns, const char *key, struct pst_paths *ret_paths,
                              struct pst_error *err);
 pst_status pst_npy_open(const struct pst_data_kind *kind, bool labels, struct pst_column *column,
-                        struct pst_column_part *part, struct pst_error *err);
+                        struct pst_part *part, struct pst_error *err);
 pst_status pst_cifar_open(const struct pst_data_kind *kind, bool labels, struct pst_column *column,
-                          struct pst_column_part *part, struct pst_error *err);
+                          struct pst_part *part, struct pst_error *err);
 pst_status pst_idx_open(const struct pst_data_kind *kind, bool labels, struct pst_column *column,
-                        struct pst_column_part *part, struct pst_error *err);
+                        struct pst_part *part, struct pst_error *err);
 char *pst_idx_labels_beside(const char *path);
 
 /* Text without a tokenizer is read as bytes. */

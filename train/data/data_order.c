@@ -10,7 +10,6 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "base/number.h"
 #include "base/philox.h"
 #include "data/permute.h"
 
@@ -122,17 +121,8 @@ static pst_status read_weights(const char *text, uint32_t n, struct pst_blend *b
                                struct pst_error *err)
 {
     double weights[PST_MAX_SOURCES];
-    uint32_t found = 0;
 
-    while (found < n && pst_number_parse(text, &text, &weights[found]) && weights[found] > 0) {
-        found++;
-        text += strspn(text, " ");
-        if (*text != ',') {
-            break;
-        }
-        text += 1 + strspn(text + 1, " ");
-    }
-    if (found != n || *text != '\0') {
+    if (pst_data_read_numbers(text, n, true, weights) != n) {
         return pst_fail(err, PST_ERR_CONFIG, "config.value",
                         "data.weights must be %u numbers above 0, one for each source of "
                         "data.train",
@@ -185,8 +175,9 @@ static void count_samples(const struct pst_data *data, struct pst_stretch *stret
 
 static struct pst_stretch whole(const struct pst_data *data, const struct pst_store *store)
 {
-    return (struct pst_stretch){
-        .store = store, .length = data->kind->tokens ? store->stream.length : store->records.x.n};
+    return (struct pst_stretch){.store = store,
+                                .length = data->kind->tokens ? store->stream.parts.n
+                                                             : store->records.x.parts.n};
 }
 
 /* The end of the training data becomes the held-out data: `fraction` of it, at least one sample.
@@ -227,6 +218,11 @@ static pst_status open_store(const struct pst_job *job, struct pst_data *data, c
     return status;
 }
 
+static const char *text_of(const char *text)
+{
+    return text == NULL ? "" : text;
+}
+
 /* Line `i` of a text; free() it. */
 static char *line_of(const char *text, uint32_t i)
 {
@@ -251,8 +247,7 @@ static uint32_t count_lines(const char *text)
 static pst_status open_source(const struct pst_job *job, struct pst_data *data, uint32_t i,
                               bool hold_out, struct pst_error *err)
 {
-    const char *labels =
-        job->training->data.train_labels == NULL ? "" : job->training->data.train_labels;
+    const char *labels = text_of(job->training->data.train_labels);
     bool one = data->n_sources[PST_SPLIT_TRAIN] == 1;
     char *patterns =
         one ? pst_strdup(job->training->data.train) : line_of(job->training->data.train, i);
@@ -295,11 +290,10 @@ static pst_status open_valid(const struct pst_job *job, struct pst_data *data,
 
 pst_status pst_files_open(const struct pst_job *job, struct pst_data *data, struct pst_error *err)
 {
-    const char *train = job->training->data.train == NULL ? "" : job->training->data.train;
-    const char *weights = job->training->data.weights == NULL ? "" : job->training->data.weights;
-    const char *labels =
-        job->training->data.train_labels == NULL ? "" : job->training->data.train_labels;
-    bool own_valid = job->training->data.valid != NULL && job->training->data.valid[0] != '\0';
+    const char *train = text_of(job->training->data.train);
+    const char *weights = text_of(job->training->data.weights);
+    const char *labels = text_of(job->training->data.train_labels);
+    bool own_valid = text_of(job->training->data.valid)[0] != '\0';
     uint32_t n = weights[0] == '\0' ? 1 : count_lines(train);
     pst_status status = PST_OK;
 

@@ -270,25 +270,42 @@ void pst_plugin_data_close(struct pst_data *data)
     }
 }
 
-/* Returns the first element that is none of the model's values, or elems. */
-static uint64_t find_strange(const struct pst_data_input *input, int32_t ignored,
-                             const void *values)
+/* Is element e a value that the model has? */
+static bool is_value(const struct pst_data_input *input, int32_t ignored, const void *values,
+                     uint64_t e)
 {
     const bool target = input->field == PST_FIELD_TARGET;
-    uint64_t e = 0;
+    int32_t whole;
 
-    for (; e < input->elems; e++) {
-        const int32_t whole = input->dtype == PST_I32 ? ((const int32_t *)values)[e] : 0;
-
-        if (input->dtype == PST_F64    ? !isfinite(((const double *)values)[e])
-            : input->dtype == PST_F32  ? !isfinite(((const float *)values)[e])
-            : input->dtype == PST_BF16 ? (((const uint16_t *)values)[e] & 0x7F80) == 0x7F80
-                                       : (whole < 0 || (uint64_t)whole >= input->range) &&
-                                             !(target && (whole == -1 || whole == ignored))) {
-            break;
-        }
+    switch (input->dtype) {
+    case PST_F64:
+        return isfinite(((const double *)values)[e]);
+    case PST_F32:
+        return isfinite(((const float *)values)[e]);
+    case PST_BF16: /* all bits of the exponent: an infinity or no number */
+        return (((const uint16_t *)values)[e] & 0x7F80) != 0x7F80;
+    default:
+        whole = ((const int32_t *)values)[e];
+        return (whole >= 0 && (uint64_t)whole < input->range) ||
+               (target && (whole == -1 || whole == ignored));
     }
-    return e;
+}
+
+static void explain_value(const struct pst_data_input *input, uint64_t first, const void *values,
+                          uint64_t e, char ret_fault[256])
+{
+    char place[160];
+
+    snprintf(place, sizeof place, "at index %llu of %.64s of sample %llu",
+             (unsigned long long)(e % input->elems), input->name,
+             (unsigned long long)(first + e / input->elems));
+    if (input->dtype == PST_I32) {
+        snprintf(ret_fault, 256, "read() gave %d %s, but the model has %llu values: 0 to %llu",
+                 ((const int32_t *)values)[e], place, (unsigned long long)input->range,
+                 (unsigned long long)input->range - 1);
+    } else {
+        snprintf(ret_fault, 256, "read() gave a number that is not finite %s", place);
+    }
 }
 
 bool pst_data_judge(const struct pst_data_shape *shape, int32_t ignored, uint64_t first, uint32_t n,
@@ -296,27 +313,11 @@ bool pst_data_judge(const struct pst_data_shape *shape, int32_t ignored, uint64_
 {
     for (uint32_t k = 0; k < shape->n_inputs; k++) {
         const struct pst_data_input *input = pst_data_input_at(shape, k);
+        const bool read = input->field == PST_FIELD_X || input->field == PST_FIELD_TARGET;
 
-        for (uint32_t i = 0;
-             i < n && (input->field == PST_FIELD_X || input->field == PST_FIELD_TARGET); i++) {
-            const char *values = (const char *)inputs[k] + i * input->bytes;
-            const uint64_t e = find_strange(input, ignored, values);
-
-            if (e < input->elems && input->dtype == PST_I32) {
-                snprintf(
-                    ret_fault, 256,
-                    "read() gave %d at index %llu of %s of sample %llu, but the model has %llu "
-                    "values: 0 to %llu",
-                    ((const int32_t *)(const void *)values)[e], (unsigned long long)e, input->name,
-                    (unsigned long long)(first + i), (unsigned long long)input->range,
-                    (unsigned long long)input->range - 1);
-                return false;
-            }
-            if (e < input->elems) {
-                snprintf(ret_fault, 256,
-                         "read() gave a number that is not finite at index %llu of %s of sample "
-                         "%llu",
-                         (unsigned long long)e, input->name, (unsigned long long)(first + i));
+        for (uint64_t e = 0; read && e < n * input->elems; e++) {
+            if (!is_value(input, ignored, inputs[k], e)) {
+                explain_value(input, first, inputs[k], e, ret_fault);
                 return false;
             }
         }

@@ -285,6 +285,6 @@ pst_status pst_data_open_text(const struct pst_job *job, struct pst_data *data,
     }
     store->stream.element = data->tokenizer == NULL ? PST_ELEMENT_U8 : PST_ELEMENT_I32;
     store->stream.memory = g.bytes;
-    pst_stream_add(&store->stream, &(struct pst_token_part){.held = g.bytes, .n = g.n});
+    pst_parts_add(&store->stream.parts, &(struct pst_part){.held = g.bytes, .n = g.n});
     return PST_OK;
 }

@@ -30,7 +30,7 @@ static uint64_t u64_at(const unsigned char *bytes)
 /* --- llm.c ------------------------------------------------------------------------------------ */
 
 /* The header is 256 numbers of 32 bits: magic, version, tokens, and zeros. */
-pst_status pst_llmc_open(struct pst_token_part *part, uint32_t *ret_element, struct pst_error *err)
+pst_status pst_llmc_open(struct pst_part *part, uint32_t *ret_element, struct pst_error *err)
 {
     static const struct {
         uint32_t magic, version, element;
@@ -161,8 +161,7 @@ static pst_status add_lengths(const struct index *index, uint64_t most, uint64_t
     return PST_OK;
 }
 
-pst_status pst_megatron_open(struct pst_token_part *part, uint32_t *ret_element,
-                             struct pst_error *err)
+pst_status pst_megatron_open(struct pst_part *part, uint32_t *ret_element, struct pst_error *err)
 {
     size_t stem = strlen(part->file.path) - strlen(".bin");
     char *path = pst_printf("%.*s.idx", (int)stem, part->file.path);
@@ -220,7 +219,7 @@ pst_status pst_megatron_find(const char *patterns, const char *key, struct pst_p
 
 /* --- all of them ------------------------------------------------------------------------------ */
 
-pst_status pst_raw_open(struct pst_token_part *part, uint32_t *ret_element, struct pst_error *err)
+pst_status pst_raw_open(struct pst_part *part, uint32_t *ret_element, struct pst_error *err)
 {
     uint32_t width = pst_element_bytes(*ret_element);
 
@@ -237,7 +236,7 @@ pst_status pst_raw_open(struct pst_token_part *part, uint32_t *ret_element, stru
 static pst_status add_file(const struct pst_job *job, struct pst_data *data, const char *path,
                            struct pst_stream *stream, struct pst_error *err)
 {
-    struct pst_token_part part = {.offset = 0};
+    struct pst_part part = {.offset = 0};
     uint32_t element = job->training->data.dtype == 0 ? PST_ELEMENT_U16 : PST_ELEMENT_U32;
     pst_status status = pst_data_file_open(path, &data->n_open, &part.file, err);
 
@@ -246,10 +245,10 @@ static pst_status add_file(const struct pst_job *job, struct pst_data *data, con
     }
     status = pst_data_check_file(data->kind->id, &part.file, err);
     PST_TRY(status, data->kind->open_tokens(&part, &element, err));
-    if (status == PST_OK && stream->n_parts > 0 && element != stream->element) {
+    if (status == PST_OK && stream->parts.n_parts > 0 && element != stream->element) {
         status =
             pst_data_file_fail(&part.file, err, "its tokens have %u bytes, those of %s have %u",
-                               pst_element_bytes(element), stream->parts[0].file.path,
+                               pst_element_bytes(element), stream->parts.parts[0].file.path,
                                pst_element_bytes(stream->element));
     }
     if (status != PST_OK) {
@@ -257,7 +256,7 @@ static pst_status add_file(const struct pst_job *job, struct pst_data *data, con
         return status;
     }
     stream->element = element;
-    pst_stream_add(stream, &part);
+    pst_parts_add(&stream->parts, &part);
     return PST_OK;
 }
 

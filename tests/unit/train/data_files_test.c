@@ -162,8 +162,8 @@ TEST(test_many_files)
     }
     snprintf(patterns, sizeof patterns, "%s/many-*.bin", support_folder);
     data = open_gpt("tokens", patterns, 0);
-    assert_int_equal(data->stores[0].stream.parts[139].file.fd, -1);
-    assert_true(data->stores[0].stream.parts[0].file.fd >= 0);
+    assert_int_equal(data->stores[0].stream.parts.parts[139].file.fd, -1);
+    assert_true(data->stores[0].stream.parts.parts[0].file.fd >= 0);
     for (uint64_t i = 0; i < 60; i++) {
         int32_t x[CONTEXT], targets[CONTEXT];
 
@@ -532,6 +532,8 @@ TEST(test_normalization)
     expect_failure(&job, "mlp", MLP, "config.value", "data.mean");
     job.training->data.mean = "";
     job.training->data.std = "0";
+    expect_failure(&job, "mlp", MLP, "config.value", "data.std");
+    job.training->data.std = "2, -1";
     expect_failure(&job, "mlp", MLP, "config.value", "data.std");
 }
 
