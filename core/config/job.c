@@ -80,13 +80,50 @@ void pst_job_tell_training(const struct pst_job_training *training)
     }
 }
 
+/* Is it a word in the range of the section's first row, such as kind in [data]? */
+static bool first_key_takes(const struct pst_job_section *section, const char *word)
+{
+    const char *words = section->name != NULL && (section->rows[0].type == PST_PARAM_ENUM ||
+                                                  section->names_plugin != NULL)
+                            ? section->rows[0].range
+                            : "";
+    const size_t n = strlen(word);
+
+    for (const char *at = strstr(words, word); n > 0 && at != NULL; at = strstr(at + n, word)) {
+        if ((at == words || at[-1] == '|') && (at[n] == '\0' || at[n] == '|')) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Keys of a table that are none of its rows': of tables in it, and of the plugin that it names. */
+static const char *const *list_others(const struct pst_job_section *section,
+                                      struct pst_config_node *table, struct pst_arena *arena)
+{
+    static const char *const train[] = {"group", NULL}, *const none_at_all[] = {NULL};
+    const struct pst_config_node *node = NULL;
+    const char **others;
+
+    if (section->names_plugin != NULL && table != NULL && table->kind == PST_CONFIG_TABLE) {
+        node = pst_config_get(table, section->names_plugin);
+    }
+    if (node == NULL || node->kind != PST_CONFIG_STRING ||
+        first_key_takes(section, node->value.string)) {
+        return strcmp(section->name, "train") == 0 ? train : none_at_all;
+    }
+    others = pst_arena_alloc(arena, (table->n_children + 1) * sizeof *others, 0);
+    for (uint32_t i = 0; i < table->n_children; i++) {
+        others[i] = table->children[i]->key;
+    }
+    return others;
+}
+
 /* PST_OK also for errors that went to the report: only a lack of memory ends the reading. */
 static pst_status fill_table(const struct pst_job_section *section, struct pst_config_node *table,
                              struct pst_job *job, void *to, struct pst_report *report,
                              struct pst_error *err)
 {
-    /* Tables in a section are none of its rows. */
-    const char *const others[] = {strcmp(section->name, "train") == 0 ? "group" : NULL, NULL};
     struct pst_error found;
     const struct pst_job_section *more = section->more;
     char *both = more == NULL ? to : pst_arena_alloc(&job->arena, section->size + more->size, 0);
@@ -95,7 +132,7 @@ static pst_status fill_table(const struct pst_job_section *section, struct pst_c
 
     snprintf(name, sizeof name, "[%s]", section->name);
     status = pst_params_fill(section->rows, section->n_rows, sizeof *section->rows, table, name,
-                             others, &job->arena, both, &found);
+                             list_others(section, table, &job->arena), &job->arena, both, &found);
     if (more != NULL) {
         memcpy(to, both, section->size);
         memcpy((char *)job->training + more->offset, both + section->size, more->size);
@@ -177,22 +214,6 @@ bool pst_job_key_meant(const char *word, char ret_key[PST_JOB_KEY_TEXT])
                 snprintf(ret_key, PST_JOB_KEY_TEXT, "%s.%s", pst_job_sections[i].name, key);
                 return true;
             }
-        }
-    }
-    return false;
-}
-
-/* Is it a word that the first key of a section may have, such as kind in [data]? */
-static bool first_key_takes(const struct pst_job_section *section, const char *word)
-{
-    const char *words = section->name != NULL && section->rows[0].type == PST_PARAM_ENUM
-                            ? section->rows[0].range
-                            : "";
-    const size_t n = strlen(word);
-
-    for (const char *at = strstr(words, word); n > 0 && at != NULL; at = strstr(at + n, word)) {
-        if ((at == words || at[-1] == '|') && (at[n] == '\0' || at[n] == '|')) {
-            return true;
         }
     }
     return false;

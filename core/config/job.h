@@ -136,6 +136,9 @@ struct pst_job_section {
     bool training;       /* it is a member of struct pst_training */
     const char *const *paths, *const *path_lists; /* keys that are paths, or several; NULL: none */
     const struct pst_job_section *more; /* a training program's part, the last of the rows */
+    /* NULL, or the key of the first row, a string: where it is none of the words in its range it
+       names a plugin, and keys that no row has are the plugin's. */
+    const char *names_plugin;
 };
 
 enum { PST_MAX_SECTIONS = 12 };

@@ -78,6 +78,12 @@ const char *pst_plugin_where(struct pst_arena *arena, const char *kind, const ch
 pst_status pst_plugin_find(const char *kind, const char *id, const char *path, const char *folders,
                            const struct pst_plugin **ret_plugin, struct pst_error *err);
 
+/* Is there a file of a <kind> that `use` names, a string of the config? Else config.value at its
+   place, which lists these and what is built in: n_own words. Opens nothing. */
+pst_status pst_plugin_is_known(const char *kind, const struct pst_config_node *use,
+                               const char *folders, const char *const *own, uint32_t n_own,
+                               struct pst_error *err);
+
 /* Does the file that find would open come from elsewhere than the program itself? Then it sets
  *ret_foreign, and logs why. Warns of another file of that name, which it hides. Opens nothing; a
  * file that there is not is left to find. */

@@ -377,6 +377,14 @@ static const char *absent_function(const char *kind, const void *interface)
 
         return PST_CAN(f, build) ? NULL : "build";
     }
+    if (strcmp(kind, "data") == 0) {
+        const struct pst_data_interface *f = interface;
+
+        return !PST_CAN(f, open)      ? "open"
+               : !PST_CAN(f, samples) ? "samples"
+               : !PST_CAN(f, read)    ? "read"
+                                      : NULL;
+    }
     const struct pst_memopt *f = interface;
 
     return !PST_CAN(f, price) ? "price" : !PST_CAN(f, plan) ? "plan" : NULL;

@@ -229,3 +229,54 @@ pst_status pst_plugin_is_foreign(const char *kind, const char *id, const char *p
     pst_arena_finish(&arena);
     return status;
 }
+
+/* The words in `names` are those built in, n_own of them; the list's follow. */
+static pst_status fail_unknown(const char *kind, const struct pst_config_node *use,
+                               const struct pst_plugin_list *list, const char *names[64],
+                               uint32_t n_own, struct pst_error *err)
+{
+    uint32_t n = n_own;
+    char hint[96];
+
+    for (uint32_t i = 0; n < 64 && i < list->n_files; i++) {
+        const struct pst_plugin_file *file = &list->files[i];
+        bool listed = false; /* a plugin may stand for a word that is built in */
+
+        for (uint32_t k = 0; k < n_own; k++) {
+            listed = listed || strcmp(names[k], file->id) == 0;
+        }
+        if (strcmp(file->kind, kind) == 0 && file->shadowed_by == NULL && !listed) {
+            names[n++] = file->id;
+        }
+    }
+    pst_fail_at(err, PST_ERR_CONFIG, "config.value", use->file, use->line, use->column,
+                "no %s \"%s\"%s", kind, use->value.string,
+                pst_nearest_hint(hint, use->value.string, names, n));
+    pst_error_hint_words(err, "there are", names, n);
+    for (uint32_t i = 0; i < list->n_folders; i++) {
+        pst_error_detail(err, "searched: %s\n", list->folders[i]);
+    }
+    return PST_ERR_CONFIG;
+}
+
+pst_status pst_plugin_is_known(const char *kind, const struct pst_config_node *use,
+                               const char *folders, const char *const *own, uint32_t n_own,
+                               struct pst_error *err)
+{
+    struct pst_plugin_list *list = NULL;
+    const char *names[64];
+    bool found = false;
+    pst_status status = pst_plugin_list_create(folders, &list, err);
+
+    if (status != PST_OK) {
+        return status;
+    }
+    for (uint32_t i = 0; i < list->n_files; i++) {
+        found = found || (strcmp(list->files[i].kind, kind) == 0 &&
+                          strcmp(list->files[i].id, use->value.string) == 0);
+    }
+    memcpy(names, own, n_own * sizeof *names);
+    status = found ? PST_OK : fail_unknown(kind, use, list, names, n_own, err);
+    pst_plugin_list_destroy(list);
+    return status;
+}

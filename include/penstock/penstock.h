@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * All of the stable plugin ABI. A strategy plugin includes this and nothing else of penstock.
+ * All of the stable plugin ABI. A plugin includes this and nothing else of penstock.
  */
 #ifndef PENSTOCK_PENSTOCK_H
 #define PENSTOCK_PENSTOCK_H
@@ -8,6 +8,7 @@
 #include "abi.h"
 #include "build.h"
 #include "cluster.h"
+#include "data.h"
 #include "host.h"
 #include "layers.h"
 #include "memopt.h"

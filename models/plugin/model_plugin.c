@@ -5,7 +5,6 @@
 
 #include "base/memory.h"
 #include "base/stop.h"
-#include "base/util.h"
 #include "models/builder.h"
 #include "models/plugin/model.h"
 #include "planner/state.h"
@@ -86,50 +85,18 @@ const struct pst_apart_kind pst_model_kind = {
 
 /* --- a job's model -----------------------------------------------------------------------------*/
 
-/* Neither built in nor a plugin. */
-static pst_status fail_unknown(const struct pst_plugin_list *list,
-                               const struct pst_config_node *use, struct pst_error *err)
+/* Is there a plugin of that name? */
+static pst_status find_plugin(const struct pst_job *job, const struct pst_config_node *use,
+                              struct pst_error *err)
 {
-    const char *names[64];
-    char hint[96];
+    const char *own[64];
     uint32_t n = 0;
 
-    for (uint32_t i = 0; n < 64 && pst_model_builders[i] != NULL; i++) {
-        names[n++] = pst_model_builders[i]->id;
+    while (n < 64 && pst_model_builders[n] != NULL) {
+        own[n] = pst_model_builders[n]->id;
+        n++;
     }
-    for (uint32_t i = 0; n < 64 && i < list->n_files; i++) {
-        if (strcmp(list->files[i].kind, "model") == 0 && list->files[i].shadowed_by == NULL) {
-            names[n++] = list->files[i].id;
-        }
-    }
-    pst_fail_at(err, PST_ERR_CONFIG, "config.value", use->file, use->line, use->column,
-                "no model \"%s\"%s", use->value.string,
-                pst_nearest_hint(hint, use->value.string, names, n));
-    pst_error_hint_words(err, "there are", names, n);
-    for (uint32_t i = 0; i < list->n_folders; i++) {
-        pst_error_detail(err, "searched: %s\n", list->folders[i]);
-    }
-    return PST_ERR_CONFIG;
-}
-
-/* Is there a plugin of that name? */
-static pst_status look(const struct pst_job *job, const struct pst_config_node *use,
-                       struct pst_error *err)
-{
-    struct pst_plugin_list *list = NULL;
-    bool found = false;
-    pst_status status = pst_plugin_list_create(job->plugins.path, &list, err);
-
-    if (status != PST_OK) {
-        return status;
-    }
-    for (uint32_t i = 0; i < list->n_files; i++) {
-        found = found || (strcmp(list->files[i].kind, "model") == 0 &&
-                          strcmp(list->files[i].id, use->value.string) == 0);
-    }
-    status = found ? PST_OK : fail_unknown(list, use, err);
-    pst_plugin_list_destroy(list);
-    return status;
+    return pst_plugin_is_known("model", use, job->plugins.path, own, n, err);
 }
 
 pst_status pst_model_plugin_graph(const struct pst_job *job, struct pst_graph **ret_graph,
@@ -143,7 +110,7 @@ pst_status pst_model_plugin_graph(const struct pst_job *job, struct pst_graph **
     pst_status status = PST_OK;
 
     if (pst_config_get(job->model, "path") == NULL) {
-        status = look(job, use, err);
+        status = find_plugin(job, use, err);
     }
     PST_TRY(status, pst_job_plugin_is_foreign(job, job->model, "model", &foreign, err));
     if (status != PST_OK) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The part of the ABI that models are built through, as layout_test.c has the rest: since 1.5.
+ * The part of the ABI that models are built through (since 1.5) and data is read through (since
+ * 1.7), as layout_test.c has the rest.
  */
 #include "layout.h"
 
@@ -20,6 +21,12 @@ LAYOUT(pst_op_decl, 272, map, 180, reduce, 184, constants, 188, axis, 196, axes,
 LAYOUT(pst_builder, 64, size, 0, dtype, 4, impl, 8, scope, 16, layer, 24, input, 32, parameter, 40,
        op, 48, shape, 56);
 LAYOUT(pst_model_interface, 16, size, 0, build, 8);
+LAYOUT(pst_data_input, 56, name, 0, field, 8, dtype, 12, rank, 16, dims, 24, elems, 32, bytes, 40,
+       range, 48);
+LAYOUT(pst_data_shape, 32, size, 0, n_inputs, 4, input_size, 8, inputs, 16, seed, 24);
+LAYOUT(pst_data_interface, 32, size, 0, open, 8, samples, 16, read, 24);
+VALUE(PST_SPLIT_TRAIN, 0);
+VALUE(PST_SPLIT_VALID, 1);
 LAYOUT(pst_rope, 24, scaling, 0, theta, 4, factor, 8, low_freq_factor, 12, high_freq_factor, 16,
        context, 20);
 VALUE(PST_MAX_RANK, 8);
@@ -117,4 +124,5 @@ VALUE(PST_REDUCE_MAX, 2);
 TEST(test_words)
 {
     assert_string_equal(PST_MODEL, "pst.model/1");
+    assert_string_equal(PST_DATA, "pst.data/1");
 }

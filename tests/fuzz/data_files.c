@@ -7,6 +7,7 @@
 #include "unit/graph/model_support.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/util.h"
@@ -64,36 +65,34 @@ static void read_some(const struct pst_data *data)
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 {
-    static const uint32_t kinds[] = {PST_DATA_RAW,   PST_DATA_LLMC,    PST_DATA_MEGATRON,
-                                     PST_DATA_NPY,   PST_DATA_CIFAR10, PST_DATA_CIFAR100,
-                                     PST_DATA_MNIST, PST_DATA_TEXT};
+    static const char *const kinds[] = {"tokens",  "llmc",     "megatron", "npy",
+                                        "cifar10", "cifar100", "mnist",    "text"};
     struct pst_training training = {.data = {.train = file, .valid_fraction = 0.1, .seed = 1}};
     struct pst_job job = {.training = &training};
     struct pst_data *data = NULL;
     struct pst_error err = {0};
     const struct pst_graph *graph;
+    const char *kind;
 
     if (size < 2) {
         return 0;
     }
-    job.training->data.kind = kinds[(bytes[0] - '0') % 8u];
-    if (job.training->data.kind == PST_DATA_TEXT) {
+    kind = job.training->data.kind = kinds[(bytes[0] - '0') % 8u];
+    if (strcmp(kind, "text") == 0) {
         job.training->data.train = lines;
         put(lines, bytes + 1, size - 1);
-    } else if (job.training->data.kind == PST_DATA_MEGATRON) {
+    } else if (strcmp(kind, "megatron") == 0) {
         put(partner, bytes + 2, size - 2);
         put(file, (const char[512]){0}, 2 * (size_t)bytes[1]);
     } else {
         put(file, bytes + 1, size - 1);
     }
-    if (job.training->data.kind == PST_DATA_NPY || job.training->data.kind == PST_DATA_MNIST) {
+    if (strcmp(kind, "npy") == 0 || strcmp(kind, "mnist") == 0) {
         job.training->data.train_labels = file;
     }
-    graph = job.training->data.kind <= PST_DATA_MEGATRON ? gpt
-            : job.training->data.kind == PST_DATA_CIFAR10 ||
-                    job.training->data.kind == PST_DATA_CIFAR100
-                ? resnet
-                : mlp;
+    graph = pst_data_kind_of(kind)->tokens         ? gpt
+            : pst_data_kind_of(kind)->n_labels > 0 ? resnet
+                                                   : mlp;
     if (fuzz_judge(pst_data_create(&job, graph, &data, &err), &err)) {
         read_some(data);
         pst_data_destroy(data);

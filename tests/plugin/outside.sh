@@ -39,7 +39,7 @@ use = "none"
 TOML
 
 for language in c c++; do
-for kind in partitioner scheduler memopt model; do
+for kind in partitioner scheduler memopt model data; do
     id=my-$kind file=$kind-my-$kind compiler="$cc -std=c11" source=$kind.c
     if [ $language = c++ ]; then
         # These have a vendor.
@@ -65,7 +65,15 @@ for kind in partitioner scheduler memopt model; do
     "$penstock" plugins check "hand/$file.so" >check.log || fail "$(cat check.log)"
     grep -q " 0 failed, 0 skipped" check.log || fail "$(cat check.log)"
 
-    # Found by path, named by the user, used in a plan.
+    # Found by path, named by the user, used in a plan; data is what a run reads.
+    if [ "$kind" = data ]; then
+        PENSTOCK_PLUGIN_PATH=$PWD/build "$penstock" train ../job.toml --quiet --set "data.kind=$id" \
+            --set train.steps=2 >train.log 2>&1 || fail "$(cat train.log)"
+        "$penstock" train ../job.toml --set "data.kind=$id" >refused.log 2>&1 && fail "found nowhere"
+        grep -q "no data \"$id\"" refused.log || fail "$(cat refused.log)"
+        cd ..
+        continue
+    fi
     PENSTOCK_PLUGIN_PATH=$PWD/build "$penstock" plan ../job.toml --set "$kind.use=$id" \
         -o plan.json >plan.log 2>&1 || fail "$(cat plan.log)"
     named="$id 0.1" # of a model the config does, and the digest of the graph
@@ -100,4 +108,4 @@ grep -q "is not on the list of what penstock came with, $folder/" apart.log || f
 PENSTOCK_PLUGIN_PATH=$PWD/my-model/build "$penstock" train job.toml --quiet --set "model={use='my-model'}" \
     --set train.steps=2 >train.log 2>&1 || fail "$(cat train.log)"
 grep -q "trained 2 steps" train.log || fail "$(cat train.log)"
-echo "eight templates built, checked and planned with outside the tree"
+echo "ten templates built, checked and planned with outside the tree"

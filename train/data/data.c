@@ -12,6 +12,7 @@
 
 #include "base/memory.h"
 #include "base/philox.h"
+#include "base/saturate.h"
 
 #define STREAM_MASK 0x6D61736Bu
 
@@ -181,9 +182,6 @@ struct pst_sample_unit pst_sample_unit_of(const struct pst_graph *graph)
     return (struct pst_sample_unit){"samples", 1};
 }
 
-static const char *const kinds[] = {"text", "synthetic", "tokens",   "llmc", "megatron",
-                                    "npy",  "cifar10",   "cifar100", "mnist"};
-
 /* Can the model write text, where that is asked for? It must be trained on text and never look
    ahead. */
 static pst_status check_sample(const struct pst_job *job, const struct pst_data *data,
@@ -195,124 +193,10 @@ static pst_status check_sample(const struct pst_job *job, const struct pst_data 
         causal = causal && (graph->ops[i].kind != PST_OP_ATTENTION || graph->ops[i].causal);
     }
     if (job->training->loop.sample > 0 &&
-        ((data->kind != PST_DATA_TEXT && data->tokenizer == NULL) || !causal)) {
+        ((!pst_data_is_text(data) && data->tokenizer == NULL) || !causal)) {
         return pst_fail(err, PST_ERR_CONFIG, "config.value",
                         "train.sample: text can be generated with data.kind = \"text\", or with "
                         "data.tokenizer, and a causal model such as gpt; set train.sample = 0");
-    }
-    return PST_OK;
-}
-
-/* Tokens are for models that predict the next one, records for those of one input. */
-static pst_status check_model(const struct pst_job *job, const struct pst_data *data,
-                              struct pst_error *err)
-{
-    static const char *const losses[] = {NULL, NULL, "mse", "bce"}; /* of numbers */
-    const struct pst_sample_shape *shape = &data->shape;
-    bool tokens = pst_data_has_tokens(data->kind);
-    uint32_t n_x = 0;
-
-    for (uint32_t i = 0; i < shape->n_inputs; i++) {
-        n_x += shape->inputs[i].field == PST_FIELD_X;
-    }
-    if (tokens && losses[job->train.loss] != NULL) {
-        return pst_fail(err, PST_ERR_CONFIG, "config.value",
-                        "train.loss = \"%s\" is for targets that are numbers, but those of "
-                        "data.kind = \"%s\" are tokens; use train.loss = \"cross-entropy\"",
-                        losses[job->train.loss], kinds[data->kind]);
-    }
-    if (tokens && (shape->x->dtype != PST_I32 || shape->target->dtype != PST_I32 || n_x != 1 ||
-                   shape->shifted != NULL || shape->rows != shape->x->elems || shape->rows == 0)) {
-        return pst_fail(err, PST_ERR_CONFIG, "config.value",
-                        "data.kind = \"%s\" needs a model that predicts the next token, such as "
-                        "gpt; use data.kind = \"synthetic\" for this one",
-                        kinds[data->kind]);
-    }
-    if (!tokens && n_x != 1) {
-        return pst_fail(err, PST_ERR_CONFIG, "config.value",
-                        "data.kind = \"%s\" needs a model with one input, but this one has %u; use "
-                        "data.kind = \"synthetic\" for it",
-                        kinds[data->kind], n_x);
-    }
-    return PST_OK;
-}
-
-static uint64_t vocab_of_model(const struct pst_data *data)
-{
-    return data->shape.vocab < data->shape.classes ? data->shape.vocab : data->shape.classes;
-}
-
-static pst_status open_tokenizer(const struct pst_job *job, struct pst_data *data,
-                                 struct pst_error *err)
-{
-    unsigned long long vocab = vocab_of_model(data);
-    pst_status status = PST_OK;
-
-    if (job->training->data.tokenizer != NULL && job->training->data.tokenizer[0] != '\0') {
-        status = pst_tokenizer_read(job->training->data.tokenizer, &data->tokenizer, err);
-        if (status == PST_OK && pst_tokenizer_vocab(data->tokenizer) > vocab) {
-            return pst_fail(err, PST_ERR_CONFIG, "config.value",
-                            "model.vocab: the tokenizer has %u tokens, but the model has %llu",
-                            pst_tokenizer_vocab(data->tokenizer), vocab);
-        }
-    } else if (data->kind == PST_DATA_TEXT && vocab < 256) {
-        return pst_fail(
-            err, PST_ERR_CONFIG, "config.value",
-            "model.vocab: text is read as bytes, which have 256 values, but the model has %llu",
-            vocab);
-    }
-    return pst_config_place(job->config, "data", "tokenizer", status, err);
-}
-
-/* In [data], rather than its default. */
-static bool is_written(const struct pst_job *job, const char *key)
-{
-    struct pst_config_node *table =
-        job->config == NULL ? NULL : pst_config_get(job->config->root, "data");
-
-    return table != NULL && pst_config_get(table, key) != NULL;
-}
-
-/* A key that this kind of data does not read is a mistake. Synthetic data reads none, whatever the
-   config has for other kinds. */
-static pst_status check_keys(const struct pst_job *job, const struct pst_data *data,
-                             struct pst_error *err)
-{
-    bool tokens = pst_data_has_tokens(data->kind);
-    bool cifar = data->kind == PST_DATA_CIFAR10 || data->kind == PST_DATA_CIFAR100;
-    bool whole = data->shape.x->dtype == PST_I32; /* numbers are not shifted and scaled */
-    const struct {
-        const char *key, *value;
-        bool read;
-    } keys[] = {
-        {"dtype", is_written(job, "dtype") ? "a word" : "", data->kind == PST_DATA_RAW},
-        {"tokenizer", job->training->data.tokenizer, tokens},
-        {"field", is_written(job, "field") ? job->training->data.field : "",
-         data->kind == PST_DATA_TEXT},
-        {"mean", job->training->data.mean, !tokens && !whole},
-        {"std", job->training->data.std, !tokens && !whole},
-        {"train_labels", job->training->data.train_labels, !tokens && !cifar},
-        {"valid_labels", job->training->data.valid_labels, !tokens && !cifar},
-    };
-    const char *labels = job->training->data.valid_labels;
-
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
-        if (keys[i].value != NULL && keys[i].value[0] != '\0' && !keys[i].read) {
-            return pst_config_place(
-                job->config, "data", keys[i].key,
-                pst_fail(err, PST_ERR_CONFIG, "config.value",
-                         "data.%s is not read with data.kind = \"%s\"%s; leave it out", keys[i].key,
-                         kinds[data->kind], !tokens && whole ? " for whole numbers" : ""),
-                err);
-        }
-    }
-    if (labels != NULL && labels[0] != '\0' &&
-        (job->training->data.valid == NULL || job->training->data.valid[0] == '\0')) {
-        return pst_config_place(job->config, "data", "valid_labels",
-                                pst_fail(err, PST_ERR_CONFIG, "config.value",
-                                         "data.valid_labels is not read without data.valid; set "
-                                         "data.valid, or leave it out"),
-                                err);
     }
     return PST_OK;
 }
@@ -330,45 +214,27 @@ static pst_status check_ignored(const struct pst_job *job, const struct pst_data
     return PST_OK;
 }
 
-/* Makes all checks that need no data files; opens the tokenizer. */
-static pst_status prepare(const struct pst_job *job, struct pst_data *data, struct pst_error *err)
-{
-    pst_status status;
-
-    status = check_ignored(job, data, err);
-    if (status != PST_OK || data->kind == PST_DATA_SYNTHETIC) {
-        return status;
-    }
-    status = check_keys(job, data, err);
-    PST_TRY(status, check_model(job, data, err));
-    if (status == PST_OK && pst_data_has_tokens(data->kind)) {
-        status = open_tokenizer(job, data, err);
-    }
-    pst_config_place(job->config, "data", "kind", status, err);
-    return pst_config_place(job->config, "model", "use", status, err);
-}
-
 pst_status pst_data_create(const struct pst_job *job, const struct pst_graph *graph,
                            struct pst_data **ret_data, struct pst_error *err)
 {
     struct pst_data *data = pst_alloc(1, sizeof *data);
     pst_status status;
 
-    data->kind = job->training->data.kind;
+    data->kind = pst_data_kind_of(job->training->data.kind);
     data->seed = (uint64_t)job->training->data.seed;
     data->ignored = (int32_t)job->training->loop.ignore_index;
     data->microbatch = (uint32_t)job->train.microbatch;
-    data->field = is_written(job, "field") ? job->training->data.field : NULL;
     status = pst_sample_shape_of(graph, &data->shape, err);
     if (status == PST_OK) {
         make_whole(data, graph);
-        status = prepare(job, data, err);
+        status = check_ignored(job, data, err);
+    }
+    if (status == PST_OK && data->kind->prepare != NULL) {
+        status = data->kind->prepare(job, data, err);
     }
     PST_TRY(status, pst_config_place(job->config, "train", "sample",
                                      check_sample(job, data, graph, err), err));
-    if (status == PST_OK && data->kind != PST_DATA_SYNTHETIC) {
-        status = pst_data_open(job, data, err);
-    }
+    PST_TRY(status, data->kind->open(job, data, err));
     if (status != PST_OK) {
         pst_data_destroy(data);
         return status;
@@ -380,11 +246,20 @@ pst_status pst_data_create(const struct pst_job *job, const struct pst_graph *gr
 void pst_data_destroy(struct pst_data *data)
 {
     if (data != NULL) {
-        pst_data_close(data);
-        pst_tokenizer_destroy(data->tokenizer);
+        data->kind->close(data);
         free(data->inputs);
         free(data);
     }
+}
+
+uint64_t pst_data_sequences(const struct pst_data *data, uint32_t split)
+{
+    return data->sequences[split];
+}
+
+uint64_t pst_data_samples(const struct pst_data *data, uint32_t split)
+{
+    return pst_sat_mul(data->sequences[split], data->slices);
 }
 
 const struct pst_tokenizer *pst_data_tokenizer(const struct pst_data *data)
@@ -439,7 +314,7 @@ static void derive_inputs(const struct pst_data *data, uint32_t split, uint64_t 
 
         switch (shape->inputs[i].field) {
         case PST_FIELD_MASKED:
-            if (!pst_data_has_labels(data->kind)) {
+            if (!pst_data_has_labels(data)) {
                 hide_tokens(data, split, index, inputs[pst_sample_input(shape, shape->x)], values);
             }
             break;
@@ -468,44 +343,21 @@ static void ignore_targets(const struct pst_data *data, void *const *inputs)
     }
 }
 
-/* X and targets of a sample from its file. */
-static pst_status read_sample(const struct pst_data *data, uint32_t split, uint64_t index,
-                              void *room, void *const *inputs, struct pst_error *err)
-{
-    const struct pst_sample_shape *shape = &data->shape;
-    struct pst_sample_place place = pst_data_locate(data, split, index);
-    void *x = inputs[pst_sample_input(shape, shape->x)];
-    void *targets = inputs[pst_sample_input(shape, shape->target)];
-
-    if (pst_data_has_tokens(data->kind)) {
-        return pst_stream_read(&place.stretch->store->stream, place.at, shape->rows,
-                               vocab_of_model(data), room, x, targets, err);
-    }
-    return pst_records_read(&place.stretch->store->records, shape, place.at, room, x, targets, err);
-}
-
 static pst_status read_sequences(const struct pst_data *data, uint32_t split, uint64_t first,
                                  uint32_t n, void *const *ret_inputs, struct pst_error *err)
 {
     const struct pst_sample_shape *shape = &data->shape;
-    void *inputs[PST_MAX_INPUTS], *room = pst_alloc(data->room_bytes + 1, 1);
-    pst_status status = PST_OK;
+    pst_status status = data->kind->read(data, split, first, n, ret_inputs, err);
 
     for (uint32_t i = 0; status == PST_OK && i < n; i++) {
+        void *inputs[PST_MAX_INPUTS];
+
         for (uint32_t k = 0; k < shape->n_inputs; k++) {
             inputs[k] = (char *)ret_inputs[k] + (uint64_t)i * shape->inputs[k].bytes;
         }
-        if (data->kind == PST_DATA_SYNTHETIC) {
-            pst_synthetic_read(data, split, first + i, inputs);
-        } else {
-            status = read_sample(data, split, first + i, room, inputs, err);
-        }
-        if (status == PST_OK) {
-            derive_inputs(data, split, first + i, inputs);
-            ignore_targets(data, inputs);
-        }
+        derive_inputs(data, split, first + i, inputs);
+        ignore_targets(data, inputs);
     }
-    free(room);
     return status;
 }
 

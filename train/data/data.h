@@ -8,13 +8,10 @@
 #ifndef PST_DATA_DATA_H
 #define PST_DATA_DATA_H
 
+#include <penstock/data.h>
+
 #include "job/training.h"
 #include "graph/graph.h"
-
-enum pst_split {
-    PST_SPLIT_TRAIN = 0,
-    PST_SPLIT_VALID = 1 /* held out: never seen in training */
-};
 
 /* The inputs and targets of a sample of a graph. */
 struct pst_sample_shape {

@@ -144,8 +144,8 @@ static bool element_of(const char *type, uint32_t *ret_element)
 }
 
 /* dims: of all records. Checks the size of the file, too. */
-static pst_status set_shape(struct pst_column *column, struct pst_column_part *part,
-                            const uint64_t *dims, uint32_t rank, struct pst_error *err)
+static pst_status set_shape(struct pst_column *column, struct pst_part *part, const uint64_t *dims,
+                            uint32_t rank, struct pst_error *err)
 {
     const struct pst_data_file *file = &part->file;
     uint64_t elems = 1, size = file->size - part->offset;
@@ -171,7 +171,7 @@ static pst_status set_shape(struct pst_column *column, struct pst_column_part *p
                                   (unsigned long long)part->offset, (unsigned long long)size);
     }
     part->n = dims[0];
-    if (column->n_parts > 0) {
+    if (column->parts.n_parts > 0) {
         bool same = column->rank == rank - 1;
 
         for (uint32_t i = 1; same && i < rank; i++) {
@@ -179,7 +179,7 @@ static pst_status set_shape(struct pst_column *column, struct pst_column_part *p
         }
         return same ? PST_OK
                     : pst_data_file_fail(file, err, "its records differ in shape from those of %s",
-                                         column->parts[0].file.path);
+                                         column->parts.parts[0].file.path);
     }
     column->rank = rank - 1;
     memcpy(column->dims, dims + 1, (rank - 1) * sizeof *dims);
@@ -224,8 +224,8 @@ static pst_status read_npy_header(const struct pst_data_file *file, uint64_t *re
     return PST_OK;
 }
 
-static pst_status open_npy(struct pst_column *column, struct pst_column_part *part,
-                           struct pst_error *err)
+pst_status pst_npy_open(const struct pst_data_kind *kind, bool labels, struct pst_column *column,
+                        struct pst_part *part, struct pst_error *err)
 {
     const struct pst_data_file *file = &part->file;
     struct npy npy = {.rank = 0};
@@ -234,6 +234,8 @@ static pst_status open_npy(struct pst_column *column, struct pst_column_part *pa
     char *text = NULL;
     pst_status status = read_npy_header(file, &part->offset, &text, err);
 
+    (void)kind;
+    (void)labels;
     if (status != PST_OK) {
         return status;
     }
@@ -254,9 +256,9 @@ static pst_status open_npy(struct pst_column *column, struct pst_column_part *pa
             file, err, "%s",
             npy.fortran ? "the array is in Fortran order; save numpy.ascontiguousarray of it"
                         : "the array is one number, not records");
-    } else if (column->n_parts > 0 && element != column->element) {
+    } else if (column->parts.n_parts > 0 && element != column->element) {
         status = pst_data_file_fail(file, err, "its elements differ in type from those of %s",
-                                    column->parts[0].file.path);
+                                    column->parts.parts[0].file.path);
     } else {
         column->element = element;
         status = set_shape(column, part, npy.dims, npy.rank, err);
@@ -268,8 +270,8 @@ static pst_status open_npy(struct pst_column *column, struct pst_column_part *pa
 /* --- IDX -------------------------------------------------------------------------------------- */
 
 /* Big-endian: two zeros, type, number of dimensions; the dimensions; bytes. */
-static pst_status open_idx(struct pst_column *column, struct pst_column_part *part,
-                           struct pst_error *err)
+pst_status pst_idx_open(const struct pst_data_kind *kind, bool labels, struct pst_column *column,
+                        struct pst_part *part, struct pst_error *err)
 {
     const struct pst_data_file *file = &part->file;
     unsigned char header[4 + 4 * PST_COLUMN_RANK] = {0};
@@ -278,6 +280,8 @@ static pst_status open_idx(struct pst_column *column, struct pst_column_part *pa
     pst_status status = pst_data_file_read(
         file, 0, header, file->size < sizeof header ? file->size : sizeof header, err);
 
+    (void)kind;
+    (void)labels;
     if (status != PST_OK) {
         return status;
     }
@@ -300,7 +304,7 @@ static pst_status open_idx(struct pst_column *column, struct pst_column_part *pa
 
 /* "train-images-idx3-ubyte" -> "train-labels-idx1-ubyte", in the last part of a path. NULL: it has
    no such words. */
-static char *labels_beside(const char *path)
+char *pst_idx_labels_beside(const char *path)
 {
     const char *name = strrchr(path, '/'), *images, *idx;
 
@@ -319,10 +323,10 @@ static char *labels_beside(const char *path)
 enum { CIFAR_PIXELS = 3 * 32 * 32 };
 
 /* Records of one or two labels, the fine one last, and three planes of 32 x 32. */
-static pst_status set_cifar(const struct pst_data *data, bool labels, struct pst_column *column,
-                            struct pst_column_part *part, struct pst_error *err)
+pst_status pst_cifar_open(const struct pst_data_kind *kind, bool labels, struct pst_column *column,
+                          struct pst_part *part, struct pst_error *err)
 {
-    uint32_t n_labels = data->kind == PST_DATA_CIFAR10 ? 1 : 2;
+    const uint32_t n_labels = kind->n_labels;
 
     part->stride = CIFAR_PIXELS + n_labels;
     part->n = part->file.size / part->stride;
@@ -337,9 +341,7 @@ static pst_status set_cifar(const struct pst_data *data, bool labels, struct pst
                                   .dims = {3, 32, 32},
                                   .planar = !labels,
                                   .elems = labels ? 1 : CIFAR_PIXELS,
-                                  .parts = column->parts,
-                                  .n_parts = column->n_parts,
-                                  .n = column->n};
+                                  .parts = column->parts};
     return PST_OK;
 }
 
@@ -348,22 +350,19 @@ static pst_status set_cifar(const struct pst_data *data, bool labels, struct pst
 static pst_status add_file(struct pst_data *data, bool labels, const char *path,
                            struct pst_column *column, struct pst_error *err)
 {
-    struct pst_column_part part = {.offset = 0};
+    struct pst_part part = {.offset = 0};
     pst_status status = pst_data_file_open(path, &data->n_open, &part.file, err);
 
     if (status != PST_OK) {
         return status;
     }
-    status = pst_data_check_file(data->kind, &part.file, err);
-    status = status != PST_OK               ? status
-             : data->kind == PST_DATA_NPY   ? open_npy(column, &part, err)
-             : data->kind == PST_DATA_MNIST ? open_idx(column, &part, err)
-                                            : set_cifar(data, labels, column, &part, err);
+    status = pst_data_check_file(data->kind->id, &part.file, err);
+    PST_TRY(status, data->kind->open_column(data->kind, labels, column, &part, err));
     if (status != PST_OK) {
         pst_data_file_close(&part.file);
         return status;
     }
-    pst_column_add(column, &part);
+    pst_parts_add(&column->parts, &part);
     return PST_OK;
 }
 
@@ -378,7 +377,8 @@ static pst_status add_files(struct pst_data *data, bool labels, const struct pst
     return status;
 }
 
-/* Adds the named files, else the files beside the images; CIFAR has labels in the same files. */
+/* Adds the named files, else the files beside the images, where labels are not in the same files.
+ */
 static pst_status add_labels(struct pst_data *data, const struct pst_paths *paths,
                              const char *patterns, const char *key, struct pst_column *column,
                              struct pst_error *err)
@@ -387,17 +387,17 @@ static pst_status add_labels(struct pst_data *data, const struct pst_paths *path
     struct pst_paths found = {.n = 0};
     pst_status status = PST_OK;
 
-    if (data->kind == PST_DATA_CIFAR10 || data->kind == PST_DATA_CIFAR100) {
+    if (data->kind->n_labels > 0) {
         return add_files(data, true, paths, column, err);
     }
-    if (named || data->kind == PST_DATA_NPY) {
+    if (named || data->kind->labels_beside == NULL) {
         status = pst_paths_find(patterns, key, NULL, &found, err);
         PST_TRY(status, add_files(data, true, &found, column, err));
         pst_paths_finish(&found);
         return status;
     }
     for (uint32_t i = 0; status == PST_OK && i < paths->n; i++) {
-        char *path = labels_beside(paths->paths[i]);
+        char *path = data->kind->labels_beside(paths->paths[i]);
 
         status = path != NULL ? add_file(data, true, path, column, err)
                               : pst_fail(err, PST_ERR_CONFIG, "config.value",
@@ -409,21 +409,6 @@ static pst_status add_labels(struct pst_data *data, const struct pst_paths *path
     return status;
 }
 
-/* Means and deviations of the pixels of the training sets, as values from 0 to 1. */
-static const char *usual(uint32_t kind, bool std)
-{
-    switch (kind) {
-    case PST_DATA_CIFAR10:
-        return std ? "0.2470,0.2435,0.2616" : "0.4914,0.4822,0.4465";
-    case PST_DATA_CIFAR100:
-        return std ? "0.2673,0.2564,0.2762" : "0.5071,0.4865,0.4409";
-    case PST_DATA_MNIST:
-        return std ? "0.3081" : "0.1307";
-    default:
-        return "";
-    }
-}
-
 static bool is_given(const char *text)
 {
     return text != NULL && text[0] != '\0';
@@ -433,7 +418,7 @@ static bool is_given(const char *text)
 static pst_status check_pairs(const struct pst_records *records, const char *key,
                               const char *labels_key, struct pst_error *err)
 {
-    const struct pst_column *x = &records->x, *labels = &records->labels;
+    const struct pst_parts *x = &records->x.parts, *labels = &records->labels.parts;
 
     if (x->n_parts != labels->n_parts) {
         return pst_fail(err, PST_ERR_CONFIG, "config.value", "%s has %u files and %s has %u", key,
@@ -454,6 +439,7 @@ pst_status pst_data_open_arrays(const struct pst_job *job, struct pst_data *data
                                 const char *patterns, const char *labels, const char *key,
                                 struct pst_store *store, struct pst_error *err)
 {
+    const char *mean = job->training->data.mean, *std = job->training->data.std;
     struct pst_records *records = &store->records;
     struct pst_paths paths = {.n = 0};
     char labels_key[64];
@@ -465,13 +451,9 @@ pst_status pst_data_open_arrays(const struct pst_job *job, struct pst_data *data
     pst_paths_finish(&paths);
     if (status == PST_OK) {
         records->ignored = job->training->loop.ignore_index;
-        records->scale = data->kind == PST_DATA_NPY ? 1.0f : 255.0f;
-        status = pst_records_fit(records, &data->shape,
-                                 is_given(job->training->data.mean) ? job->training->data.mean
-                                                                    : usual(data->kind, false),
-                                 is_given(job->training->data.std) ? job->training->data.std
-                                                                   : usual(data->kind, true),
-                                 err);
+        records->scale = data->kind->scale;
+        status = pst_records_fit(records, &data->shape, is_given(mean) ? mean : data->kind->mean,
+                                 is_given(std) ? std : data->kind->std, err);
     }
     return status == PST_OK ? check_pairs(records, key, labels_key, err) : status;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which files a key of [data] names, and reading them in place. Reading is by pread: the page cache
- * is as fast as a mapping here, and a file that shrinks is an error and not a signal.
+ * Which files a key of [data] names, and reading them in place; values in files and in keys.
+ * Reading is by pread: the page cache is as fast as a mapping here, and a file that shrinks is an
+ * error and not a signal.
  */
 #include "data/data_impl.h"
 
@@ -14,6 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/number.h"
 #include "base/util.h"
 
 #define MAX_OPEN 128 /* files; what is beyond is opened for each read */
@@ -266,4 +268,71 @@ pst_status pst_data_file_fail(const struct pst_data_file *file, struct pst_error
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
     return pst_fail_at(err, PST_ERR_CONFIG, "input.syntax", file->path, 0, 0, "%s", text);
+}
+
+/* --- parts ------------------------------------------------------------------------------------ */
+
+void pst_parts_add(struct pst_parts *parts, const struct pst_part *part)
+{
+    struct pst_part *added;
+
+    parts->parts = pst_resize(parts->parts, parts->n_parts + 1, sizeof *parts->parts);
+    added = &parts->parts[parts->n_parts++];
+    *added = *part;
+    added->first = parts->n;
+    parts->n += part->n;
+}
+
+const struct pst_part *pst_parts_find(const struct pst_parts *parts, uint64_t at)
+{
+    return &parts->parts[PST_FIRST(i, parts->n_parts, parts->parts[i].first > at) - 1];
+}
+
+void pst_parts_finish(struct pst_parts *parts)
+{
+    for (uint32_t i = 0; i < parts->n_parts; i++) {
+        pst_data_file_close(&parts->parts[i].file);
+    }
+    free(parts->parts);
+}
+
+/* --- values ----------------------------------------------------------------------------------- */
+
+int64_t pst_element_whole(uint32_t element, const void *values, uint64_t i)
+{
+    switch (element) {
+    case PST_ELEMENT_U8:
+        return ((const uint8_t *)values)[i];
+    case PST_ELEMENT_I8:
+        return ((const int8_t *)values)[i];
+    case PST_ELEMENT_U16:
+        return ((const uint16_t *)values)[i];
+    case PST_ELEMENT_I16:
+        return ((const int16_t *)values)[i];
+    case PST_ELEMENT_U32:
+        return ((const uint32_t *)values)[i];
+    case PST_ELEMENT_I32:
+        return ((const int32_t *)values)[i];
+    default: /* u64 beyond the range is negative, and no class */
+        return ((const int64_t *)values)[i];
+    }
+}
+
+uint64_t pst_data_read_numbers(const char *text, uint64_t n, bool positive, double *ret_numbers)
+{
+    uint64_t found = 0;
+
+    while (found < n) {
+        if (!pst_number_parse(text, &text, &ret_numbers[found]) ||
+            (positive && !(ret_numbers[found] > 0))) {
+            return 0;
+        }
+        found++;
+        text += strspn(text, " ");
+        if (*text != ',') {
+            break;
+        }
+        text += 1 + strspn(text + 1, " ");
+    }
+    return *text == '\0' ? found : 0;
 }

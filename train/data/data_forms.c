@@ -28,52 +28,52 @@ struct form {
     uint32_t at;       /* of the bytes in the file */
     const char *bytes; /* n of them */
     size_t n;
-    const char *ends;   /* the last four bytes; NULL: any */
-    const char *within; /* among the first bytes; NULL: none */
-    uint32_t own_kind;  /* of data: it reads this; 0: none, for text has no form */
+    const char *ends;     /* the last four bytes; NULL: any */
+    const char *within;   /* among the first bytes; NULL: none */
+    const char *own_kind; /* of data: it reads this; NULL: none does */
     const char *what, *advice;
 };
 
 #define BYTES(text) (text), sizeof(text) - 1
 
 static const struct form forms[] = {
-    {0, BYTES("\x1F\x8B\x08"), NULL, NULL, 0, "a gzip file", "zcat @ > &"},
-    {0, BYTES("\x1F\x9D\x90"), NULL, NULL, 0, "a compress file", "zcat @ > &"},
-    {0, BYTES("\x28\xB5\x2F\xFD"), NULL, NULL, 0, "a zstd file", "zstdcat @ > &"},
-    {0, BYTES("\xFD\x37zXZ\0"), NULL, NULL, 0, "an xz file", "xzcat @ > &"},
-    {4, BYTES("1AY&SY"), NULL, "BZh", 0, "a bzip2 file", "bzcat @ > &"},
-    {0, BYTES("\x04\x22\x4D\x18"), NULL, NULL, 0, "a lz4 file", "lz4cat @ > &"},
-    {0, BYTES("7z\xBC\xAF\x27\x1C"), NULL, NULL, 0, "a 7-Zip archive", "7z x @"},
-    {0, BYTES("PK\3\4"), NULL, "/data.pkl", 0, "a torch.save file",
+    {0, BYTES("\x1F\x8B\x08"), NULL, NULL, NULL, "a gzip file", "zcat @ > &"},
+    {0, BYTES("\x1F\x9D\x90"), NULL, NULL, NULL, "a compress file", "zcat @ > &"},
+    {0, BYTES("\x28\xB5\x2F\xFD"), NULL, NULL, NULL, "a zstd file", "zstdcat @ > &"},
+    {0, BYTES("\xFD\x37zXZ\0"), NULL, NULL, NULL, "an xz file", "xzcat @ > &"},
+    {4, BYTES("1AY&SY"), NULL, "BZh", NULL, "a bzip2 file", "bzcat @ > &"},
+    {0, BYTES("\x04\x22\x4D\x18"), NULL, NULL, NULL, "a lz4 file", "lz4cat @ > &"},
+    {0, BYTES("7z\xBC\xAF\x27\x1C"), NULL, NULL, NULL, "a 7-Zip archive", "7z x @"},
+    {0, BYTES("PK\3\4"), NULL, "/data.pkl", NULL, "a torch.save file",
      NUMPY "import torch; np.save('&.npy', torch.load('@'))\""},
-    {0, BYTES("PK\3\4"), NULL, NULL, 0, "a zip archive (as .npz is)", "unzip @"},
-    {257, BYTES("ustar"), NULL, NULL, 0, "a tar archive", "tar xf @"},
-    {0, BYTES("PAR1"), "PAR1", NULL, 0, "a Parquet file",
+    {0, BYTES("PK\3\4"), NULL, NULL, NULL, "a zip archive (as .npz is)", "unzip @"},
+    {257, BYTES("ustar"), NULL, NULL, NULL, "a tar archive", "tar xf @"},
+    {0, BYTES("PAR1"), "PAR1", NULL, NULL, "a Parquet file",
      "python3 -c \"import pandas; pandas.read_parquet('@').to_json('&.jsonl', orient='records', "
      "lines=True)\""},
-    {0, BYTES("ARROW1"), NULL, NULL, 0, "an Arrow file",
+    {0, BYTES("ARROW1"), NULL, NULL, NULL, "an Arrow file",
      "python3 -c \"import pandas; pandas.read_feather('@').to_json('&.jsonl', orient='records', "
      "lines=True)\""},
-    {0, BYTES("\xFF\xFF\xFF\xFF"), NULL, NULL, 0, "an Arrow stream",
+    {0, BYTES("\xFF\xFF\xFF\xFF"), NULL, NULL, NULL, "an Arrow stream",
      "python3 -c \"import datasets; datasets.Dataset.from_file('@').to_json('&.jsonl')\""},
-    {0, BYTES("\x93NUMPY"), NULL, NULL, PST_DATA_NPY, "a NumPy array",
+    {0, BYTES("\x93NUMPY"), NULL, NULL, "npy", "a NumPy array",
      NUMPY "np.load('@').astype('uint16').tofile('&.bin')\" converts it to bare tokens; or set "
            "data.kind = \"npy\""},
-    {0, BYTES("\x89HDF\r\n\x1A\n"), NULL, NULL, 0, "an HDF5 file",
+    {0, BYTES("\x89HDF\r\n\x1A\n"), NULL, NULL, NULL, "an HDF5 file",
      NUMPY "import h5py; np.save('&.npy', h5py.File('@')['NAME'])\""},
-    {0, BYTES("MMIDIDX\0\0"), NULL, NULL, PST_DATA_MEGATRON, "a Megatron index",
+    {0, BYTES("MMIDIDX\0\0"), NULL, NULL, "megatron", "a Megatron index",
      "set data.kind = \"megatron\""},
-    {0, BYTES("\x88\xD8\x34\x01\1\0\0\0"), NULL, NULL, PST_DATA_LLMC, "an llm.c shard",
+    {0, BYTES("\x88\xD8\x34\x01\1\0\0\0"), NULL, NULL, "llmc", "an llm.c shard",
      "set data.kind = \"llmc\""},
-    {0, BYTES("\xA1\xD9\x34\x01\7\0\0\0"), NULL, NULL, PST_DATA_LLMC, "an llm.c shard",
+    {0, BYTES("\xA1\xD9\x34\x01\7\0\0\0"), NULL, NULL, "llmc", "an llm.c shard",
      "set data.kind = \"llmc\""},
-    {8, BYTES("{\""), NULL, "\"data_offsets\"", 0, "a safetensors file",
+    {8, BYTES("{\""), NULL, "\"data_offsets\"", NULL, "a safetensors file",
      "train.init loads such weights"},
-    {0, BYTES("GGUF"), NULL, NULL, 0, "a GGUF file", "train.init loads safetensors files"},
-    {0, BYTES("\x89PNG\r\n"), NULL, NULL, 0, "a PNG image",
+    {0, BYTES("GGUF"), NULL, NULL, NULL, "a GGUF file", "train.init loads safetensors files"},
+    {0, BYTES("\x89PNG\r\n"), NULL, NULL, NULL, "a PNG image",
      NUMPY "from PIL import Image; np.save('&.npy', [Image.open('@')])\""},
-    {0, BYTES("%PDF-"), NULL, NULL, 0, "a PDF document", "pdftotext @ &.txt"},
-    {0, BYTES("SQLite format 3\0"), NULL, NULL, 0, "an SQLite database", "sqlite3 @ .dump"},
+    {0, BYTES("%PDF-"), NULL, NULL, NULL, "a PDF document", "pdftotext @ &.txt"},
+    {0, BYTES("SQLite format 3\0"), NULL, NULL, NULL, "an SQLite database", "sqlite3 @ .dump"},
 };
 
 static bool is_within(const struct look *look, const char *word)
@@ -164,12 +164,12 @@ static pst_status refuse(const char *path, const char *what, const char *advice,
     return PST_ERR_CONFIG;
 }
 
-static pst_status check(uint32_t kind, const struct look *look, struct pst_error *err)
+static pst_status check(const char *kind, const struct look *look, struct pst_error *err)
 {
     for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
         const struct form *form = &forms[i];
 
-        if ((form->own_kind == 0 || form->own_kind != kind) && has_form(look, form)) {
+        if ((form->own_kind == NULL || strcmp(form->own_kind, kind) != 0) && has_form(look, form)) {
             return refuse(look->path, form->what, form->advice, err);
         }
     }
@@ -179,7 +179,7 @@ static pst_status check(uint32_t kind, const struct look *look, struct pst_error
                             "it is an array from a source that you trust",
                       err);
     }
-    return kind == PST_DATA_RAW && is_text(look)
+    return strcmp(kind, "tokens") == 0 && is_text(look)
                ? refuse(look->path, "text", "set data.kind = \"text\"", err)
                : PST_OK;
 }
@@ -219,11 +219,11 @@ pst_status pst_data_check_text(const char *path, const char *text, uint64_t size
     if (size >= sizeof look.end) {
         memcpy(look.end, text + size - sizeof look.end, sizeof look.end);
     }
-    status = check(PST_DATA_TEXT, &look, err);
+    status = check("text", &look, err);
     return status == PST_OK ? check_encoding(path, text, (size_t)size, err) : status;
 }
 
-pst_status pst_data_check_file(uint32_t kind, const struct pst_data_file *file,
+pst_status pst_data_check_file(const char *kind, const struct pst_data_file *file,
                                struct pst_error *err)
 {
     struct look look = {.path = file->path, .size = file->size};

@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The readers behind data.h. A store is what the files of one key hold, as a stream of tokens
- * (data_tokens.c) or as records (data_records.c); the formats of files (data_text.c,
- * data_token_files.c, data_arrays.c) say where in them that lies. Sources are stretches of stores,
- * and the order of their samples is data_order.c's. Synthetic samples have no store.
+ * The readers behind data.h: kinds of data, built in or a plugin's, behind one interface. Of the
+ * built in ones a store is what the files of one key hold, as a stream of tokens (data_tokens.c) or
+ * as records (data_records.c); the formats of files (data_text.c, data_token_files.c,
+ * data_arrays.c) say where in them that is. Sources are stretches of stores, and the order of their
+ * samples is decided in data_order.c. A plugin has samples by their number (data_plugin.c).
+ *
+ *     data.c --kind->read--> data_order.c --> data_tokens.c | data_records.c --> files
+ *                       `--> data_plugin.c --> read() of the plugin
  */
 #ifndef PST_DATA_DATA_IMPL_H
 #define PST_DATA_DATA_IMPL_H
@@ -11,29 +15,50 @@
 #include "data/data.h"
 #include "data/tokenizer.h"
 
-/* data.kind */
-enum {
-    PST_DATA_TEXT = 0,
-    PST_DATA_SYNTHETIC,
-    PST_DATA_RAW,
-    PST_DATA_LLMC,
-    PST_DATA_MEGATRON,
-    PST_DATA_NPY,
-    PST_DATA_CIFAR10,
-    PST_DATA_CIFAR100,
-    PST_DATA_MNIST
+struct pst_store;
+struct pst_column;
+struct pst_part;
+struct pst_paths;
+
+/*
+ * A kind of data. Its first functions are those of pst.data/1 (<penstock/data.h>), with the host's
+ * error in the place of host->fail, and with numbers of samples in the run. They may assume that
+ * data.c has filled the shape; what open has made when it fails, close frees.
+ */
+struct pst_data_kind {
+    const char *id; /* data.kind; NULL: any plugin */
+    /* Makes the checks that need no file; NULL: there are none. */
+    pst_status (*prepare)(const struct pst_job *job, struct pst_data *data, struct pst_error *err);
+    /* Sets data->sequences. */
+    pst_status (*open)(const struct pst_job *job, struct pst_data *data, struct pst_error *err);
+    /* X and targets of samples first ... first + n - 1. Any thread. */
+    pst_status (*read)(const struct pst_data *data, uint32_t split, uint64_t first, uint32_t n,
+                       void *const *ret_inputs, struct pst_error *err);
+    void (*close)(struct pst_data *data);
+
+    /* Of kinds of files: the keys of [data] that not every kind reads, between spaces. */
+    const char *reads;
+    bool tokens; /* targets are made from a stream of tokens; else records have labels */
+    /* Opens what one key (for messages: "data.train") names into a store. */
+    pst_status (*open_store)(const struct pst_job *job, struct pst_data *data, const char *patterns,
+                             const char *labels, const char *key, struct pst_store *store,
+                             struct pst_error *err);
+    /* Finds tokens in part->file; *ret_element was that of data.dtype. NULL: of text. */
+    pst_status (*open_tokens)(struct pst_part *part, uint32_t *ret_element, struct pst_error *err);
+    pst_status (*find)(const char *patterns, const char *key, struct pst_paths *ret_paths,
+                       struct pst_error *err); /* NULL: pst_paths_find */
+    /* Finds features, or labels, in part->file. */
+    pst_status (*open_column)(const struct pst_data_kind *kind, bool labels,
+                              struct pst_column *column, struct pst_part *part,
+                              struct pst_error *err);
+    char *(*labels_beside)(const char *path); /* file of labels for one of features; NULL: none */
+    uint32_t n_labels;                        /* before the features of a record; 0: own files */
+    const char *mean, *std;                   /* of the pixels of the training set, from 0 to 1 */
+    float scale;                              /* what features are divided by first */
 };
 
-static inline bool pst_data_has_tokens(uint32_t kind)
-{
-    return kind != PST_DATA_SYNTHETIC && kind <= PST_DATA_MEGATRON;
-}
-
-/* Records have labels; targets of all else are made from the tokens. */
-static inline bool pst_data_has_labels(uint32_t kind)
-{
-    return kind >= PST_DATA_NPY;
-}
+/* The kind of that id; one that is not built in is a plugin's. */
+const struct pst_data_kind *pst_data_kind_of(const char *id);
 
 /* --- files ------------------------------------------------------------------------------------ */
 
@@ -71,7 +96,7 @@ pst_status pst_data_file_fail(const struct pst_data_file *file, struct pst_error
 
 /* data_forms.c: the first bytes say that the file is compressed, or of a form that this kind of
    data does not read: input.syntax, with the command that makes of it what is read. */
-pst_status pst_data_check_file(uint32_t kind, const struct pst_data_file *file,
+pst_status pst_data_check_file(const char *kind, const struct pst_data_file *file,
                                struct pst_error *err);
 /* Checks a text file in memory in the same way; zero bytes are refused, too. */
 pst_status pst_data_check_text(const char *path, const char *text, uint64_t size,
@@ -100,26 +125,44 @@ static inline uint32_t pst_element_bytes(uint32_t element)
     return element >= PST_ELEMENT_F32 ? element == PST_ELEMENT_F32 ? 4u : 8u : 1u << (element / 2);
 }
 
-/* --- streams of tokens ------------------------------------------------------------------------ */
+/* Element i of whole numbers; a u64 beyond the range of the result is negative. */
+int64_t pst_element_whole(uint32_t element, const void *values, uint64_t i);
 
-/* Tokens that lie one after the other in a file, or in memory. */
-struct pst_token_part {
+/* Numbers of a list such as "0.5, 2", at most n, maybe all above 0. Returns how many there are; 0:
+   it is no such list. */
+uint64_t pst_data_read_numbers(const char *text, uint64_t n, bool positive, double *ret_numbers);
+
+/* --- parts of files --------------------------------------------------------------------------- */
+
+/* Tokens, or records, that follow each other in a file or in memory. An element of a column is at
+   offset + record * stride. */
+struct pst_part {
     struct pst_data_file file; /* path NULL: in `held` */
     const void *held;
-    uint64_t offset;   /* bytes before the first */
-    uint64_t first, n; /* place of the first in the stream; tokens */
+    uint64_t offset, stride;
+    uint64_t first, n; /* number of the first among those of all parts; how many there are */
 };
+
+struct pst_parts {
+    struct pst_part *parts;
+    uint32_t n_parts;
+    uint64_t n; /* in all */
+};
+
+/* Adds a part after the others; it takes the file. */
+void pst_parts_add(struct pst_parts *parts, const struct pst_part *part);
+/* The part that has token, or record, `at`. */
+const struct pst_part *pst_parts_find(const struct pst_parts *parts, uint64_t at);
+void pst_parts_finish(struct pst_parts *parts);
+
+/* --- streams of tokens ------------------------------------------------------------------------ */
 
 struct pst_stream {
     uint32_t element;
-    struct pst_token_part *parts;
-    uint32_t n_parts;
-    uint64_t length; /* tokens */
-    void *memory;    /* what `held` points into; owned */
+    struct pst_parts parts;
+    void *memory; /* what `held` points into; owned */
 };
 
-/* A part behind the others; it takes the file. */
-void pst_stream_add(struct pst_stream *stream, const struct pst_token_part *part);
 void pst_stream_finish(struct pst_stream *stream);
 
 /* Tokens begin ... begin + context, the last as a target alone. room: (context + 1) elements. */
@@ -129,14 +172,6 @@ pst_status pst_stream_read(const struct pst_stream *stream, uint64_t begin, uint
 
 /* --- records ---------------------------------------------------------------------------------- */
 
-/* Records that lie one after the other in a file; an element of a column lies at
-   offset + record * stride. */
-struct pst_column_part {
-    struct pst_data_file file;
-    uint64_t offset, stride;
-    uint64_t first, n; /* number of the first record; records */
-};
-
 enum { PST_COLUMN_RANK = 8 };
 
 struct pst_column {
@@ -144,12 +179,8 @@ struct pst_column {
     uint32_t rank;
     uint64_t dims[PST_COLUMN_RANK], elems; /* of a record */
     bool planar;                           /* dims are channels, rows, columns for certain */
-    struct pst_column_part *parts;
-    uint32_t n_parts;
-    uint64_t n; /* records */
+    struct pst_parts parts;
 };
-
-void pst_column_add(struct pst_column *column, const struct pst_column_part *part);
 
 /* How a record becomes inputs of the model. scale, mean and std are applied in f32. */
 struct pst_records {
@@ -199,13 +230,16 @@ struct pst_blend {
 };
 
 struct pst_data {
-    uint32_t kind;
+    const struct pst_data_kind *kind;
     uint64_t seed;
-    int32_t ignored;                 /* a class of targets that counts nothing, beside -1 */
-    struct pst_sample_shape shape;   /* of whole sequences */
-    uint32_t slices, microbatch;     /* of each of these; sequences whose slices lie side by side */
-    bool counted, over_tokens;       /* a number stands behind targets; it is that of all samples */
-    struct pst_tensor *inputs;       /* of shape where the graph's are others; else NULL */
+    int32_t ignored;               /* a class of targets that counts nothing, beside -1 */
+    struct pst_sample_shape shape; /* of whole sequences */
+    uint64_t sequences[2];         /* of each split before they repeat; UINT64_MAX: they never do */
+    uint32_t slices, microbatch;   /* of each of these; sequences whose slices lie side by side */
+    bool counted, over_tokens;     /* a number stands behind targets; it is that of all samples */
+    struct pst_tensor *inputs;     /* of shape where the graph's are others; else NULL */
+
+    struct pst_data_plugin *plugin;  /* the rest is of kinds of files */
     struct pst_tokenizer *tokenizer; /* NULL: tokens are bytes */
     const char *field;               /* member of lines of JSON that is text; NULL: by the name */
     struct pst_store *stores;        /* one for each source, and one for data.valid */
@@ -217,40 +251,73 @@ struct pst_data {
     uint64_t room_bytes; /* to read a sample */
 };
 
-/* Opens what one key names into a store. `what`: "data.train". */
-pst_status pst_data_open_text(struct pst_data *data, const char *patterns, const char *key,
+/* --- formats of files (struct pst_data_kind) -------------------------------------------------- */
+
+pst_status pst_data_open_text(const struct pst_job *job, struct pst_data *data,
+                              const char *patterns, const char *labels, const char *key,
                               struct pst_store *store, struct pst_error *err);
 pst_status pst_data_open_tokens(const struct pst_job *job, struct pst_data *data,
-                                const char *patterns, const char *key, struct pst_store *store,
-                                struct pst_error *err);
+                                const char *patterns, const char *labels, const char *key,
+                                struct pst_store *store, struct pst_error *err);
 pst_status pst_data_open_arrays(const struct pst_job *job, struct pst_data *data,
                                 const char *patterns, const char *labels, const char *key,
                                 struct pst_store *store, struct pst_error *err);
+pst_status pst_raw_open(struct pst_part *part, uint32_t *ret_element, struct pst_error *err);
+pst_status pst_llmc_open(struct pst_part *part, uint32_t *ret_element, struct pst_error *err);
+pst_status pst_megatron_open(struct pst_part *part, uint32_t *ret_element, struct pst_error *err);
+pst_status pst_megatron_find(const char *patterns, const char *key, struct pst_paths *ret_paths,
+                             struct pst_error *err);
+pst_status pst_npy_open(const struct pst_data_kind *kind, bool labels, struct pst_column *column,
+                        struct pst_part *part, struct pst_error *err);
+pst_status pst_cifar_open(const struct pst_data_kind *kind, bool labels, struct pst_column *column,
+                          struct pst_part *part, struct pst_error *err);
+pst_status pst_idx_open(const struct pst_data_kind *kind, bool labels, struct pst_column *column,
+                        struct pst_part *part, struct pst_error *err);
+char *pst_idx_labels_beside(const char *path);
 
-/* All sources of the job, their splits and their order; data.shape is there. What it has made
-   when it fails, pst_data_close frees. */
-pst_status pst_data_open(const struct pst_job *job, struct pst_data *data, struct pst_error *err);
-void pst_data_close(struct pst_data *data);
+/* Text without a tokenizer is read as bytes. */
+static inline bool pst_data_is_text(const struct pst_data *data)
+{
+    return data->kind->open_store == pst_data_open_text;
+}
+
+/* Records have labels; targets of all else are made from the tokens. */
+static inline bool pst_data_has_labels(const struct pst_data *data)
+{
+    return data->kind->open_store == pst_data_open_arrays;
+}
+
+/* The least of the vocabularies of tokens and of targets. */
+static inline uint64_t pst_data_vocab(const struct pst_data *data)
+{
+    return data->shape.vocab < data->shape.classes ? data->shape.vocab : data->shape.classes;
+}
+
+/* --- ways to read: of struct pst_data_kind ---------------------------------------------------- */
+
+/* data_kinds.c: makes the checks that need no files, and opens the tokenizer. */
+pst_status pst_files_prepare(const struct pst_job *job, struct pst_data *data,
+                             struct pst_error *err);
+/* data_order.c */
+pst_status pst_files_open(const struct pst_job *job, struct pst_data *data, struct pst_error *err);
+pst_status pst_files_read(const struct pst_data *data, uint32_t split, uint64_t first, uint32_t n,
+                          void *const *ret_inputs, struct pst_error *err);
+void pst_files_close(struct pst_data *data);
+
+/* data_plugin.c */
+pst_status pst_plugin_data_open(const struct pst_job *job, struct pst_data *data,
+                                struct pst_error *err);
+pst_status pst_plugin_data_read(const struct pst_data *data, uint32_t split, uint64_t first,
+                                uint32_t n, void *const *ret_inputs, struct pst_error *err);
+void pst_plugin_data_close(struct pst_data *data);
+
+/* data_order.c: the number in its split of sample `index` of the run, of n samples that are
+   shuffled in training, in each epoch anew. */
+uint64_t pst_data_shuffle(uint64_t seed, uint32_t split, uint64_t n, uint64_t index);
 
 /* Weights above 0. config.value: one of them is too small. */
 pst_status pst_blend_init(struct pst_blend *blend, const double *weights, uint32_t n,
                           struct pst_error *err);
 void pst_blend_finish(struct pst_blend *blend);
-
-/* Where sample `index` of a split comes from: the place in the epoch's order, for streams at an
-   offset of the epoch's. */
-struct pst_sample_place {
-    const struct pst_stretch *stretch;
-    uint64_t at; /* first token; record */
-};
-struct pst_sample_place pst_data_locate(const struct pst_data *data, uint32_t split,
-                                        uint64_t index);
-
-/* inputs: where sample `index` goes, one pointer per input tensor. */
-void pst_synthetic_read(const struct pst_data *data, uint32_t split, uint64_t index,
-                        void *const *inputs);
-
-/* Element e of a tensor of that dtype; bf16 by rounding to nearest even. */
-void pst_data_put(void *tensor, uint32_t dtype, uint64_t e, double value);
 
 #endif

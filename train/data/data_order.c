@@ -3,7 +3,6 @@
  * Which part of the data each sample is: sources and the order in which they take turns, what is
  * held out, the order of an epoch. All of it follows from the config and the sample's index.
  */
-#include "base/saturate.h"
 #include "data/data_impl.h"
 
 #include <math.h>
@@ -11,7 +10,6 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "base/number.h"
 #include "base/philox.h"
 #include "data/permute.h"
 
@@ -123,17 +121,8 @@ static pst_status read_weights(const char *text, uint32_t n, struct pst_blend *b
                                struct pst_error *err)
 {
     double weights[PST_MAX_SOURCES];
-    uint32_t found = 0;
 
-    while (found < n && pst_number_parse(text, &text, &weights[found]) && weights[found] > 0) {
-        found++;
-        text += strspn(text, " ");
-        if (*text != ',') {
-            break;
-        }
-        text += 1 + strspn(text + 1, " ");
-    }
-    if (found != n || *text != '\0') {
+    if (pst_data_read_numbers(text, n, true, weights) != n) {
         return pst_fail(err, PST_ERR_CONFIG, "config.value",
                         "data.weights must be %u numbers above 0, one for each source of "
                         "data.train",
@@ -154,7 +143,7 @@ static pst_status too_few(const struct pst_data *data, const char *what, uint64_
 {
     unsigned long long context = context_of(data);
 
-    if (!pst_data_has_tokens(data->kind)) {
+    if (!data->kind->tokens) {
         return pst_fail(err, PST_ERR_CONFIG, "config.value",
                         "%s: %llu records from \"%s\" are too few", what, (unsigned long long)n,
                         patterns);
@@ -163,15 +152,14 @@ static pst_status too_few(const struct pst_data *data, const char *what, uint64_
                     "%s: %llu %s from \"%s\" are too few: one sample needs %llu (the model's "
                     "context of %llu and one more); give more text or a smaller context",
                     what, (unsigned long long)n,
-                    data->kind == PST_DATA_TEXT && data->tokenizer == NULL ? "bytes of text"
-                                                                           : "tokens",
+                    pst_data_is_text(data) && data->tokenizer == NULL ? "bytes of text" : "tokens",
                     patterns, context + 1, context);
 }
 
 /* The least number of tokens, or records, that a stretch needs for one sample. */
 static uint64_t least(const struct pst_data *data)
 {
-    return pst_data_has_tokens(data->kind) ? context_of(data) + 1 : 1;
+    return data->kind->tokens ? context_of(data) + 1 : 1;
 }
 
 /* Windows of a stretch of tokens: when shuffled one less than would fit, where that leaves any, as
@@ -179,7 +167,7 @@ static uint64_t least(const struct pst_data *data)
 static void count_samples(const struct pst_data *data, struct pst_stretch *stretch, bool shuffled)
 {
     stretch->n = stretch->length;
-    if (pst_data_has_tokens(data->kind) && stretch->length > 0) {
+    if (data->kind->tokens && stretch->length > 0) {
         stretch->n = (stretch->length - 1) / context_of(data);
         stretch->n -= shuffled && stretch->n > 1;
     }
@@ -188,8 +176,8 @@ static void count_samples(const struct pst_data *data, struct pst_stretch *stret
 static struct pst_stretch whole(const struct pst_data *data, const struct pst_store *store)
 {
     return (struct pst_stretch){.store = store,
-                                .length = pst_data_has_tokens(data->kind) ? store->stream.length
-                                                                          : store->records.x.n};
+                                .length = data->kind->tokens ? store->stream.parts.n
+                                                             : store->records.x.parts.n};
 }
 
 /* The end of the training data becomes the held-out data: `fraction` of it, at least one sample.
@@ -208,7 +196,7 @@ static pst_status split_end(const struct pst_data *data, double fraction, const 
         return too_few(data, "data.train, without what is held out for evaluation",
                        train->length > held ? train->length - held : 0, patterns, err);
     }
-    train->scattered = pst_data_has_tokens(data->kind) ? 0 : train->length;
+    train->scattered = data->kind->tokens ? 0 : train->length;
     train->length -= held;
     *valid = (struct pst_stretch){train->store, train->length, held, 0, train->scattered};
     return PST_OK;
@@ -218,12 +206,8 @@ static pst_status open_store(const struct pst_job *job, struct pst_data *data, c
                              const char *labels, const char *key, struct pst_store *store,
                              struct pst_error *err)
 {
-    pst_status status = data->kind == PST_DATA_TEXT
-                            ? pst_data_open_text(data, patterns, key, store, err)
-                        : pst_data_has_tokens(data->kind)
-                            ? pst_data_open_tokens(job, data, patterns, key, store, err)
-                            : pst_data_open_arrays(job, data, patterns, labels, key, store, err);
-    uint64_t room = pst_data_has_tokens(data->kind)
+    pst_status status = data->kind->open_store(job, data, patterns, labels, key, store, err);
+    uint64_t room = data->kind->tokens
                         ? (context_of(data) + 1) * pst_element_bytes(store->stream.element)
                         : store->records.room_bytes;
 
@@ -232,6 +216,11 @@ static pst_status open_store(const struct pst_job *job, struct pst_data *data, c
     }
     data->room_bytes = room > data->room_bytes ? room : data->room_bytes;
     return status;
+}
+
+static const char *text_of(const char *text)
+{
+    return text == NULL ? "" : text;
 }
 
 /* Line `i` of a text; free() it. */
@@ -258,8 +247,7 @@ static uint32_t count_lines(const char *text)
 static pst_status open_source(const struct pst_job *job, struct pst_data *data, uint32_t i,
                               bool hold_out, struct pst_error *err)
 {
-    const char *labels =
-        job->training->data.train_labels == NULL ? "" : job->training->data.train_labels;
+    const char *labels = text_of(job->training->data.train_labels);
     bool one = data->n_sources[PST_SPLIT_TRAIN] == 1;
     char *patterns =
         one ? pst_strdup(job->training->data.train) : line_of(job->training->data.train, i);
@@ -300,13 +288,12 @@ static pst_status open_valid(const struct pst_job *job, struct pst_data *data,
     return status;
 }
 
-pst_status pst_data_open(const struct pst_job *job, struct pst_data *data, struct pst_error *err)
+pst_status pst_files_open(const struct pst_job *job, struct pst_data *data, struct pst_error *err)
 {
-    const char *train = job->training->data.train == NULL ? "" : job->training->data.train;
-    const char *weights = job->training->data.weights == NULL ? "" : job->training->data.weights;
-    const char *labels =
-        job->training->data.train_labels == NULL ? "" : job->training->data.train_labels;
-    bool own_valid = job->training->data.valid != NULL && job->training->data.valid[0] != '\0';
+    const char *train = text_of(job->training->data.train);
+    const char *weights = text_of(job->training->data.weights);
+    const char *labels = text_of(job->training->data.train_labels);
+    bool own_valid = text_of(job->training->data.valid)[0] != '\0';
     uint32_t n = weights[0] == '\0' ? 1 : count_lines(train);
     pst_status status = PST_OK;
 
@@ -336,11 +323,17 @@ pst_status pst_data_open(const struct pst_job *job, struct pst_data *data, struc
     if (status == PST_OK && own_valid) {
         status = pst_config_place(job->config, "data", "valid", open_valid(job, data, err), err);
     }
+    for (uint32_t split = 0; status == PST_OK && split < 2; split++) {
+        for (uint32_t i = 0; i < data->n_sources[split]; i++) {
+            data->sequences[split] += data->sources[split][i].n;
+        }
+    }
     return status;
 }
 
-void pst_data_close(struct pst_data *data)
+void pst_files_close(struct pst_data *data)
 {
+    pst_tokenizer_destroy(data->tokenizer);
     for (uint32_t i = 0; data->stores != NULL && i < data->n_stores; i++) {
         pst_stream_finish(&data->stores[i].stream);
         pst_records_finish(&data->stores[i].records);
@@ -353,25 +346,36 @@ void pst_data_close(struct pst_data *data)
 
 /* --- samples ---------------------------------------------------------------------------------- */
 
-static struct pst_sample_place place_of(const struct pst_data *data,
-                                        const struct pst_stretch *stretch, uint64_t sample,
-                                        uint64_t offset)
+uint64_t pst_data_shuffle(uint64_t seed, uint32_t split, uint64_t n, uint64_t index)
+{
+    return split == PST_SPLIT_TRAIN ? pst_permute(seed, index / n, n, index % n) : index % n;
+}
+
+/* Where a sample comes from. */
+struct place {
+    const struct pst_stretch *stretch;
+    uint64_t at; /* first token; record */
+};
+
+static struct place place_of(const struct pst_data *data, const struct pst_stretch *stretch,
+                             uint64_t sample, uint64_t offset)
 {
     uint64_t at = stretch->begin + sample;
 
-    if (pst_data_has_tokens(data->kind)) {
+    if (data->kind->tokens) {
         at = stretch->begin + sample * context_of(data) + offset;
     } else if (stretch->scattered > 0) {
         at = pst_permute(SCATTER_SEED, 0, stretch->scattered, at);
     }
-    return (struct pst_sample_place){stretch, at};
+    return (struct place){stretch, at};
 }
 
-static struct pst_sample_place locate_train(const struct pst_data *data, uint64_t index)
+/* The place in the epoch's order; windows of streams begin at an offset of the epoch's. */
+static struct place locate_train(const struct pst_data *data, uint64_t index)
 {
     const struct pst_blend *blend = &data->blend;
     const struct pst_stretch *stretch;
-    uint64_t seed, epoch, sample, slack = 0;
+    uint64_t seed, slack = 0;
     uint32_t source = 0;
 
     if (blend->length > 0) {
@@ -382,44 +386,49 @@ static struct pst_sample_place locate_train(const struct pst_data *data, uint64_
     }
     stretch = &data->sources[PST_SPLIT_TRAIN][source];
     seed = data->seed ^ (uint64_t)source << 48;
-    epoch = index / stretch->n;
-    sample = pst_permute(seed, epoch, stretch->n, index % stretch->n);
-    if (pst_data_has_tokens(data->kind)) {
+    if (data->kind->tokens) {
         slack = stretch->length - 1 - stretch->n * context_of(data);
     }
-    return place_of(data, stretch, sample,
-                    slack == 0 ? 0 : pst_philox(seed, STREAM_OFFSET, epoch).v[0] % (slack + 1));
+    return place_of(
+        data, stretch, pst_data_shuffle(seed, PST_SPLIT_TRAIN, stretch->n, index),
+        slack == 0 ? 0 : pst_philox(seed, STREAM_OFFSET, index / stretch->n).v[0] % (slack + 1));
 }
 
-uint64_t pst_data_sequences(const struct pst_data *data, uint32_t split)
-{
-    uint64_t n = 0;
-
-    if (data->kind == PST_DATA_SYNTHETIC) {
-        return UINT64_MAX;
-    }
-    for (uint32_t i = 0; i < data->n_sources[split]; i++) {
-        n += data->sources[split][i].n;
-    }
-    return n;
-}
-
-uint64_t pst_data_samples(const struct pst_data *data, uint32_t split)
-{
-    return pst_sat_mul(pst_data_sequences(data, split), data->slices);
-}
-
-struct pst_sample_place pst_data_locate(const struct pst_data *data, uint32_t split, uint64_t index)
+static struct place locate(const struct pst_data *data, uint32_t split, uint64_t index)
 {
     const struct pst_stretch *stretch = data->sources[PST_SPLIT_VALID];
 
     if (split == PST_SPLIT_TRAIN) {
         return locate_train(data, index);
     }
-    index %= pst_data_sequences(data, PST_SPLIT_VALID);
+    index = pst_data_shuffle(0, split, data->sequences[split], index);
     while (index >= stretch->n) {
         index -= stretch->n;
         stretch++;
     }
     return place_of(data, stretch, index, 0);
+}
+
+pst_status pst_files_read(const struct pst_data *data, uint32_t split, uint64_t first, uint32_t n,
+                          void *const *ret_inputs, struct pst_error *err)
+{
+    const struct pst_sample_shape *shape = &data->shape;
+    char *x = ret_inputs[pst_sample_input(shape, shape->x)];
+    char *targets = ret_inputs[pst_sample_input(shape, shape->target)];
+    void *room = pst_alloc(data->room_bytes + 1, 1);
+    pst_status status = PST_OK;
+
+    for (uint32_t i = 0; status == PST_OK && i < n; i++) {
+        struct place place = locate(data, split, first + i);
+        const struct pst_store *store = place.stretch->store;
+        void *of_x = x + i * shape->x->bytes, *of_targets = targets + i * shape->target->bytes;
+
+        status =
+            data->kind->tokens
+                ? pst_stream_read(&store->stream, place.at, shape->rows, pst_data_vocab(data), room,
+                                  of_x, of_targets, err)
+                : pst_records_read(&store->records, shape, place.at, room, of_x, of_targets, err);
+    }
+    free(room);
+    return status;
 }

@@ -11,33 +11,13 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "base/number.h"
 #include "base/text.h"
 #include "base/util.h"
 
-void pst_column_add(struct pst_column *column, const struct pst_column_part *part)
-{
-    struct pst_column_part *added;
-
-    column->parts = pst_resize(column->parts, column->n_parts + 1, sizeof *column->parts);
-    added = &column->parts[column->n_parts++];
-    *added = *part;
-    added->first = column->n;
-    column->n += part->n;
-}
-
-static void finish_column(struct pst_column *column)
-{
-    for (uint32_t i = 0; i < column->n_parts; i++) {
-        pst_data_file_close(&column->parts[i].file);
-    }
-    free(column->parts);
-}
-
 void pst_records_finish(struct pst_records *records)
 {
-    finish_column(&records->x);
-    finish_column(&records->labels);
+    pst_parts_finish(&records->x.parts);
+    pst_parts_finish(&records->labels.parts);
     free(records->from);
     free(records->mean);
     free(records->std);
@@ -61,7 +41,7 @@ static pst_status fail_fit(const struct pst_column *column, const struct pst_ten
     char has[160], wants[160];
 
     return pst_data_file_fail(
-        &column->parts[0].file, err, "a record is %s%s, but the model's input %s is %s%s",
+        &column->parts.parts[0].file, err, "a record is %s%s, but the model's input %s is %s%s",
         dims_text(column->dims, column->rank, has),
         tensor->dtype != PST_I32 || column->element < PST_ELEMENT_F32 ? ""
                                                                       : ", not of whole numbers",
@@ -174,33 +154,26 @@ static pst_status fit_x(struct pst_records *records, const struct pst_tensor *x,
 static pst_status read_channels(const char *text, const char *key, uint64_t n, bool positive,
                                 float **ret_values, struct pst_error *err)
 {
-    float *values;
-    uint64_t found = 0;
-    double value;
+    double *numbers;
+    uint64_t found;
 
     if (text == NULL || text[0] == '\0') {
         return PST_OK;
     }
-    values = pst_alloc(n, sizeof *values);
-    while (found < n && pst_number_parse(text, &text, &value) && (!positive || value > 0)) {
-        values[found++] = (float)value;
-        text += strspn(text, " ");
-        if (*text != ',') {
-            break;
-        }
-        text += 1 + strspn(text + 1, " ");
+    numbers = pst_alloc(n, sizeof *numbers);
+    found = pst_data_read_numbers(text, n, positive, numbers);
+    if (found == 1 || found == n) {
+        *ret_values = pst_alloc(n, sizeof **ret_values);
     }
-    if (*text != '\0' || (found != 1 && found != n)) {
-        free(values);
-        return pst_fail(err, PST_ERR_CONFIG, "config.value",
-                        "data.%s must be one number%s, or one for each of the %llu channels", key,
-                        positive ? " above 0" : "", (unsigned long long)n);
+    for (uint64_t i = 0; *ret_values != NULL && i < n; i++) {
+        (*ret_values)[i] = (float)numbers[found == 1 ? 0 : i];
     }
-    for (uint64_t i = found; i < n; i++) {
-        values[i] = values[0];
-    }
-    *ret_values = values;
-    return PST_OK;
+    free(numbers);
+    return *ret_values != NULL
+               ? PST_OK
+               : pst_fail(err, PST_ERR_CONFIG, "config.value",
+                          "data.%s must be one number%s, or one for each of the %llu channels", key,
+                          positive ? " above 0" : "", (unsigned long long)n);
 }
 
 pst_status pst_records_fit(struct pst_records *records, const struct pst_sample_shape *shape,
@@ -227,31 +200,6 @@ pst_status pst_records_fit(struct pst_records *records, const struct pst_sample_
 
 /* --- a record --------------------------------------------------------------------------------- */
 
-static const struct pst_column_part *part_of(const struct pst_column *column, uint64_t record)
-{
-    return &column->parts[PST_FIRST(i, column->n_parts, column->parts[i].first > record) - 1];
-}
-
-static int64_t whole_at(uint32_t element, const void *values, uint64_t i)
-{
-    switch (element) {
-    case PST_ELEMENT_U8:
-        return ((const uint8_t *)values)[i];
-    case PST_ELEMENT_I8:
-        return ((const int8_t *)values)[i];
-    case PST_ELEMENT_U16:
-        return ((const uint16_t *)values)[i];
-    case PST_ELEMENT_I16:
-        return ((const int16_t *)values)[i];
-    case PST_ELEMENT_U32:
-        return ((const uint32_t *)values)[i];
-    case PST_ELEMENT_I32:
-        return ((const int32_t *)values)[i];
-    default: /* u64 beyond the range is negative, and no class */
-        return ((const int64_t *)values)[i];
-    }
-}
-
 static double number_at(uint32_t element, const void *values, uint64_t i)
 {
     switch (element) {
@@ -262,7 +210,7 @@ static double number_at(uint32_t element, const void *values, uint64_t i)
     case PST_ELEMENT_U64:
         return (double)((const uint64_t *)values)[i];
     default:
-        return (double)whole_at(element, values, i);
+        return (double)pst_element_whole(element, values, i);
     }
 }
 
@@ -273,8 +221,8 @@ static pst_status put_whole(const struct pst_column *column, uint64_t record, co
                             struct pst_error *err)
 {
     for (uint64_t i = 0; i < n; i++) {
-        int64_t value = whole_at(column->element, values, i);
-        const struct pst_column_part *part;
+        int64_t value = pst_element_whole(column->element, values, i);
+        const struct pst_part *part;
 
         bool known = value >= 0 && (uint64_t)value < range;
 
@@ -283,7 +231,7 @@ static pst_status put_whole(const struct pst_column *column, uint64_t record, co
             continue;
         }
         if (!known) {
-            part = part_of(column, record);
+            part = pst_parts_find(&column->parts, record);
             return pst_data_file_fail(
                 &part->file, err,
                 "record %llu (byte %llu): %lld at index %llu, but the model has %llu values: 0 to "
@@ -325,7 +273,7 @@ static void put_features(const struct pst_records *records, const struct pst_ten
 static pst_status read_column(const struct pst_column *column, uint64_t record, void *room,
                               struct pst_error *err)
 {
-    const struct pst_column_part *part = part_of(column, record);
+    const struct pst_part *part = pst_parts_find(&column->parts, record);
 
     return pst_data_file_read(&part->file, part->offset + (record - part->first) * part->stride,
                               room, column->elems * pst_element_bytes(column->element), err);

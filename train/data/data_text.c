@@ -261,7 +261,8 @@ static pst_status append_file(struct gathered *g, const struct pst_data *data, c
     return status;
 }
 
-pst_status pst_data_open_text(struct pst_data *data, const char *patterns, const char *key,
+pst_status pst_data_open_text(const struct pst_job *job, struct pst_data *data,
+                              const char *patterns, const char *labels, const char *key,
                               struct pst_store *store, struct pst_error *err)
 {
     struct gathered g = {.tokenizer = data->tokenizer,
@@ -269,6 +270,8 @@ pst_status pst_data_open_text(struct pst_data *data, const char *patterns, const
     struct pst_paths paths;
     pst_status status = pst_paths_find(patterns, key, NULL, &paths, err);
 
+    (void)job;
+    (void)labels;
     if (status != PST_OK) {
         return status;
     }
@@ -282,6 +285,6 @@ pst_status pst_data_open_text(struct pst_data *data, const char *patterns, const
     }
     store->stream.element = data->tokenizer == NULL ? PST_ELEMENT_U8 : PST_ELEMENT_I32;
     store->stream.memory = g.bytes;
-    pst_stream_add(&store->stream, &(struct pst_token_part){.held = g.bytes, .n = g.n});
+    pst_parts_add(&store->stream.parts, &(struct pst_part){.held = g.bytes, .n = g.n});
     return PST_OK;
 }

@@ -30,8 +30,7 @@ static uint64_t u64_at(const unsigned char *bytes)
 /* --- llm.c ------------------------------------------------------------------------------------ */
 
 /* The header is 256 numbers of 32 bits: magic, version, tokens, and zeros. */
-static pst_status open_llmc(struct pst_token_part *part, uint32_t *ret_element,
-                            struct pst_error *err)
+pst_status pst_llmc_open(struct pst_part *part, uint32_t *ret_element, struct pst_error *err)
 {
     static const struct {
         uint32_t magic, version, element;
@@ -162,8 +161,7 @@ static pst_status add_lengths(const struct index *index, uint64_t most, uint64_t
     return PST_OK;
 }
 
-static pst_status open_megatron(struct pst_token_part *part, uint32_t *ret_element,
-                                struct pst_error *err)
+pst_status pst_megatron_open(struct pst_part *part, uint32_t *ret_element, struct pst_error *err)
 {
     size_t stem = strlen(part->file.path) - strlen(".bin");
     char *path = pst_printf("%.*s.idx", (int)stem, part->file.path);
@@ -188,8 +186,8 @@ static pst_status open_megatron(struct pst_token_part *part, uint32_t *ret_eleme
 }
 
 /* .idx stands for .bin, and both names of a pair for one. */
-static pst_status find_megatron(const char *patterns, const char *key, struct pst_paths *ret_paths,
-                                struct pst_error *err)
+pst_status pst_megatron_find(const char *patterns, const char *key, struct pst_paths *ret_paths,
+                             struct pst_error *err)
 {
     pst_status status = pst_paths_find(patterns, key, ".bin", ret_paths, err);
     uint32_t n = 0;
@@ -221,9 +219,9 @@ static pst_status find_megatron(const char *patterns, const char *key, struct ps
 
 /* --- all of them ------------------------------------------------------------------------------ */
 
-static pst_status open_raw(struct pst_token_part *part, uint32_t element, struct pst_error *err)
+pst_status pst_raw_open(struct pst_part *part, uint32_t *ret_element, struct pst_error *err)
 {
-    uint32_t width = pst_element_bytes(element);
+    uint32_t width = pst_element_bytes(*ret_element);
 
     part->n = part->file.size / width;
     if (part->file.size % width != 0) {
@@ -238,22 +236,19 @@ static pst_status open_raw(struct pst_token_part *part, uint32_t element, struct
 static pst_status add_file(const struct pst_job *job, struct pst_data *data, const char *path,
                            struct pst_stream *stream, struct pst_error *err)
 {
-    struct pst_token_part part = {.offset = 0};
+    struct pst_part part = {.offset = 0};
     uint32_t element = job->training->data.dtype == 0 ? PST_ELEMENT_U16 : PST_ELEMENT_U32;
     pst_status status = pst_data_file_open(path, &data->n_open, &part.file, err);
 
     if (status != PST_OK) {
         return status;
     }
-    status = pst_data_check_file(data->kind, &part.file, err);
-    status = status != PST_OK                  ? status
-             : data->kind == PST_DATA_LLMC     ? open_llmc(&part, &element, err)
-             : data->kind == PST_DATA_MEGATRON ? open_megatron(&part, &element, err)
-                                               : open_raw(&part, element, err);
-    if (status == PST_OK && stream->n_parts > 0 && element != stream->element) {
+    status = pst_data_check_file(data->kind->id, &part.file, err);
+    PST_TRY(status, data->kind->open_tokens(&part, &element, err));
+    if (status == PST_OK && stream->parts.n_parts > 0 && element != stream->element) {
         status =
             pst_data_file_fail(&part.file, err, "its tokens have %u bytes, those of %s have %u",
-                               pst_element_bytes(element), stream->parts[0].file.path,
+                               pst_element_bytes(element), stream->parts.parts[0].file.path,
                                pst_element_bytes(stream->element));
     }
     if (status != PST_OK) {
@@ -261,19 +256,19 @@ static pst_status add_file(const struct pst_job *job, struct pst_data *data, con
         return status;
     }
     stream->element = element;
-    pst_stream_add(stream, &part);
+    pst_parts_add(&stream->parts, &part);
     return PST_OK;
 }
 
 pst_status pst_data_open_tokens(const struct pst_job *job, struct pst_data *data,
-                                const char *patterns, const char *key, struct pst_store *store,
-                                struct pst_error *err)
+                                const char *patterns, const char *labels, const char *key,
+                                struct pst_store *store, struct pst_error *err)
 {
     struct pst_paths paths = {.n = 0};
-    pst_status status = data->kind == PST_DATA_MEGATRON
-                            ? find_megatron(patterns, key, &paths, err)
-                            : pst_paths_find(patterns, key, NULL, &paths, err);
+    pst_status status = data->kind->find != NULL ? data->kind->find(patterns, key, &paths, err)
+                                                 : pst_paths_find(patterns, key, NULL, &paths, err);
 
+    (void)labels;
     for (uint32_t i = 0; status == PST_OK && i < paths.n; i++) {
         status = add_file(job, data, paths.paths[i], &store->stream, err);
     }

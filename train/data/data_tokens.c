@@ -11,30 +11,10 @@
 #include "base/memory.h"
 #include "base/util.h"
 
-void pst_stream_add(struct pst_stream *stream, const struct pst_token_part *part)
-{
-    struct pst_token_part *added;
-
-    stream->parts = pst_resize(stream->parts, stream->n_parts + 1, sizeof *stream->parts);
-    added = &stream->parts[stream->n_parts++];
-    *added = *part;
-    added->first = stream->length;
-    stream->length += part->n;
-}
-
 void pst_stream_finish(struct pst_stream *stream)
 {
-    for (uint32_t i = 0; i < stream->n_parts; i++) {
-        pst_data_file_close(&stream->parts[i].file);
-    }
-    free(stream->parts);
+    pst_parts_finish(&stream->parts);
     free(stream->memory);
-}
-
-/* The part that has a token. */
-static const struct pst_token_part *part_of(const struct pst_stream *stream, uint64_t token)
-{
-    return &stream->parts[PST_FIRST(i, stream->n_parts, stream->parts[i].first > token) - 1];
 }
 
 /* Tokens begin ... begin + n - 1 as they are in the files. */
@@ -43,7 +23,7 @@ static pst_status read_bytes(const struct pst_stream *stream, uint64_t begin, ui
 {
     uint64_t width = pst_element_bytes(stream->element);
 
-    for (const struct pst_token_part *part = part_of(stream, begin); n > 0; part++) {
+    for (const struct pst_part *part = pst_parts_find(&stream->parts, begin); n > 0; part++) {
         uint64_t from = begin - part->first, left = part->n - from, size = n < left ? n : left;
         uint64_t at = part->offset + from * width;
 
@@ -63,38 +43,18 @@ static pst_status read_bytes(const struct pst_stream *stream, uint64_t begin, ui
     return PST_OK;
 }
 
-/* Negative ones are the largest, so that one comparison finds all that are no tokens. */
-static uint64_t token_at(uint32_t element, const void *tokens, uint64_t i)
-{
-    switch (element) {
-    case PST_ELEMENT_U8:
-        return ((const uint8_t *)tokens)[i];
-    case PST_ELEMENT_I8:
-        return (uint64_t)((const int8_t *)tokens)[i];
-    case PST_ELEMENT_U16:
-        return ((const uint16_t *)tokens)[i];
-    case PST_ELEMENT_I16:
-        return (uint64_t)((const int16_t *)tokens)[i];
-    case PST_ELEMENT_U32:
-        return ((const uint32_t *)tokens)[i];
-    case PST_ELEMENT_I32:
-        return (uint64_t)((const int32_t *)tokens)[i];
-    default:
-        return ((const uint64_t *)tokens)[i];
-    }
-}
-
 /* Names the first token that the model does not have. */
 static pst_status fail_token(const struct pst_stream *stream, uint64_t begin, const void *tokens,
                              uint64_t vocab, struct pst_error *err)
 {
-    const struct pst_token_part *part;
+    const struct pst_part *part;
     uint64_t i = 0, at, token;
 
-    while ((token = token_at(stream->element, tokens, i)) < vocab) {
+    /* Negative ones are the largest, so that one comparison finds all that are no tokens. */
+    while ((token = (uint64_t)pst_element_whole(stream->element, tokens, i)) < vocab) {
         i++;
     }
-    part = part_of(stream, begin + i);
+    part = pst_parts_find(&stream->parts, begin + i);
     at = begin + i - part->first;
     if (part->file.path == NULL) {
         return pst_fail(err, PST_ERR_CONFIG, "input.syntax",
@@ -154,7 +114,7 @@ pst_status pst_stream_read(const struct pst_stream *stream, uint64_t begin, uint
 {
     pst_status status;
 
-    PST_ASSERT(begin + context < stream->length);
+    PST_ASSERT(begin + context < stream->parts.n);
     status = read_bytes(stream, begin, context + 1, room, err);
     if (status == PST_OK && convert(stream->element, room, context, ret_x, ret_targets) >= vocab) {
         status = fail_token(stream, begin, room, vocab, err);

@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "host/plugin_host.h"
+
 #define ROW(section, field, type, initial, range, doc)                                             \
     PST_PARAM(struct pst_job_##section, field, PST_PARAM_##type, initial, range, doc)
 #define COUNT(rows) ((uint32_t)(sizeof(rows) / sizeof *(rows)))
@@ -17,9 +19,16 @@
     .size = sizeof((struct pst_training *)NULL)->member, .training = true
 #define WORDS(...) ((const char *const[]){__VA_ARGS__, NULL})
 
+/* The kinds that are built in (data/data_kinds.c). */
+#define KINDS "text|synthetic|tokens|llmc|megatron|npy|cifar10|cifar100|mnist"
+
 static const struct pst_param data_rows[] = {
-    ROW(data, kind, ENUM, "text", "text|synthetic|tokens|llmc|megatron|npy|cifar10|cifar100|mnist",
-        "Where samples come from: a format of files, or numbers drawn from the seed (synthetic)."),
+    ROW(data, kind, STRING, "text", KINDS,
+        "Where samples come from: a format of files, numbers drawn from the seed (synthetic), or "
+        "the "
+        "id of a data plugin, whose parameters are further keys of [data]."),
+    ROW(data, path, STRING, "", NULL,
+        "File of the data plugin, relative to the config's folder; empty: it is searched for."),
     ROW(data, train, STRING, "", NULL,
         "Files or globs of the training data, separated by ':', relative to the config's folder; a "
         "list of such strings: several sources."),
@@ -126,14 +135,40 @@ static const struct pst_param output_rows[] = {
 };
 
 static const struct pst_job_section sections[] = {
-    {"data", data_rows, COUNT(data_rows), MEMBER(data), .paths = WORDS("tokenizer"),
-     .path_lists = WORDS("train", "valid", "train_labels", "valid_labels")},
+    {"data", data_rows, COUNT(data_rows), MEMBER(data), .paths = WORDS("tokenizer", "path"),
+     .names_plugin = "kind", .path_lists = WORDS("train", "valid", "train_labels", "valid_labels")},
     {"train", loop_rows, COUNT(loop_rows), MEMBER(loop), .paths = WORDS("init")},
     {"checkpoint", checkpoint_rows, COUNT(checkpoint_rows), MEMBER(checkpoint),
      .paths = WORDS("folder")},
     {"output", output_rows, COUNT(output_rows), MEMBER(output),
      .paths = WORDS("trace", "log", "tensorboard")},
 };
+
+/* Is there a plugin of that name, where data.kind is not built in? Opens nothing. */
+static void check_data(const struct pst_job *job, struct pst_report *report)
+{
+    struct pst_config_node *table = pst_config_get(job->config->root, "data");
+    const struct pst_config_node *kind = table == NULL ? NULL : pst_config_get(table, "kind");
+    char words[] = KINDS, *save = NULL;
+    const char *own[16];
+    struct pst_error found;
+    uint32_t n = 0;
+
+    for (char *at = strtok_r(words, "|", &save); at != NULL; at = strtok_r(NULL, "|", &save)) {
+        own[n++] = at;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        if (strcmp(job->training->data.kind, own[i]) == 0) {
+            return;
+        }
+    }
+    if (kind != NULL && kind->kind != PST_CONFIG_STRING) {
+        pst_report_value(report, "config.value", kind, "\"kind\" in [data] must be a string");
+    } else if (kind != NULL && job->training->data.path[0] == '\0' &&
+               pst_plugin_is_known("data", kind, job->plugins.path, own, n, &found) != PST_OK) {
+        pst_report_merge(report, &found);
+    }
+}
 
 static void check_loop(const struct pst_job_train *train, struct pst_job_loop *loop,
                        struct pst_config_node *table, struct pst_report *report)
@@ -206,6 +241,7 @@ static void check_training(struct pst_job *job, struct pst_report *report)
 {
     struct pst_config_node *root = job->config->root;
 
+    check_data(job, report);
     check_loop(&job->train, &job->training->loop, pst_config_get(root, "train"), report);
     check_checkpoint(&job->training->checkpoint, pst_config_get(root, "checkpoint"), report);
 }

@@ -10,7 +10,8 @@
 #include "config/job.h"
 
 struct pst_job_data {
-    uint32_t kind;       /* enum: text | synthetic | tokens | ... */
+    const char *kind;    /* text, synthetic, tokens, ... (data/data_kinds.c), or a plugin's id */
+    const char *path;    /* of that plugin's file; "": it is searched for */
     const char *train;   /* files or globs, separated by ':'; sources by newline */
     const char *weights; /* of the sources, separated by ','; "": they are one */
     const char *valid;   /* like train; "": `valid_fraction` of train */

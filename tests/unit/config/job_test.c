@@ -45,7 +45,7 @@ TEST(an_empty_config_has_defaults)
 
     read_ok("", &config, &job);
     assert_ptr_equal(job.config, config);
-    assert_int_equal(job.training->data.kind, 0);
+    assert_string_equal(job.training->data.kind, "text");
     assert_true(job.training->loop.steps == 100 && job.train.batch == 32 &&
                 job.train.microbatch == 4);
     assert_int_equal(job.train.optimizer, 3);
@@ -100,7 +100,7 @@ TEST(values_arrive)
             "[run]\ndtype = 'bf16'\nstall_limit = '2 s'\nthreads_per_device = 4\n"
             "[output]\nlog_every = 2\n[plugins]\nisolate = 'never'\ntime_limit = 1.5\n",
             &config, &job);
-    assert_int_equal(job.training->data.kind, 1);
+    assert_string_equal(job.training->data.kind, "synthetic");
     assert_true(job.training->data.seed == 3);
     assert_true(job.train.batch == 12 && job.train.microbatch == 6 &&
                 job.training->loop.steps == 5);
@@ -230,10 +230,14 @@ TEST(rows_are_sound)
 
     for (const struct pst_job_section *section = pst_job_sections; section->name != NULL;
          section++) {
-        const size_t more = section->more == NULL ? 0 : section->more->size;
+        const size_t size = section->size + (section->more == NULL ? 0 : section->more->size);
+        const uint32_t first = section->names_plugin != NULL; /* a string with words: as an enum */
+        struct pst_param words = section->rows[0];
 
-        if (pst_params_verify(section->rows, section->n_rows, sizeof *section->rows,
-                              section->size + more, &err) != PST_OK) {
+        words.type = first == 0 ? words.type : PST_PARAM_ENUM;
+        if (pst_params_verify(&words, 1, sizeof words, size, &err) != PST_OK ||
+            pst_params_verify(section->rows + first, section->n_rows - first, sizeof *section->rows,
+                              size, &err) != PST_OK) {
             fail_msg("[%s] %s", section->name, err.message);
         }
     }

@@ -35,6 +35,7 @@ static struct pst_job text_job(const char *train, const char *valid, double frac
 
     memset(&training, 0, sizeof training);
     job.training->loop.ignore_index = -1;
+    job.training->data.kind = "text";
     job.training->data.train = train;
     job.training->data.valid = valid;
     job.training->data.valid_fraction = fraction;
@@ -208,7 +209,7 @@ TEST(test_synthetic_features)
     int n_same = 0, n_other = 0, counts[4] = {0};
 
     job = text_job(NULL, NULL, 0);
-    job.training->data.kind = 1;
+    job.training->data.kind = "synthetic";
     job.training->data.seed = 11;
     assert_ok(pst_data_create(&job, graph, &data, &err), &err);
     assert_ok(pst_data_read(data, PST_SPLIT_TRAIN, 1000, N, (void *[]){x, labels}, &err), &err);
@@ -255,7 +256,7 @@ TEST(test_synthetic_tokens)
     int followed = 0;
 
     job = text_job(NULL, NULL, 0);
-    job.training->data.kind = 1;
+    job.training->data.kind = "synthetic";
     job.training->data.seed = 0;
     assert_ok(pst_data_create(&job, graph, &data, &err), &err);
     assert_ok(pst_data_read(data, PST_SPLIT_TRAIN, 0, 100, (void *[]){x, &targets[0][0]}, &err),

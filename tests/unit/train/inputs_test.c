@@ -25,7 +25,7 @@ static struct samples read_samples(const struct pst_graph *graph)
     struct samples samples = {0};
 
     job.training->loop.ignore_index = -1;
-    job.training->data.kind = 1; /* synthetic */
+    job.training->data.kind = "synthetic";
     job.training->data.seed = 5;
     assert_ok(pst_data_create(&job, graph, &samples.data, &err), &err);
     samples.shape = &samples.data->shape;

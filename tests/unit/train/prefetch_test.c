@@ -18,7 +18,7 @@ static struct pst_data *open_tokens(uint64_t n, uint16_t last)
 {
     uint16_t tokens[256];
     const char *path = support_path("tokens.bin");
-    struct pst_training training = {.data = {.kind = 2, .train = path, .seed = 1}};
+    struct pst_training training = {.data = {.kind = "tokens", .train = path, .seed = 1}};
     struct pst_job job = {.training = &training};
     struct pst_data *data = NULL;
     struct pst_error err = {0};

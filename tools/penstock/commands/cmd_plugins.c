@@ -160,7 +160,10 @@ static void print_isolated(FILE *out, const struct pst_plugin_file *file)
 {
     char *why = pst_printf("yes: it %s", file->shipped ? "" : file->why_not_shipped);
 
-    print_field(out, "isolated", file->shipped ? "no" : why);
+    print_field(out, "isolated",
+                strcmp(file->plugin->kind, "data") == 0 ? "no: it runs in the process that trains"
+                : file->shipped                         ? "no"
+                                                        : why);
     free(why);
 }
 
@@ -424,11 +427,12 @@ static const struct pst_option options[] = {
      offsetof(struct pst_plugins_options, language), 0},
 };
 
-static const struct pst_action completed[] = {{"list", NULL, NULL},
-                                              {"info", NULL, "all"},
-                                              {"check", NULL, "all"},
-                                              {"new", "partitioner scheduler memopt model", NULL},
-                                              {NULL, NULL, NULL}};
+static const struct pst_action completed[] = {
+    {"list", NULL, NULL},
+    {"info", NULL, "all"},
+    {"check", NULL, "all"},
+    {"new", "partitioner scheduler memopt model data", NULL},
+    {NULL, NULL, NULL}};
 
 const struct pst_command pst_cmd_plugins = {
     .name = "plugins",

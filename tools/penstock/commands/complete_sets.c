@@ -41,7 +41,7 @@ static void offer_row(const struct typed *typed, const char *section, const stru
 
     if (strchr(typed->text, '=') == NULL) {
         offer(typed, section, row->key, "", 0);
-    } else if (row->type == PST_PARAM_BOOL || row->type == PST_PARAM_ENUM) {
+    } else if (words != NULL && strstr(words, "..") == NULL) {
         for (; *words != '\0'; words += strcspn(words, "|") + (strchr(words, '|') != NULL)) {
             offer(typed, section, row->key, words, strcspn(words, "|"));
         }
@@ -82,7 +82,9 @@ static pst_status offer_plugins(const struct typed *typed, struct pst_error *err
         status = pst_plugin_list_create(NULL, &list, err);
     }
     for (uint32_t i = 0; list != NULL && i < list->n_files; i++) {
-        offer(typed, list->files[i].kind, "use", list->files[i].id, strlen(list->files[i].id));
+        const char *kind = list->files[i].kind, *id = list->files[i].id;
+
+        offer(typed, kind, strcmp(kind, "data") == 0 ? "kind" : "use", id, strlen(id));
     }
     pst_plugin_list_destroy(list);
     return status;

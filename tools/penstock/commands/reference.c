@@ -158,8 +158,8 @@ static pst_status put_plugins(FILE *out, struct pst_error *err)
         return status;
     }
     put_title(out, "Parameters of plugins",
-              "These keys belong in the table of the strategy, beside "
-              "`use`.\n[algorithms.md](../algorithms.md) describes each, "
+              "These keys belong in the table of the strategy, beside `use`; those of data in "
+              "`[data]`.\n[algorithms.md](../algorithms.md) describes each, "
               "[plugins.md](../plugins.md#capability-words) says what the words\nmean.");
     for (uint32_t i = 0; i < list->n_files; i++) {
         pst_plugin_file_describe(list, &list->files[i]);

@@ -237,7 +237,8 @@ void pst_ask_plugin(struct pst_rig *rig, const struct pst_case *question,
     } kinds[] = {{"partitioner", ask_partitioner},
                  {"scheduler", pst_ask_scheduler},
                  {"memopt", ask_memopt},
-                 {"model", ask_model}};
+                 {"model", ask_model},
+                 {"data", pst_ask_data}};
     struct pst_error err = {.status = PST_OK};
 
     memset(ret_answer, 0, sizeof *ret_answer);

@@ -38,5 +38,8 @@ void pst_answer_watch(void);
 /* answer_schedule.c: a scheduler's orders, asked for and run. */
 pst_status pst_ask_scheduler(struct pst_rig *rig, const struct pst_case *question,
                              struct pst_answer *answer, struct pst_error *err);
+/* answer_data.c: samples of a data plugin, read in several ways. */
+pst_status pst_ask_data(struct pst_rig *rig, const struct pst_case *question,
+                        struct pst_answer *answer, struct pst_error *err);
 
 #endif

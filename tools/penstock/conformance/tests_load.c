@@ -9,6 +9,7 @@
 #include "conformance/tests.h"
 #include "conformance/traces.h"
 #include "conformance/verdict.h"
+#include "data/data_plugin.h"
 #include "host/plugin_host.h"
 #include "models/builder.h"
 
@@ -209,6 +210,10 @@ void pst_test_description(struct pst_subject *subject)
     check_words("needs", plugin->needs);
     if (strcmp(plugin->kind, "model") == 0 && pst_model_builder_find(plugin->id) != NULL) {
         pst_verdict_fail("penstock has a model \"%s\" itself; give it another id", plugin->id);
+    }
+    if (strcmp(plugin->kind, "data") == 0 && pst_data_is_built_in(plugin->id)) {
+        pst_verdict_fail("penstock reads data.kind = \"%s\" itself; give it another id",
+                         plugin->id);
     }
     if (plugin->n_params > 0 && plugin->config_size == 0) {
         pst_verdict_fail("it has parameters, but .config_size is 0");

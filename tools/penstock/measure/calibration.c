@@ -72,14 +72,15 @@ static void add_machine(struct pst_hasher *hasher, const struct pst_session *ses
 static void add_job(struct pst_hasher *hasher, const struct pst_session *session)
 {
     const struct pst_job *job = session->job;
-    const uint64_t numbers[] = {session->graph->digest,   session->device_config.threads,
-                                job->run.dtype,           session->device_config.share,
-                                job->train.optimizer,     session->graph->n_ops,
-                                job->training->data.kind, pst_usable_cores()};
+    const uint64_t numbers[] = {session->graph->digest, session->device_config.threads,
+                                job->run.dtype,         session->device_config.share,
+                                job->train.optimizer,   session->graph->n_ops,
+                                pst_usable_cores()};
 
     add(hasher, job->run.device);
     add(hasher, job->run.transport);
     add(hasher, job->run.kernels);
+    add(hasher, job->training->data.kind);
     pst_hasher_add(hasher, numbers, sizeof numbers);
 }
 

@@ -7,8 +7,9 @@
  * the last. Where targets go in as well, shifted, they are the tokens of the first input once more:
  * what is to be learned is to copy.
  */
-#include "data/data_impl.h"
+#include <penstock/penstock.h>
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/philox.h"
@@ -26,6 +27,19 @@ enum {
 /* Classes behind targets that are numbers. */
 #define LEVELS 16u
 
+struct synthetic {
+    const struct pst_host *host;
+    const struct pst_data_shape *shape;
+    const struct pst_data_input *x, *target; /* the first of X; any targets */
+    uint32_t x_at, target_at;                /* their places */
+    bool shifted;                            /* targets go in as well */
+};
+
+static const struct pst_data_input *input_of(const struct synthetic *data, uint32_t input)
+{
+    return pst_data_input_at(data->shape, input);
+}
+
 /* Every input draws from streams of its own; those of the first are the plain ones. */
 static uint32_t stream_of(uint32_t stream, uint32_t input)
 {
@@ -33,18 +47,18 @@ static uint32_t stream_of(uint32_t stream, uint32_t input)
 }
 
 /* Streams of a sample: the held-out ones lie apart from those of training. */
-static uint64_t key_of(const struct pst_data *data, uint32_t stream, uint32_t split)
+static uint64_t key_of(const struct synthetic *data, uint32_t stream, uint32_t split)
 {
-    return data->seed ^ (uint64_t)stream << 32 ^ (uint64_t)split << 63;
+    return data->shape->seed ^ (uint64_t)stream << 32 ^ (uint64_t)split << 63;
 }
 
-static struct pst_philox draw(const struct pst_data *data, uint32_t stream, uint32_t split,
+static struct pst_philox draw(const struct synthetic *data, uint32_t stream, uint32_t split,
                               uint64_t index, uint64_t counter)
 {
     return pst_philox(key_of(data, stream, split), index, counter);
 }
 
-static uint32_t word_at(const struct pst_data *data, uint32_t stream, uint32_t split,
+static uint32_t word_at(const struct synthetic *data, uint32_t stream, uint32_t split,
                         uint64_t index, uint64_t counter)
 {
     return draw(data, stream, split, index, counter / 4).v[counter % 4];
@@ -52,7 +66,7 @@ static uint32_t word_at(const struct pst_data *data, uint32_t stream, uint32_t s
 
 /* A walk over the tokens: next = 5 last + 7 mod vocab, but for the noise. One token more than x has
    is the last target. */
-static void read_walk(const struct pst_data *data, uint32_t split, uint64_t index, uint64_t range,
+static void read_walk(const struct synthetic *data, uint32_t split, uint64_t index, uint64_t range,
                       uint64_t n, int32_t *ret_x, int32_t *ret_targets)
 {
     uint64_t token = word_at(data, STREAM_LABEL, split, index, 0) % range;
@@ -74,7 +88,7 @@ struct classes {
     uint64_t n;
 };
 
-static uint64_t class_of(const struct classes *classes, const struct pst_tensor *x,
+static uint64_t class_of(const struct classes *classes, const struct pst_data_input *x,
                          uint64_t element)
 {
     uint64_t per_class = x->elems / classes->n;
@@ -84,11 +98,11 @@ static uint64_t class_of(const struct classes *classes, const struct pst_tensor 
 }
 
 /* Half of the tokens come from the class's own eight, the others from all. */
-static void read_tokens(const struct pst_data *data, uint32_t split, uint64_t index, uint32_t input,
-                        const struct classes *classes, int32_t *ret_x)
+static void read_tokens(const struct synthetic *data, uint32_t split, uint64_t index,
+                        uint32_t input, const struct classes *classes, int32_t *ret_x)
 {
-    const struct pst_tensor *x = &data->shape.inputs[input];
-    uint64_t vocab = data->shape.vocabs[input];
+    const struct pst_data_input *x = input_of(data, input);
+    uint64_t vocab = x->range;
 
     for (uint64_t t = 0; t < x->elems; t++) {
         struct pst_philox bits = draw(data, stream_of(STREAM_TOKENS, input), split, index, t);
@@ -100,7 +114,7 @@ static void read_tokens(const struct pst_data *data, uint32_t split, uint64_t in
 }
 
 /* The elements behind `element` that are of its class, and itself. */
-static uint64_t class_run(const struct classes *classes, const struct pst_tensor *x,
+static uint64_t class_run(const struct classes *classes, const struct pst_data_input *x,
                           uint64_t element)
 {
     uint64_t per_class = x->elems / classes->n;
@@ -140,13 +154,13 @@ static uint32_t pattern_word(struct pattern *pattern, uint64_t cell)
 /* Where an element is. Its pattern value comes from a cell: images are patterned in blocks of 4 x 4
    pixels, so that convolution and pooling keep something of it. */
 struct place {
-    const struct pst_tensor *x;
+    const struct pst_data_input *x;
     uint64_t element, channel, column, row; /* the last three of images */
 };
 
 static uint64_t pattern_cell(const struct place *place)
 {
-    const struct pst_tensor *x = place->x;
+    const struct pst_data_input *x = place->x;
 
     if (x->rank != 3) {
         return place->element;
@@ -157,7 +171,7 @@ static uint64_t pattern_cell(const struct place *place)
 
 static void next_place(struct place *place)
 {
-    const struct pst_tensor *x = place->x;
+    const struct pst_data_input *x = place->x;
 
     place->element++;
     if (x->rank == 3 && ++place->channel == x->dims[2]) {
@@ -169,27 +183,11 @@ static void next_place(struct place *place)
     }
 }
 
-void pst_data_put(void *tensor, uint32_t dtype, uint64_t e, double value)
-{
-    float rounded = (float)value;
-    uint32_t bits;
-
-    if (dtype == PST_F64) {
-        ((double *)tensor)[e] = value;
-    } else if (dtype == PST_BF16) {
-        memcpy(&bits, &rounded, sizeof bits);
-        bits += (bits & 0x7FFFFFFFu) > 0x7F800000u ? 0 : 0x7FFF + (bits >> 16 & 1);
-        ((uint16_t *)tensor)[e] = (uint16_t)(bits >> 16);
-    } else {
-        ((float *)tensor)[e] = rounded;
-    }
-}
-
 /* Pattern uniform in [-1, 1), noise uniform in [-1, 1): equal power. */
-static void read_features(const struct pst_data *data, uint32_t split, uint64_t index,
+static void read_features(const struct synthetic *data, uint32_t split, uint64_t index,
                           uint32_t input, const struct classes *classes, void *ret_x)
 {
-    const struct pst_tensor *x = &data->shape.inputs[input];
+    const struct pst_data_input *x = input_of(data, input);
     const uint64_t key = key_of(data, stream_of(STREAM_NOISE, input), split);
     struct pattern pattern = {.key =
                                   key_of(data, stream_of(STREAM_PATTERN, input), PST_SPLIT_TRAIN)};
@@ -213,14 +211,14 @@ static void read_features(const struct pst_data *data, uint32_t split, uint64_t 
 }
 
 /* Everything that is drawn by class: the inputs of X. */
-static void read_x(const struct pst_data *data, uint32_t split, uint64_t index,
+static void read_x(const struct synthetic *data, uint32_t split, uint64_t index,
                    const struct classes *classes, void *const *inputs)
 {
-    for (uint32_t i = 0; i < data->shape.n_inputs; i++) {
-        if (data->shape.inputs[i].field != PST_FIELD_X) {
+    for (uint32_t i = 0; i < data->shape->n_inputs; i++) {
+        if (input_of(data, i)->field != PST_FIELD_X) {
             continue;
         }
-        if (data->shape.inputs[i].dtype == PST_I32) {
+        if (input_of(data, i)->dtype == PST_I32) {
             read_tokens(data, split, index, i, classes, inputs[i]);
         } else {
             read_features(data, split, index, i, classes, inputs[i]);
@@ -230,18 +228,17 @@ static void read_x(const struct pst_data *data, uint32_t split, uint64_t index,
 
 /* Targets that are numbers: the middle of the level in [-1, 1), and a quarter of its width either
    way. All rows of a sample share a level. */
-static void read_numbers(const struct pst_data *data, uint32_t split, uint64_t index,
+static void read_numbers(const struct synthetic *data, uint32_t split, uint64_t index,
                          void *const *inputs)
 {
-    const struct pst_sample_shape *shape = &data->shape;
+    const uint32_t target = data->target_at;
     int32_t level = (int32_t)(word_at(data, STREAM_LABEL, split, index, 0) % LEVELS);
-    uint32_t target = pst_sample_input(shape, shape->target);
 
-    for (uint64_t row = 0; row < shape->rows; row++) {
+    for (uint64_t row = 0; row < data->target->elems; row++) {
         uint32_t noise = word_at(data, stream_of(STREAM_NOISE, target), split, index, row);
 
         pst_data_put(
-            inputs[target], shape->target->dtype, row,
+            inputs[target], data->target->dtype, row,
             (double)(((float)level + 0.5f + 0.5f * (pst_uniform(noise) - 0.5f)) * (2.0f / LEVELS) -
                      1.0f));
     }
@@ -249,38 +246,114 @@ static void read_numbers(const struct pst_data *data, uint32_t split, uint64_t i
 }
 
 /* The tokens of x, over and over. */
-static void read_copy(const struct pst_data *data, uint32_t split, uint64_t index, int32_t *x,
+static void read_copy(const struct synthetic *data, uint32_t split, uint64_t index, int32_t *x,
                       int32_t *ret_targets)
 {
-    const struct pst_sample_shape *shape = &data->shape;
-    uint64_t range = shape->vocab < shape->classes ? shape->vocab : shape->classes;
+    uint64_t range = data->x->range < data->target->range ? data->x->range : data->target->range;
 
-    read_walk(data, split, index, range, shape->x->elems, x, NULL);
-    for (uint64_t t = 0; t < shape->rows; t++) {
-        ret_targets[t] = x[t % shape->x->elems];
+    read_walk(data, split, index, range, data->x->elems, x, NULL);
+    for (uint64_t t = 0; t < data->target->elems; t++) {
+        ret_targets[t] = x[t % data->x->elems];
     }
 }
 
-void pst_synthetic_read(const struct pst_data *data, uint32_t split, uint64_t index,
+static void read_sample(const struct synthetic *data, uint32_t split, uint64_t index,
                         void *const *inputs)
 {
-    const struct pst_sample_shape *shape = &data->shape;
-    uint64_t range = shape->vocab < shape->classes ? shape->vocab : shape->classes;
-    void *x = inputs[pst_sample_input(shape, shape->x)];
-    int32_t *targets = inputs[pst_sample_input(shape, shape->target)];
-    bool tokens = shape->x->dtype == PST_I32;
+    uint64_t range = data->x->range < data->target->range ? data->x->range : data->target->range;
+    void *x = inputs[data->x_at];
+    int32_t *targets = inputs[data->target_at];
+    bool tokens = data->x->dtype == PST_I32;
 
-    if (shape->target->dtype != PST_I32) {
+    if (data->target->dtype != PST_I32) {
         read_numbers(data, split, index, inputs);
-    } else if (tokens && shape->shifted != NULL) {
+    } else if (tokens && data->shifted) {
         read_copy(data, split, index, x, targets);
-    } else if (tokens && shape->rows == shape->x->elems && shape->rows > 1) {
-        read_walk(data, split, index, range, shape->rows, x, targets);
+    } else if (tokens && data->target->elems == data->x->elems && data->target->elems > 1) {
+        read_walk(data, split, index, range, data->target->elems, x, targets);
     } else {
-        for (uint64_t row = 0; row < shape->rows; row++) {
+        for (uint64_t row = 0; row < data->target->elems; row++) {
             targets[row] =
-                (int32_t)(word_at(data, STREAM_LABEL, split, index, row) % shape->classes);
+                (int32_t)(word_at(data, STREAM_LABEL, split, index, row) % data->target->range);
         }
-        read_x(data, split, index, &(struct classes){targets, shape->rows}, inputs);
+        read_x(data, split, index, &(struct classes){targets, data->target->elems}, inputs);
     }
 }
+
+/* --- the interface ---------------------------------------------------------------------------- */
+
+static pst_status create(const struct pst_host *host, const void *config, void **ret_self)
+{
+    struct synthetic *self = host->alloc(host, sizeof *self, sizeof(void *));
+
+    (void)config;
+    if (self == NULL) {
+        return PST_ERR_NOMEM;
+    }
+    self->host = host;
+    *ret_self = self;
+    return PST_OK;
+}
+
+static pst_status open_shape(void *self_, const struct pst_data_shape *shape)
+{
+    struct synthetic *self = self_;
+    const uint32_t target = pst_data_find(shape, PST_FIELD_TARGET);
+
+    self->shape = shape;
+    self->x_at = pst_data_find(shape, PST_FIELD_X);
+    self->target_at = target != PST_NONE ? target : pst_data_find(shape, PST_FIELD_MASKED);
+    self->shifted = pst_data_find(shape, PST_FIELD_SHIFTED) != PST_NONE;
+    if (self->x_at == PST_NONE || self->target_at == PST_NONE) {
+        return (self->host->fail)(self->host, PST_ERR_UNSUPPORTED,
+                                  "the model has no input or no targets");
+    }
+    self->x = input_of(self, self->x_at);
+    self->target = input_of(self, self->target_at);
+    return PST_OK;
+}
+
+static uint64_t samples(void *self, uint32_t split)
+{
+    (void)self;
+    (void)split;
+    return UINT64_MAX;
+}
+
+static pst_status read_samples(void *self_, uint32_t split, uint64_t first, uint32_t n,
+                               void *const *ret_inputs)
+{
+    const struct synthetic *self = self_;
+    void **inputs = malloc(self->shape->n_inputs * sizeof *inputs);
+
+    if (inputs == NULL) {
+        return PST_ERR_NOMEM;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        for (uint32_t k = 0; k < self->shape->n_inputs; k++) {
+            inputs[k] = (char *)ret_inputs[k] + i * input_of(self, k)->bytes;
+        }
+        read_sample(self, split, first + i, inputs);
+    }
+    free(inputs);
+    return PST_OK;
+}
+
+PST_DESTROY_NOTHING
+PST_INTERFACE(PST_DATA, struct pst_data_interface, .open = open_shape, .samples = samples,
+              .read = read_samples)
+
+static const char *const none[] = {NULL};
+
+static const struct pst_plugin plugin = {
+    PST_PLUGIN_HEAD("data", "synthetic", "1.0"),
+    .summary = "Data that needs no file, drawn from the seed, that any model can learn.",
+    .reference = "none",
+    .license = "Apache-2.0",
+    .provides = none,
+    .needs = none,
+    PST_PLUGIN_NO_PARAMS,
+    PST_PLUGIN_FUNCTIONS,
+};
+
+PST_PLUGIN(plugin)

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Data that does one thing wrong, or refuses, as its parameter says; without one it counts.
+ */
+#include "gallery.h"
+
+#include <math.h>
+
+#ifndef GALLERY_ID
+#define GALLERY_ID "rude"
+#endif
+
+#define FAULTS                                                                                     \
+    "none|refuses|mute|empty|huge|grows|file|class|hole|by-call|by-order|shares|odd-status"
+
+enum {
+    NONE,
+    REFUSES,
+    MUTE,
+    EMPTY,
+    HUGE_COUNT,
+    GROWS,
+    NO_FILE,
+    CLASS,
+    NOT_A_NUMBER,
+    BY_CALL,
+    BY_ORDER,
+    SHARES,
+    ODD_STATUS
+};
+
+struct config {
+    uint32_t fault;
+    const char *file, *train;
+};
+
+static const struct pst_param params[] = {
+    PST_PARAM(struct config, fault, PST_PARAM_ENUM, "none", FAULTS, "What it does wrong."),
+    PST_PARAM(struct config, file, PST_PARAM_PATH, "", NULL, "A file that it names."),
+    PST_PARAM(struct config, train, PST_PARAM_STRING, "", NULL, "A key that other kinds have."),
+};
+
+struct counter {
+    const struct pst_host *host;
+    const struct config *config;
+    const struct pst_data_shape *shape;
+    uint32_t n_calls, last; /* written by reads: what a plugin must not do */
+    volatile uint64_t shared;
+};
+
+static pst_status create(const struct pst_host *host, const void *config, void **ret_self)
+{
+    struct counter *self = host->alloc(host, sizeof *self, sizeof(void *));
+
+    if (self == NULL) {
+        return PST_ERR_NOMEM;
+    }
+    self->host = host;
+    self->config = config;
+    *ret_self = self;
+    return PST_OK;
+}
+
+PST_DESTROY_NOTHING
+
+static pst_status open_data(void *self_, const struct pst_data_shape *shape)
+{
+    struct counter *self = self_;
+
+    self->shape = shape;
+    if (self->config->fault == REFUSES) {
+        return pst_failf(self->host, PST_ERR_CONFIG, "not for %s",
+                         pst_data_input_at(shape, 0)->name);
+    }
+    return self->config->fault == MUTE ? PST_ERR_CONFIG : PST_OK;
+}
+
+static uint64_t samples(void *self_, uint32_t split)
+{
+    struct counter *self = self_;
+    const uint64_t n = split == PST_SPLIT_TRAIN ? 40 : 8;
+
+    switch (self->config->fault) {
+    case EMPTY:
+        return 0;
+    case HUGE_COUNT:
+        return UINT64_MAX - 1;
+    case GROWS:
+        return n + self->n_calls / 4;
+    default:
+        return n;
+    }
+}
+
+/* What goes wrong is added to the first number of a sample. */
+static double strange(struct counter *self, uint64_t number)
+{
+    double value = 0;
+
+    if (self->config->fault == BY_CALL) {
+        value = self->n_calls;
+    } else if (self->config->fault == BY_ORDER && number < self->last) {
+        value = 1;
+    } else if (self->config->fault == SHARES) {
+        self->shared = number;
+        for (volatile int i = 0; i < 20000; i++) {
+        }
+        value = (double)self->shared - (double)number;
+    } else if (self->config->fault == NOT_A_NUMBER && number == 5) {
+        value = (double)NAN;
+    }
+    return value;
+}
+
+static void put_sample(struct counter *self, uint64_t number, uint32_t i, void *const *inputs)
+{
+    for (uint32_t k = 0; k < self->shape->n_inputs; k++) {
+        const struct pst_data_input *input = pst_data_input_at(self->shape, k);
+        void *to = (char *)inputs[k] + i * input->bytes;
+
+        for (uint64_t e = 0; e < input->elems; e++) {
+            const double wrong = e == 0 && k == 0 ? strange(self, number) : 0;
+            const bool beyond = self->config->fault == CLASS && number == 5 && k > 0;
+
+            if (input->dtype == PST_I32) {
+                ((int32_t *)to)[e] = (int32_t)((number + e) % (input->range - 1) +
+                                               (beyond ? input->range : 0) + (wrong != 0));
+            } else {
+                pst_data_put(to, input->dtype, e, (double)(number % 7 + e % 3) / 4 + wrong);
+            }
+        }
+    }
+}
+
+static pst_status read_samples(void *self_, uint32_t split, uint64_t first, uint32_t n,
+                               void *const *inputs)
+{
+    struct counter *self = self_;
+    const struct config *config = self->config;
+
+    (void)split;
+    if (config->fault == NO_FILE) {
+        return pst_failf(self->host, PST_ERR_IO, "%s: sample %llu is not there", config->file,
+                         (unsigned long long)first);
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        put_sample(self, first + i, i, inputs);
+    }
+    if (config->fault >= GROWS && config->fault != SHARES) {
+        self->n_calls++;
+        self->last = (uint32_t)first;
+    }
+    return config->fault == ODD_STATUS ? 42 : PST_OK;
+}
+
+PST_INTERFACE(PST_DATA, struct pst_data_interface, .open = open_data, .samples = samples,
+              .read = read_samples)
+
+GALLERY_PLUGIN("data", GALLERY_ID, "0", "Counts, or does worse.",
+               PST_PLUGIN_PARAMS(params, struct config), NULL)
