@@ -401,7 +401,7 @@ pst_status pst_session_load_transport(const struct pst_job *job,
     if (status == PST_OK) {
         *(void **)&entry = function;
         *ret_ops = entry();
-        if ((*ret_ops)->probe(why, sizeof why) != PST_OK) {
+        if ((*ret_ops)->probe != NULL && (*ret_ops)->probe(why, sizeof why) != PST_OK) {
             status = pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing",
                               "run.transport = \"%s\": %s", job->run.transport, why);
             pst_error_hint(err, "run.transport = \"threads\" runs the same plan in one process");

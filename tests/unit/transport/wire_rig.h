@@ -85,7 +85,7 @@ static inline pst_request send_at(uint64_t at, uint32_t from, uint32_t to, uint6
     pst_request request;
 
     world.clocks[from] = at;
-    assert_int_equal(world.ops->send(world.transport, from, to, tag, scratch, bytes, &request),
+    assert_int_equal(post_send(world.ops, world.transport, from, to, tag, scratch, bytes, &request),
                      PST_OK);
     return request;
 }
@@ -96,8 +96,8 @@ static inline pst_request recv_at(uint64_t at, uint32_t to, uint32_t from, uint6
     pst_request request;
 
     world.clocks[to] = at;
-    assert_int_equal(world.ops->recv(world.transport, to, from, tag, scratch + sizeof scratch / 2,
-                                     bytes, &request),
+    assert_int_equal(post_recv(world.ops, world.transport, to, from, tag,
+                               scratch + sizeof scratch / 2, bytes, &request),
                      PST_OK);
     return request;
 }
