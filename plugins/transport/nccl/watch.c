@@ -185,7 +185,7 @@ static void look_at_rank(struct pst_transport *transport, uint32_t index)
 
     pthread_mutex_lock(&rank->mutex);
     error = choose_gpu(transport, rank);
-    for (uint32_t l = 0; l < rank->n_lanes && rank->attached; l++) {
+    for (uint32_t l = 0; l < rank->n_lanes && rank->attached && error == cudaSuccess; l++) {
         ncclResult_t state = ncclSuccess;
         const struct ticket *ticket = look_at_lane(&rank->lanes[l], now, &error);
 
