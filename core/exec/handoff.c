@@ -8,7 +8,7 @@
 #include <sched.h>
 
 #include "base/memory.h"
-#include "base/relax.h"
+#include "base/spin_pause.h"
 #include "base/util.h"
 
 #define SPINS 2000
@@ -78,7 +78,7 @@ const struct exec_task *exec_handoff_next(struct exec_handoff *handoff, uint32_t
         if (atomic_load_explicit(&handoff->generation, memory_order_acquire) != *seen) {
             return take(handoff, seen);
         }
-        pst_relax();
+        pst_spin_pause();
     }
     pthread_mutex_lock(&handoff->mutex);
     while (atomic_load_explicit(&handoff->generation, memory_order_acquire) == *seen) {

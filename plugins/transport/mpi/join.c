@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "base/memory.h"
-#include "base/launched.h"
+#include "base/mpi_environment.h"
 #include "transport/mpi/module.h"
 
 #define SECOND   UINT64_C(1000000000)

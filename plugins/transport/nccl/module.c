@@ -12,7 +12,7 @@
 
 #include "exec/kernels_early.h"
 #include "base/memory.h"
-#include "base/launched.h"
+#include "base/mpi_environment.h"
 
 #ifndef NCCL_CONTROL_FOLDER
 #define NCCL_CONTROL_FOLDER "" /* from that of this module */

@@ -10,7 +10,7 @@
 
 #include <stdio.h>
 
-#include "base/relax.h"
+#include "base/spin_pause.h"
 
 #define LOOKS 32u /* between two looks at the clock, which take a microsecond or two */
 
@@ -64,7 +64,7 @@ static bool look_for(const struct pst_transport *transport, struct rank *self,
             if (stall_reached(word, target)) {
                 return true;
             }
-            pst_relax();
+            pst_spin_pause();
         }
         now = pst_now_ns();
         if (now - last > INTERRUPTED_NS) {

@@ -9,7 +9,7 @@
 #include <stdio.h>
 
 #include "base/number.h"
-#include "base/stop.h"
+#include "base/signals.h"
 #include "base/text.h"
 #include "commands/print_error.h"
 #include "commands/searching.h"

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/stop.h"
+#include "base/signals.h"
 #include "base/util.h"
 #include "commands/commands.h"
 #include "commands/searching.h"

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/stop.h"
+#include "base/signals.h"
 #include "base/text.h"
 #include "base/util.h"
 #include "commands/outputs.h"

@@ -9,7 +9,7 @@
 
 #include "base/log.h"
 #include "base/memory.h"
-#include "base/stop.h"
+#include "base/signals.h"
 #include "base/util.h"
 #include "commands/looks.h"
 #include "commands/print_error.h"

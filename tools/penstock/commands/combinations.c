@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "base/memory.h"
-#include "base/stop.h"
+#include "base/signals.h"
 #include "base/text.h"
 #include "commands/terminal.h"
 #include "measure/others.h"

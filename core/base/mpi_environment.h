@@ -3,8 +3,8 @@
  * Was this process started by a launcher, one of several? Asked before anything is loaded or
  * started. Launchers leave it in the environment: Open MPI, MPICH and those like it, Slurm.
  */
-#ifndef PST_BASE_LAUNCHED_H
-#define PST_BASE_LAUNCHED_H
+#ifndef PST_BASE_MPI_ENVIRONMENT_H
+#define PST_BASE_MPI_ENVIRONMENT_H
 
 #include <stdbool.h>
 #include <stdlib.h>

@@ -3,8 +3,8 @@
  * The kinds of errors: stable words for scripts, each with the exit code that it brings.
  * docs/commands.md says when each comes up; a test holds the two together, and the sources to them.
  */
-#ifndef PST_BASE_KINDS_H
-#define PST_BASE_KINDS_H
+#ifndef PST_BASE_ERROR_KINDS_H
+#define PST_BASE_ERROR_KINDS_H
 
 #include <stddef.h>
 

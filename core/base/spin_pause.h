@@ -2,10 +2,10 @@
  *
  * Pauses a thread that spins on a word which another thread is about to write.
  */
-#ifndef PST_BASE_RELAX_H
-#define PST_BASE_RELAX_H
+#ifndef PST_BASE_SPIN_PAUSE_H
+#define PST_BASE_SPIN_PAUSE_H
 
-static inline void pst_relax(void)
+static inline void pst_spin_pause(void)
 {
 #if defined(__x86_64__) || defined(__i386__)
     __builtin_ia32_pause();

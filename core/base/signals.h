@@ -5,8 +5,8 @@
  * temporary files are removed and the exit code is 128 + the signal. A second SIGINT leaves at
  * once. SIGUSR1 asks for a checkpoint. SIGPIPE and SIGCONT change nothing.
  */
-#ifndef PST_BASE_STOP_H
-#define PST_BASE_STOP_H
+#ifndef PST_BASE_SIGNALS_H
+#define PST_BASE_SIGNALS_H
 
 #include "base/error.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/kinds.h"
+#include "base/error_kinds.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/stop.h"
+#include "base/signals.h"
 
 #include <signal.h>
 #include <stdatomic.h>
