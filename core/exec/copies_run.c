@@ -184,7 +184,7 @@ static pst_status follow(struct exec_rank *rank, uint32_t index, uint64_t rows,
         timing->stall_ns = &copies->stall_ns;
         device->mark(rank->device, PST_QUEUE_COMPUTE, timing->start);
     }
-    if (!rank->apart.active) {
+    if (!rank->async.active) {
         status = await_rows(rank, queue, rows, err);
     }
     if (status != PST_OK) {

@@ -13,7 +13,7 @@ static void take_losses(const struct exec_rank *rank, float *losses, const void 
 {
     const struct pst_device_ops *device = rank->exec->config.device;
 
-    if (rank->apart.active) {
+    if (rank->async.active) {
         device->move(rank->device, PST_QUEUE_COMPUTE, losses, src, bytes);
     } else {
         device->download(rank->device, losses, src, bytes);

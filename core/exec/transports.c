@@ -226,7 +226,7 @@ static void *region(void *context, uint32_t rank, uint64_t *ret_bytes)
     return exec->ranks[rank].base;
 }
 
-struct pst_transport_memory exec_apart_memory(struct pst_exec *exec)
+struct pst_transport_memory exec_async_memory(struct pst_exec *exec)
 {
     return (struct pst_transport_memory){
         .context = exec,

@@ -2,8 +2,8 @@
  *
  * Marks in the queues of a rank's device: waiting for one, and times between two.
  */
-#ifndef PST_EXEC_MARKS_H
-#define PST_EXEC_MARKS_H
+#ifndef PST_EXEC_EVENTS_H
+#define PST_EXEC_EVENTS_H
 
 #include "exec/exec.h"
 

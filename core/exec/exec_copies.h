@@ -9,8 +9,8 @@
  * follow a mark behind them; what lies between two timed ones around that is how long kernels stood
  * still. Queues are first in, first out, so rows are known by their number.
  */
-#ifndef PST_EXEC_COPIES_H
-#define PST_EXEC_COPIES_H
+#ifndef PST_EXEC_EXEC_COPIES_H
+#define PST_EXEC_EXEC_COPIES_H
 
 #include "exec/exec.h"
 
@@ -81,7 +81,7 @@ struct exec_copies {
     struct pst_error error; /* why it is broken; written once, before it is */
 };
 
-/* copies.c: host arena, rows and queues of a training list; nothing where it has no copies. */
+/* exec_copies.c: host arena, rows and queues of a training list; nothing where it has no copies. */
 pst_status exec_copies_init(struct exec_rank *rank, struct exec_list *list, struct pst_error *err);
 
 /* copies_run.c: on a list with copies. */

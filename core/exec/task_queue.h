@@ -3,8 +3,8 @@
  * Tasks of the creating thread for all ranks: a ring, from which every rank thread takes all of
  * them in order, at its own pace.
  */
-#ifndef PST_EXEC_HANDOFF_H
-#define PST_EXEC_HANDOFF_H
+#ifndef PST_EXEC_TASK_QUEUE_H
+#define PST_EXEC_TASK_QUEUE_H
 
 #include <pthread.h>
 
@@ -41,26 +41,26 @@ struct exec_task {
     float *const *state; /* by local rank */
 };
 
-struct exec_handoff {
+struct exec_task_queue {
     pthread_mutex_t mutex;
     pthread_cond_t start, done;
     atomic_uint generation; /* tasks handed out; the last one is at [(generation - 1) % ring] */
-    struct exec_task tasks[EXEC_TASKS];
+    struct exec_task ring[EXEC_TASKS];
     uint32_t n_running[EXEC_TASKS]; /* under the mutex */
     uint64_t ended_ns[EXEC_TASKS];  /* when the last rank was through; under the mutex */
     uint32_t spins;
 };
 
-void exec_handoff_init(struct exec_handoff *handoff, uint32_t n_ranks);
-void exec_handoff_finish(struct exec_handoff *handoff);
+void exec_tasks_init(struct exec_task_queue *tasks, uint32_t n_ranks);
+void exec_tasks_finish(struct exec_task_queue *tasks);
 /* Puts a task for n ranks into the ring, where the task EXEC_TASKS before it has ended. Returns its
    generation. */
-uint32_t exec_handoff_post(struct exec_handoff *handoff, const struct exec_task *task,
-                           uint32_t n_ranks);
+uint32_t exec_tasks_post(struct exec_task_queue *tasks, const struct exec_task *task,
+                         uint32_t n_ranks);
 /* Returns when all ranks are through with it; the time at which the last one was. */
-uint64_t exec_handoff_wait(struct exec_handoff *handoff, uint32_t generation);
+uint64_t exec_tasks_wait(struct exec_task_queue *tasks, uint32_t generation);
 /* For ranks: the task after *seen, once it is there; and: this rank is through with it. */
-const struct exec_task *exec_handoff_next(struct exec_handoff *handoff, uint32_t *seen);
-void exec_handoff_done(struct exec_handoff *handoff, uint32_t seen);
+const struct exec_task *exec_tasks_next(struct exec_task_queue *tasks, uint32_t *seen);
+void exec_tasks_done(struct exec_task_queue *tasks, uint32_t seen);
 
 #endif

@@ -53,10 +53,10 @@ static pst_status make_marks(struct exec_rank *rank, struct pst_mark **marks, ui
     return status;
 }
 
-pst_status exec_apart_init(struct exec_rank *rank, struct pst_error *err)
+pst_status exec_async_init(struct exec_rank *rank, struct pst_error *err)
 {
     const struct pst_exec_config *config = &rank->exec->config;
-    struct exec_apart *apart = &rank->apart;
+    struct exec_async *async = &rank->async;
     const uint64_t train = largest_load(&rank->train);
     const uint64_t eval = largest_load(&rank->eval);
     const uint64_t squares = (uint64_t)rank->n_params * sizeof(double);
@@ -71,21 +71,21 @@ pst_status exec_apart_init(struct exec_rank *rank, struct pst_error *err)
     if (status != PST_OK || !is_apart(rank)) {
         return status;
     }
-    apart->squared = pst_arena_array(&rank->memory, rank->n_params, sizeof *apart->squared);
-    apart->load_bytes = train > eval ? train : eval;
-    apart->load_bytes =
-        (apart->load_bytes + PST_VALUE_ALIGN - 1) / PST_VALUE_ALIGN * PST_VALUE_ALIGN;
-    status = config->device->pinned(rank->device, EXEC_LOADS * apart->load_bytes + squares + losses,
+    async->squared = pst_arena_array(&rank->memory, rank->n_params, sizeof *async->squared);
+    async->load_bytes = train > eval ? train : eval;
+    async->load_bytes =
+        (async->load_bytes + PST_VALUE_ALIGN - 1) / PST_VALUE_ALIGN * PST_VALUE_ALIGN;
+    status = config->device->pinned(rank->device, EXEC_LOADS * async->load_bytes + squares + losses,
                                     &base, err);
     if (status == PST_OK) {
-        apart->loads = base;
-        rank->squares = (double *)(void *)(apart->loads + EXEC_LOADS * apart->load_bytes);
+        async->loads = base;
+        rank->squares = (double *)(void *)(async->loads + EXEC_LOADS * async->load_bytes);
         rank->losses = (float *)(void *)(rank->squares + rank->n_params);
         memset(rank->losses, 0, losses);
-        status = make_marks(rank, apart->ahead, EXEC_AHEAD, err);
+        status = make_marks(rank, async->ahead, EXEC_AHEAD, err);
     }
-    PST_TRY(status, make_marks(rank, apart->loaded, EXEC_LOADS, err));
-    apart->active = status == PST_OK;
+    PST_TRY(status, make_marks(rank, async->loaded, EXEC_LOADS, err));
+    async->active = status == PST_OK;
     if (status == PST_OK && config->transport->attach != NULL) {
         status = config->transport->attach(rank->exec->transport, rank->index, err);
     }
@@ -96,24 +96,24 @@ pst_status exec_apart_init(struct exec_rank *rank, struct pst_error *err)
 
 static pst_status await_oldest(struct exec_rank *rank, struct pst_error *err)
 {
-    struct exec_apart *apart = &rank->apart;
-    pst_status status = exec_await(rank, apart->ahead[apart->n_passed % EXEC_AHEAD], NULL, err);
+    struct exec_async *async = &rank->async;
+    pst_status status = exec_await(rank, async->ahead[async->n_passed % EXEC_AHEAD], NULL, err);
 
-    apart->n_passed += status == PST_OK;
+    async->n_passed += status == PST_OK;
     return status;
 }
 
 static pst_status set_mark(struct exec_rank *rank, struct pst_error *err)
 {
-    struct exec_apart *apart = &rank->apart;
+    struct exec_async *async = &rank->async;
     pst_status status = PST_OK;
 
-    if (apart->n_set - apart->n_passed == EXEC_AHEAD) {
+    if (async->n_set - async->n_passed == EXEC_AHEAD) {
         status = await_oldest(rank, err);
     }
     if (status == PST_OK) {
         rank->exec->config.device->mark(rank->device, PST_QUEUE_COMPUTE,
-                                        apart->ahead[apart->n_set++ % EXEC_AHEAD]);
+                                        async->ahead[async->n_set++ % EXEC_AHEAD]);
     }
     return status;
 }
@@ -126,14 +126,14 @@ pst_status exec_pace(struct exec_rank *rank, struct pst_error *err)
     if (rank->times.status != PST_OK) {
         return rank->times.status;
     }
-    return rank->apart.active ? set_mark(rank, err) : PST_OK;
+    return rank->async.active ? set_mark(rank, err) : PST_OK;
 }
 
 pst_status exec_join(struct exec_rank *rank, struct pst_error *err)
 {
     pst_status status = exec_pace(rank, err);
 
-    while (status == PST_OK && rank->apart.n_passed < rank->apart.n_set) {
+    while (status == PST_OK && rank->async.n_passed < rank->async.n_set) {
         status = await_oldest(rank, err);
     }
     if (status != PST_OK || rank->device == NULL) {
@@ -183,24 +183,24 @@ pst_status exec_load(struct exec_rank *rank, void *dst, const void *src, uint64_
                      struct pst_error *err)
 {
     const struct pst_device_ops *device = rank->exec->config.device;
-    struct exec_apart *apart = &rank->apart;
-    const uint32_t slot = (uint32_t)(apart->n_loads % EXEC_LOADS);
+    struct exec_async *async = &rank->async;
+    const uint32_t slot = (uint32_t)(async->n_loads % EXEC_LOADS);
     char *staged;
     pst_status status = PST_OK;
 
-    if (!apart->active) {
+    if (!async->active) {
         device->upload(rank->device, dst, src, bytes);
         return PST_OK;
     }
-    staged = apart->loads + slot * apart->load_bytes;
-    if (apart->n_loads >= EXEC_LOADS) {
-        status = exec_await(rank, apart->loaded[slot], NULL, err);
+    staged = async->loads + slot * async->load_bytes;
+    if (async->n_loads >= EXEC_LOADS) {
+        status = exec_await(rank, async->loaded[slot], NULL, err);
     }
     if (status == PST_OK) {
         memcpy(staged, src, bytes);
         device->move(rank->device, PST_QUEUE_COMPUTE, dst, staged, bytes);
-        device->mark(rank->device, PST_QUEUE_COMPUTE, apart->loaded[slot]);
-        apart->n_loads++;
+        device->mark(rank->device, PST_QUEUE_COMPUTE, async->loaded[slot]);
+        async->n_loads++;
     }
     return status;
 }
@@ -217,14 +217,14 @@ pst_status exec_squares(struct exec_rank *rank, uint64_t t, uint32_t stage, stru
         if (stage != PST_NONE ? param->stage != stage : !param->owner) {
             continue;
         }
-        if (rank->apart.active) {
-            rank->apart.squared[n++] = (struct pst_squared){grad, param->elems, &rank->squares[i]};
+        if (rank->async.active) {
+            rank->async.squared[n++] = (struct pst_squared){grad, param->elems, &rank->squares[i]};
         } else {
             rank->squares[i] = device->square_sum(rank->device, grad, param->elems);
         }
     }
     if (n > 0) {
-        device->squares(rank->device, rank->apart.squared, n);
+        device->squares(rank->device, rank->async.squared, n);
     }
     return exec_join(rank, err);
 }

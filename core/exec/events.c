@@ -158,7 +158,7 @@ void exec_times_moved(struct exec_rank *rank, struct exec_visit *visit, uint32_t
     if (visit == NULL) {
         return;
     }
-    if (!rank->apart.active || transport->swap == NULL ||
+    if (!rank->async.active || transport->swap == NULL ||
         rank->train.program->instrs[instr].op == PST_I_NORM) {
         transport->span(rank->exec->transport, rank->index, &start, &end);
         exec_record_copied(visit, instr, start, end);

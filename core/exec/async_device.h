@@ -3,8 +3,8 @@
  * A rank's thread and its device, if that has its own memory and queues (PST_DEVICE_APART). Called
  * on the rank's thread. Kernels of other devices have ended when their call returns.
  */
-#ifndef PST_EXEC_APART_H
-#define PST_EXEC_APART_H
+#ifndef PST_EXEC_ASYNC_DEVICE_H
+#define PST_EXEC_ASYNC_DEVICE_H
 
 #include "exec/exec.h"
 
@@ -14,7 +14,7 @@ struct exec_rank;
 /* Most marks that a rank is ahead of its device; most loads of input rows under way. */
 enum { EXEC_AHEAD = 64, EXEC_LOADS = 8 };
 
-struct exec_apart {
+struct exec_async {
     bool active;
     /* Marks after passes and updates: the rank's thread is at most so many ahead of its device. */
     struct pst_mark *ahead[EXEC_AHEAD];
@@ -26,9 +26,9 @@ struct exec_apart {
     struct pst_squared *squared; /* per parameter of the rank */
 };
 
-/* Called once the rank's device is open and its lists are bound: sets up rank->apart and attaches
+/* Called once the rank's device is open and its lists are bound: sets up rank->async and attaches
    the transport. */
-pst_status exec_apart_init(struct exec_rank *rank, struct pst_error *err);
+pst_status exec_async_init(struct exec_rank *rank, struct pst_error *err);
 /* Copies rows of a batch to the device; the caller may then reuse them. */
 pst_status exec_load(struct exec_rank *rank, void *dst, const void *src, uint64_t bytes,
                      struct pst_error *err);
