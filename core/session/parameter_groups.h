@@ -4,8 +4,8 @@
  * no_decay and [[train.group]] say by name. With Muon the matrices of blocks are orthogonalised
  * (Jordan et al., 2024); embeddings, the head, norms and biases are AdamW's, as its users do.
  */
-#ifndef PST_SESSION_RULES_H
-#define PST_SESSION_RULES_H
+#ifndef PST_SESSION_PARAMETER_GROUPS_H
+#define PST_SESSION_PARAMETER_GROUPS_H
 
 #include "config/job.h"
 #include "exec/exec.h"

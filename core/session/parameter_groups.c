@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "session/rules.h"
+#include "session/parameter_groups.h"
 
 #include <fnmatch.h>
 #include <math.h>
