@@ -14,7 +14,7 @@
 #include "commands/print_error.h"
 #include "commands/searching.h"
 #include "generate/generate.h"
-#include "loop/begin.h"
+#include "loop/initial_values.h"
 #include "loop/emulate.h"
 #include "loop/train.h"
 #include "session/session.h"

@@ -10,7 +10,7 @@
 #include "commands/outputs.h"
 #include "commands/print_error.h"
 #include "commands/searching.h"
-#include "loop/begin.h"
+#include "loop/initial_values.h"
 #include "loop/emulate.h"
 #include "loop/train.h"
 #include "reports/plan_report.h"

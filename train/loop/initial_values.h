@@ -3,8 +3,8 @@
  * Weights that a run begins with, wherever they come from: published ones, or those of a
  * checkpoint. The rest (optimizer, steps, data) begins anew; to go on is another thing.
  */
-#ifndef PST_LOOP_BEGIN_H
-#define PST_LOOP_BEGIN_H
+#ifndef PST_LOOP_INITIAL_VALUES_H
+#define PST_LOOP_INITIAL_VALUES_H
 
 #include "job/training.h"
 #include "exec/exec.h"

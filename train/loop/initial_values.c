@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "loop/begin.h"
+#include "loop/initial_values.h"
 
 #include <stdio.h>
 #include <stdlib.h>
