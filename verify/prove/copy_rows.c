@@ -4,7 +4,7 @@
  * call that waits for their end, and nobody else has their buffers meanwhile. Nothing is inferred
  * from the order of a queue.
  */
-#include "prove/walk.h"
+#include "prove/program_replay.h"
 
 /* The pass behind which an instruction's copies stand; at the head of a part: itself. */
 static uint32_t pass_before(const struct pst_program *program, uint32_t at)

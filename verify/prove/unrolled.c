@@ -5,7 +5,7 @@
  * for each of them, at the same place, alive from its first use to its last: where a later one
  * comes too early, two buffers overlap.
  */
-#include "prove/walk.h"
+#include "prove/program_replay.h"
 
 #include <stdlib.h>
 #include <string.h>

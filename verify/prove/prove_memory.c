@@ -4,7 +4,7 @@
  * MEM3 and NUM1 rank by rank, and COMM1 on the pieces of every transfer. Where lists are unrolled
  * the program is too, beginning with each of its phases.
  */
-#include "prove/walk.h"
+#include "prove/program_replay.h"
 
 #include <stdlib.h>
 

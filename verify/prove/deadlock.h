@@ -13,8 +13,8 @@
  *
  * Private to prove.
  */
-#ifndef PST_PROVE_LIVE_H
-#define PST_PROVE_LIVE_H
+#ifndef PST_PROVE_DEADLOCK_H
+#define PST_PROVE_DEADLOCK_H
 
 #include "prove/internal.h"
 

@@ -2,8 +2,8 @@
  *
  * A walk over the calls of one list, with what is known of each buffer. Private to prove.
  */
-#ifndef PST_PROVE_WALK_H
-#define PST_PROVE_WALK_H
+#ifndef PST_PROVE_PROGRAM_REPLAY_H
+#define PST_PROVE_PROGRAM_REPLAY_H
 
 #include "prove/internal.h"
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * LIVE1, LIVE2: the run (live.h), by a worklist of ranks. Each rank goes as far as it can; whoever
- * changes something that another rank may wait for puts that rank on the list. Every instruction
- * and every wait is passed once, so the run is linear in the plan.
+ * LIVE1, LIVE2: the run (deadlock.h), by a worklist of ranks. Each rank goes as far as it can;
+ * whoever changes something that another rank may wait for puts that rank on the list. Every
+ * instruction and every wait is passed once, so the run is linear in the plan.
  */
-#include "prove/live.h"
+#include "prove/deadlock.h"
 
 #include <string.h>
 

@@ -3,7 +3,7 @@
  * Channels: every ordered pair of ranks between which something is sent. Linear: receives are dealt
  * out by sender first, so that one array of peers, stamped by sender, finds those of each channel.
  */
-#include "prove/live.h"
+#include "prove/deadlock.h"
 
 /* The receives of a rank from the sender that is looked at. */
 struct peer {

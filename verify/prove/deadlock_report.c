@@ -3,7 +3,7 @@
  * LIVE4: where a run stopped. A blocked queue waits for one other queue (or for something that no
  * list holds), so following the first of them leads into a cycle, if there is one.
  */
-#include "prove/live.h"
+#include "prove/deadlock.h"
 
 #include <stdio.h>
 
