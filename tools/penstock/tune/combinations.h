@@ -5,8 +5,8 @@
  * it lists. What it does not list is the config's own. Other lists of that form (space.h) are read
  * alike.
  */
-#ifndef PST_TUNE_COMBINE_H
-#define PST_TUNE_COMBINE_H
+#ifndef PST_TUNE_COMBINATIONS_H
+#define PST_TUNE_COMBINATIONS_H
 
 #include <jansson.h>
 

@@ -6,7 +6,7 @@
 
 #include "base/json.h"
 #include "base/memory.h"
-#include "tune/combine_impl.h"
+#include "tune/combinations_impl.h"
 
 void *pst_json_made(void *value)
 {

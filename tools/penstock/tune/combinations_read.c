@@ -4,7 +4,7 @@
  * the other strategies are (a plugin that there is not, a parameter that it does not take, a value
  * twice) is said before anything is tried, and where it stands.
  */
-#include "tune/combine_impl.h"
+#include "tune/combinations_impl.h"
 
 #include <stdarg.h>
 #include <stdio.h>

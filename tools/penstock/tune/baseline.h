@@ -2,8 +2,8 @@
  *
  * Records beside the fastest of their config, and beside a baseline that the user names.
  */
-#ifndef PST_TUNE_VERSUS_H
-#define PST_TUNE_VERSUS_H
+#ifndef PST_TUNE_BASELINE_H
+#define PST_TUNE_BASELINE_H
 
 #include "tune/tune.h"
 

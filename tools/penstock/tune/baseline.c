@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tune/versus.h"
+#include "tune/baseline.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -2,10 +2,10 @@
  *
  * Declarations that reading lists and making configs from them share.
  */
-#ifndef PST_TUNE_COMBINE_IMPL_H
-#define PST_TUNE_COMBINE_IMPL_H
+#ifndef PST_TUNE_COMBINATIONS_IMPL_H
+#define PST_TUNE_COMBINATIONS_IMPL_H
 
-#include "tune/combine.h"
+#include "tune/combinations.h"
 
 /* Returns `value`, which jansson made. Ends the program if it is NULL (out of memory). */
 void *pst_json_made(void *value) __attribute__((returns_nonnull));
