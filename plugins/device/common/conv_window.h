@@ -3,8 +3,8 @@
  * Windows that slide over the pixels of an image: which input pixel an element of a window falls
  * on, and which windows see a pixel. Shared by host and CUDA code.
  */
-#ifndef PST_COMMON_WINDOW_H
-#define PST_COMMON_WINDOW_H
+#ifndef PST_COMMON_CONV_WINDOW_H
+#define PST_COMMON_CONV_WINDOW_H
 
 #include <stdbool.h>
 #include <stdint.h>

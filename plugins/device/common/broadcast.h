@@ -4,8 +4,8 @@
  * in numpy, axes that are summed, permuted, cut. A walk goes through the elements of a sample in
  * order; axes that all sides keep together are made one.
  */
-#ifndef PST_COMMON_SPREAD_H
-#define PST_COMMON_SPREAD_H
+#ifndef PST_COMMON_BROADCAST_H
+#define PST_COMMON_BROADCAST_H
 
 #include <string.h>
 

@@ -4,8 +4,8 @@
  * is caught by hardware, filled with 0xFF (NaN in every float type), so that reading what nobody
  * wrote shows in the numbers. The fill also makes every page present.
  */
-#ifndef PST_CPU_GUARDED_H
-#define PST_CPU_GUARDED_H
+#ifndef PST_CPU_GUARD_PAGE_ARENA_H
+#define PST_CPU_GUARD_PAGE_ARENA_H
 
 #include "base/error.h"
 

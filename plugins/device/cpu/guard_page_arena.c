@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "device/cpu/guarded.h"
+#include "device/cpu/guard_page_arena.h"
 
 #include <stdbool.h>
 #include <string.h>
