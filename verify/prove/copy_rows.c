@@ -9,7 +9,8 @@
 /* The pass behind which an instruction's copies stand; at the head of a part: itself. */
 static uint32_t pass_before(const struct pst_program *program, uint32_t at)
 {
-    while (at > 0 && pst_check_is_copy(program->instrs[at].op) && !program->instrs[at].apart) {
+    while (at > 0 && pst_check_is_copy(program->instrs[at].op) &&
+           !program->instrs[at].at_part_head) {
         at--;
     }
     return at;

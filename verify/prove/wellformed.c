@@ -190,7 +190,7 @@ static const char *instr_fault(const struct pst_plan *plan, uint32_t n_ops, uint
     if (copy ? instr->node >= n_ops : instr->node != 0) {
         return copy ? "operator out of range" : "a node where none belongs";
     }
-    if (instr->apart) {
+    if (instr->at_part_head) {
         return "a mark of lists that are made from parts";
     }
     if (!transfer) {

@@ -128,7 +128,7 @@ bool pst_sim_copy(struct pst_sim *sim, struct pst_sim_rank *state, uint32_t at)
 {
     const struct pst_instr *instr = &state->list[at];
     bool shared = sim->durations.cost->cluster->link_directions == 2;
-    if (instr->apart) {
+    if (instr->at_part_head) {
         state->behind = PST_NONE;
     }
     uint64_t *link = &state->host_free[shared || instr->op == PST_I_OFFLOAD ? 0 : 1];
