@@ -161,7 +161,7 @@ pst_status exec_copies_init(struct exec_rank *rank, struct exec_list *list, stru
 {
     const struct pst_exec_config *config = &rank->exec->config;
     const struct pst_exec_copy_config *how = &config->copies;
-    const bool hollow = (config->device->flags & PST_DEVICE_HOLLOW) != 0;
+    const bool hollow = (config->device->flags & PST_DEVICE_NO_DATA) != 0;
     struct exec_copies *copies = &rank->copies;
     pst_status status;
 

@@ -33,7 +33,7 @@ static uint32_t section_of(const struct pst_exec *exec, const struct exec_list *
 static pst_status run_eval(struct exec_rank *rank, const struct exec_task *task)
 {
     uint32_t section = section_of(rank->exec, &rank->eval, task);
-    bool hollow = (rank->exec->config.device->flags & PST_DEVICE_HOLLOW) != 0;
+    bool hollow = (rank->exec->config.device->flags & PST_DEVICE_NO_DATA) != 0;
     pst_status status = hollow ? PST_OK : exec_share_state(rank, &rank->error);
 
     PST_TRY(status, exec_run(rank, &rank->eval, section, task, 0, &rank->error));

@@ -180,7 +180,7 @@ static pst_status check_tf32(const struct pst_session *session, struct pst_error
     const struct pst_job_run *run = &session->job->run;
 
     if (run->dtype != PST_RUN_TF32 ||
-        (session->device_ops->flags & (PST_DEVICE_TF32 | PST_DEVICE_HOLLOW)) != 0) {
+        (session->device_ops->flags & (PST_DEVICE_TF32 | PST_DEVICE_NO_DATA)) != 0) {
         return PST_OK;
     }
     return pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing",
@@ -192,7 +192,7 @@ static pst_status check_tf32(const struct pst_session *session, struct pst_error
 static pst_status check_optimizer(const struct pst_session *session, struct pst_error *err)
 {
     if (session->job->train.optimizer != PST_MUON ||
-        (session->device_ops->flags & (PST_DEVICE_MUON | PST_DEVICE_HOLLOW)) != 0) {
+        (session->device_ops->flags & (PST_DEVICE_MUON | PST_DEVICE_NO_DATA)) != 0) {
         return PST_OK;
     }
     return pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing",
@@ -204,7 +204,7 @@ static pst_status check_optimizer(const struct pst_session *session, struct pst_
 static pst_status check_device_slices(const struct pst_session *session, struct pst_error *err)
 {
     if (session->graph->slices == 1 ||
-        (session->device_ops->flags & (PST_DEVICE_SLICES | PST_DEVICE_HOLLOW)) != 0) {
+        (session->device_ops->flags & (PST_DEVICE_SLICES | PST_DEVICE_NO_DATA)) != 0) {
         return PST_OK;
     }
     return pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing",
@@ -218,7 +218,8 @@ static pst_status check_graphs(const struct pst_session *session, struct pst_err
 {
     const struct pst_job_run *run = &session->job->run;
 
-    if (run->graphs != PST_RUN_GRAPHS_ON || (session->device_ops->flags & PST_DEVICE_HOLLOW) != 0) {
+    if (run->graphs != PST_RUN_GRAPHS_ON ||
+        (session->device_ops->flags & PST_DEVICE_NO_DATA) != 0) {
         return PST_OK;
     }
     if (pst_module_has("transport", run->transport, PST_MODULE_IN_STREAMS)) {

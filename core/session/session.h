@@ -112,7 +112,7 @@ pst_status pst_session_load_transport(const struct pst_job *job,
 /* Do the session's devices only stand in for others? */
 static inline bool pst_session_is_hollow(const struct pst_session *session)
 {
-    return (session->device_ops->flags & PST_DEVICE_HOLLOW) != 0;
+    return (session->device_ops->flags & PST_DEVICE_NO_DATA) != 0;
 }
 
 /* How ranks share a device, in one line written to `text`; NULL: they do not. */

@@ -105,7 +105,7 @@ static pst_status threads_open(const struct pst_transport_config *config,
     transport->timed = config->times != NULL;
     if (transport->timed) {
         transport->times = *config->times;
-        transport->hollow = (config->device->flags & PST_DEVICE_HOLLOW) != 0;
+        transport->hollow = (config->device->flags & PST_DEVICE_NO_DATA) != 0;
     }
     transport->device = config->device;
     transport->devices = config->devices;

@@ -73,7 +73,7 @@ static inline void open_world(uint32_t node_size, bool hollow, uint64_t stall_ns
     for (uint32_t r = 0; r < RANKS; r++) {
         world.devices[r] = (struct pst_device *)(void *)&world.clocks[r];
     }
-    device.flags = hollow ? PST_DEVICE_HOLLOW : 0;
+    device.flags = hollow ? PST_DEVICE_NO_DATA : 0;
     assert_int_equal(world.ops->open(&config, &world.transport, NULL), PST_OK);
 }
 
