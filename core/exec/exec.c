@@ -343,6 +343,7 @@ bool pst_exec_is_stuck(void)
 
 void pst_exec_destroy(struct pst_exec *exec)
 {
+    const struct exec_task settle = {.command = EXEC_SETTLE}, quit = {.command = EXEC_QUIT};
     uint32_t n_started = 0;
 
     if (exec == NULL) {
@@ -356,10 +357,8 @@ void pst_exec_destroy(struct pst_exec *exec)
             exec_tasks_wait(&exec->tasks,
                             exec->flights[exec->n_collected % PST_EXEC_IN_FLIGHT].generation);
         }
-        exec_tasks_wait(
-            &exec->tasks,
-            exec_tasks_post(&exec->tasks, &(struct exec_task){.command = EXEC_SETTLE}, n_started));
-        exec_tasks_post(&exec->tasks, &(struct exec_task){.command = EXEC_QUIT}, n_started);
+        exec_tasks_wait(&exec->tasks, exec_tasks_post(&exec->tasks, &settle, n_started));
+        exec_tasks_post(&exec->tasks, &quit, n_started);
     }
     for (uint32_t i = 0; i < exec->n_ranks; i++) {
         if (exec->ranks[i].started) {

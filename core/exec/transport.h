@@ -165,8 +165,7 @@ struct pst_transport_ops {
        transfer or sum; neither waits for the device. Otherwise posts are of buffers that are whole
        and wait returns when they have changed. */
     bool ordered;
-    /* NULL: it can be used on every machine. */
-    pst_status (*probe)(char *ret_why, size_t why_size);
+    pst_status (*probe)(char *ret_why, size_t why_size); /* NULL: always PST_OK */
     pst_status (*open)(const struct pst_transport_config *config,
                        struct pst_transport **ret_transport, struct pst_error *err);
     void (*close)(struct pst_transport *transport);
@@ -179,10 +178,9 @@ struct pst_transport_ops {
        False: something still does (a kernel that spins, a library that hangs) and closing the
        device might wait for ever, so that it is to be left as it is. NULL: always true. */
     bool (*detach)(struct pst_transport *transport, uint32_t rank);
-    /* Posts a transfer, of which a send does not write `data`; neither blocks nor allocates. The
-       buffer belongs to the transport until wait returns. A transport that is not ordered may copy
-       what a device's memory holds, which the rank's device ends at once; it allocates where
-       memory->needs has not told of that much. */
+    /* Neither blocks nor allocates; a send does not write `data`. The buffer belongs to the
+       transport until wait returns. A transport that is not ordered may copy what a device's memory
+       holds, which that device ends at once; it allocates more than memory->needs told of. */
     pst_transport_post_fn *post;
     /* Starts the posted transfers, as one group, before the rank does something else. NULL: they
        start by themselves. */

@@ -394,10 +394,10 @@ static void find_known(struct finisher *f)
 static uint32_t begins(const struct finisher *f, const struct pst_program_copy *copy)
 {
     const struct pst_program *program = f->program;
+    const struct pst_instr *instrs = program->instrs;
     uint32_t pass = copy->instr, first = 0;
 
-    while (pass > 0 && pst_instr_copies(&program->instrs[pass]) &&
-           !program->instrs[pass].at_part_head) {
+    while (pass > 0 && pst_instr_copies(&instrs[pass]) && !instrs[pass].at_part_head) {
         pass--;
     }
     for (; copy != NULL; copy = copy->after == PST_NONE ? NULL : &program->copies[copy->after]) {

@@ -218,8 +218,7 @@ static pst_status check_graphs(const struct pst_session *session, struct pst_err
 {
     const struct pst_job_run *run = &session->job->run;
 
-    if (run->graphs != PST_RUN_GRAPHS_ON ||
-        (session->device_ops->flags & PST_DEVICE_NO_DATA) != 0) {
+    if (run->graphs != PST_RUN_GRAPHS_ON || pst_session_is_hollow(session)) {
         return PST_OK;
     }
     if (pst_module_has("transport", run->transport, PST_MODULE_IN_STREAMS)) {
