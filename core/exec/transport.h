@@ -144,8 +144,6 @@ typedef pst_status pst_transport_post_fn(struct pst_transport *transport, uint32
                                          uint64_t bytes, pst_request *ret_request);
 typedef pst_status pst_transport_wait_fn(struct pst_transport *transport, uint32_t rank,
                                          pst_request request, struct pst_error *err);
-typedef pst_status pst_transport_sum_fn(struct pst_transport *transport, uint32_t rank,
-                                        double *values, uint32_t n, struct pst_error *err);
 typedef pst_status pst_transport_reduce_fn(struct pst_transport *transport, uint32_t rank,
                                            const uint32_t *members, uint32_t n_members,
                                            const float *const *src, uint32_t n_src,
@@ -182,13 +180,13 @@ struct pst_transport_ops {
        transport until wait returns. A transport that is not ordered may copy what a device's memory
        holds, which that device ends at once; it allocates more than memory->needs told of. */
     pst_transport_post_fn *post;
-    /* Starts the posted transfers, as one group, before the rank does something else. NULL: they
-       start by themselves. */
+    /* Starts the posted transfers, as one group. NULL: they start by themselves. */
     pst_transport_call_fn *flush;
     pst_transport_wait_fn *wait;
     /* values[n] := sum over all ranks; every rank calls it in the same order. Exact where at most
        one rank contributes a non-zero to an element. */
-    pst_transport_sum_fn *sum;
+    pst_status (*sum)(struct pst_transport *transport, uint32_t rank, double *values, uint32_t n,
+                      struct pst_error *err);
     /*
      * Among `members` (ascending ranks, the same on each): dst = the members' src buffers added up
      * in the order of `members`, left to right, bit for bit equal on all. src is unchanged; dst

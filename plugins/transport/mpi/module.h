@@ -370,7 +370,8 @@ void mpi_stages_free(struct pst_transport *transport);
 /* collective.c: the rank's side. */
 pst_transport_all_reduce_fn mpi_all_reduce;
 pst_status mpi_sum_wait(struct pst_transport *transport, struct sum *sum, struct pst_error *err);
-pst_transport_sum_fn mpi_sum;
+pst_status mpi_sum(struct pst_transport *transport, uint32_t rank, double *values, uint32_t n,
+                   struct pst_error *err);
 pst_transport_reduce_fn mpi_reduce;
 
 #endif

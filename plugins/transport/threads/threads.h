@@ -175,7 +175,8 @@ pst_transport_all_reduce_fn threads_all_reduce;
 pst_transport_wait_fn threads_reduce_wait;
 
 /* collective.c */
-pst_transport_sum_fn threads_sum;
+pst_status threads_sum(struct pst_transport *transport, uint32_t rank, double *values, uint32_t n,
+                       struct pst_error *err);
 pst_transport_reduce_fn threads_reduce;
 
 #endif

@@ -12,19 +12,10 @@
 
 #define MAX_RANKS 8
 
-static inline pst_status post_send(const struct pst_transport_ops *ops, struct pst_transport *t,
-                                   uint32_t rank, uint32_t to, uint64_t tag, const void *data,
-                                   uint64_t bytes, pst_request *ret_request)
-{
-    return ops->post(t, rank, to, true, tag, (void *)(uintptr_t)data, bytes, ret_request);
-}
-
-static inline pst_status post_recv(const struct pst_transport_ops *ops, struct pst_transport *t,
-                                   uint32_t rank, uint32_t from, uint64_t tag, void *data,
-                                   uint64_t bytes, pst_request *ret_request)
-{
-    return ops->post(t, rank, from, false, tag, data, bytes, ret_request);
-}
+#define post_send(ops, t, rank, to, tag, data, bytes, ret_request)                                 \
+    (ops)->post(t, rank, to, true, tag, (void *)(uintptr_t)(data), bytes, ret_request)
+#define post_recv(ops, t, rank, from, tag, data, bytes, ret_request)                               \
+    (ops)->post(t, rank, from, false, tag, data, bytes, ret_request)
 
 static inline const struct pst_transport_ops *load_threads(void)
 {
