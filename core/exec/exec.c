@@ -253,7 +253,7 @@ static pst_status check_room(struct pst_exec *exec, struct pst_error *err)
     return status;
 }
 
-static void note(const char *text)
+static void log_note(const char *text)
 {
     pst_log(PST_LOG_DEBUG, "transport", "%s", text);
 }
@@ -270,7 +270,7 @@ static pst_status open_transport(struct pst_exec *exec, struct pst_error *err)
                                              .meets = exec_meets,
                                              .meets_context = exec,
                                              .edges = config->edges,
-                                             .note = note,
+                                             .note = log_note,
                                              .device = config->device,
                                              .devices = exec->devices};
     struct pst_transport_times times;
@@ -324,7 +324,7 @@ static _Atomic(struct pst_exec *) left;
 
 /* Memory that a device or a thread waiting for it may still use is never freed. The lists may be
    freed: exec_doing() reports nothing from now on. */
-static void leave(struct pst_exec *exec)
+static void leave_exec(struct pst_exec *exec)
 {
     for (uint32_t i = 0; i < exec->n_ranks; i++) {
         atomic_store(&exec->ranks[i].at, 0);
@@ -366,7 +366,7 @@ void pst_exec_destroy(struct pst_exec *exec)
         }
     }
     if (atomic_load(&exec->stuck)) {
-        leave(exec);
+        leave_exec(exec);
         return;
     }
     if (exec->transport != NULL) {

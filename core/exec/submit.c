@@ -82,7 +82,7 @@ static void drop_flights(struct pst_exec *exec)
 }
 
 /* The table of the step, summed over the ranks in their order: what NORM does, and its bits. */
-static void merge(struct pst_exec *exec, uint32_t slot, double *ret_norm)
+static void merge_sums(struct pst_exec *exec, uint32_t slot, double *ret_norm)
 {
     uint32_t n_params = exec->config.graph->n_params;
 
@@ -176,7 +176,7 @@ static pst_status take_result(struct pst_exec *exec, uint32_t slot, uint64_t end
     double norm, loss;
     bool finite;
 
-    merge(exec, slot, &norm);
+    merge_sums(exec, slot, &norm);
     loss = exec_loss_of(exec, exec->table);
     finite = __builtin_isfinite(norm) && __builtin_isfinite(loss);
     exec->ended_ns = ended_ns;
