@@ -58,7 +58,7 @@ static void reserve(struct pst_json *json, size_t more)
     }
 }
 
-static void put(struct pst_json *json, const char *text, size_t n)
+static void put_text(struct pst_json *json, const char *text, size_t n)
 {
     if (!json->failed) {
         reserve(json, n);
@@ -79,42 +79,42 @@ static void put_escape(struct pst_json *json, uint32_t c)
     } else {
         snprintf(text, sizeof text, "\\u%04x", c);
     }
-    put(json, text, strlen(text));
+    put_text(json, text, strlen(text));
 }
 
 static void put_string(struct pst_json *json, const char *value)
 {
     const unsigned char *s = (const unsigned char *)value;
 
-    put(json, "\"", 1);
+    put_text(json, "\"", 1);
     while (*s != '\0') {
         size_t n = pst_utf8_length((const char *)s);
 
         if (n == 0) {
-            put(json, "\xEF\xBF\xBD", 3); /* U+FFFD: file names need not be UTF-8, JSON must */
+            put_text(json, "\xEF\xBF\xBD", 3); /* U+FFFD: file names need not be UTF-8, JSON must */
             n = pst_utf8_subpart((const char *)s);
         } else if (*s == '"' || *s == '\\') {
             put_escape(json, *s);
         } else if (pst_text_hidden((const char *)s) != 0) { /* it may be shown on a terminal */
             put_escape(json, pst_text_hidden((const char *)s));
         } else {
-            put(json, (const char *)s, n);
+            put_text(json, (const char *)s, n);
         }
         s += n;
     }
-    put(json, "\"", 1);
+    put_text(json, "\"", 1);
 }
 
 /* Writes the comma and the key before a value. */
-static void begin(struct pst_json *json, const char *key)
+static void begin_value(struct pst_json *json, const char *key)
 {
     if (json->comma[json->depth]) {
-        put(json, ",", 1);
+        put_text(json, ",", 1);
     }
     json->comma[json->depth] = true;
     if (key != NULL) {
         put_string(json, key);
-        put(json, ":", 1);
+        put_text(json, ":", 1);
     }
 }
 
@@ -124,8 +124,8 @@ static void open_bracket(struct pst_json *json, const char *key, const char *bra
         json->failed = true;
         return;
     }
-    begin(json, key);
-    put(json, bracket, 1);
+    begin_value(json, key);
+    put_text(json, bracket, 1);
     json->depth++;
     json->comma[json->depth] = false;
 }
@@ -147,13 +147,13 @@ void pst_json_end(struct pst_json *json, char bracket)
         return;
     }
     json->depth--;
-    put(json, &bracket, 1);
+    put_text(json, &bracket, 1);
 }
 
 void pst_json_raw(struct pst_json *json, const char *key, const char *text)
 {
-    begin(json, key);
-    put(json, text, strlen(text));
+    begin_value(json, key);
+    put_text(json, text, strlen(text));
 }
 
 void pst_json_string(struct pst_json *json, const char *key, const char *value)
@@ -162,7 +162,7 @@ void pst_json_string(struct pst_json *json, const char *key, const char *value)
         pst_json_raw(json, key, "null");
         return;
     }
-    begin(json, key);
+    begin_value(json, key);
     put_string(json, value);
 }
 
@@ -281,7 +281,7 @@ void pst_json_error(struct pst_json *json, const struct pst_error *err)
 
 void pst_json_newline(struct pst_json *json)
 {
-    put(json, "\n", 1);
+    put_text(json, "\n", 1);
 }
 
 /* --- what jansson read -------------------------------------------------------------------------*/
