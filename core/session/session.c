@@ -29,7 +29,7 @@ static bool wants_one_each(const struct pst_session *session)
            session->device_ops->identity != NULL;
 }
 
-static struct gpu gpu_of(const struct pst_session *session, uint32_t rank, uint32_t n_ranks)
+static struct gpu find_gpu(const struct pst_session *session, uint32_t rank, uint32_t n_ranks)
 {
     struct pst_device_config config = session->device_config;
     struct gpu gpu = {""};
@@ -41,7 +41,7 @@ static struct gpu gpu_of(const struct pst_session *session, uint32_t rank, uint3
     return gpu;
 }
 
-static bool same(const struct gpu *a, const struct gpu *b)
+static bool same_gpu(const struct gpu *a, const struct gpu *b)
 {
     return a->name[0] != '\0' && strcmp(a->name, b->name) == 0;
 }
@@ -52,7 +52,7 @@ static bool find_meeting(const struct pst_team *team, const struct gpu *gpus, ui
 {
     for (uint32_t rank = 1; rank < n; rank++) {
         for (uint32_t other = 0; other < rank; other++) {
-            if (same(&gpus[other], &gpus[rank]) && pst_team_are_near(team, other, rank)) {
+            if (same_gpu(&gpus[other], &gpus[rank]) && pst_team_are_near(team, other, rank)) {
                 *ret_rank = rank;
                 *ret_other = other;
                 return true;
@@ -63,8 +63,8 @@ static bool find_meeting(const struct pst_team *team, const struct gpu *gpus, ui
 }
 
 /* In a run of one process only the first `rank` ranks have a GPU each. */
-static pst_status fail(const struct pst_session *session, const char *gpu, uint32_t n,
-                       uint32_t rank, uint32_t other, struct pst_error *err)
+static pst_status fail_shared(const struct pst_session *session, const char *gpu, uint32_t n,
+                              uint32_t rank, uint32_t other, struct pst_error *err)
 {
     const struct pst_team *team = &session->team;
     const char *transport = session->job->run.transport;
@@ -99,15 +99,15 @@ static pst_status check_gpus(const struct pst_session *session, struct pst_error
     }
     gpus = pst_alloc(n, sizeof *gpus);
     if (team->ops != NULL) {
-        struct gpu mine = gpu_of(session, team->rank, 1);
+        struct gpu mine = find_gpu(session, team->rank, 1);
 
         status = team->ops->exchange(&mine, gpus, sizeof mine, err);
     }
     for (rank = 0; team->ops == NULL && rank < n; rank++) {
-        gpus[rank] = gpu_of(session, rank, n);
+        gpus[rank] = find_gpu(session, rank, n);
     }
     if (status == PST_OK && find_meeting(team, gpus, n, &rank, &other)) {
-        status = fail(session, gpus[rank].name, n, rank, other, err);
+        status = fail_shared(session, gpus[rank].name, n, rank, other, err);
     }
     free(gpus);
     return status;
@@ -280,7 +280,7 @@ static pst_status count_devices(const struct pst_session *session, struct pst_er
 }
 
 /* Every device of a run meets the same. */
-static void note(const char *text)
+static void log_note(const char *text)
 {
     pst_log_once(PST_LOG_WARN, "device", text);
 }
@@ -373,7 +373,7 @@ static pst_status load_device(struct pst_session *session, struct pst_error *err
         session->device_config.threads = (uint32_t)run->threads_per_device;
         session->device_config.kernels = run->kernels;
         session->device_config.tf32 = run->dtype == PST_RUN_TF32;
-        session->device_config.note = note;
+        session->device_config.note = log_note;
         status = pst_config_place(config, "run", "dtype", check_tf32(session, err), err);
     }
     PST_TRY(status,
@@ -469,9 +469,9 @@ static void take_figures(struct pst_session *session)
     }
 }
 
-static pst_status create(const struct pst_job *job, const struct pst_team *team,
-                         bool with_transport, struct pst_session **ret_session,
-                         struct pst_error *err)
+static pst_status create_session(const struct pst_job *job, const struct pst_team *team,
+                                 bool with_transport, struct pst_session **ret_session,
+                                 struct pst_error *err)
 {
     struct pst_session *session = pst_alloc(1, sizeof *session);
     struct pst_arena arena = {0};
@@ -519,13 +519,13 @@ static pst_status create(const struct pst_job *job, const struct pst_team *team,
 pst_status pst_session_create(const struct pst_job *job, const struct pst_team *team,
                               struct pst_session **ret_session, struct pst_error *err)
 {
-    return create(job, team, true, ret_session, err);
+    return create_session(job, team, true, ret_session, err);
 }
 
 pst_status pst_session_create_for_planning(const struct pst_job *job,
                                            struct pst_session **ret_session, struct pst_error *err)
 {
-    return create(job, NULL, false, ret_session, err);
+    return create_session(job, NULL, false, ret_session, err);
 }
 
 static void destroy_programs(struct pst_program **programs, uint32_t n)
