@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-static void wake(struct pst_live *live, uint32_t rank)
+static void wake_rank(struct pst_live *live, uint32_t rank)
 {
     if (!live->ranks[rank].queued) {
         live->ranks[rank].queued = true;
@@ -17,11 +17,11 @@ static void wake(struct pst_live *live, uint32_t rank)
     }
 }
 
-static void finish(struct pst_live *live, uint32_t rank, uint32_t at)
+static void finish_instr(struct pst_live *live, uint32_t rank, uint32_t at)
 {
     live->ranks[rank].open[at] = 0;
     live->n_done++;
-    wake(live, rank);
+    wake_rank(live, rank);
 }
 
 uint32_t pst_live_send_head(struct pst_live_rank *rank)
@@ -75,13 +75,13 @@ static bool try_send(struct pst_live *live, uint32_t rank)
     }
     uint32_t peer = self->list[at].peer, partner = self->partner[at];
     if (has_room(live, rank, at)) {
-        finish(live, rank, at);
-        wake(live, peer);
+        finish_instr(live, rank, at);
+        wake_rank(live, peer);
         return true;
     }
     if (partner != PST_NONE && pst_live_recv_head(&live->ranks[peer]) == partner) {
-        finish(live, rank, at);
-        finish(live, peer, partner);
+        finish_instr(live, rank, at);
+        finish_instr(live, peer, partner);
         return true;
     }
     return false;
@@ -99,13 +99,13 @@ static bool try_recv(struct pst_live *live, uint32_t rank)
         return false;
     }
     if (live->ranks[peer].open[partner] == 0) {
-        finish(live, rank, at);
-        wake(live, peer);
+        finish_instr(live, rank, at);
+        wake_rank(live, peer);
         return true;
     }
     if (pst_live_send_head(&live->ranks[peer]) == partner) {
-        finish(live, rank, at);
-        finish(live, peer, partner);
+        finish_instr(live, rank, at);
+        finish_instr(live, peer, partner);
         return true;
     }
     return false;
@@ -143,8 +143,8 @@ static bool try_group(struct pst_live *live, uint32_t rank)
         struct pst_live_rank *other = &live->ranks[peer];
         if (partner != PST_NONE && other->group_active && partner >= other->group &&
             partner < other->group_end) {
-            finish(live, rank, at);
-            finish(live, peer, partner);
+            finish_instr(live, rank, at);
+            finish_instr(live, peer, partner);
             self->group_left--;
             other->group_left--;
         }
@@ -158,7 +158,7 @@ static void leave_meeting(struct pst_live *live, uint32_t rank, uint32_t id)
     uint32_t at = pst_live_reduction_head(self);
     if (self->arrived && at != PST_NONE && pst_live_reduction(live->plan, &self->list[at]) == id) {
         self->arrived = false;
-        finish(live, rank, at);
+        finish_instr(live, rank, at);
     }
 }
 
@@ -198,7 +198,7 @@ static bool try_reduction(struct pst_live *live, uint32_t rank)
     return true;
 }
 
-static bool walk(struct pst_live *live, uint32_t rank)
+static bool walk_rank(struct pst_live *live, uint32_t rank)
 {
     struct pst_live_rank *self = &live->ranks[rank];
     uint32_t before = self->pc, posted = self->reductions_until;
@@ -212,7 +212,7 @@ static bool walk(struct pst_live *live, uint32_t rank)
         }
         /* Copies need nothing but what comes before them in the list. */
         if (pst_check_blocks(instr->op) || pst_check_is_copy(instr->op)) {
-            finish(live, rank, self->pc);
+            finish_instr(live, rank, self->pc);
         } else if (pst_check_is_reduction(instr->op)) {
             self->reductions_until = self->pc + 1;
             if (!live->async_reductions && instr->op != PST_I_REDUCE && self->open[self->pc] != 0) {
@@ -229,7 +229,7 @@ static void advance(struct pst_live *live, uint32_t rank)
 {
     bool moved = true;
     while (moved) {
-        moved = walk(live, rank);
+        moved = walk_rank(live, rank);
         if (live->ordered) {
             moved |= try_group(live, rank);
         } else {
@@ -267,7 +267,7 @@ static bool live_run(struct pst_live *live, uint32_t capacity, bool ordered)
     live->ordered = ordered;
     rewind_all(live);
     for (uint32_t d = 0; d < live->plan->n_devices; d++) {
-        wake(live, d);
+        wake_rank(live, d);
     }
     while (live->n_queued > 0) {
         uint32_t rank = live->worklist[live->first];
