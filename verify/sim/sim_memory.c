@@ -69,7 +69,7 @@ struct curve {
     bool any;
 };
 
-static void emit(struct curve *curve, uint64_t ns, const uint64_t *bytes)
+static void emit_point(struct curve *curve, uint64_t ns, const uint64_t *bytes)
 {
     const struct pst_timeline_rank *row = &curve->timeline->ranks[curve->rank];
     bool same = row->n_points > 0 &&
@@ -85,9 +85,9 @@ static void emit(struct curve *curve, uint64_t ns, const uint64_t *bytes)
 static void close_point(struct curve *curve, uint64_t next)
 {
     if (curve->any) {
-        emit(curve, curve->ns, curve->most);
+        emit_point(curve, curve->ns, curve->most);
         if (next > curve->ns + 1) {
-            emit(curve, curve->ns + 1, curve->live);
+            emit_point(curve, curve->ns + 1, curve->live);
         }
     }
 }
@@ -193,7 +193,7 @@ static uint32_t section_at(const struct pst_program *program, uint32_t tick)
 }
 
 /* rise: bytes that begin at a tick less those that ended; leave: those that end with a section. */
-static void sum_up(const struct pst_program *program, struct curve *curve)
+static void sum_ticks(const struct pst_program *program, struct curve *curve)
 {
     for (uint32_t v = 0; v < program->n_values; v++) {
         const struct pst_value *value = &program->values[v];
@@ -217,8 +217,8 @@ static void sum_up(const struct pst_program *program, struct curve *curve)
     }
 }
 
-static void walk(const struct pst_sim_record *record, const struct pst_program *program,
-                 const struct pst_sim_rank *run, uint32_t rank, struct curve *curve)
+static void walk_run(const struct pst_sim_record *record, const struct pst_program *program,
+                     const struct pst_sim_rank *run, uint32_t rank, struct curve *curve)
 {
     uint32_t at = PST_NONE, tick = 0; /* section; tick in it */
     uint32_t batch = 0;
@@ -252,8 +252,8 @@ void pst_sim_memory_add(const struct pst_sim_record *record, const struct pst_si
     struct curve curve = {.timeline = record->timeline, .rank = rank};
     curve.rise = pst_alloc((size_t)program->n_ticks + 1, sizeof *curve.rise);
     curve.leave = pst_alloc((size_t)program->n_sections + 1, sizeof *curve.leave);
-    sum_up(program, &curve);
-    walk(record, program, run, rank, &curve);
+    sum_ticks(program, &curve);
+    walk_run(record, program, run, rank, &curve);
     close_point(&curve, UINT64_MAX);
     free(curve.rise);
     free(curve.leave);
