@@ -153,7 +153,7 @@ static void remember(char *name)
 }
 
 /* Frees the name, too. */
-static void forget(char *name)
+static void forget_temporary(char *name)
 {
     for (size_t i = 0; i < sizeof temporaries / sizeof *temporaries; i++) {
         char *one = name;
@@ -189,7 +189,7 @@ static int create_temporary(const char *path, char **ret_name)
             *ret_name = name;
             return fd;
         }
-        forget(name);
+        forget_temporary(name);
         if (errno != EEXIST) {
             return -1;
         }
@@ -324,7 +324,7 @@ static int hand_over(struct pst_file_direct *direct)
 }
 
 /* Waits until all queued parts are written. Returns 0, or errno. */
-static int settle(struct pst_file_direct *direct)
+static int settle_parts(struct pst_file_direct *direct)
 {
     int code;
 
@@ -345,7 +345,7 @@ static int write_rest(struct pst_file_direct *direct)
     const char *part = direct->parts[direct->filled];
     const size_t whole = direct->n / BLOCK * BLOCK, n = direct->n;
     size_t done;
-    int code = settle(direct);
+    int code = settle_parts(direct);
 
     direct->n = 0;
     if (code == 0) {
@@ -357,8 +357,8 @@ static int write_rest(struct pst_file_direct *direct)
 }
 
 /* Goes on at another place of the file, up to the next whole block through the page cache. */
-static int go_to(struct pst_file_direct *direct, const char *data, size_t length, uint64_t offset,
-                 size_t *ret_done)
+static int seek_to(struct pst_file_direct *direct, const char *data, size_t length, uint64_t offset,
+                   size_t *ret_done)
 {
     const size_t head = (BLOCK - offset % BLOCK) % BLOCK;
     int code = write_rest(direct);
@@ -376,7 +376,7 @@ static int put_direct(struct pst_file_direct *direct, const char *data, size_t l
                       uint64_t offset)
 {
     size_t done = 0;
-    int code = offset == direct->at + direct->n ? 0 : go_to(direct, data, length, offset, &done);
+    int code = offset == direct->at + direct->n ? 0 : seek_to(direct, data, length, offset, &done);
 
     while (done < length && code == 0) {
         const size_t room = PART - direct->n, n = length - done < room ? length - done : room;
@@ -533,7 +533,7 @@ static void finish_out(struct pst_file_out *out)
     if (out->direct != NULL) {
         close_direct(out->direct);
     }
-    forget(out->temporary);
+    forget_temporary(out->temporary);
     free(out->path);
     *out = (struct pst_file_out){.fd = -1};
 }

@@ -72,7 +72,7 @@ static void make_room(struct pst_json *json, size_t need)
     json->text = pst_resize(json->text, json->capacity, 1);
 }
 
-static inline void put(struct pst_json *json, const char *text, size_t n)
+static inline void put_text(struct pst_json *json, const char *text, size_t n)
 {
     if (json->failed) {
         return;
@@ -96,7 +96,7 @@ static void put_escape(struct pst_json *json, uint32_t c)
     } else {
         snprintf(text, sizeof text, "\\u%04x", c);
     }
-    put(json, text, strlen(text));
+    put_text(json, text, strlen(text));
 }
 
 /* Does a character stand for itself in a string? ASCII alone: others may be broken or hidden. */
@@ -112,7 +112,7 @@ static size_t put_special(struct pst_json *json, const char *text)
     const uint32_t hidden = n == 0 ? 0 : pst_text_hidden(text); /* a terminal may show the answer */
 
     if (n == 0) {
-        put(json, "\xEF\xBF\xBD", 3); /* U+FFFD: file names need not be UTF-8, JSON must */
+        put_text(json, "\xEF\xBF\xBD", 3); /* U+FFFD: file names need not be UTF-8, JSON must */
         return pst_utf8_subpart(text);
     }
     if (*text == '"' || *text == '\\') {
@@ -120,37 +120,37 @@ static size_t put_special(struct pst_json *json, const char *text)
     } else if (hidden != 0) {
         put_escape(json, hidden);
     } else {
-        put(json, text, n);
+        put_text(json, text, n);
     }
     return n;
 }
 
 static void put_string(struct pst_json *json, const char *value)
 {
-    put(json, "\"", 1);
+    put_text(json, "\"", 1);
     while (*value != '\0') {
         size_t n = 0;
 
         while (is_plain((unsigned char)value[n])) {
             n++;
         }
-        put(json, value, n);
+        put_text(json, value, n);
         value += n;
         value += *value == '\0' ? 0 : put_special(json, value);
     }
-    put(json, "\"", 1);
+    put_text(json, "\"", 1);
 }
 
 /* Writes the comma and the key before a value. */
-static void begin(struct pst_json *json, const char *key)
+static void begin_value(struct pst_json *json, const char *key)
 {
     if (json->comma[json->depth]) {
-        put(json, ",", 1);
+        put_text(json, ",", 1);
     }
     json->comma[json->depth] = true;
     if (key != NULL) {
         put_string(json, key);
-        put(json, ":", 1);
+        put_text(json, ":", 1);
     }
 }
 
@@ -160,8 +160,8 @@ static void open_bracket(struct pst_json *json, const char *key, const char *bra
         json->failed = true;
         return;
     }
-    begin(json, key);
-    put(json, bracket, 1);
+    begin_value(json, key);
+    put_text(json, bracket, 1);
     json->depth++;
     json->comma[json->depth] = false;
 }
@@ -183,13 +183,13 @@ void pst_json_end(struct pst_json *json, char bracket)
         return;
     }
     json->depth--;
-    put(json, &bracket, 1);
+    put_text(json, &bracket, 1);
 }
 
 void pst_json_raw(struct pst_json *json, const char *key, const char *text)
 {
-    begin(json, key);
-    put(json, text, strlen(text));
+    begin_value(json, key);
+    put_text(json, text, strlen(text));
 }
 
 void pst_json_string(struct pst_json *json, const char *key, const char *value)
@@ -198,7 +198,7 @@ void pst_json_string(struct pst_json *json, const char *key, const char *value)
         pst_json_raw(json, key, "null");
         return;
     }
-    begin(json, key);
+    begin_value(json, key);
     put_string(json, value);
 }
 
@@ -214,7 +214,7 @@ static void put_integer(struct pst_json *json, const char *key, bool negative, u
         *--at = '-';
     }
     begin(json, key);
-    put(json, at, (size_t)(end - at));
+    put_text(json, at, (size_t)(end - at));
 }
 
 void pst_json_int(struct pst_json *json, const char *key, int64_t value)
@@ -326,7 +326,7 @@ void pst_json_error(struct pst_json *json, const struct pst_error *err)
 
 void pst_json_newline(struct pst_json *json)
 {
-    put(json, "\n", 1);
+    put_text(json, "\n", 1);
 }
 
 /* --- what jansson read -------------------------------------------------------------------------*/

@@ -163,8 +163,8 @@ static pst_status await_rows(struct exec_rank *rank, struct exec_copy_queue *que
 }
 
 /* The queue of kernels comes behind so many rows of a queue. */
-static pst_status follow(struct exec_rank *rank, uint32_t index, uint64_t rows,
-                         struct pst_error *err)
+static pst_status follow_rows(struct exec_rank *rank, uint32_t index, uint64_t rows,
+                              struct pst_error *err)
 {
     const struct pst_device_ops *device = rank->exec->config.device;
     struct exec_copies *copies = &rank->copies;
@@ -184,7 +184,7 @@ static pst_status follow(struct exec_rank *rank, uint32_t index, uint64_t rows,
         timing->stall_ns = &copies->stall_ns;
         device->mark(rank->device, PST_QUEUE_COMPUTE, timing->start);
     }
-    if (!rank->apart.active) {
+    if (!rank->async.active) {
         status = await_rows(rank, queue, rows, err);
     }
     if (status != PST_OK) {
@@ -215,7 +215,7 @@ pst_status exec_copies_before(struct exec_rank *rank, const struct exec_list *li
         const struct exec_copy *copy =
             &list->copies[list->program->copy_waits[from->first_copy_wait + w]];
 
-        status = follow(rank, copy->queue, rows_with(copy), err);
+        status = follow_rows(rank, copy->queue, rows_with(copy), err);
     }
     return status;
 }
@@ -230,7 +230,7 @@ pst_status exec_copies_join(struct exec_rank *rank, const struct exec_list *list
         return PST_OK;
     }
     last = &list->copies[rows->first_copy + rows->n_copies - 1];
-    return follow(rank, last->queue, rows_with(last), err);
+    return follow_rows(rank, last->queue, rows_with(last), err);
 }
 
 pst_status exec_copies_drain(struct exec_rank *rank, struct pst_error *err)
@@ -239,7 +239,7 @@ pst_status exec_copies_drain(struct exec_rank *rank, struct pst_error *err)
     pst_status status = PST_OK;
 
     for (uint32_t q = 0; q < copies->n_queues && status == PST_OK; q++) {
-        status = follow(rank, q, copies->posted_rows[q], err);
+        status = follow_rows(rank, q, copies->posted_rows[q], err);
     }
     return status;
 }

@@ -117,7 +117,7 @@ struct pst_device_config {
 };
 
 enum {
-    PST_DEVICE_HOLLOW = 1u << 0, /* stands in for another: takes its time and makes no values */
+    PST_DEVICE_NO_DATA = 1u << 0, /* stands in for another: takes its time and makes no values */
     /* Its arena is none of the host's memory; kernels and the work around the step may return
        before they have ended, in the order of the calls. */
     PST_DEVICE_APART = 1u << 1,
@@ -312,7 +312,7 @@ struct pst_device_ops {
 /* Its kernels run on the cores of this machine, and its arena is of this machine's memory. */
 static inline bool pst_device_is_host(const struct pst_device_ops *ops)
 {
-    return (ops->flags & (PST_DEVICE_APART | PST_DEVICE_HOLLOW)) == 0;
+    return (ops->flags & (PST_DEVICE_APART | PST_DEVICE_NO_DATA)) == 0;
 }
 
 /* The module's one export. */

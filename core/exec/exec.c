@@ -193,7 +193,7 @@ pst_status exec_run_all(struct pst_exec *exec, const struct exec_task *task, str
         return pst_fail(err, PST_ERR_BUG, "internal", "%u steps are in flight",
                         pst_exec_in_flight(exec));
     }
-    exec_handoff_wait(&exec->handoff, exec_handoff_post(&exec->handoff, task, exec->n_local));
+    exec_tasks_wait(&exec->tasks, exec_tasks_post(&exec->tasks, task, exec->n_local));
     return exec_failure(exec, err);
 }
 
@@ -228,7 +228,7 @@ static void allocate(struct pst_exec *exec)
         exec->ranks[i].n_skipped =
             exec->config.first_step * exec->n_updates - exec->config.first_update;
     }
-    exec_handoff_init(&exec->handoff, exec->n_local);
+    exec_tasks_init(&exec->tasks, exec->n_local);
 }
 
 /* Is there room for all arenas together, before devices are opened? One that comes last on a device
@@ -253,7 +253,7 @@ static pst_status check_room(struct pst_exec *exec, struct pst_error *err)
     return status;
 }
 
-static void note(const char *text)
+static void log_note(const char *text)
 {
     pst_log(PST_LOG_DEBUG, "transport", "%s", text);
 }
@@ -270,7 +270,7 @@ static pst_status open_transport(struct pst_exec *exec, struct pst_error *err)
                                              .meets = exec_meets,
                                              .meets_context = exec,
                                              .edges = config->edges,
-                                             .note = note,
+                                             .note = log_note,
                                              .device = config->device,
                                              .devices = exec->devices};
     struct pst_transport_times times;
@@ -281,7 +281,7 @@ static pst_status open_transport(struct pst_exec *exec, struct pst_error *err)
         transport.times = &times;
     }
     if ((config->device->flags & PST_DEVICE_APART) != 0) {
-        memory = exec_apart_memory(exec);
+        memory = exec_async_memory(exec);
         transport.memory = &memory;
     }
     return config->transport->open(&transport, &exec->transport, err);
@@ -324,7 +324,7 @@ static _Atomic(struct pst_exec *) left;
 
 /* Memory that a device or a thread waiting for it may still use is never freed. The lists may be
    freed: exec_doing() reports nothing from now on. */
-static void leave(struct pst_exec *exec)
+static void leave_exec(struct pst_exec *exec)
 {
     for (uint32_t i = 0; i < exec->n_ranks; i++) {
         atomic_store(&exec->ranks[i].at, 0);
@@ -343,6 +343,7 @@ bool pst_exec_is_stuck(void)
 
 void pst_exec_destroy(struct pst_exec *exec)
 {
+    const struct exec_task settle = {.command = EXEC_SETTLE}, quit = {.command = EXEC_QUIT};
     uint32_t n_started = 0;
 
     if (exec == NULL) {
@@ -353,14 +354,11 @@ void pst_exec_destroy(struct pst_exec *exec)
     }
     if (n_started > 0) {
         for (; exec->n_collected < exec->n_submitted; exec->n_collected++) {
-            exec_handoff_wait(&exec->handoff,
-                              exec->flights[exec->n_collected % PST_EXEC_IN_FLIGHT].generation);
+            exec_tasks_wait(&exec->tasks,
+                            exec->flights[exec->n_collected % PST_EXEC_IN_FLIGHT].generation);
         }
-        exec_handoff_wait(&exec->handoff,
-                          exec_handoff_post(&exec->handoff,
-                                            &(struct exec_task){.command = EXEC_SETTLE},
-                                            n_started));
-        exec_handoff_post(&exec->handoff, &(struct exec_task){.command = EXEC_QUIT}, n_started);
+        exec_tasks_wait(&exec->tasks, exec_tasks_post(&exec->tasks, &settle, n_started));
+        exec_tasks_post(&exec->tasks, &quit, n_started);
     }
     for (uint32_t i = 0; i < exec->n_ranks; i++) {
         if (exec->ranks[i].started) {
@@ -368,13 +366,13 @@ void pst_exec_destroy(struct pst_exec *exec)
         }
     }
     if (atomic_load(&exec->stuck)) {
-        leave(exec);
+        leave_exec(exec);
         return;
     }
     if (exec->transport != NULL) {
         exec->config.transport->close(exec->transport);
     }
-    exec_handoff_finish(&exec->handoff);
+    exec_tasks_finish(&exec->tasks);
     free(exec->table);
     free(exec->devices);
     free(exec->shared);

@@ -279,8 +279,8 @@ pst_status exec_graphs_pass(struct exec_rank *rank, struct exec_list *list, uint
 /* --- updates ---------------------------------------------------------------------------------- */
 
 /* Finds the key of a stage's update. Returns false if no graph is made for it. */
-static bool key_of(const struct exec_rank *rank, const struct exec_update *update,
-                   struct exec_update_key *ret_key)
+static bool find_key(const struct exec_rank *rank, const struct exec_update *update,
+                     struct exec_update_key *ret_key)
 {
     const struct pst_device_times *times = rank->exec->config.predicted;
     uint32_t n = 0, n_versions = 1;
@@ -345,7 +345,7 @@ pst_status exec_graphs_update(const struct exec_update *update, struct pst_error
     struct exec_graph *graph = NULL;
     struct exec_update_key key;
 
-    if (rank->graphs.graphs != NULL && update->finite && key_of(rank, update, &key)) {
+    if (rank->graphs.graphs != NULL && update->finite && find_key(rank, update, &key)) {
         graph = graph_of_update(rank, &key);
     }
     if (graph == NULL) {

@@ -74,7 +74,7 @@ static inline uint32_t exec_batch_of(const struct pst_plan *plan, uint32_t *samp
     return next;
 }
 
-/* bind.c; kernels are compiled when the first list asks for them. */
+/* bind_program.c; kernels are compiled when the first list asks for them. */
 pst_status exec_bind(struct exec_rank *rank, struct exec_list *list, const struct pst_graph *graph,
                      const struct pst_plan *plan, const struct pst_program *program,
                      struct pst_error *err);
@@ -88,7 +88,7 @@ const struct exec_reduce *exec_bind_reduce(struct exec_rank *rank, const struct 
 /* No edge has this number: operators may be named in its place. */
 #define EXEC_NO_EDGE ((1u << 24) - 1)
 #define EXEC_GUEST   ((uint64_t)EXEC_NO_EDGE - 1) /* in place of an edge: of a guest */
-/* Which tensor of its message a tag of bind.c is for; and that tag, from the one of the first. */
+/* The tensor of its message that a tag is for; and that tag, from the one of the first. */
 static inline uint32_t exec_tag_part(uint64_t tag)
 {
     return tag >> 40 == EXEC_GUEST ? (uint32_t)(tag >> 24) & 0x7fff : (uint32_t)(tag >> 32) & 0x7f;

@@ -35,7 +35,7 @@ static pst_status load(const struct exec_rank *rank, uint32_t kind, uint32_t ind
     pst_status status = PST_OK;
 
     *ret_found = false;
-    if ((config->device->flags & PST_DEVICE_HOLLOW) != 0) {
+    if ((config->device->flags & PST_DEVICE_NO_DATA) != 0) {
         return PST_OK;
     }
     if (config->source != NULL) {
@@ -105,7 +105,7 @@ static pst_status begin_weights(struct exec_rank *rank, const struct exec_param 
 
     PST_TRY(status, load(rank, PST_STATE_PARAMETER, param->parameter, 0, param->elems, values,
                          &found[0], err));
-    if (status == PST_OK && !found[0] && (device->flags & PST_DEVICE_HOLLOW) == 0) {
+    if (status == PST_OK && !found[0] && (device->flags & PST_DEVICE_NO_DATA) == 0) {
         pst_parameter_init(&config->graph->params[param->parameter], config->seed, values);
     }
     if (status == PST_OK) {
@@ -146,7 +146,7 @@ static pst_status begin_slots(struct exec_rank *rank, const struct exec_param *p
 
 static pst_status begin_params(struct exec_rank *rank, struct pst_error *err)
 {
-    const bool hollow = (rank->exec->config.device->flags & PST_DEVICE_HOLLOW) != 0;
+    const bool hollow = (rank->exec->config.device->flags & PST_DEVICE_NO_DATA) != 0;
     uint64_t most = 1;
     pst_status status = PST_OK;
     float *values;
@@ -298,7 +298,7 @@ void exec_copy_state(struct exec_rank *rank, const struct exec_task *task)
     struct copying copying = {
         .rank = rank, .t = task->t, .values = task->state[rank->index - rank->exec->first_local]};
 
-    if ((config->device->flags & PST_DEVICE_HOLLOW) == 0) {
+    if ((config->device->flags & PST_DEVICE_NO_DATA) == 0) {
         pst_exec_state_of(config->plan, config->graph, config->programs[rank->index], copy_one,
                           &copying);
     }

@@ -66,7 +66,7 @@ uint64_t pst_exec_wishes(const struct pst_exec *exec)
     return exec_is_shared(exec) ? exec->wishes : own_wishes(exec);
 }
 
-static void hear(struct pst_exec *exec, double signal)
+static void count_signal(struct pst_exec *exec, double signal)
 {
     exec->signal = exec->signal != 0 ? exec->signal : (int)signal;
 }
@@ -102,7 +102,7 @@ pst_status exec_share_step(struct pst_exec *exec, uint32_t slot, uint64_t *ret_e
     for (uint32_t r = 0; r < exec->n_ranks && status == PST_OK; r++) {
         const uint64_t wishes = (uint64_t)shared_row(exec, r)[1];
 
-        hear(exec, shared_row(exec, r)[0]);
+        count_signal(exec, shared_row(exec, r)[0]);
         exec->wishes = wishes > exec->wishes ? wishes : exec->wishes;
     }
     if (status == PST_OK) {
@@ -133,7 +133,7 @@ static pst_status share_losses(struct pst_exec *exec, uint64_t t, double *ret_lo
     for (uint32_t i = 0; i < row && status == PST_OK; i++) {
         for (uint32_t r = 0; r < exec->n_ranks; r++) {
             if (i == 0) {
-                hear(exec, (double)all[r * row]);
+                count_signal(exec, (double)all[r * row]);
             } else {
                 sum += all[r * row + i];
             }

@@ -51,11 +51,10 @@ pst_status pst_exec_eval(struct pst_exec *exec, const struct pst_batch *batch, d
 pst_status pst_exec_measured_peaks(struct pst_exec *exec, uint64_t *ret_bytes,
                                    struct pst_error *err)
 {
-    struct exec_handoff *handoff = &exec->handoff;
+    const struct exec_task task = {.command = EXEC_PEAK};
 
     PST_ASSERT(pst_exec_in_flight(exec) == 0);
-    exec_handoff_wait(handoff, exec_handoff_post(handoff, &(struct exec_task){.command = EXEC_PEAK},
-                                                 exec->n_local));
+    exec_tasks_wait(&exec->tasks, exec_tasks_post(&exec->tasks, &task, exec->n_local));
     if (exec_is_shared(exec)) {
         return exec_exchange(exec, &exec->ranks[exec->first_local].peak, ret_bytes,
                              sizeof *ret_bytes, err);

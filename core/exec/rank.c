@@ -33,7 +33,7 @@ static uint32_t section_of(const struct pst_exec *exec, const struct exec_list *
 static pst_status run_eval(struct exec_rank *rank, const struct exec_task *task)
 {
     uint32_t section = section_of(rank->exec, &rank->eval, task);
-    bool hollow = (rank->exec->config.device->flags & PST_DEVICE_HOLLOW) != 0;
+    bool hollow = (rank->exec->config.device->flags & PST_DEVICE_NO_DATA) != 0;
     pst_status status = hollow ? PST_OK : exec_share_state(rank, &rank->error);
 
     PST_TRY(status, exec_run(rank, &rank->eval, section, task, 0, &rank->error));
@@ -106,11 +106,11 @@ static bool runs(const struct exec_rank *rank, uint32_t command)
 void *exec_rank_main(void *argument)
 {
     struct exec_rank *rank = argument;
-    struct exec_handoff *handoff = &rank->exec->handoff;
+    struct exec_task_queue *tasks = &rank->exec->tasks;
     uint32_t seen = 0;
 
     for (;;) {
-        const struct exec_task *task = exec_handoff_next(handoff, &seen);
+        const struct exec_task *task = exec_tasks_next(tasks, &seen);
         bool quit = task->command == EXEC_QUIT;
 
         if (quit && !atomic_load(&rank->exec->stuck)) {
@@ -121,7 +121,7 @@ void *exec_rank_main(void *argument)
                 report(rank);
             }
         }
-        exec_handoff_done(handoff, seen);
+        exec_tasks_done(tasks, seen);
         if (quit) {
             return NULL;
         }

@@ -8,11 +8,11 @@
 
 #include <pthread.h>
 
-#include "exec/apart.h"
-#include "exec/copies.h"
+#include "exec/async_device.h"
+#include "exec/exec_copies.h"
 #include "exec/graphs.h"
 #include "exec/list.h"
-#include "exec/marks.h"
+#include "exec/events.h"
 
 struct exec_task;
 struct exec_update;
@@ -56,7 +56,7 @@ struct exec_rank {
     struct exec_kernel **kernels; /* per operator */
     struct exec_list train, eval;
     struct exec_copies copies;
-    struct exec_apart apart;
+    struct exec_async async;
     struct exec_times times;
     struct pst_mark *last; /* for exec_settle(); NULL: nothing is in queues then */
     struct exec_graphs graphs;

@@ -103,7 +103,7 @@ struct exec_visit *exec_record_enter(struct exec_rank *rank, const struct exec_l
 }
 
 /* The place may have been taken by a later visit, where few are kept. */
-static bool is_in(const struct exec_visit *visit, uint32_t instr)
+static bool is_visit_of(const struct exec_visit *visit, uint32_t instr)
 {
     return visit != NULL && instr >= visit->first_instr &&
            instr - visit->first_instr < visit->n_instrs;
@@ -111,7 +111,7 @@ static bool is_in(const struct exec_visit *visit, uint32_t instr)
 
 void exec_record_copied(struct exec_visit *visit, uint32_t instr, uint64_t start, uint64_t end)
 {
-    if (is_in(visit, instr)) {
+    if (is_visit_of(visit, instr)) {
         instr -= (uint32_t)visit->first_instr;
         if (visit->of[instr].end == 0 || start < visit->of[instr].start) {
             visit->of[instr].start = start;
@@ -122,12 +122,12 @@ void exec_record_copied(struct exec_visit *visit, uint32_t instr, uint64_t start
 
 void exec_record_stall(struct exec_visit *visit, uint32_t instr, uint64_t ns)
 {
-    if (is_in(visit, instr)) {
+    if (is_visit_of(visit, instr)) {
         visit->of[instr - visit->first_instr].stall += ns;
     }
 }
 
-static uint64_t shift(uint64_t ns, int64_t by)
+static uint64_t shift_time(uint64_t ns, int64_t by)
 {
     return ns != 0 ? (uint64_t)((int64_t)ns + by) : 0;
 }
@@ -155,8 +155,8 @@ pst_status pst_recorder_gather(struct pst_recorder *recorder, const struct pst_e
         struct exec_visit *visit = visit_in(recorder, mine, v);
 
         for (uint32_t i = 0; i < visit->n_instrs; i++) {
-            visit->of[i].start = shift(visit->of[i].start, clock.offset_ns);
-            visit->of[i].end = shift(visit->of[i].end, clock.offset_ns);
+            visit->of[i].start = shift_time(visit->of[i].start, clock.offset_ns);
+            visit->of[i].end = shift_time(visit->of[i].end, clock.offset_ns);
         }
     }
     status = exec_exchange(exec, mine, recorder->words, bytes, err);

@@ -13,7 +13,7 @@ static void take_losses(const struct exec_rank *rank, float *losses, const void 
 {
     const struct pst_device_ops *device = rank->exec->config.device;
 
-    if (rank->apart.active) {
+    if (rank->async.active) {
         device->move(rank->device, PST_QUEUE_COMPUTE, losses, src, bytes);
     } else {
         device->download(rank->device, losses, src, bytes);
@@ -101,10 +101,8 @@ static pst_status post_transfer(struct exec_rank *rank, struct exec_list *list, 
         char *data = (char *)exec_value(rank, list->program, part->value) + part->begin;
         pst_request *request = &list->requests[rows->first_part + i];
 
-        status =
-            instr->op == PST_I_SEND
-                ? transport->send(t, rank->index, instr->peer, tag, data, part->bytes, request)
-                : transport->recv(t, rank->index, instr->peer, tag, data, part->bytes, request);
+        status = transport->post(t, rank->index, instr->peer, instr->op == PST_I_SEND, tag, data,
+                                 part->bytes, request);
         if (status != PST_OK) {
             return exec_fail_post(rank, status, "a transfer with rank", instr->peer, err);
         }

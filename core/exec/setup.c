@@ -132,7 +132,7 @@ pst_status exec_setup(struct exec_rank *rank, struct pst_error *err)
                            config->eval_plan, config->eval_programs[rank->index], err);
         PST_TRY(status, exec_bind_output(rank, &rank->eval, err));
     }
-    PST_TRY(status, exec_apart_init(rank, err));
+    PST_TRY(status, exec_async_init(rank, err));
     if (status == PST_OK) {
         exec_graphs_init(rank);
         bind_params(rank);

@@ -6,7 +6,7 @@
 #ifndef PST_EXEC_STATE_H
 #define PST_EXEC_STATE_H
 
-#include "exec/handoff.h"
+#include "exec/task_queue.h"
 #include "exec/rank.h"
 
 /* A step that was submitted and not yet collected. */
@@ -30,7 +30,7 @@ struct pst_exec {
     int signal;      /* that told any of them to stop */
     uint64_t wishes; /* the most that any of them has heard */
     uint64_t stall_ns;
-    struct exec_handoff handoff;
+    struct exec_task_queue tasks;
     atomic_uint failed;              /* 1 + the rank that failed first, 0: none */
     bool has_norm;                   /* the training lists do */
     uint32_t n_sums;                 /* in a table: parameters, losses */
@@ -87,7 +87,7 @@ double exec_eval_loss(const struct pst_exec *exec, uint64_t t);
 
 /* transports.c: what a transport asks of devices with a clock, and of those that stand apart. */
 struct pst_transport_times exec_clock_times(struct pst_exec *exec);
-struct pst_transport_memory exec_apart_memory(struct pst_exec *exec);
+struct pst_transport_memory exec_async_memory(struct pst_exec *exec);
 /* Returns the PST_MEETS_* of two ranks (exec/transport.h). */
 uint32_t exec_meets(void *context, uint32_t rank, uint32_t other);
 

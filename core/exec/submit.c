@@ -25,7 +25,7 @@ static void post_part(struct pst_exec *exec, enum pst_part part, uint64_t t)
                              .slot = t % PST_EXEC_IN_FLIGHT,
                              .epoch = exec->epoch};
 
-    flight->generation = exec_handoff_post(&exec->handoff, &task, exec->n_local);
+    flight->generation = exec_tasks_post(&exec->tasks, &task, exec->n_local);
     flight->closed = part != PST_FILL;
 }
 
@@ -76,13 +76,13 @@ static void drop_flights(struct pst_exec *exec)
 {
     exec->open = false;
     for (; exec->n_collected < exec->n_submitted; exec->n_collected++) {
-        exec_handoff_wait(&exec->handoff,
-                          exec->flights[exec->n_collected % PST_EXEC_IN_FLIGHT].generation);
+        exec_tasks_wait(&exec->tasks,
+                        exec->flights[exec->n_collected % PST_EXEC_IN_FLIGHT].generation);
     }
 }
 
 /* The table of the step, summed over the ranks in their order: what NORM does, and its bits. */
-static void merge(struct pst_exec *exec, uint32_t slot, double *ret_norm)
+static void merge_sums(struct pst_exec *exec, uint32_t slot, double *ret_norm)
 {
     uint32_t n_params = exec->config.graph->n_params;
 
@@ -176,7 +176,7 @@ static pst_status take_result(struct pst_exec *exec, uint32_t slot, uint64_t end
     double norm, loss;
     bool finite;
 
-    merge(exec, slot, &norm);
+    merge_sums(exec, slot, &norm);
     loss = exec_loss_of(exec, exec->table);
     finite = __builtin_isfinite(norm) && __builtin_isfinite(loss);
     exec->ended_ns = ended_ns;
@@ -208,7 +208,7 @@ pst_status pst_exec_collect(struct pst_exec *exec, struct pst_step_result *ret_r
         return pst_fail(err, PST_ERR_BUG, "internal",
                         "the step ends with the next one or when the pipeline is drained");
     }
-    ended_ns = exec_handoff_wait(&exec->handoff, exec->flights[slot].generation);
+    ended_ns = exec_tasks_wait(&exec->tasks, exec->flights[slot].generation);
     if (!is_done(exec, slot)) {
         drop_flights(exec);
         return exec_failure(exec, err);

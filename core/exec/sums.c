@@ -178,9 +178,8 @@ static pst_status share(struct exec_rank *rank, const struct pst_plan_stage *sta
         if (!first && stage->ranks[r] != rank->index) {
             continue;
         }
-        status = first
-                     ? transport->send(t, rank->index, stage->ranks[r], tag, data, bytes, &request)
-                     : transport->recv(t, rank->index, stage->ranks[0], tag, data, bytes, &request);
+        status = transport->post(t, rank->index, stage->ranks[first ? r : 0], first, tag, data,
+                                 bytes, &request);
         status = status == PST_OK
                      ? transport->wait(t, rank->index, request, err)
                      : exec_fail_post(rank, status, "running statistics for replica", r, err);

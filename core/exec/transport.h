@@ -136,6 +136,24 @@ struct pst_transport_processes {
     void (*leave)(int exit_code, bool orderly);
 };
 
+/* Calls of the table below, so that a transport can declare its own by type. */
+typedef pst_status pst_transport_call_fn(struct pst_transport *transport, uint32_t rank,
+                                         struct pst_error *err);
+typedef pst_status pst_transport_post_fn(struct pst_transport *transport, uint32_t rank,
+                                         uint32_t peer, bool is_send, uint64_t tag, void *data,
+                                         uint64_t bytes, pst_request *ret_request);
+typedef pst_status pst_transport_wait_fn(struct pst_transport *transport, uint32_t rank,
+                                         pst_request request, struct pst_error *err);
+typedef pst_status pst_transport_reduce_fn(struct pst_transport *transport, uint32_t rank,
+                                           const uint32_t *members, uint32_t n_members,
+                                           const float *const *src, uint32_t n_src,
+                                           const uint32_t (*order)[2], uint32_t n_order, float *dst,
+                                           uint64_t elems, struct pst_error *err);
+typedef pst_status pst_transport_all_reduce_fn(struct pst_transport *transport, uint32_t rank,
+                                               const uint32_t *members, uint32_t n_members,
+                                               const struct pst_reduce_part *parts,
+                                               uint32_t n_parts, pst_request *ret_request);
+
 struct pst_transport_ops {
     uint32_t size;
     const char *id;
@@ -145,31 +163,26 @@ struct pst_transport_ops {
        transfer or sum; neither waits for the device. Otherwise posts are of buffers that are whole
        and wait returns when they have changed. */
     bool ordered;
-    pst_status (*probe)(char *ret_why, size_t why_size);
+    pst_status (*probe)(char *ret_why, size_t why_size); /* NULL: always PST_OK */
     pst_status (*open)(const struct pst_transport_config *config,
                        struct pst_transport **ret_transport, struct pst_error *err);
     void (*close)(struct pst_transport *transport);
     /* With config->memory: on the thread of each rank of this process, once its device is open and
        before anything is posted. NULL: there is nothing to do. */
-    pst_status (*attach)(struct pst_transport *transport, uint32_t rank, struct pst_error *err);
+    pst_transport_call_fn *attach;
     /* On the thread of each rank of this process, before its device is closed and once it posts no
        more, whether or not attach went well. From then on nothing reads or writes what is the
        device's, nor what memory->pinned gave; abort and close alone may follow.
        False: something still does (a kernel that spins, a library that hangs) and closing the
        device might wait for ever, so that it is to be left as it is. NULL: always true. */
     bool (*detach)(struct pst_transport *transport, uint32_t rank);
-    /* Post; neither blocks nor allocates. The buffer belongs to the transport until wait returns. A
-       transport that is not ordered may copy what a device's memory holds, which the rank's device
-       ends at once; it allocates where memory->needs has not told of that much. */
-    pst_status (*send)(struct pst_transport *transport, uint32_t rank, uint32_t to, uint64_t tag,
-                       const void *data, uint64_t bytes, pst_request *ret_request);
-    pst_status (*recv)(struct pst_transport *transport, uint32_t rank, uint32_t from, uint64_t tag,
-                       void *data, uint64_t bytes, pst_request *ret_request);
-    /* Starts the posted transfers, as one group, before the rank does something else. NULL: they
-       start by themselves. */
-    pst_status (*flush)(struct pst_transport *transport, uint32_t rank, struct pst_error *err);
-    pst_status (*wait)(struct pst_transport *transport, uint32_t rank, pst_request request,
-                       struct pst_error *err);
+    /* Neither blocks nor allocates; a send does not write `data`. The buffer belongs to the
+       transport until wait returns. A transport that is not ordered may copy what a device's memory
+       holds, which that device ends at once; it allocates more than memory->needs told of. */
+    pst_transport_post_fn *post;
+    /* Starts the posted transfers, as one group. NULL: they start by themselves. */
+    pst_transport_call_fn *flush;
+    pst_transport_wait_fn *wait;
     /* values[n] := sum over all ranks; every rank calls it in the same order. Exact where at most
        one rank contributes a non-zero to an element. */
     pst_status (*sum)(struct pst_transport *transport, uint32_t rank, double *values, uint32_t n,
@@ -180,27 +193,21 @@ struct pst_transport_ops {
      * differs from src. Several sources of one member are passed as n_src of them, added in the
      * order given; `order` lists (member index, source index) pairs for the whole sum.
      */
-    pst_status (*reduce)(struct pst_transport *transport, uint32_t rank, const uint32_t *members,
-                         uint32_t n_members, const float *const *src, uint32_t n_src,
-                         const uint32_t (*order)[2], uint32_t n_order, float *dst, uint64_t elems,
-                         struct pst_error *err);
+    pst_transport_reduce_fn *reduce;
     /*
      * Posts a sum in place: every part of each of the members becomes the sum of that part over
      * `members` (distinct ranks, the same on each), left to right, bit for bit equal on all. Sizes
-     * agree. Blocks and allocates as send does; what is pointed to belongs to the transport until
+     * agree. Blocks and allocates as post does; what is pointed to belongs to the transport until
      * wait returns. Sums of one rank are a queue: each begins once it is first in those of all its
      * members, after the one before it has ended.
      */
-    pst_status (*all_reduce)(struct pst_transport *transport, uint32_t rank,
-                             const uint32_t *members, uint32_t n_members,
-                             const struct pst_reduce_part *parts, uint32_t n_parts,
-                             pst_request *ret_request);
+    pst_transport_all_reduce_fn *all_reduce;
     /* Wakes every waiter with an error; the first caller's is kept. Where ranks are processes it is
        that of the rank itself; others get run.aborted with its message and its exit code. */
     void (*abort)(struct pst_transport *transport, uint32_t rank, const struct pst_error *why);
     /* Returns why the run ended, else PST_OK. With an ordered transport data after a wait is valid
        only if it returns PST_OK once the device has passed it. Any thread. NULL: waits fail. */
-    pst_status (*check)(struct pst_transport *transport, uint32_t rank, struct pst_error *err);
+    pst_transport_call_fn *check;
     /* When the transfers of this rank's last wait, sum or reduce began to move (all ends had
        arrived), and when they ended; CLOCK_MONOTONIC, or with times the clock of the link. */
     void (*span)(const struct pst_transport *transport, uint32_t rank, uint64_t *ret_start_ns,

@@ -32,7 +32,7 @@ static uint64_t collective_ns(void *context, uint64_t bytes, const uint32_t *ran
     return links->collective_ns(links->context, bytes, ranks, n_ranks);
 }
 
-static uint32_t node(void *context, uint32_t rank)
+static uint32_t node_of_rank(void *context, uint32_t rank)
 {
     const struct pst_exec *exec = context;
     const struct pst_exec_links *links = exec->config.links;
@@ -46,7 +46,7 @@ struct pst_transport_times exec_clock_times(struct pst_exec *exec)
         .context = exec,
         .transfer = transfer,
         .collective_ns = collective_ns,
-        .node = node,
+        .node = node_of_rank,
     };
 }
 
@@ -86,7 +86,7 @@ static uint32_t larger(uint32_t a, uint32_t b)
     return a > b ? a : b;
 }
 
-static void widen(uint64_t *most, uint64_t bytes)
+static void raise_to(uint64_t *most, uint64_t bytes)
 {
     *most = bytes > *most ? bytes : *most;
 }
@@ -95,7 +95,7 @@ static void widen(uint64_t *most, uint64_t bytes)
 static void measure(const struct exec_list *list, struct pst_transport_needs *needs)
 {
     for (uint32_t i = 0; i < list->program->n_parts; i++) {
-        widen(&needs->transfer_bytes, list->program->parts[i].bytes);
+        raise_to(&needs->transfer_bytes, list->program->parts[i].bytes);
     }
     for (uint32_t i = 0; i < list->program->n_instrs; i++) {
         const struct exec_reduce *reduce = list->instrs[i].reduce;
@@ -105,16 +105,16 @@ static void measure(const struct exec_list *list, struct pst_transport_needs *ne
         for (uint32_t p = 0; reduce != NULL && p < reduce->n_parts; p++) {
             elems += reduce->parts[p].elems;
         }
-        widen(&needs->sum_bytes, elems * sizeof(float));
+        raise_to(&needs->sum_bytes, elems * sizeof(float));
         needs->sum_buffers = larger(needs->sum_buffers, reduce != NULL ? reduce->n_parts : 0);
         if (tie != NULL) {
-            widen(&needs->sum_bytes, (tie->n_src + UINT64_C(1)) * tie->elems * sizeof(float));
+            raise_to(&needs->sum_bytes, (tie->n_src + UINT64_C(1)) * tie->elems * sizeof(float));
             needs->sum_buffers = larger(needs->sum_buffers, tie->n_src);
         }
     }
 }
 
-static void end(struct exec_list *list, uint32_t index, struct open *open)
+static void end_posts(struct exec_list *list, uint32_t index, struct open *open)
 {
     struct exec_instr *instr = &list->instrs[index];
 
@@ -125,7 +125,7 @@ static void end(struct exec_list *list, uint32_t index, struct open *open)
     }
 }
 
-static void begin(struct exec_list *list, uint32_t index, struct open *open)
+static void begin_posts(struct exec_list *list, uint32_t index, struct open *open)
 {
     const uint32_t op = list->program->instrs[index].op;
     struct exec_instr *instr = &list->instrs[index];
@@ -136,8 +136,8 @@ static void begin(struct exec_list *list, uint32_t index, struct open *open)
 }
 
 /* As the step loop posts and waits; what is pending is as it was when this returns. */
-static void walk(struct exec_list *list, const struct pst_program_section *section,
-                 struct open *most, struct open *left)
+static void walk_section(struct exec_list *list, const struct pst_program_section *section,
+                         struct open *most, struct open *left)
 {
     const uint32_t first = section->first_instr, n = section->n_instrs;
     struct open open = {0, 0};
@@ -147,25 +147,25 @@ static void walk(struct exec_list *list, const struct pst_program_section *secti
         const bool sums = instr->op == PST_I_TIE || instr->op == PST_I_NORM;
 
         for (uint32_t w = 0; w < instr->n_waits; w++) {
-            end(list, first + instr->waits[w], &open);
+            end_posts(list, first + instr->waits[w], &open);
         }
         for (uint32_t s = first; sums && s < i; s++) {
             if (list->instrs[s].reduce != NULL) {
-                end(list, s, &open);
+                end_posts(list, s, &open);
             }
         }
-        begin(list, i, &open);
+        begin_posts(list, i, &open);
         most->transfers = larger(most->transfers, open.transfers);
         most->sums = larger(most->sums, open.sums + (list->instrs[i].tie != NULL));
     }
     left->transfers = larger(left->transfers, open.transfers);
     left->sums = larger(left->sums, open.sums);
     for (uint32_t i = first; i < first + n; i++) {
-        end(list, i, &open);
+        end_posts(list, i, &open);
     }
 }
 
-static void count(struct exec_list *list, struct pst_transport_needs *needs)
+static void count_needs(struct exec_list *list, struct pst_transport_needs *needs)
 {
     struct open most = {0, 0}, left = {0, 0};
 
@@ -174,7 +174,7 @@ static void count(struct exec_list *list, struct pst_transport_needs *needs)
     }
     measure(list, needs);
     for (uint32_t s = 0; s < list->program->n_sections; s++) {
-        walk(list, &list->program->sections[s], &most, &left);
+        walk_section(list, &list->program->sections[s], &most, &left);
     }
     if (!list->plan->asynchronous) {
         left = (struct open){0, 0};
@@ -197,7 +197,7 @@ static void count_state(const struct exec_rank *rank, struct pst_transport_needs
             for (uint32_t i = 0; i < config->graph->ops[stage->nodes[n]].n_state; i++) {
                 const uint32_t value = program->state_values[2 * (size_t)stage->nodes[n] + i];
 
-                widen(&needs->transfer_bytes, program->values[value].bytes);
+                raise_to(&needs->transfer_bytes, program->values[value].bytes);
                 needs->transfers = larger(needs->transfers, 1);
             }
         }
@@ -210,15 +210,15 @@ static struct pst_transport_needs needs_of(void *context, uint32_t index)
     struct exec_rank *rank = &exec->ranks[index];
     struct pst_transport_needs needs = {0};
 
-    count(&rank->train, &needs);
-    count(&rank->eval, &needs);
+    count_needs(&rank->train, &needs);
+    count_needs(&rank->eval, &needs);
     count_state(rank, &needs);
     return needs;
 }
 
 /* --- devices that stand apart ----------------------------------------------------------------- */
 
-static void *region(void *context, uint32_t rank, uint64_t *ret_bytes)
+static void *region_of_rank(void *context, uint32_t rank, uint64_t *ret_bytes)
 {
     const struct pst_exec *exec = context;
 
@@ -226,11 +226,11 @@ static void *region(void *context, uint32_t rank, uint64_t *ret_bytes)
     return exec->ranks[rank].base;
 }
 
-struct pst_transport_memory exec_apart_memory(struct pst_exec *exec)
+struct pst_transport_memory exec_async_memory(struct pst_exec *exec)
 {
     return (struct pst_transport_memory){
         .context = exec,
-        .region = region,
+        .region = region_of_rank,
         .timed = exec->config.recorder != NULL,
         .needs = needs_of,
     };

@@ -79,7 +79,7 @@ struct pst_parameter {
     uint32_t init;  /* enum pst_init */
     float init_scale; /* standard deviation, half width, or the constant */
     bool decay;       /* weight decay applies, unless the job says otherwise */
-    uint32_t rule;    /* of the job's (session/rules.h); 0 until they are made */
+    uint32_t rule;    /* of the job's (parameter_groups.h); 0 until they are made */
     float muon;       /* not 0: a matrix whose update is orthogonalised, and lr times this then */
     uint32_t n_users; /* > 1: tied; users in order of first use, the first is the owner */
     const uint32_t *users;      /* operators, ascending */

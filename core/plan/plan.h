@@ -58,8 +58,7 @@ enum pst_payload {
 struct pst_instr {
     uint8_t op;          /* enum pst_instr_op */
     uint8_t payload;     /* SEND, RECV */
-    bool apart;          /* unrolled lists, programs: FETCH at the head of a part, posted when the
-                            list reaches it, not with the pass before it; false in plans */
+    bool at_part_head;   /* a FETCH that is posted when the list reaches it; false in plans */
     uint32_t stage;      /* passes, copies, REDUCE, STEP: the stage; SEND, RECV: the edge, or the
                             stage of the guest; TIE: the tie */
     uint32_t microbatch; /* passes and copies: of that stage */

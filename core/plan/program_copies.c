@@ -310,7 +310,7 @@ static void find_starts(struct finisher *f)
             const struct pst_program_instr *list = &program->lists[at];
 
             pass = pst_instr_copies(&program->instrs[at]) ? pass : at;
-            if (program->instrs[at].apart) {
+            if (program->instrs[at].at_part_head) {
                 continue; /* stands behind none */
             }
             for (uint32_t c = list->first_copy; c < list->first_copy + list->n_copies; c++) {
@@ -394,9 +394,10 @@ static void find_known(struct finisher *f)
 static uint32_t begins(const struct finisher *f, const struct pst_program_copy *copy)
 {
     const struct pst_program *program = f->program;
+    const struct pst_instr *instrs = program->instrs;
     uint32_t pass = copy->instr, first = 0;
 
-    while (pass > 0 && pst_instr_copies(&program->instrs[pass]) && !program->instrs[pass].apart) {
+    while (pass > 0 && pst_instr_copies(&instrs[pass]) && !instrs[pass].at_part_head) {
         pass--;
     }
     for (; copy != NULL; copy = copy->after == PST_NONE ? NULL : &program->copies[copy->after]) {

@@ -208,7 +208,7 @@ static pst_status make_sections(struct pst_builder *b, uint32_t n_phases, struct
             memcpy(instrs + program->n_instrs, list, section->n_instrs * sizeof *instrs);
         }
         for (uint32_t k = n_parts > 1 ? pst_plan_apart(list, section->n_instrs) : 0; k-- > 0;) {
-            instrs[program->n_instrs + k].apart = true;
+            instrs[program->n_instrs + k].at_part_head = true;
         }
         program->n_instrs += section->n_instrs;
     }

@@ -197,7 +197,7 @@ static void write_part(struct writer *w, const struct pst_instr *list, uint32_t 
         struct pst_instr *instr = &w->instrs[w->n];
 
         *instr = list[i];
-        instr->apart = i < n_apart;
+        instr->at_part_head = i < n_apart;
         if (instr->op == PST_I_SEND || instr->op == PST_I_RECV) {
             instr->first_sample += batch * w->plan->batch;
         } else if (instr->op < PST_I_SEND || instr->op == PST_I_OFFLOAD ||

@@ -40,7 +40,7 @@ static bool belongs(const struct pst_session *session, const struct pst_plan *pl
            plan->optimizer_slots == pst_job_optimizer_slots(session->job);
 }
 
-static void sign(struct pst_session *session)
+static void sign_plan(struct pst_session *session)
 {
     struct pst_planned *planned = &session->planned;
     char *json = pst_config_to_json(session->job->config);
@@ -56,7 +56,7 @@ static void sign(struct pst_session *session)
 }
 
 /* They share the process, so nobody knows which of them it was. */
-static pst_status blame(const struct pst_job *job, pst_status status, struct pst_error *err)
+static pst_status blame_plugins(const struct pst_job *job, pst_status status, struct pst_error *err)
 {
     char text[512];
     int n = 0;
@@ -78,8 +78,8 @@ static pst_status blame(const struct pst_job *job, pst_status status, struct pst
 }
 
 /* The session's plan from what came back: proven, with its programs. */
-static pst_status adopt(struct pst_wire *r, const char *text, struct pst_session *session,
-                        struct pst_error *err)
+static pst_status adopt_plan(struct pst_wire *r, const char *text, struct pst_session *session,
+                             struct pst_error *err)
 {
     struct pst_planned *planned = &session->planned;
     struct pst_error unused;
@@ -101,9 +101,9 @@ static pst_status adopt(struct pst_wire *r, const char *text, struct pst_session
                      : pst_fail(err, PST_ERR_BUG, "plugin.contract", "its remarks are damaged");
     }
     if (status != PST_OK) {
-        return blame(session->job, status, err);
+        return blame_plugins(session->job, status, err);
     }
-    sign(session);
+    sign_plan(session);
     return PST_OK;
 }
 
@@ -135,8 +135,8 @@ static pst_status open_session(void *job_, struct pst_error *err)
 /* It has the time limit from the job, and says itself what passed it. A plan for a description is
    for devices side by side, wherever it is made; times that were measured here are of devices that
    may have to take turns, and so are steps that the search compares. */
-static pst_status search(const void *job, bool (*cancelled)(void), void *ret_planned,
-                         struct pst_error *err)
+static pst_status search_plan(const void *job, bool (*cancelled)(void), void *ret_planned,
+                              struct pst_error *err)
 {
     const struct pst_session *session = ((const struct pst_plan_job *)job)->session;
     pst_job_planner *planner =
@@ -163,7 +163,7 @@ static pst_status pass_plan(struct pst_wire *w, const void *job, void *planned_,
     }
     pst_wire_text(w, &text);
     if (w->reads) {
-        return adopt(w, text == NULL ? "" : text, session, err);
+        return adopt_plan(w, text == NULL ? "" : text, session, err);
     }
     free(written);
     pst_remarks_pass(w, &planned->remarks, &planned->n_remarks);
@@ -171,7 +171,7 @@ static pst_status pass_plan(struct pst_wire *w, const void *job, void *planned_,
     return PST_OK;
 }
 
-static void finish(void *planned)
+static void finish_plan(void *planned)
 {
     pst_planned_finish(planned);
 }
@@ -183,9 +183,9 @@ const struct pst_apart_kind pst_plan_kind = {
     .answer_size = sizeof(struct pst_planned),
     .pass_job = pass_job,
     .open = open_session,
-    .ask = search,
+    .ask = search_plan,
     .pass_answer = pass_plan,
-    .finish = finish,
+    .finish = finish_plan,
 };
 
 pst_status pst_isolate_search(struct pst_session *session, bool (*cancelled)(void),

@@ -29,7 +29,7 @@ static bool wants_one_each(const struct pst_session *session)
            session->device_ops->identity != NULL;
 }
 
-static struct gpu gpu_of(const struct pst_session *session, uint32_t rank, uint32_t n_ranks)
+static struct gpu find_gpu(const struct pst_session *session, uint32_t rank, uint32_t n_ranks)
 {
     struct pst_device_config config = session->device_config;
     struct gpu gpu = {""};
@@ -41,7 +41,7 @@ static struct gpu gpu_of(const struct pst_session *session, uint32_t rank, uint3
     return gpu;
 }
 
-static bool same(const struct gpu *a, const struct gpu *b)
+static bool same_gpu(const struct gpu *a, const struct gpu *b)
 {
     return a->name[0] != '\0' && strcmp(a->name, b->name) == 0;
 }
@@ -52,7 +52,7 @@ static bool find_meeting(const struct pst_team *team, const struct gpu *gpus, ui
 {
     for (uint32_t rank = 1; rank < n; rank++) {
         for (uint32_t other = 0; other < rank; other++) {
-            if (same(&gpus[other], &gpus[rank]) && pst_team_are_near(team, other, rank)) {
+            if (same_gpu(&gpus[other], &gpus[rank]) && pst_team_are_near(team, other, rank)) {
                 *ret_rank = rank;
                 *ret_other = other;
                 return true;
@@ -63,8 +63,8 @@ static bool find_meeting(const struct pst_team *team, const struct gpu *gpus, ui
 }
 
 /* In a run of one process only the first `rank` ranks have a GPU each. */
-static pst_status fail(const struct pst_session *session, const char *gpu, uint32_t n,
-                       uint32_t rank, uint32_t other, struct pst_error *err)
+static pst_status fail_shared(const struct pst_session *session, const char *gpu, uint32_t n,
+                              uint32_t rank, uint32_t other, struct pst_error *err)
 {
     const struct pst_team *team = &session->team;
     const char *transport = session->job->run.transport;
@@ -99,15 +99,15 @@ static pst_status check_gpus(const struct pst_session *session, struct pst_error
     }
     gpus = pst_alloc(n, sizeof *gpus);
     if (team->ops != NULL) {
-        struct gpu mine = gpu_of(session, team->rank, 1);
+        struct gpu mine = find_gpu(session, team->rank, 1);
 
         status = team->ops->exchange(&mine, gpus, sizeof mine, err);
     }
     for (rank = 0; team->ops == NULL && rank < n; rank++) {
-        gpus[rank] = gpu_of(session, rank, n);
+        gpus[rank] = find_gpu(session, rank, n);
     }
     if (status == PST_OK && find_meeting(team, gpus, n, &rank, &other)) {
-        status = fail(session, gpus[rank].name, n, rank, other, err);
+        status = fail_shared(session, gpus[rank].name, n, rank, other, err);
     }
     free(gpus);
     return status;
@@ -180,7 +180,7 @@ static pst_status check_tf32(const struct pst_session *session, struct pst_error
     const struct pst_job_run *run = &session->job->run;
 
     if (run->dtype != PST_RUN_TF32 ||
-        (session->device_ops->flags & (PST_DEVICE_TF32 | PST_DEVICE_HOLLOW)) != 0) {
+        (session->device_ops->flags & (PST_DEVICE_TF32 | PST_DEVICE_NO_DATA)) != 0) {
         return PST_OK;
     }
     return pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing",
@@ -192,7 +192,7 @@ static pst_status check_tf32(const struct pst_session *session, struct pst_error
 static pst_status check_optimizer(const struct pst_session *session, struct pst_error *err)
 {
     if (session->job->train.optimizer != PST_MUON ||
-        (session->device_ops->flags & (PST_DEVICE_MUON | PST_DEVICE_HOLLOW)) != 0) {
+        (session->device_ops->flags & (PST_DEVICE_MUON | PST_DEVICE_NO_DATA)) != 0) {
         return PST_OK;
     }
     return pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing",
@@ -204,7 +204,7 @@ static pst_status check_optimizer(const struct pst_session *session, struct pst_
 static pst_status check_device_slices(const struct pst_session *session, struct pst_error *err)
 {
     if (session->graph->slices == 1 ||
-        (session->device_ops->flags & (PST_DEVICE_SLICES | PST_DEVICE_HOLLOW)) != 0) {
+        (session->device_ops->flags & (PST_DEVICE_SLICES | PST_DEVICE_NO_DATA)) != 0) {
         return PST_OK;
     }
     return pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing",
@@ -218,7 +218,7 @@ static pst_status check_graphs(const struct pst_session *session, struct pst_err
 {
     const struct pst_job_run *run = &session->job->run;
 
-    if (run->graphs != PST_RUN_GRAPHS_ON || (session->device_ops->flags & PST_DEVICE_HOLLOW) != 0) {
+    if (run->graphs != PST_RUN_GRAPHS_ON || pst_session_is_hollow(session)) {
         return PST_OK;
     }
     if (pst_module_has("transport", run->transport, PST_MODULE_IN_STREAMS)) {
@@ -280,7 +280,7 @@ static pst_status count_devices(const struct pst_session *session, struct pst_er
 }
 
 /* Every device of a run meets the same. */
-static void note(const char *text)
+static void log_note(const char *text)
 {
     pst_log_once(PST_LOG_WARN, "device", text);
 }
@@ -373,7 +373,7 @@ static pst_status load_device(struct pst_session *session, struct pst_error *err
         session->device_config.threads = (uint32_t)run->threads_per_device;
         session->device_config.kernels = run->kernels;
         session->device_config.tf32 = run->dtype == PST_RUN_TF32;
-        session->device_config.note = note;
+        session->device_config.note = log_note;
         status = pst_config_place(config, "run", "dtype", check_tf32(session, err), err);
     }
     PST_TRY(status,
@@ -401,7 +401,7 @@ pst_status pst_session_load_transport(const struct pst_job *job,
     if (status == PST_OK) {
         *(void **)&entry = function;
         *ret_ops = entry();
-        if ((*ret_ops)->probe(why, sizeof why) != PST_OK) {
+        if ((*ret_ops)->probe != NULL && (*ret_ops)->probe(why, sizeof why) != PST_OK) {
             status = pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing",
                               "run.transport = \"%s\": %s", job->run.transport, why);
             pst_error_hint(err, "run.transport = \"threads\" runs the same plan in one process");
@@ -469,9 +469,9 @@ static void take_figures(struct pst_session *session)
     }
 }
 
-static pst_status create(const struct pst_job *job, const struct pst_team *team,
-                         bool with_transport, struct pst_session **ret_session,
-                         struct pst_error *err)
+static pst_status create_session(const struct pst_job *job, const struct pst_team *team,
+                                 bool with_transport, struct pst_session **ret_session,
+                                 struct pst_error *err)
 {
     struct pst_session *session = pst_alloc(1, sizeof *session);
     struct pst_arena arena = {0};
@@ -519,13 +519,13 @@ static pst_status create(const struct pst_job *job, const struct pst_team *team,
 pst_status pst_session_create(const struct pst_job *job, const struct pst_team *team,
                               struct pst_session **ret_session, struct pst_error *err)
 {
-    return create(job, team, true, ret_session, err);
+    return create_session(job, team, true, ret_session, err);
 }
 
 pst_status pst_session_create_for_planning(const struct pst_job *job,
                                            struct pst_session **ret_session, struct pst_error *err)
 {
-    return create(job, NULL, false, ret_session, err);
+    return create_session(job, NULL, false, ret_session, err);
 }
 
 static void destroy_programs(struct pst_program **programs, uint32_t n)

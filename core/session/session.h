@@ -11,7 +11,7 @@
 #include "exec/transport.h"
 #include "plan/judge.h"
 #include "planner/planner.h"
-#include "session/rules.h"
+#include "session/parameter_groups.h"
 #include "session/team.h"
 
 struct pst_session;
@@ -112,7 +112,7 @@ pst_status pst_session_load_transport(const struct pst_job *job,
 /* Do the session's devices only stand in for others? */
 static inline bool pst_session_is_hollow(const struct pst_session *session)
 {
-    return (session->device_ops->flags & PST_DEVICE_HOLLOW) != 0;
+    return (session->device_ops->flags & PST_DEVICE_NO_DATA) != 0;
 }
 
 /* How ranks share a device, in one line written to `text`; NULL: they do not. */
@@ -144,7 +144,7 @@ pst_status pst_session_compare_stated(struct pst_session *session, struct pst_ch
 /* The source of predicted times: "described", "file", "measured". */
 const char *pst_session_times_name(const struct pst_session *session);
 
-/* queues.c. Limits for the checker, by the job's transport. */
+/* transport_queues.c. Limits for the checker, by the job's transport. */
 struct pst_check_limits pst_session_limits(const struct pst_session *session);
 /* Returns true if each edge has its own queue of transfers. Only with transport nccl. */
 bool pst_session_edges(const struct pst_session *session);

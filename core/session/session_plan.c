@@ -265,7 +265,7 @@ static void explain(const struct pst_session *session, uint32_t rank, struct pst
 }
 
 /* Refuses a plan that does not fit, with what takes the space and what would do. */
-static pst_status fits(const struct pst_session *session, struct pst_error *err)
+static pst_status check_memory(const struct pst_session *session, struct pst_error *err)
 {
     static const char others[] = "use a memory optimizer, or make micro-batches smaller";
     const struct pst_cluster *cluster = &session->cluster;
@@ -322,7 +322,7 @@ static pst_status time_and_fit(struct pst_session *session, struct pst_error *er
 
     PST_TRY(status, pst_session_predict(session, err));
 
-    return status == PST_OK ? fits(session, err) : status;
+    return status == PST_OK ? check_memory(session, err) : status;
 }
 
 pst_status pst_session_plan(struct pst_session *session, const char *plan_file,
@@ -395,7 +395,7 @@ pst_status pst_session_twin(struct pst_session *session, uint32_t batch, bool wh
         status = pst_programs_create(session->eval_plan, cost.graph, &cost, PST_PROGRAM_WHOLE,
                                      session->eval_programs, err);
     }
-    return status == PST_OK ? fits(session, err) : status;
+    return status == PST_OK ? check_memory(session, err) : status;
 }
 
 /* Arenas are filled on creation, so memory that the host does not have would end the process in the

@@ -8,9 +8,9 @@
 #include <time.h>
 #include <xxhash.h>
 
-#include "base/launched.h"
+#include "base/mpi_environment.h"
 #include "base/log.h"
-#include "base/stop.h"
+#include "base/signals.h"
 #include "base/util.h"
 #include "config/report.h"
 #include "host/plugin_host.h"

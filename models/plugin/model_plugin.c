@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "base/stop.h"
+#include "base/signals.h"
 #include "models/builder.h"
 #include "models/plugin/model.h"
 #include "planner/state.h"

@@ -11,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/launched.h"
+#include "base/mpi_environment.h"
 
 enum { MOST_RULES = 16, MOST_POINTS = 32, POINT_SIZE = 32, ANY_RANK = UINT32_MAX };
 

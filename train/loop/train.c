@@ -8,7 +8,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/saturate.h"
-#include "base/stop.h"
+#include "base/signals.h"
 #include "base/util.h"
 #include "data/prefetch.h"
 #include "generate/generate.h"

@@ -70,7 +70,7 @@ struct pst_train_listener {
  * beginning, which is what the session begins with, or from what is to be resumed. With 0 steps,
  * which a command may set, only the evaluation and the text of the end are made; without data, the
  * text alone. With a folder for checkpoints it saves what that asks for, and its end; with resume
- * NULL it begins and saves nothing. A signal (stop.h) ends it after the steps in flight, without a
+ * NULL it begins and saves nothing. A signal (signals.h) ends it after the steps in flight, without a
  * final evaluation: the results so far are reported, then PST_ERR_CANCELLED with exit code 130 or
  * 143 comes back. Other errors: those of resume.h and saver.h; machine.memory (exit 4) before the
  * first step, run.non-finite and run.* (exit 1).

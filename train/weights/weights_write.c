@@ -13,7 +13,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/memory.h"
-#include "base/stop.h"
+#include "base/signals.h"
 #include "base/text.h"
 #include "base/util.h"
 #include "weights/weights.h"

@@ -4,12 +4,12 @@
  * call that waits for their end, and nobody else has their buffers meanwhile. Nothing is inferred
  * from the order of a queue.
  */
-#include "prove/walk.h"
+#include "prove/program_replay.h"
 
 /* The pass behind which an instruction's copies stand; at the head of a part: itself. */
-static uint32_t pass_before(const struct pst_program *program, uint32_t at)
+static uint32_t pass_before(const struct pst_instr *instrs, uint32_t at)
 {
-    while (at > 0 && pst_check_is_copy(program->instrs[at].op) && !program->instrs[at].apart) {
+    while (at > 0 && pst_check_is_copy(instrs[at].op) && !instrs[at].at_part_head) {
         at--;
     }
     return at;
@@ -17,7 +17,7 @@ static uint32_t pass_before(const struct pst_program *program, uint32_t at)
 
 static bool in_pass(const struct pst_program *program, uint32_t copy, uint32_t call)
 {
-    const struct pst_program_instr *list = &program->lists[pass_before(program, copy)];
+    const struct pst_program_instr *list = &program->lists[pass_before(program->instrs, copy)];
     return call >= list->first_call && call - list->first_call < list->n_calls;
 }
 
@@ -102,7 +102,7 @@ void pst_walk_copies(struct pst_walk *walk)
         pst_check_array(walk->check, (uint64_t)program->n_copies + 1, sizeof *walk->copies);
     for (uint32_t c = 0; c < program->n_copies; c++) {
         const struct pst_program_copy *copy = &program->copies[c];
-        uint32_t pass = pass_before(program, copy->instr), begins = walk->first_tick[pass];
+        uint32_t pass = pass_before(program->instrs, copy->instr), begins = walk->first_tick[pass];
         if (copy->start_call != PST_NONE) {
             begins = tick_of(walk, pass, copy->start_call) + 1;
         }

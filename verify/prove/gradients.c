@@ -4,7 +4,7 @@
  * use of a tensor. Sums of numbers do not depend on the order in which contributions are added, so
  * one comparison tells whether a gradient is complete, and of the right tensor and micro-batch.
  */
-#include "prove/walk.h"
+#include "prove/program_replay.h"
 
 #include "base/philox.h"
 

@@ -4,7 +4,7 @@
  * its derivative, and each operand must be the right buffer.
  */
 #include "base/util.h"
-#include "prove/walk.h"
+#include "prove/program_replay.h"
 
 /* The buffer belongs to this tensor, parameter or operator and to the call's samples. */
 static void expect(struct pst_walk *walk, const struct pst_program_call *call, uint32_t v,

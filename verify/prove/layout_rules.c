@@ -107,7 +107,7 @@ static uint32_t bound_index(const struct cover *cover, uint64_t bound)
 }
 
 /* Takes the stretches or gives them back; whether one of them was taken. */
-static bool mark(struct cover *cover, struct stretches of, bool take)
+static bool mark_cover(struct cover *cover, struct stretches of, bool take)
 {
     bool was_taken = false;
     for (uint32_t at = of.begin, next; at < of.end; at = next) {
@@ -163,7 +163,7 @@ static void report_overlap(struct pst_check *check, const struct pst_program *pr
 }
 
 /* Largest live sum; overlaps are reported on the way. */
-static uint64_t sweep(struct pst_check *check, const struct pst_program *program, bool host)
+static uint64_t sweep_values(struct pst_check *check, const struct pst_program *program, bool host)
 {
     struct cover cover = {0};
     uint32_t *start, *until;
@@ -177,7 +177,7 @@ static uint64_t sweep(struct pst_check *check, const struct pst_program *program
             struct stretches of = {bound_index(&cover, value->offset),
                                    bound_index(&cover, value->offset + value->bytes)};
             live += value->bytes;
-            if (mark(&cover, of, true) && check->report->n_violations < PST_CHECK_MAX) {
+            if (mark_cover(&cover, of, true) && check->report->n_violations < PST_CHECK_MAX) {
                 report_overlap(check, program, starting[i], t);
             }
             cover.of[starting[i]] = of;
@@ -185,7 +185,7 @@ static uint64_t sweep(struct pst_check *check, const struct pst_program *program
         peak = live > peak ? live : peak;
         for (uint32_t i = until[t]; i < until[t + 1]; i++) {
             live -= program->values[ending[i]].bytes;
-            mark(&cover, cover.of[ending[i]], false);
+            mark_cover(&cover, cover.of[ending[i]], false);
         }
     }
     return peak;
@@ -258,18 +258,18 @@ static void check_stated(struct pst_check *check, const struct pst_program *prog
 
 void pst_check_overlaps(struct pst_check *check, const struct pst_program *program)
 {
-    sweep(check, program, false);
+    sweep_values(check, program, false);
     if (program->n_copies > 0) {
-        sweep(check, program, true);
+        sweep_values(check, program, true);
     }
 }
 
 void pst_check_layout(struct pst_check *check, const struct pst_program *program)
 {
     check_values(check, program);
-    uint64_t peak = sweep(check, program, false);
+    uint64_t peak = sweep_values(check, program, false);
     if (program->n_copies > 0) {
-        sweep(check, program, true);
+        sweep_values(check, program, true);
     }
     check_stated(check, program, peak);
 }

@@ -3,7 +3,7 @@
  * MEM2, NUM1: every instruction of a list in order. A buffer is alive when it is used, written
  * before it is read, and not touched while the transport has it.
  */
-#include "prove/walk.h"
+#include "prove/program_replay.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -222,7 +222,7 @@ static void check_strangers(struct pst_check *check, uint32_t rank)
     }
 }
 
-static void reset(const struct pst_check *check, uint32_t rank, struct ending *ending)
+static void reset_ending(const struct pst_check *check, uint32_t rank, struct ending *ending)
 {
     uint64_t n = ending->n;
     for (uint32_t i = check->rank_first[rank]; i < check->rank_first[rank + 1]; i++) {
@@ -284,7 +284,7 @@ void pst_check_reductions(struct pst_check *check)
             check_nothing(check, d);
             continue;
         }
-        reset(check, d, &ending);
+        reset_ending(check, d, &ending);
         read_list(check, d, &ending);
         for (uint32_t i = check->rank_first[d]; i < check->rank_first[d + 1]; i++) {
             for (uint32_t k = 0; k < ending.n; k++) {
@@ -293,6 +293,6 @@ void pst_check_reductions(struct pst_check *check)
             }
         }
         check_strangers(check, d);
-        reset(check, d, &ending);
+        reset_ending(check, d, &ending);
     }
 }

@@ -87,8 +87,8 @@ static uint64_t transfer_index(const struct pst_check *check, uint32_t e, uint32
 }
 
 /* COMM1: is this transfer one that the plan needs at this end? Then where it goes in the table. */
-static struct pst_check_transfer *expect(struct pst_check *check, uint32_t rank, uint32_t at,
-                                         const struct pst_instr *instr)
+static struct pst_check_transfer *expect_transfer(struct pst_check *check, uint32_t rank,
+                                                  uint32_t at, const struct pst_instr *instr)
 {
     if (instr->first_sample >= check->plan->batch ||
         instr->n_samples > check->plan->batch - instr->first_sample) {
@@ -125,7 +125,7 @@ static struct pst_check_transfer *expect(struct pst_check *check, uint32_t rank,
 }
 
 /* All counts 0 again, in time linear in the list. */
-static void forget(const struct pst_plan_device *device, uint32_t *sends, uint32_t *recvs)
+static void forget_counts(const struct pst_plan_device *device, uint32_t *sends, uint32_t *recvs)
 {
     for (uint32_t i = 0; i < device->n_instrs; i++) {
         if (device->body[i].op == PST_I_SEND || device->body[i].op == PST_I_RECV) {
@@ -145,7 +145,7 @@ static void read_list(struct pst_check *check, uint32_t rank, uint32_t *sends, u
         }
         bool send = instr->op == PST_I_SEND;
         uint32_t sequence = (send ? sends : recvs)[instr->peer]++;
-        struct pst_check_transfer *transfer = expect(check, rank, i, instr);
+        struct pst_check_transfer *transfer = expect_transfer(check, rank, i, instr);
         if (transfer == NULL) {
             continue;
         }
@@ -157,7 +157,7 @@ static void read_list(struct pst_check *check, uint32_t rank, uint32_t *sends, u
         *place = i;
         *(send ? &transfer->send_seq : &transfer->recv_seq) = sequence;
     }
-    forget(device, sends, recvs);
+    forget_counts(device, sends, recvs);
 }
 
 /* One direction of an overlap: from the pass that makes the rows to the pass that reads them. */

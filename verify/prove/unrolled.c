@@ -5,7 +5,7 @@
  * for each of them, at the same place, alive from its first use to its last: where a later one
  * comes too early, two buffers overlap.
  */
-#include "prove/walk.h"
+#include "prove/program_replay.h"
 
 #include <stdlib.h>
 
@@ -45,7 +45,7 @@ static uint32_t add_value(struct unroller *u, uint32_t v, const struct pst_value
 }
 
 /* The tick after the section's last. */
-static uint32_t end_of(const struct unroller *u)
+static uint32_t end_tick(const struct unroller *u)
 {
     const struct pst_program_section *next = u->section + 1;
     return next < u->from->sections + u->from->n_sections ? next->first_tick : u->from->n_ticks;
@@ -59,7 +59,7 @@ static uint32_t local_value(struct unroller *u, uint32_t v)
     if (u->head[v] != PST_NONE && u->run_of[v] == u->run) {
         return u->head[v];
     }
-    if (value.first < u->section->first_tick || value.last >= end_of(u)) {
+    if (value.first < u->section->first_tick || value.last >= end_tick(u)) {
         u->fault = "a buffer that lives in another section";
         return PST_NONE;
     }
@@ -92,7 +92,7 @@ static uint32_t turn_value(struct unroller *u, uint32_t v, uint32_t sample)
 }
 
 /* The copy of a value that is used now, for this sample of the unrolled list. */
-static uint32_t use(struct unroller *u, uint32_t v, uint32_t sample)
+static uint32_t use_copy(struct unroller *u, uint32_t v, uint32_t sample)
 {
     uint32_t copy;
     if (v == PST_NONE || u->fault != NULL) {
@@ -148,8 +148,8 @@ static void copy_row(struct unroller *u, uint32_t i, const struct pst_program_co
     struct pst_program_copy *row = &to->copies[to->n_copies];
     *row = *from;
     row->instr = i;
-    row->value = use(u, from->value, sample);
-    row->host = use(u, from->host, sample);
+    row->value = use_copy(u, from->value, sample);
+    row->host = use_copy(u, from->host, sample);
     if (from->start_call != PST_NONE) {
         row->start_call = u->pass_call + (from->start_call - u->pass->first_call);
     }
@@ -173,7 +173,7 @@ static void copy_call(struct unroller *u, const struct pst_program_call *from)
     copy_waits(u, from, call);
     for (uint32_t i = 0; i < n; i++) {
         to->operands[to->n_operands++] =
-            use(u, u->from->operands[from->first_operand + i], call->first_sample);
+            use_copy(u, u->from->operands[from->first_operand + i], call->first_sample);
     }
 }
 
@@ -195,7 +195,7 @@ static void copy_instr(struct unroller *u, uint32_t i, const struct pst_program_
     for (uint32_t p = 0; p < from->n_parts; p++) {
         const struct pst_transfer_part *part = &u->from->parts[from->first_part + p];
         to->parts[to->n_parts++] = (struct pst_transfer_part){
-            use(u, part->value, to->instrs[i].first_sample), part->begin, part->bytes};
+            use_copy(u, part->value, to->instrs[i].first_sample), part->begin, part->bytes};
     }
     for (uint32_t c = 0; c < from->n_copies; c++) {
         copy_row(u, i, &u->from->copies[from->first_copy + c]);
@@ -210,7 +210,7 @@ static void copy_instr(struct unroller *u, uint32_t i, const struct pst_program_
 }
 
 /* Alive while the transport has it, as the waits tell. */
-static void hold(struct unroller *u, uint32_t wait, uint32_t tick)
+static void hold_value(struct unroller *u, uint32_t wait, uint32_t tick)
 {
     struct pst_program *to = u->to;
     const struct pst_program_instr *list = &to->lists[wait];
@@ -230,16 +230,16 @@ static void hold_all(struct unroller *u)
     for (uint32_t i = 0; i < to->n_instrs; i++) {
         for (uint32_t w = 0; w < to->instrs[i].n_waits; w++) {
             uint32_t wait = to->instrs[i].waits[w];
-            hold(u, wait, to->instrs[wait].op == PST_I_SEND && tick > 0 ? tick - 1 : tick);
+            hold_value(u, wait, to->instrs[wait].op == PST_I_SEND && tick > 0 ? tick - 1 : tick);
         }
         if (u->check->known[base + i] == PST_NONE) {
-            hold(u, i, to->n_ticks - 1);
+            hold_value(u, i, to->n_ticks - 1);
         }
         tick += to->lists[i].n_ticks;
     }
 }
 
-static void widen(struct pst_value *value, uint32_t first, uint32_t last)
+static void widen_life(struct pst_value *value, uint32_t first, uint32_t last)
 {
     if (value->period > 0) {
         value->first = first < value->first ? first : value->first;
@@ -260,13 +260,13 @@ static void hold_copies(struct unroller *u)
     for (uint32_t c = 0; c < to->n_copies; c++) {
         uint32_t begins = walk.copies[c].begins, known = walk.copies[c].known;
         known = known < to->n_ticks ? known : to->n_ticks - 1;
-        widen(&to->values[to->copies[c].value], begins, known);
-        widen(&to->values[to->copies[c].host], begins, known);
+        widen_life(&to->values[to->copies[c].value], begins, known);
+        widen_life(&to->values[to->copies[c].host], begins, known);
     }
 }
 
 /* The row of from->lists that instruction i of the unrolled list is. */
-static const struct pst_program_instr *enter(struct unroller *u, uint32_t i)
+static const struct pst_program_instr *enter_row(struct unroller *u, uint32_t i)
 {
     struct pst_origin origin =
         pst_plan_origin(u->check->source, u->to->rank, i, u->check->n_batches, 0);
@@ -289,7 +289,7 @@ static void make_tables(struct unroller *u)
     struct pst_program *to = u->to;
     uint64_t n_calls = 0, n_parts = 0, n_operands = 0, n_copies = 0, n_waits = 0;
     for (uint32_t i = 0; i < to->n_instrs; i++) {
-        const struct pst_program_instr *list = enter(u, i);
+        const struct pst_program_instr *list = enter_row(u, i);
         n_calls += list->n_calls;
         n_parts += list->n_parts;
         n_copies += list->n_copies;
@@ -332,7 +332,7 @@ bool pst_check_unroll_program(struct pst_check *check, const struct pst_program 
     bool ok = true;
     make_tables(&u);
     for (uint32_t i = 0; ok && i < to.n_instrs; i++) {
-        copy_instr(&u, i, enter(&u, i));
+        copy_instr(&u, i, enter_row(&u, i));
         ok = u.fault == NULL;
         if (u.fault != NULL) {
             pst_check_add(check, "MEM2", to.rank, i, "phase %u: it uses %s", phase, u.fault);

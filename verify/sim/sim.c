@@ -17,7 +17,7 @@
 
 #include "sim/state.h"
 
-static void wake(struct pst_sim *sim, uint32_t rank)
+static void wake_rank(struct pst_sim *sim, uint32_t rank)
 {
     if (!sim->ranks[rank].queued_up) {
         sim->ranks[rank].queued_up = true;
@@ -31,8 +31,8 @@ static bool is_asking(const struct pst_sim_rank *state, enum pst_sim_request_kin
     return state->requests[kind].open;
 }
 
-static void ask(struct pst_sim *sim, struct pst_sim_rank *state, enum pst_sim_request_kind kind,
-                uint64_t ns)
+static void ask_link(struct pst_sim *sim, struct pst_sim_rank *state,
+                     enum pst_sim_request_kind kind, uint64_t ns)
 {
     state->requests[kind] = (struct pst_sim_request){true, ns};
     sim->requests[sim->n_requests++] =
@@ -73,7 +73,7 @@ static bool same_transfer(const struct pst_instr *a, const struct pst_instr *b)
            a->n_samples == b->n_samples;
 }
 
-static bool is_far(const struct pst_sim *sim, uint32_t from, uint32_t to)
+static bool is_between_nodes(const struct pst_sim *sim, uint32_t from, uint32_t to)
 {
     return sim->node_out != NULL &&
            pst_cost_node(sim->durations.cost, from) != pst_cost_node(sim->durations.cost, to);
@@ -89,7 +89,7 @@ static void find_link(struct pst_sim *sim, uint32_t from, uint32_t to, uint32_t 
                       uint64_t *ret_free[2])
 {
     struct pst_sim_rank *sender = &sim->ranks[from];
-    if (is_far(sim, from, to)) {
+    if (is_between_nodes(sim, from, to)) {
         ret_free[0] = &sim->node_out[pst_cost_node(sim->durations.cost, from)];
         ret_free[1] = &sim->node_in[pst_cost_node(sim->durations.cost, to)];
     } else {
@@ -98,7 +98,7 @@ static void find_link(struct pst_sim *sim, uint32_t from, uint32_t to, uint32_t 
 }
 
 /* The transfer at the heads of both queues has the link as soon as that is free. */
-static void move(struct pst_sim *sim, uint32_t from, uint32_t to, uint64_t ready)
+static void move_transfer(struct pst_sim *sim, uint32_t from, uint32_t to, uint64_t ready)
 {
     struct pst_sim_rank *sender = &sim->ranks[from], *receiver = &sim->ranks[to];
     uint32_t send = queue_head(sender, QUEUE_SEND), recv = queue_head(receiver, QUEUE_RECV);
@@ -113,8 +113,8 @@ static void move(struct pst_sim *sim, uint32_t from, uint32_t to, uint64_t ready
     pst_sim_finish(receiver, recv, start, end);
     sender->head[QUEUE_SEND]++;
     receiver->head[QUEUE_RECV]++;
-    wake(sim, from);
-    wake(sim, to);
+    wake_rank(sim, from);
+    wake_rank(sim, to);
 }
 
 /* Starts the transfer at the heads of both ends, or asks for its link; false where one of them is
@@ -137,11 +137,11 @@ static bool match_heads(struct pst_sim *sim, uint32_t from, uint32_t to)
     uint64_t ready = pst_later(sender->posted[send], receiver->posted[recv]);
     ready = pst_later(ready,
                       pst_later(sender->last_start[QUEUE_SEND], receiver->last_start[QUEUE_RECV]));
-    if (is_far(sim, from, to)) {
-        ask(sim, sender, PST_SIM_LINK, ready);
+    if (is_between_nodes(sim, from, to)) {
+        ask_link(sim, sender, PST_SIM_LINK, ready);
         return false;
     }
-    move(sim, from, to, ready);
+    move_transfer(sim, from, to, ready);
     return true;
 }
 
@@ -165,7 +165,7 @@ static void complete_on(struct pst_sim *sim, uint32_t rank, uint32_t id, uint64_
     state->last_start[QUEUE_REDUCE] = end;
     pst_sim_finish(state, queue_head(state, QUEUE_REDUCE), start, end);
     state->head[QUEUE_REDUCE]++;
-    wake(sim, rank);
+    wake_rank(sim, rank);
 }
 
 static void complete_collective(struct pst_sim *sim, const struct pst_instr *instr, uint32_t id)
@@ -183,7 +183,7 @@ static void complete_collective(struct pst_sim *sim, const struct pst_instr *ins
 }
 
 /* The head of the reduction queue comes to its meeting; the last member to come ends it. */
-static bool arrive(struct pst_sim *sim, uint32_t rank)
+static bool arrive_at_sum(struct pst_sim *sim, uint32_t rank)
 {
     struct pst_sim_rank *state = &sim->ranks[rank];
     uint32_t at = queue_head(state, QUEUE_REDUCE);
@@ -203,7 +203,7 @@ static bool arrive(struct pst_sim *sim, uint32_t rank)
 
 /* --- lists ----------------------------------------------------------------------------------- */
 
-static void post(struct pst_sim *sim, struct pst_sim_rank *state, uint32_t at)
+static void post_instr(struct pst_sim *sim, struct pst_sim_rank *state, uint32_t at)
 {
     uint32_t queue = pst_sim_queue_of(state->list[at].op);
     uint64_t start = state->now;
@@ -214,7 +214,7 @@ static void post(struct pst_sim *sim, struct pst_sim_rank *state, uint32_t at)
         return;
     }
     if (sim->core_free != NULL) {
-        ask(sim, state, PST_SIM_CORE, start);
+        ask_link(sim, state, PST_SIM_CORE, start);
         return;
     }
     state->now = pst_sim_run_pass(sim, state, at);
@@ -222,7 +222,7 @@ static void post(struct pst_sim *sim, struct pst_sim_rank *state, uint32_t at)
 }
 
 /* Begins with the next instruction; false where its time has not come. */
-static bool take(struct pst_sim *sim, struct pst_sim_rank *state)
+static bool take_instr(struct pst_sim *sim, struct pst_sim_rank *state)
 {
     const struct pst_instr *instr = &state->list[state->pc];
 
@@ -235,12 +235,12 @@ static bool take(struct pst_sim *sim, struct pst_sim_rank *state)
     if (!waits_known(sim, state, instr, &state->now)) {
         return false;
     }
-    post(sim, state, state->pc);
+    post_instr(sim, state, state->pc);
     return true;
 }
 
 /* Begins a run of the list at the rank's `now`. */
-static void begin(struct pst_sim *sim, uint32_t rank, uint32_t number)
+static void begin_run(struct pst_sim *sim, uint32_t rank, uint32_t number)
 {
     struct pst_sim_rank *state = &sim->ranks[rank];
     state->number = number;
@@ -259,7 +259,7 @@ static void begin(struct pst_sim *sim, uint32_t rank, uint32_t number)
 
 /* Ends a run once all of the list has ended, and begins the next. False: not now, or there is none.
  */
-static bool leave(struct pst_sim *sim, uint32_t rank)
+static bool leave_pass(struct pst_sim *sim, uint32_t rank)
 {
     struct pst_sim_rank *state = &sim->ranks[rank];
     if (state->ended || state->n_done < state->n) {
@@ -273,24 +273,24 @@ static bool leave(struct pst_sim *sim, uint32_t rank)
         state->ended = true;
         return false;
     }
-    begin(sim, rank, state->number + 1);
+    begin_run(sim, rank, state->number + 1);
     return true;
 }
 
 /* Walks the list as far as it goes now. */
-static bool walk(struct pst_sim *sim, uint32_t rank)
+static bool walk_list(struct pst_sim *sim, uint32_t rank)
 {
     struct pst_sim_rank *state = &sim->ranks[rank];
     bool moved = false;
     do {
         while (state->pc < state->n) {
-            if (!take(sim, state)) {
+            if (!take_instr(sim, state)) {
                 return moved;
             }
             state->pc++;
             moved = true;
         }
-    } while (leave(sim, rank));
+    } while (leave_pass(sim, rank));
     return moved;
 }
 
@@ -299,7 +299,7 @@ static void advance(struct pst_sim *sim, uint32_t rank)
     struct pst_sim_rank *state = &sim->ranks[rank];
     bool moved = true;
     while (moved && sim->status == PST_OK) {
-        moved = walk(sim, rank);
+        moved = walk_list(sim, rank);
         uint32_t send = queue_head(state, QUEUE_SEND);
         if (send != PST_NONE) {
             moved |= match_heads(sim, rank, state->list[send].peer);
@@ -308,7 +308,7 @@ static void advance(struct pst_sim *sim, uint32_t rank)
         if (recv != PST_NONE && sim->status == PST_OK) {
             moved |= match_heads(sim, state->list[recv].peer, rank);
         }
-        moved |= arrive(sim, rank);
+        moved |= arrive_at_sum(sim, rank);
     }
 }
 
@@ -325,7 +325,7 @@ static void run_on_core(struct pst_sim *sim, uint32_t rank, uint64_t asked_ns)
     state->now = start = pst_later(asked_ns, sim->core_free[core]);
     state->now = sim->core_free[core] = pst_sim_run_pass(sim, state, at);
     pst_sim_finish(state, at, start, state->now);
-    wake(sim, rank);
+    wake_rank(sim, rank);
 }
 
 /* The earliest; of several that of the lowest rank. */
@@ -352,7 +352,7 @@ static void serve_request(struct pst_sim *sim)
     if (number % PST_SIM_REQUESTS == PST_SIM_LINK) {
         const struct pst_sim_rank *sender = &sim->ranks[rank];
 
-        move(sim, rank, sender->list[queue_head(sender, QUEUE_SEND)].peer, first->ns);
+        move_transfer(sim, rank, sender->list[queue_head(sender, QUEUE_SEND)].peer, first->ns);
     } else {
         run_on_core(sim, rank, first->ns);
     }
@@ -377,8 +377,8 @@ static pst_status check_ended(const struct pst_sim *sim)
 pst_status pst_sim_finish_all(struct pst_sim *sim)
 {
     for (uint32_t d = 0; d < sim->plan->n_devices; d++) {
-        begin(sim, d, 0);
-        wake(sim, d);
+        begin_run(sim, d, 0);
+        wake_rank(sim, d);
     }
     while (sim->status == PST_OK && !sim->sufficed && (sim->n_queued > 0 || sim->n_requests > 0)) {
         if (sim->n_queued == 0) {

@@ -109,7 +109,7 @@ static inline void pst_sim_finish(struct pst_sim_rank *state, uint32_t at, uint6
     state->n_done++;
 }
 
-/* copies.c: arrays of a rank that copies. */
+/* sim_copies.c: arrays of a rank that copies. */
 void pst_sim_copies_init(struct pst_sim *sim, uint32_t rank);
 /* The call of a pass that its wait number w holds up; PST_NONE: the wait comes before the pass. */
 uint32_t pst_sim_waits_at(const struct pst_sim *sim, const struct pst_sim_rank *state,
@@ -136,7 +136,7 @@ struct pst_sim_record {
 };
 void pst_sim_record_run(void *context, const struct pst_sim *sim, uint32_t rank);
 
-/* memory.c: the curve of one run of a list. */
+/* sim_memory.c: the curve of one run of a list. */
 void pst_sim_memory_add(const struct pst_sim_record *record, const struct pst_sim_rank *run,
                         uint32_t rank);
 

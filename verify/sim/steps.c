@@ -71,7 +71,7 @@ static void note_parts(struct steps *steps, const struct pst_sim_rank *run, uint
     }
 }
 
-static void note(void *context, const struct pst_sim *sim, uint32_t rank)
+static void note_boundary(void *context, const struct pst_sim *sim, uint32_t rank)
 {
     struct steps *steps = context;
     const struct pst_sim_rank *run = &sim->ranks[rank];
@@ -103,7 +103,7 @@ static pst_status steps_run(struct steps *steps, const struct pst_plan *plan,
     steps->plan = plan;
     steps->n_steps = steps->n_boundaries = n_steps;
     steps->drain_every = drain_every;
-    sim->sink = note;
+    sim->sink = note_boundary;
     sim->context = steps;
     if (plan->asynchronous) {
         status = pst_plan_unroll(plan, n_steps, drain_every, &steps->unrolled, err);
@@ -145,7 +145,7 @@ struct pst_idle pst_sim_idle(const struct pst_sim_result *result)
 /* --- the steady state ------------------------------------------------------------------------- */
 
 /* Did the ranks come to boundary i as they came to boundary j, but for a shift? */
-static bool alike(const struct steps *steps, uint32_t i, uint32_t j)
+static bool are_alike(const struct steps *steps, uint32_t i, uint32_t j)
 {
     uint32_t n = steps->plan->n_devices;
     const uint64_t *a = &steps->begins[(size_t)i * n], *b = &steps->begins[(size_t)j * n];
@@ -157,7 +157,7 @@ static bool alike(const struct steps *steps, uint32_t i, uint32_t j)
     return true;
 }
 
-static uint64_t slope(const struct steps *steps, uint32_t i, uint32_t j)
+static uint64_t slope_of(const struct steps *steps, uint32_t i, uint32_t j)
 {
     uint32_t n = steps->plan->n_devices;
     uint64_t most = 0;
@@ -179,8 +179,8 @@ static bool find_period(const struct steps *steps, uint64_t *ret_period_ns)
     uint32_t last = steps->n_boundaries - 1, stretch = stretch_of(steps);
     for (uint32_t i = last; i > stretch;) {
         i -= stretch;
-        if (alike(steps, i, last) && alike(steps, i - 1, last - 1)) {
-            *ret_period_ns = slope(steps, i, last);
+        if (are_alike(steps, i, last) && are_alike(steps, i - 1, last - 1)) {
+            *ret_period_ns = slope_of(steps, i, last);
             return true;
         }
     }
@@ -197,9 +197,9 @@ static bool repeats(void *context, uint32_t n_begun)
 }
 
 /* At most STRETCH_MOST steps between drains. */
-static pst_status settle(const struct pst_plan *plan, const struct pst_graph *graph,
-                         const struct pst_cost_model *cost, uint32_t drain_every,
-                         uint64_t *ret_period_ns, struct pst_error *err)
+static pst_status settle_steps(const struct pst_plan *plan, const struct pst_graph *graph,
+                               const struct pst_cost_model *cost, uint32_t drain_every,
+                               uint64_t *ret_period_ns, struct pst_error *err)
 {
     pst_status status = PST_OK;
     bool found = false;
@@ -214,7 +214,7 @@ static pst_status settle(const struct pst_plan *plan, const struct pst_graph *gr
             found = find_period(&steps, ret_period_ns);
             if (!found && n == SETTLE_MOST) {
                 uint32_t stretch = stretch_of(&steps);
-                *ret_period_ns = slope(&steps, n - 1 - (n / 2 - 1) / stretch * stretch, n - 1);
+                *ret_period_ns = slope_of(&steps, n - 1 - (n / 2 - 1) / stretch * stretch, n - 1);
             }
         }
         steps_finish(&steps);
@@ -231,10 +231,10 @@ static pst_status find_step(const struct pst_plan *plan, const struct pst_graph 
     uint64_t every = plan->drain_every, drained = 0;
     pst_status status = PST_OK;
     if (every <= STRETCH_MOST) {
-        return settle(plan, graph, cost, plan->drain_every, ret_period_ns, err);
+        return settle_steps(plan, graph, cost, plan->drain_every, ret_period_ns, err);
     }
-    status = settle(plan, graph, cost, STRETCH_MOST, &drained, err);
-    PST_TRY(status, settle(plan, graph, cost, 0, ret_period_ns, err));
+    status = settle_steps(plan, graph, cost, STRETCH_MOST, &drained, err);
+    PST_TRY(status, settle_steps(plan, graph, cost, 0, ret_period_ns, err));
     if (status == PST_OK && drained > *ret_period_ns) {
         uint64_t added = (drained - *ret_period_ns) * STRETCH_MOST;
         *ret_period_ns += (added + every - 1) / every;
@@ -244,10 +244,10 @@ static pst_status find_step(const struct pst_plan *plan, const struct pst_graph 
 
 /* --- runs ------------------------------------------------------------------------------------- */
 
-static pst_status run(struct steps *steps, const struct pst_plan *plan,
-                      const struct pst_graph *graph, const struct pst_cost_model *cost,
-                      uint32_t n_steps, bool with_period, struct pst_sim_result *ret_result,
-                      struct pst_error *err)
+static pst_status run_steps(struct steps *steps, const struct pst_plan *plan,
+                            const struct pst_graph *graph, const struct pst_cost_model *cost,
+                            uint32_t n_steps, bool with_period, struct pst_sim_result *ret_result,
+                            struct pst_error *err)
 {
     struct pst_sim_result result = {.n_steps = n_steps > 0 ? n_steps : 1,
                                     .n_devices = plan->n_devices,
@@ -275,7 +275,7 @@ pst_status pst_sim_steps(const struct pst_plan *plan, const struct pst_graph *gr
                          struct pst_sim_result *ret_result, struct pst_error *err)
 {
     struct steps steps = {0};
-    return run(&steps, plan, graph, cost, n_steps, true, ret_result, err);
+    return run_steps(&steps, plan, graph, cost, n_steps, true, ret_result, err);
 }
 
 pst_status pst_sim_quick(const struct pst_plan *plan, const struct pst_graph *graph,
@@ -294,7 +294,7 @@ pst_status pst_sim_quick(const struct pst_plan *plan, const struct pst_graph *gr
     }
     status = steps_run(&steps, plan, graph, cost, QUICK_STEPS, 0, err);
     if (status == PST_OK && !find_period(&steps, ret_period_ns)) {
-        *ret_period_ns = slope(&steps, QUICK_STEPS / 2 - 1, QUICK_STEPS - 1);
+        *ret_period_ns = slope_of(&steps, QUICK_STEPS / 2 - 1, QUICK_STEPS - 1);
     }
     *ret_period_ns = pst_sat_add_ns(*ret_period_ns, pst_sim_host_ns(cost, plan));
     steps_finish(&steps);
@@ -312,8 +312,8 @@ static pst_status record_steps(struct pst_sim_record *record, const struct pst_g
     pst_timeline_create(record->plan->n_devices, &record->timeline);
     record->timeline->slices = record->plan->slices;
     record->known = pst_alloc(graph->n_ops + 1u, sizeof *record->known);
-    status = run(&steps, record->plan, graph, record->cost, record->n_steps, with_period,
-                 ret_result, err);
+    status = run_steps(&steps, record->plan, graph, record->cost, record->n_steps, with_period,
+                       ret_result, err);
     free(record->known);
     if (status != PST_OK) {
         pst_timeline_destroy(record->timeline);
@@ -428,7 +428,7 @@ pst_status pst_sim_run(const struct pst_plan *plan, const struct pst_graph *grap
     struct arrays arrays = {ret_start, ret_end};
     struct steps steps = {.sink = plan->asynchronous ? NULL : copy_out, .context = &arrays};
     struct pst_sim_result result;
-    pst_status status = run(&steps, plan, graph, cost, 1, false, &result, err);
+    pst_status status = run_steps(&steps, plan, graph, cost, 1, false, &result, err);
     if (status == PST_OK) {
         *ret_makespan_ns = result.total_ns;
     }

@@ -8,7 +8,7 @@
 
 #include <math.h>
 
-#include "device/common/window.h"
+#include "device/common/conv_window.h"
 #include "exec/device.h"
 
 struct pst_op_request {

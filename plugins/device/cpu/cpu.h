@@ -12,7 +12,7 @@
 #include <pthread.h>
 
 #include "device/common/request.h"
-#include "device/cpu/guarded.h"
+#include "device/cpu/guard_page_arena.h"
 #include "simd.h"
 
 struct pst_cpu_arena {

@@ -5,7 +5,7 @@
  */
 #include "dnnl_gemm.h"
 
-#include "device/common/spread.h"
+#include "device/common/broadcast.h"
 
 struct matmul {
     const struct pst_op_request *request;

@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "device/common/window.h"
+#include "device/common/conv_window.h"
 
 #define PST_DNN_TENSORS 64
 #define PST_DNN_OPS     32

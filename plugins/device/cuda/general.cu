@@ -8,7 +8,7 @@
 
 #include <math_constants.h>
 
-#include "device/common/spread.h"
+#include "device/common/broadcast.h"
 
 #define REAL    float
 #define NAME(f) f##_f32

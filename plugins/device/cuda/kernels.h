@@ -12,7 +12,7 @@
 #include <cuda_runtime_api.h>
 
 #include "device/common/optimizer.h"
-#include "device/common/window.h"
+#include "device/common/conv_window.h"
 
 #ifdef __cplusplus
 extern "C" {

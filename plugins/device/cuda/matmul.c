@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 #include "base/memory.h"
-#include "device/common/spread.h"
+#include "device/common/broadcast.h"
 
 struct matmul_state {
     struct pst_cuda_product products[2]; /* F: one; B: the gradients of x0, x1 */

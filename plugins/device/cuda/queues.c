@@ -12,7 +12,7 @@
 
 #include "base/machine.h"
 #include "base/memory.h"
-#include "base/relax.h"
+#include "base/spin_pause.h"
 
 /* A float of milliseconds between events is good to a microsecond up to here. */
 #define ANCHORED_NS UINT64_C(5000000000)
@@ -178,7 +178,7 @@ bool pst_cuda_wait(struct pst_device *device, struct pst_mark *mark, uint64_t ns
             return false;
         }
         if (now - begin < LOOK_NS) {
-            pst_relax();
+            pst_spin_pause();
         } else {
             nanosleep(&nap, NULL);
         }

@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/launched.h"
+#include "base/mpi_environment.h"
 #include "base/memory.h"
 #include "transport/mpi/module.h"
 

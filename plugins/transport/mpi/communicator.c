@@ -28,10 +28,9 @@ void mpi_ring(struct world *world)
 
 void mpi_publish(struct world *world, atomic_uint *word, uint32_t value)
 {
-    pthread_mutex_lock(&world->mutex);
-    atomic_store_explicit(word, value, memory_order_release);
-    pthread_cond_signal(&world->rank_wake);
-    pthread_mutex_unlock(&world->mutex);
+    const struct sleeper rank = {&world->mutex, &world->rank_wake, &world->aborted, NULL};
+
+    stall_publish(&rank, word, value);
 }
 
 bool mpi_ok(struct world *world, int code, const char *what)
@@ -176,16 +175,14 @@ static void rest(struct world *world, uint64_t idle_ns)
 /* Takes what the others left; returns what it shall do. */
 static int take(struct world *world, bool *ret_moved)
 {
-    struct request *requests;
-    struct sum *sums;
+    struct request_queue requests, sums;
     bool close, moved, clock;
     int quit;
 
     pthread_mutex_lock(&world->mutex);
     requests = world->inbox;
     sums = world->sum_inbox;
-    world->inbox = world->inbox_last = NULL;
-    world->sum_inbox = world->sum_inbox_last = NULL;
+    world->inbox = world->sum_inbox = (struct request_queue){0};
     close = world->closing;
     world->open = world->transport != NULL;
     quit = world->quit;
@@ -196,8 +193,8 @@ static int take(struct world *world, bool *ret_moved)
     if (clock) {
         mpi_clock_measure(world);
     }
-    mpi_sums_take(world, sums);
-    *ret_moved = mpi_transfers_take(world, requests) || moved;
+    mpi_sums_take(world, &sums);
+    *ret_moved = mpi_transfers_take(world, &requests) || moved;
     if (close) {
         bool dropped = mpi_transfers_drop(world);
 

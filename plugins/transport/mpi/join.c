@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "base/memory.h"
-#include "base/launched.h"
+#include "base/mpi_environment.h"
 #include "transport/mpi/module.h"
 
 #define SECOND   UINT64_C(1000000000)
@@ -43,15 +43,11 @@ void mpi_world_destroy(struct world *world)
 static struct world *create(uint64_t stall_ns, uint64_t room)
 {
     struct world *world = pst_alloc(1, sizeof *world);
-    pthread_condattr_t attr;
 
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
     pthread_mutex_init(&world->mutex, NULL);
-    pthread_cond_init(&world->wake, &attr);
-    pthread_cond_init(&world->rank_wake, &attr);
-    pthread_cond_init(&world->team_wake, &attr);
-    pthread_condattr_destroy(&attr);
+    stall_init_wake(&world->wake);
+    stall_init_wake(&world->rank_wake);
+    stall_init_wake(&world->team_wake);
     world->stall_ns = stall_ns;
     world->job.room_mine = room;
     atomic_init(&world->waits_for, MPI_NO_RANK);

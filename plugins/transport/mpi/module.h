@@ -21,6 +21,8 @@
 
 #include "base/machine.h"
 #include "exec/transport.h"
+#include "transport/common/requests.h"
+#include "transport/common/stall.h"
 
 #define MPI_NO_RANK UINT32_MAX
 #define MPI_PIECE   ((uint64_t)1 << 30) /* bytes of a message at most: MPI counts in int */
@@ -42,9 +44,6 @@ enum {
     TAG_DATA = 1024 /* plus the number */
 };
 
-/* Ordered: over from DONE on. */
-enum { STATE_FREE = 0, STATE_POSTED = 1, STATE_MOVING = 2, STATE_DONE = 3, STATE_BAD = 4 };
-
 struct header {
     uint64_t tag, bytes;
     uint32_t number, unused;
@@ -59,10 +58,11 @@ struct stage {
 };
 
 struct request {
-    struct request *next; /* in the list of free ones, the inbox, or that of expected receives */
+    struct request_link
+        link; /* in the list of free ones, the inbox, or that of expected receives */
     void *data;
-    uint64_t bytes, tag, moved;
-    uint64_t peer_bytes; /* with STATE_BAD */
+    uint64_t bytes, moved;
+    uint64_t peer_bytes; /* with REQUEST_BAD */
     uint32_t peer, number;
     bool is_send;
     struct header header;
@@ -75,15 +75,15 @@ struct request {
 
 /* A header whose receive has not been posted. */
 struct arrival {
-    struct arrival *next;
+    struct request_link link;
     struct header header;
     uint64_t at_ns;
 };
 
 /* The communicator's, one for each other process. */
 struct peer {
-    struct request *expected, *expected_last; /* receives without a header, oldest first */
-    struct arrival *arrived, *arrived_last;
+    struct request_queue expected; /* receives without a header */
+    struct request_queue arrived;
     struct header header; /* the next one lands here */
     MPI_Request header_request;
     uint32_t n_sent; /* messages so far */
@@ -101,7 +101,7 @@ enum sum_phase { SUM_HEADS, SUM_TERMS, SUM_RESULTS };
 
 /* A sum over members. */
 struct sum {
-    struct sum *next; /* in the list of free ones, the inbox, or the queue */
+    struct request_link link; /* in the list of free ones, the inbox, or the queue */
     const char *name;
     const uint32_t *members;
     uint32_t n_members, me;      /* me: position among them */
@@ -119,7 +119,7 @@ struct sum {
     uint64_t at, share; /* elements behind us; of a member in this round */
     uint64_t start_ns, end_ns;
     atomic_uint missing;          /* a rank from which something has not come */
-    uint32_t peer;                /* with STATE_BAD: who disagrees, */
+    uint32_t peer;                /* with REQUEST_BAD: who disagrees, */
     struct sum_head mine, theirs; /* and what is told */
     atomic_uint state;
     /* Where buffers are a device's: host memory in place of them, and where they are. */
@@ -186,10 +186,11 @@ struct staging {
 struct pst_transport {
     uint32_t max_requests, max_reductions;
     uint64_t stall_ns;
-    struct request *requests, *free;
-    struct sum *sums, *free_sums; /* max_reductions, and one for calls that wait at once */
-    uint32_t *all;                /* 0 .. n_ranks - 1 */
-    uint64_t start_ns, end_ns;    /* of what the last wait ended */
+    struct request *requests;
+    struct sum *sums; /* max_reductions, and one for calls that wait at once */
+    struct request_link *free, *free_sums;
+    uint32_t *all;             /* 0 .. n_ranks - 1 */
+    uint64_t start_ns, end_ns; /* of what the last wait ended */
     void (*doing)(void *context, uint32_t rank, char *ret_text, size_t size);
     void *doing_context;
     void (*note)(const char *text);
@@ -221,8 +222,7 @@ struct world {
     pthread_cond_t rank_wake, team_wake; /* the two others */
     bool rung;                           /* there is something new for the communicator */
     struct pst_transport *transport;     /* NULL: none is open */
-    struct request *inbox, *inbox_last;
-    struct sum *sum_inbox, *sum_inbox_last;
+    struct request_queue inbox, sum_inbox;
     bool closing, closed; /* the transport's requests are to be given up; they are */
     bool keeps;           /* but for some that MPI does not give back */
     struct team_job job;
@@ -246,10 +246,10 @@ struct world {
     struct peer *peers;
     struct request **active;
     uint32_t n_active;
-    struct sum *queue, *queue_last;
+    struct request_queue queue; /* of sums */
     bool sum_begun;
     struct staging staging;
-    struct arrival *free_arrivals;
+    struct request_link *free_arrivals;
     struct beat beat_in, *beats_out; /* one for each rank: a send may take its time */
     struct abort_message abort_in;
     MPI_Request beat_request, abort_request;
@@ -279,25 +279,19 @@ bool mpi_drop(struct world *world, MPI_Request *request, bool is_receive);
 void mpi_publish(struct world *world, atomic_uint *word, uint32_t value);
 
 /* transfers.c: the communicator's side; all return whether something moved. */
-bool mpi_transfers_take(struct world *world, struct request *inbox);
+bool mpi_transfers_take(struct world *world, struct request_queue *inbox);
 bool mpi_transfers_progress(struct world *world);
 /* False: MPI may still look at what they were about. */
 bool mpi_transfers_drop(struct world *world);
 
 /* sums.c: the communicator's side. */
-void mpi_sums_take(struct world *world, struct sum *inbox);
+void mpi_sums_take(struct world *world, struct request_queue *inbox);
 bool mpi_sums_progress(struct world *world);
 bool mpi_sums_drop(struct world *world);
 
-/* sum_bytes.c: elements [at, at + n) of one of this rank's terms; writing of the result; adding. */
+/* sum_bytes.c: elements [at, at + n) of one of this rank's terms; writing of the result. */
 void mpi_sum_read(const struct sum *sum, uint32_t term, uint64_t at, uint64_t n, char *to);
 void mpi_sum_write(const struct sum *sum, uint64_t at, uint64_t n, const char *from);
-void mpi_sum_add(const struct sum *sum, char *to, const char *term, uint64_t n);
-/* Position among members of the one that brings a term. */
-static inline uint32_t mpi_term_member(const struct sum *sum, uint32_t term)
-{
-    return sum->order != NULL ? sum->order[term][0] : term;
-}
 uint32_t mpi_terms_of(const struct sum *sum, uint32_t member);
 
 /* team.c: the communicator's side of what the driving thread waits for. */
@@ -355,20 +349,15 @@ void mpi_absent_mark(bool joining);
 bool mpi_absent_tell(char *ret_text, size_t size);
 
 /* post.c: the rank's side. */
-pst_status mpi_send(struct pst_transport *transport, uint32_t rank, uint32_t to, uint64_t tag,
-                    const void *data, uint64_t bytes, pst_request *ret_request);
-pst_status mpi_recv(struct pst_transport *transport, uint32_t rank, uint32_t from, uint64_t tag,
-                    void *data, uint64_t bytes, pst_request *ret_request);
-pst_status mpi_wait(struct pst_transport *transport, uint32_t rank, pst_request id,
-                    struct pst_error *err);
-enum outcome { OUTCOME_REACHED, OUTCOME_ABORTED, OUTCOME_STALLED };
+pst_transport_post_fn mpi_post;
+pst_transport_wait_fn mpi_wait;
 enum outcome mpi_await(struct world *world, const atomic_uint *word, uint64_t stall_ns);
 
 /* staged.c: the rank's side of buffers that are a device's, on its thread. MPI of most builds knows
    nothing of GPUs, so everything goes through host memory: pinned, and made before the first post,
    as far as it is known what there will be. The first two of each are for a post, the last for a
    wait that ended well. */
-pst_status mpi_attach(struct pst_transport *transport, uint32_t rank, struct pst_error *err);
+pst_transport_call_fn mpi_attach;
 void mpi_stage_transfer(struct pst_transport *transport, struct request *request);
 void mpi_unstage_transfer(struct pst_transport *transport, const struct request *request);
 void mpi_stage_parts(struct pst_transport *transport, struct sum *sum);
@@ -379,15 +368,10 @@ void mpi_stages_forget(struct pst_transport *transport);
 void mpi_stages_free(struct pst_transport *transport);
 
 /* collective.c: the rank's side. */
-pst_status mpi_all_reduce(struct pst_transport *transport, uint32_t rank, const uint32_t *members,
-                          uint32_t n_members, const struct pst_reduce_part *parts, uint32_t n_parts,
-                          pst_request *ret_request);
+pst_transport_all_reduce_fn mpi_all_reduce;
 pst_status mpi_sum_wait(struct pst_transport *transport, struct sum *sum, struct pst_error *err);
 pst_status mpi_sum(struct pst_transport *transport, uint32_t rank, double *values, uint32_t n,
                    struct pst_error *err);
-pst_status mpi_reduce(struct pst_transport *transport, uint32_t rank, const uint32_t *members,
-                      uint32_t n_members, const float *const *src, uint32_t n_src,
-                      const uint32_t (*order)[2], uint32_t n_order, float *dst, uint64_t elems,
-                      struct pst_error *err);
+pst_transport_reduce_fn mpi_reduce;
 
 #endif

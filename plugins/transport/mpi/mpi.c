@@ -10,14 +10,6 @@
 
 #define CLOSE_NS UINT64_C(5000000000)
 
-static pst_status mpi_probe(char *ret_why, size_t why_size)
-{
-    if (why_size > 0) {
-        ret_why[0] = '\0';
-    }
-    return PST_OK;
-}
-
 /* Gives up what is under way; false where the communicator does not come to it, or MPI not to an
    end. */
 static bool give_up(struct world *world)
@@ -27,8 +19,7 @@ static bool give_up(struct world *world)
     bool closed;
 
     pthread_mutex_lock(&world->mutex);
-    world->inbox = world->inbox_last = NULL;
-    world->sum_inbox = world->sum_inbox_last = NULL;
+    world->inbox = world->sum_inbox = (struct request_queue){0};
     world->closing = true;
     world->closed = false;
     mpi_ring(world);
@@ -85,14 +76,9 @@ static void allocate(struct pst_transport *transport, uint32_t n_ranks)
     transport->requests = pst_alloc(transport->max_requests, sizeof *transport->requests);
     transport->sums = pst_alloc(n_sums, sizeof *transport->sums);
     transport->all = pst_alloc(n_ranks, sizeof *transport->all);
-    for (uint32_t i = transport->max_requests; i-- > 0;) {
-        transport->requests[i].next = transport->free;
-        transport->free = &transport->requests[i];
-    }
-    for (uint32_t i = n_sums; i-- > 0;) {
-        transport->sums[i].next = transport->free_sums;
-        transport->free_sums = &transport->sums[i];
-    }
+    requests_fill(&transport->free, transport->requests, transport->max_requests,
+                  sizeof *transport->requests);
+    requests_fill(&transport->free_sums, transport->sums, n_sums, sizeof *transport->sums);
     for (uint32_t i = 0; i < n_ranks; i++) {
         transport->all[i] = i;
     }
@@ -195,13 +181,11 @@ static const struct pst_transport_ops mpi_ops = {
     .size = sizeof mpi_ops,
     .id = "mpi",
     .takes_memory = true,
-    .probe = mpi_probe,
     .open = mpi_open,
     .close = mpi_close,
     .attach = mpi_attach,
     .detach = mpi_detach,
-    .send = mpi_send,
-    .recv = mpi_recv,
+    .post = mpi_post,
     .wait = mpi_wait,
     .sum = mpi_sum,
     .reduce = mpi_reduce,

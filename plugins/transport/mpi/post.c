@@ -10,84 +10,56 @@
 
 #define LOOK_NS 40000u
 
-static bool reached(const atomic_uint *word)
-{
-    return atomic_load_explicit(word, memory_order_acquire) >= STATE_DONE;
-}
-
 enum outcome mpi_await(struct world *world, const atomic_uint *word, uint64_t stall_ns)
 {
-    uint64_t begin = pst_now_ns(), deadline = begin + stall_ns;
-    struct timespec until = pst_timespec(deadline);
-    enum outcome outcome = OUTCOME_REACHED;
-    int timed_out = 0;
+    const struct sleeper rank = {&world->mutex, &world->rank_wake, &world->aborted, NULL};
+    uint64_t begin = pst_now_ns();
+    enum outcome outcome;
 
     atomic_store_explicit(&world->steps, true, memory_order_relaxed);
-    while (world->spins && !reached(word) && pst_now_ns() - begin < LOOK_NS) {
+    while (world->spins && !stall_reached(word, REQUEST_DONE) && pst_now_ns() - begin < LOOK_NS) {
         sched_yield();
     }
-    if (reached(word)) {
+    if (stall_reached(word, REQUEST_DONE)) {
         return OUTCOME_REACHED;
     }
-    pthread_mutex_lock(&world->mutex);
-    while (!reached(word)) {
-        if (atomic_load(&world->aborted)) {
-            outcome = OUTCOME_ABORTED;
-            break;
-        }
-        if (timed_out != 0) {
-            outcome = OUTCOME_STALLED;
-            break;
-        }
-        timed_out = pthread_cond_timedwait(&world->rank_wake, &world->mutex, &until);
-    }
-    pthread_mutex_unlock(&world->mutex);
+    do {
+        outcome = stall_sleep(&rank, word, REQUEST_DONE, begin, stall_ns, UINT64_MAX);
+    } while (outcome == OUTCOME_DUE);
     return outcome;
 }
 
-static pst_status post(struct pst_transport *transport, uint32_t rank, uint32_t peer, bool is_send,
-                       uint64_t tag, void *data, uint64_t bytes, pst_request *ret_request)
+pst_status mpi_post(struct pst_transport *transport, uint32_t rank, uint32_t peer, bool is_send,
+                    uint64_t tag, void *data, uint64_t bytes, pst_request *ret_request)
 {
     struct world *world = mpi_world;
-    struct request *request = transport->free;
+    struct request *request;
 
     if (atomic_load(&world->aborted)) {
         return PST_ERR_CANCELLED;
     }
-    if (request == NULL || rank != world->rank || peer == rank || peer >= world->n_ranks) {
+    request = rank == world->rank && peer != rank && peer < world->n_ranks
+                  ? requests_pop(&transport->free)
+                  : NULL;
+    if (request == NULL) {
         return PST_ERR_BUG;
     }
-    transport->free = request->next;
-    request->next = NULL;
     request->data = data;
     request->bytes = bytes;
-    request->tag = tag;
+    request->link.tag = tag;
     request->peer = peer;
     request->is_send = is_send;
     request->moved = 0;
     request->header_request = request->data_request = MPI_REQUEST_NULL;
     mpi_stage_transfer(transport, request);
     request->posted_ns = pst_now_ns();
-    atomic_store_explicit(&request->state, STATE_POSTED, memory_order_relaxed);
+    atomic_store_explicit(&request->state, REQUEST_POSTED, memory_order_relaxed);
     *ret_request = (pst_request)(request - transport->requests);
     pthread_mutex_lock(&world->mutex);
-    *(world->inbox_last != NULL ? &world->inbox_last->next : &world->inbox) = request;
-    world->inbox_last = request;
+    requests_append(&world->inbox, request);
     mpi_ring(world);
     pthread_mutex_unlock(&world->mutex);
     return PST_OK;
-}
-
-pst_status mpi_send(struct pst_transport *transport, uint32_t rank, uint32_t to, uint64_t tag,
-                    const void *data, uint64_t bytes, pst_request *ret_request)
-{
-    return post(transport, rank, to, true, tag, (void *)(uintptr_t)data, bytes, ret_request);
-}
-
-pst_status mpi_recv(struct pst_transport *transport, uint32_t rank, uint32_t from, uint64_t tag,
-                    void *data, uint64_t bytes, pst_request *ret_request)
-{
-    return post(transport, rank, from, false, tag, data, bytes, ret_request);
 }
 
 static pst_status fail_stalled(struct world *world, const struct request *request,
@@ -97,7 +69,7 @@ static pst_status fail_stalled(struct world *world, const struct request *reques
 
     snprintf(what, sizeof what, "for device %u to %s %llu bytes (tag 0x%llx)", request->peer,
              request->is_send ? "receive" : "send", (unsigned long long)request->bytes,
-             (unsigned long long)request->tag);
+             (unsigned long long)request->link.tag);
     return mpi_fail_stalled(world, request->peer, what, err);
 }
 
@@ -117,9 +89,8 @@ pst_status mpi_wait(struct pst_transport *transport, uint32_t rank, pst_request 
     }
     request = id < transport->max_requests ? &transport->requests[id] : NULL;
     if (request == NULL || rank != world->rank ||
-        atomic_load_explicit(&request->state, memory_order_relaxed) == STATE_FREE) {
-        return pst_fail(err, PST_ERR_BUG, "transport.request", "rank %u waits for no request (%u)",
-                        rank, id);
+        atomic_load_explicit(&request->state, memory_order_relaxed) == REQUEST_FREE) {
+        return stall_fail_request(rank, "request", id, err);
     }
     atomic_store(&world->waits_for, request->peer);
     atomic_store(&world->waits_since_ns, pst_now_ns());
@@ -128,11 +99,9 @@ pst_status mpi_wait(struct pst_transport *transport, uint32_t rank, pst_request 
         status = fail_stalled(world, request, err);
     } else if (outcome == OUTCOME_ABORTED) {
         status = mpi_fail_aborted(world, err);
-    } else if (atomic_load_explicit(&request->state, memory_order_acquire) == STATE_BAD) {
-        status = pst_fail(err, PST_ERR_BUG, "transport.size",
-                          "rank %u sends %llu bytes, but rank %u expects %llu (tag 0x%llx)",
-                          request->peer, (unsigned long long)request->peer_bytes, rank,
-                          (unsigned long long)request->bytes, (unsigned long long)request->tag);
+    } else if (atomic_load_explicit(&request->state, memory_order_acquire) == REQUEST_BAD) {
+        status = stall_fail_bytes(request->peer, request->peer_bytes, rank, request->bytes,
+                                  request->link.tag, err);
     } else {
         mpi_unstage_transfer(transport, request);
         transport->start_ns = request->start_ns;
@@ -141,9 +110,8 @@ pst_status mpi_wait(struct pst_transport *transport, uint32_t rank, pst_request 
     atomic_store(&world->waits_since_ns, 0);
     atomic_store(&world->waits_for, MPI_NO_RANK);
     if (outcome == OUTCOME_REACHED) { /* of others the communicator may have hold: until close */
-        atomic_store_explicit(&request->state, STATE_FREE, memory_order_relaxed);
-        request->next = transport->free;
-        transport->free = request;
+        atomic_store_explicit(&request->state, REQUEST_FREE, memory_order_relaxed);
+        requests_push(&transport->free, request);
     }
     return status;
 }

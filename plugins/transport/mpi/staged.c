@@ -145,8 +145,6 @@ void mpi_stage_parts(struct pst_transport *transport, struct sum *sum)
     struct pst_reduce_part *near;
     float *at;
 
-    sum->far_result = NULL;
-    sum->far_parts = NULL;
     if (!transport->apart) {
         return;
     }
@@ -169,8 +167,6 @@ void mpi_stage_sources(struct pst_transport *transport, struct sum *sum, uint32_
     const float **near;
     float *at;
 
-    sum->far_parts = NULL;
-    sum->far_result = NULL;
     if (!transport->apart) {
         return;
     }

@@ -1,29 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The elements of a sum, one row from first to last whatever buffers they lie in, and the adding.
+ * The elements of a sum, one row from first to last whatever buffers they are in.
  */
 #include <string.h>
 
+#include "transport/common/inorder.h"
 #include "transport/mpi/module.h"
 
-/* Walks the parts: elements [at, at + n) between them and `row`. */
+/* Copies elements [at, at + n) of the parts to `row`, or with `out` from it. */
 static void copy_parts(const struct sum *sum, uint64_t at, uint64_t n, char *row, bool out)
 {
-    uint64_t begin = 0;
+    struct inorder_cursor cursor = {sum->parts, at, n};
+    struct pst_reduce_part piece;
 
-    for (uint32_t p = 0; p < sum->n_parts && n > 0; p++) {
-        uint64_t elems = sum->parts[p].elems;
-
-        if (at < begin + elems) {
-            uint64_t skip = at - begin, here = elems - skip < n ? elems - skip : n;
-            char *data = (char *)(sum->parts[p].data + skip);
-
-            memcpy(out ? data : row, out ? row : data, here * sum->size);
-            row += here * sum->size;
-            at += here;
-            n -= here;
-        }
-        begin += elems;
+    while (inorder_next_piece(&cursor, &piece)) {
+        memcpy(out ? (char *)piece.data : row, out ? row : (char *)piece.data,
+               piece.elems * sum->size);
+        row += piece.elems * sum->size;
     }
 }
 
@@ -66,31 +59,12 @@ void mpi_sum_write(const struct sum *sum, uint64_t at, uint64_t n, const char *f
     }
 }
 
-void mpi_sum_add(const struct sum *sum, char *to, const char *term, uint64_t n)
-{
-    if (sum->size == sizeof(double)) {
-        double *a = (double *)(void *)to;
-        const double *b = (const double *)(const void *)term;
-
-        for (uint64_t i = 0; i < n; i++) {
-            a[i] += b[i];
-        }
-    } else {
-        float *a = (float *)(void *)to;
-        const float *b = (const float *)(const void *)term;
-
-        for (uint64_t i = 0; i < n; i++) {
-            a[i] += b[i];
-        }
-    }
-}
-
 uint32_t mpi_terms_of(const struct sum *sum, uint32_t member)
 {
     uint32_t n = 0;
 
     for (uint32_t i = 0; i < sum->n_terms; i++) {
-        n += mpi_term_member(sum, i) == member;
+        n += inorder_member(sum->order, i) == member;
     }
     return n;
 }

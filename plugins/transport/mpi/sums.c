@@ -6,6 +6,7 @@
  * them up and sends the result to the others. An element is added up in the order of the terms,
  * left to right, wherever that is done, so its bits are those of every other transport.
  */
+#include "transport/common/inorder.h"
 #include "transport/mpi/module.h"
 
 #include <stdlib.h>
@@ -119,23 +120,16 @@ static bool all_ended(struct world *world, struct sum *sum)
 static void add_up(const struct sum *sum, const char **rows, uint64_t n, char *to)
 {
     for (uint32_t t = 0; t < sum->n_terms; t++) {
-        const char **row = &rows[mpi_term_member(sum, t)];
+        const char **row = &rows[inorder_member(sum->order, t)];
 
-        if (t == 0) {
-            memcpy(to, *row, n * sum->size);
-        } else {
-            mpi_sum_add(sum, to, *row, n);
-        }
+        inorder_add(to, *row, t, n, sum->size);
         *row += n * sum->size;
     }
 }
 
 static void end_sum(struct world *world, struct sum *sum, uint32_t state)
 {
-    world->queue = sum->next;
-    if (world->queue == NULL) {
-        world->queue_last = NULL;
-    }
+    requests_shift(&world->queue);
     world->sum_begun = false;
     sum->end_ns = pst_now_ns();
     mpi_publish(world, &sum->state, state);
@@ -152,11 +146,9 @@ struct round {
 
 static uint64_t share_elems(const struct sum *sum, uint32_t member)
 {
-    uint64_t begin = sum->at + (uint64_t)member * sum->share;
+    uint64_t begin;
 
-    return begin >= sum->elems               ? 0
-           : sum->elems - begin < sum->share ? sum->elems - begin
-                                             : sum->share;
+    return inorder_share(sum->elems, sum->at, sum->share, member, &begin);
 }
 
 static bool lay_out(struct world *world, const struct sum *sum, struct round *ret_round)
@@ -193,8 +185,7 @@ static bool lay_out(struct world *world, const struct sum *sum, struct round *re
 static void begin_round(struct world *world, struct sum *sum)
 {
     uint64_t each = STAGE_ELEMS / (sum->n_terms + sum->n_members);
-    uint64_t left = sum->elems - sum->at;
-    uint64_t even = left / sum->n_members + (left % sum->n_members != 0);
+    uint64_t even = inorder_even_share(sum->elems - sum->at, sum->n_members);
     uint64_t mine;
     struct round round;
     char *at;
@@ -218,7 +209,7 @@ static void begin_round(struct world *world, struct sum *sum)
     }
     at = round.own;
     for (uint32_t m = 0; m < sum->n_members; m++) {
-        uint64_t begin_at = sum->at + (uint64_t)m * sum->share, n = share_elems(sum, m);
+        uint64_t begin_at, n = inorder_share(sum->elems, sum->at, sum->share, m, &begin_at);
         char *to = m == sum->me ? (char *)(uintptr_t)round.rows[m] : at;
 
         for (uint32_t t = 0; t < sum->n_mine; t++) {
@@ -267,7 +258,7 @@ static void end_round(struct world *world, struct sum *sum)
     if (sum->at < sum->elems) {
         begin_round(world, sum);
     } else {
-        end_sum(world, sum, STATE_DONE);
+        end_sum(world, sum, REQUEST_DONE);
     }
 }
 
@@ -286,7 +277,7 @@ static void meet(struct world *world, struct sum *sum)
             head->n_terms != sum->mine.n_terms) {
             sum->peer = sum->members[m];
             sum->theirs = *head;
-            end_sum(world, sum, STATE_BAD);
+            end_sum(world, sum, REQUEST_BAD);
             return;
         }
     }
@@ -296,38 +287,31 @@ static void meet(struct world *world, struct sum *sum)
         return;
     }
     for (uint32_t t = 0; t < sum->n_terms && sum->elems > 0; t++) {
-        uint32_t m = mpi_term_member(sum, t), nth = 0;
+        uint32_t m = inorder_member(sum->order, t), nth = 0;
         const char *row;
 
         for (uint32_t i = 0; i < t; i++) {
-            nth += mpi_term_member(sum, i) == m;
+            nth += inorder_member(sum->order, i) == m;
         }
         row = (const char *)(head_of(world, m) + 1) + nth * sum->elems * sum->size;
-        if (t == 0) {
-            memcpy(result, row, sum->elems * sum->size);
-        } else {
-            mpi_sum_add(sum, result, row, sum->elems);
-        }
+        inorder_add(result, row, t, sum->elems, sum->size);
     }
     mpi_sum_write(sum, 0, sum->elems, result);
-    end_sum(world, sum, STATE_DONE);
+    end_sum(world, sum, REQUEST_DONE);
 }
 
-void mpi_sums_take(struct world *world, struct sum *inbox)
+void mpi_sums_take(struct world *world, struct request_queue *inbox)
 {
-    while (inbox != NULL) {
-        struct sum *sum = inbox;
+    struct sum *sum;
 
-        inbox = sum->next;
-        sum->next = NULL;
-        *(world->queue_last != NULL ? &world->queue_last->next : &world->queue) = sum;
-        world->queue_last = sum;
+    while ((sum = requests_shift(inbox)) != NULL) {
+        requests_append(&world->queue, sum);
     }
 }
 
 bool mpi_sums_progress(struct world *world)
 {
-    struct sum *sum = world->queue;
+    struct sum *sum = (struct sum *)world->queue.first;
 
     if (sum == NULL || atomic_load(&world->aborted)) {
         return false;
@@ -358,7 +342,7 @@ bool mpi_sums_drop(struct world *world)
     for (uint32_t i = 0; world->sum_begun && i < staging->n_requests; i++) {
         dropped = mpi_drop(world, &staging->requests[i], i < staging->n_requests / 2) && dropped;
     }
-    world->queue = world->queue_last = NULL;
+    world->queue = (struct request_queue){0};
     world->sum_begun = false;
     if (dropped) {
         free(staging->bytes);

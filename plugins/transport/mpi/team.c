@@ -63,7 +63,7 @@ bool mpi_team_progress(struct world *world)
     struct team_job *job = &world->job;
     bool over = true, all = true, aborted = atomic_load(&world->aborted);
 
-    if (atomic_load(&job->state) != STATE_POSTED) {
+    if (atomic_load(&job->state) != REQUEST_POSTED) {
         return false;
     }
     if (!job->begun) {
@@ -80,9 +80,9 @@ bool mpi_team_progress(struct world *world)
         over = over && (ended || world->gone[r % world->n_ranks].is);
     }
     if (over) {
-        end(world, all ? STATE_DONE : STATE_BAD); /* for those that are gone nobody waits */
+        end(world, all ? REQUEST_DONE : REQUEST_BAD); /* for those that are gone nobody waits */
     } else if (job->final ? aborted && pst_now_ns() >= job->deadline_ns : aborted) {
-        end(world, STATE_BAD);
+        end(world, REQUEST_BAD);
     } else {
         return false;
     }
@@ -144,7 +144,7 @@ static pst_status run(struct world *world, int tag, bool to_all, int bytes, uint
 
     pthread_mutex_lock(&world->mutex);
     number = ++job->number;
-    while (atomic_load(&job->state) == STATE_POSTED && !is_lost(world)) {
+    while (atomic_load(&job->state) == REQUEST_POSTED && !is_lost(world)) {
         mpi_sleep_until(world, pst_now_ns() + world->beat_ns); /* its thread was not the last */
     }
     job->tag = tag;
@@ -154,15 +154,15 @@ static pst_status run(struct world *world, int tag, bool to_all, int bytes, uint
     job->deadline_ns = pst_now_ns() + limit_ns;
     job->begun = false;
     atomic_store(&job->missing, MPI_NO_RANK);
-    atomic_store(&job->state, STATE_POSTED);
+    atomic_store(&job->state, REQUEST_POSTED);
     mpi_ring(world);
-    while (job->number == number && atomic_load(&job->state) == STATE_POSTED && !is_lost(world)) {
+    while (job->number == number && atomic_load(&job->state) == REQUEST_POSTED && !is_lost(world)) {
         mpi_sleep_until(world, pst_now_ns() + world->beat_ns);
         pthread_mutex_unlock(&world->mutex);
         silence = silence == PST_OK ? look_for_silence(world, &why) : silence;
         pthread_mutex_lock(&world->mutex);
     }
-    done = job->number == number && atomic_load(&job->state) == STATE_DONE;
+    done = job->number == number && atomic_load(&job->state) == REQUEST_DONE;
     pthread_mutex_unlock(&world->mutex);
     if (done) {
         return PST_OK;

@@ -51,9 +51,9 @@ static void start_receive(struct world *world, struct request *request, const st
     request->start_ns = at_ns > request->posted_ns ? at_ns : request->posted_ns;
     if (header->bytes != request->bytes) {
         request->peer_bytes = header->bytes;
-        finish(world, request, STATE_BAD);
+        finish(world, request, REQUEST_BAD);
     } else if (!next_piece(world, request)) {
-        finish(world, request, STATE_DONE);
+        finish(world, request, REQUEST_DONE);
     } else {
         world->active[world->n_active++] = request;
     }
@@ -66,8 +66,8 @@ static void start_send(struct world *world, struct request *request)
 
     request->number = peer->n_sent++ % world->n_numbers;
     request->start_ns = request->posted_ns;
-    request->header =
-        (struct header){.tag = request->tag, .bytes = request->bytes, .number = request->number};
+    request->header = (struct header){
+        .tag = request->link.tag, .bytes = request->bytes, .number = request->number};
     code = MPI_Isend(&request->header, (int)sizeof request->header, MPI_BYTE, (int)request->peer,
                      TAG_HEADER, world->comm, &request->header_request);
     mpi_ok(world, code, "MPI_Isend");
@@ -79,34 +79,22 @@ static void start_send(struct world *world, struct request *request)
 static void expect(struct world *world, struct request *request)
 {
     struct peer *peer = &world->peers[request->peer];
-    struct arrival *last = NULL;
+    struct arrival *arrival = requests_take(&peer->arrived, request->link.tag);
 
-    for (struct arrival *a = peer->arrived; a != NULL; last = a, a = a->next) {
-        if (a->header.tag != request->tag) {
-            continue;
-        }
-        *(last != NULL ? &last->next : &peer->arrived) = a->next;
-        if (peer->arrived_last == a) {
-            peer->arrived_last = last;
-        }
-        a->next = world->free_arrivals;
-        world->free_arrivals = a;
-        start_receive(world, request, &a->header, a->at_ns);
+    if (arrival == NULL) {
+        requests_append(&peer->expected, request);
         return;
     }
-    request->next = NULL;
-    *(peer->expected_last != NULL ? &peer->expected_last->next : &peer->expected) = request;
-    peer->expected_last = request;
+    requests_push(&world->free_arrivals, arrival);
+    start_receive(world, request, &arrival->header, arrival->at_ns);
 }
 
-bool mpi_transfers_take(struct world *world, struct request *inbox)
+bool mpi_transfers_take(struct world *world, struct request_queue *inbox)
 {
-    bool any = inbox != NULL;
+    bool any = inbox->first != NULL;
+    struct request *request;
 
-    while (inbox != NULL) {
-        struct request *request = inbox;
-
-        inbox = request->next;
+    while ((request = requests_shift(inbox)) != NULL) {
         if (request->is_send) {
             start_send(world, request);
         } else {
@@ -119,38 +107,27 @@ bool mpi_transfers_take(struct world *world, struct request *inbox)
 /* Keeps a header that nobody waits for yet. */
 static void keep(struct world *world, struct peer *peer)
 {
-    struct arrival *arrival = world->free_arrivals;
+    struct arrival *arrival = requests_pop(&world->free_arrivals);
 
-    if (arrival != NULL) {
-        world->free_arrivals = arrival->next;
-    } else {
-        arrival = malloc(sizeof *arrival);
-    }
+    arrival = arrival != NULL ? arrival : malloc(sizeof *arrival);
     if (arrival == NULL) {
         mpi_give_up_memory(world);
         return;
     }
-    *arrival = (struct arrival){.header = peer->header, .at_ns = pst_now_ns()};
-    *(peer->arrived_last != NULL ? &peer->arrived_last->next : &peer->arrived) = arrival;
-    peer->arrived_last = arrival;
+    *arrival = (struct arrival){
+        .link = {.tag = peer->header.tag}, .header = peer->header, .at_ns = pst_now_ns()};
+    requests_append(&peer->arrived, arrival);
 }
 
 static void match(struct world *world, struct peer *peer)
 {
-    struct request *last = NULL;
+    struct request *request = requests_take(&peer->expected, peer->header.tag);
 
-    for (struct request *r = peer->expected; r != NULL; last = r, r = r->next) {
-        if (r->tag != peer->header.tag) {
-            continue;
-        }
-        *(last != NULL ? &last->next : &peer->expected) = r->next;
-        if (peer->expected_last == r) {
-            peer->expected_last = last;
-        }
-        start_receive(world, r, &peer->header, pst_now_ns());
-        return;
+    if (request != NULL) {
+        start_receive(world, request, &peer->header, pst_now_ns());
+    } else {
+        keep(world, peer);
     }
-    keep(world, peer);
 }
 
 static bool take_headers(struct world *world, uint32_t rank)
@@ -196,7 +173,7 @@ bool mpi_transfers_progress(struct world *world)
         }
         if (over && mpi_ended(world, &request->header_request)) {
             world->active[i] = world->active[--world->n_active];
-            finish(world, request, STATE_DONE);
+            finish(world, request, REQUEST_DONE);
             any = true;
         } else {
             i++;
@@ -209,6 +186,7 @@ bool mpi_transfers_drop(struct world *world)
 {
     bool dropped = true;
     uint64_t end = pst_now_ns() + DROP_NS;
+    void *arrival;
 
     /* Transfers that have begun may end: their memory is in use until then. */
     while (world->n_active > 0 && pst_now_ns() < end) {
@@ -233,19 +211,12 @@ bool mpi_transfers_drop(struct world *world)
         struct peer *peer = &world->peers[i];
 
         mpi_drop(world, &peer->header_request, true);
-        peer->expected = peer->expected_last = NULL;
-        while (peer->arrived != NULL) {
-            struct arrival *arrival = peer->arrived;
-
-            peer->arrived = arrival->next;
+        peer->expected = (struct request_queue){0};
+        while ((arrival = requests_shift(&peer->arrived)) != NULL) {
             free(arrival);
         }
-        peer->arrived_last = NULL;
     }
-    while (world->free_arrivals != NULL) {
-        struct arrival *arrival = world->free_arrivals;
-
-        world->free_arrivals = arrival->next;
+    while ((arrival = requests_pop(&world->free_arrivals)) != NULL) {
         free(arrival);
     }
     free(world->active);

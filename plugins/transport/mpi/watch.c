@@ -51,7 +51,7 @@ static struct beat own_beat(struct world *world, uint64_t now)
     uint64_t since = atomic_load(&world->waits_since_ns);
     struct beat beat = {.rank = world->rank, .waits_for = waits_for(world), .misses = MPI_NO_RANK};
 
-    if (atomic_load(&world->job.state) == STATE_POSTED) {
+    if (atomic_load(&world->job.state) == REQUEST_POSTED) {
         beat.misses = atomic_load(&world->job.missing);
     }
     beat.since_ns = since != 0 && now > since ? now - since : 0;
@@ -188,8 +188,7 @@ pst_status mpi_fail_aborted(struct world *world, struct pst_error *err)
         }
         return world->abort_error.status;
     }
-    pst_fail(err, PST_ERR_CANCELLED, "run.aborted", "rank %u stopped the run: %s",
-             world->abort.rank, world->abort.why);
+    stall_fail_aborted(world->abort.rank, world->abort.why, err);
     if (err != NULL) {
         err->exit_code = world->abort.exit_code;
     }
@@ -268,14 +267,10 @@ static bool waits_for_it(const struct world *world, uint32_t rank, uint32_t it, 
 static void list_waiting(const struct world *world, uint32_t for_whom, uint64_t now, char *text,
                          size_t size)
 {
-    uint32_t n = 0;
-
-    snprintf(text, size, "%s", "");
+    text[0] = '\0';
     for (uint32_t r = 0; r < world->n_ranks; r++) {
-        size_t used = strlen(text);
-
         if (r != for_whom && !is_silent(world, r, now) && waits_for_it(world, r, for_whom, now)) {
-            snprintf(text + used, size - used, "%s %u", n++ == 0 ? "" : ",", r);
+            stall_list_device(text, size, r);
         }
     }
 }
@@ -306,7 +301,7 @@ static void describe(const struct world *world, uint32_t rank, uint64_t now, cha
 /* A transfer with it is under way, which this rank will wait for if it does not yet. */
 static bool needs(const struct world *world, uint32_t rank)
 {
-    bool any = world->peers[rank].expected != NULL;
+    bool any = world->peers[rank].expected.first != NULL;
 
     for (uint32_t i = 0; i < world->n_active; i++) {
         any = any || world->active[i]->peer == rank;
@@ -354,14 +349,11 @@ pst_status mpi_fail_stalled(struct world *world, uint32_t peer, const char *what
     list_waiting(world, last, now, waiting, sizeof waiting);
     snprintf(own, sizeof own, "%s", world->beats[world->rank].doing);
     pthread_mutex_unlock(&world->mutex);
-    pst_fail(err, PST_ERR_CANCELLED, "run.stalled",
-             "run stalled: %s; waiting for it: device%s%s. Device %u has waited %.3g s %s", culprit,
-             strchr(waiting, ',') != NULL ? "s" : "", waiting, world->rank,
-             (double)world->stall_ns / 1e9, what);
+    stall_fail_chain(culprit, waiting, world->rank, world->stall_ns, what,
+                     silent ? "its process was stopped, or its host cannot be reached" : stall_hint,
+                     err);
     if (own[0] != '\0') {
         pst_error_detail(err, "device %u is in %s\n", world->rank, own);
     }
-    pst_error_hint(err, silent ? "its process was stopped, or its host cannot be reached"
-                               : "if it only needs longer, raise run.stall_limit");
     return PST_ERR_CANCELLED;
 }

@@ -89,13 +89,9 @@ static ncclComm_t take(struct rank *rank, uint32_t lane)
 static struct aborts *create(void)
 {
     struct aborts *aborts = pst_alloc(1, sizeof *aborts);
-    pthread_condattr_t attr;
 
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
     pthread_mutex_init(&aborts->mutex, NULL);
-    pthread_cond_init(&aborts->over, &attr);
-    pthread_condattr_destroy(&attr);
+    stall_init_wake(&aborts->over);
     aborts->n_users = 1;
     return aborts;
 }

@@ -57,6 +57,33 @@ pst_status nccl_settle(struct pst_transport *transport, uint32_t index, uint32_t
     }
 }
 
+pst_status nccl_group(struct pst_transport *transport, uint32_t index, uint32_t which,
+                      const char *doing, nccl_post_fn *post, void *of)
+{
+    struct rank *rank = nccl_rank(transport, index);
+    const struct lane *lane = &rank->lanes[which];
+    ncclResult_t result = ncclSuccess, end;
+    bool dead;
+
+    pthread_mutex_lock(&rank->mutex);
+    dead = lane->comm == NULL;
+    if (!dead) {
+        result = ncclGroupStart();
+        result = result == ncclSuccess ? post(lane, of) : result;
+        end = ncclGroupEnd();
+        result = result != ncclSuccess ? result : end;
+    }
+    pthread_mutex_unlock(&rank->mutex);
+    if (dead) {
+        return PST_ERR_CANCELLED;
+    }
+    if (result != ncclSuccess && result != ncclInProgress) {
+        nccl_fail_nccl(transport, index, doing, result);
+        return PST_ERR_CANCELLED;
+    }
+    return nccl_settle(transport, index, which, doing);
+}
+
 /* --- making ------------------------------------------------------------------------------------*/
 
 static cudaError_t make_lane(struct lane *lane, int priority)
@@ -113,22 +140,25 @@ static ncclResult_t greet_all(const struct pst_transport *transport, uint32_t in
     return result;
 }
 
-static ncclResult_t greet(const struct pst_transport *transport, uint32_t index, uint32_t which,
-                          float *words)
-{
-    const struct lane *lane = &nccl_rank(transport, index)->lanes[which];
-    ncclResult_t result = ncclGroupStart(), end;
+struct greeting {
+    const struct pst_transport *transport;
+    uint32_t index, which;
+    float *words;
+};
 
-    if (result == ncclSuccess && !nccl_is_edge(lane)) {
-        result = greet_all(transport, index,
-                           which == LANE_SUMS ? PST_MEETS_SUM : PST_MEETS_TRANSFER, lane, words);
-    } else if (result == ncclSuccess && lane->edge.from == index) {
-        result = ncclSend(words, 1, ncclFloat32, 1 - lane->me, lane->comm, lane->stream);
-    } else if (result == ncclSuccess) {
-        result = ncclRecv(words + 1, 1, ncclFloat32, 1 - lane->me, lane->comm, lane->stream);
+static ncclResult_t greet(const struct lane *lane, void *of)
+{
+    const struct greeting *greeting = of;
+    float *words = greeting->words;
+
+    if (!nccl_is_edge(lane)) {
+        return greet_all(greeting->transport, greeting->index,
+                         greeting->which == LANE_SUMS ? PST_MEETS_SUM : PST_MEETS_TRANSFER, lane,
+                         words);
     }
-    end = ncclGroupEnd();
-    return result != ncclSuccess ? result : end;
+    return lane->edge.from == greeting->index
+               ? ncclSend(words, 1, ncclFloat32, 1 - lane->me, lane->comm, lane->stream)
+               : ncclRecv(words + 1, 1, ncclFloat32, 1 - lane->me, lane->comm, lane->stream);
 }
 
 /* NCCL connects two ranks when they first have to do with each other, which takes the host: it is
@@ -137,24 +167,14 @@ static ncclResult_t greet(const struct pst_transport *transport, uint32_t index,
 static pst_status warm_up(struct pst_transport *transport, uint32_t index, uint32_t which,
                           float *words)
 {
-    struct rank *rank = nccl_rank(transport, index);
+    struct greeting greeting = {transport, index, which, words};
     struct ticket *ticket = nccl_ticket_open(transport, index, which, index);
-    ncclResult_t result = ncclInternalError;
     pst_status status;
 
     if (ticket == NULL) {
         return PST_ERR_CANCELLED;
     }
-    pthread_mutex_lock(&rank->mutex);
-    if (rank->lanes[which].comm != NULL) {
-        result = greet(transport, index, which, words);
-    }
-    pthread_mutex_unlock(&rank->mutex);
-    if (result != ncclSuccess && result != ncclInProgress) {
-        nccl_fail_nccl(transport, index, "connecting", result);
-        return PST_ERR_CANCELLED;
-    }
-    status = nccl_settle(transport, index, which, "connecting");
+    status = nccl_group(transport, index, which, "connecting", greet, &greeting);
     return status == PST_OK ? nccl_ticket_launch(transport, index, which, ticket) : status;
 }
 

@@ -12,7 +12,7 @@
 
 #include "exec/kernels_early.h"
 #include "base/memory.h"
-#include "base/launched.h"
+#include "base/mpi_environment.h"
 
 #ifndef NCCL_CONTROL_FOLDER
 #define NCCL_CONTROL_FOLDER "" /* from that of this module */
@@ -87,18 +87,13 @@ static pst_status nccl_probe(char *ret_why, size_t why_size)
 static void init_rank(const struct pst_transport *transport, uint32_t index, struct rank *rank)
 {
     const struct pst_transport_config *config = &transport->config;
-    uint32_t n = config->max_requests + config->max_reductions;
+    uint32_t n_transfers = config->max_requests, n_sums = config->max_reductions;
 
-    rank->requests = pst_alloc(n, sizeof *rank->requests);
+    rank->requests = pst_alloc(n_transfers + n_sums, sizeof *rank->requests);
     rank->group = pst_alloc(config->max_requests, sizeof *rank->group);
     nccl_lanes_init(transport, index, rank);
-    rank->free_transfers = rank->free_sums = NCCL_NOBODY;
-    for (uint32_t i = n; i-- > 0;) {
-        uint32_t *list = i < config->max_requests ? &rank->free_transfers : &rank->free_sums;
-
-        rank->requests[i].next_free = *list;
-        *list = i;
-    }
+    requests_fill(&rank->free_transfers, rank->requests, n_transfers, sizeof *rank->requests);
+    requests_fill(&rank->free_sums, rank->requests + n_transfers, n_sums, sizeof *rank->requests);
     rank->waits_for = NCCL_NOBODY;
     pthread_mutex_init(&rank->mutex, NULL);
 }
@@ -136,13 +131,9 @@ static void nccl_close(struct pst_transport *transport)
 static struct pst_transport *create(const struct pst_transport_config *config)
 {
     struct pst_transport *transport = pst_alloc(1, sizeof *transport);
-    pthread_condattr_t attr;
 
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
     pthread_mutex_init(&transport->mutex, NULL);
-    pthread_cond_init(&transport->wake, &attr);
-    pthread_condattr_destroy(&attr);
+    stall_init_wake(&transport->wake);
     transport->config = *config;
     transport->config.memory = NULL; /* copied */
     transport->memory = *config->memory;
@@ -274,14 +265,13 @@ static struct pst_transport_ops nccl_ops = {
     .close = nccl_close,
     .attach = nccl_attach,
     .detach = nccl_let_go,
-    .send = nccl_send,
-    .recv = nccl_recv,
+    .post = nccl_post,
     .flush = nccl_flush,
     .wait = nccl_wait,
     .sum = nccl_sum,
     .reduce = nccl_reduce,
     .all_reduce = nccl_all_reduce,
-    .abort = nccl_abort,
+    .abort = nccl_fail,
     .check = nccl_check,
     .span = nccl_span,
 };

@@ -32,6 +32,8 @@
 
 #include "base/machine.h"
 #include "exec/transport.h"
+#include "transport/common/requests.h"
+#include "transport/common/stall.h"
 
 #define NCCL_WHAT      192u
 #define NCCL_NOBODY    UINT32_MAX
@@ -77,11 +79,11 @@ struct lane {
 };
 
 struct request {
-    uint32_t next_free; /* NCCL_NOBODY: none */
+    struct request_link link; /* in the list of free ones */
     bool used, is_send;
     uint32_t lane, peer;
     uint64_t ticket; /* counted through */
-    const void *data;
+    void *data;      /* not written through by a send */
     uint64_t bytes;
 };
 
@@ -94,7 +96,7 @@ struct rank {
     struct lane *lanes;
     uint32_t n_lanes;
     struct request *requests; /* transfers, then sums */
-    uint32_t free_transfers, free_sums;
+    struct request_link *free_transfers, *free_sums;
     uint32_t *group, n_group; /* transfers of the group that is being posted */
     float *words;             /* of each lane: one, and one of each rank */
     float *scratch;           /* NULL: nothing is summed */
@@ -170,10 +172,14 @@ bool nccl_meets(const struct pst_transport *transport, uint32_t index, uint32_t 
                 uint32_t what);
 
 /* comm.c. On the rank's thread, once its device is open; collective. */
-pst_status nccl_attach(struct pst_transport *transport, uint32_t rank, struct pst_error *err);
+pst_transport_call_fn nccl_attach;
 /* Returns when the lane's communicator is through with what it was asked for. */
 pst_status nccl_settle(struct pst_transport *transport, uint32_t rank, uint32_t lane,
                        const char *doing);
+/* Posts one group of NCCL: what `post` does in the lane. Returns like nccl_settle. */
+typedef ncclResult_t nccl_post_fn(const struct lane *lane, void *of);
+pst_status nccl_group(struct pst_transport *transport, uint32_t rank, uint32_t lane,
+                      const char *doing, nccl_post_fn *post, void *of);
 /* Ends the communicators of all local ranks in good order, as far as possible. */
 void nccl_detach(struct pst_transport *transport);
 
@@ -207,22 +213,13 @@ pst_status nccl_ticket_wait(struct pst_transport *transport, uint32_t rank, uint
                             uint64_t ticket, struct pst_error *err);
 
 /* post.c */
-pst_status nccl_send(struct pst_transport *transport, uint32_t rank, uint32_t to, uint64_t tag,
-                     const void *data, uint64_t bytes, pst_request *ret_request);
-pst_status nccl_recv(struct pst_transport *transport, uint32_t rank, uint32_t from, uint64_t tag,
-                     void *data, uint64_t bytes, pst_request *ret_request);
-pst_status nccl_flush(struct pst_transport *transport, uint32_t rank, struct pst_error *err);
-pst_status nccl_wait(struct pst_transport *transport, uint32_t rank, pst_request request,
-                     struct pst_error *err);
+pst_transport_post_fn nccl_post;
+pst_transport_call_fn nccl_flush;
+pst_transport_wait_fn nccl_wait;
 
 /* sums.c */
-pst_status nccl_all_reduce(struct pst_transport *transport, uint32_t rank, const uint32_t *members,
-                           uint32_t n_members, const struct pst_reduce_part *parts,
-                           uint32_t n_parts, pst_request *ret_request);
-pst_status nccl_reduce(struct pst_transport *transport, uint32_t rank, const uint32_t *members,
-                       uint32_t n_members, const float *const *src, uint32_t n_src,
-                       const uint32_t (*order)[2], uint32_t n_order, float *dst, uint64_t elems,
-                       struct pst_error *err);
+pst_transport_all_reduce_fn nccl_all_reduce;
+pst_transport_reduce_fn nccl_reduce;
 
 /* add.cu: dst += src behind what the stream has been asked for. */
 #ifdef __cplusplus
@@ -234,7 +231,6 @@ extern "C"
 /* watch.c */
 bool nccl_watch_start(struct pst_transport *transport);
 void nccl_watch_stop(struct pst_transport *transport);
-void nccl_abort(struct pst_transport *transport, uint32_t rank, const struct pst_error *why);
 /* The run ends because of this, unless it has ended before. */
 void nccl_fail(struct pst_transport *transport, uint32_t rank, const struct pst_error *why);
 /* nccl_fail after a failed call of NCCL or CUDA. */
@@ -243,6 +239,6 @@ void nccl_fail_nccl(struct pst_transport *transport, uint32_t rank, const char *
 void nccl_fail_cuda(struct pst_transport *transport, uint32_t rank, const char *doing,
                     cudaError_t error);
 /* PST_OK while nothing has failed. */
-pst_status nccl_check(struct pst_transport *transport, uint32_t rank, struct pst_error *err);
+pst_transport_call_fn nccl_check;
 
 #endif

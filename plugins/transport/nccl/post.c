@@ -6,52 +6,44 @@
  */
 #include "transport/nccl/module.h"
 
-static pst_status post(struct pst_transport *transport, uint32_t index, uint32_t peer, bool is_send,
-                       const void *data, uint64_t bytes, pst_request *ret_request)
+pst_status nccl_post(struct pst_transport *transport, uint32_t index, uint32_t peer, bool is_send,
+                     uint64_t tag, void *data, uint64_t bytes, pst_request *ret_request)
 {
     struct rank *rank = nccl_rank(transport, index);
-    uint32_t id = rank != NULL ? rank->free_transfers : NCCL_NOBODY, lane;
     struct request *request;
+    uint32_t lane;
 
+    (void)tag; /* they match in the order of posting */
     if (atomic_load(&transport->failed)) {
         return PST_ERR_CANCELLED;
     }
     lane = rank != NULL ? nccl_lane_of(rank, peer, is_send) : NCCL_NOBODY;
-    if (id == NCCL_NOBODY || lane == NCCL_NOBODY || peer == index ||
-        peer >= transport->config.n_ranks) {
+    request = lane != NCCL_NOBODY && peer != index && peer < transport->config.n_ranks
+                  ? requests_pop(&rank->free_transfers)
+                  : NULL;
+    if (request == NULL) {
         return PST_ERR_BUG;
     }
-    request = &rank->requests[id];
-    rank->free_transfers = request->next_free;
     *request = (struct request){
         .used = true, .is_send = is_send, .lane = lane, .peer = peer, .data = data, .bytes = bytes};
-    rank->group[rank->n_group++] = id;
-    *ret_request = id;
+    *ret_request = (pst_request)(request - rank->requests);
+    rank->group[rank->n_group++] = *ret_request;
     return PST_OK;
 }
 
-pst_status nccl_send(struct pst_transport *transport, uint32_t rank, uint32_t to, uint64_t tag,
-                     const void *data, uint64_t bytes, pst_request *ret_request)
-{
-    (void)tag;
-    return post(transport, rank, to, true, data, bytes, ret_request);
-}
-
-pst_status nccl_recv(struct pst_transport *transport, uint32_t rank, uint32_t from, uint64_t tag,
-                     void *data, uint64_t bytes, pst_request *ret_request)
-{
-    (void)tag;
-    return post(transport, rank, from, false, data, bytes, ret_request);
-}
-
 /* Transfers [begin, end) of those that are being posted. */
-static ncclResult_t issue(const struct rank *rank, const struct lane *lane, uint32_t begin,
-                          uint32_t end)
-{
-    ncclResult_t result = ncclGroupStart(), over;
+struct range {
+    const struct rank *rank;
+    uint32_t begin, end;
+};
 
-    for (uint32_t i = begin; i < end && result == ncclSuccess; i++) {
-        const struct request *request = &rank->requests[rank->group[i]];
+static ncclResult_t issue(const struct lane *lane, void *of)
+{
+    const struct range *range = of;
+    ncclResult_t result = ncclSuccess;
+
+    for (uint32_t i = range->begin; i < range->end && result == ncclSuccess; i++) {
+        const struct request *request = &range->rank->requests[range->rank->group[i]];
         int peer = nccl_is_edge(lane) ? 1 - lane->me : (int)request->peer;
 
         if (request->bytes == 0) {
@@ -59,11 +51,10 @@ static ncclResult_t issue(const struct rank *rank, const struct lane *lane, uint
         }
         result = request->is_send ? ncclSend(request->data, request->bytes, ncclUint8, peer,
                                              lane->comm, lane->stream)
-                                  : ncclRecv((void *)(uintptr_t)request->data, request->bytes,
-                                             ncclUint8, peer, lane->comm, lane->stream);
+                                  : ncclRecv(request->data, request->bytes, ncclUint8, peer,
+                                             lane->comm, lane->stream);
     }
-    over = ncclGroupEnd();
-    return result != ncclSuccess ? result : over;
+    return result;
 }
 
 /* They are all of one lane. */
@@ -73,32 +64,17 @@ static pst_status launch(struct pst_transport *transport, uint32_t index, uint32
     struct rank *rank = nccl_rank(transport, index);
     const struct request *first = &rank->requests[rank->group[begin]];
     uint32_t which = first->lane;
-    struct lane *lane = &rank->lanes[which];
     struct ticket *ticket = nccl_ticket_open(transport, index, which, first->peer);
-    ncclResult_t result = ncclSuccess;
-    bool dead;
+    struct range range = {rank, begin, end};
     pst_status status;
 
     if (ticket == NULL) {
         return PST_ERR_CANCELLED;
     }
     for (uint32_t i = begin; i < end; i++) {
-        rank->requests[rank->group[i]].ticket = lane->next - 1;
+        rank->requests[rank->group[i]].ticket = rank->lanes[which].next - 1;
     }
-    pthread_mutex_lock(&rank->mutex);
-    dead = lane->comm == NULL;
-    if (!dead) {
-        result = issue(rank, lane, begin, end);
-    }
-    pthread_mutex_unlock(&rank->mutex);
-    if (dead) {
-        return PST_ERR_CANCELLED;
-    }
-    if (result != ncclSuccess && result != ncclInProgress) {
-        nccl_fail_nccl(transport, index, "sending and receiving", result);
-        return PST_ERR_CANCELLED;
-    }
-    status = nccl_settle(transport, index, which, "sending and receiving");
+    status = nccl_group(transport, index, which, "sending and receiving", issue, &range);
     return status == PST_OK ? nccl_ticket_launch(transport, index, which, ticket) : status;
 }
 
@@ -117,12 +93,9 @@ pst_status nccl_flush(struct pst_transport *transport, uint32_t index, struct ps
 
 static void release(struct pst_transport *transport, struct rank *rank, pst_request id)
 {
-    struct request *request = &rank->requests[id];
-    uint32_t *list = id < transport->config.max_requests ? &rank->free_transfers : &rank->free_sums;
-
-    request->used = false;
-    request->next_free = *list;
-    *list = id;
+    rank->requests[id].used = false;
+    requests_push(id < transport->config.max_requests ? &rank->free_transfers : &rank->free_sums,
+                  &rank->requests[id]);
 }
 
 pst_status nccl_wait(struct pst_transport *transport, uint32_t index, pst_request id,
@@ -133,8 +106,7 @@ pst_status nccl_wait(struct pst_transport *transport, uint32_t index, pst_reques
     pst_status status = PST_OK;
 
     if (rank == NULL || id >= n || !rank->requests[id].used) {
-        return pst_fail(err, PST_ERR_BUG, "transport.request", "rank %u waits for no request (%u)",
-                        index, id);
+        return stall_fail_request(index, "request", id, err);
     }
     for (uint32_t i = 0; i < rank->n_group && status == PST_OK; i++) {
         if (rank->group[i] == id) { /* it is not on its way yet */

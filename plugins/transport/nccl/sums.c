@@ -6,24 +6,19 @@
  * fit into the scratch memory are done in rounds. All of it is in one lane, and only who waits for
  * the ticket waits for it.
  */
+#include "transport/common/inorder.h"
 #include "transport/nccl/module.h"
 
 #define ALIGN_ELEMS 64u
-
-/* Terms and results are rows of elements; those of a sum in place lie in pieces. */
-struct row {
-    const struct pst_reduce_part *parts;
-    uint32_t n_parts;
-};
 
 struct sum {
     struct pst_transport *transport;
     uint32_t rank;
     const uint32_t *members;
     uint32_t n_members, me, n_terms;
-    const uint32_t (*order)[2]; /* NULL: one term of each member in turn, */
-    struct row row;             /* which is this, in place */
-    const float *const *src;    /* with `order` */
+    const uint32_t (*order)[2];          /* NULL: one term of each member in turn, */
+    const struct pst_reduce_part *parts; /* which is these, in place */
+    const float *const *src;             /* with `order` */
     float *dst;
     uint64_t elems, at, share; /* of a round: elements behind it; of a member */
     float *scratch;            /* a row for each term */
@@ -32,20 +27,10 @@ struct sum {
     cudaError_t error;
 };
 
-static uint32_t member_of(const struct sum *sum, uint32_t term)
-{
-    return sum->order != NULL ? sum->order[term][0] : term;
-}
-
 /* The elements of the round that a member adds up. */
 static uint64_t share_of(const struct sum *sum, uint32_t member, uint64_t *ret_begin)
 {
-    uint64_t begin = sum->at + (uint64_t)member * sum->share;
-
-    *ret_begin = begin;
-    return begin >= sum->elems               ? 0
-           : sum->elems - begin < sum->share ? sum->elems - begin
-                                             : sum->share;
+    return inorder_share(sum->elems, sum->at, sum->share, member, ret_begin);
 }
 
 /* --- pieces: what to do with elements [at, at + n) of a row, wherever they lie -----------------*/
@@ -105,7 +90,8 @@ static void copy_out(struct sum *sum, uint32_t peer, float *data, float *scratch
 static void each_piece(struct sum *sum, uint32_t peer, float *whole, uint64_t at, uint64_t n,
                        float *scratch, piece_fn *piece)
 {
-    uint64_t begin = 0;
+    struct inorder_cursor cursor = {sum->parts, at, n};
+    struct pst_reduce_part part;
 
     if (sum->order != NULL) {
         if (n > 0) {
@@ -113,18 +99,9 @@ static void each_piece(struct sum *sum, uint32_t peer, float *whole, uint64_t at
         }
         return;
     }
-    for (uint32_t p = 0; p < sum->row.n_parts && n > 0; p++) {
-        uint64_t elems = sum->row.parts[p].elems;
-
-        if (at < begin + elems) {
-            uint64_t skip = at - begin, here = elems - skip < n ? elems - skip : n;
-
-            piece(sum, peer, sum->row.parts[p].data + skip, scratch, here);
-            scratch += here;
-            at += here;
-            n -= here;
-        }
-        begin += elems;
+    while (inorder_next_piece(&cursor, &part)) {
+        piece(sum, peer, part.data, scratch, part.elems);
+        scratch += part.elems;
     }
 }
 
@@ -136,26 +113,33 @@ static float *source_of(const struct sum *sum, uint32_t term)
 }
 
 /* Each member gets this rank's terms of its share, and this rank all terms of its own. */
-static void exchange_terms(struct sum *sum)
+static ncclResult_t exchange_terms(const struct lane *lane, void *of)
 {
+    struct sum *sum = of;
+
+    (void)lane;
     for (uint32_t m = 0; m < sum->n_members; m++) {
         uint64_t theirs, ours, n = share_of(sum, m, &theirs), mine = share_of(sum, sum->me, &ours);
 
         for (uint32_t t = 0; m != sum->me && t < sum->n_terms; t++) {
             float *scratch = sum->scratch + t * sum->share;
 
-            if (member_of(sum, t) == sum->me) {
+            if (inorder_member(sum->order, t) == sum->me) {
                 each_piece(sum, sum->members[m], source_of(sum, t), theirs, n, NULL, send_piece);
             }
-            if (member_of(sum, t) == m) {
+            if (inorder_member(sum->order, t) == m) {
                 each_piece(sum, sum->members[m], NULL, ours, mine, scratch, recv_scratch);
             }
         }
     }
+    return sum->result;
 }
 
-static void exchange_results(struct sum *sum)
+static ncclResult_t exchange_results(const struct lane *lane, void *of)
 {
+    struct sum *sum = of;
+
+    (void)lane;
     for (uint32_t m = 0; m < sum->n_members; m++) {
         uint64_t theirs, ours, n = share_of(sum, m, &theirs), mine = share_of(sum, sum->me, &ours);
 
@@ -164,6 +148,7 @@ static void exchange_results(struct sum *sum)
             each_piece(sum, sum->members[m], sum->dst, theirs, n, NULL, recv_piece);
         }
     }
+    return sum->result;
 }
 
 static void add_up(struct sum *sum)
@@ -171,7 +156,7 @@ static void add_up(struct sum *sum)
     uint64_t ours, n = share_of(sum, sum->me, &ours);
 
     for (uint32_t t = 0; t < sum->n_terms; t++) {
-        if (member_of(sum, t) == sum->me) {
+        if (inorder_member(sum->order, t) == sum->me) {
             each_piece(sum, 0, source_of(sum, t), ours, n, sum->scratch + t * sum->share, copy_in);
         }
     }
@@ -181,45 +166,21 @@ static void add_up(struct sum *sum)
     each_piece(sum, 0, sum->dst, ours, n, sum->scratch, copy_out);
 }
 
-/* One group of NCCL. */
-static pst_status run_group(struct sum *sum, void (*body)(struct sum *sum))
-{
-    struct rank *rank = nccl_rank(sum->transport, sum->rank);
-    ncclResult_t end;
-    bool dead;
-
-    pthread_mutex_lock(&rank->mutex);
-    dead = sum->lane->comm == NULL;
-    if (!dead) {
-        sum->result = ncclGroupStart();
-        body(sum);
-        end = ncclGroupEnd();
-        sum->result = sum->result != ncclSuccess ? sum->result : end;
-    }
-    pthread_mutex_unlock(&rank->mutex);
-    if (dead) {
-        return PST_ERR_CANCELLED;
-    }
-    if (sum->result != ncclSuccess && sum->result != ncclInProgress) {
-        nccl_fail_nccl(sum->transport, sum->rank, "a sum over ranks", sum->result);
-        return PST_ERR_CANCELLED;
-    }
-    return nccl_settle(sum->transport, sum->rank, LANE_SUMS, "a sum over ranks");
-}
-
 static pst_status run_round(struct sum *sum)
 {
-    pst_status status = run_group(sum, exchange_terms);
+    const char *const doing = "a sum over ranks";
+    pst_status status =
+        nccl_group(sum->transport, sum->rank, LANE_SUMS, doing, exchange_terms, sum);
 
     if (status != PST_OK) {
         return status;
     }
     add_up(sum);
     if (sum->error != cudaSuccess) { /* before others take it for a sum */
-        nccl_fail_cuda(sum->transport, sum->rank, "a sum over ranks", sum->error);
+        nccl_fail_cuda(sum->transport, sum->rank, doing, sum->error);
         return PST_ERR_CANCELLED;
     }
-    return run_group(sum, exchange_results);
+    return nccl_group(sum->transport, sum->rank, LANE_SUMS, doing, exchange_results, sum);
 }
 
 /* All rounds into the lane. On success its ticket is *ret_ticket. */
@@ -242,8 +203,7 @@ static pst_status run(struct sum *sum, uint64_t *ret_ticket)
     sum->lane = &rank->lanes[LANE_SUMS];
     *ret_ticket = sum->lane->next - 1;
     for (; sum->at < sum->elems && status == PST_OK; sum->at += sum->n_members * sum->share) {
-        uint64_t left = sum->elems - sum->at;
-        uint64_t even = left / sum->n_members + (left % sum->n_members != 0);
+        uint64_t even = inorder_even_share(sum->elems - sum->at, sum->n_members);
 
         even = (even + ALIGN_ELEMS - 1) / ALIGN_ELEMS * ALIGN_ELEMS;
         sum->share = even < room ? even : room;
@@ -255,16 +215,6 @@ static pst_status run(struct sum *sum, uint64_t *ret_ticket)
 
 /* --- calls -------------------------------------------------------------------------------------*/
 
-static uint32_t position(const uint32_t *members, uint32_t n_members, uint32_t rank)
-{
-    uint32_t i = 0;
-
-    while (i < n_members && members[i] != rank) {
-        i++;
-    }
-    return i;
-}
-
 pst_status nccl_all_reduce(struct pst_transport *transport, uint32_t index, const uint32_t *members,
                            uint32_t n_members, const struct pst_reduce_part *parts,
                            uint32_t n_parts, pst_request *ret_request)
@@ -274,31 +224,29 @@ pst_status nccl_all_reduce(struct pst_transport *transport, uint32_t index, cons
                       .rank = index,
                       .members = members,
                       .n_members = n_members,
-                      .me = position(members, n_members, index),
+                      .me = inorder_position(members, n_members, index),
                       .n_terms = n_members,
-                      .row = {parts, n_parts}};
-    uint32_t id = rank != NULL ? rank->free_sums : NCCL_NOBODY;
-    struct request *request;
+                      .parts = parts};
+    struct request *request = rank != NULL ? (struct request *)rank->free_sums : NULL;
     pst_status status;
 
     if (atomic_load(&transport->failed)) {
         return PST_ERR_CANCELLED;
     }
-    if (id == NCCL_NOBODY || sum.me == n_members || nccl_flush(transport, index, NULL) != PST_OK) {
+    if (request == NULL || sum.me == n_members || nccl_flush(transport, index, NULL) != PST_OK) {
         return atomic_load(&transport->failed) ? PST_ERR_CANCELLED : PST_ERR_BUG;
     }
     for (uint32_t p = 0; p < n_parts; p++) {
         sum.elems += parts[p].elems;
     }
-    request = &rank->requests[id];
     status = run(&sum, &request->ticket);
     if (status != PST_OK) {
         return status;
     }
-    rank->free_sums = request->next_free;
+    requests_pop(&rank->free_sums);
     request->used = true;
     request->lane = LANE_SUMS;
-    *ret_request = id;
+    *ret_request = (pst_request)(request - rank->requests);
     return PST_OK;
 }
 
@@ -311,7 +259,7 @@ pst_status nccl_reduce(struct pst_transport *transport, uint32_t index, const ui
                       .rank = index,
                       .members = members,
                       .n_members = n_members,
-                      .me = position(members, n_members, index),
+                      .me = inorder_position(members, n_members, index),
                       .n_terms = n_order,
                       .order = order,
                       .src = src,

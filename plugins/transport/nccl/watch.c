@@ -8,7 +8,6 @@
 #include "transport/nccl/module.h"
 
 #include <stdio.h>
-#include <string.h>
 
 #define SHORT_NS UINT64_C(1000000)
 #define LONG_NS  UINT64_C(50000000)
@@ -58,11 +57,6 @@ void nccl_fail_cuda(struct pst_transport *transport, uint32_t rank, const char *
     nccl_fail(transport, rank, &why);
 }
 
-void nccl_abort(struct pst_transport *transport, uint32_t rank, const struct pst_error *why)
-{
-    nccl_fail(transport, rank, why);
-}
-
 pst_status nccl_check(struct pst_transport *transport, uint32_t rank, struct pst_error *err)
 {
     const struct pst_error *why = &transport->why;
@@ -76,8 +70,7 @@ pst_status nccl_check(struct pst_transport *transport, uint32_t rank, struct pst
         }
         return why->status;
     }
-    return pst_fail(err, PST_ERR_CANCELLED, "run.aborted", "rank %u stopped the run: %s",
-                    transport->failed_rank, why->message);
+    return stall_fail_aborted(transport->failed_rank, why->message, err);
 }
 
 /* --- who waits for whom ------------------------------------------------------------------------*/
@@ -99,14 +92,10 @@ static uint32_t last_of(const struct pst_transport *transport, uint32_t rank)
 static void list_waiting(const struct pst_transport *transport, uint32_t for_whom, char *text,
                          size_t size)
 {
-    uint32_t n = 0;
-
     text[0] = '\0';
     for (uint32_t r = transport->first; r < transport->first + transport->n_local; r++) {
-        size_t used = strlen(text);
-
         if (r != for_whom && last_of(transport, r) == for_whom) {
-            snprintf(text + used, size - used, "%s %u", n++ == 0 ? "" : ",", r);
+            stall_list_device(text, size, r);
         }
     }
 }
@@ -116,7 +105,7 @@ static void fail_stalled(struct pst_transport *transport, uint32_t index, uint32
 {
     const struct pst_transport_processes *processes = transport->control_ops->processes;
     uint32_t last = last_of(transport, index);
-    char doing[NCCL_WHAT] = "", waiting[192], text[NCCL_WHAT + 64];
+    char doing[NCCL_WHAT] = "", waiting[192], culprit[NCCL_WHAT + 64], text[NCCL_WHAT + 64];
     struct pst_error why = {0};
 
     snprintf(text, sizeof text, "for device %u at %s", peer,
@@ -130,13 +119,9 @@ static void fail_stalled(struct pst_transport *transport, uint32_t index, uint32
         transport->config.doing(transport->config.doing_context, last, doing, sizeof doing);
     }
     list_waiting(transport, last, waiting, sizeof waiting);
-    pst_fail(&why, PST_ERR_CANCELLED, "run.stalled",
-             "run stalled: device %u is in %s; waiting for it: device%s%s. Device %u has waited "
-             "%.3g s %s",
-             last, doing[0] != '\0' ? doing : "nothing that it reports",
-             strchr(waiting, ',') != NULL ? "s" : "", waiting, index,
-             (double)transport->config.stall_ns / 1e9, text);
-    pst_error_hint(&why, "if it only needs longer, raise run.stall_limit");
+    snprintf(culprit, sizeof culprit, "device %u is in %s", last,
+             doing[0] != '\0' ? doing : "nothing that it reports");
+    stall_fail_chain(culprit, waiting, index, transport->config.stall_ns, text, stall_hint, &why);
     nccl_fail(transport, index, &why);
 }
 
@@ -200,7 +185,7 @@ static void look_at_rank(struct pst_transport *transport, uint32_t index)
 
     pthread_mutex_lock(&rank->mutex);
     error = choose_gpu(transport, rank);
-    for (uint32_t l = 0; l < rank->n_lanes && rank->attached; l++) {
+    for (uint32_t l = 0; l < rank->n_lanes && rank->attached && error == cudaSuccess; l++) {
         ncclResult_t state = ncclSuccess;
         const struct ticket *ticket = look_at_lane(&rank->lanes[l], now, &error);
 

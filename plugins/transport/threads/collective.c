@@ -6,6 +6,7 @@
  * is needed.
  */
 #include "exec/device.h"
+#include "transport/common/inorder.h"
 #include "transport/threads/threads.h"
 
 #include <string.h>
@@ -46,10 +47,8 @@ static pst_status sync_members(struct pst_transport *transport, uint32_t rank,
             return threads_fail_aborted(transport, err);
         }
         if (outcome == OUTCOME_STALLED) {
-            return pst_fail(
-                err, PST_ERR_CANCELLED, "run.stalled",
-                "run stalled: rank %u has waited %.3g s for rank %u in a %s of %u ranks", rank,
-                (double)transport->stall_ns / 1e9, peer, what, n_members);
+            return stall_fail_waited(rank, transport->stall_ns, err,
+                                     "for rank %u in a %s of %u ranks", peer, what, n_members);
         }
     }
     return PST_OK;
@@ -92,15 +91,6 @@ static void end_span(struct pst_transport *transport, uint32_t rank)
     }
 }
 
-/* Elements [begin, end) are those of member `i` of n. */
-static void share_of(uint64_t elems, uint32_t i, uint32_t n, uint64_t *ret_begin, uint64_t *ret_end)
-{
-    uint64_t each = elems / n, rest = elems % n;
-
-    *ret_begin = each * i + (i < rest ? i : rest);
-    *ret_end = *ret_begin + each + (i < rest ? 1 : 0);
-}
-
 /* Members must agree on the size; all of them come to the same verdict. */
 static pst_status check_cells(const struct pst_transport *transport, const uint32_t *members,
                               uint32_t n_members, const uint32_t (*order)[2], uint32_t n_order,
@@ -112,10 +102,8 @@ static pst_status check_cells(const struct pst_transport *transport, const uint3
         const struct cell *cell = &transport->ranks[members[i]].cell;
 
         if (cell->elems != first->elems || cell->n_order != first->n_order) {
-            return pst_fail(err, PST_ERR_BUG, "transport.size",
-                            "%s: rank %u has %llu elements in %u terms, rank %u has %llu in %u",
-                            what, members[0], (unsigned long long)first->elems, first->n_order,
-                            members[i], (unsigned long long)cell->elems, cell->n_order);
+            return inorder_fail_sizes(what, members[0], first->elems, first->n_order, members[i],
+                                      cell->elems, cell->n_order, err);
         }
     }
     for (uint32_t i = 0; i < n_order; i++) {
@@ -133,7 +121,7 @@ pst_status threads_sum(struct pst_transport *transport, uint32_t rank, double *v
                        struct pst_error *err)
 {
     uint32_t n_ranks = transport->n_ranks;
-    uint64_t begin, end;
+    uint64_t begin, share;
     pst_status status, check;
 
     transport->ranks[rank].cell = (struct cell){.values = values, .elems = n};
@@ -145,8 +133,8 @@ pst_status threads_sum(struct pst_transport *transport, uint32_t rank, double *v
     begin_span(transport, rank, transport->all, n_ranks, n * sizeof *values);
     check = check_cells(transport, transport->all, n_ranks, NULL, 0, "sum", err);
     if (check == PST_OK) {
-        share_of(n, rank, n_ranks, &begin, &end);
-        for (uint64_t i = begin; i < end; i++) {
+        share = inorder_share(n, 0, inorder_even_share(n, n_ranks), rank, &begin);
+        for (uint64_t i = begin; i < begin + share; i++) {
             double sum = transport->ranks[0].cell.values[i];
 
             for (uint32_t r = 1; r < n_ranks; r++) {
@@ -175,13 +163,7 @@ static void reduce_block(struct pst_transport *transport, const uint32_t *member
     for (uint32_t k = 0; k < n_order; k++) {
         const float *src = transport->ranks[members[order[k][0]]].cell.src[order[k][1]] + at;
 
-        if (k == 0) {
-            memcpy(sum, src, n * sizeof *sum);
-        } else {
-            for (uint64_t i = 0; i < n; i++) {
-                sum[i] += src[i];
-            }
-        }
+        inorder_add(sum, src, k, n, sizeof *sum);
     }
     for (uint32_t m = 0; m < n_members; m++) {
         memcpy(transport->ranks[members[m]].cell.dst + at, sum, n * sizeof *sum);
@@ -225,13 +207,10 @@ pst_status threads_reduce(struct pst_transport *transport, uint32_t rank, const 
                           const uint32_t (*order)[2], uint32_t n_order, float *dst, uint64_t elems,
                           struct pst_error *err)
 {
-    uint32_t position = 0;
-    uint64_t begin, end;
+    uint32_t position = inorder_position(members, n_members, rank);
+    uint64_t begin, n;
     pst_status status, check;
 
-    while (position < n_members && members[position] != rank) {
-        position++;
-    }
     if (position == n_members || n_order == 0) {
         return pst_fail(err, PST_ERR_BUG, "transport.members",
                         "rank %u takes part in a reduction of %u members and %u terms without it",
@@ -250,13 +229,13 @@ pst_status threads_reduce(struct pst_transport *transport, uint32_t rank, const 
     begin_span(transport, rank, members, n_members, elems * sizeof *dst);
     check = check_cells(transport, members, n_members, order, n_order, "reduction", err);
     if (check == PST_OK && !transport->hollow) {
-        share_of(elems, position, n_members, &begin, &end);
+        n = inorder_share(elems, 0, inorder_even_share(elems, n_members), position, &begin);
         if (transport->apart) {
-            reduce_apart(transport, rank, members, n_members, order, n_order, begin, end - begin);
+            reduce_apart(transport, rank, members, n_members, order, n_order, begin, n);
         }
-        for (uint64_t at = begin; !transport->apart && at < end; at += BLOCK) {
-            reduce_block(transport, members, n_members, order, n_order, at,
-                         end - at < BLOCK ? end - at : BLOCK);
+        for (uint64_t at = 0; !transport->apart && at < n; at += BLOCK) {
+            reduce_block(transport, members, n_members, order, n_order, begin + at,
+                         n - at < BLOCK ? n - at : BLOCK);
         }
     }
     status = sync_members(transport, rank, members, n_members, "reduction",

@@ -53,6 +53,11 @@ void threads_wire_finish(struct pst_transport *transport)
     free(wire->asking);
 }
 
+static struct request *head_of(const struct wire *wire, uint32_t rank, uint32_t side)
+{
+    return (struct request *)wire->ranks[rank].queue[side].first;
+}
+
 static bool is_far(const struct pst_transport *transport, uint32_t from, uint32_t to)
 {
     const struct pst_transport_times *times = &transport->times;
@@ -65,7 +70,7 @@ static struct pst_transfer_time time_of(const struct pst_transport *transport,
 {
     const struct pst_transport_times *times = &transport->times;
 
-    return times->transfer(times->context, from, to, send->tag, send->bytes);
+    return times->transfer(times->context, from, to, send->link.tag, send->bytes);
 }
 
 /* Both ends are there and at the heads of their queues. */
@@ -108,7 +113,7 @@ static void time_transfer(struct pst_transport *transport, struct request *send,
 
 static bool is_misfit(const struct request *send, const struct request *recv)
 {
-    return send->tag != recv->tag || send->bytes != recv->bytes;
+    return send->link.tag != recv->link.tag || send->bytes != recv->bytes;
 }
 
 static void complete(struct pst_transport *transport, struct request *send, struct request *recv,
@@ -117,7 +122,7 @@ static void complete(struct pst_transport *transport, struct request *send, stru
     uint32_t state = REQUEST_DONE;
 
     if (is_misfit(send, recv)) {
-        send->misfit = recv->misfit = send->tag != recv->tag;
+        send->misfit = recv->misfit = send->link.tag != recv->link.tag;
         send->peer_bytes = recv->bytes;
         recv->peer_bytes = send->bytes;
         state = REQUEST_BAD;
@@ -143,11 +148,9 @@ static void put(struct wire *wire, uint32_t rank)
 static void start(struct pst_transport *transport, uint32_t from, uint32_t to)
 {
     struct wire *wire = &transport->wire;
-    struct queue *sends = &wire->ranks[from].queue[SEND], *recvs = &wire->ranks[to].queue[RECV];
-    struct request *send = sends->head, *recv = recvs->head;
+    struct request *send = requests_shift(&wire->ranks[from].queue[SEND]);
+    struct request *recv = requests_shift(&wire->ranks[to].queue[RECV]);
 
-    threads_take(sends, send, 0);
-    threads_take(recvs, recv, 0);
     complete(transport, send, recv, from, to);
     put(wire, from);
     put(wire, to);
@@ -158,7 +161,7 @@ static void match(struct pst_transport *transport, uint32_t from, uint32_t to)
 {
     struct wire *wire = &transport->wire;
     struct wire_rank *sender = &wire->ranks[from];
-    struct request *send = sender->queue[SEND].head, *recv = wire->ranks[to].queue[RECV].head;
+    struct request *send = head_of(wire, from, SEND), *recv = head_of(wire, to, RECV);
     struct pst_transfer_time time;
 
     if (sender->requested || send == NULL || recv == NULL || send->peer != to ||
@@ -184,14 +187,14 @@ static void settle(struct pst_transport *transport)
 
     while (wire->n_work > 0) {
         uint32_t rank = wire->worklist[--wire->n_work];
-        struct wire_rank *self = &wire->ranks[rank];
+        const struct request *request;
 
-        self->queued = false;
-        if (self->queue[SEND].head != NULL) {
-            match(transport, rank, self->queue[SEND].head->peer);
+        wire->ranks[rank].queued = false;
+        if ((request = head_of(wire, rank, SEND)) != NULL) {
+            match(transport, rank, request->peer);
         }
-        if (self->queue[RECV].head != NULL) {
-            match(transport, self->queue[RECV].head->peer, rank);
+        if ((request = head_of(wire, rank, RECV)) != NULL) {
+            match(transport, request->peer, rank);
         }
     }
 }
@@ -223,7 +226,7 @@ static uint64_t serve(struct pst_transport *transport)
         }
         wire->asking[next] = wire->asking[--wire->n_asking];
         wire->ranks[from].requested = false;
-        start(transport, from, wire->ranks[from].queue[SEND].head->peer);
+        start(transport, from, head_of(wire, from, SEND)->peer);
         settle(transport);
     }
     return UINT64_MAX;
@@ -246,7 +249,7 @@ void threads_wire_post(struct pst_transport *transport, uint32_t rank, struct re
     request->posted_ns = threads_clock(transport, rank);
     atomic_store_explicit(&request->state, REQUEST_POSTED, memory_order_relaxed);
     pthread_mutex_lock(&wire->mutex);
-    threads_append(&wire->ranks[rank].queue[request->is_send ? SEND : RECV], request);
+    requests_append(&wire->ranks[rank].queue[request->is_send ? SEND : RECV], request);
     put(wire, rank);
     serve(transport);
     pthread_mutex_unlock(&wire->mutex);
@@ -255,10 +258,10 @@ void threads_wire_post(struct pst_transport *transport, uint32_t rank, struct re
 /* The request of this sender, if it is for that transfer. */
 static void forget(struct wire *wire, uint32_t from, const struct request *request)
 {
-    const struct request *send = wire->ranks[from].queue[SEND].head;
+    const struct request *send = head_of(wire, from, SEND);
 
     if (!wire->ranks[from].requested ||
-        (send != request && wire->ranks[send->peer].queue[RECV].head != request)) {
+        (send != request && head_of(wire, send->peer, RECV) != request)) {
         return;
     }
     wire->ranks[from].requested = false;
@@ -272,12 +275,12 @@ static void forget(struct wire *wire, uint32_t from, const struct request *reque
 bool threads_wire_withdraw(struct pst_transport *transport, uint32_t rank, struct request *request)
 {
     struct wire *wire = &transport->wire;
-    struct queue *queue = &wire->ranks[rank].queue[request->is_send ? SEND : RECV];
+    struct request_queue *queue = &wire->ranks[rank].queue[request->is_send ? SEND : RECV];
     bool was_posted;
 
     pthread_mutex_lock(&wire->mutex);
     forget(wire, request->is_send ? rank : request->peer, request);
-    was_posted = threads_take(queue, request, 0) != NULL;
+    was_posted = requests_remove(queue, request);
     pthread_mutex_unlock(&wire->mutex);
     return was_posted;
 }

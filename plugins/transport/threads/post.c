@@ -15,39 +15,6 @@ static struct pair *pair_of(struct pst_transport *transport, uint32_t rank, uint
     return &transport->pairs[(size_t)from * transport->n_ranks + to];
 }
 
-void threads_append(struct queue *queue, struct request *request)
-{
-    request->next = NULL;
-    if (queue->tail == NULL) {
-        queue->head = request;
-    } else {
-        queue->tail->next = request;
-    }
-    queue->tail = request;
-}
-
-struct request *threads_take(struct queue *queue, const struct request *which, uint64_t tag)
-{
-    struct request *before = NULL, *at = queue->head;
-
-    while (at != NULL && (which != NULL ? at != which : at->tag != tag)) {
-        before = at;
-        at = at->next;
-    }
-    if (at == NULL) {
-        return NULL;
-    }
-    if (before == NULL) {
-        queue->head = at->next;
-    } else {
-        before->next = at->next;
-    }
-    if (queue->tail == at) {
-        queue->tail = before;
-    }
-    return at;
-}
-
 /* Both ends are here: moves the bytes and tells the other rank. */
 static void transfer(struct pst_transport *transport, uint32_t rank, struct request *mine,
                      struct request *other, uint32_t other_rank)
@@ -72,23 +39,23 @@ static void transfer(struct pst_transport *transport, uint32_t rank, struct requ
     threads_publish(transport, other_rank, &other->state, state);
 }
 
-static pst_status post(struct pst_transport *transport, uint32_t rank, uint32_t peer, bool is_send,
-                       uint64_t tag, void *data, uint64_t bytes, pst_request *ret_request)
+pst_status threads_post(struct pst_transport *transport, uint32_t rank, uint32_t peer, bool is_send,
+                        uint64_t tag, void *data, uint64_t bytes, pst_request *ret_request)
 {
     struct rank *self = &transport->ranks[rank];
-    struct request *request = self->free, *other;
+    struct request *request, *other;
     struct pair *pair;
 
     if (atomic_load_explicit(&transport->aborted, memory_order_acquire)) {
         return PST_ERR_CANCELLED;
     }
-    if (request == NULL || peer >= transport->n_ranks) {
+    request = peer < transport->n_ranks ? requests_pop(&self->free) : NULL;
+    if (request == NULL) {
         return PST_ERR_BUG;
     }
-    self->free = request->next;
     request->data = data;
     request->bytes = bytes;
-    request->tag = tag;
+    request->link.tag = tag;
     request->peer = peer;
     request->is_send = is_send;
     request->misfit = false;
@@ -102,30 +69,18 @@ static pst_status post(struct pst_transport *transport, uint32_t rank, uint32_t 
     }
     pair = pair_of(transport, rank, peer, is_send);
     pthread_mutex_lock(&pair->mutex);
-    other = threads_take(&pair->pending[!is_send], NULL, tag);
+    other = requests_take(&pair->pending[!is_send], tag);
     if (other == NULL) {
         atomic_store_explicit(&request->state, REQUEST_POSTED, memory_order_relaxed);
-        threads_append(&pair->pending[is_send], request);
+        requests_append(&pair->pending[is_send], request);
     } else {
-        atomic_store_explicit(&other->state, REQUEST_COPYING, memory_order_relaxed);
+        atomic_store_explicit(&other->state, REQUEST_MOVING, memory_order_relaxed);
     }
     pthread_mutex_unlock(&pair->mutex);
     if (other != NULL) {
         transfer(transport, rank, request, other, peer);
     }
     return PST_OK;
-}
-
-pst_status threads_send(struct pst_transport *transport, uint32_t rank, uint32_t to, uint64_t tag,
-                        const void *data, uint64_t bytes, pst_request *ret_request)
-{
-    return post(transport, rank, to, true, tag, (void *)(uintptr_t)data, bytes, ret_request);
-}
-
-pst_status threads_recv(struct pst_transport *transport, uint32_t rank, uint32_t from, uint64_t tag,
-                        void *data, uint64_t bytes, pst_request *ret_request)
-{
-    return post(transport, rank, from, false, tag, data, bytes, ret_request);
 }
 
 /* Takes a post back; false when the other end has it already. */
@@ -138,7 +93,7 @@ static bool withdraw(struct pst_transport *transport, uint32_t rank, struct requ
         return threads_wire_withdraw(transport, rank, request);
     }
     pthread_mutex_lock(&pair->mutex);
-    was_posted = threads_take(&pair->pending[request->is_send], request, 0) != NULL;
+    was_posted = requests_remove(&pair->pending[request->is_send], request);
     pthread_mutex_unlock(&pair->mutex);
     return was_posted;
 }
@@ -146,11 +101,10 @@ static bool withdraw(struct pst_transport *transport, uint32_t rank, struct requ
 static pst_status fail_stalled(const struct pst_transport *transport, uint32_t rank,
                                const struct request *request, struct pst_error *err)
 {
-    return pst_fail(
-        err, PST_ERR_CANCELLED, "run.stalled",
-        "run stalled: rank %u has waited %.3g s for rank %u to %s %llu bytes (tag 0x%llx)", rank,
-        (double)transport->stall_ns / 1e9, request->peer, request->is_send ? "receive" : "send",
-        (unsigned long long)request->bytes, (unsigned long long)request->tag);
+    return stall_fail_waited(
+        rank, transport->stall_ns, err, "for rank %u to %s %llu bytes (tag 0x%llx)", request->peer,
+        request->is_send ? "receive" : "send", (unsigned long long)request->bytes,
+        (unsigned long long)request->link.tag);
 }
 
 static pst_status fail_bad(uint32_t rank, const struct request *request, struct pst_error *err)
@@ -160,14 +114,11 @@ static pst_status fail_bad(uint32_t rank, const struct request *request, struct 
     if (request->misfit) {
         return pst_fail(err, PST_ERR_BUG, "transport.order",
                         "ranks %u and %u post their transfers in different orders (tag 0x%llx)",
-                        rank, request->peer, (unsigned long long)request->tag);
+                        rank, request->peer, (unsigned long long)request->link.tag);
     }
-    return pst_fail(
-        err, PST_ERR_BUG, "transport.size",
-        "rank %u sends %llu bytes, but rank %u expects %llu (tag 0x%llx)", s ? rank : request->peer,
-        (unsigned long long)(s ? request->bytes : request->peer_bytes), s ? request->peer : rank,
-        (unsigned long long)(s ? request->peer_bytes : request->bytes),
-        (unsigned long long)request->tag);
+    return stall_fail_bytes(s ? rank : request->peer, s ? request->bytes : request->peer_bytes,
+                            s ? request->peer : rank, s ? request->peer_bytes : request->bytes,
+                            request->link.tag, err);
 }
 
 /* Whoever waits serves the requests for shared links whose time has come. */
@@ -201,8 +152,7 @@ pst_status threads_wait(struct pst_transport *transport, uint32_t rank, pst_requ
         return threads_reduce_wait(transport, rank, id - transport->max_requests, err);
     }
     if (atomic_load_explicit(&self->requests[id].state, memory_order_relaxed) == REQUEST_FREE) {
-        return pst_fail(err, PST_ERR_BUG, "transport.request", "rank %u waits for no request (%u)",
-                        rank, id);
+        return stall_fail_request(rank, "request", id, err);
     }
     request = &self->requests[id];
     outcome = threads_await_serving(transport, rank, &request->state, REQUEST_DONE);
@@ -231,7 +181,6 @@ pst_status threads_wait(struct pst_transport *transport, uint32_t rank, pst_requ
         }
     }
     atomic_store_explicit(&request->state, REQUEST_FREE, memory_order_relaxed);
-    request->next = self->free;
-    self->free = request;
+    requests_push(&self->free, request);
     return status;
 }

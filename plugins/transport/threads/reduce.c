@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "transport/common/inorder.h"
 #include "transport/threads/reduce.h"
 
 void threads_reduce_init(struct pst_transport *transport)
@@ -24,18 +25,14 @@ void threads_reduce_init(struct pst_transport *transport)
     }
     reduce->ranks = pst_alloc(n_ranks, sizeof *reduce->ranks);
     reduce->meetings = pst_alloc(n_ranks * each + 1, sizeof *reduce->meetings);
-    for (size_t i = n_ranks * each; i-- > 0;) {
-        reduce->meetings[i].next = reduce->free;
-        reduce->free = &reduce->meetings[i];
-    }
+    requests_fill(&reduce->free, reduce->meetings, n_ranks * each, sizeof *reduce->meetings);
     for (size_t r = 0; r < n_ranks; r++) {
         struct reduce_rank *rank = &reduce->ranks[r];
 
         rank->posts = pst_alloc(each + 1, sizeof *rank->posts);
-        for (size_t i = each; i-- > 0;) {
+        requests_fill(&rank->free, rank->posts, each, sizeof *rank->posts);
+        for (size_t i = 0; i < each; i++) {
             rank->posts[i].rank = (uint32_t)r;
-            rank->posts[i].next = rank->free;
-            rank->free = &rank->posts[i];
         }
     }
 }
@@ -78,7 +75,7 @@ static struct post *gather(const struct reduce *reduce, const struct post *post,
 
     *ret_fits = true;
     for (uint32_t i = 0; i < post->n_members; i++) {
-        struct post *head = reduce->ranks[post->members[i]].head;
+        struct post *head = (struct post *)reduce->ranks[post->members[i]].queue.first;
 
         if (head == NULL || head->n_members != post->n_members ||
             memcmp(head->members, post->members, post->n_members * sizeof *post->members) != 0) {
@@ -132,24 +129,25 @@ static uint64_t pieces_of(const struct pst_reduce_part *part)
 static bool begin(struct pst_transport *transport, uint32_t rank)
 {
     struct reduce *reduce = transport->reduce;
-    struct meeting *meeting = reduce->free;
-    struct post *head = reduce->ranks[rank].head, *first;
-    uint32_t state = READY;
+    const struct post *head = (const struct post *)reduce->ranks[rank].queue.first;
+    struct meeting *meeting;
+    struct post *first;
+    uint32_t state = REQUEST_MOVING;
     bool fits;
 
     first = head != NULL ? gather(reduce, head, &fits) : NULL;
     if (first == NULL) {
         return false;
     }
+    meeting = requests_pop(&reduce->free);
     PST_ASSERT(meeting != NULL); /* as many as posts */
-    reduce->free = meeting->next;
     meeting->first = first;
     meeting->n_left = first->n_members;
     meeting->n_pieces = 0;
     atomic_store_explicit(&meeting->taken, 0, memory_order_relaxed);
     atomic_store_explicit(&meeting->done, 0, memory_order_relaxed);
     if (!fits) {
-        state = BAD;
+        state = REQUEST_BAD;
     } else {
         time_sum(transport, meeting);
         for (uint32_t i = 0; i < first->n_parts && !transport->hollow && !transport->apart; i++) {
@@ -158,13 +156,10 @@ static bool begin(struct pst_transport *transport, uint32_t rank)
         if (transport->apart) {
             threads_order_sum(transport, first);
         }
-        state = meeting->n_pieces == 0 ? DONE : READY;
+        state = meeting->n_pieces == 0 ? REQUEST_DONE : REQUEST_MOVING;
     }
     for (struct post *post = first; post != NULL; post = post->after) {
-        struct reduce_rank *self = &reduce->ranks[post->rank];
-
-        self->head = post->next;
-        self->tail = self->head == NULL ? NULL : self->tail;
+        requests_shift(&reduce->ranks[post->rank].queue);
         post->meeting = meeting;
         threads_publish(transport, post->rank, &post->state, state);
     }
@@ -191,8 +186,7 @@ pst_status threads_all_reduce(struct pst_transport *transport, uint32_t rank,
 {
     struct reduce *reduce = transport->reduce;
     struct reduce_rank *self = &reduce->ranks[rank];
-    struct post *post = self->free;
-    bool member = false;
+    struct post *post;
 
     if (atomic_load_explicit(&transport->aborted, memory_order_acquire)) {
         return PST_ERR_CANCELLED;
@@ -201,31 +195,25 @@ pst_status threads_all_reduce(struct pst_transport *transport, uint32_t rank,
         if (members[i] >= transport->n_ranks) {
             return PST_ERR_BUG;
         }
-        member = member || members[i] == rank;
     }
-    if (post == NULL || !member) {
+    post =
+        inorder_position(members, n_members, rank) < n_members ? requests_pop(&self->free) : NULL;
+    if (post == NULL) {
         return PST_ERR_BUG;
     }
-    self->free = post->next;
-    post->next = NULL;
     post->members = members;
     post->n_members = n_members;
     post->parts = parts;
     post->n_parts = n_parts;
     post->meeting = NULL;
     post->posted_ns = transport->timed ? threads_clock(transport, rank) : 0;
-    atomic_store_explicit(&post->state, POSTED, memory_order_relaxed);
+    atomic_store_explicit(&post->state, REQUEST_POSTED, memory_order_relaxed);
     if (transport->apart) {
         threads_order_mark(transport, rank, post->begin);
     }
     *ret_request = transport->max_requests + (pst_request)(post - self->posts);
     pthread_mutex_lock(&reduce->mutex);
-    if (self->tail == NULL) {
-        self->head = post;
-    } else {
-        self->tail->next = post;
-    }
-    self->tail = post;
+    requests_append(&self->queue, post);
     begin_all(transport, rank);
     pthread_mutex_unlock(&reduce->mutex);
     return PST_OK;
@@ -238,15 +226,7 @@ static void sum_block(const struct meeting *meeting, uint32_t part, uint64_t at,
     float sum[BLOCK];
 
     for (const struct post *post = meeting->first; post != NULL; post = post->after) {
-        const float *data = post->parts[part].data + at;
-
-        if (post == meeting->first) {
-            memcpy(sum, data, n * sizeof *sum);
-            continue;
-        }
-        for (uint64_t i = 0; i < n; i++) {
-            sum[i] += data[i];
-        }
+        inorder_add(sum, post->parts[part].data + at, post != meeting->first, n, sizeof *sum);
     }
     for (const struct post *post = meeting->first; post != NULL; post = post->after) {
         memcpy(post->parts[part].data + at, sum, n * sizeof *sum);
@@ -284,7 +264,7 @@ static void help(struct pst_transport *transport, struct meeting *meeting)
         }
         pthread_mutex_lock(&transport->reduce->mutex); /* all have been told that it began */
         for (struct post *post = meeting->first; post != NULL; post = post->after) {
-            threads_publish(transport, post->rank, &post->state, DONE);
+            threads_publish(transport, post->rank, &post->state, REQUEST_DONE);
         }
         pthread_mutex_unlock(&transport->reduce->mutex);
     }
@@ -294,20 +274,10 @@ static void help(struct pst_transport *transport, struct meeting *meeting)
 static bool withdraw(struct pst_transport *transport, struct post *post)
 {
     struct reduce_rank *self = &transport->reduce->ranks[post->rank];
-    struct post *before = NULL, *at;
     bool found;
 
     pthread_mutex_lock(&transport->reduce->mutex);
-    for (at = self->head; at != NULL && at != post; at = at->next) {
-        before = at;
-    }
-    found = at != NULL;
-    if (found && before == NULL) {
-        self->head = post->next;
-    } else if (found) {
-        before->next = post->next;
-    }
-    self->tail = found && self->tail == post ? before : self->tail;
+    found = requests_remove(&self->queue, post);
     pthread_mutex_unlock(&transport->reduce->mutex);
     return found;
 }
@@ -320,13 +290,11 @@ static void leave(struct pst_transport *transport, struct post *post)
 
     pthread_mutex_lock(&reduce->mutex);
     if (meeting != NULL && --meeting->n_left == 0) {
-        meeting->next = reduce->free;
-        reduce->free = meeting;
+        requests_push(&reduce->free, meeting);
     }
     pthread_mutex_unlock(&reduce->mutex);
-    atomic_store_explicit(&post->state, FREE, memory_order_relaxed);
-    post->next = self->free;
-    self->free = post;
+    atomic_store_explicit(&post->state, REQUEST_FREE, memory_order_relaxed);
+    requests_push(&self->free, post);
 }
 
 static pst_status finish(struct pst_transport *transport, uint32_t rank, struct post *post,
@@ -334,7 +302,7 @@ static pst_status finish(struct pst_transport *transport, uint32_t rank, struct 
 {
     struct rank *self = &transport->ranks[rank];
 
-    if (atomic_load_explicit(&post->state, memory_order_acquire) == BAD) {
+    if (atomic_load_explicit(&post->state, memory_order_acquire) == REQUEST_BAD) {
         return pst_fail(err, PST_ERR_BUG, "transport.size",
                         "rank %u adds up other gradients than the other %u replicas", rank,
                         post->n_members - 1);
@@ -354,11 +322,11 @@ static pst_status finish(struct pst_transport *transport, uint32_t rank, struct 
 /* It has begun: it ends by itself, whatever becomes of the run. */
 static void await_end(struct pst_transport *transport, struct post *post)
 {
-    if (atomic_load_explicit(&post->state, memory_order_acquire) == READY) {
+    if (atomic_load_explicit(&post->state, memory_order_acquire) == REQUEST_MOVING) {
         help(transport, post->meeting);
     }
-    while (atomic_load_explicit(&post->state, memory_order_acquire) < DONE) {
-        if (threads_await(transport, post->rank, &post->state, DONE) != OUTCOME_REACHED) {
+    while (atomic_load_explicit(&post->state, memory_order_acquire) < REQUEST_DONE) {
+        if (threads_await(transport, post->rank, &post->state, REQUEST_DONE) != OUTCOME_REACHED) {
             sched_yield();
         }
     }
@@ -372,17 +340,15 @@ pst_status threads_reduce_wait(struct pst_transport *transport, uint32_t rank, p
     pst_status status;
 
     if (id >= transport->max_reductions ||
-        atomic_load_explicit(&post->state, memory_order_relaxed) == FREE) {
-        return pst_fail(err, PST_ERR_BUG, "transport.request", "rank %u waits for no sum (%u)",
-                        rank, id);
+        atomic_load_explicit(&post->state, memory_order_relaxed) == REQUEST_FREE) {
+        return stall_fail_request(rank, "sum", id, err);
     }
-    outcome = threads_await_serving(transport, rank, &post->state, READY);
+    outcome = threads_await_serving(transport, rank, &post->state, REQUEST_MOVING);
     if (outcome != OUTCOME_REACHED && withdraw(transport, post)) {
         status = outcome == OUTCOME_ABORTED
                      ? threads_fail_aborted(transport, err)
-                     : pst_fail(err, PST_ERR_CANCELLED, "run.stalled",
-                                "run stalled: rank %u has waited %.3g s for a sum of %u ranks",
-                                rank, (double)transport->stall_ns / 1e9, post->n_members);
+                     : stall_fail_waited(rank, transport->stall_ns, err, "for a sum of %u ranks",
+                                         post->n_members);
     } else {
         await_end(transport, post);
         status = finish(transport, rank, post, err);

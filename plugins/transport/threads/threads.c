@@ -11,14 +11,6 @@
 
 #define SPIN_NS 500000u /* well beyond what it takes to fall asleep and be woken */
 
-static pst_status threads_probe(char *ret_why, size_t why_size)
-{
-    if (why_size > 0) {
-        ret_why[0] = '\0';
-    }
-    return PST_OK;
-}
-
 /* Zeroed, on lines of cache of its own; sizes of padded structs are multiples of 64. */
 static void *zeroed(size_t count, size_t size)
 {
@@ -41,20 +33,11 @@ static void init_mutex(pthread_mutex_t *mutex)
 static void init_rank(struct pst_transport *transport, uint32_t index)
 {
     struct rank *rank = &transport->ranks[index];
-    pthread_condattr_t attr;
 
     rank->requests = pst_alloc(transport->max_requests, sizeof *rank->requests);
-    for (uint32_t i = transport->max_requests; i > 0; i--) {
-        rank->requests[i - 1].next = rank->free;
-        rank->free = &rank->requests[i - 1];
-    }
+    requests_fill(&rank->free, rank->requests, transport->max_requests, sizeof *rank->requests);
     init_mutex(&rank->mutex);
-    if (pthread_condattr_init(&attr) != 0 ||
-        pthread_condattr_setclock(&attr, CLOCK_MONOTONIC) != 0 ||
-        pthread_cond_init(&rank->wake, &attr) != 0) {
-        pst_out_of_memory();
-    }
-    pthread_condattr_destroy(&attr);
+    stall_init_wake(&rank->wake);
 }
 
 static void threads_close(struct pst_transport *transport)
@@ -122,7 +105,7 @@ static pst_status threads_open(const struct pst_transport_config *config,
     transport->timed = config->times != NULL;
     if (transport->timed) {
         transport->times = *config->times;
-        transport->hollow = (config->device->flags & PST_DEVICE_HOLLOW) != 0;
+        transport->hollow = (config->device->flags & PST_DEVICE_NO_DATA) != 0;
     }
     transport->device = config->device;
     transport->devices = config->devices;
@@ -158,12 +141,10 @@ static const struct pst_transport_ops threads_ops = {
     .id = "threads",
     .takes_memory = true,
     .ordered = true,
-    .probe = threads_probe,
     .open = threads_open,
     .close = threads_close,
     .attach = threads_attach,
-    .send = threads_send,
-    .recv = threads_recv,
+    .post = threads_post,
     .wait = threads_wait,
     .sum = threads_sum,
     .reduce = threads_reduce,

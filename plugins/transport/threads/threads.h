@@ -16,20 +16,13 @@
 
 #include "base/machine.h"
 #include "exec/transport.h"
-
-/* Ordered: a request is over from DONE on. */
-enum {
-    REQUEST_FREE = 0,
-    REQUEST_POSTED = 1,
-    REQUEST_COPYING = 2,
-    REQUEST_DONE = 3,
-    REQUEST_BAD = 4
-};
+#include "transport/common/requests.h"
+#include "transport/common/stall.h"
 
 struct request {
-    struct request *next; /* in the list of its pair, or of free requests */
-    void *data;           /* not written through by a send */
-    uint64_t bytes, tag;
+    struct request_link link; /* in the list of its pair, or of free requests */
+    void *data;               /* not written through by a send */
+    uint64_t bytes;
     uint64_t peer_bytes; /* set with REQUEST_BAD */
     uint32_t peer;
     bool is_send;
@@ -40,14 +33,9 @@ struct request {
     atomic_uint state;
 };
 
-/* Posts without their other end, oldest first. */
-struct queue {
-    struct request *head, *tail;
-};
-
 struct pair {
     _Alignas(64) pthread_mutex_t mutex;
-    struct queue pending[2]; /* recv, send */
+    struct request_queue pending[2]; /* recv, send: posts without their other end */
 };
 
 /* A rank's part of a collective; the others read it between the two syncs. */
@@ -63,7 +51,8 @@ struct cell {
 struct rank {
     _Alignas(64) pthread_mutex_t mutex;
     pthread_cond_t wake;
-    struct request *requests, *free; /* `free` belongs to the rank's thread */
+    struct request *requests;
+    struct request_link *free; /* of the rank's thread */
     struct cell cell;
     struct pst_mark *come, *start, *gone, *end; /* in order: of a reduction */
     struct pst_mark **moved[2];                 /* start and end of what was put in order last */
@@ -74,12 +63,12 @@ struct rank {
 
 /* Links with times of their own: links.c. */
 struct wire_rank {
-    struct queue queue[2];  /* posts that have not started: recv, send */
-    uint64_t last_start[2]; /* of the transfers of each queue */
-    bool queued;            /* in the worklist */
-    bool requested;         /* the transfer at the head of its sends asks for a shared link: */
-    uint64_t ready_ns;      /* since then, */
-    uint64_t due_ns;        /* and is served not before that, or never late for it */
+    struct request_queue queue[2]; /* posts that have not started: recv, send */
+    uint64_t last_start[2];        /* of the transfers of each queue */
+    bool queued;                   /* in the worklist */
+    bool requested;    /* the transfer at the head of its sends asks for a shared link: */
+    uint64_t ready_ns; /* since then, */
+    uint64_t due_ns;   /* and is served not before that, or never late for it */
 };
 
 struct wire {
@@ -115,8 +104,6 @@ struct pst_transport {
     uint32_t abort_rank; /* these two are written once, before `aborted` */
     char abort_text[512];
 };
-
-enum outcome { OUTCOME_REACHED, OUTCOME_ABORTED, OUTCOME_STALLED, OUTCOME_DUE };
 
 /* wait.c: sleeps until *word >= target (modulo 2^32), the abort or the deadline. */
 enum outcome threads_await(struct pst_transport *transport, uint32_t rank, const atomic_uint *word,
@@ -158,7 +145,7 @@ static inline void threads_order_moved(struct pst_transport *transport, uint32_t
     transport->ranks[rank].moved[0] = start;
     transport->ranks[rank].moved[1] = end;
 }
-pst_status threads_attach(struct pst_transport *transport, uint32_t rank, struct pst_error *err);
+pst_transport_call_fn threads_attach;
 /* Sets a mark in the queue of the rank's kernels, or has that follow one. On its thread. */
 void threads_order_mark(const struct pst_transport *transport, uint32_t rank,
                         struct pst_mark *mark);
@@ -178,32 +165,18 @@ uint64_t threads_wire_serve(struct pst_transport *transport);
 bool threads_wire_withdraw(struct pst_transport *transport, uint32_t rank, struct request *request);
 
 /* post.c */
-void threads_append(struct queue *queue, struct request *request);
-/* Takes out `which`, or the oldest with this tag where that is NULL; NULL: it is not there. */
-struct request *threads_take(struct queue *queue, const struct request *which, uint64_t tag);
-pst_status threads_send(struct pst_transport *transport, uint32_t rank, uint32_t to, uint64_t tag,
-                        const void *data, uint64_t bytes, pst_request *ret_request);
-pst_status threads_recv(struct pst_transport *transport, uint32_t rank, uint32_t from, uint64_t tag,
-                        void *data, uint64_t bytes, pst_request *ret_request);
-pst_status threads_wait(struct pst_transport *transport, uint32_t rank, pst_request request,
-                        struct pst_error *err);
+pst_transport_post_fn threads_post;
+pst_transport_wait_fn threads_wait;
 
 /* reduce.c; request ids of sums count from 0 here */
 void threads_reduce_init(struct pst_transport *transport);
 void threads_reduce_finish(struct pst_transport *transport);
-pst_status threads_all_reduce(struct pst_transport *transport, uint32_t rank,
-                              const uint32_t *members, uint32_t n_members,
-                              const struct pst_reduce_part *parts, uint32_t n_parts,
-                              pst_request *ret_request);
-pst_status threads_reduce_wait(struct pst_transport *transport, uint32_t rank, pst_request id,
-                               struct pst_error *err);
+pst_transport_all_reduce_fn threads_all_reduce;
+pst_transport_wait_fn threads_reduce_wait;
 
 /* collective.c */
 pst_status threads_sum(struct pst_transport *transport, uint32_t rank, double *values, uint32_t n,
                        struct pst_error *err);
-pst_status threads_reduce(struct pst_transport *transport, uint32_t rank, const uint32_t *members,
-                          uint32_t n_members, const float *const *src, uint32_t n_src,
-                          const uint32_t (*order)[2], uint32_t n_order, float *dst, uint64_t elems,
-                          struct pst_error *err);
+pst_transport_reduce_fn threads_reduce;
 
 #endif

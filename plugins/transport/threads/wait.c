@@ -9,30 +9,25 @@
 #include "transport/threads/threads.h"
 
 #include <stdio.h>
-#include <time.h>
 
-#include "base/relax.h"
+#include "base/spin_pause.h"
 
-#define SECOND UINT64_C(1000000000)
-#define LOOKS  32u /* between two looks at the clock, which take a microsecond or two */
+#define LOOKS 32u /* between two looks at the clock, which take a microsecond or two */
 
 #define INTERRUPTED_NS 30000u /* between them: something else ran */
 #define BRIEF_NS       40000u
 #define BRIEF_WAITS    64u
-
-static bool reached(const atomic_uint *word, uint32_t target)
-{
-    return (int32_t)(atomic_load_explicit(word, memory_order_acquire) - target) >= 0;
-}
 
 static bool aborted(const struct pst_transport *transport)
 {
     return atomic_load_explicit(&transport->aborted, memory_order_acquire);
 }
 
-static uint64_t deadline_after(uint64_t begin_ns, uint64_t ns)
+static struct sleeper sleeper_of(struct pst_transport *transport, uint32_t rank)
 {
-    return begin_ns + (ns < SECOND * SECOND ? ns : SECOND * SECOND);
+    struct rank *self = &transport->ranks[rank];
+
+    return (struct sleeper){&self->mutex, &self->wake, &transport->aborted, &self->poked};
 }
 
 void threads_poke(struct pst_transport *transport, uint32_t rank)
@@ -49,32 +44,14 @@ enum outcome threads_await_due(struct pst_transport *transport, uint32_t rank,
                                const atomic_uint *word, uint32_t target, uint64_t begin_ns,
                                uint64_t due_ns)
 {
-    uint64_t deadline = deadline_after(begin_ns, transport->stall_ns);
-    struct timespec until = pst_timespec(due_ns < deadline ? due_ns : deadline);
-    struct rank *self = &transport->ranks[rank];
-    enum outcome outcome = OUTCOME_REACHED;
-    int timed_out = 0;
+    const struct sleeper sleeper = sleeper_of(transport, rank);
 
-    pthread_mutex_lock(&self->mutex);
-    while (!reached(word, target)) {
-        if (aborted(transport)) {
-            outcome = OUTCOME_ABORTED;
-            break;
-        }
-        if (timed_out != 0 || self->poked) {
-            outcome = timed_out != 0 && pst_now_ns() >= deadline ? OUTCOME_STALLED : OUTCOME_DUE;
-            break;
-        }
-        timed_out = pthread_cond_timedwait(&self->wake, &self->mutex, &until);
-    }
-    self->poked = false;
-    pthread_mutex_unlock(&self->mutex);
-    return outcome;
+    return stall_sleep(&sleeper, word, target, begin_ns, transport->stall_ns, due_ns);
 }
 
 /* Looks for a while; false where that was in vain. */
-static bool look(const struct pst_transport *transport, struct rank *self, const atomic_uint *word,
-                 uint32_t target, uint64_t begin)
+static bool look_for(const struct pst_transport *transport, struct rank *self,
+                     const atomic_uint *word, uint32_t target, uint64_t begin)
 {
     uint64_t patience = transport->spin_ns, last = begin, now;
 
@@ -84,10 +61,10 @@ static bool look(const struct pst_transport *transport, struct rank *self, const
     }
     do {
         for (uint32_t i = 0; i < LOOKS; i++) {
-            if (reached(word, target)) {
+            if (stall_reached(word, target)) {
                 return true;
             }
-            pst_relax();
+            pst_spin_pause();
         }
         now = pst_now_ns();
         if (now - last > INTERRUPTED_NS) {
@@ -96,7 +73,7 @@ static bool look(const struct pst_transport *transport, struct rank *self, const
         }
         last = now;
     } while (now - begin < patience);
-    return reached(word, target);
+    return stall_reached(word, target);
 }
 
 enum outcome threads_await(struct pst_transport *transport, uint32_t rank, const atomic_uint *word,
@@ -105,7 +82,7 @@ enum outcome threads_await(struct pst_transport *transport, uint32_t rank, const
     uint64_t begin = pst_now_ns();
     enum outcome outcome;
 
-    if (look(transport, &transport->ranks[rank], word, target, begin)) {
+    if (look_for(transport, &transport->ranks[rank], word, target, begin)) {
         return OUTCOME_REACHED;
     }
     do {
@@ -117,12 +94,9 @@ enum outcome threads_await(struct pst_transport *transport, uint32_t rank, const
 void threads_publish(struct pst_transport *transport, uint32_t rank, atomic_uint *word,
                      uint32_t value)
 {
-    struct rank *other = &transport->ranks[rank];
+    const struct sleeper sleeper = sleeper_of(transport, rank);
 
-    pthread_mutex_lock(&other->mutex);
-    atomic_store_explicit(word, value, memory_order_release);
-    pthread_cond_signal(&other->wake);
-    pthread_mutex_unlock(&other->mutex);
+    stall_publish(&sleeper, word, value);
 }
 
 void threads_abort(struct pst_transport *transport, uint32_t rank, const struct pst_error *why)
@@ -145,6 +119,5 @@ void threads_abort(struct pst_transport *transport, uint32_t rank, const struct 
 
 pst_status threads_fail_aborted(const struct pst_transport *transport, struct pst_error *err)
 {
-    return pst_fail(err, PST_ERR_CANCELLED, "run.aborted", "rank %u stopped the run: %s",
-                    transport->abort_rank, transport->abort_text);
+    return stall_fail_aborted(transport->abort_rank, transport->abort_text, err);
 }

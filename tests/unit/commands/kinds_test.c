@@ -7,7 +7,7 @@
 
 #include <ftw.h>
 
-#include "base/kinds.h"
+#include "base/error_kinds.h"
 
 #define LETTERS "abcdefghijklmnopqrstuvwxyz.-"
 
@@ -69,7 +69,7 @@ static void look_at(const char *path, const char *text, const char *quote)
     }
     n_found++;
     if (!has_row(kind)) {
-        fprintf(stderr, "%s: %s is no row of core/base/kinds.c\n", path, kind);
+        fprintf(stderr, "%s: %s is no row of core/base/error_kinds.c\n", path, kind);
         n_faults++;
     }
 }

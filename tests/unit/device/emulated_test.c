@@ -274,7 +274,7 @@ TEST(what_it_refuses)
     assert_int_equal(ops->probe(text, sizeof text), PST_OK);
     ops->describe(text, sizeof text);
     assert_non_null(strstr(text, "[cluster]"));
-    assert_true((ops->flags & PST_DEVICE_HOLLOW) != 0);
+    assert_true((ops->flags & PST_DEVICE_NO_DATA) != 0);
     assert_ok(ops->open(&untimed, &device, &err), &err);
     assert_ok(ops->supports(device, PST_F32, &err), &err);
     assert_ok(ops->supports(device, PST_BF16, &err), &err);

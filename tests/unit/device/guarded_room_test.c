@@ -2,7 +2,7 @@
  *
  * An arena leaves address space for the libraries behind kernels, or is refused.
  */
-#include "device/cpu/guarded.h"
+#include "device/cpu/guard_page_arena.h"
 
 #include "test.h"
 

@@ -4,7 +4,7 @@
  */
 #include "test.h"
 
-#include "device/common/window.h"
+#include "device/common/conv_window.h"
 
 enum { MOST = 7 };
 

@@ -65,19 +65,12 @@ static pst_status posted(struct counted *c, pst_status status, uint64_t bytes, p
     return status;
 }
 
-static pst_status send_counted(struct pst_transport *transport, uint32_t rank, uint32_t to,
-                               uint64_t tag, const void *data, uint64_t bytes,
+static pst_status post_counted(struct pst_transport *transport, uint32_t rank, uint32_t peer,
+                               bool is_send, uint64_t tag, void *data, uint64_t bytes,
                                pst_request *ret_request)
 {
-    pst_status status = real_ops->send(transport, rank, to, tag, data, bytes, ret_request);
-
-    return posted(&counted[rank], status, bytes, *ret_request);
-}
-
-static pst_status recv_counted(struct pst_transport *transport, uint32_t rank, uint32_t from,
-                               uint64_t tag, void *data, uint64_t bytes, pst_request *ret_request)
-{
-    pst_status status = real_ops->recv(transport, rank, from, tag, data, bytes, ret_request);
+    pst_status status =
+        real_ops->post(transport, rank, peer, is_send, tag, data, bytes, ret_request);
 
     return posted(&counted[rank], status, bytes, *ret_request);
 }
@@ -134,8 +127,7 @@ static const struct pst_transport_ops *counting(void)
     ops = *real_ops;
     ops.open = open_counted;
     ops.attach = attach;
-    ops.send = send_counted;
-    ops.recv = recv_counted;
+    ops.post = post_counted;
     ops.wait = wait_counted;
     ops.all_reduce = all_reduce;
     ops.reduce = reduce;

@@ -104,7 +104,7 @@ static inline void real_need_device(const struct pst_device_ops *ops)
 {
     char why[256] = "";
 
-    if (ops->probe(why, sizeof why) != PST_OK) {
+    if (ops->probe != NULL && ops->probe(why, sizeof why) != PST_OK) {
         print_message("skipped: %s\n", why);
         fflush(NULL);
         _exit(77);

@@ -83,7 +83,7 @@ TEST(lists)
             copy->op = PST_I_FETCH; /* of nothing */
             expect(&rig, "PASS6 FORM1", NULL);
             *copy = kept;
-            copy->apart = true;
+            copy->at_part_head = true;
             expect(&rig, "FORM1", "a mark of lists that are made from parts");
             *copy = kept;
             copy->n_waits = 0;

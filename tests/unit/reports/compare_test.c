@@ -5,7 +5,7 @@
 #include "test.h"
 
 #include "reports/compare_report.h"
-#include "tune/versus.h"
+#include "tune/baseline.h"
 
 #define ROUNDS 3
 

@@ -41,7 +41,7 @@ static void starved(void)
     atomic_store(&starving, me == 1);
     EXPECT(ops->processes->exchange(&byte, all, 1, &err) == PST_OK);
     if (me == 0) {
-        EXPECT(ops->send(transport, 0, 1, 4, &byte, 1, &request) == PST_OK);
+        EXPECT(post_send(ops, transport, 0, 1, 4, &byte, 1, &request) == PST_OK);
         EXPECT(await_end(&err) == PST_ERR_CANCELLED);
         EXPECT(strcmp(err.kind, "run.aborted") == 0);
         EXPECT(err.exit_code == 4);

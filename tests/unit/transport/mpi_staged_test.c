@@ -150,8 +150,9 @@ static void exchange_sizes(void)
             near[i] = value(me, i + step);
             near[ELEMS + i] = -1;
         }
-        EXPECT(ops->send(transport, me, other, step, far_of(0), bytes, &sent) == PST_OK);
-        EXPECT(ops->recv(transport, me, other, step, far_of(ELEMS), bytes, &received) == PST_OK);
+        EXPECT(post_send(ops, transport, me, other, step, far_of(0), bytes, &sent) == PST_OK);
+        EXPECT(post_recv(ops, transport, me, other, step, far_of(ELEMS), bytes, &received) ==
+               PST_OK);
         for (uint64_t i = 0; i < n; i++) {
             near[i] = -2;
             EXPECT(near[ELEMS + i] == -1);
@@ -262,10 +263,10 @@ static void ends_early(void)
         static const uint32_t both[] = {0, 1};
 
         reopen_apart();
-        EXPECT(ops->recv(transport, me, other, 7, far_of(0), 100, &unused) == PST_OK);
+        EXPECT(post_recv(ops, transport, me, other, 7, far_of(0), 100, &unused) == PST_OK);
         if (me == 0) {
-            EXPECT(ops->send(transport, me, other, 8, far_of(0), MOST * sizeof(float), &unused) ==
-                   PST_OK);
+            EXPECT(post_send(ops, transport, me, other, 8, far_of(0), MOST * sizeof(float),
+                             &unused) == PST_OK);
             EXPECT(ops->all_reduce(transport, me, both, 2, &part, 1, &unused) == PST_OK);
         }
         EXPECT(n_outside == 0);

@@ -90,8 +90,8 @@ static void pass_on(uint32_t round)
     uint32_t values[2] = {1000 * round + me, 0}, from = (me + n_ranks - 1) % n_ranks;
     pst_request send, recv;
 
-    EXPECT(ops->send(transport, me, (me + 1) % n_ranks, 1, &values[0], 4, &send) == PST_OK);
-    EXPECT(ops->recv(transport, me, from, 1, &values[1], 4, &recv) == PST_OK);
+    EXPECT(post_send(ops, transport, me, (me + 1) % n_ranks, 1, &values[0], 4, &send) == PST_OK);
+    EXPECT(post_recv(ops, transport, me, from, 1, &values[1], 4, &recv) == PST_OK);
     EXPECT(ops->wait(transport, me, send, NULL) == PST_OK);
     EXPECT(ops->wait(transport, me, recv, NULL) == PST_OK);
     EXPECT(values[1] == 1000 * round + from);

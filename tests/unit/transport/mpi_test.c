@@ -32,8 +32,8 @@ static void crossed(void)
         for (uint64_t b = 0; b < sizes[i]; b++) {
             out[i][b] = byte_of(me, to, i, b);
         }
-        EXPECT(ops->send(transport, me, to, tag, out[i], sizes[i], &sends[i]) == PST_OK);
-        EXPECT(ops->recv(transport, me, from, other, in[k], sizes[k], &recvs[k]) == PST_OK);
+        EXPECT(post_send(ops, transport, me, to, tag, out[i], sizes[i], &sends[i]) == PST_OK);
+        EXPECT(post_recv(ops, transport, me, from, other, in[k], sizes[k], &recvs[k]) == PST_OK);
     }
     for (uint32_t i = 0; i < N; i++) {
         EXPECT(ops->wait(transport, me, recvs[i], NULL) == PST_OK);
@@ -64,8 +64,7 @@ static void same_tag(void)
         }
         for (uint32_t i = 0; i < DEPTH; i++) {
             values[i] = me == 0 ? round + i : 0;
-            EXPECT((me == 0 ? ops->send(transport, me, peer, 9, &values[i], 4, &requests[i])
-                            : ops->recv(transport, me, peer, 9, &values[i], 4, &requests[i])) ==
+            EXPECT(ops->post(transport, me, peer, me == 0, 9, &values[i], 4, &requests[i]) ==
                    PST_OK);
         }
         for (uint32_t i = 0; i < DEPTH; i++) {
@@ -101,9 +100,8 @@ static void storm(void)
             for (uint32_t b = 0; b < LENGTH; b++) {
                 buffers[i][b] = i % 2 ? byte_of(me, peer, tag + round, b) : 0;
             }
-            EXPECT((i % 2 ? ops->send(transport, me, peer, tag, buffers[i], LENGTH, &requests[i])
-                          : ops->recv(transport, me, peer, tag, buffers[i], LENGTH,
-                                      &requests[i])) == PST_OK);
+            EXPECT(ops->post(transport, me, peer, i % 2 == 1, tag, buffers[i], LENGTH,
+                             &requests[i]) == PST_OK);
         }
         for (uint32_t i = 0; i < n; i++) {
             uint32_t tag = i / 2 % PER_PEER, peer = i / 2 / PER_PEER;
@@ -174,15 +172,15 @@ static void misfit(void)
 
     reopen(20 * SECOND, 0);
     if (me == 0) {
-        EXPECT(ops->send(transport, 0, 1, 4, bytes, 100, &request) == PST_OK);
+        EXPECT(post_send(ops, transport, 0, 1, 4, bytes, 100, &request) == PST_OK);
         ops->wait(transport, 0, request, &err);
         EXPECT(ops->sum(transport, 0, &none, 1, &err) == PST_ERR_CANCELLED);
         EXPECT(strcmp(err.kind, "run.aborted") == 0);
         EXPECT(strstr(err.message, "rank 1 stopped the run: rank 0 sends 100 bytes") != NULL);
         EXPECT(err.exit_code == PST_EXIT_BUG); /* as that of rank 1 */
-        EXPECT(ops->send(transport, 0, 1, 4, bytes, 100, &request) == PST_ERR_CANCELLED);
+        EXPECT(post_send(ops, transport, 0, 1, 4, bytes, 100, &request) == PST_ERR_CANCELLED);
     } else {
-        EXPECT(ops->recv(transport, 1, 0, 4, bytes, 90, &request) == PST_OK);
+        EXPECT(post_recv(ops, transport, 1, 0, 4, bytes, 90, &request) == PST_OK);
         EXPECT(ops->wait(transport, 1, request, &err) == PST_ERR_BUG);
         EXPECT(strcmp(err.kind, "transport.size") == 0);
         EXPECT(strstr(err.message, "100") != NULL && strstr(err.message, "90") != NULL);
@@ -201,14 +199,14 @@ static void stall(void)
 
     reopen(me == 0 ? 2 * SECOND : 20 * SECOND, 0);
     if (me == 0) {
-        EXPECT(ops->recv(transport, 0, 1, 6, &byte, 1, &request) == PST_OK);
+        EXPECT(post_recv(ops, transport, 0, 1, 6, &byte, 1, &request) == PST_OK);
         EXPECT(ops->wait(transport, 0, request, &err) == PST_ERR_CANCELLED);
         EXPECT(strcmp(err.kind, "run.stalled") == 0);
         EXPECT(strstr(err.message, "device 1 (rank 1, host ") != NULL);
         EXPECT(strstr(err.message, "waiting for it: devices 0, 2.") != NULL);
         ops->abort(transport, 0, &err);
     } else if (me == 2) {
-        EXPECT(ops->recv(transport, 2, 0, 6, &byte, 1, &request) == PST_OK);
+        EXPECT(post_recv(ops, transport, 2, 0, 6, &byte, 1, &request) == PST_OK);
         EXPECT(ops->wait(transport, 2, request, &err) == PST_ERR_CANCELLED);
         EXPECT(strcmp(err.kind, "run.aborted") == 0);
     } else {

@@ -249,15 +249,15 @@ static inline void posted(struct ranked *self, pst_status status)
 static inline void send(struct ranked *self, uint32_t to, const float *data, uint64_t elems,
                         pst_request *ret_request)
 {
-    posted(self, self->ops->send(self->transport, self->rank, to, 7, data, elems * sizeof *data,
-                                 ret_request));
+    posted(self, post_send(self->ops, self->transport, self->rank, to, 7, data,
+                           elems * sizeof *data, ret_request));
 }
 
 static inline void recv(struct ranked *self, uint32_t from, float *data, uint64_t elems,
                         pst_request *ret_request)
 {
-    posted(self, self->ops->recv(self->transport, self->rank, from, 7, data, elems * sizeof *data,
-                                 ret_request));
+    posted(self, post_recv(self->ops, self->transport, self->rank, from, 7, data,
+                           elems * sizeof *data, ret_request));
 }
 
 static inline void flush(struct ranked *self)

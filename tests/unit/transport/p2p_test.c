@@ -24,11 +24,11 @@ static void crossed(struct ranked *self)
     for (uint32_t i = 0; i < 4; i++) {
         if (self->rank == 0) {
             values[i] = 100 + (int)i;
-            CHECK(self, self->ops->send(self->transport, 0, 1, i, &values[i], sizeof(int),
-                                        &requests[i]) == PST_OK);
+            CHECK(self, post_send(self->ops, self->transport, 0, 1, i, &values[i], sizeof(int),
+                                  &requests[i]) == PST_OK);
         } else {
-            CHECK(self, self->ops->recv(self->transport, 1, 0, 3 - i, &values[3 - i], sizeof(int),
-                                        &requests[3 - i]) == PST_OK);
+            CHECK(self, post_recv(self->ops, self->transport, 1, 0, 3 - i, &values[3 - i],
+                                  sizeof(int), &requests[3 - i]) == PST_OK);
         }
     }
     for (uint32_t i = 0; i < 4; i++) {
@@ -58,9 +58,9 @@ static void same_tag(struct ranked *self)
     for (int i = 0; i < 3; i++) {
         if (self->rank == 0) {
             values[i] = 7 * (i + 1);
-            self->ops->send(self->transport, 0, 1, 5, &values[i], sizeof(int), &requests[i]);
+            post_send(self->ops, self->transport, 0, 1, 5, &values[i], sizeof(int), &requests[i]);
         } else {
-            self->ops->recv(self->transport, 1, 0, 5, &values[i], sizeof(int), &requests[i]);
+            post_recv(self->ops, self->transport, 1, 0, 5, &values[i], sizeof(int), &requests[i]);
         }
     }
     for (int i = 2; i >= 0; i--) {
@@ -109,11 +109,8 @@ static void storm(struct ranked *self)
             for (uint32_t w = 0; w < LENGTH; w++) {
                 buffers[i][w] = i % 2 ? word_of(self->rank, peer, message, round, w) : 0;
             }
-            CHECK(self,
-                  (i % 2 ? self->ops->send(self->transport, self->rank, peer, message, buffers[i],
-                                           sizeof buffers[i], &requests[i])
-                         : self->ops->recv(self->transport, self->rank, peer, message, buffers[i],
-                                           sizeof buffers[i], &requests[i])) == PST_OK);
+            CHECK(self, self->ops->post(self->transport, self->rank, peer, i % 2 == 1, message,
+                                        buffers[i], sizeof buffers[i], &requests[i]) == PST_OK);
         }
         for (uint32_t i = 0; i < count; i++) {
             uint32_t message = i / 2 % PER_PEER, peer = i / 2 / PER_PEER;
@@ -141,10 +138,10 @@ static void lonely(struct ranked *self)
     pst_request request;
 
     if (self->rank == 1) {
-        self->ops->recv(self->transport, 1, 0, 0x2a, &value, sizeof value, &request);
+        post_recv(self->ops, self->transport, 1, 0, 0x2a, &value, sizeof value, &request);
         self->status = self->ops->wait(self->transport, 1, request, &self->err);
         /* The request was taken back: a send that comes now finds nothing to write into. */
-        self->ops->recv(self->transport, 1, 1, 1, &value, sizeof value, &request);
+        post_recv(self->ops, self->transport, 1, 1, 1, &value, sizeof value, &request);
         CHECK(self, self->ops->wait(self->transport, 1, request, NULL) == PST_ERR_CANCELLED);
     }
 }
@@ -166,9 +163,9 @@ static void sizes(struct ranked *self)
     pst_request request;
 
     if (self->rank == 0) {
-        self->ops->send(self->transport, 0, 1, 9, text, 16, &request);
+        post_send(self->ops, self->transport, 0, 1, 9, text, 16, &request);
     } else {
-        self->ops->recv(self->transport, 1, 0, 9, text, 12, &request);
+        post_recv(self->ops, self->transport, 1, 0, 9, text, 12, &request);
     }
     self->status = self->ops->wait(self->transport, self->rank, request, &self->err);
 }
@@ -196,11 +193,11 @@ static void leaving(struct ranked *self)
         pst_fail(&why, PST_ERR_IO, "output.write", "%s",
                  self->rank == 0 ? "disk is full" : "me too");
         self->ops->abort(self->transport, self->rank, &why);
-        CHECK(self, self->ops->send(self->transport, self->rank, 1, 1, &value, sizeof value,
-                                    &request) == PST_ERR_CANCELLED);
+        CHECK(self, post_send(self->ops, self->transport, self->rank, 1, 1, &value, sizeof value,
+                              &request) == PST_ERR_CANCELLED);
         self->status = self->ops->sum(self->transport, self->rank, &none, 1, &self->err);
     } else if (self->rank == 1) {
-        self->ops->recv(self->transport, 1, 2, 1, &value, sizeof value, &request);
+        post_recv(self->ops, self->transport, 1, 2, 1, &value, sizeof value, &request);
         self->status = self->ops->wait(self->transport, 1, request, &self->err);
     } else {
         self->status = self->ops->sum(self->transport, self->rank, &none, 1, &self->err);
@@ -227,10 +224,10 @@ TEST(test_table_is_bounded)
 
     assert_int_equal(ops->open(&config, &transport, NULL), PST_OK);
     for (uint32_t i = 0; i < 3; i++) {
-        assert_int_equal(ops->send(transport, 0, 1, i, &byte, 1, &request), PST_OK);
+        assert_int_equal(post_send(ops, transport, 0, 1, i, &byte, 1, &request), PST_OK);
     }
-    assert_int_equal(ops->send(transport, 0, 1, 3, &byte, 1, &request), PST_ERR_BUG);
-    assert_int_equal(ops->send(transport, 1, 2, 3, &byte, 1, &request), PST_ERR_BUG);
+    assert_int_equal(post_send(ops, transport, 0, 1, 3, &byte, 1, &request), PST_ERR_BUG);
+    assert_int_equal(post_send(ops, transport, 1, 2, 3, &byte, 1, &request), PST_ERR_BUG);
     assert_int_equal(ops->wait(transport, 0, 99, NULL), PST_ERR_BUG);
     ops->close(transport);
     config.stall_ns = 0;

@@ -12,6 +12,11 @@
 
 #define MAX_RANKS 8
 
+#define post_send(ops, t, rank, to, tag, data, bytes, ret_request)                                 \
+    (ops)->post(t, rank, to, true, tag, (void *)(uintptr_t)(data), bytes, ret_request)
+#define post_recv(ops, t, rank, from, tag, data, bytes, ret_request)                               \
+    (ops)->post(t, rank, from, false, tag, data, bytes, ret_request)
+
 static inline const struct pst_transport_ops *load_threads(void)
 {
     return load_transport(PENSTOCK_PLUGIN_DIR "/transport-threads.so");

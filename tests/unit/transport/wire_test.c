@@ -183,8 +183,8 @@ TEST(bytes_move)
     for (uint32_t hollow = 0; hollow < 2; hollow++) {
         open_world(0, hollow != 0, 1000000000);
         to = 0;
-        world.ops->recv(world.transport, 1, 0, 1, &to, sizeof to, &recv);
-        world.ops->send(world.transport, 0, 1, 1, &from, sizeof from, &send);
+        post_recv(world.ops, world.transport, 1, 0, 1, &to, sizeof to, &recv);
+        post_send(world.ops, world.transport, 0, 1, 1, &from, sizeof from, &send);
         expect_times(1, recv, 0, LATENCY + sizeof to);
         expect_times(0, send, 0, LATENCY + sizeof to);
         assert_int_equal(to, hollow ? 0 : 41);
@@ -232,7 +232,7 @@ TEST(stalls_and_aborts)
     world.ops->abort(world.transport, 3, &err);
     assert_int_equal(world.ops->wait(world.transport, 2, lost, &err), PST_ERR_CANCELLED);
     assert_string_equal(err.kind, "run.aborted");
-    assert_int_equal(world.ops->send(world.transport, 0, 1, 1, scratch, 1, &send),
+    assert_int_equal(post_send(world.ops, world.transport, 0, 1, 1, scratch, 1, &send),
                      PST_ERR_CANCELLED);
     world.ops->close(world.transport);
 }

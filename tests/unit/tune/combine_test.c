@@ -4,7 +4,7 @@
  */
 #include "test.h"
 
-#include "tune/combine.h"
+#include "tune/combinations.h"
 #include "job_defaults.h"
 
 #define BASE                                                                                       \

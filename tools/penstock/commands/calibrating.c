@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "base/stop.h"
+#include "base/signals.h"
 #include "base/text.h"
 #include "base/util.h"
 #include "commands/commands.h"

@@ -15,7 +15,7 @@
 #include "commands/outputs.h"
 #include "page/page.h"
 #include "reports/compare_columns.h"
-#include "tune/versus.h"
+#include "tune/baseline.h"
 
 #define STEPS       20
 #define STEPS_MOST  1000000u

@@ -141,7 +141,7 @@ static void describe_transport(struct machine *machine, struct module_found *mod
 {
     char text[512] = "";
 
-    module->usable = ops->probe(text, sizeof text) == PST_OK;
+    module->usable = ops->probe == NULL || ops->probe(text, sizeof text) == PST_OK;
     module->text = pst_arena_strdup(&machine->arena, module->usable ? "ready" : text);
 }
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/stop.h"
+#include "base/signals.h"
 #include "base/text.h"
 #include "base/util.h"
 #include "commands/commands.h"

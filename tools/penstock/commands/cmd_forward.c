@@ -9,12 +9,12 @@
 #include <stdio.h>
 
 #include "base/number.h"
-#include "base/stop.h"
+#include "base/signals.h"
 #include "base/text.h"
 #include "commands/print_error.h"
 #include "commands/searching.h"
 #include "generate/generate.h"
-#include "loop/begin.h"
+#include "loop/initial_values.h"
 #include "loop/emulate.h"
 #include "loop/train.h"
 #include "session/session.h"

@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 #include "ask/problem_memopt.h"
-#include "base/stop.h"
+#include "base/signals.h"
 #include "base/util.h"
 #include "commands/ask_plugin.h"
 #include "commands/commands.h"

@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 #include "ask/problem_partition.h"
-#include "base/stop.h"
+#include "base/signals.h"
 #include "commands/ask_plugin.h"
 #include "commands/commands.h"
 #include "commands/outputs.h"

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/stop.h"
+#include "base/signals.h"
 #include "base/util.h"
 #include "commands/commands.h"
 #include "commands/searching.h"
@@ -174,7 +174,7 @@ static void profile(struct pst_cli *cli, void *asked)
     pst_cli_must(cli, machine ? pst_session_create(&job.job, NULL, &job.session, &cli->err)
                               : pst_session_create_for_planning(&job.job, &job.session, &cli->err));
     pst_cli_must(cli, pst_session_check_runs(job.session, &cli->err));
-    if (machine && (job.session->device_ops->flags & PST_DEVICE_HOLLOW) != 0) {
+    if (machine && (job.session->device_ops->flags & PST_DEVICE_NO_DATA) != 0) {
         pst_cli_must(
             cli, pst_fail(&cli->err, PST_ERR_CONFIG, "usage",
                           "--cluster measures a machine, but run.device = \"%s\" only emulates one",

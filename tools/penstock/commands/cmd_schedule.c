@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/number.h"
-#include "base/stop.h"
+#include "base/signals.h"
 #include "base/util.h"
 #include "commands/ask_plugin.h"
 #include "commands/commands.h"

@@ -4,7 +4,7 @@
  */
 #include <stdio.h>
 
-#include "base/stop.h"
+#include "base/signals.h"
 #include "base/util.h"
 #include "commands/commands.h"
 #include "commands/outputs.h"

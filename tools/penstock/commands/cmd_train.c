@@ -4,13 +4,13 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/stop.h"
+#include "base/signals.h"
 #include "base/text.h"
 #include "base/util.h"
 #include "commands/outputs.h"
 #include "commands/print_error.h"
 #include "commands/searching.h"
-#include "loop/begin.h"
+#include "loop/initial_values.h"
 #include "loop/emulate.h"
 #include "loop/train.h"
 #include "reports/plan_report.h"

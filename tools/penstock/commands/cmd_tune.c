@@ -9,7 +9,7 @@
 
 #include "base/log.h"
 #include "base/memory.h"
-#include "base/stop.h"
+#include "base/signals.h"
 #include "base/util.h"
 #include "commands/looks.h"
 #include "commands/print_error.h"
@@ -18,7 +18,7 @@
 #include "reports/compare_columns.h"
 #include "tune/space.h"
 #include "tune/toml_text.h"
-#include "tune/versus.h"
+#include "tune/baseline.h"
 
 #define LIMIT       65536u
 #define LIMIT_MOST  1048576u /* of train.batch */

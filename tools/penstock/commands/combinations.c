@@ -7,14 +7,14 @@
 #include <unistd.h>
 
 #include "base/memory.h"
-#include "base/stop.h"
+#include "base/signals.h"
 #include "base/text.h"
 #include "commands/terminal.h"
 #include "measure/others.h"
 #include "planner/planner.h"
 #include "session/session.h"
 #include "tune/trials.h"
-#include "tune/versus.h"
+#include "tune/baseline.h"
 
 /* Returns the largest micro-batch that is compared. */
 static uint32_t largest_size(const struct pst_cli_set *set)

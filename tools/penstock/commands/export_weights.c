@@ -15,7 +15,7 @@
 #include "base/util.h"
 #include "checkpoint/checkpoint.h"
 #include "data/tokenizer.h"
-#include "loop/begin.h"
+#include "loop/initial_values.h"
 #include "models/model_file.h"
 #include "session/session.h"
 #include "weights/weights.h"

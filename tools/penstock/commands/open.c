@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/stop.h"
+#include "base/signals.h"
 #include "commands/commands.h"
 #include "commands/searching.h"
 #include "reports/plan_report.h"

@@ -9,7 +9,7 @@
 #include <xxhash.h>
 
 #include "base/number.h"
-#include "base/stop.h"
+#include "base/signals.h"
 #include "commands/commands.h"
 #include "commands/searching.h"
 

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "base/memory.h"
-#include "base/stop.h"
+#include "base/signals.h"
 #include "commands/ask_plugin.h"
 #include "commands/commands.h"
 #include "commands/plugins.h"

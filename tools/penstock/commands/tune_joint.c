@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "base/stop.h"
+#include "base/signals.h"
 #include "base/util.h"
 #include "reports/compare_columns.h"
 #include "reports/progress.h"

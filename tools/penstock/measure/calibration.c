@@ -8,7 +8,7 @@
 
 #include "base/cache.h"
 #include "base/hash.h"
-#include "base/launched.h"
+#include "base/mpi_environment.h"
 #include "base/log.h"
 #include "base/machine.h"
 #include "base/memory.h"

@@ -12,7 +12,7 @@
 #include "base/memory.h"
 #include "base/util.h"
 #include "data/prefetch.h"
-#include "exec/handoff.h"
+#include "exec/task_queue.h"
 
 #define READ_NS  20000000u
 #define READS    256u
@@ -75,7 +75,7 @@ static pst_status time_reading(const struct pst_data *data, const struct pst_sam
 }
 
 struct rank {
-    struct exec_handoff tasks;
+    struct exec_task_queue tasks;
     uint64_t ns; /* its processor's */
 };
 
@@ -84,8 +84,8 @@ static void *run_rank(void *argument)
     struct rank *rank = argument;
 
     for (uint32_t seen = 0; seen < STEPS;) {
-        exec_handoff_next(&rank->tasks, &seen);
-        exec_handoff_done(&rank->tasks, seen);
+        exec_tasks_next(&rank->tasks, &seen);
+        exec_tasks_done(&rank->tasks, seen);
     }
     rank->ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
     return NULL;
@@ -101,7 +101,7 @@ static pst_status hand_over(struct pst_prefetch *batches, struct rank *rank, str
 
     for (uint32_t i = 0; i < STEPS; i++) { /* all of them, for the rank waits for them */
         PST_TRY(status, pst_prefetch_take(batches, &inputs, err));
-        exec_handoff_wait(&rank->tasks, exec_handoff_post(&rank->tasks, &task, 1));
+        exec_tasks_wait(&rank->tasks, exec_tasks_post(&rank->tasks, &task, 1));
         if (status == PST_OK) {
             pst_prefetch_release(batches);
         }
@@ -121,7 +121,7 @@ static pst_status time_steps(const struct pst_data *data, const struct pst_sampl
     if (status != PST_OK) {
         return status;
     }
-    exec_handoff_init(&rank.tasks, 1);
+    exec_tasks_init(&rank.tasks, 1);
     if (pthread_create(&thread, NULL, run_rank, &rank) != 0) {
         status = pst_fail(err, PST_ERR_NOMEM, "machine.threads", "no thread could be started");
     } else {
@@ -129,7 +129,7 @@ static pst_status time_steps(const struct pst_data *data, const struct pst_sampl
         pthread_join(thread, NULL);
         *ret_step_ns = (double)(clock_ns(CLOCK_PROCESS_CPUTIME_ID) - begin - rank.ns) / STEPS;
     }
-    exec_handoff_finish(&rank.tasks);
+    exec_tasks_finish(&rank.tasks);
     pst_prefetch_destroy(batches);
     return status;
 }

@@ -42,12 +42,8 @@ static pst_status round_trip(struct end *end, uint64_t bytes, uint64_t tag)
     pst_status status = PST_OK;
 
     for (uint32_t half = 0; half < 2 && status == PST_OK; half++) {
-        bool sends = half == end->rank;
-
-        status = sends ? end->ops->send(end->transport, end->rank, other, tag + half, end->data,
-                                        bytes, &request)
-                       : end->ops->recv(end->transport, end->rank, other, tag + half, end->data,
-                                        bytes, &request);
+        status = end->ops->post(end->transport, end->rank, other, half == end->rank, tag + half,
+                                end->data, bytes, &request);
         PST_TRY(status, end->ops->wait(end->transport, end->rank, request, &end->err));
     }
     return status;

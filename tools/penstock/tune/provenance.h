@@ -8,7 +8,7 @@
 
 #include "base/hash.h"
 #include "config/job.h"
-#include "tune/combine.h"
+#include "tune/combinations.h"
 
 /* A plugin as one value of an axis uses it. */
 struct pst_provenance_plugin {

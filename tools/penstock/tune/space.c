@@ -14,7 +14,7 @@
 #include "base/util.h"
 #include "host/caps.h"
 #include "host/plugin_host.h"
-#include "tune/combine_impl.h"
+#include "tune/combinations_impl.h"
 
 #define VALUES 8u /* of one parameter */
 

@@ -8,7 +8,7 @@
 #ifndef PST_TUNE_SPACE_H
 #define PST_TUNE_SPACE_H
 
-#include "tune/combine.h"
+#include "tune/combinations.h"
 
 #define PST_SPACE_MOST 1000000000u /* combinations */
 

@@ -9,7 +9,7 @@
 #include "base/json.h"
 #include "base/memory.h"
 #include "base/text.h"
-#include "tune/combine_impl.h"
+#include "tune/combinations_impl.h"
 
 /* Keys whose texts are paths, in any table; the first N_LISTS may be several with ':' or a new line
    between them. */

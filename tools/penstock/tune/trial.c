@@ -7,7 +7,7 @@
 #include <time.h>
 
 #include "base/memory.h"
-#include "base/stop.h"
+#include "base/signals.h"
 #include "base/util.h"
 #include "loop/emulate.h"
 #include "loop/train.h"

@@ -19,7 +19,7 @@
 
 #include "base/log.h"
 #include "base/memory.h"
-#include "base/stop.h"
+#include "base/signals.h"
 #include "base/wire.h"
 
 #define IDLE         UINT32_MAX

@@ -7,7 +7,7 @@
 #ifndef PST_TUNE_TUNE_H
 #define PST_TUNE_TUNE_H
 
-#include "tune/combine.h"
+#include "tune/combinations.h"
 #include "tune/trial.h"
 
 /* How far a combination goes; what it comes to there is its record's trial. */

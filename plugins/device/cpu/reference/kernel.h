@@ -6,7 +6,7 @@
 #ifndef PST_DEVICE_CPU_REFERENCE_KERNEL_H
 #define PST_DEVICE_CPU_REFERENCE_KERNEL_H
 
-#include "device/common/spread.h"
+#include "device/common/broadcast.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Channels: every ordered pair of ranks between which something is sent. Linear: receives are dealt
+ * out by sender first, so that one array of peers, stamped by sender, finds those of each channel.
+ */
+#include "prove/deadlock.h"
+
+/* The receives of a rank from the sender that is looked at. */
+struct peer {
+    uint32_t stamp;
+    uint32_t first, next, end; /* rows; the next SEND goes with `next` */
+};
+
+/* Rows by sender, in order of receiver and list: those from rank d are [first[d], first[d + 1]). */
+static uint64_t *deal_receives(struct pst_live *live)
+{
+    struct pst_check *check = live->check;
+    uint32_t n_ranks = live->plan->n_devices;
+    uint64_t *first = pst_check_array(check, (uint64_t)n_ranks + 2, sizeof *first);
+    for (uint32_t d = 0; d < n_ranks; d++) {
+        const struct pst_live_rank *rank = &live->ranks[d];
+        for (uint32_t i = 0; i < rank->n; i++) {
+            if (rank->list[i].op == PST_I_RECV) {
+                first[rank->list[i].peer + 2]++;
+                live->n_recvs++;
+            }
+        }
+    }
+    live->recvs = pst_check_array(check, (uint64_t)live->n_recvs + 1, sizeof *live->recvs);
+    for (uint32_t d = 0; d < n_ranks; d++) {
+        first[d + 2] += first[d + 1];
+    }
+    for (uint32_t d = 0; d < n_ranks; d++) {
+        const struct pst_live_rank *rank = &live->ranks[d];
+        for (uint32_t i = 0; i < rank->n; i++) {
+            if (rank->list[i].op == PST_I_RECV) {
+                live->recvs[first[rank->list[i].peer + 1]++] = (struct pst_live_recv){d, i};
+            }
+        }
+    }
+    return first;
+}
+
+static struct peer *peer_of(struct peer *peers, uint32_t rank, uint32_t from, uint32_t row)
+{
+    if (peers[rank].stamp != from + 1) {
+        peers[rank] = (struct peer){from + 1, row, row, row};
+    }
+    return &peers[rank];
+}
+
+/* The k-th SEND of a channel goes with its k-th RECV. */
+static void pair_ends(struct pst_live *live)
+{
+    uint64_t *first = deal_receives(live);
+    struct peer *peers = pst_check_array(live->check, live->plan->n_devices, sizeof *peers);
+    for (uint32_t from = 0; from < live->plan->n_devices; from++) {
+        struct pst_live_rank *sender = &live->ranks[from];
+        for (uint32_t row = (uint32_t)first[from]; row < first[from + 1]; row++) {
+            const struct pst_live_recv *recv = &live->recvs[row];
+            peer_of(peers, recv->rank, from, row)->end = row + 1;
+            live->ranks[recv->rank].partner[recv->instr] = PST_NONE;
+        }
+        for (uint32_t i = 0; i < sender->n; i++) {
+            if (sender->list[i].op != PST_I_SEND) {
+                continue;
+            }
+            struct peer *peer = peer_of(peers, sender->list[i].peer, from, live->n_recvs);
+            uint32_t row = peer->next++;
+            sender->row[i] = row;
+            sender->sequence[i] = row - peer->first;
+            sender->partner[i] = PST_NONE;
+            if (row < peer->end) {
+                sender->partner[i] = live->recvs[row].instr;
+                live->ranks[sender->list[i].peer].partner[live->recvs[row].instr] = i;
+            }
+        }
+    }
+}
+
+static void make_ranks(struct pst_live *live)
+{
+    struct pst_check *check = live->check;
+    live->ranks = pst_check_array(check, live->plan->n_devices, sizeof *live->ranks);
+    live->worklist = pst_check_array(check, live->plan->n_devices, sizeof(uint32_t));
+    for (uint32_t d = 0; d < live->plan->n_devices; d++) {
+        struct pst_live_rank *rank = &live->ranks[d];
+        rank->list = live->plan->devices[d].body;
+        rank->n = live->plan->devices[d].n_instrs;
+        rank->open = pst_check_array(check, rank->n, sizeof *rank->open);
+        rank->partner = pst_check_array(check, rank->n, sizeof *rank->partner);
+        rank->sequence = pst_check_array(check, rank->n, sizeof *rank->sequence);
+        rank->row = pst_check_array(check, rank->n, sizeof *rank->row);
+    }
+}
+
+/* The ranks that hold a stage of a tie; seen: [rank] the last tie that it is of, plus 1. */
+static void find_members(struct pst_live *live, uint32_t tie, uint32_t *seen)
+{
+    const struct pst_plan_tie *members = &live->plan->ties[tie];
+    struct pst_live_meeting *meeting = &live->meetings[live->plan->n_stages + tie];
+    uint64_t most = 0;
+    for (uint32_t i = 0; i < members->n_stages; i++) {
+        most += live->plan->stages[members->stages[i]].n_ranks;
+    }
+    uint32_t *ranks = pst_check_array(live->check, most, sizeof *ranks);
+    for (uint32_t i = 0; i < members->n_stages; i++) {
+        const struct pst_plan_stage *stage = &live->plan->stages[members->stages[i]];
+        for (uint32_t r = 0; r < stage->n_ranks; r++) {
+            ranks[meeting->n] = stage->ranks[r];
+            meeting->n += seen[stage->ranks[r]] != tie + 1;
+            seen[stage->ranks[r]] = tie + 1;
+        }
+    }
+    meeting->ranks = ranks;
+}
+
+/* Who meets in each reduction. */
+static void make_meetings(struct pst_live *live)
+{
+    const struct pst_plan *plan = live->plan;
+    uint32_t *all = pst_check_array(live->check, plan->n_devices, sizeof *all);
+    uint32_t *seen = pst_check_array(live->check, plan->n_devices, sizeof *seen);
+    live->n_meetings = plan->n_stages + plan->n_ties + 1;
+    live->meetings = pst_check_array(live->check, live->n_meetings, sizeof *live->meetings);
+    for (uint32_t s = 0; s < plan->n_stages; s++) {
+        live->meetings[s] =
+            (struct pst_live_meeting){plan->stages[s].ranks, plan->stages[s].n_ranks, 0};
+    }
+    for (uint32_t t = 0; t < plan->n_ties; t++) {
+        find_members(live, t, seen);
+    }
+    for (uint32_t d = 0; d < plan->n_devices; d++) {
+        all[d] = d;
+    }
+    live->meetings[live->n_meetings - 1] = (struct pst_live_meeting){all, plan->n_devices, 0};
+}
+
+void pst_live_prepare(struct pst_live *live, struct pst_check *check)
+{
+    live->check = check;
+    live->plan = check->plan;
+    live->async_reductions = check->limits->async_reductions;
+    make_ranks(live);
+    make_meetings(live);
+    pair_ends(live);
+}
