@@ -156,16 +156,6 @@ static void random_chain(struct stage *s, uint32_t n, uint32_t k, uint64_t seed,
     }
 }
 
-static uint64_t total_ns(const struct stage *s)
-{
-    uint64_t ns = 0;
-
-    for (uint32_t v = 0; v < s->view.n_nodes; v++) {
-        ns += s->nodes[v].forward_ns + s->nodes[v].backward_ns;
-    }
-    return ns;
-}
-
 /* Random chains; capacities from nothing fits to everything does. */
 static void against_search(uint32_t most, uint32_t in_flight, uint64_t seeds)
 {
