@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "partition_rig.h"
+#include "partition_check.h"
 #include "ask/problem_partition.h"
 
 /* The problem of *c with options (a JSON object or NULL). pst_problem_destroy it. */
@@ -45,6 +45,18 @@ static inline pst_status ask_rig(const struct rig_case *c, const char *id, const
     st = pst_problem_partition(&job, NULL, cancelled, result, err);
     pst_problem_destroy(problem);
     return st;
+}
+
+/* What the partitioner remarked; `otherwise` where it did not, or the key is NULL. */
+static inline double ask_number(const struct pst_partition_result *result, const char *key,
+                                double otherwise)
+{
+    for (uint32_t i = 0; key != NULL && i < result->n_remarks; i++) {
+        if (strcmp(result->remarks[i].key, key) == 0) {
+            return result->remarks[i].number;
+        }
+    }
+    return otherwise;
 }
 
 /* --- random problems ---------------------------------------------------------------------------*/

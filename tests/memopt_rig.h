@@ -108,6 +108,17 @@ static inline void random_results(struct stage *s, uint64_t seed, uint64_t *coun
     }
 }
 
+/* Of a micro-batch where everything is kept. */
+static inline uint64_t total_ns(const struct stage *s)
+{
+    uint64_t ns = 0;
+
+    for (uint32_t v = 0; v < s->view.n_nodes; v++) {
+        ns += s->nodes[v].forward_ns + s->nodes[v].backward_ns;
+    }
+    return ns;
+}
+
 /* --- plans -------------------------------------------------------------------------------------*/
 
 static inline void letters(const char *text, uint8_t *actions)

@@ -53,7 +53,6 @@ void rig_branches(struct rig_graph *graph, uint32_t k, const uint32_t *lens, uin
 /* Random series-parallel graph: percent of blocks that are parallel, of up to q children. */
 void rig_nested(struct rig_graph *graph, uint32_t n, uint32_t q, uint32_t depth, uint32_t percent,
                 uint64_t *state);
-void rig_residual(struct rig_graph *graph, uint32_t n, uint32_t every);
 enum { RIG_N, RIG_W, RIG_BRIDGE, RIG_UNET, RIG_GRID };
 void rig_special(struct rig_graph *graph, int kind,
                  uint32_t size); /* size: of unet, of a grid's side */

@@ -106,15 +106,6 @@ void rig_nested(struct rig_graph *g, uint32_t n, uint32_t q, uint32_t depth, uin
     rig_sort(g);
 }
 
-void rig_residual(struct rig_graph *g, uint32_t n, uint32_t every)
-{
-    rig_chain(g, n);
-    for (uint32_t v = 0; v + every < n; v += every) {
-        rig_edge(g, v, v + every, 0);
-    }
-    rig_sort(g);
-}
-
 static void edges_of(struct rig_graph *g, const uint32_t (*edges)[2], uint32_t n)
 {
     for (uint32_t e = 0; e < n; e++) {

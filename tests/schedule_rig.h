@@ -99,6 +99,31 @@ static inline void schedule_connect(struct pst_order_question *asked,
     pst_order_question_connect(asked);
 }
 
+static inline uint64_t schedule_cost(const struct pst_schedule_stage *stage, uint32_t op)
+{
+    return op == PST_PASS_F   ? stage->forward_ns
+           : op == PST_PASS_B ? stage->backward_input_ns
+           : op == PST_PASS_W ? stage->backward_weight_ns
+                              : stage->backward_input_ns + stage->backward_weight_ns;
+}
+
+/* The ids of all schedulers in the plugin folder, at most `most`; how many. */
+static inline uint32_t schedule_ids(char (*ids)[64], uint32_t most)
+{
+    struct pst_plugin_list *list;
+    struct pst_error err = {0};
+    uint32_t n = 0;
+
+    assert_ok(pst_plugin_list_create(NULL, &list, &err), &err);
+    for (uint32_t i = 0; i < list->n_files && n < most; i++) {
+        if (strcmp(list->files[i].kind, "scheduler") == 0 && list->files[i].shadowed_by == NULL) {
+            snprintf(ids[n++], sizeof ids[0], "%s", list->files[i].id);
+        }
+    }
+    pst_plugin_list_destroy(list);
+    return n;
+}
+
 /* An instance of a scheduler of the tree, or at `path`; as the program opens it. */
 static inline pst_status schedule_open(const char *id, const char *options,
                                        struct pst_instance **ret_instance, struct pst_error *err)

@@ -3,8 +3,6 @@
  * What comes back from a memory optimizer's process: read, evaluated and told. The first byte says
  * to which question.
  */
-#include <stdio.h>
-
 #include "fuzz.h"
 #include "ask/problem_memopt.h"
 #include "reports/memopt_report.h"
@@ -16,28 +14,8 @@ static const struct {
                  {"rotor", "configs/problems/three-layers.json"},
                  {"full", "configs/problems/three-layers.json"}};
 
-enum { N = sizeof questions / sizeof *questions };
-
-static struct pst_problem *problems[N];
-static FILE *nowhere;
-
-static struct pst_problem_job job_of(uint32_t i)
-{
-    return (struct pst_problem_job){.id = questions[i].id, .problem = problems[i]};
-}
-
-void fuzz_begin(void)
-{
-    nowhere = fopen("/dev/null", "w");
-    for (uint32_t i = 0; i < N; i++) {
-        problems[i] = fuzz_problem(questions[i].file);
-    }
-    for (uint32_t i = 0; i < N; i++) {
-        const struct pst_problem_job job = job_of(i);
-
-        fuzz_keep_answer(i, &pst_memopt_kind, &job);
-    }
-}
+#define KIND pst_memopt_kind
+#include "reply_problem.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

@@ -3,8 +3,6 @@
  * What comes back from a partitioner's process: read, held against the rules, judged and told. The
  * first byte says to which question.
  */
-#include <stdio.h>
-
 #include "fuzz.h"
 #include "ask/problem_partition.h"
 #include "reports/partition_report.h"
@@ -15,28 +13,8 @@ static const struct {
                  {"pipedream", "tests/fuzz/corpus/problem/replicas.json"},
                  {"uniform", "tests/fuzz/corpus/problem/planned.json"}};
 
-enum { N = sizeof questions / sizeof *questions };
-
-static struct pst_problem *problems[N];
-static FILE *nowhere;
-
-static struct pst_problem_job job_of(uint32_t i)
-{
-    return (struct pst_problem_job){.id = questions[i].id, .problem = problems[i]};
-}
-
-void fuzz_begin(void)
-{
-    nowhere = fopen("/dev/null", "w");
-    for (uint32_t i = 0; i < N; i++) {
-        problems[i] = fuzz_problem(questions[i].file);
-    }
-    for (uint32_t i = 0; i < N; i++) {
-        const struct pst_problem_job job = job_of(i);
-
-        fuzz_keep_answer(i, &pst_partition_kind, &job);
-    }
-}
+#define KIND pst_partition_kind
+#include "reply_problem.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

@@ -4,10 +4,7 @@
  * chains, links of any speed, schedulers that put W apart. And of stage-graph's plans beside
  * everybody's.
  */
-#include "job_rig.h"
-#include "session/session.h"
-
-#include "test.h"
+#include "job_answer.h"
 
 #include "base/philox.h"
 
@@ -51,29 +48,12 @@ static void draw(struct question *q, uint32_t round)
         schedulers[round / 2 % 2 == 0 ? 0 : between(0, 3)]);
 }
 
-/* 0: it does not go. */
 static uint64_t step_of(const struct question *q, const char *partitioner, struct job_rig *rig)
 {
-    struct pst_planned planned = {.plan = NULL};
     char toml[4096];
-    uint64_t ns = 0;
-    pst_status st;
 
     snprintf(toml, sizeof toml, "%s[partitioner]\n%s", q->job, partitioner);
-    st = job_rig_init(rig, toml);
-    if (st == PST_OK) {
-        rig->job.advice = PST_ADVICE_NONE;
-        st = pst_planner_run(&rig->job, rig->graph, &rig->cluster, &rig->cost, pst_predict_step,
-                             NULL, &planned, &rig->err);
-    }
-    if (st == PST_OK) {
-        st = pst_predict_step(planned.plan, rig->graph, &rig->cost, false, &ns, &rig->err);
-        pst_planned_finish(&planned);
-    }
-    if (st != PST_OK) {
-        fail_msg("%s%s: %s", q->job, partitioner, rig->err.message);
-    }
-    return ns;
+    return job_step(rig, toml, pst_predict_step);
 }
 
 /* Every choice of borders from `from` on. */

@@ -254,56 +254,6 @@ TEST(test_uneven_memory)
 
 /* --- both --------------------------------------------------------------------------------------*/
 
-struct caps {
-    const char *id, *objective;
-    uint32_t chunks; /* of a device */
-    bool room;       /* the cap is what devices have room for, else an option */
-};
-
-static void check_caps(const struct caps *row, uint32_t p, uint32_t most)
-{
-    uint64_t last = UINT64_MAX;
-
-    for (uint32_t k = row->chunks; k <= most; k++) {
-        char options[80];
-        OWN_RUN r;
-
-        snprintf(options, sizeof options, "memory_limit=%g,objective=%s",
-                 row->room ? 0 : (double)k / row->chunks, row->objective);
-        r = SCHEDULE(row->id, .p = p, .m = 3 * p, .f = 5, .b = 4, .w = 3, .c = row->room ? 2 : 0,
-                     .cap = row->room ? k : 0, .options = options, .may_fail = true);
-        if (r.status == PST_OK) {
-            uint64_t cost = strcmp(row->objective, "span") == 0 ? r.span : r.makespan;
-
-            assert_true(cost <= last);
-            assert_true(most_held(&r) <= k);
-            last = cost;
-        } else {
-            assert_int_equal(row->chunks, 2); /* zb-auto has an order for any limit */
-            assert_int_equal(r.status, PST_ERR_INFEASIBLE);
-            assert_true(row->room || strstr(r.error.message, "the smallest that works is") != NULL);
-            assert_true(last == UINT64_MAX); /* what is enough stays enough */
-        }
-    }
-    assert_true(last < UINT64_MAX);
-}
-
-TEST(test_larger_cap_is_no_worse)
-{
-    static const struct caps rows[] = {
-        {"zb-auto", "span", 1, false}, {"zb-auto", "makespan", 1, false},
-        {"v-zb", "span", 2, false},    {"v-zb", "makespan", 2, false},
-        {"zb-auto", "span", 1, true},  {"zb-auto", "makespan", 1, true},
-        {"v-zb", "span", 2, true},     {"v-zb", "makespan", 2, true},
-    };
-
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        for (uint32_t p = rows[i].chunks; p <= 5; p++) {
-            check_caps(&rows[i], p, rows[i].room ? 6 * p : 2 * p + 2);
-        }
-    }
-}
-
 /* Chains whose stages differ at random: each is asked about the chain as it is and about one of
    equal stages with the medians of its costs, and both answers are timed on the chain as it is. */
 struct mixture {

@@ -103,34 +103,6 @@ static void expect(uint64_t ns, uint32_t cut)
     }
 }
 
-/* Six nodes (1, 2, 2, 1, 1) on two stages: RKK / KKK and so on. */
-TEST(test_two_stages_uniform)
-{
-    static const struct {
-        uint64_t capacity, ns;
-    } table[] = {{20, 9}, {17, 10}, {16, 10}, {14, 11}, {13, UINT64_MAX}};
-
-    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
-        equal_nodes(6, 1, 2, 2, 1, 1);
-        t_finish(&t, 6, 2, 8, table[i].capacity);
-        expect(table[i].ns, 3);
-    }
-    equal_nodes(6, 1, 2, 2, 1, 1);
-    t.stashing = true; /* stage 0: two versions */
-    t_finish(&t, 6, 2, 8, 20);
-    expect(10, 3);
-}
-
-TEST(test_the_cut_moves)
-{
-    static const uint32_t rows[][5] = {
-        {2, 4, 1, 1, 2}, {1, 2, 4, 1, 1}, {4, 8, 4, 1, 1}, {2, 4, 1, 1, 0}, {2, 4, 1, 1, 1}};
-
-    nodes(5, rows);
-    t_finish(&t, 5, 2, 8, 22);
-    expect(24, 2);
-}
-
 /* Both pivots are 2, where the bottleneck is 31; one further it is 30. */
 TEST(test_margin)
 {
@@ -155,24 +127,6 @@ TEST(test_outside)
     expect(37, 3);
     assert_int_equal(ask("search = \"binary\"\ninterval = \"paper\"\nmargin = 0"), 37);
     assert_int_equal(ask("search = \"binary\"\nmargin = 0"), 37);
-}
-
-/* Eight nodes (1, 2, 2, 1, 1) on four stages. */
-TEST(test_four_stages)
-{
-    static const uint64_t capacity[] = {26, 24, 22, 20, 18, 16, 14, 12};
-    static const uint64_t sync[] = {6, 6, 7, 7, 7, 8, 8, 8};
-    static const uint64_t stash[] = {7, 7, 8, 8, 8, 9, UINT64_MAX, UINT64_MAX};
-
-    for (int i = 0; i < 8; i++) {
-        equal_nodes(8, 1, 2, 2, 1, 1);
-        t_finish(&t, 8, 4, 8, capacity[i]);
-        expect(sync[i], 0);
-        equal_nodes(8, 1, 2, 2, 1, 1);
-        t.stashing = true;
-        t_finish(&t, 8, 4, 8, capacity[i]);
-        expect(stash[i], capacity[i] == 16 ? 1 : 0);
-    }
 }
 
 /* Outputs 2 8 40 8 2 2, two bytes a tick: the middle costs a transfer of 20 and is the best; a
@@ -300,27 +254,6 @@ TEST(test_searches)
     assert_true(feasible > 200);
     assert_true(optimal * 100 >= feasible * 97);
     assert_true(ratio / feasible < 1.01 && worst < 1.25);
-}
-
-/* More memory never makes it slower, by any exact search; without a limit it is compute alone. */
-TEST(test_more_memory)
-{
-    seed = 77;
-    for (int round = 0; round < 60; round++) {
-        uint64_t before = UINT64_MAX;
-
-        random_chain(draw(6, 12), draw(2, 4), false);
-        for (uint64_t capacity = 10; capacity < 400; capacity = capacity * 5 / 4) {
-            uint64_t ns;
-
-            t.w.in.capacity_bytes = capacity;
-            memset(t.known, 0, sizeof t.known);
-            ns = ask("");
-            assert_true(ns <= before);
-            before = ns;
-        }
-        assert_true(before < UINT64_MAX);
-    }
 }
 
 /* --- size --------------------------------------------------------------------------------------*/

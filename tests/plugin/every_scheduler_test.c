@@ -43,18 +43,7 @@ static uint32_t limit_of(const char *id, bool of_m)
 
 static int find_schedulers(void **state)
 {
-    struct pst_plugin_list *list;
-    struct pst_error err;
-
-    if (pst_plugin_list_create(NULL, &list, &err) != PST_OK) {
-        return -1;
-    }
-    for (uint32_t i = 0; i < list->n_files && n_ids < MAX_SCHEDULERS; i++) {
-        if (strcmp(list->files[i].kind, "scheduler") == 0 && list->files[i].shadowed_by == NULL) {
-            snprintf(ids[n_ids++], sizeof ids[0], "%s", list->files[i].id);
-        }
-    }
-    pst_plugin_list_destroy(list);
+    n_ids = schedule_ids(ids, MAX_SCHEDULERS);
     for (size_t i = 0; i < sizeof limits / sizeof limits[0]; i++) {
         print_message("%s: at most %u devices, %u micro-batches: %s\n", limits[i].id,
                       limits[i].max_p, limits[i].max_m, limits[i].reason);

@@ -352,18 +352,7 @@ static bool may_begin(const struct ends *ends, const struct pst_pass *pass, uint
 
 static uint64_t duration(const struct schedule_run *run, const struct pst_pass *pass)
 {
-    const struct pst_schedule_stage *stage = pst_schedule_stage_at(&run->asked.in, pass->stage);
-
-    switch (pass->op) {
-    case PST_PASS_F:
-        return stage->forward_ns;
-    case PST_PASS_B:
-        return stage->backward_input_ns;
-    case PST_PASS_W:
-        return stage->backward_weight_ns;
-    default:
-        return stage->backward_input_ns + stage->backward_weight_ns;
-    }
+    return schedule_cost(pst_schedule_stage_at(&run->asked.in, pass->stage), pass->op);
 }
 
 /* Runs the passes of device d as far as they can, from the `next` one on, where an F and a whole

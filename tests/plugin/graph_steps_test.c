@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * stage-graph in jobs: where the links between nodes are shared, no sequential planner's plan has a
- * shorter step, by the simulation that everybody is judged by; and twice the same job gives the
- * same plan.
+ * shorter step, by the simulation that everybody is judged by.
  */
-#include "job_rig.h"
-#include "session/session.h"
-
-#include "test.h"
+#include "job_answer.h"
 
 /* Nodes of four with a slow link each; of the size of a V100. */
 #define CLUSTER                                                                                    \
@@ -33,39 +29,24 @@ struct question {
     const char *degrees;
 };
 
-static uint64_t job_step_of(const char *job, const char *partitioner, const char *scheduler,
-                            char **ret_plan)
+static uint64_t job_step_of(const char *job, const char *partitioner, const char *scheduler)
 {
-    struct pst_planned planned = {.plan = NULL};
-    struct job_rig rig;
+    FINISHED_BY(job_rig_finish) struct job_rig rig;
     char toml[4096];
-    uint64_t step_ns = 0;
     int n = snprintf(toml, sizeof toml, "%s%s%s", job, partitioner, scheduler);
 
     assert_true(n > 0 && (size_t)n < sizeof toml);
-    if (job_rig_init(&rig, toml) != PST_OK ||
-        pst_planner_run(&rig.job, rig.graph, &rig.cluster, &rig.cost, pst_predict_step, NULL,
-                        &planned, &rig.err) != PST_OK ||
-        pst_predict_step(planned.plan, rig.graph, &rig.cost, false, &step_ns, &rig.err) != PST_OK) {
-        fail_msg("%s: %s", partitioner, rig.err.message);
-    }
-    if (ret_plan != NULL) {
-        *ret_plan = pst_plan_to_json(planned.plan, rig.graph);
-    }
-    pst_planned_finish(&planned);
-    job_rig_finish(&rig);
-    return step_ns;
+    return job_step(&rig, toml, pst_predict_step);
 }
 
-static uint64_t step_of(const struct question *q, const char *partitioner, const char *scheduler,
-                        char **ret_plan)
+static uint64_t step_of(const struct question *q, const char *partitioner, const char *scheduler)
 {
     char job[4096];
     int n = snprintf(job, sizeof job, "%s" CLUSTER TRAIN, q->model, q->devices, q->batch,
                      q->microbatch, q->degrees);
 
     assert_true(n > 0 && (size_t)n < sizeof job);
-    return job_step_of(job, partitioner, scheduler, ret_plan);
+    return job_step_of(job, partitioner, scheduler);
 }
 
 static void compare(const struct question *q)
@@ -81,15 +62,15 @@ static void compare(const struct question *q)
     };
     static const char *const schedulers[] = {"[scheduler]\nuse = \"1f1b\"\n",
                                              "[scheduler]\nuse = \"1f1b\"\neager = true\n"};
-    uint64_t graph = step_of(q, "[partitioner]\nuse = \"stage-graph\"\n",
-                             "[scheduler]\nuse = \"per-stage\"\n", NULL);
+    uint64_t graph =
+        step_of(q, "[partitioner]\nuse = \"stage-graph\"\n", "[scheduler]\nuse = \"per-stage\"\n");
     uint64_t eager = step_of(q, "[partitioner]\nuse = \"stage-graph\"\n",
-                             "[scheduler]\nuse = \"per-stage\"\neager = true\n", NULL);
+                             "[scheduler]\nuse = \"per-stage\"\neager = true\n");
 
     graph = eager < graph ? eager : graph;
     for (size_t i = 0; i < sizeof planners / sizeof planners[0]; i++) {
         for (size_t s = 0; s < 2; s++) {
-            uint64_t chain = step_of(q, planners[i], schedulers[s], NULL);
+            uint64_t chain = step_of(q, planners[i], schedulers[s]);
 
             if (graph > chain) {
                 fail_msg("%s%s: %llu ns, the graph %llu ns", planners[i], schedulers[s],
@@ -124,7 +105,7 @@ TEST(test_chains)
 
     for (uint32_t b = 128; b <= 256; b *= 2) {
         const struct question q = {DLRM_OF("1000000"), 16, 1024, b, "[1, 2, 4, 8, 16]"};
-        uint64_t chain = step_of(&q, chains, row, NULL), all = step_of(&q, graph, row, NULL);
+        uint64_t chain = step_of(&q, chains, row), all = step_of(&q, graph, row);
 
         if (all > chain) {
             fail_msg("%u samples: %llu ns, chains %llu", b, (unsigned long long)all,
@@ -143,22 +124,8 @@ TEST(test_shortest_path)
         "[data]\nkind = \"synthetic\"\n[train]\nbatch = 16\nmicrobatch = 4\n"
         "[cluster]\ndevices = 4\n[[memopt]]\nuse = \"none\"\n";
     static const char row[] = "[scheduler]\nuse = \"1f1b\"\n";
-    uint64_t graph = job_step_of(job, "[partitioner]\nuse = \"stage-graph\"\n", row, NULL),
-             layers = job_step_of(job, "[partitioner]\nuse = \"vpipe\"\n", row, NULL);
+    uint64_t graph = job_step_of(job, "[partitioner]\nuse = \"stage-graph\"\n", row),
+             layers = job_step_of(job, "[partitioner]\nuse = \"vpipe\"\n", row);
 
     assert_true(graph <= layers);
-}
-
-TEST(test_it_repeats)
-{
-    const struct question q = {CANDLE, 8, 512, 64, "[1, 2, 4, 8]"};
-    static const char graph[] = "[partitioner]\nuse = \"stage-graph\"\n",
-                      per_stage[] = "[scheduler]\nuse = \"per-stage\"\n";
-    char *one, *two;
-
-    step_of(&q, graph, per_stage, &one);
-    step_of(&q, graph, per_stage, &two);
-    assert_string_equal(one, two);
-    free(one);
-    free(two);
 }

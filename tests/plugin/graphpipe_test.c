@@ -222,17 +222,6 @@ TEST(test_small_ones)
     assert_true(n_fit > 108 && n_none > 5 && n_beyond > 10);
 }
 
-static double remark(const struct pst_partition_result *result, const char *key)
-{
-    for (uint32_t i = 0; i < result->n_remarks; i++) {
-        if (strcmp(result->remarks[i].key, key) == 0) {
-            return result->remarks[i].number;
-        }
-    }
-    fail_msg("no remark \"%s\"", key);
-    return 0;
-}
-
 /* Two branches, 8 us per micro-batch: 4 samples are best and fit only because stages are a graph.
  */
 TEST(test_sizes)
@@ -253,11 +242,11 @@ TEST(test_sizes)
         assert_int_equal(result.stages[s].microbatch_size, 4);
         assert_int_equal(result.stages[s].in_flight_samples, 4 * result.stages[s].depth);
     }
-    assert_true(remark(&result, "probes") > 0);
-    assert_true(remark(&result, "gap") >= 1);
-    CLOSE(remark(&result, "family_gap"), 1);
-    assert_true(remark(&result, "family_optimum") != 0);
-    CLOSE(remark(&result, "depth"), 3);
+    assert_true(ask_number(&result, "probes", NAN) > 0);
+    assert_true(ask_number(&result, "gap", NAN) >= 1);
+    CLOSE(ask_number(&result, "family_gap", NAN), 1);
+    assert_true(ask_number(&result, "family_optimum", NAN) != 0);
+    CLOSE(ask_number(&result, "depth", NAN), 3);
     pst_partition_result_finish(&result);
     CLOSE(bottleneck(&c, "{\"microbatch\": \"2\"}"), 10);
     CLOSE(bottleneck(&c, "{\"force_chain\": true}"), 10);

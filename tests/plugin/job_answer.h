@@ -18,6 +18,29 @@ struct job_answer {
     struct pst_error err;             /* the refusal */
 };
 
+/* The simulated step of the plan that one run of the planner makes, which there is; clock: may be
+   NULL. The rig is to be finished. */
+static inline uint64_t job_step(struct job_rig *rig, const char *toml, pst_planner_clock *clock)
+{
+    struct pst_planned planned = {.plan = NULL};
+    uint64_t ns = 0;
+    pst_status status = job_rig_init(rig, toml);
+
+    if (status == PST_OK) {
+        rig->job.advice = PST_ADVICE_NONE;
+        status = pst_planner_run(&rig->job, rig->graph, &rig->cluster, &rig->cost, clock, NULL,
+                                 &planned, &rig->err);
+    }
+    if (status == PST_OK) {
+        status = pst_predict_step(planned.plan, rig->graph, &rig->cost, false, &ns, &rig->err);
+    }
+    if (status != PST_OK) {
+        fail_msg("%s\n%s", toml, rig->err.message);
+    }
+    pst_planned_finish(&planned);
+    return ns;
+}
+
 /* advice: PST_ADVICE_* */
 static inline struct job_answer job_answer(const char *toml, uint32_t advice)
 {

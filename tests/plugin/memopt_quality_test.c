@@ -35,12 +35,7 @@ static void tight_stage(struct stage *s, uint32_t low, uint32_t high, bool link)
         total += s->nodes[v].saved_bytes;
     }
     if (link) {
-        uint64_t period = 0;
-
-        for (uint32_t v = 0; v < n; v++) {
-            period += s->nodes[v].forward_ns + s->nodes[v].backward_ns;
-        }
-        s->view.link_bytes_per_s = total * 1000000000u * between(10, 150) / 100 / period;
+        s->view.link_bytes_per_s = total * 1000000000u * between(10, 150) / 100 / total_ns(s);
         s->view.link_directions = between(1, 2);
     }
     keep = value_of(s, actions).peak_bytes;

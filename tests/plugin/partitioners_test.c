@@ -230,32 +230,6 @@ TEST(test_chain_dp_on_mixed_devices)
     against_every_cut(true);
 }
 
-/* Six nodes of time 6, results 2 8 40 8 2 2, a link of 2 bytes per tick: the cut in the middle
-   costs a transfer of 20, more than the compute of 18, and is the best all the same. */
-TEST(test_transfers_decide)
-{
-    static const uint64_t bytes[] = {2, 8, 40, 8, 2, 2};
-    static struct world w;
-    struct pst_error err;
-
-    world_init(&w, 2, 4);
-    w.link_bytes_per_ns = 2;
-    for (uint32_t v = 0; v < 6; v++) {
-        world_node(&w, 6, 0, 0);
-        if (v > 0) {
-            world_edge(&w, v - 1, v, bytes[v - 1]);
-        }
-    }
-    world_finish(&w);
-    assert_int_equal(partition(&w, "chain-dp", "", &err), PST_OK);
-    assert_int_equal(w.cuts[1], 3);
-    /* Without overlap 18 + 2 x 20 is worse than 24 + 2 x 4 and 30 + 2 x 1; of these the earlier. */
-    assert_int_equal(partition(&w, "chain-dp", "comm = \"sum\"", &err), PST_OK);
-    assert_int_equal(w.cuts[1], 1);
-    assert_int_equal(partition(&w, "chain-dp", "comm = \"none\"", &err), PST_OK);
-    assert_int_equal(w.cuts[1], 3);
-}
-
 /* With four nodes of equal time memory alone decides: 1f1b holds two on the first stage. */
 TEST(test_memory_moves_the_cut)
 {

@@ -8,31 +8,6 @@
 
 #include "ask_rig.h"
 
-static bool stop;
-
-static bool is_stopped(void)
-{
-    return stop;
-}
-
-/* Fails the test where it should not fail; PST_OK or not is the caller's. */
-static pst_status ask(const struct rig_case *c, const char *id, const char *options,
-                      struct pst_partition_result *result, struct pst_error *err)
-{
-    return ask_rig(c, id, options, is_stopped, result, err);
-}
-
-static double remark(const struct pst_partition_result *result, const char *key)
-{
-    for (uint32_t i = 0; i < result->n_remarks; i++) {
-        if (strcmp(result->remarks[i].key, key) == 0) {
-            return result->remarks[i].number;
-        }
-    }
-    fail_msg("no remark %s", key);
-    return 0;
-}
-
 /* The optimum on random chains without transfers is greedy's; chain-dp agrees; uniform is above. */
 TEST(test_baselines)
 {
@@ -48,14 +23,16 @@ TEST(test_baselines)
         rig_costs(&g, RIG_UNIFORM + round % 3, &rng);
         c = rig_case_of(&g);
         c.devices = (uint32_t)rig_draw(&rng, 1, 12);
-        assert_int_equal(ask(&c, "greedy", "{}", &a, &err), PST_OK);
-        assert_int_equal(ask(&c, "chain-dp", "{}", &b, &err), PST_OK);
-        assert_int_equal(ask(&c, "uniform", "{}", &u, &err), PST_OK);
-        assert_int_equal(ask(&c, "uniform", "{\"balance\": \"cost\"}", &cost, &err), PST_OK);
+        assert_int_equal(ask_rig(&c, "greedy", "{}", NULL, &a, &err), PST_OK);
+        assert_int_equal(ask_rig(&c, "chain-dp", "{}", NULL, &b, &err), PST_OK);
+        assert_int_equal(ask_rig(&c, "uniform", "{}", NULL, &u, &err), PST_OK);
+        assert_int_equal(ask_rig(&c, "uniform", "{\"balance\": \"cost\"}", NULL, &cost, &err),
+                         PST_OK);
         assert_true(fabs(a.bottleneck_ns - b.bottleneck_ns) <= 1e-9 * b.bottleneck_ns);
         assert_true(u.bottleneck_ns >= b.bottleneck_ns * (1 - 1e-9));
         assert_true(cost.bottleneck_ns >= b.bottleneck_ns * (1 - 1e-9));
-        assert_true(remark(&b, "lower_bound_us_per_sample") * 1000 <= b.bottleneck_ns * (1 + 1e-9));
+        assert_true(ask_number(&b, "lower_bound_us_per_sample", NAN) * 1000 <=
+                    b.bottleneck_ns * (1 + 1e-9));
     }
 }
 
@@ -104,7 +81,7 @@ static double row_us(const struct rig_case *c, const char *options)
 {
     struct pst_partition_result result;
     struct pst_error err = {0};
-    pst_status st = ask(c, "chain-dp", options, &result, &err);
+    pst_status st = ask_rig(c, "chain-dp", options, NULL, &result, &err);
     double us = INFINITY;
 
     if (st == PST_OK) {
@@ -115,13 +92,6 @@ static double row_us(const struct rig_case *c, const char *options)
         fail_msg("%s", err.message);
     }
     return us;
-}
-
-static void expect_close(int round, const char *what, double is, double expected)
-{
-    if (is != expected && !(fabs(is - expected) <= 1e-9 * expected)) {
-        fail_msg("round %d, %s: %.12g us, expected %.12g", round, what, is, expected);
-    }
 }
 
 /* Branches, with memory for little: the optimum under 1F1B's counts, of one order and of all. Side
@@ -154,8 +124,8 @@ TEST(test_rows)
         for (uint32_t v = 0; v < g.n; v++) {
             order[v] = v;
         }
-        expect_close(round, "the model's order", row_us(&c, "{}"), rig_best_cut(&c, order));
-        expect_close(round, "any order", row_us(&c, "{\"order\": \"best\"}"), best);
+        rig_agree(row_us(&c, "{}"), rig_best_cut(&c, order), round);
+        rig_agree(row_us(&c, "{\"order\": \"best\"}"), best, round);
         n_fit += !isinf(best);
         n_none += isinf(best);
         n_less += graph < best * (1 - 1e-9);
@@ -190,26 +160,4 @@ TEST(test_wide_rows)
     }
     print_message("%u of 12 better than the model's order\n", n_better);
     assert_true(n_better > 6);
-}
-
-TEST(test_stops)
-{
-    static const char *const orders[] = {"{}", "{\"order\": \"best\"}"};
-    struct pst_partition_result result;
-    FINISHED_BY(rig_graph_finish) struct rig_graph g;
-    struct rig_case c;
-
-    rig_chain(&g, 50);
-    for (int v = 0; v < 50; v++) {
-        g.tau[v] = 1 + v % 7;
-    }
-    c = rig_case_of(&g);
-    c.devices = 4;
-    stop = true;
-    for (int i = 0; i < 2; i++) {
-        struct pst_error err = {0};
-
-        assert_int_equal(ask(&c, "chain-dp", orders[i], &result, &err), PST_ERR_CANCELLED);
-    }
-    stop = false;
 }

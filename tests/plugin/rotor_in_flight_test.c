@@ -135,35 +135,6 @@ static void expect(struct pst_instance *rotor, struct chain *c, const char *name
     }
 }
 
-/* Three layers, two in flight. To drop the last alone: parked 2 inputs and 11 bytes; active 11,
-   and 7 + 2 of its replay while a gradient of 5 waits: 6 + 11 + 11 + 14 = 42, for one unit. */
-TEST(test_by_hand)
-{
-    static struct chain c = {.n = 3,
-                             .k = 2,
-                             .capacity = 42,
-                             .uf = {0, 9, 2, 1},
-                             .ub = {0, 7, 6, 1},
-                             .x = {3, 4, 5, 5},
-                             .saved = {0, 6, 5, 7},
-                             .of = {0, 0, 1, 2},
-                             .back = {0, 7, 6, 5}};
-    struct pst_instance *rotor = open_memopt("rotor", "");
-    struct memopt_answer answer;
-    struct stage s;
-
-    stage_of(&c, &s);
-    answer = ask(rotor, &s);
-    assert_true(answer.price.fits);
-    assert_int_equal(answer.value.period_ns, 26 + 1);
-    assert_int_equal(answer.value.peak_bytes, 42);
-    assert_int_equal(least_time(&c), 27);
-    c.capacity = 41;
-    expect(rotor, &c, "a byte less");
-    assert_true(least_time(&c) > 27);
-    pst_instance_destroy(rotor);
-}
-
 TEST(test_random)
 {
     static struct chain c;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * rotor: the evaluator of listed replays against a ledger; three layers worked out by hand; random
- * chains against a search over all schedules that keep what they store until its backward, with one
- * and more micro-batches in flight; what more memory, more slots and fewer micro-batches do.
+ * rotor: the evaluator of listed replays against a ledger; random chains against a search over all
+ * schedules that keep what they store until its backward, with one and more micro-batches in
+ * flight; what more memory, more slots and fewer micro-batches do. e2e/memopt_rotor_test.txt has
+ * three layers worked out by hand.
  */
 #include "test.h"
 
@@ -102,46 +103,6 @@ TEST(test_broken_lists)
     assert_int_equal(value.legal, 0);
 }
 
-/* --- three layers ------------------------------------------------------------------------------*/
-
-/* Forward 1, 2, 3, backward twice that; all results 2, saved 4, the gradients of a backward 4. */
-static void three_layers(struct stage *s, uint32_t k)
-{
-    stage_init(s, k, 0, 2);
-    for (uint32_t l = 1; l <= 3; l++) {
-        add_layer(s, l, 2 * l, 2, 4, 0, 4);
-    }
-}
-
-TEST(test_three_layers)
-{
-    static const uint64_t rows[][2] = {{12, 4}, {13, 4}, {14, 3}, {15, 3},
-                                       {16, 1}, {17, 1}, {18, 0}, {19, 0}};
-    static const struct pst_replay nested[] = {{1, 0, 1}, {0, 0, 0}};
-    struct memopt_answer answer;
-    struct stage s;
-
-    three_layers(&s, 1);
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        s.view.capacity_bytes = rows[i][0];
-        answer = ask_once("rotor", "", &s);
-        assert_true(answer.price.fits);
-        assert_int_equal(answer.value.extra_ns, rows[i][1]);
-        assert_int_equal(answer.value.peak_bytes,
-                         rows[i][0] / 2 * 2 < 18 ? rows[i][0] / 2 * 2 : 18);
-        assert_int_equal(answer.n_replays > 0, rows[i][1] > 0);
-    }
-    s.view.capacity_bytes = 12; /* the first layer runs three times */
-    answer = ask_once("rotor", "", &s);
-    assert_int_equal(answer.n_replays, 2);
-    assert_memory_equal(answer.replays, nested, sizeof nested);
-    s.view.capacity_bytes = 11;
-    answer = ask_once("rotor", "", &s);
-    assert_int_equal(answer.status, PST_ERR_INFEASIBLE);
-    assert_int_equal(answer.price.peak_bytes, 12);
-    assert_non_null(strstr(answer.message, "(12 bytes)"));
-}
-
 /* --- all schedules -----------------------------------------------------------------------------*/
 
 static void random_chain(struct stage *s, uint32_t n, uint32_t k, uint64_t seed, uint64_t *counter)
@@ -154,16 +115,6 @@ static void random_chain(struct stage *s, uint32_t n, uint32_t k, uint64_t seed,
                   x + draw(seed, counter, 3), draw(seed, counter, 2),
                   x + 1 + draw(seed, counter, 3));
     }
-}
-
-static uint64_t total_ns(const struct stage *s)
-{
-    uint64_t ns = 0;
-
-    for (uint32_t v = 0; v < s->view.n_nodes; v++) {
-        ns += s->nodes[v].forward_ns + s->nodes[v].backward_ns;
-    }
-    return ns;
 }
 
 /* Random chains; capacities from nothing fits to everything does. */

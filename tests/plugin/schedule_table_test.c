@@ -103,14 +103,6 @@ static void sizes_one_two_four(struct pst_order_question *asked, void *context)
     }
 }
 
-static bool is_there(const char *id)
-{
-    const struct pst_plugin *plugin;
-    struct pst_error err = {0};
-
-    return pst_plugin_find("scheduler", id, NULL, NULL, &plugin, &err) == PST_OK;
-}
-
 static uint64_t peak_of_row(const struct row *row, uint32_t device)
 {
     return row->peaks[1] == 0 ? row->peaks[0] : row->peaks[device];
@@ -329,27 +321,4 @@ TEST(test_blocks_that_miss)
         faults += check_optimum(&blocks[i], blocks[i].placement, "");
     }
     assert_int_equal(faults, 0);
-}
-
-/* The whole family. */
-TEST(test_all_are_there)
-{
-    static const char *const expected[] = {"1f1b",       "1f1b-v",      "2bw",
-                                           "chimera",    "csv",         "dualpipe",
-                                           "dualpipev",  "gpipe",       "group-interleaved",
-                                           "hanayo",     "interleaved", "interleaved-zb",
-                                           "looped-bfs", "optimal",     "per-stage",
-                                           "seq1f1b",    "pipedream",   "v-adaptive",
-                                           "v-half",     "v-min",       "v-zb",
-                                           "zb-auto",    "zb-h1",       "zb-h2",
-                                           "zbv"};
-    int missing = 0;
-
-    for (size_t i = 0; i < sizeof expected / sizeof expected[0]; i++) {
-        if (!is_there(expected[i])) {
-            print_message("scheduler %s is not there\n", expected[i]);
-            missing++;
-        }
-    }
-    assert_int_equal(missing, 0);
 }

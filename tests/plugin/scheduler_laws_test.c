@@ -63,19 +63,14 @@ static bool heeds_caps(const struct variant *v)
 
 static int find_variants(void **state)
 {
-    struct pst_plugin_list *list;
-    struct pst_error err;
+    char ids[MAX_VARIANTS][64];
+    uint32_t n = schedule_ids(ids, MAX_VARIANTS);
 
-    if (pst_plugin_list_create(NULL, &list, &err) != PST_OK) {
-        return -1;
-    }
-    for (uint32_t i = 0; i < list->n_files && n_variants < MAX_VARIANTS; i++) {
-        if (strcmp(list->files[i].kind, "scheduler") == 0 && list->files[i].shadowed_by == NULL &&
-            strcmp(list->files[i].id, "optimal") != 0) {
-            snprintf(variants[n_variants++].id, sizeof variants[0].id, "%s", list->files[i].id);
+    for (uint32_t i = 0; i < n; i++) {
+        if (strcmp(ids[i], "optimal") != 0) {
+            memcpy(variants[n_variants++].id, ids[i], sizeof ids[i]);
         }
     }
-    pst_plugin_list_destroy(list);
     for (size_t i = 0; i < sizeof more / sizeof more[0] && n_variants < MAX_VARIANTS; i++) {
         variants[n_variants++] = more[i];
     }
@@ -190,14 +185,6 @@ static bool needs_met(const struct sweep *x, const struct pst_pass *pass, uint64
     return own > 0;
 }
 
-static uint64_t cost_of(const struct pst_schedule_stage *stage, uint32_t op)
-{
-    return op == PST_PASS_F   ? stage->forward_ns
-           : op == PST_PASS_B ? stage->backward_input_ns
-           : op == PST_PASS_W ? stage->backward_weight_ns
-                              : stage->backward_input_ns + stage->backward_weight_ns;
-}
-
 static void run_sweep(struct sweep *x)
 {
     const struct schedule_run *run = x->run;
@@ -217,7 +204,8 @@ static void run_sweep(struct sweep *x)
                 when = when > x->clock[d] ? when : x->clock[d];
                 x->first[d] = at[d] == 0 ? when : x->first[d];
                 x->clock[d] =
-                    when + cost_of(pst_schedule_stage_at(&run->stream.in, pass->stage), pass->op);
+                    when +
+                    schedule_cost(pst_schedule_stage_at(&run->stream.in, pass->stage), pass->op);
                 x->done[pass->op][pass->stage * x->m + pass->microbatch] = x->clock[d] + 1;
                 at[d]++;
                 moved = true;

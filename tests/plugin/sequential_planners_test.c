@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * pipedream-2bw, vpipe and tideline in jobs: plans that the checker accepts, the same twice,
- * within memory; and where chain-dp finds a plan that fits, so does the other exact one.
+ * pipedream-2bw, vpipe and tideline in jobs: as wide as was said, within memory; and where chain-dp
+ * finds a plan that fits, so does the other exact one.
  */
 #include "job_rig.h"
 
@@ -32,12 +32,12 @@ static void write_job(char toml[1024], const char *model, const char *partitione
              model, partitioner, scheduler, memopt, devices, limit);
 }
 
-/* Digest of what was decided, or 0: does not fit. ret_arena: of the device that needs most. */
-static uint64_t plan(const char *toml, uint64_t *ret_arena)
+/* What the device that needs most takes; 0: does not fit. */
+static uint64_t plan(const char *toml)
 {
     struct pst_planned planned = {.plan = NULL};
     struct job_rig rig;
-    uint64_t digest = 1469598103934665603u;
+    uint64_t most = 0;
     pst_status st = job_rig_plan(&rig, toml, &planned);
 
     if (st == PST_ERR_INFEASIBLE) {
@@ -48,44 +48,18 @@ static uint64_t plan(const char *toml, uint64_t *ret_arena)
     if (st != PST_OK) {
         fail_msg("%s\n%s\n%s", toml, rig.err.message, rig.err.details);
     }
-    *ret_arena = 0;
     for (uint32_t r = 0; r < planned.plan->n_devices; r++) {
         uint64_t bytes = planned.plan->devices[r].arena_bytes;
 
-        *ret_arena = bytes > *ret_arena ? bytes : *ret_arena;
+        most = bytes > most ? bytes : most;
         assert_true(bytes <= planned.plan->capacity_bytes);
-        digest = (digest ^ bytes ^ planned.plan->devices[r].n_instrs) * 1099511628211u;
     }
     for (uint32_t s = 0; s < planned.plan->n_stages; s++) {
-        const struct pst_plan_stage *stage = &planned.plan->stages[s];
-
-        assert_int_equal(stage->n_ranks, 1);
-        digest = (digest ^ stage->n_nodes ^ (uint64_t)stage->ranks[0] << 20) * 1099511628211u;
+        assert_int_equal(planned.plan->stages[s].n_ranks, 1);
     }
     pst_planned_finish(&planned);
     job_rig_finish(&rig);
-    return digest;
-}
-
-TEST(test_combinations)
-{
-    unsigned n = 0;
-
-    for (size_t m = 0; m < 3; m++) {
-        for (size_t p = 0; p < 3; p++) {
-            for (size_t k = 0; k < 4; k++) {
-                for (size_t o = 0; o < 2; o++) {
-                    uint64_t arena, again;
-                    char toml[1024];
-
-                    write_job(toml, models[m], ids[p], schedulers[k], memopts[o], 1 + n++ % 5,
-                              UINT64_MAX);
-                    assert_true(plan(toml, &arena) == plan(toml, &again));
-                    assert_int_equal(arena, again);
-                }
-            }
-        }
-    }
+    return most;
 }
 
 /* Where several replicas are allowed, pipedream-2bw weighs width against depth; with one degree
@@ -129,18 +103,19 @@ TEST(test_less_memory)
 
     for (size_t m = 0; m < 2; m++) {
         for (size_t o = 0; o < 2; o++) {
-            uint64_t need, arena;
+            uint64_t need;
             char toml[1024];
 
             write_job(toml, models[m], "chain-dp", schedulers[0], memopts[o], 3, UINT64_MAX);
-            assert_true(plan(toml, &need) != 0);
+            need = plan(toml);
+            assert_true(need != 0);
             for (uint64_t memory = need; memory > need * 85 / 100; memory = memory * 97 / 100) {
                 bool fits[4];
 
                 for (size_t p = 0; p < 4; p++) {
                     write_job(toml, models[m], p < 3 ? ids[p] : "chain-dp", schedulers[0],
                               memopts[o], 3, memory);
-                    fits[p] = plan(toml, &arena) != 0;
+                    fits[p] = plan(toml) != 0;
                 }
                 if (fits[2] != fits[3]) {
                     fail_msg("model %zu, memopt %zu, %llu bytes: tideline %d, chain-dp %d", m, o,

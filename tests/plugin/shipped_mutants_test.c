@@ -44,7 +44,7 @@ static void mutate_plan(struct rig *rig, const char *name)
     if (rig_check(rig, true, &report, &err) != PST_OK) {
         fail_msg("%s: %s\n%s", name, err.message, err.details);
     }
-    if (!mu_oracle(rig->plan, rig->graph)) {
+    if (!oracle_legal(rig->plan, rig->graph)) {
         fail_msg("%s: the checker accepts it, the oracle does not", name);
     }
     for (size_t k = 0; k < N_LIST_MUTATIONS; k++) {

@@ -11,28 +11,6 @@
 #define TARGET  .9
 #define NO_SIZE "min_swap_bytes = 0\nhost_memory = 1.0\n"
 
-static uint64_t total_ns(const struct stage *s)
-{
-    uint64_t ns = 0;
-
-    for (uint32_t v = 0; v < s->view.n_nodes; v++) {
-        ns += s->nodes[v].forward_ns + s->nodes[v].backward_ns;
-    }
-    return ns;
-}
-
-static bool reads(const struct stage *s, uint32_t v, uint32_t u)
-{
-    const struct pst_stage_node *node = &s->nodes[v];
-
-    for (uint32_t j = 0; j < node->n_producers; j++) {
-        if (s->view.producers[node->first_producer + j] == u) {
-            return true;
-        }
-    }
-    return false;
-}
-
 static double trip_ns(const struct stage *s, uint32_t v)
 {
     return (double)s->nodes[v].saved_bytes * 1e9 / (double)s->view.link_bytes_per_s;
@@ -57,7 +35,7 @@ static uint32_t wanted_at(const struct stage *s, const char *plan, uint32_t firs
 
     for (uint32_t u = first; plan[u] == 'R'; u++) {
         for (uint32_t v = u; v < s->view.n_nodes; v++) {
-            at = (v == u || reads(s, v, u)) && v > at ? v : at;
+            at = (v == u || reads_node(s, v, u)) && v > at ? v : at;
         }
     }
     return at;
@@ -77,13 +55,13 @@ static uint64_t occupied_ns(const struct stage *s, const char *plan, uint32_t v)
                 uint64_t run_ns = 0;
 
                 for (uint32_t u = first; plan[u] == 'R'; u++) {
-                    read = read || reads(s, u, v);
+                    read = read || reads_node(s, u, v);
                     run_ns += s->nodes[u].forward_ns;
                 }
                 ns += read ? run_ns : 0;
             }
         }
-        read = read || t == v || reads(s, t, v);
+        read = read || t == v || reads_node(s, t, v);
         ns += read ? s->nodes[t].backward_ns : 0;
     }
     return ns;

@@ -37,15 +37,6 @@ TEST(published_lists_at_equal_costs)
     }
 }
 
-TEST(the_same_question_gives_the_same_order)
-{
-    const struct schedule_case c = {
-        .id = "v-adaptive", .p = 3, .m = 12, .f = 5, .b = 6, .w = 4, .c = 1, .cap = 4};
-    OWN_RUN a = schedule_run(&c), b = schedule_run(&c);
-
-    assert_string_equal(a.csv, b.csv);
-}
-
 /* Stage s costs more towards the end and holds more at the start; W frees little; rooms differ. */
 static void uneven(struct pst_order_question *asked, void *context)
 {

@@ -67,12 +67,7 @@ static double ask(const struct rig_case *c, const struct planner *planner)
     if (st != PST_OK) {
         fail_msg("%s: %s", planner->id, err.message);
     }
-    us = result.bottleneck_ns / 1000;
-    for (uint32_t i = 0; planner->value != NULL && i < result.n_remarks; i++) {
-        if (strcmp(result.remarks[i].key, planner->value) == 0) {
-            us = result.remarks[i].number;
-        }
-    }
+    us = ask_number(&result, planner->value, result.bottleneck_ns / 1000);
     for (uint32_t s = 0; planner->laws & COMPUTE && s < result.n_stages; s++) {
         double own = result.stages[s].compute_per_sample_ns / 1000;
 

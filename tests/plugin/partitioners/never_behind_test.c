@@ -11,16 +11,6 @@
 
 enum { ROUNDS = 50, MOST_NODES = 12 };
 
-static bool has_remark(const struct pst_partition_result *result, const char *key)
-{
-    for (uint32_t i = 0; i < result->n_remarks; i++) {
-        if (strcmp(result->remarks[i].key, key) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* INFINITY: refuses, or counts otherwise. */
 static double step_of(const struct rig_case *c, const char *id)
 {
@@ -31,10 +21,11 @@ static double step_of(const struct rig_case *c, const char *id)
     if (ask_rig(c, id, NULL, NULL, &result, &err) != PST_OK) {
         return INFINITY;
     }
-    ns = has_remark(&result, "stage_bytes") || has_remark(&result, "worst_stage_bytes") ||
-                 has_remark(&result, "own_width")
-             ? INFINITY
-             : result.step_ns;
+    ns = isnan(ask_number(&result, "stage_bytes", NAN)) &&
+                 isnan(ask_number(&result, "worst_stage_bytes", NAN)) &&
+                 isnan(ask_number(&result, "own_width", NAN))
+             ? result.step_ns
+             : INFINITY;
     pst_partition_result_finish(&result);
     return ns;
 }

@@ -48,16 +48,6 @@ static const struct {
      "bottleneck_us_per_sample", "places"},
 };
 
-static double remark(const struct pst_partition_result *r, const char *key, double otherwise)
-{
-    for (uint32_t i = 0; key != NULL && i < r->n_remarks; i++) {
-        if (strcmp(r->remarks[i].key, key) == 0) {
-            return r->remarks[i].number;
-        }
-    }
-    return otherwise;
-}
-
 static double ask(const struct rig_case *c, size_t planner, bool some)
 {
     struct pst_partition_result r;
@@ -68,8 +58,8 @@ static double ask(const struct rig_case *c, size_t planner, bool some)
                 NULL, &r, &err) != PST_OK) {
         fail_msg("%s: %s", planners[planner].id, err.message);
     }
-    us = remark(&r, planners[planner].value, r.bottleneck_ns / 1000);
-    places = remark(&r, planners[planner].says, -1);
+    us = ask_number(&r, planners[planner].value, r.bottleneck_ns / 1000);
+    places = ask_number(&r, planners[planner].says, -1);
     if (strcmp(planners[planner].says, "places") == 0) {
         assert_true(some ? places >= 20 && places <= 90 : places == -1);
     } else {

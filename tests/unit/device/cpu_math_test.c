@@ -20,77 +20,67 @@ static double at(uint64_t i)
     return (double)(float)(-12 + 24.0 * (double)i / (N - 1) + 1e-4 * (double)(i % 7));
 }
 
+/* A function, its slope, and how far off they may be, relative to them. */
+struct expected {
+    double y, slope, bound;
+};
+
 /*
  * exp(2u) with u = sqrt(2/pi) (x + 0.044715 x^3) magnifies the rounding of its argument |2u| times;
  * then a handful of roundings follow.
  */
-static double gelu_bound(double x)
+static struct expected gelu(double x)
 {
-    const double u = sqrt(2 / M_PI) * (fabs(x) + 0.044715 * fabs(x * x * x));
+    const double k = sqrt(2 / M_PI), u = k * (x + 0.044715 * x * x * x), t = tanh(u);
+    const double half = 1 / (1 + exp(-2 * u)); /* 0.5 (1 + t) without cancellation on the left */
 
-    return (6 + 4 * u) * 0x1p-23;
-}
-
-TEST(gelu_is_accurate)
-{
-    const double k = sqrt(2 / M_PI);
-    struct pst_device *device = rig_open("auto", 1);
-    struct rig rig;
-
-    rig_init(&rig, &gelu_case, PST_F32, 1);
-    for (uint64_t i = 0; i < N; i++) {
-        rig_set(&rig.x[0], i, at(i));
-        rig_set(&rig.dy, i, 1);
-    }
-    rig_run(&rig, device);
-    for (uint64_t i = 0; i < N; i++) {
-        const double x = at(i), t = tanh(k * (x + 0.044715 * x * x * x));
-        /* 0.5 (1 + t) without cancellation on the left */
-        const double half = 1 / (1 + exp(-2 * k * (x + 0.044715 * x * x * x)));
-        const double y = x * half;
-        const double slope = half + 0.5 * x * (1 - t * t) * k * (1 + 3 * 0.044715 * x * x);
-        const double found = rig_value(&rig.y[0], i), found_slope = rig_value(&rig.dx[0], i);
-
-        /* exp saturates at exp(88), just before 2^127 */
-        if (fabs(found - y) > gelu_bound(x) * fabs(y) + 0x1p-126 * fabs(x)) {
-            fail_msg("gelu(%g): expected %.9g, found %.9g", x, y, found);
-        }
-        if (fabs(found_slope - slope) > gelu_bound(x) * fmax(1, fabs(slope))) {
-            fail_msg("slope of gelu at %g: expected %.9g, found %.9g", x, slope, found_slope);
-        }
-    }
-    rig_finish(&rig);
-    rig_ops->close(device);
+    return (struct expected){x * half,
+                             half + 0.5 * x * (1 - t * t) * k * (1 + 3 * 0.044715 * x * x),
+                             (6 + 4 * k * (fabs(x) + 0.044715 * fabs(x * x * x))) * 0x1p-23};
 }
 
 /* x / (1 + exp(-x)): exp magnifies the rounding of its argument |x| times. */
-TEST(silu_is_accurate)
+static struct expected silu(double x)
+{
+    const double s = 1 / (1 + exp(-x)), y = x * s;
+
+    return (struct expected){y, s + y * (1 / (1 + exp(x))), (6 + fabs(x)) * 0x1p-23};
+}
+
+static void expect_accurate(const struct rig_case *test, struct expected (*function)(double),
+                            double scale)
 {
     struct pst_device *device = rig_open("auto", 1);
     struct rig rig;
 
-    rig_init(&rig, &silu_case, PST_F32, 1);
+    rig_init(&rig, test, PST_F32, 1);
     for (uint64_t i = 0; i < N; i++) {
-        rig_set(&rig.x[0], i, at(i) * 9);
+        rig_set(&rig.x[0], i, at(i) * scale);
         rig_set(&rig.dy, i, 1);
     }
     rig_run(&rig, device);
     for (uint64_t i = 0; i < N; i++) {
-        const double x = rig_value(&rig.x[0], i), s = 1 / (1 + exp(-x));
-        const double y = x * s, slope = s + x * s * (1 / (1 + exp(x)));
-        const double bound = (6 + fabs(x)) * 0x1p-23;
+        const double x = rig_value(&rig.x[0], i);
+        const struct expected e = function(x);
         const double found = rig_value(&rig.y[0], i), found_slope = rig_value(&rig.dx[0], i);
 
         /* exp saturates at exp(88), just before 2^127 */
-        if (fabs(found - y) > bound * fabs(y) + 0x1p-126 * fabs(x)) {
-            fail_msg("silu(%g): expected %.9g, found %.9g", x, y, found);
+        if (fabs(found - e.y) > e.bound * fabs(e.y) + 0x1p-126 * fabs(x)) {
+            fail_msg("%s(%g): expected %.9g, found %.9g", test->name, x, e.y, found);
         }
-        if (fabs(found_slope - slope) > bound * fmax(1, fabs(slope))) {
-            fail_msg("slope of silu at %g: expected %.9g, found %.9g", x, slope, found_slope);
+        if (fabs(found_slope - e.slope) > e.bound * fmax(1, fabs(e.slope))) {
+            fail_msg("slope of %s at %g: expected %.9g, found %.9g", test->name, x, e.slope,
+                     found_slope);
         }
     }
     rig_finish(&rig);
     rig_ops->close(device);
+}
+
+TEST(gelu_and_silu_are_accurate)
+{
+    expect_accurate(&gelu_case, gelu, 1);
+    expect_accurate(&silu_case, silu, 9);
 }
 
 /* Rows of three logits far and near apart: loss, log-sum-exp and gradient. */

@@ -10,6 +10,7 @@
 
 #include <math.h>
 
+#include "base/bf16.h"
 #include "base/philox.h"
 #include "far_rig.h"
 #include "operator_case.h"
@@ -81,16 +82,11 @@ static inline struct rig_buffer rig_buffer(uint64_t elems, uint32_t dtype)
 
 static inline double rig_value(const struct rig_buffer *b, uint64_t i)
 {
-    uint32_t bits;
-    float value;
-
     switch (b->dtype) {
     case PST_F32:
         return (double)((const float *)b->data)[i];
     case PST_BF16:
-        bits = (uint32_t)((const uint16_t *)b->data)[i] << 16;
-        memcpy(&value, &bits, sizeof value);
-        return (double)value;
+        return (double)pst_bf16_load(((const uint16_t *)b->data)[i]);
     default:
         return (double)((const int32_t *)b->data)[i];
     }

@@ -51,11 +51,6 @@ void rig_round(struct rig *rig, uint32_t dtype);
 void rig_forward(struct rig *rig);
 void rig_run(struct rig *rig);
 
-/* An array of dtype filled with 0xFF, which free() takes; its element i. */
-void *rig_array(uint64_t n, uint32_t dtype);
-double rig_get(const void *array, uint64_t i, uint32_t dtype);
-void rig_put(void *array, uint64_t i, uint32_t dtype, double value);
-
 /* One cmocka test per case, whose *state is the case. */
 int rig_main(void (*function)(void **state));
 

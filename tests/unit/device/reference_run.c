@@ -12,7 +12,7 @@ struct buffers {
 
 /* --- typed arrays ------------------------------------------------ */
 
-double rig_get(const void *array, uint64_t i, uint32_t dtype)
+static double get(const void *array, uint64_t i, uint32_t dtype)
 {
     switch (dtype) {
     case PST_F32:
@@ -26,7 +26,7 @@ double rig_get(const void *array, uint64_t i, uint32_t dtype)
     }
 }
 
-void rig_put(void *array, uint64_t i, uint32_t dtype, double value)
+static void put(void *array, uint64_t i, uint32_t dtype, double value)
 {
     switch (dtype) {
     case PST_F32:
@@ -43,7 +43,8 @@ void rig_put(void *array, uint64_t i, uint32_t dtype, double value)
     }
 }
 
-void *rig_array(uint64_t n, uint32_t dtype)
+/* Filled with 0xFF; free() it. */
+static void *make_array(uint64_t n, uint32_t dtype)
 {
     const size_t bytes = n * pst_dtype_bytes(dtype);
     void *array = malloc(bytes == 0 ? 1 : bytes);
@@ -55,10 +56,10 @@ void *rig_array(uint64_t n, uint32_t dtype)
 
 static void *typed(const double *values, uint64_t n, uint32_t dtype)
 {
-    void *array = rig_array(n, dtype);
+    void *array = make_array(n, dtype);
 
     for (uint64_t i = 0; i < n; i++) {
-        rig_put(array, i, dtype, values[i]);
+        put(array, i, dtype, values[i]);
     }
     return array;
 }
@@ -66,7 +67,7 @@ static void *typed(const double *values, uint64_t n, uint32_t dtype)
 static void read_back(double *values, const void *array, uint64_t n, uint32_t dtype)
 {
     for (uint64_t i = 0; i < n; i++) {
-        values[i] = rig_get(array, i, dtype);
+        values[i] = get(array, i, dtype);
     }
 }
 
@@ -99,7 +100,7 @@ static void make_buffers(const struct rig *rig, struct buffers *b)
     for (uint32_t i = 0; i < rig->op->n_in; i++) {
         b->x[i] = typed(rig->x[i], rig->n_x[i], dtype_in(rig, i));
         if ((grad->b_dx >> i & 1) != 0) {
-            b->dx[i] = rig_array(rig->n_x[i], dtype_in(rig, i));
+            b->dx[i] = make_array(rig->n_x[i], dtype_in(rig, i));
         }
         if (rig->add[i] != NULL) {
             b->add[i] = typed(rig->add[i], rig->n_x[i], dtype_in(rig, i));
@@ -111,15 +112,15 @@ static void make_buffers(const struct rig *rig, struct buffers *b)
     }
     for (uint32_t i = 0; i < RIG_PARAMS && rig->p[i] != NULL; i++) {
         b->p[i] = typed(rig->p[i], rig->n_p[i], dtype_param(rig, i));
-        b->dp[i] = rig_array(rig->n_p[i], dtype_real(rig));
+        b->dp[i] = make_array(rig->n_p[i], dtype_real(rig));
     }
     for (uint32_t i = 0; i < rig->op->n_out; i++) {
-        b->y[i] = rig_array(rig->n_y[i], dtype_out(rig, i));
+        b->y[i] = make_array(rig->n_y[i], dtype_out(rig, i));
     }
     b->dy = typed(rig->dy, rig->n_y[0], dtype_out(rig, 0));
     for (uint32_t i = 0; i < grad->n_z; i++) {
-        b->z[i] =
-            rig_array(grad->z_elems[i] * (grad->z_batched[i] ? rig->samples : 1), grad->z_dtype[i]);
+        b->z[i] = make_array(grad->z_elems[i] * (grad->z_batched[i] ? rig->samples : 1),
+                             grad->z_dtype[i]);
     }
     for (uint32_t i = 0; i < rig->op->n_state; i++) {
         b->state[i] = typed(rig->state[i], rig->n_state, dtype_real(rig));
@@ -184,7 +185,7 @@ static void run_pass(const struct rig *rig, struct buffers *b, uint32_t pass)
               &err);
     assert_int_equal(kernel->workspace_bytes,
                      pst_reference_workspace(rig->graph, rig->index, pass, rig->samples));
-    call.workspace = rig_array((kernel->workspace_bytes + 3) / 4, PST_I32);
+    call.workspace = make_array((kernel->workspace_bytes + 3) / 4, PST_I32);
     kernel->run(kernel, &call);
     free(call.workspace);
     kernel->destroy(kernel);

@@ -92,14 +92,10 @@ TEST(test_no_allocation)
         skip();
     }
     toy_init(&toy, true);
-    config = (struct pst_exec_config){.graph = &toy.graph,
-                                      .plan = &toy.plan,
-                                      .programs = toy.programs,
-                                      .eval_plan = &toy.eval_plan,
-                                      .eval_programs = toy.eval_programs,
-                                      .device = &fake_device,
-                                      .transport = load_threads(),
-                                      .clip = 1};
+    config = toy_config(&toy, &fake_device, load_threads());
+    config.eval_plan = &toy.eval_plan;
+    config.eval_programs = toy.eval_programs;
+    config.clip = 1;
     before = n_allocations;
     assert_int_equal(pst_exec_create(&config, &exec, NULL), PST_OK);
     assert_true(n_allocations > before); /* the counter counts, on all threads */
@@ -155,14 +151,7 @@ TEST(test_emulated)
     struct pst_update update = {.optimizer = PST_SGD, .step = 1};
     struct pst_device_times times = {NULL, some_ns, update_ns, NULL};
     struct pst_exec_links links = {NULL, link_ns, ring_ns, no_node};
-    struct pst_exec_config config = {.graph = &toy.graph,
-                                     .plan = &toy.plan,
-                                     .programs = toy.programs,
-                                     .device = load_device("emulated"),
-                                     .device_config = {.threads = 1, .times = &times},
-                                     .transport = load_threads(),
-                                     .stall_ns = 60000000000u,
-                                     .links = &links};
+    struct pst_exec_config config = toy_config(&toy, load_device("emulated"), load_threads());
     struct pst_step_result result;
     struct pst_exec *exec;
     pst_status status = PST_OK;
@@ -172,6 +161,8 @@ TEST(test_emulated)
         skip();
     }
     toy_init(&toy, true);
+    config.device_config.times = &times;
+    config.links = &links;
     config.recorder = pst_recorder_create(&toy.graph, &toy.plan, toy.programs, 2);
     assert_int_equal(pst_exec_create(&config, &exec, NULL), PST_OK);
     before = n_allocations;
@@ -214,12 +205,7 @@ TEST(test_offload)
 TEST(test_model)
 {
     static const struct layout layout = {3, {0, 1, 0}, ORDER_GPIPE, true, {0}};
-    struct pst_update update = {.optimizer = PST_ADAMW,
-                                .lr = 0.01f,
-                                .beta1 = 0.9f,
-                                .beta2 = 0.99f,
-                                .eps = 1e-8f,
-                                .step = 1};
+    struct pst_update update = real_adamw(1);
     FINISHED_BY(real_destroy) struct real real;
     unsigned before, after;
 

@@ -9,47 +9,8 @@
 #include "exec/record.h"
 #include "loop/run_timeline.h"
 
-#include <math.h>
-
 #define MODULE PENSTOCK_PLUGIN_DIR "/tests/device-apart.so"
 #define GPT    "layers=2 dim=16 heads=2 context=8 vocab=7 dropout=0.2"
-
-enum { STEPS = 3, CLASSES = 7 };
-
-static const struct pst_update adamw = {.optimizer = PST_ADAMW,
-                                        .lr = 0.01f,
-                                        .beta1 = 0.9f,
-                                        .beta2 = 0.99f,
-                                        .eps = 1e-8f,
-                                        .weight_decay = 0.1f};
-
-struct figures {
-    double losses[STEPS], norms[STEPS], eval;
-    float *parameters;
-    uint64_t n;
-};
-
-static struct figures train(const char *model, const char *settings, const struct layout *layout)
-{
-    struct figures run = {{0}, {0}, 0, NULL, 0};
-    struct real real;
-
-    real_create(&real, model, settings, PST_F32, layout, 4 * SIZE, 2, 0.5);
-    real_data(&real, CLASSES);
-    for (uint32_t i = 0; i < STEPS; i++) {
-        struct pst_update update = adamw;
-        struct pst_step_result result;
-
-        update.step = i + 1;
-        result = real_step(&real, &update);
-        run.losses[i] = result.loss;
-        run.norms[i] = result.grad_norm;
-    }
-    run.eval = real_eval(&real);
-    run.parameters = real_parameters(&real, &run.n);
-    real_destroy(&real);
-    return run;
-}
 
 static void same_bits(const char *model, const char *settings)
 {
@@ -58,18 +19,14 @@ static void same_bits(const char *model, const char *settings)
                                             {2, {0, 1}, ORDER_1F1B, false, {2, 1}}};
 
     for (uint32_t k = 0; k < sizeof layouts / sizeof layouts[0]; k++) {
-        struct figures cpu, apart;
+        struct real_run cpu, apart;
 
         real_on_cpu = true;
-        cpu = train(model, settings, &layouts[k]);
+        cpu = real_train(model, settings, PST_F32, &layouts[k]);
         real_on_cpu = false;
-        apart = train(model, settings, &layouts[k]);
-        assert_memory_equal(cpu.losses, apart.losses, sizeof cpu.losses);
-        assert_memory_equal(cpu.norms, apart.norms, sizeof cpu.norms);
-        assert_true(cpu.eval == apart.eval && isfinite(cpu.eval));
-        assert_memory_equal(cpu.parameters, apart.parameters, cpu.n * sizeof(float));
+        apart = real_train(model, settings, PST_F32, &layouts[k]);
+        real_same(&cpu, &apart, model, k);
         free(cpu.parameters);
-        free(apart.parameters);
     }
 }
 
@@ -84,7 +41,7 @@ TEST(test_bits)
 TEST(test_breaks)
 {
     const struct layout layout = {2, {0, 1}, ORDER_1F1B, false, {0}};
-    struct pst_update update = adamw;
+    struct pst_update update = real_adamw(1);
     struct pst_step_result result;
     struct pst_batch batch = {0};
     struct pst_error err = {0};
@@ -93,9 +50,8 @@ TEST(test_breaks)
     pst_status status;
 
     real_create(&real, "gpt", GPT, PST_F32, &layout, 4 * SIZE, 2, 0.5);
-    real_data(&real, CLASSES);
+    real_data(&real, REAL_CLASSES);
     memcpy(batch.inputs, real.inputs, sizeof real.inputs);
-    update.step = 1;
     snprintf(expected, sizeof expected, "rank 1: device apart failed at %s",
              real.graph->ops[real.graph->n_ops - 1].name);
     setenv("PENSTOCK_APART_FAILS", real.graph->ops[real.graph->n_ops - 1].name, 1);
@@ -112,7 +68,7 @@ TEST(test_breaks)
 TEST(test_deaf)
 {
     const struct layout layout = {2, {0, 1}, ORDER_1F1B, false, {0}};
-    struct pst_update update = adamw;
+    struct pst_update update = real_adamw(1);
     struct pst_step_result heard = {0}, deaf = {0};
     struct pst_batch batch = {0};
     struct pst_error err = {0};
@@ -122,14 +78,13 @@ TEST(test_deaf)
 #ifdef __SANITIZE_THREAD__
     skip(); /* what it provokes is a race */
 #endif
-    update.step = 1;
     for (uint32_t i = 0; i < 2; i++) {
         if (i == 1) {
             setenv("PENSTOCK_APART_DEAF", "1", 1);
         }
         real_create(&real, "mlp", "inputs=12 hidden=16 layers=4 classes=7", PST_F32, &layout,
                     4 * SIZE, 2, 0.5);
-        real_data(&real, CLASSES);
+        real_data(&real, REAL_CLASSES);
         memcpy(batch.inputs, real.inputs, sizeof real.inputs);
         status = pst_exec_step(real.exec, &batch, &update, i == 0 ? &heard : &deaf, &err);
         real_destroy(&real);
@@ -161,10 +116,9 @@ static struct pst_timeline *record(struct real *real, uint32_t n_steps,
     MUST(pst_exec_create(&config, &real->exec, &err));
     memcpy(batch.inputs, real->inputs, sizeof real->inputs);
     for (uint32_t i = 0; i < n_steps; i++) {
-        struct pst_update update = adamw;
+        struct pst_update update = real_adamw(i + 1);
         struct pst_step_result result;
 
-        update.step = i + 1;
         MUST(pst_exec_step(real->exec, &batch, &update, &result, &err));
     }
     if (ret_copies != NULL) {
@@ -203,9 +157,9 @@ TEST(test_times)
 
     real_create(&real, "mlp", "inputs=12 hidden=16 layers=4 classes=7", PST_F32, &layout, 4 * SIZE,
                 2, 0.5);
-    real_data(&real, CLASSES);
-    timeline = record(&real, STEPS, NULL);
-    for (uint32_t t = 0; t < STEPS; t++) {
+    real_data(&real, REAL_CLASSES);
+    timeline = record(&real, REAL_STEPS, NULL);
+    for (uint32_t t = 0; t < REAL_STEPS; t++) {
         for (uint32_t j = 0; j < 4; j++) {
             for (uint32_t s = 0; s + 1 < 3; s++) {
                 const struct pst_span *f = find_pass(timeline, PST_I_F, t, s, j);
@@ -228,7 +182,7 @@ TEST(test_times)
             assert_true(f->end_ns <= span->start_ns && span->start_ns <= span->end_ns);
         }
     }
-    assert_int_equal(n_transfers, STEPS * 2 * 4);
+    assert_int_equal(n_transfers, REAL_STEPS * 2 * 4);
     pst_timeline_destroy(timeline);
 }
 
@@ -246,7 +200,7 @@ TEST(test_stalls)
 
     offloading = (struct offloading){.seed = 6, .copies = &copies};
     real_create(&real, "gpt", GPT, PST_F32, &layout, 4 * SIZE, 2, 0.5);
-    real_data(&real, CLASSES);
+    real_data(&real, REAL_CLASSES);
     setenv("PENSTOCK_APART_SLOW", "1", 1);
     timeline = record(&real, 2, &copied);
     unsetenv("PENSTOCK_APART_SLOW");

@@ -178,16 +178,4 @@ static inline void check_weights(struct real *real, const struct reference *ref)
     }
 }
 
-static inline void check_peaks(struct real *real)
-{
-    uint64_t peaks[MOST_STAGES];
-
-    assert_int_equal(pst_exec_measured_peaks(real->exec, peaks, NULL), PST_OK);
-    for (uint32_t r = 0; r < real->n_ranks; r++) {
-        uint64_t train = real->programs[r]->arena_bytes, eval = real->eval_programs[r]->arena_bytes;
-
-        assert_int_equal(peaks[r], train > eval ? train : eval);
-    }
-}
-
 #endif

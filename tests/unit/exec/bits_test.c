@@ -8,8 +8,6 @@
 
 #include <math.h>
 
-enum { STEPS = 3, CLASSES = 7 };
-
 static const struct layout layouts[] = {
     {1, {0}, ORDER_GPIPE, false, {0}},          {1, {0}, ORDER_1F1B, true, {0}},
     {2, {0, 1}, ORDER_1F1B, false, {0}},        {2, {0, 1}, ORDER_SPLIT, false, {0}},
@@ -18,72 +16,14 @@ static const struct layout layouts[] = {
 };
 enum { LAYOUTS = sizeof layouts / sizeof *layouts };
 
-struct outcome_of_run {
-    double losses[STEPS], norms[STEPS], eval;
-    float *parameters;
-    uint64_t n;
-};
-
-static void check_peak(const struct pst_program *train, const struct pst_program *eval,
-                       uint64_t measured)
-{
-    assert_int_equal(measured, train->arena_bytes > eval->arena_bytes ? train->arena_bytes
-                                                                      : eval->arena_bytes);
-}
-
-static struct outcome_of_run train(const char *model, const char *settings, uint32_t dtype,
-                                   const struct layout *layout)
-{
-    struct pst_update update = {.optimizer = PST_ADAMW,
-                                .lr = 0.01f,
-                                .beta1 = 0.9f,
-                                .beta2 = 0.99f,
-                                .eps = 1e-8f,
-                                .weight_decay = 0.1f};
-    struct outcome_of_run run;
-    struct real real;
-    uint64_t peaks[MOST_STAGES];
-
-    real_create(&real, model, settings, dtype, layout, 4 * SIZE, 2, 0.5);
-    real_data(&real, CLASSES);
-    for (uint32_t i = 0; i < STEPS; i++) {
-        struct pst_step_result result;
-
-        update.step = i + 1;
-        result = real_step(&real, &update);
-        run.losses[i] = result.loss;
-        run.norms[i] = result.grad_norm;
-    }
-    run.eval = real_eval(&real);
-    run.parameters = real_parameters(&real, &run.n);
-    assert_int_equal(pst_exec_measured_peaks(real.exec, peaks, NULL), PST_OK);
-    for (uint32_t r = 0; r < real.n_ranks; r++) {
-        check_peak(real.programs[r], real.eval_programs[r], peaks[r]);
-    }
-    real_destroy(&real);
-    return run;
-}
-
 static void check_model(const char *model, const char *settings, uint32_t dtype)
 {
-    struct outcome_of_run first = train(model, settings, dtype, &layouts[0]);
+    struct real_run first = real_train(model, settings, dtype, &layouts[0]);
 
-    for (uint32_t i = 0; i < STEPS; i++) {
-        assert_true(isfinite(first.losses[i]) && first.norms[i] > 0);
-    }
     for (uint32_t k = 1; k < LAYOUTS; k++) {
-        struct outcome_of_run run = train(model, settings, dtype, &layouts[k]);
+        struct real_run run = real_train(model, settings, dtype, &layouts[k]);
 
-        for (uint32_t i = 0; i < STEPS; i++) {
-            if (memcmp(&run.losses[i], &first.losses[i], sizeof(double)) != 0 ||
-                memcmp(&run.norms[i], &first.norms[i], sizeof(double)) != 0) {
-                fail_msg("%s, layout %u, step %u: loss %a, norm %a; on one rank %a, %a", model, k,
-                         i + 1, run.losses[i], run.norms[i], first.losses[i], first.norms[i]);
-            }
-        }
-        assert_true(run.eval == first.eval);
-        assert_memory_equal(run.parameters, first.parameters, run.n * sizeof(float));
-        free(run.parameters);
+        real_same(&first, &run, model, k);
     }
     free(first.parameters);
 }
@@ -155,7 +95,7 @@ static void check_slope_at(const char *model, const char *settings, float rate)
     double slope;
 
     real_create(&real, model, settings, PST_F32, &layouts[2], 4 * SIZE, 0, 0);
-    real_data(&real, CLASSES);
+    real_data(&real, REAL_CLASSES);
     before = real_step(&real, &update);
     after = real_step(&real, &update); /* step 1 again: the same samples and random numbers */
     slope = (before.loss - after.loss) / rate / (before.grad_norm * before.grad_norm);
@@ -192,7 +132,7 @@ TEST(test_learns)
 
     real_create(&real, "mlp", "inputs=12 hidden=32 layers=2 classes=7", PST_F32, &layouts[2],
                 4 * SIZE, 2, 0);
-    real_data(&real, CLASSES);
+    real_data(&real, REAL_CLASSES);
     for (uint32_t i = 0; i < 60; i++) {
         update.step = i + 1;
         last = real_step(&real, &update).loss;

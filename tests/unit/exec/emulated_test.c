@@ -82,14 +82,7 @@ struct bench {
 static void start(struct bench *bench, uint32_t n_recorded)
 {
     struct toy *toy = &bench->toy;
-    struct pst_exec_config config = {.graph = &toy->graph,
-                                     .plan = &toy->plan,
-                                     .programs = toy->programs,
-                                     .device = load_device("emulated"),
-                                     .device_config = {.threads = 1, .times = &times},
-                                     .transport = load_threads(),
-                                     .stall_ns = 60000000000u,
-                                     .links = &links};
+    struct pst_exec_config config = toy_config(toy, load_device("emulated"), load_threads());
 
     memset(bench, 0, sizeof *bench);
     toy_init(toy, false);
@@ -100,6 +93,8 @@ static void start(struct bench *bench, uint32_t n_recorded)
     if (n_recorded > 0) {
         bench->recorder = pst_recorder_create(&toy->graph, &toy->plan, toy->programs, n_recorded);
     }
+    config.device_config.times = &times;
+    config.links = &links;
     config.recorder = bench->recorder;
     assert_int_equal(pst_exec_create(&config, &bench->exec, NULL), PST_OK);
 }

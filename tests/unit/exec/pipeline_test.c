@@ -32,22 +32,20 @@ static int reset(void **state)
     return 0;
 }
 
-static struct pst_exec *make_exec(struct toy *toy, bool norm, double clip, bool skip)
+static struct toy toy;
+
+static struct pst_exec *start(bool tied, bool norm, bool skip)
 {
-    struct pst_exec_config config = {.graph = &toy->graph,
-                                     .plan = &toy->plan,
-                                     .programs = toy->programs,
-                                     .device = &fake_device,
-                                     .transport = load_threads(),
-                                     .stall_ns = 30000000000u,
-                                     .clip = clip,
-                                     .skip_non_finite = skip};
+    struct pst_exec_config config;
     struct pst_exec *exec = NULL;
     struct pst_error err = {0};
 
+    toy_init(&toy, tied);
     if (!norm) {
-        toy_drop_norm(toy);
+        toy_drop_norm(&toy);
     }
+    config = toy_config(&toy, &fake_device, load_threads());
+    config.skip_non_finite = skip;
     assert_ok(pst_exec_create(&config, &exec, &err), &err);
     return exec;
 }
@@ -95,12 +93,10 @@ static void destroy(struct pst_exec *exec)
 
 static struct trace train(bool tied, bool norm, uint32_t depth)
 {
-    static struct toy toy;
     struct pst_exec *exec;
     struct trace trace = {0};
 
-    toy_init(&toy, tied);
-    exec = make_exec(&toy, norm, 0, false);
+    exec = start(tied, norm, false);
     for (uint32_t next = 0, done = 0; done < STEPS; done++) {
         while (next < STEPS && pst_exec_in_flight(exec) < depth) {
             must_submit(exec, next++);
@@ -145,12 +141,10 @@ TEST_WITH(test_same_bits, reset, NULL)
 TEST_WITH(test_runs_ahead, reset, NULL)
 {
     for (uint32_t norm = 0; norm < 2; norm++) {
-        static struct toy toy;
         struct pst_exec *exec;
 
         memset(&fake, 0, sizeof fake);
-        toy_init(&toy, false);
-        exec = make_exec(&toy, norm == 1, 0, false);
+        exec = start(false, norm == 1, false);
         fake.hold_update = 2 * FIRST + 2 + FIRST + 4;
         must_submit(exec, 0);
         must_submit(exec, 1);
@@ -163,14 +157,12 @@ TEST_WITH(test_runs_ahead, reset, NULL)
 
 TEST_WITH(test_limits, reset, NULL)
 {
-    static struct toy toy;
     struct pst_step_result result;
     struct pst_error err = {0};
     struct pst_exec *exec;
     float value;
 
-    toy_init(&toy, false);
-    exec = make_exec(&toy, false, 0, false);
+    exec = start(false, false, false);
     assert_int_equal(pst_exec_collect(exec, &result, &err), PST_ERR_BUG);
     for (uint32_t i = 0; i < PST_EXEC_IN_FLIGHT; i++) {
         must_submit(exec, i);
@@ -186,14 +178,12 @@ TEST_WITH(test_limits, reset, NULL)
 /* Both stages see it; the one nearer to the loss is named. */
 TEST_WITH(test_non_finite_gradient, reset, NULL)
 {
-    static struct toy toy;
     struct pst_step_result result;
     struct pst_error err = {0}, again = {0};
     struct pst_exec *exec;
     float value;
 
-    toy_init(&toy, false);
-    exec = make_exec(&toy, false, 0, false);
+    exec = start(false, false, false);
     /* The loss is about 1e38, its slope 5e18; that times 1e25 is more than a float holds. */
     data[0] = (struct samples){.x = {0, 0, 1e25f, 0}, .t = {0, 0, 1e25f - 1e19f, 0}};
     must_submit(exec, 0);
@@ -213,13 +203,11 @@ TEST_WITH(test_non_finite_gradient, reset, NULL)
 /* A loss that is not finite is named, not what follows from it. */
 TEST_WITH(test_non_finite_loss, reset, NULL)
 {
-    static struct toy toy;
     struct pst_step_result result;
     struct pst_error err = {0};
     struct pst_exec *exec;
 
-    toy_init(&toy, false);
-    exec = make_exec(&toy, false, 0, false);
+    exec = start(false, false, false);
     data[1].t[3] = NAN;
     must_submit(exec, 0);
     must_submit(exec, 1);
@@ -233,15 +221,13 @@ TEST_WITH(test_non_finite_loss, reset, NULL)
 /* With NORM nobody updates, the steps behind are passed over, and the run can go on. */
 TEST_WITH(test_passed_over, reset, NULL)
 {
-    static struct toy toy;
     struct pst_step_result result;
     struct pst_error err = {0};
     struct pst_exec *exec;
     double loss;
 
     loss = train(false, true, 1).results[1].loss;
-    toy_init(&toy, false);
-    exec = make_exec(&toy, true, 0, false);
+    exec = start(false, true, false);
     must_submit(exec, 0);
     data[5].t[0] = NAN;
     must_submit(exec, 5);
@@ -261,13 +247,11 @@ TEST_WITH(test_passed_over, reset, NULL)
 
 TEST_WITH(test_skip, reset, NULL)
 {
-    static struct toy toy;
     struct pst_exec *exec;
     double loss;
 
     loss = train(false, true, 1).results[1].loss;
-    toy_init(&toy, false);
-    exec = make_exec(&toy, true, 0, true);
+    exec = start(false, true, true);
     data[5].t[0] = NAN;
     must_submit(exec, 0);
     must_submit(exec, 5);
@@ -280,19 +264,14 @@ TEST_WITH(test_skip, reset, NULL)
 
 TEST_WITH(test_needs_norm, reset, NULL)
 {
-    static struct toy toy;
     struct pst_exec_config config;
     struct pst_exec *exec = NULL;
     struct pst_error err = {0};
 
     toy_init(&toy, false);
     toy_drop_norm(&toy);
-    config = (struct pst_exec_config){.graph = &toy.graph,
-                                      .plan = &toy.plan,
-                                      .programs = toy.programs,
-                                      .device = &fake_device,
-                                      .transport = load_threads(),
-                                      .clip = 1};
+    config = toy_config(&toy, &fake_device, load_threads());
+    config.clip = 1;
     assert_int_equal(pst_exec_create(&config, &exec, &err), PST_ERR_BUG);
     config.clip = 0;
     config.skip_non_finite = true;

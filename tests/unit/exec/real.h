@@ -7,6 +7,7 @@
 #define PST_TEST_EXEC_REAL_H
 
 #include <inttypes.h>
+#include <math.h>
 #include <unistd.h>
 
 #include "base/philox.h"
@@ -395,6 +396,30 @@ static inline float *real_parameters(struct real *real, uint64_t *ret_n)
     return values;
 }
 
+/* The arenas were used to the last byte that training or evaluation has there, and no further. */
+static inline void real_check_peaks(const struct real *real)
+{
+    uint64_t peaks[MOST_RANKS];
+
+    assert_int_equal(pst_exec_measured_peaks(real->exec, peaks, NULL), PST_OK);
+    for (uint32_t r = 0; r < real->n_ranks; r++) {
+        uint64_t train = real->programs[r]->arena_bytes, eval = real->eval_programs[r]->arena_bytes;
+
+        assert_int_equal(peaks[r], train > eval ? train : eval);
+    }
+}
+
+static inline struct pst_update real_adamw(uint32_t step)
+{
+    return (struct pst_update){.optimizer = PST_ADAMW,
+                               .lr = 0.01f,
+                               .beta1 = 0.9f,
+                               .beta2 = 0.99f,
+                               .eps = 1e-8f,
+                               .weight_decay = 0.1f,
+                               .step = step};
+}
+
 static inline void real_destroy(struct real *real)
 {
     pst_exec_destroy(real->exec);
@@ -409,6 +434,55 @@ static inline void real_destroy(struct real *real)
         free(real->inputs[i]);
     }
     pst_graph_destroy(real->graph);
+}
+
+/* --- a short training --------------------------------------------------------------------------*/
+
+enum { REAL_STEPS = 3, REAL_CLASSES = 7 };
+
+struct real_run {
+    double losses[REAL_STEPS], norms[REAL_STEPS], eval;
+    float *parameters;
+    uint64_t n;
+};
+
+/* Of four micro-batches a step, clipped, by AdamW. */
+static inline struct real_run real_train(const char *model, const char *settings, uint32_t dtype,
+                                         const struct layout *layout)
+{
+    struct real_run run;
+    FINISHED_BY(real_destroy) struct real real;
+
+    real_create(&real, model, settings, dtype, layout, 4 * SIZE, 2, 0.5);
+    real_data(&real, REAL_CLASSES);
+    for (uint32_t i = 0; i < REAL_STEPS; i++) {
+        struct pst_update update = real_adamw(i + 1);
+        struct pst_step_result result = real_step(&real, &update);
+
+        run.losses[i] = result.loss;
+        run.norms[i] = result.grad_norm;
+        assert_true(isfinite(result.loss) && result.grad_norm > 0);
+    }
+    run.eval = real_eval(&real);
+    run.parameters = real_parameters(&real, &run.n);
+    real_check_peaks(&real);
+    return run;
+}
+
+/* The same bits; frees the parameters of `other`. what: of which plan these are. */
+static inline void real_same(const struct real_run *run, struct real_run *other, const char *model,
+                             uint32_t what)
+{
+    for (uint32_t i = 0; i < REAL_STEPS; i++) {
+        if (memcmp(&run->losses[i], &other->losses[i], sizeof(double)) != 0 ||
+            memcmp(&run->norms[i], &other->norms[i], sizeof(double)) != 0) {
+            fail_msg("%s, layout %u, step %u: loss %a, norm %a, not %a, %a", model, what, i + 1,
+                     other->losses[i], other->norms[i], run->losses[i], run->norms[i]);
+        }
+    }
+    assert_true(run->eval == other->eval);
+    assert_memory_equal(run->parameters, other->parameters, run->n * sizeof(float));
+    free(other->parameters);
 }
 
 #endif

@@ -14,17 +14,6 @@ static const char gpt[] = "layers=2 dim=16 heads=2 context=8 vocab=7 dropout=0.2
 static const char resnet[] = "image=8 width=4 stages=2 blocks=1 classes=7";
 static const char mmt[] = "layers=1 dim=16 heads=2 context=8 vocab=7";
 
-static struct pst_update update_of(uint32_t step)
-{
-    return (struct pst_update){.optimizer = PST_ADAMW,
-                               .lr = 0.01f,
-                               .beta1 = 0.9f,
-                               .beta2 = 0.99f,
-                               .eps = 1e-8f,
-                               .weight_decay = 0.1f,
-                               .step = step};
-}
-
 /* All copies of all parameters are those of the reference. */
 static void check_weights(struct real *real, const struct reference *ref, uint32_t step)
 {
@@ -46,18 +35,6 @@ static void check_weights(struct real *real, const struct reference *ref, uint32
         }
         assert_true(n_copies > 0);
         free(values);
-    }
-}
-
-static void check_peaks(struct real *real)
-{
-    uint64_t peaks[MOST_RANKS];
-
-    assert_int_equal(pst_exec_measured_peaks(real->exec, peaks, NULL), PST_OK);
-    for (uint32_t r = 0; r < real->n_ranks; r++) {
-        uint64_t train = real->programs[r]->arena_bytes, eval = real->eval_programs[r]->arena_bytes;
-
-        assert_int_equal(peaks[r], train > eval ? train : eval);
     }
 }
 
@@ -91,7 +68,7 @@ static void check(const char *model, const char *settings, uint32_t dtype,
     ref.replicas = replicas = replicas_of(&real);
     ref.delayed = layout->order == ORDER_2BW;
     for (uint32_t step = 1; step <= STEPS; step++) {
-        struct pst_update update = update_of(step);
+        struct pst_update update = real_adamw(step);
         struct pst_step_result result = real_step(&real, &update);
         struct reference_step expected = reference_step(&ref, &update);
 
@@ -106,7 +83,7 @@ static void check(const char *model, const char *settings, uint32_t dtype,
             assert_true(isfinite(loss) && loss == real_eval(&real));
         }
     }
-    check_peaks(&real);
+    real_check_peaks(&real);
     free(replicas);
     reference_finish(&ref);
 }
@@ -187,7 +164,7 @@ TEST(test_statistics)
         real_create(&real, "resnet", resnet, PST_F32, &layout, BATCH, 2, 0);
         real_data(&real, CLASSES);
         for (uint32_t step = 1; step <= STEPS; step++) {
-            struct pst_update update = update_of(step);
+            struct pst_update update = real_adamw(step);
 
             real_step(&real, &update);
         }

@@ -185,7 +185,7 @@ static void check(const struct scene *scene)
     real_data(&real, CLASSES);
     check_steps(&real, &ref, scene);
     check_weights(&real, &ref);
-    check_peaks(&real);
+    real_check_peaks(&real);
     check_eval(&real, &ref, scene);
     real_destroy(&real);
     reference_finish(&ref);

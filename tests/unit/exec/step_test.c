@@ -10,8 +10,6 @@
 #include "unit/exec/toy.h"
 #include "unit/transport/support.h" /* last: cmocka has a macro called fail */
 
-#define SECOND 1000000000u
-
 static const float data_x[4] = {1, 2, 3, 4}, data_t[4] = {2, 0, 3, 6};
 
 static struct pst_batch make_batch(const float *x, const float *t)
@@ -19,28 +17,33 @@ static struct pst_batch make_batch(const float *x, const float *t)
     return (struct pst_batch){.inputs = {x, t}, .first_sample = 100};
 }
 
-static struct pst_exec_config make_config(struct toy *toy)
+static struct toy toy;
+static struct pst_exec_config config;
+
+static void prepare(bool tied)
 {
-    return (struct pst_exec_config){.graph = &toy->graph,
-                                    .plan = &toy->plan,
-                                    .programs = toy->programs,
-                                    .eval_plan = &toy->eval_plan,
-                                    .eval_programs = toy->eval_programs,
-                                    .device = &fake_device,
-                                    .transport = load_threads(),
-                                    .stall_ns = 30ull * SECOND,
-                                    .seed = 7};
+    toy_init(&toy, tied);
+    config = toy_config(&toy, &fake_device, load_threads());
+    config.eval_plan = &toy.eval_plan;
+    config.eval_programs = toy.eval_programs;
+    config.seed = 7;
 }
 
 static const struct pst_update plain = {.optimizer = PST_SGD, .lr = 0.5f, .step = 1};
 
-static struct pst_exec *make_exec(const struct pst_exec_config *config)
+static struct pst_exec *make_exec(void)
 {
     struct pst_exec *exec = NULL;
     struct pst_error err = {0};
 
-    assert_ok(pst_exec_create(config, &exec, &err), &err);
+    assert_ok(pst_exec_create(&config, &exec, &err), &err);
     return exec;
+}
+
+static struct pst_exec *start(bool tied)
+{
+    prepare(tied);
+    return make_exec();
 }
 
 static struct pst_step_result must_step(struct pst_exec *exec, const float *x, const float *t,
@@ -62,6 +65,16 @@ static float parameter_of(struct pst_exec *exec, uint32_t index)
     return value;
 }
 
+/* Both ranks have used their arenas to the last byte. */
+static void expect_peaks(struct pst_exec *exec)
+{
+    uint64_t peaks[2];
+
+    assert_int_equal(pst_exec_measured_peaks(exec, peaks, NULL), PST_OK);
+    assert_int_equal(peaks[0], toy.programs[0]->arena_bytes);
+    assert_int_equal(peaks[1], toy.programs[1]->arena_bytes);
+}
+
 static void destroy(struct pst_exec *exec)
 {
     pst_exec_destroy(exec);
@@ -78,15 +91,11 @@ static int reset(void **state)
 
 TEST_WITH(test_one_step, reset, NULL)
 {
-    static struct toy toy;
-    struct pst_exec_config config;
     struct pst_exec *exec;
     struct pst_step_result result;
     float grad;
 
-    toy_init(&toy, false);
-    config = make_config(&toy);
-    exec = make_exec(&config);
+    exec = start(false);
     /* Operator 0: F, W; 1: F, B, W; 2: F, B; shared by micro-batches, training and evaluation. */
     assert_int_equal(fake.n_compiled, 7);
     assert_int_equal(pst_exec_get_gradient(exec, 0, &grad), PST_ERR_BUG);
@@ -108,21 +117,18 @@ TEST_WITH(test_one_step, reset, NULL)
 
 TEST_WITH(test_clip, reset, NULL)
 {
-    static struct toy toy;
-    struct pst_exec_config config;
     struct pst_exec *exec;
     float expected = 1.0f - 0.5f * ((float)(0.5 / sqrt(12.5)) * -2.5f);
 
-    toy_init(&toy, false);
-    config = make_config(&toy);
+    prepare(false);
     config.clip = 0.5;
-    exec = make_exec(&config);
+    exec = make_exec();
     assert_true(must_step(exec, data_x, data_t, &plain).grad_norm == sqrt(12.5));
     assert_true(parameter_of(exec, 0) == expected);
     assert_true(parameter_of(exec, 1) == expected);
     destroy(exec);
     config.clip = 4; /* above the norm: nothing changes */
-    exec = make_exec(&config);
+    exec = make_exec();
     must_step(exec, data_x, data_t, &plain);
     assert_true(parameter_of(exec, 0) == 2.25f);
     destroy(exec);
@@ -131,15 +137,11 @@ TEST_WITH(test_clip, reset, NULL)
 /* Both operators use w0: its gradient is the sum of both, -5, on both ranks, counted once. */
 TEST_WITH(test_tied, reset, NULL)
 {
-    static struct toy toy;
-    struct pst_exec_config config;
     struct pst_exec *exec;
     struct pst_step_result result;
     float grad;
 
-    toy_init(&toy, true);
-    config = make_config(&toy);
-    exec = make_exec(&config);
+    exec = start(true);
     result = must_step(exec, data_x, data_t, &plain);
     assert_true(result.loss == 2.25);
     assert_true(result.grad_norm == 5.0);
@@ -154,14 +156,10 @@ TEST_WITH(test_tied, reset, NULL)
 
 TEST_WITH(test_weight_decay, reset, NULL)
 {
-    static struct toy toy;
-    struct pst_exec_config config;
     struct pst_exec *exec;
     struct pst_update update = plain;
 
-    toy_init(&toy, false); /* w1 alone decays */
-    config = make_config(&toy);
-    exec = make_exec(&config);
+    exec = start(false); /* w1 alone decays */
     update.weight_decay = 0.1f;
     update.lr = 0;
     update.optimizer = PST_ADAM;
@@ -177,14 +175,10 @@ TEST_WITH(test_weight_decay, reset, NULL)
 /* Slow senders and fresh data in every step: who does not wait computes with old numbers. */
 TEST_WITH(test_waits, reset, NULL)
 {
-    static struct toy toy;
-    struct pst_exec_config config;
     struct pst_exec *exec;
     struct pst_update still = plain;
 
-    toy_init(&toy, false);
-    config = make_config(&toy);
-    exec = make_exec(&config);
+    exec = start(false);
     still.lr = 0;
     fake.slow_us = 2000;
     for (uint32_t step = 0; step < 20; step++) {
@@ -201,17 +195,13 @@ TEST_WITH(test_waits, reset, NULL)
 
 TEST_WITH(test_eval, reset, NULL)
 {
-    static struct toy toy;
-    struct pst_exec_config config;
     struct pst_exec *exec;
     struct pst_batch batch = make_batch(data_x, data_t);
     struct pst_error err = {0};
     float output[3] = {0};
     double loss;
 
-    toy_init(&toy, false);
-    config = make_config(&toy);
-    exec = make_exec(&config);
+    exec = start(false);
     assert_int_equal(pst_exec_eval(exec, &batch, &loss, output, 2, &err), PST_OK);
     assert_true(loss == 2.25);
     assert_true(output[0] == 3.0f && output[1] == 4.0f);
@@ -224,18 +214,14 @@ TEST_WITH(test_eval, reset, NULL)
 
 TEST_WITH(test_non_finite, reset, NULL)
 {
-    static struct toy toy;
     const float bad_t[4] = {2, 0, 3, NAN}, big_x[4] = {0, 0, 0, 1e30f}, big_t[4] = {0, 0, 0, 0};
-    struct pst_exec_config config;
     struct pst_batch batch = make_batch(data_x, bad_t);
     struct pst_step_result result;
     struct pst_update update = plain;
     struct pst_error err = {0};
     struct pst_exec *exec;
 
-    toy_init(&toy, false);
-    config = make_config(&toy);
-    exec = make_exec(&config);
+    exec = start(false);
     update.step = 12;
     assert_int_equal(pst_exec_step(exec, &batch, &update, &result, &err), PST_ERR_CANCELLED);
     assert_string_equal(err.kind, "run.non-finite");
@@ -248,7 +234,7 @@ TEST_WITH(test_non_finite, reset, NULL)
     destroy(exec);
 
     config.skip_non_finite = true;
-    exec = make_exec(&config);
+    exec = make_exec();
     result = must_step(exec, big_x, big_t, &plain);
     assert_true(result.skipped);
     assert_true(parameter_of(exec, 0) == 1.0f);
@@ -258,71 +244,50 @@ TEST_WITH(test_non_finite, reset, NULL)
 
 TEST_WITH(test_peaks, reset, NULL)
 {
-    static struct toy toy;
-    struct pst_exec_config config;
     struct pst_exec *exec;
     uint64_t peaks[2];
 
-    toy_init(&toy, false);
-    config = make_config(&toy);
-    exec = make_exec(&config);
+    exec = start(false);
     assert_int_equal(pst_exec_measured_peaks(exec, peaks, NULL), PST_OK);
     assert_true(peaks[0] == 4 + toy.lists[0].values[toy.lists[0].weight].offset);
     must_step(exec, data_x, data_t, &plain);
-    assert_int_equal(pst_exec_measured_peaks(exec, peaks, NULL), PST_OK);
-    for (uint32_t i = 0; i < 2; i++) {
-        assert_int_equal(peaks[i], toy.programs[i]->arena_bytes);
-    }
+    expect_peaks(exec);
     destroy(exec);
 }
 
 /* A kernel need not fill its workspace; what it gets is used all the same. */
 TEST_WITH(test_peak_with_workspace, reset, NULL)
 {
-    static struct toy toy;
-    struct pst_exec_config config;
     struct toy_list *list = &toy.lists[0];
     struct pst_program_call *call = &list->calls[1];
     struct pst_exec *exec;
-    uint64_t peaks[2];
 
-    toy_init(&toy, false);
+    prepare(false);
     assert_int_equal(call->kind, PST_C_KERNEL);
     list->operands[call->first_operand + pst_operands_of(&toy.ops[0]).workspace] =
         toy_value(list, PST_V_WORKSPACE, 1000);
-    config = make_config(&toy);
-    exec = make_exec(&config);
+    exec = make_exec();
     must_step(exec, data_x, data_t, &plain);
-    assert_int_equal(pst_exec_measured_peaks(exec, peaks, NULL), PST_OK);
-    assert_int_equal(peaks[0], toy.programs[0]->arena_bytes);
-    assert_int_equal(peaks[1], toy.programs[1]->arena_bytes);
+    expect_peaks(exec);
     destroy(exec);
 }
 
 /* The highest buffer ends in -infinity, whose last byte is that of memory never written. */
 TEST_WITH(test_peak_with_infinity, reset, NULL)
 {
-    static struct toy toy;
     const float endless[] = {-INFINITY, -INFINITY, -INFINITY, -INFINITY};
-    struct pst_exec_config config;
     struct pst_exec *exec;
-    uint64_t peaks[2];
 
-    toy_init(&toy, false);
-    config = make_config(&toy);
+    prepare(false);
     config.skip_non_finite = true;
-    exec = make_exec(&config);
+    exec = make_exec();
     assert_true(must_step(exec, endless, data_t, &plain).skipped);
-    assert_int_equal(pst_exec_measured_peaks(exec, peaks, NULL), PST_OK);
-    assert_int_equal(peaks[0], toy.programs[0]->arena_bytes);
-    assert_int_equal(peaks[1], toy.programs[1]->arena_bytes);
+    expect_peaks(exec);
     destroy(exec);
 }
 
 TEST_WITH(test_stall, reset, NULL)
 {
-    static struct toy toy;
-    struct pst_exec_config config;
     struct pst_batch batch = make_batch(data_x, data_t);
     struct pst_step_result result;
     struct pst_error err = {0}, again = {0};
@@ -330,10 +295,9 @@ TEST_WITH(test_stall, reset, NULL)
     uint64_t peaks[2];
     float value;
 
-    toy_init(&toy, false);
-    config = make_config(&toy);
+    prepare(false);
     config.stall_ns = 50000000;
-    exec = make_exec(&config);
+    exec = make_exec();
     fake.stuck_ms = 400;
     assert_int_equal(pst_exec_step(exec, &batch, &plain, &result, &err), PST_ERR_CANCELLED);
     assert_string_equal(err.kind, "run.stalled");
@@ -347,13 +311,10 @@ TEST_WITH(test_stall, reset, NULL)
 
 TEST_WITH(test_create_fails, reset, NULL)
 {
-    static struct toy toy;
-    struct pst_exec_config config;
     struct pst_exec *exec = NULL;
     struct pst_error err = {0};
 
-    toy_init(&toy, false);
-    config = make_config(&toy);
+    prepare(false);
     fake.fail_compile = 2;
     assert_int_equal(pst_exec_create(&config, &exec, &err), PST_ERR_DEVICE);
     assert_string_equal(err.message, "operator second, 2 samples: no such kernel");

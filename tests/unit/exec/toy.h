@@ -339,6 +339,20 @@ static void toy_graph(struct toy *toy)
 }
 
 /* Takes NORM, the last instruction but one, out of the training lists. */
+/* On one thread each. */
+static inline struct pst_exec_config toy_config(const struct toy *toy,
+                                                const struct pst_device_ops *device,
+                                                const struct pst_transport_ops *transport)
+{
+    return (struct pst_exec_config){.graph = &toy->graph,
+                                    .plan = &toy->plan,
+                                    .programs = toy->programs,
+                                    .device = device,
+                                    .device_config = {.threads = 1},
+                                    .transport = transport,
+                                    .stall_ns = 60000000000u};
+}
+
 static inline void toy_drop_norm(struct toy *toy)
 {
     for (uint32_t i = 0; i < 2; i++) {

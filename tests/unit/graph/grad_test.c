@@ -5,53 +5,22 @@
  */
 #include "unit/graph/graph_support.h"
 
-/* Expected answer; z sizes are checked where n_z says so. */
-struct expected {
-    bool has_b, has_w;
-    uint64_t b_reads_x, b_reads_p, b_reads_y, w_reads_x;
-    bool w_reads_dy;
-    uint64_t b_dx, b_alias, b_adds;
-    uint32_t n_z;
-};
-
 /* A product with weights; one that reads data. */
-static const struct expected product = {
+static const struct expected_parts product = {
     .has_b = true, .has_w = true, .b_reads_p = 1, .w_reads_x = 1, .w_reads_dy = true, .b_dx = 1};
-static const struct expected on_data = {.has_w = true, .w_reads_x = 1, .w_reads_dy = true};
+static const struct expected_parts on_data = {.has_w = true, .w_reads_x = 1, .w_reads_dy = true};
 
 /* A normalization. */
-static struct expected normed(uint64_t b_reads_y, uint64_t b_adds)
+static struct expected_parts normed(uint64_t b_reads_y, uint64_t b_adds)
 {
-    return (struct expected){.has_b = true,
-                             .has_w = true,
-                             .b_reads_x = 1,
-                             .b_reads_p = 1,
-                             .b_reads_y = b_reads_y,
-                             .b_dx = 1,
-                             .b_adds = b_adds,
-                             .n_z = 2};
-}
-
-static struct pst_op_grad check_grad(const struct pst_graph *graph, const char *name,
-                                     struct expected e)
-{
-    struct pst_op_grad info;
-
-    pst_op_grad_info(graph, find_op(graph, name), &info);
-    assert_int_equal(info.has_b, e.has_b);
-    assert_int_equal(info.has_w, e.has_w);
-    assert_int_equal(info.b_reads_x, e.b_reads_x);
-    assert_int_equal(info.b_reads_p, e.b_reads_p);
-    assert_int_equal(info.b_reads_y, e.b_reads_y);
-    assert_int_equal(info.w_reads_x, e.w_reads_x);
-    assert_int_equal(info.w_reads_p, 0);
-    assert_int_equal(info.w_reads_y, 0);
-    assert_int_equal(info.w_reads_dy, e.w_reads_dy);
-    assert_int_equal(info.b_dx, e.b_dx);
-    assert_int_equal(info.b_alias, e.b_alias);
-    assert_int_equal(info.b_adds, e.b_adds);
-    assert_int_equal(info.n_z, e.n_z);
-    return info;
+    return (struct expected_parts){.has_b = true,
+                                   .has_w = true,
+                                   .b_reads_x = 1,
+                                   .b_reads_p = 1,
+                                   .b_reads_y = b_reads_y,
+                                   .b_dx = 1,
+                                   .b_adds = b_adds,
+                                   .n_z = 2};
 }
 
 /* data -> in -> relu -> gelu -> out -> loss, all linear */
@@ -65,29 +34,29 @@ TEST(linear_parts)
     h = linear(b, "relu", h, 5, 6, PST_ACT_RELU);
     h = linear(b, "gelu", h, 6, 7, PST_ACT_GELU);
     graph = finish(b, linear(b, "out", h, 7, 2, PST_ACT_NONE), 4, 0);
-    check_grad(graph, "in", on_data);
-    info = check_grad(graph, "relu",
-                      (struct expected){.has_b = true,
-                                        .has_w = true,
-                                        .b_reads_p = 1,
-                                        .b_reads_y = 1,
-                                        .w_reads_x = 1,
-                                        .b_dx = 1,
-                                        .n_z = 1});
+    check_parts(graph, "in", on_data);
+    info = check_parts(graph, "relu",
+                       (struct expected_parts){.has_b = true,
+                                               .has_w = true,
+                                               .b_reads_p = 1,
+                                               .b_reads_y = 1,
+                                               .w_reads_x = 1,
+                                               .b_dx = 1,
+                                               .n_z = 1});
     assert_int_equal(info.z_elems[0], 4 * 6);
     assert_true(info.z_batched[0]);
     assert_int_equal(info.z_dtype[0], PST_BF16);
-    check_grad(graph, "gelu",
-               (struct expected){.has_b = true,
-                                 .has_w = true,
-                                 .b_reads_p = 1,
-                                 .b_reads_y = 2,
-                                 .w_reads_x = 1,
-                                 .b_dx = 1,
-                                 .n_z = 1});
-    check_grad(graph, "out", product);
-    check_grad(graph, "loss",
-               (struct expected){.has_b = true, .b_reads_x = 3, .b_reads_y = 2, .b_dx = 1});
+    check_parts(graph, "gelu",
+                (struct expected_parts){.has_b = true,
+                                        .has_w = true,
+                                        .b_reads_p = 1,
+                                        .b_reads_y = 2,
+                                        .w_reads_x = 1,
+                                        .b_dx = 1,
+                                        .n_z = 1});
+    check_parts(graph, "out", product);
+    check_parts(graph, "loss",
+                (struct expected_parts){.has_b = true, .b_reads_x = 3, .b_reads_y = 2, .b_dx = 1});
     pst_graph_destroy(graph);
 }
 
@@ -96,9 +65,9 @@ TEST(linear_on_data_with_act)
 {
     struct pst_graph *graph = make_model("mlp", "layers=1 act=gelu", PST_F32);
 
-    check_grad(
-        graph, "layers.0",
-        (struct expected){.has_b = true, .has_w = true, .b_reads_y = 2, .w_reads_x = 1, .n_z = 1});
+    check_parts(graph, "layers.0",
+                (struct expected_parts){
+                    .has_b = true, .has_w = true, .b_reads_y = 2, .w_reads_x = 1, .n_z = 1});
     pst_graph_destroy(graph);
 }
 
@@ -107,19 +76,20 @@ TEST(transformer_parts)
     struct pst_graph *graph = make_model("gpt", "layers=1 dropout=0.5", PST_F32);
     struct pst_op_grad info;
 
-    check_grad(graph, "wte", on_data);
-    check_grad(graph, "drop", (struct expected){.has_b = true, .b_dx = 1});
-    info = check_grad(graph, "h.0.ln_1", normed(6, 1));
+    check_parts(graph, "wte", on_data);
+    check_parts(graph, "drop", (struct expected_parts){.has_b = true, .b_dx = 1});
+    info = check_parts(graph, "h.0.ln_1", normed(6, 1));
     assert_int_equal(info.z_elems[0], 128);
     assert_int_equal(info.z_elems[1], 128);
     assert_false(info.z_batched[0]);
     assert_int_equal(info.z_dtype[1], PST_F32);
-    check_grad(graph, "h.0.attn",
-               (struct expected){.has_b = true, .b_reads_x = 1, .b_reads_y = 3, .b_dx = 1});
-    check_grad(graph, "h.0.attn.add", (struct expected){.has_b = true, .b_dx = 2, .b_alias = 1});
+    check_parts(graph, "h.0.attn",
+                (struct expected_parts){.has_b = true, .b_reads_x = 1, .b_reads_y = 3, .b_dx = 1});
+    check_parts(graph, "h.0.attn.add",
+                (struct expected_parts){.has_b = true, .b_dx = 2, .b_alias = 1});
     pst_graph_destroy(graph);
     graph = make_model("gpt", "layers=1", PST_F32);
-    check_grad(graph, "h.0.attn.add", (struct expected){.b_alias = 3});
+    check_parts(graph, "h.0.attn.add", (struct expected_parts){.b_alias = 3});
     pst_graph_destroy(graph);
 }
 
@@ -129,15 +99,17 @@ TEST(image_parts)
         make_model("resnet", "stages=2 blocks=1 width=4 image=16 stem=large", PST_F32);
     struct pst_op_grad info;
 
-    check_grad(graph, "conv1", on_data);
-    info = check_grad(graph, "bn1", normed(7, 0));
+    check_parts(graph, "conv1", on_data);
+    info = check_parts(graph, "bn1", normed(7, 0));
     assert_int_equal(info.z_elems[0], 4);
     assert_false(info.z_batched[1]);
-    check_grad(graph, "maxpool", (struct expected){.has_b = true, .b_reads_y = 2, .b_dx = 1});
-    check_grad(graph, "layer1.0.bn2", normed(6, 0));
-    check_grad(graph, "layer1.0.conv1", product);
-    check_grad(graph, "layer1.0.relu", (struct expected){.has_b = true, .b_reads_y = 1, .b_dx = 1});
-    check_grad(graph, "avgpool", (struct expected){.has_b = true, .b_dx = 1});
+    check_parts(graph, "maxpool",
+                (struct expected_parts){.has_b = true, .b_reads_y = 2, .b_dx = 1});
+    check_parts(graph, "layer1.0.bn2", normed(6, 0));
+    check_parts(graph, "layer1.0.conv1", product);
+    check_parts(graph, "layer1.0.relu",
+                (struct expected_parts){.has_b = true, .b_reads_y = 1, .b_dx = 1});
+    check_parts(graph, "avgpool", (struct expected_parts){.has_b = true, .b_dx = 1});
     pst_graph_destroy(graph);
 }
 
@@ -155,10 +127,10 @@ TEST(data_gets_no_gradient)
     in[2] = act(b, "gelu", plain(b, PST_OP_ADD, "twice", in[0], in[0]), PST_ACT_GELU);
     x = norm(b, PST_OP_LAYERNORM, "ln", pst_graph_add(b, &concat), 9, PST_ACT_NONE);
     graph = finish(b, x, 0, 0);
-    check_grad(graph, "add", (struct expected){.b_alias = 2});
-    check_grad(graph, "twice", (struct expected){.b_alias = 3});
-    check_grad(graph, "gelu", (struct expected){.has_b = true, .b_reads_x = 1, .b_dx = 1});
-    check_grad(graph, "concat", (struct expected){.has_b = true, .b_dx = 5});
+    check_parts(graph, "add", (struct expected_parts){.b_alias = 2});
+    check_parts(graph, "twice", (struct expected_parts){.b_alias = 3});
+    check_parts(graph, "gelu", (struct expected_parts){.has_b = true, .b_reads_x = 1, .b_dx = 1});
+    check_parts(graph, "concat", (struct expected_parts){.has_b = true, .b_dx = 5});
     pst_op_grad_info(graph, find_op(graph, "ln"), &info);
     assert_int_equal(info.z_dtype[0], PST_F64);
     pst_graph_destroy(graph);
@@ -167,25 +139,13 @@ TEST(data_gets_no_gradient)
     b = new_builder(PST_F32);
     x = dropout(b, "drop", act(b, "relu", input(b, "x", PST_F32, 3, 0, 0), PST_ACT_RELU), 0.5f);
     graph = finish(b, norm(b, PST_OP_LAYERNORM, "ln", x, 3, PST_ACT_NONE), 0, 0);
-    check_grad(graph, "relu", (struct expected){0});
-    check_grad(graph, "drop", (struct expected){0});
-    check_grad(
-        graph, "ln",
-        (struct expected){.has_b = true, .has_w = true, .b_reads_x = 1, .b_reads_y = 6, .n_z = 2});
+    check_parts(graph, "relu", (struct expected_parts){0});
+    check_parts(graph, "drop", (struct expected_parts){0});
+    check_parts(graph, "ln",
+                (struct expected_parts){
+                    .has_b = true, .has_w = true, .b_reads_x = 1, .b_reads_y = 6, .n_z = 2});
     assert_false(graph->tensors[graph->ops[1].out[0]].needs_grad);
     pst_graph_destroy(graph);
-}
-
-static void check_work(const struct pst_graph *graph, const char *name, uint32_t pass,
-                       uint64_t samples, double flops, double bytes)
-{
-    double found_flops, found_bytes;
-
-    pst_op_work(graph, find_op(graph, name), pass, samples, &found_flops, &found_bytes);
-    assert_true(found_flops == flops);
-    if (bytes >= 0) {
-        assert_true(found_bytes == bytes);
-    }
 }
 
 TEST(work_of_products)

@@ -126,4 +126,66 @@ static inline struct pst_graph *finish(struct pst_graph_builder *b, uint32_t log
     return graph;
 }
 
+/* Ends a build that must have failed; the message must contain `text`. */
+static inline void check_fails(struct pst_graph_builder *b, uint32_t logits, pst_status status,
+                               const char *text)
+{
+    struct pst_graph *graph = NULL;
+    struct pst_error err;
+
+    assert_int_equal(pst_graph_finish(b, logits, logits, &graph, &err), status);
+    assert_null(graph);
+    assert_int_equal(err.status, status);
+    if (strstr(err.message, text) == NULL) {
+        fail_msg("\"%s\" is not in \"%s\"", text, err.message);
+    }
+    pst_graph_builder_destroy(b);
+}
+
+/* --- what a graph says of its operators --------------------------------------------------------*/
+
+/* What backward passes read and leave. */
+struct expected_parts {
+    bool has_b, has_w;
+    uint64_t b_reads_x, b_reads_p, b_reads_y, w_reads_x;
+    bool w_reads_dy;
+    uint64_t b_dx, b_alias, b_adds;
+    uint32_t n_z;
+};
+
+static inline struct pst_op_grad check_parts(const struct pst_graph *graph, const char *name,
+                                             struct expected_parts e)
+{
+    struct pst_op_grad info;
+
+    pst_op_grad_info(graph, find_op(graph, name), &info);
+    assert_int_equal(info.has_b, e.has_b);
+    assert_int_equal(info.has_w, e.has_w);
+    assert_int_equal(info.b_reads_x, e.b_reads_x);
+    assert_int_equal(info.b_reads_p, e.b_reads_p);
+    assert_int_equal(info.b_reads_y, e.b_reads_y);
+    assert_int_equal(info.w_reads_x, e.w_reads_x);
+    assert_int_equal(info.w_reads_p, 0);
+    assert_int_equal(info.w_reads_y, 0);
+    assert_int_equal(info.w_reads_dy, e.w_reads_dy);
+    assert_int_equal(info.b_dx, e.b_dx);
+    assert_int_equal(info.b_alias, e.b_alias);
+    assert_int_equal(info.b_adds, e.b_adds);
+    assert_int_equal(info.n_z, e.n_z);
+    return info;
+}
+
+/* bytes below 0: whatever. */
+static inline void check_work(const struct pst_graph *graph, const char *name, uint32_t pass,
+                              uint64_t samples, double flops, double bytes)
+{
+    double found_flops, found_bytes;
+
+    pst_op_work(graph, find_op(graph, name), pass, samples, &found_flops, &found_bytes);
+    assert_true(found_flops == flops);
+    if (bytes >= 0) {
+        assert_true(found_bytes == bytes);
+    }
+}
+
 #endif

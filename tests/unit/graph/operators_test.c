@@ -95,15 +95,7 @@ TEST(llama3_frequencies)
 
 static void refuse(struct pst_graph_builder *b, uint32_t tensor, const char *text)
 {
-    struct pst_graph *graph = NULL;
-    struct pst_error err = {0};
-
-    assert_int_equal(tensor, PST_NONE);
-    if (pst_graph_finish(b, tensor, PST_NONE, &graph, &err) != PST_ERR_CONFIG ||
-        strstr(err.message, text) == NULL) {
-        fail_msg("\"%s\" is not in \"%s\"", text, err.message);
-    }
-    pst_graph_builder_destroy(b);
+    check_fails(b, tensor, PST_ERR_CONFIG, text);
 }
 
 TEST(refusals)
@@ -220,15 +212,11 @@ TEST(grouped_shapes_and_work)
             finish(b, add_op(b, op, "a", x, PST_NONE, PST_NONE, PST_NONE), 10, 0);
         const uint32_t a = find_op(graph, "a");
         const double pairs = window == 0 ? 50 : 40 - 8;
-        double flops, bytes;
 
         assert_int_equal(graph->tensors[graph->ops[a].out[0]].dims[1], 24);
         assert_int_equal(graph->tensors[graph->ops[a].out[1]].dims[0], 6);
-        pst_op_work(graph, a, 0, 3, &flops, &bytes);
-        assert_true(flops == 3 * 2 * 2 * 24 * pairs);
-        assert_true(bytes == 3 * 4.0 * (400 + 240 + 60));
-        pst_op_work(graph, a, 1, 3, &flops, &bytes);
-        assert_true(flops == 3 * 5 * 2 * 24 * pairs);
+        check_work(graph, "a", 0, 3, 3 * 2 * 2 * 24 * pairs, 3 * 4.0 * (400 + 240 + 60));
+        check_work(graph, "a", 1, 3, 3 * 5 * 2 * 24 * pairs, -1);
         pst_graph_destroy(graph);
     }
 }
@@ -244,29 +232,30 @@ TEST(parts_of_the_decoder)
     uint32_t x = linear(b, "qkv", input(b, "x", PST_BF16, 10, 8, 0), 8, 8, PST_ACT_NONE);
     struct pst_graph *graph;
     struct pst_op_grad info;
-    double flops, bytes;
 
     x = add_op(b, norm, "norm", x, PST_NONE, param(b, "q", 2, 0, 0, 0), param(b, "k", 2, 0, 0, 0));
     x = add_op(b, turn, "turn", x, PST_NONE, PST_NONE, PST_NONE);
     x = add_op(b, (struct pst_op){.kind = PST_OP_GLU, .act = PST_ACT_SILU}, "glu", x, PST_NONE,
                PST_NONE, PST_NONE);
     graph = finish(b, x, 10, 0);
-    pst_op_grad_info(graph, find_op(graph, "norm"), &info);
-    assert_true(info.has_b && info.has_w && info.b_reads_x == 1 && info.b_reads_p == 3 &&
-                info.b_reads_y == 2 && info.b_adds == 0 && info.n_z == 2 && info.z_elems[1] == 2 &&
-                info.z_dtype[0] == PST_F32);
-    pst_op_work(graph, find_op(graph, "norm"), 0, 1, &flops, &bytes);
-    assert_true(flops == 4 * 60 && bytes == 2 * 160 + 4 * 30 + 4 * 4);
+    info = check_parts(graph, "norm",
+                       (struct expected_parts){.has_b = true,
+                                               .has_w = true,
+                                               .b_reads_x = 1,
+                                               .b_reads_p = 3,
+                                               .b_reads_y = 2,
+                                               .b_dx = 1,
+                                               .n_z = 2});
+    assert_true(info.z_elems[1] == 2 && info.z_dtype[0] == PST_F32);
+    check_work(graph, "norm", 0, 1, 4 * 60, 2 * 160 + 4 * 30 + 4 * 4);
     pst_op_grad_info(graph, find_op(graph, "turn"), &info);
     assert_true(info.has_b && !info.has_w && info.b_reads_x == 0 && info.b_reads_y == 0 &&
                 info.b_dx == 1);
-    pst_op_work(graph, find_op(graph, "turn"), 1, 1, &flops, &bytes);
-    assert_true(flops == 3 * 60 && bytes == 2 * 160);
+    check_work(graph, "turn", 1, 1, 3 * 60, 2 * 160);
     pst_op_grad_info(graph, find_op(graph, "glu"), &info);
     assert_true(info.has_b && !info.has_w && info.b_reads_x == 1 && info.b_reads_y == 0);
     assert_int_equal(graph->tensors[graph->ops[find_op(graph, "glu")].out[0]].dims[1], 4);
-    pst_op_work(graph, find_op(graph, "glu"), 0, 1, &flops, &bytes);
-    assert_true(flops == 5 * 40 && bytes == 160 + 80);
+    check_work(graph, "glu", 0, 1, 5 * 40, 160 + 80);
     pst_graph_destroy(graph);
 }
 
@@ -321,7 +310,6 @@ TEST(parts_of_experts)
     struct pst_graph *graph = finish(b, add_experts(b, 2, 3, 4), 5, 0);
     const uint32_t o = find_op(graph, "o"), r = find_op(graph, "r");
     struct pst_op_grad info;
-    double flops, bytes;
 
     pst_op_grad_info(graph, o, &info);
     assert_true(info.has_b && info.has_w && info.b_dx == 3 && info.b_reads_x == 2 &&
@@ -329,11 +317,9 @@ TEST(parts_of_experts)
                 info.w_reads_dy && info.n_z == 2 && info.z_elems[0] == 80 &&
                 info.z_elems[1] == 40 && info.z_batched[0]);
     for (uint32_t pass = 0; pass < 3; pass++) {
-        pst_op_work(graph, o, pass, 3, &flops, &bytes);
-        assert_true(flops == 3 * 10 * (2 * 48 + 2 * 24));
+        check_work(graph, "o", pass, 3, 3 * 10 * (2 * 48 + 2 * 24), -1);
     }
-    pst_op_work(graph, o, 0, 1, &flops, &bytes);
-    assert_true(bytes == 4.0 * (30 + 15 + 30 + 80 + 144 + 72));
+    check_work(graph, "o", 0, 1, 10 * (2 * 48 + 2 * 24), 4.0 * (30 + 15 + 30 + 80 + 144 + 72));
     pst_op_grad_info(graph, r, &info);
     assert_true(info.has_b && !info.has_w && info.b_reads_x == 1 && info.b_reads_y == 0);
     pst_graph_destroy(graph);

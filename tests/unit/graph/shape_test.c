@@ -5,22 +5,6 @@
  */
 #include "unit/graph/graph_support.h"
 
-/* Ends a build that must have failed; the message must contain `text`. */
-static void check_fails(struct pst_graph_builder *b, uint32_t logits, pst_status status,
-                        const char *text)
-{
-    struct pst_graph *graph = NULL;
-    struct pst_error err;
-
-    assert_int_equal(pst_graph_finish(b, logits, logits, &graph, &err), status);
-    assert_null(graph);
-    assert_int_equal(err.status, status);
-    if (strstr(err.message, text) == NULL) {
-        fail_msg("\"%s\" is not in \"%s\"", text, err.message);
-    }
-    pst_graph_builder_destroy(b);
-}
-
 TEST(linear_needs_its_width)
 {
     struct pst_graph_builder *b = new_builder(PST_F32);

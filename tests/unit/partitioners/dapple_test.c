@@ -66,24 +66,6 @@ TEST(test_definition)
     }
 }
 
-TEST(test_worked_examples)
-{
-    const struct dapple_step one[] = {{1, 2, 0}, {4, 8, 0}, {1, 2, 0}};
-    const struct dapple_step two[] = {{2, 4, 0}, {1, 2, 0}, {5, 10, 0}, {2, 4, 0}};
-    /* The first example again: 100 to sum up stage 2, of which 0 has to wait; stage 0 sums after
-       its backward pass. */
-    const struct dapple_step late[] = {{1, 2, 3}, {4, 8, 0}, {1, 2, 100}};
-    const struct dapple_step single[] = {{3, 6, 5}};
-    uint32_t pivot;
-
-    assert_true(dapple_latency(one, 3, 8, &pivot) == 99);
-    assert_int_equal(pivot, 1);
-    assert_true(dapple_latency(two, 4, 16, &pivot) == 249);
-    assert_int_equal(pivot, 2);
-    assert_true(dapple_latency(late, 3, 8, NULL) == 5 + 84 + 100);
-    assert_true(dapple_latency(single, 1, 4, NULL) == 4 * 9 + 5);
-}
-
 /* 1F1B as a list of passes per stage, each as soon as what it needs is there. */
 static double simulate(const struct dapple_step *steps, uint32_t n, uint32_t m)
 {
@@ -320,44 +302,6 @@ static void draw(struct instance *x, int round, uint64_t *seed)
     x->q.b = 2;
     x->q.weight_multiplier = 1;
     x->q.capacity = round % 2 == 0 ? INFINITY : mask_between(seed, 30, 200);
-}
-
-/* F 1, 1, 2, 3, 3, 3, 3, B twice that, on five devices: every way to cut it into at most five. */
-TEST(test_seven_operators)
-{
-    static const double f[] = {1, 1, 2, 3, 3, 3, 3};
-    static const uint32_t one[] = {1}, beams[] = {0, DEFAULT_BEAM};
-    struct instance x = {.q = {.n = 7, .degrees = one, .n_degrees = 1, .m = 16, .b = 1}};
-    double best = INFINITY;
-
-    for (uint32_t i = 0; i < 7; i++) {
-        x.f[0][i + 1] = x.f[0][i] + f[i];
-        x.b[0][i + 1] = x.b[0][i] + 2 * f[i];
-    }
-    for (uint32_t cuts = 0; cuts < 1u << 6; cuts++) {
-        struct dapple_step steps[7] = {{0, 0, 0}};
-        uint32_t s = 0;
-
-        for (uint32_t i = 0; i < 7; i++) {
-            s += i > 0 && (cuts >> (i - 1) & 1) != 0;
-            steps[s].forward += f[i];
-            steps[s].backward += 2 * f[i];
-        }
-        if (s < 5) {
-            best = fmin(best, defined(steps, s + 1, 16));
-        }
-    }
-    assert_true(best == 192);
-    point_at(&x);
-    x.q.machines = dapple_machines_of(5, 0);
-    x.q.capacity = INFINITY;
-    for (size_t i = 0; i < 2; i++) {
-        struct dapple_answer answer;
-
-        x.q.beam = beams[i];
-        dapple_solve(&x.q, &answer);
-        assert_true(answer.latency == best);
-    }
 }
 
 TEST(test_search)

@@ -18,7 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "partition_rig.h"
+#include "partition_check.h"
 
 /* A partition of some operators: four bits each, least operator of its stage + 1; 0: not in it. */
 struct family {
@@ -284,6 +284,24 @@ static inline struct family family_all(const struct rig_graph *graph, bool any)
     return f;
 }
 
+/* The stage of every operator of a partition; how many stages. */
+static inline uint32_t family_stages(uint64_t item, uint32_t n, uint32_t *stage_of)
+{
+    uint32_t number[16], n_stages = 0;
+
+    memset(number, 0xff, sizeof number);
+    for (uint32_t v = 0; v < n; v++) {
+        uint32_t least = (uint32_t)(item >> 4 * v & 15);
+
+        assert_true(least > 0);
+        if (number[least] == UINT32_MAX) {
+            number[least] = n_stages++;
+        }
+        stage_of[v] = number[least];
+    }
+    return n_stages;
+}
+
 /* Least bottleneck over degrees for one partition, below `best`. */
 static inline double family_degrees(const struct rig_case *c, const uint32_t *stage_of,
                                     uint32_t n_stages, uint32_t at, uint32_t left, uint32_t *d,
@@ -311,18 +329,8 @@ static inline double family_best(const struct rig_case *c, bool any)
     double best = INFINITY;
 
     for (size_t i = 0; i < f.n; i++) {
-        uint32_t stage_of[10], number[16], n_stages = 0, d[10];
+        uint32_t stage_of[10], n_stages = family_stages(f.items[i], c->graph->n, stage_of), d[10];
 
-        memset(number, 0xff, sizeof number);
-        for (uint32_t v = 0; v < c->graph->n; v++) {
-            uint32_t least = (uint32_t)(f.items[i] >> 4 * v & 15);
-
-            assert_true(least > 0);
-            if (number[least] == UINT32_MAX) {
-                number[least] = n_stages++;
-            }
-            stage_of[v] = number[least];
-        }
         if (n_stages <= c->devices) {
             best = family_degrees(c, stage_of, n_stages, 0, c->devices, d, best);
         }

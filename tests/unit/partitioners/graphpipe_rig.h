@@ -8,30 +8,12 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "partition_rig.h"
+#include "partition_check.h"
 #include "solver.h"
 
 static inline struct gp_options rig_options(void)
 {
     return (struct gp_options){.sp = GP_SP_AUTO, .exact = true};
-}
-
-static inline void rig_close(double a, double b)
-{
-    if (isinf(a) || isinf(b) ? a != b : fabs(a - b) > 1e-9 * fmax(1, fmax(fabs(a), fabs(b)))) {
-        fail_msg("%.12g is not %.12g", a, b);
-    }
-}
-
-/* The stage of every operator, and degrees. */
-static inline void rig_stages(const struct part_plan *plan, uint32_t *stage_of, uint32_t *d)
-{
-    for (uint32_t s = 0; s < plan->n_stages; s++) {
-        d[s] = plan->stages[s].d;
-        for (uint32_t i = 0; i < plan->stages[s].n_nodes; i++) {
-            stage_of[plan->stages[s].nodes[i]] = s;
-        }
-    }
 }
 
 /* Solves and checks what is found; T in us, INFINITY: no plan. ret_answer may be NULL. */
@@ -68,7 +50,6 @@ static inline double rig_solve(const struct rig_case *c, const struct gp_options
     }
     if (ret_answer != NULL) {
         *ret_answer = answer;
-    } else {
     }
     return best;
 }

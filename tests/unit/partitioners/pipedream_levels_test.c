@@ -269,27 +269,6 @@ TEST(test_two_levels)
     assert_true(answers > 150);
 }
 
-/* Three operators of 6, 6, 12 s, the last with 3 bytes of parameters, one byte per second. */
-TEST(test_worked_example)
-{
-    static const double expected[2][4] = {{24, 12, 32.0 / 3, 8.25}, {24, 12, 8, 6}};
-
-    for (int w = 0; w < 2; w++) {
-        for (uint32_t machines = 1; machines <= 4; machines++) {
-            struct instance x = {.time = {6, 6, 12}, .weight = {0, 0, w == 0 ? 3 : 0}};
-            uint32_t n_stages;
-
-            mask_chain(&x.g, 3);
-            x.q.n_levels = 1;
-            x.q.levels[0] = (struct pd_level){machines, 1, 1};
-            x.q.degrees = degrees_of[1];
-            x.q.n_degrees = 4;
-            x.q.capacity = INFINITY;
-            assert_true(fabs(solve(&x, &n_stages) - expected[w][machines - 1]) < 1e-12);
-        }
-    }
-}
-
 /* More machines than there are stages to make: none, or those that help. */
 TEST(test_fewer_machines)
 {
@@ -306,46 +285,4 @@ TEST(test_fewer_machines)
     x.q.use_fewer_machines = true;
     assert_true(solve(&x, &n_stages) == 6);
     assert_int_equal(n_stages, 2);
-}
-
-static bool always(const struct pst_host *host)
-{
-    return true;
-}
-
-static pst_status solve_call(void *question)
-{
-    struct pd_answer answer;
-
-    return pd_levels_solve(question, &answer);
-}
-
-TEST(test_stops)
-{
-    static const struct pst_host stops = {.cancelled = always};
-    enum { N = 4000 };
-    static uint32_t order[N];
-    static double zero[N + 1];
-    const uint32_t degrees[] = {1};
-    struct part_downsets sets;
-    struct pd_question q = {
-        .time = zero,
-        .weight = zero,
-        .saved = zero,
-        .out = zero,
-        .n_levels = 1,
-        .levels = {{8, 0, 0}},
-        .degrees = degrees,
-        .n_degrees = 1,
-        .capacity = INFINITY,
-        .bound = INFINITY,
-        .host = &stops,
-    };
-
-    for (uint32_t v = 0; v < N; v++) {
-        order[v] = v;
-    }
-    part_downsets_linear(N, order, &sets);
-    q.sets = &sets;
-    assert_int_equal(call_run(solve_call, &q), PST_ERR_CANCELLED);
 }

@@ -219,32 +219,6 @@ TEST(test_search)
     assert_true(answers > 250 && limited > 150 && tensor > 30);
 }
 
-/* Two operators in a row, each plain (6 us, 4 bytes in flight, 2 in any case) or recomputing (8, 1,
-   3), two devices, four micro-batches. */
-TEST(test_worked_example)
-{
-    static const uint32_t degrees[] = {1, 2};
-    static const struct {
-        double memory, expected;
-    } cases[] = {{7, 8}, {8, 8}, {9, 8}, {10, 6}, {12, 6}, {3, INFINITY}};
-
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        struct instance x = {
-            .first = {0, 2, 4},
-            .ways = {{1, 6, 0, 4, 2}, {1, 8, 0, 1, 3}, {1, 6, 0, 4, 2}, {1, 8, 0, 1, 3}},
-        };
-        struct piper_answer answer;
-
-        mask_chain(&x.g, 2);
-        x.q.degrees = degrees;
-        x.q.n_degrees = 2;
-        x.q.n_devices = 2;
-        x.q.n_units = 4;
-        x.q.capacity = cases[i].memory;
-        assert_true(solve(&x, &answer) == cases[i].expected);
-    }
-}
-
 /* Random items; every choice is tried. */
 TEST(test_knapsack)
 {

@@ -4,7 +4,7 @@
  * all downsets against every partition there is.
  */
 #include "chain.h"
-#include "partition_rig.h"
+#include "partition_check.h"
 #include "sequence.h"
 #include "sets.h"
 
@@ -79,13 +79,6 @@ static double solve(const struct rig_case *c, const struct part_problem *p, cons
     return ask(c, p, order, (struct asked){INT64_MAX, false}, &ticks);
 }
 
-static void equal(double is, double should, int round)
-{
-    if (isinf(is) || isinf(should) ? is != should : fabs(is - should) > 1e-9 * fmax(1, should)) {
-        fail_msg("round %d: %.12g is not %.12g", round, is, should);
-    }
-}
-
 /* The least over all topological orders. */
 static double best_of_orders(const struct rig_case *c, const struct part_problem *p,
                              uint32_t *order, uint32_t n, uint32_t taken)
@@ -145,7 +138,7 @@ TEST(test_one_order)
         rig_problem(&c, &p);
         part_order(&p, PART_ORDER_DFS, NULL, order);
         found = solve(&c, &p, order);
-        equal(found, rig_best_cut(&c, order), round);
+        rig_agree(found, rig_best_cut(&c, order), round);
         answers += !isinf(found);
     }
     assert_true(answers > 100);
@@ -165,9 +158,9 @@ TEST(test_all_sets)
         draw(&g, &c, (uint32_t)rig_draw(&seed, 1, 6), round, &seed);
         rig_problem(&c, &p);
         found = solve(&c, &p, NULL);
-        equal(found, best_of_orders(&c, &p, order, 0, 0), round);
+        rig_agree(found, best_of_orders(&c, &p, order, 0, 0), round);
         if (isinf(c.memory)) {
-            equal(found, rig_best_partition(&c), round);
+            rig_agree(found, rig_best_partition(&c), round);
         }
     }
 }
@@ -190,8 +183,8 @@ TEST(test_below)
         least = ask(&c, &p, NULL, (struct asked){INT64_MAX, false}, &ticks);
         if (!isinf(least)) {
             answers++;
-            equal(ask(&c, &p, NULL, (struct asked){ticks + 1, false}, &again), least, round);
-            equal(ask(&c, &p, NULL, (struct asked){ticks, false}, &again), INFINITY, round);
+            rig_agree(ask(&c, &p, NULL, (struct asked){ticks + 1, false}, &again), least, round);
+            rig_agree(ask(&c, &p, NULL, (struct asked){ticks, false}, &again), INFINITY, round);
         }
     }
     assert_true(answers > 60);
@@ -309,25 +302,4 @@ TEST(test_paths)
         assert_true(ticks == b.sum);
     }
     assert_true(answers > 60 && apart > 5);
-}
-
-/* 0 -> 1 and 2 -> 3 into 4, 6 us each, on three devices: with at most two of them on a device a
-   micro-batch takes 12 us side by side and 6 us more. In a row it takes 30. */
-TEST(test_side_by_side)
-{
-    FINISHED_BY(rig_graph_finish) struct rig_graph g;
-    struct rig_case c = rig_two_branches(&g, 0);
-    struct part_problem p;
-    struct part_costs costs;
-    int64_t ticks;
-
-    c.devices = 3;
-    c.memory = INFINITY;
-    rig_problem(&c, &p);
-    part_costs_init(&p, c.b, &costs);
-    equal(ask(&c, &p, NULL, (struct asked){(int64_t)(13000 / costs.ns_per_tick), true}, &ticks), 18,
-          0);
-    p.in_row = true;
-    equal(ask(&c, &p, NULL, (struct asked){(int64_t)(13000 / costs.ns_per_tick), true}, &ticks), 30,
-          0);
 }

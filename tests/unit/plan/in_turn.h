@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Plans whose memory can be counted by hand: equal stages of a chain under 1F1B, two samples to a
- * micro-batch.
+ * micro-batch. Models of random plans, and what comes back from the file of such a plan.
  */
 #ifndef PST_TEST_PLAN_IN_TURN_H
 #define PST_TEST_PLAN_IN_TURN_H
@@ -9,6 +9,41 @@
 #include "unit/prove/rig.h"
 
 #define IN_TURN_MOST 80 /* passes of a device */
+#define MODELS       4
+
+static const char *const models[MODELS][2] = {
+    {"mlp", "inputs=12 hidden=16 layers=6 classes=5"},
+    {"gpt", "layers=2 dim=16 heads=2 context=8 vocab=11 dropout=0.1"},
+    {"mmt", ""},
+    {"resnet", ""}};
+
+/* The plan as its file has it: the same bytes again, and as legal. */
+static inline struct pst_plan *reread(struct rig *rig, uint32_t seed)
+{
+    static struct pst_check_report report;
+    struct pst_error err = {0};
+    struct pst_plan *read = NULL, *made = rig->plan;
+    made->graph_digest = rig->graph->digest;
+    made->partitioner = made->scheduler = made->memopt = "none 1.0";
+    for (uint32_t s = 0; s < made->n_stages; s++) {
+        uint32_t row;
+        pst_plan_count(made, s, &made->stages[s].in_flight, &row);
+    }
+    char *text = pst_plan_to_json(made, rig->graph), *again;
+    if (pst_plan_parse("plan", text, strlen(text), rig->graph, &read, &err) != PST_OK) {
+        fail_msg("seed %u: %s", seed, err.message);
+    }
+    again = pst_plan_to_json(read, rig->graph);
+    assert_string_equal(text, again);
+    rig->plan = read;
+    if (rig_check(rig, false, &report, &err) != PST_OK) {
+        fail_msg("seed %u: %s\n%s", seed, err.message, err.details);
+    }
+    rig->plan = made;
+    free(text);
+    free(again);
+    return read;
+}
 
 static inline uint32_t in_turn(uint32_t d, uint32_t p, uint32_t m, struct pst_pass *order)
 {

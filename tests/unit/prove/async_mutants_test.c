@@ -12,7 +12,7 @@ static void check(struct rig *rig, uint32_t i, const char *name)
 {
     struct async_shape shape = async_draw_shape(rig, i);
     if (async_plan(rig, &shape)) {
-        assert_true(async_oracle(rig->plan, rig->graph));
+        assert_true(oracle_legal(rig->plan, rig->graph));
         mu_mutate_all(rig, list_mutations, N_LIST_MUTATIONS, name);
         mu_mutate_all(rig, part_mutations, N_PART_MUTATIONS, name);
         mu_mutate_all(rig, plan_mutations, N_PLAN_MUTATIONS, name);

@@ -7,7 +7,7 @@
 #ifndef TESTS_CHECK_MUTANT_H
 #define TESTS_CHECK_MUTANT_H
 
-#include "unit/prove/async_oracle.h"
+#include "unit/prove/oracle.h"
 
 struct mutant {
     struct rig *rig;
@@ -280,18 +280,13 @@ static inline bool mu_only_order(const struct pst_check_report *report)
     return report->n_violations > 0;
 }
 
-static inline bool mu_oracle(const struct pst_plan *plan, const struct pst_graph *graph)
-{
-    return plan->asynchronous ? async_oracle(plan, graph) : oracle_legal(plan, graph);
-}
-
 static inline void mu_judge(struct mutant *m, struct mutation *mutation, const char *rules,
                             const char *plan)
 {
     static struct pst_check_report report;
     struct pst_error err = {0};
     bool accepted = rig_check(m->rig, false, &report, &err) == PST_OK;
-    bool legal = m->open && mu_oracle(m->rig->plan, m->rig->graph);
+    bool legal = m->open && oracle_legal(m->rig->plan, m->rig->graph);
     mutation->counts[!legal ? MU_CAUGHT : accepted ? MU_LEGAL : MU_ORDER]++;
     if (legal ? !accepted && !mu_only_order(&report) : accepted || !rig_has_rule(&report, rules)) {
         fail_msg("seed %llu, %s, %s at %u: %s, expected %s\n%s", (unsigned long long)m->rig->seed,

@@ -4,17 +4,9 @@
  * and 3 (the loss); each kernel takes 1 us. F calls F1 F2 F3, BW calls B3 B2 W2 B1 W1. Operator 1
  * leaves 1000 bytes a sample that W2 reads first: 2000 bytes a copy, 4 us at 500 MB/s.
  */
-#include "hand.h"
+#include "hand_times.h"
 
 #include "sim/usage.h"
-
-enum { ROWS = 12 };
-
-static struct times {
-    uint64_t start[ROWS], end[ROWS];
-} t;
-
-static struct rig rig;
 
 static struct pst_instr copy(uint8_t op, uint32_t microbatch, uint32_t node)
 {
@@ -23,27 +15,11 @@ static struct pst_instr copy(uint8_t op, uint32_t microbatch, uint32_t node)
 
 static void open_stage(void)
 {
-    open_two_stages(&rig, 2);
+    open_ranks(2);
     ((uint8_t *)rig.plan->stages[1].actions)[0] = PST_ACTION_OFFLOAD;
     rig.cluster.host_bandwidth = 500000000;
     rig.cluster.link_directions = 1;
-    set_list(&rig, 0, NULL, 0);
-    set_list(&rig, 1, NULL, 0);
 }
-
-static void run(void)
-{
-    uint64_t *start[] = {NULL, t.start}, *end[] = {NULL, t.end}, makespan;
-    struct pst_error err = {0};
-    memset(&t, 0, sizeof t);
-    assert_ok(pst_sim_run(rig.plan, rig.graph, &rig.cost, start, end, &makespan, &err), &err);
-}
-
-#define EXPECT(instr, from, to)                                                                    \
-    do {                                                                                           \
-        assert_int_equal(t.start[instr], from);                                                    \
-        assert_int_equal(t.end[instr], to);                                                        \
-    } while (0)
 
 /* A copy that stands behind no pass is posted where it stands; the list goes on at once. */
 TEST(queues)
@@ -54,61 +30,65 @@ TEST(queues)
     const struct pst_instr list[] = {out, in, pass(PST_I_F, 0, 0),
                                      after(pass(PST_I_F, 0, 1), &two, 1)};
     set_list(&rig, 1, list, 4);
-    run();
-    EXPECT(0, 0, 4000);
-    EXPECT(1, 0, 4000);
-    EXPECT(2, 0, 1000);
-    EXPECT(3, 1000, 2000);
+    must_run();
+    EXPECT(1, 0, 0, 4000);
+    EXPECT(1, 1, 0, 4000);
+    EXPECT(1, 2, 0, 1000);
+    EXPECT(1, 3, 1000, 2000);
     rig.cluster.link_directions = 2;
-    run();
-    EXPECT(0, 0, 4000);
-    EXPECT(1, 4000, 8000);
+    must_run();
+    EXPECT(1, 0, 0, 4000);
+    EXPECT(1, 1, 4000, 8000);
 
     /* two of one direction are in line either way; a pass of another stage waits for all of it */
     const struct pst_instr line[] = {in, in, after(pass(PST_I_F, 0, 0), &last, 1),
                                      after(out, &two, 1)};
     set_list(&rig, 1, line, 4);
     rig.cluster.link_directions = 1;
-    run();
-    EXPECT(0, 0, 4000);
-    EXPECT(1, 4000, 8000);
-    EXPECT(2, 8000, 9000);
-    EXPECT(3, 9000, 13000);
+    must_run();
+    EXPECT(1, 0, 0, 4000);
+    EXPECT(1, 1, 4000, 8000);
+    EXPECT(1, 2, 8000, 9000);
+    EXPECT(1, 3, 9000, 13000);
 
     /* what the plan keeps moves nothing */
     ((uint8_t *)rig.plan->stages[1].actions)[0] = PST_ACTION_KEEP;
-    run();
-    EXPECT(3, 1000, 1000);
+    must_run();
+    EXPECT(1, 3, 1000, 1000);
     rig_close(&rig);
 }
 
 /* F0, out, F1, out, back, BW0. */
+static void open_passes(void)
+{
+    static const uint32_t zero = 0, one = 1, two = 2, four = 4;
+    static struct pst_instr list[6];
+    open_stage();
+    list[0] = pass(PST_I_F, 1, 0);
+    list[1] = after(copy(PST_I_OFFLOAD, 0, 1), &zero, 1);
+    list[2] = after(pass(PST_I_F, 1, 1), &one, 1);
+    list[3] = after(copy(PST_I_OFFLOAD, 1, 1), &two, 1);
+    list[4] = after(copy(PST_I_FETCH, 0, 1), &one, 1);
+    list[5] = after(pass(PST_I_BW, 1, 0), &four, 1);
+    set_list(&rig, 1, list, 6);
+}
+
 TEST(inside_passes)
 {
-    const uint32_t zero = 0, one = 1, two = 2, four = 4;
-    open_stage();
-    const struct pst_instr list[] = {
-        pass(PST_I_F, 1, 0),
-        after(copy(PST_I_OFFLOAD, 0, 1), &zero, 1),
-        after(pass(PST_I_F, 1, 1), &one, 1),
-        after(copy(PST_I_OFFLOAD, 1, 1), &two, 1),
-        after(copy(PST_I_FETCH, 0, 1), &one, 1),
-        after(pass(PST_I_BW, 1, 0), &four, 1),
-    };
-    set_list(&rig, 1, list, 6);
-    run();
-    EXPECT(0, 0, 3000);
-    EXPECT(1, 1000, 5000);  /* from the end of F1 on */
-    EXPECT(2, 3000, 8000);  /* F1 may write again at 5000 */
-    EXPECT(3, 6000, 10000); /* behind that */
-    EXPECT(4, 5000, 9000);  /* posted at 3000 */
-    EXPECT(5, 8000, 13000); /* W2 is called at 10000 */
+    open_passes();
+    must_run();
+    EXPECT(1, 0, 0, 3000);
+    EXPECT(1, 1, 1000, 5000);  /* from the end of F1 on */
+    EXPECT(1, 2, 3000, 8000);  /* F1 may write again at 5000 */
+    EXPECT(1, 3, 6000, 10000); /* behind that */
+    EXPECT(1, 4, 5000, 9000);  /* posted at 3000 */
+    EXPECT(1, 5, 8000, 13000); /* W2 is called at 10000 */
 
     /* one link: back comes behind the second way out */
     rig.cluster.link_directions = 2;
-    run();
-    EXPECT(4, 10000, 14000);
-    EXPECT(5, 8000, 17000); /* W2 stands still for 4 us */
+    must_run();
+    EXPECT(1, 4, 10000, 14000);
+    EXPECT(1, 5, 8000, 17000); /* W2 stands still for 4 us */
     rig_close(&rig);
 }
 
@@ -130,12 +110,12 @@ TEST(places_one_by_one)
         after(copy(PST_I_FETCH, 0, 1), five_one, 2),
     };
     set_list(&rig, 1, list, 8);
-    run();
-    EXPECT(1, 1000, 5000);
-    EXPECT(2, 5000, 5048);
-    EXPECT(5, 5000, 10000);
-    EXPECT(6, 8000, 8048); /* B3 B2 W2 */
-    EXPECT(7, 10000, 14000);
+    must_run();
+    EXPECT(1, 1, 1000, 5000);
+    EXPECT(1, 2, 5000, 5048);
+    EXPECT(1, 5, 5000, 10000);
+    EXPECT(1, 6, 8000, 8048); /* B3 B2 W2 */
+    EXPECT(1, 7, 10000, 14000);
 
     /* behind a pass of another stage it is posted when that begins, too, and waits for all of it
        where it names it */
@@ -148,31 +128,20 @@ TEST(places_one_by_one)
                                       copy(PST_I_FETCH, 0, 2),
                                       after(copy(PST_I_FETCH, 0, 2), &four, 1)};
     set_list(&rig, 1, other, 7);
-    run();
-    EXPECT(4, 4000, 5000);
-    EXPECT(5, 4000, 4048);
-    EXPECT(6, 5000, 5048);
+    must_run();
+    EXPECT(1, 4, 4000, 5000);
+    EXPECT(1, 5, 4000, 4048);
+    EXPECT(1, 6, 5000, 5048);
     rig_close(&rig);
 }
 
 /* Stalls are no work: a rank is busy with its 11 kernels. */
 TEST(usage)
 {
-    const uint32_t zero = 0, one = 1, two = 2, four = 4;
     struct pst_timeline *timeline;
     struct pst_sim_result result;
-    struct pst_error err = {0};
-    open_stage();
+    open_passes();
     rig.cluster.link_directions = 2;
-    const struct pst_instr list[] = {
-        pass(PST_I_F, 1, 0),
-        after(copy(PST_I_OFFLOAD, 0, 1), &zero, 1),
-        after(pass(PST_I_F, 1, 1), &one, 1),
-        after(copy(PST_I_OFFLOAD, 1, 1), &two, 1),
-        after(copy(PST_I_FETCH, 0, 1), &one, 1),
-        after(pass(PST_I_BW, 1, 0), &four, 1),
-    };
-    set_list(&rig, 1, list, 6);
     assert_ok(
         pst_sim_timeline(rig.plan, rig.graph, &rig.cost, 1, 0, NULL, &timeline, &result, &err),
         &err);
@@ -198,8 +167,6 @@ TEST(usage)
 TEST(refusals)
 {
     const uint32_t one = 1, far = 99;
-    uint64_t makespan;
-    struct pst_error err = {0};
     open_stage();
     const struct pst_instr early[] = {after(pass(PST_I_F, 1, 0), &one, 1),
                                       copy(PST_I_OFFLOAD, 0, 1)};
@@ -208,8 +175,7 @@ TEST(refusals)
     const struct pst_instr *lists[] = {early, wild};
     for (uint32_t i = 0; i < 2; i++) {
         set_list(&rig, 1, lists[i], 2);
-        assert_int_equal(pst_sim_run(rig.plan, rig.graph, &rig.cost, NULL, NULL, &makespan, &err),
-                         PST_ERR_BUG);
+        assert_int_equal(run(), PST_ERR_BUG);
         assert_string_equal(err.kind, "plan.illegal");
     }
     rig_close(&rig);

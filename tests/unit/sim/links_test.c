@@ -3,33 +3,9 @@
  * Links that several ranks want at once: those of nodes. By hand: a transfer of 2 samples moves
  * 2000 bytes; between nodes it takes 3 + 2 us.
  */
-#include "hand.h"
+#include "hand_times.h"
 
 #define RANKS 6
-
-static struct times {
-    uint64_t start[RANKS][4], end[RANKS][4];
-} t;
-
-static struct rig rig;
-
-static void run(void)
-{
-    uint64_t *start[RANKS], *end[RANKS], makespan;
-    struct pst_error err = {0};
-    memset(&t, 0, sizeof t);
-    for (uint32_t d = 0; d < RANKS; d++) {
-        start[d] = t.start[d];
-        end[d] = t.end[d];
-    }
-    assert_ok(pst_sim_run(rig.plan, rig.graph, &rig.cost, start, end, &makespan, &err), &err);
-}
-
-#define EXPECT(rank, instr, from, to)                                                              \
-    do {                                                                                           \
-        assert_int_equal(t.start[rank][instr], from);                                              \
-        assert_int_equal(t.end[rank][instr], to);                                                  \
-    } while (0)
 
 static struct pst_instr send_to(uint32_t peer)
 {
@@ -44,13 +20,10 @@ static struct pst_instr recv_from(uint32_t peer)
 /* Nodes {0, 1}, {2, 3}, {4, 5}. */
 static void open_nodes(void)
 {
-    open_two_stages(&rig, RANKS);
+    open_ranks(RANKS);
     rig.cluster.node_size = 2;
     rig.cluster.node_link_bandwidth = 1000000000;
     rig.cluster.node_link_latency = 3000;
-    for (uint32_t d = 0; d < RANKS; d++) {
-        set_list(&rig, d, NULL, 0);
-    }
 }
 
 /* Both ranks of node 0 send to node 1. */
@@ -65,27 +38,27 @@ TEST(the_way_out)
     set_list(&rig, 1, later, 2);
     set_list(&rig, 2, from0, 1);
     set_list(&rig, 3, from1, 1);
-    run();
+    must_run();
     EXPECT(0, 0, 0, 5000);
     EXPECT(1, 1, 5000, 10000); /* asked for at 1000 */
     EXPECT(3, 0, 5000, 10000);
 
     /* who asks first is served first: rank 1 at 1000, rank 0 at 2000 */
     set_list(&rig, 0, latest, 3);
-    run();
+    must_run();
     EXPECT(1, 1, 1000, 6000);
     EXPECT(0, 2, 6000, 11000);
 
     /* at the same time the lower rank: both at 1000 */
     const struct pst_instr same[] = {f, send_to(2)};
     set_list(&rig, 0, same, 2);
-    run();
+    must_run();
     EXPECT(0, 1, 1000, 6000);
     EXPECT(1, 1, 6000, 11000);
 
     /* and nobody waits where all is one node */
     rig.cluster.node_size = 0;
-    run();
+    must_run();
     EXPECT(0, 1, 1000, 5000);
     EXPECT(1, 1, 1000, 5000);
     rig_close(&rig);
@@ -103,7 +76,7 @@ TEST(the_way_in)
     set_list(&rig, 2, c, 1);
     set_list(&rig, 4, d, 2);
     set_list(&rig, 5, e, 1);
-    run();
+    must_run();
     EXPECT(0, 0, 0, 5000);
     EXPECT(2, 0, 5000, 10000); /* another node, the same way in */
     EXPECT(0, 1, 0, 4000);     /* a link of its own: 2 + 2 us */
@@ -123,7 +96,7 @@ TEST(heads_stay)
     set_list(&rig, 1, b, 2);
     set_list(&rig, 2, from1, 1);
     set_list(&rig, 4, from0, 1);
-    run();
+    must_run();
     EXPECT(0, 0, 0, 5000);
     EXPECT(1, 0, 5000, 10000);
     EXPECT(1, 1, 5000, 9000); /* inside the node, but not before the one ahead has started */
@@ -138,7 +111,7 @@ TEST(norm_between_nodes)
     for (uint32_t d = 0; d < RANKS; d++) {
         set_list(&rig, d, norm, 1);
     }
-    run();
+    must_run();
     /* 10 steps of 3 us; 2 * 5 / 6 of 56 bytes is 93.3, 94 ns at 1 byte/ns */
     EXPECT(3, 0, 0, 30094);
     rig_close(&rig);
@@ -154,13 +127,13 @@ TEST(sums_over_replicas)
     rig.plan->stages[0].ranks = near;
     set_list(&rig, 2, reduce, 1);
     set_list(&rig, 3, reduce, 1);
-    run();
+    must_run();
     EXPECT(2, 0, 0, 2 * 2000 + 5000);
     EXPECT(3, 0, 0, 2 * 2000 + 5000);
     rig.plan->stages[0].ranks = far;
     set_list(&rig, 1, reduce, 1);
     set_list(&rig, 3, NULL, 0);
-    run();
+    must_run();
     EXPECT(1, 0, 0, 2 * 3000 + 5000);
     EXPECT(2, 0, 0, 2 * 3000 + 5000);
     rig_close(&rig);

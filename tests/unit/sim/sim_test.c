@@ -4,30 +4,7 @@
  */
 #include "sim/durations.h"
 
-#include "hand.h"
-
-static struct timeline {
-    uint64_t starts[4][16], ends[4][16], makespan;
-} t;
-
-static struct rig rig;
-static struct pst_error err;
-
-static pst_status run(void)
-{
-    uint64_t *start[4], *end[4];
-    for (uint32_t d = 0; d < 4; d++) {
-        start[d] = t.starts[d];
-        end[d] = t.ends[d];
-    }
-    return pst_sim_run(rig.plan, rig.graph, &rig.cost, start, end, &t.makespan, &err);
-}
-
-#define EXPECT(rank, instr, from, to)                                                              \
-    do {                                                                                           \
-        assert_int_equal(t.starts[rank][instr], from);                                             \
-        assert_int_equal(t.ends[rank][instr], to);                                                 \
-    } while (0)
+#include "hand_times.h"
 
 /* A transfer of 2 samples takes 2 + 2 us. */
 TEST(two_stages)
@@ -49,7 +26,7 @@ TEST(two_stages)
     };
     set_list(&rig, 0, first, 4);
     set_list(&rig, 1, second, 4);
-    assert_ok(run(), &err);
+    must_run();
     EXPECT(0, 0, 0, 1000);
     EXPECT(0, 1, 1000, 5000); /* the list goes on at once */
     EXPECT(0, 2, 1000, 2000);
@@ -65,7 +42,7 @@ TEST(two_stages)
     memcpy(slow, first, sizeof slow);
     slow[2] = after(slow[2], w + 1, 1);
     set_list(&rig, 0, slow, 4);
-    assert_ok(run(), &err);
+    must_run();
     EXPECT(0, 2, 5000, 6000);
     EXPECT(0, 3, 6000, 10000);
     EXPECT(1, 3, 10000, 13000);
@@ -79,7 +56,7 @@ TEST(two_stages)
     };
     set_list(&rig, 0, first, 4);
     set_list(&rig, 1, late, 4);
-    assert_ok(run(), &err);
+    must_run();
     EXPECT(1, 1, 5000, 8000);
     EXPECT(0, 3, 8000, 12000);
     EXPECT(1, 3, 12000, 15000);
@@ -130,7 +107,7 @@ TEST(replays_and_updates)
         {.op = PST_I_NORM},  after((struct pst_instr){.op = PST_I_STEP}, &norm, 1),
     };
     set_list(&rig, 0, list, 6);
-    assert_ok(run(), &err);
+    must_run();
     EXPECT(0, 0, 0, 4000);
     EXPECT(0, 1, 4000, 4000 + b + 2000);
     EXPECT(0, 2, 6000 + b, 6000 + b + w);
@@ -142,7 +119,7 @@ TEST(replays_and_updates)
     rig.cluster.memory_bandwidth = 1000000000;
     const struct pst_instr step[] = {{.op = PST_I_STEP}};
     set_list(&rig, 0, step, 1);
-    assert_ok(run(), &err);
+    must_run();
     EXPECT(0, 0, 0, 139 * 4 * 6 + 1000);
 
     /* an R of its own takes the replay out of BW */
@@ -150,7 +127,7 @@ TEST(replays_and_updates)
     const struct pst_instr placed[] = {pass(PST_I_F, 0, 0), pass(PST_I_R, 0, 0),
                                        pass(PST_I_BW, 0, 0)};
     set_list(&rig, 0, placed, 3);
-    assert_ok(run(), &err);
+    must_run();
     EXPECT(0, 1, 4000, 6000);
     EXPECT(0, 2, 6000, 6000 + b + w);
     rig_close(&rig);
@@ -211,8 +188,8 @@ TEST(tied_parameters_are_updated_once)
             if (apart != 0) {
                 set_list(&rig, 1 - stage, NULL, 0);
             }
-            assert_ok(run(), &err);
-            ns[apart][stage] = t.ends[ranks[stage]][0];
+            must_run();
+            ns[apart][stage] = t.end[ranks[stage]][0];
         }
         rig_close(&rig);
     }
@@ -240,7 +217,7 @@ TEST(norm_is_a_meeting)
     set_list(&rig, 0, a, 2);
     set_list(&rig, 1, b, 4);
     set_list(&rig, 2, c, 2);
-    assert_ok(run(), &err);
+    must_run();
     /* 4 steps of 2 us; 2 * 2 / 3 of 56 bytes is 74.67, 75 ns at 1 byte/ns */
     EXPECT(0, 0, 2000, 10075);
     EXPECT(1, 1, 2000, 10075);

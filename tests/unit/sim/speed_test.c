@@ -8,7 +8,7 @@
 
 #include <time.h>
 
-#include "unit/prove/rig.h"
+#include "unit/plan/in_turn.h"
 
 #define DEVICES 16
 
@@ -18,20 +18,11 @@ static uint32_t make_1f1b(struct rig *rig, uint32_t m)
     struct rig_shape shape = {
         .devices = DEVICES, .chunks = 1, .batch = m, .microbatch = 1, .slots = 2};
     struct pst_pass *orders[DEVICES];
-    uint32_t n_passes[DEVICES] = {0}, total = 0;
+    uint32_t n_passes[DEVICES], total = 0;
     rig_cut(rig, &shape);
     for (uint32_t d = 0; d < DEVICES; d++) {
-        uint32_t warm = DEVICES - 1 - d, f = 0;
         orders[d] = calloc(2 * (size_t)m, sizeof **orders);
-        for (; f < warm; f++) {
-            orders[d][n_passes[d]++] = (struct pst_pass){PST_PASS_F, d, f};
-        }
-        for (uint32_t b = 0; b < m; b++) {
-            if (f < m) {
-                orders[d][n_passes[d]++] = (struct pst_pass){PST_PASS_F, d, f++};
-            }
-            orders[d][n_passes[d]++] = (struct pst_pass){PST_PASS_BW, d, b};
-        }
+        n_passes[d] = in_turn(d, DEVICES, m, orders[d]);
     }
     assert_ok(pst_plan_lower(rig->plan, rig->graph, &rig->cost,
                              (const struct pst_pass *const *)orders, n_passes, true, &err),
