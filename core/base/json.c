@@ -213,7 +213,7 @@ static void put_integer(struct pst_json *json, const char *key, bool negative, u
     if (negative) {
         *--at = '-';
     }
-    begin(json, key);
+    begin_value(json, key);
     put_text(json, at, (size_t)(end - at));
 }
 

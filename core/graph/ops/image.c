@@ -48,10 +48,6 @@ static bool infer_conv2d(const struct pst_op_case *c, struct pst_error *err)
         !check_param_rank(c, 4, "[kernel height, kernel width, in, out]", err)) {
         return false;
     }
-    if (c->op->act != PST_ACT_NONE) {
-        return BAD("%s: a convolution has no activation function; make it an operator",
-                   c->op->name);
-    }
     weight[2] = x->dims[2] / groups;
     weight[3] = param0(c)->dims[3];
     if (x->dims[2] % groups != 0 || weight[3] % groups != 0) {

@@ -110,7 +110,7 @@ TEST(refusals)
     refuse((struct pst_op){.kind = PST_OP_STRIDED, .form = &twice}, DIMS(2, 3), 0, NULL,
            "not every axis of shape [2, 3] comes once");
     refuse((struct pst_op){.kind = PST_OP_STRIDED, .form = &far}, DIMS(3, 2), 0, NULL,
-           "that is too far");
+           "which is too far");
     refuse((struct pst_op){.kind = PST_OP_CONSTANT, .form = &five}, NULL, 0, NULL,
            "numbers of type f32 or i32");
 }
@@ -132,7 +132,7 @@ static void refuse_conv(struct pst_op op, const char *message)
 TEST(refusals_of_convolutions)
 {
     refuse_conv((struct pst_op){.groups = 3}, "conv: 3 groups do not divide 6 channels to 4");
-    refuse_conv((struct pst_op){.act = PST_ACT_RELU}, "conv: a convolution has no activation");
+    refuse_conv((struct pst_op){.act = PST_ACT_RELU}, "conv: conv2d does not read `act`");
 }
 
 /* --- autodiff ------------------------------------------------------------------------------*/

@@ -184,7 +184,7 @@ TEST(refusals_of_the_decoder)
     refuse_on("does not begin with 2 heads of 14", 24, op);
     op.head_dim = 12;
     op.rope.theta = 0;
-    refuse_on("theta 0 is not a number above 1", 24, op);
+    refuse_on("theta 0 is not above 1", 24, op);
     op.rope = (struct pst_rope){PST_ROPE_LINEAR, 10000, 0.5f, 0, 0, 0};
     refuse_on("cannot be scaled by 0.5", 24, op);
     op.rope = (struct pst_rope){PST_ROPE_LLAMA3, 10000, 8, 4, 4, 64};
