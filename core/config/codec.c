@@ -42,8 +42,8 @@ struct pst_fields *pst_codec_place(struct pst_codec *c, bool element)
 
 static void note_key(struct pst_codec_level *level, const char *key)
 {
-    if (level->n_keys == 0 ||
-        (level->n_keys < PST_CODEC_MEMBERS && level->keys[level->n_keys - 1] != key)) {
+    if (key != NULL && level->n_keys < PST_CODEC_MEMBERS &&
+        (level->n_keys == 0 || level->keys[level->n_keys - 1] != key)) {
         level->keys[level->n_keys++] = key;
     }
 }
@@ -52,11 +52,8 @@ json_t *pst_codec_find(struct pst_codec *c, const char *key)
 {
     json_t *value = pst_codec_is_sound(c) ? peek(c, key) : NULL;
 
-    if (key == NULL) {
-        top(c)->index++;
-    } else {
-        note_key(top(c), key);
-    }
+    note_key(top(c), key);
+    top(c)->index += key == NULL;
     return value;
 }
 
@@ -130,26 +127,28 @@ uint32_t pst_codec_array(struct pst_codec *c, const char *key)
     return (uint32_t)json_array_size(top(c)->at);
 }
 
-static bool is_known(const struct pst_codec_level *level, const char *key)
+/* Looks from *at on, where the next key of a file mostly is. */
+static bool is_known(const struct pst_codec_level *level, const char *key, uint32_t *at)
 {
-    uint32_t i = 0;
-
-    while (i < level->n_keys && strcmp(level->keys[i], key) != 0) {
-        i++;
+    for (uint32_t n = 0; n < level->n_keys; n++) {
+        *at = *at < level->n_keys ? *at : 0;
+        if (strcmp(level->keys[(*at)++], key) == 0) {
+            return true;
+        }
     }
-    return i < level->n_keys;
+    return false;
 }
 
 static void refuse_others(struct pst_codec *c, const struct pst_codec_level *level)
 {
+    uint32_t at = 0;
+    char hint[96] = "";
     const char *key;
     json_t *value;
 
     json_object_foreach(level->at, key, value)
     {
-        char hint[96] = "";
-
-        if (is_known(level, key)) {
+        if (is_known(level, key, &at)) {
             continue;
         }
         if (c->format != NULL) {
@@ -209,9 +208,7 @@ bool pst_codec_has(struct pst_codec *c, const char *key, bool there)
     if (!pst_codec_reads(c)) {
         return there;
     }
-    if (key != NULL) {
-        note_key(top(c), key);
-    }
+    note_key(top(c), key);
     return pst_codec_is_sound(c) && peek(c, key) != NULL;
 }
 
