@@ -127,7 +127,7 @@ TEST(test_kept_where_it_fits)
     uint64_t counter = 0;
 
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        struct pst_instance *instance = open_memopt(rows[i].id, rows[i].options);
+        OWN(instance) *instance = open_memopt(rows[i].id, rows[i].options);
 
         for (int round = 0; round < 60; round++) {
             struct memopt_answer answer;
@@ -148,7 +148,6 @@ TEST(test_kept_where_it_fits)
                 fail_msg("%s %s, round %d: %s", rows[i].id, rows[i].options, round, answer.plan);
             }
         }
-        pst_instance_destroy(instance);
     }
 }
 
