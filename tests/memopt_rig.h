@@ -14,6 +14,8 @@
 #include "planner/eval_replays.h"
 #include "plugin_rig.h"
 
+OWNER(instance)
+
 #define MAX_NODES 64
 
 struct stage {

@@ -49,6 +49,14 @@ int run_own_tests(CMFixtureFunction begin, CMFixtureFunction end);
 /* Before a local's type: at the end of its block, the function is called with its address. */
 #define FINISHED_BY(function) __attribute__((cleanup(function)))
 
+/* Behind OWNER(x) a local that is declared as OWN(x) *p is destroyed at the end of its block. */
+#define OWN(kind) FINISHED_BY(own_##kind) struct pst_##kind
+#define OWNER(kind)                                                                                \
+    static inline void own_##kind(struct pst_##kind **owned)                                       \
+    {                                                                                              \
+        pst_##kind##_destroy(*owned);                                                              \
+    }
+
 /* What was asked for was done; else the fault is shown. */
 #define assert_ok(status, err)                                                                     \
     do {                                                                                           \

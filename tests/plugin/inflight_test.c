@@ -87,7 +87,7 @@ TEST(test_counting_agrees_with_telling)
         {"gpipe", ""}, {"1f1b", ""}, {"1f1b", "eager = true"}, {"1f1b", "split = true"}};
 
     for (size_t i = 0; i < sizeof schedulers / sizeof schedulers[0]; i++) {
-        struct pst_planner planner;
+        FINISHED_BY(planner_finish) struct pst_planner planner;
         const struct pst_plugin *loud;
 
         planner_init(&planner, schedulers[i][0], schedulers[i][1]);
@@ -103,13 +103,12 @@ TEST(test_counting_agrees_with_telling)
                 }
             }
         }
-        planner_finish(&planner);
     }
 }
 
 TEST(test_what_was_counted_is_the_least)
 {
-    struct pst_planner planner;
+    FINISHED_BY(planner_finish) struct pst_planner planner;
 
     planner_init(&planner, "1f1b", "");
     assert_int_equal(held(&planner, 1, 4, 8), 3);
@@ -117,13 +116,12 @@ TEST(test_what_was_counted_is_the_least)
     assert_int_equal(held(&planner, 1, 4, 8), 5);
     planner.counted[1] = 2;
     assert_int_equal(held(&planner, 1, 4, 8), 3);
-    planner_finish(&planner);
 }
 
 /* One order says what all stages hold, and what of it is late; asked again it is not made again. */
 TEST(test_one_order_for_all_stages)
 {
-    struct pst_planner planner;
+    FINISHED_BY(planner_finish) struct pst_planner planner;
     struct pst_error err;
     bool splits = true;
 
@@ -141,7 +139,6 @@ TEST(test_one_order_for_all_stages)
     assert_int_equal(n_orders, 1);
     assert_int_equal(held(&planner, 1, 4, 3), 3);
     assert_int_equal(n_orders, 2);
-    planner_finish(&planner);
 }
 
 /*
@@ -156,7 +153,7 @@ TEST(test_late)
     } rows[] = {{"zb-h1", 1}, {"zb-h2", 2}, {"1f1b", 0}};
 
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        struct pst_planner planner;
+        FINISHED_BY(planner_finish) struct pst_planner planner;
         struct pst_error err;
 
         planner_init(&planner, rows[i].id, "");
@@ -176,6 +173,5 @@ TEST(test_late)
                 assert_int_equal(count->late[d], rows[i].late * d);
             }
         }
-        planner_finish(&planner);
     }
 }

@@ -93,7 +93,7 @@ static void try_optimizer(const struct optimizer *o)
 {
     static const struct pst_eval eval = {sizeof eval, rig_evaluate, rig_evaluate_replays};
     const struct pst_host_context context = {.eval = &eval, .cancelled = is_cancelled};
-    struct pst_instance *instance = NULL;
+    OWN(instance) *instance = NULL;
     struct pst_error err = {0};
     struct answer first, again;
     struct stage s;
@@ -120,7 +120,6 @@ static void try_optimizer(const struct optimizer *o)
     again = ask_both(instance, &s, 0);
     assert_int_equal(polls, all);
     assert_memory_equal(&first, &again, sizeof first);
-    pst_instance_destroy(instance);
 }
 
 TEST(test_all)

@@ -122,9 +122,9 @@ static void report(const char *who, const struct tally *t)
 /* Both policies against exact; the two-ended one misses nothing and is never the worse one. */
 static void policies(bool link, uint32_t rounds, uint32_t low, uint32_t high)
 {
-    struct pst_instance *exact = open_memopt("exact", "");
-    struct pst_instance *two = open_memopt("two-ended", PLAIN);
-    struct pst_instance *capuchin = open_memopt("dawnpiper", PLAIN "policy = \"capuchin\"");
+    OWN(instance) *exact = open_memopt("exact", "");
+    OWN(instance) *two = open_memopt("two-ended", PLAIN);
+    OWN(instance) *capuchin = open_memopt("dawnpiper", PLAIN "policy = \"capuchin\"");
     struct tally of_two = {0}, of_capuchin = {0};
 
     for (uint32_t round = 0; round < rounds; round++) {
@@ -144,9 +144,6 @@ static void policies(bool link, uint32_t rounds, uint32_t low, uint32_t high)
     assert_int_equal(of_two.missed, 0);
     assert_true(of_two.sum / of_two.n < 0.01 && of_two.worst <= 0.05);
     assert_true(of_capuchin.sum >= of_two.sum);
-    pst_instance_destroy(exact);
-    pst_instance_destroy(two);
-    pst_instance_destroy(capuchin);
 }
 
 TEST(test_replay)

@@ -46,7 +46,7 @@ static void fill(struct order *order, const struct schedule_run *run)
 
 static void compare(const struct schedule_run *run)
 {
-    struct order order;
+    FINISHED_BY(order_finish) struct order order;
     struct order_times times;
 
     fill(&order, run);
@@ -56,7 +56,6 @@ static void compare(const struct schedule_run *run)
     for (uint32_t d = 0; d < order.in->n_devices; d++) {
         assert_int_equal(order_peak_bytes(&order, d), run->eval.peak_bytes[d]);
     }
-    order_finish(&order);
 }
 
 TEST(test_times_and_peaks)
@@ -119,7 +118,7 @@ TEST(test_orders_that_cannot_run)
 TEST(test_huge_times)
 {
     OWN_RUN run = SCHEDULE("1f1b", .p = 2, .m = 3);
-    struct order order;
+    FINISHED_BY(order_finish) struct order order;
     struct order_times times;
 
     huge(&run.asked, NULL);
@@ -127,7 +126,6 @@ TEST(test_huge_times)
     assert_true(order_evaluate(&order, &times));
     assert_true(times.makespan_ns == UINT64_MAX - 1);
     assert_true(order_peak_bytes(&order, 0) >= UINT64_MAX / 2);
-    order_finish(&order);
 }
 
 /* Passes as they reach the host: "F0.0" or "F1.0+BW0.0". */
@@ -164,7 +162,7 @@ TEST(test_emission)
     struct told told = {""};
     struct pst_schedule_out out = {
         .size = sizeof out, .impl = &told, .emit = tell, .pair = tell_pair};
-    struct order order;
+    FINISHED_BY(order_finish) struct order order;
 
     order_init(&order, &run.asked.in);
     order_add(&order, 1, PST_PASS_F, 1, 0);
@@ -177,5 +175,4 @@ TEST(test_emission)
     told.text[0] = '\0';
     assert_int_equal(order_emit(&order, &out), PST_ERR_BUG);
     assert_string_equal(told.text, "0:W0.9 ");
-    order_finish(&order);
 }

@@ -139,7 +139,7 @@ TEST(test_random)
 {
     static struct chain c;
     const uint64_t seed = 20261122;
-    struct pst_instance *rotor = open_memopt("rotor", "");
+    OWN(instance) *rotor = open_memopt("rotor", "");
     uint64_t counter = 0;
 
     for (int round = 0; round < 300; round++) {
@@ -165,5 +165,4 @@ TEST(test_random)
         snprintf(name, sizeof name, "round %d", round);
         expect(rotor, &c, name);
     }
-    pst_instance_destroy(rotor);
 }

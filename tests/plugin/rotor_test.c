@@ -182,9 +182,9 @@ static uint64_t period_or_never(struct pst_instance *instance, struct stage *s)
 /* More memory, slots, and fewer micro-batches never cost time. */
 TEST(test_laws)
 {
-    struct pst_instance *instance = open_memopt("rotor", "");
-    struct pst_instance *few = open_memopt("rotor", "slots = 20");
-    struct pst_instance *twice = open_memopt("rotor", "slots = 40");
+    OWN(instance) *instance = open_memopt("rotor", "");
+    OWN(instance) *few = open_memopt("rotor", "slots = 20");
+    OWN(instance) *twice = open_memopt("rotor", "slots = 40");
 
     for (uint64_t seed = 1; seed <= 60; seed++) {
         uint64_t counter = 0, before = UINT64_MAX, ample;
@@ -208,16 +208,13 @@ TEST(test_laws)
         }
         assert_int_equal(before, total_ns(&s)); /* everything kept fits */
     }
-    pst_instance_destroy(instance);
-    pst_instance_destroy(few);
-    pst_instance_destroy(twice);
 }
 
 /* Layers of several nodes with a skip inside, nodes that must not run again, earlier decisions: a
    plan that is found is legal, fits by the ledger, and comes again. */
 TEST(test_stages_of_all_kinds)
 {
-    struct pst_instance *instance = open_memopt("rotor", "layers = 6");
+    OWN(instance) *instance = open_memopt("rotor", "layers = 6");
     uint32_t n_nested = 0;
 
     for (uint64_t seed = 1; seed <= 300; seed++) {
@@ -250,5 +247,4 @@ TEST(test_stages_of_all_kinds)
     }
     print_message("%u of 300 with replays\n", n_nested);
     assert_true(n_nested > 50);
-    pst_instance_destroy(instance);
 }

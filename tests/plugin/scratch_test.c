@@ -5,6 +5,8 @@
 #include "host/call.h"
 #include "test.h"
 
+OWNER(instance)
+
 TEST(test_scratch)
 {
     static const struct pst_host_context nothing;
@@ -16,7 +18,7 @@ TEST(test_scratch)
                                     .k = 1,
                                     .successor_size = sizeof(struct pst_successor)};
     const struct pst_plugin *plugin = NULL;
-    struct pst_instance *instance = NULL;
+    OWN(instance) *instance = NULL;
     struct pst_error err = {0};
     size_t kept;
 
@@ -32,7 +34,6 @@ TEST(test_scratch)
         assert_int_equal(instance->scratch.total, 0);
     }
     assert_int_equal(instance->arena.total, kept);
-    pst_instance_destroy(instance);
 }
 
 /* While it runs, it is there: the one who asks another strategy keeps its own. */
@@ -40,7 +41,7 @@ TEST(test_nested)
 {
     static const struct pst_host_context nothing;
     const struct pst_plugin *plugin = NULL;
-    struct pst_instance *outer = NULL, *inner = NULL;
+    OWN(instance) *outer = NULL, *inner = NULL;
     const struct pst_scratch *scratch;
     struct pst_error err = {0};
     unsigned char *mine;
@@ -62,8 +63,6 @@ TEST(test_nested)
     mine[4095] = 1;
     pst_instance_leave(outer);
     assert_int_equal(outer->scratch.total, 0);
-    pst_instance_destroy(inner);
-    pst_instance_destroy(outer);
 }
 
 TEST_GROUP(NULL, NULL)

@@ -145,7 +145,7 @@ static void against_every_plan(const char *id, const char *options, const char *
                                double windows)
 {
     const uint64_t seed = 20261123;
-    struct pst_instance *instance = open_memopt(id, options);
+    OWN(instance) *instance = open_memopt(id, options);
     uint64_t counter = 0;
     uint32_t n_fit = 0, n_offload = 0;
 
@@ -179,7 +179,6 @@ static void against_every_plan(const char *id, const char *options, const char *
     }
     print_message("%s: %u fit, %u offload\n", id, n_fit, n_offload);
     assert_true(n_fit > 60 && n_offload > 60);
-    pst_instance_destroy(instance);
 }
 
 TEST(test_two_ended)
@@ -191,7 +190,7 @@ TEST(test_two_ended)
 TEST(test_capuchin)
 {
     const uint64_t seed = 20261124;
-    struct pst_instance *instance = open_memopt("dawnpiper", NO_SIZE "policy = \"capuchin\"\n");
+    OWN(instance) *instance = open_memopt("dawnpiper", NO_SIZE "policy = \"capuchin\"\n");
     uint64_t counter = 0;
     uint32_t n_both = 0;
 
@@ -212,7 +211,6 @@ TEST(test_capuchin)
     }
     print_message("%u offload and replay\n", n_both);
     assert_true(n_both > 10);
-    pst_instance_destroy(instance);
 }
 
 /* What one search must not offload is free for the next: the default policy, which looks in
@@ -220,8 +218,8 @@ TEST(test_capuchin)
 TEST(test_both_policies)
 {
     const uint64_t seed = 20261125;
-    struct pst_instance *both = open_memopt("two-ended", NO_SIZE);
-    struct pst_instance *one = open_memopt("dawnpiper", NO_SIZE "policy = \"capuchin\"\n");
+    OWN(instance) *both = open_memopt("two-ended", NO_SIZE);
+    OWN(instance) *one = open_memopt("dawnpiper", NO_SIZE "policy = \"capuchin\"\n");
     const struct pst_memopt *f = one->plugin->get_interface(PST_MEMOPT);
     uint64_t counter = 0;
     uint32_t n_fit = 0;
@@ -245,8 +243,6 @@ TEST(test_both_policies)
     }
     print_message("%u fit\n", n_fit);
     assert_true(n_fit > 1000);
-    pst_instance_destroy(both);
-    pst_instance_destroy(one);
 }
 
 TEST(test_offload)

@@ -11,6 +11,8 @@
 #include <math.h>
 #include "test.h"
 
+OWNER(costed)
+
 /* Four nodes in a diamond 0 -> {1, 2} -> 3 and an edge 0 -> 3; costs for a batch of 2. */
 static struct pst_costed *diamond(void)
 {
@@ -81,7 +83,7 @@ static void near(double is, double should)
 TEST(a_stage)
 {
     const uint32_t nodes[] = {0, 1};
-    struct pst_costed *graph = diamond();
+    OWN(costed) *graph = diamond();
     struct pst_problem problem = problem_of(graph);
     struct pst_rcm_cost cost = cost_of(&problem, nodes, 2, 2, 4);
 
@@ -102,13 +104,12 @@ TEST(a_stage)
     near(pst_rcm_memory(&problem, &cost, 2, 8, 1), 30 + 18 + 9);
     near(pst_rcm_memory(&problem, &cost, 2, 99, 1), 30 + 36 + 9);
     near(pst_rcm_memory(&problem, &cost, 2, 8, 2), 40 + 18 + 9);
-    pst_costed_destroy(graph);
 }
 
 TEST(communication_models)
 {
     const uint32_t nodes[] = {2};
-    struct pst_costed *graph = diamond();
+    OWN(costed) *graph = diamond();
     struct pst_problem problem = problem_of(graph);
     /* compute 6 / 2; transfers 2 x (2 + 0.5) x 2 / 1; no replicas */
     const double compute = 3, transfer = 10;
@@ -125,18 +126,17 @@ TEST(communication_models)
     near(cost_of(&problem, nodes, 1, 4, 4).total_ns, 0.75 + 2.5 + 1.5 * 30 / 16);
     problem.p2p_bandwidth = problem.allreduce_bandwidth = 0; /* free */
     near(cost_of(&problem, nodes, 1, 4, 4).total_ns, 0.75);
-    pst_costed_destroy(graph);
 }
 
 /* Nothing of one question is left in the next. */
 TEST(one_after_the_other)
 {
     const uint32_t all[] = {0, 1, 2, 3}, last[] = {3};
-    struct pst_costed *graph = diamond();
+    OWN(costed) *graph = diamond();
     struct pst_problem problem = problem_of(graph);
     const struct pst_rcm_stage stages[] = {{all, 4, 1, 2}, {last, 1, 1, 2}};
     struct pst_rcm_cost cost;
-    struct pst_arena arena = {0};
+    FINISHED_BY(pst_arena_finish) struct pst_arena arena = {0};
     struct pst_rcm rcm;
 
     pst_rcm_init(&rcm, &problem, &arena);
@@ -145,8 +145,6 @@ TEST(one_after_the_other)
         pst_rcm_cost(&rcm, &stages[i % 2], &cost);
         near(cost.transfer_ns, i % 2 == 0 ? 0 : 2 * (3 + 4 + 0.5) * 2);
     }
-    pst_arena_finish(&arena);
-    pst_costed_destroy(graph);
 }
 
 TEST(fitting)

@@ -13,7 +13,7 @@ TEST(test_questions)
     for (uint32_t shape = 0; shape < PST_SHAPES; shape++) {
         const struct pst_case question = {
             .seed = 5, .shape = shape, .n_nodes = 20, .n_devices = 4, .n_microbatches = 4};
-        struct pst_problem first, again;
+        FINISHED_BY(pst_graph_problem_finish) struct pst_problem first, again;
         const struct pst_graph_view *view;
 
         pst_graph_problem_make(&question, true, false, &first);
@@ -27,8 +27,6 @@ TEST(test_questions)
         for (uint32_t i = 0; i < 20; i++) {
             assert_true((pst_graph_node(view, i)->n_in == 0) == (i == 0));
         }
-        pst_graph_problem_finish(&again);
-        pst_graph_problem_finish(&first);
     }
 }
 
@@ -37,9 +35,9 @@ TEST(test_wider)
 {
     const struct pst_case question = {.seed = 5, .n_nodes = 4, .n_devices = 4, .n_microbatches = 4};
     const uint32_t devices[] = {0, 1, 2, 3}, sizes[] = {1, 1, 1, 1};
-    struct pst_order_question asked = {.stages = NULL};
+    FINISHED_BY(pst_order_question_finish) struct pst_order_question asked = {.stages = NULL};
     const struct pst_schedule_in *lent;
-    struct pst_region region;
+    FINISHED_BY(pst_region_finish) struct pst_region region;
     const void *copy;
 
     pst_schedule_problem_make(&question, 4, 1, devices, sizes, 4, &asked);
@@ -53,6 +51,4 @@ TEST(test_wider)
     assert_true(pst_region_intact(&region));
     ((struct pst_schedule_stage *)(uintptr_t)pst_schedule_stage_at(lent, 3))->k++;
     assert_false(pst_region_intact(&region));
-    pst_region_finish(&region);
-    pst_order_question_finish(&asked);
 }

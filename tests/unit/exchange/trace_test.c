@@ -187,8 +187,8 @@ static const uint64_t costs[3] = {1000, 1100, 900};
 
 TEST(events_of_1f1b)
 {
-    struct pst_timeline *timeline = rig_timeline(RIG_1F1B, 3, 4, costs, 100);
-    struct trace trace = open_trace(timeline, NULL);
+    OWN(timeline) *timeline = rig_timeline(RIG_1F1B, 3, 4, costs, 100);
+    FINISHED_BY(close_trace) struct trace trace = open_trace(timeline, NULL);
     const json_t *event;
 
     assert_int_equal(expect_flows(&trace), 2 * 4 * 2); /* links x micro-batches x both */
@@ -220,28 +220,24 @@ TEST(events_of_1f1b)
     assert_string_equal(text_of(json_object_get(event, "args"), "for"), ARROW("RECV_F 0", "1 mb0"));
     event = find(&trace, "M", "process_name", 2);
     assert_string_equal(text_of(json_object_get(event, "args"), "name"), "rank 2 (stage 2)");
-    close_trace(&trace);
-    pst_timeline_destroy(timeline);
 }
 
 /* penstock's B is PyTorch's I. */
 TEST(letters)
 {
-    struct pst_timeline *timeline = rig_timeline(RIG_V, 2, 3, costs, 0);
-    struct trace trace = open_trace(timeline, NULL);
+    OWN(timeline) *timeline = rig_timeline(RIG_V, 2, 3, costs, 0);
+    FINISHED_BY(close_trace) struct trace trace = open_trace(timeline, NULL);
 
     assert_string_equal(text_of(find(&trace, "X", "3I1", 0), "cat"), "B");
     assert_string_equal(text_of(find(&trace, "X", "3W1", 0), "cat"), "W");
     assert_string_equal(text_of(find(&trace, "X", "1F2", 1), "cat"), "F");
-    close_trace(&trace);
-    pst_timeline_destroy(timeline);
 }
 
 /* On the compute row passes and waits fill the whole time of every rank. */
 TEST(waits_fill_the_row)
 {
-    struct pst_timeline *timeline = rig_timeline(RIG_LOOPED, 4, 5, costs, 250);
-    struct trace trace = open_trace(timeline, NULL);
+    OWN(timeline) *timeline = rig_timeline(RIG_LOOPED, 4, 5, costs, 250);
+    FINISHED_BY(close_trace) struct trace trace = open_trace(timeline, NULL);
     long long sums[4] = {0};
 
     for (size_t i = 0; i < trace.n; i++) {
@@ -251,8 +247,6 @@ TEST(waits_fill_the_row)
     for (int r = 0; r < 4; r++) {
         assert_int_equal(sums[r], timeline->end_ns);
     }
-    close_trace(&trace);
-    pst_timeline_destroy(timeline);
 }
 
 static void add(struct pst_timeline *timeline, uint8_t op, uint32_t rank, uint64_t start,
@@ -281,8 +275,8 @@ static void add(struct pst_timeline *timeline, uint8_t op, uint32_t rank, uint64
    an update belongs to the time that is not waited; every row has a name. */
 TEST(overlapping_transfers)
 {
-    struct pst_timeline *timeline = NULL;
-    struct trace trace;
+    OWN(timeline) *timeline = NULL;
+    FINISHED_BY(close_trace) struct trace trace;
     json_t *event;
     uint32_t n_stalled = 0;
     size_t i;
@@ -331,14 +325,12 @@ TEST(overlapping_transfers)
         }
         assert_true(named);
     }
-    close_trace(&trace);
-    pst_timeline_destroy(timeline);
 }
 
 TEST(counters)
 {
-    struct pst_timeline *timeline = rig_timeline(RIG_1F1B, 2, 3, costs, 0);
-    struct trace trace = open_trace(timeline, NULL);
+    OWN(timeline) *timeline = rig_timeline(RIG_1F1B, 2, 3, costs, 0);
+    FINISHED_BY(close_trace) struct trace trace = open_trace(timeline, NULL);
     json_t *event;
     long long most[2] = {0};
     size_t i;
@@ -360,17 +352,15 @@ TEST(counters)
     }
     assert_int_equal(most[0], timeline->ranks[0].peak_bytes);
     assert_int_equal(most[1], timeline->ranks[1].peak_bytes);
-    close_trace(&trace);
-    pst_timeline_destroy(timeline);
 }
 
 TEST(other_data_and_overlay)
 {
-    struct pst_timeline *run = rig_timeline(RIG_1F1B, 2, 2, costs, 0);
+    OWN(timeline) *run = rig_timeline(RIG_1F1B, 2, 2, costs, 0);
     const uint64_t longer[3] = {1300, 1400, 1200};
-    struct pst_timeline *predicted = rig_timeline(RIG_1F1B, 2, 2, longer, 50);
+    OWN(timeline) *predicted = rig_timeline(RIG_1F1B, 2, 2, longer, 50);
     const struct pst_trace_meta meta = {"a.json", "0123456789abcdef", predicted, "two ranks a GPU"};
-    struct trace trace = open_trace(run, &meta);
+    FINISHED_BY(close_trace) struct trace trace = open_trace(run, &meta);
     json_t *other = json_object_get(trace.root, "otherData");
 
     run->kind = "run";
@@ -387,27 +377,22 @@ TEST(other_data_and_overlay)
     assert_int_equal(ns_of(json_object_get(find(&trace, "X", "1B0", 1), "args"), "predicted_us"),
                      1400 + 1200);
     expect_flows(&trace);
-    close_trace(&trace);
-    pst_timeline_destroy(run);
-    pst_timeline_destroy(predicted);
 }
 
 /* A unit of the user's own counts as a microsecond. */
 TEST(own_units)
 {
-    struct pst_timeline *timeline = rig_timeline(RIG_1F1B, 2, 2, costs, 0);
-    struct trace trace;
+    OWN(timeline) *timeline = rig_timeline(RIG_1F1B, 2, 2, costs, 0);
+    FINISHED_BY(close_trace) struct trace trace;
 
     timeline->ns_per_unit = 500;
     trace = open_trace(timeline, NULL);
     assert_int_equal(ns_of(find(&trace, "X", "0F1", 0), "ts"), 2000);
-    close_trace(&trace);
-    pst_timeline_destroy(timeline);
 }
 
 TEST(files)
 {
-    struct pst_timeline *timeline = rig_timeline(RIG_1F1B, 2, 2, costs, 0);
+    OWN(timeline) *timeline = rig_timeline(RIG_1F1B, 2, 2, costs, 0);
     const char *plain = support_path("t.json"), *packed = support_path("t.json.gz");
     char *expected = pst_trace_to_json(timeline, NULL), *found, command[512];
     struct pst_error err = {0};
@@ -422,15 +407,14 @@ TEST(files)
     assert_int_equal(pst_trace_write(timeline, "/nonexistent/t.json", NULL, &err), PST_ERR_IO);
     assert_string_equal(err.kind, "output.write");
     free(expected);
-    pst_timeline_destroy(timeline);
 }
 
 /* A run is shown from a later step on than the first, and what was predicted of it beside it. */
 TEST(later_steps)
 {
-    struct pst_timeline *run = NULL, *predicted = NULL;
+    OWN(timeline) *run = NULL, *predicted = NULL;
     struct pst_trace_meta meta = {0};
-    struct trace trace;
+    FINISHED_BY(close_trace) struct trace trace;
     json_t *event;
     size_t k;
 
@@ -458,9 +442,6 @@ TEST(later_steps)
                              2 * rank + (pid >= 100000)); /* run, predicted, run, predicted */
         }
     }
-    close_trace(&trace);
-    pst_timeline_destroy(run);
-    pst_timeline_destroy(predicted);
 }
 
 TEST_GROUP(support_begin, support_end)

@@ -77,8 +77,8 @@ static void check(const struct scene *scene)
 {
     struct layout layout = {scene->n_stages, {0, 1, 2, 3, 4, 5}, ORDER_2BW, scene->recompute, {0}};
     uint32_t slots = slots_of(scene->optimizer), batch = scene->m * SIZE;
-    struct reference ref;
-    struct real real;
+    FINISHED_BY(reference_finish) struct reference ref;
+    FINISHED_BY(real_destroy) struct real real;
 
     reference_init(&ref, scene->model, scene->settings, scene->dtype, batch, slots, scene->clip);
     real_data(&ref.real, CLASSES);
@@ -89,8 +89,6 @@ static void check(const struct scene *scene)
     check_weights(&real, &ref);
     check_eval(&real, &ref, scene);
     real_check_peaks(&real);
-    real_destroy(&real);
-    reference_finish(&ref);
 }
 
 /* Every depth and number of micro-batches, fewer than stages too. */
@@ -181,7 +179,7 @@ TEST(test_other_models)
    batch 1 it reads other weights already. */
 TEST(test_is_delayed)
 {
-    struct reference delayed, plain;
+    FINISHED_BY(reference_finish) struct reference delayed, plain;
 
     reference_init(&delayed, "mlp", mlp, PST_F32, 4 * SIZE, 0, 0);
     reference_init(&plain, "mlp", mlp, PST_F32, 4 * SIZE, 0, 0);
@@ -195,6 +193,4 @@ TEST(test_is_delayed)
 
         assert_int_equal(a == b, t == 0);
     }
-    reference_finish(&delayed);
-    reference_finish(&plain);
 }

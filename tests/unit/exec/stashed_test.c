@@ -167,8 +167,8 @@ static void check(const struct scene *scene)
         scene->n_stages, {0, 1, 2, 3, 4, 5}, ORDER_STASHED, scene->recompute, {0}};
     uint32_t slots = slots_of(scene->optimizer), width = scene->width > 0 ? scene->width : 1;
     uint32_t *replicas;
-    struct reference ref;
-    struct real real;
+    FINISHED_BY(reference_finish) struct reference ref;
+    FINISHED_BY(real_destroy) struct real real;
 
     for (uint32_t s = 0; s < scene->n_stages && width > 1; s++) {
         layout.replicas[s] = width;
@@ -187,8 +187,6 @@ static void check(const struct scene *scene)
     check_weights(&real, &ref);
     real_check_peaks(&real);
     check_eval(&real, &ref, scene);
-    real_destroy(&real);
-    reference_finish(&ref);
     free(replicas);
 }
 

@@ -64,13 +64,12 @@ static void look_at(struct pst_timeline *timeline)
     for (size_t i = 0; i < N_WIDTHS; i++) {
         const struct pst_figure_options options = {
             .width_pt = widths[i], .show_memory = true, .show_title = true};
-        struct pst_figure_page page;
+        FINISHED_BY(pst_figure_close) struct pst_figure_page page;
         struct pst_canvas canvas;
         struct pst_error err = {0};
 
         assert_ok(pst_figure_open(timeline, &options, &page, &canvas, &err), &err);
         draw_and_look(&canvas, timeline->n_ranks > 64 ? 20 : timeline->n_ranks);
-        pst_figure_close(&page);
     }
     pst_timeline_destroy(timeline);
 }
@@ -174,7 +173,7 @@ TEST(timelines_of_several_plans)
 
 TEST(more_plans_than_a_page_holds)
 {
-    struct pst_timeline *timeline = rig_timeline(RIG_1F1B, 8, 8, thirds, 0);
+    OWN(timeline) *timeline = rig_timeline(RIG_1F1B, 8, 8, thirds, 0);
     const struct pst_figure_options options = {.width_pt = 241, .show_title = true};
     struct pst_stack_plan plans[200];
     struct pst_error err = {0};
@@ -187,7 +186,6 @@ TEST(more_plans_than_a_page_holds)
         PST_ERR_CONFIG);
     assert_string_equal(err.kind, "config.value");
     expect_text(err.message, "200 plans are too many");
-    pst_timeline_destroy(timeline);
 }
 
 /* Crowded: a dozen series, equal points, all on the front. */

@@ -114,7 +114,7 @@ TEST(a_box_for_each_pass)
 TEST(numbers)
 {
     const struct pst_figure_options small = {.width_pt = 360};
-    struct pst_timeline *timeline = rig_timeline(RIG_SPLIT, 4, 32, thirds, 0);
+    OWN(timeline) *timeline = rig_timeline(RIG_SPLIT, 4, 32, thirds, 0);
     size_t length;
     char *with, *without;
     uint32_t n[2] = {0, 0};
@@ -132,12 +132,11 @@ TEST(numbers)
     assert_true(n[1] < 100);
     free(with);
     free(without);
-    pst_timeline_destroy(timeline);
 }
 
 TEST(same_bytes)
 {
-    struct pst_timeline *timeline = rig_timeline(RIG_LOOPED, 4, 6, thirds, 100000);
+    OWN(timeline) *timeline = rig_timeline(RIG_LOOPED, 4, 6, thirds, 100000);
 
     for (int format = PST_FIGURE_SVG; format <= PST_FIGURE_PDF; format++) {
         size_t first_length, second_length;
@@ -150,13 +149,12 @@ TEST(same_bytes)
         free(first);
         free(second);
     }
-    pst_timeline_destroy(timeline);
 }
 
 TEST(signatures)
 {
     const struct pst_figure_options options = {.width_pt = 300, .height_pt = 150};
-    struct pst_timeline *timeline = rig_timeline(RIG_1F1B, 2, 4, thirds, 0);
+    OWN(timeline) *timeline = rig_timeline(RIG_1F1B, 2, 4, thirds, 0);
     size_t length;
     char *bytes = render(timeline, PST_FIGURE_PNG, &options, &length);
 
@@ -171,12 +169,11 @@ TEST(signatures)
     bytes = render(timeline, PST_FIGURE_SVG, &options, &length);
     expect_text(bytes, "width=\"300pt\" height=\"150pt\"");
     free(bytes);
-    pst_timeline_destroy(timeline);
 }
 
 TEST(written_whole_or_not_at_all)
 {
-    struct pst_timeline *timeline = rig_timeline(RIG_1F1B, 2, 2, thirds, 0);
+    OWN(timeline) *timeline = rig_timeline(RIG_1F1B, 2, 2, thirds, 0);
     const char *path = support_path("figure.svg");
     struct pst_error err = {0};
     size_t length;
@@ -191,7 +188,6 @@ TEST(written_whole_or_not_at_all)
     assert_string_equal(err.kind, "output.write");
     free(expected);
     free(found);
-    pst_timeline_destroy(timeline);
 }
 
 TEST(sizes_out_of_range)
@@ -200,7 +196,7 @@ TEST(sizes_out_of_range)
         {.width_pt = 199}, {.width_pt = 20000},     {.height_pt = 50},
         {.height_pt = -1}, {.width_pt = 0.0 / 0.0},
     };
-    struct pst_timeline *timeline = rig_timeline(RIG_1F1B, 2, 2, thirds, 0);
+    OWN(timeline) *timeline = rig_timeline(RIG_1F1B, 2, 2, thirds, 0);
 
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         struct pst_error err = {0};
@@ -213,7 +209,6 @@ TEST(sizes_out_of_range)
         assert_string_equal(err.kind, "config.value");
         assert_null(bytes);
     }
-    pst_timeline_destroy(timeline);
 }
 
 /* Nothing at all; ranks without passes; a pass of no length; names and titles from a hostile
@@ -247,7 +242,7 @@ TEST(odd_timelines)
 /* 64 x 512: shares instead of 65536 boxes, so the file stays small. */
 TEST(very_many_passes)
 {
-    struct pst_timeline *timeline = rig_timeline(RIG_1F1B, 64, 512, thirds, 0);
+    OWN(timeline) *timeline = rig_timeline(RIG_1F1B, 64, 512, thirds, 0);
     size_t length;
     char *svg = render(timeline, PST_FIGURE_SVG, NULL, &length);
 
@@ -256,7 +251,6 @@ TEST(very_many_passes)
     /* a band a rank, and the entry of the legend */
     assert_in_range(count_boxes(svg, pst_figure_color(FIGURE_F, 0, 1)), 65, 200);
     free(svg);
-    pst_timeline_destroy(timeline);
 }
 
 TEST(ticks_are_round)

@@ -104,7 +104,7 @@ static uint32_t crossings(const struct pst_stage_layout *l)
 TEST(long_chains_are_wrapped)
 {
     struct pst_stage_graph graph = make(64);
-    struct pst_arena arena = {NULL, 0, 0};
+    FINISHED_BY(pst_arena_finish) struct pst_arena arena = {NULL, 0, 0};
     struct pst_stage_layout l;
 
     for (uint32_t s = 0; s < 63; s++) {
@@ -117,14 +117,13 @@ TEST(long_chains_are_wrapped)
     for (uint32_t s = 0; s < 64; s++) {
         assert_int_equal(l.slots[s].layer, s);
     }
-    pst_arena_finish(&arena);
 }
 
 /* Four branches between two stages, numbered in turn as no drawing would do. */
 TEST(branches_lie_side_by_side)
 {
     struct pst_stage_graph graph = make(34);
-    struct pst_arena arena = {NULL, 0, 0};
+    FINISHED_BY(pst_arena_finish) struct pst_arena arena = {NULL, 0, 0};
     struct pst_stage_layout l;
 
     for (uint32_t b = 0; b < 4; b++) {
@@ -143,14 +142,13 @@ TEST(branches_lie_side_by_side)
 
         assert_true(from == 0 || to == 33 || fabs(l.slots[from].y - l.slots[to].y) < 0.5);
     }
-    pst_arena_finish(&arena);
 }
 
 /* Columns count from the end: a short branch stands beside the end of a long one. */
 TEST(short_branches_stand_at_the_end)
 {
     struct pst_stage_graph graph = make(5);
-    struct pst_arena arena = {NULL, 0, 0};
+    FINISHED_BY(pst_arena_finish) struct pst_arena arena = {NULL, 0, 0};
     struct pst_stage_layout l;
 
     connect(0, 1);
@@ -162,7 +160,6 @@ TEST(short_branches_stand_at_the_end)
     expect_apart(&l);
     assert_int_equal(l.slots[3].layer, 2);
     assert_int_equal(l.n_slots, 7);
-    pst_arena_finish(&arena);
 }
 
 TEST(anything_is_laid_out)
@@ -171,7 +168,7 @@ TEST(anything_is_laid_out)
 
     print_message("seed %llu\n", (unsigned long long)seed);
     for (uint32_t round = 0; round < 60; round++) {
-        struct pst_arena arena = {NULL, 0, 0};
+        FINISHED_BY(pst_arena_finish) struct pst_arena arena = {NULL, 0, 0};
         struct pst_stage_layout l;
         uint32_t n = 1 + round * 2;
         struct pst_stage_graph graph = make(n);
@@ -189,7 +186,6 @@ TEST(anything_is_laid_out)
         }
         l = lay_out(&graph, &arena);
         expect_apart(&l);
-        pst_arena_finish(&arena);
     }
 }
 

@@ -95,14 +95,13 @@ TEST(resnet50_shapes)
 
 TEST(small_resnet_shapes)
 {
-    struct pst_graph *graph = make_model("resnet", "stages=2 blocks=1 width=4 image=8", PST_F32);
+    OWN(graph) *graph = make_model("resnet", "stages=2 blocks=1 width=4 image=8", PST_F32);
 
     /* conv1 3*3*3*4 + bn 8; layer1.0: 2*(3*3*4*4 + 8); layer2.0: 3*3*4*8 + 3*3*8*8 + 2*16,
        downsample 4*8 + 16; fc 8*10 + 10 */
     assert_int_equal(count_parameters(graph), 116 + 304 + 896 + 48 + 90);
     check_dims(find_output(graph, "layer1.0.relu", 0), 3, 8, 8, 4);
     check_dims(find_output(graph, "layer2.0.relu", 0), 3, 4, 4, 8);
-    pst_graph_destroy(graph);
 }
 
 TEST(mmt_is_a_graph_of_branches)
@@ -127,7 +126,7 @@ TEST(mmt_is_a_graph_of_branches)
 
 TEST(f64_models_are_f64_throughout)
 {
-    struct pst_graph *graph = make_model("gpt", "", PST_F64);
+    OWN(graph) *graph = make_model("gpt", "", PST_F64);
 
     for (uint32_t i = 0; i < graph->n_tensors; i++) {
         assert_int_equal(graph->tensors[i].dtype, i < 2 ? PST_I32 : PST_F64);
@@ -135,12 +134,11 @@ TEST(f64_models_are_f64_throughout)
     for (uint32_t i = 0; i < graph->n_params; i++) {
         assert_int_equal(graph->params[i].dtype, PST_F64);
     }
-    pst_graph_destroy(graph);
 }
 
 TEST(bf16_keeps_statistics_in_f32)
 {
-    struct pst_graph *graph = make_model("gpt", "", PST_BF16);
+    OWN(graph) *graph = make_model("gpt", "", PST_BF16);
 
     assert_int_equal(find_param(graph, "wpe.weight")->dtype, PST_BF16);
     assert_int_equal(find_param(graph, "h.0.ln_1.weight")->dtype, PST_F32);
@@ -150,5 +148,4 @@ TEST(bf16_keeps_statistics_in_f32)
     assert_int_equal(find_output(graph, "h.0.mlp.c_fc", 1)->dtype, PST_BF16);
     assert_int_equal(find_output(graph, "lm_head", 0)->dtype, PST_BF16);
     assert_int_equal(find_output(graph, "loss", 0)->dtype, PST_F32);
-    pst_graph_destroy(graph);
 }

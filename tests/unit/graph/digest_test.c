@@ -44,7 +44,7 @@ TEST(settings_show)
 TEST(loss_terms_show)
 {
     const float terms[][2] = {{0, 0}, {0.1f, 0}, {0, 0.1f}, {0.1f, 0.1f}};
-    struct pst_graph *graph = make_model("mlp", "", PST_F32);
+    OWN(graph) *graph = make_model("mlp", "", PST_F32);
     uint64_t digests[4];
 
     for (uint32_t i = 0; i < 4; i++) {
@@ -56,7 +56,6 @@ TEST(loss_terms_show)
             assert_true(digests[i] != digests[k]);
         }
     }
-    pst_graph_destroy(graph);
 }
 
 /* Which row of a table has no gradient counts. */
@@ -69,7 +68,7 @@ TEST(padding_shows)
 
     for (uint32_t i = 0; i < 3; i++) {
         struct pst_graph_builder *b = new_builder(PST_F32);
-        struct pst_graph *graph;
+        OWN(graph) * graph;
         struct pst_error err = {0};
         uint32_t y = add_op(b, ops[i], "e", input(b, "x", PST_I32, 5, 0, 0), PST_NONE,
                             param(b, "w", 7, 6, 0, 0), PST_NONE);
@@ -79,7 +78,6 @@ TEST(padding_shows)
         assert_ok(pst_graph_finish(b, y, PST_NONE, &graph, &err), &err);
         digests[i] = graph->digest;
         pst_graph_builder_destroy(b);
-        pst_graph_destroy(graph);
     }
     assert_true(digests[1] != digests[0] && digests[2] != digests[0] && digests[1] != digests[2]);
 }
@@ -182,7 +180,7 @@ TEST(attributes_of_the_decoder_count)
     for (uint32_t i = 0; i < N; i++) {
         struct pst_graph_builder *b = new_builder(PST_F32);
         uint32_t x = linear(b, "fc", input(b, "x", PST_F32, 5, 3, 0), 3, 24, PST_ACT_NONE);
-        struct pst_graph *graph;
+        OWN(graph) * graph;
 
         x = add_op(b, ops[i], "op", x, PST_NONE, PST_NONE, PST_NONE);
         graph = finish(b, x, 5, 0);
@@ -190,6 +188,5 @@ TEST(attributes_of_the_decoder_count)
         for (uint32_t k = 0; k < i; k++) {
             assert_true(digests[i] != digests[k]);
         }
-        pst_graph_destroy(graph);
     }
 }

@@ -32,31 +32,28 @@ TEST(act_moves_into_linear)
     static const uint32_t functions[] = {PST_ACT_RELU, PST_ACT_GELU};
 
     for (uint32_t i = 0; i < 2; i++) {
-        struct pst_graph *apart = two_layers(functions[i], true);
-        struct pst_graph *inside = two_layers(functions[i], false);
+        OWN(graph) *apart = two_layers(functions[i], true);
+        OWN(graph) *inside = two_layers(functions[i], false);
 
         assert_int_equal(apart->n_ops, 3); /* of four */
         assert_int_equal(apart->ops[0].act, functions[i]);
         assert_int_equal(apart->ops[0].n_out, functions[i] == PST_ACT_GELU ? 2 : 1);
         assert_int_equal(apart->digest, inside->digest);
-        pst_graph_destroy(apart);
-        pst_graph_destroy(inside);
     }
 }
 
 /* Kernels of products have no silu. */
 TEST(silu_stays_apart)
 {
-    struct pst_graph *graph = two_layers(PST_ACT_SILU, true);
+    OWN(graph) *graph = two_layers(PST_ACT_SILU, true);
 
     assert_int_equal(graph->n_ops, 4);
     assert_int_equal(graph->ops[0].act, PST_ACT_NONE);
-    pst_graph_destroy(graph);
 }
 
 TEST(fused_gelu_saves_what_was_the_result)
 {
-    struct pst_graph *graph = two_layers(PST_ACT_GELU, true);
+    OWN(graph) *graph = two_layers(PST_ACT_GELU, true);
     const struct pst_tensor *y = find_output(graph, "fc", 0), *pre = find_output(graph, "fc", 1);
 
     assert_string_equal(y->name, "fc");
@@ -70,7 +67,6 @@ TEST(fused_gelu_saves_what_was_the_result)
     assert_int_equal(y->consumers[0], find_op(graph, "out"));
     assert_int_equal(y->output, 0);
     assert_int_equal(pre->output, 1);
-    pst_graph_destroy(graph);
 }
 
 TEST(shared_results_stay)
@@ -78,17 +74,16 @@ TEST(shared_results_stay)
     struct pst_graph_builder *b = new_builder(PST_F32);
     uint32_t h = linear(b, "fc", input(b, "x", PST_F32, 3, 0, 0), 3, 3, PST_ACT_NONE);
     uint32_t y = act(b, "act", h, PST_ACT_RELU);
-    struct pst_graph *graph = finish(b, plain(b, PST_OP_ADD, "add", h, y), 0, 0);
+    OWN(graph) *graph = finish(b, plain(b, PST_OP_ADD, "add", h, y), 0, 0);
 
     assert_int_equal(graph->n_ops, 4);
     assert_int_equal(count_kind(graph, PST_OP_ACT), 1);
-    pst_graph_destroy(graph);
 }
 
 TEST(logits_stay)
 {
     struct pst_graph_builder *b = new_builder(PST_F32);
-    struct pst_graph *graph = NULL;
+    OWN(graph) *graph = NULL;
     uint32_t logits = linear(b, "fc", input(b, "x", PST_F32, 3, 0, 0), 3, 3, PST_ACT_NONE);
     uint32_t y = act(b, "act", logits, PST_ACT_RELU);
     uint32_t loss =
@@ -98,7 +93,6 @@ TEST(logits_stay)
     pst_graph_builder_destroy(b);
     assert_int_equal(count_kind(graph, PST_OP_ACT), 1);
     assert_string_equal(graph->tensors[graph->logits].name, "fc");
-    pst_graph_destroy(graph);
 }
 
 /* x -> conv -> batch norm -> f -> loss */
@@ -113,7 +107,7 @@ static struct pst_graph *conv_norm(uint32_t f)
 
 TEST(relu_moves_into_batchnorm)
 {
-    struct pst_graph *relu = conv_norm(PST_ACT_RELU), *gelu = conv_norm(PST_ACT_GELU);
+    OWN(graph) *relu = conv_norm(PST_ACT_RELU), *gelu = conv_norm(PST_ACT_GELU);
     const struct pst_op *bn = &relu->ops[find_op(relu, "bn")];
 
     assert_int_equal(relu->n_ops, 3);
@@ -122,8 +116,6 @@ TEST(relu_moves_into_batchnorm)
     assert_string_equal(relu->tensors[bn->out[1]].name, "bn.mean");
     assert_string_equal(relu->tensors[bn->out[2]].name, "bn.rstd");
     assert_int_equal(gelu->n_ops, 4);
-    pst_graph_destroy(relu);
-    pst_graph_destroy(gelu);
 }
 
 /* Where the dropped branch goes: 1 second input of the sum, 0 first, 2 both. */
@@ -161,7 +153,7 @@ TEST(dropout_moves_into_add)
 /* Every random operator of a model draws from a stream of its own. */
 TEST(streams_differ)
 {
-    struct pst_graph *graph = make_model("gpt", "layers=3 dropout=0.1", PST_F32);
+    OWN(graph) *graph = make_model("gpt", "layers=3 dropout=0.1", PST_F32);
     uint32_t random = 0;
 
     assert_int_equal(count_kind(graph, PST_OP_DROPOUT), 1); /* after the embedding */
@@ -174,5 +166,4 @@ TEST(streams_differ)
         }
     }
     assert_int_equal(random, 1 + 2 * 3);
-    pst_graph_destroy(graph);
 }

@@ -147,7 +147,7 @@ static void check_grad(struct pst_op op, bool data, struct expected_parts e)
     bool two = op.kind != PST_OP_MAP || pst_map_row(op.map)->n_in == 2;
     uint32_t y = add_op(b, op, "op", x, two ? z : PST_NONE, PST_NONE, PST_NONE);
     struct pst_op pool = {.kind = PST_OP_AVGPOOL};
-    struct pst_graph *graph;
+    OWN(graph) * graph;
 
     if (!two && !data) { /* what was made of x is read, too */
         y = plain(b, PST_OP_ADD, "both", y, z);
@@ -156,7 +156,6 @@ static void check_grad(struct pst_op op, bool data, struct expected_parts e)
     e.b_adds = op.kind == PST_OP_MATMUL ? 0 : e.b_dx;
     e.has_b = true;
     check_parts(graph, "op", e);
-    pst_graph_destroy(graph);
 }
 
 #define MAP(which)                                                                                 \
@@ -199,7 +198,7 @@ TEST(parameters_and_constants)
                         PST_NONE, PST_NONE, PST_NONE);
     struct pst_op reshape = {.kind = PST_OP_RESHAPE, .form = &flat};
     struct pst_op_grad info;
-    struct pst_graph *graph;
+    OWN(graph) * graph;
     const struct pst_op *constant;
 
     x = add_op(b, MAP(PST_MAP_SUB), "sub", x, p, PST_NONE, PST_NONE);
@@ -223,7 +222,6 @@ TEST(parameters_and_constants)
     /* 2 of a sample: reads 12 B of w, writes 3 x 12 B; then dy and 6 floats of gradient */
     check_work(graph, "p", 0, 3, 0, 12 + 36);
     check_work(graph, "p", 2, 3, 18, 24 + 36);
-    pst_graph_destroy(graph);
 }
 
 TEST(work_of_products)
@@ -232,12 +230,11 @@ TEST(work_of_products)
     uint32_t x = linear(b, "fc", input(b, "x", PST_F32, 4, 3, 0), 3, 5, PST_ACT_NONE);
     uint32_t y = add_op(b, (struct pst_op){.kind = PST_OP_MATMUL, .swapped = {false, true}}, "xx",
                         x, x, PST_NONE, PST_NONE);
-    struct pst_graph *graph = finish(b, y, 4, 0);
+    OWN(graph) *graph = finish(b, y, 4, 0);
 
     /* [4, 5] by [5, 4]; two factors, each with a gradient of as much work */
     check_work(graph, "xx", 0, 2, 2 * 2.0 * 4 * 5 * 4, -1);
     check_work(graph, "xx", 1, 2, 2 * 2 * 2.0 * 4 * 5 * 4, -1);
-    pst_graph_destroy(graph);
 }
 
 /* --- digest --------------------------------------------------------------------------------*/

@@ -28,7 +28,7 @@ TEST(linear_parts)
 {
     struct pst_graph_builder *b = new_builder(PST_BF16);
     uint32_t h = linear(b, "in", input(b, "x", PST_BF16, 4, 3, 0), 3, 5, PST_ACT_NONE);
-    struct pst_graph *graph;
+    OWN(graph) * graph;
     struct pst_op_grad info;
 
     h = linear(b, "relu", h, 5, 6, PST_ACT_RELU);
@@ -57,18 +57,16 @@ TEST(linear_parts)
     check_parts(graph, "out", product);
     check_parts(graph, "loss",
                 (struct expected_parts){.has_b = true, .b_reads_x = 3, .b_reads_y = 2, .b_dx = 1});
-    pst_graph_destroy(graph);
 }
 
 /* On data the activation's gradient is still made, for W. */
 TEST(linear_on_data_with_act)
 {
-    struct pst_graph *graph = make_model("mlp", "layers=1 act=gelu", PST_F32);
+    OWN(graph) *graph = make_model("mlp", "layers=1 act=gelu", PST_F32);
 
     check_parts(graph, "layers.0",
                 (struct expected_parts){
                     .has_b = true, .has_w = true, .b_reads_y = 2, .w_reads_x = 1, .n_z = 1});
-    pst_graph_destroy(graph);
 }
 
 TEST(transformer_parts)

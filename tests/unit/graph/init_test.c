@@ -118,8 +118,8 @@ TEST(uniform_is_uniform)
 /* A rank that holds part of the model gets the same values: names come from the graph. */
 TEST(models_start_alike)
 {
-    struct pst_graph *a = make_model("gpt", "layers=2 dim=8 heads=2", PST_F32);
-    struct pst_graph *b = make_model("gpt", "layers=2 dim=8 heads=2", PST_BF16);
+    OWN(graph) *a = make_model("gpt", "layers=2 dim=8 heads=2", PST_F32);
+    OWN(graph) *b = make_model("gpt", "layers=2 dim=8 heads=2", PST_BF16);
 
     assert_int_equal(a->n_params, b->n_params);
     for (uint32_t i = 0; i < a->n_params; i++) {
@@ -129,6 +129,4 @@ TEST(models_start_alike)
         free(va);
         free(vb);
     }
-    pst_graph_destroy(a);
-    pst_graph_destroy(b);
 }

@@ -54,7 +54,7 @@ TEST(each_device_is_what_the_tables_say)
     } wanted[7] = {{"kind 0", 100, 1000, 100}, {"kind 0", 100, 1000, 100}, {"old", 50, 1000, 100},
                    {"old", 50, 700, 20},       {"kind 0", 100, 1000, 100}, {"kind 3", 100, 700, 20},
                    {"old", 50, 700, 20}};
-    struct pst_arena arena = {0};
+    FINISHED_BY(pst_arena_finish) struct pst_arena arena = {0};
     struct pst_config *config = NULL;
     struct pst_cluster cluster, room;
     struct pst_error err = {0};
@@ -74,12 +74,11 @@ TEST(each_device_is_what_the_tables_say)
     assert_int_equal(cluster.link_bandwidth, 20);
     assert_int_equal(cluster.node_link_latency, 3000);
     pst_config_destroy(config);
-    pst_arena_finish(&arena);
 }
 
 TEST(the_slower_end_of_a_link_counts)
 {
-    struct pst_arena arena = {0};
+    FINISHED_BY(pst_arena_finish) struct pst_arena arena = {0};
     struct pst_config *config = NULL;
     struct pst_cluster cluster;
     struct pst_error err = {0};
@@ -102,13 +101,12 @@ TEST(the_slower_end_of_a_link_counts)
     assert_int_equal(pst_cost_ring_ns(pst_cost_on(&cost, both, 3, &at), 300, 3, false),
                      20000000000u + 4 * 1000);
     pst_config_destroy(config);
-    pst_arena_finish(&arena);
 }
 
 /* A copy may be changed, and the rest stays. */
 TEST(copies_are_apart)
 {
-    struct pst_arena arena = {0};
+    FINISHED_BY(pst_arena_finish) struct pst_arena arena = {0};
     struct pst_config *config = NULL;
     struct pst_cluster cluster, copy;
     struct pst_error err = {0};
@@ -119,7 +117,6 @@ TEST(copies_are_apart)
     assert_true(cluster.kinds[0].flops == 100);
     assert_true(copy.kinds[1].kinds == copy.kinds);
     pst_config_destroy(config);
-    pst_arena_finish(&arena);
 }
 
 TEST(refusals)
@@ -151,7 +148,7 @@ TEST(refusals)
 
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         char text[256];
-        struct pst_arena arena = {0};
+        FINISHED_BY(pst_arena_finish) struct pst_arena arena = {0};
         struct pst_config *config = NULL;
         struct pst_cluster cluster;
         struct pst_error err = {0};
@@ -163,6 +160,5 @@ TEST(refusals)
         }
         assert_true(err.line >= 1);
         pst_config_destroy(config);
-        pst_arena_finish(&arena);
     }
 }

@@ -10,6 +10,8 @@
 
 #include "models/builder.h"
 
+OWNER(graph)
+
 /* Position of word in "a|b|c". */
 static inline uint32_t word_index(const char *words, const char *word)
 {

@@ -48,7 +48,7 @@ static pst_status build(const uint8_t *bytes, size_t n, struct pst_graph **ret_g
 
 static void expect_product(const uint8_t *bytes, size_t n)
 {
-    struct pst_graph *graph = NULL;
+    OWN(graph) *graph = NULL;
     struct pst_error err;
     float values[4];
     bool found;
@@ -64,7 +64,6 @@ static void expect_product(const uint8_t *bytes, size_t n)
               &err);
     assert_true(found);
     assert_memory_equal(values, ((const float[]){1, 0, 0, 1}), sizeof values);
-    pst_graph_destroy(graph);
 }
 
 TEST(smallest_model)
@@ -98,7 +97,7 @@ TEST(running_statistics)
 {
     static char bytes[1 << 12];
     FILE *file = fopen(PENSTOCK_SOURCE_DIR "/tests/fuzz/corpus/onnx_model/image", "rb");
-    struct pst_graph *graph = NULL;
+    OWN(graph) *graph = NULL;
     float expected[2], values[2];
     struct pst_error err;
     size_t n;
@@ -114,7 +113,6 @@ TEST(running_statistics)
     assert_true(values[0] != 0);
     load(graph, "n", 1, values);
     assert_memory_equal(values, ((const float[]){1, 1}), sizeof values);
-    pst_graph_destroy(graph);
 }
 
 static void expect_refused(const uint8_t *bytes, size_t n, const char *kind, const char *text)
@@ -199,7 +197,7 @@ TEST(buffer)
 
     for (uint32_t i = 0; i < 2; i++) {
         const uint8_t entry = (uint8_t)(4 + strlen(kind) + strlen(words[i]));
-        struct pst_graph *graph = NULL;
+        OWN(graph) *graph = NULL;
         uint8_t bytes[2 * sizeof product];
         const uint32_t length = product[GRAPH] + 7u + entry;
         size_t n = GRAPH;
@@ -217,6 +215,5 @@ TEST(buffer)
         memcpy(bytes + n, product + GRAPH + 1 + product[GRAPH], 4);
         assert_ok(build(bytes, n + 4, &graph, &err), &err);
         assert_int_equal(graph->n_params, 1 - i);
-        pst_graph_destroy(graph);
     }
 }

@@ -18,7 +18,7 @@ static struct pst_graph *make(uint32_t dtype)
 
 TEST(arithmetic_or_traffic)
 {
-    struct pst_graph *graph = make(PST_F32);
+    OWN(graph) *graph = make(PST_F32);
     struct pst_cluster cluster = {.flops = 1e9, .launch_overhead = 10};
     struct pst_cost_model cost = {.graph = graph, .cluster = &cluster};
     struct pst_times times;
@@ -38,12 +38,11 @@ TEST(arithmetic_or_traffic)
     cluster.flops = 1e3;
     pst_cost_op(&cost, 0, 100, &times);
     assert_int_equal(times.forward_ns, (uint64_t)flops * 1000000 + 10);
-    pst_graph_destroy(graph);
 }
 
 TEST(only_passes_that_exist)
 {
-    struct pst_graph *graph = make(PST_F32);
+    OWN(graph) *graph = make(PST_F32);
     struct pst_cluster cluster = {.launch_overhead = 10};
     struct pst_cost_model cost = {.graph = graph, .cluster = &cluster};
     struct pst_times times, sum;
@@ -65,13 +64,12 @@ TEST(only_passes_that_exist)
     assert_int_equal(sum.forward_ns, 30);
     assert_int_equal(sum.backward_input_ns, total.backward_input_ns);
     assert_int_equal(sum.backward_weight_ns, 20);
-    pst_graph_destroy(graph);
 }
 
 /* The host runs ahead of a device that has more to do than it. */
 TEST(host_or_device)
 {
-    struct pst_graph *graph = make(PST_F32);
+    OWN(graph) *graph = make(PST_F32);
     struct pst_cluster cluster = {.flops = 1e9, .launch_overhead = 10};
     struct pst_cost_model cost = {.graph = graph, .cluster = &cluster};
     struct pst_times device, times;
@@ -87,7 +85,6 @@ TEST(host_or_device)
     assert_int_equal(times.backward_weight_ns, device.forward_ns + 1);
     pst_cost_op(&cost, 2, 1, &times); /* the loss has no weights */
     assert_int_equal(times.backward_weight_ns, 0);
-    pst_graph_destroy(graph);
 }
 
 /* Two heads of 4 x 4 scores of 2 bytes; 4 tokens of 16 logits, of which a loss makes f32. */
@@ -117,7 +114,7 @@ TEST(softmax_through_memory)
 
 TEST(bf16_has_its_own_peak)
 {
-    struct pst_graph *graph = make(PST_BF16);
+    OWN(graph) *graph = make(PST_BF16);
     struct pst_cluster cluster = {.flops = 1e3, .bf16_flops = 1e9};
     struct pst_cost_model cost = {.graph = graph, .cluster = &cluster};
     struct pst_times times;
@@ -125,7 +122,6 @@ TEST(bf16_has_its_own_peak)
     pst_op_work(graph, 1, 0, 10, &flops, &bytes);
     pst_cost_op(&cost, 1, 10, &times);
     assert_int_equal(times.forward_ns, (uint64_t)flops);
-    pst_graph_destroy(graph);
 }
 
 static uint64_t four(void *context, uint32_t op, uint32_t pass, uint32_t samples)

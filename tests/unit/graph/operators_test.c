@@ -230,7 +230,7 @@ TEST(parts_of_the_decoder)
     const struct pst_op norm = {.kind = PST_OP_QKNORM, .heads = 2, .kv_heads = 1, .eps = 1e-6f};
     struct pst_graph_builder *b = new_builder(PST_BF16);
     uint32_t x = linear(b, "qkv", input(b, "x", PST_BF16, 10, 8, 0), 8, 8, PST_ACT_NONE);
-    struct pst_graph *graph;
+    OWN(graph) * graph;
     struct pst_op_grad info;
 
     x = add_op(b, norm, "norm", x, PST_NONE, param(b, "q", 2, 0, 0, 0), param(b, "k", 2, 0, 0, 0));
@@ -256,7 +256,6 @@ TEST(parts_of_the_decoder)
     assert_true(info.has_b && !info.has_w && info.b_reads_x == 1 && info.b_reads_y == 0);
     assert_int_equal(graph->tensors[graph->ops[find_op(graph, "glu")].out[0]].dims[1], 4);
     check_work(graph, "glu", 0, 1, 5 * 40, 160 + 80);
-    pst_graph_destroy(graph);
 }
 
 /* Experts of 6 columns and widths of 4, for 5 tokens of 6. */
@@ -307,7 +306,7 @@ TEST(refusals_of_experts)
 TEST(parts_of_experts)
 {
     struct pst_graph_builder *b = new_builder(PST_F32);
-    struct pst_graph *graph = finish(b, add_experts(b, 2, 3, 4), 5, 0);
+    OWN(graph) *graph = finish(b, add_experts(b, 2, 3, 4), 5, 0);
     const uint32_t o = find_op(graph, "o"), r = find_op(graph, "r");
     struct pst_op_grad info;
 
@@ -322,5 +321,4 @@ TEST(parts_of_experts)
     check_work(graph, "o", 0, 1, 10 * (2 * 48 + 2 * 24), 4.0 * (30 + 15 + 30 + 80 + 144 + 72));
     pst_op_grad_info(graph, r, &info);
     assert_true(info.has_b && !info.has_w && info.b_reads_x == 1 && info.b_reads_y == 0);
-    pst_graph_destroy(graph);
 }

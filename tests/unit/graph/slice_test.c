@@ -8,6 +8,9 @@
 #include "models/costed/costed_file.h"
 #include "slice_rig.h"
 
+OWNER(graph)
+OWNER(costed)
+
 enum { SLICES = 3, ROWS = TOKENS / SLICES };
 
 /* Pairs of a query and a key that it sees, half of the own one counted, of rows 0 ... n - 1: half
@@ -17,7 +20,7 @@ static const double pairs[2][SLICES + 1] = {{0, 32, 128, 288}, {0, 32, 110, 190}
 TEST(work)
 {
     for (uint32_t w = 0; w < 2; w++) {
-        struct pst_graph *graph = make_sliced(PST_F32, 10 * w, SLICES);
+        OWN(graph) *graph = make_sliced(PST_F32, 10 * w, SLICES);
         double flops, bytes;
 
         for (uint32_t pass = 0; pass < 2; pass++) {
@@ -40,7 +43,6 @@ TEST(work)
         assert_true(pst_op_softmax_bytes(graph, ATTENTION, 1, 2) == 2.0 * HEADS * ROWS * 16 * 4);
         assert_true(pst_op_softmax_bytes(graph, ATTENTION, PST_NONE, 2) ==
                     2.0 * HEADS * ROWS * 16 * 4);
-        pst_graph_destroy(graph);
     }
 }
 
@@ -49,7 +51,7 @@ TEST(work)
    each slice before. The mean work would take 18432. */
 TEST(mean_of_times)
 {
-    struct pst_graph *graph = make_sliced(PST_F32, 0, SLICES);
+    OWN(graph) *graph = make_sliced(PST_F32, 0, SLICES);
     struct pst_cluster cluster = {.flops = 1e9, .memory_bandwidth = 500000000, .efficiency = 1};
     const struct pst_cost_model cost = {.graph = graph, .cluster = &cluster};
     const uint64_t expected[SLICES] = {9728, 18432, 30720};
@@ -63,13 +65,12 @@ TEST(mean_of_times)
     }
     pst_cost_op(&cost, ATTENTION, 2, &found);
     assert_int_equal(found.forward_ns, 19627);
-    pst_graph_destroy(graph);
 }
 
 /* Behind the targets of a slice stands how many of its sequence count. */
 TEST(targets)
 {
-    struct pst_graph *graph = make_sliced(PST_F32, 0, SLICES);
+    OWN(graph) *graph = make_sliced(PST_F32, 0, SLICES);
 
     assert_int_equal(graph->tensors[0].dims[0], ROWS);
     assert_int_equal(graph->tensors[1].dims[0], ROWS + 1);
@@ -80,14 +81,13 @@ TEST(targets)
     assert_int_equal(graph->tensors[2].elems, TOKENS * WIDTH);
     assert_int_equal(graph->slices, 1);
     assert_int_equal(graph->ops[ATTENTION].slices, 0);
-    pst_graph_destroy(graph);
 }
 
 /* Of a mean over tokens the number stands behind the targets of whole sequences, too; what it is
    divided by are the samples of the step. */
 TEST(targets_of_a_mean_over_tokens)
 {
-    struct pst_graph *graph = make_sliced(PST_F32, 0, 1);
+    OWN(graph) *graph = make_sliced(PST_F32, 0, 1);
     struct pst_error err = {0};
     const uint64_t digest = graph->digest;
 
@@ -106,7 +106,6 @@ TEST(targets_of_a_mean_over_tokens)
     assert_int_equal(pst_graph_mean_tokens(graph, 89478486, &err), PST_ERR_CONFIG);
     assert_string_equal(err.kind, "config.limit");
     assert_ok(pst_graph_mean_tokens(graph, 89478485, &err), &err);
-    pst_graph_destroy(graph);
 }
 
 /* A profile has the mean and by how much passes grow from the first to the last; others lie between
@@ -122,7 +121,7 @@ TEST(measured)
     const struct pst_costed draft = {
         .name = "slices", .batch = 1, .n_nodes = N_OPS, .nodes = nodes};
     static const uint32_t of[N_OPS] = {EMBEDDING, ROTARY, ATTENTION, LOSS};
-    struct pst_costed *profile = NULL, *again = NULL;
+    OWN(costed) *profile = NULL, *again = NULL;
     struct pst_cluster cluster = {0};
     struct pst_error err = {0};
     struct pst_codec c = {.in = &(struct pst_fields){.err = &err}, .format = "penstock-graph"};
@@ -135,7 +134,7 @@ TEST(measured)
     }
     assert_ok(pst_costed_create(&draft, &profile, &err), &err);
     for (uint32_t w = 0; w < 2; w++) {
-        struct pst_graph *graph = make_sliced(PST_F32, 10 * w, SLICES);
+        OWN(graph) *graph = make_sliced(PST_F32, 10 * w, SLICES);
         const struct pst_cost_model cost = {
             .graph = graph, .cluster = &cluster, .profile = profile, .profile_nodes = of};
         const double *sum = pairs[w], most = sum[3] - sum[2] - sum[1];
@@ -154,7 +153,6 @@ TEST(measured)
         }
         pst_cost_op(&cost, ATTENTION, 2, &found);
         assert_int_equal(found.forward_ns, 200);
-        pst_graph_destroy(graph);
     }
     text = pst_costed_write(profile, &length);
     c.root = json_loadb(text, length, 0, NULL);
@@ -165,6 +163,4 @@ TEST(measured)
                 again->nodes[ATTENTION].times[1].growth[2] == 45);
     json_decref(c.root);
     free(text);
-    pst_costed_destroy(again);
-    pst_costed_destroy(profile);
 }

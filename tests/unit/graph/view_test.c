@@ -101,7 +101,7 @@ TEST(flags)
 
 TEST(branches_join)
 {
-    struct pst_graph *graph = make_model("mmt", "branches=4 layers=1", PST_BF16);
+    OWN(graph) *graph = make_model("mmt", "branches=4 layers=1", PST_BF16);
     struct pst_graph_view *view = make_view(graph);
 
     assert_int_equal(node(graph, view, "concat")->n_in, 4);
@@ -113,7 +113,6 @@ TEST(branches_join)
     }
     /* 4 branches: 10 nodes, 9 edges and 2 skips each; concat 4; join, ln, head, loss */
     assert_int_equal(view->n_edges, 4 * 11 + 4 + 4);
-    pst_graph_destroy(graph);
 }
 
 /* A tensor that one operator reads twice is one edge; batch norm's statistics count as they are. */
@@ -122,7 +121,7 @@ TEST(repeated_inputs_and_statistics)
     struct pst_graph_builder *b = new_builder(PST_F32);
     uint32_t h = conv(b, "conv", input(b, "x", PST_F32, 4, 4, 2), 2, 3, 3, 1, 1);
     struct pst_graph_view *view;
-    struct pst_graph *graph;
+    OWN(graph) * graph;
 
     h = norm(b, PST_OP_BATCHNORM, "bn", h, 3, PST_ACT_NONE);
     graph = finish(b, plain(b, PST_OP_ADD, "add", h, h), 4, 4);
@@ -131,5 +130,4 @@ TEST(repeated_inputs_and_statistics)
     assert_int_equal(node(graph, view, "conv")->saved_bytes, 4 * 4 * 3 * 4);
     assert_int_equal(node(graph, view, "bn")->saved_bytes, 2 * 3 * 4);
     assert_int_equal(node(graph, view, "add")->saved_bytes, 4 * 4 * 3 * 4); /* by the loss */
-    pst_graph_destroy(graph);
 }

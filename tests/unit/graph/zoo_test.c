@@ -191,7 +191,7 @@ TEST(mmt_of_graphpipe)
 /* As its public code has it: 12 h^2 a layer, features for every branch. */
 TEST(bare_mmt)
 {
-    struct pst_graph *graph = make_model(
+    OWN(graph) *graph = make_model(
         "mmt", "blocks=bare branches=4 layers=8 dim=64 heads=4 context=8 vocab=5", PST_F32);
 
     assert_int_equal(count_parameters(graph), 32 * 12 * 64 * 64 + 4 * 64 * 64 + 5 * 64);
@@ -201,7 +201,6 @@ TEST(bare_mmt)
     assert_int_equal(graph->n_inputs, 5);
     check_dims(&graph->tensors[3], 2, 8, 64, 0);
     check_dims(find_output(graph, "branch.3.h.7.mlp.c_proj", 0), 2, 8, 64, 0);
-    pst_graph_destroy(graph);
 }
 
 #define DLRM                                                                                       \

@@ -56,7 +56,7 @@ static const struct pst_parameter *parameter_called(const struct pst_graph *grap
 /* Sizes by the formulas of ops.h; names as checkpoints have them. */
 TEST(test_graph_is_as_called)
 {
-    struct pst_model_calls calls = calls_of(PST_F32);
+    FINISHED_BY(pst_model_calls_finish) struct pst_model_calls calls = calls_of(PST_F32);
     struct pst_graph *graph = graph_of(&calls, PST_F32);
     const struct pst_parameter *table = parameter_called(graph, "embed.weight");
     const struct pst_op *op;
@@ -92,7 +92,6 @@ TEST(test_graph_is_as_called)
     assert_string_equal(graph->tensors[graph->logits].name, "head");
     assert_string_equal(graph->tensors[graph->loss].name, "loss");
     pst_graph_destroy(graph);
-    pst_model_calls_finish(&calls);
 }
 
 TEST(test_calls_come_over)
@@ -122,21 +121,19 @@ TEST(test_calls_come_over)
 /* Cut anywhere, what came is refused. */
 TEST(test_half_of_the_calls)
 {
-    struct pst_model_calls calls = calls_of(PST_F32);
+    FINISHED_BY(pst_model_calls_finish) struct pst_model_calls calls = calls_of(PST_F32);
     struct pst_wire w = {.reads = false};
 
     pst_model_calls_pass(&w, &calls);
     for (size_t n = 0; n < w.n; n += 7) {
-        struct pst_model_calls taken = {.n = 0};
+        FINISHED_BY(pst_model_calls_finish) struct pst_model_calls taken = {.n = 0};
         struct pst_wire r = pst_wire_read(w.bytes, n, NULL);
 
         pst_model_calls_pass(&r, &taken);
         assert_false(pst_wire_is_read(&r));
         assert_int_equal(taken.n, 0);
-        pst_model_calls_finish(&taken);
     }
     free(w.bytes);
-    pst_model_calls_finish(&calls);
 }
 
 /* A declaration of an older plugin is shorter; one of a newer is not read beyond what is known. */
@@ -180,7 +177,7 @@ TEST(test_sizes_of_declarations)
     static const struct pst_plugin plugin = {
         .size = sizeof plugin, .kind = "model", .id = "sized", .get_interface = sized_interface};
     struct pst_instance instance = {.plugin = &plugin};
-    struct pst_model_calls calls = {.n = 0};
+    FINISHED_BY(pst_model_calls_finish) struct pst_model_calls calls = {.n = 0};
     struct pst_graph *graph;
     struct pst_error err = {0};
 
@@ -190,5 +187,4 @@ TEST(test_sizes_of_declarations)
     graph = graph_of(&calls, PST_F32);
     assert_int_equal(op_called(graph, "act2")->act, PST_ACT_SILU);
     pst_graph_destroy(graph);
-    pst_model_calls_finish(&calls);
 }

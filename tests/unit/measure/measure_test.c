@@ -52,7 +52,7 @@ TEST(test_every_pass_of_every_model_has_a_time)
         {"mlp", "layers=2"}, {"gpt", "layers=2"}, {"resnet", ""}, {"mmt", "layers=2"}};
 
     for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
-        struct pst_graph *graph = make_model(models[i][0], models[i][1], PST_F32);
+        OWN(graph) *graph = make_model(models[i][0], models[i][1], PST_F32);
         struct pst_measure_config config = config_of(graph, 2);
         struct pst_measured *measured = measure(&config);
 
@@ -66,13 +66,12 @@ TEST(test_every_pass_of_every_model_has_a_time)
             assert_true(measured[o].rounds >= 3);
         }
         free(measured);
-        pst_graph_destroy(graph);
     }
 }
 
 TEST(test_operators_that_are_alike_share_a_time)
 {
-    struct pst_graph *graph = make_model("gpt", "layers=6", PST_F32);
+    OWN(graph) *graph = make_model("gpt", "layers=6", PST_F32);
     struct pst_measure_config config = config_of(graph, 1);
     struct pst_measured *measured = measure(&config);
     uint32_t pairs = 0;
@@ -88,7 +87,6 @@ TEST(test_operators_that_are_alike_share_a_time)
     /* attention alone: the pairs of six */
     assert_true(pairs >= 15);
     free(measured);
-    pst_graph_destroy(graph);
 }
 
 /* Of four slices that compute 1, 3, 5, 7 the first takes 10 and the last but one 30, so the second
@@ -130,7 +128,7 @@ TEST(test_maps_are_not_alike)
     static const char *const names[] = {"a", "b", "c", "d", "e"};
     struct pst_graph_builder *b = new_builder(PST_F32);
     uint32_t y = linear(b, "fc", input(b, "x", PST_F32, 4, 4, 0), 4, 4, PST_ACT_NONE);
-    struct pst_graph *graph;
+    OWN(graph) * graph;
 
     for (uint32_t i = 0; i < 5; i++) {
         y = add_op(b, ops[i], names[i], y, PST_NONE, PST_NONE, PST_NONE);
@@ -139,7 +137,6 @@ TEST(test_maps_are_not_alike)
     assert_true(pst_measure_alike(graph, find_op(graph, "a"), find_op(graph, "b")));
     assert_false(pst_measure_alike(graph, find_op(graph, "a"), find_op(graph, "c")));
     assert_false(pst_measure_alike(graph, find_op(graph, "d"), find_op(graph, "e")));
-    pst_graph_destroy(graph);
 }
 
 TEST(test_windows_are_not_alike)
@@ -147,7 +144,7 @@ TEST(test_windows_are_not_alike)
     struct pst_op op = {.kind = PST_OP_ATTENTION, .heads = 2, .causal = true, .window = 2};
     struct pst_graph_builder *b = new_builder(PST_F32);
     uint32_t x = linear(b, "qkv", input(b, "x", PST_F32, 8, 3, 0), 3, 24, PST_ACT_NONE), y[3];
-    struct pst_graph *graph;
+    OWN(graph) * graph;
 
     for (uint32_t i = 0; i < 3; i++) {
         static const char *const names[] = {"a", "b", "c"};
@@ -159,7 +156,6 @@ TEST(test_windows_are_not_alike)
     graph = finish(b, plain(b, PST_OP_ADD, "all", y[1], y[2]), 8, 0);
     assert_true(pst_measure_alike(graph, find_op(graph, "a"), find_op(graph, "b")));
     assert_false(pst_measure_alike(graph, find_op(graph, "a"), find_op(graph, "c")));
-    pst_graph_destroy(graph);
 }
 
 static void count_groups(void *context, uint64_t done, uint64_t all)
@@ -175,7 +171,7 @@ static void count_groups(void *context, uint64_t done, uint64_t all)
 /* One operator at a time gives times to all of them, too. */
 TEST(test_small_memory_makes_groups)
 {
-    struct pst_graph *graph = make_model("mlp", "layers=4", PST_F32);
+    OWN(graph) *graph = make_model("mlp", "layers=4", PST_F32);
     struct pst_measure_config config = config_of(graph, 4);
     uint64_t seen[2] = {0, 0}, largest = 0;
     struct pst_measured *measured;
@@ -204,12 +200,11 @@ TEST(test_small_memory_makes_groups)
     }
     assert_true(seen[0] == seen[1] && seen[1] > 0);
     free(measured);
-    pst_graph_destroy(graph);
 }
 
 TEST(test_too_little_memory_names_the_operator)
 {
-    struct pst_graph *graph = make_model("mlp", "layers=2", PST_F32);
+    OWN(graph) *graph = make_model("mlp", "layers=2", PST_F32);
     struct pst_measure_config config = config_of(graph, 4);
     struct pst_measured *measured = calloc(graph->n_ops, sizeof *measured);
     struct pst_measured_update update;
@@ -220,7 +215,6 @@ TEST(test_too_little_memory_names_the_operator)
     assert_string_equal(err.kind, "machine.memory");
     assert_non_null(strstr(err.message, graph->ops[0].name));
     free(measured);
-    pst_graph_destroy(graph);
 }
 
 static bool stop(void)
@@ -230,7 +224,7 @@ static bool stop(void)
 
 TEST(test_it_can_be_stopped)
 {
-    struct pst_graph *graph = make_model("mlp", "layers=2", PST_F32);
+    OWN(graph) *graph = make_model("mlp", "layers=2", PST_F32);
     struct pst_measure_config config = config_of(graph, 4);
     struct pst_measured *measured = calloc(graph->n_ops, sizeof *measured);
     struct pst_measured_update update;
@@ -239,13 +233,12 @@ TEST(test_it_can_be_stopped)
     config.cancelled = stop;
     assert_int_equal(pst_measure_ops(&config, measured, &update, &err), PST_ERR_CANCELLED);
     free(measured);
-    pst_graph_destroy(graph);
 }
 
 /* Three rounds are asked for; where they take too little there are up to fifty times as many. */
 TEST(test_short_rounds_are_repeated)
 {
-    struct pst_graph *graph = make_model("mlp", "layers=2", PST_F32);
+    OWN(graph) *graph = make_model("mlp", "layers=2", PST_F32);
     struct pst_measure_config config = config_of(graph, 1);
     uint64_t seen[2] = {0, 0};
     struct pst_measured *measured;
@@ -258,7 +251,6 @@ TEST(test_short_rounds_are_repeated)
     assert_int_equal(measured[0].rounds % (50 * config.rounds), 0);
     assert_true(seen[0] == seen[1] && seen[1] > 0);
     free(measured);
-    pst_graph_destroy(graph);
 }
 
 #define ADDING_NS 3000000u
@@ -274,7 +266,7 @@ static void add_slowly(struct pst_device *opened, float *dst, const float *src, 
 /* Of four micro-batches three add their gradient to what is there. */
 TEST(test_all_but_the_first_gradient_are_added)
 {
-    struct pst_graph *graph = make_model("mlp", "layers=2", PST_F32);
+    OWN(graph) *graph = make_model("mlp", "layers=2", PST_F32);
     struct pst_measure_config config = config_of(graph, 1);
     struct pst_device_ops slow = *device;
     struct pst_measured *measured;
@@ -292,7 +284,6 @@ TEST(test_all_but_the_first_gradient_are_added)
         assert_true(measured[o].ns[2] >= 0.75 * n * ADDING_NS);
     }
     free(measured);
-    pst_graph_destroy(graph);
 }
 
 static uint64_t updated_elems;
@@ -321,7 +312,7 @@ TEST(test_updates_are_measured_once_a_step)
                                       .eps = 1e-8f,
                                       .step = 1,
                                       .grad_scale = 1};
-    struct pst_graph *graph = make_model("mlp", "layers=2", PST_F32);
+    OWN(graph) *graph = make_model("mlp", "layers=2", PST_F32);
     struct pst_measure_config config = config_of(graph, 1);
     struct pst_device_ops slow = *device;
     struct pst_measured *measured = calloc(graph->n_ops, sizeof *measured);
@@ -344,7 +335,6 @@ TEST(test_updates_are_measured_once_a_step)
     assert_int_equal(result.bytes, elems * sizeof(float));
     assert_true(result.ns >= (double)graph->n_params * ADDING_NS);
     free(measured);
-    pst_graph_destroy(graph);
 }
 
 #define CELL 64u
@@ -410,9 +400,9 @@ TEST(test_gradients_that_pass_by_lie_apart)
     static const char *const models[] = {"mlp", "gpt", "resnet", "mmt", "bert", "t5"};
 
     for (size_t k = 0; k < sizeof models / sizeof *models; k++) {
-        struct pst_graph *graph = make_model(models[k], k == 2 ? "" : "layers=2", PST_F32);
+        OWN(graph) *graph = make_model(models[k], k == 2 ? "" : "layers=2", PST_F32);
         struct pst_measure_config config = config_of(graph, 1);
-        struct measure_places places;
+        FINISHED_BY(measure_places_finish) struct measure_places places;
         uint32_t *ops = calloc(graph->n_ops, sizeof *ops);
         struct owners owners = {&places.program, NULL};
         uint64_t all = 0;
@@ -439,8 +429,6 @@ TEST(test_gradients_that_pass_by_lie_apart)
         free(owners.cells);
         free(written);
         free(ops);
-        measure_places_finish(&places);
-        pst_graph_destroy(graph);
     }
 }
 

@@ -128,7 +128,7 @@ TEST(mutated_files_do_no_harm)
 
     print_message("seed %llu\n", (unsigned long long)seed);
     for (int round = 0; round < 3000; round++) {
-        struct pst_costed *graph = NULL;
+        OWN(costed) *graph = NULL;
         struct pst_error err = {0};
         size_t at = next_random(&seed) % (sizeof text - 1);
         pst_status st;
@@ -153,7 +153,6 @@ TEST(mutated_files_do_no_harm)
             assert_int_equal(st, PST_ERR_CONFIG);
             assert_true(err.message[0] != '\0');
         }
-        pst_costed_destroy(graph);
     }
     assert_true(n_read > 100); /* some changes are harmless */
 }
@@ -181,7 +180,7 @@ TEST(drafts_are_checked)
     struct pst_costed_node nodes[2] = {{.name = "a"}, {.name = "b"}};
     struct pst_costed_edge edge = {0, 2, 1};
     struct pst_costed draft = {.batch = 1, .n_nodes = 2, .nodes = nodes, .edges = &edge};
-    struct pst_costed *graph = NULL;
+    OWN(costed) *graph = NULL;
     struct pst_error err = {0};
 
     draft.n_edges = 1;
@@ -201,7 +200,6 @@ TEST(drafts_are_checked)
     assert_int_equal(pst_costed_create(&draft, &graph, &err), PST_ERR_CONFIG);
     draft.batch = 1;
     assert_ok(pst_costed_create(&draft, &graph, &err), &err);
-    pst_costed_destroy(graph);
 }
 
 TEST_GROUP(support_begin, support_end)

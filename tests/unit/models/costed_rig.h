@@ -12,6 +12,8 @@
 
 #include "support.h"
 
+OWNER(costed)
+
 #define HEAD "{\"format\":\"penstock-graph\",\"version\":1,"
 
 static inline struct pst_costed *read_text(const char *text)

@@ -6,7 +6,7 @@
 
 TEST(nodes_and_edges_are_read)
 {
-    struct pst_costed *graph = read_text(
+    OWN(costed) *graph = read_text(
         HEAD "\"name\":\"g\",\"notes\":\"by hand\",\"batch\":4,\"nodes\":["
              "{\"name\":\"a\",\"op\":\"conv\",\"forward_us\":8,\"backward_input_us\":4,"
              "\"backward_weight_us\":2,\"fixed_us\":7,\"param_bytes\":100,\"saved_bytes\":10,"
@@ -36,17 +36,15 @@ TEST(nodes_and_edges_are_read)
     assert_true(ns[0] == 4000 + 4000 && ns[1] == 2000 + 2000 && ns[2] == 1000 + 1000);
     pst_costed_node_ns(graph, 1, 2, ns);
     assert_true(ns[0] == 0 && ns[1] == 0 && ns[2] == 0);
-    pst_costed_destroy(graph);
 }
 
 TEST(fixed_time_alone_is_the_forward_pass)
 {
-    struct pst_costed *graph = read_text(HEAD "\"nodes\":[{\"name\":\"a\",\"fixed_us\":3}]}");
+    OWN(costed) *graph = read_text(HEAD "\"nodes\":[{\"name\":\"a\",\"fixed_us\":3}]}");
     double ns[3];
 
     pst_costed_node_ns(graph, 0, 100, ns);
     assert_true(ns[0] == 3000 && ns[1] == 0 && ns[2] == 0);
-    pst_costed_destroy(graph);
 }
 
 /* As in the file where the edges leave a choice: b before c, both after d, a last. */
@@ -117,7 +115,7 @@ TEST(tables_are_interpolated)
 
 TEST(configurations_are_read)
 {
-    struct pst_costed *graph = read_text(
+    OWN(costed) *graph = read_text(
         HEAD "\"nodes\":[{\"name\":\"a\",\"param_bytes\":9,\"configs\":["
              "{\"name\":\"vanilla\",\"time_us\":6,\"in_flight_bytes\":4,\"fixed_bytes\":2},"
              "{\"name\":\"split\",\"tensor_degree\":2,\"time_us\":4,\"param_bytes\":5}]}]}");
@@ -130,7 +128,6 @@ TEST(configurations_are_read)
     assert_true(configs[0].in_flight_bytes == 4 && configs[0].fixed_bytes == 2);
     assert_int_equal(configs[1].tensor_degree, 2);
     assert_true(configs[1].param_bytes == 5);
-    pst_costed_destroy(graph);
 }
 
 /* A digest stands for all numbers, so each change of one must change it. */
@@ -198,7 +195,7 @@ TEST(writing_round_trips)
                                .n_edges = M,
                                .nodes = nodes,
                                .edges = edges};
-    struct pst_costed *graph = NULL, *again = NULL;
+    OWN(costed) *graph = NULL, *again = NULL;
     struct pst_error err = {0};
     uint64_t seed = 20240607;
     size_t length = 0;
@@ -251,8 +248,6 @@ TEST(writing_round_trips)
                                 graph->nodes[i].ns[0] >= nodes[k].ns[0] * (1 - 1e-15)));
     }
     free(text);
-    pst_costed_destroy(graph);
-    pst_costed_destroy(again);
 }
 
 /* A chain of 100,000 nodes, written backwards. */

@@ -109,7 +109,7 @@ TEST(every_record_is_told)
     struct pst_record records[4] = {record_of("gpipe", 3000000), record_of("1f1b", 2000000),
                                     record_of("zb-h1", 1000000), record_of("v-half", 1000000)};
     struct pst_compare_result result = {.n = 4, .records = records, .n_configs = 1};
-    struct pst_gallery gallery;
+    FINISHED_BY(pst_gallery_finish) struct pst_gallery gallery;
     size_t length, again_length;
     char *html, *again;
 
@@ -136,7 +136,6 @@ TEST(every_record_is_told)
     assert_memory_equal(html, again, length);
     free(html);
     free(again);
-    pst_gallery_finish(&gallery);
 }
 
 /* Names that try to be mark-up, in every place where there is one. */
@@ -145,7 +144,7 @@ TEST(hostile_names)
     struct pst_record records[2] = {record_of("</script><script>alert(1)</script>", 1000000),
                                     record_of("\"><img src=x>\xFF\x1B", 2000000)};
     struct pst_compare_result result = {.n = 2, .records = records, .n_configs = 2};
-    struct pst_gallery gallery;
+    FINISHED_BY(pst_gallery_finish) struct pst_gallery gallery;
     size_t length;
     char *html;
 
@@ -160,7 +159,6 @@ TEST(hostile_names)
     assert_null(strchr(html, '\x1B'));
     assert_null(strchr(html, '\xFF'));
     free(html);
-    pst_gallery_finish(&gallery);
 }
 
 TEST(more_rows_than_a_table_has)
@@ -168,7 +166,7 @@ TEST(more_rows_than_a_table_has)
     const uint32_t n = PST_PAGE_ROWS + 500;
     struct pst_record *records = pst_alloc(2 * n, sizeof *records);
     struct pst_compare_result result = {.n = 2 * n, .records = records, .n_configs = 1};
-    struct pst_gallery gallery;
+    FINISHED_BY(pst_gallery_finish) struct pst_gallery gallery;
     size_t length;
     char *html;
 
@@ -185,7 +183,6 @@ TEST(more_rows_than_a_table_has)
     expect_text(html, "The first 1000 of 1500;");
     free(html);
     free(records);
-    pst_gallery_finish(&gallery);
 }
 
 /* 20 plans of 8 devices and 32 micro-batches, the most that a page shows in full, in 2 MB; very
@@ -217,7 +214,7 @@ TEST(nothing_is_done)
 {
     struct pst_record record = record_of("gpipe", 1);
     struct pst_compare_result result = {.n = 1, .records = &record, .n_configs = 1};
-    struct pst_gallery gallery;
+    FINISHED_BY(pst_gallery_finish) struct pst_gallery gallery;
     size_t length;
     char *html;
 
@@ -228,7 +225,6 @@ TEST(nothing_is_done)
     assert_null(strstr(html, "id=\"results\""));
     expect_text(html, "id=\"refused\"");
     free(html);
-    pst_gallery_finish(&gallery);
 }
 
 TEST_GROUP(support_begin, support_end)

@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+OWNER(timeline)
+
 enum rig_order {
     RIG_1F1B,   /* one stage a rank, F and BW */
     RIG_SPLIT,  /* the same with B and W apart, W right behind */

@@ -138,7 +138,7 @@ TEST(places_one_by_one)
 /* Stalls are no work: a rank is busy with its 11 kernels. */
 TEST(usage)
 {
-    struct pst_timeline *timeline;
+    OWN(timeline) * timeline;
     struct pst_sim_result result;
     open_passes();
     rig.cluster.link_directions = 2;
@@ -159,7 +159,6 @@ TEST(usage)
                                      : is_copy                 ? PST_LANE_H2D
                                                                : PST_LANE_COMPUTE);
     }
-    pst_timeline_destroy(timeline);
     rig_close(&rig);
 }
 

@@ -9,6 +9,8 @@
 
 #include "unit/prove/rig.h"
 
+OWNER(timeline)
+
 /*
  * A machine on which everything that is computed takes as long as its launches: peak and bandwidth
  * are not modelled, one launch is 1 us. Links: 2 us + 1 ns per byte.

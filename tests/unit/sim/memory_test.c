@@ -6,6 +6,8 @@
 
 #include "unit/prove/async_rig.h"
 
+OWNER(timeline)
+
 static uint64_t sum(const struct pst_memory_point *point)
 {
     uint64_t bytes = 0;
@@ -81,7 +83,7 @@ static void hold_against(const struct rig *rig, const struct pst_timeline *timel
 
 TEST(random_plans)
 {
-    struct rig rig;
+    FINISHED_BY(rig_close) struct rig rig;
     const struct pst_cluster no_time = {.devices = RIG_MAX};
     struct pst_error err = {0};
     rig_open(&rig, "gpt", "layers=2 dim=8 heads=2 context=4 vocab=7", 99);
@@ -110,7 +112,6 @@ TEST(random_plans)
         pst_timeline_destroy(timeline);
         rig_drop_plan(&rig);
     }
-    rig_close(&rig);
 }
 
 /* What is alive all the time. */
@@ -161,7 +162,7 @@ static uint64_t most_of_batches(const struct pst_program *program, uint32_t n_ba
 
 TEST(asynchronous_plans)
 {
-    struct rig rig;
+    FINISHED_BY(rig_close) struct rig rig;
     uint32_t n_phased = 0;
     rig_open(&rig, "gpt", "layers=2 dim=8 heads=2 context=4 vocab=7", 5);
     for (uint32_t i = 0; i < 24; i++) {
@@ -172,7 +173,7 @@ TEST(asynchronous_plans)
         rig.plan->drain_every = i / 2 % 4;
         rig_programs(&rig);
         for (uint32_t n = 1; n <= 5; n++) {
-            struct pst_timeline *timeline = NULL;
+            OWN(timeline) *timeline = NULL;
             struct pst_sim_result result;
             assert_ok(pst_sim_timeline(rig.plan, rig.graph, &rig.cost, n, 0,
                                        (const struct pst_program *const *)rig.programs, &timeline,
@@ -185,10 +186,8 @@ TEST(asynchronous_plans)
                 assert_int_equal(sum(&row->points[row->n_points - 1]), lasting(rig.programs[d]));
                 n_phased += rig.programs[d]->n_phases > 1;
             }
-            pst_timeline_destroy(timeline);
         }
         rig_drop_plan(&rig);
     }
     assert_true(n_phased > 0);
-    rig_close(&rig);
 }

@@ -63,7 +63,7 @@ static void measure(struct rig *rig, uint64_t *ret_check, uint64_t *ret_sim)
 
 TEST(linear)
 {
-    struct rig rig;
+    FINISHED_BY(rig_close) struct rig rig;
     uint64_t check_short, sim_short, check_long, sim_long;
     rig_open(&rig, "mlp", "inputs=4 hidden=4 layers=20 classes=3", 5);
     uint32_t n_short = make_1f1b(&rig, 300);
@@ -79,5 +79,4 @@ TEST(linear)
     /* a quadratic loop would take 16 times as long; caches and a busy machine may cost something */
     assert_true(check_long < 10 * check_short);
     assert_true(sim_long < 10 * sim_short);
-    rig_close(&rig);
 }

@@ -39,7 +39,7 @@ static const struct pst_instr second_list[] = {
 
 TEST(without_a_barrier)
 {
-    struct rig rig;
+    FINISHED_BY(rig_close) struct rig rig;
     open_two_stages(&rig, 2);
     set_list(&rig, 0, first_list, 2);
     set_list(&rig, 1, second_list, 2);
@@ -58,7 +58,6 @@ TEST(without_a_barrier)
     assert_int_equal(four.total_ns, 8000 + 3 * 7000);
     assert_int_equal(four.period_ns, 7000);
     assert_int_equal(simulate(&rig, 0).total_ns, 8000);
-    rig_close(&rig);
 }
 
 /* NORM at 8 of both (2 steps of 2 us and 56 bytes: 4056 ns) ends at 12056. An update of rank 1
@@ -66,7 +65,7 @@ TEST(without_a_barrier)
  */
 TEST(with_a_barrier)
 {
-    struct rig rig;
+    FINISHED_BY(rig_close) struct rig rig;
     open_two_stages(&rig, 2);
     const uint32_t two = 2;
     const struct pst_instr norm = {.op = PST_I_NORM};
@@ -87,13 +86,12 @@ TEST(with_a_barrier)
         assert_int_equal(result.total_ns, n * 12056 + 1000);
         assert_int_equal(result.period_ns, 12056);
     }
-    rig_close(&rig);
 }
 
 TEST(the_timeline)
 {
-    struct rig rig;
-    struct pst_timeline *timeline = NULL;
+    FINISHED_BY(rig_close) struct rig rig;
+    OWN(timeline) *timeline = NULL;
     struct pst_sim_result result;
     struct pst_error err = {0};
     open_two_stages(&rig, 2);
@@ -139,14 +137,12 @@ TEST(the_timeline)
     assert_int_equal(usage.exposed_ns, 8000);
     assert_near(pst_timeline_idle(timeline).all, 1 - (2. + 6) / (2 * 15));
     assert_near(pst_timeline_idle(timeline).busiest, 1 - 6. / 15);
-    pst_timeline_destroy(timeline);
-    rig_close(&rig);
 }
 
 /* Devices without a stage count: 1 and 3 of 7 us on two of four. */
 TEST(idle_devices)
 {
-    struct rig rig;
+    FINISHED_BY(rig_close) struct rig rig;
     open_two_stages(&rig, 4);
     set_list(&rig, 0, first_list, 2);
     set_list(&rig, 1, second_list, 2);
@@ -155,17 +151,15 @@ TEST(idle_devices)
     assert_int_equal(result.n_used, 2);
     assert_near(pst_sim_idle(&result).all, 1 - 4. / 28);
     assert_near(pst_sim_idle(&result).busiest, 1 - 3. / 7);
-    rig_close(&rig);
 }
 
 /* Nothing to do is no time. */
 TEST(empty_lists)
 {
-    struct rig rig;
+    FINISHED_BY(rig_close) struct rig rig;
     open_two_stages(&rig, 2);
     struct pst_sim_result result = simulate(&rig, 3);
     assert_int_equal(result.total_ns, 0);
     assert_int_equal(result.period_ns, 0);
     assert_near(pst_sim_idle(&result).all, 0);
-    rig_close(&rig);
 }

@@ -6,6 +6,8 @@
 
 #include "test.h"
 
+OWNER(timeline)
+
 static struct pst_span span_at(uint32_t rank, uint8_t op, uint64_t start, uint64_t end)
 {
     return (struct pst_span){.start_ns = start,
@@ -122,7 +124,7 @@ TEST(sorted)
 
 TEST(memory)
 {
-    struct pst_timeline *timeline = create(2);
+    OWN(timeline) *timeline = create(2);
 
     for (uint64_t i = 0; i < 1000; i++) {
         uint64_t bytes[PST_MEM_KINDS] = {[PST_MEM_PARAMS] = 100, [PST_MEM_ACTIVATIONS] = i % 97};
@@ -140,18 +142,16 @@ TEST(memory)
         assert_int_equal(point->bytes[PST_MEM_ACTIVATIONS], (2 * i + 1) % 97);
     }
     assert_int_equal(timeline->ranks[1].peak_bytes, 196); /* 100 + 96, at an odd number */
-    pst_timeline_destroy(timeline);
 }
 
 /* A value that was replaced is no peak. */
 TEST(replaced_point_is_no_peak)
 {
     const uint64_t high[PST_MEM_KINDS] = {500}, low[PST_MEM_KINDS] = {5};
-    struct pst_timeline *timeline = create(1);
+    OWN(timeline) *timeline = create(1);
 
     pst_timeline_memory(timeline, 0, 10, high);
     pst_timeline_memory(timeline, 0, 10, low);
     pst_timeline_finish_build(timeline);
     assert_int_equal(timeline->ranks[0].peak_bytes, 5);
-    pst_timeline_destroy(timeline);
 }
