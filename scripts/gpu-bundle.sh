@@ -126,7 +126,7 @@ mapfile -t plugins < <(find "$build/plugins" -name '*.so')
 ldd "${programs[@]}" "${plugins[@]}" | awk '$2 == "=>" && $3 ~ /^\// {print $3}' | sort -u |
     grep -vE '/(ld-linux|libc|libm|libdl|librt|libpthread|libresolv|libstdc\+\+|libgcc_s|libcu[a-z]*|libcublas[A-Za-z]*|libcudnn[a-z_]*|libnccl|libnv[A-Za-z_-]*)[.-]' |
     xargs -I{} cp -L {} "$place/lib/"
-tar -C "$place" -cf - lib build/gpu-tests.json build/plugins/shipped.xxh128 "${programs[@]/#$place\//}" "${plugins[@]/#$place\//}" |
+tar -C "$place" -cf - lib build/gpu-tests.json build/plugins/shipped.xxh128 build/families "${programs[@]/#$place\//}" "${plugins[@]/#$place\//}" |
     xz -T0 -6 >"$file"
 tree=$(git archive HEAD | wc -c)
 bytes=$(stat -c %s "$file")

@@ -108,6 +108,22 @@ const char *pst_search_home(struct pst_arena *arena)
     return PENSTOCK_INSTALL_PLUGIN_DIR;
 }
 
+const char *pst_search_data(struct pst_arena *arena, const char *name)
+{
+    const char *home = pst_search_home(arena), *lib = NULL;
+    const size_t n = strlen(home), beside = sizeof "/plugins" - 1;
+
+    if (n > beside && strcmp(home + n - beside, "/plugins") == 0) {
+        return pst_arena_printf(arena, "%.*s/%s", (int)(n - beside), home, name);
+    }
+    for (const char *at = home; (at = strstr(at, "/lib")) != NULL; at++) {
+        lib = at; /* the last in <prefix>/lib[/<machine>]/penstock */
+    }
+    return lib == NULL
+               ? pst_arena_printf(arena, PENSTOCK_INSTALL_DATA_DIR "/%s", name)
+               : pst_arena_printf(arena, "%.*s/share/penstock/%s", (int)(lib - home), home, name);
+}
+
 /* The entries of a list that `parts` part; NULL: there are none. */
 static void add_folders(struct pst_arena *arena, const char *list, const char *parts, bool absolute,
                         const char **folders, uint32_t *n)

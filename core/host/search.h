@@ -11,6 +11,9 @@
 /* The folder of the binary's own plugins and modules: the build's or the installation's; absolute.
  */
 const char *pst_search_home(struct pst_arena *arena);
+/* The folder of that name of what is installed as data: in <prefix>/share/penstock, or beside a
+   folder `plugins`, as in a build. */
+const char *pst_search_data(struct pst_arena *arena, const char *name);
 
 /* All folders in search order: the n_first ones that `first` names, parted by ':' or newlines
    (NULL: none), then absolute ones; PENSTOCK_PLUGIN_PATH is not read with raised rights. */

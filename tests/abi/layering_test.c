@@ -69,12 +69,13 @@ static void complain(const char *path, unsigned line, const char *what)
     n_faults++;
 }
 
-/* From a job to its model, or to the plugin that has it. */
+/* From a job to its model, to the plugin that has it, or to files of it and of its weights. */
 static bool builds_jobs(const char *below_root)
 {
     return strncmp(below_root, "models/plugin/", 14) == 0 ||
            strncmp(below_root, "models/job_graph.", 17) == 0 ||
-           strncmp(below_root, "models/model_file.", 18) == 0;
+           strncmp(below_root, "models/model_file.", 18) == 0 ||
+           strncmp(below_root, "models/published.", 17) == 0;
 }
 
 /* device/cpu/..., transport/threads/...: loaded beside the program, so they know little of it. */

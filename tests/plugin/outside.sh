@@ -19,6 +19,9 @@ done
 PKG_CONFIG_PATH=$(dirname "$(find "$place/prefix" -name penstock.pc)")
 export PKG_CONFIG_PATH
 [ -f "$place/prefix/share/penstock/configs/quickstart.toml" ] || fail "example configs are not installed"
+for family in common gpt bert t5 resnet llama; do
+    [ -s "$place/prefix/share/penstock/families/$family.toml" ] || fail "no families/$family.toml was installed"
+done
 cd "$place/work"
 cat >job.toml <<TOML
 [model]
@@ -99,6 +102,14 @@ for strip in "" --strip; do
     "$penstock" plan job.toml -v >own.log 2>&1 || fail "$(cat own.log)"
     grep -q "strategies run in this process" own.log || fail "$(cat own.log)"
 done
+# Families of weights are found there, too.
+"$penstock" train job.toml --quiet --set "model={use='resnet'}" --set train.steps=1 --set checkpoint.folder=saved \
+    --set train.microbatch=1 >weights.log 2>&1 || fail "$(cat weights.log)"
+"$penstock" export weights saved -o weights >weights.log 2>&1 || fail "$(cat weights.log)"
+mv "$away/share/penstock/families" "$away/families"
+"$penstock" export weights saved -o weights >weights.log 2>&1 && fail "weights without their family were written"
+grep -q "$away/share/penstock/families/common.toml: cannot open" weights.log || fail "$(cat weights.log)"
+mv "$away/families" "$away/share/penstock/families"
 folder=$(dirname "$(find "$away" -name scheduler-gpipe.so)")
 cp my-scheduler/build/scheduler-my-scheduler.so "$folder"
 "$penstock" plan job.toml -v --set scheduler.use=my-scheduler >apart.log 2>&1 || fail "$(cat apart.log)"

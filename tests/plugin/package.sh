@@ -27,6 +27,7 @@ grep -q "strategies run in this process" train.log || fail "$(cat train.log)"
 "$penstock" plan "$configs/papers/graphpipe-mmt.toml" >plan.log 2>&1 || fail "$(cat plan.log)"
 "$penstock" plugins new scheduler lab/mine >/dev/null
 [ -f mine/scheduler.c ] || fail "no template"
+[ -f root/usr/share/penstock/families/common.toml ] || fail "no families of weights"
 for page in README.md LICENSE copyright CHANGELOG.md docs/install.md schedulers/1f1b/README.md configs/quickstart.toml; do
     [ -f "root/usr/share/doc/penstock/$page" ] || fail "no $page"
 done

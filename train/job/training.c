@@ -84,6 +84,9 @@ static const struct pst_param loop_rows[] = {
     ROW(loop, init_type, STRING, "", NULL,
         "Model type of published weights without a config.json, as transformers calls it, such as "
         "llama or gpt2. [model] is trusted for the rest."),
+    ROW(loop, init_family, STRING, "", NULL,
+        "File that describes the family of published weights (docs/weights.md), relative to the "
+        "config's folder; empty: the file that penstock has for the model."),
     ROW(loop, eval_every, INT, "0", "0..100000000",
         "Steps between evaluations on held-out data; 0: one at the end."),
     ROW(loop, eval_batches, INT, "8", "0..1000000",
@@ -137,7 +140,7 @@ static const struct pst_param output_rows[] = {
 static const struct pst_job_section sections[] = {
     {"data", data_rows, COUNT(data_rows), MEMBER(data), .paths = WORDS("tokenizer", "path"),
      .names_plugin = "kind", .path_lists = WORDS("train", "valid", "train_labels", "valid_labels")},
-    {"train", loop_rows, COUNT(loop_rows), MEMBER(loop), .paths = WORDS("init")},
+    {"train", loop_rows, COUNT(loop_rows), MEMBER(loop), .paths = WORDS("init", "init_family")},
     {"checkpoint", checkpoint_rows, COUNT(checkpoint_rows), MEMBER(checkpoint),
      .paths = WORDS("folder")},
     {"output", output_rows, COUNT(output_rows), MEMBER(output),

@@ -45,6 +45,7 @@ struct pst_job_loop {
     int64_t ignore_index;             /* class of targets that count nothing; -1: no further one */
     const char *init;                 /* folder or file of published weights; "" = the seed's */
     const char *init_type;            /* their model_type, without a config.json */
+    const char *init_family;          /* file with their names and layouts; "" = penstock's own */
     int64_t eval_every, eval_batches; /* 0: only at the end */
     int64_t sample;                   /* characters of text generated at the end; 0: none */
     const char *prompt;

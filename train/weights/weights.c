@@ -214,10 +214,10 @@ static struct found *find_exactly(const struct pst_weights *w, const char *name)
 
 static struct found *find_spelled(const struct pst_weights *w, const char *name)
 {
-    const struct pst_published_alias *alias = w->family == NULL ? NULL : w->family->aliases;
     struct found *found = find_exactly(w, name);
 
-    for (; found == NULL && alias != NULL && alias->end != NULL; alias++) {
+    for (const struct pst_published_alias *alias = w->family->aliases;
+         found == NULL && alias->end != NULL; alias++) {
         if (pst_text_ends(name, alias->end)) {
             char *other =
                 pst_printf("%.*s%s", (int)(strlen(name) - strlen(alias->end)), name, alias->other);
@@ -445,14 +445,16 @@ static void match_constants(struct pst_weights *w, struct pst_error *err)
 /* Nothing that the model has is there. */
 static pst_status fail_strange(const struct pst_weights *w, struct pst_error *err)
 {
-    const char *kin = NULL;
+    for (uint32_t i = 0; i < w->n_all; i++) {
+        const char *name = w->all[i].tensor->name;
 
-    for (uint32_t i = 0; i < w->n_all && kin == NULL; i++) {
-        kin = pst_weights_kin_of(w->all[i].tensor->name);
-    }
-    if (kin != NULL) {
-        return pst_fail_at(err, PST_ERR_CONFIG, "weights.mismatch", w->path, 0, 0,
-                           "the names of its tensors are those of %s, which is unsupported", kin);
+        for (const struct pst_published_other *o = w->family->others; o->type != NULL; o++) {
+            if (o->begin != NULL && strncmp(name, o->begin, strlen(o->begin)) == 0) {
+                return pst_fail_at(err, PST_ERR_CONFIG, "weights.mismatch", w->path, 0, 0,
+                                   "the names of its tensors are those of %s, which is unsupported",
+                                   o->name);
+            }
+        }
     }
     return pst_fail_at(err, PST_ERR_CONFIG, "weights.mismatch", w->path, 0, 0,
                        "not the weights of this model: none of its %u tensors is there; the first "
@@ -464,21 +466,28 @@ static pst_status match_all(struct pst_weights *w, const struct pst_job *job, st
 {
     struct pst_weights_value *values = pst_weights_values(w->graph, &w->arena, &w->n_values);
     struct pst_error found = {.details = ""};
+    pst_status status = PST_OK;
 
     w->n_params = w->graph->n_params;
     w->values = pst_arena_array(&w->arena, w->n_values + 1, sizeof *w->values);
     w->first_state = pst_arena_array(&w->arena, w->graph->n_ops + 1, sizeof *w->first_state);
-    for (uint32_t i = 0; i < w->n_values; i++) {
+    for (uint32_t i = 0; status == PST_OK && i < w->n_values; i++) {
         struct value *value = &w->values[i];
 
         value->is = values[i];
         if (values[i].kind == PST_STATE_OPERATOR && values[i].number == 0) {
             w->first_state[values[i].index] = i;
         }
-        value->pieces = pst_weights_pieces(w->graph, job, &value->is, &w->arena, &value->n_pieces);
-        value->found = pst_arena_array(&w->arena, value->n_pieces, sizeof *value->found);
-        w->n_tensors += value->n_pieces;
-        match_value(w, value, &found);
+        status = pst_weights_pieces(w->graph, job, w->family, &value->is, &w->arena, &value->pieces,
+                                    &value->n_pieces, err);
+        if (status == PST_OK) {
+            value->found = pst_arena_array(&w->arena, value->n_pieces, sizeof *value->found);
+            w->n_tensors += value->n_pieces;
+            match_value(w, value, &found);
+        }
+    }
+    if (status != PST_OK) {
+        return status;
     }
     match_constants(w, &found);
     if (w->n_missing + w->n_wrong + w->n_other == 0) {
@@ -506,9 +515,7 @@ static pst_status match_all(struct pst_weights *w, const struct pst_job *job, st
 
 static bool is_ignored(const struct pst_weights *w, const char *name)
 {
-    const char *const *end = w->family == NULL ? NULL : w->family->ignored;
-
-    for (; end != NULL && *end != NULL; end++) {
+    for (const char *const *end = w->family->ignored; *end != NULL; end++) {
         if (pst_text_ends(name, *end)) {
             return true;
         }
@@ -564,7 +571,7 @@ static pst_status check_left_out(const struct pst_weights *w, bool tell, struct 
             pst_text_append(names, sizeof names, "%s%.100s", n > 1 ? ", " : "", name);
         }
     }
-    if (n > 0 && w->family != NULL && !w->has_config) {
+    if (n > 0 && w->family->model != NULL && !w->has_config) {
         pst_fail_at(err, PST_ERR_CONFIG, "weights.mismatch", w->path, 0, 0,
                     "not the weights of this model: it does not have %u of the tensors: %s%s", n,
                     names, n > 5 ? ", ..." : "");
@@ -579,7 +586,7 @@ static pst_status check_left_out(const struct pst_weights *w, bool tell, struct 
                 "%s: %u tensor%s that the model does not have %s ignored: %s%s", w->path, n,
                 n == 1 ? "" : "s", n == 1 ? "is" : "are", names, n > 5 ? ", ..." : "");
     }
-    if (w->family != NULL && w->family->keys != NULL && !w->has_config && !w->stated) {
+    if (w->family->keys != NULL && !w->has_config && !w->stated) {
         pst_fail_at(err, PST_ERR_CONFIG, "config.value", w->path, 0, 0,
                     "there is no config.json that names the family of the weights, and other "
                     "families have the same names and shapes but compute something else");
@@ -665,13 +672,14 @@ pst_status pst_weights_open(const char *path, const struct pst_job *job,
 
     w->folder = -1;
     w->graph = graph;
-    w->family = pst_weights_family(graph);
     w->stated = job->training->loop.init_type[0] != '\0';
     w->path = pst_arena_strdup(&w->arena, path);
     w->source = (struct pst_exec_source){w, load};
-    status = open_files(w, err);
+    status = pst_published_read(job->training->loop.init_family, graph->name, &w->arena, &w->family,
+                                err);
+    PST_TRY(status, open_files(w, err));
     PST_TRY(status, list_tensors(w, err));
-    if (status == PST_OK && w->family != NULL && w->family->keys != NULL) {
+    if (status == PST_OK && w->family->keys != NULL) {
         status = pst_weights_check_config(w->folder_path, job, w->family, &w->has_config, err);
     }
     PST_TRY(status, match_all(w, job, err));

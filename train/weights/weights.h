@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Published weights: safetensors files, alone or in shards with an index, under the names and in
- * the layout of the model's family (graph/published.h). A run begins with them, or writes what it
+ * the layout of the model's family (models/published.h). A run begins with them, or writes what it
  * has in their form.
  */
 #ifndef PST_WEIGHTS_WEIGHTS_H

@@ -130,7 +130,7 @@ static double times(const struct pst_published_key *row, const struct pst_job *j
 {
     double over = row->over == NULL ? 1 : setting_of(job, row->over).number;
 
-    return (row->times == 0 ? 1 : row->times) / over;
+    return (double)row->times / over;
 }
 
 /* --- comparing -------------------------------------------------------------------------------- */
@@ -178,7 +178,7 @@ static bool can_be(const struct pst_param *row, const json_t *value)
     return false;
 }
 
-/* One of the texts that '|' parts? */
+/* One of the texts? */
 static bool is_fixed(const json_t *value, const char *fixed)
 {
     bool same = false;
@@ -194,14 +194,14 @@ static bool is_fixed(const json_t *value, const char *fixed)
     while (!same && *fixed != '\0') {
         json_t *wanted;
 
-        n = strcspn(fixed, "|");
+        n = strcspn(fixed, ",");
         wanted = json_loadb(fixed, n, JSON_DECODE_ANY, NULL);
 
         same = json_is_number(value) && json_is_number(wanted)
                    ? same_number(json_number_value(wanted), json_number_value(value))
                    : json_equal(value, wanted);
         json_decref(wanted);
-        fixed += n + (fixed[n] == '|');
+        fixed += n + (fixed[n] == ',');
     }
     return same;
 }
@@ -281,13 +281,13 @@ static json_t *value_of(const struct comparison *c, const struct pst_published_k
     }
     while (value == NULL && row->absent != NULL && *other != '\0') {
         char path[64];
-        const size_t n = strcspn(other, "|");
+        const size_t n = strcspn(other, ",");
 
         snprintf(path, sizeof path, "%.*s", (int)n, other);
         if (value_there(c, path) != NULL) {
             return NULL;
         }
-        other += n + (other[n] == '|');
+        other += n + (other[n] == ',');
     }
     if (value == NULL && row->absent != NULL && row->absent[0] == '@') {
         value = value_there(c, row->absent + 1);
@@ -397,7 +397,7 @@ static void note_difference(struct comparison *c, const struct pst_published_key
     const uint32_t before = c->n_asked;
     char text[100];
 
-    if (row->set != NULL && row->set[0] == '\0') {
+    if (row->final) {
         other = NULL;
     } else if (row->own == NULL && row->set != NULL) {
         add_must(c, row->set, "0");
@@ -456,81 +456,12 @@ static void compare_rows(struct comparison *c, bool sizes)
 
 /* --- keys that nobody has thought of ---------------------------------------------------------- */
 
-/* Keys that do not change the meaning of the weights: they are about origin, generation of text,
-   or Python. */
-static const char *const harmless[] = {"_name_or_path",
-                                       "name_or_path",
-                                       "_commit_hash",
-                                       "transformers_version",
-                                       "torch_dtype",
-                                       "dtype",
-                                       "initializer_range",
-                                       "initializer_factor",
-                                       "use_cache",
-                                       "return_dict",
-                                       "output_attentions",
-                                       "output_hidden_states",
-                                       "output_scores",
-                                       "output_past",
-                                       "output_router_logits",
-                                       "return_dict_in_generate",
-                                       "torchscript",
-                                       "use_bfloat16",
-                                       "id2label",
-                                       "label2id",
-                                       "num_labels",
-                                       "problem_type",
-                                       "finetuning_task",
-                                       "task_specific_params",
-                                       "_num_labels",
-                                       "n_special",
-                                       "predict_special_tokens",
-                                       "tokenizer_class",
-                                       "prefix",
-                                       "attn_implementation",
-                                       "_attn_implementation",
-                                       "_attn_implementation_autoset",
-                                       "gradient_checkpointing",
-                                       "chunk_size_feed_forward",
-                                       "classifier_dropout",
-                                       "attention_dropout",
-                                       "max_length",
-                                       "min_length",
-                                       "do_sample",
-                                       "early_stopping",
-                                       "num_beams",
-                                       "num_beam_groups",
-                                       "diversity_penalty",
-                                       "temperature",
-                                       "top_k",
-                                       "top_p",
-                                       "typical_p",
-                                       "repetition_penalty",
-                                       "length_penalty",
-                                       "no_repeat_ngram_size",
-                                       "encoder_no_repeat_ngram_size",
-                                       "bad_words_ids",
-                                       "num_return_sequences",
-                                       "exponential_decay_length_penalty",
-                                       "remove_invalid_values",
-                                       "suppress_tokens",
-                                       "begin_suppress_tokens",
-                                       "transformers.js_config",
-                                       "unsloth_version",
-                                       "unsloth_fixed",
-                                       "is_llama_config",
-                                       "pretraining_tp",
-                                       "max_sequence_length",
-                                       "model_max_length",
-                                       "tf_legacy_loss",
-                                       NULL};
-
 static bool is_listed(const char *const *list, const char *key)
 {
-    while (list != NULL && *list != NULL && strcmp(*list, key) != 0) {
+    while (*list != NULL && strcmp(*list, key) != 0) {
         list++;
     }
-    return list != NULL && *list != NULL;
+    return *list != NULL;
 }
 
 /* Returns true if the tables have this key or, if `within`, a key inside it. */
@@ -558,8 +489,7 @@ static void find_unknown(struct comparison *c, const json_t *object, const char 
         if (json_is_object(value) && has_row(c->family, path, true)) {
             find_unknown(c, value, path);
         } else if (!json_is_null(value) && !has_row(c->family, path, false) &&
-                   !pst_text_ends(path, "_token_id") && !is_listed(harmless, path) &&
-                   !is_listed(c->family->harmless, path)) {
+                   !pst_text_ends(path, "_token_id") && !is_listed(c->family->harmless, path)) {
             add_other(c, path, value);
         }
         free(path);
@@ -581,34 +511,79 @@ static bool is_type_of(const struct pst_published *family, const json_t *type)
     return false;
 }
 
+/* The family of that model_type; NULL: none has a file. */
+static pst_status find_family(const struct comparison *c, const json_t *type,
+                              struct pst_arena *arena, const struct pst_published **ret_family,
+                              struct pst_error *err)
+{
+    const struct pst_published *family = NULL;
+    pst_status status = PST_OK;
+
+    for (uint32_t i = 0; status == PST_OK && c->family->families[i] != NULL; i++) {
+        status = pst_published_read("", c->family->families[i], arena, &family, err);
+        if (status == PST_OK && is_type_of(family, type)) {
+            *ret_family = family;
+            return PST_OK;
+        }
+    }
+    *ret_family = NULL;
+    return status;
+}
+
+/* The type is of no family that has a file; NULL: it is missing. */
+static pst_status fail_type(const struct comparison *c, const char *path, const char *type,
+                            struct pst_error *err)
+{
+    const struct pst_published_other *other = c->family->others;
+
+    while (type != NULL && other->type != NULL && strcmp(other->type, type) != 0) {
+        other++;
+    }
+    if (type == NULL) {
+        pst_fail(err, PST_ERR_CONFIG, "config.value",
+                 "%s: model_type is missing, so the family of the weights is unknown", path);
+    } else if (other->type != NULL) {
+        pst_fail(err, PST_ERR_CONFIG, "config.value", "%s: this is %s (%s), which is unsupported",
+                 path, other->name, type);
+    } else {
+        pst_fail(err, PST_ERR_CONFIG, "config.value", "%s: this is %.90s, which is unsupported",
+                 path, type);
+    }
+    pst_error_hint(err, "docs/weights.md lists the supported families; any module of PyTorch can "
+                        "be exported to ONNX (docs/onnx.md)");
+    return PST_ERR_CONFIG;
+}
+
 /* No model is loaded because it looks alike. */
 static pst_status check_type(const struct comparison *c, const char *path, struct pst_error *err)
 {
     const json_t *type = value_there(c, "model_type"), *of = value_there(c, "architectures");
     const char *word = json_string_value(type);
-    char name[100];
+    const struct pst_published *other = NULL;
+    struct pst_arena arena = {0};
+    pst_status status = PST_OK;
 
     type = type != NULL ? type : of;
     if (type != NULL && is_type_of(c->family, type)) {
         return PST_OK;
     }
-    for (uint32_t i = 0; type != NULL && pst_published[i] != NULL; i++) {
-        if (is_type_of(pst_published[i], type)) {
-            pst_fail(err, PST_ERR_CONFIG, "config.value", "%s: this is %.80s; set use = \"%s\"",
-                     path, word != NULL ? word : "another model", pst_published[i]->model);
-            return pst_config_place(c->job->config, "model", "use", PST_ERR_CONFIG, err);
-        }
+    if (type != NULL) {
+        status = find_family(c, type, &arena, &other, err);
     }
-    if (word == NULL) {
+    if (status == PST_OK && other == NULL) {
+        status = fail_type(c, path, word, err);
+    } else if (status == PST_OK && strcmp(other->model, c->family->model) == 0) {
         pst_fail(err, PST_ERR_CONFIG, "config.value",
-                 "%s: model_type is missing, so the family of the weights is unknown", path);
-    } else {
-        pst_fail(err, PST_ERR_CONFIG, "config.value", "%s: this is %s, which is unsupported", path,
-                 pst_weights_kin(word, name));
+                 "%s: this is %.80s, but the file of train.init_family is for other weights", path,
+                 word != NULL ? word : "another model");
+        status = pst_config_place(c->job->config, "train", "init_family", PST_ERR_CONFIG, err);
+    } else if (status == PST_OK) {
+        pst_fail(err, PST_ERR_CONFIG, "config.value", "%s: this is %.80s; set use = \"%s\"", path,
+                 word != NULL ? word : "another model", other->model);
+        status = pst_config_place(c->job->config, "model", "use", PST_ERR_CONFIG, err);
     }
-    pst_error_hint(err, "docs/weights.md lists the supported families; any module of PyTorch can "
-                        "be exported to ONNX (docs/onnx.md)");
-    return PST_ERR_CONFIG;
+    pst_arena_finish(&arena);
+    return status;
 }
 
 static pst_status compare(struct comparison *c, const char *path, struct pst_error *err)
@@ -693,7 +668,7 @@ static void put_row(struct pst_json *json, const char *key, const struct pst_pub
     char *text;
 
     if (row->own == NULL) {
-        text = pst_strndup(row->fixed, strcspn(row->fixed, "|"));
+        text = pst_strndup(row->fixed, strcspn(row->fixed, ","));
         pst_json_raw(json, key, text);
         free(text);
         return;

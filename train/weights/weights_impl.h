@@ -8,7 +8,7 @@
 
 #include "job/training.h"
 #include "graph/graph.h"
-#include "graph/published.h"
+#include "models/published.h"
 #include "weights/safetensors.h"
 
 /* The file of weights in a folder, or its index if there are several files. */
@@ -38,9 +38,6 @@ struct pst_weights_shape {
     uint64_t dims[PST_MAX_RANK];
 };
 
-/* NULL: names and layouts are the model's own. */
-const struct pst_published *pst_weights_family(const struct pst_graph *graph);
-
 /* A value that outlives steps: parameter `index`, or state `number` of operator `index`. */
 struct pst_weights_value {
     uint32_t kind, index, number; /* as struct pst_state_key */
@@ -58,11 +55,12 @@ struct pst_weights_value *pst_weights_values(const struct pst_graph *graph, stru
 const struct pst_published_file *pst_weights_file(const struct pst_graph *graph);
 
 /* The pieces of a value, in the arena. Of a graph that was read from a file each of them is the
-   whole value, under one of its names. */
-struct pst_weights_piece *pst_weights_pieces(const struct pst_graph *graph,
-                                             const struct pst_job *job,
-                                             const struct pst_weights_value *value,
-                                             struct pst_arena *arena, uint32_t *ret_n);
+   whole value, under one of its names. weights.mismatch if the family's row does not divide it. */
+pst_status pst_weights_pieces(const struct pst_graph *graph, const struct pst_job *job,
+                              const struct pst_published *family,
+                              const struct pst_weights_value *value, struct pst_arena *arena,
+                              struct pst_weights_piece **ret_pieces, uint32_t *ret_n,
+                              struct pst_error *err);
 
 /* The shape of a piece in a file. */
 struct pst_weights_shape pst_weights_shape_of(const struct pst_weights_value *value,
@@ -94,10 +92,6 @@ bool pst_weights_when(const char *when, const struct pst_job *job);
 pst_status pst_weights_check_config(const char *folder, const struct pst_job *job,
                                     const struct pst_published *family, bool *ret_there,
                                     struct pst_error *err);
-/* The proper name of a model_type, which need not be supported: "GPT-NeoX (gpt_neox)". */
-const char *pst_weights_kin(const char *model_type, char name[100]);
-/* The proper name of a family, by the name of one of its tensors; NULL: not known. */
-const char *pst_weights_kin_of(const char *tensor);
 /* The text of config.json; free() it. */
 char *pst_weights_config(const struct pst_job *job, const struct pst_published *family);
 

@@ -10,16 +10,6 @@
 
 #include "exec/exec.h"
 
-const struct pst_published *pst_weights_family(const struct pst_graph *graph)
-{
-    uint32_t i = 0;
-
-    while (pst_published[i] != NULL && strcmp(pst_published[i]->model, graph->name) != 0) {
-        i++;
-    }
-    return pst_published[i];
-}
-
 /* The texts that '#' and '*' match in a name. */
 struct blanks {
     char number[24];
@@ -100,15 +90,15 @@ static struct pst_weights_piece piece_of(const struct pst_weights_value *value, 
     return piece;
 }
 
-/* Key i of those that '|' parts. */
+/* The value of key i. */
 static double part_of(const char *parts, uint32_t i, const struct pst_job *job)
 {
     char key[64];
 
     for (; i > 0; i--) {
-        parts += strcspn(parts, "|") + 1;
+        parts += strcspn(parts, ",") + 1;
     }
-    snprintf(key, sizeof key, "%.*s", (int)strcspn(parts, "|"), parts);
+    snprintf(key, sizeof key, "%.*s", (int)strcspn(parts, ","), parts);
     return pst_weights_model_number(job, key);
 }
 
@@ -120,11 +110,12 @@ static uint64_t size_of(const struct pst_published_row *row, const struct pst_jo
     return size > 0 || i == 0 ? (uint64_t)size : size_of(row, job, 0);
 }
 
-/* Side by side in the last axis. */
-static void share_columns(const struct pst_published_row *row, const struct pst_job *job,
+/* Side by side in the last axis; false: its columns cannot be shared so. */
+static bool share_columns(const struct pst_published_row *row, const struct pst_job *job,
                           struct pst_weights_piece *pieces, uint32_t n)
 {
     uint64_t sum = 0, column = 0;
+    bool whole = true;
 
     for (uint32_t i = 0; i < n; i++) {
         sum += size_of(row, job, i);
@@ -133,20 +124,22 @@ static void share_columns(const struct pst_published_row *row, const struct pst_
         pieces[i].column = column;
         pieces[i].width = pieces[i].columns * size_of(row, job, i) / (sum > 0 ? sum : 1);
         column += pieces[i].width;
+        whole = whole && pieces[i].columns * size_of(row, job, i) % (sum > 0 ? sum : 1) == 0;
     }
+    return whole && sum > 0;
 }
 
-/* The tensors that one matrix of the value is made of; how many. */
-static uint32_t add_pieces(const struct pst_published_row *row, const struct pst_job *job,
-                           const struct pst_weights_value *value, const char *prefix,
-                           const struct blanks *blanks, uint64_t place, struct pst_arena *arena,
-                           struct pst_weights_piece *pieces)
+/* The tensors that one matrix of the value is made of; false: it cannot be divided so. */
+static bool add_pieces(const struct pst_published_row *row, const struct pst_job *job,
+                       const struct pst_weights_value *value, const char *prefix,
+                       const struct blanks *blanks, uint64_t place, struct pst_arena *arena,
+                       struct pst_weights_piece *pieces)
 {
     const bool several = strchr(row->theirs, '@') != NULL;
     uint32_t n = 0;
 
     for (const char *at = row->theirs;; at++) {
-        size_t length = strcspn(at, "|");
+        size_t length = strcspn(at, ",");
 
         pieces[n] = piece_of(value, row->layout, several, place);
         pieces[n].name = fill_in(arena, prefix, at, length, blanks, place);
@@ -158,18 +151,8 @@ static uint32_t add_pieces(const struct pst_published_row *row, const struct pst
             break;
         }
     }
-    share_columns(row, job, pieces, n);
-    return n;
-}
-
-static uint32_t count_names(const char *theirs)
-{
-    uint32_t n = 1;
-
-    for (; *theirs != '\0'; theirs++) {
-        n += *theirs == '|';
-    }
-    return n;
+    return share_columns(row, job, pieces, n) && isfinite(factor_of(row, job)) &&
+           factor_of(row, job) > 0;
 }
 
 const struct pst_published_file *pst_weights_file(const struct pst_graph *graph)
@@ -217,43 +200,57 @@ static struct pst_weights_piece *pieces_of_file(const struct pst_graph *graph,
     return pieces;
 }
 
-struct pst_weights_piece *pst_weights_pieces(const struct pst_graph *graph,
-                                             const struct pst_job *job,
-                                             const struct pst_weights_value *value,
-                                             struct pst_arena *arena, uint32_t *ret_n)
+/* The row for a value: the first of its name that is for the model, or its own name and layout. */
+static const struct pst_published_row *row_of_value(const struct pst_published *family,
+                                                    const struct pst_job *job,
+                                                    const struct pst_weights_value *value,
+                                                    struct blanks *ret_blanks)
 {
     static const struct pst_published_row own = {.own = "*", .theirs = "*", .bare = true};
-    const struct pst_published *family = pst_weights_family(graph);
-    const struct pst_published_file *file = pst_weights_file(graph);
-    const struct pst_published_row *row = family == NULL ? &own : family->rows;
-    struct pst_weights_piece *pieces;
-    struct blanks blanks;
-    const char *prefix;
-    uint64_t matrices;
-    uint32_t n = 0;
+    const struct pst_published_row *row = family->tensors;
 
-    if (file != NULL) {
-        pieces = pieces_of_file(graph, file, value, arena, ret_n);
-        if (*ret_n > 0) {
-            return pieces;
-        }
-    }
     while (row->own != NULL &&
-           (!matches(row->own, value->name, &blanks) || !pst_weights_when(row->when, job))) {
+           (!matches(row->own, value->name, ret_blanks) || !pst_weights_when(row->when, job))) {
         row++;
     }
-    if (row->own == NULL) { /* the tables have all that the builders make; a test sees to it */
+    if (row->own == NULL) {
         row = &own;
-        matches(row->own, value->name, &blanks);
+        matches(row->own, value->name, ret_blanks);
     }
-    prefix = row->bare || family == NULL || family->prefix == NULL ? "" : family->prefix;
-    matrices = strchr(row->theirs, '@') != NULL ? value->dims[0] : 1;
-    pieces = pst_arena_array(arena, matrices * count_names(row->theirs), sizeof *pieces);
-    for (uint64_t i = 0; i < matrices; i++) {
-        n += add_pieces(row, job, value, prefix, &blanks, i, arena, pieces + n);
+    return row;
+}
+
+pst_status pst_weights_pieces(const struct pst_graph *graph, const struct pst_job *job,
+                              const struct pst_published *family,
+                              const struct pst_weights_value *value, struct pst_arena *arena,
+                              struct pst_weights_piece **ret_pieces, uint32_t *ret_n,
+                              struct pst_error *err)
+{
+    const struct pst_published_file *file = pst_weights_file(graph);
+    struct blanks blanks;
+    const struct pst_published_row *row = row_of_value(family, job, value, &blanks);
+    const char *prefix = row->bare || family->prefix == NULL ? "" : family->prefix;
+    const bool several = strchr(row->theirs, '@') != NULL;
+    bool divides = !several || value->rank > 1;
+    const uint64_t matrices = several && divides ? value->dims[0] : 1;
+    const uint32_t n = pst_published_count(row->theirs);
+
+    *ret_n = 0;
+    if (file != NULL) {
+        *ret_pieces = pieces_of_file(graph, file, value, arena, ret_n);
     }
-    *ret_n = n;
-    return pieces;
+    if (*ret_n > 0) {
+        return PST_OK;
+    }
+    *ret_pieces = pst_arena_array(arena, matrices * n, sizeof **ret_pieces);
+    for (uint64_t i = 0; divides && i < matrices; i++) {
+        divides = add_pieces(row, job, value, prefix, &blanks, i, arena, *ret_pieces + i * n);
+    }
+    *ret_n = (uint32_t)matrices * n;
+    return divides ? PST_OK
+                   : pst_fail(err, PST_ERR_CONFIG, "weights.mismatch",
+                              "the row for \"%s\" of family %s cannot divide %s among its tensors",
+                              row->own, family->model, value->name);
 }
 
 struct pst_weights_shape pst_weights_shape_of(const struct pst_weights_value *value,

@@ -61,9 +61,12 @@ static void list_constant(struct export *x, const struct value *value)
     memcpy(tensor->shape, constant->dims, sizeof tensor->shape);
 }
 
-static void list_values(struct export *x, const struct pst_job *job, const struct pst_graph *graph)
+static pst_status list_values(struct export *x, const struct pst_job *job,
+                              const struct pst_graph *graph, const struct pst_published *family,
+                              struct pst_error *err)
 {
     const struct pst_published_file *file = pst_weights_file(graph);
+    pst_status status = PST_OK;
     uint32_t n;
     struct pst_weights_value *values = pst_weights_values(graph, &x->arena, &n);
 
@@ -74,7 +77,8 @@ static void list_values(struct export *x, const struct pst_job *job, const struc
 
         value->is = &values[i];
         value->first = x->n_tensors;
-        value->pieces = pst_weights_pieces(graph, job, &values[i], &x->arena, &value->n_pieces);
+        PST_TRY(status, pst_weights_pieces(graph, job, family, &values[i], &x->arena,
+                                           &value->pieces, &value->n_pieces, err));
         x->n_tensors += value->n_pieces;
     }
     x->n_values = n;
@@ -100,6 +104,7 @@ static void list_values(struct export *x, const struct pst_job *job, const struc
             memcpy(tensor->shape, shape.dims, sizeof tensor->shape);
         }
     }
+    return status;
 }
 
 static uint64_t elems_of(const struct pst_st_tensor *tensor)
@@ -343,9 +348,7 @@ static void remove_other_form(struct export *x)
 static pst_status check_form(const struct pst_published *family, const struct pst_job *job,
                              struct pst_error *err)
 {
-    const struct pst_published_lack *lack = family == NULL ? NULL : family->unpublished;
-
-    for (; lack != NULL && lack->when != NULL; lack++) {
+    for (const struct pst_published_lack *lack = family->unpublished; lack->when != NULL; lack++) {
         if (pst_weights_when(lack->when, job)) {
             return pst_fail(err, PST_ERR_UNSUPPORTED, "output.form",
                             "this model has %s, but no published model has", lack->what);
@@ -414,16 +417,18 @@ pst_status pst_weights_write(const struct pst_job *job, const struct pst_graph *
                              const struct pst_exec_source *source, const char *folder,
                              enum pst_st_dtype dtype, uint64_t shard_bytes, struct pst_error *err)
 {
-    const struct pst_published *family = pst_weights_family(graph);
+    const struct pst_published *family = NULL;
     struct export x = {
         .source = source, .initial = &graph->initial, .folder = folder, .dtype = dtype};
     bool made = false;
-    pst_status status = check_form(family, job, err);
+    pst_status status =
+        pst_published_read(job->training->loop.init_family, graph->name, &x.arena, &family, err);
     char *text;
 
+    PST_TRY(status, check_form(family, job, err));
+    PST_TRY(status, list_values(&x, job, graph, family, err));
     PST_TRY(status, make_folder(folder, &made, err));
 
-    list_values(&x, job, graph);
     share_out(&x, shard_bytes);
     x.written = pst_arena_array(&x.arena, x.n_files, sizeof *x.written);
     for (uint32_t i = 0; status == PST_OK && i < x.n_files; i++) {
@@ -432,7 +437,7 @@ pst_status pst_weights_write(const struct pst_job *job, const struct pst_graph *
     if (status == PST_OK && x.n_files > 1) {
         status = write_index(&x, err);
     }
-    if (status == PST_OK && family != NULL && family->keys != NULL) {
+    if (status == PST_OK && family->keys != NULL) {
         text = pst_weights_config(job, family);
         status = write_text(&x, "/config.json", text, err);
         free(text);

@@ -734,6 +734,8 @@ TEST_WITH(a_decoder_of_other_settings_is_refused, support_begin, support_end)
 {
     for (size_t i = 0; i < sizeof decoder_rows / sizeof *decoder_rows; i++) {
         struct family family = {"llama", "llama", NULL, true};
+        const struct pst_published *read = NULL;
+        struct pst_arena arena = {0};
         struct pst_error err = {0};
         struct opened o;
         char settings[256];
@@ -745,8 +747,8 @@ TEST_WITH(a_decoder_of_other_settings_is_refused, support_begin, support_end)
                  decoder_rows[i].settings[0] == '\0' ? "" : " ", decoder_rows[i].settings);
         open_model(&o, &family, settings);
         support_write("config.json", decoder_rows[i].config);
-        st = pst_weights_check_config(support_path("."), &o.job, pst_weights_family(o.graph),
-                                      &there, &err);
+        assert_ok(pst_published_read("", o.graph->name, &arena, &read, &err), &err);
+        st = pst_weights_check_config(support_path("."), &o.job, read, &there, &err);
         assert_true(there);
         if (decoder_rows[i].refusal == NULL) {
             assert_ok(st, &err);
@@ -756,6 +758,7 @@ TEST_WITH(a_decoder_of_other_settings_is_refused, support_begin, support_end)
                 fail_msg("%s: %s", decoder_rows[i].config, err.message);
             }
         }
+        pst_arena_finish(&arena);
         close_model(&o);
     }
 }
@@ -814,6 +817,132 @@ TEST_WITH(a_config_is_written, support_begin, support_end)
         assert_ok(pst_weights_open(out, &again.job, again.graph, true, &again.weights, &err), &err);
         assert_string_equal(told, "");
         close_model(&again);
+        close_model(&o);
+    }
+}
+
+/* --- files of families ------------------------------------------------------------------------ */
+
+#define ALL    "tensors = [{ own = '*', theirs = '*' }]\n"
+#define KEYS   "model = 'llama'\n" ALL "keys = ["
+#define TENSOR "model = 'llama'\ntensors = ["
+
+/* Line 3 has what is wrong, where a line has. */
+static const struct {
+    const char *text, *refusal;
+    uint32_t line;
+} family_rows[] = {
+    {"model = 'llama'\n" ALL, NULL, 0},
+    {KEYS
+     "{ theirs = 'a', own = 'heads', times = 4, over = 'dim', when = 'rope_scaling=none&!tied' }]",
+     NULL, 0},
+    {ALL, "the file is for model \"\", not for \"llama\"", 0},
+    {"model = 'gpt'\n" ALL, "the file is for model \"gpt\", not for \"llama\"", 0},
+    {"model = 'llama'\nprefix = 'a'\nprefix = 'b'\n", "cannot redefine", 3},
+    {"model = 'llama'\n\ntensor = []\n", "unknown key \"tensor\" in the file; did you mean", 3},
+    {"model = 'llama'\n\ntensors = 3\n", "tensors must be a list", 3},
+    {TENSOR "\n'a']", "tensors must be a table", 3},
+    {TENSOR "\n{ own = '*' }]", "tensors needs the key \"theirs\"", 3},
+    {TENSOR "\n{ own = '', theirs = '*' }]", "\"own\" in tensors must not be empty", 3},
+    {TENSOR "\n{ own = '*', theirs = '*', layout = 'torsh' }]", "did you mean \"torch\"?", 3},
+    {TENSOR "\n{ own = '*', theirs = '*', bare = 1 }]", "must be true or false", 3},
+    {TENSOR "\n{ own = '*', theirs = '*', root = 'hedas' }]",
+     "\"root\" in tensors must be a key of the model, not \"hedas\"", 3},
+    {TENSOR "\n{ own = '*', theirs = ['a', 'b'], parts = 'heads' }]", "a key for each of", 3},
+    {TENSOR "{ own = '*', theirs = '*' },\n{ own = '*', theirs = 'a', when = 'tied' }]",
+     "this is never used: line 2", 3},
+    {KEYS "{ theirs = 'a' }]", "either \"own\" or \"fixed\"", 3},
+    {KEYS "{ theirs = 'a', own = 'dim', fixed = '1' }]", "either \"own\" or \"fixed\"", 3},
+    {KEYS "{ theirs = 'a', fixed = ['1', 'nul'] }]", "must be JSON, not \"nul\"", 3},
+    {KEYS "{ theirs = 'a', own = 'dim', absent = 'x' }]", "must be JSON, or '@' and a key", 3},
+    {KEYS "{ theirs = 'a', own = 'dim', when = 'tied&experst' }]", "not \"tied&experst\"", 3},
+    {KEYS "{ theirs = 'a', own = 'dim', when = 'rope_scaling=lama3' }]", "joined by '&'", 3},
+    {KEYS "{ theirs = 'a', own = 'dim', when = 'tied=yes' }]", "joined by '&'", 3},
+    {KEYS "{ theirs = 'a', own = 'dim', times = 0 }]", "must be between 1 and 1000000", 3},
+    {"model = 'llama'\n\nignored = ['a', 'b', 'a']", "this is never used: line 3", 3},
+    {"model = 'llama'\n\nharmless = ['a', 3]", "harmless must be a list of texts", 3},
+};
+
+TEST_WITH(a_file_of_a_family_is_checked, support_begin, support_end)
+{
+    for (size_t i = 0; i < sizeof family_rows / sizeof *family_rows; i++) {
+        const struct pst_published *family = NULL;
+        struct pst_arena arena = {0};
+        struct pst_error err = {0};
+        pst_status st;
+
+        support_write("own.toml", family_rows[i].text);
+        st = pst_published_read(support_path("own.toml"), "llama", &arena, &family, &err);
+        if (family_rows[i].refusal == NULL) {
+            assert_ok(st, &err);
+        } else {
+            assert_int_equal(st, PST_ERR_CONFIG);
+            if (strstr(err.message, family_rows[i].refusal) == NULL &&
+                strstr(err.hint, family_rows[i].refusal) == NULL) {
+                fail_msg("%s: %s", family_rows[i].text, err.message);
+            }
+            assert_string_equal(err.file, support_path("own.toml"));
+            assert_int_equal(err.line, family_rows[i].line);
+        }
+        pst_arena_finish(&arena);
+    }
+}
+
+/* The families that come with penstock, and that every one has the common rows once. */
+TEST(each_family_has_a_file)
+{
+    static const char *const models[] = {"gpt", "bert", "t5", "resnet", "llama", "mlp", "onnx"};
+
+    for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
+        const struct pst_published *family = NULL;
+        struct pst_arena arena = {0};
+        struct pst_error err = {0};
+        uint32_t n = 0;
+
+        assert_ok(pst_published_read("", models[i], &arena, &family, &err), &err);
+        assert_int_equal(family->model != NULL, i < 5);
+        assert_int_equal(family->keys != NULL, i < 5 && i != 3);
+        for (uint32_t k = 0; family->keys != NULL && family->keys[k].theirs != NULL; k++) {
+            n += strcmp(family->keys[k].theirs, "is_decoder") == 0;
+        }
+        assert_int_equal(n, family->keys != NULL);
+        assert_string_equal(family->families[4], "llama");
+        assert_string_equal(family->others[0].name, "GPT-NeoX");
+        pst_arena_finish(&arena);
+    }
+}
+
+/* A row that does not divide its parameter is refused before anything is read or written. */
+TEST_WITH(a_row_that_does_not_divide_is_refused, support_begin, support_end)
+{
+    static const char *const rows[] = {
+        "theirs = ['a', 'b', 'c']",                               /* 8 columns among three */
+        "theirs = ['a', 'b'], parts = ['rope_factor', 'window']", /* of widths 1 and 0: first */
+        "theirs = '@'",                                           /* of a vector */
+        "theirs = 'a', root = 'window'",                          /* times 0 */
+    };
+    const struct family family = {"gpt", "llama", "layers=2 dim=8 heads=2 ff=12 context=8 vocab=19",
+                                  true};
+
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct pst_error err = {0};
+        struct opened o;
+        char text[256], sets[512];
+
+        snprintf(text, sizeof text, "model = 'llama'\ntensors = [{ own = 'norm.weight', %s }]\n",
+                 rows[i]);
+        support_write("own.toml", text);
+        open_model(&o, &family, family.settings);
+        snprintf(sets, sizeof sets, "%s", support_path("own.toml"));
+        o.job.training->loop.init_family = sets;
+        assert_int_equal(pst_weights_open(PUBLISHED "gpt", &o.job, o.graph, true, &o.weights, &err),
+                         PST_ERR_CONFIG);
+        assert_string_equal(err.kind, "weights.mismatch");
+        if (i == 1) {
+            assert_null(strstr(err.message, "cannot divide"));
+        } else {
+            assert_non_null(strstr(err.message, "cannot divide norm.weight"));
+        }
         close_model(&o);
     }
 }

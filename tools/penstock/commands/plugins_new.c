@@ -81,15 +81,7 @@ static void locate(struct project *project)
         templates = PENSTOCK_BUILD_TEMPLATE_DIR;
         project->package = pst_arena_printf(arena, "%s/../cmake", home);
     } else {
-        const char *lib = NULL; /* the last in <prefix>/lib[/<machine>]/penstock */
-
-        for (const char *at = home; (at = strstr(at, "/lib")) != NULL; at++) {
-            lib = at;
-        }
-
-        templates = lib == NULL ? PENSTOCK_INSTALL_TEMPLATE_DIR
-                                : pst_arena_printf(arena, "%.*s/share/penstock/template",
-                                                   (int)(lib - home), home);
+        templates = pst_search_data(arena, "template");
         project->package = pst_arena_printf(arena, "%s/../cmake/penstock", home);
     }
     project->templates = pst_arena_printf(arena, "%s/%s%s", templates, project->kind,
