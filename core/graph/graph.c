@@ -218,16 +218,13 @@ static const struct pst_form *copy_form(struct pst_arena *arena, const struct ps
 {
     struct pst_form *copy = pst_arena_array(arena, 1, sizeof *copy);
     uint64_t elems = 1;
-    void *data;
 
     *copy = *form;
     if (form->data != NULL) {
         for (uint32_t i = 0; i < form->rank; i++) {
             elems *= form->dims[i];
         }
-        data = pst_arena_array(arena, elems, pst_dtype_bytes(form->dtype));
-        memcpy(data, form->data, elems * pst_dtype_bytes(form->dtype));
-        copy->data = data;
+        copy->data = pst_arena_copy(arena, form->data, elems, pst_dtype_bytes(form->dtype));
     }
     return copy;
 }

@@ -375,8 +375,8 @@ void pst_cluster_copy(const struct pst_cluster *cluster, struct pst_arena *arena
 {
     *ret_copy = *cluster;
     if (cluster->n_kinds > 0) {
-        ret_copy->kinds = pst_arena_array(arena, cluster->n_kinds, sizeof *ret_copy->kinds);
-        memcpy(ret_copy->kinds, cluster->kinds, cluster->n_kinds * sizeof *ret_copy->kinds);
+        ret_copy->kinds =
+            pst_arena_copy(arena, cluster->kinds, cluster->n_kinds, sizeof *ret_copy->kinds);
         tie(ret_copy);
     }
 }

@@ -244,24 +244,11 @@ static void find_open_stays(struct finisher *f, const struct pst_program_section
     free(met);
 }
 
-static void find_stays(struct finisher *f)
+/* Sorts the stays and gives each call its own. */
+static void join_stays(struct finisher *f)
 {
     struct pst_program *program = f->program;
 
-    for (uint32_t s = 0; s < program->n_sections; s++) {
-        const struct pst_program_section *section = &program->sections[s];
-
-        for (uint32_t i = 0; i < section->n_instrs; i++) {
-            uint32_t at = section->first_instr + i;
-
-            if (program->instrs[at].op < PST_I_SEND) {
-                add_stays(f, at, section->first_instr);
-            }
-        }
-        if (f->b->plan->asynchronous && section->part != PST_FILL) {
-            find_open_stays(f, section);
-        }
-    }
     if (f->n_stays > 0) {
         qsort(f->stays, f->n_stays, sizeof *f->stays, by_call);
     }
@@ -297,9 +284,10 @@ static uint32_t start_call(const struct finisher *f, uint32_t at, uint32_t pass,
     return n == 0 ? PST_NONE : kernel_call(f->program, pass, n - 1);
 }
 
-static void find_starts(struct finisher *f)
+/* Finds where the list stays for copies, and where copies start. */
+static void find_places(struct finisher *f)
 {
-    struct pst_program *program = f->program;
+    const struct pst_program *program = f->program;
     uint32_t pass = PST_NONE;
 
     for (uint32_t s = 0; s < program->n_sections; s++) {
@@ -307,17 +295,23 @@ static void find_starts(struct finisher *f)
 
         for (uint32_t i = 0; i < section->n_instrs; i++) {
             uint32_t at = section->first_instr + i;
+            const struct pst_instr *instr = &program->instrs[at];
             const struct pst_program_instr *list = &program->lists[at];
 
-            pass = pst_instr_copies(&program->instrs[at]) ? pass : at;
-            if (program->instrs[at].at_part_head) {
-                continue; /* stands behind none */
+            if (instr->op < PST_I_SEND) {
+                add_stays(f, at, section->first_instr);
             }
-            for (uint32_t c = list->first_copy; c < list->first_copy + list->n_copies; c++) {
-                program->copies[c].start_call = start_call(f, at, pass, section->first_instr);
+            pass = pst_instr_copies(instr) ? pass : at;
+            for (uint32_t c = 0; c < list->n_copies && !instr->at_part_head; c++) {
+                program->copies[list->first_copy + c].start_call =
+                    start_call(f, at, pass, section->first_instr);
             }
         }
+        if (f->b->plan->asynchronous && section->part != PST_FILL) {
+            find_open_stays(f, section);
+        }
     }
+    join_stays(f);
 }
 
 /* --- lives -------------------------------------------------------------------------------------*/
@@ -438,9 +432,8 @@ void pst_build_copies(struct pst_builder *b)
     }
     f.call_tick = pst_arena_array(&b->arena, b->program->n_calls, sizeof *f.call_tick);
     f.known = pst_arena_array(&b->arena, b->program->n_copies, sizeof *f.known);
-    find_stays(&f);
+    find_places(&f);
     move_ticks(&f);
-    find_starts(&f);
     find_known(&f);
     set_lives(&f);
     free(f.stays);

@@ -182,9 +182,9 @@ static int by_samples(const void *a, const void *b)
 static void copy_times(struct pst_arena *arena, const struct pst_costed_node *from,
                        struct pst_costed_node *node)
 {
-    struct pst_costed_times *times = pst_arena_array(arena, from->n_times, sizeof *times);
+    struct pst_costed_times *times =
+        pst_arena_copy(arena, from->times, from->n_times, sizeof *times);
 
-    memcpy(times, from->times, from->n_times * sizeof *times);
     qsort(times, from->n_times, sizeof *times, by_samples);
     for (uint32_t t = 0; t < from->n_times; t++) {
         for (uint32_t p = 0; p < 3; p++) {

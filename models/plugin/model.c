@@ -136,12 +136,7 @@ static struct pst_model_call *keep_call(struct draft *d, uint32_t what, const ch
 
 static const void *keep(struct draft *d, const void *items, size_t n, size_t size)
 {
-    void *copy = pst_arena_array(&d->calls->arena, n, size);
-
-    if (n > 0) {
-        memcpy(copy, items, n * size);
-    }
-    return copy;
+    return pst_arena_copy(&d->calls->arena, items, n, size);
 }
 
 /* --- inputs and parameters -------------------------------------------------------------------- */

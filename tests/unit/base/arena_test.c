@@ -30,6 +30,21 @@ TEST(memory_is_zero_aligned_and_apart)
     pst_arena_finish(&arena);
 }
 
+TEST(copies_and_tables_of_no_index)
+{
+    struct pst_arena arena = {0};
+    uint16_t items[] = {3, 1, 4};
+    uint16_t *copy = pst_arena_copy(&arena, items, 3, sizeof *items);
+    const uint32_t *none = pst_arena_none(&arena, 2);
+
+    items[0] = 0;
+    assert_int_equal(copy[0] * 100 + copy[1] * 10 + copy[2], 314);
+    assert_true(none[0] == UINT32_MAX && none[1] == UINT32_MAX);
+    assert_non_null(pst_arena_copy(&arena, NULL, 0, 8));
+    assert_non_null(pst_arena_none(&arena, 0));
+    pst_arena_finish(&arena);
+}
+
 TEST(sizes_at_the_ends)
 {
     struct pst_arena arena = {0};

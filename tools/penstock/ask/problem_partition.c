@@ -54,11 +54,6 @@ static pst_status create_partitioner(struct pst_problem_planner *planner,
 
 /* --- the answer --------------------------------------------------------------------------------*/
 
-static uint32_t *copy(struct pst_arena *arena, const uint32_t *from, uint32_t n)
-{
-    return memcpy(pst_arena_array(arena, n, sizeof *from), from, n * sizeof *from);
-}
-
 static uint32_t multiples_of(const struct pst_problem *problem)
 {
     return problem->planned ? 0 : problem->mini_batch;
@@ -74,8 +69,8 @@ static void take_stage(void *self, const struct pst_stage_decl *decl)
         .n_ranks = decl->n_ranks,
         .microbatch_size = decl->microbatch_size,
         .k = decl->k,
-        .nodes = copy(arena, decl->nodes, decl->n_nodes),
-        .ranks = copy(arena, decl->ranks, decl->n_ranks),
+        .nodes = pst_arena_copy(arena, decl->nodes, decl->n_nodes, sizeof *decl->nodes),
+        .ranks = pst_arena_copy(arena, decl->ranks, decl->n_ranks, sizeof *decl->ranks),
     };
 }
 
@@ -118,7 +113,8 @@ pst_status pst_partition_ask(struct pst_problem_planner *self, struct pst_instan
     answer->planned = self->cost.problem->planned;
     answer->places = *places;
     if (places->device_of != NULL) {
-        answer->places.device_of = copy(&answer->arena, places->device_of, places->n);
+        answer->places.device_of =
+            pst_arena_copy(&answer->arena, places->device_of, places->n, sizeof *places->device_of);
     }
     answer->stages = pst_arena_array(&answer->arena, places->n, sizeof *answer->stages);
     status = offer_degrees(self, err);
