@@ -158,6 +158,9 @@ static void blame_call(const struct pst_breadcrumb_page *page, struct pst_breadc
         [PST_CRUMB_PRICE] = "in price()",
         [PST_CRUMB_PLAN] = "in plan()",
         [PST_CRUMB_BUILD] = "in build()",
+        [PST_CRUMB_DESCRIBE] = "in describe()",
+        [PST_CRUMB_EXAMPLE] = "in example()",
+        [PST_CRUMB_KERNEL] = "in a kernel",
         [PST_CRUMB_INTERFACE] = "in get_interface()",
         [PST_CRUMB_END] = "when a thread or the process ends",
     };

@@ -28,6 +28,9 @@ enum pst_plugin_call {
     PST_CRUMB_PRICE,
     PST_CRUMB_PLAN,
     PST_CRUMB_BUILD,
+    PST_CRUMB_DESCRIBE,
+    PST_CRUMB_EXAMPLE,
+    PST_CRUMB_KERNEL,
     PST_CRUMB_INTERFACE,
     PST_CRUMB_END, /* of the thread or the process that called it */
     PST_CRUMB_COUNT

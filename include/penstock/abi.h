@@ -19,13 +19,14 @@
 
 #define PST_ABI_MAJOR 1
 #define PST_ABI_MINOR                                                                              \
-    6 /* 1.1: pst_schedule_in.barrier, pst.fixed-shape/1, pst.claim/1;                             \
+    7 /* 1.1: pst_schedule_in.barrier, pst.fixed-shape/1, pst.claim/1;                             \
          1.2: pst.profile/1, pst.remark/1; 1.3: pst_stage_node.op;                                 \
          1.4: pst_stage_node.output_bytes, pst_replay, pst.memopt-global/1,                        \
          PST_VERSION_STASHED; 1.5: ops.h, build.h;                                                 \
          1.6: pst_plugin.url, .vendor, ids with a vendor, pst.scratch/1,                           \
          pst_topology.n_copies, .slices, pst_cluster_device.kind,                                  \
-         pst_cost.compute_on, pst_stage_question.ranks, pst_figures.problem */
+         pst_cost.compute_on, pst_stage_question.ranks, pst_figures.problem;                       \
+         1.7: operator.h, pst_builder.custom */
 
 #if defined(__GNUC__)
 #define PST_EXPORT __attribute__((visibility("default")))

@@ -159,8 +159,12 @@ static void print_words(FILE *out, const char *name, const char *const *words)
 static void print_isolated(FILE *out, const struct pst_plugin_file *file)
 {
     char *why = pst_printf("yes: it %s", file->shipped ? "" : file->why_not_shipped);
+    const bool in_step = strcmp(file->kind, "operator") == 0;
 
-    print_field(out, "isolated", file->shipped ? "no" : why);
+    print_field(out, "isolated",
+                in_step         ? "no: operators run in the process that trains"
+                : file->shipped ? "no"
+                                : why);
     free(why);
 }
 
@@ -427,7 +431,7 @@ static const struct pst_option options[] = {
 static const struct pst_action completed[] = {{"list", NULL, NULL},
                                               {"info", NULL, "all"},
                                               {"check", NULL, "all"},
-                                              {"new", "partitioner scheduler memopt model", NULL},
+                                              {"new", "partitioner scheduler memopt model operator", NULL},
                                               {NULL, NULL, NULL}};
 
 const struct pst_command pst_cmd_plugins = {

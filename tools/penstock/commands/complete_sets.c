@@ -82,7 +82,10 @@ static pst_status offer_plugins(const struct typed *typed, struct pst_error *err
         status = pst_plugin_list_create(NULL, &list, err);
     }
     for (uint32_t i = 0; list != NULL && i < list->n_files; i++) {
-        offer(typed, list->files[i].kind, "use", list->files[i].id, strlen(list->files[i].id));
+        const bool is_operator = strcmp(list->files[i].kind, "operator") == 0;
+
+        offer(typed, is_operator ? "model" : list->files[i].kind, is_operator ? "operators" : "use",
+              list->files[i].id, strlen(list->files[i].id));
     }
     pst_plugin_list_destroy(list);
     return status;
