@@ -4,8 +4,8 @@
 # find_package(penstock), those of others.
 function(penstock_add_plugin kind id)
   cmake_parse_arguments(ARG "" "" "SOURCES;LINK;SET" ${ARGN})
-  if(NOT kind MATCHES "^(partitioner|scheduler|memopt|model|data)$")
-    message(FATAL_ERROR "penstock_add_plugin: \"${kind}\" is no kind: partitioner, scheduler, memopt, model, data")
+  if(NOT kind MATCHES "^(partitioner|scheduler|memopt|model|data|operator)$")
+    message(FATAL_ERROR "penstock_add_plugin: \"${kind}\" is no kind: partitioner, scheduler, memopt, model, data, operator")
   endif()
   if(NOT id MATCHES "^([a-z0-9-]+/)?[a-z0-9-]+$")
     message(FATAL_ERROR "penstock_add_plugin: an id has lower case, digits and hyphens, and who made it may stand before a slash: \"${id}\"")

@@ -95,7 +95,7 @@ static inline pst_status rig_calls(uint32_t dtype, struct pst_model_calls *ret_c
         .size = sizeof plugin, .kind = "model", .id = "everything", .get_interface = rig_interface};
     struct pst_instance instance = {.plugin = &plugin};
 
-    return pst_model_ask(&instance, dtype, ret_calls, err);
+    return pst_model_ask(&instance, NULL, dtype, ret_calls, err);
 }
 
 #endif

@@ -353,15 +353,22 @@ static const char *resolve_list(struct pst_arena *arena, const struct pst_config
     return joined;
 }
 
-void pst_config_resolve(struct pst_config *config, struct pst_config_node *table, const char *key)
+void pst_config_resolve_node(struct pst_config *config, struct pst_config_node *node)
 {
-    struct pst_config_node *node = pst_config_get(table, key);
-
-    if (node != NULL && !node->resolved && node->kind == PST_CONFIG_STRING) {
+    if (!node->resolved && node->kind == PST_CONFIG_STRING) {
         node->resolved = true;
         if (node->value.string[0] != '\0') {
             node->value.string = relative_to(&config->arena, node->file, node->value.string);
         }
+    }
+}
+
+void pst_config_resolve(struct pst_config *config, struct pst_config_node *table, const char *key)
+{
+    struct pst_config_node *node = pst_config_get(table, key);
+
+    if (node != NULL) {
+        pst_config_resolve_node(config, node);
     }
 }
 

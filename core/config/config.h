@@ -88,6 +88,7 @@ void pst_config_name(const struct pst_config *config, struct pst_error *err);
 /* Makes the path at that key relative to the current folder instead of to the file that names it.
    Does nothing if it is absent, empty or not a string. */
 void pst_config_resolve(struct pst_config *config, struct pst_config_node *table, const char *key);
+void pst_config_resolve_node(struct pst_config *config, struct pst_config_node *node);
 /* As pst_config_resolve, for paths separated by ':'; a list becomes one string, a line an entry. */
 void pst_config_resolve_all(struct pst_config *config, struct pst_config_node *table,
                             const char *key);

@@ -3,6 +3,7 @@
  * The digest by which plans, checkpoints and ranks agree that they mean the same model. Every field
  * goes in as a 64-bit number, names with their length, so that no two graphs share a byte stream.
  */
+#include "graph/custom.h"
 #include "graph/op_rules.h"
 
 #include <string.h>
@@ -103,6 +104,27 @@ static void put_general(XXH3_state_t *state, const struct pst_op *op)
     }
 }
 
+/* A plugin of another version, or one that says something else, is another operator. */
+static void put_custom(XXH3_state_t *state, const struct pst_custom *custom)
+{
+    const struct pst_operator_row *row = &custom->row;
+
+    put_text(state, custom->id);
+    put_text(state, custom->version);
+    put_text(state, custom->attributes);
+    put(state, row->b_reads_x);
+    put(state, row->w_reads_x);
+    put(state, (uint64_t)row->b_reads_p << 32 | row->b_reads_y);
+    put(state, (uint64_t)row->w_reads_p << 32 | row->w_reads_y);
+    put(state, row->w_reads_dy != 0);
+    put(state, row->n_z);
+    for (uint32_t i = 0; i < row->n_z; i++) {
+        put(state, row->z[i].dtype);
+        put_shape(state, row->z[i].rank, row->z[i].dims);
+    }
+    put(state, row->z_once);
+}
+
 static void put_op(XXH3_state_t *state, const struct pst_op *op)
 {
     put(state, op->kind);
@@ -144,6 +166,9 @@ static void put_op(XXH3_state_t *state, const struct pst_op *op)
     put(state, op->salt);
     if (is_general(op)) {
         put_general(state, op);
+    }
+    if (op->custom != NULL) {
+        put_custom(state, op->custom);
     }
 }
 

@@ -27,6 +27,7 @@ struct pst_graph_builder {
     struct pst_op *ops;         /* kind PST_OP_KINDS: removed by fusion */
     struct pst_tensor *tensors; /* consumers are counted only by pst_graph_finish */
     struct pst_parameter *params;
+    struct pst_custom *customs;
     pst_status status; /* the first failure, with its error */
     struct pst_error error;
 };

@@ -5,6 +5,7 @@
  */
 #include "base/memory.h"
 #include "graph/costed.h"
+#include "graph/custom.h"
 #include "graph/op_rules.h"
 
 #include <stdlib.h>
@@ -223,6 +224,8 @@ pst_status pst_graph_finish(struct pst_graph_builder *builder, uint32_t loss, ui
     graph = pst_alloc(1, sizeof *graph);
     graph->slices = 1;
     graph->arena = builder->arena;
+    graph->customs = builder->customs;
+    builder->customs = NULL;
     memset(&builder->arena, 0, sizeof builder->arena);
     assemble(builder, graph, loss, logits);
     status = check_graph(graph, err);
@@ -248,6 +251,7 @@ void pst_graph_destroy(struct pst_graph *graph)
             graph->initial.destroy(graph->initial.context);
         }
         pst_costed_destroy(graph->costed);
+        pst_customs_destroy(graph->customs);
         pst_arena_finish(&graph->arena);
         free(graph);
     }

@@ -4,6 +4,7 @@
  * need not look at every result.
  */
 #include "base/memory.h"
+#include "graph/custom.h"
 #include "graph/op_rules.h"
 
 #include <stdio.h>
@@ -29,6 +30,7 @@ pst_status pst_graph_builder_create(const char *name, uint32_t dtype,
 void pst_graph_builder_destroy(struct pst_graph_builder *builder)
 {
     if (builder != NULL) {
+        pst_customs_destroy(builder->customs);
         pst_arena_finish(&builder->arena);
         free(builder);
     }
@@ -303,12 +305,16 @@ uint32_t pst_graph_add(struct pst_graph_builder *builder, const struct pst_op *o
                                   .shapes = &shapes};
     struct pst_op copy;
 
+    if (op->custom != NULL) {
+        op->custom->next = builder->customs;
+        builder->customs = op->custom;
+    }
     if (builder->status != PST_OK) {
         return PST_NONE;
     }
     builder->status = check_operands(builder, op, &builder->error);
     if (builder->status == PST_OK && !pst_op_rules_of(op->kind)->infer(&c, &builder->error)) {
-        builder->status = PST_ERR_CONFIG;
+        builder->status = builder->error.status;
     }
     if (builder->status != PST_OK) {
         return PST_NONE;

@@ -36,12 +36,14 @@ enum pst_role {
  * norms, log-sum-exp) and the loss are f32 in f32 and bf16 models, f64 in f64 models. The rows of
  * the kinds (ops/) say which of them a kind has, and what is in them.
  */
-/* Kinds that no model asks for: nodes of a costed graph, whatever they compute. */
+/* Kinds that no model asks for by number: nodes of a costed graph, whatever they compute; plugins'.
+ */
 enum {
     /* `form` has its sizes (enum pst_costed_size). All that is kept is read by B and by W. No
        device can run it. */
     PST_OP_COSTED = PST_OP_CALLS,
     PST_OP_COSTED_LOSS, /* x... -> loss [] of a sample; of no cost */
+    PST_OP_CUSTOM,      /* an operator of a plugin (custom.h) */
     PST_OP_KINDS
 };
 
@@ -131,6 +133,7 @@ struct pst_op {
     uint32_t salt;               /* stream of its random numbers, below 2^20; fusion keeps it */
     uint64_t positions; /* rotary, attention: samples are rows of one text of at most so many, which
                            attention keeps in its state (pst_graph_decode); 0: each is a text */
+    struct pst_custom *custom; /* of kind PST_OP_CUSTOM: its plugin; else NULL */
 };
 
 struct pst_initial_tensor; /* published.h */
@@ -154,6 +157,7 @@ struct pst_initial {
 };
 
 struct pst_costed; /* costed.h */
+struct pst_custom; /* custom.h */
 
 struct pst_graph {
     struct pst_arena arena;
@@ -172,8 +176,9 @@ struct pst_graph {
                              0: the mean over the means of the sequences */
     uint64_t digest;      /* of everything above that matters, XXH3 */
     struct pst_initial initial;
-    struct pst_costed *costed; /* what the operators are and cost, node i that of operator i; the
-                                  loss is none. NULL: they have kernels. The graph owns it. */
+    struct pst_costed *costed;  /* what the operators are and cost, node i that of operator i; the
+                                   loss is none. NULL: they have kernels. The graph owns it. */
+    struct pst_custom *customs; /* operators of plugins; the graph owns them */
 };
 
 /* --- building ------------------------------------------------------------------------------- */
@@ -199,7 +204,8 @@ uint32_t pst_graph_param(struct pst_graph_builder *builder, const char *name, ui
 
 /*
  * Adds an operator: kind, name, in, n_in, param, n_param and attributes of *op are read (layer and
- * salt are the builder's); outputs are made by shape inference. Returns the tensor out[0], PST_NONE
+ * salt are the builder's); outputs are made by shape inference. op->custom becomes the graph's,
+ * whatever comes of the call. Returns the tensor out[0], PST_NONE
  * once the builder has failed (the first failure is kept and comes back from pst_graph_finish).
  */
 uint32_t pst_graph_add(struct pst_graph_builder *builder, const struct pst_op *op);
@@ -364,6 +370,8 @@ static inline uint64_t pst_parameter_room(const struct pst_parameter *parameter)
 uint64_t pst_graph_parameters(const struct pst_graph *graph);
 
 const char *pst_op_kind_name(uint32_t kind);
+/* Returns its kind, or the plugin that has it. */
+const char *pst_op_title(const struct pst_op *op);
 
 /* Heads of keys, equal to those of values, of attention and qknorm. */
 static inline uint32_t pst_op_kv_heads(const struct pst_op *op)

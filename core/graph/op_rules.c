@@ -9,17 +9,17 @@
 #include <stddef.h>
 #include <string.h>
 
-/* In the order of enum pst_op_kind; the last two are those that no model asks for (graph.h). */
+/* In the order of enum pst_op_kind; the last three are those that no model asks for (graph.h). */
 static const struct pst_op_rules *const kinds[PST_OP_KINDS] = {
-    &pst_op_embedding, &pst_op_linear,     &pst_op_layernorm, &pst_op_attention,
-    &pst_op_add,       &pst_op_dropout,    &pst_op_act,       &pst_op_cross_entropy,
-    &pst_op_conv2d,    &pst_op_batchnorm,  &pst_op_maxpool2d, &pst_op_avgpool,
-    &pst_op_concat,    &pst_op_mse,        &pst_op_rmsnorm,   &pst_op_avgpool2d,
-    &pst_op_shift2d,   &pst_op_rotary,     &pst_op_glu,       &pst_op_qknorm,
-    &pst_op_router,    &pst_op_experts,    &pst_op_parameter, &pst_op_constant,
-    &pst_op_map,       &pst_op_reduce,     &pst_op_softmax,   &pst_op_matmul,
-    &pst_op_reshape,   &pst_op_strided,    &pst_op_bce,       &pst_op_gather,
-    &pst_op_costed,    &pst_op_costed_loss};
+    &pst_op_embedding, &pst_op_linear,      &pst_op_layernorm, &pst_op_attention,
+    &pst_op_add,       &pst_op_dropout,     &pst_op_act,       &pst_op_cross_entropy,
+    &pst_op_conv2d,    &pst_op_batchnorm,   &pst_op_maxpool2d, &pst_op_avgpool,
+    &pst_op_concat,    &pst_op_mse,         &pst_op_rmsnorm,   &pst_op_avgpool2d,
+    &pst_op_shift2d,   &pst_op_rotary,      &pst_op_glu,       &pst_op_qknorm,
+    &pst_op_router,    &pst_op_experts,     &pst_op_parameter, &pst_op_constant,
+    &pst_op_map,       &pst_op_reduce,      &pst_op_softmax,   &pst_op_matmul,
+    &pst_op_reshape,   &pst_op_strided,     &pst_op_bce,       &pst_op_gather,
+    &pst_op_costed,    &pst_op_costed_loss, &pst_op_custom};
 
 const struct pst_op_rules *pst_op_rules_of(uint32_t kind)
 {
@@ -67,6 +67,13 @@ const char *pst_op_stray_attribute(const struct pst_op *op)
 const char *pst_op_kind_name(uint32_t kind)
 {
     return kind < PST_OP_KINDS ? kinds[kind]->kind.name : "?";
+}
+
+const char *pst_op_title(const struct pst_op *op)
+{
+    const struct pst_op_rules *rules = kinds[op->kind];
+
+    return rules->title != NULL ? rules->title(op) : rules->kind.name;
 }
 
 bool pst_op_is_loss(uint32_t kind)

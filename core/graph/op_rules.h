@@ -92,6 +92,9 @@ struct pst_op_rules {
     bool classes;                     /* loss: targets are classes, of which -1 does not count */
     bool costly;                      /* else it is PST_NODE_CHEAP, unless it is a loss */
     uint32_t flags;                   /* PST_NODE_* besides */
+    uint32_t (*more_flags)(const struct pst_op *op); /* PST_NODE_* of this operator, too */
+    /* Returns its name for people; NULL: that of its kind. */
+    const char *(*title)(const struct pst_op *op);
 
     /* Shapes: checks operands and attributes, appends outputs and state to c->shapes. The numbers
        of operands are right. False: *err says why, as model.shape, and names the operator. */
@@ -136,7 +139,7 @@ extern const struct pst_op_rules pst_op_embedding, pst_op_linear, pst_op_layerno
     pst_op_avgpool2d, pst_op_shift2d, pst_op_rotary, pst_op_glu, pst_op_qknorm, pst_op_router,
     pst_op_experts, pst_op_parameter, pst_op_constant, pst_op_map, pst_op_reduce, pst_op_softmax,
     pst_op_matmul, pst_op_reshape, pst_op_strided, pst_op_bce, pst_op_gather, pst_op_costed,
-    pst_op_costed_loss;
+    pst_op_costed_loss, pst_op_custom;
 
 /* NULL: there is no such kind. */
 const struct pst_op_rules *pst_op_rules_of(uint32_t kind);

@@ -51,7 +51,7 @@ static pst_status check(const struct pst_graph *graph, uint32_t n, struct pst_er
             return pst_fail(err, PST_ERR_CONFIG, "config.value",
                             "model %s has no slices of sequences: %s %s %s; take slices = 1, or a "
                             "model of causal attention, such as gpt or llama",
-                            graph->name, pst_op_kind_name(op->kind), op->name, mixes);
+                            graph->name, pst_op_title(op), op->name, mixes);
         }
     }
     for (uint32_t i = 0; i < graph->n_tensors; i++) {

@@ -56,7 +56,8 @@ static uint32_t node_flags(const struct pst_op *op)
 {
     const struct pst_op_rules *rules = pst_op_rules_of(op->kind);
 
-    return rules->flags | (rules->costly || rules->loss ? 0u : (uint32_t)PST_NODE_CHEAP) |
+    return rules->flags | (rules->more_flags != NULL ? rules->more_flags(op) : 0u) |
+           (rules->costly || rules->loss ? 0u : (uint32_t)PST_NODE_CHEAP) |
            (op->p > 0.0f ? (uint32_t)PST_NODE_RNG : 0u);
 }
 
@@ -68,7 +69,7 @@ static void fill_nodes(const struct pst_graph *graph, struct pst_node *nodes)
 
         node->name = op->name;
         node->op = graph->costed != NULL && i < graph->costed->n_nodes ? graph->costed->nodes[i].op
-                                                                       : pst_op_kind_name(op->kind);
+                                                                       : pst_op_title(op);
         node->layer = op->layer;
         node->flags = node_flags(op);
         node->flags |= pst_op_stays(graph, i) ? PST_NODE_NO_RECOMPUTE | PST_NODE_NO_OFFLOAD : 0;

@@ -161,6 +161,9 @@ static void blame_call(const struct pst_breadcrumb_page *page, struct pst_breadc
         [PST_CRUMB_OPEN] = "in open()",
         [PST_CRUMB_SAMPLES] = "in samples()",
         [PST_CRUMB_READ] = "in read()",
+        [PST_CRUMB_DESCRIBE] = "in describe()",
+        [PST_CRUMB_EXAMPLE] = "in example()",
+        [PST_CRUMB_KERNEL] = "in a kernel",
         [PST_CRUMB_INTERFACE] = "in get_interface()",
         [PST_CRUMB_END] = "when a thread or the process ends",
     };

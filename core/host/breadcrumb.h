@@ -31,6 +31,9 @@ enum pst_plugin_call {
     PST_CRUMB_OPEN,
     PST_CRUMB_SAMPLES,
     PST_CRUMB_READ,
+    PST_CRUMB_DESCRIBE,
+    PST_CRUMB_EXAMPLE,
+    PST_CRUMB_KERNEL,
     PST_CRUMB_INTERFACE,
     PST_CRUMB_END, /* of the thread or the process that called it */
     PST_CRUMB_COUNT

@@ -165,6 +165,7 @@ static pst_status fill_config(struct pst_instance *instance, struct pst_config_n
                               struct pst_error *err)
 {
     static const char *const others[] = {"use", "path", NULL};
+    static const char *const of_model[] = {"use", "path", "operators", NULL};
     const struct pst_plugin *plugin = instance->plugin;
     bool repeats = strcmp(plugin->kind, "memopt") == 0;
     const char *section;
@@ -175,7 +176,8 @@ static pst_status fill_config(struct pst_instance *instance, struct pst_config_n
     section = pst_arena_printf(&instance->arena, repeats ? "[[%s]] (%s)" : "[%s] (%s)",
                                plugin->kind, plugin->id);
     status = pst_params_fill(plugin->params, plugin->n_params, plugin->param_size, table, section,
-                             others, &instance->arena, instance->config, err);
+                             strcmp(plugin->kind, "model") == 0 ? of_model : others,
+                             &instance->arena, instance->config, err);
     if (status != PST_OK) {
         explain_key(plugin, table, err);
     }

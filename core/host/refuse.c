@@ -385,6 +385,14 @@ static const char *absent_function(const char *kind, const void *interface)
                : !PST_CAN(f, read)    ? "read"
                                       : NULL;
     }
+    if (strcmp(kind, "operator") == 0) {
+        const struct pst_operator *f = interface;
+
+        return !PST_CAN(f, describe)  ? "describe"
+               : !PST_CAN(f, kernels) ? "kernels"
+               : !PST_CAN(f, example) ? "example"
+                                      : NULL;
+    }
     const struct pst_memopt *f = interface;
 
     return !PST_CAN(f, price) ? "price" : !PST_CAN(f, plan) ? "plan" : NULL;

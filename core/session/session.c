@@ -11,6 +11,7 @@
 #include "base/memory.h"
 #include "exec/exec.h"
 #include "exec/kernels_early.h"
+#include "graph/custom.h"
 #include "host/plugin_host.h"
 #include "planner/state.h"
 
@@ -213,6 +214,37 @@ static pst_status check_device_slices(const struct pst_session *session, struct 
                     session->job->run.device);
 }
 
+/* A device that makes values needs kernels of every operator of a plugin. */
+static pst_status check_customs(const struct pst_session *session, struct pst_error *err)
+{
+    static const char *const dtypes[] = {"f32", "bf16", "f64"};
+    const char *device = session->device_ops->id;
+
+    if ((session->device_ops->flags & PST_DEVICE_HOLLOW) != 0) {
+        return PST_OK;
+    }
+    for (uint32_t i = 0; i < session->graph->n_ops; i++) {
+        const struct pst_op *op = &session->graph->ops[i];
+        const struct pst_custom *custom = op->custom;
+
+        if (custom == NULL || pst_custom_kernels(custom, device, custom->question.dtype) != NULL) {
+            continue;
+        }
+        if (custom->functions->kernels(custom->self, device) == NULL) {
+            return pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing",
+                            "operator %s of plugin %s has no kernels for device %s; take "
+                            "run.device = \"cpu\", or another operator",
+                            op->name, custom->id, device);
+        }
+        return pst_fail(
+            err, PST_ERR_UNSUPPORTED, "machine.missing",
+            "operator %s of plugin %s has no kernels for device %s in %s; choose another type in "
+            "[run]",
+            op->name, custom->id, device, dtypes[custom->question.dtype]);
+    }
+    return PST_OK;
+}
+
 /* A rehearsal captures no graphs, whatever device and transport it rehearses. */
 static pst_status check_graphs(const struct pst_session *session, struct pst_error *err)
 {
@@ -380,6 +412,7 @@ static pst_status load_device(struct pst_session *session, struct pst_error *err
             pst_config_place(config, "train", "optimizer", check_optimizer(session, err), err));
     PST_TRY(status,
             pst_config_place(config, "run", "device", check_device_slices(session, err), err));
+    PST_TRY(status, pst_config_place(config, "run", "device", check_customs(session, err), err));
     PST_TRY(status, pst_config_place(config, "run", "graphs", check_graphs(session, err), err));
     PST_TRY(status, pst_config_place(config, "run", "share", share_device(session, err), err));
     PST_TRY(status, pst_config_place(config, "run", "kernels", open_device(session, err), err));

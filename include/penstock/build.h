@@ -72,6 +72,17 @@ struct pst_op_decl {
     const void *data; /* as many as dims say, 2^26 at most */
 };
 
+/* An operator of a plugin (operator.h), which the job names in model.operators. */
+struct pst_custom_decl {
+    uint32_t size;
+    uint32_t n_in, n_param;
+    const char *plugin;     /* its id */
+    const char *name;       /* "": that of the scope */
+    const char *attributes; /* "key=value,...": its parameters; the others have their defaults */
+    const uint32_t *in;     /* tensors */
+    const uint32_t *param;  /* parameters; PST_NONE where an optional one is absent */
+};
+
 /*
  * The graph that is built. Lives until build() returns; what its functions are given they copy.
  * Tensors and parameters are numbers that they return. The first failure is kept, and tells the
@@ -94,6 +105,8 @@ struct pst_builder {
     uint32_t (*op)(struct pst_builder *builder, const struct pst_op_decl *op);
     /* Axes of a tensor, which go to ret_dims [PST_MAX_RANK]; PST_NONE: there is no such tensor. */
     uint32_t (*shape)(struct pst_builder *builder, uint32_t tensor, uint64_t *ret_dims);
+    /* The result of an operator of a plugin. Since 1.7, ask PST_CAN. */
+    uint32_t (*custom)(struct pst_builder *builder, const struct pst_custom_decl *custom);
 };
 
 struct pst_model_interface {

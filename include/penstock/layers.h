@@ -460,4 +460,26 @@ static inline uint32_t pst_nn_loss(struct pst_builder *b, uint32_t kind, uint32_
     return b->op(b, &op);
 }
 
+/* --- operators of plugins --------------------------------------------------------------------- */
+
+/* The operator that a plugin has; attributes: "key=value,...", or NULL. PST_NONE where the host is
+   older than 1.7: build() fails then. */
+static inline uint32_t pst_nn_custom(struct pst_builder *b, const char *plugin, const char *name,
+                                     uint32_t n_in, const uint32_t *in, uint32_t n_param,
+                                     const uint32_t *param, const char *attributes)
+{
+    struct pst_custom_decl custom;
+
+    memset(&custom, 0, sizeof custom);
+    custom.size = sizeof custom;
+    custom.n_in = n_in;
+    custom.n_param = n_param;
+    custom.plugin = plugin;
+    custom.name = name;
+    custom.attributes = attributes;
+    custom.in = in;
+    custom.param = param;
+    return PST_CAN(b, custom) ? b->custom(b, &custom) : PST_NONE;
+}
+
 #endif

@@ -14,6 +14,7 @@
 #include "memopt.h"
 #include "memopt_global.h"
 #include "model.h"
+#include "operator.h"
 #include "ops.h"
 #include "params.h"
 #include "partitioner.h"

@@ -26,7 +26,7 @@ struct pst_plugin {
     uint32_t size;
     uint16_t abi_major; /* PST_ABI_MAJOR; must equal the host's */
     uint16_t abi_minor; /* PST_ABI_MINOR it was built with; at most the host's */
-    const char *kind;   /* "partitioner", "scheduler", "memopt", "model", "data" */
+    const char *kind;   /* "partitioner", "scheduler", "memopt", "model", "data", "operator" */
     const char *id;     /* lower case, digits and hyphens: "zb-h1"; since 1.6 also with the word of
                            who made it before a slash: "lab/zb-h1" in scheduler-lab.zb-h1.so */
     const char *version, *summary, *reference, *license;

@@ -23,7 +23,7 @@ static const char *difference(const struct pst_costed *profile, const struct pst
     const struct pst_tensor *result = &graph->tensors[op->out[0]];
     double samples = result->batched ? profile->batch : 1;
 
-    if (strcmp(node->op, pst_op_kind_name(op->kind)) != 0) {
+    if (strcmp(node->op, pst_op_title(op)) != 0) {
         return "is another kind of operator";
     }
     if (fabs(node->param_bytes - (double)param_bytes(graph, op)) > 0.5) {

@@ -15,12 +15,13 @@
 #include "base/text.h"
 #include "base/util.h"
 #include "graph/op_rules.h"
+#include "host/search.h"
 
 enum { NAME_ROOM = 256, MAX_IN = 64, MAX_PARAM = 2, MAX_PARAMETERS = 1 << 20 };
 
 #define MAX_CONSTANT ((uint64_t)1 << 26)
 
-enum what { INPUT, PARAMETER, OP, WHATS };
+enum what { INPUT, PARAMETER, OP, CUSTOM, WHATS };
 
 struct pst_model_call {
     uint32_t what, layer;
@@ -29,16 +30,19 @@ struct pst_model_call {
         struct pst_input_decl input;
         struct pst_parameter_decl parameter;
         struct pst_op_decl op;
+        struct pst_custom_decl custom;
     } as;
 };
 
 struct draft {
     struct pst_builder face; /* first: what a plugin sees */
     struct pst_graph_builder *graph;
-    struct pst_model_calls *calls; /* kept here; NULL: they are made again */
+    const struct pst_operators *operators; /* that the job names; NULL: none */
+    struct pst_model_calls *calls;         /* kept here; NULL: they are made again */
     char scope[NAME_ROOM];
     uint32_t layer, n_parameters, n_x, n_targets;
     uint32_t loss, logits;
+    bool not_by_model; /* the failure is not the model's fault */
     pst_status status; /* the first failure, with its error */
     struct pst_error error;
 };
@@ -354,16 +358,26 @@ static void keep_op(struct draft *d, const char *name, const struct pst_op_decl 
     }
 }
 
+static bool check_counts(struct draft *d, const char *title, const char *name, uint32_t n_in,
+                         const uint32_t *in, uint32_t n_param, const uint32_t *param)
+{
+    if (n_in > MAX_IN || n_param > MAX_PARAM) {
+        fail(d, "%s %s: %u inputs and %u parameters; at most %d and %d are possible", title, name,
+             n_in, n_param, MAX_IN, MAX_PARAM);
+    } else if ((n_in > 0 && in == NULL) || (n_param > 0 && param == NULL)) {
+        fail(d, "%s %s: its inputs or parameters are NULL", title, name);
+    }
+    return d->status == PST_OK;
+}
+
 /* Counts, kind and numbers. */
 static bool check_op(struct draft *d, const char *name, const struct pst_op_decl *op)
 {
     if (op->kind >= PST_OP_CALLS) {
         fail(d, "%s: this host has no operator of kind %u", name, op->kind);
-    } else if (op->n_in > MAX_IN || op->n_param > MAX_PARAM) {
-        fail(d, "%s %s: %u inputs and %u parameters; at most %d and %d are possible",
-             pst_op_kind_name(op->kind), name, op->n_in, op->n_param, MAX_IN, MAX_PARAM);
-    } else if ((op->n_in > 0 && op->in == NULL) || (op->n_param > 0 && op->param == NULL)) {
-        fail(d, "%s %s: its inputs or parameters are NULL", pst_op_kind_name(op->kind), name);
+    } else if (!check_counts(d, pst_op_kind_name(op->kind), name, op->n_in, op->in, op->n_param,
+                             op->param)) {
+        return false;
     } else if (!are_finite(op)) {
         fail(d, "%s %s: one of its numbers is not finite", pst_op_kind_name(op->kind), name);
     } else if (pst_op_is_loss(op->kind) && d->loss != PST_NONE) {
@@ -372,12 +386,31 @@ static bool check_op(struct draft *d, const char *name, const struct pst_op_decl
     return d->status == PST_OK;
 }
 
+/* To the graph; a failure names the operands. */
+static uint32_t add_to_graph(struct draft *d, const struct pst_op *op, const char *title)
+{
+    char operands[2048];
+    const uint32_t result = pst_graph_add(d->graph, op);
+
+    if (result == PST_NONE) {
+        take_failure(d);
+        pst_graph_operands(d->graph, op, operands, sizeof operands);
+        pst_error_detail(&d->error, "operands of %s: %s\n", op->name,
+                         operands[0] == '\0' ? "there are none" : operands);
+        d->not_by_model = d->status != PST_ERR_CONFIG && op->custom != NULL;
+        if (!d->not_by_model) {
+            pst_error_prefix(&d->error, "%s", title);
+        }
+    }
+    return result;
+}
+
 static uint32_t add_op(struct draft *d, const char *scope, const struct pst_op_decl *decl)
 {
     struct pst_op_decl o;
     struct pst_form form;
     struct pst_op op;
-    char name[NAME_ROOM], operands[2048];
+    char name[NAME_ROOM];
     uint32_t result;
 
     if (!take_decl(d, "an operator", decl, &o, sizeof o) ||
@@ -386,13 +419,8 @@ static uint32_t add_op(struct draft *d, const char *scope, const struct pst_op_d
         return PST_NONE;
     }
     op = op_of(&o, name, form_of(o.kind) != 0 ? &form : NULL);
-    result = pst_graph_add(d->graph, &op);
+    result = add_to_graph(d, &op, pst_op_kind_name(o.kind));
     if (result == PST_NONE) {
-        take_failure(d);
-        pst_graph_operands(d->graph, &op, operands, sizeof operands);
-        pst_error_prefix(&d->error, "%s", pst_op_kind_name(o.kind));
-        pst_error_detail(&d->error, "operands of %s: %s\n", name,
-                         operands[0] == '\0' ? "there are none" : operands);
         return PST_NONE;
     }
     if (pst_op_is_loss(o.kind)) {
@@ -401,6 +429,62 @@ static uint32_t add_op(struct draft *d, const char *scope, const struct pst_op_d
     }
     if (d->calls != NULL) {
         keep_op(d, name, &o);
+    }
+    return result;
+}
+
+/* --- operators of plugins --------------------------------------------------------------------- */
+
+static void keep_custom(struct draft *d, const char *name, const struct pst_custom_decl *c)
+{
+    struct pst_model_call *call = keep_call(d, CUSTOM, name);
+    struct pst_custom_decl *kept = &call->as.custom;
+
+    *kept = *c;
+    kept->name = call->name;
+    kept->plugin = pst_arena_strdup(&d->calls->arena, c->plugin);
+    kept->attributes = pst_arena_strdup(&d->calls->arena, c->attributes);
+    kept->in = keep(d, c->in, c->n_in, sizeof *c->in);
+    kept->param = keep(d, c->param, c->n_param, sizeof *c->param);
+}
+
+static bool check_custom(struct draft *d, const char *name, struct pst_custom_decl *c)
+{
+    c->attributes = c->attributes == NULL ? "" : c->attributes;
+    if (c->plugin == NULL || !pst_search_is_id(c->plugin)) {
+        fail(d, "custom %s: it names no plugin, or something that is not an id", name);
+    } else if (!pst_text_is_plain(c->attributes)) {
+        fail(d, "custom %s: its attributes have a control character or are not UTF-8", name);
+    } else {
+        check_counts(d, c->plugin, name, c->n_in, c->in, c->n_param, c->param);
+    }
+    return d->status == PST_OK;
+}
+
+static uint32_t add_custom(struct draft *d, const char *scope, const struct pst_custom_decl *decl)
+{
+    struct pst_op op = {.kind = PST_OP_CUSTOM};
+    struct pst_custom_decl c;
+    char name[NAME_ROOM];
+    uint32_t result;
+
+    if (!take_decl(d, "an operator", decl, &c, sizeof c) ||
+        !join(d, "an operator", scope, c.name, name) || !check_custom(d, name, &c)) {
+        return PST_NONE;
+    }
+    op.name = name;
+    op.n_in = c.n_in;
+    op.in = c.in;
+    op.n_param = c.n_param;
+    op.param = c.param;
+    d->status = pst_operators_make(d->operators, c.plugin, c.attributes, &op.custom,
+                                   &d->not_by_model, &d->error);
+    if (d->status != PST_OK) {
+        return PST_NONE;
+    }
+    result = add_to_graph(d, &op, c.plugin);
+    if (result != PST_NONE && d->calls != NULL) {
+        keep_custom(d, name, &c);
     }
     return result;
 }
@@ -448,6 +532,11 @@ static uint32_t face_op(struct pst_builder *builder, const struct pst_op_decl *o
     return add_op(draft_of(builder), draft_of(builder)->scope, op);
 }
 
+static uint32_t face_custom(struct pst_builder *builder, const struct pst_custom_decl *custom)
+{
+    return add_custom(draft_of(builder), draft_of(builder)->scope, custom);
+}
+
 static uint32_t face_shape(struct pst_builder *builder, uint32_t tensor, uint64_t *ret_dims)
 {
     const struct draft *d = draft_of(builder);
@@ -459,8 +548,8 @@ static uint32_t face_shape(struct pst_builder *builder, uint32_t tensor, uint64_
 
 /* --- whole models ------------------------------------------------------------------------------*/
 
-static pst_status begin(struct draft *d, const char *id, uint32_t dtype,
-                        struct pst_model_calls *calls, struct pst_error *err)
+static pst_status begin(struct draft *d, const char *id, const struct pst_operators *operators,
+                        uint32_t dtype, struct pst_model_calls *calls, struct pst_error *err)
 {
     memset(d, 0, sizeof *d);
     d->face = (struct pst_builder){.size = sizeof d->face,
@@ -471,15 +560,20 @@ static pst_status begin(struct draft *d, const char *id, uint32_t dtype,
                                    .input = face_input,
                                    .parameter = face_parameter,
                                    .op = face_op,
-                                   .shape = face_shape};
+                                   .shape = face_shape,
+                                   .custom = face_custom};
+    d->operators = operators;
     d->calls = calls;
     d->loss = d->logits = PST_NONE;
     return pst_graph_builder_create(id, dtype, &d->graph, err);
 }
 
-/* The plugin's fault, whatever the graph calls it. */
-static pst_status blame(const char *id, struct pst_error *err)
+/* The plugin's fault, whatever the graph calls it; unless an operator is to blame, or the job. */
+static pst_status blame(const struct draft *d, const char *id, struct pst_error *err)
 {
+    if (d->not_by_model) {
+        return d->status;
+    }
     if (err != NULL) {
         pst_error_prefix(err, "model \"%s\" broke its contract in build()", id);
         snprintf(err->kind, sizeof err->kind, "plugin.contract");
@@ -507,13 +601,13 @@ static void check_whole(struct draft *d)
     }
 }
 
-pst_status pst_model_ask(struct pst_instance *model, uint32_t dtype,
-                         struct pst_model_calls *ret_calls, struct pst_error *err)
+pst_status pst_model_ask(struct pst_instance *model, const struct pst_operators *operators,
+                         uint32_t dtype, struct pst_model_calls *ret_calls, struct pst_error *err)
 {
     const struct pst_model_interface *f = model->plugin->get_interface(PST_MODEL);
     const char *id = model->plugin->id;
     struct draft *d = pst_alloc(1, sizeof *d);
-    pst_status status = begin(d, id, dtype, ret_calls, err);
+    pst_status status = begin(d, id, operators, dtype, ret_calls, err);
 
     if (status == PST_OK) {
         d->face.size += model->wider;
@@ -528,7 +622,7 @@ pst_status pst_model_ask(struct pst_instance *model, uint32_t dtype,
             if (d->status != PST_OK && err != NULL) {
                 *err = d->error;
             }
-            status = d->status == PST_OK ? PST_OK : blame(id, err);
+            status = d->status == PST_OK ? PST_OK : blame(d, id, err);
         }
     }
     pst_graph_builder_destroy(d->graph);
@@ -546,16 +640,20 @@ static void call_again(struct draft *d, const struct pst_model_call *call)
     case PARAMETER:
         add_parameter(d, "", &call->as.parameter);
         return;
+    case CUSTOM:
+        add_custom(d, "", &call->as.custom);
+        return;
     default:
         add_op(d, "", &call->as.op);
     }
 }
 
-pst_status pst_model_graph(const struct pst_model_calls *calls, const char *id, uint32_t dtype,
+pst_status pst_model_graph(const struct pst_model_calls *calls,
+                           const struct pst_operators *operators, const char *id, uint32_t dtype,
                            struct pst_graph **ret_graph, struct pst_error *err)
 {
     struct draft *d = pst_alloc(1, sizeof *d);
-    pst_status status = begin(d, id, dtype, NULL, err);
+    pst_status status = begin(d, id, operators, dtype, NULL, err);
 
     if (status == PST_OK) {
         for (uint32_t i = 0; i < calls->n && d->status == PST_OK; i++) {
@@ -569,7 +667,7 @@ pst_status pst_model_graph(const struct pst_model_calls *calls, const char *id, 
         if (status == PST_OK) {
             status = pst_graph_finish(d->graph, d->loss, d->logits, ret_graph, err);
         }
-        status = status == PST_OK ? status : blame(id, err);
+        status = status == PST_OK ? status : blame(d, id, err);
     }
     pst_graph_builder_destroy(d->graph);
     free(d);
@@ -620,6 +718,17 @@ static void pass_op(struct pst_wire *w, struct pst_op_decl *o)
     }
 }
 
+static void pass_custom(struct pst_wire *w, struct pst_custom_decl *c)
+{
+    if (w->reads) {
+        c->in = c->param = NULL;
+    }
+    pst_wire_text(w, &c->plugin);
+    pst_wire_text(w, &c->attributes);
+    pst_wire_uints(w, &c->in, &c->n_in);
+    pst_wire_uints(w, &c->param, &c->n_param);
+}
+
 static void pass_call(struct pst_wire *w, struct pst_model_call *call)
 {
     pst_wire_uint(w, &call->what);
@@ -634,6 +743,10 @@ static void pass_call(struct pst_wire *w, struct pst_model_call *call)
         pass_op(w, &call->as.op);
         call->as.op.size = sizeof call->as.op;
         call->as.op.name = call->name;
+    } else if (call->what == CUSTOM) {
+        pass_custom(w, &call->as.custom);
+        call->as.custom.size = sizeof call->as.custom;
+        call->as.custom.name = call->name;
     } else if (call->what == INPUT) {
         pass_dims(w, &call->as.input.rank, &call->as.input.dims);
         call->as.input.size = sizeof call->as.input;

@@ -9,6 +9,7 @@
 #include "base/wire.h"
 #include "graph/graph.h"
 #include "host/plugin_host.h"
+#include "models/plugin/operators.h"
 
 struct pst_model_call;
 
@@ -24,13 +25,15 @@ void pst_model_calls_finish(struct pst_model_calls *calls);
 /* To or from another process. */
 void pst_model_calls_pass(struct pst_wire *w, struct pst_model_calls *calls);
 
-/* Runs build() of an instance. dtype: as pst_graph_builder_create. Errors: plugin.contract, exit
-   code 3, where a call was refused; those of pst_instance_fail. [plan] */
-pst_status pst_model_ask(struct pst_instance *model, uint32_t dtype,
-                         struct pst_model_calls *ret_calls, struct pst_error *err);
+/* Runs build() of an instance. operators: that it may use; NULL: none. dtype: as
+   pst_graph_builder_create. Errors: plugin.contract, exit code 3, where a call was refused; those
+   of pst_instance_fail. [plan] */
+pst_status pst_model_ask(struct pst_instance *model, const struct pst_operators *operators,
+                         uint32_t dtype, struct pst_model_calls *ret_calls, struct pst_error *err);
 
 /* The graph, called as the plugin. Errors: plugin.contract, exit code 3, naming it. */
-pst_status pst_model_graph(const struct pst_model_calls *calls, const char *id, uint32_t dtype,
+pst_status pst_model_graph(const struct pst_model_calls *calls,
+                           const struct pst_operators *operators, const char *id, uint32_t dtype,
                            struct pst_graph **ret_graph, struct pst_error *err);
 
 #endif

@@ -39,6 +39,7 @@ static pst_status ask(const void *job_, bool (*cancelled)(void), void *ret_calls
     const struct pst_job *job = ((const struct pst_model_job *)job_)->job;
     const struct pst_plugin *plugin = NULL;
     struct pst_instance *instance = NULL;
+    struct pst_operators operators = {.n = 0};
     pst_status status = pst_job_plugin(job, job->model, "model", &plugin, err);
 
     (void)cancelled; /* what hangs is ended from outside */
@@ -49,11 +50,13 @@ static pst_status ask(const void *job_, bool (*cancelled)(void), void *ret_calls
             pst_config_resolve(job->config, job->model, row->key);
         }
     }
+    PST_TRY(status, pst_operators_open(job, &operators, err));
     PST_TRY(status, pst_instance_create(plugin, job->model, &nothing, &instance, err));
     if (status == PST_OK) {
-        status = pst_model_ask(instance, dtype_of(job), ret_calls, err);
+        status = pst_model_ask(instance, &operators, dtype_of(job), ret_calls, err);
         pst_instance_destroy(instance);
     }
+    pst_operators_finish(&operators);
     return status;
 }
 
@@ -106,6 +109,7 @@ pst_status pst_model_plugin_graph(const struct pst_job *job, struct pst_graph **
     const struct pst_model_job asked = {.config = job->config, .job = job};
     struct pst_worker_task limits;
     struct pst_model_calls calls = {.n = 0};
+    struct pst_operators operators = {.n = 0};
     bool foreign = false, apart;
     pst_status status = PST_OK;
 
@@ -119,11 +123,15 @@ pst_status pst_model_plugin_graph(const struct pst_job *job, struct pst_graph **
     apart = job->plugins.isolate == PST_ISOLATE_ALWAYS ||
             (job->plugins.isolate == PST_ISOLATE_AUTO && foreign);
     limits = pst_worker_limits(&job->plugins, pst_stop_requested);
-    status = pst_apart_ask(&pst_model_kind, &asked, use->value.string, apart ? &limits : NULL, NULL,
-                           &calls, err);
+    /* Here, too: their kernels run in this process. */
+    status = pst_operators_open(job, &operators, err);
+    PST_TRY(status, pst_apart_ask(&pst_model_kind, &asked, use->value.string,
+                                  apart ? &limits : NULL, NULL, &calls, err));
     if (status == PST_OK) {
-        status = pst_model_graph(&calls, use->value.string, dtype_of(job), ret_graph, err);
+        status =
+            pst_model_graph(&calls, &operators, use->value.string, dtype_of(job), ret_graph, err);
         pst_model_calls_finish(&calls);
     }
+    pst_operators_finish(&operators);
     return status;
 }

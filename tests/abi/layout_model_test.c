@@ -18,8 +18,32 @@ LAYOUT(pst_op_decl, 272, rope, 76, experts_per_token, 100, normalize, 104, capac
 LAYOUT(pst_op_decl, 272, map, 180, reduce, 184, constants, 188, axis, 196, axes, 200, swapped, 204,
        logarithm, 212, rank, 216, dims, 224, from, 232, start, 240, step, 248, fill, 256, dtype,
        260, data, 264);
-LAYOUT(pst_builder, 64, size, 0, dtype, 4, impl, 8, scope, 16, layer, 24, input, 32, parameter, 40,
-       op, 48, shape, 56);
+LAYOUT(pst_builder, 72, size, 0, dtype, 4, impl, 8, scope, 16, layer, 24, input, 32, parameter, 40,
+       op, 48, shape, 56, custom, 64);
+LAYOUT(pst_custom_decl, 56, size, 0, n_in, 4, n_param, 8, plugin, 16, name, 24, attributes, 32, in,
+       40, param, 48);
+LAYOUT(pst_operand, 72, dtype, 0, rank, 4, dims, 8);
+LAYOUT(pst_operator_question, 32, size, 0, dtype, 4, n_x, 8, n_p, 12, x, 16, p, 24);
+LAYOUT(pst_operator_row, 440, size, 0, n_y, 4, y, 8, b_reads_x, 224, w_reads_x, 232, b_reads_p, 240,
+       b_reads_y, 244, w_reads_p, 248, w_reads_y, 252, w_reads_dy, 256, n_z, 260, z, 264, z_once,
+       408, flags, 412, flops, 416);
+LAYOUT(pst_operator_call, 120, size, 0, pass, 4, samples, 8, flags, 12, question, 16, row, 24, x, 32,
+       p, 40, y, 48, dy, 56, dx, 64, z, 72, dp, 80, workspace, 88, first_sample, 96, impl, 104,
+       parallel, 112);
+LAYOUT(pst_operator_kernels, 24, size, 0, dtypes, 4, workspace, 8, run, 16);
+LAYOUT(pst_operator_example, 784, size, 0, n_x, 4, n_p, 8, x, 16, p, 592, low, 736, high, 744, below,
+       752);
+LAYOUT(pst_operator, 32, size, 0, describe, 8, kernels, 16, example, 24);
+VALUE(PST_OPERATOR_COSTLY, 1);
+VALUE(PST_OPERATOR_TRAINING, 1);
+VALUE(PST_OPERATOR_REPLAY, 2);
+VALUE(PST_OPERATOR_F, 0);
+VALUE(PST_OPERATOR_B, 1);
+VALUE(PST_OPERATOR_W, 2);
+VALUE(PST_OPERATOR_MAX_Y, 3);
+VALUE(PST_OPERATOR_MAX_P, 2);
+VALUE(PST_OPERATOR_MAX_Z, 2);
+VALUE(PST_OPERATOR_MAX_X, 8);
 LAYOUT(pst_model_interface, 16, size, 0, build, 8);
 LAYOUT(pst_data_input, 56, name, 0, field, 8, dtype, 12, rank, 16, dims, 24, elems, 32, bytes, 40,
        range, 48);

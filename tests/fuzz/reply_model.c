@@ -36,7 +36,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct pst_error err = {0};
 
     if (fuzz_take_answer(data, size, &pst_model_kind, NULL, &calls)) {
-        if (fuzz_judge(pst_model_graph(&calls, "it", dtype, &graph, &err), &err)) {
+        if (fuzz_judge(pst_model_graph(&calls, NULL, "it", dtype, &graph, &err), &err)) {
             pst_graph_destroy(graph);
         }
         pst_model_calls_finish(&calls);

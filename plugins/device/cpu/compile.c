@@ -60,6 +60,9 @@ static const struct pst_cpu_family *family_of(const struct pst_op_request *reque
         request->pass == PST_KERNEL_F) {
         return &pst_cpu_cached; /* the one that there is */
     }
+    if (request->op->custom != NULL) {
+        return &pst_cpu_custom; /* the same: the session has seen that it serves */
+    }
     if (request->device->reference || family == NULL || request->pass > PST_KERNEL_W ||
         family->run[request->pass] == NULL || request->samples == 0 ||
         (request->dtype != PST_F32 && request->dtype != PST_BF16) || !family->serves(request)) {

@@ -54,7 +54,7 @@ struct pst_cpu_family {
 
 extern const struct pst_cpu_family pst_cpu_add, pst_cpu_dropout, pst_cpu_act, pst_cpu_embedding,
     pst_cpu_layernorm, pst_cpu_cross_entropy, pst_cpu_batchnorm, pst_cpu_maxpool2d, pst_cpu_mse,
-    pst_cpu_avgpool2d, pst_cpu_rotary, pst_cpu_glu, pst_cpu_qknorm,
+    pst_cpu_avgpool2d, pst_cpu_rotary, pst_cpu_glu, pst_cpu_qknorm, pst_cpu_custom,
     pst_cpu_cached,  /* attention that keeps what it has seen */
     pst_cpu_samples; /* any whose samples do not know of each other */
 /* dnnl_*.c: built where oneDNN is there. */

@@ -14,7 +14,7 @@ static struct pst_graph *graph_of(const struct pst_model_calls *calls, uint32_t 
     struct pst_graph *graph = NULL;
     struct pst_error err = {0};
 
-    if (pst_model_graph(calls, "everything", dtype, &graph, &err) != PST_OK) {
+    if (pst_model_graph(calls, NULL, "everything", dtype, &graph, &err) != PST_OK) {
         fail_msg("%s\n%s", err.message, err.details);
     }
     return graph;
@@ -181,7 +181,7 @@ TEST(test_sizes_of_declarations)
     struct pst_graph *graph;
     struct pst_error err = {0};
 
-    if (pst_model_ask(&instance, PST_F32, &calls, &err) != PST_OK) {
+    if (pst_model_ask(&instance, NULL, PST_F32, &calls, &err) != PST_OK) {
         fail_msg("%s", err.message);
     }
     graph = graph_of(&calls, PST_F32);

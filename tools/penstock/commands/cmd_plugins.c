@@ -159,11 +159,12 @@ static void print_words(FILE *out, const char *name, const char *const *words)
 static void print_isolated(FILE *out, const struct pst_plugin_file *file)
 {
     char *why = pst_printf("yes: it %s", file->shipped ? "" : file->why_not_shipped);
+    const bool in_step = strcmp(file->kind, "operator") == 0 || strcmp(file->kind, "data") == 0;
 
     print_field(out, "isolated",
-                strcmp(file->plugin->kind, "data") == 0 ? "no: it runs in the process that trains"
-                : file->shipped                         ? "no"
-                                                        : why);
+                in_step         ? "no: it runs in the process that trains"
+                : file->shipped ? "no"
+                                : why);
     free(why);
 }
 
@@ -431,7 +432,7 @@ static const struct pst_action completed[] = {
     {"list", NULL, NULL},
     {"info", NULL, "all"},
     {"check", NULL, "all"},
-    {"new", "partitioner scheduler memopt model data", NULL},
+    {"new", "partitioner scheduler memopt model data operator", NULL},
     {NULL, NULL, NULL}};
 
 const struct pst_command pst_cmd_plugins = {

@@ -83,8 +83,13 @@ static pst_status offer_plugins(const struct typed *typed, struct pst_error *err
     }
     for (uint32_t i = 0; list != NULL && i < list->n_files; i++) {
         const char *kind = list->files[i].kind, *id = list->files[i].id;
+        const bool is_operator = strcmp(kind, "operator") == 0;
 
-        offer(typed, kind, strcmp(kind, "data") == 0 ? "kind" : "use", id, strlen(id));
+        offer(typed, is_operator ? "model" : kind,
+              is_operator                 ? "operators"
+              : strcmp(kind, "data") == 0 ? "kind"
+                                          : "use",
+              id, strlen(id));
     }
     pst_plugin_list_destroy(list);
     return status;

@@ -16,7 +16,8 @@
 
 enum { TEMPLATE_MAX = 1 << 20, N_FILES = 2, ID_MAX = 48 };
 
-static const char *const kinds[] = {"partitioner", "scheduler", "memopt", "model", "data"};
+static const char *const kinds[] = {"partitioner", "scheduler", "memopt",
+                                    "model",       "data",      "operator"};
 enum { N_KINDS = sizeof kinds / sizeof *kinds };
 
 /* Where things come from and go to. */
@@ -45,7 +46,8 @@ static pst_status check_words(struct project *project, struct pst_error *err)
         if (nearest != NULL) {
             pst_error_hint(err, "did you mean \"%s\"?", nearest);
         } else {
-            pst_error_hint(err, "a kind is partitioner, scheduler, memopt, model or data");
+            pst_error_hint(err,
+                           "a kind is partitioner, scheduler, memopt, model, data or operator");
         }
         return status;
     }

@@ -12,6 +12,7 @@
 
 #include "base/float_mode.h"
 #include "base/util.h"
+#include "conformance/operator_rig.h"
 #include "conformance/verdict.h"
 #include "models/plugin/model.h"
 #include "planner/optimizer.h"
@@ -176,15 +177,55 @@ static pst_status ask_model(struct pst_rig *rig, const struct pst_case *question
     const uint32_t dtype = question->seed % 2 == 0 ? PST_F32 : PST_BF16;
     struct pst_model_calls calls = {.n = 0};
     struct pst_graph *graph = NULL;
-    pst_status status = pst_model_ask(&rig->instance, dtype, &calls, err);
+    pst_status status = pst_model_ask(&rig->instance, NULL, dtype, &calls, err);
 
-    PST_TRY(status, pst_model_graph(&calls, rig->instance.plugin->id, dtype, &graph, err));
+    PST_TRY(status, pst_model_graph(&calls, NULL, rig->instance.plugin->id, dtype, &graph, err));
     if (status == PST_OK) {
         pst_answer_record(answer, graph->digest);
         pst_graph_destroy(graph);
     }
     pst_model_calls_finish(&calls);
     return status;
+}
+
+/* --- operators ---------------------------------------------------------------------------------*/
+
+static void record_block(struct pst_answer *answer, const struct pst_operand_block *block)
+{
+    pst_answer_record(answer,
+                      block->bytes == 0 ? 0 : pst_fnv1a(PST_FNV1A, block->base, block->bytes));
+}
+
+/* One of the first two examples, by the seed; the question has nothing else for it. */
+static pst_status ask_operator(struct pst_rig *rig, const struct pst_case *question,
+                               struct pst_answer *answer, struct pst_error *err)
+{
+    struct pst_operator_rig tried;
+    const uint32_t example = question->seed % 2 != 0;
+    const char *broken;
+    bool more = false;
+    pst_status status = pst_operator_rig_init(&tried, &rig->instance, example, PST_F32, 3, 0,
+                                              question->seed, &more, err);
+
+    if (status != PST_OK || !more) {
+        return status;
+    }
+    pst_answer_record(answer, pst_fnv1a(PST_FNV1A, &tried.custom->row, sizeof tried.custom->row));
+    broken = tried.kernels == NULL ? "" : pst_operator_rig_run_all(&tried);
+    if (broken[0] != '\0') {
+        pst_answer_break(answer, "%s", broken);
+    }
+    for (uint32_t i = 0; i < PST_OPERATOR_MAX_Y; i++) {
+        record_block(answer, &tried.y[i]);
+    }
+    for (uint32_t i = 0; i < PST_OPERATOR_MAX_X; i++) {
+        record_block(answer, &tried.dx[i]);
+    }
+    for (uint32_t i = 0; i < PST_OPERATOR_MAX_P; i++) {
+        record_block(answer, &tried.dp[i]);
+    }
+    pst_operator_rig_finish(&tried);
+    return PST_OK;
 }
 
 /* --- the verdict -------------------------------------------------------------------------------*/
@@ -234,11 +275,9 @@ void pst_ask_plugin(struct pst_rig *rig, const struct pst_case *question,
         const char *kind;
         pst_status (*ask)(struct pst_rig *, const struct pst_case *, struct pst_answer *,
                           struct pst_error *);
-    } kinds[] = {{"partitioner", ask_partitioner},
-                 {"scheduler", pst_ask_scheduler},
-                 {"memopt", ask_memopt},
-                 {"model", ask_model},
-                 {"data", pst_ask_data}};
+    } kinds[] = {{"partitioner", ask_partitioner}, {"scheduler", pst_ask_scheduler},
+                 {"memopt", ask_memopt},           {"model", ask_model},
+                 {"data", pst_ask_data},           {"operator", ask_operator}};
     struct pst_error err = {.status = PST_OK};
 
     memset(ret_answer, 0, sizeof *ret_answer);

@@ -102,7 +102,7 @@ static pst_status run_process(char *const *argv, uint32_t time_limit_s, bool (*c
 
 struct run {
     const struct pst_conformance_question *question;
-    const char *path;
+    const char *path, *kind; /* of the plugin, by its file's name */
     char seed[32], folder[64];
 };
 
@@ -266,6 +266,22 @@ static pst_status run_test(const struct run *run, const struct pst_conformance_t
     return status;
 }
 
+/* Is the kind among the words of the test's? */
+static bool is_for(const struct pst_conformance_test *test, const char *kind)
+{
+    const size_t n = strlen(kind);
+    const char *at = test->kinds;
+
+    while (at != NULL && (strncmp(at, kind, n) != 0 || (at[n] != ' ' && at[n] != '\0'))) {
+        at = strchr(at, ' ');
+        at += at != NULL;
+        if (at == NULL) {
+            return false;
+        }
+    }
+    return true;
+}
+
 static pst_status run_all(const struct run *run, struct pst_conformance_report *report,
                           struct pst_error *err)
 {
@@ -276,7 +292,8 @@ static pst_status run_all(const struct run *run, struct pst_conformance_report *
         const struct pst_conformance_test *test = &pst_conformance_tests[i];
         struct pst_conformance_result *result = &report->results[report->n_results];
 
-        if (run->question->only != NULL && strcmp(run->question->only, test->name) != 0) {
+        if (!is_for(test, run->kind) ||
+            (run->question->only != NULL && strcmp(run->question->only, test->name) != 0)) {
             continue;
         }
         result->name = test->name;
@@ -300,18 +317,22 @@ static pst_status run_all(const struct run *run, struct pst_conformance_report *
     return status;
 }
 
-static pst_status check_only(const char *only, struct pst_error *err)
+static pst_status check_only(const char *only, const char *kind, struct pst_error *err)
 {
     const char *names[PST_CONFORMANCE_MAX], *nearest;
+    uint32_t n = 0;
     pst_status status;
 
     for (uint32_t i = 0; i < pst_conformance_n_tests; i++) {
-        names[i] = pst_conformance_tests[i].name;
-        if (only == NULL || strcmp(only, names[i]) == 0) {
+        if (!is_for(&pst_conformance_tests[i], kind)) {
+            continue;
+        }
+        names[n++] = pst_conformance_tests[i].name;
+        if (only == NULL || strcmp(only, names[n - 1]) == 0) {
             return PST_OK;
         }
     }
-    nearest = pst_nearest(only, names, pst_conformance_n_tests);
+    nearest = pst_nearest(only, names, n);
     status = pst_fail(err, PST_ERR_CONFIG, "config.value", "no test \"%s\"", only);
     if (nearest != NULL) {
         pst_error_hint(err, "did you mean \"%s\"?", nearest);
@@ -324,11 +345,17 @@ pst_status pst_conformance_run(const struct pst_conformance_question *question,
 {
     struct run run = {.question = question};
     struct pst_arena arena = {0};
+    const char *id = NULL;
     pst_status status = pst_search_secure(&arena, question->path, &run.path, err);
 
     memset(ret_report, 0, sizeof *ret_report);
     ret_report->seed = question->seed;
-    PST_TRY(status, check_only(question->only, err));
+    if (status == PST_OK &&
+        (!pst_search_split(&arena, strrchr(run.path, '/') + 1, &run.kind, &id) ||
+         run.kind == NULL)) {
+        run.kind = "scheduler"; /* the test "load" refuses the name */
+    }
+    PST_TRY(status, check_only(question->only, run.kind, err));
     if (status != PST_OK) {
         goto out;
     }

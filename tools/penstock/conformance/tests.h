@@ -11,8 +11,9 @@
 struct pst_conformance_test {
     const char *name, *what;
     void (*run)(struct pst_subject *subject);
-    bool first; /* where it fails, the others are skipped */
-    bool twice; /* run in two processes: both must leave the same digest */
+    bool first;        /* where it fails, the others are skipped */
+    bool twice;        /* run in two processes: both must leave the same digest */
+    const char *kinds; /* words: those that it is for; NULL: for all */
 };
 
 extern const struct pst_conformance_test pst_conformance_tests[];
@@ -40,6 +41,10 @@ void pst_test_newer_host(struct pst_subject *subject);
 
 /* tests_plan.c */
 void pst_test_plan(struct pst_subject *subject);
+
+/* tests_operator.c */
+void pst_test_gradients(struct pst_subject *subject);
+void pst_test_kernels(struct pst_subject *subject);
 
 /* Question number i of a run: small, of every shape in turn. */
 struct pst_case pst_case_random(uint64_t seed, uint32_t i);

@@ -10,6 +10,7 @@
 
 #include "base/float_mode.h"
 #include "base/util.h"
+#include "graph/custom.h"
 #include "measure/measure_impl.h"
 
 #define FEWEST_ROUNDS 3u
@@ -131,6 +132,13 @@ static bool same_general(const struct pst_op *a, const struct pst_op *b)
            memcmp(a->dilation, b->dilation, sizeof a->dilation) == 0 && same_form(a->form, b->form);
 }
 
+static bool same_custom(const struct pst_custom *a, const struct pst_custom *b)
+{
+    return a == NULL || b == NULL
+               ? a == b
+               : strcmp(a->id, b->id) == 0 && strcmp(a->attributes, b->attributes) == 0;
+}
+
 static bool same_attributes(const struct pst_op *a, const struct pst_op *b)
 {
     return a->kind == b->kind && a->n_in == b->n_in && a->n_out == b->n_out &&
@@ -141,7 +149,7 @@ static bool same_attributes(const struct pst_op *a, const struct pst_op *b)
            memcmp(a->kernel, b->kernel, sizeof a->kernel) == 0 &&
            memcmp(a->stride, b->stride, sizeof a->stride) == 0 &&
            memcmp(a->pad, b->pad, sizeof a->pad) == 0 && (a->p > 0) == (b->p > 0) &&
-           same_general(a, b);
+           same_general(a, b) && same_custom(a->custom, b->custom);
 }
 
 bool pst_measure_alike(const struct pst_graph *graph, uint32_t a, uint32_t b)

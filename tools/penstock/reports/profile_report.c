@@ -162,7 +162,7 @@ static void write_op(struct pst_json *json, const struct pst_session *session,
 
     pst_json_object(json, NULL);
     pst_json_string(json, "name", session->graph->ops[op].name);
-    pst_json_string(json, "op", pst_op_kind_name(session->graph->ops[op].kind));
+    pst_json_string(json, "op", pst_op_title(&session->graph->ops[op]));
     pst_json_array(json, "times");
     for (uint32_t i = 0; i < profile->n_sizes; i++) {
         const struct pst_measured *m = &profile->measured[i][op];

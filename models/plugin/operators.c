@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "models/plugin/operators.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/memory.h"
+#include "host/search.h"
+
+/* --- those of a job ----------------------------------------------------------------------------*/
+
+/* A file in the list has no id of its own: the file's name gives it. */
+static pst_status open_entry(const struct pst_job *job, struct pst_config_node *node,
+                             struct pst_operators *operators, struct pst_error *err)
+{
+    const char *path = NULL, *id = NULL;
+    bool foreign = false;
+    pst_status status;
+
+    if (node->kind != PST_CONFIG_STRING || node->value.string[0] == '\0') {
+        return pst_fail_at(err, PST_ERR_CONFIG, "config.value", node->file, node->line,
+                           node->column,
+                           "\"operators\" in [model] must be a list of ids or files of plugins");
+    }
+    if (pst_search_is_file(node->value.string)) {
+        pst_config_resolve_node(job->config, node);
+        path = node->value.string;
+    } else {
+        id = node->value.string;
+    }
+    status = pst_plugin_is_foreign("operator", id, path, job->plugins.path, &foreign, err);
+    PST_TRY(status, pst_plugin_find("operator", id, path, job->plugins.path,
+                                    &operators->plugins[operators->n], err));
+    if (status != PST_OK) {
+        if (err != NULL && err->file[0] == '\0') {
+            snprintf(err->file, sizeof err->file, "%s", node->file != NULL ? node->file : "");
+            err->line = node->line;
+            err->column = node->column;
+        }
+        return status;
+    }
+    if (foreign) {
+        pst_log(PST_LOG_INFO, "plugin", "operator \"%s\" runs in this process, as all operators do",
+                operators->plugins[operators->n]->id);
+    }
+    operators->n++;
+    return PST_OK;
+}
+
+pst_status pst_operators_open(const struct pst_job *job, struct pst_operators *ret_operators,
+                              struct pst_error *err)
+{
+    struct pst_config_node *list =
+        job->model == NULL ? NULL : pst_config_get(job->model, "operators");
+    const uint32_t n = list == NULL                     ? 0
+                       : list->kind == PST_CONFIG_ARRAY ? (uint32_t)list->n_children
+                                                        : 1;
+    pst_status status = PST_OK;
+
+    memset(ret_operators, 0, sizeof *ret_operators);
+    ret_operators->plugins =
+        pst_arena_array(&ret_operators->arena, n, sizeof *ret_operators->plugins);
+    for (uint32_t i = 0; i < n; i++) {
+        PST_TRY(status, open_entry(job, list->kind == PST_CONFIG_ARRAY ? list->children[i] : list,
+                                   ret_operators, err));
+    }
+    return status;
+}
+
+void pst_operators_finish(struct pst_operators *operators)
+{
+    pst_arena_finish(&operators->arena);
+    memset(operators, 0, sizeof *operators);
+}
+
+/* --- one of a graph ----------------------------------------------------------------------------*/
+
+static pst_status describe(struct pst_custom *custom, struct pst_error *err)
+{
+    struct pst_instance *instance = custom->context;
+    pst_status status;
+
+    custom->row = (struct pst_operator_row){.size = sizeof custom->row};
+    pst_instance_enter(instance, PST_CRUMB_DESCRIBE);
+    status = custom->functions->describe(custom->self, &custom->question, &custom->row);
+    pst_instance_leave(instance);
+    return status == PST_OK ? PST_OK : pst_instance_fail(instance, status, "describe", err);
+}
+
+static void destroy(struct pst_custom *custom)
+{
+    pst_arena_finish(&custom->arena);
+    free(custom);
+}
+
+static void destroy_both(struct pst_custom *custom)
+{
+    pst_instance_destroy(custom->context);
+    destroy(custom);
+}
+
+struct pst_custom *pst_custom_of(struct pst_instance *instance, const char *attributes,
+                                 bool destroys)
+{
+    struct pst_custom *custom = pst_alloc(1, sizeof *custom);
+
+    custom->id = instance->plugin->id;
+    custom->version = instance->plugin->version;
+    custom->attributes = pst_arena_strdup(&custom->arena, attributes == NULL ? "" : attributes);
+    custom->functions = instance->plugin->get_interface(PST_OPERATOR);
+    custom->self = instance->self;
+    custom->context = instance;
+    custom->describe = describe;
+    custom->destroy = destroys ? destroy_both : destroy;
+    return custom;
+}
+
+static const struct pst_plugin *find(const struct pst_operators *operators, const char *id)
+{
+    for (uint32_t i = 0; operators != NULL && i < operators->n; i++) {
+        if (strcmp(operators->plugins[i]->id, id) == 0) {
+            return operators->plugins[i];
+        }
+    }
+    return NULL;
+}
+
+pst_status pst_operators_make(const struct pst_operators *operators, const char *id,
+                              const char *attributes, struct pst_custom **ret_custom,
+                              bool *ret_unnamed, struct pst_error *err)
+{
+    static const struct pst_host_context nothing;
+    const struct pst_plugin *plugin = find(operators, id);
+    struct pst_config *config = NULL;
+    struct pst_instance *instance = NULL;
+    pst_status status = PST_OK;
+
+    *ret_unnamed = plugin == NULL;
+    if (plugin == NULL) {
+        return pst_fail(err, PST_ERR_CONFIG, "config.value",
+                        "the model uses operator \"%s\" of a plugin, which the job does not name; "
+                        "take model.operators = [\"%s\"], or the path of its file",
+                        id, id);
+    }
+    if (attributes != NULL && attributes[0] != '\0') {
+        status = pst_config_from_list(attributes, &config, err);
+    }
+    PST_TRY(status, pst_instance_create(plugin, config == NULL ? NULL : config->root, &nothing,
+                                        &instance, err));
+    if (status == PST_OK) {
+        *ret_custom = pst_custom_of(instance, attributes, true);
+    }
+    pst_config_destroy(config);
+    return status;
+}
