@@ -220,7 +220,7 @@ static pst_status check_customs(const struct pst_session *session, struct pst_er
     static const char *const dtypes[] = {"f32", "bf16", "f64"};
     const char *device = session->device_ops->id;
 
-    if ((session->device_ops->flags & PST_DEVICE_HOLLOW) != 0) {
+    if ((session->device_ops->flags & PST_DEVICE_NO_DATA) != 0) {
         return PST_OK;
     }
     for (uint32_t i = 0; i < session->graph->n_ops; i++) {

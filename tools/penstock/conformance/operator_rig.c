@@ -11,7 +11,7 @@
 #include "base/util.h"
 #include "conformance/problem.h"
 #include "conformance/verdict.h"
-#include "device/cpu/guarded.h"
+#include "device/cpu/guard_page_arena.h"
 #include "models/plugin/operators.h"
 
 enum { THREADS = 3, UNWRITTEN = 0xFF };

@@ -19,7 +19,7 @@ enum pst_rig_split {
     PST_SPLITS
 };
 
-struct pst_guarded; /* plugins/device/cpu/guarded.h */
+struct pst_guarded; /* plugins/device/cpu/guard_page_arena.h */
 
 struct pst_operand_block {
     struct pst_guarded *memory;
