@@ -103,7 +103,7 @@ def algorithms(penstock):
 
 def texts(penstock):
     """Pages by name."""
-    for page in ("commands", "config", "models", "plugins"):
+    for page in ("commands", "config", "models", "plugins", "json"):
         done = subprocess.run([penstock, "help", "--markdown", page], capture_output=True, text=True, check=True)
         yield f"docs/reference/{page}.md", done.stdout
     yield "docs/algorithms.md", algorithms(penstock)

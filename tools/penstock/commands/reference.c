@@ -8,6 +8,7 @@
 #include "graph/cluster.h"
 #include "host/plugin_host.h"
 #include "models/builder.h"
+#include "reports/rows.h"
 
 static void put_title(FILE *out, const char *title, const char *rest)
 {
@@ -171,9 +172,34 @@ static pst_status put_plugins(FILE *out, struct pst_error *err)
     return PST_OK;
 }
 
+/* --- answers -----------------------------------------------------------------------------------*/
+
+static const struct {
+    const char *command;
+    const struct pst_row *rows;
+} answers[] = {
+    {"plan", pst_plan_rows},
+    {"schedule", pst_schedule_rows},
+    {"partition", pst_partition_rows},
+    {"memopt", pst_memopt_rows},
+};
+
+static void put_answers(FILE *out)
+{
+    put_title(out, "Fields of --json",
+              "[commands.md](../commands.md) explains the figures, and describes the answers of "
+              "the other commands. `stages[].id` is\nthe field `id` of each object in the list "
+              "`stages`.");
+    for (size_t i = 0; i < sizeof answers / sizeof answers[0]; i++) {
+        fprintf(out, "\n## %s\n\n| field | type | meaning |\n| --- | --- | --- |\n",
+                answers[i].command);
+        pst_rows_document(answers[i].rows, "", out);
+    }
+}
+
 /* --- pages -------------------------------------------------------------------------------------*/
 
-const char *const pst_reference_pages[] = {"commands", "config", "models", "plugins", NULL};
+const char *const pst_reference_pages[] = {"commands", "config", "models", "plugins", "json", NULL};
 
 pst_status pst_reference_page(const struct pst_manual *manual, uint32_t page, FILE *out,
                               struct pst_error *err)
@@ -187,6 +213,9 @@ pst_status pst_reference_page(const struct pst_manual *manual, uint32_t page, FI
         return PST_OK;
     case 2:
         put_models(out);
+        return PST_OK;
+    case 4:
+        put_answers(out);
         return PST_OK;
     default:
         return put_plugins(out, err);

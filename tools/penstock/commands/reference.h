@@ -8,7 +8,7 @@
 
 #include "commands/manual.h"
 
-/* Every page by name, ended by NULL: commands, config, models, plugins. */
+/* Every page by name, ended by NULL: commands, config, models, plugins, json. */
 extern const char *const pst_reference_pages[];
 
 /* page: an index of pst_reference_pages. Plugins: those that came with penstock. */

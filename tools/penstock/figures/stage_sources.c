@@ -94,10 +94,8 @@ void pst_stage_graph_of_plan(const struct pst_session *session, struct pst_arena
 
         memcpy(ranks, stage->ranks, stage->n_ranks * sizeof *ranks);
         boxes[s] = (struct pst_stage_box){
-            .first =
-                pst_arena_printf(arena, "%s", session->graph->ops[reports[s].first_operator].name),
-            .last =
-                pst_arena_printf(arena, "%s", session->graph->ops[reports[s].last_operator].name),
+            .first = pst_arena_printf(arena, "%s", reports[s].first_operator),
+            .last = pst_arena_printf(arena, "%s", reports[s].last_operator),
             .n_nodes = stage->n_nodes,
             .n_devices = stage->n_ranks,
             .devices = ranks,

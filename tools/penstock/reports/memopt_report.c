@@ -8,7 +8,7 @@
 #include "base/saturate.h"
 #include "base/util.h"
 #include "planner/eval.h"
-#include "reports/table.h"
+#include "reports/rows.h"
 
 #define MAX_SINGLE 40 /* nodes, each with a row of its own */
 
@@ -323,55 +323,82 @@ void pst_memopt_report_print(const struct pst_memopt_result *result, bool color,
 
 /* --- for tools ---------------------------------------------------------------------------------*/
 
-/* Where replays are listed: as objects, by names. */
-static void put_replays(struct pst_json *json, const struct pst_memopt_result *result)
+static const char *name_of(const struct pst_memopt_result *result, uint32_t v)
 {
     const struct pst_costed_node *nodes = result->stage.problem->graph->nodes;
 
-    if (result->replays.n == 0) {
-        return;
-    }
-    pst_json_array(json, "sequence");
-    for (uint32_t i = 0; i < result->replays.n; i++) {
-        const struct pst_replay *r = &result->replays.at[i];
-
-        pst_json_object(json, NULL);
-        pst_json_string(json, "before",
-                        nodes[pst_stage_node_at(&result->view, r->before)->node].name);
-        pst_json_string(json, "first",
-                        nodes[pst_stage_node_at(&result->view, r->first)->node].name);
-        pst_json_string(json, "last", nodes[pst_stage_node_at(&result->view, r->last)->node].name);
-        pst_json_end(json, '}');
-    }
-    pst_json_end(json, ']');
+    return nodes[pst_stage_node_at(&result->view, v)->node].name;
 }
+
+static void put_tensor(struct pst_json *json, const struct pst_row *row,
+                       const struct pst_row_of *of)
+{
+    pst_json_string(json, row->key,
+                    name_of(of->at[PST_ROW_OUTER], *(const uint32_t *)of->at[PST_ROW_INDEX]));
+}
+
+static void put_action(struct pst_json *json, const struct pst_row *row,
+                       const struct pst_row_of *of)
+{
+    pst_json_string(json, row->key, words[*(const uint8_t *)of->at[PST_ROW_ENTRY]]);
+}
+
+/* The operator at a place that a replay names. */
+static void put_place(struct pst_json *json, const struct pst_row *row, const struct pst_row_of *of)
+{
+    pst_json_string(json, row->key,
+                    name_of(of->at[PST_ROW_OUTER], *(const uint32_t *)pst_row_value(row, of)));
+}
+
+static bool has_replays(const struct pst_row_of *of)
+{
+    return ((const struct pst_memopt_result *)of->at[0])->replays.n > 0;
+}
+
+static const struct pst_row action_rows[] = {
+    {"tensor", "the operator's name", PST_ROW_TEXT, .json = put_tensor},
+    {"action", "`keep`, `recompute` or `offload`", PST_ROW_TEXT, .json = put_action},
+    PST_ROWS_END,
+};
+
+#define OF_REPLAY(kind, member)                                                                    \
+    PST_ROW_AT(kind, PST_ROW_ENTRY, struct pst_replay, member), .json = put_place
+static const struct pst_row replay_rows[] = {
+    {"before", "the operator whose backward comes next", OF_REPLAY(NAME, before)},
+    {"first", "of those that run again", OF_REPLAY(NAME, first)},
+    {"last", "of those that run again", OF_REPLAY(NAME, last)},
+    PST_ROWS_END,
+};
+
+#define OF_RESULT(kind, member) PST_ROW_AT(kind, 0, struct pst_memopt_result, member)
+#define EACH(list, n)           PST_ROW_EACH(0, struct pst_memopt_result, list, n)
+const struct pst_row pst_memopt_rows[] = {
+    {"memopt", "its id", OF_RESULT(NAME, id)},
+    {"fits", "`false`: there is `error` instead of what follows", PST_ROW_FLAG, .base = 1},
+    {"extra_us", "longer than without memory optimizer", OF_RESULT(NS, value.extra_ns)},
+    {"peak_bytes", NULL, OF_RESULT(BYTES, value.peak_bytes)},
+    {"actions", "one per operator", PST_ROW_OBJECT, EACH(actions, view.n_nodes),
+     .rows = action_rows},
+    {"sequence", "replays in their order; absent if none are listed", PST_ROW_OBJECT,
+     EACH(replays.at, replays.n), .rows = replay_rows, .has = has_replays},
+    {"period_us", "passes of a micro-batch, with replays and waits",
+     OF_RESULT(NS, value.period_ns)},
+    {"recompute_us", "replays", OF_RESULT(NS, sums.replay_ns)},
+    {"link_us", "the host link is busy", OF_RESULT(NS, sums.link_ns)},
+    {"in_flight", "micro-batches", OF_RESULT(COUNT, view.in_flight)},
+    {"static_bytes", NULL, OF_RESULT(BYTES, sums.static_bytes)},
+    {"parked_bytes", "micro-batches in flight beside the active one",
+     OF_RESULT(BYTES, sums.parked_bytes)},
+    {"active_bytes", "the active micro-batch", OF_RESULT(BYTES, sums.active_bytes)},
+    {"recomputed_bytes", "of one micro-batch", OF_RESULT(BYTES, sums.dropped_bytes)},
+    {"offloaded_bytes", "of one micro-batch", OF_RESULT(BYTES, sums.offloaded_bytes)},
+    {"search_seconds", "time of the optimizer", OF_RESULT(REAL, search_seconds)},
+    PST_ROWS_END,
+};
 
 void pst_memopt_report_json(const struct pst_memopt_result *result, struct pst_json *json)
 {
-    const struct pst_costed_node *nodes = result->stage.problem->graph->nodes;
-    const struct pst_memory_sums *sums = &result->sums;
+    const bool fits = true;
 
-    pst_json_string(json, "memopt", result->id);
-    pst_json_bool(json, "fits", true);
-    pst_json_us(json, "extra_us", (double)result->value.extra_ns);
-    pst_json_uint(json, "peak_bytes", result->value.peak_bytes);
-    pst_json_array(json, "actions");
-    for (uint32_t v = 0; v < result->view.n_nodes; v++) {
-        pst_json_object(json, NULL);
-        pst_json_string(json, "tensor", nodes[pst_stage_node_at(&result->view, v)->node].name);
-        pst_json_string(json, "action", words[result->actions[v]]);
-        pst_json_end(json, '}');
-    }
-    pst_json_end(json, ']');
-    put_replays(json, result);
-    pst_json_us(json, "period_us", (double)result->value.period_ns);
-    pst_json_us(json, "recompute_us", (double)sums->replay_ns);
-    pst_json_us(json, "link_us", (double)sums->link_ns);
-    pst_json_uint(json, "in_flight", result->view.in_flight);
-    pst_json_uint(json, "static_bytes", sums->static_bytes);
-    pst_json_uint(json, "parked_bytes", sums->parked_bytes);
-    pst_json_uint(json, "active_bytes", sums->active_bytes);
-    pst_json_uint(json, "recomputed_bytes", sums->dropped_bytes);
-    pst_json_uint(json, "offloaded_bytes", sums->offloaded_bytes);
-    pst_json_real(json, "search_seconds", result->search_seconds, 6);
+    pst_rows_json(json, pst_memopt_rows, PST_ROW_OF(result, &fits));
 }

@@ -10,6 +10,7 @@
 #include "data/data.h"
 #include "reports/partition_words.h"
 #include "reports/progress.h"
+#include "reports/rows.h"
 #include "reports/sim_report.h"
 #include "reports/table.h"
 
@@ -44,61 +45,127 @@ static const char *memory_actions(const struct pst_stage_report *stage,
     return text;
 }
 
-/* The kinds of a stage's devices, each once. */
-static const char *kinds_of(const struct pst_plan *plan, const struct pst_plan_stage *stage,
-                            char *text, size_t size)
-{
-    text[0] = '\0';
-    for (uint32_t r = 0; r < stage->n_ranks; r++) {
-        const char *kind = plan->devices[stage->ranks[r]].kind;
-        bool known = kind == NULL;
+/* --- the figures of a stage --------------------------------------------------------------------*/
 
-        for (uint32_t q = 0; q < r && !known; q++) {
-            known = strcmp(plan->devices[stage->ranks[q]].kind, kind) == 0;
-        }
-        if (!known) {
-            pst_text_append(text, size, "%s%s", text[0] != '\0' ? ", " : "", kind);
-        }
-    }
-    return text;
+/* After the stage and its number: the structs of the plan's own rows. */
+enum { SESSION, PLAN, TOTALS, GRAPH };
+#define OUTER(of, base) ((of)->at[PST_ROW_OUTER + (base)])
+
+/* Figures of the whole plan that are in no struct of their own. */
+struct totals {
+    struct pst_stage_report *stages;
+    bool acts; /* something of a stage is not just kept: that column is among the last to go */
+    uint64_t parameters;
+    uint32_t n_stages, batch, weight_versions, devices_used;
+    struct pst_idle idle;
+    const char *operator_times, *file;
+};
+
+static bool is_acting(const struct pst_row_of *of)
+{
+    return ((const struct totals *)OUTER(of, TOTALS))->acts;
 }
 
-static void add_row(struct pst_table *table, const struct pst_session *session,
-                    const struct pst_stage_report *r)
+static bool is_keeping(const struct pst_row_of *of)
 {
-    const struct pst_plan_stage *stage = &session->planned.plan->stages[r->stage];
-    const struct pst_graph *graph = session->graph;
+    return !is_acting(of);
+}
+
+static void cell_ranks(struct pst_table *table, const struct pst_row_of *of)
+{
+    const struct pst_stage_report *r = of->at[PST_ROW_ENTRY];
     char text[256];
 
-    pst_table_cell(table, "%u", r->stage);
     pst_table_cell(table, "%s",
-                   pst_report_ranks(stage->ranks, stage->n_ranks, ",", text, sizeof text));
-    if (session->cluster.n_kinds > 0) {
-        pst_table_cell(table, "%s", kinds_of(session->planned.plan, stage, text, sizeof text));
-    }
-    pst_table_cell(table, "%u", r->n_operators);
-    if (r->n_operators == 1) {
-        pst_table_cell(table, "%s", graph->ops[r->first_operator].name);
-    } else {
-        pst_table_cell(table, "%s .. %s", graph->ops[r->first_operator].name,
-                       graph->ops[r->last_operator].name);
-    }
-    pst_table_cell(table, "%s", pst_format_count(text, (double)r->parameters));
-    pst_table_ns(table, r->forward_ns);
-    pst_table_ns(table, r->backward_ns);
-    pst_table_cell(table, "%u x %u", stage->in_flight, stage->microbatch_size);
-    pst_table_cell(table, "%s", memory_actions(r, stage, text, sizeof text));
-    pst_table_bytes(table, r->static_bytes);
-    pst_table_bytes(table, r->activation_bytes);
-    pst_table_bytes(table, r->static_bytes + r->activation_bytes);
-    pst_table_cell(table, "%s", r->limited_by);
+                   pst_report_ranks(r->plan.ranks, r->plan.n_ranks, ",", text, sizeof text));
 }
 
-/* Is anything not just kept? */
-static bool acts(const struct pst_session *session, const struct pst_stage_report *stages)
+static void cell_operators(struct pst_table *table, const struct pst_row_of *of)
 {
-    const struct pst_plan *plan = session->planned.plan;
+    const struct pst_stage_report *r = of->at[PST_ROW_ENTRY];
 
+    if (r->n_operators == 1) {
+        pst_table_cell(table, "%s", r->first_operator);
+    } else {
+        pst_table_cell(table, "%s .. %s", r->first_operator, r->last_operator);
+    }
+}
+
+static void cell_parameters(struct pst_table *table, const struct pst_row_of *of)
+{
+    const struct pst_stage_report *r = of->at[PST_ROW_ENTRY];
+    char text[32];
+
+    pst_table_cell(table, "%s", pst_format_count(text, (double)r->parameters));
+}
+
+static void cell_held(struct pst_table *table, const struct pst_row_of *of)
+{
+    const struct pst_stage_report *r = of->at[PST_ROW_ENTRY];
+
+    pst_table_cell(table, "%u x %u", r->plan.in_flight, r->plan.microbatch_size);
+}
+
+static void cell_saved(struct pst_table *table, const struct pst_row_of *of)
+{
+    const struct pst_stage_report *r = of->at[PST_ROW_ENTRY];
+    char text[256];
+
+    pst_table_cell(table, "%s", memory_actions(r, &r->plan, text, sizeof text));
+}
+
+#define OF_STAGE(kind, member) PST_ROW_AT(kind, PST_ROW_ENTRY, struct pst_stage_report, member)
+static const struct pst_row stage_rows[] = {
+    {"id", "number of the stage", OF_STAGE(COUNT, stage), .title = ">stage"},
+    {"devices", "several: replicas", PST_ROW_COUNT,
+     PST_ROW_EACH(PST_ROW_ENTRY, struct pst_stage_report, plan.ranks, plan.n_ranks),
+     .cell = cell_ranks, .title = ">device"},
+    {"kind", "kinds of its devices; absent if all devices are alike", OF_STAGE(NAME, kinds),
+     .absent = PST_ROW_IF_ZERO, .title = "kind"},
+    {"operators", "number of operators", OF_STAGE(COUNT, n_operators), .title = "6>ops"},
+    {"first_operator", "its name", OF_STAGE(TEXT, first_operator)},
+    {"last_operator", "its name", OF_STAGE(TEXT, last_operator)},
+    {NULL, NULL, .cell = cell_operators, .title = "~operators"},
+    {"parameters", "trainable values", OF_STAGE(NUMBER, parameters), .cell = cell_parameters,
+     .title = "9>params"},
+    {"microbatch_size", "samples of a micro-batch over all replicas",
+     OF_STAGE(COUNT, plan.microbatch_size)},
+    {"microbatches", "micro-batches of a step", OF_STAGE(COUNT, plan.n_microbatches)},
+    {"k", "passes in a group", OF_STAGE(COUNT, plan.k)},
+    {"in_flight", "micro-batches held at the peak", OF_STAGE(COUNT, plan.in_flight)},
+    {"forward_us", "of one micro-batch, without replays", OF_STAGE(NS, forward_ns),
+     .title = ">forward"},
+    {"backward_us", "of one micro-batch, without replays", OF_STAGE(NS, backward_ns),
+     .title = ">backward"},
+    {NULL, NULL, .cell = cell_held, .title = "4>held"},
+    {NULL, NULL, .cell = cell_saved, .has = is_acting, .title = "2~saved"},
+    {NULL, NULL, .cell = cell_saved, .has = is_keeping, .title = "5~saved"},
+    {"recomputed", "operators", OF_STAGE(COUNT, n_recomputed)},
+    {"offloaded", "operators", OF_STAGE(COUNT, n_offloaded)},
+    {"kept_bytes", "saved by one micro-batch and kept", OF_STAGE(BYTES, kept_bytes)},
+    {"recomputed_bytes", "saved by one micro-batch and recomputed",
+     OF_STAGE(BYTES, recomputed_bytes)},
+    {"offloaded_bytes", "saved by one micro-batch and offloaded", OF_STAGE(BYTES, offloaded_bytes)},
+    {"peers", "operators whose saved tensors another device keeps", OF_STAGE(COUNT, n_peers)},
+    {"peer_bytes", "saved by one micro-batch and kept there", OF_STAGE(BYTES, peer_bytes)},
+    {"peer_microbatches", "micro-batches that another device keeps",
+     OF_STAGE(COUNT, plan.n_guests)},
+    {"guest_bytes", "kept for other devices at the peak", OF_STAGE(BYTES, guest_bytes)},
+    {"recompute_us", "replays of one micro-batch", OF_STAGE(NS, recompute_ns)},
+    {"link_us", "host link, of one micro-batch", OF_STAGE(NS, link_ns)},
+    {"static_bytes", "weights, gradients, optimizer state, running statistics",
+     OF_STAGE(BYTES, static_bytes), .title = "8>static"},
+    {"activation_bytes", "everything else that is live at the device's peak",
+     OF_STAGE(BYTES, activation_bytes), .title = "7>activations"},
+    {"total_bytes", "the sum", OF_STAGE(BYTES, total_bytes), .title = ">total"},
+    {"limited_by", "`memory`, `compute`, `transfers` or `all-reduce`", OF_STAGE(TEXT, limited_by),
+     .title = "3limited by"},
+    PST_ROWS_END,
+};
+
+/* Is anything not just kept? */
+static bool acts(const struct pst_plan *plan, const struct pst_stage_report *stages)
+{
     for (uint32_t i = 0; i < plan->n_stages; i++) {
         if (stages[i].n_recomputed + stages[i].n_offloaded + plan->stages[i].n_guests > 0 ||
             stages[i].guest_bytes > 0) {
@@ -108,18 +175,21 @@ static bool acts(const struct pst_session *session, const struct pst_stage_repor
     return false;
 }
 
-static void print_stages(const struct pst_session *session, const struct pst_stage_report *stages,
+static void print_stages(const struct pst_session *session, struct pst_stage_report *stages,
                          bool color, FILE *out)
 {
+    const struct pst_plan *plan = session->planned.plan;
+    const struct totals totals = {.acts = acts(plan, stages)};
     struct pst_table table;
 
-    pst_table_init(&table, ">stage|>device");
-    pst_table_columns(&table, session->cluster.n_kinds > 0 ? "kind" : "");
-    pst_table_columns(&table, "6>ops|~operators|9>params|>forward|>backward|4>held");
-    pst_table_columns(&table, acts(session, stages) ? "2~saved" : "5~saved");
-    pst_table_columns(&table, "8>static|7>activations|>total|3limited by");
-    for (uint32_t i = 0; i < session->planned.plan->n_stages; i++) {
-        add_row(&table, session, &stages[i]);
+    pst_table_init(&table, "");
+    for (uint32_t i = 0; i < plan->n_stages; i++) {
+        const struct pst_row_of of = {{&stages[i], &i, session, plan, &totals}};
+
+        if (i == 0) {
+            pst_rows_columns(&table, stage_rows, &of);
+        }
+        pst_rows_cells(&table, stage_rows, &of);
     }
     pst_table_end(&table, out, "", color);
 }
@@ -306,102 +376,102 @@ void pst_plan_report_print(const struct pst_session *session, const char *file, 
     free(stages);
 }
 
-static void add_stage(struct pst_json *json, const struct pst_session *session,
-                      const struct pst_stage_report *r)
-{
-    const struct pst_plan_stage *stage = &session->planned.plan->stages[r->stage];
-    char kinds[256];
+/* --- for tools ---------------------------------------------------------------------------------*/
 
-    pst_json_object(json, NULL);
-    pst_json_uint(json, "id", r->stage);
-    pst_json_uints(json, "devices", stage->ranks, stage->n_ranks);
-    if (session->cluster.n_kinds > 0) {
-        pst_json_string(json, "kind", kinds_of(session->planned.plan, stage, kinds, sizeof kinds));
-    }
-    pst_json_uint(json, "operators", r->n_operators);
-    pst_json_string(json, "first_operator", session->graph->ops[r->first_operator].name);
-    pst_json_string(json, "last_operator", session->graph->ops[r->last_operator].name);
-    pst_json_uint(json, "parameters", r->parameters);
-    pst_json_uint(json, "microbatch_size", stage->microbatch_size);
-    pst_json_uint(json, "microbatches", stage->n_microbatches);
-    pst_json_uint(json, "k", stage->k);
-    pst_json_uint(json, "in_flight", stage->in_flight);
-    pst_json_us(json, "forward_us", (double)r->forward_ns);
-    pst_json_us(json, "backward_us", (double)r->backward_ns);
-    pst_json_uint(json, "recomputed", r->n_recomputed);
-    pst_json_uint(json, "offloaded", r->n_offloaded);
-    pst_json_uint(json, "kept_bytes", r->kept_bytes);
-    pst_json_uint(json, "recomputed_bytes", r->recomputed_bytes);
-    pst_json_uint(json, "offloaded_bytes", r->offloaded_bytes);
-    pst_json_uint(json, "peers", r->n_peers);
-    pst_json_uint(json, "peer_bytes", r->peer_bytes);
-    pst_json_uint(json, "peer_microbatches", stage->n_guests);
-    pst_json_uint(json, "guest_bytes", r->guest_bytes);
-    pst_json_us(json, "recompute_us", (double)r->recompute_ns);
-    pst_json_us(json, "link_us", (double)r->link_ns);
-    pst_json_uint(json, "static_bytes", r->static_bytes);
-    pst_json_uint(json, "activation_bytes", r->activation_bytes);
-    pst_json_uint(json, "total_bytes", r->static_bytes + r->activation_bytes);
-    pst_json_string(json, "limited_by", r->limited_by);
+static void put_capacity(struct pst_json *json, const struct pst_row *row,
+                         const struct pst_row_of *of)
+{
+    pst_json_uint(json, row->key,
+                  pst_plan_capacity(OUTER(of, PLAN), *(const uint32_t *)of->at[PST_ROW_INDEX]));
+}
+
+static bool has_kind(const struct pst_row_of *of)
+{
+    return ((const struct pst_plan_device *)of->at[PST_ROW_ENTRY])->kind != NULL;
+}
+
+#define OF_DEVICE(kind, member) PST_ROW_AT(kind, PST_ROW_ENTRY, struct pst_plan_device, member)
+static const struct pst_row device_rows[] = {
+    {"rank", "number of the device", PST_ROW_COUNT, .base = PST_ROW_INDEX},
+    {"kind", "absent if all devices are alike", OF_DEVICE(TEXT, kind), .absent = PST_ROW_IF_ZERO},
+    {"capacity_bytes", "absent if all devices are alike", PST_ROW_BYTES, .has = has_kind,
+     .json = put_capacity},
+    {"peak_bytes", "largest live sum", OF_DEVICE(BYTES, peak_bytes)},
+    {"arena_bytes", "allocated", OF_DEVICE(BYTES, arena_bytes)},
+    {"host_bytes", "offloaded to host memory", OF_DEVICE(BYTES, host_bytes)},
+    PST_ROWS_END,
+};
+
+static void put_remarks(struct pst_json *json, const struct pst_row *row,
+                        const struct pst_row_of *of)
+{
+    const struct pst_planned *planned = &((const struct pst_session *)of->at[SESSION])->planned;
+
+    pst_json_object(json, row->key);
+    pst_report_remarks_json(planned->remarks, planned->n_remarks, NULL, json);
     pst_json_end(json, '}');
 }
 
-static void add_devices(struct pst_json *json, const struct pst_plan *plan)
+static bool has_cores(const struct pst_row_of *of)
 {
-    pst_json_array(json, "devices");
-    for (uint32_t i = 0; i < plan->n_devices; i++) {
-        pst_json_object(json, NULL);
-        pst_json_uint(json, "rank", i);
-        if (plan->devices[i].kind != NULL) {
-            pst_json_string(json, "kind", plan->devices[i].kind);
-            pst_json_uint(json, "capacity_bytes", pst_plan_capacity(plan, i));
-        }
-        pst_json_uint(json, "peak_bytes", plan->devices[i].peak_bytes);
-        pst_json_uint(json, "arena_bytes", plan->devices[i].arena_bytes);
-        pst_json_uint(json, "host_bytes", plan->devices[i].host_bytes);
-        pst_json_end(json, '}');
-    }
-    pst_json_end(json, ']');
+    return ((const struct pst_session *)of->at[SESSION])->cores != 0;
 }
+
+#define OF_PLAN(kind, member)    PST_ROW_AT(kind, PLAN, struct pst_plan, member)
+#define OF_SESSION(kind, member) PST_ROW_AT(kind, SESSION, struct pst_session, member)
+#define OF_TOTALS(kind, member)  PST_ROW_AT(kind, TOTALS, struct totals, member)
+const struct pst_row pst_plan_rows[] = {
+    {"model", NULL, PST_ROW_AT(TEXT, GRAPH, struct pst_graph, name)},
+    {"parameters", "trainable values", OF_TOTALS(NUMBER, parameters)},
+    {"partitioner", "id and version", OF_PLAN(TEXT, partitioner)},
+    {"scheduler", "id and version", OF_PLAN(TEXT, scheduler)},
+    {"memopt", "id and version", OF_PLAN(TEXT, memopt)},
+    {"batch", "samples of a step", OF_TOTALS(COUNT, batch)},
+    {"slices", "slices of each sequence; 1: whole sequences",
+     PST_ROW_AT(COUNT, GRAPH, struct pst_graph, slices)},
+    {"asynchronous", NULL, OF_PLAN(FLAG, asynchronous)},
+    {"weight_versions", "maximum of all stages; 1 for a synchronous plan",
+     OF_TOTALS(COUNT, weight_versions)},
+    {"drain_every", "steps; 0: at the end", OF_PLAN(COUNT, drain_every)},
+    {"stages", "one per stage", PST_ROW_OBJECT, .rows = stage_rows,
+     PST_ROW_EACH(TOTALS, struct totals, stages, n_stages)},
+    {"devices", "one per device", PST_ROW_OBJECT, .rows = device_rows,
+     PST_ROW_EACH(PLAN, struct pst_plan, devices, n_devices)},
+    {"step_us", "predicted step, which the search minimises", OF_SESSION(NS, predicted_ns)},
+    {"step_here_us", "predicted step on the cores of this machine", OF_SESSION(NS, here_ns)},
+    {"idle", "mean over all devices, 0 to 1", OF_TOTALS(REAL, idle.all)},
+    {"bubble", "idle time of the busiest device, 0 to 1", OF_TOTALS(REAL, idle.busiest)},
+    {"devices_used", "devices with a stage", OF_TOTALS(COUNT, devices_used)},
+    {"operator_times", "`measured` here, from a profile `file`, or `described` by `[cluster]`",
+     OF_TOTALS(TEXT, operator_times)},
+    {"threads", "of all devices; with the device `cpu`", OF_SESSION(COUNT, threads),
+     .has = has_cores},
+    {"cores", "that they share", OF_SESSION(COUNT, cores), .absent = PST_ROW_IF_ZERO},
+    {"search_seconds", "time of the planner", OF_SESSION(REAL, planned.search_seconds)},
+    {"isolated", "planning ran in a separate process", OF_PLAN(FLAG, isolated)},
+    {"remarks", "the partitioner's remarks on its answer, by key", PST_ROW_OBJECT,
+     .json = put_remarks},
+    {"file", "the plan file; absent without `-o`", OF_TOTALS(TEXT, file),
+     .absent = PST_ROW_IF_ZERO},
+    PST_ROWS_END,
+};
 
 void pst_plan_report_json(const struct pst_session *session, const char *file,
                           struct pst_json *json)
 {
     const struct pst_plan *plan = session->planned.plan;
-    struct pst_stage_report *stages = NULL;
+    struct totals totals = {
+        .n_stages = plan->n_stages,
+        .parameters = pst_graph_parameters(session->graph),
+        .batch = plan->batch / session->graph->slices,
+        .weight_versions = most_versions(plan),
+        .devices_used = pst_plan_used_devices(plan),
+        .idle = pst_sim_idle(&session->simulated),
+        .operator_times = pst_session_times_name(session),
+        .file = file,
+    };
 
-    pst_plan_report_stages(session, &stages);
-    pst_json_string(json, "model", session->graph->name);
-    pst_json_uint(json, "parameters", pst_graph_parameters(session->graph));
-    pst_json_string(json, "partitioner", plan->partitioner);
-    pst_json_string(json, "scheduler", plan->scheduler);
-    pst_json_string(json, "memopt", plan->memopt);
-    pst_json_uint(json, "batch", plan->batch / session->graph->slices);
-    pst_json_uint(json, "slices", session->graph->slices);
-    pst_json_bool(json, "asynchronous", plan->asynchronous);
-    pst_json_uint(json, "weight_versions", most_versions(plan));
-    pst_json_uint(json, "drain_every", plan->drain_every);
-    pst_json_array(json, "stages");
-    for (uint32_t i = 0; i < plan->n_stages; i++) {
-        add_stage(json, session, &stages[i]);
-    }
-    pst_json_end(json, ']');
-    add_devices(json, plan);
-    pst_json_us(json, "step_us", (double)session->predicted_ns);
-    pst_json_us(json, "step_here_us", (double)session->here_ns);
-    pst_report_idle_json(json, pst_sim_idle(&session->simulated), pst_plan_used_devices(plan));
-    pst_json_string(json, "operator_times", pst_session_times_name(session));
-    if (session->cores != 0) {
-        pst_json_uint(json, "threads", session->threads);
-        pst_json_uint(json, "cores", session->cores);
-    }
-    pst_json_real(json, "search_seconds", session->planned.search_seconds, 6);
-    pst_json_bool(json, "isolated", plan->isolated);
-    pst_json_object(json, "remarks");
-    pst_report_remarks_json(session->planned.remarks, session->planned.n_remarks, NULL, json);
-    pst_json_end(json, '}');
-    if (file != NULL) {
-        pst_json_string(json, "file", file);
-    }
-    free(stages);
+    pst_plan_report_stages(session, &totals.stages);
+    pst_rows_json(json, pst_plan_rows, PST_ROW_OF(session, plan, &totals, session->graph));
+    free(totals.stages);
 }

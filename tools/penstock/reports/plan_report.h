@@ -14,8 +14,11 @@
 
 /* One stage on one of its ranks. */
 struct pst_stage_report {
-    uint32_t stage, n_operators, first_operator, last_operator;
-    uint64_t parameters;                /* values */
+    struct pst_plan_stage plan; /* its arrays are the plan's */
+    char kinds[256];            /* of its devices, each once; "" if all devices are alike */
+    uint32_t stage, n_operators;
+    const char *first_operator, *last_operator; /* names */
+    uint64_t parameters;                        /* values */
     uint64_t forward_ns, backward_ns;   /* of one micro-batch on one rank, replays not counted */
     uint32_t n_recomputed, n_offloaded; /* operators whose saved tensors are not kept */
     uint64_t kept_bytes, recomputed_bytes, offloaded_bytes; /* saved by one micro-batch */
@@ -26,6 +29,7 @@ struct pst_stage_report {
     uint64_t link_ns;      /* of the host link, per micro-batch */
     uint64_t static_bytes; /* weights, gradients, optimizer state, statistics */
     uint64_t activation_bytes; /* everything else alive at the peak of the device */
+    uint64_t total_bytes;      /* of both */
     const char *limited_by; /* of what its device has least left: "memory"; else the largest part of
                                its time: "compute", "transfers", "all-reduce" */
 };

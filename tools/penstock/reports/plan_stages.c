@@ -3,8 +3,10 @@
 #include "reports/partition_words.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/memory.h"
+#include "base/text.h"
 
 /* Adds the bytes that a device keeps for others to the first stage on it. */
 static void add_guests(const struct pst_plan *plan, uint32_t rank, uint64_t bytes,
@@ -133,6 +135,24 @@ static void add_actions(const struct pst_session *session, const struct pst_plan
     free(read);
 }
 
+/* The kinds of a stage's devices, each once. */
+static void list_kinds(const struct pst_plan *plan, const struct pst_plan_stage *stage, char *text,
+                       size_t size)
+{
+    text[0] = '\0';
+    for (uint32_t r = 0; r < stage->n_ranks; r++) {
+        const char *kind = plan->devices[stage->ranks[r]].kind;
+        bool known = kind == NULL;
+
+        for (uint32_t q = 0; q < r && !known; q++) {
+            known = strcmp(plan->devices[stage->ranks[q]].kind, kind) == 0;
+        }
+        if (!known) {
+            pst_text_append(text, size, "%s%s", text[0] != '\0' ? ", " : "", kind);
+        }
+    }
+}
+
 static void describe(const struct pst_session *session, uint32_t id,
                      struct pst_stage_report *ret_stage)
 {
@@ -143,9 +163,11 @@ static void describe(const struct pst_session *session, uint32_t id,
     pst_cost_ops(pst_cost_on(&session->cost, stage->ranks, stage->n_ranks, &at), stage->nodes,
                  stage->n_nodes, stage->microbatch_size / stage->n_ranks, &times);
     ret_stage->stage = id;
+    ret_stage->plan = *stage;
+    list_kinds(session->planned.plan, stage, ret_stage->kinds, sizeof ret_stage->kinds);
     ret_stage->n_operators = stage->n_nodes;
-    ret_stage->first_operator = stage->nodes[0];
-    ret_stage->last_operator = stage->nodes[stage->n_nodes - 1];
+    ret_stage->first_operator = session->graph->ops[stage->nodes[0]].name;
+    ret_stage->last_operator = session->graph->ops[stage->nodes[stage->n_nodes - 1]].name;
     ret_stage->forward_ns = times.forward_ns;
     ret_stage->backward_ns = times.backward_input_ns + times.backward_weight_ns;
     ret_stage->parameters = count_parameters(session, id);
@@ -234,5 +256,8 @@ void pst_plan_report_stages(const struct pst_session *session, struct pst_stage_
     }
     add_memory(session, stages);
     add_limits(session, stages);
+    for (uint32_t i = 0; i < n; i++) {
+        stages[i].total_bytes = stages[i].static_bytes + stages[i].activation_bytes;
+    }
     *ret_stages = stages;
 }

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "reports/schedule_report.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "base/json.h"
 #include "base/number.h"
 #include "base/text.h"
 #include "base/util.h"
-#include "reports/table.h"
+#include "reports/rows.h"
 #include "reports/timeline_text.h"
 
 static const char *time_text(const struct pst_schedule_figures *f, uint64_t ns, char text[32])
@@ -176,11 +177,35 @@ static void add_time(struct pst_json *json, const char *key, const struct pst_sc
     pst_json_real(json, key, units(f, ns), 6);
 }
 
-static void add_rate(struct pst_json *json, const char *key, const struct pst_schedule_figures *f,
-                     uint64_t cost_ns)
+static void put_time(struct pst_json *json, const struct pst_row *row, const struct pst_row_of *of)
 {
-    pst_json_real(json, key, cost_ns == 0 ? 0 : (double)(cost_ns - f->work_ns) / (double)cost_ns,
-                  6);
+    add_time(json, row->key, of->at[0], *(const uint64_t *)pst_row_value(row, of));
+}
+
+/* The part of a cost in which the busiest device does not work. */
+static void put_bubble(struct pst_json *json, const struct pst_row *row,
+                       const struct pst_row_of *of)
+{
+    const struct pst_schedule_figures *f = of->at[0];
+
+    add_time(json, row->key, f, *(const uint64_t *)pst_row_value(row, of) - f->work_ns);
+}
+
+static void put_rate(struct pst_json *json, const struct pst_row *row, const struct pst_row_of *of)
+{
+    const struct pst_schedule_figures *f = of->at[0];
+    const uint64_t cost_ns = *(const uint64_t *)pst_row_value(row, of);
+
+    pst_json_real(json, row->key,
+                  cost_ns == 0 ? 0 : (double)(cost_ns - f->work_ns) / (double)cost_ns, 6);
+}
+
+static void put_period(struct pst_json *json, const struct pst_row *row,
+                       const struct pst_row_of *of)
+{
+    const struct pst_schedule_figures *f = of->at[0];
+
+    pst_json_real(json, row->key, f->has_period ? f->steady_period_ns / f->ns_per_unit : NAN, 6);
 }
 
 static double memory(const struct pst_schedule_figures *f, uint64_t bytes)
@@ -189,30 +214,23 @@ static double memory(const struct pst_schedule_figures *f, uint64_t bytes)
                                  : (double)bytes;
 }
 
-static void add_peaks(struct pst_json *json, const struct pst_schedule_figures *f)
+static void put_peaks(struct pst_json *json, const struct pst_row *row, const struct pst_row_of *of)
 {
-    pst_json_array(json, "peak_activation");
+    const struct pst_schedule_figures *f = of->at[0];
+
+    pst_json_array(json, row->key);
     for (uint32_t d = 0; d < f->eval.n_devices; d++) {
         pst_json_real(json, NULL, memory(f, f->eval.peak_bytes[d]), 6);
     }
     pst_json_end(json, ']');
 }
 
-static void add_bounds(struct pst_json *json, const struct pst_schedule_figures *f)
+static void put_claim(struct pst_json *json, const struct pst_row *row, const struct pst_row_of *of)
 {
+    const struct pst_schedule_figures *f = of->at[0];
     const struct pst_claimed *claim = &f->result->answer.claim;
 
-    /* The bounds are of one step, or of all batches if they overlap. */
-    pst_json_object(json, "lower_bounds");
-    add_time(json, "work", f, f->bounds.work_ns);
-    add_time(json, "fill", f, f->bounds.fill_ns);
-    add_time(json, "chain", f, f->bounds.chain_ns);
-    add_time(json, "memory", f, f->bounds.memory_ns);
-    add_time(json, "vshape", f, f->bounds.vshape_ns);
-    add_time(json, "makespan", f, f->bounds.makespan_ns);
-    add_time(json, "span", f, f->bounds.span_ns);
-    pst_json_end(json, '}');
-    pst_json_object(json, "claimed");
+    pst_json_object(json, row->key);
     if (f->result->answer.claim.size != 0) {
         pst_json_string(json, "minimised",
                         claim->minimised == 1   ? "makespan"
@@ -231,27 +249,40 @@ static void add_bounds(struct pst_json *json, const struct pst_schedule_figures 
     pst_json_end(json, '}');
 }
 
-static void add_devices(struct pst_json *json, const struct pst_schedule_figures *f)
+static void put_busy(struct pst_json *json, const struct pst_row *row, const struct pst_row_of *of)
 {
-    pst_json_array(json, "busy");
+    const struct pst_schedule_figures *f = of->at[0];
+
+    pst_json_array(json, row->key);
     for (uint32_t d = 0; d < f->eval.n_devices; d++) {
         add_time(json, NULL, f, f->busy_ns[d]);
     }
     pst_json_end(json, ']');
-    pst_json_array(json, "placement");
+}
+
+static void put_placement(struct pst_json *json, const struct pst_row *row,
+                          const struct pst_row_of *of)
+{
+    const struct pst_schedule_figures *f = of->at[0];
+
+    pst_json_array(json, row->key);
     for (uint32_t s = 0; s < f->stream.in.n_stages; s++) {
         pst_json_uint(json, NULL, pst_schedule_stage_at(&f->stream.in, s)->device);
     }
     pst_json_end(json, ']');
 }
 
-static void add_held(struct pst_json *json, const struct pst_schedule_figures *f, bool in_samples)
+static bool is_in_samples(const struct pst_row_of *of)
 {
-    pst_json_uints(json, "in_flight", f->held, f->stream.in.n_stages);
-    if (!in_samples) {
-        return;
-    }
-    pst_json_array(json, "in_flight_samples");
+    return *(const bool *)of->at[2];
+}
+
+static void put_held_samples(struct pst_json *json, const struct pst_row *row,
+                             const struct pst_row_of *of)
+{
+    const struct pst_schedule_figures *f = of->at[0];
+
+    pst_json_array(json, row->key);
     for (uint32_t s = 0; s < f->stream.in.n_stages; s++) {
         pst_json_uint(json, NULL,
                       (uint64_t)f->held[s] *
@@ -261,20 +292,25 @@ static void add_held(struct pst_json *json, const struct pst_schedule_figures *f
 }
 
 /* [device, position in the list of the device] from the first pass to the last. */
-static void add_critical(struct pst_json *json, const struct pst_schedule_figures *f)
+static void put_critical(struct pst_json *json, const struct pst_row *row,
+                         const struct pst_row_of *of)
 {
-    pst_json_array(json, "critical_path");
+    const struct pst_schedule_figures *f = of->at[0];
+
+    pst_json_array(json, row->key);
     for (uint32_t i = 0; i < f->eval.n_critical; i++) {
         pst_json_uints(json, NULL, f->eval.critical[i], 2);
     }
     pst_json_end(json, ']');
 }
 
-static void add_timeline(struct pst_json *json, const struct pst_schedule_figures *f)
+static void put_timeline(struct pst_json *json, const struct pst_row *row,
+                         const struct pst_row_of *of)
 {
+    const struct pst_schedule_figures *f = of->at[0];
     const struct pst_timeline *t = f->timeline;
 
-    pst_json_array(json, "timeline");
+    pst_json_array(json, row->key);
     for (uint32_t r = 0; r < t->n_ranks; r++) {
         pst_json_array(json, NULL);
         for (uint32_t i = 0; i < t->ranks[r].n_spans; i++) {
@@ -299,34 +335,63 @@ static void add_timeline(struct pst_json *json, const struct pst_schedule_figure
     pst_json_end(json, ']');
 }
 
+#define OF(kind, member) PST_ROW_AT(kind, 0, struct pst_schedule_figures, member)
+/* The bounds are of one step, or of all batches if they overlap. */
+#define OF_BOUND(kind, member)                                                                     \
+    PST_ROW_AT(kind, 0, struct pst_schedule_figures, bounds.member), .json = put_time
+static const struct pst_row bound_rows[] = {
+    {"work", "of the span: the work of the busiest device", OF_BOUND(REAL, work_ns)},
+    {"fill", "of the makespan: the first micro-batch's way to a device, and all its work",
+     OF_BOUND(REAL, fill_ns)},
+    {"chain", "of the makespan: one micro-batch there and back", OF_BOUND(REAL, chain_ns)},
+    {"memory", "of the makespan: no more forwards fit before the first backward",
+     OF_BOUND(REAL, memory_ns)},
+    {"vshape", "of the makespan: unit costs on a V; 0: does not apply", OF_BOUND(REAL, vshape_ns)},
+    {"makespan", "the largest", OF_BOUND(REAL, makespan_ns)},
+    {"span", "the largest", OF_BOUND(REAL, span_ns)},
+    PST_ROWS_END,
+};
+
+const struct pst_row pst_schedule_rows[] = {
+    {"scheduler", "its id", PST_ROW_AT(NAME, 1, struct pst_schedule_result, id)},
+    {"devices", "their number", OF(COUNT, eval.n_devices)},
+    {"stages", "their number", OF(COUNT, stream.in.n_stages)},
+    {"microbatches", "of a step, on stage 0", OF(COUNT, n_microbatches)},
+    {"makespan", NULL, OF(REAL, makespan_ns), .json = put_time},
+    {"span", NULL, OF(REAL, span_ns), .json = put_time},
+    {"bubble_makespan", NULL, OF(REAL, makespan_ns), .json = put_bubble},
+    {"bubble_span", NULL, OF(REAL, span_ns), .json = put_bubble},
+    {"steady_period", "null if the scheduler does not support twice the micro-batches",
+     PST_ROW_REAL, .json = put_period},
+    {"lower_bound", "of the makespan", OF(REAL, lower_bound_ns), .json = put_time},
+    {"peak_activation", "per device", PST_ROW_REAL, PST_ROW_LIST, .json = put_peaks},
+    {"steps", NULL, OF(COUNT, n_steps)},
+    {"asynchronous", NULL, PST_ROW_AT(FLAG, 1, struct pst_schedule_result, answer.asynchronous)},
+    {"bubble_rate_makespan", "0 to 1", OF(REAL, makespan_ns), .json = put_rate},
+    {"bubble_rate_span", "0 to 1", OF(REAL, span_ns), .json = put_rate},
+    {"work", "of the busiest device", OF(REAL, work_ns), .json = put_time},
+    {"lower_bound_span", "of the span", OF(REAL, span_bound_ns), .json = put_time},
+    {"lower_bounds", "what each argument proves", PST_ROW_OBJECT, .rows = bound_rows},
+    {"claimed", "by the scheduler: `minimised`, `makespan`, `span`, `lower_bound`", PST_ROW_OBJECT,
+     .json = put_claim},
+    {"busy", "work of each device", PST_ROW_REAL, PST_ROW_LIST, .json = put_busy},
+    {"placement", "device of each stage", PST_ROW_COUNT, PST_ROW_LIST, .json = put_placement},
+    {"transfers", "their number", OF(COUNT, n_transfers)},
+    {"in_flight", "most micro-batches held, per stage", PST_ROW_COUNT,
+     PST_ROW_EACH(0, struct pst_schedule_figures, held, stream.in.n_stages)},
+    {"in_flight_samples", "the same in samples; with a problem", PST_ROW_NUMBER, PST_ROW_LIST,
+     .json = put_held_samples, .has = is_in_samples},
+    {"critical_path", "`[device, position]` of passes, each of which waits for the one before",
+     PST_ROW_COUNT, PST_ROW_LIST, .json = put_critical},
+    {"timeline",
+     "for each device a list with `op` (`F`, `B`, `W`, `BW`), `stage`, `microbatch`, `start`, "
+     "`end`, and with several steps `step`",
+     PST_ROW_OBJECT, PST_ROW_LIST, .json = put_timeline},
+    PST_ROWS_END,
+};
+
 void pst_schedule_report_json(const struct pst_schedule_figures *f, bool in_samples,
                               struct pst_json *json)
 {
-    pst_json_string(json, "scheduler", f->result->id);
-    pst_json_uint(json, "devices", f->eval.n_devices);
-    pst_json_uint(json, "stages", f->stream.in.n_stages);
-    pst_json_uint(json, "microbatches", f->n_microbatches);
-    add_time(json, "makespan", f, f->makespan_ns);
-    add_time(json, "span", f, f->span_ns);
-    add_time(json, "bubble_makespan", f, f->makespan_ns - f->work_ns);
-    add_time(json, "bubble_span", f, f->span_ns - f->work_ns);
-    if (f->has_period) {
-        pst_json_real(json, "steady_period", f->steady_period_ns / f->ns_per_unit, 6);
-    } else {
-        pst_json_string(json, "steady_period", NULL);
-    }
-    add_time(json, "lower_bound", f, f->lower_bound_ns);
-    add_peaks(json, f);
-    pst_json_uint(json, "steps", f->n_steps);
-    pst_json_bool(json, "asynchronous", f->result->answer.asynchronous);
-    add_rate(json, "bubble_rate_makespan", f, f->makespan_ns);
-    add_rate(json, "bubble_rate_span", f, f->span_ns);
-    add_time(json, "work", f, f->work_ns);
-    add_time(json, "lower_bound_span", f, f->span_bound_ns);
-    add_bounds(json, f);
-    add_devices(json, f);
-    pst_json_uint(json, "transfers", f->n_transfers);
-    add_held(json, f, in_samples);
-    add_critical(json, f);
-    add_timeline(json, f);
+    pst_rows_json(json, pst_schedule_rows, PST_ROW_OF(f, f->result, &in_samples));
 }
