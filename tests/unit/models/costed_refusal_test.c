@@ -22,6 +22,7 @@ static const struct refusal refusals[] = {
     {"{\"format\":\"penstock-graph\",\"version\":2}", "input.syntax", "version"},
     {HEAD "\"node\":[]}", "config.key", "unknown key \"node\"; did you mean \"nodes\"?"},
     {HEAD "\"batch\":1}", "config.key", "\"nodes\" is missing"},
+    {HEAD "\"notes\":\"n\"}", "config.key", "\"nodes\" is missing"}, /* notes is known */
     {HEAD "\"nodes\":{}}", "config.value", "nodes: must be an array"},
     {HEAD "\"nodes\":[]}", "graph.empty", "nodes"},
     {HEAD "\"nodes\":[3]}", "config.value", "nodes[0]: must be an object"},
@@ -46,6 +47,7 @@ static const struct refusal refusals[] = {
     {NODE("\"parambytes\":1"), "config.key", "did you mean \"param_bytes\"?"},
     {NODE("\"times\":[]"), "config.value", "nodes[1].times"},
     {NODE("\"times\":[{\"forward_us\":1}]"), "config.key", "nodes[1].times[0] (\"b\"): \"batch\""},
+    {NODE("\"times\":[{\"bacth\":1}]"), "config.key", "\"bacth\"; did you mean \"batch\"?"},
     {NODE("\"times\":[{\"batch\":0}]"), "config.value", "nodes[1].times[0].batch"},
     {NODE("\"times\":[{\"batch\":2},{\"batch\":2}]"), "config.value", "batch 2 stands twice"},
     {NODE("\"times\":[{\"batch\":2}],\"fixed_us\":1"), "config.value", "nodes[1].fixed_us"},
