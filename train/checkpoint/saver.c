@@ -42,8 +42,7 @@ struct pst_saver {
     int lock;
     struct pst_exec *exec;
 
-    bool active, gathered;  /* a save is under way; the sums of its shards are here */
-    struct saver_sums *all; /* per process */
+    bool active, gathered; /* a save is under way; the sums of its shards are here */
     uint64_t begun_ns, blocked_ns, ended_ns;
     uint32_t n_failed;          /* in a row */
     struct pst_error failed;    /* why, of the last of them */
@@ -154,20 +153,6 @@ static pst_status name_run(struct pst_saver *saver, struct pst_error *err)
                : PST_OK;
 }
 
-static struct saver_sums make_sums(const struct saver_layout *layout, uint32_t process,
-                                   struct pst_hash *at)
-{
-    const uint32_t n_tensors = layout->first_tensor[process + 1] - layout->first_tensor[process];
-
-    return (struct saver_sums){.tensors = at, .pieces = at + n_tensors};
-}
-
-static uint32_t n_hashes(const struct saver_layout *layout, uint32_t process)
-{
-    return layout->first_tensor[process + 1] - layout->first_tensor[process] +
-           layout->first_piece[process + 1] - layout->first_piece[process];
-}
-
 /* All memory that saving takes. */
 static void allocate(struct pst_saver *saver)
 {
@@ -182,22 +167,15 @@ static void allocate(struct pst_saver *saver)
         saver->ranks[i] =
             saver->values + layout->rank_offset[layout->n_processes > 1 ? process : i];
     }
-    saver->all = pst_arena_array(&layout->arena, layout->n_processes, sizeof *saver->all);
-    for (uint32_t p = 0; p < layout->n_processes; p++) {
-        saver->all[p] = make_sums(
-            layout, p,
-            pst_arena_array(&layout->arena, n_hashes(layout, p) + 1, sizeof(struct pst_hash)));
-    }
-    saver->job =
-        (struct saver_job){.config = &saver->config,
-                           .layout = layout,
-                           .folder = saver->config.session->job->training->checkpoint.folder,
-                           .run = saver->run,
-                           .process = process,
-                           .values = saver->values,
-                           .sums = &saver->all[process],
-                           .all = saver->all,
-                           .moment = {.step = saver->config.first_step}};
+    saver->job = (struct saver_job){
+        .config = &saver->config,
+        .layout = layout,
+        .folder = saver->config.session->job->training->checkpoint.folder,
+        .run = saver->run,
+        .process = process,
+        .values = saver->values,
+        .sums = pst_arena_array(&layout->arena, layout->n_processes, layout->sums_bytes),
+        .moment = {.step = saver->config.first_step}};
 }
 
 static uint64_t total_bytes(const struct saver_layout *layout)
@@ -396,36 +374,17 @@ static pst_status look(struct pst_saver *saver, struct pst_error *err)
     return end(saver, saver->status == PST_OK ? NULL : text, err);
 }
 
-/* The sums of all processes, one row each. */
+/* The sums of all processes. */
 static pst_status gather(struct pst_saver *saver, struct pst_error *err)
 {
-    const struct saver_layout *layout = &saver->layout;
-    uint32_t most = 0;
-    size_t row;
-    char *mine, *all;
+    const size_t bytes = saver->layout.sums_bytes;
+    char *mine = pst_alloc(1, bytes);
     pst_status status;
 
-    for (uint32_t p = 0; p < layout->n_processes; p++) {
-        most = n_hashes(layout, p) > most ? n_hashes(layout, p) : most;
-    }
-    row = sizeof(uint64_t) + (most + 1) * sizeof(struct pst_hash);
-    all = pst_alloc(layout->n_processes + 1, row);
-    mine = all + layout->n_processes * row;
-    memcpy(mine, &saver->job.sums->bytes, sizeof(uint64_t));
-    memcpy(mine + sizeof(uint64_t), &saver->job.sums->file, sizeof(struct pst_hash));
-    memcpy(mine + sizeof(uint64_t) + sizeof(struct pst_hash), saver->job.sums->tensors,
-           n_hashes(layout, saver->job.process) * sizeof(struct pst_hash));
-    status = saver->team->ops->exchange(mine, all, row, err);
-    for (uint32_t p = 0; p < layout->n_processes && status == PST_OK; p++) {
-        const char *at = all + p * row;
-
-        memcpy(&saver->all[p].bytes, at, sizeof(uint64_t));
-        memcpy(&saver->all[p].file, at + sizeof(uint64_t), sizeof(struct pst_hash));
-        memcpy(saver->all[p].tensors, at + sizeof(uint64_t) + sizeof(struct pst_hash),
-               n_hashes(layout, p) * sizeof(struct pst_hash));
-    }
+    memcpy(mine, saver_sums_of(&saver->job, saver->job.process), bytes);
+    status = saver->team->ops->exchange(mine, saver->job.sums, bytes, err);
     saver->gathered = status == PST_OK;
-    free(all);
+    free(mine);
     return status;
 }
 

@@ -15,17 +15,14 @@
 
 /* A value that a process answers for. */
 struct saver_tensor {
-    const char *name;
-    uint32_t rank, process;
-    uint64_t shape[PST_ST_RANK], elems;
+    struct pst_checkpoint_tensor is; /* but for pieces and checksum */
+    uint32_t process, first_piece;
     uint64_t offset; /* in its process's copies, in elements */
-    uint32_t first_piece, n_pieces;
 };
 
 struct saver_piece {
-    const char *key;
+    struct pst_checkpoint_piece is; /* but for file and checksum */
     uint32_t tensor;
-    uint64_t begin[PST_ST_RANK], shape[PST_ST_RANK];
     uint64_t offset, elems; /* in its process's copies */
 };
 
@@ -38,13 +35,14 @@ struct saver_layout {
     uint32_t *first_tensor, *first_piece; /* per process, and one after the last */
     uint64_t *elems;                      /* per process */
     uint64_t *rank_offset;                /* per rank: in its process's copies */
+    size_t sums_bytes;                    /* a process's sums have, the same for all */
 };
 
 /* The size and checksums that a process computed while it wrote its shard. */
 struct saver_sums {
     uint64_t bytes; /* of the file; 0: it has none */
     struct pst_hash file;
-    struct pst_hash *tensors, *pieces; /* the process's, in order */
+    struct pst_hash hashes[]; /* of its tensors in order, then of its pieces */
 };
 
 /* Where and what a save writes. */
@@ -53,9 +51,8 @@ struct saver_job {
     const struct saver_layout *layout;
     const char *folder, *run;
     uint32_t process;
-    const float *values;          /* the process's copies */
-    struct saver_sums *sums;      /* of this process */
-    const struct saver_sums *all; /* once they were gathered: of all processes */
+    const float *values; /* the process's copies */
+    char *sums;          /* of this process, and once they were gathered of all, one by one */
     struct pst_save_moment moment;
     uint64_t written_bytes; /* of all files, when it is complete */
 };
@@ -65,6 +62,9 @@ void saver_layout_make(struct saver_layout *layout, const struct pst_session *se
 /* Fills the manifest of a checkpoint of this session, except for the moment and the contents. */
 void pst_checkpoint_describe(const struct pst_session *session, uint64_t data_digest,
                              struct pst_arena *arena, struct pst_manifest *ret_manifest);
+struct saver_sums *saver_sums_of(const struct saver_job *job, uint32_t process);
+struct pst_hash *saver_tensor_sum(const struct saver_job *job, uint32_t tensor);
+struct pst_hash *saver_piece_sum(const struct saver_job *job, uint32_t piece);
 /* The manifest of a save whose sums are gathered; free() it. */
 char *saver_manifest(const struct saver_job *job);
 /* The name of a process's file. */

@@ -33,17 +33,18 @@ static void collect(void *context, const struct pst_state_key *key, uint64_t ele
     pst_grow(&layout->tensors, &collecting->room, layout->n_tensors, sizeof *layout->tensors);
     tensor = &layout->tensors[layout->n_tensors++];
     pst_state_name(collecting->graph, key, name);
-    *tensor = (struct saver_tensor){.name = pst_arena_strdup(&layout->arena, name),
-                                    .process = collecting->process,
-                                    .elems = elems,
-                                    .offset = layout->elems[collecting->process]};
-    tensor->rank = pst_state_shape(collecting->graph, key, elems, tensor->shape);
+    *tensor = (struct saver_tensor){
+        .is = {.name = pst_arena_strdup(&layout->arena, name), .elems = elems},
+        .process = collecting->process,
+        .offset = layout->elems[collecting->process]};
+    tensor->is.rank = pst_state_shape(collecting->graph, key, elems, tensor->is.shape);
     layout->elems[collecting->process] += elems;
 }
 
 /* The piece that begins at an element: rows of the first axis whose rows fit, of one index in the
-   axes before. */
-static void cut_piece(const struct saver_tensor *tensor, uint64_t at, struct saver_piece *piece)
+   axes before. Returns its elements. */
+static uint64_t cut_piece(const struct pst_checkpoint_tensor *tensor, uint64_t at,
+                          struct pst_checkpoint_piece *piece)
 {
     const uint64_t most = PST_CHECKPOINT_PIECE / sizeof(float);
     uint64_t row = tensor->elems, n;
@@ -64,8 +65,7 @@ static void cut_piece(const struct saver_tensor *tensor, uint64_t at, struct sav
             piece->shape[i] = tensor->shape[i];
         }
     }
-    piece->elems = row * (axis < tensor->rank ? piece->shape[axis] : 1);
-    piece->offset = tensor->offset + at;
+    return row * (axis < tensor->rank ? piece->shape[axis] : 1);
 }
 
 static void cut(struct saver_layout *layout, uint32_t index, size_t *room)
@@ -73,18 +73,18 @@ static void cut(struct saver_layout *layout, uint32_t index, size_t *room)
     struct saver_tensor *tensor = &layout->tensors[index];
 
     tensor->first_piece = layout->n_pieces;
-    for (uint64_t at = 0; at < tensor->elems;) {
+    for (uint64_t at = 0; at < tensor->is.elems;) {
         struct saver_piece *piece;
 
         pst_grow(&layout->pieces, room, layout->n_pieces, sizeof *layout->pieces);
         piece = &layout->pieces[layout->n_pieces++];
-        *piece = (struct saver_piece){.tensor = index};
-        cut_piece(tensor, at, piece);
-        piece->key =
-            at == 0 && piece->elems == tensor->elems
-                ? tensor->name
-                : pst_arena_printf(&layout->arena, "%s#%06u", tensor->name, tensor->n_pieces);
-        tensor->n_pieces++;
+        *piece = (struct saver_piece){.tensor = index, .offset = tensor->offset + at};
+        piece->elems = cut_piece(&tensor->is, at, &piece->is);
+        piece->is.key =
+            piece->elems == tensor->is.elems
+                ? tensor->is.name
+                : pst_arena_printf(&layout->arena, "%s#%06u", tensor->is.name, tensor->is.n_pieces);
+        tensor->is.n_pieces++;
         at += piece->elems;
     }
 }
@@ -109,11 +109,38 @@ void saver_layout_make(struct saver_layout *layout, const struct pst_session *se
         layout->first_tensor[collecting.process + 1] = layout->n_tensors;
     }
     for (uint32_t p = 0; p < layout->n_processes; p++) {
+        size_t n_hashes = layout->first_tensor[p + 1] - layout->first_tensor[p];
+        size_t bytes;
+
         for (uint32_t i = layout->first_tensor[p]; i < layout->first_tensor[p + 1]; i++) {
             cut(layout, i, &room);
         }
         layout->first_piece[p + 1] = layout->n_pieces;
+        n_hashes += layout->first_piece[p + 1] - layout->first_piece[p];
+        bytes = sizeof(struct saver_sums) + n_hashes * sizeof(struct pst_hash);
+        layout->sums_bytes = bytes > layout->sums_bytes ? bytes : layout->sums_bytes;
     }
+}
+
+struct saver_sums *saver_sums_of(const struct saver_job *job, uint32_t process)
+{
+    return (struct saver_sums *)(void *)(job->sums + process * job->layout->sums_bytes);
+}
+
+struct pst_hash *saver_tensor_sum(const struct saver_job *job, uint32_t tensor)
+{
+    const uint32_t process = job->layout->tensors[tensor].process;
+
+    return &saver_sums_of(job, process)->hashes[tensor - job->layout->first_tensor[process]];
+}
+
+struct pst_hash *saver_piece_sum(const struct saver_job *job, uint32_t piece)
+{
+    const struct saver_layout *layout = job->layout;
+    const uint32_t process = layout->tensors[layout->pieces[piece].tensor].process;
+    const uint32_t n_tensors = layout->first_tensor[process + 1] - layout->first_tensor[process];
+
+    return &saver_sums_of(job, process)->hashes[n_tensors + piece - layout->first_piece[process]];
 }
 
 void saver_shard_name(uint32_t process, char text[32])
@@ -141,26 +168,16 @@ static void put_tensor(const struct saver_job *job, uint32_t index, const uint32
 {
     const struct saver_layout *layout = job->layout;
     const struct saver_tensor *from = &layout->tensors[index];
-    const struct saver_sums *sums = &job->all[from->process];
 
-    *to = (struct pst_checkpoint_tensor){
-        .name = from->name,
-        .rank = from->rank,
-        .elems = from->elems,
-        .xxh3 = hash_text(arena, &sums->tensors[index - layout->first_tensor[from->process]]),
-        .n_pieces = from->n_pieces,
-        .pieces = pst_arena_array(arena, from->n_pieces, sizeof *to->pieces)};
-    memcpy(to->shape, from->shape, sizeof to->shape);
-    for (uint32_t i = 0; i < from->n_pieces; i++) {
+    *to = from->is;
+    to->xxh3 = hash_text(arena, saver_tensor_sum(job, index));
+    to->pieces = pst_arena_array(arena, to->n_pieces, sizeof *to->pieces);
+    for (uint32_t i = 0; i < to->n_pieces; i++) {
         const uint32_t piece = from->first_piece + i;
-        const struct saver_piece *of = &layout->pieces[piece];
 
-        to->pieces[i] = (struct pst_checkpoint_piece){
-            .file = files[from->process],
-            .key = of->key,
-            .xxh3 = hash_text(arena, &sums->pieces[piece - layout->first_piece[from->process]])};
-        memcpy(to->pieces[i].begin, of->begin, sizeof of->begin);
-        memcpy(to->pieces[i].shape, of->shape, sizeof of->shape);
+        to->pieces[i] = layout->pieces[piece].is;
+        to->pieces[i].file = files[from->process];
+        to->pieces[i].xxh3 = hash_text(arena, saver_piece_sum(job, piece));
     }
 }
 
@@ -172,15 +189,16 @@ static void put_contents(const struct saver_job *job, struct pst_arena *arena,
 
     m->files = pst_arena_array(arena, layout->n_processes, sizeof *m->files);
     for (uint32_t p = 0; p < layout->n_processes; p++) {
+        const struct saver_sums *sums = saver_sums_of(job, p);
         char name[32];
 
         files[p] = m->n_files;
-        if (job->all[p].bytes > 0) {
+        if (sums->bytes > 0) {
             saver_shard_name(p, name);
             m->files[m->n_files++] =
                 (struct pst_checkpoint_file){.name = pst_arena_strdup(arena, name),
-                                             .bytes = job->all[p].bytes,
-                                             .xxh3 = hash_text(arena, &job->all[p].file)};
+                                             .bytes = sums->bytes,
+                                             .xxh3 = hash_text(arena, &sums->file)};
         }
     }
     m->n_tensors = layout->n_tensors;

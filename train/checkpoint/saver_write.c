@@ -82,9 +82,10 @@ static pst_status begin_shard(const struct saver_job *job, const char *path,
     for (uint32_t i = 0; i < n; i++) {
         const struct saver_piece *piece = &layout->pieces[first + i];
 
-        tensors[i] = (struct pst_st_tensor){
-            .name = piece->key, .dtype = PST_ST_F32, .rank = layout->tensors[piece->tensor].rank};
-        memcpy(tensors[i].shape, piece->shape, sizeof tensors[i].shape);
+        tensors[i] = (struct pst_st_tensor){.name = piece->is.key,
+                                            .dtype = PST_ST_F32,
+                                            .rank = layout->tensors[piece->tensor].is.rank};
+        memcpy(tensors[i].shape, piece->is.shape, sizeof tensors[i].shape);
     }
     status = pst_st_create(path, tensors, n, metadata, 3, ret_writer, err);
     free(tensors);
@@ -110,7 +111,7 @@ static pst_status write_pieces(struct saver_job *job, const struct pst_st_writer
     header = pst_st_header(writer, &n_header);
     pst_hasher_add(file, header, n_header);
     for (uint32_t i = 0; i < n; i++) {
-        order[i] = (struct order){.key = layout->pieces[first + i].key, .piece = i};
+        order[i] = (struct order){.key = layout->pieces[first + i].is.key, .piece = i};
     }
     qsort(order, n, sizeof *order, by_key);
     for (uint32_t i = 0; i < n && status == PST_OK; i++) {
@@ -126,10 +127,10 @@ static pst_status write_pieces(struct saver_job *job, const struct pst_st_writer
             pst_hasher_add(file, values + at, part);
             status = pst_st_write(writer, index, at, values + at, part, err);
         }
-        job->sums->pieces[index] = pst_hasher_end(own);
+        *saver_piece_sum(job, first + index) = pst_hasher_end(own);
     }
-    job->sums->file = pst_hasher_end(file);
-    job->sums->bytes = pst_st_file_bytes(writer);
+    saver_sums_of(job, job->process)->file = pst_hasher_end(file);
+    saver_sums_of(job, job->process)->bytes = pst_st_file_bytes(writer);
     pst_hasher_destroy(file);
     pst_hasher_destroy(own);
     free(order);
@@ -139,16 +140,15 @@ static pst_status write_pieces(struct saver_job *job, const struct pst_st_writer
 static void sum_tensors(struct saver_job *job)
 {
     const struct saver_layout *layout = job->layout;
-    const uint32_t first = layout->first_tensor[job->process];
 
-    for (uint32_t i = first; i < layout->first_tensor[job->process + 1]; i++) {
+    for (uint32_t i = layout->first_tensor[job->process];
+         i < layout->first_tensor[job->process + 1]; i++) {
         const struct saver_tensor *tensor = &layout->tensors[i];
-        const uint32_t piece = tensor->first_piece - layout->first_piece[job->process];
 
-        job->sums->tensors[i - first] =
-            tensor->n_pieces == 1
-                ? job->sums->pieces[piece]
-                : pst_hash_of(job->values + tensor->offset, tensor->elems * sizeof(float));
+        *saver_tensor_sum(job, i) =
+            tensor->is.n_pieces == 1
+                ? *saver_piece_sum(job, tensor->first_piece)
+                : pst_hash_of(job->values + tensor->offset, tensor->is.elems * sizeof(float));
     }
 }
 
@@ -170,7 +170,7 @@ pst_status saver_write_shard(struct saver_job *job, struct pst_error *err)
 
     saver_shard_name(job->process, name);
     path = pst_printf("%s/%s", folder, name);
-    job->sums->bytes = 0;
+    saver_sums_of(job, job->process)->bytes = 0;
     if (status == PST_OK && mkdir(folder, 0777) != 0 && errno != EEXIST) {
         status = saver_fail(err, folder, "make the folder of a checkpoint");
     }
@@ -216,7 +216,7 @@ static pst_status write_manifest(struct saver_job *job, const char *folder, stru
     PST_TRY(status, write_text(folder, "COMMIT", commit, err));
     job->written_bytes = strlen(text) + strlen(commit);
     for (uint32_t p = 0; p < job->layout->n_processes; p++) {
-        job->written_bytes += job->all[p].bytes;
+        job->written_bytes += saver_sums_of(job, p)->bytes;
     }
     free(commit);
     free(text);

@@ -25,8 +25,8 @@
 
 #define SHARDS      10000u
 #define INDEX_BYTES ((size_t)256 << 20)
-#define BLOCK       ((uint64_t)1 << 18) /* elements that are converted at a time */
-#define SHOWN       10u                 /* differences that a message names */
+#define BLOCK       PST_WEIGHTS_BLOCK
+#define SHOWN       10u /* differences that a message names */
 
 /* A tensor, and whose. */
 struct found {
@@ -38,7 +38,7 @@ struct found {
 struct value {
     struct pst_weights_value is;
     struct pst_weights_piece *pieces;
-    const struct found **found; /* as many */
+    struct found **found; /* as many */
     uint32_t n_pieces;
 };
 
@@ -287,8 +287,20 @@ static void note_other(struct pst_weights *w, const char *name, const char *why,
     }
 }
 
-static pst_status read_piece(const struct pst_weights_piece *piece, const struct found *found,
-                             float *values, struct pst_error *err);
+static pst_status read_block(void *context, uint64_t first, uint64_t n, float *block,
+                             struct pst_error *err)
+{
+    const struct found *found = context;
+
+    return pst_st_read_f32(found->file, found->tensor, first, n, block, err);
+}
+
+static pst_status read_piece(const struct value *value, uint32_t piece, float *values,
+                             struct pst_error *err)
+{
+    return pst_weights_pass(&value->pieces[piece], values, false, read_block, value->found[piece],
+                            err);
+}
 
 /* Returns true if two tensors have the same values; false, too, if one cannot be read. */
 static bool same_pieces(const struct value *value, uint32_t a, uint32_t b)
@@ -296,8 +308,8 @@ static bool same_pieces(const struct value *value, uint32_t a, uint32_t b)
     float *values = pst_alloc(2 * value->is.elems + 1, sizeof *values);
     float *others = values + value->is.elems;
     struct pst_error err = {0};
-    bool same = read_piece(&value->pieces[a], value->found[a], values, &err) == PST_OK &&
-                read_piece(&value->pieces[b], value->found[b], others, &err) == PST_OK &&
+    bool same = read_piece(value, a, values, &err) == PST_OK &&
+                read_piece(value, b, others, &err) == PST_OK &&
                 memcmp(values, others, value->is.elems * sizeof *values) == 0;
 
     free(values);
@@ -614,30 +626,6 @@ static void tell_cut(const struct pst_weights *w)
 
 /* --- values ----------------------------------------------------------------------------------- */
 
-static pst_status read_piece(const struct pst_weights_piece *piece, const struct found *found,
-                             float *values, struct pst_error *err)
-{
-    const uint64_t before = piece->of_file == NULL ? 0 : piece->of_file->first;
-    uint64_t rows, width, n;
-    float *block;
-    pst_status status = PST_OK;
-
-    pst_weights_extent(piece, &rows, &width);
-    n = width == 0 || BLOCK / width == 0 ? 1 : BLOCK / width;
-    block = pst_alloc(n < rows ? n * width : rows * width + 1, sizeof *block);
-    for (uint64_t first = 0; status == PST_OK && first < rows; first += n) {
-        uint64_t m = rows - first < n ? rows - first : n;
-
-        status = pst_st_read_f32(found->file, found->tensor, before + first * width, m * width,
-                                 block, err);
-        if (status == PST_OK) {
-            pst_weights_scatter(piece, block, first, m, values);
-        }
-    }
-    free(block);
-    return status;
-}
-
 static pst_status load(void *context, const struct pst_state_key *key, uint64_t elems,
                        float *ret_values, bool *ret_found, struct pst_error *err)
 {
@@ -653,7 +641,7 @@ static pst_status load(void *context, const struct pst_state_key *key, uint64_t 
                                                         : w->first_state[key->index] + key->number];
     PST_ASSERT(value->is.elems == elems);
     for (uint32_t i = 0; status == PST_OK && i < value->n_pieces; i++) {
-        status = read_piece(&value->pieces[i], value->found[i], ret_values, err);
+        status = read_piece(value, i, ret_values, err);
     }
     return status;
 }

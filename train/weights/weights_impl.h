@@ -66,15 +66,15 @@ pst_status pst_weights_pieces(const struct pst_graph *graph, const struct pst_jo
 struct pst_weights_shape pst_weights_shape_of(const struct pst_weights_value *value,
                                               const struct pst_weights_piece *piece);
 
-/* Rows [first, first + n) of what is in the file, [n][...], go into, or come from, all values of
-   the parameter. Of transposed pieces a row is a column of ours. */
-void pst_weights_scatter(const struct pst_weights_piece *piece, const float *theirs, uint64_t first,
-                         uint64_t n, float *values);
-void pst_weights_gather(const struct pst_weights_piece *piece, const float *values, uint64_t first,
-                        uint64_t n, float *theirs);
-/* Rows of a file that a piece has, and elements of one. */
-void pst_weights_extent(const struct pst_weights_piece *piece, uint64_t *ret_rows,
-                        uint64_t *ret_elems);
+#define PST_WEIGHTS_BLOCK ((uint64_t)1 << 18) /* elements that are converted at a time */
+
+/* Reads elements [first, first + n) of a tensor into a block, or writes them from it. */
+typedef pst_status pst_weights_block(void *context, uint64_t first, uint64_t n, float *block,
+                                     struct pst_error *err);
+/* Passes a piece block by block between all values of its parameter and its tensor: `pass` fills
+   each block, which goes into the values, or with `out` gets each block of them. */
+pst_status pst_weights_pass(const struct pst_weights_piece *piece, float *values, bool out,
+                            pst_weights_block *pass, void *context, struct pst_error *err);
 
 /* weights_links.c. pst_st_open, but a link that stays in the folder or leads to the blobs of the
    hub's cache is followed. */

@@ -6,8 +6,10 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "exec/exec.h"
 
 /* The texts that '#' and '*' match in a name. */
@@ -330,12 +332,7 @@ struct pst_weights_value *pst_weights_values(const struct pst_graph *graph, stru
     return values;
 }
 
-void pst_weights_extent(const struct pst_weights_piece *piece, uint64_t *ret_rows,
-                        uint64_t *ret_elems)
-{
-    *ret_rows = piece->transposed ? piece->width : piece->rows / (piece->turned ? piece->taps : 1);
-    *ret_elems = piece->transposed ? piece->rows : piece->width * (piece->turned ? piece->taps : 1);
-}
+/* --- values ----------------------------------------------------------------------------------- */
 
 /* The row of ours that column i of a transposed tensor is. */
 static uint64_t row_of(const struct pst_weights_piece *piece, uint64_t i)
@@ -351,54 +348,65 @@ static uint64_t place_of_turned(const struct pst_weights_piece *piece, uint64_t 
     return (tap * in + k) * piece->columns + i / piece->taps;
 }
 
-void pst_weights_scatter(const struct pst_weights_piece *piece, const float *theirs, uint64_t first,
-                         uint64_t n, float *values)
+static inline void move(float *value, float *theirs, float factor, bool out)
+{
+    if (out) {
+        *theirs = *value / factor;
+    } else {
+        *value = factor * *theirs;
+    }
+}
+
+/* Rows [first, first + n) of what is in the file, [n][width]. Of transposed pieces a row is a
+   column of ours. */
+static void move_rows(const struct pst_weights_piece *piece, uint64_t first, uint64_t n,
+                      uint64_t width, float *theirs, float *values, bool out)
 {
     const float factor = (float)piece->factor;
-    const uint64_t turned = piece->turned ? piece->width * piece->taps : 0;
 
-    for (uint64_t i = 0; i < n * turned; i++) {
-        values[place_of_turned(piece, first + i / turned, i % turned)] = theirs[i];
+    values += piece->origin + piece->column;
+    for (uint64_t i = 0; piece->turned && i < n * width; i++) {
+        move(&values[place_of_turned(piece, first + i / width, i % width)], &theirs[i], factor,
+             out);
     }
-    for (uint64_t i = 0; piece->transposed && i < piece->rows; i++) {
-        float *to =
-            values + piece->origin + row_of(piece, i) * piece->columns + piece->column + first;
+    for (uint64_t i = 0; piece->transposed && i < width; i++) {
+        float *ours = values + row_of(piece, i) * piece->columns + first;
 
         for (uint64_t k = 0; k < n; k++) {
-            to[k] = factor * theirs[k * piece->rows + i];
+            move(&ours[k], &theirs[k * width + i], factor, out);
         }
     }
     for (uint64_t k = 0; !piece->transposed && !piece->turned && k < n; k++) {
-        float *to = values + piece->origin + (first + k) * piece->columns + piece->column;
+        float *ours = values + (first + k) * piece->columns;
 
-        for (uint64_t i = 0; i < piece->width; i++) {
-            to[i] = factor * theirs[k * piece->width + i];
+        for (uint64_t i = 0; i < width; i++) {
+            move(&ours[i], &theirs[k * width + i], factor, out);
         }
     }
 }
 
-void pst_weights_gather(const struct pst_weights_piece *piece, const float *values, uint64_t first,
-                        uint64_t n, float *theirs)
+pst_status pst_weights_pass(const struct pst_weights_piece *piece, float *values, bool out,
+                            pst_weights_block *pass, void *context, struct pst_error *err)
 {
-    const float factor = (float)piece->factor;
-    const uint64_t turned = piece->turned ? piece->width * piece->taps : 0;
+    const uint64_t taps = piece->turned ? piece->taps : 1;
+    const uint64_t rows = piece->transposed ? piece->width : piece->rows / taps;
+    const uint64_t width = piece->transposed ? piece->rows : piece->width * taps;
+    const uint64_t before = piece->of_file == NULL ? 0 : piece->of_file->first;
+    const uint64_t fit = width == 0 ? 1 : PST_WEIGHTS_BLOCK / width, n = fit == 0 ? 1 : fit;
+    float *block = pst_alloc((n < rows ? n : rows) * width + 1, sizeof *block);
+    pst_status status = PST_OK;
 
-    for (uint64_t i = 0; i < n * turned; i++) {
-        theirs[i] = values[place_of_turned(piece, first + i / turned, i % turned)];
-    }
-    for (uint64_t i = 0; piece->transposed && i < piece->rows; i++) {
-        const float *from =
-            values + piece->origin + row_of(piece, i) * piece->columns + piece->column + first;
+    for (uint64_t first = 0; status == PST_OK && first < rows; first += n) {
+        const uint64_t m = rows - first < n ? rows - first : n;
 
-        for (uint64_t k = 0; k < n; k++) {
-            theirs[k * piece->rows + i] = from[k] / factor;
+        if (out) {
+            move_rows(piece, first, m, width, block, values, true);
+        }
+        status = pass(context, before + first * width, m * width, block, err);
+        if (status == PST_OK && !out) {
+            move_rows(piece, first, m, width, block, values, false);
         }
     }
-    for (uint64_t k = 0; !piece->transposed && !piece->turned && k < n; k++) {
-        const float *from = values + piece->origin + (first + k) * piece->columns + piece->column;
-
-        for (uint64_t i = 0; i < piece->width; i++) {
-            theirs[k * piece->width + i] = from[i] / factor;
-        }
-    }
+    free(block);
+    return status;
 }

@@ -19,7 +19,7 @@
 #include "weights/weights.h"
 #include "weights/weights_impl.h"
 
-#define BLOCK ((uint64_t)1 << 18) /* elements that are converted at a time */
+#define BLOCK PST_WEIGHTS_BLOCK
 
 /* A value, and where its pieces are among the tensors. */
 struct value {
@@ -162,42 +162,30 @@ static void round_all(float *values, uint64_t n)
     }
 }
 
-static pst_status write_piece(const struct pst_weights_piece *piece, const float *values,
-                              const struct pst_st_writer *writer, uint32_t tensor,
-                              enum pst_st_dtype dtype, struct pst_error *err)
+/* A tensor of a file that is written. */
+struct target {
+    const struct pst_st_writer *writer;
+    uint32_t tensor;
+    enum pst_st_dtype dtype; /* of values that are written as f32 or bf16 */
+};
+
+static pst_status write_block(void *context, uint64_t first, uint64_t n, float *block,
+                              struct pst_error *err)
 {
-    const uint64_t bytes = pst_st_dtype_bytes(dtype);
-    const uint64_t before = piece->of_file == NULL ? 0 : piece->of_file->first;
-    uint64_t rows, width, n;
-    float *block;
-    pst_status status = PST_OK;
+    const struct target *to = context;
+    const uint64_t bytes = pst_st_dtype_bytes(to->dtype);
 
-    pst_weights_extent(piece, &rows, &width);
-    n = width == 0 || BLOCK / width == 0 ? 1 : BLOCK / width;
-    block = pst_alloc((n < rows ? n : rows) * width + 1, sizeof *block);
-    for (uint64_t first = 0; status == PST_OK && first < rows; first += n) {
-        uint64_t m = rows - first < n ? rows - first : n;
-
-        pst_weights_gather(piece, values, first, m, block);
-        if (dtype == PST_ST_BF16) {
-            round_all(block, m * width);
-        }
-        status = pst_st_write(writer, tensor, (before + first * width) * bytes, block,
-                              m * width * bytes, err);
+    if (to->dtype == PST_ST_BF16) {
+        round_all(block, n);
     }
-    free(block);
-    return status;
+    return pst_st_write(to->writer, to->tensor, first * bytes, block, n * bytes, err);
 }
 
 /* Elements [first, first + n) of a tensor of the model's file as it has them. */
 static pst_status write_of_file(const struct export *x, const struct pst_initial_tensor *from,
-                                const struct pst_st_writer *writer, uint32_t tensor, uint64_t first,
-                                uint64_t n, struct pst_error *err)
+                                struct target *to, uint64_t first, uint64_t n,
+                                struct pst_error *err)
 {
-    const bool real = from->kind == PST_TENSOR_REAL;
-    const uint64_t size = real                             ? pst_st_dtype_bytes(x->dtype)
-                          : from->kind == PST_TENSOR_TRUTH ? 1
-                                                           : 8;
     void *block = pst_alloc(BLOCK, 8);
     pst_status status = PST_OK;
 
@@ -205,10 +193,7 @@ static pst_status write_of_file(const struct export *x, const struct pst_initial
         const uint64_t m = n - done < BLOCK ? n - done : BLOCK;
 
         status = x->initial->read(x->initial->context, from, first + done, m, block, err);
-        if (status == PST_OK && real && x->dtype == PST_ST_BF16) {
-            round_all(block, m);
-        }
-        PST_TRY(status, pst_st_write(writer, tensor, (first + done) * size, block, m * size, err));
+        PST_TRY(status, write_block(to, first + done, m, block, err));
     }
     free(block);
     return status;
@@ -216,19 +201,16 @@ static pst_status write_of_file(const struct export *x, const struct pst_initial
 
 /* The rows of a tensor before and after those that the model has are as the file has them. */
 static pst_status write_other_rows(const struct export *x, const struct value *value, uint32_t i,
-                                   const struct pst_st_writer *writer, uint32_t tensor,
-                                   struct pst_error *err)
+                                   struct target *to, struct pst_error *err)
 {
     const struct pst_initial_tensor *from = value->pieces[i].of_file;
     const uint64_t end = from == NULL ? 0 : from->first + value->is->elems;
     pst_status status = PST_OK;
 
     if (from != NULL) {
-        status = write_of_file(x, from, writer, tensor, 0, from->first, err);
-    }
-    if (status == PST_OK && from != NULL) {
-        status = write_of_file(x, from, writer, tensor, end,
-                               elems_of(&x->tensors[value->first + i]) - end, err);
+        status = write_of_file(x, from, to, 0, from->first, err);
+        PST_TRY(status, write_of_file(x, from, to, end,
+                                      elems_of(&x->tensors[value->first + i]) - end, err));
     }
     return status;
 }
@@ -243,10 +225,9 @@ static pst_status write_value(const struct export *x, const struct value *value,
     pst_status status;
 
     if (value->constant != NULL) {
-        const uint32_t tensor = value->first - first_tensor;
+        struct target to = {writer, value->first - first_tensor, x->tensors[value->first].dtype};
 
-        return write_of_file(x, value->constant, writer, tensor, 0,
-                             elems_of(&x->tensors[value->first]), err);
+        return write_of_file(x, value->constant, &to, 0, elems_of(&x->tensors[value->first]), err);
     }
     key = (struct pst_state_key){value->is->kind, value->is->index, value->is->number};
     values = pst_alloc(value->is->elems + 1, sizeof *values);
@@ -256,10 +237,10 @@ static pst_status write_value(const struct export *x, const struct value *value,
                           value->is->name);
     }
     for (uint32_t i = 0; status == PST_OK && i < value->n_pieces; i++) {
-        const uint32_t tensor = value->first + i - first_tensor;
+        struct target to = {writer, value->first + i - first_tensor, x->dtype};
 
-        status = write_piece(&value->pieces[i], values, writer, tensor, x->dtype, err);
-        PST_TRY(status, write_other_rows(x, value, i, writer, tensor, err));
+        status = pst_weights_pass(&value->pieces[i], values, true, write_block, &to, err);
+        PST_TRY(status, write_other_rows(x, value, i, &to, err));
     }
     free(values);
     return status;
