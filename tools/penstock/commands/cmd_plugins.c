@@ -159,7 +159,8 @@ static void print_words(FILE *out, const char *name, const char *const *words)
 static void print_isolated(FILE *out, const struct pst_plugin_file *file)
 {
     char *why = pst_printf("yes: it %s", file->shipped ? "" : file->why_not_shipped);
-    const bool in_step = strcmp(file->kind, "operator") == 0 || strcmp(file->kind, "data") == 0;
+    const char *kind = file->plugin->kind;
+    const bool in_step = strcmp(kind, "operator") == 0 || strcmp(kind, "data") == 0;
 
     print_field(out, "isolated",
                 in_step         ? "no: it runs in the process that trains"

@@ -22,7 +22,7 @@
 #include "host/process.h"
 
 /* Kinds that a plan is made with. */
-#define PLANNED "partitioner scheduler memopt model"
+#define PLANNED "partitioner scheduler memopt model data"
 
 const struct pst_conformance_test pst_conformance_tests[] = {
     {"load", "loads quickly, without output, threads, files or other traces", .run = pst_test_load,
