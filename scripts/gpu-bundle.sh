@@ -112,7 +112,7 @@ cmake -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DPENSTOCK_CUDA=on \
     -DCMAKE_DISABLE_FIND_PACKAGE_MPI=ON -DCMAKE_SKIP_RPATH=ON \
     -DCMAKE_EXE_LINKER_FLAGS="$rpath" -DCMAKE_MODULE_LINKER_FLAGS="$rpath" >&2
 mapfile -t modules < <(ninja -C "$build" -t targets all |
-    grep -oE '^(device|transport|partitioner|scheduler|memopt|data)-[a-z0-9-]+: phony' | cut -d: -f1)
+    grep -oE '^(device|transport|partitioner|scheduler|memopt|data|operator)-[a-z0-9-]+: phony' | cut -d: -f1)
 mapfile -t tests < <(grep -rhE '^add_test\(\S*gpu-' "$build/tests" --include=CTestTestfile.cmake |
     grep -oE 'tests/test-[A-Za-z0-9_-]+' | sort -u | xargs -n1 basename)
 cmake --build "$build" --target penstock bench-gpu-rates "${modules[@]}" "${tests[@]}" >&2
