@@ -50,14 +50,19 @@ static const struct {
 
 #undef ATTRIBUTE
 
+static bool differs(const struct pst_op *op, const struct pst_op *other, size_t i)
+{
+    return memcmp((const char *)op + attributes[i].at, (const char *)other + attributes[i].at,
+                  attributes[i].bytes) != 0;
+}
+
 const char *pst_op_stray_attribute(const struct pst_op *op)
 {
-    static const struct pst_op unset;
+    static const struct pst_op zeros, ones = {.dilation = {1, 1}, .groups = 1}; /* mean the same */
 
     for (size_t i = 0; i < sizeof attributes / sizeof *attributes; i++) {
-        if ((kinds[op->kind]->attributes >> i & 1) == 0 &&
-            memcmp((const char *)op + attributes[i].at, (const char *)&unset + attributes[i].at,
-                   attributes[i].bytes) != 0) {
+        if ((kinds[op->kind]->attributes >> i & 1) == 0 && differs(op, &zeros, i) &&
+            differs(op, &ones, i)) {
             return attributes[i].name;
         }
     }
