@@ -403,7 +403,7 @@ class Walk:
             return f"{len(lines)} messages"
         if allowed is MEMORY and "memory" not in lines[0]:
             return "a message that does not tell of memory"
-        if re.search(r'no (partitioner|scheduler|memopt|data|device|transport) "|internal', lines[0]):
+        if re.search(r'no (partitioner|scheduler|memopt|model|data|operator|device|transport) "|internal', lines[0]):
             return "a message that tells of something else"
         return None
 

@@ -178,9 +178,9 @@ struct pst_transport_ops {
     bool (*detach)(struct pst_transport *transport, uint32_t rank);
     /* Neither blocks nor allocates; a send does not write `data`. The buffer belongs to the
        transport until wait returns. A transport that is not ordered may copy what a device's memory
-       holds, which that device ends at once; it allocates more than memory->needs told of. */
+       holds, which that device ends at once; it allocates if that is more than memory->needs told of. */
     pst_transport_post_fn *post;
-    /* Starts the posted transfers, as one group. NULL: they start by themselves. */
+    /* Starts the posted transfers, as one group; a rank calls it before it does something else. NULL: they start by themselves. */
     pst_transport_call_fn *flush;
     pst_transport_wait_fn *wait;
     /* values[n] := sum over all ranks; every rank calls it in the same order. Exact where at most

@@ -274,6 +274,7 @@ TEST(test_layers)
         assert_int_equal(nftw(path, visit, 8, FTW_PHYS), 0);
     }
     assert_int_equal(nftw(PENSTOCK_SOURCE_DIR "/plugins/data", visit, 8, FTW_PHYS), 0);
+    assert_int_equal(nftw(PENSTOCK_SOURCE_DIR "/plugins/operator", visit, 8, FTW_PHYS), 0);
     assert_true(n_strategies >= 6);
     assert_int_equal(nftw(PENSTOCK_SOURCE_DIR "/plugins/device", collect_module, 8, FTW_PHYS), 0);
     assert_int_equal(nftw(PENSTOCK_SOURCE_DIR "/plugins/transport", collect_module, 8, FTW_PHYS),

@@ -299,7 +299,7 @@ TEST(test_refused_on)
     assert_string_equal(err.kind, "run.graph");
     assert_int_equal(err.exit_code, 1);
     assert_non_null(strstr(err.message, "rank 0: GPU 0 cannot make a graph of this: "));
-    assert_non_null(strstr(err.details, "run.graphs = \"auto\" goes on without it"));
+    assert_non_null(strstr(err.details, "run.graphs = \"auto\" runs without graphs"));
     real_destroy(&real);
 }
 

@@ -55,7 +55,7 @@ static void refuses_words(const char *words, const char *why)
     assert_int_equal(open_kernels(words, &device, &err), PST_ERR_CONFIG);
     assert_non_null(strstr(err.message, why));
     assert_non_null(
-        strstr(err.message, "there are auto, simple, unordered, fused_sums, timed and unpaired"));
+        strstr(err.message, "known are auto, simple, unordered, fused_sums, timed and unpaired"));
 }
 
 TEST_WITH(words, begin, NULL)
@@ -76,10 +76,10 @@ TEST_WITH(words, begin, NULL)
         ops->close(device);
     }
     for (size_t i = 0; i < sizeof unknown / sizeof unknown[0]; i++) {
-        refuses_words(unknown[i], "\"; there are");
+        refuses_words(unknown[i], "\"; known are");
     }
     for (size_t i = 0; i < sizeof opposed / sizeof opposed[0]; i++) {
-        refuses_words(opposed[i], "\", simple can be joined with timed only; there are");
+        refuses_words(opposed[i], "\", simple can be joined with timed only; known are");
     }
     nothing_is_left("words");
 }

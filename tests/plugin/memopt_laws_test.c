@@ -179,6 +179,62 @@ TEST(test_links)
     }
 }
 
+/* A node as two halves gives every plan of before, and more. */
+TEST(test_halves)
+{
+    for (uint32_t round = 0; round < ROUNDS; round++) {
+        uint32_t split;
+        struct stage s, t;
+
+        make_stage(&s, true);
+        split = between(0, s.view.n_nodes - 1);
+        stage_init(&t, s.view.in_flight, s.view.static_bytes, s.view.input_bytes);
+        for (uint32_t v = 0; v < s.view.n_nodes; v++) {
+            const struct pst_stage_node *node = &s.nodes[v];
+            uint64_t parts = v == split ? 2 : 1;
+
+            for (uint64_t i = 0; i < parts; i++) {
+                add_link(&t, node->forward_ns / parts, node->backward_ns / parts,
+                         node->saved_bytes / parts);
+            }
+        }
+        t.view.capacity_bytes = s.view.capacity_bytes;
+        t.view.link_bytes_per_s = s.view.link_bytes_per_s;
+        t.view.link_directions = s.view.link_directions;
+        expect_no_rise(&s, &t);
+    }
+}
+
+/* bound <= price <= everything replayed; the same question twice. */
+TEST(test_bounds)
+{
+    for (uint32_t round = 0; round < ROUNDS; round++) {
+        struct stage s;
+        uint64_t most = 0;
+
+        make_stage(&s, round % 2 == 0);
+        if (round % 3 == 0) {
+            without_link(&s);
+        }
+        for (uint32_t v = 0; v < s.view.n_nodes; v++) {
+            most += 2 * s.nodes[v].forward_ns + s.nodes[v].backward_ns;
+        }
+        for (uint32_t i = 0; i < 2; i++) {
+            const struct pst_memopt *f = solvers[i]->plugin->get_interface(PST_MEMOPT);
+            struct memopt_answer answer = ask(solvers[i], &s), again = ask(solvers[i], &s);
+            uint64_t bound = 0;
+
+            assert_int_equal(f->bound(solvers[i]->self, &s.view, &bound), PST_OK);
+            assert_string_equal(answer.plan, again.plan);
+            assert_int_equal(answer.price.period_ns, again.price.period_ns);
+            if (answer.price.fits) {
+                assert_true(bound <= answer.price.period_ns);
+                assert_true(s.view.link_bytes_per_s > 0 || answer.price.period_ns <= most);
+            }
+        }
+    }
+}
+
 /* Whoever states a bound: of stages with nodes that take no time or no bytes, that must stay, that
    are decided about, on links of any speed, no plan that fits is shorter. Rules of an optimizer's
    own (which tensors are too small to move) bind its bound as well: here none has any. */

@@ -68,7 +68,9 @@ pst_status mpi_sum_wait(struct pst_transport *transport, struct sum *sum, struct
         transport->end_ns = sum->end_ns;
     }
     atomic_store(&world->waits_since_ns, 0);
+    pthread_mutex_lock(&world->mutex); /* own_beat may read the sum, which is reused from here on */
     atomic_store(&world->waits_sum, NULL);
+    pthread_mutex_unlock(&world->mutex);
     if (outcome == OUTCOME_REACHED) {
         atomic_store_explicit(&sum->state, REQUEST_FREE, memory_order_relaxed);
         requests_push(&transport->free_sums, sum);

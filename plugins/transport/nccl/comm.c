@@ -247,6 +247,7 @@ pst_status nccl_attach(struct pst_transport *transport, uint32_t index, struct p
 {
     const struct pst_transport_config *config = &transport->config;
     struct rank *rank = nccl_rank(transport, index);
+    pst_status status;
 
     rank->compute = config->device->stream(config->devices[index], &rank->ordinal);
     if (rank->compute == NULL) {
@@ -256,7 +257,8 @@ pst_status nccl_attach(struct pst_transport *transport, uint32_t index, struct p
     if (attach(transport, index) == PST_OK && nccl_register(transport, index) == PST_OK) {
         return PST_OK;
     }
-    return nccl_check(transport, index, err);
+    status = nccl_check(transport, index, err);
+    return status != PST_OK ? status : PST_ERR_CANCELLED; /* a lane ended while it was made */
 }
 
 /* --- the end -----------------------------------------------------------------------------------*/

@@ -118,6 +118,7 @@ static ncclResult_t exchange_terms(const struct lane *lane, void *of)
     struct sum *sum = of;
 
     (void)lane;
+    sum->result = ncclSuccess;
     for (uint32_t m = 0; m < sum->n_members; m++) {
         uint64_t theirs, ours, n = share_of(sum, m, &theirs), mine = share_of(sum, sum->me, &ours);
 
@@ -140,6 +141,7 @@ static ncclResult_t exchange_results(const struct lane *lane, void *of)
     struct sum *sum = of;
 
     (void)lane;
+    sum->result = ncclSuccess;
     for (uint32_t m = 0; m < sum->n_members; m++) {
         uint64_t theirs, ours, n = share_of(sum, m, &theirs), mine = share_of(sum, sum->me, &ours);
 

@@ -480,7 +480,7 @@ static inline void real_same(const struct real_run *run, struct real_run *other,
                      other->losses[i], other->norms[i], run->losses[i], run->norms[i]);
         }
     }
-    assert_true(run->eval == other->eval);
+    assert_true(isfinite(run->eval) && run->eval == other->eval);
     assert_memory_equal(run->parameters, other->parameters, run->n * sizeof(float));
     free(other->parameters);
 }

@@ -338,7 +338,6 @@ static void toy_graph(struct toy *toy)
                                     .logits = T_B};
 }
 
-/* Takes NORM, the last instruction but one, out of the training lists. */
 /* On one thread each. */
 static inline struct pst_exec_config toy_config(const struct toy *toy,
                                                 const struct pst_device_ops *device,
@@ -353,6 +352,7 @@ static inline struct pst_exec_config toy_config(const struct toy *toy,
                                     .stall_ns = 60000000000u};
 }
 
+/* Takes NORM, the last instruction but one, out of the training lists. */
 static inline void toy_drop_norm(struct toy *toy)
 {
     for (uint32_t i = 0; i < 2; i++) {

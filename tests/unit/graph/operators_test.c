@@ -95,6 +95,7 @@ TEST(llama3_frequencies)
 
 static void refuse(struct pst_graph_builder *b, uint32_t tensor, const char *text)
 {
+    assert_int_equal(tensor, PST_NONE);
     check_fails(b, tensor, PST_ERR_CONFIG, text);
 }
 

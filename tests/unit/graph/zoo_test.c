@@ -38,6 +38,8 @@ TEST(published_sizes)
 #define SHORT "context=512 vocab=50257"
 #define LONG  "context=1024 vocab=32000"
         {"gpt", "layers=12 dim=768 heads=12 context=1024 vocab=50257", 124439808, 1},
+        {"gpt", "layers=12 dim=768 heads=12 context=1024 vocab=50257 tied=false",
+         124439808 + 50257 * 768, 1},
         {GPT(24, 1024, 16, SHORT), 35, 10000000}, /* PipeDream-2BW */
         {GPT(24, 2048, 16, SHORT), 131, 10000000},
         {GPT(32, 2304, 32, SHORT), 216, 10000000},
@@ -97,14 +99,25 @@ TEST(published_sizes)
         {"resnet", "depth=152 image=224 width=64 classes=1000", 60192808, 1},
     };
 
+    unsigned n_formula = 0;
+
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         uint64_t n = parameters_of(sizes[i].model, sizes[i].settings);
+        unsigned layers, dim, context, vocab;
 
         if ((n + sizes[i].unit / 2) / sizes[i].unit != sizes[i].size) {
             fail_msg("%s, %s: %llu parameters", sizes[i].model, sizes[i].settings,
                      (unsigned long long)n);
         }
+        /* Sources round the sizes of large GPTs; the formula does not. */
+        if (sizes[i].unit > 1 &&
+            sscanf(sizes[i].settings, "layers=%u dim=%u heads=%*u context=%u vocab=%u", &layers,
+                   &dim, &context, &vocab) == 4) {
+            assert_int_equal(n, gpt_formula(layers, dim, vocab, context));
+            n_formula++;
+        }
     }
+    assert_int_equal(n_formula, 13);
 }
 
 TEST(expert_shapes)

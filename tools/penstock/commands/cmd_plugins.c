@@ -445,7 +445,7 @@ const struct pst_command pst_cmd_plugins = {
         "parameters of a plugin. A NAME is an id or KIND-ID, a FILE a path that ends in .so or\n"
         "begins with / or a dot. check tests whether a plugin keeps its contract (--set key=value\n"
         "sets a parameter); exit code 3 if not. new creates a project to start from: KIND is\n"
-        "partitioner, scheduler, memopt, model or data.",
+        "partitioner, scheduler, memopt, model, data or operator.",
     .actions = completed,
     .words = {0, UINT32_MAX}, /* as each action says */
     PST_CLI_OPTIONS(options, struct pst_plugins_options),

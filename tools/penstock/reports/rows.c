@@ -217,7 +217,8 @@ void pst_rows_document(const struct pst_row *rows, const char *prefix, FILE *out
             continue;
         }
         fprintf(out, "| `%s%s` | %s%s | %s |\n", prefix, rows->key, is_list ? "list: " : "",
-                kinds[rows->kind].word, rows->doc == NULL ? "" : rows->doc);
+                rows->type != NULL ? rows->type : kinds[rows->kind].word,
+                rows->doc == NULL ? "" : rows->doc);
         if (rows->rows != NULL) {
             char *inner = pst_printf("%s%s%s.", prefix, rows->key, is_list ? "[]" : "");
 

@@ -55,6 +55,7 @@ struct pst_row {
        values of the kind, or objects with `rows`. */
     size_t size, n_at;
     const struct pst_row *rows;
+    const char *type;  /* in the document, instead of the kind's word; NULL: that word */
     const char *title; /* of the column, with the signs of table.h; NULL: in --json alone */
     enum pst_row_absent absent;
     bool (*has)(const struct pst_row_of *of); /* false: absent */

@@ -382,11 +382,11 @@ const struct pst_row pst_schedule_rows[] = {
     {"in_flight_samples", "the same in samples; with a problem", PST_ROW_NUMBER, PST_ROW_LIST,
      .json = put_held_samples, .has = is_in_samples},
     {"critical_path", "`[device, position]` of passes, each of which waits for the one before",
-     PST_ROW_COUNT, PST_ROW_LIST, .json = put_critical},
+     PST_ROW_COUNT, PST_ROW_LIST, .type = "list: integer", .json = put_critical},
     {"timeline",
      "for each device a list with `op` (`F`, `B`, `W`, `BW`), `stage`, `microbatch`, `start`, "
      "`end`, and with several steps `step`",
-     PST_ROW_OBJECT, PST_ROW_LIST, .json = put_timeline},
+     PST_ROW_OBJECT, PST_ROW_LIST, .type = "list: object", .json = put_timeline},
     PST_ROWS_END,
 };
 
