@@ -325,6 +325,15 @@ bool pst_data_judge(const struct pst_data_shape *shape, int32_t ignored, uint64_
     return true;
 }
 
+/* Memory for samples is used again. A plugin that leaves bytes of it gets zeros there, so that its
+   fault is the same for all plans and resumed runs. */
+static void clear_inputs(const struct pst_data_shape *shape, uint32_t n, void *const *inputs)
+{
+    for (uint32_t k = 0; k < shape->n_inputs; k++) {
+        memset(inputs[k], 0, n * pst_data_input_at(shape, k)->bytes);
+    }
+}
+
 /* Samples `at` ... of the plugin, n of them. */
 static pst_status read_run(const struct pst_data *data, uint32_t split, uint64_t at, uint32_t n,
                            void *const *inputs, struct pst_error *err)
@@ -334,6 +343,7 @@ static pst_status read_run(const struct pst_data *data, uint32_t split, uint64_t
     uint64_t samples;
     pst_status status;
 
+    clear_inputs(&plugin->shape, n, inputs);
     enter(plugin, PST_CRUMB_READ);
     memset(&said, 0, sizeof said); /* of a call that did not fail after all */
     status = plugin->calls->read(plugin->instance->self, split, at, n, inputs);

@@ -11,7 +11,8 @@
 #endif
 
 #define FAULTS                                                                                     \
-    "none|refuses|mute|empty|huge|grows|file|class|hole|by-call|by-order|shares|odd-status"
+    "none|refuses|mute|empty|huge|grows|file|class|hole|by-call|by-order|shares|odd-status|short|" \
+    "first"
 
 enum {
     NONE,
@@ -26,7 +27,9 @@ enum {
     BY_CALL,
     BY_ORDER,
     SHARES,
-    ODD_STATUS
+    ODD_STATUS,
+    SHORT, /* leaves the last number of the odd samples */
+    FIRST  /* fills the first input of X alone */
 };
 
 struct config {
@@ -112,13 +115,28 @@ static double strange(struct counter *self, uint64_t number)
     return value;
 }
 
+/* Elements at the end of input k that it does not write. */
+static uint64_t count_left(const struct counter *self, uint64_t number, uint32_t k)
+{
+    const struct pst_data_input *input = pst_data_input_at(self->shape, k);
+
+    if (input->field != PST_FIELD_X) {
+        return 0;
+    }
+    if (self->config->fault == FIRST) {
+        return k > 0 ? input->elems : 0;
+    }
+    return self->config->fault == SHORT ? number % 2 : 0;
+}
+
 static void put_sample(struct counter *self, uint64_t number, uint32_t i, void *const *inputs)
 {
     for (uint32_t k = 0; k < self->shape->n_inputs; k++) {
         const struct pst_data_input *input = pst_data_input_at(self->shape, k);
         void *to = (char *)inputs[k] + i * input->bytes;
+        const uint64_t end = input->elems - count_left(self, number, k);
 
-        for (uint64_t e = 0; e < input->elems; e++) {
+        for (uint64_t e = 0; e < end; e++) {
             const double wrong = e == 0 && k == 0 ? strange(self, number) : 0;
             const bool beyond = self->config->fault == CLASS && number == 5 && k > 0;
 
