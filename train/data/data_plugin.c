@@ -129,19 +129,37 @@ static pst_status own_table(const struct pst_job *job, struct pst_data *data,
     return PST_OK;
 }
 
+/* The plugin's file, if the job names one. */
+static const char *given_file(const struct pst_job *job)
+{
+    const char *path = job->training->data.path;
+
+    return path == NULL || path[0] == '\0' ? NULL : path;
+}
+
+pst_status pst_data_is_foreign(const struct pst_job *job, bool *ret_foreign, struct pst_error *err)
+{
+    const char *id = job->training->data.kind;
+
+    *ret_foreign = false;
+    if (pst_data_is_built_in(id)) {
+        return PST_OK;
+    }
+    return pst_plugin_is_foreign("data", id, given_file(job), job->plugins.path, ret_foreign, err);
+}
+
 /* It cannot run in a process of its own. */
-static pst_status check_isolation(const struct pst_job *job, const char *id, const char *path,
-                                  struct pst_error *err)
+static pst_status check_isolation(const struct pst_job *job, struct pst_error *err)
 {
     bool foreign = false;
-    pst_status status = pst_plugin_is_foreign("data", id, path, job->plugins.path, &foreign, err);
+    pst_status status = pst_data_is_foreign(job, &foreign, err);
 
     if (status == PST_OK && foreign && job->plugins.isolate == PST_ISOLATE_ALWAYS) {
         status =
             pst_fail(err, PST_ERR_CONFIG, "config.value",
                      "plugins.isolate = \"always\": the data plugin \"%s\" runs in the process "
                      "that trains; set plugins.isolate = \"auto\", or another data.kind",
-                     id);
+                     job->training->data.kind);
     }
     return status;
 }
@@ -151,11 +169,10 @@ static pst_status make_instance(const struct pst_job *job, struct pst_data *data
 {
     static const struct pst_host_context nothing;
     struct pst_data_plugin *plugin = data->plugin;
-    const char *id = job->training->data.kind, *given = job->training->data.path;
-    const char *path = given == NULL || given[0] == '\0' ? NULL : given;
+    const char *id = job->training->data.kind, *path = given_file(job);
     const struct pst_plugin *found = NULL;
     struct pst_config_node *table = NULL;
-    pst_status status = check_isolation(job, id, path, err);
+    pst_status status = check_isolation(job, err);
 
     PST_TRY(status, pst_plugin_find("data", id, path, job->plugins.path, &found, err));
     status = pst_config_place(job->config, "data", path == NULL ? "kind" : "path", status, err);

@@ -7,6 +7,11 @@
 
 #include <penstock/data.h>
 
+#include "job/training.h"
+
+/* Is the job's data read by a plugin that is not penstock's own? Opens nothing. */
+pst_status pst_data_is_foreign(const struct pst_job *job, bool *ret_foreign, struct pst_error *err);
+
 /* Does penstock read data of that kind without a plugin? */
 bool pst_data_is_built_in(const char *id);
 

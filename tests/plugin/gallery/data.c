@@ -5,6 +5,7 @@
 #include "gallery.h"
 
 #include <math.h>
+#include <signal.h>
 
 #ifndef GALLERY_ID
 #define GALLERY_ID "rude"
@@ -12,7 +13,7 @@
 
 #define FAULTS                                                                                     \
     "none|refuses|mute|empty|huge|grows|file|class|hole|by-call|by-order|shares|odd-status|short|" \
-    "first"
+    "first|crashes"
 
 enum {
     NONE,
@@ -29,7 +30,8 @@ enum {
     SHARES,
     ODD_STATUS,
     SHORT, /* leaves the last number of the odd samples */
-    FIRST  /* fills the first input of X alone */
+    FIRST, /* fills the first input of X alone */
+    CRASHES
 };
 
 struct config {
@@ -71,6 +73,9 @@ static pst_status open_data(void *self_, const struct pst_data_shape *shape)
     struct counter *self = self_;
 
     self->shape = shape;
+    if (self->config->fault == CRASHES) {
+        raise(SIGSEGV);
+    }
     if (self->config->fault == REFUSES) {
         return pst_failf(self->host, PST_ERR_CONFIG, "not for %s",
                          pst_data_input_at(shape, 0)->name);
