@@ -274,6 +274,7 @@ pst_status pst_plugin_data_open(const struct pst_job *job, struct pst_data *data
     if (status != PST_OK) {
         return fail_call(plugin, status, "open", err);
     }
+    plugin->instance->concurrent = true;
     return count_splits(job, data, err);
 }
 
@@ -365,6 +366,9 @@ static pst_status read_run(const struct pst_data *data, uint32_t split, uint64_t
     memset(&said, 0, sizeof said); /* of a call that did not fail after all */
     status = plugin->calls->read(plugin->instance->self, split, at, n, inputs);
     pst_breadcrumb_leave();
+    if (plugin->instance->begged) {
+        return fail_contract(plugin, PST_DATA_BEGGED, err);
+    }
     if (status != PST_OK) {
         return fail_call(plugin, status, "read", err);
     }

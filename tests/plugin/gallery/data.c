@@ -13,7 +13,8 @@
 
 #define FAULTS                                                                                     \
     "none|refuses|mute|empty|huge|grows|file|class|hole|by-call|by-order|shares|odd-status|short|" \
-    "first|crashes"
+    "first|crashes|allocates|scratches|asks|"                                                      \
+    "remarks"
 
 enum {
     NONE,
@@ -31,7 +32,11 @@ enum {
     ODD_STATUS,
     SHORT, /* leaves the last number of the odd samples */
     FIRST, /* fills the first input of X alone */
-    CRASHES
+    CRASHES,
+    ALLOCATES,
+    SCRATCHES,
+    ASKS,
+    REMARKS
 };
 
 struct config {
@@ -49,6 +54,8 @@ struct counter {
     const struct pst_host *host;
     const struct config *config;
     const struct pst_data_shape *shape;
+    const struct pst_scratch *scratch; /* NULL: the host has none */
+    const struct pst_remark *remark;
     uint32_t n_calls, last; /* written by reads: what a plugin must not do */
     volatile uint64_t shared;
 };
@@ -62,6 +69,8 @@ static pst_status create(const struct pst_host *host, const void *config, void *
     }
     self->host = host;
     self->config = config;
+    self->scratch = host->get_extension(host, PST_SCRATCH);
+    self->remark = host->get_extension(host, PST_REMARK);
     *ret_self = self;
     return PST_OK;
 }
@@ -155,6 +164,20 @@ static void put_sample(struct counter *self, uint64_t number, uint32_t i, void *
     }
 }
 
+/* What a read must not do. */
+static void use_host(const struct counter *self)
+{
+    if (self->config->fault == ALLOCATES) {
+        self->host->alloc(self->host, 8, 8);
+    } else if (self->config->fault == SCRATCHES && self->scratch != NULL) {
+        self->scratch->alloc(self->host, 8, 8);
+    } else if (self->config->fault == ASKS) {
+        self->host->get_extension(self->host, PST_REMARK);
+    } else if (self->config->fault == REMARKS && self->remark != NULL) {
+        self->remark->flag(self->host, "read", true);
+    }
+}
+
 static pst_status read_samples(void *self_, uint32_t split, uint64_t first, uint32_t n,
                                void *const *inputs)
 {
@@ -162,6 +185,7 @@ static pst_status read_samples(void *self_, uint32_t split, uint64_t first, uint
     const struct config *config = self->config;
 
     (void)split;
+    use_host(self);
     if (config->fault == NO_FILE) {
         return pst_failf(self->host, PST_ERR_IO, "%s: sample %llu is not there", config->file,
                          (unsigned long long)first);

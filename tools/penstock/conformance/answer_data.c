@@ -271,11 +271,16 @@ static pst_status ask_opened(struct pst_rig *rig, struct samples *samples,
     if (status != PST_OK) {
         return status;
     }
+    rig->instance.concurrent = true;
     pst_instance_enter(&rig->instance, PST_CRUMB_READ);
     for (samples->split = 0; status == PST_OK && samples->split < 2; samples->split++) {
         status = ask_split(samples, answer);
     }
     pst_instance_leave(&rig->instance);
+    rig->instance.concurrent = false;
+    if (rig->instance.begged) {
+        pst_answer_break(answer, "%s", PST_DATA_BEGGED);
+    }
     return status;
 }
 
