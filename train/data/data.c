@@ -458,7 +458,7 @@ pst_status pst_data_digest(const struct pst_data *data, const struct pst_sample_
                            uint32_t n, void *const *inputs, uint64_t *ret_digest,
                            struct pst_error *err)
 {
-    uint64_t digest = pst_data_sequences(data, PST_SPLIT_TRAIN);
+    uint64_t digest = data->reader + pst_data_sequences(data, PST_SPLIT_TRAIN);
     pst_status status = read_sequences(data, PST_SPLIT_TRAIN, 0, n / data->slices, inputs, err);
 
     if (status != PST_OK) {

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/memory.h"
 #include "base/text.h"
 #include "data/data_impl.h"
@@ -151,17 +152,58 @@ pst_status pst_data_is_foreign(const struct pst_job *job, bool *ret_foreign, str
 /* It cannot run in a process of its own. */
 static pst_status check_isolation(const struct pst_job *job, struct pst_error *err)
 {
-    bool foreign = false;
-    pst_status status = pst_data_is_foreign(job, &foreign, err);
+    return job->plugins.isolate != PST_ISOLATE_ALWAYS
+               ? PST_OK
+               : pst_fail(err, PST_ERR_CONFIG, "config.value",
+                          "plugins.isolate = \"always\": the data plugin \"%s\" runs in the "
+                          "process that trains; set plugins.isolate = \"auto\", or another "
+                          "data.kind",
+                          job->training->data.kind);
+}
 
-    if (status == PST_OK && foreign && job->plugins.isolate == PST_ISOLATE_ALWAYS) {
-        status =
-            pst_fail(err, PST_ERR_CONFIG, "config.value",
-                     "plugins.isolate = \"always\": the data plugin \"%s\" runs in the process "
-                     "that trains; set plugins.isolate = \"auto\", or another data.kind",
-                     job->training->data.kind);
+static void add_text(struct pst_hasher *hasher, const char *text)
+{
+    pst_hasher_add(hasher, text, strlen(text) + 1);
+}
+
+static void add_value(struct pst_hasher *hasher, const struct pst_param *row, const void *config)
+{
+    const void *value = (const char *)config + row->offset;
+
+    add_text(hasher, row->key);
+    switch (row->type) {
+    case PST_PARAM_BOOL:
+        pst_hasher_add(hasher, value, sizeof(bool));
+        break;
+    case PST_PARAM_ENUM:
+        pst_hasher_add(hasher, value, sizeof(uint32_t));
+        break;
+    case PST_PARAM_STRING:
+        add_text(hasher, *(const char *const *)value);
+        break;
+    case PST_PARAM_PATH: /* files may be moved; samples are compared by themselves */
+        break;
+    default:
+        pst_hasher_add(hasher, value, sizeof(uint64_t));
+        break;
     }
-    return status;
+}
+
+/* Another version, or other parameters, may read other samples after the first ones. */
+static uint64_t digest_instance(const struct pst_instance *instance)
+{
+    const struct pst_plugin *plugin = instance->plugin;
+    struct pst_hasher *hasher = pst_hasher_create();
+    struct pst_hash hash;
+
+    add_text(hasher, plugin->id);
+    add_text(hasher, plugin->version);
+    for (uint32_t i = 0; i < plugin->n_params; i++) {
+        add_value(hasher, pst_plugin_param(plugin, i), instance->config);
+    }
+    hash = pst_hasher_end(hasher);
+    pst_hasher_destroy(hasher);
+    return hash.low;
 }
 
 static pst_status make_instance(const struct pst_job *job, struct pst_data *data,
@@ -172,8 +214,10 @@ static pst_status make_instance(const struct pst_job *job, struct pst_data *data
     const char *id = job->training->data.kind, *path = given_file(job);
     const struct pst_plugin *found = NULL;
     struct pst_config_node *table = NULL;
-    pst_status status = check_isolation(job, err);
+    bool foreign = false;
+    pst_status status = pst_data_is_foreign(job, &foreign, err);
 
+    PST_TRY(status, foreign ? check_isolation(job, err) : PST_OK);
     PST_TRY(status, pst_plugin_find("data", id, path, job->plugins.path, &found, err));
     status = pst_config_place(job->config, "data", path == NULL ? "kind" : "path", status, err);
     PST_TRY(status, own_table(job, data, found, &table, err));
@@ -186,6 +230,7 @@ static pst_status make_instance(const struct pst_job *job, struct pst_data *data
     status = pst_instance_create(found, table, &nothing, &plugin->instance, err);
     if (status == PST_OK) {
         plugin->instance->host.fail = fail_here;
+        data->reader = foreign ? digest_instance(plugin->instance) : 0;
     }
     return status;
 }

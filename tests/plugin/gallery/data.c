@@ -10,6 +10,9 @@
 #ifndef GALLERY_ID
 #define GALLERY_ID "rude"
 #endif
+#ifndef GALLERY_VERSION
+#define GALLERY_VERSION "1.0"
+#endif
 
 #define FAULTS                                                                                     \
     "none|refuses|mute|empty|huge|grows|file|class|hole|by-call|by-order|shares|odd-status|short|" \
@@ -203,5 +206,5 @@ static pst_status read_samples(void *self_, uint32_t split, uint64_t first, uint
 PST_INTERFACE(PST_DATA, struct pst_data_interface, .open = open_data, .samples = samples,
               .read = read_samples)
 
-GALLERY_PLUGIN("data", GALLERY_ID, "0", "Counts, or does worse.",
+GALLERY_PLUGIN("data", GALLERY_ID, GALLERY_VERSION, "Counts, or does worse.",
                PST_PLUGIN_PARAMS(params, struct config), NULL)
