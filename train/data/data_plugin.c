@@ -237,6 +237,18 @@ static pst_status make_instance(const struct pst_job *job, struct pst_data *data
 
 /* --- its samples ------------------------------------------------------------------------------ */
 
+/* Values below which the elements of an input stay. Tokens of X that are hidden become targets. */
+static uint64_t range_of(const struct pst_data *data, const struct pst_tensor *tensor)
+{
+    const struct pst_sample_shape *shape = &data->shape;
+
+    if (tensor == shape->x && shape->target->field == PST_FIELD_MASKED) {
+        return pst_data_vocab(data);
+    }
+    return tensor == shape->target ? shape->classes
+                                   : shape->vocabs[pst_sample_input(shape, tensor)];
+}
+
 static void fill_shape(struct pst_data *data)
 {
     const struct pst_sample_shape *shape = &data->shape;
@@ -253,8 +265,7 @@ static void fill_shape(struct pst_data *data)
                                             .dims = tensor->dims,
                                             .elems = tensor->elems,
                                             .bytes = tensor->bytes,
-                                            .range = tensor == shape->target ? shape->classes
-                                                                             : shape->vocabs[i]};
+                                            .range = range_of(data, tensor)};
     }
     data->plugin->shape = (struct pst_data_shape){.size = sizeof data->plugin->shape,
                                                   .n_inputs = shape->n_inputs,
