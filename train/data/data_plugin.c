@@ -130,12 +130,14 @@ static pst_status own_table(const struct pst_job *job, struct pst_data *data,
     return PST_OK;
 }
 
-/* The plugin's file, if the job names one. */
+/* The plugin's file, if the job names one. A plugin that stands for a built-in kind is searched
+   for: it ignores the keys of other kinds, and so the path of another plugin. */
 static const char *given_file(const struct pst_job *job)
 {
-    const char *path = job->training->data.path;
+    const struct pst_job_data *given = &job->training->data;
+    const bool is_read = pst_data_kind_of(given->kind)->id == NULL;
 
-    return path == NULL || path[0] == '\0' ? NULL : path;
+    return !is_read || given->path == NULL || given->path[0] == '\0' ? NULL : given->path;
 }
 
 pst_status pst_data_is_foreign(const struct pst_job *job, bool *ret_foreign, struct pst_error *err)
