@@ -65,14 +65,26 @@ struct pst_instance *pst_host_instance(const struct pst_host *host)
     return host->impl;
 }
 
+bool pst_instance_may_ask(struct pst_instance *instance)
+{
+    if (instance->concurrent) {
+        atomic_store(&instance->begged, true);
+    }
+    return !instance->concurrent;
+}
+
 static void *host_alloc(const struct pst_host *host, size_t bytes, size_t align)
 {
-    return pst_arena_try(&pst_host_instance(host)->arena, bytes, align);
+    struct pst_instance *instance = pst_host_instance(host);
+
+    return pst_instance_may_ask(instance) ? pst_arena_try(&instance->arena, bytes, align) : NULL;
 }
 
 static void *host_scratch(const struct pst_host *host, size_t bytes, size_t align)
 {
-    return pst_arena_try(&pst_host_instance(host)->scratch, bytes, align);
+    struct pst_instance *instance = pst_host_instance(host);
+
+    return pst_instance_may_ask(instance) ? pst_arena_try(&instance->scratch, bytes, align) : NULL;
 }
 
 static const struct pst_scratch scratch_functions = {.size = sizeof scratch_functions,
@@ -120,7 +132,7 @@ static const struct pst_claim claim_functions = {.size = sizeof claim_functions,
 /* Each kind gets what it may ask, and nothing else: so questions never nest. */
 static const void *host_extension(const struct pst_host *host, const char *id)
 {
-    const struct pst_instance *instance = pst_host_instance(host);
+    struct pst_instance *instance = pst_host_instance(host);
     const struct pst_host_context *context = &instance->context;
     const char *kind = instance->plugin->kind;
     const struct {
@@ -137,6 +149,9 @@ static const void *host_extension(const struct pst_host *host, const char *id)
                       {PST_CLAIM, "scheduler", &claim_functions}};
     size_t i;
 
+    if (!pst_instance_may_ask(instance)) {
+        return NULL;
+    }
     for (i = 0; i < sizeof extensions / sizeof extensions[0]; i++) {
         if (strcmp(extensions[i].id, id) == 0) {
             bool allowed = extensions[i].kind == NULL || strcmp(extensions[i].kind, kind) == 0;

@@ -162,6 +162,10 @@ struct pst_instance {
     struct pst_remarks remarks;
     struct pst_arena scratch; /* until the call that runs returns */
     void *config, *self;
+    /* Its calls run on several threads at once from now on, so the host gives it no memory and no
+       extension. `begged`: it asked for one of these. */
+    bool concurrent;
+    _Atomic bool begged;
     uint32_t wider; /* bytes by which rows of its questions are longer than this header says */
 };
 
@@ -191,6 +195,9 @@ pst_status pst_instance_judge_price(const struct pst_instance *memopt,
    any; PST_ERR_BUG or an unknown status is plugin.contract, exit 3. */
 pst_status pst_instance_fail(struct pst_instance *instance, pst_status status, const char *function,
                              struct pst_error *err);
+
+/* May the plugin ask for memory and extensions? If not, `begged` is set. */
+bool pst_instance_may_ask(struct pst_instance *instance);
 
 /* The context behind a host table, for extension functions. */
 struct pst_instance *pst_host_instance(const struct pst_host *host);

@@ -40,6 +40,9 @@ static void say(const struct pst_host *host, const char *key, struct pst_partiti
     char why[128];
     uint32_t i = 0;
 
+    if (!pst_instance_may_ask(instance)) {
+        return;
+    }
     if (!key_is_sound(key)) {
         pst_host_refuse_remark(instance, "remark without a sound key is left out");
         return;

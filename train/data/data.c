@@ -299,25 +299,33 @@ static void shift(const int32_t *targets, uint64_t n, int32_t *ret_shifted)
     }
 }
 
+/* Targets of the class that is to count nothing are none. */
+static void ignore_targets(const struct pst_data *data, int32_t *targets)
+{
+    for (uint64_t i = 0; data->ignored != -1 && i < data->shape.target->elems; i++) {
+        targets[i] = targets[i] == data->ignored ? -1 : targets[i];
+    }
+}
+
 /* Makes what follows from the tokens and targets that a reader has made. Hides 15 % of the tokens
    of X where targets are PST_FIELD_MASKED and the data has no labels: the token becomes the last of
    the vocabulary in 8 of 10 cases, any token in one, and stays in one (Devlin et al.: "BERT", NAACL
-   2019, section 3.1). Fills segments and shifted targets. */
+   2019, section 3.1). Fills segments and shifted targets; the last after targets are ignored, for
+   the class that counts nothing may be no token. */
 static void derive_inputs(const struct pst_data *data, uint32_t split, uint64_t index,
                           void *const *inputs)
 {
     const struct pst_sample_shape *shape = &data->shape;
     int32_t *targets = inputs[pst_sample_input(shape, shape->target)];
 
+    if (shape->target->field == PST_FIELD_MASKED && !pst_data_has_labels(data)) {
+        hide_tokens(data, split, index, inputs[pst_sample_input(shape, shape->x)], targets);
+    }
+    ignore_targets(data, targets);
     for (uint32_t i = 0; i < shape->n_inputs; i++) {
         int32_t *values = inputs[i];
 
         switch (shape->inputs[i].field) {
-        case PST_FIELD_MASKED:
-            if (!pst_data_has_labels(data)) {
-                hide_tokens(data, split, index, inputs[pst_sample_input(shape, shape->x)], values);
-            }
-            break;
         case PST_FIELD_SEGMENT:
             for (uint64_t t = 0; t < shape->inputs[i].elems; t++) {
                 values[t] = t >= (shape->inputs[i].elems + 1) / 2;
@@ -329,17 +337,6 @@ static void derive_inputs(const struct pst_data *data, uint32_t split, uint64_t 
         default:
             break;
         }
-    }
-}
-
-/* Targets of the class that is to count nothing are none. */
-static void ignore_targets(const struct pst_data *data, void *const *inputs)
-{
-    const struct pst_tensor *target = data->shape.target;
-    int32_t *values = inputs[pst_sample_input(&data->shape, target)];
-
-    for (uint64_t i = 0; data->ignored != -1 && data->shape.classes > 0 && i < target->elems; i++) {
-        values[i] = values[i] == data->ignored ? -1 : values[i];
     }
 }
 
@@ -356,7 +353,6 @@ static pst_status read_sequences(const struct pst_data *data, uint32_t split, ui
             inputs[k] = (char *)ret_inputs[k] + (uint64_t)i * shape->inputs[k].bytes;
         }
         derive_inputs(data, split, first + i, inputs);
-        ignore_targets(data, inputs);
     }
     return status;
 }
@@ -458,7 +454,7 @@ pst_status pst_data_digest(const struct pst_data *data, const struct pst_sample_
                            uint32_t n, void *const *inputs, uint64_t *ret_digest,
                            struct pst_error *err)
 {
-    uint64_t digest = pst_data_sequences(data, PST_SPLIT_TRAIN);
+    uint64_t digest = data->reader + pst_data_sequences(data, PST_SPLIT_TRAIN);
     pst_status status = read_sequences(data, PST_SPLIT_TRAIN, 0, n / data->slices, inputs, err);
 
     if (status != PST_OK) {

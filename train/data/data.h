@@ -78,7 +78,8 @@ pst_status pst_data_read(const struct pst_data *data, uint32_t split, uint64_t f
 pst_status pst_data_read_whole(const struct pst_data *data, uint32_t split, uint64_t first,
                                uint32_t n, void *const *ret_inputs, struct pst_error *err);
 
-/* The digest is of the amount of data and of the first n training samples, read into `inputs`. */
+/* The digest is of the amount of data, of the first n training samples, read into `inputs`, and of
+   the id, version and parameters of a data plugin that is not penstock's own. */
 pst_status pst_data_digest(const struct pst_data *data, const struct pst_sample_shape *shape,
                            uint32_t n, void *const *inputs, uint64_t *ret_digest,
                            struct pst_error *err);

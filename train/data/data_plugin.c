@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/memory.h"
 #include "base/text.h"
 #include "data/data_impl.h"
@@ -129,21 +130,82 @@ static pst_status own_table(const struct pst_job *job, struct pst_data *data,
     return PST_OK;
 }
 
-/* It cannot run in a process of its own. */
-static pst_status check_isolation(const struct pst_job *job, const char *id, const char *path,
-                                  struct pst_error *err)
+/* The plugin's file, if the job names one. A plugin that stands for a built-in kind is searched
+   for: it ignores the keys of other kinds, and so the path of another plugin. */
+static const char *given_file(const struct pst_job *job)
 {
-    bool foreign = false;
-    pst_status status = pst_plugin_is_foreign("data", id, path, job->plugins.path, &foreign, err);
+    const struct pst_job_data *given = &job->training->data;
+    const bool is_read = pst_data_kind_of(given->kind)->id == NULL;
 
-    if (status == PST_OK && foreign && job->plugins.isolate == PST_ISOLATE_ALWAYS) {
-        status =
-            pst_fail(err, PST_ERR_CONFIG, "config.value",
-                     "plugins.isolate = \"always\": the data plugin \"%s\" runs in the process "
-                     "that trains; set plugins.isolate = \"auto\", or another data.kind",
-                     id);
+    return !is_read || given->path == NULL || given->path[0] == '\0' ? NULL : given->path;
+}
+
+pst_status pst_data_is_foreign(const struct pst_job *job, bool *ret_foreign, struct pst_error *err)
+{
+    const char *id = job->training->data.kind;
+
+    *ret_foreign = false;
+    if (pst_data_is_built_in(id)) {
+        return PST_OK;
     }
-    return status;
+    return pst_plugin_is_foreign("data", id, given_file(job), job->plugins.path, ret_foreign, err);
+}
+
+/* It cannot run in a process of its own. */
+static pst_status check_isolation(const struct pst_job *job, struct pst_error *err)
+{
+    return job->plugins.isolate != PST_ISOLATE_ALWAYS
+               ? PST_OK
+               : pst_fail(err, PST_ERR_CONFIG, "config.value",
+                          "plugins.isolate = \"always\": the data plugin \"%s\" runs in the "
+                          "process that trains; set plugins.isolate = \"auto\", or another "
+                          "data.kind",
+                          job->training->data.kind);
+}
+
+static void add_text(struct pst_hasher *hasher, const char *text)
+{
+    pst_hasher_add(hasher, text, strlen(text) + 1);
+}
+
+static void add_value(struct pst_hasher *hasher, const struct pst_param *row, const void *config)
+{
+    const void *value = (const char *)config + row->offset;
+
+    add_text(hasher, row->key);
+    switch (row->type) {
+    case PST_PARAM_BOOL:
+        pst_hasher_add(hasher, value, sizeof(bool));
+        break;
+    case PST_PARAM_ENUM:
+        pst_hasher_add(hasher, value, sizeof(uint32_t));
+        break;
+    case PST_PARAM_STRING:
+        add_text(hasher, *(const char *const *)value);
+        break;
+    case PST_PARAM_PATH: /* files may be moved; samples are compared by themselves */
+        break;
+    default:
+        pst_hasher_add(hasher, value, sizeof(uint64_t));
+        break;
+    }
+}
+
+/* Another version, or other parameters, may read other samples after the first ones. */
+static uint64_t digest_instance(const struct pst_instance *instance)
+{
+    const struct pst_plugin *plugin = instance->plugin;
+    struct pst_hasher *hasher = pst_hasher_create();
+    struct pst_hash hash;
+
+    add_text(hasher, plugin->id);
+    add_text(hasher, plugin->version);
+    for (uint32_t i = 0; i < plugin->n_params; i++) {
+        add_value(hasher, pst_plugin_param(plugin, i), instance->config);
+    }
+    hash = pst_hasher_end(hasher);
+    pst_hasher_destroy(hasher);
+    return hash.low;
 }
 
 static pst_status make_instance(const struct pst_job *job, struct pst_data *data,
@@ -151,12 +213,13 @@ static pst_status make_instance(const struct pst_job *job, struct pst_data *data
 {
     static const struct pst_host_context nothing;
     struct pst_data_plugin *plugin = data->plugin;
-    const char *id = job->training->data.kind, *given = job->training->data.path;
-    const char *path = given == NULL || given[0] == '\0' ? NULL : given;
+    const char *id = job->training->data.kind, *path = given_file(job);
     const struct pst_plugin *found = NULL;
     struct pst_config_node *table = NULL;
-    pst_status status = check_isolation(job, id, path, err);
+    bool foreign = false;
+    pst_status status = pst_data_is_foreign(job, &foreign, err);
 
+    PST_TRY(status, foreign ? check_isolation(job, err) : PST_OK);
     PST_TRY(status, pst_plugin_find("data", id, path, job->plugins.path, &found, err));
     status = pst_config_place(job->config, "data", path == NULL ? "kind" : "path", status, err);
     PST_TRY(status, own_table(job, data, found, &table, err));
@@ -169,11 +232,24 @@ static pst_status make_instance(const struct pst_job *job, struct pst_data *data
     status = pst_instance_create(found, table, &nothing, &plugin->instance, err);
     if (status == PST_OK) {
         plugin->instance->host.fail = fail_here;
+        data->reader = foreign ? digest_instance(plugin->instance) : 0;
     }
     return status;
 }
 
 /* --- its samples ------------------------------------------------------------------------------ */
+
+/* Values below which the elements of an input stay. Tokens of X that are hidden become targets. */
+static uint64_t range_of(const struct pst_data *data, const struct pst_tensor *tensor)
+{
+    const struct pst_sample_shape *shape = &data->shape;
+
+    if (tensor == shape->x && shape->target->field == PST_FIELD_MASKED) {
+        return pst_data_vocab(data);
+    }
+    return tensor == shape->target ? shape->classes
+                                   : shape->vocabs[pst_sample_input(shape, tensor)];
+}
 
 static void fill_shape(struct pst_data *data)
 {
@@ -191,8 +267,7 @@ static void fill_shape(struct pst_data *data)
                                             .dims = tensor->dims,
                                             .elems = tensor->elems,
                                             .bytes = tensor->bytes,
-                                            .range = tensor == shape->target ? shape->classes
-                                                                             : shape->vocabs[i]};
+                                            .range = range_of(data, tensor)};
     }
     data->plugin->shape = (struct pst_data_shape){.size = sizeof data->plugin->shape,
                                                   .n_inputs = shape->n_inputs,
@@ -257,6 +332,7 @@ pst_status pst_plugin_data_open(const struct pst_job *job, struct pst_data *data
     if (status != PST_OK) {
         return fail_call(plugin, status, "open", err);
     }
+    plugin->instance->concurrent = true;
     return count_splits(job, data, err);
 }
 
@@ -325,6 +401,15 @@ bool pst_data_judge(const struct pst_data_shape *shape, int32_t ignored, uint64_
     return true;
 }
 
+/* Memory for samples is used again. A plugin that leaves bytes of it gets zeros there, so that its
+   fault is the same for all plans and resumed runs. */
+static void clear_inputs(const struct pst_data_shape *shape, uint32_t n, void *const *inputs)
+{
+    for (uint32_t k = 0; k < shape->n_inputs; k++) {
+        memset(inputs[k], 0, n * pst_data_input_at(shape, k)->bytes);
+    }
+}
+
 /* Samples `at` ... of the plugin, n of them. */
 static pst_status read_run(const struct pst_data *data, uint32_t split, uint64_t at, uint32_t n,
                            void *const *inputs, struct pst_error *err)
@@ -334,10 +419,14 @@ static pst_status read_run(const struct pst_data *data, uint32_t split, uint64_t
     uint64_t samples;
     pst_status status;
 
+    clear_inputs(&plugin->shape, n, inputs);
     enter(plugin, PST_CRUMB_READ);
     memset(&said, 0, sizeof said); /* of a call that did not fail after all */
     status = plugin->calls->read(plugin->instance->self, split, at, n, inputs);
     pst_breadcrumb_leave();
+    if (plugin->instance->begged) {
+        return fail_contract(plugin, PST_DATA_BEGGED, err);
+    }
     if (status != PST_OK) {
         return fail_call(plugin, status, "read", err);
     }

@@ -62,7 +62,18 @@ static pst_status create(const struct pst_host *host, const void *config, void *
 /* Files that open() opened are closed here, as create() is called for each destroy(). */
 PST_DESTROY_NOTHING
 
-/* Looks at what the model wants, and refuses what this data is not for. */
+static uint32_t count_inputs(const struct pst_data_shape *shape, uint32_t field)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < shape->n_inputs; i++) {
+        n += pst_data_input_at(shape, i)->field == field;
+    }
+    return n;
+}
+
+/* Looks at what the model wants, and refuses what this data is not for: read() has to fill every
+   input of PST_FIELD_X. */
 static pst_status open_data(void *self_, const struct pst_data_shape *shape)
 {
     struct my_plugin *self = (struct my_plugin *)self_;
@@ -70,8 +81,9 @@ static pst_status open_data(void *self_, const struct pst_data_shape *shape)
     self->shape = shape;
     self->x = pst_data_find(shape, PST_FIELD_X);
     self->target = pst_data_find(shape, PST_FIELD_TARGET);
-    if (self->x == PST_NONE || pst_data_input_at(shape, self->x)->dtype == PST_I32 ||
-        self->target == PST_NONE || pst_data_input_at(shape, self->target)->dtype != PST_I32 ||
+    if (count_inputs(shape, PST_FIELD_X) != 1 ||
+        pst_data_input_at(shape, self->x)->dtype == PST_I32 || self->target == PST_NONE ||
+        pst_data_input_at(shape, self->target)->dtype != PST_I32 ||
         pst_data_input_at(shape, self->target)->elems != 1) {
         return pst_failf(self->host, PST_ERR_CONFIG,
                          "this data has features and one class each; the model wants something "

@@ -5,13 +5,19 @@
 #include "gallery.h"
 
 #include <math.h>
+#include <signal.h>
 
 #ifndef GALLERY_ID
 #define GALLERY_ID "rude"
 #endif
+#ifndef GALLERY_VERSION
+#define GALLERY_VERSION "1.0"
+#endif
 
 #define FAULTS                                                                                     \
-    "none|refuses|mute|empty|huge|grows|file|class|hole|by-call|by-order|shares|odd-status"
+    "none|refuses|mute|empty|huge|grows|file|class|hole|by-call|by-order|shares|odd-status|short|" \
+    "first|crashes|allocates|scratches|asks|"                                                      \
+    "remarks"
 
 enum {
     NONE,
@@ -26,24 +32,39 @@ enum {
     BY_CALL,
     BY_ORDER,
     SHARES,
-    ODD_STATUS
+    ODD_STATUS,
+    SHORT, /* leaves the last number of the odd samples */
+    FIRST, /* fills the first input of X alone */
+    CRASHES,
+    ALLOCATES,
+    SCRATCHES,
+    ASKS,
+    REMARKS
 };
 
 struct config {
     uint32_t fault;
     const char *file, *train;
+    int64_t valid_fraction;
+    uint32_t dtype;
 };
 
 static const struct pst_param params[] = {
     PST_PARAM(struct config, fault, PST_PARAM_ENUM, "none", FAULTS, "What it does wrong."),
     PST_PARAM(struct config, file, PST_PARAM_PATH, "", NULL, "A file that it names."),
-    PST_PARAM(struct config, train, PST_PARAM_STRING, "", NULL, "A key that other kinds have."),
+    PST_PARAM(struct config, train, PST_PARAM_STRING, "", NULL,
+              "A key that other kinds have, as a path; its value is told by a refusal."),
+    PST_PARAM(struct config, valid_fraction, PST_PARAM_INT, "0", "0..100",
+              "A key that other kinds have in another range."),
+    PST_PARAM(struct config, dtype, PST_PARAM_ENUM, "f4", "f4|f8", "One with other words."),
 };
 
 struct counter {
     const struct pst_host *host;
     const struct config *config;
     const struct pst_data_shape *shape;
+    const struct pst_scratch *scratch; /* NULL: the host has none */
+    const struct pst_remark *remark;
     uint32_t n_calls, last; /* written by reads: what a plugin must not do */
     volatile uint64_t shared;
 };
@@ -57,6 +78,8 @@ static pst_status create(const struct pst_host *host, const void *config, void *
     }
     self->host = host;
     self->config = config;
+    self->scratch = host->get_extension(host, PST_SCRATCH);
+    self->remark = host->get_extension(host, PST_REMARK);
     *ret_self = self;
     return PST_OK;
 }
@@ -68,9 +91,13 @@ static pst_status open_data(void *self_, const struct pst_data_shape *shape)
     struct counter *self = self_;
 
     self->shape = shape;
+    if (self->config->fault == CRASHES) {
+        raise(SIGSEGV);
+    }
     if (self->config->fault == REFUSES) {
-        return pst_failf(self->host, PST_ERR_CONFIG, "not for %s",
-                         pst_data_input_at(shape, 0)->name);
+        return pst_failf(self->host, PST_ERR_CONFIG, "not for %s%s%s",
+                         pst_data_input_at(shape, 0)->name,
+                         self->config->train[0] != '\0' ? "; train is " : "", self->config->train);
     }
     return self->config->fault == MUTE ? PST_ERR_CONFIG : PST_OK;
 }
@@ -112,13 +139,28 @@ static double strange(struct counter *self, uint64_t number)
     return value;
 }
 
+/* Elements at the end of input k that it does not write. */
+static uint64_t count_left(const struct counter *self, uint64_t number, uint32_t k)
+{
+    const struct pst_data_input *input = pst_data_input_at(self->shape, k);
+
+    if (input->field != PST_FIELD_X) {
+        return 0;
+    }
+    if (self->config->fault == FIRST) {
+        return k > 0 ? input->elems : 0;
+    }
+    return self->config->fault == SHORT ? number % 2 : 0;
+}
+
 static void put_sample(struct counter *self, uint64_t number, uint32_t i, void *const *inputs)
 {
     for (uint32_t k = 0; k < self->shape->n_inputs; k++) {
         const struct pst_data_input *input = pst_data_input_at(self->shape, k);
         void *to = (char *)inputs[k] + i * input->bytes;
+        const uint64_t end = input->elems - count_left(self, number, k);
 
-        for (uint64_t e = 0; e < input->elems; e++) {
+        for (uint64_t e = 0; e < end; e++) {
             const double wrong = e == 0 && k == 0 ? strange(self, number) : 0;
             const bool beyond = self->config->fault == CLASS && number == 5 && k > 0;
 
@@ -132,6 +174,20 @@ static void put_sample(struct counter *self, uint64_t number, uint32_t i, void *
     }
 }
 
+/* What a read must not do. */
+static void use_host(const struct counter *self)
+{
+    if (self->config->fault == ALLOCATES) {
+        self->host->alloc(self->host, 8, 8);
+    } else if (self->config->fault == SCRATCHES && self->scratch != NULL) {
+        self->scratch->alloc(self->host, 8, 8);
+    } else if (self->config->fault == ASKS) {
+        self->host->get_extension(self->host, PST_REMARK);
+    } else if (self->config->fault == REMARKS && self->remark != NULL) {
+        self->remark->flag(self->host, "read", true);
+    }
+}
+
 static pst_status read_samples(void *self_, uint32_t split, uint64_t first, uint32_t n,
                                void *const *inputs)
 {
@@ -139,6 +195,7 @@ static pst_status read_samples(void *self_, uint32_t split, uint64_t first, uint
     const struct config *config = self->config;
 
     (void)split;
+    use_host(self);
     if (config->fault == NO_FILE) {
         return pst_failf(self->host, PST_ERR_IO, "%s: sample %llu is not there", config->file,
                          (unsigned long long)first);
@@ -156,5 +213,5 @@ static pst_status read_samples(void *self_, uint32_t split, uint64_t first, uint
 PST_INTERFACE(PST_DATA, struct pst_data_interface, .open = open_data, .samples = samples,
               .read = read_samples)
 
-GALLERY_PLUGIN("data", GALLERY_ID, "0", "Counts, or does worse.",
+GALLERY_PLUGIN("data", GALLERY_ID, GALLERY_VERSION, "Counts, or does worse.",
                PST_PLUGIN_PARAMS(params, struct config), NULL)

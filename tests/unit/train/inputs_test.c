@@ -17,14 +17,14 @@ struct samples {
     void *buffers[PST_MAX_INPUTS];
 };
 
-static struct samples read_samples(const struct pst_graph *graph)
+static struct samples read_ignoring(const struct pst_graph *graph, int32_t ignored)
 {
     struct pst_training training = {.loop = {.sample = 0}};
     struct pst_job job = {.training = &training};
     struct pst_error err = {0};
     struct samples samples = {0};
 
-    job.training->loop.ignore_index = -1;
+    job.training->loop.ignore_index = ignored;
     job.training->data.kind = "synthetic";
     job.training->data.seed = 5;
     assert_ok(pst_data_create(&job, graph, &samples.data, &err), &err);
@@ -34,6 +34,11 @@ static struct samples read_samples(const struct pst_graph *graph)
     }
     assert_ok(pst_data_read(samples.data, PST_SPLIT_TRAIN, 0, N, samples.buffers, &err), &err);
     return samples;
+}
+
+static struct samples read_samples(const struct pst_graph *graph)
+{
+    return read_ignoring(graph, -1);
 }
 
 static void finish_samples(struct samples *samples)
@@ -80,6 +85,45 @@ TEST(hidden_tokens)
     assert_true(fabs(masked / (double)hidden - 0.8) < 0.06);
     assert_true(fabs(same / (double)hidden - 0.1) < 0.04);
     assert_true(fabs(follows / (double)(N * (T - 1)) - 0.876) < 0.02);
+    finish_samples(&samples);
+    pst_graph_destroy(graph);
+}
+
+/* Hidden tokens are targets: a reader gives none that is no class. */
+TEST(hidden_tokens_are_classes)
+{
+    enum { V = 97, CLASSES = 50 };
+    struct pst_graph *graph =
+        make_model("bert", "context=1 vocab=97 layers=1 dim=8 heads=1", PST_F32);
+    struct pst_tensor *logits = &graph->tensors[graph->logits];
+    struct samples samples;
+
+    logits->dims[logits->rank - 1] = CLASSES;
+    samples = read_samples(graph);
+    assert_int_equal(samples.shape->vocab, V);
+    for (uint32_t i = 0; i < N; i++) {
+        assert_in_range(((int32_t *)samples.buffers[2])[i], 0, CLASSES - 1);
+    }
+    finish_samples(&samples);
+    pst_graph_destroy(graph);
+}
+
+/* Targets without a loss go in as 0, those of the class that counts nothing, too. */
+TEST(shifted_targets)
+{
+    struct pst_graph *graph =
+        make_model("t5", "context=12 targets=10 vocab=50 layers=1 dim=8 heads=1", PST_F32);
+    struct samples samples = read_ignoring(graph, 7);
+    const struct pst_sample_shape *shape = samples.shape;
+    const int32_t *targets = samples.buffers[pst_sample_input(shape, shape->target)];
+    const int32_t *shifted = samples.buffers[pst_sample_input(shape, shape->shifted)];
+    uint32_t n_ignored = 0;
+
+    for (uint32_t i = 0; i < N * 10; i++) {
+        assert_int_equal(shifted[i], i % 10 == 0 || targets[i - 1] < 0 ? 0 : targets[i - 1]);
+        n_ignored += targets[i] < 0;
+    }
+    assert_true(n_ignored > 0);
     finish_samples(&samples);
     pst_graph_destroy(graph);
 }

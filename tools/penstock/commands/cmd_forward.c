@@ -13,6 +13,7 @@
 #include "base/text.h"
 #include "commands/print_error.h"
 #include "commands/searching.h"
+#include "data/data_plugin.h"
 #include "generate/generate.h"
 #include "loop/initial_values.h"
 #include "loop/emulate.h"
@@ -128,6 +129,16 @@ static pst_status plan_and_run(struct request *request, struct pst_session *sess
     return status == PST_OK ? pst_train_run(session, data, NULL, &listener, err) : status;
 }
 
+/* What to set depends on the kind: a plugin alone knows what it holds out. */
+static pst_status fail_nothing_held(const char *kind, struct pst_error *err)
+{
+    return pst_data_is_built_in(kind)
+               ? pst_fail(err, PST_ERR_CONFIG, "config.value",
+                          "there are no held-out data: set data.valid or data.valid_fraction")
+               : pst_fail(err, PST_ERR_CONFIG, "config.value",
+                          "data \"%s\" holds nothing out, so there is nothing to evaluate", kind);
+}
+
 static pst_status open_data(struct request *request, struct pst_session *session,
                             struct pst_job *job, struct pst_data **ret_data, struct pst_error *err)
 {
@@ -145,8 +156,7 @@ static pst_status open_data(struct request *request, struct pst_session *session
     }
     held = pst_data_samples(*ret_data, PST_SPLIT_VALID);
     if (held == 0) {
-        return pst_fail(err, PST_ERR_CONFIG, "config.value",
-                        "there are no held-out data: set data.valid or data.valid_fraction");
+        return fail_nothing_held(job->training->data.kind, err);
     }
     if (request->batches > 0) {
         job->training->loop.eval_batches = request->batches;
@@ -154,7 +164,8 @@ static pst_status open_data(struct request *request, struct pst_session *session
         job->training->loop.eval_batches = INT64_MAX;
     } else if (job->training->loop.eval_batches == 0) {
         return pst_fail(err, PST_ERR_CONFIG, "config.value",
-                        "synthetic data has no end, and train.eval_batches is 0; set --batches");
+                        "data \"%s\" has no end, and train.eval_batches is 0; set --batches",
+                        job->training->data.kind);
     }
     return PST_OK;
 }

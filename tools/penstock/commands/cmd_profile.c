@@ -81,6 +81,7 @@ static void read_request(struct pst_cli *cli, const struct pst_job *job, struct 
     request->profile.rounds = given ? request->rounds : ROUNDS;
     request->profile.least_ns = given ? 0 : LEAST_NS;
     request->profile.group_ns = given ? 0 : GROUP_NS;
+    request->profile.reads_data = true;
     read_sizes(cli, job, request);
 }
 

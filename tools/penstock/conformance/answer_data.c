@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Samples of a data plugin: the same bytes however they are asked for, in one call and in many, in
- * any order, from several threads at once; and values that the model has.
+ * Samples of a data plugin: every byte is written, and the same bytes however they are asked for,
+ * in one call and in many, in any order, from several threads at once; and values that the model
+ * has.
  */
 #include "conformance/answer.h"
 
@@ -12,19 +13,25 @@
 #include "base/memory.h"
 #include "data/data_plugin.h"
 
-enum { INPUTS = 2, SAMPLES = 12, THREADS = 4, IGNORED = -1 };
+enum { INPUTS = 3, SAMPLES = 12, THREADS = 4, IGNORED = -1 };
 
-/* Ordinary models: next tokens, classes of images and of vectors, numbers. */
+/* Two readings of the same samples begin with other bytes: the host's memory for samples is used
+   again and again, so bytes that read() leaves are those of earlier samples. */
+enum { FILLED = 0x5A, OTHERWISE = 0xA5 };
+
+/* Ordinary models: next tokens, classes of images and of vectors, numbers, classes of pairs. */
 static const struct model {
     struct {
         uint32_t dtype, rank;
         uint64_t dims[3], range;
     } x, target;
+    bool pairs; /* two inputs like x */
 } models[] = {
-    {{PST_I32, 1, {16}, 256}, {PST_I32, 1, {16}, 256}},
-    {{PST_F32, 3, {8, 8, 3}, 0}, {PST_I32, 0, {0}, 10}},
-    {{PST_BF16, 1, {8}, 0}, {PST_I32, 0, {0}, 10}},
-    {{PST_F32, 1, {8}, 0}, {PST_F32, 1, {1}, 0}},
+    {{PST_I32, 1, {16}, 256}, {PST_I32, 1, {16}, 256}, false},
+    {{PST_F32, 3, {8, 8, 3}, 0}, {PST_I32, 0, {0}, 10}, false},
+    {{PST_BF16, 1, {8}, 0}, {PST_I32, 0, {0}, 10}, false},
+    {{PST_F32, 1, {8}, 0}, {PST_F32, 1, {1}, 0}, false},
+    {{PST_F32, 1, {8}, 0}, {PST_I32, 0, {0}, 10}, true},
 };
 
 /* A shape with its inputs, as long as a newer host has them. */
@@ -57,15 +64,19 @@ static void put_question(struct question *question, const struct pst_rig *rig, u
 
     question->shape = (struct pst_data_shape){
         .size = sizeof question->shape,
-        .n_inputs = INPUTS,
+        .n_inputs = model->pairs ? 3 : 2,
         .input_size = (uint32_t)sizeof(struct pst_data_input) + rig->instance.wider,
         .seed = seed};
-    question->inputs = pst_alloc(INPUTS, question->shape.input_size);
+    question->inputs = pst_alloc(question->shape.n_inputs, question->shape.input_size);
     question->shape.inputs = question->inputs;
     put_input(question, 0, "x", PST_FIELD_X, model->x.dtype, model->x.rank, model->x.dims,
               model->x.range);
     put_input(question, 1, "targets", PST_FIELD_TARGET, model->target.dtype, model->target.rank,
               model->target.dims, model->target.range);
+    if (model->pairs) {
+        put_input(question, 2, "x2", PST_FIELD_X, model->x.dtype, model->x.rank, model->x.dims,
+                  model->x.range);
+    }
 }
 
 /* Samples 0 ... n - 1 of a split, each input on its own. */
@@ -77,17 +88,23 @@ struct samples {
     char *inputs[INPUTS];
 };
 
-static void samples_init(struct samples *samples, const struct samples *like)
+static uint64_t bytes_of(const struct samples *samples, uint32_t k)
+{
+    return samples->n * pst_data_input_at(samples->shape, k)->bytes;
+}
+
+static void samples_init(struct samples *samples, const struct samples *like, int filled)
 {
     *samples = *like;
-    for (uint32_t k = 0; k < INPUTS; k++) {
-        samples->inputs[k] = pst_alloc(like->n, pst_data_input_at(like->shape, k)->bytes);
+    for (uint32_t k = 0; k < like->shape->n_inputs; k++) {
+        samples->inputs[k] = pst_alloc(bytes_of(like, k), 1);
+        memset(samples->inputs[k], filled, bytes_of(like, k));
     }
 }
 
 static void samples_finish(struct samples *samples)
 {
-    for (uint32_t k = 0; k < INPUTS; k++) {
+    for (uint32_t k = 0; k < samples->shape->n_inputs; k++) {
         free(samples->inputs[k]);
     }
 }
@@ -96,7 +113,7 @@ static pst_status read_part(const struct samples *samples, uint32_t first, uint3
 {
     void *inputs[INPUTS];
 
-    for (uint32_t k = 0; k < INPUTS; k++) {
+    for (uint32_t k = 0; k < samples->shape->n_inputs; k++) {
         inputs[k] = samples->inputs[k] + first * pst_data_input_at(samples->shape, k)->bytes;
     }
     return samples->calls->read(samples->self, samples->split, first, n, inputs);
@@ -106,12 +123,32 @@ static bool samples_equal(const struct samples *a, const struct samples *b)
 {
     bool equal = true;
 
-    for (uint32_t k = 0; k < INPUTS; k++) {
-        const uint64_t bytes = a->n * pst_data_input_at(a->shape, k)->bytes;
-
-        equal = equal && memcmp(a->inputs[k], b->inputs[k], bytes) == 0;
+    for (uint32_t k = 0; k < a->shape->n_inputs; k++) {
+        equal = equal && memcmp(a->inputs[k], b->inputs[k], bytes_of(a, k)) == 0;
     }
     return equal;
+}
+
+/* Bytes that have in both what stood there before were written by neither reading. */
+static void find_unwritten(const struct samples *filled, const struct samples *otherwise,
+                           struct pst_answer *answer)
+{
+    for (uint32_t k = 0; k < filled->shape->n_inputs; k++) {
+        const struct pst_data_input *input = pst_data_input_at(filled->shape, k);
+        const unsigned char *a = (const unsigned char *)filled->inputs[k];
+        const unsigned char *b = (const unsigned char *)otherwise->inputs[k];
+        uint64_t i = 0;
+
+        while (i < bytes_of(filled, k) && (a[i] != FILLED || b[i] != OTHERWISE)) {
+            i++;
+        }
+        if (i < bytes_of(filled, k)) {
+            pst_answer_break(answer, "read() does not write byte %llu of %s of sample %llu",
+                             (unsigned long long)(i % input->bytes), input->name,
+                             (unsigned long long)(i / input->bytes));
+            return;
+        }
+    }
 }
 
 /* From the last to the first, `step` at a time, all but the first of which are full. */
@@ -152,7 +189,7 @@ static pst_status read_at_once(const struct samples *whole, struct pst_answer *a
 
     for (uint32_t i = 0; i < THREADS; i++) {
         readers[i] = (struct reader){.step = i + 1};
-        samples_init(&readers[i].samples, whole);
+        samples_init(&readers[i].samples, whole, FILLED);
     }
     for (uint32_t i = 0; i < THREADS; i++) {
         readers[i].started =
@@ -175,10 +212,8 @@ static void record(struct pst_answer *answer, const struct samples *samples)
 {
     uint64_t digest = 0;
 
-    for (uint32_t k = 0; k < INPUTS; k++) {
-        const uint64_t bytes = samples->n * pst_data_input_at(samples->shape, k)->bytes;
-
-        for (uint64_t i = 0; i < bytes; i++) {
+    for (uint32_t k = 0; k < samples->shape->n_inputs; k++) {
+        for (uint64_t i = 0; i < bytes_of(samples, k); i++) {
             digest = digest * 1099511628211u + (unsigned char)samples->inputs[k][i];
         }
     }
@@ -198,14 +233,17 @@ static pst_status ask_split(struct samples *like, struct pst_answer *answer)
         pst_answer_break(answer, "samples() returned more than 2^62, and not UINT64_MAX");
     }
     like->n = n < SAMPLES ? (uint32_t)n : SAMPLES;
-    samples_init(&whole, like);
-    samples_init(&again, like);
+    samples_init(&whole, like, FILLED);
+    samples_init(&again, like, OTHERWISE);
     status = like->n == 0 ? PST_OK : read_part(&whole, 0, like->n);
+    PST_TRY(status, read_backwards(&again, 5));
+    if (status == PST_OK) {
+        find_unwritten(&whole, &again, answer);
+    }
     if (status == PST_OK &&
         !pst_data_judge(like->shape, IGNORED, 0, like->n, (void *const *)whole.inputs, fault)) {
         pst_answer_break(answer, "%s", fault);
     }
-    PST_TRY(status, read_backwards(&again, 5));
     if (status == PST_OK && !samples_equal(&whole, &again)) {
         pst_answer_break(answer, "read() gives other bytes for the same samples in another order");
     }
@@ -233,11 +271,16 @@ static pst_status ask_opened(struct pst_rig *rig, struct samples *samples,
     if (status != PST_OK) {
         return status;
     }
+    rig->instance.concurrent = true;
     pst_instance_enter(&rig->instance, PST_CRUMB_READ);
     for (samples->split = 0; status == PST_OK && samples->split < 2; samples->split++) {
         status = ask_split(samples, answer);
     }
     pst_instance_leave(&rig->instance);
+    rig->instance.concurrent = false;
+    if (rig->instance.begged) {
+        pst_answer_break(answer, "%s", PST_DATA_BEGGED);
+    }
     return status;
 }
 

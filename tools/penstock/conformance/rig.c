@@ -23,6 +23,9 @@ static bool grants(struct pst_rig *rig, const char *who, const struct pst_arena 
 {
     const struct pst_manners *manners = &rig->manners;
 
+    if (!pst_instance_may_ask(&rig->instance)) {
+        return false;
+    }
     if ((align & (align - 1)) != 0 || align > 4096) {
         snprintf(rig->broken, sizeof rig->broken, "%s was asked for an alignment of %zu", who,
                  align);
@@ -100,11 +103,13 @@ static bool host_cancelled(const struct pst_host *host)
 
 static const void *host_extension(const struct pst_host *host, const char *id)
 {
-    const struct pst_rig *rig = rig_of(host);
+    struct pst_rig *rig = rig_of(host);
 
-    return rig->manners.bare              ? NULL
-           : strcmp(id, PST_SCRATCH) == 0 ? (const void *)&scratch_functions
-                                          : rig->instance.host.get_extension(host, id);
+    if (rig->manners.bare || !pst_instance_may_ask(&rig->instance)) {
+        return NULL;
+    }
+    return strcmp(id, PST_SCRATCH) == 0 ? (const void *)&scratch_functions
+                                        : rig->instance.host.get_extension(host, id);
 }
 
 void pst_rig_state(struct pst_rig *rig, const struct pst_case *question)

@@ -215,6 +215,7 @@ pst_status pst_calibrate(struct pst_session *session, uint32_t samples,
                                           .warmups = WARMUPS,
                                           .least_ns = LEAST_NS,
                                           .group_ns = GROUP_NS,
+                                          .reads_data = pst_calibration_reads_data(session),
                                           .progress = listener->progress,
                                           .context = listener->context,
                                           .cancelled = listener->cancelled};

@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "base/machine.h"
 #include "base/memory.h"
+#include "data/data_plugin.h"
 #include "host/search.h"
 #include "loop/emulate.h"
 #include "models/costed/costed_file.h"
@@ -48,6 +49,14 @@ bool pst_calibration_is_wanted(const struct pst_session *session)
            !pst_session_is_hollow(session) && !pst_launched_as_several();
 }
 
+bool pst_calibration_reads_data(const struct pst_session *session)
+{
+    bool foreign;
+    struct pst_error unused;
+
+    return pst_data_is_foreign(session->job, &foreign, &unused) == PST_OK && !foreign;
+}
+
 /* --- the files ---------------------------------------------------------------------------------*/
 
 static void add(struct pst_hasher *hasher, const char *text)
@@ -80,7 +89,7 @@ static void add_job(struct pst_hasher *hasher, const struct pst_session *session
     add(hasher, job->run.device);
     add(hasher, job->run.transport);
     add(hasher, job->run.kernels);
-    add(hasher, job->training->data.kind);
+    add(hasher, pst_calibration_reads_data(session) ? job->training->data.kind : "not read");
     pst_hasher_add(hasher, numbers, sizeof numbers);
 }
 

@@ -15,6 +15,10 @@
    process is alone: processes of one run must agree. */
 bool pst_calibration_is_wanted(const struct pst_session *session);
 
+/* Is the job's data read to measure the host's part? A data plugin that is not penstock's own is
+   run only by commands that need its samples, and by `penstock profile`. */
+bool pst_calibration_reads_data(const struct pst_session *session);
+
 /* Files of this model, device, optimizer, machine and version; free() both. NULL: no folder is
    known for them. The second has the name of the first with another ending. */
 char *pst_calibration_profile_file(const struct pst_session *session);

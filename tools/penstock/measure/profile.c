@@ -219,11 +219,13 @@ static const char *about_description(const struct pst_session *session, struct p
 }
 
 /* Data that cannot be read are no matter of a plan: what the host does is not known then. */
-static void measure_host(const struct pst_session *session, struct pst_profiled *profile)
+static void measure_host(const struct pst_session *session,
+                         const struct pst_profile_request *request, struct pst_profiled *profile)
 {
     struct pst_error err = {.status = PST_OK};
 
-    if (!pst_session_is_hollow(session) && pst_device_is_host(session->device_ops) &&
+    if (request->reads_data && !pst_session_is_hollow(session) &&
+        pst_device_is_host(session->device_ops) &&
         pst_measure_host(session, &profile->host, &err) != PST_OK) {
         pst_log(PST_LOG_INFO, "profile", "the host's time for a step is not measured: %s",
                 err.message);
@@ -285,7 +287,7 @@ pst_status pst_profile_run(const struct pst_session *session,
     status = measure(session, request, &profile, err);
     if (status == PST_OK) {
         judge(&profile);
-        measure_host(session, &profile);
+        measure_host(session, request, &profile);
         status = make_graph(session, request, &profile, err);
     }
     if (status != PST_OK) {

@@ -17,6 +17,7 @@ struct pst_profile_request {
     uint32_t n_sizes, sizes[PST_PROFILE_SIZES]; /* samples of a micro-batch, ascending */
     uint32_t rounds, warmups;
     uint64_t least_ns, group_ns; /* as pst_measure_config */
+    bool reads_data;             /* the host's part is measured, for which data is read */
     void (*progress)(void *context, uint64_t done, uint64_t all, uint32_t size);
     void *context;
     bool (*cancelled)(void);
