@@ -42,7 +42,10 @@ struct pst_operator_question {
 
 /* pst_operator_row.flags */
 enum {
-    PST_OPERATOR_COSTLY = 1u << 0 /* bound by arithmetic; else by memory, and cheap to replay */
+    PST_OPERATOR_COSTLY = 1u << 0, /* bound by arithmetic; else by memory, and cheap to replay */
+    /* Row t of y[0] is made of rows 0 ... t of each x alone: a row is what has one index of the
+       first axis, of which all of them have as many. Without it, no text is generated. */
+    PST_OPERATOR_CAUSAL = 1u << 1
 };
 
 /*

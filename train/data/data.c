@@ -187,13 +187,19 @@ struct pst_sample_unit pst_sample_unit_of(const struct pst_graph *graph)
 static pst_status check_sample(const struct pst_job *job, const struct pst_data *data,
                                const struct pst_graph *graph, struct pst_error *err)
 {
-    bool causal = true;
+    const struct pst_op *ahead = pst_graph_looks_ahead(graph);
 
-    for (uint32_t i = 0; i < graph->n_ops; i++) {
-        causal = causal && (graph->ops[i].kind != PST_OP_ATTENTION || graph->ops[i].causal);
+    if (job->training->loop.sample == 0) {
+        return PST_OK;
     }
-    if (job->training->loop.sample > 0 &&
-        ((!pst_data_is_text(data) && data->tokenizer == NULL) || !causal)) {
+    if (ahead != NULL && ahead->custom != NULL) {
+        return pst_fail(err, PST_ERR_CONFIG, "config.value",
+                        "train.sample: operator %s of plugin %s may use what comes later in a "
+                        "text; its row does not state PST_OPERATOR_CAUSAL for the rows of the "
+                        "text; set train.sample = 0",
+                        ahead->name, pst_op_title(ahead));
+    }
+    if ((!pst_data_is_text(data) && data->tokenizer == NULL) || ahead != NULL) {
         return pst_fail(err, PST_ERR_CONFIG, "config.value",
                         "train.sample: text can be generated with data.kind = \"text\", or with "
                         "data.tokenizer, and a causal model such as gpt; set train.sample = 0");

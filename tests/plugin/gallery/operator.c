@@ -14,6 +14,7 @@ enum fault {
     NEIGHBOUR, /* y depends on how many samples there are */
     COUNTER,   /* y depends on how often it was called */
     SPLIT,     /* y depends on where items are split */
+    AHEAD,     /* the first element depends on the last */
     UNSAID,    /* B reads y, which the row does not say */
     CRASH,
     TYPE,  /* rows that are wrong: the result's type, */
@@ -30,10 +31,11 @@ struct config {
 };
 
 static const struct pst_param params[] = {
-    PST_PARAM(struct config, fault, PST_PARAM_ENUM, "none",
-              "none|gradient|weights|outside|input|unwritten|neighbour|counter|split|unsaid|crash|"
-              "type|mask|flops|room|flags|no-examples|elsewhere",
-              "What is wrong."),
+    PST_PARAM(
+        struct config, fault, PST_PARAM_ENUM, "none",
+        "none|gradient|weights|outside|input|unwritten|neighbour|counter|split|ahead|unsaid|crash|"
+        "type|mask|flops|room|flags|no-examples|elsewhere",
+        "What is wrong."),
 };
 
 PST_INSTANCE(rude, struct config)
@@ -53,7 +55,7 @@ static void spoil(uint32_t fault, struct pst_operator_row *row)
     row->y[0].dtype = fault == TYPE ? PST_I32 : row->y[0].dtype;
     row->b_reads_x |= fault == MASK ? 2 : 0;
     row->flops[1] = fault == FLOPS ? -1 : row->flops[1];
-    row->flags = fault == FLAGS ? 1u << 30 : 0;
+    row->flags |= fault == FLAGS ? 1u << 30 : 0;
     if (fault == ROOM) {
         row->z[0].rank = 1;
         row->z[0].dims[0] = 0;
@@ -75,6 +77,7 @@ static pst_status describe(void *self_, const struct pst_operator_question *q,
     ret_row->y[0] = q->x[0];
     ret_row->b_reads_x = 1;
     ret_row->b_reads_p = 1;
+    ret_row->flags = PST_OPERATOR_CAUSAL;
     ret_row->n_z = 1; /* the sum of dy x of each sample */
     ret_row->z[0].dtype = q->dtype == PST_F64 ? PST_F64 : PST_F32;
     ret_row->flops[0] = ret_row->flops[1] = (double)elems_of(&q->x[0]);
@@ -104,6 +107,9 @@ struct work {
                            : w->fault == SPLIT   ? begin                                           \
                            : w->fault == COUNTER ? (uint64_t)++calls                               \
                                                  : 0);                                             \
+        }                                                                                          \
+        if (w->fault == AHEAD && end > begin) {                                                    \
+            y[begin * w->elems] += x[(begin + 1) * w->elems - 1];                                  \
         }                                                                                          \
         if (w->fault == OUTSIDE && end == w->call->samples) {                                      \
             y[end * w->elems] = 0;                                                                 \

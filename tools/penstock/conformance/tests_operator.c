@@ -201,12 +201,13 @@ void pst_test_gradients(struct pst_subject *subject)
 
 /* --- bits --------------------------------------------------------------------------------------*/
 
-static bool same_bits(const struct pst_operand_block *a, uint64_t first, uint64_t n,
-                      const struct pst_operand_block *b)
+/* n elements of a, from a_first on, and of b. */
+static bool same_bits(const struct pst_operand_block *a, uint64_t a_first,
+                      const struct pst_operand_block *b, uint64_t b_first, uint64_t n)
 {
     const uint64_t size = pst_dtype_bytes(b->dtype);
 
-    return n == 0 || memcmp(a->base + first * size, b->base, n * size) == 0;
+    return n == 0 || memcmp(a->base + a_first * size, b->base + b_first * size, n * size) == 0;
 }
 
 /* Do y and dx of the samples [first, first + part->samples) of `whole` have the bits of `part`? */
@@ -218,7 +219,7 @@ static const char *sample_differs(const struct pst_operator_rig *whole, uint64_t
     for (uint32_t i = 0; i < n_y; i++) {
         const uint64_t elems = part->y[i].elems;
 
-        if (!same_bits(&whole->y[i], first * (elems / part->samples), elems, &part->y[i])) {
+        if (!same_bits(&whole->y[i], first * (elems / part->samples), &part->y[i], 0, elems)) {
             return "y";
         }
     }
@@ -226,7 +227,7 @@ static const char *sample_differs(const struct pst_operator_rig *whole, uint64_t
         const uint64_t elems = part->dx[i].elems;
 
         if ((part->without_dx >> i & 1) == 0 &&
-            !same_bits(&whole->dx[i], first * (elems / part->samples), elems, &part->dx[i])) {
+            !same_bits(&whole->dx[i], first * (elems / part->samples), &part->dx[i], 0, elems)) {
             return "dx";
         }
     }
@@ -240,7 +241,7 @@ static const char *result_differs(const struct pst_operator_rig *a,
     const char *differs = sample_differs(a, 0, b);
 
     for (uint32_t i = 0; differs == NULL && i < a->custom->question.n_p; i++) {
-        differs = same_bits(&a->dp[i], 0, a->dp[i].elems, &b->dp[i]) ? NULL : "dp";
+        differs = same_bits(&a->dp[i], 0, &b->dp[i], 0, a->dp[i].elems) ? NULL : "dp";
     }
     return differs;
 }
@@ -314,10 +315,58 @@ static void check_wanted(const struct pst_operator_rig *whole, struct pst_rig *h
     }
 }
 
+/* Other values in rows from `cut` on, in all samples. */
+static void change_later(struct pst_operator_rig *rig, uint64_t cut)
+{
+    const uint64_t rows = rig->custom->row.y[0].dims[0];
+
+    for (uint32_t i = 0; i < rig->custom->question.n_x; i++) {
+        struct pst_operand_block *x = &rig->x[i];
+        const struct pst_operator_example *e = &rig->example;
+        const double ends = x->dtype == PST_I32 ? e->below[i] - 1 : e->low + e->high;
+        const uint64_t row = x->elems / (rows * rig->samples);
+
+        for (uint64_t k = 0; k < x->elems; k++) {
+            if (k / row % rows >= cut) {
+                pst_operand_put(x, k, ends - pst_operand_get(x, k));
+            }
+        }
+    }
+}
+
+/* Rows of the result that come before the changed ones. Returns the number of cuts. */
+static uint32_t check_causal(const struct pst_operator_rig *whole, struct pst_rig *host,
+                             uint32_t example)
+{
+    const struct pst_operator_row *row = &whole->custom->row;
+    const bool causal = (row->flags & PST_OPERATOR_CAUSAL) != 0;
+    const uint64_t rows = causal ? row->y[0].dims[0] : 0, step = 1 + rows / 16;
+    uint32_t n = 0;
+
+    for (uint64_t cut = 1; cut < rows; cut += step) {
+        struct pst_operator_rig other;
+        const uint64_t elems = whole->y[0].elems / whole->samples;
+
+        start(&other, host, example, whole->dtype, SAMPLES, 0);
+        change_later(&other, cut);
+        must(pst_operator_rig_run(&other, PST_OPERATOR_F), example, whole->dtype);
+        for (uint64_t s = 0; s < SAMPLES; s++) {
+            if (!same_bits(&whole->y[0], s * elems, &other.y[0], s * elems, elems / rows * cut)) {
+                pst_verdict_fail("PST_OPERATOR_CAUSAL is not true: rows from %llu on of x change "
+                                 "earlier ones of y (example %u, %s)",
+                                 (unsigned long long)cut, example, dtypes[whole->dtype]);
+            }
+        }
+        pst_operator_rig_finish(&other);
+        n++;
+    }
+    return causal ? n : 1;
+}
+
 void pst_test_kernels(struct pst_subject *subject)
 {
     struct pst_rig host;
-    uint32_t has;
+    uint32_t has, n_causal = 0;
 
     begin(&host, subject);
     has = host_kernels(&host)->dtypes;
@@ -332,8 +381,12 @@ void pst_test_kernels(struct pst_subject *subject)
             check_splits(&whole, &host, i);
             check_parts(&whole, &host, i);
             check_wanted(&whole, &host, i);
+            n_causal += check_causal(&whole, &host, i);
             pst_operator_rig_finish(&whole);
         }
+    }
+    if (n_causal == 0) {
+        pst_verdict_fail("its rows state PST_OPERATOR_CAUSAL, but no example has a second row");
     }
     pst_rig_finish(&host);
 }
