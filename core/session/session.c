@@ -214,7 +214,7 @@ static pst_status check_device_slices(const struct pst_session *session, struct 
                     session->job->run.device);
 }
 
-/* A device that makes values needs kernels of every operator of a plugin. */
+/* A device that makes values needs kernels of every operator of a plugin, and calls them. */
 static pst_status check_customs(const struct pst_session *session, struct pst_error *err)
 {
     static const char *const dtypes[] = {"f32", "bf16", "f64"};
@@ -227,6 +227,12 @@ static pst_status check_customs(const struct pst_session *session, struct pst_er
         const struct pst_op *op = &session->graph->ops[i];
         const struct pst_custom *custom = op->custom;
 
+        if (custom != NULL && (session->device_ops->flags & PST_DEVICE_CUSTOM) == 0) {
+            return pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing",
+                            "operator %s is of plugin %s, and device %s runs no operators of "
+                            "plugins; take run.device = \"cpu\"",
+                            op->name, custom->id, device);
+        }
         if (custom == NULL || pst_custom_kernels(custom, device, custom->question.dtype) != NULL) {
             continue;
         }

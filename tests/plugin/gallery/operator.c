@@ -23,7 +23,8 @@ enum fault {
     ROOM,  /* a shape with an axis of 0, */
     FLAGS, /* a flag of the future */
     NO_EXAMPLES,
-    ELSEWHERE /* no kernels for the device */
+    ELSEWHERE, /* no kernels for the device */
+    ANYWHERE   /* the same kernels for every device */
 };
 
 struct config {
@@ -34,7 +35,7 @@ static const struct pst_param params[] = {
     PST_PARAM(
         struct config, fault, PST_PARAM_ENUM, "none",
         "none|gradient|weights|outside|input|unwritten|neighbour|counter|split|ahead|unsaid|crash|"
-        "type|mask|flops|room|flags|no-examples|elsewhere",
+        "type|mask|flops|room|flags|no-examples|elsewhere|anywhere",
         "What is wrong."),
 };
 
@@ -180,7 +181,10 @@ static const struct pst_operator_kernels *kernels(void *self_, const char *devic
 {
     const struct rude *self = self_;
 
-    return strcmp(device, "cpu") == 0 && self->config->fault != ELSEWHERE ? &cpu : NULL;
+    return self->config->fault == ANYWHERE ||
+                   (strcmp(device, "cpu") == 0 && self->config->fault != ELSEWHERE)
+               ? &cpu
+               : NULL;
 }
 
 static pst_status example(void *self_, uint32_t i, uint32_t dtype,
