@@ -15,6 +15,7 @@ enum fault {
     COUNTER,   /* y depends on how often it was called */
     SPLIT,     /* y depends on where items are split */
     AHEAD,     /* the first element depends on the last */
+    UNWANTED,  /* writes dx, though nobody wants it */
     UNSAID,    /* B reads y, which the row does not say */
     CRASH,
     TYPE,  /* rows that are wrong: the result's type, */
@@ -32,11 +33,10 @@ struct config {
 };
 
 static const struct pst_param params[] = {
-    PST_PARAM(
-        struct config, fault, PST_PARAM_ENUM, "none",
-        "none|gradient|weights|outside|input|unwritten|neighbour|counter|split|ahead|unsaid|crash|"
-        "type|mask|flops|room|flags|no-examples|elsewhere|anywhere",
-        "What is wrong."),
+    PST_PARAM(struct config, fault, PST_PARAM_ENUM, "none",
+              "none|gradient|weights|outside|input|unwritten|neighbour|counter|split|ahead|"
+              "unwanted|unsaid|crash|type|mask|flops|room|flags|no-examples|elsewhere|anywhere",
+              "What is wrong."),
 };
 
 PST_INSTANCE(rude, struct config)
@@ -134,7 +134,7 @@ struct work {
                                                                                                    \
             for (uint64_t i = s * w->elems; i < (s + 1) * w->elems; i++) {                         \
                 sum += dy[i] * x[i];                                                               \
-                if (dx != NULL) {                                                                  \
+                if (dx != NULL || w->fault == UNWANTED) {                                          \
                     dx[i] = slope * dy[i];                                                         \
                 }                                                                                  \
             }                                                                                      \
