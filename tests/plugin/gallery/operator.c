@@ -15,6 +15,8 @@ enum fault {
     COUNTER,   /* y depends on how often it was called */
     SPLIT,     /* y depends on where items are split */
     AHEAD,     /* the first element depends on the last */
+    REPLAYED,  /* y is another one when it is replayed */
+    EVALUATED, /* leaves the last element in evaluation */
     UNWANTED,  /* writes dx, though nobody wants it */
     UNSAID,    /* B reads y, which the row does not say */
     CRASH,
@@ -35,7 +37,8 @@ struct config {
 static const struct pst_param params[] = {
     PST_PARAM(struct config, fault, PST_PARAM_ENUM, "none",
               "none|gradient|weights|outside|input|unwritten|neighbour|counter|split|ahead|"
-              "unwanted|unsaid|crash|type|mask|flops|room|flags|no-examples|elsewhere|anywhere",
+              "replayed|evaluated|unwanted|unsaid|crash|type|mask|flops|room|flags|no-examples|"
+              "elsewhere|anywhere",
               "What is wrong."),
 };
 
@@ -104,10 +107,11 @@ struct work {
                                                                                                    \
         for (uint64_t i = begin * w->elems; i < end * w->elems; i++) {                             \
             y[i] = p[0] * x[i];                                                                    \
-            y[i] += (real)(w->fault == NEIGHBOUR ? w->call->samples                                \
-                           : w->fault == SPLIT   ? begin                                           \
-                           : w->fault == COUNTER ? (uint64_t)++calls                               \
-                                                 : 0);                                             \
+            y[i] += (real)(w->fault == NEIGHBOUR  ? w->call->samples                               \
+                           : w->fault == SPLIT    ? begin                                          \
+                           : w->fault == REPLAYED ? w->call->flags & PST_OPERATOR_REPLAY           \
+                           : w->fault == COUNTER  ? (uint64_t)++calls                              \
+                                                  : 0);                                             \
         }                                                                                          \
         if (w->fault == AHEAD && end > begin) {                                                    \
             y[begin * w->elems] += x[(begin + 1) * w->elems - 1];                                  \
@@ -115,7 +119,8 @@ struct work {
         if (w->fault == OUTSIDE && end == w->call->samples) {                                      \
             y[end * w->elems] = 0;                                                                 \
         }                                                                                          \
-        if (w->fault == UNWRITTEN && end == w->call->samples) {                                    \
+        if ((w->fault == UNWRITTEN || (w->fault == EVALUATED && w->call->flags == 0)) &&           \
+            end == w->call->samples) {                                                             \
             memset(&y[end * w->elems - 1], 0xFF, sizeof *y);                                       \
         }                                                                                          \
         if (w->fault == INPUT) {                                                                   \

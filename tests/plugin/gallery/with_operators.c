@@ -7,7 +7,8 @@
 
 struct config {
     int64_t layers, width, rows, vocab;
-    const char *operator_id, *attributes;
+    const char *operator_id, *attributes, *look;
+    uint32_t table;
     bool slope;
 };
 
@@ -19,6 +20,10 @@ static const struct pst_param params[] = {
               "Rows are tokens, of which the next is predicted; 0: they are numbers."),
     PST_PARAM(struct config, operator_id, PST_PARAM_STRING, "my-plugin", NULL, "The operator."),
     PST_PARAM(struct config, attributes, PST_PARAM_STRING, "", NULL, "Its attributes."),
+    PST_PARAM(
+        struct config, table, PST_PARAM_ENUM, "embedding", "embedding|lookup|both",
+        "What finds rows of tokens: the host's operator, lookup of the gallery, or their sum."),
+    PST_PARAM(struct config, look, PST_PARAM_STRING, "", NULL, "Attributes of lookup."),
     PST_PARAM(struct config, slope, PST_PARAM_BOOL, "true", NULL,
               "Whether it is a PReLU of one input; else the recurrence of two."),
 };
@@ -76,16 +81,33 @@ static uint32_t add_operator(struct pst_builder *b, const struct config *c, uint
                : pst_nn_custom(b, c->operator_id, "act", 1, in, 1, &slope, c->attributes);
 }
 
-/* Rows of numbers: an embedding of tokens, or the input as it is. */
+enum table { EMBEDDING, LOOKUP, BOTH };
+
+static uint32_t find_rows(struct pst_builder *b, const struct config *c, uint32_t tokens)
+{
+    const uint64_t dims[2] = {(uint64_t)c->vocab, (uint64_t)c->width};
+    uint32_t table, rows[2];
+
+    if (c->table != LOOKUP) {
+        rows[0] = pst_nn_embedding(b, "embedding", tokens, dims[0], dims[1], 0.3f, &table);
+    }
+    if (c->table != EMBEDDING) {
+        table = pst_nn_parameter(b, "lookup", "table", 2, dims, PST_INIT_NORMAL, 0.3f);
+        rows[1] = pst_nn_custom(b, "lookup", "lookup", 1, &tokens, 1, &table, c->look);
+    }
+    return c->table == BOTH ? map_of(b, "rows", PST_MAP_ADD, 2, rows, 0, 0)
+                            : rows[c->table == LOOKUP];
+}
+
+/* Rows of numbers: those of tokens, or the input as it is. */
 static uint32_t add_rows(struct pst_builder *b, const struct config *c)
 {
     const uint64_t dims[2] = {(uint64_t)c->rows, (uint64_t)c->width};
     const bool text = c->vocab > 0;
-    uint32_t table,
-        x = pst_nn_input(b, "x", PST_FIELD_X, text ? PST_I32 : b->dtype, 2 - text, dims);
+    const uint32_t x =
+        pst_nn_input(b, "x", PST_FIELD_X, text ? PST_I32 : b->dtype, 2u - text, dims);
 
-    return text ? pst_nn_embedding(b, "embedding", x, (uint64_t)c->vocab, dims[1], 0.3f, &table)
-                : x;
+    return text ? find_rows(b, c, x) : x;
 }
 
 static pst_status build(void *self_, struct pst_builder *b)

@@ -288,7 +288,7 @@ const char *pst_operator_rig_run(struct pst_operator_rig *rig, uint32_t pass)
         .size = sizeof call,
         .pass = pass,
         .samples = rig->samples,
-        .flags = PST_OPERATOR_TRAINING,
+        .flags = rig->flags,
         .question = &custom->question,
         .row = &custom->row,
         .first_sample = rig->first_sample,
@@ -433,6 +433,7 @@ pst_status pst_operator_rig_init(struct pst_operator_rig *rig, struct pst_instan
     rig->instance = instance;
     rig->dtype = dtype;
     rig->samples = samples;
+    rig->flags = PST_OPERATOR_TRAINING;
     rig->first_sample = first_sample;
     rig->seed = seed;
     status = ask_example(rig, example, ret_more, err);

@@ -156,7 +156,6 @@ static void compare(struct pst_operator_rig *rig, const char *name, uint32_t num
     for (uint64_t i = 0; i < gradient->elems; i += step) {
         const double found = pst_operand_get(gradient, i);
         const struct slope slope = differentiate(rig, variables, i);
-
         const bool central = is_central(&slope, found), sees = slope.tolerance <= sharp * largest;
 
         n++;
@@ -322,6 +321,44 @@ static void check_parts(struct pst_operator_rig *whole, struct pst_rig *host, ui
     pst_operator_rig_finish(&late);
 }
 
+/* F that runs again has the same bits; in evaluation it writes all, too. */
+static void check_flags(const struct pst_operator_rig *whole, struct pst_rig *host,
+                        uint32_t example)
+{
+    struct pst_operator_rig again;
+
+    start(&again, host, example, whole->dtype, SAMPLES, 0);
+    again.without_dx = UINT32_MAX; /* y alone is compared */
+    again.flags = PST_OPERATOR_TRAINING | PST_OPERATOR_REPLAY;
+    must(pst_operator_rig_run(&again, PST_OPERATOR_F), example, whole->dtype);
+    check_same(sample_differs(whole, 0, &again), "when it is replayed", example, whole->dtype);
+    again.flags = 0;
+    must(pst_operator_rig_run(&again, PST_OPERATOR_F), example, whole->dtype);
+    pst_operator_rig_finish(&again);
+}
+
+/* Whole numbers of data may have any value: the kernels run, and stay inside their operands. */
+static void check_numbers(const struct pst_operator_rig *whole, struct pst_rig *host,
+                          uint32_t example)
+{
+    struct pst_operator_rig other;
+    bool any = false;
+
+    start(&other, host, example, whole->dtype, SAMPLES, 0);
+    for (uint32_t i = 0; i < other.custom->question.n_x; i++) {
+        const double numbers[] = {-1, other.example.below[i], INT32_MAX, INT32_MIN};
+
+        for (uint64_t k = 0; other.x[i].dtype == PST_I32 && k < other.x[i].elems; k++) {
+            pst_operand_put(&other.x[i], k, numbers[k % 4]);
+            any = true;
+        }
+    }
+    if (any) {
+        must(pst_operator_rig_run_all(&other), example, whole->dtype);
+    }
+    pst_operator_rig_finish(&other);
+}
+
 /* Gradients of one input where nobody wants those of the others, and where nobody wants any: B then
    runs only for the buffers that W reads. */
 static void check_wanted(const struct pst_operator_rig *whole, struct pst_rig *host,
@@ -409,6 +446,8 @@ void pst_test_kernels(struct pst_subject *subject)
             check_splits(&whole, &host, i);
             check_parts(&whole, &host, i);
             check_wanted(&whole, &host, i);
+            check_flags(&whole, &host, i);
+            check_numbers(&whole, &host, i);
             n_causal += check_causal(&whole, &host, i);
             pst_operator_rig_finish(&whole);
         }
