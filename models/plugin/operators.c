@@ -11,11 +11,49 @@
 
 /* --- those of a job ----------------------------------------------------------------------------*/
 
+static const struct pst_plugin *find(const struct pst_operators *operators, const char *id)
+{
+    for (uint32_t i = 0; operators != NULL && i < operators->n; i++) {
+        if (strcmp(operators->plugins[i]->id, id) == 0) {
+            return operators->plugins[i];
+        }
+    }
+    return NULL;
+}
+
+/* Before it is loaded: it cannot run in a process of its own. */
+static pst_status check_isolation(const struct pst_job *job, const char *name, bool foreign,
+                                  struct pst_error *err)
+{
+    return foreign && job->plugins.isolate == PST_ISOLATE_ALWAYS
+               ? pst_fail(err, PST_ERR_CONFIG, "config.value",
+                          "plugins.isolate = \"always\": operator \"%s\" runs in the process that "
+                          "trains; set plugins.isolate = \"auto\", or take another model",
+                          name)
+               : PST_OK;
+}
+
+static pst_status add_entry(const struct pst_plugin *plugin, bool foreign,
+                            struct pst_operators *operators, struct pst_error *err)
+{
+    if (find(operators, plugin->id) != NULL) {
+        return pst_fail(err, PST_ERR_CONFIG, "config.value",
+                        "\"operators\" in [model] names operator \"%s\" twice", plugin->id);
+    }
+    if (foreign) {
+        pst_log(PST_LOG_INFO, "plugin", "operator \"%s\" runs in this process, as all operators do",
+                plugin->id);
+    }
+    operators->plugins[operators->n++] = plugin;
+    return PST_OK;
+}
+
 /* A file in the list has no id of its own: the file's name gives it. */
 static pst_status open_entry(const struct pst_job *job, struct pst_config_node *node,
                              struct pst_operators *operators, struct pst_error *err)
 {
     const char *path = NULL, *id = NULL;
+    const struct pst_plugin *plugin = NULL;
     bool foreign = false;
     pst_status status;
 
@@ -31,22 +69,15 @@ static pst_status open_entry(const struct pst_job *job, struct pst_config_node *
         id = node->value.string;
     }
     status = pst_plugin_is_foreign("operator", id, path, job->plugins.path, &foreign, err);
-    PST_TRY(status, pst_plugin_find("operator", id, path, job->plugins.path,
-                                    &operators->plugins[operators->n], err));
-    if (status != PST_OK) {
-        if (err != NULL && err->file[0] == '\0') {
-            snprintf(err->file, sizeof err->file, "%s", node->file != NULL ? node->file : "");
-            err->line = node->line;
-            err->column = node->column;
-        }
-        return status;
+    PST_TRY(status, check_isolation(job, node->value.string, foreign, err));
+    PST_TRY(status, pst_plugin_find("operator", id, path, job->plugins.path, &plugin, err));
+    PST_TRY(status, add_entry(plugin, foreign, operators, err));
+    if (status != PST_OK && err != NULL && err->file[0] == '\0') {
+        snprintf(err->file, sizeof err->file, "%s", node->file != NULL ? node->file : "");
+        err->line = node->line;
+        err->column = node->column;
     }
-    if (foreign) {
-        pst_log(PST_LOG_INFO, "plugin", "operator \"%s\" runs in this process, as all operators do",
-                operators->plugins[operators->n]->id);
-    }
-    operators->n++;
-    return PST_OK;
+    return status;
 }
 
 pst_status pst_operators_open(const struct pst_job *job, struct pst_operators *ret_operators,
@@ -115,16 +146,6 @@ struct pst_custom *pst_custom_of(struct pst_instance *instance, const char *attr
     custom->describe = describe;
     custom->destroy = destroys ? destroy_both : destroy;
     return custom;
-}
-
-static const struct pst_plugin *find(const struct pst_operators *operators, const char *id)
-{
-    for (uint32_t i = 0; operators != NULL && i < operators->n; i++) {
-        if (strcmp(operators->plugins[i]->id, id) == 0) {
-            return operators->plugins[i];
-        }
-    }
-    return NULL;
 }
 
 pst_status pst_operators_make(const struct pst_operators *operators, const char *id,
