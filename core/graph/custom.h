@@ -28,6 +28,7 @@ struct pst_custom {
     struct pst_operand x[PST_MAX_IN], p[PST_MAX_PARAM];
     struct pst_operator_question question;
     struct pst_operator_row row;
+    bool is_to_blame; /* describe() failed by no fault of the operands, or its row is wrong */
     struct pst_custom *next; /* of the same graph */
 };
 

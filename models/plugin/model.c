@@ -397,7 +397,7 @@ static uint32_t add_to_graph(struct draft *d, const struct pst_op *op, const cha
         pst_graph_operands(d->graph, op, operands, sizeof operands);
         pst_error_detail(&d->error, "operands of %s: %s\n", op->name,
                          operands[0] == '\0' ? "there are none" : operands);
-        d->not_by_model = d->status != PST_ERR_CONFIG && op->custom != NULL;
+        d->not_by_model = op->custom != NULL && op->custom->is_to_blame;
         if (!d->not_by_model) {
             pst_error_prefix(&d->error, "%s", title);
         }
@@ -467,6 +467,7 @@ static uint32_t add_custom(struct draft *d, const char *scope, const struct pst_
     struct pst_custom_decl c;
     char name[NAME_ROOM];
     uint32_t result;
+    bool unnamed;
 
     if (!take_decl(d, "an operator", decl, &c, sizeof c) ||
         !join(d, "an operator", scope, c.name, name) || !check_custom(d, name, &c)) {
@@ -477,9 +478,10 @@ static uint32_t add_custom(struct draft *d, const char *scope, const struct pst_
     op.in = c.in;
     op.n_param = c.n_param;
     op.param = c.param;
-    d->status = pst_operators_make(d->operators, c.plugin, c.attributes, &op.custom,
-                                   &d->not_by_model, &d->error);
+    d->status =
+        pst_operators_make(d->operators, c.plugin, c.attributes, &op.custom, &unnamed, &d->error);
     if (d->status != PST_OK) {
+        d->not_by_model = unnamed || d->status != PST_ERR_CONFIG;
         return PST_NONE;
     }
     result = add_to_graph(d, &op, c.plugin);

@@ -134,11 +134,16 @@ static bool infer_custom(const struct pst_op_case *c, struct pst_error *err)
     const struct pst_operator_row *row = &custom->row;
     const char *fault;
 
-    if (!fill_question(c, err) || custom->describe(custom, err) != PST_OK) {
+    if (!fill_question(c, err)) {
+        return false;
+    }
+    if (custom->describe(custom, err) != PST_OK) {
+        custom->is_to_blame = err->status != PST_ERR_CONFIG;
         return false;
     }
     fault = fault_of_row(&custom->question, row);
     if (fault != NULL) {
+        custom->is_to_blame = true;
         pst_fail(err, PST_ERR_BUG, "plugin.contract",
                  "operator \"%s\" broke its contract in describe(): its row %s", custom->id, fault);
         return false;

@@ -5,12 +5,20 @@
  */
 #include "gallery.h"
 
+#ifndef GALLERY_ID
+#define GALLERY_ID "kink"
+#endif
+
 struct config {
     double factor;
+    const char *file;
 };
 
 static const struct pst_param params[] = {
     PST_PARAM(struct config, factor, PST_PARAM_FLOAT, "1", NULL, "Of dx, where 1 is right."),
+#ifdef GALLERY_PATH
+    PST_PARAM(struct config, file, PST_PARAM_PATH, "", NULL, "What no operator can have."),
+#endif
 };
 
 PST_INSTANCE(kink, struct config)
@@ -70,5 +78,5 @@ static pst_status example(void *self, uint32_t i, uint32_t dtype,
 PST_INTERFACE(PST_OPERATOR, struct pst_operator, .describe = describe, .kernels = kernels,
               .example = example)
 
-GALLERY_PLUGIN("operator", "kink", "1.0", "Magnitudes.", PST_PLUGIN_PARAMS(params, struct config),
-               NULL)
+GALLERY_PLUGIN("operator", GALLERY_ID, "1.0", "Magnitudes.",
+               PST_PLUGIN_PARAMS(params, struct config), NULL)

@@ -9,7 +9,7 @@ struct config {
     int64_t layers, width, rows, vocab;
     const char *operator_id, *attributes, *look;
     uint32_t table;
-    bool slope;
+    bool slope, loose;
 };
 
 static const struct pst_param params[] = {
@@ -26,6 +26,8 @@ static const struct pst_param params[] = {
     PST_PARAM(struct config, look, PST_PARAM_STRING, "", NULL, "Attributes of lookup."),
     PST_PARAM(struct config, slope, PST_PARAM_BOOL, "true", NULL,
               "Whether it is a PReLU of one input; else the recurrence of two."),
+    PST_PARAM(struct config, loose, PST_PARAM_BOOL, "false", NULL,
+              "Whether the operator reads a tensor that there is not."),
 };
 
 PST_INSTANCE(with_operators, struct config)
@@ -69,7 +71,7 @@ static uint32_t built_prelu(struct pst_builder *b, uint32_t x, uint32_t slope)
 
 static uint32_t add_operator(struct pst_builder *b, const struct config *c, uint32_t x)
 {
-    uint32_t in[2] = {x, x}, slope;
+    uint32_t in[2] = {c->loose ? 1000 : x, x}, slope;
 
     if (!c->slope) {
         in[0] = map_of(b, "gate", PST_MAP_SIGMOID, 1, &x, 0, 0);
