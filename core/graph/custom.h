@@ -18,6 +18,7 @@ struct pst_custom {
     struct pst_arena arena; /* of everything below; the maker's */
     const char *id, *version;
     const char *attributes; /* "key=value,...", as the model gave them */
+    uint64_t build;         /* digest of the plugin's file; 0: nobody looked */
     const struct pst_operator *functions;
     void *self;
     void *context; /* the maker's */

@@ -113,8 +113,8 @@ struct work {
                            : w->fault == COUNTER  ? (uint64_t)++calls                              \
                                                   : 0);                                             \
         }                                                                                          \
-        if (w->fault == AHEAD && end > begin) {                                                    \
-            y[begin * w->elems] += x[(begin + 1) * w->elems - 1];                                  \
+        for (uint64_t s = begin; w->fault == AHEAD && s < end; s++) {                              \
+            y[s * w->elems] += x[(s + 1) * w->elems - 1];                                          \
         }                                                                                          \
         if (w->fault == OUTSIDE && end == w->call->samples) {                                      \
             y[end * w->elems] = 0;                                                                 \
