@@ -260,7 +260,7 @@ pst_status pst_data_create(const struct pst_job *job, const struct pst_graph *gr
         make_whole(data, graph);
         status = check_ignored(job, data, err);
     }
-    if (status == PST_OK && (data->kind->tokens || data->kind->id == NULL ||
+    if (status == PST_OK && (data->kind->tokens || data->kind->open_store == NULL ||
                              data->shape.target->field == PST_FIELD_MASKED)) {
         status = check_ranges(job, data, err);
     }
