@@ -60,11 +60,15 @@ static bool differs(const struct pst_op *op, const struct pst_op *other, size_t 
 
 const char *pst_op_stray_attribute(const struct pst_op *op)
 {
-    static const struct pst_op zeros, ones = {.dilation = {1, 1}, .groups = 1}; /* mean the same */
+    static const struct pst_op zeros;
+    struct pst_op plain = *op; /* a 1 that means the same as 0 is none */
 
+    plain.groups = op->groups == 1 ? 0 : op->groups;
+    for (uint32_t k = 0; k < 2; k++) {
+        plain.dilation[k] = op->dilation[k] == 1 ? 0 : op->dilation[k];
+    }
     for (size_t i = 0; i < sizeof attributes / sizeof *attributes; i++) {
-        if ((kinds[op->kind]->attributes >> i & 1) == 0 && differs(op, &zeros, i) &&
-            differs(op, &ones, i)) {
+        if ((kinds[op->kind]->attributes >> i & 1) == 0 && differs(&plain, &zeros, i)) {
             return attributes[i].name;
         }
     }
