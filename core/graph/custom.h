@@ -14,6 +14,8 @@
 
 #include "graph/draft.h"
 
+#define PST_CUSTOM_MAX_WORKSPACE ((uint64_t)1 << 48)
+
 struct pst_custom {
     struct pst_arena arena; /* of everything below; the maker's */
     const char *id, *version;

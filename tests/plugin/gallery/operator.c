@@ -20,11 +20,12 @@ enum fault {
     UNWANTED,  /* writes dx, though nobody wants it */
     UNSAID,    /* B reads y, which the row does not say */
     CRASH,
-    TYPE,  /* rows that are wrong: the result's type, */
-    MASK,  /* an input that there is not, */
-    FLOPS, /* operations that are not a number, */
-    ROOM,  /* a shape with an axis of 0, */
-    FLAGS, /* a flag of the future */
+    TYPE,      /* rows that are wrong: the result's type, */
+    MASK,      /* an input that there is not, */
+    FLOPS,     /* operations that are not a number, */
+    ROOM,      /* a shape with an axis of 0, */
+    FLAGS,     /* a flag of the future */
+    WORKSPACE, /* wants more than there can be */
     NO_EXAMPLES,
     ELSEWHERE, /* no kernels for the device */
     ANYWHERE   /* the same kernels for every device */
@@ -35,11 +36,12 @@ struct config {
 };
 
 static const struct pst_param params[] = {
-    PST_PARAM(struct config, fault, PST_PARAM_ENUM, "none",
-              "none|gradient|weights|outside|input|unwritten|neighbour|counter|split|ahead|"
-              "replayed|evaluated|unwanted|unsaid|crash|type|mask|flops|room|flags|no-examples|"
-              "elsewhere|anywhere",
-              "What is wrong."),
+    PST_PARAM(
+        struct config, fault, PST_PARAM_ENUM, "none",
+        "none|gradient|weights|outside|input|unwritten|neighbour|counter|split|ahead|"
+        "replayed|evaluated|unwanted|unsaid|crash|type|mask|flops|room|flags|workspace|no-examples|"
+        "elsewhere|anywhere",
+        "What is wrong."),
 };
 
 PST_INSTANCE(rude, struct config)
@@ -179,8 +181,21 @@ static void run(const void *self_, const struct pst_operator_call *call)
                    &work);
 }
 
-static const struct pst_operator_kernels cpu = {
-    .size = sizeof cpu, .dtypes = 1u << PST_F32 | 1u << PST_F64, .run = run};
+static uint64_t workspace(const void *self_, const struct pst_operator_question *question,
+                          const struct pst_operator_row *row, uint32_t pass, uint32_t samples)
+{
+    const struct rude *self = self_;
+
+    (void)question;
+    (void)row;
+    (void)pass;
+    return self->config->fault == WORKSPACE ? UINT64_MAX - samples : 0;
+}
+
+static const struct pst_operator_kernels cpu = {.size = sizeof cpu,
+                                                .dtypes = 1u << PST_F32 | 1u << PST_F64,
+                                                .workspace = workspace,
+                                                .run = run};
 
 static const struct pst_operator_kernels *kernels(void *self_, const char *device)
 {

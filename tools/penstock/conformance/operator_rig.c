@@ -275,6 +275,9 @@ static void *renew_workspace(struct pst_operator_rig *rig, uint32_t pass)
                                : 0;
 
     finish_block(&rig->workspace);
+    if (bytes > PST_CUSTOM_MAX_WORKSPACE) {
+        pst_verdict_fail("workspace() wants more than 2^48 bytes");
+    }
     make_block(&rig->workspace, PST_F32, (bytes + 3) / 4);
     return rig->workspace.base;
 }
@@ -431,6 +434,7 @@ pst_status pst_operator_rig_init(struct pst_operator_rig *rig, struct pst_instan
 
     memset(rig, 0, sizeof *rig);
     rig->instance = instance;
+    rig->number = example;
     rig->dtype = dtype;
     rig->samples = samples;
     rig->flags = PST_OPERATOR_TRAINING;

@@ -35,6 +35,7 @@ struct pst_operator_rig {
     struct pst_custom *custom;
     const struct pst_operator_kernels *kernels; /* of device cpu; NULL: none for this type */
     struct pst_operator_example example;
+    uint32_t number; /* of the example */
     uint32_t dtype, samples, split;
     uint64_t seed, first_sample;
     uint32_t without_dx; /* bit i: nobody wants dx[i] */
