@@ -104,7 +104,8 @@ static const struct pst_param profile_rows[] = {
 static const struct pst_param plugins_rows[] = {
     ROW(plugins, isolate, ENUM, "auto", "auto|always|never",
         "Whether strategies, and a plugin's model, run in a process of their own; auto: if one of "
-        "them is not on the list of what penstock came with."),
+        "them is not on the list of what penstock came with. Data plugins and operators never do; "
+        "always: such ones that penstock did not come with are refused."),
     ROW(plugins, time_limit, TIME, "10 min", NULL, "Time that a search may take; 0: no limit."),
     ROW(plugins, memory_limit, BYTES, "0", NULL,
         "Address space of that process; 0: 80 % of the machine's memory."),

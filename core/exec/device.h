@@ -123,7 +123,8 @@ enum {
     PST_DEVICE_APART = 1u << 1,
     PST_DEVICE_TF32 = 1u << 4,  /* heeds tf32 of its config */
     PST_DEVICE_MUON = 1u << 5,  /* its update knows PST_MUON */
-    PST_DEVICE_SLICES = 1u << 6 /* its kernels know slices of sequences */
+    PST_DEVICE_SLICES = 1u << 6, /* its kernels know slices of sequences */
+    PST_DEVICE_CUSTOM = 1u << 7  /* it calls kernels of operators of plugins */
 };
 
 /*

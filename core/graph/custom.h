@@ -14,10 +14,13 @@
 
 #include "graph/draft.h"
 
+#define PST_CUSTOM_MAX_WORKSPACE ((uint64_t)1 << 48)
+
 struct pst_custom {
     struct pst_arena arena; /* of everything below; the maker's */
     const char *id, *version;
     const char *attributes; /* "key=value,...", as the model gave them */
+    uint64_t build;         /* digest of the plugin's file; 0: nobody looked */
     const struct pst_operator *functions;
     void *self;
     void *context; /* the maker's */
@@ -28,6 +31,7 @@ struct pst_custom {
     struct pst_operand x[PST_MAX_IN], p[PST_MAX_PARAM];
     struct pst_operator_question question;
     struct pst_operator_row row;
+    bool is_to_blame; /* describe() failed by no fault of the operands, or its row is wrong */
     struct pst_custom *next; /* of the same graph */
 };
 

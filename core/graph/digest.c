@@ -123,6 +123,13 @@ static void put_custom(XXH3_state_t *state, const struct pst_custom *custom)
         put_shape(state, row->z[i].rank, row->z[i].dims);
     }
     put(state, row->z_once);
+    put(state, row->flags);
+    for (uint32_t i = 0; i < 3; i++) {
+        uint64_t bits;
+
+        memcpy(&bits, &row->flops[i], sizeof bits);
+        put(state, bits);
+    }
 }
 
 static void put_op(XXH3_state_t *state, const struct pst_op *op)

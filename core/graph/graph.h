@@ -373,6 +373,10 @@ const char *pst_op_kind_name(uint32_t kind);
 /* Returns its kind, or the plugin that has it. */
 const char *pst_op_title(const struct pst_op *op);
 
+/* The first operator that may use what comes later in a sequence: attention that is not causal, an
+   operator of a plugin that does not state it, or not of the rows of the logits. NULL: none. */
+const struct pst_op *pst_graph_looks_ahead(const struct pst_graph *graph);
+
 /* Heads of keys, equal to those of values, of attention and qknorm. */
 static inline uint32_t pst_op_kv_heads(const struct pst_op *op)
 {

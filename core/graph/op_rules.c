@@ -9,6 +9,8 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "graph/custom.h"
+
 /* In the order of enum pst_op_kind; the last three are those that no model asks for (graph.h). */
 static const struct pst_op_rules *const kinds[PST_OP_KINDS] = {
     &pst_op_embedding, &pst_op_linear,      &pst_op_layernorm, &pst_op_attention,
@@ -58,11 +60,15 @@ static bool differs(const struct pst_op *op, const struct pst_op *other, size_t 
 
 const char *pst_op_stray_attribute(const struct pst_op *op)
 {
-    static const struct pst_op zeros, ones = {.dilation = {1, 1}, .groups = 1}; /* mean the same */
+    static const struct pst_op zeros;
+    struct pst_op plain = *op; /* a 1 that means the same as 0 is none */
 
+    plain.groups = op->groups == 1 ? 0 : op->groups;
+    for (uint32_t k = 0; k < 2; k++) {
+        plain.dilation[k] = op->dilation[k] == 1 ? 0 : op->dilation[k];
+    }
     for (size_t i = 0; i < sizeof attributes / sizeof *attributes; i++) {
-        if ((kinds[op->kind]->attributes >> i & 1) == 0 && differs(op, &zeros, i) &&
-            differs(op, &ones, i)) {
+        if ((kinds[op->kind]->attributes >> i & 1) == 0 && differs(&plain, &zeros, i)) {
             return attributes[i].name;
         }
     }
@@ -94,6 +100,28 @@ const char *pst_op_mixing(const struct pst_graph *graph, const struct pst_op *op
     return !rules->by_row         ? PST_MIXES_TOKENS
            : rules->mixes == NULL ? NULL
                                   : rules->mixes(&c, decode);
+}
+
+static bool looks_ahead(const struct pst_graph *graph, const struct pst_op *op)
+{
+    const struct pst_tensor *logits = &graph->tensors[graph->logits];
+    const struct pst_custom *custom = op->custom;
+
+    if (custom != NULL) {
+        return (custom->row.flags & PST_OPERATOR_CAUSAL) == 0 || logits->rank == 0 ||
+               custom->row.y[0].dims[0] != logits->dims[0];
+    }
+    return op->kind == PST_OP_ATTENTION && !op->causal;
+}
+
+const struct pst_op *pst_graph_looks_ahead(const struct pst_graph *graph)
+{
+    uint32_t i = 0;
+
+    while (i < graph->n_ops && !looks_ahead(graph, &graph->ops[i])) {
+        i++;
+    }
+    return i < graph->n_ops ? &graph->ops[i] : NULL;
 }
 
 bool pst_shape_elems(uint32_t rank, const uint64_t *dims, uint64_t *ret_elems)

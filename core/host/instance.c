@@ -181,6 +181,7 @@ static pst_status fill_config(struct pst_instance *instance, struct pst_config_n
 {
     static const char *const others[] = {"use", "path", NULL};
     static const char *const of_model[] = {"use", "path", "operators", NULL};
+    static const char *const of_operator[] = {NULL}; /* attributes, which no table of a job holds */
     const struct pst_plugin *plugin = instance->plugin;
     bool repeats = strcmp(plugin->kind, "memopt") == 0;
     const char *section;
@@ -191,7 +192,9 @@ static pst_status fill_config(struct pst_instance *instance, struct pst_config_n
     section = pst_arena_printf(&instance->arena, repeats ? "[[%s]] (%s)" : "[%s] (%s)",
                                plugin->kind, plugin->id);
     status = pst_params_fill(plugin->params, plugin->n_params, plugin->param_size, table, section,
-                             strcmp(plugin->kind, "model") == 0 ? of_model : others,
+                             strcmp(plugin->kind, "model") == 0      ? of_model
+                             : strcmp(plugin->kind, "operator") == 0 ? of_operator
+                                                                     : others,
                              &instance->arena, instance->config, err);
     if (status != PST_OK) {
         explain_key(plugin, table, err);

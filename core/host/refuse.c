@@ -284,6 +284,22 @@ static pst_status check_row_texts(const struct subject *s, struct pst_error *err
     return PST_OK;
 }
 
+/* Attributes of a model are in no config's folder. */
+static pst_status check_row_types(const struct subject *s, struct pst_error *err)
+{
+    const struct pst_plugin *p = s->plugin;
+
+    for (uint32_t i = 0; i < p->n_params && strcmp(p->kind, "operator") == 0; i++) {
+        const struct pst_param *row = pst_plugin_param(p, i);
+
+        if (row->type == PST_PARAM_PATH) {
+            return refuse(err, "plugin.descriptor", s->path,
+                          "parameter \"%s\" is a path, which an operator cannot have", row->key);
+        }
+    }
+    return check_row_texts(s, err);
+}
+
 static pst_status check_rows(struct subject *s, struct pst_error *err)
 {
     const struct pst_plugin *p = s->plugin;
@@ -299,7 +315,7 @@ static pst_status check_rows(struct subject *s, struct pst_error *err)
         pst_params_verify(p->params, p->n_params, p->param_size, p->config_size, &why) != PST_OK) {
         return refuse(err, "plugin.descriptor", s->path, "%s", why.message);
     }
-    return check_row_texts(s, err);
+    return check_row_types(s, err);
 }
 
 static pst_status check_words(const struct subject *s, const char *name, const char *const *words,

@@ -214,35 +214,68 @@ static pst_status check_device_slices(const struct pst_session *session, struct 
                     session->job->run.device);
 }
 
-/* A device that makes values needs kernels of every operator of a plugin. */
-static pst_status check_customs(const struct pst_session *session, struct pst_error *err)
+/* What it asks for must be a number of bytes that sums can hold. */
+static pst_status check_workspace(const struct pst_custom *custom,
+                                  const struct pst_operator_kernels *kernels, uint32_t samples,
+                                  struct pst_error *err)
 {
-    static const char *const dtypes[] = {"f32", "bf16", "f64"};
-    const char *device = session->device_ops->id;
+    const uint32_t n_passes = custom->question.n_p > 0 ? 3 : 2;
 
-    if ((session->device_ops->flags & PST_DEVICE_NO_DATA) != 0) {
-        return PST_OK;
-    }
-    for (uint32_t i = 0; i < session->graph->n_ops; i++) {
-        const struct pst_op *op = &session->graph->ops[i];
-        const struct pst_custom *custom = op->custom;
-
-        if (custom == NULL || pst_custom_kernels(custom, device, custom->question.dtype) != NULL) {
-            continue;
+    for (uint32_t pass = 0; PST_CAN(kernels, workspace) && pass < n_passes; pass++) {
+        if (kernels->workspace(custom->self, &custom->question, &custom->row, pass, samples) >
+            PST_CUSTOM_MAX_WORKSPACE) {
+            return pst_fail(err, PST_ERR_BUG, "plugin.contract",
+                            "operator \"%s\" broke its contract: workspace() wants more than 2^48 "
+                            "bytes",
+                            custom->id);
         }
-        if (custom->functions->kernels(custom->self, device) == NULL) {
-            return pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing",
-                            "operator %s of plugin %s has no kernels for device %s; take "
-                            "run.device = \"cpu\", or another operator",
-                            op->name, custom->id, device);
-        }
-        return pst_fail(
-            err, PST_ERR_UNSUPPORTED, "machine.missing",
-            "operator %s of plugin %s has no kernels for device %s in %s; choose another type in "
-            "[run]",
-            op->name, custom->id, device, dtypes[custom->question.dtype]);
     }
     return PST_OK;
+}
+
+/* A device that makes values needs kernels of the operator, and calls them. */
+static pst_status check_custom(const struct pst_session *session, const struct pst_op *op,
+                               struct pst_error *err)
+{
+    static const char *const dtypes[] = {"f32", "bf16", "f64"};
+    const struct pst_custom *custom = op->custom;
+    const struct pst_device_ops *device = session->device_ops;
+    const struct pst_operator_kernels *kernels =
+        pst_custom_kernels(custom, device->id, custom->question.dtype);
+
+    if ((device->flags & PST_DEVICE_CUSTOM) == 0) {
+        return pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing",
+                        "operator %s is of plugin %s, and device %s runs no operators of "
+                        "plugins; take run.device = \"cpu\"",
+                        op->name, custom->id, device->id);
+    }
+    if (kernels != NULL) {
+        return check_workspace(custom, kernels, (uint32_t)session->job->train.microbatch, err);
+    }
+    if (custom->functions->kernels(custom->self, device->id) == NULL) {
+        return pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing",
+                        "operator %s of plugin %s has no kernels for device %s; take "
+                        "run.device = \"cpu\", or another operator",
+                        op->name, custom->id, device->id);
+    }
+    return pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing",
+                    "operator %s of plugin %s has no kernels for device %s in %s; choose another "
+                    "type in [run]",
+                    op->name, custom->id, device->id, dtypes[custom->question.dtype]);
+}
+
+static pst_status check_customs(const struct pst_session *session, struct pst_error *err)
+{
+    pst_status status = PST_OK;
+
+    for (uint32_t i = 0; i < session->graph->n_ops && status == PST_OK &&
+                         (session->device_ops->flags & PST_DEVICE_NO_DATA) == 0;
+         i++) {
+        const struct pst_op *op = &session->graph->ops[i];
+
+        status = op->custom == NULL ? PST_OK : check_custom(session, op, err);
+    }
+    return status;
 }
 
 /* A rehearsal captures no graphs, whatever device and transport it rehearses. */

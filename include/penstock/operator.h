@@ -8,8 +8,9 @@
  *   b->custom("scan", x, p, "k=v") --> create(), describe(shapes) --> shapes, what B and W read,
  * work training step                  --> kernels("cpu")->run(F | B | W) --> y | dx, z | dp
  *
- * Kernels run inside the training step, in its process: they are not isolated, whatever
- * plugins.isolate says, and so a job names the operators that it loads (model.operators).
+ * Kernels run in the process of the training step, and where "plan", "profile" and other commands
+ * measure operators: they are not isolated, and so a job names the operators that it loads
+ * (model.operators), and plugins.isolate = "always" refuses those that penstock did not bring.
  */
 #ifndef PENSTOCK_OPERATOR_H
 #define PENSTOCK_OPERATOR_H
@@ -42,7 +43,10 @@ struct pst_operator_question {
 
 /* pst_operator_row.flags */
 enum {
-    PST_OPERATOR_COSTLY = 1u << 0 /* bound by arithmetic; else by memory, and cheap to replay */
+    PST_OPERATOR_COSTLY = 1u << 0, /* bound by arithmetic; else by memory, and cheap to replay */
+    /* Row t of y[0] is made of rows 0 ... t of each x alone: a row is what has one index of the
+       first axis, of which all of them have as many. Without it, no text is generated. */
+    PST_OPERATOR_CAUSAL = 1u << 1
 };
 
 /*
@@ -75,8 +79,9 @@ enum pst_operator_pass { PST_OPERATOR_F = 0, PST_OPERATOR_B = 1, PST_OPERATOR_W 
 
 /*
  * One call of a kernel, for `samples` samples, one after the other in each tensor. dy and dx have
- * the types of y[0] and x; dp is f32 (f64 in f64 models). In bf16 models parameters of one axis are
- * f32.
+ * the types of y[0] and x; dp is f32 (f64 in f64 models). In bf16 models parameters of at most one
+ * axis are f32. An i32 operand may hold any value, below 0 and beyond all tables: the kernel must
+ * check what it uses as an index.
  */
 struct pst_operator_call {
     uint32_t size;
@@ -111,7 +116,7 @@ struct pst_operator_call {
 struct pst_operator_kernels {
     uint32_t size;
     uint32_t dtypes; /* bit d: has them for models of type d (enum pst_dtype) */
-    /* NULL: a call needs no workspace. [any] */
+    /* NULL: a call needs no workspace. Else at most 2^48 bytes. [any] */
     uint64_t (*workspace)(const void *self, const struct pst_operator_question *question,
                           const struct pst_operator_row *row, uint32_t pass, uint32_t samples);
     void (*run)(const void *self, const struct pst_operator_call *call); /* [any] */
@@ -138,8 +143,8 @@ struct pst_operator {
      */
     pst_status (*describe)(void *self, const struct pst_operator_question *question,
                            struct pst_operator_row *ret_row);
-    /* Of the device kind ("cpu", "cuda"); NULL: there are none. Static, the same every time. [any]
-     */
+    /* Of the device kind; NULL: there are none. Static, the same every time. Today hosts run those
+       of "cpu" alone, and refuse operators on any other device. [any] */
     const struct pst_operator_kernels *(*kernels)(void *self, const char *device);
     /* Example number i, from 0; PST_ERR_UNSUPPORTED: there are no more. For the checker, which
        wants at least one. `dtype`: of the model. [plan] */

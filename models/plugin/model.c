@@ -344,9 +344,6 @@ static void keep_op(struct draft *d, const char *name, const struct pst_op_decl 
     kept->name = call->name;
     kept->in = keep(d, o->in, o->n_in, sizeof *o->in);
     kept->param = keep(d, o->param, o->n_param, sizeof *o->param);
-    if (form == 0) {
-        kept->rank = 0;
-    }
     kept->dims = keep(d, o->dims, kept->rank, sizeof *o->dims);
     if ((form & PST_FORM_PLACES) != 0) {
         kept->from = keep(d, o->from, o->rank, sizeof *o->from);
@@ -370,7 +367,26 @@ static bool check_counts(struct draft *d, const char *title, const char *name, u
     return d->status == PST_OK;
 }
 
-/* Counts, kind and numbers. */
+/* Returns the first of the arrays of a form that is given and that the kind does not read; NULL:
+   none is. */
+static const char *stray_form(const struct pst_op_decl *o)
+{
+    const uint32_t form = form_of(o->kind);
+    const bool dims = (form & PST_FORM_DIMS) != 0, places = (form & PST_FORM_PLACES) != 0;
+    const bool data = (form & PST_FORM_DATA) != 0;
+
+    return !dims && o->rank != 0                              ? "rank"
+           : !dims && o->dims != NULL                         ? "dims"
+           : !places && o->from != NULL                       ? "from"
+           : !places && (o->start != NULL || o->step != NULL) ? "start or step"
+           : !places && o->fill != 0                          ? "fill"
+           : !data && o->dtype != 0                           ? "dtype"
+           : !data && o->data != NULL                         ? "data"
+                                                              : NULL;
+}
+
+/* Counts, kind and numbers; of a call of the plugin itself, also that nothing stands where it is
+   not read. */
 static bool check_op(struct draft *d, const char *name, const struct pst_op_decl *op)
 {
     if (op->kind >= PST_OP_CALLS) {
@@ -380,6 +396,9 @@ static bool check_op(struct draft *d, const char *name, const struct pst_op_decl
         return false;
     } else if (!are_finite(op)) {
         fail(d, "%s %s: one of its numbers is not finite", pst_op_kind_name(op->kind), name);
+    } else if (d->calls != NULL && stray_form(op) != NULL) {
+        fail(d, "%s: %s does not read `%s`; leave it 0", name, pst_op_kind_name(op->kind),
+             stray_form(op));
     } else if (pst_op_is_loss(op->kind) && d->loss != PST_NONE) {
         fail(d, "%s %s: a second loss; a model has one", pst_op_kind_name(op->kind), name);
     }
@@ -397,7 +416,7 @@ static uint32_t add_to_graph(struct draft *d, const struct pst_op *op, const cha
         pst_graph_operands(d->graph, op, operands, sizeof operands);
         pst_error_detail(&d->error, "operands of %s: %s\n", op->name,
                          operands[0] == '\0' ? "there are none" : operands);
-        d->not_by_model = d->status != PST_ERR_CONFIG && op->custom != NULL;
+        d->not_by_model = op->custom != NULL && op->custom->is_to_blame;
         if (!d->not_by_model) {
             pst_error_prefix(&d->error, "%s", title);
         }
@@ -467,6 +486,7 @@ static uint32_t add_custom(struct draft *d, const char *scope, const struct pst_
     struct pst_custom_decl c;
     char name[NAME_ROOM];
     uint32_t result;
+    bool unnamed;
 
     if (!take_decl(d, "an operator", decl, &c, sizeof c) ||
         !join(d, "an operator", scope, c.name, name) || !check_custom(d, name, &c)) {
@@ -477,9 +497,10 @@ static uint32_t add_custom(struct draft *d, const char *scope, const struct pst_
     op.in = c.in;
     op.n_param = c.n_param;
     op.param = c.param;
-    d->status = pst_operators_make(d->operators, c.plugin, c.attributes, &op.custom,
-                                   &d->not_by_model, &d->error);
+    d->status =
+        pst_operators_make(d->operators, c.plugin, c.attributes, &op.custom, &unnamed, &d->error);
     if (d->status != PST_OK) {
+        d->not_by_model = unnamed || d->status != PST_ERR_CONFIG;
         return PST_NONE;
     }
     result = add_to_graph(d, &op, c.plugin);

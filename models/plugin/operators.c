@@ -1,21 +1,78 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "models/plugin/operators.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/log.h"
 #include "base/memory.h"
+#include "host/digest.h"
 #include "host/search.h"
 
 /* --- those of a job ----------------------------------------------------------------------------*/
+
+/* Returns the number of the plugin of that id; PST_NONE: the job names none. */
+static uint32_t find(const struct pst_operators *operators, const char *id)
+{
+    for (uint32_t i = 0; operators != NULL && i < operators->n; i++) {
+        if (strcmp(operators->plugins[i]->id, id) == 0) {
+            return i;
+        }
+    }
+    return PST_NONE;
+}
+
+/* Before it is loaded: it cannot run in a process of its own. */
+static pst_status check_isolation(const struct pst_job *job, const char *name, bool foreign,
+                                  struct pst_error *err)
+{
+    return foreign && job->plugins.isolate == PST_ISOLATE_ALWAYS
+               ? pst_fail(err, PST_ERR_CONFIG, "config.value",
+                          "plugins.isolate = \"always\": operator \"%s\" runs in the process that "
+                          "trains; set plugins.isolate = \"auto\", or take another model",
+                          name)
+               : PST_OK;
+}
+
+/* 0: it cannot be read. */
+static uint64_t digest_of(const char *path)
+{
+    char text[PST_DIGEST_TEXT];
+    int fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    const bool read = fd >= 0 && pst_digest_file(fd, text);
+
+    if (fd >= 0) {
+        close(fd);
+    }
+    text[16] = '\0'; /* half of it */
+    return read ? strtoull(text, NULL, 16) : 0;
+}
+
+static pst_status add_entry(const struct pst_plugin *plugin, const char *path, bool foreign,
+                            struct pst_operators *operators, struct pst_error *err)
+{
+    if (find(operators, plugin->id) != PST_NONE) {
+        return pst_fail(err, PST_ERR_CONFIG, "config.value",
+                        "\"operators\" in [model] names operator \"%s\" twice", plugin->id);
+    }
+    if (foreign) {
+        pst_log(PST_LOG_INFO, "plugin", "operator \"%s\" runs in this process, as all operators do",
+                plugin->id);
+    }
+    operators->builds[operators->n] = digest_of(path);
+    operators->plugins[operators->n++] = plugin;
+    return PST_OK;
+}
 
 /* A file in the list has no id of its own: the file's name gives it. */
 static pst_status open_entry(const struct pst_job *job, struct pst_config_node *node,
                              struct pst_operators *operators, struct pst_error *err)
 {
     const char *path = NULL, *id = NULL;
+    const struct pst_plugin *plugin = NULL;
     bool foreign = false;
     pst_status status;
 
@@ -31,22 +88,20 @@ static pst_status open_entry(const struct pst_job *job, struct pst_config_node *
         id = node->value.string;
     }
     status = pst_plugin_is_foreign("operator", id, path, job->plugins.path, &foreign, err);
-    PST_TRY(status, pst_plugin_find("operator", id, path, job->plugins.path,
-                                    &operators->plugins[operators->n], err));
-    if (status != PST_OK) {
-        if (err != NULL && err->file[0] == '\0') {
-            snprintf(err->file, sizeof err->file, "%s", node->file != NULL ? node->file : "");
-            err->line = node->line;
-            err->column = node->column;
-        }
-        return status;
+    PST_TRY(status, check_isolation(job, node->value.string, foreign, err));
+    PST_TRY(status, pst_plugin_find("operator", id, path, job->plugins.path, &plugin, err));
+    if (status == PST_OK) {
+        path = path != NULL
+                   ? path
+                   : pst_plugin_where(&operators->arena, "operator", id, job->plugins.path);
+        status = add_entry(plugin, path, foreign, operators, err);
     }
-    if (foreign) {
-        pst_log(PST_LOG_INFO, "plugin", "operator \"%s\" runs in this process, as all operators do",
-                operators->plugins[operators->n]->id);
+    if (status != PST_OK && err != NULL && err->file[0] == '\0') {
+        snprintf(err->file, sizeof err->file, "%s", node->file != NULL ? node->file : "");
+        err->line = node->line;
+        err->column = node->column;
     }
-    operators->n++;
-    return PST_OK;
+    return status;
 }
 
 pst_status pst_operators_open(const struct pst_job *job, struct pst_operators *ret_operators,
@@ -62,6 +117,8 @@ pst_status pst_operators_open(const struct pst_job *job, struct pst_operators *r
     memset(ret_operators, 0, sizeof *ret_operators);
     ret_operators->plugins =
         pst_arena_array(&ret_operators->arena, n, sizeof *ret_operators->plugins);
+    ret_operators->builds =
+        pst_arena_array(&ret_operators->arena, n, sizeof *ret_operators->builds);
     for (uint32_t i = 0; i < n; i++) {
         PST_TRY(status, open_entry(job, list->kind == PST_CONFIG_ARRAY ? list->children[i] : list,
                                    ret_operators, err));
@@ -117,28 +174,18 @@ struct pst_custom *pst_custom_of(struct pst_instance *instance, const char *attr
     return custom;
 }
 
-static const struct pst_plugin *find(const struct pst_operators *operators, const char *id)
-{
-    for (uint32_t i = 0; operators != NULL && i < operators->n; i++) {
-        if (strcmp(operators->plugins[i]->id, id) == 0) {
-            return operators->plugins[i];
-        }
-    }
-    return NULL;
-}
-
 pst_status pst_operators_make(const struct pst_operators *operators, const char *id,
                               const char *attributes, struct pst_custom **ret_custom,
                               bool *ret_unnamed, struct pst_error *err)
 {
     static const struct pst_host_context nothing;
-    const struct pst_plugin *plugin = find(operators, id);
+    const uint32_t number = find(operators, id);
     struct pst_config *config = NULL;
     struct pst_instance *instance = NULL;
     pst_status status = PST_OK;
 
-    *ret_unnamed = plugin == NULL;
-    if (plugin == NULL) {
+    *ret_unnamed = number == PST_NONE;
+    if (number == PST_NONE) {
         return pst_fail(err, PST_ERR_CONFIG, "config.value",
                         "the model uses operator \"%s\" of a plugin, which the job does not name; "
                         "take model.operators = [\"%s\"], or the path of its file",
@@ -147,10 +194,12 @@ pst_status pst_operators_make(const struct pst_operators *operators, const char 
     if (attributes != NULL && attributes[0] != '\0') {
         status = pst_config_from_list(attributes, &config, err);
     }
-    PST_TRY(status, pst_instance_create(plugin, config == NULL ? NULL : config->root, &nothing,
-                                        &instance, err));
+    PST_TRY(status,
+            pst_instance_create(operators->plugins[number], config == NULL ? NULL : config->root,
+                                &nothing, &instance, err));
     if (status == PST_OK) {
         *ret_custom = pst_custom_of(instance, attributes, true);
+        (*ret_custom)->build = operators->builds[number];
     }
     pst_config_destroy(config);
     return status;

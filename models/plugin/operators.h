@@ -15,6 +15,7 @@ struct pst_operators {
     struct pst_arena arena;
     uint32_t n;
     const struct pst_plugin **plugins;
+    uint64_t *builds; /* digests of their files */
 };
 
 /* Opens those of model.operators: ids, or files. Errors: config.value at its place; those of

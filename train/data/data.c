@@ -16,6 +16,9 @@
 
 #define STREAM_MASK 0x6D61736Bu
 
+/* Of an i32 input that only operators of plugins read: nobody says what its values may be. */
+#define NO_RANGE UINT32_MAX
+
 /* As parts of 2^32: 0.15 of the tokens are hidden; of these 0.1 become any token, 0.1 stay. */
 #define HIDE_WORD 644245094u
 #define ANY_WORD  429496730u
@@ -38,7 +41,7 @@ static bool is_view_of(const struct pst_graph *graph, uint32_t tensor, uint32_t 
 /* The shortest table or axis whose places x names: token values must stay below its length. */
 static uint64_t vocab_of(const struct pst_graph *graph, uint32_t x)
 {
-    uint64_t vocab = UINT32_MAX;
+    uint64_t vocab = NO_RANGE;
 
     for (uint32_t i = 0; i < graph->n_ops; i++) {
         const struct pst_op *op = &graph->ops[i];
@@ -187,13 +190,19 @@ struct pst_sample_unit pst_sample_unit_of(const struct pst_graph *graph)
 static pst_status check_sample(const struct pst_job *job, const struct pst_data *data,
                                const struct pst_graph *graph, struct pst_error *err)
 {
-    bool causal = true;
+    const struct pst_op *ahead = pst_graph_looks_ahead(graph);
 
-    for (uint32_t i = 0; i < graph->n_ops; i++) {
-        causal = causal && (graph->ops[i].kind != PST_OP_ATTENTION || graph->ops[i].causal);
+    if (job->training->loop.sample == 0) {
+        return PST_OK;
     }
-    if (job->training->loop.sample > 0 &&
-        ((!pst_data_is_text(data) && data->tokenizer == NULL) || !causal)) {
+    if (ahead != NULL && ahead->custom != NULL) {
+        return pst_fail(err, PST_ERR_CONFIG, "config.value",
+                        "train.sample: operator %s of plugin %s may use what comes later in a "
+                        "text; its row does not state PST_OPERATOR_CAUSAL for the rows of the "
+                        "text; set train.sample = 0",
+                        ahead->name, pst_op_title(ahead));
+    }
+    if ((!pst_data_is_text(data) && data->tokenizer == NULL) || ahead != NULL) {
         return pst_fail(err, PST_ERR_CONFIG, "config.value",
                         "train.sample: text can be generated with data.kind = \"text\", or with "
                         "data.tokenizer, and a causal model such as gpt; set train.sample = 0");
@@ -214,6 +223,28 @@ static pst_status check_ignored(const struct pst_job *job, const struct pst_data
     return PST_OK;
 }
 
+/* Plugins, tokens, and what hides tokens make values that the model can take: they must know them.
+ */
+static pst_status check_ranges(const struct pst_job *job, const struct pst_data *data,
+                               struct pst_error *err)
+{
+    const struct pst_sample_shape *shape = &data->shape;
+
+    for (uint32_t i = 0; i < shape->n_inputs; i++) {
+        if (shape->inputs[i].field == PST_FIELD_X && shape->vocabs[i] == NO_RANGE) {
+            return pst_config_place(
+                job->config, "data", "kind",
+                pst_fail(err, PST_ERR_CONFIG, "config.value",
+                         "data.kind = \"%s\" must know which values input %s may have, but only "
+                         "operators of plugins read it; use data of records, such as npy, or a "
+                         "model in which an embedding reads it, too",
+                         job->training->data.kind, shape->inputs[i].name),
+                err);
+        }
+    }
+    return PST_OK;
+}
+
 pst_status pst_data_create(const struct pst_job *job, const struct pst_graph *graph,
                            struct pst_data **ret_data, struct pst_error *err)
 {
@@ -228,6 +259,10 @@ pst_status pst_data_create(const struct pst_job *job, const struct pst_graph *gr
     if (status == PST_OK) {
         make_whole(data, graph);
         status = check_ignored(job, data, err);
+    }
+    if (status == PST_OK && (data->kind->tokens || data->kind->open_store == NULL ||
+                             data->shape.target->field == PST_FIELD_MASKED)) {
+        status = check_ranges(job, data, err);
     }
     if (status == PST_OK && data->kind->prepare != NULL) {
         status = data->kind->prepare(job, data, err);

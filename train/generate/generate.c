@@ -65,17 +65,24 @@ uint32_t pst_draw_class(const float *logits, uint32_t n, double temperature, uin
 pst_status pst_generate_check(const struct pst_graph *graph, const struct pst_sample_shape *shape,
                               struct pst_error *err)
 {
-    bool fits = shape->n_inputs == 2 && shape->x->dtype == PST_I32 &&
-                shape->target->field == PST_FIELD_TARGET && shape->x->elems == shape->rows;
+    const struct pst_op *ahead = pst_graph_looks_ahead(graph);
 
-    for (uint32_t i = 0; i < graph->n_ops; i++) {
-        fits = fits && (graph->ops[i].kind != PST_OP_ATTENTION || graph->ops[i].causal);
+    if (shape->n_inputs != 2 || shape->x->dtype != PST_I32 ||
+        shape->target->field != PST_FIELD_TARGET || shape->x->elems != shape->rows ||
+        (ahead != NULL && ahead->custom == NULL)) {
+        return pst_fail(err, PST_ERR_CONFIG, "config.value",
+                        "model %s cannot generate text: it must be causal, read only tokens and "
+                        "predict the next token at each position, as gpt does",
+                        graph->name);
     }
-    return fits ? PST_OK
-                : pst_fail(err, PST_ERR_CONFIG, "config.value",
-                           "model %s cannot generate text: it must be causal, read only tokens and "
-                           "predict the next token at each position, as gpt does",
-                           graph->name);
+    if (ahead != NULL) {
+        return pst_fail(err, PST_ERR_CONFIG, "config.value",
+                        "model %s cannot generate text: operator %s of plugin %s may use what "
+                        "comes later; its row does not state PST_OPERATOR_CAUSAL for the rows of "
+                        "the text",
+                        graph->name, ahead->name, pst_op_title(ahead));
+    }
+    return PST_OK;
 }
 
 /* Buffers of one generation. */

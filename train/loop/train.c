@@ -12,6 +12,7 @@
 #include "base/util.h"
 #include "data/prefetch.h"
 #include "generate/generate.h"
+#include "graph/custom.h"
 #include "loop/emulate.h"
 #include "loop/flops.h"
 #include "loop/run_timeline.h"
@@ -329,9 +330,35 @@ static pst_status make_twin(struct run *run, struct pst_error *err)
                : status;
 }
 
-static pst_status prepare(struct run *run, struct pst_error *err)
+/* Plugins of one version may have been built twice. */
+static uint64_t digest_operators(const struct pst_graph *graph)
+{
+    uint64_t digest = 0;
+
+    for (const struct pst_custom *c = graph->customs; c != NULL; c = c->next) {
+        digest = digest * 31 + c->build;
+    }
+    return digest;
+}
+
+/* Each has its own plugins, and reads the data itself. */
+static pst_status compare_processes(struct run *run, struct pst_error *err)
 {
     const struct pst_team *team = &run->session->team;
+    pst_status status =
+        pst_team_compare(team, digest_operators(run->session->graph), "builds of operators", err);
+
+    if (status != PST_OK || run->data == NULL) {
+        return status;
+    }
+    status = pst_data_digest(run->data, &run->shape, run->batch, run->samples.inputs,
+                             &run->data_digest, err);
+    return status == PST_OK ? pst_team_compare(team, run->data_digest, "training data", err)
+                            : status;
+}
+
+static pst_status prepare(struct run *run, struct pst_error *err)
+{
     const struct pst_plan *plan = run->session->planned.plan;
     pst_status status = pst_sample_shape_of(run->session->graph, &run->shape, err);
 
@@ -363,12 +390,7 @@ static pst_status prepare(struct run *run, struct pst_error *err)
     if (status == PST_OK) {
         pst_emulation_init(&run->emulation, run->session, run->job->run.emulated_scale);
     }
-    if (status == PST_OK && run->data != NULL) {
-        status = pst_data_digest(run->data, &run->shape, run->batch, run->samples.inputs,
-                                 &run->data_digest, err);
-        status = status == PST_OK ? pst_team_compare(team, run->data_digest, "training data", err)
-                                  : status; /* each reads it */
-    }
+    PST_TRY(status, compare_processes(run, err));
     PST_TRY(status, find_begin(run, err));
     if (status == PST_OK) {
         record(run);

@@ -73,6 +73,16 @@ static bool is_shape(const struct pst_operand *operand)
            pst_shape_elems(operand->rank, operand->dims, &elems);
 }
 
+static bool has_same_rows(const struct pst_operator_question *q, const struct pst_operator_row *row)
+{
+    bool same = row->y[0].rank > 0;
+
+    for (uint32_t i = 0; i < q->n_x; i++) {
+        same = same && q->x[i].rank > 0 && q->x[i].dims[0] == row->y[0].dims[0];
+    }
+    return same;
+}
+
 /* Returns what is wrong with the row; NULL: nothing. */
 static const char *fault_of_row(const struct pst_operator_question *q,
                                 const struct pst_operator_row *row)
@@ -104,8 +114,11 @@ static const char *fault_of_row(const struct pst_operator_question *q,
     if (row->n_z > 0 && q->n_p == 0) {
         return "has a buffer z for W, but no parameters";
     }
-    if ((row->flags & ~(uint32_t)PST_OPERATOR_COSTLY) != 0) {
+    if ((row->flags & ~(uint32_t)(PST_OPERATOR_COSTLY | PST_OPERATOR_CAUSAL)) != 0) {
         return "has flags that this host does not know";
+    }
+    if ((row->flags & PST_OPERATOR_CAUSAL) != 0 && !has_same_rows(q, row)) {
+        return "states that it is causal, but its operands have not as many rows as its result";
     }
     for (uint32_t i = 0; i < 3; i++) {
         if (!isfinite(row->flops[i]) || row->flops[i] < 0) {
@@ -121,11 +134,16 @@ static bool infer_custom(const struct pst_op_case *c, struct pst_error *err)
     const struct pst_operator_row *row = &custom->row;
     const char *fault;
 
-    if (!fill_question(c, err) || custom->describe(custom, err) != PST_OK) {
+    if (!fill_question(c, err)) {
+        return false;
+    }
+    if (custom->describe(custom, err) != PST_OK) {
+        custom->is_to_blame = err->status != PST_ERR_CONFIG;
         return false;
     }
     fault = fault_of_row(&custom->question, row);
     if (fault != NULL) {
+        custom->is_to_blame = true;
         pst_fail(err, PST_ERR_BUG, "plugin.contract",
                  "operator \"%s\" broke its contract in describe(): its row %s", custom->id, fault);
         return false;

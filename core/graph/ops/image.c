@@ -74,9 +74,6 @@ static bool infer_maxpool2d(const struct pst_op_case *c, struct pst_error *err)
 
 static bool infer_avgpool2d(const struct pst_op_case *c, struct pst_error *err)
 {
-    if (c->op->dilation[0] > 1 || c->op->dilation[1] > 1) {
-        return BAD("%s: means over dilated windows are not there", c->op->name);
-    }
     return check_image(c, err) && slide_window(c, result_like(c), err);
 }
 

@@ -16,15 +16,17 @@ static const struct pst_operator_kernels *kernels_of(const struct pst_op_request
     return pst_custom_kernels(custom, DEVICE, custom->question.dtype);
 }
 
+/* Never more than sums of bytes can hold; no arena has as much. */
 static uint64_t workspace(const struct pst_op_request *request)
 {
     const struct pst_custom *custom = request->op->custom;
     const struct pst_operator_kernels *kernels = kernels_of(request);
+    const uint64_t bytes = kernels != NULL && PST_CAN(kernels, workspace)
+                               ? kernels->workspace(custom->self, &custom->question, &custom->row,
+                                                    request->pass, request->samples)
+                               : 0;
 
-    return kernels != NULL && PST_CAN(kernels, workspace)
-               ? kernels->workspace(custom->self, &custom->question, &custom->row, request->pass,
-                                    request->samples)
-               : 0;
+    return bytes < PST_CUSTOM_MAX_WORKSPACE ? bytes : PST_CUSTOM_MAX_WORKSPACE;
 }
 
 struct custom_kernel {

@@ -39,6 +39,7 @@ static pst_status describe(void *self_, const struct pst_operator_question *q,
     ret_row->y[0] = q->x[0];
     ret_row->b_reads_x = 1; /* a */
     ret_row->b_reads_y = 1; /* h */
+    ret_row->flags = self->config->reverse ? 0 : PST_OPERATOR_CAUSAL;
     ret_row->flops[0] = 2 * (double)q->x[0].dims[0] * (double)q->x[0].dims[1];
     ret_row->flops[1] = 3 * (double)q->x[0].dims[0] * (double)q->x[0].dims[1];
     return PST_OK;

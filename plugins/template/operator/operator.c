@@ -62,6 +62,7 @@ static pst_status describe(void *self_, const struct pst_operator_question *q,
     ret_row->b_reads_x = ret_row->w_reads_x = 1; /* x0 */
     ret_row->b_reads_p = 1;                      /* p0 */
     ret_row->w_reads_dy = 1;
+    ret_row->flags = PST_OPERATOR_CAUSAL; /* a row of y needs no later row of x */
     ret_row->flops[0] = ret_row->flops[1] = ret_row->flops[2] = 2 * elems;
     return PST_OK;
 }

@@ -40,6 +40,7 @@ enum fault {
     AXIS,
     CONSTANT,
     STRIDED,
+    FORM,
     STATUS,
     REFUSES,
     MUTE,
@@ -55,13 +56,14 @@ struct config {
 };
 
 static const struct pst_param params[] = {
-    PST_PARAM(struct config, fault, PST_PARAM_ENUM, "none",
-              "none|shape|kind|huge|rank|no-dims|used-twice|no-tensor|no-loss|two-losses|"
-              "reads-loss|no-target|two-targets|field|dtype|op-twice|parameter-twice|long-name|"
-              "control-name|empty-name|no-name|no-op|unread|unused|no-parameters|not-finite|init|"
-              "many-inputs|null-inputs|axis|constant|strided|status|refuses|mute|heedless|crash|"
-              "exit|loop",
-              "What it does wrong."),
+    PST_PARAM(
+        struct config, fault, PST_PARAM_ENUM, "none",
+        "none|shape|kind|huge|rank|no-dims|used-twice|no-tensor|no-loss|two-losses|"
+        "reads-loss|no-target|two-targets|field|dtype|op-twice|parameter-twice|long-name|"
+        "control-name|empty-name|no-name|no-op|unread|unused|no-parameters|not-finite|init|"
+        "many-inputs|null-inputs|axis|constant|strided|form|status|refuses|mute|heedless|crash|"
+        "exit|loop",
+        "What it does wrong."),
     PST_PARAM(struct config, width, PST_PARAM_INT, "6", "1..64", "Numbers between the layers."),
 };
 
@@ -124,12 +126,14 @@ static void do_op(struct pst_builder *b, uint32_t fault, uint32_t x)
         op.axis = fault == AXIS ? UINT32_MAX : 0;
         op.n_in = fault == MANY_INPUTS ? 65 : fault == CONSTANT ? 0 : 1;
         op.in = fault == NULL_INPUTS ? NULL : fault == NO_TENSOR ? &from[0] : many;
+    }
+    if (fault == CONSTANT || fault == STRIDED || fault == FORM) {
         op.rank = fault == CONSTANT ? 2 : 1;
         op.dims = fault == CONSTANT ? huge : nine;
-        op.data = nine;
-        op.from = from;
-        op.start = op.step = far;
     }
+    op.data = fault == CONSTANT ? nine : NULL;
+    op.from = fault == STRIDED ? from : NULL;
+    op.start = op.step = fault == STRIDED ? far : NULL;
     b->op(b, &op);
 }
 

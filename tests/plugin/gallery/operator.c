@@ -14,15 +14,21 @@ enum fault {
     NEIGHBOUR, /* y depends on how many samples there are */
     COUNTER,   /* y depends on how often it was called */
     SPLIT,     /* y depends on where items are split */
+    AHEAD,     /* the first element depends on the last */
+    REPLAYED,  /* y is another one when it is replayed */
+    EVALUATED, /* leaves the last element in evaluation */
+    UNWANTED,  /* writes dx, though nobody wants it */
     UNSAID,    /* B reads y, which the row does not say */
     CRASH,
-    TYPE,  /* rows that are wrong: the result's type, */
-    MASK,  /* an input that there is not, */
-    FLOPS, /* operations that are not a number, */
-    ROOM,  /* a shape with an axis of 0, */
-    FLAGS, /* a flag of the future */
+    TYPE,      /* rows that are wrong: the result's type, */
+    MASK,      /* an input that there is not, */
+    FLOPS,     /* operations that are not a number, */
+    ROOM,      /* a shape with an axis of 0, */
+    FLAGS,     /* a flag of the future */
+    WORKSPACE, /* wants more than there can be */
     NO_EXAMPLES,
-    ELSEWHERE /* no kernels for the device */
+    ELSEWHERE, /* no kernels for the device */
+    ANYWHERE   /* the same kernels for every device */
 };
 
 struct config {
@@ -30,10 +36,12 @@ struct config {
 };
 
 static const struct pst_param params[] = {
-    PST_PARAM(struct config, fault, PST_PARAM_ENUM, "none",
-              "none|gradient|weights|outside|input|unwritten|neighbour|counter|split|unsaid|crash|"
-              "type|mask|flops|room|flags|no-examples|elsewhere",
-              "What is wrong."),
+    PST_PARAM(
+        struct config, fault, PST_PARAM_ENUM, "none",
+        "none|gradient|weights|outside|input|unwritten|neighbour|counter|split|ahead|"
+        "replayed|evaluated|unwanted|unsaid|crash|type|mask|flops|room|flags|workspace|no-examples|"
+        "elsewhere|anywhere",
+        "What is wrong."),
 };
 
 PST_INSTANCE(rude, struct config)
@@ -53,7 +61,7 @@ static void spoil(uint32_t fault, struct pst_operator_row *row)
     row->y[0].dtype = fault == TYPE ? PST_I32 : row->y[0].dtype;
     row->b_reads_x |= fault == MASK ? 2 : 0;
     row->flops[1] = fault == FLOPS ? -1 : row->flops[1];
-    row->flags = fault == FLAGS ? 1u << 30 : 0;
+    row->flags |= fault == FLAGS ? 1u << 30 : 0;
     if (fault == ROOM) {
         row->z[0].rank = 1;
         row->z[0].dims[0] = 0;
@@ -75,6 +83,7 @@ static pst_status describe(void *self_, const struct pst_operator_question *q,
     ret_row->y[0] = q->x[0];
     ret_row->b_reads_x = 1;
     ret_row->b_reads_p = 1;
+    ret_row->flags = PST_OPERATOR_CAUSAL;
     ret_row->n_z = 1; /* the sum of dy x of each sample */
     ret_row->z[0].dtype = q->dtype == PST_F64 ? PST_F64 : PST_F32;
     ret_row->flops[0] = ret_row->flops[1] = (double)elems_of(&q->x[0]);
@@ -100,15 +109,20 @@ struct work {
                                                                                                    \
         for (uint64_t i = begin * w->elems; i < end * w->elems; i++) {                             \
             y[i] = p[0] * x[i];                                                                    \
-            y[i] += (real)(w->fault == NEIGHBOUR ? w->call->samples                                \
-                           : w->fault == SPLIT   ? begin                                           \
-                           : w->fault == COUNTER ? (uint64_t)++calls                               \
-                                                 : 0);                                             \
+            y[i] += (real)(w->fault == NEIGHBOUR  ? w->call->samples                               \
+                           : w->fault == SPLIT    ? begin                                          \
+                           : w->fault == REPLAYED ? w->call->flags & PST_OPERATOR_REPLAY           \
+                           : w->fault == COUNTER  ? (uint64_t)++calls                              \
+                                                  : 0);                                             \
+        }                                                                                          \
+        for (uint64_t s = begin; w->fault == AHEAD && s < end; s++) {                              \
+            y[s * w->elems] += x[(s + 1) * w->elems - 1];                                          \
         }                                                                                          \
         if (w->fault == OUTSIDE && end == w->call->samples) {                                      \
             y[end * w->elems] = 0;                                                                 \
         }                                                                                          \
-        if (w->fault == UNWRITTEN && end == w->call->samples) {                                    \
+        if ((w->fault == UNWRITTEN || (w->fault == EVALUATED && w->call->flags == 0)) &&           \
+            end == w->call->samples) {                                                             \
             memset(&y[end * w->elems - 1], 0xFF, sizeof *y);                                       \
         }                                                                                          \
         if (w->fault == INPUT) {                                                                   \
@@ -127,7 +141,7 @@ struct work {
                                                                                                    \
             for (uint64_t i = s * w->elems; i < (s + 1) * w->elems; i++) {                         \
                 sum += dy[i] * x[i];                                                               \
-                if (dx != NULL) {                                                                  \
+                if (dx != NULL || w->fault == UNWANTED) {                                          \
                     dx[i] = slope * dy[i];                                                         \
                 }                                                                                  \
             }                                                                                      \
@@ -167,14 +181,30 @@ static void run(const void *self_, const struct pst_operator_call *call)
                    &work);
 }
 
-static const struct pst_operator_kernels cpu = {
-    .size = sizeof cpu, .dtypes = 1u << PST_F32 | 1u << PST_F64, .run = run};
+static uint64_t workspace(const void *self_, const struct pst_operator_question *question,
+                          const struct pst_operator_row *row, uint32_t pass, uint32_t samples)
+{
+    const struct rude *self = self_;
+
+    (void)question;
+    (void)row;
+    (void)pass;
+    return self->config->fault == WORKSPACE ? UINT64_MAX - samples : 0;
+}
+
+static const struct pst_operator_kernels cpu = {.size = sizeof cpu,
+                                                .dtypes = 1u << PST_F32 | 1u << PST_F64,
+                                                .workspace = workspace,
+                                                .run = run};
 
 static const struct pst_operator_kernels *kernels(void *self_, const char *device)
 {
     const struct rude *self = self_;
 
-    return strcmp(device, "cpu") == 0 && self->config->fault != ELSEWHERE ? &cpu : NULL;
+    return self->config->fault == ANYWHERE ||
+                   (strcmp(device, "cpu") == 0 && self->config->fault != ELSEWHERE)
+               ? &cpu
+               : NULL;
 }
 
 static pst_status example(void *self_, uint32_t i, uint32_t dtype,

@@ -208,6 +208,30 @@ TEST(operands_are_checked)
                 "what: no such kind of operator");
 }
 
+/* Models that say 1 where another kind reads it say nothing. */
+TEST(a_dilation_or_a_number_of_groups_of_1_is_accepted)
+{
+    static const struct {
+        uint32_t dilation[2], groups;
+    } rows[] = {{{1, 1}, 1}, {{1, 0}, 0}, {{0, 1}, 1}};
+
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct pst_graph_builder *b = new_builder(PST_F32);
+        const uint32_t x = input(b, "x", PST_F32, 4, 4, 2);
+        const struct pst_op op = {.kind = PST_OP_AVGPOOL2D,
+                                  .name = "op",
+                                  .n_in = 1,
+                                  .in = &x,
+                                  .kernel = {2, 2},
+                                  .stride = {2, 2},
+                                  .dilation = {rows[i].dilation[0], rows[i].dilation[1]},
+                                  .groups = rows[i].groups};
+
+        assert_int_not_equal(pst_graph_add(b, &op), PST_NONE);
+        pst_graph_builder_destroy(b);
+    }
+}
+
 /* What a kind does not read would be ignored, and the model would be another than was meant. */
 TEST(attributes_that_a_kind_does_not_read_are_refused)
 {

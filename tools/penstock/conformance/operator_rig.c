@@ -275,6 +275,9 @@ static void *renew_workspace(struct pst_operator_rig *rig, uint32_t pass)
                                : 0;
 
     finish_block(&rig->workspace);
+    if (bytes > PST_CUSTOM_MAX_WORKSPACE) {
+        pst_verdict_fail("workspace() wants more than 2^48 bytes");
+    }
     make_block(&rig->workspace, PST_F32, (bytes + 3) / 4);
     return rig->workspace.base;
 }
@@ -288,7 +291,7 @@ const char *pst_operator_rig_run(struct pst_operator_rig *rig, uint32_t pass)
         .size = sizeof call,
         .pass = pass,
         .samples = rig->samples,
-        .flags = PST_OPERATOR_TRAINING,
+        .flags = rig->flags,
         .question = &custom->question,
         .row = &custom->row,
         .first_sample = rig->first_sample,
@@ -431,8 +434,10 @@ pst_status pst_operator_rig_init(struct pst_operator_rig *rig, struct pst_instan
 
     memset(rig, 0, sizeof *rig);
     rig->instance = instance;
+    rig->number = example;
     rig->dtype = dtype;
     rig->samples = samples;
+    rig->flags = PST_OPERATOR_TRAINING;
     rig->first_sample = first_sample;
     rig->seed = seed;
     status = ask_example(rig, example, ret_more, err);

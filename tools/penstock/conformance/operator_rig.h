@@ -35,9 +35,11 @@ struct pst_operator_rig {
     struct pst_custom *custom;
     const struct pst_operator_kernels *kernels; /* of device cpu; NULL: none for this type */
     struct pst_operator_example example;
+    uint32_t number; /* of the example */
     uint32_t dtype, samples, split;
     uint64_t seed, first_sample;
     uint32_t without_dx; /* bit i: nobody wants dx[i] */
+    uint32_t flags;      /* of calls; at first PST_OPERATOR_TRAINING */
     struct pst_operand_block x[PST_OPERATOR_MAX_X], dx[PST_OPERATOR_MAX_X];
     struct pst_operand_block p[PST_OPERATOR_MAX_P], dp[PST_OPERATOR_MAX_P];
     struct pst_operand_block y[PST_OPERATOR_MAX_Y], z[PST_OPERATOR_MAX_Z], dy, workspace;

@@ -286,7 +286,8 @@ static void make_chunk(void *chunk, uint32_t dtype, uint64_t limit)
     }
 }
 
-/* Whole numbers of data are rows of a table or classes: below what its readers can take. */
+/* Whole numbers of data are rows of a table or classes: below what its readers can take. What an
+   operator of a plugin takes is not known: 0 is a row of every table. */
 static uint64_t index_limit(const struct pst_graph *graph, uint32_t tensor)
 {
     const struct pst_tensor *t = &graph->tensors[tensor];
@@ -295,7 +296,10 @@ static uint64_t index_limit(const struct pst_graph *graph, uint32_t tensor)
     for (uint32_t i = 0; i < t->n_consumers; i++) {
         const struct pst_op *op = &graph->ops[t->consumers[i]];
         const struct pst_tensor *x = &graph->tensors[op->in[0]];
-        uint64_t most = op->n_param > 0 && op->param[0] != PST_NONE
+        uint64_t most = op->custom != NULL ? 1
+                        : op->kind == PST_OP_RESHAPE || op->kind == PST_OP_STRIDED
+                            ? index_limit(graph, op->out[0])
+                        : op->n_param > 0 && op->param[0] != PST_NONE
                             ? graph->params[op->param[0]].dims[0]
                         : x->rank > 0 ? x->dims[x->rank - 1]
                                       : 1;

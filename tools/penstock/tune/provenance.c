@@ -12,7 +12,9 @@
 #include "base/util.h"
 #include "host/describe.h"
 #include "host/digest.h"
+#include "host/search.h"
 #include "measure/calibration.h"
+#include "models/builder.h"
 
 static const char *digest_of(struct pst_arena *arena, const char *path)
 {
@@ -93,20 +95,15 @@ static const char *parameters_of(struct pst_arena *arena, const struct pst_plugi
     return copy;
 }
 
-static void add_plugin(struct pst_provenance *provenance, struct pst_provenance_config *config,
-                       const char *kind, const char *label, const json_t *table,
-                       const char *folders)
+/* table: what the config gives it; NULL: nothing, and its defaults mean nothing either. */
+static void add_file(struct pst_provenance *provenance, struct pst_provenance_config *config,
+                     const char *kind, const char *label, const char *id, const char *path,
+                     const json_t *table)
 {
     struct pst_arena *arena = &provenance->arena;
-    const char *id = json_string_value(json_object_get(table, "use"));
-    const char *path = json_string_value(json_object_get(table, "path"));
     const struct pst_plugin *plugin = NULL;
     struct pst_error err;
 
-    if (id == NULL) {
-        return;
-    }
-    path = path != NULL ? path : pst_plugin_where(arena, kind, id, folders);
     if (path[0] == '\0' ||
         pst_plugin_describe(arena, path, kind, id, 0, &plugin, NULL, &err) != PST_OK) {
         plugin = NULL;
@@ -118,8 +115,64 @@ static void add_plugin(struct pst_provenance *provenance, struct pst_provenance_
         .label = label,
         .path = pst_arena_strdup(arena, path),
         .digest = digest_of(arena, path),
-        .parameters = parameters_of(arena, plugin, table),
+        .parameters = parameters_of(arena, table == NULL ? NULL : plugin, table),
     };
+}
+
+static void add_plugin(struct pst_provenance *provenance, struct pst_provenance_config *config,
+                       const char *kind, const char *label, const json_t *table,
+                       const char *folders)
+{
+    const char *id = json_string_value(json_object_get(table, "use"));
+    const char *path = json_string_value(json_object_get(table, "path"));
+
+    if (id != NULL) {
+        path = path != NULL ? path : pst_plugin_where(&provenance->arena, kind, id, folders);
+        add_file(provenance, config, kind, label, id, path, table);
+    }
+}
+
+/* The model's plugin, unless it is built in, and the operators that the job names. */
+static void add_model(struct pst_provenance *provenance, struct pst_provenance_config *config,
+                      const struct pst_job *job, const struct pst_combinations *set)
+{
+    struct pst_arena *arena = &provenance->arena;
+    const json_t *table = json_object_get(set->base, "model");
+    const char *use = json_string_value(json_object_get(table, "use"));
+    const struct pst_config_node *list =
+        job->model == NULL ? NULL : pst_config_get(job->model, "operators");
+
+    if (use != NULL && pst_model_builder_find(use) == NULL) {
+        add_plugin(provenance, config, "model", "", table, job->plugins.path);
+    }
+    for (size_t i = 0; list != NULL && list->kind == PST_CONFIG_ARRAY && i < list->n_children;
+         i++) {
+        const char *name = list->children[i]->value.string, *kind, *id = name;
+
+        if (list->children[i]->kind != PST_CONFIG_STRING) {
+            continue;
+        }
+        if (pst_search_is_file(name)) {
+            const char *slash = strrchr(name, '/');
+
+            if (!pst_search_split(arena, slash == NULL ? name : slash + 1, &kind, &id)) {
+                id = name;
+            }
+            add_file(provenance, config, "operator", "", id, name, NULL);
+        } else {
+            add_file(provenance, config, "operator", "", id,
+                     pst_plugin_where(arena, "operator", id, job->plugins.path), NULL);
+        }
+    }
+}
+
+/* How many add_model() may add. */
+static uint32_t most_of_model(const struct pst_job *job)
+{
+    const struct pst_config_node *list =
+        job->model == NULL ? NULL : pst_config_get(job->model, "operators");
+
+    return 1 + (list == NULL ? 0 : (uint32_t)list->n_children);
 }
 
 /* Methods may have a value in common. */
@@ -133,12 +186,13 @@ static bool is_known(const struct pst_axis *axis, uint32_t i)
     return k < i;
 }
 
-/* Adds the plugins of all values of the strategies' axes. */
+/* Adds the model's, and the plugins of all values of the strategies' axes. */
 static void add_plugins(struct pst_provenance *provenance, struct pst_provenance_config *config,
-                        const struct pst_combinations *set, const char *folders)
+                        const struct pst_job *job, const struct pst_combinations *set)
 {
+    const char *folders = job->plugins.path;
     static const char *const kinds[] = {"partitioner", "scheduler", "memopt"};
-    uint32_t room = 0;
+    uint32_t room = most_of_model(job);
 
     for (uint32_t a = 0; a <= PST_AXIS_MEMOPT; a++) {
         for (uint32_t i = 0; i < set->axes[a].n; i++) {
@@ -149,6 +203,7 @@ static void add_plugins(struct pst_provenance *provenance, struct pst_provenance
         }
     }
     config->plugins = pst_arena_array(&provenance->arena, room, sizeof *config->plugins);
+    add_model(provenance, config, job, set);
     for (uint32_t a = 0; a <= PST_AXIS_MEMOPT; a++) {
         for (uint32_t i = 0; i < set->axes[a].n; i++) {
             const struct pst_axis_value *at = &set->axes[a].values[i];
@@ -205,7 +260,7 @@ void pst_provenance_add(struct pst_provenance *provenance, const struct pst_job 
         }
         pst_session_destroy(session);
     }
-    add_plugins(provenance, config, set, job->plugins.path);
+    add_plugins(provenance, config, job, set);
 }
 
 const char *pst_provenance_words(struct pst_arena *arena,
