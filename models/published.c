@@ -141,13 +141,51 @@ static const struct pst_param head_rows[] = {
     PST_PARAM(struct pst_published, prefix, PST_PARAM_STRING, "", NULL, "the prefix of names"),
 };
 
+/* How often a character is in the first n of a text. */
+static uint32_t count_character(const char *text, size_t n, char character)
+{
+    uint32_t count = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        count += text[i] == character;
+    }
+    return count;
+}
+
+/* What a name of ours leaves open, each name of theirs must have: else several parameters would
+   have one tensor. There is one number and one rest to go there. */
+static const char *find_pattern_fault(const struct pst_published_row *row)
+{
+    const size_t n_own = strlen(row->own);
+    const uint32_t numbers = count_character(row->own, n_own, '#');
+    const bool rest = row->own[n_own - 1] == '*', several = strchr(row->theirs, '@') != NULL;
+    size_t n;
+
+    if (numbers > 1) {
+        return "\"own\" must not have more than one '#'";
+    }
+    if (count_character(row->own, n_own, '*') > rest) {
+        return "\"own\" may have '*' only as its last character";
+    }
+    for (const char *at = row->theirs; at != NULL; at = at[n] == '\0' ? NULL : at + n + 1) {
+        n = strcspn(at, ",");
+        if (count_character(at, n, '#') != numbers || count_character(at, n, '*') != rest) {
+            return "each of \"theirs\" must have as many '#' and '*' as \"own\"";
+        }
+        if (count_character(at, n, '@') != several) {
+            return "each of \"theirs\" must have one '@', or none may have one";
+        }
+    }
+    return NULL;
+}
+
 static const char *find_tensor_fault(const void *item)
 {
     const struct pst_published_row *row = item;
 
     return row->parts != NULL && pst_published_count(row->parts) != pst_published_count(row->theirs)
                ? "\"parts\" must have a key for each of \"theirs\""
-               : NULL;
+               : find_pattern_fault(row);
 }
 
 static const char *find_key_fault(const void *item)

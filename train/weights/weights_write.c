@@ -13,6 +13,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/names.h"
 #include "base/signals.h"
 #include "base/text.h"
 #include "base/util.h"
@@ -47,6 +48,11 @@ struct export
 };
 
 /* --- what there is ---------------------------------------------------------------------------- */
+
+static const char *name_of(const struct value *value)
+{
+    return value->is == NULL ? value->constant->name : value->is->name;
+}
 
 static void list_constant(struct export *x, const struct value *value)
 {
@@ -102,6 +108,31 @@ static pst_status list_values(struct export *x, const struct pst_job *job,
             *tensor = (struct pst_st_tensor){
                 .name = value->pieces[k].name, .dtype = x->dtype, .rank = shape.rank};
             memcpy(tensor->shape, shape.dims, sizeof tensor->shape);
+        }
+    }
+    return status;
+}
+
+/* A second tensor of a name would take the place of the first when the file is read. */
+static pst_status check_names(struct export *x, struct pst_error *err)
+{
+    struct pst_names names;
+    pst_status status = PST_OK;
+
+    pst_names_init(&names, &x->arena, x->n_tensors);
+    for (uint32_t i = 0; status == PST_OK && i < x->n_values; i++) {
+        const struct value *value = &x->values[i];
+        const uint32_t n = value->is == NULL ? 1 : value->n_pieces;
+
+        for (uint32_t t = value->first; status == PST_OK && t < value->first + n; t++) {
+            const uint32_t other = pst_names_add(&names, x->tensors[t].name, i);
+
+            if (other != PST_NONE) {
+                status = pst_fail(err, PST_ERR_CONFIG, "weights.mismatch",
+                                  "%s: tensor \"%.200s\" is written for %s already; each parameter "
+                                  "must have tensors that no other has",
+                                  name_of(value), x->tensors[t].name, name_of(&x->values[other]));
+            }
         }
     }
     return status;
@@ -408,6 +439,7 @@ pst_status pst_weights_write(const struct pst_job *job, const struct pst_graph *
 
     PST_TRY(status, check_form(family, job, err));
     PST_TRY(status, list_values(&x, job, graph, family, err));
+    PST_TRY(status, check_names(&x, err));
     PST_TRY(status, make_folder(folder, &made, err));
 
     share_out(&x, shard_bytes);

@@ -849,7 +849,13 @@ static const struct {
     {TENSOR "\n{ own = '*', theirs = '*', root = 'hedas' }]",
      "\"root\" in tensors must be a key of the model, not \"hedas\"", 3},
     {TENSOR "\n{ own = '*', theirs = ['a', 'b'], parts = 'heads' }]", "a key for each of", 3},
-    {TENSOR "{ own = '*', theirs = '*' },\n{ own = '*', theirs = 'a', when = 'tied' }]",
+    {TENSOR "\n{ own = 'a.#.b.#', theirs = 'a.#.#' }]", "not have more than one '#'", 3},
+    {TENSOR "\n{ own = 'a.*.b', theirs = 'a.*' }]", "'*' only as its last character", 3},
+    {TENSOR "\n{ own = 'a.#.*', theirs = ['b.#.*', 'c.*'] }]", "as many '#' and '*' as", 3},
+    {TENSOR "\n{ own = 'a.#', theirs = 'b.#.#' }]", "as many '#' and '*' as", 3},
+    {TENSOR "\n{ own = 'a.*', theirs = 'b' }]", "as many '#' and '*' as", 3},
+    {TENSOR "\n{ own = 'a', theirs = ['b@', 'c'] }]", "must have one '@', or none", 3},
+    {TENSOR "{ own = '*', theirs = '*' },\n{ own = '*', theirs = 'a*', when = 'tied' }]",
      "this is never used: line 2", 3},
     {KEYS "{ theirs = 'a' }]", "either \"own\" or \"fixed\"", 3},
     {KEYS "{ theirs = 'a', own = 'dim', fixed = '1' }]", "either \"own\" or \"fixed\"", 3},
@@ -945,4 +951,49 @@ TEST_WITH(a_row_that_does_not_divide_is_refused, support_begin, support_end)
         }
         close_model(&o);
     }
+}
+
+/* A copy of GPT-2's file, opened with a user's own file of the family. */
+static pst_status open_with(struct opened *o, const struct family *family, const char *file,
+                            struct pst_error *err)
+{
+    support_write("own.toml", file);
+    open_model(o, family, family->settings);
+    o->job.training->loop.init_family = support_path("own.toml");
+    return pst_weights_open(support_path("copy"), &o->job, o->graph, true, &o->weights, err);
+}
+
+/* Two parameters never have one tensor, neither of what is read nor of what is written. */
+TEST_WITH(a_tensor_is_of_one_parameter, support_begin, support_end)
+{
+    static const char gpt[] =
+        "model = 'gpt'\nprefix = 'transformer.'\n"
+        "tensors = [{ own = 'h.#.ln_2.weight', theirs = 'h.#.ln_1.weight' },\n"
+        "{ own = '*', theirs = '*' }]\n";
+    const char *const out = support_path("none");
+    struct pst_error err = {0};
+    struct opened o;
+
+    copy_file(&families[0], change_nothing);
+    assert_int_equal(unlink(support_path("copy/config.json")), 0);
+    assert_int_equal(open_with(&o, &families[0], gpt, &err), PST_ERR_CONFIG);
+    assert_string_equal(err.kind, "weights.mismatch");
+    assert_string_equal(err.message,
+                        "h.0.ln_2.weight: tensor \"transformer.h.0.ln_1.weight\" is read by "
+                        "h.0.ln_1.weight already; each parameter must have tensors that no other "
+                        "has");
+    close_model(&o);
+
+    open_model(&o, &families[0], families[0].settings);
+    assert_ok(pst_weights_open(PUBLISHED "gpt", &o.job, o.graph, true, &o.weights, &err), &err);
+    o.job.training->loop.init_family = support_path("own.toml");
+    assert_int_equal(
+        pst_weights_write(&o.job, o.graph, pst_weights_source(o.weights), out, PST_ST_F32, 1, &err),
+        PST_ERR_CONFIG);
+    assert_string_equal(err.message,
+                        "h.0.ln_2.weight: tensor \"transformer.h.0.ln_1.weight\" is written for "
+                        "h.0.ln_1.weight already; each parameter must have tensors that no other "
+                        "has");
+    assert_int_not_equal(access(out, F_OK), 0);
+    close_model(&o);
 }
