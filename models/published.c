@@ -79,6 +79,30 @@ static bool is_condition(const struct pst_model_builder *builder, const char *te
     return true;
 }
 
+bool pst_published_fits(const char *pattern, const char *name,
+                        struct pst_published_blanks *ret_blanks)
+{
+    *ret_blanks = (struct pst_published_blanks){.rest = ""};
+    for (; *pattern != '\0' && *pattern != '*'; pattern++) {
+        const size_t n = strspn(name, "0123456789#");
+
+        if (*pattern != '#') {
+            if (*pattern != *name++) {
+                return false;
+            }
+        } else {
+            if (n == 0 || n >= sizeof ret_blanks->number) {
+                return false;
+            }
+            memcpy(ret_blanks->number, name, n);
+            ret_blanks->number[n] = '\0';
+            name += n;
+        }
+    }
+    ret_blanks->rest = *pattern == '*' ? name : "";
+    return *pattern == '*' || *name == '\0';
+}
+
 /* --- rows ------------------------------------------------------------------------------------- */
 
 /* A parameter of a row, and what its text, or each text of its list, must be. */
@@ -296,13 +320,38 @@ static const char *when_of(const struct list *list, const void *item)
     return NULL;
 }
 
+/* Returns true if all models of the condition `is` are also models of `was`: it has no other parts.
+   NULL: all models. */
+static bool is_wider(const char *was, const char *is)
+{
+    size_t n = 0, m = 0;
+
+    for (; was != NULL && *was != '\0'; was += n + (was[n] == '&')) {
+        const char *part = is == NULL ? "" : is;
+
+        n = strcspn(was, "&");
+        for (; *part != '\0'; part += m + (part[m] == '&')) {
+            m = strcspn(part, "&");
+            if (m == n && strncmp(part, was, n) == 0) {
+                break;
+            }
+        }
+        if (*part == '\0') {
+            return false;
+        }
+    }
+    return true;
+}
+
 /* Returns true if an earlier row takes all that this one would. */
 static bool is_dead(const struct list *list, const void *before, const void *item)
 {
-    const char *was = when_of(list, before), *is = when_of(list, item);
+    const char *was = *(const char *const *)before, *is = *(const char *const *)item;
+    struct pst_published_blanks blanks;
 
-    return strcmp(*(const char *const *)before, *(const char *const *)item) == 0 &&
-           (was == NULL || (is != NULL && strcmp(was, is) == 0));
+    return (list->fields == tensor_fields ? pst_published_fits(was, is, &blanks)
+                                          : strcmp(was, is) == 0) &&
+           is_wider(when_of(list, before), when_of(list, item));
 }
 
 /* The file's rows; the list stays NULL if it has none of that key. */

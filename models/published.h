@@ -43,6 +43,17 @@ struct pst_published_alias {
     const char *end, *other;
 };
 
+/* The texts that '#' and '*' match in a name. */
+struct pst_published_blanks {
+    char number[24];
+    const char *rest; /* within the name */
+};
+
+/* Does a name of ours fit the pattern? '#' in the name counts as a digit, so a pattern fits another
+   one only if it fits all names that the other does. */
+bool pst_published_fits(const char *pattern, const char *name,
+                        struct pst_published_blanks *ret_blanks);
+
 enum pst_published_use {
     PST_KEY_SIZE = 0, /* written; shapes tell the rest */
     PST_KEY_FREE,     /* written; weights mean the same with another value */

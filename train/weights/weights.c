@@ -498,7 +498,7 @@ static pst_status match_all(struct pst_weights *w, const struct pst_job *job, st
 {
     struct pst_weights_value *values = pst_weights_values(w->graph, &w->arena, &w->n_values);
     struct pst_error found = {.details = ""};
-    pst_status status = PST_OK;
+    pst_status status = pst_weights_check_rows(w->graph, job, w->family, values, w->n_values, err);
 
     w->n_params = w->graph->n_params;
     w->values = pst_arena_array(&w->arena, w->n_values + 1, sizeof *w->values);

@@ -54,6 +54,14 @@ struct pst_weights_value *pst_weights_values(const struct pst_graph *graph, stru
 /* The tensors of the file that the graph was read from; NULL: it was built. */
 const struct pst_published_file *pst_weights_file(const struct pst_graph *graph);
 
+/* With a user's own file of the family: each row of tensors that is for this model must fit one of
+   its n values, else the name in it is wrong. Shipped families need no `when` for that. Errors:
+   config.value. */
+pst_status pst_weights_check_rows(const struct pst_graph *graph, const struct pst_job *job,
+                                  const struct pst_published *family,
+                                  const struct pst_weights_value *values, uint32_t n,
+                                  struct pst_error *err);
+
 /* The pieces of a value, in the arena. Of a graph that was read from a file each of them is the
    whole value, under one of its names. weights.mismatch if the family's row does not divide it. */
 pst_status pst_weights_pieces(const struct pst_graph *graph, const struct pst_job *job,

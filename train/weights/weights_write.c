@@ -72,9 +72,9 @@ static pst_status list_values(struct export *x, const struct pst_job *job,
                               struct pst_error *err)
 {
     const struct pst_published_file *file = pst_weights_file(graph);
-    pst_status status = PST_OK;
     uint32_t n;
     struct pst_weights_value *values = pst_weights_values(graph, &x->arena, &n);
+    pst_status status = pst_weights_check_rows(graph, job, family, values, n, err);
 
     x->values =
         pst_arena_array(&x->arena, n + 1 + (file == NULL ? 0 : file->n_tensors), sizeof *x->values);
@@ -95,7 +95,7 @@ static pst_status list_values(struct export *x, const struct pst_job *job,
         }
     }
     x->tensors = pst_arena_array(&x->arena, x->n_tensors + 1, sizeof *x->tensors);
-    for (uint32_t i = 0; i < x->n_values; i++) {
+    for (uint32_t i = 0; status == PST_OK && i < x->n_values; i++) {
         const struct value *value = &x->values[i];
 
         if (value->constant != NULL) {

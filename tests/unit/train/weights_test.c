@@ -857,6 +857,16 @@ static const struct {
     {TENSOR "\n{ own = 'a', theirs = ['b@', 'c'] }]", "must have one '@', or none", 3},
     {TENSOR "{ own = '*', theirs = '*' },\n{ own = '*', theirs = 'a*', when = 'tied' }]",
      "this is never used: line 2", 3},
+    {TENSOR "{ own = '*', theirs = '*' },\n{ own = 'norm.weight', theirs = 'n' }]",
+     "this is never used: line 2", 3},
+    {TENSOR "{ own = 'a.#.*', theirs = 'b.#.*', when = 'tied' },\n"
+            "{ own = 'a.#.c.*', theirs = 'c.#.*', when = 'qk_norm&tied' }]",
+     "this is never used: line 2", 3},
+    {TENSOR "{ own = 'a.#', theirs = 'b.#' },\n{ own = 'a.12', theirs = 'c' }]",
+     "this is never used: line 2", 3},
+    {TENSOR "{ own = 'a.12', theirs = 'c' },\n{ own = 'a.#', theirs = 'b.#' },\n"
+            "{ own = 'a.#.*', theirs = 'b.#.*', when = 'tied' },\n{ own = 'a.*', theirs = 'b.*' }]",
+     NULL, 0},
     {KEYS "{ theirs = 'a' }]", "either \"own\" or \"fixed\"", 3},
     {KEYS "{ theirs = 'a', own = 'dim', fixed = '1' }]", "either \"own\" or \"fixed\"", 3},
     {KEYS "{ theirs = 'a', fixed = ['1', 'nul'] }]", "must be JSON, not \"nul\"", 3},
@@ -996,4 +1006,57 @@ TEST_WITH(a_tensor_is_of_one_parameter, support_begin, support_end)
                         "has");
     assert_int_not_equal(access(out, F_OK), 0);
     close_model(&o);
+}
+
+/* A row of a user's own file that fits nothing is a name that is wrong. */
+TEST_WITH(a_row_that_fits_no_parameter_is_refused, support_begin, support_end)
+{
+    static const char gpt[] = "model = 'gpt'\nprefix = 'transformer.'\n"
+                              "tensors = [{ own = 'h.#.ln_3.*', theirs = 'h.#.ln_3.*'%s },\n"
+                              "{ own = '*', theirs = '*' }]\n";
+    const char *const out = support_path("none");
+    struct pst_error err = {0};
+    struct opened o;
+    char text[512];
+
+    copy_file(&families[0], change_nothing);
+    assert_int_equal(unlink(support_path("copy/config.json")), 0);
+    snprintf(text, sizeof text, gpt, ", when = '!tied'");
+    assert_ok(open_with(&o, &families[0], text, &err), &err);
+    close_model(&o);
+    snprintf(text, sizeof text, gpt, "");
+    assert_int_equal(open_with(&o, &families[0], text, &err), PST_ERR_CONFIG);
+    assert_string_equal(err.kind, "config.value");
+    assert_string_equal(err.message,
+                        "tensors: the row of own = \"h.#.ln_3.*\" fits no parameter of this model");
+    assert_string_equal(err.file, support_path("own.toml"));
+    close_model(&o);
+
+    open_model(&o, &families[0], families[0].settings);
+    assert_ok(pst_weights_open(PUBLISHED "gpt", &o.job, o.graph, true, &o.weights, &err), &err);
+    o.job.training->loop.init_family = support_path("own.toml");
+    assert_int_equal(
+        pst_weights_write(&o.job, o.graph, pst_weights_source(o.weights), out, PST_ST_F32, 1, &err),
+        PST_ERR_CONFIG);
+    assert_non_null(strstr(err.message, "fits no parameter of this model"));
+    assert_int_not_equal(access(out, F_OK), 0);
+    close_model(&o);
+}
+
+/* A copy of a shipped family is a file of one's own to begin with. */
+TEST(a_shipped_family_can_be_a_file_of_ones_own)
+{
+    for (uint32_t i = 0; i < FAMILIES; i++) {
+        struct pst_error err = {0};
+        struct opened o;
+        char folder[512], path[512];
+
+        snprintf(folder, sizeof folder, PUBLISHED "%s", families[i].name);
+        snprintf(path, sizeof path, PENSTOCK_SOURCE_DIR "/models/families/%s.toml",
+                 families[i].model);
+        open_model(&o, &families[i], families[i].settings);
+        o.job.training->loop.init_family = path;
+        assert_ok(pst_weights_open(folder, &o.job, o.graph, true, &o.weights, &err), &err);
+        close_model(&o);
+    }
 }
