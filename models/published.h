@@ -7,19 +7,31 @@
 #ifndef PST_MODELS_PUBLISHED_H
 #define PST_MODELS_PUBLISHED_H
 
+#include <string.h>
+
 #include "base/arena.h"
 #include "base/error.h"
 #include "graph/published.h"
 
-/* A list of texts is one text here, whose parts ',' separates; this many. */
+/* A list of texts is one text here, a line for each: JSON and names may have commas. */
+#define PST_PUBLISHED_BREAK "\n"
+
+/* This many. */
 static inline uint32_t pst_published_count(const char *texts)
 {
     uint32_t n = 1;
 
     for (; *texts != '\0'; texts++) {
-        n += *texts == ',';
+        n += *texts == PST_PUBLISHED_BREAK[0];
     }
     return n;
+}
+
+/* The one after the first, or NULL. */
+static inline const char *pst_published_next(const char *texts)
+{
+    texts += strcspn(texts, PST_PUBLISHED_BREAK);
+    return *texts == '\0' ? NULL : texts + 1;
 }
 
 /* Parameters of that name, and their tensors. '#' stands for a number, '*' at the end for any rest;

@@ -181,8 +181,9 @@ static bool can_be(const struct pst_param *row, const json_t *value)
 /* One of the texts? */
 static bool is_fixed(const json_t *value, const char *fixed)
 {
+    const char *at = fixed;
     bool same = false;
-    size_t n = json_is_array(value) && fixed[0] != '[' ? json_array_size(value) : 0;
+    const size_t n = json_is_array(value) && fixed[0] != '[' ? json_array_size(value) : 0;
 
     if (n > 0) { /* of a list every element */
         same = true;
@@ -191,17 +192,13 @@ static bool is_fixed(const json_t *value, const char *fixed)
         }
         return same;
     }
-    while (!same && *fixed != '\0') {
-        json_t *wanted;
-
-        n = strcspn(fixed, ",");
-        wanted = json_loadb(fixed, n, JSON_DECODE_ANY, NULL);
+    for (; !same && at != NULL; at = pst_published_next(at)) {
+        json_t *wanted = json_loadb(at, strcspn(at, PST_PUBLISHED_BREAK), JSON_DECODE_ANY, NULL);
 
         same = json_is_number(value) && json_is_number(wanted)
                    ? same_number(json_number_value(wanted), json_number_value(value))
                    : json_equal(value, wanted);
         json_decref(wanted);
-        fixed += n + (fixed[n] == ',');
     }
     return same;
 }
@@ -274,20 +271,19 @@ static const json_t *value_there(const struct comparison *c, const char *path)
 static json_t *value_of(const struct comparison *c, const struct pst_published_key *row)
 {
     const json_t *value = value_there(c, row->theirs);
-    const char *other = row->elsewhere == NULL ? "" : row->elsewhere;
+    const char *other = row->elsewhere;
 
     if (value == NULL && c->stated) {
         return NULL;
     }
-    while (value == NULL && row->absent != NULL && *other != '\0') {
+    while (value == NULL && row->absent != NULL && other != NULL) {
         char path[64];
-        const size_t n = strcspn(other, ",");
 
-        snprintf(path, sizeof path, "%.*s", (int)n, other);
+        snprintf(path, sizeof path, "%.*s", (int)strcspn(other, PST_PUBLISHED_BREAK), other);
         if (value_there(c, path) != NULL) {
             return NULL;
         }
-        other += n + (other[n] == ',');
+        other = pst_published_next(other);
     }
     if (value == NULL && row->absent != NULL && row->absent[0] == '@') {
         value = value_there(c, row->absent + 1);
@@ -668,7 +664,7 @@ static void put_row(struct pst_json *json, const char *key, const struct pst_pub
     char *text;
 
     if (row->own == NULL) {
-        text = pst_strndup(row->fixed, strcspn(row->fixed, ","));
+        text = pst_strndup(row->fixed, strcspn(row->fixed, PST_PUBLISHED_BREAK));
         pst_json_raw(json, key, text);
         free(text);
         return;

@@ -69,9 +69,9 @@ static double part_of(const char *parts, uint32_t i, const struct pst_job *job)
     char key[64];
 
     for (; i > 0; i--) {
-        parts += strcspn(parts, ",") + 1;
+        parts = pst_published_next(parts);
     }
-    snprintf(key, sizeof key, "%.*s", (int)strcspn(parts, ","), parts);
+    snprintf(key, sizeof key, "%.*s", (int)strcspn(parts, PST_PUBLISHED_BREAK), parts);
     return pst_weights_model_number(job, key);
 }
 
@@ -111,18 +111,14 @@ static bool add_pieces(const struct pst_published_row *row, const struct pst_job
     const bool several = strchr(row->theirs, '@') != NULL;
     uint32_t n = 0;
 
-    for (const char *at = row->theirs;; at++) {
-        size_t length = strcspn(at, ",");
+    for (const char *at = row->theirs; at != NULL; at = pst_published_next(at)) {
+        const size_t length = strcspn(at, PST_PUBLISHED_BREAK);
 
         pieces[n] = piece_of(value, row->layout, several, place);
         pieces[n].name = fill_in(arena, prefix, at, length, blanks, place);
         pieces[n].bare = pieces[n].name + strlen(prefix);
         pieces[n].factor = n == 0 ? factor_of(row, job) : 1;
         n++;
-        at += length;
-        if (*at == '\0') {
-            break;
-        }
     }
     return share_columns(row, job, pieces, n) && isfinite(factor_of(row, job)) &&
            factor_of(row, job) > 0;
