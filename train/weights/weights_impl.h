@@ -100,7 +100,8 @@ bool pst_weights_when(const char *when, const struct pst_job *job);
 pst_status pst_weights_check_config(const char *folder, const struct pst_job *job,
                                     const struct pst_published *family, bool *ret_there,
                                     struct pst_error *err);
-/* The text of config.json; free() it. */
-char *pst_weights_config(const struct pst_job *job, const struct pst_published *family);
+/* The text of config.json; free() it. Errors: config.value if its rows make none for this model. */
+pst_status pst_weights_config(const struct pst_job *job, const struct pst_published *family,
+                              char **ret_text, struct pst_error *err);
 
 #endif

@@ -433,13 +433,14 @@ pst_status pst_weights_write(const struct pst_job *job, const struct pst_graph *
     struct export x = {
         .source = source, .initial = &graph->initial, .folder = folder, .dtype = dtype};
     bool made = false;
+    char *text = NULL;
     pst_status status =
         pst_published_read(job->training->loop.init_family, graph->name, &x.arena, &family, err);
-    char *text;
 
     PST_TRY(status, check_form(family, job, err));
     PST_TRY(status, list_values(&x, job, graph, family, err));
     PST_TRY(status, check_names(&x, err));
+    PST_TRY(status, family->keys == NULL ? PST_OK : pst_weights_config(job, family, &text, err));
     PST_TRY(status, make_folder(folder, &made, err));
 
     share_out(&x, shard_bytes);
@@ -450,10 +451,8 @@ pst_status pst_weights_write(const struct pst_job *job, const struct pst_graph *
     if (status == PST_OK && x.n_files > 1) {
         status = write_index(&x, err);
     }
-    if (status == PST_OK && family->keys != NULL) {
-        text = pst_weights_config(job, family);
+    if (status == PST_OK && text != NULL) {
         status = write_text(&x, "/config.json", text, err);
-        free(text);
     }
     if (status == PST_OK) {
         remove_other_form(&x);
@@ -465,6 +464,7 @@ pst_status pst_weights_write(const struct pst_job *job, const struct pst_graph *
     if (status != PST_OK && made) {
         rmdir(folder);
     }
+    free(text);
     pst_arena_finish(&x.arena);
     return status;
 }

@@ -1075,3 +1075,62 @@ TEST(a_shipped_family_can_be_a_file_of_ones_own)
         close_model(&o);
     }
 }
+
+/* What config.json has of a model with these rows, or why it has nothing. */
+static const struct {
+    const char *settings, *rows, *text, *refusal;
+} quotient_rows[] = {
+    {"dim=8 heads=2 ff=12", "{ theirs = 'a', own = 'dim', times = 3, over = 'ff' }", "{\"a\":2}\n",
+     NULL},
+    /* 1 / 49 * 98 is less than 2 */
+    {"dim=98 heads=49 ff=12", "{ theirs = 'a', own = 'dim', over = 'heads' }", "{\"a\":2}\n", NULL},
+    {"dim=8 heads=2 ff=12",
+     "{ theirs = 'a', own = 'dim', over = 'window', when = 'window' },"
+     "{ theirs = 'b', fixed = '[\"x\",\"y\"]' }, { theirs = 'c', fixed = ['1', '2'] }",
+     "{\"b\":[\"x\",\"y\"],\"c\":1}\n", NULL},
+    {"dim=8 heads=2 ff=12", "{ theirs = 'a', own = 'dim', over = 'window' }", NULL,
+     "keys: the row of theirs = \"a\" divides by window, which is 0"},
+    {"dim=8 heads=2 ff=12", "{ theirs = 'a', own = 'eps', over = 'window' }", NULL,
+     "keys: the row of theirs = \"a\" divides by window, which is 0"},
+    {"dim=8 heads=2 ff=12", "{ theirs = 'a', own = 'dim', over = 'ff' }", NULL,
+     "keys: the row of theirs = \"a\" makes 8 * 1 / 12 of dim, which is not a whole number below "
+     "2^53"},
+    {"dim=8 heads=2 ff=12",
+     "{ theirs = 'a.b', own = 'dim' }, { theirs = 'c', own = 'ff' }, { theirs = 'a.d', own = 'ff' "
+     "}",
+     NULL, "keys: the config.json of these rows is wrong: duplicate object key"},
+};
+
+TEST_WITH(a_config_has_only_numbers, support_begin, support_end)
+{
+    for (size_t i = 0; i < sizeof quotient_rows / sizeof *quotient_rows; i++) {
+        struct family family = {"llama", "llama", NULL, true};
+        const struct pst_published *read = NULL;
+        struct pst_arena arena = {0};
+        struct pst_error err = {0};
+        struct opened o;
+        char settings[256], text[512], *config = NULL;
+        pst_status st;
+
+        snprintf(settings, sizeof settings, "layers=2 context=8 vocab=19 %s",
+                 quotient_rows[i].settings);
+        snprintf(text, sizeof text, "model = 'llama'\nkeys = [%s]\n", quotient_rows[i].rows);
+        support_write("own.toml", text);
+        open_model(&o, &family, settings);
+        assert_ok(pst_published_read(support_path("own.toml"), "llama", &arena, &read, &err), &err);
+        st = pst_weights_config(&o.job, read, &config, &err);
+        if (quotient_rows[i].text != NULL) {
+            assert_ok(st, &err);
+            assert_string_equal(config, quotient_rows[i].text);
+        } else {
+            assert_int_equal(st, PST_ERR_CONFIG);
+            assert_string_equal(err.kind, "config.value");
+            if (strstr(err.message, quotient_rows[i].refusal) != err.message) {
+                fail_msg("%s: %s", quotient_rows[i].rows, err.message);
+            }
+        }
+        free(config);
+        pst_arena_finish(&arena);
+        close_model(&o);
+    }
+}
