@@ -543,6 +543,26 @@ static pst_status match_all(struct pst_weights *w, const struct pst_job *job, st
     return PST_ERR_CONFIG;
 }
 
+/* A shipped family without `keys` has no config.json. A user's own file may only lack them, and
+   then the config.json of the weights would be compared with nothing. */
+static pst_status check_config(struct pst_weights *w, const struct pst_job *job,
+                               struct pst_error *err)
+{
+    const char *path = job->training->loop.init_family;
+
+    if (w->family->keys != NULL) {
+        return pst_weights_check_config(w->folder_path, job, w->family, &w->has_config, err);
+    }
+    if (path[0] == '\0' || !is_there(w, "config.json")) {
+        return PST_OK;
+    }
+    pst_fail_at(err, PST_ERR_CONFIG, "config.value", path, 0, 0,
+                "there are no \"keys\" to compare %s/config.json with", w->folder_path);
+    pst_error_hint(err, "add rows of \"keys\", or move config.json to another folder if its values "
+                        "are those of [model]");
+    return PST_ERR_CONFIG;
+}
+
 /* --- what is left out ------------------------------------------------------------------------- */
 
 static bool is_ignored(const struct pst_weights *w, const char *name)
@@ -687,9 +707,7 @@ pst_status pst_weights_open(const char *path, const struct pst_job *job,
                                 err);
     PST_TRY(status, open_files(w, err));
     PST_TRY(status, list_tensors(w, err));
-    if (status == PST_OK && w->family->keys != NULL) {
-        status = pst_weights_check_config(w->folder_path, job, w->family, &w->has_config, err);
-    }
+    PST_TRY(status, check_config(w, job, err));
     PST_TRY(status, match_all(w, job, err));
     PST_TRY(status, check_left_out(w, tell, err));
     if (status != PST_OK) {

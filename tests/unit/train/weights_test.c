@@ -955,6 +955,8 @@ TEST_WITH(a_row_that_does_not_divide_is_refused, support_begin, support_end)
     const struct family family = {"gpt", "llama", "layers=2 dim=8 heads=2 ff=12 context=8 vocab=19",
                                   true};
 
+    copy_file(&families[0], change_nothing);
+    assert_int_equal(unlink(support_path("copy/config.json")), 0);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct pst_error err = {0};
         struct opened o;
@@ -966,8 +968,9 @@ TEST_WITH(a_row_that_does_not_divide_is_refused, support_begin, support_end)
         open_model(&o, &family, family.settings);
         snprintf(sets, sizeof sets, "%s", support_path("own.toml"));
         o.job.training->loop.init_family = sets;
-        assert_int_equal(pst_weights_open(PUBLISHED "gpt", &o.job, o.graph, true, &o.weights, &err),
-                         PST_ERR_CONFIG);
+        assert_int_equal(
+            pst_weights_open(support_path("copy"), &o.job, o.graph, true, &o.weights, &err),
+            PST_ERR_CONFIG);
         assert_string_equal(err.kind, "weights.mismatch");
         if (i == 1) {
             assert_null(strstr(err.message, "cannot divide"));
@@ -1133,4 +1136,24 @@ TEST_WITH(a_config_has_only_numbers, support_begin, support_end)
         pst_arena_finish(&arena);
         close_model(&o);
     }
+}
+
+/* A config.json is never left unread because a user's own file has no keys. */
+TEST_WITH(a_file_without_keys_reads_no_config, support_begin, support_end)
+{
+    static const char gpt[] = "model = 'gpt'\nprefix = 'transformer.'\n"
+                              "tensors = [{ own = '*', theirs = '*' }]\n";
+    struct pst_error err = {0};
+    struct opened o;
+
+    copy_file(&families[0], change_nothing);
+    assert_int_equal(open_with(&o, &families[0], gpt, &err), PST_ERR_CONFIG);
+    assert_string_equal(err.kind, "config.value");
+    assert_non_null(strstr(err.message, "there are no \"keys\" to compare "));
+    assert_non_null(strstr(err.message, "copy/config.json with"));
+    assert_non_null(strstr(err.hint, "add rows of \"keys\""));
+    close_model(&o);
+    assert_int_equal(unlink(support_path("copy/config.json")), 0);
+    assert_ok(open_with(&o, &families[0], gpt, &err), &err);
+    close_model(&o);
 }
