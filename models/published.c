@@ -79,6 +79,30 @@ static bool is_condition(const struct pst_model_builder *builder, const char *te
     return true;
 }
 
+bool pst_published_fits(const char *pattern, const char *name,
+                        struct pst_published_blanks *ret_blanks)
+{
+    *ret_blanks = (struct pst_published_blanks){.rest = ""};
+    for (; *pattern != '\0' && *pattern != '*'; pattern++) {
+        const size_t n = strspn(name, "0123456789#");
+
+        if (*pattern != '#') {
+            if (*pattern != *name++) {
+                return false;
+            }
+        } else {
+            if (n == 0 || n >= sizeof ret_blanks->number) {
+                return false;
+            }
+            memcpy(ret_blanks->number, name, n);
+            ret_blanks->number[n] = '\0';
+            name += n;
+        }
+    }
+    ret_blanks->rest = *pattern == '*' ? name : "";
+    return *pattern == '*' || *name == '\0';
+}
+
 /* --- rows ------------------------------------------------------------------------------------- */
 
 /* A parameter of a row, and what its text, or each text of its list, must be. */
@@ -86,11 +110,13 @@ struct field {
     struct pst_param is;
     fits_fn *fits;
     const char *what;
+    bool list; /* it may be a list of texts */
 };
 
 #define FIELD(of, field, kind, initial, range, doc)                                                \
     .is = PST_PARAM(struct pst_published_##of, field, PST_PARAM_##kind, initial, range, doc)
 #define KEY       .fits = is_key, .what = "a key of the model"
+#define TEXTS     .list = true
 #define CONDITION .fits = is_condition, .what = "keys of the model, joined by '&'"
 #define JSON      .fits = is_json, .what = "JSON"
 
@@ -98,9 +124,9 @@ struct field {
  */
 static const struct field tensor_fields[] = {
     {FIELD(row, own, STRING, NULL, NULL, "the parameter's name")},
-    {FIELD(row, theirs, STRING, NULL, NULL, "names of the tensors")},
+    {FIELD(row, theirs, STRING, NULL, NULL, "names of the tensors"), TEXTS},
     {FIELD(row, layout, ENUM, "same", "same|torch|rows|turned", "their layout")},
-    {FIELD(row, parts, STRING, "", NULL, "their widths"), KEY},
+    {FIELD(row, parts, STRING, "", NULL, "their widths"), KEY, TEXTS},
     {FIELD(row, bare, BOOL, "false", NULL, "without the prefix")},
     {FIELD(row, root, STRING, "", NULL, "the factor's square"), KEY},
     {FIELD(row, inverse, BOOL, "false", NULL, "divided by the factor")},
@@ -113,7 +139,7 @@ static const struct field alias_fields[] = {
 static const struct field key_fields[] = {
     {FIELD(key, theirs, STRING, NULL, NULL, "the key of config.json")},
     {FIELD(key, own, STRING, "", NULL, "its key of [model]"), KEY},
-    {FIELD(key, fixed, STRING, "", NULL, "its value in all models"), JSON},
+    {FIELD(key, fixed, STRING, "", NULL, "its value in all models"), JSON, TEXTS},
     {FIELD(key, use, ENUM, "size", "size|free|must|read", "what depends on it")},
     {FIELD(key, times, INT, "1", "1..1000000", "theirs is so many times ours")},
     {FIELD(key, over, STRING, "", NULL, "and divided by this"), KEY},
@@ -121,7 +147,7 @@ static const struct field key_fields[] = {
     {FIELD(key, final, BOOL, "false", NULL, "no key can be set")},
     {FIELD(key, absent, STRING, "", NULL, "its default"), .fits = is_json_or_key,
      .what = "JSON, or '@' and a key"},
-    {FIELD(key, elsewhere, STRING, "", NULL, "keys that say the same")},
+    {FIELD(key, elsewhere, STRING, "", NULL, "keys that say the same"), TEXTS},
     {FIELD(key, from, STRING, "", NULL, "from where numbers mean the same"), KEY},
     {FIELD(key, unless, STRING, "", NULL, "a key that turns it off")},
     {FIELD(key, unread_by, STRING, "", NULL, "the model type that does not read it")},
@@ -141,13 +167,51 @@ static const struct pst_param head_rows[] = {
     PST_PARAM(struct pst_published, prefix, PST_PARAM_STRING, "", NULL, "the prefix of names"),
 };
 
+/* How often a character is in the first n of a text. */
+static uint32_t count_character(const char *text, size_t n, char character)
+{
+    uint32_t count = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        count += text[i] == character;
+    }
+    return count;
+}
+
+/* What a name of ours leaves open, each name of theirs must have: else several parameters would
+   have one tensor. There is one number and one rest to go there. */
+static const char *find_pattern_fault(const struct pst_published_row *row)
+{
+    const size_t n_own = strlen(row->own);
+    const uint32_t numbers = count_character(row->own, n_own, '#');
+    const bool rest = row->own[n_own - 1] == '*', several = strchr(row->theirs, '@') != NULL;
+    size_t n;
+
+    if (numbers > 1) {
+        return "\"own\" must not have more than one '#'";
+    }
+    if (count_character(row->own, n_own, '*') > rest) {
+        return "\"own\" may have '*' only as its last character";
+    }
+    for (const char *at = row->theirs; at != NULL; at = pst_published_next(at)) {
+        n = strcspn(at, PST_PUBLISHED_BREAK);
+        if (count_character(at, n, '#') != numbers || count_character(at, n, '*') != rest) {
+            return "each of \"theirs\" must have as many '#' and '*' as \"own\"";
+        }
+        if (count_character(at, n, '@') != several) {
+            return "each of \"theirs\" must have one '@', or none may have one";
+        }
+    }
+    return NULL;
+}
+
 static const char *find_tensor_fault(const void *item)
 {
     const struct pst_published_row *row = item;
 
     return row->parts != NULL && pst_published_count(row->parts) != pst_published_count(row->theirs)
                ? "\"parts\" must have a key for each of \"theirs\""
-               : NULL;
+               : find_pattern_fault(row);
 }
 
 static const char *find_key_fault(const void *item)
@@ -170,15 +234,15 @@ static const struct list {
 #define COUNT(rows)           rows, sizeof(rows) / sizeof *(rows)
 #define AT(key)               offsetof(struct pst_published, key)
 #define LIST(key, of, fields) #key, COUNT(fields), sizeof(struct pst_published_##of), AT(key)
-#define TEXTS(key)            #key, NULL, 0, sizeof(const char *), AT(key)
+#define WORDS(key)            #key, NULL, 0, sizeof(const char *), AT(key)
     {LIST(tensors, row, tensor_fields), find_tensor_fault},
     {LIST(aliases, alias, alias_fields), NULL},
     {LIST(keys, key, key_fields), find_key_fault},
     {LIST(unpublished, lack, lack_fields), NULL},
     {LIST(others, other, other_fields), NULL},
-    {TEXTS(ignored), NULL},
-    {TEXTS(harmless), NULL},
-    {TEXTS(families), NULL},
+    {WORDS(ignored), NULL},
+    {WORDS(harmless), NULL},
+    {WORDS(families), NULL},
 };
 enum { LISTS = sizeof lists / sizeof *lists };
 
@@ -200,22 +264,50 @@ static const char **text_at(const void *item, const struct pst_param *row)
     return (const char **)(uintptr_t)((const char *)item + row->offset);
 }
 
+/* Parameters join the texts of a list with commas, which none of them has. A text that is no list
+   keeps its commas. */
+static pst_status part_list(struct reading *r, const char *section, const char *key, bool may_be,
+                            const char **text, const struct pst_config_node *node)
+{
+    char *parted;
+
+    if (strpbrk(*text, PST_PUBLISHED_BREAK) != NULL) {
+        return FAIL_AT(r, node, "\"%s\" in %s must not have a line break", key, section);
+    }
+    if (node == NULL || node->kind != PST_CONFIG_ARRAY) {
+        return PST_OK;
+    }
+    if (!may_be) {
+        return FAIL_AT(r, node, "\"%s\" in %s must be one text, not a list", key, section);
+    }
+    *text = parted = pst_arena_strdup(r->arena, *text);
+    for (; *parted != '\0'; parted++) {
+        *parted = *parted == ',' ? PST_PUBLISHED_BREAK[0] : *parted;
+    }
+    return PST_OK;
+}
+
 /* An empty text stands for none, which the first one of a row, its name, cannot be. */
 static pst_status check_text(struct reading *r, const struct list *list, const struct field *field,
-                             const char **text, const struct pst_config_node *node)
+                             const char **text, struct pst_config_node *node)
 {
-    size_t n = 0;
+    pst_status status = part_list(r, list->key, field->is.key, field->list, text,
+                                  pst_config_get(node, field->is.key));
 
+    if (status != PST_OK) {
+        return status;
+    }
     if (**text == '\0' && field->is.initial == NULL) {
         return FAIL_AT(r, node, "\"%s\" in %s must not be empty", field->is.key, list->key);
     }
     *text = **text == '\0' ? NULL : *text;
-    for (const char *at = *text; field->fits != NULL && at != NULL && *at != '\0';
-         at += n + (at[n] == ',')) {
-        n = strcspn(at, ",");
-        if (!field->fits(r->builder, at, n)) {
+    for (const char *at = *text; at != NULL; at = pst_published_next(at)) {
+        const size_t n = strcspn(at, PST_PUBLISHED_BREAK);
+
+        if (n == 0 || (field->fits != NULL && !field->fits(r->builder, at, n))) {
             return FAIL_AT(r, node, "\"%s\" in %s must be %s, not \"%.*s\"", field->is.key,
-                           list->key, field->what, (int)n, at);
+                           list->key, n == 0 ? "texts that are not empty" : field->what, (int)n,
+                           at);
         }
     }
     return PST_OK;
@@ -258,13 +350,38 @@ static const char *when_of(const struct list *list, const void *item)
     return NULL;
 }
 
+/* Returns true if all models of the condition `is` are also models of `was`: it has no other parts.
+   NULL: all models. */
+static bool is_wider(const char *was, const char *is)
+{
+    size_t n = 0, m = 0;
+
+    for (; was != NULL && *was != '\0'; was += n + (was[n] == '&')) {
+        const char *part = is == NULL ? "" : is;
+
+        n = strcspn(was, "&");
+        for (; *part != '\0'; part += m + (part[m] == '&')) {
+            m = strcspn(part, "&");
+            if (m == n && strncmp(part, was, n) == 0) {
+                break;
+            }
+        }
+        if (*part == '\0') {
+            return false;
+        }
+    }
+    return true;
+}
+
 /* Returns true if an earlier row takes all that this one would. */
 static bool is_dead(const struct list *list, const void *before, const void *item)
 {
-    const char *was = when_of(list, before), *is = when_of(list, item);
+    const char *was = *(const char *const *)before, *is = *(const char *const *)item;
+    struct pst_published_blanks blanks;
 
-    return strcmp(*(const char *const *)before, *(const char *const *)item) == 0 &&
-           (was == NULL || (is != NULL && strcmp(was, is) == 0));
+    return (list->fields == tensor_fields ? pst_published_fits(was, is, &blanks)
+                                          : strcmp(was, is) == 0) &&
+           is_wider(when_of(list, before), when_of(list, item));
 }
 
 /* The file's rows; the list stays NULL if it has none of that key. */
@@ -313,6 +430,11 @@ static pst_status read_file(const char *path, const char *model, struct pst_aren
     }
     status = pst_params_fill(COUNT(head_rows), sizeof *head_rows, r.config->root, "the file", keys,
                              arena, ret_family, err);
+    for (uint32_t i = 0; status == PST_OK && i < sizeof head_rows / sizeof *head_rows; i++) {
+        status =
+            part_list(&r, "the file", head_rows[i].key, false, text_at(ret_family, &head_rows[i]),
+                      pst_config_get(r.config->root, head_rows[i].key));
+    }
     if (status == PST_OK && strcmp(ret_family->model, model) != 0) {
         status =
             pst_fail_at(err, PST_ERR_CONFIG, "config.value", path, 0, 0,

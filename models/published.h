@@ -7,19 +7,31 @@
 #ifndef PST_MODELS_PUBLISHED_H
 #define PST_MODELS_PUBLISHED_H
 
+#include <string.h>
+
 #include "base/arena.h"
 #include "base/error.h"
 #include "graph/published.h"
 
-/* A list of texts is one text here, whose parts ',' separates; this many. */
+/* A list of texts is one text here, a line for each: JSON and names may have commas. */
+#define PST_PUBLISHED_BREAK "\n"
+
+/* This many. */
 static inline uint32_t pst_published_count(const char *texts)
 {
     uint32_t n = 1;
 
     for (; *texts != '\0'; texts++) {
-        n += *texts == ',';
+        n += *texts == PST_PUBLISHED_BREAK[0];
     }
     return n;
+}
+
+/* The one after the first, or NULL. */
+static inline const char *pst_published_next(const char *texts)
+{
+    texts += strcspn(texts, PST_PUBLISHED_BREAK);
+    return *texts == '\0' ? NULL : texts + 1;
 }
 
 /* Parameters of that name, and their tensors. '#' stands for a number, '*' at the end for any rest;
@@ -42,6 +54,17 @@ struct pst_published_row {
 struct pst_published_alias {
     const char *end, *other;
 };
+
+/* The texts that '#' and '*' match in a name. */
+struct pst_published_blanks {
+    char number[24];
+    const char *rest; /* within the name */
+};
+
+/* Does a name of ours fit the pattern? '#' in the name counts as a digit, so a pattern fits another
+   one only if it fits all names that the other does. */
+bool pst_published_fits(const char *pattern, const char *name,
+                        struct pst_published_blanks *ret_blanks);
 
 enum pst_published_use {
     PST_KEY_SIZE = 0, /* written; shapes tell the rest */

@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 /* The fewest digits that read back as the same double, with an exponent where "%.15g" has one.
-   Finite values only; text must hold 32 bytes; returns it. */
+   "inf", "-inf" and "nan" if it is not finite. text must hold 32 bytes; returns it. */
 char *pst_number_format(char *text, double value);
 /* To the nearest multiple of 10^-decimals, without zeros at the end; decimals from 0 to 15. */
 char *pst_number_format_to(char *text, double value, int decimals);

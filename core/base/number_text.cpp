@@ -50,6 +50,10 @@ extern "C" char *pst_number_format(char *text, double value)
 {
     const auto done = std::to_chars(text, text + ROOM - 1, value, std::chars_format::scientific);
 
+    if (!std::isfinite(value)) { /* it has no exponent */
+        *done.ptr = '\0';
+        return text;
+    }
     return lay_out(text, done.ptr);
 }
 

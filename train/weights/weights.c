@@ -28,11 +28,11 @@
 #define BLOCK       PST_WEIGHTS_BLOCK
 #define SHOWN       10u /* differences that a message names */
 
-/* A tensor, and whose. */
+/* A tensor of a file. */
 struct found {
     const struct pst_st_file *file;
     const struct pst_st_tensor *tensor;
-    bool used;
+    const char *reader; /* the value or constant of the model that it is read for; NULL: none */
 };
 
 struct value {
@@ -258,6 +258,20 @@ static void note_wrong(struct pst_weights *w, const struct value *value, const s
     }
 }
 
+/* A tensor has the values of one parameter: a second reader means that a name is wrong. */
+static pst_status claim_tensor(const struct pst_weights *w, struct found *found, const char *reader,
+                               struct pst_error *err)
+{
+    if (found->reader != NULL) {
+        return pst_fail_at(err, PST_ERR_CONFIG, "weights.mismatch", w->path, 0, 0,
+                           "%s: tensor \"%.200s\" is read by %s already; each parameter must have "
+                           "tensors that no other has",
+                           reader, found->tensor->name, found->reader);
+    }
+    found->reader = reader;
+    return PST_OK;
+}
+
 static bool is_real(enum pst_st_dtype dtype)
 {
     return dtype == PST_ST_F32 || dtype == PST_ST_F16 || dtype == PST_ST_BF16 ||
@@ -316,12 +330,14 @@ static bool same_pieces(const struct value *value, uint32_t a, uint32_t b)
     return same;
 }
 
-/* A value that has several names: files may lack all but one. */
-static void match_names(struct pst_weights *w, struct value *value, struct pst_error *err)
+/* A value that has several names: files may lack all but one. Differences go to `details`. */
+static pst_status match_names(struct pst_weights *w, struct value *value, struct pst_error *details,
+                              struct pst_error *err)
 {
     uint32_t first = PST_NONE;
+    pst_status status = PST_OK;
 
-    for (uint32_t i = 0; i < value->n_pieces; i++) {
+    for (uint32_t i = 0; status == PST_OK && i < value->n_pieces; i++) {
         struct found *found = find_exactly(w, value->pieces[i].name);
         const struct pst_weights_shape wanted = pst_weights_shape_of(&value->is, &value->pieces[i]);
 
@@ -329,56 +345,56 @@ static void match_names(struct pst_weights *w, struct value *value, struct pst_e
         if (found == NULL) {
             continue;
         }
-        found->used = true;
+        status = claim_tensor(w, found, value->is.name, err);
         if (!has_shape(found->tensor, &wanted, false)) {
-            note_wrong(w, value, found, &wanted, err);
+            note_wrong(w, value, found, &wanted, details);
         } else if (first == PST_NONE) {
             first = i;
         } else if (!same_pieces(value, first, i)) {
             note_other(w, value->pieces[i].name,
-                       "the model shares it with another tensor, which has other values", err);
+                       "the model shares it with another tensor, which has other values", details);
         }
     }
     if (first == PST_NONE && w->n_wrong == 0) {
-        note_missing(w, value, &value->pieces[0], err);
+        note_missing(w, value, &value->pieces[0], details);
     }
     first = first == PST_NONE ? 0 : first;
     value->pieces[0] = value->pieces[first];
     value->found[0] = value->found[first];
     value->n_pieces = 1;
+    return status;
 }
 
-static void match_value(struct pst_weights *w, struct value *value, struct pst_error *err)
+/* Differences go to `details`. */
+static pst_status match_value(struct pst_weights *w, struct value *value, struct pst_error *details,
+                              struct pst_error *err)
 {
     bool complete = true;
+    pst_status status = PST_OK;
 
     if (value->n_pieces > 0 && value->pieces[0].of_file != NULL) {
-        match_names(w, value, err);
-        return;
+        return match_names(w, value, details, err);
     }
-
-    for (uint32_t i = 0; i < value->n_pieces; i++) {
+    for (uint32_t i = 0; status == PST_OK && i < value->n_pieces; i++) {
         struct found *found = find(w, &value->pieces[i]);
 
         value->found[i] = found;
         if (found == NULL) {
-            note_missing(w, value, &value->pieces[i], err);
+            note_missing(w, value, &value->pieces[i], details);
             complete = false;
         } else {
-            found->used = true;
+            status = claim_tensor(w, found, value->is.name, err);
         }
     }
-    if (!complete) {
-        return;
-    }
-    for (uint32_t i = 0; i < value->n_pieces; i++) {
+    for (uint32_t i = 0; status == PST_OK && complete && i < value->n_pieces; i++) {
         const struct pst_weights_piece *piece = &value->pieces[i];
         struct pst_weights_shape wanted = pst_weights_shape_of(&value->is, piece);
 
         if (!has_shape(value->found[i]->tensor, &wanted, piece->more_rows)) {
-            note_wrong(w, value, value->found[i], &wanted, err);
+            note_wrong(w, value, value->found[i], &wanted, details);
         }
     }
+    return status;
 }
 
 /* n elements of a constant, from `first`, as the file beside the weights has them: are they those
@@ -431,27 +447,31 @@ static bool same_constant(const struct pst_weights *w, const struct pst_initial_
     return same;
 }
 
-/* Constants of the file that the model was read from: other values would have no effect. */
-static void match_constants(struct pst_weights *w, struct pst_error *err)
+/* Constants of the file that the model was read from: other values would have no effect.
+   Differences go to `details`. */
+static pst_status match_constants(struct pst_weights *w, struct pst_error *details,
+                                  struct pst_error *err)
 {
     const struct pst_published_file *file = pst_weights_file(w->graph);
+    pst_status status = PST_OK;
 
-    for (uint32_t i = 0; file != NULL && i < file->n_tensors; i++) {
+    for (uint32_t i = 0; status == PST_OK && file != NULL && i < file->n_tensors; i++) {
         const struct pst_initial_tensor *tensor = &file->tensors[i];
         struct found *found = tensor->own == NULL ? find_exactly(w, tensor->name) : NULL;
 
         if (found == NULL) {
             continue;
         }
-        found->used = true;
+        status = claim_tensor(w, found, tensor->name, err);
         if (tensor->needed &&
             (found->tensor->rank != tensor->rank ||
              memcmp(found->tensor->shape, tensor->dims, tensor->rank * sizeof *tensor->dims) != 0 ||
              !same_constant(w, tensor, found))) {
             note_other(w, tensor->name,
-                       "it is a constant of the model's file, but has other values here", err);
+                       "it is a constant of the model's file, but has other values here", details);
         }
     }
+    return status;
 }
 
 /* Nothing that the model has is there. */
@@ -478,7 +498,7 @@ static pst_status match_all(struct pst_weights *w, const struct pst_job *job, st
 {
     struct pst_weights_value *values = pst_weights_values(w->graph, &w->arena, &w->n_values);
     struct pst_error found = {.details = ""};
-    pst_status status = PST_OK;
+    pst_status status = pst_weights_check_rows(w->graph, job, w->family, values, w->n_values, err);
 
     w->n_params = w->graph->n_params;
     w->values = pst_arena_array(&w->arena, w->n_values + 1, sizeof *w->values);
@@ -495,13 +515,13 @@ static pst_status match_all(struct pst_weights *w, const struct pst_job *job, st
         if (status == PST_OK) {
             value->found = pst_arena_array(&w->arena, value->n_pieces, sizeof *value->found);
             w->n_tensors += value->n_pieces;
-            match_value(w, value, &found);
+            status = match_value(w, value, &found, err);
         }
     }
+    PST_TRY(status, match_constants(w, &found, err));
     if (status != PST_OK) {
         return status;
     }
-    match_constants(w, &found);
     if (w->n_missing + w->n_wrong + w->n_other == 0) {
         return PST_OK;
     }
@@ -520,6 +540,26 @@ static pst_status match_all(struct pst_weights *w, const struct pst_job *job, st
                 "another shape or type",
                 w->n_tensors, w->n_missing, w->n_wrong);
     pst_error_detail(err, "%s", found.details);
+    return PST_ERR_CONFIG;
+}
+
+/* A shipped family without `keys` has no config.json. A user's own file may only lack them, and
+   then the config.json of the weights would be compared with nothing. */
+static pst_status check_config(struct pst_weights *w, const struct pst_job *job,
+                               struct pst_error *err)
+{
+    const char *path = job->training->loop.init_family;
+
+    if (w->family->keys != NULL) {
+        return pst_weights_check_config(w->folder_path, job, w->family, &w->has_config, err);
+    }
+    if (path[0] == '\0' || !is_there(w, "config.json")) {
+        return PST_OK;
+    }
+    pst_fail_at(err, PST_ERR_CONFIG, "config.value", path, 0, 0,
+                "there are no \"keys\" to compare %s/config.json with", w->folder_path);
+    pst_error_hint(err, "add rows of \"keys\", or move config.json to another folder if its values "
+                        "are those of [model]");
     return PST_ERR_CONFIG;
 }
 
@@ -576,7 +616,7 @@ static pst_status check_left_out(const struct pst_weights *w, bool tell, struct 
     for (uint32_t i = 0; i < w->n_all; i++) {
         const char *name = w->all[i].tensor->name;
 
-        if (w->all[i].used || is_ignored(w, name) || is_tied_head(w, &w->all[i])) {
+        if (w->all[i].reader != NULL || is_ignored(w, name) || is_tied_head(w, &w->all[i])) {
             continue;
         }
         if (n++ < 5) {
@@ -667,9 +707,7 @@ pst_status pst_weights_open(const char *path, const struct pst_job *job,
                                 err);
     PST_TRY(status, open_files(w, err));
     PST_TRY(status, list_tensors(w, err));
-    if (status == PST_OK && w->family->keys != NULL) {
-        status = pst_weights_check_config(w->folder_path, job, w->family, &w->has_config, err);
-    }
+    PST_TRY(status, check_config(w, job, err));
     PST_TRY(status, match_all(w, job, err));
     PST_TRY(status, check_left_out(w, tell, err));
     if (status != PST_OK) {

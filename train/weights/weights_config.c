@@ -125,12 +125,54 @@ static bool applies(const struct pst_published *family, const struct pst_publish
     return first == row && is_for(row, job);
 }
 
-/* Theirs is ours times that. */
-static double times(const struct pst_published_key *row, const struct pst_job *job)
+static double over_of(const struct pst_published_key *row, const struct pst_job *job)
 {
-    double over = row->over == NULL ? 1 : setting_of(job, row->over).number;
+    return row->over == NULL ? 1 : setting_of(job, row->over).number;
+}
 
-    return (double)row->times / over;
+/* The number of config.json for one of [model]. The quotient comes last: it is exact if it is
+ * whole. */
+static double to_theirs(const struct pst_published_key *row, const struct pst_job *job,
+                        double number)
+{
+    return number * (double)row->times / over_of(row, job);
+}
+
+static pst_status check_quotient(const struct pst_published_key *row, const struct pst_job *job,
+                                 struct pst_error *err)
+{
+    const struct setting own = setting_of(job, row->own);
+    const double theirs = to_theirs(row, job, own.number);
+    char number[32], over[32];
+
+    if (over_of(row, job) == 0) {
+        return pst_fail(err, PST_ERR_CONFIG, "config.value",
+                        "keys: the row of theirs = \"%.80s\" divides by %s, which is 0",
+                        row->theirs, row->over);
+    }
+    if (own.type == PST_PARAM_INT && !(theirs == floor(theirs) && fabs(theirs) < 0x1p53)) {
+        return pst_fail(err, PST_ERR_CONFIG, "config.value",
+                        "keys: the row of theirs = \"%.80s\" makes %s * %lld / %s of %s, which is "
+                        "not a whole number below 2^53",
+                        row->theirs, pst_number_format(number, own.number), (long long)row->times,
+                        pst_number_format(over, over_of(row, job)), row->own);
+    }
+    return PST_OK;
+}
+
+/* Rows for this model must have a number for config.json. */
+static pst_status check_quotients(const struct pst_published *family, const struct pst_job *job,
+                                  struct pst_error *err)
+{
+    pst_status status = PST_OK;
+
+    for (const struct pst_published_key *row = family->keys;
+         status == PST_OK && row->theirs != NULL; row++) {
+        if (row->own != NULL && applies(family, row, job)) {
+            status = check_quotient(row, job, err);
+        }
+    }
+    return status;
 }
 
 /* --- comparing -------------------------------------------------------------------------------- */
@@ -152,12 +194,12 @@ static bool same_number(double a, double b)
     return fabs(a - b) <= 1e-9 * fabs(a);
 }
 
-static bool is_setting(const json_t *value, const struct setting *setting, double factor)
+/* theirs: the number that it would be. */
+static bool is_setting(const json_t *value, const struct setting *setting, double theirs)
 {
-    return json_is_boolean(value) ? (setting->number != 0) == json_boolean_value(value)
-           : json_is_string(value)
-               ? strcmp(json_string_value(value), setting->text) == 0
-               : same_number(json_number_value(value), factor * setting->number);
+    return json_is_boolean(value)  ? (setting->number != 0) == json_boolean_value(value)
+           : json_is_string(value) ? strcmp(json_string_value(value), setting->text) == 0
+                                   : same_number(json_number_value(value), theirs);
 }
 
 /* A value that the key of that row may have? */
@@ -181,8 +223,9 @@ static bool can_be(const struct pst_param *row, const json_t *value)
 /* One of the texts? */
 static bool is_fixed(const json_t *value, const char *fixed)
 {
+    const char *at = fixed;
     bool same = false;
-    size_t n = json_is_array(value) && fixed[0] != '[' ? json_array_size(value) : 0;
+    const size_t n = json_is_array(value) && fixed[0] != '[' ? json_array_size(value) : 0;
 
     if (n > 0) { /* of a list every element */
         same = true;
@@ -191,17 +234,13 @@ static bool is_fixed(const json_t *value, const char *fixed)
         }
         return same;
     }
-    while (!same && *fixed != '\0') {
-        json_t *wanted;
-
-        n = strcspn(fixed, ",");
-        wanted = json_loadb(fixed, n, JSON_DECODE_ANY, NULL);
+    for (; !same && at != NULL; at = pst_published_next(at)) {
+        json_t *wanted = json_loadb(at, strcspn(at, PST_PUBLISHED_BREAK), JSON_DECODE_ANY, NULL);
 
         same = json_is_number(value) && json_is_number(wanted)
                    ? same_number(json_number_value(wanted), json_number_value(value))
                    : json_equal(value, wanted);
         json_decref(wanted);
-        fixed += n + (fixed[n] == ',');
     }
     return same;
 }
@@ -255,9 +294,11 @@ static void own_text(const struct pst_published_key *row, const json_t *value,
     } else if (json_is_boolean(value)) {
         snprintf(text, 100, "%s", json_is_true(value) ? "true" : "false");
     } else {
-        snprintf(text, 100, "%s",
-                 pst_number_format(number, json_number_value(value) /
-                                               (row->set != NULL ? 1 : times(row, job))));
+        const double theirs = json_number_value(value);
+
+        pst_number_format(
+            number, row->set != NULL ? theirs : theirs * over_of(row, job) / (double)row->times);
+        snprintf(text, 100, "%s", number);
     }
 }
 
@@ -274,20 +315,19 @@ static const json_t *value_there(const struct comparison *c, const char *path)
 static json_t *value_of(const struct comparison *c, const struct pst_published_key *row)
 {
     const json_t *value = value_there(c, row->theirs);
-    const char *other = row->elsewhere == NULL ? "" : row->elsewhere;
+    const char *other = row->elsewhere;
 
     if (value == NULL && c->stated) {
         return NULL;
     }
-    while (value == NULL && row->absent != NULL && *other != '\0') {
+    while (value == NULL && row->absent != NULL && other != NULL) {
         char path[64];
-        const size_t n = strcspn(other, ",");
 
-        snprintf(path, sizeof path, "%.*s", (int)n, other);
+        snprintf(path, sizeof path, "%.*s", (int)strcspn(other, PST_PUBLISHED_BREAK), other);
         if (value_there(c, path) != NULL) {
             return NULL;
         }
-        other += n + (other[n] == ',');
+        other = pst_published_next(other);
     }
     if (value == NULL && row->absent != NULL && row->absent[0] == '@') {
         value = value_there(c, row->absent + 1);
@@ -325,7 +365,7 @@ static bool differs(const struct pst_published_key *row, const json_t *value,
                  json_number_value(value) >= setting_of(job, row->from).number);
     }
     setting = setting_of(job, row->own);
-    return !is_setting(value, &setting, times(row, job));
+    return !is_setting(value, &setting, to_theirs(row, job, setting.number));
 }
 
 /* Adds the differences in keys that have a meaning only if this key of [model] is set. */
@@ -615,10 +655,15 @@ pst_status pst_weights_check_config(const char *folder, const struct pst_job *jo
                                     const struct pst_published *family, bool *ret_there,
                                     struct pst_error *err)
 {
-    char *path = pst_printf("%s/config.json", folder);
+    pst_status status = check_quotients(family, job, err);
+    char *path;
     struct stat info;
     json_t *root = NULL;
-    pst_status status = PST_OK;
+
+    if (status != PST_OK) {
+        return status;
+    }
+    path = pst_printf("%s/config.json", folder);
 
     *ret_there =
         lstat(path, &info) == 0 || errno != ENOENT; /* a link that leads nowhere is there */
@@ -647,16 +692,15 @@ pst_status pst_weights_check_config(const char *folder, const struct pst_job *jo
 
 /* --- writing ---------------------------------------------------------------------------------- */
 
-static void put_number(struct pst_json *json, const char *key, const struct setting *setting,
-                       double factor)
+static void put_number(struct pst_json *json, const char *key, uint32_t type, double theirs)
 {
     char number[40];
 
-    if (setting->type == PST_PARAM_INT) {
-        pst_json_int(json, key, (int64_t)(factor * setting->number));
+    if (type == PST_PARAM_INT) {
+        pst_json_int(json, key, (int64_t)theirs); /* check_quotient */
         return;
     }
-    pst_number_format(number, factor * setting->number); /* a float stays one: readers are strict */
+    pst_number_format(number, theirs); /* a float stays one: readers are strict */
     strcat(number, strpbrk(number, ".en") == NULL ? ".0" : "");
     pst_json_raw(json, key, number);
 }
@@ -668,7 +712,7 @@ static void put_row(struct pst_json *json, const char *key, const struct pst_pub
     char *text;
 
     if (row->own == NULL) {
-        text = pst_strndup(row->fixed, strcspn(row->fixed, ","));
+        text = pst_strndup(row->fixed, strcspn(row->fixed, PST_PUBLISHED_BREAK));
         pst_json_raw(json, key, text);
         free(text);
         return;
@@ -679,11 +723,11 @@ static void put_row(struct pst_json *json, const char *key, const struct pst_pub
     } else if (setting.type == PST_PARAM_ENUM || setting.type == PST_PARAM_STRING) {
         pst_json_string(json, key, setting.text);
     } else {
-        put_number(json, key, &setting, times(row, job));
+        put_number(json, key, setting.type, to_theirs(row, job, setting.number));
     }
 }
 
-char *pst_weights_config(const struct pst_job *job, const struct pst_published *family)
+static char *write_rows(const struct pst_job *job, const struct pst_published *family)
 {
     struct pst_json json;
     char inside[64] = ""; /* of which object the last row was */
@@ -714,4 +758,27 @@ char *pst_weights_config(const struct pst_job *job, const struct pst_published *
     pst_json_end(&json, '}');
     pst_json_newline(&json);
     return pst_json_take(&json);
+}
+
+pst_status pst_weights_config(const struct pst_job *job, const struct pst_published *family,
+                              char **ret_text, struct pst_error *err)
+{
+    pst_status status = check_quotients(family, job, err);
+    json_error_t error;
+    json_t *root;
+    char *text;
+
+    if (status != PST_OK) {
+        return status;
+    }
+    text = write_rows(job, family);
+    root = json_loads(text, JSON_REJECT_DUPLICATES, &error);
+    if (root == NULL) { /* rows of one object that others part, or of a key and of keys in it */
+        free(text);
+        return pst_fail(err, PST_ERR_CONFIG, "config.value",
+                        "keys: the config.json of these rows is wrong: %s", error.text);
+    }
+    json_decref(root);
+    *ret_text = text;
+    return PST_OK;
 }

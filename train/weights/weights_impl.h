@@ -54,6 +54,14 @@ struct pst_weights_value *pst_weights_values(const struct pst_graph *graph, stru
 /* The tensors of the file that the graph was read from; NULL: it was built. */
 const struct pst_published_file *pst_weights_file(const struct pst_graph *graph);
 
+/* With a user's own file of the family: each row of tensors that is for this model must fit one of
+   its n values, else the name in it is wrong. Shipped families need no `when` for that. Errors:
+   config.value. */
+pst_status pst_weights_check_rows(const struct pst_graph *graph, const struct pst_job *job,
+                                  const struct pst_published *family,
+                                  const struct pst_weights_value *values, uint32_t n,
+                                  struct pst_error *err);
+
 /* The pieces of a value, in the arena. Of a graph that was read from a file each of them is the
    whole value, under one of its names. weights.mismatch if the family's row does not divide it. */
 pst_status pst_weights_pieces(const struct pst_graph *graph, const struct pst_job *job,
@@ -92,7 +100,8 @@ bool pst_weights_when(const char *when, const struct pst_job *job);
 pst_status pst_weights_check_config(const char *folder, const struct pst_job *job,
                                     const struct pst_published *family, bool *ret_there,
                                     struct pst_error *err);
-/* The text of config.json; free() it. */
-char *pst_weights_config(const struct pst_job *job, const struct pst_published *family);
+/* The text of config.json; free() it. Errors: config.value if its rows make none for this model. */
+pst_status pst_weights_config(const struct pst_job *job, const struct pst_published *family,
+                              char **ret_text, struct pst_error *err);
 
 #endif

@@ -12,38 +12,9 @@
 #include "base/memory.h"
 #include "exec/exec.h"
 
-/* The texts that '#' and '*' match in a name. */
-struct blanks {
-    char number[24];
-    const char *rest;
-};
-
-static bool matches(const char *pattern, const char *name, struct blanks *ret)
-{
-    *ret = (struct blanks){.rest = ""};
-    for (; *pattern != '\0' && *pattern != '*'; pattern++) {
-        size_t n = strspn(name, "0123456789");
-
-        if (*pattern != '#') {
-            if (*pattern != *name++) {
-                return false;
-            }
-        } else {
-            if (n == 0 || n >= sizeof ret->number) {
-                return false;
-            }
-            memcpy(ret->number, name, n);
-            ret->number[n] = '\0';
-            name += n;
-        }
-    }
-    ret->rest = *pattern == '*' ? name : "";
-    return *pattern == '*' || *name == '\0';
-}
-
 /* The name that the first n characters of a pattern make. place: what '@' is. */
 static char *fill_in(struct pst_arena *arena, const char *prefix, const char *pattern, size_t n,
-                     const struct blanks *blanks, uint64_t place)
+                     const struct pst_published_blanks *blanks, uint64_t place)
 {
     char digits[24];
     char text[512];
@@ -98,9 +69,9 @@ static double part_of(const char *parts, uint32_t i, const struct pst_job *job)
     char key[64];
 
     for (; i > 0; i--) {
-        parts += strcspn(parts, ",") + 1;
+        parts = pst_published_next(parts);
     }
-    snprintf(key, sizeof key, "%.*s", (int)strcspn(parts, ","), parts);
+    snprintf(key, sizeof key, "%.*s", (int)strcspn(parts, PST_PUBLISHED_BREAK), parts);
     return pst_weights_model_number(job, key);
 }
 
@@ -134,24 +105,20 @@ static bool share_columns(const struct pst_published_row *row, const struct pst_
 /* The tensors that one matrix of the value is made of; false: it cannot be divided so. */
 static bool add_pieces(const struct pst_published_row *row, const struct pst_job *job,
                        const struct pst_weights_value *value, const char *prefix,
-                       const struct blanks *blanks, uint64_t place, struct pst_arena *arena,
-                       struct pst_weights_piece *pieces)
+                       const struct pst_published_blanks *blanks, uint64_t place,
+                       struct pst_arena *arena, struct pst_weights_piece *pieces)
 {
     const bool several = strchr(row->theirs, '@') != NULL;
     uint32_t n = 0;
 
-    for (const char *at = row->theirs;; at++) {
-        size_t length = strcspn(at, ",");
+    for (const char *at = row->theirs; at != NULL; at = pst_published_next(at)) {
+        const size_t length = strcspn(at, PST_PUBLISHED_BREAK);
 
         pieces[n] = piece_of(value, row->layout, several, place);
         pieces[n].name = fill_in(arena, prefix, at, length, blanks, place);
         pieces[n].bare = pieces[n].name + strlen(prefix);
         pieces[n].factor = n == 0 ? factor_of(row, job) : 1;
         n++;
-        at += length;
-        if (*at == '\0') {
-            break;
-        }
     }
     return share_columns(row, job, pieces, n) && isfinite(factor_of(row, job)) &&
            factor_of(row, job) > 0;
@@ -206,18 +173,18 @@ static struct pst_weights_piece *pieces_of_file(const struct pst_graph *graph,
 static const struct pst_published_row *row_of_value(const struct pst_published *family,
                                                     const struct pst_job *job,
                                                     const struct pst_weights_value *value,
-                                                    struct blanks *ret_blanks)
+                                                    struct pst_published_blanks *ret_blanks)
 {
     static const struct pst_published_row own = {.own = "*", .theirs = "*", .bare = true};
     const struct pst_published_row *row = family->tensors;
 
-    while (row->own != NULL &&
-           (!matches(row->own, value->name, ret_blanks) || !pst_weights_when(row->when, job))) {
+    while (row->own != NULL && (!pst_published_fits(row->own, value->name, ret_blanks) ||
+                                !pst_weights_when(row->when, job))) {
         row++;
     }
     if (row->own == NULL) {
         row = &own;
-        matches(row->own, value->name, ret_blanks);
+        pst_published_fits(row->own, value->name, ret_blanks);
     }
     return row;
 }
@@ -229,7 +196,7 @@ pst_status pst_weights_pieces(const struct pst_graph *graph, const struct pst_jo
                               struct pst_error *err)
 {
     const struct pst_published_file *file = pst_weights_file(graph);
-    struct blanks blanks;
+    struct pst_published_blanks blanks;
     const struct pst_published_row *row = row_of_value(family, job, value, &blanks);
     const char *prefix = row->bare || family->prefix == NULL ? "" : family->prefix;
     const bool several = strchr(row->theirs, '@') != NULL;
@@ -253,6 +220,48 @@ pst_status pst_weights_pieces(const struct pst_graph *graph, const struct pst_jo
                    : pst_fail(err, PST_ERR_CONFIG, "weights.mismatch",
                               "the row for \"%s\" of family %s cannot divide %s among its tensors",
                               row->own, family->model, value->name);
+}
+
+/* A value that the graph's file names needs no row. */
+static bool fits_value(const struct pst_published_row *row, const struct pst_graph *graph,
+                       const struct pst_weights_value *value)
+{
+    const struct pst_published_file *file = pst_weights_file(graph);
+    struct pst_published_blanks blanks;
+    bool fits = pst_published_fits(row->own, value->name, &blanks);
+
+    for (uint32_t i = 0; fits && file != NULL && i < file->n_tensors; i++) {
+        fits = !is_of(&file->tensors[i], graph, value);
+    }
+    return fits;
+}
+
+pst_status pst_weights_check_rows(const struct pst_graph *graph, const struct pst_job *job,
+                                  const struct pst_published *family,
+                                  const struct pst_weights_value *values, uint32_t n,
+                                  struct pst_error *err)
+{
+    const char *path = job->training->loop.init_family;
+
+    if (path[0] == '\0') {
+        return PST_OK;
+    }
+    for (const struct pst_published_row *row = family->tensors; row->own != NULL; row++) {
+        bool fits = !pst_weights_when(row->when, job);
+
+        for (uint32_t i = 0; !fits && i < n; i++) {
+            fits = fits_value(row, graph, &values[i]);
+        }
+        if (!fits) {
+            pst_fail_at(err, PST_ERR_CONFIG, "config.value", path, 0, 0,
+                        "tensors: the row of own = \"%.200s\" fits no parameter of this model",
+                        row->own);
+            pst_error_hint(err, "correct the name, or limit the row by \"when\" to the models that "
+                                "have such a parameter");
+            return PST_ERR_CONFIG;
+        }
+    }
+    return PST_OK;
 }
 
 struct pst_weights_shape pst_weights_shape_of(const struct pst_weights_value *value,

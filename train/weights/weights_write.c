@@ -13,6 +13,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/names.h"
 #include "base/signals.h"
 #include "base/text.h"
 #include "base/util.h"
@@ -48,6 +49,11 @@ struct export
 
 /* --- what there is ---------------------------------------------------------------------------- */
 
+static const char *name_of(const struct value *value)
+{
+    return value->is == NULL ? value->constant->name : value->is->name;
+}
+
 static void list_constant(struct export *x, const struct value *value)
 {
     const struct pst_initial_tensor *constant = value->constant;
@@ -66,9 +72,9 @@ static pst_status list_values(struct export *x, const struct pst_job *job,
                               struct pst_error *err)
 {
     const struct pst_published_file *file = pst_weights_file(graph);
-    pst_status status = PST_OK;
     uint32_t n;
     struct pst_weights_value *values = pst_weights_values(graph, &x->arena, &n);
+    pst_status status = pst_weights_check_rows(graph, job, family, values, n, err);
 
     x->values =
         pst_arena_array(&x->arena, n + 1 + (file == NULL ? 0 : file->n_tensors), sizeof *x->values);
@@ -89,7 +95,7 @@ static pst_status list_values(struct export *x, const struct pst_job *job,
         }
     }
     x->tensors = pst_arena_array(&x->arena, x->n_tensors + 1, sizeof *x->tensors);
-    for (uint32_t i = 0; i < x->n_values; i++) {
+    for (uint32_t i = 0; status == PST_OK && i < x->n_values; i++) {
         const struct value *value = &x->values[i];
 
         if (value->constant != NULL) {
@@ -102,6 +108,31 @@ static pst_status list_values(struct export *x, const struct pst_job *job,
             *tensor = (struct pst_st_tensor){
                 .name = value->pieces[k].name, .dtype = x->dtype, .rank = shape.rank};
             memcpy(tensor->shape, shape.dims, sizeof tensor->shape);
+        }
+    }
+    return status;
+}
+
+/* A second tensor of a name would take the place of the first when the file is read. */
+static pst_status check_names(struct export *x, struct pst_error *err)
+{
+    struct pst_names names;
+    pst_status status = PST_OK;
+
+    pst_names_init(&names, &x->arena, x->n_tensors);
+    for (uint32_t i = 0; status == PST_OK && i < x->n_values; i++) {
+        const struct value *value = &x->values[i];
+        const uint32_t n = value->is == NULL ? 1 : value->n_pieces;
+
+        for (uint32_t t = value->first; status == PST_OK && t < value->first + n; t++) {
+            const uint32_t other = pst_names_add(&names, x->tensors[t].name, i);
+
+            if (other != PST_NONE) {
+                status = pst_fail(err, PST_ERR_CONFIG, "weights.mismatch",
+                                  "%s: tensor \"%.200s\" is written for %s already; each parameter "
+                                  "must have tensors that no other has",
+                                  name_of(value), x->tensors[t].name, name_of(&x->values[other]));
+            }
         }
     }
     return status;
@@ -402,12 +433,14 @@ pst_status pst_weights_write(const struct pst_job *job, const struct pst_graph *
     struct export x = {
         .source = source, .initial = &graph->initial, .folder = folder, .dtype = dtype};
     bool made = false;
+    char *text = NULL;
     pst_status status =
         pst_published_read(job->training->loop.init_family, graph->name, &x.arena, &family, err);
-    char *text;
 
     PST_TRY(status, check_form(family, job, err));
     PST_TRY(status, list_values(&x, job, graph, family, err));
+    PST_TRY(status, check_names(&x, err));
+    PST_TRY(status, family->keys == NULL ? PST_OK : pst_weights_config(job, family, &text, err));
     PST_TRY(status, make_folder(folder, &made, err));
 
     share_out(&x, shard_bytes);
@@ -418,10 +451,8 @@ pst_status pst_weights_write(const struct pst_job *job, const struct pst_graph *
     if (status == PST_OK && x.n_files > 1) {
         status = write_index(&x, err);
     }
-    if (status == PST_OK && family->keys != NULL) {
-        text = pst_weights_config(job, family);
+    if (status == PST_OK && text != NULL) {
         status = write_text(&x, "/config.json", text, err);
-        free(text);
     }
     if (status == PST_OK) {
         remove_other_form(&x);
@@ -433,6 +464,7 @@ pst_status pst_weights_write(const struct pst_job *job, const struct pst_graph *
     if (status != PST_OK && made) {
         rmdir(folder);
     }
+    free(text);
     pst_arena_finish(&x.arena);
     return status;
 }

@@ -2,6 +2,7 @@
 #include "test.h"
 
 #include <locale.h>
+#include <math.h>
 
 #include "base/number.h"
 #include "base/util.h"
@@ -183,6 +184,18 @@ TEST(numbers_and_their_ends)
 }
 
 /* A German locale, compiled for the test: its decimal point is a comma. */
+TEST(numbers_that_are_not_finite_have_a_text)
+{
+    char text[32];
+
+    assert_string_equal(pst_number_format(text, INFINITY), "inf");
+    assert_string_equal(pst_number_format(text, -INFINITY), "-inf");
+    assert_string_equal(pst_number_format(text, (double)NAN), "nan");
+    assert_string_equal(pst_number_format_to(text, INFINITY, 3), "inf");
+    assert_string_equal(pst_number_format_to(text, (double)NAN, 3), "nan");
+    assert_string_equal(pst_number_format_figure(text, -INFINITY), "-inf");
+}
+
 TEST(numbers_ignore_the_locale)
 {
     char folder[] = "/tmp/penstock-locale-XXXXXX", command[256], text[32];
