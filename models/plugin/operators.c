@@ -134,15 +134,26 @@ void pst_operators_finish(struct pst_operators *operators)
 
 /* --- one of a graph ----------------------------------------------------------------------------*/
 
+/* Both structs are as long as the host's are, or those of a newer one. */
 static pst_status describe(struct pst_custom *custom, struct pst_error *err)
 {
     struct pst_instance *instance = custom->context;
+    struct {
+        struct pst_operator_question known;
+        unsigned char later[PST_OPERATOR_WIDER];
+    } question = {.known = custom->question};
+    struct {
+        struct pst_operator_row known;
+        unsigned char later[PST_OPERATOR_WIDER];
+    } row = {.known.size = (uint32_t)sizeof row.known + instance->wider};
     pst_status status;
 
-    custom->row = (struct pst_operator_row){.size = sizeof custom->row};
+    question.known.size += instance->wider;
     pst_instance_enter(instance, PST_CRUMB_DESCRIBE);
-    status = custom->functions->describe(custom->self, &custom->question, &custom->row);
+    status = custom->functions->describe(custom->self, &question.known, &row.known);
     pst_instance_leave(instance);
+    custom->row = row.known;
+    custom->row.size -= instance->wider; /* what the plugin has changed stays wrong */
     return status == PST_OK ? PST_OK : pst_instance_fail(instance, status, "describe", err);
 }
 

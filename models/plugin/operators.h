@@ -10,6 +10,9 @@
 #include "graph/custom.h"
 #include "host/plugin_host.h"
 
+/* Bytes by which structs of a newer host are longer, at most (pst_instance.wider). */
+#define PST_OPERATOR_WIDER 64
+
 /* Plugins of this process, by id. All zero: none. */
 struct pst_operators {
     struct pst_arena arena;

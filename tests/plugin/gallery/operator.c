@@ -25,6 +25,7 @@ enum fault {
     FLOPS,     /* operations that are not a number, */
     ROOM,      /* a shape with an axis of 0, */
     FLAGS,     /* a flag of the future */
+    SIZE,      /* the size that its own header says */
     WORKSPACE, /* wants more than there can be */
     NO_EXAMPLES,
     ELSEWHERE, /* no kernels for the device */
@@ -36,12 +37,11 @@ struct config {
 };
 
 static const struct pst_param params[] = {
-    PST_PARAM(
-        struct config, fault, PST_PARAM_ENUM, "none",
-        "none|gradient|weights|outside|input|unwritten|neighbour|counter|split|ahead|"
-        "replayed|evaluated|unwanted|unsaid|crash|type|mask|flops|room|flags|workspace|no-examples|"
-        "elsewhere|anywhere",
-        "What is wrong."),
+    PST_PARAM(struct config, fault, PST_PARAM_ENUM, "none",
+              "none|gradient|weights|outside|input|unwritten|neighbour|counter|split|ahead|"
+              "replayed|evaluated|unwanted|unsaid|crash|type|mask|flops|room|flags|size|workspace|"
+              "no-examples|elsewhere|anywhere",
+              "What is wrong."),
 };
 
 PST_INSTANCE(rude, struct config)
@@ -62,6 +62,7 @@ static void spoil(uint32_t fault, struct pst_operator_row *row)
     row->b_reads_x |= fault == MASK ? 2 : 0;
     row->flops[1] = fault == FLOPS ? -1 : row->flops[1];
     row->flags |= fault == FLAGS ? 1u << 30 : 0;
+    row->size = fault == SIZE ? (uint32_t)sizeof *row : row->size;
     if (fault == ROOM) {
         row->z[0].rank = 1;
         row->z[0].dims[0] = 0;

@@ -9,7 +9,7 @@ struct config {
     int64_t layers, width, rows, vocab;
     const char *operator_id, *attributes, *look;
     uint32_t table;
-    bool slope, loose;
+    bool slope, shift, loose;
 };
 
 static const struct pst_param params[] = {
@@ -26,6 +26,8 @@ static const struct pst_param params[] = {
     PST_PARAM(struct config, look, PST_PARAM_STRING, "", NULL, "Attributes of lookup."),
     PST_PARAM(struct config, slope, PST_PARAM_BOOL, "true", NULL,
               "Whether it is a PReLU of one input; else the recurrence of two."),
+    PST_PARAM(struct config, shift, PST_PARAM_BOOL, "false", NULL,
+              "Whether the operator has a second parameter."),
     PST_PARAM(struct config, loose, PST_PARAM_BOOL, "false", NULL,
               "Whether the operator reads a tensor that there is not."),
 };
@@ -43,11 +45,11 @@ static uint32_t map_of(struct pst_builder *b, const char *name, uint32_t map, ui
     return b->op(b, &op);
 }
 
-static uint32_t slopes(struct pst_builder *b, uint64_t width)
+static uint32_t slopes(struct pst_builder *b, const char *name, uint64_t width)
 {
     const struct pst_parameter_decl p = {.size = sizeof p,
                                          .init = PST_INIT_CONSTANT,
-                                         .name = "act.slope",
+                                         .name = name,
                                          .rank = 1,
                                          .dims = &width,
                                          .value = 0.25f};
@@ -71,16 +73,19 @@ static uint32_t built_prelu(struct pst_builder *b, uint32_t x, uint32_t slope)
 
 static uint32_t add_operator(struct pst_builder *b, const struct config *c, uint32_t x)
 {
-    uint32_t in[2] = {c->loose ? 1000 : x, x}, slope;
+    uint32_t in[2] = {c->loose ? 1000 : x, x}, p[2] = {PST_NONE, PST_NONE};
 
     if (!c->slope) {
         in[0] = map_of(b, "gate", PST_MAP_SIGMOID, 1, &x, 0, 0);
         return pst_nn_custom(b, c->operator_id, "scan", 2, in, 0, NULL, c->attributes);
     }
-    slope = slopes(b, (uint64_t)c->width);
+    p[0] = slopes(b, "act.slope", (uint64_t)c->width);
+    if (c->shift) {
+        p[1] = slopes(b, "act.shift", (uint64_t)c->width);
+    }
     return c->operator_id[0] == '\0'
-               ? built_prelu(b, x, slope)
-               : pst_nn_custom(b, c->operator_id, "act", 1, in, 1, &slope, c->attributes);
+               ? built_prelu(b, x, p[0])
+               : pst_nn_custom(b, c->operator_id, "act", 1, in, 1u + c->shift, p, c->attributes);
 }
 
 enum table { EMBEDDING, LOOKUP, BOTH };

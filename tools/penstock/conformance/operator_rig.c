@@ -14,7 +14,7 @@
 #include "device/cpu/guard_page_arena.h"
 #include "models/plugin/operators.h"
 
-enum { THREADS = 3, UNWRITTEN = 0xFF };
+enum { THREADS = 3, UNWRITTEN = 0xFF, UNWRITTEN_TOO = 0x5A };
 
 static char fault[256]; /* of the last call */
 
@@ -211,17 +211,24 @@ static void list_operands(struct pst_operator_rig *rig, uint32_t pass, struct op
     }
 }
 
-/* Is the element as nobody wrote it? Of an integer nobody knows: it may be -1. */
-static bool is_unwritten(const struct pst_operand_block *block, uint64_t i)
+static bool is_filled(const unsigned char *at, uint32_t size, unsigned char value)
 {
-    const uint32_t size = pst_dtype_bytes(block->dtype);
-
     for (uint32_t k = 0; k < size; k++) {
-        if (block->base[i * size + k] != UNWRITTEN || block->dtype == PST_I32) {
+        if (at[k] != value) {
             return false;
         }
     }
     return true;
+}
+
+/* Is the element as nobody wrote it? An integer may be -1 in earnest, so that both calls count. */
+static bool is_unwritten(const struct pst_operand_block *block, uint64_t i)
+{
+    const uint32_t size = pst_dtype_bytes(block->dtype);
+
+    return block->dtype == PST_I32 ? is_filled(block->before + i * size, size, UNWRITTEN) &&
+                                         is_filled(block->base + i * size, size, UNWRITTEN_TOO)
+                                   : is_filled(block->base + i * size, size, UNWRITTEN);
 }
 
 static bool is_clean_around(const struct pst_operand_block *block)
@@ -282,37 +289,62 @@ static void *renew_workspace(struct pst_operator_rig *rig, uint32_t pass)
     return rig->workspace.base;
 }
 
+/* Keeps integers that were written, and makes them otherwise unwritten. False: there are none. */
+static bool renew_integers(struct operands *o)
+{
+    bool any = false;
+
+    for (uint32_t i = 0; i < o->n; i++) {
+        struct pst_operand_block *block = o->at[i].block;
+
+        if (o->at[i].writes && block->dtype == PST_I32) {
+            memcpy(block->before, block->base, block->bytes);
+            memset(block->base, UNWRITTEN_TOO, block->bytes);
+            any = true;
+        }
+    }
+    return any;
+}
+
 const char *pst_operator_rig_run(struct pst_operator_rig *rig, uint32_t pass)
 {
     const struct pst_custom *custom = rig->custom;
     const char letter = "FBW"[pass];
     struct operands o;
-    struct pst_operator_call call = {
-        .size = sizeof call,
-        .pass = pass,
-        .samples = rig->samples,
-        .flags = rig->flags,
-        .question = &custom->question,
-        .row = &custom->row,
-        .first_sample = rig->first_sample,
-        .impl = rig,
-        .parallel = parallel,
-    };
+    struct {
+        struct pst_operator_call known;
+        unsigned char later[PST_OPERATOR_WIDER];
+    } wide = {.known = {
+                  .size = (uint32_t)sizeof wide.known + rig->instance->wider,
+                  .pass = pass,
+                  .samples = rig->samples,
+                  .flags = rig->flags,
+                  .question = &custom->question,
+                  .row = &custom->row,
+                  .first_sample = rig->first_sample,
+                  .impl = rig,
+                  .parallel = parallel,
+              }};
+    struct pst_operator_call *call = &wide.known;
 
     list_operands(rig, pass, &o);
-    call.x = (const void *const *)o.x;
-    call.p = (const void *const *)o.p;
-    call.y = o.y;
-    call.dx = o.dx;
-    call.z = o.z;
-    call.dp = o.dp;
-    call.dy = give(
+    call->x = (const void *const *)o.x;
+    call->p = (const void *const *)o.p;
+    call->y = o.y;
+    call->dx = o.dx;
+    call->z = o.z;
+    call->dp = o.dp;
+    call->dy = give(
         &o, "dy", 0, &rig->dy,
         pass == PST_OPERATOR_B || (pass == PST_OPERATOR_W && custom->row.w_reads_dy != 0), false);
     fault[0] = '\0';
     pst_instance_enter(rig->instance, PST_CRUMB_KERNEL);
-    call.workspace = renew_workspace(rig, pass);
-    rig->kernels->run(custom->self, &call);
+    call->workspace = renew_workspace(rig, pass);
+    rig->kernels->run(custom->self, call);
+    if (renew_integers(&o)) {
+        call->workspace = renew_workspace(rig, pass);
+        rig->kernels->run(custom->self, call);
+    }
     pst_instance_leave(rig->instance);
     for (uint32_t i = 0; i < o.n; i++) {
         check_block(o.at[i].name, o.at[i].number, o.at[i].block, o.at[i].writes, letter);
@@ -407,12 +439,17 @@ static pst_status ask_example(struct pst_operator_rig *rig, uint32_t example, bo
     struct pst_instance *instance = rig->instance;
     const struct pst_operator *f = instance->plugin->get_interface(PST_OPERATOR);
     struct pst_operator_example *e = &rig->example;
+    struct {
+        struct pst_operator_example known;
+        unsigned char later[PST_OPERATOR_WIDER];
+    } wide = {.known.size = (uint32_t)sizeof wide.known + instance->wider};
     pst_status status;
 
-    e->size = sizeof *e;
     pst_instance_enter(instance, PST_CRUMB_EXAMPLE);
-    status = f->example(instance->self, example, rig->dtype, e);
+    status = f->example(instance->self, example, rig->dtype, &wide.known);
     pst_instance_leave(instance);
+    *e = wide.known;
+    e->size -= instance->wider;
     *ret_more = status == PST_OK;
     if (status == PST_OK && (e->size != sizeof *e || e->n_x < 1 || e->n_x > PST_OPERATOR_MAX_X ||
                              e->n_p > PST_OPERATOR_MAX_P || !(e->low < e->high))) {
