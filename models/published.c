@@ -486,6 +486,11 @@ pst_status pst_published_read(const char *path, const char *model, struct pst_ar
     pst_status status =
         read_file(pst_arena_printf(arena, "%s/common.toml", folder), "", arena, &common, err);
 
+    if (status == PST_OK && common.families == NULL) {
+        status = pst_fail_at(err, PST_ERR_CONFIG, "config.key",
+                             pst_arena_printf(arena, "%s/common.toml", folder), 0, 0,
+                             "there is no key \"families\", which lists the models with a file");
+    }
     for (uint32_t i = 0; status == PST_OK && path[0] == '\0' && common.families[i] != NULL; i++) {
         if (strcmp(common.families[i], model) == 0) {
             path = pst_arena_printf(arena, "%s/%s.toml", folder, model);
