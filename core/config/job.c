@@ -97,26 +97,36 @@ static bool first_key_takes(const struct pst_job_section *section, const char *w
     return false;
 }
 
-/* Keys of a table that are none of its rows': of tables in it, and of the plugin that it names. */
-static const char *const *list_others(const struct pst_job_section *section,
-                                      struct pst_config_node *table, struct pst_arena *arena)
+static bool is_one_of_list(const char *const *words, const char *word)
 {
-    static const char *const train[] = {"group", NULL}, *const none_at_all[] = {NULL};
-    const struct pst_config_node *node = NULL;
-    const char **others;
+    while (*words != NULL && strcmp(*words, word) != 0) {
+        words++;
+    }
+    return *words != NULL;
+}
 
-    if (section->names_plugin != NULL && table != NULL && table->kind == PST_CONFIG_TABLE) {
-        node = pst_config_get(table, section->names_plugin);
+/* The keys of a table that the section reads: where it names a plugin, those of all plugins. */
+static struct pst_config_node *own_part(const struct pst_job_section *section,
+                                        struct pst_config_node *table, struct pst_arena *arena)
+{
+    const struct pst_config_node *name =
+        section->names_plugin == NULL ? NULL : pst_config_get(table, section->names_plugin);
+    struct pst_config_node *own;
+
+    if (name == NULL || name->kind != PST_CONFIG_STRING ||
+        first_key_takes(section, name->value.string)) {
+        return table;
     }
-    if (node == NULL || node->kind != PST_CONFIG_STRING ||
-        first_key_takes(section, node->value.string)) {
-        return strcmp(section->name, "train") == 0 ? train : none_at_all;
-    }
-    others = pst_arena_alloc(arena, (table->n_children + 1) * sizeof *others, 0);
+    own = pst_arena_alloc(arena, sizeof *own, 0);
+    *own = *table;
+    own->children = pst_arena_array(arena, table->n_children + 1, sizeof *own->children);
+    own->n_children = 0;
     for (uint32_t i = 0; i < table->n_children; i++) {
-        others[i] = table->children[i]->key;
+        if (is_one_of_list(section->of_plugins, table->children[i]->key)) {
+            own->children[own->n_children++] = table->children[i];
+        }
     }
-    return others;
+    return own;
 }
 
 /* PST_OK also for errors that went to the report: only a lack of memory ends the reading. */
@@ -124,6 +134,8 @@ static pst_status fill_table(const struct pst_job_section *section, struct pst_c
                              struct pst_job *job, void *to, struct pst_report *report,
                              struct pst_error *err)
 {
+    static const char *const train[] = {"group", NULL}, *const none_at_all[] = {NULL};
+    const bool has_groups = strcmp(section->name, "train") == 0;
     struct pst_error found;
     const struct pst_job_section *more = section->more;
     char *both = more == NULL ? to : pst_arena_alloc(&job->arena, section->size + more->size, 0);
@@ -131,8 +143,9 @@ static pst_status fill_table(const struct pst_job_section *section, struct pst_c
     pst_status status;
 
     snprintf(name, sizeof name, "[%s]", section->name);
-    status = pst_params_fill(section->rows, section->n_rows, sizeof *section->rows, table, name,
-                             list_others(section, table, &job->arena), &job->arena, both, &found);
+    status = pst_params_fill(section->rows, section->n_rows, sizeof *section->rows,
+                             own_part(section, table, &job->arena), name,
+                             has_groups ? train : none_at_all, &job->arena, both, &found);
     if (more != NULL) {
         memcpy(to, both, section->size);
         memcpy((char *)job->training + more->offset, both + section->size, more->size);
@@ -385,9 +398,11 @@ static pst_status read_top(struct pst_config_node *node, struct pst_job *job,
 }
 
 /* Paths among the values of plugins and models are known by their type (PST_PARAM_PATH). */
-static void resolve_paths(struct pst_config *config, const struct pst_job_section *section)
+static void resolve_paths(struct pst_config *config, const struct pst_job_section *section,
+                          struct pst_arena *arena)
 {
-    struct pst_config_node *table = pst_config_get(config->root, section->name);
+    struct pst_config_node *table =
+        own_part(section, pst_config_get(config->root, section->name), arena);
 
     for (const char *const *key = section->paths; key != NULL && *key != NULL; key++) {
         pst_config_resolve(config, table, *key);
@@ -396,7 +411,7 @@ static void resolve_paths(struct pst_config *config, const struct pst_job_sectio
         pst_config_resolve_all(config, table, *key);
     }
     if (section->more != NULL) {
-        resolve_paths(config, section->more);
+        resolve_paths(config, section->more, arena);
     }
 }
 
@@ -406,7 +421,7 @@ static pst_status read_all(struct pst_config *config, struct pst_job *job,
     pst_status status;
 
     for (uint32_t i = 0; pst_job_sections[i].name != NULL; i++) {
-        resolve_paths(config, &pst_job_sections[i]);
+        resolve_paths(config, &pst_job_sections[i], &job->arena);
         status = fill_section(&pst_job_sections[i], NULL, job, report, err);
         if (status != PST_OK) {
             return status;

@@ -137,8 +137,10 @@ struct pst_job_section {
     const char *const *paths, *const *path_lists; /* keys that are paths, or several; NULL: none */
     const struct pst_job_section *more; /* a training program's part, the last of the rows */
     /* NULL, or the key of the first row, a string: where it is none of the words in its range it
-       names a plugin, and keys that no row has are the plugin's. */
+       names a plugin. Then rows and paths count for `of_plugins` alone, other keys are the
+       plugin's. */
     const char *names_plugin;
+    const char *const *of_plugins;
 };
 
 enum { PST_MAX_SECTIONS = 12 };

@@ -139,7 +139,8 @@ static const struct pst_param output_rows[] = {
 
 static const struct pst_job_section sections[] = {
     {"data", data_rows, COUNT(data_rows), MEMBER(data), .paths = WORDS("tokenizer", "path"),
-     .names_plugin = "kind", .path_lists = WORDS("train", "valid", "train_labels", "valid_labels")},
+     .names_plugin = "kind", .of_plugins = WORDS("kind", "path", "seed"),
+     .path_lists = WORDS("train", "valid", "train_labels", "valid_labels")},
     {"train", loop_rows, COUNT(loop_rows), MEMBER(loop), .paths = WORDS("init", "init_family")},
     {"checkpoint", checkpoint_rows, COUNT(checkpoint_rows), MEMBER(checkpoint),
      .paths = WORDS("folder")},

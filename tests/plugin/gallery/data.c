@@ -45,12 +45,18 @@ enum {
 struct config {
     uint32_t fault;
     const char *file, *train;
+    int64_t valid_fraction;
+    uint32_t dtype;
 };
 
 static const struct pst_param params[] = {
     PST_PARAM(struct config, fault, PST_PARAM_ENUM, "none", FAULTS, "What it does wrong."),
     PST_PARAM(struct config, file, PST_PARAM_PATH, "", NULL, "A file that it names."),
-    PST_PARAM(struct config, train, PST_PARAM_STRING, "", NULL, "A key that other kinds have."),
+    PST_PARAM(struct config, train, PST_PARAM_STRING, "", NULL,
+              "A key that other kinds have, as a path; its value is told by a refusal."),
+    PST_PARAM(struct config, valid_fraction, PST_PARAM_INT, "0", "0..100",
+              "A key that other kinds have in another range."),
+    PST_PARAM(struct config, dtype, PST_PARAM_ENUM, "f4", "f4|f8", "One with other words."),
 };
 
 struct counter {
@@ -89,8 +95,9 @@ static pst_status open_data(void *self_, const struct pst_data_shape *shape)
         raise(SIGSEGV);
     }
     if (self->config->fault == REFUSES) {
-        return pst_failf(self->host, PST_ERR_CONFIG, "not for %s",
-                         pst_data_input_at(shape, 0)->name);
+        return pst_failf(self->host, PST_ERR_CONFIG, "not for %s%s%s",
+                         pst_data_input_at(shape, 0)->name,
+                         self->config->train[0] != '\0' ? "; train is " : "", self->config->train);
     }
     return self->config->fault == MUTE ? PST_ERR_CONFIG : PST_OK;
 }
