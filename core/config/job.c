@@ -97,17 +97,6 @@ static bool first_key_takes(const struct pst_job_section *section, const char *w
     return false;
 }
 
-static bool names_plugin(const struct pst_job_section *section, struct pst_config_node *table)
-{
-    const struct pst_config_node *node = NULL;
-
-    if (section->names_plugin != NULL && table != NULL && table->kind == PST_CONFIG_TABLE) {
-        node = pst_config_get(table, section->names_plugin);
-    }
-    return node != NULL && node->kind == PST_CONFIG_STRING &&
-           !first_key_takes(section, node->value.string);
-}
-
 static bool is_one_of_list(const char *const *words, const char *word)
 {
     while (*words != NULL && strcmp(*words, word) != 0) {
@@ -120,9 +109,12 @@ static bool is_one_of_list(const char *const *words, const char *word)
 static struct pst_config_node *own_part(const struct pst_job_section *section,
                                         struct pst_config_node *table, struct pst_arena *arena)
 {
+    const struct pst_config_node *name =
+        section->names_plugin == NULL ? NULL : pst_config_get(table, section->names_plugin);
     struct pst_config_node *own;
 
-    if (!names_plugin(section, table)) {
+    if (name == NULL || name->kind != PST_CONFIG_STRING ||
+        first_key_takes(section, name->value.string)) {
         return table;
     }
     own = pst_arena_alloc(arena, sizeof *own, 0);
