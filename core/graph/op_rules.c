@@ -111,7 +111,7 @@ static bool looks_ahead(const struct pst_graph *graph, const struct pst_op *op)
         return (custom->row.flags & PST_OPERATOR_CAUSAL) == 0 || logits->rank == 0 ||
                custom->row.y[0].dims[0] != logits->dims[0];
     }
-    return op->kind == PST_OP_ATTENTION && !op->causal;
+    return (kinds[op->kind]->attributes & PST_ATTR_CAUSAL) != 0 && !op->causal;
 }
 
 const struct pst_op *pst_graph_looks_ahead(const struct pst_graph *graph)

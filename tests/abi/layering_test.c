@@ -40,11 +40,10 @@ static const char *const other_words[][2] = {{"\"sqrt\"", "/core/graph/ops/eleme
  * proof has none: it derives everything from masks of operands. */
 static const char *const kind_askers[] = {
     "/core/graph/digest.c", /* kinds before PST_OP_PARAMETER keep the digests that they had */
-    "/core/session/parameter_groups.c", /* Muon: weights of linear layers */
-    "/models/onnx/emit_ops.c",          /* an operator that the same file has matched */
-    "/models/plugin/model.c",           /* PST_OP_CALLS: kinds that a plugin may ask for */
-    "/train/data/data.c",               /* operators that read tokens; attention that looks ahead */
-    "/train/generate/generate.c",
+    "/core/session/parameter_groups.c",  /* Muon: weights of linear layers */
+    "/models/onnx/emit_ops.c",           /* an operator that the same file has matched */
+    "/models/plugin/model.c",            /* PST_OP_CALLS: kinds that a plugin may ask for */
+    "/train/data/data.c",                /* operators that read tokens */
     "/tools/penstock/measure/describe.c" /* kinds with long kernels */
 };
 static char *modules[16];

@@ -9,6 +9,7 @@
 
 #include "base/memory.h"
 #include "base/philox.h"
+#include "graph/op_rules.h"
 #include "measure/measure_impl.h"
 #include "plan/program_build.h"
 
@@ -295,10 +296,10 @@ static uint64_t index_limit(const struct pst_graph *graph, uint32_t tensor)
 
     for (uint32_t i = 0; i < t->n_consumers; i++) {
         const struct pst_op *op = &graph->ops[t->consumers[i]];
+        const bool same = op->n_in == 1 && pst_op_rules_of(op->kind)->form != 0; /* other places */
         const struct pst_tensor *x = &graph->tensors[op->in[0]];
         uint64_t most = op->custom != NULL ? 1
-                        : op->kind == PST_OP_RESHAPE || op->kind == PST_OP_STRIDED
-                            ? index_limit(graph, op->out[0])
+                        : same             ? index_limit(graph, op->out[0])
                         : op->n_param > 0 && op->param[0] != PST_NONE
                             ? graph->params[op->param[0]].dims[0]
                         : x->rank > 0 ? x->dims[x->rank - 1]
