@@ -214,7 +214,7 @@ static pst_status check_device_slices(const struct pst_session *session, struct 
                     session->job->run.device);
 }
 
-/* What it asks for must be a number of bytes that sums can hold. */
+/* Refuses a workspace() whose bytes sums could not hold. */
 static pst_status check_workspace(const struct pst_custom *custom,
                                   const struct pst_operator_kernels *kernels, uint32_t samples,
                                   struct pst_error *err)
