@@ -553,7 +553,7 @@ static pst_status check_config(struct pst_weights *w, const struct pst_job *job,
     if (w->family->keys != NULL) {
         return pst_weights_check_config(w->folder_path, job, w->family, &w->has_config, err);
     }
-    if (path[0] == '\0' || !is_there(w, "config.json")) {
+    if (path[0] == '\0' || !is_there(w, "./config.json")) {
         return PST_OK;
     }
     pst_fail_at(err, PST_ERR_CONFIG, "config.value", path, 0, 0,
