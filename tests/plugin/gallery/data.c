@@ -203,7 +203,7 @@ static pst_status read_samples(void *self_, uint32_t split, uint64_t first, uint
     for (uint32_t i = 0; i < n; i++) {
         put_sample(self, first + i, i, inputs);
     }
-    if (config->fault >= GROWS && config->fault != SHARES) {
+    if (config->fault >= GROWS && config->fault <= ODD_STATUS && config->fault != SHARES) {
         self->n_calls++;
         self->last = (uint32_t)first;
     }
