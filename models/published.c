@@ -178,7 +178,7 @@ static uint32_t count_character(const char *text, size_t n, char character)
     return count;
 }
 
-/* What a name of ours leaves open, each name of theirs must have: else several parameters would
+/* Each `theirs` must have the '#' and '*' of `own`: otherwise several parameters would
    have one tensor. There is one number and one rest to go there. */
 static const char *find_pattern_fault(const struct pst_published_row *row)
 {

@@ -47,7 +47,7 @@ static inline pst_status ask_rig(const struct rig_case *c, const char *id, const
     return st;
 }
 
-/* What the partitioner remarked; `otherwise` where it did not, or the key is NULL. */
+/* Returns the value of a remark; `otherwise` if the partitioner did not make it, or key is NULL. */
 static inline double ask_number(const struct pst_partition_result *result, const char *key,
                                 double otherwise)
 {

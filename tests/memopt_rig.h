@@ -110,7 +110,7 @@ static inline void random_results(struct stage *s, uint64_t seed, uint64_t *coun
     }
 }
 
-/* Of a micro-batch where everything is kept. */
+/* Returns the time of a micro-batch if everything is kept. */
 static inline uint64_t total_ns(const struct stage *s)
 {
     uint64_t ns = 0;

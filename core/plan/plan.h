@@ -376,8 +376,8 @@ pst_status pst_plan_lower_parts(struct pst_plan *plan, const struct pst_graph *g
 pst_status pst_plan_unroll(const struct pst_plan *plan, uint32_t n_batches, uint32_t drain_every,
                            struct pst_plan **ret_unrolled, struct pst_error *err);
 
-/* The plan with the samples of n batches in its step, without an arena of its own: all but the
-   stages, which come from `arena`, is that of `plan`. */
+/* Makes a view of a plan whose step has the samples of n batches. Its stages are in `arena`; all
+   else belongs to `plan`, which must outlive it. */
 void pst_plan_view(const struct pst_plan *plan, uint32_t n_batches, struct pst_arena *arena,
                    struct pst_plan *ret_view);
 

@@ -33,7 +33,7 @@ struct pst_operand {
     uint64_t dims[PST_MAX_RANK]; /* per sample, except of parameters */
 };
 
-/* What the model gives the operator. */
+/* Operands and type with which a model uses the operator. */
 struct pst_operator_question {
     uint32_t size;
     uint32_t dtype; /* the model's own: PST_F32, PST_BF16 or PST_F64 */
@@ -100,7 +100,7 @@ struct pst_operator_call {
     /*
      * Splits items 0 ... n - 1 over the threads that the device has, and returns when all are done.
      * work() gets ranges of items; its results must not depend on where they are split. A kernel
-     * makes no threads of its own. It is called from the thread of run() alone.
+     * starts no threads. It is called from the thread of run() alone.
      */
     void (*parallel)(const struct pst_operator_call *call, uint64_t n,
                      void (*work)(void *context, uint64_t begin, uint64_t end), void *context);
@@ -143,8 +143,8 @@ struct pst_operator {
      */
     pst_status (*describe)(void *self, const struct pst_operator_question *question,
                            struct pst_operator_row *ret_row);
-    /* Of the device kind; NULL: there are none. Static, the same every time. Today hosts run those
-       of "cpu" alone, and refuse operators on any other device. [any] */
+    /* Returns the kernels for a kind of device, NULL if there are none: static, and equal for every
+       call. Hosts of ABI 1.7 run only those for "cpu", and refuse the operator on others. [any] */
     const struct pst_operator_kernels *(*kernels)(void *self, const char *device);
     /* Example number i, from 0; PST_ERR_UNSUPPORTED: there are no more. For the checker, which
        wants at least one. `dtype`: of the model. [plan] */

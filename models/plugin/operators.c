@@ -25,7 +25,7 @@ static uint32_t find(const struct pst_operators *operators, const char *id)
     return PST_NONE;
 }
 
-/* Before it is loaded: it cannot run in a process of its own. */
+/* Refuses foreign operators that would have to be isolated, before they are loaded. */
 static pst_status check_isolation(const struct pst_job *job, const char *name, bool foreign,
                                   struct pst_error *err)
 {
@@ -67,7 +67,7 @@ static pst_status add_entry(const struct pst_plugin *plugin, const char *path, b
     return PST_OK;
 }
 
-/* A file in the list has no id of its own: the file's name gives it. */
+/* Adds a file of the list; its name gives the id. */
 static pst_status open_entry(const struct pst_job *job, struct pst_config_node *node,
                              struct pst_operators *operators, struct pst_error *err)
 {

@@ -33,7 +33,7 @@ pst_status pst_operators_make(const struct pst_operators *operators, const char 
                               const char *attributes, struct pst_custom **ret_custom,
                               bool *ret_unnamed, struct pst_error *err);
 
-/* The same of an instance, which is destroyed with it, or stays the caller's. */
+/* Makes the operator of an instance, which is destroyed with it if `destroys`. */
 struct pst_custom *pst_custom_of(struct pst_instance *instance, const char *attributes,
                                  bool destroys);
 

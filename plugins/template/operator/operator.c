@@ -67,7 +67,7 @@ static pst_status describe(void *self_, const struct pst_operator_question *q,
     return PST_OK;
 }
 
-/* What the ranges of items below work on. */
+/* The call and the attributes, for the functions that compute ranges of items. */
 struct work {
     const struct my_plugin *self;
     const struct pst_operator_call *call;

@@ -34,7 +34,7 @@ void inorder_add(void *sum, const void *term, uint32_t nth, uint64_t n, size_t s
 /* Elements of a row that consists of parts. */
 struct inorder_cursor {
     const struct pst_reduce_part *part;
-    uint64_t at, n; /* behind the part's begin; left */
+    uint64_t at, n; /* offset in the part; elements left */
 };
 
 /* The next elements that lie in one part; returns false if none is left. */

@@ -119,7 +119,7 @@ static uint64_t samples(void *self_, uint32_t split)
     }
 }
 
-/* What goes wrong is added to the first number of a sample. */
+/* The error is added to the first number of a sample. */
 static double strange(struct counter *self, uint64_t number)
 {
     double value = 0;
@@ -174,7 +174,7 @@ static void put_sample(struct counter *self, uint64_t number, uint32_t i, void *
     }
 }
 
-/* What a read must not do. */
+/* Calls functions of the host that a read must not call. */
 static void use_host(const struct counter *self)
 {
     if (self->config->fault == ALLOCATES) {
