@@ -273,12 +273,12 @@ static pst_status bind_instr(struct exec_rank *rank, struct exec_list *list, uin
     }
     if (status == PST_OK && instr->op == PST_I_TIE) {
         status =
-            exec_bind_tie(rank, list->plan, instr->stage, section->phase % 2, &bound->tie, err);
+            exec_bind_tie(rank, list->plan, instr->stage, section->phase % 2, &bound->meeting, err);
     }
     if (status == PST_OK && instr->op == PST_I_REDUCE &&
         list->plan->stages[instr->stage].n_ranks > 1) {
-        bound->reduce = exec_bind_reduce(rank, list->plan, instr->stage,
-                                         parity_of(program, section, instr->stage));
+        bound->meeting = exec_bind_reduce(rank, list->plan, instr->stage,
+                                          parity_of(program, section, instr->stage));
     }
     for (uint32_t c = 0; c < rows->n_calls && status == PST_OK; c++) {
         status = bind_call(rank, list, &list->workspace_end[s], rows->first_call + c, err);

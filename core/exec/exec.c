@@ -101,8 +101,8 @@ static pst_status check_config(const struct pst_exec_config *config, struct pst_
     return status;
 }
 
-/* REDUCE that a rank may have posted: those of two parts at most. */
-static uint32_t most_reductions(const struct pst_exec_config *config)
+/* REDUCE that a rank may have posted: those of two parts at most; and a TIE. */
+static uint32_t most_meetings(const struct pst_exec_config *config)
 {
     uint32_t most = 0;
 
@@ -114,7 +114,7 @@ static uint32_t most_reductions(const struct pst_exec_config *config)
         }
         most = n > most ? n : most;
     }
-    return 2 * most;
+    return 2 * most + (config->plan->n_ties > 0);
 }
 
 static uint32_t count_sums(const struct pst_exec_config *config)
@@ -263,7 +263,7 @@ static pst_status open_transport(struct pst_exec *exec, struct pst_error *err)
     const struct pst_exec_config *config = &exec->config;
     struct pst_transport_config transport = {.n_ranks = exec->n_ranks,
                                              .max_requests = most_parts(config),
-                                             .max_reductions = most_reductions(config),
+                                             .max_meetings = most_meetings(config),
                                              .stall_ns = exec->stall_ns,
                                              .doing = exec_doing,
                                              .doing_context = exec,

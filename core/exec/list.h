@@ -18,23 +18,6 @@ struct exec_kernel {
     struct pst_kernel *kernel;
 };
 
-/* The sum over the users of a tied parameter, as the transport wants it. */
-struct exec_tie {
-    const uint32_t *members;
-    uint32_t n_members, n_src, n_order;
-    const float *const *src;
-    const uint32_t (*order)[2];
-    float *dst;
-    uint64_t elems;
-};
-
-/* The sum of a stage's gradients over its replicas. */
-struct exec_reduce {
-    const uint32_t *members;
-    uint32_t n_members, n_parts;
-    const struct pst_reduce_part *parts;
-};
-
 /* The executor's data for one instruction of the program. */
 struct exec_instr {
     bool pending;       /* SEND, RECV, REDUCE: posted and not yet waited for */
@@ -43,9 +26,8 @@ struct exec_instr {
     uint32_t update;    /* STEP: counted from the first of the batch that the part closes */
     uint32_t next_open; /* of the same bucket (pst_plan_bucket_of) */
     uint64_t tag;       /* SEND, RECV: of the first piece, in even batches */
-    const struct exec_tie *tie;
-    const struct exec_reduce *reduce; /* NULL: the stage has one replica */
-    pst_request request;              /* REDUCE */
+    const struct pst_meeting *meeting; /* TIE, REDUCE; NULL: the stage has one replica */
+    pst_request request;               /* REDUCE */
     struct exec_visit *visit; /* of what is posted: that it was posted in; NULL: not recorded */
 };
 
@@ -80,10 +62,12 @@ pst_status exec_bind(struct exec_rank *rank, struct exec_list *list, const struc
                      struct pst_error *err);
 void exec_kernels_destroy(struct exec_rank *rank);
 
-/* sums.c: the sums behind TIE and, of a stage with several replicas, REDUCE. */
+/* sums.c: the sum over the users of a tied parameter; that of a stage's gradients over its
+   replicas, in place. They live as long as the rank. */
 pst_status exec_bind_tie(struct exec_rank *rank, const struct pst_plan *plan, uint32_t tie,
-                         uint32_t parity, const struct exec_tie **ret_tie, struct pst_error *err);
-const struct exec_reduce *exec_bind_reduce(struct exec_rank *rank, const struct pst_plan *plan,
+                         uint32_t parity, const struct pst_meeting **ret_meeting,
+                         struct pst_error *err);
+const struct pst_meeting *exec_bind_reduce(struct exec_rank *rank, const struct pst_plan *plan,
                                            uint32_t stage, uint32_t parity);
 /* No edge has this number: operators may be named in its place. */
 #define EXEC_NO_EDGE ((1u << 24) - 1)

@@ -108,9 +108,11 @@ bool exec_run_both(const struct exec_list *list, uint32_t index, const struct ex
 pst_status exec_run_call(struct exec_rank *rank, struct exec_list *list, uint32_t index,
                          const struct exec_task *task, uint32_t flags, struct pst_error *err);
 
-/* sums.c: posts the sum behind REDUCE. */
-pst_status exec_post_reduce(struct exec_rank *rank, struct exec_list *list, uint32_t index,
-                            struct pst_error *err);
+/* sums.c: posts the meeting of TIE or REDUCE; waits for it. */
+pst_status exec_meet(struct exec_rank *rank, struct exec_list *list, uint32_t index,
+                     struct pst_error *err);
+pst_status exec_meet_wait(struct exec_rank *rank, const struct exec_list *list, uint32_t index,
+                          struct pst_error *err);
 /* Gives all replicas the running statistics of the first; all ranks call it, with nothing under
    way. */
 pst_status exec_share_state(struct exec_rank *rank, struct pst_error *err);

@@ -112,22 +112,6 @@ static pst_status post_transfer(struct exec_rank *rank, struct exec_list *list, 
     return status;
 }
 
-static pst_status finish_reduce(struct exec_rank *rank, const struct exec_list *list,
-                                uint32_t index, struct pst_error *err)
-{
-    const struct exec_instr *instr = &list->instrs[index];
-    pst_status status =
-        rank->exec->config.transport->wait(rank->exec->transport, rank->index, instr->request, err);
-
-    if (status != PST_OK) {
-        pst_error_detail(err, "instruction %u of rank %u: REDUCE of stage %u\n", index, rank->index,
-                         list->program->instrs[index].stage);
-    } else {
-        exec_times_moved(rank, instr->visit, index);
-    }
-    return status;
-}
-
 /* Waits for a transfer, a sum or a copy, once. */
 static pst_status finish_transfer(struct exec_rank *rank, struct exec_list *list, uint32_t index,
                                   struct pst_error *err)
@@ -142,8 +126,13 @@ static pst_status finish_transfer(struct exec_rank *rank, struct exec_list *list
         return PST_OK;
     }
     instr->pending = false;
-    if (instr->reduce != NULL) {
-        return finish_reduce(rank, list, index, err);
+    if (instr->meeting != NULL) {
+        pst_status status = exec_meet_wait(rank, list, index, err);
+
+        if (status == PST_OK) {
+            exec_times_moved(rank, instr->visit, index);
+        }
+        return status;
     }
     for (uint32_t i = 0; i < rows->n_parts; i++) {
         pst_status status = rank->exec->config.transport->wait(
@@ -229,7 +218,6 @@ static pst_status run_instr(struct exec_rank *rank, struct exec_list *list, uint
                             struct pst_error *err)
 {
     struct exec_instr *instr = &list->instrs[index];
-    const struct exec_tie *tie = instr->tie;
     pst_status status;
 
     switch (list->program->instrs[index].op) {
@@ -237,13 +225,12 @@ static pst_status run_instr(struct exec_rank *rank, struct exec_list *list, uint
     case PST_I_RECV:
         return post_transfer(rank, list, index, task->t, err);
     case PST_I_REDUCE: /* nothing to add up where the stage has one rank */
-        return instr->reduce != NULL ? exec_post_reduce(rank, list, index, err) : PST_OK;
-    case PST_I_TIE:
-        status = rank->exec->config.transport->reduce(
-            rank->exec->transport, rank->index, tie->members, tie->n_members, tie->src, tie->n_src,
-            tie->order, tie->n_order, tie->dst, tie->elems, err);
-        exec_clock_touch(rank, tie->dst, tie->elems * sizeof *tie->dst);
+        status = instr->meeting != NULL ? exec_meet(rank, list, index, err) : PST_OK;
+        instr->pending = instr->meeting != NULL && status == PST_OK;
         return status;
+    case PST_I_TIE:
+        status = exec_meet(rank, list, index, err);
+        return status == PST_OK ? exec_meet_wait(rank, list, index, err) : status;
     case PST_I_NORM:
         return exec_norm(rank, task, err);
     case PST_I_STEP:
@@ -267,7 +254,7 @@ static struct exec_timing *begin_timing(struct exec_rank *rank, const struct exe
 {
     const uint32_t op = list->program->instrs[index].op;
     const bool here = op <= PST_I_R || op == PST_I_STEP ||
-                      (op == PST_I_REDUCE && list->instrs[index].reduce == NULL);
+                      (op == PST_I_REDUCE && list->instrs[index].meeting == NULL);
     struct exec_timing *timing = visit != NULL && here ? exec_times_take(rank, visit, index) : NULL;
 
     if (timing != NULL) {
@@ -320,7 +307,7 @@ static pst_status finish_sums(struct exec_rank *rank, struct exec_list *list, ui
     pst_status status = PST_OK;
 
     for (uint32_t i = first; i < index && status == PST_OK; i++) {
-        if (list->instrs[i].reduce != NULL) {
+        if (list->instrs[i].meeting != NULL) {
             status = finish_transfer(rank, list, i, err);
         }
     }

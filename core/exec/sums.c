@@ -23,7 +23,7 @@ static const struct pst_program_param *find_param(const struct pst_program *prog
 }
 
 /* Where the accumulator of the parameter's `user`-th using operator is: false when nowhere. */
-static bool find_source(const struct pst_exec_config *config, const struct exec_tie *tie,
+static bool find_source(const struct pst_exec_config *config, const struct pst_meeting *tie,
                         uint32_t parameter, uint32_t user, uint32_t *ret_source)
 {
     for (uint32_t m = 0; m < tie->n_members; m++) {
@@ -42,14 +42,16 @@ static bool find_source(const struct pst_exec_config *config, const struct exec_
 }
 
 pst_status exec_bind_tie(struct exec_rank *rank, const struct pst_plan *plan, uint32_t index,
-                         uint32_t parity, const struct exec_tie **ret_tie, struct pst_error *err)
+                         uint32_t parity, const struct pst_meeting **ret_meeting,
+                         struct pst_error *err)
 {
     const struct pst_exec_config *config = &rank->exec->config;
     const struct pst_plan_tie *from = &plan->ties[index];
     const struct pst_parameter *parameter = &config->graph->params[from->parameter];
     const struct pst_program *program = config->programs[rank->index];
     const struct pst_program_param *mine = find_param(program, from->parameter);
-    struct exec_tie *tie = pst_arena_alloc(&rank->memory, sizeof *tie, 0);
+    struct pst_meeting *tie = pst_arena_array(&rank->memory, 1, sizeof *tie);
+    struct pst_meet_part *part = pst_arena_array(&rank->memory, 1, sizeof *part);
     uint32_t *members = pst_arena_array(&rank->memory, plan->n_devices, sizeof *members);
     uint32_t(*order)[2] = pst_arena_array(&rank->memory, parameter->n_users, sizeof *order);
     uint32_t first;
@@ -61,7 +63,11 @@ pst_status exec_bind_tie(struct exec_rank *rank, const struct pst_plan *plan, ui
     }
     src = pst_arena_array(&rank->memory, mine->n_grads, sizeof *src);
     first = plan->deferred_step ? parity * mine->n_grads : 0;
-    tie->members = members;
+    *tie = (struct pst_meeting){.name = "sum of a tied gradient",
+                                .members = members,
+                                .n_src = mine->n_grads,
+                                .parts = part,
+                                .n_parts = 1};
     for (uint32_t r = 0; r < plan->n_devices; r++) {
         if (pst_plan_tie_has(plan, index, r)) {
             members[tie->n_members++] = r;
@@ -70,8 +76,6 @@ pst_status exec_bind_tie(struct exec_rank *rank, const struct pst_plan *plan, ui
     for (uint32_t i = 0; i < mine->n_grads; i++) {
         src[i] = exec_value(rank, program, mine->grads[first + i]);
     }
-    tie->src = src;
-    tie->n_src = mine->n_grads;
     for (uint32_t user = 0; user < parameter->n_users; user++) {
         if (!find_source(config, tie, from->parameter, user, order[user])) {
             return pst_fail(err, PST_ERR_BUG, "plan.illegal",
@@ -81,9 +85,9 @@ pst_status exec_bind_tie(struct exec_rank *rank, const struct pst_plan *plan, ui
     }
     tie->order = (const uint32_t(*)[2])order;
     tie->n_order = parameter->n_users;
-    tie->dst = exec_value(rank, program, mine->tie);
-    tie->elems = parameter->elems;
-    *ret_tie = tie;
+    *part = (struct pst_meet_part){
+        .src = src, .dst = exec_value(rank, program, mine->tie), .elems = parameter->elems};
+    *ret_meeting = tie;
     return PST_OK;
 }
 
@@ -92,7 +96,7 @@ pst_status exec_bind_tie(struct exec_rank *rank, const struct pst_plan *plan, ui
 /* The accumulators of the stage's uses of a parameter; `to` NULL: only counts them. */
 static uint32_t collect(const struct exec_rank *rank, const struct pst_plan *plan, uint32_t stage,
                         uint32_t parity, const struct pst_program_param *param,
-                        struct pst_reduce_part *to)
+                        struct pst_meet_part *to)
 {
     const struct pst_exec_config *config = &rank->exec->config;
     const struct pst_parameter *parameter = &config->graph->params[param->parameter];
@@ -105,8 +109,8 @@ static uint32_t collect(const struct exec_rank *rank, const struct pst_plan *pla
             continue;
         }
         if (to != NULL) {
-            to[n] = (struct pst_reduce_part){
-                .data = exec_value(rank, program, param->grads[first + g]),
+            to[n] = (struct pst_meet_part){
+                .dst = exec_value(rank, program, param->grads[first + g]),
                 .elems = parameter->elems,
             };
         }
@@ -115,20 +119,22 @@ static uint32_t collect(const struct exec_rank *rank, const struct pst_plan *pla
     return n;
 }
 
-const struct exec_reduce *exec_bind_reduce(struct exec_rank *rank, const struct pst_plan *plan,
+const struct pst_meeting *exec_bind_reduce(struct exec_rank *rank, const struct pst_plan *plan,
                                            uint32_t stage, uint32_t parity)
 {
     const struct pst_program *program = rank->exec->config.programs[rank->index];
-    struct exec_reduce *reduce = pst_arena_alloc(&rank->memory, sizeof *reduce, 0);
-    struct pst_reduce_part *parts;
+    struct pst_meeting *reduce = pst_arena_array(&rank->memory, 1, sizeof *reduce);
+    struct pst_meet_part *parts;
     uint32_t n = 0;
 
     for (uint32_t i = 0; i < program->n_params; i++) {
         n += collect(rank, plan, stage, parity, &program->params[i], NULL);
     }
     parts = pst_arena_array(&rank->memory, n, sizeof *parts);
-    *reduce = (struct exec_reduce){.members = plan->stages[stage].ranks,
+    *reduce = (struct pst_meeting){.name = "sum over replicas",
+                                   .members = plan->stages[stage].ranks,
                                    .n_members = plan->stages[stage].n_ranks,
+                                   .n_src = 1,
                                    .parts = parts};
     for (uint32_t i = 0; i < program->n_params; i++) {
         reduce->n_parts +=
@@ -137,28 +143,41 @@ const struct exec_reduce *exec_bind_reduce(struct exec_rank *rank, const struct 
     return reduce;
 }
 
-pst_status exec_post_reduce(struct exec_rank *rank, struct exec_list *list, uint32_t index,
-                            struct pst_error *err)
+/* --- both --------------------------------------------------------------------------------------*/
+
+pst_status exec_meet(struct exec_rank *rank, struct exec_list *list, uint32_t index,
+                     struct pst_error *err)
 {
     struct exec_instr *instr = &list->instrs[index];
-    const struct exec_reduce *reduce = instr->reduce;
+    const struct pst_meeting *meeting = instr->meeting;
     pst_status status = exec_before_post(rank, err);
 
     if (status != PST_OK) {
         return status;
     }
-    status = rank->exec->config.transport->all_reduce(
-        rank->exec->transport, rank->index, reduce->members, reduce->n_members, reduce->parts,
-        reduce->n_parts, &instr->request);
+    status = rank->exec->config.transport->meet(rank->exec->transport, rank->index, meeting,
+                                                &instr->request);
     if (status != PST_OK) {
-        return exec_fail_post(rank, status, "the sum over replicas of stage",
-                              list->program->instrs[index].stage, err);
+        return exec_fail_post(rank, status, meeting->name, list->program->instrs[index].stage, err);
     }
-    for (uint32_t i = 0; i < reduce->n_parts; i++) {
-        exec_clock_touch(rank, reduce->parts[i].data, reduce->parts[i].elems * sizeof(float));
+    for (uint32_t i = 0; i < meeting->n_parts; i++) {
+        exec_clock_touch(rank, meeting->parts[i].dst, meeting->parts[i].elems * sizeof(float));
     }
-    instr->pending = true;
     return PST_OK;
+}
+
+pst_status exec_meet_wait(struct exec_rank *rank, const struct exec_list *list, uint32_t index,
+                          struct pst_error *err)
+{
+    const struct pst_instr *instr = &list->program->instrs[index];
+    pst_status status = rank->exec->config.transport->wait(rank->exec->transport, rank->index,
+                                                           list->instrs[index].request, err);
+
+    if (status != PST_OK) {
+        pst_error_detail(err, "instruction %u of rank %u: %s %u\n", index, rank->index,
+                         instr->op == PST_I_TIE ? "TIE" : "REDUCE of stage", instr->stage);
+    }
+    return status;
 }
 
 /* --- running statistics ------------------------------------------------------------------------*/

@@ -42,10 +42,10 @@ struct pst_transport_times {
 
 /* The most that the lists of a rank have open at once. */
 struct pst_transport_needs {
-    uint32_t transfers, sums;
+    uint32_t transfers, meetings;
     uint64_t transfer_bytes; /* of the largest transfer */
-    uint64_t sum_bytes;      /* of all buffers of the largest sum: parts; or sources and result */
-    uint32_t sum_buffers;    /* most parts or sources of a sum */
+    uint64_t meeting_bytes;  /* of all buffers that the rank brings to a meeting, the most */
+    uint64_t meeting_buffers;
 };
 
 /* Passed if buffers are in the arenas of devices, which copy and add them, not in host memory. */
@@ -63,9 +63,9 @@ enum { PST_MEETS_TRANSFER = 1u << 0, PST_MEETS_SUM = 1u << 1 };
 
 struct pst_transport_config {
     uint32_t n_ranks;
-    uint32_t max_requests;   /* per rank, in flight at once: transfers */
-    uint32_t max_reductions; /* the same of all_reduce */
-    uint64_t stall_ns;       /* longest wait before PST_ERR_CANCELLED with kind run.stalled */
+    uint32_t max_requests; /* per rank, in flight at once: transfers */
+    uint32_t max_meetings; /* the same of meetings */
+    uint64_t stall_ns;     /* longest wait before PST_ERR_CANCELLED with kind run.stalled */
     /* Writes what a rank of this process is doing, for messages ("F of stage 2, micro-batch 5"), or
        "" if it does nothing. Called by any thread at any time. NULL: unknown. */
     void (*doing)(void *context, uint32_t rank, char *ret_text, size_t size);
@@ -89,11 +89,48 @@ struct pst_transport_config {
 
 typedef uint32_t pst_request;
 
-/* A buffer of one member of a sum. */
-struct pst_reduce_part {
-    float *data;
+/* Elements that a member brings to a meeting, and the same elements of what it takes from it. */
+struct pst_meet_part {
+    const float *const *src; /* [n_src] what it brings, none of it `dst`; NULL: `dst` holds it */
+    float *dst;
     uint64_t elems;
 };
+
+/*
+ * A sum over ranks: every part becomes the sum of its terms, left to right, bit for bit equal on
+ * all members. A term is a source of a member. Parts have equal sizes on all members; n_src is the
+ * member's own, and 1 where it brings what is in `dst`.
+ */
+struct pst_meeting {
+    const char *name;        /* for messages */
+    const uint32_t *members; /* distinct ranks, the same on each */
+    uint32_t n_members, n_parts, n_src;
+    const struct pst_meet_part *parts;
+    const uint32_t (*order)[2]; /* [n_order] terms: (number of the member, source), with sources
+                                   apart from `dst`; NULL: one source of each member in turn */
+    uint32_t n_order;
+};
+
+static inline uint32_t pst_meeting_terms(const struct pst_meeting *meeting)
+{
+    return meeting->order != NULL ? meeting->n_order : meeting->n_members;
+}
+
+static inline uint64_t pst_meeting_elems(const struct pst_meeting *meeting)
+{
+    uint64_t elems = 0;
+
+    for (uint32_t p = 0; p < meeting->n_parts; p++) {
+        elems += meeting->parts[p].elems;
+    }
+    return elems;
+}
+
+/* How many buffers of each part's size a member has. */
+static inline uint32_t pst_meet_buffers(const struct pst_meeting *meeting, uint32_t part)
+{
+    return meeting->parts[part].src != NULL ? meeting->n_src + 1 : 1;
+}
 
 /*
  * For a transport whose ranks are processes started by a launcher. One thread of a process makes
@@ -144,15 +181,9 @@ typedef pst_status pst_transport_post_fn(struct pst_transport *transport, uint32
                                          uint64_t bytes, pst_request *ret_request);
 typedef pst_status pst_transport_wait_fn(struct pst_transport *transport, uint32_t rank,
                                          pst_request request, struct pst_error *err);
-typedef pst_status pst_transport_reduce_fn(struct pst_transport *transport, uint32_t rank,
-                                           const uint32_t *members, uint32_t n_members,
-                                           const float *const *src, uint32_t n_src,
-                                           const uint32_t (*order)[2], uint32_t n_order, float *dst,
-                                           uint64_t elems, struct pst_error *err);
-typedef pst_status pst_transport_all_reduce_fn(struct pst_transport *transport, uint32_t rank,
-                                               const uint32_t *members, uint32_t n_members,
-                                               const struct pst_reduce_part *parts,
-                                               uint32_t n_parts, pst_request *ret_request);
+typedef pst_status pst_transport_meet_fn(struct pst_transport *transport, uint32_t rank,
+                                         const struct pst_meeting *meeting,
+                                         pst_request *ret_request);
 
 struct pst_transport_ops {
     uint32_t size;
@@ -178,9 +209,11 @@ struct pst_transport_ops {
     bool (*detach)(struct pst_transport *transport, uint32_t rank);
     /* Neither blocks nor allocates; a send does not write `data`. The buffer belongs to the
        transport until wait returns. A transport that is not ordered may copy what a device's memory
-       holds, which that device ends at once; it allocates if that is more than memory->needs told of. */
+       holds, which that device ends at once; it allocates if that is more than memory->needs told
+       of. */
     pst_transport_post_fn *post;
-    /* Starts the posted transfers, as one group; a rank calls it before it does something else. NULL: they start by themselves. */
+    /* Starts the posted transfers, as one group; a rank calls it before it does something else.
+     * NULL: they start by themselves. */
     pst_transport_call_fn *flush;
     pst_transport_wait_fn *wait;
     /* values[n] := sum over all ranks; every rank calls it in the same order. Exact where at most
@@ -188,32 +221,24 @@ struct pst_transport_ops {
     pst_status (*sum)(struct pst_transport *transport, uint32_t rank, double *values, uint32_t n,
                       struct pst_error *err);
     /*
-     * Among `members` (ascending ranks, the same on each): dst = the members' src buffers added up
-     * in the order of `members`, left to right, bit for bit equal on all. src is unchanged; dst
-     * differs from src. Several sources of one member are passed as n_src of them, added in the
-     * order given; `order` lists (member index, source index) pairs for the whole sum.
+     * Posts a meeting. Blocks and allocates as post does; *meeting is copied, what it points to
+     * belongs to the transport until wait returns. Meetings of one rank are a queue: each begins
+     * once it is first in those of all its members, after the one before it has ended.
+     * PST_ERR_BUG: the rank is no member, a term does not exist, too many are under way.
      */
-    pst_transport_reduce_fn *reduce;
-    /*
-     * Posts a sum in place: every part of each of the members becomes the sum of that part over
-     * `members` (distinct ranks, the same on each), left to right, bit for bit equal on all. Sizes
-     * agree. Blocks and allocates as post does; what is pointed to belongs to the transport until
-     * wait returns. Sums of one rank are a queue: each begins once it is first in those of all its
-     * members, after the one before it has ended.
-     */
-    pst_transport_all_reduce_fn *all_reduce;
+    pst_transport_meet_fn *meet;
     /* Wakes every waiter with an error; the first caller's is kept. Where ranks are processes it is
        that of the rank itself; others get run.aborted with its message and its exit code. */
     void (*abort)(struct pst_transport *transport, uint32_t rank, const struct pst_error *why);
     /* Returns why the run ended, else PST_OK. With an ordered transport data after a wait is valid
        only if it returns PST_OK once the device has passed it. Any thread. NULL: waits fail. */
     pst_transport_call_fn *check;
-    /* When the transfers of this rank's last wait, sum or reduce began to move (all ends had
+    /* When the transfers of this rank's last wait or sum began to move (all ends had
        arrived), and when they ended; CLOCK_MONOTONIC, or with times the clock of the link. */
     void (*span)(const struct pst_transport *transport, uint32_t rank, uint64_t *ret_start_ns,
                  uint64_t *ret_end_ns);
     /* For an ordered transport with memory->timed: swaps the two marks given for those before and
-       after the transfers of this rank's last wait or reduce. NULL: span() returns their times, as
+       after the transfers of this rank's last wait. NULL: span() returns their times, as
        for other transports. */
     void (*swap)(struct pst_transport *transport, uint32_t rank, struct pst_mark **start,
                  struct pst_mark **end);

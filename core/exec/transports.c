@@ -78,7 +78,7 @@ void exec_clock_touch(struct exec_rank *rank, const void *data, uint64_t bytes)
 /* So that a transport which copies through the host has room for it before the first step. Of an
    asynchronous plan what one part leaves open is added to what any other has open itself. */
 struct open {
-    uint32_t transfers, sums;
+    uint32_t transfers, meetings;
 };
 
 static uint32_t larger(uint32_t a, uint32_t b)
@@ -98,19 +98,15 @@ static void measure(const struct exec_list *list, struct pst_transport_needs *ne
         raise_to(&needs->transfer_bytes, list->program->parts[i].bytes);
     }
     for (uint32_t i = 0; i < list->program->n_instrs; i++) {
-        const struct exec_reduce *reduce = list->instrs[i].reduce;
-        const struct exec_tie *tie = list->instrs[i].tie;
-        uint64_t elems = 0;
+        const struct pst_meeting *meeting = list->instrs[i].meeting;
+        uint64_t elems = 0, n = 0;
 
-        for (uint32_t p = 0; reduce != NULL && p < reduce->n_parts; p++) {
-            elems += reduce->parts[p].elems;
+        for (uint32_t p = 0; meeting != NULL && p < meeting->n_parts; p++) {
+            n += pst_meet_buffers(meeting, p);
+            elems += pst_meet_buffers(meeting, p) * meeting->parts[p].elems;
         }
-        raise_to(&needs->sum_bytes, elems * sizeof(float));
-        needs->sum_buffers = larger(needs->sum_buffers, reduce != NULL ? reduce->n_parts : 0);
-        if (tie != NULL) {
-            raise_to(&needs->sum_bytes, (tie->n_src + UINT64_C(1)) * tie->elems * sizeof(float));
-            needs->sum_buffers = larger(needs->sum_buffers, tie->n_src);
-        }
+        raise_to(&needs->meeting_bytes, elems * sizeof(float));
+        raise_to(&needs->meeting_buffers, n);
     }
 }
 
@@ -120,8 +116,8 @@ static void end_posts(struct exec_list *list, uint32_t index, struct open *open)
 
     if (instr->pending) {
         instr->pending = false;
-        *(instr->reduce != NULL ? &open->sums : &open->transfers) -=
-            instr->reduce != NULL ? 1 : list->program->lists[index].n_parts;
+        *(instr->meeting != NULL ? &open->meetings : &open->transfers) -=
+            instr->meeting != NULL ? 1 : list->program->lists[index].n_parts;
     }
 }
 
@@ -130,9 +126,11 @@ static void begin_posts(struct exec_list *list, uint32_t index, struct open *ope
     const uint32_t op = list->program->instrs[index].op;
     struct exec_instr *instr = &list->instrs[index];
 
-    instr->pending = op == PST_I_SEND || op == PST_I_RECV || instr->reduce != NULL;
+    const bool reduces = op == PST_I_REDUCE && instr->meeting != NULL;
+
+    instr->pending = op == PST_I_SEND || op == PST_I_RECV || reduces;
     open->transfers += list->program->lists[index].n_parts;
-    open->sums += instr->reduce != NULL;
+    open->meetings += reduces;
 }
 
 /* As the step loop posts and waits; what is pending is as it was when this returns. */
@@ -150,16 +148,16 @@ static void walk_section(struct exec_list *list, const struct pst_program_sectio
             end_posts(list, first + instr->waits[w], &open);
         }
         for (uint32_t s = first; sums && s < i; s++) {
-            if (list->instrs[s].reduce != NULL) {
+            if (list->instrs[s].meeting != NULL) {
                 end_posts(list, s, &open);
             }
         }
         begin_posts(list, i, &open);
         most->transfers = larger(most->transfers, open.transfers);
-        most->sums = larger(most->sums, open.sums + (list->instrs[i].tie != NULL));
+        most->meetings = larger(most->meetings, open.meetings + (instr->op == PST_I_TIE));
     }
     left->transfers = larger(left->transfers, open.transfers);
-    left->sums = larger(left->sums, open.sums);
+    left->meetings = larger(left->meetings, open.meetings);
     for (uint32_t i = first; i < first + n; i++) {
         end_posts(list, i, &open);
     }
@@ -180,7 +178,7 @@ static void count_needs(struct exec_list *list, struct pst_transport_needs *need
         left = (struct open){0, 0};
     }
     needs->transfers = larger(needs->transfers, most.transfers + left.transfers);
-    needs->sums = larger(needs->sums, most.sums + left.sums);
+    needs->meetings = larger(needs->meetings, most.meetings + left.meetings);
 }
 
 /* Running statistics go to other replicas one after the other. */

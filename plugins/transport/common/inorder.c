@@ -15,6 +15,26 @@ uint32_t inorder_position(const uint32_t *members, uint32_t n_members, uint32_t 
     return i;
 }
 
+bool inorder_takes(const struct pst_meeting *meeting, uint32_t rank, uint32_t n_ranks,
+                   uint32_t *ret_me)
+{
+    bool takes;
+
+    *ret_me = inorder_position(meeting->members, meeting->n_members, rank);
+    takes = *ret_me < meeting->n_members && pst_meeting_terms(meeting) > 0;
+    for (uint32_t m = 0; m < meeting->n_members; m++) {
+        takes = takes && meeting->members[m] < n_ranks;
+    }
+    for (uint32_t t = 0; meeting->order != NULL && t < meeting->n_order; t++) {
+        takes = takes && meeting->order[t][0] < meeting->n_members &&
+                (meeting->order[t][0] != *ret_me || meeting->order[t][1] < meeting->n_src);
+    }
+    for (uint32_t p = 0; meeting->order != NULL && p < meeting->n_parts; p++) {
+        takes = takes && meeting->parts[p].src != NULL;
+    }
+    return takes;
+}
+
 uint64_t inorder_even_share(uint64_t elems, uint32_t n_members)
 {
     return elems / n_members + (elems % n_members != 0);
@@ -50,8 +70,10 @@ void inorder_add(void *sum, const void *term, uint32_t nth, uint64_t n, size_t s
     }
 }
 
-bool inorder_next_piece(struct inorder_cursor *cursor, struct pst_reduce_part *ret_piece)
+bool inorder_next_piece(struct inorder_cursor *cursor, struct inorder_piece *ret_piece)
 {
+    uint64_t left;
+
     if (cursor->n == 0) {
         return false;
     }
@@ -59,13 +81,11 @@ bool inorder_next_piece(struct inorder_cursor *cursor, struct pst_reduce_part *r
         cursor->at -= cursor->part->elems;
         cursor->part++;
     }
-    ret_piece->data = cursor->part->data + cursor->at;
-    ret_piece->elems = cursor->part->elems - cursor->at;
-    if (ret_piece->elems > cursor->n) {
-        ret_piece->elems = cursor->n;
-    }
-    cursor->at += ret_piece->elems;
-    cursor->n -= ret_piece->elems;
+    left = cursor->part->elems - cursor->at;
+    *ret_piece =
+        (struct inorder_piece){cursor->part, cursor->at, left < cursor->n ? left : cursor->n};
+    cursor->at += ret_piece->n;
+    cursor->n -= ret_piece->n;
     return true;
 }
 

@@ -16,10 +16,23 @@
 
 /* The position of a rank among members; n_members if it is not one. */
 uint32_t inorder_position(const uint32_t *members, uint32_t n_members, uint32_t rank);
-/* The member that brings a term. Without an order each brings one in turn. */
-static inline uint32_t inorder_member(const uint32_t (*order)[2], uint32_t term)
+/* Is this a meeting of this rank among n_ranks, with terms that exist as far as the rank can know?
+ *ret_me: its number among the members. */
+bool inorder_takes(const struct pst_meeting *meeting, uint32_t rank, uint32_t n_ranks,
+                   uint32_t *ret_me);
+/* The member that brings a term, and which of its sources that is. */
+static inline uint32_t inorder_member(const struct pst_meeting *meeting, uint32_t term)
 {
-    return order != NULL ? order[term][0] : term;
+    return meeting->order != NULL ? meeting->order[term][0] : term;
+}
+static inline uint32_t inorder_source(const struct pst_meeting *meeting, uint32_t term)
+{
+    return meeting->order != NULL ? meeting->order[term][1] : 0;
+}
+/* What the member whose part this is brings as its source. */
+static inline const float *inorder_brought(const struct pst_meet_part *part, uint32_t source)
+{
+    return part->src != NULL ? part->src[source] : part->dst;
 }
 
 /* An even share of the elements that are left, rounded up. */
@@ -33,12 +46,18 @@ void inorder_add(void *sum, const void *term, uint32_t nth, uint64_t n, size_t s
 
 /* Elements of a row that consists of parts. */
 struct inorder_cursor {
-    const struct pst_reduce_part *part;
+    const struct pst_meet_part *part;
     uint64_t at, n; /* offset in the part; elements left */
 };
 
+/* n elements from `at` on that lie in one part. */
+struct inorder_piece {
+    const struct pst_meet_part *part;
+    uint64_t at, n;
+};
+
 /* The next elements that lie in one part; returns false if none is left. */
-bool inorder_next_piece(struct inorder_cursor *cursor, struct pst_reduce_part *ret_piece);
+bool inorder_next_piece(struct inorder_cursor *cursor, struct inorder_piece *ret_piece);
 
 /* transport.size: two members post different sums. */
 pst_status inorder_fail_sizes(const char *what, uint32_t rank, uint64_t elems, uint32_t n_terms,

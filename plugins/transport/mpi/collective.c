@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Sums, as the rank's thread sees them. All stand in one queue, for all ranks that share two of
+ * Meetings, as the rank's thread sees them. All stand in one queue, for all ranks that share two of
  * them post these in the same order.
  */
 #include "transport/common/inorder.h"
@@ -18,11 +18,11 @@ static void post(struct world *world, struct sum *sum)
 {
     uint64_t shape = mix(UINT64_C(0xCBF29CE484222325), sum->size);
 
-    for (uint32_t p = 0; p < sum->n_parts; p++) {
-        shape = mix(shape, sum->parts[p].elems);
+    for (uint32_t p = 0; p < sum->meeting.n_parts; p++) {
+        shape = mix(shape, sum->meeting.parts[p].elems);
     }
-    for (uint32_t t = 0; sum->order != NULL && t < sum->n_terms; t++) {
-        shape = mix(shape, sum->order[t][0]);
+    for (uint32_t t = 0; t < sum->n_terms; t++) {
+        shape = mix(shape, inorder_member(&sum->meeting, t));
     }
     sum->mine = (struct sum_head){.elems = sum->elems, .shape = shape, .n_terms = sum->n_terms};
     atomic_store(&sum->missing, MPI_NO_RANK);
@@ -38,7 +38,7 @@ static pst_status fail_stalled(struct world *world, struct sum *sum, struct pst_
     uint32_t missing = atomic_load(&sum->missing);
     char what[96];
 
-    snprintf(what, sizeof what, "in a %s of %u devices", sum->name, sum->n_members);
+    snprintf(what, sizeof what, "in a %s of %u devices", sum->meeting.name, sum->meeting.n_members);
     return mpi_fail_stalled(world, missing == MPI_NO_RANK ? world->rank : missing, what, err);
 }
 
@@ -60,8 +60,9 @@ pst_status mpi_sum_wait(struct pst_transport *transport, struct sum *sum, struct
     } else if (outcome == OUTCOME_ABORTED) {
         status = mpi_fail_aborted(world, err);
     } else if (atomic_load_explicit(&sum->state, memory_order_acquire) == REQUEST_BAD) {
-        status = inorder_fail_sizes(sum->name, world->rank, sum->mine.elems, sum->mine.n_terms,
-                                    sum->peer, sum->theirs.elems, sum->theirs.n_terms, err);
+        status =
+            inorder_fail_sizes(sum->meeting.name, world->rank, sum->mine.elems, sum->mine.n_terms,
+                               sum->peer, sum->theirs.elems, sum->theirs.n_terms, err);
     } else {
         mpi_unstage_sum(transport, sum);
         transport->start_ns = sum->start_ns;
@@ -78,113 +79,65 @@ pst_status mpi_sum_wait(struct pst_transport *transport, struct sum *sum, struct
     return status;
 }
 
-pst_status mpi_all_reduce(struct pst_transport *transport, uint32_t rank, const uint32_t *members,
-                          uint32_t n_members, const struct pst_reduce_part *parts, uint32_t n_parts,
-                          pst_request *ret_request)
+/* A free one for the meeting. `last`: that may be the last, which is left to who waits at once. */
+static struct sum *take_sum(struct pst_transport *transport, const struct pst_meeting *meeting,
+                            uint32_t me, bool last)
+{
+    const struct request_link *free = transport->free_sums;
+    struct sum *sum =
+        free != NULL && (last || free->next != NULL) ? requests_pop(&transport->free_sums) : NULL;
+
+    if (sum != NULL) {
+        *sum = (struct sum){.meeting = *meeting,
+                            .me = me,
+                            .n_terms = pst_meeting_terms(meeting),
+                            .elems = pst_meeting_elems(meeting),
+                            .size = sizeof(float),
+                            .stage = sum->stage,
+                            .stage_table = sum->stage_table};
+    }
+    return sum;
+}
+
+pst_status mpi_meet(struct pst_transport *transport, uint32_t rank,
+                    const struct pst_meeting *meeting, pst_request *ret_request)
 {
     struct world *world = mpi_world;
-    uint32_t me = inorder_position(members, n_members, rank);
-    const struct request_link *free = transport->free_sums;
-    struct sum *sum;
+    struct sum *sum = NULL;
+    uint32_t me;
 
     if (atomic_load(&world->aborted)) {
         return PST_ERR_CANCELLED;
     }
-    /* The last free one is left to calls that wait at once. */
-    sum = me < n_members && rank == world->rank && free != NULL && free->next != NULL
-              ? requests_pop(&transport->free_sums)
-              : NULL;
+    if (rank == world->rank && inorder_takes(meeting, rank, world->n_ranks, &me)) {
+        sum = take_sum(transport, meeting, me, false);
+    }
     if (sum == NULL) {
         return PST_ERR_BUG;
     }
-    *sum = (struct sum){.name = "sum over replicas",
-                        .members = members,
-                        .n_members = n_members,
-                        .me = me,
-                        .parts = parts,
-                        .n_parts = n_parts,
-                        .n_terms = n_members,
-                        .size = sizeof(float),
-                        .stage = sum->stage,
-                        .stage_table = sum->stage_table};
-    for (uint32_t p = 0; p < n_parts; p++) {
-        sum->elems += parts[p].elems;
-    }
-    mpi_stage_parts(transport, sum);
+    mpi_stage_sum(transport, sum);
     post(world, sum);
     *ret_request = transport->max_requests + (pst_request)(sum - transport->sums);
     return PST_OK;
 }
 
-/* Posts and waits. */
-static pst_status run(struct pst_transport *transport, struct sum *sum, struct pst_error *err)
-{
-    struct world *world = mpi_world;
-
-    if (atomic_load(&world->aborted)) {
-        requests_push(&transport->free_sums, sum);
-        return mpi_fail_aborted(world, err);
-    }
-    post(world, sum);
-    return mpi_sum_wait(transport, sum, err);
-}
-
 pst_status mpi_sum(struct pst_transport *transport, uint32_t rank, double *values, uint32_t n,
                    struct pst_error *err)
 {
-    struct sum *sum = requests_pop(&transport->free_sums);
+    const struct pst_meeting all = {
+        .name = "sum", .members = transport->all, .n_members = mpi_world->n_ranks};
+    struct sum *sum = take_sum(transport, &all, rank, true);
 
     if (sum == NULL) {
         return pst_fail(err, PST_ERR_BUG, "transport.request", "too many sums at once");
     }
-    *sum = (struct sum){.name = "sum",
-                        .members = transport->all,
-                        .n_members = mpi_world->n_ranks,
-                        .n_terms = mpi_world->n_ranks,
-                        .me = rank,
-                        .values = values,
-                        .elems = n,
-                        .size = sizeof(double),
-                        .stage = sum->stage,
-                        .stage_table = sum->stage_table};
-    return run(transport, sum, err);
-}
-
-pst_status mpi_reduce(struct pst_transport *transport, uint32_t rank, const uint32_t *members,
-                      uint32_t n_members, const float *const *src, uint32_t n_src,
-                      const uint32_t (*order)[2], uint32_t n_order, float *dst, uint64_t elems,
-                      struct pst_error *err)
-{
-    uint32_t me = inorder_position(members, n_members, rank);
-    struct sum *sum;
-
-    for (uint32_t i = 0; i < n_order; i++) {
-        if (order[i][0] >= n_members || (order[i][0] == me && order[i][1] >= n_src)) {
-            return pst_fail(err, PST_ERR_BUG, "transport.size",
-                            "reduction: term %u names source %u of member %u, which does not exist",
-                            i, order[i][1], order[i][0]);
-        }
+    sum->values = values;
+    sum->elems = n;
+    sum->size = sizeof(double);
+    if (atomic_load(&mpi_world->aborted)) {
+        requests_push(&transport->free_sums, sum);
+        return mpi_fail_aborted(mpi_world, err);
     }
-    sum = me < n_members && n_order > 0 && rank == mpi_world->rank
-              ? requests_pop(&transport->free_sums)
-              : NULL;
-    if (sum == NULL) {
-        return pst_fail(err, PST_ERR_BUG, "transport.members",
-                        "rank %u takes part in a reduction of %u members and %u terms without it",
-                        rank, n_members, n_order);
-    }
-    *sum = (struct sum){.name = "reduction",
-                        .members = members,
-                        .n_members = n_members,
-                        .me = me,
-                        .order = order,
-                        .n_terms = n_order,
-                        .sources = src,
-                        .result = dst,
-                        .elems = elems,
-                        .size = sizeof(float),
-                        .stage = sum->stage,
-                        .stage_table = sum->stage_table};
-    mpi_stage_sources(transport, sum, n_src);
-    return run(transport, sum, err);
+    post(mpi_world, sum);
+    return mpi_sum_wait(transport, sum, err);
 }

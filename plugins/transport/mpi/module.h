@@ -99,19 +99,12 @@ struct sum_head {
 
 enum sum_phase { SUM_HEADS, SUM_TERMS, SUM_RESULTS };
 
-/* A sum over members. */
+/* A meeting; or a sum of doubles of all ranks, which has no parts. */
 struct sum {
     struct request_link link; /* in the list of free ones, the inbox, or the queue */
-    const char *name;
-    const uint32_t *members;
-    uint32_t n_members, me;      /* me: position among them */
-    const uint32_t (*order)[2];  /* terms: (member, source); NULL: one of each member in turn */
-    uint32_t n_terms, n_mine;    /* n_mine: of this rank */
-    const float *const *sources; /* with `order`; else the parts, or values */
-    const struct pst_reduce_part *parts;
-    uint32_t n_parts;
-    double *values;
-    float *result; /* with `order` */
+    struct pst_meeting meeting;
+    uint32_t me, n_terms, n_mine; /* me: number among the members; n_mine: terms of this rank */
+    double *values;               /* in place of parts */
     uint64_t elems;
     size_t size; /* of an element */
     /* the communicator's */
@@ -124,8 +117,7 @@ struct sum {
     atomic_uint state;
     /* Where buffers are a device's: host memory in place of them, and where they are. */
     struct stage stage, stage_table;
-    const struct pst_reduce_part *far_parts;
-    float *far_result;
+    const struct pst_meet_part *far;
 };
 
 /* The state that a rank reports, each second. */
@@ -184,10 +176,10 @@ struct staging {
 };
 
 struct pst_transport {
-    uint32_t max_requests, max_reductions;
+    uint32_t max_requests, max_meetings;
     uint64_t stall_ns;
     struct request *requests;
-    struct sum *sums; /* max_reductions, and one for calls that wait at once */
+    struct sum *sums; /* max_meetings, and one for calls that wait at once */
     struct request_link *free, *free_sums;
     uint32_t *all;             /* 0 .. n_ranks - 1 */
     uint64_t start_ns, end_ns; /* of what the last wait ended */
@@ -360,18 +352,16 @@ enum outcome mpi_await(struct world *world, const atomic_uint *word, uint64_t st
 pst_transport_call_fn mpi_attach;
 void mpi_stage_transfer(struct pst_transport *transport, struct request *request);
 void mpi_unstage_transfer(struct pst_transport *transport, const struct request *request);
-void mpi_stage_parts(struct pst_transport *transport, struct sum *sum);
-void mpi_stage_sources(struct pst_transport *transport, struct sum *sum, uint32_t n_src);
+void mpi_stage_sum(struct pst_transport *transport, struct sum *sum);
 void mpi_unstage_sum(struct pst_transport *transport, const struct sum *sum);
 /* Forgets pinned buffers, because the device is about to be closed; frees all others. */
 void mpi_stages_forget(struct pst_transport *transport);
 void mpi_stages_free(struct pst_transport *transport);
 
 /* collective.c: the rank's side. */
-pst_transport_all_reduce_fn mpi_all_reduce;
+pst_transport_meet_fn mpi_meet;
 pst_status mpi_sum_wait(struct pst_transport *transport, struct sum *sum, struct pst_error *err);
 pst_status mpi_sum(struct pst_transport *transport, uint32_t rank, double *values, uint32_t n,
                    struct pst_error *err);
-pst_transport_reduce_fn mpi_reduce;
 
 #endif

@@ -71,7 +71,7 @@ static void mpi_close(struct pst_transport *transport)
 
 static void allocate(struct pst_transport *transport, uint32_t n_ranks)
 {
-    uint32_t n_sums = transport->max_reductions + 1;
+    uint32_t n_sums = transport->max_meetings + 1;
 
     transport->requests = pst_alloc(transport->max_requests, sizeof *transport->requests);
     transport->sums = pst_alloc(n_sums, sizeof *transport->sums);
@@ -124,7 +124,7 @@ static pst_status mpi_open(const struct pst_transport_config *config,
     }
     transport = pst_alloc(1, sizeof *transport);
     transport->max_requests = config->max_requests > 0 ? config->max_requests : 1;
-    transport->max_reductions = config->max_reductions;
+    transport->max_meetings = config->max_meetings;
     transport->stall_ns = config->stall_ns;
     transport->doing = config->doing;
     transport->doing_context = config->doing_context;
@@ -188,8 +188,7 @@ static const struct pst_transport_ops mpi_ops = {
     .post = mpi_post,
     .wait = mpi_wait,
     .sum = mpi_sum,
-    .reduce = mpi_reduce,
-    .all_reduce = mpi_all_reduce,
+    .meet = mpi_meet,
     .abort = mpi_abort_call,
     .check = mpi_check,
     .span = mpi_span,

@@ -7,6 +7,7 @@
 
 #include "base/memory.h"
 #include "base/saturate.h"
+#include "transport/common/inorder.h"
 #include "transport/mpi/module.h"
 
 #define ALIGN 64u
@@ -39,7 +40,7 @@ pst_status mpi_attach(struct pst_transport *transport, uint32_t rank, struct pst
 {
     const struct pst_transport_memory *memory = &transport->memory;
     const struct pst_device_ops *device = transport->device;
-    const uint32_t n_sums = transport->max_reductions + 1;
+    const uint32_t n_meetings = transport->max_meetings + 1;
     struct pst_transport_needs needs = {0};
     struct pst_error why = {0};
     pst_status status = PST_OK;
@@ -53,9 +54,9 @@ pst_status mpi_attach(struct pst_transport *transport, uint32_t rank, struct pst
     needs = memory->needs(memory->context, rank);
     needs.transfers =
         needs.transfers < transport->max_requests ? needs.transfers : transport->max_requests;
-    needs.sums = needs.sums < n_sums ? needs.sums : n_sums;
+    needs.meetings = needs.meetings < n_meetings ? needs.meetings : n_meetings;
     bytes = pst_sat_add(pst_sat_mul(aligned(needs.transfer_bytes), needs.transfers),
-                        pst_sat_mul(aligned(needs.sum_bytes), needs.sums));
+                        pst_sat_mul(aligned(needs.meeting_bytes), needs.meetings));
     if (bytes > 0) {
         status = device->pinned(transport->devices[rank], bytes, &base, &why);
     }
@@ -75,10 +76,10 @@ pst_status mpi_attach(struct pst_transport *transport, uint32_t rank, struct pst
     for (uint32_t i = 0; i < needs.transfers && needs.transfer_bytes > 0; i++) {
         transport->requests[i].stage = take(&at, needs.transfer_bytes);
     }
-    for (uint32_t i = 0; i < needs.sums && needs.sum_bytes > 0; i++) {
-        transport->sums[i].stage = take(&at, needs.sum_bytes);
+    for (uint32_t i = 0; i < needs.meetings && needs.meeting_bytes > 0; i++) {
+        transport->sums[i].stage = take(&at, needs.meeting_bytes);
         make_room(&transport->sums[i].stage_table,
-                  needs.sum_buffers * sizeof(struct pst_reduce_part));
+                  needs.meeting_buffers * sizeof(struct pst_meet_part));
     }
     return PST_OK;
 }
@@ -95,7 +96,7 @@ void mpi_stages_forget(struct pst_transport *transport)
     for (uint32_t i = 0; i < transport->max_requests; i++) {
         forget(&transport->requests[i].stage);
     }
-    for (uint32_t i = 0; i <= transport->max_reductions; i++) {
+    for (uint32_t i = 0; i <= transport->max_meetings; i++) {
         forget(&transport->sums[i].stage);
     }
 }
@@ -140,57 +141,54 @@ void mpi_unstage_transfer(struct pst_transport *transport, const struct request 
 
 /* --- sums --------------------------------------------------------------------------------------*/
 
-void mpi_stage_parts(struct pst_transport *transport, struct sum *sum)
+/* Of each part: its sources, if they are apart, and its result. The table has the parts, then the
+   lists of sources. */
+void mpi_stage_sum(struct pst_transport *transport, struct sum *sum)
 {
-    struct pst_reduce_part *near;
+    const struct pst_meeting *meeting = &sum->meeting;
+    uint64_t bytes = 0, n_buffers = 0;
+    struct pst_meet_part *near;
+    const float **sources;
     float *at;
 
     if (!transport->apart) {
         return;
     }
-    make_room(&sum->stage, sum->elems * sizeof *at);
-    make_room(&sum->stage_table, sum->n_parts * sizeof *near);
-    near = (struct pst_reduce_part *)(void *)sum->stage_table.bytes;
-    at = (float *)(void *)sum->stage.bytes;
-    for (uint32_t p = 0; p < sum->n_parts; p++) {
-        near[p] = (struct pst_reduce_part){at, sum->parts[p].elems};
-        download(transport, at, sum->parts[p].data, near[p].elems * sizeof *at);
-        at += near[p].elems;
-    }
-    sum->far_parts = sum->parts;
-    sum->parts = near;
-}
+    for (uint32_t p = 0; p < meeting->n_parts; p++) {
+        const uint32_t n = pst_meet_buffers(meeting, p);
 
-/* Sources, and behind them the result. */
-void mpi_stage_sources(struct pst_transport *transport, struct sum *sum, uint32_t n_src)
-{
-    const float **near;
-    float *at;
-
-    if (!transport->apart) {
-        return;
+        bytes = pst_sat_add(bytes, pst_sat_mul(meeting->parts[p].elems * sizeof *at, n));
+        n_buffers += n;
     }
-    make_room(&sum->stage, pst_sat_mul(sum->elems * sizeof *at, n_src + UINT64_C(1)));
-    make_room(&sum->stage_table, n_src * sizeof *near + 1);
-    near = (const float **)(void *)sum->stage_table.bytes;
+    make_room(&sum->stage, bytes);
+    make_room(&sum->stage_table, n_buffers * sizeof *near + 1);
+    near = (struct pst_meet_part *)(void *)sum->stage_table.bytes;
+    sources = (const float **)(void *)(near + meeting->n_parts);
     at = (float *)(void *)sum->stage.bytes;
-    for (uint32_t s = 0; s < n_src; s++, at += sum->elems) {
-        near[s] = at;
-        download(transport, at, sum->sources[s], sum->elems * sizeof *at);
+    for (uint32_t p = 0; p < meeting->n_parts; p++) {
+        const struct pst_meet_part *far = &meeting->parts[p];
+
+        near[p] =
+            (struct pst_meet_part){.src = far->src != NULL ? sources : NULL, .elems = far->elems};
+        for (uint32_t i = 0; i < (far->src != NULL ? meeting->n_src : 1); i++) {
+            download(transport, at, inorder_brought(far, i), far->elems * sizeof *at);
+            if (far->src != NULL) {
+                *sources++ = at;
+                at += far->elems;
+            }
+        }
+        near[p].dst = at;
+        at += far->elems;
     }
-    sum->sources = near;
-    sum->far_result = sum->result;
-    sum->result = at;
+    sum->far = meeting->parts;
+    sum->meeting.parts = near;
 }
 
 void mpi_unstage_sum(struct pst_transport *transport, const struct sum *sum)
 {
-    for (uint32_t p = 0; sum->far_parts != NULL && p < sum->n_parts; p++) {
-        upload(transport, sum->far_parts[p].data, sum->parts[p].data,
-               sum->parts[p].elems * sizeof(float));
-    }
-    if (sum->far_result != NULL) {
-        upload(transport, sum->far_result, sum->result, sum->elems * sizeof(float));
+    for (uint32_t p = 0; sum->far != NULL && p < sum->meeting.n_parts; p++) {
+        upload(transport, sum->far[p].dst, sum->meeting.parts[p].dst,
+               sum->far[p].elems * sizeof(float));
     }
 }
 
@@ -206,7 +204,7 @@ void mpi_stages_free(struct pst_transport *transport)
     for (uint32_t i = 0; transport->requests != NULL && i < transport->max_requests; i++) {
         release(&transport->requests[i].stage);
     }
-    for (uint32_t i = 0; transport->sums != NULL && i <= transport->max_reductions; i++) {
+    for (uint32_t i = 0; transport->sums != NULL && i <= transport->max_meetings; i++) {
         release(&transport->sums[i].stage);
         release(&transport->sums[i].stage_table);
     }

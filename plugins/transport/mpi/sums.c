@@ -19,7 +19,7 @@ static bool is_inline(const struct sum *sum)
 {
     uint32_t most = 0;
 
-    for (uint32_t m = 0; m < sum->n_members; m++) {
+    for (uint32_t m = 0; m < sum->meeting.n_members; m++) {
         uint32_t n = mpi_terms_of(sum, m);
 
         most = n > most ? n : most;
@@ -31,7 +31,7 @@ static bool is_inline(const struct sum *sum)
 static bool make_requests(struct world *world, const struct sum *sum)
 {
     struct staging *staging = &world->staging;
-    uint32_t n = 2 * sum->n_members;
+    uint32_t n = 2 * sum->meeting.n_members;
     MPI_Request *more;
 
     if (n > staging->n_room) {
@@ -56,8 +56,8 @@ static void receive(struct world *world, const struct sum *sum, uint32_t member,
 {
     if (bytes > 0) {
         mpi_ok(world,
-               MPI_Irecv(to, (int)bytes, MPI_BYTE, (int)sum->members[member], tag, world->comm,
-                         &world->staging.requests[member]),
+               MPI_Irecv(to, (int)bytes, MPI_BYTE, (int)sum->meeting.members[member], tag,
+                         world->comm, &world->staging.requests[member]),
                "MPI_Irecv");
     }
 }
@@ -67,8 +67,8 @@ static void send(struct world *world, const struct sum *sum, uint32_t member, in
 {
     if (bytes > 0) {
         mpi_ok(world,
-               MPI_Isend(from, (int)bytes, MPI_BYTE, (int)sum->members[member], tag, world->comm,
-                         &world->staging.requests[sum->n_members + member]),
+               MPI_Isend(from, (int)bytes, MPI_BYTE, (int)sum->meeting.members[member], tag,
+                         world->comm, &world->staging.requests[sum->meeting.n_members + member]),
                "MPI_Isend");
     }
 }
@@ -95,7 +95,7 @@ static void begin(struct world *world, struct sum *sum)
     if (!make_requests(world, sum)) {
         return;
     }
-    for (uint32_t m = 0; m < sum->n_members; m++) {
+    for (uint32_t m = 0; m < sum->meeting.n_members; m++) {
         if (m != sum->me) {
             receive(world, sum, m, TAG_SUM_HEAD, (char *)head_of(world, m), MPI_HEAD);
             send(world, sum, m, TAG_SUM_HEAD, own, bytes);
@@ -109,7 +109,7 @@ static bool all_ended(struct world *world, struct sum *sum)
 
     for (uint32_t i = 0; i < staging->n_requests; i++) {
         if (!mpi_ended(world, &staging->requests[i])) {
-            atomic_store(&sum->missing, sum->members[i % sum->n_members]);
+            atomic_store(&sum->missing, sum->meeting.members[i % sum->meeting.n_members]);
             return false;
         }
     }
@@ -120,7 +120,7 @@ static bool all_ended(struct world *world, struct sum *sum)
 static void add_up(const struct sum *sum, const char **rows, uint64_t n, char *to)
 {
     for (uint32_t t = 0; t < sum->n_terms; t++) {
-        const char **row = &rows[inorder_member(sum->order, t)];
+        const char **row = &rows[inorder_member(&sum->meeting, t)];
 
         inorder_add(to, *row, t, n, sum->size);
         *row += n * sum->size;
@@ -154,9 +154,9 @@ static uint64_t share_elems(const struct sum *sum, uint32_t member)
 static bool lay_out(struct world *world, const struct sum *sum, struct round *ret_round)
 {
     struct staging *staging = &world->staging;
-    uint64_t n_rows =
-        (uint64_t)sum->n_terms + (uint64_t)sum->n_mine * sum->n_members + 1 + sum->n_members;
-    size_t pointers = (sum->n_members * sizeof(char *) + 63) & ~(size_t)63;
+    uint64_t n_rows = (uint64_t)sum->n_terms + (uint64_t)sum->n_mine * sum->meeting.n_members + 1 +
+                      sum->meeting.n_members;
+    size_t pointers = (sum->meeting.n_members * sizeof(char *) + 63) & ~(size_t)63;
     size_t row = (size_t)sum->share * sum->size, bytes;
 
     if (__builtin_mul_overflow(n_rows, row, &bytes) || bytes > SIZE_MAX - pointers ||
@@ -176,7 +176,7 @@ static bool lay_out(struct world *world, const struct sum *sum, struct round *re
     ret_round->rows = (const char **)(void *)staging->bytes;
     ret_round->terms = staging->bytes + pointers;
     ret_round->own = ret_round->terms + sum->n_terms * row;
-    ret_round->result = ret_round->own + (size_t)sum->n_mine * sum->n_members * row;
+    ret_round->result = ret_round->own + (size_t)sum->n_mine * sum->meeting.n_members * row;
     ret_round->others = ret_round->result + row;
     return true;
 }
@@ -184,8 +184,8 @@ static bool lay_out(struct world *world, const struct sum *sum, struct round *re
 /* Every member gets this rank's terms of its share, and this rank all terms of its own. */
 static void begin_round(struct world *world, struct sum *sum)
 {
-    uint64_t each = STAGE_ELEMS / (sum->n_terms + sum->n_members);
-    uint64_t even = inorder_even_share(sum->elems - sum->at, sum->n_members);
+    uint64_t each = STAGE_ELEMS / (sum->n_terms + sum->meeting.n_members);
+    uint64_t even = inorder_even_share(sum->elems - sum->at, sum->meeting.n_members);
     uint64_t mine;
     struct round round;
     char *at;
@@ -198,7 +198,7 @@ static void begin_round(struct world *world, struct sum *sum)
         return;
     }
     at = round.terms;
-    for (uint32_t m = 0; m < sum->n_members; m++) {
+    for (uint32_t m = 0; m < sum->meeting.n_members; m++) {
         uint64_t bytes = mpi_terms_of(sum, m) * mine * sum->size;
 
         round.rows[m] = at;
@@ -208,7 +208,7 @@ static void begin_round(struct world *world, struct sum *sum)
         at += bytes;
     }
     at = round.own;
-    for (uint32_t m = 0; m < sum->n_members; m++) {
+    for (uint32_t m = 0; m < sum->meeting.n_members; m++) {
         uint64_t begin_at, n = inorder_share(sum->elems, sum->at, sum->share, m, &begin_at);
         char *to = m == sum->me ? (char *)(uintptr_t)round.rows[m] : at;
 
@@ -234,7 +234,7 @@ static void send_results(struct world *world, struct sum *sum)
     if (mine > 0) {
         add_up(sum, round.rows, mine, round.result);
     }
-    for (uint32_t m = 0; m < sum->n_members; m++) {
+    for (uint32_t m = 0; m < sum->meeting.n_members; m++) {
         if (m != sum->me) {
             receive(world, sum, m, TAG_SUM, round.others + m * sum->share * sum->size,
                     share_elems(sum, m) * sum->size);
@@ -250,11 +250,11 @@ static void end_round(struct world *world, struct sum *sum)
     if (!lay_out(world, sum, &round)) {
         return;
     }
-    for (uint32_t m = 0; m < sum->n_members; m++) {
+    for (uint32_t m = 0; m < sum->meeting.n_members; m++) {
         mpi_sum_write(sum, sum->at + (uint64_t)m * sum->share, share_elems(sum, m),
                       m == sum->me ? round.result : round.others + m * sum->share * sum->size);
     }
-    sum->at += (uint64_t)sum->n_members * sum->share;
+    sum->at += (uint64_t)sum->meeting.n_members * sum->share;
     if (sum->at < sum->elems) {
         begin_round(world, sum);
     } else {
@@ -270,12 +270,12 @@ static void meet(struct world *world, struct sum *sum)
     _Alignas(16) char result[MPI_INLINE];
 
     sum->start_ns = pst_now_ns();
-    for (uint32_t m = 0; m < sum->n_members; m++) {
+    for (uint32_t m = 0; m < sum->meeting.n_members; m++) {
         const struct sum_head *head = head_of(world, m);
 
         if (head->elems != sum->mine.elems || head->shape != sum->mine.shape ||
             head->n_terms != sum->mine.n_terms) {
-            sum->peer = sum->members[m];
+            sum->peer = sum->meeting.members[m];
             sum->theirs = *head;
             end_sum(world, sum, REQUEST_BAD);
             return;
@@ -287,11 +287,11 @@ static void meet(struct world *world, struct sum *sum)
         return;
     }
     for (uint32_t t = 0; t < sum->n_terms && sum->elems > 0; t++) {
-        uint32_t m = inorder_member(sum->order, t), nth = 0;
+        uint32_t m = inorder_member(&sum->meeting, t), nth = 0;
         const char *row;
 
         for (uint32_t i = 0; i < t; i++) {
-            nth += inorder_member(sum->order, i) == m;
+            nth += inorder_member(&sum->meeting, i) == m;
         }
         row = (const char *)(head_of(world, m) + 1) + nth * sum->elems * sum->size;
         inorder_add(result, row, t, sum->elems, sum->size);

@@ -156,7 +156,7 @@ void nccl_lanes_init(const struct pst_transport *transport, uint32_t index, stru
     rank->lanes = pst_alloc(n, sizeof *rank->lanes);
     rank->n_lanes = LANE_TRANSFERS;
     rank->lanes[LANE_SUMS] = whole;
-    init_lane(&rank->lanes[LANE_SUMS], 2 * config->max_reductions + 8);
+    init_lane(&rank->lanes[LANE_SUMS], 2 * config->max_meetings + 8);
     if (transport->edges == NULL) {
         rank->lanes[rank->n_lanes] = whole;
         rank->lanes[rank->n_lanes].id = LANE_TRANSFERS;

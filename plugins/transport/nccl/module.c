@@ -87,7 +87,7 @@ static pst_status nccl_probe(char *ret_why, size_t why_size)
 static void init_rank(const struct pst_transport *transport, uint32_t index, struct rank *rank)
 {
     const struct pst_transport_config *config = &transport->config;
-    uint32_t n_transfers = config->max_requests, n_sums = config->max_reductions;
+    uint32_t n_transfers = config->max_requests, n_sums = config->max_meetings;
 
     rank->requests = pst_alloc(n_transfers + n_sums, sizeof *rank->requests);
     rank->group = pst_alloc(config->max_requests, sizeof *rank->group);
@@ -186,7 +186,7 @@ static pst_status open_parts(struct pst_transport *transport, struct pst_error *
     pst_status status;
 
     config.max_requests = 1; /* of the control */
-    config.max_reductions = 0;
+    config.max_meetings = 0;
     status = transport->control_ops->open(&config, &transport->control, err);
     if (status == PST_OK) {
         status = meet(transport, err);
@@ -269,8 +269,7 @@ static struct pst_transport_ops nccl_ops = {
     .flush = nccl_flush,
     .wait = nccl_wait,
     .sum = nccl_sum,
-    .reduce = nccl_reduce,
-    .all_reduce = nccl_all_reduce,
+    .meet = nccl_meet,
     .abort = nccl_fail,
     .check = nccl_check,
     .span = nccl_span,

@@ -218,8 +218,7 @@ pst_transport_call_fn nccl_flush;
 pst_transport_wait_fn nccl_wait;
 
 /* sums.c */
-pst_transport_all_reduce_fn nccl_all_reduce;
-pst_transport_reduce_fn nccl_reduce;
+pst_transport_meet_fn nccl_meet;
 
 /* add.cu: dst += src behind what the stream has been asked for. */
 #ifdef __cplusplus

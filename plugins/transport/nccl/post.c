@@ -102,7 +102,7 @@ pst_status nccl_wait(struct pst_transport *transport, uint32_t index, pst_reques
                      struct pst_error *err)
 {
     struct rank *rank = nccl_rank(transport, index);
-    uint32_t n = transport->config.max_requests + transport->config.max_reductions;
+    uint32_t n = transport->config.max_requests + transport->config.max_meetings;
     pst_status status = PST_OK;
 
     if (rank == NULL || id >= n || !rank->requests[id].used) {

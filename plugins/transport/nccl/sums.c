@@ -14,12 +14,8 @@
 struct sum {
     struct pst_transport *transport;
     uint32_t rank;
-    const uint32_t *members;
-    uint32_t n_members, me, n_terms;
-    const uint32_t (*order)[2];          /* NULL: one term of each member in turn, */
-    const struct pst_reduce_part *parts; /* which is these, in place */
-    const float *const *src;             /* with `order` */
-    float *dst;
+    const struct pst_meeting *meeting;
+    uint32_t me, n_terms;
     uint64_t elems, at, share; /* of a round: elements behind it; of a member */
     float *scratch;            /* a row for each term */
     struct lane *lane;
@@ -34,6 +30,8 @@ static uint64_t share_of(const struct sum *sum, uint32_t member, uint64_t *ret_b
 }
 
 /* --- pieces: what to do with elements [at, at + n) of a row, wherever they lie -----------------*/
+
+#define RESULT UINT32_MAX /* in place of a source */
 
 typedef void piece_fn(struct sum *sum, uint32_t peer, float *data, float *scratch, uint64_t n);
 
@@ -85,32 +83,22 @@ static void copy_out(struct sum *sum, uint32_t peer, float *data, float *scratch
     copy(sum, data, scratch, n);
 }
 
-/* Both ends of a transfer cut it at the same places: those of the parts. whole: NULL, or where all
-   elements lie in one. */
-static void each_piece(struct sum *sum, uint32_t peer, float *whole, uint64_t at, uint64_t n,
+/* Both ends of a transfer cut it at the same places: those of the parts. */
+static void each_piece(struct sum *sum, uint32_t peer, uint32_t source, uint64_t at, uint64_t n,
                        float *scratch, piece_fn *piece)
 {
-    struct inorder_cursor cursor = {sum->parts, at, n};
-    struct pst_reduce_part part;
+    struct inorder_cursor cursor = {sum->meeting->parts, at, n};
+    struct inorder_piece next;
 
-    if (sum->order != NULL) {
-        if (n > 0) {
-            piece(sum, peer, whole == NULL ? NULL : whole + at, scratch, n);
-        }
-        return;
-    }
-    while (inorder_next_piece(&cursor, &part)) {
-        piece(sum, peer, part.data, scratch, part.elems);
-        scratch += part.elems;
+    while (inorder_next_piece(&cursor, &next)) {
+        const float *data = source == RESULT ? next.part->dst : inorder_brought(next.part, source);
+
+        piece(sum, peer, (float *)(uintptr_t)data + next.at, scratch, next.n);
+        scratch += scratch != NULL ? next.n : 0;
     }
 }
 
 /* --- a round -----------------------------------------------------------------------------------*/
-
-static float *source_of(const struct sum *sum, uint32_t term)
-{
-    return sum->order == NULL ? NULL : (float *)(uintptr_t)sum->src[sum->order[term][1]];
-}
 
 /* Each member gets this rank's terms of its share, and this rank all terms of its own. */
 static ncclResult_t exchange_terms(const struct lane *lane, void *of)
@@ -119,17 +107,19 @@ static ncclResult_t exchange_terms(const struct lane *lane, void *of)
 
     (void)lane;
     sum->result = ncclSuccess;
-    for (uint32_t m = 0; m < sum->n_members; m++) {
+    for (uint32_t m = 0; m < sum->meeting->n_members; m++) {
         uint64_t theirs, ours, n = share_of(sum, m, &theirs), mine = share_of(sum, sum->me, &ours);
 
         for (uint32_t t = 0; m != sum->me && t < sum->n_terms; t++) {
             float *scratch = sum->scratch + t * sum->share;
 
-            if (inorder_member(sum->order, t) == sum->me) {
-                each_piece(sum, sum->members[m], source_of(sum, t), theirs, n, NULL, send_piece);
+            if (inorder_member(sum->meeting, t) == sum->me) {
+                each_piece(sum, sum->meeting->members[m], inorder_source(sum->meeting, t), theirs,
+                           n, NULL, send_piece);
             }
-            if (inorder_member(sum->order, t) == m) {
-                each_piece(sum, sum->members[m], NULL, ours, mine, scratch, recv_scratch);
+            if (inorder_member(sum->meeting, t) == m) {
+                each_piece(sum, sum->meeting->members[m], RESULT, ours, mine, scratch,
+                           recv_scratch);
             }
         }
     }
@@ -142,12 +132,13 @@ static ncclResult_t exchange_results(const struct lane *lane, void *of)
 
     (void)lane;
     sum->result = ncclSuccess;
-    for (uint32_t m = 0; m < sum->n_members; m++) {
+    for (uint32_t m = 0; m < sum->meeting->n_members; m++) {
         uint64_t theirs, ours, n = share_of(sum, m, &theirs), mine = share_of(sum, sum->me, &ours);
 
         if (m != sum->me) {
-            each_piece(sum, sum->members[m], NULL, ours, mine, sum->scratch, send_scratch);
-            each_piece(sum, sum->members[m], sum->dst, theirs, n, NULL, recv_piece);
+            each_piece(sum, sum->meeting->members[m], RESULT, ours, mine, sum->scratch,
+                       send_scratch);
+            each_piece(sum, sum->meeting->members[m], RESULT, theirs, n, NULL, recv_piece);
         }
     }
     return sum->result;
@@ -158,14 +149,15 @@ static void add_up(struct sum *sum)
     uint64_t ours, n = share_of(sum, sum->me, &ours);
 
     for (uint32_t t = 0; t < sum->n_terms; t++) {
-        if (inorder_member(sum->order, t) == sum->me) {
-            each_piece(sum, 0, source_of(sum, t), ours, n, sum->scratch + t * sum->share, copy_in);
+        if (inorder_member(sum->meeting, t) == sum->me) {
+            each_piece(sum, 0, inorder_source(sum->meeting, t), ours, n,
+                       sum->scratch + t * sum->share, copy_in);
         }
     }
     for (uint32_t t = 1; t < sum->n_terms && sum->error == cudaSuccess; t++) {
         sum->error = nccl_add(sum->scratch, sum->scratch + t * sum->share, n, sum->lane->stream);
     }
-    each_piece(sum, 0, sum->dst, ours, n, sum->scratch, copy_out);
+    each_piece(sum, 0, RESULT, ours, n, sum->scratch, copy_out);
 }
 
 static pst_status run_round(struct sum *sum)
@@ -190,7 +182,7 @@ static pst_status run(struct sum *sum, uint64_t *ret_ticket)
 {
     struct rank *rank = nccl_rank(sum->transport, sum->rank);
     uint64_t room = rank->scratch_elems / sum->n_terms / ALIGN_ELEMS * ALIGN_ELEMS;
-    uint32_t peer = sum->members[sum->me == 0 && sum->n_members > 1];
+    uint32_t peer = sum->meeting->members[sum->me == 0 && sum->meeting->n_members > 1];
     struct ticket *ticket;
     pst_status status = PST_OK;
 
@@ -204,8 +196,9 @@ static pst_status run(struct sum *sum, uint64_t *ret_ticket)
     sum->scratch = rank->scratch;
     sum->lane = &rank->lanes[LANE_SUMS];
     *ret_ticket = sum->lane->next - 1;
-    for (; sum->at < sum->elems && status == PST_OK; sum->at += sum->n_members * sum->share) {
-        uint64_t even = inorder_even_share(sum->elems - sum->at, sum->n_members);
+    for (; sum->at < sum->elems && status == PST_OK;
+         sum->at += sum->meeting->n_members * sum->share) {
+        uint64_t even = inorder_even_share(sum->elems - sum->at, sum->meeting->n_members);
 
         even = (even + ALIGN_ELEMS - 1) / ALIGN_ELEMS * ALIGN_ELEMS;
         sum->share = even < room ? even : room;
@@ -215,32 +208,23 @@ static pst_status run(struct sum *sum, uint64_t *ret_ticket)
                             : status;
 }
 
-/* --- calls -------------------------------------------------------------------------------------*/
-
-pst_status nccl_all_reduce(struct pst_transport *transport, uint32_t index, const uint32_t *members,
-                           uint32_t n_members, const struct pst_reduce_part *parts,
-                           uint32_t n_parts, pst_request *ret_request)
+pst_status nccl_meet(struct pst_transport *transport, uint32_t index,
+                     const struct pst_meeting *meeting, pst_request *ret_request)
 {
+    struct sum sum = {.transport = transport, .rank = index, .meeting = meeting};
     struct rank *rank = nccl_rank(transport, index);
-    struct sum sum = {.transport = transport,
-                      .rank = index,
-                      .members = members,
-                      .n_members = n_members,
-                      .me = inorder_position(members, n_members, index),
-                      .n_terms = n_members,
-                      .parts = parts};
     struct request *request = rank != NULL ? (struct request *)rank->free_sums : NULL;
     pst_status status;
 
     if (atomic_load(&transport->failed)) {
         return PST_ERR_CANCELLED;
     }
-    if (request == NULL || sum.me == n_members || nccl_flush(transport, index, NULL) != PST_OK) {
+    if (request == NULL || !inorder_takes(meeting, index, transport->config.n_ranks, &sum.me) ||
+        nccl_flush(transport, index, NULL) != PST_OK) {
         return atomic_load(&transport->failed) ? PST_ERR_CANCELLED : PST_ERR_BUG;
     }
-    for (uint32_t p = 0; p < n_parts; p++) {
-        sum.elems += parts[p].elems;
-    }
+    sum.n_terms = pst_meeting_terms(meeting);
+    sum.elems = pst_meeting_elems(meeting);
     status = run(&sum, &request->ticket);
     if (status != PST_OK) {
         return status;
@@ -250,41 +234,4 @@ pst_status nccl_all_reduce(struct pst_transport *transport, uint32_t index, cons
     request->lane = LANE_SUMS;
     *ret_request = (pst_request)(request - rank->requests);
     return PST_OK;
-}
-
-pst_status nccl_reduce(struct pst_transport *transport, uint32_t index, const uint32_t *members,
-                       uint32_t n_members, const float *const *src, uint32_t n_src,
-                       const uint32_t (*order)[2], uint32_t n_order, float *dst, uint64_t elems,
-                       struct pst_error *err)
-{
-    struct sum sum = {.transport = transport,
-                      .rank = index,
-                      .members = members,
-                      .n_members = n_members,
-                      .me = inorder_position(members, n_members, index),
-                      .n_terms = n_order,
-                      .order = order,
-                      .src = src,
-                      .dst = dst,
-                      .elems = elems};
-    uint64_t ticket = 0;
-    pst_status status = nccl_flush(transport, index, err);
-
-    for (uint32_t i = 0; i < n_order && status == PST_OK; i++) {
-        if (order[i][0] >= n_members || (order[i][0] == sum.me && order[i][1] >= n_src)) {
-            status = PST_ERR_BUG;
-        }
-    }
-    if (status == PST_ERR_BUG || sum.me == n_members || n_order == 0) {
-        return pst_fail(err, PST_ERR_BUG, "transport.members",
-                        "rank %u takes part in a reduction of %u members and %u terms that is none",
-                        index, n_members, n_order);
-    }
-    status = status == PST_OK ? run(&sum, &ticket) : status;
-    if (status == PST_ERR_BUG) {
-        return pst_fail(err, status, "transport.config", "rank %u: no room for sums of %u terms",
-                        index, n_order);
-    }
-    return status == PST_OK ? nccl_ticket_wait(transport, index, LANE_SUMS, ticket, err)
-                            : nccl_check(transport, index, err);
 }

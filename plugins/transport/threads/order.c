@@ -6,10 +6,11 @@
  * a queue of its own device, which does nothing but wait: a mark belongs to one device.
  *
  * A sum is asked for by the member that comes last. Each member's device makes a share of the
- * elements, in the first member's buffer and in the order of members, and copies it to the others.
+ * elements, in the result of whoever brings the first term, and copies it to the others.
  */
 #include "exec/device.h"
-#include "transport/threads/reduce.h"
+#include "transport/common/inorder.h"
+#include "transport/threads/meet.h"
 
 /* Creates marks on the rank's device. */
 static pst_status make_marks(const struct pst_transport *transport, uint32_t rank,
@@ -27,8 +28,7 @@ static pst_status make_marks(const struct pst_transport *transport, uint32_t ran
 pst_status threads_attach(struct pst_transport *transport, uint32_t rank, struct pst_error *err)
 {
     struct rank *self = &transport->ranks[rank];
-    struct pst_mark **own[] = {&self->come, &self->start, &self->gone, &self->end};
-    pst_status status = make_marks(transport, rank, own, 4, err);
+    pst_status status = PST_OK;
 
     for (uint32_t i = 0; i < transport->max_requests && status == PST_OK; i++) {
         struct request *request = &self->requests[i];
@@ -36,8 +36,8 @@ pst_status threads_attach(struct pst_transport *transport, uint32_t rank, struct
 
         status = make_marks(transport, rank, marks, 3, err);
     }
-    for (uint32_t i = 0; i < transport->max_reductions && status == PST_OK; i++) {
-        struct post *post = &transport->reduce->ranks[rank].posts[i];
+    for (uint32_t i = 0; i < transport->max_meetings && status == PST_OK; i++) {
+        struct post *post = &transport->meet->ranks[rank].posts[i];
         struct pst_mark **marks[] = {&post->begin, &post->start, &post->part, &post->end};
 
         status = make_marks(transport, rank, marks, 4, err);
@@ -99,21 +99,31 @@ static void sum_share(const struct pst_transport *transport, const struct post *
 {
     const struct pst_device_ops *device = transport->device;
     struct pst_device *const *devices = transport->devices;
-    const uint64_t elems = first->parts[part].elems, n = first->n_members;
+    const uint64_t elems = first->meeting.parts[part].elems, n = first->meeting.n_members;
     const uint64_t blocks = elems / ALIGN + (elems % ALIGN > 0);
     const uint64_t begin = blocks * which / n * ALIGN, last = blocks * (which + 1) / n * ALIGN;
     const uint64_t end = last < elems ? last : elems;
-    float *sum = first->parts[part].data + begin;
+    const struct post *base = threads_post_of(first, 0);
+    float *sum = base->meeting.parts[part].dst + begin;
 
     if (begin >= end) {
         return;
     }
-    for (const struct post *post = first->after; post != NULL; post = post->after) {
-        device->add(devices[rank], PST_QUEUE_SUM, sum, post->parts[part].data + begin, end - begin);
+    for (uint32_t t = 0; t < pst_meeting_terms(&first->meeting); t++) {
+        const struct pst_meet_part *from = &threads_post_of(first, t)->meeting.parts[part];
+        const float *term = inorder_brought(from, inorder_source(&first->meeting, t)) + begin;
+
+        if (t > 0) {
+            device->add(devices[rank], PST_QUEUE_SUM, sum, term, end - begin);
+        } else if (term != sum) {
+            device->move(devices[rank], PST_QUEUE_SUM, sum, term, (end - begin) * sizeof *sum);
+        }
     }
-    for (const struct post *post = first->after; post != NULL; post = post->after) {
-        device->move(devices[rank], PST_QUEUE_SUM, post->parts[part].data + begin, sum,
-                     (end - begin) * sizeof *sum);
+    for (const struct post *post = first; post != NULL; post = post->after) {
+        if (post != base) {
+            device->move(devices[rank], PST_QUEUE_SUM, post->meeting.parts[part].dst + begin, sum,
+                         (end - begin) * sizeof *sum);
+        }
     }
 }
 
@@ -130,7 +140,7 @@ void threads_order_sum(const struct pst_transport *transport, const struct post 
         if (transport->memory.timed) {
             device->mark(devices[post->rank], PST_QUEUE_SUM, post->start);
         }
-        for (uint32_t part = 0; part < first->n_parts; part++) {
+        for (uint32_t part = 0; part < first->meeting.n_parts; part++) {
             sum_share(transport, first, post->rank, which, part);
         }
         device->mark(devices[post->rank], PST_QUEUE_SUM, post->part);

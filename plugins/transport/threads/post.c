@@ -149,7 +149,7 @@ pst_status threads_wait(struct pst_transport *transport, uint32_t rank, pst_requ
     pst_status status = PST_OK;
 
     if (id >= transport->max_requests) {
-        return threads_reduce_wait(transport, rank, id - transport->max_requests, err);
+        return threads_meet_wait(transport, rank, id - transport->max_requests, err);
     }
     if (atomic_load_explicit(&self->requests[id].state, memory_order_relaxed) == REQUEST_FREE) {
         return stall_fail_request(rank, "request", id, err);

@@ -54,7 +54,7 @@ static void threads_close(struct pst_transport *transport)
         free(transport->ranks[i].requests);
     }
     threads_wire_finish(transport);
-    threads_reduce_finish(transport);
+    threads_meet_finish(transport);
     pthread_mutex_destroy(&transport->abort_mutex);
     free(transport->ranks);
     free(transport->pairs);
@@ -70,7 +70,7 @@ static void init_members(struct pst_transport *transport)
 
     transport->ranks = zeroed(n, sizeof *transport->ranks);
     transport->pairs = zeroed(n_pairs, sizeof *transport->pairs);
-    transport->counts = zeroed(n_pairs, sizeof *transport->counts);
+    transport->counts = zeroed(n, sizeof *transport->counts);
     transport->all = pst_alloc(n, sizeof *transport->all);
     for (uint32_t i = 0; i < n; i++) {
         transport->all[i] = i;
@@ -99,7 +99,7 @@ static pst_status threads_open(const struct pst_transport_config *config,
     init_mutex(&transport->abort_mutex);
     transport->n_ranks = config->n_ranks;
     transport->max_requests = config->max_requests > 0 ? config->max_requests : 1;
-    transport->max_reductions = config->max_reductions;
+    transport->max_meetings = config->max_meetings;
     transport->stall_ns = config->stall_ns;
     transport->spin_ns = config->n_ranks <= pst_usable_cores() ? SPIN_NS : 0;
     transport->timed = config->times != NULL;
@@ -114,7 +114,7 @@ static pst_status threads_open(const struct pst_transport_config *config,
         transport->memory = *config->memory;
     }
     init_members(transport);
-    threads_reduce_init(transport);
+    threads_meet_init(transport);
     if (transport->timed) {
         threads_wire_init(transport);
     }
@@ -147,8 +147,7 @@ static const struct pst_transport_ops threads_ops = {
     .post = threads_post,
     .wait = threads_wait,
     .sum = threads_sum,
-    .reduce = threads_reduce,
-    .all_reduce = threads_all_reduce,
+    .meet = threads_meet,
     .abort = threads_abort,
     .check = threads_check,
     .span = threads_span,

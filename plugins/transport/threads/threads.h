@@ -38,13 +38,10 @@ struct pair {
     struct request_queue pending[2]; /* recv, send: posts without their other end */
 };
 
-/* A rank's part of a collective; the others read it between the two syncs. */
+/* A rank's part of a sum of doubles; the others read it between the two syncs. */
 struct cell {
     double *values;
-    const float *const *src;
-    float *dst;
     uint64_t elems;
-    uint32_t n_src, n_order;
     uint64_t at_ns; /* when it came, on its clock */
 };
 
@@ -54,11 +51,10 @@ struct rank {
     struct request *requests;
     struct request_link *free; /* of the rank's thread */
     struct cell cell;
-    struct pst_mark *come, *start, *gone, *end; /* in order: of a reduction */
-    struct pst_mark **moved[2];                 /* start and end of what was put in order last */
-    uint64_t start_ns, end_ns;                  /* of what its last wait ended */
-    uint32_t brief; /* so many waits from now on are short of patience */
-    bool poked;     /* there is a new request for a shared link; under the mutex */
+    struct pst_mark **moved[2]; /* start and end of what was put in order last */
+    uint64_t start_ns, end_ns;  /* of what its last wait ended */
+    uint32_t brief;             /* so many waits from now on are short of patience */
+    bool poked;                 /* there is a new request for a shared link; under the mutex */
 };
 
 /* Links with times of their own: links.c. */
@@ -80,15 +76,15 @@ struct wire {
     uint32_t *asking, n_asking;   /* ranks that have `requested` */
 };
 
-struct reduce;
+struct meet;
 
 struct pst_transport {
-    uint32_t n_ranks, max_requests, max_reductions;
+    uint32_t n_ranks, max_requests, max_meetings;
     uint64_t spin_ns; /* a rank looks so long before it sleeps; 0: others want its core */
     uint64_t stall_ns;
     struct rank *ranks;
     struct pair *pairs;  /* [from * n_ranks + to] */
-    atomic_uint *counts; /* [from * n_ranks + to]: syncs that `from` entered together with `to` */
+    atomic_uint *counts; /* [rank] syncs of all ranks that it has come to */
     uint32_t *all;       /* 0 .. n_ranks - 1 */
     bool timed;
     struct pst_transport_times times; /* where timed */
@@ -98,7 +94,7 @@ struct pst_transport {
     const struct pst_device_ops *device; /* where timed or apart, as are: */
     struct pst_device *const *devices;
     struct wire wire;
-    struct reduce *reduce;
+    struct meet *meet;
     pthread_mutex_t abort_mutex;
     atomic_bool aborted;
     uint32_t abort_rank; /* these two are written once, before `aborted` */
@@ -168,15 +164,14 @@ bool threads_wire_withdraw(struct pst_transport *transport, uint32_t rank, struc
 pst_transport_post_fn threads_post;
 pst_transport_wait_fn threads_wait;
 
-/* reduce.c; request ids of sums count from 0 here */
-void threads_reduce_init(struct pst_transport *transport);
-void threads_reduce_finish(struct pst_transport *transport);
-pst_transport_all_reduce_fn threads_all_reduce;
-pst_transport_wait_fn threads_reduce_wait;
+/* meet.c; request ids of meetings count from 0 here */
+void threads_meet_init(struct pst_transport *transport);
+void threads_meet_finish(struct pst_transport *transport);
+pst_transport_meet_fn threads_meet;
+pst_transport_wait_fn threads_meet_wait;
 
 /* collective.c */
 pst_status threads_sum(struct pst_transport *transport, uint32_t rank, double *values, uint32_t n,
                        struct pst_error *err);
-pst_transport_reduce_fn threads_reduce;
 
 #endif

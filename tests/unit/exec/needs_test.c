@@ -20,8 +20,8 @@ enum { MOST_REQUESTS = 8192 };
 /* A rank's, on its thread alone. */
 static struct counted {
     struct pst_transport_needs told, seen;
-    bool is_sum[MOST_REQUESTS];
-    uint32_t transfers, sums; /* open */
+    bool is_meeting[MOST_REQUESTS];
+    uint32_t transfers, meetings; /* open */
 } counted[MOST_RANKS];
 
 static const struct pst_transport_ops *real_ops;
@@ -58,7 +58,7 @@ static pst_status posted(struct counted *c, pst_status status, uint64_t bytes, p
         if (request >= MOST_REQUESTS) {
             abort();
         }
-        c->is_sum[request] = false;
+        c->is_meeting[request] = false;
         most(&c->seen.transfers, ++c->transfers);
         most_bytes(&c->seen.transfer_bytes, bytes);
     }
@@ -80,45 +80,31 @@ static pst_status wait_counted(struct pst_transport *transport, uint32_t rank, p
 {
     struct counted *c = &counted[rank];
 
-    *(c->is_sum[request] ? &c->sums : &c->transfers) -= 1;
+    *(c->is_meeting[request] ? &c->meetings : &c->transfers) -= 1;
     return real_ops->wait(transport, rank, request, err);
 }
 
-static pst_status all_reduce(struct pst_transport *transport, uint32_t rank,
-                             const uint32_t *members, uint32_t n_members,
-                             const struct pst_reduce_part *parts, uint32_t n_parts,
-                             pst_request *ret_request)
+static pst_status meet_counted(struct pst_transport *transport, uint32_t rank,
+                               const struct pst_meeting *meeting, pst_request *ret_request)
 {
-    pst_status status =
-        real_ops->all_reduce(transport, rank, members, n_members, parts, n_parts, ret_request);
+    pst_status status = real_ops->meet(transport, rank, meeting, ret_request);
     struct counted *c = &counted[rank];
-    uint64_t elems = 0;
+    uint64_t elems = 0, n = 0;
 
-    for (uint32_t p = 0; p < n_parts; p++) {
-        elems += parts[p].elems;
+    for (uint32_t p = 0; p < meeting->n_parts; p++) {
+        const uint32_t buffers = meeting->order != NULL ? meeting->n_src + 1 : 1;
+
+        n += buffers;
+        elems += buffers * meeting->parts[p].elems;
     }
     if (status != PST_OK || *ret_request >= MOST_REQUESTS) {
         abort();
     }
-    c->is_sum[*ret_request] = true;
-    most(&c->seen.sums, ++c->sums);
-    most_bytes(&c->seen.sum_bytes, elems * sizeof(float));
-    most(&c->seen.sum_buffers, n_parts);
+    c->is_meeting[*ret_request] = true;
+    most(&c->seen.meetings, ++c->meetings);
+    most_bytes(&c->seen.meeting_bytes, elems * sizeof(float));
+    most_bytes(&c->seen.meeting_buffers, n);
     return status;
-}
-
-static pst_status reduce(struct pst_transport *transport, uint32_t rank, const uint32_t *members,
-                         uint32_t n_members, const float *const *src, uint32_t n_src,
-                         const uint32_t (*order)[2], uint32_t n_order, float *dst, uint64_t elems,
-                         struct pst_error *err)
-{
-    struct counted *c = &counted[rank];
-
-    most(&c->seen.sums, c->sums + 1);
-    most_bytes(&c->seen.sum_bytes, (n_src + 1) * elems * sizeof(float));
-    most(&c->seen.sum_buffers, n_src);
-    return real_ops->reduce(transport, rank, members, n_members, src, n_src, order, n_order, dst,
-                            elems, err);
 }
 
 static const struct pst_transport_ops *counting(void)
@@ -129,8 +115,7 @@ static const struct pst_transport_ops *counting(void)
     ops.attach = attach;
     ops.post = post_counted;
     ops.wait = wait_counted;
-    ops.all_reduce = all_reduce;
-    ops.reduce = reduce;
+    ops.meet = meet_counted;
     return &ops;
 }
 
@@ -142,21 +127,23 @@ static void compare(uint32_t n_ranks, bool exact, const char *model)
 
     for (uint32_t r = 0; r < n_ranks; r++) {
         const struct pst_transport_needs *told = &counted[r].told, *seen = &counted[r].seen;
-        const bool same = told->transfers == seen->transfers && told->sums == seen->sums;
-        const bool enough = told->transfers >= seen->transfers && told->sums >= seen->sums;
+        const bool same = told->transfers == seen->transfers && told->meetings == seen->meetings;
+        const bool enough = told->transfers >= seen->transfers && told->meetings >= seen->meetings;
 
         if (!(exact ? same : enough) || told->transfer_bytes != seen->transfer_bytes ||
-            told->sum_bytes != seen->sum_bytes || told->sum_buffers != seen->sum_buffers) {
-            fail_msg("%s, rank %u: told %u of %" PRIu64 " bytes, %u sums of %" PRIu64
-                     " in %u; seen %u of %" PRIu64 ", %u of %" PRIu64 " in %u",
-                     model, r, told->transfers, told->transfer_bytes, told->sums, told->sum_bytes,
-                     told->sum_buffers, seen->transfers, seen->transfer_bytes, seen->sums,
-                     seen->sum_bytes, seen->sum_buffers);
+            told->meeting_bytes != seen->meeting_bytes ||
+            told->meeting_buffers != seen->meeting_buffers) {
+            fail_msg("%s, rank %u: told %u of %" PRIu64 " bytes, %u meetings of %" PRIu64
+                     " in %" PRIu64 "; seen %u of %" PRIu64 ", %u of %" PRIu64 " in %" PRIu64,
+                     model, r, told->transfers, told->transfer_bytes, told->meetings,
+                     told->meeting_bytes, told->meeting_buffers, seen->transfers,
+                     seen->transfer_bytes, seen->meetings, seen->meeting_bytes,
+                     seen->meeting_buffers);
         }
         assert_int_equal(counted[r].transfers, 0);
-        assert_int_equal(counted[r].sums, 0);
+        assert_int_equal(counted[r].meetings, 0);
         transfers = transfers || seen->transfers > 0;
-        sums = sums || seen->sums > 0;
+        sums = sums || seen->meetings > 0;
     }
     assert_true(transfers || sums);
 }

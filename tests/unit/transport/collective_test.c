@@ -42,6 +42,7 @@ static void reduce_in_group(struct ranked *self, uint32_t group, const uint32_t 
 {
     static _Thread_local float first[ELEMS], second[ELEMS], result[ELEMS];
     const float *src[2] = {first, second};
+    const struct pst_meet_part part = {.src = src, .dst = result, .elems = ELEMS};
     uint32_t order[MAX_RANKS + 1][2] = {{0, 1}}, n_order = 1, me = 0;
 
     for (uint32_t m = n_members; m > 0; m--) {
@@ -53,9 +54,9 @@ static void reduce_in_group(struct ranked *self, uint32_t group, const uint32_t 
         first[i] = number(group, me, 0, i);
         second[i] = number(group, me, 1, i);
     }
-    CHECK(self, self->ops->reduce(self->transport, self->rank, members, n_members, src,
-                                  me == 0 ? 2 : 1, (const uint32_t(*)[2])order, n_order, result,
-                                  ELEMS, &self->err) == PST_OK);
+    CHECK(self, sum_in_order(self->ops, self->transport, self->rank, members, n_members,
+                             (const uint32_t(*)[2])order, n_order, me == 0 ? 2 : 1, &part,
+                             &self->err) == PST_OK);
     for (uint32_t i = 0; i < ELEMS; i++) {
         float sum = number(group, order[0][0], order[0][1], i);
 
@@ -96,9 +97,10 @@ static void tiny(struct ranked *self)
     static const uint32_t members[4] = {0, 1, 2, 3}, order[4][2] = {{0, 0}, {1, 0}, {2, 0}, {3, 0}};
     float mine[2] = {(float)self->rank, 10.0f * (float)self->rank}, result[2] = {-1, -1};
     const float *src[1] = {mine};
+    const struct pst_meet_part part = {.src = src, .dst = result, .elems = 2};
 
-    CHECK(self, self->ops->reduce(self->transport, self->rank, members, 4, src, 1, order, 4, result,
-                                  2, &self->err) == PST_OK);
+    CHECK(self, sum_in_order(self->ops, self->transport, self->rank, members, 4, order, 4, 1, &part,
+                             &self->err) == PST_OK);
     CHECK(self, result[0] == 6.0f && result[1] == 60.0f);
 }
 
@@ -113,9 +115,10 @@ static void disagreeing(struct ranked *self)
     static const uint32_t members[2] = {0, 1}, order[2][2] = {{0, 0}, {1, 0}};
     float mine[4] = {0}, result[4];
     const float *src[1] = {mine};
+    const struct pst_meet_part part = {.src = src, .dst = result, .elems = 3 + self->rank};
 
-    self->status = self->ops->reduce(self->transport, self->rank, members, 2, src, 1, order, 2,
-                                     result, 3 + self->rank, &self->err);
+    self->status = sum_in_order(self->ops, self->transport, self->rank, members, 2, order, 2, 1,
+                                &part, &self->err);
 }
 
 TEST(test_sizes_must_agree)
@@ -123,8 +126,9 @@ TEST(test_sizes_must_agree)
     run_ranks(2, SECOND, disagreeing);
     for (uint32_t i = 0; i < 2; i++) {
         assert_int_equal(ran[i].status, PST_ERR_BUG);
-        assert_string_equal(ran[i].err.message, "reduction: rank 0 has 3 elements in 2 terms, "
-                                                "rank 1 has 4 in 2");
+        assert_string_equal(ran[i].err.message,
+                            "sum of a tied gradient: rank 0 has 3 elements in 2 "
+                            "terms, rank 1 has 4 in 2");
     }
 }
 

@@ -101,7 +101,7 @@ static void reopen_apart(void)
     const struct pst_transport_memory memory = {.needs = tell_needs};
     struct pst_transport_config config = {.n_ranks = n_ranks,
                                           .max_requests = 8,
-                                          .max_reductions = 2,
+                                          .max_meetings = 2,
                                           .stall_ns = 60 * SECOND,
                                           .note = note,
                                           .device = &far_device,
@@ -191,8 +191,11 @@ static void sum_up(void)
 {
     static const uint32_t all[] = {1, 0, 2};
     static const uint32_t order[][2] = {{1, 0}, {2, 0}, {0, 1}, {0, 0}};
-    const struct pst_reduce_part parts[] = {{far_of(0), 3}, {far_of(3), ELEMS - 3}};
+    const struct pst_meet_part parts[] = {{.dst = far_of(0), .elems = 3},
+                                          {.dst = far_of(3), .elems = ELEMS - 3}};
     const float *src[] = {far_of(ELEMS), far_of(2 * ELEMS)};
+    const struct pst_meet_part tied = {.src = src, .dst = far_of(3 * ELEMS), .elems = ELEMS};
+    const struct pst_meeting replicas = sum_in_place(all, 3, parts, 2);
     struct pst_error err = {0};
     pst_request request;
 
@@ -201,20 +204,20 @@ static void sum_up(void)
         near[ELEMS + i] = value(me + 3, i);
         near[2 * ELEMS + i] = value(me + 6, i);
     }
-    EXPECT(ops->all_reduce(transport, me, all, 3, parts, 2, &request) == PST_OK);
+    EXPECT(ops->meet(transport, me, &replicas, &request) == PST_OK);
     EXPECT(ops->wait(transport, me, request, &err) == PST_OK);
-    EXPECT(ops->reduce(transport, me, all, 3, src, me == 1 ? 2 : 1, order, 4, far_of(3 * ELEMS),
-                       ELEMS, &err) == PST_OK);
+    EXPECT(sum_in_order(ops, transport, me, all, 3, order, 4, me == 1 ? 2 : 1, &tied, &err) ==
+           PST_OK);
     for (uint64_t i = 0; i < ELEMS; i++) {
-        float replicas = value(1, i), tied = value(3, i);
+        float first = value(1, i), second = value(3, i);
 
-        replicas += value(0, i);
-        replicas += value(2, i);
-        tied += value(5, i);
-        tied += value(7, i);
-        tied += value(4, i);
-        EXPECT(near[i] == replicas);
-        EXPECT(near[3 * ELEMS + i] == tied);
+        first += value(0, i);
+        first += value(2, i);
+        second += value(5, i);
+        second += value(7, i);
+        second += value(4, i);
+        EXPECT(near[i] == first);
+        EXPECT(near[3 * ELEMS + i] == second);
         EXPECT(near[ELEMS + i] == value(me + 3, i));
     }
 }
@@ -223,12 +226,12 @@ static void sums(void)
 {
     /* Two sources and the result. */
     needs = (struct pst_transport_needs){
-        .sums = 1, .sum_bytes = 3 * ELEMS * sizeof(float), .sum_buffers = 2};
+        .meetings = 1, .meeting_bytes = 3 * ELEMS * sizeof(float), .meeting_buffers = 2};
     reopen_apart();
     sum_up();
     EXPECT(n_copies > 0 && n_outside == 0);
     let_go();
-    needs.sum_bytes = ELEMS * sizeof(float); /* enough for the parts alone: 2 down, 2 up */
+    needs.meeting_bytes = ELEMS * sizeof(float); /* enough for the parts alone: 2 down, 2 up */
     reopen_apart();
     sum_up();
     EXPECT(n_outside == n_copies - 4);
@@ -250,15 +253,15 @@ static void let_go_early(void)
    message that is too large to be out of hand at once. The next run begins anew. */
 static void ends_early(void)
 {
-    const struct pst_reduce_part part = {far_of(0), ELEMS};
+    const struct pst_meet_part part = {.dst = far_of(0), .elems = ELEMS};
     uint32_t other = me ^ 1u;
     pst_request unused;
 
     needs = (struct pst_transport_needs){.transfers = 2,
                                          .transfer_bytes = MOST * sizeof(float),
-                                         .sums = 1,
-                                         .sum_bytes = ELEMS * sizeof(float),
-                                         .sum_buffers = 1};
+                                         .meetings = 1,
+                                         .meeting_bytes = ELEMS * sizeof(float),
+                                         .meeting_buffers = 1};
     for (uint32_t round = 0; round < 3; round++) {
         static const uint32_t both[] = {0, 1};
 
@@ -267,7 +270,9 @@ static void ends_early(void)
         if (me == 0) {
             EXPECT(post_send(ops, transport, me, other, 8, far_of(0), MOST * sizeof(float),
                              &unused) == PST_OK);
-            EXPECT(ops->all_reduce(transport, me, both, 2, &part, 1, &unused) == PST_OK);
+            const struct pst_meeting meeting = sum_in_place(both, 2, &part, 1);
+
+            EXPECT(ops->meet(transport, me, &meeting, &unused) == PST_OK);
         }
         EXPECT(n_outside == 0);
         let_go_early();

@@ -47,6 +47,8 @@ static void reduce_of(uint64_t elems)
     uint32_t members[MAX_RANKS], order[MAX_RANKS + 1][2] = {{0, 1}}, n_order = 1, wrong = 0;
     float *mine[2] = {calloc(elems + 1, sizeof(float)), calloc(elems + 1, sizeof(float))};
     float *result = calloc(elems + 1, sizeof *result);
+    const struct pst_meet_part part = {
+        .src = (const float *const *)mine, .dst = result, .elems = elems};
 
     for (uint32_t m = 0; m < n_ranks; m++) {
         members[m] = m;
@@ -59,8 +61,8 @@ static void reduce_of(uint64_t elems)
         mine[0][i] = number(3, me, 0, i);
         mine[1][i] = number(3, me, 1, i);
     }
-    EXPECT(ops->reduce(transport, me, members, n_ranks, (const float *const *)mine, me == 0 ? 2 : 1,
-                       (const uint32_t(*)[2])order, n_order, result, elems, NULL) == PST_OK);
+    EXPECT(sum_in_order(ops, transport, me, members, n_ranks, (const uint32_t(*)[2])order, n_order,
+                        me == 0 ? 2 : 1, &part, NULL) == PST_OK);
     for (uint64_t i = 0; i < elems; i++) {
         float sum = number(3, 0, 1, i);
 
@@ -100,9 +102,11 @@ static void pass_on(uint32_t round)
 /* Groups that overlap, two of them posted at once; transfers go on beside them. */
 static void replicas(void)
 {
-    struct pst_reduce_part parts[2][PARTS];
+    struct pst_meet_part parts[2][PARTS];
     uint32_t all[MAX_RANKS], pair[2] = {me | 1, me & ~1u};
     bool paired = (me | 1) < n_ranks;
+    const struct pst_meeting of_all = sum_in_place(all, n_ranks, parts[0], PARTS);
+    const struct pst_meeting of_pair = sum_in_place(pair, 2, parts[1], PARTS);
     pst_request first, second = 0;
 
     for (uint32_t i = 0; i < n_ranks; i++) {
@@ -110,10 +114,10 @@ static void replicas(void)
     }
     for (uint32_t round = 0; round < 6; round++) {
         fill_parts(parts[0], me, 2 * round);
-        EXPECT(ops->all_reduce(transport, me, all, n_ranks, parts[0], PARTS, &first) == PST_OK);
+        EXPECT(ops->meet(transport, me, &of_all, &first) == PST_OK);
         if (paired) {
             fill_parts(parts[1], me, 2 * round + 1);
-            EXPECT(ops->all_reduce(transport, me, pair, 2, parts[1], PARTS, &second) == PST_OK);
+            EXPECT(ops->meet(transport, me, &of_pair, &second) == PST_OK);
         }
         pass_on(round);
         EXPECT(ops->wait(transport, me, first, NULL) == PST_OK);

@@ -12,7 +12,8 @@ static void a_run(struct ranked *self)
 {
     static float out[2][ELEMS], in[2][ELEMS], sum[2][ELEMS];
     static const uint32_t both[] = {0, 1};
-    const struct pst_reduce_part part = {sum[self->rank], ELEMS};
+    const struct pst_meet_part part = {.dst = sum[self->rank], .elems = ELEMS};
+    const struct pst_meeting meeting = sum_in_place(both, 2, &part, 1);
     uint32_t other = 1 - self->rank;
     pst_request requests[3];
 
@@ -21,8 +22,7 @@ static void a_run(struct ranked *self)
         nccl_fill(self->rank, sum[self->rank], ELEMS, 1);
         send(self, other, out[self->rank], ELEMS, &requests[0]);
         recv(self, other, in[self->rank], ELEMS, &requests[1]);
-        posted(self,
-               self->ops->all_reduce(self->transport, self->rank, both, 2, &part, 1, &requests[2]));
+        posted(self, self->ops->meet(self->transport, self->rank, &meeting, &requests[2]));
         for (uint32_t i = 0; i < 3 && self->status == PST_OK; i++) {
             wait_for(self, requests[i]);
         }

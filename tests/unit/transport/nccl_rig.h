@@ -162,7 +162,7 @@ static inline pst_status try_nccl(uint32_t n, uint64_t stall_ns, struct fake_fau
     const struct pst_transport_memory memory = {.region = nccl_regions ? nccl_region_of : NULL};
     struct pst_transport_config config = {.n_ranks = n,
                                           .max_requests = nccl_requests,
-                                          .max_reductions = 4,
+                                          .max_meetings = 4,
                                           .stall_ns = stall_ns,
                                           .doing = nccl_doing,
                                           .meets = nccl_meet,

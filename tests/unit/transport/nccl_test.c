@@ -93,21 +93,22 @@ static void replicas(struct ranked *self)
 {
     static const uint32_t orders[2][3] = {{2, 0, 1}, {1, 2, 0}}; /* members need not ascend */
     static float data[MAX_RANKS][2][MOST];
-    struct pst_reduce_part parts[2][PARTS];
+    struct pst_meet_part parts[2][PARTS];
+    struct pst_meeting meeting;
     pst_request requests[2];
 
     for (uint32_t k = 0; k < 2; k++) {
         float *at = data[self->rank][k];
 
         for (uint32_t p = 0; p < PARTS; p++) {
-            parts[k][p] = (struct pst_reduce_part){at, part_elems[p]};
+            parts[k][p] = (struct pst_meet_part){.dst = at, .elems = part_elems[p]};
             at += part_elems[p];
         }
         for (uint64_t i = 0; i < MOST; i++) {
             data[self->rank][k][i] = term_of(self->rank + k, i);
         }
-        self->status = self->ops->all_reduce(self->transport, self->rank, orders[k], 3, parts[k],
-                                             PARTS, &requests[k]);
+        meeting = sum_in_place(orders[k], 3, parts[k], PARTS);
+        self->status = self->ops->meet(self->transport, self->rank, &meeting, &requests[k]);
         CHECK(self, self->status == PST_OK);
     }
     for (uint32_t k = 2; k-- > 0 && self->status == PST_OK;) {
@@ -132,6 +133,7 @@ static void tied(struct ranked *self)
     static const uint32_t order[][2] = {{2, 0}, {0, 0}, {2, 1}, {1, 0}};
     static float src[MAX_RANKS][2][MOST], dst[MAX_RANKS][MOST];
     const float *own[2] = {src[self->rank][0], src[self->rank][1]};
+    const struct pst_meet_part part = {.src = own, .dst = dst[self->rank], .elems = MOST};
 
     if (self->rank == 2) {
         return;
@@ -140,9 +142,8 @@ static void tied(struct ranked *self)
         src[self->rank][0][i] = term_of(self->rank, i);
         src[self->rank][1][i] = term_of(self->rank + 7, i);
     }
-    self->status =
-        self->ops->reduce(self->transport, self->rank, members, 3, own, self->rank == 3 ? 2 : 1,
-                          order, 4, dst[self->rank], MOST, &self->err);
+    self->status = sum_in_order(self->ops, self->transport, self->rank, members, 3, order, 4,
+                                self->rank == 3 ? 2 : 1, &part, &self->err);
     check(self);
     for (uint64_t i = 0; i < MOST; i++) {
         float sum = term_of(3, i);
@@ -234,13 +235,14 @@ static void waits_twice(struct ranked *self)
 {
     static float in[ELEMS], sum[ELEMS];
     static const uint32_t both[] = {0, 1};
-    const struct pst_reduce_part part = {sum, ELEMS};
+    const struct pst_meet_part part = {.dst = sum, .elems = ELEMS};
+    const struct pst_meeting meeting = sum_in_place(both, 2, &part, 1);
     pst_request request;
 
     if (self->rank == 0) {
         recv(self, 1, in, ELEMS, &request);
         CHECK(self, self->ops->flush(self->transport, 0, &self->err) == PST_OK);
-        posted(self, self->ops->all_reduce(self->transport, 0, both, 2, &part, 1, &request));
+        posted(self, self->ops->meet(self->transport, 0, &meeting, &request));
         wait_for(self, request);
         check(self);
     } else {

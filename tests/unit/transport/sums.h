@@ -22,19 +22,19 @@ static inline float number(uint32_t round, uint32_t rank, uint32_t part, uint64_
     return (float)((double)(bits >> 40) / 16777216.0 - 0.5) * (float)(1 << (bits & 15));
 }
 
-static inline void fill_parts(struct pst_reduce_part *parts, uint32_t rank, uint32_t round)
+static inline void fill_parts(struct pst_meet_part *parts, uint32_t rank, uint32_t round)
 {
     for (uint32_t p = 0; p < PARTS; p++) {
-        parts[p].elems = part_sizes[p];
-        parts[p].data = malloc((part_sizes[p] + 1) * sizeof(float));
+        parts[p] = (struct pst_meet_part){.elems = part_sizes[p]};
+        parts[p].dst = malloc((part_sizes[p] + 1) * sizeof(float));
         for (uint64_t i = 0; i < part_sizes[p]; i++) {
-            parts[p].data[i] = number(round, rank, p, i);
+            parts[p].dst[i] = number(round, rank, p, i);
         }
     }
 }
 
 /* Frees the parts; how many elements are not what the members bring, added up in their order. */
-static inline uint32_t wrong_in_parts(struct pst_reduce_part *parts, const uint32_t *members,
+static inline uint32_t wrong_in_parts(struct pst_meet_part *parts, const uint32_t *members,
                                       uint32_t n, uint32_t round)
 {
     uint32_t wrong = 0;
@@ -46,9 +46,9 @@ static inline uint32_t wrong_in_parts(struct pst_reduce_part *parts, const uint3
             for (uint32_t m = 1; m < n; m++) {
                 sum += number(round, members[m], p, i);
             }
-            wrong += memcmp(&sum, &parts[p].data[i], sizeof sum) != 0;
+            wrong += memcmp(&sum, &parts[p].dst[i], sizeof sum) != 0;
         }
-        free(parts[p].data);
+        free(parts[p].dst);
     }
     return wrong;
 }

@@ -26,7 +26,7 @@ static inline struct pst_transport *open_threads(const struct pst_transport_ops 
                                                  uint32_t n_ranks, uint64_t stall_ns)
 {
     struct pst_transport_config config = {
-        .n_ranks = n_ranks, .max_requests = 64, .max_reductions = 2, .stall_ns = stall_ns};
+        .n_ranks = n_ranks, .max_requests = 64, .max_meetings = 2, .stall_ns = stall_ns};
     struct pst_transport *transport = NULL;
     struct pst_error err = {0};
 
@@ -91,6 +91,39 @@ static inline uint64_t next_random(uint64_t *state)
     z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
     z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
     return z ^ (z >> 31);
+}
+
+/* The sum of parts in place. */
+static inline struct pst_meeting sum_in_place(const uint32_t *members, uint32_t n,
+                                              const struct pst_meet_part *parts, uint32_t n_parts)
+{
+    return (struct pst_meeting){.name = "sum over replicas",
+                                .members = members,
+                                .n_members = n,
+                                .n_src = 1,
+                                .parts = parts,
+                                .n_parts = n_parts};
+}
+
+/* Posts the sum of terms in this order, and waits for it. */
+static inline pst_status sum_in_order(const struct pst_transport_ops *ops,
+                                      struct pst_transport *transport, uint32_t rank,
+                                      const uint32_t *members, uint32_t n,
+                                      const uint32_t (*order)[2], uint32_t n_order, uint32_t n_src,
+                                      const struct pst_meet_part *part, struct pst_error *err)
+{
+    const struct pst_meeting meeting = {.name = "sum of a tied gradient",
+                                        .members = members,
+                                        .n_members = n,
+                                        .n_src = n_src,
+                                        .parts = part,
+                                        .n_parts = 1,
+                                        .order = order,
+                                        .n_order = n_order};
+    pst_request request;
+    pst_status status = ops->meet(transport, rank, &meeting, &request);
+
+    return status == PST_OK ? ops->wait(transport, rank, request, err) : status;
 }
 
 #endif

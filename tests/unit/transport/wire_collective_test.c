@@ -17,6 +17,7 @@ static void *collective(void *argument)
     double values[3] = {self->rank, 1, 2};
     float source[4] = {1, 2, 3, 4}, result[4] = {-1, -1, -1, -1};
     const float *sources[1] = {source};
+    const struct pst_meet_part part = {.src = sources, .dst = result, .elems = 4};
     uint64_t start, end;
 
     /* the last to come is rank 3 at 400 */
@@ -27,8 +28,8 @@ static void *collective(void *argument)
     CHECK(self, world.clocks[self->rank] == end);
     if (self->rank % 2 == 1) {
         world.clocks[self->rank] += 10 * self->rank;
-        CHECK(self, ops->reduce(world.transport, self->rank, pair, 2, sources, 1, order, 2, result,
-                                4, NULL) == PST_OK);
+        CHECK(self, sum_in_order(ops, world.transport, self->rank, pair, 2, order, 2, 1, &part,
+                                 NULL) == PST_OK);
         ops->span(world.transport, self->rank, &start, &end);
         CHECK(self, start == 4424 + 30 && end == 4454 + 2000 + 16);
         CHECK(self, result[0] == -1 && result[3] == -1); /* hollow */
@@ -59,13 +60,13 @@ TEST(the_last_member_starts_it)
 }
 
 static pst_request sum_at(uint64_t at, uint32_t rank, const uint32_t *members,
-                          const struct pst_reduce_part *part)
+                          const struct pst_meet_part *part)
 {
+    const struct pst_meeting meeting = sum_in_place(members, 2, part, 1);
     pst_request request;
 
     world.clocks[rank] = at;
-    assert_int_equal(world.ops->all_reduce(world.transport, rank, members, 2, part, 1, &request),
-                     PST_OK);
+    assert_int_equal(world.ops->meet(world.transport, rank, &meeting, &request), PST_OK);
     return request;
 }
 
@@ -75,7 +76,8 @@ TEST(sums_are_a_queue)
 {
     static const uint32_t near[] = {1, 0}, other[] = {2, 1};
     float data[2][100] = {{0}};
-    const struct pst_reduce_part part[2] = {{data[0], 100}, {data[1], 100}};
+    const struct pst_meet_part part[2] = {{.dst = data[0], .elems = 100},
+                                          {.dst = data[1], .elems = 100}};
     pst_request first[2], second[2], third[2];
 
     for (uint32_t node_size = 0; node_size <= 2; node_size += 2) {

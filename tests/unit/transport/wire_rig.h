@@ -63,7 +63,7 @@ static inline void open_world(uint32_t node_size, bool hollow, uint64_t stall_ns
         .transfer = transfer, .collective_ns = collective_ns, .node = node};
     struct pst_transport_config config = {.n_ranks = RANKS,
                                           .max_requests = REQUESTS,
-                                          .max_reductions = 2,
+                                          .max_meetings = 2,
                                           .stall_ns = stall_ns,
                                           .device = &device,
                                           .devices = world.devices,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Sums over replicas on the `threads` transport: the order of the members and nothing else decides
+ * Meetings on the `threads` transport: the order of the members and nothing else decides
  * about bits; posts return at once; groups and queues; disagreement, stalls, aborts.
  */
 
@@ -10,11 +10,11 @@
 
 enum { ROUNDS = 12 };
 
-static pst_status open_with(uint32_t n, uint32_t max_reductions, uint64_t stall_ns,
+static pst_status open_with(uint32_t n, uint32_t max_meetings, uint64_t stall_ns,
                             struct pst_transport **ret)
 {
     const struct pst_transport_config config = {
-        .n_ranks = n, .max_requests = 4, .max_reductions = max_reductions, .stall_ns = stall_ns};
+        .n_ranks = n, .max_requests = 4, .max_meetings = max_meetings, .stall_ns = stall_ns};
     struct pst_error err = {0};
 
     return load_threads()->open(&config, ret, &err);
@@ -22,18 +22,18 @@ static pst_status open_with(uint32_t n, uint32_t max_reductions, uint64_t stall_
 
 /* Posts the sum of a round, and checks it once it is waited for. */
 static pst_request post(struct ranked *self, const uint32_t *members, uint32_t n, uint32_t round,
-                        struct pst_reduce_part *parts)
+                        struct pst_meet_part *parts)
 {
+    const struct pst_meeting meeting = sum_in_place(members, n, parts, PARTS);
     pst_request request = 0;
 
     fill_parts(parts, self->rank, round);
-    CHECK(self, self->ops->all_reduce(self->transport, self->rank, members, n, parts, PARTS,
-                                      &request) == PST_OK);
+    CHECK(self, self->ops->meet(self->transport, self->rank, &meeting, &request) == PST_OK);
     return request;
 }
 
 static void expect_sum(struct ranked *self, const uint32_t *members, uint32_t n, uint32_t round,
-                       struct pst_reduce_part *parts)
+                       struct pst_meet_part *parts)
 {
     CHECK(self, wrong_in_parts(parts, members, n, round) == 0);
 }
@@ -41,7 +41,7 @@ static void expect_sum(struct ranked *self, const uint32_t *members, uint32_t n,
 /* All ranks, in an order that is not theirs; ranks wait early or late by turns. */
 static void all_together(struct ranked *self)
 {
-    struct pst_reduce_part parts[2][PARTS];
+    struct pst_meet_part parts[2][PARTS];
     uint32_t members[MAX_RANKS];
 
     for (uint32_t i = 0; i < self->n_ranks; i++) {
@@ -75,12 +75,12 @@ TEST(test_order)
     expect_none_failed(7);
 }
 
-/* Two groups that share nobody, next to transfers and blocking reductions of all. */
+/* Two groups that share nobody, next to transfers and sums of all. */
 static void groups(struct ranked *self)
 {
     static const uint32_t members[2][2] = {{2, 0}, {1, 3}};
     const uint32_t *own = members[self->rank % 2];
-    struct pst_reduce_part parts[PARTS];
+    struct pst_meet_part parts[PARTS];
 
     for (uint32_t round = 0; round < ROUNDS; round++) {
         double value = self->rank == round % 4 ? round : 0;
@@ -103,7 +103,7 @@ TEST(test_groups)
 static void one_is_busy(struct ranked *self)
 {
     static const uint32_t members[] = {0, 1, 2};
-    struct pst_reduce_part parts[PARTS];
+    struct pst_meet_part parts[PARTS];
     pst_request request;
     double none = 0;
 
@@ -129,11 +129,11 @@ static void disagree(struct ranked *self)
 {
     static const uint32_t members[] = {0, 1};
     float data[4] = {0};
-    const struct pst_reduce_part part = {data, self->rank == 0 ? 3 : 4};
+    const struct pst_meet_part part = {.dst = data, .elems = self->rank == 0 ? 3 : 4};
+    const struct pst_meeting meeting = sum_in_place(members, 2, &part, 1);
     pst_request request;
 
-    CHECK(self, self->ops->all_reduce(self->transport, self->rank, members, 2, &part, 1,
-                                      &request) == PST_OK);
+    CHECK(self, self->ops->meet(self->transport, self->rank, &meeting, &request) == PST_OK);
     self->status = self->ops->wait(self->transport, self->rank, request, &self->err);
 }
 
@@ -152,17 +152,17 @@ static void alone(struct ranked *self)
 {
     static const uint32_t members[] = {0, 1};
     float data[2] = {1, 2};
-    const struct pst_reduce_part part = {data, 2};
+    const struct pst_meet_part part = {.dst = data, .elems = 2};
+    const struct pst_meeting meeting = sum_in_place(members, 2, &part, 1);
     pst_request request;
 
     if (self->rank == 1) {
         return;
     }
-    CHECK(self,
-          self->ops->all_reduce(self->transport, 0, members, 2, &part, 1, &request) == PST_OK);
+    CHECK(self, self->ops->meet(self->transport, 0, &meeting, &request) == PST_OK);
     self->status = self->ops->wait(self->transport, 0, request, &self->err);
     CHECK(self, data[0] == 1 && data[1] == 2);
-    CHECK(self, self->ops->wait(self->transport, 0, request, &self->err) == PST_ERR_BUG);
+    CHECK(self, self->ops->wait(self->transport, 0, request, NULL) == PST_ERR_BUG);
 }
 
 TEST(test_stall)
@@ -170,13 +170,16 @@ TEST(test_stall)
     run_ranks(2, SECOND / 5, alone);
     assert_int_equal(ran[0].failures, 0);
     assert_int_equal(ran[0].status, PST_ERR_CANCELLED);
+    assert_string_equal(ran[0].err.message, "run stalled: rank 0 has waited 0.2 s for rank 1 in a "
+                                            "sum over replicas of 2 ranks");
 }
 
 static void aborted(struct ranked *self)
 {
     static const uint32_t members[] = {0, 1};
     float data[2] = {1, 2};
-    const struct pst_reduce_part part = {data, 2};
+    const struct pst_meet_part part = {.dst = data, .elems = 2};
+    const struct pst_meeting meeting = sum_in_place(members, 2, &part, 1);
     pst_request request;
 
     if (self->rank == 1) {
@@ -184,7 +187,7 @@ static void aborted(struct ranked *self)
         self->ops->abort(self->transport, 1, &self->err);
         return;
     }
-    self->status = self->ops->all_reduce(self->transport, 0, members, 2, &part, 1, &request);
+    self->status = self->ops->meet(self->transport, 0, &meeting, &request);
     if (self->status == PST_OK) {
         self->status = self->ops->wait(self->transport, 0, request, &self->err);
         CHECK(self, strstr(self->err.message, "enough") != NULL);
@@ -201,21 +204,34 @@ TEST(test_abort)
 TEST(test_misuse)
 {
     static const uint32_t others[] = {0, 1}, nobody[] = {0, 9}, self[] = {2};
+    static const uint32_t no_member[][2] = {{1, 0}}, no_source[][2] = {{0, 1}},
+                          good[][2] = {{0, 0}};
     const struct pst_transport_ops *ops = load_threads();
     struct pst_transport *transport = NULL;
     struct pst_error err = {0};
-    float data = 3;
-    const struct pst_reduce_part part = {&data, 1};
+    float data = 3, source = 4;
+    const float *const sources[] = {&source};
+    const struct pst_meet_part part = {.dst = &data, .elems = 1};
+    const struct pst_meet_part apart = {.src = sources, .dst = &data, .elems = 1};
+    const struct pst_meeting of_others = sum_in_place(others, 2, &part, 1);
+    const struct pst_meeting of_nobody = sum_in_place(nobody, 2, &part, 1);
+    const struct pst_meeting alone = sum_in_place(self, 1, &part, 1);
     pst_request request, second;
 
     assert_int_equal(open_with(3, 1, SECOND, &transport), PST_OK);
-    assert_int_equal(ops->all_reduce(transport, 2, others, 2, &part, 1, &request), PST_ERR_BUG);
-    assert_int_equal(ops->all_reduce(transport, 0, nobody, 2, &part, 1, &request), PST_ERR_BUG);
-    assert_int_equal(ops->all_reduce(transport, 2, self, 1, &part, 1, &request), PST_OK);
-    assert_int_equal(ops->all_reduce(transport, 2, self, 1, &part, 1, &second), PST_ERR_BUG);
+    assert_int_equal(ops->meet(transport, 2, &of_others, &request), PST_ERR_BUG);
+    assert_int_equal(ops->meet(transport, 0, &of_nobody, &request), PST_ERR_BUG);
+    assert_int_equal(sum_in_order(ops, transport, 2, self, 1, no_member, 1, 1, &apart, &err),
+                     PST_ERR_BUG);
+    assert_int_equal(sum_in_order(ops, transport, 2, self, 1, no_source, 1, 1, &apart, &err),
+                     PST_ERR_BUG);
+    assert_int_equal(sum_in_order(ops, transport, 2, self, 1, good, 1, 1, &part, &err),
+                     PST_ERR_BUG); /* its result would be its source */
+    assert_int_equal(ops->meet(transport, 2, &alone, &request), PST_OK);
+    assert_int_equal(ops->meet(transport, 2, &alone, &second), PST_ERR_BUG);
     assert_ok(ops->wait(transport, 2, request, &err), &err);
     assert_true(data == 3);
-    assert_int_equal(ops->all_reduce(transport, 2, self, 1, &part, 1, &request), PST_OK);
-    assert_ok(ops->wait(transport, 2, request, &err), &err);
+    assert_ok(sum_in_order(ops, transport, 2, self, 1, good, 1, 1, &apart, &err), &err);
+    assert_true(data == 4);
     ops->close(transport);
 }
