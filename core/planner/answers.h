@@ -25,7 +25,7 @@ struct pst_answers {
        allowed while the partitioner runs, within the batch and the places of the scheduler. */
     bool in_samples;
 
-    /* pst.cost/1, pst.profile/1, by planner->cost; compute: by pst_cost_on of the ranks. */
+    /* pst.cost/1, pst.profile/1, by planner->in.cost; compute: by pst_cost_on of the ranks. */
     void (*compute)(const struct pst_cost_model *cost, const uint32_t *nodes, uint32_t n_nodes,
                     uint32_t samples, struct pst_times *ret_times);
     uint64_t (*transfer)(const struct pst_cost_model *cost, uint64_t bytes, uint32_t from,

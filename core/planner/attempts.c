@@ -22,8 +22,8 @@ pst_status pst_planned_lay_out(const struct pst_planner *planner, struct pst_pla
     pst_status status;
 
     planned->programs = pst_alloc(plan->n_devices, sizeof(struct pst_program *));
-    status = pst_programs_create(plan, planner->graph, planner->cost,
-                                 planner->job->slim ? PST_PROGRAM_SLIM : PST_PROGRAM_WHOLE,
+    status = pst_programs_create(plan, planner->in.graph, planner->in.cost,
+                                 planner->in.job->slim ? PST_PROGRAM_SLIM : PST_PROGRAM_WHOLE,
                                  planned->programs, err);
     for (r = 0; status == PST_OK && r < plan->n_devices; r++) {
         plan->devices[r].peak_bytes = planned->programs[r]->peak_bytes;
@@ -40,18 +40,18 @@ static const char *named(struct pst_arena *arena, const struct pst_instance *ins
 
 static void sign(const struct pst_planner *planner, struct pst_plan *plan)
 {
-    char *json = pst_config_to_json(planner->job->config);
+    char *json = pst_config_to_json(planner->in.job->config);
     uint32_t i;
 
     plan->config_json = pst_arena_strdup(&plan->arena, json);
     free(json);
-    plan->graph_digest = planner->graph->digest;
-    plan->partitioner = named(&plan->arena, planner->partitioner);
-    plan->scheduler = named(&plan->arena, planner->scheduler);
+    plan->graph_digest = planner->in.graph->digest;
+    plan->partitioner = named(&plan->arena, planner->strategies.partitioner);
+    plan->scheduler = named(&plan->arena, planner->strategies.scheduler);
     plan->memopt = "";
-    for (i = 0; i < planner->n_memopt; i++) {
+    for (i = 0; i < planner->strategies.n_memopt; i++) {
         plan->memopt = pst_arena_printf(&plan->arena, "%s%s%s", plan->memopt, i > 0 ? ", " : "",
-                                        named(&plan->arena, planner->memopt[i]));
+                                        named(&plan->arena, planner->strategies.memopt[i]));
     }
 }
 
@@ -64,13 +64,13 @@ static pst_status copy_stages(const struct pst_planner *planner, const struct ps
         pst_plan_add_stage(plan, stage->nodes, stage->n_nodes, stage->ranks, stage->n_ranks,
                            stage->microbatch_size, stage->k);
     }
-    return pst_plan_connect(plan, planner->graph, err);
+    return pst_plan_connect(plan, planner->in.graph, err);
 }
 
 /* Copies the remarks that the partitioner made with its last answer into the plan's arena. */
 static void keep_remarks(const struct pst_planner *planner, struct pst_planned *planned)
 {
-    const struct pst_remarks *remarks = &planner->partitioner->remarks;
+    const struct pst_remarks *remarks = &planner->strategies.partitioner->remarks;
 
     planned->n_remarks = remarks->n;
     pst_remarks_copy(remarks, &planned->plan->arena, &planned->remarks);
@@ -91,7 +91,7 @@ pst_status pst_attempts_make(struct pst_attempts *a, bool same_cuts, struct pst_
     pst_status status;
 
     planned->plan = pst_planner_empty(planner);
-    pst_memo_finish(&planner->memo); /* answers hold for one attempt */
+    pst_memo_finish(&planner->memos.attempt); /* answers hold for one attempt */
     status = same_cuts ? copy_stages(planner, a->cuts, planned->plan, err)
                        : pst_planner_partition(planner, planned->plan, err);
     if (status == PST_OK && !same_cuts) { /* they stay where what follows finds no room */
@@ -111,7 +111,7 @@ pst_status pst_attempts_cut(struct pst_attempts *a, struct pst_error *err)
     struct pst_plan *plan = pst_planner_empty(a->planner);
     pst_status status;
 
-    pst_memo_finish(&a->planner->memo);
+    pst_memo_finish(&a->planner->memos.attempt);
     status = pst_planner_partition(a->planner, plan, err);
     PST_TRY(status, pst_attempts_keep_cuts(a, plan, err));
     pst_plan_destroy(plan);
@@ -156,21 +156,21 @@ static void learn(struct pst_attempts *a, const struct pst_planned *planned)
     const struct pst_plan *plan = planned->plan;
     bool again = a->n_learned++ > 0;
 
-    planner->exceeded = true;
+    planner->attempt.exceeded = true;
     for (uint32_t s = 0; s < plan->n_stages; s++) {
         int64_t excess = pst_attempts_excess(plan, s);
 
-        if (excess > 0 || !again) {     /* later attempts become more careful, never less */
-            planner->bias[s] += excess; /* estimates held the bias so far */
+        if (excess > 0 || !again) {             /* later attempts become more careful, never less */
+            planner->attempt.bias[s] += excess; /* estimates held the bias so far */
         }
         if (again && arena_of(plan, s, true) > a->limit) {
-            planner->bias[s] += (int64_t)(a->limit / MARGIN);
+            planner->attempt.bias[s] += (int64_t)(a->limit / MARGIN);
         }
-        if (plan->stages[s].in_flight > planner->counted[s]) {
-            planner->counted[s] = plan->stages[s].in_flight;
+        if (plan->stages[s].in_flight > planner->attempt.counted[s]) {
+            planner->attempt.counted[s] = plan->stages[s].in_flight;
         }
     }
-    planner->capacity_bytes = plan->capacity_bytes;
+    planner->attempt.capacity_bytes = plan->capacity_bytes;
 }
 
 static void keep_better(struct pst_attempts *a, struct pst_planned *planned)
@@ -186,9 +186,9 @@ static void keep_better(struct pst_attempts *a, struct pst_planned *planned)
 static pst_status attempt(struct pst_attempts *a, bool same_cuts, struct pst_error *err)
 {
     struct pst_planned planned = {.plan = NULL};
-    size_t n = same_cuts ? 0 : a->planner->graph->n_ops;
+    size_t n = same_cuts ? 0 : a->planner->in.graph->n_ops;
 
-    memcpy(a->cut_bias, a->planner->bias, n * sizeof *a->cut_bias);
+    memcpy(a->cut_bias, a->planner->attempt.bias, n * sizeof *a->cut_bias);
     pst_status status = pst_attempts_make(a, same_cuts, &planned, err);
     bool unchanged;
 
@@ -199,7 +199,7 @@ static pst_status attempt(struct pst_attempts *a, bool same_cuts, struct pst_err
     unchanged = same_cuts && a->need == pst_planned_need(&planned);
     a->need = pst_planned_need(&planned);
     if (a->need > a->limit && planned.plan->spread_sends) {
-        a->planner->tight = true; /* the same once more, which teaches nothing */
+        a->planner->attempt.tight = true; /* the same once more, which teaches nothing */
     } else if (a->need > a->limit && !unchanged) {
         learn(a, &planned);
     }
@@ -258,9 +258,9 @@ static pst_status take_least(struct pst_attempts *a, struct pst_error *err)
     bool none = a->best->plan == NULL;
     pst_status status;
 
-    a->planner->least = true;
+    a->planner->attempt.least = true;
     status = attempt(a, true, err);
-    a->planner->least = false;
+    a->planner->attempt.least = false;
     if (status == PST_OK && none) {
         status = settle(a, err); /* now it is known by how much the model is dearer */
     }
@@ -282,19 +282,19 @@ enum way { AS_CHARGED, UNDIVIDED, DEARER, LEAST, WAYS };
 static pst_status go(struct pst_attempts *a, enum way way, struct pst_error *err)
 {
     struct pst_planner *planner = a->planner;
-    bool optimizes = planner->n_memopt > 0, none = a->best->plan == NULL;
+    bool optimizes = planner->strategies.n_memopt > 0, none = a->best->plan == NULL;
 
     if (way == LEAST) {
         return optimizes && a->cuts != NULL ? take_least(a, err) : PST_ERR_INFEASIBLE;
     }
     if (way == UNDIVIDED) {
-        none = none && optimizes && planner->places.shared > 1;
-        planner->undivided |= none;
+        none = none && optimizes && planner->devices.places.shared > 1;
+        planner->attempt.undivided |= none;
     } else if (way == DEARER) {
-        uint64_t more = planner->capacity_bytes / 8;
+        uint64_t more = planner->attempt.capacity_bytes / 8;
 
-        none = none && more <= UINT64_MAX - planner->capacity_bytes;
-        planner->capacity_bytes += none ? more : 0;
+        none = none && more <= UINT64_MAX - planner->attempt.capacity_bytes;
+        planner->attempt.capacity_bytes += none ? more : 0;
     }
     return none ? repeat(a, err) : PST_ERR_INFEASIBLE;
 }
@@ -304,13 +304,13 @@ static pst_status go(struct pst_attempts *a, enum way way, struct pst_error *err
 static void charge_less(struct pst_attempts *a)
 {
     struct pst_planner *planner = a->planner;
-    size_t n = planner->graph->n_ops;
+    size_t n = planner->in.graph->n_ops;
 
-    memset(planner->bias, 0, n * sizeof *planner->bias);
-    memset(planner->counted, 0, n * sizeof *planner->counted);
-    planner->capacity_bytes = a->limit;
-    planner->undivided = false;
-    planner->uncharged = true;
+    memset(planner->attempt.bias, 0, n * sizeof *planner->attempt.bias);
+    memset(planner->attempt.counted, 0, n * sizeof *planner->attempt.counted);
+    planner->attempt.capacity_bytes = a->limit;
+    planner->attempt.undivided = false;
+    planner->attempt.uncharged = true;
     a->n_learned = 0;
     pst_plan_destroy(a->cuts);
     a->cuts = NULL;
@@ -325,7 +325,7 @@ pst_status pst_attempts_find(struct pst_attempts *a, struct pst_error *err)
         struct pst_error why = {.status = PST_OK};
         pst_status status;
 
-        if (n == WAYS && !a->planner->charged) {
+        if (n == WAYS && !a->planner->attempt.charged) {
             break;
         }
         if (n == WAYS) {

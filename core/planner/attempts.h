@@ -20,7 +20,7 @@ struct pst_attempts {
 /* Bytes that the stage's device takes beyond its estimates, divided by the number of its stages. */
 int64_t pst_attempts_excess(const struct pst_plan *plan, uint32_t stage);
 
-/* One plan, on new cuts or on the last ones, for planner->capacity_bytes. */
+/* One plan, on new cuts or on the last ones, for planner->attempt.capacity_bytes. */
 pst_status pst_attempts_make(struct pst_attempts *a, bool same_cuts, struct pst_planned *planned,
                              struct pst_error *err);
 /* The stages of that plan are the last cuts. */

@@ -25,7 +25,7 @@ static void count_tensor(struct pst_planner *planner, uint32_t tensor, uint32_t 
                          uint32_t samples)
 {
     struct pst_view_scratch *scratch = &planner->scratch;
-    const struct pst_tensor *t = &planner->graph->tensors[tensor];
+    const struct pst_tensor *t = &planner->in.graph->tensors[tensor];
     bool inside = t->producer != PST_NONE && scratch->op_stamp[t->producer] == scratch->stamp;
 
     if (scratch->late_stamp[tensor] != scratch->late_round) {
@@ -38,7 +38,7 @@ static void count_tensor(struct pst_planner *planner, uint32_t tensor, uint32_t 
 static void count_node(struct pst_planner *planner, uint32_t position, uint32_t n_nodes,
                        uint32_t samples)
 {
-    const struct pst_graph *graph = planner->graph;
+    const struct pst_graph *graph = planner->in.graph;
     uint32_t v = planner->scratch.nodes[position].node, i;
     uint64_t *bytes = &planner->scratch.late_bytes[position];
     const struct pst_op *op = &graph->ops[v];
@@ -90,15 +90,15 @@ static pst_status split_order(struct pst_planner *planner, uint32_t n_stages,
 {
     const struct pst_place place = {.size = sizeof place,
                                     .n_stages = n_stages,
-                                    .n_devices = pst_planner_logical(planner, n_stages),
+                                    .n_devices = pst_devices_under(&planner->devices, n_stages),
                                     .n_microbatches = n_microbatches,
-                                    .microbatch_size = planner->batch / n_microbatches,
+                                    .microbatch_size = planner->sizes.batch / n_microbatches,
                                     .k = 1};
     const struct pst_scheduler_count *count = NULL;
     pst_status status;
 
     *ret_count = NULL;
-    if (!pst_caps_has(planner->scheduler->plugin->provides, "split-backward")) {
+    if (!pst_caps_has(planner->strategies.scheduler->plugin->provides, "split-backward")) {
         return PST_OK;
     }
     status = pst_planner_count(planner, &place, &count, err);
@@ -133,14 +133,14 @@ static pst_status charge_split(struct pst_planner *planner, uint32_t samples,
     uint32_t late;
     pst_status status;
 
-    if (planner->uncharged) {
+    if (planner->attempt.uncharged) {
         return PST_OK;
     }
     status = split_order(planner, view->n_stages, n_microbatches, &count, err);
     if (status != PST_OK || count == NULL) {
         return status;
     }
-    planner->charged = true;
+    planner->attempt.charged = true;
     bytes = pst_view_late_bytes(planner, view->n_nodes, samples);
     late = count->late[view->stage];
     late = late < view->in_flight ? late : view->in_flight - 1;
@@ -173,8 +173,8 @@ static uint64_t sent_bytes(const struct pst_planner *planner, uint32_t n_nodes, 
             leaves = scratch->op_stamp[to] != scratch->stamp;
         }
         if (leaves && !scratch->nodes[i].output_saved) {
-            bytes +=
-                pst_tensor_bytes(&planner->graph->tensors[planner->graph->ops[v].out[0]], samples);
+            bytes += pst_tensor_bytes(&planner->in.graph->tensors[planner->in.graph->ops[v].out[0]],
+                                      samples);
         }
     }
     return bytes;
@@ -183,7 +183,7 @@ static uint64_t sent_bytes(const struct pst_planner *planner, uint32_t n_nodes, 
 void pst_view_transfers(const struct pst_planner *planner, uint32_t samples,
                         uint32_t n_microbatches, struct pst_stage_view *view)
 {
-    if (planner->places.shared > 1) {
+    if (planner->devices.places.shared > 1) {
         return; /* a neighbour may be on the same device */
     }
     view->static_bytes += sent_bytes(planner, view->n_nodes, samples);
@@ -197,7 +197,7 @@ void pst_view_transfers(const struct pst_planner *planner, uint32_t samples,
 /* Charges a stage for what earlier attempts found the evaluator to be wrong by. */
 static void correct(const struct pst_planner *planner, struct pst_stage_view *view)
 {
-    int64_t bias = view->stage < planner->graph->n_ops ? planner->bias[view->stage] : 0;
+    int64_t bias = view->stage < planner->in.graph->n_ops ? planner->attempt.bias[view->stage] : 0;
 
     if (bias >= 0) {
         view->static_bytes += (uint64_t)bias;
@@ -213,7 +213,7 @@ pst_status pst_view_charge(struct pst_planner *planner, const struct pst_stage_q
                            struct pst_error *err)
 {
     uint32_t samples = question->microbatch_size / question->n_ranks;
-    uint32_t n_microbatches = planner->batch / question->microbatch_size;
+    uint32_t n_microbatches = planner->sizes.batch / question->microbatch_size;
 
     *ret_nodes = pst_view_build(planner, question, view);
     pst_view_state(question, view);

@@ -186,7 +186,8 @@ pst_status pst_planner_divide(struct pst_planner *planner, const struct pst_plan
                 sharers[n++] = (struct sharer){.stage = s};
             }
         }
-        if (n > 1 && planner->n_memopt > 0 && planner->capacity_bytes != UINT64_MAX) {
+        if (n > 1 && planner->strategies.n_memopt > 0 &&
+            planner->attempt.capacity_bytes != UINT64_MAX) {
             status = divide(planner, plan, sharers, n, ret_share, err);
         }
     }

@@ -86,6 +86,6 @@ pst_status pst_planned_too_large(const struct pst_planner *planner,
         "its %s",
         pst_format_bytes(takes, need), (unsigned long long)need, worst,
         pst_format_bytes(excess, need - capacity_bytes), pst_format_bytes(has, capacity_bytes));
-    pst_planned_table(planned, planner->graph, err);
+    pst_planned_table(planned, planner->in.graph, err);
     return PST_ERR_INFEASIBLE;
 }

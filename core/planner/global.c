@@ -207,7 +207,7 @@ static pst_status ask_one(struct pst_planner *planner, uint32_t i, struct pst_pl
     struct pst_global_question question = {0};
     uint64_t *arena_bytes = pst_arena_array(&arena, plan->n_devices, sizeof *arena_bytes);
     pst_status status = pst_scheduler_blame(
-        planner->scheduler->plugin->id,
+        planner->strategies.scheduler->plugin->id,
         pst_global_question_init(&question, planner, plan, orders, &arena, err), err);
     bool again = status == PST_OK, moved = false;
     struct ask before = {.plan = plan, .question = &question};
@@ -217,7 +217,7 @@ static pst_status ask_one(struct pst_planner *planner, uint32_t i, struct pst_pl
     }
     for (uint32_t round = 0; status == PST_OK && again && round < MAX_ROUNDS; round++) {
         struct ask ask = {.planner = planner,
-                          .instance = planner->memopt[i],
+                          .instance = planner->strategies.memopt[i],
                           .plan = plan,
                           .question = &question};
         struct pst_error why = {.status = PST_OK};
@@ -236,7 +236,7 @@ static pst_status ask_one(struct pst_planner *planner, uint32_t i, struct pst_pl
             moved |= plan->stages[s].n_guests > 0;
         }
         again = false;
-        if (status == PST_OK && moved && planner->capacity_bytes != UINT64_MAX) {
+        if (status == PST_OK && moved && planner->attempt.capacity_bytes != UINT64_MAX) {
             status = pst_global_measure(planner, plan, orders, NULL, arena_bytes, err);
             again = status == PST_OK && tell_less(&question, planner, arena_bytes);
         }
@@ -250,8 +250,8 @@ pst_status pst_planner_global(struct pst_planner *planner, struct pst_plan *plan
 {
     pst_status status = PST_OK;
 
-    for (uint32_t i = 0; status == PST_OK && i < planner->n_memopt; i++) {
-        const struct pst_plugin *plugin = planner->memopt[i]->plugin;
+    for (uint32_t i = 0; status == PST_OK && i < planner->strategies.n_memopt; i++) {
+        const struct pst_plugin *plugin = planner->strategies.memopt[i]->plugin;
         const struct pst_memopt_global *f = plugin->get_interface(PST_MEMOPT_GLOBAL);
 
         if (f == NULL || !PST_CAN(f, plan)) {
@@ -262,7 +262,7 @@ pst_status pst_planner_global(struct pst_planner *planner, struct pst_plan *plan
                 pst_fail(err, PST_ERR_UNSUPPORTED, "plan.mismatch",
                          "memopt \"%s\" leaves bytes on other devices, which needs a synchronous "
                          "schedule; the steps of scheduler \"%s\" overlap",
-                         plugin->id, planner->scheduler->plugin->id);
+                         plugin->id, planner->strategies.scheduler->plugin->id);
         } else {
             status = ask_one(planner, i, plan, orders, err);
         }

@@ -46,13 +46,13 @@ pst_status pst_global_measure(const struct pst_planner *planner, struct pst_plan
 {
     struct pst_program **programs = pst_alloc(plan->n_devices, sizeof(void *));
     const uint32_t *n_passes = orders->n_passes[PST_BODY];
-    pst_status status = pst_plan_lower(plan, planner->graph, planner->cost,
+    pst_status status = pst_plan_lower(plan, planner->in.graph, planner->in.cost,
                                        (const struct pst_pass *const *)orders->passes[PST_BODY],
                                        n_passes, true, err);
 
     if (status == PST_OK) {
         status = pst_programs_create(
-            plan, planner->graph, planner->cost,
+            plan, planner->in.graph, planner->in.cost,
             ret_arena_bytes == NULL ? PST_PROGRAM_BUILT : PST_PROGRAM_WHOLE, programs, err);
     }
     for (uint32_t r = 0; status == PST_OK && r < plan->n_devices; r++) {
@@ -113,9 +113,10 @@ static void make_links(struct pst_global_question *q, const struct pst_planner *
     q->links = pst_arena_array(arena, (size_t)n * n, sizeof *q->links);
     for (uint32_t i = 0; i < n * n; i++) {
         const uint32_t ends[] = {q->first_rank[i / n], q->first_rank[i % n]};
-        bool far = pst_cost_node(planner->cost, ends[0]) != pst_cost_node(planner->cost, ends[1]);
+        bool far =
+            pst_cost_node(planner->in.cost, ends[0]) != pst_cost_node(planner->in.cost, ends[1]);
         struct pst_cluster room;
-        const struct pst_cluster *cluster = pst_cluster_on(planner->cluster, ends, 2, &room);
+        const struct pst_cluster *cluster = pst_cluster_on(planner->in.cluster, ends, 2, &room);
 
         q->links[i] =
             far ? (struct pst_global_link){cluster->node_link_bandwidth, cluster->node_link_latency}
@@ -138,7 +139,7 @@ static pst_status make_passes(struct pst_global_question *q, const struct pst_pl
             rows[k][r] = pst_arena_array(arena, orders->n_passes[PST_BODY][r], sizeof(uint64_t));
         }
     }
-    status = pst_plan_pass_times(plan, planner->graph, planner->cost,
+    status = pst_plan_pass_times(plan, planner->in.graph, planner->in.cost,
                                  (const struct pst_pass *const *)orders->passes[PST_BODY],
                                  orders->n_passes[PST_BODY], rows[0], rows[1], err);
     PST_TRY(status, pst_global_measure(planner, plan, orders, rows[2], NULL, err));
@@ -195,7 +196,7 @@ static struct pst_stage_view *copy_view(struct pst_planner *planner, const struc
 static uint64_t *find_bytes(const struct pst_planner *planner, const struct pst_plan_stage *stage,
                             const struct pst_stage_view *view, struct pst_arena *arena)
 {
-    const struct pst_graph *graph = planner->graph;
+    const struct pst_graph *graph = planner->in.graph;
     uint64_t *bytes = pst_arena_array(arena, stage->n_nodes, sizeof *bytes);
     bool *saved = pst_arena_array(arena, graph->n_tensors, sizeof *saved);
     uint32_t wanted = stage->n_guests > 0 ? PST_ACTION_PEER : PST_ACTION_KEEP;
@@ -323,7 +324,7 @@ pst_status pst_global_question_init(struct pst_global_question *q, struct pst_pl
         q->in.links = q->links;
         q->in.impl = q;
         q->in.stay = stay;
-        q->cost = planner->cost;
+        q->cost = planner->in.cost;
     }
     return status;
 }

@@ -15,7 +15,7 @@
 static struct pst_order_question unit_chain(const struct pst_planner *planner,
                                             const struct pst_place *place)
 {
-    const struct pst_places *places = &planner->places;
+    const struct pst_places *places = &planner->devices.places;
     const struct pst_order_question_costs costs = {.forward_ns = 1,
                                                    .backward_input_ns = 1,
                                                    .backward_weight_ns = 1,
@@ -23,7 +23,7 @@ static struct pst_order_question unit_chain(const struct pst_planner *planner,
                                                    .saved_weight_bytes = 1,
                                                    .limit_bytes = UINT64_MAX,
                                                    .copies = pst_places_copies(places)};
-    bool fixed = planner->topology.n_stages != 0;
+    bool fixed = planner->devices.topology.n_stages != 0;
     uint32_t n_places = places->n * costs.copies;
     uint32_t n = place->n_stages * costs.copies, n_devices = place->n_devices, s;
     uint32_t *device_of = pst_alloc(n, sizeof *device_of);
@@ -35,7 +35,7 @@ static struct pst_order_question unit_chain(const struct pst_planner *planner,
     }
     chain = pst_order_question_line(n_devices, n, device_of, place->n_microbatches * costs.copies,
                                     &costs);
-    chain.in.slices = planner->topology.slices;
+    chain.in.slices = planner->devices.topology.slices;
     for (s = 0; s < n; s++) {
         chain.stages[s].microbatch_size = place->microbatch_size;
         chain.stages[s].k = place->k;
@@ -49,7 +49,8 @@ static pst_status count_chain(struct pst_planner *planner, const struct pst_plac
 {
     struct pst_order_question chain = unit_chain(planner, place);
     struct pst_orders orders;
-    pst_status status = pst_orders_ask(planner->scheduler, &chain.in, NULL, NULL, &orders, err);
+    pst_status status =
+        pst_orders_ask(planner->strategies.scheduler, &chain.in, NULL, NULL, &orders, err);
 
     if (status == PST_OK) {
         const struct pst_orders_count found = pst_orders_count(&orders, &chain.in, &planner->arena);
@@ -76,7 +77,7 @@ static pst_status repeat(const struct pst_error *why, pst_status status, struct 
 pst_status pst_planner_count(struct pst_planner *planner, const struct pst_place *place,
                              const struct pst_scheduler_count **ret_count, struct pst_error *err)
 {
-    struct pst_scheduler_count *count = planner->counts;
+    struct pst_scheduler_count *count = planner->memos.counts;
     struct pst_error why = {.status = PST_OK};
 
     while (count != NULL &&
@@ -87,7 +88,7 @@ pst_status pst_planner_count(struct pst_planner *planner, const struct pst_place
     if (count == NULL) {
         count = pst_arena_array(&planner->arena, 1, sizeof *count);
         *count = (struct pst_scheduler_count){
-            .next = planner->counts,
+            .next = planner->memos.counts,
             .n_stages = place->n_stages,
             .n_microbatches = place->n_microbatches,
             .microbatch_size = place->microbatch_size,
@@ -101,7 +102,7 @@ pst_status pst_planner_count(struct pst_planner *planner, const struct pst_place
             count->why = pst_arena_array(&planner->arena, 1, sizeof *count->why);
             *count->why = why;
         }
-        planner->counts = count;
+        planner->memos.counts = count;
     }
     *ret_count = count;
     return PST_OK;
@@ -110,14 +111,15 @@ pst_status pst_planner_count(struct pst_planner *planner, const struct pst_place
 /* A part of an asynchronous schedule runs passes of two batches. */
 static uint64_t most_microbatches(const struct pst_planner *planner, const struct pst_place *place)
 {
-    return pst_rule_is_asynchronous(planner->topology.version_rule) ? 2ull * place->n_microbatches
-                                                                    : place->n_microbatches;
+    return pst_rule_is_asynchronous(planner->devices.topology.version_rule)
+               ? 2ull * place->n_microbatches
+               : place->n_microbatches;
 }
 
 /* One for each that it may hold, and the newest. */
 static uint64_t most_versions(struct pst_planner *planner, const struct pst_place *place)
 {
-    return pst_rule_is_asynchronous(planner->topology.version_rule)
+    return pst_rule_is_asynchronous(planner->devices.topology.version_rule)
                ? most_microbatches(planner, place) + 1
                : 1;
 }
@@ -126,15 +128,15 @@ static uint64_t most_versions(struct pst_planner *planner, const struct pst_plac
 static pst_status ask(struct pst_planner *planner, const struct pst_place *place,
                       struct pst_held *held, struct pst_error *err)
 {
-    pst_status status = pst_call_in_flight(planner->scheduler, place, held);
+    pst_status status = pst_call_in_flight(planner->strategies.scheduler, place, held);
 
     if (status != PST_OK) {
-        return pst_instance_fail(planner->scheduler, status, "in_flight", err);
+        return pst_instance_fail(planner->strategies.scheduler, status, "in_flight", err);
     }
     if (held->microbatches == 0 || held->weight_versions == 0 ||
         held->weight_versions > most_versions(planner, place)) {
         return pst_planner_illegal(
-            err, planner->scheduler,
+            err, planner->strategies.scheduler,
             "in_flight() states for stage %u of %u that it holds %u micro-batches "
             "and %u weight versions; at least one, and here at most %llu "
             "versions",
@@ -148,7 +150,7 @@ static pst_status look_up(struct pst_planner *planner, const struct pst_place *p
                           struct pst_held *held, struct pst_error *err)
 {
     const struct pst_scheduler_count *count = NULL;
-    uint32_t n = place->n_stages * pst_places_copies(&planner->places);
+    uint32_t n = place->n_stages * pst_places_copies(&planner->devices.places);
     pst_status status = pst_planner_count(planner, place, &count, err);
 
     if (status == PST_OK && count->status != PST_OK) {
@@ -168,9 +170,10 @@ static pst_status look_up(struct pst_planner *planner, const struct pst_place *p
 pst_status pst_planner_held(struct pst_planner *planner, const struct pst_place *place,
                             struct pst_held *ret_held, struct pst_error *err)
 {
-    const struct pst_scheduler *f = planner->scheduler->plugin->get_interface(PST_SCHEDULER);
+    const struct pst_scheduler *f =
+        planner->strategies.scheduler->plugin->get_interface(PST_SCHEDULER);
     struct pst_held held = {.size = sizeof held, .microbatches = 0, .weight_versions = 1};
-    bool says = PST_CAN(f, in_flight) && pst_places_copies(&planner->places) == 1;
+    bool says = PST_CAN(f, in_flight) && pst_places_copies(&planner->devices.places) == 1;
     pst_status status =
         says ? ask(planner, place, &held, err) : look_up(planner, place, &held, err);
 
@@ -181,8 +184,8 @@ pst_status pst_planner_held(struct pst_planner *planner, const struct pst_place 
         held.microbatches = (uint32_t)most_microbatches(planner, place);
     }
     if (place->stage < planner->view->n_nodes &&
-        planner->counted[place->stage] > held.microbatches) {
-        held.microbatches = planner->counted[place->stage];
+        planner->attempt.counted[place->stage] > held.microbatches) {
+        held.microbatches = planner->attempt.counted[place->stage];
     }
     *ret_held = held;
     return PST_OK;
@@ -202,7 +205,7 @@ pst_status pst_planner_hold(struct pst_planner *planner, struct pst_plan *plan,
             .size = sizeof place,
             .stage = s,
             .n_stages = plan->n_stages,
-            .n_devices = pst_planner_logical(planner, plan->n_stages),
+            .n_devices = pst_devices_under(&planner->devices, plan->n_stages),
             .n_microbatches = stage->n_microbatches,
             .microbatch_size = stage->microbatch_size,
             .k = stage->k,

@@ -24,23 +24,23 @@ static void node_ns(const struct pst_cost_model *cost, uint32_t node, uint32_t s
 /* All ranks may take part in a reduction, so the links of nodes count where there are several. */
 void pst_job_figures(struct pst_planner *planner)
 {
-    const struct pst_cluster *cluster = planner->cluster;
+    const struct pst_cluster *cluster = planner->in.cluster;
     const struct pst_graph_view *view = planner->view;
     double *saved = pst_arena_array(&planner->arena, view->n_nodes, sizeof *saved);
     double *edges = pst_arena_array(&planner->arena, view->n_edges, sizeof *edges);
     struct pst_figures figures;
 
     for (uint32_t i = 0; i < view->n_nodes; i++) {
-        saved[i] = (double)pst_graph_node(view, i)->saved_bytes / planner->degree;
+        saved[i] = (double)pst_graph_node(view, i)->saved_bytes / planner->devices.degree;
     }
     for (uint32_t i = 0; i < view->n_edges; i++) {
-        edges[i] = (double)pst_graph_edge(view, i)->bytes / planner->degree;
+        edges[i] = (double)pst_graph_edge(view, i)->bytes / planner->devices.degree;
     }
     figures = (struct pst_figures){
         .size = sizeof figures,
         .comm_model = PST_COMM_MAX,
         .node_size = (uint32_t)cluster->node_size,
-        .weight_multiplier = 2.0 + planner->optimizer_slots,
+        .weight_multiplier = 2.0 + planner->in.optimizer_slots,
         .p2p_bytes_per_s = (double)cluster->link_bandwidth,
         .allreduce_bytes_per_s = (double)(cluster->node_size > 0 ? cluster->node_link_bandwidth
                                                                  : cluster->link_bandwidth),
@@ -57,17 +57,17 @@ pst_status pst_strategies_in_flight(struct pst_planner *planner, const struct ps
 {
     struct pst_place asked = *place;
     struct pst_memo_key key = pst_memo_key_place(place);
-    struct pst_memo_entry *entry = pst_memo_find(&planner->memo, key);
+    struct pst_memo_entry *entry = pst_memo_find(&planner->memos.attempt, key);
 
     if (!entry->used) {
         pst_status status;
 
-        asked.n_devices = pst_planner_logical(planner, place->n_stages);
+        asked.n_devices = pst_devices_under(&planner->devices, place->n_stages);
         status = pst_planner_held(planner, &asked, &entry->answer.held, &planner->pending);
         if (status != PST_OK) {
             return status;
         }
-        pst_memo_keep(&planner->memo, entry, key);
+        pst_memo_keep(&planner->memos.attempt, entry, key);
     }
     ret_held->microbatches = entry->answer.held.microbatches;
     ret_held->weight_versions = entry->answer.held.weight_versions;
@@ -79,7 +79,7 @@ pst_status pst_strategies_price(struct pst_planner *planner,
                                 struct pst_stage_price *ret_price)
 {
     struct pst_memo_key key = pst_memo_key_question(question);
-    struct pst_memo_entry *entry = pst_memo_find(&planner->memo, key);
+    struct pst_memo_entry *entry = pst_memo_find(&planner->memos.attempt, key);
 
     if (!entry->used) {
         pst_status status =
@@ -88,7 +88,7 @@ pst_status pst_strategies_price(struct pst_planner *planner,
         if (status != PST_OK) {
             return status;
         }
-        pst_memo_keep(&planner->memo, entry, key);
+        pst_memo_keep(&planner->memos.attempt, entry, key);
     }
     ret_price->fits = entry->answer.price.fits;
     ret_price->period_ns = entry->answer.price.period_ns;
@@ -101,9 +101,9 @@ pst_status pst_strategies_price(struct pst_planner *planner,
 pst_status pst_strategies_bound(struct pst_planner *planner,
                                 const struct pst_stage_question *question, uint64_t *ret_period_ns)
 {
-    const struct pst_optimizer optimizer = {.instance =
-                                                planner->n_memopt == 1 ? planner->memopt[0] : NULL,
-                                            .evaluator = &planner->evaluator};
+    const struct pst_optimizer optimizer = {
+        .instance = planner->strategies.n_memopt == 1 ? planner->strategies.memopt[0] : NULL,
+        .evaluator = &planner->evaluator};
     struct pst_stage_node *nodes;
     struct pst_stage_view view;
     pst_status status = planner->answers->view(planner, question, &nodes, &view, &planner->pending);

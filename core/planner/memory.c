@@ -13,7 +13,9 @@
 
 static struct pst_optimizer optimizer_of(struct pst_planner *planner, uint32_t i)
 {
-    return (struct pst_optimizer){.instance = i < planner->n_memopt ? planner->memopt[i] : NULL,
+    const struct pst_strategies *all = &planner->strategies;
+
+    return (struct pst_optimizer){.instance = i < all->n_memopt ? all->memopt[i] : NULL,
                                   .evaluator = &planner->evaluator,
                                   .pending = &planner->pending};
 }
@@ -24,7 +26,7 @@ static pst_status decide_earlier(struct pst_planner *planner, const struct pst_s
 {
     pst_status status = PST_OK;
 
-    for (uint32_t i = 0; status == PST_OK && i + 1 < planner->n_memopt; i++) {
+    for (uint32_t i = 0; status == PST_OK && i + 1 < planner->strategies.n_memopt; i++) {
         const struct pst_optimizer optimizer = optimizer_of(planner, i);
 
         status = pst_optimizer_decide(&optimizer, planner->view, view, nodes, NULL, err);
@@ -35,7 +37,9 @@ static pst_status decide_earlier(struct pst_planner *planner, const struct pst_s
 /* The last of them; it keeps everything where there are none. */
 static struct pst_optimizer last_of(struct pst_planner *planner)
 {
-    return optimizer_of(planner, planner->n_memopt == 0 ? 0 : planner->n_memopt - 1);
+    uint32_t n = planner->strategies.n_memopt;
+
+    return optimizer_of(planner, n == 0 ? 0 : n - 1);
 }
 
 /* Remembers a refusal of which its own figures do not give the reason. */
@@ -43,15 +47,15 @@ static void note_price(struct pst_planner *planner, const struct pst_stage_view 
                        const struct pst_stage_price *price)
 {
     if (!price->fits && price->peak_bytes <= view->capacity_bytes &&
-        price->peak_bytes != UINT64_MAX && planner->price_fault.memopt == NULL) {
-        planner->price_fault = (struct pst_price_fault){last_of(planner).instance, view->stage,
-                                                        price->peak_bytes, view->capacity_bytes};
+        price->peak_bytes != UINT64_MAX && planner->faults.price.memopt == NULL) {
+        planner->faults.price = (struct pst_price_fault){last_of(planner).instance, view->stage,
+                                                         price->peak_bytes, view->capacity_bytes};
     }
 }
 
 void pst_planner_explain_price(const struct pst_planner *planner, struct pst_error *err)
 {
-    const struct pst_price_fault *fault = &planner->price_fault;
+    const struct pst_price_fault *fault = &planner->faults.price;
     char takes[32], capacity[32];
 
     if (fault->memopt != NULL) {
@@ -82,13 +86,13 @@ static pst_status price_view(struct pst_planner *planner, const struct pst_stage
         return status;
     }
     key = pst_memo_key_view(view);
-    entry = pst_memo_find(&planner->alike, key);
+    entry = pst_memo_find(&planner->memos.alike, key);
     if (!entry->used) {
         status = pst_optimizer_price(&last, view, &entry->answer.price, err);
         if (status != PST_OK) {
             return status;
         }
-        pst_memo_keep(&planner->alike, entry, key);
+        pst_memo_keep(&planner->memos.alike, entry, key);
         note_price(planner, view, &entry->answer.price);
     }
     *ret_price = entry->answer.price;
@@ -143,21 +147,20 @@ pst_status pst_planner_least(struct pst_planner *planner, const struct pst_plan 
 }
 
 /* Listed replays into the plan, and the actions that follow from them. */
-static void settle_replays(struct pst_planner *planner, struct pst_plan *plan, uint32_t s,
-                           uint8_t *actions)
+static void keep_replays(const struct pst_replay_list *list, const struct pst_graph *graph,
+                         struct pst_plan *plan, uint32_t s, uint8_t *actions)
 {
     struct pst_plan_stage *stage = &plan->stages[s];
-    const struct pst_replay_list *list = &planner->replays;
     struct pst_replay *replays = pst_arena_array(&plan->arena, list->n, sizeof *replays);
 
     stage->n_replays = list->n;
     stage->replays = replays;
     if (list->n > 0) {
         memcpy(replays, list->at, list->n * sizeof *replays);
-        stage->n_replays = pst_sequence_prune(stage, planner->graph, replays);
+        stage->n_replays = pst_sequence_prune(stage, graph, replays);
     }
     if (stage->n_replays > 0) {
-        pst_sequence_actions(stage, planner->graph, actions);
+        pst_sequence_actions(stage, graph, actions);
     }
 }
 
@@ -188,7 +191,7 @@ pst_status pst_planner_settle(struct pst_planner *planner,
     pst_replay_list_finish(&planner->replays);
     status = planner->answers->view(planner, question, &nodes, ret_view, err);
     PST_TRY(status, decide_earlier(planner, ret_view, nodes, err));
-    if (status == PST_OK && planner->least) {
+    if (status == PST_OK && planner->attempt.least) {
         status = least_of_view(planner, ret_view, err);
     }
     PST_TRY(status, price_view(planner, ret_view, &promised, err));
@@ -222,7 +225,7 @@ static pst_status plan_stage(struct pst_planner *planner, struct pst_plan *plan,
         actions[i] = (uint8_t)pst_stage_node_at(&view, i)->action;
     }
     plan->stages[s].actions = actions;
-    settle_replays(planner, plan, s, actions);
+    keep_replays(&planner->replays, planner->in.graph, plan, s, actions);
     plan->stages[s].estimated_bytes = value.peak_bytes;
     if (*left != UINT64_MAX) {
         *left = value.peak_bytes < *left ? *left - value.peak_bytes : 0;
@@ -234,7 +237,7 @@ pst_status pst_planner_actions(struct pst_planner *planner, struct pst_plan *pla
                                struct pst_error *err)
 {
     struct pst_arena arena = {0};
-    uint64_t *left = pst_arena_array(&arena, planner->n_ranks, sizeof *left);
+    uint64_t *left = pst_arena_array(&arena, planner->in.n_ranks, sizeof *left);
     uint64_t *share = pst_arena_array(&arena, plan->n_stages, sizeof *share);
     pst_status status = PST_OK;
 

@@ -36,7 +36,8 @@ static void take_room(const struct pst_planner *planner, const struct pst_plan *
     view->stage = s;
     view->n_stages = plan->n_stages;
     view->in_flight = stage->in_flight;
-    if (planner->exceeded && pst_caps_has(planner->scheduler->plugin->provides, "within-memory")) {
+    if (planner->attempt.exceeded &&
+        pst_caps_has(planner->strategies.scheduler->plugin->provides, "within-memory")) {
         pst_view_transfers(planner, pst_plan_samples(stage), stage->n_microbatches, view);
     }
     if (*room != UINT64_MAX) {
@@ -79,8 +80,8 @@ static pst_status fill_stage(struct pst_planner *planner, const struct pst_plan 
         return status;
     }
     nodes = pst_view_build(planner, &question, &view);
-    pst_plan_replayed(stage, planner->graph, replayed);
-    pst_cost_ops(pst_cost_on(planner->cost, stage->ranks, stage->n_ranks, &at), stage->nodes,
+    pst_plan_replayed(stage, planner->in.graph, replayed);
+    pst_cost_ops(pst_cost_on(planner->in.cost, stage->ranks, stage->n_ranks, &at), stage->nodes,
                  stage->n_nodes, samples, &times);
     *row = (struct pst_schedule_stage){
         .microbatch_size = stage->microbatch_size / plan->copies,
@@ -129,7 +130,7 @@ static uint32_t samples_a_link(const struct pst_plan_stage *from, const struct p
     return (from->microbatch_size + n - 1) / n;
 }
 
-static void fill_links(const struct pst_planner *planner, const struct pst_plan *plan,
+static void fill_links(const struct pst_cost_model *cost, const struct pst_plan *plan,
                        struct pst_order_question *asked)
 {
     for (uint32_t i = 0; i < plan->n_edges * plan->copies; i++) {
@@ -142,7 +143,7 @@ static void fill_links(const struct pst_planner *planner, const struct pst_plan 
             .from = copy * plan->n_stages + edge->from,
             .to = copy * plan->n_stages + edge->to,
             .transfer_ns = pst_cost_transfer_ns(
-                planner->cost, edge->bytes_per_sample * samples_a_link(from, to),
+                cost, edge->bytes_per_sample * samples_a_link(from, to),
                 pst_plan_copy_ranks(plan, from, copy)[0], pst_plan_copy_ranks(plan, to, copy)[0]),
         };
     }
@@ -150,17 +151,14 @@ static void fill_links(const struct pst_planner *planner, const struct pst_plan 
 }
 
 /* Logical devices, and the rank that stands for each. */
-static uint32_t find_devices(struct question *q, struct pst_planner *planner,
-                             const struct pst_plan *plan)
+static uint32_t find_devices(struct question *q, const struct pst_plan *plan, uint32_t *first_rank)
 {
     uint32_t n;
 
     q->device_of = pst_arena_array(&q->asked.arena, plan->n_devices, sizeof *q->device_of);
-    planner->first_rank =
-        pst_arena_array(&planner->arena, plan->n_devices, sizeof *planner->first_rank);
     n = pst_plan_logical(plan, q->device_of);
     for (uint32_t r = plan->n_devices; r-- > 0;) {
-        planner->first_rank[q->device_of[r]] = r;
+        first_rank[q->device_of[r]] = r;
     }
     return n;
 }
@@ -168,9 +166,11 @@ static uint32_t find_devices(struct question *q, struct pst_planner *planner,
 static pst_status question_init(struct question *q, struct pst_planner *planner,
                                 const struct pst_plan *plan, bool limited, struct pst_error *err)
 {
-    uint32_t s, d, n_devices = find_devices(q, planner, plan);
+    uint32_t *first_rank = pst_arena_array(&planner->arena, plan->n_devices, sizeof *first_rank);
+    uint32_t s, d, n_devices = find_devices(q, plan, first_rank);
     pst_status status = PST_OK;
 
+    planner->devices.first_rank = first_rank;
     pst_order_question_alloc(&q->asked, n_devices, plan->n_stages * plan->copies,
                              plan->n_edges * plan->copies);
     q->work_bytes = pst_arena_array(&q->asked.arena, n_devices, sizeof *q->work_bytes);
@@ -191,8 +191,8 @@ static pst_status question_init(struct question *q, struct pst_planner *planner,
         }
     }
     if (status == PST_OK) {
-        fill_links(planner, plan, &q->asked);
-        q->asked.in.slices = planner->graph->slices;
+        fill_links(planner->in.cost, plan, &q->asked);
+        q->asked.in.slices = planner->in.graph->slices;
         q->asked.in.barrier = plan->version_rule == PST_VERSION_SYNC && plan->barrier;
     }
     return status;
@@ -246,8 +246,9 @@ static pst_status ask(struct pst_planner *planner, struct pst_plan *plan, bool l
                       struct pst_orders *ret_orders, struct pst_error *err)
 {
     /* Trials rank cuts; a scheduler that searches for seconds would do so for each of them. */
+    const struct pst_strategies *all = &planner->strategies;
     struct pst_instance *scheduler =
-        planner->asked != NULL && planner->hasty != NULL ? planner->hasty : planner->scheduler;
+        planner->asked != NULL && all->hasty != NULL ? all->hasty : all->scheduler;
     struct question q = {.device_of = NULL};
     struct pst_orders_count held;
     pst_status status = question_init(&q, planner, plan, limited, err);
@@ -270,7 +271,7 @@ static pst_status ask(struct pst_planner *planner, struct pst_plan *plan, bool l
             check_claim(scheduler, &q.asked.in, ret_orders);
         }
         if (planner->asked == NULL && plan->copies == 1) {
-            planner->held_fault = pst_held_judge(scheduler, &q.asked.in, ret_orders);
+            planner->faults.held = pst_held_judge(scheduler, &q.asked.in, ret_orders);
         }
         join_copies(plan, ret_orders);
         spread(&q, plan, ret_orders);
@@ -279,10 +280,10 @@ static pst_status ask(struct pst_planner *planner, struct pst_plan *plan, bool l
     return status;
 }
 
-static bool may_save(const struct pst_planner *planner)
+static bool may_save(const struct pst_strategies *strategies)
 {
-    for (uint32_t i = 0; i < planner->n_memopt; i++) {
-        const char *const *provides = planner->memopt[i]->plugin->provides;
+    for (uint32_t i = 0; i < strategies->n_memopt; i++) {
+        const char *const *provides = strategies->memopt[i]->plugin->provides;
 
         if (pst_caps_has(provides, "recompute") || pst_caps_has(provides, "offload")) {
             return true;
@@ -296,11 +297,13 @@ static bool may_save(const struct pst_planner *planner)
 pst_status pst_planner_order(struct pst_planner *planner, struct pst_plan *plan,
                              struct pst_orders *ret_orders, struct pst_error *err)
 {
+    const struct pst_strategies *strategies = &planner->strategies;
     struct pst_error why = {.status = PST_OK};
     pst_status status = ask(planner, plan, true, ret_orders, &why);
 
-    if (status == PST_ERR_INFEASIBLE && planner->capacity_bytes != UINT64_MAX &&
-        may_save(planner) && !pst_caps_has(planner->scheduler->plugin->provides, "within-memory")) {
+    if (status == PST_ERR_INFEASIBLE && planner->attempt.capacity_bytes != UINT64_MAX &&
+        may_save(strategies) &&
+        !pst_caps_has(strategies->scheduler->plugin->provides, "within-memory")) {
         return ask(planner, plan, false, ret_orders, err);
     }
     if (status != PST_OK && err != NULL) {

@@ -7,7 +7,7 @@
 
 struct answer {
     struct pst_stage_intake intake;
-    struct pst_planner *planner;
+    const struct pst_planner_devices *devices;
     struct pst_plan *plan;
 };
 
@@ -15,26 +15,25 @@ struct answer {
 static void take_stage(void *self, const struct pst_stage_decl *decl)
 {
     struct answer *a = self;
-    const struct pst_planner *planner = a->planner;
     const uint32_t *ranks = decl->ranks;
     uint32_t n = decl->n_ranks;
 
-    if (!planner->chooses) {
-        ranks = pst_planner_ranks(planner, decl->ranks[0]);
-        n = planner->degree;
+    if (!a->devices->chooses) {
+        ranks = pst_place_ranks(a->devices, decl->ranks[0]);
+        n = a->devices->degree;
     }
     pst_plan_add_stage(a->plan, decl->nodes, decl->n_nodes, ranks, n, decl->microbatch_size,
                        decl->k);
 }
 
-static void init(struct answer *a, struct pst_planner *planner, struct pst_plan *plan)
+static void init(struct answer *a, const struct pst_planner *planner, struct pst_plan *plan)
 {
     *a = (struct answer){
-        .intake = {.partitioner = planner->partitioner->plugin->id,
-                   .scheduler = planner->scheduler->plugin->id,
+        .intake = {.partitioner = planner->strategies.partitioner->plugin->id,
+                   .scheduler = planner->strategies.scheduler->plugin->id,
                    .take = take_stage,
                    .self = a},
-        .planner = planner,
+        .devices = &planner->devices,
         .plan = plan,
     };
 }
@@ -42,39 +41,37 @@ static void init(struct answer *a, struct pst_planner *planner, struct pst_plan 
 /* Capacity of a device for one of the stages that share it. */
 static uint64_t capacity_of_stage(const struct pst_planner *planner, uint32_t place)
 {
+    const struct pst_planner_devices *devices = &planner->devices;
     uint64_t capacity =
-        planner->cluster->n_kinds == 0
-            ? planner->capacity_bytes
-            : pst_planner_capacity(planner, pst_planner_ranks(planner, place), planner->degree);
+        planner->in.cluster->n_kinds == 0
+            ? planner->attempt.capacity_bytes
+            : pst_planner_capacity(planner, pst_place_ranks(devices, place), devices->degree);
 
-    return capacity == UINT64_MAX || planner->undivided ? capacity
-                                                        : capacity / planner->places.shared;
-}
-
-static uint32_t node_of(const struct pst_planner *planner, uint32_t place)
-{
-    return pst_cost_node(planner->cost,
-                         pst_places_device(&planner->places, place) * planner->width);
+    return capacity == UINT64_MAX || planner->attempt.undivided ? capacity
+                                                                : capacity / devices->places.shared;
 }
 
 /* Places as partitioners see them. What `speed` tells is what products reach. */
 static struct pst_cluster_device *describe(const struct pst_planner *planner,
                                            struct pst_arena *arena)
 {
-    uint32_t n = planner->places.n, n_kinds = 0, k;
+    const struct pst_planner_devices *of = &planner->devices;
+    const struct pst_cluster *cluster = planner->in.cluster;
+    uint32_t n = of->places.n, n_kinds = 0, k;
     struct pst_cluster_device *devices = pst_arena_array(arena, n, sizeof *devices);
     struct pst_cluster *kinds = NULL, room;
 
     for (uint32_t i = 0; i < n; i++) {
+        uint32_t rank = pst_places_device(&of->places, i) * of->width;
+
         devices[i] = (struct pst_cluster_device){.memory_bytes = capacity_of_stage(planner, i),
-                                                 .node = node_of(planner, i),
+                                                 .node = pst_cost_node(planner->in.cost, rank),
                                                  .speed = 1.0};
-        if (planner->cluster->n_kinds == 0) {
+        if (cluster->n_kinds == 0) {
             continue;
         }
         kinds = kinds == NULL ? pst_arena_array(arena, n, sizeof *kinds) : kinds;
-        kinds[n_kinds] = *pst_cluster_on(planner->cluster, pst_planner_ranks(planner, i),
-                                         planner->degree, &room);
+        kinds[n_kinds] = *pst_cluster_on(cluster, pst_place_ranks(of, i), of->degree, &room);
         for (k = 0; !pst_cluster_equal(&kinds[k], &kinds[n_kinds]); k++) {
         }
         n_kinds += k == n_kinds ? 1 : 0;
@@ -89,7 +86,8 @@ void pst_planner_state(const struct pst_planner *planner, struct pst_arena *aren
                        struct pst_partition_in *ret_in)
 {
     static const uint32_t one = 1;
-    uint32_t n = planner->places.n, n_degrees = planner->chooses ? planner->n_degrees : 0;
+    const struct pst_planner_devices *of = &planner->devices;
+    uint32_t n = of->places.n, n_degrees = of->chooses ? of->n_degrees : 0;
     struct pst_cluster_device *devices = describe(planner, arena);
     struct pst_cluster_view *cluster = pst_arena_array(arena, 1, sizeof *cluster);
     uint64_t capacity = UINT64_MAX;
@@ -105,12 +103,12 @@ void pst_planner_state(const struct pst_planner *planner, struct pst_arena *aren
         .size = sizeof *ret_in,
         .graph = planner->view,
         .cluster = cluster,
-        .batch = planner->batch,
-        .micro_batches = planner->candidates,
-        .degrees = n_degrees > 0 ? planner->degrees : &one,
-        .n_micro_batches = planner->n_candidates,
+        .batch = planner->sizes.batch,
+        .micro_batches = planner->sizes.candidates,
+        .degrees = n_degrees > 0 ? of->degrees : &one,
+        .n_micro_batches = planner->sizes.n_candidates,
         .n_degrees = n_degrees > 0 ? n_degrees : 1,
-        .n_stages = planner->places.n_stages,
+        .n_stages = of->places.n_stages,
         .n_devices = n,
         .capacity_bytes = capacity,
     };
@@ -134,13 +132,14 @@ pst_status pst_planner_ask(struct pst_planner *planner, struct pst_instance *par
 pst_status pst_planner_partition(struct pst_planner *planner, struct pst_plan *plan,
                                  struct pst_error *err)
 {
+    const struct pst_graph *graph = planner->in.graph;
     struct answer answer;
     pst_status status;
 
     init(&answer, planner, plan);
-    status = pst_planner_ask(planner, planner->partitioner, &answer.intake, err);
-    planner->work += 2 * (uint64_t)planner->graph->n_ops * planner->graph->n_ops; /* a search */
-    return status == PST_OK ? pst_plan_connect(plan, planner->graph, err) : status;
+    status = pst_planner_ask(planner, planner->strategies.partitioner, &answer.intake, err);
+    planner->work += 2 * (uint64_t)graph->n_ops * graph->n_ops; /* a search */
+    return status == PST_OK ? pst_plan_connect(plan, graph, err) : status;
 }
 
 pst_status pst_planner_suppose(struct pst_planner *planner, const struct pst_stage_decl *stages,
@@ -157,5 +156,5 @@ pst_status pst_planner_suppose(struct pst_planner *planner, const struct pst_sta
         status = out->stage(out, (const struct pst_stage_decl *)(const void *)at);
     }
     status = pst_stage_intake_end(&answer.intake, err);
-    return status == PST_OK ? pst_plan_connect(plan, planner->graph, err) : status;
+    return status == PST_OK ? pst_plan_connect(plan, planner->in.graph, err) : status;
 }

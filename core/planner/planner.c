@@ -16,43 +16,45 @@
 
 static void init(struct pst_planner *planner, const struct pst_search *search)
 {
-    const struct pst_cluster *cluster = search->cluster;
-    const struct pst_graph *graph = search->graph;
-    const struct pst_job *job = search->job;
+    struct pst_graph *graph = search->graph;
+    const struct pst_job_train *train = &search->job->train;
 
-    memset(planner, 0, sizeof *planner);
-    planner->answers = &pst_job_answers;
-    planner->job = job;
-    planner->seed = (uint64_t)job->train.seed;
-    planner->graph = search->graph;
-    planner->n_nodes = graph->n_ops;
-    planner->cluster = cluster;
-    planner->cost = search->cost;
-    planner->cancelled = search->cancelled;
-    planner->clock = search->clock;
-    planner->deadline_ns = search->deadline_ns;
-    planner->n_ranks = (uint32_t)cluster->devices;
-    planner->batch = pst_graph_samples(graph, (uint32_t)job->train.batch);
-    planner->microbatch = (uint32_t)job->train.microbatch;
-    planner->n_microbatches = planner->batch / planner->microbatch;
-    planner->optimizer_slots = pst_job_optimizer_slots(job);
-    planner->capacity_bytes = pst_cluster_capacity(cluster);
-    planner->counted = pst_arena_array(&planner->arena, graph->n_ops, sizeof *planner->counted);
-    planner->bias = pst_arena_array(&planner->arena, graph->n_ops, sizeof *planner->bias);
+    *planner = (struct pst_planner){
+        .answers = &pst_job_answers,
+        .in = {.job = search->job,
+               .graph = graph,
+               .cluster = search->cluster,
+               .cost = search->cost,
+               .n_nodes = graph->n_ops,
+               .n_ranks = (uint32_t)search->cluster->devices,
+               .optimizer_slots = pst_job_optimizer_slots(search->job),
+               .seed = (uint64_t)train->seed,
+               .cancelled = search->cancelled,
+               .clock = search->clock,
+               .deadline_ns = search->deadline_ns},
+        .sizes = {.batch = pst_graph_samples(graph, (uint32_t)train->batch),
+                  .microbatch = (uint32_t)train->microbatch},
+        .attempt.capacity_bytes = pst_cluster_capacity(search->cluster),
+    };
+    planner->sizes.n_microbatches = planner->sizes.batch / planner->sizes.microbatch;
+    planner->attempt.counted =
+        pst_arena_array(&planner->arena, graph->n_ops, sizeof *planner->attempt.counted);
+    planner->attempt.bias =
+        pst_arena_array(&planner->arena, graph->n_ops, sizeof *planner->attempt.bias);
 }
 
 void pst_planner_finish(struct pst_planner *planner)
 {
-    uint32_t i;
+    const struct pst_strategies *strategies = &planner->strategies;
 
-    pst_instance_destroy(planner->partitioner);
-    pst_instance_destroy(planner->scheduler);
-    pst_instance_destroy(planner->hasty);
-    for (i = 0; i < planner->n_memopt; i++) {
-        pst_instance_destroy(planner->memopt[i]);
+    pst_instance_destroy(strategies->partitioner);
+    pst_instance_destroy(strategies->scheduler);
+    pst_instance_destroy(strategies->hasty);
+    for (uint32_t i = 0; i < strategies->n_memopt; i++) {
+        pst_instance_destroy(strategies->memopt[i]);
     }
-    pst_memo_finish(&planner->memo);
-    pst_memo_finish(&planner->alike);
+    pst_memo_finish(&planner->memos.attempt);
+    pst_memo_finish(&planner->memos.alike);
     pst_evaluator_finish(&planner->evaluator);
     pst_region_finish(&planner->figures);
     pst_replay_list_finish(&planner->replays);
@@ -71,8 +73,8 @@ void pst_planned_finish(struct pst_planned *planned)
     memset(planned, 0, sizeof *planned);
 }
 
-static pst_status lower(const struct pst_planner *planner, struct pst_plan *plan,
-                        const struct pst_orders *orders, struct pst_error *err)
+static pst_status lower(const struct pst_planner_in *in, const struct pst_orders *orders,
+                        struct pst_plan *plan, struct pst_error *err)
 {
     const struct pst_pass *const *passes[PST_PARTS];
     const uint32_t *n_passes[PST_PARTS];
@@ -82,33 +84,35 @@ static pst_status lower(const struct pst_planner *planner, struct pst_plan *plan
         n_passes[part] = orders->n_passes[part];
     }
     if (plan->asynchronous) {
-        return pst_plan_lower_parts(plan, planner->graph, planner->cost, passes, n_passes, err);
+        return pst_plan_lower_parts(plan, in->graph, in->cost, passes, n_passes, err);
     }
-    return pst_plan_lower(plan, planner->graph, planner->cost, passes[PST_BODY], n_passes[PST_BODY],
-                          true, err);
+    return pst_plan_lower(plan, in->graph, in->cost, passes[PST_BODY], n_passes[PST_BODY], true,
+                          err);
 }
 
 struct pst_plan *pst_planner_empty(const struct pst_planner *planner)
 {
-    bool asynchronous = pst_rule_is_asynchronous(planner->topology.version_rule);
+    const struct pst_planner_in *in = &planner->in;
+    const struct pst_topology *topology = &planner->devices.topology;
+    bool asynchronous = pst_rule_is_asynchronous(topology->version_rule);
     struct pst_plan *plan;
 
-    pst_plan_create(planner->graph, planner->batch, planner->n_ranks, &plan);
-    plan->optimizer_slots = planner->optimizer_slots;
-    plan->capacity_bytes = pst_cluster_capacity(planner->cluster);
+    pst_plan_create(in->graph, planner->sizes.batch, in->n_ranks, &plan);
+    plan->optimizer_slots = in->optimizer_slots;
+    plan->capacity_bytes = pst_cluster_capacity(in->cluster);
     for (uint32_t r = 0; r < plan->n_devices; r++) {
-        plan->devices[r].lacks_bytes = pst_cluster_lacks(planner->cluster, r);
-        if (planner->cluster->n_kinds > 0) {
+        plan->devices[r].lacks_bytes = pst_cluster_lacks(in->cluster, r);
+        if (in->cluster->n_kinds > 0) {
             plan->devices[r].kind =
-                pst_arena_strdup(&plan->arena, pst_cluster_kind(planner->cluster, r)->name);
+                pst_arena_strdup(&plan->arena, pst_cluster_kind(in->cluster, r)->name);
         }
     }
-    plan->version_rule = planner->topology.version_rule;
-    plan->copies = pst_topology_copies(&planner->topology);
+    plan->version_rule = topology->version_rule;
+    plan->copies = pst_topology_copies(topology);
     plan->asynchronous = asynchronous;
-    plan->drain_every = asynchronous ? (uint32_t)planner->job->train.drain_every : 0;
-    plan->barrier = pst_planner_barrier(planner->job);
-    plan->spread_sends = !asynchronous && !planner->tight;
+    plan->drain_every = asynchronous ? (uint32_t)in->job->train.drain_every : 0;
+    plan->barrier = pst_planner_barrier(in->job);
+    plan->spread_sends = !asynchronous && !planner->attempt.tight;
     return plan;
 }
 
@@ -131,14 +135,14 @@ pst_status pst_planner_complete(struct pst_planner *planner, struct pst_plan *pl
     pst_status status = pst_planner_chosen(planner, plan, err);
 
     for (uint32_t s = 0; s < plan->n_stages; s++) {
-        planner->work += PASS_WORK * (planner->batch / plan->stages[s].microbatch_size);
+        planner->work += PASS_WORK * (planner->sizes.batch / plan->stages[s].microbatch_size);
     }
     PST_TRY(status, pst_planner_hold(planner, plan, err));
     PST_TRY(status, pst_planner_actions(planner, plan, err));
     PST_TRY(status, pst_planner_order(planner, plan, &orders, err));
     PST_TRY(status, pst_planner_global(planner, plan, &orders, err));
-    PST_TRY(status, pst_scheduler_blame(planner->scheduler->plugin->id,
-                                        lower(planner, plan, &orders, err), err));
+    PST_TRY(status, pst_scheduler_blame(planner->strategies.scheduler->plugin->id,
+                                        lower(&planner->in, &orders, plan, err), err));
     for (uint32_t s = 0; status == PST_OK && s < plan->n_stages; s++) {
         limit_k(plan, s);
     }
@@ -149,29 +153,29 @@ pst_status pst_planner_complete(struct pst_planner *planner, struct pst_plan *pl
 static pst_status check(const struct pst_planner *planner, const struct pst_planned *planned,
                         struct pst_error *err)
 {
-    const struct pst_check_limits limits = {.cost = planner->cost};
+    const struct pst_check_limits limits = {.cost = planner->in.cost};
     struct pst_check_report *report = pst_alloc(1, sizeof *report);
     pst_status status;
 
-    status = pst_judge_check(planned->plan, planner->graph, &limits,
+    status = pst_judge_check(planned->plan, planner->in.graph, &limits,
                              (const struct pst_program *const *)planned->programs, report, err);
     free(report);
-    return pst_scheduler_blame(planner->scheduler->plugin->id, status, err);
+    return pst_scheduler_blame(planner->strategies.scheduler->plugin->id, status, err);
 }
 
 /* A search that the time limit ended is the plugin's fault, not the user's wish. */
 static pst_status explain_stop(const struct pst_planner *planner, pst_status status,
                                struct pst_error *err)
 {
-    bool asked = planner->cancelled != NULL && planner->cancelled();
+    bool asked = planner->in.cancelled != NULL && planner->in.cancelled();
 
     struct pst_blame blame;
 
-    if (status != PST_ERR_CANCELLED || asked || planner->deadline_ns == UINT64_MAX) {
+    if (status != PST_ERR_CANCELLED || asked || planner->in.deadline_ns == UINT64_MAX) {
         return status;
     }
     pst_breadcrumb_read_late(NULL, &blame);
-    return pst_blame_timeout(&blame, planner->job->plugins.time_limit, "plugins.time_limit",
+    return pst_blame_timeout(&blame, planner->in.job->plugins.time_limit, "plugins.time_limit",
                              pst_now_ns(), err);
 }
 
@@ -180,10 +184,10 @@ static pst_status look(struct pst_planner *planner, const struct pst_search *sea
                        struct pst_planned *ret_best, struct pst_error *err)
 {
     struct pst_attempts a = {
-        .planner = planner, .best = ret_best, .limit = planner->capacity_bytes};
+        .planner = planner, .best = ret_best, .limit = planner->attempt.capacity_bytes};
     pst_status status;
 
-    a.cut_bias = pst_arena_array(&planner->arena, planner->graph->n_ops, sizeof *a.cut_bias);
+    a.cut_bias = pst_arena_array(&planner->arena, planner->in.graph->n_ops, sizeof *a.cut_bias);
     status = search->attempts == NULL ? pst_attempts_find(&a, err)
                                       : search->attempts(&a, search->context, err);
     pst_plan_destroy(a.cuts);
@@ -199,7 +203,7 @@ pst_status pst_search_plan(const struct pst_search *search, struct pst_planned *
     pst_status status;
 
     init(&planner, search);
-    limit = planner.capacity_bytes;
+    limit = planner.attempt.capacity_bytes;
     status = pst_planner_load(&planner, err);
     PST_TRY(status, pst_planner_place(&planner, err));
     if (status == PST_OK) {
@@ -218,7 +222,7 @@ pst_status pst_search_plan(const struct pst_search *search, struct pst_planned *
     }
     PST_TRY(status, check(&planner, &planned, err));
     if (status == PST_OK && search->worth_bytes == 0) {
-        pst_held_warn(planner.scheduler, &planner.held_fault);
+        pst_held_warn(planner.strategies.scheduler, &planner.faults.held);
     }
     if (status == PST_OK && search->least_bytes != NULL) {
         status = pst_planner_least(&planner, planned.plan, search->least_bytes, err);

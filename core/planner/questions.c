@@ -35,8 +35,16 @@ static bool is_open(const struct pst_planner *planner)
 /* Schedulers that fix the number of stages say where each of them is, and of no more. */
 static bool has_places(const struct pst_planner *planner, uint32_t n_stages)
 {
-    return planner->answers->in_samples || planner->topology.n_stages == 0 ||
-           n_stages <= planner->places.n;
+    const struct pst_planner_devices *devices = &planner->devices;
+
+    return planner->answers->in_samples || devices->topology.n_stages == 0 ||
+           n_stages <= devices->places.n;
+}
+
+/* Are the ranks of this plugin's questions places? */
+static bool is_in_places(const struct pst_planner *planner, const struct pst_instance *who)
+{
+    return who == planner->strategies.partitioner && !planner->devices.chooses;
 }
 
 /* To a partitioner a rank is a place, of which several may be on one device; to a scheduler it is a
@@ -44,11 +52,14 @@ static bool has_places(const struct pst_planner *planner, uint32_t n_stages)
 static uint32_t rank_of(const struct pst_planner *planner, const struct pst_instance *who,
                         uint32_t device)
 {
-    if (who == planner->partitioner && !planner->chooses && device < planner->places.n) {
-        return pst_places_device(&planner->places, device) * planner->width;
+    const struct pst_planner_devices *devices = &planner->devices;
+
+    if (is_in_places(planner, who) && device < devices->places.n) {
+        return pst_places_device(&devices->places, device) * devices->width;
     }
-    if (who == planner->scheduler && planner->first_rank != NULL && device < planner->n_ranks) {
-        return planner->first_rank[device];
+    if (who == planner->strategies.scheduler && devices->first_rank != NULL &&
+        device < planner->in.n_ranks) {
+        return devices->first_rank[device];
     }
     return device;
 }
@@ -58,13 +69,13 @@ static const uint32_t *ranks_of(const struct pst_planner *planner, const struct 
                                 const uint32_t *ranks, uint32_t n, struct pst_arena *arena,
                                 uint32_t *ret_n)
 {
-    bool places = who == planner->partitioner && !planner->chooses;
-    uint32_t share = places ? planner->degree : 1;
+    bool places = is_in_places(planner, who);
+    uint32_t share = places ? planner->devices.degree : 1;
     uint32_t *all = pst_arena_array(arena, (size_t)n * share, sizeof *all);
 
     *ret_n = n * share;
     for (uint32_t i = 0; i < n * share; i++) {
-        if (ranks[i / share] >= (places ? planner->places.n : planner->n_ranks)) {
+        if (ranks[i / share] >= (places ? planner->devices.places.n : planner->in.n_ranks)) {
             return NULL;
         }
         all[i] = rank_of(planner, who, ranks[i / share]) + i % share;
@@ -80,7 +91,7 @@ static pst_status cost_compute_on(const struct pst_host *host, const uint32_t *n
 {
     const struct pst_planner *planner = pst_questions_planner(host);
     const struct pst_instance *who = pst_host_instance(host);
-    uint32_t share = who == planner->partitioner ? planner->degree : 1, n = 0;
+    uint32_t share = who == planner->strategies.partitioner ? planner->devices.degree : 1, n = 0;
     struct pst_arena arena = {0};
     struct pst_cost_at at;
     const uint32_t *on;
@@ -89,13 +100,13 @@ static pst_status cost_compute_on(const struct pst_host *host, const uint32_t *n
         return wrong(host, "cost.compute was asked about 0 samples");
     }
     for (uint32_t i = 0; i < n_nodes; i++) {
-        if (nodes[i] >= planner->n_nodes) {
+        if (nodes[i] >= planner->in.n_nodes) {
             return wrong(host, "cost.compute was asked about a node that does not exist");
         }
     }
     on = n_ranks == 0 ? NULL : ranks_of(planner, who, ranks, n_ranks, &arena, &n);
     if (on != NULL || n_ranks == 0) {
-        planner->answers->compute(pst_cost_on(planner->cost, on, n, &at), nodes, n_nodes,
+        planner->answers->compute(pst_cost_on(planner->in.cost, on, n, &at), nodes, n_nodes,
                                   (samples + share - 1) / share, ret_times);
     }
     pst_arena_finish(&arena);
@@ -116,7 +127,7 @@ static uint64_t cost_transfer(const struct pst_host *host, uint64_t bytes, uint3
     const struct pst_planner *planner = pst_questions_planner(host);
     const struct pst_instance *who = pst_host_instance(host);
 
-    return planner->answers->transfer(planner->cost, bytes, rank_of(planner, who, from),
+    return planner->answers->transfer(planner->in.cost, bytes, rank_of(planner, who, from),
                                       rank_of(planner, who, to));
 }
 
@@ -124,7 +135,7 @@ static uint64_t cost_allreduce(const struct pst_host *host, uint64_t bytes, uint
 {
     const struct pst_planner *planner = pst_questions_planner(host);
 
-    return planner->answers->allreduce(planner->cost, bytes, n_ranks);
+    return planner->answers->allreduce(planner->in.cost, bytes, n_ranks);
 }
 
 /* --- pst.ask/1 ---------------------------------------------------------------------------------*/
@@ -135,6 +146,7 @@ static pst_status ask_topology(const struct pst_host *host, uint32_t n_devices,
                                struct pst_topology *ret_topology)
 {
     struct pst_planner *planner = pst_questions_planner(host);
+    struct pst_instance *scheduler = planner->strategies.scheduler;
     struct pst_topology topology = {
         .version_rule = PST_VERSION_SYNC, .min_microbatches = 1, .microbatch_multiple = 1};
     pst_status status = PST_OK;
@@ -145,12 +157,11 @@ static pst_status ask_topology(const struct pst_host *host, uint32_t n_devices,
     if (!is_open(planner)) {
         return wrong(host, OUTSIDE);
     }
-    if (n_devices == 0 || n_devices > planner->places.n) {
+    if (n_devices == 0 || n_devices > planner->devices.places.n) {
         return wrong(host, "ask.topology: there are not so many devices");
     }
-    if (planner->scheduler != NULL) { /* none: the reference cost model takes any order */
-        status =
-            pst_scheduler_topology(planner->scheduler, n_devices, &topology, &planner->pending);
+    if (scheduler != NULL) { /* none: the reference cost model takes any order */
+        status = pst_scheduler_topology(scheduler, n_devices, &topology, &planner->pending);
     }
     if (status == PST_OK) {
         topology.size = ret_topology->size;
@@ -173,7 +184,7 @@ static pst_status ask_in_flight(const struct pst_host *host, const struct pst_pl
         return wrong(host, OUTSIDE);
     }
     if (place->n_stages == 0 || place->stage >= place->n_stages || place->n_microbatches == 0 ||
-        place->n_microbatches > planner->batch ||
+        place->n_microbatches > planner->sizes.batch ||
         (in_samples && (place->microbatch_size == 0 || place->k == 0))) {
         return wrong(host, in_samples
                                ? "ask.in_flight: no such stage, no such number of micro-batches, "
@@ -181,7 +192,7 @@ static pst_status ask_in_flight(const struct pst_host *host, const struct pst_pl
                                : "ask.in_flight: no such stage, or no such number of "
                                  "micro-batches");
     }
-    if (place->n_stages > planner->n_nodes && place->n_stages > planner->places.n) {
+    if (place->n_stages > planner->in.n_nodes && place->n_stages > planner->devices.places.n) {
         return wrong(host, "ask.in_flight: neither nodes nor devices suffice for so many stages");
     }
     if (!has_places(planner, place->n_stages)) {
@@ -211,8 +222,8 @@ static const char *question_fault(const struct pst_planner *planner,
         return "the scheduler has not so many stages";
     }
     if (q->in_flight == 0 || q->weight_versions == 0 || q->n_ranks == 0 ||
-        q->microbatch_size == 0 || (!in_samples && q->microbatch_size > planner->batch) ||
-        q->microbatch_size % ((uint64_t)q->n_ranks * planner->degree) != 0) {
+        q->microbatch_size == 0 || (!in_samples && q->microbatch_size > planner->sizes.batch) ||
+        q->microbatch_size % ((uint64_t)q->n_ranks * planner->devices.degree) != 0) {
         return in_samples
                    ? "counts must be positive, and replicas divide the micro-batch"
                    : "counts must be positive, replicas divide the micro-batch, and that be no "
@@ -222,7 +233,7 @@ static const char *question_fault(const struct pst_planner *planner,
         return "a stage has at least one node";
     }
     for (uint32_t i = 0; i < q->n_nodes; i++) {
-        if (q->nodes[i] >= planner->n_nodes || (i > 0 && q->nodes[i] <= q->nodes[i - 1])) {
+        if (q->nodes[i] >= planner->in.n_nodes || (i > 0 && q->nodes[i] <= q->nodes[i - 1])) {
             return "nodes must exist and ascend";
         }
     }
@@ -242,10 +253,10 @@ static const char *check_question(struct pst_planner *planner,
     }
     *ret_whole = (struct pst_stage_question){.size = sizeof *ret_whole};
     memcpy(ret_whole, asked, asked->size < sizeof *asked ? asked->size : sizeof *asked);
-    ret_whole->n_ranks *= planner->degree;
-    if (ret_whole->ranks != NULL && planner->cluster->n_kinds > 0) {
-        ret_whole->ranks = ranks_of(planner, planner->partitioner, asked->ranks, asked->n_ranks,
-                                    arena, &ret_whole->n_ranks);
+    ret_whole->n_ranks *= planner->devices.degree;
+    if (ret_whole->ranks != NULL && planner->in.cluster->n_kinds > 0) {
+        ret_whole->ranks = ranks_of(planner, planner->strategies.partitioner, asked->ranks,
+                                    asked->n_ranks, arena, &ret_whole->n_ranks);
         return ret_whole->ranks == NULL ? "ranks must exist" : NULL;
     }
     ret_whole->ranks = NULL;
@@ -290,12 +301,12 @@ static pst_status node_ns(const struct pst_host *host, uint32_t node, uint32_t s
                           double ret_ns[3])
 {
     const struct pst_planner *planner = pst_questions_planner(host);
-    uint32_t share = planner->degree;
+    uint32_t share = planner->devices.degree;
 
-    if (node >= planner->n_nodes || samples == 0) {
+    if (node >= planner->in.n_nodes || samples == 0) {
         return wrong(host, "profile.node_ns: no such node, or 0 samples");
     }
-    planner->answers->node_ns(planner->cost, node, (samples + share - 1) / share, ret_ns);
+    planner->answers->node_ns(planner->in.cost, node, (samples + share - 1) / share, ret_ns);
     return PST_OK;
 }
 
@@ -308,8 +319,8 @@ static uint32_t n_configs(const struct pst_host *host, uint32_t node)
 {
     const struct pst_planner *planner = pst_questions_planner(host);
 
-    return planner->answers->config != NULL && node < planner->n_nodes
-               ? planner->answers->config(planner->cost, node, UINT32_MAX, NULL)
+    return planner->answers->config != NULL && node < planner->in.n_nodes
+               ? planner->answers->config(planner->in.cost, node, UINT32_MAX, NULL)
                : 0;
 }
 
@@ -321,7 +332,7 @@ static pst_status get_config(const struct pst_host *host, uint32_t node, uint32_
     if (index >= n_configs(host, node) || !PST_HAS(ret_config, fixed_bytes)) {
         return wrong(host, "profile.config: no such configuration, or ret_config->size is not set");
     }
-    (void)planner->answers->config(planner->cost, node, index, ret_config);
+    (void)planner->answers->config(planner->in.cost, node, index, ret_config);
     return PST_OK;
 }
 
@@ -353,7 +364,7 @@ static pst_status evaluate_replays(const struct pst_host *host, const struct pst
 static uint64_t random_bits(const struct pst_host *host, uint64_t stream, uint64_t counter)
 {
     const struct pst_planner *planner = pst_questions_planner(host);
-    struct pst_philox words = pst_philox(planner->seed, stream, counter);
+    struct pst_philox words = pst_philox(planner->in.seed, stream, counter);
 
     return (uint64_t)words.v[1] << 32 | words.v[0];
 }
@@ -362,8 +373,8 @@ static bool is_cancelled(void *impl)
 {
     const struct pst_planner *planner = impl;
 
-    return (planner->cancelled != NULL && planner->cancelled()) ||
-           pst_search_is_late(planner->deadline_ns);
+    return (planner->in.cancelled != NULL && planner->in.cancelled()) ||
+           pst_search_is_late(planner->in.deadline_ns);
 }
 
 void pst_questions_context(struct pst_planner *planner, struct pst_host_context *ret_context)
@@ -384,7 +395,7 @@ void pst_questions_context(struct pst_planner *planner, struct pst_host_context 
         .profile = &profile,
         .figures = &planner->figures,
         .rng = &rng,
-        .trial = planner->clock == NULL ? NULL : &pst_planner_trial,
+        .trial = planner->in.clock == NULL ? NULL : &pst_planner_trial,
         .impl = planner,
         .cancelled = is_cancelled,
     };

@@ -23,7 +23,7 @@ static uint64_t largest(uint64_t a, uint64_t b)
    and what B leaves for W. */
 static uint64_t backward_bytes(const struct pst_planner *planner, uint32_t v, uint32_t samples)
 {
-    const struct pst_graph *graph = planner->graph;
+    const struct pst_graph *graph = planner->in.graph;
     const struct pst_op *op = &graph->ops[v];
     struct pst_op_grad grad;
     uint64_t bytes, dp = 0;
@@ -40,17 +40,17 @@ static uint64_t backward_bytes(const struct pst_planner *planner, uint32_t v, ui
         bytes +=
             grad.z_elems[i] * pst_dtype_bytes(grad.z_dtype[i]) * (grad.z_batched[i] ? samples : 1);
     }
-    for (i = 0; grad.has_w && planner->batch > samples && i < op->n_param; i++) {
+    for (i = 0; grad.has_w && planner->sizes.batch > samples && i < op->n_param; i++) {
         dp += op->param[i] != PST_NONE ? graph->params[op->param[i]].elems * 4 : 0;
     }
-    return bytes + largest(pst_cost_workspace(planner->cost, v, 1, samples),
-                           pst_cost_workspace(planner->cost, v, 2, samples) + dp);
+    return bytes + largest(pst_cost_workspace(planner->in.cost, v, 1, samples),
+                           pst_cost_workspace(planner->in.cost, v, 2, samples) + dp);
 }
 
 static void make_node(const struct pst_planner *planner, const struct pst_cost_model *cost,
                       uint32_t v, uint32_t samples, struct pst_stage_node *ret_node)
 {
-    const struct pst_graph *graph = planner->graph;
+    const struct pst_graph *graph = planner->in.graph;
     const struct pst_node *node = pst_graph_node(planner->view, v);
     const struct pst_op *op = &graph->ops[v];
     struct pst_op_grad grad;
@@ -66,7 +66,7 @@ static void make_node(const struct pst_planner *planner, const struct pst_cost_m
         .action = PST_ACTION_KEEP,
         .forward_ns = times.forward_ns,
         .backward_ns = times.backward_input_ns + times.backward_weight_ns,
-        .forward_work_bytes = pst_cost_workspace(planner->cost, v, 0, samples),
+        .forward_work_bytes = pst_cost_workspace(planner->in.cost, v, 0, samples),
         .backward_work_bytes = backward_bytes(planner, v, samples),
         .output_bytes = pst_tensor_bytes(&graph->tensors[op->out[0]], samples),
         .output_saved = (grad.b_reads_y | grad.w_reads_y) & 1,
@@ -84,25 +84,25 @@ static const struct pst_size_table *sizes_for(struct pst_planner *planner, uint3
 {
     struct pst_cost_at at;
     const struct pst_cost_model *cost = pst_cost_on(
-        planner->cost, question->ranks, question->ranks == NULL ? 0 : question->n_ranks, &at);
+        planner->in.cost, question->ranks, question->ranks == NULL ? 0 : question->n_ranks, &at);
     struct pst_size_table *table;
     uint32_t v;
 
-    for (table = planner->sizes; table != NULL; table = table->next) {
+    for (table = planner->scratch.tables; table != NULL; table = table->next) {
         if (table->samples == samples &&
-            (planner->cluster->n_kinds == 0 || pst_cluster_equal(&table->on, cost->cluster))) {
+            (planner->in.cluster->n_kinds == 0 || pst_cluster_equal(&table->on, cost->cluster))) {
             return table;
         }
     }
     table = pst_arena_array(&planner->arena, 1, sizeof *table);
     table->samples = samples;
     table->on = *cost->cluster;
-    table->nodes = pst_arena_array(&planner->arena, planner->graph->n_ops, sizeof *table->nodes);
-    for (v = 0; v < planner->graph->n_ops; v++) {
+    table->nodes = pst_arena_array(&planner->arena, planner->in.graph->n_ops, sizeof *table->nodes);
+    for (v = 0; v < planner->in.graph->n_ops; v++) {
         make_node(planner, cost, v, samples, &table->nodes[v]);
     }
-    table->next = planner->sizes;
-    planner->sizes = table;
+    table->next = planner->scratch.tables;
+    planner->scratch.tables = table;
     return table;
 }
 
@@ -110,7 +110,7 @@ static const struct pst_size_table *sizes_for(struct pst_planner *planner, uint3
    each rank has its part. */
 static void fill_work_bytes(struct pst_planner *planner)
 {
-    uint32_t share = planner->degree, samples = planner->microbatch / share;
+    uint32_t share = planner->devices.degree, samples = planner->sizes.microbatch / share;
     struct pst_graph_view *view = planner->view;
     struct pst_node *nodes;
     struct pst_edge *edges;
@@ -122,7 +122,7 @@ static void fill_work_bytes(struct pst_planner *planner)
         nodes[v] = *pst_graph_node(view, v);
         nodes[v].saved_bytes = (nodes[v].saved_bytes + share - 1) / share;
         nodes[v].output_bytes = (nodes[v].output_bytes + share - 1) / share;
-        nodes[v].forward_work_bytes = pst_cost_workspace(planner->cost, v, 0, samples);
+        nodes[v].forward_work_bytes = pst_cost_workspace(planner->in.cost, v, 0, samples);
         nodes[v].backward_work_bytes = backward_bytes(planner, v, samples);
     }
     for (e = 0; e < view->n_edges; e++) {
@@ -154,13 +154,13 @@ static bool keeps_result(const struct pst_graph *graph, uint32_t from, uint32_t 
 
 void pst_views_init(struct pst_planner *planner)
 {
-    const struct pst_graph *graph = planner->graph;
+    const struct pst_graph *graph = planner->in.graph;
     struct pst_view_scratch *scratch = &planner->scratch;
     struct pst_arena *arena = &planner->arena;
     struct pst_graph_view *made = NULL;
     uint32_t e;
 
-    pst_graph_make_view(planner->graph, planner->microbatch, &made);
+    pst_graph_make_view(planner->in.graph, planner->sizes.microbatch, &made);
     planner->view = pst_arena_array(arena, 1, sizeof *planner->view);
     scratch->nodes = pst_arena_array(arena, graph->n_ops, sizeof *scratch->nodes);
     scratch->producers = pst_arena_array(arena, made->n_edges, sizeof *scratch->producers);
@@ -202,11 +202,11 @@ static uint64_t op_static_bytes(struct pst_planner *planner, const struct pst_op
         if (op->param[i] == PST_NONE) {
             continue;
         }
-        parameter = &planner->graph->params[op->param[i]];
+        parameter = &planner->in.graph->params[op->param[i]];
         bytes += aligned(parameter->elems * 4); /* accumulator: one per using operator */
         if (scratch->param_stamp[op->param[i]] != scratch->stamp) {
             scratch->param_stamp[op->param[i]] = scratch->stamp;
-            pst_static_parts(parameter, versions, planner->optimizer_slots, add_part, &bytes);
+            pst_static_parts(parameter, versions, planner->in.optimizer_slots, add_part, &bytes);
         }
     }
     for (i = 0; i < op->n_state; i++) {
@@ -219,10 +219,10 @@ static uint64_t op_static_bytes(struct pst_planner *planner, const struct pst_op
    run. */
 static uint64_t op_past_bytes(const struct pst_planner *planner, uint32_t v, uint32_t samples)
 {
-    const struct pst_op *op = &planner->graph->ops[v];
+    const struct pst_op *op = &planner->in.graph->ops[v];
 
     return op->slices > 1
-               ? (op->slices - 1) * aligned(pst_op_past_bytes(planner->graph, v) * samples)
+               ? (op->slices - 1) * aligned(pst_op_past_bytes(planner->in.graph, v) * samples)
                : 0;
 }
 
@@ -233,7 +233,7 @@ static uint64_t op_room_bytes(const struct pst_planner *planner, const struct ps
 
     for (uint32_t i = 0; i < op->n_param; i++) {
         if (op->param[i] != PST_NONE) {
-            const uint64_t room = pst_parameter_room(&planner->graph->params[op->param[i]]);
+            const uint64_t room = pst_parameter_room(&planner->in.graph->params[op->param[i]]);
 
             most = room > most ? room : most;
         }
@@ -250,7 +250,7 @@ static uint64_t op_input_bytes(struct pst_planner *planner, const struct pst_op 
     uint32_t i;
 
     for (i = 0; i < op->n_in; i++) {
-        const struct pst_tensor *tensor = &planner->graph->tensors[op->in[i]];
+        const struct pst_tensor *tensor = &planner->in.graph->tensors[op->in[i]];
         bool inside =
             tensor->producer != PST_NONE && scratch->op_stamp[tensor->producer] == scratch->stamp;
 
@@ -300,7 +300,7 @@ static uint64_t host_link(const struct pst_planner *planner,
 {
     struct pst_cluster room;
 
-    return pst_cluster_on(planner->cluster, question->ranks,
+    return pst_cluster_on(planner->in.cluster, question->ranks,
                           question->ranks == NULL ? 0 : question->n_ranks, &room)
         ->host_bandwidth;
 }
@@ -334,7 +334,7 @@ struct pst_stage_node *pst_view_build(struct pst_planner *planner,
         .in_flight = 1,
         .weight_versions = versions,
         .staging_copies = 2,
-        .link_directions = (uint32_t)planner->cluster->link_directions,
+        .link_directions = (uint32_t)planner->in.cluster->link_directions,
         .capacity_bytes = UINT64_MAX,
         .host_capacity_bytes = pst_planner_host_share(planner),
     };
@@ -343,7 +343,7 @@ struct pst_stage_node *pst_view_build(struct pst_planner *planner,
         ret_view->link_bytes_per_s = host_link(planner, question);
     }
     for (i = 0; i < n_nodes; i++) {
-        const struct pst_op *op = &planner->graph->ops[nodes[i]];
+        const struct pst_op *op = &planner->in.graph->ops[nodes[i]];
 
         scratch->nodes[i] = table->nodes[nodes[i]];
         find_producers(planner, &scratch->nodes[i], &n_producers);

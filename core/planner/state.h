@@ -31,8 +31,10 @@ struct pst_size_table {
     struct pst_size_table *next;
 };
 
-/* Room for one stage view at a time; arrays are as large as the graph asks for. */
+/* Room for one stage view at a time; arrays are as large as the graph asks for. Made by
+   pst_views_init; written by stage_view.c and charges.c with every view. */
 struct pst_view_scratch {
+    struct pst_size_table *tables; /* one for each number of samples, kept for the whole run */
     struct pst_stage_node *nodes;
     uint32_t *producers;
     uint32_t *position;     /* [n_ops] in the stage */
@@ -46,40 +48,32 @@ struct pst_view_scratch {
     uint64_t *late_bytes; /* [n_ops + 1] by position: what W reads of it; the last: of the input */
 };
 
-struct pst_planner {
-    const struct pst_answers *answers; /* to the questions of strategies */
-    const struct pst_job *job;         /* of jobs only, as is the next one */
+/* Written once, by who begins the run: planner.c, tools/penstock/ask/problem.c. */
+struct pst_planner_in {
+    const struct pst_job *job; /* of jobs only, as is the next one */
     struct pst_graph *graph;
     const struct pst_cluster *cluster; /* of a problem file: devices that are all alike */
     const struct pst_cost_model *cost;
+    uint32_t n_nodes; /* of the view, also before there is one */
+    uint32_t n_ranks;
+    uint32_t optimizer_slots;
     uint64_t seed; /* of pst.rng/1 */
     bool (*cancelled)(void);
     pst_planner_clock *clock;
-    /* Set by attempts when a layout with plan->spread_sends exceeds memory: from then on
-       pst_planner_empty() makes plans without those send buffers, which only save time. */
-    bool tight;
-    /* Set by attempts when a layout without them exceeds memory: from then on order.c charges the
-       buffers of transfers when it asks schedulers that provide "within-memory". */
-    bool exceeded;
-    struct pst_held_fault held_fault; /* of the last schedule */
-    /* The first price that said "does not fit" and named no more than the capacity; of a memory
-       optimizer. */
-    struct pst_price_fault {
-        const struct pst_instance *memopt; /* NULL: there was none */
-        uint32_t stage;
-        uint64_t peak_bytes, capacity_bytes;
-    } price_fault;
     uint64_t deadline_ns; /* UINT64_MAX: none */
-    uint64_t work;        /* struct pst_search */
-    struct pst_arena arena;
+};
 
+/* Written by pst_planner_load, once; by pst_problem_open. */
+struct pst_strategies {
     struct pst_instance *partitioner, *scheduler, *memopt[PST_MAX_MEMOPT];
     struct pst_instance *hasty; /* the scheduler with its fast settings, for trials; or NULL */
     uint32_t n_memopt;
+};
 
-    struct pst_graph_view *view;
-    uint32_t n_nodes; /* of the view, also before there is one */
-    uint32_t n_ranks;
+/* Ranks, and the logical devices and places that are made of them. Written by pst_planner_place,
+   once; but `topology` again by pst_planner_chosen and `first_rank` by pst_planner_order, for every
+   plan. */
+struct pst_planner_devices {
     uint32_t *ranks;    /* [places.n * degree] of each place, copy by copy */
     uint32_t n_degrees; /* replica counts that a stage may have, offered if `chooses` */
     const uint32_t *degrees;
@@ -87,15 +81,30 @@ struct pst_planner {
     bool chooses;         /* the partitioner assigns ranks to stages; its places are ranks */
     uint32_t degree;      /* ranks of every stage, over all its copies; 1 if `chooses` */
     uint32_t width;       /* ranks of every logical device: degree / copies; 1 if `chooses` */
-    uint32_t n_devices;   /* logical devices; ranks if `chooses` */
+    uint32_t n_logical;   /* logical devices; ranks if `chooses` */
     uint32_t *first_rank; /* of each logical device of the finished partition; NULL: none yet */
-    uint32_t batch, microbatch, n_microbatches, optimizer_slots;
-    uint32_t n_candidates;
-    const uint32_t *candidates; /* micro-batch sizes offered; a job's own first */
     struct pst_topology topology;
     struct pst_places places; /* what the partitioner may fill; devices are logical ones */
-    uint64_t capacity_bytes;  /* of the largest device, in this attempt; UINT64_MAX: no limit */
-    /* Attempts (attempts.h) write these, except `charged`. */
+};
+
+/* Samples of a step and of a micro-batch. Written with the input; pst_planner_place adapts them to
+   copies and lists the candidates. */
+struct pst_planner_sizes {
+    uint32_t batch, microbatch, n_microbatches;
+    uint32_t n_candidates;
+    const uint32_t *candidates; /* micro-batch sizes offered; a job's own first */
+};
+
+/* One attempt at a plan assumes these values, which earlier attempts taught. Written between plans
+   by attempts.c, or by a program's own way (attempts.h); but `charged` by charges.c. */
+struct pst_attempt_state {
+    uint64_t capacity_bytes; /* of the largest device; UINT64_MAX: no limit */
+    /* A layout with plan->spread_sends exceeded memory: from then on pst_planner_empty() makes
+       plans without those send buffers, which only save time. */
+    bool tight;
+    /* A layout without them exceeded memory: from then on order.c charges the buffers of transfers
+       when it asks schedulers that provide "within-memory". */
+    bool exceeded;
     bool undivided; /* partition.c offers a stage all of a device that it shares, not its part */
     bool least;     /* memory.c plans stages for the least memory, whatever their capacity */
     /* charged: charges.c has charged a stage for micro-batches between B and W. uncharged: it
@@ -107,17 +116,46 @@ struct pst_planner {
     /* [n_ops] by stage: the most micro-batches in flight that schedules of earlier attempts held;
        pst_planner_held() returns at least as many. */
     uint32_t *counted;
+};
 
-    struct pst_size_table *sizes;
-    struct pst_scheduler_count *counts;
+/* Answers of strategies that are remembered, written by who asked. */
+struct pst_planner_memos {
+    struct pst_memo attempt;            /* for one attempt, whose begin empties it */
+    struct pst_memo alike;              /* prices of stages of the same figures */
+    struct pst_scheduler_count *counts; /* of held.c */
+};
+
+/* Wrong statements of strategies, for messages at the end of the run. */
+struct pst_planner_faults {
+    struct pst_held_fault held; /* written by pst_planner_order: of the last schedule */
+    /* Written by memory.c: the first price that said "does not fit" and named no more than the
+       capacity; of a memory optimizer. */
+    struct pst_price_fault {
+        const struct pst_instance *memopt; /* NULL: there was none */
+        uint32_t stage;
+        uint64_t peak_bytes, capacity_bytes;
+    } price;
+};
+
+struct pst_planner {
+    const struct pst_answers *answers; /* to the questions of strategies */
+    struct pst_planner_in in;
+    struct pst_strategies strategies;
+    struct pst_planner_devices devices;
+    struct pst_planner_sizes sizes;
+    struct pst_attempt_state attempt;
+    struct pst_planner_memos memos;
+    struct pst_planner_faults faults;
+
+    struct pst_graph_view *view; /* as strategies see the graph; by pst_views_init, once */
     struct pst_view_scratch scratch;
     struct pst_evaluator evaluator;
     struct pst_replay_list replays;       /* that the last memory optimizer listed for a stage */
-    struct pst_memo memo;                 /* answers, for one attempt */
-    struct pst_memo alike;                /* prices of stages of the same figures */
     struct pst_region figures;            /* of pst.profile/1, as the partitioner gets them */
     const struct pst_partition_in *asked; /* while the partitioner is asked */
     struct pst_error pending;             /* what a callback failed with, inside a plugin's call */
+    uint64_t work;                        /* struct pst_search */
+    struct pst_arena arena;
 };
 
 /* strategies.c: the plugin that "use" and "path" of a strategy's table name; table: NULL where the
@@ -131,10 +169,10 @@ pst_status pst_job_plugin_is_foreign(const struct pst_job *job, struct pst_confi
                                      const char *kind, bool *ret_foreign, struct pst_error *err);
 /* strategies.c: finds and instantiates what the job names; call pst_planner_finish in any case. */
 pst_status pst_planner_load(struct pst_planner *planner, struct pst_error *err);
-/* strategies.c: a logical device for each stage, once the partitioner has chosen. */
+/* topology.c: a logical device for each stage, once the partitioner has chosen. */
 pst_status pst_planner_chosen(struct pst_planner *planner, const struct pst_plan *plan,
                               struct pst_error *err);
-/* Number of micro-batches; places. */
+/* topology.c: number of micro-batches; places. */
 pst_status pst_planner_place(struct pst_planner *planner, struct pst_error *err);
 /* Returns true if the optimizer step needs the norm of all gradients, or a common verdict that they
    are finite, from all devices. */
@@ -191,7 +229,7 @@ struct pst_stage_question pst_planner_question(const struct pst_plan *plan, uint
    0. */
 pst_status pst_planner_divide(struct pst_planner *planner, const struct pst_plan *plan,
                               uint64_t *ret_share, struct pst_error *err);
-/* After an infeasible search: adds planner->price_fault, which may be its reason, to the details.
+/* After an infeasible search: adds planner->faults.price, which may be its reason, to the details.
  */
 void pst_planner_explain_price(const struct pst_planner *planner, struct pst_error *err);
 /* Decides the actions of a stage, in its view, and its replays, in planner->replays; checks them
@@ -204,15 +242,17 @@ pst_status pst_planner_actions(struct pst_planner *planner, struct pst_plan *pla
                                struct pst_error *err);
 
 /* Logical devices under a number of stages, as far as it can be known before they are placed. */
-static inline uint32_t pst_planner_logical(const struct pst_planner *planner, uint32_t n_stages)
+static inline uint32_t pst_devices_under(const struct pst_planner_devices *devices,
+                                         uint32_t n_stages)
 {
-    return planner->chooses && planner->replicates ? n_stages : planner->n_devices;
+    return devices->chooses && devices->replicates ? n_stages : devices->n_logical;
 }
 
 /* Ranks of the logical devices that a place is on, copy by copy; for jobs only. */
-static inline const uint32_t *pst_planner_ranks(const struct pst_planner *planner, uint32_t place)
+static inline const uint32_t *pst_place_ranks(const struct pst_planner_devices *devices,
+                                              uint32_t place)
 {
-    return &planner->ranks[place * planner->degree];
+    return &devices->ranks[place * devices->degree];
 }
 
 /* Bytes that this attempt may use on the smallest of these ranks. */
@@ -222,11 +262,11 @@ static inline uint64_t pst_planner_capacity(const struct pst_planner *planner,
     uint64_t lacks = 0;
 
     for (uint32_t r = 0; r < n_ranks; r++) {
-        uint64_t of = pst_cluster_lacks(planner->cluster, ranks[r]);
+        uint64_t of = pst_cluster_lacks(planner->in.cluster, ranks[r]);
 
         lacks = of > lacks ? of : lacks;
     }
-    return pst_sat_left(planner->capacity_bytes, lacks);
+    return pst_sat_left(planner->attempt.capacity_bytes, lacks);
 }
 
 /* haste.c: a copy of the scheduler's table with the setting that avoids a long search; the table

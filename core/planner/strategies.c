@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The strategies of a job: matched, instantiated; and what the scheduler wants to be given.
+ * The strategies of a job: found, matched, instantiated.
  */
 #include <penstock/memopt_global.h>
 
@@ -142,8 +142,6 @@ uint32_t pst_job_slices(const struct pst_job *job)
 
 /* --- matched and instantiated -----------------------------------------------------------------*/
 
-#define ON_NON_FINITE_SKIP 1 /* train.on_non_finite */
-
 static pst_status instantiate(struct pst_planner *planner, const struct pst_plugin *plugin,
                               struct pst_config_node *table, struct pst_instance **ret_instance,
                               struct pst_error *err)
@@ -154,7 +152,7 @@ static pst_status instantiate(struct pst_planner *planner, const struct pst_plug
         const struct pst_param *row = pst_plugin_param(plugin, i);
 
         if (row->type == PST_PARAM_PATH) {
-            pst_config_resolve(planner->job->config, table, row->key);
+            pst_config_resolve(planner->in.job->config, table, row->key);
         }
     }
     pst_questions_context(planner, &context);
@@ -199,23 +197,20 @@ static pst_status find_turns(const struct pst_plugin *const *memopts, uint32_t n
     return PST_OK;
 }
 
-bool pst_planner_barrier(const struct pst_job *job)
-{
-    return job->train.clip > 0 || job->train.on_non_finite == ON_NON_FINITE_SKIP;
-}
-
 static pst_status add_hasty(struct pst_planner *planner, const struct pst_plugin *plugin,
                             struct pst_error *err)
 {
-    struct pst_config_node *table = planner->job->scheduler;
+    struct pst_config_node *table = planner->in.job->scheduler;
     struct pst_config_node *hasty = pst_hastened(&planner->arena, table, plugin);
 
-    return hasty == table ? PST_OK : instantiate(planner, plugin, hasty, &planner->hasty, err);
+    return hasty == table ? PST_OK
+                          : instantiate(planner, plugin, hasty, &planner->strategies.hasty, err);
 }
 
 pst_status pst_planner_load(struct pst_planner *planner, struct pst_error *err)
 {
-    const struct pst_job *job = planner->job;
+    const struct pst_job *job = planner->in.job;
+    struct pst_strategies *strategies = &planner->strategies;
     const struct pst_plugin *plugins[2 + PST_MAX_MEMOPT] = {NULL};
     uint32_t turns[PST_MAX_MEMOPT], i, n = job->n_memopt;
     pst_status status = PST_OK;
@@ -229,266 +224,20 @@ pst_status pst_planner_load(struct pst_planner *planner, struct pst_error *err)
     PST_TRY(status, pst_caps_match(plugins, 2 + n, err));
     PST_TRY(status, find_turns(&plugins[2], n, turns, err));
     if (status == PST_OK) {
-        status = instantiate(planner, plugins[0], job->partitioner, &planner->partitioner, err);
-        if (status == PST_OK && planner->cluster->n_kinds > 0 &&
+        status = instantiate(planner, plugins[0], job->partitioner, &strategies->partitioner, err);
+        if (status == PST_OK && planner->in.cluster->n_kinds > 0 &&
             !pst_caps_has(plugins[0]->provides, "mixed-devices")) {
-            pst_remark_functions.text(&planner->partitioner->host, "mixed_devices",
+            pst_remark_functions.text(&strategies->partitioner->host, "mixed_devices",
                                       "planned as if all devices were like the slowest");
         }
     }
-    PST_TRY(status, instantiate(planner, plugins[1], job->scheduler, &planner->scheduler, err));
+    PST_TRY(status, instantiate(planner, plugins[1], job->scheduler, &strategies->scheduler, err));
     PST_TRY(status, add_hasty(planner, plugins[1], err));
     for (i = 0; status == PST_OK && i < n; i++) {
         const struct pst_plugin *plugin = plugins[2 + turns[i]];
 
-        planner->n_memopt = i + 1;
-        status = instantiate(planner, plugin, job->memopt[turns[i]], &planner->memopt[i], err);
+        strategies->n_memopt = i + 1;
+        status = instantiate(planner, plugin, job->memopt[turns[i]], &strategies->memopt[i], err);
     }
     return status;
-}
-
-/* Are there as many micro-batches as the scheduler wants? */
-static pst_status check_microbatches(const struct pst_planner *planner, struct pst_error *err)
-{
-    const struct pst_topology *topology = &planner->topology;
-    uint32_t m = planner->n_microbatches * pst_topology_copies(topology);
-
-    if (m < topology->min_microbatches) {
-        return pst_fail(err, PST_ERR_CONFIG, "config.value",
-                        "scheduler \"%s\" needs at least %u micro-batches, but batch %u in "
-                        "micro-batches of %u gives %u; raise train.batch or lower train.microbatch",
-                        planner->scheduler->plugin->id, topology->min_microbatches, planner->batch,
-                        (uint32_t)planner->job->train.microbatch, m);
-    }
-    if (topology->microbatch_multiple > 1 && m % topology->microbatch_multiple != 0) {
-        return pst_fail(err, PST_ERR_CONFIG, "config.value",
-                        "scheduler \"%s\" needs a number of micro-batches that is a multiple of "
-                        "%u, but batch %u in micro-batches of %u gives %u; change train.batch or "
-                        "train.microbatch",
-                        planner->scheduler->plugin->id, topology->microbatch_multiple,
-                        planner->batch, (uint32_t)planner->job->train.microbatch, m);
-    }
-    return PST_OK;
-}
-
-/* --- logical devices --------------------------------------------------------------------------*/
-
-/* Keeps the replica counts for which there are enough devices. */
-static pst_status read_degrees(struct pst_planner *planner, struct pst_error *err)
-{
-    const struct pst_job_train *train = &planner->job->train;
-    uint32_t *degrees = pst_arena_array(&planner->arena, train->n_degrees, sizeof *degrees);
-
-    planner->degrees = degrees;
-    for (uint32_t i = 0; i < train->n_degrees; i++) {
-        if (train->degree[i] <= planner->n_ranks) {
-            degrees[planner->n_degrees++] = train->degree[i];
-            planner->replicates |= train->degree[i] > 1;
-        }
-    }
-    return planner->n_degrees > 0
-               ? PST_OK
-               : pst_fail(err, PST_ERR_CONFIG, "config.value",
-                          "train.degrees asks for at least %u replicas of every stage, but there "
-                          "are %u devices",
-                          train->degree[0], planner->n_ranks);
-}
-
-/* Two copies take every other micro-batch each: as much as replicas of a stage that take half of
-   twice as large a one. */
-static pst_status join_copies(struct pst_planner *planner, struct pst_error *err)
-{
-    uint32_t copies = pst_topology_copies(&planner->topology);
-
-    if (planner->n_microbatches % copies != 0) {
-        return pst_fail(err, PST_ERR_CONFIG, "config.value",
-                        "scheduler \"%s\" sends as many micro-batches one way as the other, but "
-                        "batch %u in micro-batches of %u gives %u; change train.batch or "
-                        "train.microbatch",
-                        planner->scheduler->plugin->id, planner->batch, planner->microbatch,
-                        planner->n_microbatches);
-    }
-    for (uint32_t i = 0; copies > 1 && i < planner->n_memopt; i++) {
-        const struct pst_plugin *plugin = planner->memopt[i]->plugin;
-
-        if (plugin->get_interface(PST_MEMOPT_GLOBAL) != NULL) {
-            return pst_fail(err, PST_ERR_UNSUPPORTED, "plan.mismatch",
-                            "memopt \"%s\" decides about all devices at once, which it knows to "
-                            "hold one copy of a stage each; scheduler \"%s\" runs two copies",
-                            plugin->id, planner->scheduler->plugin->id);
-        }
-    }
-    planner->microbatch *= copies;
-    planner->n_microbatches /= copies;
-    planner->degree *= copies;
-    return PST_OK;
-}
-
-/* Every logical device has as many ranks as the first degree says. */
-static pst_status divide_evenly(struct pst_planner *planner, uint32_t degree, struct pst_error *err)
-{
-    const char *who = planner->topology.n_stages != 0 ? planner->scheduler->plugin->id
-                                                      : planner->partitioner->plugin->id;
-
-    if (planner->n_ranks % degree != 0 || planner->microbatch % degree != 0) {
-        return pst_fail(err, PST_ERR_CONFIG, "config.value",
-                        "with \"%s\" every stage has %u replicas, the first of train.degrees: that "
-                        "must divide the %u devices and train.microbatch = %u",
-                        who, degree, planner->n_ranks, planner->microbatch);
-    }
-    planner->degree = planner->width = degree;
-    return join_copies(planner, err);
-}
-
-/* Where the partitioner knows replicas and the scheduler takes any stages, it is given all ranks
-   and says which stage has which. Everybody else is given logical devices of equal size, as though
-   each were one device, and the host deals their samples out. */
-static pst_status find_devices(struct pst_planner *planner, struct pst_error *err)
-{
-    bool knows = pst_caps_has(planner->partitioner->plugin->provides, "replicas");
-    struct pst_instance *scheduler = planner->scheduler;
-    uint32_t n = planner->n_ranks, asked;
-    pst_status status = read_degrees(planner, err);
-
-    if (status != PST_OK) {
-        return status;
-    }
-    asked = n % planner->degrees[0] == 0 ? n / planner->degrees[0] : n;
-    status = pst_scheduler_topology(scheduler, asked, &planner->topology, err);
-    if (status == PST_OK && knows && planner->topology.n_stages == 0) {
-        planner->chooses = true;
-        planner->degree = planner->width = 1;
-        planner->n_devices = n;
-        return asked == n ? PST_OK : pst_scheduler_topology(scheduler, n, &planner->topology, err);
-    }
-    planner->n_devices = asked;
-    return status == PST_OK ? divide_evenly(planner, planner->degrees[0], err) : status;
-}
-
-/* --- places ------------------------------------------------------------------------------------*/
-
-/* Every divisor of the batch where both strategies know stages of different sizes, else the one
-   size of the job; as far as replicas can share them. */
-static void offer_sizes(struct pst_planner *planner)
-{
-    static const char word[] = "per-stage-microbatch";
-    bool several = planner->graph->slices == 1 && /* slices of a sequence stay together */
-                   pst_caps_has(planner->partitioner->plugin->provides, word) &&
-                   pst_caps_has(planner->scheduler->plugin->provides, word) &&
-                   pst_caps_executor(word);
-    uint32_t b, n = 1, *candidates;
-
-    for (b = 1; several && b <= planner->batch; b++) {
-        n += planner->batch % b == 0;
-    }
-    candidates = pst_arena_array(&planner->arena, n, sizeof *candidates);
-    candidates[0] = planner->microbatch;
-    planner->n_candidates = 1;
-    for (b = 1; several && b <= planner->batch; b++) {
-        if (planner->batch % b == 0 && b % planner->degree == 0 && b != planner->microbatch) {
-            candidates[planner->n_candidates++] = b;
-        }
-    }
-    planner->candidates = candidates;
-}
-
-/* Stages that share a device are chunks, which the scheduler must provide. */
-static pst_status check_chunks(const struct pst_planner *planner, struct pst_error *err)
-{
-    uint32_t most = planner->places.shared / pst_places_copies(&planner->places);
-    char word[32], what[64];
-
-    if (most <= 1) {
-        return PST_OK;
-    }
-    snprintf(word, sizeof word, "chunks=%u", most);
-    snprintf(what, sizeof what, "%u stages on one device", most);
-    return pst_caps_require(planner->scheduler->plugin, word, what, err);
-}
-
-/* The ranks of each place, copy by copy. */
-static void deal_ranks(struct pst_planner *planner)
-{
-    const struct pst_places *places = &planner->places;
-    uint32_t width = planner->width, degree = planner->degree;
-
-    planner->ranks =
-        pst_arena_array(&planner->arena, (size_t)places->n * degree, sizeof *planner->ranks);
-    for (uint32_t p = 0; p < places->n; p++) {
-        for (uint32_t i = 0; i < degree; i++) {
-            uint32_t device = pst_places_device(places, i / width * places->n + p);
-
-            planner->ranks[p * degree + i] = device * width + i % width;
-        }
-    }
-}
-
-/* The graph has been cut by what the scheduler's parameter says. */
-static pst_status check_slices(const struct pst_planner *planner, struct pst_error *err)
-{
-    const struct pst_topology *topology = &planner->topology;
-    const char *id = planner->scheduler->plugin->id;
-
-    if (topology->slices > 1 && pst_rule_is_asynchronous(topology->version_rule)) {
-        return pst_fail(err, PST_ERR_UNSUPPORTED, "plan.mismatch",
-                        "scheduler \"%s\" wants slices of sequences in steps that overlap, which "
-                        "this penstock does not execute",
-                        id);
-    }
-    return topology->slices == planner->graph->slices
-               ? PST_OK
-               : pst_planner_illegal(
-                     err, planner->scheduler,
-                     "topology() states %u slices, its parameter \"" PST_SLICES_PARAM "\" %u",
-                     topology->slices, planner->graph->slices);
-}
-
-pst_status pst_planner_place(struct pst_planner *planner, struct pst_error *err)
-{
-    const struct pst_topology *topology = &planner->topology;
-    pst_status status = find_devices(planner, err);
-
-    PST_TRY(status, check_slices(planner, err));
-    if (status != PST_OK) {
-        return status;
-    }
-    if (pst_rule_is_asynchronous(topology->version_rule)) {
-        status = pst_caps_require(planner->scheduler->plugin, "async", "steps that overlap", err);
-        if (status == PST_OK && topology->version_rule == PST_VERSION_STASHED &&
-            pst_planner_barrier(planner->job)) {
-            status =
-                pst_fail(err, PST_ERR_UNSUPPORTED, "plan.mismatch",
-                         "scheduler \"%s\" has each stage update its weights after every "
-                         "micro-batch, so there is no norm of the whole gradient to clip by or to "
-                         "look at; set train.clip = 0 and train.on_non_finite = \"stop\"",
-                         planner->scheduler->plugin->id);
-        }
-        if (status != PST_OK) {
-            return status;
-        }
-    }
-    if (!planner->chooses || !planner->replicates) { /* else: once the stages are known */
-        status = check_microbatches(planner, err);
-    }
-    if (status == PST_OK) {
-        offer_sizes(planner);
-        status = pst_places_ask(planner->scheduler, topology, planner->n_devices, &planner->arena,
-                                &planner->places, err);
-    }
-    if (status == PST_OK) {
-        deal_ranks(planner);
-    }
-    return status == PST_OK ? check_chunks(planner, err) : status;
-}
-
-pst_status pst_planner_chosen(struct pst_planner *planner, const struct pst_plan *plan,
-                              struct pst_error *err)
-{
-    pst_status status;
-
-    if (!planner->chooses || !planner->replicates) {
-        return PST_OK;
-    }
-    status = pst_scheduler_topology(planner->scheduler, plan->n_stages, &planner->topology, err);
-    return status == PST_OK ? check_microbatches(planner, err) : status;
 }

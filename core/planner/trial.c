@@ -43,16 +43,16 @@ static pst_status try(struct pst_planner *planner, const struct pst_stage_decl *
     if (status == PST_OK) {
         status = pst_planner_complete(planner, planned.plan, err);
         if (status == PST_OK) {
-            status = planner->clock(planned.plan, planner->graph, planner->cost, value->quick != 0,
-                                    &value->step_ns, err);
+            status = planner->in.clock(planned.plan, planner->in.graph, planner->in.cost,
+                                       value->quick != 0, &value->step_ns, err);
         }
         value->peak_bytes = peak_of(planned.plan);
         if (status == PST_OK && value->quick == 0 &&
-            is_near(value->peak_bytes, planner->capacity_bytes)) {
+            is_near(value->peak_bytes, planner->attempt.capacity_bytes)) {
             status = pst_planned_lay_out(planner, &planned, err);
             value->peak_bytes = status == PST_OK ? pst_planned_need(&planned) : 0;
         }
-        value->fits = value->peak_bytes <= planner->capacity_bytes;
+        value->fits = value->peak_bytes <= planner->attempt.capacity_bytes;
         if (status == PST_ERR_INFEASIBLE || status == PST_ERR_CONFIG ||
             status == PST_ERR_UNSUPPORTED) {
             *value = (struct pst_trial_value){.size = sizeof *value};
@@ -69,8 +69,8 @@ static pst_status step(const struct pst_host *host, const struct pst_stage_decl 
     struct pst_planner *planner = pst_questions_planner(host);
     struct pst_trial_value value = {.size = sizeof value};
     struct pst_error err = {.status = PST_OK};
-    const struct pst_topology topology = planner->topology; /* what trying changes */
-    uint32_t *first_rank = planner->first_rank;
+    const struct pst_topology topology = planner->devices.topology; /* what trying changes */
+    uint32_t *first_rank = planner->devices.first_rank;
     pst_status status;
 
     if (!PST_HAS(ret_value, peak_bytes) || n_stages == 0 || !PST_HAS(stages, k)) {
@@ -82,8 +82,8 @@ static pst_status step(const struct pst_host *host, const struct pst_stage_decl 
     }
     value.quick = ret_value->quick;
     status = try(planner, stages, n_stages, &value, &err);
-    planner->topology = topology;
-    planner->first_rank = first_rank;
+    planner->devices.topology = topology;
+    planner->devices.first_rank = first_rank;
     memset(&planner->pending, 0, sizeof planner->pending);
     if (status != PST_OK) {
         planner->pending = err;

@@ -19,16 +19,17 @@ static void planner_init(struct pst_planner *planner, const char *scheduler, con
     memset(planner, 0, sizeof *planner);
     memset(counted, 0, sizeof counted);
     planner->view = &view;
-    planner->counted = counted;
-    planner->n_devices = 8;
-    assert_ok(plugin_rig_open("scheduler", scheduler, options, &context, &planner->scheduler, &err),
+    planner->attempt.counted = counted;
+    planner->devices.n_logical = 8;
+    assert_ok(plugin_rig_open("scheduler", scheduler, options, &context,
+                              &planner->strategies.scheduler, &err),
               &err);
 }
 
 static void planner_finish(struct pst_planner *planner)
 {
     pst_arena_finish(&planner->arena);
-    pst_instance_destroy(planner->scheduler);
+    pst_instance_destroy(planner->strategies.scheduler);
 }
 
 /* A scheduler that does not tell, and how often it was asked for an order. */
@@ -56,10 +57,10 @@ static void silence(struct pst_planner *planner)
 {
     static struct pst_plugin silent;
 
-    spoken = planner->scheduler->plugin->get_interface(PST_SCHEDULER);
-    silent = *planner->scheduler->plugin;
+    spoken = planner->strategies.scheduler->plugin->get_interface(PST_SCHEDULER);
+    silent = *planner->strategies.scheduler->plugin;
     silent.get_interface = silent_interface;
-    planner->scheduler->plugin = &silent;
+    planner->strategies.scheduler->plugin = &silent;
 }
 
 static uint32_t held(struct pst_planner *planner, uint32_t stage, uint32_t n_stages, uint32_t m)
@@ -68,7 +69,7 @@ static uint32_t held(struct pst_planner *planner, uint32_t stage, uint32_t n_sta
         .size = sizeof place,
         .stage = stage,
         .n_stages = n_stages,
-        .n_devices = planner->n_devices,
+        .n_devices = planner->devices.n_logical,
         .n_microbatches = m,
         .microbatch_size = 1,
         .k = 1,
@@ -91,7 +92,7 @@ TEST(test_counting_agrees_with_telling)
         const struct pst_plugin *loud;
 
         planner_init(&planner, schedulers[i][0], schedulers[i][1]);
-        loud = planner.scheduler->plugin;
+        loud = planner.strategies.scheduler->plugin;
         for (uint32_t n = 1; n <= 6; n++) {
             for (uint32_t m = 1; m <= 13; m += 3) {
                 for (uint32_t s = 0; s < n; s++) {
@@ -99,7 +100,7 @@ TEST(test_counting_agrees_with_telling)
 
                     silence(&planner);
                     assert_int_equal(held(&planner, s, n, m), told);
-                    planner.scheduler->plugin = loud;
+                    planner.strategies.scheduler->plugin = loud;
                 }
             }
         }
@@ -112,9 +113,9 @@ TEST(test_what_was_counted_is_the_least)
 
     planner_init(&planner, "1f1b", "");
     assert_int_equal(held(&planner, 1, 4, 8), 3);
-    planner.counted[1] = 5;
+    planner.attempt.counted[1] = 5;
     assert_int_equal(held(&planner, 1, 4, 8), 5);
-    planner.counted[1] = 2;
+    planner.attempt.counted[1] = 2;
     assert_int_equal(held(&planner, 1, 4, 8), 3);
 }
 
@@ -127,7 +128,7 @@ TEST(test_one_order_for_all_stages)
 
     planner_init(&planner, "zb-h1", "");
     silence(&planner);
-    planner.batch = 8;
+    planner.sizes.batch = 8;
     n_orders = 0;
     for (uint32_t round = 0; round < 3; round++) {
         for (uint32_t s = 0; s < 4; s++) {

@@ -25,29 +25,29 @@ void pst_problem_planner_init(struct pst_problem_planner *self, const struct pst
     };
     *planner = (struct pst_planner){
         .answers = &pst_reference_answers,
-        .cluster = &self->cluster,
-        .cost = &self->cost.model,
-        .cancelled = cancelled,
-        .deadline_ns = UINT64_MAX,
+        .in = {.cluster = &self->cluster,
+               .cost = &self->cost.model,
+               .cancelled = cancelled,
+               .deadline_ns = UINT64_MAX,
+               .n_nodes = problem->graph->n_nodes,
+               .n_ranks = UINT32_MAX},
         .view = &problem->graph->view,
-        .n_nodes = problem->graph->n_nodes,
-        .n_ranks = UINT32_MAX,
-        .chooses = true,
-        .degree = 1,
-        .width = 1,
-        .batch = problem->mini_batch,
-        .n_devices = problem->n_devices,
-        .n_degrees = problem->n_degrees,
-        .degrees = problem->degrees,
-        .replicates = problem->degrees[problem->n_degrees - 1] > 1,
-        .n_candidates = problem->n_micro_batches,
-        .candidates = problem->micro_batches,
-        .capacity_bytes =
+        .devices = {.chooses = true,
+                    .degree = 1,
+                    .width = 1,
+                    .n_logical = problem->n_devices,
+                    .n_degrees = problem->n_degrees,
+                    .degrees = problem->degrees,
+                    .replicates = problem->degrees[problem->n_degrees - 1] > 1,
+                    .places = {.n = problem->n_devices, .shared = 1}},
+        .sizes = {.batch = problem->mini_batch,
+                  .n_candidates = problem->n_micro_batches,
+                  .candidates = problem->micro_batches},
+        .attempt.capacity_bytes =
             problem->memory_bytes < 1.8e19 ? (uint64_t)problem->memory_bytes : UINT64_MAX,
-        .places = {.n = problem->n_devices, .shared = 1},
     };
-    planner->counted =
-        pst_arena_array(&planner->arena, problem->graph->n_nodes, sizeof *planner->counted);
+    planner->attempt.counted =
+        pst_arena_array(&planner->arena, problem->graph->n_nodes, sizeof *planner->attempt.counted);
     pst_problem_figures(self);
     pst_rcm_init(&self->rcm, problem, &planner->arena);
 }
@@ -116,11 +116,11 @@ static pst_status open_strategies(struct pst_problem_planner *self,
         status = pst_caps_match(plugins, problem->memopt != NULL ? 3 : 2, err);
     }
     PST_TRY(status, pst_problem_create(planner, plugins[1], problem->scheduler_options,
-                                       "scheduler_options", &planner->scheduler, err));
+                                       "scheduler_options", &planner->strategies.scheduler, err));
     if (status == PST_OK && plugins[2] != NULL) {
         status = pst_problem_create(planner, plugins[2], problem->memopt_options, "memopt_options",
-                                    &planner->memopt[0], err);
-        planner->n_memopt = status == PST_OK;
+                                    &planner->strategies.memopt[0], err);
+        planner->strategies.n_memopt = status == PST_OK;
     }
     return status;
 }
@@ -129,20 +129,23 @@ pst_status pst_problem_open(struct pst_problem_planner *self, const struct pst_p
                             struct pst_error *err)
 {
     struct pst_planner *planner = &self->planner;
-    struct pst_topology *topology = &planner->topology;
+    struct pst_planner_devices *devices = &planner->devices;
+    struct pst_topology *topology = &devices->topology;
+    struct pst_instance *scheduler = NULL;
     pst_status status;
 
     planner->answers = &pst_planned_answers;
     pst_costed_stage_init(&self->costed, self->cost.problem, &planner->arena);
     status = open_strategies(self, partitioner, err);
     if (status == PST_OK) {
-        status = pst_scheduler_topology(planner->scheduler, planner->n_devices, topology, err);
+        scheduler = planner->strategies.scheduler;
+        status = pst_scheduler_topology(scheduler, devices->n_logical, topology, err);
         if (status == PST_OK && topology->n_copies > 1) {
             status =
                 pst_fail(err, PST_ERR_UNSUPPORTED, "plan.mismatch",
                          "scheduler \"%s\" runs two copies of all stages; a problem file is about "
                          "one",
-                         planner->scheduler->plugin->id);
+                         scheduler->plugin->id);
         }
     }
     if (status == PST_OK && topology->slices > 1) {
@@ -150,12 +153,12 @@ pst_status pst_problem_open(struct pst_problem_planner *self, const struct pst_p
             pst_fail(err, PST_ERR_UNSUPPORTED, "plan.mismatch",
                      "scheduler \"%s\" wants slices of sequences, which a costed graph does not "
                      "have; set " PST_SLICES_PARAM " = 1 in scheduler_options",
-                     planner->scheduler->plugin->id);
+                     scheduler->plugin->id);
     }
     if (status == PST_OK) {
-        planner->chooses = topology->n_stages == 0;
-        status = pst_places_ask(planner->scheduler, topology, planner->n_devices, &planner->arena,
-                                &planner->places, err);
+        devices->chooses = topology->n_stages == 0;
+        status = pst_places_ask(scheduler, topology, devices->n_logical, &planner->arena,
+                                &devices->places, err);
     }
     return status;
 }

@@ -123,7 +123,7 @@ static pst_status reference_price(struct pst_planner *planner, const struct pst_
     struct pst_rcm_cost cost;
 
     ret_price->period_ns = whole(reference_ns(planner, q, &cost));
-    bytes = pst_rcm_memory(problem_of(planner->cost), &cost, q->n_ranks,
+    bytes = pst_rcm_memory(problem_of(planner->in.cost), &cost, q->n_ranks,
                            (uint64_t)q->in_flight * q->microbatch_size, q->weight_versions);
     capacity = q->capacity_bytes == UINT64_MAX ? (double)INFINITY : (double)q->capacity_bytes;
     ret_price->fits = pst_rcm_fits(capacity, bytes);

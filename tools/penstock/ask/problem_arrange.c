@@ -42,11 +42,13 @@ static pst_status check_sizes(const struct arrangement *a, struct pst_error *err
                             "%u, and %u does not",
                             a->problem->mini_batch, b);
         }
-        status = pst_order_question_check_microbatches(a->planner->scheduler, &a->planner->topology,
+        status = pst_order_question_check_microbatches(a->planner->strategies.scheduler,
+                                                       &a->planner->devices.topology,
                                                        a->problem->mini_batch / b, err);
         if (status == PST_OK && b != answer->stages[0].microbatch_size) {
-            status = pst_caps_require(a->planner->scheduler->plugin, "per-stage-microbatch",
-                                      "stages with micro-batches of different sizes", err);
+            status =
+                pst_caps_require(a->planner->strategies.scheduler->plugin, "per-stage-microbatch",
+                                 "stages with micro-batches of different sizes", err);
         }
     }
     return status;
@@ -148,7 +150,7 @@ static pst_status decide(struct arrangement *a, struct pst_error *err)
     pst_status status = PST_OK;
 
     for (uint32_t d = 0; d < a->run.n_devices; d++) {
-        a->left[d] = a->room[d] = a->planner->capacity_bytes;
+        a->left[d] = a->room[d] = a->planner->attempt.capacity_bytes;
     }
     for (uint32_t s = 0; status == PST_OK && s < a->run.n_stages; s++) {
         status = decide_stage(a, s, err);
@@ -193,7 +195,7 @@ static pst_status time_order(struct arrangement *a, const struct pst_orders *ord
                  : pst_problem_run_time(&a->run, &fine.in, scale, orders->passes[PST_BODY],
                                         orders->n_passes[PST_BODY], &a->answer->step_ns, err);
     pst_order_question_finish(&fine);
-    return pst_scheduler_blame(a->planner->scheduler->plugin->id, status, err);
+    return pst_scheduler_blame(a->planner->strategies.scheduler->plugin->id, status, err);
 }
 
 /* *ret_again: it holds more than was promised, which is noted. */
@@ -207,14 +209,15 @@ static pst_status order(struct arrangement *a, bool *ret_again, struct pst_error
 
     pst_problem_run_state(&a->run, 1.0, &question);
     memcpy(question.activation_bytes, a->room, a->run.n_devices * sizeof *a->room);
-    status = pst_orders_ask(a->planner->scheduler, &question.in, NULL, NULL, &orders, err);
+    status =
+        pst_orders_ask(a->planner->strategies.scheduler, &question.in, NULL, NULL, &orders, err);
     *ret_again = false;
     if (status == PST_OK) {
         held = pst_orders_count(&orders, &question.in, &question.arena);
     }
     for (uint32_t s = 0; status == PST_OK && s < n; s++) {
         if (held.at_peak[s] > a->answer->stages[s].in_flight) {
-            a->planner->counted[s] = held.at_peak[s];
+            a->planner->attempt.counted[s] = held.at_peak[s];
             *ret_again = true;
         }
     }
@@ -238,8 +241,8 @@ static pst_status attempt(struct arrangement *a, bool *ret_again, struct pst_err
 static void begin(struct arrangement *a, struct pst_arena *arena)
 {
     struct pst_partition_result *answer = a->answer;
-    uint32_t n = answer->n_stages, n_devices = pst_planner_logical(a->planner, n);
-    bool open = a->planner->places.n_stages == 0;
+    uint32_t n = answer->n_stages, n_devices = pst_devices_under(&a->planner->devices, n);
+    bool open = a->planner->devices.places.n_stages == 0;
 
     a->versions = pst_arena_array(arena, n, sizeof *a->versions);
     a->left = pst_arena_array(arena, n_devices, sizeof *a->left);
@@ -247,7 +250,7 @@ static void begin(struct arrangement *a, struct pst_arena *arena)
     for (uint32_t s = 0; s < n; s++) {
         struct pst_partition_stage *stage = &answer->stages[s];
 
-        stage->device = open ? s : pst_places_device(&a->planner->places, stage->ranks[0]);
+        stage->device = open ? s : pst_places_device(&a->planner->devices.places, stage->ranks[0]);
     }
     a->run = (struct pst_problem_run){
         .problem = a->problem, .n_devices = n_devices, .n_stages = n, .stages = answer->stages};
@@ -276,7 +279,7 @@ pst_status pst_problem_arrange(struct pst_problem_planner *self,
             pst_fail(err, PST_ERR_INFEASIBLE, "plan.infeasible",
                      "scheduler \"%s\" holds more micro-batches than it says, however many it is "
                      "given",
-                     a.planner->scheduler->plugin->id);
+                     a.planner->strategies.scheduler->plugin->id);
     }
     pst_arena_finish(&arena);
     return status;

@@ -77,34 +77,34 @@ static void take_stage(void *self, const struct pst_stage_decl *decl)
 /* Offers the degrees up to the number of places, but only 1 where the scheduler fixes stages. */
 static pst_status offer_degrees(struct pst_problem_planner *self, struct pst_error *err)
 {
-    struct pst_planner *planner = &self->planner;
+    struct pst_planner_devices *devices = &self->planner.devices;
     const struct pst_problem *problem = self->cost.problem;
     uint32_t n = 0;
 
-    while (n < problem->n_degrees && problem->degrees[n] <= planner->places.n &&
-           (planner->places.n_stages == 0 || problem->degrees[n] == 1)) {
+    while (n < problem->n_degrees && problem->degrees[n] <= devices->places.n &&
+           (devices->places.n_stages == 0 || problem->degrees[n] == 1)) {
         n++;
     }
-    planner->n_degrees = n;
+    devices->n_degrees = n;
     return n > 0 ? PST_OK
                  : pst_fail(err, PST_ERR_CONFIG, "config.value",
                             "degrees: the least is %u replicas of a stage, and there are %u "
                             "devices",
-                            problem->degrees[0], planner->n_devices);
+                            problem->degrees[0], devices->n_logical);
 }
 
 pst_status pst_partition_ask(struct pst_problem_planner *self, struct pst_instance *partitioner,
                              struct pst_partition_result *answer, struct pst_error *err)
 {
     struct pst_planner *planner = &self->planner;
-    const struct pst_places *places = &planner->places;
-    struct pst_stage_intake intake = {
-        .partitioner = partitioner->plugin->id,
-        .scheduler = planner->scheduler == NULL ? NULL : planner->scheduler->plugin->id,
-        .remarks = &partitioner->remarks,
-        .multiples_of = multiples_of(self->cost.problem),
-        .take = take_stage,
-        .self = answer};
+    const struct pst_places *places = &planner->devices.places;
+    const struct pst_instance *scheduler = planner->strategies.scheduler;
+    struct pst_stage_intake intake = {.partitioner = partitioner->plugin->id,
+                                      .scheduler = scheduler == NULL ? NULL : scheduler->plugin->id,
+                                      .remarks = &partitioner->remarks,
+                                      .multiples_of = multiples_of(self->cost.problem),
+                                      .take = take_stage,
+                                      .self = answer};
     uint64_t begin_ns = pst_now_ns();
     pst_status status;
 
@@ -136,7 +136,7 @@ static pst_status ask(const void *job_, bool (*cancelled)(void), void *ret_answe
 
     pst_host_log_begin();
     pst_problem_planner_init(&planner, job->problem, cancelled);
-    planner.planner.deadline_ns = job->deadline_ns == 0 ? UINT64_MAX : job->deadline_ns;
+    planner.planner.in.deadline_ns = job->deadline_ns == 0 ? UINT64_MAX : job->deadline_ns;
     status = pst_plugin_find("partitioner", job->id, job->path, NULL, &plugin, err);
     if (status == PST_OK && job->problem->planned) {
         status = pst_problem_open(&planner, plugin, err);
@@ -179,7 +179,7 @@ pst_status pst_partition_check(const struct pst_problem *problem,
         remarks.items[i] = answer->remarks[i];
     }
     pst_problem_planner_init(&planner, problem, NULL);
-    planner.planner.places = answer->places;
+    planner.planner.devices.places = answer->places;
     status = offer_degrees(&planner, err);
     if (status == PST_OK) {
         pst_planner_state(&planner.planner, &planner.planner.arena, &in);

@@ -92,7 +92,8 @@ static pst_status ask_partitioner(struct pst_rig *rig, const struct pst_case *qu
     struct pst_partition_result result = {.n_stages = 0};
     pst_status status;
 
-    rig->planning.planner.places.n_stages = question->seed % 2 == 0 ? question->n_devices : 0;
+    rig->planning.planner.devices.places.n_stages =
+        question->seed % 2 == 0 ? question->n_devices : 0;
     status = pst_partition_ask(&rig->planning, &rig->instance, &result, err);
     for (uint32_t s = 0; s < result.n_stages; s++) {
         const struct pst_partition_stage *stage = &result.stages[s];

@@ -47,8 +47,8 @@ static pst_status ask_held(struct order *order, uint32_t *claims, struct pst_err
     struct pst_successor *successors = pst_alloc(in->n_links + 1, sizeof *successors);
     pst_status status = PST_OK;
 
-    planner->scheduler = &order->rig->instance;
-    planner->topology = order->topology;
+    planner->strategies.scheduler = &order->rig->instance;
+    planner->devices.topology = order->topology;
     for (uint32_t s = in->n_stages; status == PST_OK && s-- > 0;) {
         struct pst_held held = {.size = sizeof held};
         struct pst_place place;
@@ -58,7 +58,7 @@ static pst_status ask_held(struct order *order, uint32_t *claims, struct pst_err
         claims[s] = held.microbatches;
         pst_answer_record(order->answer, held.microbatches);
     }
-    planner->scheduler = NULL; /* the rig's own */
+    planner->strategies.scheduler = NULL; /* the rig's own */
     free(successors);
     return status;
 }

@@ -32,7 +32,7 @@ static bool is_worth_it(const struct pst_attempts *a)
     int64_t clearly = (int64_t)(a->limit / CLEARLY);
 
     for (uint32_t s = 0; s < plan->n_stages; s++) {
-        int64_t off = planner->bias[s] + pst_attempts_excess(plan, s) - a->cut_bias[s];
+        int64_t off = planner->attempt.bias[s] + pst_attempts_excess(plan, s) - a->cut_bias[s];
 
         if ((off > clearly || off < -clearly) && decides(&plan->stages[s])) {
             return true;
@@ -43,14 +43,14 @@ static bool is_worth_it(const struct pst_attempts *a)
 
 static uint64_t step_of(const struct pst_attempts *a)
 {
-    return pst_step_of(a->planner->clock, a->best, a->planner->graph, a->planner->cost);
+    return pst_step_of(a->planner->in.clock, a->best, a->planner->in.graph, a->planner->in.cost);
 }
 
 /* Charges every stage what its layout took, no more and no less. */
 static void relearn(struct pst_planner *planner, const struct pst_plan *plan)
 {
     for (uint32_t s = 0; s < plan->n_stages; s++) {
-        planner->bias[s] += pst_attempts_excess(plan, s);
+        planner->attempt.bias[s] += pst_attempts_excess(plan, s);
     }
 }
 
@@ -84,7 +84,7 @@ static pst_status try_again(struct pst_attempts *a, uint64_t *step_ns, bool *ret
         return PST_OK;
     }
     if (status == PST_ERR_CANCELLED &&
-        !(a->planner->cancelled != NULL && a->planner->cancelled())) {
+        !(a->planner->in.cancelled != NULL && a->planner->in.cancelled())) {
         return PST_OK; /* out of time, but there is a plan */
     }
     *err = why;
@@ -94,21 +94,21 @@ static pst_status try_again(struct pst_attempts *a, uint64_t *step_ns, bool *ret
 static pst_status recut(struct pst_attempts *a, uint64_t bar_ns, struct pst_error *err)
 {
     struct pst_planner *planner = a->planner;
-    size_t size = planner->graph->n_ops * sizeof *planner->bias;
-    int64_t *bias = pst_alloc(planner->graph->n_ops, sizeof *bias);
+    size_t size = planner->in.graph->n_ops * sizeof *planner->attempt.bias;
+    int64_t *bias = pst_alloc(planner->in.graph->n_ops, sizeof *bias);
     uint64_t step_ns = step_of(a);
     bool better = step_ns / 8 * 7 <= bar_ns;
     pst_status status = PST_OK;
 
-    memcpy(bias, planner->bias, size);
-    planner->capacity_bytes = a->limit;
+    memcpy(bias, planner->attempt.bias, size);
+    planner->attempt.capacity_bytes = a->limit;
     for (uint32_t n = 0; status == PST_OK && n < MOST_ROUNDS && better && is_worth_it(a); n++) {
         status = try_again(a, &step_ns, &better, err);
         if (better) {
-            memcpy(bias, planner->bias, size);
+            memcpy(bias, planner->attempt.bias, size);
         }
     }
-    memcpy(planner->bias, bias, size);
+    memcpy(planner->attempt.bias, bias, size);
     free(bias);
     return status;
 }
@@ -118,8 +118,8 @@ pst_status pst_recut_attempts(struct pst_attempts *a, void *bar_ns, struct pst_e
     pst_status status = pst_attempts_find(a, err);
 
     /* Only of the plan that was made last is it known what its layout shows. */
-    if (status == PST_OK && pst_attempts_found(a) && a->planner->n_memopt > 0 &&
-        a->planner->clock != NULL && a->need == pst_planned_need(a->best)) {
+    if (status == PST_OK && pst_attempts_found(a) && a->planner->strategies.n_memopt > 0 &&
+        a->planner->in.clock != NULL && a->need == pst_planned_need(a->best)) {
         status = recut(a, bar_ns == NULL ? UINT64_MAX : *(const uint64_t *)bar_ns, err);
     }
     return status;

@@ -61,11 +61,11 @@ static int64_t to_level(const struct pst_plan *plan, uint32_t s)
 static void learn_held(struct pst_planner *planner, const struct pst_plan *plan)
 {
     for (uint32_t s = 0; s < plan->n_stages; s++) {
-        if (plan->stages[s].in_flight > planner->counted[s]) {
-            planner->counted[s] = plan->stages[s].in_flight;
+        if (plan->stages[s].in_flight > planner->attempt.counted[s]) {
+            planner->attempt.counted[s] = plan->stages[s].in_flight;
         }
     }
-    planner->exceeded = true;
+    planner->attempt.exceeded = true;
 }
 
 /* In the next round stages are charged what the last layout took. Partitioners give the stages of a
@@ -76,7 +76,8 @@ static void learn(struct pst_attempts *a, const struct pst_plan *plan)
     struct pst_planner *planner = a->planner;
 
     for (uint32_t s = 0; s < plan->n_stages; s++) {
-        a->cut_bias[s] = planner->bias[s] + pst_attempts_excess(plan, s) + to_level(plan, s);
+        a->cut_bias[s] =
+            planner->attempt.bias[s] + pst_attempts_excess(plan, s) + to_level(plan, s);
     }
     learn_held(planner, plan);
 }
@@ -87,7 +88,7 @@ static void remember(struct tightest *t)
     const struct pst_plan *plan = t->a->best->plan;
 
     for (uint32_t s = 0; s < plan->n_stages; s++) {
-        t->bias[s] = t->a->planner->bias[s] + pst_attempts_excess(plan, s);
+        t->bias[s] = t->a->planner->attempt.bias[s] + pst_attempts_excess(plan, s);
     }
 }
 
@@ -103,10 +104,10 @@ static pst_status take_least(struct tightest *t, struct pst_error *err)
         return PST_OK;
     }
     t->seen = digest;
-    planner->capacity_bytes = UINT64_MAX;
-    planner->least = true;
+    planner->attempt.capacity_bytes = UINT64_MAX;
+    planner->attempt.least = true;
     status = pst_attempts_make(t->a, true, &planned, err);
-    planner->least = false;
+    planner->attempt.least = false;
     need = status == PST_OK ? pst_planned_need(&planned) : UINT64_MAX;
     if (status == PST_OK) {
         learn(t->a, planned.plan);
@@ -129,7 +130,7 @@ static pst_status cut(struct pst_attempts *a, uint64_t memory, bool *ret_found,
     struct pst_error why = {.status = PST_OK};
     pst_status status;
 
-    a->planner->capacity_bytes = memory;
+    a->planner->attempt.capacity_bytes = memory;
     status = pst_attempts_cut(a, &why);
     *ret_found = status == PST_OK;
     if (status != PST_OK && status != PST_ERR_INFEASIBLE) {
@@ -182,11 +183,11 @@ static pst_status quicken(struct tightest *t, bool same_cuts, uint64_t fit, stru
     for (uint32_t n = 0; status == PST_OK && n < TRIES && need > fit; n++) {
         struct pst_planned planned = {.plan = NULL};
 
-        planner->capacity_bytes = fit;
+        planner->attempt.capacity_bytes = fit;
         status = pst_attempts_make(t->a, same_cuts || n > 0, &planned, &why);
         need = status == PST_OK ? pst_planned_need(&planned) : 0;
         for (uint32_t s = 0; status == PST_OK && s < planned.plan->n_stages; s++) {
-            planner->bias[s] += pst_attempts_excess(planned.plan, s);
+            planner->attempt.bias[s] += pst_attempts_excess(planned.plan, s);
         }
         if (status == PST_OK && need <= fit && step_of(t, &planned) < step_of(t, t->a->best)) {
             struct pst_planned spare = *t->a->best;
@@ -207,11 +208,11 @@ static pst_status quicken(struct tightest *t, bool same_cuts, uint64_t fit, stru
 static pst_status use_up(struct tightest *t, uint64_t fit, struct pst_error *err)
 {
     struct pst_planner *planner = t->a->planner;
-    size_t size = planner->graph->n_ops * sizeof *planner->bias;
+    size_t size = planner->in.graph->n_ops * sizeof *planner->attempt.bias;
     pst_status status = pst_attempts_keep_cuts(t->a, t->a->best->plan, err);
 
     for (int same = 1; status == PST_OK && same >= 0; same--) {
-        memcpy(planner->bias, t->bias, size);
+        memcpy(planner->attempt.bias, t->bias, size);
         status = quicken(t, same == 1, fit, err);
     }
     return status;
@@ -225,7 +226,7 @@ static pst_status take_all(struct tightest *t, struct pst_error *err)
     struct pst_planned planned = {.plan = NULL};
     pst_status status;
 
-    t->a->planner->capacity_bytes = UINT64_MAX;
+    t->a->planner->attempt.capacity_bytes = UINT64_MAX;
     status = pst_attempts_make(t->a, false, &planned, err);
     t->need = status == PST_OK ? pst_planned_need(&planned) : 0;
     pst_planned_finish(&planned);
@@ -248,7 +249,7 @@ static void tilt(struct tightest *t, int32_t way)
             n += here;
             before += here && r < s;
         }
-        planner->bias[s] = (int64_t)(t->need / TILT) / n * (2 * before - n + 1) * way / n;
+        planner->attempt.bias[s] = (int64_t)(t->need / TILT) / n * (2 * before - n + 1) * way / n;
     }
 }
 
@@ -260,7 +261,8 @@ static pst_status run_rounds(struct tightest *t, uint32_t n_rounds, bool few, st
     for (uint32_t n = 0; status == PST_OK && n < n_rounds && !is_over(t); n++) {
         t->seen = 0;
         status = round_of(t, few, err);
-        memcpy(planner->bias, t->a->cut_bias, planner->graph->n_ops * sizeof *planner->bias);
+        memcpy(planner->attempt.bias, t->a->cut_bias,
+               planner->in.graph->n_ops * sizeof *planner->attempt.bias);
     }
     return status;
 }
@@ -270,11 +272,11 @@ pst_status pst_tightest_attempts(struct pst_attempts *a, void *context, struct p
     const struct pst_tightest *wanted = context;
     struct tightest t = {.a = a, .advice = wanted->advice};
     struct pst_planner *planner = a->planner;
-    bool shares = planner->places.shared > 1;
+    bool shares = planner->devices.places.shared > 1;
     pst_status status;
 
-    t.bias = pst_arena_array(&planner->arena, planner->graph->n_ops, sizeof *t.bias);
-    planner->tight = true;
+    t.bias = pst_arena_array(&planner->arena, planner->in.graph->n_ops, sizeof *t.bias);
+    planner->attempt.tight = true;
     status = take_all(&t, err);
     status = status == PST_OK ? run_rounds(&t, wanted->few ? 1 : ROUNDS, wanted->few, err) : status;
     for (int32_t way = 1; status == PST_OK && shares && !wanted->few && way >= -1; way -= 2) {
