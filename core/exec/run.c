@@ -112,55 +112,39 @@ static pst_status post_transfer(struct exec_rank *rank, struct exec_list *list, 
     return status;
 }
 
-static pst_status finish_reduce(struct exec_rank *rank, const struct exec_list *list,
-                                uint32_t index, struct pst_error *err)
-{
-    const struct exec_instr *instr = &list->instrs[index];
-    pst_status status =
-        rank->exec->config.transport->wait(rank->exec->transport, rank->index, instr->request, err);
-
-    if (status != PST_OK) {
-        pst_error_detail(err, "instruction %u of rank %u: REDUCE of stage %u\n", index, rank->index,
-                         list->program->instrs[index].stage);
-    } else {
-        exec_times_moved(rank, instr->visit, index);
-    }
-    return status;
-}
-
 /* Waits for a transfer, a sum or a copy, once. */
 static pst_status finish_transfer(struct exec_rank *rank, struct exec_list *list, uint32_t index,
                                   struct pst_error *err)
 {
     const struct pst_program_instr *rows = &list->program->lists[index];
+    const struct pst_instr *from = &list->program->instrs[index];
     struct exec_instr *instr = &list->instrs[index];
+    const bool sums = instr->reduce != NULL;
+    const pst_request *requests = sums ? &instr->request : &list->requests[rows->first_part];
+    const uint32_t n = !instr->pending ? 0 : sums ? 1 : rows->n_parts;
+    pst_status status = PST_OK;
 
     if (rows->n_copies > 0) {
         return exec_copies_join(rank, list, index, err);
     }
-    if (!instr->pending) {
-        return PST_OK;
-    }
     instr->pending = false;
-    if (instr->reduce != NULL) {
-        return finish_reduce(rank, list, index, err);
-    }
-    for (uint32_t i = 0; i < rows->n_parts; i++) {
-        pst_status status = rank->exec->config.transport->wait(
-            rank->exec->transport, rank->index, list->requests[rows->first_part + i], err);
-
-        if (status != PST_OK) {
-            const struct pst_instr *from = &list->program->instrs[index];
-
-            pst_error_detail(err, "instruction %u of rank %u: %s %s %u %s, samples %u + %u\n",
-                             index, rank->index, pst_instr_name(from->op),
-                             pst_instr_moves_guest(from) ? "stage" : "edge", from->stage,
-                             pst_payload_name(from->payload), from->first_sample, from->n_samples);
-            return status;
+    for (uint32_t i = 0; i < n && status == PST_OK; i++) {
+        status = rank->exec->config.transport->wait(rank->exec->transport, rank->index, requests[i],
+                                                    err);
+        if (status == PST_OK) {
+            exec_times_moved(rank, instr->visit, index);
         }
-        exec_times_moved(rank, instr->visit, index);
     }
-    return PST_OK;
+    if (status != PST_OK && sums) {
+        pst_error_detail(err, "instruction %u of rank %u: REDUCE of stage %u\n", index, rank->index,
+                         from->stage);
+    } else if (status != PST_OK) {
+        pst_error_detail(err, "instruction %u of rank %u: %s %s %u %s, samples %u + %u\n", index,
+                         rank->index, pst_instr_name(from->op),
+                         pst_instr_moves_guest(from) ? "stage" : "edge", from->stage,
+                         pst_payload_name(from->payload), from->first_sample, from->n_samples);
+    }
+    return status;
 }
 
 static void post_behind(struct exec_rank *rank, const struct exec_list *list, uint32_t pass,

@@ -164,8 +164,8 @@ pst_status exec_post_reduce(struct exec_rank *rank, struct exec_list *list, uint
 /* --- running statistics ------------------------------------------------------------------------*/
 
 /* One buffer from the first replica to the others. */
-static pst_status share(struct exec_rank *rank, const struct pst_plan_stage *stage, uint64_t tag,
-                        void *data, uint64_t bytes, struct pst_error *err)
+static pst_status share_buffer(struct exec_rank *rank, const struct pst_plan_stage *stage,
+                               uint64_t tag, void *data, uint64_t bytes, struct pst_error *err)
 {
     const struct pst_transport_ops *transport = rank->exec->config.transport;
     struct pst_transport *t = rank->exec->transport;
@@ -203,8 +203,9 @@ pst_status exec_share_state(struct exec_rank *rank, struct pst_error *err)
             for (uint32_t i = 0; i < config->graph->ops[op].n_state && status == PST_OK; i++) {
                 uint32_t value = program->state_values[2 * (size_t)op + i];
 
-                status = share(rank, stage, exec_state_tag(op, i), exec_value(rank, program, value),
-                               program->values[value].bytes, err);
+                status = share_buffer(rank, stage, exec_state_tag(op, i),
+                                      exec_value(rank, program, value),
+                                      program->values[value].bytes, err);
             }
         }
     }
