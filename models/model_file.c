@@ -5,18 +5,15 @@
 #include "models/model_file.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/hash.h"
-#include "base/memory.h"
 #include "config/config.h"
 #include "models/builder.h"
-
-#define PIECE ((size_t)1 << 20)
 
 /* The key of [model] that names it; NULL: there is none. */
 static struct pst_config_node *file_node(const struct pst_job *job)
@@ -37,30 +34,19 @@ static struct pst_config_node *file_node(const struct pst_job *job)
 
 static pst_status hash_file(const char *path, char text[PST_HASH_TEXT], struct pst_error *err)
 {
-    FILE *file = fopen(path, "rbe");
-    struct pst_hasher *hasher;
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
     struct pst_hash hash;
-    char *piece;
-    size_t n;
-    bool failed;
+    bool read;
 
-    if (file == NULL) {
+    if (fd < 0) {
         return pst_fail_at(err, PST_ERR_IO, "input.path", path, 0, 0, "cannot open the file: %s",
                            strerror(errno));
     }
-    hasher = pst_hasher_create();
-    piece = pst_alloc(PIECE, 1);
-    while ((n = fread(piece, 1, PIECE, file)) > 0) {
-        pst_hasher_add(hasher, piece, n);
-    }
-    failed = ferror(file) != 0;
-    hash = pst_hasher_end(hasher);
+    read = pst_hash_file(fd, &hash);
     pst_hash_text(&hash, text);
-    pst_hasher_destroy(hasher);
-    free(piece);
-    fclose(file);
-    return failed ? pst_fail_at(err, PST_ERR_IO, "input.path", path, 0, 0, "cannot read the file")
-                  : PST_OK;
+    close(fd);
+    return read ? PST_OK
+                : pst_fail_at(err, PST_ERR_IO, "input.path", path, 0, 0, "cannot read the file");
 }
 
 pst_status pst_model_file_describe(const struct pst_job *job, struct pst_arena *arena,

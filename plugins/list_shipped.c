@@ -16,7 +16,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "host/digest.h"
+#include "base/hash.h"
+#include "host/shipped.h"
 
 static const char *base_name(const char *path)
 {
@@ -45,12 +46,12 @@ static bool is_given(const char *name, int n, char **files)
 static void copy_others(FILE *out, int n, char **files)
 {
     FILE *old = fopen(PST_SHIPPED_LIST, "re");
-    char line[PST_DIGEST_TEXT + 1 + NAME_MAX + 2];
+    char line[PST_HASH_TEXT + 1 + NAME_MAX + 2];
 
     while (old != NULL && fgets(line, sizeof line, old) != NULL) {
-        char *name = line + PST_DIGEST_TEXT + 1;
+        char *name = line + PST_HASH_TEXT + 1;
 
-        if (strlen(line) <= PST_DIGEST_TEXT + 1) {
+        if (strlen(line) <= PST_HASH_TEXT + 1) {
             continue;
         }
         name[strcspn(name, "\n")] = '\0';
@@ -66,13 +67,14 @@ static void copy_others(FILE *out, int n, char **files)
 static void add(FILE *out, const char *path)
 {
     int fd = open(base_name(path), O_RDONLY | O_CLOEXEC);
-    char digest[PST_DIGEST_TEXT];
+    char digest[PST_HASH_TEXT];
+    struct pst_hash hash;
 
-    if (fd < 0 || !pst_digest_file(fd, digest)) {
+    if (fd < 0 || !pst_hash_file(fd, &hash)) {
         die(path);
     }
     close(fd);
-    fprintf(out, "%s  %s\n", digest, base_name(path));
+    fprintf(out, "%s  %s\n", pst_hash_text(&hash, digest), base_name(path));
 }
 
 int main(int argc, char **argv)

@@ -22,7 +22,8 @@ char *pst_cache_path(const char *name)
     return home != NULL && home[0] == '/' ? pst_printf("%s/.cache/penstock/%s", home, name) : NULL;
 }
 
-static pst_status refuse(const char *who, const char *path, const char *why, struct pst_error *err)
+static pst_status refuse_folder(const char *who, const char *path, const char *why,
+                                struct pst_error *err)
 {
     return pst_fail(err, PST_ERR_IO, "output.write",
                     "%s in %s: %s; set XDG_CACHE_HOME to a folder for it", who, path, why);
@@ -34,14 +35,14 @@ pst_status pst_cache_make(const char *path, const char *who, struct pst_error *e
     char *part;
 
     if (path == NULL) {
-        return refuse(who, "~/.cache", "HOME is not a folder", err);
+        return refuse_folder(who, "~/.cache", "HOME is not a folder", err);
     }
     part = pst_printf("%s", path);
     for (char *at = strchr(part + 1, '/'); at != NULL && status == PST_OK;
          at = strchr(at + 1, '/')) {
         *at = '\0';
         if (mkdir(part, 0755) != 0 && errno != EEXIST) {
-            status = refuse(who, part, strerror(errno), err);
+            status = refuse_folder(who, part, strerror(errno), err);
         }
         *at = '/';
     }

@@ -44,7 +44,7 @@ pst_status pst_fail_nomem(struct pst_error *err)
     return pst_fail(err, PST_ERR_NOMEM, "machine.memory", "%s", text);
 }
 
-static void append(char *text, size_t size, const char *format, va_list args)
+static void append_text(char *text, size_t size, const char *format, va_list args)
 {
     size_t used = strlen(text);
 
@@ -62,7 +62,7 @@ void pst_error_hint(struct pst_error *err, const char *format, ...)
     }
     err->hint[0] = '\0';
     va_start(args, format);
-    append(err->hint, sizeof err->hint, format, args);
+    append_text(err->hint, sizeof err->hint, format, args);
     va_end(args);
 }
 
@@ -85,7 +85,7 @@ void pst_error_detail(struct pst_error *err, const char *format, ...)
         return;
     }
     va_start(args, format);
-    append(err->details, sizeof err->details, format, args);
+    append_text(err->details, sizeof err->details, format, args);
     va_end(args);
 }
 
@@ -104,6 +104,14 @@ void pst_error_prefix(struct pst_error *err, const char *format, ...)
     va_end(args);
     used = strlen(err->message);
     snprintf(err->message + used, sizeof err->message - used, ": %s", old);
+}
+
+pst_status pst_error_pass(struct pst_error *err, const struct pst_error *why)
+{
+    if (err != NULL && why->status != PST_OK) {
+        *err = *why;
+    }
+    return why->status;
 }
 
 void pst_assert_failed(const char *condition, const char *file, int line)

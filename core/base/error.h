@@ -45,6 +45,10 @@ void pst_error_enough(struct pst_error *err, const char *key, uint64_t bytes, co
 void pst_error_detail(struct pst_error *err, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
+/* Hands on an error that was kept: err, which may be NULL, becomes *why, unless why->status is
+   PST_OK. Returns why->status. */
+pst_status pst_error_pass(struct pst_error *err, const struct pst_error *why);
+
 /* "context: " in front of the message. */
 void pst_error_prefix(struct pst_error *err, const char *format, ...)
     __attribute__((format(printf, 2, 3)));

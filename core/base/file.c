@@ -477,7 +477,7 @@ static bool is_standard(const struct stat *info)
     struct stat stream;
 
     for (int fd = STDOUT_FILENO; fd <= STDERR_FILENO; fd++) {
-        if (info->st_ino != 0 && fstat(fd, &stream) == 0 && stream.st_dev == info->st_dev &&
+        if (fstat(fd, &stream) == 0 && stream.st_dev == info->st_dev &&
             stream.st_ino == info->st_ino) {
             return true;
         }
@@ -489,23 +489,19 @@ pst_status pst_file_begin(const char *path, uint64_t bytes, struct pst_file_out 
                           struct pst_error *err)
 {
     struct stat info;
+    const bool exists = stat(path, &info) == 0;
+    /* rename would put a file in the place of /dev/null. */
+    const char *why = exists && !S_ISREG(info.st_mode)      ? "it exists and is not a regular file"
+                      : folder_length(path) == strlen(path) ? "not the name of a file"
+                      : exists && is_standard(&info)
+                          ? "this file is a standard stream of the command, which still writes to "
+                            "it; name another file"
+                          : NULL;
 
     *ret_out = (struct pst_file_out){.fd = -1};
-    /* rename would put a file in the place of /dev/null. */
-    if (stat(path, &info) != 0) {
-        info = (struct stat){.st_ino = 0};
-    } else if (!S_ISREG(info.st_mode)) {
-        return pst_fail_at(err, PST_ERR_IO, "output.write", path, 0, 0,
-                           "cannot write there: it exists and is not a regular file");
-    }
-    if (folder_length(path) == strlen(path)) {
-        return pst_fail_at(err, PST_ERR_IO, "output.write", path, 0, 0,
-                           "cannot write there: not the name of a file");
-    }
-    if (is_standard(&info)) {
-        return pst_fail_at(err, PST_ERR_IO, "output.write", path, 0, 0,
-                           "cannot write there: this file is a standard stream of the command, "
-                           "which still writes to it; name another file");
+    if (why != NULL) {
+        return pst_fail_at(err, PST_ERR_IO, "output.write", path, 0, 0, "cannot write there: %s",
+                           why);
     }
     ret_out->fd = create_temporary(path, &ret_out->temporary);
     if (ret_out->fd < 0) {

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/hash.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <openssl/sha.h>
 
@@ -16,14 +18,33 @@ struct pst_hasher {
     XXH3_state_t *state;
 };
 
-static struct pst_hash from(XXH128_hash_t hash)
+static struct pst_hash make_hash(XXH128_hash_t hash)
 {
     return (struct pst_hash){.high = hash.high64, .low = hash.low64};
 }
 
 struct pst_hash pst_hash_of(const void *data, size_t length)
 {
-    return from(XXH3_128bits(data, length));
+    return make_hash(XXH3_128bits(data, length));
+}
+
+bool pst_hash_file(int fd, struct pst_hash *ret_hash)
+{
+    XXH3_state_t state;
+    char bytes[65536];
+    off_t at = 0;
+    ssize_t n;
+
+    XXH3_INITSTATE(&state);
+    XXH3_128bits_reset(&state);
+    while ((n = pread(fd, bytes, sizeof bytes, at)) > 0 || (n < 0 && errno == EINTR)) {
+        if (n > 0) {
+            XXH3_128bits_update(&state, bytes, (size_t)n);
+            at += n;
+        }
+    }
+    *ret_hash = make_hash(XXH3_128bits_digest(&state));
+    return n == 0;
 }
 
 struct pst_hasher *pst_hasher_create(void)
@@ -53,7 +74,7 @@ void pst_hasher_add(struct pst_hasher *hasher, const void *data, size_t length)
 
 struct pst_hash pst_hasher_end(struct pst_hasher *hasher)
 {
-    struct pst_hash hash = from(XXH3_128bits_digest(hasher->state));
+    struct pst_hash hash = make_hash(XXH3_128bits_digest(hasher->state));
 
     XXH3_128bits_reset(hasher->state);
     return hash;

@@ -17,6 +17,8 @@ struct pst_hash {
 enum { PST_HASH_TEXT = 33, PST_SHA256_TEXT = 65 }; /* room for hexadecimal digits and a NUL */
 
 struct pst_hash pst_hash_of(const void *data, size_t length);
+/* Hashes all bytes of a file. False with errno where it cannot be read. */
+bool pst_hash_file(int fd, struct pst_hash *ret_hash);
 
 /* Hashes data that comes in pieces. */
 struct pst_hasher;

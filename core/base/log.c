@@ -7,6 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
 #include "base/text.h"
 
 #define UNSET UINT32_MAX
@@ -80,23 +83,12 @@ void pst_log(uint32_t level, const char *area, const char *format, ...)
     fwrite(line, 1, n + 1, stderr); /* one call: lines of several threads do not mix */
 }
 
-/* Fowler, Noll and Vo's hash: 64 bits are enough for a few texts. */
-static uint64_t hash(const char *text)
-{
-    uint64_t h = UINT64_C(0xCBF29CE484222325);
-
-    for (; *text != '\0'; text++) {
-        h = (h ^ (unsigned char)*text) * UINT64_C(0x100000001B3);
-    }
-    return h;
-}
-
 void pst_log_once(uint32_t level, const char *area, const char *text)
 {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     static uint64_t told[256];
     static uint32_t n;
-    const uint64_t key = hash(text);
+    const uint64_t key = XXH3_64bits(text, strlen(text)); /* 64 bits do for a few texts */
     uint32_t i = 0;
     bool is_new;
 

@@ -17,7 +17,7 @@ static atomic_int grace_ms = PST_STOP_USUAL_MS;
 static void (*last_words)(int number);
 static pid_t owner; /* processes that it has forked say nothing */
 
-static void end(void)
+static void end_process(void)
 {
     const int number = pst_stop_signal();
 
@@ -37,7 +37,7 @@ static void start_clock(int32_t ms)
         .it_value = {.tv_sec = ms / 1000, .tv_usec = (suseconds_t)(ms % 1000) * 1000}};
 
     if (ms == 0) {
-        end();
+        end_process();
     }
     if (ms > 0) {
         setitimer(ITIMER_REAL, &after, NULL);
@@ -48,7 +48,7 @@ static void on_alarm(int number)
 {
     (void)number;
     if (pst_stop_requested() && atomic_load(&grace_ms) != PST_STOP_ORDERLY) {
-        end();
+        end_process();
     }
 }
 

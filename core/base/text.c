@@ -90,7 +90,7 @@ void pst_text_make_plain(char *text)
     }
 }
 
-static void print(FILE *out, const char *text, bool in_line)
+static void print_text(FILE *out, const char *text, bool in_line)
 {
     while (*text != '\0') {
         const size_t n = pst_utf8_length(text);
@@ -111,12 +111,12 @@ static void print(FILE *out, const char *text, bool in_line)
 
 void pst_text_print(FILE *out, const char *text)
 {
-    print(out, text, false);
+    print_text(out, text, false);
 }
 
 void pst_text_print_line(FILE *out, const char *text)
 {
-    print(out, text, true);
+    print_text(out, text, true);
 }
 
 void pst_text_printf(FILE *out, const char *format, ...)
@@ -129,7 +129,7 @@ void pst_text_printf(FILE *out, const char *format, ...)
         pst_out_of_memory();
     }
     va_end(args);
-    print(out, text, false);
+    print_text(out, text, false);
     free(text);
 }
 
@@ -158,4 +158,12 @@ bool pst_text_ends(const char *text, const char *end)
     const size_t n = strlen(text), m = strlen(end);
 
     return n >= m && strcmp(text + n - m, end) == 0;
+}
+
+bool pst_text_is_one_of(const char *const *words, const char *word)
+{
+    while (words != NULL && *words != NULL && strcmp(*words, word) != 0) {
+        words++;
+    }
+    return words != NULL && *words != NULL;
 }

@@ -32,6 +32,8 @@ void pst_text_append(char *text, size_t size, const char *format, ...)
 char *pst_shape_text(char *text, size_t size, uint32_t rank, const uint64_t *dims);
 
 bool pst_text_ends(const char *text, const char *end);
+/* Is it one of these, which NULL ends? words may be NULL. */
+bool pst_text_is_one_of(const char *const *words, const char *word);
 
 /* Prints text so that it cannot control a terminal: control characters other than newline and tab,
    and invalid UTF-8, become U+FFFD; direction marks become their number, as in \u{202e}. */

@@ -15,7 +15,7 @@ bool pst_wire_is_read(const struct pst_wire *w)
     return !w->failed && w->left == 0;
 }
 
-static void put(struct pst_wire *w, const void *from, size_t n)
+static void put_bytes(struct pst_wire *w, const void *from, size_t n)
 {
     size_t room = w->room > 0 ? w->room : 4096;
 
@@ -33,7 +33,7 @@ static void put(struct pst_wire *w, const void *from, size_t n)
     w->bytes[w->n] = '\0';
 }
 
-static void take(struct pst_wire *w, void *to, size_t n)
+static void take_bytes(struct pst_wire *w, void *to, size_t n)
 {
     if (n == 0) {
         return;
@@ -51,9 +51,9 @@ static void take(struct pst_wire *w, void *to, size_t n)
 void pst_wire_bytes(struct pst_wire *w, void *at, size_t n)
 {
     if (w->reads) {
-        take(w, at, n);
+        take_bytes(w, at, n);
     } else {
-        put(w, at, n);
+        put_bytes(w, at, n);
     }
 }
 
@@ -62,7 +62,7 @@ void pst_wire_word(struct pst_wire *w, const char *word)
     size_t n = strlen(word) + 1;
 
     if (!w->reads) {
-        put(w, word, n);
+        put_bytes(w, word, n);
     } else if (w->failed || n > w->left || memcmp(w->at, word, n) != 0) {
         w->failed = true;
     } else {
@@ -130,12 +130,12 @@ const void *pst_wire_array(struct pst_wire *w, const void *items, size_t n, size
     void *copy;
 
     if (!w->reads) {
-        put(w, items, n * size);
+        put_bytes(w, items, n * size);
         return items;
     }
     copy = w->failed ? NULL : pst_arena_array(w->arena, n, size);
     if (copy != NULL) {
-        take(w, copy, n * size);
+        take_bytes(w, copy, n * size);
     }
     return copy;
 }
@@ -152,7 +152,7 @@ void pst_wire_text(struct pst_wire *w, const char **text)
 
     pst_wire_number(w, &n);
     if (!w->reads) {
-        put(w, *text, n == UINT64_MAX ? 0 : (size_t)n);
+        put_bytes(w, *text, n == UINT64_MAX ? 0 : (size_t)n);
         return;
     }
     *text = NULL;

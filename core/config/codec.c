@@ -8,15 +8,15 @@
 
 #include "config/config.h"
 
-static struct pst_codec_level *top(struct pst_codec *c)
+static struct pst_codec_level *open_level(struct pst_codec *c)
 {
     return &c->levels[c->depth];
 }
 
 /* The next value, which stays the next one. */
-static json_t *peek(struct pst_codec *c, const char *key)
+static json_t *peek_value(struct pst_codec *c, const char *key)
 {
-    const struct pst_codec_level *level = top(c);
+    const struct pst_codec_level *level = open_level(c);
 
     if (c->depth == 0) {
         return c->root;
@@ -50,16 +50,16 @@ static void note_key(struct pst_codec_level *level, const char *key)
 
 json_t *pst_codec_find(struct pst_codec *c, const char *key)
 {
-    json_t *value = pst_codec_is_sound(c) ? peek(c, key) : NULL;
+    json_t *value = pst_codec_is_sound(c) ? peek_value(c, key) : NULL;
 
-    note_key(top(c), key);
-    top(c)->index += key == NULL;
+    note_key(open_level(c), key);
+    open_level(c)->index += key == NULL;
     return value;
 }
 
 /* Returns the next value; fails and returns NULL if it has another type. */
-static json_t *take(struct pst_codec *c, const char *key, const char *expected,
-                    bool (*is_type)(const json_t *))
+static json_t *find_typed(struct pst_codec *c, const char *key, const char *expected,
+                          bool (*is_type)(const json_t *))
 {
     json_t *value = pst_codec_find(c, key);
 
@@ -94,14 +94,14 @@ IS_TYPE(is_bool, json_is_boolean(value))
 
 /* --- objects and arrays ------------------------------------------------------------------------*/
 
-static void begin(struct pst_codec *c, const char *key, bool is_array_wanted)
+static void begin_level(struct pst_codec *c, const char *key, bool is_array_wanted)
 {
     json_t *at = NULL;
     struct pst_codec_level *level;
 
     if (pst_codec_reads(c)) {
-        at = take(c, key, is_array_wanted ? "an array" : "an object",
-                  is_array_wanted ? is_array : is_object);
+        at = find_typed(c, key, is_array_wanted ? "an array" : "an object",
+                        is_array_wanted ? is_array : is_object);
     } else if (is_array_wanted) {
         pst_json_array(c->out, key);
     } else {
@@ -118,13 +118,13 @@ static void begin(struct pst_codec *c, const char *key, bool is_array_wanted)
 
 void pst_codec_object(struct pst_codec *c, const char *key)
 {
-    begin(c, key, false);
+    begin_level(c, key, false);
 }
 
 uint32_t pst_codec_array(struct pst_codec *c, const char *key)
 {
-    begin(c, key, true);
-    return (uint32_t)json_array_size(top(c)->at);
+    begin_level(c, key, true);
+    return (uint32_t)json_array_size(open_level(c)->at);
 }
 
 /* Looks from *at on, where the next key of a file mostly is. */
@@ -173,12 +173,12 @@ void pst_codec_require(struct pst_codec *c, const char *key, const char *missing
     } else {
         pst_codec_fail(c, "config.key", NULL, "\"%s\" is missing", key);
     }
-    top(c)->lacks_member = true;
+    open_level(c)->lacks_member = true;
 }
 
 void pst_codec_end(struct pst_codec *c)
 {
-    struct pst_codec_level *level = top(c);
+    struct pst_codec_level *level = open_level(c);
 
     if (!pst_codec_reads(c)) {
         pst_json_end(c->out, level->is_array ? ']' : '}');
@@ -200,7 +200,7 @@ void pst_codec_newline(struct pst_codec *c)
 
 bool pst_codec_skip_object(struct pst_codec *c, const char *key)
 {
-    return take(c, key, "an object", is_object) != NULL;
+    return find_typed(c, key, "an object", is_object) != NULL;
 }
 
 bool pst_codec_has(struct pst_codec *c, const char *key, bool there)
@@ -208,13 +208,13 @@ bool pst_codec_has(struct pst_codec *c, const char *key, bool there)
     if (!pst_codec_reads(c)) {
         return there;
     }
-    note_key(top(c), key);
-    return pst_codec_is_sound(c) && peek(c, key) != NULL;
+    note_key(open_level(c), key);
+    return pst_codec_is_sound(c) && peek_value(c, key) != NULL;
 }
 
 bool pst_codec_null(struct pst_codec *c, const char *key, bool is_null)
 {
-    is_null = pst_codec_reads(c) ? json_is_null(peek(c, key)) : is_null;
+    is_null = pst_codec_reads(c) ? json_is_null(peek_value(c, key)) : is_null;
     if (is_null && pst_codec_reads(c)) {
         pst_codec_find(c, key);
     } else if (is_null) {
@@ -234,7 +234,7 @@ void pst_codec_uint(struct pst_codec *c, const char *key, uint32_t *number)
         pst_json_uint(c->out, key, *number);
         return;
     }
-    value = take(c, key, "an integer", is_integer);
+    value = find_typed(c, key, "an integer", is_integer);
     read = json_integer_value(value);
     if (read < 0 || read > UINT32_MAX - 1) {
         fail_value(c, NULL, key, "%lld, expected an integer from 0 to %u", (long long)read,
@@ -273,7 +273,7 @@ void pst_codec_bytes(struct pst_codec *c, const char *key, uint64_t *number)
         }
         return;
     }
-    value = take(c, key, "an integer", is_exact);
+    value = find_typed(c, key, "an integer", is_exact);
     *number = (uint64_t)json_integer_value(value);
     if (json_is_string(value) ? !parse_large(json_string_value(value), number)
                               : json_integer_value(value) < 0 || *number >= PST_CODEC_EXACT) {
@@ -285,7 +285,7 @@ void pst_codec_bytes(struct pst_codec *c, const char *key, uint64_t *number)
 void pst_codec_bool(struct pst_codec *c, const char *key, bool *flag)
 {
     if (pst_codec_reads(c)) {
-        *flag = json_is_true(take(c, key, "true or false", is_bool));
+        *flag = json_is_true(find_typed(c, key, "true or false", is_bool));
     } else {
         pst_json_bool(c->out, key, *flag);
     }
@@ -299,7 +299,7 @@ void pst_codec_number(struct pst_codec *c, const char *key, double *number, doub
         pst_json_number(c->out, key, *number);
         return;
     }
-    *number = json_number_value(take(c, key, "a number", is_number));
+    *number = json_number_value(find_typed(c, key, "a number", is_number));
     if (!(*number >= least && *number <= most)) {
         fail_value(c, NULL, key, "expected a number from %.17g to %.17g", least, most);
         *number = least;
@@ -309,7 +309,7 @@ void pst_codec_number(struct pst_codec *c, const char *key, double *number, doub
 void pst_codec_string(struct pst_codec *c, const char *key, const char **text)
 {
     if (pst_codec_reads(c)) {
-        *text = json_string_value(take(c, key, "a string", is_string));
+        *text = json_string_value(find_typed(c, key, "a string", is_string));
     } else {
         pst_json_string(c->out, key, *text);
     }
@@ -318,7 +318,7 @@ void pst_codec_string(struct pst_codec *c, const char *key, const char **text)
 void pst_codec_text(struct pst_codec *c, const char *key, const char **text)
 {
     if (pst_codec_reads(c)) {
-        *text = json_string_value(take(c, key, "a string or null", is_text));
+        *text = json_string_value(find_typed(c, key, "a string or null", is_text));
         *text = pst_arena_strdup(c->arena, *text);
     } else {
         pst_json_string(c->out, key, *text);

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/text.h"
 #include "base/util.h"
 #include "config/report.h"
 #include "config/tree.h"
@@ -51,7 +52,7 @@ pst_status pst_config_place(const struct pst_config *config, const char *section
 }
 
 /* Returns true if `path` is one of the paths in the string, which ':' or newlines separate. */
-static bool lists(const char *string, const char *path)
+static bool lists_path(const char *string, const char *path)
 {
     const size_t n = strlen(path);
 
@@ -79,7 +80,7 @@ static const struct pst_config_node *find_file(const struct pst_config_node *nod
         return found;
     }
     snprintf(quoted, sizeof quoted, "\"%s\"", node->value.string);
-    return err->file[0] != '\0' ? (lists(node->value.string, err->file) ? node : NULL)
+    return err->file[0] != '\0' ? (lists_path(node->value.string, err->file) ? node : NULL)
            : strpbrk(quoted, "./") != NULL && strstr(err->message, quoted) != NULL ? node
                                                                                    : NULL;
 }
@@ -88,13 +89,12 @@ void pst_config_name(const struct pst_config *config, struct pst_error *err)
 {
     const struct pst_config_node *node =
         config == NULL || err->line != 0 ? NULL : find_file(config->root, err);
-    size_t n = node == NULL ? 0 : strlen(err->message);
 
     if (node != NULL && strcmp(node->file, "--set") == 0) {
-        snprintf(err->message + n, sizeof err->message - n, ", named by --set");
+        pst_text_append(err->message, sizeof err->message, ", named by --set");
     } else if (node != NULL && node->line != 0) {
-        snprintf(err->message + n, sizeof err->message - n, ", named by %.256s:%u", node->file,
-                 node->line);
+        pst_text_append(err->message, sizeof err->message, ", named by %.256s:%u", node->file,
+                        node->line);
     }
 }
 
@@ -112,24 +112,12 @@ static const char *relative_to(struct pst_arena *arena, const char *file, const 
 static pst_status load_file(struct pst_config_reader *reader, const char *path,
                             struct pst_config_node **ret_root, struct pst_error *err);
 
-static pst_status fail_include(const struct pst_config_node *node, const char *kind,
-                               const char *format, struct pst_error *err)
-    __attribute__((format(printf, 3, 0)));
-
-static pst_status fail_include(const struct pst_config_node *node, const char *kind,
-                               const char *format, struct pst_error *err)
-{
-    char word[64];
-
-    return pst_fail_at(err, PST_ERR_CONFIG, kind, node->file, node->line, node->column, format,
-                       pst_report_word(word, node->value.string));
-}
-
 /* Reads one included file and lays it over what earlier ones gave. */
 static pst_status include_one(struct pst_config_reader *reader, const struct pst_config_node *node,
                               struct pst_config_node *base, struct pst_error *err)
 {
     struct pst_config_node *root = NULL;
+    char word[64];
     const char *path;
     pst_status status;
 
@@ -138,8 +126,9 @@ static pst_status include_one(struct pst_config_reader *reader, const struct pst
                            node->column, "\"include\" must be the path of a file, or an array");
     }
     if (reader->n_open > PST_CONFIG_MAX_INCLUDE) {
-        return fail_include(node, "config.limit", "cannot include \"%s\": more than 8 files deep",
-                            err);
+        return pst_fail_at(err, PST_ERR_CONFIG, "config.limit", node->file, node->line,
+                           node->column, "cannot include \"%s\": more than 8 files deep",
+                           pst_report_word(word, node->value.string));
     }
     path = relative_to(reader->arena, node->file, node->value.string);
     status = load_file(reader, path, &root, err);
@@ -168,7 +157,8 @@ static pst_status apply_includes(struct pst_config_reader *reader, struct pst_co
                                  struct pst_error *err)
 {
     struct pst_config_node *own = *root, *include = pst_tree_find(own, "include"), *base;
-    pst_status status;
+    const bool is_list = include != NULL && include->kind == PST_CONFIG_ARRAY;
+    pst_status status = PST_OK;
 
     if (include == NULL) {
         return PST_OK;
@@ -177,18 +167,11 @@ static pst_status apply_includes(struct pst_config_reader *reader, struct pst_co
     base->file = own->file;
     base->line = own->line;
     base->column = own->column;
-    if (include->kind != PST_CONFIG_ARRAY) {
-        status = include_one(reader, include, base, err);
-        if (status != PST_OK) {
-            return status;
-        }
-    } else {
-        for (uint32_t i = 0; i < include->n_children; i++) {
-            status = include_one(reader, include->children[i], base, err);
-            if (status != PST_OK) {
-                return status;
-            }
-        }
+    for (uint32_t i = 0; status == PST_OK && i < (is_list ? include->n_children : 1); i++) {
+        status = include_one(reader, is_list ? include->children[i] : include, base, err);
+    }
+    if (status != PST_OK) {
+        return status;
     }
     remove_child(own, include);
     pst_tree_merge(reader->arena, base, own);
@@ -250,7 +233,7 @@ static pst_status load_file(struct pst_config_reader *reader, const char *path,
     return status;
 }
 
-static struct pst_config *create(struct pst_config_reader *reader, const char *path)
+static struct pst_config *make_config(struct pst_config_reader *reader, const char *path)
 {
     struct pst_config *config = pst_alloc(1, sizeof *config);
 
@@ -281,7 +264,7 @@ pst_status pst_config_load(const char *path, const char *const *sets, uint32_t n
                            struct pst_config **ret_config, struct pst_error *err)
 {
     struct pst_config_reader reader;
-    struct pst_config *config = create(&reader, path);
+    struct pst_config *config = make_config(&reader, path);
     pst_status status;
 
     if (path[0] == '\0') {
@@ -301,7 +284,7 @@ pst_status pst_config_parse(const char *text, size_t length, const char *name,
     struct pst_config_node *include;
     pst_status status;
 
-    config = create(&reader, name);
+    config = make_config(&reader, name);
     status = pst_tree_from_toml(&reader, text, length, config->path, 0, &config->root, err);
     include = status == PST_OK ? pst_tree_find(config->root, "include") : NULL;
     if (include != NULL) {
@@ -315,7 +298,7 @@ pst_status pst_config_from_sets(const char *const *sets, uint32_t n_sets,
                                 struct pst_config **ret_config, struct pst_error *err)
 {
     struct pst_config_reader reader;
-    struct pst_config *config = create(&reader, "--set");
+    struct pst_config *config = make_config(&reader, "--set");
 
     config->root = pst_tree_node(&config->arena, PST_CONFIG_TABLE, NULL);
     return hand_over(&reader, PST_OK, sets, n_sets, ret_config, err);

@@ -104,6 +104,9 @@ pst_status pst_params_fill(const struct pst_param *rows, uint32_t n_rows, size_t
                            const char *const *others, struct pst_arena *arena, void *ret_struct,
                            struct pst_error *err);
 
+/* Is it one of the words "a|b|c" of a row's range? Then its index. */
+bool pst_params_word(const char *words, const char *text, uint32_t *ret_index);
+
 /* Checks the rows themselves: types, defaults in range, offsets inside the struct, docs. */
 pst_status pst_params_verify(const struct pst_param *rows, uint32_t n_rows, size_t row_size,
                              size_t struct_size, struct pst_error *err);

@@ -7,31 +7,23 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/text.h"
 #include "config/report.h"
 
 #define MAX_MEMOPT (sizeof((struct pst_job *)NULL)->memopt / sizeof(struct pst_config_node *))
 
 /* Every table that a config may hold at its top. */
 static const char *const known[] = {
-    "model", "data",       "train",   "cluster", "profile", "partitioner", "scheduler", "memopt",
-    "run",   "checkpoint", "plugins", "limits",  "output",  "compare",     "tune",      "include",
+    "model",     "data",    "train", "cluster",    "profile", "partitioner",
+    "scheduler", "memopt",  "run",   "checkpoint", "plugins", "limits",
+    "output",    "compare", "tune",  "include",    NULL,
 };
-#define N_KNOWN (sizeof known / sizeof *known)
+#define N_KNOWN (sizeof known / sizeof *known - 1)
 
 static const struct pst_job_training none, *told = &none;
 
 /* Accepted, so that one file serves later versions too, but without effect in this one. */
-static const char *const idle[] = {"limits"};
-
-static bool is_one_of(const char *const *words, size_t n, const char *word)
-{
-    for (size_t i = 0; i < n; i++) {
-        if (strcmp(words[i], word) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
+static const char *const idle[] = {"limits", NULL};
 
 static struct pst_job_section *find_section(const char *name)
 {
@@ -83,26 +75,11 @@ void pst_job_tell_training(const struct pst_job_training *training)
 /* Is it a word in the range of the section's first row, such as kind in [data]? */
 static bool first_key_takes(const struct pst_job_section *section, const char *word)
 {
-    const char *words = section->name != NULL && (section->rows[0].type == PST_PARAM_ENUM ||
-                                                  section->names_plugin != NULL)
-                            ? section->rows[0].range
-                            : "";
-    const size_t n = strlen(word);
+    uint32_t index;
 
-    for (const char *at = strstr(words, word); n > 0 && at != NULL; at = strstr(at + n, word)) {
-        if ((at == words || at[-1] == '|') && (at[n] == '\0' || at[n] == '|')) {
-            return true;
-        }
-    }
-    return false;
-}
-
-static bool is_one_of_list(const char *const *words, const char *word)
-{
-    while (*words != NULL && strcmp(*words, word) != 0) {
-        words++;
-    }
-    return *words != NULL;
+    return section->name != NULL &&
+           (section->rows[0].type == PST_PARAM_ENUM || section->names_plugin != NULL) &&
+           pst_params_word(section->rows[0].range, word, &index);
 }
 
 /* The keys of a table that the section reads: where it names a plugin, those of all plugins. */
@@ -122,7 +99,7 @@ static struct pst_config_node *own_part(const struct pst_job_section *section,
     own->children = pst_arena_array(arena, table->n_children + 1, sizeof *own->children);
     own->n_children = 0;
     for (uint32_t i = 0; i < table->n_children; i++) {
-        if (is_one_of_list(section->of_plugins, table->children[i]->key)) {
+        if (pst_text_is_one_of(section->of_plugins, table->children[i]->key)) {
             own->children[own->n_children++] = table->children[i];
         }
     }
@@ -154,10 +131,7 @@ static pst_status fill_table(const struct pst_job_section *section, struct pst_c
         pst_report_merge(report, &found);
         return PST_OK;
     }
-    if (status != PST_OK && err != NULL) {
-        *err = found;
-    }
-    return status;
+    return status == PST_OK ? PST_OK : pst_error_pass(err, &found);
 }
 
 static pst_status fill_section(const struct pst_job_section *section, struct pst_config_node *table,
@@ -211,7 +185,7 @@ bool pst_job_key_meant(const char *word, char ret_key[PST_JOB_KEY_TEXT])
     for (char *c = key; *c != '\0'; c++) {
         *c = *c == '-' ? '_' : *c;
     }
-    if (dot != NULL && dot[1] != '\0' && is_one_of(known, N_KNOWN, key)) {
+    if (dot != NULL && dot[1] != '\0' && pst_text_is_one_of(known, key)) {
         snprintf(ret_key, PST_JOB_KEY_TEXT, "%s", word);
         return true;
     }
@@ -367,7 +341,7 @@ static pst_status read_top(struct pst_config_node *node, struct pst_job *job,
     const struct pst_job_section *section = find_section(node->key);
     struct pst_config_node **slot = table_slot(job, node->key);
 
-    if (!is_one_of(known, N_KNOWN, node->key)) {
+    if (!pst_text_is_one_of(known, node->key)) {
         report_unknown(node, report);
         return PST_OK;
     }
@@ -391,7 +365,7 @@ static pst_status read_top(struct pst_config_node *node, struct pst_job *job,
         report_no_table(report, node, node->key);
     } else if (slot != NULL) {
         *slot = node;
-    } else if (is_one_of(idle, sizeof idle / sizeof *idle, node->key)) {
+    } else if (pst_text_is_one_of(idle, node->key)) {
         pst_log(PST_LOG_WARN, "config", "[%s] has no effect in this version", node->key);
     }
     return PST_OK;
@@ -418,22 +392,16 @@ static void resolve_paths(struct pst_config *config, const struct pst_job_sectio
 static pst_status read_all(struct pst_config *config, struct pst_job *job,
                            struct pst_report *report, struct pst_error *err)
 {
-    pst_status status;
+    pst_status status = PST_OK;
 
-    for (uint32_t i = 0; pst_job_sections[i].name != NULL; i++) {
+    for (uint32_t i = 0; status == PST_OK && pst_job_sections[i].name != NULL; i++) {
         resolve_paths(config, &pst_job_sections[i], &job->arena);
         status = fill_section(&pst_job_sections[i], NULL, job, report, err);
-        if (status != PST_OK) {
-            return status;
-        }
     }
-    for (uint32_t i = 0; i < config->root->n_children; i++) {
+    for (uint32_t i = 0; status == PST_OK && i < config->root->n_children; i++) {
         status = read_top(config->root->children[i], job, report, err);
-        if (status != PST_OK) {
-            return status;
-        }
     }
-    return PST_OK;
+    return status;
 }
 
 /* The divisors of batch next to wanted, 0 where there is none on that side. */

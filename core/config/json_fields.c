@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
+
 void pst_fields_fail(struct pst_fields *fields, const char *kind, const char *key,
                      const char *format, ...)
 {
@@ -27,13 +29,12 @@ void pst_fields_fail(struct pst_fields *fields, const char *kind, const char *ke
 
 size_t pst_fields_enter(struct pst_fields *fields, const char *key, size_t index)
 {
-    size_t mark = strlen(fields->where), room = sizeof fields->where - mark;
-    const char *dot = mark == 0 || key[0] == '\0' ? "" : ".";
+    const size_t mark = strlen(fields->where);
 
-    if (index == PST_FIELDS_NO_INDEX) {
-        snprintf(fields->where + mark, room, "%s%s", dot, key);
-    } else {
-        snprintf(fields->where + mark, room, "%s%s[%zu]", dot, key, index);
+    pst_text_append(fields->where, sizeof fields->where, "%s%s",
+                    mark == 0 || key[0] == '\0' ? "" : ".", key);
+    if (index != PST_FIELDS_NO_INDEX) {
+        pst_text_append(fields->where, sizeof fields->where, "[%zu]", index);
     }
     return mark;
 }

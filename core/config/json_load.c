@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/text.h"
 #include "base/util.h"
 
 struct scan {
@@ -119,29 +120,24 @@ static pst_status check_limits(const struct scan *scan)
 static void place_text(const struct place *place, char *text, size_t room)
 {
     const struct slice *name = NULL;
-    size_t used = 0;
 
     text[0] = '\0';
-    for (uint32_t i = 1; i <= place->depth && used < room; i++) {
+    for (uint32_t i = 1; i <= place->depth; i++) {
         const struct level *level = &place->levels[i];
-        int length = 0;
 
         if (level->is_object && level->has_key) {
-            length =
-                snprintf(text + used, room - used, "%s%.*s", used > 0 ? "." : "",
-                         (int)(level->key.length < 40 ? level->key.length : 40), level->key.at);
+            pst_text_append(text, room, "%s%.*s", text[0] != '\0' ? "." : "",
+                            (int)(level->key.length < 40 ? level->key.length : 40), level->key.at);
         } else if (!level->is_object) {
-            length = snprintf(text + used, room - used, "[%zu]", level->index);
+            pst_text_append(text, room, "[%zu]", level->index);
         }
-        used += length > 0 ? (size_t)length : 0;
         name = level->name.at != NULL ? &level->name : name;
     }
-    if (used > 0 && used < room && name != NULL) {
-        snprintf(text + used, room - used,
-                 " (\"%.*s\"): ", (int)(name->length < 80 ? name->length : 80), name->at);
-    } else if (used > 0 && used < room) {
-        snprintf(text + used, room - used, ": ");
+    if (text[0] != '\0' && name != NULL) {
+        pst_text_append(text, room, " (\"%.*s\")", (int)(name->length < 80 ? name->length : 80),
+                        name->at);
     }
+    pst_text_append(text, room, "%s", text[0] != '\0' ? ": " : "");
 }
 
 /* Words that other programs write for numbers and JSON has none of; NULL: something else. */

@@ -28,26 +28,26 @@ struct value {
     } as;
 };
 
-/* Bytes and alignment of the C field; 0 for a type that does not exist. */
+/* The C type of each type of value, and its name in messages. */
+static const struct {
+    size_t size; /* bytes and alignment of the field */
+    const char *name;
+} types[] = {
+    [PST_PARAM_BOOL] = {sizeof(bool), "true or false"},
+    [PST_PARAM_INT] = {sizeof(int64_t), "an integer"},
+    [PST_PARAM_FLOAT] = {sizeof(double), "a number"},
+    [PST_PARAM_STRING] = {sizeof(const char *), "a string"},
+    [PST_PARAM_ENUM] = {sizeof(uint32_t), "one of these words"},
+    [PST_PARAM_BYTES] = {sizeof(uint64_t), "bytes, or a string such as \"16 GiB\""},
+    [PST_PARAM_TIME] = {sizeof(uint64_t), "seconds, or a string such as \"5 us\""},
+    [PST_PARAM_RATE] = {sizeof(uint64_t), "bytes per second, or a string such as \"900 MB/s\""},
+    [PST_PARAM_PATH] = {sizeof(const char *), "the path of a file as a string"},
+};
+
+/* 0: there is no such type. */
 static size_t value_size(uint32_t type)
 {
-    switch (type) {
-    case PST_PARAM_BOOL:
-        return sizeof(bool);
-    case PST_PARAM_ENUM:
-        return sizeof(uint32_t);
-    case PST_PARAM_STRING:
-    case PST_PARAM_PATH:
-        return sizeof(const char *);
-    case PST_PARAM_INT:
-    case PST_PARAM_FLOAT:
-    case PST_PARAM_BYTES:
-    case PST_PARAM_TIME:
-    case PST_PARAM_RATE:
-        return sizeof(uint64_t);
-    default:
-        return 0;
-    }
+    return type < sizeof types / sizeof *types ? types[type].size : 0;
 }
 
 static bool parse_units(uint32_t type, const char *text, uint64_t *ret_units)
@@ -62,24 +62,36 @@ static bool parse_units(uint32_t type, const char *text, uint64_t *ret_units)
     }
 }
 
-/* Index of text among the words "a|b|c". */
-static bool find_word(const char *words, const char *text, uint32_t *ret_index)
+/* Takes the first of the words "a|b|c" off the list; false: there are no more. */
+static bool next_word(const char **words, const char **ret_word, size_t *ret_length)
 {
-    size_t n = strlen(text);
-    uint32_t i = 0;
+    if (*words == NULL) {
+        return false;
+    }
+    *ret_word = *words;
+    *ret_length = strcspn(*words, "|");
+    *words = (*words)[*ret_length] == '|' ? *words + *ret_length + 1 : NULL;
+    return true;
+}
 
-    for (const char *at = words;; at++, i++) {
-        size_t length = strcspn(at, "|");
+/* Index of the first such word. */
+static bool find_word(const char *words, const char *text, size_t n, uint32_t *ret_index)
+{
+    const char *word;
+    size_t length;
 
-        if (n > 0 && length == n && memcmp(at, text, n) == 0) {
+    for (uint32_t i = 0; next_word(&words, &word, &length); i++) {
+        if (length == n && memcmp(word, text, n) == 0) {
             *ret_index = i;
             return true;
         }
-        at += length;
-        if (*at == '\0') {
-            return false;
-        }
     }
+    return false;
+}
+
+bool pst_params_word(const char *words, const char *text, uint32_t *ret_index)
+{
+    return text[0] != '\0' && find_word(words, text, strlen(text), ret_index);
 }
 
 /* The default's text, or one end of a range. False when it is not of that type. */
@@ -106,7 +118,7 @@ static bool parse_value(uint32_t type, const char *range, const char *text, stru
         ok = true;
         break;
     case PST_PARAM_ENUM:
-        ok = range != NULL && find_word(range, text, &value.as.word);
+        ok = range != NULL && pst_params_word(range, text, &value.as.word);
         break;
     case PST_PARAM_BYTES:
     case PST_PARAM_TIME:
@@ -169,29 +181,20 @@ static bool parse_range(uint32_t type, const char *text, struct range *ret_range
     return ret_range->has_low || ret_range->has_high;
 }
 
+/* They are distinct, and none is empty. */
 static bool words_sound(const char *range)
 {
-    uint32_t n = 0;
+    const char *words = range, *word;
+    uint32_t n = 0, first;
+    size_t length;
 
-    for (const char *at = range;; at++) {
-        size_t length = strcspn(at, "|");
-
-        if (length == 0 || ++n > 64) {
+    while (next_word(&words, &word, &length)) {
+        if (length == 0 || n == MAX_ENUM_WORDS || !find_word(range, word, length, &first) ||
+            first != n++) {
             return false;
         }
-        for (const char *before = range; before < at; before++) {
-            size_t other = strcspn(before, "|");
-
-            if (other == length && memcmp(before, at, length) == 0) {
-                return false;
-            }
-            before += other;
-        }
-        at += length;
-        if (*at == '\0') {
-            return true;
-        }
     }
+    return true;
 }
 
 /* Returns true if the range text is valid, low <= high and the words of an enum are distinct. */
@@ -265,30 +268,6 @@ static const char *kind_name(uint32_t kind)
     return kind < sizeof names / sizeof *names ? names[kind] : names[0];
 }
 
-static const char *type_name(uint32_t type)
-{
-    switch (type) {
-    case PST_PARAM_BOOL:
-        return "true or false";
-    case PST_PARAM_INT:
-        return "an integer";
-    case PST_PARAM_FLOAT:
-        return "a number";
-    case PST_PARAM_STRING:
-        return "a string";
-    case PST_PARAM_PATH:
-        return "the path of a file as a string";
-    case PST_PARAM_ENUM:
-        return "one of these words";
-    case PST_PARAM_BYTES:
-        return "bytes, or a string such as \"16 GiB\"";
-    case PST_PARAM_TIME:
-        return "seconds, or a string such as \"5 us\"";
-    default:
-        return "bytes per second, or a string such as \"900 MB/s\"";
-    }
-}
-
 /* A plain number where units are meant: bytes, bytes per second, or seconds. */
 static bool units_from_number(uint32_t type, long double number, uint64_t *ret_units)
 {
@@ -302,56 +281,53 @@ static bool units_from_number(uint32_t type, long double number, uint64_t *ret_u
     return true;
 }
 
+/* An integer, a number or a string as text; else NULL. */
+static const char *scalar_text(const struct pst_config_node *node, char number[32])
+{
+    switch (node->kind) {
+    case PST_CONFIG_INT:
+        snprintf(number, 32, "%" PRId64, node->value.integer);
+        return number;
+    case PST_CONFIG_FLOAT:
+        return pst_number_format(number, node->value.number);
+    case PST_CONFIG_STRING:
+        return node->value.string;
+    default:
+        return NULL;
+    }
+}
+
 static bool read_units(uint32_t type, const struct pst_config_node *node, uint64_t *ret_units,
                        char why[512])
 {
+    const char *quote = node->kind == PST_CONFIG_STRING ? "\"" : "", *text;
     char word[64], number[32];
 
-    switch (node->kind) {
-    case PST_CONFIG_INT:
-        if (units_from_number(type, (long double)node->value.integer, ret_units)) {
-            return true;
-        }
-        snprintf(number, sizeof number, "%" PRId64, node->value.integer);
-        snprintf(why, 512, "must be %s, not %s", type_name(type), number);
-        return false;
-    case PST_CONFIG_FLOAT:
-        if (units_from_number(type, (long double)node->value.number, ret_units)) {
-            return true;
-        }
-        snprintf(why, 512, "must be %s, not %s", type_name(type),
-                 pst_number_format(number, node->value.number));
-        return false;
-    case PST_CONFIG_STRING:
-        if (parse_units(type, node->value.string, ret_units)) {
-            return true;
-        }
-        snprintf(why, 512, "must be %s, not \"%s\"", type_name(type),
-                 pst_report_word(word, node->value.string));
-        return false;
-    default:
-        snprintf(why, 512, "must be %s, not %s", type_name(type), kind_name(node->kind));
-        return false;
+    if (node->kind == PST_CONFIG_STRING ? parse_units(type, node->value.string, ret_units)
+        : node->kind == PST_CONFIG_INT
+            ? units_from_number(type, (long double)node->value.integer, ret_units)
+            : node->kind == PST_CONFIG_FLOAT &&
+                  units_from_number(type, (long double)node->value.number, ret_units)) {
+        return true;
     }
+    text = scalar_text(node, number);
+    snprintf(why, 512, "must be %s, not %s%s%s", types[type].name, quote,
+             text != NULL ? pst_report_word(word, text) : kind_name(node->kind), quote);
+    return false;
 }
 
 /* "a, b or c" */
 static void list_words(char *text, size_t size, const char *words)
 {
-    text[0] = '\0';
-    for (;;) {
-        size_t n = strcspn(words, "|");
-        const char *next = words + n;
-        const char *join = "";
+    const char *word;
+    size_t n;
 
-        if (*next == '|') {
-            join = strchr(next + 1, '|') == NULL ? " or " : ", ";
-        }
-        pst_text_append(text, size, "%.*s%s", (int)n, words, join);
-        if (*next == '\0') {
-            return;
-        }
-        words = next + 1;
+    text[0] = '\0';
+    while (next_word(&words, &word, &n)) {
+        pst_text_append(text, size, "%.*s%s", (int)n, word,
+                        words == NULL                ? ""
+                        : strchr(words, '|') == NULL ? " or "
+                                                     : ", ");
     }
 }
 
@@ -378,41 +354,25 @@ static bool read_word(const struct pst_param *row, const struct pst_config_node 
     char list[256], number[32];
 
     if (node->kind == PST_CONFIG_BOOL &&
-        find_word(row->range, node->value.boolean ? "true" : "false", ret_word)) {
+        pst_params_word(row->range, node->value.boolean ? "true" : "false", ret_word)) {
         return true; /* "auto|true|false" */
     }
     if (node->kind != PST_CONFIG_STRING) {
         list_words(list, sizeof list, row->range);
         snprintf(number, sizeof number, "%" PRId64,
                  node->kind == PST_CONFIG_INT ? node->value.integer : 0);
-        if (node->kind == PST_CONFIG_INT && find_word(row->range, number, ret_word)) {
+        if (node->kind == PST_CONFIG_INT && pst_params_word(row->range, number, ret_word)) {
             snprintf(why, 512, "must be a word; write \"%s\", with quotes", number);
             return false;
         }
         snprintf(why, 512, "must be %s, not %s", list, kind_name(node->kind));
         return false;
     }
-    if (!find_word(row->range, node->value.string, ret_word)) {
+    if (!pst_params_word(row->range, node->value.string, ret_word)) {
         explain_word(row, node->value.string, why);
         return false;
     }
     return true;
-}
-
-/* An element of a list as text; NULL where it has none, or one that a list cannot hold. */
-static const char *element_text(const struct pst_config_node *node, char number[32])
-{
-    switch (node->kind) {
-    case PST_CONFIG_INT:
-        snprintf(number, 32, "%" PRId64, node->value.integer);
-        return number;
-    case PST_CONFIG_FLOAT:
-        return pst_number_format(number, node->value.number);
-    case PST_CONFIG_STRING:
-        return strchr(node->value.string, ',') == NULL ? node->value.string : NULL;
-    default:
-        return NULL;
-    }
 }
 
 /* A list of words or numbers as a string, "1,2,4", which has its place in `why`. */
@@ -421,9 +381,9 @@ static bool read_list(const struct pst_config_node *node, struct value *ret_valu
     why[0] = '\0';
     for (uint32_t i = 0; i < node->n_children; i++) {
         char number[32];
-        const char *text = element_text(node->children[i], number);
+        const char *text = scalar_text(node->children[i], number);
 
-        if (text == NULL || strlen(why) + strlen(text) + 2 > 512) {
+        if (text == NULL || strchr(text, ',') != NULL || strlen(why) + strlen(text) + 2 > 512) {
             return false;
         }
         pst_text_append(why, 512, "%s%s", i > 0 ? "," : "", text);
@@ -458,7 +418,7 @@ static bool read_string(const struct pst_param *row, const struct pst_config_nod
         return true;
     }
     if (node->kind == PST_CONFIG_INT || node->kind == PST_CONFIG_FLOAT) {
-        ret_value->as.string = default_is_number_or_empty(row) ? element_text(node, why) : NULL;
+        ret_value->as.string = default_is_number_or_empty(row) ? scalar_text(node, why) : NULL;
     } else {
         ret_value->as.string = node->kind == PST_CONFIG_STRING ? node->value.string : NULL;
     }
@@ -471,7 +431,7 @@ static bool read_string(const struct pst_param *row, const struct pst_config_nod
                  "must be a string, or a list of numbers and of strings without commas, of 1 to "
                  "510 bytes");
     } else {
-        snprintf(why, 512, "must be %s, not %s", type_name(row->type), kind_name(node->kind));
+        snprintf(why, 512, "must be %s, not %s", types[row->type].name, kind_name(node->kind));
     }
     return false;
 }
@@ -540,7 +500,7 @@ static bool read_value(const struct pst_param *row, const struct pst_config_node
         }
     }
     if (!ok) {
-        snprintf(why, 512, "must be %s, not %s", type_name(row->type), kind_name(node->kind));
+        snprintf(why, 512, "must be %s, not %s", types[row->type].name, kind_name(node->kind));
         return false;
     }
     *ret_value = value;
@@ -567,16 +527,6 @@ static const struct pst_param *find_row(const struct pst_param *rows, uint32_t n
     return NULL;
 }
 
-static bool listed(const char *const *words, const char *word)
-{
-    for (; words != NULL && *words != NULL; words++) {
-        if (strcmp(*words, word) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
 static void report_unknown(const struct pst_param *rows, uint32_t n_rows, size_t row_size,
                            const char *const *others, const struct pst_config_node *node,
                            const char *section, struct pst_report *report)
@@ -600,8 +550,8 @@ static void report_unknown(const struct pst_param *rows, uint32_t n_rows, size_t
     }
 }
 
-static void store(const struct value *value, const struct pst_param *row, struct pst_arena *arena,
-                  void *to)
+static void store_value(const struct value *value, const struct pst_param *row,
+                        struct pst_arena *arena, void *to)
 {
     struct value copy = *value;
 
@@ -624,7 +574,7 @@ static void fill_defaults(const struct pst_param *rows, uint32_t n_rows, size_t 
         }
         ok = parse_value(row->type, row->range, row->initial, &value);
         PST_ASSERT(ok);
-        store(&value, row, arena, to);
+        store_value(&value, row, arena, to);
     }
 }
 
@@ -640,7 +590,7 @@ static void fill_one(const struct pst_param *row, struct pst_config_node *node, 
         pst_report_value(report, "config.value", node, "\"%s\" in %s %s", row->key, section, why);
         return;
     }
-    store(&value, row, arena, to);
+    store_value(&value, row, arena, to);
 }
 
 static void report_missing(const struct pst_param *rows, uint32_t n_rows, size_t row_size,
@@ -673,7 +623,7 @@ pst_status pst_params_fill(const struct pst_param *rows, uint32_t n_rows, size_t
         struct pst_config_node *node = table->children[i];
         const struct pst_param *row = find_row(rows, n_rows, row_size, node->key);
 
-        if (row == NULL && !listed(others, node->key)) {
+        if (row == NULL && !pst_text_is_one_of(others, node->key)) {
             report_unknown(rows, n_rows, row_size, others, node, section, &report);
         } else if (row != NULL) {
             fill_one(row, node, section, arena, ret_struct, &report);

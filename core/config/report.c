@@ -101,7 +101,7 @@ const char *pst_report_word(char text[64], const char *word)
 #define MAX_WORD 64
 
 /* Letters of another case, and '-' for '_', are not mistakes worth counting. */
-static char fold(char c)
+static char fold_letter(char c)
 {
     if (c >= 'A' && c <= 'Z') {
         return (char)(c - 'A' + 'a');
@@ -109,7 +109,7 @@ static char fold(char c)
     return c == '-' ? '_' : c;
 }
 
-static uint32_t min2(uint32_t a, uint32_t b)
+static uint32_t smaller_of(uint32_t a, uint32_t b)
 {
     return a < b ? a : b;
 }
@@ -133,12 +133,12 @@ static uint32_t distance(const char *a, uint32_t n_a, const char *b, uint32_t n_
 
         row[0] = i;
         for (uint32_t j = 1; j <= n_b; j++) {
-            bool same = fold(a[i - 1]) == fold(b[j - 1]);
+            bool same = fold_letter(a[i - 1]) == fold_letter(b[j - 1]);
 
-            row[j] = min2(min2(last[j], row[j - 1]) + 1, last[j - 1] + !same);
-            if (i > 1 && j > 1 && fold(a[i - 1]) == fold(b[j - 2]) &&
-                fold(a[i - 2]) == fold(b[j - 1])) {
-                row[j] = min2(row[j], before[j - 2] + 1);
+            row[j] = smaller_of(smaller_of(last[j], row[j - 1]) + 1, last[j - 1] + !same);
+            if (i > 1 && j > 1 && fold_letter(a[i - 1]) == fold_letter(b[j - 2]) &&
+                fold_letter(a[i - 2]) == fold_letter(b[j - 1])) {
+                row[j] = smaller_of(row[j], before[j - 2] + 1);
             }
         }
         before = last;

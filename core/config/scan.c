@@ -91,7 +91,7 @@ static void close_bracket(struct scan *scan)
 }
 
 /* One character outside of strings and comments. */
-static bool take(struct scan *scan)
+static bool take_character(struct scan *scan)
 {
     switch (*scan->at) {
     case '[':
@@ -125,7 +125,7 @@ static pst_status scan_nesting(const char *text, size_t length, const char *name
             skip_comment(&scan);
         } else if (*scan.at == '"' || *scan.at == '\'') {
             skip_string(&scan);
-        } else if (!take(&scan)) {
+        } else if (!take_character(&scan)) {
             return pst_fail_at(err, PST_ERR_CONFIG, "config.limit", name, scan.line,
                                pst_tree_column(scan.line_start, scan.at), "%s",
                                *scan.at == '.' ? "a dotted key of more than 32 parts"

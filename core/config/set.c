@@ -66,7 +66,7 @@ static pst_status split_key(struct override *set, const char *end, struct pst_er
     }
 }
 
-static pst_status split(struct override *set, struct pst_error *err)
+static pst_status split_override(struct override *set, struct pst_error *err)
 {
     const char *equals = strchr(set->text, '='), *end;
 
@@ -139,10 +139,7 @@ static pst_status parse_value(struct override *set, struct pst_config_node **ret
         looks_like_number(set->value)) {
         why.line = set->line;
         why.column += column - (uint32_t)strlen(start) - 1;
-        if (err != NULL) {
-            *err = why;
-        }
-        return status;
+        return pst_error_pass(err, &why);
     }
     node = pst_tree_node(arena, PST_CONFIG_STRING, NULL);
     node->value.string = pst_arena_strdup(arena, set->value);
@@ -237,7 +234,8 @@ static pst_status find_child(struct override *set, uint32_t i, struct pst_config
     return PST_OK;
 }
 
-static pst_status apply(struct override *set, struct pst_config_node *value, struct pst_error *err)
+static pst_status apply_override(struct override *set, struct pst_config_node *value,
+                                 struct pst_error *err)
 {
     struct pst_config_node *node = set->reader->config->root, *child = NULL;
 
@@ -268,7 +266,7 @@ pst_status pst_tree_set(struct pst_config_reader *reader, const char *text, uint
     struct pst_config_node *value = NULL;
     pst_status status;
 
-    status = split(&set, err);
+    status = split_override(&set, err);
     if (status != PST_OK) {
         return status;
     }
@@ -279,7 +277,7 @@ pst_status pst_tree_set(struct pst_config_reader *reader, const char *text, uint
     if (status != PST_OK) {
         return status;
     }
-    return apply(&set, value, err);
+    return apply_override(&set, value, err);
 }
 
 /* --- several in one text ----------------------------------------------------------------------*/

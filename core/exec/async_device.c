@@ -120,13 +120,9 @@ static pst_status set_mark(struct exec_rank *rank, struct pst_error *err)
 
 pst_status exec_pace(struct exec_rank *rank, struct pst_error *err)
 {
-    if (rank->times.status != PST_OK && err != NULL) {
-        *err = rank->times.error;
-    }
-    if (rank->times.status != PST_OK) {
-        return rank->times.status;
-    }
-    return rank->async.active ? set_mark(rank, err) : PST_OK;
+    pst_status status = pst_error_pass(err, &rank->times.error);
+
+    return status == PST_OK && rank->async.active ? set_mark(rank, err) : status;
 }
 
 pst_status exec_join(struct exec_rank *rank, struct pst_error *err)

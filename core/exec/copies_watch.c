@@ -16,7 +16,7 @@
 #define LOOK_NS 20000000u /* in longer ones it looks whether it shall leave */
 
 /* Devices may call for all ranks in turn. */
-static bool ends(const struct exec_rank *rank)
+static bool is_ending(const struct exec_rank *rank)
 {
     return atomic_load_explicit(&rank->copies.quit, memory_order_relaxed) ||
            atomic_load_explicit(&rank->copies.broken, memory_order_relaxed) ||
@@ -25,7 +25,7 @@ static bool ends(const struct exec_rank *rank)
 
 static void nap_until(const struct exec_rank *rank, uint64_t ns)
 {
-    for (uint64_t now = pst_now_ns(); now < ns && !ends(rank); now = pst_now_ns()) {
+    for (uint64_t now = pst_now_ns(); now < ns && !is_ending(rank); now = pst_now_ns()) {
         uint64_t end = ns - now > LOOK_NS ? now + LOOK_NS : ns;
         struct timespec until = pst_timespec(end);
 
@@ -33,7 +33,7 @@ static void nap_until(const struct exec_rank *rank, uint64_t ns)
     }
 }
 
-static uint64_t later(uint64_t a, uint64_t b)
+static uint64_t later_of(uint64_t a, uint64_t b)
 {
     return a > b ? a : b;
 }
@@ -64,15 +64,15 @@ static void slow_down(struct exec_row *row)
     struct exec_copy_queue *queue = &row->rank->copies.queues[row->copy->queue];
     const uint64_t rate = row->rank->exec->config.copies.bytes_per_s;
     const uint64_t limit = pst_now_ns() + row->rank->exec->stall_ns;
-    uint64_t start = later(row->ready_ns, queue->free_ns);
+    uint64_t start = later_of(row->ready_ns, queue->free_ns);
 
-    start = later(start, row->way_out != NULL ? row->way_out->end_ns : 0);
+    start = later_of(start, row->way_out != NULL ? row->way_out->end_ns : 0);
     row->end_ns = start + (uint64_t)((unsigned __int128)row->copy->bytes * 1000000000u / rate);
     queue->free_ns = row->end_ns;
     if (row->end_ns > pst_now_ns() + NAP_NS) {
         nap_until(row->rank, row->end_ns < limit ? row->end_ns : limit);
     }
-    if (row->end_ns > limit && !ends(row->rank)) {
+    if (row->end_ns > limit && !is_ending(row->rank)) {
         fail_row(row, PST_ERR_CANCELLED, "run.stalled",
                  "at run.host_bandwidth the copy takes longer than run.stall_limit");
     }
@@ -93,19 +93,19 @@ static void compare(const struct exec_row *row)
     *sum = host;
 }
 
-static void look(void *context)
+static void look_at_copy(void *context)
 {
     struct exec_row *row = context;
     const struct exec_copies *copies = &row->rank->copies;
     const struct pst_exec_copy_config *config = &row->rank->exec->config.copies;
 
-    if (config->bytes_per_s > 0 && !ends(row->rank)) {
+    if (config->bytes_per_s > 0 && !is_ending(row->rank)) {
         slow_down(row);
     }
-    if (copies->sums != NULL && !ends(row->rank)) {
+    if (copies->sums != NULL && !is_ending(row->rank)) {
         compare(row);
     }
-    if (row->copy->out && config->hook != NULL && !ends(row->rank)) {
+    if (row->copy->out && config->hook != NULL && !is_ending(row->rank)) {
         config->hook(config->context, row->rank->index, row->copy->host, row->copy->bytes);
     }
 }
@@ -135,5 +135,5 @@ void exec_copies_watch_end(struct exec_row *row, uint32_t queue)
         device->move(row->rank->device, queue, copies->queues[row->copy->queue].again,
                      row->copy->device, row->copy->bytes);
     }
-    device->call(row->rank->device, queue, look, row);
+    device->call(row->rank->device, queue, look_at_copy, row);
 }

@@ -45,13 +45,7 @@ pst_status exec_await(struct exec_rank *rank, struct pst_mark *mark, const char 
             return fail_stalled(rank, what, err);
         }
     }
-    if (!atomic_load(&copies->broken)) {
-        return PST_OK;
-    }
-    if (err != NULL) {
-        *err = copies->error;
-    }
-    return copies->error.status;
+    return atomic_load(&copies->broken) ? pst_error_pass(err, &copies->error) : PST_OK;
 }
 
 /* --- times ------------------------------------------------------------------------------------ */
@@ -81,7 +75,7 @@ pst_status exec_times_init(struct exec_rank *rank, struct pst_error *err)
     return status;
 }
 
-static void note(struct exec_rank *rank, const struct exec_timing *timing)
+static void note_times(struct exec_rank *rank, const struct exec_timing *timing)
 {
     const struct pst_device_ops *device = rank->exec->config.device;
     uint64_t start = device->mark_ns(rank->device, timing->start);
@@ -110,7 +104,7 @@ void exec_times_read(struct exec_rank *rank)
         if (!timing->ready || !device->wait(rank->device, timing->end, 0)) {
             return;
         }
-        note(rank, timing);
+        note_times(rank, timing);
         times->n_read++;
     }
 }
@@ -126,11 +120,8 @@ struct exec_timing *exec_times_take(struct exec_rank *rank, struct exec_visit *v
     }
     timing = &times->ring[times->n_put % times->n];
     if (times->n_put - times->n_read == times->n) { /* it is the oldest */
-        if (!timing->ready || times->status != PST_OK) {
-            return NULL;
-        }
-        times->status = exec_await(rank, timing->end, NULL, &times->error);
-        if (times->status != PST_OK) {
+        if (!timing->ready || times->error.status != PST_OK ||
+            exec_await(rank, timing->end, NULL, &times->error) != PST_OK) {
             return NULL;
         }
         exec_times_read(rank);

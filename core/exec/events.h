@@ -27,8 +27,7 @@ struct exec_times {
     struct exec_timing *ring;
     uint32_t n; /* 0: nothing is timed */
     uint64_t n_put, n_read;
-    pst_status status; /* of the waits for room; exec_pace() and exec_join() fail with it */
-    struct pst_error error;
+    struct pst_error error; /* of the waits for room; exec_pace() and exec_join() fail with it */
 };
 
 /* Waits until all before a mark has ended; what for, in words, NULL: for the device. A

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Looking into a rank between steps: parameters, gradients, how far its arena was used; what an
- * evaluation leaves, which is the kept tensor of the last micro-batch, as f32.
+ * Looking into a rank between steps: how far its arena was used; what an evaluation leaves, which
+ * is the kept tensor of the last micro-batch, as f32.
  */
 #include "exec/state.h"
 
@@ -91,7 +91,7 @@ void exec_copy_output(struct exec_rank *rank, const struct exec_list *list, uint
     }
 }
 
-/* --- memory and parameters -------------------------------------------------------------------- */
+/* --- memory ----------------------------------------------------------------------------------- */
 
 #define WORD 4u
 
@@ -100,46 +100,26 @@ void exec_copy_output(struct exec_rank *rank, const struct exec_list *list, uint
  * arithmetic makes has a zero in it, and no index is -1. But it may end in one (-infinity, NaN), so
  * the search goes by words. Workspace is counted as far as kernels got it: they need not fill it.
  */
-uint64_t exec_scan_peak(struct exec_rank *rank)
+static uint64_t scan_arena(const struct exec_rank *rank)
 {
     unsigned char chunk[16384];
-    const struct pst_device_ops *device = rank->exec->config.device;
-    uint64_t end = rank->arena_bytes;
+    uint64_t end = rank->arena_bytes, begin = end;
 
-    if (device->reached != NULL) {
-        end = device->reached(rank->device);
-        return end > rank->handed_bytes ? end : rank->handed_bytes;
-    }
-
-    while (end > 0) {
-        uint64_t begin = end > sizeof chunk ? end - sizeof chunk : 0;
-
+    while (begin > 0 && end == begin) {
+        begin = end > sizeof chunk ? end - sizeof chunk : 0;
         rank->exec->config.device->download(rank->device, chunk, rank->base + begin, end - begin);
         while (end > begin && chunk[end - begin - 1] == 0xFF) {
             end--;
         }
-        if (end > begin) {
-            end = (end + WORD - 1) / WORD * WORD;
-            end = end < rank->arena_bytes ? end : rank->arena_bytes;
-            return end > rank->handed_bytes ? end : rank->handed_bytes;
-        }
     }
-    return rank->handed_bytes;
+    end = (end + WORD - 1) / WORD * WORD;
+    return end < rank->arena_bytes ? end : rank->arena_bytes;
 }
 
-void exec_copy_parameter(struct exec_rank *rank, const struct exec_task *task)
+uint64_t exec_scan_peak(const struct exec_rank *rank)
 {
-    bool gradient = task->command == EXEC_GRADIENT;
+    const struct pst_device_ops *device = rank->exec->config.device;
+    const uint64_t end = device->reached != NULL ? device->reached(rank->device) : scan_arena(rank);
 
-    for (uint32_t i = 0; i < rank->n_params; i++) {
-        const struct exec_param *param = &rank->params[i];
-
-        if (param->parameter == task->parameter &&
-            (task->of_rank == PST_NONE ? param->owner : task->of_rank == rank->index)) {
-            exec_copy_floats(rank, task->values,
-                             gradient ? param->grads[(task->t + 1) % 2]
-                                      : exec_master(rank, param, task->t),
-                             PST_F32, param->elems);
-        }
-    }
+    return end > rank->handed_bytes ? end : rank->handed_bytes;
 }

@@ -26,8 +26,9 @@ static pst_status load_initial(const struct pst_graph *graph, const struct pst_s
 }
 
 /* Devices that hold no values begin with none. */
-static pst_status load(const struct exec_rank *rank, uint32_t kind, uint32_t index, uint32_t number,
-                       uint64_t elems, float *values, bool *ret_found, struct pst_error *err)
+static pst_status load_value(const struct exec_rank *rank, uint32_t kind, uint32_t index,
+                             uint32_t number, uint64_t elems, float *values, bool *ret_found,
+                             struct pst_error *err)
 {
     const struct pst_exec_config *config = &rank->exec->config;
     const struct pst_state_key key = {.kind = kind, .index = index, .number = number};
@@ -81,8 +82,8 @@ static pst_status load_versions(struct exec_rank *rank, const struct exec_param 
     for (uint32_t k = 1; k < param->n_versions && status == PST_OK; k++) {
         void *version = version_at(rank, param, k);
 
-        status = load(rank, PST_STATE_VERSION, param->parameter, k, param->elems, values,
-                      &ret_found[k], err);
+        status = load_value(rank, PST_STATE_VERSION, param->parameter, k, param->elems, values,
+                            &ret_found[k], err);
         if (status == PST_OK && ret_found[k]) {
             device->upload(rank->device, f32 ? version : param->weights, values,
                            param->elems * sizeof *values);
@@ -103,8 +104,8 @@ static pst_status begin_weights(struct exec_rank *rank, const struct exec_param 
     bool *found = pst_alloc(param->n_versions, sizeof *found); /* [0]: the newest */
     pst_status status = load_versions(rank, param, values, found, err);
 
-    PST_TRY(status, load(rank, PST_STATE_PARAMETER, param->parameter, 0, param->elems, values,
-                         &found[0], err));
+    PST_TRY(status, load_value(rank, PST_STATE_PARAMETER, param->parameter, 0, param->elems, values,
+                               &found[0], err));
     if (status == PST_OK && !found[0] && (device->flags & PST_DEVICE_NO_DATA) == 0) {
         pst_parameter_init(&config->graph->params[param->parameter], config->seed, values);
     }
@@ -134,7 +135,8 @@ static pst_status begin_slots(struct exec_rank *rank, const struct exec_param *p
         if (param->slots[s] == NULL) {
             continue;
         }
-        status = load(rank, PST_STATE_SLOT, param->parameter, s, param->elems, values, &found, err);
+        status = load_value(rank, PST_STATE_SLOT, param->parameter, s, param->elems, values, &found,
+                            err);
         if (status == PST_OK && found) {
             device->upload(rank->device, param->slots[s], values, param->elems * sizeof *values);
         } else if (status == PST_OK) {
@@ -181,7 +183,7 @@ static pst_status begin_operator(struct exec_rank *rank, uint32_t op, uint32_t n
     }
     n = program->values[value].bytes / sizeof *values;
     values = pst_alloc(n, sizeof *values);
-    status = load(rank, PST_STATE_OPERATOR, op, number, n, values, &found, err);
+    status = load_value(rank, PST_STATE_OPERATOR, op, number, n, values, &found, err);
     for (uint64_t i = 0; i < n && status == PST_OK && !found; i++) {
         values[i] = number == 0 ? 0.0f : 1.0f;
     }

@@ -30,9 +30,7 @@ static pst_status exchange(struct pst_exec *exec, const void *mine, void *all, u
     if (status != PST_OK) {
         exec->stopped = status;
         exec->told = true;
-        if (err != NULL) {
-            *err = exec->why;
-        }
+        pst_error_pass(err, &exec->why);
     }
     return status;
 }

@@ -5,7 +5,7 @@
  */
 #include "exec/state.h"
 
-static void report(struct exec_rank *rank)
+static void report_failure(struct exec_rank *rank)
 {
     struct pst_exec *exec = rank->exec;
     uint32_t none = 0;
@@ -87,18 +87,15 @@ static pst_status run_task(struct exec_rank *rank, const struct exec_task *task)
     case EXEC_PEAK:
         rank->peak = exec_scan_peak(rank);
         break;
-    case EXEC_STATE:
-        exec_copy_state(rank, task);
-        break;
     default:
-        exec_copy_parameter(rank, task);
+        exec_copy_state(rank, task);
         break;
     }
     return status == PST_OK ? exec_join(rank, &rank->error) : status;
 }
 
 /* Once a rank has failed only what looks at memory is still of use. */
-static bool runs(const struct exec_rank *rank, uint32_t command)
+static bool still_runs(const struct exec_rank *rank, uint32_t command)
 {
     return atomic_load(&rank->exec->failed) == 0 || command == EXEC_PEAK || command == EXEC_SETTLE;
 }
@@ -115,10 +112,10 @@ void *exec_rank_main(void *argument)
 
         if (quit && !atomic_load(&rank->exec->stuck)) {
             exec_teardown(rank);
-        } else if (!quit && runs(rank, task->command)) {
+        } else if (!quit && still_runs(rank, task->command)) {
             rank->status = run_task(rank, task);
             if (rank->status != PST_OK) {
-                report(rank);
+                report_failure(rank);
             }
         }
         exec_tasks_done(tasks, seen);

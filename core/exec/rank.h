@@ -108,11 +108,9 @@ bool exec_run_both(const struct exec_list *list, uint32_t index, const struct ex
 pst_status exec_run_call(struct exec_rank *rank, struct exec_list *list, uint32_t index,
                          const struct exec_task *task, uint32_t flags, struct pst_error *err);
 
-/* sums.c: posts the meeting of TIE or REDUCE; waits for it. */
+/* sums.c: posts the meeting of TIE or REDUCE. */
 pst_status exec_meet(struct exec_rank *rank, struct exec_list *list, uint32_t index,
                      struct pst_error *err);
-pst_status exec_meet_wait(struct exec_rank *rank, const struct exec_list *list, uint32_t index,
-                          struct pst_error *err);
 /* Gives all replicas the running statistics of the first; all ranks call it, with nothing under
    way. */
 pst_status exec_share_state(struct exec_rank *rank, struct pst_error *err);
@@ -156,9 +154,8 @@ void exec_record_stall(struct exec_visit *visit, uint32_t instr, uint64_t ns);
 pst_status exec_bind_output(struct exec_rank *rank, struct exec_list *list, struct pst_error *err);
 void exec_copy_output(struct exec_rank *rank, const struct exec_list *list, uint32_t section,
                       float *values, uint64_t n_values);
-uint64_t exec_scan_peak(struct exec_rank *rank);
+uint64_t exec_scan_peak(const struct exec_rank *rank);
 void exec_copy_floats(const struct exec_rank *rank, float *values, const void *src, uint32_t dtype,
                       uint64_t n);
-void exec_copy_parameter(struct exec_rank *rank, const struct exec_task *task);
 
 #endif

@@ -117,39 +117,34 @@ static pst_status finish_transfer(struct exec_rank *rank, struct exec_list *list
                                   struct pst_error *err)
 {
     const struct pst_program_instr *rows = &list->program->lists[index];
+    const struct pst_instr *from = &list->program->instrs[index];
     struct exec_instr *instr = &list->instrs[index];
+    const bool meets = instr->meeting != NULL;
+    const pst_request *requests = meets ? &instr->request : &list->requests[rows->first_part];
+    const uint32_t n = !instr->pending ? 0 : meets ? 1 : rows->n_parts;
+    pst_status status = PST_OK;
 
     if (rows->n_copies > 0) {
         return exec_copies_join(rank, list, index, err);
     }
-    if (!instr->pending) {
-        return PST_OK;
-    }
     instr->pending = false;
-    if (instr->meeting != NULL) {
-        pst_status status = exec_meet_wait(rank, list, index, err);
-
+    for (uint32_t i = 0; i < n && status == PST_OK; i++) {
+        status = rank->exec->config.transport->wait(rank->exec->transport, rank->index, requests[i],
+                                                    err);
         if (status == PST_OK) {
             exec_times_moved(rank, instr->visit, index);
         }
-        return status;
     }
-    for (uint32_t i = 0; i < rows->n_parts; i++) {
-        pst_status status = rank->exec->config.transport->wait(
-            rank->exec->transport, rank->index, list->requests[rows->first_part + i], err);
-
-        if (status != PST_OK) {
-            const struct pst_instr *from = &list->program->instrs[index];
-
-            pst_error_detail(err, "instruction %u of rank %u: %s %s %u %s, samples %u + %u\n",
-                             index, rank->index, pst_instr_name(from->op),
-                             pst_instr_moves_guest(from) ? "stage" : "edge", from->stage,
-                             pst_payload_name(from->payload), from->first_sample, from->n_samples);
-            return status;
-        }
-        exec_times_moved(rank, instr->visit, index);
+    if (status != PST_OK && meets) {
+        pst_error_detail(err, "instruction %u of rank %u: %s %u\n", index, rank->index,
+                         from->op == PST_I_TIE ? "TIE" : "REDUCE of stage", from->stage);
+    } else if (status != PST_OK) {
+        pst_error_detail(err, "instruction %u of rank %u: %s %s %u %s, samples %u + %u\n", index,
+                         rank->index, pst_instr_name(from->op),
+                         pst_instr_moves_guest(from) ? "stage" : "edge", from->stage,
+                         pst_payload_name(from->payload), from->first_sample, from->n_samples);
     }
-    return PST_OK;
+    return status;
 }
 
 static void post_behind(struct exec_rank *rank, const struct exec_list *list, uint32_t pass,
@@ -225,12 +220,11 @@ static pst_status run_instr(struct exec_rank *rank, struct exec_list *list, uint
     case PST_I_RECV:
         return post_transfer(rank, list, index, task->t, err);
     case PST_I_REDUCE: /* nothing to add up where the stage has one rank */
-        status = instr->meeting != NULL ? exec_meet(rank, list, index, err) : PST_OK;
-        instr->pending = instr->meeting != NULL && status == PST_OK;
-        return status;
+        return instr->meeting != NULL ? exec_meet(rank, list, index, err) : PST_OK;
     case PST_I_TIE:
+        instr->visit = visit;
         status = exec_meet(rank, list, index, err);
-        return status == PST_OK ? exec_meet_wait(rank, list, index, err) : status;
+        return status == PST_OK ? finish_transfer(rank, list, index, err) : status;
     case PST_I_NORM:
         return exec_norm(rank, task, err);
     case PST_I_STEP:
@@ -279,7 +273,7 @@ static pst_status run_recorded(struct exec_rank *rank, struct exec_list *list, u
         rank->exec->config.device->mark(rank->device, PST_QUEUE_COMPUTE, timing->end);
         exec_times_put(timing);
     }
-    if (status == PST_OK && (op == PST_I_TIE || op == PST_I_NORM)) {
+    if (status == PST_OK && op == PST_I_NORM) {
         exec_times_moved(rank, visit, index);
     }
     return status;

@@ -6,11 +6,6 @@
 
 #include "base/fault.h"
 
-static uint64_t larger(uint64_t a, uint64_t b)
-{
-    return a > b ? a : b;
-}
-
 uint64_t exec_arena_bytes(const struct pst_exec *exec, uint32_t rank)
 {
     const struct pst_exec_config *config = &exec->config;
@@ -48,7 +43,8 @@ static pst_status open_device(struct exec_rank *rank, struct pst_error *err)
     status = pst_fault("arena", rank->index)
                  ? pst_fail(err, PST_ERR_NOMEM, "machine.memory",
                             "rank %u: PENSTOCK_FAULT at its arena", rank->index)
-                 : config->device->arena(rank->device, larger(rank->arena_bytes, 1), &base, err);
+                 : config->device->arena(rank->device,
+                                         rank->arena_bytes > 0 ? rank->arena_bytes : 1, &base, err);
     rank->base = status == PST_OK ? base : NULL;
     return status;
 }

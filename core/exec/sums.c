@@ -163,28 +163,15 @@ pst_status exec_meet(struct exec_rank *rank, struct exec_list *list, uint32_t in
     for (uint32_t i = 0; i < meeting->n_parts; i++) {
         exec_clock_touch(rank, meeting->parts[i].dst, meeting->parts[i].elems * sizeof(float));
     }
+    instr->pending = true;
     return PST_OK;
-}
-
-pst_status exec_meet_wait(struct exec_rank *rank, const struct exec_list *list, uint32_t index,
-                          struct pst_error *err)
-{
-    const struct pst_instr *instr = &list->program->instrs[index];
-    pst_status status = rank->exec->config.transport->wait(rank->exec->transport, rank->index,
-                                                           list->instrs[index].request, err);
-
-    if (status != PST_OK) {
-        pst_error_detail(err, "instruction %u of rank %u: %s %u\n", index, rank->index,
-                         instr->op == PST_I_TIE ? "TIE" : "REDUCE of stage", instr->stage);
-    }
-    return status;
 }
 
 /* --- running statistics ------------------------------------------------------------------------*/
 
 /* One buffer from the first replica to the others. */
-static pst_status share(struct exec_rank *rank, const struct pst_plan_stage *stage, uint64_t tag,
-                        void *data, uint64_t bytes, struct pst_error *err)
+static pst_status share_buffer(struct exec_rank *rank, const struct pst_plan_stage *stage,
+                               uint64_t tag, void *data, uint64_t bytes, struct pst_error *err)
 {
     const struct pst_transport_ops *transport = rank->exec->config.transport;
     struct pst_transport *t = rank->exec->transport;
@@ -222,8 +209,9 @@ pst_status exec_share_state(struct exec_rank *rank, struct pst_error *err)
             for (uint32_t i = 0; i < config->graph->ops[op].n_state && status == PST_OK; i++) {
                 uint32_t value = program->state_values[2 * (size_t)op + i];
 
-                status = share(rank, stage, exec_state_tag(op, i), exec_value(rank, program, value),
-                               program->values[value].bytes, err);
+                status = share_buffer(rank, stage, exec_state_tag(op, i),
+                                      exec_value(rank, program, value),
+                                      program->values[value].bytes, err);
             }
         }
     }

@@ -81,7 +81,7 @@ struct open {
     uint32_t transfers, meetings;
 };
 
-static uint32_t larger(uint32_t a, uint32_t b)
+static uint32_t larger_of(uint32_t a, uint32_t b)
 {
     return a > b ? a : b;
 }
@@ -153,11 +153,11 @@ static void walk_section(struct exec_list *list, const struct pst_program_sectio
             }
         }
         begin_posts(list, i, &open);
-        most->transfers = larger(most->transfers, open.transfers);
-        most->meetings = larger(most->meetings, open.meetings + (instr->op == PST_I_TIE));
+        most->transfers = larger_of(most->transfers, open.transfers);
+        most->meetings = larger_of(most->meetings, open.meetings + (instr->op == PST_I_TIE));
     }
-    left->transfers = larger(left->transfers, open.transfers);
-    left->meetings = larger(left->meetings, open.meetings);
+    left->transfers = larger_of(left->transfers, open.transfers);
+    left->meetings = larger_of(left->meetings, open.meetings);
     for (uint32_t i = first; i < first + n; i++) {
         end_posts(list, i, &open);
     }
@@ -177,8 +177,8 @@ static void count_needs(struct exec_list *list, struct pst_transport_needs *need
     if (!list->plan->asynchronous) {
         left = (struct open){0, 0};
     }
-    needs->transfers = larger(needs->transfers, most.transfers + left.transfers);
-    needs->meetings = larger(needs->meetings, most.meetings + left.meetings);
+    needs->transfers = larger_of(needs->transfers, most.transfers + left.transfers);
+    needs->meetings = larger_of(needs->meetings, most.meetings + left.meetings);
 }
 
 /* Running statistics go to other replicas one after the other. */
@@ -196,7 +196,7 @@ static void count_state(const struct exec_rank *rank, struct pst_transport_needs
                 const uint32_t value = program->state_values[2 * (size_t)stage->nodes[n] + i];
 
                 raise_to(&needs->transfer_bytes, program->values[value].bytes);
-                needs->transfers = larger(needs->transfers, 1);
+                needs->transfers = larger_of(needs->transfers, 1);
             }
         }
     }
@@ -247,7 +247,7 @@ static bool shares_stage(const struct pst_plan *plan, uint32_t rank, uint32_t ot
     return false;
 }
 
-static bool moves(const struct pst_program *program, uint32_t other)
+static bool moves_between(const struct pst_program *program, uint32_t other)
 {
     for (uint32_t i = 0; i < program->n_instrs; i++) {
         const struct pst_instr *instr = &program->instrs[i];
@@ -266,9 +266,10 @@ uint32_t exec_meets(void *context, uint32_t rank, uint32_t other)
     const struct pst_exec_config *config = &exec->config;
     const struct pst_plan *plan = config->plan;
     bool replicas = rank != other && shares_stage(plan, rank, other), tied = false;
-    bool transfers = moves(config->programs[rank], other) ||
-                     (config->eval_plan != NULL && (moves(config->eval_programs[rank], other) ||
-                                                    shares_stage(config->eval_plan, rank, other)));
+    bool transfers =
+        moves_between(config->programs[rank], other) ||
+        (config->eval_plan != NULL && (moves_between(config->eval_programs[rank], other) ||
+                                       shares_stage(config->eval_plan, rank, other)));
 
     for (uint32_t t = 0; t < plan->n_ties && !tied; t++) {
         tied = pst_plan_tie_has(plan, t, rank) && pst_plan_tie_has(plan, t, other);

@@ -52,8 +52,8 @@ uint64_t pst_cluster_capacity_of(const struct pst_cluster *cluster, uint32_t ran
 /* Checks a section as it was read. Errors: config.value if all memory is reserved. */
 pst_status pst_cluster_check(const struct pst_cluster *cluster, struct pst_error *err);
 
-/* kinds.c: applies [[cluster.device]] and [[cluster.node]] to a cluster whose other keys are read.
-   Errors: config.key, config.value, with the position. */
+/* cluster_kinds.c: applies [[cluster.device]] and [[cluster.node]] to a cluster whose other keys
+   are read. Errors: config.key, config.value, with the position. */
 extern const char *const pst_cluster_tables[]; /* "device", "node", NULL */
 pst_status pst_cluster_mix(struct pst_config_node *section, struct pst_cluster *cluster,
                            struct pst_arena *arena, struct pst_error *err);

@@ -17,7 +17,7 @@ static double on_line(double x0, double y0, double x1, double y1, double x)
 }
 
 /* F, B, W; what slices differ by. */
-static double of_row(const struct pst_costed_times *row, uint32_t which)
+static double time_of_row(const struct pst_costed_times *row, uint32_t which)
 {
     return which < 3 ? row->ns[which] : row->growth[which - 3];
 }
@@ -28,24 +28,24 @@ static double from_table(const struct pst_costed_times *times, uint32_t n, uint3
     uint32_t low, high;
 
     if (n == 1) {
-        return of_row(first, which) * (x / first->samples);
+        return time_of_row(first, which) * (x / first->samples);
     }
     if (x >= last->samples) {
-        return on_line(last[-1].samples, of_row(&last[-1], which), last->samples,
-                       of_row(last, which), x);
+        return on_line(last[-1].samples, time_of_row(&last[-1], which), last->samples,
+                       time_of_row(last, which), x);
     }
     if (x <= first->samples) {
         /* A line that would be below 0 at no samples is not one: in proportion then. */
-        return on_line(first->samples, of_row(first, which), first[1].samples,
-                       of_row(&first[1], which), 0) < 0
-                   ? of_row(first, which) * (x / first->samples)
-                   : on_line(first->samples, of_row(first, which), first[1].samples,
-                             of_row(&first[1], which), x);
+        return on_line(first->samples, time_of_row(first, which), first[1].samples,
+                       time_of_row(&first[1], which), 0) < 0
+                   ? time_of_row(first, which) * (x / first->samples)
+                   : on_line(first->samples, time_of_row(first, which), first[1].samples,
+                             time_of_row(&first[1], which), x);
     }
     high = PST_FIRST(i, n, times[i].samples > x);
     low = high - 1;
-    return of_row(&times[low], which) +
-           (of_row(&times[high], which) - of_row(&times[low], which)) *
+    return time_of_row(&times[low], which) +
+           (time_of_row(&times[high], which) - time_of_row(&times[low], which)) *
                ((x - times[low].samples) / ((double)times[high].samples - times[low].samples));
 }
 

@@ -28,8 +28,7 @@ struct pst_graph_builder {
     struct pst_tensor *tensors; /* consumers are counted only by pst_graph_finish */
     struct pst_parameter *params;
     struct pst_custom *customs;
-    pst_status status; /* the first failure, with its error */
-    struct pst_error error;
+    struct pst_error error; /* the first failure; status PST_OK: there is none */
 };
 
 /* One output as shape inference finds it. */

@@ -18,11 +18,8 @@ static pst_status check_ends(const struct pst_graph_builder *builder, uint32_t l
 {
     const struct pst_tensor *tensor;
 
-    if (builder->status != PST_OK) {
-        if (err != NULL) {
-            *err = builder->error;
-        }
-        return builder->status;
+    if (builder->error.status != PST_OK) {
+        return pst_graph_failure(builder, err);
     }
     if (loss >= builder->n_tensors) {
         return BAD("model %s: it has no loss", builder->name);
@@ -239,7 +236,7 @@ pst_status pst_graph_finish(struct pst_graph_builder *builder, uint32_t loss, ui
 out:
     /* The arena is gone either way: the builder has nothing left but to be destroyed. */
     memset(builder, 0, sizeof *builder);
-    builder->status = pst_fail(&builder->error, PST_ERR_BUG, "model.build", "already finished");
+    pst_fail(&builder->error, PST_ERR_BUG, "model.build", "already finished");
     pst_graph_destroy(graph);
     return status;
 }

@@ -47,8 +47,8 @@ uint32_t pst_graph_dtype(const struct pst_graph_builder *builder)
 }
 
 /* Room for one element more; the array may move. */
-static void *room(struct pst_arena *arena, void *items, size_t *capacity, uint32_t count,
-                  size_t element_size)
+static void *grow_array(struct pst_arena *arena, void *items, size_t *capacity, uint32_t count,
+                        size_t element_size)
 {
     size_t more = *capacity == 0 ? 16 : *capacity * 2;
     void *copy;
@@ -66,8 +66,8 @@ static void *room(struct pst_arena *arena, void *items, size_t *capacity, uint32
 
 static struct pst_tensor *add_tensor(struct pst_graph_builder *builder)
 {
-    builder->tensors = room(&builder->arena, builder->tensors, &builder->tensors_capacity,
-                            builder->n_tensors, sizeof *builder->tensors);
+    builder->tensors = grow_array(&builder->arena, builder->tensors, &builder->tensors_capacity,
+                                  builder->n_tensors, sizeof *builder->tensors);
     return &builder->tensors[builder->n_tensors++];
 }
 
@@ -77,19 +77,18 @@ static bool check_shape(struct pst_graph_builder *builder, const char *what, con
 {
     char text[256];
 
-    if (builder->status != PST_OK) {
+    if (builder->error.status != PST_OK) {
         return false;
     }
     if (rank > PST_MAX_RANK) {
-        builder->status =
-            pst_fail(&builder->error, PST_ERR_CONFIG, "model.shape",
-                     "%s %s: %u axes; at most %d are possible", what, name, rank, PST_MAX_RANK);
+        pst_fail(&builder->error, PST_ERR_CONFIG, "model.shape",
+                 "%s %s: %u axes; at most %d are possible", what, name, rank, PST_MAX_RANK);
         return false;
     }
     if (!pst_shape_elems(rank, dims, ret_elems)) {
-        builder->status = pst_fail(&builder->error, PST_ERR_CONFIG, "model.shape",
-                                   "%s %s: shape %s has an axis of 0 or more than 2^40 elements",
-                                   what, name, pst_shape_text(text, sizeof text, rank, dims));
+        pst_fail(&builder->error, PST_ERR_CONFIG, "model.shape",
+                 "%s %s: shape %s has an axis of 0 or more than 2^40 elements", what, name,
+                 pst_shape_text(text, sizeof text, rank, dims));
         return false;
     }
     return true;
@@ -105,13 +104,13 @@ uint32_t pst_graph_input(struct pst_graph_builder *builder, const char *name, ui
         return PST_NONE;
     }
     if (dtype != PST_I32 && dtype != builder->dtype) {
-        builder->status = pst_fail(&builder->error, PST_ERR_CONFIG, "model.dtype",
-                                   "input %s: element type must be i32 or the model's own", name);
+        pst_fail(&builder->error, PST_ERR_CONFIG, "model.dtype",
+                 "input %s: element type must be i32 or the model's own", name);
         return PST_NONE;
     }
     if (builder->n_inputs >= PST_MAX_INPUTS) {
-        builder->status = pst_fail(&builder->error, PST_ERR_BUG, "model.build",
-                                   "input %s: a model has at most %d", name, PST_MAX_INPUTS);
+        pst_fail(&builder->error, PST_ERR_BUG, "model.build", "input %s: a model has at most %d",
+                 name, PST_MAX_INPUTS);
         return PST_NONE;
     }
     builder->n_inputs++;
@@ -141,8 +140,8 @@ uint32_t pst_graph_param(struct pst_graph_builder *builder, const char *name, ui
     if (!check_shape(builder, "parameter", name, rank, dims, &elems)) {
         return PST_NONE;
     }
-    builder->params = room(&builder->arena, builder->params, &builder->params_capacity,
-                           builder->n_params, sizeof *builder->params);
+    builder->params = grow_array(&builder->arena, builder->params, &builder->params_capacity,
+                                 builder->n_params, sizeof *builder->params);
     param = &builder->params[builder->n_params];
     memset(param, 0, sizeof *param);
     param->name = pst_arena_strdup(&builder->arena, name);
@@ -284,9 +283,9 @@ static bool add_outputs(struct pst_graph_builder *builder, struct pst_op *op,
         if (!pst_shape_elems(shape->rank, shape->dims, &tensor->elems)) {
             char text[256];
 
-            builder->status = pst_fail(&builder->error, PST_ERR_CONFIG, "model.shape",
-                                       "%s: output %s has more than 2^40 elements", op->name,
-                                       pst_shape_text(text, sizeof text, shape->rank, shape->dims));
+            pst_fail(&builder->error, PST_ERR_CONFIG, "model.shape",
+                     "%s: output %s has more than 2^40 elements", op->name,
+                     pst_shape_text(text, sizeof text, shape->rank, shape->dims));
             return false;
         }
         tensor->bytes = tensor->elems * pst_dtype_bytes(shape->dtype);
@@ -309,18 +308,12 @@ uint32_t pst_graph_add(struct pst_graph_builder *builder, const struct pst_op *o
         op->custom->next = builder->customs;
         builder->customs = op->custom;
     }
-    if (builder->status != PST_OK) {
+    if (builder->error.status != PST_OK || check_operands(builder, op, &builder->error) != PST_OK ||
+        !pst_op_rules_of(op->kind)->infer(&c, &builder->error)) {
         return PST_NONE;
     }
-    builder->status = check_operands(builder, op, &builder->error);
-    if (builder->status == PST_OK && !pst_op_rules_of(op->kind)->infer(&c, &builder->error)) {
-        builder->status = builder->error.status;
-    }
-    if (builder->status != PST_OK) {
-        return PST_NONE;
-    }
-    builder->ops = room(&builder->arena, builder->ops, &builder->ops_capacity, builder->n_ops,
-                        sizeof *builder->ops);
+    builder->ops = grow_array(&builder->arena, builder->ops, &builder->ops_capacity, builder->n_ops,
+                              sizeof *builder->ops);
     copy_op(builder, op, &shapes, &copy);
     if (!add_outputs(builder, &copy, &shapes)) {
         return PST_NONE;
@@ -331,10 +324,7 @@ uint32_t pst_graph_add(struct pst_graph_builder *builder, const struct pst_op *o
 
 pst_status pst_graph_failure(const struct pst_graph_builder *builder, struct pst_error *err)
 {
-    if (builder->status != PST_OK && err != NULL) {
-        *err = builder->error;
-    }
-    return builder->status;
+    return pst_error_pass(err, &builder->error);
 }
 
 bool pst_graph_shape(const struct pst_graph_builder *builder, uint32_t tensor, uint32_t *ret_rank,

@@ -71,8 +71,8 @@ static void move_backward(const struct pst_cost_model *cost, uint32_t op, double
 
 /* Returns the ratio of an operator's time on this device to its time on the profiled one, which
    [cluster] describes. It is the ratio of peaks for a costed graph, whose bound is unknown. */
-static double longer(const struct pst_cost_model *cost, uint32_t op, uint32_t pass,
-                     uint32_t samples)
+static double time_ratio(const struct pst_cost_model *cost, uint32_t op, uint32_t pass,
+                         uint32_t samples)
 {
     const struct pst_cluster *on = cost->cluster, *was = on->stated;
     double ns;
@@ -124,7 +124,7 @@ static void profiled(const struct pst_cost_model *cost, uint32_t op, uint32_t sa
         move_backward(cost, op, ns);
     }
     for (uint32_t pass = 0; pass < 3; pass++) {
-        ns[pass] *= longer(cost, op, pass, samples);
+        ns[pass] *= time_ratio(cost, op, pass, samples);
         ns[pass] = ns[pass] < LONGEST_NS ? round(ns[pass]) : LONGEST_NS;
     }
     *ret_times = (struct pst_times){(uint64_t)ns[0], (uint64_t)ns[1], (uint64_t)ns[2]};

@@ -39,7 +39,7 @@ static bool is_target(const struct pst_graph *graph, uint32_t tensor)
     return loss->n_in > 1 && loss->in[1] == tensor;
 }
 
-static pst_status check(const struct pst_graph *graph, uint32_t n, struct pst_error *err)
+static pst_status check_slices(const struct pst_graph *graph, uint32_t n, struct pst_error *err)
 {
     const uint64_t tokens = graph->tensors[0].rank == 0 ? 0 : graph->tensors[0].dims[0];
 
@@ -121,7 +121,7 @@ static void set_slices(struct pst_graph *graph, uint32_t n)
 
 pst_status pst_graph_slice(struct pst_graph *graph, uint32_t n, struct pst_error *err)
 {
-    pst_status status = n > 1 ? check(graph, n, err) : PST_OK;
+    pst_status status = n > 1 ? check_slices(graph, n, err) : PST_OK;
 
     if (n > 1 && status == PST_OK) {
         set_slices(graph, n);

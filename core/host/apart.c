@@ -32,7 +32,8 @@ struct pst_worker_task pst_worker_limits(const struct pst_job_plugins *plugins,
     };
 }
 
-static pst_status refuse(const struct pst_apart_kind *kind, const char *name, struct pst_error *err)
+static pst_status refuse_reply(const struct pst_apart_kind *kind, const char *name,
+                               struct pst_error *err)
 {
     pst_status status =
         pst_fail(err, PST_ERR_BUG, "plugin.contract",
@@ -52,7 +53,7 @@ pst_status pst_apart_take(const struct pst_apart_kind *kind, const void *job, co
     pst_wire_word(&r, kind->word);
     status = kind->pass_answer(&r, job, ret_answer, err);
     if (status == PST_OK && !pst_wire_is_read(&r)) {
-        status = refuse(kind, name, err);
+        status = refuse_reply(kind, name, err);
     }
     if (status != PST_OK) {
         kind->finish(ret_answer);
@@ -101,7 +102,7 @@ pst_status pst_apart_ask(const struct pst_apart_kind *kind, const void *job, con
 }
 
 /* Does not return: the end of the process frees what it has allocated. */
-static void serve(const struct pst_apart_kind *kind, struct pst_wire *question)
+static void serve_question(const struct pst_apart_kind *kind, struct pst_wire *question)
 {
     void *job = pst_arena_alloc(question->arena, kind->job_size, 0);
     void *found = pst_arena_alloc(question->arena, kind->answer_size, 0);
@@ -140,7 +141,7 @@ bool pst_apart_serve(int argc, char **argv, const struct pst_apart_kind *const *
 
         pst_wire_word(&question, kinds[i]->word);
         if (!question.failed) {
-            serve(kinds[i], &question);
+            serve_question(kinds[i], &question);
         }
     }
     pst_fail(&err, PST_ERR_BUG, "internal", "half a job");

@@ -58,14 +58,14 @@ static void *put_rows(struct pst_lending *lending, const void *from, uint64_t n,
     return to;
 }
 
-static void *put(struct pst_lending *lending, const void *from, size_t bytes)
+static void *put_bytes(struct pst_lending *lending, const void *from, size_t bytes)
 {
     return put_rows(lending, from, 1, bytes, 0);
 }
 
 static const char *put_text(struct pst_lending *lending, const char *text)
 {
-    return text == NULL ? NULL : put(lending, text, strlen(text) + 1);
+    return text == NULL ? NULL : put_bytes(lending, text, strlen(text) + 1);
 }
 
 /* A pointer of a struct, the member that says to how many elements, and either their size or the
@@ -88,7 +88,7 @@ static void *put_struct(struct pst_lending *lending, const void *from_, size_t b
                         const struct lent *fields, size_t n)
 {
     const char *from = from_;
-    char *to = put(lending, from, bytes);
+    char *to = put_bytes(lending, from, bytes);
 
     for (size_t i = 0; i < n; i++) {
         const struct lent *f = &fields[i];
@@ -196,7 +196,7 @@ static const struct pst_stage_view *put_stage_view(struct pst_lending *lending,
     static const struct lent fields[] = {ROWS(pst_stage_view, nodes, n_nodes, node_size)};
     struct pst_stage_view *to = PUT(lending, from, fields);
     const uint32_t *producers =
-        put(lending, from->producers, count_producers(from) * sizeof *producers);
+        put_bytes(lending, from->producers, count_producers(from) * sizeof *producers);
 
     for (uint32_t i = 0; i < from->n_nodes; i++) {
         const char *op = put_text(lending, pst_stage_node_op(from, i));
@@ -232,9 +232,10 @@ void pst_lend_global(struct pst_lending *lending, const void *question)
     for (uint32_t s = 0; s < from->n_stages; s++) {
         struct pst_global_stage stage = *pst_global_stage_at(from, s);
 
-        stage.keepers = put(lending, stage.keepers, stage.n_microbatches * sizeof *stage.keepers);
+        stage.keepers =
+            put_bytes(lending, stage.keepers, stage.n_microbatches * sizeof *stage.keepers);
         stage.move_bytes =
-            put(lending, stage.move_bytes, stage.view->n_nodes * sizeof *stage.move_bytes);
+            put_bytes(lending, stage.move_bytes, stage.view->n_nodes * sizeof *stage.move_bytes);
         stage.view = put_stage_view(lending, stage.view);
         if (to != NULL) {
             memcpy((char *)(uintptr_t)to->stages + (size_t)s * to->stage_size, &stage,
@@ -247,34 +248,23 @@ void pst_lend_global(struct pst_lending *lending, const void *question)
     }
 }
 
-static void make_region(struct pst_lending *lending, struct pst_region *region)
-{
-    region->room = lending->room;
-    region->used = 0;
-    region->bytes = pst_alloc(2, region->room);
-    region->copy = region->bytes + region->room;
-    lending->region = region;
-}
+struct lent_figures {
+    const struct pst_figures *figures;
+    size_t n_nodes, n_edges;
+};
 
-/* From here on nothing may change. */
-static void seal(struct pst_region *region)
+static void lend_figures(struct pst_lending *lending, const void *question)
 {
-    memcpy(region->copy, region->bytes, region->used);
-}
+    const struct lent_figures *lent = question;
+    const struct pst_figures *from = lent->figures;
+    struct pst_figures *to = put_bytes(lending, from, sizeof *from);
+    const double *saved = put_bytes(lending, from->saved_bytes, lent->n_nodes * sizeof *saved);
+    const double *edges = put_bytes(lending, from->edge_bytes, lent->n_edges * sizeof *edges);
 
-void pst_lend_figures(const struct pst_figures *figures, uint32_t n_nodes, uint32_t n_edges,
-                      struct pst_region *region)
-{
-    const size_t saved = n_nodes * sizeof(double), edges = n_edges * sizeof(double);
-    struct pst_lending lending = {.room = share_of(sizeof *figures) + share_of(saved) +
-                                          share_of(edges)};
-    struct pst_figures *copy;
-
-    make_region(&lending, region);
-    copy = put(&lending, figures, sizeof *figures);
-    copy->saved_bytes = put(&lending, figures->saved_bytes, saved);
-    copy->edge_bytes = put(&lending, figures->edge_bytes, edges);
-    seal(region);
+    if (to != NULL) {
+        to->saved_bytes = saved;
+        to->edge_bytes = edges;
+    }
 }
 
 void pst_lend(pst_lend_copy *copy, const void *question, uint32_t wider, struct pst_region *region,
@@ -282,11 +272,22 @@ void pst_lend(pst_lend_copy *copy, const void *question, uint32_t wider, struct 
 {
     struct pst_lending lending = {.wider = wider};
 
+    copy(&lending, question); /* how much it takes */
+    *region = (struct pst_region){.room = lending.room, .bytes = pst_alloc(2, lending.room)};
+    region->copy = region->bytes + region->room;
+    lending.region = region;
     copy(&lending, question);
-    make_region(&lending, region);
-    copy(&lending, question);
-    seal(region);
+    memcpy(region->copy, region->bytes, region->used); /* from here on nothing may change */
     *ret_copy = region->bytes;
+}
+
+void pst_lend_figures(const struct pst_figures *figures, uint32_t n_nodes, uint32_t n_edges,
+                      struct pst_region *region)
+{
+    const struct lent_figures lent = {figures, n_nodes, n_edges};
+    const void *copy;
+
+    pst_lend(lend_figures, &lent, 0, region, &copy);
 }
 
 /* --- calls -------------------------------------------------------------------------------------*/
@@ -298,8 +299,8 @@ struct call {
     const void *question;
 };
 
-static void begin(struct call *call, struct pst_instance *instance, enum pst_plugin_call name,
-                  pst_lend_copy *copy, const void *question)
+static void begin_call(struct call *call, struct pst_instance *instance, enum pst_plugin_call name,
+                       pst_lend_copy *copy, const void *question)
 {
     *call = (struct call){.instance = instance};
     pst_lend(copy, question, instance->wider, &call->region, &call->question);
@@ -311,7 +312,7 @@ static pst_status written(struct pst_instance *instance)
     return pst_fail(&instance->failure, PST_ERR_BUG, "plugin.contract", "it wrote into its input");
 }
 
-static pst_status end(struct call *call, pst_status status)
+static pst_status end_call(struct call *call, pst_status status)
 {
     pst_instance_leave(call->instance);
     status = pst_region_intact(&call->region) ? status : written(call->instance);
@@ -325,8 +326,8 @@ pst_status pst_call_in_flight(struct pst_instance *scheduler, const struct pst_p
     const struct pst_scheduler *f = scheduler->plugin->get_interface(PST_SCHEDULER);
     struct call call;
 
-    begin(&call, scheduler, PST_CRUMB_IN_FLIGHT, pst_lend_place, place);
-    return end(&call, f->in_flight(scheduler->self, call.question, ret_held));
+    begin_call(&call, scheduler, PST_CRUMB_IN_FLIGHT, pst_lend_place, place);
+    return end_call(&call, f->in_flight(scheduler->self, call.question, ret_held));
 }
 
 pst_status pst_call_schedule(struct pst_instance *scheduler, const struct pst_schedule_in *in,
@@ -335,8 +336,8 @@ pst_status pst_call_schedule(struct pst_instance *scheduler, const struct pst_sc
     const struct pst_scheduler *f = scheduler->plugin->get_interface(PST_SCHEDULER);
     struct call call;
 
-    begin(&call, scheduler, PST_CRUMB_SCHEDULE, pst_lend_schedule, in);
-    return end(&call, f->schedule(scheduler->self, call.question, out));
+    begin_call(&call, scheduler, PST_CRUMB_SCHEDULE, pst_lend_schedule, in);
+    return end_call(&call, f->schedule(scheduler->self, call.question, out));
 }
 
 pst_status pst_call_partition(struct pst_instance *partitioner, const struct pst_partition_in *in,
@@ -347,8 +348,8 @@ pst_status pst_call_partition(struct pst_instance *partitioner, const struct pst
     const struct pst_region *figures = partitioner->context.figures;
     pst_status status;
 
-    begin(&call, partitioner, PST_CRUMB_PARTITION, pst_lend_partition, in);
-    status = end(&call, f->partition(partitioner->self, call.question, out));
+    begin_call(&call, partitioner, PST_CRUMB_PARTITION, pst_lend_partition, in);
+    status = end_call(&call, f->partition(partitioner->self, call.question, out));
     return figures == NULL || pst_region_intact(figures) ? status : written(partitioner);
 }
 
@@ -358,8 +359,8 @@ pst_status pst_call_bound(struct pst_instance *memopt, const struct pst_stage_vi
     const struct pst_memopt *f = memopt->plugin->get_interface(PST_MEMOPT);
     struct call call;
 
-    begin(&call, memopt, PST_CRUMB_BOUND, pst_lend_stage_view, view);
-    return end(&call, f->bound(memopt->self, call.question, ret_period_ns));
+    begin_call(&call, memopt, PST_CRUMB_BOUND, pst_lend_stage_view, view);
+    return end_call(&call, f->bound(memopt->self, call.question, ret_period_ns));
 }
 
 pst_status pst_call_price(struct pst_instance *memopt, const struct pst_stage_view *view,
@@ -368,8 +369,8 @@ pst_status pst_call_price(struct pst_instance *memopt, const struct pst_stage_vi
     const struct pst_memopt *f = memopt->plugin->get_interface(PST_MEMOPT);
     struct call call;
 
-    begin(&call, memopt, PST_CRUMB_PRICE, pst_lend_stage_view, view);
-    return end(&call, f->price(memopt->self, call.question, ret_price));
+    begin_call(&call, memopt, PST_CRUMB_PRICE, pst_lend_stage_view, view);
+    return end_call(&call, f->price(memopt->self, call.question, ret_price));
 }
 
 pst_status pst_call_plan(struct pst_instance *memopt, const struct pst_stage_view *view,
@@ -378,8 +379,8 @@ pst_status pst_call_plan(struct pst_instance *memopt, const struct pst_stage_vie
     const struct pst_memopt *f = memopt->plugin->get_interface(PST_MEMOPT);
     struct call call;
 
-    begin(&call, memopt, PST_CRUMB_PLAN, pst_lend_stage_view, view);
-    return end(&call, f->plan(memopt->self, call.question, out));
+    begin_call(&call, memopt, PST_CRUMB_PLAN, pst_lend_stage_view, view);
+    return end_call(&call, f->plan(memopt->self, call.question, out));
 }
 
 pst_status pst_call_global(struct pst_instance *memopt, const struct pst_global_in *in,
@@ -388,6 +389,6 @@ pst_status pst_call_global(struct pst_instance *memopt, const struct pst_global_
     const struct pst_memopt_global *f = memopt->plugin->get_interface(PST_MEMOPT_GLOBAL);
     struct call call;
 
-    begin(&call, memopt, PST_CRUMB_PLAN, pst_lend_global, in);
-    return end(&call, f->plan(memopt->self, call.question, out));
+    begin_call(&call, memopt, PST_CRUMB_PLAN, pst_lend_global, in);
+    return end_call(&call, f->plan(memopt->self, call.question, out));
 }

@@ -72,14 +72,15 @@ static bool is_for_scheduler(const char *word)
     return strcmp(word, "dag") == 0;
 }
 
-static bool meets(const struct pst_plugin *plugin, const char *need)
+static bool meets_need(const struct pst_plugin *plugin, const char *need)
 {
     return (!is_for_scheduler(need) || strcmp(plugin->kind, "scheduler") == 0) &&
            pst_caps_has(plugin->provides, need);
 }
 
-static pst_status refuse(const struct pst_plugin *const *plugins, uint32_t n_plugins,
-                         const struct pst_plugin *plugin, const char *need, struct pst_error *err)
+static pst_status refuse_need(const struct pst_plugin *const *plugins, uint32_t n_plugins,
+                              const struct pst_plugin *plugin, const char *need,
+                              struct pst_error *err)
 {
     const char *scheduler = NULL;
 
@@ -110,10 +111,10 @@ static pst_status match_one(const struct pst_plugin *const *plugins, uint32_t n_
         bool met = !is_for_scheduler(*need) && pst_caps_executor(*need);
 
         for (i = 0; !met && i < n_plugins; i++) {
-            met = i != who && meets(plugins[i], *need);
+            met = i != who && meets_need(plugins[i], *need);
         }
         if (!met) {
-            return refuse(plugins, n_plugins, plugin, *need, err);
+            return refuse_need(plugins, n_plugins, plugin, *need, err);
         }
     }
     return PST_OK;

@@ -161,10 +161,7 @@ pst_status pst_worker_judge(const struct pst_worker_task *task, const struct pst
         if (end->stop == PST_WORKER_TIMED_OUT && strcmp(reader->error.kind, "run.cancelled") == 0) {
             return fail_timeout(task, end, page, err);
         }
-        if (err != NULL) {
-            *err = reader->error;
-        }
-        return reader->error.status;
+        return pst_error_pass(err, &reader->error);
     }
     if (end->stop == PST_WORKER_CANCELLED) {
         return pst_fail(err, PST_ERR_CANCELLED, "run.cancelled", "planning was stopped");
@@ -231,7 +228,7 @@ static pst_status make_job(struct run *run, const struct pst_wire *question, str
 
 /* LD_BIND_NOW: a function that is missing is found when a plugin is loaded, not when it is called.
  */
-static pst_status start(struct run *run, struct pst_error *err)
+static pst_status start_process(struct run *run, struct pst_error *err)
 {
     char name[] = "penstock", flag[] = PST_WORKER_FLAG, parent[24];
     char *argv[] = {name, flag, parent, NULL};
@@ -371,7 +368,7 @@ static void watch(struct run *run)
     drain(run, &process->output_fd);
 }
 
-static void finish(struct run *run)
+static void finish_run(struct run *run)
 {
     pst_process_finish(&run->process);
     pst_worker_reader_finish(&run->reader);
@@ -395,7 +392,7 @@ pst_status pst_worker_ask(const struct pst_worker_task *task, const struct pst_w
                         "\"never\"");
     }
     status = make_job(&run, question, err);
-    PST_TRY(status, start(&run, err));
+    PST_TRY(status, start_process(&run, err));
     if (status == PST_OK) {
         watch(&run);
         pst_worker_output_log(run.output, run.page);
@@ -411,6 +408,6 @@ pst_status pst_worker_ask(const struct pst_worker_task *task, const struct pst_w
         *ret_length = run.reader.plan_length;
         run.reader.plan = NULL;
     }
-    finish(&run);
+    finish_run(&run);
     return status;
 }

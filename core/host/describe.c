@@ -162,17 +162,14 @@ static struct {
     struct pst_error why;
 } endless = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
-static bool is_endless(const char *path, struct pst_error *err)
+static pst_status check_endless(const char *path, struct pst_error *err)
 {
-    bool is;
+    pst_status status;
 
     pthread_mutex_lock(&endless.mutex);
-    is = endless.path[0] != '\0' && strcmp(endless.path, path) == 0;
-    if (is && err != NULL) {
-        *err = endless.why;
-    }
+    status = strcmp(endless.path, path) == 0 ? pst_error_pass(err, &endless.why) : PST_OK;
     pthread_mutex_unlock(&endless.mutex);
-    return is;
+    return status;
 }
 
 static void note_endless(const char *path, const struct pst_error *why)
@@ -185,8 +182,9 @@ static void note_endless(const char *path, const struct pst_error *why)
     pthread_mutex_unlock(&endless.mutex);
 }
 
-static pst_status ask(struct pst_arena *arena, const char *path, const char *kind, const char *id,
-                      uint64_t most_ns, const struct pst_plugin **ret_plugin, struct pst_error *err)
+static pst_status ask_process(struct pst_arena *arena, const char *path, const char *kind,
+                              const char *id, uint64_t most_ns,
+                              const struct pst_plugin **ret_plugin, struct pst_error *err)
 {
     const uint64_t within_ns =
         most_ns != 0 && most_ns < TIME_LIMIT_NS - START_NS ? most_ns + START_NS : TIME_LIMIT_NS;
@@ -195,20 +193,17 @@ static pst_status ask(struct pst_arena *arena, const char *path, const char *kin
     const struct question question = {path, kind, id, arena};
     struct pst_plugin *plugin = pst_arena_array(arena, 1, sizeof *plugin);
     struct pst_error why = {.status = PST_OK};
-    pst_status status;
+    pst_status status = check_endless(path, err);
 
-    if (is_endless(path, err)) {
-        return PST_ERR_CANCELLED;
+    if (status != PST_OK) {
+        return status;
     }
     status = pst_apart_ask(&pst_describe_kind, &question, path, &limits, NULL, plugin, &why);
     if (strcmp(why.kind, "plugin.timeout") == 0) {
         note_endless(path, &why);
     }
-    if (status != PST_OK && err != NULL) {
-        *err = why;
-    }
     *ret_plugin = status == PST_OK ? plugin : NULL;
-    return status;
+    return pst_error_pass(err, &why);
 }
 
 pst_status pst_plugin_describe(struct pst_arena *arena, const char *path, const char *kind,
@@ -221,7 +216,7 @@ pst_status pst_plugin_describe(struct pst_arena *arena, const char *path, const 
 
     pst_shipped_find(path, &shipped);
     status = shipped.is ? pst_plugin_open(path, kind, id, ret_plugin, err)
-                        : ask(arena, path, kind, id, most_ns, ret_plugin, err);
+                        : ask_process(arena, path, kind, id, most_ns, ret_plugin, err);
     if (ret_shipped != NULL) {
         *ret_shipped = shipped;
     }

@@ -18,7 +18,7 @@ static const struct pst_module_known none;
 static const struct pst_module_known *told = &none;
 
 /* Id of the module that is used where the job names none. */
-static const char *usual(const char *kind)
+static const char *usual_id(const char *kind)
 {
     const struct pst_module_known *k = told;
 
@@ -31,7 +31,7 @@ static const char *usual(const char *kind)
 void pst_modules_tell(const struct pst_module_known *known)
 {
     told = known;
-    pst_job_tell_defaults(usual("device"), usual("transport"));
+    pst_job_tell_defaults(usual_id("device"), usual_id("transport"));
 }
 
 const struct pst_module_known *pst_modules_told(void)
@@ -39,7 +39,7 @@ const struct pst_module_known *pst_modules_told(void)
     return told;
 }
 
-static bool is_id(const char *text)
+static bool is_module_id(const char *text)
 {
     return text[0] != '\0' && text[strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789-")] == '\0';
 }
@@ -171,20 +171,15 @@ pst_status pst_module_load(const char *kind, const char *id, const char *symbol,
     void *handle, *function;
     pst_status status;
 
-    if (!is_id(id)) {
+    if (!is_module_id(id)) {
         status = fail_absent(&arena, kind, id, err);
         goto out;
     }
     path = pst_arena_printf(&arena, "%s/%s-%s.so", pst_search_home(&arena), kind, id);
     status = pst_search_secure(&arena, path, &canonical, &why);
-    if (status != PST_OK && strcmp(why.kind, "plugin.not-found") == 0) {
-        status = fail_absent(&arena, kind, id, err);
-        goto out;
-    }
     if (status != PST_OK) {
-        if (err != NULL) {
-            *err = why;
-        }
+        status = strcmp(why.kind, "plugin.not-found") == 0 ? fail_absent(&arena, kind, id, err)
+                                                           : pst_error_pass(err, &why);
         goto out;
     }
     if (!pst_dl_open(canonical, &handle, reason, sizeof reason)) {

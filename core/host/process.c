@@ -37,7 +37,7 @@ void pst_process_close(int *fd)
 }
 
 /* Moves a descriptor to a number of at least HIGH_FD; closes the old one. */
-static bool lift(int *fd)
+static bool lift_descriptor(int *fd)
 {
     int high = fcntl(*fd, F_DUPFD_CLOEXEC, HIGH_FD);
 
@@ -59,7 +59,8 @@ static bool make_pipe(int *ret_read, int *ret_write, const int *own)
     }
     *ret_read = fds[0];
     *ret_write = fds[1];
-    return lift(ret_read) && lift(ret_write) && fcntl(*own, F_SETFL, O_NONBLOCK) == 0;
+    return lift_descriptor(ret_read) && lift_descriptor(ret_write) &&
+           fcntl(*own, F_SETFL, O_NONBLOCK) == 0;
 }
 
 static bool make_page(struct pst_process *p, int *ret_fd)
@@ -67,7 +68,7 @@ static bool make_page(struct pst_process *p, int *ret_fd)
     void *page;
 
     *ret_fd = memfd_create("penstock-page", MFD_CLOEXEC);
-    if (*ret_fd < 0 || !lift(ret_fd) || ftruncate(*ret_fd, (off_t)p->page_bytes) != 0) {
+    if (*ret_fd < 0 || !lift_descriptor(ret_fd) || ftruncate(*ret_fd, (off_t)p->page_bytes) != 0) {
         return false;
     }
     page = mmap(NULL, p->page_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, *ret_fd, 0);
@@ -117,7 +118,7 @@ static int set_up(posix_spawn_file_actions_t *actions, posix_spawnattr_t *attrib
     return code;
 }
 
-static int spawn(struct pst_process *p, char *const *argv, const char *word, const int *fds)
+static int spawn_process(struct pst_process *p, char *const *argv, const char *word, const int *fds)
 {
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
@@ -157,7 +158,7 @@ int pst_process_start(struct pst_process *p, char *const *argv, const char *word
     code = made ? 0 : errno;
     if (made) {
         fds[2] = fds[1];
-        code = spawn(p, argv, word, fds);
+        code = spawn_process(p, argv, word, fds);
         fds[2] = -1;
     }
     for (int i = 0; i < PST_PROCESS_NO_FD; i++) {
@@ -233,7 +234,7 @@ static void signal_children(int number, pid_t own)
 
 /* Waits until `child` has ended and nothing that it started is left: what has lost its parent is a
    child of this process. Returns how it ended. */
-static int keep(pid_t child, const sigset_t *heard)
+static int keep_children(pid_t child, const sigset_t *heard)
 {
     static const struct timespec forever = {3600, 0}, soon = {0, 10000000};
     pid_t left = child;
@@ -309,7 +310,7 @@ bool pst_process_step_behind(pid_t parent, void (*ended)(int status))
     for (int fd = 0; fd < PST_PROCESS_NO_FD; fd++) {
         close(fd); /* the other one's alone: they end with it */
     }
-    status = keep(pid, &heard);
+    status = keep_children(pid, &heard);
     ended(status);
     end_alike(status);
 }

@@ -36,11 +36,11 @@ struct subject {
     const struct pst_plugin *plugin;
 };
 
-static pst_status refuse(struct pst_error *err, const char *kind, const char *path,
-                         const char *format, ...) __attribute__((format(printf, 4, 5)));
+static pst_status refuse_file(struct pst_error *err, const char *kind, const char *path,
+                              const char *format, ...) __attribute__((format(printf, 4, 5)));
 
-static pst_status refuse(struct pst_error *err, const char *kind, const char *path,
-                         const char *format, ...)
+static pst_status refuse_file(struct pst_error *err, const char *kind, const char *path,
+                              const char *format, ...)
 {
     char text[768];
     va_list args;
@@ -119,7 +119,7 @@ static pst_status check_elf(struct subject *s, struct pst_error *err)
     ssize_t n;
 
     if (fd < 0) {
-        return refuse(err, "plugin.load", s->path, "%s", strerror(errno));
+        return refuse_file(err, "plugin.load", s->path, "%s", strerror(errno));
     }
     errno = 0;
     n = read_at(fd, &header, sizeof header, 0);
@@ -129,25 +129,25 @@ static pst_status check_elf(struct subject *s, struct pst_error *err)
     unreadable = n < 0 || needed == 0 ? errno : 0;
     close(fd);
     if (unreadable != 0) {
-        return refuse(err, "plugin.load", s->path, "cannot be read: %s", strerror(unreadable));
+        return refuse_file(err, "plugin.load", s->path, "cannot be read: %s", strerror(unreadable));
     }
     if (n < (ssize_t)sizeof header || memcmp(header.e_ident, ELFMAG, SELFMAG) != 0) {
-        return refuse(err, "plugin.load", s->path,
-                      "not a shared object (no ELF file); rebuild the plugin or reinstall it");
+        return refuse_file(err, "plugin.load", s->path,
+                           "not a shared object (no ELF file); rebuild the plugin or reinstall it");
     }
     if (header.e_ident[EI_CLASS] != (sizeof(void *) == 8 ? ELFCLASS64 : ELFCLASS32) ||
         (HOST_MACHINE != EM_NONE && header.e_machine != HOST_MACHINE)) {
-        return refuse(err, "plugin.load", s->path,
-                      "built for %s, this penstock runs on %s; get a build for this machine",
-                      machine_name(header.e_machine), machine_name(HOST_MACHINE));
+        return refuse_file(err, "plugin.load", s->path,
+                           "built for %s, this penstock runs on %s; get a build for this machine",
+                           machine_name(header.e_machine), machine_name(HOST_MACHINE));
     }
     if (header.e_type != ET_DYN) {
-        return refuse(err, "plugin.load", s->path,
-                      "an ELF file, but not a shared object; link it with -shared");
+        return refuse_file(err, "plugin.load", s->path,
+                           "an ELF file, but not a shared object; link it with -shared");
     }
     if (needed == 0 || (uint64_t)stat.st_size < needed) {
-        return refuse(err, "plugin.load", s->path,
-                      "damaged or cut short; rebuild the plugin or reinstall it");
+        return refuse_file(err, "plugin.load", s->path,
+                           "damaged or cut short; rebuild the plugin or reinstall it");
     }
     return PST_OK;
 }
@@ -169,7 +169,7 @@ static bool restore_limits(const struct rlimit *before)
     return same;
 }
 
-static pst_status load(struct subject *s, struct pst_error *err)
+static pst_status load_file(struct subject *s, struct pst_error *err)
 {
     struct rlimit limits[RLIM_NLIMITS];
     pst_plugin_entry_fn *entry;
@@ -182,20 +182,20 @@ static pst_status load(struct subject *s, struct pst_error *err)
     }
     opened = pst_dl_open(s->path, &handle, reason, sizeof reason);
     if (!restore_limits(limits)) { /* first: a file that may not be opened counts as not found */
-        return refuse(err, "plugin.load", s->path,
-                      "loading it changes resource limits; a constructor must not do that");
+        return refuse_file(err, "plugin.load", s->path,
+                           "loading it changes resource limits; a constructor must not do that");
     }
     if (!opened) {
-        return refuse(err, "plugin.load", s->path, "cannot be loaded: %s", reason);
+        return refuse_file(err, "plugin.load", s->path, "cannot be loaded: %s", reason);
     }
     entry = (pst_plugin_entry_fn *)(uintptr_t)pst_dl_symbol(handle, "pst_plugin_entry");
     if (entry == NULL) {
-        return refuse(err, "plugin.descriptor", s->path,
-                      "exports no pst_plugin_entry; write PST_PLUGIN(description) once in it");
+        return refuse_file(err, "plugin.descriptor", s->path,
+                           "exports no pst_plugin_entry; write PST_PLUGIN(description) once in it");
     }
     s->plugin = entry();
     if (s->plugin == NULL) {
-        return refuse(err, "plugin.descriptor", s->path, "pst_plugin_entry() returned NULL");
+        return refuse_file(err, "plugin.descriptor", s->path, "pst_plugin_entry() returned NULL");
     }
     return PST_OK;
 }
@@ -205,25 +205,26 @@ static pst_status check_abi(struct subject *s, struct pst_error *err)
     const struct pst_plugin *p = s->plugin;
 
     if (!PST_HAS(p, abi_minor)) {
-        return refuse(err, "plugin.descriptor", s->path,
-                      "its description has %u bytes, too few for an ABI version; set .size = "
-                      "sizeof",
-                      p->size);
+        return refuse_file(err, "plugin.descriptor", s->path,
+                           "its description has %u bytes, too few for an ABI version; set .size = "
+                           "sizeof",
+                           p->size);
     }
     if (p->abi_major == PST_ABI_MAJOR && !PST_HAS(p, get_interface)) {
-        return refuse(err, "plugin.descriptor", s->path,
-                      "its description has %u bytes, ABI %u.%u has %zu; set .size = sizeof",
-                      p->size, p->abi_major, p->abi_minor, sizeof *p);
+        return refuse_file(err, "plugin.descriptor", s->path,
+                           "its description has %u bytes, ABI %u.%u has %zu; set .size = sizeof",
+                           p->size, p->abi_major, p->abi_minor, sizeof *p);
     }
     if (p->abi_major != PST_ABI_MAJOR) {
-        return refuse(err, "plugin.abi", s->path,
-                      "built for ABI %u.%u, this penstock speaks %u.%u: ask its author for a build",
-                      p->abi_major, p->abi_minor, PST_ABI_MAJOR, PST_ABI_MINOR);
+        return refuse_file(
+            err, "plugin.abi", s->path,
+            "built for ABI %u.%u, this penstock speaks %u.%u: ask its author for a build",
+            p->abi_major, p->abi_minor, PST_ABI_MAJOR, PST_ABI_MINOR);
     }
     if (p->abi_minor > PST_ABI_MINOR) {
-        return refuse(err, "plugin.abi", s->path,
-                      "needs penstock ABI %u.%u, this penstock speaks %u.%u: update penstock",
-                      p->abi_major, p->abi_minor, PST_ABI_MAJOR, PST_ABI_MINOR);
+        return refuse_file(err, "plugin.abi", s->path,
+                           "needs penstock ABI %u.%u, this penstock speaks %u.%u: update penstock",
+                           p->abi_major, p->abi_minor, PST_ABI_MAJOR, PST_ABI_MINOR);
     }
     return PST_OK;
 }
@@ -238,18 +239,18 @@ static pst_status check_names(struct subject *s, struct pst_error *err)
     const struct pst_plugin *p = s->plugin;
 
     if (is_missing(p->kind) || strcmp(p->kind, s->kind) != 0) {
-        return refuse(err, "plugin.descriptor", s->path,
-                      "states kind \"%s\", but its file is named as a %s; rename the file",
-                      is_missing(p->kind) ? "" : p->kind, s->kind);
+        return refuse_file(err, "plugin.descriptor", s->path,
+                           "states kind \"%s\", but its file is named as a %s; rename the file",
+                           is_missing(p->kind) ? "" : p->kind, s->kind);
     }
     if (is_missing(p->id) || strcmp(p->id, s->id) != 0) {
         struct pst_arena arena = {0};
         pst_status status =
-            refuse(err, "plugin.descriptor", s->path,
-                   "states the name \"%s\", but its file is named for \"%s\"; rename the "
-                   "file to %s",
-                   is_missing(p->id) ? "" : p->id, s->id,
-                   pst_search_join(&arena, p->kind, is_missing(p->id) ? "ID" : p->id));
+            refuse_file(err, "plugin.descriptor", s->path,
+                        "states the name \"%s\", but its file is named for \"%s\"; rename the "
+                        "file to %s",
+                        is_missing(p->id) ? "" : p->id, s->id,
+                        pst_search_join(&arena, p->kind, is_missing(p->id) ? "ID" : p->id));
 
         pst_arena_finish(&arena);
         return status;
@@ -260,8 +261,8 @@ static pst_status check_names(struct subject *s, struct pst_error *err)
 /* These texts are shown and written into plans, so they must be plain. */
 static pst_status refuse_text(const struct subject *s, const char *what, struct pst_error *err)
 {
-    return refuse(err, "plugin.descriptor", s->path,
-                  "its description's %s has a control character or is not UTF-8", what);
+    return refuse_file(err, "plugin.descriptor", s->path,
+                       "its description's %s has a control character or is not UTF-8", what);
 }
 
 static pst_status check_row_texts(const struct subject *s, struct pst_error *err)
@@ -293,8 +294,9 @@ static pst_status check_row_types(const struct subject *s, struct pst_error *err
         const struct pst_param *row = pst_plugin_param(p, i);
 
         if (row->type == PST_PARAM_PATH) {
-            return refuse(err, "plugin.descriptor", s->path,
-                          "parameter \"%s\" is a path, which an operator cannot have", row->key);
+            return refuse_file(err, "plugin.descriptor", s->path,
+                               "parameter \"%s\" is a path, which an operator cannot have",
+                               row->key);
         }
     }
     return check_row_texts(s, err);
@@ -306,14 +308,14 @@ static pst_status check_rows(struct subject *s, struct pst_error *err)
     struct pst_error why;
 
     if (p->n_params > 0 && (p->params == NULL || p->param_size < sizeof(struct pst_param))) {
-        return refuse(err, "plugin.descriptor", s->path,
-                      "has %u parameter rows of %u bytes, at least %zu are needed", p->n_params,
-                      p->param_size, sizeof(struct pst_param));
+        return refuse_file(err, "plugin.descriptor", s->path,
+                           "has %u parameter rows of %u bytes, at least %zu are needed",
+                           p->n_params, p->param_size, sizeof(struct pst_param));
     }
     memset(&why, 0, sizeof why);
     if (p->n_params > 0 &&
         pst_params_verify(p->params, p->n_params, p->param_size, p->config_size, &why) != PST_OK) {
-        return refuse(err, "plugin.descriptor", s->path, "%s", why.message);
+        return refuse_file(err, "plugin.descriptor", s->path, "%s", why.message);
     }
     return check_row_types(s, err);
 }
@@ -322,8 +324,8 @@ static pst_status check_words(const struct subject *s, const char *name, const c
                               struct pst_error *err)
 {
     if (words == NULL) {
-        return refuse(err, "plugin.descriptor", s->path,
-                      "its description lacks %s, a list that ends with NULL", name);
+        return refuse_file(err, "plugin.descriptor", s->path,
+                           "its description lacks %s, a list that ends with NULL", name);
     }
     for (; *words != NULL; words++) {
         if (!pst_text_is_plain(*words)) {
@@ -348,8 +350,8 @@ static pst_status check_strings(struct subject *s, struct pst_error *err)
 
     for (i = 0; i < sizeof strings / sizeof strings[0]; i++) {
         if (is_missing(strings[i].text)) {
-            return refuse(err, "plugin.descriptor", s->path, "its description lacks %s",
-                          strings[i].name);
+            return refuse_file(err, "plugin.descriptor", s->path, "its description lacks %s",
+                               strings[i].name);
         }
         if (!pst_text_is_plain(strings[i].text)) {
             return refuse_text(s, strings[i].name, err);
@@ -367,10 +369,10 @@ static pst_status check_strings(struct subject *s, struct pst_error *err)
         return status;
     }
     if (p->create == NULL || p->destroy == NULL || p->get_interface == NULL) {
-        return refuse(err, "plugin.descriptor", s->path, "its description lacks %s()",
-                      p->create == NULL    ? "create"
-                      : p->destroy == NULL ? "destroy"
-                                           : "get_interface");
+        return refuse_file(err, "plugin.descriptor", s->path, "its description lacks %s()",
+                           p->create == NULL    ? "create"
+                           : p->destroy == NULL ? "destroy"
+                                                : "get_interface");
     }
     return PST_OK;
 }
@@ -423,12 +425,13 @@ static pst_status check_interface(struct subject *s, struct pst_error *err)
     snprintf(id, sizeof id, "pst.%s/1", s->kind);
     interface = s->plugin->get_interface(id);
     if (interface == NULL) {
-        return refuse(err, "plugin.descriptor", s->path, "a %s without the interface %s", s->kind,
-                      id);
+        return refuse_file(err, "plugin.descriptor", s->path, "a %s without the interface %s",
+                           s->kind, id);
     }
     absent = absent_function(s->kind, interface);
     if (absent != NULL) {
-        return refuse(err, "plugin.descriptor", s->path, "its interface %s lacks %s()", id, absent);
+        return refuse_file(err, "plugin.descriptor", s->path, "its interface %s lacks %s()", id,
+                           absent);
     }
     return PST_OK;
 }
@@ -436,7 +439,7 @@ static pst_status check_interface(struct subject *s, struct pst_error *err)
 static pst_status check_all(struct subject *s, struct pst_error *err)
 {
     static pst_status (*const checks[])(struct subject *, struct pst_error *) = {
-        check_elf, load, check_abi, check_names, check_rows, check_strings, check_interface};
+        check_elf, load_file, check_abi, check_names, check_rows, check_strings, check_interface};
     pst_status status = PST_OK;
 
     for (size_t i = 0; status == PST_OK && i < sizeof checks / sizeof checks[0]; i++) {
@@ -458,17 +461,18 @@ pst_status pst_plugin_open(const char *path, const char *kind, const char *id,
     }
     name = strrchr(s.path, '/') + 1;
     if (!pst_search_split(&arena, name, &file_kind, &file_id)) {
-        status = refuse(err, "plugin.descriptor", s.path,
+        status =
+            refuse_file(err, "plugin.descriptor", s.path,
                         "a plugin's file is named <kind>-<id>.so, such as scheduler-1f1b.so or "
                         "scheduler-lab.1f1b.so");
         goto out;
     }
     if ((kind != NULL && strcmp(kind, file_kind) != 0) ||
         (id != NULL && strcmp(id, file_id) != 0)) {
-        status =
-            refuse(err, "plugin.descriptor", s.path,
-                   "%s \"%s\" is wanted, but this file is named as %s \"%s\"",
-                   kind != NULL ? kind : file_kind, id != NULL ? id : file_id, file_kind, file_id);
+        status = refuse_file(err, "plugin.descriptor", s.path,
+                             "%s \"%s\" is wanted, but this file is named as %s \"%s\"",
+                             kind != NULL ? kind : file_kind, id != NULL ? id : file_id, file_kind,
+                             file_id);
         goto out;
     }
     s.kind = file_kind;

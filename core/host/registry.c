@@ -26,8 +26,8 @@ static int compare(const void *a_, const void *b_)
     return order;
 }
 
-static pst_status scan(struct pst_plugin_list *list, uint32_t folder, bool must_be, size_t *room,
-                       struct pst_error *err)
+static pst_status scan_folder(struct pst_plugin_list *list, uint32_t folder, bool must_be,
+                              size_t *room, struct pst_error *err)
 {
     DIR *dir = opendir(list->folders[folder]);
     const struct dirent *entry;
@@ -86,7 +86,7 @@ pst_status pst_plugin_list_create(const char *folders, struct pst_plugin_list **
 
     pst_search_folders(&list->arena, folders, &list->folders, &n_first, &list->n_folders);
     for (uint32_t i = 0; status == PST_OK && i < list->n_folders; i++) {
-        status = scan(list, i, i < n_first, &room, err);
+        status = scan_folder(list, i, i < n_first, &room, err);
     }
     if (status != PST_OK) {
         pst_plugin_list_destroy(list);
@@ -122,6 +122,25 @@ void pst_plugin_list_destroy(struct pst_plugin_list *list)
     free(list);
 }
 
+/* The file of that name that wins, for they are sorted; n_files: there is none. */
+static uint32_t find_name(const struct pst_plugin_list *list, const char *kind, const char *id)
+{
+    uint32_t i = 0;
+
+    while (i < list->n_files &&
+           (strcmp(list->files[i].kind, kind) != 0 || strcmp(list->files[i].id, id) != 0)) {
+        i++;
+    }
+    return i;
+}
+
+static void add_folders(const struct pst_plugin_list *list, struct pst_error *err)
+{
+    for (uint32_t i = 0; i < list->n_folders; i++) {
+        pst_error_detail(err, "searched: %s\n", list->folders[i]);
+    }
+}
+
 static pst_status not_found(const struct pst_plugin_list *list, const char *kind, const char *id,
                             struct pst_error *err)
 {
@@ -138,9 +157,7 @@ static pst_status not_found(const struct pst_plugin_list *list, const char *kind
     status = pst_fail(err, PST_ERR_CONFIG, "plugin.not-found",
                       "no %s \"%s\"%s \"penstock plugins\" lists them", kind, id,
                       pst_nearest_hint(hint, id, names, n)[0] == '\0' ? ";" : hint);
-    for (i = 0; i < list->n_folders; i++) {
-        pst_error_detail(err, "searched: %s\n", list->folders[i]);
-    }
+    add_folders(list, err);
     free(names);
     return status;
 }
@@ -152,7 +169,7 @@ static pst_status find_file(struct pst_arena *arena, const char *kind, const cha
                             const char **ret_file, const char **ret_shadowed, struct pst_error *err)
 {
     struct pst_plugin_list *list;
-    uint32_t i = 0;
+    uint32_t i;
     pst_status status;
 
     *ret_file = path;
@@ -164,10 +181,7 @@ static pst_status find_file(struct pst_arena *arena, const char *kind, const cha
     if (status != PST_OK) {
         return status;
     }
-    while (i < list->n_files &&
-           (strcmp(list->files[i].kind, kind) != 0 || strcmp(list->files[i].id, id) != 0)) {
-        i++; /* sorted: the first is the one that wins */
-    }
+    i = find_name(list, kind, id);
     *ret_file = i < list->n_files ? pst_arena_strdup(arena, list->files[i].path) : "";
     if (i + 1 < list->n_files && list->files[i + 1].shadowed_by != NULL) {
         *ret_shadowed = pst_arena_strdup(arena, list->files[i + 1].path);
@@ -230,20 +244,22 @@ pst_status pst_plugin_is_foreign(const char *kind, const char *id, const char *p
     return status;
 }
 
-/* The words in `names` are those built in, n_own of them; the list's follow. */
+/* Names the words that are built in, then the files of the list. */
 static pst_status fail_unknown(const char *kind, const struct pst_config_node *use,
-                               const struct pst_plugin_list *list, const char *names[64],
+                               const struct pst_plugin_list *list, const char *const *own,
                                uint32_t n_own, struct pst_error *err)
 {
+    const char *names[64];
     uint32_t n = n_own;
     char hint[96];
 
+    memcpy(names, own, n_own * sizeof *names);
     for (uint32_t i = 0; n < 64 && i < list->n_files; i++) {
         const struct pst_plugin_file *file = &list->files[i];
         bool listed = false; /* a plugin may stand for a word that is built in */
 
         for (uint32_t k = 0; k < n_own; k++) {
-            listed = listed || strcmp(names[k], file->id) == 0;
+            listed = listed || strcmp(own[k], file->id) == 0;
         }
         if (strcmp(file->kind, kind) == 0 && file->shadowed_by == NULL && !listed) {
             names[n++] = file->id;
@@ -253,9 +269,7 @@ static pst_status fail_unknown(const char *kind, const struct pst_config_node *u
                 "no %s \"%s\"%s", kind, use->value.string,
                 pst_nearest_hint(hint, use->value.string, names, n));
     pst_error_hint_words(err, "there are", names, n);
-    for (uint32_t i = 0; i < list->n_folders; i++) {
-        pst_error_detail(err, "searched: %s\n", list->folders[i]);
-    }
+    add_folders(list, err);
     return PST_ERR_CONFIG;
 }
 
@@ -264,19 +278,14 @@ pst_status pst_plugin_is_known(const char *kind, const struct pst_config_node *u
                                struct pst_error *err)
 {
     struct pst_plugin_list *list = NULL;
-    const char *names[64];
-    bool found = false;
     pst_status status = pst_plugin_list_create(folders, &list, err);
 
     if (status != PST_OK) {
         return status;
     }
-    for (uint32_t i = 0; i < list->n_files; i++) {
-        found = found || (strcmp(list->files[i].kind, kind) == 0 &&
-                          strcmp(list->files[i].id, use->value.string) == 0);
+    if (find_name(list, kind, use->value.string) == list->n_files) {
+        status = fail_unknown(kind, use, list, own, n_own, err);
     }
-    memcpy(names, own, n_own * sizeof *names);
-    status = found ? PST_OK : fail_unknown(kind, use, list, names, n_own, err);
     pst_plugin_list_destroy(list);
     return status;
 }

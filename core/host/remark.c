@@ -33,7 +33,8 @@ bool pst_remarks_flag(const struct pst_partition_remark *items, uint32_t n, cons
 }
 
 /* The last word on a key counts. */
-static void say(const struct pst_host *host, const char *key, struct pst_partition_remark remark)
+static void keep_remark(const struct pst_host *host, const char *key,
+                        struct pst_partition_remark remark)
 {
     struct pst_instance *instance = pst_host_instance(host);
     struct pst_remarks *remarks = &instance->remarks;
@@ -63,7 +64,8 @@ static void say(const struct pst_host *host, const char *key, struct pst_partiti
 
 static void say_number(const struct pst_host *host, const char *key, double value)
 {
-    say(host, key, (struct pst_partition_remark){.type = PST_REMARK_NUMBER, .number = value});
+    keep_remark(host, key,
+                (struct pst_partition_remark){.type = PST_REMARK_NUMBER, .number = value});
 }
 
 static void say_text(const struct pst_host *host, const char *key, const char *value)
@@ -72,12 +74,13 @@ static void say_text(const struct pst_host *host, const char *key, const char *v
         pst_host_refuse_remark(pst_host_instance(host), "remark without a text is left out");
         return;
     }
-    say(host, key, (struct pst_partition_remark){.type = PST_REMARK_TEXT, .text = value});
+    keep_remark(host, key, (struct pst_partition_remark){.type = PST_REMARK_TEXT, .text = value});
 }
 
 static void say_flag(const struct pst_host *host, const char *key, bool value)
 {
-    say(host, key, (struct pst_partition_remark){.type = PST_REMARK_FLAG, .number = value ? 1 : 0});
+    keep_remark(host, key,
+                (struct pst_partition_remark){.type = PST_REMARK_FLAG, .number = value ? 1 : 0});
 }
 
 const struct pst_remark pst_remark_functions = {

@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "host/digest.h"
+#include "base/hash.h"
 #include "host/search.h"
 
 static bool is_not(struct pst_shipped *shipped, const char *format, ...)
@@ -45,10 +45,10 @@ static bool is_trusted(int fd, const char *path, struct pst_shipped *shipped)
 }
 
 /* The line of that name: what its digest should be. */
-static bool look_up(const char *home, const char *name, char ret_digest[PST_DIGEST_TEXT],
+static bool look_up(const char *home, const char *name, char ret_digest[PST_HASH_TEXT],
                     struct pst_shipped *shipped)
 {
-    char path[PATH_MAX + sizeof PST_SHIPPED_LIST + 1], line[PST_DIGEST_TEXT + NAME_MAX + 3] = "";
+    char path[PATH_MAX + sizeof PST_SHIPPED_LIST + 1], line[PST_HASH_TEXT + NAME_MAX + 3] = "";
     bool found = false;
     FILE *list;
     int fd;
@@ -66,8 +66,7 @@ static bool look_up(const char *home, const char *name, char ret_digest[PST_DIGE
     if (is_trusted(fd, path, shipped)) {
         while (!found && fgets(line, sizeof line, list) != NULL) {
             line[strcspn(line, "\n")] = '\0';
-            found =
-                strlen(line) > PST_DIGEST_TEXT + 1 && strcmp(line + PST_DIGEST_TEXT + 1, name) == 0;
+            found = strlen(line) > PST_HASH_TEXT + 1 && strcmp(line + PST_HASH_TEXT + 1, name) == 0;
         }
         if (ferror(list)) {
             is_not(shipped, "is not known: %s: %s", path, strerror(errno));
@@ -76,16 +75,17 @@ static bool look_up(const char *home, const char *name, char ret_digest[PST_DIGE
         }
     }
     fclose(list);
-    memcpy(ret_digest, line, PST_DIGEST_TEXT - 1);
-    ret_digest[PST_DIGEST_TEXT - 1] = '\0';
+    memcpy(ret_digest, line, PST_HASH_TEXT - 1);
+    ret_digest[PST_HASH_TEXT - 1] = '\0';
     return found;
 }
 
 static bool is_intact(const char *file, const char *wanted, struct pst_shipped *shipped)
 {
     int fd = open(file, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-    char digest[PST_DIGEST_TEXT];
-    bool read = fd >= 0 && pst_digest_file(fd, digest);
+    char digest[PST_HASH_TEXT];
+    struct pst_hash hash;
+    bool read = fd >= 0 && pst_hash_file(fd, &hash);
 
     if (!read) {
         is_not(shipped, "is not known: it cannot be read: %s", strerror(errno));
@@ -93,7 +93,7 @@ static bool is_intact(const char *file, const char *wanted, struct pst_shipped *
     if (fd >= 0) {
         close(fd);
     }
-    if (read && strcmp(digest, wanted) != 0) {
+    if (read && strcmp(pst_hash_text(&hash, digest), wanted) != 0) {
         return is_not(shipped, "is not the file of that name that penstock came with; its XXH128 "
                                "digest is another");
     }
@@ -102,7 +102,7 @@ static bool is_intact(const char *file, const char *wanted, struct pst_shipped *
 
 void pst_shipped_find(const char *file, struct pst_shipped *ret_shipped)
 {
-    char real_file[PATH_MAX], folder[PATH_MAX], digest[PST_DIGEST_TEXT];
+    char real_file[PATH_MAX], folder[PATH_MAX], digest[PST_HASH_TEXT];
     struct pst_arena arena = {0};
     const char *home = pst_search_home(&arena);
     char *slash;

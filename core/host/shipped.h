@@ -9,11 +9,13 @@
 
 #include "base/error.h"
 
-#define PST_SHIPPED_WHY 640
+/* The list, beside the plugins: lines of xxh128sum, "<pst_hash_file>  <file name>". The build's
+   list_shipped writes it. */
+#define PST_SHIPPED_LIST "shipped.xxh128"
 
 struct pst_shipped {
     bool is;
-    char why_not[PST_SHIPPED_WHY]; /* "is not ...", or "" */
+    char why_not[640]; /* "is not ...", or "" */
 };
 
 /* A file that cannot be found counts as the program's own: opening it reports the error. */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/text.h"
 #include "base/util.h"
 #include "host/plugin_host.h"
 #include "planner/state.h"
@@ -58,16 +59,15 @@ static void sign_plan(struct pst_session *session)
 /* They share the process, so nobody knows which of them it was. */
 static pst_status blame_plugins(const struct pst_job *job, pst_status status, struct pst_error *err)
 {
-    char text[512];
-    int n = 0;
+    char text[512] = "";
 
-    for (uint32_t i = 0; i < 2 + job->n_memopt && n < (int)sizeof text; i++) {
+    for (uint32_t i = 0; i < 2 + job->n_memopt; i++) {
         struct pst_config_node *table, *use;
         const char *kind = pst_job_strategy(job, i, &table);
 
         use = table == NULL ? NULL : pst_config_get(table, "use");
-        n += snprintf(text + n, sizeof text - (size_t)n, "%s%s \"%.63s\"", i == 0 ? "" : ", ", kind,
-                      use == NULL || use->kind != PST_CONFIG_STRING ? "?" : use->value.string);
+        pst_text_append(text, sizeof text, "%s%s \"%.63s\"", i == 0 ? "" : ", ", kind,
+                        use == NULL || use->kind != PST_CONFIG_STRING ? "?" : use->value.string);
     }
     pst_error_prefix(err, "the process of %s returned a plan that cannot run", text);
     if (strcmp(err->kind, "plan.illegal") != 0) {
@@ -78,33 +78,16 @@ static pst_status blame_plugins(const struct pst_job *job, pst_status status, st
 }
 
 /* The session's plan from what came back: proven, with its programs. */
-static pst_status adopt_plan(struct pst_wire *r, const char *text, struct pst_session *session,
-                             struct pst_error *err)
+static pst_status adopt_plan(struct pst_session *session, const char *text, struct pst_error *err)
 {
     struct pst_planned *planned = &session->planned;
-    struct pst_error unused;
-    pst_status status;
-
-    err = err == NULL ? &unused : err;
-    status = pst_plan_parse("", text, strlen(text), session->graph, &planned->plan, err);
+    pst_status status = pst_plan_parse("", text, strlen(text), session->graph, &planned->plan, err);
 
     if (status == PST_OK && !belongs(session, planned->plan)) {
         status = pst_fail(err, PST_ERR_BUG, "plugin.contract", "it is for another job");
     }
     PST_TRY(status, pst_session_judge(session, NULL, err));
-    if (status == PST_OK) {
-        r->arena = &planned->plan->arena;
-        pst_remarks_pass(r, &planned->remarks, &planned->n_remarks);
-        pst_wire_amount(r, &planned->search_seconds, PST_WIRE_SECONDS);
-        status = pst_wire_is_read(r)
-                     ? PST_OK
-                     : pst_fail(err, PST_ERR_BUG, "plugin.contract", "its remarks are damaged");
-    }
-    if (status != PST_OK) {
-        return blame_plugins(session->job, status, err);
-    }
-    sign_plan(session);
-    return PST_OK;
+    return status;
 }
 
 /* --- the question, and its answer there and back -----------------------------------------------*/
@@ -156,19 +139,31 @@ static pst_status pass_plan(struct pst_wire *w, const void *job, void *planned_,
     struct pst_planned *planned = planned_;
     const char *text = NULL;
     char *written = NULL;
+    struct pst_error unused;
+    pst_status status = PST_OK;
 
+    err = err == NULL ? &unused : err;
     if (!w->reads) {
         planned->plan->isolated = true;
         text = written = pst_plan_to_json(planned->plan, session->graph);
     }
     pst_wire_text(w, &text);
-    if (w->reads) {
-        return adopt_plan(w, text == NULL ? "" : text, session, err);
-    }
     free(written);
-    pst_remarks_pass(w, &planned->remarks, &planned->n_remarks);
-    pst_wire_amount(w, &planned->search_seconds, PST_WIRE_SECONDS);
-    return PST_OK;
+    if (w->reads) {
+        status = adopt_plan(session, text == NULL ? "" : text, err);
+    }
+    if (status == PST_OK) {
+        w->arena = &planned->plan->arena;
+        pst_remarks_pass(w, &planned->remarks, &planned->n_remarks);
+        pst_wire_amount(w, &planned->search_seconds, PST_WIRE_SECONDS);
+    }
+    if (status == PST_OK && w->reads && !pst_wire_is_read(w)) {
+        status = pst_fail(err, PST_ERR_BUG, "plugin.contract", "its remarks are damaged");
+    }
+    if (status == PST_OK && w->reads) {
+        sign_plan(session);
+    }
+    return status == PST_OK ? PST_OK : blame_plugins(session->job, status, err);
 }
 
 static void finish_plan(void *planned)

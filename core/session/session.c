@@ -9,6 +9,7 @@
 
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/text.h"
 #include "exec/exec.h"
 #include "exec/kernels_early.h"
 #include "graph/custom.h"
@@ -125,7 +126,8 @@ void pst_session_tell(const struct pst_session_parts *of_program)
 }
 
 /* The graph of a slice, where the scheduler orders slices of sequences. */
-static pst_status slice(const struct pst_job *job, struct pst_graph *graph, struct pst_error *err)
+static pst_status slice_graph(const struct pst_job *job, struct pst_graph *graph,
+                              struct pst_error *err)
 {
     uint32_t slices;
     pst_status status = pst_job_read_slices(job, &slices, err);
@@ -142,7 +144,7 @@ pst_status pst_session_graph(const struct pst_job *job, struct pst_graph **ret_g
 
     pst_doing("building", "the model");
     status = parts->graph(job, ret_graph, err);
-    return status == PST_OK ? slice(job, *ret_graph, err) : status;
+    return status == PST_OK ? slice_graph(job, *ret_graph, err) : status;
 }
 
 static uint64_t whole_workspace(void *context, uint32_t op, uint32_t pass, uint32_t samples)
@@ -175,43 +177,32 @@ static uint64_t workspace(void *context, uint32_t op, uint32_t pass, uint32_t sa
     return session->device_ops->workspace(session->device, session->graph, op, pass, samples);
 }
 
-/* With dtype tf32 tensors are f32; what rounds is a device that can. */
-static pst_status check_tf32(const struct pst_session *session, struct pst_error *err)
+/* Traits that the job wants of its device; one that stands in for another need not have them. */
+static pst_status check_traits(const struct pst_session *session, struct pst_error *err)
 {
-    const struct pst_job_run *run = &session->job->run;
+    const struct pst_job *job = session->job;
+    const struct {
+        bool wanted;
+        uint32_t flag;
+        const char *section, *key, *lack;
+    } traits[] = {
+        {job->run.dtype == PST_RUN_TF32, PST_DEVICE_TF32, "run", "dtype",
+         "has no TF32 products; take run.dtype = \"f32\", or run.device = \"cuda\""},
+        {job->train.optimizer == PST_MUON, PST_DEVICE_MUON, "train", "optimizer",
+         "has no Muon; take train.optimizer = \"adamw\", or run.device = \"cpu\""},
+        {session->graph->slices > 1, PST_DEVICE_SLICES, "run", "device",
+         "cannot run slices of sequences; set scheduler.slices = 1, or run.device = \"cpu\""},
+    };
 
-    if (run->dtype != PST_RUN_TF32 ||
-        (session->device_ops->flags & (PST_DEVICE_TF32 | PST_DEVICE_NO_DATA)) != 0) {
-        return PST_OK;
+    for (size_t i = 0; i < sizeof traits / sizeof *traits && !pst_session_is_hollow(session); i++) {
+        if (traits[i].wanted && (session->device_ops->flags & traits[i].flag) == 0) {
+            return pst_config_place(job->config, traits[i].section, traits[i].key,
+                                    pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing",
+                                             "device %s %s", job->run.device, traits[i].lack),
+                                    err);
+        }
     }
-    return pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing",
-                    "device %s has no TF32 products; take run.dtype = \"f32\", or run.device = "
-                    "\"cuda\"",
-                    run->device);
-}
-
-static pst_status check_optimizer(const struct pst_session *session, struct pst_error *err)
-{
-    if (session->job->train.optimizer != PST_MUON ||
-        (session->device_ops->flags & (PST_DEVICE_MUON | PST_DEVICE_NO_DATA)) != 0) {
-        return PST_OK;
-    }
-    return pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing",
-                    "device %s has no Muon; take train.optimizer = \"adamw\", or run.device = "
-                    "\"cpu\"",
-                    session->job->run.device);
-}
-
-static pst_status check_device_slices(const struct pst_session *session, struct pst_error *err)
-{
-    if (session->graph->slices == 1 ||
-        (session->device_ops->flags & (PST_DEVICE_SLICES | PST_DEVICE_NO_DATA)) != 0) {
-        return PST_OK;
-    }
-    return pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing",
-                    "device %s cannot run slices of sequences; set scheduler.slices = 1, "
-                    "or run.device = \"cpu\"",
-                    session->job->run.device);
+    return PST_OK;
 }
 
 /* Refuses a workspace() whose bytes sums could not hold. */
@@ -268,12 +259,10 @@ static pst_status check_customs(const struct pst_session *session, struct pst_er
 {
     pst_status status = PST_OK;
 
-    for (uint32_t i = 0; i < session->graph->n_ops && status == PST_OK &&
-                         (session->device_ops->flags & PST_DEVICE_NO_DATA) == 0;
-         i++) {
-        const struct pst_op *op = &session->graph->ops[i];
-
-        status = op->custom == NULL ? PST_OK : check_custom(session, op, err);
+    for (uint32_t i = 0; i < session->graph->n_ops && !pst_session_is_hollow(session); i++) {
+        if (session->graph->ops[i].custom != NULL) {
+            PST_TRY(status, check_custom(session, &session->graph->ops[i], err));
+        }
     }
     return status;
 }
@@ -350,23 +339,13 @@ static void log_note(const char *text)
     pst_log_once(PST_LOG_WARN, "device", text);
 }
 
-static bool is_one_of(const char *word, const char *const *words, uint32_t n)
-{
-    uint32_t i = 0;
-
-    while (i < n && strcmp(word, words[i]) != 0) {
-        i++;
-    }
-    return i < n;
-}
-
 /* A word that no device knows is wrong for those, too, that take no notice of it: a config that is
    rehearsed or timed for another device is to run there. */
 static pst_status check_kernels(const struct pst_job *job, struct pst_error *err)
 {
-    static const char *const words[] = {"auto",      "onednn",     "reference", "simple",
-                                        "unordered", "fused_sums", "timed",     "unpaired"};
-    const uint32_t n = sizeof words / sizeof *words;
+    static const char *const words[] = {"auto",       "onednn", "reference", "simple", "unordered",
+                                        "fused_sums", "timed",  "unpaired",  NULL};
+    const uint32_t n = sizeof words / sizeof *words - 1;
     const char *at = job->run.kernels;
     pst_status status = PST_OK;
 
@@ -374,7 +353,7 @@ static pst_status check_kernels(const struct pst_job *job, struct pst_error *err
         const size_t length = strcspn(at, "+");
         char hint[96], *word = pst_strndup(at, length);
 
-        if (!is_one_of(word, words, n)) {
+        if (!pst_text_is_one_of(words, word)) {
             status = pst_fail(err, PST_ERR_CONFIG, "config.value", "unknown kernels \"%s\"%s", word,
                               pst_nearest_hint(hint, word, words, n));
         }
@@ -439,12 +418,8 @@ static pst_status load_device(struct pst_session *session, struct pst_error *err
         session->device_config.kernels = run->kernels;
         session->device_config.tf32 = run->dtype == PST_RUN_TF32;
         session->device_config.note = log_note;
-        status = pst_config_place(config, "run", "dtype", check_tf32(session, err), err);
+        status = check_traits(session, err);
     }
-    PST_TRY(status,
-            pst_config_place(config, "train", "optimizer", check_optimizer(session, err), err));
-    PST_TRY(status,
-            pst_config_place(config, "run", "device", check_device_slices(session, err), err));
     PST_TRY(status, pst_config_place(config, "run", "device", check_customs(session, err), err));
     PST_TRY(status, pst_config_place(config, "run", "graphs", check_graphs(session, err), err));
     PST_TRY(status, pst_config_place(config, "run", "share", share_device(session, err), err));

@@ -128,17 +128,13 @@ uint32_t pst_session_side_by_side(const struct pst_session *session);
    two figures of the session into the session. */
 pst_status pst_session_predict(struct pst_session *session, struct pst_error *err);
 
-/* Reads a plan file; makes no programs and judges nothing. */
-pst_status pst_session_read_plan(struct pst_session *session, const char *plan_file,
-                                 struct pst_error *err);
-
-/* Proves the plan that was read, and makes its programs once the rest holds. PST_ERR_BUG
+/* Proves session->planned.plan, and makes its programs once the rest holds. PST_ERR_BUG
    plan.illegal and a report that is not empty: it is illegal. ret_report may be NULL. */
 pst_status pst_session_judge(struct pst_session *session, struct pst_check_report *ret_report,
                              struct pst_error *err);
 
-/* stated.c. Of a legal plan with the config that is in it: adds to the report what it states of
-   that config and what this does not say (STAT2). */
+/* plan_statements.c. Of a legal plan with the config that is in it: adds to the report what it
+   states of that config and what this does not say (STAT2). */
 pst_status pst_session_compare_stated(struct pst_session *session, struct pst_check_report *report,
                                       struct pst_error *err);
 /* The source of predicted times: "described", "file", "measured". */

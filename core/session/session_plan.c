@@ -117,12 +117,6 @@ pst_status pst_session_predict(struct pst_session *session, struct pst_error *er
     return status;
 }
 
-pst_status pst_session_read_plan(struct pst_session *session, const char *plan_file,
-                                 struct pst_error *err)
-{
-    return pst_plan_read(plan_file, session->graph, &session->planned.plan, err);
-}
-
 /* Programs are for lists that are proven. */
 pst_status pst_session_judge(struct pst_session *session, struct pst_check_report *ret_report,
                              struct pst_error *err)
@@ -152,18 +146,9 @@ pst_status pst_session_judge(struct pst_session *session, struct pst_check_repor
     return status;
 }
 
-static bool has_norm(const struct pst_plan *plan)
-{
-    for (uint32_t i = 0; i < plan->devices[0].n_instrs; i++) {
-        if (plan->devices[0].body[i].op == PST_I_NORM) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* Is a plan from a file one for this job? */
-static pst_status match(const struct pst_session *session, const char *file, struct pst_error *err)
+static pst_status match_job(const struct pst_session *session, const char *file,
+                            struct pst_error *err)
 {
     const struct pst_plan *plan = session->planned.plan;
     const struct pst_job *job = session->job;
@@ -190,7 +175,7 @@ static pst_status match(const struct pst_session *session, const char *file, str
                            "the plan is for %u devices, cluster.devices is %lld", plan->n_devices,
                            (long long)session->cluster.devices);
     }
-    if (!has_norm(plan) && (job->train.clip > 0 || job->train.on_non_finite != 0)) {
+    if (!plan->barrier && (job->train.clip > 0 || job->train.on_non_finite != 0)) {
         return pst_fail_at(err, PST_ERR_CONFIG, "config.value", file, 0, 0,
                            "the plan was made without the norm of all gradients, which train.clip "
                            "and train.on_non_finite = \"skip\" need; plan again");
@@ -202,10 +187,10 @@ static pst_status use_file(struct pst_session *session, const char *plan_file,
                            struct pst_error *err)
 {
     struct pst_check_report *report;
-    pst_status status = pst_session_read_plan(session, plan_file, err);
+    pst_status status = pst_plan_read(plan_file, session->graph, &session->planned.plan, err);
 
     session->given = status == PST_OK;
-    PST_TRY(status, match(session, plan_file, err));
+    PST_TRY(status, match_job(session, plan_file, err));
     if (status != PST_OK) {
         return status;
     }
@@ -223,14 +208,19 @@ static pst_status use_file(struct pst_session *session, const char *plan_file,
     return status;
 }
 
+/* The program that takes more memory: that of training or that of evaluation. */
+static const struct pst_program *largest_program(const struct pst_session *session, uint32_t rank)
+{
+    const struct pst_program *train = session->planned.programs[rank];
+    const struct pst_program *eval =
+        session->eval_programs != NULL ? session->eval_programs[rank] : train;
+
+    return eval->arena_bytes > train->arena_bytes ? eval : train;
+}
+
 uint64_t pst_session_peak(const struct pst_session *session, uint32_t rank)
 {
-    uint64_t peak = session->planned.programs[rank]->arena_bytes;
-
-    if (session->eval_programs != NULL && session->eval_programs[rank]->arena_bytes > peak) {
-        peak = session->eval_programs[rank]->arena_bytes;
-    }
-    return peak;
+    return largest_program(session, rank)->arena_bytes;
 }
 
 const char *pst_session_capacity_text(const struct pst_session *session, uint32_t rank, char *text,
@@ -251,17 +241,6 @@ const char *pst_session_capacity_text(const struct pst_session *session, uint32_
                  pst_format_bytes(reserve, cluster->reserve));
     }
     return text;
-}
-
-static void explain(const struct pst_session *session, uint32_t rank, struct pst_error *err)
-{
-    const struct pst_program *program = session->planned.programs[rank];
-
-    if (session->eval_programs != NULL &&
-        session->eval_programs[rank]->arena_bytes > program->arena_bytes) {
-        program = session->eval_programs[rank];
-    }
-    pst_program_explain(program, err);
 }
 
 /* Refuses a plan that does not fit, with what takes the space and what would do. */
@@ -296,7 +275,7 @@ static pst_status check_memory(const struct pst_session *session, struct pst_err
     } else { /* with more memory there may be another plan */
         pst_error_hint(err, "raise cluster.memory, %s", others);
     }
-    explain(session, worst, err);
+    pst_program_explain(largest_program(session, worst), err);
     return PST_ERR_INFEASIBLE;
 }
 

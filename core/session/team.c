@@ -335,15 +335,22 @@ static uint32_t find_cause(const struct pst_team *team, const struct verdict *al
     return cause;
 }
 
+/* The lowest rank that has not come to the end; team->n: all have. */
+static uint32_t first_missing(const struct pst_team *team, const bool *present)
+{
+    uint32_t r = 0;
+
+    while (r < team->n && present[r]) {
+        r++;
+    }
+    return r;
+}
+
 static pst_status adopt_cause(const struct pst_team *team, const struct verdict *all,
                               const bool *present, pst_status status, struct pst_error *err)
 {
-    uint32_t cause = find_cause(team, all, present);
-    uint32_t missing = 0;
+    const uint32_t cause = find_cause(team, all, present), missing = first_missing(team, present);
 
-    while (missing < team->n && present[missing]) {
-        missing++;
-    }
     if (cause < team->n) {
         status = all[cause].status;
         *err = all[cause].error;
@@ -356,16 +363,6 @@ static pst_status adopt_cause(const struct pst_team *team, const struct verdict 
                           team->ops->host(missing));
     }
     return status;
-}
-
-static bool have_all_come(const struct pst_team *team, const bool *present)
-{
-    uint32_t n = 0;
-
-    while (n < team->n && present[n]) {
-        n++;
-    }
-    return n == team->n;
 }
 
 pst_status pst_team_settle(struct pst_team *team, pst_status status, struct pst_error *err,
@@ -394,7 +391,7 @@ pst_status pst_team_settle(struct pst_team *team, pst_status status, struct pst_
     }
     *ret_prints = lowest == team->rank;
     status = adopt_cause(team, all, present, status, err);
-    if (!have_all_come(team, present) && !*ret_prints) {
+    if (first_missing(team, present) < team->n && !*ret_prints) {
         struct timespec moment = {1, 0};
 
         nanosleep(&moment, NULL); /* who leaves first ends all, and somebody has to tell why */

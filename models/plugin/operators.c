@@ -7,9 +7,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/hash.h"
 #include "base/log.h"
 #include "base/memory.h"
-#include "host/digest.h"
 #include "host/search.h"
 
 /* --- those of a job ----------------------------------------------------------------------------*/
@@ -37,18 +37,17 @@ static pst_status check_isolation(const struct pst_job *job, const char *name, b
                : PST_OK;
 }
 
-/* 0: it cannot be read. */
+/* Half of it; 0: it cannot be read. */
 static uint64_t digest_of(const char *path)
 {
-    char text[PST_DIGEST_TEXT];
+    struct pst_hash hash = {0};
     int fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-    const bool read = fd >= 0 && pst_digest_file(fd, text);
+    const bool read = fd >= 0 && pst_hash_file(fd, &hash);
 
     if (fd >= 0) {
         close(fd);
     }
-    text[16] = '\0'; /* half of it */
-    return read ? strtoull(text, NULL, 16) : 0;
+    return read ? hash.high : 0;
 }
 
 static pst_status add_entry(const struct pst_plugin *plugin, const char *path, bool foreign,

@@ -456,36 +456,23 @@ static void note(struct checking *checking, pst_status status, const struct pst_
 }
 
 /* Checks the checksum of the whole file, its header included. */
-static pst_status check_sum(const struct opened *opened, uint32_t i, struct pst_hasher *hasher,
-                            struct pst_error *err)
+static pst_status check_sum(const struct opened *opened, uint32_t i, struct pst_error *err)
 {
-    enum { CHUNK = 1 << 20 };
     const struct pst_checkpoint_file *file = &opened->base.manifest.files[i];
     const int fd =
         openat(opened->folder, file->name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
     struct pst_hash stated, found;
-    char *chunk;
-    ssize_t n = 0;
+    pst_status status = PST_OK;
 
-    if (fd < 0) {
-        return fail(err, opened->base.path, file->name);
+    if (fd < 0 || !pst_hash_file(fd, &found)) {
+        status = fail(err, opened->base.path, file->name);
     }
-    chunk = pst_alloc(CHUNK, 1);
-    do {
-        n = read(fd, chunk, CHUNK);
-        if (n > 0) {
-            pst_hasher_add(hasher, chunk, (size_t)n);
-        }
-    } while (n > 0 || (n < 0 && errno == EINTR));
-    found = pst_hasher_end(hasher);
-    free(chunk);
-    if (n < 0) {
-        pst_status status = fail(err, opened->base.path, file->name);
-
+    if (fd >= 0) {
         close(fd);
+    }
+    if (status != PST_OK) {
         return status;
     }
-    close(fd);
     pst_hash_parse(file->xxh3, &stated);
     return pst_hash_equal(&stated, &found)
                ? PST_OK
@@ -544,7 +531,7 @@ static void check_all(struct opened *opened, struct checking *checking)
 
         note(checking, status, &err);
         if (status == PST_OK) {
-            note(checking, check_sum(opened, i, hasher, &err), &err);
+            note(checking, check_sum(opened, i, &err), &err);
         }
     }
     for (uint32_t i = 0; i < manifest->n_tensors; i++) {

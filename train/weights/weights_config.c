@@ -496,14 +496,6 @@ static void compare_rows(struct comparison *c, bool sizes)
 
 /* --- keys that nobody has thought of ---------------------------------------------------------- */
 
-static bool is_listed(const char *const *list, const char *key)
-{
-    while (*list != NULL && strcmp(*list, key) != 0) {
-        list++;
-    }
-    return *list != NULL;
-}
-
 /* Returns true if the tables have this key or, if `within`, a key inside it. */
 static bool has_row(const struct pst_published *family, const char *path, bool within)
 {
@@ -529,7 +521,8 @@ static void find_unknown(struct comparison *c, const json_t *object, const char 
         if (json_is_object(value) && has_row(c->family, path, true)) {
             find_unknown(c, value, path);
         } else if (!json_is_null(value) && !has_row(c->family, path, false) &&
-                   !pst_text_ends(path, "_token_id") && !is_listed(c->family->harmless, path)) {
+                   !pst_text_ends(path, "_token_id") &&
+                   !pst_text_is_one_of(c->family->harmless, path)) {
             add_other(c, path, value);
         }
         free(path);

@@ -107,6 +107,20 @@ TEST(exit_codes)
     assert_int_equal(pst_error_exit_code(&err), 3);
 }
 
+/* One that is kept, such as a builder's first, goes to whoever asks; PST_OK hands nothing on. */
+TEST(kept_errors_are_handed_on)
+{
+    struct pst_error kept = {.status = PST_OK}, err;
+
+    pst_fail(&err, PST_ERR_IO, "input.path", "before");
+    assert_int_equal(pst_error_pass(&err, &kept), PST_OK);
+    assert_string_equal(err.message, "before");
+    pst_fail_at(&kept, PST_ERR_CONFIG, "config.key", "a.toml", 3, 4, "unknown");
+    assert_int_equal(pst_error_pass(NULL, &kept), PST_ERR_CONFIG);
+    assert_int_equal(pst_error_pass(&err, &kept), PST_ERR_CONFIG);
+    assert_memory_equal(&err, &kept, sizeof err);
+}
+
 TEST(failed_assertion_ends_with_70)
 {
     pid_t child;

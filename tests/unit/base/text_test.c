@@ -111,3 +111,14 @@ TEST(test_plain)
     expect_plain("\xE2\x80\xAE.\xE2\x80\x8D", "   .\xE2\x80\x8D");
     expect_plain("\x9B\xFF\xE2\x82", "????");
 }
+
+TEST(words_of_a_list)
+{
+    static const char *const words[] = {"one", "two", NULL}, *const none[] = {NULL};
+
+    assert_true(pst_text_is_one_of(words, "two"));
+    assert_false(pst_text_is_one_of(words, "tw"));
+    assert_false(pst_text_is_one_of(words, ""));
+    assert_false(pst_text_is_one_of(none, "two"));
+    assert_false(pst_text_is_one_of(NULL, "two"));
+}

@@ -17,7 +17,6 @@
 #include "exec/device.h"
 #include "exec/transport.h"
 #include "host/apart.h"
-#include "host/digest.h"
 #include "host/plugin_host.h"
 #include "host/shipped.h"
 #include "reports/table.h"

@@ -8,10 +8,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/hash.h"
 #include "base/json.h"
 #include "base/util.h"
 #include "host/describe.h"
-#include "host/digest.h"
 #include "host/search.h"
 #include "measure/calibration.h"
 #include "models/builder.h"
@@ -19,13 +19,14 @@
 static const char *digest_of(struct pst_arena *arena, const char *path)
 {
     int fd = path == NULL ? -1 : open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    char text[PST_DIGEST_TEXT];
-    bool read = fd >= 0 && pst_digest_file(fd, text);
+    char text[PST_HASH_TEXT];
+    struct pst_hash hash;
+    bool read = fd >= 0 && pst_hash_file(fd, &hash);
 
     if (fd >= 0) {
         close(fd);
     }
-    return read ? pst_arena_strdup(arena, text) : "";
+    return read ? pst_arena_strdup(arena, pst_hash_text(&hash, text)) : "";
 }
 
 /* --- program and machine -----------------------------------------------------------------------*/

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/util.h"
+#include "base/text.h"
 
 const char *const pst_cluster_tables[] = {"device", "node", NULL};
 
@@ -46,14 +46,6 @@ struct mix {
     bool *taken;       /* [n_devices] by a table of the form at hand */
 };
 
-static bool is_one_of(const char *const *words, const char *word)
-{
-    while (*words != NULL && strcmp(*words, word) != 0) {
-        words++;
-    }
-    return *words != NULL;
-}
-
 /* Rows of one form: ret_rows has room for those of [cluster] and two. */
 static uint32_t make_rows(const struct form *form, struct pst_param *ret_rows)
 {
@@ -66,7 +58,7 @@ static uint32_t make_rows(const struct form *form, struct pst_param *ret_rows)
                                                 "What reports call such a device.");
     ret_rows[n - 1].key = "name";
     for (uint32_t i = 0; i < pst_cluster_n_params; i++) {
-        if (!is_one_of(form->left_out, pst_cluster_params[i].key)) {
+        if (!pst_text_is_one_of(form->left_out, pst_cluster_params[i].key)) {
             ret_rows[n++] = pst_cluster_params[i];
         }
     }
@@ -97,8 +89,8 @@ static uint32_t kind_like(struct mix *mix, const struct pst_cluster *device)
     return k;
 }
 
-static pst_status fail(const struct mix *mix, const struct pst_config_node *node,
-                       const struct form *form, const char *text, const char *why)
+static pst_status fail_list(const struct mix *mix, const struct pst_config_node *node,
+                            const struct form *form, const char *text, const char *why)
 {
     return pst_fail_at(mix->err, PST_ERR_CONFIG, "config.value", node->file, node->line,
                        node->column, "%s = \"%.40s\" in %s: %s", form->which, text, form->section,
@@ -130,8 +122,8 @@ static bool read_part(const char *text, const char **ret_end, uint64_t *ret_firs
 }
 
 /* Replaces figures of device `rank` by those of the table. */
-static pst_status change(struct mix *mix, struct pst_config_node *node, const struct table *table,
-                         uint32_t rank)
+static pst_status change_device(struct mix *mix, struct pst_config_node *node,
+                                const struct table *table, uint32_t rank)
 {
     struct pst_cluster device = mix->kinds[mix->kind_of[rank]];
     pst_status status;
@@ -171,21 +163,21 @@ static pst_status take_ranks(struct mix *mix, struct pst_config_node *node, cons
         uint64_t first, last;
 
         if (!read_part(at, &at, &first, &last) || (*at != ',' && *at != '\0')) {
-            return fail(mix, node, form, table->which, "it is a list such as \"0-2,5\"");
+            return fail_list(mix, node, form, table->which, "it is a list such as \"0-2,5\"");
         }
         if (last >= n) {
             snprintf(why, sizeof why, "there is no %s %llu; the last is %llu", form->key,
                      (unsigned long long)last, (unsigned long long)n - 1);
-            return fail(mix, node, form, table->which, why);
+            return fail_list(mix, node, form, table->which, why);
         }
         for (uint64_t r = first * size;
              status == PST_OK && r < (last + 1) * size && r < mix->n_devices; r++) {
             if (mix->taken[r]) {
                 snprintf(why, sizeof why, "an earlier table describes %s %llu", form->key,
                          (unsigned long long)(r / size));
-                return fail(mix, node, form, table->which, why);
+                return fail_list(mix, node, form, table->which, why);
             }
-            status = change(mix, node, table, (uint32_t)r);
+            status = change_device(mix, node, table, (uint32_t)r);
         }
     } while (status == PST_OK && *at++ == ',');
     return status;
@@ -257,7 +249,7 @@ static void lower_rate(uint64_t *worst, uint64_t rate) /* 0: free */
     *worst = rate != 0 && (rate < *worst || *worst == 0) ? rate : *worst;
 }
 
-static void raise(uint64_t *worst, uint64_t ns)
+static void raise_cost(uint64_t *worst, uint64_t ns)
 {
     *worst = ns > *worst ? ns : *worst;
 }
@@ -278,10 +270,10 @@ static void take_worst(struct pst_cluster *worst, const struct pst_cluster *kind
     lower_rate(&worst->link_bandwidth, kind->link_bandwidth);
     lower_rate(&worst->node_link_bandwidth, kind->node_link_bandwidth);
     lower_rate(&worst->host_bandwidth, kind->host_bandwidth);
-    raise(&worst->launch_overhead, kind->launch_overhead);
-    raise(&worst->host_overhead, kind->host_overhead);
-    raise(&worst->link_latency, kind->link_latency);
-    raise(&worst->node_link_latency, kind->node_link_latency);
+    raise_cost(&worst->launch_overhead, kind->launch_overhead);
+    raise_cost(&worst->host_overhead, kind->host_overhead);
+    raise_cost(&worst->link_latency, kind->link_latency);
+    raise_cost(&worst->node_link_latency, kind->node_link_latency);
 }
 
 /* Sets the memory of `worst` to that of the largest device, and what each kind lacks of it. */
@@ -311,7 +303,7 @@ static pst_status set_memory(struct mix *mix, const struct pst_config_node *sect
 }
 
 /* Gives every kind the list of all kinds, so that it can be used as the cluster. */
-static void tie(struct pst_cluster *cluster)
+static void tie_kinds(struct pst_cluster *cluster)
 {
     for (uint32_t k = 0; k < cluster->n_kinds; k++) {
         struct pst_cluster *kind = &cluster->kinds[k];
@@ -323,7 +315,7 @@ static void tie(struct pst_cluster *cluster)
     }
 }
 
-static pst_status settle(struct mix *mix, const struct pst_config_node *section)
+static pst_status settle_kinds(struct mix *mix, const struct pst_config_node *section)
 {
     struct pst_cluster *stated = pst_arena_array(mix->arena, 1, sizeof *stated), worst;
     pst_status status;
@@ -344,7 +336,7 @@ static pst_status settle(struct mix *mix, const struct pst_config_node *section)
     worst.stated = stated;
     worst.name = NULL;
     *mix->cluster = worst;
-    tie(mix->cluster);
+    tie_kinds(mix->cluster);
     return status;
 }
 
@@ -367,7 +359,7 @@ pst_status pst_cluster_mix(struct pst_config_node *section, struct pst_cluster *
     for (uint32_t i = 0; status == PST_OK && i < sizeof forms / sizeof *forms; i++) {
         status = read_form(&mix, section, &forms[i]);
     }
-    return status == PST_OK ? settle(&mix, section) : status;
+    return status == PST_OK ? settle_kinds(&mix, section) : status;
 }
 
 void pst_cluster_copy(const struct pst_cluster *cluster, struct pst_arena *arena,
@@ -377,7 +369,7 @@ void pst_cluster_copy(const struct pst_cluster *cluster, struct pst_arena *arena
     if (cluster->n_kinds > 0) {
         ret_copy->kinds =
             pst_arena_copy(arena, cluster->kinds, cluster->n_kinds, sizeof *ret_copy->kinds);
-        tie(ret_copy);
+        tie_kinds(ret_copy);
     }
 }
 
