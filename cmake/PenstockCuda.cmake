@@ -3,8 +3,8 @@
 # NVIDIA's libraries, so auto means off under them.
 set(PENSTOCK_CUDA auto CACHE STRING "Build the device module for NVIDIA GPUs: auto, on or off")
 set_property(CACHE PENSTOCK_CUDA PROPERTY STRINGS auto on off)
-set(PENSTOCK_CUDA_ARCHITECTURES "90-real;90-virtual" CACHE STRING
-  "GPU architectures: machine code and PTX, as in CMAKE_CUDA_ARCHITECTURES")
+set(PENSTOCK_CUDA_ARCHITECTURES "90" CACHE STRING
+  "GPU architectures, as in CMAKE_CUDA_ARCHITECTURES: machine code and PTX, from one compilation")
 
 function(penstock_find_cuda ret_why)
   find_program(PENSTOCK_NVCC nvcc PATHS /usr/local/cuda/bin)

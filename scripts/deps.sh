@@ -10,7 +10,7 @@ build="ca-certificates cmake g++ gcc libc6-dev make ninja-build pkg-config
        libcairo2-dev libdnnl-dev libjansson-dev libltdl-dev libonnx-dev libopenmpi-dev libpcre2-dev
        libprotobuf-c-dev libssl-dev libtomlplusplus-dev libutf8proc-dev libxxhash-dev openmpi-bin
        protobuf-c-compiler zlib1g-dev"
-test="clang-format dpkg-dev file libcmocka-dev python3"
+test="clang-format dpkg-dev file libcmocka-dev lld python3"
 fuzz="clang libclang-rt-14-dev"
 
 packages=$build
