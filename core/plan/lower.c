@@ -208,11 +208,29 @@ pst_status pst_lowering_prepare(struct pst_lowering *low, struct pst_error *err)
 
 /* --- orders ------------------------------------------------------------------------------------*/
 
-pst_status pst_plan_pass_times(struct pst_plan *plan, const struct pst_graph *graph,
-                               const struct pst_cost_model *cost,
-                               const struct pst_pass *const *orders, const uint32_t *n_passes,
-                               uint64_t *const *ret_start_ns, uint64_t *const *ret_end_ns,
-                               struct pst_error *err)
+/* Writes the lists of the plan; low->arena holds the times of its passes. */
+static pst_status lower_orders(struct pst_lowering *low, struct pst_error *err)
+{
+    struct pst_parts parts = {.plan = low->plan, .low = low};
+    pst_status status = pst_lowering_prepare(low, err);
+
+    PST_TRY(status, pst_lowering_guests_possible(low, err));
+    if (status == PST_OK) {
+        uint32_t *none = pst_arena_array(&low->arena, low->plan->n_devices, sizeof *none);
+
+        parts.passes[PST_BODY] = low->orders;
+        parts.n_passes[PST_BODY] = low->n_passes;
+        parts.n_passes[PST_FILL] = parts.n_passes[PST_DRAIN] = none;
+        status = pst_lowering_write(&parts, err);
+    }
+    return status;
+}
+
+pst_status pst_plan_lower_timed(struct pst_plan *plan, const struct pst_graph *graph,
+                                const struct pst_cost_model *cost,
+                                const struct pst_pass *const *orders, const uint32_t *n_passes,
+                                uint64_t *const *ret_start_ns, uint64_t *const *ret_end_ns,
+                                struct pst_error *err)
 {
     struct pst_lowering low = {.plan = plan,
                                .graph = graph,
@@ -220,7 +238,7 @@ pst_status pst_plan_pass_times(struct pst_plan *plan, const struct pst_graph *gr
                                .orders = orders,
                                .n_passes = n_passes,
                                .training = true};
-    pst_status status = pst_lowering_prepare(&low, err);
+    pst_status status = lower_orders(&low, err);
 
     for (uint32_t r = 0; status == PST_OK && r < plan->n_devices; r++) {
         for (uint32_t i = 0; i < n_passes[r]; i++) {
@@ -242,18 +260,8 @@ pst_status pst_plan_lower(struct pst_plan *plan, const struct pst_graph *graph,
                                .orders = orders,
                                .n_passes = n_passes,
                                .training = training};
-    struct pst_parts parts = {.plan = plan, .low = &low};
-    pst_status status = pst_lowering_prepare(&low, err);
+    pst_status status = lower_orders(&low, err);
 
-    PST_TRY(status, pst_lowering_guests_possible(&low, err));
-    if (status == PST_OK) {
-        uint32_t *none = pst_arena_array(&low.arena, plan->n_devices, sizeof *none);
-
-        parts.passes[PST_BODY] = orders;
-        parts.n_passes[PST_BODY] = n_passes;
-        parts.n_passes[PST_FILL] = parts.n_passes[PST_DRAIN] = none;
-        status = pst_lowering_write(&parts, err);
-    }
     pst_arena_finish(&low.arena);
     return status;
 }

@@ -45,12 +45,6 @@ static inline uint32_t pst_lowering_replica(const struct pst_lowering *low, uint
     return low->home[rank] != PST_NONE && replica < s->n_ranks ? replica : PST_NONE;
 }
 
-/* Returns true if the rank holds the stage. */
-static inline bool pst_lowering_holds(const struct pst_lowering *low, uint32_t rank, uint32_t stage)
-{
-    return pst_lowering_replica(low, rank, stage) != PST_NONE;
-}
-
 /* Returns true if each micro-batch passes both stages on one rank. */
 static inline bool pst_lowering_together(const struct pst_lowering *low, uint32_t a, uint32_t b)
 {
@@ -99,6 +93,16 @@ struct pst_parts {
     bool bare; /* asynchronous: without deferred sums and steps */
 };
 
+/* One list of one rank, while lower_list.c writes it. */
+struct pst_list {
+    const struct pst_parts *parts;
+    uint32_t rank;
+    const uint32_t *replica; /* [stage] which one the rank is; PST_NONE: it does not hold it */
+    enum pst_part part;
+    const struct pst_pass *passes; /* of the part */
+    uint32_t n_passes;
+};
+
 static inline bool pst_pass_same(const struct pst_pass *a, const struct pst_pass *b)
 {
     return a->op == b->op && a->stage == b->stage && a->microbatch == b->microbatch;
@@ -131,9 +135,9 @@ struct pst_ends {
     uint32_t n;
 };
 
-/* lower_transfers.c: the ends of transfers of one list, in rows that are used again. */
-pst_status pst_lowering_ends(const struct pst_parts *parts, uint32_t rank, enum pst_part part,
-                             struct pst_ends *io_ends, struct pst_error *err);
+/* lower_transfers.c: the ends of transfers of a list, in rows that are used again. */
+pst_status pst_lowering_ends(const struct pst_list *list, struct pst_ends *io_ends,
+                             struct pst_error *err);
 
 /* PST_ERR_UNSUPPORTED plan.mismatch where a guest has no passes between to be away. Fills
    guest_bytes. */
@@ -159,10 +163,10 @@ struct pst_copies {
     struct pst_copy **places; /* in list order */
 };
 
-/* lower_copies.c: the copies of one list, none in forward-only plans; tables and rows come from
+/* lower_copies.c: the copies of a list, none in forward-only plans; tables and rows come from
    `arena`. */
-void pst_lowering_copies(const struct pst_parts *parts, uint32_t rank, enum pst_part part,
-                         struct pst_arena *arena, struct pst_copies *ret_copies);
+void pst_lowering_copies(const struct pst_list *list, struct pst_arena *arena,
+                         struct pst_copies *ret_copies);
 
 /* lower_list.c: writes all lists of every rank. */
 pst_status pst_lowering_write(const struct pst_parts *parts, struct pst_error *err);

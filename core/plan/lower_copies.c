@@ -279,9 +279,10 @@ static void add_all(const struct pst_lowering *low, const struct order *order,
     }
 }
 
-static void copies_of(const struct pst_lowering *low, uint32_t rank, const struct order *order,
+static void copies_of(const struct pst_list *list, const struct order *order,
                       struct pst_arena *arena, struct pst_copies *ret_copies)
 {
+    const struct pst_lowering *low = list->parts->low;
     uint32_t n_stages = low->plan->n_stages;
     struct moved *moved = pst_arena_array(arena, n_stages, sizeof *moved);
     uint32_t *next = pst_arena_none(arena, n_stages);
@@ -289,7 +290,7 @@ static void copies_of(const struct pst_lowering *low, uint32_t rank, const struc
     size_t room;
 
     for (uint32_t s = 0; s < n_stages; s++) {
-        if (pst_lowering_holds(low, rank, s)) {
+        if (list->replica[s] != PST_NONE) {
             find_moved(low, s, arena, &moved[s]);
         }
     }
@@ -323,29 +324,28 @@ static void index_order(const struct pst_plan *plan, struct pst_arena *arena, st
     }
 }
 
-static bool offloads(const struct pst_parts *parts, uint32_t rank)
+static bool offloads(const struct pst_list *list)
 {
+    const struct pst_plan *plan = list->parts->plan;
     bool any = false;
 
-    for (uint32_t s = 0; s < parts->plan->n_stages && !any; s++) {
-        any = pst_lowering_holds(parts->low, rank, s) &&
-              pst_plan_stage_has(&parts->plan->stages[s], PST_ACTION_OFFLOAD);
+    for (uint32_t s = 0; s < plan->n_stages && !any; s++) {
+        any = list->replica[s] != PST_NONE &&
+              pst_plan_stage_has(&plan->stages[s], PST_ACTION_OFFLOAD);
     }
     return any;
 }
 
-void pst_lowering_copies(const struct pst_parts *parts, uint32_t rank, enum pst_part part,
-                         struct pst_arena *arena, struct pst_copies *ret_copies)
+void pst_lowering_copies(const struct pst_list *list, struct pst_arena *arena,
+                         struct pst_copies *ret_copies)
 {
-    const struct pst_plan *plan = parts->plan;
-    struct order order = {.passes = parts->passes[part][rank],
-                          .n = parts->n_passes[part][rank],
-                          .part = plan->asynchronous};
+    const struct pst_plan *plan = list->parts->plan;
+    struct order order = {.passes = list->passes, .n = list->n_passes, .part = plan->asynchronous};
 
     *ret_copies = (struct pst_copies){0};
-    if (!parts->low->training || !offloads(parts, rank)) {
+    if (!list->parts->low->training || !offloads(list)) {
         return;
     }
     index_order(plan, arena, &order);
-    copies_of(parts->low, rank, &order, arena, ret_copies);
+    copies_of(list, &order, arena, ret_copies);
 }

@@ -13,11 +13,7 @@
 
 /* While one list is written. */
 struct writer {
-    const struct pst_parts *parts;
-    uint32_t rank;
-    enum pst_part part;
-    const struct pst_pass *passes;
-    uint32_t n_passes;
+    struct pst_list list;
     struct pst_instr *instrs;
     size_t room, pair_room;
     struct pst_wait_pair *pairs;
@@ -84,7 +80,7 @@ static bool steps_last(const struct pst_plan *plan, uint32_t stage)
 /* Appends a TIE, which waits for the REDUCE of each of its stages that the list holds. */
 static void append_tie(struct writer *w, uint32_t tie)
 {
-    const struct pst_plan_tie *members = &w->parts->plan->ties[tie];
+    const struct pst_plan_tie *members = &w->list.parts->plan->ties[tie];
 
     w->tied[tie] = w->n;
     append(w, PST_I_TIE, tie);
@@ -96,7 +92,7 @@ static void append_tie(struct writer *w, uint32_t tie)
 /* Appends a STEP, which waits for NORM, or without NORM for the sums of its stage. */
 static void append_step(struct writer *w, uint32_t stage)
 {
-    const struct pst_plan *plan = w->parts->plan;
+    const struct pst_plan *plan = w->list.parts->plan;
     uint32_t at = w->n;
 
     append(w, PST_I_STEP, stage);
@@ -115,8 +111,8 @@ static void append_step(struct writer *w, uint32_t stage)
 /* Ends an update after its last gradient, which pass p makes. */
 static void close_update(struct writer *w, uint32_t p)
 {
-    const struct pst_plan *plan = w->parts->plan;
-    uint32_t stage = w->passes[p].stage;
+    const struct pst_plan *plan = w->list.parts->plan;
+    uint32_t stage = w->list.passes[p].stage;
 
     w->reduced[stage] = w->n;
     append(w, PST_I_REDUCE, stage);
@@ -138,11 +134,11 @@ static void close_update(struct writer *w, uint32_t p)
  */
 static void close_in_turn(struct writer *w, uint32_t p)
 {
-    if (w->parts->plan->copies == 1) {
+    if (w->list.parts->plan->copies == 1) {
         close_update(w, p);
         return;
     }
-    w->closed[w->passes[p].stage] = p;
+    w->closed[w->list.passes[p].stage] = p;
     for (; w->turn < w->n_turn && w->closed[w->in_turn[w->turn]] != PST_NONE; w->turn++) {
         close_update(w, w->closed[w->in_turn[w->turn]]);
     }
@@ -151,10 +147,10 @@ static void close_in_turn(struct writer *w, uint32_t p)
 /* Appends the deferred ties, the norm and the deferred steps. */
 static void append_tail(struct writer *w)
 {
-    const struct pst_plan *plan = w->parts->plan;
+    const struct pst_plan *plan = w->list.parts->plan;
 
     for (uint32_t t = 0; t < plan->n_ties; t++) {
-        if (pst_plan_tie_has(plan, t, w->rank)) {
+        if (pst_plan_tie_has(plan, t, w->list.rank)) {
             append_tie(w, t);
         }
     }
@@ -169,7 +165,7 @@ static void append_tail(struct writer *w)
         }
     }
     for (uint32_t s = 0; s < plan->n_stages; s++) {
-        if (pst_lowering_holds(w->parts->low, w->rank, s) && steps_last(plan, s)) {
+        if (w->list.replica[s] != PST_NONE && steps_last(plan, s)) {
             append_step(w, s);
         }
     }
@@ -177,9 +173,9 @@ static void append_tail(struct writer *w)
 
 static bool has_tail(const struct writer *w)
 {
-    return w->parts->plan->asynchronous
-               ? w->parts->plan->deferred_step && w->part != PST_FILL && !w->parts->bare
-               : w->parts->low->training;
+    return w->list.parts->plan->asynchronous ? w->list.parts->plan->deferred_step &&
+                                                   w->list.part != PST_FILL && !w->list.parts->bare
+                                             : w->list.parts->low->training;
 }
 
 /* --- passes, transfers and copies --------------------------------------------------------------*/
@@ -213,7 +209,8 @@ static void append_copies(struct writer *w, uint32_t behind)
 
 static void append_pass(struct writer *w, uint32_t p)
 {
-    append(w, w->passes[p].op, w->passes[p].stage)->microbatch = w->passes[p].microbatch;
+    append(w, w->list.passes[p].op, w->list.passes[p].stage)->microbatch =
+        w->list.passes[p].microbatch;
     w->pass_at[p] = w->n - 1;
     append_copies(w, p);
 }
@@ -225,18 +222,18 @@ static void append_pass(struct writer *w, uint32_t p)
  */
 static bool stands_before_sums(const struct writer *w, const struct pst_end *end, uint32_t p)
 {
-    const struct pst_plan *plan = w->parts->plan;
+    const struct pst_plan *plan = w->list.parts->plan;
 
-    return plan->asynchronous ? end->send : plan->stages[w->passes[p].stage].n_ranks > 1;
+    return plan->asynchronous ? end->send : plan->stages[w->list.passes[p].stage].n_ranks > 1;
 }
 
 static void write_list(struct writer *w)
 {
-    const uint8_t *closes = w->closes[w->part];
+    const uint8_t *closes = w->closes[w->list.part];
     uint32_t next = 0;
 
     append_copies(w, PST_NONE);
-    for (uint32_t p = 0; p <= w->n_passes; p++) {
+    for (uint32_t p = 0; p <= w->list.n_passes; p++) {
         bool closing = p > 0 && closes[p - 1];
 
         for (; next < w->ends.n && w->ends.rows[next].gap == p; next++) {
@@ -249,7 +246,7 @@ static void write_list(struct writer *w)
         if (closing) {
             close_in_turn(w, p - 1);
         }
-        if (p < w->n_passes) {
+        if (p < w->list.n_passes) {
             append_pass(w, p);
         }
     }
@@ -264,7 +261,7 @@ static void write_list(struct writer *w)
    its RECV. NORM joins what no pass of a synchronous plan does; of a part, a later part. */
 static void wait_for_ends(struct writer *w)
 {
-    bool whole = !w->parts->plan->asynchronous;
+    bool whole = !w->list.parts->plan->asynchronous;
 
     for (uint32_t i = 0; i < w->ends.n; i++) {
         const struct pst_end *end = &w->ends.rows[i];
@@ -317,7 +314,7 @@ static int compare_pairs(const void *a, const void *b)
 /* Sorts the pairs, drops doubles, and gives each instruction its waits. */
 static void join_waits(struct writer *w)
 {
-    uint32_t *waits = pst_arena_array(&w->parts->plan->arena, w->n_pairs, sizeof *waits);
+    uint32_t *waits = pst_arena_array(&w->list.parts->plan->arena, w->n_pairs, sizeof *waits);
     uint32_t kept = 0;
 
     if (w->n_pairs > 0) {
@@ -343,14 +340,14 @@ static void join_waits(struct writer *w)
 
 static void keep_list(struct writer *w)
 {
-    struct pst_plan *plan = w->parts->plan;
-    struct pst_plan_device *device = &plan->devices[w->rank];
+    struct pst_plan *plan = w->list.parts->plan;
+    struct pst_plan_device *device = &plan->devices[w->list.rank];
     struct pst_instr *list = pst_arena_copy(&plan->arena, w->instrs, w->n, sizeof *list);
 
-    if (w->part == PST_FILL) {
+    if (w->list.part == PST_FILL) {
         device->fill = list;
         device->n_fill = w->n;
-    } else if (w->part == PST_BODY) {
+    } else if (w->list.part == PST_BODY) {
         device->body = list;
         device->n_instrs = w->n;
     } else {
@@ -362,16 +359,17 @@ static void keep_list(struct writer *w)
 static pst_status write_part(struct writer *w, enum pst_part part, struct pst_arena *arena,
                              struct pst_error *err)
 {
-    const struct pst_parts *parts = w->parts;
-    pst_status status = pst_lowering_ends(parts, w->rank, part, &w->ends, err);
+    const struct pst_parts *parts = w->list.parts;
+    pst_status status;
 
+    w->list.part = part;
+    w->list.passes = parts->passes[part][w->list.rank];
+    w->list.n_passes = parts->n_passes[part][w->list.rank];
+    status = pst_lowering_ends(&w->list, &w->ends, err);
     if (status != PST_OK) {
         return status;
     }
-    pst_lowering_copies(parts, w->rank, part, arena, &w->copies);
-    w->part = part;
-    w->passes = parts->passes[part][w->rank];
-    w->n_passes = parts->n_passes[part][w->rank];
+    pst_lowering_copies(&w->list, arena, &w->copies);
     w->n = w->n_pairs = w->n_copied = 0;
     w->norm = PST_NONE;
     memset(w->reduced, 0xFF, parts->plan->n_stages * sizeof *w->reduced);
@@ -391,13 +389,13 @@ static pst_status write_part(struct writer *w, enum pst_part part, struct pst_ar
 static bool find_closing(struct writer *w, uint32_t *counts)
 {
     static const uint8_t stream[] = {PST_FILL, PST_BODY, PST_BODY, PST_BODY, PST_DRAIN};
-    const struct pst_plan *plan = w->parts->plan;
+    const struct pst_plan *plan = w->list.parts->plan;
 
     for (uint32_t k = 0; k < sizeof stream; k++) {
         uint32_t part = stream[k], batches = k == 0 ? 0 : k - 1;
 
-        for (uint32_t i = 0; i < w->parts->n_passes[part][w->rank]; i++) {
-            const struct pst_pass *pass = &w->parts->passes[part][w->rank][i];
+        for (uint32_t i = 0; i < w->list.parts->n_passes[part][w->list.rank]; i++) {
+            const struct pst_pass *pass = &w->list.parts->passes[part][w->list.rank][i];
             uint32_t m = plan->stages[pass->stage].n_microbatches;
             uint32_t batch = batches + pass->microbatch / m;
             bool gradient = pass->op >= PST_PASS_W;
@@ -429,7 +427,7 @@ static int compare_turns(const void *a, const void *b)
 /* The stages of the rank by the time at which all their copies have made their gradients. */
 static void find_turns(struct writer *w, struct pst_arena *arena)
 {
-    const struct pst_lowering *low = w->parts->low;
+    const struct pst_lowering *low = w->list.parts->low;
     uint32_t n_stages = low->plan->n_stages;
     struct turn *turns = pst_arena_array(arena, n_stages, sizeof *turns);
 
@@ -439,7 +437,7 @@ static void find_turns(struct writer *w, struct pst_arena *arena)
     for (uint32_t s = 0; s < n_stages; s++) {
         const struct pst_plan_stage *stage = &low->plan->stages[s];
 
-        if (!pst_lowering_holds(low, w->rank, s)) {
+        if (w->list.replica[s] == PST_NONE) {
             continue;
         }
         turns[w->n_turn] = (struct turn){0, s};
@@ -464,16 +462,21 @@ static void find_turns(struct writer *w, struct pst_arena *arena)
 
 static pst_status prepare(struct writer *w, struct pst_arena *arena, struct pst_error *err)
 {
-    const struct pst_plan *plan = w->parts->plan;
+    const struct pst_plan *plan = w->list.parts->plan;
     uint32_t *counts = pst_arena_array(arena, 8 * (size_t)plan->n_stages, sizeof *counts);
+    uint32_t *replica = pst_arena_array(arena, plan->n_stages, sizeof *replica);
     uint32_t most = 1;
 
     for (uint32_t part = 0; part < PST_PARTS; part++) {
-        uint32_t n = w->parts->n_passes[part][w->rank];
+        uint32_t n = w->list.parts->n_passes[part][w->list.rank];
 
         most = n > most ? n : most;
         w->closes[part] = pst_arena_array(arena, n, sizeof *w->closes[part]);
     }
+    for (uint32_t s = 0; s < plan->n_stages; s++) {
+        replica[s] = pst_lowering_replica(w->list.parts->low, w->list.rank, s);
+    }
+    w->list.replica = replica;
     w->pass_at = pst_arena_array(arena, most, sizeof *w->pass_at);
     w->reduced = pst_arena_array(arena, plan->n_stages, sizeof *w->reduced);
     w->tied = pst_arena_array(arena, plan->n_ties, sizeof *w->tied);
@@ -484,20 +487,20 @@ static pst_status prepare(struct writer *w, struct pst_arena *arena, struct pst_
         return pst_fail(err, PST_ERR_UNSUPPORTED, "plan.mismatch",
                         "device %u: the last backward of a batch must come at the same place in "
                         "each repetition of body",
-                        w->rank);
+                        w->list.rank);
     }
     return PST_OK;
 }
 
 pst_status pst_lowering_write(const struct pst_parts *parts, struct pst_error *err)
 {
-    struct writer w = {.parts = parts};
+    struct writer w = {.list.parts = parts};
     pst_status status = PST_OK;
 
     for (uint32_t r = 0; status == PST_OK && r < parts->plan->n_devices; r++) {
         struct pst_arena arena = {0};
 
-        w.rank = r;
+        w.list.rank = r;
         status = prepare(&w, &arena, err);
         for (uint32_t part = 0; status == PST_OK && part < PST_PARTS; part++) {
             if (part == PST_BODY || parts->plan->asynchronous) {

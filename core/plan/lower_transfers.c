@@ -19,11 +19,9 @@
 
 /* Finds the ends of transfers of one list of one rank. */
 struct finder {
+    const struct pst_list *list;
     const struct pst_lowering *low;
     const struct pst_plan *plan;
-    uint32_t rank;
-    const struct pst_pass *passes; /* of the list */
-    uint32_t n_passes;
     struct pst_ends *ends;
 };
 
@@ -80,7 +78,7 @@ static uint32_t add_ends(struct finder *f, const struct pst_pass *pass, bool sen
     bool forward = pass->op == PST_PASS_F, out = forward == send;
     const uint32_t *first = out ? low->out_first : low->in_first;
     uint32_t n = first[pass->stage + 1] - first[pass->stage], before = f->ends->n;
-    uint32_t replica = pst_lowering_replica(low, f->rank, pass->stage);
+    uint32_t replica = f->list->replica[pass->stage];
     uint32_t sample =
         pst_plan_first_sample(self, replica, pass->microbatch) + batches * f->plan->batch;
 
@@ -101,11 +99,11 @@ static uint32_t add_ends(struct finder *f, const struct pst_pass *pass, bool sen
    PST_NONE: there is none. */
 static uint32_t next_alike(const struct finder *f, uint32_t producer, uint32_t from)
 {
-    const struct pst_pass *pass = &f->passes[producer];
+    const struct pst_pass *pass = &f->list->passes[producer];
     bool forward = pass->op == PST_PASS_F;
 
-    for (uint32_t p = max_u32(from, producer + 1); p < f->n_passes; p++) {
-        const struct pst_pass *other = &f->passes[p];
+    for (uint32_t p = max_u32(from, producer + 1); p < f->list->n_passes; p++) {
+        const struct pst_pass *other = &f->list->passes[p];
 
         if (other->stage == pass->stage && other->op != PST_PASS_W &&
             (other->op == PST_PASS_F) == forward) {
@@ -153,7 +151,7 @@ static pst_status possible(const struct pst_lowering *low, uint32_t s,
     uint32_t forward, backward, own;
 
     if (guest->microbatch >= stage->n_microbatches || guest->rank >= low->plan->n_devices ||
-        pst_lowering_holds(low, guest->rank, s) ||
+        pst_lowering_replica(low, guest->rank, s) != PST_NONE ||
         pst_plan_guest_rank(low->plan, stage, guest, 0) == PST_NONE) {
         return pst_fail(err, PST_ERR_UNSUPPORTED, "plan.mismatch",
                         "micro-batch %u of stage %u cannot be a guest of device %u, which must be "
@@ -232,7 +230,7 @@ static void add_guest(struct finder *f, uint32_t s, const struct pst_plan_guest 
     uint32_t own = stage->ranks[replica];
     uint32_t forward = forward_at(low, s, guest->microbatch);
     uint32_t backward = backward_at(low, s, guest->microbatch);
-    bool leaves = f->rank == own;
+    bool leaves = f->list->rank == own;
 
     for (uint32_t way = 0; way < 2; way++) {
         bool evict = way == 0;
@@ -259,7 +257,7 @@ static void add_guests(struct finder *f)
             for (uint32_t r = 0; r < stage->n_ranks; r++) {
                 uint32_t other = pst_plan_guest_rank(f->plan, stage, &stage->guests[i], r);
 
-                if (stage->ranks[r] == f->rank || other == f->rank) {
+                if (stage->ranks[r] == f->list->rank || other == f->list->rank) {
                     add_guest(f, s, &stage->guests[i], r, other);
                 }
             }
@@ -302,9 +300,9 @@ static uint32_t next_arrival(const struct pst_ends *ends, uint32_t i, uint32_t g
 static void join_guest(const struct finder *f, uint32_t i)
 {
     struct pst_end *end = &f->ends->rows[i];
-    uint32_t join = end->gap < f->n_passes ? end->gap + 1 : f->n_passes;
+    uint32_t join = end->gap < f->list->n_passes ? end->gap + 1 : f->list->n_passes;
 
-    end->join = join < f->n_passes ? join : PST_NONE;
+    end->join = join < f->list->n_passes ? join : PST_NONE;
     end->before = next_arrival(f->ends, i, join);
     end->behind = end->payload == PST_PAYLOAD_LOAD ? arrival_of(f->ends, i) : PST_NONE;
 }
@@ -325,7 +323,7 @@ static void time_ends(const struct finder *f, uint32_t p, uint32_t i)
                                         end->first_sample / stage->microbatch_size);
 
         end->pass = p;
-        end->from_rank = end->send ? f->rank : end->peer;
+        end->from_rank = end->send ? f->list->rank : end->peer;
         end->from_pass = end->payload == PST_PAYLOAD_ACT ? low->at[PST_PASS_F][row]
                                                          : pst_lowering_backward(low, row);
         end->time_ns = low->end_ns[end->from_rank][end->from_pass];
@@ -349,12 +347,13 @@ static uint32_t join_by_time(const struct finder *f, const struct pst_end *end)
 {
     const struct pst_lowering *low = f->low;
     uint64_t bytes = f->plan->edges[end->edge].bytes_per_sample * end->n_samples;
-    uint64_t free_ns = end->time_ns + pst_cost_transfer_ns(low->cost, bytes, f->rank, end->peer);
+    uint64_t free_ns =
+        end->time_ns + pst_cost_transfer_ns(low->cost, bytes, f->list->rank, end->peer);
     uint32_t join = next_alike(f, end->pass, end->gap);
 
     for (uint32_t n = 1; f->plan->spread_sends && n < MOST_SEND_BUFFERS && join != PST_NONE; n++) {
         uint64_t begin_ns =
-            low->end_ns[f->rank][join] - pst_lowering_pass_ns(low, &f->passes[join]);
+            low->end_ns[f->list->rank][join] - pst_lowering_pass_ns(low, &f->list->passes[join]);
 
         if (begin_ns >= free_ns) {
             break;
@@ -376,14 +375,14 @@ static pst_status place_ends(const struct finder *f, struct pst_error *err)
     for (uint32_t i = 0; i < f->ends->n; i++) {
         struct pst_end *end = &f->ends->rows[i];
         bool there = !end->send || end->payload == PST_PAYLOAD_LOAD; /* a guest: for long */
-        uint32_t gap = there ? running_at(f->low, f->rank, end->time_ns) : end->pass + 1;
+        uint32_t gap = there ? running_at(f->low, f->list->rank, end->time_ns) : end->pass + 1;
 
         end->gap = last = max_u32(gap, last);
         if (!end->send && end->gap > end->pass) {
             return pst_fail(err, PST_ERR_BUG, "plan.illegal",
                             "LIVE1: no place for the receive of edge %u, samples %u.., before its "
                             "consumer on device %u",
-                            end->edge, end->first_sample, f->rank);
+                            end->edge, end->first_sample, f->list->rank);
         }
     }
     for (uint32_t i = 0; i < f->ends->n; i++) {
@@ -400,10 +399,10 @@ static pst_status place_ends(const struct finder *f, struct pst_error *err)
 
 static pst_status find_by_time(struct finder *f, struct pst_error *err)
 {
-    for (uint32_t p = 0; p < f->n_passes; p++) {
-        uint32_t first = add_ends(f, &f->passes[p], true, 0);
+    for (uint32_t p = 0; p < f->list->n_passes; p++) {
+        uint32_t first = add_ends(f, &f->list->passes[p], true, 0);
 
-        add_ends(f, &f->passes[p], false, 0);
+        add_ends(f, &f->list->passes[p], false, 0);
         time_ends(f, p, first);
     }
     add_guests(f);
@@ -431,7 +430,7 @@ static void put_ends(const struct finder *f, uint32_t i, uint32_t gap, uint32_t 
  */
 static void add_sends(struct finder *f, uint32_t p)
 {
-    uint32_t first = add_ends(f, &f->passes[p], true, 0);
+    uint32_t first = add_ends(f, &f->list->passes[p], true, 0);
 
     put_ends(f, first, p + 1, p);
     for (uint32_t i = first; i < f->ends->n; i++) {
@@ -453,39 +452,37 @@ static bool posts_ahead(const struct pst_parts *parts, uint32_t rank)
            pst_pass_same(&parts->passes[PST_BODY][rank][0], &parts->passes[PST_DRAIN][rank][0]);
 }
 
-static void find_in_order(struct finder *f, const struct pst_parts *parts, enum pst_part part)
+static void find_in_order(struct finder *f)
 {
-    const struct pst_pass *body = parts->passes[PST_BODY][f->rank];
-    bool ahead = posts_ahead(parts, f->rank);
-    uint32_t n = f->n_passes;
+    const struct pst_parts *parts = f->list->parts;
+    const enum pst_part part = f->list->part;
+    const struct pst_pass *body = parts->passes[PST_BODY][f->list->rank];
+    bool ahead = posts_ahead(parts, f->list->rank);
+    uint32_t n = f->list->n_passes;
 
     for (uint32_t p = 0; p <= n; p++) {
         if (p > 0) {
             add_sends(f, p - 1);
         } else if (n > 0 && (part == PST_FILL || !ahead)) {
-            put_ends(f, add_ends(f, &f->passes[0], false, 0), 0, 0);
+            put_ends(f, add_ends(f, &f->list->passes[0], false, 0), 0, 0);
         }
         if (p + 1 < n) {
-            put_ends(f, add_ends(f, &f->passes[p + 1], false, 0), p, p + 1);
+            put_ends(f, add_ends(f, &f->list->passes[p + 1], false, 0), p, p + 1);
         } else if (ahead && part != PST_DRAIN && (p + 1 == n || n == 0)) {
             put_ends(f, add_ends(f, &body[0], false, part == PST_BODY), p, PST_NONE);
         }
     }
 }
 
-pst_status pst_lowering_ends(const struct pst_parts *parts, uint32_t rank, enum pst_part part,
-                             struct pst_ends *io_ends, struct pst_error *err)
+pst_status pst_lowering_ends(const struct pst_list *list, struct pst_ends *io_ends,
+                             struct pst_error *err)
 {
-    struct finder f = {.low = parts->low,
-                       .plan = parts->plan,
-                       .rank = rank,
-                       .passes = parts->passes[part][rank],
-                       .n_passes = parts->n_passes[part][rank],
-                       .ends = io_ends};
+    struct finder f = {
+        .list = list, .low = list->parts->low, .plan = list->parts->plan, .ends = io_ends};
 
     io_ends->n = 0;
-    if (parts->plan->asynchronous) {
-        find_in_order(&f, parts, part);
+    if (f.plan->asynchronous) {
+        find_in_order(&f);
         return PST_OK;
     }
     return find_by_time(&f, err);

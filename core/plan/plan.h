@@ -343,13 +343,14 @@ pst_status pst_plan_lower(struct pst_plan *plan, const struct pst_graph *graph,
                           const struct pst_cost_model *cost, const struct pst_pass *const *orders,
                           const uint32_t *n_passes, bool training, struct pst_error *err);
 
-/* Computes when each pass of such an order begins and ends, by the times that lowering uses: as
-   early as the order allows, with idle links. ret_start_ns[rank][position]. Errors as above. */
-pst_status pst_plan_pass_times(struct pst_plan *plan, const struct pst_graph *graph,
-                               const struct pst_cost_model *cost,
-                               const struct pst_pass *const *orders, const uint32_t *n_passes,
-                               uint64_t *const *ret_start_ns, uint64_t *const *ret_end_ns,
-                               struct pst_error *err);
+/* As pst_plan_lower of a training plan. ret_start_ns[rank][position], ret_end_ns: when each pass
+   begins and ends by the times that lowering uses: as early as its order allows, with idle links.
+ */
+pst_status pst_plan_lower_timed(struct pst_plan *plan, const struct pst_graph *graph,
+                                const struct pst_cost_model *cost,
+                                const struct pst_pass *const *orders, const uint32_t *n_passes,
+                                uint64_t *const *ret_start_ns, uint64_t *const *ret_end_ns,
+                                struct pst_error *err);
 
 /*
  * Lowers an asynchronous plan: passes[part][rank][position], PST_FILL to PST_DRAIN. Every

@@ -39,9 +39,9 @@ static pst_status build_program(const struct pst_plan *plan, const struct pst_gr
                             .cost = cost,
                             .program = program,
                             .rank = rank,
-                            .n_batches = plan->asynchronous ? 2 : 1,
-                            .batch = plan->batch,
-                            .newest = !plan->asynchronous};
+                            .batches = {.n = plan->asynchronous ? 2 : 1,
+                                        .samples = plan->batch,
+                                        .newest = !plan->asynchronous}};
     pst_status status;
 
     program->rank = rank;

@@ -19,7 +19,7 @@ uint32_t pst_build_value(struct pst_builder *b, uint8_t kind, uint32_t stage, ui
     if (shared != PST_NONE) {
         return shared;
     }
-    pst_grow(&program->values, &b->room_values, program->n_values, sizeof *program->values);
+    pst_grow(&program->values, &b->room.values, program->n_values, sizeof *program->values);
     pst_build_record(b, kind, program->n_values);
     value = &program->values[program->n_values];
     memset(value, 0, sizeof *value);
@@ -48,7 +48,7 @@ struct pst_program_call *pst_build_call(struct pst_builder *b, uint8_t kind, uin
     struct pst_program *program = b->program;
     struct pst_program_call *call;
 
-    pst_grow(&program->calls, &b->room_calls, program->n_calls, sizeof *program->calls);
+    pst_grow(&program->calls, &b->room.calls, program->n_calls, sizeof *program->calls);
     call = &program->calls[program->n_calls++];
     *call = (struct pst_program_call){
         .kind = kind,
@@ -59,7 +59,7 @@ struct pst_program_call *pst_build_call(struct pst_builder *b, uint8_t kind, uin
         .first_operand = program->n_operands,
     };
     for (uint32_t i = 0; i < n; i++) {
-        pst_grow(&program->operands, &b->room_operands, program->n_operands,
+        pst_grow(&program->operands, &b->room.operands, program->n_operands,
                  sizeof *program->operands);
         program->operands[program->n_operands++] = PST_NONE;
     }
@@ -122,9 +122,9 @@ static void make_micros(struct pst_builder *b, uint32_t s)
                (size_t)stage->n_nodes * (2 + PST_MAX_SCRATCH) + build->n_uses;
     uint32_t *at, *rows;
 
-    build->n_batch = b->batch / stage->microbatch_size;
+    build->n_batch = b->batches.samples / stage->microbatch_size;
     build->n_unit = pst_rule_unit(b->plan->version_rule, build->n_batch);
-    build->n_micros = build->n_batch * b->n_batches;
+    build->n_micros = build->n_batch * b->batches.n;
     build->micros = pst_arena_array(&b->arena, build->n_micros, sizeof *build->micros);
     build->next_sum = pst_build_made(b, PST_MADE_COUNTS, 1);
     build->summable = pst_build_made(b, PST_MADE_COUNTS, build->n_micros);
@@ -228,7 +228,6 @@ void pst_build_tables(struct pst_builder *b)
     const struct pst_plan *plan = b->plan;
 
     b->stage_of = pst_arena_array(&b->arena, graph->n_ops, sizeof *b->stage_of);
-    b->node_of = pst_arena_array(&b->arena, graph->n_ops, sizeof *b->node_of);
     b->separate = pst_arena_array(&b->arena, graph->n_tensors, sizeof *b->separate);
     b->stages = pst_arena_array(&b->arena, plan->n_stages, sizeof *b->stages);
     for (uint32_t s = 0; s < plan->n_stages; s++) {
@@ -236,7 +235,6 @@ void pst_build_tables(struct pst_builder *b)
         b->stages[s].local = b->stages[s].replica != PST_NONE;
         for (uint32_t i = 0; i < plan->stages[s].n_nodes; i++) {
             b->stage_of[plan->stages[s].nodes[i]] = s;
-            b->node_of[plan->stages[s].nodes[i]] = i;
         }
     }
     find_separate(b);

@@ -29,7 +29,7 @@ struct pst_stage_build {
     uint32_t replica;  /* that this rank is, where local */
     uint32_t n_batch;  /* micro-batches of one batch; at least 1 */
     uint32_t n_unit;   /* from one update of the weights to the next */
-    uint32_t n_micros; /* that the list may name: those of pst_builder.n_batches batches */
+    uint32_t n_micros; /* that the list may name: those of pst_builder.batches */
     struct pst_micro *micros;
     struct pst_op_grad *grad; /* [node] */
     struct pst_replays replays;
@@ -79,18 +79,20 @@ struct pst_builder {
     struct pst_program *program;
     struct pst_arena arena; /* temporary */
     uint32_t rank, tick;
-    uint32_t n_batches;              /* number whose micro-batches the list may name: 1;
-                                        asynchronous: 2; recording: all that are unrolled */
-    uint32_t batch;                  /* samples of one */
-    uint32_t phase;                  /* of the section */
-    uint32_t first_instr;            /* of the section */
-    bool newest;                     /* passes read version `phase`: evaluation */
+    struct {
+        uint32_t n;       /* number whose micro-batches the list may name: 1; asynchronous: 2;
+                             recording: all that are unrolled */
+        uint32_t samples; /* of one */
+        bool newest;      /* passes read version section.phase: evaluation */
+    } batches;
+    struct {
+        uint32_t phase, first_instr;
+    } section;                       /* written by program_sections.c when it begins one */
     struct pst_classes *classes;     /* asynchronous plans: values that live across parts */
     const struct pst_instr *instr;   /* the one being built */
     uint32_t n_created[PST_V_KINDS]; /* values that the instruction has made so far */
     bool failed;                     /* a buffer is missing: everything after is void */
     uint32_t *stage_of;              /* [operator] */
-    uint32_t *node_of;               /* [operator] position in its stage */
     uint32_t *near; /* [tensor] index among the n_near that operators on this rank read or write */
     uint32_t n_near;
     struct pst_stage_build *stages;
@@ -106,8 +108,9 @@ struct pst_builder {
     struct pst_edge_items *items;    /* [edge] gradients that cross it */
     uint32_t *grad_value; /* [parity of the batch][operator][slot of PST_MAX_PARAMS] accumulators */
     uint32_t *param_row;  /* [parameter] row in program->params, or PST_NONE */
-    /* growing arrays that become the program's */
-    size_t room_values, room_calls, room_operands, room_parts, room_copies;
+    struct {
+        size_t values, calls, operands, parts, copies;
+    } room; /* of growing arrays that become the program's */
 };
 
 #define PST_MAX_PARAMS 4
@@ -149,7 +152,7 @@ static inline bool pst_build_together(const struct pst_builder *b, uint32_t stag
 static inline uint32_t pst_build_batch(const struct pst_builder *b, uint32_t stage,
                                        uint32_t microbatch)
 {
-    return b->phase + microbatch / b->stages[stage].n_batch;
+    return b->section.phase + microbatch / b->stages[stage].n_batch;
 }
 
 /* A new buffer that lives from now on. */

@@ -72,7 +72,7 @@ uint32_t pst_build_shared(struct pst_builder *b, uint8_t kind, uint32_t stage, u
     if (at == PST_NONE || b->classes->rows[at].period == 0) {
         return PST_NONE;
     }
-    run = b->phase * b->stages[stage].n_batch + microbatch;
+    run = b->section.phase * b->stages[stage].n_batch + microbatch;
     return b->classes->rows[at].first_value + run % b->classes->rows[at].period;
 }
 

@@ -22,7 +22,7 @@ static struct pst_program_copy *add_copy(struct pst_builder *b, const struct pst
         b->failed = true;
         return NULL;
     }
-    pst_grow(&program->copies, &b->room_copies, program->n_copies, sizeof *program->copies);
+    pst_grow(&program->copies, &b->room.copies, program->n_copies, sizeof *program->copies);
     copy = &program->copies[program->n_copies++];
     *copy = (struct pst_program_copy){.instr = (uint32_t)(instr - program->instrs),
                                       .out = instr->op == PST_I_OFFLOAD,

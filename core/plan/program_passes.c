@@ -38,8 +38,9 @@ static uint32_t version_of(const struct pst_builder *b, const struct pst_program
     const struct pst_stage_build *build = &b->stages[stage];
     uint32_t j = call->first_sample / b->plan->stages[stage].microbatch_size;
 
-    return b->newest ? b->phase
-                     : b->phase * (build->n_batch / build->n_unit) + j / build->n_unit + 1;
+    return b->batches.newest
+               ? b->section.phase
+               : b->section.phase * (build->n_batch / build->n_unit) + j / build->n_unit + 1;
 }
 
 static void set_params(struct pst_builder *b, const struct pst_program_call *call,

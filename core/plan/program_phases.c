@@ -86,8 +86,7 @@ static pst_status record(const struct pst_builder *b, struct pst_classes *classe
                             .cost = b->cost,
                             .program = program,
                             .rank = b->rank,
-                            .n_batches = BATCHES,
-                            .batch = b->batch,
+                            .batches = {.n = BATCHES, .samples = b->batches.samples},
                             .classes = classes};
     struct pst_plan *unrolled = NULL;
     pst_status status;
@@ -215,7 +214,8 @@ static uint32_t turn_of_phases(const struct pst_builder *b, uint32_t turn)
         uint32_t slots = pst_plan_slots(b->plan, s);
 
         if (build->local) {
-            slots /= b->newest ? 1 : (uint32_t)pst_gcd(slots, build->n_batch / build->n_unit);
+            slots /=
+                b->batches.newest ? 1 : (uint32_t)pst_gcd(slots, build->n_batch / build->n_unit);
             turn = turn / (uint32_t)pst_gcd(turn, slots) * slots;
         }
     }

@@ -29,7 +29,7 @@ static void end_transfers(struct pst_builder *b, const struct pst_instr *instr)
     struct pst_program *program = b->program;
 
     for (uint32_t i = 0; i < instr->n_waits; i++) {
-        uint32_t waited = b->first_instr + instr->waits[i];
+        uint32_t waited = b->section.first_instr + instr->waits[i];
         const struct pst_program_instr *list = &program->lists[waited];
         bool sent = program->instrs[waited].op == PST_I_SEND;
 
@@ -126,8 +126,8 @@ static pst_status build_section(struct pst_builder *b, struct pst_program_sectio
     uint32_t end = section->first_instr + section->n_instrs;
     pst_status status = PST_OK;
 
-    b->phase = section->phase;
-    b->first_instr = section->first_instr;
+    b->section.phase = section->phase;
+    b->section.first_instr = section->first_instr;
     section->first_tick = b->tick;
     section->kept_output = PST_NONE;
     for (uint32_t i = section->first_instr; i < end && status == PST_OK; i++) {

@@ -50,7 +50,7 @@ static void build_part(struct pst_builder *b, uint32_t value, uint64_t begin, ui
         b->failed = true;
         return;
     }
-    pst_grow(&program->parts, &b->room_parts, program->n_parts, sizeof *program->parts);
+    pst_grow(&program->parts, &b->room.parts, program->n_parts, sizeof *program->parts);
     program->parts[program->n_parts++] = (struct pst_transfer_part){value, begin, bytes};
     pst_build_use(b, value);
 }

@@ -237,7 +237,7 @@ static pst_status ask_one(struct pst_planner *planner, uint32_t i, struct pst_pl
         }
         again = false;
         if (status == PST_OK && moved && planner->attempt.capacity_bytes != UINT64_MAX) {
-            status = pst_global_measure(planner, plan, orders, NULL, arena_bytes, err);
+            status = pst_global_arenas(&planner->in, plan, orders, arena_bytes, err);
             again = status == PST_OK && tell_less(&question, planner, arena_bytes);
         }
     }

@@ -27,10 +27,9 @@ pst_status pst_global_question_init(struct pst_global_question *question,
                                     const struct pst_orders *orders, struct pst_arena *arena,
                                     struct pst_error *err);
 
-/* Lowers the plan as it stands. ret_live (or NULL): [rank][position] most bytes held from the end
-   of the pass before; ret_arena_bytes (or NULL): [rank]. */
-pst_status pst_global_measure(const struct pst_planner *planner, struct pst_plan *plan,
-                              const struct pst_orders *orders, uint64_t *const *ret_live,
-                              uint64_t *ret_arena_bytes, struct pst_error *err);
+/* Lowers the plan as it stands, and builds its programs. ret_arena_bytes: [rank]. */
+pst_status pst_global_arenas(const struct pst_planner_in *in, struct pst_plan *plan,
+                             const struct pst_orders *orders, uint64_t *ret_arena_bytes,
+                             struct pst_error *err);
 
 #endif

@@ -40,21 +40,17 @@ static void read_live(const struct pst_program *program, uint64_t *ret_live, uin
     free(rise);
 }
 
-pst_status pst_global_measure(const struct pst_planner *planner, struct pst_plan *plan,
-                              const struct pst_orders *orders, uint64_t *const *ret_live,
-                              uint64_t *ret_arena_bytes, struct pst_error *err)
+/* Builds the programs of a plan with lists. ret_live (or NULL): [rank][position] most bytes held
+   from the end of the pass before; ret_arena_bytes (or NULL): [rank]. */
+static pst_status measure_programs(const struct pst_planner_in *in, const struct pst_plan *plan,
+                                   const uint32_t *n_passes, uint64_t *const *ret_live,
+                                   uint64_t *ret_arena_bytes, struct pst_error *err)
 {
     struct pst_program **programs = pst_alloc(plan->n_devices, sizeof(void *));
-    const uint32_t *n_passes = orders->n_passes[PST_BODY];
-    pst_status status = pst_plan_lower(plan, planner->in.graph, planner->in.cost,
-                                       (const struct pst_pass *const *)orders->passes[PST_BODY],
-                                       n_passes, true, err);
+    pst_status status = pst_programs_create(
+        plan, in->graph, in->cost, ret_arena_bytes == NULL ? PST_PROGRAM_BUILT : PST_PROGRAM_WHOLE,
+        programs, err);
 
-    if (status == PST_OK) {
-        status = pst_programs_create(
-            plan, planner->in.graph, planner->in.cost,
-            ret_arena_bytes == NULL ? PST_PROGRAM_BUILT : PST_PROGRAM_WHOLE, programs, err);
-    }
     for (uint32_t r = 0; status == PST_OK && r < plan->n_devices; r++) {
         if (ret_arena_bytes != NULL) {
             ret_arena_bytes[r] = programs[r]->arena_bytes;
@@ -68,6 +64,19 @@ pst_status pst_global_measure(const struct pst_planner *planner, struct pst_plan
     }
     free(programs);
     return status;
+}
+
+pst_status pst_global_arenas(const struct pst_planner_in *in, struct pst_plan *plan,
+                             const struct pst_orders *orders, uint64_t *ret_arena_bytes,
+                             struct pst_error *err)
+{
+    const uint32_t *n_passes = orders->n_passes[PST_BODY];
+    pst_status status = pst_plan_lower(plan, in->graph, in->cost,
+                                       (const struct pst_pass *const *)orders->passes[PST_BODY],
+                                       n_passes, true, err);
+
+    return status == PST_OK ? measure_programs(in, plan, n_passes, NULL, ret_arena_bytes, err)
+                            : status;
 }
 
 /* --- devices -----------------------------------------------------------------------------------*/
@@ -105,7 +114,7 @@ static void make_devices(struct pst_global_question *q, const struct pst_planner
     q->in.n_passes = at;
 }
 
-static void make_links(struct pst_global_question *q, const struct pst_planner *planner,
+static void make_links(struct pst_global_question *q, const struct pst_planner_in *in,
                        struct pst_arena *arena)
 {
     uint32_t n = q->in.n_devices;
@@ -113,10 +122,9 @@ static void make_links(struct pst_global_question *q, const struct pst_planner *
     q->links = pst_arena_array(arena, (size_t)n * n, sizeof *q->links);
     for (uint32_t i = 0; i < n * n; i++) {
         const uint32_t ends[] = {q->first_rank[i / n], q->first_rank[i % n]};
-        bool far =
-            pst_cost_node(planner->in.cost, ends[0]) != pst_cost_node(planner->in.cost, ends[1]);
+        bool far = pst_cost_node(in->cost, ends[0]) != pst_cost_node(in->cost, ends[1]);
         struct pst_cluster room;
-        const struct pst_cluster *cluster = pst_cluster_on(planner->in.cluster, ends, 2, &room);
+        const struct pst_cluster *cluster = pst_cluster_on(in->cluster, ends, 2, &room);
 
         q->links[i] =
             far ? (struct pst_global_link){cluster->node_link_bandwidth, cluster->node_link_latency}
@@ -125,10 +133,11 @@ static void make_links(struct pst_global_question *q, const struct pst_planner *
 }
 
 /* Times and bytes of every pass. */
-static pst_status make_passes(struct pst_global_question *q, const struct pst_planner *planner,
+static pst_status make_passes(struct pst_global_question *q, const struct pst_planner_in *in,
                               struct pst_plan *plan, const struct pst_orders *orders,
                               struct pst_arena *arena, struct pst_error *err)
 {
+    const uint32_t *n_passes = orders->n_passes[PST_BODY];
     uint64_t **rows[3]; /* start, end, bytes */
     pst_status status = PST_OK;
 
@@ -136,13 +145,13 @@ static pst_status make_passes(struct pst_global_question *q, const struct pst_pl
     for (uint32_t k = 0; k < 3; k++) {
         rows[k] = pst_arena_array(arena, plan->n_devices, sizeof(uint64_t *));
         for (uint32_t r = 0; r < plan->n_devices; r++) {
-            rows[k][r] = pst_arena_array(arena, orders->n_passes[PST_BODY][r], sizeof(uint64_t));
+            rows[k][r] = pst_arena_array(arena, n_passes[r], sizeof(uint64_t));
         }
     }
-    status = pst_plan_pass_times(plan, planner->in.graph, planner->in.cost,
-                                 (const struct pst_pass *const *)orders->passes[PST_BODY],
-                                 orders->n_passes[PST_BODY], rows[0], rows[1], err);
-    PST_TRY(status, pst_global_measure(planner, plan, orders, rows[2], NULL, err));
+    status = pst_plan_lower_timed(plan, in->graph, in->cost,
+                                  (const struct pst_pass *const *)orders->passes[PST_BODY],
+                                  n_passes, rows[0], rows[1], err);
+    PST_TRY(status, measure_programs(in, plan, n_passes, rows[2], NULL, err));
     for (uint32_t r = 0; status == PST_OK && r < plan->n_devices; r++) {
         const struct pst_global_device *device = &q->devices[q->device_of[r]];
 
@@ -307,9 +316,9 @@ pst_status pst_global_question_init(struct pst_global_question *q, struct pst_pl
     pst_status status;
 
     make_devices(q, planner, plan, orders, arena);
-    make_links(q, planner, arena);
+    make_links(q, &planner->in, arena);
     make_stages(q, planner, plan, arena);
-    status = make_passes(q, planner, plan, orders, arena, err);
+    status = make_passes(q, &planner->in, plan, orders, arena, err);
     if (status == PST_OK) {
         find_places(q);
         q->in.size = sizeof q->in;
