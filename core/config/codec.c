@@ -203,6 +203,22 @@ bool pst_codec_skip_object(struct pst_codec *c, const char *key)
     return find_typed(c, key, "an object", is_object) != NULL;
 }
 
+void pst_codec_verbatim(struct pst_codec *c, const char *key, const char *text, size_t length,
+                        const char **object)
+{
+    const char *at = NULL;
+    size_t n;
+
+    if (!pst_codec_reads(c)) {
+        pst_json_raw(c->out, key, *object);
+        return;
+    }
+    n = pst_json_find(text, length, top(c)->key, key, &at);
+    if (pst_codec_skip_object(c, key) && n > 0) {
+        *object = pst_arena_strndup(c->arena, at, n);
+    }
+}
+
 bool pst_codec_has(struct pst_codec *c, const char *key, bool there)
 {
     if (!pst_codec_reads(c)) {

@@ -111,33 +111,15 @@ static void code_digest(struct pst_codec *c, const char *key, uint64_t *digest)
 }
 
 /* The job, as it was written: what is read is the text itself. */
-static void code_config(struct file *f, const char *text, size_t length)
-{
-    struct pst_codec *c = &f->codec;
-    const char *at = NULL;
-    size_t n;
-
-    if (pst_codec_null(c, "config", f->plan->config_json == NULL)) {
-        return;
-    }
-    if (!pst_codec_reads(c)) {
-        pst_json_raw(c->out, "config", f->plan->config_json);
-        return;
-    }
-    n = pst_json_find(text, length, "provenance", "config", &at);
-    if (!pst_codec_skip_object(c, "config") || n == 0) {
-        return;
-    }
-    f->plan->config_json = pst_arena_strndup(c->arena, at, n);
-}
-
 static void code_provenance(struct file *f, const char *text, size_t length)
 {
     struct pst_codec *c = &f->codec;
     struct pst_plan *plan = f->plan;
 
     pst_codec_object(c, "provenance");
-    code_config(f, text, length);
+    if (!pst_codec_null(c, "config", plan->config_json == NULL)) {
+        pst_codec_verbatim(c, "config", text, length, &plan->config_json);
+    }
     pst_codec_text(c, "partitioner", &plan->partitioner);
     pst_codec_text(c, "scheduler", &plan->scheduler);
     pst_codec_text(c, "memopt", &plan->memopt);

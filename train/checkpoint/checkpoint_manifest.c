@@ -219,22 +219,6 @@ static void code_tensor(struct pst_codec *c, const struct pst_manifest *manifest
 }
 
 /* text, length: what is read. */
-static void code_config(struct pst_codec *c, struct pst_manifest *m, const char *text,
-                        size_t length)
-{
-    const char *at = NULL;
-    size_t n;
-
-    if (!pst_codec_reads(c)) {
-        pst_json_raw(c->out, "config", m->config);
-        return;
-    }
-    n = pst_json_find(text, length, "model", "config", &at);
-    if (pst_codec_skip_object(c, "config") && n > 0) {
-        m->config = pst_arena_strndup(c->arena, at, n);
-    }
-}
-
 static void code_model(struct pst_codec *c, struct pst_manifest *m, const char *text, size_t length)
 {
     pst_codec_newline(c);
@@ -246,7 +230,7 @@ static void code_model(struct pst_codec *c, struct pst_manifest *m, const char *
         code_text(c, "file", &m->model_file);
         code_hash(c, "file_xxh3", &m->model_file_hash);
     }
-    code_config(c, m, text, length);
+    pst_codec_verbatim(c, "config", text, length, &m->config);
     pst_codec_end(c);
 }
 

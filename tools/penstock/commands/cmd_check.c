@@ -13,32 +13,38 @@
 #include "base/text.h"
 #include "base/util.h"
 #include "checkpoint/checkpoint.h"
+#include "reports/rows.h"
 #include "session/session.h"
 
-static void report_json(const char *file, const struct pst_plan *plan,
-                        const struct pst_check_report *report, struct pst_json *json)
-{
-    pst_json_string(json, "file", file);
-    pst_json_bool(json, "legal", report->n_violations == 0);
-    pst_json_uint(json, "stages", plan->n_stages);
-    pst_json_uint(json, "devices", plan->n_devices);
-    pst_json_array(json, "violations");
-    for (uint32_t i = 0; i < report->n_violations && i < PST_CHECK_MAX; i++) {
-        const struct pst_violation *v = &report->violations[i];
+/* A plan that was judged. */
+struct judged {
+    const char *file;
+    bool legal;
+    const struct pst_violation *violations;
+    uint32_t n_violations; /* that are kept */
+};
 
-        pst_json_object(json, NULL);
-        pst_json_string(json, "rule", v->rule);
-        if (v->device != PST_NONE) {
-            pst_json_uint(json, "device", v->device);
-        }
-        if (v->instr != PST_NONE) {
-            pst_json_uint(json, "instruction", v->instr);
-        }
-        pst_json_string(json, "text", v->text);
-        pst_json_end(json, '}');
-    }
-    pst_json_end(json, ']');
-}
+#define OF_VIOLATION(kind, member) PST_ROW_AT(kind, PST_ROW_ENTRY, struct pst_violation, member)
+static const struct pst_row violation_rows[] = {
+    {"rule", NULL, OF_VIOLATION(NAME, rule)},
+    {"device", "absent if it does not apply", OF_VIOLATION(COUNT, device),
+     .absent = PST_ROW_IF_NONE},
+    {"instruction", "absent if it does not apply", OF_VIOLATION(COUNT, instr),
+     .absent = PST_ROW_IF_NONE},
+    {"text", "found and expected value", OF_VIOLATION(NAME, text)},
+    PST_ROWS_END,
+};
+
+#define OF_JUDGED(kind, member) PST_ROW_AT(kind, 0, struct judged, member)
+const struct pst_row pst_check_rows[] = {
+    {"file", NULL, OF_JUDGED(TEXT, file)},
+    {"legal", NULL, OF_JUDGED(FLAG, legal)},
+    {"stages", "their number", PST_ROW_AT(COUNT, 1, struct pst_plan, n_stages)},
+    {"devices", "their number", PST_ROW_AT(COUNT, 1, struct pst_plan, n_devices)},
+    {"violations", NULL, PST_ROW_OBJECT, .rows = violation_rows,
+     PST_ROW_EACH(0, struct judged, violations, n_violations)},
+    PST_ROWS_END,
+};
 
 static void print_report(const char *file, const struct pst_plan *plan,
                          const struct pst_check_report *report)
@@ -74,69 +80,94 @@ static void print_report(const char *file, const struct pst_plan *plan,
 
 /* --- checkpoints ------------------------------------------------------------------------------ */
 
-static void tell_defect(void *context, const struct pst_error *defect)
-{
-    struct pst_cli *cli = context;
+struct defect {
+    const char *file, *text;
+};
 
-    if (!cli->json) {
+struct checked {
+    struct pst_cli *cli;
+    struct pst_arena arena;
+    const char *folder;
+    struct defect *defects;
+    uint32_t n_defects, n_tensors;
+    uint64_t step, bytes;
+};
+
+static const struct pst_row defect_rows[] = {
+    {"file", NULL, PST_ROW_AT(TEXT, PST_ROW_ENTRY, struct defect, file)},
+    {"text", "what is wrong", PST_ROW_AT(TEXT, PST_ROW_ENTRY, struct defect, text)},
+    PST_ROWS_END,
+};
+
+#define OF_CHECKED(kind, member) PST_ROW_AT(kind, 0, struct checked, member)
+#define IF_SOUND                 PST_ROW_UNLESS(IF_NOT_ZERO, 0, struct checked, n_defects)
+static const struct pst_row checkpoint_rows[] = {
+    {"folder", NULL, OF_CHECKED(TEXT, folder)},
+    {"defects", "empty if it is undamaged", PST_ROW_OBJECT, .rows = defect_rows,
+     PST_ROW_EACH(0, struct checked, defects, n_defects)},
+    {"step", "of an undamaged checkpoint", OF_CHECKED(NUMBER, step), IF_SOUND},
+    {"tensors", "their number; likewise", OF_CHECKED(COUNT, n_tensors), IF_SOUND},
+    {"bytes", "of all files; likewise", OF_CHECKED(BYTES, bytes), IF_SOUND},
+    PST_ROWS_END,
+};
+const struct pst_row pst_check_folder_rows[] = {
+    {"checkpoints", "in the order of their steps", PST_ROW_OBJECT, PST_ROW_LIST,
+     .rows = checkpoint_rows},
+    PST_ROWS_END,
+};
+
+static void keep_defect(void *context, const struct pst_error *defect)
+{
+    struct checked *it = context;
+
+    it->defects = pst_resize(it->defects, (size_t)it->n_defects + 1, sizeof *it->defects);
+    it->defects[it->n_defects++] = (struct defect){pst_arena_strdup(&it->arena, defect->file),
+                                                   pst_arena_strdup(&it->arena, defect->message)};
+    if (!it->cli->json) {
         pst_text_printf(stdout, "%s: %s\n", defect->file, defect->message);
-        return;
     }
-    pst_json_object(&cli->answer, NULL);
-    pst_json_string(&cli->answer, "file", defect->file);
-    pst_json_string(&cli->answer, "text", defect->message);
-    pst_json_end(&cli->answer, '}');
 }
 
-static void describe(struct pst_cli *cli, const char *path, const struct pst_checkpoint *checkpoint)
+static void print_checked(const struct checked *it, const struct pst_checkpoint *checkpoint)
 {
-    uint64_t bytes = 0;
     char text[32];
 
-    for (uint32_t i = 0; i < checkpoint->manifest.n_files; i++) {
-        bytes += checkpoint->manifest.files[i].bytes;
-    }
-    if (cli->json) {
-        pst_json_uint(&cli->answer, "step", checkpoint->manifest.step);
-        pst_json_uint(&cli->answer, "tensors", checkpoint->manifest.n_tensors);
-        pst_json_uint(&cli->answer, "bytes", bytes);
+    if (it->n_defects > 0) {
+        pst_text_printf(stdout, "%s: damaged: %u defect%s\n", it->folder, it->n_defects,
+                        it->n_defects == 1 ? "" : "s");
     } else {
-        pst_text_printf(stdout, "%s: sound: step %llu of %s, %u tensors, %s\n", path,
-                        (unsigned long long)checkpoint->manifest.step, checkpoint->manifest.model,
-                        checkpoint->manifest.n_tensors, pst_format_bytes(text, bytes));
+        pst_text_printf(stdout, "%s: sound: step %llu of %s, %u tensors, %s\n", it->folder,
+                        (unsigned long long)it->step, checkpoint->manifest.model, it->n_tensors,
+                        pst_format_bytes(text, it->bytes));
     }
 }
 
 static void check_one(struct pst_cli *cli, const char *path)
 {
     struct pst_checkpoint *checkpoint = NULL;
+    struct checked it = {.cli = cli, .folder = path};
     struct pst_error err = {0};
-    uint32_t n;
 
+    if (pst_checkpoint_check(path, keep_defect, &it) == 0) {
+        if (pst_checkpoint_open(path, &checkpoint, &err) != PST_OK) {
+            keep_defect(&it, &err);
+        } else {
+            it.step = checkpoint->manifest.step;
+            it.n_tensors = checkpoint->manifest.n_tensors;
+            for (uint32_t i = 0; i < checkpoint->manifest.n_files; i++) {
+                it.bytes += checkpoint->manifest.files[i].bytes;
+            }
+        }
+    }
     if (cli->json) {
-        pst_json_object(&cli->answer, NULL);
-        pst_json_string(&cli->answer, "folder", path);
-        pst_json_array(&cli->answer, "defects");
-    }
-    n = pst_checkpoint_check(path, tell_defect, cli);
-    if (n == 0 && pst_checkpoint_open(path, &checkpoint, &err) != PST_OK) {
-        tell_defect(cli, &err);
-        n = 1;
-    }
-    if (cli->json) {
-        pst_json_end(&cli->answer, ']');
-    }
-    if (n == 0) {
-        describe(cli, path, checkpoint);
+        pst_rows_object(&cli->answer, NULL, checkpoint_rows, PST_ROW_OF(&it));
     } else {
-        cli->code = 1;
+        print_checked(&it, checkpoint);
     }
-    if (cli->json) {
-        pst_json_end(&cli->answer, '}');
-    } else if (n > 0) {
-        pst_text_printf(stdout, "%s: damaged: %u defect%s\n", path, n, n == 1 ? "" : "s");
-    }
+    cli->code = it.n_defects > 0 ? 1 : cli->code;
     pst_checkpoint_close(checkpoint);
+    free(it.defects);
+    pst_arena_finish(&it.arena);
 }
 
 static void check_folder(struct pst_cli *cli, const char *path)
@@ -145,7 +176,7 @@ static void check_folder(struct pst_cli *cli, const char *path)
     uint32_t n = 0;
 
     if (cli->json) {
-        pst_json_array(&cli->answer, "checkpoints");
+        pst_json_array(&cli->answer, pst_check_folder_rows[0].key);
     }
     if (pst_checkpoint_is_one(path)) {
         check_one(cli, path);
@@ -201,7 +232,11 @@ static void check(struct pst_cli *cli, void *request)
     pst_cli_must(cli, report->n_violations == 0 ? status : PST_OK);
     cli->code = report->n_violations == 0 ? 0 : 1;
     if (cli->json) {
-        report_json(file, job.session->planned.plan, report, &cli->answer);
+        const struct judged judged = {file, report->n_violations == 0, report->violations,
+                                      report->n_violations < PST_CHECK_MAX ? report->n_violations
+                                                                           : PST_CHECK_MAX};
+
+        pst_rows_json(&cli->answer, pst_check_rows, PST_ROW_OF(&judged, job.session->planned.plan));
     } else {
         print_report(file, job.session->planned.plan, report);
     }

@@ -11,7 +11,7 @@
 #include "base/text.h"
 #include "base/util.h"
 #include "commands/combinations.h"
-#include "commands/looks.h"
+#include "commands/fill_gallery.h"
 #include "commands/outputs.h"
 #include "page/page.h"
 #include "reports/compare_columns.h"
@@ -196,7 +196,7 @@ static void write_figures(struct pst_cli *cli, const struct request *request,
     snprintf(title, sizeof title, "%u configs", cli->n_arguments);
     pst_gallery_begin(&gallery, result->n, top > PST_PAGE_TIMELINES ? top : PST_PAGE_TIMELINES);
     if (shows_plans(request)) {
-        pst_cli_look_at_all(cli, sets, result, &gallery);
+        pst_cli_fill_gallery(cli, sets, result, &gallery);
     }
     if (request->report != NULL) {
         pst_cli_must(cli, pst_page_write(&page, request->report, &cli->err));

@@ -19,31 +19,37 @@
 #include "host/apart.h"
 #include "host/plugin_host.h"
 #include "host/shipped.h"
+#include "reports/rows.h"
 #include "reports/table.h"
 
-struct fact {
-    const char *name, *text;
+#define MODULES_MOST 32
+#define FOLDERS_MOST 32
+
+struct facts {
+    uint32_t n;
+    struct {
+        const char *name, *text;
+    } at[64];
 };
 
 /* A device or transport module next to the binary. */
 struct module_found {
-    const char *kind, *id, *text;
+    const char *name, *kind, *id, *text;
     bool usable;
 };
 
 struct machine {
     struct pst_arena arena; /* owns every text */
-    const char *version, *compiler, *system, *processor;
+    const char *version, *compiler, *system, *processor, *jansson;
     uint32_t cores, usable_cores; /* online; allowed by the affinity mask */
     uint64_t memory_bytes, available_bytes;
     uint64_t planner_bytes;   /* what a process for planning may take */
     const char *trusted_list; /* of plugins that run in this process */
-    uint32_t n_modules, n_folders, n_variables;
-    struct module_found modules[32];
-    struct fact variables[64];
-    uint32_t n_missing;
-    struct fact missing[16]; /* what a config cannot say here, and why */
-    const char *folders[32];
+    const char *isolate;      /* the default of plugins.isolate */
+    uint32_t n_modules, n_folders;
+    struct module_found *modules;
+    const char **folders;
+    struct facts variables, missing; /* missing: what a config cannot say here, and why */
 };
 
 /* Variables that change what penstock or its libraries do. */
@@ -107,19 +113,13 @@ static void examine_system(struct machine *machine)
     machine->available_bytes = memory_field("MemAvailable");
 }
 
-static void add_fact(struct fact *facts, uint32_t *n, const char *name, const char *text)
+/* Copies the text. */
+static void add_fact(struct machine *machine, struct facts *facts, const char *name,
+                     const char *text)
 {
-    facts[*n].name = name;
-    facts[*n].text = text == NULL ? "" : text;
-    (*n)++;
-}
-
-/* key: "run.dtype = "bf16" on cpu". */
-static void add_missing(struct machine *machine, const char *why, const char *key)
-{
-    if (machine->n_missing < sizeof machine->missing / sizeof machine->missing[0]) {
-        add_fact(machine->missing, &machine->n_missing, key,
-                 pst_arena_strdup(&machine->arena, why));
+    if (facts->n < sizeof facts->at / sizeof facts->at[0]) {
+        facts->at[facts->n].name = name;
+        facts->at[facts->n++].text = pst_arena_strdup(&machine->arena, text);
     }
 }
 
@@ -157,8 +157,8 @@ static void examine_types(struct machine *machine, const char *id, const struct 
         ops->close(device);
     }
     if (status != PST_OK) {
-        add_missing(machine, err.message,
-                    pst_arena_printf(&machine->arena, "run.dtype = \"bf16\" on %s", id));
+        add_fact(machine, &machine->missing,
+                 pst_arena_printf(&machine->arena, "run.dtype = \"bf16\" on %s", id), err.message);
     }
 }
 
@@ -171,6 +171,7 @@ static void examine_module(struct machine *machine, const char *file, const char
     struct pst_error err = {0};
     void *function = NULL;
 
+    module->name = pst_arena_printf(&machine->arena, "%s-%s", kind, id);
     module->kind = kind;
     module->id = id;
     pst_shipped_find(file, &shipped);
@@ -206,7 +207,7 @@ static void examine_modules(struct machine *machine, const char *kind)
     if (pst_glob(pattern, 0, &found) != 0) {
         return;
     }
-    for (size_t i = 0; i < found.gl_pathc && machine->n_modules < 32; i++) {
+    for (size_t i = 0; i < found.gl_pathc && machine->n_modules < MODULES_MOST; i++) {
         const char *id = strrchr(found.gl_pathv[i], '/') + 1 + strlen(kind) + 1;
 
         examine_module(machine, found.gl_pathv[i], kind,
@@ -220,7 +221,7 @@ static void examine_folders(struct pst_cli *cli, struct machine *machine)
     struct pst_plugin_list *list = NULL;
 
     pst_cli_must(cli, pst_plugin_list_create(NULL, &list, &cli->err));
-    for (uint32_t i = 0; i < list->n_folders && machine->n_folders < 32; i++) {
+    for (uint32_t i = 0; i < list->n_folders && machine->n_folders < FOLDERS_MOST; i++) {
         machine->folders[machine->n_folders++] =
             pst_arena_strdup(&machine->arena, list->folders[i]);
     }
@@ -237,8 +238,7 @@ static void examine_environment(struct machine *machine)
         const char *value = getenv(variables[i]);
 
         if (value != NULL) {
-            add_fact(machine->variables, &machine->n_variables, variables[i],
-                     pst_arena_strdup(&machine->arena, value));
+            add_fact(machine, &machine->variables, variables[i], value);
         }
     }
 }
@@ -262,32 +262,73 @@ static void examine_missing(struct machine *machine)
             char why[128];
 
             snprintf(why, sizeof why, "for %s; not part of this build", known->serves);
-            add_missing(machine, why, module_key(machine, known->kind, known->id));
+            add_fact(machine, &machine->missing, module_key(machine, known->kind, known->id), why);
         }
     }
     for (uint32_t i = 0; i < machine->n_modules; i++) {
         const struct module_found *m = &machine->modules[i];
 
         if (!m->usable) {
-            add_missing(machine, m->text, module_key(machine, m->kind, m->id));
+            add_fact(machine, &machine->missing, module_key(machine, m->kind, m->id), m->text);
         }
     }
 }
 
-static void print_modules(const struct machine *machine, bool color)
+static void put_facts(struct pst_json *json, const struct pst_row *row, const struct pst_row_of *of)
 {
-    struct pst_table table;
+    const struct facts *facts = pst_row_value(row, of);
 
-    pst_table_init(&table, "module|usable|~what it is, or why not");
-    for (uint32_t i = 0; i < machine->n_modules; i++) {
-        const struct module_found *m = &machine->modules[i];
-
-        pst_table_cell(&table, "%s-%s", m->kind, m->id);
-        pst_table_cell(&table, "%s", m->usable ? "yes" : "no");
-        pst_table_cell(&table, "%s", m->text);
+    pst_json_object(json, row->key);
+    for (uint32_t i = 0; i < facts->n; i++) {
+        pst_json_string(json, facts->at[i].name, facts->at[i].text);
     }
-    pst_table_end(&table, stdout, "", color);
+    pst_json_end(json, '}');
 }
+
+#define OF_MODULE(kind, member) PST_ROW_AT(kind, PST_ROW_ENTRY, struct module_found, member)
+static const struct pst_row module_rows[] = {
+    {NULL, NULL, OF_MODULE(TEXT, name), .title = "module"},
+    {"kind", "`device` or `transport`", OF_MODULE(TEXT, kind)},
+    {"id", NULL, OF_MODULE(TEXT, id)},
+    {"usable", NULL, OF_MODULE(FLAG, usable), .title = "usable"},
+    {"text", "what it is, or why it is not usable", OF_MODULE(TEXT, text),
+     .title = "~what it is, or why not"},
+    PST_ROWS_END,
+};
+
+#define OF(kind, member) PST_ROW_AT(kind, 0, struct machine, member)
+static const struct pst_row library_rows[] = {
+    {"jansson", "version", OF(TEXT, jansson)},
+    PST_ROWS_END,
+};
+static const struct pst_row planning_rows[] = {
+    {"isolate", "the default of `plugins.isolate`", OF(TEXT, isolate)},
+    {"trusted_list", "manifest of plugins that run in the process of penstock",
+     OF(TEXT, trusted_list)},
+    {"memory_limit_bytes", "of the process for other plugins", OF(BYTES, planner_bytes)},
+    PST_ROWS_END,
+};
+const struct pst_row pst_doctor_rows[] = {
+    {"version", NULL, OF(TEXT, version)},
+    {"compiler", NULL, OF(TEXT, compiler)},
+    {"system", NULL, OF(TEXT, system)},
+    {"processor", NULL, OF(TEXT, processor)},
+    {"cores", "online", OF(COUNT, cores)},
+    {"usable_cores", "allowed for this process", OF(COUNT, usable_cores)},
+    {"memory_bytes", NULL, OF(BYTES, memory_bytes)},
+    {"available_bytes", NULL, OF(BYTES, available_bytes)},
+    {"modules", NULL, PST_ROW_OBJECT, .rows = module_rows,
+     PST_ROW_EACH(0, struct machine, modules, n_modules)},
+    {"missing", "from a setting that does not work here to the reason", PST_ROW_OBJECT,
+     .at = offsetof(struct machine, missing), .json = put_facts},
+    {"libraries", NULL, PST_ROW_OBJECT, .rows = library_rows},
+    {"plugin_folders", "in the order of search", PST_ROW_TEXT,
+     PST_ROW_EACH(0, struct machine, folders, n_folders)},
+    {"planning", NULL, PST_ROW_OBJECT, .rows = planning_rows},
+    {"environment", "variables that have an effect", PST_ROW_OBJECT,
+     .at = offsetof(struct machine, variables), .json = put_facts},
+    PST_ROWS_END,
+};
 
 static void print_missing(const struct machine *machine, bool color)
 {
@@ -295,9 +336,9 @@ static void print_missing(const struct machine *machine, bool color)
 
     fputc('\n', stdout);
     pst_table_init(&table, "unavailable here|~why");
-    for (uint32_t i = 0; i < machine->n_missing; i++) {
-        pst_table_cell(&table, "%s", machine->missing[i].name);
-        pst_table_cell(&table, "%s", machine->missing[i].text);
+    for (uint32_t i = 0; i < machine->missing.n; i++) {
+        pst_table_cell(&table, "%s", machine->missing.at[i].name);
+        pst_table_cell(&table, "%s", machine->missing.at[i].text);
     }
     pst_table_end(&table, stdout, "", color);
 }
@@ -306,8 +347,9 @@ static void print_planning(const struct machine *machine)
 {
     char bytes[32];
     char *text = pst_printf("  in this process for plugins on the list %s, else in a separate "
-                            "process of at most %s (plugins.isolate = \"auto\")",
-                            machine->trusted_list, pst_format_bytes(bytes, machine->planner_bytes));
+                            "process of at most %s (plugins.isolate = \"%s\")",
+                            machine->trusted_list, pst_format_bytes(bytes, machine->planner_bytes),
+                            machine->isolate);
 
     puts("planning");
     pst_table_paragraph(stdout, text, 2);
@@ -324,74 +366,35 @@ static void print_machine(const struct machine *machine, bool color)
                     machine->usable_cores, machine->cores);
     printf("memory     %s, %s available\n\n", pst_format_bytes(total, machine->memory_bytes),
            pst_format_bytes(free_text, machine->available_bytes));
-    print_modules(machine, color);
-    if (machine->n_missing > 0) {
+    pst_rows_print(pst_doctor_rows, "modules", PST_ROW_OF(machine), "", color, stdout);
+    if (machine->missing.n > 0) {
         print_missing(machine, color);
     }
     fputs("\nlibraries\n", stdout);
-    printf("  %-10s %s\n", "jansson", jansson_version_str());
+    printf("  %-10s %s\n", "jansson", machine->jansson);
     fputs("plugin folders, in the order of search\n", stdout);
     for (uint32_t i = 0; i < machine->n_folders; i++) {
         pst_text_printf(stdout, "  %s\n", machine->folders[i]);
     }
     print_planning(machine);
     fputs("environment\n", stdout);
-    for (uint32_t i = 0; i < machine->n_variables; i++) {
-        pst_text_printf(stdout, "  %s=%s\n", machine->variables[i].name,
-                        machine->variables[i].text);
+    for (uint32_t i = 0; i < machine->variables.n; i++) {
+        pst_text_printf(stdout, "  %s=%s\n", machine->variables.at[i].name,
+                        machine->variables.at[i].text);
     }
-    if (machine->n_variables == 0) {
+    if (machine->variables.n == 0) {
         fputs("  no variable that matters is set\n", stdout);
     }
 }
 
-static void add_facts(struct pst_json *json, const char *key, const struct fact *facts, uint32_t n)
-{
-    pst_json_object(json, key);
-    for (uint32_t i = 0; i < n; i++) {
-        pst_json_string(json, facts[i].name, facts[i].text);
-    }
-    pst_json_end(json, '}');
-}
-
-static void machine_json(const struct machine *machine, struct pst_json *json)
-{
-    pst_json_string(json, "version", machine->version);
-    pst_json_string(json, "compiler", machine->compiler);
-    pst_json_string(json, "system", machine->system);
-    pst_json_string(json, "processor", machine->processor);
-    pst_json_uint(json, "cores", machine->cores);
-    pst_json_uint(json, "usable_cores", machine->usable_cores);
-    pst_json_uint(json, "memory_bytes", machine->memory_bytes);
-    pst_json_uint(json, "available_bytes", machine->available_bytes);
-    pst_json_array(json, "modules");
-    for (uint32_t i = 0; i < machine->n_modules; i++) {
-        pst_json_object(json, NULL);
-        pst_json_string(json, "kind", machine->modules[i].kind);
-        pst_json_string(json, "id", machine->modules[i].id);
-        pst_json_bool(json, "usable", machine->modules[i].usable);
-        pst_json_string(json, "text", machine->modules[i].text);
-        pst_json_end(json, '}');
-    }
-    pst_json_end(json, ']');
-    add_facts(json, "missing", machine->missing, machine->n_missing);
-    pst_json_object(json, "libraries");
-    pst_json_string(json, "jansson", jansson_version_str());
-    pst_json_end(json, '}');
-    pst_json_strings(json, "plugin_folders", machine->folders, machine->n_folders);
-    pst_json_object(json, "planning");
-    pst_json_string(json, "isolate", "auto");
-    pst_json_string(json, "trusted_list", machine->trusted_list);
-    pst_json_uint(json, "memory_limit_bytes", machine->planner_bytes);
-    pst_json_end(json, '}');
-    add_facts(json, "environment", machine->variables, machine->n_variables);
-}
-
 static void doctor(struct pst_cli *cli, void *request)
 {
-    struct machine machine = {.version = PENSTOCK_VERSION};
+    struct machine machine = {
+        .version = PENSTOCK_VERSION, .jansson = jansson_version_str(), .isolate = "auto"};
 
     (void)request;
+    machine.modules = pst_arena_array(&machine.arena, MODULES_MOST, sizeof *machine.modules);
+    machine.folders = pst_arena_array(&machine.arena, FOLDERS_MOST, sizeof *machine.folders);
     examine_system(&machine);
     examine_environment(&machine);
     examine_folders(cli, &machine);
@@ -399,7 +402,7 @@ static void doctor(struct pst_cli *cli, void *request)
     examine_modules(&machine, "transport");
     examine_missing(&machine);
     if (cli->json) {
-        machine_json(&machine, &cli->answer);
+        pst_rows_json(&cli->answer, pst_doctor_rows, PST_ROW_OF(&machine));
     } else {
         print_machine(&machine, cli->color);
     }

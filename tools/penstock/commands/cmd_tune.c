@@ -11,7 +11,7 @@
 #include "base/memory.h"
 #include "base/signals.h"
 #include "base/util.h"
-#include "commands/looks.h"
+#include "commands/fill_gallery.h"
 #include "commands/print_error.h"
 #include "commands/tune_joint.h"
 #include "page/page.h"
@@ -290,7 +290,7 @@ static void write_page(struct pst_cli *cli, const struct request *request,
         return;
     }
     pst_gallery_begin(&gallery, result->n, PST_PAGE_TIMELINES);
-    pst_cli_look_at_all(cli, sets, result, &gallery);
+    pst_cli_fill_gallery(cli, sets, result, &gallery);
     pst_cli_must(cli, pst_page_write(&page, request->report, &cli->err));
     pst_gallery_finish(&gallery);
 }

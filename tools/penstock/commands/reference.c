@@ -175,13 +175,23 @@ static pst_status put_plugins(FILE *out, struct pst_error *err)
 /* --- answers -----------------------------------------------------------------------------------*/
 
 static const struct {
-    const char *command;
+    const char *title;
     const struct pst_row *rows;
 } answers[] = {
+    {"train: a step", pst_step_rows},
+    {"train: an evaluation", pst_eval_rows},
+    {"train: a checkpoint", pst_saved_rows},
+    {"train: a resumed run", pst_resumed_rows},
+    {"train: the end", pst_done_rows},
     {"plan", pst_plan_rows},
+    {"simulate", pst_simulate_rows},
+    {"profile", pst_profile_rows},
     {"schedule", pst_schedule_rows},
     {"partition", pst_partition_rows},
     {"memopt", pst_memopt_rows},
+    {"check: a plan", pst_check_rows},
+    {"check: checkpoints", pst_check_folder_rows},
+    {"doctor", pst_doctor_rows},
 };
 
 static void put_answers(FILE *out)
@@ -192,7 +202,7 @@ static void put_answers(FILE *out)
               "`stages`.");
     for (size_t i = 0; i < sizeof answers / sizeof answers[0]; i++) {
         fprintf(out, "\n## %s\n\n| field | type | meaning |\n| --- | --- | --- |\n",
-                answers[i].command);
+                answers[i].title);
         pst_rows_document(answers[i].rows, "", out);
     }
 }

@@ -10,7 +10,7 @@
 #include "base/memory.h"
 #include "reports/compare_pivot.h"
 #include "reports/partition_words.h"
-#include "reports/sim_report.h"
+#include "sim/sim.h"
 
 static const char *const axis_keys[PST_AXES] = {
     [PST_AXIS_PARTITIONER] = "partitioner", [PST_AXIS_SCHEDULER] = "scheduler",
@@ -99,7 +99,9 @@ static void add_outcome(struct pst_json *json, const struct pst_trial *trial)
     pst_json_us(json, "step_us", (double)trial->sim.period_ns);
     pst_json_us(json, "step_here_us", (double)trial->predicted_ns);
     pst_json_figure(json, "samples_per_second", pst_trial_samples_per_second(trial));
-    pst_report_idle_json(json, pst_sim_idle(&trial->sim), trial->sim.n_used);
+    pst_json_real(json, "idle", pst_sim_idle(&trial->sim).all, 6);
+    pst_json_real(json, "bubble", pst_sim_idle(&trial->sim).busiest, 6);
+    pst_json_uint(json, "devices_used", trial->sim.n_used);
     pst_json_bytes(json, "memory_bytes", trial->arena_bytes, trial->n_devices);
     if (trial->capacity_bytes != UINT64_MAX) {
         pst_json_uint(json, "capacity_bytes", trial->capacity_bytes);

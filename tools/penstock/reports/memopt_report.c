@@ -12,7 +12,12 @@
 
 #define MAX_SINGLE 40 /* nodes, each with a row of its own */
 
-static const char *const words[] = {"keep", "recompute", "offload", "peer"};
+static const char *action_name(uint32_t action)
+{
+    static const char *const names[] = {"keep", "recompute", "offload", "peer"};
+
+    return names[action];
+}
 
 /* Consecutive nodes with one action, as a row. */
 struct block {
@@ -151,7 +156,7 @@ static void print_block(const struct pst_memopt_result *result, const struct blo
         pst_table_cell(table, "%.40s ... %.40s", nodes[first->node].name, nodes[last->node].name);
         pst_table_cell(table, "%u nodes", b->n);
     }
-    pst_table_cell(table, "%s", words[action]);
+    pst_table_cell(table, "%s", action_name(action));
     pst_table_bytes(table, b->saved);
     pst_table_cell(table, "%s", action == PST_ACTION_KEEP ? "" : pst_format_bytes(text, b->freed));
     pst_table_cell(table, "%s",
@@ -337,12 +342,6 @@ static void put_tensor(struct pst_json *json, const struct pst_row *row,
                     name_of(of->at[PST_ROW_OUTER], *(const uint32_t *)of->at[PST_ROW_INDEX]));
 }
 
-static void put_action(struct pst_json *json, const struct pst_row *row,
-                       const struct pst_row_of *of)
-{
-    pst_json_string(json, row->key, words[*(const uint8_t *)of->at[PST_ROW_ENTRY]]);
-}
-
 /* The operator at a place that a replay names. */
 static void put_place(struct pst_json *json, const struct pst_row *row, const struct pst_row_of *of)
 {
@@ -350,23 +349,18 @@ static void put_place(struct pst_json *json, const struct pst_row *row, const st
                     name_of(of->at[PST_ROW_OUTER], *(const uint32_t *)pst_row_value(row, of)));
 }
 
-static bool has_replays(const struct pst_row_of *of)
-{
-    return ((const struct pst_memopt_result *)of->at[0])->replays.n > 0;
-}
-
 static const struct pst_row action_rows[] = {
     {"tensor", "the operator's name", PST_ROW_TEXT, .json = put_tensor},
-    {"action", "`keep`, `recompute` or `offload`", PST_ROW_TEXT, .json = put_action},
+    {"action", "`keep`, `recompute` or `offload`", PST_ROW_WORD, .word = action_name},
     PST_ROWS_END,
 };
 
 #define OF_REPLAY(kind, member)                                                                    \
-    PST_ROW_AT(kind, PST_ROW_ENTRY, struct pst_replay, member), .json = put_place
+    PST_ROW_AT(kind, PST_ROW_ENTRY, struct pst_replay, member), .type = "text", .json = put_place
 static const struct pst_row replay_rows[] = {
-    {"before", "the operator whose backward comes next", OF_REPLAY(NAME, before)},
-    {"first", "of those that run again", OF_REPLAY(NAME, first)},
-    {"last", "of those that run again", OF_REPLAY(NAME, last)},
+    {"before", "the operator whose backward comes next", OF_REPLAY(COUNT, before)},
+    {"first", "of those that run again", OF_REPLAY(COUNT, first)},
+    {"last", "of those that run again", OF_REPLAY(COUNT, last)},
     PST_ROWS_END,
 };
 
@@ -380,7 +374,8 @@ const struct pst_row pst_memopt_rows[] = {
     {"actions", "one per operator", PST_ROW_OBJECT, EACH(actions, view.n_nodes),
      .rows = action_rows},
     {"sequence", "replays in their order; absent if none are listed", PST_ROW_OBJECT,
-     EACH(replays.at, replays.n), .rows = replay_rows, .has = has_replays},
+     EACH(replays.at, replays.n), .rows = replay_rows,
+     PST_ROW_UNLESS(IF_ZERO, 0, struct pst_memopt_result, replays.n)},
     {"period_us", "passes of a micro-batch, with replays and waits",
      OF_RESULT(NS, value.period_ns)},
     {"recompute_us", "replays", OF_RESULT(NS, sums.replay_ns)},

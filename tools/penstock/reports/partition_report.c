@@ -168,27 +168,14 @@ static const struct pst_row stage_rows[] = {
     PST_ROWS_END,
 };
 
-static void print_stages(const struct pst_problem *problem,
-                         const struct pst_partition_result *result, bool color, FILE *out)
-{
-    struct pst_table table;
-
-    pst_table_init(&table, "");
-    pst_rows_columns(&table, stage_rows, NULL);
-    for (uint32_t s = 0; s < result->n_stages; s++) {
-        pst_rows_cells(&table, stage_rows,
-                       PST_ROW_OF(&result->stages[s], &s, result, NULL, problem));
-    }
-    pst_table_end(&table, out, "  ", color);
-}
-
 void pst_partition_report_print(const struct pst_problem *problem,
                                 const struct pst_partition_result *result, bool color, FILE *out)
 {
     const struct pst_partition_remark *own = own_bottleneck(result);
     char text[32];
 
-    print_stages(problem, result, color, out);
+    pst_rows_print(pst_partition_rows, "stages", PST_ROW_OF(result, NULL, problem), "  ", color,
+                   out);
     fprintf(out, "\nbottleneck   %s a sample", pst_row_time_text(text, result->bottleneck_ns));
     if (result->n_devices >= result->n_stages) {
         fprintf(out, ": stage %u", slowest_of(result));
@@ -213,11 +200,6 @@ void pst_partition_report_print(const struct pst_problem *problem,
 
 /* --- for tools ---------------------------------------------------------------------------------*/
 
-static bool has_own(const struct pst_row_of *of)
-{
-    return ((const struct totals *)of->at[TOTALS])->has_own;
-}
-
 #define OF_RESULT(kind, member) PST_ROW_AT(kind, RESULT, struct pst_partition_result, member)
 #define OF_TOTALS(kind, member) PST_ROW_AT(kind, TOTALS, struct totals, member)
 const struct pst_row pst_partition_rows[] = {
@@ -228,7 +210,7 @@ const struct pst_row pst_partition_rows[] = {
     {OWN_BOTTLENECK, "by the partitioner's own objective, if it has one",
      OF_TOTALS(REAL, bottleneck_us)},
     {"reference_us_per_sample", "then: by penstock's cost model", OF_TOTALS(REAL, reference_us),
-     .has = has_own},
+     PST_ROW_UNLESS(IF_ZERO, TOTALS, struct totals, has_own)},
     {"step_us", "simulated", OF_RESULT(TIME, step_ns)},
     {"search_seconds", "time of the partitioner", OF_RESULT(REAL, search_seconds)},
     {"devices_idle", "devices without a stage", OF_TOTALS(COUNT, devices_idle)},

@@ -61,16 +61,6 @@ struct totals {
     const char *operator_times, *file;
 };
 
-static bool is_acting(const struct pst_row_of *of)
-{
-    return ((const struct totals *)OUTER(of, TOTALS))->acts;
-}
-
-static bool is_keeping(const struct pst_row_of *of)
-{
-    return !is_acting(of);
-}
-
 static void cell_ranks(struct pst_table *table, const struct pst_row_of *of)
 {
     const struct pst_stage_report *r = of->at[PST_ROW_ENTRY];
@@ -138,8 +128,10 @@ static const struct pst_row stage_rows[] = {
     {"backward_us", "of one micro-batch, without replays", OF_STAGE(NS, backward_ns),
      .title = ">backward"},
     {NULL, NULL, .cell = cell_held, .title = "4>held"},
-    {NULL, NULL, .cell = cell_saved, .has = is_acting, .title = "2~saved"},
-    {NULL, NULL, .cell = cell_saved, .has = is_keeping, .title = "5~saved"},
+    {NULL, NULL, .cell = cell_saved,
+     PST_ROW_UNLESS(IF_ZERO, PST_ROW_OUTER + TOTALS, struct totals, acts), .title = "2~saved"},
+    {NULL, NULL, .cell = cell_saved,
+     PST_ROW_UNLESS(IF_NOT_ZERO, PST_ROW_OUTER + TOTALS, struct totals, acts), .title = "5~saved"},
     {"recomputed", "operators", OF_STAGE(COUNT, n_recomputed)},
     {"offloaded", "operators", OF_STAGE(COUNT, n_offloaded)},
     {"kept_bytes", "saved by one micro-batch and kept", OF_STAGE(BYTES, kept_bytes)},
@@ -173,25 +165,6 @@ static bool acts(const struct pst_plan *plan, const struct pst_stage_report *sta
         }
     }
     return false;
-}
-
-static void print_stages(const struct pst_session *session, struct pst_stage_report *stages,
-                         bool color, FILE *out)
-{
-    const struct pst_plan *plan = session->planned.plan;
-    const struct totals totals = {.acts = acts(plan, stages)};
-    struct pst_table table;
-
-    pst_table_init(&table, "");
-    for (uint32_t i = 0; i < plan->n_stages; i++) {
-        const struct pst_row_of of = {{&stages[i], &i, session, plan, &totals}};
-
-        if (i == 0) {
-            pst_rows_columns(&table, stage_rows, &of);
-        }
-        pst_rows_cells(&table, stage_rows, &of);
-    }
-    pst_table_end(&table, out, "", color);
 }
 
 static uint64_t arena_bytes(const struct pst_plan *plan, uint32_t rank)
@@ -336,10 +309,12 @@ void pst_plan_report_print(const struct pst_session *session, const char *file, 
                            FILE *out)
 {
     const struct pst_plan *plan = session->planned.plan;
-    struct pst_stage_report *stages = NULL;
+    struct totals totals = {.n_stages = plan->n_stages};
     const char *sharing;
     char count[32], text[256], devices[PST_DEVICES_TEXT];
-    pst_plan_report_stages(session, &stages);
+
+    pst_plan_report_stages(session, &totals.stages);
+    totals.acts = acts(plan, totals.stages);
     pst_text_printf(out, "%s: %s parameters, %u operators, %u stage%s on %s device%s, batch %u\n",
                     session->graph->name,
                     pst_format_count(count, (double)pst_graph_parameters(session->graph)),
@@ -355,7 +330,7 @@ void pst_plan_report_print(const struct pst_session *session, const char *file, 
                     pst_rules_text(&session->rules, session->graph, text, sizeof text));
     print_versions(plan, out);
     fputc('\n', out);
-    print_stages(session, stages, color, out);
+    pst_rows_print(pst_plan_rows, "stages", PST_ROW_OF(session, plan, &totals), "", color, out);
     print_prediction(session, out);
     sharing = pst_session_sharing(session, text, sizeof text);
     if (sharing != NULL) {
@@ -373,7 +348,7 @@ void pst_plan_report_print(const struct pst_session *session, const char *file, 
     if (file != NULL) {
         pst_text_printf(out, "written to      %s\n", file);
     }
-    free(stages);
+    free(totals.stages);
 }
 
 /* --- for tools ---------------------------------------------------------------------------------*/
@@ -385,17 +360,12 @@ static void put_capacity(struct pst_json *json, const struct pst_row *row,
                   pst_plan_capacity(OUTER(of, PLAN), *(const uint32_t *)of->at[PST_ROW_INDEX]));
 }
 
-static bool has_kind(const struct pst_row_of *of)
-{
-    return ((const struct pst_plan_device *)of->at[PST_ROW_ENTRY])->kind != NULL;
-}
-
 #define OF_DEVICE(kind, member) PST_ROW_AT(kind, PST_ROW_ENTRY, struct pst_plan_device, member)
 static const struct pst_row device_rows[] = {
     {"rank", "number of the device", PST_ROW_COUNT, .base = PST_ROW_INDEX},
     {"kind", "absent if all devices are alike", OF_DEVICE(TEXT, kind), .absent = PST_ROW_IF_ZERO},
-    {"capacity_bytes", "absent if all devices are alike", PST_ROW_BYTES, .has = has_kind,
-     .json = put_capacity},
+    {"capacity_bytes", "absent if all devices are alike", PST_ROW_BYTES,
+     PST_ROW_UNLESS(IF_ZERO, PST_ROW_ENTRY, struct pst_plan_device, kind), .json = put_capacity},
     {"peak_bytes", "largest live sum", OF_DEVICE(BYTES, peak_bytes)},
     {"arena_bytes", "allocated", OF_DEVICE(BYTES, arena_bytes)},
     {"host_bytes", "offloaded to host memory", OF_DEVICE(BYTES, host_bytes)},
@@ -410,11 +380,6 @@ static void put_remarks(struct pst_json *json, const struct pst_row *row,
     pst_json_object(json, row->key);
     pst_report_remarks_json(planned->remarks, planned->n_remarks, NULL, json);
     pst_json_end(json, '}');
-}
-
-static bool has_cores(const struct pst_row_of *of)
-{
-    return ((const struct pst_session *)of->at[SESSION])->cores != 0;
 }
 
 #define OF_PLAN(kind, member)    PST_ROW_AT(kind, PLAN, struct pst_plan, member)
@@ -445,7 +410,7 @@ const struct pst_row pst_plan_rows[] = {
     {"operator_times", "`measured` here, from a profile `file`, or `described` by `[cluster]`",
      OF_TOTALS(TEXT, operator_times)},
     {"threads", "of all devices; with the device `cpu`", OF_SESSION(COUNT, threads),
-     .has = has_cores},
+     PST_ROW_UNLESS(IF_ZERO, SESSION, struct pst_session, cores)},
     {"cores", "that they share", OF_SESSION(COUNT, cores), .absent = PST_ROW_IF_ZERO},
     {"search_seconds", "time of the planner", OF_SESSION(REAL, planned.search_seconds)},
     {"isolated", "planning ran in a separate process", OF_PLAN(FLAG, isolated)},

@@ -1,16 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "reports/profile_report.h"
 
+#include "base/arena.h"
 #include "base/json.h"
 #include "base/text.h"
 #include "base/util.h"
+#include "reports/rows.h"
 #include "reports/table.h"
 
-/* Sums over operators, of one kind or of all (PST_OP_KINDS). */
+/* Sums over operators, of one kind or of all (PST_OP_KINDS), for micro-batches of one size. */
 struct sums {
-    uint32_t n_ops;
-    double ns[3], all_ns, described_ns, flops;
-    double worst_spread; /* of operators that take a hundredth of these or more */
+    const char *kind; /* NULL: this is about the size */
+    uint32_t n_ops, samples;
+    double ns[3], all_ns, sample_ns, described_ns, flops, gflops;
+    double worst_spread;          /* of operators that take a hundredth of these or more */
+    double share, slower, spread; /* in per cent; described time over this; in per cent */
 };
 
 static bool is_of(const struct pst_graph *graph, uint32_t op, uint32_t kind)
@@ -34,7 +38,7 @@ static struct sums add_up(const struct pst_session *session, const struct pst_pr
                           uint32_t size, uint32_t kind)
 {
     const struct pst_measured *measured = profile->measured[size];
-    struct sums sums = {0};
+    struct sums sums = {.samples = profile->sizes[size]};
 
     for (uint32_t o = 0; o < profile->n_ops; o++) {
         if (!is_of(session->graph, o, kind)) {
@@ -59,73 +63,151 @@ static struct sums add_up(const struct pst_session *session, const struct pst_pr
             }
         }
     }
+    sums.sample_ns = sums.all_ns / sums.samples;
+    sums.gflops = sums.all_ns > 0 ? sums.flops / sums.all_ns : 0;
     return sums;
 }
 
-/* --- for people ------------------------------------------------------------------------------- */
+struct figures {
+    struct sums *kinds, *sizes;
+    uint32_t n_kinds, n_sizes;
+    const char *model, *device, *notes, *file;
+};
 
-static void add_row(struct pst_table *table, const char *name, const struct sums *sums,
-                    double whole_ns)
+static void add_kind(struct figures *figures, const char *name, struct sums sums, double whole_ns)
 {
-    pst_table_cell(table, "%s", name);
-    pst_table_cell(table, "%u", sums->n_ops);
-    for (uint32_t pass = 0; pass < 3; pass++) {
-        pst_table_ns(table, (uint64_t)sums->ns[pass]);
+    if (sums.n_ops == 0) {
+        return;
     }
-    pst_table_cell(table, "%.1f %%", whole_ns > 0 ? 100 * sums->all_ns / whole_ns : 0);
-    pst_table_cell(table, "%.1f", sums->all_ns > 0 ? sums->flops / sums->all_ns : 0);
-    pst_table_cell(table, "%.0f %%", 100 * sums->worst_spread);
-    pst_table_cell(table, "%.2f", sums->all_ns > 0 ? sums->described_ns / sums->all_ns : 0);
+    sums.kind = name;
+    sums.share = whole_ns > 0 ? 100 * sums.all_ns / whole_ns : 0;
+    sums.slower = sums.all_ns > 0 ? sums.described_ns / sums.all_ns : 0;
+    sums.spread = 100 * sums.worst_spread;
+    figures->kinds[figures->n_kinds++] = sums;
 }
 
-static void print_kinds(const struct pst_session *session, const struct pst_profiled *profile,
-                        bool color, FILE *out)
+static struct figures describe(const struct pst_session *session,
+                               const struct pst_profiled *profile, const char *file,
+                               struct pst_arena *arena)
 {
-    const struct sums whole = add_up(session, profile, profile->n_sizes - 1, PST_OP_KINDS);
-    struct pst_table table;
+    const uint32_t last = profile->n_sizes - 1;
+    struct figures figures = {
+        .kinds = pst_arena_array(arena, PST_OP_KINDS + 1, sizeof *figures.kinds),
+        .sizes = pst_arena_array(arena, profile->n_sizes, sizeof *figures.sizes),
+        .n_sizes = profile->n_sizes,
+        .model = session->graph->name,
+        .device = session->job->run.device,
+        .notes = profile->graph->notes,
+        .file = file,
+    };
+    double whole_ns;
 
-    pst_table_init(&table, "~operators|6>number|>F|>B|>W|>share|7>GFLOP/s|8>spread|9>[cluster]");
-    for (uint32_t kind = 0; kind < PST_OP_KINDS; kind++) {
-        const struct sums sums = add_up(session, profile, profile->n_sizes - 1, kind);
-
-        if (sums.n_ops > 0) {
-            add_row(&table, pst_op_kind_name(kind), &sums, whole.all_ns);
-        }
-    }
-    add_row(&table, "all", &whole, whole.all_ns);
-    pst_table_end(&table, out, "  ", color);
-}
-
-static void print_sizes(const struct pst_session *session, const struct pst_profiled *profile,
-                        bool color, FILE *out)
-{
-    struct pst_table table;
-
-    pst_table_init(&table, ">samples|>F|>B|>W|9>F + B + W|8>per sample");
     for (uint32_t i = 0; i < profile->n_sizes; i++) {
-        const struct sums sums = add_up(session, profile, i, PST_OP_KINDS);
-        char text[32];
-
-        pst_table_cell(&table, "%u", profile->sizes[i]);
-        for (uint32_t pass = 0; pass < 3; pass++) {
-            pst_table_ns(&table, (uint64_t)sums.ns[pass]);
-        }
-        pst_table_ns(&table, (uint64_t)sums.all_ns);
-        pst_table_cell(&table, "%s",
-                       pst_format_ns(text, (uint64_t)(sums.all_ns / profile->sizes[i])));
+        figures.sizes[i] = add_up(session, profile, i, PST_OP_KINDS);
     }
-    pst_table_end(&table, out, "  ", color);
+    whole_ns = figures.sizes[last].all_ns;
+    for (uint32_t kind = 0; kind < PST_OP_KINDS; kind++) {
+        add_kind(&figures, pst_op_kind_name(kind), add_up(session, profile, last, kind), whole_ns);
+    }
+    add_kind(&figures, "all", figures.sizes[last], whole_ns);
+    return figures;
 }
+
+enum { FIGURES, GRAPH, PROFILE };
+
+#define OF_SUMS(kind, member) PST_ROW_AT(kind, PST_ROW_ENTRY, struct sums, member)
+#define IF_KIND               PST_ROW_UNLESS(IF_ZERO, PST_ROW_ENTRY, struct sums, kind)
+#define IF_SIZE               PST_ROW_UNLESS(IF_NOT_ZERO, PST_ROW_ENTRY, struct sums, kind)
+static const struct pst_row sums_rows[] = {
+    {NULL, NULL, OF_SUMS(TEXT, kind), IF_KIND, .title = "~operators"},
+    {NULL, NULL, OF_SUMS(COUNT, n_ops), IF_KIND, .title = "6>number"},
+    {"samples", "of a micro-batch", OF_SUMS(COUNT, samples), IF_SIZE, .title = ">samples"},
+    {"forward_us", "of all operators", OF_SUMS(MEAN, ns[0]), .title = ">F"},
+    {"backward_input_us", NULL, OF_SUMS(MEAN, ns[1]), .title = ">B"},
+    {"backward_weight_us", NULL, OF_SUMS(MEAN, ns[2]), .title = ">W"},
+    {NULL, NULL, OF_SUMS(MEAN, all_ns), IF_SIZE, .title = "9>F + B + W"},
+    {NULL, NULL, OF_SUMS(MEAN, sample_ns), IF_SIZE, .title = "8>per sample"},
+    {NULL, NULL, OF_SUMS(REAL, share), .form = "%.1f %%", IF_KIND, .title = ">share"},
+    {"described_us", "F + B + W by `[cluster]`", OF_SUMS(MEAN, described_ns)},
+    {"gflop_per_second", NULL, OF_SUMS(REAL, gflops), .decimals = 3},
+    {NULL, NULL, OF_SUMS(REAL, gflops), .form = "%.1f", IF_KIND, .title = "7>GFLOP/s"},
+    {"spread", "largest quartile distance over mean, of what takes a hundredth or more",
+     OF_SUMS(REAL, worst_spread)},
+    {NULL, NULL, OF_SUMS(REAL, spread), .form = "%.0f %%", IF_KIND, .title = "8>spread"},
+    {NULL, NULL, OF_SUMS(REAL, slower), .form = "%.2f", IF_KIND, .title = "9>[cluster]"},
+    PST_ROWS_END,
+};
+
+#define OF_MEASURED(kind, member) PST_ROW_AT(kind, 1, struct pst_measured, member)
+static const struct pst_row times_rows[] = {
+    {"batch", "samples of a micro-batch", PST_ROW_COUNT, .base = 0},
+    {"forward_us", NULL, OF_MEASURED(MEAN, ns[0])},
+    {"forward_spread", "quartile distance over mean", OF_MEASURED(REAL, spread[0])},
+    {"backward_input_us", NULL, OF_MEASURED(MEAN, ns[1])},
+    {"backward_input_spread", NULL, OF_MEASURED(REAL, spread[1])},
+    {"backward_weight_us", NULL, OF_MEASURED(MEAN, ns[2])},
+    {"backward_weight_spread", NULL, OF_MEASURED(REAL, spread[2])},
+    {"runs", "that were timed", OF_MEASURED(COUNT, rounds)},
+    PST_ROWS_END,
+};
+
+static void put_times(struct pst_json *json, const struct pst_row *row, const struct pst_row_of *of)
+{
+    const struct pst_profiled *profile = of->at[PST_ROW_OUTER + PROFILE];
+    const uint32_t op = *(const uint32_t *)of->at[PST_ROW_INDEX];
+
+    pst_json_array(json, row->key);
+    for (uint32_t i = 0; i < profile->n_sizes; i++) {
+        pst_rows_object(json, NULL, row->rows,
+                        PST_ROW_OF(&profile->sizes[i], &profile->measured[i][op]));
+    }
+    pst_json_end(json, ']');
+}
+
+static void put_kind(struct pst_json *json, const struct pst_row *row, const struct pst_row_of *of)
+{
+    pst_json_string(json, row->key, pst_op_title(of->at[PST_ROW_ENTRY]));
+}
+
+static const struct pst_row node_rows[] = {
+    {"name", "of the operator", PST_ROW_AT(TEXT, PST_ROW_ENTRY, struct pst_op, name)},
+    {"op", "its kind", PST_ROW_TEXT, .json = put_kind},
+    {"times", "for each size", PST_ROW_OBJECT, PST_ROW_LIST, .rows = times_rows, .json = put_times},
+    PST_ROWS_END,
+};
+
+/* Of the largest size. */
+static const struct pst_row kinds_row[] = {
+    {"kinds", NULL, PST_ROW_OBJECT, .rows = sums_rows,
+     PST_ROW_EACH(FIGURES, struct figures, kinds, n_kinds)},
+    PST_ROWS_END,
+};
+
+#define OF_FIGURES(kind, member) PST_ROW_AT(kind, FIGURES, struct figures, member)
+const struct pst_row pst_profile_rows[] = {
+    {"model", NULL, OF_FIGURES(TEXT, model)},
+    {"device", NULL, OF_FIGURES(TEXT, device)},
+    {"notes", "machine, device and conditions", OF_FIGURES(TEXT, notes)},
+    {"file", "absent without `-o`", OF_FIGURES(TEXT, file), .absent = PST_ROW_IF_ZERO},
+    {"sizes", "for each size of a micro-batch", PST_ROW_OBJECT, .rows = sums_rows,
+     PST_ROW_EACH(FIGURES, struct figures, sizes, n_sizes)},
+    {"nodes", "for each operator", PST_ROW_OBJECT, .rows = node_rows,
+     PST_ROW_EACH(GRAPH, struct pst_graph, ops, n_ops)},
+    PST_ROWS_END,
+};
 
 void pst_profile_report_print(const struct pst_session *session, const struct pst_profiled *profile,
                               const char *file, bool color, FILE *out)
 {
+    struct pst_arena arena = {0};
+    const struct figures figures = describe(session, profile, file, &arena);
+
     pst_text_printf(out,
                     "%s, micro-batches of %u; [cluster] as a fraction of the measured time\n\n",
                     session->graph->name, profile->sizes[profile->n_sizes - 1]);
-    print_kinds(session, profile, color, out);
+    pst_rows_print(kinds_row, "kinds", PST_ROW_OF(&figures), "  ", color, out);
     putc('\n', out);
-    print_sizes(session, profile, color, out);
+    pst_rows_print(pst_profile_rows, "sizes", PST_ROW_OF(&figures), "  ", color, out);
     putc('\n', out);
     pst_table_paragraph(out, profile->graph->notes, 2);
     if (profile->worst_spread > 0.2) {
@@ -137,71 +219,15 @@ void pst_profile_report_print(const struct pst_session *session, const struct ps
     if (file != NULL) {
         pst_text_printf(out, "written to %s; plan with it: --set profile.file=%s\n", file, file);
     }
-}
-
-/* --- for tools -------------------------------------------------------------------------------- */
-
-static void write_sums(struct pst_json *json, const struct sums *sums)
-{
-    static const char *const keys[3] = {"forward_us", "backward_input_us", "backward_weight_us"};
-
-    for (uint32_t pass = 0; pass < 3; pass++) {
-        pst_json_us(json, keys[pass], sums->ns[pass]);
-    }
-    pst_json_us(json, "described_us", sums->described_ns);
-    pst_json_real(json, "gflop_per_second", sums->all_ns > 0 ? sums->flops / sums->all_ns : 0, 3);
-    pst_json_real(json, "spread", sums->worst_spread, 6);
-}
-
-static void write_op(struct pst_json *json, const struct pst_session *session,
-                     const struct pst_profiled *profile, uint32_t op)
-{
-    static const char *const keys[3] = {"forward_us", "backward_input_us", "backward_weight_us"};
-    static const char *const spreads[3] = {"forward_spread", "backward_input_spread",
-                                           "backward_weight_spread"};
-
-    pst_json_object(json, NULL);
-    pst_json_string(json, "name", session->graph->ops[op].name);
-    pst_json_string(json, "op", pst_op_title(&session->graph->ops[op]));
-    pst_json_array(json, "times");
-    for (uint32_t i = 0; i < profile->n_sizes; i++) {
-        const struct pst_measured *m = &profile->measured[i][op];
-
-        pst_json_object(json, NULL);
-        pst_json_uint(json, "batch", profile->sizes[i]);
-        for (uint32_t pass = 0; pass < 3; pass++) {
-            pst_json_us(json, keys[pass], m->ns[pass]);
-            pst_json_real(json, spreads[pass], m->spread[pass], 6);
-        }
-        pst_json_uint(json, "runs", m->rounds);
-        pst_json_end(json, '}');
-    }
-    pst_json_end(json, ']');
-    pst_json_end(json, '}');
+    pst_arena_finish(&arena);
 }
 
 void pst_profile_report_json(const struct pst_session *session, const struct pst_profiled *profile,
                              const char *file, struct pst_json *json)
 {
-    pst_json_string(json, "model", session->graph->name);
-    pst_json_string(json, "device", session->job->run.device);
-    pst_json_string(json, "notes", profile->graph->notes);
-    if (file != NULL) {
-        pst_json_string(json, "file", file);
-    }
-    pst_json_array(json, "sizes");
-    for (uint32_t i = 0; i < profile->n_sizes; i++) {
-        const struct sums sums = add_up(session, profile, i, PST_OP_KINDS);
+    struct pst_arena arena = {0};
+    const struct figures figures = describe(session, profile, file, &arena);
 
-        pst_json_object(json, NULL);
-        pst_json_uint(json, "samples", profile->sizes[i]);
-        write_sums(json, &sums);
-        pst_json_end(json, '}');
-    }
-    pst_json_end(json, ']');
-    pst_json_array(json, "nodes");
-    for (uint32_t o = 0; o < profile->n_ops; o++) {
-        write_op(json, session, profile, o);
-    }
-    pst_json_end(json, ']');
+    pst_rows_json(json, pst_profile_rows, PST_ROW_OF(&figures, session->graph, profile));
+    pst_arena_finish(&arena);
 }

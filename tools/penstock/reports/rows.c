@@ -12,22 +12,12 @@ static const struct {
     const char *word; /* in the documents */
     size_t size;      /* of what tells whether a value is 0: of a name the first byte */
 } kinds[] = {
-    [PST_ROW_TEXT] = {"text", PST_ROW_TEXT_BYTES},
-    [PST_ROW_NAME] = {"text", 1},
-    [PST_ROW_FLAG] = {"`true` or `false`", PST_ROW_FLAG_BYTES},
-    [PST_ROW_COUNT] = {"integer", PST_ROW_COUNT_BYTES},
-    [PST_ROW_NUMBER] = {"integer", PST_ROW_NUMBER_BYTES},
-    [PST_ROW_BYTES] = {"bytes", PST_ROW_BYTES_BYTES},
-    [PST_ROW_ROOM] = {"bytes", PST_ROW_ROOM_BYTES},
-    [PST_ROW_NS] = {"µs", PST_ROW_NS_BYTES},
-    [PST_ROW_TIME] = {"µs", PST_ROW_TIME_BYTES},
-    [PST_ROW_REAL] = {"number", PST_ROW_REAL_BYTES},
-    [PST_ROW_OBJECT] = {"object", 0},
-};
+#define KIND(kind, type, word) {word, PST_ROW_##kind == PST_ROW_NAME ? 1 : sizeof(type)},
+    PST_ROW_KINDS(KIND)};
 
 static bool is_end(const struct pst_row *row)
 {
-    return row->key == NULL && row->title == NULL;
+    return row->key == NULL && row->title == NULL && row->rows == NULL;
 }
 
 const void *pst_row_value(const struct pst_row *row, const struct pst_row_of *of)
@@ -35,26 +25,49 @@ const void *pst_row_value(const struct pst_row *row, const struct pst_row_of *of
     return (const char *)of->at[row->base] + row->at;
 }
 
-static bool is_there(const struct pst_row *row, const struct pst_row_of *of)
+static bool is_absent(enum pst_row_absent test, const void *at, size_t size)
 {
-    static const uint64_t zero = 0, none = UINT64_MAX;
-    const size_t size = row->size > 0 ? sizeof(void *) : kinds[row->kind].size;
+    const unsigned char *bytes = at, byte = test == PST_ROW_IF_NONE ? UINT8_MAX : 0;
+    size_t i = 0;
 
-    return (row->has == NULL || row->has(of)) &&
-           (row->absent == PST_ROW_ALWAYS ||
-            memcmp(pst_row_value(row, of), row->absent == PST_ROW_IF_ZERO ? &zero : &none, size) !=
-                0);
+    while (i < size && bytes[i] == byte) {
+        i++;
+    }
+    return test != PST_ROW_ALWAYS && (i == size) != (test == PST_ROW_IF_NOT_ZERO);
 }
 
-static void put_value(struct pst_json *json, const char *key, enum pst_row_kind kind,
+static bool is_there(const struct pst_row *row, const struct pst_row_of *of)
+{
+    const size_t size = row->size > 0 ? sizeof(void *) : kinds[row->kind].size;
+
+    return !is_absent(row->absent, pst_row_value(row, of), size) &&
+           !is_absent(row->unless, (const char *)of->at[row->unless_base] + row->unless_at,
+                      row->unless_size);
+}
+
+/* Is it the value that the row has a text for? */
+static bool is_none(const struct pst_row *row, const struct pst_row_of *of)
+{
+    return row->none != NULL &&
+           is_absent(PST_ROW_IF_NONE, pst_row_value(row, of), kinds[row->kind].size);
+}
+
+/* key: that of the row, or NULL for an entry of a list. */
+static void put_value(struct pst_json *json, const char *key, const struct pst_row *row,
                       const void *at)
 {
-    switch (kind) {
+    switch (row->kind) {
     case PST_ROW_TEXT:
         pst_json_string(json, key, *(const char *const *)at);
         break;
     case PST_ROW_NAME:
         pst_json_string(json, key, at);
+        break;
+    case PST_ROW_RAW:
+        pst_json_raw(json, key, *(const char *const *)at);
+        break;
+    case PST_ROW_WORD:
+        pst_json_string(json, key, row->word(*(const uint8_t *)at));
         break;
     case PST_ROW_FLAG:
         pst_json_bool(json, key, *(const bool *)at);
@@ -72,41 +85,65 @@ static void put_value(struct pst_json *json, const char *key, enum pst_row_kind 
     case PST_ROW_NS:
         pst_json_us(json, key, (double)*(const uint64_t *)at);
         break;
+    case PST_ROW_MEAN:
     case PST_ROW_TIME:
         pst_json_us(json, key, *(const double *)at);
         break;
+    case PST_ROW_SECONDS:
+        pst_json_real(json, key, (double)*(const uint64_t *)at / 1e9, 9);
+        break;
     case PST_ROW_REAL:
-        pst_json_real(json, key, *(const double *)at, 6);
+        pst_json_real(json, key, *(const double *)at, row->decimals > 0 ? row->decimals : 6);
+        break;
+    case PST_ROW_FIGURE:
+        pst_json_figure(json, key, *(const double *)at);
+        break;
+    case PST_ROW_VALUE:
+        pst_json_number(json, key, *(const double *)at);
         break;
     case PST_ROW_OBJECT:
         PST_ASSERT(!"an object has rows");
     }
 }
 
-static void put_object(struct pst_json *json, const char *key, const struct pst_row *rows,
-                       const struct pst_row_of *of)
+void pst_rows_object(struct pst_json *json, const char *key, const struct pst_row *rows,
+                     const struct pst_row_of *of)
 {
     pst_json_object(json, key);
     pst_rows_json(json, rows, of);
     pst_json_end(json, '}');
 }
 
-static void put_list(struct pst_json *json, const struct pst_row *row, const struct pst_row_of *of)
+static uint32_t count_entries(const struct pst_row *row, const struct pst_row_of *of)
 {
-    const char *entry = *(const char *const *)pst_row_value(row, of);
-    const uint32_t n =
-        *(const uint32_t *)(const void *)((const char *)of->at[row->base] + row->n_at);
-    struct pst_row_of inner;
+    return *(const uint32_t *)(const void *)((const char *)of->at[row->base] + row->n_at);
+}
+
+/* The structs of an entry. */
+static struct pst_row_of enter(const struct pst_row *row, const struct pst_row_of *of,
+                               const uint32_t *index)
+{
+    const char *entries = *(const char *const *)pst_row_value(row, of);
+    struct pst_row_of inner = {{entries + *index * row->size, index}};
 
     memcpy(&inner.at[PST_ROW_OUTER], of->at, sizeof of->at - PST_ROW_OUTER * sizeof of->at[0]);
+    return inner;
+}
+
+static void put_list(struct pst_json *json, const struct pst_row *row, const struct pst_row_of *of)
+{
+    const uint32_t n = count_entries(row, of);
+
     pst_json_array(json, row->key);
-    for (uint32_t i = 0; i < n; i++, entry += row->size) {
-        inner.at[PST_ROW_ENTRY] = entry;
-        inner.at[PST_ROW_INDEX] = &i;
-        if (row->rows != NULL) {
-            put_object(json, NULL, row->rows, &inner);
+    for (uint32_t i = 0; i < n; i++) {
+        const struct pst_row_of inner = enter(row, of, &i);
+
+        if (row->each != NULL) {
+            put_list(json, row->each, &inner);
+        } else if (row->rows != NULL) {
+            pst_rows_object(json, NULL, row->rows, &inner);
         } else {
-            put_value(json, NULL, row->kind, entry);
+            put_value(json, NULL, row, inner.at[PST_ROW_ENTRY]);
         }
     }
     pst_json_end(json, ']');
@@ -115,32 +152,26 @@ static void put_list(struct pst_json *json, const struct pst_row *row, const str
 void pst_rows_json(struct pst_json *json, const struct pst_row *rows, const struct pst_row_of *of)
 {
     for (; !is_end(rows); rows++) {
-        if (rows->key == NULL || !is_there(rows, of)) {
+        if ((rows->key == NULL && rows->rows == NULL) || !is_there(rows, of)) {
             continue;
         }
         if (rows->json != NULL) {
             rows->json(json, rows, of);
         } else if (rows->size > 0) {
             put_list(json, rows, of);
+        } else if (rows->key == NULL) {
+            pst_rows_json(json, rows->rows, of);
         } else if (rows->rows != NULL) {
-            put_object(json, rows->key, rows->rows, of);
+            pst_rows_object(json, rows->key, rows->rows, of);
+        } else if (is_none(rows, of)) {
+            pst_json_raw(json, rows->key, "null");
         } else {
-            put_value(json, rows->key, rows->kind, pst_row_value(rows, of));
+            put_value(json, rows->key, rows, pst_row_value(rows, of));
         }
     }
 }
 
 /* --- for people --------------------------------------------------------------------------------*/
-
-void pst_rows_columns(struct pst_table *table, const struct pst_row *rows,
-                      const struct pst_row_of *of)
-{
-    for (; !is_end(rows); rows++) {
-        if (rows->title != NULL && is_there(rows, of)) {
-            pst_table_columns(table, rows->title);
-        }
-    }
-}
 
 char *pst_row_time_text(char text[32], double ns)
 {
@@ -171,11 +202,20 @@ static void put_cell(struct pst_table *table, const struct pst_row *row, const v
     case PST_ROW_NAME:
         pst_table_cell(table, "%s", (const char *)at);
         break;
+    case PST_ROW_FLAG:
+        pst_table_cell(table, "%s", *(const bool *)at ? "yes" : "no");
+        break;
     case PST_ROW_ROOM:
         pst_table_cell(table, "%s", pst_row_room_text(text, *(const double *)at));
         break;
     case PST_ROW_TIME:
         pst_table_cell(table, "%s", pst_row_time_text(text, *(const double *)at));
+        break;
+    case PST_ROW_MEAN:
+        pst_table_ns(table, (uint64_t) * (const double *)at);
+        break;
+    case PST_ROW_REAL:
+        pst_table_cell(table, row->form, *(const double *)at);
         break;
     case PST_ROW_COUNT:
         pst_table_cell(table, "%u", *(const uint32_t *)at);
@@ -191,8 +231,8 @@ static void put_cell(struct pst_table *table, const struct pst_row *row, const v
     }
 }
 
-void pst_rows_cells(struct pst_table *table, const struct pst_row *rows,
-                    const struct pst_row_of *of)
+static void put_cells(struct pst_table *table, const struct pst_row *rows,
+                      const struct pst_row_of *of)
 {
     for (; !is_end(rows); rows++) {
         if (rows->title == NULL || !is_there(rows, of)) {
@@ -200,10 +240,36 @@ void pst_rows_cells(struct pst_table *table, const struct pst_row *rows,
         }
         if (rows->cell != NULL) {
             rows->cell(table, of);
+        } else if (is_none(rows, of)) {
+            pst_table_cell(table, "%s", rows->none);
         } else {
             put_cell(table, rows, pst_row_value(rows, of));
         }
     }
+}
+
+void pst_rows_print(const struct pst_row *rows, const char *key, const struct pst_row_of *of,
+                    const char *indent, bool color, FILE *out)
+{
+    struct pst_table table;
+    uint32_t n;
+
+    while (rows->key == NULL || strcmp(rows->key, key) != 0) {
+        rows++;
+    }
+    n = count_entries(rows, of);
+    pst_table_init(&table, "");
+    for (uint32_t i = 0; i < n; i++) {
+        const struct pst_row_of inner = enter(rows, of, &i);
+
+        for (const struct pst_row *row = rows->rows; i == 0 && !is_end(row); row++) {
+            if (row->title != NULL && is_there(row, &inner)) {
+                pst_table_columns(&table, row->title);
+            }
+        }
+        put_cells(&table, rows->rows, &inner);
+    }
+    pst_table_end(&table, out, indent, color);
 }
 
 /* --- documents ---------------------------------------------------------------------------------*/
@@ -211,18 +277,22 @@ void pst_rows_cells(struct pst_table *table, const struct pst_row *rows,
 void pst_rows_document(const struct pst_row *rows, const char *prefix, FILE *out)
 {
     for (; !is_end(rows); rows++) {
-        const bool is_list = rows->size > 0;
+        const struct pst_row *each = rows->each != NULL ? rows->each : rows;
+        const char *list = rows->size == 0 ? "" : each != rows ? "[][]" : "[]";
 
-        if (rows->key == NULL) {
-            continue;
+        if (rows->key != NULL) {
+            fprintf(out, "| `%s%s` | %s%s | %s |\n", prefix, rows->key,
+                    rows->size == 0 ? ""
+                    : each != rows  ? "list: list: "
+                                    : "list: ",
+                    rows->type != NULL ? rows->type : kinds[each->kind].word,
+                    rows->doc == NULL ? "" : rows->doc);
         }
-        fprintf(out, "| `%s%s` | %s%s | %s |\n", prefix, rows->key, is_list ? "list: " : "",
-                rows->type != NULL ? rows->type : kinds[rows->kind].word,
-                rows->doc == NULL ? "" : rows->doc);
-        if (rows->rows != NULL) {
-            char *inner = pst_printf("%s%s%s.", prefix, rows->key, is_list ? "[]" : "");
+        if (each->rows != NULL) {
+            char *inner = rows->key == NULL ? pst_printf("%s", prefix)
+                                            : pst_printf("%s%s%s.", prefix, rows->key, list);
 
-            pst_rows_document(rows->rows, inner, out);
+            pst_rows_document(each->rows, inner, out);
             free(inner);
         }
     }

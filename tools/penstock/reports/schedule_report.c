@@ -272,11 +272,6 @@ static void put_placement(struct pst_json *json, const struct pst_row *row,
     pst_json_end(json, ']');
 }
 
-static bool is_in_samples(const struct pst_row_of *of)
-{
-    return *(const bool *)of->at[2];
-}
-
 static void put_held_samples(struct pst_json *json, const struct pst_row *row,
                              const struct pst_row_of *of)
 {
@@ -336,19 +331,21 @@ static void put_timeline(struct pst_json *json, const struct pst_row *row,
 }
 
 #define OF(kind, member) PST_ROW_AT(kind, 0, struct pst_schedule_figures, member)
+/* In units of the user's costs. */
+#define OF_TIME(member, put) OF(NS, member), .type = "number", .json = put
 /* The bounds are of one step, or of all batches if they overlap. */
-#define OF_BOUND(kind, member)                                                                     \
-    PST_ROW_AT(kind, 0, struct pst_schedule_figures, bounds.member), .json = put_time
 static const struct pst_row bound_rows[] = {
-    {"work", "of the span: the work of the busiest device", OF_BOUND(REAL, work_ns)},
+    {"work", "of the span: the work of the busiest device", OF_TIME(bounds.work_ns, put_time)},
     {"fill", "of the makespan: the first micro-batch's way to a device, and all its work",
-     OF_BOUND(REAL, fill_ns)},
-    {"chain", "of the makespan: one micro-batch there and back", OF_BOUND(REAL, chain_ns)},
+     OF_TIME(bounds.fill_ns, put_time)},
+    {"chain", "of the makespan: one micro-batch there and back",
+     OF_TIME(bounds.chain_ns, put_time)},
     {"memory", "of the makespan: no more forwards fit before the first backward",
-     OF_BOUND(REAL, memory_ns)},
-    {"vshape", "of the makespan: unit costs on a V; 0: does not apply", OF_BOUND(REAL, vshape_ns)},
-    {"makespan", "the largest", OF_BOUND(REAL, makespan_ns)},
-    {"span", "the largest", OF_BOUND(REAL, span_ns)},
+     OF_TIME(bounds.memory_ns, put_time)},
+    {"vshape", "of the makespan: unit costs on a V; 0: does not apply",
+     OF_TIME(bounds.vshape_ns, put_time)},
+    {"makespan", "the largest", OF_TIME(bounds.makespan_ns, put_time)},
+    {"span", "the largest", OF_TIME(bounds.span_ns, put_time)},
     PST_ROWS_END,
 };
 
@@ -357,20 +354,20 @@ const struct pst_row pst_schedule_rows[] = {
     {"devices", "their number", OF(COUNT, eval.n_devices)},
     {"stages", "their number", OF(COUNT, stream.in.n_stages)},
     {"microbatches", "of a step, on stage 0", OF(COUNT, n_microbatches)},
-    {"makespan", NULL, OF(REAL, makespan_ns), .json = put_time},
-    {"span", NULL, OF(REAL, span_ns), .json = put_time},
-    {"bubble_makespan", NULL, OF(REAL, makespan_ns), .json = put_bubble},
-    {"bubble_span", NULL, OF(REAL, span_ns), .json = put_bubble},
+    {"makespan", NULL, OF_TIME(makespan_ns, put_time)},
+    {"span", NULL, OF_TIME(span_ns, put_time)},
+    {"bubble_makespan", NULL, OF_TIME(makespan_ns, put_bubble)},
+    {"bubble_span", NULL, OF_TIME(span_ns, put_bubble)},
     {"steady_period", "null if the scheduler does not support twice the micro-batches",
      PST_ROW_REAL, .json = put_period},
-    {"lower_bound", "of the makespan", OF(REAL, lower_bound_ns), .json = put_time},
+    {"lower_bound", "of the makespan", OF_TIME(lower_bound_ns, put_time)},
     {"peak_activation", "per device", PST_ROW_REAL, PST_ROW_LIST, .json = put_peaks},
     {"steps", NULL, OF(COUNT, n_steps)},
     {"asynchronous", NULL, PST_ROW_AT(FLAG, 1, struct pst_schedule_result, answer.asynchronous)},
-    {"bubble_rate_makespan", "0 to 1", OF(REAL, makespan_ns), .json = put_rate},
-    {"bubble_rate_span", "0 to 1", OF(REAL, span_ns), .json = put_rate},
-    {"work", "of the busiest device", OF(REAL, work_ns), .json = put_time},
-    {"lower_bound_span", "of the span", OF(REAL, span_bound_ns), .json = put_time},
+    {"bubble_rate_makespan", "0 to 1", OF_TIME(makespan_ns, put_rate)},
+    {"bubble_rate_span", "0 to 1", OF_TIME(span_ns, put_rate)},
+    {"work", "of the busiest device", OF_TIME(work_ns, put_time)},
+    {"lower_bound_span", "of the span", OF_TIME(span_bound_ns, put_time)},
     {"lower_bounds", "what each argument proves", PST_ROW_OBJECT, .rows = bound_rows},
     {"claimed", "by the scheduler: `minimised`, `makespan`, `span`, `lower_bound`", PST_ROW_OBJECT,
      .json = put_claim},
@@ -380,7 +377,8 @@ const struct pst_row pst_schedule_rows[] = {
     {"in_flight", "most micro-batches held, per stage", PST_ROW_COUNT,
      PST_ROW_EACH(0, struct pst_schedule_figures, held, stream.in.n_stages)},
     {"in_flight_samples", "the same in samples; with a problem", PST_ROW_NUMBER, PST_ROW_LIST,
-     .json = put_held_samples, .has = is_in_samples},
+     .json = put_held_samples, .unless = PST_ROW_IF_ZERO, .unless_base = 2,
+     .unless_size = sizeof(bool)},
     {"critical_path", "`[device, position]` of passes, each of which waits for the one before",
      PST_ROW_COUNT, PST_ROW_LIST, .type = "list: integer", .json = put_critical},
     {"timeline",

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "reports/sim_report.h"
 
+#include <stdlib.h>
+
 #include "base/json.h"
+#include "base/memory.h"
 #include "base/text.h"
 #include "base/util.h"
 #include "reports/plan_report.h"
-#include "reports/table.h"
+#include "reports/rows.h"
 #include "sim/usage.h"
 
 char *pst_report_idle_text(struct pst_idle idle, char text[PST_IDLE_TEXT])
@@ -15,19 +18,7 @@ char *pst_report_idle_text(struct pst_idle idle, char text[PST_IDLE_TEXT])
     return text;
 }
 
-void pst_report_idle_json(struct pst_json *json, struct pst_idle idle, uint32_t n_used)
-{
-    pst_json_real(json, "idle", idle.all, 6);
-    pst_json_real(json, "bubble", idle.busiest, 6);
-    pst_json_uint(json, "devices_used", n_used);
-}
-
-/* --- for people ------------------------------------------------------------------------------- */
-
-static double percent(uint64_t part, uint64_t whole)
-{
-    return whole == 0 ? 0 : 100.0 * (double)part / (double)whole;
-}
+/* --- a device ----------------------------------------------------------------------------------*/
 
 static bool has_copies(const struct pst_timeline *timeline)
 {
@@ -39,204 +30,213 @@ static bool has_copies(const struct pst_timeline *timeline)
     return false;
 }
 
-/* Without curves the plan has their peaks. */
-static void add_row(struct pst_table *table, const struct pst_session *session,
-                    const struct pst_timeline *timeline, uint32_t rank, bool copies)
+struct device {
+    const char *name, *kind;           /* kind: NULL if all devices are alike */
+    struct pst_usage all, step, shown; /* of all steps; of one in the steady state, or none; either
+                                          of them */
+    double busy_percent;
+    uint64_t peak_bytes, arena_bytes, capacity_bytes;
+    const struct pst_span *spans;
+    const struct pst_memory_point *points;
+    uint32_t n_spans, n_points;
+};
+
+/* Figures of the run that are in no struct of their own. */
+struct totals {
+    struct device *devices;
+    uint32_t n_devices;
+    uint64_t fill_drain_ns;
+    struct pst_idle idle;
+    bool copies;
+};
+
+static void describe_device(const struct pst_session *session, const struct pst_timeline *timeline,
+                            uint32_t rank, struct device *ret_device)
 {
-    const struct pst_plan *plan = session->planned.plan;
-    const bool sized = session->planned.programs != NULL;
+    static const struct pst_usage none = {UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX};
+    const struct pst_plan_device *device = &session->planned.plan->devices[rank];
     const struct pst_timeline_rank *row = &timeline->ranks[rank];
-    const bool steady = timeline->drains;
-    struct pst_usage usage =
-        steady ? timeline->step.usage[rank] : pst_timeline_usage(timeline, rank);
-    uint64_t all = steady ? timeline->step.ns : timeline->end_ns - timeline->begin_ns;
-    char text[32];
+    const bool sized = session->planned.programs != NULL;
+    const uint64_t all_ns =
+        timeline->drains ? timeline->step.ns : timeline->end_ns - timeline->begin_ns;
 
-    pst_table_cell(table, "%s", row->name);
-    pst_table_ns(table, usage.busy_ns);
-    pst_table_cell(table, "%.1f %%", percent(usage.busy_ns, all));
-    pst_table_ns(table, usage.idle_ns);
-    pst_table_ns(table, usage.exposed_ns);
-    if (copies) {
-        pst_table_ns(table, usage.stall_ns);
-    }
-    pst_table_cell(table, "%s",
-                   !sized ? "-" : pst_format_bytes(text, plan->devices[rank].peak_bytes));
-    pst_table_cell(table, "%s",
-                   !sized ? "-" : pst_format_bytes(text, plan->devices[rank].arena_bytes));
-    pst_table_cell(table, "%s",
-                   row->capacity_bytes == UINT64_MAX ? "no limit"
-                                                     : pst_format_bytes(text, row->capacity_bytes));
+    *ret_device = (struct device){
+        .name = row->name,
+        .kind = device->kind,
+        .all = pst_timeline_usage(timeline, rank),
+        .step = timeline->drains ? timeline->step.usage[rank] : none,
+        .peak_bytes = sized ? device->peak_bytes : UINT64_MAX,
+        .arena_bytes = sized ? device->arena_bytes : UINT64_MAX,
+        .capacity_bytes = row->capacity_bytes,
+        .spans = timeline->spans + row->first,
+        .n_spans = row->n_spans,
+        .points = row->points,
+        .n_points = row->n_points,
+    };
+    ret_device->shown = timeline->drains ? ret_device->step : ret_device->all;
+    ret_device->busy_percent =
+        all_ns == 0 ? 0 : 100.0 * (double)ret_device->shown.busy_ns / (double)all_ns;
 }
 
-static void print_ranks(const struct pst_session *session, const struct pst_timeline *timeline,
-                        bool color, FILE *out)
+/* free() the devices. */
+static struct totals add_up(const struct pst_session *session, const struct pst_timeline *timeline,
+                            const struct pst_sim_result *result)
 {
-    bool copies = has_copies(timeline);
-    struct pst_table table;
+    const uint64_t steps_ns = result->n_steps * result->period_ns;
+    struct totals totals = {
+        .devices = pst_alloc(timeline->n_ranks, sizeof *totals.devices),
+        .n_devices = timeline->n_ranks,
+        .fill_drain_ns = !timeline->drains             ? UINT64_MAX
+                         : result->total_ns > steps_ns ? result->total_ns - steps_ns
+                                                       : 0,
+        .idle = pst_sim_idle(result),
+        .copies = has_copies(timeline),
+    };
 
-    pst_table_init(&table, "device|>busy|5>|>idle|6>exposed");
-    pst_table_columns(&table, copies ? "7>stall|>peak live|8>allocated|9>capacity"
-                                     : ">peak live|8>allocated|9>capacity");
     for (uint32_t r = 0; r < timeline->n_ranks; r++) {
-        add_row(&table, session, timeline, r, copies);
+        describe_device(session, timeline, r, &totals.devices[r]);
     }
-    pst_table_end(&table, out, "", color);
+    return totals;
 }
+
+enum { TOTALS, RESULT, SESSION };
+
+static const char *lane_name(uint32_t lane)
+{
+    static const char *const lanes[PST_LANES] = {"compute", "send",   "recv",      "d2h",
+                                                 "h2d",     "reduce", "optimizer", "host"};
+
+    return lanes[lane];
+}
+
+#define OF_DEVICE(kind, member) PST_ROW_AT(kind, PST_ROW_ENTRY, struct device, member)
+static const struct pst_row device_rows[] = {
+    {"rank", "number of the device", PST_ROW_COUNT, .base = PST_ROW_INDEX},
+    {NULL, NULL, OF_DEVICE(TEXT, name), .title = "device"},
+    {"kind", "absent if all devices are alike", OF_DEVICE(TEXT, kind), .absent = PST_ROW_IF_ZERO},
+    {"busy_us", "passes and updates, in all simulated steps", OF_DEVICE(NS, all.busy_ns)},
+    {NULL, NULL, OF_DEVICE(NS, shown.busy_ns), .title = ">busy"},
+    {NULL, NULL, OF_DEVICE(REAL, busy_percent), .form = "%.1f %%", .title = "5>"},
+    {"idle_us", "the rest", OF_DEVICE(NS, all.idle_ns)},
+    {NULL, NULL, OF_DEVICE(NS, shown.idle_ns), .title = ">idle"},
+    {"exposed_comm_us", "the part of it with a transfer, copy or reduction in progress",
+     OF_DEVICE(NS, all.exposed_ns)},
+    {NULL, NULL, OF_DEVICE(NS, shown.exposed_ns), .title = "6>exposed"},
+    {"copy_stall_us", "passes waited for copies; absent if 0", OF_DEVICE(NS, all.stall_ns),
+     .absent = PST_ROW_IF_ZERO},
+    {NULL, NULL, OF_DEVICE(NS, shown.stall_ns),
+     PST_ROW_UNLESS(IF_ZERO, PST_ROW_OUTER + TOTALS, struct totals, copies), .title = "7>stall"},
+    {"step_busy_us", "asynchronous plans: in one step in the steady state",
+     OF_DEVICE(NS, step.busy_ns), .absent = PST_ROW_IF_NONE},
+    {"step_idle_us", "likewise", OF_DEVICE(NS, step.idle_ns), .absent = PST_ROW_IF_NONE},
+    {"step_exposed_comm_us", "likewise", OF_DEVICE(NS, step.exposed_ns), .absent = PST_ROW_IF_NONE},
+    {"peak_bytes", "largest live sum; null: not known", OF_DEVICE(BYTES, peak_bytes), .none = "-",
+     .title = ">peak live"},
+    {"arena_bytes", "allocated; null: not known", OF_DEVICE(BYTES, arena_bytes), .none = "-",
+     .title = "8>allocated"},
+    {"capacity_bytes", "null: no limit", OF_DEVICE(BYTES, capacity_bytes), .none = "no limit",
+     .title = "9>capacity"},
+    PST_ROWS_END,
+};
+
+#define OF_SPAN(kind, member) PST_ROW_AT(kind, PST_ROW_ENTRY, struct pst_span, member)
+#define IF_TRANSFER           PST_ROW_UNLESS(IF_NONE, PST_ROW_ENTRY, struct pst_span, peer)
+static const struct pst_row span_rows[] = {
+    {"op", "instruction", OF_SPAN(WORD, op), .word = pst_instr_name},
+    {"stage", "of a transfer: the sender; this and what follows are absent if they do not apply",
+     OF_SPAN(COUNT, stage), .absent = PST_ROW_IF_NONE},
+    {"to_stage", "of a transfer: the receiver", OF_SPAN(COUNT, to_stage),
+     .absent = PST_ROW_IF_NONE},
+    {"microbatch", "of the stage, within the step", OF_SPAN(COUNT, microbatch),
+     .absent = PST_ROW_IF_NONE},
+    {"start_us", NULL, OF_SPAN(NS, start_ns)},
+    {"end_us", NULL, OF_SPAN(NS, end_ns)},
+    {"lane", "`compute`, `send`, `recv`, `d2h`, `h2d`, `reduce`, `optimizer` or `host`",
+     OF_SPAN(WORD, lane), .word = lane_name},
+    {"step", "from 0", OF_SPAN(COUNT, step)},
+    {"instr", "position in the device's list", OF_SPAN(COUNT, instr), .absent = PST_ROW_IF_NONE},
+    {"peer", "of a transfer: the other device", OF_SPAN(COUNT, peer), .absent = PST_ROW_IF_NONE},
+    {"payload", "of a transfer", OF_SPAN(WORD, payload), .word = pst_payload_name, IF_TRANSFER},
+    {"first_sample", "of a transfer", OF_SPAN(COUNT, first_sample), IF_TRANSFER},
+    {"samples", "of a transfer: their number", OF_SPAN(COUNT, n_samples), IF_TRANSFER},
+    {"bytes", "of transfers, copies, reductions", OF_SPAN(BYTES, bytes), .absent = PST_ROW_IF_ZERO},
+    {"stall_us", "the pass waited for copies", OF_SPAN(NS, stall_ns), .absent = PST_ROW_IF_ZERO},
+    PST_ROWS_END,
+};
+
+#define OF_POINT(kind, member) PST_ROW_AT(kind, PST_ROW_ENTRY, struct pst_memory_point, member)
+static const struct pst_row kind_rows[] = {
+    {"params", NULL, OF_POINT(BYTES, bytes[PST_MEM_PARAMS])},
+    {"grads", NULL, OF_POINT(BYTES, bytes[PST_MEM_GRADS])},
+    {"optimizer", NULL, OF_POINT(BYTES, bytes[PST_MEM_OPTIMIZER])},
+    {"activations", NULL, OF_POINT(BYTES, bytes[PST_MEM_ACTIVATIONS])},
+    {"buffers", NULL, OF_POINT(BYTES, bytes[PST_MEM_BUFFERS])},
+    {"workspace", NULL, OF_POINT(BYTES, bytes[PST_MEM_WORKSPACE])},
+    {"guests", "kept for other devices", OF_POINT(BYTES, bytes[PST_MEM_GUESTS])},
+    PST_ROWS_END,
+};
+static const struct pst_row point_rows[] = {
+    {"us", "valid from then on", OF_POINT(NS, ns)},
+    {"bytes", "live; the largest sum is `peak_bytes`", PST_ROW_OBJECT, .rows = kind_rows},
+    PST_ROWS_END,
+};
+
+#define EACH_OF_DEVICE(list, n) PST_ROW_EACH(PST_ROW_ENTRY, struct device, list, n)
+static const struct pst_row spans_of = {NULL, NULL, PST_ROW_OBJECT, EACH_OF_DEVICE(spans, n_spans),
+                                        .rows = span_rows};
+static const struct pst_row points_of = {NULL, NULL, PST_ROW_OBJECT,
+                                         EACH_OF_DEVICE(points, n_points), .rows = point_rows};
+
+#define OF_RESULT(kind, member) PST_ROW_AT(kind, RESULT, struct pst_sim_result, member)
+#define OF_TOTALS(kind, member) PST_ROW_AT(kind, TOTALS, struct totals, member)
+const struct pst_row pst_simulate_rows[] = {
+    {"devices", "their number", OF_TOTALS(COUNT, n_devices)},
+    {"steps", "their number", OF_RESULT(COUNT, n_steps)},
+    {"step_us", "predicted step, as in plan", OF_RESULT(NS, period_ns)},
+    {"step_here_us", "predicted step on the cores of this machine",
+     PST_ROW_AT(NS, SESSION, struct pst_session, here_ns)},
+    {"total_us", "all steps", OF_RESULT(NS, total_ns)},
+    {"span_us",
+     "of the first step: maximum over devices, from the start of the first pass to the end of the "
+     "last pass or update",
+     OF_RESULT(NS, span_ns)},
+    {"fill_drain_us", "asynchronous plans: `total_us` minus the steps",
+     OF_TOTALS(NS, fill_drain_ns), .absent = PST_ROW_IF_NONE},
+    {"idle", "mean over all devices, 0 to 1", OF_TOTALS(REAL, idle.all)},
+    {"bubble", "idle time of the busiest device, 0 to 1", OF_TOTALS(REAL, idle.busiest)},
+    {"devices_used", "devices with a stage", OF_RESULT(COUNT, n_used)},
+    {"ranks", "one per device", PST_ROW_OBJECT, .rows = device_rows,
+     PST_ROW_EACH(TOTALS, struct totals, devices, n_devices)},
+    {"timeline", "for each device what it did", PST_ROW_OBJECT, .each = &spans_of,
+     PST_ROW_EACH(TOTALS, struct totals, devices, n_devices)},
+    {"memory", "for each device when live bytes changed", PST_ROW_OBJECT, .each = &points_of,
+     PST_ROW_EACH(TOTALS, struct totals, devices, n_devices)},
+    PST_ROWS_END,
+};
 
 void pst_sim_report_print(const struct pst_session *session, const struct pst_timeline *timeline,
                           const struct pst_sim_result *result, bool color, FILE *out)
 {
+    const struct totals totals = add_up(session, timeline, result);
     char period[32], total[32], idle[PST_IDLE_TEXT];
 
     pst_text_printf(out, "%s: %s\n", session->graph->name, timeline->title);
     pst_report_prediction(session, pst_format_ns(period, result->period_ns), out);
-    fprintf(out, "idle            %s\n", pst_report_idle_text(pst_sim_idle(result), idle));
+    fprintf(out, "idle            %s\n", pst_report_idle_text(totals.idle, idle));
     fprintf(out, "simulated       %u step%s%s, %s\n", result->n_steps,
             result->n_steps == 1 ? "" : "s", timeline->drains ? " with fill and drain" : "",
             pst_format_ns(total, result->total_ns));
     fputs(timeline->drains ? "table           one step in the steady state\n\n" : "\n", out);
-    print_ranks(session, timeline, color, out);
-}
-
-/* --- for tools -------------------------------------------------------------------------------- */
-
-static const char *const lanes[PST_LANES] = {"compute", "send",   "recv",      "d2h",
-                                             "h2d",     "reduce", "optimizer", "host"};
-static const char *const kinds[PST_MEM_KINDS] = {"params",  "grads",     "optimizer", "activations",
-                                                 "buffers", "workspace", "guests"};
-
-static void add_us(struct pst_json *json, const char *key, uint64_t ns)
-{
-    pst_json_us(json, key, (double)ns);
-}
-
-static void add_number(struct pst_json *json, const char *key, uint32_t number)
-{
-    if (number != PST_NONE) {
-        pst_json_uint(json, key, number);
-    }
-}
-
-static void add_span(struct pst_json *json, const struct pst_span *span)
-{
-    pst_json_object(json, NULL);
-    pst_json_string(json, "op", pst_instr_name(span->op));
-    add_number(json, "stage", span->stage);
-    add_number(json, "to_stage", span->to_stage);
-    add_number(json, "microbatch", span->microbatch);
-    add_us(json, "start_us", span->start_ns);
-    add_us(json, "end_us", span->end_ns);
-    pst_json_string(json, "lane", lanes[span->lane]);
-    pst_json_uint(json, "step", span->step);
-    add_number(json, "instr", span->instr);
-    if (span->peer != PST_NONE) {
-        pst_json_uint(json, "peer", span->peer);
-        pst_json_string(json, "payload", pst_payload_name(span->payload));
-        pst_json_uint(json, "first_sample", span->first_sample);
-        pst_json_uint(json, "samples", span->n_samples);
-    }
-    if (span->bytes > 0) {
-        pst_json_uint(json, "bytes", span->bytes);
-    }
-    if (span->stall_ns > 0) {
-        add_us(json, "stall_us", span->stall_ns);
-    }
-    pst_json_end(json, '}');
-}
-
-static void add_point(struct pst_json *json, const struct pst_memory_point *point)
-{
-    pst_json_object(json, NULL);
-    add_us(json, "us", point->ns);
-    pst_json_object(json, "bytes");
-    for (uint32_t k = 0; k < PST_MEM_KINDS; k++) {
-        pst_json_uint(json, kinds[k], point->bytes[k]);
-    }
-    pst_json_end(json, '}');
-    pst_json_end(json, '}');
-}
-
-static void add_rank(struct pst_json *json, const struct pst_plan *plan,
-                     const struct pst_timeline *timeline, uint32_t rank)
-{
-    const struct pst_timeline_rank *row = &timeline->ranks[rank];
-    struct pst_usage usage = pst_timeline_usage(timeline, rank);
-
-    pst_json_object(json, NULL);
-    pst_json_uint(json, "rank", rank);
-    if (plan->devices[rank].kind != NULL) {
-        pst_json_string(json, "kind", plan->devices[rank].kind);
-    }
-    add_us(json, "busy_us", usage.busy_ns);
-    add_us(json, "idle_us", usage.idle_ns);
-    add_us(json, "exposed_comm_us", usage.exposed_ns);
-    if (usage.stall_ns > 0) {
-        add_us(json, "copy_stall_us", usage.stall_ns);
-    }
-    if (timeline->drains) {
-        add_us(json, "step_busy_us", timeline->step.usage[rank].busy_ns);
-        add_us(json, "step_idle_us", timeline->step.usage[rank].idle_ns);
-        add_us(json, "step_exposed_comm_us", timeline->step.usage[rank].exposed_ns);
-    }
-    if (row->points != NULL) {
-        pst_json_uint(json, "peak_bytes", row->peak_bytes);
-        pst_json_uint(json, "arena_bytes", plan->devices[rank].arena_bytes);
-    } else {
-        pst_json_raw(json, "peak_bytes", "null");
-        pst_json_raw(json, "arena_bytes", "null");
-    }
-    if (row->capacity_bytes != UINT64_MAX) {
-        pst_json_uint(json, "capacity_bytes", row->capacity_bytes);
-    } else {
-        pst_json_raw(json, "capacity_bytes", "null");
-    }
-    pst_json_end(json, '}');
+    pst_rows_print(pst_simulate_rows, "ranks", PST_ROW_OF(&totals, result, session), "", color,
+                   out);
+    free(totals.devices);
 }
 
 void pst_sim_report_json(const struct pst_session *session, const struct pst_timeline *timeline,
                          const struct pst_sim_result *result, struct pst_json *json)
 {
-    const struct pst_plan *plan = session->planned.plan;
+    const struct totals totals = add_up(session, timeline, result);
 
-    pst_json_uint(json, "devices", timeline->n_ranks);
-    pst_json_uint(json, "steps", result->n_steps);
-    add_us(json, "step_us", result->period_ns);
-    add_us(json, "step_here_us", session->here_ns);
-    add_us(json, "total_us", result->total_ns);
-    add_us(json, "span_us", result->span_ns);
-    if (timeline->drains) {
-        const uint64_t steps_ns = result->n_steps * result->period_ns;
-
-        add_us(json, "fill_drain_us",
-               result->total_ns > steps_ns ? result->total_ns - steps_ns : 0);
-    }
-    pst_report_idle_json(json, pst_sim_idle(result), result->n_used);
-    pst_json_array(json, "ranks");
-    for (uint32_t r = 0; r < timeline->n_ranks; r++) {
-        add_rank(json, plan, timeline, r);
-    }
-    pst_json_end(json, ']');
-    pst_json_array(json, "timeline");
-    for (uint32_t r = 0; r < timeline->n_ranks; r++) {
-        const struct pst_timeline_rank *row = &timeline->ranks[r];
-
-        pst_json_array(json, NULL);
-        for (uint32_t i = row->first; i < row->first + row->n_spans; i++) {
-            add_span(json, &timeline->spans[i]);
-        }
-        pst_json_end(json, ']');
-    }
-    pst_json_end(json, ']');
-    pst_json_array(json, "memory");
-    for (uint32_t r = 0; r < timeline->n_ranks; r++) {
-        const struct pst_timeline_rank *row = &timeline->ranks[r];
-
-        pst_json_array(json, NULL);
-        for (uint32_t i = 0; i < row->n_points; i++) {
-            add_point(json, &row->points[i]);
-        }
-        pst_json_end(json, ']');
-    }
-    pst_json_end(json, ']');
+    pst_rows_json(json, pst_simulate_rows, PST_ROW_OF(&totals, result, session));
+    free(totals.devices);
 }

@@ -14,8 +14,6 @@
 /* "all devices 79.9 %, busiest device 1.2 %": returns text. */
 #define PST_IDLE_TEXT 64
 char *pst_report_idle_text(struct pst_idle idle, char text[PST_IDLE_TEXT]);
-/* Writes `idle` and `bubble`, and the number of devices that hold a stage. */
-void pst_report_idle_json(struct pst_json *json, struct pst_idle idle, uint32_t n_used);
 
 /* Summary, and a row per device. */
 void pst_sim_report_print(const struct pst_session *session, const struct pst_timeline *timeline,

@@ -10,6 +10,7 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "base/util.h"
+#include "reports/rows.h"
 
 static void keep_error(struct pst_train_output *output)
 {
@@ -24,12 +25,16 @@ static bool wants_lines(const struct pst_train_output *output)
 
 /* One line on `out`, seen by a reader at once, and in the log. A failure ends the writing, not the
    run. */
-static void write_line(struct pst_train_output *output, struct pst_json *json)
+static void write_line(struct pst_train_output *output, const struct pst_row *rows,
+                       const struct pst_row_of *of)
 {
+    struct pst_json json;
     char *text;
 
-    pst_json_newline(json);
-    text = pst_json_take(json);
+    pst_json_init(&json);
+    pst_rows_object(&json, NULL, rows, of);
+    pst_json_newline(&json);
+    text = pst_json_take(&json);
     if (output->json && !output->broken &&
         (fputs(text, output->out) < 0 || fflush(output->out) != 0)) {
         keep_error(output);
@@ -38,30 +43,45 @@ static void write_line(struct pst_train_output *output, struct pst_json *json)
     free(text);
 }
 
+/* What a line says that no report has. */
+struct line {
+    bool yes, emulated;
+    const char *text;
+    double rate;
+    uint32_t n;
+};
+
+enum { LINE, REPORT };
+#define OF_LINE(kind, member) PST_ROW_AT(kind, LINE, struct line, member)
+
+#define OF_STEP(kind, member) PST_ROW_AT(kind, REPORT, struct pst_step_report, member)
+const struct pst_row pst_step_rows[] = {
+    {"step", "1 for the first", OF_STEP(NUMBER, step)},
+    {"loss", "mean, with the weights before this step", OF_STEP(VALUE, result.loss)},
+    {"samples", "of this step: `train.batch`", OF_STEP(NUMBER, samples)},
+    {"seconds", "wall time of this step", OF_STEP(SECONDS, result.ns)},
+    {"tokens_per_second", "targets per second", OF_LINE(FIGURE, rate)},
+    {"loss_hex", "the loss as a C99 hexadecimal number: equal texts are equal bits",
+     OF_LINE(TEXT, text)},
+    {"grad_norm", "norm of all gradients together, before clipping",
+     OF_STEP(VALUE, result.grad_norm)},
+    {"lr", "learning rate", OF_STEP(VALUE, lr)},
+    {"mfu", "model FLOPs utilization; `null` if no peak is known", OF_STEP(FIGURE, mfu)},
+    {"memory_bytes", "of the device that uses most, as planned and reached",
+     OF_STEP(BYTES, peak_bytes)},
+    {"skipped", "`true` if a value was not finite and the update was skipped; else absent",
+     OF_STEP(FLAG, result.skipped), .absent = PST_ROW_IF_ZERO},
+    PST_ROWS_END,
+};
+
 static void step_line(struct pst_train_output *output, const struct pst_step_report *report)
 {
-    double seconds = (double)report->result.ns / 1e9;
-    struct pst_json json;
     char hex[64];
+    const struct line line = {.text = isnan(report->result.loss) ? NULL : hex,
+                              .rate = (double)report->tokens / ((double)report->result.ns / 1e9)};
 
     snprintf(hex, sizeof hex, "%a", report->result.loss);
-    pst_json_init(&json);
-    pst_json_object(&json, NULL);
-    pst_json_uint(&json, "step", report->step);
-    pst_json_number(&json, "loss", report->result.loss);
-    pst_json_uint(&json, "samples", report->samples);
-    pst_json_real(&json, "seconds", seconds, 9);
-    pst_json_figure(&json, "tokens_per_second", (double)report->tokens / seconds);
-    pst_json_string(&json, "loss_hex", isnan(report->result.loss) ? NULL : hex);
-    pst_json_number(&json, "grad_norm", report->result.grad_norm);
-    pst_json_number(&json, "lr", report->lr);
-    pst_json_figure(&json, "mfu", report->mfu);
-    pst_json_uint(&json, "memory_bytes", report->peak_bytes);
-    if (report->result.skipped) {
-        pst_json_bool(&json, "skipped", true);
-    }
-    pst_json_end(&json, '}');
-    write_line(output, &json);
+    write_line(output, pst_step_rows, PST_ROW_OF(&line, report));
 }
 
 /* Records a step for TensorBoard; unknown values are left out. */
@@ -103,10 +123,16 @@ static void tell_step(void *context, const struct pst_step_report *report)
     }
 }
 
+const struct pst_row pst_eval_rows[] = {
+    {"eval", "`true`", OF_LINE(FLAG, yes)},
+    {"step", "that came before", PST_ROW_NUMBER, .base = REPORT},
+    {"loss", "mean over the held-out data", PST_ROW_VALUE, .base = REPORT + 1},
+    PST_ROWS_END,
+};
+
 static void tell_eval(void *context, uint64_t step, double loss)
 {
     struct pst_train_output *output = context;
-    struct pst_json json;
     char text[96];
 
     snprintf(text, sizeof text, "step %llu  held-out loss %.3f", (unsigned long long)step, loss);
@@ -114,22 +140,30 @@ static void tell_eval(void *context, uint64_t step, double loss)
     if (output->events.file.fd >= 0) {
         pst_event_file_add(&output->events, step, &(struct pst_scalar){"eval/loss", loss}, 1);
     }
-    if (!wants_lines(output)) {
-        return;
+    if (wants_lines(output)) {
+        write_line(output, pst_eval_rows, PST_ROW_OF(&(struct line){.yes = true}, &step, &loss));
     }
-    pst_json_init(&json);
-    pst_json_object(&json, NULL);
-    pst_json_bool(&json, "eval", true);
-    pst_json_uint(&json, "step", step);
-    pst_json_number(&json, "loss", loss);
-    pst_json_end(&json, '}');
-    write_line(output, &json);
 }
+
+#define OF_SAVED(kind, member) PST_ROW_AT(kind, REPORT, struct pst_save_report, member)
+#define IF_SAVED               PST_ROW_UNLESS(IF_ZERO, LINE, struct line, yes)
+const struct pst_row pst_saved_rows[] = {
+    {"checkpoint", "`false`: it was not saved", OF_LINE(FLAG, yes)},
+    {"step", NULL, OF_SAVED(NUMBER, step)},
+    {"folder", NULL, OF_SAVED(TEXT, path)},
+    {"bytes", "of all files", OF_SAVED(BYTES, bytes), IF_SAVED},
+    {"blocked_seconds", "the run was blocked", OF_SAVED(SECONDS, blocked_ns), IF_SAVED},
+    {"seconds", "until it was complete", OF_SAVED(SECONDS, ns), IF_SAVED},
+    {"message", "why it was not saved; else absent", OF_LINE(TEXT, text),
+     .absent = PST_ROW_IF_ZERO},
+    PST_ROWS_END,
+};
 
 static void tell_saved(void *context, const struct pst_save_report *report)
 {
     struct pst_train_output *output = context;
-    struct pst_json json;
+    const struct line line = {.yes = report->failed == NULL,
+                              .text = report->failed == NULL ? NULL : report->failed->message};
     char text[96], bytes[32], time[32];
 
     if (report->failed == NULL) {
@@ -137,114 +171,90 @@ static void tell_saved(void *context, const struct pst_save_report *report)
                  pst_format_bytes(bytes, report->bytes), pst_format_ns(time, report->ns));
         pst_progress_note(&output->progress, text);
     }
-    if (!output->json) {
-        return;
+    if (output->json) {
+        write_line(output, pst_saved_rows, PST_ROW_OF(&line, report));
     }
-    pst_json_init(&json);
-    pst_json_object(&json, NULL);
-    pst_json_bool(&json, "checkpoint", report->failed == NULL);
-    pst_json_uint(&json, "step", report->step);
-    pst_json_string(&json, "folder", report->path);
-    if (report->failed == NULL) {
-        pst_json_uint(&json, "bytes", report->bytes);
-        pst_json_real(&json, "blocked_seconds", (double)report->blocked_ns / 1e9, 9);
-        pst_json_real(&json, "seconds", (double)report->ns / 1e9, 9);
-    } else {
-        pst_json_string(&json, "message", report->failed->message);
-    }
-    pst_json_end(&json, '}');
-    write_line(output, &json);
 }
+
+const struct pst_row pst_resumed_rows[] = {
+    {"resumed", "`true`", OF_LINE(FLAG, yes)},
+    {"step", "after which the run resumes", PST_ROW_NUMBER, .base = REPORT},
+    {"folder", "the checkpoint", OF_LINE(TEXT, text)},
+    PST_ROWS_END,
+};
 
 static void tell_resumed(void *context, const char *path, uint64_t step)
 {
     struct pst_train_output *output = context;
-    struct pst_json json;
 
-    if (!output->json) {
-        if (output->out != NULL) {
-            pst_text_printf(output->out, "resumed  after step %llu, from %s\n",
-                            (unsigned long long)step, path);
-        }
-        return;
+    if (output->json) {
+        write_line(output, pst_resumed_rows,
+                   PST_ROW_OF(&(struct line){.yes = true, .text = path}, &step));
+    } else if (output->out != NULL) {
+        pst_text_printf(output->out, "resumed  after step %llu, from %s\n",
+                        (unsigned long long)step, path);
     }
-    pst_json_init(&json);
-    pst_json_object(&json, NULL);
-    pst_json_bool(&json, "resumed", true);
-    pst_json_uint(&json, "step", step);
-    pst_json_string(&json, "folder", path);
-    pst_json_end(&json, '}');
-    write_line(output, &json);
 }
 
-static void add_seconds(struct pst_json *json, const char *key, const uint64_t *ns, uint32_t n)
-{
-    pst_json_array(json, key);
-    for (uint32_t i = 0; i < n; i++) {
-        pst_json_real(json, NULL, (double)ns[i] / 1e9, 9);
-    }
-    pst_json_end(json, ']');
-}
+#define OF_USAGE(kind, member) PST_ROW_AT(kind, PST_ROW_ENTRY, struct pst_usage, member)
+static const struct pst_row usage_rows[] = {
+    {"busy_seconds", NULL, OF_USAGE(SECONDS, busy_ns)},
+    {"idle_seconds", NULL, OF_USAGE(SECONDS, idle_ns)},
+    {"exposed_seconds", "the part of it with a transfer in progress, or waiting for a copy",
+     OF_USAGE(SECONDS, exposed_ns)},
+    PST_ROWS_END,
+};
 
-/* Tokens per second, of the median step. */
-static double rate_of(const struct pst_run_report *report)
-{
-    return (double)report->tokens_per_step * 1e9 / (double)report->step_ns;
-}
+#define OF_RUN(kind, member) PST_ROW_AT(kind, REPORT, struct pst_run_report, member)
+#define EACH(list)           PST_ROW_EACH(REPORT, struct pst_run_report, list, n_devices)
+const struct pst_row pst_done_rows[] = {
+    {"done", "`true`", OF_LINE(FLAG, yes)},
+    {"steps", "number of steps trained", OF_RUN(NUMBER, steps)},
+    {"first_step", "step the run resumed from; absent for a new run", OF_RUN(NUMBER, first_step),
+     .absent = PST_ROW_IF_ZERO},
+    {"skipped_steps", "steps whose update was skipped; absent if none", OF_RUN(NUMBER, skipped),
+     .absent = PST_ROW_IF_ZERO},
+    {"final_loss", "of the last step; `null` if it is not finite", OF_RUN(VALUE, final_loss)},
+    {"eval_loss", "after the last update; `null` without held-out data, or after a signal",
+     OF_RUN(VALUE, eval_loss)},
+    {"peak_bytes", "per device: the highest byte of its memory that was written, plus one",
+     PST_ROW_BYTES, EACH(peak_bytes)},
+    {"predicted_peak_bytes", "per device: the plan's peak, which is what was allocated",
+     PST_ROW_BYTES, EACH(predicted_peak_bytes)},
+    {"step_seconds", "median over the steps; with `train.drain_every`, over means of that many",
+     OF_RUN(SECONDS, step_ns)},
+    {"predicted_step_seconds", "simulated, on the cores of this machine",
+     OF_RUN(SECONDS, predicted_step_ns)},
+    {"tokens_per_second", "of the median step", OF_LINE(FIGURE, rate)},
+    {"mfu", "of the median step", OF_RUN(FIGURE, mfu)},
+    {"usage_steps", "last steps that were timed; absent if a signal came before them",
+     OF_RUN(NUMBER, usage_steps), PST_ROW_UNLESS(IF_ZERO, REPORT, struct pst_run_report, usage)},
+    {"usage", "per device, in these steps", PST_ROW_OBJECT, EACH(usage), .rows = usage_rows,
+     .absent = PST_ROW_IF_ZERO},
+    {"offloaded_bytes", "per device and step, to host memory and back; absent if there are none",
+     PST_ROW_BYTES, EACH(copy_bytes), .absent = PST_ROW_IF_ZERO},
+    {"copy_stall_seconds", "per device and step: passes waited for copies; likewise",
+     PST_ROW_SECONDS, EACH(copy_stall_ns), .absent = PST_ROW_IF_ZERO},
+    {"sample", "prompt and generated text, or `null`", OF_RUN(TEXT, sample)},
+    {"emulated", "`true` for emulated devices; else absent", OF_LINE(FLAG, emulated),
+     .absent = PST_ROW_IF_ZERO},
+    {"emulated_scale", "how many times slower than described they ran", OF_RUN(VALUE, scale),
+     .absent = PST_ROW_IF_ZERO},
+    {"signal", "number of the signal that ended the run; else absent", OF_LINE(COUNT, n),
+     .absent = PST_ROW_IF_ZERO},
+    PST_ROWS_END,
+};
 
-static void add_usage(struct pst_json *json, const struct pst_run_report *report)
+static void done_line(struct pst_train_output *output, const struct pst_run_report *report)
 {
-    pst_json_uint(json, "usage_steps", report->usage_steps);
-    pst_json_array(json, "usage");
-    for (uint32_t i = 0; i < report->n_devices; i++) {
-        pst_json_object(json, NULL);
-        pst_json_real(json, "busy_seconds", (double)report->usage[i].busy_ns / 1e9, 9);
-        pst_json_real(json, "idle_seconds", (double)report->usage[i].idle_ns / 1e9, 9);
-        pst_json_real(json, "exposed_seconds", (double)report->usage[i].exposed_ns / 1e9, 9);
-        pst_json_end(json, '}');
-    }
-    pst_json_end(json, ']');
-}
+    const struct line line = {
+        .yes = true,
+        .rate = (double)report->tokens_per_step * 1e9 / (double)report->step_ns,
+        .emulated = report->scale > 0,
+        .n = (uint32_t)report->signal,
+    };
 
-static void done_json(struct pst_train_output *output, const struct pst_run_report *report)
-{
-    struct pst_json json;
-
-    pst_json_init(&json);
-    pst_json_object(&json, NULL);
-    pst_json_bool(&json, "done", true);
-    pst_json_uint(&json, "steps", report->steps);
-    if (report->first_step > 0) {
-        pst_json_uint(&json, "first_step", report->first_step);
-    }
-    if (report->skipped > 0) {
-        pst_json_uint(&json, "skipped_steps", report->skipped);
-    }
-    pst_json_number(&json, "final_loss", report->final_loss);
-    pst_json_number(&json, "eval_loss", report->eval_loss);
-    pst_json_bytes(&json, "peak_bytes", report->peak_bytes, report->n_devices);
-    pst_json_bytes(&json, "predicted_peak_bytes", report->predicted_peak_bytes, report->n_devices);
-    pst_json_real(&json, "step_seconds", (double)report->step_ns / 1e9, 9);
-    pst_json_real(&json, "predicted_step_seconds", (double)report->predicted_step_ns / 1e9, 9);
-    pst_json_figure(&json, "tokens_per_second", rate_of(report));
-    pst_json_figure(&json, "mfu", report->mfu);
-    if (report->usage != NULL) {
-        add_usage(&json, report);
-    }
-    if (report->copy_bytes != NULL) {
-        pst_json_bytes(&json, "offloaded_bytes", report->copy_bytes, report->n_devices);
-        add_seconds(&json, "copy_stall_seconds", report->copy_stall_ns, report->n_devices);
-    }
-    pst_json_string(&json, "sample", report->sample);
-    if (report->scale > 0) {
-        pst_json_bool(&json, "emulated", true);
-        pst_json_number(&json, "emulated_scale", report->scale);
-    }
-    if (report->signal != 0) {
-        pst_json_int(&json, "signal", report->signal);
-    }
-    pst_json_end(&json, '}');
-    write_line(output, &json);
+    write_line(output, pst_done_rows, PST_ROW_OF(&line, report));
 }
 
 static void print_memory(FILE *out, const struct pst_run_report *report)
@@ -375,7 +385,7 @@ static void tell_done(void *context, const struct pst_run_report *report)
 
     pst_progress_clear(&output->progress);
     if (wants_lines(output)) {
-        done_json(output, report);
+        done_line(output, report);
     }
     if (output->out != NULL && !output->json) {
         done_text(output, report);

@@ -10,132 +10,123 @@
 #include "base/json.h"
 #include "base/memory.h"
 #include "base/util.h"
+#include "config/codec.h"
 
-#define FORMAT    "penstock-tune"
-#define VERSION   2u
-#define MOST      ((size_t)1 << 30) /* bytes of a file */
-#define SIM_TIMES 5u
+#define FORMAT  "penstock-tune"
+#define VERSION 2u
+#define MOST    ((size_t)1 << 30) /* bytes of a file */
 
 /* --- a line ------------------------------------------------------------------------------------*/
 
-static char *end_line(struct pst_json *json)
-{
-    pst_json_end(json, '}');
-    pst_json_newline(json);
-    return pst_json_take(json);
-}
-
-static char *head_of(const struct pst_hash *digest)
+static void code_digest(struct pst_codec *c, const char *key, struct pst_hash *digest)
 {
     char text[PST_HASH_TEXT];
-    struct pst_json json;
+    const char *at = pst_hash_text(digest, text);
 
-    pst_json_init(&json);
-    pst_json_object(&json, NULL);
-    pst_json_string(&json, "format", FORMAT);
-    pst_json_uint(&json, "version", VERSION);
-    pst_json_string(&json, "digest", pst_hash_text(digest, text));
-    return end_line(&json);
-}
-
-static void add_outcome(struct pst_json *json, const struct pst_trial *trial)
-{
-    const struct pst_sim_result *sim = &trial->sim;
-    const uint64_t times[SIM_TIMES] = {sim->total_ns, sim->period_ns, sim->span_ns, sim->work_ns,
-                                       sim->all_work_ns};
-    char digest[PST_HASH_TEXT];
-
-    pst_json_uint(json, "batch", trial->batch);
-    pst_json_uint(json, "microbatch", trial->microbatch);
-    pst_json_uint(json, "stages", trial->n_stages);
-    pst_json_uint(json, "used", sim->n_used);
-    pst_json_bytes(json, "times_ns", times, SIM_TIMES);
-    pst_json_uint(json, "predicted_ns", trial->predicted_ns);
-    pst_json_number(json, "search_seconds", trial->search_seconds);
-    pst_json_string(json, "plan", pst_hash_text(&trial->digest, digest));
-    pst_json_bytes(json, "memory_bytes", trial->arena_bytes, trial->n_devices);
-    if (trial->capacity_bytes != UINT64_MAX) {
-        pst_json_uint(json, "capacity_bytes", trial->capacity_bytes);
+    pst_codec_string(c, key, &at);
+    if (pst_codec_reads(c) && pst_codec_is_sound(c) && !pst_hash_parse(at, digest)) {
+        pst_codec_fail(c, NULL, key, "expected a digest");
     }
 }
 
-static char *line_of(uint32_t combination, const struct pst_trial *trial)
+static void code_head(struct pst_codec *c, struct pst_hash *digest)
 {
-    struct pst_json json;
-
-    pst_json_init(&json);
-    pst_json_object(&json, NULL);
-    pst_json_uint(&json, "combination", combination);
-    pst_json_uint(&json, "state", trial->state);
-    if (trial->state == PST_TRIAL_DONE) {
-        add_outcome(&json, trial);
-    } else {
-        pst_json_int(&json, "status", trial->why.status);
-        pst_json_int(&json, "exit_code", trial->why.exit_code);
-        pst_json_string(&json, "kind", trial->why.kind);
-        pst_json_string(&json, "message", trial->why.message);
-        pst_json_string(&json, "hint", trial->why.hint);
-    }
-    return end_line(&json);
+    pst_codec_object(c, NULL);
+    pst_codec_constant(c, "format", FORMAT);
+    pst_codec_position(c, "version", VERSION);
+    code_digest(c, "digest", digest);
+    pst_codec_end(c);
 }
 
-static uint64_t number_at(const json_t *line, const char *key)
+static void code_outcome(struct pst_codec *c, struct pst_trial *trial)
 {
-    return (uint64_t)json_integer_value(json_object_get(line, key));
-}
-
-static bool read_outcome(const json_t *line, struct pst_trial *trial)
-{
-    const json_t *times = json_object_get(line, "times_ns");
-    const json_t *bytes = json_object_get(line, "memory_bytes");
     struct pst_sim_result *sim = &trial->sim;
-    uint64_t *const into[SIM_TIMES] = {&sim->total_ns, &sim->period_ns, &sim->span_ns,
-                                       &sim->work_ns, &sim->all_work_ns};
+    uint64_t *const times[] = {&sim->total_ns, &sim->period_ns, &sim->span_ns, &sim->work_ns,
+                               &sim->all_work_ns};
+    uint64_t *bytes;
 
-    if (json_array_size(times) != SIM_TIMES || json_array_size(bytes) == 0) {
-        return false;
+    pst_codec_uint(c, "batch", &trial->batch);
+    pst_codec_uint(c, "microbatch", &trial->microbatch);
+    pst_codec_uint(c, "stages", &trial->n_stages);
+    pst_codec_uint(c, "used", &sim->n_used);
+    pst_codec_array(c, "times_ns");
+    for (size_t i = 0; i < sizeof times / sizeof *times; i++) {
+        pst_codec_bytes(c, NULL, times[i]);
     }
-    for (uint32_t i = 0; i < SIM_TIMES; i++) {
-        *into[i] = (uint64_t)json_integer_value(json_array_get(times, i));
+    pst_codec_end(c);
+    pst_codec_bytes(c, "predicted_ns", &trial->predicted_ns);
+    pst_codec_number(c, "search_seconds", &trial->search_seconds, 0, 1e18);
+    code_digest(c, "plan", &trial->digest);
+    bytes = pst_codec_items(c, "memory_bytes", &trial->arena_bytes, &trial->n_devices,
+                            sizeof *trial->arena_bytes);
+    for (uint32_t d = 0; d < trial->n_devices; d++) {
+        pst_codec_bytes(c, NULL, &bytes[d]);
     }
-    trial->batch = (uint32_t)number_at(line, "batch");
-    trial->microbatch = (uint32_t)number_at(line, "microbatch");
-    trial->n_stages = (uint32_t)number_at(line, "stages");
-    trial->n_devices = (uint32_t)json_array_size(bytes);
-    trial->predicted_ns = number_at(line, "predicted_ns");
-    trial->search_seconds = json_number_value(json_object_get(line, "search_seconds"));
-    trial->capacity_bytes = json_object_get(line, "capacity_bytes") == NULL
-                                ? UINT64_MAX
-                                : number_at(line, "capacity_bytes");
+    pst_codec_end(c);
+    if (pst_codec_has(c, "capacity_bytes", trial->capacity_bytes != UINT64_MAX)) {
+        pst_codec_bytes(c, "capacity_bytes", &trial->capacity_bytes);
+    }
     sim->n_steps = 1;
     sim->n_devices = trial->n_devices;
-    sim->n_used = (uint32_t)number_at(line, "used");
-    trial->arena_bytes =
-        pst_arena_array(&trial->arena, trial->n_devices, sizeof *trial->arena_bytes);
-    for (uint32_t d = 0; d < trial->n_devices; d++) {
-        trial->arena_bytes[d] = (uint64_t)json_integer_value(json_array_get(bytes, d));
+    if (pst_codec_reads(c) && (trial->n_devices == 0 || sim->period_ns == 0)) {
+        pst_codec_fail(c, NULL, NULL, "no device, or no time");
     }
-    return sim->period_ns > 0 && pst_hash_parse(pst_json_text_at(line, "plan"), &trial->digest);
 }
 
-static bool read_line(const json_t *line, uint32_t *ret_combination, struct pst_trial *trial)
+static void code_why(struct pst_codec *c, struct pst_error *why)
 {
-    const uint64_t state = number_at(line, "state");
+    const char *kind = why->kind, *message = why->message, *hint = why->hint;
+    double status = why->status, exit_code = why->exit_code;
 
-    if (!json_is_integer(json_object_get(line, "combination")) || state < PST_TRIAL_DONE ||
-        state > PST_TRIAL_FAILED) {
-        return false;
+    pst_codec_number(c, "status", &status, -1000, -1);
+    pst_codec_number(c, "exit_code", &exit_code, 0, 255);
+    pst_codec_string(c, "kind", &kind);
+    pst_codec_string(c, "message", &message);
+    pst_codec_string(c, "hint", &hint);
+    if (!pst_codec_reads(c) || !pst_codec_is_sound(c)) {
+        return;
     }
-    *ret_combination = (uint32_t)number_at(line, "combination");
-    *trial = (struct pst_trial){.state = (enum pst_trial_state)state};
-    if (state == PST_TRIAL_DONE) {
-        return read_outcome(line, trial);
+    pst_fail(why, (pst_status)status, kind, "%s", message);
+    pst_error_hint(why, "%s", hint);
+    why->exit_code = (int)exit_code;
+}
+
+static void code_trial(struct pst_codec *c, uint32_t *combination, struct pst_trial *trial)
+{
+    uint32_t state = trial->state;
+
+    pst_codec_object(c, NULL);
+    pst_codec_uint(c, "combination", combination);
+    pst_codec_uint(c, "state", &state);
+    if (pst_codec_reads(c) && (state < PST_TRIAL_DONE || state > PST_TRIAL_FAILED)) {
+        pst_codec_fail(c, NULL, "state", "no such state");
+    } else if (state == PST_TRIAL_DONE) {
+        code_outcome(c, trial);
+    } else {
+        code_why(c, &trial->why);
     }
-    pst_fail(&trial->why, (pst_status)json_integer_value(json_object_get(line, "status")),
-             pst_json_text_at(line, "kind"), "%s", pst_json_text_at(line, "message"));
-    pst_error_hint(&trial->why, "%s", pst_json_text_at(line, "hint"));
-    trial->why.exit_code = (int)json_integer_value(json_object_get(line, "exit_code"));
-    return trial->why.status != PST_OK;
+    trial->state = (enum pst_trial_state)state;
+    pst_codec_end(c);
+}
+
+static void add_line(struct pst_tried *tried, struct pst_json *json)
+{
+    char *line;
+
+    pst_json_newline(json);
+    line = pst_json_take(json);
+    pst_record_file_add(&tried->file, line, strlen(line));
+    free(line);
+}
+
+static bool read_trial(json_t *line, uint32_t *ret_combination, struct pst_trial *trial)
+{
+    struct pst_fields fields = {.status = PST_OK};
+    struct pst_codec c = {.in = &fields, .root = line, .arena = &trial->arena, .lenient = true};
+
+    *trial = (struct pst_trial){.capacity_bytes = UINT64_MAX};
+    code_trial(&c, ret_combination, trial);
+    return fields.status == PST_OK;
 }
 
 /* --- in memory ---------------------------------------------------------------------------------*/
@@ -175,12 +166,14 @@ static void keep(struct pst_tried *tried, uint32_t combination, const struct pst
 
 void pst_tried_add(struct pst_tried *tried, uint32_t combination, const struct pst_trial *trial)
 {
-    char *line = tried->file.fd < 0 ? NULL : line_of(combination, trial);
+    struct pst_trial copy = *trial;
+    struct pst_json json;
 
-    if (line != NULL) {
-        pst_record_file_add(&tried->file, line, strlen(line));
+    if (tried->file.fd >= 0) {
+        pst_json_init(&json);
+        code_trial(&(struct pst_codec){.out = &json}, &combination, &copy);
+        add_line(tried, &json);
     }
-    free(line);
     keep(tried, combination, trial);
 }
 
@@ -203,22 +196,23 @@ static pst_status read_head(const char *path, const char *line, size_t length,
                             const struct pst_hash *digest, struct pst_error *err)
 {
     json_t *head = json_loadb(line, length, 0, NULL);
-    bool known = strcmp(pst_json_text_at(head, "format"), FORMAT) == 0;
-    struct pst_hash its;
-    bool same = number_at(head, "version") == VERSION &&
-                pst_hash_parse(pst_json_text_at(head, "digest"), &its) &&
-                pst_hash_equal(&its, digest);
+    const bool known = strcmp(pst_json_text_at(head, "format"), FORMAT) == 0;
+    struct pst_fields fields = {.status = PST_OK};
+    struct pst_codec c = {.in = &fields, .root = head, .lenient = true};
+    struct pst_hash its = {0};
 
+    code_head(&c, &its);
     json_decref(head);
     if (!known) {
         return pst_fail_at(err, PST_ERR_CONFIG, "config.value", path, 1, 1,
                            "not a record of a search; --resume reads a file that it has written, "
                            "or creates a new one");
     }
-    return same ? PST_OK
-                : pst_fail_at(err, PST_ERR_CONFIG, "config.value", path, 1, 1,
-                              "this search was of another config, profile, plugin or version of "
-                              "penstock; name another file, or remove this one");
+    return fields.status == PST_OK && pst_hash_equal(&its, digest)
+               ? PST_OK
+               : pst_fail_at(err, PST_ERR_CONFIG, "config.value", path, 1, 1,
+                             "this search was of another config, profile, plugin or version of "
+                             "penstock; name another file, or remove this one");
 }
 
 static pst_status read_records(struct pst_tried *tried, const char *path, const char *text,
@@ -242,7 +236,7 @@ static pst_status read_records(struct pst_tried *tried, const char *path, const 
             status = read_head(path, text + at, l, digest, err);
         } else {
             line = json_loadb(text + at, l, 0, NULL);
-            if (!read_line(line, &combination, &trial)) {
+            if (!read_trial(line, &combination, &trial)) {
                 pst_trial_finish(&trial);
                 status = pst_fail_at(err, PST_ERR_CONFIG, "config.value", path, n, 1,
                                      "this line is not a record of a search");
@@ -283,7 +277,8 @@ pst_status pst_tried_open(struct pst_tried *tried, const char *path, const struc
                           struct pst_error *err)
 {
     pst_status status = PST_OK;
-    char *head;
+    struct pst_hash its;
+    struct pst_json json;
 
     *tried = (struct pst_tried){.file = {.fd = -1}};
     if (path == NULL) {
@@ -294,9 +289,10 @@ pst_status pst_tried_open(struct pst_tried *tried, const char *path, const struc
     }
     PST_TRY(status, pst_record_file_open(&tried->file, path, err));
     if (status == PST_OK && tried->file.bytes == 0) {
-        head = head_of(digest);
-        pst_record_file_add(&tried->file, head, strlen(head));
-        free(head);
+        its = *digest;
+        pst_json_init(&json);
+        code_head(&(struct pst_codec){.out = &json}, &its);
+        add_line(tried, &json);
     }
     if (status != PST_OK) {
         (void)pst_tried_finish(tried, NULL);
