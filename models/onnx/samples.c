@@ -115,11 +115,14 @@ static bool is_view(const struct onnx_node *node)
            node->op == ONNX_Unsqueeze;
 }
 
-/* Where a view leaves the samples; 0: it cuts them up. */
+/* Where a view leaves the samples; 0: it cuts them up, or those of x are cut up already. */
 static uint64_t front_of_view(const struct samples *s, uint32_t x, uint32_t y)
 {
     uint64_t before, after, inner;
 
+    if (s->front[x] == 0) {
+        return 0;
+    }
     s->front[y] = 1;
     split_elems(s, x, &before, &inner);
     split_elems(s, y, &after, &inner);

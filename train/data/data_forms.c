@@ -131,14 +131,26 @@ static char *stem_of(const char *name)
     return has ? pst_strndup(name, (size_t)(dot - name)) : pst_printf("%s.out", name);
 }
 
+/* The command would write the file that it reads: "x.txt", where the advice goes on with ".txt". */
+static bool is_same_file(const char *name, const char *stem, const char *ending)
+{
+    const size_t n = strlen(name), n_stem = strlen(stem);
+
+    return n > n_stem && strcspn(ending, " '") == n - n_stem &&
+           strncmp(name + n_stem, ending, n - n_stem) == 0;
+}
+
 static void hint_command(const char *path, const char *advice, struct pst_error *err)
 {
     const char *name = shell_name(path);
     char *stem = stem_of(name), command[256] = "";
 
     for (const char *at = advice; *at != '\0'; at++) {
-        if (*at == '@' || *at == '&') {
-            pst_text_append(command, sizeof command, "%s", *at == '@' ? name : stem);
+        if (*at == '@') {
+            pst_text_append(command, sizeof command, "%s", name);
+        } else if (*at == '&') {
+            pst_text_append(command, sizeof command, "%s%s", stem,
+                            is_same_file(name, stem, at + 1) ? ".out" : "");
         } else {
             pst_text_append(command, sizeof command, "%c", *at);
         }

@@ -194,12 +194,21 @@ static bool same_number(double a, double b)
     return fabs(a - b) <= 1e-9 * fabs(a);
 }
 
+/* Returns true if the value has the type of a key of [model]: true is not a number, nor is "2". */
+static bool has_type(uint32_t type, const json_t *value)
+{
+    return type == PST_PARAM_BOOL                               ? json_is_boolean(value)
+           : type == PST_PARAM_ENUM || type == PST_PARAM_STRING ? json_is_string(value)
+                                                                : json_is_number(value);
+}
+
 /* theirs: the number that it would be. */
 static bool is_setting(const json_t *value, const struct setting *setting, double theirs)
 {
-    return json_is_boolean(value)  ? (setting->number != 0) == json_boolean_value(value)
-           : json_is_string(value) ? strcmp(json_string_value(value), setting->text) == 0
-                                   : same_number(json_number_value(value), theirs);
+    return has_type(setting->type, value) &&
+           (json_is_boolean(value)  ? (setting->number != 0) == json_boolean_value(value)
+            : json_is_string(value) ? strcmp(json_string_value(value), setting->text) == 0
+                                    : same_number(json_number_value(value), theirs));
 }
 
 /* A value that the key of that row may have? */
@@ -208,8 +217,8 @@ static bool can_be(const struct pst_param *row, const json_t *value)
     const char *at = row->range;
     size_t n;
 
-    if (row->type != PST_PARAM_ENUM || !json_is_string(value)) {
-        return row->type != PST_PARAM_ENUM && !json_is_string(value);
+    if (row->type != PST_PARAM_ENUM || !has_type(row->type, value)) {
+        return has_type(row->type, value);
     }
     for (; *at != '\0'; at += n + (at[n] == '|')) {
         n = strcspn(at, "|");
@@ -310,12 +319,30 @@ static const json_t *value_there(const struct comparison *c, const char *path)
     return json_is_null(value) ? NULL : value;
 }
 
+/* What is in the place of a key that is missing: JSON, where `absent` is '@' and another key that
+   of the other key. NULL: none. */
+static const char *absent_of(const struct comparison *c, const struct pst_published_key *row)
+{
+    const struct pst_published_key *other = c->family->keys;
+
+    if (row->absent == NULL || row->absent[0] != '@') {
+        return row->absent;
+    }
+    while (other->theirs != NULL &&
+           (strcmp(other->theirs, row->absent + 1) != 0 || !applies(c->family, other, c->job))) {
+        other++;
+    }
+    return other->theirs == NULL || other->absent == NULL || other->absent[0] == '@'
+               ? NULL
+               : other->absent;
+}
+
 /* The value that a row reads, or what `transformers` takes where there is none; NULL: nothing.
    json_decref it. */
 static json_t *value_of(const struct comparison *c, const struct pst_published_key *row)
 {
     const json_t *value = value_there(c, row->theirs);
-    const char *other = row->elsewhere;
+    const char *other = row->elsewhere, *absent = absent_of(c, row);
 
     if (value == NULL && c->stated) {
         return NULL;
@@ -332,10 +359,9 @@ static json_t *value_of(const struct comparison *c, const struct pst_published_k
     if (value == NULL && row->absent != NULL && row->absent[0] == '@') {
         value = value_there(c, row->absent + 1);
     }
-    return value != NULL ? json_deep_copy(value)
-           : row->absent != NULL && row->absent[0] != '@'
-               ? json_loads(row->absent, JSON_DECODE_ANY, NULL)
-               : NULL;
+    return value != NULL    ? json_deep_copy(value)
+           : absent != NULL ? json_loads(absent, JSON_DECODE_ANY, NULL)
+                            : NULL;
 }
 
 /* Another row of the same name that takes the value, for models that are set otherwise. */

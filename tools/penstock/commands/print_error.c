@@ -21,7 +21,7 @@ static void print_place(const struct pst_error *err)
 {
     if (strcmp(err->file, "--set") == 0 && err->line > 0 && err->line <= n_quoted) {
         fputs("--set ", stderr);
-        pst_text_print(stderr, quoted[err->line - 1]);
+        pst_text_print_line(stderr, quoted[err->line - 1]);
         fputs(": ", stderr);
         return;
     }
