@@ -239,6 +239,15 @@ pst_status pst_programs_create(const struct pst_plan *plan, const struct pst_gra
     return PST_OK;
 }
 
+void pst_programs_state_memory(struct pst_program *const *programs, struct pst_plan *plan)
+{
+    for (uint32_t r = 0; r < plan->n_devices; r++) {
+        plan->devices[r].peak_bytes = programs[r]->peak_bytes;
+        plan->devices[r].arena_bytes = programs[r]->arena_bytes;
+        plan->devices[r].host_bytes = programs[r]->host_bytes;
+    }
+}
+
 void pst_program_destroy(struct pst_program *program)
 {
     if (program != NULL) {

@@ -258,6 +258,8 @@ enum pst_program_form {
 pst_status pst_programs_create(const struct pst_plan *plan, const struct pst_graph *graph,
                                const struct pst_cost_model *cost, enum pst_program_form form,
                                struct pst_program **ret_programs, struct pst_error *err);
+/* Writes into the plan what its programs take, which a file need not state. */
+void pst_programs_state_memory(struct pst_program *const *programs, struct pst_plan *plan);
 /* The whole program of a slim one, of the same plan, graph and cost model. Fails if they have
    other values than the ones whose offsets the slim program holds. */
 pst_status pst_program_restore(const struct pst_plan *plan, const struct pst_graph *graph,

@@ -18,17 +18,14 @@ pst_status pst_planned_lay_out(const struct pst_planner *planner, struct pst_pla
                                struct pst_error *err)
 {
     struct pst_plan *plan = planned->plan;
-    uint32_t r;
     pst_status status;
 
     planned->programs = pst_alloc(plan->n_devices, sizeof(struct pst_program *));
     status = pst_programs_create(plan, planner->in.graph, planner->in.cost,
                                  planner->in.job->slim ? PST_PROGRAM_SLIM : PST_PROGRAM_WHOLE,
                                  planned->programs, err);
-    for (r = 0; status == PST_OK && r < plan->n_devices; r++) {
-        plan->devices[r].peak_bytes = planned->programs[r]->peak_bytes;
-        plan->devices[r].arena_bytes = planned->programs[r]->arena_bytes;
-        plan->devices[r].host_bytes = planned->programs[r]->host_bytes;
+    if (status == PST_OK) {
+        pst_programs_state_memory(planned->programs, plan);
     }
     return status;
 }

@@ -49,11 +49,6 @@ static void sign_plan(struct pst_session *session)
     planned->plan->config_json = pst_arena_strdup(&planned->plan->arena, json);
     free(json);
     planned->plan->isolated = true;
-    for (uint32_t r = 0; r < planned->plan->n_devices; r++) {
-        planned->plan->devices[r].peak_bytes = planned->programs[r]->peak_bytes;
-        planned->plan->devices[r].arena_bytes = planned->programs[r]->arena_bytes;
-        planned->plan->devices[r].host_bytes = planned->programs[r]->host_bytes;
-    }
 }
 
 /* They share the process, so nobody knows which of them it was. */

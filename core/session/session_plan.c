@@ -143,6 +143,9 @@ pst_status pst_session_judge(struct pst_session *session, struct pst_check_repor
                             (const struct pst_program *const *)planned->programs, report, err));
     free(own);
     session->judged = status == PST_OK;
+    if (session->judged) {
+        pst_programs_state_memory(planned->programs, planned->plan);
+    }
     return status;
 }
 

@@ -30,31 +30,35 @@ static bool stopped(void *context)
     return ((struct table *)context)->n_left == 0;
 }
 
-static uint64_t find(struct table *t)
+static uint64_t find(struct table *t, bool *ret_ended)
 {
     const struct pst_smallest search = {
         .need = need, .stopped = stopped, .context = t, .most = PST_SMALLEST_MOST};
 
-    return pst_smallest_find(&search, ALL);
+    return pst_smallest_find(&search, ALL, ret_ended);
 }
 
 TEST(to_the_end)
 {
     struct table t = {.least = 3000, .n_left = UINT32_MAX};
+    bool ended;
 
-    assert_int_equal(find(&t), 3000);
+    assert_int_equal(find(&t, &ended), 3000);
+    assert_false(ended);
 }
 
 /* However early it is stopped: what is named is enough by itself, or what all comes to. */
 TEST(stopped_early)
 {
     uint32_t less = 0;
+    bool ended;
 
     for (uint32_t n = 1; n < PST_SMALLEST_MOST; n++) {
         /* The plan for 5000 takes 4500, with which nothing is found. */
         struct table t = {.least = 3000, .refused_from = 4400, .refused_to = 4900, .n_left = n};
-        uint64_t named = find(&t);
+        uint64_t named = find(&t, &ended);
 
+        assert_true(ended == (t.n_left == 0));
         assert_true(named == ALL || need(&t, named, 0) <= named);
         less += named < ALL;
     }

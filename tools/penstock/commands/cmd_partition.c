@@ -59,7 +59,7 @@ static pst_status ask(const struct request *request, struct pst_partition_result
         status = pst_problem_partition(&job, foreign ? &limits : NULL, pst_stop_requested,
                                        ret_result, err);
     }
-    if (pst_smallest_may_help(status)) {
+    if (status != PST_OK && pst_smallest_may_help(err)) {
         status = pst_problem_partition_advise(&job, foreign ? &limits : NULL, pst_stop_requested,
                                               ret_result, err);
     }

@@ -173,7 +173,7 @@ static void keep_better(struct request *request, const struct pst_cli_visit *vis
 struct round {
     enum { AS_FAR, AT_COMMON, ADVISE } kind;
     struct request *request;
-    struct pst_trial_advice advice; /* that there may still be */
+    uint32_t n_advised; /* that may still get advice */
 };
 
 static void show_size(void *context, uint32_t microbatch)
@@ -208,7 +208,7 @@ static pst_status search(void *context, const struct pst_cli_visit *visit, struc
     if (round->kind == AS_FAR) {
         status = pst_tune_max_batch(set, visit->i, &options, record, err);
     } else if (round->kind == ADVISE) {
-        status = pst_tune_advise(set, visit->i, &options, &round->advice, record, err);
+        status = pst_tune_advise(set, visit->i, &options, &round->n_advised, record, err);
     } else if (record->tuned->microbatch > 0) {
         status = pst_tune_at(set, visit->i, visit->result->common, &options, record, err);
     }
@@ -242,7 +242,7 @@ static void tune_max_batch(struct pst_cli *cli, struct pst_cli_sets *sets, struc
     pst_cli_visit_all(cli, sets, &result, search, &round);
     if (common_size(&result) == 0) {
         round.kind = ADVISE;
-        pst_trial_advice_init(false, &round.advice);
+        round.n_advised = pst_trial_n_advised(false);
         pst_cli_visit_all(cli, sets, &result, search, &round);
     }
     if (result.n > 1 && !pst_stop_requested() && common_size(&result) > 0) {

@@ -368,7 +368,7 @@ static pst_status advise_record(void *context, const struct pst_cli_visit *visit
     }
     pst_cli_progress(visit->cli, visit->at, visit->result->n, visit->record);
     config = pst_combination_config(&visit->set->combinations, visit->i, 0, 0);
-    status = pst_trial_advise(config, &trials->options, &trials->advice, trial, err);
+    status = pst_trial_advise(config, &trials->options, &trials->n_advised, trial, err);
     free(config);
     return status == PST_OK && trial->state == PST_TRIAL_DONE
                ? trials->each(trials->context, visit->result, visit->at, err)
@@ -379,7 +379,7 @@ void pst_cli_advise(struct pst_cli *cli, const struct pst_cli_sets *sets,
                     struct pst_cli_trials *trials, struct pst_compare_result *result)
 {
     if (!trials->last_resort || !is_one_done(result)) {
-        pst_trial_advice_init(is_one_done(result), &trials->advice);
+        trials->n_advised = pst_trial_n_advised(is_one_done(result));
         pst_cli_visit_all(cli, sets, result, advise_record, trials);
     }
 }

@@ -81,7 +81,7 @@ struct pst_cli_trials {
                        struct pst_error *err);
     void *context;
     bool last_resort; /* what would do is said only if nothing fits, and of the smallest sizes */
-    struct pst_trial_advice advice; /* that there may still be */
+    uint32_t n_advised; /* that may still get advice */
 };
 /* The last two parts of this. */
 void pst_cli_advise(struct pst_cli *cli, const struct pst_cli_sets *sets,

@@ -41,7 +41,6 @@ static uint64_t limit_of(const struct pst_search *search)
 struct probes {
     const struct pst_advice *advice;
     struct pst_planned *found; /* fits into what there is */
-    uint32_t n;                /* plans with other amounts */
 };
 
 /* A plan with that much memory, 0: any amount, or search->worth_bytes where that is more. brief: no
@@ -116,7 +115,6 @@ static uint64_t need_for(void *context, uint64_t memory, uint64_t worth)
     struct probes *probes = context;
     struct pst_search asked = probes->advice->search;
 
-    probes->n++;
     asked.worth_bytes = worth; /* with the clock: a partitioner's trials may find cuts that fit */
     return probe(probes, &asked, memory);
 }
@@ -152,7 +150,7 @@ static uint32_t n_probes(const struct pst_search *search)
 static uint64_t least_by_probes(struct pst_advice *advice, uint64_t need_bytes,
                                 struct pst_planned *ret_planned)
 {
-    struct probes probes = {advice, ret_planned, 0};
+    struct probes probes = {advice, ret_planned};
     const struct pst_smallest asked = {.need = need_for,
                                        .stopped = stopped,
                                        .context = &probes,
@@ -165,9 +163,7 @@ static uint64_t least_by_probes(struct pst_advice *advice, uint64_t need_bytes,
 
         need_bytes = tightest < need_bytes ? tightest : need_bytes;
     }
-    need_bytes = pst_smallest_find(&asked, need_bytes);
-    advice->ended = probes.n >= asked.most || is_over(advice);
-    return need_bytes;
+    return pst_smallest_find(&asked, need_bytes, &advice->ended);
 }
 
 /* --- what would do -----------------------------------------------------------------------------*/
@@ -458,8 +454,7 @@ static void say(const struct pst_advice *advice, uint64_t enough, struct pst_err
     }
     snprintf(rest + strlen(rest), sizeof rest - strlen(rest),
              "%smore devices or a smaller train.microbatch need less per device",
-             advice->ended && enough != 0 ? "less may do, the search for it reached its limit; "
-                                          : "");
+             advice->ended && enough != 0 ? PST_SMALLEST_ENDED "; " : "");
     if (enough != 0 && !mixed) {
         pst_error_enough(err, "cluster.memory", pst_sat_add(enough, reserve), rest);
     } else {
@@ -483,7 +478,8 @@ static void explain(const struct pst_advice *advice, uint64_t enough,
     const struct pst_search *search = &advice->search;
 
     if (search->job->advice == PST_ADVICE_MEMORY) {
-        pst_error_enough(err, "cluster.memory", pst_sat_add(enough, search->cluster->reserve), "");
+        pst_error_enough(err, "cluster.memory", pst_sat_add(enough, search->cluster->reserve),
+                         advice->ended ? PST_SMALLEST_ENDED : "");
         return;
     }
     if (err->details[0] == '\0') {
@@ -586,7 +582,7 @@ pst_status pst_tune_plan(const struct pst_job *job, struct pst_graph *graph,
     status = pst_search_plan(&advice.search, &planned, &found, err);
     if (status == PST_OK && faster) {
         pst_try_slower_links(&advice.search, &planned);
-    } else if (pst_smallest_may_help(status) &&
+    } else if (status != PST_OK && pst_smallest_may_help(err) &&
                (job->advice == PST_ADVICE_ALL || job->advice == PST_ADVICE_MEMORY)) {
         status = advise(&advice, found, &planned, err);
     }

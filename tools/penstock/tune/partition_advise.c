@@ -9,8 +9,9 @@
 #include "tune/smallest.h"
 #include "tune/partition_advise.h"
 
-#define MOST_NS   10000000000u /* that looking for the least may take */
-#define MAX_SHOWN 16           /* stages */
+#define MOST_NS    10000000000u /* that looking for the least may take */
+#define MAX_SHOWN  16           /* stages */
+#define OTHER_WAYS "more devices or smaller micro_batches need less per device"
 
 struct advice {
     const struct pst_problem_job *job;
@@ -73,7 +74,7 @@ static uint64_t need(void *context, uint64_t memory, uint64_t worth)
     return ask(a, memory, a->deadline_ns, &result, NULL) == PST_OK ? keep(a, &result) : UINT64_MAX;
 }
 
-static void say(const struct advice *a, uint64_t enough, struct pst_error *err)
+static void say(const struct advice *a, uint64_t enough, bool ended, struct pst_error *err)
 {
     const struct pst_partition_result *best = &a->best;
     char text[32];
@@ -87,7 +88,7 @@ static void say(const struct advice *a, uint64_t enough, struct pst_error *err)
         pst_error_detail(err, "%s\n", best->n_stages > MAX_SHOWN ? ", ..." : "");
     }
     pst_error_enough(err, "memory_bytes", enough,
-                     "more devices or smaller micro_batches need less per device");
+                     ended ? PST_SMALLEST_ENDED "; " OTHER_WAYS : OTHER_WAYS);
 }
 
 static pst_status stop(struct pst_error *err)
@@ -106,6 +107,7 @@ pst_status pst_problem_partition_advise(const struct pst_problem_job *job,
     struct pst_partition_result any;
     struct pst_error why = {.status = PST_OK};
     uint64_t enough;
+    bool ended;
     pst_status status;
     struct pst_smallest search = {
         .need = need,
@@ -125,7 +127,7 @@ pst_status pst_problem_partition_advise(const struct pst_problem_job *job,
     }
     a.deadline_ns = pst_now_ns() + MOST_NS;
     search.capacity = (uint64_t)problem->memory_bytes;
-    enough = pst_smallest_find(&search, keep(&a, &any));
+    enough = pst_smallest_find(&search, keep(&a, &any), &ended);
     if (a.least <= search.capacity) {
         *ret_result = a.best;
         return PST_OK;
@@ -135,7 +137,7 @@ pst_status pst_problem_partition_advise(const struct pst_problem_job *job,
         return stop(err);
     }
     if (a.least != UINT64_MAX) {
-        say(&a, enough, err);
+        say(&a, enough, ended, err);
     }
     pst_partition_result_finish(&a.best);
     return err->status;

@@ -76,10 +76,10 @@ uint32_t pst_smallest_plans(uint64_t work)
     return work > MAX_WORK ? 0 : work > SMALL_WORK ? PST_SMALLEST_FEW : PST_SMALLEST_MOST;
 }
 
-uint64_t pst_smallest_find(const struct pst_smallest *search, uint64_t need)
+uint64_t pst_smallest_find(const struct pst_smallest *search, uint64_t need, bool *ret_ended)
 {
     struct search s = {.asked = search, .best = need, .proven = need};
-    bool again = true;
+    bool again = true, is_stopped;
 
     while (again && goes_on(&s)) {
         close_in(&s);
@@ -89,5 +89,7 @@ uint64_t pst_smallest_find(const struct pst_smallest *search, uint64_t need)
             again = look(&s, s.best - s.best / part);
         }
     }
-    return s.best > search->capacity && search->stopped(search->context) ? s.proven : s.best;
+    is_stopped = search->stopped(search->context);
+    *ret_ended = is_stopped || s.n_plans >= search->most;
+    return s.best > search->capacity && is_stopped ? s.proven : s.best;
 }

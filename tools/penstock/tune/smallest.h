@@ -8,10 +8,14 @@
 #ifndef PST_TUNE_SMALLEST_H
 #define PST_TUNE_SMALLEST_H
 
+#include <string.h>
+
 #include "base/error.h"
 
 #define PST_SMALLEST_MOST 64 /* plans that a small job is worth */
 #define PST_SMALLEST_FEW  12 /* that one of some thousand passes of operators is */
+/* Said of an amount that a search named with *ret_ended. */
+#define PST_SMALLEST_ENDED "less may do, the search for it reached its limit"
 
 struct pst_smallest {
     /* Plans with so much memory. Returns what the plan takes, UINT64_MAX: there is none. One that
@@ -25,10 +29,10 @@ struct pst_smallest {
 };
 
 /* May another amount help? Nothing fits; or a strategy cannot do what the others made of this one.
- */
-static inline bool pst_smallest_may_help(pst_status status)
+   Not where a plugin could not be loaded: a second attempt may succeed, with another amount. */
+static inline bool pst_smallest_may_help(const struct pst_error *why)
 {
-    return status == PST_ERR_INFEASIBLE || status == PST_ERR_UNSUPPORTED;
+    return strcmp(why->kind, "plan.infeasible") == 0 || strcmp(why->kind, "plan.mismatch") == 0;
 }
 
 /* How many plans so much work each (operators x micro-batches) is worth; 0: none. */
@@ -39,7 +43,8 @@ uint32_t pst_smallest_plans(uint64_t work);
  * one that takes no more than the capacity; else planning with as much as is returned finds a plan,
  * and where the plans suffice with one byte less none. A search that was stopped may end earlier
  * the next time: then it is the least amount that was planned for and was enough by itself.
+ * *ret_ended: it was stopped, or has made all its plans: less may do.
  */
-uint64_t pst_smallest_find(const struct pst_smallest *search, uint64_t need);
+uint64_t pst_smallest_find(const struct pst_smallest *search, uint64_t need, bool *ret_ended);
 
 #endif

@@ -18,10 +18,6 @@
 
 #define GLANCE_NS 10000000u
 
-/* Trials of a command that get advice, each some dozens of plans of a small job, and the time for
-   all of them; where nothing fits, and where something does. */
-static const struct pst_trial_advice advice_where[] = {{8, 20000000000u}, {3, 3000000000u}};
-
 double pst_trial_samples_per_second(const struct pst_trial *trial)
 {
     uint64_t ns = trial->ran ? trial->measured_ns : trial->sim.period_ns;
@@ -149,7 +145,7 @@ static pst_status plan(struct pst_job *job, const struct pst_trial_options *opti
     struct pst_session *session = NULL;
     struct pst_error unused;
     bool apart = false, hurries;
-    uint64_t limit = options->advice_ns;
+    uint64_t limit = 0;
     pst_status status;
 
     if (options->patience_ns > 0) { /* a plugin that is not there is told below */
@@ -161,9 +157,9 @@ static pst_status plan(struct pst_job *job, const struct pst_trial_options *opti
     patience.is_out = false;
 
     job->planner = pst_tune_plan;
-    job->advice = options->advice_ns > 0 ? PST_ADVICE_MEMORY
-                  : options->faster      ? PST_ADVICE_FASTER
-                                         : PST_ADVICE_NONE;
+    job->advice = options->advice   ? PST_ADVICE_MEMORY
+                  : options->faster ? PST_ADVICE_FASTER
+                                    : PST_ADVICE_NONE;
     hurries = limit > 0 && (job->plugins.time_limit == 0 || limit < job->plugins.time_limit);
     job->plugins.time_limit = hurries ? limit : job->plugins.time_limit;
     trial->batch = (uint32_t)job->train.batch;
@@ -405,27 +401,24 @@ bool pst_trial_was_refused(const struct pst_trial *trial)
     return trial->state == PST_TRIAL_NO_FIT || trial->state == PST_TRIAL_MISMATCH;
 }
 
-void pst_trial_advice_init(bool something_fits, struct pst_trial_advice *ret_advice)
+uint32_t pst_trial_n_advised(bool something_fits)
 {
-    *ret_advice = advice_where[something_fits];
-    ret_advice->deadline_ns += pst_now_ns();
+    return something_fits ? 3 : 8;
 }
 
 pst_status pst_trial_advise(const char *config_json, const struct pst_trial_options *options,
-                            struct pst_trial_advice *advice, struct pst_trial *trial,
-                            struct pst_error *err)
+                            uint32_t *n_advised, struct pst_trial *trial, struct pst_error *err)
 {
     struct pst_trial_options asked = *options;
     struct pst_trial again;
     struct pst_error why = {.status = PST_OK};
-    uint64_t now = pst_now_ns();
     pst_status status;
     bool helps;
 
-    if (!pst_trial_was_refused(trial) || advice->n_left == 0 || now >= advice->deadline_ns) {
+    if (!pst_trial_was_refused(trial) || *n_advised == 0) {
         return PST_OK;
     }
-    asked.advice_ns = advice->deadline_ns - now;
+    asked.advice = true;
     status = pst_trial_run(config_json, &asked, &again, &why);
     if (status != PST_OK) {
         if (err != NULL) {
@@ -434,7 +427,7 @@ pst_status pst_trial_advise(const char *config_json, const struct pst_trial_opti
         return status;
     }
     helps = again.state == PST_TRIAL_DONE || again.why.enough_bytes > 0;
-    advice->n_left -= helps || trial->state == PST_TRIAL_NO_FIT;
+    *n_advised -= helps || trial->state == PST_TRIAL_NO_FIT;
     if (!helps) {
         pst_trial_finish(&again);
         return PST_OK;

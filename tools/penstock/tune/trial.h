@@ -65,9 +65,8 @@ static inline bool pst_versus_is_same(const struct pst_versus *versus)
 
 struct pst_trial_options {
     bool keep_plan;
-    bool faster;        /* of what fits, look for plans of a shorter step */
-    uint64_t advice_ns; /* planning takes no longer, and where nothing fits `why` has the hint with
-                           how much memory would do; 0: no such limit, no such hint */
+    bool faster;          /* of what fits, look for plans of a shorter step */
+    bool advice;          /* where nothing fits, `why` has the hint with how much memory would do */
     uint64_t patience_ns; /* planning that takes longer is given up, as what does not go together:
                              time of the processor, or where plugins are in a process of their own
                              of the clock; 0: no such limit */
@@ -102,23 +101,18 @@ pst_status pst_trial_look(const char *config_json, const struct pst_trial *trial
                           void *context, struct pst_error *err);
 void pst_trial_finish(struct pst_trial *trial);
 
-/* How much advice there may still be: so many trials, and of slow ones those before the deadline.
-   It is little where something fits already. */
-struct pst_trial_advice {
-    uint32_t n_left;
-    uint64_t deadline_ns;
-};
-void pst_trial_advice_init(bool something_fits, struct pst_trial_advice *ret_advice);
+/* The number of trials of a command that get advice, each some dozens of plans of a small job. No
+   time limit ends it: then a busy machine would name other amounts, or find no plan that fits. */
+uint32_t pst_trial_n_advised(bool something_fits);
 /* It does not fit, or its strategies do not go together with the memory that there is. */
 bool pst_trial_was_refused(const struct pst_trial *trial);
 /*
  * Tries the config of a trial that was refused again, for how much memory would do. Where that is
- * found, or a plan that fits after all, *trial is the second try. Nothing happens to other trials.
- * Errors as of pst_trial_run.
+ * found, or a plan that fits after all, *trial is the second try. Nothing happens to other trials,
+ * nor where *n_advised, how many may still get advice, is 0. Errors as of pst_trial_run.
  */
 pst_status pst_trial_advise(const char *config_json, const struct pst_trial_options *options,
-                            struct pst_trial_advice *advice, struct pst_trial *trial,
-                            struct pst_error *err);
+                            uint32_t *n_advised, struct pst_trial *trial, struct pst_error *err);
 
 /* By the prediction, or by the run where there was one; 0 unless done. */
 double pst_trial_samples_per_second(const struct pst_trial *trial);

@@ -150,7 +150,7 @@ pst_status pst_tune_at(const struct pst_combinations *set, uint32_t i, uint32_t 
 }
 
 pst_status pst_tune_advise(const struct pst_combinations *set, uint32_t i,
-                           const struct pst_tune_options *options, struct pst_trial_advice *advice,
+                           const struct pst_tune_options *options, uint32_t *n_advised,
                            struct pst_record *record, struct pst_error *err)
 {
     const struct pst_trial_options trial = {.keep_plan = options->keep_plan,
@@ -162,7 +162,7 @@ pst_status pst_tune_advise(const struct pst_combinations *set, uint32_t i,
         return PST_OK;
     }
     config = pst_combination_config(set, i, 1, options->n_microbatches);
-    status = pst_trial_advise(config, &trial, advice, &record->trial, err);
+    status = pst_trial_advise(config, &trial, n_advised, &record->trial, err);
     free(config);
     record->tuned->microbatch = record->trial.state == PST_TRIAL_DONE ? 1 : 0;
     return status;

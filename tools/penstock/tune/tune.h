@@ -57,7 +57,7 @@ pst_status pst_tune_at(const struct pst_combinations *set, uint32_t i, uint32_t 
                        struct pst_error *err);
 /* Where not even one sample fits: pst_trial_advise of that size. */
 pst_status pst_tune_advise(const struct pst_combinations *set, uint32_t i,
-                           const struct pst_tune_options *options, struct pst_trial_advice *advice,
+                           const struct pst_tune_options *options, uint32_t *n_advised,
                            struct pst_record *record, struct pst_error *err);
 
 #endif
