@@ -213,7 +213,7 @@ void pst_codec_verbatim(struct pst_codec *c, const char *key, const char *text, 
         pst_json_raw(c->out, key, *object);
         return;
     }
-    n = pst_json_find(text, length, top(c)->key, key, &at);
+    n = pst_json_find(text, length, open_level(c)->key, key, &at);
     if (pst_codec_skip_object(c, key) && n > 0) {
         *object = pst_arena_strndup(c->arena, at, n);
     }
