@@ -7,10 +7,11 @@ target_compile_options(penstock_flags INTERFACE
   $<$<BOOL:${PENSTOCK_WERROR}>:-Werror>
   -fstack-protector-strong)
 target_link_options(penstock_flags INTERFACE -Wl,-z,relro,-z,now,-z,noexecstack)
-# Hundreds of test programs: where the developers' linker is there, it takes a third of the time.
+# Hundreds of test programs: where the developers' linker is there, it takes a third of the time. Not
+# of modules, into which it links what tests/fault wraps though nothing asks for it.
 find_program(PENSTOCK_LLD ld.lld)
 if(PENSTOCK_WERROR AND PENSTOCK_LLD)
-  add_link_options(-fuse-ld=lld)
+  add_link_options($<$<STREQUAL:$<TARGET_PROPERTY:TYPE>,EXECUTABLE>:-fuse-ld=lld>)
 endif()
 if(PENSTOCK_SANITIZE)
   # A finding ends the program: one that only prints would pass unseen.
