@@ -40,7 +40,7 @@ static bool is_refused(int code)
     return code == EMFILE || code == ENFILE || code == ENOMEM || code == EACCES || code == EPERM;
 }
 
-static pst_status fail(struct pst_error *err, const char *path, const char *name)
+static pst_status fail_reading(struct pst_error *err, const char *path, const char *name)
 {
     const int code = errno;
 
@@ -51,7 +51,7 @@ static pst_status fail(struct pst_error *err, const char *path, const char *name
 }
 
 /* Whatever a reader of files says is wrong with it; errno: what the system said, 0: nothing. */
-static pst_status blame(struct pst_error *err, const char *path)
+static pst_status blame_file(struct pst_error *err, const char *path)
 {
     if (err == NULL || err->status == PST_ERR_NOMEM || is_refused(errno)) {
         return err == NULL ? PST_ERR_CONFIG : err->status;
@@ -78,7 +78,7 @@ static pst_status read_file(const struct opened *opened, const char *name, size_
     char *text;
 
     if (fd < 0) {
-        return fail(err, path, name);
+        return fail_reading(err, path, name);
     }
     if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode) ||
         (exact ? (uint64_t)info.st_size != *length : (uint64_t)info.st_size > *length)) {
@@ -95,7 +95,7 @@ static pst_status read_file(const struct opened *opened, const char *name, size_
             pst_status status;
 
             errno = n == 0 ? EIO : errno;
-            status = fail(err, path, name);
+            status = fail_reading(err, path, name);
             close(fd);
             free(text);
             return status;
@@ -232,7 +232,7 @@ static pst_status open_shard(struct opened *opened, uint32_t i, struct pst_error
     struct stat info;
 
     if (fstatat(opened->folder, file->name, &info, AT_SYMLINK_NOFOLLOW) != 0) {
-        return fail(err, opened->base.path, file->name);
+        return fail_reading(err, opened->base.path, file->name);
     }
     if (!S_ISREG(info.st_mode) || (uint64_t)info.st_size != file->bytes) {
         return pst_fail_at(err, PST_ERR_CONFIG, "checkpoint.damaged", path, 0, 0,
@@ -241,7 +241,7 @@ static pst_status open_shard(struct opened *opened, uint32_t i, struct pst_error
     errno = 0;
     return pst_st_open(opened->folder, file->name, path, &opened->shards[i], err) == PST_OK
                ? PST_OK
-               : blame(err, path);
+               : blame_file(err, path);
 }
 
 static pst_status fail_piece(const struct opened *opened, const struct pst_checkpoint_piece *piece,
@@ -287,7 +287,7 @@ static pst_status open_folder(const char *path, struct opened **ret_opened, stru
     const int folder = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
     if (folder < 0 && is_refused(errno)) {
-        return fail(err, path, "the folder");
+        return fail_reading(err, path, "the folder");
     }
     if (folder < 0) {
         return pst_fail_at(err, PST_ERR_CONFIG, "checkpoint.none", path, 0, 0,
@@ -379,7 +379,7 @@ static pst_status read_piece(const struct opened *opened, const struct pst_check
     errno = 0;
     status = pst_st_read(shard, pst_st_find(shard, piece->key), 0, bytes, values, err);
     if (status != PST_OK || pst_fault("ckpt.load", 0)) {
-        return status != PST_OK ? blame(err, shard->path)
+        return status != PST_OK ? blame_file(err, shard->path)
                                 : fail_piece(opened, piece, "cannot be read: PENSTOCK_FAULT", err);
     }
     pst_hash_parse(piece->xxh3, &stated);
@@ -411,8 +411,8 @@ pst_status pst_checkpoint_read(const struct pst_checkpoint *checkpoint,
     return status;
 }
 
-static pst_status load(void *context, const struct pst_state_key *key, uint64_t elems,
-                       float *ret_values, bool *ret_found, struct pst_error *err)
+static pst_status load_value(void *context, const struct pst_state_key *key, uint64_t elems,
+                             float *ret_values, bool *ret_found, struct pst_error *err)
 {
     const struct pst_checkpoint_source *source = context;
     const struct pst_checkpoint_tensor *tensor;
@@ -436,7 +436,7 @@ static pst_status load(void *context, const struct pst_state_key *key, uint64_t 
 
 struct pst_exec_source pst_checkpoint_source(struct pst_checkpoint_source *source)
 {
-    return (struct pst_exec_source){.context = source, .load = load};
+    return (struct pst_exec_source){.context = source, .load = load_value};
 }
 
 /* --- all defects ------------------------------------------------------------------------------ */
@@ -447,7 +447,7 @@ struct checking {
     uint32_t n;
 };
 
-static void note(struct checking *checking, pst_status status, const struct pst_error *err)
+static void note_defect(struct checking *checking, pst_status status, const struct pst_error *err)
 {
     if (status != PST_OK) {
         checking->n++;
@@ -465,7 +465,7 @@ static pst_status check_sum(const struct opened *opened, uint32_t i, struct pst_
     pst_status status = PST_OK;
 
     if (fd < 0 || !pst_hash_file(fd, &found)) {
-        status = fail(err, opened->base.path, file->name);
+        status = fail_reading(err, opened->base.path, file->name);
     }
     if (fd >= 0) {
         close(fd);
@@ -501,7 +501,7 @@ static void check_values(const struct opened *opened, const struct pst_checkpoin
         }
         status = check_piece(opened, tensor, piece, &err);
         PST_TRY(status, read_piece(opened, piece, n, room, &err));
-        note(checking, status, &err);
+        note_defect(checking, status, &err);
         sound = sound && status == PST_OK;
         if (status == PST_OK) {
             pst_hasher_add(hasher, room, n * sizeof *room);
@@ -510,11 +510,12 @@ static void check_values(const struct opened *opened, const struct pst_checkpoin
     found = pst_hasher_end(hasher);
     pst_hash_parse(tensor->xxh3, &stated);
     if (sound && !pst_hash_equal(&stated, &found)) {
-        note(checking,
-             pst_fail_at(&err, PST_ERR_CONFIG, "checkpoint.damaged", opened->base.path, 0, 0,
-                         "manifest.json: the checksum of %s does not match those of its pieces",
-                         tensor->name),
-             &err);
+        note_defect(
+            checking,
+            pst_fail_at(&err, PST_ERR_CONFIG, "checkpoint.damaged", opened->base.path, 0, 0,
+                        "manifest.json: the checksum of %s does not match those of its pieces",
+                        tensor->name),
+            &err);
     }
 }
 
@@ -529,9 +530,9 @@ static void check_all(struct opened *opened, struct checking *checking)
     for (uint32_t i = 0; i < manifest->n_files; i++) {
         pst_status status = open_shard(opened, i, &err);
 
-        note(checking, status, &err);
+        note_defect(checking, status, &err);
         if (status == PST_OK) {
-            note(checking, check_sum(opened, i, &err), &err);
+            note_defect(checking, check_sum(opened, i, &err), &err);
         }
     }
     for (uint32_t i = 0; i < manifest->n_tensors; i++) {
@@ -551,7 +552,7 @@ uint32_t pst_checkpoint_check(const char *path,
     pst_status status = open_folder(path, &opened, &err);
 
     PST_TRY(status, read_manifest(opened, &err));
-    note(&checking, status, &err);
+    note_defect(&checking, status, &err);
     if (status == PST_OK) {
         check_all(opened, &checking);
     }

@@ -52,8 +52,8 @@ static void add_one(char *path, struct candidates *candidates)
     candidates->paths[candidates->n++] = path;
 }
 
-static pst_status find(const char *from, const char *folder, struct candidates *candidates,
-                       struct pst_error *err)
+static pst_status find_candidates(const char *from, const char *folder,
+                                  struct candidates *candidates, struct pst_error *err)
 {
     const bool is_step = from[0] != '\0' && strspn(from, "0123456789") == strlen(from);
     const bool is_auto = strcmp(from, "auto") == 0;
@@ -89,7 +89,7 @@ struct verifying {
     pst_status status;
 };
 
-static void verify(struct verifying *verifying, const struct pst_state_key *key)
+static void verify_value(struct verifying *verifying, const struct pst_state_key *key)
 {
     const struct pst_checkpoint_tensor *tensor;
     char name[PST_CHECKPOINT_NAME];
@@ -110,17 +110,17 @@ static void verify_rank(const struct pst_session *session, uint32_t rank,
     for (uint32_t i = 0; i < program->n_params; i++) {
         const uint32_t index = program->params[i].parameter;
 
-        verify(verifying, &(struct pst_state_key){PST_STATE_PARAMETER, index, 0});
+        verify_value(verifying, &(struct pst_state_key){PST_STATE_PARAMETER, index, 0});
         for (uint32_t k = 0; k < 2; k++) {
-            verify(verifying, &(struct pst_state_key){PST_STATE_SLOT, index, k});
+            verify_value(verifying, &(struct pst_state_key){PST_STATE_SLOT, index, k});
         }
         for (uint32_t k = 1; k < program->params[i].n_versions; k++) {
-            verify(verifying, &(struct pst_state_key){PST_STATE_VERSION, index, k});
+            verify_value(verifying, &(struct pst_state_key){PST_STATE_VERSION, index, k});
         }
     }
     for (uint32_t i = 0; i < 2 * session->graph->n_ops; i++) {
         if (program->state_values[i] != PST_NONE) {
-            verify(verifying, &(struct pst_state_key){PST_STATE_OPERATOR, i / 2, i % 2});
+            verify_value(verifying, &(struct pst_state_key){PST_STATE_OPERATOR, i / 2, i % 2});
         }
     }
 }
@@ -158,7 +158,8 @@ static bool is_of_checkpoint(pst_status status, const struct pst_error *err)
 
 /* How it went for all: a failure is told by the one that met it; one that is not of the checkpoint
    goes before. */
-static pst_status agree(const struct pst_team *team, pst_status status, struct pst_error *err)
+static pst_status agree_on_status(const struct pst_team *team, pst_status status,
+                                  struct pst_error *err)
 {
     enum { WELL, OTHER_CHECKPOINT, FAILED };
     uint32_t own = status == PST_OK                ? WELL
@@ -185,8 +186,8 @@ static pst_status agree(const struct pst_team *team, pst_status status, struct p
     return met != PST_OK ? met : status;
 }
 
-static pst_status share(const struct pst_team *team, struct proposal *proposal,
-                        struct pst_error *err)
+static pst_status share_proposal(const struct pst_team *team, struct proposal *proposal,
+                                 struct pst_error *err)
 {
     return team->ops == NULL ? PST_OK : team->ops->broadcast(proposal, sizeof *proposal, err);
 }
@@ -229,9 +230,9 @@ static void set_aside(const char *path)
 
 /* Proposes one after the other until all can read it, or there is none. *left: those that were not
    found damaged. */
-static pst_status choose(const struct pst_session *session, const struct candidates *candidates,
-                         uint32_t *left, struct pst_checkpoint **ret_checkpoint,
-                         struct pst_error *err)
+static pst_status choose_candidate(const struct pst_session *session,
+                                   const struct candidates *candidates, uint32_t *left,
+                                   struct pst_checkpoint **ret_checkpoint, struct pst_error *err)
 {
     const struct pst_team *team = &session->team;
     const bool first = pst_team_is_first(team);
@@ -243,12 +244,12 @@ static pst_status choose(const struct pst_session *session, const struct candida
         if (first) {
             propose(candidates, *left, proposal);
         }
-        status = share(team, proposal, err);
+        status = share_proposal(team, proposal, err);
         if (status != PST_OK || proposal->path[0] == '\0') {
             break;
         }
         tried = true;
-        status = agree(team, try_one(session, proposal, ret_checkpoint, err), err);
+        status = agree_on_status(team, try_one(session, proposal, ret_checkpoint, err), err);
         again = is_of_checkpoint(status, err) && proposal->falls_back;
         if (status != PST_OK) {
             pst_checkpoint_close(*ret_checkpoint);
@@ -276,12 +277,12 @@ pst_status pst_resume_open(const struct pst_session *session,
     const char *folder = session->job->training->checkpoint.folder;
     const bool first = pst_team_is_first(team);
     struct candidates candidates = {.n = 0};
-    pst_status status = first ? find(request->from, folder, &candidates, err) : PST_OK;
+    pst_status status = first ? find_candidates(request->from, folder, &candidates, err) : PST_OK;
     uint32_t left = candidates.n;
 
     *ret_checkpoint = NULL;
-    status = agree(team, status, err);
-    PST_TRY(status, choose(session, &candidates, &left, ret_checkpoint, err));
+    status = agree_on_status(team, status, err);
+    PST_TRY(status, choose_candidate(session, &candidates, &left, ret_checkpoint, err));
     for (uint32_t i = 0; i < candidates.n; i++) {
         if (i >= left && status == PST_OK && strcmp(request->from, "auto") == 0) {
             set_aside(candidates.paths[i]);

@@ -29,10 +29,10 @@ struct fitting {
     struct pst_error *err; /* details: the first ten */
 };
 
-static void differ(struct fitting *fitting, const char *format, ...)
+static void add_difference(struct fitting *fitting, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-static void differ(struct fitting *fitting, const char *format, ...)
+static void add_difference(struct fitting *fitting, const char *format, ...)
 {
     char text[PST_CHECKPOINT_DIFFERENCE];
     va_list args;
@@ -69,7 +69,7 @@ static void compare_value(void *context, const struct pst_state_key *key, uint64
         fitting->n_older++;
     } else {
         fitting->differs = key->index + 1;
-        differ(fitting, "%s", difference);
+        add_difference(fitting, "%s", difference);
     }
 }
 
@@ -83,7 +83,7 @@ static void compare_others(struct fitting *fitting)
 
         if (!fitting->known[i] &&
             (strncmp(name, "param/", 6) == 0 || strncmp(name, "state/", 6) == 0)) {
-            differ(fitting, "%.300s is only in the checkpoint", name);
+            add_difference(fitting, "%.300s is only in the checkpoint", name);
         }
         fitting->n_dropped += !fitting->known[i] && strncmp(name, "version/", 8) == 0;
     }
@@ -100,11 +100,12 @@ static void compare_models(struct fitting *fitting, const struct pst_session *se
 
 /* --- what a run is not to change unasked ------------------------------------------------------ */
 
-static void change(struct fitting *fitting, const char *what, uint64_t here, uint64_t there)
+static void compare_numbers(struct fitting *fitting, const char *what, uint64_t here,
+                            uint64_t there)
 {
     if (here != there) {
-        differ(fitting, "%s is %llu, in the checkpoint %llu", what, (unsigned long long)here,
-               (unsigned long long)there);
+        add_difference(fitting, "%s is %llu, in the checkpoint %llu", what,
+                       (unsigned long long)here, (unsigned long long)there);
     }
 }
 
@@ -112,15 +113,15 @@ static void compare_rules(struct fitting *fitting, const struct pst_manifest *he
 {
     const struct pst_manifest *there = &fitting->checkpoint->manifest;
 
-    change(fitting, "train.seed", here->seed, there->seed);
-    change(fitting, "data.seed", here->data_seed, there->data_seed);
-    change(fitting, "train.batch", here->batch, there->batch);
+    compare_numbers(fitting, "train.seed", here->seed, there->seed);
+    compare_numbers(fitting, "data.seed", here->data_seed, there->data_seed);
+    compare_numbers(fitting, "train.batch", here->batch, there->batch);
     if (strcmp(here->optimizer, there->optimizer) != 0) {
-        differ(fitting, "train.optimizer is %s, in the checkpoint %.64s", here->optimizer,
-               there->optimizer);
+        add_difference(fitting, "train.optimizer is %s, in the checkpoint %.64s", here->optimizer,
+                       there->optimizer);
     }
     if (fitting->n_differences == 0 && strcmp(here->data_digest, there->data_digest) != 0) {
-        differ(fitting, "the training data differ");
+        add_difference(fitting, "the training data differ");
     }
 }
 
@@ -188,7 +189,8 @@ static void warn_of_rule(void *context, const struct pst_checkpoint_setting *set
     }
 }
 
-static pst_status fail(const struct fitting *fitting, const char *what, struct pst_error *err)
+static pst_status fail_differing(const struct fitting *fitting, const char *what,
+                                 struct pst_error *err)
 {
     pst_status status =
         pst_fail_at(err, PST_ERR_CONFIG, "checkpoint.mismatch", fitting->checkpoint->path, 0, 0,
@@ -219,11 +221,11 @@ pst_status pst_resume_fits(const struct pst_checkpoint *checkpoint,
     *ret_without_slots = !fitting.slots;
     compare_models(&fitting, session);
     if (fitting.n_differences > 0) {
-        status = fail(&fitting, "model", err);
+        status = fail_differing(&fitting, "model", err);
     } else {
         compare_rules(&fitting, &here);
         if (fitting.n_differences > 0 && !request->allow_change) {
-            status = fail(&fitting, "run", err);
+            status = fail_differing(&fitting, "run", err);
             pst_error_hint(err, "--allow-change resumes with the change");
         }
     }

@@ -61,7 +61,7 @@ struct pst_saver {
 
 /* --- the thread ------------------------------------------------------------------------------- */
 
-static void *work(void *argument)
+static void *run_thread(void *argument)
 {
     struct pst_saver *saver = argument;
 
@@ -94,7 +94,7 @@ static void *work(void *argument)
     }
 }
 
-static void give(struct pst_saver *saver, enum task task)
+static void give_task(struct pst_saver *saver, enum task task)
 {
     pthread_mutex_lock(&saver->mutex);
     saver->task = task;
@@ -112,7 +112,7 @@ static bool is_busy(struct pst_saver *saver)
     return busy;
 }
 
-static void await(struct pst_saver *saver)
+static void await_thread(struct pst_saver *saver)
 {
     pthread_mutex_lock(&saver->mutex);
     while (saver->task != TASK_NONE) {
@@ -130,7 +130,7 @@ static pst_status start_thread(struct pst_saver *saver, struct pst_error *err)
     pthread_cond_init(&saver->changed, NULL);
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
-    saver->started = pthread_create(&saver->thread, NULL, work, saver) == 0;
+    saver->started = pthread_create(&saver->thread, NULL, run_thread, saver) == 0;
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     return saver->started ? PST_OK
                           : pst_fail(err, PST_ERR_NOMEM, "machine.threads",
@@ -220,11 +220,11 @@ void pst_saver_destroy(struct pst_saver *saver)
         return;
     }
     if (saver->started) {
-        await(saver);
+        await_thread(saver);
         if (saver->active && (saver->layout.n_processes > 1 || saver->status != PST_OK)) {
             saver_remove_partial(&saver->job);
         }
-        give(saver, TASK_QUIT);
+        give_task(saver, TASK_QUIT);
         pthread_join(saver->thread, NULL);
         pthread_mutex_destroy(&saver->mutex);
         pthread_cond_destroy(&saver->changed);
@@ -317,7 +317,7 @@ pst_status pst_saver_lost(const struct pst_saver *saver, struct pst_error *err)
 }
 
 /* Tells how the save ended. */
-static pst_status end(struct pst_saver *saver, const char *failed, struct pst_error *err)
+static pst_status end_save(struct pst_saver *saver, const char *failed, struct pst_error *err)
 {
     char *path = pst_checkpoint_path(saver->job.folder, saver->job.moment.step);
     struct pst_save_report report = {.step = saver->job.moment.step,
@@ -363,7 +363,7 @@ static void describe_failure(const struct pst_saver *saver, char *text, size_t s
 }
 
 /* One process alone: the thread does all of it. */
-static pst_status look(struct pst_saver *saver, struct pst_error *err)
+static pst_status check_thread(struct pst_saver *saver, struct pst_error *err)
 {
     char text[512];
 
@@ -371,11 +371,11 @@ static pst_status look(struct pst_saver *saver, struct pst_error *err)
         return PST_OK;
     }
     describe_failure(saver, text, sizeof text);
-    return end(saver, saver->status == PST_OK ? NULL : text, err);
+    return end_save(saver, saver->status == PST_OK ? NULL : text, err);
 }
 
 /* The sums of all processes. */
-static pst_status gather(struct pst_saver *saver, struct pst_error *err)
+static pst_status gather_sums(struct pst_saver *saver, struct pst_error *err)
 {
     const size_t bytes = saver->layout.sums_bytes;
     char *mine = pst_alloc(1, bytes);
@@ -389,7 +389,8 @@ static pst_status gather(struct pst_saver *saver, struct pst_error *err)
 }
 
 /* Words of all processes: goes on with the save, or hears how it ended. */
-static pst_status hear(struct pst_saver *saver, const struct word *all, struct pst_error *err)
+static pst_status hear_processes(struct pst_saver *saver, const struct word *all,
+                                 struct pst_error *err)
 {
     const uint32_t n = saver->layout.n_processes, last = saver->gathered ? 1 : n;
     pst_status status;
@@ -401,22 +402,22 @@ static pst_status hear(struct pst_saver *saver, const struct word *all, struct p
     }
     for (uint32_t p = 0; p < last; p++) {
         if (all[p].failed) {
-            return end(saver, all[p].message, err);
+            return end_save(saver, all[p].message, err);
         }
     }
     if (saver->gathered) {
         saver->job.written_bytes = all[0].bytes;
-        return end(saver, NULL, err);
+        return end_save(saver, NULL, err);
     }
-    status = gather(saver, err);
+    status = gather_sums(saver, err);
     if (status == PST_OK && saver->job.process == 0) {
-        give(saver, TASK_COMMIT);
+        give_task(saver, TASK_COMMIT);
     }
     return status;
 }
 
 /* Several processes: a word from each, as long as there is something to hear. */
-static pst_status talk(struct pst_saver *saver, struct pst_error *err)
+static pst_status exchange_words(struct pst_saver *saver, struct pst_error *err)
 {
     struct word own = {.next = saver->next}, *all;
     pst_status status;
@@ -431,7 +432,7 @@ static pst_status talk(struct pst_saver *saver, struct pst_error *err)
     status = saver->team->ops->exchange(&own, all, sizeof own, err);
     if (status == PST_OK) {
         saver->next = all[0].next;
-        status = saver->active ? hear(saver, all, err) : PST_OK;
+        status = saver->active ? hear_processes(saver, all, err) : PST_OK;
     }
     free(all);
     return status;
@@ -449,9 +450,9 @@ pst_status pst_saver_poll(struct pst_saver *saver, const struct pst_save_moment 
         set_next(saver, moment);
     }
     if (saver->team->ops == NULL) {
-        return look(saver, err);
+        return check_thread(saver, err);
     }
-    return saver->active || wants ? talk(saver, err) : PST_OK;
+    return saver->active || wants ? exchange_words(saver, err) : PST_OK;
 }
 
 uint64_t pst_saver_last(const struct pst_saver *saver)
@@ -485,8 +486,8 @@ pst_status pst_saver_finish(struct pst_saver *saver, struct pst_error *err)
     pst_status status = PST_OK;
 
     while (saver->active && status == PST_OK) {
-        await(saver);
-        status = saver->team->ops == NULL ? look(saver, err) : talk(saver, err);
+        await_thread(saver);
+        status = saver->team->ops == NULL ? check_thread(saver, err) : exchange_words(saver, err);
     }
     return status;
 }
@@ -522,6 +523,6 @@ pst_status pst_saver_save(struct pst_saver *saver, const struct pst_save_moment 
     saver->blocked_ns = saver->copy_ns = pst_now_ns() - begin;
     saver->active = true;
     saver->gathered = false;
-    give(saver, saver->team->ops == NULL ? TASK_BOTH : TASK_SHARD);
+    give_task(saver, saver->team->ops == NULL ? TASK_BOTH : TASK_SHARD);
     return PST_OK;
 }

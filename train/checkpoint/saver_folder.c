@@ -72,7 +72,7 @@ static pst_status fail_locked(int fd, const char *folder, struct pst_error *err)
 }
 
 /* A file system without locks lets two runs in, which it says. */
-static pst_status lock(const char *folder, int *ret_lock, struct pst_error *err)
+static pst_status lock_folder(const char *folder, int *ret_lock, struct pst_error *err)
 {
     char *path = pst_printf("%s/run.lock", folder), host[128] = "", since[32] = "", *text;
     const int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
@@ -196,7 +196,7 @@ pst_status saver_take_folder(const struct pst_saver_config *config, uint64_t byt
     const char *folder = config->session->job->training->checkpoint.folder;
     pst_status status = make_folder(folder, err);
 
-    PST_TRY(status, lock(folder, ret_lock, err));
+    PST_TRY(status, lock_folder(folder, ret_lock, err));
     if (status == PST_OK) {
         saver_remove_all(folder, SAVER_PARTIAL);
         saver_remove_all(folder, SAVER_RETIRED);

@@ -68,7 +68,7 @@ static uint64_t cut_piece(const struct pst_checkpoint_tensor *tensor, uint64_t a
     return row * (axis < tensor->rank ? piece->shape[axis] : 1);
 }
 
-static void cut(struct saver_layout *layout, uint32_t index, size_t *room)
+static void cut_tensor(struct saver_layout *layout, uint32_t index, size_t *room)
 {
     struct saver_tensor *tensor = &layout->tensors[index];
 
@@ -113,7 +113,7 @@ void saver_layout_make(struct saver_layout *layout, const struct pst_session *se
         size_t bytes;
 
         for (uint32_t i = layout->first_tensor[p]; i < layout->first_tensor[p + 1]; i++) {
-            cut(layout, i, &room);
+            cut_tensor(layout, i, &room);
         }
         layout->first_piece[p + 1] = layout->n_pieces;
         n_hashes += layout->first_piece[p + 1] - layout->first_piece[p];

@@ -231,7 +231,8 @@ static void note_defect(void *context, const struct pst_error *defect)
 }
 
 /* Reads back the checkpoint that was written. */
-static pst_status verify(const struct saver_job *job, const char *path, struct pst_error *err)
+static pst_status verify_written(const struct saver_job *job, const char *path,
+                                 struct pst_error *err)
 {
     struct pst_checkpoint *checkpoint = NULL;
     struct pst_error found = {0};
@@ -267,7 +268,8 @@ static pst_status set_aside(const struct saver_job *job, const char *path, char 
 }
 
 /* The new name is on the disk before files go. */
-static pst_status retire(const struct saver_job *job, const char *path, struct pst_error *err)
+static pst_status retire_checkpoint(const struct saver_job *job, const char *path,
+                                    struct pst_error *err)
 {
     char *aside;
     pst_status status = set_aside(job, path, &aside, err);
@@ -299,7 +301,7 @@ static void retire_old(const struct saver_job *job)
         char *path = pst_checkpoint_path(job->folder, steps[i]);
 
         if (rules->keep_every == 0 || steps[i] % (uint64_t)rules->keep_every != 0) {
-            status = retire(job, path, &err);
+            status = retire_checkpoint(job, path, &err);
         }
         free(path);
     }
@@ -336,7 +338,7 @@ pst_status saver_commit(struct saver_job *job, struct pst_error *err)
     char *path = pst_checkpoint_path(job->folder, job->moment.step);
     pst_status status = write_manifest(job, partial, err);
 
-    PST_TRY(status, verify(job, partial, err));
+    PST_TRY(status, verify_written(job, partial, err));
     PST_TRY(status, put_in_place(job, partial, path, err));
     if (status == PST_OK) {
         retire_old(job);

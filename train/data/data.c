@@ -327,7 +327,7 @@ static void hide_tokens(const struct pst_data *data, uint32_t split, uint64_t in
 }
 
 /* A target without a loss is no token: 0 stands in its place, as in transformers' T5. */
-static void shift(const int32_t *targets, uint64_t n, int32_t *ret_shifted)
+static void shift_targets(const int32_t *targets, uint64_t n, int32_t *ret_shifted)
 {
     for (uint64_t t = 0; t < n; t++) {
         ret_shifted[t] = t == 0 || targets[t - 1] < 0 ? 0 : targets[t - 1];
@@ -367,7 +367,7 @@ static void derive_inputs(const struct pst_data *data, uint32_t split, uint64_t 
             }
             break;
         case PST_FIELD_SHIFTED:
-            shift(targets, shape->rows, values);
+            shift_targets(targets, shape->rows, values);
             break;
         default:
             break;

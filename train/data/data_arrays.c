@@ -26,7 +26,7 @@ static void skip_spaces(struct dict *d)
     d->at += strspn(d->at, " \t\r\n");
 }
 
-static bool take(struct dict *d, const char *word)
+static bool take_word(struct dict *d, const char *word)
 {
     size_t n = strlen(word);
 
@@ -40,7 +40,7 @@ static bool take(struct dict *d, const char *word)
 
 static bool take_string(struct dict *d, char ret_text[32])
 {
-    const char quote = take(d, "'") ? '\'' : take(d, "\"") ? '"' : '\0';
+    const char quote = take_word(d, "'") ? '\'' : take_word(d, "\"") ? '"' : '\0';
     const char *end = quote == '\0' ? NULL : strchr(d->at, quote);
 
     if (end == NULL || end - d->at > 31) {
@@ -71,12 +71,12 @@ static bool take_shape(struct dict *d, uint64_t dims[PST_COLUMN_RANK + 1], uint3
 {
     uint32_t rank = 0;
 
-    if (!take(d, "(")) {
+    if (!take_word(d, "(")) {
         return false;
     }
-    while (!take(d, ")")) {
+    while (!take_word(d, ")")) {
         if (rank > PST_COLUMN_RANK || !take_number(d, &dims[rank]) ||
-            (!take(d, ",") && (rank == 0 || *d->at != ')'))) {
+            (!take_word(d, ",") && (rank == 0 || *d->at != ')'))) {
             return false;
         }
         rank++;
@@ -98,18 +98,18 @@ static bool read_dict(struct dict *d, struct npy *npy)
     uint32_t seen = 0, one;
     char key[32];
 
-    if (!take(d, "{")) {
+    if (!take_word(d, "{")) {
         return false;
     }
-    while (!take(d, "}")) {
-        if (!take_string(d, key) || !take(d, ":")) {
+    while (!take_word(d, "}")) {
+        if (!take_string(d, key) || !take_word(d, ":")) {
             return false;
         }
         if (strcmp(key, "descr") == 0 && take_string(d, npy->type)) {
             one = 1;
         } else if (strcmp(key, "fortran_order") == 0) {
-            npy->fortran = take(d, "True");
-            one = npy->fortran || take(d, "False") ? 2 : 0;
+            npy->fortran = take_word(d, "True");
+            one = npy->fortran || take_word(d, "False") ? 2 : 0;
         } else if (strcmp(key, "shape") == 0 && take_shape(d, npy->dims, &npy->rank)) {
             one = 4;
         } else {
@@ -119,7 +119,7 @@ static bool read_dict(struct dict *d, struct npy *npy)
             return false;
         }
         seen |= one;
-        take(d, ",");
+        take_word(d, ",");
     }
     skip_spaces(d);
     return seen == 7 && *d->at == '\0';

@@ -33,8 +33,8 @@ struct gathered {
     struct pst_error *err;
 };
 
-static pst_status fail(struct gathered *g, pst_status status, const char *kind, const char *name,
-                       const char *why)
+static pst_status fail_file(struct gathered *g, pst_status status, const char *kind,
+                            const char *name, const char *why)
 {
     return pst_fail(g->err, status, kind, "%s: \"%s\"%s", g->key, name, why);
 }
@@ -51,19 +51,19 @@ static bool already_seen(const struct gathered *g, const struct stat *info)
 
 /* A glob may meet folders, empty files and second names of a file: those are passed over. What was
    named outright must be a file with something in it. */
-static pst_status take(struct gathered *g, const char *path, bool named)
+static pst_status take_file(struct gathered *g, const char *path, bool named)
 {
     struct stat info;
 
     if (stat(path, &info) != 0) {
-        return named ? fail(g, PST_ERR_IO, "input.path", path, " cannot be read") : PST_OK;
+        return named ? fail_file(g, PST_ERR_IO, "input.path", path, " cannot be read") : PST_OK;
     }
     if (!S_ISREG(info.st_mode)) {
-        return named ? fail(g, PST_ERR_CONFIG, "input.path", path, " is not a regular file")
+        return named ? fail_file(g, PST_ERR_CONFIG, "input.path", path, " is not a regular file")
                      : PST_OK;
     }
     if (info.st_size == 0) {
-        return named ? fail(g, PST_ERR_CONFIG, "input.syntax", path, " is empty") : PST_OK;
+        return named ? fail_file(g, PST_ERR_CONFIG, "input.syntax", path, " is empty") : PST_OK;
     }
     if (already_seen(g, &info)) {
         return PST_OK;
@@ -79,8 +79,8 @@ static pst_status take(struct gathered *g, const char *path, bool named)
 
 /* Adds the matches of one pattern to `found`. A plain name must exist, perhaps with that ending; a
    glob may match nothing. */
-static pst_status expand(struct gathered *g, const char *pattern, const char *ending, int flags,
-                         glob_t *found)
+static pst_status expand_pattern(struct gathered *g, const char *pattern, const char *ending,
+                                 int flags, glob_t *found)
 {
     int rc = pst_glob(pattern, flags, found);
 
@@ -91,7 +91,7 @@ static pst_status expand(struct gathered *g, const char *pattern, const char *en
         free(whole);
     }
     if (rc != 0 && strpbrk(pattern, "*?[") == NULL) {
-        return fail(g, PST_ERR_IO, "input.path", pattern, ": there is no such file");
+        return fail_file(g, PST_ERR_IO, "input.path", pattern, ": there is no such file");
     }
     return PST_OK;
 }
@@ -118,13 +118,13 @@ static pst_status expand_all(struct gathered *g, const char *patterns, const cha
 
     while (status == PST_OK && (pattern = strsep(&rest, ":\n")) != NULL) {
         if (pattern[0] != '\0') {
-            status = expand(g, pattern, ending, flags, found);
+            status = expand_pattern(g, pattern, ending, flags, found);
             flags |= GLOB_APPEND;
         }
     }
     free(copy);
     if (status == PST_OK && found->gl_pathc == 0) {
-        status = fail(g, PST_ERR_IO, "input.path", patterns, ": no file matches");
+        status = fail_file(g, PST_ERR_IO, "input.path", patterns, ": no file matches");
     }
     return status;
 }
@@ -145,11 +145,11 @@ pst_status pst_paths_find(const char *patterns, const char *key, const char *end
         qsort(found.gl_pathv, found.gl_pathc, sizeof *found.gl_pathv, pst_by_text);
     }
     for (size_t i = 0; status == PST_OK && i < found.gl_pathc; i++) {
-        status = take(&g, found.gl_pathv[i], is_named(patterns, found.gl_pathv[i]));
+        status = take_file(&g, found.gl_pathv[i], is_named(patterns, found.gl_pathv[i]));
     }
     if (status == PST_OK && g.paths.n == 0) {
-        status =
-            fail(&g, PST_ERR_CONFIG, "input.syntax", patterns, ": all of these files are empty");
+        status = fail_file(&g, PST_ERR_CONFIG, "input.syntax", patterns,
+                           ": all of these files are empty");
     }
     globfree(&found);
     free(g.seen);

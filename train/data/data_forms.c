@@ -167,8 +167,8 @@ void pst_data_hint_list(const char *path, struct pst_error *err)
                  err);
 }
 
-static pst_status refuse(const char *path, const char *what, const char *advice,
-                         struct pst_error *err)
+static pst_status refuse_form(const char *path, const char *what, const char *advice,
+                              struct pst_error *err)
 {
     pst_fail_at(err, PST_ERR_CONFIG, "input.syntax", path, 0, 0,
                 "byte 0: this is %s, which data.kind does not read", what);
@@ -176,23 +176,24 @@ static pst_status refuse(const char *path, const char *what, const char *advice,
     return PST_ERR_CONFIG;
 }
 
-static pst_status check(const char *kind, const struct look *look, struct pst_error *err)
+static pst_status check_form(const char *kind, const struct look *look, struct pst_error *err)
 {
     for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
         const struct form *form = &forms[i];
 
         if ((form->own_kind == NULL || strcmp(form->own_kind, kind) != 0) && has_form(look, form)) {
-            return refuse(look->path, form->what, form->advice, err);
+            return refuse_form(look->path, form->what, form->advice, err);
         }
     }
     if (is_pickle(look)) {
-        return refuse(look->path, "a Python pickle",
-                      NUMPY "np.save('&.npy', np.load('@', allow_pickle=True))\" converts it, if "
-                            "it is an array from a source that you trust",
-                      err);
+        return refuse_form(look->path, "a Python pickle",
+                           NUMPY
+                           "np.save('&.npy', np.load('@', allow_pickle=True))\" converts it, if "
+                           "it is an array from a source that you trust",
+                           err);
     }
     return strcmp(kind, "tokens") == 0 && is_text(look)
-               ? refuse(look->path, "text", "set data.kind = \"text\"", err)
+               ? refuse_form(look->path, "text", "set data.kind = \"text\"", err)
                : PST_OK;
 }
 
@@ -206,10 +207,10 @@ static pst_status check_encoding(const char *path, const char *text, size_t size
 
     if (size >= 4 &&
         (memcmp(text, "\xFF\xFE\0\0", 4) == 0 || memcmp(text, "\0\0\xFE\xFF", 4) == 0)) {
-        return refuse(path, "text in UTF-32", "iconv -f UTF-32 -t UTF-8 @ > &", err);
+        return refuse_form(path, "text in UTF-32", "iconv -f UTF-32 -t UTF-8 @ > &", err);
     }
     if (size >= 2 && (memcmp(text, "\xFF\xFE", 2) == 0 || memcmp(text, "\xFE\xFF", 2) == 0)) {
-        return refuse(path, "text in UTF-16", "iconv -f UTF-16 -t UTF-8 @ > &", err);
+        return refuse_form(path, "text in UTF-16", "iconv -f UTF-16 -t UTF-8 @ > &", err);
     }
     if (zero == NULL) {
         return PST_OK;
@@ -231,7 +232,7 @@ pst_status pst_data_check_text(const char *path, const char *text, uint64_t size
     if (size >= sizeof look.end) {
         memcpy(look.end, text + size - sizeof look.end, sizeof look.end);
     }
-    status = check("text", &look, err);
+    status = check_form("text", &look, err);
     return status == PST_OK ? check_encoding(path, text, (size_t)size, err) : status;
 }
 
@@ -246,5 +247,5 @@ pst_status pst_data_check_file(const char *kind, const struct pst_data_file *fil
         status =
             pst_data_file_read(file, file->size - sizeof look.end, look.end, sizeof look.end, err);
     }
-    return status == PST_OK ? check(kind, &look, err) : status;
+    return status == PST_OK ? check_form(kind, &look, err) : status;
 }

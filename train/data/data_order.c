@@ -157,7 +157,7 @@ static pst_status too_few(const struct pst_data *data, const char *what, uint64_
 }
 
 /* The least number of tokens, or records, that a stretch needs for one sample. */
-static uint64_t least(const struct pst_data *data)
+static uint64_t least_of_sample(const struct pst_data *data)
 {
     return data->kind->tokens ? context_of(data) + 1 : 1;
 }
@@ -173,7 +173,7 @@ static void count_samples(const struct pst_data *data, struct pst_stretch *stret
     }
 }
 
-static struct pst_stretch whole(const struct pst_data *data, const struct pst_store *store)
+static struct pst_stretch whole_stretch(const struct pst_data *data, const struct pst_store *store)
 {
     return (struct pst_stretch){.store = store,
                                 .length = data->kind->tokens ? store->stream.parts.n
@@ -191,8 +191,8 @@ static pst_status split_end(const struct pst_data *data, double fraction, const 
     if (!(fraction > 0)) {
         return PST_OK;
     }
-    held = held < least(data) ? least(data) : held;
-    if (train->length < held + least(data)) {
+    held = held < least_of_sample(data) ? least_of_sample(data) : held;
+    if (train->length < held + least_of_sample(data)) {
         return too_few(data, "data.train, without what is held out for evaluation",
                        train->length > held ? train->length - held : 0, patterns, err);
     }
@@ -211,8 +211,8 @@ static pst_status open_store(const struct pst_job *job, struct pst_data *data, c
                         ? (context_of(data) + 1) * pst_element_bytes(store->stream.element)
                         : store->records.room_bytes;
 
-    if (status == PST_OK && whole(data, store).length < least(data)) {
-        status = too_few(data, key, whole(data, store).length, patterns, err);
+    if (status == PST_OK && whole_stretch(data, store).length < least_of_sample(data)) {
+        status = too_few(data, key, whole_stretch(data, store).length, patterns, err);
     }
     data->room_bytes = room > data->room_bytes ? room : data->room_bytes;
     return status;
@@ -257,7 +257,7 @@ static pst_status open_source(const struct pst_job *job, struct pst_data *data, 
         open_store(job, data, patterns, of_labels, "data.train", &data->stores[i], err);
 
     if (status == PST_OK) {
-        *train = whole(data, &data->stores[i]);
+        *train = whole_stretch(data, &data->stores[i]);
         status = hold_out ? split_end(data, job->training->data.valid_fraction, patterns, train,
                                       &valid, err)
                           : PST_OK;
@@ -281,7 +281,7 @@ static pst_status open_valid(const struct pst_job *job, struct pst_data *data,
                                    job->training->data.valid_labels, "data.valid", store, err);
 
     if (status == PST_OK) {
-        *valid = whole(data, store);
+        *valid = whole_stretch(data, store);
         count_samples(data, valid, false);
         data->n_sources[PST_SPLIT_VALID] = 1;
     }
@@ -394,7 +394,7 @@ static struct place locate_train(const struct pst_data *data, uint64_t index)
         slack == 0 ? 0 : pst_philox(seed, STREAM_OFFSET, index / stretch->n).v[0] % (slack + 1));
 }
 
-static struct place locate(const struct pst_data *data, uint32_t split, uint64_t index)
+static struct place locate_sample(const struct pst_data *data, uint32_t split, uint64_t index)
 {
     const struct pst_stretch *stretch = data->sources[PST_SPLIT_VALID];
 
@@ -419,7 +419,7 @@ pst_status pst_files_read(const struct pst_data *data, uint32_t split, uint64_t 
     pst_status status = PST_OK;
 
     for (uint32_t i = 0; status == PST_OK && i < n; i++) {
-        struct place place = locate(data, split, first + i);
+        struct place place = locate_sample(data, split, first + i);
         const struct pst_store *store = place.stretch->store;
         void *of_x = x + i * shape->x->bytes, *of_targets = targets + i * shape->target->bytes;
 

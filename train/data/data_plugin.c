@@ -276,7 +276,7 @@ static void fill_shape(struct pst_data *data)
                                                   .seed = data->seed};
 }
 
-static void enter(const struct pst_data_plugin *plugin, enum pst_plugin_call call)
+static void enter_plugin(const struct pst_data_plugin *plugin, enum pst_plugin_call call)
 {
     pst_breadcrumb_enter(pst_breadcrumb_plugin("data", plugin->instance->plugin->id, plugin->file),
                          call);
@@ -286,7 +286,7 @@ static uint64_t count_samples(const struct pst_data_plugin *plugin, uint32_t spl
 {
     uint64_t n;
 
-    enter(plugin, PST_CRUMB_SAMPLES);
+    enter_plugin(plugin, PST_CRUMB_SAMPLES);
     n = plugin->calls->samples(plugin->instance->self, split);
     pst_breadcrumb_leave();
     return n;
@@ -420,7 +420,7 @@ static pst_status read_run(const struct pst_data *data, uint32_t split, uint64_t
     pst_status status;
 
     clear_inputs(&plugin->shape, n, inputs);
-    enter(plugin, PST_CRUMB_READ);
+    enter_plugin(plugin, PST_CRUMB_READ);
     memset(&said, 0, sizeof said); /* of a call that did not fail after all */
     status = plugin->calls->read(plugin->instance->self, split, at, n, inputs);
     pst_breadcrumb_leave();

@@ -25,7 +25,7 @@ struct gathered {
     uint32_t width;
 };
 
-static void append(struct gathered *g, const void *tokens, uint64_t n)
+static void append_tokens(struct gathered *g, const void *tokens, uint64_t n)
 {
     if (g->n + n >= g->room) {
         g->room = g->n + n + 1 > 2 * g->room ? g->n + n + 1 : 2 * g->room;
@@ -45,12 +45,12 @@ static pst_status append_text(struct gathered *g, const char *text, size_t lengt
     pst_status status;
 
     if (g->tokenizer == NULL) {
-        append(g, text, length);
+        append_tokens(g, text, length);
         return PST_OK;
     }
     status = pst_tokenizer_encode(g->tokenizer, text, length, false, &tokens, &n, err);
     if (status == PST_OK) {
-        append(g, tokens, n);
+        append_tokens(g, tokens, n);
     }
     free(tokens);
     return status;

@@ -16,15 +16,15 @@
 #define MEGATRON_HEADER 34
 #define PIECE           4096 /* numbers of an index that are read at a time */
 
-static uint32_t u32_at(const unsigned char *bytes)
+static uint32_t read_u32(const unsigned char *bytes)
 {
     return (uint32_t)bytes[0] | (uint32_t)bytes[1] << 8 | (uint32_t)bytes[2] << 16 |
            (uint32_t)bytes[3] << 24;
 }
 
-static uint64_t u64_at(const unsigned char *bytes)
+static uint64_t read_u64(const unsigned char *bytes)
 {
-    return u32_at(bytes) | (uint64_t)u32_at(bytes + 4) << 32;
+    return read_u32(bytes) | (uint64_t)read_u32(bytes + 4) << 32;
 }
 
 /* --- llm.c ------------------------------------------------------------------------------------ */
@@ -49,18 +49,19 @@ pst_status pst_llmc_open(struct pst_part *part, uint32_t *ret_element, struct ps
     if (status != PST_OK) {
         return status;
     }
-    while (i < 2 && (u32_at(header) != forms[i].magic || u32_at(header + 4) != forms[i].version)) {
+    while (i < 2 &&
+           (read_u32(header) != forms[i].magic || read_u32(header + 4) != forms[i].version)) {
         i++;
     }
     if (i == 2) {
         return pst_data_file_fail(file, err,
                                   "byte 0: %u, version %u, is not an llm.c shard; one begins with "
                                   "20240520 (version 1, uint16) or 20240801 (version 7, uint32)",
-                                  u32_at(header), u32_at(header + 4));
+                                  read_u32(header), read_u32(header + 4));
     }
     *ret_element = forms[i].element;
     part->offset = LLMC_HEADER;
-    part->n = u32_at(header + 8);
+    part->n = read_u32(header + 8);
     if (file->size - LLMC_HEADER != part->n * pst_element_bytes(*ret_element)) {
         return pst_data_file_fail(file, err,
                                   "byte 8: %llu tokens of %u bytes after a header of 1024 bytes do "
@@ -95,7 +96,7 @@ static pst_status read_header(struct index *index, uint32_t *ret_element, struct
         return status;
     }
     if (file->size < sizeof header || memcmp(header, "MMIDIDX\0\0", 9) != 0 ||
-        u64_at(header + 9) != 1) {
+        read_u64(header + 9) != 1) {
         return pst_data_file_fail(
             file, err,
             "byte 0: not a Megatron index, which has MMIDIDX, version 1 and at least 34 bytes");
@@ -106,8 +107,8 @@ static pst_status read_header(struct index *index, uint32_t *ret_element, struct
     }
     *ret_element = elements[header[17]];
     index->width = pst_element_bytes(*ret_element);
-    index->n = u64_at(header + 18);
-    index->n_documents = u64_at(header + 26);
+    index->n = read_u64(header + 18);
+    index->n_documents = read_u64(header + 26);
     extra = file->size - sizeof header;
     if (index->n <= extra / 12 && index->n_documents <= (extra - 12 * index->n) / 8) {
         extra -= 12 * index->n + 8 * index->n_documents;
@@ -141,17 +142,17 @@ static pst_status add_lengths(const struct index *index, uint64_t most, uint64_t
 
         PST_TRY(status, pst_data_file_read(&index->file, begin_at, begins, 8 * n, err));
         for (uint64_t i = 0; status == PST_OK && i < n; i++) {
-            if (u64_at(begins + 8 * i) != tokens * index->width) {
+            if (read_u64(begins + 8 * i) != tokens * index->width) {
                 status = pst_data_file_fail(
                     &index->file, err, wrong, (unsigned long long)(begin_at + 8 * i),
                     (unsigned long long)(first + i), "does not begin where the one before ends");
-            } else if (u32_at(lengths + 4 * i) > most - tokens) {
+            } else if (read_u32(lengths + 4 * i) > most - tokens) {
                 status =
                     pst_data_file_fail(&index->file, err, wrong, (unsigned long long)(at + 4 * i),
                                        (unsigned long long)(first + i),
                                        "is longer than what is left of the .bin file");
             }
-            tokens += status == PST_OK ? u32_at(lengths + 4 * i) : 0;
+            tokens += status == PST_OK ? read_u32(lengths + 4 * i) : 0;
         }
         if (status != PST_OK) {
             return status;

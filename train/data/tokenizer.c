@@ -56,7 +56,7 @@ struct encoder {
     struct pst_error *err;
 };
 
-static void emit(struct encoder *e, uint32_t id)
+static void emit_token(struct encoder *e, uint32_t id)
 {
     pst_grow(&e->tokens, &e->capacity, e->n, sizeof *e->tokens);
     e->tokens[e->n++] = (int32_t)id;
@@ -122,7 +122,7 @@ static bool still_holds(const struct encoder *e, const struct candidate *best)
     return pair->left != PST_NONE && pair->rank == best->order >> 32;
 }
 
-static void merge(struct encoder *e, uint32_t place, uint32_t id)
+static void merge_pair(struct encoder *e, uint32_t place, uint32_t id)
 {
     struct symbol *symbol = &e->symbols[place], *next = &e->symbols[symbol->next];
 
@@ -156,11 +156,11 @@ static void merge_word(struct encoder *e, const char *text, uint32_t length)
         struct candidate best = heap_pop(e);
 
         if (still_holds(e, &best)) {
-            merge(e, (uint32_t)best.order, best.merged);
+            merge_pair(e, (uint32_t)best.order, best.merged);
         }
     }
     for (uint32_t i = 0; i != PST_NONE; i = e->symbols[i].next) {
-        emit(e, e->symbols[i].id);
+        emit_token(e, e->symbols[i].id);
     }
 }
 
@@ -197,7 +197,7 @@ static void encode_word(struct encoder *e, const char *text, size_t length)
 
     if (known != NULL && known->length == length && memcmp(known->text, text, length) == 0) {
         for (uint32_t i = 0; i < known->n; i++) {
-            emit(e, (uint32_t)known->ids[i]);
+            emit_token(e, (uint32_t)known->ids[i]);
         }
         return;
     }
@@ -210,7 +210,7 @@ static void encode_word(struct encoder *e, const char *text, size_t length)
     }
     whole = e->t->whole_words ? whole_token(e, text, length) : PST_NONE;
     if (whole != PST_NONE) {
-        emit(e, whole);
+        emit_token(e, whole);
     } else {
         merge_word(e, text, (uint32_t)length);
     }
@@ -224,7 +224,7 @@ static void encode_word(struct encoder *e, const char *text, size_t length)
 
 /* --- steps ------------------------------------------------------------------------------------ */
 
-static void cut(struct encoder *e, uint32_t i, const char *text, size_t length);
+static void cut_text(struct encoder *e, uint32_t i, const char *text, size_t length);
 
 /* From `from` on; false: there is no further match. */
 static bool next_match(struct encoder *e, const struct pst_token_step *step, const char *text,
@@ -259,10 +259,10 @@ static void cut_by_pattern(struct encoder *e, uint32_t i, const char *text, size
     while (from < length && e->status == PST_OK &&
            next_match(e, step, text, length, from, &begin, &end) && end <= length) {
         if (step->keep_gaps && begin > done) {
-            cut(e, i + 1, text + done, begin - done);
+            cut_text(e, i + 1, text + done, begin - done);
         }
         if (step->keep_matches && end > begin) {
-            cut(e, i + 1, text + begin, end - begin);
+            cut_text(e, i + 1, text + begin, end - begin);
         }
         done = from = end;
         if (end == begin) { /* nothing, which cuts: one character on */
@@ -271,12 +271,12 @@ static void cut_by_pattern(struct encoder *e, uint32_t i, const char *text, size
         }
     }
     if (step->keep_gaps && done < length && e->status == PST_OK) {
-        cut(e, i + 1, text + done, length - done);
+        cut_text(e, i + 1, text + done, length - done);
     }
 }
 
 /* Steps i and up on a piece of text that is not empty. */
-static void cut(struct encoder *e, uint32_t i, const char *text, size_t length)
+static void cut_text(struct encoder *e, uint32_t i, const char *text, size_t length)
 {
     char *copy;
 
@@ -291,10 +291,10 @@ static void cut(struct encoder *e, uint32_t i, const char *text, size_t length)
         copy = pst_resize(NULL, length + 1, 1);
         copy[0] = ' ';
         memcpy(copy + 1, text, length);
-        cut(e, i + 1, copy, length + 1);
+        cut_text(e, i + 1, copy, length + 1);
         free(copy);
     } else {
-        cut(e, i + 1, text, length);
+        cut_text(e, i + 1, text, length);
     }
 }
 
@@ -384,7 +384,7 @@ static void encode_normalized(struct encoder *e, const char *text, size_t length
 static void end_segment(struct encoder *e, bool normalized, const char *text, size_t length)
 {
     if (length > 0 && normalized) {
-        cut(e, 0, text, length);
+        cut_text(e, 0, text, length);
     } else if (length > 0) {
         encode_normalized(e, text, length);
     }
@@ -404,7 +404,7 @@ static void encode_segment(struct encoder *e, bool normalized, const char *text,
             continue;
         }
         end_segment(e, normalized, text + done, i - done);
-        emit(e, added->id);
+        emit_token(e, added->id);
         i += added->length;
         done = i;
         e->at = normalized ? e->at : done;
@@ -436,7 +436,7 @@ static pst_status check_utf8(const char *text, uint64_t length, struct pst_error
     return PST_OK;
 }
 
-static void begin(struct encoder *e)
+static void begin_encoder(struct encoder *e)
 {
     e->known = pst_alloc(N_KNOWN, sizeof *e->known);
     e->name = pst_alloc(2 * (size_t)e->t->longest + 1, 1);
@@ -451,7 +451,7 @@ static void begin(struct encoder *e)
     }
 }
 
-static void finish(struct encoder *e)
+static void finish_encoder(struct encoder *e)
 {
     pcre2_match_data_free(e->match);
     pcre2_match_context_free(e->context);
@@ -472,15 +472,15 @@ pst_status pst_tokenizer_encode(const struct pst_tokenizer *t, const char *text,
     if (e.status != PST_OK) {
         return e.status;
     }
-    begin(&e);
+    begin_encoder(&e);
     for (uint32_t i = 0; framed && i < t->n_before; i++) {
-        emit(&e, t->before[i]);
+        emit_token(&e, t->before[i]);
     }
     encode_segment(&e, false, text, length);
     for (uint32_t i = 0; framed && i < t->n_after; i++) {
-        emit(&e, t->after[i]);
+        emit_token(&e, t->after[i]);
     }
-    finish(&e);
+    finish_encoder(&e);
     if (e.status != PST_OK) {
         free(e.tokens);
         return e.status;

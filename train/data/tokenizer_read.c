@@ -30,7 +30,7 @@ struct reading {
     uint16_t byte_of[0x144]; /* of a character of a name, + 1; 0: it is none of the 256 */
 };
 
-static bool failed(const struct reading *r)
+static bool has_failed(const struct reading *r)
 {
     return r->fields.status != PST_OK;
 }
@@ -46,7 +46,7 @@ static bool is_type(const json_t *object, const char *type)
 }
 
 /* The member, NULL where it is absent or null. */
-static json_t *member(const json_t *object, const char *key)
+static json_t *find_member(const json_t *object, const char *key)
 {
     json_t *value = json_object_get(object, key);
 
@@ -238,7 +238,7 @@ static void read_model(struct reading *r, json_t *model)
 {
     static const char *const affixes[] = {"continuing_subword_prefix", "end_of_word_suffix"};
 
-    if ((member(model, "type") != NULL && !is_type(model, "BPE")) ||
+    if ((find_member(model, "type") != NULL && !is_type(model, "BPE")) ||
         !json_is_object(json_object_get(model, "vocab")) ||
         !json_is_array(json_object_get(model, "merges"))) {
         pst_fields_fail(&r->fields, UNSUPPORTED, "model",
@@ -255,10 +255,10 @@ static void read_model(struct reading *r, json_t *model)
         pst_fields_fail(&r->fields, UNSUPPORTED, "model.dropout", "text has one form here");
     }
     r->t->whole_words = is_true(model, "ignore_merges");
-    if (!failed(r)) {
+    if (!has_failed(r)) {
         read_vocab(r, json_object_get(model, "vocab"));
     }
-    if (!failed(r)) {
+    if (!has_failed(r)) {
         read_merges(r, json_object_get(model, "merges"));
     }
 }
@@ -332,7 +332,7 @@ static void read_added(struct reading *r, json_t *list)
         read_added_token(r, value, next, &t->added[i]);
         next = t->added[i].id >= next ? t->added[i].id + 1 : next;
     }
-    if (failed(r)) {
+    if (has_failed(r)) {
         return;
     }
     qsort(t->added, n, sizeof *t->added, by_place);
@@ -422,7 +422,7 @@ static void read_split(struct reading *r, const json_t *step)
         return;
     }
     add_pattern(r, regex != NULL ? regex : string, regex == NULL);
-    if (!failed(r) && removed) {
+    if (!has_failed(r) && removed) {
         r->t->steps[r->t->n_steps - 1].keep_matches = is_true(step, "invert");
         r->t->steps[r->t->n_steps - 1].keep_gaps = !is_true(step, "invert");
     }
@@ -437,7 +437,7 @@ static void read_byte_level(struct reading *r, const json_t *step)
         *added = (struct pst_token_step){
             .prefix_space = !json_is_false(json_object_get(step, "add_prefix_space"))};
     }
-    if (!failed(r) && !json_is_false(json_object_get(step, "use_regex"))) {
+    if (!has_failed(r) && !json_is_false(json_object_get(step, "use_regex"))) {
         add_pattern(r, GPT2_PATTERN, false);
     }
 }
@@ -449,7 +449,7 @@ static void read_steps(struct reading *r, const json_t *top)
     const json_t *list = json_object_get(top, "pretokenizers");
     size_t n = sequence ? json_array_size(list) : top != NULL;
 
-    for (size_t i = 0; i < n && !failed(r); i++) {
+    for (size_t i = 0; i < n && !has_failed(r); i++) {
         const json_t *step = sequence ? json_array_get(list, i) : top;
 
         if (i + 1 == n && is_type(step, "ByteLevel")) {
@@ -466,7 +466,7 @@ static void read_steps(struct reading *r, const json_t *top)
                             pst_json_text_at(step, "type"));
         }
     }
-    if (!failed(r)) {
+    if (!has_failed(r)) {
         pst_fields_fail(&r->fields, UNSUPPORTED, "pre_tokenizer",
                         "does not end with ByteLevel: this is not a byte-level BPE");
     }
@@ -536,7 +536,7 @@ static void read_frame(struct reading *r, const json_t *top)
     const json_t *list = json_object_get(top, "processors");
     size_t n = sequence ? json_array_size(list) : top != NULL;
 
-    for (size_t i = 0; i < n && !failed(r); i++) {
+    for (size_t i = 0; i < n && !has_failed(r); i++) {
         const json_t *item = sequence ? json_array_get(list, i) : top;
 
         if (is_type(item, "TemplateProcessing")) {
@@ -551,27 +551,27 @@ static void read_frame(struct reading *r, const json_t *top)
 
 static void read_all(struct reading *r, json_t *root)
 {
-    json_t *model = json_object_get(root, "model"), *added = member(root, "added_tokens");
-    const json_t *decoder = member(root, "decoder");
+    json_t *model = json_object_get(root, "model"), *added = find_member(root, "added_tokens");
+    const json_t *decoder = find_member(root, "decoder");
 
     if (decoder != NULL && !is_type(decoder, "ByteLevel")) {
         pst_fields_fail(&r->fields, UNSUPPORTED, "decoder",
                         "\"%.32s\" is unsupported: this is not a byte-level BPE",
                         pst_json_text_at(decoder, "type"));
     }
-    read_steps(r, member(root, "pre_tokenizer"));
-    read_forms(r, member(root, "normalizer"));
+    read_steps(r, find_member(root, "pre_tokenizer"));
+    read_forms(r, find_member(root, "normalizer"));
     count_tokens(r, json_object_get(model, "vocab"), added);
-    if (failed(r)) {
+    if (has_failed(r)) {
         return;
     }
     r->t->tokens = pst_arena_array(&r->t->arena, r->t->n_tokens + 1, sizeof *r->t->tokens);
     read_model(r, model);
-    if (!failed(r)) {
+    if (!has_failed(r)) {
         read_added(r, added);
     }
-    if (!failed(r)) {
-        read_frame(r, member(root, "post_processor"));
+    if (!has_failed(r)) {
+        read_frame(r, find_member(root, "post_processor"));
     }
 }
 
@@ -591,7 +591,7 @@ pst_status pst_tokenizer_read(const char *path, struct pst_tokenizer **ret_token
     }
     read_all(&r, root);
     json_decref(root);
-    if (failed(&r)) {
+    if (has_failed(&r)) {
         pst_tokenizer_destroy(r.t);
         return r.fields.status;
     }

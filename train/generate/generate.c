@@ -145,8 +145,8 @@ static pst_status read_prompt(struct writer *w, struct pst_error *err)
 }
 
 /* Logits of the tokens from `from` on, as many as there is room for. */
-static pst_status look(struct writer *w, uint64_t first_sample, uint64_t from, uint64_t room,
-                       struct pst_error *err)
+static pst_status compute_logits(struct writer *w, uint64_t first_sample, uint64_t from,
+                                 uint64_t room, struct pst_error *err)
 {
     const struct pst_generate *g = w->g;
     const struct pst_tensor *logits = &g->graph->tensors[g->graph->logits];
@@ -175,7 +175,7 @@ static pst_status look_on(struct writer *w, uint64_t positions, uint64_t *ret_ro
         const uint64_t left = w->n - w->seen;
         const uint64_t n = left < w->g->samples ? left : w->g->samples;
 
-        status = look(w, w->seen - w->first, w->seen, w->g->samples, err);
+        status = compute_logits(w, w->seen - w->first, w->seen, w->g->samples, err);
         w->seen += n;
         *ret_row = n - 1;
     }
@@ -194,15 +194,15 @@ static uint64_t positions_of(const struct pst_graph *graph)
 }
 
 /* Appends one token, drawn from what follows the others. */
-static pst_status extend(struct writer *w, uint64_t count, struct pst_error *err)
+static pst_status append_token(struct writer *w, uint64_t count, struct pst_error *err)
 {
     const struct pst_generate *g = w->g;
     const uint64_t positions = positions_of(g->graph), context = g->shape->rows;
     const uint64_t used = w->n < context ? w->n : context;
     struct pst_philox bits = pst_philox(g->seed, STREAM_SAMPLE, count);
     uint64_t row = used - 1;
-    pst_status status =
-        positions > 0 ? look_on(w, positions, &row, err) : look(w, 0, w->n - used, context, err);
+    pst_status status = positions > 0 ? look_on(w, positions, &row, err)
+                                      : compute_logits(w, 0, w->n - used, context, err);
 
     if (status == PST_OK) {
         w->tokens[w->n++] =
@@ -270,7 +270,7 @@ pst_status pst_generate_text(const struct pst_generate *generate, char **ret_tex
     for (uint64_t i = 0;
          status == PST_OK && !ended && i < generate->length && pst_exec_told(generate->exec) == 0;
          i++) {
-        status = extend(&w, i, err);
+        status = append_token(&w, i, err);
         ended = status == PST_OK && has_ended(&w);
     }
     if (status == PST_OK) {

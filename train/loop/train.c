@@ -124,7 +124,7 @@ static bool generates(const struct run *run)
 }
 
 /* Right answers are those of classes. */
-static bool scores(const struct run *run)
+static bool scores_answers(const struct run *run)
 {
     return run->listener->scores && evaluates(run) && run->shape.classes > 0;
 }
@@ -217,7 +217,7 @@ static pst_status start_exec(struct run *run, struct pst_error *err)
     return pst_exec_create(&config, &run->exec, err);
 }
 
-static bool saves(const struct run *run)
+static bool saves_checkpoints(const struct run *run)
 {
     return run->resume != NULL && run->data != NULL &&
            run->job->training->checkpoint.folder[0] != '\0';
@@ -287,7 +287,7 @@ static pst_status open_tokenizer(struct run *run, struct pst_error *err)
 
 /* Records the last steps only, so that others cost nothing. With a trace it records all steps, for
    the run may be stopped early. */
-static void record(struct run *run)
+static void record_last_steps(struct run *run)
 {
     const struct pst_session *session = run->session;
     const uint64_t n = (uint64_t)run->job->training->output.trace_steps;
@@ -302,7 +302,7 @@ static void record(struct run *run)
     }
 }
 
-static pst_status start(struct run *run, struct pst_error *err)
+static pst_status start_run(struct run *run, struct pst_error *err)
 {
     pst_status status = start_exec(run, err);
 
@@ -321,7 +321,7 @@ static pst_status start(struct run *run, struct pst_error *err)
 static pst_status make_twin(struct run *run, struct pst_error *err)
 {
     struct pst_session *session = run->session;
-    const bool small = generates(run) || scores(run);
+    const bool small = generates(run) || scores_answers(run);
     pst_status status =
         pst_session_twin(session, run->eval_batch, small && session->graph->slices > 1, err);
 
@@ -365,9 +365,9 @@ static pst_status prepare(struct run *run, struct pst_error *err)
     run->batch = plan->batch;
     run->step_flops = pst_session_step_flops(run->session);
     run->peak_flops = pst_session_peak_flops(run->session);
-    run->eval_batch = run->session->decodes           ? PST_GENERATE_AT_ONCE
-                      : generates(run) || scores(run) ? one_microbatch(plan)
-                                                      : plan->batch;
+    run->eval_batch = run->session->decodes                   ? PST_GENERATE_AT_ONCE
+                      : generates(run) || scores_answers(run) ? one_microbatch(plan)
+                                                              : plan->batch;
     PST_TRY(status, open_tokenizer(run, err));
     if (status == PST_OK && (evaluates(run) || generates(run))) {
         status = make_twin(run, err);
@@ -380,11 +380,11 @@ static pst_status prepare(struct run *run, struct pst_error *err)
     if (status == PST_OK) {
         allocate(run);
     }
-    if (status == PST_OK && scores(run)) {
+    if (status == PST_OK && scores_answers(run)) {
         run->logits = pst_alloc(kept_logits(run), sizeof *run->logits);
     }
     if (status == PST_OK) {
-        run->session->saves = saves(run);
+        run->session->saves = saves_checkpoints(run);
         status = pst_session_check_host(run->session, err);
     }
     if (status == PST_OK) {
@@ -393,20 +393,20 @@ static pst_status prepare(struct run *run, struct pst_error *err)
     PST_TRY(status, compare_processes(run, err));
     PST_TRY(status, find_begin(run, err));
     if (status == PST_OK) {
-        record(run);
+        record_last_steps(run);
     }
-    if (status == PST_OK && saves(run)) {
+    if (status == PST_OK && saves_checkpoints(run)) {
         status = make_saver(run, err);
     }
-    PST_TRY(status, start(run, err));
+    PST_TRY(status, start_run(run, err));
     pst_checkpoint_close(run->checkpoint);
     run->checkpoint = NULL;
     return status;
 }
 
 /* A batch of held-out samples. */
-static pst_status load(const struct run *run, uint64_t first, uint32_t n,
-                       struct pst_batch *ret_batch, struct pst_error *err)
+static pst_status load_held_out(const struct run *run, uint64_t first, uint32_t n,
+                                struct pst_batch *ret_batch, struct pst_error *err)
 {
     *ret_batch = (struct pst_batch){.first_sample = first};
     memcpy(ret_batch->inputs, run->samples.inputs, sizeof run->samples.inputs);
@@ -415,7 +415,7 @@ static pst_status load(const struct run *run, uint64_t first, uint32_t n,
 }
 
 /* Counts the targets of the samples whose logits are kept, and those that the largest names. */
-static void score(struct run *run)
+static void score_batch(struct run *run)
 {
     const struct pst_sample_shape *shape = &run->eval_shape;
     uint32_t kept = kept_samples(run);
@@ -471,7 +471,7 @@ static pst_status evaluate(struct run *run, double *ret_loss, struct pst_error *
         uint64_t first = batch_first + i % per_batch * run->eval_batch;
         struct pst_batch batch;
         double loss = 0;
-        pst_status status = load(run, first, run->eval_batch, &batch, err);
+        pst_status status = load_held_out(run, first, run->eval_batch, &batch, err);
 
         run->starved = status != PST_OK;
         PST_TRY(status, pst_exec_eval(run->exec, &batch, &loss, run->logits, n_logits, err));
@@ -479,7 +479,7 @@ static pst_status evaluate(struct run *run, double *ret_loss, struct pst_error *
             return status;
         }
         if (run->logits != NULL) {
-            score(run);
+            score_batch(run);
         }
         sum += loss * over * eval_weight(run);
         weights += eval_weight(run);
@@ -498,7 +498,7 @@ static uint64_t sample_at(const struct run *run, uint64_t step)
     return run->first_sample + (step - run->first_step) * run->batch;
 }
 
-static pst_status submit(struct run *run, struct pst_error *err)
+static pst_status submit_step(struct run *run, struct pst_error *err)
 {
     uint64_t step = run->n_submitted;
     struct pst_batch batch = {.first_sample = sample_at(run, step)};
@@ -546,7 +546,7 @@ static struct pst_save_moment moment_of(const struct run *run)
                                                !is_drain(run, run->n_steps)};
 }
 
-static pst_status poll(struct run *run, struct pst_error *err)
+static pst_status poll_saver(struct run *run, struct pst_error *err)
 {
     const struct pst_save_moment moment = moment_of(run);
 
@@ -555,7 +555,7 @@ static pst_status poll(struct run *run, struct pst_error *err)
 
 /* Is a checkpoint to be saved behind the steps that were submitted? With train.drain_every at the
    next drain. */
-static bool is_due(struct run *run)
+static bool is_save_due(struct run *run)
 {
     const uint64_t step = run->n_submitted;
 
@@ -568,7 +568,7 @@ static bool is_due(struct run *run)
 }
 
 /* Nothing is in flight. Not behind a step without an update: the next one will do. */
-static pst_status save(struct run *run, struct pst_error *err)
+static pst_status save_checkpoint(struct run *run, struct pst_error *err)
 {
     const struct pst_save_moment moment = moment_of(run);
     const uint64_t wishes = pst_exec_wishes(run->exec);
@@ -643,20 +643,20 @@ static pst_status collect(struct run *run, struct pst_error *err)
     if (run->listener->step != NULL) {
         run->listener->step(run->listener->context, &report);
     }
-    return run->saver != NULL ? poll(run, err) : PST_OK;
+    return run->saver != NULL ? poll_saver(run, err) : PST_OK;
 }
 
 /* Runs to step `end`, or to the end of what is in flight once the run is told to stop or a
    checkpoint is due. */
-static pst_status run_to(struct run *run, uint64_t end, struct pst_error *err)
+static pst_status run_to_step(struct run *run, uint64_t end, struct pst_error *err)
 {
     pst_status status = PST_OK;
 
     while (status == PST_OK) {
-        bool more = run->n_submitted < end && !is_told_to_stop(run) && !is_due(run);
+        bool more = run->n_submitted < end && !is_told_to_stop(run) && !is_save_due(run);
 
         if (more && pst_exec_in_flight(run->exec) < IN_FLIGHT) {
-            status = submit(run, err);
+            status = submit_step(run, err);
             continue;
         }
         if (!more) {
@@ -694,7 +694,7 @@ static void save_what_was_trained(struct run *run)
     }
 }
 
-static pst_status loop(struct run *run, struct pst_error *err)
+static pst_status loop_steps(struct run *run, struct pst_error *err)
 {
     uint64_t steps = (uint64_t)run->job->training->loop.steps;
     uint64_t every = evaluates(run) ? (uint64_t)run->job->training->loop.eval_every : 0;
@@ -704,9 +704,9 @@ static pst_status loop(struct run *run, struct pst_error *err)
     while (status == PST_OK && run->n_steps < steps && !is_told_to_stop(run)) {
         uint64_t end = every > 0 ? (run->n_steps / every + 1) * every : steps;
 
-        status = run_to(run, end < steps ? end : steps, err);
-        if (status == PST_OK && run->n_steps < steps && is_due(run)) {
-            status = save(run, err);
+        status = run_to_step(run, end < steps ? end : steps, err);
+        if (status == PST_OK && run->n_steps < steps && is_save_due(run)) {
+            status = save_checkpoint(run, err);
         }
         if (status == PST_OK && run->n_steps == end && end < steps && !is_told_to_stop(run)) {
             status = evaluate(run, &loss, err);
@@ -817,7 +817,7 @@ static pst_status count_copies(const struct run *run, uint64_t *bytes, uint64_t 
     return PST_OK;
 }
 
-static uint64_t median(uint64_t *values, uint64_t n)
+static uint64_t find_median(uint64_t *values, uint64_t n)
 {
     if (n == 0) {
         return 0;
@@ -834,7 +834,7 @@ static uint64_t usual_step_ns(struct run *run)
     const uint64_t made = run->n_steps - run->first_step;
 
     if (every < 2 || made < every) {
-        return median(run->step_ns, made);
+        return find_median(run->step_ns, made);
     }
     for (uint64_t first = 0; first + every <= made; first += every) {
         uint64_t sum = 0;
@@ -844,11 +844,11 @@ static uint64_t usual_step_ns(struct run *run)
         }
         run->step_ns[n++] = sum / every;
     }
-    return median(run->step_ns, n);
+    return find_median(run->step_ns, n);
 }
 
 /* Gathers the records of all ranks; makes the timeline on the first process. */
-static pst_status gather(struct run *run, struct pst_error *err)
+static pst_status gather_records(struct run *run, struct pst_error *err)
 {
     double scale = run->emulation.scale > 0 ? run->emulation.scale : 1;
     pst_status status = pst_recorder_gather(run->recorder, run->exec, err);
@@ -878,7 +878,7 @@ static struct pst_usage *usage_of(const struct run *run, uint64_t *ret_steps)
     return usage;
 }
 
-static pst_status report(struct run *run, uint64_t total_ns, struct pst_error *err)
+static pst_status report_run(struct run *run, uint64_t total_ns, struct pst_error *err)
 {
     uint32_t n = run->session->planned.plan->n_devices;
     struct pst_usage *usage;
@@ -946,7 +946,7 @@ pst_status pst_train_run(struct pst_session *session, const struct pst_data *dat
     PST_TRY(status, pst_exec_meet(run.exec, err));
     if (status == PST_OK) {
         pst_stop_grace(PST_STOP_ORDERLY);
-        status = loop(&run, err);
+        status = loop_steps(&run, err);
         if (err != NULL && (status == PST_ERR_DEVICE || status == PST_ERR_IO)) {
             err->exit_code = 1; /* the machine failed the run, not the request */
         }
@@ -958,8 +958,8 @@ pst_status pst_train_run(struct pst_session *session, const struct pst_data *dat
     if (run.exec != NULL && is_told_to_stop(&run)) {
         pst_stop_note(pst_exec_told(run.exec));
     }
-    PST_TRY(status, gather(&run, err));
-    PST_TRY(status, report(&run, pst_now_ns() - begin, err));
+    PST_TRY(status, gather_records(&run, err));
+    PST_TRY(status, report_run(&run, pst_now_ns() - begin, err));
     PST_TRY(status, end_of_run(&run, write_trace(&run, err), err));
     if (!pst_stop_requested()) {
         pst_stop_grace(PST_STOP_USUAL_MS); /* else this command is about to end */

@@ -229,7 +229,7 @@ static struct found *find_spelled(const struct pst_weights *w, const char *name)
     return found;
 }
 
-static struct found *find(const struct pst_weights *w, const struct pst_weights_piece *piece)
+static struct found *find_piece(const struct pst_weights *w, const struct pst_weights_piece *piece)
 {
     struct found *found = find_spelled(w, piece->name);
 
@@ -376,7 +376,7 @@ static pst_status match_value(struct pst_weights *w, struct value *value, struct
         return match_names(w, value, details, err);
     }
     for (uint32_t i = 0; status == PST_OK && i < value->n_pieces; i++) {
-        struct found *found = find(w, &value->pieces[i]);
+        struct found *found = find_piece(w, &value->pieces[i]);
 
         value->found[i] = found;
         if (found == NULL) {
@@ -666,8 +666,8 @@ static void tell_cut(const struct pst_weights *w)
 
 /* --- values ----------------------------------------------------------------------------------- */
 
-static pst_status load(void *context, const struct pst_state_key *key, uint64_t elems,
-                       float *ret_values, bool *ret_found, struct pst_error *err)
+static pst_status load_value(void *context, const struct pst_state_key *key, uint64_t elems,
+                             float *ret_values, bool *ret_found, struct pst_error *err)
 {
     const struct pst_weights *w = context;
     const struct value *value;
@@ -702,7 +702,7 @@ pst_status pst_weights_open(const char *path, const struct pst_job *job,
     w->graph = graph;
     w->stated = job->training->loop.init_type[0] != '\0';
     w->path = pst_arena_strdup(&w->arena, path);
-    w->source = (struct pst_exec_source){w, load};
+    w->source = (struct pst_exec_source){w, load_value};
     status = pst_published_read(job->training->loop.init_family, graph->name, &w->arena, &w->family,
                                 err);
     PST_TRY(status, open_files(w, err));

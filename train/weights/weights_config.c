@@ -29,7 +29,7 @@ struct setting {
     const char *text;
 };
 
-static const struct pst_param *row_of(const struct pst_job *job, const char *key)
+static const struct pst_param *find_row(const struct pst_job *job, const char *key)
 {
     struct pst_config_node *use = pst_config_get(job->model, "use");
     const struct pst_model_builder *builder =
@@ -45,7 +45,7 @@ static const struct pst_param *row_of(const struct pst_job *job, const char *key
 
 static struct setting setting_of(const struct pst_job *job, const char *key)
 {
-    const struct pst_param *row = row_of(job, key);
+    const struct pst_param *row = find_row(job, key);
     const struct pst_config_node *node = row == NULL ? NULL : pst_config_get(job->model, key);
     struct setting setting = {.type = row == NULL ? 0 : row->type, .text = ""};
     const char *end;
@@ -108,7 +108,7 @@ bool pst_weights_when(const char *when, const struct pst_job *job)
     return n == 0;
 }
 
-static bool is_for(const struct pst_published_key *row, const struct pst_job *job)
+static bool is_for_model(const struct pst_published_key *row, const struct pst_job *job)
 {
     return pst_weights_when(row->when, job);
 }
@@ -119,10 +119,10 @@ static bool applies(const struct pst_published *family, const struct pst_publish
 {
     const struct pst_published_key *first = family->keys;
 
-    while (first != row && (strcmp(first->theirs, row->theirs) != 0 || !is_for(first, job))) {
+    while (first != row && (strcmp(first->theirs, row->theirs) != 0 || !is_for_model(first, job))) {
         first++;
     }
-    return first == row && is_for(row, job);
+    return first == row && is_for_model(row, job);
 }
 
 static double over_of(const struct pst_published_key *row, const struct pst_job *job)
@@ -212,7 +212,7 @@ static bool is_setting(const json_t *value, const struct setting *setting, doubl
 }
 
 /* A value that the key of that row may have? */
-static bool can_be(const struct pst_param *row, const json_t *value)
+static bool can_have_value(const struct pst_param *row, const json_t *value)
 {
     const char *at = row->range;
     size_t n;
@@ -371,7 +371,7 @@ static const struct pst_published_key *other_row(const struct comparison *c,
 {
     for (const struct pst_published_key *other = c->family->keys; other->theirs != NULL; other++) {
         if (other != row && strcmp(other->theirs, row->theirs) == 0 &&
-            (other->own != NULL ? can_be(row_of(c->job, other->own), value)
+            (other->own != NULL ? can_have_value(find_row(c->job, other->own), value)
                                 : is_fixed(value, other->fixed))) {
             return other;
         }
@@ -395,7 +395,7 @@ static bool differs(const struct pst_published_key *row, const json_t *value,
 }
 
 /* Adds the differences in keys that have a meaning only if this key of [model] is set. */
-static void follow(struct comparison *c, const char *key)
+static void add_dependent_keys(struct comparison *c, const char *key)
 {
     for (const struct pst_published_key *row = c->family->keys; row->theirs != NULL; row++) {
         const json_t *value = row->own == NULL ? NULL : value_there(c, row->theirs);
@@ -405,7 +405,7 @@ static void follow(struct comparison *c, const char *key)
 
         if (value != NULL && strncmp(when, key, n) == 0 && strchr("=&", when[n]) != NULL &&
             row->use != PST_KEY_FREE && row->use != PST_KEY_SIZE && strcmp(row->own, key) != 0 &&
-            can_be(row_of(c->job, row->own), value) && differs(row, value, c->job)) {
+            can_have_value(find_row(c->job, row->own), value) && differs(row, value, c->job)) {
             own_text(row, value, c->job, text);
             add_must(c, row->set != NULL ? row->set : row->own, text);
         }
@@ -426,7 +426,7 @@ static void must_be_set(struct comparison *c, const char *key)
         own_text(row, value_at(c->root, row->theirs), c->job, text);
     }
     add_must(c, key, text);
-    follow(c, key);
+    add_dependent_keys(c, key);
 }
 
 /* [model] must be such that a condition holds, or such that one does not. */
@@ -470,12 +470,14 @@ static void note_difference(struct comparison *c, const struct pst_published_key
     } else if (other != NULL && other->own != NULL && json_is_string(value) &&
                strcmp(json_string_value(value), "default") == 0) {
         add_must(c, other->own, "\"none\"");
-    } else if (other != NULL && other->own != NULL && can_be(row_of(c->job, other->own), value)) {
+    } else if (other != NULL && other->own != NULL &&
+               can_have_value(find_row(c->job, other->own), value)) {
         own_text(other, value, c->job, text);
         add_must(c, other->set != NULL ? other->set : other->own, text);
-        follow(c, other->own);
+        add_dependent_keys(c, other->own);
     } else if (other != NULL && other->own == NULL) {
-        must_hold(c, is_for(other, c->job) ? row->when : other->when, !is_for(other, c->job));
+        must_hold(c, is_for_model(other, c->job) ? row->when : other->when,
+                  !is_for_model(other, c->job));
     }
     if (c->n_asked == before) {
         add_other(c, row->theirs, value);
@@ -484,7 +486,7 @@ static void note_difference(struct comparison *c, const struct pst_published_key
 
 /* Returns true if files of this model type give the row's key no meaning, or this file takes it
    away. */
-static bool is_off(const struct comparison *c, const struct pst_published_key *row)
+static bool is_meaningless(const struct comparison *c, const struct pst_published_key *row)
 {
     const char *type = json_string_value(value_at(c->root, "model_type"));
     const size_t n = row->unless == NULL ? 0 : strcspn(row->unless, "!");
@@ -509,7 +511,8 @@ static void compare_rows(struct comparison *c, bool sizes)
         json_t *value;
 
         if (row->use == PST_KEY_FREE || (row->use == PST_KEY_SIZE) != sizes ||
-            (sizes && row->own == NULL) || !applies(c->family, row, c->job) || is_off(c, row)) {
+            (sizes && row->own == NULL) || !applies(c->family, row, c->job) ||
+            is_meaningless(c, row)) {
             continue;
         }
         value = value_of(c, row);

@@ -130,8 +130,8 @@ const struct pst_published_file *pst_weights_file(const struct pst_graph *graph)
                                             : graph->initial.published(graph->initial.context);
 }
 
-static bool is_of(const struct pst_initial_tensor *tensor, const struct pst_graph *graph,
-                  const struct pst_weights_value *value)
+static bool is_of_model(const struct pst_initial_tensor *tensor, const struct pst_graph *graph,
+                        const struct pst_weights_value *value)
 {
     const bool parameter = value->kind == PST_STATE_PARAMETER;
 
@@ -150,14 +150,14 @@ static struct pst_weights_piece *pieces_of_file(const struct pst_graph *graph,
     uint32_t n = 0;
 
     for (uint32_t i = 0; i < file->n_tensors; i++) {
-        n += is_of(&file->tensors[i], graph, value);
+        n += is_of_model(&file->tensors[i], graph, value);
     }
     pieces = pst_arena_array(arena, n + 1, sizeof *pieces);
     n = 0;
     for (uint32_t i = 0; i < file->n_tensors; i++) {
         const struct pst_initial_tensor *tensor = &file->tensors[i];
 
-        if (is_of(tensor, graph, value)) {
+        if (is_of_model(tensor, graph, value)) {
             pieces[n] = piece_of(value, tensor->layout, false, 0);
             pieces[n].width = pieces[n].columns;
             pieces[n].name = pst_arena_strdup(arena, tensor->name);
@@ -231,7 +231,7 @@ static bool fits_value(const struct pst_published_row *row, const struct pst_gra
     bool fits = pst_published_fits(row->own, value->name, &blanks);
 
     for (uint32_t i = 0; fits && file != NULL && i < file->n_tensors; i++) {
-        fits = !is_of(&file->tensors[i], graph, value);
+        fits = !is_of_model(&file->tensors[i], graph, value);
     }
     return fits;
 }
@@ -344,7 +344,7 @@ struct pst_weights_value *pst_weights_values(const struct pst_graph *graph, stru
 /* --- values ----------------------------------------------------------------------------------- */
 
 /* The row of ours that column i of a transposed tensor is. */
-static uint64_t row_of(const struct pst_weights_piece *piece, uint64_t i)
+static uint64_t row_of_column(const struct pst_weights_piece *piece, uint64_t i)
 {
     return i % piece->taps * (piece->rows / piece->taps) + i / piece->taps;
 }
@@ -357,7 +357,7 @@ static uint64_t place_of_turned(const struct pst_weights_piece *piece, uint64_t 
     return (tap * in + k) * piece->columns + i / piece->taps;
 }
 
-static inline void move(float *value, float *theirs, float factor, bool out)
+static inline void move_value(float *value, float *theirs, float factor, bool out)
 {
     if (out) {
         *theirs = *value / factor;
@@ -375,21 +375,21 @@ static void move_rows(const struct pst_weights_piece *piece, uint64_t first, uin
 
     values += piece->origin + piece->column;
     for (uint64_t i = 0; piece->turned && i < n * width; i++) {
-        move(&values[place_of_turned(piece, first + i / width, i % width)], &theirs[i], factor,
-             out);
+        move_value(&values[place_of_turned(piece, first + i / width, i % width)], &theirs[i],
+                   factor, out);
     }
     for (uint64_t i = 0; piece->transposed && i < width; i++) {
-        float *ours = values + row_of(piece, i) * piece->columns + first;
+        float *ours = values + row_of_column(piece, i) * piece->columns + first;
 
         for (uint64_t k = 0; k < n; k++) {
-            move(&ours[k], &theirs[k * width + i], factor, out);
+            move_value(&ours[k], &theirs[k * width + i], factor, out);
         }
     }
     for (uint64_t k = 0; !piece->transposed && !piece->turned && k < n; k++) {
         float *ours = values + (first + k) * piece->columns;
 
         for (uint64_t i = 0; i < width; i++) {
-            move(&ours[i], &theirs[k * width + i], factor, out);
+            move_value(&ours[i], &theirs[k * width + i], factor, out);
         }
     }
 }

@@ -56,7 +56,7 @@ static pst_status check_sizes(const struct arrangement *a, struct pst_error *err
 
 /* --- in flight ---------------------------------------------------------------------------------*/
 
-static pst_status hold(struct arrangement *a, struct pst_error *err)
+static pst_status ask_in_flight(struct arrangement *a, struct pst_error *err)
 {
     const struct pst_problem_run *run = &a->run;
     struct pst_successor *next = pst_alloc((size_t)run->n_edges + 1, sizeof *next);
@@ -145,7 +145,7 @@ static pst_status decide_stage(struct arrangement *a, uint32_t s, struct pst_err
     return PST_OK;
 }
 
-static pst_status decide(struct arrangement *a, struct pst_error *err)
+static pst_status decide_memory(struct arrangement *a, struct pst_error *err)
 {
     pst_status status = PST_OK;
 
@@ -199,7 +199,7 @@ static pst_status time_order(struct arrangement *a, const struct pst_orders *ord
 }
 
 /* *ret_again: it holds more than was promised, which is noted. */
-static pst_status order(struct arrangement *a, bool *ret_again, struct pst_error *err)
+static pst_status ask_order(struct arrangement *a, bool *ret_again, struct pst_error *err)
 {
     uint32_t n = a->run.n_stages;
     struct pst_orders_count held;
@@ -231,14 +231,14 @@ static pst_status order(struct arrangement *a, bool *ret_again, struct pst_error
 
 static pst_status attempt(struct arrangement *a, bool *ret_again, struct pst_error *err)
 {
-    pst_status status = hold(a, err);
+    pst_status status = ask_in_flight(a, err);
 
-    PST_TRY(status, decide(a, err));
-    return status == PST_OK ? order(a, ret_again, err) : status;
+    PST_TRY(status, decide_memory(a, err));
+    return status == PST_OK ? ask_order(a, ret_again, err) : status;
 }
 
 /* On logical devices, with room for what is found out. */
-static void begin(struct arrangement *a, struct pst_arena *arena)
+static void begin_stages(struct arrangement *a, struct pst_arena *arena)
 {
     struct pst_partition_result *answer = a->answer;
     uint32_t n = answer->n_stages, n_devices = pst_devices_under(&a->planner->devices, n);
@@ -269,7 +269,7 @@ pst_status pst_problem_arrange(struct pst_problem_planner *self,
     pst_status status = check_sizes(&a, err);
 
     if (status == PST_OK) {
-        begin(&a, &arena);
+        begin_stages(&a, &arena);
     }
     for (uint32_t i = 0; status == PST_OK && again && i < ATTEMPTS; i++) {
         status = attempt(&a, &again, err);

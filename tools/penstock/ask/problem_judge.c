@@ -21,7 +21,7 @@ struct judge {
 
 /* Successors, depth and what is held, from the last stage to the first. In a row the next stage is
    the one successor, whatever it reads. */
-static pst_status hold(struct judge *j, struct pst_error *err)
+static pst_status count_held(struct judge *j, struct pst_error *err)
 {
     struct pst_partition_result *result = j->result;
     const struct pst_problem_edge *edges = j->run.edges;
@@ -80,7 +80,7 @@ static void take_own_bytes(struct pst_partition_result *result)
     }
 }
 
-static void price(struct judge *j)
+static void price_stages(struct judge *j)
 {
     struct pst_partition_result *result = j->result;
 
@@ -111,7 +111,7 @@ static void price(struct judge *j)
 
 /* Places become devices, and what comes together on each is added up: one stage, or several that
    share it. */
-static void add_up(struct judge *j)
+static void add_up_devices(struct judge *j)
 {
     struct pst_partition_result *result = j->result;
     struct {
@@ -238,10 +238,10 @@ pst_status pst_partition_judge(const struct pst_problem *problem,
                                      .n_stages = answer->n_stages,
                                      .stages = answer->stages};
     j.run.edges = pst_problem_connect(problem->graph, answer, &answer->arena, &j.run.n_edges);
-    status = hold(&j, err);
+    status = count_held(&j, err);
     if (status == PST_OK) {
-        price(&j);
-        add_up(&j);
+        price_stages(&j);
+        add_up_devices(&j);
     }
     if (status == PST_OK && answer->planned) { /* memory was seen to */
         answer->least_bytes = answer->peak_bytes;

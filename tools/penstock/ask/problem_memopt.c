@@ -17,7 +17,7 @@
 /* --- the question ------------------------------------------------------------------------------*/
 
 /* The whole graph as one stage. */
-static void state(const struct pst_problem *problem, struct pst_memopt_result *result)
+static void state_stage(const struct pst_problem *problem, struct pst_memopt_result *result)
 {
     uint32_t n = problem->graph->n_nodes;
     uint32_t *nodes = pst_alloc(n, sizeof *nodes);
@@ -73,8 +73,8 @@ static pst_status ask_instance(struct pst_planner *planner, struct pst_instance 
     return status;
 }
 
-static pst_status ask(const void *job_, bool (*cancelled)(void), void *ret_answer,
-                      struct pst_error *err)
+static pst_status ask_memopt(const void *job_, bool (*cancelled)(void), void *ret_answer,
+                             struct pst_error *err)
 {
     const struct pst_problem_job *job = job_;
     const struct pst_plugin *plugin = NULL;
@@ -88,7 +88,7 @@ static pst_status ask(const void *job_, bool (*cancelled)(void), void *ret_answe
     PST_TRY(status, pst_problem_create(&planner.planner, plugin, job->problem->options, "options",
                                        &memopt, err));
     if (status == PST_OK) {
-        state(job->problem, ret_answer);
+        state_stage(job->problem, ret_answer);
         status = ask_instance(&planner.planner, memopt, ret_answer, err);
     }
     pst_instance_destroy(memopt);
@@ -97,7 +97,7 @@ static pst_status ask(const void *job_, bool (*cancelled)(void), void *ret_answe
     return status;
 }
 
-static void finish(void *answer)
+static void finish_answer(void *answer)
 {
     pst_memopt_result_finish(answer);
 }
@@ -120,7 +120,7 @@ static pst_status pass_answer(struct pst_wire *w, const void *job, void *answer_
 
     (void)err;
     if (w->reads) {
-        state(((const struct pst_problem_job *)job)->problem, answer);
+        state_stage(((const struct pst_problem_job *)job)->problem, answer);
     }
     pst_wire_name(w, answer->id, sizeof answer->id);
     pst_wire_name(w, answer->version, sizeof answer->version);
@@ -147,14 +147,14 @@ const struct pst_apart_kind pst_memopt_kind = {
     .job_size = sizeof(struct pst_problem_job),
     .answer_size = sizeof(struct pst_memopt_result),
     .pass_job = pst_problem_job_pass,
-    .ask = ask,
+    .ask = ask_memopt,
     .pass_answer = pass_answer,
-    .finish = finish,
+    .finish = finish_answer,
 };
 
 /* --- what it is worth --------------------------------------------------------------------------*/
 
-static pst_status refuse(const struct pst_memopt_result *answer, struct pst_error *err)
+static pst_status refuse_answer(const struct pst_memopt_result *answer, struct pst_error *err)
 {
     const struct pst_stage_view *view = &answer->view;
     uint64_t least = answer->price.peak_bytes, floor_bytes;
@@ -233,7 +233,7 @@ static void find_events(struct pst_memopt_result *result)
 
 pst_status pst_memopt_judge(struct pst_memopt_result *answer, struct pst_error *err)
 {
-    pst_status status = answer->price.fits ? evaluate(answer, err) : refuse(answer, err);
+    pst_status status = answer->price.fits ? evaluate(answer, err) : refuse_answer(answer, err);
 
     if (status == PST_OK) {
         find_events(answer);

@@ -125,8 +125,8 @@ pst_status pst_partition_ask(struct pst_problem_planner *self, struct pst_instan
     return status;
 }
 
-static pst_status ask(const void *job_, bool (*cancelled)(void), void *ret_answer,
-                      struct pst_error *err)
+static pst_status ask_partitioner(const void *job_, bool (*cancelled)(void), void *ret_answer,
+                                  struct pst_error *err)
 {
     const struct pst_problem_job *job = job_;
     struct pst_instance *partitioner = NULL;
@@ -152,7 +152,7 @@ static pst_status ask(const void *job_, bool (*cancelled)(void), void *ret_answe
     return status;
 }
 
-static void finish(void *answer)
+static void finish_answer(void *answer)
 {
     pst_partition_result_finish(answer);
 }
@@ -256,9 +256,9 @@ const struct pst_apart_kind pst_partition_kind = {
     .job_size = sizeof(struct pst_problem_job),
     .answer_size = sizeof(struct pst_partition_result),
     .pass_job = pst_problem_job_pass,
-    .ask = ask,
+    .ask = ask_partitioner,
     .pass_answer = pass_answer,
-    .finish = finish,
+    .finish = finish_answer,
 };
 
 /* --- both --------------------------------------------------------------------------------------*/

@@ -258,9 +258,9 @@ static pst_status restate(const struct pst_schedule_job *job, const struct place
 }
 
 /* The instance where the scheduler wants its stages, and whether it takes as many micro-batches. */
-static pst_status state(const struct pst_schedule_job *job, struct pst_instance *scheduler,
-                        uint32_t times, uint64_t *ret_scale, struct pst_order_question *ret_asked,
-                        struct pst_error *err)
+static pst_status state_instance(const struct pst_schedule_job *job, struct pst_instance *scheduler,
+                                 uint32_t times, uint64_t *ret_scale,
+                                 struct pst_order_question *ret_asked, struct pst_error *err)
 {
     struct placement at = {.n_devices = job->n_devices,
                            .n_microbatches = job->n_microbatches * times};
@@ -294,9 +294,10 @@ static pst_status state(const struct pst_schedule_job *job, struct pst_instance 
     return status;
 }
 
-static pst_status answer(const struct pst_schedule_job *job, struct pst_instance *scheduler,
-                         uint32_t times, uint64_t *ret_scale, struct pst_order_question *ret_asked,
-                         struct pst_orders *ret_answer, struct pst_error *err)
+static pst_status ask_order(const struct pst_schedule_job *job, struct pst_instance *scheduler,
+                            uint32_t times, uint64_t *ret_scale,
+                            struct pst_order_question *ret_asked, struct pst_orders *ret_answer,
+                            struct pst_error *err)
 {
     pst_status status;
 
@@ -304,13 +305,13 @@ static pst_status answer(const struct pst_schedule_job *job, struct pst_instance
         return pst_fail(err, PST_ERR_CONFIG, "config.limit", "%u micro-batches are too many",
                         job->n_microbatches);
     }
-    status = state(job, scheduler, times, ret_scale, ret_asked, err);
+    status = state_instance(job, scheduler, times, ret_scale, ret_asked, err);
     return status == PST_OK ? pst_orders_ask(scheduler, &ret_asked->in, NULL, NULL, ret_answer, err)
                             : status;
 }
 
-static pst_status ask(const void *job_, bool (*cancelled)(void), void *ret_result,
-                      struct pst_error *err)
+static pst_status ask_scheduler(const void *job_, bool (*cancelled)(void), void *ret_result,
+                                struct pst_error *err)
 {
     const struct pst_host_context context = {.impl = &cancelled, .cancelled = ask_cancelled};
     struct pst_schedule_job job = *(const struct pst_schedule_job *)job_;
@@ -326,11 +327,11 @@ static pst_status ask(const void *job_, bool (*cancelled)(void), void *ret_resul
         status = complete(&job, scheduler, err);
     }
     PST_TRY(status,
-            answer(&job, scheduler, 1, &result->scale, &result->asked, &result->answer, err));
+            ask_order(&job, scheduler, 1, &result->scale, &result->asked, &result->answer, err));
     if (status == PST_OK && job.again) {
         /* Its own reasons not to are no failure of what was asked for. */
         pst_status again =
-            answer(&job, scheduler, 2, &scale, &result->twice, &result->twice_answer, &unused);
+            ask_order(&job, scheduler, 2, &scale, &result->twice, &result->twice_answer, &unused);
 
         result->has_twice = again == PST_OK;
         status = again == PST_ERR_NOMEM ? pst_fail_nomem(err) : PST_OK;
@@ -351,7 +352,7 @@ static pst_status ask(const void *job_, bool (*cancelled)(void), void *ret_resul
     return status;
 }
 
-static void finish(void *result)
+static void finish_answer(void *result)
 {
     pst_schedule_result_finish(result);
 }
@@ -584,9 +585,9 @@ const struct pst_apart_kind pst_schedule_kind = {
     .job_size = sizeof(struct pst_schedule_job),
     .answer_size = sizeof(struct pst_schedule_result),
     .pass_job = pass_job,
-    .ask = ask,
+    .ask = ask_scheduler,
     .pass_answer = pass_answer,
-    .finish = finish,
+    .finish = finish_answer,
 };
 
 pst_status pst_schedule_job_run(const struct pst_schedule_job *job,

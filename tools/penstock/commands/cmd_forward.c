@@ -81,7 +81,7 @@ struct telling {
     bool classes; /* targets are classes: perplexity means something */
 };
 
-static void tell(void *context, const struct pst_run_report *report)
+static void keep_result(void *context, const struct pst_run_report *report)
 {
     const struct telling *telling = context;
     struct pst_cli *cli = telling->request->cli;
@@ -107,7 +107,7 @@ static pst_status plan_and_run(struct request *request, struct pst_session *sess
     struct telling telling = {.request = request};
     const bool first = pst_team_is_first(&session->team);
     struct pst_train_listener listener = {
-        .context = &telling, .scores = !request->writes, .done = first ? tell : NULL};
+        .context = &telling, .scores = !request->writes, .done = first ? keep_result : NULL};
     struct pst_sample_shape shape;
     pst_status status = pst_sample_shape_of(session->graph, &shape, err);
 
@@ -170,8 +170,8 @@ static pst_status open_data(struct request *request, struct pst_session *session
     return PST_OK;
 }
 
-static pst_status work(struct request *request, struct pst_job *job, const struct pst_team *team,
-                       struct pst_error *err)
+static pst_status run_forward(struct request *request, struct pst_job *job,
+                              const struct pst_team *team, struct pst_error *err)
 {
     struct pst_session *session = NULL;
     struct pst_begin *begin = NULL;
@@ -208,7 +208,7 @@ static void run(struct pst_cli *cli, struct request *request)
     adapt_job(request, &job.job);
     status = pst_team_join(&job.job, request->plan_file, &team, &cli->err);
     if (status == PST_OK) {
-        status = work(request, &job.job, &team, &cli->err);
+        status = run_forward(request, &job.job, &team, &cli->err);
         pst_config_name(status == PST_OK ? NULL : job.config, &cli->err);
     }
     status = pst_team_settle(&team, status, &cli->err, &prints);

@@ -243,7 +243,8 @@ static uint64_t floor_of(const struct request *request)
 
 /* In grains: above what fails ever further until something works, then between the two. A fixed
    order fails just below its peak, so that comes first. */
-static pst_status narrow(const struct request *request, struct trial *trial, struct pst_error *err)
+static pst_status narrow_memory(const struct request *request, struct trial *trial,
+                                struct pst_error *err)
 {
     uint64_t low = floor_of(request) * trial->parts / trial->grain, works = 0, step = 1;
     uint64_t next = trial->peak / trial->grain;
@@ -282,8 +283,9 @@ static pst_status find_least(const struct request *request, struct trial *trial,
         }
     }
     PST_TRY(status, attempt(request, UINT64_MAX, trial, err));
-    return status == PST_OK && trial->works && trial->grain != 0 ? narrow(request, trial, err)
-                                                                 : status;
+    return status == PST_OK && trial->works && trial->grain != 0
+               ? narrow_memory(request, trial, err)
+               : status;
 }
 
 static bool is_asked(const struct request *request)
@@ -374,8 +376,8 @@ static pst_status check_limit(const struct request *request,
 
 /* --- the command -------------------------------------------------------------------------------*/
 
-static void tell(struct pst_cli *cli, const struct request *request,
-                 const struct pst_schedule_result *result)
+static void answer_order(struct pst_cli *cli, const struct request *request,
+                         const struct pst_schedule_result *result)
 {
     struct pst_schedule_page page = pst_cli_schedule_page(cli);
     struct pst_schedule_figures figures;
@@ -412,7 +414,7 @@ static void schedule(struct pst_cli *cli, void *asked)
     status = status == PST_ERR_INFEASIBLE ? explain_limit(request, &cli->err) : status;
     pst_searching_end();
     pst_cli_must(cli, status);
-    tell(cli, request, &result);
+    answer_order(cli, request, &result);
     pst_schedule_result_finish(&result);
     pst_schedule_problem_finish(&request->problem);
 }

@@ -70,8 +70,8 @@ static pst_status open_outputs(struct training *training, struct pst_error *err)
                : status;
 }
 
-static pst_status plan(struct pst_session *session, const char *plan_file,
-                       const struct pst_cli *cli, struct pst_error *err)
+static pst_status plan_session(struct pst_session *session, const char *plan_file,
+                               const struct pst_cli *cli, struct pst_error *err)
 {
     bool prints = pst_team_is_first(&session->team) && !cli->json && cli->verbosity >= 0;
     pst_status status;
@@ -90,9 +90,9 @@ static pst_status plan(struct pst_session *session, const char *plan_file,
     return status;
 }
 
-static pst_status run(struct pst_session *session, const struct pst_data *data,
-                      const struct request *request, const struct pst_cli *cli, bool *ret_started,
-                      struct pst_error *err)
+static pst_status run_session(struct pst_session *session, const struct pst_data *data,
+                              const struct request *request, const struct pst_cli *cli,
+                              bool *ret_started, struct pst_error *err)
 {
     const char *plan_file =
         request->plan_file == NULL ? session->job->run.plan : request->plan_file;
@@ -107,7 +107,7 @@ static pst_status run(struct pst_session *session, const struct pst_data *data,
                           cli->verbosity < 0 || !first ? NULL : stderr);
     pst_train_output_listen(&training.output, &listener);
     status = first ? open_outputs(&training, err) : PST_OK;
-    PST_TRY(status, plan(session, plan_file, cli, err));
+    PST_TRY(status, plan_session(session, plan_file, cli, err));
     *ret_started = status == PST_OK;
     if (status == PST_OK) {
         pst_train_output_begin(&training.output, session);
@@ -130,9 +130,9 @@ static pst_status open_data(const struct pst_session *session, const struct pst_
 }
 
 /* All but joining the other processes and leaving them. */
-static pst_status work(const struct pst_job *job, const struct pst_team *team,
-                       const struct request *request, const struct pst_cli *cli, bool *ret_started,
-                       struct pst_error *err)
+static pst_status train_in_team(const struct pst_job *job, const struct pst_team *team,
+                                const struct request *request, const struct pst_cli *cli,
+                                bool *ret_started, struct pst_error *err)
 {
     struct pst_session *session = NULL;
     struct pst_begin *begin = NULL;
@@ -151,7 +151,7 @@ static pst_status work(const struct pst_job *job, const struct pst_team *team,
     if (status == PST_OK && !pst_session_is_hollow(session)) {
         status = open_data(session, cli, &data, err);
     }
-    PST_TRY(status, run(session, data, request, cli, ret_started, err));
+    PST_TRY(status, run_session(session, data, request, cli, ret_started, err));
     pst_data_destroy(data);
     pst_session_destroy(session);
     pst_begin_close(begin);
@@ -159,7 +159,7 @@ static pst_status work(const struct pst_job *job, const struct pst_team *team,
 }
 
 /* One process tells how the run ended; a stop is an ordinary end: the results are out. */
-static int tell(pst_status status, bool started, const struct pst_cli *cli)
+static int report_end(pst_status status, bool started, const struct pst_cli *cli)
 {
     const struct pst_error *err = &cli->err;
 
@@ -182,13 +182,13 @@ static void train(struct pst_cli *cli, void *asked)
     pst_cli_job_open(cli, cli->arguments[0], &job);
     status = pst_team_join(&job.job, request->plan_file, &team, &cli->err);
     if (status == PST_OK) {
-        status = work(&job.job, &team, request, cli, &started, &cli->err);
+        status = train_in_team(&job.job, &team, request, cli, &started, &cli->err);
         pst_config_name(status == PST_OK ? NULL : job.config, &cli->err);
     }
     status = pst_team_settle(&team, status, &cli->err, &prints);
     pst_cli_job_close(&job);
     cli->told = true;
-    cli->code = prints             ? tell(status, started, cli)
+    cli->code = prints             ? report_end(status, started, cli)
                 : status == PST_OK ? 0
                                    : pst_error_exit_code(&cli->err);
     pst_team_leave(&team, cli->code);

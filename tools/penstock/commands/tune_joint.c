@@ -104,19 +104,19 @@ static void keep_better(struct searching *searching, uint32_t point, struct pst_
 }
 
 /* Reports the trial of a point that the search waits for. */
-static void tell(struct searching *searching, uint32_t point, struct pst_trial *trial)
+static void report_trial(struct searching *searching, uint32_t point, struct pst_trial *trial)
 {
     pst_joint_tell(searching->search, point, pst_goal_score(&searching->joint->goal, trial));
     keep_better(searching, point, trial);
     searching->n_open--;
 }
 
-static void add(struct searching *searching, uint32_t point, const struct pst_trial *trial)
+static void add_trial(struct searching *searching, uint32_t point, const struct pst_trial *trial)
 {
     struct pst_tried *tried = &searching->joint->tried;
 
     pst_tried_add(tried, searching->before + point, trial);
-    tell(searching, point, pst_tried_find(tried, searching->before + point));
+    report_trial(searching, point, pst_tried_find(tried, searching->before + point));
 }
 
 static struct early *find_early(const struct searching *searching, uint32_t point)
@@ -130,7 +130,7 @@ static struct early *find_early(const struct searching *searching, uint32_t poin
 }
 
 /* For a process that nobody needs: what the search may come to, while it waits. */
-static bool guess(struct searching *searching, uint32_t *ret_point)
+static bool guess_point(struct searching *searching, uint32_t *ret_point)
 {
     uint32_t points[PST_JOINT_ROUND];
     const uint32_t n = pst_joint_guess(searching->search, points);
@@ -160,21 +160,21 @@ static bool next_point(void *context, uint32_t *ret_point)
 
         searching->n_open++;
         if (trial != NULL) {
-            tell(searching, *ret_point, trial);
+            report_trial(searching, *ret_point, trial);
         } else if (early == NULL || early->failed) {
             if (early != NULL) {
                 early->wanted = true;
             }
             return true;
         } else if (early->done) {
-            add(searching, *ret_point, &early->trial);
+            add_trial(searching, *ret_point, &early->trial);
             early->trial = (struct pst_trial){.state = PST_TRIAL_OPEN};
         } else {
             early->wanted = true;
         }
     }
     searching->through = searching->n_open == 0;
-    return !searching->through && guess(searching, ret_point);
+    return !searching->through && guess_point(searching, ret_point);
 }
 
 static bool is_through(void *context)
@@ -184,7 +184,7 @@ static bool is_through(void *context)
     return searching->through;
 }
 
-static bool drops(void *context, uint32_t point)
+static bool drops_point(void *context, uint32_t point)
 {
     struct early *early = find_early(context, point);
 
@@ -203,7 +203,7 @@ static pst_status take_trial(void *context, uint32_t point, const struct pst_tri
 
     (void)err;
     if (early == NULL || early->wanted) {
-        add(searching, point, trial);
+        add_trial(searching, point, trial);
     } else {
         early->done = true;
         early->trial = *trial;
@@ -260,7 +260,7 @@ static void search_set(struct searching *searching)
         .config = config_of,
         .begun = show_progress,
         .each = take_trial,
-        .drops = drops,
+        .drops = drops_point,
         .through = is_through,
     };
     struct pst_joint_found found;

@@ -30,7 +30,7 @@ struct child {
 };
 
 /* Keeps the beginning of what there is to read; the rest is counted. */
-static void drain(int output, struct child *child)
+static void read_output(int output, struct child *child)
 {
     char buffer[4096];
     ssize_t n;
@@ -49,8 +49,8 @@ static void drain(int output, struct child *child)
 }
 
 /* Until it has ended, by itself or at the limit; its whole group goes with it. */
-static void watch(struct pst_process *process, uint32_t time_limit_s, bool (*cancelled)(void),
-                  struct child *child)
+static void watch_process(struct pst_process *process, uint32_t time_limit_s,
+                          bool (*cancelled)(void), struct child *child)
 {
     uint64_t end = pst_now_ns() + (uint64_t)time_limit_s * 1000000000u;
 
@@ -58,7 +58,7 @@ static void watch(struct pst_process *process, uint32_t time_limit_s, bool (*can
         struct pollfd wait = {.fd = process->output_fd, .events = POLLIN};
 
         poll(&wait, 1, POLL_MS);
-        drain(process->output_fd, child);
+        read_output(process->output_fd, child);
         if (pst_process_has_ended(process)) {
             break;
         }
@@ -75,7 +75,7 @@ static void watch(struct pst_process *process, uint32_t time_limit_s, bool (*can
         }
     }
     pst_process_end(process);
-    drain(process->output_fd, child);
+    read_output(process->output_fd, child);
 }
 
 /* malloc goes without a cache of what was freed, whose blocks count as used. */
@@ -88,7 +88,7 @@ static pst_status run_process(char *const *argv, uint32_t time_limit_s, bool (*c
 
     memset(ret_child, 0, sizeof *ret_child);
     if (error == 0) {
-        watch(&process, time_limit_s, cancelled, ret_child);
+        watch_process(&process, time_limit_s, cancelled, ret_child);
         memcpy(&ret_child->verdict, process.page, sizeof ret_child->verdict);
         ret_child->wait_status =
             ret_child->verdict.ended != 0 ? ret_child->verdict.wait_status : process.wait_status;
@@ -183,8 +183,8 @@ static void make_line(char *text)
     }
 }
 
-static void judge(const struct child *child, const char *path, uint32_t limit_s,
-                  struct pst_conformance_result *result)
+static void judge_child(const struct child *child, const char *path, uint32_t limit_s,
+                        struct pst_conformance_result *result)
 {
     char printed[128];
 
@@ -239,7 +239,7 @@ static pst_status run_child(const struct run *run, const struct pst_conformance_
     } else if (status == PST_OK && child.verdict.outcome == PST_VERDICT_REFUSED) {
         status = pst_fail(err, PST_ERR_CONFIG, "config.value", "%s", child.verdict.text);
     } else if (status == PST_OK) {
-        judge(&child, run->path, limit_s, result);
+        judge_child(&child, run->path, limit_s, result);
         pst_text_make_plain(result->text);
         *ret_digest = child.verdict.digest;
     }
@@ -267,7 +267,7 @@ static pst_status run_test(const struct run *run, const struct pst_conformance_t
 }
 
 /* Is the kind among the words of the test's? */
-static bool is_for(const struct pst_conformance_test *test, const char *kind)
+static bool is_for_kind(const struct pst_conformance_test *test, const char *kind)
 {
     const size_t n = strlen(kind);
     const char *at = test->kinds;
@@ -292,7 +292,7 @@ static pst_status run_all(const struct run *run, struct pst_conformance_report *
         const struct pst_conformance_test *test = &pst_conformance_tests[i];
         struct pst_conformance_result *result = &report->results[report->n_results];
 
-        if (!is_for(test, run->kind) ||
+        if (!is_for_kind(test, run->kind) ||
             (run->question->only != NULL && strcmp(run->question->only, test->name) != 0)) {
             continue;
         }
@@ -324,7 +324,7 @@ static pst_status check_only(const char *only, const char *kind, struct pst_erro
     pst_status status;
 
     for (uint32_t i = 0; i < pst_conformance_n_tests; i++) {
-        if (!is_for(&pst_conformance_tests[i], kind)) {
+        if (!is_for_kind(&pst_conformance_tests[i], kind)) {
             continue;
         }
         names[n++] = pst_conformance_tests[i].name;

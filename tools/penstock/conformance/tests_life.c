@@ -113,7 +113,7 @@ void pst_test_growth(struct pst_subject *subject)
 }
 
 /* One instance and one question with the n-th allocation failing. False: all of them were had. */
-static bool starve(struct pst_subject *subject, uint32_t n, bool for_ever)
+static bool starve_allocation(struct pst_subject *subject, uint32_t n, bool for_ever)
 {
     struct pst_manners manners = {.fail_at = n, .fail_on = for_ever};
     struct pst_case question = pst_case_random(subject->seed, n);
@@ -146,9 +146,9 @@ void pst_test_allocations(struct pst_subject *subject)
 
     /* Questions differ, and so do the numbers of their allocations: a few without a failure. */
     for (n = 1; n <= ALLOCATIONS && missed < 8; n++) {
-        bool failed = starve(subject, n, false);
+        bool failed = starve_allocation(subject, n, false);
 
-        failed |= starve(subject, n, true);
+        failed |= starve_allocation(subject, n, true);
         missed = failed ? 0 : missed + 1;
     }
 }

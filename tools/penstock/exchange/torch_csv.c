@@ -34,10 +34,10 @@ struct writer {
 
 enum { FORWARD = 1, BACKWARD = 2, SENT_F = 4, SENT_B = 8, WAITED_F = 16 };
 
-static void put(struct writer *writer, uint32_t rank, const char *format, ...)
+static void put_action(struct writer *writer, uint32_t rank, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-static void put(struct writer *writer, uint32_t rank, const char *format, ...)
+static void put_action(struct writer *writer, uint32_t rank, const char *format, ...)
 {
     struct row *row = &writer->rows[rank];
     va_list args;
@@ -77,8 +77,9 @@ static void put_transfer(struct writer *writer, uint32_t rank, const struct pst_
     if (to >= order->n_stages || order->rank_of[to] == rank) {
         return;
     }
-    put(writer, rank, "%uSEND_%c%u", pass->stage, forward ? 'F' : 'B', pass->microbatch);
-    put(writer, order->rank_of[to], "%uRECV_%c%u", to, forward ? 'F' : 'B', pass->microbatch);
+    put_action(writer, rank, "%uSEND_%c%u", pass->stage, forward ? 'F' : 'B', pass->microbatch);
+    put_action(writer, order->rank_of[to], "%uRECV_%c%u", to, forward ? 'F' : 'B',
+               pass->microbatch);
     *state_of(writer, pass->stage, pass->microbatch) |= forward ? SENT_F : SENT_B;
 }
 
@@ -89,7 +90,7 @@ static void put_wait(struct writer *writer, uint32_t rank, const struct pst_pass
     uint8_t *state = state_of(writer, pass->stage, pass->microbatch);
 
     if ((pass->op == PST_PASS_B || pass->op == PST_PASS_BW) && (*state & SENT_F) != 0) {
-        put(writer, rank, "%uWAIT_SEND_F%u", pass->stage, pass->microbatch);
+        put_action(writer, rank, "%uWAIT_SEND_F%u", pass->stage, pass->microbatch);
         *state |= WAITED_F;
     }
 }
@@ -99,8 +100,8 @@ static void put_reduction(struct writer *writer, uint32_t rank, const struct pst
 {
     if ((pass->op == PST_PASS_W || pass->op == PST_PASS_BW) &&
         ++writer->n_weights[pass->stage] == writer->order->n_microbatches) {
-        put(writer, rank, "%uREDUCE_GRAD", pass->stage);
-        put(writer, rank, "%uWAIT_REDUCE_GRAD", pass->stage);
+        put_action(writer, rank, "%uREDUCE_GRAD", pass->stage);
+        put_action(writer, rank, "%uWAIT_REDUCE_GRAD", pass->stage);
     }
 }
 
@@ -112,7 +113,7 @@ static void put_pass(struct writer *writer, uint32_t rank, const struct pst_pass
     if (pass->op == PST_PASS_R) {
         return;
     }
-    put(writer, rank, "%u%c%u", pass->stage, letters[pass->op], pass->microbatch);
+    put_action(writer, rank, "%u%c%u", pass->stage, letters[pass->op], pass->microbatch);
     if (pass->op != PST_PASS_W) {
         *state_of(writer, pass->stage, pass->microbatch) |=
             pass->op == PST_PASS_F ? FORWARD : BACKWARD;
@@ -128,7 +129,7 @@ static void put_pass(struct writer *writer, uint32_t rank, const struct pst_pass
     }
 }
 
-static pst_status walk(struct writer *writer, struct pst_error *err)
+static pst_status walk_ranks(struct writer *writer, struct pst_error *err)
 {
     const struct pst_torch_order *order = writer->order;
     uint32_t n_left = order->n_ranks;
@@ -164,10 +165,10 @@ static void put_last_waits(struct writer *writer, uint32_t rank)
         uint8_t state = *state_of(writer, pass->stage, pass->microbatch);
 
         if (pass->op == PST_PASS_F && (state & (SENT_F | WAITED_F)) == SENT_F) {
-            put(writer, rank, "%uWAIT_SEND_F%u", pass->stage, pass->microbatch);
+            put_action(writer, rank, "%uWAIT_SEND_F%u", pass->stage, pass->microbatch);
         }
         if ((pass->op == PST_PASS_B || pass->op == PST_PASS_BW) && (state & SENT_B) != 0) {
-            put(writer, rank, "%uWAIT_SEND_B%u", pass->stage, pass->microbatch);
+            put_action(writer, rank, "%uWAIT_SEND_B%u", pass->stage, pass->microbatch);
         }
     }
 }
@@ -219,7 +220,7 @@ pst_status pst_torch_csv(const struct pst_torch_order *order, enum pst_torch_fla
     writer.at = pst_alloc((size_t)order->n_ranks + 1, sizeof *writer.at);
     writer.n_weights = pst_alloc((size_t)order->n_stages + 1, sizeof *writer.n_weights);
     writer.done = pst_alloc((size_t)order->n_stages + 1, (size_t)order->n_microbatches + 1);
-    status = walk(&writer, err);
+    status = walk_ranks(&writer, err);
     for (uint32_t r = 0; r < order->n_ranks && flavour == PST_TORCH_WAITS; r++) {
         put_last_waits(&writer, r);
     }
@@ -238,7 +239,7 @@ pst_status pst_torch_csv(const struct pst_torch_order *order, enum pst_torch_fla
 /* --- from a plan's lists back to orders of passes, or from a scheduler's answer ----------------*/
 
 /* what: with what would do, behind a semicolon. */
-static pst_status refuse(struct pst_error *err, const char *what)
+static pst_status refuse_plan(struct pst_error *err, const char *what)
 {
     return pst_fail(err, PST_ERR_INFEASIBLE, "output.form",
                     "PyTorch's schedule files cannot express %s", what);
@@ -252,31 +253,31 @@ static const char copies[] = "two copies of a model; use a scheduler of one copy
 static const char sizes[] =
     "micro-batches of different sizes; use a partitioner that gives all stages one size";
 
-static pst_status check(const struct pst_plan *plan, struct pst_error *err)
+static pst_status check_plan(const struct pst_plan *plan, struct pst_error *err)
 {
     if (plan->slices > 1) {
-        return refuse(err, slices);
+        return refuse_plan(err, slices);
     }
     if (plan->asynchronous || plan->version_rule != PST_VERSION_SYNC) {
-        return refuse(err, asynchronous);
+        return refuse_plan(err, asynchronous);
     }
     if (plan->copies > 1) {
-        return refuse(err, copies);
+        return refuse_plan(err, copies);
     }
     for (uint32_t s = 0; s < plan->n_stages; s++) {
         if (plan->stages[s].n_ranks != 1) {
-            return refuse(err, "stages with replicas; use a plan with one device per stage");
+            return refuse_plan(err, "stages with replicas; use a plan with one device per stage");
         }
         if (plan->stages[s].n_microbatches != plan->stages[0].n_microbatches) {
-            return refuse(err, sizes);
+            return refuse_plan(err, sizes);
         }
         if (plan->stages[s].weight_versions > 1) {
-            return refuse(err, "several versions of weights; use a scheduler of one version");
+            return refuse_plan(err, "several versions of weights; use a scheduler of one version");
         }
     }
     for (uint32_t e = 0; e < plan->n_edges; e++) {
         if (plan->edges[e].to != plan->edges[e].from + 1) {
-            pst_status status = refuse(
+            pst_status status = refuse_plan(
                 err, "stages that are not a chain; plan with --set partitioner.use=chain-dp --set "
                      "partitioner.chain=true, or with a partitioner that makes chains");
 
@@ -285,7 +286,7 @@ static pst_status check(const struct pst_plan *plan, struct pst_error *err)
             return status;
         }
     }
-    return plan->n_stages == 0 ? refuse(err, "a plan without stages") : PST_OK;
+    return plan->n_stages == 0 ? refuse_plan(err, "a plan without stages") : PST_OK;
 }
 
 static uint32_t count_dropped(const struct pst_plan *plan)
@@ -345,7 +346,7 @@ pst_status pst_torch_csv_of_plan(const struct pst_plan *plan, enum pst_torch_fla
 {
     struct pst_torch_order order;
     struct pst_arena arena = {0};
-    pst_status status = check(plan, err);
+    pst_status status = check_plan(plan, err);
 
     if (status == PST_OK) {
         collect(plan, &arena, &order);
@@ -367,25 +368,25 @@ static pst_status check_answer(const struct pst_order_question *asked,
     uint32_t n = asked->in.n_stages;
 
     if (answer->asynchronous) {
-        return refuse(err, asynchronous);
+        return refuse_plan(err, asynchronous);
     }
     if (pst_topology_copies(&asked->topology) > 1) {
-        return refuse(err, copies);
+        return refuse_plan(err, copies);
     }
     if (asked->in.slices > 1) {
-        return refuse(err, slices);
+        return refuse_plan(err, slices);
     }
     for (uint32_t s = 0; s < n; s++) {
         if (asked->stages[s].microbatch_size != asked->stages[0].microbatch_size ||
             asked->stages[s].n_microbatches != asked->stages[0].n_microbatches) {
-            return refuse(err, sizes);
+            return refuse_plan(err, sizes);
         }
         if (s > 0 && (asked->stages[s].n_pred != 1 ||
                       asked->links[asked->stages[s].first_pred].from != s - 1)) {
-            return refuse(err, no_row);
+            return refuse_plan(err, no_row);
         }
     }
-    return asked->in.n_links + 1 == n ? PST_OK : refuse(err, no_row);
+    return asked->in.n_links + 1 == n ? PST_OK : refuse_plan(err, no_row);
 }
 
 pst_status pst_torch_csv_of_answer(const struct pst_order_question *asked,

@@ -104,7 +104,7 @@ static bool same_key(const struct end *a, const struct end *b)
     return memcmp(a->key, b->key, sizeof a->key) == 0;
 }
 
-static void pair(struct trace *trace)
+static void pair_transfers(struct trace *trace)
 {
     const struct pst_timeline *timeline = trace->timeline;
     size_t room = (size_t)timeline->n_spans + 1;
@@ -636,7 +636,7 @@ static void put_timeline(struct pst_json *json, const struct pst_timeline *timel
         .json = json, .timeline = timeline, .pid_base = pid_base, .prefix = prefix};
 
     assign_rows(&trace);
-    pair(&trace);
+    pair_transfers(&trace);
     if (predicted != NULL) {
         take_predicted(&trace, predicted);
     }
@@ -725,7 +725,8 @@ static bool deflate_all(z_stream *stream, const unsigned char *bytes, size_t len
 
 /* Compressed to the format of gzip (RFC 1952), without name and date: the same bytes in, the same
    bytes out. free() *ret_packed. */
-static void pack(const void *bytes, size_t length, unsigned char **ret_packed, size_t *ret_length)
+static void compress_text(const void *bytes, size_t length, unsigned char **ret_packed,
+                          size_t *ret_length)
 {
     z_stream stream = {0};
     unsigned char *packed;
@@ -757,7 +758,7 @@ pst_status pst_trace_write(const struct pst_timeline *timeline, const char *path
     if (!pst_text_ends(path, ".gz")) {
         status = pst_file_write(path, text, length, err);
     } else {
-        pack(text, length, &packed, &n_packed);
+        compress_text(text, length, &packed, &n_packed);
         status = pst_file_write(path, packed, n_packed, err);
     }
     free(packed);

@@ -80,7 +80,7 @@ static void collect_series(struct plot *plot)
 
 /* --- scales ------------------------------------------------------------------------------------*/
 
-static double place(const struct range *range, double value)
+static double place_value(const struct range *range, double value)
 {
     return range->at_low +
            (value - range->low) / (range->high - range->low) * (range->at_high - range->at_low);
@@ -148,7 +148,7 @@ static void draw_axes(struct plot *plot)
     char text[64];
 
     for (uint32_t i = 0; plot->y.low + i * plot->y.tick <= plot->y.high; i++) {
-        double value = plot->y.low + i * plot->y.tick, y = place(&plot->y, value);
+        double value = plot->y.low + i * plot->y.tick, y = place_value(&plot->y, value);
 
         pst_pen_move(plot->pen, left, y);
         pst_pen_line(plot->pen, plot->x.at_high, y);
@@ -157,7 +157,7 @@ static void draw_axes(struct plot *plot)
         pst_pen_text(plot->pen, left - 5, y, ALIGN_RIGHT, pst_soft, text);
     }
     for (uint32_t i = 0; plot->x.low + i * plot->x.tick <= plot->x.high; i++) {
-        double value = plot->x.low + i * plot->x.tick, x = place(&plot->x, value);
+        double value = plot->x.low + i * plot->x.tick, x = place_value(&plot->x, value);
 
         pst_pen_move(plot->pen, x, plot->y.at_high);
         pst_pen_line(plot->pen, x, bottom);
@@ -201,12 +201,12 @@ static void draw_shape(struct pst_pen *pen, uint32_t series, double x, double y)
 
 static double point_x(const struct plot *plot, uint32_t i)
 {
-    return place(&plot->x, (double)plot->scatter->points[i].bytes / plot->bytes_per_unit);
+    return place_value(&plot->x, (double)plot->scatter->points[i].bytes / plot->bytes_per_unit);
 }
 
 static double point_y(const struct plot *plot, uint32_t i)
 {
-    return place(&plot->y, plot->scatter->points[i].rate);
+    return place_value(&plot->y, plot->scatter->points[i].rate);
 }
 
 /* Ascending by memory; two of the front with the same memory are equally fast. */
@@ -243,7 +243,7 @@ static void draw_front(struct plot *plot, const uint32_t *front, uint32_t n)
 }
 
 /* How far a point is from a box. */
-static double gap(const struct plot *plot, const struct pst_text_box *box, uint32_t i)
+static double gap_to_point(const struct plot *plot, const struct pst_text_box *box, uint32_t i)
 {
     double x = point_x(plot, i), y = point_y(plot, i);
 
@@ -252,9 +252,9 @@ static double gap(const struct plot *plot, const struct pst_text_box *box, uint3
 }
 
 /* The label of a point would lie over something, or nearer to another point. */
-static bool hits(const struct plot *plot, const struct pst_text_box *box, uint32_t point)
+static bool hits_something(const struct plot *plot, const struct pst_text_box *box, uint32_t point)
 {
-    const double own = fmax(gap(plot, box, point), RADIUS);
+    const double own = fmax(gap_to_point(plot, box, point), RADIUS);
 
     if (box->x < plot->x.at_low + 1 || box->x + box->width > plot->width - 2 ||
         box->y < plot->y.at_high || box->y + box->height > plot->y.at_low) {
@@ -269,7 +269,7 @@ static bool hits(const struct plot *plot, const struct pst_text_box *box, uint32
         }
     }
     for (uint32_t i = 0; i < plot->scatter->n; i++) {
-        if (i != point && gap(plot, box, i) < own) {
+        if (i != point && gap_to_point(plot, box, i) < own) {
             return true;
         }
     }
@@ -313,7 +313,7 @@ static void draw_label(struct plot *plot, uint32_t i)
         struct pst_text_box box = {.width = width, .height = height, .y = middle - height / 2};
 
         box.x = places[p][0] > 0 ? x : places[p][0] < 0 ? x - width : x - width / 2;
-        if (!hits(plot, &box, i) && (t >= PLACES || !is_crossed(plot, &box))) {
+        if (!hits_something(plot, &box, i) && (t >= PLACES || !is_crossed(plot, &box))) {
             pst_pen_text(plot->pen, box.x, middle, ALIGN_LEFT, pst_ink, label);
             plot->taken[plot->n_taken++] = box;
             return;
@@ -368,8 +368,8 @@ static void draw_capacity(struct plot *plot)
     if (plot->scatter->capacity_bytes == UINT64_MAX || value > plot->x.high) {
         return;
     }
-    pst_pen_move(plot->pen, place(&plot->x, value), plot->y.at_high);
-    pst_pen_line(plot->pen, place(&plot->x, value), plot->y.at_low);
+    pst_pen_move(plot->pen, place_value(&plot->x, value), plot->y.at_high);
+    pst_pen_line(plot->pen, place_value(&plot->x, value), plot->y.at_low);
     pst_pen_stroke(plot->pen, pst_alarm, 0.8, dash);
 }
 

@@ -22,7 +22,7 @@ struct pst_stack {
 /* --- layout ------------------------------------------------------------------------------------*/
 
 /* The scale of times, of memory and the columns that suit all. */
-static void agree(struct pst_stack *stack)
+static void agree_on_scales(struct pst_stack *stack)
 {
     struct pst_figure_page all = stack->pages[0];
 
@@ -122,7 +122,7 @@ static void lay_out(struct pst_stack *stack, struct pst_pen *pen)
         pst_figure_prepare(page);
         pst_figure_choose_columns(page);
     }
-    agree(stack);
+    agree_on_scales(stack);
     for (uint32_t i = 0; i < stack->n; i++) {
         pst_figure_choose_content(&stack->pages[i]);
         stack->pages[i].memory_column = stack->pages[i].dense_column =
@@ -228,7 +228,7 @@ void pst_stack_draw_panel(struct pst_stack *stack, struct pst_pen *pen, uint32_t
     draw_panel(&stack->pages[plan], pen, true);
 }
 
-static void shift(struct pst_figure_page *page, double by)
+static void shift_page(struct pst_figure_page *page, double by)
 {
     page->rows_top += by;
     page->rows_bottom += by;
@@ -236,7 +236,7 @@ static void shift(struct pst_figure_page *page, double by)
     page->memory_bottom += by;
 }
 
-static void draw(void *context, struct pst_pen *pen)
+static void draw_stack(void *context, struct pst_pen *pen)
 {
     struct pst_stack *stack = context;
     double y = stack->head.margin;
@@ -246,7 +246,7 @@ static void draw(void *context, struct pst_pen *pen)
     for (uint32_t i = 0; i < stack->n; i++) {
         struct pst_figure_page *page = &stack->pages[i];
 
-        shift(page, y);
+        shift_page(page, y);
         draw_panel(page, pen, i + 1 == stack->n);
         y = page->memory_bottom + GAP;
     }
@@ -289,7 +289,7 @@ pst_status pst_stack_canvas(const struct pst_stack_plan *plans, uint32_t n,
     for (uint32_t i = 0; i < n; i++) {
         height += opening.stack->pages[i].memory_bottom + (i + 1 < n ? GAP : 0);
     }
-    *ret_canvas = (struct pst_canvas){opening.stack->options.width_pt, ceil(height), draw,
+    *ret_canvas = (struct pst_canvas){opening.stack->options.width_pt, ceil(height), draw_stack,
                                       opening.stack, NULL};
     if (height > 14000) {
         return pst_fail(err, PST_ERR_CONFIG, "config.value",

@@ -29,8 +29,8 @@ static uint32_t n_of(const struct pst_stage_layout *l, uint32_t layer)
 }
 
 /* Sums what the other ends of the links that begin (down) or end in a layer have. */
-static void gather(const struct pst_stage_layout *l, uint32_t layer, bool from_left,
-                   const double *value, struct means *means)
+static void sum_neighbours(const struct pst_stage_layout *l, uint32_t layer, bool from_left,
+                           const double *value, struct means *means)
 {
     uint32_t gap = from_left ? layer - 1 : layer;
 
@@ -115,7 +115,7 @@ static void order_layout(struct pst_stage_layout *l)
         for (uint32_t k = 1; k < l->n_layers; k++) {
             uint32_t layer = i % 2 == 0 ? k : l->n_layers - 1 - k;
 
-            gather(l, layer, i % 2 == 0, y, &means);
+            sum_neighbours(l, layer, i % 2 == 0, y, &means);
             for (uint32_t at = l->first[layer]; at < l->first[layer + 1]; at++) {
                 uint32_t slot = l->order[at];
 
@@ -247,8 +247,8 @@ static void make_slots(const struct pst_stage_graph *graph, const uint32_t *laye
 }
 
 /* Finds the top and the bottom of the layers from..to-1. */
-static void span(const struct pst_stage_layout *l, uint32_t from, uint32_t to, double *ret_top,
-                 double *ret_bottom)
+static void find_extent(const struct pst_stage_layout *l, uint32_t from, uint32_t to,
+                        double *ret_top, double *ret_bottom)
 {
     *ret_top = INFINITY;
     *ret_bottom = -INFINITY;
@@ -277,7 +277,7 @@ static void measure(struct pst_stage_layout *l, uint32_t columns)
         uint32_t end = (line + 1) * columns;
         double top, bottom;
 
-        span(l, line * columns, end < l->n_layers ? end : l->n_layers, &top, &bottom);
+        find_extent(l, line * columns, end < l->n_layers ? end : l->n_layers, &top, &bottom);
         l->line_top[line] = y - top;
         y += bottom - top;
         y += line + 1 < l->n_lines ? LINE_GAP + STAGE_LANE * l->n_turns : 0;

@@ -99,75 +99,67 @@ uint32_t pst_compare_plans(const struct pst_compare_result *result, uint32_t *re
 
 /* --- what a record has -------------------------------------------------------------------------*/
 
-#define GET(name)                                                                                  \
-    static void get_##name(const struct pst_compare_result *result,                                \
-                           const struct pst_record *record, struct pst_arena *arena,               \
-                           struct pst_cell *cell)
-#define GET_OF_DONE(name, expression)                                                              \
-    GET(name)                                                                                      \
-    {                                                                                              \
-        const struct pst_trial *trial = &record->trial;                                            \
-                                                                                                   \
-        (void)result;                                                                              \
-        (void)arena;                                                                               \
-        cell->there = trial->state == PST_TRIAL_DONE;                                              \
-        cell->number = (double)(expression);                                                       \
-    }
-#define GET_OF_RUN(name, expression)                                                               \
-    GET(name)                                                                                      \
-    {                                                                                              \
-        const struct pst_trial *trial = &record->trial;                                            \
-                                                                                                   \
-        (void)result;                                                                              \
-        (void)arena;                                                                               \
-        cell->there = trial->state == PST_TRIAL_DONE && trial->ran;                                \
-        cell->number = cell->there ? (double)(expression) : 0;                                     \
-    }
+#define GET(name) static void get_##name(const struct pst_cell_of *of, struct pst_cell *cell)
 #define GET_TEXT(name, expression)                                                                 \
     GET(name)                                                                                      \
     {                                                                                              \
-        (void)result;                                                                              \
-        (void)arena;                                                                               \
         cell->text = (expression);                                                                 \
         cell->there = cell->text != NULL;                                                          \
+    }
+#define GET_NUMBER(name, condition, expression)                                                    \
+    GET(name)                                                                                      \
+    {                                                                                              \
+        const struct pst_trial *trial = &of->record->trial;                                        \
+                                                                                                   \
+        (void)trial;                                                                               \
+        cell->there = (condition);                                                                 \
+        cell->number = cell->there ? (double)(expression) : 0;                                     \
     }
 #define GET_VERSUS(name, field, needs, expression)                                                 \
     GET(name)                                                                                      \
     {                                                                                              \
-        const struct pst_versus *versus = &record->field;                                          \
+        const struct pst_versus *versus = &of->record->field;                                      \
                                                                                                    \
-        (void)result;                                                                              \
-        (void)arena;                                                                               \
         cell->there = versus->needs;                                                               \
         cell->number = (double)(expression);                                                       \
         cell->same = pst_versus_is_same(versus);                                                   \
     }
 
-GET_TEXT(config, record->config)
-GET_TEXT(method, record->method)
-GET_TEXT(partitioner, record->labels[PST_AXIS_PARTITIONER])
-GET_TEXT(scheduler, record->labels[PST_AXIS_SCHEDULER])
-GET_TEXT(memopt, record->labels[PST_AXIS_MEMOPT])
-GET_TEXT(devices, record->labels[PST_AXIS_DEVICES])
-GET_TEXT(microbatch, record->labels[PST_AXIS_MICROBATCH])
-GET_TEXT(replicas, record->labels[PST_AXIS_REPLICAS])
-GET_TEXT(state, pst_trial_state_word(record->trial.state))
-GET_TEXT(why,
-         record->trial.state <= PST_TRIAL_DONE ? NULL : pst_compare_why(arena, &record->trial.why))
+GET_TEXT(config, of->record->config)
+GET_TEXT(method, of->record->method)
+GET_TEXT(partitioner, of->record->labels[PST_AXIS_PARTITIONER])
+GET_TEXT(scheduler, of->record->labels[PST_AXIS_SCHEDULER])
+GET_TEXT(memopt, of->record->labels[PST_AXIS_MEMOPT])
+GET_TEXT(devices, of->record->labels[PST_AXIS_DEVICES])
+GET_TEXT(microbatch, of->record->labels[PST_AXIS_MICROBATCH])
+GET_TEXT(replicas, of->record->labels[PST_AXIS_REPLICAS])
+GET_TEXT(state, pst_trial_state_word(of->record->trial.state))
+GET_TEXT(why, of->record->trial.state <= PST_TRIAL_DONE
+                  ? NULL
+                  : pst_compare_why(of->arena, &of->record->trial.why))
 
-GET_OF_DONE(batch, trial->batch)
-GET_OF_DONE(stages, trial->n_stages)
-GET_OF_DONE(rate, pst_trial_samples_per_second(trial))
-GET_OF_DONE(step, trial->sim.period_ns)
-GET_OF_DONE(idle, pst_sim_idle(&trial->sim).all)
-GET_OF_DONE(bubble, pst_sim_idle(&trial->sim).busiest)
-GET_OF_DONE(search, trial->search_seconds)
+#define DONE (trial->state == PST_TRIAL_DONE)
+GET_NUMBER(batch, DONE, trial->batch)
+GET_NUMBER(stages, DONE, trial->n_stages)
+GET_NUMBER(rate, DONE, pst_trial_samples_per_second(trial))
+GET_NUMBER(step, DONE, trial->sim.period_ns)
+GET_NUMBER(idle, DONE, pst_sim_idle(&trial->sim).all)
+GET_NUMBER(bubble, DONE, pst_sim_idle(&trial->sim).busiest)
+GET_NUMBER(search, DONE, trial->search_seconds)
+GET_NUMBER(low, DONE && trial->high_ns > 0, trial->low_ns)
+GET_NUMBER(high, DONE && trial->high_ns > 0, trial->high_ns)
+GET_NUMBER(peak, DONE, pst_trial_most_bytes(trial))
+GET_NUMBER(enough, trial->state > PST_TRIAL_DONE && trial->why.enough_bytes > 0,
+           trial->why.enough_bytes)
 
-GET_OF_RUN(measured, trial->measured_ns)
-GET_OF_RUN(predicted, trial->predicted_ns)
-GET_OF_RUN(error, (double)trial->predicted_ns / (double)trial->measured_ns - 1)
-GET_OF_RUN(rounds, trial->n_rounds)
-GET_OF_RUN(steps, trial->n_steps)
+#define RAN (DONE && trial->ran)
+GET_NUMBER(measured, RAN, trial->measured_ns)
+GET_NUMBER(predicted, RAN, trial->predicted_ns)
+GET_NUMBER(error, RAN, (double)trial->predicted_ns / (double)trial->measured_ns - 1)
+GET_NUMBER(rounds, RAN, trial->n_rounds)
+GET_NUMBER(steps, RAN, trial->n_steps)
+/* Emulated devices have no loss. */
+GET_NUMBER(loss, RAN && !isnan(trial->final_loss), trial->final_loss)
 
 GET_VERSUS(of_best, best, known, versus->speedup)
 GET_VERSUS(p_best, best, tested, versus->p)
@@ -178,77 +170,34 @@ GET_VERSUS(speedup_high, baseline, tested, versus->high)
 GET_VERSUS(p_baseline, baseline, tested, versus->p)
 GET_VERSUS(same_as_baseline, baseline, tested, pst_versus_is_same(versus))
 
-GET(loss)
-{
-    (void)result;
-    (void)arena;
-    cell->number = record->trial.final_loss;
-    cell->there = record->trial.state == PST_TRIAL_DONE && record->trial.ran &&
-                  !isnan(cell->number); /* emulated devices have none */
-}
-
-GET(low)
-{
-    (void)result;
-    (void)arena;
-    cell->there = record->trial.state == PST_TRIAL_DONE && record->trial.high_ns > 0;
-    cell->number = (double)record->trial.low_ns;
-}
-
-GET(high)
-{
-    (void)result;
-    (void)arena;
-    cell->there = record->trial.state == PST_TRIAL_DONE && record->trial.high_ns > 0;
-    cell->number = (double)record->trial.high_ns;
-}
-
 GET(interval)
 {
-    get_high(result, record, arena, cell);
-    cell->least = (double)record->trial.low_ns;
+    get_high(of, cell);
+    cell->least = (double)of->record->trial.low_ns;
 }
 
 /* Gets the least and the most memory that a device holds. */
 GET(memory)
 {
-    const struct pst_trial *trial = &record->trial;
+    const struct pst_trial *trial = &of->record->trial;
     uint64_t least = UINT64_MAX;
 
-    (void)arena;
     for (uint32_t d = 0; trial->arena_bytes != NULL && d < trial->n_devices; d++) {
         least = trial->arena_bytes[d] < least ? trial->arena_bytes[d] : least;
     }
-    cell->there = trial->state == PST_TRIAL_DONE;
-    cell->number = (double)pst_trial_most_bytes(trial);
-    cell->least = pst_compare_seeks_batch(result) ? 0 : (double)least;
+    get_peak(of, cell);
+    cell->least = pst_compare_seeks_batch(of->result) ? 0 : (double)least;
 }
 
-GET_OF_DONE(peak, pst_trial_most_bytes(trial))
-
-GET(enough)
-{
-    (void)result;
-    (void)arena;
-    cell->number = (double)record->trial.why.enough_bytes;
-    cell->there = record->trial.state > PST_TRIAL_DONE && cell->number > 0;
-}
+GET_NUMBER(common_rate,
+           of->record->tuned != NULL && of->record->tuned->common.state == PST_TRIAL_DONE,
+           pst_trial_samples_per_second(&of->record->tuned->common))
+GET_NUMBER(size, of->record->tuned != NULL, of->record->tuned->microbatch)
 
 GET(largest)
 {
-    (void)result;
-    (void)arena;
-    cell->there = record->tuned != NULL;
-    cell->number = cell->there ? record->tuned->microbatch : 0;
-    cell->before = cell->there && !record->tuned->bounded ? ">= " : NULL;
-}
-
-GET(common_rate)
-{
-    (void)result;
-    (void)arena;
-    cell->there = record->tuned != NULL && record->tuned->common.state == PST_TRIAL_DONE;
-    cell->number = cell->there ? pst_trial_samples_per_second(&record->tuned->common) : 0;
+    get_size(of, cell);
+    cell->before = cell->there && !of->record->tuned->bounded ? ">= " : NULL;
 }
 
 #define NAME  (BOTH | PST_COLUMN_NAME)
@@ -464,7 +413,7 @@ struct pst_cell pst_compare_cell(const struct pst_compare_result *result,
     struct pst_cell cell = {.there = false};
 
     if (column->get != NULL) {
-        column->get(result, record, arena, &cell);
+        column->get(&(struct pst_cell_of){result, record, arena}, &cell);
     } else {
         get_remark(record, column, arena, &cell);
     }

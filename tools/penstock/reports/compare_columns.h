@@ -36,6 +36,13 @@ struct pst_cell {
     const char *before; /* ">= " in front of a number, or NULL */
 };
 
+/* What a column takes the value from. */
+struct pst_cell_of {
+    const struct pst_compare_result *result;
+    const struct pst_record *record;
+    struct pst_arena *arena;
+};
+
 /* Where and when there is a column. */
 enum {
     PST_COLUMN_TABLE = 1u << 0,     /* for people */
@@ -61,8 +68,8 @@ struct pst_compare_column {
     double scale;      /* of those numbers to this unit */
     enum pst_cell_kind kind;
     uint32_t flags;
-    void (*get)(const struct pst_compare_result *result, const struct pst_record *record,
-                struct pst_arena *arena, struct pst_cell *cell); /* NULL: the remark `title` */
+    /* NULL: the remark `title`. */
+    void (*get)(const struct pst_cell_of *of, struct pst_cell *cell);
     char order; /* '1' to '9': left out where there is no room, '9' first; 0: never */
 };
 

@@ -157,7 +157,7 @@ static void print_block(const struct pst_memopt_result *result, const struct blo
         pst_table_cell(table, "%u nodes", b->n);
     }
     pst_table_cell(table, "%s", action_name(action));
-    pst_table_bytes(table, b->saved);
+    pst_table_cell(table, "%s", pst_format_bytes(text, b->saved));
     pst_table_cell(table, "%s", action == PST_ACTION_KEEP ? "" : pst_format_bytes(text, b->freed));
     pst_table_cell(table, "%s",
                    action == PST_ACTION_KEEP ? "" : pst_format_ns(text, cost_ns(result, b)));
@@ -335,14 +335,7 @@ static const char *name_of(const struct pst_memopt_result *result, uint32_t v)
     return nodes[pst_stage_node_at(&result->view, v)->node].name;
 }
 
-static void put_tensor(struct pst_json *json, const struct pst_row *row,
-                       const struct pst_row_of *of)
-{
-    pst_json_string(json, row->key,
-                    name_of(of->at[PST_ROW_OUTER], *(const uint32_t *)of->at[PST_ROW_INDEX]));
-}
-
-/* The operator at a place that a replay names. */
+/* The operator at a place: of an action, or that a replay names. */
 static void put_place(struct pst_json *json, const struct pst_row *row, const struct pst_row_of *of)
 {
     pst_json_string(json, row->key,
@@ -350,7 +343,7 @@ static void put_place(struct pst_json *json, const struct pst_row *row, const st
 }
 
 static const struct pst_row action_rows[] = {
-    {"tensor", "the operator's name", PST_ROW_TEXT, .json = put_tensor},
+    {"tensor", "the operator's name", PST_ROW_TEXT, .base = PST_ROW_INDEX, .json = put_place},
     {"action", "`keep`, `recompute` or `offload`", PST_ROW_WORD, .word = action_name},
     PST_ROWS_END,
 };

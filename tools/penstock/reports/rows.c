@@ -191,49 +191,42 @@ char *pst_row_room_text(char text[32], double bytes)
     return pst_format_bytes(text, bytes < 1.8e19 ? (uint64_t)ceil(bytes) : UINT64_MAX);
 }
 
-static void put_cell(struct pst_table *table, const struct pst_row *row, const void *at)
+static const char *value_text(const struct pst_row *row, const void *at, char text[32])
 {
-    char text[32];
-
     switch (row->kind) {
     case PST_ROW_TEXT:
-        pst_table_cell(table, "%s", *(const char *const *)at);
-        break;
+        return *(const char *const *)at;
     case PST_ROW_NAME:
-        pst_table_cell(table, "%s", (const char *)at);
-        break;
+        return at;
     case PST_ROW_FLAG:
-        pst_table_cell(table, "%s", *(const bool *)at ? "yes" : "no");
-        break;
+        return *(const bool *)at ? "yes" : "no";
     case PST_ROW_ROOM:
-        pst_table_cell(table, "%s", pst_row_room_text(text, *(const double *)at));
-        break;
+        return pst_row_room_text(text, *(const double *)at);
     case PST_ROW_TIME:
-        pst_table_cell(table, "%s", pst_row_time_text(text, *(const double *)at));
-        break;
+        return pst_row_time_text(text, *(const double *)at);
     case PST_ROW_MEAN:
-        pst_table_ns(table, (uint64_t) * (const double *)at);
-        break;
-    case PST_ROW_REAL:
-        pst_table_cell(table, row->form, *(const double *)at);
-        break;
-    case PST_ROW_COUNT:
-        pst_table_cell(table, "%u", *(const uint32_t *)at);
-        break;
-    case PST_ROW_BYTES:
-        pst_table_bytes(table, *(const uint64_t *)at);
-        break;
+        return pst_format_ns(text, (uint64_t) * (const double *)at);
     case PST_ROW_NS:
-        pst_table_ns(table, *(const uint64_t *)at);
-        break;
+        return pst_format_ns(text, *(const uint64_t *)at);
+    case PST_ROW_BYTES:
+        return pst_format_bytes(text, *(const uint64_t *)at);
+    case PST_ROW_COUNT:
+        snprintf(text, 32, "%u", *(const uint32_t *)at);
+        return text;
+    case PST_ROW_REAL:
+        snprintf(text, 32, row->form, *(const double *)at);
+        return text;
     default: /* its form depends on the table */
         PST_ASSERT(!"the row has no cell()");
+        return "";
     }
 }
 
 static void put_cells(struct pst_table *table, const struct pst_row *rows,
                       const struct pst_row_of *of)
 {
+    char text[32];
+
     for (; !is_end(rows); rows++) {
         if (rows->title == NULL || !is_there(rows, of)) {
             continue;
@@ -243,7 +236,7 @@ static void put_cells(struct pst_table *table, const struct pst_row *rows,
         } else if (is_none(rows, of)) {
             pst_table_cell(table, "%s", rows->none);
         } else {
-            put_cell(table, rows, pst_row_value(rows, of));
+            pst_table_cell(table, "%s", value_text(rows, pst_row_value(rows, of), text));
         }
     }
 }

@@ -104,7 +104,7 @@ struct pst_row {
 #define PST_ROW_LIST .size = 1
 #define PST_ROWS_END                                                                               \
     {                                                                                              \
-        .key = NULL                                                                                \
+        0                                                                                          \
     }
 
 /* Members of the object that is open. */

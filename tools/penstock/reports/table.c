@@ -73,20 +73,6 @@ void pst_table_cell(struct pst_table *table, const char *format, ...)
     table->cells[table->n_cells++] = pst_arena_strdup(&table->arena, text);
 }
 
-void pst_table_ns(struct pst_table *table, uint64_t ns)
-{
-    char text[32];
-
-    pst_table_cell(table, "%s", pst_format_ns(text, ns));
-}
-
-void pst_table_bytes(struct pst_table *table, uint64_t bytes)
-{
-    char text[32];
-
-    pst_table_cell(table, "%s", pst_format_bytes(text, bytes));
-}
-
 /* Characters, not bytes: continuation bytes of UTF-8 take no room. */
 static int width_of(const char *text)
 {
@@ -105,7 +91,7 @@ struct widths {
     int total;                 /* with what stands between them */
 };
 
-static void add_up(const struct pst_table *table, struct widths *widths)
+static void add_up_widths(const struct pst_table *table, struct widths *widths)
 {
     widths->total = 0;
     for (uint32_t c = 0; c < table->n_columns; c++) {
@@ -148,24 +134,25 @@ static void bring_back(const struct pst_table *table, const int *wanted, int mos
             if (widths->of[c] == 0 && table->order[c] == order && !table->below[c] &&
                 width + GAP <= most - widths->total) {
                 widths->of[c] = width;
-                add_up(table, widths);
+                add_up_widths(table, widths);
             }
         }
     }
 }
 
 /* wanted: as wide as the widest cell. */
-static void fit(const struct pst_table *table, const int *wanted, int most, struct widths *widths)
+static void fit_columns(const struct pst_table *table, const int *wanted, int most,
+                        struct widths *widths)
 {
     uint32_t least;
 
     for (uint32_t c = 0; c < table->n_columns; c++) {
         widths->of[c] = table->below[c] ? 0 : narrowest(table, wanted, c);
     }
-    add_up(table, widths);
+    add_up_widths(table, widths);
     while (widths->total > most && (least = least_important(table, widths)) < PST_TABLE_COLUMNS) {
         widths->of[least] = 0;
-        add_up(table, widths);
+        add_up_widths(table, widths);
     }
     bring_back(table, wanted, most, widths);
     for (uint32_t c = 0; c < table->n_columns; c++) {
@@ -175,7 +162,7 @@ static void fit(const struct pst_table *table, const int *wanted, int most, stru
         if (table->below[c] ? width >= BESIDE || width == wanted[c]
                             : table->wraps[c] && before > 0 && width > before) {
             widths->of[c] = width;
-            add_up(table, widths);
+            add_up_widths(table, widths);
         }
     }
 }
@@ -306,7 +293,7 @@ void pst_table_print(const struct pst_table *table, FILE *out, const char *inden
         }
         wanted[c] = wanted[c] > 0 && wanted[c] < title ? title : wanted[c];
     }
-    fit(table, wanted, most, &widths);
+    fit_columns(table, wanted, most, &widths);
     fputs(color ? "\033[1m" : "", out);
     print_row(table, &widths, table->titles, indent, out);
     fputs(color ? "\033[0m" : "", out);

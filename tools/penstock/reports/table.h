@@ -41,8 +41,6 @@ void pst_table_columns(struct pst_table *table, const char *columns);
 void pst_table_title(struct pst_table *table, const char *title);
 void pst_table_cell(struct pst_table *table, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
-void pst_table_ns(struct pst_table *table, uint64_t ns);
-void pst_table_bytes(struct pst_table *table, uint64_t bytes);
 
 /* Titles in bold if told so. A row that was not filled up is completed by empty cells. */
 void pst_table_print(const struct pst_table *table, FILE *out, const char *indent, bool color);

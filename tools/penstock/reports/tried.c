@@ -148,7 +148,7 @@ struct pst_trial *pst_tried_find(const struct pst_tried *tried, uint32_t combina
     return place == 0 ? NULL : &tried->all[place - 1].trial;
 }
 
-static void keep(struct pst_tried *tried, uint32_t combination, const struct pst_trial *trial)
+static void keep_trial(struct pst_tried *tried, uint32_t combination, const struct pst_trial *trial)
 {
     if (tried->n == tried->capacity) {
         tried->capacity = tried->n == 0 ? 256 : 2 * tried->n;
@@ -174,7 +174,7 @@ void pst_tried_add(struct pst_tried *tried, uint32_t combination, const struct p
         code_trial(&(struct pst_codec){.out = &json}, &combination, &copy);
         add_line(tried, &json);
     }
-    keep(tried, combination, trial);
+    keep_trial(tried, combination, trial);
 }
 
 pst_status pst_tried_finish(struct pst_tried *tried, struct pst_error *err)
@@ -241,7 +241,7 @@ static pst_status read_records(struct pst_tried *tried, const char *path, const 
                 status = pst_fail_at(err, PST_ERR_CONFIG, "config.value", path, n, 1,
                                      "this line is not a record of a search");
             } else if (pst_tried_find(tried, combination) == NULL) {
-                keep(tried, combination, &trial);
+                keep_trial(tried, combination, &trial);
             } else {
                 pst_trial_finish(&trial);
             }

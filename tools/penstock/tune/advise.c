@@ -83,7 +83,7 @@ static bool stopped(void *probes)
 }
 
 /* A scheduler that searches for seconds gives its orders in haste: there are dozens of probes. */
-static uint64_t probe(struct probes *probes, const struct pst_search *asked, uint64_t memory)
+static uint64_t probe_memory(struct probes *probes, const struct pst_search *asked, uint64_t memory)
 {
     struct pst_planned planned = {.plan = NULL};
     struct pst_search changed = *asked;
@@ -116,7 +116,7 @@ static uint64_t need_for(void *context, uint64_t memory, uint64_t worth)
     struct pst_search asked = probes->advice->search;
 
     asked.worth_bytes = worth; /* with the clock: a partitioner's trials may find cuts that fit */
-    return probe(probes, &asked, memory);
+    return probe_memory(probes, &asked, memory);
 }
 
 /* The plan that takes least on its tightest cuts. */
@@ -128,7 +128,7 @@ static uint64_t need_of_tightest(struct probes *probes, bool few)
     asked.clock = NULL;
     asked.attempts = pst_tightest_attempts;
     asked.context = &wanted;
-    return probe(probes, &asked, 0);
+    return probe_memory(probes, &asked, 0);
 }
 
 /* How many plans a search for the least memory may make; 0: this job is too large for one. */
@@ -168,7 +168,7 @@ static uint64_t least_by_probes(struct pst_advice *advice, uint64_t need_bytes,
 
 /* --- what would do -----------------------------------------------------------------------------*/
 
-static bool works(const struct pst_search *search, uint64_t memory, bool brief)
+static bool works_with(const struct pst_search *search, uint64_t memory, bool brief)
 {
     struct pst_planned planned = {.plan = NULL};
     bool ok = probe_with(search, memory, brief, &planned);
@@ -187,7 +187,7 @@ static uint64_t some_memory(const struct pst_search *search, uint64_t found, uin
     const uint64_t tries[] = {found, need, pst_sat_add(need, need / 8), pst_sat_mul(2, need)};
 
     for (uint32_t i = found == 0 ? 1 : 0; i < 4; i++) {
-        if (works(search, tries[i], true) && works(search, tries[i], false)) {
+        if (works_with(search, tries[i], true) && works_with(search, tries[i], false)) {
             return tries[i];
         }
     }
@@ -202,13 +202,13 @@ static uint64_t least_memory(const struct pst_advice *advice, uint64_t low, uint
     uint64_t high = 0;
 
     for (uint32_t i = 0; i < 3 && high == 0; i++) {
-        high = works(search, tries[i], true) ? tries[i] : 0;
+        high = works_with(search, tries[i], true) ? tries[i] : 0;
     }
     for (uint32_t i = 0; i < PROBES && high > low + 1 && n_probes(search) > 0 && !is_over(advice);
          i++) {
         uint64_t middle = low + (high - low) / 2;
 
-        if (works(search, middle, true)) {
+        if (works_with(search, middle, true)) {
             high = middle;
         } else {
             low = middle;
@@ -299,8 +299,8 @@ struct changed {
 };
 
 /* False: it is none to recommend. Else finish by pst_config_destroy(config). */
-static bool change(const struct pst_advice *advice, const char *id, const char *path,
-                   struct changed *changed)
+static bool apply_change(const struct pst_advice *advice, const char *id, const char *path,
+                         struct changed *changed)
 {
     const struct pst_plugin *plugin = NULL;
 
@@ -329,7 +329,7 @@ static struct outcome need_with(const struct pst_advice *advice, const char *id,
     uint64_t limit = limit_of(&advice->search), need;
     struct changed changed;
 
-    if (!change(advice, id, path, &changed)) {
+    if (!apply_change(advice, id, path, &changed)) {
         return outcome;
     }
     if (!fits_now(&changed.advice.search, &outcome) && enough > limit) {
@@ -346,10 +346,10 @@ static bool confirms(const struct pst_advice *advice, const char *id, const char
                      uint64_t memory)
 {
     struct changed changed;
-    bool ok = change(advice, id, path, &changed);
+    bool ok = apply_change(advice, id, path, &changed);
 
     if (ok) {
-        ok = works(&changed.advice.search, memory, false);
+        ok = works_with(&changed.advice.search, memory, false);
         pst_config_destroy(changed.config);
     }
     return ok;
@@ -432,7 +432,7 @@ static void say_unit(uint64_t limit, uint64_t enough, bool ended, struct pst_err
     err->enough_bytes = enough;
 }
 
-static void say(const struct pst_advice *advice, uint64_t enough, struct pst_error *err)
+static void say_enough(const struct pst_advice *advice, uint64_t enough, struct pst_error *err)
 {
     const struct pst_search *search = &advice->search;
     uint64_t limit = limit_of(search), worth = enough == 0 ? UINT64_MAX : enough - enough / 16;
@@ -487,7 +487,7 @@ static void explain(const struct pst_advice *advice, uint64_t enough,
         pst_planned_table(planned, search->graph, err);
     }
     say_least(planned->plan, least, err);
-    say(advice, enough, err);
+    say_enough(advice, enough, err);
 }
 
 /* By the job alone, whatever memory there is: else what is said to be enough would not be found

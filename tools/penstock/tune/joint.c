@@ -73,7 +73,7 @@ static uint32_t first_of(const struct pst_joint *joint, uint32_t dim, uint32_t v
     return joint->group[dim] == NULL ? value : joint->group[dim][value];
 }
 
-static uint32_t draw(struct pst_joint_search *search, uint32_t below)
+static uint32_t draw_number(struct pst_joint_search *search, uint32_t below)
 {
     const struct pst_philox words = pst_philox(search->joint->seed, 0, search->drawn++);
 
@@ -92,7 +92,7 @@ static uint32_t *slot_of(uint32_t *seen, uint32_t capacity, uint32_t point)
     return &seen[at];
 }
 
-static void grow(struct pst_joint_search *search)
+static void grow_points(struct pst_joint_search *search)
 {
     const uint32_t capacity = search->capacity == 0 ? 1024 : 2 * search->capacity;
     uint32_t *seen = pst_alloc(capacity, sizeof *seen);
@@ -124,7 +124,7 @@ static void propose(struct pst_joint_search *search, uint32_t point)
         return;
     }
     if (2 * search->n_seen >= search->capacity) {
-        grow(search);
+        grow_points(search);
     }
     slot = slot_of(search->seen, search->capacity, point);
     if (*slot != 0) {
@@ -196,7 +196,7 @@ static void keep_leaders(struct pst_joint_search *search, struct elite elite)
 }
 
 /* Takes in what points came to, in their order. */
-static void learn(struct pst_joint_search *search)
+static void learn_scores(struct pst_joint_search *search)
 {
     const struct proposed *proposed = &search->proposed[search->n_known++];
     const struct elite elite = {.point = proposed->point, .score = proposed->score};
@@ -220,7 +220,7 @@ static void propose_every_point(struct pst_joint_search *search)
 /* --- some --------------------------------------------------------------------------------------*/
 
 /* Every first value of a dimension as often as any other, each time together with others. */
-static void sample(struct pst_joint_search *search, uint32_t n)
+static void sample_evenly(struct pst_joint_search *search, uint32_t n)
 {
     const struct pst_joint *joint = search->joint;
     uint32_t *order[PST_JOINT_DIMS], n_first[PST_JOINT_DIMS];
@@ -238,7 +238,7 @@ static void sample(struct pst_joint_search *search, uint32_t n)
         uint32_t point = 0;
 
         for (uint32_t d = 0; d < joint->n_dims; d++) {
-            const uint32_t at = i % n_first[d], with = at + draw(search, n_first[d] - at);
+            const uint32_t at = i % n_first[d], with = at + draw_number(search, n_first[d] - at);
             const uint32_t value = order[d][with];
 
             order[d][with] = order[d][at];
@@ -253,7 +253,8 @@ static void sample(struct pst_joint_search *search, uint32_t n)
 }
 
 /* All first values of a dimension, or the variants of the value that a point has there. */
-static void vary(struct pst_joint_search *search, struct elite *elite, uint32_t dim, bool variants)
+static void vary_dimension(struct pst_joint_search *search, struct elite *elite, uint32_t dim,
+                           bool variants)
 {
     const struct pst_joint *joint = search->joint;
     const uint32_t own = first_of(joint, dim, value_of(search, elite->point, dim));
@@ -287,7 +288,7 @@ static bool vary_ranks(struct pst_joint_search *search, uint32_t from, uint32_t 
                 dim =
                     open && (dim == PST_JOINT_DIMS || joint->size[d] < joint->size[dim]) ? d : dim;
             }
-            vary(search, elite, dim, variants);
+            vary_dimension(search, elite, dim, variants);
             if (search->n_round >= FEW) {
                 return true;
             }
@@ -319,7 +320,7 @@ static bool vary_leaders(struct pst_joint_search *search)
         if (best == NULL) {
             break;
         }
-        vary(search, best, dim, true);
+        vary_dimension(search, best, dim, true);
     }
     return search->n_round > 0;
 }
@@ -372,18 +373,19 @@ static void explore(struct pst_joint_search *search)
     const struct pst_joint *joint = search->joint;
 
     for (uint32_t i = 0; i < DRAWS * FEW && search->n_round < FEW; i++) {
-        const uint32_t a = search->elite[draw(search, search->n_elite)].point;
-        const uint32_t b = search->elite[draw(search, search->n_elite)].point;
-        const uint32_t x = draw(search, joint->n_dims), y = draw(search, joint->n_dims);
+        const uint32_t a = search->elite[draw_number(search, search->n_elite)].point;
+        const uint32_t b = search->elite[draw_number(search, search->n_elite)].point;
+        const uint32_t x = draw_number(search, joint->n_dims),
+                       y = draw_number(search, joint->n_dims);
         const bool free_choice = i % 4 == 3;
         uint32_t point = 0;
 
         for (uint32_t d = 0; d < joint->n_dims; d++) {
             bool chance = free_choice || d == x || d == y;
-            uint32_t value = chance ? draw(search, joint->size[d])
-                                    : value_of(search, draw(search, 2) == 0 ? a : b, d);
+            uint32_t value = chance ? draw_number(search, joint->size[d])
+                                    : value_of(search, draw_number(search, 2) == 0 ? a : b, d);
 
-            if (chance && draw(search, 2) == 0) {
+            if (chance && draw_number(search, 2) == 0) {
                 value = first_of(joint, d, value);
             }
             point += value * search->stride[d];
@@ -398,7 +400,7 @@ static void propose_blindly(struct pst_joint_search *search)
         uint32_t point = 0;
 
         for (uint32_t d = 0; d < search->joint->n_dims; d++) {
-            point += draw(search, search->joint->size[d]) * search->stride[d];
+            point += draw_number(search, search->joint->size[d]) * search->stride[d];
         }
         propose(search, point);
     }
@@ -416,7 +418,7 @@ static void propose_some(struct pst_joint_search *search)
     if (search->at < wanted) {
         const uint32_t left = wanted - (uint32_t)search->at;
 
-        sample(search, left < PST_JOINT_ROUND ? left : PST_JOINT_ROUND);
+        sample_evenly(search, left < PST_JOINT_ROUND ? left : PST_JOINT_ROUND);
         search->at += left < PST_JOINT_ROUND ? left : PST_JOINT_ROUND;
         return;
     }
@@ -445,7 +447,7 @@ bool pst_joint_next(struct pst_joint_search *search, uint32_t *ret_point)
 {
     if (search->n_given == search->n_proposed && search->n_proposed < search->joint->budget) {
         while (search->n_known < search->n_proposed && search->proposed[search->n_known].told) {
-            learn(search);
+            learn_scores(search);
         }
         if (search->n_known == search->n_proposed && !search->through) {
             make_round(search);
@@ -488,7 +490,7 @@ uint32_t pst_joint_guess(const struct pst_joint_search *search, uint32_t *ret_po
 
     do {
         while (twin->n_known < twin->n_proposed) {
-            learn(twin);
+            learn_scores(twin);
         }
         make_round(twin);
         for (uint32_t i = twin->n_known; i < twin->n_proposed && n < PST_JOINT_ROUND; i++) {

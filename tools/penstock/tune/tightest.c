@@ -71,7 +71,7 @@ static void learn_held(struct pst_planner *planner, const struct pst_plan *plan)
 /* In the next round stages are charged what the last layout took. Partitioners give the stages of a
    device equal parts of it, but the best parts are not equal: what a stage took more than others is
    let off it, so that cuts that fit into less are better for the device. */
-static void learn(struct pst_attempts *a, const struct pst_plan *plan)
+static void learn_charges(struct pst_attempts *a, const struct pst_plan *plan)
 {
     struct pst_planner *planner = a->planner;
 
@@ -110,7 +110,7 @@ static pst_status take_least(struct tightest *t, struct pst_error *err)
     planner->attempt.least = false;
     need = status == PST_OK ? pst_planned_need(&planned) : UINT64_MAX;
     if (status == PST_OK) {
-        learn(t->a, planned.plan);
+        learn_charges(t->a, planned.plan);
     }
     if (status != PST_OK || (t->a->best->plan != NULL && need >= t->need)) {
         pst_planned_finish(&planned);
@@ -124,8 +124,8 @@ static pst_status take_least(struct tightest *t, struct pst_error *err)
 }
 
 /* Cuts for so much memory; those before stay where there are none. */
-static pst_status cut(struct pst_attempts *a, uint64_t memory, bool *ret_found,
-                      struct pst_error *err)
+static pst_status cut_stages(struct pst_attempts *a, uint64_t memory, bool *ret_found,
+                             struct pst_error *err)
 {
     struct pst_error why = {.status = PST_OK};
     pst_status status;
@@ -147,7 +147,7 @@ static pst_status round_of(struct tightest *t, bool few, struct pst_error *err)
     uint64_t low = t->a->best->plan == NULL ? 0 : t->need / 2;
     uint64_t high = pst_sat_add(t->need, t->need / 4);
     bool found = false;
-    pst_status status = cut(t->a, high, &found, err);
+    pst_status status = cut_stages(t->a, high, &found, err);
 
     if (status == PST_OK && !found) {
         return take_least(t, err); /* on those made for all the memory there may be */
@@ -156,7 +156,7 @@ static pst_status round_of(struct tightest *t, bool few, struct pst_error *err)
         uint64_t middle = low + (high - low) / 2;
 
         status = found && !few ? take_least(t, err) : PST_OK;
-        PST_TRY(status, cut(t->a, middle, &found, err));
+        PST_TRY(status, cut_stages(t->a, middle, &found, err));
         low = found ? low : middle;
         high = found ? middle : high;
     }
@@ -205,7 +205,7 @@ static pst_status quicken(struct tightest *t, bool same_cuts, uint64_t fit, stru
 }
 
 /* The plan that takes least is slow; where there is more memory one for that may be faster. */
-static pst_status use_up(struct tightest *t, uint64_t fit, struct pst_error *err)
+static pst_status use_memory(struct tightest *t, uint64_t fit, struct pst_error *err)
 {
     struct pst_planner *planner = t->a->planner;
     size_t size = planner->in.graph->n_ops * sizeof *planner->attempt.bias;
@@ -235,7 +235,7 @@ static pst_status take_all(struct tightest *t, struct pst_error *err)
 
 /* Stages of a device need not have equal parts of it: those that come first get more, 1, or less,
    -1, than the others. */
-static void tilt(struct tightest *t, int32_t way)
+static void tilt_shares(struct tightest *t, int32_t way)
 {
     struct pst_planner *planner = t->a->planner;
     const struct pst_plan *plan = t->a->best->plan;
@@ -280,13 +280,13 @@ pst_status pst_tightest_attempts(struct pst_attempts *a, void *context, struct p
     status = take_all(&t, err);
     status = status == PST_OK ? run_rounds(&t, wanted->few ? 1 : ROUNDS, wanted->few, err) : status;
     for (int32_t way = 1; status == PST_OK && shares && !wanted->few && way >= -1; way -= 2) {
-        tilt(&t, way);
+        tilt_shares(&t, way);
         status = run_rounds(&t, ROUNDS / 2, false, err);
     }
     if (status == PST_ERR_INFEASIBLE && a->best->plan != NULL) {
         status = PST_OK;
     }
     return status == PST_OK && t.need < wanted->fit_bytes && wanted->advice->search.clock != NULL
-               ? use_up(&t, wanted->fit_bytes, err)
+               ? use_memory(&t, wanted->fit_bytes, err)
                : status;
 }

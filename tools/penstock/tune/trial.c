@@ -139,8 +139,8 @@ static pst_status give_up(uint64_t limit, struct pst_error *err)
     return status;
 }
 
-static pst_status plan(struct pst_job *job, const struct pst_trial_options *options,
-                       struct pst_trial *trial, struct pst_error *err)
+static pst_status plan_trial(struct pst_job *job, const struct pst_trial_options *options,
+                             struct pst_trial *trial, struct pst_error *err)
 {
     struct pst_session *session = NULL;
     struct pst_error unused;
@@ -208,7 +208,7 @@ static pst_status plan_job(struct pst_job *job, void *context, struct pst_error 
 {
     const struct planning *planning = context;
 
-    return plan(job, planning->options, planning->trial, err);
+    return plan_trial(job, planning->options, planning->trial, err);
 }
 
 pst_status pst_trial_run(const char *config_json, const struct pst_trial_options *options,
@@ -240,7 +240,7 @@ struct looking {
     void *context;
 };
 
-static pst_status look(struct pst_job *job, void *context, struct pst_error *err)
+static pst_status show_plan(struct pst_job *job, void *context, struct pst_error *err)
 {
     const struct looking *looking = context;
     struct pst_session *session = NULL;
@@ -259,7 +259,7 @@ pst_status pst_trial_look(const char *config_json, const struct pst_trial *trial
 {
     struct looking looking = {trial, show, context};
 
-    return with_job(config_json, look, &looking, err);
+    return with_job(config_json, show_plan, &looking, err);
 }
 
 /* --- rounds ------------------------------------------------------------------------------------*/
@@ -333,7 +333,7 @@ static pst_status run_job(struct pst_job *job, void *context, struct pst_error *
 }
 
 /* The figures of all rounds so far. */
-static void sum_up(struct pst_trial *trial)
+static void sum_up_rounds(struct pst_trial *trial)
 {
     double *medians = pst_alloc(2 * (size_t)trial->n_rounds, sizeof *medians);
     double *logs = medians + trial->n_rounds, mean = 0, half;
@@ -390,7 +390,7 @@ pst_status pst_trial_measure(const char *config_json, uint32_t n_steps, struct p
     trial->peaks_equal = round.peaks_equal && (trial->n_rounds == 0 || trial->peaks_equal);
     trial->final_loss = round.final_loss;
     trial->n_rounds++;
-    sum_up(trial);
+    sum_up_rounds(trial);
     return PST_OK;
 }
 

@@ -65,7 +65,7 @@ static bool find_next(const struct pst_trials *trials, uint32_t n_begun, uint32_
 
 /* --- a trial between two copies of the same program --------------------------------------------*/
 
-static void pass(struct pst_wire *w, struct pst_trial *trial)
+static void code_trial(struct pst_wire *w, struct pst_trial *trial)
 {
     struct pst_trial all = *trial; /* pointers mean nothing over there */
     const char *plan = trial->plan;
@@ -137,7 +137,7 @@ static pst_status try_one(const struct pst_trials *trials, uint32_t i, struct ps
     return status;
 }
 
-static _Noreturn void work(const struct pst_trials *trials, int fd)
+static _Noreturn void run_worker(const struct pst_trials *trials, int fd)
 {
     uint32_t i;
 
@@ -150,7 +150,7 @@ static _Noreturn void work(const struct pst_trials *trials, int fd)
         if (head.status != PST_OK) {
             trial = (struct pst_trial){.why = err};
         }
-        pass(&w, &trial);
+        code_trial(&w, &trial);
         head.length = w.n;
         if (!send_all(fd, &head, sizeof head) || !send_all(fd, w.bytes, w.n)) {
             break;
@@ -177,8 +177,8 @@ static bool has_threads(void)
     return n != 3; /* itself, its folder and the one above */
 }
 
-static pst_status start(struct worker *workers, uint32_t at, const struct pst_trials *trials,
-                        struct pst_error *err)
+static pst_status start_worker(struct worker *workers, uint32_t at, const struct pst_trials *trials,
+                               struct pst_error *err)
 {
     struct worker *worker = &workers[at];
     int ends[2];
@@ -202,7 +202,7 @@ static pst_status start(struct worker *workers, uint32_t at, const struct pst_tr
         if (getppid() != parent) {
             _exit(0);
         }
-        work(trials, ends[1]);
+        run_worker(trials, ends[1]);
     }
     close(ends[1]);
     if (worker->pid < 0) {
@@ -215,7 +215,7 @@ static pst_status start(struct worker *workers, uint32_t at, const struct pst_tr
 }
 
 /* Lets it end; returns how it did. */
-static int bury(struct worker *worker)
+static int end_worker(struct worker *worker)
 {
     int status = 0;
 
@@ -300,7 +300,7 @@ static void hand_out_all(struct run *run)
 }
 
 /* Takes what a process has to say. */
-static void take(struct run *run, uint32_t at)
+static void take_answer(struct run *run, uint32_t at)
 {
     struct worker *worker = &run->workers[at];
     struct pst_trial trial = {.state = PST_TRIAL_OPEN};
@@ -317,12 +317,12 @@ static void take(struct run *run, uint32_t at)
     if (bytes != NULL && receive_all(worker->fd, bytes, head.length)) {
         struct pst_wire w = pst_wire_read(bytes, head.length, NULL);
 
-        pass(&w, &trial);
+        code_trial(&w, &trial);
         PST_ASSERT(pst_wire_is_read(&w));
     } else {
-        head.status = note_death(bury(worker), &trial);
+        head.status = note_death(end_worker(worker), &trial);
         if (!is_over(run->trials)) {
-            status = start(run->workers, at, run->trials, &err);
+            status = start_worker(run->workers, at, run->trials, &err);
             if (status != PST_OK) {
                 fail_at(run, turn, status, &err);
             }
@@ -383,13 +383,13 @@ static pst_status run_apart(const struct pst_trials *trials, struct pst_error *e
         workers[w].fd = -1;
     }
     for (uint32_t w = 0; w < trials->n_jobs && run.status == PST_OK; w++) {
-        run.status = start(workers, w, trials, err);
+        run.status = start_worker(workers, w, trials, err);
     }
     hand_out_all(&run);
     while (!is_through(trials) && wait_for_some(&run, polls)) {
         for (uint32_t w = 0; w < trials->n_jobs; w++) {
             if (polls[w].fd >= 0 && polls[w].revents != 0) {
-                take(&run, w);
+                take_answer(&run, w);
             }
         }
         hand_out_all(&run);
@@ -399,7 +399,7 @@ static pst_status run_apart(const struct pst_trials *trials, struct pst_error *e
             kill(workers[w].pid, SIGTERM);
         }
         if (workers[w].fd >= 0) {
-            bury(&workers[w]);
+            end_worker(&workers[w]);
         }
     }
     free(polls);
