@@ -32,109 +32,114 @@ struct word {
     char message[512];
 };
 
+/* The thread that writes. The job is the caller's while there is no task; `task` and what follows
+   it are written under the mutex. */
+struct worker {
+    struct saver_job job;
+    pthread_t thread;
+    bool started;
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    enum task task;
+    pst_status status; /* of the last task */
+    struct pst_error error;
+    uint64_t ended_ns;
+};
+
 struct pst_saver {
+    struct worker worker;
     struct pst_saver_config config;
     const struct pst_team *team;
     struct saver_layout layout;
-    struct saver_job job;
     char run[RUN_ID];
     float *values, **ranks; /* copies; where those of each local rank are */
     int lock;
     struct pst_exec *exec;
 
     bool active, gathered; /* a save is under way; the sums of its shards are here */
-    uint64_t begun_ns, blocked_ns, ended_ns;
+    uint64_t begun_ns, blocked_ns;
     uint32_t n_failed;          /* in a row */
     struct pst_error failed;    /* why, of the last of them */
     uint64_t copy_ns, write_ns; /* of the last save; 0: none ended yet */
     uint64_t next;              /* the step to save at by auto; 0: not known yet */
-
-    pthread_t thread;
-    bool started;
-    pthread_mutex_t mutex;
-    pthread_cond_t changed;
-    /* under the mutex */
-    enum task task; /* NONE: it has none, and the job is the caller's */
-    pst_status status;
-    struct pst_error error;
 };
 
 /* --- the thread ------------------------------------------------------------------------------- */
 
 static void *run_thread(void *argument)
 {
-    struct pst_saver *saver = argument;
+    struct worker *w = argument;
 
-    pthread_mutex_lock(&saver->mutex);
+    pthread_mutex_lock(&w->mutex);
     for (;;) {
         struct pst_error err = {0};
         pst_status status = PST_OK;
         enum task task;
 
-        while (saver->task == TASK_NONE) {
-            pthread_cond_wait(&saver->changed, &saver->mutex);
+        while (w->task == TASK_NONE) {
+            pthread_cond_wait(&w->changed, &w->mutex);
         }
-        task = saver->task;
-        pthread_mutex_unlock(&saver->mutex);
+        task = w->task;
+        pthread_mutex_unlock(&w->mutex);
         if (task == TASK_QUIT) {
             return NULL;
         }
         if (task != TASK_COMMIT) {
-            status = saver_write_shard(&saver->job, &err);
+            status = saver_write_shard(&w->job, &err);
         }
         if (task != TASK_SHARD && status == PST_OK) {
-            status = saver_commit(&saver->job, &err);
+            status = saver_commit(&w->job, &err);
         }
-        pthread_mutex_lock(&saver->mutex);
-        saver->status = status;
-        saver->error = err;
-        saver->ended_ns = pst_now_ns();
-        saver->task = TASK_NONE;
-        pthread_cond_broadcast(&saver->changed);
+        pthread_mutex_lock(&w->mutex);
+        w->status = status;
+        w->error = err;
+        w->ended_ns = pst_now_ns();
+        w->task = TASK_NONE;
+        pthread_cond_broadcast(&w->changed);
     }
 }
 
-static void give_task(struct pst_saver *saver, enum task task)
+static void give_task(struct worker *w, enum task task)
 {
-    pthread_mutex_lock(&saver->mutex);
-    saver->task = task;
-    pthread_cond_broadcast(&saver->changed);
-    pthread_mutex_unlock(&saver->mutex);
+    pthread_mutex_lock(&w->mutex);
+    w->task = task;
+    pthread_cond_broadcast(&w->changed);
+    pthread_mutex_unlock(&w->mutex);
 }
 
-static bool is_busy(struct pst_saver *saver)
+static bool is_busy(struct worker *w)
 {
     bool busy;
 
-    pthread_mutex_lock(&saver->mutex);
-    busy = saver->task != TASK_NONE;
-    pthread_mutex_unlock(&saver->mutex);
+    pthread_mutex_lock(&w->mutex);
+    busy = w->task != TASK_NONE;
+    pthread_mutex_unlock(&w->mutex);
     return busy;
 }
 
-static void await_thread(struct pst_saver *saver)
+static void await_thread(struct worker *w)
 {
-    pthread_mutex_lock(&saver->mutex);
-    while (saver->task != TASK_NONE) {
-        pthread_cond_wait(&saver->changed, &saver->mutex);
+    pthread_mutex_lock(&w->mutex);
+    while (w->task != TASK_NONE) {
+        pthread_cond_wait(&w->changed, &w->mutex);
     }
-    pthread_mutex_unlock(&saver->mutex);
+    pthread_mutex_unlock(&w->mutex);
 }
 
 /* Signals are for the main thread. */
-static pst_status start_thread(struct pst_saver *saver, struct pst_error *err)
+static pst_status start_thread(struct worker *w, struct pst_error *err)
 {
     sigset_t all, old;
 
-    pthread_mutex_init(&saver->mutex, NULL);
-    pthread_cond_init(&saver->changed, NULL);
+    pthread_mutex_init(&w->mutex, NULL);
+    pthread_cond_init(&w->changed, NULL);
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
-    saver->started = pthread_create(&saver->thread, NULL, run_thread, saver) == 0;
+    w->started = pthread_create(&w->thread, NULL, run_thread, w) == 0;
     pthread_sigmask(SIG_SETMASK, &old, NULL);
-    return saver->started ? PST_OK
-                          : pst_fail(err, PST_ERR_NOMEM, "machine.threads",
-                                     "cannot start the thread that writes checkpoints");
+    return w->started ? PST_OK
+                      : pst_fail(err, PST_ERR_NOMEM, "machine.threads",
+                                 "cannot start the thread that writes checkpoints");
 }
 
 /* --- creating --------------------------------------------------------------------------------- */
@@ -167,7 +172,7 @@ static void allocate(struct pst_saver *saver)
         saver->ranks[i] =
             saver->values + layout->rank_offset[layout->n_processes > 1 ? process : i];
     }
-    saver->job = (struct saver_job){
+    saver->worker.job = (struct saver_job){
         .config = &saver->config,
         .layout = layout,
         .folder = saver->config.session->job->training->checkpoint.folder,
@@ -204,7 +209,7 @@ pst_status pst_saver_create(const struct pst_saver_config *config, struct pst_sa
     }
     if (status == PST_OK) {
         allocate(saver);
-        status = start_thread(saver, err);
+        status = start_thread(&saver->worker, err);
     }
     if (status != PST_OK) {
         pst_saver_destroy(saver);
@@ -219,15 +224,15 @@ void pst_saver_destroy(struct pst_saver *saver)
     if (saver == NULL) {
         return;
     }
-    if (saver->started) {
-        await_thread(saver);
-        if (saver->active && (saver->layout.n_processes > 1 || saver->status != PST_OK)) {
-            saver_remove_partial(&saver->job);
+    if (saver->worker.started) {
+        await_thread(&saver->worker);
+        if (saver->active && (saver->layout.n_processes > 1 || saver->worker.status != PST_OK)) {
+            saver_remove_partial(&saver->worker.job);
         }
-        give_task(saver, TASK_QUIT);
-        pthread_join(saver->thread, NULL);
-        pthread_mutex_destroy(&saver->mutex);
-        pthread_cond_destroy(&saver->changed);
+        give_task(&saver->worker, TASK_QUIT);
+        pthread_join(saver->worker.thread, NULL);
+        pthread_mutex_destroy(&saver->worker.mutex);
+        pthread_cond_destroy(&saver->worker.changed);
     }
     if (saver->lock >= 0) {
         close(saver->lock);
@@ -248,7 +253,8 @@ pst_status pst_saver_begin(struct pst_saver *saver, struct pst_exec *exec, struc
     pst_status status;
 
     saver->exec = exec;
-    memset(saver->values, 0xFF, saver->layout.elems[saver->job.process] * sizeof *saver->values);
+    memset(saver->values, 0xFF,
+           saver->layout.elems[saver->worker.job.process] * sizeof *saver->values);
     begin = pst_now_ns();
     status = pst_exec_copy_state(exec, saver->ranks, err);
     saver->copy_ns = pst_now_ns() - begin;
@@ -319,12 +325,12 @@ pst_status pst_saver_lost(const struct pst_saver *saver, struct pst_error *err)
 /* Tells how the save ended. */
 static pst_status end_save(struct pst_saver *saver, const char *failed, struct pst_error *err)
 {
-    char *path = pst_checkpoint_path(saver->job.folder, saver->job.moment.step);
-    struct pst_save_report report = {.step = saver->job.moment.step,
+    char *path = pst_checkpoint_path(saver->worker.job.folder, saver->worker.job.moment.step);
+    struct pst_save_report report = {.step = saver->worker.job.moment.step,
                                      .path = path,
-                                     .bytes = saver->job.written_bytes,
+                                     .bytes = saver->worker.job.written_bytes,
                                      .blocked_ns = saver->blocked_ns,
-                                     .ns = saver->ended_ns - saver->begun_ns};
+                                     .ns = saver->worker.ended_ns - saver->begun_ns};
     pst_status status = PST_OK;
 
     saver->active = false;
@@ -335,9 +341,9 @@ static pst_status end_save(struct pst_saver *saver, const char *failed, struct p
         saver->failed.exit_code = 1;
         report.failed = &saver->failed;
         if (pst_team_is_first(saver->team)) {
-            saver_remove_partial(&saver->job);
+            saver_remove_partial(&saver->worker.job);
             pst_log(PST_LOG_WARN, "checkpoint", "checkpoint of step %llu was not saved in %s: %s",
-                    (unsigned long long)report.step, saver->job.folder, failed);
+                    (unsigned long long)report.step, saver->worker.job.folder, failed);
         }
     }
     if (saver->config.saved != NULL) {
@@ -353,11 +359,11 @@ static pst_status end_save(struct pst_saver *saver, const char *failed, struct p
 /* The checkpoint and its folder are named beside the text: here only a file in it. */
 static void describe_failure(const struct pst_saver *saver, char *text, size_t size)
 {
-    const struct pst_error *err = &saver->error;
+    const struct pst_error *err = &saver->worker.error;
     const char *slash = strrchr(err->file, '/');
-    const char *name = strcmp(err->file, saver->job.folder) == 0 ? ""
-                       : slash != NULL                           ? slash + 1
-                                                                 : err->file;
+    const char *name = strcmp(err->file, saver->worker.job.folder) == 0 ? ""
+                       : slash != NULL                                  ? slash + 1
+                                                                        : err->file;
 
     snprintf(text, size, "%.60s%s%.440s", name, name[0] != '\0' ? ": " : "", err->message);
 }
@@ -367,11 +373,11 @@ static pst_status check_thread(struct pst_saver *saver, struct pst_error *err)
 {
     char text[512];
 
-    if (!saver->active || is_busy(saver)) {
+    if (!saver->active || is_busy(&saver->worker)) {
         return PST_OK;
     }
     describe_failure(saver, text, sizeof text);
-    return end_save(saver, saver->status == PST_OK ? NULL : text, err);
+    return end_save(saver, saver->worker.status == PST_OK ? NULL : text, err);
 }
 
 /* The sums of all processes. */
@@ -381,8 +387,8 @@ static pst_status gather_sums(struct pst_saver *saver, struct pst_error *err)
     char *mine = pst_alloc(1, bytes);
     pst_status status;
 
-    memcpy(mine, saver_sums_of(&saver->job, saver->job.process), bytes);
-    status = saver->team->ops->exchange(mine, saver->job.sums, bytes, err);
+    memcpy(mine, saver_sums_of(&saver->worker.job, saver->worker.job.process), bytes);
+    status = saver->team->ops->exchange(mine, saver->worker.job.sums, bytes, err);
     saver->gathered = status == PST_OK;
     free(mine);
     return status;
@@ -406,12 +412,12 @@ static pst_status hear_processes(struct pst_saver *saver, const struct word *all
         }
     }
     if (saver->gathered) {
-        saver->job.written_bytes = all[0].bytes;
+        saver->worker.job.written_bytes = all[0].bytes;
         return end_save(saver, NULL, err);
     }
     status = gather_sums(saver, err);
-    if (status == PST_OK && saver->job.process == 0) {
-        give_task(saver, TASK_COMMIT);
+    if (status == PST_OK && saver->worker.job.process == 0) {
+        give_task(&saver->worker, TASK_COMMIT);
     }
     return status;
 }
@@ -422,10 +428,10 @@ static pst_status exchange_words(struct pst_saver *saver, struct pst_error *err)
     struct word own = {.next = saver->next}, *all;
     pst_status status;
 
-    own.busy = saver->active && is_busy(saver);
+    own.busy = saver->active && is_busy(&saver->worker);
     if (saver->active && !own.busy) {
-        own.failed = saver->status != PST_OK;
-        own.bytes = saver->job.written_bytes;
+        own.failed = saver->worker.status != PST_OK;
+        own.bytes = saver->worker.job.written_bytes;
         describe_failure(saver, own.message, sizeof own.message);
     }
     all = pst_alloc(saver->layout.n_processes, sizeof *all);
@@ -457,7 +463,7 @@ pst_status pst_saver_poll(struct pst_saver *saver, const struct pst_save_moment 
 
 uint64_t pst_saver_last(const struct pst_saver *saver)
 {
-    return saver->job.moment.step;
+    return saver->worker.job.moment.step;
 }
 
 bool pst_saver_can_resume(const struct pst_saver *saver, uint64_t *ret_step)
@@ -466,11 +472,11 @@ bool pst_saver_can_resume(const struct pst_saver *saver, uint64_t *ret_step)
     uint32_t n = 0;
     bool found = false;
 
-    if (pst_checkpoint_list(saver->job.folder, &steps, &n, NULL) != PST_OK) {
+    if (pst_checkpoint_list(saver->worker.job.folder, &steps, &n, NULL) != PST_OK) {
         return false;
     }
     while (n > 0 && !found) {
-        char *path = pst_checkpoint_path(saver->job.folder, *ret_step = steps[--n]);
+        char *path = pst_checkpoint_path(saver->worker.job.folder, *ret_step = steps[--n]);
         struct pst_checkpoint *checkpoint = NULL;
 
         found = pst_checkpoint_open(path, &checkpoint, NULL) == PST_OK;
@@ -486,7 +492,7 @@ pst_status pst_saver_finish(struct pst_saver *saver, struct pst_error *err)
     pst_status status = PST_OK;
 
     while (saver->active && status == PST_OK) {
-        await_thread(saver);
+        await_thread(&saver->worker);
         status = saver->team->ops == NULL ? check_thread(saver, err) : exchange_words(saver, err);
     }
     return status;
@@ -509,7 +515,7 @@ pst_status pst_saver_save(struct pst_saver *saver, const struct pst_save_moment 
         return PST_OK;
     }
     status = pst_saver_finish(saver, err);
-    if (status == PST_OK && pst_fault("ckpt.snapshot", saver->job.process)) {
+    if (status == PST_OK && pst_fault("ckpt.snapshot", saver->worker.job.process)) {
         status = pst_fail(err, PST_ERR_DEVICE, "run.device", "PENSTOCK_FAULT at ckpt.snapshot");
         status = PST_ERR_DEVICE;
     }
@@ -517,12 +523,12 @@ pst_status pst_saver_save(struct pst_saver *saver, const struct pst_save_moment 
     if (status != PST_OK) {
         return status;
     }
-    saver->job.moment = *moment;
-    saver->job.moment.updates = pst_exec_updates(saver->exec);
+    saver->worker.job.moment = *moment;
+    saver->worker.job.moment.updates = pst_exec_updates(saver->exec);
     saver->begun_ns = begin;
     saver->blocked_ns = saver->copy_ns = pst_now_ns() - begin;
     saver->active = true;
     saver->gathered = false;
-    give_task(saver, saver->team->ops == NULL ? TASK_BOTH : TASK_SHARD);
+    give_task(&saver->worker, saver->team->ops == NULL ? TASK_BOTH : TASK_SHARD);
     return PST_OK;
 }

@@ -26,8 +26,35 @@ enum { ON_NON_FINITE_STOP = 0, ON_NON_FINITE_SKIP = 1 };
 #define IN_FLIGHT 3
 #define AHEAD     2 /* batches that are read beyond them */
 
-struct samples {
-    void *inputs[PST_MAX_INPUTS];
+/* The forward twin, and the last evaluation with it. Its sizes are written by prepare(), the rest
+   by every evaluation. */
+struct evaluation {
+    struct pst_sample_shape shape;
+    uint32_t batch;               /* samples of one call */
+    void *inputs[PST_MAX_INPUTS]; /* of one call */
+    float *logits;                /* NULL: nothing is scored */
+    uint64_t n_targets, n_right, n_samples;
+    double loss; /* the one at the end; NaN until then */
+};
+
+/* The steps of this run. Written by find_begin(), then by submit() and collect(). */
+struct steps {
+    uint64_t first, first_sample;  /* where the run begins */
+    uint64_t n_submitted, n_ended; /* steps handed to the executor; that ended */
+    uint32_t n_skipped;            /* of them the last so many in a row */
+    uint64_t all_skipped;          /* by this run */
+    uint64_t *ns, total_ns;        /* of each; of all */
+    double first_loss, final_loss;
+};
+
+/* When checkpoints are saved, and what they state. Written by prepare(), is_due() and save(). */
+struct saving {
+    struct pst_checkpoint *begin;        /* that it goes on from; NULL: it begins, or has begun */
+    struct pst_checkpoint_counts counts; /* where the run begins */
+    bool due;                            /* a checkpoint is, since some step */
+    uint64_t looked_at;                  /* the last step at which that was asked */
+    uint64_t n_wishes;                   /* that were heeded */
+    uint64_t data_digest;
 };
 
 struct run {
@@ -39,32 +66,19 @@ struct run {
     struct pst_emulation emulation; /* where they are; else what is predicted */
     struct pst_recorder *recorder;  /* of the last steps */
     struct pst_timeline *timeline;  /* what it recorded; NULL: not yet, nothing, not here */
-    struct pst_sample_shape shape, eval_shape; /* of steps, and of the forward twin */
     struct pst_exec *exec;
-    uint32_t batch, eval_batch;        /* samples of a step, and of one call of the forward twin */
-    struct samples samples;            /* of evaluations */
-    struct pst_prefetch *prefetch;     /* of steps; NULL: there is no data */
-    uint64_t *step_ns;                 /* one per step of this run */
-    uint64_t first_step, first_sample; /* where it begins */
-    uint64_t n_submitted, n_steps;     /* steps handed to the executor; that ended */
-    uint32_t n_skipped;                /* of them the last so many in a row */
-    uint64_t all_skipped;              /* by this run */
-    struct pst_checkpoint_counts counts; /* where the run begins */
+    struct pst_sample_shape shape; /* of steps */
+    uint32_t batch;                /* samples of a step */
+    struct pst_prefetch *prefetch; /* of steps; NULL: there is no data */
+    bool starved;                  /* there is no further batch: its data cannot be read */
+    struct pst_saver *saver;       /* NULL: nothing is saved */
+    struct saving saving;
+    struct steps steps;
+    struct evaluation eval;
     uint64_t peak_bytes;
-    float *logits; /* of an evaluation; NULL: nothing is scored */
-    uint64_t n_targets, n_right;
-    uint64_t eval_samples;
-    double step_flops, peak_flops;            /* flops.h */
-    double first_loss, final_loss, eval_loss; /* the last at the end; NaN until then */
+    double step_flops, peak_flops; /* flops.h */
     char *sample;
-    struct pst_tokenizer *tokenizer;   /* of a run without data; NULL: tokens are bytes */
-    struct pst_checkpoint *checkpoint; /* that it goes on from; NULL: it begins, or has begun */
-    struct pst_saver *saver;           /* NULL: nothing is saved */
-    bool starved;                      /* there is no further batch: its data cannot be read */
-    bool due;                          /* a checkpoint is, since some step */
-    uint64_t looked_at;                /* the last step at which that was asked */
-    uint64_t n_wishes;                 /* that were heeded */
-    uint64_t data_digest, total_ns;    /* total: of all steps */
+    struct pst_tokenizer *tokenizer; /* of a run without data; NULL: tokens are bytes */
 };
 
 /* The smallest number of samples that is whole micro-batches on every stage: generated text would
@@ -131,9 +145,9 @@ static bool scores_answers(const struct run *run)
 
 static void allocate(struct run *run)
 {
-    run->step_ns = pst_alloc((size_t)run->job->training->loop.steps, sizeof *run->step_ns);
+    run->steps.ns = pst_alloc((size_t)run->job->training->loop.steps, sizeof *run->steps.ns);
     for (uint32_t k = 0; k < run->shape.n_inputs; k++) {
-        run->samples.inputs[k] = pst_alloc(run->batch, run->shape.inputs[k].bytes);
+        run->eval.inputs[k] = pst_alloc(run->batch, run->shape.inputs[k].bytes);
     }
 }
 
@@ -148,8 +162,8 @@ static uint64_t host_rate(const struct run *run)
 /* Returns the counts of the checkpoint if batch and updates stay as they were, else new ones. */
 static struct pst_checkpoint_counts counts_behind(const struct run *run, uint64_t updates)
 {
-    const struct pst_manifest *was = &run->checkpoint->manifest;
-    struct pst_checkpoint_counts counts = run->counts;
+    const struct pst_manifest *was = &run->saving.begin->manifest;
+    struct pst_checkpoint_counts counts = run->saving.counts;
 
     if (was->version >= 2 && was->updates == updates && was->counts.each == counts.each &&
         was->batch == run->batch / run->session->graph->slices) {
@@ -164,7 +178,8 @@ static struct pst_checkpoint_counts counts_behind(const struct run *run, uint64_
 static pst_status start_exec(struct run *run, struct pst_error *err)
 {
     const struct pst_session *session = run->session;
-    struct pst_checkpoint_source values = {.checkpoint = run->checkpoint, .graph = session->graph};
+    struct pst_checkpoint_source values = {.checkpoint = run->saving.begin,
+                                           .graph = session->graph};
     struct pst_exec_source source = pst_checkpoint_source(&values);
     struct pst_exec_config config = {
         .graph = session->graph,
@@ -196,18 +211,18 @@ static pst_status start_exec(struct run *run, struct pst_error *err)
         .predicted = &run->emulation.device,
     };
 
-    run->counts.each = pst_exec_updates_of_step(session->planned.plan);
-    if (run->checkpoint != NULL) {
-        pst_status status = pst_resume_fits(run->checkpoint, session, run->data_digest, run->resume,
-                                            &values.without_slots, err);
+    run->saving.counts.each = pst_exec_updates_of_step(session->planned.plan);
+    if (run->saving.begin != NULL) {
+        pst_status status = pst_resume_fits(run->saving.begin, session, run->saving.data_digest,
+                                            run->resume, &values.without_slots, err);
 
         if (status != PST_OK) {
             return status;
         }
         config.source = &source;
-        config.first_step = run->first_step;
-        config.first_update = values.without_slots ? 0 : run->checkpoint->manifest.updates;
-        run->counts = counts_behind(run, config.first_update);
+        config.first_step = run->steps.first;
+        config.first_update = values.without_slots ? 0 : run->saving.begin->manifest.updates;
+        run->saving.counts = counts_behind(run, config.first_update);
     }
     if (pst_session_is_hollow(session)) {
         config.device_config.times = &run->emulation.device;
@@ -227,6 +242,7 @@ static bool saves_checkpoints(const struct run *run)
 static pst_status find_begin(struct run *run, struct pst_error *err)
 {
     const bool first = pst_team_is_first(&run->session->team);
+    const struct pst_manifest *was;
     pst_status status;
 
     if (run->resume == NULL || run->resume->from == NULL) {
@@ -237,26 +253,27 @@ static pst_status find_begin(struct run *run, struct pst_error *err)
                         "--resume: run.device = \"%s\" rehearses a run and has no weights",
                         run->job->run.device);
     }
-    status = pst_resume_open(run->session, run->resume, &run->checkpoint, err);
-    if (status != PST_OK || run->checkpoint == NULL) {
+    status = pst_resume_open(run->session, run->resume, &run->saving.begin, err);
+    if (status != PST_OK || run->saving.begin == NULL) {
         if (status == PST_OK && first) {
             pst_log(PST_LOG_WARN, "checkpoint", "no checkpoint in %s: training starts at step 0",
                     run->job->training->checkpoint.folder);
         }
         return status;
     }
-    run->first_step = run->n_submitted = run->n_steps = run->checkpoint->manifest.step;
-    run->first_sample = run->checkpoint->manifest.samples * run->session->graph->slices;
-    run->n_skipped = run->checkpoint->manifest.skipped;
-    run->looked_at = run->first_step;
+    was = &run->saving.begin->manifest;
+    run->steps.first = run->steps.n_submitted = run->steps.n_ended = was->step;
+    run->steps.first_sample = was->samples * run->session->graph->slices;
+    run->steps.n_skipped = was->skipped;
+    run->saving.looked_at = run->steps.first;
     return PST_OK;
 }
 
 static pst_status make_saver(struct run *run, struct pst_error *err)
 {
     const struct pst_saver_config config = {.session = run->session,
-                                            .data_digest = run->data_digest,
-                                            .first_step = run->first_step,
+                                            .data_digest = run->saving.data_digest,
+                                            .first_step = run->steps.first,
                                             .context = run->listener->context,
                                             .saved = run->listener->saved};
 
@@ -267,11 +284,11 @@ static pst_status start_reading(struct run *run, struct pst_error *err)
 {
     uint64_t steps = (uint64_t)run->job->training->loop.steps;
 
-    if (run->data == NULL || steps <= run->first_step) {
+    if (run->data == NULL || steps <= run->steps.first) {
         return PST_OK;
     }
-    return pst_prefetch_create(run->data, &run->shape, run->first_sample, run->batch,
-                               steps - run->first_step, IN_FLIGHT + AHEAD, &run->prefetch, err);
+    return pst_prefetch_create(run->data, &run->shape, run->steps.first_sample, run->batch,
+                               steps - run->steps.first, IN_FLIGHT + AHEAD, &run->prefetch, err);
 }
 
 static pst_status open_tokenizer(struct run *run, struct pst_error *err)
@@ -292,7 +309,7 @@ static void record_last_steps(struct run *run)
     const struct pst_session *session = run->session;
     const uint64_t n = (uint64_t)run->job->training->output.trace_steps;
     const uint64_t all = (uint64_t)run->job->training->loop.steps;
-    const uint64_t steps = all > run->first_step ? all - run->first_step : 0;
+    const uint64_t steps = all > run->steps.first ? all - run->steps.first : 0;
 
     run->recorder = pst_recorder_create(
         session->graph, session->planned.plan,
@@ -307,8 +324,8 @@ static pst_status start_run(struct run *run, struct pst_error *err)
     pst_status status = start_exec(run, err);
 
     PST_TRY(status, start_reading(run, err));
-    if (status == PST_OK && run->checkpoint != NULL && run->listener->resumed != NULL) {
-        run->listener->resumed(run->listener->context, run->checkpoint->path, run->first_step);
+    if (status == PST_OK && run->saving.begin != NULL && run->listener->resumed != NULL) {
+        run->listener->resumed(run->listener->context, run->saving.begin->path, run->steps.first);
     }
     if (status == PST_OK && run->saver != NULL) {
         status = pst_saver_begin(run->saver, run->exec, err);
@@ -323,10 +340,10 @@ static pst_status make_twin(struct run *run, struct pst_error *err)
     struct pst_session *session = run->session;
     const bool small = generates(run) || scores_answers(run);
     pst_status status =
-        pst_session_twin(session, run->eval_batch, small && session->graph->slices > 1, err);
+        pst_session_twin(session, run->eval.batch, small && session->graph->slices > 1, err);
 
     return status == PST_OK
-               ? pst_sample_shape_of(pst_session_eval_graph(session), &run->eval_shape, err)
+               ? pst_sample_shape_of(pst_session_eval_graph(session), &run->eval.shape, err)
                : status;
 }
 
@@ -351,9 +368,9 @@ static pst_status compare_processes(struct run *run, struct pst_error *err)
     if (status != PST_OK || run->data == NULL) {
         return status;
     }
-    status = pst_data_digest(run->data, &run->shape, run->batch, run->samples.inputs,
-                             &run->data_digest, err);
-    return status == PST_OK ? pst_team_compare(team, run->data_digest, "training data", err)
+    status = pst_data_digest(run->data, &run->shape, run->batch, run->eval.inputs,
+                             &run->saving.data_digest, err);
+    return status == PST_OK ? pst_team_compare(team, run->saving.data_digest, "training data", err)
                             : status;
 }
 
@@ -365,7 +382,7 @@ static pst_status prepare(struct run *run, struct pst_error *err)
     run->batch = plan->batch;
     run->step_flops = pst_session_step_flops(run->session);
     run->peak_flops = pst_session_peak_flops(run->session);
-    run->eval_batch = run->session->decodes                   ? PST_GENERATE_AT_ONCE
+    run->eval.batch = run->session->decodes                   ? PST_GENERATE_AT_ONCE
                       : generates(run) || scores_answers(run) ? one_microbatch(plan)
                                                               : plan->batch;
     PST_TRY(status, open_tokenizer(run, err));
@@ -381,7 +398,7 @@ static pst_status prepare(struct run *run, struct pst_error *err)
         allocate(run);
     }
     if (status == PST_OK && scores_answers(run)) {
-        run->logits = pst_alloc(kept_logits(run), sizeof *run->logits);
+        run->eval.logits = pst_alloc(kept_logits(run), sizeof *run->eval.logits);
     }
     if (status == PST_OK) {
         run->session->saves = saves_checkpoints(run);
@@ -399,8 +416,8 @@ static pst_status prepare(struct run *run, struct pst_error *err)
         status = make_saver(run, err);
     }
     PST_TRY(status, start_run(run, err));
-    pst_checkpoint_close(run->checkpoint);
-    run->checkpoint = NULL;
+    pst_checkpoint_close(run->saving.begin);
+    run->saving.begin = NULL;
     return status;
 }
 
@@ -409,85 +426,83 @@ static pst_status load_held_out(const struct run *run, uint64_t first, uint32_t 
                                 struct pst_batch *ret_batch, struct pst_error *err)
 {
     *ret_batch = (struct pst_batch){.first_sample = first};
-    memcpy(ret_batch->inputs, run->samples.inputs, sizeof run->samples.inputs);
+    memcpy(ret_batch->inputs, run->eval.inputs, sizeof run->eval.inputs);
     return (run->session->whole != NULL ? pst_data_read_whole : pst_data_read)(
-        run->data, PST_SPLIT_VALID, first, n, run->samples.inputs, err);
+        run->data, PST_SPLIT_VALID, first, n, run->eval.inputs, err);
 }
 
 /* Counts the targets of the samples whose logits are kept, and those that the largest names. */
-static void score_batch(struct run *run)
+static void score_batch(struct evaluation *eval, uint32_t kept)
 {
-    const struct pst_sample_shape *shape = &run->eval_shape;
-    uint32_t kept = kept_samples(run);
-    const int32_t *targets = run->samples.inputs[pst_sample_input(shape, shape->target)];
+    const struct pst_sample_shape *shape = &eval->shape;
+    const int32_t *targets = eval->inputs[pst_sample_input(shape, shape->target)];
     uint32_t classes = (uint32_t)shape->classes;
 
-    targets += (run->eval_batch - kept) * shape->target->elems;
+    targets += (eval->batch - kept) * shape->target->elems;
     for (uint64_t i = 0; i < kept * shape->rows; i++) {
         const int32_t target = targets[i / shape->rows * shape->target->elems + i % shape->rows];
 
-        run->n_targets += target >= 0;
-        run->n_right += target >= 0 && pst_draw_class(run->logits + i * classes, classes, 0, 0,
-                                                      0) == (uint32_t)target;
+        eval->n_targets += target >= 0;
+        eval->n_right += target >= 0 && pst_draw_class(eval->logits + i * classes, classes, 0, 0,
+                                                       0) == (uint32_t)target;
     }
 }
 
 /* How many targets of the samples count by which the loss is divided; 1: it is the mean over the
    samples of each call. */
-static double eval_weight(const struct run *run)
+static double eval_weight(const struct evaluation *eval, const struct pst_graph *graph)
 {
-    const struct pst_sample_shape *shape = &run->eval_shape;
-    const int32_t *targets = run->samples.inputs[pst_sample_input(shape, shape->target)];
+    const int32_t *targets = eval->inputs[pst_sample_input(&eval->shape, eval->shape.target)];
 
-    return pst_session_eval_graph(run->session)->token_batch > 0 ? (double)targets[shape->rows] : 1;
+    return graph->token_batch > 0 ? (double)targets[eval->shape.rows] : 1;
 }
 
 /* Up to eval_batches batches, spread evenly over what is held out; at least one. Ends early,
    without a result, when the run is told to stop. */
 static pst_status evaluate(struct run *run, double *ret_loss, struct pst_error *err)
 {
+    struct evaluation *eval = &run->eval;
     const bool small = run->listener->scores; /* the last batch may be less than a step's */
     const bool whole = run->session->whole != NULL;
     const uint32_t slices = run->session->graph->slices; /* that a sequence has */
     const uint64_t batch_samples = run->batch / (whole ? slices : 1);
-    uint64_t unit = small ? run->eval_batch : batch_samples;
+    uint64_t unit = small ? eval->batch : batch_samples;
     uint64_t held = (whole ? pst_data_sequences : pst_data_samples)(run->data, PST_SPLIT_VALID);
     uint64_t wanted =
         pst_sat_mul((uint64_t)run->job->training->loop.eval_batches, batch_samples / unit);
-    uint64_t batches = held / unit, calls, per_batch = unit / run->eval_batch;
-    uint64_t n_logits = run->logits == NULL ? 0 : kept_logits(run);
+    uint64_t batches = held / unit, calls, per_batch = unit / eval->batch;
+    uint64_t n_logits = eval->logits == NULL ? 0 : kept_logits(run);
     const struct pst_graph *graph = pst_session_eval_graph(run->session);
-    const double over = graph->token_batch == 0
-                            ? 1
-                            : (double)run->eval_batch / (double)pst_graph_counts_over(graph);
+    const double over =
+        graph->token_batch == 0 ? 1 : (double)eval->batch / (double)pst_graph_counts_over(graph);
     double sum = 0, weights = 0;
 
-    run->n_targets = run->n_right = 0;
+    eval->n_targets = eval->n_right = 0;
     batches = batches > wanted ? wanted : batches == 0 ? 1 : batches;
     calls = batches * per_batch;
     for (uint64_t i = 0; i < calls; i++) {
         uint64_t batch_first =
             held == UINT64_MAX ? i / per_batch * unit : i / per_batch * held / batches;
-        uint64_t first = batch_first + i % per_batch * run->eval_batch;
+        uint64_t first = batch_first + i % per_batch * eval->batch;
         struct pst_batch batch;
         double loss = 0;
-        pst_status status = load_held_out(run, first, run->eval_batch, &batch, err);
+        pst_status status = load_held_out(run, first, eval->batch, &batch, err);
 
         run->starved = status != PST_OK;
-        PST_TRY(status, pst_exec_eval(run->exec, &batch, &loss, run->logits, n_logits, err));
+        PST_TRY(status, pst_exec_eval(run->exec, &batch, &loss, eval->logits, n_logits, err));
         if (status != PST_OK || is_told_to_stop(run)) {
             return status;
         }
-        if (run->logits != NULL) {
-            score_batch(run);
+        if (eval->logits != NULL) {
+            score_batch(eval, kept_samples(run));
         }
-        sum += loss * over * eval_weight(run);
-        weights += eval_weight(run);
+        sum += loss * over * eval_weight(eval, graph);
+        weights += eval_weight(eval, graph);
     }
     *ret_loss = weights > 0 ? sum / weights : 0;
-    run->eval_samples = calls * run->eval_batch / (whole ? 1 : slices);
+    eval->n_samples = calls * eval->batch / (whole ? 1 : slices);
     if (run->listener->eval != NULL) {
-        run->listener->eval(run->listener->context, run->n_steps, *ret_loss);
+        run->listener->eval(run->listener->context, run->steps.n_ended, *ret_loss);
     }
     return PST_OK;
 }
@@ -495,16 +510,16 @@ static pst_status evaluate(struct run *run, double *ret_loss, struct pst_error *
 /* The first sample of a step. */
 static uint64_t sample_at(const struct run *run, uint64_t step)
 {
-    return run->first_sample + (step - run->first_step) * run->batch;
+    return run->steps.first_sample + (step - run->steps.first) * run->batch;
 }
 
 static pst_status submit_step(struct run *run, struct pst_error *err)
 {
-    uint64_t step = run->n_submitted;
+    uint64_t step = run->steps.n_submitted;
     struct pst_batch batch = {.first_sample = sample_at(run, step)};
     struct pst_update update = pst_update_at(run->job, step);
     uint32_t drain_every = run->session->planned.plan->drain_every;
-    void *const *inputs = run->samples.inputs;
+    void *const *inputs = run->eval.inputs;
     pst_status status =
         run->prefetch == NULL ? PST_OK : pst_prefetch_take(run->prefetch, &inputs, err);
 
@@ -512,8 +527,8 @@ static pst_status submit_step(struct run *run, struct pst_error *err)
     memcpy(batch.inputs, inputs, sizeof batch.inputs);
     PST_TRY(status, pst_exec_submit(run->exec, &batch, &update, err));
     if (status == PST_OK) {
-        run->n_submitted++;
-        if (drain_every > 0 && run->n_submitted % drain_every == 0) {
+        run->steps.n_submitted++;
+        if (drain_every > 0 && run->steps.n_submitted % drain_every == 0) {
             pst_exec_drain(run->exec);
         }
     }
@@ -531,19 +546,20 @@ static bool is_drain(const struct run *run, uint64_t step)
 
 static struct pst_save_moment moment_of(const struct run *run)
 {
+    const struct steps *steps = &run->steps;
     const uint64_t n = pst_data_samples(run->data, PST_SPLIT_TRAIN);
-    const uint64_t samples = sample_at(run, run->n_steps), made = run->n_steps - run->first_step;
-    struct pst_checkpoint_counts counts = run->counts;
+    const uint64_t samples = sample_at(run, steps->n_ended), made = steps->n_ended - steps->first;
+    struct pst_checkpoint_counts counts = run->saving.counts;
 
-    counts.skipped += run->all_skipped;
-    return (struct pst_save_moment){.step = run->n_steps,
+    counts.skipped += steps->all_skipped;
+    return (struct pst_save_moment){.step = steps->n_ended,
                                     .samples = samples,
                                     .epoch = n > 0 && n < UINT64_MAX ? samples / n : 0,
-                                    .skipped = run->n_skipped,
+                                    .skipped = steps->n_skipped,
                                     .counts = counts,
-                                    .step_ns = made > 0 ? run->total_ns / made : 0,
+                                    .step_ns = made > 0 ? steps->total_ns / made : 0,
                                     .drained = run->session->planned.plan->asynchronous &&
-                                               !is_drain(run, run->n_steps)};
+                                               !is_drain(run, steps->n_ended)};
 }
 
 static pst_status poll_saver(struct run *run, struct pst_error *err)
@@ -557,13 +573,14 @@ static pst_status poll_saver(struct run *run, struct pst_error *err)
    next drain. */
 static bool is_save_due(struct run *run)
 {
-    const uint64_t step = run->n_submitted;
+    struct saving *saving = &run->saving;
+    const uint64_t step = run->steps.n_submitted;
 
-    if (run->saver == NULL || step == run->looked_at) {
+    if (run->saver == NULL || step == saving->looked_at) {
         return false;
     }
-    run->due = run->due || pst_saver_is_due(run->saver, step);
-    return (run->due || pst_exec_wishes(run->exec) > run->n_wishes) &&
+    saving->due = saving->due || pst_saver_is_due(run->saver, step);
+    return (saving->due || pst_exec_wishes(run->exec) > saving->n_wishes) &&
            (run->session->planned.plan->drain_every == 0 || is_drain(run, step));
 }
 
@@ -571,15 +588,16 @@ static bool is_save_due(struct run *run)
 static pst_status save_checkpoint(struct run *run, struct pst_error *err)
 {
     const struct pst_save_moment moment = moment_of(run);
+    struct saving *saving = &run->saving;
     const uint64_t wishes = pst_exec_wishes(run->exec);
-    const bool must = wishes > run->n_wishes;
+    const bool must = wishes > saving->n_wishes;
 
-    run->looked_at = run->n_steps;
-    if (run->n_skipped > 0) {
+    saving->looked_at = run->steps.n_ended;
+    if (run->steps.n_skipped > 0) {
         return PST_OK;
     }
-    run->due = false;
-    run->n_wishes = wishes;
+    saving->due = false;
+    saving->n_wishes = wishes;
     return pst_saver_save(run->saver, &moment, must, err);
 }
 
@@ -588,7 +606,7 @@ static pst_status save_last(struct run *run, struct pst_error *err)
 {
     const struct pst_save_moment moment = moment_of(run);
 
-    return run->n_steps > pst_saver_last(run->saver)
+    return run->steps.n_ended > pst_saver_last(run->saver)
                ? pst_saver_save(run->saver, &moment, true, err)
                : PST_OK;
 }
@@ -605,7 +623,8 @@ static double utilization(const struct run *run, uint64_t ns)
 
 static pst_status collect(struct run *run, struct pst_error *err)
 {
-    uint64_t step = run->n_steps;
+    struct steps *steps = &run->steps;
+    uint64_t step = steps->n_ended;
     struct pst_step_report report = {
         .step = step + 1,
         .samples = run->batch / run->session->graph->slices,
@@ -624,22 +643,22 @@ static pst_status collect(struct run *run, struct pst_error *err)
         report.result.ns = (uint64_t)((double)report.result.ns / run->emulation.scale);
     }
     report.mfu = utilization(run, report.result.ns);
-    run->n_skipped = report.result.skipped ? run->n_skipped + 1 : 0;
-    run->all_skipped += report.result.skipped;
-    if (run->n_skipped > SKIP_LIMIT) {
+    steps->n_skipped = report.result.skipped ? steps->n_skipped + 1 : 0;
+    steps->all_skipped += report.result.skipped;
+    if (steps->n_skipped > SKIP_LIMIT) {
         return pst_fail(err, PST_ERR_CANCELLED, "run.non-finite",
                         "step %llu: loss or gradient is not finite for the %uth time in a row; "
                         "lower train.lr or set train.clip",
-                        (unsigned long long)step + 1, run->n_skipped);
+                        (unsigned long long)step + 1, steps->n_skipped);
     }
     if (run->prefetch != NULL) {
         pst_prefetch_release(run->prefetch);
     }
-    run->step_ns[step - run->first_step] = report.result.ns;
-    run->total_ns += report.result.ns;
-    run->n_steps++;
-    run->first_loss = step == run->first_step ? report.result.loss : run->first_loss;
-    run->final_loss = report.result.loss;
+    steps->ns[step - steps->first] = report.result.ns;
+    steps->total_ns += report.result.ns;
+    steps->n_ended++;
+    steps->first_loss = step == steps->first ? report.result.loss : steps->first_loss;
+    steps->final_loss = report.result.loss;
     if (run->listener->step != NULL) {
         run->listener->step(run->listener->context, &report);
     }
@@ -653,7 +672,7 @@ static pst_status run_to_step(struct run *run, uint64_t end, struct pst_error *e
     pst_status status = PST_OK;
 
     while (status == PST_OK) {
-        bool more = run->n_submitted < end && !is_told_to_stop(run) && !is_save_due(run);
+        bool more = run->steps.n_submitted < end && !is_told_to_stop(run) && !is_save_due(run);
 
         if (more && pst_exec_in_flight(run->exec) < IN_FLIGHT) {
             status = submit_step(run, err);
@@ -701,14 +720,14 @@ static pst_status loop_steps(struct run *run, struct pst_error *err)
     double loss;
     pst_status status = PST_OK;
 
-    while (status == PST_OK && run->n_steps < steps && !is_told_to_stop(run)) {
-        uint64_t end = every > 0 ? (run->n_steps / every + 1) * every : steps;
+    while (status == PST_OK && run->steps.n_ended < steps && !is_told_to_stop(run)) {
+        uint64_t end = every > 0 ? (run->steps.n_ended / every + 1) * every : steps;
 
         status = run_to_step(run, end < steps ? end : steps, err);
-        if (status == PST_OK && run->n_steps < steps && is_save_due(run)) {
+        if (status == PST_OK && run->steps.n_ended < steps && is_save_due(run)) {
             status = save_checkpoint(run, err);
         }
-        if (status == PST_OK && run->n_steps == end && end < steps && !is_told_to_stop(run)) {
+        if (status == PST_OK && run->steps.n_ended == end && end < steps && !is_told_to_stop(run)) {
             status = evaluate(run, &loss, err);
         }
     }
@@ -743,7 +762,7 @@ static pst_status end_of_run(const struct run *run, pst_status status, struct ps
     }
     if (status != PST_OK && run->saver != NULL && pst_team_is_first(&run->session->team) &&
         pst_saver_can_resume(run->saver, &step)) {
-        if (lost || step < run->n_steps) {
+        if (lost || step < run->steps.n_ended) {
             pst_error_hint(err, "--resume auto resumes after step %llu", (unsigned long long)step);
         } else {
             pst_error_hint(err, "--resume auto resumes from there");
@@ -771,9 +790,9 @@ static pst_status conclude(struct run *run, struct pst_error *err)
     struct pst_generate generate = {
         .exec = run->exec,
         .graph = pst_session_eval_graph(run->session),
-        .shape = &run->eval_shape,
+        .shape = &run->eval.shape,
         .tokenizer = run->data == NULL ? run->tokenizer : pst_data_tokenizer(run->data),
-        .samples = run->eval_batch,
+        .samples = run->eval.batch,
         .kept = generates(run) ? kept_samples(run) : 0,
         .seed = (uint64_t)run->job->train.seed,
         .temperature = run->job->training->loop.temperature,
@@ -784,7 +803,7 @@ static pst_status conclude(struct run *run, struct pst_error *err)
     pst_status status = PST_OK;
 
     if (evaluates(run)) {
-        status = evaluate(run, &run->eval_loss, err);
+        status = evaluate(run, &run->eval.loss, err);
     }
     if (status == PST_OK && generates(run)) {
         status = pst_generate_text(&generate, &run->sample, err);
@@ -799,7 +818,7 @@ static pst_status count_copies(const struct run *run, uint64_t *bytes, uint64_t 
 {
     const struct pst_plan *plan = run->session->planned.plan;
     double scale = pst_session_is_hollow(run->session) ? run->emulation.scale : 1;
-    const uint64_t made = run->n_steps - run->first_step;
+    const uint64_t made = run->steps.n_ended - run->steps.first;
     bool any = false;
 
     for (uint32_t rank = 0; rank < plan->n_devices && made > 0; rank++) {
@@ -827,24 +846,24 @@ static uint64_t find_median(uint64_t *values, uint64_t n)
 }
 
 /* The median of the steps, as predicted steps are meant: where the pipeline runs empty every so
-   many steps, of the means of as many, for one of them is longer. Overwrites run->step_ns. */
-static uint64_t usual_step_ns(struct run *run)
+   many steps, of the means of as many, for one of them is longer. Overwrites steps->ns. */
+static uint64_t usual_step_ns(struct steps *steps, uint64_t every)
 {
-    uint64_t every = run->session->planned.plan->drain_every, n = 0;
-    const uint64_t made = run->n_steps - run->first_step;
+    const uint64_t made = steps->n_ended - steps->first;
+    uint64_t n = 0;
 
     if (every < 2 || made < every) {
-        return find_median(run->step_ns, made);
+        return find_median(steps->ns, made);
     }
     for (uint64_t first = 0; first + every <= made; first += every) {
         uint64_t sum = 0;
 
         for (uint64_t i = first; i < first + every; i++) {
-            sum += run->step_ns[i];
+            sum += steps->ns[i];
         }
-        run->step_ns[n++] = sum / every;
+        steps->ns[n++] = sum / every;
     }
-    return find_median(run->step_ns, n);
+    return find_median(steps->ns, n);
 }
 
 /* Gathers the records of all ranks; makes the timeline on the first process. */
@@ -864,7 +883,7 @@ static pst_status gather_records(struct run *run, struct pst_error *err)
 static struct pst_usage *usage_of(const struct run *run, uint64_t *ret_steps)
 {
     const uint64_t asked = (uint64_t)run->job->training->output.trace_steps;
-    const uint64_t made = run->n_steps - run->first_step;
+    const uint64_t made = run->steps.n_ended - run->steps.first;
     struct pst_usage *usage;
 
     if (run->timeline == NULL) {
@@ -880,6 +899,7 @@ static struct pst_usage *usage_of(const struct run *run, uint64_t *ret_steps)
 
 static pst_status report_run(struct run *run, uint64_t total_ns, struct pst_error *err)
 {
+    const struct evaluation *eval = &run->eval;
     uint32_t n = run->session->planned.plan->n_devices;
     struct pst_usage *usage;
     uint64_t *measured = pst_alloc(4 * (size_t)n, sizeof *measured);
@@ -887,21 +907,21 @@ static pst_status report_run(struct run *run, uint64_t total_ns, struct pst_erro
     bool copies = false;
     pst_status status;
     struct pst_run_report end = {
-        .steps = run->n_steps - run->first_step,
-        .first_step = run->first_step,
-        .skipped = run->all_skipped,
+        .steps = run->steps.n_ended - run->steps.first,
+        .first_step = run->steps.first,
+        .skipped = run->steps.all_skipped,
         .tokens_per_step = run->batch * run->shape.rows,
         .total_ns = total_ns,
-        .first_loss = run->first_loss,
-        .final_loss = run->n_steps == run->first_step ? NAN : run->final_loss,
-        .eval_loss = run->eval_loss,
+        .first_loss = run->steps.first_loss,
+        .final_loss = run->steps.n_ended == run->steps.first ? NAN : run->steps.final_loss,
+        .eval_loss = eval->loss,
         .n_devices = n,
         .peak_bytes = measured,
         .predicted_peak_bytes = predicted,
         .predicted_step_ns = run->session->here_ns,
         .sample = run->sample,
-        .accuracy = run->n_targets == 0 ? NAN : (double)run->n_right / (double)run->n_targets,
-        .eval_samples = run->eval_samples,
+        .accuracy = eval->n_targets == 0 ? NAN : (double)eval->n_right / (double)eval->n_targets,
+        .eval_samples = eval->n_samples,
         .scale = emulated_scale(run),
         .signal = pst_stop_signal(),
     };
@@ -914,7 +934,7 @@ static pst_status report_run(struct run *run, uint64_t total_ns, struct pst_erro
     }
     end.copy_bytes = copies ? copied : NULL;
     end.copy_stall_ns = copies ? stalled : NULL;
-    end.step_ns = usual_step_ns(run);
+    end.step_ns = usual_step_ns(&run->steps, run->session->planned.plan->drain_every);
     end.mfu = utilization(run, end.step_ns);
     end.usage = usage = usage_of(run, &end.usage_steps);
     for (uint32_t rank = 0; rank < n; rank++) {
@@ -937,7 +957,7 @@ pst_status pst_train_run(struct pst_session *session, const struct pst_data *dat
                       .listener = listener,
                       .resume = resume,
                       .data = data,
-                      .eval_loss = NAN};
+                      .eval.loss = NAN};
     uint64_t begin = pst_now_ns();
     pst_status status;
 
@@ -970,10 +990,10 @@ pst_status pst_train_run(struct pst_session *session, const struct pst_data *dat
     pst_timeline_destroy(run.timeline);
     pst_recorder_destroy(run.recorder);
     for (uint32_t k = 0; k < PST_MAX_INPUTS; k++) {
-        free(run.samples.inputs[k]);
+        free(run.eval.inputs[k]);
     }
-    free(run.step_ns);
-    free(run.logits);
+    free(run.steps.ns);
+    free(run.eval.logits);
     pst_tokenizer_destroy(run.tokenizer);
     free(run.sample);
     return status;
