@@ -205,10 +205,12 @@ class Trials:
             time.sleep(0.4 + chance.uniform(0, 2 * self.options.seconds))
             children = subprocess.run(["pgrep", "-P", str(process.pid), "-x", "penstock"], capture_output=True, text=True,
                                       check=False).stdout.split()
-            for child in children if chance.random() < 0.5 else children[:1] if chance.random() < 0.5 else children[1:]:
+            chosen = children if chance.random() < 0.5 else children[:1] if chance.random() < 0.5 else children[1:]
+            for child in chosen:
                 os.kill(int(child), signal.SIGKILL)
             try:
-                out, err = process.communicate(timeout=60)
+                # On a busy machine there may be no process yet: then the run goes to its end.
+                out, err = process.communicate(timeout=60 if chosen else 600)
             except subprocess.TimeoutExpired:
                 # Open MPI's launcher may stand still when its processes have died.
                 left = subprocess.run(["pgrep", "-P", str(process.pid), "-x", "-r", "D,R,S", "penstock"], check=False,
@@ -219,7 +221,7 @@ class Trials:
                     raise Violation("a process outlives one that was killed") from None
                 self.found["launchers stood still"] += 1
         self.done["rank"] += 1
-        self.killed(bool(children))
+        self.killed(bool(chosen))
         return self.resumed(out, err, before)
 
     def trial(self, number):
