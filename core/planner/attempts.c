@@ -3,6 +3,11 @@
  * Attempts at a plan that fits. Whether a device has room is known only when its program is laid
  * out; if one has not, every stage is charged what its layout took beyond the estimate, and memory
  * is decided anew: on the same cuts as long as that helps, then on new ones.
+ *
+ * No price of one stage can be exact, so estimates need this. A price sees neither the gaps that a
+ * layout leaves between buffers (half a percent of a peak is usual, a quarter is possible), nor when
+ * other stages' transfers end, guests, what a real order holds beyond a chain of equal stages, nor
+ * gradients that wait while operators run again.
  */
 #include <stdlib.h>
 #include <string.h>
