@@ -136,6 +136,10 @@ static const struct field alias_fields[] = {
     {FIELD(alias, end, STRING, NULL, NULL, "the end of a tensor's name")},
     {FIELD(alias, other, STRING, NULL, NULL, "another end that it may have")},
 };
+static const struct field twin_fields[] = {
+    {FIELD(twin, end, STRING, NULL, NULL, "the end of a tensor's name")},
+    {FIELD(twin, own, STRING, NULL, NULL, "the parameter that it repeats")},
+};
 static const struct field key_fields[] = {
     {FIELD(key, theirs, STRING, NULL, NULL, "the key of config.json")},
     {FIELD(key, own, STRING, "", NULL, "its key of [model]"), KEY},
@@ -237,6 +241,7 @@ static const struct list {
 #define WORDS(key)            #key, NULL, 0, sizeof(const char *), AT(key)
     {LIST(tensors, row, tensor_fields), find_tensor_fault},
     {LIST(aliases, alias, alias_fields), NULL},
+    {LIST(twins, twin, twin_fields), NULL},
     {LIST(keys, key, key_fields), find_key_fault},
     {LIST(unpublished, lack, lack_fields), NULL},
     {LIST(others, other, other_fields), NULL},

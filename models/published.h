@@ -96,6 +96,12 @@ struct pst_published_key {
                               Of rows with one name the first that is for the model counts */
 };
 
+/* A tensor that repeats a parameter, as files have it where the head is the table of words. */
+struct pst_published_twin {
+    const char *end; /* of its name */
+    const char *own; /* the parameter */
+};
+
 /* Something that no published model computes; models that do cannot be exported. */
 struct pst_published_lack {
     const char *when; /* as in struct pst_published_key */
@@ -114,7 +120,8 @@ struct pst_published {
     const char *prefix; /* of most names; files without it are read, too */
     const struct pst_published_row *tensors; /* the first that fits a parameter counts */
     const struct pst_published_alias *aliases;
-    const char *const *ignored; /* ends of names of tensors that are no weights, or twice there */
+    const struct pst_published_twin *twins;
+    const char *const *ignored;           /* ends of names of tensors that are no weights */
     const struct pst_published_key *keys; /* NULL: no config.json */
     const char *const *harmless;          /* keys of config.json that change no result */
     const struct pst_published_lack *unpublished;

@@ -593,17 +593,29 @@ static bool same_values(const struct found *a, const struct found *b)
     return same;
 }
 
-/* The head of a model that shares the table of words, written out all the same. */
-static bool is_tied_head(const struct pst_weights *w, const struct found *found)
+/* The tensor that a parameter is read from, where this one repeats it; NULL: it repeats none. */
+static const struct found *twin_of(const struct pst_weights *w, const char *name)
 {
-    const struct pst_op *head;
+    const struct pst_published_twin *twin = w->family->twins;
+    uint32_t param;
 
-    if (w->graph->logits == PST_NONE || !pst_text_ends(found->tensor->name, "lm_head.weight") ||
-        pst_names_find(&w->graph->param_names, "lm_head.weight") != PST_NONE) {
-        return false;
+    while (twin->end != NULL && !pst_text_ends(name, twin->end)) {
+        twin++;
     }
-    head = &w->graph->ops[w->graph->tensors[w->graph->logits].producer];
-    return head->n_param > 0 && same_values(found, w->values[head->param[0]].found[0]);
+    param = twin->end == NULL ? PST_NONE : pst_names_find(&w->graph->param_names, twin->own);
+    return param == PST_NONE ? NULL : w->values[param].found[0];
+}
+
+/* Releases of transformers differ in which of the two they compute with. */
+static pst_status fail_twin(const struct pst_weights *w, const char *name, const struct found *twin,
+                            struct pst_error *err)
+{
+    pst_fail_at(err, PST_ERR_CONFIG, "weights.mismatch", w->path, 0, 0,
+                "%.100s has other values than %.100s, to which it is tied", name,
+                twin->tensor->name);
+    pst_error_hint(err, "delete one of them from the file; or set tie_word_embeddings = false in "
+                        "config.json and tied = false in [model], where the model has that key");
+    return PST_ERR_CONFIG;
 }
 
 /* Where a config.json says that they are weights of this family, the rest is of another head, or of
@@ -615,9 +627,14 @@ static pst_status check_left_out(const struct pst_weights *w, bool tell, struct 
 
     for (uint32_t i = 0; i < w->n_all; i++) {
         const char *name = w->all[i].tensor->name;
+        const struct found *twin = twin_of(w, name);
 
-        if (w->all[i].reader != NULL || is_ignored(w, name) || is_tied_head(w, &w->all[i])) {
+        if (w->all[i].reader != NULL || is_ignored(w, name) ||
+            (twin != NULL && same_values(&w->all[i], twin))) {
             continue;
+        }
+        if (twin != NULL && w->has_config) {
+            return fail_twin(w, name, twin, err);
         }
         if (n++ < 5) {
             pst_text_append(names, sizeof names, "%s%.100s", n > 1 ? ", " : "", name);

@@ -149,14 +149,16 @@ static void backward_row(const struct norm *norm, const struct pst_tile tile[N_B
     const bool direct = norm->request->dtype == PST_F32;
     const float *add = direct ? request_operand(call->add, 0) : NULL;
     float *dx = request_operand(call->dx, 0), *dx_row;
+    /* A pass without dx gets no gain: any row may stand for it, since what it makes is not read. */
+    const float *gain = norm->gain != NULL ? norm->gain : x;
 
     add = dx != NULL && add != NULL ? add + r * n : NULL;
     dx_row = direct && dx != NULL ? dx + r * n : row;
     if (norm->rms) {
-        simd->rms_back(dx_row, add, norm->dgains + block * n, dy, x, norm->gain, rstd, n);
+        simd->rms_back(dx_row, add, norm->dgains + block * n, dy, x, gain, rstd, n);
     } else {
         simd->norm_back(dx_row, add, norm->dgains + block * n, norm->dbiases + block * n, dy, x,
-                        norm->gain, ((const float *)call->y[1])[r], rstd, n);
+                        gain, ((const float *)call->y[1])[r], rstd, n);
     }
     if (!direct && dx != NULL) {
         store_bf16(norm, &tile[2], row, r * n);
