@@ -143,8 +143,7 @@ static const struct pst_row device_rows[] = {
 #define IF_TRANSFER           PST_ROW_UNLESS(IF_NONE, PST_ROW_ENTRY, struct pst_span, peer)
 static const struct pst_row span_rows[] = {
     {"op", "instruction", OF_SPAN(WORD, op), .word = pst_instr_name},
-    {"stage", "of a transfer: the sender; this and what follows are absent if they do not apply",
-     OF_SPAN(COUNT, stage), .absent = PST_ROW_IF_NONE},
+    {"stage", "of a transfer: the sender", OF_SPAN(COUNT, stage), .absent = PST_ROW_IF_NONE},
     {"to_stage", "of a transfer: the receiver", OF_SPAN(COUNT, to_stage),
      .absent = PST_ROW_IF_NONE},
     {"microbatch", "of the stage, within the step", OF_SPAN(COUNT, microbatch),
@@ -207,8 +206,8 @@ const struct pst_row pst_simulate_rows[] = {
     {"devices_used", "devices with a stage", OF_RESULT(COUNT, n_used)},
     {"ranks", "one per device", PST_ROW_OBJECT, .rows = device_rows,
      PST_ROW_EACH(TOTALS, struct totals, devices, n_devices)},
-    {"timeline", "for each device what it did", PST_ROW_OBJECT, .each = &spans_of,
-     PST_ROW_EACH(TOTALS, struct totals, devices, n_devices)},
+    {"timeline", "what each device did; members that do not apply are absent", PST_ROW_OBJECT,
+     .each = &spans_of, PST_ROW_EACH(TOTALS, struct totals, devices, n_devices)},
     {"memory", "for each device when live bytes changed", PST_ROW_OBJECT, .each = &points_of,
      PST_ROW_EACH(TOTALS, struct totals, devices, n_devices)},
     PST_ROWS_END,
