@@ -16,7 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "host/digest.h"
+#include "host/file_digest.h"
 
 static const char *base_name(const char *path)
 {

@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "host/digest.h"
+#include "host/file_digest.h"
 #include "host/search.h"
 
 static bool is_not(struct pst_shipped *shipped, const char *format, ...)

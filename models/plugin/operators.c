@@ -9,7 +9,7 @@
 
 #include "base/log.h"
 #include "base/memory.h"
-#include "host/digest.h"
+#include "host/file_digest.h"
 #include "host/search.h"
 
 /* --- those of a job ----------------------------------------------------------------------------*/

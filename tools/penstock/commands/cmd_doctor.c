@@ -17,7 +17,7 @@
 #include "exec/device.h"
 #include "exec/transport.h"
 #include "host/apart.h"
-#include "host/digest.h"
+#include "host/file_digest.h"
 #include "host/plugin_host.h"
 #include "host/shipped.h"
 #include "reports/table.h"

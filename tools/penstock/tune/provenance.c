@@ -11,7 +11,7 @@
 #include "base/json.h"
 #include "base/util.h"
 #include "host/describe.h"
-#include "host/digest.h"
+#include "host/file_digest.h"
 #include "host/search.h"
 #include "measure/calibration.h"
 #include "models/builder.h"

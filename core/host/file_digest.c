@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "host/digest.h"
+#include "host/file_digest.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -3,8 +3,8 @@
  * The digest by which the program knows the plugins that it came with, and the list that has it:
  * lines of xxh128sum, "<digest>  <file name>". The build's list_shipped writes it.
  */
-#ifndef PST_HOST_DIGEST_H
-#define PST_HOST_DIGEST_H
+#ifndef PST_HOST_FILE_DIGEST_H
+#define PST_HOST_FILE_DIGEST_H
 
 #include <stdbool.h>
 
