@@ -14,7 +14,7 @@
 
 #include "test.h"
 
-#include "planner/emission.h"
+#include "planner/schedule_intake.h"
 #include "order_chain.h"
 #include "reports/order_bounds.h"
 

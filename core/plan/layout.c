@@ -71,7 +71,7 @@ static uint32_t number_times(const struct item *items, uint32_t n, uint32_t n_ti
 }
 
 /* Gives all items their begins, most urgent first. */
-static void place(struct item *items, uint32_t n, uint32_t n_ticks, uint64_t origin)
+static void place_items(struct item *items, uint32_t n, uint32_t n_ticks, uint64_t origin)
 {
     uint32_t *times = pst_alloc((size_t)n_ticks + 1, sizeof *times);
     struct pst_occupancy occupancy = {0};
@@ -136,7 +136,7 @@ static void place_static(struct pst_program *program)
 }
 
 /* The values to place in the arena, or in that of the host. */
-static uint32_t collect(const struct pst_program *program, bool host, struct item *items)
+static uint32_t collect_items(const struct pst_program *program, bool host, struct item *items)
 {
     uint32_t n = 0;
 
@@ -156,12 +156,12 @@ static uint32_t collect(const struct pst_program *program, bool host, struct ite
 }
 
 /* Places n items from `origin` on; the end of the highest. */
-static uint64_t settle(const struct pst_program *program, struct item *items, uint32_t n,
-                       uint64_t origin)
+static uint64_t place_from(const struct pst_program *program, struct item *items, uint32_t n,
+                           uint64_t origin)
 {
     uint64_t highest = 0;
 
-    place(items, n, program->n_ticks, origin);
+    place_items(items, n, program->n_ticks, origin);
     for (uint32_t i = 0; i < n; i++) {
         uint64_t end = items[i].begin + program->values[items[i].value].bytes;
 
@@ -170,7 +170,7 @@ static uint64_t settle(const struct pst_program *program, struct item *items, ui
     return highest;
 }
 
-static void keep(struct pst_program *program, const struct item *items, uint32_t n)
+static void keep_offsets(struct pst_program *program, const struct item *items, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++) {
         program->values[items[i].value].offset = items[i].begin;
@@ -200,7 +200,7 @@ static void move_ahead(struct item *items, uint32_t n, uint64_t peak_bytes)
 }
 
 /* The first order whose arena ends within the limit, else the one whose arena is smallest. */
-static void settle_arena(struct pst_program *program, struct item *items, uint32_t n,
+static void choose_order(struct pst_program *program, struct item *items, uint32_t n,
                          uint64_t limit)
 {
     const uint32_t n_orders =
@@ -215,10 +215,10 @@ static void settle_arena(struct pst_program *program, struct item *items, uint32
         } else {
             move_ahead(items, n, program->peak_bytes);
         }
-        end = settle(program, items, n, program->static_bytes);
+        end = place_from(program, items, n, program->static_bytes);
         if (end < best) {
             best = end;
-            keep(program, items, n);
+            keep_offsets(program, items, n);
         }
     }
     program->arena_bytes = best > program->arena_bytes ? best : program->arena_bytes;
@@ -232,10 +232,10 @@ void pst_layout_program(struct pst_program *program, uint64_t limit)
     find_peak(program);
     program->arena_bytes = 0;
     place_static(program);
-    n = collect(program, false, items);
-    settle_arena(program, items, n, limit);
-    n = collect(program, true, items);
-    program->host_bytes = settle(program, items, n, 0);
-    keep(program, items, n);
+    n = collect_items(program, false, items);
+    choose_order(program, items, n, limit);
+    n = collect_items(program, true, items);
+    program->host_bytes = place_from(program, items, n, 0);
+    keep_offsets(program, items, n);
     free(items);
 }

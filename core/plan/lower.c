@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Lowers orders of passes to instruction lists (docs/internals/lowering.md). Stages and passes have
- * come through the planner's intake (stage_rules.c, emission.c): samples can be dealt out, ranks
- * that share a stage share all in the same order of replicas, and every micro-batch passes every
- * stage. Here every pass is timed with the cost model, each as early as its order allows, which
- * also shows that the orders of all devices together can be satisfied.
+ * come through the planner's intake (stage_rules.c, schedule_intake.c): samples can be dealt out,
+ * ranks that share a stage share all in the same order of replicas, and every micro-batch passes
+ * every stage. Here every pass is timed with the cost model, each as early as its order allows,
+ * which also shows that the orders of all devices together can be satisfied.
  */
 #include "plan/lower.h"
 #include "plan/order_run.h"
@@ -13,7 +13,7 @@
 /* --- what is taken -----------------------------------------------------------------------------*/
 
 /* Every rank has one home; its stages have the same ranks, each copy in the same order. */
-static void settle(struct pst_lowering *low)
+static void find_homes(struct pst_lowering *low)
 {
     const struct pst_plan *plan = low->plan;
 
@@ -193,7 +193,7 @@ pst_status pst_lowering_prepare(struct pst_lowering *low, struct pst_error *err)
                                 .rule = "LIVE1: "};
     pst_status status;
 
-    settle(low);
+    find_homes(low);
     status = check_supported(low, err);
     if (status != PST_OK) {
         return status;
@@ -208,21 +208,30 @@ pst_status pst_lowering_prepare(struct pst_lowering *low, struct pst_error *err)
 
 /* --- orders ------------------------------------------------------------------------------------*/
 
-/* Writes the lists of the plan; low->arena holds the times of its passes. */
-static pst_status lower_orders(struct pst_lowering *low, struct pst_error *err)
+/* Writes the lists of the plan. ret_start_ns, ret_end_ns: of its passes, or NULL. */
+static pst_status lower_orders(struct pst_lowering low, uint64_t *const *ret_start_ns,
+                               uint64_t *const *ret_end_ns, struct pst_error *err)
 {
-    struct pst_parts parts = {.plan = low->plan, .low = low};
-    pst_status status = pst_lowering_prepare(low, err);
+    struct pst_parts parts = {.plan = low.plan, .low = &low};
+    uint32_t n_devices = low.plan->n_devices;
+    pst_status status = pst_lowering_prepare(&low, err);
 
-    PST_TRY(status, pst_lowering_guests_possible(low, err));
+    PST_TRY(status, pst_lowering_guests_possible(&low, err));
     if (status == PST_OK) {
-        uint32_t *none = pst_arena_array(&low->arena, low->plan->n_devices, sizeof *none);
+        uint32_t *none = pst_arena_array(&low.arena, n_devices, sizeof *none);
 
-        parts.passes[PST_BODY] = low->orders;
-        parts.n_passes[PST_BODY] = low->n_passes;
+        parts.passes[PST_BODY] = low.orders;
+        parts.n_passes[PST_BODY] = low.n_passes;
         parts.n_passes[PST_FILL] = parts.n_passes[PST_DRAIN] = none;
         status = pst_lowering_write(&parts, err);
     }
+    for (uint32_t r = 0; status == PST_OK && ret_end_ns != NULL && r < n_devices; r++) {
+        for (uint32_t i = 0; i < low.n_passes[r]; i++) {
+            ret_end_ns[r][i] = low.end_ns[r][i];
+            ret_start_ns[r][i] = low.end_ns[r][i] - pst_lowering_pass_ns(&low, &low.orders[r][i]);
+        }
+    }
+    pst_arena_finish(&low.arena);
     return status;
 }
 
@@ -232,38 +241,28 @@ pst_status pst_plan_lower_timed(struct pst_plan *plan, const struct pst_graph *g
                                 uint64_t *const *ret_start_ns, uint64_t *const *ret_end_ns,
                                 struct pst_error *err)
 {
-    struct pst_lowering low = {.plan = plan,
-                               .graph = graph,
-                               .cost = cost,
-                               .orders = orders,
-                               .n_passes = n_passes,
-                               .training = true};
-    pst_status status = lower_orders(&low, err);
+    const struct pst_lowering low = {.plan = plan,
+                                     .graph = graph,
+                                     .cost = cost,
+                                     .orders = orders,
+                                     .n_passes = n_passes,
+                                     .training = true};
 
-    for (uint32_t r = 0; status == PST_OK && r < plan->n_devices; r++) {
-        for (uint32_t i = 0; i < n_passes[r]; i++) {
-            ret_end_ns[r][i] = low.end_ns[r][i];
-            ret_start_ns[r][i] = low.end_ns[r][i] - pst_lowering_pass_ns(&low, &orders[r][i]);
-        }
-    }
-    pst_arena_finish(&low.arena);
-    return status;
+    return lower_orders(low, ret_start_ns, ret_end_ns, err);
 }
 
 pst_status pst_plan_lower(struct pst_plan *plan, const struct pst_graph *graph,
                           const struct pst_cost_model *cost, const struct pst_pass *const *orders,
                           const uint32_t *n_passes, bool training, struct pst_error *err)
 {
-    struct pst_lowering low = {.plan = plan,
-                               .graph = graph,
-                               .cost = cost,
-                               .orders = orders,
-                               .n_passes = n_passes,
-                               .training = training};
-    pst_status status = lower_orders(&low, err);
+    const struct pst_lowering low = {.plan = plan,
+                                     .graph = graph,
+                                     .cost = cost,
+                                     .orders = orders,
+                                     .n_passes = n_passes,
+                                     .training = training};
 
-    pst_arena_finish(&low.arena);
-    return status;
+    return lower_orders(low, NULL, NULL, err);
 }
 
 /* --- forward-only twin -------------------------------------------------------------------------*/

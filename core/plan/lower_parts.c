@@ -23,7 +23,8 @@ struct cutter {
     uint32_t *n_cut[PST_PARTS];
 };
 
-static struct pst_pass shifted(const struct pst_plan *plan, struct pst_pass pass, uint32_t batches)
+static struct pst_pass shift_pass(const struct pst_plan *plan, struct pst_pass pass,
+                                  uint32_t batches)
 {
     pass.microbatch += batches * plan->stages[pass.stage].n_microbatches;
     return pass;
@@ -64,7 +65,7 @@ static uint32_t copy_all(const struct cutter *c, uint32_t rank, struct pst_pass 
         uint32_t batch = k == 0 ? 0 : k - 1;
 
         for (uint32_t i = 0; i < c->n_passes[part][rank]; i++) {
-            to[n++] = shifted(c->plan, c->passes[part][rank][i], batch);
+            to[n++] = shift_pass(c->plan, c->passes[part][rank][i], batch);
         }
     }
     return n;
@@ -195,7 +196,7 @@ static void append_passes(struct cutter *c, uint32_t rank, uint32_t to, uint32_t
 {
     for (uint32_t i = first; i < end; i++) {
         c->cut[to][rank][c->n_cut[to][rank]++] =
-            shifted(c->plan, c->passes[from][rank][i], batches);
+            shift_pass(c->plan, c->passes[from][rank][i], batches);
     }
 }
 
@@ -225,7 +226,8 @@ static pst_status cut_rank(struct cutter *c, uint32_t rank, uint32_t cut, struct
 }
 
 /* Cuts every rank behind `cuts` passes of its body and writes the lists. */
-static pst_status emit(struct cutter *c, const uint32_t *cuts, bool bare, struct pst_error *err)
+static pst_status write_cut(struct cutter *c, const uint32_t *cuts, bool bare,
+                            struct pst_error *err)
 {
     struct pst_parts parts = {.plan = c->plan, .low = &c->low, .bare = bare};
     uint32_t n = c->plan->n_devices;
@@ -298,7 +300,7 @@ static uint32_t end_of_pass(const struct pst_plan_device *device, uint32_t n)
     return n > 0 ? i : 0;
 }
 
-static bool walk(struct rank *rank)
+static bool advance_rank(struct rank *rank)
 {
     uint32_t before = rank->pc;
 
@@ -317,7 +319,7 @@ static bool walk(struct rank *rank)
 }
 
 /* The first open transfer of a kind; pc: none. */
-static uint32_t head(const struct rank *rank, uint32_t from, uint8_t op)
+static uint32_t first_open(const struct rank *rank, uint32_t from, uint8_t op)
 {
     while (from < rank->pc && (rank->list[from].op != op || rank->done[from])) {
         from++;
@@ -325,18 +327,18 @@ static uint32_t head(const struct rank *rank, uint32_t from, uint8_t op)
     return from;
 }
 
-static bool meet(struct rank *ranks, uint32_t r)
+static bool match_transfers(struct rank *ranks, uint32_t r)
 {
     struct rank *self = &ranks[r], *peer;
     const struct pst_instr *send, *recv;
 
-    self->send = head(self, self->send, PST_I_SEND);
+    self->send = first_open(self, self->send, PST_I_SEND);
     if (self->send == self->pc) {
         return false;
     }
     send = &self->list[self->send];
     peer = &ranks[send->peer];
-    peer->recv = head(peer, peer->recv, PST_I_RECV);
+    peer->recv = first_open(peer, peer->recv, PST_I_RECV);
     if (peer->recv == peer->pc) {
         return false;
     }
@@ -351,7 +353,7 @@ static bool meet(struct rank *ranks, uint32_t r)
 
 /* io_passes[rank] is the pass number before which a rank of an unrolled plan halts; it becomes the
    number of passes that the rank then completes. */
-static void halt_at(const struct pst_plan *unrolled, uint32_t *io_passes)
+static void run_until(const struct pst_plan *unrolled, uint32_t *io_passes)
 {
     struct pst_arena arena = {0};
     struct rank *ranks = pst_arena_array(&arena, unrolled->n_devices, sizeof *ranks);
@@ -367,8 +369,8 @@ static void halt_at(const struct pst_plan *unrolled, uint32_t *io_passes)
     while (moved) {
         moved = false;
         for (uint32_t r = 0; r < unrolled->n_devices; r++) {
-            moved |= walk(&ranks[r]);
-            while (meet(ranks, r)) {
+            moved |= advance_rank(&ranks[r]);
+            while (match_transfers(ranks, r)) {
                 moved = true;
             }
         }
@@ -385,8 +387,8 @@ static void halt_at(const struct pst_plan *unrolled, uint32_t *io_passes)
  * Takes cuts back to where the ranks can all get before any of them goes on. *ret_reached false:
  * some do not get to the end of the batch. `passes` is room for one number a rank.
  */
-static void reach(const struct cutter *c, const struct pst_plan *unrolled, uint32_t *passes,
-                  uint32_t *io_cuts, bool *ret_reached)
+static void reach_cuts(const struct cutter *c, const struct pst_plan *unrolled, uint32_t *passes,
+                       uint32_t *io_cuts, bool *ret_reached)
 {
     uint32_t n = c->plan->n_devices;
     bool again = true;
@@ -397,7 +399,7 @@ static void reach(const struct cutter *c, const struct pst_plan *unrolled, uint3
         for (uint32_t r = 0; r < n; r++) {
             passes[r] = passes_before(c, r) + io_cuts[r];
         }
-        halt_at(unrolled, passes);
+        run_until(unrolled, passes);
         for (uint32_t r = 0; r < n; r++) {
             uint32_t before = passes_before(c, r);
 
@@ -415,7 +417,7 @@ static pst_status run_through(const struct cutter *c, const struct pst_plan *unr
     pst_status status = PST_OK;
 
     memcpy(passes, c->low.n_passes, c->plan->n_devices * sizeof *passes);
-    halt_at(unrolled, passes);
+    run_until(unrolled, passes);
     for (uint32_t r = 0; status == PST_OK && r < c->plan->n_devices; r++) {
         status = passes[r] < c->low.n_passes[r] ? refuse_skips(err) : PST_OK;
     }
@@ -437,14 +439,14 @@ static pst_status find_cuts(struct cutter *c, uint32_t *cuts, struct pst_error *
     struct pst_plan *unrolled = NULL;
     pst_status status;
 
-    status = emit(c, cuts, true, err);
+    status = write_cut(c, cuts, true, err);
     PST_TRY(status, pst_plan_unroll(c->plan, TIMED_BATCHES, 0, &unrolled, err));
     PST_TRY(status, run_through(c, unrolled, passes, err));
     for (uint32_t i = 0; status == PST_OK && !reached && i < 2; i++) {
         for (uint32_t r = 0; r < n; r++) {
             cuts[r] = place_step(c, r, times[i]);
         }
-        reach(c, unrolled, passes, cuts, &reached);
+        reach_cuts(c, unrolled, passes, cuts, &reached);
     }
     pst_plan_destroy(unrolled);
     return status == PST_OK && !reached ? refuse_skips(err) : status;
@@ -474,7 +476,7 @@ pst_status pst_plan_lower_parts(struct pst_plan *plan, const struct pst_graph *g
         cuts = pst_arena_array(&c.low.arena, plan->n_devices, sizeof *cuts);
         status = find_cuts(&c, cuts, err);
     }
-    PST_TRY(status, emit(&c, cuts, false, err));
+    PST_TRY(status, write_cut(&c, cuts, false, err));
     pst_arena_finish(&c.low.arena);
     return status;
 }

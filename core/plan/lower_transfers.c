@@ -144,8 +144,8 @@ static uint32_t backward_at(const struct pst_lowering *low, uint32_t s, uint32_t
     return pst_lowering_backward(low, low->base[s] + microbatch);
 }
 
-static pst_status possible(const struct pst_lowering *low, uint32_t s,
-                           const struct pst_plan_guest *guest, struct pst_error *err)
+static pst_status check_guest(const struct pst_lowering *low, uint32_t s,
+                              const struct pst_plan_guest *guest, struct pst_error *err)
 {
     const struct pst_plan_stage *stage = &low->plan->stages[s];
     uint32_t forward, backward, own;
@@ -190,7 +190,7 @@ pst_status pst_lowering_guests_possible(struct pst_lowering *low, struct pst_err
             low->guest_bytes[s] = pst_plan_guest_bytes(stage, low->graph, tensors, n);
         }
         for (uint32_t i = 0; status == PST_OK && low->training && i < stage->n_guests; i++) {
-            status = possible(low, s, &stage->guests[i], err);
+            status = check_guest(low, s, &stage->guests[i], err);
         }
     }
     return status;

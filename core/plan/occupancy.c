@@ -76,7 +76,7 @@ static struct pst_span *make_room(struct pst_arena *arena, struct pst_spans *spa
 }
 
 /* Adds a span; returns true if some of it was free before. */
-static bool unite(struct pst_arena *arena, struct pst_spans *spans, struct pst_span span)
+static bool add_span(struct pst_arena *arena, struct pst_spans *spans, struct pst_span span)
 {
     struct pst_span *at = spans->room > 0 ? spans->at : &spans->one;
     uint32_t from = first_from(spans, span.begin), until = from;
@@ -108,15 +108,15 @@ static bool is_on_path(const struct pst_occupancy_path *path, uint32_t node)
 }
 
 /* Whatever `any` of a node has, that of its parent has, too: upwards until nothing is new. */
-static void mark(struct pst_occupancy *occupancy, uint32_t node, struct pst_span span)
+static void mark_span(struct pst_occupancy *occupancy, uint32_t node, struct pst_span span)
 {
-    unite(&occupancy->arena, &occupancy->nodes[node].whole, span);
+    add_span(&occupancy->arena, &occupancy->nodes[node].whole, span);
     for (uint32_t i = 0; i < 2; i++) {
         if (is_on_path(&occupancy->paths[i], node)) {
-            unite(&occupancy->arena, &occupancy->paths[i].spans, span);
+            add_span(&occupancy->arena, &occupancy->paths[i].spans, span);
         }
     }
-    while (node >= 1 && unite(&occupancy->arena, &occupancy->nodes[node].any, span)) {
+    while (node >= 1 && add_span(&occupancy->arena, &occupancy->nodes[node].any, span)) {
         node /= 2;
     }
 }
@@ -171,10 +171,10 @@ static void add_to_nodes(struct pst_occupancy *occupancy, uint32_t first, uint32
 
     for (; left < right; left /= 2, right /= 2) {
         if (left & 1) {
-            mark(occupancy, left++, span);
+            mark_span(occupancy, left++, span);
         }
         if (right & 1) {
-            mark(occupancy, --right, span);
+            mark_span(occupancy, --right, span);
         }
     }
 }
@@ -201,7 +201,7 @@ struct query {
     uint32_t n;
 };
 
-static void ask(struct query *query, const struct pst_spans *spans)
+static void query_spans(struct query *query, const struct pst_spans *spans)
 {
     if (spans->n > 0) {
         const struct pst_span *at = spans_of(spans);
@@ -221,7 +221,7 @@ static const struct pst_spans *find_path(struct pst_occupancy *occupancy, uint32
             const struct pst_spans *whole = &occupancy->nodes[node].whole;
 
             for (uint32_t i = 0; i < whole->n; i++) {
-                unite(&occupancy->arena, &path->spans, spans_of(whole)[i]);
+                add_span(&occupancy->arena, &path->spans, spans_of(whole)[i]);
             }
         }
     }
@@ -238,21 +238,21 @@ static void collect(struct pst_occupancy *occupancy, uint32_t first, uint32_t la
     query->n = 0;
     for (; left < right; left /= 2, right /= 2) {
         if (left & 1) {
-            ask(query, &occupancy->nodes[left++].any);
+            query_spans(query, &occupancy->nodes[left++].any);
         }
         if (right & 1) {
-            ask(query, &occupancy->nodes[--right].any);
+            query_spans(query, &occupancy->nodes[--right].any);
         }
     }
     for (uint32_t level = 0; level < LOW_LEVELS; level++, above_left /= 2, above_right /= 2) {
-        ask(query, &occupancy->nodes[above_left].whole);
+        query_spans(query, &occupancy->nodes[above_left].whole);
         if (above_right != above_left) {
-            ask(query, &occupancy->nodes[above_right].whole);
+            query_spans(query, &occupancy->nodes[above_right].whole);
         }
     }
-    ask(query, find_path(occupancy, above_left, &occupancy->paths[0]));
+    query_spans(query, find_path(occupancy, above_left, &occupancy->paths[0]));
     if (above_right != above_left) {
-        ask(query, find_path(occupancy, above_right, &occupancy->paths[1]));
+        query_spans(query, find_path(occupancy, above_right, &occupancy->paths[1]));
     }
 }
 

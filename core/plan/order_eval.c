@@ -142,7 +142,7 @@ static bool find_need(const void *of, uint32_t device, const struct pst_pass *pa
     return false;
 }
 
-static uint64_t duration(const void *of, const struct pst_pass *pass)
+static uint64_t duration_of(const void *of, const struct pst_pass *pass)
 {
     const struct work *w = of;
     const struct pst_schedule_stage *s = stage_of(w, pass->stage);
@@ -174,7 +174,7 @@ static void note_times(const struct work *w, struct pst_order_eval *eval,
         uint64_t end, span;
 
         for (uint32_t i = 0; i < n; i++) {
-            const uint64_t took = duration(w, &w->passes[d][i]);
+            const uint64_t took = duration_of(w, &w->passes[d][i]);
 
             eval->start_ns[d][i] = eval->end_ns[d][i] - took;
             eval->busy_ns[d] += took;
@@ -254,7 +254,7 @@ pst_status pst_order_evaluate(const struct pst_schedule_in *in,
                                 .n_passes = n_passes,
                                 .of = &w,
                                 .need = find_need,
-                                .duration_ns = duration,
+                                .duration_ns = duration_of,
                                 .rule = "",
                                 .tells_before = true};
     struct pst_order_place last;

@@ -267,8 +267,8 @@ static inline uint32_t pst_plan_lowest(const struct pst_plan_stage *stage)
     return lowest;
 }
 
-/* digest.c: of what it does. Plans of one model that are equal but for who made them, and what was
-   foretold of them, have the same. */
+/* plan_digest.c: of what it does. Plans of one model that are equal but for who made them, and what
+   was foretold of them, have the same. */
 struct pst_hash pst_plan_digest(const struct pst_plan *plan);
 
 /* An empty plan for n ranks. */

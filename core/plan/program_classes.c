@@ -21,7 +21,7 @@ static uint32_t bucket_of(const struct pst_class *class)
     return (hash * 31 + class->index) % PST_CLASS_BUCKETS;
 }
 
-static uint32_t find(const struct pst_classes *classes, const struct pst_class *name)
+static uint32_t find_class(const struct pst_classes *classes, const struct pst_class *name)
 {
     uint32_t at = classes->buckets[bucket_of(name)];
 
@@ -68,7 +68,7 @@ uint32_t pst_build_shared(struct pst_builder *b, uint8_t kind, uint32_t stage, u
         return PST_NONE;
     }
     name = name_of(b, kind);
-    at = find(b->classes, &name);
+    at = find_class(b->classes, &name);
     if (at == PST_NONE || b->classes->rows[at].period == 0) {
         return PST_NONE;
     }
@@ -76,7 +76,7 @@ uint32_t pst_build_shared(struct pst_builder *b, uint8_t kind, uint32_t stage, u
     return b->classes->rows[at].first_value + run % b->classes->rows[at].period;
 }
 
-static uint32_t add(struct pst_classes *classes, const struct pst_class *name)
+static uint32_t add_class(struct pst_classes *classes, const struct pst_class *name)
 {
     uint32_t bucket = bucket_of(name);
 
@@ -98,8 +98,8 @@ void pst_build_record(struct pst_builder *b, uint8_t kind, uint32_t value)
     if (may_last(b, kind)) {
         struct pst_class name = name_of(b, kind);
 
-        at = find(classes, &name);
-        at = at == PST_NONE ? add(classes, &name) : at;
+        at = find_class(classes, &name);
+        at = at == PST_NONE ? add_class(classes, &name) : at;
     }
     PST_ASSERT(value == classes->n_of_value);
     pst_grow(&classes->class_of_value, &classes->room_of_value, classes->n_of_value,

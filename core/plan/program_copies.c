@@ -34,7 +34,7 @@ static struct pst_program_copy *add_copy(struct pst_builder *b, const struct pst
     return copy;
 }
 
-static void offload(struct pst_builder *b, const struct pst_instr *instr, uint32_t node)
+static void add_offload(struct pst_builder *b, const struct pst_instr *instr, uint32_t node)
 {
     const struct pst_stage_build *build = &b->stages[instr->stage];
     struct pst_micro *micro = &build->micros[instr->microbatch];
@@ -56,7 +56,7 @@ static void offload(struct pst_builder *b, const struct pst_instr *instr, uint32
     }
 }
 
-static void fetch(struct pst_builder *b, const struct pst_instr *instr, uint32_t node)
+static void add_fetch(struct pst_builder *b, const struct pst_instr *instr, uint32_t node)
 {
     const struct pst_stage_build *build = &b->stages[instr->stage];
     struct pst_micro *micro = &build->micros[instr->microbatch];
@@ -92,9 +92,9 @@ void pst_build_copy(struct pst_builder *b, const struct pst_instr *instr)
         !b->stages[instr->stage].local) {
         b->failed = true;
     } else if (instr->op == PST_I_OFFLOAD) {
-        offload(b, instr, node);
+        add_offload(b, instr, node);
     } else {
-        fetch(b, instr, node);
+        add_fetch(b, instr, node);
     }
 }
 
@@ -385,7 +385,7 @@ static void find_known(struct finisher *f)
 
 /* The first tick in which a row may run: posted, behind its call, and behind the row that it
    follows. */
-static uint32_t begins(const struct finisher *f, const struct pst_program_copy *copy)
+static uint32_t first_tick_of(const struct finisher *f, const struct pst_program_copy *copy)
 {
     const struct pst_program *program = f->program;
     const struct pst_instr *instrs = program->instrs;
@@ -410,7 +410,7 @@ static void set_lives(struct finisher *f)
         const struct pst_program_copy *copy = &program->copies[i];
         struct pst_value *value = &program->values[copy->value];
         struct pst_value *host = &program->values[copy->host];
-        uint32_t first = begins(f, copy);
+        uint32_t first = first_tick_of(f, copy);
 
         value->last = value->last < f->known[i] ? f->known[i] : value->last;
         if (copy->out) {

@@ -175,8 +175,8 @@ void pst_build_forward(struct pst_builder *b, uint32_t s, uint32_t j)
 /* --- backward for weights ----------------------------------------------------------------------*/
 
 /* The gradient accumulator of a use of a parameter in stage s, for the batch of micro-batch j. */
-static uint32_t accumulator(const struct pst_builder *b, uint32_t s, uint32_t j, uint32_t node,
-                            uint32_t slot)
+static uint32_t accumulator_of(const struct pst_builder *b, uint32_t s, uint32_t j, uint32_t node,
+                               uint32_t slot)
 {
     uint32_t parity = b->plan->deferred_step ? pst_build_batch(b, s, j) % 2 : 0;
     uint32_t v = b->plan->stages[s].nodes[node];
@@ -199,7 +199,7 @@ static void add_node(struct pst_builder *b, uint32_t s, uint32_t j, uint32_t nod
         }
         call = pst_build_call(b, PST_C_ACCUMULATE, s, j, op->param[i], 3);
         call->elems = b->graph->params[op->param[i]].elems;
-        pst_build_set(b, call, 0, accumulator(b, s, j, node, i));
+        pst_build_set(b, call, 0, accumulator_of(b, s, j, node, i));
         pst_build_set(b, call, 1, *scratch);
         *scratch = PST_NONE;
         b->tick++;
@@ -234,7 +234,7 @@ static void weights_node(struct pst_builder *b, uint32_t s, uint32_t j, uint32_t
         if (op->param[i] == PST_NONE) {
             continue;
         }
-        value = accumulator(b, s, j, node, i);
+        value = accumulator_of(b, s, j, node, i);
         if (!first) {
             value = pst_build_value(b, PST_V_SCRATCH, s, j, op->param[i], i,
                                     b->graph->params[op->param[i]].elems * 4);
@@ -461,7 +461,8 @@ static void backward_kernel(struct pst_builder *b, uint32_t s, uint32_t j, uint3
 }
 
 /* Runs the replays right before the backward of a node; *next: the first replay still to run. */
-static void replay(struct pst_builder *b, uint32_t s, uint32_t j, uint32_t node, uint32_t *next)
+static void run_replays(struct pst_builder *b, uint32_t s, uint32_t j, uint32_t node,
+                        uint32_t *next)
 {
     const struct pst_replays *replays = &b->stages[s].replays;
 
@@ -500,7 +501,7 @@ pst_status pst_build_backward(struct pst_builder *b, uint32_t s, uint32_t j, boo
         bool is_loss = op->out[0] == b->graph->loss;
         uint32_t dy = is_loss ? PST_NONE : result_gradient(b, s, j, op->out[0]);
 
-        replay(b, s, j, node, &next_replay);
+        run_replays(b, s, j, node, &next_replay);
         if (dy == PST_NONE && !is_loss && (grad->has_b || grad->has_w || grad->b_alias != 0)) {
             return pst_fail(err, PST_ERR_BUG, "internal",
                             "operator %s gets no gradient: it does not lead to the loss", op->name);

@@ -78,8 +78,8 @@ static void find_shared(struct pst_classes *classes, const struct pst_builder *r
 }
 
 /* Lives of all classes of the builder's rank. */
-static pst_status record(const struct pst_builder *b, struct pst_classes *classes,
-                         struct pst_error *err)
+static pst_status record_lives(const struct pst_builder *b, struct pst_classes *classes,
+                               struct pst_error *err)
 {
     struct pst_program *program = pst_alloc(1, sizeof *program);
     struct pst_builder r = {.graph = b->graph,
@@ -134,7 +134,7 @@ static bool may_repeat(const struct pst_class *class, uint32_t n_micros, uint32_
 
 /* The smallest period that divides `total`, the micro-batches of all phases. That of two batches
    always does, for no value lives longer than into the next batch. */
-static uint32_t smallest(const struct pst_class *class, uint32_t n_batch, uint32_t total)
+static uint32_t smallest_period(const struct pst_class *class, uint32_t n_batch, uint32_t total)
 {
     uint32_t n = 1;
 
@@ -154,7 +154,7 @@ static uint64_t set_periods(const struct pst_builder *b, struct pst_classes *cla
         uint32_t n_batch = b->stages[class->stage].n_batch;
 
         if (class->shared) {
-            class->period = smallest(class, n_batch, n_phases * n_batch);
+            class->period = smallest_period(class, n_batch, n_phases * n_batch);
             bytes += class->period * class->bytes;
         }
     }
@@ -226,7 +226,7 @@ static pst_status build_parts(struct pst_builder *b, struct pst_error *err)
 {
     struct pst_classes classes = {0};
     uint32_t n_phases = 0, turn = turn_of_phases(b, 2); /* gradients take turns, too */
-    pst_status status = record(b, &classes, err);
+    pst_status status = record_lives(b, &classes, err);
 
     if (status == PST_OK) {
         n_phases = choose_phases(b, &classes, turn, turn > MOST_PHASES ? turn : MOST_PHASES);

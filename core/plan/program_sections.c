@@ -142,7 +142,7 @@ static pst_status build_section(struct pst_builder *b, struct pst_program_sectio
 /* --- what lives between parts ------------------------------------------------------------------*/
 
 /* Nothing has been made. */
-static void forget(struct pst_builder *b)
+static void forget_values(struct pst_builder *b)
 {
     for (struct pst_made *made = b->made; made != NULL; made = made->next) {
         memset(made->at, made->kind == PST_MADE_COUNTS ? 0 : 0xFF, made->n * sizeof *made->at);
@@ -150,7 +150,7 @@ static void forget(struct pst_builder *b)
 }
 
 /* Records the state that fill leaves: its private buffers end with it, shared ones stay. */
-static void leave(struct pst_builder *b)
+static void save_state(struct pst_builder *b)
 {
     for (struct pst_made *made = b->made; made != NULL; made = made->next) {
         if (made->left == NULL) {
@@ -165,7 +165,7 @@ static void leave(struct pst_builder *b)
     }
 }
 
-static void resume(struct pst_builder *b)
+static void restore_state(struct pst_builder *b)
 {
     for (struct pst_made *made = b->made; made != NULL; made = made->next) {
         memcpy(made->at, made->left, made->n * sizeof *made->at);
@@ -217,7 +217,7 @@ static pst_status make_sections(struct pst_builder *b, uint32_t n_phases, struct
 }
 
 /* The result of the last micro-batch stays until the section ends. */
-static void keep(struct pst_builder *b, struct pst_program_section *section)
+static void keep_output(struct pst_builder *b, struct pst_program_section *section)
 {
     struct pst_program *program = b->program;
     uint32_t tensor = b->plan->kept_output;
@@ -243,16 +243,16 @@ pst_status pst_build_sections(struct pst_builder *b, uint32_t n_phases, struct p
         bool fill = section->part == PST_FILL;
 
         if (b->plan->asynchronous && !fill) {
-            resume(b);
+            restore_state(b);
         } else {
-            forget(b);
+            forget_values(b);
         }
         status = build_section(b, section, err);
         if (fill) {
-            leave(b);
+            save_state(b);
         }
         if (status == PST_OK && b->plan->kept_output != PST_NONE) {
-            keep(b, section);
+            keep_output(b, section);
         }
     }
     return status;

@@ -125,7 +125,7 @@ static uint32_t take_parked(struct writer *w, const struct pst_instr *instr)
     return found;
 }
 
-static void park(struct writer *w, uint32_t i)
+static void park_row(struct writer *w, uint32_t i)
 {
     uint32_t *at = parked_by(w, &w->instrs[i]);
 
@@ -206,7 +206,7 @@ static void write_part(struct writer *w, const struct pst_instr *list, uint32_t 
         }
         write_waits(w, &list[i], instr);
         if (instr->op == PST_I_OFFLOAD) {
-            park(w, w->n);
+            park_row(w, w->n);
         }
     }
     collect_open(w);
@@ -253,7 +253,7 @@ static void write_rank(struct pst_plan *unrolled, const struct pst_plan *plan, u
 }
 
 /* Numbers of the unrolled plan are 32 bits wide. */
-static bool fits(const struct pst_plan *plan, uint32_t n_batches, uint32_t drain_every)
+static bool fits_numbers(const struct pst_plan *plan, uint32_t n_batches, uint32_t drain_every)
 {
     for (uint32_t d = 0; d < plan->n_devices; d++) {
         if (total_length(&plan->devices[d], n_batches, drain_every) > INT_MAX) {
@@ -281,7 +281,7 @@ pst_status pst_plan_unroll(const struct pst_plan *plan, uint32_t n_batches, uint
     struct pst_plan *unrolled;
 
     PST_ASSERT(plan->asynchronous && n_batches > 0);
-    if (!fits(plan, n_batches, drain_every)) {
+    if (!fits_numbers(plan, n_batches, drain_every)) {
         return pst_fail(err, PST_ERR_UNSUPPORTED, "plan.unsupported",
                         "%u batches of %u samples are too much for one list", n_batches,
                         plan->batch);

@@ -76,7 +76,7 @@ static const char *node_fault(const struct walk *w, uint32_t i)
 }
 
 /* Fills last and held, and finds the first node that is illegal; true if all is well. */
-static bool check(struct walk *w, struct pst_stage_value *value)
+static bool check_nodes(struct walk *w, struct pst_stage_value *value)
 {
     uint32_t run = 0;
 
@@ -127,7 +127,7 @@ static bool is_countable(const struct walk *w)
     return sum < UINT64_MAX;
 }
 
-static void note(struct walk *w, uint32_t pass, uint32_t v, uint64_t work)
+static void note_peak(struct walk *w, uint32_t pass, uint32_t v, uint64_t work)
 {
     const struct pst_stage_node *node = node_at(w, v);
     uint64_t bytes = w->live + work;
@@ -142,12 +142,12 @@ static void note(struct walk *w, uint32_t pass, uint32_t v, uint64_t work)
     }
 }
 
-static void clear(struct walk *w)
+static void clear_lists(struct walk *w)
 {
     memset(w->e->head, 0xFF, w->n * sizeof *w->e->head);
 }
 
-static void put(struct walk *w, uint32_t list, uint32_t v)
+static void push_node(struct walk *w, uint32_t list, uint32_t v)
 {
     w->e->next[v] = w->e->head[list];
     w->e->head[list] = v;
@@ -156,10 +156,10 @@ static void put(struct walk *w, uint32_t list, uint32_t v)
 /* Dropped ones leave behind their last reader. */
 static void run_forward(struct walk *w)
 {
-    clear(w);
+    clear_lists(w);
     for (uint32_t v = 0; v < w->n; v++) {
         if (is_dropped(w, v)) {
-            put(w, w->e->last[v], v);
+            push_node(w, w->e->last[v], v);
         }
     }
     for (uint32_t v = 0; v < w->n; v++) {
@@ -167,7 +167,7 @@ static void run_forward(struct walk *w)
         uint64_t result = w->e->held[v] - node->saved_bytes, work = node->forward_work_bytes;
 
         w->live += w->e->held[v];
-        note(w, PST_MEMORY_FORWARD, v, work > result ? work - result : 0);
+        note_peak(w, PST_MEMORY_FORWARD, v, work > result ? work - result : 0);
         for (uint32_t u = w->e->head[v]; u != PST_NONE; u = w->e->next[u]) {
             w->live -= node_at(w, u)->saved_bytes;
         }
@@ -179,7 +179,7 @@ static void find_runs(struct walk *w)
 {
     uint32_t n = w->n, p = 0;
 
-    clear(w);
+    clear_lists(w);
     while (p < n) {
         uint32_t end = p, t = p;
 
@@ -187,7 +187,7 @@ static void find_runs(struct walk *w)
             t = w->e->last[end] > t ? w->e->last[end] : t;
         }
         if (end > p) {
-            put(w, t > end - 1 ? t : end - 1, p);
+            push_node(w, t > end - 1 ? t : end - 1, p);
         }
         p = end > p ? end : p + 1;
     }
@@ -200,10 +200,10 @@ static void run_backward(struct walk *w)
         for (uint32_t p = w->e->head[v]; p != PST_NONE; p = w->e->next[p]) {
             for (uint32_t u = p; u < w->n && is_dropped(w, u); u++) {
                 w->live += node_at(w, u)->saved_bytes;
-                note(w, PST_MEMORY_REPLAY, u, node_at(w, u)->forward_work_bytes);
+                note_peak(w, PST_MEMORY_REPLAY, u, node_at(w, u)->forward_work_bytes);
             }
         }
-        note(w, PST_MEMORY_BACKWARD, v, node_at(w, v)->backward_work_bytes);
+        note_peak(w, PST_MEMORY_BACKWARD, v, node_at(w, v)->backward_work_bytes);
         w->live -= w->e->held[v];
     }
 }
@@ -284,7 +284,7 @@ static void evaluate(struct walk *w, struct pst_memory_sums *sums, struct pst_st
 {
     w->n = w->view->n_nodes;
     reserve(w->e, w->n);
-    if (!check(w, value)) {
+    if (!check_nodes(w, value)) {
         return;
     }
     sum_up(w, sums);

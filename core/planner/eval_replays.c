@@ -96,8 +96,8 @@ static bool may_replay(const struct work *w, uint32_t v)
 
 /* --- rules -------------------------------------------------------------------------------------*/
 
-static bool check(const struct pst_stage_view *view, const struct pst_replay *replays, uint32_t n,
-                  struct pst_stage_value *value)
+static bool check_replays(const struct pst_stage_view *view, const struct pst_replay *replays,
+                          uint32_t n, struct pst_stage_value *value)
 {
     uint32_t at = PST_NONE;
     const char *fault = pst_sequence_fault(replays, n, view->n_nodes, &at);
@@ -121,7 +121,7 @@ static bool check(const struct pst_stage_view *view, const struct pst_replay *re
 
 /* --- events ------------------------------------------------------------------------------------*/
 
-static void push(struct work *w, uint8_t kind, uint32_t node, uint32_t before)
+static void add_event(struct work *w, uint8_t kind, uint32_t node, uint32_t before)
 {
     w->events[w->n_events++] = (struct event){
         .kind = kind, .node = node, .before = before, .aux_until = PST_NONE, .out_until = PST_NONE};
@@ -141,17 +141,17 @@ static void list_events(struct work *w, struct pst_arena *arena, const struct ps
     w->aux_last = pst_arena_array(arena, (size_t)w->n + 1, sizeof *w->aux_last);
     w->out_last = pst_arena_array(arena, (size_t)w->n + 1, sizeof *w->out_last);
     for (uint32_t v = 0; v < w->n; v++) {
-        push(w, PST_MEMORY_FORWARD, v, v);
+        add_event(w, PST_MEMORY_FORWARD, v, v);
     }
     for (uint32_t v = w->n; v-- > 0;) {
         for (; next < n_replays && replays[next].before == v; next++) {
             for (uint32_t u = replays[next].first; u <= replays[next].last; u++) {
                 if (may_replay(w, u)) {
-                    push(w, PST_MEMORY_REPLAY, u, v);
+                    add_event(w, PST_MEMORY_REPLAY, u, v);
                 }
             }
         }
-        push(w, PST_MEMORY_BACKWARD, v, v);
+        add_event(w, PST_MEMORY_BACKWARD, v, v);
     }
 }
 
@@ -208,7 +208,7 @@ static void find_lives(struct work *w)
 /* --- residency, from the beginning -------------------------------------------------------------*/
 
 /* Returns the bytes that this forward or replay leaves, and notes when they die. */
-static uint64_t make(struct work *w, uint32_t e)
+static uint64_t save_results(struct work *w, uint32_t e)
 {
     const struct event *event = &w->events[e];
     uint32_t until[2] = {event->aux_until, event->out_until};
@@ -232,7 +232,7 @@ static uint64_t make(struct work *w, uint32_t e)
 }
 
 /* Bytes of the active micro-batch while this event runs. */
-static uint64_t run(struct work *w, uint32_t e)
+static uint64_t run_event(struct work *w, uint32_t e)
 {
     const struct event *event = &w->events[e];
     const struct pst_stage_node *node = node_at(w, event->node);
@@ -243,7 +243,7 @@ static uint64_t run(struct work *w, uint32_t e)
         w->sums.total_ns =
             pst_sat_add(w->sums.total_ns, pst_sat_add(node->forward_ns, node->backward_ns));
     } else {
-        made = make(w, e);
+        made = save_results(w, e);
         bytes = node->saved_bytes + node->forward_work_bytes;
         bytes = w->live + (made > bytes ? made : bytes);
         w->live += made;
@@ -291,7 +291,7 @@ static void evaluate(const struct pst_stage_view *view, const struct pst_replay 
     for (uint32_t e = 0; sane && e < w.n_events; e++) {
         const struct event *event = &w.events[e];
         const struct pst_stage_node *node = node_at(&w, event->node);
-        uint64_t bytes = event->skipped ? 0 : run(&w, e);
+        uint64_t bytes = event->skipped ? 0 : run_event(&w, e);
 
         if (events != NULL && !event->skipped) {
             events[(*ret_n_events)++] = (struct pst_memory_event){
@@ -320,7 +320,7 @@ void pst_evaluate_replays(const struct pst_stage_view *view, const struct pst_re
     struct pst_arena arena = {0};
     uint32_t n_events;
 
-    if (check(view, replays, n_replays, &value)) {
+    if (check_replays(view, replays, n_replays, &value)) {
         evaluate(view, replays, n_replays, &arena, NULL, &n_events, NULL, &sums, &value);
     }
     pst_arena_finish(&arena);

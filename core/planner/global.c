@@ -28,7 +28,7 @@ struct ask {
 
 /* --- the answer --------------------------------------------------------------------------------*/
 
-static pst_status refuse(struct ask *ask, const struct pst_global_move *move, const char *why)
+static pst_status refuse_move(struct ask *ask, const struct pst_global_move *move, const char *why)
 {
     ask->refused = true;
     return pst_planner_illegal(&ask->planner->pending, ask->instance,
@@ -37,7 +37,7 @@ static pst_status refuse(struct ask *ask, const struct pst_global_move *move, co
 }
 
 /* Which nodes go: of the first move of a stage; the others must say the same. */
-static const char *choose(struct ask *ask, const struct pst_global_move *move)
+static const char *choose_nodes(struct ask *ask, const struct pst_global_move *move)
 {
     const struct pst_global_stage *stage = &ask->question->stages[move->stage];
     uint8_t *actions = ask->actions[move->stage];
@@ -64,7 +64,7 @@ static const char *choose(struct ask *ask, const struct pst_global_move *move)
                                     : NULL;
 }
 
-static const char *fault_of(const struct ask *ask, const struct pst_global_move *move)
+static const char *find_fault(const struct ask *ask, const struct pst_global_move *move)
 {
     const struct pst_global_question *q = ask->question;
     const struct pst_global_stage *stage;
@@ -103,10 +103,10 @@ static pst_status take_move(struct pst_global_out *out, const struct pst_global_
                                    "a move whose size is not set");
     }
     fault = move->n_positions > 0 && move->positions == NULL ? "there are no positions"
-                                                             : fault_of(ask, move);
-    fault = fault == NULL ? choose(ask, move) : fault;
+                                                             : find_fault(ask, move);
+    fault = fault == NULL ? choose_nodes(ask, move) : fault;
     if (fault != NULL) {
-        return refuse(ask, move, fault);
+        return refuse_move(ask, move, fault);
     }
     status = pst_caps_require(ask->instance->plugin, "peer", "peer", &ask->planner->pending);
     ask->refused = status != PST_OK;
@@ -115,7 +115,7 @@ static pst_status take_move(struct pst_global_out *out, const struct pst_global_
 }
 
 /* The answer into the plan. */
-static void settle(const struct ask *ask)
+static void keep_answer(const struct ask *ask)
 {
     struct pst_plan *plan = ask->plan;
 
@@ -162,7 +162,7 @@ static void start_answer(struct ask *ask, struct pst_arena *arena)
 
 /* --- the run -----------------------------------------------------------------------------------*/
 
-static pst_status call(struct ask *ask, struct pst_error *err)
+static pst_status call_optimizer(struct ask *ask, struct pst_error *err)
 {
     struct pst_planner *planner = ask->planner;
     pst_status status;
@@ -173,7 +173,7 @@ static pst_status call(struct ask *ask, struct pst_error *err)
     }
     status = pst_instance_blame(ask->instance, &planner->pending, status, "plan", err);
     if (status == PST_OK) {
-        settle(ask);
+        keep_answer(ask);
     }
     return status;
 }
@@ -224,10 +224,10 @@ static pst_status ask_one(struct pst_planner *planner, uint32_t i, struct pst_pl
 
         ask.out = (struct pst_global_out){.size = sizeof ask.out, .impl = &ask, .move = take_move};
         if (round > 0) {
-            settle(&before);
+            keep_answer(&before);
         }
         start_answer(&ask, &arena);
-        status = call(&ask, &why);
+        status = call_optimizer(&ask, &why);
         if (status != PST_OK && why.status != PST_OK && err != NULL) {
             *err = why;
         }

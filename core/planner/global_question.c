@@ -202,8 +202,9 @@ static struct pst_stage_view *copy_view(struct pst_planner *planner, const struc
 }
 
 /* Bytes that each node can move: those it keeps or, after an earlier choice, those chosen there. */
-static uint64_t *find_bytes(const struct pst_planner *planner, const struct pst_plan_stage *stage,
-                            const struct pst_stage_view *view, struct pst_arena *arena)
+static uint64_t *movable_bytes(const struct pst_planner *planner,
+                               const struct pst_plan_stage *stage,
+                               const struct pst_stage_view *view, struct pst_arena *arena)
 {
     const struct pst_graph *graph = planner->in.graph;
     uint64_t *bytes = pst_arena_array(arena, stage->n_nodes, sizeof *bytes);
@@ -246,7 +247,7 @@ static void make_stages(struct pst_global_question *q, struct pst_planner *plann
                                       .n_microbatches = stage->n_microbatches,
                                       .view = view,
                                       .keepers = keepers,
-                                      .move_bytes = find_bytes(planner, stage, view, arena)};
+                                      .move_bytes = movable_bytes(planner, stage, view, arena)};
     }
 }
 
@@ -258,8 +259,8 @@ static uint32_t running_at(const struct pst_global_question *q, uint32_t device,
     return PST_FIRST(i, q->devices[device].n_passes, passes[i].end_ns > ns);
 }
 
-static bool stay(const struct pst_global_in *in, uint32_t s, uint32_t microbatch, uint32_t device,
-                 uint32_t *ret_first, uint32_t *ret_last)
+static bool find_stay(const struct pst_global_in *in, uint32_t s, uint32_t microbatch,
+                      uint32_t device, uint32_t *ret_first, uint32_t *ret_last)
 {
     const struct pst_global_question *q = in->impl;
     const struct pst_global_stage *stage = s < in->n_stages ? &q->stages[s] : NULL;
@@ -332,7 +333,7 @@ pst_status pst_global_question_init(struct pst_global_question *q, struct pst_pl
         q->in.passes = q->passes;
         q->in.links = q->links;
         q->in.impl = q;
-        q->in.stay = stay;
+        q->in.stay = find_stay;
         q->cost = planner->in.cost;
     }
     return status;

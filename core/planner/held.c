@@ -6,7 +6,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "host/call.h"
-#include "planner/emission.h"
+#include "planner/schedule_intake.h"
 #include "planner/order_question.h"
 #include "planner/state.h"
 

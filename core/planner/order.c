@@ -28,8 +28,8 @@ static void charge_late(struct pst_schedule_stage *row, uint64_t late_bytes, boo
    held beside it covers the buffers of transfers for the most part. Where a layout has shown that
    it does not, and the order is the scheduler's to choose, they count as in prices. The view is the
    one that was built last. */
-static void take_room(const struct pst_planner *planner, const struct pst_plan *plan, uint32_t s,
-                      struct pst_stage_view *view, uint64_t *room)
+static void charge_room(const struct pst_planner *planner, const struct pst_plan *plan, uint32_t s,
+                        struct pst_stage_view *view, uint64_t *room)
 {
     const struct pst_plan_stage *stage = &plan->stages[s];
 
@@ -116,7 +116,7 @@ static pst_status fill_stage(struct pst_planner *planner, const struct pst_plan 
         if (work > q->work_bytes[device]) {
             q->work_bytes[device] = work;
         }
-        take_room(planner, plan, s, &view, &q->asked.activation_bytes[device]);
+        charge_room(planner, plan, s, &view, &q->asked.activation_bytes[device]);
     }
     return PST_OK;
 }
@@ -163,7 +163,7 @@ static uint32_t find_devices(struct question *q, const struct pst_plan *plan, ui
     return n;
 }
 
-static pst_status question_init(struct question *q, struct pst_planner *planner,
+static pst_status make_question(struct question *q, struct pst_planner *planner,
                                 const struct pst_plan *plan, bool limited, struct pst_error *err)
 {
     uint32_t *first_rank = pst_arena_array(&planner->arena, plan->n_devices, sizeof *first_rank);
@@ -209,7 +209,8 @@ static void join_copies(const struct pst_plan *plan, struct pst_orders *orders)
 }
 
 /* From logical devices to ranks: each runs the list of its logical device. */
-static void spread(const struct question *q, const struct pst_plan *plan, struct pst_orders *orders)
+static void spread_to_ranks(const struct question *q, const struct pst_plan *plan,
+                            struct pst_orders *orders)
 {
     for (uint32_t part = 0; part < PST_PARTS; part++) {
         struct pst_pass **passes = pst_arena_array(&orders->arena, plan->n_devices, sizeof *passes);
@@ -242,8 +243,8 @@ static void check_claim(const struct pst_instance *scheduler, const struct pst_s
     }
 }
 
-static pst_status ask(struct pst_planner *planner, struct pst_plan *plan, bool limited,
-                      struct pst_orders *ret_orders, struct pst_error *err)
+static pst_status ask_scheduler(struct pst_planner *planner, struct pst_plan *plan, bool limited,
+                                struct pst_orders *ret_orders, struct pst_error *err)
 {
     /* Trials rank cuts; a scheduler that searches for seconds would do so for each of them. */
     const struct pst_strategies *all = &planner->strategies;
@@ -251,7 +252,7 @@ static pst_status ask(struct pst_planner *planner, struct pst_plan *plan, bool l
         planner->asked != NULL && all->hasty != NULL ? all->hasty : all->scheduler;
     struct question q = {.device_of = NULL};
     struct pst_orders_count held;
-    pst_status status = question_init(&q, planner, plan, limited, err);
+    pst_status status = make_question(&q, planner, plan, limited, err);
 
     PST_TRY(status, pst_orders_ask(scheduler, &q.asked.in, &plan->asynchronous, &planner->pending,
                                    ret_orders, err));
@@ -274,7 +275,7 @@ static pst_status ask(struct pst_planner *planner, struct pst_plan *plan, bool l
             planner->faults.held = pst_held_judge(scheduler, &q.asked.in, ret_orders);
         }
         join_copies(plan, ret_orders);
-        spread(&q, plan, ret_orders);
+        spread_to_ranks(&q, plan, ret_orders);
     }
     pst_order_question_finish(&q.asked);
     return status;
@@ -299,12 +300,12 @@ pst_status pst_planner_order(struct pst_planner *planner, struct pst_plan *plan,
 {
     const struct pst_strategies *strategies = &planner->strategies;
     struct pst_error why = {.status = PST_OK};
-    pst_status status = ask(planner, plan, true, ret_orders, &why);
+    pst_status status = ask_scheduler(planner, plan, true, ret_orders, &why);
 
     if (status == PST_ERR_INFEASIBLE && planner->attempt.capacity_bytes != UINT64_MAX &&
         may_save(strategies) &&
         !pst_caps_has(strategies->scheduler->plugin->provides, "within-memory")) {
-        return ask(planner, plan, false, ret_orders, err);
+        return ask_scheduler(planner, plan, false, ret_orders, err);
     }
     if (status != PST_OK && err != NULL) {
         *err = why;

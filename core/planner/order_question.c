@@ -65,7 +65,7 @@ void pst_order_question_alloc(struct pst_order_question *asked, uint32_t n_devic
     };
 }
 
-static int by_to(const void *a_, const void *b_)
+static int compare_links(const void *a_, const void *b_)
 {
     const struct pst_schedule_link *a = a_, *b = b_;
 
@@ -78,7 +78,7 @@ void pst_order_question_connect(struct pst_order_question *asked)
     uint32_t n = asked->in.n_links, s, i, at = 0;
 
     if (n > 0) {
-        qsort(asked->links, n, sizeof *asked->links, by_to);
+        qsort(asked->links, n, sizeof *asked->links, compare_links);
     }
     for (s = 0; s < asked->in.n_stages; s++) {
         asked->stages[s].n_pred = asked->stages[s].n_succ = 0;
@@ -243,8 +243,8 @@ static pst_status repeat_question(const struct pst_schedule_in *in, uint32_t n_b
     return PST_OK;
 }
 
-static void append(const struct pst_orders *answer, const struct pst_schedule_in *in, uint32_t part,
-                   uint32_t device, uint32_t batch, struct pst_batches *stream)
+static void append_batch(const struct pst_orders *answer, const struct pst_schedule_in *in,
+                         uint32_t part, uint32_t device, uint32_t batch, struct pst_batches *stream)
 {
     struct pst_pass *to = stream->passes[device] + stream->n_passes[device];
     uint32_t n = answer->n_passes[part] == NULL ? 0 : answer->n_passes[part][device];
@@ -272,11 +272,11 @@ static pst_status repeat_device(const struct pst_orders *answer, const struct ps
                         n_batches);
     }
     stream->passes[device] = pst_arena_array(&stream->arena, (size_t)all, sizeof **stream->passes);
-    append(answer, in, PST_FILL, device, 0, stream);
+    append_batch(answer, in, PST_FILL, device, 0, stream);
     for (t = 0; t < n_body; t++) {
-        append(answer, in, PST_BODY, device, t, stream);
+        append_batch(answer, in, PST_BODY, device, t, stream);
     }
-    append(answer, in, PST_DRAIN, device, n_batches - 1, stream);
+    append_batch(answer, in, PST_DRAIN, device, n_batches - 1, stream);
     return PST_OK;
 }
 

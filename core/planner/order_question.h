@@ -10,7 +10,7 @@
 
 #include "plan/order_eval.h"
 #include "plan/plan.h"
-#include "planner/emission.h"
+#include "planner/schedule_intake.h"
 #include "host/plugin_host.h"
 
 /* Costs of one device's share of the model for one micro-batch; a chunk costs its part of it. */

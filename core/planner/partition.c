@@ -26,7 +26,7 @@ static void take_stage(void *self, const struct pst_stage_decl *decl)
                        decl->k);
 }
 
-static void init(struct answer *a, const struct pst_planner *planner, struct pst_plan *plan)
+static void begin_answer(struct answer *a, const struct pst_planner *planner, struct pst_plan *plan)
 {
     *a = (struct answer){
         .intake = {.partitioner = planner->strategies.partitioner->plugin->id,
@@ -52,8 +52,8 @@ static uint64_t capacity_of_stage(const struct pst_planner *planner, uint32_t pl
 }
 
 /* Places as partitioners see them. What `speed` tells is what products reach. */
-static struct pst_cluster_device *describe(const struct pst_planner *planner,
-                                           struct pst_arena *arena)
+static struct pst_cluster_device *describe_places(const struct pst_planner *planner,
+                                                  struct pst_arena *arena)
 {
     const struct pst_planner_devices *of = &planner->devices;
     const struct pst_cluster *cluster = planner->in.cluster;
@@ -88,7 +88,7 @@ void pst_planner_state(const struct pst_planner *planner, struct pst_arena *aren
     static const uint32_t one = 1;
     const struct pst_planner_devices *of = &planner->devices;
     uint32_t n = of->places.n, n_degrees = of->chooses ? of->n_degrees : 0;
-    struct pst_cluster_device *devices = describe(planner, arena);
+    struct pst_cluster_device *devices = describe_places(planner, arena);
     struct pst_cluster_view *cluster = pst_arena_array(arena, 1, sizeof *cluster);
     uint64_t capacity = UINT64_MAX;
 
@@ -136,7 +136,7 @@ pst_status pst_planner_partition(struct pst_planner *planner, struct pst_plan *p
     struct answer answer;
     pst_status status;
 
-    init(&answer, planner, plan);
+    begin_answer(&answer, planner, plan);
     status = pst_planner_ask(planner, planner->strategies.partitioner, &answer.intake, err);
     planner->work += 2 * (uint64_t)graph->n_ops * graph->n_ops; /* a search */
     return status == PST_OK ? pst_plan_connect(plan, graph, err) : status;
@@ -150,7 +150,7 @@ pst_status pst_planner_suppose(struct pst_planner *planner, const struct pst_sta
     const char *at = (const char *)stages;
     pst_status status = PST_OK;
 
-    init(&answer, planner, plan);
+    begin_answer(&answer, planner, plan);
     pst_stage_intake_begin(&answer.intake, planner->asked);
     for (uint32_t s = 0; status == PST_OK && s < n_stages; s++, at += stages->size) {
         status = out->stage(out, (const struct pst_stage_decl *)(const void *)at);

@@ -14,7 +14,7 @@
 
 #define PASS_WORK 2 /* a forward and a backward pass, as operators */
 
-static void init(struct pst_planner *planner, const struct pst_search *search)
+static void begin_run(struct pst_planner *planner, const struct pst_search *search)
 {
     struct pst_graph *graph = search->graph;
     const struct pst_job_train *train = &search->job->train;
@@ -73,8 +73,8 @@ void pst_planned_finish(struct pst_planned *planned)
     memset(planned, 0, sizeof *planned);
 }
 
-static pst_status lower(const struct pst_planner_in *in, const struct pst_orders *orders,
-                        struct pst_plan *plan, struct pst_error *err)
+static pst_status lower_orders(const struct pst_planner_in *in, const struct pst_orders *orders,
+                               struct pst_plan *plan, struct pst_error *err)
 {
     const struct pst_pass *const *passes[PST_PARTS];
     const uint32_t *n_passes[PST_PARTS];
@@ -142,7 +142,7 @@ pst_status pst_planner_complete(struct pst_planner *planner, struct pst_plan *pl
     PST_TRY(status, pst_planner_order(planner, plan, &orders, err));
     PST_TRY(status, pst_planner_global(planner, plan, &orders, err));
     PST_TRY(status, pst_scheduler_blame(planner->strategies.scheduler->plugin->id,
-                                        lower(&planner->in, &orders, plan, err), err));
+                                        lower_orders(&planner->in, &orders, plan, err), err));
     for (uint32_t s = 0; status == PST_OK && s < plan->n_stages; s++) {
         limit_k(plan, s);
     }
@@ -150,8 +150,8 @@ pst_status pst_planner_complete(struct pst_planner *planner, struct pst_plan *pl
     return status;
 }
 
-static pst_status check(const struct pst_planner *planner, const struct pst_planned *planned,
-                        struct pst_error *err)
+static pst_status check_plan(const struct pst_planner *planner, const struct pst_planned *planned,
+                             struct pst_error *err)
 {
     const struct pst_check_limits limits = {.cost = planner->in.cost};
     struct pst_check_report *report = pst_alloc(1, sizeof *report);
@@ -180,8 +180,8 @@ static pst_status explain_stop(const struct pst_planner *planner, pst_status sta
 }
 
 /* Looks for a plan, in the way that the search says. */
-static pst_status look(struct pst_planner *planner, const struct pst_search *search,
-                       struct pst_planned *ret_best, struct pst_error *err)
+static pst_status find_plan(struct pst_planner *planner, const struct pst_search *search,
+                            struct pst_planned *ret_best, struct pst_error *err)
 {
     struct pst_attempts a = {
         .planner = planner, .best = ret_best, .limit = planner->attempt.capacity_bytes};
@@ -202,14 +202,14 @@ pst_status pst_search_plan(const struct pst_search *search, struct pst_planned *
     uint64_t limit;
     pst_status status;
 
-    init(&planner, search);
+    begin_run(&planner, search);
     limit = planner.attempt.capacity_bytes;
     status = pst_planner_load(&planner, err);
     PST_TRY(status, pst_planner_place(&planner, err));
     if (status == PST_OK) {
         pst_views_init(&planner);
         pst_job_figures(&planner);
-        status = look(&planner, search, &planned, err);
+        status = find_plan(&planner, search, &planned, err);
     }
     if (status == PST_ERR_INFEASIBLE) {
         pst_planner_explain_price(&planner, err);
@@ -220,7 +220,7 @@ pst_status pst_search_plan(const struct pst_search *search, struct pst_planned *
     } else if (*ret_need > limit) {
         planned.plan->capacity_bytes = *ret_need;
     }
-    PST_TRY(status, check(&planner, &planned, err));
+    PST_TRY(status, check_plan(&planner, &planned, err));
     if (status == PST_OK && search->worth_bytes == 0) {
         pst_held_warn(planner.strategies.scheduler, &planner.faults.held);
     }

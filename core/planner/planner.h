@@ -76,7 +76,8 @@ static inline bool pst_search_is_late(uint64_t deadline_ns)
     return deadline_ns != UINT64_MAX && pst_now_ns() >= deadline_ns;
 }
 
-/* haste.c: the job's scheduler as it is when its order matters little, where it says how. */
+/* fast_scheduler.c: the job's scheduler as it is when its order matters little, where it says how.
+ */
 void pst_hasten(struct pst_arena *arena, struct pst_job *job);
 
 /* Slices per sequence, by the scheduler's parameter; 1 where it orders whole sequences or cannot be

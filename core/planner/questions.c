@@ -35,10 +35,8 @@ static bool is_open(const struct pst_planner *planner)
 /* Schedulers that fix the number of stages say where each of them is, and of no more. */
 static bool has_places(const struct pst_planner *planner, uint32_t n_stages)
 {
-    const struct pst_planner_devices *devices = &planner->devices;
-
-    return planner->answers->in_samples || devices->topology.n_stages == 0 ||
-           n_stages <= devices->places.n;
+    return planner->answers->in_samples || planner->devices.topology.n_stages == 0 ||
+           n_stages <= planner->devices.places.n;
 }
 
 /* Are the ranks of this plugin's questions places? */

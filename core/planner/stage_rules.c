@@ -28,7 +28,7 @@ static const char *name_of(const struct pst_stage_intake *rules, uint32_t node)
     return pst_graph_node(rules->in->graph, node)->name;
 }
 
-static bool has(const uint32_t *list, uint32_t n, uint32_t value)
+static bool has_number(const uint32_t *list, uint32_t n, uint32_t value)
 {
     uint32_t i = 0;
 
@@ -50,7 +50,8 @@ static bool allows_degree(const struct pst_stage_intake *rules, uint32_t degree)
 {
     bool unsaid = rules->in->n_degrees == 1 && rules->in->degrees[0] == 1;
 
-    return (own_width(rules) && unsaid) || has(rules->in->degrees, rules->in->n_degrees, degree);
+    return (own_width(rules) && unsaid) ||
+           has_number(rules->in->degrees, rules->in->n_degrees, degree);
 }
 
 static bool take_ranks(struct pst_stage_intake *rules, const struct pst_stage_decl *decl)
@@ -78,7 +79,7 @@ static bool take_ranks(struct pst_stage_intake *rules, const struct pst_stage_de
 
 static bool is_size(const struct pst_stage_intake *rules, uint32_t size)
 {
-    if (has(rules->in->micro_batches, rules->in->n_micro_batches, size)) {
+    if (has_number(rules->in->micro_batches, rules->in->n_micro_batches, size)) {
         return true;
     }
     for (uint32_t i = 0; rules->multiples_of != 0 && size != 0 && i < rules->in->n_micro_batches;
@@ -200,7 +201,7 @@ void pst_stage_intake_begin(struct pst_stage_intake *intake, const struct pst_pa
     memset(intake->holder, 0xFF, in->n_devices * sizeof *intake->holder);
 }
 
-static void finish(struct pst_stage_intake *intake)
+static void finish_intake(struct pst_stage_intake *intake)
 {
     free(intake->owner);
     free(intake->holder);
@@ -228,7 +229,7 @@ pst_status pst_stage_intake_end(struct pst_stage_intake *intake, struct pst_erro
                                   "it has %u stages, but scheduler \"%s\" wants %u", n,
                                   intake->scheduler, wanted);
     }
-    finish(intake);
+    finish_intake(intake);
     return status;
 }
 
@@ -246,7 +247,7 @@ pst_status pst_stage_intake_ask(struct pst_stage_intake *intake, struct pst_inst
     }
     status = pst_instance_blame(partitioner, pending, status, "partition", err);
     if (status != PST_OK) {
-        finish(intake);
+        finish_intake(intake);
         return status;
     }
     return pst_stage_intake_end(intake, err);

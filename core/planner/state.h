@@ -11,7 +11,7 @@
 
 #include "planner/answers.h"
 #include "planner/blame.h"
-#include "planner/emission.h"
+#include "planner/schedule_intake.h"
 #include "planner/eval_replays.h"
 #include "planner/held.h"
 #include "planner/memo.h"
@@ -106,7 +106,7 @@ struct pst_attempt_state {
        when it asks schedulers that provide "within-memory". */
     bool exceeded;
     bool undivided; /* partition.c offers a stage all of a device that it shares, not its part */
-    bool least;     /* memory.c plans stages for the least memory, whatever their capacity */
+    bool least;     /* stage_memory.c plans stages for the least memory, whatever their capacity */
     /* charged: charges.c has charged a stage for micro-batches between B and W. uncharged: it
        leaves that charge out. */
     bool charged, uncharged;
@@ -128,8 +128,8 @@ struct pst_planner_memos {
 /* Wrong statements of strategies, for messages at the end of the run. */
 struct pst_planner_faults {
     struct pst_held_fault held; /* written by pst_planner_order: of the last schedule */
-    /* Written by memory.c: the first price that said "does not fit" and named no more than the
-       capacity; of a memory optimizer. */
+    /* Written by stage_memory.c: the first price that said "does not fit" and named no more than
+       the capacity; of a memory optimizer. */
     struct pst_price_fault {
         const struct pst_instance *memopt; /* NULL: there was none */
         uint32_t stage;
@@ -217,16 +217,16 @@ uint64_t pst_view_late_bytes(struct pst_planner *planner, uint32_t n_nodes, uint
 pst_status pst_planner_splits(struct pst_planner *planner, uint32_t n_stages,
                               uint32_t n_microbatches, bool *ret_splits, struct pst_error *err);
 
-/* memory.c. Sets ret_bytes[s] to the least bytes that the memory optimizers need for stage s of a
-   finished plan; 0: one of them does not support that. */
+/* stage_memory.c. Sets ret_bytes[s] to the least bytes that the memory optimizers need for stage s
+   of a finished plan; 0: one of them does not support that. */
 pst_status pst_planner_least(struct pst_planner *planner, const struct pst_plan *plan,
                              uint64_t *ret_bytes, struct pst_error *err);
 pst_status pst_planner_price(struct pst_planner *planner, const struct pst_stage_question *question,
                              struct pst_stage_price *ret_price, struct pst_error *err);
 /* The question about a finished stage, with a capacity of 0 bytes; points into the plan. */
 struct pst_stage_question pst_planner_question(const struct pst_plan *plan, uint32_t s);
-/* divide.c: sets ret_share[s] to the bytes reserved for stage s on a device that it shares; or
-   0. */
+/* share_memory.c: sets ret_share[s] to the bytes reserved for stage s on a device that it shares;
+   or 0. */
 pst_status pst_planner_divide(struct pst_planner *planner, const struct pst_plan *plan,
                               uint64_t *ret_share, struct pst_error *err);
 /* After an infeasible search: adds planner->faults.price, which may be its reason, to the details.
@@ -269,8 +269,8 @@ static inline uint64_t pst_planner_capacity(const struct pst_planner *planner,
     return pst_sat_left(planner->attempt.capacity_bytes, lacks);
 }
 
-/* haste.c: a copy of the scheduler's table with the setting that avoids a long search; the table
-   itself where the plugin has no such setting or the table has that key. */
+/* fast_scheduler.c: a copy of the scheduler's table with the setting that avoids a long search; the
+   table itself where the plugin has no such setting or the table has that key. */
 struct pst_config_node *pst_hastened(struct pst_arena *arena, struct pst_config_node *table,
                                      const struct pst_plugin *plugin);
 
@@ -297,7 +297,8 @@ pst_status pst_planner_complete(struct pst_planner *planner, struct pst_plan *pl
 /* trial.c: the table of pst.trial/1. */
 extern const struct pst_trial pst_planner_trial;
 
-/* fit.c. Adds details of memory use: every device, then the kinds of data on the fullest one. */
+/* refusal_table.c. Adds details of memory use: every device, then the kinds of data on the fullest
+ * one. */
 void pst_planned_table(const struct pst_planned *planned, const struct pst_graph *graph,
                        struct pst_error *err);
 pst_status pst_planned_too_large(const struct pst_planner *planner,

@@ -34,8 +34,9 @@ static bool is_near(uint64_t peak_bytes, uint64_t capacity_bytes)
     return peak_bytes <= capacity_bytes && peak_bytes > capacity_bytes / NEAR_OF * (NEAR_OF - 1);
 }
 
-static pst_status try(struct pst_planner *planner, const struct pst_stage_decl *stages,
-                      uint32_t n_stages, struct pst_trial_value *value, struct pst_error *err)
+static pst_status try_stages(struct pst_planner *planner, const struct pst_stage_decl *stages,
+                             uint32_t n_stages, struct pst_trial_value *value,
+                             struct pst_error *err)
 {
     struct pst_planned planned = {.plan = pst_planner_empty(planner)};
     pst_status status = pst_planner_suppose(planner, stages, n_stages, planned.plan, err);
@@ -63,8 +64,8 @@ static pst_status try(struct pst_planner *planner, const struct pst_stage_decl *
     return status;
 }
 
-static pst_status step(const struct pst_host *host, const struct pst_stage_decl *stages,
-                       uint32_t n_stages, struct pst_trial_value *ret_value)
+static pst_status try_step(const struct pst_host *host, const struct pst_stage_decl *stages,
+                           uint32_t n_stages, struct pst_trial_value *ret_value)
 {
     struct pst_planner *planner = pst_questions_planner(host);
     struct pst_trial_value value = {.size = sizeof value};
@@ -81,7 +82,7 @@ static pst_status step(const struct pst_host *host, const struct pst_stage_decl 
         return (host->fail)(host, PST_ERR_BUG, "trial.step was called outside of partition()");
     }
     value.quick = ret_value->quick;
-    status = try(planner, stages, n_stages, &value, &err);
+    status = try_stages(planner, stages, n_stages, &value, &err);
     planner->devices.topology = topology;
     planner->devices.first_rank = first_rank;
     memset(&planner->pending, 0, sizeof planner->pending);
@@ -95,4 +96,4 @@ static pst_status step(const struct pst_host *host, const struct pst_stage_decl 
     return PST_OK;
 }
 
-const struct pst_trial pst_planner_trial = {.size = sizeof pst_planner_trial, .step = step};
+const struct pst_trial pst_planner_trial = {.size = sizeof pst_planner_trial, .step = try_step};

@@ -39,7 +39,7 @@ static const char *const other_words[][2] = {{"\"sqrt\"", "/core/graph/ops/eleme
 /* Files that may compare the kind of an operator, each for one question that no other file has. The
  * proof has none: it derives everything from masks of operands. */
 static const char *const kind_askers[] = {
-    "/core/graph/digest.c", /* kinds before PST_OP_PARAMETER keep the digests that they had */
+    "/core/graph/graph_digest.c", /* kinds before PST_OP_PARAMETER keep the digests that they had */
     "/core/session/parameter_groups.c",  /* Muon: weights of linear layers */
     "/models/onnx/emit_ops.c",           /* an operator that the same file has matched */
     "/models/plugin/model.c",            /* PST_OP_CALLS: kinds that a plugin may ask for */

@@ -11,7 +11,7 @@
 #include "base/memory.h"
 #include "host/caps.h"
 #include "planner/blame.h"
-#include "planner/emission.h"
+#include "planner/schedule_intake.h"
 
 #define ATTEMPTS 4
 

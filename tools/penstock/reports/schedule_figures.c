@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "planner/emission.h"
+#include "planner/schedule_intake.h"
 #include "planner/blame.h"
 #include "reports/order_timeline.h"
 

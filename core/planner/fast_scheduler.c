@@ -12,8 +12,8 @@
 #define HASTE "haste="
 
 /* KEY and VALUE of the word; NULL, and *ret_value too: the plugin has none. */
-static const char *way_of(struct pst_arena *arena, const struct pst_plugin *plugin,
-                          const char **ret_value)
+static const char *find_setting(struct pst_arena *arena, const struct pst_plugin *plugin,
+                                const char **ret_value)
 {
     const size_t n = strlen(HASTE);
     const char *const *word = plugin->provides;
@@ -45,7 +45,7 @@ struct pst_config_node *pst_hastened(struct pst_arena *arena, struct pst_config_
                                      const struct pst_plugin *plugin)
 {
     struct pst_config_node *changed, *value;
-    const char *way, *key = way_of(arena, plugin, &way);
+    const char *way, *key = find_setting(arena, plugin, &way);
 
     if (key == NULL || pst_config_get(table, key) != NULL) {
         return table;

@@ -4,8 +4,8 @@
  * of order on its own device at once, then counts what the lists hold. What depends on other
  * devices is found when the plan is lowered.
  */
-#ifndef PST_PLANNER_EMISSION_H
-#define PST_PLANNER_EMISSION_H
+#ifndef PST_PLANNER_SCHEDULE_INTAKE_H
+#define PST_PLANNER_SCHEDULE_INTAKE_H
 
 #include <penstock/ext/claim.h>
 

@@ -2,7 +2,7 @@
  *
  * What the host takes of a schedule that is told pass by pass, and what it refuses.
  */
-#include "planner/emission.h"
+#include "planner/schedule_intake.h"
 
 #include "test.h"
 

@@ -15,9 +15,9 @@ struct sharer {
     uint64_t bytes[GRAINS + 1], period_ns[GRAINS + 1]; /* by grains; UINT64_MAX: does not fit */
 };
 
-static pst_status price(struct pst_planner *planner, const struct pst_plan *plan, uint32_t s,
-                        uint64_t capacity_bytes, struct pst_stage_price *ret_price,
-                        struct pst_error *err)
+static pst_status price_stage(struct pst_planner *planner, const struct pst_plan *plan, uint32_t s,
+                              uint64_t capacity_bytes, struct pst_stage_price *ret_price,
+                              struct pst_error *err)
 {
     struct pst_stage_question question = pst_planner_question(plan, s);
 
@@ -37,7 +37,7 @@ static pst_status price_options(struct pst_planner *planner, const struct pst_pl
         bool all = bytes >= sharer->most;
 
         bytes = all ? sharer->most : bytes;
-        status = price(planner, plan, sharer->stage, bytes, &answer, err);
+        status = price_stage(planner, plan, sharer->stage, bytes, &answer, err);
         sharer->bytes[g] = bytes;
         sharer->period_ns[g] = status == PST_OK && answer.fits ? answer.period_ns : UINT64_MAX;
         sharer->n_options = g + 1;
@@ -51,7 +51,7 @@ static pst_status price_options(struct pst_planner *planner, const struct pst_pl
 /* Least sum of periods over all divisions of the grains; of equals the one with fewer of them for
    the stages that come first, which get what is not kept for others anyway. Where nothing fits
    everyone is left with its least. */
-static void choose(const struct sharer *sharers, uint32_t n, uint64_t *share)
+static void choose_grains(const struct sharer *sharers, uint32_t n, uint64_t *share)
 {
     struct pst_arena arena = {0};
     uint64_t(*best)[GRAINS + 1] = pst_arena_array(&arena, n + 1, sizeof *best);
@@ -105,8 +105,8 @@ static bool costs_no_time(const struct sharer *sharers, uint32_t n)
  * is gone for more of the time. So the others get what they want first, those with the fewest
  * micro-batches in flight before the rest. (Wan et al., PipeOffload, ICML 2025.)
  */
-static void by_lifespan(const struct pst_plan *plan, const struct sharer *sharers, uint32_t n,
-                        uint64_t spare, uint64_t *share)
+static void share_by_lifespan(const struct pst_plan *plan, const struct sharer *sharers, uint32_t n,
+                              uint64_t spare, uint64_t *share)
 {
     for (uint32_t done = 0, lifespan = 0; done < n; lifespan++) {
         for (uint32_t i = n; i-- > 0;) {
@@ -126,8 +126,9 @@ static void by_lifespan(const struct pst_plan *plan, const struct sharer *sharer
 }
 
 /* The stages of one rank, two or more. */
-static pst_status divide(struct pst_planner *planner, const struct pst_plan *plan,
-                         struct sharer *sharers, uint32_t n, uint64_t *share, struct pst_error *err)
+static pst_status divide_device(struct pst_planner *planner, const struct pst_plan *plan,
+                                struct sharer *sharers, uint32_t n, uint64_t *share,
+                                struct pst_error *err)
 {
     const struct pst_plan_stage *first = &plan->stages[sharers[0].stage];
     uint64_t least = 0, most = 0;
@@ -136,7 +137,7 @@ static pst_status divide(struct pst_planner *planner, const struct pst_plan *pla
     pst_status status = PST_OK;
 
     for (uint32_t i = 0; status == PST_OK && i < n; i++) {
-        status = price(planner, plan, sharers[i].stage, UINT64_MAX, &answer, err);
+        status = price_stage(planner, plan, sharers[i].stage, UINT64_MAX, &answer, err);
         sharers[i].most = answer.peak_bytes;
         most = pst_sat_add(most, answer.peak_bytes);
     }
@@ -144,8 +145,8 @@ static pst_status divide(struct pst_planner *planner, const struct pst_plan *pla
         return status;
     }
     for (uint32_t i = 0; status == PST_OK && i < n; i++) {
-        status =
-            price(planner, plan, sharers[i].stage, 0, &answer, err); /* nothing fits into nothing */
+        status = price_stage(planner, plan, sharers[i].stage, 0, &answer,
+                             err); /* nothing fits into nothing */
         sharers[i].least =
             answer.peak_bytes < sharers[i].most ? answer.peak_bytes : sharers[i].most;
         share[sharers[i].stage] =
@@ -159,11 +160,11 @@ static pst_status divide(struct pst_planner *planner, const struct pst_plan *pla
         status = price_options(planner, plan, capacity - least, &sharers[i], err);
     }
     if (status == PST_OK && costs_no_time(sharers, n)) {
-        by_lifespan(plan, sharers, n, capacity - least, share);
+        share_by_lifespan(plan, sharers, n, capacity - least, share);
         return PST_OK;
     }
     if (status == PST_OK) {
-        choose(sharers, n, share);
+        choose_grains(sharers, n, share);
     }
     return status;
 }
@@ -188,7 +189,7 @@ pst_status pst_planner_divide(struct pst_planner *planner, const struct pst_plan
         }
         if (n > 1 && planner->strategies.n_memopt > 0 &&
             planner->attempt.capacity_bytes != UINT64_MAX) {
-            status = divide(planner, plan, sharers, n, ret_share, err);
+            status = divide_device(planner, plan, sharers, n, ret_share, err);
         }
     }
     pst_arena_finish(&arena);

@@ -35,7 +35,7 @@ static pst_status decide_earlier(struct pst_planner *planner, const struct pst_s
 }
 
 /* The last of them; it keeps everything where there are none. */
-static struct pst_optimizer last_of(struct pst_planner *planner)
+static struct pst_optimizer last_optimizer(struct pst_planner *planner)
 {
     uint32_t n = planner->strategies.n_memopt;
 
@@ -48,8 +48,8 @@ static void note_price(struct pst_planner *planner, const struct pst_stage_view 
 {
     if (!price->fits && price->peak_bytes <= view->capacity_bytes &&
         price->peak_bytes != UINT64_MAX && planner->faults.price.memopt == NULL) {
-        planner->faults.price = (struct pst_price_fault){last_of(planner).instance, view->stage,
-                                                         price->peak_bytes, view->capacity_bytes};
+        planner->faults.price = (struct pst_price_fault){
+            last_optimizer(planner).instance, view->stage, price->peak_bytes, view->capacity_bytes};
     }
 }
 
@@ -73,7 +73,7 @@ void pst_planner_explain_price(const struct pst_planner *planner, struct pst_err
 static pst_status price_view(struct pst_planner *planner, const struct pst_stage_view *view,
                              struct pst_stage_price *ret_price, struct pst_error *err)
 {
-    const struct pst_optimizer last = last_of(planner);
+    const struct pst_optimizer last = last_optimizer(planner);
     struct pst_memo_key key;
     struct pst_memo_entry *entry;
     pst_status status;
@@ -182,7 +182,7 @@ pst_status pst_planner_settle(struct pst_planner *planner,
                               struct pst_stage_view *ret_view, struct pst_stage_value *ret_value,
                               struct pst_error *err)
 {
-    const struct pst_optimizer last = last_of(planner);
+    const struct pst_optimizer last = last_optimizer(planner);
     struct pst_stage_price promised = {.size = sizeof promised};
     struct pst_stage_node *nodes;
     pst_status status;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "planner/emission.h"
+#include "planner/schedule_intake.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -46,7 +46,7 @@ static const uint8_t excluded[] = {
 
 /* The rule of passes: F before B before W, or F before BW, each once. Notes the pass in the bits of
    its micro-batch on its stage; or says how it comes. */
-static const char *follow(uint8_t *done, uint32_t pass)
+static const char *follow_rule(uint8_t *done, uint32_t pass)
 {
     if ((*done & excluded[pass]) != 0) {
         return "twice";
@@ -59,7 +59,7 @@ static const char *follow(uint8_t *done, uint32_t pass)
 }
 
 /* The pass that a micro-batch of a stage still has to run, or NULL. */
-static const char *missing(uint8_t done)
+static const char *missing_pass(uint8_t done)
 {
     const uint8_t fused = 1u << PST_PASS_F | 1u << PST_PASS_BW;
     const uint8_t split = 1u << PST_PASS_F | 1u << PST_PASS_B | 1u << PST_PASS_W;
@@ -93,8 +93,8 @@ static pst_status follow_slices(struct pst_emission *e, uint32_t pass, uint32_t 
                         names[pass], microbatch, stage, microbatch % n, n, other, other % n);
 }
 
-static pst_status check(struct pst_emission *e, uint32_t device, uint32_t pass, uint32_t stage,
-                        uint32_t microbatch)
+static pst_status check_pass(struct pst_emission *e, uint32_t device, uint32_t pass, uint32_t stage,
+                             uint32_t microbatch)
 {
     const struct pst_schedule_stage *s;
     const char *what;
@@ -127,7 +127,7 @@ static pst_status check(struct pst_emission *e, uint32_t device, uint32_t pass, 
         return refuse(e, "%s of micro-batch %u on stage %u, which has %u", names[pass], microbatch,
                       stage, s->n_microbatches);
     }
-    what = follow(&e->done[e->base[stage] + microbatch], pass);
+    what = follow_rule(&e->done[e->base[stage] + microbatch], pass);
     if (what != NULL) {
         return refuse(e, "%s of micro-batch %u on stage %u comes %s", names[pass], microbatch,
                       stage, what);
@@ -135,14 +135,14 @@ static pst_status check(struct pst_emission *e, uint32_t device, uint32_t pass, 
     return follow_slices(e, pass, stage, microbatch);
 }
 
-static pst_status emit(struct pst_schedule_out *out, uint32_t device, uint32_t pass, uint32_t stage,
-                       uint32_t microbatch)
+static pst_status emit_pass(struct pst_schedule_out *out, uint32_t device, uint32_t pass,
+                            uint32_t stage, uint32_t microbatch)
 {
     struct pst_emission *e = out->impl;
     struct pst_pass **list;
     uint32_t *n;
 
-    if (e->fault[0] != '\0' || check(e, device, pass, stage, microbatch) != PST_OK) {
+    if (e->fault[0] != '\0' || check_pass(e, device, pass, stage, microbatch) != PST_OK) {
         return PST_ERR_BUG;
     }
     list = &e->orders.passes[e->part][device];
@@ -169,12 +169,12 @@ static pst_status emit(struct pst_schedule_out *out, uint32_t device, uint32_t p
 static pst_status emit_pair(struct pst_schedule_out *out, uint32_t device, uint32_t stage_f,
                             uint32_t mb_f, uint32_t pass_b, uint32_t stage_b, uint32_t mb_b)
 {
-    pst_status status = emit(out, device, PST_PASS_F, stage_f, mb_f);
+    pst_status status = emit_pass(out, device, PST_PASS_F, stage_f, mb_f);
 
     if (status == PST_OK && pass_b != PST_PASS_B && pass_b != PST_PASS_BW) {
         return refuse(out->impl, "a pair of F and pass %u; the second is B or BW", pass_b);
     }
-    return status == PST_OK ? emit(out, device, pass_b, stage_b, mb_b) : status;
+    return status == PST_OK ? emit_pass(out, device, pass_b, stage_b, mb_b) : status;
 }
 
 static pst_status begin_part(struct pst_schedule_out *out, uint32_t part)
@@ -200,7 +200,7 @@ void pst_emission_init(struct pst_emission *emission, const struct pst_schedule_
     emission->out = (struct pst_schedule_out){
         .size = sizeof emission->out,
         .impl = emission,
-        .emit = emit,
+        .emit = emit_pass,
         .pair = emit_pair,
         .part = begin_part,
     };
@@ -308,7 +308,7 @@ static bool run_part(struct pst_emission *e, uint32_t n_batches, uint32_t part, 
                 part_names[part], device, names[pass->op], pass->microbatch, pass->stage);
             return false;
         }
-        what = follow(&e->done[e->base[pass->stage] + number], pass->op);
+        what = follow_rule(&e->done[e->base[pass->stage] + number], pass->op);
         if (what != NULL) {
             refuse(e, "%s of micro-batch %u on stage %u comes %s: in %s, after %s", names[pass->op],
                    pass->microbatch, pass->stage, what, part_names[part],
@@ -326,7 +326,7 @@ static bool all_done(struct pst_emission *e, uint32_t n_batches)
         uint32_t m = pst_schedule_stage_at(e->in, s)->n_microbatches;
 
         for (uint32_t j = 0; j < m * n_batches; j++) {
-            const char *what = missing(e->done[e->base[s] + j]);
+            const char *what = missing_pass(e->done[e->base[s] + j]);
 
             if (what != NULL && e->orders.asynchronous) {
                 refuse(
@@ -425,17 +425,17 @@ struct pst_orders_count pst_orders_count(const struct pst_orders *orders,
 /* --- claims -----------------------------------------------------------------------------------*/
 
 /* Does what is claimed differ from what was found by more than 5 %? 0 claims nothing. */
-static bool differs(uint64_t claimed, uint64_t found)
+static bool is_apart(uint64_t claimed, uint64_t found)
 {
     uint64_t apart = claimed > found ? claimed - found : found - claimed;
 
     return claimed != 0 && apart > found / 20;
 }
 
-static void warn(const char *scheduler, const char *what, uint64_t claimed, uint64_t found,
-                 double unit)
+static void warn_of_claim(const char *scheduler, const char *what, uint64_t claimed, uint64_t found,
+                          double unit)
 {
-    if (differs(claimed, found)) {
+    if (is_apart(claimed, found)) {
         pst_log(PST_LOG_WARN, scheduler, "claims a %s of %.6g, but it is %.6g", what,
                 (double)claimed / unit, (double)found / unit);
     }
@@ -449,8 +449,8 @@ void pst_claim_check(const char *scheduler, const struct pst_claimed *claim, uin
     if (claim->size == 0) {
         return;
     }
-    warn(scheduler, "makespan", claim->makespan_ns, makespan_ns, ns_per_unit);
-    warn(scheduler, "span", claim->span_ns, span_ns, ns_per_unit);
+    warn_of_claim(scheduler, "makespan", claim->makespan_ns, makespan_ns, ns_per_unit);
+    warn_of_claim(scheduler, "span", claim->span_ns, span_ns, ns_per_unit);
     if (claim->lower_bound_ns > cost) {
         pst_log(PST_LOG_WARN, scheduler,
                 "claims that no order takes less than %.6g, but its own takes %.6g",
