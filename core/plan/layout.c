@@ -10,8 +10,10 @@
  * plan's file, in every process.
  */
 #include <stdlib.h>
+#include <string.h>
 
-#include "base/util.h"
+#include "base/memory.h"
+#include "base/sort.h"
 #include "plan/occupancy.h"
 #include "plan/program_build.h"
 
@@ -32,12 +34,45 @@ static uint64_t align_up(uint64_t bytes)
     return (bytes + PST_VALUE_ALIGN - 1) & ~(uint64_t)(PST_VALUE_ALIGN - 1);
 }
 
-static int by_weight(const void *a, const void *b)
-{
-    const struct item *x = a, *y = b;
+/* The keys of the order in which items are placed, the last that counts first. */
+enum { VALUE, FIRST, SIZE, WEIGHT, URGENCY, KEYS };
 
-    return PST_COMPARE_KEYS({y->urgency, x->urgency}, {y->weight, x->weight}, {y->size, x->size},
-                            {x->first, y->first}, {x->value, y->value});
+static uint64_t key_of(const struct item *item, uint32_t key)
+{
+    switch (key) {
+    case VALUE:
+        return item->value;
+    case FIRST:
+        return item->first;
+    case SIZE:
+        return ~item->size;
+    case WEIGHT:
+        return ~item->weight;
+    default:
+        return ~(uint64_t)item->urgency;
+    }
+}
+
+/* The most urgent first, then the heaviest, the largest, the one that lives first. */
+static void sort_items(struct item *items, uint32_t n)
+{
+    struct item *old = memcpy(pst_alloc((size_t)n + 1, sizeof *old), items, n * sizeof *items);
+    struct pst_sort_row *rows = pst_alloc((size_t)n + 1, sizeof *rows);
+
+    for (uint32_t i = 0; i < n; i++) {
+        rows[i].at = i;
+    }
+    for (uint32_t key = 0; key < KEYS; key++) {
+        for (uint32_t i = 0; i < n; i++) {
+            rows[i].key = key_of(&old[rows[i].at], key);
+        }
+        pst_sort_rows(rows, n);
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        items[i] = old[rows[i].at];
+    }
+    free(rows);
+    free(old);
 }
 
 /*
@@ -78,7 +113,7 @@ static void place_items(struct item *items, uint32_t n, uint32_t n_ticks, uint64
     uint32_t n_times = number_times(items, n, n_ticks, times);
 
     pst_occupancy_init(&occupancy, n_times);
-    qsort(items, n, sizeof *items, by_weight);
+    sort_items(items, n);
     for (uint32_t i = 0; i < n; i++) {
         uint32_t first = times[items[i].first], last = times[items[i].last];
 

@@ -58,10 +58,13 @@ struct pst_program_call *pst_build_call(struct pst_builder *b, uint8_t kind, uin
         .slice = microbatch % b->graph->slices,
         .first_operand = program->n_operands,
     };
-    for (uint32_t i = 0; i < n; i++) {
-        pst_grow(&program->operands, &b->room.operands, program->n_operands,
+    while (b->room.operands - program->n_operands < n) {
+        pst_grow(&program->operands, &b->room.operands, b->room.operands,
                  sizeof *program->operands);
-        program->operands[program->n_operands++] = PST_NONE;
+    }
+    if (n > 0) {
+        memset(&program->operands[program->n_operands], 0xFF, n * sizeof *program->operands);
+        program->n_operands += n;
     }
     return call;
 }
@@ -233,6 +236,7 @@ void pst_build_tables(struct pst_builder *b)
     for (uint32_t s = 0; s < plan->n_stages; s++) {
         b->stages[s].replica = pst_plan_replica(&plan->stages[s], b->rank);
         b->stages[s].local = b->stages[s].replica != PST_NONE;
+        b->stages[s].last_edge = PST_NONE;
         for (uint32_t i = 0; i < plan->stages[s].n_nodes; i++) {
             b->stage_of[plan->stages[s].nodes[i]] = s;
         }

@@ -39,6 +39,7 @@ struct pst_stage_build {
     uint32_t *summable; /* [turn] 1: the W of its micro-batch has run */
     bool *saved;        /* [tensor] read backward; NULL: nothing of the stage is offloaded */
     struct pst_pass_calls *calls; /* [pass] of a stage that offloads, else NULL */
+    uint32_t last_edge;           /* that leaves it, see pst_edge_items.before; PST_NONE: none */
 };
 
 /* Guests of a stage, at home or on the device that keeps them. */
@@ -68,6 +69,7 @@ struct pst_edge_items {
         uint32_t tensor, use; /* PST_NONE: the sum over its uses */
     } * at;
     uint32_t *received; /* [microbatch of from][item] values */
+    uint32_t before;    /* the edge before it that leaves the same stage, or PST_NONE */
 };
 
 struct pst_classes;

@@ -307,8 +307,8 @@ static uint32_t foreign_gradient(const struct pst_builder *b, uint32_t j, uint32
 /* Running sums start with what other stages send, from the last stage to the first. */
 static void gather_foreign(struct pst_builder *b, uint32_t s, uint32_t j)
 {
-    for (uint32_t e = b->plan->n_edges; e-- > 0;) {
-        for (uint32_t i = 0; b->plan->edges[e].from == s && i < b->items[e].n; i++) {
+    for (uint32_t e = b->stages[s].last_edge; e != PST_NONE; e = b->items[e].before) {
+        for (uint32_t i = 0; i < b->items[e].n; i++) {
             uint32_t tensor = b->items[e].at[i].tensor, value;
             uint32_t *sum = pst_build_dact(b, s, j, tensor);
 
@@ -329,10 +329,8 @@ static uint32_t separate_part(const struct pst_builder *b, uint32_t s, uint32_t 
     if (pst_build_together(b, s, reader)) {
         return b->stages[reader].micros[j].contrib[b->separate[tensor] + use];
     }
-    for (uint32_t e = 0; e < b->plan->n_edges; e++) {
-        const struct pst_plan_edge *edge = &b->plan->edges[e];
-
-        for (uint32_t i = 0; edge->from == s && edge->to == reader && i < b->items[e].n; i++) {
+    for (uint32_t e = b->stages[s].last_edge; e != PST_NONE; e = b->items[e].before) {
+        for (uint32_t i = 0; b->plan->edges[e].to == reader && i < b->items[e].n; i++) {
             if (b->items[e].at[i].tensor == tensor && b->items[e].at[i].use == use) {
                 return b->items[e].received[(size_t)j * b->items[e].n + i];
             }

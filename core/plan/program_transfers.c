@@ -120,9 +120,11 @@ void pst_build_edges(struct pst_builder *b)
 
     b->items = pst_arena_array(&b->arena, plan->n_edges, sizeof *b->items);
     for (uint32_t e = 0; e < plan->n_edges; e++) {
-        const struct pst_stage_build *from = &b->stages[plan->edges[e].from];
+        struct pst_stage_build *from = &b->stages[plan->edges[e].from];
 
         list_items(b, &plan->edges[e], &b->items[e]);
+        b->items[e].before = from->last_edge;
+        from->last_edge = e;
         if (from->local) {
             b->items[e].received =
                 pst_build_made(b, PST_MADE_VALUES, (size_t)from->n_micros * b->items[e].n);

@@ -8,6 +8,8 @@
 
 #include <stdlib.h>
 
+#include "base/memory.h"
+#include "base/sort.h"
 #include "base/util.h"
 
 /* The least that a value must hold by its kind. */
@@ -67,7 +69,7 @@ static bool belongs(const struct pst_value *value, bool host)
 /* Begins and ends of all buffers. Each micro-batch comes to the same addresses again, so most are
    told apart from one that was met lately, and not sorted. */
 static uint32_t collect_bounds(const struct pst_program *program, bool host, uint64_t *recent,
-                               uint64_t *bounds)
+                               struct pst_sort_row *bounds)
 {
     uint32_t n = 0;
     for (uint64_t i = 0; i < 2 * (uint64_t)program->n_values; i++) {
@@ -76,7 +78,7 @@ static uint32_t collect_bounds(const struct pst_program *program, bool host, uin
         uint64_t *met = &recent[(bound ^ bound >> 18) / PST_VALUE_ALIGN % RECENT];
         if (belongs(value, host) && *met != bound + 1) {
             *met = bound + 1;
-            bounds[n++] = bound;
+            bounds[n++].key = bound;
         }
     }
     return n;
@@ -85,17 +87,17 @@ static uint32_t collect_bounds(const struct pst_program *program, bool host, uin
 static void make_cover(struct pst_check *check, const struct pst_program *program, bool host,
                        struct cover *cover)
 {
-    uint64_t room = 2 * (uint64_t)program->n_values + 2;
+    struct pst_sort_row *rows = pst_alloc(2 * (size_t)program->n_values + 1, sizeof *rows);
     uint64_t *recent = pst_check_array(check, RECENT, sizeof *recent);
-    cover->bounds = pst_check_array(check, room, sizeof(uint64_t));
-    uint32_t n = collect_bounds(program, host, recent, cover->bounds);
-    qsort(cover->bounds, n, sizeof(uint64_t), pst_by_number);
-    uint32_t kept = 0;
+    uint32_t n = collect_bounds(program, host, recent, rows), kept = 0;
+    pst_sort_rows(rows, n);
+    cover->bounds = pst_check_array(check, (uint64_t)n + 1, sizeof *cover->bounds);
     for (uint32_t i = 0; i < n; i++) {
-        if (kept == 0 || cover->bounds[kept - 1] != cover->bounds[i]) {
-            cover->bounds[kept++] = cover->bounds[i];
+        if (i == 0 || rows[i - 1].key != rows[i].key) {
+            cover->bounds[kept++] = rows[i].key;
         }
     }
+    free(rows);
     cover->n = kept;
     cover->taken = pst_check_array(check, (uint64_t)kept / 64 + 1, sizeof *cover->taken);
     cover->of = pst_check_array(check, program->n_values, sizeof *cover->of);

@@ -3,6 +3,7 @@
  * The program's entry; everything else is in cli.c.
  */
 #include <fcntl.h>
+#include <malloc.h>
 #include <unistd.h>
 
 #include "commands/cli.h"
@@ -18,8 +19,17 @@ static void occupy_streams(void)
     }
 }
 
+/* Plans of thousands of devices are built rank by rank in the same tables. The kernel would clear
+   their pages for each rank anew if the allocator returned them after every one. */
+static void keep_memory(void)
+{
+    (void)mallopt(M_MMAP_THRESHOLD, 16 << 20);
+    (void)mallopt(M_TRIM_THRESHOLD, 64 << 20);
+}
+
 int main(int argc, char **argv)
 {
     occupy_streams();
+    keep_memory();
     pst_cli_leave(pst_cli_run(argc, argv));
 }
