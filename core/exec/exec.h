@@ -257,4 +257,13 @@ pst_status pst_exec_measured_peaks(struct pst_exec *exec, uint64_t *ret_bytes,
 pst_status pst_exec_copied(const struct pst_exec *exec, uint32_t rank,
                            struct pst_exec_copies *ret_copies, struct pst_error *err);
 
+/* Copies a parameter (f32, by its canonical index) or its summed gradient of the last step out,
+   before clipping. PST_ERR_BUG: no such parameter in the plan, or no step was made yet. */
+pst_status pst_exec_get_parameter(struct pst_exec *exec, uint32_t parameter, float *ret_values);
+/* Like pst_exec_get_parameter, but copies from one rank: replicas and members of a tie have a copy
+   each. */
+pst_status pst_exec_get_copy(struct pst_exec *exec, uint32_t parameter, uint32_t rank,
+                             float *ret_values);
+pst_status pst_exec_get_gradient(struct pst_exec *exec, uint32_t parameter, float *ret_values);
+
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Looking into a rank between steps: how far its arena was used; what an evaluation leaves, which
- * is the kept tensor of the last micro-batch, as f32.
+ * Looking into a rank between steps: parameters, gradients, how far its arena was used; what an
+ * evaluation leaves, which is the kept tensor of the last micro-batch, as f32.
  */
 #include "exec/state.h"
 
@@ -91,7 +91,7 @@ void exec_copy_output(struct exec_rank *rank, const struct exec_list *list, uint
     }
 }
 
-/* --- memory ----------------------------------------------------------------------------------- */
+/* --- memory and parameters -------------------------------------------------------------------- */
 
 #define WORD 4u
 
@@ -122,4 +122,21 @@ uint64_t exec_scan_peak(const struct exec_rank *rank)
     const uint64_t end = device->reached != NULL ? device->reached(rank->device) : scan_arena(rank);
 
     return end > rank->handed_bytes ? end : rank->handed_bytes;
+}
+
+void exec_copy_parameter(struct exec_rank *rank, const struct exec_task *task)
+{
+    bool gradient = task->command == EXEC_GRADIENT;
+
+    for (uint32_t i = 0; i < rank->n_params; i++) {
+        const struct exec_param *param = &rank->params[i];
+
+        if (param->parameter == task->parameter &&
+            (task->of_rank == PST_NONE ? param->owner : task->of_rank == rank->index)) {
+            exec_copy_floats(rank, task->values,
+                             gradient ? param->grads[(task->t + 1) % 2]
+                                      : exec_master(rank, param, task->t),
+                             PST_F32, param->elems);
+        }
+    }
 }

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The calls that look at an executor while no step is in flight: evaluation, peaks, copies, state.
+ * The calls that look at an executor while no step is in flight: evaluation, peaks, parameters.
  */
 #include "base/memory.h"
 #include "exec/state.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 pst_status pst_exec_eval(struct pst_exec *exec, const struct pst_batch *batch, double *ret_loss,
                          float *ret_output, uint64_t output_elems, struct pst_error *err)
@@ -82,6 +83,69 @@ pst_status pst_exec_copied(const struct pst_exec *exec, uint32_t rank,
     }
     free(all);
     return status;
+}
+
+/* Rank `from` has the values: all get them. */
+static pst_status hand_on(struct pst_exec *exec, uint32_t from, float *values, uint64_t elems)
+{
+    uint64_t bytes = elems * sizeof *values;
+    char *all = pst_alloc(exec->n_ranks, bytes);
+    pst_status status = exec_exchange(exec, values, all, bytes, NULL);
+
+    if (status == PST_OK) {
+        memcpy(values, all + from * bytes, bytes);
+    }
+    free(all);
+    return status;
+}
+
+static pst_status get(struct pst_exec *exec, uint32_t command, uint32_t parameter, uint32_t of_rank,
+                      float *ret_values)
+{
+    uint32_t from = PST_NONE;
+    pst_status status;
+
+    for (uint32_t r = 0; r < exec->n_ranks; r++) {
+        const struct pst_program *program = exec->config.programs[r];
+
+        for (uint32_t i = 0; i < program->n_params; i++) {
+            bool has = program->params[i].parameter == parameter &&
+                       (of_rank == PST_NONE ? program->params[i].owner : r == of_rank);
+
+            from = has && from == PST_NONE ? r : from;
+        }
+    }
+    if (from == PST_NONE) {
+        return PST_ERR_BUG;
+    }
+    status = exec_run_all(exec,
+                          &(struct exec_task){.command = command,
+                                              .t = exec->n_collected,
+                                              .parameter = parameter,
+                                              .of_rank = of_rank,
+                                              .values = ret_values},
+                          NULL);
+    if (status == PST_OK && exec_is_shared(exec)) {
+        status = hand_on(exec, from, ret_values, exec->config.graph->params[parameter].elems);
+    }
+    return status;
+}
+
+pst_status pst_exec_get_parameter(struct pst_exec *exec, uint32_t parameter, float *ret_values)
+{
+    return get(exec, EXEC_PARAMETER, parameter, PST_NONE, ret_values);
+}
+
+pst_status pst_exec_get_copy(struct pst_exec *exec, uint32_t parameter, uint32_t rank,
+                             float *ret_values)
+{
+    return get(exec, EXEC_PARAMETER, parameter, rank, ret_values);
+}
+
+pst_status pst_exec_get_gradient(struct pst_exec *exec, uint32_t parameter, float *ret_values)
+{
+    return exec->n_steps == 0 ? PST_ERR_BUG
+                              : get(exec, EXEC_GRADIENT, parameter, PST_NONE, ret_values);
 }
 
 pst_status pst_exec_copy_state(struct pst_exec *exec, float *const *ret_values,

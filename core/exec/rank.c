@@ -87,8 +87,11 @@ static pst_status run_task(struct exec_rank *rank, const struct exec_task *task)
     case EXEC_PEAK:
         rank->peak = exec_scan_peak(rank);
         break;
-    default:
+    case EXEC_STATE:
         exec_copy_state(rank, task);
+        break;
+    default:
+        exec_copy_parameter(rank, task);
         break;
     }
     return status == PST_OK ? exec_join(rank, &rank->error) : status;

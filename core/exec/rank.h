@@ -157,5 +157,6 @@ void exec_copy_output(struct exec_rank *rank, const struct exec_list *list, uint
 uint64_t exec_scan_peak(const struct exec_rank *rank);
 void exec_copy_floats(const struct exec_rank *rank, float *values, const void *src, uint32_t dtype,
                       uint64_t n);
+void exec_copy_parameter(struct exec_rank *rank, const struct exec_task *task);
 
 #endif

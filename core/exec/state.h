@@ -40,6 +40,7 @@ struct pst_exec {
     uint64_t n_submitted, n_collected; /* steps */
     bool open;          /* asynchronous: the part that closes the last one is not handed out yet */
     uint64_t epoch;     /* from 1 */
+    uint64_t n_steps;   /* that ended */
     uint64_t ended_ns;  /* when the last collected step did */
     pst_status stopped; /* PST_OK, or why the creating thread ended the run */
     struct pst_error why;

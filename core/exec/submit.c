@@ -181,6 +181,7 @@ static pst_status take_result(struct pst_exec *exec, uint32_t slot, uint64_t end
     finite = __builtin_isfinite(norm) && __builtin_isfinite(loss);
     exec->ended_ns = ended_ns;
     exec->n_collected++;
+    exec->n_steps++;
     if (!finite && !exec->config.skip_non_finite) {
         return stop_at(exec, flight->update.step, norm, err);
     }

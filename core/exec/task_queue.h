@@ -15,6 +15,8 @@ enum exec_command {
     EXEC_STEP,
     EXEC_EVAL,
     EXEC_PEAK,
+    EXEC_PARAMETER,
+    EXEC_GRADIENT,
     EXEC_STATE,
     EXEC_SETTLE,
     EXEC_QUIT
@@ -33,7 +35,8 @@ struct exec_task {
     uint32_t slot;               /* of a step: where its result goes */
     uint64_t epoch;     /* of a step: counted up when a step that was not finite is collected */
     uint64_t posted_ns; /* when it was handed out */
-    float *values;      /* output of an evaluation, or NULL */
+    uint32_t parameter, of_rank; /* of_rank: whose; PST_NONE: its owner's */
+    float *values;               /* parameter or gradient; output of an evaluation, or NULL */
     uint64_t n_values;
     float *const *state; /* by local rank */
 };

@@ -172,7 +172,7 @@ static inline void check_weights(struct real *real, const struct reference *ref)
         uint64_t n = real->graph->params[parameter].elems;
         float *values = malloc(n * sizeof *values);
 
-        assert_int_equal(values_of_parameter(real->exec, parameter, values), PST_OK);
+        assert_int_equal(pst_exec_get_parameter(real->exec, parameter, values), PST_OK);
         assert_memory_equal(values, ref->now[i], n * sizeof *values);
         free(values);
     }

@@ -5,7 +5,6 @@
  */
 #include "unit/exec/fake.h"
 #include "unit/exec/toy.h"
-#include "unit/exec/values.h"
 #include "unit/transport/support.h" /* last: cmocka has a macro called fail */
 
 enum { STEPS = 12, FIRST = 100 };
@@ -81,7 +80,7 @@ static float weight_of(struct pst_exec *exec, uint32_t index)
 {
     float value = -77;
 
-    assert_int_equal(values_of_parameter(exec, index, &value), PST_OK);
+    assert_int_equal(pst_exec_get_parameter(exec, index, &value), PST_OK);
     return value;
 }
 
@@ -170,7 +169,7 @@ TEST_WITH(test_limits, reset, NULL)
     }
     assert_int_equal(pst_exec_in_flight(exec), PST_EXEC_IN_FLIGHT);
     assert_int_equal(submit(exec, 4, &err), PST_ERR_BUG);
-    assert_int_equal(values_of_parameter(exec, 0, &value), PST_ERR_BUG);
+    assert_int_equal(pst_exec_get_parameter(exec, 0, &value), PST_ERR_BUG);
     must_collect(exec);
     must_submit(exec, 4);
     destroy(exec); /* with steps in flight */
@@ -197,7 +196,7 @@ TEST_WITH(test_non_finite_gradient, reset, NULL)
     assert_int_equal(pst_exec_in_flight(exec), 0);
     assert_int_equal(submit(exec, 3, &again), PST_ERR_CANCELLED);
     assert_non_null(strstr(again.message, "the run has already failed: step 1"));
-    assert_int_equal(values_of_parameter(exec, 0, &value), PST_ERR_CANCELLED);
+    assert_int_equal(pst_exec_get_parameter(exec, 0, &value), PST_ERR_CANCELLED);
     destroy(exec);
 }
 

@@ -9,7 +9,6 @@
  */
 #include "unit/prove/rig.h"
 #include "unit/exec/general_model.h"
-#include "unit/exec/values.h"
 #include "unit/transport/support.h"
 
 #include <math.h>
@@ -353,7 +352,7 @@ static struct result run(struct rig *rig, uint32_t dtype, uint32_t classes, doub
     result.parameters = malloc(count_parameters(rig->graph) * sizeof(float));
     at = result.parameters;
     for (uint32_t i = 0; i < rig->graph->n_params; i++) {
-        assert_int_equal(values_of_parameter(exec, i, at), PST_OK);
+        assert_int_equal(pst_exec_get_parameter(exec, i, at), PST_OK);
         at += rig->graph->params[i].elems;
     }
     assert_int_equal(pst_exec_measured_peaks(exec, peaks, NULL), PST_OK);

@@ -15,7 +15,6 @@
 #include "models/builder.h"
 
 #include "unit/exec/orders.h"
-#include "unit/exec/values.h"
 #include "unit/graph/model_support.h"
 #include "unit/transport/support.h"
 
@@ -390,7 +389,7 @@ static inline float *real_parameters(struct real *real, uint64_t *ret_n)
     float *values = malloc(count_parameters(real->graph) * sizeof *values), *at = values;
 
     for (uint32_t i = 0; i < real->graph->n_params; i++) {
-        assert_int_equal(values_of_parameter(real->exec, i, at), PST_OK);
+        assert_int_equal(pst_exec_get_parameter(real->exec, i, at), PST_OK);
         at += real->graph->params[i].elems;
     }
     *ret_n = (uint64_t)(at - values);

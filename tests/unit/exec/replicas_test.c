@@ -24,7 +24,7 @@ static void check_weights(struct real *real, const struct reference *ref, uint32
 
         for (uint32_t r = 0; r < real->n_ranks; r++) {
             memset(values, 0x55, n * sizeof *values);
-            if (!values_on_rank(real->exec, parameter, r, values)) {
+            if (pst_exec_get_copy(real->exec, parameter, r, values) != PST_OK) {
                 continue;
             }
             n_copies++;

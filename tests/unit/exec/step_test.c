@@ -8,7 +8,6 @@
  */
 #include "unit/exec/fake.h"
 #include "unit/exec/toy.h"
-#include "unit/exec/values.h"
 #include "unit/transport/support.h" /* last: cmocka has a macro called fail */
 
 static const float data_x[4] = {1, 2, 3, 4}, data_t[4] = {2, 0, 3, 6};
@@ -62,7 +61,7 @@ static float parameter_of(struct pst_exec *exec, uint32_t index)
 {
     float value = -77;
 
-    assert_int_equal(values_of_parameter(exec, index, &value), PST_OK);
+    assert_int_equal(pst_exec_get_parameter(exec, index, &value), PST_OK);
     return value;
 }
 
@@ -99,6 +98,7 @@ TEST_WITH(test_one_step, reset, NULL)
     exec = start(false);
     /* Operator 0: F, W; 1: F, B, W; 2: F, B; shared by micro-batches, training and evaluation. */
     assert_int_equal(fake.n_compiled, 7);
+    assert_int_equal(pst_exec_get_gradient(exec, 0, &grad), PST_ERR_BUG);
     result = must_step(exec, data_x, data_t, &plain);
     assert_true(result.loss == 2.25);
     assert_true(result.grad_norm == sqrt(12.5));
@@ -106,11 +106,11 @@ TEST_WITH(test_one_step, reset, NULL)
     assert_int_equal(fake.first_samples, 100 + 102);
     assert_int_equal(fake.flags, PST_CALL_TRAINING);
     for (uint32_t i = 0; i < 2; i++) {
-        values_of_gradient(exec, i, &grad);
+        assert_int_equal(pst_exec_get_gradient(exec, i, &grad), PST_OK);
         assert_true(grad == -2.5f);
         assert_true(parameter_of(exec, i) == 1.0f + 0.5f * 2.5f);
     }
-    assert_int_equal(values_of_parameter(exec, 2, &grad), PST_ERR_BUG);
+    assert_int_equal(pst_exec_get_parameter(exec, 2, &grad), PST_ERR_BUG);
     assert_int_equal(fake.n_compiled, 7);
     destroy(exec);
 }
@@ -145,7 +145,7 @@ TEST_WITH(test_tied, reset, NULL)
     result = must_step(exec, data_x, data_t, &plain);
     assert_true(result.loss == 2.25);
     assert_true(result.grad_norm == 5.0);
-    values_of_gradient(exec, 0, &grad);
+    assert_int_equal(pst_exec_get_gradient(exec, 0, &grad), PST_OK);
     assert_true(grad == -5.0f);
     assert_true(parameter_of(exec, 0) == 3.5f);
     /* w = 3.5 on both ranks: b = 12.25 x. */
@@ -304,7 +304,7 @@ TEST_WITH(test_stall, reset, NULL)
     assert_non_null(strstr(err.message, "rank 0 has waited 0.05 s for rank 1 to "));
     assert_int_equal(pst_exec_step(exec, &batch, &plain, &result, &again), PST_ERR_CANCELLED);
     assert_non_null(strstr(again.message, "the run has already failed: run stalled"));
-    assert_int_equal(values_of_parameter(exec, 0, &value), PST_ERR_CANCELLED);
+    assert_int_equal(pst_exec_get_parameter(exec, 0, &value), PST_ERR_CANCELLED);
     assert_int_equal(pst_exec_measured_peaks(exec, peaks, NULL), PST_OK);
     destroy(exec);
 }

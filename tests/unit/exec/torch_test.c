@@ -7,7 +7,6 @@
  */
 #include "unit/graph/recorded_model.h"
 #include "unit/prove/rig.h"
-#include "unit/exec/values.h"
 #include "unit/transport/support.h"
 
 #include <math.h>
@@ -157,7 +156,7 @@ static void check_gradients(const struct rig *rig, struct pst_exec *exec, const 
         double found;
 
         assert_true(parameter->elems <= 4096);
-        values_of_gradient(exec, p, values);
+        assert_int_equal(pst_exec_get_gradient(exec, p, values), PST_OK);
         found = difference(values, expected, parameter->elems);
         if (!(found <= bound)) {
             fail_msg("%s: off by %g, at most %g", parameter->name, found, bound);
@@ -277,7 +276,7 @@ static double read_gradients(const struct rig *rig, struct pst_exec *exec, float
     double sum = 0;
 
     for (uint32_t p = 0; p < rig->graph->n_params; p++) {
-        values_of_gradient(exec, p, grad);
+        assert_int_equal(pst_exec_get_gradient(exec, p, grad), PST_OK);
         for (uint64_t k = 0; k < rig->graph->params[p].elems; k++) {
             sum += (double)grad[k] * grad[k];
         }
@@ -289,7 +288,7 @@ static double read_gradients(const struct rig *rig, struct pst_exec *exec, float
 static void read_parameters(const struct rig *rig, struct pst_exec *exec, float *values)
 {
     for (uint32_t p = 0; p < rig->graph->n_params; p++) {
-        assert_int_equal(values_of_parameter(exec, p, values), PST_OK);
+        assert_int_equal(pst_exec_get_parameter(exec, p, values), PST_OK);
         values += rig->graph->params[p].elems;
     }
 }
