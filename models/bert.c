@@ -14,7 +14,7 @@
 #define EPSILON   1e-12f
 
 struct bert_config {
-    int64_t layers, dim, heads, context, vocab, segments;
+    int64_t layers, dim, heads, context, vocab, segments, pad_token;
     double dropout;
     uint32_t gelu; /* enum: tanh | erf */
 };
@@ -32,6 +32,7 @@ static const struct pst_param params[] = {
               "Vocabulary size; the last token is the mask."),
     PST_PARAM(struct bert_config, segments, PST_PARAM_INT, "2", "2..65536",
               "Rows of the segment embedding table."),
+    PST_PAD_TOKEN(struct bert_config),
     PST_PARAM(struct bert_config, dropout, PST_PARAM_FLOAT, "0.0", "0..0.99",
               "Dropout probability of embeddings and block outputs in training."),
     PST_PARAM(struct bert_config, gelu, PST_PARAM_ENUM, "tanh", "tanh|erf",
@@ -42,7 +43,9 @@ static pst_status check(const void *config, struct pst_error *err)
 {
     const struct bert_config *c = config;
 
-    return pst_check_heads(c->dim, c->heads, err);
+    pst_status status = pst_check_pad_token(c->pad_token, c->vocab, err);
+
+    return status == PST_OK ? pst_check_heads(c->dim, c->heads, err) : status;
 }
 
 /* residual + dropout(h), then its norm. */
@@ -104,7 +107,9 @@ static uint32_t add_embeddings(struct pst_model *m, const struct bert_config *c,
 
     param[0] = *ret_table = add_table(m, "words.weight", c->vocab, c);
     param[1] = add_table(m, "positions.weight", c->context, c);
+    op.padding = (uint32_t)(c->pad_token + 1);
     x = pst_add_op(m, "words", &op);
+    op.padding = 0;
     op.in = &segments;
     op.n_param = 1;
     param[0] = add_table(m, "segments.weight", c->segments, c);

@@ -74,6 +74,14 @@ uint32_t pst_add_input(struct pst_model *m, const char *name, uint32_t field, ui
     return pst_graph_input(m->graph, name, field, dtype, 1, &width);
 }
 
+pst_status pst_check_pad_token(int64_t pad_token, int64_t vocab, struct pst_error *err)
+{
+    return pad_token < vocab ? PST_OK
+                             : pst_fail(err, PST_ERR_CONFIG, "config.value",
+                                        "\"pad_token\" in [model] is %lld, but vocab = %lld",
+                                        (long long)pad_token, (long long)vocab);
+}
+
 pst_status pst_check_heads(int64_t dim, int64_t heads, struct pst_error *err)
 {
     return dim % heads == 0 ? PST_OK

@@ -41,6 +41,14 @@ uint32_t pst_add_input(struct pst_model *m, const char *name, uint32_t field, ui
 /* config.value unless heads divides dim. */
 pst_status pst_check_heads(int64_t dim, int64_t heads, struct pst_error *err);
 
+/* The row of "pad_token" in the table of parameters; -1: there is no such token. It is torch's
+   padding_idx: lookups of this token give its row no gradient. */
+#define PST_PAD_TOKEN(config)                                                                      \
+    PST_PARAM(config, pad_token, PST_PARAM_INT, "-1", "-1..16777215",                              \
+              "Token whose embedding gets no gradient from lookups, the padding; -1: none.")
+/* config.value unless the vocabulary has that token. */
+pst_status pst_check_pad_token(int64_t pad_token, int64_t vocab, struct pst_error *err);
+
 /* x [..., in] -> [..., out]; weight normal with `deviation`, bias 0 where wanted. */
 uint32_t pst_add_linear(struct pst_model *m, const char *name, uint32_t x, int64_t in, int64_t out,
                         float deviation, bool bias);

@@ -14,7 +14,7 @@
 #define DEVIATION 0.02f
 
 struct llama_config {
-    int64_t layers, dim, heads, kv_heads, head_dim, ff, context, vocab, window;
+    int64_t layers, dim, heads, kv_heads, head_dim, ff, context, vocab, window, pad_token;
     int64_t rope_original_context, experts, experts_per_token;
     double eps, capacity, aux_loss, rope_theta, rope_factor, rope_low_freq_factor,
         rope_high_freq_factor;
@@ -39,6 +39,7 @@ static const struct pst_param params[] = {
               "Tokens of one sample."),
     PST_PARAM(struct llama_config, vocab, PST_PARAM_INT, "256", "1..16777216",
               "Vocabulary size; 256 for bytes."),
+    PST_PAD_TOKEN(struct llama_config),
     PST_PARAM(struct llama_config, tied, PST_PARAM_BOOL, "false", NULL,
               "Use the token embedding table as the weights of the head, too."),
     PST_PARAM(struct llama_config, eps, PST_PARAM_FLOAT, "1e-5", "1e-30..1",
@@ -106,7 +107,8 @@ static pst_status check(const void *config, struct pst_error *err)
                         "\"experts_per_token\" in [model] is %lld; there are %lld experts",
                         (long long)c->experts_per_token, (long long)c->experts);
     }
-    if (c->head_dim == 0 && pst_check_heads(c->dim, c->heads, err) != PST_OK) {
+    if (pst_check_pad_token(c->pad_token, c->vocab, err) != PST_OK ||
+        (c->head_dim == 0 && pst_check_heads(c->dim, c->heads, err) != PST_OK)) {
         return PST_ERR_CONFIG;
     }
     if (head_dim_of(c) % 2 != 0) {
@@ -251,10 +253,13 @@ static struct pst_model_ends add(struct pst_model *m, const void *config)
 
     table = pst_add_matrix(m, "embed_tokens.weight", c->vocab, c->dim, PST_INIT_NORMAL, DEVIATION,
                            true);
-    x = pst_add_op(
-        m, "embed_tokens",
-        &(struct pst_op){
-            .kind = PST_OP_EMBEDDING, .n_in = 1, .in = &x, .n_param = 1, .param = &table});
+    x = pst_add_op(m, "embed_tokens",
+                   &(struct pst_op){.kind = PST_OP_EMBEDDING,
+                                    .n_in = 1,
+                                    .in = &x,
+                                    .n_param = 1,
+                                    .param = &table,
+                                    .padding = (uint32_t)(c->pad_token + 1)});
     for (uint32_t i = 0; i < (uint32_t)c->layers; i++) {
         pst_graph_layer(m->graph, i + 1);
         pst_enter(m, "layers.%u", i);

@@ -151,6 +151,7 @@ static const struct field key_fields[] = {
     {FIELD(key, final, BOOL, "false", NULL, "no key can be set")},
     {FIELD(key, absent, STRING, "", NULL, "its default"), .fits = is_json_or_key,
      .what = "JSON, or '@' and a key"},
+    {FIELD(key, null, STRING, "", NULL, "what null means"), JSON},
     {FIELD(key, elsewhere, STRING, "", NULL, "keys that say the same"), TEXTS},
     {FIELD(key, from, STRING, "", NULL, "from where numbers mean the same"), KEY},
     {FIELD(key, unless, STRING, "", NULL, "a key that turns it off")},

@@ -85,6 +85,7 @@ struct pst_published_key {
     bool final;         /* no key of [model] can be set where it differs */
     const char *absent; /* what it is where the file does not say it: JSON, or '@' and another key
                            of the file; NULL: nothing */
+    const char *null;   /* what null means, JSON; NULL: that the key is missing */
     const char *elsewhere; /* keys of the file that say it as well */
     const char *from;      /* key of [model]: numbers from its value on mean the same as `fixed` */
     const char *unless; /* key: where it is false or absent this means nothing; files of the model

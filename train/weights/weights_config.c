@@ -347,6 +347,9 @@ static json_t *value_of(const struct comparison *c, const struct pst_published_k
     if (value == NULL && c->stated) {
         return NULL;
     }
+    if (row->null != NULL && json_is_null(value_at(c->root, row->theirs))) {
+        return json_loads(row->null, JSON_DECODE_ANY, NULL);
+    }
     while (value == NULL && row->absent != NULL && other != NULL) {
         char path[64];
 
@@ -740,7 +743,9 @@ static void put_row(struct pst_json *json, const char *key, const struct pst_pub
         return;
     }
     setting = setting_of(job, row->own);
-    if (setting.type == PST_PARAM_BOOL) {
+    if (row->null != NULL && setting.number == strtod(row->null, NULL)) {
+        pst_json_raw(json, key, "null");
+    } else if (setting.type == PST_PARAM_BOOL) {
         pst_json_bool(json, key, setting.number != 0);
     } else if (setting.type == PST_PARAM_ENUM || setting.type == PST_PARAM_STRING) {
         pst_json_string(json, key, setting.text);

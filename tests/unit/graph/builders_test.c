@@ -124,6 +124,31 @@ TEST(mmt_is_a_graph_of_branches)
     pst_graph_destroy(graph);
 }
 
+/* Words, and nothing else: a segment of that number is no padding. */
+TEST(the_padding_gets_no_gradient)
+{
+    static const char *const models[][2] = {
+        {"bert", "layers=1 dim=8 heads=2 context=4 vocab=9"},
+        {"llama", "layers=1 dim=8 heads=2 ff=12 context=4 vocab=9"},
+    };
+
+    for (uint32_t m = 0; m < 2; m++) {
+        for (int pad = -1; pad < 2; pad++) {
+            char settings[128];
+            struct pst_graph *graph;
+
+            snprintf(settings, sizeof settings, "%s pad_token=%d", models[m][1], pad);
+            graph = make_model(models[m][0], settings, PST_F32);
+            for (uint32_t v = 0; v < graph->n_ops; v++) {
+                const bool words = strstr(graph->ops[v].name, m == 0 ? "words" : "embed_tokens");
+
+                assert_int_equal(graph->ops[v].padding, words ? pad + 1 : 0);
+            }
+            pst_graph_destroy(graph);
+        }
+    }
+}
+
 TEST(f64_models_are_f64_throughout)
 {
     OWN(graph) *graph = make_model("gpt", "", PST_F64);

@@ -30,8 +30,8 @@ struct family {
 
 static const struct family families[] = {
     {"gpt", "gpt", "layers=2 dim=8 heads=2 context=8 vocab=19", true},
-    {"bert", "bert", "layers=2 dim=8 heads=2 context=8 vocab=19 segments=2", true},
-    {"bert-erf", "bert", "layers=2 dim=8 heads=2 context=8 vocab=19 segments=2 gelu=erf", true},
+    {"bert", "bert", "layers=2 dim=8 heads=2 context=8 vocab=19 segments=2 pad_token=0", true},
+    {"bert-erf", "bert", "layers=2 dim=8 heads=2 context=8 vocab=19 segments=2 gelu=erf pad_token=0", true},
     {"t5", "t5",
      "layers=2 decoder_layers=1 dim=8 head_dim=6 ff=12 heads=2 vocab=19 context=8 targets=6 "
      "buckets=8 max_distance=16",
