@@ -20,14 +20,14 @@ struct exec_kernel {
 
 /* The executor's data for one instruction of the program. */
 struct exec_instr {
-    bool pending;       /* SEND, RECV, REDUCE: posted and not yet waited for */
+    bool pending;       /* SEND, RECV, REDUCE, TIE: posted and not yet waited for */
     bool ahead;         /* copies: it was posted with the pass before */
     uint32_t n_behind;  /* passes: copies that are posted with it */
     uint32_t update;    /* STEP: counted from the first of the batch that the part closes */
     uint32_t next_open; /* of the same bucket (pst_plan_bucket_of) */
     uint64_t tag;       /* SEND, RECV: of the first piece, in even batches */
     const struct pst_meeting *meeting; /* TIE, REDUCE; NULL: the stage has one replica */
-    pst_request request;               /* REDUCE */
+    pst_request request;               /* of the meeting */
     struct exec_visit *visit; /* of what is posted: that it was posted in; NULL: not recorded */
 };
 

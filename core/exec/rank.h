@@ -109,8 +109,8 @@ pst_status exec_run_call(struct exec_rank *rank, struct exec_list *list, uint32_
                          const struct exec_task *task, uint32_t flags, struct pst_error *err);
 
 /* sums.c: posts the meeting of TIE or REDUCE. */
-pst_status exec_meet(struct exec_rank *rank, struct exec_list *list, uint32_t index,
-                     struct pst_error *err);
+pst_status exec_post_meeting(struct exec_rank *rank, struct exec_list *list, uint32_t index,
+                             struct pst_error *err);
 /* Gives all replicas the running statistics of the first; all ranks call it, with nothing under
    way. */
 pst_status exec_share_state(struct exec_rank *rank, struct pst_error *err);

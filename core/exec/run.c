@@ -220,10 +220,10 @@ static pst_status run_instr(struct exec_rank *rank, struct exec_list *list, uint
     case PST_I_RECV:
         return post_transfer(rank, list, index, task->t, err);
     case PST_I_REDUCE: /* nothing to add up where the stage has one rank */
-        return instr->meeting != NULL ? exec_meet(rank, list, index, err) : PST_OK;
+        return instr->meeting != NULL ? exec_post_meeting(rank, list, index, err) : PST_OK;
     case PST_I_TIE:
         instr->visit = visit;
-        status = exec_meet(rank, list, index, err);
+        status = exec_post_meeting(rank, list, index, err);
         return status == PST_OK ? finish_transfer(rank, list, index, err) : status;
     case PST_I_NORM:
         return exec_norm(rank, task, err);

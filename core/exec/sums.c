@@ -145,8 +145,8 @@ const struct pst_meeting *exec_bind_reduce(struct exec_rank *rank, const struct 
 
 /* --- both --------------------------------------------------------------------------------------*/
 
-pst_status exec_meet(struct exec_rank *rank, struct exec_list *list, uint32_t index,
-                     struct pst_error *err)
+pst_status exec_post_meeting(struct exec_rank *rank, struct exec_list *list, uint32_t index,
+                             struct pst_error *err)
 {
     struct exec_instr *instr = &list->instrs[index];
     const struct pst_meeting *meeting = instr->meeting;
@@ -158,7 +158,11 @@ pst_status exec_meet(struct exec_rank *rank, struct exec_list *list, uint32_t in
     status = rank->exec->config.transport->meet(rank->exec->transport, rank->index, meeting,
                                                 &instr->request);
     if (status != PST_OK) {
-        return exec_fail_post(rank, status, meeting->name, list->program->instrs[index].stage, err);
+        return exec_fail_post(rank, status,
+                              list->program->instrs[index].op == PST_I_TIE
+                                  ? "the sum of tie"
+                                  : "the sum over replicas of stage",
+                              list->program->instrs[index].stage, err);
     }
     for (uint32_t i = 0; i < meeting->n_parts; i++) {
         exec_clock_touch(rank, meeting->parts[i].dst, meeting->parts[i].elems * sizeof(float));

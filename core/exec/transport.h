@@ -43,9 +43,9 @@ struct pst_transport_times {
 /* The most that the lists of a rank have open at once. */
 struct pst_transport_needs {
     uint32_t transfers, meetings;
-    uint64_t transfer_bytes; /* of the largest transfer */
-    uint64_t meeting_bytes;  /* of all buffers that the rank brings to a meeting, the most */
-    uint64_t meeting_buffers;
+    uint64_t transfer_bytes;  /* of the largest transfer */
+    uint64_t meeting_bytes;   /* of all sources and results of a meeting, the most */
+    uint64_t meeting_buffers; /* how many these are, the most */
 };
 
 /* Passed if buffers are in the arenas of devices, which copy and add them, not in host memory. */

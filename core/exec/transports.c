@@ -306,9 +306,17 @@ bool exec_detach(struct exec_rank *rank)
 pst_status exec_fail_post(const struct exec_rank *rank, pst_status status, const char *what,
                           uint32_t whose, struct pst_error *err)
 {
+    const struct pst_transport_ops *transport = rank->exec->config.transport;
+
     if (status == PST_ERR_CANCELLED) {
-        return pst_fail(err, status, "run.aborted", "rank %u: another rank stopped the run",
-                        rank->index);
+        status = transport->check == NULL
+                     ? PST_OK
+                     : transport->check(rank->exec->transport, rank->index, err);
+        if (status != PST_OK) {
+            return status;
+        }
+        return pst_fail(err, PST_ERR_CANCELLED, "run.aborted",
+                        "rank %u: another rank stopped the run", rank->index);
     }
     return pst_fail(err, status, "transport.request", "rank %u cannot post %s %u", rank->index,
                     what, whose);

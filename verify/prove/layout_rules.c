@@ -93,6 +93,7 @@ static void make_cover(struct pst_check *check, const struct pst_program *progra
     pst_sort_rows(rows, n);
     cover->bounds = pst_check_array(check, (uint64_t)n + 1, sizeof *cover->bounds);
     for (uint32_t i = 0; i < n; i++) {
+        PST_ASSERT(i == 0 || rows[i - 1].key <= rows[i].key); /* layouts are sorted alike */
         if (i == 0 || rows[i - 1].key != rows[i].key) {
             cover->bounds[kept++] = rows[i].key;
         }

@@ -47,6 +47,8 @@ static struct pst_span make_span(const struct pst_sim_record *record, const stru
 static void make_room(struct pst_timeline *timeline, const struct pst_sim *sim)
 {
     uint64_t n = 0;
+
+    PST_ASSERT(timeline->n_spans == 0 && sim->suffices == NULL); /* all of them will be written */
     for (uint32_t r = 0; r < sim->plan->n_devices; r++) {
         timeline->ranks[r].first = (uint32_t)n;
         n += (uint64_t)sim->ranks[r].n * sim->n_runs;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Building a timeline: arrays that grow, one sort at the end.
+ * Building a timeline: arrays that grow, a sort at the end of what is not in order.
  */
 #include "sim/timeline.h"
 

@@ -62,7 +62,7 @@ struct pst_memory_point {
 
 struct pst_timeline_rank {
     char name[64];           /* "rank 2 (stage 2, 6)" */
-    uint32_t first, n_spans; /* rows of spans; filled by finish_build */
+    uint32_t first, n_spans; /* rows of spans; finish_build fills them, `first` also record.c */
     uint32_t n_points;
     size_t room;
     struct pst_memory_point *points; /* ascending by time; NULL where memory is not known */

@@ -93,8 +93,9 @@ pst_status inorder_fail_sizes(const char *what, uint32_t rank, uint64_t elems, u
                               uint32_t other, uint64_t other_elems, uint32_t other_terms,
                               struct pst_error *err)
 {
-    return pst_fail(err, PST_ERR_BUG, "transport.size",
-                    "%s: rank %u has %llu elements in %u terms, rank %u has %llu in %u", what, rank,
-                    (unsigned long long)elems, n_terms, other, (unsigned long long)other_elems,
-                    other_terms);
+    return pst_fail(
+        err, PST_ERR_BUG, "transport.size",
+        "%s: rank %u has %llu elements in %u terms, rank %u has %llu in %u%s", what, rank,
+        (unsigned long long)elems, n_terms, other, (unsigned long long)other_elems, other_terms,
+        elems == other_elems && n_terms == other_terms ? ", in other parts or another order" : "");
 }

@@ -38,7 +38,8 @@ static pst_status fail_stalled(struct world *world, struct sum *sum, struct pst_
     uint32_t missing = atomic_load(&sum->missing);
     char what[96];
 
-    snprintf(what, sizeof what, "in a %s of %u devices", sum->meeting.name, sum->meeting.n_members);
+    snprintf(what, sizeof what, "in a %s among %u devices", sum->meeting.name,
+             sum->meeting.n_members);
     return mpi_fail_stalled(world, missing == MPI_NO_RANK ? world->rank : missing, what, err);
 }
 

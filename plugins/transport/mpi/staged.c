@@ -79,7 +79,7 @@ pst_status mpi_attach(struct pst_transport *transport, uint32_t rank, struct pst
     for (uint32_t i = 0; i < needs.meetings && needs.meeting_bytes > 0; i++) {
         transport->sums[i].stage = take(&at, needs.meeting_bytes);
         make_room(&transport->sums[i].stage_table,
-                  needs.meeting_buffers * sizeof(struct pst_meet_part));
+                  needs.meeting_buffers * sizeof(struct pst_meet_part) + 1);
     }
     return PST_OK;
 }

@@ -403,7 +403,7 @@ pst_status threads_meet_wait(struct pst_transport *transport, uint32_t rank, pst
         status = threads_fail_aborted(transport, err);
     } else {
         status =
-            stall_fail_waited(rank, transport->stall_ns, err, "for rank %u in a %s of %u ranks",
+            stall_fail_waited(rank, transport->stall_ns, err, "for rank %u in a %s among %u ranks",
                               missing, post->meeting.name, post->meeting.n_members);
     }
     leave(transport, post);

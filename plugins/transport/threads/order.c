@@ -6,7 +6,7 @@
  * a queue of its own device, which does nothing but wait: a mark belongs to one device.
  *
  * A sum is asked for by the member that comes last. Each member's device makes a share of the
- * elements, in the result of whoever brings the first term, and copies it to the others.
+ * elements and copies it to the others.
  */
 #include "exec/device.h"
 #include "transport/common/inorder.h"
@@ -93,6 +93,18 @@ void threads_order_transfer(const struct pst_transport *transport, struct reques
 
 #define ALIGN 1024u /* elements; shares begin at a multiple */
 
+/* In whose result the device of `rank` adds up: its own, if its sources are apart from that; else
+   that of whoever brings the first term, for others would lose what they bring. */
+static const struct post *place_of_share(const struct post *first, uint32_t rank, uint32_t part)
+{
+    const struct post *own = first;
+
+    while (own->rank != rank) {
+        own = own->after;
+    }
+    return own->meeting.parts[part].src != NULL ? own : threads_post_of(first, 0);
+}
+
 /* The share of member `which` of n, made by the device of `rank`. */
 static void sum_share(const struct pst_transport *transport, const struct post *first,
                       uint32_t rank, uint32_t which, uint32_t part)
@@ -103,7 +115,7 @@ static void sum_share(const struct pst_transport *transport, const struct post *
     const uint64_t blocks = elems / ALIGN + (elems % ALIGN > 0);
     const uint64_t begin = blocks * which / n * ALIGN, last = blocks * (which + 1) / n * ALIGN;
     const uint64_t end = last < elems ? last : elems;
-    const struct post *base = threads_post_of(first, 0);
+    const struct post *base = place_of_share(first, rank, part);
     float *sum = base->meeting.parts[part].dst + begin;
 
     if (begin >= end) {

@@ -147,6 +147,70 @@ TEST(test_disagreement)
     }
 }
 
+/* Two parts, each of two sources of rank 0 and one of rank 1, which brings it apart, too. */
+static void tied_parts(struct ranked *self)
+{
+    static const uint32_t members[] = {0, 1}, order[][2] = {{0, 1}, {1, 0}, {0, 0}};
+    const float r = (float)self->rank;
+    float source[2][2][3], result[2][3];
+    const float *sources[2][2];
+    struct pst_meet_part parts[2];
+    struct pst_meeting meeting;
+    pst_request request = 0;
+
+    for (uint32_t p = 0; p < 2; p++) {
+        for (uint32_t s = 0; s < 2; s++) {
+            for (uint32_t i = 0; i < 3; i++) {
+                source[p][s][i] = 100 * r + 10 * (float)s + 1000 * (float)p + (float)i;
+            }
+            sources[p][s] = source[p][s];
+        }
+        parts[p] = (struct pst_meet_part){.src = sources[p], .dst = result[p], .elems = 3 - p};
+    }
+    meeting = sum_in_place(members, 2, parts, 2);
+    meeting.n_src = 2 - self->rank;
+    meeting.order = order;
+    meeting.n_order = 3;
+    CHECK(self, self->ops->meet(self->transport, self->rank, &meeting, &request) == PST_OK);
+    CHECK(self, self->ops->wait(self->transport, self->rank, request, &self->err) == PST_OK);
+    for (uint32_t p = 0; p < 2; p++) {
+        for (uint32_t i = 0; i < 3 - p; i++) { /* 10 of source 1, 100 of rank 1 */
+            CHECK(self, result[p][i] == 110 + 3 * (1000 * (float)p + (float)i));
+        }
+    }
+}
+
+TEST(test_tied_parts)
+{
+    run_ranks(2, 30ull * SECOND, tied_parts);
+    expect_none_failed(2);
+}
+
+/* The same terms in another order are another sum. */
+static void disagree_on_order(struct ranked *self)
+{
+    static const uint32_t members[] = {0, 1},
+                          orders[2][2][2] = {{{0, 0}, {1, 0}}, {{1, 0}, {0, 0}}};
+    float source[2] = {1, 2}, result[2];
+    const float *const sources[] = {source};
+    const struct pst_meet_part part = {.src = sources, .dst = result, .elems = 2};
+
+    self->status = sum_in_order(self->ops, self->transport, self->rank, members, 2,
+                                orders[self->rank], 2, 1, &part, &self->err);
+}
+
+TEST(test_orders_must_agree)
+{
+    run_ranks(2, 30ull * SECOND, disagree_on_order);
+    for (uint32_t i = 0; i < 2; i++) {
+        assert_int_equal(ran[i].status, PST_ERR_BUG);
+        assert_string_equal(
+            ran[i].err.message,
+            "sum of a tied gradient: rank 0 has 2 elements in 2 terms, rank 1 has 2 "
+            "in 2, in other parts or another order");
+    }
+}
+
 /* One does not come: the other is told after the limit, and its buffer is its own again. */
 static void alone(struct ranked *self)
 {
@@ -171,7 +235,7 @@ TEST(test_stall)
     assert_int_equal(ran[0].failures, 0);
     assert_int_equal(ran[0].status, PST_ERR_CANCELLED);
     assert_string_equal(ran[0].err.message, "run stalled: rank 0 has waited 0.2 s for rank 1 in a "
-                                            "sum over replicas of 2 ranks");
+                                            "sum over replicas among 2 ranks");
 }
 
 static void aborted(struct ranked *self)

@@ -226,7 +226,7 @@ static void sums(void)
 {
     /* Two sources and the result. */
     needs = (struct pst_transport_needs){
-        .meetings = 1, .meeting_bytes = 3 * ELEMS * sizeof(float), .meeting_buffers = 2};
+        .meetings = 1, .meeting_bytes = 3 * ELEMS * sizeof(float), .meeting_buffers = 3};
     reopen_apart();
     sum_up();
     EXPECT(n_copies > 0 && n_outside == 0);
