@@ -31,13 +31,13 @@ enum { ON_NON_FINITE_STOP = 0, ON_NON_FINITE_SKIP = 1 };
 struct evaluation {
     struct pst_sample_shape shape;
     uint32_t batch;               /* samples of one call */
-    void *inputs[PST_MAX_INPUTS]; /* of one call */
+    void *inputs[PST_MAX_INPUTS]; /* of a batch; also for the digest, and steps without data */
     float *logits;                /* NULL: nothing is scored */
     uint64_t n_targets, n_right, n_samples;
     double loss; /* the one at the end; NaN until then */
 };
 
-/* The steps of this run. Written by find_begin(), then by submit() and collect(). */
+/* The steps of this run. Written by find_begin(), then by submit_step() and collect(). */
 struct steps {
     uint64_t first, first_sample;  /* where the run begins */
     uint64_t n_submitted, n_ended; /* steps handed to the executor; that ended */
@@ -47,7 +47,8 @@ struct steps {
     double first_loss, final_loss;
 };
 
-/* When checkpoints are saved, and what they state. Written by prepare(), is_due() and save(). */
+/* When checkpoints are saved, and what they state. Written by prepare(),
+   is_save_due() and save_checkpoint(). */
 struct saving {
     struct pst_checkpoint *begin;        /* that it goes on from; NULL: it begins, or has begun */
     struct pst_checkpoint_counts counts; /* where the run begins */

@@ -613,8 +613,8 @@ static pst_status fail_twin(const struct pst_weights *w, const char *name, const
     pst_fail_at(err, PST_ERR_CONFIG, "weights.mismatch", w->path, 0, 0,
                 "%.100s has other values than %.100s, to which it is tied", name,
                 twin->tensor->name);
-    pst_error_hint(err, "delete one of them from the file; or set tie_word_embeddings = false in "
-                        "config.json and tied = false in [model], where the model has that key");
+    pst_error_hint(
+        err, "delete %.100s from the file, if the model shall compute with the other one", name);
     return PST_ERR_CONFIG;
 }
 

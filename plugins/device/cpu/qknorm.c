@@ -111,9 +111,10 @@ static void backward_row(const struct qknorm *norm, const struct pst_tile tile[N
     for (uint64_t h = 0; h < norm->heads; h++) {
         const uint32_t part = h < norm->queries ? 0 : 1;
 
+        /* Without dx gains are not handed on; what they scale is unwanted. */
         norm->request->device->simd->rms_back(dx == NULL ? unwanted : dx + h * d, NULL,
                                               dgains + part * d, dy + h * d, x + h * d,
-                                              call->p[part], rstds[h], d);
+                                              dx == NULL ? x + h * d : call->p[part], rstds[h], d);
     }
     if (dx != NULL) {
         pst_tile_done(&tile[2], to, at, norm->normed);

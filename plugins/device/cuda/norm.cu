@@ -503,6 +503,9 @@ static void backward(const struct pst_cuda_kernel *k, const struct pst_call *cal
     b.dx = (S *)request_operand(call->dx, 0);
     b.gain = (const float *)request_operand(call->p, 0);
     b.key_gain = m.heads == 0 ? NULL : (const float *)request_operand(call->p, 1);
+    if (b.dx == NULL) { /* gains are not handed on; what they scale is not written */
+        b.gain = b.key_gain = (const float *)call->z[0];
+    }
     b.means = is_rms(r) ? NULL : (const float *)call->y[1];
     b.rstds = (const float *)call->y[is_rms(r) ? 1 : 2];
     b.m = m;

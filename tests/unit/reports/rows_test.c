@@ -19,7 +19,7 @@ struct part {
 
 struct whole {
     char id[8];
-    const char *name, *raw;
+    const char *name;
     bool ready;
     uint32_t peer; /* UINT32_MAX: none */
     uint64_t bytes, ns;
@@ -62,7 +62,6 @@ static const struct pst_row inner_rows[] = {
     PST_ROWS_END,
 };
 static const struct pst_row beside_rows[] = {
-    {"raw", "beside", OF(RAW, raw)},
     PST_ROWS_END,
 };
 static const struct pst_row ranks_of = {NULL, NULL, PST_ROW_COUNT,
@@ -107,7 +106,6 @@ static const uint32_t ranks[] = {3, 5};
 static const struct part parts[] = {{2, ranks, NULL}, {0, NULL, "fast"}};
 static const struct whole some = {.id = "ab",
                                   .name = "x",
-                                  .raw = "{}",
                                   .ready = true,
                                   .peer = UINT32_MAX,
                                   .bytes = 1024,
@@ -145,7 +143,7 @@ TEST(json_has_every_kind_and_nested_lists)
                 "{\"id\":\"ab\",\"name\":\"x\",\"ready\":true,\"bytes\":1024,\"time_us\":1.5,\""
                 "compute_us\":2500,\"room\":2047.5,\"share\":0.333333,\"rate\":0.67,\"exact\":0"
                 ".6666666666666666,\"figure\":0.666666666667,\"seconds\":0.0000015,\"mean_us\":"
-                "2500,\"limit\":null,\"speed\":\"fast\",\"raw\":{},\"inner\":{\"bytes\":2048},"
+                "2500,\"limit\":null,\"speed\":\"fast\",\"inner\":{\"bytes\":2048},"
                 "\"parts\":[{\"id\":0,\"ranks\":[3,5]},{\"id\":1,\"kind\":\"fast\",\"ranks\":[]"
                 "}],\"all_ranks\":[[3,5],[]]}");
     other.ready = false;
@@ -157,7 +155,7 @@ TEST(json_has_every_kind_and_nested_lists)
                 "{\"id\":\"ab\",\"name\":null,\"ready\":false,\"peer\":0,\"time_us\":1.5,\"comp"
                 "ute_us\":2500,\"room\":2047.5,\"share\":0.333333,\"rate\":0.67,\"exact\":0.666"
                 "6666666666666,\"figure\":0.666666666667,\"seconds\":0.0000015,\"mean_us\":2500"
-                ",\"limit\":7,\"speed\":\"fast\",\"raw\":{},\"inner\":{\"bytes\":2048},\"parts"
+                ",\"limit\":7,\"speed\":\"fast\",\"inner\":{\"bytes\":2048},\"parts"
                 "\":[],\"all_ranks\":[]}");
 }
 
@@ -196,7 +194,6 @@ TEST(documents_have_a_line_for_each_field)
                 "| `parts[].id` | integer | its number |\n"
                 "| `parts[].kind` | text |  |\n"
                 "| `parts[].ranks` | list: integer |  |\n"
-                "| `raw` | object | beside |\n"
                 "| `inner` | object |  |\n"
                 "| `inner.bytes` | bytes | twice |\n"
                 "| `parts` | list: object | one per part |\n"

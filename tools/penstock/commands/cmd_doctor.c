@@ -198,10 +198,15 @@ static void examine_module(struct machine *machine, const char *file, const char
 }
 
 /* Modules lie where the plugins of the build or install lie: the last folder of the search. */
+static const char *folder_of_modules(const struct machine *machine)
+{
+    return machine->n_folders == 0 ? "." : machine->folders[machine->n_folders - 1];
+}
+
 static void examine_modules(struct machine *machine, const char *kind)
 {
-    const char *folder = machine->n_folders == 0 ? "." : machine->folders[machine->n_folders - 1];
-    char *pattern = pst_arena_printf(&machine->arena, "%s/%s-*.so", folder, kind);
+    char *pattern =
+        pst_arena_printf(&machine->arena, "%s/%s-*.so", folder_of_modules(machine), kind);
     glob_t found;
 
     if (pst_glob(pattern, 0, &found) != 0) {
@@ -367,6 +372,10 @@ static void print_machine(const struct machine *machine, bool color)
     printf("memory     %s, %s available\n\n", pst_format_bytes(total, machine->memory_bytes),
            pst_format_bytes(free_text, machine->available_bytes));
     pst_rows_print(pst_doctor_rows, "modules", PST_ROW_OF(machine), "", color, stdout);
+    if (machine->n_modules == 0) {
+        pst_text_printf(stdout, "%s has no device and no transport; install penstock again\n",
+                        folder_of_modules(machine));
+    }
     if (machine->missing.n > 0) {
         print_missing(machine, color);
     }

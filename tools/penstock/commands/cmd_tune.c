@@ -355,7 +355,9 @@ static void tune_joint(struct pst_cli *cli, struct pst_cli_sets *sets, struct re
         .resume = request->resume,
         .keep_plan = request->file != NULL,
     };
-    struct pst_cli_trials advice = {.options.cancelled = pst_stop_requested, .last_resort = true};
+    struct pst_cli_trials advice = {
+        .options = {.cancelled = pst_stop_requested, .patience_ns = PST_CLI_PATIENCE_NS},
+        .last_resort = true};
     uint32_t order[PST_PAGE_TIMELINES + TOP_MOST], n;
 
     pst_provenance_begin(&result.provenance);

@@ -13,8 +13,6 @@
 #include "tune/space.h"
 #include "tune/trials.h"
 
-#define PATIENCE_NS 10000000000u /* of the processor: a trial is worth some hundred others */
-
 /* When the search is to end, for a question that has no context. */
 static uint64_t deadline_ns;
 
@@ -253,7 +251,7 @@ static void search_set(struct searching *searching)
         .n = joint->budget,
         .n_jobs = joint->n_jobs == 0 ? pst_usable_cores() : joint->n_jobs,
         .options = {.keep_plan = joint->keep_plan,
-                    .patience_ns = PATIENCE_NS,
+                    .patience_ns = PST_CLI_PATIENCE_NS,
                     .cancelled = is_over},
         .context = searching,
         .next = next_point,

@@ -9,6 +9,9 @@
 #include "commands/combinations.h"
 #include "reports/tried.h"
 
+/* Planning of one combination in a search: it is worth some hundred others. Of the processor. */
+#define PST_CLI_PATIENCE_NS 10000000000u
+
 struct pst_cli_joint {
     struct pst_goal goal;
     uint32_t budget, n_jobs; /* trials of each config; processes, 0: as many as there are cores */

@@ -63,9 +63,6 @@ static void put_value(struct pst_json *json, const char *key, const struct pst_r
     case PST_ROW_NAME:
         pst_json_string(json, key, at);
         break;
-    case PST_ROW_RAW:
-        pst_json_raw(json, key, *(const char *const *)at);
-        break;
     case PST_ROW_WORD:
         pst_json_string(json, key, row->word(*(const uint8_t *)at));
         break;
@@ -251,6 +248,9 @@ void pst_rows_print(const struct pst_row *rows, const char *key, const struct ps
         rows++;
     }
     n = count_entries(rows, of);
+    if (n == 0) {
+        return;
+    }
     pst_table_init(&table, "");
     for (uint32_t i = 0; i < n; i++) {
         const struct pst_row_of inner = enter(rows, of, &i);

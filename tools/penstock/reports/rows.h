@@ -20,7 +20,6 @@
 #define PST_ROW_KINDS(X)                                                                           \
     X(TEXT, const char *, "text")      /* NULL: null */                                            \
     X(NAME, char *, "text")            /* an array */                                              \
-    X(RAW, const char *, "object")     /* already JSON */                                          \
     X(WORD, uint8_t, "text")           /* the row's word() of the value */                         \
     X(FLAG, bool, "`true` or `false`") /* for people "yes" */                                      \
     X(COUNT, uint32_t, "integer")                                                                  \

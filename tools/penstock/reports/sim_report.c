@@ -143,7 +143,8 @@ static const struct pst_row device_rows[] = {
 #define IF_TRANSFER           PST_ROW_UNLESS(IF_NONE, PST_ROW_ENTRY, struct pst_span, peer)
 static const struct pst_row span_rows[] = {
     {"op", "instruction", OF_SPAN(WORD, op), .word = pst_instr_name},
-    {"stage", "of a transfer: the sender", OF_SPAN(COUNT, stage), .absent = PST_ROW_IF_NONE},
+    {"stage", "of a pass; of a transfer: the sender", OF_SPAN(COUNT, stage),
+     .absent = PST_ROW_IF_NONE},
     {"to_stage", "of a transfer: the receiver", OF_SPAN(COUNT, to_stage),
      .absent = PST_ROW_IF_NONE},
     {"microbatch", "of the stage, within the step", OF_SPAN(COUNT, microbatch),

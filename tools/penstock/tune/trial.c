@@ -427,7 +427,7 @@ pst_status pst_trial_advise(const char *config_json, const struct pst_trial_opti
         return status;
     }
     helps = again.state == PST_TRIAL_DONE || again.why.enough_bytes > 0;
-    *n_advised -= helps || trial->state == PST_TRIAL_NO_FIT;
+    --*n_advised;
     if (!helps) {
         pst_trial_finish(&again);
         return PST_OK;
