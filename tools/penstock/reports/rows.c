@@ -30,13 +30,10 @@ static bool is_absent(enum pst_row_absent test, const void *at, size_t size)
     const unsigned char *bytes = at, byte = test == PST_ROW_IF_NONE ? UINT8_MAX : 0;
     size_t i = 0;
 
-    if (test == PST_ROW_ALWAYS) { /* a row with json() may be about less than its kind's bytes */
-        return false;
-    }
-    while (i < size && bytes[i] == byte) {
+    while (test != PST_ROW_ALWAYS && i < size && bytes[i] == byte) { /* json() may read less */
         i++;
     }
-    return (i == size) != (test == PST_ROW_IF_NOT_ZERO);
+    return test != PST_ROW_ALWAYS && (i == size) != (test == PST_ROW_IF_NOT_ZERO);
 }
 
 static bool is_there(const struct pst_row *row, const struct pst_row_of *of)
