@@ -65,8 +65,8 @@ uint32_t pst_codec_array(struct pst_codec *c, const char *key);
 void pst_codec_end(struct pst_codec *c); /* of either */
 /* Skips an object that other code reads from the text; only when reading. False: it is absent. */
 bool pst_codec_skip_object(struct pst_codec *c, const char *key);
-/* Codes an object that other code reads, as it is in the text. The open object is a member of the
-   top. text: that of the file where it is read; *object is then in the arena. */
+/* Codes an object as text that is copied and not parsed. The open object is a member of the top.
+   text: that of the file, while reading; *object is then in the arena. */
 void pst_codec_verbatim(struct pst_codec *c, const char *key, const char *text, size_t length,
                         const char **object);
 void pst_codec_newline(struct pst_codec *c);

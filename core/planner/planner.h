@@ -76,7 +76,7 @@ static inline bool pst_search_is_late(uint64_t deadline_ns)
     return deadline_ns != UINT64_MAX && pst_now_ns() >= deadline_ns;
 }
 
-/* fast_scheduler.c: the job's scheduler as it is when its order matters little, where it says how.
+/* fast_scheduler.c: gives the job's scheduler the setting that avoids a long search, if it has one.
  */
 void pst_hasten(struct pst_arena *arena, struct pst_job *job);
 

@@ -335,7 +335,7 @@ static uint32_t find_cause(const struct pst_team *team, const struct verdict *al
     return cause;
 }
 
-/* The lowest rank that has not come to the end; team->n: all have. */
+/* Returns the lowest rank that has not reached the end; team->n if all have. */
 static uint32_t first_missing(const struct pst_team *team, const bool *present)
 {
     uint32_t r = 0;

@@ -47,8 +47,7 @@ struct steps {
     double first_loss, final_loss;
 };
 
-/* When checkpoints are saved, and what they state. Written by prepare(),
-   is_save_due() and save_checkpoint(). */
+/* When checkpoints are saved. Written by prepare(), is_save_due() and save_checkpoint(). */
 struct saving {
     struct pst_checkpoint *begin;        /* that it goes on from; NULL: it begins, or has begun */
     struct pst_checkpoint_counts counts; /* where the run begins */

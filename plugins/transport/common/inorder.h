@@ -29,7 +29,7 @@ static inline uint32_t inorder_source(const struct pst_meeting *meeting, uint32_
 {
     return meeting->order != NULL ? meeting->order[term][1] : 0;
 }
-/* What the member whose part this is brings as its source. */
+/* Returns a source of the member whose part this is. */
 static inline const float *inorder_brought(const struct pst_meet_part *part, uint32_t source)
 {
     return part->src != NULL ? part->src[source] : part->dst;

@@ -141,8 +141,8 @@ void mpi_unstage_transfer(struct pst_transport *transport, const struct request 
 
 /* --- sums --------------------------------------------------------------------------------------*/
 
-/* Of each part: its sources, if they are apart, and its result. The table has the parts, then the
-   lists of sources. */
+/* Copies what each part brings to host memory. The table has the parts, then the lists of
+   sources. */
 void mpi_stage_sum(struct pst_transport *transport, struct sum *sum)
 {
     const struct pst_meeting *meeting = &sum->meeting;

@@ -65,7 +65,7 @@ static void end_span(struct pst_transport *transport, uint32_t rank)
     }
 }
 
-/* Ranks must agree on the size; all of them come to the same verdict. */
+/* Refuses ranks that add up different numbers of values. All ranks decide alike. */
 static pst_status check_cells(const struct pst_transport *transport, struct pst_error *err)
 {
     const uint64_t elems = transport->ranks[0].cell.elems;

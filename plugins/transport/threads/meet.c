@@ -318,7 +318,7 @@ static uint32_t find_missing(const struct meet *meet, const struct post *post)
     return other;
 }
 
-/* Takes a post back; false: it has begun. *ret_missing: a member that has not come to it. */
+/* Removes a post from its queue; false if it has begun. *ret_missing: who has not posted. */
 static bool withdraw(struct pst_transport *transport, struct post *post, uint32_t *ret_missing)
 {
     struct meet *meet = transport->meet;

@@ -21,7 +21,7 @@ struct gathering {
     _Atomic uint64_t taken, done;
 };
 
-/* What one member posted. */
+/* The post of one member. */
 struct post {
     struct request_link link; /* in the queue of its rank, or of free ones */
     struct post *after;       /* of the next member */

@@ -84,7 +84,7 @@ struct pst_transport {
     uint64_t stall_ns;
     struct rank *ranks;
     struct pair *pairs;  /* [from * n_ranks + to] */
-    atomic_uint *counts; /* [rank] syncs of all ranks that it has come to */
+    atomic_uint *counts; /* [rank] how many syncs of all ranks it entered */
     uint32_t *all;       /* 0 .. n_ranks - 1 */
     bool timed;
     struct pst_transport_times times; /* where timed */

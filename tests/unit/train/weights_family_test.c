@@ -259,7 +259,7 @@ TEST(a_shipped_family_can_be_a_file_of_ones_own)
     }
 }
 
-/* What config.json has of a model with these rows, or why it has nothing. */
+/* The config.json that these rows make, or the refusal. */
 static const struct {
     const char *settings, *rows, *text, *refusal;
 } quotient_rows[] = {

@@ -186,7 +186,7 @@ TEST(test_tied_parts)
     expect_none_failed(2);
 }
 
-/* The same terms in another order are another sum. */
+/* Members must name the same order of terms. */
 static void disagree_on_order(struct ranked *self)
 {
     static const uint32_t members[] = {0, 1},

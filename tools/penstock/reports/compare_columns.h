@@ -36,7 +36,7 @@ struct pst_cell {
     const char *before; /* ">= " in front of a number, or NULL */
 };
 
-/* What a column takes the value from. */
+/* The source of a column's value. */
 struct pst_cell_of {
     const struct pst_compare_result *result;
     const struct pst_record *record;

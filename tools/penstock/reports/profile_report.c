@@ -176,7 +176,7 @@ static const struct pst_row node_rows[] = {
     PST_ROWS_END,
 };
 
-/* Of the largest size. */
+/* Operators by kind, at the largest micro-batch size. */
 static const struct pst_row kinds_row[] = {
     {"kinds", NULL, PST_ROW_OBJECT, .rows = sums_rows,
      PST_ROW_EACH(FIGURES, struct figures, kinds, n_kinds)},

@@ -43,7 +43,7 @@ static void write_line(struct pst_train_output *output, const struct pst_row *ro
     free(text);
 }
 
-/* What a line says that no report has. */
+/* Values of a line that no report holds. */
 struct line {
     bool yes, emulated;
     const char *text;
