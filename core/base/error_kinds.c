@@ -58,7 +58,6 @@ const struct pst_kind pst_kinds[] = {
     {"run.cancelled", PST_OK, 1},
     {"run.stopped", PST_OK, 1}, /* 128 + the signal where that ended the run */
     {"transport.config", PST_OK, PST_EXIT_BUG},
-    {"transport.members", PST_OK, PST_EXIT_BUG},
     {"transport.order", PST_OK, PST_EXIT_BUG},
     {"transport.request", PST_OK, PST_EXIT_BUG},
     {"transport.size", PST_OK, PST_EXIT_BUG},

@@ -5,26 +5,17 @@
 
 #include "base/error.h"
 
-uint32_t inorder_position(const uint32_t *members, uint32_t n_members, uint32_t rank)
-{
-    uint32_t i = 0;
-
-    while (i < n_members && members[i] != rank) {
-        i++;
-    }
-    return i;
-}
-
 bool inorder_takes(const struct pst_meeting *meeting, uint32_t rank, uint32_t n_ranks,
                    uint32_t *ret_me)
 {
-    bool takes;
+    bool takes = pst_meeting_terms(meeting) > 0;
 
-    *ret_me = inorder_position(meeting->members, meeting->n_members, rank);
-    takes = *ret_me < meeting->n_members && pst_meeting_terms(meeting) > 0;
+    *ret_me = meeting->n_members;
     for (uint32_t m = 0; m < meeting->n_members; m++) {
         takes = takes && meeting->members[m] < n_ranks;
+        *ret_me = meeting->members[m] == rank ? m : *ret_me;
     }
+    takes = takes && *ret_me < meeting->n_members;
     for (uint32_t t = 0; meeting->order != NULL && t < meeting->n_order; t++) {
         takes = takes && meeting->order[t][0] < meeting->n_members &&
                 (meeting->order[t][0] != *ret_me || meeting->order[t][1] < meeting->n_src);

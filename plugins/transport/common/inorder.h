@@ -14,8 +14,6 @@
 
 #include "exec/transport.h"
 
-/* The position of a rank among members; n_members if it is not one. */
-uint32_t inorder_position(const uint32_t *members, uint32_t n_members, uint32_t rank);
 /* Is this a meeting of this rank among n_ranks, with terms that exist as far as the rank can know?
  *ret_me: its number among the members. */
 bool inorder_takes(const struct pst_meeting *meeting, uint32_t rank, uint32_t n_ranks,
