@@ -59,7 +59,7 @@ pst_status exec_async_init(struct exec_rank *rank, struct pst_error *err)
     struct exec_async *async = &rank->async;
     const uint64_t train = largest_load(&rank->train);
     const uint64_t eval = largest_load(&rank->eval);
-    const uint64_t squares = (uint64_t)rank->n_params * sizeof(double);
+    const uint64_t squares = (uint64_t)rank->n_squared * sizeof(double);
     const uint64_t losses = 2 * (uint64_t)rank->n_losses * sizeof(float);
     void *base;
     pst_status status;
@@ -71,7 +71,7 @@ pst_status exec_async_init(struct exec_rank *rank, struct pst_error *err)
     if (status != PST_OK || !is_apart(rank)) {
         return status;
     }
-    async->squared = pst_arena_array(&rank->memory, rank->n_params, sizeof *async->squared);
+    async->squared = pst_arena_array(&rank->memory, rank->n_squared, sizeof *async->squared);
     async->load_bytes = train > eval ? train : eval;
     async->load_bytes =
         (async->load_bytes + PST_VALUE_ALIGN - 1) / PST_VALUE_ALIGN * PST_VALUE_ALIGN;
@@ -80,7 +80,7 @@ pst_status exec_async_init(struct exec_rank *rank, struct pst_error *err)
     if (status == PST_OK) {
         async->loads = base;
         rank->squares = (double *)(void *)(async->loads + EXEC_LOADS * async->load_bytes);
-        rank->losses = (float *)(void *)(rank->squares + rank->n_params);
+        rank->losses = (float *)(void *)(rank->squares + rank->n_squared);
         memset(rank->losses, 0, losses);
         status = make_marks(rank, async->ahead, EXEC_AHEAD, err);
     }
@@ -206,17 +206,18 @@ pst_status exec_squares(struct exec_rank *rank, uint64_t t, uint32_t stage, stru
     const struct pst_device_ops *device = rank->exec->config.device;
     uint32_t n = 0;
 
-    for (uint32_t i = 0; i < rank->n_params; i++) {
-        const struct exec_param *param = &rank->params[i];
-        const float *grad = param->grads[t % 2];
+    for (uint32_t i = 0; i < rank->n_squared; i++) {
+        const struct exec_square *square = &rank->squared[i];
+        const struct exec_param *param = &rank->params[square->param];
+        const float *grad = param->grads[t % 2] + (square->first - param->shard.first);
 
         if (stage != PST_NONE ? param->stage != stage : !param->owner) {
             continue;
         }
         if (rank->async.active) {
-            rank->async.squared[n++] = (struct pst_squared){grad, param->elems, &rank->squares[i]};
+            rank->async.squared[n++] = (struct pst_squared){grad, square->elems, &rank->squares[i]};
         } else {
-            rank->squares[i] = device->square_sum(rank->device, grad, param->elems);
+            rank->squares[i] = device->square_sum(rank->device, grad, square->elems);
         }
     }
     if (n > 0) {

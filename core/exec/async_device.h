@@ -34,7 +34,7 @@ pst_status exec_load(struct exec_rank *rank, void *dst, const void *src, uint64_
                      struct pst_error *err);
 /* Called after a pass or update: waits if the device is too far behind. */
 pst_status exec_pace(struct exec_rank *rank, struct pst_error *err);
-/* rank->squares[i] := square sum of the gradient of parameter i of the rank, of those of a stage
+/* rank->squares[i] := square sum i of the rank, of those of a stage
    (PST_NONE: of those that it owns). */
 pst_status exec_squares(struct exec_rank *rank, uint64_t t, uint32_t stage, struct pst_error *err);
 /* Mark the device work of an instruction, from begin to end, for tools that watch it (NVTX). */

@@ -202,23 +202,6 @@ static pst_status check_waits(const struct exec_rank *rank,
     return PST_OK;
 }
 
-/* Whose gradients a REDUCE sums, modulo 2: the k-th of a stage is for batch k, and the first may
-   stand in fill. */
-static uint32_t parity_of(const struct pst_program *program,
-                          const struct pst_program_section *section, uint32_t stage)
-{
-    const struct pst_program_section *fill = &program->sections[0];
-    uint32_t ahead = 0;
-
-    for (uint32_t i = 0; fill->part == PST_FILL && section->part != PST_FILL && i < fill->n_instrs;
-         i++) {
-        const struct pst_instr *instr = &program->instrs[fill->first_instr + i];
-
-        ahead += instr->op == PST_I_REDUCE && instr->stage == stage;
-    }
-    return (section->phase + ahead) % 2;
-}
-
 /* The update of a STEP, by the pass that made the last gradient of it. */
 static uint32_t update_of(const struct pst_plan *plan, const struct pst_program *program,
                           const struct pst_program_section *section, uint32_t index)
@@ -271,14 +254,8 @@ static pst_status bind_instr(struct exec_rank *rank, struct exec_list *list, uin
                      ? make_guest_tag(list->plan, instr, rows->n_parts, &bound->tag, err)
                      : make_tag(instr, rows->n_parts, list->plan->batch, &bound->tag, err);
     }
-    if (status == PST_OK && instr->op == PST_I_TIE) {
-        status =
-            exec_bind_tie(rank, list->plan, instr->stage, section->phase % 2, &bound->meeting, err);
-    }
-    if (status == PST_OK && instr->op == PST_I_REDUCE &&
-        list->plan->stages[instr->stage].n_ranks > 1) {
-        bound->meeting = exec_bind_reduce(rank, list->plan, instr->stage,
-                                          parity_of(program, section, instr->stage));
+    if (status == PST_OK && rows->meeting != NULL) {
+        bound->meeting = exec_bind_meeting(rank, instr, rows->meeting);
     }
     for (uint32_t c = 0; c < rows->n_calls && status == PST_OK; c++) {
         status = bind_call(rank, list, &list->workspace_end[s], rows->first_call + c, err);

@@ -117,12 +117,12 @@ static uint32_t most_meetings(const struct pst_exec_config *config)
     return 2 * most + (config->plan->n_ties > 0);
 }
 
-static uint32_t count_sums(const struct pst_exec_config *config)
+/* Sums of losses in a table. */
+static uint32_t count_losses(const struct pst_exec_config *config)
 {
     const struct pst_plan_stage *stage = exec_loss_stage(config->plan, config->graph);
 
-    return config->graph->n_params +
-           (stage != NULL && stage->n_ranks > 1 ? config->plan->batch : 1);
+    return stage != NULL && stage->n_ranks > 1 ? config->plan->batch : 1;
 }
 
 static uint32_t most_parts(const struct pst_exec_config *config)
@@ -212,7 +212,9 @@ static void allocate(struct pst_exec *exec)
 {
     exec->ranks = pst_alloc(exec->n_ranks, sizeof *exec->ranks);
     exec->devices = pst_alloc(exec->n_ranks, sizeof(struct pst_device *));
-    exec->n_sums = count_sums(&exec->config);
+    exec->n_trees = pst_plan_square_trees(exec->config.plan, exec->config.graph, &exec->memory,
+                                          &exec->trees);
+    exec->n_sums = exec->n_trees + count_losses(&exec->config);
     exec->n_updates = pst_exec_updates_of_step(exec->config.plan);
     exec->n_in_update = updates_each_microbatch(exec->config.plan)
                             ? exec->config.plan->stages[0].microbatch_size
@@ -374,6 +376,7 @@ void pst_exec_destroy(struct pst_exec *exec)
     }
     exec_tasks_finish(&exec->tasks);
     free(exec->table);
+    pst_arena_finish(&exec->memory);
     free(exec->devices);
     free(exec->shared);
     free(exec->ranks);

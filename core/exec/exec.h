@@ -42,8 +42,8 @@ struct pst_recorder;
 struct pst_exec_links {
     void *context;
     uint64_t (*transfer_ns)(void *context, uint64_t bytes, uint32_t from, uint32_t to);
-    uint64_t (*collective_ns)(void *context, uint64_t bytes, const uint32_t *ranks,
-                              uint32_t n_ranks);
+    uint64_t (*meeting_ns)(void *context, struct pst_meet_bytes bytes, const uint32_t *ranks,
+                           uint32_t n_ranks);
     uint32_t (*node)(void *context, uint32_t rank); /* below the number of ranks */
 };
 
@@ -93,11 +93,13 @@ struct pst_exec_source {
                        float *ret_values, bool *ret_found, struct pst_error *err);
 };
 
-/* Calls the visitor for each value that the rank saves, always in the same order. A value that
-   several ranks hold is saved by the first of them. */
-typedef void pst_state_visit(void *context, const struct pst_state_key *key, uint64_t elems);
-void pst_exec_state_of(const struct pst_plan *plan, const struct pst_graph *graph,
-                       const struct pst_program *program, pst_state_visit *visit, void *context);
+/* Calls the visitor for each value that the rank saves, always in the same order, with the elements
+   that it saves, `elems` from `first` on. Elements that several ranks hold are saved by the first
+   of them, or by the one that updates them. */
+typedef void pst_state_visit(void *context, const struct pst_state_key *key, uint64_t first,
+                             uint64_t elems);
+void pst_exec_state_of(const struct pst_plan *plan, const struct pst_program *program,
+                       pst_state_visit *visit, void *context);
 
 /* How the parameters of one rule are updated; the update of a step has the rest. */
 struct pst_exec_rule {

@@ -290,7 +290,7 @@ static bool find_key(const struct exec_rank *rank, const struct exec_update *upd
     for (uint32_t i = 0; i < rank->n_params; i++) {
         const struct exec_param *param = &rank->params[i];
 
-        if (param->stage != update->stage) {
+        if (param->stage != update->stage || param->shard.elems == 0) {
             continue;
         }
         if (n > 0 && param->n_versions != n_versions) {
@@ -301,7 +301,7 @@ static bool find_key(const struct exec_rank *rank, const struct exec_update *upd
             ret_key->parity = update->task->t % 2;
         }
         if (times != NULL) {
-            ns += times->update_ns(times->context, rank->index, param->elems,
+            ns += times->update_ns(times->context, rank->index, param->shard.elems,
                                    (param->slots[0] != NULL) + (param->slots[1] != NULL), n == 0);
         }
         n++;

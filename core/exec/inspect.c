@@ -124,19 +124,28 @@ uint64_t exec_scan_peak(const struct exec_rank *rank)
     return end > rank->handed_bytes ? end : rank->handed_bytes;
 }
 
+/* The shards of all who answer for the parameter; or what one rank has of it. */
 void exec_copy_parameter(struct exec_rank *rank, const struct exec_task *task)
 {
     bool gradient = task->command == EXEC_GRADIENT;
 
     for (uint32_t i = 0; i < rank->n_params; i++) {
         const struct exec_param *param = &rank->params[i];
+        const struct pst_shard shard = param->shard;
 
-        if (param->parameter == task->parameter &&
-            (task->of_rank == PST_NONE ? param->owner : task->of_rank == rank->index)) {
+        if (param->parameter != task->parameter ||
+            (task->of_rank == PST_NONE ? !param->owner : task->of_rank != rank->index)) {
+            continue;
+        }
+        if (task->of_rank != PST_NONE && param->dtype == PST_F32 && !gradient) {
             exec_copy_floats(rank, task->values,
+                             param->versions[task->t * rank->exec->n_updates % param->n_versions],
+                             PST_F32, param->elems);
+        } else {
+            exec_copy_floats(rank, task->values + shard.first,
                              gradient ? param->grads[(task->t + 1) % 2]
                                       : exec_master(rank, param, task->t),
-                             PST_F32, param->elems);
+                             PST_F32, shard.elems);
         }
     }
 }

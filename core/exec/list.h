@@ -20,13 +20,13 @@ struct exec_kernel {
 
 /* The executor's data for one instruction of the program. */
 struct exec_instr {
-    bool pending;       /* SEND, RECV, REDUCE, TIE: posted and not yet waited for */
+    bool pending;       /* SEND, RECV, REDUCE, TIE, GATHER: posted and not yet waited for */
     bool ahead;         /* copies: it was posted with the pass before */
     uint32_t n_behind;  /* passes: copies that are posted with it */
     uint32_t update;    /* STEP: counted from the first of the batch that the part closes */
     uint32_t next_open; /* of the same bucket (pst_plan_bucket_of) */
     uint64_t tag;       /* SEND, RECV: of the first piece, in even batches */
-    const struct pst_meeting *meeting; /* TIE, REDUCE; NULL: the stage has one replica */
+    const struct pst_meeting *meeting; /* TIE, REDUCE, GATHER; NULL: the stage has one replica */
     pst_request request;               /* of the meeting */
     struct exec_visit *visit; /* of what is posted: that it was posted in; NULL: not recorded */
 };
@@ -62,13 +62,10 @@ pst_status exec_bind(struct exec_rank *rank, struct exec_list *list, const struc
                      struct pst_error *err);
 void exec_kernels_destroy(struct exec_rank *rank);
 
-/* sums.c: the sum over the users of a tied parameter; that of a stage's gradients over its
-   replicas, in place. They live as long as the rank. */
-pst_status exec_bind_tie(struct exec_rank *rank, const struct pst_plan *plan, uint32_t tie,
-                         uint32_t parity, const struct pst_meeting **ret_meeting,
-                         struct pst_error *err);
-const struct pst_meeting *exec_bind_reduce(struct exec_rank *rank, const struct pst_plan *plan,
-                                           uint32_t stage, uint32_t parity);
+/* sums.c: the meeting of an instruction, with buffers in the rank's arena. It lives as long as the
+   rank. */
+const struct pst_meeting *exec_bind_meeting(struct exec_rank *rank, const struct pst_instr *instr,
+                                            const struct pst_program_meeting *from);
 /* No edge has this number: operators may be named in its place. */
 #define EXEC_NO_EDGE ((1u << 24) - 1)
 #define EXEC_GUEST   ((uint64_t)EXEC_NO_EDGE - 1) /* in place of an edge: of a guest */

@@ -61,7 +61,8 @@ static void *version_of(const struct exec_rank *rank, const struct exec_param *p
 
 float *exec_master(const struct exec_rank *rank, const struct exec_param *param, uint64_t t)
 {
-    return param->dtype == PST_F32 ? version_of(rank, param, t, 0) : param->weights;
+    return param->dtype == PST_F32 ? exec_shard_of(param, version_of(rank, param, t, 0))
+                                   : param->weights;
 }
 
 /* One of before the first step. */
@@ -71,25 +72,31 @@ static void *version_at(const struct exec_rank *rank, const struct exec_param *p
     return version_of(rank, param, rank->exec->config.first_step, behind);
 }
 
-/* Older versions, where the source has them; the master is where working copies are made from. */
+/* All elements of a version: as they are, or rounded from where they are staged. */
+static void upload_version(struct exec_rank *rank, const struct exec_param *param, uint32_t behind,
+                           const float *values)
+{
+    const struct pst_device_ops *device = rank->exec->config.device;
+    void *version = version_at(rank, param, behind);
+
+    device->upload(rank->device, param->dtype == PST_F32 ? version : param->staging, values,
+                   param->elems * sizeof *values);
+    if (param->dtype != PST_F32) {
+        device->refresh(rank->device, version, param->staging, param->dtype, param->elems);
+    }
+}
+
+/* Older versions, where the source has them. */
 static pst_status load_versions(struct exec_rank *rank, const struct exec_param *param,
                                 float *values, bool *ret_found, struct pst_error *err)
 {
-    const struct pst_device_ops *device = rank->exec->config.device;
-    const bool f32 = param->dtype == PST_F32;
     pst_status status = PST_OK;
 
     for (uint32_t k = 1; k < param->n_versions && status == PST_OK; k++) {
-        void *version = version_at(rank, param, k);
-
         status = load_value(rank, PST_STATE_VERSION, param->parameter, k, param->elems, values,
                             &ret_found[k], err);
         if (status == PST_OK && ret_found[k]) {
-            device->upload(rank->device, f32 ? version : param->weights, values,
-                           param->elems * sizeof *values);
-        }
-        if (status == PST_OK && ret_found[k] && !f32) {
-            device->refresh(rank->device, version, param->weights, param->dtype, param->elems);
+            upload_version(rank, param, k, values);
         }
     }
     return status;
@@ -100,7 +107,6 @@ static pst_status begin_weights(struct exec_rank *rank, const struct exec_param 
 {
     const struct pst_exec_config *config = &rank->exec->config;
     const struct pst_device_ops *device = config->device;
-    float *master = exec_master(rank, param, config->first_step);
     bool *found = pst_alloc(param->n_versions, sizeof *found); /* [0]: the newest */
     pst_status status = load_versions(rank, param, values, found, err);
 
@@ -109,15 +115,14 @@ static pst_status begin_weights(struct exec_rank *rank, const struct exec_param 
     if (status == PST_OK && !found[0] && (device->flags & PST_DEVICE_NO_DATA) == 0) {
         pst_parameter_init(&config->graph->params[param->parameter], config->seed, values);
     }
-    if (status == PST_OK) {
-        device->upload(rank->device, master, values, param->elems * sizeof *values);
-    }
     for (uint32_t k = 0; k < param->n_versions && status == PST_OK; k++) {
-        void *version = version_at(rank, param, k);
-
-        if (version != master && (k == 0 || !found[k])) {
-            device->refresh(rank->device, version, master, param->dtype, param->elems);
+        if (k == 0 || !found[k]) {
+            upload_version(rank, param, k, values);
         }
+    }
+    if (status == PST_OK && param->weights != NULL) {
+        device->upload(rank->device, param->weights, values + param->shard.first,
+                       param->shard.elems * sizeof *values);
     }
     free(found);
     return status;
@@ -138,9 +143,10 @@ static pst_status begin_slots(struct exec_rank *rank, const struct exec_param *p
         status = load_value(rank, PST_STATE_SLOT, param->parameter, s, param->elems, values, &found,
                             err);
         if (status == PST_OK && found) {
-            device->upload(rank->device, param->slots[s], values, param->elems * sizeof *values);
+            device->upload(rank->device, param->slots[s], values + param->shard.first,
+                           param->shard.elems * sizeof *values);
         } else if (status == PST_OK) {
-            device->zero(rank->device, param->slots[s], param->elems * sizeof(float));
+            device->zero(rank->device, param->slots[s], param->shard.elems * sizeof(float));
         }
     }
     return status;
@@ -214,24 +220,25 @@ static uint64_t state_elems(const struct pst_program *program, uint32_t op, uint
     return value == PST_NONE ? 0 : program->values[value].bytes / sizeof(float);
 }
 
-void pst_exec_state_of(const struct pst_plan *plan, const struct pst_graph *graph,
-                       const struct pst_program *program, pst_state_visit *visit, void *context)
+void pst_exec_state_of(const struct pst_plan *plan, const struct pst_program *program,
+                       pst_state_visit *visit, void *context)
 {
     for (uint32_t i = 0; i < program->n_params; i++) {
         const struct pst_program_param *param = &program->params[i];
-        const uint64_t elems = graph->params[param->parameter].elems;
+        const struct pst_shard shard = param->shard;
+        const bool saves = param->owner && shard.elems > 0;
         struct pst_state_key key = {.index = param->parameter};
 
-        for (uint32_t k = 0; k < param->n_versions && param->owner; k++) {
+        for (uint32_t k = 0; k < param->n_versions && saves; k++) {
             key.kind = k == 0 ? PST_STATE_PARAMETER : PST_STATE_VERSION;
             key.number = k;
-            visit(context, &key, elems);
+            visit(context, &key, shard.first, shard.elems);
         }
         key.kind = PST_STATE_SLOT;
-        for (uint32_t s = 0; s < 2 && param->owner; s++) {
+        for (uint32_t s = 0; s < 2 && saves; s++) {
             key.number = s;
             if (param->optimizer[s] != PST_NONE) {
-                visit(context, &key, elems);
+                visit(context, &key, shard.first, shard.elems);
             }
         }
     }
@@ -244,7 +251,7 @@ void pst_exec_state_of(const struct pst_plan *plan, const struct pst_graph *grap
             const uint64_t elems = state_elems(program, key.index, key.number);
 
             if (elems > 0) {
-                visit(context, &key, elems);
+                visit(context, &key, 0, elems);
             }
         }
     }
@@ -267,7 +274,7 @@ static const struct exec_param *find_param(const struct exec_rank *rank, uint32_
     return &rank->params[i];
 }
 
-static void copy_one(void *context, const struct pst_state_key *key, uint64_t elems)
+static void copy_one(void *context, const struct pst_state_key *key, uint64_t first, uint64_t elems)
 {
     struct copying *copying = context;
     struct exec_rank *rank = copying->rank;
@@ -276,6 +283,7 @@ static void copy_one(void *context, const struct pst_state_key *key, uint64_t el
     const void *src;
     uint32_t dtype = PST_F32;
 
+    (void)first; /* what is here begins with it */
     if (key->kind != PST_STATE_OPERATOR) {
         param = find_param(rank, key->index);
     }
@@ -285,7 +293,7 @@ static void copy_one(void *context, const struct pst_state_key *key, uint64_t el
     } else if (key->kind == PST_STATE_SLOT) {
         src = param->slots[key->number];
     } else if (key->kind == PST_STATE_VERSION) {
-        src = version_of(rank, param, copying->t, key->number);
+        src = exec_shard_of(param, version_of(rank, param, copying->t, key->number));
         dtype = param->dtype;
     } else {
         src = exec_master(rank, param, copying->t);
@@ -301,7 +309,6 @@ void exec_copy_state(struct exec_rank *rank, const struct exec_task *task)
         .rank = rank, .t = task->t, .values = task->state[rank->index - rank->exec->first_local]};
 
     if ((config->device->flags & PST_DEVICE_NO_DATA) == 0) {
-        pst_exec_state_of(config->plan, config->graph, config->programs[rank->index], copy_one,
-                          &copying);
+        pst_exec_state_of(config->plan, config->programs[rank->index], copy_one, &copying);
     }
 }

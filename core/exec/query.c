@@ -85,37 +85,55 @@ pst_status pst_exec_copied(const struct pst_exec *exec, uint32_t rank,
     return status;
 }
 
-/* Rank `from` has the values: all get them. */
-static pst_status hand_on(struct pst_exec *exec, uint32_t from, float *values, uint64_t elems)
+/* The row of the parameter on a rank that is asked for it; NULL: it is not. */
+static const struct pst_program_param *row_on(const struct pst_exec *exec, uint32_t rank,
+                                              uint32_t parameter, uint32_t of_rank)
 {
-    uint64_t bytes = elems * sizeof *values;
-    char *all = pst_alloc(exec->n_ranks, bytes);
-    pst_status status = exec_exchange(exec, values, all, bytes, NULL);
+    const struct pst_program *program = exec->config.programs[rank];
 
-    if (status == PST_OK) {
-        memcpy(values, all + from * bytes, bytes);
+    for (uint32_t i = 0; i < program->n_params; i++) {
+        const struct pst_program_param *row = &program->params[i];
+
+        if (row->parameter == parameter && (of_rank == PST_NONE ? row->owner : rank == of_rank)) {
+            return row;
+        }
+    }
+    return NULL;
+}
+
+/* Each process has what its rank is asked for: all get all of it. */
+static pst_status share_values(struct pst_exec *exec, uint32_t parameter, uint32_t of_rank,
+                               float *values)
+{
+    const uint64_t elems = exec->config.graph->params[parameter].elems;
+    float *all = pst_alloc(exec->n_ranks, elems * sizeof *all);
+    pst_status status = exec_exchange(exec, values, all, elems * sizeof *values, NULL);
+
+    for (uint32_t r = 0; r < exec->n_ranks && status == PST_OK; r++) {
+        const struct pst_program_param *row = row_on(exec, r, parameter, of_rank);
+        const struct pst_shard shard =
+            row == NULL ? (struct pst_shard){0, 0}
+                        : of_rank == PST_NONE ? row->shard : (struct pst_shard){0, elems};
+
+        if (shard.elems > 0) {
+            memcpy(values + shard.first, all + r * elems + shard.first,
+                   shard.elems * sizeof *values);
+        }
     }
     free(all);
     return status;
 }
 
-static pst_status get(struct pst_exec *exec, uint32_t command, uint32_t parameter, uint32_t of_rank,
-                      float *ret_values)
+static pst_status fetch_parameter(struct pst_exec *exec, uint32_t command, uint32_t parameter,
+                                  uint32_t of_rank, float *ret_values)
 {
-    uint32_t from = PST_NONE;
+    bool found = false;
     pst_status status;
 
-    for (uint32_t r = 0; r < exec->n_ranks; r++) {
-        const struct pst_program *program = exec->config.programs[r];
-
-        for (uint32_t i = 0; i < program->n_params; i++) {
-            bool has = program->params[i].parameter == parameter &&
-                       (of_rank == PST_NONE ? program->params[i].owner : r == of_rank);
-
-            from = has && from == PST_NONE ? r : from;
-        }
+    for (uint32_t r = 0; r < exec->n_ranks && !found; r++) {
+        found = row_on(exec, r, parameter, of_rank) != NULL;
     }
-    if (from == PST_NONE) {
+    if (!found) {
         return PST_ERR_BUG;
     }
     status = exec_run_all(exec,
@@ -125,27 +143,26 @@ static pst_status get(struct pst_exec *exec, uint32_t command, uint32_t paramete
                                               .of_rank = of_rank,
                                               .values = ret_values},
                           NULL);
-    if (status == PST_OK && exec_is_shared(exec)) {
-        status = hand_on(exec, from, ret_values, exec->config.graph->params[parameter].elems);
-    }
-    return status;
+    return status == PST_OK && exec_is_shared(exec)
+               ? share_values(exec, parameter, of_rank, ret_values)
+               : status;
 }
 
 pst_status pst_exec_get_parameter(struct pst_exec *exec, uint32_t parameter, float *ret_values)
 {
-    return get(exec, EXEC_PARAMETER, parameter, PST_NONE, ret_values);
+    return fetch_parameter(exec, EXEC_PARAMETER, parameter, PST_NONE, ret_values);
 }
 
 pst_status pst_exec_get_copy(struct pst_exec *exec, uint32_t parameter, uint32_t rank,
                              float *ret_values)
 {
-    return get(exec, EXEC_PARAMETER, parameter, rank, ret_values);
+    return fetch_parameter(exec, EXEC_PARAMETER, parameter, rank, ret_values);
 }
 
 pst_status pst_exec_get_gradient(struct pst_exec *exec, uint32_t parameter, float *ret_values)
 {
     return exec->n_steps == 0 ? PST_ERR_BUG
-                              : get(exec, EXEC_GRADIENT, parameter, PST_NONE, ret_values);
+                              : fetch_parameter(exec, EXEC_GRADIENT, parameter, PST_NONE, ret_values);
 }
 
 pst_status pst_exec_copy_state(struct pst_exec *exec, float *const *ret_values,

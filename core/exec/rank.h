@@ -22,18 +22,27 @@ struct exec_param {
     bool owner;
     uint32_t kind; /* of its update: its rule, or without rules whether it decays */
     uint64_t elems, rows, columns;
-    float factor;   /* Muon: of lr */
-    float *room;    /* likewise; shared by the parameters of a stage */
-    float *weights; /* master; f32 and several versions: that of versions[0] */
+    struct pst_shard shard; /* the elements that the rank updates */
+    float factor;           /* Muon: of lr */
+    float *room;            /* likewise; shared by the parameters of a stage */
+    float *weights; /* master of the shard; f32: NULL, it is one of the versions, which are whole */
     uint32_t n_versions;
     void **versions; /* that passes read, in turn (plan/program.h); f32: masters */
-    float *grads[2]; /* summed over all users, of even and odd batches */
-    float *slots[2];
+    float *grads[2]; /* of the shard, summed over all users, of even and odd batches */
+    float *staging;  /* room for all elements while no step is in flight: an accumulator */
+    float *slots[2]; /* of the shard */
+};
+
+/* A square sum that the rank computes. */
+struct exec_square {
+    uint32_t param; /* row of params */
+    uint32_t entry; /* of the table; PST_NONE: another rank tells it */
+    uint64_t first, elems; /* inside the parameter */
 };
 
 /* The result of a step on one rank. */
 struct exec_result {
-    double *table; /* per parameter: square sum of the gradient; then the sum of the losses or,
+    double *table; /* square sums of the gradient (pst_square_tree); then the sum of the losses or,
                       where replicas have them, the loss of each sample. Sums over all ranks where
                       the lists hold NORM, else this rank's share */
     double norm;
@@ -62,7 +71,9 @@ struct exec_rank {
     struct exec_graphs graphs;
     uint32_t n_params;
     struct exec_param *params;
-    double *squares;   /* per parameter of the rank; pinned on a device that stands apart, */
+    uint32_t n_squared;
+    struct exec_square *squared;
+    double *squares;   /* [n_squared] their sums; pinned on a device that stands apart, */
     float *losses;     /* and this, too: per sample of two batches, even and odd */
     uint32_t n_losses; /* of one of them */
     struct exec_result results[PST_EXEC_IN_FLIGHT];
@@ -90,6 +101,12 @@ void exec_copy_state(struct exec_rank *rank, const struct exec_task *task);
 /* After t steps: the newest weights as f32. */
 float *exec_master(const struct exec_rank *rank, const struct exec_param *param, uint64_t t);
 
+/* Where the shard begins in a version of a parameter. */
+static inline void *exec_shard_of(const struct exec_param *param, void *version)
+{
+    return (char *)version + param->shard.first * pst_dtype_bytes(param->dtype);
+}
+
 /* The buffer of a value, NULL for PST_NONE. */
 static inline void *exec_value(const struct exec_rank *rank, const struct pst_program *program,
                                uint32_t value)
@@ -108,7 +125,7 @@ bool exec_run_both(const struct exec_list *list, uint32_t index, const struct ex
 pst_status exec_run_call(struct exec_rank *rank, struct exec_list *list, uint32_t index,
                          const struct exec_task *task, uint32_t flags, struct pst_error *err);
 
-/* sums.c: posts the meeting of TIE or REDUCE. */
+/* sums.c: posts the meeting of TIE, REDUCE or GATHER. */
 pst_status exec_post_meeting(struct exec_rank *rank, struct exec_list *list, uint32_t index,
                              struct pst_error *err);
 /* Gives all replicas the running statistics of the first; all ranks call it, with nothing under

@@ -202,8 +202,9 @@ static uint64_t moved_bytes(const struct pst_recorder *recorder, const struct ps
                             uint32_t at)
 {
     const struct pst_program_instr *list = &program->lists[at];
-    uint64_t bytes =
-        pst_plan_reduction_bytes(recorder->plan, recorder->graph, &program->instrs[at]);
+    const struct pst_meet_bytes meet =
+        pst_plan_meet_bytes(recorder->plan, recorder->graph, &program->instrs[at], program->rank);
+    uint64_t bytes = meet.added > meet.copied ? meet.added : meet.copied;
 
     for (uint32_t i = 0; i < list->n_parts; i++) {
         bytes += program->parts[list->first_part + i].bytes;

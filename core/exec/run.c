@@ -136,8 +136,9 @@ static pst_status finish_transfer(struct exec_rank *rank, struct exec_list *list
         }
     }
     if (status != PST_OK && meets) {
-        pst_error_detail(err, "instruction %u of rank %u: %s %u\n", index, rank->index,
-                         from->op == PST_I_TIE ? "TIE" : "REDUCE of stage", from->stage);
+        pst_error_detail(err, "instruction %u of rank %u: %s%s %u\n", index, rank->index,
+                         pst_instr_name(from->op), from->op == PST_I_TIE ? "" : " of stage",
+                         from->stage);
     } else if (status != PST_OK) {
         pst_error_detail(err, "instruction %u of rank %u: %s %s %u %s, samples %u + %u\n", index,
                          rank->index, pst_instr_name(from->op),
@@ -220,6 +221,7 @@ static pst_status run_instr(struct exec_rank *rank, struct exec_list *list, uint
     case PST_I_RECV:
         return post_transfer(rank, list, index, task->t, err);
     case PST_I_REDUCE: /* nothing to add up where the stage has one rank */
+    case PST_I_GATHER:
         return instr->meeting != NULL ? exec_post_meeting(rank, list, index, err) : PST_OK;
     case PST_I_TIE:
         instr->visit = visit;
@@ -369,7 +371,7 @@ static pst_status meet_fault(const struct exec_rank *rank, uint32_t op, struct p
     static const char *const points[PST_I_COUNT] = {
         [PST_I_SEND] = "send",   [PST_I_RECV] = "recv",     [PST_I_OFFLOAD] = "copy",
         [PST_I_FETCH] = "copy",  [PST_I_REDUCE] = "reduce", [PST_I_TIE] = "reduce",
-        [PST_I_NORM] = "reduce", [PST_I_STEP] = "update",
+        [PST_I_NORM] = "reduce", [PST_I_STEP] = "update",   [PST_I_GATHER] = "reduce",
     };
     const char *point = points[op] == NULL ? "pass" : points[op];
 

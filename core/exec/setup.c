@@ -68,6 +68,7 @@ static void bind_params(struct exec_rank *rank)
     for (uint32_t i = 0; i < program->n_params; i++) {
         const struct pst_program_param *from = &program->params[i];
         const struct pst_parameter *parameter = &graph->params[from->parameter];
+        const uint64_t begin = from->tie != PST_NONE ? 0 : from->shard.first; /* a sum is a shard */
         uint32_t even = from->tie != PST_NONE ? from->tie : from->grads[0];
         uint32_t odd = from->tie == PST_NONE && rank->exec->config.plan->deferred_step
                            ? from->grads[from->n_grads]
@@ -80,16 +81,43 @@ static void bind_params(struct exec_rank *rank)
             .owner = from->owner,
             .kind = rank->exec->config.rules != NULL ? parameter->rule : parameter->decay,
             .elems = parameter->elems,
+            .shard = from->shard,
             .rows = parameter->dims[0],
             .columns = parameter->rank == 2 ? parameter->dims[1] : 1,
             .factor = parameter->muon,
             .room = exec_value(rank, program, from->room),
-            .weights = exec_value(rank, program, from->weight),
-            .grads = {exec_value(rank, program, even), exec_value(rank, program, odd)},
+            .weights = parameter->dtype == PST_F32 ? NULL : exec_value(rank, program, from->weight),
+            .grads = {(float *)exec_value(rank, program, even) + begin,
+                      (float *)exec_value(rank, program, odd) + begin},
+            .staging = exec_value(rank, program, from->grads[0]),
             .slots = {exec_value(rank, program, from->optimizer[0]),
                       exec_value(rank, program, from->optimizer[1])},
         };
         bind_versions(rank, from, &rank->params[i]);
+    }
+}
+
+/* With NORM those that the rank tells; else of all its parameters, whose update asks for them. */
+static void bind_squares(struct exec_rank *rank)
+{
+    const struct pst_exec *exec = rank->exec;
+    const struct pst_program *program = exec->config.programs[rank->index];
+
+    rank->squared =
+        pst_arena_array(&rank->memory, exec->n_trees, sizeof *rank->squared);
+    for (uint32_t t = 0, i = 0; t < exec->n_trees; t++) {
+        const struct pst_square_tree *tree = &exec->trees[t];
+        const struct pst_program_param *row;
+
+        while (i < program->n_params && program->params[i].parameter < tree->parameter) {
+            i++;
+        }
+        row = &program->params[i];
+        if (i < program->n_params && row->parameter == tree->parameter &&
+            tree->first - row->shard.first < row->shard.elems) {
+            rank->squared[rank->n_squared++] = (struct exec_square){
+                i, row->owner ? t : PST_NONE, tree->first, tree->elems};
+        }
     }
 }
 
@@ -105,7 +133,8 @@ static void allocate(struct exec_rank *rank)
     rank->kernels = pst_arena_array(&rank->memory, config->graph->n_ops, sizeof *rank->kernels);
     rank->params = pst_arena_array(&rank->memory, rank->n_params, sizeof *rank->params);
     rank->n_losses = batch;
-    rank->squares = pst_arena_array(&rank->memory, rank->n_params, sizeof *rank->squares);
+    bind_squares(rank);
+    rank->squares = pst_arena_array(&rank->memory, rank->n_squared, sizeof *rank->squares);
     rank->losses = pst_arena_array(&rank->memory, 2 * (size_t)batch, sizeof *rank->losses);
     for (uint32_t i = 0; i < PST_EXEC_IN_FLIGHT; i++) {
         rank->results[i].table = pst_arena_array(&rank->memory, rank->exec->n_sums, sizeof(double));

@@ -33,7 +33,10 @@ struct pst_exec {
     struct exec_task_queue tasks;
     atomic_uint failed;              /* 1 + the rank that failed first, 0: none */
     bool has_norm;                   /* the training lists do */
-    uint32_t n_sums;                 /* in a table: parameters, losses */
+    struct pst_arena memory;
+    uint32_t n_trees; /* square sums that make the norm */
+    struct pst_square_tree *trees;
+    uint32_t n_sums;                 /* in a table: trees, losses */
     uint32_t n_updates, n_in_update; /* of a stage in a step; samples of one */
     double *table;                   /* n_sums: sums over all ranks */
     struct exec_flight flights[PST_EXEC_IN_FLIGHT];
@@ -93,8 +96,8 @@ uint32_t exec_meets(void *context, uint32_t rank, uint32_t other);
 
 /* update.c: the sum of the losses in the table of a step, in sample order. */
 double exec_loss_of(const struct pst_exec *exec, const double *table);
-/* The norm of a table of square sums. */
-double exec_norm_of(const double *table, uint32_t n_params);
+/* The norm of a table. */
+double exec_norm_of(const struct pst_exec *exec, const double *table);
 
 /* rank.c: of a list without parts, the section that reads the weights after t steps. */
 uint32_t exec_newest_section(const struct pst_exec *exec, const struct pst_program *program,

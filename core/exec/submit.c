@@ -84,8 +84,6 @@ static void drop_flights(struct pst_exec *exec)
 /* The table of the step, summed over the ranks in their order: what NORM does, and its bits. */
 static void merge_sums(struct pst_exec *exec, uint32_t slot, double *ret_norm)
 {
-    uint32_t n_params = exec->config.graph->n_params;
-
     for (uint32_t i = 0; i < exec->n_sums; i++) {
         uint32_t first = exec->has_norm ? exec->first_local : 0;
         double sum = exec_table_of(exec, first, slot)[i];
@@ -95,7 +93,7 @@ static void merge_sums(struct pst_exec *exec, uint32_t slot, double *ret_norm)
         }
         exec->table[i] = sum;
     }
-    *ret_norm = exec_norm_of(exec->table, n_params);
+    *ret_norm = exec_norm_of(exec, exec->table);
 }
 
 static bool is_done(const struct pst_exec *exec, uint32_t slot)

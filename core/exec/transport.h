@@ -11,6 +11,7 @@
 #define PST_EXEC_TRANSPORT_H
 
 #include "exec/device.h"
+#include "graph/cost.h"
 
 struct pst_transport;
 
@@ -35,8 +36,8 @@ struct pst_transport_times {
     /* These are pure. */
     struct pst_transfer_time (*transfer)(void *context, uint32_t from, uint32_t to, uint64_t tag,
                                          uint64_t bytes);
-    uint64_t (*collective_ns)(void *context, uint64_t bytes, const uint32_t *ranks,
-                              uint32_t n_ranks);
+    uint64_t (*meeting_ns)(void *context, struct pst_meet_bytes bytes, const uint32_t *ranks,
+                           uint32_t n_ranks);
     uint32_t (*node)(void *context, uint32_t rank); /* below n_ranks */
 };
 
@@ -92,16 +93,22 @@ typedef uint32_t pst_request;
 /* Elements that a member brings to a meeting, and the same elements of what it takes from it. */
 struct pst_meet_part {
     const float *const *src; /* [n_src] what it brings, none of it `dst`; NULL: `dst` holds it */
-    float *dst;
+    void *dst;
     uint64_t elems;
+    uint32_t owner; /* number of the member that a sum goes to, whose `dst` alone holds it then,
+                       while that of others is undefined; PST_NONE: to all. Of a gather: the
+                       member that brings the part */
 };
 
 /*
- * A sum over ranks: every part becomes the sum of its terms, left to right, bit for bit equal on
- * all members. A term is a source of a member. Parts have equal sizes on all members; n_src is the
- * member's own, and 1 where it brings what is in `dst`.
+ * A collective over ranks. PST_MEET_SUM: every part becomes the sum of its terms, f32, left to
+ * right, bit for bit equal on all members that take it. A term is a source of a member. With owners
+ * it is a reduce-scatter. PST_MEET_GATHER: every part becomes what its owner has, in all members'
+ * `dst`; its elements are bytes, and src is NULL. Parts have equal sizes and owners on all members;
+ * n_src is the member's own, and 1 where it brings what is in `dst`.
  */
 struct pst_meeting {
+    uint8_t kind;            /* enum pst_meet_kind, the same on all members */
     const char *name;        /* for messages */
     const uint32_t *members; /* distinct ranks, the same on each */
     uint32_t n_members, n_parts, n_src;
@@ -116,6 +123,11 @@ static inline uint32_t pst_meeting_terms(const struct pst_meeting *meeting)
     return meeting->order != NULL ? meeting->n_order : meeting->n_members;
 }
 
+static inline uint32_t pst_meeting_size(const struct pst_meeting *meeting)
+{
+    return meeting->kind == PST_MEET_SUM ? sizeof(float) : 1;
+}
+
 static inline uint64_t pst_meeting_elems(const struct pst_meeting *meeting)
 {
     uint64_t elems = 0;
@@ -124,6 +136,21 @@ static inline uint64_t pst_meeting_elems(const struct pst_meeting *meeting)
         elems += meeting->parts[p].elems;
     }
     return elems;
+}
+
+/* Bytes of the whole buffers: added up; sent to all by who has them. */
+static inline struct pst_meet_bytes pst_meeting_bytes(const struct pst_meeting *meeting)
+{
+    struct pst_meet_bytes bytes = {0, 0};
+
+    for (uint32_t p = 0; p < meeting->n_parts; p++) {
+        const struct pst_meet_part *part = &meeting->parts[p];
+        const uint64_t n = part->elems * pst_meeting_size(meeting);
+
+        bytes.added += meeting->kind == PST_MEET_SUM ? n : 0;
+        bytes.copied += meeting->kind == PST_MEET_GATHER || part->owner == PST_NONE ? n : 0;
+    }
+    return bytes;
 }
 
 /* How many buffers of each part's size a member has. */

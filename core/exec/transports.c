@@ -23,13 +23,13 @@ static struct pst_transfer_time transfer(void *context, uint32_t from, uint32_t 
     return time;
 }
 
-static uint64_t collective_ns(void *context, uint64_t bytes, const uint32_t *ranks,
-                              uint32_t n_ranks)
+static uint64_t meeting_ns(void *context, struct pst_meet_bytes bytes, const uint32_t *ranks,
+                           uint32_t n_ranks)
 {
     const struct pst_exec *exec = context;
     const struct pst_exec_links *links = exec->config.links;
 
-    return links->collective_ns(links->context, bytes, ranks, n_ranks);
+    return links->meeting_ns(links->context, bytes, ranks, n_ranks);
 }
 
 static uint32_t node_of_rank(void *context, uint32_t rank)
@@ -45,7 +45,7 @@ struct pst_transport_times exec_clock_times(struct pst_exec *exec)
     return (struct pst_transport_times){
         .context = exec,
         .transfer = transfer,
-        .collective_ns = collective_ns,
+        .meeting_ns = meeting_ns,
         .node = node_of_rank,
     };
 }
@@ -99,13 +99,14 @@ static void measure(const struct exec_list *list, struct pst_transport_needs *ne
     }
     for (uint32_t i = 0; i < list->program->n_instrs; i++) {
         const struct pst_meeting *meeting = list->instrs[i].meeting;
-        uint64_t elems = 0, n = 0;
+        uint64_t bytes = 0, n = 0;
 
         for (uint32_t p = 0; meeting != NULL && p < meeting->n_parts; p++) {
             n += pst_meet_buffers(meeting, p);
-            elems += pst_meet_buffers(meeting, p) * meeting->parts[p].elems;
+            bytes += pst_meet_buffers(meeting, p) * meeting->parts[p].elems *
+                     pst_meeting_size(meeting);
         }
-        raise_to(&needs->meeting_bytes, elems * sizeof(float));
+        raise_to(&needs->meeting_bytes, bytes);
         raise_to(&needs->meeting_buffers, n);
     }
 }
@@ -126,11 +127,11 @@ static void begin_posts(struct exec_list *list, uint32_t index, struct open *ope
     const uint32_t op = list->program->instrs[index].op;
     struct exec_instr *instr = &list->instrs[index];
 
-    const bool reduces = op == PST_I_REDUCE && instr->meeting != NULL;
+    const bool meets = op != PST_I_TIE && instr->meeting != NULL;
 
-    instr->pending = op == PST_I_SEND || op == PST_I_RECV || reduces;
+    instr->pending = op == PST_I_SEND || op == PST_I_RECV || meets;
     open->transfers += list->program->lists[index].n_parts;
-    open->meetings += reduces;
+    open->meetings += meets;
 }
 
 /* As the step loop posts and waits; what is pending is as it was when this returns. */

@@ -12,9 +12,9 @@
 static void put_losses(const struct exec_rank *rank, uint64_t t)
 {
     const float *losses = rank->losses + t % 2 * rank->n_losses;
-    uint32_t n_params = rank->exec->config.graph->n_params, batch = rank->train.plan->batch;
-    double *table = rank->result->table + n_params;
-    bool apart = rank->exec->n_sums - n_params > 1;
+    uint32_t batch = rank->train.plan->batch;
+    double *table = rank->result->table + rank->exec->n_trees;
+    bool apart = rank->exec->n_sums - rank->exec->n_trees > 1;
 
     for (uint32_t i = 0; rank->train.has_loss && i < batch; i++) {
         table[apart ? i : 0] += losses[i];
@@ -25,7 +25,7 @@ double exec_loss_of(const struct pst_exec *exec, const double *table)
 {
     double sum = 0;
 
-    for (uint32_t i = exec->config.graph->n_params; i < exec->n_sums; i++) {
+    for (uint32_t i = exec->n_trees; i < exec->n_sums; i++) {
         sum += table[i];
     }
     return sum;
@@ -49,29 +49,23 @@ void exec_end_step(struct exec_rank *rank, const struct exec_task *task)
     }
 }
 
-double exec_norm_of(const double *table, uint32_t n_params)
+double exec_norm_of(const struct pst_exec *exec, const double *table)
 {
-    double total = 0;
-
-    for (uint32_t i = 0; i < n_params; i++) {
-        total += table[i];
-    }
-    return sqrt(total);
+    return sqrt(pst_square_trees_sum(exec->trees, exec->n_trees, table));
 }
 
 pst_status exec_norm(struct exec_rank *rank, const struct exec_task *task, struct pst_error *err)
 {
     const struct pst_exec_config *config = &rank->exec->config;
-    uint32_t n_params = config->graph->n_params;
     struct exec_result *result = rank->result;
     pst_status status = exec_squares(rank, task->t, PST_NONE, err);
 
     if (status != PST_OK) {
         return status;
     }
-    for (uint32_t i = 0; i < rank->n_params; i++) {
-        if (rank->params[i].owner) {
-            result->table[rank->params[i].parameter] = rank->squares[i];
+    for (uint32_t i = 0; i < rank->n_squared; i++) {
+        if (rank->squared[i].entry != PST_NONE) {
+            result->table[rank->squared[i].entry] = rank->squares[i];
         }
     }
     put_losses(rank, task->t);
@@ -80,7 +74,7 @@ pst_status exec_norm(struct exec_rank *rank, const struct exec_task *task, struc
     if (status != PST_OK) {
         return status;
     }
-    result->norm = exec_norm_of(result->table, n_params);
+    result->norm = exec_norm_of(rank->exec, result->table);
     result->finite = isfinite(result->norm) && isfinite(exec_loss_of(rank->exec, result->table));
     rank->n_skipped += !result->finite;
     if (config->clip > 0 && result->norm > config->clip) {
@@ -93,10 +87,8 @@ pst_status exec_norm(struct exec_rank *rank, const struct exec_task *task, struc
    the step, and the verdict. */
 static bool take_share(struct exec_rank *rank, uint32_t index)
 {
-    const struct exec_param *param = &rank->params[index];
-
-    if (param->owner) {
-        rank->result->table[param->parameter] += rank->squares[index];
+    if (rank->squared[index].entry != PST_NONE) {
+        rank->result->table[rank->squared[index].entry] += rank->squares[index];
     }
     return isfinite(rank->squares[index]);
 }
@@ -131,23 +123,23 @@ struct pst_update exec_own_update(const struct exec_update *update, uint32_t kin
 }
 
 /* Update `number` of the run goes where the version was that its gradient was made with, for nobody
-   reads that any more. For f32 it is made in place, on a copy of the newest version. */
+   reads that any more. For f32 it is made in place, on a copy of the newest version. Other elements
+   than those of the shard come with GATHER. */
 static void update_param(const struct exec_update *update, const struct exec_param *param)
 {
     struct exec_rank *rank = update->rank;
     const uint64_t number = update->number;
     const struct pst_device_ops *device = rank->exec->config.device;
     bool f32 = param->dtype == PST_F32, copied = param->n_versions > 1 && (f32 || !update->finite);
-    void *next = param->versions[(number + 1) % param->n_versions];
-    float *master = f32 ? next : param->weights;
+    void *next = exec_shard_of(param, param->versions[(number + 1) % param->n_versions]);
+    const float *newest =
+        f32 ? exec_shard_of(param, param->versions[number % param->n_versions]) : param->weights;
     struct pst_update own;
 
-    if (copied) {
-        device->refresh(rank->device, next,
-                        f32 ? param->versions[number % param->n_versions] : param->weights,
-                        param->dtype, param->elems);
+    if (copied && param->shard.elems > 0) {
+        device->refresh(rank->device, next, newest, param->dtype, param->shard.elems);
     }
-    if (!update->finite) {
+    if (!update->finite || param->shard.elems == 0) {
         return;
     }
     own = exec_own_update(update, param->kind);
@@ -155,8 +147,9 @@ static void update_param(const struct exec_update *update, const struct exec_par
     own.columns = param->columns;
     own.factor = param->factor;
     own.room = param->room;
-    device->update(rank->device, &own, master, param->grads[update->task->t % 2], param->slots[0],
-                   param->slots[1], f32 ? NULL : next, param->dtype, param->elems);
+    device->update(rank->device, &own, f32 ? next : param->weights,
+                   param->grads[update->task->t % 2], param->slots[0], param->slots[1],
+                   f32 ? NULL : next, param->dtype, param->shard.elems);
 }
 
 void exec_update_params(const struct exec_update *update)
@@ -185,8 +178,8 @@ pst_status exec_step_stage(struct exec_rank *rank, const struct exec_list *list,
     if (status != PST_OK) {
         return status;
     }
-    for (uint32_t i = 0; !rank->exec->has_norm && i < rank->n_params; i++) {
-        if (rank->params[i].stage == stage) {
+    for (uint32_t i = 0; !rank->exec->has_norm && i < rank->n_squared; i++) {
+        if (rank->params[rank->squared[i].param].stage == stage) {
             update.finite = take_share(rank, i) && update.finite;
         }
     }

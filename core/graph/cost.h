@@ -69,9 +69,17 @@ uint64_t pst_cost_transfer_ns(const struct pst_cost_model *cost, uint64_t bytes,
 uint64_t pst_cost_host_ns(const struct pst_cost_model *cost, uint64_t bytes);
 /* Ring all-reduce, over the links between nodes if there are more ranks than one node has. */
 uint64_t pst_cost_allreduce_ns(const struct pst_cost_model *cost, uint64_t bytes, uint32_t n_ranks);
-/* Ring all-reduce, over the links between nodes or within one. */
-uint64_t pst_cost_ring_ns(const struct pst_cost_model *cost, uint64_t bytes, uint32_t n_ranks,
-                          bool between_nodes);
+/* Collectives: a sum over ranks, in a fixed order; copies of what each of them has. */
+enum pst_meet_kind { PST_MEET_SUM = 0, PST_MEET_GATHER = 1 };
+/* What ranks do to buffers that all of them have: each element is added up by one of them, and sent
+   to all by one of them. A sum that all take does both to all bytes. */
+struct pst_meet_bytes {
+    uint64_t added, copied;
+};
+/* Reduce-scatter of what is added, then all-gather of what is copied, on a ring over the links
+   between nodes or within one. No bytes at all: the latencies of both. */
+uint64_t pst_cost_ring_ns(const struct pst_cost_model *cost, struct pst_meet_bytes bytes,
+                          uint32_t n_ranks, bool between_nodes);
 /* Returns true if these ranks are in more than one node. */
 bool pst_cost_spans_nodes(const struct pst_cost_model *cost, const uint32_t *ranks,
                           uint32_t n_ranks);

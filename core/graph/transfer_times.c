@@ -63,28 +63,30 @@ uint64_t pst_cost_host_ns(const struct pst_cost_model *cost, uint64_t bytes)
  * Ring: n - 1 steps of reduce-scatter and n - 1 of all-gather, each moving 1/n of the bytes
  * (Patarasuk and Yuan, 2009). Its slowest link sets the pace.
  */
-uint64_t pst_cost_ring_ns(const struct pst_cost_model *cost, uint64_t bytes, uint32_t n_ranks,
-                          bool between_nodes)
+uint64_t pst_cost_ring_ns(const struct pst_cost_model *cost, struct pst_meet_bytes bytes,
+                          uint32_t n_ranks, bool between_nodes)
 {
     const struct pst_cluster *cluster = cost->cluster;
+    const uint64_t hop = between_nodes ? cluster->node_link_latency : cluster->link_latency;
+    const unsigned phases = (bytes.added == 0) != (bytes.copied == 0) ? 1 : 2;
+    unsigned __int128 steps, moved, latency;
 
     if (n_ranks < 2) {
         return 0;
     }
-    unsigned __int128 steps = 2 * ((unsigned __int128)n_ranks - 1);
-    unsigned __int128 moved = (steps * bytes + n_ranks - 1) / n_ranks;
-    unsigned __int128 latency =
-        steps * (between_nodes ? cluster->node_link_latency : cluster->link_latency);
-    uint64_t latency_ns = latency > UINT64_MAX / 2 ? UINT64_MAX / 2 : (uint64_t)latency;
-    return pst_sat_add(latency_ns, move_ns(moved, between_nodes ? cluster->node_link_bandwidth
-                                                                : cluster->link_bandwidth));
+    steps = (unsigned __int128)n_ranks - 1;
+    moved = (steps * ((unsigned __int128)bytes.added + bytes.copied) + n_ranks - 1) / n_ranks;
+    latency = steps * phases * hop;
+    return pst_sat_add(latency > UINT64_MAX / 2 ? UINT64_MAX / 2 : (uint64_t)latency,
+                       move_ns(moved, between_nodes ? cluster->node_link_bandwidth
+                                                    : cluster->link_bandwidth));
 }
 
 uint64_t pst_cost_allreduce_ns(const struct pst_cost_model *cost, uint64_t bytes, uint32_t n_ranks)
 {
     const struct pst_cluster *cluster = cost->cluster;
 
-    return pst_cost_ring_ns(cost, bytes, n_ranks,
+    return pst_cost_ring_ns(cost, (struct pst_meet_bytes){bytes, bytes}, n_ranks,
                             cluster->node_size > 0 && n_ranks > (uint64_t)cluster->node_size);
 }
 

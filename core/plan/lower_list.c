@@ -108,6 +108,16 @@ static void append_step(struct writer *w, uint32_t stage)
     }
 }
 
+/* A STEP, and where its ranks have updated pieces, what brings these together. */
+static void append_update(struct writer *w, uint32_t stage)
+{
+    append_step(w, stage);
+    if (w->list.parts->plan->zero > 0 && w->list.parts->plan->stages[stage].n_ranks > 1) {
+        append(w, PST_I_GATHER, stage);
+        wait_for(w, w->n - 1, w->n - 2);
+    }
+}
+
 /* Ends an update after its last gradient, which pass p makes. */
 static void close_update(struct writer *w, uint32_t p)
 {
@@ -125,7 +135,7 @@ static void close_update(struct writer *w, uint32_t p)
             append_tie(w, t); /* a tie of this stage alone */
         }
     }
-    append_step(w, stage);
+    append_update(w, stage);
 }
 
 /*
@@ -166,7 +176,7 @@ static void append_tail(struct writer *w)
     }
     for (uint32_t s = 0; s < plan->n_stages; s++) {
         if (w->list.replica[s] != PST_NONE && steps_last(plan, s)) {
-            append_step(w, s);
+            append_update(w, s);
         }
     }
 }

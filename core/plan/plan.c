@@ -13,7 +13,7 @@ static const char *const instr_names[PST_I_COUNT] = {
     [PST_I_RECV] = "RECV",   [PST_I_OFFLOAD] = "OFFLOAD",
     [PST_I_FETCH] = "FETCH", [PST_I_REDUCE] = "REDUCE",
     [PST_I_TIE] = "TIE",     [PST_I_NORM] = "NORM",
-    [PST_I_STEP] = "STEP",
+    [PST_I_STEP] = "STEP",   [PST_I_GATHER] = "GATHER",
 };
 
 const char *pst_instr_name(uint32_t op)
@@ -301,52 +301,6 @@ uint32_t pst_plan_logical(const struct pst_plan *plan, uint32_t *ret_device_of)
         ret_device_of[r] = first ? n++ : ret_device_of[ret_device_of[r]];
     }
     return n;
-}
-
-/* --- how much reductions add up ----------------------------------------------------------------*/
-
-static uint64_t norm_values(const struct pst_plan *plan, const struct pst_graph *graph)
-{
-    uint32_t op = graph->tensors[graph->loss].producer;
-
-    for (uint32_t s = 0; s < plan->n_stages; s++) {
-        const struct pst_plan_stage *stage = &plan->stages[s];
-
-        if (stage->n_ranks > 1 && pst_plan_node(stage, op) != PST_NONE) {
-            return (uint64_t)graph->n_params + plan->step_batch;
-        }
-    }
-    return (uint64_t)graph->n_params + 1;
-}
-
-static uint64_t gradient_bytes(const struct pst_plan_stage *stage, const struct pst_graph *graph)
-{
-    uint64_t bytes = 0;
-
-    for (uint32_t n = 0; n < stage->n_nodes; n++) {
-        const struct pst_op *op = &graph->ops[stage->nodes[n]];
-
-        for (uint32_t i = 0; i < op->n_param; i++) {
-            bytes +=
-                op->param[i] != PST_NONE ? graph->params[op->param[i]].elems * sizeof(float) : 0;
-        }
-    }
-    return bytes;
-}
-
-uint64_t pst_plan_reduction_bytes(const struct pst_plan *plan, const struct pst_graph *graph,
-                                  const struct pst_instr *instr)
-{
-    switch (instr->op) {
-    case PST_I_REDUCE:
-        return gradient_bytes(&plan->stages[instr->stage], graph);
-    case PST_I_TIE:
-        return graph->params[plan->ties[instr->stage].parameter].elems * sizeof(float);
-    case PST_I_NORM:
-        return norm_values(plan, graph) * sizeof(double);
-    default:
-        return 0;
-    }
 }
 
 /* Counts on one rank go on from list to list. */

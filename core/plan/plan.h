@@ -41,6 +41,7 @@ enum pst_instr_op {
     PST_I_TIE = 11,
     PST_I_NORM = 12,
     PST_I_STEP = 13,
+    PST_I_GATHER = 14,
     PST_I_COUNT
 };
 
@@ -59,7 +60,7 @@ struct pst_instr {
     uint8_t op;          /* enum pst_instr_op */
     uint8_t payload;     /* SEND, RECV */
     bool at_part_head;   /* a FETCH that is posted when the list reaches it; false in plans */
-    uint32_t stage;      /* passes, copies, REDUCE, STEP: the stage; SEND, RECV: the edge, or the
+    uint32_t stage;      /* passes, copies, REDUCE, STEP, GATHER: the stage; SEND, RECV: the edge, or the
                             stage of the guest; TIE: the tie */
     uint32_t microbatch; /* passes and copies: of that stage */
     uint32_t node;       /* copies: operator */
@@ -200,6 +201,8 @@ struct pst_plan {
     uint32_t step_batch; /* samples of one step: batch, but where that is several (unrolled) */
     uint32_t slices;     /* those of the graph: samples are slices of sequences where it is not 1 */
     uint32_t version_rule; /* PST_VERSION_* */
+    uint32_t zero;         /* 1: each rank of a stage updates a piece of its parameters, and has the
+                              optimizer's state of no other (shards.h); 0: all of them */
     uint32_t copies;       /* of the whole model, on the same devices in another order; 1, 2 */
     /* Asynchronous: n batches run as fill, n - 1 times body, drain; micro-batch numbers (and
        samples) count from the first of the batch that the part closes (fill: of the first), so
@@ -466,14 +469,6 @@ static inline bool pst_instr_moves_guest(const struct pst_instr *instr)
     return (instr->op == PST_I_SEND || instr->op == PST_I_RECV) &&
            instr->payload >= PST_PAYLOAD_EVICT;
 }
-
-/*
- * What REDUCE, TIE or NORM adds up; of others 0. REDUCE: one f32 gradient for each use of a
- * parameter in its stage. NORM: square sums of all parameters, and the loss or, where replicas have
- * the losses, that of each sample (exec/update.c).
- */
-uint64_t pst_plan_reduction_bytes(const struct pst_plan *plan, const struct pst_graph *graph,
-                                  const struct pst_instr *instr);
 
 /* How often each operator of a stage runs again in its backward passes: of those with
    PST_ACTION_RECOMPUTE the ones whose results a backward pass of the stage reads, or one behind

@@ -25,6 +25,7 @@
 #define PST_PLAN_PROGRAM_H
 
 #include "plan/plan.h"
+#include "plan/shards.h"
 
 enum pst_value_kind {
     PST_V_WEIGHT = 0,    /* f32 master weights of a parameter */
@@ -135,10 +136,30 @@ static inline struct pst_operands pst_operands_of(const struct pst_op *op)
 
 /* The ticks, calls, parts and copies of one instruction of the list. */
 struct pst_program_instr {
+    const struct pst_program_meeting *meeting; /* REDUCE, TIE, GATHER; NULL: the rank is alone */
     uint32_t first_tick, n_ticks;
     uint32_t first_call, n_calls;
     uint32_t first_part, n_parts;  /* SEND, RECV: buffers to move, rows of program->parts */
     uint32_t first_copy, n_copies; /* OFFLOAD, FETCH: rows of program->copies */
+};
+
+/*
+ * A meeting of ranks, as one of them takes part in it (exec/transport.h). Members are the same, in
+ * the same order, on all of them, and so are number, bytes and owners of the parts.
+ */
+struct pst_program_meeting {
+    uint8_t kind; /* enum pst_meet_kind */
+    uint32_t n_members, n_parts, n_order;
+    const uint32_t *members; /* ranks */
+    const struct pst_program_meet_part {
+        uint32_t value;
+        uint32_t owner; /* member; PST_NONE: all */
+        uint64_t begin, bytes; /* inside the value */
+    } *parts;
+    uint32_t n_sources; /* of the only part of a TIE; 0: every part is its own */
+    const uint32_t *sources; /* values */
+    uint64_t source_begin;   /* inside each of them */
+    const uint32_t (*order)[2]; /* [n_order] terms of a TIE: (member, its source) */
 };
 
 /*
@@ -179,6 +200,8 @@ struct pst_transfer_part {
  */
 struct pst_program_param {
     uint32_t parameter, stage; /* stage whose STEP updates it */
+    struct pst_shard shard;    /* the elements that this rank updates; tie and optimizer state hold
+                                  these alone, and so do the master weights if others are read */
     uint32_t weight, working;  /* values; working == weight for f32 */
     uint32_t n_versions;
     const uint32_t *versions; /* values; the first is `working` */
@@ -190,7 +213,8 @@ struct pst_program_param {
     const uint32_t *grads;      /* accumulators, one per using operator on this rank; with deferred
                                    STEP those of even batches, then n_grads of odd ones */
     const uint32_t *grad_users; /* index of that user in graph->params[].users */
-    bool owner;                 /* this rank adds it to the norm: the first rank of its owner */
+    bool owner;                 /* the rank adds its shard to the norm, and saves it: it is a rank
+                                   of the first using stage, and the first one if that is all */
 };
 
 /*
@@ -236,11 +260,12 @@ struct pst_program {
 };
 
 typedef void pst_static_part(void *context, uint8_t kind, uint32_t slot, uint64_t bytes);
-/* Calls part() for each buffer of a parameter that a rank holds for the whole run, except gradient
-   accumulators (one for each user) and the room of a stage's updates. Callers may allocate them, or
-   only add up their bytes. */
-void pst_static_parts(const struct pst_parameter *parameter, uint32_t n_versions,
-                      uint32_t optimizer_slots, pst_static_part *part, void *context);
+/* Calls part() for each buffer of a parameter that a rank, which updates shard_elems of it, holds
+   for the whole run, except gradient accumulators (one for each user) and the room of a stage's
+   updates. Callers may allocate them, or only add up their bytes. */
+void pst_static_parts(const struct pst_parameter *parameter, uint64_t shard_elems,
+                      uint32_t n_versions, uint32_t optimizer_slots, pst_static_part *part,
+                      void *context);
 
 /* Two programs of one rank (training, evaluation) give static values the same offsets. */
 pst_status pst_program_create(const struct pst_plan *plan, const struct pst_graph *graph,

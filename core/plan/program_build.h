@@ -27,6 +27,7 @@ struct pst_micro {
 struct pst_stage_build {
     bool local;        /* on this rank; pst_build_together */
     uint32_t replica;  /* that this rank is, where local */
+    struct pst_shards shards; /* where local */
     uint32_t n_batch;  /* micro-batches of one batch; at least 1 */
     uint32_t n_unit;   /* from one update of the weights to the next */
     uint32_t n_micros; /* that the list may name: those of pst_builder.batches */
@@ -169,6 +170,11 @@ struct pst_program_call *pst_build_call(struct pst_builder *b, uint8_t kind, uin
 
 /* program_static.c */
 void pst_build_static(struct pst_builder *b);
+
+/* program_meetings.c: that of REDUCE, TIE or GATHER; NULL: the rank is alone. */
+const struct pst_program_meeting *pst_build_meeting(struct pst_builder *b,
+                                                    const struct pst_program_section *section,
+                                                    const struct pst_instr *instr);
 
 /* program_build.c: tables of all stages. */
 void pst_build_tables(struct pst_builder *b);

@@ -66,8 +66,9 @@ static void end_unjoined(struct pst_builder *b, const struct pst_program_section
     free(joined);
 }
 
-static pst_status build_instr(struct pst_builder *b, const struct pst_instr *instr,
-                              struct pst_program_instr *list, struct pst_error *err)
+static pst_status build_instr(struct pst_builder *b, const struct pst_program_section *section,
+                              const struct pst_instr *instr, struct pst_program_instr *list,
+                              struct pst_error *err)
 {
     uint32_t tick = b->tick;
     pst_status status = PST_OK;
@@ -76,6 +77,7 @@ static pst_status build_instr(struct pst_builder *b, const struct pst_instr *ins
     list->first_call = b->program->n_calls;
     list->first_part = b->program->n_parts;
     list->first_copy = b->program->n_copies;
+    list->meeting = NULL;
     b->instr = instr;
     memset(b->n_created, 0, sizeof b->n_created);
     end_transfers(b, instr);
@@ -99,6 +101,11 @@ static pst_status build_instr(struct pst_builder *b, const struct pst_instr *ins
     case PST_I_OFFLOAD:
     case PST_I_FETCH:
         pst_build_copy(b, instr);
+        break;
+    case PST_I_REDUCE:
+    case PST_I_TIE:
+    case PST_I_GATHER:
+        list->meeting = pst_build_meeting(b, section, instr);
         break;
     default:
         break;
@@ -131,7 +138,7 @@ static pst_status build_section(struct pst_builder *b, struct pst_program_sectio
     section->first_tick = b->tick;
     section->kept_output = PST_NONE;
     for (uint32_t i = section->first_instr; i < end && status == PST_OK; i++) {
-        status = build_instr(b, &program->instrs[i], &program->lists[i], err);
+        status = build_instr(b, section, &program->instrs[i], &program->lists[i], err);
     }
     if (status == PST_OK) {
         end_unjoined(b, section);

@@ -62,21 +62,24 @@ static void add_accumulators(struct pst_builder *b, uint32_t index, uint32_t sta
     row->grad_users = users;
 }
 
-void pst_static_parts(const struct pst_parameter *parameter, uint32_t n_versions,
-                      uint32_t optimizer_slots, pst_static_part *part, void *context)
+void pst_static_parts(const struct pst_parameter *parameter, uint64_t shard_elems,
+                      uint32_t n_versions, uint32_t optimizer_slots, pst_static_part *part,
+                      void *context)
 {
     bool f32 = parameter->dtype == PST_F32;
-    uint64_t bytes = parameter->elems * 4;
+    uint64_t bytes = shard_elems * 4;
 
-    part(context, PST_V_WEIGHT, 0, bytes);
+    if (f32 || bytes > 0) {
+        part(context, PST_V_WEIGHT, 0, f32 ? parameter->elems * 4 : bytes);
+    }
     for (uint32_t v = f32 ? 1 : 0; v < n_versions; v++) {
         part(context, f32 ? PST_V_WEIGHT : PST_V_WORKING, v,
              parameter->elems * pst_dtype_bytes(parameter->dtype));
     }
-    if (parameter->n_users > 1) {
+    if (parameter->n_users > 1 && bytes > 0) {
         part(context, PST_V_TIE, 0, bytes);
     }
-    for (uint32_t i = 0; i < pst_parameter_slots(parameter, optimizer_slots); i++) {
+    for (uint32_t i = 0; i < pst_parameter_slots(parameter, optimizer_slots) && bytes > 0; i++) {
         part(context, PST_V_OPTIMIZER, i, bytes);
     }
 }
@@ -99,13 +102,14 @@ static void add_part(void *parts_, uint8_t kind, uint32_t slot, uint64_t bytes)
         row->optimizer[slot] = value;
     } else {
         parts->versions[slot] = value; /* of a working copy: after the master weights */
-        row->weight = row->weight == PST_NONE ? value : row->weight;
+        row->weight = kind == PST_V_WEIGHT && slot == 0 ? value : row->weight;
     }
 }
 
 static void add_parameter(struct pst_builder *b, uint32_t index)
 {
     const struct pst_parameter *parameter = &b->graph->params[index];
+    const struct pst_stage_build *first = &b->stages[b->stage_of[parameter->users[0]]];
     uint32_t stage = first_local_stage(b, parameter);
     struct pst_program_param *row;
     struct parts parts;
@@ -123,12 +127,13 @@ static void add_parameter(struct pst_builder *b, uint32_t index)
         .optimizer = {PST_NONE, PST_NONE},
         .room = PST_NONE,
         .n_versions = pst_plan_slots(b->plan, stage),
-        .owner = b->stages[b->stage_of[parameter->users[0]]].local &&
-                 b->stages[b->stage_of[parameter->users[0]]].replica == 0,
+        .shard = pst_shard_of(&b->stages[stage].shards, b->graph, index, b->stages[stage].replica),
+        .owner = first->local && (first->replica == 0 || pst_shards_cut(&first->shards, index)),
     };
     parts = (struct parts){b, row,
                            pst_arena_array(&b->program->arena, row->n_versions, sizeof(uint32_t))};
-    pst_static_parts(parameter, row->n_versions, b->plan->optimizer_slots, add_part, &parts);
+    pst_static_parts(parameter, row->shard.elems, row->n_versions, b->plan->optimizer_slots,
+                     add_part, &parts);
     row->versions = parts.versions;
     row->working = parts.versions[0];
     add_accumulators(b, index, stage, row);
@@ -141,9 +146,10 @@ static void add_room(struct pst_builder *b, uint32_t stage)
     uint32_t most = PST_NONE, value = PST_NONE;
 
     for (uint32_t i = 0; i < b->program->n_params; i++) {
-        const uint32_t p = b->program->params[i].parameter;
+        const struct pst_program_param *row = &b->program->params[i];
+        const uint32_t p = row->parameter;
 
-        if (b->program->params[i].stage == stage && pst_parameter_room(&params[p]) > 0 &&
+        if (row->stage == stage && row->shard.elems > 0 && pst_parameter_room(&params[p]) > 0 &&
             (most == PST_NONE ||
              pst_parameter_room(&params[p]) > pst_parameter_room(&params[most]))) {
             most = p;
@@ -171,6 +177,11 @@ void pst_build_static(struct pst_builder *b)
     program->state_values = pst_arena_none(&program->arena, 2 * (size_t)graph->n_ops);
     b->param_row = pst_arena_none(&b->arena, graph->n_params);
     b->grad_value = pst_arena_none(&b->arena, (size_t)graph->n_ops * 2 * PST_MAX_PARAMS);
+    for (uint32_t s = 0; s < b->plan->n_stages; s++) {
+        if (b->stages[s].local) {
+            pst_plan_shards(b->plan, graph, s, &b->arena, &b->stages[s].shards);
+        }
+    }
     for (uint32_t p = 0; p < graph->n_params; p++) {
         add_parameter(b, p);
     }

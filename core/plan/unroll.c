@@ -73,6 +73,9 @@ uint32_t pst_plan_bucket_of(const struct pst_plan *plan, const struct pst_instr 
     const struct pst_plan_edge *edge;
     bool act = instr->payload == PST_PAYLOAD_ACT;
 
+    if (instr->op == PST_I_GATHER) {
+        return 2 * instr->stage;
+    }
     if (instr->op == PST_I_REDUCE || instr->op == PST_I_TIE || instr->op == PST_I_NORM) {
         return 2 * plan->n_stages;
     }

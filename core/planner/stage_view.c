@@ -206,7 +206,8 @@ static uint64_t op_static_bytes(struct pst_planner *planner, const struct pst_op
         bytes += aligned(parameter->elems * 4); /* accumulator: one per using operator */
         if (scratch->param_stamp[op->param[i]] != scratch->stamp) {
             scratch->param_stamp[op->param[i]] = scratch->stamp;
-            pst_static_parts(parameter, versions, planner->in.optimizer_slots, add_part, &bytes);
+            pst_static_parts(parameter, parameter->elems, versions, planner->in.optimizer_slots,
+                             add_part, &bytes);
         }
     }
     for (i = 0; i < op->n_state; i++) {

@@ -382,9 +382,11 @@ pst_status pst_session_twin(struct pst_session *session, uint32_t batch, bool wh
 
 /* Arenas are filled on creation, so memory that the host does not have would end the process in the
    middle of it: better to say so first. */
-static void add_elems(void *context, const struct pst_state_key *key, uint64_t elems)
+static void add_elems(void *context, const struct pst_state_key *key, uint64_t first,
+                      uint64_t elems)
 {
     (void)key;
+    (void)first;
     *(uint64_t *)context += elems;
 }
 
@@ -393,8 +395,7 @@ static uint64_t bytes_of_copies(const struct pst_session *session, uint32_t rank
 {
     uint64_t elems = 0;
 
-    pst_exec_state_of(session->planned.plan, session->graph, session->planned.programs[rank],
-                      add_elems, &elems);
+    pst_exec_state_of(session->planned.plan, session->planned.programs[rank], add_elems, &elems);
     return elems * sizeof(float);
 }
 

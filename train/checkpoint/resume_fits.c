@@ -49,15 +49,19 @@ static void add_difference(struct fitting *fitting, const char *format, ...)
 }
 
 /* Slots and older versions go with their parameter: what is told of it is not told of them. */
-static void compare_value(void *context, const struct pst_state_key *key, uint64_t elems)
+static void compare_value(void *context, const struct pst_state_key *key, uint64_t first,
+                          uint64_t elems)
 {
     struct fitting *fitting = context;
     const bool follows = key->kind == PST_STATE_SLOT || key->kind == PST_STATE_VERSION;
     const struct pst_checkpoint_tensor *tensor;
     char difference[PST_CHECKPOINT_DIFFERENCE];
+    const uint64_t all =
+        key->kind == PST_STATE_OPERATOR ? elems : fitting->graph->params[key->index].elems;
     const bool fits =
-        pst_checkpoint_has(fitting->checkpoint, fitting->graph, key, elems, &tensor, difference);
+        pst_checkpoint_has(fitting->checkpoint, fitting->graph, key, all, &tensor, difference);
 
+    (void)first; /* all of its pieces are one tensor */
     if (tensor != NULL) {
         fitting->known[tensor - fitting->checkpoint->manifest.tensors] = true;
     }
@@ -92,7 +96,7 @@ static void compare_others(struct fitting *fitting)
 static void compare_models(struct fitting *fitting, const struct pst_session *session)
 {
     for (uint32_t r = 0; r < session->planned.plan->n_devices; r++) {
-        pst_exec_state_of(session->planned.plan, session->graph, session->planned.programs[r],
+        pst_exec_state_of(session->planned.plan, session->planned.programs[r],
                           compare_value, fitting);
     }
     compare_others(fitting);

@@ -23,13 +23,14 @@ struct collecting {
     size_t room;
 };
 
-static void collect(void *context, const struct pst_state_key *key, uint64_t elems)
+static void collect(void *context, const struct pst_state_key *key, uint64_t first, uint64_t elems)
 {
     struct collecting *collecting = context;
     struct saver_layout *layout = collecting->layout;
     struct saver_tensor *tensor;
     char name[PST_CHECKPOINT_NAME];
 
+    (void)first;
     pst_grow(&layout->tensors, &collecting->room, layout->n_tensors, sizeof *layout->tensors);
     tensor = &layout->tensors[layout->n_tensors++];
     pst_state_name(collecting->graph, key, name);
@@ -105,7 +106,7 @@ void saver_layout_make(struct saver_layout *layout, const struct pst_session *se
     for (uint32_t r = 0; r < plan->n_devices; r++) {
         collecting.process = layout->n_processes > 1 ? r : 0;
         layout->rank_offset[r] = layout->elems[collecting.process];
-        pst_exec_state_of(plan, session->graph, session->planned.programs[r], collect, &collecting);
+        pst_exec_state_of(plan, session->planned.programs[r], collect, &collecting);
         layout->first_tensor[collecting.process + 1] = layout->n_tensors;
     }
     for (uint32_t p = 0; p < layout->n_processes; p++) {

@@ -69,8 +69,8 @@ static uint64_t transfer_ns(void *context, uint64_t bytes, uint32_t from, uint32
     return scaled(emulation, pst_cost_transfer_ns(emulation->cost, bytes, from, to));
 }
 
-static uint64_t collective_ns(void *context, uint64_t bytes, const uint32_t *ranks,
-                              uint32_t n_ranks)
+static uint64_t meeting_ns(void *context, struct pst_meet_bytes bytes, const uint32_t *ranks,
+                           uint32_t n_ranks)
 {
     const struct pst_emulation *emulation = context;
     struct pst_cost_at at;
@@ -121,6 +121,6 @@ void pst_emulation_init(struct pst_emulation *emulation, const struct pst_sessio
         .cost = &session->cost,
         .scale = scale > 0 ? scale : floor_scale(session),
         .device = {emulation, kernel_ns, update_ns, host_ns},
-        .links = {emulation, transfer_ns, collective_ns, node},
+        .links = {emulation, transfer_ns, meeting_ns, node},
     };
 }

@@ -139,7 +139,7 @@ static void leave_meeting(struct pst_live *live, uint32_t rank, uint32_t id)
 {
     struct pst_live_rank *self = &live->ranks[rank];
     uint32_t at = pst_live_head(self, PST_LIVE_SUMS);
-    if (self->arrived && at != PST_NONE && pst_live_reduction(live->plan, &self->list[at]) == id) {
+    if (self->arrived && at != PST_NONE && pst_plan_meeting_of(live->plan, &self->list[at], rank) == id) {
         self->arrived = false;
         finish_instr(live, rank, at);
     }
@@ -152,7 +152,7 @@ static bool try_reduction(struct pst_live *live, uint32_t rank)
     if (at == PST_NONE || self->arrived) {
         return false;
     }
-    uint32_t id = pst_live_reduction(live->plan, &self->list[at]);
+    uint32_t id = pst_plan_meeting_of(live->plan, &self->list[at], rank);
     struct pst_live_meeting *meeting = &live->meetings[id];
     self->arrived = true;
     if (++meeting->arrived < meeting->n) {
@@ -182,7 +182,8 @@ static bool walk_rank(struct pst_live *live, uint32_t rank)
             finish_instr(live, rank, self->pc);
         } else if (pst_check_is_reduction(instr->op)) {
             self->reductions_until = self->pc + 1;
-            if (!live->async_reductions && instr->op != PST_I_REDUCE && self->open[self->pc] != 0) {
+            if (!live->async_reductions && (instr->op == PST_I_TIE || instr->op == PST_I_NORM) &&
+                self->open[self->pc] != 0) {
                 break;
             }
         }

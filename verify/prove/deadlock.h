@@ -4,8 +4,8 @@
  * source, so what one order of events reaches, every order reaches: one run decides.
  *
  *   list    stays at an instruction until all that it waits for has ended; at a pass or STEP, and
- * at TIE and NORM unless those are asynchronous, until it has ended; posts transfers and REDUCE and
- * moves on
+ * at TIE and NORM unless those are asynchronous, until it has ended; posts transfers, REDUCE and
+ * GATHER and moves on
  *   queues  sends, receives and reductions of a rank, each first in first out: only the head may
  * go. ordered: one queue of transfers, adjacent ones form a group that goes as one channel the k-th
  * SEND from a to b goes with the k-th RECV there: when both are heads, or earlier while the channel
@@ -70,7 +70,7 @@ struct pst_live {
     struct pst_live_recv *recvs; /* by sender, then in order of receiver and list */
     uint32_t n_recvs;
     uint32_t n_meetings;
-    struct pst_live_meeting *meetings; /* REDUCE of each stage, TIE of each tie, NORM */
+    struct pst_live_meeting *meetings; /* by pst_plan_meeting_of */
     uint32_t *worklist, first, n_queued;
     uint64_t n_done;
 };
@@ -82,14 +82,6 @@ void pst_live_report(struct pst_live *live);
 
 /* The head of a queue: posted and not ended; PST_NONE: none. */
 uint32_t pst_live_head(struct pst_live_rank *rank, enum pst_live_queue queue);
-static inline uint32_t pst_live_reduction(const struct pst_plan *plan,
-                                          const struct pst_instr *instr)
-{
-    return instr->op == PST_I_REDUCE ? instr->stage
-           : instr->op == PST_I_TIE  ? plan->n_stages + instr->stage
-                                     : plan->n_stages + plan->n_ties;
-}
-
 static inline bool pst_live_is_transfer(uint32_t op)
 {
     return op == PST_I_SEND || op == PST_I_RECV;

@@ -53,7 +53,7 @@ static bool is_here(const struct pst_live *live, uint32_t rank, uint32_t id)
 {
     struct pst_live_rank *self = &live->ranks[rank];
     uint32_t at = pst_live_head(self, PST_LIVE_SUMS);
-    return self->arrived && at != PST_NONE && pst_live_reduction(live->plan, &self->list[at]) == id;
+    return self->arrived && at != PST_NONE && pst_plan_meeting_of(live->plan, &self->list[at], rank) == id;
 }
 
 /* A member that has not come to the meeting. */
@@ -67,10 +67,11 @@ static uint32_t find_missing(const struct pst_live *live, uint32_t id)
     return i < meeting->n ? meeting->ranks[i] : PST_NONE;
 }
 
-static struct node next_of_reduction(struct reporter *reporter, const struct pst_instr *instr)
+static struct node next_of_reduction(struct reporter *reporter, const struct pst_instr *instr,
+                                     uint32_t rank)
 {
     struct pst_live *live = reporter->live;
-    uint32_t id = pst_live_reduction(live->plan, instr);
+    uint32_t id = pst_plan_meeting_of(live->plan, instr, rank);
     if (reporter->missing[id] == 0) {
         uint32_t missing = find_missing(live, id);
         reporter->missing[id] = missing == PST_NONE ? PST_NONE : missing + 1;
@@ -108,7 +109,7 @@ static struct node next_of(struct reporter *reporter, struct node node)
     const struct pst_live_rank *rank = &reporter->live->ranks[node.rank];
     uint32_t at = head_of(reporter, node);
     if (node.kind == PST_LIVE_SUMS) {
-        return next_of_reduction(reporter, &rank->list[at]);
+        return next_of_reduction(reporter, &rank->list[at], node.rank);
     }
     if (node.kind != PST_LIVE_LIST) {
         return next_of_transfer(reporter, node, at);

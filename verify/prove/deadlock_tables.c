@@ -94,46 +94,27 @@ static void make_ranks(struct pst_live *live)
     }
 }
 
-/* The ranks that hold a stage of a tie; seen: [rank] the last tie that it is of, plus 1. */
-static void find_members(struct pst_live *live, uint32_t tie, uint32_t *seen)
-{
-    const struct pst_plan_tie *members = &live->plan->ties[tie];
-    struct pst_live_meeting *meeting = &live->meetings[live->plan->n_stages + tie];
-    uint64_t most = 0;
-    for (uint32_t i = 0; i < members->n_stages; i++) {
-        most += live->plan->stages[members->stages[i]].n_ranks;
-    }
-    uint32_t *ranks = pst_check_array(live->check, most, sizeof *ranks);
-    for (uint32_t i = 0; i < members->n_stages; i++) {
-        const struct pst_plan_stage *stage = &live->plan->stages[members->stages[i]];
-        for (uint32_t r = 0; r < stage->n_ranks; r++) {
-            ranks[meeting->n] = stage->ranks[r];
-            meeting->n += seen[stage->ranks[r]] != tie + 1;
-            seen[stage->ranks[r]] = tie + 1;
-        }
-    }
-    meeting->ranks = ranks;
-}
-
 /* Who meets in each reduction. */
 static void make_meetings(struct pst_live *live)
 {
     const struct pst_plan *plan = live->plan;
-    uint32_t *all = pst_check_array(live->check, plan->n_devices, sizeof *all);
-    uint32_t *seen = pst_check_array(live->check, plan->n_devices, sizeof *seen);
-    live->n_meetings = plan->n_stages + plan->n_ties + 1;
+    live->n_meetings = pst_plan_n_meetings(plan);
     live->meetings = pst_check_array(live->check, live->n_meetings, sizeof *live->meetings);
-    for (uint32_t s = 0; s < plan->n_stages; s++) {
-        live->meetings[s] =
-            (struct pst_live_meeting){plan->stages[s].ranks, plan->stages[s].n_ranks, 0};
-    }
-    for (uint32_t t = 0; t < plan->n_ties; t++) {
-        find_members(live, t, seen);
-    }
     for (uint32_t d = 0; d < plan->n_devices; d++) {
-        all[d] = d;
+        for (uint32_t i = 0; i < plan->devices[d].n_instrs; i++) {
+            const struct pst_instr *instr = &plan->devices[d].body[i];
+            if (!pst_check_is_reduction(instr->op)) {
+                continue;
+            }
+            struct pst_live_meeting *meeting =
+                &live->meetings[pst_plan_meeting_of(plan, instr, d)];
+            if (meeting->n == 0) {
+                uint32_t *ranks = pst_check_array(live->check, plan->n_devices, sizeof *ranks);
+                meeting->n = pst_plan_members(plan, instr, d, ranks);
+                meeting->ranks = ranks;
+            }
+        }
     }
-    live->meetings[live->n_meetings - 1] = (struct pst_live_meeting){all, plan->n_devices, 0};
 }
 
 void pst_live_prepare(struct pst_live *live, struct pst_check *check)

@@ -6,6 +6,7 @@
 #ifndef PST_PROVE_INTERNAL_H
 #define PST_PROVE_INTERNAL_H
 
+#include "plan/shards.h"
 #include "prove/check.h"
 
 /* Where a stage's pass stands in the list of its rank; PST_NONE: nowhere. BW counts as b and w. */
@@ -101,7 +102,7 @@ static inline bool pst_check_is_copy(uint32_t op)
 
 static inline bool pst_check_is_reduction(uint32_t op)
 {
-    return op == PST_I_REDUCE || op == PST_I_TIE || op == PST_I_NORM;
+    return op == PST_I_REDUCE || op == PST_I_TIE || op == PST_I_NORM || op == PST_I_GATHER;
 }
 
 static inline struct pst_pass_row *pst_check_row(const struct pst_check *check, uint32_t stage,

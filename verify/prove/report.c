@@ -110,6 +110,7 @@ char *pst_check_describe(const struct pst_instr *instr, char *text)
     case PST_I_REDUCE:
     case PST_I_TIE:
     case PST_I_STEP:
+    case PST_I_GATHER:
         snprintf(text, room, "%s %u", name, instr->stage);
         break;
     default:

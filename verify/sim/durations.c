@@ -4,17 +4,26 @@
  */
 #include "sim/durations.h"
 
+#include "plan/shards.h"
+
 #include <math.h>
 
-/* A rank has one copy of a parameter, however many of its stages use it; the lowest updates it. */
-static void count_updates(struct pst_sim_durations *durations, uint32_t *stage_of)
+/* A rank has one copy of a parameter, however many of its stages use it; the lowest updates it. The
+   ranks of a stage wait for the one with the largest piece. */
+static void count_updates(struct pst_sim_durations *durations, struct pst_arena *arena)
 {
     const struct pst_plan_stage *stages = durations->plan->stages;
+    const size_t n_stages = durations->plan->n_stages;
+    uint32_t *stage_of = pst_arena_array(arena, durations->graph->n_ops, sizeof *stage_of);
+    struct pst_shards *shards = pst_arena_array(arena, n_stages, sizeof *shards);
+    uint64_t **sums = pst_arena_array(arena, n_stages, sizeof *sums);
 
     for (uint32_t s = 0; s < durations->plan->n_stages; s++) {
         for (uint32_t n = 0; n < stages[s].n_nodes; n++) {
             stage_of[stages[s].nodes[n]] = s;
         }
+        pst_plan_shards(durations->plan, durations->graph, s, arena, &shards[s]);
+        sums[s] = pst_arena_array(arena, shards[s].n, sizeof *sums[s]);
     }
     for (uint32_t p = 0; p < durations->graph->n_params; p++) {
         const struct pst_parameter *param = &durations->graph->params[p];
@@ -29,7 +38,18 @@ static void count_updates(struct pst_sim_durations *durations, uint32_t *stage_o
                 updates &= !pst_plan_shares(&stages[other], &stages[s]) || other > s ||
                            (other == s && v >= u);
             }
-            durations->stages[s].update_bytes += updates ? param->elems * sizeof(float) : 0;
+            for (uint32_t m = 0; updates && m < shards[s].n; m++) {
+                sums[s][m] += pst_shard_of(&shards[s], durations->graph, p, m).elems;
+            }
+        }
+    }
+    for (uint32_t s = 0; s < durations->plan->n_stages; s++) {
+        for (uint32_t m = 0; m < shards[s].n; m++) {
+            const uint64_t bytes = sums[s][m] * sizeof(float);
+
+            durations->stages[s].update_bytes =
+                bytes > durations->stages[s].update_bytes ? bytes
+                                                          : durations->stages[s].update_bytes;
         }
     }
 }
@@ -191,7 +211,7 @@ void pst_sim_durations_init(struct pst_sim_durations *durations, struct pst_aren
         pst_arena_array(arena, 2 * (size_t)plan->n_edges + 1, sizeof *durations->edges);
     bool *placed = pst_arena_array(arena, plan->n_stages + 1u, sizeof *placed);
     find_placed_replays(plan, placed);
-    count_updates(durations, pst_arena_array(arena, graph->n_ops + 1u, sizeof(uint32_t)));
+    count_updates(durations, arena);
     for (uint32_t s = 0; s < plan->n_stages; s++) {
         struct pst_sim_stage *stage = &durations->stages[s];
         stage_times(durations, arena, &plan->stages[s], placed[s], stage);
@@ -212,8 +232,11 @@ static uint64_t copy_bytes(const struct pst_sim_durations *durations, const stru
     return node != PST_NONE ? offload->bytes[node] : 0;
 }
 
-uint64_t pst_sim_bytes(const struct pst_sim_durations *durations, const struct pst_instr *instr)
+uint64_t pst_sim_bytes(const struct pst_sim_durations *durations, const struct pst_instr *instr,
+                       uint32_t rank)
 {
+    struct pst_meet_bytes meet;
+
     switch (instr->op) {
     case PST_I_SEND:
     case PST_I_RECV:
@@ -226,7 +249,8 @@ uint64_t pst_sim_bytes(const struct pst_sim_durations *durations, const struct p
     case PST_I_FETCH:
         return copy_bytes(durations, instr);
     default:
-        return pst_plan_reduction_bytes(durations->plan, durations->graph, instr);
+        meet = pst_plan_meet_bytes(durations->plan, durations->graph, instr, rank);
+        return meet.added > meet.copied ? meet.added : meet.copied;
     }
 }
 
@@ -241,7 +265,7 @@ uint64_t pst_sim_transfer_ns(struct pst_sim_durations *durations, const struct p
         edge->n_samples = send->n_samples;
         edge->link = link;
         edge->ns =
-            pst_cost_transfer_ns(durations->cost, pst_sim_bytes(durations, send), from, send->peer);
+            pst_cost_transfer_ns(durations->cost, pst_sim_bytes(durations, send, from), from, send->peer);
     }
     return edge->ns;
 }
@@ -252,15 +276,16 @@ uint64_t pst_sim_copy_ns(const struct pst_sim_durations *durations, const struct
     struct pst_cost_at at;
 
     return pst_cost_host_ns(pst_cost_on(durations->cost, stage->ranks, stage->n_ranks, &at),
-                            pst_sim_bytes(durations, instr));
+                            pst_sim_bytes(durations, instr, stage->ranks[0]));
 }
 
 uint64_t pst_sim_collective_ns(const struct pst_sim_durations *durations,
-                               const struct pst_instr *instr, const uint32_t *ranks,
+                               const struct pst_instr *instr, uint32_t rank, const uint32_t *ranks,
                                uint32_t n_ranks, bool far)
 {
     struct pst_cost_at at;
 
     return pst_cost_ring_ns(pst_cost_on(durations->cost, ranks, ranks == NULL ? 0 : n_ranks, &at),
-                            pst_sim_bytes(durations, instr), n_ranks, far);
+                            pst_plan_meet_bytes(durations->plan, durations->graph, instr, rank),
+                            n_ranks, far);
 }

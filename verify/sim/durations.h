@@ -72,15 +72,16 @@ uint64_t pst_sim_update_ns(const struct pst_cost_model *cost, uint64_t param_byt
 uint64_t pst_sim_host_ns(const struct pst_cost_model *cost, const struct pst_plan *plan);
 
 /* Bytes that a SEND, RECV, OFFLOAD, FETCH, REDUCE, TIE or NORM moves; else 0. */
-uint64_t pst_sim_bytes(const struct pst_sim_durations *durations, const struct pst_instr *instr);
+uint64_t pst_sim_bytes(const struct pst_sim_durations *durations, const struct pst_instr *instr,
+                       uint32_t rank);
 
 uint64_t pst_sim_transfer_ns(struct pst_sim_durations *durations, const struct pst_instr *send,
                              uint32_t from);
 /* Time of OFFLOAD or FETCH. */
 uint64_t pst_sim_copy_ns(const struct pst_sim_durations *durations, const struct pst_instr *instr);
-/* Time of REDUCE, TIE or NORM among n ranks, NULL: all. far: the ranks are not all in one node. */
+/* Time of REDUCE, TIE, NORM or GATHER of a rank among n ranks, NULL: all. far: the ranks are not all in one node. */
 uint64_t pst_sim_collective_ns(const struct pst_sim_durations *durations,
-                               const struct pst_instr *instr, const uint32_t *ranks,
+                               const struct pst_instr *instr, uint32_t rank, const uint32_t *ranks,
                                uint32_t n_ranks, bool far);
 
 #endif

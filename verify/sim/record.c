@@ -20,6 +20,7 @@ static uint32_t batch_of(const struct pst_sim_record *record, const struct pst_s
     case PST_I_TIE:
     case PST_I_NORM:
     case PST_I_STEP:
+    case PST_I_GATHER:
         return pst_plan_origin(record->plan, rank, at, record->n_steps, record->plan->drain_every)
             .batch;
     default:
@@ -34,7 +35,7 @@ static struct pst_span make_span(const struct pst_sim_record *record, const stru
     struct pst_span span = {
         .start_ns = run->start[at],
         .end_ns = run->end[at],
-        .bytes = pst_sim_bytes(&sim->durations, &run->list[at]),
+        .bytes = pst_sim_bytes(&sim->durations, &run->list[at], rank),
         .stall_ns = run->stall != NULL ? run->stall[at] : 0,
         .rank = rank,
         .instr = at,

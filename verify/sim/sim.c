@@ -147,13 +147,6 @@ static bool match_heads(struct pst_sim *sim, uint32_t from, uint32_t to)
 
 /* --- reductions ------------------------------------------------------------------------------ */
 
-static uint32_t collective_of(const struct pst_plan *plan, const struct pst_instr *instr)
-{
-    return instr->op == PST_I_REDUCE ? instr->stage
-           : instr->op == PST_I_TIE  ? plan->n_stages + instr->stage
-                                     : plan->n_stages + plan->n_ties;
-}
-
 static void complete_on(struct pst_sim *sim, uint32_t rank, uint32_t id, uint64_t start,
                         uint64_t end)
 {
@@ -168,12 +161,13 @@ static void complete_on(struct pst_sim *sim, uint32_t rank, uint32_t id, uint64_
     wake_rank(sim, rank);
 }
 
-static void complete_collective(struct pst_sim *sim, const struct pst_instr *instr, uint32_t id)
+static void complete_collective(struct pst_sim *sim, const struct pst_instr *instr, uint32_t rank,
+                                uint32_t id)
 {
     struct pst_sim_collective *collective = &sim->collectives[id];
     uint64_t start = collective->ready_ns;
     uint64_t end =
-        pst_sat_add_ns(start, pst_sim_collective_ns(&sim->durations, instr, collective->ranks,
+        pst_sat_add_ns(start, pst_sim_collective_ns(&sim->durations, instr, rank, collective->ranks,
                                                     collective->n_ranks, collective->far));
     collective->arrived = 0;
     collective->ready_ns = 0;
@@ -191,12 +185,12 @@ static bool arrive_at_sum(struct pst_sim *sim, uint32_t rank)
         return false;
     }
     uint64_t ready = pst_later(state->posted[at], state->last_start[QUEUE_REDUCE]);
-    uint32_t id = collective_of(sim->plan, &state->list[at]);
+    uint32_t id = pst_plan_meeting_of(sim->plan, &state->list[at], rank);
     struct pst_sim_collective *collective = &sim->collectives[id];
     state->arrived_at = id;
     collective->ready_ns = pst_later(collective->ready_ns, ready);
     if (++collective->arrived == collective->n_ranks) {
-        complete_collective(sim, &state->list[at], id);
+        complete_collective(sim, &state->list[at], rank, id);
     }
     return true;
 }

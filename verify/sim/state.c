@@ -45,38 +45,32 @@ static void init_links(struct pst_sim *sim, uint32_t rank, uint32_t *at)
     state->link_free = pst_arena_array(&sim->arena, n, sizeof *state->link_free);
 }
 
-/* The ranks that hold stages of a tie. */
-static void init_tie(struct pst_sim *sim, uint32_t tie, struct pst_sim_collective *collective)
-{
-    uint32_t first = sim->plan->stages[sim->plan->ties[tie].stages[0]].ranks[0];
-    uint32_t *ranks = pst_arena_array(&sim->arena, sim->plan->n_devices, sizeof *ranks);
-
-    collective->ranks = ranks;
-    for (uint32_t r = 0; r < sim->plan->n_devices; r++) {
-        if (pst_plan_tie_has(sim->plan, tie, r)) {
-            ranks[collective->n_ranks++] = r;
-            collective->far |=
-                pst_cost_node(sim->durations.cost, r) != pst_cost_node(sim->durations.cost, first);
-        }
-    }
-}
-
-static void init_collectives(struct pst_sim *sim)
+/* All meetings of which a rank is a member; NORM is one of all. */
+static void init_collectives(struct pst_sim *sim, uint32_t rank)
 {
     const struct pst_plan *plan = sim->plan;
-    struct pst_sim_collective *norm = &sim->collectives[plan->n_stages + plan->n_ties];
-    for (uint32_t s = 0; s < plan->n_stages; s++) {
-        const struct pst_plan_stage *stage = &plan->stages[s];
-        sim->collectives[s].ranks = stage->ranks;
-        sim->collectives[s].n_ranks = stage->n_ranks;
-        sim->collectives[s].far =
-            pst_cost_spans_nodes(sim->durations.cost, stage->ranks, stage->n_ranks);
+    const struct pst_sim_rank *state = &sim->ranks[rank];
+    uint32_t *ranks;
+
+    for (uint32_t i = 0; i < state->n; i++) {
+        const struct pst_instr *instr = &state->list[i];
+        struct pst_sim_collective *collective;
+
+        if (pst_sim_queue_of(instr->op) != QUEUE_REDUCE) {
+            continue;
+        }
+        collective = &sim->collectives[pst_plan_meeting_of(plan, instr, rank)];
+        if (collective->n_ranks == 0 && instr->op == PST_I_NORM) {
+            collective->n_ranks = plan->n_devices;
+            collective->far = pst_cost_node(sim->durations.cost, plan->n_devices - 1) > 0;
+        } else if (collective->n_ranks == 0) {
+            ranks = pst_arena_array(&sim->arena, plan->n_devices, sizeof *ranks);
+            collective->n_ranks = pst_plan_members(plan, instr, rank, ranks);
+            collective->ranks = ranks;
+            collective->far =
+                pst_cost_spans_nodes(sim->durations.cost, ranks, collective->n_ranks);
+        }
     }
-    for (uint32_t t = 0; t < plan->n_ties; t++) {
-        init_tie(sim, t, &sim->collectives[plan->n_stages + t]);
-    }
-    norm->n_ranks = plan->n_devices;
-    norm->far = plan->n_devices > 0 && pst_cost_node(sim->durations.cost, plan->n_devices - 1) > 0;
 }
 
 static void init_nodes(struct pst_sim *sim)
@@ -111,7 +105,7 @@ void pst_sim_init(struct pst_sim *sim, const struct pst_plan *plan, const struct
     sim->worklist = pst_arena_array(arena, n, sizeof *sim->worklist);
     sim->requests = pst_arena_array(arena, (size_t)n * PST_SIM_REQUESTS, sizeof *sim->requests);
     sim->collectives =
-        pst_arena_array(arena, (size_t)plan->n_stages + plan->n_ties + 1, sizeof *sim->collectives);
+        pst_arena_array(arena, pst_plan_n_meetings(plan), sizeof *sim->collectives);
     uint32_t *link_at = pst_arena_none(arena, n);
     pst_sim_durations_init(&sim->durations, arena, plan, graph, cost);
     init_nodes(sim);
@@ -121,5 +115,7 @@ void pst_sim_init(struct pst_sim *sim, const struct pst_plan *plan, const struct
         pst_sim_copies_init(sim, d);
         init_links(sim, d, link_at);
     }
-    init_collectives(sim);
+    for (uint32_t d = 0; d < n; d++) {
+        init_collectives(sim, d);
+    }
 }

@@ -6,6 +6,7 @@
 #define PST_SIM_STATE_H
 
 #include "plan/program.h"
+#include "plan/shards.h"
 #include "sim/durations.h"
 #include "sim/timeline.h"
 
@@ -19,7 +20,7 @@ static inline uint64_t pst_later(uint64_t a_ns, uint64_t b_ns)
 /* QUEUE_COUNT: none. */
 static inline uint32_t pst_sim_queue_of(uint32_t op)
 {
-    bool sum = op == PST_I_REDUCE || op == PST_I_TIE || op == PST_I_NORM;
+    bool sum = op == PST_I_REDUCE || op == PST_I_TIE || op == PST_I_NORM || op == PST_I_GATHER;
     return op == PST_I_SEND   ? QUEUE_SEND
            : op == PST_I_RECV ? QUEUE_RECV
            : sum              ? QUEUE_REDUCE
@@ -74,7 +75,7 @@ struct pst_sim {
     uint32_t n_runs; /* how often each rank runs its list */
     struct pst_sim_rank *ranks;
     uint64_t *begins;                       /* [run * n_devices + rank] */
-    struct pst_sim_collective *collectives; /* REDUCE of each stage, TIE of each tie, NORM */
+    struct pst_sim_collective *collectives; /* by pst_plan_meeting_of */
     uint32_t *worklist;                     /* a ring of n_devices ranks */
     uint32_t first, n_queued;
     uint64_t *node_out, *node_in; /* of each node: when its link is free; NULL: there is one node */

@@ -63,6 +63,7 @@ void pst_span_describe(const struct pst_plan *plan, const struct pst_instr *inst
         break;
     case PST_I_REDUCE:
     case PST_I_STEP:
+    case PST_I_GATHER:
         span->stage = instr->stage;
         break;
     default:

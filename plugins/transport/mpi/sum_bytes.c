@@ -44,7 +44,7 @@ void mpi_sum_write(const struct sum *sum, uint64_t at, uint64_t n, const char *f
         return;
     }
     while (inorder_next_piece(&cursor, &piece)) {
-        memcpy(piece.part->dst + piece.at, from, piece.n * sizeof(float));
+        memcpy((float *)piece.part->dst + piece.at, from, piece.n * sizeof(float));
         from += piece.n * sizeof(float);
     }
 }

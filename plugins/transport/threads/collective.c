@@ -50,7 +50,8 @@ static void begin_span(struct pst_transport *transport, uint32_t rank, uint64_t 
     self->start_ns = self->end_ns = start;
     if (transport->timed) {
         self->end_ns +=
-            times->collective_ns(times->context, bytes, transport->all, transport->n_ranks);
+            times->meeting_ns(times->context, (struct pst_meet_bytes){bytes, bytes}, transport->all,
+                              transport->n_ranks);
     }
 }
 

@@ -117,8 +117,8 @@ static void time_sum(struct pst_transport *transport, struct gathering *gatherin
     }
     gathering->start_ns = start;
     gathering->end_ns =
-        start + times->collective_ns(times->context, pst_meeting_elems(meeting) * sizeof(float),
-                                     meeting->members, meeting->n_members);
+        start + times->meeting_ns(times->context, pst_meeting_bytes(meeting), meeting->members,
+                                  meeting->n_members);
     for (const struct post *post = first; post != NULL; post = post->after) {
         transport->meet->ranks[post->rank].free_ns = gathering->end_ns;
     }
@@ -257,7 +257,7 @@ static void sum_block(const struct post *first, uint32_t part, uint64_t at, uint
                     sizeof *sum);
     }
     for (const struct post *post = first; post != NULL; post = post->after) {
-        memcpy(post->meeting.parts[part].dst + at, sum, n * sizeof *sum);
+        memcpy((float *)post->meeting.parts[part].dst + at, sum, n * sizeof *sum);
     }
 }
 

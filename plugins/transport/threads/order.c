@@ -116,7 +116,7 @@ static void sum_share(const struct pst_transport *transport, const struct post *
     const uint64_t begin = blocks * which / n * ALIGN, last = blocks * (which + 1) / n * ALIGN;
     const uint64_t end = last < elems ? last : elems;
     const struct post *base = place_of_share(first, rank, part);
-    float *sum = base->meeting.parts[part].dst + begin;
+    float *sum = (float *)base->meeting.parts[part].dst + begin;
 
     if (begin >= end) {
         return;
@@ -133,8 +133,8 @@ static void sum_share(const struct pst_transport *transport, const struct post *
     }
     for (const struct post *post = first; post != NULL; post = post->after) {
         if (post != base) {
-            device->move(devices[rank], PST_QUEUE_SUM, post->meeting.parts[part].dst + begin, sum,
-                         (end - begin) * sizeof *sum);
+            device->move(devices[rank], PST_QUEUE_SUM, (float *)post->meeting.parts[part].dst + begin,
+                         sum, (end - begin) * sizeof *sum);
         }
     }
 }

@@ -133,9 +133,10 @@ static uint64_t link_ns(void *context, uint64_t bytes, uint32_t from, uint32_t t
     return bytes;
 }
 
-static uint64_t ring_ns(void *context, uint64_t bytes, const uint32_t *ranks, uint32_t n_ranks)
+static uint64_t ring_ns(void *context, struct pst_meet_bytes bytes, const uint32_t *ranks,
+                        uint32_t n_ranks)
 {
-    return bytes * n_ranks;
+    return bytes.added * n_ranks;
 }
 
 static uint32_t no_node(void *context, uint32_t rank)

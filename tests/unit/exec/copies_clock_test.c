@@ -43,7 +43,8 @@ static uint64_t transfer_ns(void *context, uint64_t bytes, uint32_t from, uint32
     return pst_cost_transfer_ns(context, bytes, from, to);
 }
 
-static uint64_t collective_ns(void *context, uint64_t bytes, const uint32_t *ranks, uint32_t n)
+static uint64_t meeting_ns(void *context, struct pst_meet_bytes bytes, const uint32_t *ranks,
+                           uint32_t n)
 {
     return pst_cost_ring_ns(context, bytes, n, false);
 }
@@ -78,7 +79,7 @@ static void run_steps(struct real *real, const struct pst_batch *batch, uint32_t
 static struct pst_timeline *rehearse(struct real *real, uint32_t n_steps)
 {
     struct pst_device_times times = {&real->cost, kernel_ns, update_ns, host_ns};
-    struct pst_exec_links links = {&real->cost, transfer_ns, collective_ns, node};
+    struct pst_exec_links links = {&real->cost, transfer_ns, meeting_ns, node};
     struct pst_exec_config config = {.graph = real->graph,
                                      .plan = real->plan,
                                      .programs = (const struct pst_program *const *)real->programs,

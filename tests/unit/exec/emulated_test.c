@@ -36,10 +36,10 @@ static uint64_t transfer_ns(void *context, uint64_t bytes, uint32_t from, uint32
     return bytes == 8 && from != to ? 500 * US : 0;
 }
 
-static uint64_t collective_ns(void *context, uint64_t bytes, const uint32_t *ranks,
-                              uint32_t n_ranks)
+static uint64_t meeting_ns(void *context, struct pst_meet_bytes bytes, const uint32_t *ranks,
+                           uint32_t n_ranks)
 {
-    return bytes == 3 * sizeof(double) && n_ranks == 2 ? 250 * US : 0;
+    return bytes.added == 3 * sizeof(double) && n_ranks == 2 ? 250 * US : 0;
 }
 
 static uint32_t node(void *context, uint32_t rank)
@@ -48,7 +48,7 @@ static uint32_t node(void *context, uint32_t rank)
 }
 
 static const struct pst_device_times times = {NULL, kernel_ns, update_ns, NULL};
-static const struct pst_exec_links links = {NULL, transfer_ns, collective_ns, node};
+static const struct pst_exec_links links = {NULL, transfer_ns, meeting_ns, node};
 
 /*
  * Per step, in us. Rank 0: two F, then it waits for gradients, whose way is 500. Rank 1: two

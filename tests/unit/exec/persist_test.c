@@ -22,10 +22,11 @@ struct kept {
     uint64_t total;
 };
 
-static void note(void *context, const struct pst_state_key *key, uint64_t elems)
+static void note(void *context, const struct pst_state_key *key, uint64_t first, uint64_t elems)
 {
     struct kept *kept = context;
 
+    (void)first;
     for (uint32_t i = 0; i < kept->n; i++) { /* each has one that answers for it */
         assert_false(kept->keys[i].kind == key->kind && kept->keys[i].index == key->index &&
                      kept->keys[i].number == key->number);
@@ -45,7 +46,7 @@ static void keep(const struct real *real, struct kept *kept)
     memset(kept, 0, sizeof *kept);
     for (uint32_t r = 0; r < real->n_ranks; r++) {
         begins[r] = kept->total;
-        pst_exec_state_of(real->plan, real->graph, real->programs[r], note, kept);
+        pst_exec_state_of(real->plan, real->programs[r], note, kept);
     }
     at = malloc(kept->total * sizeof *at);
     for (uint32_t r = 0; r < real->n_ranks; r++) {

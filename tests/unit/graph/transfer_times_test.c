@@ -60,12 +60,13 @@ TEST(nodes_have_links_of_their_own)
     assert_int_equal(pst_cost_allreduce_ns(&cost, 8, 4), 6000000000u + 6 * 11);
     /* two ranks that are not */
     const uint32_t apart[] = {3, 2}, together[] = {5, 3, 4};
+    const struct pst_meet_bytes six = {6, 6};
     assert_true(pst_cost_spans_nodes(&cost, apart, 2));
     assert_false(pst_cost_spans_nodes(&cost, together, 3));
     assert_false(pst_cost_spans_nodes(&cost, apart, 1));
-    assert_int_equal(pst_cost_ring_ns(&cost, 6, 2, false), 2000000000u + 2 * 7);
-    assert_int_equal(pst_cost_ring_ns(&cost, 6, 2, true), 3000000000u + 2 * 11);
-    assert_int_equal(pst_cost_ring_ns(&cost, 6, 1, true), 0);
+    assert_int_equal(pst_cost_ring_ns(&cost, six, 2, false), 2000000000u + 2 * 7);
+    assert_int_equal(pst_cost_ring_ns(&cost, six, 2, true), 3000000000u + 2 * 11);
+    assert_int_equal(pst_cost_ring_ns(&cost, six, 1, true), 0);
 }
 
 TEST(host_copies_take_their_bytes)

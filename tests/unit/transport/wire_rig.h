@@ -41,12 +41,12 @@ static inline struct pst_transfer_time transfer(void *context, uint32_t from, ui
     return (struct pst_transfer_time){bytes + (tag < 100 ? LATENCY : 0), tag >= 100};
 }
 
-static inline uint64_t collective_ns(void *context, uint64_t bytes, const uint32_t *ranks,
-                                     uint32_t n_ranks)
+static inline uint64_t meeting_ns(void *context, struct pst_meet_bytes bytes,
+                                  const uint32_t *ranks, uint32_t n_ranks)
 {
     bool far = n_ranks == 2 && ranks[0] / 2 != ranks[1] / 2 && world.node_size > 0;
 
-    return 1000 * n_ranks + bytes + (far ? 50000 : 0);
+    return 1000 * n_ranks + bytes.added + (far ? 50000 : 0);
 }
 
 static inline uint32_t node(void *context, uint32_t rank)
@@ -60,7 +60,7 @@ static inline void open_world(uint32_t node_size, bool hollow, uint64_t stall_ns
 {
     static struct pst_device_ops device = {.now = now, .advance = advance};
     struct pst_transport_times times = {
-        .transfer = transfer, .collective_ns = collective_ns, .node = node};
+        .transfer = transfer, .meeting_ns = meeting_ns, .node = node};
     struct pst_transport_config config = {.n_ranks = RANKS,
                                           .max_requests = REQUESTS,
                                           .max_meetings = 2,

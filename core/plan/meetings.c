@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The meetings of a plan: which ranks meet, how many bytes they move; the square sums that NORM
+ * collects.
+ */
+#include "plan/shards.h"
+
+#include <stdlib.h>
+
+#include "base/util.h"
+
+/* --- numbers and members -----------------------------------------------------------------------*/
+
+/* Sums of a tie: one, or one for each piece. */
+static uint32_t sums_of(const struct pst_plan *plan, uint32_t tie)
+{
+    const struct pst_plan_tie *of = &plan->ties[tie];
+
+    return pst_plan_cuts(plan, of->stages[0], of->parameter) ? plan->stages[of->stages[0]].n_ranks
+                                                             : 1;
+}
+
+/* The piece of a tied parameter that a rank has; 0 where it is whole. */
+static uint32_t piece_of(const struct pst_plan *plan, uint32_t tie, uint32_t rank)
+{
+    for (uint32_t s = 0; sums_of(plan, tie) > 1 && s < plan->ties[tie].n_stages; s++) {
+        const struct pst_plan_stage *stage = &plan->stages[plan->ties[tie].stages[s]];
+        const uint32_t replica = pst_plan_replica(stage, rank);
+
+        if (replica != PST_NONE) {
+            return replica;
+        }
+    }
+    return 0;
+}
+
+uint32_t pst_plan_n_meetings(const struct pst_plan *plan)
+{
+    uint32_t n = 2 * plan->n_stages + 1;
+
+    for (uint32_t t = 0; t < plan->n_ties; t++) {
+        n += sums_of(plan, t);
+    }
+    return n;
+}
+
+uint32_t pst_plan_meeting_of(const struct pst_plan *plan, const struct pst_instr *instr,
+                             uint32_t rank)
+{
+    uint32_t n = 2 * plan->n_stages + 1;
+
+    if (instr->op != PST_I_TIE) {
+        return instr->op == PST_I_NORM     ? n - 1
+               : instr->op == PST_I_GATHER ? plan->n_stages + instr->stage
+                                           : instr->stage;
+    }
+    for (uint32_t t = 0; t < instr->stage; t++) {
+        n += sums_of(plan, t);
+    }
+    return n + piece_of(plan, instr->stage, rank);
+}
+
+static bool is_member(const struct pst_plan *plan, const struct pst_instr *instr, uint32_t rank,
+                      uint32_t other)
+{
+    switch (instr->op) {
+    case PST_I_REDUCE:
+    case PST_I_GATHER:
+        return pst_plan_replica(&plan->stages[instr->stage], other) != PST_NONE;
+    case PST_I_TIE:
+        return pst_plan_tie_has(plan, instr->stage, other) &&
+               piece_of(plan, instr->stage, other) == piece_of(plan, instr->stage, rank);
+    default:
+        return true;
+    }
+}
+
+uint32_t pst_plan_members(const struct pst_plan *plan, const struct pst_instr *instr, uint32_t rank,
+                          uint32_t *ret_members)
+{
+    uint32_t n = 0;
+
+    for (uint32_t r = 0; r < plan->n_devices; r++) {
+        if (is_member(plan, instr, rank, r)) {
+            ret_members[n++] = r;
+        }
+    }
+    return n;
+}
+
+/* --- bytes -------------------------------------------------------------------------------------*/
+
+static uint64_t norm_values(const struct pst_plan *plan, const struct pst_graph *graph)
+{
+    const uint32_t op = graph->tensors[graph->loss].producer;
+    struct pst_arena arena = {0};
+    struct pst_square_tree *trees;
+    uint64_t n = plan->zero > 0 ? pst_plan_square_trees(plan, graph, &arena, &trees)
+                                : graph->n_params;
+
+    pst_arena_finish(&arena);
+    for (uint32_t s = 0; s < plan->n_stages; s++) {
+        const struct pst_plan_stage *stage = &plan->stages[s];
+
+        if (stage->n_ranks > 1 && pst_plan_node(stage, op) != PST_NONE) {
+            return n + plan->step_batch;
+        }
+    }
+    return n + 1;
+}
+
+static struct pst_meet_bytes gradient_bytes(const struct pst_plan *plan,
+                                            const struct pst_graph *graph, uint32_t s)
+{
+    const struct pst_plan_stage *stage = &plan->stages[s];
+    struct pst_meet_bytes bytes = {0, 0};
+
+    for (uint32_t n = 0; n < stage->n_nodes; n++) {
+        const struct pst_op *op = &graph->ops[stage->nodes[n]];
+
+        for (uint32_t i = 0; i < op->n_param; i++) {
+            const uint32_t p = op->param[i];
+            const uint64_t own = p != PST_NONE ? graph->params[p].elems * sizeof(float) : 0;
+
+            bytes.added += own;
+            bytes.copied += own > 0 && !pst_plan_cuts(plan, s, p) ? own : 0;
+        }
+    }
+    return bytes;
+}
+
+/* Is the parameter updated by the STEP of this stage? That of the first stage with these ranks. */
+static bool is_updated(const struct pst_plan *plan, const struct pst_parameter *parameter,
+                       uint32_t s)
+{
+    for (uint32_t before = 0; before < s; before++) {
+        for (uint32_t u = 0; pst_plan_shares(&plan->stages[before], &plan->stages[s]) &&
+                             u < parameter->n_users;
+             u++) {
+            if (pst_plan_node(&plan->stages[before], parameter->users[u]) != PST_NONE) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+static uint64_t weight_bytes(const struct pst_plan *plan, const struct pst_graph *graph, uint32_t s)
+{
+    uint64_t bytes = 0;
+
+    for (uint32_t p = 0; p < graph->n_params; p++) {
+        const struct pst_parameter *parameter = &graph->params[p];
+        bool used = false;
+
+        for (uint32_t u = 0; u < parameter->n_users && !used; u++) {
+            used = pst_plan_node(&plan->stages[s], parameter->users[u]) != PST_NONE;
+        }
+        if (used && pst_plan_cuts(plan, s, p) &&
+            (parameter->n_users == 1 || is_updated(plan, parameter, s))) {
+            bytes += parameter->elems * pst_dtype_bytes(parameter->dtype);
+        }
+    }
+    return bytes;
+}
+
+struct pst_meet_bytes pst_plan_meet_bytes(const struct pst_plan *plan,
+                                          const struct pst_graph *graph,
+                                          const struct pst_instr *instr, uint32_t rank)
+{
+    uint64_t bytes;
+
+    switch (instr->op) {
+    case PST_I_REDUCE:
+        return gradient_bytes(plan, graph, instr->stage);
+    case PST_I_GATHER:
+        return (struct pst_meet_bytes){0, weight_bytes(plan, graph, instr->stage)};
+    case PST_I_TIE:
+        bytes = pst_shard_tied(graph, plan->ties[instr->stage].parameter,
+                               sums_of(plan, instr->stage),
+                               piece_of(plan, instr->stage, rank))
+                    .elems *
+                sizeof(float);
+        return (struct pst_meet_bytes){bytes, bytes};
+    case PST_I_NORM:
+        bytes = norm_values(plan, graph) * sizeof(double);
+        return (struct pst_meet_bytes){bytes, bytes};
+    default:
+        return (struct pst_meet_bytes){0, 0};
+    }
+}
+
+/* --- the norm ----------------------------------------------------------------------------------*/
+
+/* Blocks of the largest tree that begins at this one and has no more than `most` blocks, or reaches
+   the end of the parameter. */
+static uint64_t width_at(uint64_t block, uint64_t end, bool last)
+{
+    uint64_t width = 1;
+
+    while (block % (2 * width) == 0 &&
+           (block + 2 * width <= end || (last && block + width < end))) {
+        width *= 2;
+    }
+    return width;
+}
+
+static uint64_t blocks_of(uint64_t elems)
+{
+    return (elems + PST_SHARD_BLOCK - 1) / PST_SHARD_BLOCK;
+}
+
+struct trees {
+    struct pst_square_tree *rows;
+    uint32_t n;
+    size_t room;
+};
+
+static void add_trees(struct trees *trees, uint64_t elems, uint32_t p, uint32_t member,
+                      struct pst_shard piece)
+{
+    const uint64_t until = piece.first + piece.elems, end = blocks_of(until);
+
+    for (uint64_t block = piece.first / PST_SHARD_BLOCK; piece.elems > 0 && block < end;) {
+        const uint64_t width = width_at(block, end, until == elems);
+        const uint64_t first = block * PST_SHARD_BLOCK, all = width * PST_SHARD_BLOCK;
+
+        pst_grow(&trees->rows, &trees->room, trees->n, sizeof *trees->rows);
+        trees->rows[trees->n++] = (struct pst_square_tree){
+            p, member, first, until - first < all ? until - first : all};
+        block += width;
+    }
+}
+
+/* The piece that begins at this element. */
+static uint32_t member_at(const struct pst_shards *shards, const struct pst_graph *graph,
+                          uint32_t parameter, uint64_t first)
+{
+    uint32_t m = 0;
+    struct pst_shard piece = pst_shard_of(shards, graph, parameter, m);
+
+    while (piece.first != first || piece.elems == 0) {
+        piece = pst_shard_of(shards, graph, parameter, ++m);
+    }
+    return m;
+}
+
+uint32_t pst_plan_square_trees(const struct pst_plan *plan, const struct pst_graph *graph,
+                               struct pst_arena *arena, struct pst_square_tree **ret_trees)
+{
+    struct pst_shards *shards = pst_arena_array(arena, plan->n_stages, sizeof *shards);
+    uint32_t *stage_of = pst_arena_none(arena, graph->n_ops);
+    struct trees trees = {0};
+
+    for (uint32_t s = 0; s < plan->n_stages; s++) {
+        pst_plan_shards(plan, graph, s, arena, &shards[s]);
+        for (uint32_t n = 0; n < plan->stages[s].n_nodes; n++) {
+            stage_of[plan->stages[s].nodes[n]] = s;
+        }
+    }
+    for (uint32_t p = 0; p < graph->n_params; p++) {
+        const struct pst_parameter *parameter = &graph->params[p];
+        const struct pst_shards *of = &shards[stage_of[parameter->users[0]]];
+
+        for (uint64_t first = 0; first < parameter->elems;) {
+            const uint32_t member = member_at(of, graph, p, first);
+            const struct pst_shard piece = pst_shard_of(of, graph, p, member);
+
+            add_trees(&trees, parameter->elems, p, member, piece);
+            first += piece.elems;
+        }
+    }
+    *ret_trees = pst_arena_copy(arena, trees.rows, trees.n, sizeof *trees.rows);
+    free(trees.rows);
+    return trees.n;
+}
+
+struct subtree {
+    uint64_t block, width;
+    double sum;
+};
+
+/* Neighbours of equal width first; what is missing at the end is 0. */
+double pst_square_trees_sum(const struct pst_square_tree *trees, uint32_t n, const double *sums)
+{
+    struct subtree stack[65];
+    double total = 0;
+
+    for (uint32_t i = 0; i < n;) {
+        const uint32_t parameter = trees[i].parameter;
+        uint32_t depth = 0;
+
+        for (; i < n && trees[i].parameter == parameter; i++) {
+            struct subtree next = {trees[i].first / PST_SHARD_BLOCK, 1, sums[i]};
+
+            while (next.width < blocks_of(trees[i].elems)) {
+                next.width *= 2;
+            }
+            for (; depth > 0 && stack[depth - 1].width == next.width &&
+                   stack[depth - 1].block % (2 * next.width) == 0;
+                 depth--) {
+                next = (struct subtree){stack[depth - 1].block, 2 * next.width,
+                                        stack[depth - 1].sum + next.sum};
+            }
+            stack[depth++] = next;
+        }
+        for (; depth > 1; depth--) {
+            stack[depth - 2].sum += stack[depth - 1].sum;
+        }
+        total += stack[0].sum;
+    }
+    return total;
+}

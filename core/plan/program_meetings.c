@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Meetings of ranks in a program: REDUCE sums the gradients of a stage over its ranks, TIE those of
+ * a tied parameter over its uses, GATHER brings the pieces of a stage's new weights together.
+ */
+#include "plan/program_build.h"
+#include "plan/program_classes.h"
+
+struct parts {
+    struct pst_program_meet_part *rows;
+    uint32_t n;
+};
+
+/* A buffer whose members have the elements in pieces, or one that all have whole. */
+static void add_buffer(struct parts *parts, const struct pst_shards *shards, uint32_t parameter,
+                       uint32_t value, uint64_t elems, uint32_t elem_bytes)
+{
+    if (!pst_shards_cut(shards, parameter)) {
+        parts->rows[parts->n++] = (struct pst_program_meet_part){
+            .value = value, .owner = PST_NONE, .bytes = elems * elem_bytes};
+        return;
+    }
+    for (uint32_t m = 0; m < shards->n; m++) {
+        const struct pst_shard *piece =
+            &shards->pieces[(size_t)shards->row_of[parameter] * shards->n + m];
+
+        if (piece->elems > 0) {
+            parts->rows[parts->n++] =
+                (struct pst_program_meet_part){.value = value,
+                                               .owner = m,
+                                               .begin = piece->first * elem_bytes,
+                                               .bytes = piece->elems * elem_bytes};
+        }
+    }
+}
+
+static struct pst_program_meeting *make_meeting(struct pst_builder *b, uint8_t kind, uint32_t stage)
+{
+    const struct pst_plan_stage *of = &b->plan->stages[stage];
+    struct pst_program_meeting *meeting = pst_arena_array(&b->program->arena, 1, sizeof *meeting);
+
+    *meeting = (struct pst_program_meeting){
+        .kind = kind, .n_members = of->n_ranks, .members = of->ranks};
+    return meeting;
+}
+
+/* --- REDUCE ------------------------------------------------------------------------------------*/
+
+/* Whose gradients a REDUCE sums, modulo 2: the k-th of a stage is for batch k, and the first may
+   stand in fill. */
+static uint32_t parity_of(const struct pst_program *program,
+                          const struct pst_program_section *section, uint32_t stage)
+{
+    const struct pst_program_section *fill = &program->sections[0];
+    uint32_t ahead = 0;
+
+    for (uint32_t i = 0; fill->part == PST_FILL && section->part != PST_FILL && i < fill->n_instrs;
+         i++) {
+        const struct pst_instr *instr = &program->instrs[fill->first_instr + i];
+
+        ahead += instr->op == PST_I_REDUCE && instr->stage == stage;
+    }
+    return (section->phase + ahead) % 2;
+}
+
+/* The accumulators of the stage's uses of each parameter. */
+static const struct pst_program_meeting *
+make_reduce(struct pst_builder *b, const struct pst_program_section *section, uint32_t stage)
+{
+    const struct pst_shards *shards = &b->stages[stage].shards;
+    const struct pst_program *program = b->program;
+    const uint32_t parity = b->plan->deferred_step ? parity_of(program, section, stage) : 0;
+    struct pst_program_meeting *meeting = make_meeting(b, PST_MEET_SUM, stage);
+    struct parts parts = {NULL, 0};
+    uint32_t room = 0;
+
+    for (uint32_t i = 0; i < program->n_params; i++) {
+        room += program->params[i].n_grads * shards->n;
+    }
+    parts.rows = pst_arena_array(&b->program->arena, room, sizeof *parts.rows);
+    for (uint32_t i = 0; i < program->n_params; i++) {
+        const struct pst_program_param *row = &program->params[i];
+        const struct pst_parameter *parameter = &b->graph->params[row->parameter];
+
+        for (uint32_t g = 0; g < row->n_grads; g++) {
+            if (b->stage_of[parameter->users[row->grad_users[g]]] == stage) {
+                add_buffer(&parts, shards, row->parameter, row->grads[parity * row->n_grads + g],
+                           parameter->elems, sizeof(float));
+            }
+        }
+    }
+    meeting->parts = parts.rows;
+    meeting->n_parts = parts.n;
+    return meeting;
+}
+
+/* --- TIE ---------------------------------------------------------------------------------------*/
+
+/* One accumulator per using operator, added in the order in which the model uses them, wherever
+   they are: the sum is the same for every cut. */
+
+static bool holds(const struct pst_builder *b, uint32_t rank, uint32_t op)
+{
+    return pst_plan_replica(&b->plan->stages[b->stage_of[op]], rank) != PST_NONE;
+}
+
+/* The first member that holds the `user`-th use, and which of its sources that is. */
+static void find_term(const struct pst_builder *b, const struct pst_program_meeting *tie,
+                      const struct pst_parameter *parameter, uint32_t user, uint32_t *ret_term)
+{
+    uint32_t m = 0, source = 0;
+
+    while (!holds(b, tie->members[m], parameter->users[user])) {
+        m++;
+    }
+    for (uint32_t u = 0; u < user; u++) {
+        source += holds(b, tie->members[m], parameter->users[u]);
+    }
+    ret_term[0] = m;
+    ret_term[1] = source;
+}
+
+/* All ranks of the tie, ascending; of a parameter in pieces those that have the same one. */
+static void find_members(const struct pst_builder *b, uint32_t index, bool cut, uint32_t replica,
+                         struct pst_program_meeting *tie)
+{
+    const struct pst_plan_tie *from = &b->plan->ties[index];
+    uint32_t *members = pst_arena_array(&b->program->arena, b->plan->n_devices, sizeof *members);
+
+    for (uint32_t r = 0; r < b->plan->n_devices; r++) {
+        bool in = false;
+
+        for (uint32_t s = 0; s < from->n_stages; s++) {
+            const struct pst_plan_stage *stage = &b->plan->stages[from->stages[s]];
+
+            in |= cut ? stage->ranks[replica] == r : pst_plan_replica(stage, r) != PST_NONE;
+        }
+        if (in) {
+            members[tie->n_members++] = r;
+        }
+    }
+    tie->members = members;
+}
+
+static const struct pst_program_meeting *
+make_tie(struct pst_builder *b, const struct pst_program_section *section, uint32_t index)
+{
+    const uint32_t p = b->plan->ties[index].parameter;
+    const struct pst_parameter *parameter = &b->graph->params[p];
+    const struct pst_program_param *row = &b->program->params[b->param_row[p]];
+    struct pst_program_meeting *tie = pst_arena_array(&b->program->arena, 1, sizeof *tie);
+    struct pst_program_meet_part *part = pst_arena_array(&b->program->arena, 1, sizeof *part);
+    uint32_t(*order)[2] =
+        pst_arena_array(&b->program->arena, parameter->n_users, sizeof *order);
+
+    *part = (struct pst_program_meet_part){.value = row->tie,
+                                           .owner = PST_NONE,
+                                           .bytes = row->shard.elems * sizeof(float)};
+    *tie = (struct pst_program_meeting){
+        .kind = PST_MEET_SUM,
+        .parts = part,
+        .n_parts = row->shard.elems > 0 ? 1 : 0,
+        .n_sources = row->n_grads,
+        .sources = row->grads + (b->plan->deferred_step ? section->phase % 2 * row->n_grads : 0),
+        .source_begin = row->shard.first * sizeof(float),
+        .order = (const uint32_t(*)[2])order,
+        .n_order = parameter->n_users};
+    find_members(b, index, pst_shards_cut(&b->stages[row->stage].shards, p),
+                 b->stages[row->stage].replica, tie);
+    for (uint32_t user = 0; user < parameter->n_users; user++) {
+        find_term(b, tie, parameter, user, order[user]);
+    }
+    return tie;
+}
+
+/* --- GATHER ------------------------------------------------------------------------------------*/
+
+/* The version that the update of the section's batch has made. */
+static const struct pst_program_meeting *
+make_gather(struct pst_builder *b, const struct pst_program_section *section, uint32_t stage)
+{
+    const struct pst_shards *shards = &b->stages[stage].shards;
+    const struct pst_program *program = b->program;
+    struct pst_program_meeting *meeting = make_meeting(b, PST_MEET_GATHER, stage);
+    struct parts parts = {NULL, 0};
+
+    parts.rows = pst_arena_array(&b->program->arena, (size_t)program->n_params * shards->n,
+                                 sizeof *parts.rows);
+    for (uint32_t i = 0; i < program->n_params; i++) {
+        const struct pst_program_param *row = &program->params[i];
+        const struct pst_parameter *parameter = &b->graph->params[row->parameter];
+
+        if (row->stage == stage && pst_shards_cut(shards, row->parameter)) {
+            add_buffer(&parts, shards, row->parameter,
+                       row->versions[(section->phase + 1) % row->n_versions], parameter->elems,
+                       pst_dtype_bytes(parameter->dtype));
+        }
+    }
+    meeting->parts = parts.rows;
+    meeting->n_parts = parts.n;
+    return meeting;
+}
+
+const struct pst_program_meeting *pst_build_meeting(struct pst_builder *b,
+                                                    const struct pst_program_section *section,
+                                                    const struct pst_instr *instr)
+{
+    if (b->classes != NULL && b->classes->recording) {
+        return NULL;
+    }
+    if (instr->op == PST_I_TIE) {
+        return b->param_row[b->plan->ties[instr->stage].parameter] != PST_NONE
+                   ? make_tie(b, section, instr->stage)
+                   : NULL;
+    }
+    if (b->plan->stages[instr->stage].n_ranks < 2 || !b->stages[instr->stage].local) {
+        return NULL;
+    }
+    return instr->op == PST_I_REDUCE ? make_reduce(b, section, instr->stage)
+                                     : make_gather(b, section, instr->stage);
+}
