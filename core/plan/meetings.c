@@ -252,22 +252,26 @@ uint32_t pst_plan_square_trees(const struct pst_plan *plan, const struct pst_gra
     uint32_t *stage_of = pst_arena_none(arena, graph->n_ops);
     struct trees trees = {0};
 
-    for (uint32_t s = 0; s < plan->n_stages; s++) {
+    for (uint32_t s = 0; s < plan->n_stages && plan->zero > 0; s++) {
         pst_plan_shards(plan, graph, s, arena, &shards[s]);
         for (uint32_t n = 0; n < plan->stages[s].n_nodes; n++) {
             stage_of[plan->stages[s].nodes[n]] = s;
         }
     }
     for (uint32_t p = 0; p < graph->n_params; p++) {
-        const struct pst_parameter *parameter = &graph->params[p];
-        const struct pst_shards *of = &shards[stage_of[parameter->users[0]]];
+        const uint64_t elems = graph->params[p].elems;
+        struct pst_shard piece = {0, elems};
 
-        for (uint64_t first = 0; first < parameter->elems;) {
-            const uint32_t member = member_at(of, graph, p, first);
-            const struct pst_shard piece = pst_shard_of(of, graph, p, member);
+        for (uint64_t first = 0; first < elems; first += piece.elems) {
+            uint32_t member = 0;
 
-            add_trees(&trees, parameter->elems, p, member, piece);
-            first += piece.elems;
+            if (plan->zero > 0) {
+                const struct pst_shards *of = &shards[stage_of[graph->params[p].users[0]]];
+
+                member = member_at(of, graph, p, first);
+                piece = pst_shard_of(of, graph, p, member);
+            }
+            add_trees(&trees, elems, p, member, piece);
         }
     }
     *ret_trees = pst_arena_copy(arena, trees.rows, trees.n, sizeof *trees.rows);

@@ -26,6 +26,8 @@ struct toy_list {
     uint32_t state_values[6];
     struct pst_program_section section;
     uint32_t weight, grad, scratch, tie;
+    struct pst_program_meeting sum; /* of a tied gradient */
+    struct pst_program_meet_part sum_part;
 };
 
 struct toy {
@@ -172,7 +174,19 @@ static void toy_end(struct toy *toy, struct toy_list *list)
 
     toy_instr(list, PST_I_REDUCE, stage, 0, PST_NONE);
     if (toy->tied) {
-        toy_instr(list, PST_I_TIE, 0, 0, PST_NONE);
+        static const uint32_t members[] = {0, 1}, order[][2] = {{0, 0}, {1, 0}};
+
+        list->sum_part = (struct pst_program_meet_part){list->tie, PST_NONE, 0, sizeof(float)};
+        list->sum = (struct pst_program_meeting){.kind = PST_MEET_SUM,
+                                                 .n_members = 2,
+                                                 .members = members,
+                                                 .n_parts = 1,
+                                                 .parts = &list->sum_part,
+                                                 .n_sources = 1,
+                                                 .sources = list->grads,
+                                                 .n_order = 2,
+                                                 .order = order};
+        list->lists[toy_instr(list, PST_I_TIE, 0, 0, PST_NONE)].meeting = &list->sum;
     }
     toy_instr(list, PST_I_NORM, 0, 0, PST_NONE);
     toy_instr(list, PST_I_STEP, stage, 0, PST_NONE);
@@ -190,6 +204,7 @@ static void toy_static(struct toy *toy, struct toy_list *list, uint32_t rank)
     list->versions[0] = list->weight;
     list->params[0] = (struct pst_program_param){.parameter = toy->tied ? 0 : rank,
                                                  .stage = rank,
+                                                 .shard = {0, 1},
                                                  .weight = list->weight,
                                                  .working = list->weight,
                                                  .n_versions = 1,
