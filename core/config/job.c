@@ -14,9 +14,9 @@
 
 /* Every table that a config may hold at its top. */
 static const char *const known[] = {
-    "model",     "data",    "train", "cluster",    "profile", "partitioner",
-    "scheduler", "memopt",  "run",   "checkpoint", "plugins", "limits",
-    "output",    "compare", "tune",  "include",    NULL,
+    "model",     "data",    "train", "cluster",    "profile",  "partitioner",
+    "scheduler", "memopt",  "run",   "checkpoint", "plugins",  "limits",
+    "output",    "compare", "tune",  "include",    "parallel", NULL,
 };
 #define N_KNOWN (sizeof known / sizeof *known - 1)
 

@@ -31,6 +31,10 @@ struct pst_job_train {
     uint32_t degree[PST_MAX_DEGREES], n_degrees;
 };
 
+struct pst_job_parallel {
+    int64_t zero; /* stage of ZeRO */
+};
+
 /* Parameters that are updated in another way: the first that matches counts. */
 struct pst_job_group {
     const char *match; /* patterns separated by ',' */
@@ -110,6 +114,7 @@ typedef pst_status pst_job_planner(const struct pst_job *job, struct pst_graph *
 struct pst_job {
     struct pst_config *config; /* borrowed */
     struct pst_job_train train;
+    struct pst_job_parallel parallel;
     struct pst_job_group groups[PST_MAX_GROUPS];
     uint32_t n_groups;
     struct pst_job_run run;
@@ -143,7 +148,7 @@ struct pst_job_section {
     const char *const *of_plugins;
 };
 
-enum { PST_MAX_SECTIONS = 12 };
+enum { PST_MAX_SECTIONS = 13 };
 /* Core's sections, then those of the training program; the last has no name. */
 extern struct pst_job_section pst_job_sections[PST_MAX_SECTIONS + 1];
 

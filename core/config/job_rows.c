@@ -47,6 +47,13 @@ static const struct pst_param train_rows[] = {
         "Asynchronous schedules: steps between drains of the pipeline; 0: one at the end."),
 };
 
+static const struct pst_param parallel_rows[] = {
+    ROW(parallel, zero, INT, "0", "0..1",
+        "1: each replica of a stage updates a piece of the weights and has the optimizer's state "
+        "of "
+        "no other (ZeRO 1)."),
+};
+
 static const struct pst_param group_rows[] = {
     ROW(group, match, STRING, "", NULL, "Names of parameters, or patterns of them."),
     ROW(group, lr_scale, FLOAT, "1", "0..", "Their learning rate is `lr` times this."),
@@ -117,6 +124,7 @@ static const struct pst_param plugins_rows[] = {
 struct pst_job_section pst_job_sections[PST_MAX_SECTIONS + 1] = {
     {"train", train_rows, COUNT(train_rows), MEMBER(train)},
     {"train.group", group_rows, COUNT(group_rows), MEMBER(groups)},
+    {"parallel", parallel_rows, COUNT(parallel_rows), MEMBER(parallel)},
     {"run", run_rows, COUNT(run_rows), MEMBER(run), .paths = WORDS("plan")},
     {"profile", profile_rows, COUNT(profile_rows), MEMBER(profile), .paths = WORDS("file")},
     {"plugins", plugins_rows, COUNT(plugins_rows), MEMBER(plugins), .path_lists = WORDS("path")},

@@ -212,8 +212,8 @@ static void allocate(struct pst_exec *exec)
 {
     exec->ranks = pst_alloc(exec->n_ranks, sizeof *exec->ranks);
     exec->devices = pst_alloc(exec->n_ranks, sizeof(struct pst_device *));
-    exec->n_trees = pst_plan_square_trees(exec->config.plan, exec->config.graph, &exec->memory,
-                                          &exec->trees);
+    exec->n_trees =
+        pst_plan_square_trees(exec->config.plan, exec->config.graph, &exec->memory, &exec->trees);
     exec->n_sums = exec->n_trees + count_losses(&exec->config);
     exec->n_updates = pst_exec_updates_of_step(exec->config.plan);
     exec->n_in_update = updates_each_microbatch(exec->config.plan)

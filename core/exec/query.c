@@ -111,9 +111,9 @@ static pst_status share_values(struct pst_exec *exec, uint32_t parameter, uint32
 
     for (uint32_t r = 0; r < exec->n_ranks && status == PST_OK; r++) {
         const struct pst_program_param *row = row_on(exec, r, parameter, of_rank);
-        const struct pst_shard shard =
-            row == NULL ? (struct pst_shard){0, 0}
-                        : of_rank == PST_NONE ? row->shard : (struct pst_shard){0, elems};
+        const struct pst_shard shard = row == NULL           ? (struct pst_shard){0, 0}
+                                       : of_rank == PST_NONE ? row->shard
+                                                             : (struct pst_shard){0, elems};
 
         if (shard.elems > 0) {
             memcpy(values + shard.first, all + r * elems + shard.first,
@@ -161,8 +161,9 @@ pst_status pst_exec_get_copy(struct pst_exec *exec, uint32_t parameter, uint32_t
 
 pst_status pst_exec_get_gradient(struct pst_exec *exec, uint32_t parameter, float *ret_values)
 {
-    return exec->n_steps == 0 ? PST_ERR_BUG
-                              : fetch_parameter(exec, EXEC_GRADIENT, parameter, PST_NONE, ret_values);
+    return exec->n_steps == 0
+               ? PST_ERR_BUG
+               : fetch_parameter(exec, EXEC_GRADIENT, parameter, PST_NONE, ret_values);
 }
 
 pst_status pst_exec_copy_state(struct pst_exec *exec, float *const *ret_values,

@@ -35,8 +35,8 @@ struct exec_param {
 
 /* A square sum that the rank computes. */
 struct exec_square {
-    uint32_t param; /* row of params */
-    uint32_t entry; /* of the table; PST_NONE: another rank tells it */
+    uint32_t param;        /* row of params */
+    uint32_t entry;        /* of the table; PST_NONE: another rank tells it */
     uint64_t first, elems; /* inside the parameter */
 };
 

@@ -103,8 +103,7 @@ static void bind_squares(struct exec_rank *rank)
     const struct pst_exec *exec = rank->exec;
     const struct pst_program *program = exec->config.programs[rank->index];
 
-    rank->squared =
-        pst_arena_array(&rank->memory, exec->n_trees, sizeof *rank->squared);
+    rank->squared = pst_arena_array(&rank->memory, exec->n_trees, sizeof *rank->squared);
     for (uint32_t t = 0, i = 0; t < exec->n_trees; t++) {
         const struct pst_square_tree *tree = &exec->trees[t];
         const struct pst_program_param *row;
@@ -115,8 +114,8 @@ static void bind_squares(struct exec_rank *rank)
         row = &program->params[i];
         if (i < program->n_params && row->parameter == tree->parameter &&
             tree->first - row->shard.first < row->shard.elems) {
-            rank->squared[rank->n_squared++] = (struct exec_square){
-                i, row->owner ? t : PST_NONE, tree->first, tree->elems};
+            rank->squared[rank->n_squared++] =
+                (struct exec_square){i, row->owner ? t : PST_NONE, tree->first, tree->elems};
         }
     }
 }

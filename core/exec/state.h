@@ -31,8 +31,8 @@ struct pst_exec {
     uint64_t wishes; /* the most that any of them has heard */
     uint64_t stall_ns;
     struct exec_task_queue tasks;
-    atomic_uint failed;              /* 1 + the rank that failed first, 0: none */
-    bool has_norm;                   /* the training lists do */
+    atomic_uint failed; /* 1 + the rank that failed first, 0: none */
+    bool has_norm;      /* the training lists do */
     struct pst_arena memory;
     uint32_t n_trees; /* square sums that make the norm */
     struct pst_square_tree *trees;

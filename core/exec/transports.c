@@ -103,8 +103,8 @@ static void measure(const struct exec_list *list, struct pst_transport_needs *ne
 
         for (uint32_t p = 0; meeting != NULL && p < meeting->n_parts; p++) {
             n += pst_meet_buffers(meeting, p);
-            bytes += pst_meet_buffers(meeting, p) * meeting->parts[p].elems *
-                     pst_meeting_size(meeting);
+            bytes +=
+                pst_meet_buffers(meeting, p) * meeting->parts[p].elems * pst_meeting_size(meeting);
         }
         raise_to(&needs->meeting_bytes, bytes);
         raise_to(&needs->meeting_buffers, n);

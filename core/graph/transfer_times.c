@@ -77,9 +77,9 @@ uint64_t pst_cost_ring_ns(const struct pst_cost_model *cost, struct pst_meet_byt
     steps = (unsigned __int128)n_ranks - 1;
     moved = (steps * ((unsigned __int128)bytes.added + bytes.copied) + n_ranks - 1) / n_ranks;
     latency = steps * phases * hop;
-    return pst_sat_add(latency > UINT64_MAX / 2 ? UINT64_MAX / 2 : (uint64_t)latency,
-                       move_ns(moved, between_nodes ? cluster->node_link_bandwidth
-                                                    : cluster->link_bandwidth));
+    return pst_sat_add(
+        latency > UINT64_MAX / 2 ? UINT64_MAX / 2 : (uint64_t)latency,
+        move_ns(moved, between_nodes ? cluster->node_link_bandwidth : cluster->link_bandwidth));
 }
 
 uint64_t pst_cost_allreduce_ns(const struct pst_cost_model *cost, uint64_t bytes, uint32_t n_ranks)

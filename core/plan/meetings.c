@@ -95,8 +95,8 @@ static uint64_t norm_values(const struct pst_plan *plan, const struct pst_graph 
     const uint32_t op = graph->tensors[graph->loss].producer;
     struct pst_arena arena = {0};
     struct pst_square_tree *trees;
-    uint64_t n = plan->zero > 0 ? pst_plan_square_trees(plan, graph, &arena, &trees)
-                                : graph->n_params;
+    uint64_t n =
+        plan->zero > 0 ? pst_plan_square_trees(plan, graph, &arena, &trees) : graph->n_params;
 
     pst_arena_finish(&arena);
     for (uint32_t s = 0; s < plan->n_stages; s++) {
@@ -134,8 +134,8 @@ static bool is_updated(const struct pst_plan *plan, const struct pst_parameter *
                        uint32_t s)
 {
     for (uint32_t before = 0; before < s; before++) {
-        for (uint32_t u = 0; pst_plan_shares(&plan->stages[before], &plan->stages[s]) &&
-                             u < parameter->n_users;
+        for (uint32_t u = 0;
+             pst_plan_shares(&plan->stages[before], &plan->stages[s]) && u < parameter->n_users;
              u++) {
             if (pst_plan_node(&plan->stages[before], parameter->users[u]) != PST_NONE) {
                 return false;
@@ -177,8 +177,7 @@ struct pst_meet_bytes pst_plan_meet_bytes(const struct pst_plan *plan,
         return (struct pst_meet_bytes){0, weight_bytes(plan, graph, instr->stage)};
     case PST_I_TIE:
         bytes = pst_shard_tied(graph, plan->ties[instr->stage].parameter,
-                               sums_of(plan, instr->stage),
-                               piece_of(plan, instr->stage, rank))
+                               sums_of(plan, instr->stage), piece_of(plan, instr->stage, rank))
                     .elems *
                 sizeof(float);
         return (struct pst_meet_bytes){bytes, bytes};
@@ -226,8 +225,8 @@ static void add_trees(struct trees *trees, uint64_t elems, uint32_t p, uint32_t 
         const uint64_t first = block * PST_SHARD_BLOCK, all = width * PST_SHARD_BLOCK;
 
         pst_grow(&trees->rows, &trees->room, trees->n, sizeof *trees->rows);
-        trees->rows[trees->n++] = (struct pst_square_tree){
-            p, member, first, until - first < all ? until - first : all};
+        trees->rows[trees->n++] =
+            (struct pst_square_tree){p, member, first, until - first < all ? until - first : all};
         block += width;
     }
 }

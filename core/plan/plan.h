@@ -57,13 +57,13 @@ enum pst_payload {
 
 /* One instruction; fields that do not apply are 0. File form: docs/plan.md. */
 struct pst_instr {
-    uint8_t op;          /* enum pst_instr_op */
-    uint8_t payload;     /* SEND, RECV */
-    bool at_part_head;   /* a FETCH that is posted when the list reaches it; false in plans */
-    uint32_t stage;      /* passes, copies, REDUCE, STEP, GATHER: the stage; SEND, RECV: the edge, or the
-                            stage of the guest; TIE: the tie */
-    uint32_t microbatch; /* passes and copies: of that stage */
-    uint32_t node;       /* copies: operator */
+    uint8_t op;        /* enum pst_instr_op */
+    uint8_t payload;   /* SEND, RECV */
+    bool at_part_head; /* a FETCH that is posted when the list reaches it; false in plans */
+    uint32_t stage; /* passes, copies, REDUCE, STEP, GATHER: the stage; SEND, RECV: the edge, or the
+                       stage of the guest; TIE: the tie */
+    uint32_t microbatch;              /* passes and copies: of that stage */
+    uint32_t node;                    /* copies: operator */
     uint32_t first_sample, n_samples; /* SEND, RECV: samples of the step */
     uint32_t peer;                    /* SEND, RECV: rank */
     uint32_t n_waits;

@@ -48,11 +48,11 @@ struct pst_hash pst_plan_digest(const struct pst_plan *plan)
     const uint32_t numbers[] = {plan->batch,        plan->step_batch, plan->slices,
                                 plan->version_rule, plan->copies,     plan->asynchronous,
                                 plan->drain_every,  plan->barrier,    plan->deferred_step,
-                                plan->n_stages,     plan->n_devices};
+                                plan->n_stages,     plan->n_devices,  plan->zero};
     struct pst_hash digest;
 
     pst_hasher_add(hasher, &plan->graph_digest, sizeof plan->graph_digest);
-    add(hasher, sizeof numbers / sizeof *numbers, numbers);
+    add(hasher, sizeof numbers / sizeof *numbers - (plan->zero == 0), numbers); /* as ever */
     for (uint32_t s = 0; s < plan->n_stages; s++) {
         add_stage(hasher, &plan->stages[s]);
     }

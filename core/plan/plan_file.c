@@ -34,6 +34,7 @@ struct file {
     struct names ops, params;
     struct pst_plan *plan;
     uint64_t n_instrs;
+    uint32_t version;
     struct pst_plan_stated *stated; /* of what is read */
 };
 
@@ -78,16 +79,33 @@ static void code_op(struct file *f, uint32_t *op)
 
 /* --- the head ----------------------------------------------------------------------------------*/
 
+/* A plan that uses nothing of version 2 is of version 1. */
 static void code_format(struct file *f)
 {
     struct pst_codec *c = &f->codec;
-    uint32_t version = 1;
 
+    f->version = !pst_codec_reads(c) && f->plan->zero > 0 ? 2 : 1;
     pst_codec_constant(c, "format", "penstock-plan");
-    pst_codec_uint(c, "version", &version);
-    if (version != 1 && pst_codec_is_sound(c)) {
-        pst_codec_fail(c, "input.unsupported", NULL, "version %u; this program reads version 1",
-                       version);
+    pst_codec_uint(c, "version", &f->version);
+    if ((f->version < 1 || f->version > 2) && pst_codec_is_sound(c)) {
+        pst_codec_fail(c, "input.unsupported", NULL,
+                       "version %u; this program reads versions 1 and 2", f->version);
+    }
+}
+
+static void code_parallel(struct file *f)
+{
+    struct pst_codec *c = &f->codec;
+
+    if (pst_codec_has(c, "parallel", f->version > 1)) {
+        pst_codec_object(c, "parallel");
+        pst_codec_uint(c, "zero", &f->plan->zero);
+        pst_codec_end(c);
+    }
+    if (f->plan->zero != f->version - 1 && pst_codec_is_sound(c)) {
+        pst_codec_fail(c, "input.unsupported", "parallel",
+                       "zero = %u in a file of version %u; version 2 has zero = 1", f->plan->zero,
+                       f->version);
     }
 }
 
@@ -638,6 +656,7 @@ static void code_plan(struct file *f, const char *text, size_t length)
     }
     code_slices(f);
     code_mode(f);
+    code_parallel(f);
     pst_codec_newline(c);
     n_stages = pst_codec_array(c, "stages");
     n_stages = pst_codec_reads(c) ? n_stages : f->plan->n_stages;

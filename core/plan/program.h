@@ -153,12 +153,12 @@ struct pst_program_meeting {
     const uint32_t *members; /* ranks */
     const struct pst_program_meet_part {
         uint32_t value;
-        uint32_t owner; /* member; PST_NONE: all */
+        uint32_t owner;        /* member; PST_NONE: all */
         uint64_t begin, bytes; /* inside the value */
-    } *parts;
-    uint32_t n_sources; /* of the only part of a TIE; 0: every part is its own */
-    const uint32_t *sources; /* values */
-    uint64_t source_begin;   /* inside each of them */
+    } * parts;
+    uint32_t n_sources;         /* of the only part of a TIE; 0: every part is its own */
+    const uint32_t *sources;    /* values */
+    uint64_t source_begin;      /* inside each of them */
     const uint32_t (*order)[2]; /* [n_order] terms of a TIE: (member, its source) */
 };
 

@@ -25,12 +25,12 @@ struct pst_micro {
 };
 
 struct pst_stage_build {
-    bool local;        /* on this rank; pst_build_together */
-    uint32_t replica;  /* that this rank is, where local */
+    bool local;               /* on this rank; pst_build_together */
+    uint32_t replica;         /* that this rank is, where local */
     struct pst_shards shards; /* where local */
-    uint32_t n_batch;  /* micro-batches of one batch; at least 1 */
-    uint32_t n_unit;   /* from one update of the weights to the next */
-    uint32_t n_micros; /* that the list may name: those of pst_builder.batches */
+    uint32_t n_batch;         /* micro-batches of one batch; at least 1 */
+    uint32_t n_unit;          /* from one update of the weights to the next */
+    uint32_t n_micros;        /* that the list may name: those of pst_builder.batches */
     struct pst_micro *micros;
     struct pst_op_grad *grad; /* [node] */
     struct pst_replays replays;

@@ -39,8 +39,8 @@ static struct pst_program_meeting *make_meeting(struct pst_builder *b, uint8_t k
     const struct pst_plan_stage *of = &b->plan->stages[stage];
     struct pst_program_meeting *meeting = pst_arena_array(&b->program->arena, 1, sizeof *meeting);
 
-    *meeting = (struct pst_program_meeting){
-        .kind = kind, .n_members = of->n_ranks, .members = of->ranks};
+    *meeting =
+        (struct pst_program_meeting){.kind = kind, .n_members = of->n_ranks, .members = of->ranks};
     return meeting;
 }
 
@@ -64,8 +64,9 @@ static uint32_t parity_of(const struct pst_program *program,
 }
 
 /* The accumulators of the stage's uses of each parameter. */
-static const struct pst_program_meeting *
-make_reduce(struct pst_builder *b, const struct pst_program_section *section, uint32_t stage)
+static const struct pst_program_meeting *make_reduce(struct pst_builder *b,
+                                                     const struct pst_program_section *section,
+                                                     uint32_t stage)
 {
     const struct pst_shards *shards = &b->stages[stage].shards;
     const struct pst_program *program = b->program;
@@ -142,20 +143,19 @@ static void find_members(const struct pst_builder *b, uint32_t index, bool cut, 
     tie->members = members;
 }
 
-static const struct pst_program_meeting *
-make_tie(struct pst_builder *b, const struct pst_program_section *section, uint32_t index)
+static const struct pst_program_meeting *make_tie(struct pst_builder *b,
+                                                  const struct pst_program_section *section,
+                                                  uint32_t index)
 {
     const uint32_t p = b->plan->ties[index].parameter;
     const struct pst_parameter *parameter = &b->graph->params[p];
     const struct pst_program_param *row = &b->program->params[b->param_row[p]];
     struct pst_program_meeting *tie = pst_arena_array(&b->program->arena, 1, sizeof *tie);
     struct pst_program_meet_part *part = pst_arena_array(&b->program->arena, 1, sizeof *part);
-    uint32_t(*order)[2] =
-        pst_arena_array(&b->program->arena, parameter->n_users, sizeof *order);
+    uint32_t(*order)[2] = pst_arena_array(&b->program->arena, parameter->n_users, sizeof *order);
 
-    *part = (struct pst_program_meet_part){.value = row->tie,
-                                           .owner = PST_NONE,
-                                           .bytes = row->shard.elems * sizeof(float)};
+    *part = (struct pst_program_meet_part){
+        .value = row->tie, .owner = PST_NONE, .bytes = row->shard.elems * sizeof(float)};
     *tie = (struct pst_program_meeting){
         .kind = PST_MEET_SUM,
         .parts = part,
@@ -176,8 +176,9 @@ make_tie(struct pst_builder *b, const struct pst_program_section *section, uint3
 /* --- GATHER ------------------------------------------------------------------------------------*/
 
 /* The version that the update of the section's batch has made. */
-static const struct pst_program_meeting *
-make_gather(struct pst_builder *b, const struct pst_program_section *section, uint32_t stage)
+static const struct pst_program_meeting *make_gather(struct pst_builder *b,
+                                                     const struct pst_program_section *section,
+                                                     uint32_t stage)
 {
     const struct pst_shards *shards = &b->stages[stage].shards;
     const struct pst_program *program = b->program;

@@ -40,7 +40,9 @@ void pst_job_figures(struct pst_planner *planner)
         .size = sizeof figures,
         .comm_model = PST_COMM_MAX,
         .node_size = (uint32_t)cluster->node_size,
-        .weight_multiplier = 2.0 + planner->in.optimizer_slots,
+        .weight_multiplier =
+            2.0 + (double)planner->in.optimizer_slots /
+                      (planner->in.job->parallel.zero > 0 ? planner->devices.degree : 1),
         .p2p_bytes_per_s = (double)cluster->link_bandwidth,
         .allreduce_bytes_per_s = (double)(cluster->node_size > 0 ? cluster->node_link_bandwidth
                                                                  : cluster->link_bandwidth),

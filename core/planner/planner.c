@@ -99,6 +99,7 @@ struct pst_plan *pst_planner_empty(const struct pst_planner *planner)
 
     pst_plan_create(in->graph, planner->sizes.batch, in->n_ranks, &plan);
     plan->optimizer_slots = in->optimizer_slots;
+    plan->zero = (uint32_t)in->job->parallel.zero;
     plan->capacity_bytes = pst_cluster_capacity(in->cluster);
     for (uint32_t r = 0; r < plan->n_devices; r++) {
         plan->devices[r].lacks_bytes = pst_cluster_lacks(in->cluster, r);

@@ -188,32 +188,60 @@ static void add_part(void *bytes, uint8_t kind, uint32_t slot, uint64_t part_byt
     *(uint64_t *)bytes += aligned(part_bytes);
 }
 
-/* Weights, gradients, optimizer state and the like of one operator's parameters. */
-static uint64_t op_static_bytes(struct pst_planner *planner, const struct pst_op *op,
-                                uint32_t versions)
+/* Weights, gradients, optimizer state and the like of one operator's parameters, on each of the
+   ranks that share it. */
+static void add_static_bytes(struct pst_planner *planner, const struct pst_op *op,
+                             uint32_t versions, const struct pst_shards *shards, uint64_t *bytes)
 {
     struct pst_view_scratch *scratch = &planner->scratch;
-    uint64_t bytes = 0;
-    uint32_t i;
 
-    for (i = 0; i < op->n_param; i++) {
-        const struct pst_parameter *parameter;
-
-        if (op->param[i] == PST_NONE) {
-            continue;
-        }
-        parameter = &planner->in.graph->params[op->param[i]];
-        bytes += aligned(parameter->elems * 4); /* accumulator: one per using operator */
-        if (scratch->param_stamp[op->param[i]] != scratch->stamp) {
-            scratch->param_stamp[op->param[i]] = scratch->stamp;
-            pst_static_parts(parameter, parameter->elems, versions, planner->in.optimizer_slots,
-                             add_part, &bytes);
+    for (uint32_t m = 0; m < shards->n; m++) {
+        for (uint32_t i = 0; i < op->n_state; i++) {
+            bytes[m] += aligned(op->state_elems[i] * 4);
         }
     }
-    for (i = 0; i < op->n_state; i++) {
-        bytes += aligned(op->state_elems[i] * 4);
+    for (uint32_t i = 0; i < op->n_param; i++) {
+        const uint32_t p = op->param[i];
+        const struct pst_parameter *parameter = &planner->in.graph->params[p];
+
+        for (uint32_t m = 0; p != PST_NONE && m < shards->n; m++) {
+            bytes[m] += aligned(parameter->elems * 4); /* accumulator: one per using operator */
+            if (scratch->param_stamp[p] != scratch->stamp) {
+                pst_static_parts(parameter, pst_shard_of(shards, planner->in.graph, p, m).elems,
+                                 versions, planner->in.optimizer_slots, add_part, &bytes[m]);
+            }
+        }
+        if (p != PST_NONE) {
+            scratch->param_stamp[p] = scratch->stamp;
+        }
     }
-    return bytes;
+}
+
+/* The most of what one of the ranks holds for the whole run. */
+static uint64_t stage_static_bytes(struct pst_planner *planner,
+                                   const struct pst_stage_question *question)
+{
+    const struct pst_graph *graph = planner->in.graph;
+    const uint32_t copies = pst_topology_copies(&planner->devices.topology);
+    struct pst_arena arena = {0};
+    struct pst_shards shards;
+    uint64_t one = 0, *bytes = &one, most = 0;
+
+    pst_shards_make(graph, question->nodes, question->n_nodes,
+                    planner->in.job->parallel.zero > 0 ? question->n_ranks * copies : 1, NULL,
+                    &arena, &shards);
+    if (shards.n > 1) {
+        bytes = pst_arena_array(&arena, shards.n, sizeof *bytes);
+    }
+    for (uint32_t i = 0; i < question->n_nodes; i++) {
+        add_static_bytes(planner, &graph->ops[question->nodes[i]], question->weight_versions,
+                         &shards, bytes);
+    }
+    for (uint32_t m = 0; m < shards.n; m++) {
+        most = bytes[m] > most ? bytes[m] : most;
+    }
+    pst_arena_finish(&arena);
+    return most;
 }
 
 /* Gradients of keys and values of all slices but the last, of the sequences whose backward passes
@@ -348,11 +376,10 @@ struct pst_stage_node *pst_view_build(struct pst_planner *planner,
 
         scratch->nodes[i] = table->nodes[nodes[i]];
         find_producers(planner, &scratch->nodes[i], &n_producers);
-        ret_view->static_bytes += op_static_bytes(planner, op, versions);
         ret_view->input_bytes += op_input_bytes(planner, op, samples);
         ret_view->static_bytes += op_past_bytes(planner, nodes[i], samples);
         room = op_room_bytes(planner, op) > room ? op_room_bytes(planner, op) : room;
     }
-    ret_view->static_bytes += aligned(room);
+    ret_view->static_bytes += stage_static_bytes(planner, question) + aligned(room);
     return scratch->nodes;
 }

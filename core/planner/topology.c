@@ -162,9 +162,35 @@ pst_status pst_places_ask(struct pst_instance *scheduler, const struct pst_topol
 
 #define ON_NON_FINITE_SKIP 1 /* train.on_non_finite */
 
+/* Replicas that see pieces of a gradient agree by NORM whether all of it is finite. */
 bool pst_planner_barrier(const struct pst_job *job)
 {
-    return job->train.clip > 0 || job->train.on_non_finite == ON_NON_FINITE_SKIP;
+    return job->train.clip > 0 || job->train.on_non_finite == ON_NON_FINITE_SKIP ||
+           job->parallel.zero > 0;
+}
+
+/* Is there something for replicas to share? */
+static pst_status check_zero(const struct pst_planner *planner, struct pst_error *err)
+{
+    const struct pst_planner_devices *devices = &planner->devices;
+    const long long zero = planner->in.job->parallel.zero;
+
+    if (zero == 0) {
+        return PST_OK;
+    }
+    if (devices->topology.version_rule == PST_VERSION_STASHED) {
+        return pst_fail(err, PST_ERR_UNSUPPORTED, "plan.mismatch",
+                        "parallel.zero = %lld updates pieces of the weights once a step, but "
+                        "scheduler \"%s\" updates them after every micro-batch; set "
+                        "parallel.zero = 0",
+                        zero, planner->strategies.scheduler->plugin->id);
+    }
+    return devices->replicates || pst_topology_copies(&devices->topology) > 1
+               ? PST_OK
+               : pst_fail(err, PST_ERR_CONFIG, "config.value",
+                          "parallel.zero = %lld shares what replicas keep, and every stage has "
+                          "one; set train.degrees",
+                          zero);
 }
 
 /* Are there as many micro-batches as the scheduler wants? */
@@ -398,6 +424,7 @@ pst_status pst_planner_place(struct pst_planner *planner, struct pst_error *err)
     uint32_t slices = planner->in.graph->slices;
     pst_status status = find_devices(planner, err);
 
+    PST_TRY(status, check_zero(planner, err));
     PST_TRY(status, check_slices(topology, slices, scheduler, err));
     PST_TRY(status, check_asynchronous(topology, scheduler->plugin, planner->in.job, err));
     if (!devices->chooses || !devices->replicates) { /* else: once the stages are known */

@@ -38,7 +38,8 @@ static bool belongs(const struct pst_session *session, const struct pst_plan *pl
     return same &&
            plan->batch == pst_graph_samples(session->graph, (uint32_t)session->job->train.batch) &&
            plan->graph_digest == session->graph->digest &&
-           plan->optimizer_slots == pst_job_optimizer_slots(session->job);
+           plan->optimizer_slots == pst_job_optimizer_slots(session->job) &&
+           plan->zero == (uint64_t)session->job->parallel.zero;
 }
 
 static void sign_plan(struct pst_session *session)

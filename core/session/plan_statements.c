@@ -120,6 +120,7 @@ pst_status pst_session_compare_stated(struct pst_session *session, struct pst_ch
     compare_number(report, "optimizer_slots", plan->optimizer_slots, pst_job_optimizer_slots(job));
     compare_number(report, "number of devices", plan->n_devices,
                    (uint64_t)session->cluster.devices);
+    compare_number(report, "zero", plan->zero, (uint64_t)job->parallel.zero);
     compare_number(report, "barrier", plan->barrier, pst_planner_barrier(job));
     if (job->plugins.isolate != PST_ISOLATE_AUTO) {
         compare_number(report, "isolated", plan->isolated,

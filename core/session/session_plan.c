@@ -173,6 +173,11 @@ static pst_status match_job(const struct pst_session *session, const char *file,
                            "parameter, train.optimizer takes %u; plan again",
                            plan->optimizer_slots, pst_job_optimizer_slots(job));
     }
+    if (plan->zero != (uint64_t)job->parallel.zero) {
+        return pst_fail_at(err, PST_ERR_CONFIG, "config.value", file, 0, 0,
+                           "the plan was made with parallel.zero = %u, here it is %lld; plan again",
+                           plan->zero, (long long)job->parallel.zero);
+    }
     if (plan->n_devices > (uint32_t)session->cluster.devices) {
         return pst_fail_at(err, PST_ERR_CONFIG, "config.value", file, 0, 0,
                            "the plan is for %u devices, cluster.devices is %lld", plan->n_devices,

@@ -96,8 +96,8 @@ static void compare_others(struct fitting *fitting)
 static void compare_models(struct fitting *fitting, const struct pst_session *session)
 {
     for (uint32_t r = 0; r < session->planned.plan->n_devices; r++) {
-        pst_exec_state_of(session->planned.plan, session->planned.programs[r],
-                          compare_value, fitting);
+        pst_exec_state_of(session->planned.plan, session->planned.programs[r], compare_value,
+                          fitting);
     }
     compare_others(fitting);
 }

@@ -53,7 +53,8 @@ static bool is_here(const struct pst_live *live, uint32_t rank, uint32_t id)
 {
     struct pst_live_rank *self = &live->ranks[rank];
     uint32_t at = pst_live_head(self, PST_LIVE_SUMS);
-    return self->arrived && at != PST_NONE && pst_plan_meeting_of(live->plan, &self->list[at], rank) == id;
+    return self->arrived && at != PST_NONE &&
+           pst_plan_meeting_of(live->plan, &self->list[at], rank) == id;
 }
 
 /* A member that has not come to the meeting. */

@@ -106,8 +106,7 @@ static void make_meetings(struct pst_live *live)
             if (!pst_check_is_reduction(instr->op)) {
                 continue;
             }
-            struct pst_live_meeting *meeting =
-                &live->meetings[pst_plan_meeting_of(plan, instr, d)];
+            struct pst_live_meeting *meeting = &live->meetings[pst_plan_meeting_of(plan, instr, d)];
             if (meeting->n == 0) {
                 uint32_t *ranks = pst_check_array(live->check, plan->n_devices, sizeof *ranks);
                 meeting->n = pst_plan_members(plan, instr, d, ranks);

@@ -47,9 +47,9 @@ static void count_updates(struct pst_sim_durations *durations, struct pst_arena 
         for (uint32_t m = 0; m < shards[s].n; m++) {
             const uint64_t bytes = sums[s][m] * sizeof(float);
 
-            durations->stages[s].update_bytes =
-                bytes > durations->stages[s].update_bytes ? bytes
-                                                          : durations->stages[s].update_bytes;
+            durations->stages[s].update_bytes = bytes > durations->stages[s].update_bytes
+                                                    ? bytes
+                                                    : durations->stages[s].update_bytes;
         }
     }
 }
@@ -264,8 +264,8 @@ uint64_t pst_sim_transfer_ns(struct pst_sim_durations *durations, const struct p
     if (edge->n_samples != send->n_samples || edge->link != link) {
         edge->n_samples = send->n_samples;
         edge->link = link;
-        edge->ns =
-            pst_cost_transfer_ns(durations->cost, pst_sim_bytes(durations, send, from), from, send->peer);
+        edge->ns = pst_cost_transfer_ns(durations->cost, pst_sim_bytes(durations, send, from), from,
+                                        send->peer);
     }
     return edge->ns;
 }

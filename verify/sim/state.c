@@ -67,8 +67,7 @@ static void init_collectives(struct pst_sim *sim, uint32_t rank)
             ranks = pst_arena_array(&sim->arena, plan->n_devices, sizeof *ranks);
             collective->n_ranks = pst_plan_members(plan, instr, rank, ranks);
             collective->ranks = ranks;
-            collective->far =
-                pst_cost_spans_nodes(sim->durations.cost, ranks, collective->n_ranks);
+            collective->far = pst_cost_spans_nodes(sim->durations.cost, ranks, collective->n_ranks);
         }
     }
 }
@@ -104,8 +103,7 @@ void pst_sim_init(struct pst_sim *sim, const struct pst_plan *plan, const struct
     sim->n_ranks_in = pst_arena_array(arena, n_runs, sizeof *sim->n_ranks_in);
     sim->worklist = pst_arena_array(arena, n, sizeof *sim->worklist);
     sim->requests = pst_arena_array(arena, (size_t)n * PST_SIM_REQUESTS, sizeof *sim->requests);
-    sim->collectives =
-        pst_arena_array(arena, pst_plan_n_meetings(plan), sizeof *sim->collectives);
+    sim->collectives = pst_arena_array(arena, pst_plan_n_meetings(plan), sizeof *sim->collectives);
     uint32_t *link_at = pst_arena_none(arena, n);
     pst_sim_durations_init(&sim->durations, arena, plan, graph, cost);
     init_nodes(sim);

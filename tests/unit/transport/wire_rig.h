@@ -41,8 +41,8 @@ static inline struct pst_transfer_time transfer(void *context, uint32_t from, ui
     return (struct pst_transfer_time){bytes + (tag < 100 ? LATENCY : 0), tag >= 100};
 }
 
-static inline uint64_t meeting_ns(void *context, struct pst_meet_bytes bytes,
-                                  const uint32_t *ranks, uint32_t n_ranks)
+static inline uint64_t meeting_ns(void *context, struct pst_meet_bytes bytes, const uint32_t *ranks,
+                                  uint32_t n_ranks)
 {
     bool far = n_ranks == 2 && ranks[0] / 2 != ranks[1] / 2 && world.node_size > 0;
 
