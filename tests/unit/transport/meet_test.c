@@ -129,7 +129,8 @@ static void disagree(struct ranked *self)
 {
     static const uint32_t members[] = {0, 1};
     float data[4] = {0};
-    const struct pst_meet_part part = {.dst = data, .elems = self->rank == 0 ? 3 : 4};
+    const struct pst_meet_part part = {
+        .dst = data, .elems = self->rank == 0 ? 3 : 4, .owner = PST_NONE};
     const struct pst_meeting meeting = sum_in_place(members, 2, &part, 1);
     pst_request request;
 
@@ -165,7 +166,8 @@ static void tied_parts(struct ranked *self)
             }
             sources[p][s] = source[p][s];
         }
-        parts[p] = (struct pst_meet_part){.src = sources[p], .dst = result[p], .elems = 3 - p};
+        parts[p] = (struct pst_meet_part){
+            .src = sources[p], .dst = result[p], .elems = 3 - p, .owner = PST_NONE};
     }
     meeting = sum_in_place(members, 2, parts, 2);
     meeting.n_src = 2 - self->rank;
@@ -193,7 +195,8 @@ static void disagree_on_order(struct ranked *self)
                           orders[2][2][2] = {{{0, 0}, {1, 0}}, {{1, 0}, {0, 0}}};
     float source[2] = {1, 2}, result[2];
     const float *const sources[] = {source};
-    const struct pst_meet_part part = {.src = sources, .dst = result, .elems = 2};
+    const struct pst_meet_part part = {
+        .src = sources, .dst = result, .elems = 2, .owner = PST_NONE};
 
     self->status = sum_in_order(self->ops, self->transport, self->rank, members, 2,
                                 orders[self->rank], 2, 1, &part, &self->err);
@@ -216,7 +219,7 @@ static void alone(struct ranked *self)
 {
     static const uint32_t members[] = {0, 1};
     float data[2] = {1, 2};
-    const struct pst_meet_part part = {.dst = data, .elems = 2};
+    const struct pst_meet_part part = {.dst = data, .elems = 2, .owner = PST_NONE};
     const struct pst_meeting meeting = sum_in_place(members, 2, &part, 1);
     pst_request request;
 
@@ -242,7 +245,7 @@ static void aborted(struct ranked *self)
 {
     static const uint32_t members[] = {0, 1};
     float data[2] = {1, 2};
-    const struct pst_meet_part part = {.dst = data, .elems = 2};
+    const struct pst_meet_part part = {.dst = data, .elems = 2, .owner = PST_NONE};
     const struct pst_meeting meeting = sum_in_place(members, 2, &part, 1);
     pst_request request;
 
@@ -275,8 +278,9 @@ TEST(test_misuse)
     struct pst_error err = {0};
     float data = 3, source = 4;
     const float *const sources[] = {&source};
-    const struct pst_meet_part part = {.dst = &data, .elems = 1};
-    const struct pst_meet_part apart = {.src = sources, .dst = &data, .elems = 1};
+    const struct pst_meet_part part = {.dst = &data, .elems = 1, .owner = PST_NONE};
+    const struct pst_meet_part apart = {
+        .src = sources, .dst = &data, .elems = 1, .owner = PST_NONE};
     const struct pst_meeting of_others = sum_in_place(others, 2, &part, 1);
     const struct pst_meeting of_nobody = sum_in_place(nobody, 2, &part, 1);
     const struct pst_meeting alone = sum_in_place(self, 1, &part, 1);

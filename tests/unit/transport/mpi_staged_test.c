@@ -191,10 +191,12 @@ static void sum_up(void)
 {
     static const uint32_t all[] = {1, 0, 2};
     static const uint32_t order[][2] = {{1, 0}, {2, 0}, {0, 1}, {0, 0}};
-    const struct pst_meet_part parts[] = {{.dst = far_of(0), .elems = 3},
-                                          {.dst = far_of(3), .elems = ELEMS - 3}};
+    const struct pst_meet_part parts[] = {
+        {.dst = far_of(0), .elems = 3, .owner = PST_NONE},
+        {.dst = far_of(3), .elems = ELEMS - 3, .owner = PST_NONE}};
     const float *src[] = {far_of(ELEMS), far_of(2 * ELEMS)};
-    const struct pst_meet_part tied = {.src = src, .dst = far_of(3 * ELEMS), .elems = ELEMS};
+    const struct pst_meet_part tied = {
+        .src = src, .dst = far_of(3 * ELEMS), .elems = ELEMS, .owner = PST_NONE};
     const struct pst_meeting replicas = sum_in_place(all, 3, parts, 2);
     struct pst_error err = {0};
     pst_request request;
@@ -253,7 +255,7 @@ static void let_go_early(void)
    message that is too large to be out of hand at once. The next run begins anew. */
 static void ends_early(void)
 {
-    const struct pst_meet_part part = {.dst = far_of(0), .elems = ELEMS};
+    const struct pst_meet_part part = {.dst = far_of(0), .elems = ELEMS, .owner = PST_NONE};
     uint32_t other = me ^ 1u;
     pst_request unused;
 

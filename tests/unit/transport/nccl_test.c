@@ -101,7 +101,8 @@ static void replicas(struct ranked *self)
         float *at = data[self->rank][k];
 
         for (uint32_t p = 0; p < PARTS; p++) {
-            parts[k][p] = (struct pst_meet_part){.dst = at, .elems = part_elems[p]};
+            parts[k][p] =
+                (struct pst_meet_part){.dst = at, .elems = part_elems[p], .owner = PST_NONE};
             at += part_elems[p];
         }
         for (uint64_t i = 0; i < MOST; i++) {
@@ -133,7 +134,8 @@ static void tied(struct ranked *self)
     static const uint32_t order[][2] = {{2, 0}, {0, 0}, {2, 1}, {1, 0}};
     static float src[MAX_RANKS][2][MOST], dst[MAX_RANKS][MOST];
     const float *own[2] = {src[self->rank][0], src[self->rank][1]};
-    const struct pst_meet_part part = {.src = own, .dst = dst[self->rank], .elems = MOST};
+    const struct pst_meet_part part = {
+        .src = own, .dst = dst[self->rank], .elems = MOST, .owner = PST_NONE};
 
     if (self->rank == 2) {
         return;
@@ -235,7 +237,7 @@ static void waits_twice(struct ranked *self)
 {
     static float in[ELEMS], sum[ELEMS];
     static const uint32_t both[] = {0, 1};
-    const struct pst_meet_part part = {.dst = sum, .elems = ELEMS};
+    const struct pst_meet_part part = {.dst = sum, .elems = ELEMS, .owner = PST_NONE};
     const struct pst_meeting meeting = sum_in_place(both, 2, &part, 1);
     pst_request request;
 

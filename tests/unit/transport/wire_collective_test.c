@@ -17,7 +17,8 @@ static void *collective(void *argument)
     double values[3] = {self->rank, 1, 2};
     float source[4] = {1, 2, 3, 4}, result[4] = {-1, -1, -1, -1};
     const float *sources[1] = {source};
-    const struct pst_meet_part part = {.src = sources, .dst = result, .elems = 4};
+    const struct pst_meet_part part = {
+        .src = sources, .dst = result, .elems = 4, .owner = PST_NONE};
     uint64_t start, end;
 
     /* the last to come is rank 3 at 400 */
@@ -76,8 +77,8 @@ TEST(sums_are_a_queue)
 {
     static const uint32_t near[] = {1, 0}, other[] = {2, 1};
     float data[2][100] = {{0}};
-    const struct pst_meet_part part[2] = {{.dst = data[0], .elems = 100},
-                                          {.dst = data[1], .elems = 100}};
+    const struct pst_meet_part part[2] = {{.dst = data[0], .elems = 100, .owner = PST_NONE},
+                                          {.dst = data[1], .elems = 100, .owner = PST_NONE}};
     pst_request first[2], second[2], third[2];
 
     for (uint32_t node_size = 0; node_size <= 2; node_size += 2) {
