@@ -4,6 +4,7 @@
  * compute streams, sums have one order, and whatever hangs or breaks ends the run with its reason.
  */
 #include "unit/transport/nccl_rig.h"
+#include "unit/transport/owners.h"
 
 /* --- transfers --- */
 
@@ -77,7 +78,7 @@ TEST(ahead)
 
 /* --- sums --- */
 
-enum { PARTS = 4, MOST = 3000 };
+enum { MOST = 3000 };
 
 static const uint64_t part_elems[PARTS] = {1, 700, 0, 2299}; /* more than the scratch of a round */
 
@@ -171,6 +172,61 @@ TEST(sums)
     run_well(3, replicas);
     run_well(4, tied);
     run_well(4, on_the_host);
+}
+
+/* More than the scratch of a round has room for. */
+static void owners(struct ranked *self)
+{
+    CHECK(self, owned_meet(self, 2299, nccl_join) == 0);
+    CHECK(self, owned_misuse(self) == 0);
+}
+
+TEST(sums_of_owners)
+{
+    for (uint32_t n = 1; n <= 5; n += n < 3 ? 1 : 2) {
+        run_well(n, owners);
+    }
+}
+
+static struct owned_case sent_case;
+
+static void meet_once(struct ranked *self)
+{
+    static struct owned owned[MAX_RANKS];
+    pst_request request;
+
+    if (sent_case.kind > PST_MEET_GATHER) {
+        return;
+    }
+    owned_fill(&owned[self->rank], sent_case, self->rank, 3, 0, 3000);
+    posted(self,
+           self->ops->meet(self->transport, self->rank, &owned[self->rank].meeting, &request));
+    wait_for(self, request);
+    nccl_join(self->rank);
+    CHECK(self, owned_wrong(&owned[self->rank]) == 0);
+}
+
+static uint64_t bytes_sent(uint8_t kind, bool common)
+{
+    const uint64_t before = atomic_load(&nccl_fake->n_bytes);
+
+    sent_case = (struct owned_case){.kind = kind, .common = common};
+    run_well(3, meet_once);
+    return atomic_load(&nccl_fake->n_bytes) - before;
+}
+
+/* Two members bring their terms to the owner of each element; two get what is gathered; of what
+   nobody owns they get the result, too. The parts have 3000, 0, 1, 3, 2001 and 7 elements. */
+TEST(what_owners_send)
+{
+    uint64_t connecting;
+
+    load_nccl();
+    connecting = bytes_sent(UINT8_MAX, false);
+    assert_int_equal(bytes_sent(PST_MEET_SUM, false) - connecting, 2 * 5012 * sizeof(float));
+    assert_int_equal(bytes_sent(PST_MEET_SUM, true) - connecting,
+                     2 * (5012 + 2008) * sizeof(float));
+    assert_int_equal(bytes_sent(PST_MEET_GATHER, false) - connecting, 2 * 5012);
 }
 
 /* --- faults --- */

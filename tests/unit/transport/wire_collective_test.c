@@ -109,3 +109,37 @@ TEST(sums_are_a_queue)
         world.ops->close(world.transport);
     }
 }
+
+/* What goes to owners is not told to the others, and what is gathered not added up. */
+TEST(owners_take_their_time)
+{
+    static const uint32_t pair[] = {0, 1};
+    char data[2][100];
+    const struct {
+        uint8_t kind;
+        uint32_t owner;
+        struct pst_meet_bytes bytes;
+    } cases[] = {{PST_MEET_SUM, PST_NONE, {80, 80}},
+                 {PST_MEET_SUM, 1, {80, 0}},
+                 {PST_MEET_GATHER, 1, {0, 20}}};
+
+    for (uint32_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        pst_request requests[2];
+
+        open_world(0, true, 1000000000);
+        for (uint32_t r = 0; r < 2; r++) {
+            const struct pst_meet_part part = {
+                .dst = data[r], .elems = 20, .owner = cases[i].owner};
+            struct pst_meeting meeting = sum_in_place(pair, 2, &part, 1);
+
+            meeting.kind = cases[i].kind;
+            assert_int_equal(world.ops->meet(world.transport, r, &meeting, &requests[r]), PST_OK);
+        }
+        assert_int_equal(world.met.added, cases[i].bytes.added);
+        assert_int_equal(world.met.copied, cases[i].bytes.copied);
+        for (uint32_t r = 0; r < 2; r++) {
+            expect_times(r, requests[r], 0, 2000 + cases[i].bytes.added);
+        }
+        world.ops->close(world.transport);
+    }
+}
