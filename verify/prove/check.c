@@ -15,6 +15,7 @@ static void check_in_order(struct pst_check *check)
         pst_check_copies(check);
         pst_check_transfers(check);
         pst_check_reductions(check);
+        pst_check_gathers(check);
     }
 }
 
@@ -74,6 +75,9 @@ static void run_rules(struct pst_check *check)
         return;
     }
     bool legal = pst_check_is_clean(check, pst_check_partition);
+    if (legal) {
+        pst_check_cuts(check);
+    }
     if (check->plan->asynchronous) {
         check_asynchronous(check, legal);
     } else {

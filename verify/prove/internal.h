@@ -49,6 +49,8 @@ struct pst_check {
     const struct pst_plan *source; /* asynchronous: the plan whose lists `plan` has unrolled */
     uint32_t n_batches;            /* of the lists that are looked at; synchronous: 1 */
 
+    struct pst_shard **pieces; /* [parameter] NULL: whole; [member] what each rank of a stage that
+                                  uses it updates */
     uint64_t *gradients;   /* [tensor] all contributions to its gradient, as a number */
     uint32_t *stage_of;    /* [operator] */
     uint64_t *list_base;   /* [rank] first entry of its list in flat arrays; [n_devices] = total */
@@ -165,9 +167,19 @@ static inline uint32_t pst_check_ticks(const struct pst_program *program, uint32
 /* Runs rules; returns true if they found nothing. */
 bool pst_check_is_clean(struct pst_check *check, void (*rules)(struct pst_check *check));
 
+/* What a rank updates of a parameter: as a member of its stages, all of it where it is whole. */
+static inline struct pst_shard pst_check_piece(const struct pst_check *check, uint32_t parameter,
+                                               uint32_t member)
+{
+    return check->pieces[parameter] != NULL
+               ? check->pieces[parameter][member]
+               : (struct pst_shard){0, check->graph->params[parameter].elems};
+}
+
 /* The rules, in the order in which they run. */
 void pst_check_form(struct pst_check *check);      /* FORM1 FORM2 WVER3 */
 void pst_check_partition(struct pst_check *check); /* PART1 PART2 PART3 PART4 PART5 PART6 */
+void pst_check_cuts(struct pst_check *check);      /* fills pieces */
 void pst_check_passes(struct pst_check *check);    /* PASS1 PASS2 WVER1 WVER2; fills passes */
 void pst_check_waits(struct pst_check *check);     /* fills known */
 void pst_check_copies(struct pst_check *check);    /* PASS6 */
@@ -183,10 +195,16 @@ struct pst_check_transfer *pst_check_guest_of(const struct pst_check *check,
                                               const struct pst_instr *instr);
 void pst_check_guests(struct pst_check *check);     /* PASS7 COMM1 COMM2 */
 void pst_check_reductions(struct pst_check *check); /* PASS4 PART4 COMM3 */
+void pst_check_gathers(struct pst_check *check);    /* PASS10 SHARD3 COMM4 */
 void pst_check_live(struct pst_check *check);       /* LIVE1 LIVE2 LIVE4 */
 void pst_check_memory(struct pst_check *check);     /* of check->programs */
 void pst_check_gradients(struct pst_check *check);  /* fills gradients */
-void pst_check_params(struct pst_check *check, const struct pst_program *program);   /* MEM2 */
+/* MEM2 SHARD1 SHARD4 */
+void pst_check_params(struct pst_check *check, const struct pst_program *program);
+/* SHARD2 SHARD3 COMM4; `phase` is that of the first batch. */
+void pst_check_meetings(struct pst_check *check, const struct pst_program *program, uint32_t phase);
+/* SHARD4, of the square sums that NORM collects. */
+void pst_check_trees(struct pst_check *check, const struct pst_square_tree *trees, uint32_t n);
 void pst_check_pieces(struct pst_check *check, const struct pst_check_moved *ranks); /* COMM1 */
 /* MEM2 NUM1; `phase` is that of the first batch. */
 void pst_check_operands(struct pst_check *check, const struct pst_program *program, uint32_t phase);

@@ -12,19 +12,27 @@
 #include "base/sort.h"
 #include "base/util.h"
 
-/* The least that a value must hold by its kind. */
-static uint64_t least_bytes(const struct pst_check *check, const struct pst_value *value)
+/* The least that a value must hold by its kind. Of a parameter in pieces the rank has its own, but
+   for the weights that passes read. */
+static uint64_t least_bytes(const struct pst_check *check, const struct pst_value *value,
+                            uint32_t rank)
 {
     const struct pst_graph *graph = check->graph;
     uint32_t samples = pst_plan_samples(&check->plan->stages[value->stage]);
+    uint32_t member = pst_check_place(check, rank, value->stage);
     struct pst_op_grad grad;
     switch (value->kind) {
     case PST_V_WORKING:
         return graph->params[value->what].elems * pst_dtype_bytes(graph->params[value->what].dtype);
     case PST_V_WEIGHT:
-    case PST_V_GRAD:
     case PST_V_TIE:
     case PST_V_OPTIMIZER:
+        if (member != PST_NONE && (value->kind != PST_V_WEIGHT ||
+                                   graph->params[value->what].dtype != PST_F32)) {
+            return pst_check_piece(check, value->what, member).elems * sizeof(float);
+        }
+        return graph->params[value->what].elems * sizeof(float);
+    case PST_V_GRAD:
     case PST_V_SCRATCH:
         return graph->params[value->what].elems * sizeof(float);
     case PST_V_STATE:
@@ -198,7 +206,7 @@ static void check_values(struct pst_check *check, const struct pst_program *prog
 {
     for (uint32_t v = 0; v < program->n_values; v++) {
         const struct pst_value *value = &program->values[v];
-        uint64_t least = least_bytes(check, value);
+        uint64_t least = least_bytes(check, value, program->rank);
         if (value->bytes < least) {
             pst_check_add(check, "MEM3", program->rank, PST_NONE,
                           "buffer %u holds %llu bytes, its shape and type need %llu", v,

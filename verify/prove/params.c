@@ -2,7 +2,8 @@
  *
  * MEM2 on what outlives the step: each parameter that a rank uses has its weights, their versions,
  * accumulators, sums and optimizer state in buffers of its own; reductions and steps find them by
- * this table, not by operands.
+ * this table, not by operands. SHARD1: it updates the piece that is its, and has no state of others.
+ * SHARD4: the norm gets the squares of every element from one rank.
  */
 #include "prove/internal.h"
 
@@ -10,12 +11,18 @@ struct holder {
     struct pst_check *check;
     const struct pst_program *program;
     uint32_t parameter;
+    struct pst_shard piece; /* what the rank updates of it */
 };
+
+static void rule_fault(const struct holder *h, const char *rule, const char *what)
+{
+    pst_check_add(h->check, rule, h->program->rank, PST_NONE, "parameter %s: %s",
+                  h->check->graph->params[h->parameter].name, what);
+}
 
 static void fault(const struct holder *h, const char *what)
 {
-    pst_check_add(h->check, "MEM2", h->program->rank, PST_NONE, "parameter %s: %s",
-                  h->check->graph->params[h->parameter].name, what);
+    rule_fault(h, "MEM2", what);
 }
 
 /* Value v is the buffer of this kind for `what`. */
@@ -34,11 +41,39 @@ static bool is_local(const struct holder *h, uint32_t op)
     return pst_plan_replica(stage, h->program->rank) != PST_NONE;
 }
 
-/* The first replica of the first user counts it in the norm. */
+/* The replicas of the first user count their pieces in the norm, or the first of them all of it. */
 static bool is_owner(const struct holder *h)
 {
     uint32_t op = h->check->graph->params[h->parameter].users[0];
-    return h->check->plan->stages[h->check->stage_of[op]].ranks[0] == h->program->rank;
+    uint32_t place = pst_check_place(h->check, h->program->rank, h->check->stage_of[op]);
+    return h->check->pieces[h->parameter] != NULL ? place != PST_NONE : place == 0;
+}
+
+static bool holds(const struct holder *h, uint32_t v, uint64_t elems)
+{
+    return v >= h->program->n_values || h->program->values[v].bytes == elems * sizeof(float);
+}
+
+/* SHARD1. Buffers of a whole parameter have room for it by MEM3. */
+static void check_piece(const struct holder *h, const struct pst_program_param *row)
+{
+    const struct pst_parameter *parameter = &h->check->graph->params[h->parameter];
+    if (row->shard.elems != h->piece.elems ||
+        (h->piece.elems > 0 && row->shard.first != h->piece.first)) {
+        pst_check_add(h->check, "SHARD1", h->program->rank, PST_NONE,
+                      "parameter %s: updates %llu elements from %llu on, expected %llu from %llu",
+                      parameter->name, (unsigned long long)row->shard.elems,
+                      (unsigned long long)row->shard.first, (unsigned long long)h->piece.elems,
+                      (unsigned long long)h->piece.first);
+    }
+    if (h->check->pieces[h->parameter] == NULL) {
+        return;
+    }
+    if (!holds(h, row->weight, parameter->dtype == PST_F32 ? parameter->elems : h->piece.elems) ||
+        !holds(h, row->tie, h->piece.elems) || !holds(h, row->optimizer[0], h->piece.elems) ||
+        !holds(h, row->optimizer[1], h->piece.elems)) {
+        rule_fault(h, "SHARD1", "its state is not that of the piece which this device updates");
+    }
 }
 
 static void check_weights(const struct holder *h, const struct pst_program_param *row)
@@ -47,7 +82,8 @@ static void check_weights(const struct holder *h, const struct pst_program_param
     uint8_t kind = f32 ? PST_V_WEIGHT : PST_V_WORKING;
     const struct pst_plan *plan = h->check->plan;
     uint32_t n = row->stage < plan->n_stages ? pst_plan_slots(plan, row->stage) : 0;
-    if (!is(h, row->weight, PST_V_WEIGHT, h->parameter, 0) ||
+    if ((f32 || h->piece.elems > 0 ? !is(h, row->weight, PST_V_WEIGHT, h->parameter, 0)
+                                   : row->weight != PST_NONE) ||
         !is(h, row->working, kind, h->parameter, 0)) {
         fault(h, "its weights are not where they should be");
     }
@@ -94,6 +130,9 @@ static bool has_room(const struct holder *h, const struct pst_program_param *row
     if (wanted == 0) {
         return row->room == PST_NONE;
     }
+    if (h->piece.elems == 0) {
+        return true; /* no update */
+    }
     if (row->room >= h->program->n_values) {
         return false;
     }
@@ -105,19 +144,22 @@ static bool has_room(const struct holder *h, const struct pst_program_param *row
 static void check_row(const struct holder *h, const struct pst_program_param *row)
 {
     const struct pst_parameter *parameter = &h->check->graph->params[h->parameter];
-    bool updated = false;
+    bool updated = false, lowest = true;
     for (uint32_t u = 0; u < parameter->n_users; u++) {
-        updated |= is_local(h, parameter->users[u]) &&
-                   h->check->stage_of[parameter->users[u]] == row->stage;
+        uint32_t stage = h->check->stage_of[parameter->users[u]];
+        updated |= is_local(h, parameter->users[u]) && stage == row->stage;
+        lowest &= !is_local(h, parameter->users[u]) || stage >= row->stage;
     }
+    check_piece(h, row);
     check_weights(h, row);
     check_accumulators(h, row);
-    if (parameter->n_users > 1 ? !is(h, row->tie, PST_V_TIE, h->parameter, 0)
+    if (parameter->n_users > 1 && h->piece.elems > 0 ? !is(h, row->tie, PST_V_TIE, h->parameter, 0)
                                : row->tie != PST_NONE) {
         fault(h, "the sum of its tied gradients is not where it should be");
     }
     for (uint32_t i = 0; i < 2; i++) {
-        if (i < pst_parameter_slots(parameter, h->check->plan->optimizer_slots)
+        if (i < pst_parameter_slots(parameter, h->check->plan->optimizer_slots) &&
+                    h->piece.elems > 0
                 ? !is(h, row->optimizer[i], PST_V_OPTIMIZER, h->parameter, i)
                 : row->optimizer[i] != PST_NONE) {
             fault(h, "its optimizer state is not where it should be");
@@ -126,8 +168,11 @@ static void check_row(const struct holder *h, const struct pst_program_param *ro
     if (!has_room(h, row)) {
         fault(h, "its update has no room in its stage");
     }
-    if (!updated || row->owner != is_owner(h)) {
-        fault(h, "the STEP of another stage updates it, or the norm counts it elsewhere");
+    if (!updated || (h->check->pieces[h->parameter] != NULL && !lowest)) {
+        fault(h, "the STEP of another stage updates it");
+    }
+    if (row->owner != is_owner(h)) {
+        rule_fault(h, "SHARD4", "the norm counts it elsewhere");
     }
 }
 
@@ -147,6 +192,17 @@ static void check_statistics(struct holder *h)
     }
 }
 
+/* Replicas of all its stages here are the same. */
+static uint32_t member_of(const struct holder *h, const struct pst_program_param *row)
+{
+    const uint32_t *users = h->check->graph->params[row->parameter].users;
+    uint32_t u = 0;
+    while (!is_local(h, users[u])) {
+        u++;
+    }
+    return pst_check_place(h->check, h->program->rank, h->check->stage_of[users[u]]);
+}
+
 void pst_check_params(struct pst_check *check, const struct pst_program *program)
 {
     struct holder h = {.check = check, .program = program};
@@ -161,6 +217,7 @@ void pst_check_params(struct pst_check *check, const struct pst_program *program
         if (used != there) {
             fault(&h, used ? "it is used here, but has no place" : "it is not used here");
         } else if (there) {
+            h.piece = pst_check_piece(check, h.parameter, member_of(&h, &program->params[at]));
             check_row(&h, &program->params[at]);
         }
         at += there;

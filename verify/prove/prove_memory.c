@@ -173,6 +173,7 @@ static void check_unrolled(struct pst_check *check, const struct pst_program *pr
         struct pst_program unrolled;
         check->arena = (struct pst_arena){NULL, 0, 0};
         if (pst_check_unroll_program(check, program, phase, &unrolled)) {
+            pst_check_meetings(check, &unrolled, phase);
             pst_check_operands(check, &unrolled, phase);
             pst_check_overlaps(check, &unrolled);
             if (phase == 0) {
@@ -208,6 +209,7 @@ static void check_program(struct pst_check *check, const struct pst_program *pro
     if (check->source != NULL) {
         check_unrolled(check, program, &rank->moved);
     } else {
+        pst_check_meetings(check, program, 0);
         pst_check_operands(check, program, 0);
         list_pieces(program, &rank->moved);
     }
@@ -286,7 +288,10 @@ void pst_check_memory(struct pst_check *check)
     uint32_t n = check->plan->n_devices, before = check->report->n_violations;
     struct pst_check_moved *moved = pst_check_array(check, n, sizeof *moved);
     struct ranks ranks = {check, pst_check_array(check, n, sizeof *ranks.at)};
+    struct pst_square_tree *trees;
     bool shaped = true;
+    pst_check_trees(check, trees,
+                    pst_plan_square_trees(check->plan, check->graph, &check->arena, &trees));
     pst_check_gradients(check);
     pst_plan_for_ranks(check->plan, check_rank, &ranks);
     for (uint32_t d = 0; d < n; d++) {

@@ -181,7 +181,8 @@ static void copy_instr(struct unroller *u, uint32_t i, const struct pst_program_
 {
     struct pst_program *to = u->to;
     struct pst_program_instr *list = &to->lists[i];
-    *list = (struct pst_program_instr){.first_tick = u->tick,
+    *list = (struct pst_program_instr){.meeting = from->meeting,
+                                       .first_tick = u->tick,
                                        .first_call = to->n_calls,
                                        .n_calls = from->n_calls,
                                        .first_part = to->n_parts,

@@ -341,6 +341,12 @@ static void check_mode(struct pst_check *check)
                       "%u copies of the model in %s plan; there are 1, or 2 in a synchronous one",
                       plan->copies, plan->asynchronous ? "an asynchronous" : "a synchronous");
     }
+    if (plan->zero > 1 || (plan->zero > 0 && plan->version_rule == PST_VERSION_STASHED)) {
+        pst_check_add(check, "FORM1", PST_NONE, PST_NONE,
+                      "zero = %u with version rule %u; devices share the optimizer's state with "
+                      "zero = 1, where no micro-batch makes an update of its own (3)",
+                      plan->zero, plan->version_rule);
+    }
     check_slots(check);
 }
 

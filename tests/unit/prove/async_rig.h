@@ -11,7 +11,7 @@
 struct async_shape {
     uint32_t p, m;
     uint32_t size; /* of a micro-batch */
-    bool barrier, recompute, replicas, offload;
+    bool barrier, recompute, replicas, offload, zero;
 };
 
 struct async_orders {
@@ -99,7 +99,8 @@ static inline bool async_plan(struct rig *rig, const struct async_shape *shape)
                             .recompute = shape->recompute,
                             .offload = shape->offload,
                             .no_barrier = !shape->barrier,
-                            .replicas = shape->replicas};
+                            .replicas = shape->replicas,
+                            .zero = shape->zero};
     struct async_orders orders;
     struct pst_error err = {0};
     rig_cut(rig, &cut);

@@ -169,7 +169,7 @@ static inline const char *me_wrong_owner(struct scene *scene)
     switch (rig_draw(scene->rig, 4)) {
     case 0:
         row->owner ^= true;
-        break;
+        return "SHARD4";
     case 1:
         row->stage = (row->stage + 1) % (scene->rig->plan->n_stages + 1);
         for (uint32_t u = 0; u < scene->rig->graph->params[row->parameter].n_users; u++) {

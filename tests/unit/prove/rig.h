@@ -40,6 +40,7 @@ struct rig_shape {
     bool offload;    /* nodes at random, and one run recomputed */
     bool guests;     /* nodes and micro-batches at random, on devices at random */
     bool two_way;    /* two copies, the second on the devices in the other order; one size */
+    bool zero;       /* the ranks of a stage share the optimizer's state */
 };
 
 static inline uint32_t rig_draw(struct rig *rig, uint32_t n)
@@ -295,6 +296,7 @@ static inline void rig_cut(struct rig *rig, const struct rig_shape *shape)
     assert_true(n_stages <= n && shape->devices <= RIG_MAX);
     pst_plan_create(rig->graph, shape->batch, groups.n_ranks, &rig->plan);
     rig->plan->copies = shape->two_way ? 2 : 1;
+    rig->plan->zero = shape->zero;
     for (uint32_t s = 0; s < n_stages; s++) {
         uint32_t left = n - at - (n_stages - s - 1), d = s % shape->devices;
         uint32_t take =

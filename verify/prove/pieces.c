@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Who updates which elements of a parameter, worked out block by block from the rule that
+ * plan/shards.h states and not from its code; SHARD4: the norm counts every element once.
+ */
+#include "prove/internal.h"
+
+/* --- pieces ------------------------------------------------------------------------------------*/
+
+struct bucket {
+    uint64_t elems, at; /* in all; before the next parameter */
+    uint32_t number;
+};
+
+/* Each block goes to the member in whose n-th of the bucket it begins. Members of neighbouring
+   blocks are the same or neighbours, so what a member gets is one piece. */
+static void deal(struct pst_check *check, const struct bucket *bucket, uint32_t p, uint32_t n)
+{
+    const struct pst_parameter *parameter = &check->graph->params[p];
+    const uint64_t block = parameter->muon != 0 ? parameter->elems : PST_SHARD_BLOCK;
+    struct pst_shard *pieces = pst_check_array(check, n, sizeof *pieces);
+    for (uint64_t at = 0; at < parameter->elems; at += block) {
+        uint64_t left = parameter->elems - at;
+        uint64_t nth = (uint64_t)((unsigned __int128)(bucket->at + at) * n / bucket->elems);
+        struct pst_shard *piece = &pieces[(nth + bucket->number) % n];
+        piece->first = piece->elems == 0 ? at : piece->first;
+        piece->elems += left < block ? left : block;
+    }
+    check->pieces[p] = pieces;
+}
+
+/* Adds up the parameters that only this operator uses, or deals them out. */
+static void walk_op(struct pst_check *check, uint32_t op, struct bucket *bucket, uint32_t n_members)
+{
+    const struct pst_op *of = &check->graph->ops[op];
+    for (uint32_t i = 0; i < of->n_param; i++) {
+        uint32_t p = of->param[i];
+        if (p == PST_NONE || check->graph->params[p].n_users > 1) {
+            continue;
+        }
+        if (n_members > 0) {
+            deal(check, bucket, p, n_members);
+            bucket->at += check->graph->params[p].elems;
+        } else {
+            bucket->elems += check->graph->params[p].elems;
+        }
+    }
+}
+
+/* A bucket is a row of operators of one layer. */
+static void deal_stage(struct pst_check *check, const struct pst_plan_stage *stage)
+{
+    const struct pst_op *ops = check->graph->ops;
+    struct bucket bucket = {0};
+    for (uint32_t first = 0, end; first < stage->n_nodes; first = end, bucket.number++) {
+        bucket.elems = bucket.at = 0;
+        for (end = first; end < stage->n_nodes &&
+                          ops[stage->nodes[end]].layer == ops[stage->nodes[first]].layer;
+             end++) {
+            walk_op(check, stage->nodes[end], &bucket, 0);
+        }
+        for (uint32_t v = first; v < end; v++) {
+            walk_op(check, stage->nodes[v], &bucket, stage->n_ranks);
+        }
+    }
+}
+
+/* As many ranks; one that is in both is the same replica of both. */
+static bool are_alike(const struct pst_plan_stage *a, const struct pst_plan_stage *b)
+{
+    for (uint32_t r = 0; a->n_ranks == b->n_ranks && r < a->n_ranks; r++) {
+        uint32_t place = pst_plan_replica(b, a->ranks[r]);
+        if (place != PST_NONE && place != r) {
+            return false;
+        }
+    }
+    return a->n_ranks == b->n_ranks;
+}
+
+static void deal_tied(struct pst_check *check, uint32_t p)
+{
+    const struct pst_parameter *parameter = &check->graph->params[p];
+    const struct pst_plan_stage *stages = check->plan->stages;
+    const struct bucket own = {.elems = parameter->elems, .number = p};
+    for (uint32_t u = 0; u < parameter->n_users; u++) {
+        for (uint32_t v = 0; v < u; v++) {
+            if (!are_alike(&stages[check->stage_of[parameter->users[u]]],
+                           &stages[check->stage_of[parameter->users[v]]])) {
+                return;
+            }
+        }
+    }
+    if (stages[check->stage_of[parameter->users[0]]].n_ranks > 1) {
+        deal(check, &own, p, stages[check->stage_of[parameter->users[0]]].n_ranks);
+    }
+}
+
+void pst_check_cuts(struct pst_check *check)
+{
+    const struct pst_plan *plan = check->plan;
+    check->pieces = pst_check_array(check, check->graph->n_params, sizeof *check->pieces);
+    for (uint32_t s = 0; plan->zero > 0 && s < plan->n_stages; s++) {
+        if (plan->stages[s].n_ranks > 1) {
+            deal_stage(check, &plan->stages[s]);
+        }
+    }
+    for (uint32_t p = 0; plan->zero > 0 && p < check->graph->n_params; p++) {
+        if (check->graph->params[p].n_users > 1) {
+            deal_tied(check, p);
+        }
+    }
+}
+
+/* --- the norm ----------------------------------------------------------------------------------*/
+
+/* An aligned part of the binary tree over the blocks of its parameter, all of it in the piece of
+   its member. */
+static bool is_subtree(const struct pst_check *check, const struct pst_square_tree *tree)
+{
+    const struct pst_shard *pieces = check->pieces[tree->parameter], *piece;
+    const uint64_t all = check->graph->params[tree->parameter].elems;
+    uint64_t width = PST_SHARD_BLOCK;
+    while (width < tree->elems) {
+        width *= 2;
+    }
+    if (tree->elems == 0 || tree->elems > all - tree->first || tree->first % width != 0 ||
+        (tree->elems < width && tree->first + tree->elems < all)) {
+        return false;
+    }
+    piece = pieces != NULL ? &pieces[tree->member] : NULL;
+    return piece == NULL
+               ? tree->member == 0
+               : tree->first >= piece->first &&
+                     tree->first - piece->first + tree->elems <= piece->elems;
+}
+
+void pst_check_trees(struct pst_check *check, const struct pst_square_tree *trees, uint32_t n)
+{
+    uint32_t i = 0;
+    for (uint32_t p = 0; p < check->graph->n_params; p++) {
+        const struct pst_parameter *parameter = &check->graph->params[p];
+        uint64_t at = 0;
+        for (; i < n && trees[i].parameter == p && at < parameter->elems && trees[i].first == at &&
+               is_subtree(check, &trees[i]);
+             i++) {
+            at += trees[i].elems;
+        }
+        if (at < parameter->elems || (i < n && trees[i].parameter <= p)) {
+            pst_check_add(check, "SHARD4", PST_NONE, PST_NONE,
+                          "parameter %s: the norm does not count each of its elements once, on the "
+                          "device that updates it; wrong from element %llu on",
+                          parameter->name, (unsigned long long)at);
+            return;
+        }
+    }
+    if (i < n) {
+        pst_check_add(check, "SHARD4", PST_NONE, PST_NONE,
+                      "the norm counts parameters that do not exist");
+    }
+}

@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the ranks do when they meet, against what pieces, stages and uses imply: as every member has
+ * what follows from these alone, all have the same. COMM4: who meets, for what. SHARD2: REDUCE sums
+ * each accumulator over the ranks of its stage, each element once, to the one that updates it, or to
+ * all; TIE sums over the uses, in the order in which the model has them. SHARD3: GATHER brings all
+ * pieces of the weights that the STEP before has made.
+ */
+#include "prove/internal.h"
+
+#include <string.h>
+
+struct walk {
+    struct pst_check *check;
+    const struct pst_program *program;
+    uint32_t instr, update; /* of the run, but for a multiple of the phases */
+    const struct pst_program_meeting *meeting;
+    uint32_t n_parts; /* so far */
+    bool wrong;
+};
+
+static const struct pst_plan_stage *stage_of(const struct walk *w, uint32_t op)
+{
+    return &w->check->plan->stages[w->check->stage_of[op]];
+}
+
+static bool holds(const struct walk *w, uint32_t rank, uint32_t op)
+{
+    return pst_plan_replica(stage_of(w, op), rank) != PST_NONE;
+}
+
+static uint32_t parity_of(const struct walk *w)
+{
+    return w->check->plan->deferred_step ? w->update % 2 : 0;
+}
+
+/* The first part that is another is told. */
+static void expect(struct walk *w, uint32_t p, uint32_t value, struct pst_program_meet_part part)
+{
+    const bool gather = w->meeting->kind == PST_MEET_GATHER;
+    const uint32_t at = w->n_parts++;
+    const struct pst_program_meet_part *found = &w->meeting->parts[at];
+    if (w->wrong || (at < w->meeting->n_parts && found->value == value &&
+                     found->owner == part.owner && found->begin == part.begin &&
+                     found->bytes == part.bytes)) {
+        return;
+    }
+    w->wrong = true;
+    pst_check_instr(w->check, gather ? "SHARD3" : "SHARD2", w->program->rank, w->instr,
+                    ": part %u is not bytes %llu+%llu of %s of parameter %s, for %s %u", at,
+                    (unsigned long long)part.begin, (unsigned long long)part.bytes,
+                    gather ? "the new weights" : "a gradient", w->check->graph->params[p].name,
+                    part.owner == PST_NONE ? "all of" : "member",
+                    part.owner == PST_NONE ? w->meeting->n_members : part.owner);
+}
+
+/* All pieces of a parameter, each for who updates it, or all of it for all. */
+static void expect_all(struct walk *w, uint32_t p, uint32_t value, uint32_t elem_bytes)
+{
+    const struct pst_shard *pieces = w->check->pieces[p];
+    for (uint32_t m = 0; m < (pieces != NULL ? w->meeting->n_members : 1); m++) {
+        const struct pst_shard piece = pst_check_piece(w->check, p, m);
+        if (piece.elems > 0) {
+            expect(w, p, value,
+                   (struct pst_program_meet_part){.owner = pieces != NULL ? m : PST_NONE,
+                                                  .begin = piece.first * elem_bytes,
+                                                  .bytes = piece.elems * elem_bytes});
+        }
+    }
+}
+
+static void expect_end(const struct walk *w, const char *rule)
+{
+    if (!w->wrong && w->n_parts != w->meeting->n_parts) {
+        pst_check_instr(w->check, rule, w->program->rank, w->instr, ": %u parts, expected %u",
+                        w->meeting->n_parts, w->n_parts);
+    }
+}
+
+/* Every accumulator of the stage. Without terms of its own a sum is in the order of members. */
+static void check_reduce(struct walk *w, uint32_t stage)
+{
+    const struct pst_program *program = w->program;
+    for (uint32_t i = 0; i < program->n_params; i++) {
+        const struct pst_program_param *row = &program->params[i];
+        const uint32_t *users = w->check->graph->params[row->parameter].users;
+        for (uint32_t g = 0; g < row->n_grads; g++) {
+            if (w->check->stage_of[users[row->grad_users[g]]] == stage) {
+                expect_all(w, row->parameter, row->grads[parity_of(w) * row->n_grads + g],
+                           sizeof(float));
+            }
+        }
+    }
+    expect_end(w, "SHARD2");
+    if (w->meeting->n_sources > 0 || w->meeting->n_order > 0) {
+        pst_check_instr(w->check, "SHARD2", program->rank, w->instr,
+                        ": terms of its own, expected those of the members in their order");
+    }
+}
+
+/* The version that the STEP before it has made. */
+static void check_gather(struct walk *w, uint32_t stage)
+{
+    const struct pst_program *program = w->program;
+    for (uint32_t i = 0; i < program->n_params; i++) {
+        const struct pst_program_param *row = &program->params[i];
+        if (row->stage == stage && w->check->pieces[row->parameter] != NULL) {
+            expect_all(w, row->parameter, row->versions[(w->update + 1) % row->n_versions],
+                       pst_dtype_bytes(w->check->graph->params[row->parameter].dtype));
+        }
+    }
+    expect_end(w, "SHARD3");
+}
+
+/* Use u is that of the first member which has it, among its own in the order of the model. */
+static bool is_term(const struct walk *w, const struct pst_parameter *parameter, uint32_t u,
+                    const uint32_t *term)
+{
+    const uint32_t *members = w->meeting->members;
+    uint32_t m = 0, source = 0;
+    while (m < w->meeting->n_members && !holds(w, members[m], parameter->users[u])) {
+        m++;
+    }
+    for (uint32_t before = 0; before < u && m < w->meeting->n_members; before++) {
+        source += holds(w, members[m], parameter->users[before]);
+    }
+    return m < w->meeting->n_members && term[0] == m && term[1] == source;
+}
+
+static void check_tie(struct walk *w, uint32_t tie)
+{
+    const struct pst_program_meeting *meeting = w->meeting;
+    const uint32_t p = w->check->plan->ties[tie].parameter;
+    const struct pst_parameter *parameter = &w->check->graph->params[p];
+    const struct pst_program_param *row = w->program->params;
+    bool right = meeting->n_order == parameter->n_users;
+    while (row->parameter != p) {
+        row++;
+    }
+    if (row->shard.elems > 0) {
+        expect(w, p, row->tie,
+               (struct pst_program_meet_part){.owner = PST_NONE,
+                                              .bytes = row->shard.elems * sizeof(float)});
+    }
+    expect_end(w, "SHARD2");
+    right = right && meeting->n_sources == row->n_grads &&
+            (row->shard.elems == 0 || meeting->source_begin == row->shard.first * sizeof(float));
+    for (uint32_t g = 0; right && g < row->n_grads; g++) {
+        right = meeting->sources[g] == row->grads[parity_of(w) * row->n_grads + g];
+    }
+    for (uint32_t u = 0; right && u < parameter->n_users; u++) {
+        right = is_term(w, parameter, u, meeting->order[u]);
+    }
+    if (!right) {
+        pst_check_instr(w->check, "SHARD2", w->program->rank, w->instr,
+                        ": its terms are not the gradients of all uses of parameter %s, in their "
+                        "order",
+                        parameter->name);
+    }
+}
+
+/* --- who meets ---------------------------------------------------------------------------------*/
+
+/* Does a rank take part in the TIE of this one? Of a parameter in pieces it has the same one. */
+static bool is_in_tie(const struct walk *w, uint32_t p, uint32_t rank)
+{
+    const struct pst_parameter *parameter = &w->check->graph->params[p];
+    uint32_t here = PST_NONE, there = PST_NONE;
+    for (uint32_t u = 0; u < parameter->n_users; u++) {
+        const struct pst_plan_stage *stage = stage_of(w, parameter->users[u]);
+        uint32_t a = pst_plan_replica(stage, w->program->rank), b = pst_plan_replica(stage, rank);
+        here = a != PST_NONE ? a : here;
+        there = b != PST_NONE ? b : there;
+    }
+    return there != PST_NONE && (w->check->pieces[p] == NULL || here == there);
+}
+
+static bool are_members(const struct walk *w, const struct pst_instr *instr)
+{
+    const struct pst_plan *plan = w->check->plan;
+    const struct pst_program_meeting *meeting = w->meeting;
+    uint32_t n = 0;
+    if (instr->op != PST_I_TIE) {
+        const struct pst_plan_stage *stage = &plan->stages[instr->stage];
+        return meeting->n_members == stage->n_ranks &&
+               memcmp(meeting->members, stage->ranks, stage->n_ranks * sizeof(uint32_t)) == 0;
+    }
+    for (uint32_t rank = 0; rank < plan->n_devices; rank++) {
+        if (is_in_tie(w, plan->ties[instr->stage].parameter, rank)) {
+            if (n >= meeting->n_members || meeting->members[n++] != rank) {
+                return false;
+            }
+        }
+    }
+    return n == meeting->n_members;
+}
+
+/* TIE also adds up where a rank is alone. */
+static bool meets(const struct pst_plan *plan, const struct pst_instr *instr)
+{
+    return instr->op == PST_I_TIE || ((instr->op == PST_I_REDUCE || instr->op == PST_I_GATHER) &&
+                                      plan->stages[instr->stage].n_ranks > 1);
+}
+
+static void check_meeting(struct walk *w, const struct pst_instr *instr)
+{
+    const uint8_t kind = instr->op == PST_I_GATHER ? PST_MEET_GATHER : PST_MEET_SUM;
+    if ((w->meeting != NULL) != meets(w->check->plan, instr) ||
+        (w->meeting != NULL && (w->meeting->kind != kind || !are_members(w, instr)))) {
+        pst_check_instr(w->check, "COMM4", w->program->rank, w->instr,
+                        ": not a meeting of its kind with the devices of its stage or tie, in "
+                        "their order, where there are others");
+    } else if (w->meeting == NULL) {
+        return;
+    } else if (instr->op == PST_I_REDUCE) {
+        check_reduce(w, instr->stage);
+    } else if (instr->op == PST_I_TIE) {
+        check_tie(w, instr->stage);
+    } else {
+        check_gather(w, instr->stage);
+    }
+}
+
+void pst_check_meetings(struct pst_check *check, const struct pst_program *program, uint32_t phase)
+{
+    const struct pst_plan *plan = check->plan;
+    struct walk w = {.check = check, .program = program};
+    uint32_t *counts[PST_I_COUNT] = {NULL}; /* [op][stage or tie] so far */
+    if (check->report->n_violations > 0) {
+        return; /* buffers are found by the table of parameters, in which nothing may be wrong */
+    }
+    counts[PST_I_REDUCE] = pst_check_array(check, plan->n_stages, sizeof(uint32_t));
+    counts[PST_I_GATHER] = pst_check_array(check, plan->n_stages, sizeof(uint32_t));
+    counts[PST_I_TIE] = pst_check_array(check, plan->n_ties, sizeof(uint32_t));
+    for (uint32_t i = 0; i < program->n_instrs; i++) {
+        const struct pst_instr *instr = &program->instrs[i];
+        w.instr = i;
+        w.meeting = program->lists[i].meeting;
+        w.n_parts = 0;
+        w.wrong = false;
+        w.update = phase + (counts[instr->op] != NULL ? counts[instr->op][instr->stage]++ : 0);
+        check_meeting(&w, instr);
+    }
+}
