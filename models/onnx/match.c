@@ -241,14 +241,14 @@ bool onnx_parameter(const struct onnx_model *model, const struct onnx_value *val
     return (up || (n == 2 && down)) && (n == param.rank || !whole);
 }
 
-/* A parameter of n numbers in a row. */
+/* A parameter of n numbers in a row, along the last axis. */
 bool match_vector(const struct onnx_model *model, const struct onnx_value *value, uint64_t n,
                   struct onnx_param *ret_param)
 {
     bool swapped;
 
-    return value != NULL && onnx_parameter(model, value, ret_param, &swapped) &&
-           ret_param->rank == 1 && ret_param->dims[0] == n;
+    return value != NULL && value->rank > 0 && onnx_parameter(model, value, ret_param, &swapped) &&
+           ret_param->rank == 1 && ret_param->dims[0] == n && value->dims[value->rank - 1] == n;
 }
 
 static bool matrix(const struct onnx_model *model, const struct onnx_value *value,
