@@ -101,10 +101,16 @@ static void bind_initializer(struct onnx_model *model, struct onnx_value *value)
     }
 }
 
-/* Files whose weights are left out fill each with a number, in the shape of an initializer. */
+/* Files whose weights are left out fill each with a number, in the shape of an initializer. PyTorch
+   writes no such files. */
 static bool fills_weights(const struct onnx_model *model, const struct onnx_node *node)
 {
-    return node->op == ONNX_ConstantOfShape && onnx_in(model, node, 0)->tensor != NULL;
+    const struct onnx_value *y = onnx_out(model, node, 0);
+
+    return node->op == ONNX_ConstantOfShape && onnx_in(model, node, 0)->tensor != NULL &&
+           !onnx_listed(model->config->frozen, y->name) &&
+           ((model->n_told == 0 && !onnx_is_from_torch(model)) ||
+            onnx_listed(model->config->trained, y->name));
 }
 
 static pst_status infer_node(struct onnx_model *model, const struct onnx_node *node,

@@ -735,7 +735,11 @@ static bool is_axis(const struct onnx_model *model, const char *name)
 static bool is_initializer(const struct onnx_model *model, const char *pattern)
 {
     for (uint32_t i = 0; i < model->n_values; i++) {
-        if (model->values[i].tensor != NULL && onnx_listed(pattern, model->values[i].name)) {
+        const struct onnx_node *node = onnx_maker(model, &model->values[i]);
+        const bool filled = node != NULL && node->op == ONNX_ConstantOfShape;
+
+        if ((filled || model->values[i].tensor != NULL) &&
+            onnx_listed(pattern, model->values[i].name)) {
             return true;
         }
     }
