@@ -418,6 +418,9 @@ void onnx_emit_softmax(struct onnx_emitter *e, const struct onnx_match *match)
         emit_fail(e, "its axis is none");
         return;
     }
+    for (uint32_t i = axis + 1; i < value->rank && old; i++) {
+        emit_apart(e, value, i);
+    }
     if (old) { /* over all axes from that one on, together */
         whole = emit_stripped(value, axis);
         shape = (struct shape){2, {1, 1}};
