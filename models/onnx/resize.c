@@ -45,6 +45,10 @@ pst_status infer_resize(const struct rule *c)
 
     c->y->type = c->x->type;
     c->y->rank = 4;
+    if (onnx_in(c->model, c->node, 3) != NULL &&
+        !onnx_word_is(c->node, "keep_aspect_ratio_policy", "stretch", true)) {
+        return infer_bad(c, "only keep_aspect_ratio_policy = stretch is supported");
+    }
     return scales_of(c->model, c->node, scales, c->y->dims)
                ? PST_OK
                : infer_bad(c, "only height and width of images are resized, by known numbers");
