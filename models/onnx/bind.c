@@ -5,6 +5,7 @@
  */
 #include "infer.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -44,8 +45,13 @@ static pst_status fill_input(struct onnx_model *model, struct onnx_value *value,
     }
     if (data->real) {
         data->f[0] = number;
-    } else {
+    } else if (fabs(number) <= 0x1p53 && number == floor(number) &&
+               (value->type != ONNX_BOOL || number == 0 || number == 1)) {
         data->i[0] = (int64_t)number;
+    } else {
+        return pst_fail(err, PST_ERR_CONFIG, "config.value",
+                        "\"inputs\" in [model]: \"%s\" takes %s, not \"%.*s\"", value->name,
+                        value->type == ONNX_BOOL ? "0 or 1" : "integers", (int)n, word);
     }
     value->data = data;
     value->fixed = true;

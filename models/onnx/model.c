@@ -766,6 +766,13 @@ static pst_status check_names(const struct onnx_model *model, struct pst_error *
 
             found = lists[i].is_there(model, name);
             free(name);
+            if (i == 0 &&
+                (n <= length + 1 || strspn(at + length + 1, "0123456789") < n - length - 1)) {
+                return pst_fail(err, PST_ERR_CONFIG, "config.value",
+                                "\"dims\" in [model]: \"%.*s\" says no length in digits, as "
+                                "\"%.*s=128\" does",
+                                (int)n, at, (int)length, at);
+            }
             if (!found) {
                 return pst_fail(err, PST_ERR_CONFIG, "config.value",
                                 "\"%s\" in [model]: no %s \"%.*s\" in %s", lists[i].key,
