@@ -152,6 +152,7 @@ static const struct field key_fields[] = {
     {FIELD(key, absent, STRING, "", NULL, "its default"), .fits = is_json_or_key,
      .what = "JSON, or '@' and a key"},
     {FIELD(key, null, STRING, "", NULL, "what null means"), JSON},
+    {FIELD(key, below, STRING, "", NULL, "where numbers below 0 count from"), KEY},
     {FIELD(key, elsewhere, STRING, "", NULL, "keys that say the same"), TEXTS},
     {FIELD(key, from, STRING, "", NULL, "from where numbers mean the same"), KEY},
     {FIELD(key, unless, STRING, "", NULL, "a key that turns it off")},

@@ -5,6 +5,7 @@
  */
 #include "infer.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -44,8 +45,13 @@ static pst_status fill_input(struct onnx_model *model, struct onnx_value *value,
     }
     if (data->real) {
         data->f[0] = number;
-    } else {
+    } else if (fabs(number) <= 0x1p53 && number == floor(number) &&
+               (value->type != ONNX_BOOL || number == 0 || number == 1)) {
         data->i[0] = (int64_t)number;
+    } else {
+        return pst_fail(err, PST_ERR_CONFIG, "config.value",
+                        "\"inputs\" in [model]: \"%s\" takes %s, not \"%.*s\"", value->name,
+                        value->type == ONNX_BOOL ? "0 or 1" : "integers", (int)n, word);
     }
     value->data = data;
     value->fixed = true;
@@ -101,10 +107,16 @@ static void bind_initializer(struct onnx_model *model, struct onnx_value *value)
     }
 }
 
-/* Files whose weights are left out fill each with a number, in the shape of an initializer. */
+/* Files whose weights are left out fill each with a number, in the shape of an initializer. PyTorch
+   writes no such files. */
 static bool fills_weights(const struct onnx_model *model, const struct onnx_node *node)
 {
-    return node->op == ONNX_ConstantOfShape && onnx_in(model, node, 0)->tensor != NULL;
+    const struct onnx_value *y = onnx_out(model, node, 0);
+
+    return node->op == ONNX_ConstantOfShape && onnx_in(model, node, 0)->tensor != NULL &&
+           !onnx_listed(model->config->frozen, y->name) &&
+           ((model->n_told == 0 && !onnx_is_from_torch(model)) ||
+            onnx_listed(model->config->trained, y->name));
 }
 
 static pst_status infer_node(struct onnx_model *model, const struct onnx_node *node,

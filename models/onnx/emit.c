@@ -360,24 +360,55 @@ static void add_input(struct onnx_emitter *e, uint32_t v)
                                         shape.rank, shape.dims);
 }
 
-/* The value that the loss is taken of: a softmax at the end is the loss's own. */
+static struct onnx_value *skip_identities(struct onnx_model *model, struct onnx_value *value)
+{
+    const struct onnx_node *node = onnx_maker(model, value);
+
+    while (node != NULL && node->op == ONNX_Identity) {
+        value = onnx_in(model, node, 0);
+        node = onnx_maker(model, value);
+    }
+    return value;
+}
+
+/* Returns true if a softmax is over the classes alone. Before set 13 it is over all axes from one
+   on. */
+static bool is_over_classes(const struct onnx_model *model, const struct onnx_node *node)
+{
+    const struct onnx_value *y = onnx_out(model, node, 0);
+    const bool old = model->opset < 13;
+    const uint32_t axis = onnx_axis(onnx_int(node, "axis", old ? 1 : -1), y->rank);
+    const uint32_t classes = y->rank == 4 ? 1 : y->rank - 1;
+
+    if (y->type == 0 || axis == 0 || axis >= y->rank) {
+        return false;
+    }
+    for (uint32_t i = axis; i < y->rank && old; i++) {
+        if (i != classes && y->dims[i] != 1) {
+            return false;
+        }
+    }
+    return old ? axis <= classes : axis == classes;
+}
+
+/* The value that the loss is taken of. One softmax of the classes at the end, its logarithm, or one
+   sigmoid is the loss's own. */
 static struct onnx_value *find_logits(struct onnx_model *model, const struct onnx_value *output,
                                       uint32_t loss)
 {
-    struct onnx_value *value = &model->values[output - model->values];
+    struct onnx_value *end = skip_identities(model, &model->values[output - model->values]);
+    const struct onnx_node *node = onnx_maker(model, end);
+    bool own = loss == ONNX_LOSS_BCE && node != NULL && node->op == ONNX_Sigmoid;
 
-    for (;;) {
-        const struct onnx_node *node = onnx_maker(model, value);
+    if (loss == ONNX_LOSS_CROSS_ENTROPY && node != NULL) {
+        const bool whole = node->op == ONNX_LogSoftmax;
 
-        if (node == NULL ||
-            (node->op != ONNX_Identity &&
-             (loss != ONNX_LOSS_CROSS_ENTROPY ||
-              (node->op != ONNX_Softmax && node->op != ONNX_LogSoftmax && node->op != ONNX_Log)) &&
-             (loss != ONNX_LOSS_BCE || node->op != ONNX_Sigmoid))) {
-            return value;
+        if (node->op == ONNX_Log) {
+            node = onnx_maker(model, skip_identities(model, onnx_in(model, node, 0)));
         }
-        value = onnx_in(model, node, 0);
+        own = node != NULL && (whole || node->op == ONNX_Softmax) && is_over_classes(model, node);
     }
+    return own ? skip_identities(model, onnx_in(model, node, 0)) : end;
 }
 
 static pst_status find_output(struct onnx_model *model, uint32_t *ret_output, struct pst_error *err)
@@ -547,6 +578,7 @@ pst_status onnx_emit(struct onnx_model *model, struct pst_model *m, struct pst_m
     bool *refused;
     pst_status status = find_output(model, &output, err);
 
+    PST_TRY(status, onnx_infer(model, 1, err));
     if (status != PST_OK) {
         return status;
     }

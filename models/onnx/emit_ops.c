@@ -63,10 +63,12 @@ void onnx_emit_embedding(struct onnx_emitter *e, const struct onnx_match *match)
 
 void onnx_emit_norm(struct onnx_emitter *e, const struct onnx_match *match)
 {
-    const struct shape shape = emit_rows(emit_in(e, match, 0));
-    uint32_t x = emit_get(e, emit_in(e, match, 0), shape), param[2];
+    const struct onnx_value *value = emit_in(e, match, 0);
+    const struct shape shape = emit_rows(value);
+    uint32_t x = emit_get(e, value, shape), param[2];
     const uint32_t n = params_of(e, match, false, param);
 
+    emit_apart(e, value, value->rank - 1);
     emit_put(e, 0, emit_op(e, "", match->op, &x, 1, param, n), shape);
 }
 
@@ -122,6 +124,9 @@ static void set_window(struct onnx_emitter *e, const struct onnx_value *x, struc
             (int64_t)((w.out[k] - 1) * w.stride[k] + span) - (int64_t)(x->dims[2 + k] + w.pad[k]);
         const int64_t after = end > (int64_t)w.pad[2 + k] ? end : (int64_t)w.pad[2 + k];
 
+        if (w.kernel[k] != 1 && !emit_apart(e, x, 2 + k)) {
+            return;
+        }
         op->kernel[k] = (uint32_t)w.kernel[k];
         op->stride[k] = (uint32_t)w.stride[k];
         op->dilation[k] = (uint32_t)w.dilation[k];
@@ -141,6 +146,7 @@ void onnx_emit_conv(struct onnx_emitter *e, const struct onnx_match *match)
     struct pst_op op = match->op;
 
     op.groups = (uint32_t)onnx_int(e->node, "group", 1);
+    emit_apart(e, value, 1);
     set_window(e, value, &op);
     emit_put_image(e, 0, emit_op(e, "", op, &x, 1, param, n));
 }
@@ -225,6 +231,7 @@ void onnx_emit_batchnorm(struct onnx_emitter *e, const struct onnx_match *match)
             emit_fail(e, "its statistics are not supported as a result");
         }
     }
+    emit_apart(e, value, 1);
     x = image ? emit_image(e, value) : emit_get(e, value, shape);
     if (places) { /* channels come last */
         x = emit_permute(e, x, shape, last_first);
@@ -410,6 +417,9 @@ void onnx_emit_softmax(struct onnx_emitter *e, const struct onnx_match *match)
     if (axis == value->rank || !emit_apart(e, value, axis)) {
         emit_fail(e, "its axis is none");
         return;
+    }
+    for (uint32_t i = axis + 1; i < value->rank && old; i++) {
+        emit_apart(e, value, i);
     }
     if (old) { /* over all axes from that one on, together */
         whole = emit_stripped(value, axis);
@@ -832,6 +842,9 @@ void onnx_emit_lrn(struct onnx_emitter *e, const struct onnx_match *match)
 
     if (value->rank != 4 || size < 1 || size > 64) {
         emit_fail(e, "only images, over 1 to 64 channels");
+        return;
+    }
+    if (size != 1 && !emit_apart(e, value, 1)) {
         return;
     }
     x = emit_image(e, value);

@@ -194,9 +194,9 @@ static void expand_softsign(struct expand *e)
 
 static void expand_prelu(struct expand *e)
 {
-    char *below = two(e, "Mul", in(e, 1), two(e, "Min", in(e, 0), real(e, 0)));
+    char *above = two(e, "Greater", in(e, 0), real(e, 0)); /* at 0 the gradient is the slope */
 
-    two(e, "Add", one(e, "Relu", in(e, 0)), below);
+    add(e, "Where", above, in(e, 0), two(e, "Mul", in(e, 1), in(e, 0)));
 }
 
 static void expand_thresholded(struct expand *e)

@@ -182,6 +182,26 @@ static pst_status infer_broadcast(const struct rule *c)
                : bad_batch(c, "the shapes do not go together");
 }
 
+/* The type is that of the base. A power of integers is one by itself only where the exponents are
+   integers from 0 on; others would be cut off. */
+static pst_status infer_pow(const struct rule *c)
+{
+    const struct onnx_value *base = c->x, *exponent = onnx_in(c->model, c->node, 1);
+    pst_status status = infer_broadcast(c);
+    bool whole = exponent != NULL && exponent->data != NULL && !onnx_is_real(exponent->type);
+
+    if (status != PST_OK) {
+        return status;
+    }
+    c->y->type = base->type;
+    for (uint64_t i = 0; whole && i < onnx_elems(exponent); i++) {
+        whole = onnx_integer(exponent->data, i) >= 0;
+    }
+    return whole || onnx_is_real(base->type) || (c->y->fixed && !exponent->learned)
+               ? PST_OK
+               : infer_bad(c, "powers of integers that are no integers are cut off");
+}
+
 static pst_status infer_compare(const struct rule *c)
 {
     pst_status status = infer_broadcast(c);
@@ -919,7 +939,7 @@ static rule_fn *const rules[ONNX_N_OPS] = {
     [ONNX_Not] = infer_truth,
     [ONNX_Or] = infer_compare,
     [ONNX_Pad] = infer_pad,
-    [ONNX_Pow] = infer_broadcast,
+    [ONNX_Pow] = infer_pow,
     [ONNX_RMSNormalization] = infer_same,
     [ONNX_Range] = infer_range,
     [ONNX_Reciprocal] = infer_same,

@@ -773,9 +773,9 @@ void onnx_warn_of_guesses(struct onnx_model *model, const uint32_t *params, uint
     for (uint32_t i = 0; i < n_params; i++) {
         const struct onnx_value *value = &model->values[params[i]];
 
-        if (value->tensor != NULL && !is_plainly_trained(value) &&
-            !onnx_listed(config->trained, value->name)) {
-            add_guess(is_module_name(value->name) ? &trained : &made, value->name);
+        if (!is_plainly_trained(value) && !onnx_listed(config->trained, value->name)) {
+            add_guess(value->tensor == NULL || is_module_name(value->name) ? &trained : &made,
+                      value->name);
         }
         if (value->twin != NULL && strcmp(config->tie, "auto") == 0) {
             add_guess(&equal, pst_arena_printf(arena, "%s=%s", value->twin, value->name));

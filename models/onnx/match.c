@@ -241,14 +241,14 @@ bool onnx_parameter(const struct onnx_model *model, const struct onnx_value *val
     return (up || (n == 2 && down)) && (n == param.rank || !whole);
 }
 
-/* A parameter of n numbers in a row. */
+/* A parameter of n numbers in a row, along the last axis. */
 bool match_vector(const struct onnx_model *model, const struct onnx_value *value, uint64_t n,
                   struct onnx_param *ret_param)
 {
     bool swapped;
 
-    return value != NULL && onnx_parameter(model, value, ret_param, &swapped) &&
-           ret_param->rank == 1 && ret_param->dims[0] == n;
+    return value != NULL && value->rank > 0 && onnx_parameter(model, value, ret_param, &swapped) &&
+           ret_param->rank == 1 && ret_param->dims[0] == n && value->dims[value->rank - 1] == n;
 }
 
 static bool matrix(const struct onnx_model *model, const struct onnx_value *value,
@@ -537,15 +537,32 @@ static bool match_clip(struct onnx_model *model, struct onnx_match *match)
     return true;
 }
 
-/* Quotients of integers and integers of reals are cut off, for which graphs have no operator. */
+/* The bits of an integer; those of 64 have 32 in a graph. */
+static uint32_t bits_of(uint32_t type)
+{
+    return type == ONNX_INT8 || type == ONNX_UINT8     ? 8
+           : type == ONNX_INT16 || type == ONNX_UINT16 ? 16
+                                                       : 32;
+}
+
+static bool is_unsigned(uint32_t type)
+{
+    return type == ONNX_UINT8 || type == ONNX_UINT16 || type == ONNX_UINT32 || type == ONNX_UINT64;
+}
+
+/* Quotients of integers and integers of reals are cut off, integers that do not fit into another
+   type wrap around: graphs have no operator for these. */
 static bool cuts_off(const struct onnx_node *node, const struct onnx_value *x,
                      const struct onnx_value *y)
 {
     const bool integer = !onnx_is_real(y->type) && y->type != ONNX_BOOL;
+    const bool cast = node->op == ONNX_Cast || node->op == ONNX_CastLike;
+    const uint32_t room = bits_of(y->type) - (is_unsigned(x->type) && !is_unsigned(y->type));
 
     return integer &&
-           (node->op == ONNX_Div ||
-            ((node->op == ONNX_Cast || node->op == ONNX_CastLike) && onnx_is_real(x->type)));
+           (node->op == ONNX_Div || (cast && x->type != ONNX_BOOL && x->type != y->type &&
+                                     (onnx_is_real(x->type) || bits_of(x->type) > room ||
+                                      (is_unsigned(y->type) && !is_unsigned(x->type)))));
 }
 
 static bool match_map(struct onnx_model *model, struct onnx_match *match)

@@ -735,7 +735,11 @@ static bool is_axis(const struct onnx_model *model, const char *name)
 static bool is_initializer(const struct onnx_model *model, const char *pattern)
 {
     for (uint32_t i = 0; i < model->n_values; i++) {
-        if (model->values[i].tensor != NULL && onnx_listed(pattern, model->values[i].name)) {
+        const struct onnx_node *node = onnx_maker(model, &model->values[i]);
+        const bool filled = node != NULL && node->op == ONNX_ConstantOfShape;
+
+        if ((filled || model->values[i].tensor != NULL) &&
+            onnx_listed(pattern, model->values[i].name)) {
             return true;
         }
     }
@@ -762,6 +766,13 @@ static pst_status check_names(const struct onnx_model *model, struct pst_error *
 
             found = lists[i].is_there(model, name);
             free(name);
+            if (i == 0 &&
+                (n <= length + 1 || strspn(at + length + 1, "0123456789") < n - length - 1)) {
+                return pst_fail(err, PST_ERR_CONFIG, "config.value",
+                                "\"dims\" in [model]: \"%.*s\" says no length in digits, as "
+                                "\"%.*s=128\" does",
+                                (int)n, at, (int)length, at);
+            }
             if (!found) {
                 return pst_fail(err, PST_ERR_CONFIG, "config.value",
                                 "\"%s\" in [model]: no %s \"%.*s\" in %s", lists[i].key,

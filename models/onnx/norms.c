@@ -50,23 +50,6 @@ static bool take_factors(struct onnx_model *model, struct onnx_value *value, boo
     return true;
 }
 
-/* Returns true if a and b are one value, or both are one value minus a mean. */
-static bool same(struct onnx_model *model, struct onnx_value *a, struct onnx_value *b)
-{
-    const struct onnx_node *left, *right;
-
-    a = onnx_skip(model, a);
-    b = onnx_skip(model, b);
-    left = onnx_maker(model, a);
-    right = onnx_maker(model, b);
-    return a == b ||
-           (left != NULL && right != NULL && left->op == ONNX_Sub && right->op == ONNX_Sub &&
-            onnx_skip(model, onnx_in(model, left, 0)) ==
-                onnx_skip(model, onnx_in(model, right, 0)) &&
-            match_maker(model, onnx_in(model, left, 1), ONNX_ReduceMean) != NULL &&
-            match_maker(model, onnx_in(model, right, 1), ONNX_ReduceMean) != NULL);
-}
-
 /* The mean over the last axis of something. */
 static struct onnx_value *mean_of(struct onnx_model *model, struct onnx_value *value)
 {
@@ -80,6 +63,24 @@ static struct onnx_value *mean_of(struct onnx_model *model, struct onnx_value *v
         return NULL;
     }
     return onnx_in(model, node, 0);
+}
+
+/* Returns true if a and b are one value, or both are one value minus one mean. */
+static bool same(struct onnx_model *model, struct onnx_value *a, struct onnx_value *b)
+{
+    const struct onnx_node *left = match_maker(model, a, ONNX_Sub);
+    const struct onnx_node *right = match_maker(model, b, ONNX_Sub);
+    struct onnx_value *mean, *other;
+
+    if (left == NULL || right == NULL) {
+        return onnx_skip(model, a) == onnx_skip(model, b);
+    }
+    mean = mean_of(model, onnx_in(model, left, 1));
+    other = mean_of(model, onnx_in(model, right, 1));
+    return left == right ||
+           (mean != NULL && other != NULL && onnx_skip(model, mean) == onnx_skip(model, other) &&
+            onnx_skip(model, onnx_in(model, left, 0)) ==
+                onnx_skip(model, onnx_in(model, right, 0)));
 }
 
 /* x of the mean of x^2, plus eps. */

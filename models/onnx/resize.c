@@ -45,6 +45,10 @@ pst_status infer_resize(const struct rule *c)
 
     c->y->type = c->x->type;
     c->y->rank = 4;
+    if (onnx_in(c->model, c->node, 3) != NULL &&
+        !onnx_word_is(c->node, "keep_aspect_ratio_policy", "stretch", true)) {
+        return infer_bad(c, "only keep_aspect_ratio_policy = stretch is supported");
+    }
     return scales_of(c->model, c->node, scales, c->y->dims)
                ? PST_OK
                : infer_bad(c, "only height and width of images are resized, by known numbers");
@@ -144,6 +148,10 @@ void onnx_emit_resize(struct onnx_emitter *e, const struct onnx_match *match)
         emit_fail(e, "its sizes are not known");
         return;
     }
+    if ((scales[2] != 1 && !emit_apart(e, value, 2)) ||
+        (scales[3] != 1 && !emit_apart(e, value, 3))) {
+        return;
+    }
     x[0] = make_matrix(e, scales[2], height, y->dims[2]);
     if (x[0] != PST_NONE) {
         x[1] = emit_reshape(e, x[1], shape, flat);
@@ -191,6 +199,7 @@ static uint32_t spread(struct onnx_emitter *e, const struct onnx_value *value,
 
 void onnx_emit_conv_transpose(struct onnx_emitter *e, const struct onnx_match *match)
 {
+    const struct onnx_value *value = emit_in(e, match, 0);
     struct onnx_window w;
     struct pst_op op = match->op;
     uint32_t x, param[2];
@@ -199,8 +208,9 @@ void onnx_emit_conv_transpose(struct onnx_emitter *e, const struct onnx_match *m
         emit_fail(e, "its window is none");
         return;
     }
-    x = spread(e, emit_in(e, match, 0), &w);
-    for (uint32_t k = 0; k < 2; k++) {
+    emit_apart(e, value, 1);
+    x = spread(e, value, &w);
+    for (uint32_t k = 0; k < 2 && (w.kernel[k] == 1 || emit_apart(e, value, 2 + k)); k++) {
         op.kernel[k] = (uint32_t)w.kernel[k];
         op.dilation[k] = (uint32_t)w.dilation[k];
         op.stride[k] = 1;

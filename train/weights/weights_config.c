@@ -347,6 +347,10 @@ static json_t *value_of(const struct comparison *c, const struct pst_published_k
     if (value == NULL && c->stated) {
         return NULL;
     }
+    if (row->below != NULL && json_is_integer(value) && json_integer_value(value) < 0) {
+        return json_integer(json_integer_value(value) +
+                            (json_int_t)setting_of(c->job, row->below).number);
+    }
     if (row->null != NULL && json_is_null(value_at(c->root, row->theirs))) {
         return json_loads(row->null, JSON_DECODE_ANY, NULL);
     }

@@ -560,6 +560,9 @@ static const struct {
     {"pad_token=3", "{" LLAMA ",\"pad_token_id\":3}", NULL},
     {"pad_token=3", "{" LLAMA ",\"pad_token_id\":null}", WANT "pad_token = -1"},
     {"pad_token=3", "{" LLAMA "}", WANT "pad_token = -1"},
+    /* padding_idx of nn.Embedding counts from the end */
+    {"", "{" LLAMA ",\"pad_token_id\":-1}", WANT "pad_token = 18"},
+    {"pad_token=17", "{" LLAMA ",\"pad_token_id\":-2}", NULL},
     {"", "{" LLAMA ",\"rms_norm_eps\":0.001,\"head_dim\":6}", WANT "head_dim = 6, eps = 0.001"},
     {"", "{" LLAMA ",\"no_rope_layers\":[1,0],\"logits_scaling\":8.0}",
      CANNOT "no_rope_layers = [1,0], logits_scaling = 8.0"},
