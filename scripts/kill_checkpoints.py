@@ -203,11 +203,11 @@ class Trials:
         with subprocess.Popen(words, cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                               env=environment) as process:
             time.sleep(0.4 + chance.uniform(0, 2 * self.options.seconds))
-            children = subprocess.run(["pgrep", "-P", str(process.pid), "-x", "penstock"], capture_output=True, text=True,
-                                      check=False).stdout.split()
+            children = subprocess.getoutput(f"pgrep -P {process.pid} -x penstock").split()
             chosen = children if chance.random() < 0.5 else children[:1] if chance.random() < 0.5 else children[1:]
             for child in chosen:
-                os.kill(int(child), signal.SIGKILL)
+                with contextlib.suppress(ProcessLookupError):  # the launcher ends one whose peer has died
+                    os.kill(int(child), signal.SIGKILL)
             try:
                 # On a busy machine there may be no process yet: then the run goes to its end.
                 out, err = process.communicate(timeout=60 if chosen else 600)

@@ -132,9 +132,9 @@ MEASURED = ("profile", "profile-json")
 # These list a combination that failed with its reason, and go on.
 LISTING = ("compare", "compare-json", "tune")
 
-# These go on where a checkpoint cannot be saved, or the newest not be read, and say so.
-GOING_ON = {"train-save": "was not saved|an old checkpoint was not removed",
-            "train-resume": "was not saved|is skipped|an old checkpoint was not removed"}
+# These go on where a checkpoint cannot be saved, the newest or a plugin's description not be read, and say so.
+GOING_ON = {"train-save": "was not saved|an old checkpoint was not removed", "compare": "not stated",
+            "train-resume": "was not saved|is skipped|an old checkpoint was not removed", "compare-json": "not stated"}
 # These train to the end where this file is lost, and fail then, with exit code 1.
 LOSING = {"train": "out.json"}
 # These tell every defect, with exit code 1.

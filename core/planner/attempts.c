@@ -42,18 +42,19 @@ static const char *named(struct pst_arena *arena, const struct pst_instance *ins
 
 static void sign(const struct pst_planner *planner, struct pst_plan *plan)
 {
+    const struct pst_strategies *by = &planner->strategies;
     char *json = pst_config_to_json(planner->in.job->config);
     uint32_t i;
 
     plan->config_json = pst_arena_strdup(&plan->arena, json);
     free(json);
     plan->graph_digest = planner->in.graph->digest;
-    plan->partitioner = named(&plan->arena, planner->strategies.partitioner);
-    plan->scheduler = named(&plan->arena, planner->strategies.scheduler);
+    plan->partitioner = named(&plan->arena, by->partitioner);
+    plan->scheduler = named(&plan->arena, by->scheduler);
     plan->memopt = "";
-    for (i = 0; i < planner->strategies.n_memopt; i++) {
+    for (i = 0; i < by->n_memopt; i++) {
         plan->memopt = pst_arena_printf(&plan->arena, "%s%s%s", plan->memopt, i > 0 ? ", " : "",
-                                        named(&plan->arena, planner->strategies.memopt[i]));
+                                        named(&plan->arena, by->memopt[by->turn_of[i]]));
     }
 }
 

@@ -66,6 +66,7 @@ struct pst_planner_in {
 /* Written by pst_planner_load, once; by pst_problem_open. */
 struct pst_strategies {
     struct pst_instance *partitioner, *scheduler, *memopt[PST_MAX_MEMOPT];
+    uint32_t turn_of[PST_MAX_MEMOPT]; /* of each [[memopt]]: where in `memopt` it is */
     struct pst_instance *hasty; /* the scheduler with its fast settings, for trials; or NULL */
     uint32_t n_memopt;
 };

@@ -164,7 +164,7 @@ static pst_status instantiate(struct pst_planner *planner, const struct pst_plug
  * optimizer that lists them, and it is asked last, behind those that come after it in the config
  * and decide about all devices at once: their turn is when all stages are settled anyway.
  */
-static pst_status find_turns(const struct pst_plugin *const *memopts, uint32_t n, uint32_t *turns,
+static pst_status find_turns(const struct pst_plugin *const *memopts, uint32_t n, uint32_t *turn_of,
                              struct pst_error *err)
 {
     uint32_t nested = n, used = 0;
@@ -188,11 +188,11 @@ static pst_status find_turns(const struct pst_plugin *const *memopts, uint32_t n
         if (lists) {
             nested = i;
         } else {
-            turns[used++] = i;
+            turn_of[i] = used++;
         }
     }
     if (nested < n) {
-        turns[used] = nested;
+        turn_of[nested] = used;
     }
     return PST_OK;
 }
@@ -212,7 +212,7 @@ pst_status pst_planner_load(struct pst_planner *planner, struct pst_error *err)
     const struct pst_job *job = planner->in.job;
     struct pst_strategies *strategies = &planner->strategies;
     const struct pst_plugin *plugins[2 + PST_MAX_MEMOPT] = {NULL};
-    uint32_t turns[PST_MAX_MEMOPT], i, n = job->n_memopt;
+    uint32_t i, n = strategies->n_memopt = job->n_memopt;
     pst_status status = PST_OK;
 
     for (i = 0; status == PST_OK && i < 2 + n; i++) {
@@ -222,7 +222,7 @@ pst_status pst_planner_load(struct pst_planner *planner, struct pst_error *err)
         status = pst_job_plugin(job, table, kind, &plugins[i], err);
     }
     PST_TRY(status, pst_caps_match(plugins, 2 + n, err));
-    PST_TRY(status, find_turns(&plugins[2], n, turns, err));
+    PST_TRY(status, find_turns(&plugins[2], n, strategies->turn_of, err));
     if (status == PST_OK) {
         status = instantiate(planner, plugins[0], job->partitioner, &strategies->partitioner, err);
         if (status == PST_OK && planner->in.cluster->n_kinds > 0 &&
@@ -234,10 +234,8 @@ pst_status pst_planner_load(struct pst_planner *planner, struct pst_error *err)
     PST_TRY(status, instantiate(planner, plugins[1], job->scheduler, &strategies->scheduler, err));
     PST_TRY(status, add_hasty(planner, plugins[1], err));
     for (i = 0; status == PST_OK && i < n; i++) {
-        const struct pst_plugin *plugin = plugins[2 + turns[i]];
-
-        strategies->n_memopt = i + 1;
-        status = instantiate(planner, plugin, job->memopt[turns[i]], &strategies->memopt[i], err);
+        status = instantiate(planner, plugins[2 + i], job->memopt[i],
+                             &strategies->memopt[strategies->turn_of[i]], err);
     }
     return status;
 }

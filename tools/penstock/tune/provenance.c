@@ -10,6 +10,7 @@
 
 #include "base/hash.h"
 #include "base/json.h"
+#include "base/log.h"
 #include "base/util.h"
 #include "host/describe.h"
 #include "host/search.h"
@@ -25,6 +26,9 @@ static const char *digest_of(struct pst_arena *arena, const char *path)
 
     if (fd >= 0) {
         close(fd);
+    }
+    if (!read && path != NULL && path[0] != '\0') {
+        pst_log(PST_LOG_WARN, "hash", "%s cannot be read, so its XXH3 is not stated", path);
     }
     return read ? pst_arena_strdup(arena, pst_hash_text(&hash, text)) : "";
 }
@@ -105,9 +109,9 @@ static void add_file(struct pst_provenance *provenance, struct pst_provenance_co
     const struct pst_plugin *plugin = NULL;
     struct pst_error err;
 
-    if (path[0] == '\0' ||
+    if (path[0] != '\0' &&
         pst_plugin_describe(arena, path, kind, id, 0, &plugin, NULL, &err) != PST_OK) {
-        plugin = NULL;
+        pst_log(PST_LOG_WARN, id, "its version and its defaults are not stated: %s", err.message);
     }
     config->plugins[config->n_plugins++] = (struct pst_provenance_plugin){
         .kind = kind,
@@ -133,15 +137,14 @@ static void add_plugin(struct pst_provenance *provenance, struct pst_provenance_
     }
 }
 
-/* The model's plugin, unless it is built in, and the operators that the job names. */
+/* The model's plugin, unless it is built in, and the operators that the job lists. */
 static void add_model(struct pst_provenance *provenance, struct pst_provenance_config *config,
-                      const struct pst_job *job, const struct pst_combinations *set)
+                      const struct pst_job *job, const struct pst_combinations *set,
+                      const struct pst_config_node *list)
 {
     struct pst_arena *arena = &provenance->arena;
     const json_t *table = json_object_get(set->base, "model");
     const char *use = json_string_value(json_object_get(table, "use"));
-    const struct pst_config_node *list =
-        job->model == NULL ? NULL : pst_config_get(job->model, "operators");
 
     if (use != NULL && pst_model_builder_find(use) == NULL) {
         add_plugin(provenance, config, "model", "", table, job->plugins.path);
@@ -167,15 +170,6 @@ static void add_model(struct pst_provenance *provenance, struct pst_provenance_c
     }
 }
 
-/* How many add_model() may add. */
-static uint32_t most_of_model(const struct pst_job *job)
-{
-    const struct pst_config_node *list =
-        job->model == NULL ? NULL : pst_config_get(job->model, "operators");
-
-    return 1 + (list == NULL ? 0 : (uint32_t)list->n_children);
-}
-
 /* Methods may have a value in common. */
 static bool is_known(const struct pst_axis *axis, uint32_t i)
 {
@@ -191,9 +185,10 @@ static bool is_known(const struct pst_axis *axis, uint32_t i)
 static void add_plugins(struct pst_provenance *provenance, struct pst_provenance_config *config,
                         const struct pst_job *job, const struct pst_combinations *set)
 {
-    const char *folders = job->plugins.path;
     static const char *const kinds[] = {"partitioner", "scheduler", "memopt"};
-    uint32_t room = most_of_model(job);
+    const struct pst_config_node *operators =
+        job->model == NULL ? NULL : pst_config_get(job->model, "operators");
+    uint32_t room = 1 + (operators == NULL ? 0 : (uint32_t)operators->n_children);
 
     for (uint32_t a = 0; a <= PST_AXIS_MEMOPT; a++) {
         for (uint32_t i = 0; i < set->axes[a].n; i++) {
@@ -204,7 +199,7 @@ static void add_plugins(struct pst_provenance *provenance, struct pst_provenance
         }
     }
     config->plugins = pst_arena_array(&provenance->arena, room, sizeof *config->plugins);
-    add_model(provenance, config, job, set);
+    add_model(provenance, config, job, set, operators);
     for (uint32_t a = 0; a <= PST_AXIS_MEMOPT; a++) {
         for (uint32_t i = 0; i < set->axes[a].n; i++) {
             const struct pst_axis_value *at = &set->axes[a].values[i];
@@ -214,12 +209,10 @@ static void add_plugins(struct pst_provenance *provenance, struct pst_provenance
             if (is_known(&set->axes[a], i)) {
                 continue;
             }
-            for (size_t k = 0; json_is_array(value) && k < json_array_size(value); k++) {
-                add_plugin(provenance, config, kinds[a], at->label, json_array_get(value, k),
-                           folders);
-            }
-            if (json_is_object(value)) {
-                add_plugin(provenance, config, kinds[a], at->label, value, folders);
+            for (size_t k = 0; k < (json_is_array(value) ? json_array_size(value) : 1); k++) {
+                add_plugin(provenance, config, kinds[a], at->label,
+                           json_is_array(value) ? json_array_get(value, k) : value,
+                           job->plugins.path);
             }
         }
     }
@@ -231,6 +224,7 @@ void pst_provenance_add(struct pst_provenance *provenance, const struct pst_job 
     struct pst_arena *arena = &provenance->arena;
     struct pst_provenance_config *before = provenance->configs, *config;
     struct pst_session *session = NULL;
+    struct pst_error err;
     char *text = pst_json_text(set->base);
 
     provenance->configs =
@@ -250,7 +244,9 @@ void pst_provenance_add(struct pst_provenance *provenance, const struct pst_job 
         .config_json = pst_arena_strdup(arena, text),
     };
     free(text);
-    if (pst_session_create_for_planning(job, &session, NULL) == PST_OK) {
+    if (pst_session_create_for_planning(job, &session, &err) != PST_OK) {
+        pst_log(PST_LOG_WARN, set->path, "the model is not stated: %s", err.message);
+    } else {
         config->model = pst_arena_strdup(arena, session->graph->name);
         config->model_digest = session->graph->digest;
         if (session->calibrated) {
