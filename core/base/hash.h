@@ -37,6 +37,20 @@ static inline bool pst_hash_equal(const struct pst_hash *a, const struct pst_has
     return a->high == b->high && a->low == b->low;
 }
 
+/* FNV-1a, which begins with PST_FNV1A: equal words or bytes are all that it must tell. */
+#define PST_FNV1A 14695981039346656037u
+static inline uint64_t pst_fnv1a(uint64_t digest, uint64_t word)
+{
+    return (digest ^ word) * 1099511628211u;
+}
+static inline uint64_t pst_fnv1a_bytes(uint64_t digest, const void *bytes, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        digest = pst_fnv1a(digest, ((const unsigned char *)bytes)[i]);
+    }
+    return digest;
+}
+
 /* 64 digits; returns text. */
 char *pst_sha256(const void *data, size_t length, char text[PST_SHA256_TEXT]);
 
