@@ -17,8 +17,9 @@ struct pst_hash {
 enum { PST_HASH_TEXT = 33, PST_SHA256_TEXT = 65 }; /* room for hexadecimal digits and a NUL */
 
 struct pst_hash pst_hash_of(const void *data, size_t length);
-/* Hashes all bytes of a file. False with errno where it cannot be read. */
-bool pst_hash_file(int fd, struct pst_hash *ret_hash);
+/* Hashes all bytes of the file that `path` names in a folder, or AT_FDCWD; flags: O_NOFOLLOW or 0.
+   False with errno where it cannot be read. */
+bool pst_hash_file(int folder, const char *path, int flags, struct pst_hash *ret_hash);
 
 /* Hashes data that comes in pieces. */
 struct pst_hasher;

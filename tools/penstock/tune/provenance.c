@@ -18,15 +18,12 @@
 
 static const char *digest_of(struct pst_arena *arena, const char *path)
 {
-    int fd = path == NULL ? -1 : open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     char text[PST_HASH_TEXT];
     struct pst_hash hash;
-    bool read = fd >= 0 && pst_hash_file(fd, &hash);
 
-    if (fd >= 0) {
-        close(fd);
-    }
-    return read ? pst_arena_strdup(arena, pst_hash_text(&hash, text)) : "";
+    return path != NULL && pst_hash_file(AT_FDCWD, path, 0, &hash)
+               ? pst_arena_strdup(arena, pst_hash_text(&hash, text))
+               : "";
 }
 
 /* --- program and machine -----------------------------------------------------------------------*/
