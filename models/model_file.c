@@ -34,19 +34,14 @@ static struct pst_config_node *file_node(const struct pst_job *job)
 
 static pst_status hash_file(const char *path, char text[PST_HASH_TEXT], struct pst_error *err)
 {
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
     struct pst_hash hash;
-    bool read;
 
-    if (fd < 0) {
-        return pst_fail_at(err, PST_ERR_IO, "input.path", path, 0, 0, "cannot open the file: %s",
+    if (!pst_hash_file(AT_FDCWD, path, 0, &hash)) {
+        return pst_fail_at(err, PST_ERR_IO, "input.path", path, 0, 0, "cannot read the file: %s",
                            strerror(errno));
     }
-    read = pst_hash_file(fd, &hash);
     pst_hash_text(&hash, text);
-    close(fd);
-    return read ? PST_OK
-                : pst_fail_at(err, PST_ERR_IO, "input.path", path, 0, 0, "cannot read the file");
+    return PST_OK;
 }
 
 pst_status pst_model_file_describe(const struct pst_job *job, struct pst_arena *arena,

@@ -66,14 +66,12 @@ static void copy_others(FILE *out, int n, char **files)
 
 static void add(FILE *out, const char *path)
 {
-    int fd = open(base_name(path), O_RDONLY | O_CLOEXEC);
     char digest[PST_HASH_TEXT];
     struct pst_hash hash;
 
-    if (fd < 0 || !pst_hash_file(fd, &hash)) {
+    if (!pst_hash_file(AT_FDCWD, base_name(path), 0, &hash)) {
         die(path);
     }
-    close(fd);
     fprintf(out, "%s  %s\n", pst_hash_text(&hash, digest), base_name(path));
 }
 

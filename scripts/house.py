@@ -16,12 +16,14 @@ with --check the file stays as it is.
     proof_shares      functions of core/graph and core/plan that the proof uses: by name, so that it only loses them
     riddles           comments of core and verify without a subject: "Of ...", "What ...", "The same ..."
     short_static      static functions of core and verify whose names have at most six letters: no verb and noun
+    unlisted          sources that the README of their folder omits from its order of reading
     st                variables of the product called `st`, where others say `status`
 
 Calls and tables are the symbols of a build's objects.
 """
 import argparse
 import collections
+import fnmatch
 import json
 import pathlib
 import re
@@ -91,6 +93,15 @@ def includes(texts):
     return {folder: used - {folder} for folder, used in graph.items() if folder not in {"tests", "bench"}}
 
 
+def unlisted(paths):
+    for path in paths:
+        readme = ROOT / path.parent / "README.md"
+        if path.suffix in {".c", ".cpp", ".cu"} and readme.exists() and "reading order" in readme.read_text():
+            words = re.findall(r"[\w*]*\w[\w*]*", readme.read_text())
+            if not any(fnmatch.fnmatch(path.stem, word) for word in words):
+                yield path
+
+
 def symbols(build):
     """What each object of core, verify, train, models and tools needs and defines: file -> symbols, symbol -> (file, kind)."""
     needs, defines = collections.defaultdict(set), {}
@@ -150,7 +161,11 @@ def measure(build):
             print(f"{what}: {' '.join(sorted(members))}")
     for tie in sorted(ties + below):
         print("tie: {} -> {}".format(*tie))
-    numbers.update(circle=len(files[0]) if files else 0, folder_circles=len(folders), ties=len(ties), verify_ties=len(below))
+    omitted = list(unlisted(texts))
+    for path in omitted:
+        print(f"not in the README of its folder: {path}")
+    numbers.update(circle=len(files[0]) if files else 0, folder_circles=len(folders), ties=len(ties), verify_ties=len(below),
+                   unlisted=len(omitted))
     return numbers, shares(needs, defines)
 
 

@@ -596,3 +596,27 @@ pst_status pst_file_write_check(const char *path, struct pst_error *err)
     }
     return status;
 }
+
+pst_status pst_folder_make(const char *path, const char *what, struct pst_error *err)
+{
+    char *part = pst_strdup(path);
+    pst_status status = PST_OK;
+    struct stat info;
+
+    for (size_t n = 1; status == PST_OK && path[n - 1] != '\0'; n++) {
+        if (path[n] != '/' && path[n] != '\0') {
+            continue;
+        }
+        part[n] = '\0';
+        if (stat(part, &info) != 0 && mkdir(part, 0777) != 0 && errno != EEXIST) {
+            status = pst_fail_at(err, PST_ERR_IO, "output.write", part, 0, 0, "cannot make %s: %s",
+                                 what, strerror(errno));
+        } else if (stat(part, &info) != 0 || !S_ISDIR(info.st_mode)) {
+            status = pst_fail_at(err, PST_ERR_IO, "output.write", part, 0, 0,
+                                 "cannot make %s: it is not a folder", what);
+        }
+        part[n] = path[n];
+    }
+    free(part);
+    return status;
+}

@@ -2,6 +2,7 @@
 #include "base/hash.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,13 +29,18 @@ struct pst_hash pst_hash_of(const void *data, size_t length)
     return make_hash(XXH3_128bits(data, length));
 }
 
-bool pst_hash_file(int fd, struct pst_hash *ret_hash)
+bool pst_hash_file(int folder, const char *path, int flags, struct pst_hash *ret_hash)
 {
+    const int fd = openat(folder, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | flags);
     XXH3_state_t state;
     char bytes[65536];
     off_t at = 0;
     ssize_t n;
+    int code;
 
+    if (fd < 0) {
+        return false;
+    }
     XXH3_INITSTATE(&state);
     XXH3_128bits_reset(&state);
     while ((n = pread(fd, bytes, sizeof bytes, at)) > 0 || (n < 0 && errno == EINTR)) {
@@ -44,6 +50,9 @@ bool pst_hash_file(int fd, struct pst_hash *ret_hash)
         }
     }
     *ret_hash = make_hash(XXH3_128bits_digest(&state));
+    code = errno;
+    close(fd);
+    errno = code;
     return n == 0;
 }
 

@@ -17,8 +17,9 @@ struct pst_hash {
 enum { PST_HASH_TEXT = 33, PST_SHA256_TEXT = 65 }; /* room for hexadecimal digits and a NUL */
 
 struct pst_hash pst_hash_of(const void *data, size_t length);
-/* Hashes all bytes of a file. False with errno where it cannot be read. */
-bool pst_hash_file(int fd, struct pst_hash *ret_hash);
+/* Hashes all bytes of the file that `path` names in a folder, or AT_FDCWD; flags: O_NOFOLLOW or 0.
+   False with errno where it cannot be read. */
+bool pst_hash_file(int folder, const char *path, int flags, struct pst_hash *ret_hash);
 
 /* Hashes data that comes in pieces. */
 struct pst_hasher;
@@ -35,6 +36,20 @@ bool pst_hash_parse(const char *text, struct pst_hash *ret_hash);
 static inline bool pst_hash_equal(const struct pst_hash *a, const struct pst_hash *b)
 {
     return a->high == b->high && a->low == b->low;
+}
+
+/* FNV-1a, which begins with PST_FNV1A: equal words or bytes are all that it must tell. */
+#define PST_FNV1A 14695981039346656037u
+static inline uint64_t pst_fnv1a(uint64_t digest, uint64_t word)
+{
+    return (digest ^ word) * 1099511628211u;
+}
+static inline uint64_t pst_fnv1a_bytes(uint64_t digest, const void *bytes, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        digest = pst_fnv1a(digest, ((const unsigned char *)bytes)[i]);
+    }
+    return digest;
 }
 
 /* 64 digits; returns text. */

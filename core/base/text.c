@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/text.h"
 
+#include <fnmatch.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -166,4 +167,32 @@ bool pst_text_is_one_of(const char *const *words, const char *word)
         words++;
     }
     return words != NULL && *words != NULL;
+}
+
+const char *pst_list_next(const char **list, size_t *ret_length)
+{
+    const char *item = *list + strspn(*list, ", ");
+    size_t length = strcspn(item, ",");
+
+    *list = item + length;
+    while (length > 0 && item[length - 1] == ' ') {
+        length--;
+    }
+    *ret_length = length;
+    return length == 0 ? NULL : item;
+}
+
+bool pst_list_matches(const char *patterns, const char *name)
+{
+    bool found = false;
+    const char *item;
+    size_t length;
+
+    while (!found && (item = pst_list_next(&patterns, &length)) != NULL) {
+        char *pattern = pst_strndup(item, length);
+
+        found = fnmatch(pattern, name, 0) == 0;
+        free(pattern);
+    }
+    return found;
 }

@@ -35,6 +35,12 @@ bool pst_text_ends(const char *text, const char *end);
 /* Is it one of these, which NULL ends? words may be NULL. */
 bool pst_text_is_one_of(const char *const *words, const char *word);
 
+/* The next item of a list such as "a, b*", without the spaces around it; its end is not marked.
+   NULL: there are no more. */
+const char *pst_list_next(const char **list, size_t *ret_length);
+/* Does one of the patterns, such as "*.bias", match the name? */
+bool pst_list_matches(const char *patterns, const char *name);
+
 /* Prints text so that it cannot control a terminal: control characters other than newline and tab,
    and invalid UTF-8, become U+FFFD; direction marks become their number, as in \u{202e}. */
 void pst_text_print(FILE *out, const char *text);

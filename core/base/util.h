@@ -97,6 +97,10 @@ void pst_file_abandon(struct pst_file_out *out);
 /* For a process that ends at once: no temporary of pst_file_write stays behind. Any thread. */
 void pst_file_abandon_writes(void);
 
+/* Makes a folder and those above it; `what` names it in the message. Errors: PST_ERR_IO,
+   output.write. */
+pst_status pst_folder_make(const char *path, const char *what, struct pst_error *err);
+
 /* Fails if pst_file_write could not begin now. Call it before long work whose result is written. */
 pst_status pst_file_write_check(const char *path, struct pst_error *err);
 

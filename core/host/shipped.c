@@ -82,22 +82,17 @@ static bool look_up(const char *home, const char *name, char ret_digest[PST_HASH
 
 static bool is_intact(const char *file, const char *wanted, struct pst_shipped *shipped)
 {
-    int fd = open(file, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     char digest[PST_HASH_TEXT];
     struct pst_hash hash;
-    bool read = fd >= 0 && pst_hash_file(fd, &hash);
 
-    if (!read) {
-        is_not(shipped, "is not known: it cannot be read: %s", strerror(errno));
+    if (!pst_hash_file(AT_FDCWD, file, O_NOFOLLOW, &hash)) {
+        return is_not(shipped, "is not known: it cannot be read: %s", strerror(errno));
     }
-    if (fd >= 0) {
-        close(fd);
-    }
-    if (read && strcmp(pst_hash_text(&hash, digest), wanted) != 0) {
+    if (strcmp(pst_hash_text(&hash, digest), wanted) != 0) {
         return is_not(shipped, "is not the file of that name that penstock came with; its XXH128 "
                                "digest is another");
     }
-    return read;
+    return true;
 }
 
 void pst_shipped_find(const char *file, struct pst_shipped *ret_shipped)

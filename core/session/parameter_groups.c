@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "session/parameter_groups.h"
 
-#include <fnmatch.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,49 +10,26 @@
 
 /* --- names ------------------------------------------------------------------------------------ */
 
-/* Takes the next of the patterns, at most 255 bytes of it; false: there are no more. */
-static bool next_pattern(const char **at, char pattern[256])
-{
-    size_t length;
-
-    *at += strspn(*at, ", ");
-    length = strcspn(*at, ",");
-    snprintf(pattern, 256, "%.*s", (int)(length < 255 ? length : 255), *at);
-    for (size_t end = strlen(pattern); end > 0 && pattern[end - 1] == ' '; end--) {
-        pattern[end - 1] = '\0';
-    }
-    *at += length;
-    return pattern[0] != '\0';
-}
-
-static bool matches(const char *patterns, const char *name)
-{
-    char pattern[256];
-
-    while (next_pattern(&patterns, pattern)) {
-        if (fnmatch(pattern, name, 0) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* A pattern without a parameter is a mistake. */
 static pst_status check_patterns(const struct pst_graph *graph, const char *patterns,
                                  const char *where, struct pst_error *err)
 {
-    char pattern[256];
+    const char *item;
+    size_t length;
 
-    while (next_pattern(&patterns, pattern)) {
+    while ((item = pst_list_next(&patterns, &length)) != NULL) {
+        char *pattern = pst_strndup(item, length);
         bool any = false;
 
         for (uint32_t i = 0; i < graph->n_params && !any; i++) {
-            any = fnmatch(pattern, graph->params[i].name, 0) == 0;
+            any = pst_list_matches(pattern, graph->params[i].name);
         }
+        free(pattern);
         if (!any) {
             return pst_fail(err, PST_ERR_CONFIG, "config.value",
-                            "%s: model %s has no parameter \"%s\"; its last is \"%s\"", where,
-                            graph->name, pattern, graph->params[graph->n_params - 1].name);
+                            "%s: model %s has no parameter \"%.*s\"; its last is \"%s\"", where,
+                            graph->name, (int)length, item,
+                            graph->params[graph->n_params - 1].name);
         }
     }
     return PST_OK;
@@ -107,7 +82,7 @@ static void mark_muon(const struct pst_job *job, struct pst_graph *graph,
 static const struct pst_job_group *group_of(const struct pst_job *job, const char *name)
 {
     for (uint32_t i = 0; i < job->n_groups; i++) {
-        if (matches(job->groups[i].match, name)) {
+        if (pst_list_matches(job->groups[i].match, name)) {
             return &job->groups[i];
         }
     }
@@ -121,7 +96,7 @@ static struct pst_exec_rule rule_of(const struct pst_job *job,
     const struct pst_job_train *train = &job->train;
     const bool decays = strcmp(train->no_decay, "auto") == 0
                             ? parameter->decay
-                            : !matches(train->no_decay, parameter->name);
+                            : !pst_list_matches(train->no_decay, parameter->name);
     struct pst_exec_rule rule = {
         .optimizer =
             train->optimizer == PST_MUON && parameter->muon == 0 ? PST_ADAMW : train->optimizer,

@@ -99,9 +99,9 @@ static void bind_initializer(struct onnx_model *model, struct onnx_value *value)
 {
     value->fixed = true;
     value->learned = onnx_is_real(value->type) &&
-                     !onnx_listed(model->config->frozen, value->name) &&
+                     !pst_list_matches(model->config->frozen, value->name) &&
                      (value->parameter || (value->rank > 0 && !value->buffer) ||
-                      onnx_listed(model->config->trained, value->name));
+                      pst_list_matches(model->config->trained, value->name));
     if (!value->learned) {
         onnx_known(model, value);
     }

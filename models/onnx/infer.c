@@ -8,8 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/text.h"
-
 uint64_t onnx_elems(const struct onnx_value *value)
 {
     uint64_t elems = 1;

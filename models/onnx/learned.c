@@ -664,12 +664,13 @@ static uint32_t named(const struct onnx_model *model, const char *name, size_t n
 /* Pairs "a=b". */
 static pst_status tie_pairs(struct onnx_model *model, struct pst_error *err)
 {
-    const char *at = model->config->tie;
+    const char *list = model->config->tie, *pair;
+    size_t n;
 
-    while (*at != '\0') {
-        const size_t n = strcspn(at, ","), first = strcspn(at, "=");
-        const uint32_t a = named(model, at, first);
-        const uint32_t b = first < n ? named(model, at + first + 1, n - first - 1) : PST_NONE;
+    while ((pair = pst_list_next(&list, &n)) != NULL) {
+        const size_t first = strcspn(pair, "=");
+        const uint32_t a = named(model, pair, first);
+        const uint32_t b = first < n ? named(model, pair + first + 1, n - first - 1) : PST_NONE;
         const struct onnx_value *left = a == PST_NONE ? NULL : &model->values[a];
         const struct onnx_value *right = b == PST_NONE ? NULL : &model->values[b];
 
@@ -679,10 +680,9 @@ static pst_status tie_pairs(struct onnx_model *model, struct pst_error *err)
             return pst_fail(err, PST_ERR_CONFIG, "config.value",
                             "\"tie\" in [model] is \"auto\", \"off\" or a list of \"a=b\" of "
                             "initializers of one shape; \"%.*s\" is none",
-                            (int)n, at);
+                            (int)n, pair);
         }
         tie(model, a, b, !may_tie(left, right, false));
-        at += n + (at[n] == ',');
     }
     return PST_OK;
 }
@@ -749,9 +749,10 @@ static void guess_padding(struct onnx_model *model, const uint32_t *params, uint
 
     for (uint32_t i = 0; i < n_params; i++) {
         const struct onnx_value *value = &model->values[params[i]];
-        const uint64_t row = tables[params[i]] && !onnx_listed(model->config->trained, value->name)
-                                 ? find_zero_row(model, value)
-                                 : value->dims[0];
+        const uint64_t row =
+            tables[params[i]] && !pst_list_matches(model->config->trained, value->name)
+                ? find_zero_row(model, value)
+                : value->dims[0];
 
         if (row < value->dims[0]) {
             add_guess(g,
@@ -773,7 +774,7 @@ void onnx_warn_of_guesses(struct onnx_model *model, const uint32_t *params, uint
     for (uint32_t i = 0; i < n_params; i++) {
         const struct onnx_value *value = &model->values[params[i]];
 
-        if (!is_plainly_trained(value) && !onnx_listed(config->trained, value->name)) {
+        if (!is_plainly_trained(value) && !pst_list_matches(config->trained, value->name)) {
             add_guess(value->tensor == NULL || is_module_name(value->name) ? &trained : &made,
                       value->name);
         }
@@ -786,7 +787,7 @@ void onnx_warn_of_guesses(struct onnx_model *model, const uint32_t *params, uint
 
         if (value->tensor != NULL && value->rank == 0 && onnx_is_real(value->type) &&
             !value->learned && !value->buffer && is_module_name(value->name) &&
-            !onnx_listed(config->frozen, value->name)) {
+            !pst_list_matches(config->frozen, value->name)) {
             add_guess(&left, value->name);
         }
     }

@@ -5,14 +5,12 @@
  */
 #include "onnx.h"
 
-#include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
 #include "base/memory.h"
-#include "base/text.h"
 
 #define OLDEST_OPSET 7
 #define NEWEST_OPSET 27
@@ -121,33 +119,16 @@ const int64_t *onnx_ints(const struct onnx_node *node, const char *name, uint32_
 const char *onnx_told(const char *list, const char *name, size_t *ret_n)
 {
     const size_t n = strlen(name);
+    const char *item;
+    size_t length;
 
-    while (*list != '\0') {
-        const size_t length = strcspn(list, ",");
-
-        if (length > n && strncmp(list, name, n) == 0 && list[n] == '=') {
+    while ((item = pst_list_next(&list, &length)) != NULL) {
+        if (length > n && strncmp(item, name, n) == 0 && item[n] == '=') {
             *ret_n = length - n - 1;
-            return list + n + 1;
+            return item + n + 1;
         }
-        list += length + (list[length] == ',');
     }
     return NULL;
-}
-
-bool onnx_listed(const char *patterns, const char *name)
-{
-    while (*patterns != '\0') {
-        const size_t length = strcspn(patterns, ",");
-        char *pattern = pst_strndup(patterns, length);
-        const bool found = fnmatch(pattern, name, 0) == 0;
-
-        free(pattern);
-        if (found) {
-            return true;
-        }
-        patterns += length + (patterns[length] == ',');
-    }
-    return false;
 }
 
 /* --- reading ---------------------------------------------------------------------------------- */
@@ -739,7 +720,7 @@ static bool is_initializer(const struct onnx_model *model, const char *pattern)
         const bool filled = node != NULL && node->op == ONNX_ConstantOfShape;
 
         if ((filled || model->values[i].tensor != NULL) &&
-            onnx_listed(pattern, model->values[i].name)) {
+            pst_list_matches(pattern, model->values[i].name)) {
             return true;
         }
     }
@@ -759,26 +740,31 @@ static pst_status check_names(const struct onnx_model *model, struct pst_error *
     bool found = true;
 
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
-        for (const char *at = lists[i].list; *at != '\0';) {
-            const size_t n = strcspn(at, ",");
-            const size_t length = i >= 2 ? n : strcspn(at, "=,");
-            char *name = pst_strndup(at, length);
+        const char *list = lists[i].list, *item;
+        size_t length;
 
+        while ((item = pst_list_next(&list, &length)) != NULL) {
+            const size_t n = length;
+            char *name = pst_strndup(item, length);
+
+            if (i < 2) {
+                length = strcspn(name, "=");
+                name[length] = '\0';
+            }
             found = lists[i].is_there(model, name);
             free(name);
             if (i == 0 &&
-                (n <= length + 1 || strspn(at + length + 1, "0123456789") < n - length - 1)) {
+                (n <= length + 1 || strspn(item + length + 1, "0123456789") < n - length - 1)) {
                 return pst_fail(err, PST_ERR_CONFIG, "config.value",
                                 "\"dims\" in [model]: \"%.*s\" says no length in digits, as "
                                 "\"%.*s=128\" does",
-                                (int)n, at, (int)length, at);
+                                (int)n, item, (int)length, item);
             }
             if (!found) {
                 return pst_fail(err, PST_ERR_CONFIG, "config.value",
                                 "\"%s\" in [model]: no %s \"%.*s\" in %s", lists[i].key,
-                                lists[i].what, (int)length, at, model->path);
+                                lists[i].what, (int)length, item, model->path);
             }
-            at += n + (at[n] == ',');
         }
     }
     return PST_OK;

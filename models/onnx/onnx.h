@@ -12,6 +12,7 @@
 
 #include "base/arena.h"
 #include "base/names.h"
+#include "base/text.h"
 #include "block.h"
 #include "graph/published.h"
 #include "onnx/config.h"
@@ -284,8 +285,6 @@ const int64_t *onnx_ints(const struct onnx_node *node, const char *name, uint32_
 
 /* The word behind "name=" in a list "a=x,b=y" of words; NULL: it is not there. */
 const char *onnx_told(const char *list, const char *name, size_t *ret_n);
-/* Returns true if a name matches a list "a*,b" of patterns. */
-bool onnx_listed(const char *patterns, const char *name);
 
 /* One more initializer, with the numbers of another one. */
 pst_status onnx_add_twin(struct onnx_model *model, uint32_t of, const char *name,

@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
+
 #define MANY   97           /* samples: beyond what files compare the size of a batch with */
 #define FEW    3            /* instead of them where numbers would take more than PROBED */
 #define PROBED (1ull << 26) /* bytes */
@@ -33,14 +35,13 @@ struct samples {
 
 /* --- numbers ---------------------------------------------------------------------------------- */
 
-/* The hash (Fowler, Noll and Vo's) of one sample's part of the numbers. It does not
+/* The hash of one sample's part of the numbers. It does not
    change if equal numbers are kept as one. */
 static uint64_t digest(const struct onnx_data *data, uint64_t outer, uint64_t inner, uint64_t n,
                        uint64_t sample)
 {
-    const uint64_t prime = UINT64_C(0x100000001B3), basis = UINT64_C(0xCBF29CE484222325);
     const int64_t first = data->i[data->uniform ? 0 : sample * inner];
-    uint64_t h = basis;
+    uint64_t h = PST_FNV1A;
     bool same = true;
 
     for (uint64_t o = 0; o < outer && !data->uniform; o++) {
@@ -48,10 +49,10 @@ static uint64_t digest(const struct onnx_data *data, uint64_t outer, uint64_t in
 
         for (uint64_t i = 0; i < inner; i++) {
             same = same && part[i] == first;
-            h = (h ^ (uint64_t)part[i]) * prime;
+            h = pst_fnv1a(h, (uint64_t)part[i]);
         }
     }
-    return same ? (basis ^ (uint64_t)first) * prime : h;
+    return same ? pst_fnv1a(PST_FNV1A, (uint64_t)first) : h;
 }
 
 /* Elements before the samples, and those of one sample behind each of them. */

@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/hash.h"
 #include "base/log.h"
@@ -41,13 +40,8 @@ static pst_status check_isolation(const struct pst_job *job, const char *name, b
 static uint64_t digest_of(const char *path)
 {
     struct pst_hash hash = {0};
-    int fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-    const bool read = fd >= 0 && pst_hash_file(fd, &hash);
 
-    if (fd >= 0) {
-        close(fd);
-    }
-    return read ? hash.high : 0;
+    return pst_hash_file(AT_FDCWD, path, O_NOFOLLOW, &hash) ? hash.high : 0;
 }
 
 static pst_status add_entry(const struct pst_plugin *plugin, const char *path, bool foreign,

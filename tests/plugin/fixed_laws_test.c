@@ -6,6 +6,7 @@
  */
 #include "base/philox.h"
 #include "schedule_rig.h"
+#include "base/hash.h"
 
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
 
@@ -622,16 +623,6 @@ TEST(test_room)
 
 /* --- the same order under another name, or elsewhere -------------------------------------------*/
 
-static uint64_t fnv1a(const char *text)
-{
-    uint64_t hash = 0xcbf29ce484222325u;
-
-    for (; *text != '\0'; text++) {
-        hash = (hash ^ (unsigned char)*text) * 0x100000001b3u;
-    }
-    return hash;
-}
-
 /*
  * Digests of the files dualpipev_4rank_10mb.csv and zb1p_2rank_2stagep_compute.csv that PyTorch
  * keeps with the tests of its pipelines, without idle cells, input gradients written I, pairs
@@ -641,13 +632,13 @@ TEST(test_orders_of_pytorch)
 {
     OWN_RUN run = SCHEDULE("dualpipev", .p = 4, .m = 10);
 
-    assert_true(fnv1a(run.csv) == 0x3a0852bc29d7806du);
+    assert_true(pst_fnv1a_bytes(PST_FNV1A, run.csv, strlen(run.csv)) == 0x3a0852bc29d7806du);
     schedule_run_free(&run);
     run = SCHEDULE("interleaved-zb", .p = 2, .m = 8);
-    assert_true(fnv1a(run.csv) == 0x85e0f211e4d84b65u);
+    assert_true(pst_fnv1a_bytes(PST_FNV1A, run.csv, strlen(run.csv)) == 0x85e0f211e4d84b65u);
     schedule_run_free(&run);
     run = SCHEDULE("interleaved-zb", .p = 2, .m = 6);
-    assert_true(fnv1a(run.csv) != 0x85e0f211e4d84b65u);
+    assert_true(pst_fnv1a_bytes(PST_FNV1A, run.csv, strlen(run.csv)) != 0x85e0f211e4d84b65u);
 }
 
 /* With one chunk the interleaved orders are those of one stage per device. */

@@ -459,19 +459,10 @@ static void note_defect(struct checking *checking, pst_status status, const stru
 static pst_status check_sum(const struct opened *opened, uint32_t i, struct pst_error *err)
 {
     const struct pst_checkpoint_file *file = &opened->base.manifest.files[i];
-    const int fd =
-        openat(opened->folder, file->name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
     struct pst_hash stated, found;
-    pst_status status = PST_OK;
 
-    if (fd < 0 || !pst_hash_file(fd, &found)) {
-        status = fail_reading(err, opened->base.path, file->name);
-    }
-    if (fd >= 0) {
-        close(fd);
-    }
-    if (status != PST_OK) {
-        return status;
+    if (!pst_hash_file(opened->folder, file->name, O_NOFOLLOW, &found)) {
+        return fail_reading(err, opened->base.path, file->name);
     }
     pst_hash_parse(file->xxh3, &stated);
     return pst_hash_equal(&stated, &found)

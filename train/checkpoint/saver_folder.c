@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <time.h>
 #include <unistd.h>
@@ -25,36 +24,6 @@ pst_status saver_fail(struct pst_error *err, const char *path, const char *what)
 
     return pst_fail_at(err, PST_ERR_IO, "output.write", path, 0, 0, "cannot %s: %s", what,
                        strerror(code));
-}
-
-/* It and the folders above it. */
-static pst_status make_folder(const char *path, struct pst_error *err)
-{
-    char *name = pst_strdup(path);
-    struct stat info;
-    pst_status status = PST_OK;
-
-    for (char *at = name + 1; status == PST_OK && at[-1] != '\0'; at++) {
-        const char c = *at;
-
-        if (c != '/' && c != '\0') {
-            continue;
-        }
-        *at = '\0';
-        if (stat(name, &info) != 0 && mkdir(name, 0777) != 0 && errno != EEXIST) {
-            status = saver_fail(err, name, "make the folder for checkpoints");
-        }
-        *at = c;
-        if (c == '\0') {
-            break;
-        }
-    }
-    if (status == PST_OK && (stat(path, &info) != 0 || !S_ISDIR(info.st_mode))) {
-        status = pst_fail_at(err, PST_ERR_IO, "output.write", path, 0, 0,
-                             "cannot hold checkpoints: it is not a folder");
-    }
-    free(name);
-    return status;
 }
 
 /* --- the lock --------------------------------------------------------------------------------- */
@@ -194,7 +163,7 @@ pst_status saver_take_folder(const struct pst_saver_config *config, uint64_t byt
                              struct pst_error *err)
 {
     const char *folder = config->session->job->training->checkpoint.folder;
-    pst_status status = make_folder(folder, err);
+    pst_status status = pst_folder_make(folder, "the folder for checkpoints", err);
 
     PST_TRY(status, lock_folder(folder, ret_lock, err));
     if (status == PST_OK) {

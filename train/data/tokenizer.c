@@ -12,6 +12,7 @@
 #include <utf8proc.h>
 
 #include "base/memory.h"
+#include "base/hash.h"
 
 #define MAX_WORD   (1u << 20) /* bytes */
 #define CHUNK      (1u << 20) /* bytes that are normalized at a time, and up to the next line */
@@ -181,11 +182,8 @@ static uint32_t whole_token(struct encoder *e, const char *text, size_t length)
 
 static struct known *known_at(struct encoder *e, const char *text, size_t length)
 {
-    uint64_t mixed = length;
+    const uint64_t mixed = pst_fnv1a_bytes(length, text, length);
 
-    for (size_t i = 0; i < length; i++) {
-        mixed = (mixed ^ (unsigned char)text[i]) * 0x100000001B3u;
-    }
     return &e->known[(mixed * 0x9E3779B97F4A7C15u >> 32) % N_KNOWN];
 }
 

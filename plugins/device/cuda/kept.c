@@ -13,6 +13,7 @@
 
 #include "base/cache.h"
 #include "base/util.h"
+#include "base/hash.h"
 
 #define MOST_BYTES (16u << 20)
 #define HEAD       "penstock products 1 "
@@ -53,17 +54,6 @@ static void add(struct pst_cuda_kept *kept, const char *key, const cublasLtMatmu
 
 /* --- the file: a line with a sum of the rest, then a line for each key ------------------------ */
 
-/* Fowler, Noll and Vo's, of 64 bits. */
-static uint64_t sum_of(const char *text)
-{
-    uint64_t sum = UINT64_C(0xcbf29ce484222325);
-
-    for (; *text != '\0'; text++) {
-        sum = (sum ^ (unsigned char)*text) * UINT64_C(0x100000001b3);
-    }
-    return sum;
-}
-
 static const char *read_word(const char *at, uint64_t *ret_word)
 {
     char digits[DIGITS + 1] = "", *end;
@@ -80,7 +70,8 @@ static bool parse(struct pst_cuda_kept *kept, char *text, size_t length)
     char *at = strchr(text, '\n');
 
     if (strlen(text) != length || at == NULL || strncmp(text, HEAD, strlen(HEAD)) != 0 ||
-        read_word(text + strlen(HEAD), &sum) != at || sum != sum_of(at + 1)) {
+        read_word(text + strlen(HEAD), &sum) != at ||
+        sum != pst_fnv1a_bytes(PST_FNV1A, at + 1, strlen(at + 1))) {
         return false;
     }
     for (char *line = at + 1, *end; *line != '\0'; line = end + 1) {
@@ -135,7 +126,8 @@ static pst_status write_file(const struct pst_cuda_kept *kept, struct pst_error 
         }
         at += sprintf(at, " %s\n", kept->entries[i].key);
     }
-    text = pst_printf(HEAD "%016llx\n%s", (unsigned long long)sum_of(rest), rest);
+    text = pst_printf(HEAD "%016llx\n%s",
+                      (unsigned long long)pst_fnv1a_bytes(PST_FNV1A, rest, strlen(rest)), rest);
     status = pst_file_write(kept->path, text, strlen(text), err);
     free(text);
     free(rest);

@@ -3,27 +3,23 @@
  * Meetings, as the rank's thread sees them. All stand in one queue, for all ranks that share two of
  * them post these in the same order.
  */
+#include "base/hash.h"
 #include "transport/mpi/module.h"
 
 #include <stdio.h>
 
-static uint64_t mix(uint64_t digest, uint64_t value)
-{
-    return (digest ^ value) * UINT64_C(0x100000001B3);
-}
-
 /* Puts a sum into the queue. */
 static void post(struct world *world, struct sum *sum)
 {
-    uint64_t shape = mix(UINT64_C(0xCBF29CE484222325), sum->size);
+    uint64_t shape = pst_fnv1a(PST_FNV1A, sum->size);
 
-    shape = mix(shape, sum->meeting.kind);
+    shape = pst_fnv1a(shape, sum->meeting.kind);
     for (uint32_t p = 0; p < sum->meeting.n_parts; p++) {
-        shape = mix(shape, sum->meeting.parts[p].elems);
-        shape = mix(shape, sum->meeting.parts[p].owner);
+        shape = pst_fnv1a(shape, sum->meeting.parts[p].elems);
+        shape = pst_fnv1a(shape, sum->meeting.parts[p].owner);
     }
     for (uint32_t t = 0; t < sum->n_terms; t++) {
-        shape = mix(shape, inorder_member(&sum->meeting, t));
+        shape = pst_fnv1a(shape, inorder_member(&sum->meeting, t));
     }
     sum->mine = (struct sum_head){.elems = sum->elems, .shape = shape, .n_terms = sum->n_terms};
     atomic_store(&sum->missing, MPI_NO_RANK);

@@ -296,3 +296,21 @@ TEST_WITH(large_in_pieces, support_begin, support_end)
     assert_int_equal(count_entries(), 2);
     free(content);
 }
+
+TEST_WITH(folders, support_begin, support_end)
+{
+    struct pst_error err;
+    struct stat info;
+
+    assert_ok(pst_folder_make(support_path("one/two/"), "the folder", &err), &err);
+    assert_ok(pst_folder_make(support_path("one/two/three"), "the folder", &err), &err);
+    assert_int_equal(stat(support_path("one/two/three"), &info), 0);
+    assert_true(S_ISDIR(info.st_mode));
+    assert_ok(pst_file_write(support_path("file"), "x", 1, &err), &err);
+    assert_int_equal(pst_folder_make(support_path("file/below"), "the folder of x", &err),
+                     PST_ERR_IO);
+    assert_string_equal(err.message, "cannot make the folder of x: it is not a folder");
+    assert_string_equal(err.file, support_path("file"));
+    assert_int_equal(pst_folder_make("/proc/penstock", "the folder", &err), PST_ERR_IO);
+    assert_string_equal(err.message, "cannot make the folder: No such file or directory");
+}

@@ -122,3 +122,26 @@ TEST(words_of_a_list)
     assert_false(pst_text_is_one_of(none, "two"));
     assert_false(pst_text_is_one_of(NULL, "two"));
 }
+
+TEST(list)
+{
+    const char *list = ", a ,b c,, *.d", *items[] = {"a", "b c", "*.d"};
+    char name[600];
+    size_t length;
+
+    for (size_t i = 0; i < 3; i++) {
+        const char *item = pst_list_next(&list, &length);
+
+        assert_int_equal(length, strlen(items[i]));
+        assert_memory_equal(item, items[i], length);
+    }
+    assert_null(pst_list_next(&list, &length));
+    assert_true(pst_list_matches("a, *.d", "h.d"));
+    assert_false(pst_list_matches("a, *.d", "d"));
+    assert_false(pst_list_matches(" ", ""));
+    /* a long pattern is compared whole */
+    snprintf(name, sizeof name, "x, %0300d", 1);
+    assert_true(pst_list_matches(name, name + 3));
+    name[302] = '0';
+    assert_false(pst_list_matches("x, 0*1", name + 3));
+}

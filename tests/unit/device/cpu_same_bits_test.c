@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/hash.h"
 #include "base/util.h"
 
 #define SEED 4711u
@@ -162,25 +163,17 @@ TEST(own_kernels_ignore_the_split)
 
 /* --- instruction sets ------------------------------------------------------------------------- */
 
-static uint64_t mix(uint64_t hash, const struct rig_buffer *b)
-{
-    const unsigned char *bytes = b->data;
-
-    for (uint64_t i = 0; i < b->bytes; i++) {
-        hash = (hash ^ bytes[i]) * 0x100000001B3u; /* FNV-1a */
-    }
-    return hash;
-}
-
 static uint64_t hash_of(const struct rig *rig)
 {
     uint64_t hash = 0xCBF29CE484222325u;
 
     for (uint32_t i = 0; i < RIG_MAX; i++) {
-        hash = mix(mix(hash, &rig->y[i]), &rig->dx[i]);
+        hash = pst_fnv1a_bytes(hash, rig->y[i].data, rig->y[i].bytes);
+        hash = pst_fnv1a_bytes(hash, rig->dx[i].data, rig->dx[i].bytes);
     }
     for (uint32_t i = 0; i < 2; i++) {
-        hash = mix(mix(hash, &rig->z[i]), &rig->dp[i]);
+        hash = pst_fnv1a_bytes(hash, rig->z[i].data, rig->z[i].bytes);
+        hash = pst_fnv1a_bytes(hash, rig->dp[i].data, rig->dp[i].bytes);
     }
     return hash;
 }

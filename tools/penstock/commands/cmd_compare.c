@@ -2,11 +2,9 @@
  *
  * `penstock compare CONFIG...`: every combination that [compare] lists, side by side.
  */
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/text.h"
 #include "base/util.h"
@@ -96,10 +94,8 @@ static void read_request(struct pst_cli *cli, struct request *request)
     if (request->files[PIVOT] != NULL && cli->n_arguments < 2) {
         pst_cli_usage(cli, "--pivot needs several configs");
     }
-    if (request->plans != NULL && mkdir(request->plans, 0777) != 0 && errno != EEXIST) {
-        pst_cli_must(cli,
-                     pst_fail(&cli->err, PST_ERR_IO, "output.write",
-                              "cannot make the folder %s: %s", request->plans, strerror(errno)));
+    if (request->plans != NULL) {
+        pst_cli_must(cli, pst_folder_make(request->plans, "the folder", &cli->err));
     }
     for (uint32_t f = 0; f < OUTPUTS; f++) {
         if (request->files[f] != NULL) {

@@ -2,10 +2,8 @@
 #include "commands/manual.h"
 
 #include <ctype.h>
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/util.h"
 
@@ -311,27 +309,11 @@ bool pst_manual_completion(const struct pst_manual *manual, const char *shell, F
 
 /* --- files -------------------------------------------------------------------------------------*/
 
-/* With the folders above it, from the end of `root` on. */
-static pst_status make_folders(const char *root, char *path, struct pst_error *err)
-{
-    for (char *c = path + strlen(root); *c != '\0'; c++) {
-        if (*c == '/') {
-            *c = '\0';
-            if (path[0] != '\0' && mkdir(path, 0777) != 0 && errno != EEXIST) {
-                return pst_fail(err, PST_ERR_IO, "output.write", "%s: cannot be made: %s", path,
-                                strerror(errno));
-            }
-            *c = '/';
-        }
-    }
-    return PST_OK;
-}
-
 /* The page of a command (NULL: of the program), or the completion of a shell. */
 static pst_status put_file(const struct pst_manual *manual, const struct pst_command *command,
-                           const char *shell, const char *root, char *path, struct pst_error *err)
+                           const char *shell, char *path, struct pst_error *err)
 {
-    char *text = NULL;
+    char *text = NULL, *name;
     size_t length = 0;
     FILE *out = open_memstream(&text, &length);
     pst_status status;
@@ -347,7 +329,10 @@ static pst_status put_file(const struct pst_manual *manual, const struct pst_com
     if (fclose(out) != 0) {
         pst_out_of_memory();
     }
-    status = make_folders(root, path, err);
+    name = strrchr(path, '/');
+    *name = '\0';
+    status = pst_folder_make(path, "the folder", err);
+    *name = '/';
     PST_TRY(status, pst_file_write(path, text, length, err));
     free(text);
     free(path);
@@ -361,16 +346,16 @@ pst_status pst_manual_install(const struct pst_manual *manual, const char *folde
                                             {"zsh", "zsh/site-functions/_penstock"},
                                             {"fish", "fish/vendor_completions.d/penstock.fish"}};
     pst_status status =
-        put_file(manual, NULL, NULL, folder, pst_printf("%s/man/man1/penstock.1", folder), err);
+        put_file(manual, NULL, NULL, pst_printf("%s/man/man1/penstock.1", folder), err);
 
     for (uint32_t i = 0; status == PST_OK && i < manual->n_commands; i++) {
         status = put_file(
-            manual, manual->commands[i], NULL, folder,
+            manual, manual->commands[i], NULL,
             pst_printf("%s/man/man1/penstock-%s.1", folder, manual->commands[i]->name), err);
     }
     for (uint32_t i = 0; status == PST_OK && i < 3; i++) {
-        status = put_file(manual, NULL, shells[i][0], folder,
-                          pst_printf("%s/%s", folder, shells[i][1]), err);
+        status =
+            put_file(manual, NULL, shells[i][0], pst_printf("%s/%s", folder, shells[i][1]), err);
     }
     return status;
 }

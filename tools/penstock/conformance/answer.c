@@ -16,6 +16,7 @@
 #include "conformance/verdict.h"
 #include "models/plugin/model.h"
 #include "planner/optimizer.h"
+#include "base/hash.h"
 
 static struct pst_answer *current; /* that is asked for */
 
@@ -193,8 +194,8 @@ static pst_status ask_model(struct pst_rig *rig, const struct pst_case *question
 
 static void record_block(struct pst_answer *answer, const struct pst_operand_block *block)
 {
-    pst_answer_record(answer,
-                      block->bytes == 0 ? 0 : pst_fnv1a(PST_FNV1A, block->base, block->bytes));
+    pst_answer_record(
+        answer, block->bytes == 0 ? 0 : pst_fnv1a_bytes(PST_FNV1A, block->base, block->bytes));
 }
 
 /* One of the first two examples, by the seed; the question has nothing else for it. */
@@ -211,7 +212,8 @@ static pst_status ask_operator(struct pst_rig *rig, const struct pst_case *quest
     if (status != PST_OK || !more) {
         return status;
     }
-    pst_answer_record(answer, pst_fnv1a(PST_FNV1A, &tried.custom->row, sizeof tried.custom->row));
+    pst_answer_record(answer,
+                      pst_fnv1a_bytes(PST_FNV1A, &tried.custom->row, sizeof tried.custom->row));
     broken = tried.kernels == NULL ? "" : pst_operator_rig_run_all(&tried);
     if (broken[0] != '\0') {
         pst_answer_break(answer, "%s", broken);

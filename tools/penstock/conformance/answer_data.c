@@ -12,6 +12,7 @@
 
 #include "base/memory.h"
 #include "data/data_plugin.h"
+#include "base/hash.h"
 
 enum { INPUTS = 3, SAMPLES = 12, THREADS = 4, IGNORED = -1 };
 
@@ -210,12 +211,10 @@ static pst_status read_at_once(const struct samples *whole, struct pst_answer *a
 
 static void record(struct pst_answer *answer, const struct samples *samples)
 {
-    uint64_t digest = 0;
+    uint64_t digest = PST_FNV1A;
 
     for (uint32_t k = 0; k < samples->shape->n_inputs; k++) {
-        for (uint64_t i = 0; i < bytes_of(samples, k); i++) {
-            digest = digest * 1099511628211u + (unsigned char)samples->inputs[k][i];
-        }
+        digest = pst_fnv1a_bytes(digest, samples->inputs[k], bytes_of(samples, k));
     }
     pst_answer_record(answer, digest);
 }

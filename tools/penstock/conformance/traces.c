@@ -16,6 +16,7 @@
 
 #include "base/float_mode.h"
 #include "conformance/verdict.h"
+#include "base/hash.h"
 
 #define THREAD_END_MS 200
 #define DESCRIPTORS   64 /* that are compared; more are counted */
@@ -64,15 +65,15 @@ static uint32_t count_children(void)
 /* Digests the files of the descriptors: a descriptor that was replaced keeps its number. */
 static uint64_t digest_descriptors(void)
 {
-    uint64_t digest = pst_fnv1a(PST_FNV1A, "", 0);
+    uint64_t digest = pst_fnv1a_bytes(PST_FNV1A, "", 0);
 
     for (int fd = 0; fd < DESCRIPTORS; fd++) {
         struct stat info;
 
         if (fstat(fd, &info) == 0) {
-            digest = pst_fnv1a(digest, &fd, sizeof fd);
-            digest = pst_fnv1a(digest, &info.st_dev, sizeof info.st_dev);
-            digest = pst_fnv1a(digest, &info.st_ino, sizeof info.st_ino);
+            digest = pst_fnv1a_bytes(digest, &fd, sizeof fd);
+            digest = pst_fnv1a_bytes(digest, &info.st_dev, sizeof info.st_dev);
+            digest = pst_fnv1a_bytes(digest, &info.st_ino, sizeof info.st_ino);
         }
     }
     return digest;
@@ -117,10 +118,10 @@ static void take_key(struct pst_traces *traces)
 
 static uint64_t digest_environment(void)
 {
-    uint64_t digest = pst_fnv1a(PST_FNV1A, "", 0);
+    uint64_t digest = pst_fnv1a_bytes(PST_FNV1A, "", 0);
 
     for (char **word = environ; word != NULL && *word != NULL; word++) {
-        digest = pst_fnv1a(digest, *word, strlen(*word) + 1);
+        digest = pst_fnv1a_bytes(digest, *word, strlen(*word) + 1);
     }
     return digest;
 }

@@ -7,6 +7,7 @@
 
 #include "base/util.h"
 #include "host/process.h"
+#include "base/hash.h"
 
 static struct pst_verdict *page; /* of this child process */
 
@@ -16,19 +17,9 @@ struct pst_verdict *pst_verdict_open(void)
     return page;
 }
 
-uint64_t pst_fnv1a(uint64_t digest, const void *bytes, size_t n)
-{
-    const unsigned char *b = bytes;
-
-    for (size_t i = 0; i < n; i++) {
-        digest = (digest ^ b[i]) * 1099511628211u;
-    }
-    return digest;
-}
-
 void pst_verdict_digest(const void *bytes, size_t n)
 {
-    page->digest = pst_fnv1a(page->digest != 0 ? page->digest : PST_FNV1A, bytes, n);
+    page->digest = pst_fnv1a_bytes(page->digest != 0 ? page->digest : PST_FNV1A, bytes, n);
 }
 
 void pst_verdict_ended(int wait_status)

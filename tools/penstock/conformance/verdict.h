@@ -30,10 +30,6 @@ struct pst_verdict *pst_verdict_open(void);
 void pst_verdict_digest(const void *bytes, size_t n);
 void pst_verdict_ended(int wait_status);
 
-/* FNV-1a: equal bytes are all that it must tell. Begins with PST_FNV1A. */
-#define PST_FNV1A 14695981039346656037u
-uint64_t pst_fnv1a(uint64_t digest, const void *bytes, size_t n);
-
 /* Nanoseconds that pass for this thread: the clock, less what it waited for a processor, so that a
    busy machine is not held against a plugin. */
 uint64_t pst_verdict_clock_ns(void);

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "reports/event_file.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/memory.h"
+#include "base/util.h"
 
 /* --- TFRecords -------------------------------------------------------------------------------- */
 
@@ -147,36 +146,6 @@ void pst_event_file_add(struct pst_event_file *events, uint64_t step,
 
 /* --- the file --------------------------------------------------------------------------------- */
 
-static pst_status make_folder(const char *folder, struct pst_error *err)
-{
-    char *path = pst_strdup(folder);
-    struct stat info;
-    int why = 0;
-
-    for (char *at = path + 1; why == 0 && path[0] != '\0'; at++) {
-        const char kept = *at;
-
-        if (kept != '/' && kept != '\0') {
-            continue;
-        }
-        *at = '\0';
-        if (mkdir(path, 0777) != 0 && errno != EEXIST) {
-            why = errno;
-        }
-        *at = kept;
-        if (kept == '\0') {
-            break;
-        }
-    }
-    free(path);
-    if (why == 0 && (stat(folder, &info) != 0 || !S_ISDIR(info.st_mode))) {
-        why = ENOTDIR;
-    }
-    return why == 0 ? PST_OK
-                    : pst_fail_at(err, PST_ERR_IO, "output.write", folder, 0, 0,
-                                  "cannot make the folder: %s", strerror(why));
-}
-
 pst_status pst_event_file_open(struct pst_event_file *events, const char *folder,
                                struct pst_error *err)
 {
@@ -185,7 +154,7 @@ pst_status pst_event_file_open(struct pst_event_file *events, const char *folder
     pst_status status;
 
     *events = (struct pst_event_file){.file = {.fd = -1}};
-    status = make_folder(folder, err);
+    status = pst_folder_make(folder, "the folder", err);
     if (status != PST_OK) {
         return status;
     }

@@ -19,14 +19,11 @@
 
 static const char *digest_of(struct pst_arena *arena, const char *path)
 {
-    int fd = path == NULL ? -1 : open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     char text[PST_HASH_TEXT];
     struct pst_hash hash;
-    bool read = fd >= 0 && pst_hash_file(fd, &hash);
 
-    if (fd >= 0) {
-        close(fd);
-    }
+    const bool read = path != NULL && pst_hash_file(AT_FDCWD, path, 0, &hash);
+
     if (!read && path != NULL && path[0] != '\0') {
         pst_log(PST_LOG_WARN, "hash", "%s cannot be read, so its XXH3 is not stated", path);
     }

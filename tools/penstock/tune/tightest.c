@@ -11,6 +11,7 @@
 #include "base/saturate.h"
 #include "planner/attempts.h"
 #include "tune/advise.h"
+#include "base/hash.h"
 
 #define TRIES  4   /* at a plan that fits into a given amount */
 #define ROUNDS 5   /* cuts, layouts, cuts once more */
@@ -33,13 +34,13 @@ static bool is_over(const struct tightest *t)
 
 static uint64_t digest_of(const struct pst_plan *cuts)
 {
-    uint64_t digest = 14695981039346656037u; /* FNV-1a, by words */
+    uint64_t digest = PST_FNV1A;
 
     for (uint32_t s = 0; s < cuts->n_stages; s++) {
         for (uint32_t i = 0; i < cuts->stages[s].n_nodes; i++) {
-            digest = (digest ^ cuts->stages[s].nodes[i]) * 1099511628211u;
+            digest = pst_fnv1a(digest, cuts->stages[s].nodes[i]);
         }
-        digest = (digest ^ UINT32_MAX) * 1099511628211u;
+        digest = pst_fnv1a(digest, UINT32_MAX);
     }
     return digest;
 }
