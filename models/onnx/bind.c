@@ -114,9 +114,9 @@ static bool fills_weights(const struct onnx_model *model, const struct onnx_node
     const struct onnx_value *y = onnx_out(model, node, 0);
 
     return node->op == ONNX_ConstantOfShape && onnx_in(model, node, 0)->tensor != NULL &&
-           !onnx_listed(model->config->frozen, y->name) &&
+           !pst_list_matches(model->config->frozen, y->name) &&
            ((model->n_told == 0 && !onnx_is_from_torch(model)) ||
-            onnx_listed(model->config->trained, y->name));
+            pst_list_matches(model->config->trained, y->name));
 }
 
 static pst_status infer_node(struct onnx_model *model, const struct onnx_node *node,
