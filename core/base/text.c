@@ -154,6 +154,24 @@ char *pst_shape_text(char *text, size_t size, uint32_t rank, const uint64_t *dim
     return text;
 }
 
+char *pst_text_for_shell(char text[PST_SHELL_TEXT], const char *word)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                                "_./=+-,:@%";
+    size_t n = 0;
+
+    if (word[0] != '\0' && word[strspn(word, plain)] == '\0') {
+        snprintf(text, PST_SHELL_TEXT, "%s", word);
+        return text;
+    }
+    text[n++] = '\'';
+    for (; *word != '\0' && n < PST_SHELL_TEXT - 6; word++) {
+        n += (size_t)snprintf(text + n, PST_SHELL_TEXT - n, *word == '\'' ? "'\\''" : "%c", *word);
+    }
+    snprintf(text + n, PST_SHELL_TEXT - n, "'");
+    return text;
+}
+
 bool pst_text_ends(const char *text, const char *end)
 {
     const size_t n = strlen(text), m = strlen(end);

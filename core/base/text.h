@@ -31,6 +31,11 @@ void pst_text_append(char *text, size_t size, const char *format, ...)
 /* Writes the dimensions of a shape, such as "[3, 4]", into text; returns text. */
 char *pst_shape_text(char *text, size_t size, uint32_t rank, const uint64_t *dims);
 
+/* Copies what a shell reads as one word that is `word`: in single quotes, unless it needs none.
+   Text that does not fit is cut. Returns text. */
+#define PST_SHELL_TEXT 320
+char *pst_text_for_shell(char text[PST_SHELL_TEXT], const char *word);
+
 bool pst_text_ends(const char *text, const char *end);
 /* Is it one of these, which NULL ends? words may be NULL. */
 bool pst_text_is_one_of(const char *const *words, const char *word);

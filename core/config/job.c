@@ -12,14 +12,6 @@
 
 #define MAX_MEMOPT (sizeof((struct pst_job *)NULL)->memopt / sizeof(struct pst_config_node *))
 
-/* Every table that a config may hold at its top. */
-static const char *const known[] = {
-    "model",     "data",    "train", "cluster",    "profile",  "partitioner",
-    "scheduler", "memopt",  "run",   "checkpoint", "plugins",  "limits",
-    "output",    "compare", "tune",  "include",    "parallel", NULL,
-};
-#define N_KNOWN (sizeof known / sizeof *known - 1)
-
 static const struct pst_job_training none, *told = &none;
 
 /* Accepted, so that one file serves later versions too, but without effect in this one. */
@@ -143,89 +135,35 @@ static pst_status fill_section(const struct pst_job_section *section, struct pst
     return fill_table(section, table, job, of + section->offset, report, err);
 }
 
-/* Keys that another name, a table's or that of other programs, stands for; where several tables
-   have such a key, the one that is meant more often. */
-static const struct {
-    const char *word, *table, *key;
-} usual[] = {
-    {"model", "model", "use"},
-    {"partitioner", "partitioner", "use"},
-    {"scheduler", "scheduler", "use"},
-    {"memopt", "memopt", "use"},
-    {"data", "data", "train"},
-    {"profile", "profile", "file"},
-    {"run", "run", "device"},
-    {"checkpoint", "checkpoint", "folder"},
-    {"output_dir", "checkpoint", "folder"},
-    {"plugins", "plugins", "path"},
-    {"seed", "train", "seed"},
-    {"dtype", "run", "dtype"},
-    {"learning_rate", "train", "lr"},
-    {"batch_size", "train", "batch"},
-    {"global_batch_size", "train", "batch"},
-    {"micro_batch_size", "train", "microbatch"},
-    {"max_steps", "train", "steps"},
-    {"epochs", "train", "steps"},
-    {"num_epochs", "train", "steps"},
-    {"devices", "cluster", "devices"},
-    {"gpus", "cluster", "devices"},
-    {"num_gpus", "cluster", "devices"},
-    {"memory", "cluster", "memory"},
-    {"layers", "model", "layers"},
-    {"context", "model", "context"},
-    {"vocab", "model", "vocab"},
-};
-
-bool pst_job_key_meant(const char *word, char ret_key[PST_JOB_KEY_TEXT])
-{
-    const char *dot = strchr(word, '.');
-    char key[PST_JOB_KEY_TEXT / 2];
-
-    snprintf(key, sizeof key, "%.*s", dot == NULL ? -1 : (int)(dot - word), word);
-    for (char *c = key; *c != '\0'; c++) {
-        *c = *c == '-' ? '_' : *c;
-    }
-    if (dot != NULL && dot[1] != '\0' && pst_text_is_one_of(known, key)) {
-        snprintf(ret_key, PST_JOB_KEY_TEXT, "%s", word);
-        return true;
-    }
-    for (size_t i = 0; i < sizeof usual / sizeof *usual && dot == NULL; i++) {
-        if (strcmp(usual[i].word, key) == 0) {
-            snprintf(ret_key, PST_JOB_KEY_TEXT, "%s.%s", usual[i].table, usual[i].key);
-            return true;
-        }
-    }
-    for (uint32_t i = 0; pst_job_sections[i].name != NULL && dot == NULL; i++) {
-        for (uint32_t k = 0; k < pst_job_sections[i].n_rows; k++) {
-            if (strcmp(pst_job_sections[i].rows[k].key, key) == 0) {
-                snprintf(ret_key, PST_JOB_KEY_TEXT, "%s.%s", pst_job_sections[i].name, key);
-                return true;
-            }
-        }
-    }
-    return false;
-}
-
 /* Something else where a table is wanted. A string may be meant for the key that is named first. */
 static void report_no_table(struct pst_report *report, const struct pst_config_node *node,
                             const char *table)
 {
     const struct pst_job_section *section = find_section(table);
-    char word[64], name[64], meant[PST_JOB_KEY_TEXT];
+    char word[64], name[64], meant[PST_JOB_KEY_TEXT + 64], quoted[PST_SHELL_TEXT];
 
     snprintf(name, sizeof name, strcmp(table, "memopt") == 0 ? "[[%s]]" : "[%s]", table);
     if (node->kind != PST_CONFIG_STRING || !pst_job_key_meant(table, meant)) {
-        pst_report_value(report, "config.value", node, "%s must be a table", name);
+        const bool list = node->kind == PST_CONFIG_ARRAY && node->n_children > 0 &&
+                          node->children[0]->kind == PST_CONFIG_TABLE;
+
+        pst_report_value(report, "config.value", node, "%s must be a table%s%s%s", name,
+                         list ? "; write " : "", list ? name : "",
+                         list ? ", with one pair of brackets" : "");
         return;
     }
     if (first_key_takes(section, node->value.string)) {
         snprintf(meant, sizeof meant, "%s.%s", table, section->rows[0].key);
     }
-    pst_report_value(report, "config.value", node,
-                     strcmp(node->file, "--set") == 0
-                         ? "%s must be a table; did you mean %s=%s?"
-                         : "%s must be a table; did you mean %s = \"%s\"?",
-                     name, meant, pst_report_word(word, node->value.string));
+    pst_report_word(word, node->value.string);
+    if (strcmp(node->file, "--set") == 0) {
+        pst_text_append(meant, sizeof meant, "=%s", word);
+        pst_report_value(report, "config.value", node, "%s must be a table; did you mean %s?", name,
+                         pst_text_for_shell(quoted, meant));
+    } else {
+        pst_report_value(report, "config.value", node,
+                         "%s must be a table; did you mean %s = \"%s\"?", name, meant, word);
+    }
 }
 
 static pst_status read_group(struct pst_config_node *table, struct pst_job *job,
@@ -322,6 +260,11 @@ static void report_unknown(const struct pst_config_node *node, struct pst_report
     const bool has_key = !table && pst_job_key_meant(node->key, meant);
     const char *key = has_key ? strrchr(meant, '.') + 1 : "";
 
+    uint32_t n = 0;
+
+    while (pst_job_tables[n] != NULL) {
+        n++;
+    }
     pst_report_word(word, node->key);
     if (strcmp(key, node->key) == 0) {
         pst_report_key(report, "config.key", node, "\"%s\" belongs into [%.*s]", word,
@@ -331,7 +274,10 @@ static void report_unknown(const struct pst_config_node *node, struct pst_report
                        meant);
     } else {
         pst_report_key(report, "config.key", node, "unknown %s \"%s\"%s", table ? "section" : "key",
-                       word, pst_nearest_hint(hint, node->key, known, N_KNOWN));
+                       word, pst_nearest_hint(hint, node->key, pst_job_tables, n));
+        if (table && hint[0] == '\0' && report->count == 1) {
+            pst_error_hint_words(&report->first, "a config has", pst_job_tables, n);
+        }
     }
 }
 
@@ -341,7 +287,7 @@ static pst_status read_top(struct pst_config_node *node, struct pst_job *job,
     const struct pst_job_section *section = find_section(node->key);
     struct pst_config_node **slot = table_slot(job, node->key);
 
-    if (!pst_text_is_one_of(known, node->key)) {
+    if (!pst_text_is_one_of(pst_job_tables, node->key)) {
         report_unknown(node, report);
         return PST_OK;
     }

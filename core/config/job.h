@@ -163,6 +163,13 @@ struct pst_job_training {
 /* Process-wide, before a job is read; one program is told of, however often. */
 void pst_job_tell_training(const struct pst_job_training *training);
 
+/* Every table that a config may hold at its top; ended by NULL. */
+extern const char *const pst_job_tables[];
+
+/* Rows of a table that core's sections do not have: their keys may be meant elsewhere. They outlive
+   all; process-wide. */
+void pst_job_tell_rows(const char *table, const struct pst_param *rows, uint32_t n_rows);
+
 #define PST_JOB_KEY_TEXT 96
 /* The key of a config, such as "train.lr", that an option or a key of that name may mean. */
 bool pst_job_key_meant(const char *word, char ret_key[PST_JOB_KEY_TEXT]);

@@ -9,6 +9,7 @@
 #include "base/number.h"
 #include "base/text.h"
 #include "base/util.h"
+#include "config/job.h"
 #include "config/report.h"
 
 #define MAX_ROWS       1000
@@ -527,12 +528,29 @@ static const struct pst_param *find_row(const struct pst_param *rows, uint32_t n
     return NULL;
 }
 
+/* The key of another table of the config, where `section` is one, too. */
+static bool meant_elsewhere(const char *key, const char *section, char ret_key[PST_JOB_KEY_TEXT])
+{
+    char table[64];
+    size_t n;
+
+    if (section[0] != '[' || !pst_job_key_meant(key, ret_key)) {
+        return false;
+    }
+    snprintf(table, sizeof table, "%s", section + strspn(section, "["));
+    table[strcspn(table, "].")] = '\0';
+    n = strlen(table);
+    return pst_text_is_one_of(pst_job_tables, table) &&
+           (strncmp(ret_key, table, n) != 0 || ret_key[n] != '.');
+}
+
 static void report_unknown(const struct pst_param *rows, uint32_t n_rows, size_t row_size,
                            const char *const *others, const struct pst_config_node *node,
                            const char *section, struct pst_report *report)
 {
     const char *candidates[MAX_ROWS + 64];
-    char word[64], hint[96];
+    char word[64], hint[96], meant[PST_JOB_KEY_TEXT];
+    const bool elsewhere = meant_elsewhere(node->key, section, meant);
     uint32_t n = 0;
 
     for (uint32_t i = 0; i < n_rows && n < MAX_ROWS; i++) {
@@ -542,8 +560,13 @@ static void report_unknown(const struct pst_param *rows, uint32_t n_rows, size_t
         candidates[n++] = *others;
     }
     pst_report_word(word, node->key);
-    pst_report_key(report, "config.key", node, "unknown key \"%s\" in %s%s", word, section,
-                   pst_nearest_hint(hint, node->key, candidates, n));
+    pst_nearest_hint(hint, node->key, candidates, n);
+    if (elsewhere && strcmp(strchr(meant, '.') + 1, node->key) == 0) {
+        snprintf(hint, sizeof hint, "; it belongs into [%.*s]", (int)strcspn(meant, "."), meant);
+    } else if (elsewhere && hint[0] == '\0') {
+        snprintf(hint, sizeof hint, "; did you mean %.70s?", meant);
+    }
+    pst_report_key(report, "config.key", node, "unknown key \"%s\" in %s%s", word, section, hint);
     if (hint[0] == '\0' && report->count == 1) {
         snprintf(hint, sizeof hint, "%.80s takes", section);
         pst_error_hint_words(&report->first, hint, candidates, n);
@@ -615,8 +638,14 @@ pst_status pst_params_fill(const struct pst_param *rows, uint32_t n_rows, size_t
     struct pst_report report = {.count = 0};
 
     if (table != NULL && table->kind != PST_CONFIG_TABLE) {
+        char meant[PST_JOB_KEY_TEXT];
+        const bool elsewhere = table->kind == PST_CONFIG_STRING && table->key != NULL &&
+                               meant_elsewhere(table->key, section, meant);
+
         return pst_fail_at(err, PST_ERR_CONFIG, "config.value", table->file, table->line,
-                           table->column, "%s must be a table", section);
+                           table->column, "%s must be a table%s%s%s", section,
+                           elsewhere ? "; did you mean " : "", elsewhere ? meant : "",
+                           elsewhere ? "?" : "");
     }
     fill_defaults(rows, n_rows, row_size, arena, ret_struct);
     for (uint32_t i = 0; table != NULL && i < table->n_children; i++) {

@@ -153,9 +153,13 @@ static uint32_t distance(const char *a, uint32_t n_a, const char *b, uint32_t n_
 static bool has_other_unit(const char *word, size_t n, const char *candidate, size_t m)
 {
     const size_t least = n < m ? n : m;
+    size_t same = 0;
 
-    return least >= 4 && strncmp(word, candidate, least) == 0 &&
-           (candidate[least] == '_' || word[least] == '_');
+    while (same < least && fold_letter(word[same]) == fold_letter(candidate[same])) {
+        same++;
+    }
+    return least >= 4 && same == least &&
+           (fold_letter(candidate[least]) == '_' || fold_letter(word[least]) == '_');
 }
 
 const char *pst_nearest(const char *word, const char *const *candidates, uint32_t n_candidates)

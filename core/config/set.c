@@ -113,7 +113,24 @@ static bool looks_like_number(const char *text)
 {
     const char *digits = text + strspn(text, "+-");
 
+    digits += digits[0] == '.';
     return digits[0] >= '0' && digits[0] <= '9' && text[strspn(text, "0123456789+-.eE_")] == '\0';
+}
+
+/* "12,model.dim=64": a second override in the value of the first; NULL: there is none. */
+static const char *second_override(const char *value)
+{
+    for (const char *comma = strchr(value, ','); comma != NULL; comma = strchr(comma + 1, ',')) {
+        const char *key = comma + 1 + strspn(comma + 1, " \t"), *end = key;
+
+        while (key_character(*end) || (*end == '.' && end > key)) {
+            end++;
+        }
+        if (*end == '=' && memchr(key, '.', (size_t)(end - key)) != NULL) {
+            return key;
+        }
+    }
+    return NULL;
 }
 
 /* A value in TOML, else a bare word, which is a string. */
@@ -124,6 +141,7 @@ static pst_status parse_value(struct override *set, struct pst_config_node **ret
     struct pst_arena *arena = set->reader->arena;
     struct pst_config_node *root = NULL, *node;
     struct pst_error why;
+    const char *second;
     char *text = pst_arena_printf(arena, "%s%s", start, set->value);
     uint32_t column = pst_tree_column(set->text, set->value);
     pst_status status;
@@ -140,6 +158,14 @@ static pst_status parse_value(struct override *set, struct pst_config_node **ret
         why.line = set->line;
         why.column += column - (uint32_t)strlen(start) - 1;
         return pst_error_pass(err, &why);
+    }
+    second = second_override(set->value);
+    if (second != NULL) {
+        status = fail_at(set, "config.value", pst_tree_column(set->text, second),
+                         "\"%s\" sets two keys; each takes a --set of its own", set->text, err);
+        pst_error_hint(err, "give %.200s a --set of its own, or quote the value if it is text",
+                       second);
+        return status;
     }
     node = pst_tree_node(arena, PST_CONFIG_STRING, NULL);
     node->value.string = pst_arena_strdup(arena, set->value);

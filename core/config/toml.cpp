@@ -13,6 +13,7 @@ extern "C" {
 #include <cmath>
 #include <cstring>
 #include <new>
+#include <string>
 #include <string_view>
 
 #define TOML_EXCEPTIONS 0
@@ -185,8 +186,57 @@ std::string_view trimmed(std::string_view text)
     return begin == text.npos ? "" : text.substr(begin, text.find_last_not_of(" \t") + 1 - begin);
 }
 
+/* A number in another notation, as TOML has it: .5, 5., 1e-4 with the minus of prose, 10k. "" where
+   `value` is no such thing. */
+std::string as_number(std::string_view value)
+{
+    std::string number;
+    size_t at = 0, whole, fraction = 0;
+    const auto digits = [&] {
+        const size_t begin = at;
+
+        while (at < value.size() && std::isdigit(static_cast<unsigned char>(value[at])) != 0) {
+            number += value[at++];
+        }
+        return at - begin;
+    };
+    const auto sign = [&] {
+        for (const std::string_view minus : {"-", "\u2212", "\u2013"}) {
+            if (value.substr(at, minus.size()) == minus) {
+                number += '-';
+                at += minus.size();
+                return;
+            }
+        }
+        at += value.substr(at, 1) == "+";
+    };
+
+    sign();
+    whole = digits();
+    number += whole == 0 ? "0" : "";
+    if (value.substr(at, 1) == ".") {
+        number += '.';
+        at++;
+        fraction = digits();
+        number += fraction == 0 ? "0" : "";
+    }
+    if (at < value.size() && std::strchr("eE", value[at]) != nullptr) {
+        number += 'e';
+        at++;
+        sign();
+        if (digits() == 0) {
+            return "";
+        }
+    } else if (whole > 0 && at + 1 == value.size() && number.find('.') == number.npos &&
+               std::strchr("kKM", value[at]) != nullptr) {
+        number += value[at++] == 'M' ? "000000" : "000";
+    }
+    return whole + fraction > 0 && at == value.size() && number != value ? number : "";
+}
+
 /* Returns the unquoted text where a value is expected: the word around byte `at`, such as 1f1b, or
-   with `rest` also the words beside it, such as 16 GiB. Returns "" if the text has no letter. */
+   with `rest` also the words beside it, such as 16 GiB. Returns "" if the text has no letter, and
+   is no number either. */
 std::string_view bare_text(std::string_view line, size_t at, bool rest)
 {
     const char *const ends = rest ? "=,[]{}#\"'" : " \t=,[]{}#\"'";
@@ -198,7 +248,7 @@ std::string_view bare_text(std::string_view line, size_t at, bool rest)
         return std::isalpha(c) != 0 || c >= 0x80;
     });
 
-    return has_letter ? text : "";
+    return has_letter || !as_number(text).empty() ? text : "";
 }
 
 /* Without the quotes of prose and of shells around it, which are no quotes of TOML. */
@@ -216,23 +266,45 @@ std::string_view without_other_quotes(std::string_view text)
     return text;
 }
 
+/* A truth value or nothing, as other languages write it; NULL: neither. `word` in small letters. */
+const char *as_other_word(std::string_view word)
+{
+    static const struct {
+        const char *words, *hint;
+    } rows[] = {
+        {" true yes on ", "write true"},
+        {" false no off ", "write false"},
+        {" none null nil ", "leave the key out: that takes its default"},
+    };
+
+    for (const auto &row : rows) {
+        if (std::strstr(row.words, (" " + std::string(word) + " ").c_str()) != nullptr) {
+            return row.hint;
+        }
+    }
+    return nullptr;
+}
+
 /* Says how `value`, a part of the line, is written: after its key where nothing stands between. */
 void hint_value(const build &b, std::string_view line, std::string_view value)
 {
     const std::string_view bare = without_other_quotes(value);
     const size_t begin = value.empty() ? 0 : static_cast<size_t>(value.data() - line.data());
     const size_t equals = line.find('=');
-    const bool alone =
-        equals < begin && trimmed(line.substr(equals + 1, begin - equals - 1)).empty();
+    const bool alone = std::strcmp(b.name, "--set") != 0 && equals < begin &&
+                       trimmed(line.substr(equals + 1, begin - equals - 1)).empty();
     const std::string_view key = alone ? trimmed(line.substr(0, equals)) : "";
-    char word[8] = "";
+    const std::string number = as_number(value);
+    std::string word(value.substr(0, 7));
 
-    std::transform(value.begin(), value.begin() + std::min<size_t>(value.size(), 7), word,
+    std::transform(word.begin(), word.end(), word.begin(),
                    [](unsigned char c) { return std::tolower(c); });
     if (value.empty()) {
         pst_error_hint(b.err, "text stands in quotes: key = \"value\"");
-    } else if (std::strcmp(word, "true") == 0 || std::strcmp(word, "false") == 0) {
-        pst_error_hint(b.err, "write %s", word);
+    } else if (!number.empty()) {
+        pst_error_hint(b.err, "write %s", number.c_str());
+    } else if (const char *const other = as_other_word(word)) {
+        pst_error_hint(b.err, "%s", other);
     } else {
         pst_error_hint(b.err, "text stands in %squotes: %.*s%s\"%.*s\"",
                        bare.size() < value.size() ? "straight " : "", static_cast<int>(key.size()),
@@ -240,19 +312,24 @@ void hint_value(const build &b, std::string_view line, std::string_view value)
     }
 }
 
-/* The line of the file, before line `end`, where the table or key `name` was first defined, with
-   `braces` without a header of its own; 0: not found. */
+/* The line of the file, before line `end`, where the table or key `name` was first defined: by
+   itself, else as a part of another's name, such as [name.other]. With `braces` without a header of
+   its own; 0: not found. */
 uint32_t first_line_of(std::string_view text, uint32_t end, std::string_view name, bool braces)
 {
-    for (uint32_t number = end - 1; number > 0; number--) {
-        std::string_view line = trimmed(line_of(text, number));
-        const bool header = !line.empty() && line[0] == '[';
+    for (const char *const after : {"]=", "."}) {
+        for (uint32_t number = end - 1; number > 0; number--) {
+            std::string_view line = trimmed(line_of(text, number));
+            const bool header = !line.empty() && line[0] == '[';
 
-        line.remove_prefix(std::min(line.find_first_not_of("[ \t"), line.size()));
-        if (line.substr(0, name.size()) == name && !(header && braces) &&
-            line.find_first_of(header ? "]." : "=.", name.size()) ==
-                line.find_first_not_of(" \t", name.size())) {
-            return number;
+            line.remove_prefix(std::min(line.find_first_not_of("[ \t"), line.size()));
+            if (line.substr(0, name.size()) == name && !(header && braces) &&
+                line.find_first_of(header ? "]." : "=.", name.size()) ==
+                    line.find_first_of(after, name.size()) &&
+                line.find_first_of(after, name.size()) ==
+                    line.find_first_not_of(" \t", name.size())) {
+                return number;
+            }
         }
     }
     return 0;

@@ -124,6 +124,8 @@ struct pst_checkpoint {
  */
 pst_status pst_checkpoint_open(const char *path, struct pst_checkpoint **ret_checkpoint,
                                struct pst_error *err);
+/* Is this failure one of the checkpoint itself, so that an older one may do? */
+bool pst_checkpoint_is_unfit(pst_status status, const struct pst_error *err);
 void pst_checkpoint_close(struct pst_checkpoint *checkpoint); /* accepts NULL */
 
 /* NULL: it has none of that name. */

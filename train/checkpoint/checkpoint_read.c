@@ -307,6 +307,11 @@ static void make_shards(struct opened *opened)
                                      sizeof(struct pst_st_file *));
 }
 
+bool pst_checkpoint_is_unfit(pst_status status, const struct pst_error *err)
+{
+    return status == PST_ERR_CONFIG && strncmp(err->kind, "checkpoint.", 11) == 0;
+}
+
 pst_status pst_checkpoint_open(const char *path, struct pst_checkpoint **ret_checkpoint,
                                struct pst_error *err)
 {

@@ -150,21 +150,15 @@ static pst_status try_one(const struct pst_session *session, const struct propos
 
 /* --- together --------------------------------------------------------------------------------- */
 
-/* An older checkpoint may do. */
-static bool is_of_checkpoint(pst_status status, const struct pst_error *err)
-{
-    return status == PST_ERR_CONFIG && strncmp(err->kind, "checkpoint.", 11) == 0;
-}
-
 /* How it went for all: a failure is told by the one that met it; one that is not of the checkpoint
    goes before. */
 static pst_status agree_on_status(const struct pst_team *team, pst_status status,
                                   struct pst_error *err)
 {
     enum { WELL, OTHER_CHECKPOINT, FAILED };
-    uint32_t own = status == PST_OK                ? WELL
-                   : is_of_checkpoint(status, err) ? OTHER_CHECKPOINT
-                                                   : FAILED;
+    uint32_t own = status == PST_OK                       ? WELL
+                   : pst_checkpoint_is_unfit(status, err) ? OTHER_CHECKPOINT
+                                                          : FAILED;
     uint32_t *all, worst = own;
     pst_status met = PST_OK;
 
@@ -250,7 +244,7 @@ static pst_status choose_candidate(const struct pst_session *session,
         }
         tried = true;
         status = agree_on_status(team, try_one(session, proposal, ret_checkpoint, err), err);
-        again = is_of_checkpoint(status, err) && proposal->falls_back;
+        again = pst_checkpoint_is_unfit(status, err) && proposal->falls_back;
         if (status != PST_OK) {
             pst_checkpoint_close(*ret_checkpoint);
             *ret_checkpoint = NULL;

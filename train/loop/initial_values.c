@@ -30,11 +30,12 @@ static pst_status load(void *context, const struct pst_state_key *key, uint64_t 
                       : PST_OK;
 }
 
-pst_status pst_begin_find_checkpoint(const char *path, struct pst_checkpoint **ret_checkpoint,
-                                     struct pst_error *err)
+pst_status pst_begin_find_checkpoint(const char *path, bool falls_back,
+                                     struct pst_checkpoint **ret_checkpoint, struct pst_error *err)
 {
     uint64_t *steps = NULL;
     uint32_t n = 0;
+    bool again = true;
     pst_status status;
 
     *ret_checkpoint = NULL;
@@ -45,11 +46,15 @@ pst_status pst_begin_find_checkpoint(const char *path, struct pst_checkpoint **r
     if (status != PST_OK) {
         return PST_OK; /* no folder: whoever reads files says what is wrong */
     }
-    for (uint32_t i = n; i > 0 && *ret_checkpoint == NULL; i--) {
+    for (uint32_t i = n; i > 0 && *ret_checkpoint == NULL && again; i--) {
         char *one = pst_checkpoint_path(path, steps[i - 1]);
 
         status = pst_checkpoint_open(one, ret_checkpoint, err);
-        if (status != PST_OK && i > 1) {
+        again = falls_back && pst_checkpoint_is_unfit(status, err);
+        if (status != PST_OK && i > 1 && !again) {
+            pst_error_hint(err, "to take an older one, name it: %s/step-%012llu", path,
+                           (unsigned long long)steps[i - 2]);
+        } else if (status != PST_OK && i > 1) {
             pst_log(PST_LOG_WARN, "checkpoint", "%s: %s; an older one is used", one, err->message);
         }
         free(one);
@@ -125,7 +130,7 @@ pst_status pst_begin_open(const char *path, const struct pst_job *job,
                           struct pst_error *err)
 {
     struct pst_begin *begin = pst_alloc(1, sizeof *begin);
-    pst_status status = pst_begin_find_checkpoint(path, &begin->checkpoint, err);
+    pst_status status = pst_begin_find_checkpoint(path, true, &begin->checkpoint, err);
 
     begin->source = (struct pst_exec_source){begin, load};
     if (status == PST_OK && begin->checkpoint != NULL) {

@@ -33,8 +33,9 @@ pst_status pst_begin_session(const char *path, struct pst_session *session,
                              struct pst_begin **ret_begin, struct pst_error *err);
 
 struct pst_checkpoint;
-/* The checkpoint of a path, which is one or has several; *ret NULL: neither. */
-pst_status pst_begin_find_checkpoint(const char *path, struct pst_checkpoint **ret_checkpoint,
-                                     struct pst_error *err);
+/* The checkpoint of a path, which is one or has several; *ret NULL: neither. `falls_back`: where
+   the newest one is damaged, an older one is taken, with a warning; else a hint names that. */
+pst_status pst_begin_find_checkpoint(const char *path, bool falls_back,
+                                     struct pst_checkpoint **ret_checkpoint, struct pst_error *err);
 
 #endif

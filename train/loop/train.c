@@ -690,24 +690,28 @@ static pst_status run_to_step(struct run *run, uint64_t end, struct pst_error *e
     return status;
 }
 
-/* The steps before a batch that cannot be read are sound: they end, and are saved. Processes are
-   told to stop at once by the one that fails, and have nothing to save together. */
-static void save_what_was_trained(struct run *run)
+/* What was trained before a failure is sound. Steps before a batch that cannot be read end, and are
+   saved; a save that is being written ends, and tells of its own failure unless that is `why` the
+   run fails. Processes are told to stop at once by the one that fails: they save nothing together.
+ */
+static void save_what_was_trained(struct run *run, const struct pst_error *why)
 {
     struct pst_error err = {0};
     pst_status status = PST_OK;
 
-    if (!run->starved || run->saver == NULL || run->session->team.ops != NULL) {
+    if (run->saver == NULL || run->session->team.ops != NULL) {
         return;
     }
-    pst_exec_drain(run->exec);
-    while (status == PST_OK && pst_exec_in_flight(run->exec) > 0) {
-        status = collect(run, &err);
+    if (run->starved) {
+        pst_exec_drain(run->exec);
+        while (status == PST_OK && pst_exec_in_flight(run->exec) > 0) {
+            status = collect(run, &err);
+        }
+        PST_TRY(status, save_last(run, &err));
     }
-    PST_TRY(status, save_last(run, &err));
     PST_TRY(status, pst_saver_finish(run->saver, &err));
     PST_TRY(status, pst_saver_lost(run->saver, &err));
-    if (status != PST_OK) {
+    if (status != PST_OK && (why == NULL || strcmp(why->kind, err.kind) != 0)) {
         pst_log(PST_LOG_ERROR, "checkpoint", "the trained weights were not saved in %s: %s",
                 run->job->training->checkpoint.folder, err.message);
     }
@@ -731,11 +735,7 @@ static pst_status loop_steps(struct run *run, struct pst_error *err)
             status = evaluate(run, &loss, err);
         }
     }
-    if (status != PST_OK) {
-        save_what_was_trained(run);
-        return status;
-    }
-    return run->saver != NULL ? save_last(run, err) : PST_OK;
+    return status == PST_OK && run->saver != NULL ? save_last(run, err) : status;
 }
 
 /* Waits for the last save. One that failed does not keep the run from reporting what it trained:
@@ -970,20 +970,19 @@ pst_status pst_train_run(struct pst_session *session, const struct pst_data *dat
         if (err != NULL && (status == PST_ERR_DEVICE || status == PST_ERR_IO)) {
             err->exit_code = 1; /* the machine failed the run, not the request */
         }
+        PST_TRY(status, finish_saving(&run, err)); /* before an evaluation, which may fail */
+        PST_TRY(status, is_told_to_stop(&run) ? PST_OK : conclude(&run, err));
+        if (status != PST_OK) {
+            save_what_was_trained(&run, err);
+        }
+        pst_stop_grace(pst_stop_requested() ? PST_STOP_REPORT_MS : PST_STOP_USUAL_MS);
     }
-    if (status == PST_OK && !is_told_to_stop(&run)) {
-        status = conclude(&run, err);
-    }
-    PST_TRY(status, finish_saving(&run, err));
     if (run.exec != NULL && is_told_to_stop(&run)) {
         pst_stop_note(pst_exec_told(run.exec));
     }
     PST_TRY(status, gather_records(&run, err));
     PST_TRY(status, report_run(&run, pst_now_ns() - begin, err));
     PST_TRY(status, end_of_run(&run, write_trace(&run, err), err));
-    if (!pst_stop_requested()) {
-        pst_stop_grace(PST_STOP_USUAL_MS); /* else this command is about to end */
-    }
     pst_saver_destroy(run.saver);
     pst_exec_destroy(run.exec);
     pst_prefetch_destroy(run.prefetch);

@@ -17,7 +17,7 @@
 #define FAULTS                                                                                     \
     "none|refuses|mute|empty|huge|grows|file|class|hole|by-call|by-order|shares|odd-status|short|" \
     "first|crashes|allocates|scratches|asks|"                                                      \
-    "remarks"
+    "remarks|ends|forks"
 
 enum {
     NONE,
@@ -39,7 +39,9 @@ enum {
     ALLOCATES,
     SCRATCHES,
     ASKS,
-    REMARKS
+    REMARKS,
+    ENDS,  /* the program, without a failure, at sample 8 */
+    FORKS, /* a process that ends so */
 };
 
 struct config {
@@ -196,7 +198,10 @@ static pst_status read_samples(void *self_, uint32_t split, uint64_t first, uint
 
     (void)split;
     use_host(self);
-    if (config->fault == NO_FILE) {
+    if ((config->fault == ENDS && first >= 8) ||
+        (config->fault == FORKS && gallery_call("fork") == 0)) {
+        gallery_call("exit");
+    } else if (config->fault == NO_FILE) {
         return pst_failf(self->host, PST_ERR_IO, "%s: sample %llu is not there", config->file,
                          (unsigned long long)first);
     }

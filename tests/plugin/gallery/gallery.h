@@ -5,6 +5,8 @@
 #ifndef TESTS_GALLERY_H
 #define TESTS_GALLERY_H
 
+#include <dlfcn.h>
+
 #include <penstock/penstock.h>
 
 /* `parameters`: PST_PLUGIN_PARAMS(...) or PST_PLUGIN_NO_PARAMS; then the capability words. */
@@ -22,5 +24,14 @@
         PST_PLUGIN_FUNCTIONS,                                                                      \
     };                                                                                             \
     PST_PLUGIN(plugin)
+
+/* exit(0), or another function of that form, unseen by those who read the list of imports. */
+static inline int gallery_call(const char *function)
+{
+    int (*call)(int) = NULL;
+
+    *(void **)(void *)&call = dlsym(RTLD_DEFAULT, function);
+    return call(0);
+}
 
 #endif

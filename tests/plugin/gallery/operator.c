@@ -20,6 +20,7 @@ enum fault {
     UNWANTED,  /* writes dx, though nobody wants it */
     UNSAID,    /* B reads y, which the row does not say */
     CRASH,
+    ENDS,      /* the program, without a failure */
     TYPE,      /* rows that are wrong: the result's type, */
     MASK,      /* an input that there is not, */
     FLOPS,     /* operations that are not a number, */
@@ -39,8 +40,8 @@ struct config {
 static const struct pst_param params[] = {
     PST_PARAM(struct config, fault, PST_PARAM_ENUM, "none",
               "none|gradient|weights|outside|input|unwritten|neighbour|counter|split|ahead|"
-              "replayed|evaluated|unwanted|unsaid|crash|type|mask|flops|room|flags|size|workspace|"
-              "no-examples|elsewhere|anywhere",
+              "replayed|evaluated|unwanted|unsaid|crash|ends|type|mask|flops|room|flags|size|"
+              "workspace|no-examples|elsewhere|anywhere",
               "What is wrong."),
 };
 
@@ -171,6 +172,8 @@ static void run(const void *self_, const struct pst_operator_call *call)
 
     if (work.fault == CRASH) {
         __builtin_trap();
+    } else if (work.fault == ENDS) {
+        gallery_call("exit");
     }
     if (call->pass == PST_OPERATOR_W) {
         (wide ? w_double : w_float)(&work);

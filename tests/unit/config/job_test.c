@@ -149,7 +149,8 @@ TEST(unknown_sections)
     refuse("data = 'text'\n", "config.value", 1, 8,
            "[data] must be a table; did you mean data.kind = \"text\"?");
     refuse("cluster = 'v100'\n", "config.value", 1, 11, "[cluster] must be a table");
-    refuse("[[train]]\n", "config.value", 1, 1, "[train] must be a table");
+    refuse("[[train]]\n", "config.value", 1, 1,
+           "[train] must be a table; write [train], with one pair of brackets");
 }
 
 TEST(too_many_memory_optimizers)

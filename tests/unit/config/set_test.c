@@ -129,6 +129,10 @@ TEST_WITH(forms_that_are_refused, make_folder, remove_folder)
     refuse("", "a.b=", "config.value", 5, "\"a.b=\" has no value");
     refuse("", "a=1\nb=2", "config.value", 4,
            "\"a=1?b=2\" holds a control character; write it as an escape in quotes");
+    refuse("", "a=.5", "config.syntax", 3,
+           "Error while parsing floating-point: expected decimal digit, saw '.'");
+    refuse("", "a.b=1,c.d=2", "config.value", 7,
+           "\"a.b=1,c.d=2\" sets two keys; each takes a --set of its own");
     refuse("", "a=\"x", "config.syntax", 5, "the closing quote is missing");
     refuse("", "a.b=[1", "config.syntax", 7, "Error while parsing array: encountered end-of-file");
     refuse("", "a.b=nan", "config.value", 5, "inf and nan are no values here");

@@ -183,6 +183,18 @@ TEST(syntax_errors_say_what_to_write)
     expect_words("m = { use = gpt, n = 3 }\n", 1, "", "text stands in quotes: \"gpt\"");
     expect_words("m = { size = 16 GiB }\n", 1, "", "text stands in quotes: \"16 GiB\"");
     expect_words("size = 16 GiB # each\n", 1, "", "text stands in quotes: size = \"16 GiB\"");
+    expect_words("lr = .001\n", 1, "", "write 0.001");
+    expect_words("lr = -.5e-3\n", 1, "", "write -0.5e-3");
+    expect_words("lr = 1.e-4\n", 1, "", "write 1.0e-4");
+    expect_words("lr = 5.\n", 1, "", "write 5.0");
+    expect_words("lr = 1e\u22124 # prose\n", 1, "", "write 1e-4");
+    expect_words("a = [1, .5]\n", 1, "", "write 0.5");
+    expect_words("steps = 10k\n", 1, "", "write 10000");
+    expect_words("steps = 10m\n", 1, "", "text stands in quotes: steps = \"10m\"");
+    expect_words("steps = .5e\n", 1, "", "text stands in quotes: steps = \".5e\"");
+    expect_words("on = yes\n", 1, "", "write true");
+    expect_words("on = Off\n", 1, "", "write false");
+    expect_words("seed = None\n", 1, "", "leave the key out: that takes its default");
     expect_words("path = /a/b\n", 1, "", "text stands in quotes: path = \"/a/b\"");
     expect_words("n = 0x1g\n", 1, "", "text stands in quotes: n = \"0x1g\"");
     expect_words("day = 1970-01-01x\n", 1, "", "text stands in quotes: day = \"1970-01-01x\"");
@@ -203,6 +215,7 @@ TEST(syntax_errors_say_what_to_write)
 TEST(what_is_defined_twice_says_where_it_began)
 {
     expect_words("[a]\nx = 1\n[b]\n[a]\n", 4, "redefine", "it began on line 1");
+    expect_words("[a]\nx = 1\n[[a.b]]\ny = 1\n[a]\n", 5, "redefine", "it began on line 1");
     expect_words("[a.b]\nx = 1\n[a.b]\n", 3, "redefine", "it began on line 1");
     expect_words("x = 1\ny = 2\nx = 3\n", 3, "redefine", "it began on line 1");
     expect_words("[a]\nx = 1\n[b]\nx = 1\nx = 2\n", 5, "redefine", "it began on line 4");

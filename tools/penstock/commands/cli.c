@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,6 +32,7 @@
 #include "conformance/conformance.h"
 #include "exec/exec.h"
 #include "host/apart.h"
+#include "host/breadcrumb.h"
 #include "host/describe.h"
 #include "host/plugin_host.h"
 #include "models/plugin/model_plugin.h"
@@ -118,11 +120,17 @@ static const struct pst_command *find_command(const char *name)
 
 void (*pst_cli_undo)(void);
 
-/* Ends the program if memory runs out: like any failure, without freeing anything. */
-static void end_without_memory(void)
+static _Atomic bool leaves; /* the program ends by itself */
+
+void pst_cli_leaves(void)
 {
-    struct pst_team *team = pst_team_joined();
-    struct pst_error err;
+    leaves = true;
+}
+
+/* Undoes what is half done, and tells the other processes: like any failure, without freeing
+   anything. `tells` may be NULL. */
+static _Noreturn void end_at_once(struct pst_error *err, struct pst_team *tells)
+{
     bool prints = true;
     int code;
 
@@ -131,33 +139,57 @@ static void end_without_memory(void)
     if (pst_cli_undo != NULL) {
         pst_cli_undo();
     }
-    pst_fail_nomem(&err);
-    if (team != NULL) {
-        pst_team_settle(team, err.status, &err, &prints);
+    if (tells != NULL) {
+        pst_team_settle(tells, err->status, err, &prints);
     }
-    code = prints ? pst_print_error(&err, wants_json) : pst_error_exit_code(&err);
-    if (team != NULL) {
-        pst_team_leave(team, code);
+    code = prints ? pst_print_error(err, wants_json) : pst_error_exit_code(err);
+    pst_cli_leaves();
+    if (tells != NULL) {
+        pst_team_leave(tells, code);
     }
     _exit(code);
 }
 
-static _Atomic bool leaves; /* the program ends by itself */
-
-/* libgomp calls exit(1) where it gets no memory or no thread; errno still says so. */
-static void heed_foreign_exit(void)
+static void end_without_memory(void)
 {
     struct pst_error err;
 
-    if (leaves) {
+    pst_fail_nomem(&err);
+    end_at_once(&err, pst_team_joined());
+}
+
+/* A plugin or a library called exit(). libgomp does with 1 where it gets no memory or no thread;
+   errno still says so. A fork of the program may end as it likes. */
+static void heed_foreign_exit(int exit_status, void *program)
+{
+    struct pst_blame blame;
+    struct pst_error err;
+
+    if (leaves || getpid() != (pid_t)(intptr_t)program) {
         return;
     }
-    pst_heed_no_memory();
-    if (errno == EAGAIN) {
+    pst_breadcrumb_read(NULL, &blame);
+    if (blame.known && blame.running) {
+        pst_fail(&err, PST_ERR_BUG, "plugin.crash", "%s ended the program with exit status %d %s",
+                 blame.subject, exit_status, blame.place);
+        pst_error_hint(&err, "report it to its author");
+        end_at_once(&err, NULL);
+    }
+    if (exit_status != 0) {
+        pst_heed_no_memory();
+    }
+    if (exit_status != 0 && errno == EAGAIN) {
         pst_fail(&err, PST_ERR_UNSUPPORTED, "machine.threads", "a library ended the program: %s",
                  strerror(errno));
-        _exit(pst_print_error(&err, wants_json));
+    } else {
+        pst_fail(&err, PST_ERR_BUG, "internal",
+                 "a library, or a kernel or thread of a plugin, ended the program with exit status "
+                 "%d",
+                 exit_status);
+        pst_error_hint(&err, "-v names the plugins that run in this process; report it to the "
+                             "authors of these, or of penstock");
     }
+    end_at_once(&err, NULL);
 }
 
 /* The messages of a command that a signal ends. They are made in advance, because the signal's
@@ -338,7 +370,7 @@ int pst_cli_run(int argc, char **argv)
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is an error like a full disk */
     signal(SIGCHLD, SIG_DFL);
-    atexit(heed_foreign_exit);
+    on_exit(heed_foreign_exit, (void *)(intptr_t)getpid());
     if (argc < 2 && !wants_json) {
         print_usage(stderr);
         return 2;
@@ -437,7 +469,7 @@ int pst_cli_end(int code)
 
 void pst_cli_leave(int code)
 {
-    leaves = true;
+    pst_cli_leaves();
     if (pst_exec_is_stuck()) {
         fflush(NULL);
         pst_cache_abandon();

@@ -10,5 +10,7 @@
 int pst_cli_run(int argc, char **argv);
 /* exit(), but for a device that stands still, which that would wait for. */
 _Noreturn void pst_cli_leave(int code);
+/* From now on an exit() is the program's own: MPI may call it, too. */
+void pst_cli_leaves(void);
 
 #endif

@@ -3,6 +3,7 @@
  * `penstock evaluate` and `penstock generate`: weights that are there, the pipeline forward only.
  * Both are the end of a training run without its steps.
  */
+#include "commands/cli.h"
 #include "commands/commands.h"
 
 #include <math.h>
@@ -217,6 +218,7 @@ static void run(struct pst_cli *cli, struct request *request)
         cli->told = true;
         cli->code = prints ? pst_print_error(&cli->err, cli->json) : pst_error_exit_code(&cli->err);
     }
+    pst_cli_leaves();
     pst_team_leave(&team, cli->code);
 }
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "commands/cli.h"
 #include "commands/commands.h"
 
 #include <stdio.h>
@@ -191,6 +192,7 @@ static void train(struct pst_cli *cli, void *asked)
     cli->code = prints             ? report_end(status, started, cli)
                 : status == PST_OK ? 0
                                    : pst_error_exit_code(&cli->err);
+    pst_cli_leaves();
     pst_team_leave(&team, cli->code);
 }
 

@@ -26,7 +26,7 @@
 static void open_job(struct pst_cli *cli, const char *path, struct pst_cli_job *ret_job)
 {
     struct pst_checkpoint *checkpoint = NULL;
-    pst_status status = pst_begin_find_checkpoint(path, &checkpoint, &cli->err);
+    pst_status status = pst_begin_find_checkpoint(path, false, &checkpoint, &cli->err);
 
     pst_cli_must(cli, status);
     if (checkpoint == NULL) {

@@ -5,10 +5,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/log.h"
 #include "base/number.h"
+#include "base/text.h"
 #include "config/job.h"
 
 #define MAX_OPTIONS 32
@@ -147,20 +149,35 @@ static pst_status fail_output(const struct pst_command *command, const char *wor
 /* An option or an argument that is a key of the config; `next`: the word that follows, or NULL. */
 static bool hint_key(const char *bare, const char *word, const char *next, struct pst_error *err)
 {
-    const char *equals = strchr(word, '='), *value;
-    char key[PST_JOB_KEY_TEXT];
-    /* A number of epochs is no number of steps. */
-    const bool counts_epochs = strstr(bare, "epochs") != NULL;
+    /* Words whose value is another's; NULL: the user has to say. */
+    static const struct {
+        const char *word, *value, *remark;
+    } others[] = {
+        {"epochs", NULL, ", which counts steps"},
+        {"accumulation", NULL, ", the batch divided by that"},
+        {"bf16", "bf16", ""},
+        {"gpu", "cuda", ""},
+    };
+    const char *equals = strchr(word, '='), *value = "VALUE", *remark = "";
+    char key[PST_JOB_KEY_TEXT], set[PST_SHELL_TEXT], quoted[PST_SHELL_TEXT];
 
     if (!pst_job_key_meant(bare, key)) {
         return false;
     }
-    value = counts_epochs                    ? "VALUE"
-            : equals != NULL                 ? equals + 1
-            : next != NULL && next[0] != '-' ? next
-                                             : "VALUE";
-    pst_error_hint(err, "did you mean --set %s=%s%s?", key, value,
-                   counts_epochs ? ", which counts steps" : "");
+    if (equals != NULL) {
+        value = equals + 1;
+    } else if (next != NULL && next[0] != '-' && !pst_text_ends(next, ".toml")) {
+        value = next;
+    }
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        if (strcmp(bare, others[i].word) == 0 ||
+            (others[i].value == NULL && strstr(bare, others[i].word) != NULL)) {
+            value = others[i].value == NULL ? "VALUE" : others[i].value;
+            remark = others[i].remark;
+        }
+    }
+    snprintf(set, sizeof set, "%s=%.200s", key, value);
+    pst_error_hint(err, "did you mean --set %s%s?", pst_text_for_shell(quoted, set), remark);
     return true;
 }
 

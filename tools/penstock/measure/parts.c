@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "measure/parts.h"
 
+#include "graph/cluster.h"
 #include "job/training.h"
 #include "measure/calibration.h"
+#include "models/builder.h"
 #include "models/job_graph.h"
 #include "models/model_file.h"
 #include "sim/judge.h"
@@ -28,4 +30,8 @@ __attribute__((constructor)) static void tell_parts(void)
 {
     pst_session_tell(&pst_program_parts);
     pst_job_tell_training(&pst_training_rows);
+    pst_job_tell_rows("cluster", pst_cluster_params, pst_cluster_n_params);
+    for (uint32_t i = 0; pst_model_builders[i] != NULL; i++) {
+        pst_job_tell_rows("model", pst_model_builders[i]->params, pst_model_builders[i]->n_params);
+    }
 }
