@@ -49,8 +49,8 @@ static pst_status check_slices(const struct pst_graph *graph, uint32_t n, struct
 
         if (mixes != NULL) {
             return pst_fail(err, PST_ERR_CONFIG, "config.value",
-                            "model %s has no slices of sequences: %s %s %s; take slices = 1, or a "
-                            "model of causal attention, such as gpt or llama",
+                            "model %s has no slices of sequences: %s %s %s; set slices = 1, or use "
+                            "a model of causal attention, such as gpt or llama",
                             graph->name, pst_op_title(op), op->name, mixes);
         }
     }
@@ -148,7 +148,7 @@ pst_status pst_graph_mean_tokens(struct pst_graph *graph, uint32_t batch, struct
     targets = &graph->tensors[loss->in[1]];
     if (targets->producer != PST_NONE || targets->n_consumers > 1) {
         return pst_fail(err, PST_ERR_CONFIG, "config.value",
-                        "model %s has no mean over tokens: targets %s are %s; take loss_over = "
+                        "model %s has no mean over tokens: targets %s are %s; set loss_over = "
                         "\"sample\"",
                         graph->name, targets->name,
                         targets->producer != PST_NONE ? "computed" : "read by more than the loss");

@@ -124,8 +124,8 @@ static pst_status check_pass(struct pst_emission *e, uint32_t device, uint32_t p
                             2ull * s->n_microbatches);
     }
     if (microbatch >= s->n_microbatches) {
-        return refuse(e, "%s of micro-batch %u on stage %u, which has %u", names[pass], microbatch,
-                      stage, s->n_microbatches);
+        return refuse(e, "%s of micro-batch %u on stage %u; micro-batches are 0 to %u", names[pass],
+                      microbatch, stage, s->n_microbatches - 1);
     }
     what = follow_rule(&e->done[e->base[stage] + microbatch], pass);
     if (what != NULL) {

@@ -174,8 +174,8 @@ static pst_status find_turns(const struct pst_plugin *const *memopts, uint32_t n
 
         if (nested < n && lists) {
             return pst_fail(err, PST_ERR_CONFIG, "config.value",
-                            "memopt \"%s\" and memopt \"%s\" both list replays, which settles a "
-                            "stage: there may be one such [[memopt]]",
+                            "memopt \"%s\" and memopt \"%s\" both list replays; only one memopt "
+                            "may list replays",
                             memopts[nested]->id, memopts[i]->id);
         }
         if (nested < n && memopts[i]->get_interface(PST_MEMOPT_GLOBAL) == NULL) {

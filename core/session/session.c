@@ -73,13 +73,13 @@ static pst_status fail_shared(const struct pst_session *session, const char *gpu
 
     if (team->ops == NULL) {
         pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing",
-                 "transport %s wants a GPU for each rank, and ranks %u and %u would both have GPU "
-                 "%s; take run.transport = \"threads\" with run.share = %u, or %u device%s",
+                 "transport %s needs a GPU for each rank, and ranks %u and %u would both have GPU "
+                 "%s; set run.transport = \"threads\" with run.share = %u, or use %u device%s",
                  transport, other, rank, gpu, (n + rank - 1) / rank, rank, rank == 1 ? "" : "s");
     } else {
         pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing",
-                 "transport %s wants a GPU for each rank, and ranks %u and %u (host %s) would both "
-                 "have GPU %s; start as many processes on a host as it has GPUs, or take "
+                 "transport %s needs a GPU for each rank, and ranks %u and %u (host %s) would both "
+                 "have GPU %s; start as many processes on a host as it has GPUs, or set "
                  "run.transport = \"mpi\"",
                  transport, other, rank, team->ops->host(rank), gpu);
     }
@@ -187,9 +187,9 @@ static pst_status check_traits(const struct pst_session *session, struct pst_err
         const char *section, *key, *lack;
     } traits[] = {
         {job->run.dtype == PST_RUN_TF32, PST_DEVICE_TF32, "run", "dtype",
-         "has no TF32 products; take run.dtype = \"f32\", or run.device = \"cuda\""},
+         "has no TF32 products; set run.dtype = \"f32\", or run.device = \"cuda\""},
         {job->train.optimizer == PST_MUON, PST_DEVICE_MUON, "train", "optimizer",
-         "has no Muon; take train.optimizer = \"adamw\", or run.device = \"cpu\""},
+         "has no Muon; set train.optimizer = \"adamw\", or run.device = \"cpu\""},
         {session->graph->slices > 1, PST_DEVICE_SLICES, "run", "device",
          "cannot run slices of sequences; set scheduler.slices = 1, or run.device = \"cpu\""},
     };
@@ -216,8 +216,8 @@ static pst_status check_workspace(const struct pst_custom *custom,
         if (kernels->workspace(custom->self, &custom->question, &custom->row, pass, samples) >
             PST_CUSTOM_MAX_WORKSPACE) {
             return pst_fail(err, PST_ERR_BUG, "plugin.contract",
-                            "operator \"%s\" broke its contract: workspace() wants more than 2^48 "
-                            "bytes",
+                            "operator \"%s\" broke its contract: workspace() returned more than "
+                            "2^48 bytes",
                             custom->id);
         }
     }
@@ -237,7 +237,7 @@ static pst_status check_custom(const struct pst_session *session, const struct p
     if ((device->flags & PST_DEVICE_CUSTOM) == 0) {
         return pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing",
                         "operator %s is of plugin %s, and device %s runs no operators of "
-                        "plugins; take run.device = \"cpu\"",
+                        "plugins; set run.device = \"cpu\"",
                         op->name, custom->id, device->id);
     }
     if (kernels != NULL) {
@@ -245,8 +245,8 @@ static pst_status check_custom(const struct pst_session *session, const struct p
     }
     if (custom->functions->kernels(custom->self, device->id) == NULL) {
         return pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing",
-                        "operator %s of plugin %s has no kernels for device %s; take "
-                        "run.device = \"cpu\", or another operator",
+                        "operator %s of plugin %s has no kernels for device %s; set "
+                        "run.device = \"cpu\", or use another operator",
                         op->name, custom->id, device->id);
     }
     return pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing",
@@ -278,7 +278,7 @@ static pst_status check_graphs(const struct pst_session *session, struct pst_err
     if (pst_module_has("transport", run->transport, PST_MODULE_IN_STREAMS)) {
         return pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing",
                         "transport %s runs without graphs: making one may wait for the whole GPU, "
-                        "and so for a transfer that waits for its peer; take run.graphs = "
+                        "and so for a transfer that waits for its peer; set run.graphs = "
                         "\"auto\"",
                         run->transport);
     }
@@ -286,7 +286,7 @@ static pst_status check_graphs(const struct pst_session *session, struct pst_err
         return PST_OK;
     }
     return pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing",
-                    "device %s has no graphs; take run.graphs = \"auto\", or run.device = \"cuda\"",
+                    "device %s has no graphs; set run.graphs = \"auto\", or run.device = \"cuda\"",
                     run->device);
 }
 
@@ -299,7 +299,7 @@ const char *pst_session_sharing(const struct pst_session *session, char *text, s
     return text[0] == '\0' ? NULL : text;
 }
 
-/* Ranks that share a GPU have a transport that copies within it. NCCL does not, and wants a GPU for
+/* Ranks that share a GPU have a transport that copies within it. NCCL does not, and needs a GPU for
    each rank. */
 static pst_status share_device(struct pst_session *session, struct pst_error *err)
 {
@@ -312,7 +312,7 @@ static pst_status share_device(struct pst_session *session, struct pst_error *er
     }
     if (run->share > 1 && !shares) {
         return pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing",
-                        "transport %s cannot have %u ranks on one GPU; take run.transport = "
+                        "transport %s cannot have %u ranks on one GPU; set run.transport = "
                         "\"threads\"",
                         run->transport, session->device_config.share);
     }
@@ -584,8 +584,8 @@ pst_status pst_session_check_runs(const struct pst_session *session, struct pst_
     }
     pst_fail(err, PST_ERR_CONFIG, "config.value",
              "a costed graph has times and sizes, and no operators to run");
-    pst_error_hint(err, "plan, check, simulate, compare and export take it; to train a PyTorch "
-                        "module, export it to ONNX and take model.use = \"onnx\"");
+    pst_error_hint(err, "plan, check, simulate, compare and export accept it; to train a PyTorch "
+                        "module, export it to ONNX and set model.use = \"onnx\"");
     return pst_config_place(session->job->config, "model", "use", PST_ERR_CONFIG, err);
 }
 

@@ -150,6 +150,7 @@ bool pst_session_edges(const struct pst_session *session);
 bool pst_session_choose_queues(struct pst_session *session, const struct pst_plan *plan,
                                bool forward_only);
 /* Also refuses lists that the queues cannot run: plan.illegal, plan.mismatch; exit 2. */
+#define PST_QUEUE_HINT "omit run.p2p, or set run.transport to \"threads\" or \"mpi\""
 pst_status pst_session_fits_queues(struct pst_session *session, const struct pst_plan *plan,
                                    bool forward_only, struct pst_error *err);
 

@@ -157,11 +157,11 @@ static pst_status fail_alone(struct pst_team *team, const struct pst_job *job,
 {
     team->fails_alike = true;
     pst_fail(err, PST_ERR_CONFIG, "config.value",
-             "run.transport = \"%s\" runs all devices in one process, and %s were started",
+             "run.transport = \"%s\" runs all devices in one process, but %s were started",
              job->run.transport, pst_launched_size());
     pst_error_hint(err,
-                   "leave run.transport away and the processes are one run, by \"%s\"; or start "
-                   "one process, without a launcher",
+                   "omit run.transport to run on all of them over \"%s\"; or start one process, "
+                   "without a launcher",
                    pst_module_between(job->run.device));
     return pst_config_place(job->config, "run", "transport", PST_ERR_CONFIG, err);
 }
@@ -248,7 +248,7 @@ pst_status pst_team_check_device(const struct pst_team *team, const struct pst_s
     }
     pst_fail(err, PST_ERR_CONFIG, "config.value",
              "run.device = \"%s\" rehearses a run in one process, whatever the number of devices: "
-             "start one process, without a launcher, and leave run.transport away",
+             "start one process, without a launcher, and omit run.transport",
              run->device);
     return pst_config_place(session->job->config, "run", "device", PST_ERR_CONFIG, err);
 }
@@ -359,7 +359,7 @@ static pst_status adopt_cause(const struct pst_team *team, const struct verdict 
         }
     } else if (missing < team->n) {
         status = pst_fail(err, PST_ERR_CANCELLED, "run.stalled",
-                          "rank %u (host %s) does not come to the end of the run", missing,
+                          "rank %u (host %s) did not report at the end of the run", missing,
                           team->ops->host(missing));
     }
     return status;
