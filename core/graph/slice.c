@@ -4,7 +4,7 @@
  * one slice. Its operators work on rows of tokens, each by itself; causal attention alone reads the
  * rows of other slices, those before it, and embeddings and rotary positions count rows from the
  * sequence's first. The loss of a sequence is a mean over its targets that count, in whatever
- * slices; how many these are stands behind the targets of each slice. Where the loss is the mean
+ * slices; how many these are stands after the targets of each slice. Where the loss is the mean
  * over all targets of a step, sliced or not, their number stands there.
  */
 
@@ -78,7 +78,7 @@ static pst_status check_slices(const struct pst_graph *graph, uint32_t n, struct
                                       (unsigned long long)tokens, n);
 }
 
-/* Targets are one for each row of logits and, where there is one, the number behind them. */
+/* Targets are one for each row of logits and, where there is one, the number after them. */
 static void shape_targets(struct pst_graph *graph)
 {
     const struct pst_op *loss = loss_of(graph);
