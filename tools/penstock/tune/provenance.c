@@ -167,7 +167,7 @@ static void add_model(struct pst_provenance *provenance, struct pst_provenance_c
     }
 }
 
-/* How many add_model() may add. */
+/* Returns how many add_model() may add. */
 static uint32_t most_of_model(const struct pst_job *job)
 {
     const struct pst_config_node *list =
