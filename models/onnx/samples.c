@@ -54,7 +54,7 @@ static uint64_t digest(const struct onnx_data *data, uint64_t outer, uint64_t in
     return same ? (basis ^ (uint64_t)first) * prime : h;
 }
 
-/* Elements before the samples, and those of one sample behind each of them. */
+/* Elements before the samples, and those of one sample after each of them. */
 static void split_elems(const struct samples *s, uint32_t v, uint64_t *ret_outer,
                         uint64_t *ret_inner)
 {
