@@ -749,7 +749,7 @@ static void guess_padding(struct onnx_model *model, const uint32_t *params, uint
 
     for (uint32_t i = 0; i < n_params; i++) {
         const struct onnx_value *value = &model->values[params[i]];
-        const uint64_t row = tables[params[i]] && !onnx_listed(model->config->trained, value->name)
+        const uint64_t row = tables[params[i]] && !onnx_in_list(model->config->trained, value->name)
                                  ? find_zero_row(model, value)
                                  : value->dims[0];
 
@@ -774,7 +774,7 @@ void onnx_warn_of_guesses(struct onnx_model *model, const uint32_t *params, uint
         const struct onnx_value *value = &model->values[params[i]];
 
         if (value->tensor != NULL && !is_plainly_trained(value) &&
-            !onnx_listed(config->trained, value->name)) {
+            !onnx_in_list(config->trained, value->name)) {
             add_guess(is_module_name(value->name) ? &trained : &made, value->name);
         }
         if (value->twin != NULL && strcmp(config->tie, "auto") == 0) {
@@ -786,7 +786,7 @@ void onnx_warn_of_guesses(struct onnx_model *model, const uint32_t *params, uint
 
         if (value->tensor != NULL && value->rank == 0 && onnx_is_real(value->type) &&
             !value->learned && !value->buffer && is_module_name(value->name) &&
-            !onnx_listed(config->frozen, value->name)) {
+            !onnx_in_list(config->frozen, value->name)) {
             add_guess(&left, value->name);
         }
     }

@@ -282,10 +282,10 @@ float onnx_float(const struct onnx_node *node, const char *name, float otherwise
 bool onnx_word_is(const struct onnx_node *node, const char *name, const char *word, bool otherwise);
 const int64_t *onnx_ints(const struct onnx_node *node, const char *name, uint32_t *ret_n);
 
-/* The word behind "name=" in a list "a=x,b=y" of words; NULL: it is not there. */
-const char *onnx_told(const char *list, const char *name, size_t *ret_n);
+/* The word after "name=" in a list "a=x,b=y" of words; NULL: it is not there. */
+const char *onnx_find_option(const char *list, const char *name, size_t *ret_n);
 /* Returns true if a name matches a list "a*,b" of patterns. */
-bool onnx_listed(const char *patterns, const char *name);
+bool onnx_in_list(const char *patterns, const char *name);
 
 /* One more initializer, with the numbers of another one. */
 pst_status onnx_add_twin(struct onnx_model *model, uint32_t of, const char *name,

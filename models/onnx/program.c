@@ -47,7 +47,7 @@ static const char *find_argument(struct onnx_model *model, const struct onnx_nod
 long onnx_padding(struct onnx_model *model, const struct onnx_node *lookup)
 {
     const struct onnx_value *table = onnx_in(model, lookup, 0);
-    const char *row = table->learned && !onnx_listed(model->config->trained, table->name)
+    const char *row = table->learned && !onnx_in_list(model->config->trained, table->name)
                           ? find_argument(model, lookup, EMBEDDING, 2)
                           : NULL;
 
