@@ -120,7 +120,7 @@ struct pst_job_section pst_job_sections[PST_MAX_SECTIONS + 1] = {
     {"plugins", plugins_rows, COUNT(plugins_rows), MEMBER(plugins), .path_lists = WORDS("path")},
 };
 
-void pst_job_tell_defaults(const char *device, const char *transport)
+void pst_job_set_defaults(const char *device, const char *transport)
 {
     run_rows[0].initial = device;
     run_rows[1].initial = transport;

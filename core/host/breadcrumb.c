@@ -88,7 +88,7 @@ void pst_breadcrumb_begin(void)
     atomic_store(&page->has_last, false);
 }
 
-void pst_breadcrumb_tell(void)
+void pst_breadcrumb_mark_told(void)
 {
     struct pst_breadcrumb_page *page = page_of();
     uint32_t depth = atomic_load(&page->depth);

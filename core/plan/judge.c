@@ -5,7 +5,7 @@
 
 static const struct pst_judge *judge_of_process;
 
-void pst_judge_tell(const struct pst_judge *judge)
+void pst_judge_set(const struct pst_judge *judge)
 {
     judge_of_process = judge;
 }

@@ -119,10 +119,10 @@ static pst_status check_gpus(const struct pst_session *session, struct pst_error
 
 static const struct pst_session_parts *parts; /* of the program */
 
-void pst_session_tell(const struct pst_session_parts *of_program)
+void pst_session_set_parts(const struct pst_session_parts *of_program)
 {
     parts = of_program;
-    pst_judge_tell(parts->judge);
+    pst_judge_set(parts->judge);
 }
 
 /* The graph of a slice, where the scheduler orders slices of sequences. */
@@ -194,7 +194,8 @@ static pst_status check_traits(const struct pst_session *session, struct pst_err
          "cannot run slices of sequences; set scheduler.slices = 1, or run.device = \"cpu\""},
     };
 
-    for (size_t i = 0; i < sizeof traits / sizeof *traits && !pst_session_is_hollow(session); i++) {
+    for (size_t i = 0; i < sizeof traits / sizeof *traits && !pst_session_has_no_data(session);
+         i++) {
         if (traits[i].wanted && (session->device_ops->flags & traits[i].flag) == 0) {
             return pst_config_place(job->config, traits[i].section, traits[i].key,
                                     pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing",
@@ -259,7 +260,7 @@ static pst_status check_customs(const struct pst_session *session, struct pst_er
 {
     pst_status status = PST_OK;
 
-    for (uint32_t i = 0; i < session->graph->n_ops && !pst_session_is_hollow(session); i++) {
+    for (uint32_t i = 0; i < session->graph->n_ops && !pst_session_has_no_data(session); i++) {
         if (session->graph->ops[i].custom != NULL) {
             PST_TRY(status, check_custom(session, &session->graph->ops[i], err));
         }
@@ -272,7 +273,7 @@ static pst_status check_graphs(const struct pst_session *session, struct pst_err
 {
     const struct pst_job_run *run = &session->job->run;
 
-    if (run->graphs != PST_RUN_GRAPHS_ON || pst_session_is_hollow(session)) {
+    if (run->graphs != PST_RUN_GRAPHS_ON || pst_session_has_no_data(session)) {
         return PST_OK;
     }
     if (pst_module_has("transport", run->transport, PST_MODULE_IN_STREAMS)) {

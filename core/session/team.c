@@ -17,7 +17,7 @@
 #include "session/session.h"
 
 #define SETTLE_NS UINT64_C(2000000000)
-#define AROUND    32 /* characters shown before and behind a difference */
+#define AROUND    32 /* characters shown before and after a difference */
 
 static struct pst_team *joined;
 
@@ -33,7 +33,7 @@ struct identity {
     uint64_t config, length; /* of its text, without the NUL */
 };
 
-/* The member of the text around a place: from the comma or brace before it to the one behind. */
+/* The member of the text around a place: from the comma or brace before it to the one after it. */
 static void excerpt(const char *text, size_t at, char *to, size_t size)
 {
     size_t begin = at, end = at, length = strlen(text);
@@ -243,7 +243,7 @@ pst_status pst_team_check_device(const struct pst_team *team, const struct pst_s
 {
     const struct pst_job_run *run = &session->job->run;
 
-    if (team->ops == NULL || !pst_session_is_hollow(session)) {
+    if (team->ops == NULL || !pst_session_has_no_data(session)) {
         return PST_OK;
     }
     pst_fail(err, PST_ERR_CONFIG, "config.value",

@@ -26,6 +26,6 @@ const struct pst_session_parts pst_program_parts = {
 
 __attribute__((constructor)) static void tell_parts(void)
 {
-    pst_session_tell(&pst_program_parts);
-    pst_job_tell_training(&pst_training_rows);
+    pst_session_set_parts(&pst_program_parts);
+    pst_job_set_training(&pst_training_rows);
 }
