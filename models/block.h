@@ -60,7 +60,7 @@ uint32_t pst_add_layernorm(struct pst_model *m, const char *name, uint32_t x, in
 /* Over the last axis; every element of the gain begins with that value. */
 uint32_t pst_add_rmsnorm(struct pst_model *m, const char *name, uint32_t x, int64_t width,
                          float eps, float gain);
-/* `layers` linear layers without bias, a relu behind each: "name.0", "name.1", ... */
+/* `layers` linear layers without bias, a relu after each: "name.0", "name.1", ... */
 uint32_t pst_add_relu_stack(struct pst_model *m, const char *name, uint32_t x, int64_t in,
                             int64_t width, int64_t layers);
 uint32_t pst_add_act(struct pst_model *m, const char *name, uint32_t x, uint32_t act);

@@ -36,7 +36,7 @@ static const struct pst_param params[] = {
               "gpt2: pre-norm, over tokens; bare: attention, two linear layers, over features."),
 };
 
-/* Attention with its projections and two linear layers, one behind the other. */
+/* Attention with its projections and two linear layers, one after the other. */
 static uint32_t add_bare_block(struct pst_model *m, uint32_t x, const struct mmt_config *c)
 {
     float deviation = sqrtf(1.0f / (float)c->dim);

@@ -173,7 +173,7 @@ static const struct pst_param head_rows[] = {
     PST_PARAM(struct pst_published, prefix, PST_PARAM_STRING, "", NULL, "the prefix of names"),
 };
 
-/* How often a character is in the first n of a text. */
+/* Returns how often a character is in the first n of a text. */
 static uint32_t count_character(const char *text, size_t n, char character)
 {
     uint32_t count = 0;

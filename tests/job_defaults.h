@@ -10,8 +10,8 @@
 
 __attribute__((constructor)) static void tell_job_defaults(void)
 {
-    pst_job_tell_defaults("cpu", "threads");
-    pst_job_tell_training(&pst_training_rows);
+    pst_job_set_defaults("cpu", "threads");
+    pst_job_set_training(&pst_training_rows);
 }
 
 #endif

@@ -237,7 +237,7 @@ class Row:
 
 
 class Profiler(torch.fx.Interpreter):
-    """Runs nodes one behind the other, each with an autograd graph of its own."""
+    """Runs nodes one after the other, each with an autograd graph of its own."""
 
     def __init__(self, traced, clock):
         super().__init__(traced, garbage_collect_values=False)  # storages keep their addresses
@@ -604,7 +604,7 @@ def main(arguments=None):
         if options.by_modules:
             graph = by_modules(graph)
         write(as_text(graph), options.output)
-    except ProfileError as why:  # torch.fx puts lines of its own behind the message
+    except ProfileError as why:  # torch.fx puts its own lines after the message
         print(f"penstock_from_torch: {str(why).splitlines()[0]}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:

@@ -115,8 +115,8 @@ static double read_samples(uint32_t context)
              "[data]\nkind = 'tokens'\ntrain = '%s'\n",
              context, path);
     check(pst_config_parse(text, strlen(text), "bench", &config, &err), &err);
-    pst_job_tell_defaults("cpu", "threads");
-    pst_job_tell_training(&pst_training_rows);
+    pst_job_set_defaults("cpu", "threads");
+    pst_job_set_training(&pst_training_rows);
     check(pst_job_read(config, &job, &err), &err);
     check(pst_session_create(&job, NULL, &session, &err), &err);
     check(pst_sample_shape_of(session->graph, &shape, &err), &err);

@@ -52,8 +52,8 @@ static void open_session(struct bench *bench)
 
     check(pst_config_parse(config_text, sizeof config_text - 1, "bench", &bench->config, &err),
           &err);
-    pst_job_tell_defaults("cpu", "threads");
-    pst_job_tell_training(&pst_training_rows);
+    pst_job_set_defaults("cpu", "threads");
+    pst_job_set_training(&pst_training_rows);
     check(pst_job_read(bench->config, &bench->job, &err), &err);
     check(pst_session_create(&bench->job, NULL, &bench->session, &err), &err);
     for (uint32_t i = 0; i < bench->session->graph->n_inputs; i++) {

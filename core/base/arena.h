@@ -33,7 +33,7 @@ uint32_t *pst_arena_none(struct pst_arena *arena, size_t n) __attribute__((retur
 void *pst_arena_copy(struct pst_arena *arena, const void *items, size_t count, size_t size)
     __attribute__((returns_nonnull));
 
-/* As pst_arena_alloc, for requests of plugins: NULL if there is no memory or align is invalid. */
+/* Like pst_arena_alloc, for requests of plugins: NULL if there is no memory or align is invalid. */
 void *pst_arena_try(struct pst_arena *arena, size_t bytes, size_t align);
 
 /* A copy of text, or of n bytes of it with a NUL after. NULL gives NULL. */

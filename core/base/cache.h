@@ -21,7 +21,7 @@ pst_status pst_cache_stand_in(struct pst_error *err);
 bool pst_cache_stands_in(void);
 /* Removes that folder before _exit(), which does not; not for signal handlers. */
 void pst_cache_abandon(void);
-/* As pst_cache_abandon, for signal handlers, which must not allocate: starts `rm` to do it. */
+/* Like pst_cache_abandon, for signal handlers, which must not allocate: starts `rm` to do it. */
 void pst_cache_abandon_at_once(void);
 
 #endif

@@ -26,7 +26,7 @@ enum { PST_FAULT_RANKS = 64 };
    Thread-safe. point: a literal. An invalid PENSTOCK_FAULT ends the program with exit code 2. */
 bool pst_fault(const char *point, uint32_t rank);
 
-/* As pst_fault, for a system call of any thread; the rank is the launcher's (0 without one).
+/* Like pst_fault, for a system call of any thread; the rank is the launcher's (0 without one).
    Returns the errno that the call is to fail with (`usual` if the rule names none), or 0. With
    `usual` ENOSPC it also fails while the disk is full. Lowers *bytes to what a read or write is
    to move; bytes is NULL for other calls. */

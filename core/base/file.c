@@ -236,7 +236,7 @@ struct pst_file_direct {
     bool quit;
     bool busy[PARTS]; /* given, and not yet written */
     uint64_t places[PARTS], n_given, n_taken;
-    int code; /* errno of the first write that failed; behind it nothing is written */
+    int code; /* errno of the first write that failed; after it nothing is written */
 };
 
 /* 0, or errno. */

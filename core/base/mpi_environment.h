@@ -27,10 +27,10 @@ static inline const char *pst_launched_marked(const char *mark, const char *name
     return getenv(mark) != NULL ? getenv(name) : NULL;
 }
 
-/* How many processes there are; NULL: no launcher has started this process. "several" stands for a
-   number that a launcher keeps to itself: PMIx, and Hydra with a port. Slurm sets SLURM_NTASKS and
-   SLURM_PROCID also in the shell of an allocation, which is no step or a step of one task, and
-   WORLD_SIZE of torchrun is a common name. */
+/* Returns how many processes there are; NULL: no launcher has started this process. "several"
+   stands for a number that a launcher keeps to itself: PMIx, and Hydra with a port. Slurm sets
+   SLURM_NTASKS and SLURM_PROCID also in the shell of an allocation, which is no step or a step of
+   one task, and WORLD_SIZE of torchrun is a common name. */
 static inline const char *pst_launched_size(void)
 {
     static const char *const names[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE",

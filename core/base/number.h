@@ -25,7 +25,7 @@ char *pst_number_format_figure(char *text, double value);
  */
 bool pst_number_parse(const char *text, const char **ret_end, double *ret_value);
 
-/* As pst_number_parse, with more digits: 64-bit integers are exact if long double has 64 bits. */
+/* Like pst_number_parse, with more digits: 64-bit integers are exact if long double has 64 bits. */
 bool pst_number_parse_long(const char *text, const char **ret_end, long double *ret_value);
 
 /* A whole text as a decimal int64. */

@@ -36,7 +36,7 @@ bool pst_stop_requested(void);
 
 /* PST_ERR_CANCELLED, kind run.stopped, exit code 128 + signal. */
 pst_status pst_stop_fail(struct pst_error *err);
-/* As pst_stop_fail, for signal `number` even if it has not come; 0: SIGINT. */
+/* Like pst_stop_fail, for signal `number` even if it has not come; 0: SIGINT. */
 pst_status pst_stop_fail_by(int number, struct pst_error *err);
 
 #endif

@@ -49,9 +49,9 @@ bool pst_list_matches(const char *patterns, const char *name);
 /* Prints text so that it cannot control a terminal: control characters other than newline and tab,
    and invalid UTF-8, become U+FFFD; direction marks become their number, as in \u{202e}. */
 void pst_text_print(FILE *out, const char *text);
-/* As pst_text_print, on one line: newline and tab become \n and \t. */
+/* Like pst_text_print, on one line: newline and tab become \n and \t. */
 void pst_text_print_line(FILE *out, const char *text);
-/* As fprintf; the whole goes through pst_text_print. */
+/* Like fprintf; the whole goes through pst_text_print. */
 void pst_text_printf(FILE *out, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 #endif

@@ -92,7 +92,7 @@ static const struct unit time_units[] = {
     {"ms", 1e6L}, {"s", 1e9L}, {"min", 60e9L}, {"h", 3600e9L},
 };
 
-/* `end` stands behind each unit. */
+/* `end` stands after each unit. */
 static bool parse_unit(const char *text, const struct unit *units, size_t n_units, const char *end,
                        uint64_t *ret)
 {

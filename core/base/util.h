@@ -60,7 +60,7 @@ int pst_by_text(const void *a, const void *b); /* of const char * */
 /* Bytes of one call that reads or writes: no signal is handled before it has ended. */
 #define PST_FILE_PIECE ((size_t)16 << 20)
 
-/* Whole file as bytes with a NUL behind; free() it. PST_ERR_IO with `kind` ("config.file",
+/* Whole file as bytes with a final NUL; free() it. PST_ERR_IO with `kind` ("config.file",
    "input.path") when it cannot be read or is not a regular file; when it is larger than max_bytes,
    the kind's first word with ".limit": "config.limit", "input.limit". */
 pst_status pst_file_read(const char *path, size_t max_bytes, const char *kind, char **ret_text,
@@ -120,7 +120,7 @@ bool pst_parse_time(const char *text, uint64_t *ret_ns);
 /* Bytes that can be had without swapping, as the kernel estimates; UINT64_MAX where it does not. */
 uint64_t pst_host_available_bytes(void);
 
-/* The value behind "key" in a file of "key : value" lines, such as those in /proc; false, and
+/* The value after "key" in a file of "key : value" lines, such as those in /proc; false, and
    ret_text as it was: there is none. */
 bool pst_file_field(const char *path, const char *key, char *ret_text, size_t size);
 /* Name of this machine's processor, "unknown" where it has none. */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Bytes between two processes that are the same program: numbers, texts, arrays. What goes over is
- * said once, for both directions: a wire that writes takes what the variables hold, one that reads
- * fills them. A plugin may have written any of the bytes, so what is read is held against what is
- * there; after a first failure everything is empty.
+ * Bytes between two processes of the same program: numbers, texts, arrays. One function per message
+ * describes both directions: a wire that writes copies the variables, a wire that reads fills them.
+ * A plugin may have written any of the bytes, so counts and indices are checked when they are read;
+ * after the first failure all values are empty.
  */
 #ifndef PST_BASE_WIRE_H
 #define PST_BASE_WIRE_H
@@ -21,7 +21,7 @@
 struct pst_wire {
     bool reads;
     bool failed; /* what was read is less than promised, or something else */
-    char *bytes; /* written, with a NUL behind; free() them */
+    char *bytes; /* written, with a final NUL; free() them */
     size_t n, room;
     const char *at; /* to be read */
     size_t left;

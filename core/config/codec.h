@@ -86,7 +86,7 @@ void pst_codec_number(struct pst_codec *c, const char *key, double *number, doub
                       double most);
 /* When reading, *text belongs to the JSON value. */
 void pst_codec_string(struct pst_codec *c, const char *key, const char **text);
-/* As pst_codec_string, but *text may be NULL, and reading copies it into the arena. */
+/* Like pst_codec_string, but *text may be NULL, and reading copies it into the arena. */
 void pst_codec_text(struct pst_codec *c, const char *key, const char **text);
 /* Write a word or a number; reading fails if another value is there. */
 void pst_codec_constant(struct pst_codec *c, const char *key, const char *word);

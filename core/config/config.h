@@ -49,14 +49,14 @@ struct pst_config {
  */
 pst_status pst_config_load(const char *path, const char *const *sets, uint32_t n_sets,
                            struct pst_config **ret_config, struct pst_error *err);
-/* As pst_config_load, from text; `name` is used in messages, and paths are relative to its folder.
-   Includes are not read. */
+/* Like pst_config_load, from text; `name` is used in messages, and paths are relative to its
+   folder. Includes are not read. */
 pst_status pst_config_parse(const char *text, size_t length, const char *name,
                             struct pst_config **ret_config, struct pst_error *err);
 /* Makes a config of overrides alone. */
 pst_status pst_config_from_sets(const char *const *sets, uint32_t n_sets,
                                 struct pst_config **ret_config, struct pst_error *err);
-/* As pst_config_from_sets, from a text "key=value,..."; values may quote or bracket commas. */
+/* Like pst_config_from_sets, from a text "key=value,..."; values may quote or bracket commas. */
 pst_status pst_config_from_list(const char *list, struct pst_config **ret_config,
                                 struct pst_error *err);
 pst_status pst_config_from_json(const char *json, struct pst_config **ret_config,
@@ -89,7 +89,7 @@ void pst_config_name(const struct pst_config *config, struct pst_error *err);
    Does nothing if it is absent, empty or not a string. */
 void pst_config_resolve(struct pst_config *config, struct pst_config_node *table, const char *key);
 void pst_config_resolve_node(struct pst_config *config, struct pst_config_node *node);
-/* As pst_config_resolve, for paths separated by ':'; a list becomes one string, a line an entry. */
+/* Like pst_config_resolve, for paths separated by ':'; a list becomes a string, a line an entry. */
 void pst_config_resolve_all(struct pst_config *config, struct pst_config_node *table,
                             const char *key);
 

@@ -45,7 +45,7 @@ static void join_rows(struct pst_job_section *section, const struct pst_job_sect
     section->more = more;
 }
 
-void pst_job_tell_training(const struct pst_job_training *training)
+void pst_job_set_training(const struct pst_job_training *training)
 {
     if (told == training) {
         return;

@@ -161,7 +161,7 @@ struct pst_job_training {
     void (*check)(struct pst_job *job, struct pst_report *report);
 };
 /* Process-wide, before a job is read; one program is told of, however often. */
-void pst_job_tell_training(const struct pst_job_training *training);
+void pst_job_set_training(const struct pst_job_training *training);
 
 /* Every table that a config may hold at its top; ended by NULL. */
 extern const char *const pst_job_tables[];
@@ -176,7 +176,7 @@ bool pst_job_key_meant(const char *word, char ret_key[PST_JOB_KEY_TEXT]);
 
 /* The modules that [run] means where it names none: core knows no ids. They outlive all; before a
    job is read. */
-void pst_job_tell_defaults(const char *device, const char *transport);
+void pst_job_set_defaults(const char *device, const char *transport);
 
 /*
  * Checks the sections (unknown ones too) and relations between values (batch divisible, ...). Keys

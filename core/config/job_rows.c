@@ -20,29 +20,28 @@ static const struct pst_param train_rows[] = {
         "Replica counts that a stage may have, such as [1, 2, 4]; the first is for partitioners "
         "that do not choose."),
     ROW(train, loss, ENUM, "auto", "auto|cross-entropy|mse|bce",
-        "Of a model that brings none (onnx): of classes, of numbers, or of probabilities from "
-        "logits; auto: the model's own, else cross-entropy."),
+        "Loss of an ONNX model: cross-entropy (classes), mse (numbers) or bce (probabilities); "
+        "auto: the model's own loss, else cross-entropy."),
     ROW(train, optimizer, ENUM, "adamw", "sgd|momentum|adam|adamw|muon",
-        "Rule of the update; muon: of the matrices of blocks, and adamw of all else."),
+        "Optimizer; muon: matrices of blocks by Muon, all other parameters by AdamW."),
     ROW(train, weight_decay, FLOAT, "0.1", "0..", "Part of a weight that decays per unit of lr."),
     ROW(train, no_decay, STRING, "auto", NULL,
         "Patterns of names of parameters whose weights do not decay, such as [\"*.bias\", "
         "\"ln_*\"]; auto: norms and biases; empty: none."),
     ROW(train, muon_factor, ENUM, "match-adamw", "match-adamw|original",
-        "Muon: what lr is multiplied by for a matrix of so many inputs and outputs "
-        "(docs/training.md)."),
+        "Muon: factor of lr, from the matrix's inputs and outputs (docs/training.md)."),
     ROW(train, clip, FLOAT, "1.0", "0..", "Largest norm of all gradients together; 0: no limit."),
     ROW(train, label_smoothing, FLOAT, "0", "0..1",
         "Part of a target that all classes share in the cross-entropy; below 1."),
     ROW(train, z_loss, FLOAT, "0", "0..",
         "Factor of the squared logarithm of the softmax's sum, which is added to the loss."),
     ROW(train, loss_over, ENUM, "sample", "sample|token",
-        "What the cross-entropy of a step is the mean over: the means of its samples, or all its "
-        "targets that count (docs/training.md)."),
+        "Cross-entropy of a step: the mean of the means of its samples, or the mean over all "
+        "labelled targets (docs/training.md)."),
     ROW(train, seed, INT, "1", "0..", "Seed of the weights and of dropout."),
     ROW(train, on_non_finite, ENUM, "stop", "stop|skip",
-        "What a loss or gradient that is not finite does: end the run, or leave out the update, "
-        "which then does not count."),
+        "If a loss or gradient is not finite: stop the run, or skip the update (it does not count "
+        "as one)."),
     ROW(train, drain_every, INT, "0", "0..100000000",
         "Asynchronous schedules: steps between drains of the pipeline; 0: one at the end."),
 };
@@ -56,18 +55,18 @@ static const struct pst_param parallel_rows[] = {
 
 static const struct pst_param group_rows[] = {
     ROW(group, match, STRING, "", NULL, "Names of parameters, or patterns of them."),
-    ROW(group, lr_scale, FLOAT, "1", "0..", "Their learning rate is `lr` times this."),
+    ROW(group, lr_scale, FLOAT, "1", "0..", "Factor of `lr` for these parameters."),
     ROW(group, weight_decay, FLOAT, "-1", "-1..",
-        "Their weight decay, whatever `no_decay` says; -1: as [train] has it."),
+        "Weight decay of these parameters; overrides `no_decay`; -1: that of [train]."),
     ROW(group, optimizer, ENUM, "train", "train|adamw",
-        "Their rule of the update: that of [train], or with muon adamw."),
+        "Optimizer of these parameters; train: that of [train]; adamw: with muon only."),
 };
 
 static struct pst_param run_rows[] = {
     /* The first two have the defaults that the program tells. */
     ROW(run, device, STRING, "", NULL, "Device backend."),
     ROW(run, transport, STRING, "", NULL,
-        "What carries tensors between devices; under a launcher of several processes the default "
+        "Transport of tensors between devices; under a launcher of several processes the default "
         "is mpi, or nccl between GPUs."),
     ROW(run, threads_per_device, INT, "1", "1..1024", "Threads that compute for one device."),
     ROW(run, kernels, STRING, "auto", NULL,
@@ -77,47 +76,46 @@ static struct pst_param run_rows[] = {
         "Ranks on one GPU, each with a part of it; 0: rank r has GPU r modulo their number."),
     ROW(run, dtype, ENUM, "f32", "f32|bf16|tf32", "Type of activations and gradients."),
     ROW(run, graphs, ENUM, "auto", "auto|on|off",
-        "Whether the kernels of a pass are launched as one CUDA graph; auto: where they are "
-        "predicted to take less than 20 us each."),
+        "Launch the kernels of a pass as one CUDA graph; auto: if they are predicted to run for "
+        "less than 20 us each."),
     ROW(run, p2p, ENUM, "auto", "auto|ordered|edge",
         "Transport nccl: one queue for all transfers of a device, or one for each device that it "
-        "sends to and each that it gets from; auto: one where it is proven to do."),
+        "sends to or receives from; auto: one queue if the plan is proven to run with it."),
     ROW(run, stall_limit, TIME, "10 min", "100 ms..",
-        "The run is ended when no device has moved for this long."),
+        "Time without progress on any device after which the run ends."),
     ROW(run, host_bandwidth, RATE, "0", NULL,
-        "What is offloaded goes to host memory, and comes back, at most so fast; 0: as [cluster] "
-        "says."),
+        "Bandwidth limit of offload copies, in each direction; 0: that of [cluster]."),
     ROW(run, host_memory, BYTES, "0", NULL,
-        "Host memory for what all devices offload, an equal part for each; plans keep to it. 0: "
-        "what the machine has left."),
+        "Maximum host memory for offloading, divided equally among the devices; 0: the free "
+        "memory of the machine."),
     ROW(run, copy_check, BOOL, "false", NULL,
-        "Compare bytes that return from host memory with those that were offloaded."),
+        "Compare bytes that return from host memory with the bytes that were offloaded."),
     ROW(run, emulated_scale, FLOAT, "0", "0..1e6",
-        "Emulated devices: how many times slower than described they run; 0: as much as this "
-        "machine needs."),
+        "Emulated devices: factor by which they run slower than described; 0: as this machine "
+        "needs."),
     ROW(run, plan, STRING, "", NULL,
         "Plan file to run instead of searching, relative to the config's folder."),
 };
 
 static const struct pst_param profile_rows[] = {
     ROW(profile, file, STRING, "", NULL,
-        "Measured times (penstock profile -o FILE) in the place of those that [cluster] makes, "
+        "Measured times (penstock profile -o FILE) instead of times computed from [cluster], "
         "relative to the config's folder; empty: none."),
     ROW(profile, measure, ENUM, "auto", "auto|never",
-        "Without a file, and where [cluster] says nothing about the speed of devices: whether "
-        "operators are measured on this machine at first use."),
+        "auto: measures operators on this machine at first use, if there is no file and [cluster] "
+        "has no speed of devices."),
 };
 
 static const struct pst_param plugins_rows[] = {
     ROW(plugins, isolate, ENUM, "auto", "auto|always|never",
-        "Whether strategies, and a plugin's model, run in a process of their own; auto: if one of "
-        "them is not on the list of what penstock came with. Data plugins and operators never do; "
-        "always: such ones that penstock did not come with are refused."),
+        "Run strategies, and a plugin's model, in a separate process; auto: if one of them is not "
+        "shipped with penstock. Data plugins and operators are never isolated; always: refuses "
+        "those that are not shipped."),
     ROW(plugins, time_limit, TIME, "10 min", NULL, "Time that a search may take; 0: no limit."),
     ROW(plugins, memory_limit, BYTES, "0", NULL,
         "Address space of that process; 0: 80 % of the machine's memory."),
     ROW(plugins, path, STRING, "", NULL,
-        "Folders in which plugins are looked for first, relative to the config's folder: one, or a "
+        "Folders that are searched first for plugins, relative to the config's folder: one, or a "
         "list."),
 };
 
@@ -130,7 +128,7 @@ struct pst_job_section pst_job_sections[PST_MAX_SECTIONS + 1] = {
     {"plugins", plugins_rows, COUNT(plugins_rows), MEMBER(plugins), .path_lists = WORDS("path")},
 };
 
-void pst_job_tell_defaults(const char *device, const char *transport)
+void pst_job_set_defaults(const char *device, const char *transport)
 {
     run_rows[0].initial = device;
     run_rows[1].initial = transport;

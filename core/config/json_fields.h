@@ -22,7 +22,7 @@
  */
 pst_status pst_json_load(const char *path, size_t max_bytes, json_t **ret_root,
                          struct pst_error *err);
-/* As pst_json_load, from a text that ends in NUL; path, for messages, may be NULL. */
+/* Like pst_json_load, from a text that ends in NUL; path, for messages, may be NULL. */
 pst_status pst_json_parse(const char *path, const char *text, size_t length, json_t **ret_root,
                           struct pst_error *err);
 /* Finds the value of member `key` of the top-level member `of` in a text that pst_json_parse

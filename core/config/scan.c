@@ -25,7 +25,7 @@ static void new_line(struct scan *scan)
     scan->line_start = scan->at + 1;
 }
 
-/* How often the character stands at the place, at most n times. */
+/* Returns how often the character stands at the place, at most n times. */
 static size_t run_of(const struct scan *scan, const char *at, char c, size_t n)
 {
     size_t length = 0;

@@ -11,7 +11,7 @@
 struct override {
     struct pst_config_reader *reader;
     const char *text;  /* "a.b=value" */
-    const char *value; /* behind the '=' and white space */
+    const char *value; /* after the '=' and white space */
     uint32_t line;     /* position in messages: number of the override, from 1 */
     const char *parts[PST_CONFIG_MAX_PARTS];
     uint32_t columns[PST_CONFIG_MAX_PARTS];

@@ -11,19 +11,20 @@ const struct pst_param pst_cluster_params[] = {
     ROW(devices, INT, "1", "1..65536", "Number of devices."),
     ROW(memory, BYTES, "0", NULL, "Memory of one device; 0: no limit."),
     ROW(reserve, BYTES, "0", NULL,
-        "Of that memory, what plans leave free: for libraries, and whatever else takes some."),
+        "Part of that memory that plans leave free for libraries and other programs."),
     ROW(flops, FLOAT, "150e9", "1..", "Peak of one device in f32 operations per second."),
-    ROW(bf16_flops, FLOAT, "300e9", "1..", "The same in bf16."),
+    ROW(bf16_flops, FLOAT, "300e9", "1..", "Peak of one device in bf16."),
     ROW(efficiency, FLOAT, "1", "0.001..1", "Part of that peak which operators reach."),
-    ROW(memory_bandwidth, RATE, "12e9", "1..", "What one device reads from its memory per second."),
+    ROW(memory_bandwidth, RATE, "12e9", "1..",
+        "Bytes per second that a device reads from its memory."),
     ROW(launch_overhead, TIME, "2 us", NULL, "Time that each kernel costs besides its work."),
     ROW(host_overhead, TIME, "0", NULL,
-        "What a pass of an operator takes at least: the time in which the host issues its kernels, "
-        "side by side with the device."),
+        "Minimum time of a pass of an operator: the host issues its kernels in this time, while "
+        "the device runs."),
     ROW(softmax_traffic, FLOAT, "0", "0..100",
         "How often a pass of attention moves the scores of all heads through memory, and one of a "
         "loss its logits in f32; 0: once at most, in one kernel."),
-    ROW(link_bandwidth, RATE, "8e9", "1..", "What goes from one device to another per second."),
+    ROW(link_bandwidth, RATE, "8e9", "1..", "Bytes per second from one device to another."),
     ROW(link_latency, TIME, "5 us", NULL, "Time that each transfer costs besides its bytes."),
     ROW(node_size, INT, "0", "0..65536",
         "Devices per node, counted by rank; 0: all devices are in one node."),
@@ -31,10 +32,9 @@ const struct pst_param pst_cluster_params[] = {
         "Bytes per second that leave a node, and that enter it; its devices share them."),
     ROW(node_link_latency, TIME, "20 us", NULL,
         "Time that a transfer to another node costs besides its bytes."),
-    ROW(host_bandwidth, RATE, "12e9", "1..",
-        "What goes from a device to host memory, or back, per second."),
+    ROW(host_bandwidth, RATE, "12e9", "1..", "Bytes per second to host memory, or from it."),
     ROW(link_directions, INT, "1", "1..2",
-        "1: copies to and from host memory go on side by side; 2: both directions share the host "
+        "1: copies to and from host memory run concurrently; 2: both directions share the host "
         "link."),
 };
 

@@ -73,7 +73,7 @@ void pst_costed_destroy(struct pst_costed *graph);
    0). samples >= 1. Pure. */
 void pst_costed_node_ns(const struct pst_costed *graph, uint32_t node, uint32_t samples,
                         double ret_ns[3]);
-/* As pst_costed_node_ns, for pst_costed_times.growth: how slices of a sequence differ. */
+/* Like pst_costed_node_ns, for pst_costed_times.growth: how slices of a sequence differ. */
 void pst_costed_node_growth(const struct pst_costed *graph, uint32_t node, uint32_t samples,
                             double ret_ns[3]);
 

@@ -12,9 +12,9 @@
 #include <stdint.h>
 
 /*
- * Bucket of a key `offset` places behind the query (negative: before it). Where one_way, keys
- * behind it share the bucket of distance 0; else each direction has half of the buckets, those
- * behind the query the second. n_buckets: at least 2, both ways 4 and even; max_distance above a
+ * Bucket of a key `offset` places after the query (negative: before it). Where one_way, keys
+ * after it share the bucket of distance 0; else each direction has half of the buckets, those
+ * after the query the second. n_buckets: at least 2, both ways 4 and even; max_distance above a
  * half of the buckets of a direction; all beyond it fall into the last.
  */
 static inline uint32_t pst_distance_bucket(int64_t offset, uint32_t n_buckets,

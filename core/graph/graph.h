@@ -273,8 +273,8 @@ void pst_op_grad_info(const struct pst_graph *graph, uint32_t op, struct pst_op_
  */
 void pst_op_work(const struct pst_graph *graph, uint32_t op, uint32_t pass, uint64_t samples,
                  double *ret_flops, double *ret_bytes);
-/* As pst_op_work, for one slice of sequences, whose attention also sees the keys of earlier slices.
-   slice PST_NONE: the mean over the slices, which pst_op_work returns. */
+/* Like pst_op_work, for one slice of sequences, whose attention also sees the keys of earlier
+   slices. slice PST_NONE: the mean over the slices, which pst_op_work returns. */
 void pst_op_slice_work(const struct pst_graph *graph, uint32_t op, uint32_t slice, uint32_t pass,
                        uint64_t samples, double *ret_flops, double *ret_bytes);
 /* Bytes of the input of a softmax: the scores of all heads of attention, or the logits of
@@ -311,7 +311,7 @@ void pst_graph_join(struct pst_graph *graph);
  * are too many.
  */
 pst_status pst_graph_mean_tokens(struct pst_graph *graph, uint32_t batch, struct pst_error *err);
-/* The sum of a sample's losses is divided by the number behind its targets over this; 0: there is
+/* The sum of a sample's losses is divided by the number after its targets over this; 0: there is
    no such number, and it is divided by how many of its own targets count. */
 static inline uint64_t pst_graph_counts_over(const struct pst_graph *graph)
 {

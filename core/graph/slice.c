@@ -4,7 +4,7 @@
  * one slice. Its operators work on rows of tokens, each by itself; causal attention alone reads the
  * rows of other slices, those before it, and embeddings and rotary positions count rows from the
  * sequence's first. The loss of a sequence is a mean over its targets that count, in whatever
- * slices; how many these are stands behind the targets of each slice. Where the loss is the mean
+ * slices; how many these are stands after the targets of each slice. Where the loss is the mean
  * over all targets of a step, sliced or not, their number stands there.
  */
 
@@ -49,8 +49,8 @@ static pst_status check_slices(const struct pst_graph *graph, uint32_t n, struct
 
         if (mixes != NULL) {
             return pst_fail(err, PST_ERR_CONFIG, "config.value",
-                            "model %s has no slices of sequences: %s %s %s; take slices = 1, or a "
-                            "model of causal attention, such as gpt or llama",
+                            "model %s has no slices of sequences: %s %s %s; set slices = 1, or use "
+                            "a model of causal attention, such as gpt or llama",
                             graph->name, pst_op_title(op), op->name, mixes);
         }
     }
@@ -78,7 +78,7 @@ static pst_status check_slices(const struct pst_graph *graph, uint32_t n, struct
                                       (unsigned long long)tokens, n);
 }
 
-/* Targets are one for each row of logits and, where there is one, the number behind them. */
+/* Targets are one for each row of logits and, where there is one, the number after them. */
 static void shape_targets(struct pst_graph *graph)
 {
     const struct pst_op *loss = loss_of(graph);
@@ -148,7 +148,7 @@ pst_status pst_graph_mean_tokens(struct pst_graph *graph, uint32_t batch, struct
     targets = &graph->tensors[loss->in[1]];
     if (targets->producer != PST_NONE || targets->n_consumers > 1) {
         return pst_fail(err, PST_ERR_CONFIG, "config.value",
-                        "model %s has no mean over tokens: targets %s are %s; take loss_over = "
+                        "model %s has no mean over tokens: targets %s are %s; set loss_over = "
                         "\"sample\"",
                         graph->name, targets->name,
                         targets->producer != PST_NONE ? "computed" : "read by more than the loss");

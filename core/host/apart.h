@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A question to plugins that is answered here, or in a process of its own that may crash, hang or
- * leave: the same binary in a hidden mode. What goes over is said once for each kind of question,
- * for both directions (wire.h).
+ * A question to plugins. It is answered here, or in a separate process that may crash, hang or
+ * exit: the same binary in a hidden mode. One function per message describes both directions
+ * (wire.h).
  */
 #ifndef PST_HOST_APART_H
 #define PST_HOST_APART_H
@@ -17,11 +17,11 @@ struct pst_apart_kind {
     void (*pass_job)(struct pst_wire *w, void *job);
     /* In the process, before time counts; NULL: nothing is left to do. */
     pst_status (*open)(void *job, struct pst_error *err);
-    /* `answer` is all zero before and finished behind, whatever this returns. */
+    /* `answer` is all zero before and finished afterwards, whatever this returns. */
     pst_status (*ask)(const void *job, bool (*cancelled)(void), void *answer,
                       struct pst_error *err);
-    /* A wire that reads fills an answer that is all zero. Errors: what comes breaks a rule; else a
-       failed wire tells that it is no answer. */
+    /* A wire that reads fills an answer that is all zero. Errors: the answer breaks a rule. Bytes
+       that are not an answer make the wire fail. */
     pst_status (*pass_answer)(struct pst_wire *w, const void *job, void *answer,
                               struct pst_error *err);
     void (*finish)(void *answer);

@@ -88,7 +88,7 @@ void pst_breadcrumb_begin(void)
     atomic_store(&page->has_last, false);
 }
 
-void pst_breadcrumb_tell(void)
+void pst_breadcrumb_mark_told(void)
 {
     struct pst_breadcrumb_page *page = page_of();
     uint32_t depth = atomic_load(&page->depth);
@@ -258,8 +258,7 @@ pst_status pst_blame_timeout(const struct pst_blame *blame, uint64_t limit_ns, c
                  "%s loading it did not end within %s, the %s", blame->subject, limit, name);
     } else if (blame->known && blame->running && !blame->told) {
         pst_fail(err, PST_ERR_CANCELLED, "plugin.timeout",
-                 "%s made no plan in %s, the %s; it had been %s for %s and did not heed "
-                 "cancelled()",
+                 "%s made no plan in %s, the %s; it was %s for %s and ignored cancelled()",
                  blame->subject, limit, name, blame->place, since);
     } else {
         pst_fail(err, PST_ERR_CANCELLED, blame->known ? "plugin.timeout" : "internal",

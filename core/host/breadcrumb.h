@@ -81,7 +81,7 @@ void pst_breadcrumb_leave(void);
 void pst_breadcrumb_begin(void);
 /* The plugin of the call that runs has been told to stop: the first one is to blame for the time.
  */
-void pst_breadcrumb_tell(void);
+void pst_breadcrumb_mark_told(void);
 
 /* A copy of what a page says about one call. */
 struct pst_blame {

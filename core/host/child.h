@@ -12,7 +12,7 @@
 #include "host/apart.h"
 #include "host/breadcrumb.h"
 
-/* Runs the task to its end. free() *ret_answer, which has a NUL behind it and which nobody
+/* Runs the task to its end. free() *ret_answer, which has a NUL after it and which nobody
    checked. Errors: the process's own, with every field; and those of pst_apart_ask. */
 pst_status pst_worker_ask(const struct pst_worker_task *task, const struct pst_wire *question,
                           char **ret_answer, size_t *ret_length, struct pst_error *err);

@@ -70,7 +70,7 @@ static void take_error(struct pst_worker_reader *reader)
 static void take_log(const struct pst_worker_reader *reader)
 {
     const char *area = reader->body + sizeof(uint32_t);
-    size_t n = strlen(area); /* there is a NUL behind the body */
+    size_t n = strlen(area); /* there is a NUL after the body */
     uint32_t level;
 
     memcpy(&level, reader->body, sizeof level);
@@ -152,7 +152,7 @@ void pst_worker_reader_take(struct pst_worker_reader *reader, const char *bytes,
 
 /* --- what plugins print: the last 64 KiB of it are kept ----------------------------------------*/
 
-/* The plugin that speaks behind the first n bytes. */
+/* The plugin whose output follows the first n bytes. */
 static uint32_t speaker_after(const struct pst_worker_output *output, size_t n)
 {
     uint32_t plugin = output->plugin;

@@ -111,7 +111,7 @@ static bool host_cancelled(const struct pst_host *host)
     if (context->cancelled == NULL || !context->cancelled(context->impl)) {
         return false;
     }
-    pst_breadcrumb_tell();
+    pst_breadcrumb_mark_told();
     return true;
 }
 

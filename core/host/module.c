@@ -28,10 +28,10 @@ static const char *usual_id(const char *kind)
     return k->kind != NULL ? k->id : "";
 }
 
-void pst_modules_tell(const struct pst_module_known *known)
+void pst_modules_set(const struct pst_module_known *known)
 {
     told = known;
-    pst_job_tell_defaults(usual_id("device"), usual_id("transport"));
+    pst_job_set_defaults(usual_id("device"), usual_id("transport"));
 }
 
 const struct pst_module_known *pst_modules_told(void)

@@ -111,7 +111,7 @@ struct pst_module_known {
 
 /* The program's, ended by a NULL kind; it outlives all. Core knows none before. The usual ones
    become the defaults of [run]. */
-void pst_modules_tell(const struct pst_module_known *known);
+void pst_modules_set(const struct pst_module_known *known);
 const struct pst_module_known *pst_modules_told(void);
 /* Returns true if a module is known to have a trait. */
 bool pst_module_has(const char *kind, const char *id, uint32_t trait);

@@ -218,12 +218,12 @@ static pst_status check_abi(struct subject *s, struct pst_error *err)
     if (p->abi_major != PST_ABI_MAJOR) {
         return refuse_file(
             err, "plugin.abi", s->path,
-            "built for ABI %u.%u, this penstock speaks %u.%u: ask its author for a build",
+            "built for ABI %u.%u, this penstock has ABI %u.%u: ask its author for a build",
             p->abi_major, p->abi_minor, PST_ABI_MAJOR, PST_ABI_MINOR);
     }
     if (p->abi_minor > PST_ABI_MINOR) {
         return refuse_file(err, "plugin.abi", s->path,
-                           "needs penstock ABI %u.%u, this penstock speaks %u.%u: update penstock",
+                           "needs penstock ABI %u.%u, this penstock has ABI %u.%u: update penstock",
                            p->abi_major, p->abi_minor, PST_ABI_MAJOR, PST_ABI_MINOR);
     }
     return PST_OK;

@@ -241,8 +241,8 @@ static pst_status check_owner(const char *path, const char *what, const char *us
 {
     if (info->st_uid != 0 && info->st_uid != geteuid()) {
         return pst_fail(err, PST_ERR_CONFIG, "plugin.insecure",
-                        "%s: this %s belongs to user %u, neither to root nor to you; %s only from "
-                        "places that nobody else can change",
+                        "%s: this %s is owned by user %u; it must be owned by root or you: %s only "
+                        "from places that nobody else can change",
                         path, what, (unsigned)info->st_uid, use);
     }
     if ((info->st_mode & S_IWOTH) != 0) {
@@ -305,7 +305,7 @@ static pst_status fail_absent(const char *path, struct pst_error *err)
 
     return code == ENOENT || code == ENOTDIR
                ? pst_fail(err, PST_ERR_CONFIG, "plugin.not-found", "%s: %s", path, strerror(code))
-               : pst_fail(err, PST_ERR_CONFIG, "plugin.insecure", "%s cannot be looked at: %s",
+               : pst_fail(err, PST_ERR_CONFIG, "plugin.insecure", "%s cannot be inspected: %s",
                           path, strerror(code));
 }
 

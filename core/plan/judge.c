@@ -5,14 +5,14 @@
 
 static const struct pst_judge *judge_of_process;
 
-void pst_judge_tell(const struct pst_judge *judge)
+void pst_judge_set(const struct pst_judge *judge)
 {
     judge_of_process = judge;
 }
 
 static pst_status refuse(struct pst_error *err)
 {
-    return pst_fail(err, PST_ERR_BUG, "internal", "nobody is there who proves plans");
+    return pst_fail(err, PST_ERR_BUG, "internal", "no proof is set: call pst_judge_set first");
 }
 
 pst_status pst_judge_check(const struct pst_plan *plan, const struct pst_graph *graph,

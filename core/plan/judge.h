@@ -74,7 +74,7 @@ struct pst_judge {
 };
 
 /* The judge of this process; call once, before plans are made. It outlives them. */
-void pst_judge_tell(const struct pst_judge *judge);
+void pst_judge_set(const struct pst_judge *judge);
 
 /* These call the judge. PST_ERR_BUG "internal": none is set, so no plan is legal. */
 pst_judge_check_fn pst_judge_check;

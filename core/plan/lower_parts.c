@@ -110,15 +110,15 @@ static pst_status check_stashed(const struct pst_plan *plan, const struct pst_gr
         return pst_fail(err, PST_ERR_UNSUPPORTED, "plan.mismatch",
                         "each stage updates its weights after every micro-batch, so there is no "
                         "norm of the whole gradient; set train.clip = 0 and train.on_non_finite = "
-                        "\"stop\", or take another scheduler");
+                        "\"stop\", or use another scheduler");
     }
     for (uint32_t t = 0; t < plan->n_ties; t++) {
         if (plan->ties[t].n_stages > 1) {
             return pst_fail(
                 err, PST_ERR_UNSUPPORTED, "plan.mismatch",
                 "each stage updates its weights after every micro-batch, but %s belongs "
-                "to stages %u and %u, which are never at the same one; leave weights "
-                "untied (model.tied = false), or take another scheduler",
+                "to stages %u and %u, which are never at the same one; set model.tied = "
+                "false, or use another scheduler",
                 graph->params[plan->ties[t].parameter].name, plan->ties[t].stages[0],
                 plan->ties[t].stages[1]);
         }

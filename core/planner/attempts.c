@@ -212,7 +212,7 @@ static pst_status attempt(struct pst_attempts *a, bool same_cuts, struct pst_err
 
 /* Plans again on the same cuts. The excess of a device changes with the actions, so it need not
    shrink each time. */
-static pst_status settle(struct pst_attempts *a, struct pst_error *err)
+static pst_status plan_again(struct pst_attempts *a, struct pst_error *err)
 {
     for (uint32_t round = 0; round < MAX_ROUNDS && a->need > a->limit; round++) {
         struct pst_error why = {.status = PST_OK};
@@ -230,7 +230,7 @@ pst_status pst_attempts_round(struct pst_attempts *a, struct pst_error *err)
 {
     pst_status status = attempt(a, false, err);
 
-    return status == PST_OK ? settle(a, err) : status;
+    return status == PST_OK ? plan_again(a, err) : status;
 }
 
 bool pst_attempts_found(const struct pst_attempts *a)
@@ -265,7 +265,7 @@ static pst_status take_least(struct pst_attempts *a, struct pst_error *err)
     status = attempt(a, true, err);
     a->planner->attempt.least = false;
     if (status == PST_OK && none) {
-        status = settle(a, err); /* now it is known by how much the model is dearer */
+        status = plan_again(a, err); /* now it is known by how much the model is dearer */
     }
     if (none && a->best->plan != NULL && !pst_attempts_found(a)) {
         pst_planned_finish(a->best);
@@ -282,7 +282,7 @@ static pst_status take_least(struct pst_attempts *a, struct pst_error *err)
  */
 enum way { AS_CHARGED, UNDIVIDED, DEARER, LEAST, WAYS };
 
-static pst_status go(struct pst_attempts *a, enum way way, struct pst_error *err)
+static pst_status try_way(struct pst_attempts *a, enum way way, struct pst_error *err)
 {
     struct pst_planner *planner = a->planner;
     bool optimizes = planner->strategies.n_memopt > 0, none = a->best->plan == NULL;
@@ -335,7 +335,7 @@ pst_status pst_attempts_find(struct pst_attempts *a, struct pst_error *err)
             none = a->best->plan == NULL;
             charge_less(a);
         }
-        status = go(a, n % WAYS, &why);
+        status = try_way(a, n % WAYS, &why);
         if (status != PST_OK && (n == 0 || status != PST_ERR_INFEASIBLE)) {
             *err = why;
         }

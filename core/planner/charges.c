@@ -5,7 +5,7 @@
  *
  * Transfers: beside the inputs of the micro-batches in flight there is a slot into which the next
  * one arrives, and what the stage sends stays until the send has surely ended, both while other
- * passes run. At most cuts they are few bytes, but behind the head of a language model they are
+ * passes run. At most cuts they are few bytes, but after the head of a language model they are
  * logits.
  *
  * Two parts: a micro-batch between its B and its W holds what W reads, gradients among it, and no
@@ -121,8 +121,8 @@ pst_status pst_planner_splits(struct pst_planner *planner, uint32_t n_stages,
 }
 
 /* Charges the view that was built last, whose stage, n_stages and in_flight are set. Micro-batches
-   that wait for W alone leave in_flight, and what they hold is static; while B runs, what W reads
-   of the nodes behind is part of the work. */
+   that wait for W alone leave in_flight, and what they hold is static; while B runs, the work
+   includes what W of later nodes reads. */
 static pst_status charge_split(struct pst_planner *planner, uint32_t samples,
                                uint32_t n_microbatches, struct pst_stage_view *view,
                                struct pst_error *err)

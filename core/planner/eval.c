@@ -153,7 +153,7 @@ static void push_node(struct walk *w, uint32_t list, uint32_t v)
     w->e->head[list] = v;
 }
 
-/* Dropped ones leave behind their last reader. */
+/* Dropped values are freed after their last reader. */
 static void run_forward(struct walk *w)
 {
     clear_lists(w);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The one evaluator of memory plans, behind pst.eval/1. It charges a stage as follows.
+ * The one evaluator of memory plans, which pst.eval/1 calls. It charges a stage as follows.
  *
  * Each node is kept (K), dropped and recomputed (R), or offloaded to the host and back (O). a is
  * what a node leaves for the backward passes, wf and wb are the workspaces of its forward and

@@ -125,8 +125,8 @@ static uint64_t most_versions(struct pst_planner *planner, const struct pst_plac
 }
 
 /* Its own word. */
-static pst_status ask(struct pst_planner *planner, const struct pst_place *place,
-                      struct pst_held *held, struct pst_error *err)
+static pst_status ask_scheduler(struct pst_planner *planner, const struct pst_place *place,
+                                struct pst_held *held, struct pst_error *err)
 {
     pst_status status = pst_call_in_flight(planner->strategies.scheduler, place, held);
 
@@ -175,7 +175,7 @@ pst_status pst_planner_held(struct pst_planner *planner, const struct pst_place 
     struct pst_held held = {.size = sizeof held, .microbatches = 0, .weight_versions = 1};
     bool says = PST_CAN(f, in_flight) && pst_places_copies(&planner->devices.places) == 1;
     pst_status status =
-        says ? ask(planner, place, &held, err) : look_up(planner, place, &held, err);
+        says ? ask_scheduler(planner, place, &held, err) : look_up(planner, place, &held, err);
 
     if (status != PST_OK) {
         return status;

@@ -53,7 +53,7 @@ struct pst_memo_key pst_memo_key_question(const struct pst_stage_question *q)
     return key_of(&state);
 }
 
-/* Bytes up to the end of a field: what pads a struct behind it may be anything. */
+/* Bytes up to the end of a field: what pads a struct after it may be anything. */
 #define END_OF(type, field) (offsetof(type, field) + sizeof((type *)0)->field)
 
 struct pst_memo_key pst_memo_key_view(const struct pst_stage_view *view)

@@ -36,8 +36,8 @@ pst_status pst_optimizer_bound(const struct pst_optimizer *optimizer,
                                struct pst_error *err);
 
 /* plan(): its decisions become those of the view, whose nodes these are. replays NULL: another
-   optimizer comes behind, so it may list none. `graph` names nodes; `pending` is there. Errors: as
-   the plugin fails; plan.illegal. */
+   optimizer comes after it, so it may list none. `graph` names nodes; `pending` is there. Errors:
+   as the plugin fails; plan.illegal. */
 pst_status pst_optimizer_decide(const struct pst_optimizer *optimizer,
                                 const struct pst_graph_view *graph,
                                 const struct pst_stage_view *view, struct pst_stage_node *nodes,

@@ -45,7 +45,7 @@ static void charge_room(const struct pst_planner *planner, const struct pst_plan
     }
 }
 
-/* As many rows as copies of a stage, one chain behind the other. */
+/* As many rows as copies of a stage, one chain after the other. */
 static void fill_copies(const struct pst_plan *plan, uint32_t s,
                         const struct pst_schedule_stage *row, struct question *q)
 {

@@ -41,8 +41,8 @@ struct pst_order_question pst_order_question_line(uint32_t n_devices, uint32_t n
                                                   uint32_t n_microbatches,
                                                   const struct pst_order_question_costs *costs);
 
-/* As pst_order_question_line, but the costs are those of a device's share of the model: its stages
-   take equal parts of it. Each copy of the chain has the full costs. */
+/* Like pst_order_question_line, but the costs are those of a device's share of the model: its
+   stages take equal parts of it. Each copy of the chain has the full costs. */
 struct pst_order_question pst_order_question_shares(uint32_t n_devices, uint32_t n_stages,
                                                     const uint32_t *device_of,
                                                     uint32_t n_microbatches,

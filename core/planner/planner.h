@@ -83,7 +83,7 @@ void pst_hasten(struct pst_arena *arena, struct pst_job *job);
 /* Slices per sequence, by the scheduler's parameter; 1 where it orders whole sequences or cannot be
    opened, which the planner reports. */
 uint32_t pst_job_slices(const struct pst_job *job);
-/* As pst_job_slices, but fails with plugin.timeout where opening the scheduler does not end:
+/* Like pst_job_slices, but fails with plugin.timeout where opening the scheduler does not end:
    opening it again would not end either. */
 pst_status pst_job_read_slices(const struct pst_job *job, uint32_t *ret_slices,
                                struct pst_error *err);

@@ -82,7 +82,7 @@ pst_status pst_planned_too_large(const struct pst_planner *planner,
     capacity_bytes -= planned->plan->devices[worst].lacks_bytes;
     pst_fail(
         err, PST_ERR_INFEASIBLE, "plan.infeasible",
-        "no plan found that fits: the closest takes %s (%llu bytes) on device %u, %s more than "
+        "no plan found that fits: the smallest needs %s (%llu bytes) on device %u, %s more than "
         "its %s",
         pst_format_bytes(takes, need), (unsigned long long)need, worst,
         pst_format_bytes(excess, need - capacity_bytes), pst_format_bytes(has, capacity_bytes));

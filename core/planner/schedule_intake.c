@@ -124,8 +124,8 @@ static pst_status check_pass(struct pst_emission *e, uint32_t device, uint32_t p
                             2ull * s->n_microbatches);
     }
     if (microbatch >= s->n_microbatches) {
-        return refuse(e, "%s of micro-batch %u on stage %u, which has %u", names[pass], microbatch,
-                      stage, s->n_microbatches);
+        return refuse(e, "%s of micro-batch %u on stage %u; micro-batches are 0 to %u", names[pass],
+                      microbatch, stage, s->n_microbatches - 1);
     }
     what = follow_rule(&e->done[e->base[stage] + microbatch], pass);
     if (what != NULL) {
@@ -345,7 +345,7 @@ static bool all_done(struct pst_emission *e, uint32_t n_batches)
     return true;
 }
 
-/* Fill, body, body, drain, one behind the other, must be three batches, and fill with drain one. */
+/* Fill, body, body, drain, one after the other, must be three batches, and fill with drain one. */
 bool pst_emission_complete(struct pst_emission *e)
 {
     bool complete = e->orders.asynchronous || all_done(e, 1);
@@ -366,14 +366,14 @@ bool pst_emission_complete(struct pst_emission *e)
 
 /* --- what it holds ---*/
 
-/* +1 where a micro-batch begins to be held, -1 behind where it ends, else 0. */
+/* +1 where a micro-batch begins to be held, -1 after where it ends, else 0. */
 static int held_change(uint8_t op)
 {
     return op == PST_PASS_F ? 1 : op == PST_PASS_W || op == PST_PASS_BW ? -1 : 0;
 }
 
 /* `now` and `late` are per stage and zero on entry. What is held is the same after each body, so
-   one body behind fill shows all that follow. */
+   one body after fill shows all that follow. */
 static void count_device(const struct pst_orders *orders, const struct pst_schedule_in *in,
                          uint32_t device, uint32_t *now, uint32_t *late,
                          const struct pst_orders_count *ret_count)

@@ -204,8 +204,8 @@ pst_status pst_planner_settle(struct pst_planner *planner,
                             : status;
 }
 
-/* The actions of a stage into the plan. `left`: bytes on its device that are kept for no stage
-   behind it; off it goes what the evaluator makes of the stage. */
+/* Writes the actions of a stage into the plan. `left`: bytes on its device that are kept for no
+   later stage; the bytes of this stage are subtracted. */
 static pst_status plan_stage(struct pst_planner *planner, struct pst_plan *plan, uint32_t s,
                              uint64_t *left, struct pst_error *err)
 {

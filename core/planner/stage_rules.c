@@ -223,10 +223,10 @@ pst_status pst_stage_intake_end(struct pst_stage_intake *intake, struct pst_erro
         status = pst_plan_illegal(err, kind, intake->partitioner, "%s", intake->fault);
     } else if (wanted != 0 && n != wanted && intake->scheduler == NULL) {
         status = pst_plan_illegal(err, kind, intake->partitioner,
-                                  "it has %u stages, but %u are wanted", n, wanted);
+                                  "it has %u stages, but %u are needed", n, wanted);
     } else if (wanted != 0 && n != wanted) {
         status = pst_plan_illegal(err, kind, intake->partitioner,
-                                  "it has %u stages, but scheduler \"%s\" wants %u", n,
+                                  "it has %u stages, but scheduler \"%s\" needs %u", n,
                                   intake->scheduler, wanted);
     }
     finish_intake(intake);

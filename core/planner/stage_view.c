@@ -9,12 +9,12 @@
 #include "plan/program.h"
 #include "host/caps.h"
 
-static uint64_t aligned(uint64_t bytes)
+static uint64_t align_bytes(uint64_t bytes)
 {
     return (bytes + PST_VALUE_ALIGN - 1) / PST_VALUE_ALIGN * PST_VALUE_ALIGN;
 }
 
-static uint64_t largest(uint64_t a, uint64_t b)
+static uint64_t max_bytes(uint64_t a, uint64_t b)
 {
     return a > b ? a : b;
 }
@@ -43,8 +43,8 @@ static uint64_t backward_bytes(const struct pst_planner *planner, uint32_t v, ui
     for (i = 0; grad.has_w && planner->sizes.batch > samples && i < op->n_param; i++) {
         dp += op->param[i] != PST_NONE ? graph->params[op->param[i]].elems * 4 : 0;
     }
-    return bytes + largest(pst_cost_workspace(planner->in.cost, v, 1, samples),
-                           pst_cost_workspace(planner->in.cost, v, 2, samples) + dp);
+    return bytes + max_bytes(pst_cost_workspace(planner->in.cost, v, 1, samples),
+                             pst_cost_workspace(planner->in.cost, v, 2, samples) + dp);
 }
 
 static void make_node(const struct pst_planner *planner, const struct pst_cost_model *cost,
@@ -181,11 +181,11 @@ void pst_views_init(struct pst_planner *planner)
     fill_work_bytes(planner);
 }
 
-static void add_part(void *bytes, uint8_t kind, uint32_t slot, uint64_t part_bytes)
+static void add_bytes(void *bytes, uint8_t kind, uint32_t slot, uint64_t part_bytes)
 {
     (void)kind;
     (void)slot;
-    *(uint64_t *)bytes += aligned(part_bytes);
+    *(uint64_t *)bytes += align_bytes(part_bytes);
 }
 
 /* Weights, gradients, optimizer state and the like of one operator's parameters, on each of the
@@ -197,7 +197,7 @@ static void add_static_bytes(struct pst_planner *planner, const struct pst_op *o
 
     for (uint32_t m = 0; m < shards->n; m++) {
         for (uint32_t i = 0; i < op->n_state; i++) {
-            bytes[m] += aligned(op->state_elems[i] * 4);
+            bytes[m] += align_bytes(op->state_elems[i] * 4);
         }
     }
     for (uint32_t i = 0; i < op->n_param; i++) {
@@ -205,10 +205,10 @@ static void add_static_bytes(struct pst_planner *planner, const struct pst_op *o
         const struct pst_parameter *parameter = &planner->in.graph->params[p];
 
         for (uint32_t m = 0; p != PST_NONE && m < shards->n; m++) {
-            bytes[m] += aligned(parameter->elems * 4); /* accumulator: one per using operator */
+            bytes[m] += align_bytes(parameter->elems * 4); /* accumulator: one per using operator */
             if (scratch->param_stamp[p] != scratch->stamp) {
                 pst_static_parts(parameter, pst_shard_of(shards, planner->in.graph, p, m).elems,
-                                 versions, planner->in.optimizer_slots, add_part, &bytes[m]);
+                                 versions, planner->in.optimizer_slots, add_bytes, &bytes[m]);
             }
         }
         if (p != PST_NONE) {
@@ -251,7 +251,7 @@ static uint64_t op_past_bytes(const struct pst_planner *planner, uint32_t v, uin
     const struct pst_op *op = &planner->in.graph->ops[v];
 
     return op->slices > 1
-               ? (op->slices - 1) * aligned(pst_op_past_bytes(planner->in.graph, v) * samples)
+               ? (op->slices - 1) * align_bytes(pst_op_past_bytes(planner->in.graph, v) * samples)
                : 0;
 }
 
@@ -380,6 +380,6 @@ struct pst_stage_node *pst_view_build(struct pst_planner *planner,
         ret_view->static_bytes += op_past_bytes(planner, nodes[i], samples);
         room = op_room_bytes(planner, op) > room ? op_room_bytes(planner, op) : room;
     }
-    ret_view->static_bytes += stage_static_bytes(planner, question) + aligned(room);
+    ret_view->static_bytes += stage_static_bytes(planner, question) + align_bytes(room);
     return scratch->nodes;
 }

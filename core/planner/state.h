@@ -192,7 +192,7 @@ pst_status pst_planner_ask(struct pst_planner *planner, struct pst_instance *par
 /* partition.c: fills the plan's stages and derives its edges. */
 pst_status pst_planner_partition(struct pst_planner *planner, struct pst_plan *plan,
                                  struct pst_error *err);
-/* As pst_planner_partition, for stages that the partitioner asks about during its search. */
+/* Like pst_planner_partition, for stages that the partitioner asks about during its search. */
 pst_status pst_planner_suppose(struct pst_planner *planner, const struct pst_stage_decl *stages,
                                uint32_t n_stages, struct pst_plan *plan, struct pst_error *err);
 

@@ -161,7 +161,7 @@ static pst_status instantiate(struct pst_planner *planner, const struct pst_plug
 
 /*
  * Replays within replays settle a stage: nobody decides about it afterwards. So there is one
- * optimizer that lists them, and it is asked last, behind those that come after it in the config
+ * optimizer that lists them, and it is asked last, even after those that follow it in the config
  * and decide about all devices at once: their turn is when all stages are settled anyway.
  */
 static pst_status find_turns(const struct pst_plugin *const *memopts, uint32_t n, uint32_t *turn_of,
@@ -174,8 +174,8 @@ static pst_status find_turns(const struct pst_plugin *const *memopts, uint32_t n
 
         if (nested < n && lists) {
             return pst_fail(err, PST_ERR_CONFIG, "config.value",
-                            "memopt \"%s\" and memopt \"%s\" both list replays, which settles a "
-                            "stage: there may be one such [[memopt]]",
+                            "memopt \"%s\" and memopt \"%s\" both list replays; only one memopt "
+                            "may list replays",
                             memopts[nested]->id, memopts[i]->id);
         }
         if (nested < n && memopts[i]->get_interface(PST_MEMOPT_GLOBAL) == NULL) {

@@ -20,16 +20,16 @@ static pst_status check_topology(const struct pst_instance *scheduler,
         return pst_planner_illegal(err, scheduler, "topology() changed the size of ret_topology");
     }
     if (topology->n_stages > PST_TOPOLOGY_MAX_STAGES) {
-        return pst_planner_illegal(err, scheduler, "topology() wants %u stages; the most is %u",
+        return pst_planner_illegal(err, scheduler, "topology() gives %u stages; the maximum is %u",
                                    topology->n_stages, PST_TOPOLOGY_MAX_STAGES);
     }
     if (topology->n_copies > 1 &&
         (topology->n_stages == 0 || topology->n_stages % topology->n_copies != 0 ||
          topology->n_copies > 2 || pst_rule_is_asynchronous(topology->version_rule))) {
         return pst_planner_illegal(err, scheduler,
-                                   "topology() wants %u copies of all stages, %u stages together; "
-                                   "there may be 2 copies, of a stated number of stages, where all "
-                                   "passes of a step read one version",
+                                   "topology() gives %u copies of all stages, %u stages together; "
+                                   "2 copies are possible if the number of stages is stated and "
+                                   "all passes of a step read one version",
                                    topology->n_copies, topology->n_stages);
     }
     if (!pst_rule_is_known(topology->version_rule)) {
@@ -261,8 +261,8 @@ static pst_status join_copies(const struct pst_strategies *strategies,
 
         if (plugin->get_interface(PST_MEMOPT_GLOBAL) != NULL) {
             return pst_fail(err, PST_ERR_UNSUPPORTED, "plan.mismatch",
-                            "memopt \"%s\" decides about all devices at once, which it knows to "
-                            "hold one copy of a stage each; scheduler \"%s\" runs two copies",
+                            "memopt \"%s\" supports one copy of each stage; scheduler \"%s\" runs "
+                            "two; use another memopt",
                             plugin->id, id);
         }
     }
@@ -382,8 +382,8 @@ static pst_status check_slices(const struct pst_topology *topology, uint32_t sli
 {
     if (topology->slices > 1 && pst_rule_is_asynchronous(topology->version_rule)) {
         return pst_fail(err, PST_ERR_UNSUPPORTED, "plan.mismatch",
-                        "scheduler \"%s\" wants slices of sequences in steps that overlap, which "
-                        "this penstock does not execute",
+                        "scheduler \"%s\": slices with overlapping steps are unsupported; set "
+                        "" PST_SLICES_PARAM " = 1",
                         scheduler->plugin->id);
     }
     return topology->slices == slices

@@ -73,13 +73,13 @@ static pst_status fail_shared(const struct pst_session *session, const char *gpu
 
     if (team->ops == NULL) {
         pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing",
-                 "transport %s wants a GPU for each rank, and ranks %u and %u would both have GPU "
-                 "%s; take run.transport = \"threads\" with run.share = %u, or %u device%s",
+                 "transport %s needs a GPU for each rank, and ranks %u and %u would both have GPU "
+                 "%s; set run.transport = \"threads\" with run.share = %u, or use %u device%s",
                  transport, other, rank, gpu, (n + rank - 1) / rank, rank, rank == 1 ? "" : "s");
     } else {
         pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing",
-                 "transport %s wants a GPU for each rank, and ranks %u and %u (host %s) would both "
-                 "have GPU %s; start as many processes on a host as it has GPUs, or take "
+                 "transport %s needs a GPU for each rank, and ranks %u and %u (host %s) would both "
+                 "have GPU %s; start as many processes on a host as it has GPUs, or set "
                  "run.transport = \"mpi\"",
                  transport, other, rank, team->ops->host(rank), gpu);
     }
@@ -119,10 +119,10 @@ static pst_status check_gpus(const struct pst_session *session, struct pst_error
 
 static const struct pst_session_parts *parts; /* of the program */
 
-void pst_session_tell(const struct pst_session_parts *of_program)
+void pst_session_set_parts(const struct pst_session_parts *of_program)
 {
     parts = of_program;
-    pst_judge_tell(parts->judge);
+    pst_judge_set(parts->judge);
 }
 
 /* The graph of a slice, where the scheduler orders slices of sequences. */
@@ -187,14 +187,15 @@ static pst_status check_traits(const struct pst_session *session, struct pst_err
         const char *section, *key, *lack;
     } traits[] = {
         {job->run.dtype == PST_RUN_TF32, PST_DEVICE_TF32, "run", "dtype",
-         "has no TF32 products; take run.dtype = \"f32\", or run.device = \"cuda\""},
+         "has no TF32 products; set run.dtype = \"f32\", or run.device = \"cuda\""},
         {job->train.optimizer == PST_MUON, PST_DEVICE_MUON, "train", "optimizer",
-         "has no Muon; take train.optimizer = \"adamw\", or run.device = \"cpu\""},
+         "has no Muon; set train.optimizer = \"adamw\", or run.device = \"cpu\""},
         {session->graph->slices > 1, PST_DEVICE_SLICES, "run", "device",
          "cannot run slices of sequences; set scheduler.slices = 1, or run.device = \"cpu\""},
     };
 
-    for (size_t i = 0; i < sizeof traits / sizeof *traits && !pst_session_is_hollow(session); i++) {
+    for (size_t i = 0; i < sizeof traits / sizeof *traits && !pst_session_has_no_data(session);
+         i++) {
         if (traits[i].wanted && (session->device_ops->flags & traits[i].flag) == 0) {
             return pst_config_place(job->config, traits[i].section, traits[i].key,
                                     pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing",
@@ -216,8 +217,8 @@ static pst_status check_workspace(const struct pst_custom *custom,
         if (kernels->workspace(custom->self, &custom->question, &custom->row, pass, samples) >
             PST_CUSTOM_MAX_WORKSPACE) {
             return pst_fail(err, PST_ERR_BUG, "plugin.contract",
-                            "operator \"%s\" broke its contract: workspace() wants more than 2^48 "
-                            "bytes",
+                            "operator \"%s\" broke its contract: workspace() returned more than "
+                            "2^48 bytes",
                             custom->id);
         }
     }
@@ -237,7 +238,7 @@ static pst_status check_custom(const struct pst_session *session, const struct p
     if ((device->flags & PST_DEVICE_CUSTOM) == 0) {
         return pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing",
                         "operator %s is of plugin %s, and device %s runs no operators of "
-                        "plugins; take run.device = \"cpu\"",
+                        "plugins; set run.device = \"cpu\"",
                         op->name, custom->id, device->id);
     }
     if (kernels != NULL) {
@@ -245,8 +246,8 @@ static pst_status check_custom(const struct pst_session *session, const struct p
     }
     if (custom->functions->kernels(custom->self, device->id) == NULL) {
         return pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing",
-                        "operator %s of plugin %s has no kernels for device %s; take "
-                        "run.device = \"cpu\", or another operator",
+                        "operator %s of plugin %s has no kernels for device %s; set "
+                        "run.device = \"cpu\", or use another operator",
                         op->name, custom->id, device->id);
     }
     return pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing",
@@ -259,7 +260,7 @@ static pst_status check_customs(const struct pst_session *session, struct pst_er
 {
     pst_status status = PST_OK;
 
-    for (uint32_t i = 0; i < session->graph->n_ops && !pst_session_is_hollow(session); i++) {
+    for (uint32_t i = 0; i < session->graph->n_ops && !pst_session_has_no_data(session); i++) {
         if (session->graph->ops[i].custom != NULL) {
             PST_TRY(status, check_custom(session, &session->graph->ops[i], err));
         }
@@ -272,13 +273,13 @@ static pst_status check_graphs(const struct pst_session *session, struct pst_err
 {
     const struct pst_job_run *run = &session->job->run;
 
-    if (run->graphs != PST_RUN_GRAPHS_ON || pst_session_is_hollow(session)) {
+    if (run->graphs != PST_RUN_GRAPHS_ON || pst_session_has_no_data(session)) {
         return PST_OK;
     }
     if (pst_module_has("transport", run->transport, PST_MODULE_IN_STREAMS)) {
         return pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing",
                         "transport %s runs without graphs: making one may wait for the whole GPU, "
-                        "and so for a transfer that waits for its peer; take run.graphs = "
+                        "and so for a transfer that waits for its peer; set run.graphs = "
                         "\"auto\"",
                         run->transport);
     }
@@ -286,7 +287,7 @@ static pst_status check_graphs(const struct pst_session *session, struct pst_err
         return PST_OK;
     }
     return pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing",
-                    "device %s has no graphs; take run.graphs = \"auto\", or run.device = \"cuda\"",
+                    "device %s has no graphs; set run.graphs = \"auto\", or run.device = \"cuda\"",
                     run->device);
 }
 
@@ -299,7 +300,7 @@ const char *pst_session_sharing(const struct pst_session *session, char *text, s
     return text[0] == '\0' ? NULL : text;
 }
 
-/* Ranks that share a GPU have a transport that copies within it. NCCL does not, and wants a GPU for
+/* Ranks that share a GPU have a transport that copies within it. NCCL does not, and needs a GPU for
    each rank. */
 static pst_status share_device(struct pst_session *session, struct pst_error *err)
 {
@@ -312,7 +313,7 @@ static pst_status share_device(struct pst_session *session, struct pst_error *er
     }
     if (run->share > 1 && !shares) {
         return pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing",
-                        "transport %s cannot have %u ranks on one GPU; take run.transport = "
+                        "transport %s cannot have %u ranks on one GPU; set run.transport = "
                         "\"threads\"",
                         run->transport, session->device_config.share);
     }
@@ -584,8 +585,8 @@ pst_status pst_session_check_runs(const struct pst_session *session, struct pst_
     }
     pst_fail(err, PST_ERR_CONFIG, "config.value",
              "a costed graph has times and sizes, and no operators to run");
-    pst_error_hint(err, "plan, check, simulate, compare and export take it; to train a PyTorch "
-                        "module, export it to ONNX and take model.use = \"onnx\"");
+    pst_error_hint(err, "plan, check, simulate, compare and export accept it; to train a PyTorch "
+                        "module, export it to ONNX and set model.use = \"onnx\"");
     return pst_config_place(session->job->config, "model", "use", PST_ERR_CONFIG, err);
 }
 

@@ -32,7 +32,7 @@ struct pst_session_parts {
 };
 
 /* Process-wide; call once, before there are sessions, which need all parts. */
-void pst_session_tell(const struct pst_session_parts *parts);
+void pst_session_set_parts(const struct pst_session_parts *parts);
 
 struct pst_session {
     const struct pst_job *job; /* borrowed */
@@ -81,7 +81,7 @@ struct pst_session {
  */
 pst_status pst_session_create(const struct pst_job *job, const struct pst_team *team,
                               struct pst_session **ret_session, struct pst_error *err);
-/* As pst_session_create, without the transport, which only a run needs. */
+/* Like pst_session_create, without the transport, which only a run needs. */
 pst_status pst_session_create_for_planning(const struct pst_job *job,
                                            struct pst_session **ret_session, struct pst_error *err);
 void pst_session_destroy(struct pst_session *session);
@@ -109,8 +109,8 @@ pst_status pst_session_load_transport(const struct pst_job *job,
                                       const struct pst_transport_ops **ret_ops,
                                       struct pst_error *err);
 
-/* Do the session's devices only stand in for others? */
-static inline bool pst_session_is_hollow(const struct pst_session *session)
+/* Returns true if the session's devices emulate others, without data. */
+static inline bool pst_session_has_no_data(const struct pst_session *session)
 {
     return (session->device_ops->flags & PST_DEVICE_NO_DATA) != 0;
 }
@@ -150,6 +150,7 @@ bool pst_session_edges(const struct pst_session *session);
 bool pst_session_choose_queues(struct pst_session *session, const struct pst_plan *plan,
                                bool forward_only);
 /* Also refuses lists that the queues cannot run: plan.illegal, plan.mismatch; exit 2. */
+#define PST_QUEUE_HINT "omit run.p2p, or set run.transport to \"threads\" or \"mpi\""
 pst_status pst_session_fits_queues(struct pst_session *session, const struct pst_plan *plan,
                                    bool forward_only, struct pst_error *err);
 

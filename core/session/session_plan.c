@@ -209,7 +209,7 @@ static pst_status use_file(struct pst_session *session, const char *plan_file,
         snprintf(err->file, sizeof err->file, "%s", plan_file);
         if (pst_session_limits(session).ordered &&
             strcmp(report->violations[0].rule, "LIVE2") == 0) {
-            pst_error_hint(err, "leave run.p2p away, or take transport \"threads\" or \"mpi\"");
+            pst_error_hint(err, PST_QUEUE_HINT);
         }
     }
     free(report);
@@ -272,8 +272,8 @@ static pst_status check_memory(const struct pst_session *session, struct pst_err
         return PST_OK;
     }
     pst_fail(err, PST_ERR_INFEASIBLE, "plan.infeasible",
-             "the plan takes %s%s on device %u, which has %s", pst_format_bytes(need, most),
-             most > session->planned.programs[worst]->arena_bytes ? ", in evaluation," : "", worst,
+             "the plan needs %s on device %u%s; the device has %s", pst_format_bytes(need, most),
+             worst, most > session->planned.programs[worst]->arena_bytes ? " in evaluation" : "",
              pst_session_capacity_text(session, worst, have, sizeof have));
     if (cluster->n_kinds > 0) {
         pst_error_hint(err, "give device %u more memory, %s", worst, others);
@@ -298,8 +298,8 @@ static pst_status check_loss(const struct pst_session *session, struct pst_error
     pst_fail(
         err, PST_ERR_CONFIG, "config.value",
         "train.loss_over = \"token\" is the mean over a whole step, and this scheduler updates "
-        "weights after every micro-batch; take \"sample\", or a scheduler that updates once a "
-        "step");
+        "weights after every micro-batch; set it to \"sample\", or use a scheduler that updates "
+        "once a step");
     return pst_config_place(session->job->config, "train", "loss_over", PST_ERR_CONFIG, err);
 }
 

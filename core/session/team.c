@@ -17,7 +17,7 @@
 #include "session/session.h"
 
 #define SETTLE_NS UINT64_C(2000000000)
-#define AROUND    32 /* characters shown before and behind a difference */
+#define AROUND    32 /* characters shown before and after a difference */
 
 static struct pst_team *joined;
 
@@ -33,7 +33,7 @@ struct identity {
     uint64_t config, length; /* of its text, without the NUL */
 };
 
-/* The member of the text around a place: from the comma or brace before it to the one behind. */
+/* The member of the text around a place: from the comma or brace before it to the one after it. */
 static void excerpt(const char *text, size_t at, char *to, size_t size)
 {
     size_t begin = at, end = at, length = strlen(text);
@@ -157,11 +157,11 @@ static pst_status fail_alone(struct pst_team *team, const struct pst_job *job,
 {
     team->fails_alike = true;
     pst_fail(err, PST_ERR_CONFIG, "config.value",
-             "run.transport = \"%s\" runs all devices in one process, and %s were started",
+             "run.transport = \"%s\" runs all devices in one process, but %s were started",
              job->run.transport, pst_launched_size());
     pst_error_hint(err,
-                   "leave run.transport away and the processes are one run, by \"%s\"; or start "
-                   "one process, without a launcher",
+                   "omit run.transport to run on all of them over \"%s\"; or start one process, "
+                   "without a launcher",
                    pst_module_between(job->run.device));
     return pst_config_place(job->config, "run", "transport", PST_ERR_CONFIG, err);
 }
@@ -243,12 +243,12 @@ pst_status pst_team_check_device(const struct pst_team *team, const struct pst_s
 {
     const struct pst_job_run *run = &session->job->run;
 
-    if (team->ops == NULL || !pst_session_is_hollow(session)) {
+    if (team->ops == NULL || !pst_session_has_no_data(session)) {
         return PST_OK;
     }
     pst_fail(err, PST_ERR_CONFIG, "config.value",
              "run.device = \"%s\" rehearses a run in one process, whatever the number of devices: "
-             "start one process, without a launcher, and leave run.transport away",
+             "start one process, without a launcher, and omit run.transport",
              run->device);
     return pst_config_place(session->job->config, "run", "device", PST_ERR_CONFIG, err);
 }
@@ -359,7 +359,7 @@ static pst_status adopt_cause(const struct pst_team *team, const struct verdict 
         }
     } else if (missing < team->n) {
         status = pst_fail(err, PST_ERR_CANCELLED, "run.stalled",
-                          "rank %u (host %s) does not come to the end of the run", missing,
+                          "rank %u (host %s) did not report at the end of the run", missing,
                           team->ops->host(missing));
     }
     return status;

@@ -80,9 +80,9 @@ static pst_status refuse_asynchronous(const struct pst_session *session, struct 
     pst_fail(err, PST_ERR_CONFIG, "plan.mismatch",
              "run.transport = \"%s\" has one queue for sends and receives with run.p2p = "
              "\"ordered\"; the lists of an asynchronous scheduler leave transfers open from one "
-             "batch to the next, and take a queue for each edge",
+             "batch to the next, and need a queue for each edge",
              session->job->run.transport);
-    pst_error_hint(err, "leave run.p2p away, or take transport \"threads\" or \"mpi\"");
+    pst_error_hint(err, PST_QUEUE_HINT);
     return PST_ERR_CONFIG;
 }
 
@@ -111,9 +111,7 @@ pst_status pst_session_fits_queues(struct pst_session *session, const struct pst
     status = pst_judge_check(plan, graph_of(session, plan), &limits, NULL, report, err);
     if (report->n_violations > 0) {
         pst_error_prefix(err, "run.transport = \"%s\"", session->job->run.transport);
-        pst_error_hint(err, limits.ordered
-                                ? "leave run.p2p away, or take transport \"threads\" or \"mpi\""
-                                : "take another scheduler");
+        pst_error_hint(err, limits.ordered ? PST_QUEUE_HINT : "use another scheduler");
         if (err != NULL) {
             err->exit_code = 2;
         }

@@ -27,7 +27,7 @@ struct pst_stage_node {
     uint32_t first_producer, n_producers; /* rows of view->producers */
     const char *op;        /* kind of operator: "linear"; since 1.3, ask pst_stage_node_op */
     uint64_t output_bytes; /* of the result that other nodes read, of one micro-batch: what a replay
-                              behind it needs; since 1.4, ask pst_stage_node_output */
+                              after it needs; since 1.4, ask pst_stage_node_output */
     uint32_t output_saved; /* it is part of saved_bytes */
 };
 

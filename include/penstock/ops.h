@@ -23,7 +23,7 @@ enum pst_field {
     PST_FIELD_TARGET = 2,  /* classes (i32), or numbers in the model's type */
     PST_FIELD_MASKED = 3,  /* targets, too: labels, or without them tokens hidden in X; else -1 */
     PST_FIELD_SEGMENT = 4, /* i32: 0 in the first half of the tokens, 1 in the second */
-    PST_FIELD_SHIFTED = 5  /* i32: the targets, each one place later, behind a 0 */
+    PST_FIELD_SHIFTED = 5  /* i32: the targets, each one place later, after a 0 */
 };
 
 /* Where a parameter begins. */

@@ -67,7 +67,7 @@ static bool stays_dropped(const struct branch *b, uint32_t v)
 static bool is_beyond_repair(const struct branch *b)
 {
     const struct mem_costs *c = b->oracle->costs;
-    uint32_t v, i, stays = 0; /* position behind the last node that stays */
+    uint32_t v, i, stays = 0; /* position after the last node that stays */
 
     for (v = 0; v < c->n; v++) {
         bool dropped = stays_dropped(b, v);

@@ -42,7 +42,7 @@ struct mem_costs {
     double *replay_ns; /* [n] forward, with that of sources that would hold their results for it */
     int64_t *sum;      /* [n + 1] bytes of all nodes before */
     uint8_t *may, *first; /* [n] MEM_MAY_*; what earlier optimizers decided, else KEEP */
-    bool *crossed;        /* [n] some edge leads from before the node to behind it */
+    bool *crossed;        /* [n] some edge leads from before the node to after it */
     uint32_t *last;       /* [n] last reader in the stage; itself where there is none */
     uint32_t *first_source, *sources; /* [n + 1] rows of positions read */
     uint32_t *first_reader, *readers; /* [n + 1] rows of positions that read it */

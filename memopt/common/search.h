@@ -18,7 +18,7 @@ struct mem_effort {
     uint32_t starts;   /* candidates that are improved, 1..MEM_STARTS */
     uint32_t window;   /* of changes of two: how far apart, in cost or in place; 0: none */
     uint32_t rounds;   /* of improvement where nothing fits, at most; 0: until nothing improves */
-    uint64_t steps;    /* of a branch and bound behind it, at most; 0: none */
+    uint64_t steps;    /* of a branch and bound after it, at most; 0: none */
     uint64_t blind;    /* the same where no plan is known that fits */
 };
 

@@ -38,7 +38,7 @@ static void climb(struct mem_branch *tree, uint32_t i)
     }
 }
 
-/* Adds to the residency of node v and all behind it. */
+/* Adds to the residency of node v and all after it. */
 static void shift(const struct mem_tally *t, struct mem_branch *tree, uint32_t v, int64_t bytes)
 {
     uint32_t leaf = t->leaves + v;
@@ -72,7 +72,7 @@ static uint32_t run_before(const struct mem_tally *t, uint32_t v)
     return 64 * word + 64 - (uint32_t)__builtin_clzll(bits);
 }
 
-/* Position behind the dropped nodes that begin at v; there is a bit behind the last node. */
+/* Position after the dropped nodes that begin at v; there is a bit after the last node. */
 static uint32_t run_behind(const struct mem_tally *t, uint32_t v)
 {
     uint32_t word = v / 64;

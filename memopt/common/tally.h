@@ -24,9 +24,9 @@ struct mem_tally {
     uint64_t *stays;     /* bits: not dropped */
     uint32_t *wanted;    /* [n] dropped nodes that read it */
     struct mem_branch *forward, *backward; /* [2 * leaves] heaps; leaf v at leaves + v */
-    uint32_t *run_end; /* [n] of the run that begins there: position behind it */
-    uint32_t *next;    /* [n] of the run that begins there: the next with the same target */
-    uint32_t *head;    /* [n] first run that is restored before the backward of the node */
+    uint32_t *run_end;                     /* [n] of the run that begins there: position after it */
+    uint32_t *next; /* [n] of the run that begins there: the next with the same target */
+    uint32_t *head; /* [n] first run that is restored before the backward of the node */
 };
 
 /* Smaller is better; legal plans only. */

@@ -8,7 +8,7 @@
    kept. */
 struct cell {
     uint64_t ns;
-    uint32_t from, end; /* of the state it came from: position; behind the run dropped there */
+    uint32_t from, end; /* of the state it came from: position; after the run dropped there */
 };
 
 struct chain {
@@ -74,7 +74,7 @@ static int64_t most(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-/* Node v is kept behind the run first..v-1 (none if first == v), `kept` bytes before that. */
+/* Node v is kept after the run first..v-1 (none if first == v), `kept` bytes before that. */
 static void keep_behind(struct chain *k, uint32_t first, uint32_t v, int64_t units, uint64_t ns,
                         int64_t replays)
 {

@@ -25,7 +25,7 @@ static const struct pst_param params[] = {
               "Keep the last unit of the last stage, whose backward follows at once."),
 };
 
-/* Position behind the unit that begins at `first`. */
+/* Position after the unit that begins at `first`. */
 static uint32_t unit_end(const struct config *config, const struct pst_stage_view *view,
                          uint32_t first)
 {

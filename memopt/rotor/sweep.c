@@ -153,7 +153,7 @@ static void search(struct sweep *w, uint32_t first, uint32_t last, struct search
     search(w, first, middle, best);
 }
 
-/* The steps behind D(0, 0), as replays. */
+/* The steps that give D(0, 0), as replays. */
 static void trace(const struct sweep *w, struct rotor_plan *plan)
 {
     const struct rotor_tables *t = &w->tables;

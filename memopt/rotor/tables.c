@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * C(s, t, m) for all ranges of layers, and the replays behind one of its values.
+ * C(s, t, m) for all ranges of layers, and the replays that give one of its values.
  */
 #include "chain.h"
 

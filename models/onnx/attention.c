@@ -48,7 +48,7 @@ static struct onnx_value *unscaled(struct onnx_model *model, struct onnx_value *
     }
 }
 
-/* [1, places, heads * width] behind a split into heads and the permutation `wanted` of [1, places,
+/* [1, places, heads * width] after a split into heads and the permutation `wanted` of [1, places,
    heads, width]; NULL: it is none. */
 static struct onnx_value *split_off(struct attention *a, struct onnx_value *value,
                                     const uint32_t wanted[4], double *scale,

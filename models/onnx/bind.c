@@ -13,7 +13,7 @@
 static uint64_t bound(const struct onnx_model *model, const char *name)
 {
     size_t n;
-    const char *word = onnx_told(model->config->dims, name, &n);
+    const char *word = onnx_find_option(model->config->dims, name, &n);
     const long long value = word == NULL ? 0 : strtoll(word, NULL, 10);
 
     return value > 0 ? (uint64_t)value : 0;
@@ -24,7 +24,7 @@ static pst_status fill_input(struct onnx_model *model, struct onnx_value *value,
                              struct pst_error *err)
 {
     size_t n;
-    const char *word = onnx_told(model->config->inputs, value->name, &n);
+    const char *word = onnx_find_option(model->config->inputs, value->name, &n);
     char *end;
     double number = word == NULL ? 0 : strtod(word, &end);
     struct onnx_data *data;

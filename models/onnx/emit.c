@@ -340,7 +340,7 @@ bool emit_apart(struct onnx_emitter *e, const struct onnx_value *value, uint32_t
 static uint32_t field_of(const struct onnx_emitter *e, const struct onnx_value *value)
 {
     size_t n = 0;
-    const char *word = onnx_told(e->model->config->inputs, value->name, &n);
+    const char *word = onnx_find_option(e->model->config->inputs, value->name, &n);
 
     return n == 7 && strncmp(word, "shifted", n) == 0   ? PST_FIELD_SHIFTED
            : n == 7 && strncmp(word, "segment", n) == 0 ? PST_FIELD_SEGMENT

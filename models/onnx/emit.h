@@ -45,7 +45,7 @@ struct onnx_emitter {
     struct pst_error error;
 };
 
-/* The value, not the tensor, behind input i of a match. */
+/* The value of input i of a match, not its tensor. */
 static inline const struct onnx_value *emit_in(const struct onnx_emitter *e,
                                                const struct onnx_match *match, uint32_t i)
 {

@@ -520,7 +520,7 @@ static void arrange(struct expand *e, struct term *term, const char *axes)
     strcpy(term->axes, axes);
 }
 
-/* Lengths of axes begin ... end - 1 of a value behind other lengths; NULL: none of either. */
+/* Lengths of axes begin ... end - 1 of a value after other lengths; NULL: none of either. */
 static char *lengths(struct expand *e, char *before, char *value, size_t begin, size_t end)
 {
     char *more;

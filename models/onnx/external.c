@@ -27,7 +27,7 @@ struct opened {
 
 struct onnx_external {
     char *folder;
-    const char *path; /* of the model, for messages; behind `folder` */
+    const char *path; /* of the model file, for messages */
     struct opened files[MAX_FILES];
     uint32_t n_files;
 };

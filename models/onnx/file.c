@@ -57,7 +57,7 @@ static pst_status check_text(struct scan *s, const ProtobufCFieldDescriptor *fie
 }
 
 /* One field of a message that ends at `end`; *ret_inside: the message that it holds, and where that
-   one ends. Else it is behind the field. */
+   one ends. Else it is after the field. */
 static pst_status field(struct scan *s, const ProtobufCMessageDescriptor *message, size_t end,
                         const ProtobufCMessageDescriptor **ret_inside, size_t *ret_end)
 {

@@ -309,7 +309,7 @@ static bool match_gemm(struct onnx_model *model, struct onnx_match *match)
                          onnx_int(node, "transB", 0) != 0, match);
 }
 
-/* The product behind an addition of a bias. */
+/* The product that a bias is added to. */
 static bool match_biased(struct onnx_model *model, struct onnx_match *match)
 {
     const struct onnx_node *node = match->node;
@@ -642,7 +642,7 @@ static onnx_emit_fn *const plain[ONNX_N_OPS] = {
     [ONNX_Unsqueeze] = onnx_emit_view,
 };
 
-/* How many inputs of those are tensors; the others are known numbers. */
+/* Returns how many inputs of those are tensors; the others are known numbers. */
 static uint32_t tensors_of(const struct onnx_node *node)
 {
     switch (node->op) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Names to values and nodes. Every name is made once and before it is read; what no output hangs
- * on is left out; what cannot be read is told, all of it at once.
+ * Makes values and nodes from names. Every name is defined once, and before it is read. Nodes that
+ * no output depends on are removed. All nodes that cannot be read are reported in one message.
  */
 #include "onnx.h"
 
@@ -116,7 +116,7 @@ const int64_t *onnx_ints(const struct onnx_node *node, const char *name, uint32_
 
 /* --- words of the config ---------------------------------------------------------------------- */
 
-const char *onnx_told(const char *list, const char *name, size_t *ret_n)
+const char *onnx_find_option(const char *list, const char *name, size_t *ret_n)
 {
     const size_t n = strlen(name);
     const char *item;
@@ -160,8 +160,8 @@ static pst_status read_versions(struct onnx_model *model, struct pst_error *err)
     return PST_OK;
 }
 
-/* Whose names a graph sees: its own, and those of the graph around it. Values of the second branch
-   that is read are called "name#2" in the model. */
+/* The names that a graph sees: its own, and those of the graph around it. Values of the second
+   branch that is read are called "name#2" in the model. */
 struct scope {
     const struct scope *around; /* NULL: this is the whole model */
     uint32_t number;
@@ -366,7 +366,7 @@ pst_status onnx_add_twin(struct onnx_model *model, uint32_t of, const char *name
 static pst_status read_nodes(struct onnx_model *model, const struct scope *scope,
                              const Onnx__GraphProto *graph, struct pst_error *err);
 
-/* The branch that an If takes stands in its place, and its results are those of the If. */
+/* Replaces an If by its branch, whose results become those of the If. */
 static pst_status read_branch(struct onnx_model *model, const struct scope *scope,
                               const Onnx__NodeProto *proto, const Onnx__GraphProto *branch,
                               struct pst_error *err)
@@ -402,8 +402,8 @@ static pst_status read_branch(struct onnx_model *model, const struct scope *scop
     return status;
 }
 
-/* An If whose condition no sample changes becomes its branch. *ret_branch NULL: it is another
-   node. */
+/* An If whose condition does not depend on samples becomes its branch. *ret_branch NULL: the node
+   is not such an If. */
 static pst_status find_branch(struct onnx_model *model, const struct scope *scope,
                               const Onnx__NodeProto *proto, const Onnx__GraphProto **ret_branch,
                               struct pst_error *err)
@@ -518,7 +518,7 @@ static void need_captured(const struct onnx_model *model, const Onnx__NodeProto 
     }
 }
 
-/* Leaves out the nodes that no output hangs on. */
+/* Removes the nodes that no output depends on. */
 static void prune(struct onnx_model *model)
 {
     bool *needed = pst_alloc(model->n_values + 1, sizeof *needed);
@@ -563,7 +563,7 @@ static void prune(struct onnx_model *model)
     free(needed);
 }
 
-/* Why a node cannot be read; NULL: it can. */
+/* Returns the reason why a node cannot be read; NULL: it can. */
 static const char *refusal(const struct onnx_model *model, const struct onnx_node *node,
                            const void *context)
 {
@@ -727,7 +727,7 @@ static bool is_initializer(const struct onnx_model *model, const char *pattern)
     return false;
 }
 
-/* Whatever the config names is there. */
+/* Checks that every name in the config exists in the file. */
 static pst_status check_names(const struct onnx_model *model, struct pst_error *err)
 {
     const struct {

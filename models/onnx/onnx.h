@@ -284,7 +284,7 @@ bool onnx_word_is(const struct onnx_node *node, const char *name, const char *wo
 const int64_t *onnx_ints(const struct onnx_node *node, const char *name, uint32_t *ret_n);
 
 /* The word behind "name=" in a list "a=x,b=y" of words; NULL: it is not there. */
-const char *onnx_told(const char *list, const char *name, size_t *ret_n);
+const char *onnx_find_option(const char *list, const char *name, size_t *ret_n);
 
 /* One more initializer, with the numbers of another one. */
 pst_status onnx_add_twin(struct onnx_model *model, uint32_t of, const char *name,

@@ -117,7 +117,7 @@ static void find_scopes(struct publisher *p)
     }
 }
 
-/* Names behind "PARAMETER target=" and "BUFFER target=" of what PyTorch's newer exporter says of
+/* Names after "PARAMETER target=" and "BUFFER target=" of what PyTorch's newer exporter says of
    the module; buffers only where they are saved. */
 static void list_names(struct publisher *p)
 {

@@ -12,7 +12,7 @@
 
 #define MAX_MATRIX (1u << 24) /* elements of such a constant */
 
-/* How many times an axis becomes longer, from `scales` or from `sizes`, which are absent otherwise.
+/* The factor by which an axis grows, from `scales` or from `sizes`, which are absent otherwise.
  */
 static bool scales_of(struct onnx_model *model, const struct onnx_node *node, double *ret_scales,
                       uint64_t *ret_dims)

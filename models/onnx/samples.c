@@ -55,7 +55,7 @@ static uint64_t digest(const struct onnx_data *data, uint64_t outer, uint64_t in
     return same ? pst_fnv1a(PST_FNV1A, (uint64_t)first) : h;
 }
 
-/* Elements before the samples, and those of one sample behind each of them. */
+/* Elements before the samples, and those of one sample after each of them. */
 static void split_elems(const struct samples *s, uint32_t v, uint64_t *ret_outer,
                         uint64_t *ret_inner)
 {

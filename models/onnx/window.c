@@ -82,7 +82,7 @@ pst_status onnx_window(const struct onnx_model *model, const struct onnx_node *n
             return infer_bad(&rule, "its window is larger than the image");
         }
         w->out[k] = (size - span + (ceil ? w->stride[k] - 1 : 0)) / w->stride[k] + 1;
-        /* A window must not begin behind the image and its padding before it (PyTorch's rule). */
+        /* A window must not begin after the image and its padding before it (PyTorch's rule). */
         if (ceil && (w->out[k] - 1) * w->stride[k] >= rule.x->dims[2 + k] + w->pad[k]) {
             w->out[k]--;
         }

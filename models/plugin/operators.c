@@ -31,7 +31,7 @@ static pst_status check_isolation(const struct pst_job *job, const char *name, b
     return foreign && job->plugins.isolate == PST_ISOLATE_ALWAYS
                ? pst_fail(err, PST_ERR_CONFIG, "config.value",
                           "plugins.isolate = \"always\": operator \"%s\" runs in the process that "
-                          "trains; set plugins.isolate = \"auto\", or take another model",
+                          "trains; set plugins.isolate = \"auto\", or use another model",
                           name)
                : PST_OK;
 }
@@ -192,7 +192,7 @@ pst_status pst_operators_make(const struct pst_operators *operators, const char 
     if (number == PST_NONE) {
         return pst_fail(err, PST_ERR_CONFIG, "config.value",
                         "the model uses operator \"%s\" of a plugin, which the job does not name; "
-                        "take model.operators = [\"%s\"], or the path of its file",
+                        "set model.operators = [\"%s\"], or the path of its file",
                         id, id);
     }
     if (attributes != NULL && attributes[0] != '\0') {

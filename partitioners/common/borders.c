@@ -62,7 +62,7 @@ static uint32_t within(uint32_t value, uint32_t least, uint32_t most)
     return value < least ? least : value > most ? most : value;
 }
 
-/* One border alone, with some behind it, or against them. */
+/* One border alone, with some after it, or against them. */
 static void add_all(struct moves *m, const uint32_t *from, uint32_t border)
 {
     uint32_t end, run = within(RUN / m->b->n_stages, 1, 3);

@@ -110,7 +110,7 @@ static void cut_orders(struct dag *d)
 }
 
 /* Rows of few sets: the best of all orders. Under a memory limit every number of stages and of
-   devices behind a set is looked at. */
+   devices after a set is looked at. */
 static void all_rows(struct dag *d, const struct part_refine_limits *limits,
                      struct part_refine_stats *stats)
 {

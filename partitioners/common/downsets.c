@@ -65,7 +65,7 @@ static void push_ready(struct walk *w, uint32_t v)
     w->ready[w->n_ready++] = v;
 }
 
-/* Candidates of the set with `v`: those of its parent behind `v`, and what `v` made ready. */
+/* Candidates of the set with `v`: those of its parent after `v`, and what `v` made ready. */
 static void enter(struct walk *w, size_t first, size_t end, uint32_t v)
 {
     const struct part_dag *dag = w->dag;

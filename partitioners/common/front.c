@@ -10,7 +10,7 @@
 
 #define NONE       UINT32_MAX
 #define SLOT_MAX   8u  /* positions kept of one number of devices */
-#define LOOK_AHEAD 64u /* positions tried behind the furthest */
+#define LOOK_AHEAD 64u /* positions tried after the furthest */
 
 struct state {
     uint32_t at, used, parent, k;

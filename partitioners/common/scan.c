@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Is there a cut at T, with everything counted: memory by the stages behind, edges that span whole
+ * Is there a cut at T, with everything counted: memory by the later stages, edges that span whole
  * stages? Looks at every range that compute time allows. By number of stages where memory or their
  * number is limited.
  */
@@ -80,7 +80,7 @@ static bool is_possible(const struct line *l, uint32_t i, uint32_t j, uint32_t l
     return false;
 }
 
-/* The best first stage of the suffix from i, with `layer` stages behind it; behind[j]: devices of
+/* The best first stage of the suffix from i, with `layer` stages after it; behind[j]: devices of
    the suffix from j, where there is one: not before `nearest`. */
 static uint32_t best_first(const struct line *l, struct scan *s, uint32_t i, uint32_t layer,
                            const uint32_t *behind, uint32_t nearest, int64_t ticks)
@@ -103,7 +103,7 @@ static uint32_t best_first(const struct line *l, struct scan *s, uint32_t i, uin
             take_in(l, s, i, j - 1);
         }
         if (j < nearest) {
-            continue; /* as possible as all of it, and nothing is behind it */
+            continue; /* as possible as all of it, and nothing is after it */
         }
         for (k = 0; k < l->n_degrees; k++) {
             uint32_t d = l->costs->degrees[k];

@@ -2,7 +2,7 @@
  *
  * From the sink to the source: best[i][u][s] is the least bottleneck, or the shortest path, of what
  * is not in the i-th border, on at most u devices and in at most s stages. Borders are the sets
- * that a stage can end at: those with devices enough before and behind them.
+ * that a stage can end at: those with devices enough before and after them.
  */
 #include "sets.h"
 
@@ -115,7 +115,7 @@ static int64_t ceil_ticks(int64_t ticks, int64_t most)
     return ticks / most + (ticks % most != 0);
 }
 
-/* Whole stages before a set, and whole stages behind it. */
+/* Whole stages before a set, and whole stages after it. */
 static bool is_border(const struct part_sets_question *q, const int64_t *work, uint32_t i,
                       int64_t below)
 {

@@ -12,7 +12,7 @@
 #include "problem.h"
 
 /* `dag`, `node` and `edge`: the graph that the sets speak of, and what its nodes and edges are in
-   the problem. A stage with s - 1 stages behind it holds s micro-batches; where there is a
+   the problem. A stage with s - 1 stages after it holds s micro-batches; where there is a
    capacity, numbers of stages are a dimension of the search. */
 struct part_sets_question {
     const struct part_problem *problem;
@@ -46,8 +46,8 @@ struct part_sets_answer {
 /* [n_sets] ticks times devices that the nodes of a set take at least. */
 int64_t *part_sets_work(const struct part_sets_question *question);
 
-/* How many sets can be the border of two stages with a bottleneck below that: devices suffice for
-   what is in the set, and for the rest. The question has its `work`; its `below` does not matter.
+/* Counts sets that can be the border of two stages with a bottleneck below that: devices suffice
+   for the nodes in the set, and for the rest. The question has its `work`; `below` is ignored.
  */
 uint32_t part_sets_borders(const struct part_sets_question *question, int64_t below);
 

@@ -9,7 +9,7 @@
 
 /* --- plans -------------------------------------------------------------------------------------*/
 
-/* Stages and behind them their nodes are one block. */
+/* Stages and after them their nodes are one block. */
 static uint32_t *room_for(struct part_plan *plan, uint32_t n_stages, size_t n_nodes)
 {
     plan->n_stages = 0;

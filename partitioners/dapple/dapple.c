@@ -116,7 +116,7 @@ static void sum_places(const struct run *run, const double *values, double scale
     }
 }
 
-/* Bytes of one sample that cross a place: edges from before it to behind it. */
+/* Bytes of one sample that cross a place: edges from before it to after it. */
 static void sum_cuts(const struct run *run, uint32_t b, double *ret)
 {
     const struct part_problem *p = run->problem;

@@ -37,7 +37,7 @@ struct search {
     uint32_t *first_state; /* [n + 1] state + 1 by position */
     struct start *starts;  /* [seats] */
     struct dapple_front scratch, ways, starting;
-    double *rest; /* [n + 1] work behind a position, at the degree that shares best */
+    double *rest; /* [n + 1] work after a position, at the degree that shares best */
     size_t n_states, room_states, room_starts;
     double limit; /* nothing that takes as long is of use */
     struct dapple_answer best;
@@ -145,7 +145,7 @@ static uint32_t state_of(struct search *s, uint32_t position, uint32_t seat)
     return (uint32_t)s->n_states++;
 }
 
-/* A stage in `seat` behind a state, ended at every place where that can be of use. */
+/* A stage in `seat` after a state, ended at every place where that can be of use. */
 static void reach_from(struct search *s, uint32_t from, uint32_t seat_)
 {
     const struct dapple_question *q = s->q;
@@ -243,7 +243,7 @@ static void put_down(struct search *s, struct dapple_front *list)
     s->scratch.n = 0;
 }
 
-/* A stage up to there, with every way to go on behind it. at: least of all states of the position
+/* A stage up to there, with every way to go on after it. at: least of all states of the position
    that it begins at. */
 static void try_stage(struct search *s, const struct state *at, const struct dapple_step *stage,
                       uint32_t seat, uint32_t to, double work)
@@ -315,7 +315,7 @@ static void begin_in(struct search *s, const struct state *at, uint32_t seat)
     start->n = s->starting.n - start->first;
 }
 
-/* All stages behind a state, in every seat. */
+/* All stages after a state, in every seat. */
 static void go_on(struct search *s, struct state *state, const struct state *least)
 {
     const struct dapple_seat *seat = &s->seats.seats[state->seat];

@@ -29,7 +29,7 @@ struct gp_block {
     uint32_t first_kid, n_kids; /* series: n_ops + 1 blocks; parallel: two or more */
     uint32_t first_edge,
         n_edges;  /* edge: the graph's edges that it stands for: rows of tree.edges */
-    uint32_t key; /* least operator inside, or behind a bare edge: order of branches */
+    uint32_t key; /* least operator inside, or after a bare edge: order of branches */
 };
 
 /* Kids come before their parents; the last block is the root, a series between virtual ends. */

@@ -194,7 +194,7 @@ static void reorder(struct climb *c, uint32_t s, const bool *linked)
     }
 }
 
-/* v with all that comes before it in its stage goes to stage t, or with all that comes behind. */
+/* Moves v to stage t, with all that comes before it in its stage, or with all that comes after. */
 static void move_with(struct climb *c, uint32_t v, uint32_t t, bool behind)
 {
     const struct part_problem *p = c->p;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The plan behind the value of a probe: its picks followed through the blocks themselves.
+ * The plan that has the value of a probe: its picks followed through the blocks themselves.
  */
 
 #include "probe.h"
@@ -203,7 +203,7 @@ static void emit_sides(struct plan *p, uint32_t at, const struct gp_sides *sides
     }
 }
 
-/* The gap behind v_i in groups. */
+/* The gap after v_i in groups. */
 static void emit_gap(struct plan *p, uint32_t at, const struct ends *ends, const struct here *here,
                      const struct gp_start *start)
 {

@@ -38,8 +38,8 @@ struct gp_start {
 enum { GP_PICK_NONE = 0, GP_PICK_STAGE = 1, GP_PICK_GAP = 2, GP_PICK_EMPTY = 3 };
 
 struct gp_pick {
-    uint32_t kind : 2, own : 1; /* gap: it owns the operator behind it */
-    uint32_t level : 29;        /* stage: its own; gap, empty: that of the stage behind */
+    uint32_t kind : 2, own : 1; /* gap: it owns the operator after it */
+    uint32_t level : 29;        /* stage: its own; gap, empty: that of the next stage */
     uint32_t cut;               /* stage: position where it ends */
 };
 
@@ -59,7 +59,7 @@ struct gp_head {
 
 /* One group of branches. */
 struct gp_share {
-    uint32_t rest;  /* state behind it */
+    uint32_t rest;  /* state after it */
     uint32_t level; /* of the group as a stage that owns neither end */
     uint32_t s : 1, t : 1, valid : 1;
 };
@@ -119,7 +119,7 @@ struct gp_stage_sums {
 /* Least degree at which these operators are a stage of that level; 0: none. */
 uint32_t gp_degree(struct gp_probe *probe, const struct gp_stage_sums *sums, uint32_t level,
                    int64_t *ret_ticks);
-/* How many of a group's levels leave room enough on d devices. */
+/* Returns how many of a group's levels leave room enough on d devices. */
 uint32_t gp_levels_fit(const struct gp_probe *probe, const struct gp_group *group, uint32_t d,
                        double weight, double saved, double workspace);
 

@@ -2,7 +2,7 @@
  *
  * A series, from its end: the stages of which it consists, one after the other.
  *
- * Positions 2i and 2i + 1 lie before and behind operator v_i, v_0 being s and v_p+1 being t. A
+ * Positions 2i and 2i + 1 lie before and after operator v_i, v_0 being s and v_p+1 being t. A
  * stage runs from one position to another, over whole gaps and at least one of them; or one gap
  * is a parallel block that falls into groups.
  */
@@ -111,7 +111,7 @@ struct walk {
     const struct gp_end *end;
     bool whole;              /* may one stage hold both s and t? */
     struct gp_tail *tail;    /* rows from p down to where it is solved so far */
-    uint32_t n_levels, last; /* last: position behind t, or before it where t is not owned */
+    uint32_t n_levels, last; /* last: position after t, or before it where t is not owned */
     uint32_t *value;         /* [levels] of the stage that begins at a position, of that level */
     struct gp_pick *pick;
     int64_t *scratch; /* [3][n_lanes] */
@@ -232,7 +232,7 @@ static void improve(uint32_t *value, struct gp_pick *pick, uint32_t with, struct
     }
 }
 
-/* The gap behind v_i falls into groups; the stage of what is behind it has level g. */
+/* The gap after v_i falls into groups; the stage of what is after it has level g. */
 static void gap_at(struct walk *w, uint32_t i, const struct gp_start *start, bool own, uint32_t g,
                    uint32_t rest, uint32_t *value, struct gp_pick *pick)
 {
@@ -287,7 +287,7 @@ static void gaps(struct walk *w, uint32_t i, const struct gp_start *start, uint3
     }
 }
 
-/* Nothing lies in the gap behind v_i, which a stage before owns. */
+/* Nothing lies in the gap after v_i, which a stage before owns. */
 static void empty_gap(struct walk *w, uint32_t i, const struct gp_start *start, uint32_t *value,
                       struct gp_pick *pick)
 {

@@ -105,7 +105,7 @@ void gp_share_values(struct gp_probe *probe, const struct gp_group_sums *group,
                      uint32_t *values, uint32_t *levels)
 {
     uint32_t n = probe->levels->n, h, d;
-    int64_t *scratch = group->comp + 4 * probe->costs->n_lanes; /* room behind the four rows */
+    int64_t *scratch = group->comp + 4 * probe->costs->n_lanes; /* room after the four rows */
     struct gp_stage_sums sums;
 
     for (h = 0; h < n; h++) {

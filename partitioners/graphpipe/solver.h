@@ -53,7 +53,7 @@ void gp_tree_of(const struct part_problem *problem, uint32_t rule, struct gp_tre
 
 enum { GP_TAILS = 2 };
 
-/* The problem with rows of operators behind joins and before forks in one with these. */
+/* The problem with rows of operators after joins and before forks in one with these. */
 struct gp_tail_problem {
     struct part_problem problem;
     struct gp_tree tree;

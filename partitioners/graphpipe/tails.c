@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Operators in a row behind a join become one with it, as do those before a fork. So a stage may
+ * Operators in a row after a join become one with it, as do those before a fork. So a stage may
  * hold the end of a branch, the join and what follows it, which no series of blocks allows: little
- * work behind a join would otherwise need a device of its own.
+ * work after a join would otherwise need a device of its own.
  */
 #include <string.h>
 
@@ -17,7 +17,7 @@ struct merge {
     uint32_t *group;     /* [n] the join or fork that it is one with, or itself */
 };
 
-/* The only operator behind v (before it); GP_NONE: none, or several. */
+/* The only operator after v (before it); GP_NONE: none, or several. */
 static uint32_t next_of(const struct part_problem *p, uint32_t v)
 {
     uint32_t n = p->first_out[v + 1] - p->first_out[v];

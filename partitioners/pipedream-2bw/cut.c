@@ -45,7 +45,7 @@ static void relax(struct twobw *search, const struct candidate *c, bool add, two
 }
 
 /* Must stages up to this one compute too long on what is before `end`, or the rest on what is
-   behind? */
+   after it? */
 static bool is_out_of_reach(const struct twobw *search, const struct candidate *c, bool add,
                             uint32_t stage, uint32_t end)
 {

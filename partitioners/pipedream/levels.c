@@ -131,7 +131,7 @@ static void split(const struct solver *s, const struct rows *rows, uint32_t i, u
 
 /*
  * Machines make up for at least the time of what they run. So an answer no worse than the bound
- * that cuts behind set j, u machines in front of it, has t_j <= u * bound, and the rest of the time
+ * that cuts after set j, u machines before it, has t_j <= u * bound, and the rest of the time
  * within what the other machines can do.
  */
 static void list_active(struct solver *s)

@@ -27,7 +27,7 @@ struct pd_level {
  *
  * PD_PAPER: max(t, 2 (u' - 1) W / r) / u' in place of both, and 2 out(i) / transfer_rate counts as
  * a stage of its own. A stage is allowed where ceil(after / u') (A + W) <= capacity, `after` the
- * machines of the level behind it; PD_MEMORY_CORRECTED: ceil((after + u') / u') A + mu W.
+ * machines of the level after it; PD_MEMORY_CORRECTED: ceil((after + u') / u') A + mu W.
  * On the second level t is the best that all machines of the first can do.
  */
 struct pd_question {

@@ -40,7 +40,7 @@ static void stage_time(struct search *s, const struct piper_pair *pair, uint32_t
 }
 
 /*
- * Stage j - i in front of all that is known for j, on k devices. What is behind gets faster in
+ * Stage j - i before all that is known for j, on k devices. The later stages get faster in
  * steps as s grows, while the stage itself only gets slower: so only the steps matter.
  */
 static void put(struct search *s, const struct piper_pair *pair, uint32_t i, uint32_t j, uint32_t k,

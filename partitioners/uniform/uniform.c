@@ -41,7 +41,7 @@ static void cut_by_cost(struct part_row *row)
         total += row->ticks[0][at];
     }
     for (s = 0, at = 0; s < row->n_stages; s++) {
-        uint32_t last = n - (row->n_stages - 1 - s); /* one node at least for each behind */
+        uint32_t last = n - (row->n_stages - 1 - s); /* at least one node for each later stage */
 
         /* Products are below 2^60: a tick is chosen so. */
         do {

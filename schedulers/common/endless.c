@@ -57,7 +57,7 @@ pst_status endless_schedule(const struct pst_host *host, const char *scheduler, 
     if (m < in->n_stages && advice != NULL) {
         call_end(pst_failf(host, PST_ERR_INFEASIBLE,
                            "%s keeps the pipeline full with at least %u micro-batches, one per "
-                           "stage, not %u; take smaller micro-batches or a larger batch%s",
+                           "stage, not %u; use smaller micro-batches or a larger batch%s",
                            scheduler, in->n_stages, m, advice));
     }
     for (uint32_t part = PST_PART_FILL; part <= PST_PART_DRAIN; part++) {

@@ -9,7 +9,7 @@
 #include "order.h"
 
 /* Fills what the host asks first: any number of micro-batches from `least` on; a stage holds those
-   that it runs ahead, as many as stages are behind it but no more than a batch has, and one more.
+   that it runs ahead, as many as stages are after it but no more than a batch has, and one more.
  */
 void endless_topology(uint32_t version_rule, uint32_t least, struct pst_topology *ret_topology);
 uint32_t endless_in_flight(const struct pst_place *place);

@@ -207,7 +207,7 @@ uint64_t instance_bound(const struct instance *inst)
             work +=
                 inst->m * (inst->time[KIND_F][s] + inst->time[KIND_B][s] + inst->time[KIND_W][s]);
             head = inst->head[s] < head ? inst->head[s] : head;
-            /* one micro-batch from its F here, through what is behind, to its W here */
+            /* one micro-batch from its F here, through the later stages, to its W here */
             bound =
                 max_of(bound, (open ? 0 : inst->head[s] + inst->lag[d]) + inst->time[KIND_F][s] +
                                   inst->back[s] + inst->time[KIND_W][s]);

@@ -5,7 +5,7 @@
  */
 #include "fixed.h"
 
-/* A device, the `after` of its half that come behind it, and its chunks. */
+/* A device, the `after` of its half that come after it, and its chunks. */
 struct dual {
     struct fixed_hand *hand;
     uint32_t after, h, near, far;

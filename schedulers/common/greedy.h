@@ -117,7 +117,7 @@ static inline uint32_t greedy_waiting(const struct greedy *g, uint32_t d)
     return g->dev[d].tail - g->dev[d].head;
 }
 
-/* How much longer the next W of a device takes than nothing. */
+/* Returns how much longer the next W of a device takes than nothing. */
 static inline int64_t greedy_next_w(const struct greedy *g, uint32_t d)
 {
     const uint8_t *queue = g->queue + (size_t)d * g->v * g->m;

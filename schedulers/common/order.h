@@ -13,7 +13,7 @@
 struct order_op {
     uint32_t stage, microbatch;
     uint8_t pass;   /* PST_PASS_* */
-    uint8_t paired; /* 1: an F that runs as one pair with the op behind it, a B or BW */
+    uint8_t paired; /* 1: an F that runs as one pair with the op after it, a B or BW */
 };
 
 struct order_list {

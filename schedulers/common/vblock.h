@@ -34,7 +34,7 @@ struct vshape {
 /* Lays it into `block`, which has its p and room. False: two passes would share a slot. */
 bool vblock_lay(const struct vshape *shape, struct vblock *block);
 
-/* Slots of w1 and w0 of micro-batch 0: the first behind their backwards that nothing else takes. */
+/* Slots of w1 and w0 of micro-batch 0: the first after their backwards that nothing else takes. */
 void vblock_weights(const struct vblock *block, uint32_t device, uint32_t weights[2]);
 
 /* Chunks that the fullest device holds in the steady state. */
@@ -58,7 +58,7 @@ bool vblock_build(const struct vblock *block, uint32_t m, uint32_t cap, enum vdr
                   struct vtable *ret_table);
 
 /*
- * Moves passes of the ramps forward, in order of time, each to the earliest empty slot behind all
+ * Moves passes of the ramps forward, in order of time, each to the earliest empty slot after all
  * that it needs at which no device holds more than `cap`. w: the table has weight halves, which
  * move too, and both ramps are worked on; otherwise only the second one is, and every empty slot
  * counts as a weight half where one is due.

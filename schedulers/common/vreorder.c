@@ -11,7 +11,7 @@ struct ramp {
     uint32_t cap;
     enum vdrain drain;
     uint32_t *live, *due; /* [p][n_slots + 1]: before the slot: held, weight halves due */
-    uint32_t *end;        /* [p]: behind the last pass */
+    uint32_t *end;        /* [p]: after the last pass */
     uint32_t *last_w;     /* [p]: first slot that the next weight half may take */
 };
 
@@ -39,7 +39,7 @@ static void advance(const struct ramp *r, uint32_t cell, uint32_t *live, uint32_
     }
 }
 
-/* Writes the state of device d from slot `from` on, until it is as before behind slot `to`. */
+/* Writes the state of device d from slot `from` on, until it is as before after slot `to`. */
 static void replay(struct ramp *r, uint32_t d, uint32_t from, uint32_t to)
 {
     const uint32_t *row = vtable_row(r->table, d);
@@ -76,7 +76,7 @@ static bool fits(const struct ramp *r, uint32_t d, uint32_t from, uint32_t to)
     return true;
 }
 
-/* First slot behind the n-th backward of device d, n from 0. */
+/* First slot after the n-th backward of device d, n from 0. */
 static uint32_t behind_backward(const struct ramp *r, uint32_t d, uint32_t n)
 {
     const uint32_t *row = vtable_row(r->table, d);
@@ -88,7 +88,7 @@ static uint32_t behind_backward(const struct ramp *r, uint32_t d, uint32_t n)
     return t;
 }
 
-/* First slot behind all that the pass waits for. */
+/* First slot after all that the pass waits for. */
 static uint32_t earliest(const struct ramp *r, uint32_t d, uint32_t kind, uint32_t j)
 {
     const struct vtable *table = r->table;

@@ -84,7 +84,7 @@ static uint32_t ready(const struct vtable *table, uint32_t d, uint32_t kind, uin
     bool down = kind == V_F0 || kind == V_B1; /* from device d - 1 to d */
 
     if (kind >= V_W1) {
-        return 0; /* behind its backward in the same list */
+        return 0; /* after its backward in the same list */
     }
     if (down ? d > 0 : d + 1 < table->p) {
         after = vtable_at(table, down ? d - 1 : d + 1, kind)[j] + 1;

@@ -40,7 +40,7 @@ static uint32_t need_of(const struct run *run, uint32_t index)
     case CELL_RECV_B:
         return run->sent[2 * csv_index(file, s + 1, j) + 1];
     default:
-        return PST_NONE; /* W stands behind its B, a send behind its pass */
+        return PST_NONE; /* W stands after its B, a send after its pass */
     }
 }
 

@@ -120,7 +120,7 @@ static void fail_text(const struct csv_file *file, uint32_t row, uint32_t column
     csv_fail(file, ", row %u, cell %u: \"%s\" is not an action: %s", row, column, shown, expected);
 }
 
-/* One action from *at on, which moves behind it. */
+/* One action from *at on, which moves after it. */
 static const char *take_action(const char **at, struct csv_cell *ret_cell)
 {
     size_t i;
@@ -288,7 +288,7 @@ static void find_dialect(struct csv_file *file)
     }
 }
 
-/* The whole file with a NUL behind it. */
+/* The whole file with a NUL after it. */
 static char *slurp(const struct csv_file *file, size_t *ret_length)
 {
     FILE *in = fopen(file->path, "rb");

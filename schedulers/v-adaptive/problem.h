@@ -86,7 +86,7 @@ static inline uint32_t va_stage(uint32_t p, uint32_t device, uint32_t kind)
     return kind == VA_F0 || kind == VA_B0 || kind == VA_W0 ? device : 2 * p - 1 - device;
 }
 
-/* Pass number i of one micro-batch in an order in which each comes behind all that it needs:
+/* Pass number i of one micro-batch in an order in which each comes after all that it needs:
    forwards down the V and up, backwards down and up, weight halves. */
 static inline uint32_t va_pass_in_order(uint32_t p, uint32_t i)
 {

@@ -8,7 +8,7 @@
 
 static const struct pst_param params[] = {VPLUGIN_VARIANT_ROW};
 
-/* Every pass one slot behind its neighbour; where p is a multiple of 3 the backwards wait two
+/* Every pass one slot after its neighbour; where p is a multiple of 3 the backwards wait two
    slots, or two passes would meet in one. */
 static void build(const struct fixed_question *question, struct order *order)
 {

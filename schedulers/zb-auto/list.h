@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Orders for devices that hold fewer micro-batches than there are devices behind them.
+ * Orders for devices that hold fewer micro-batches than there are devices after them.
  */
 #ifndef ZB_AUTO_LIST_H
 #define ZB_AUTO_LIST_H

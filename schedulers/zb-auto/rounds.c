@@ -11,7 +11,7 @@ struct ways {
     bool greedy; /* weight gradients also into gaps that would do no harm */
 };
 
-/* How much longer device d may wait than it has, before it is the one that has waited longest. */
+/* Returns how much longer device d may wait before it is the one that has waited longest. */
 static int64_t slack(const struct greedy *g, uint32_t d)
 {
     return g->max_load - g->dev[d].load;

@@ -84,7 +84,8 @@ static bool may_use(const char *below_root, const char *header)
     size_t own = layer_of(below_root, strcspn(below_root, "/"));
 
     if (own == layer_of("prove", 5) || own == layer_of("sim", 3)) {
-        return used <= layer_of("plan", 4) || (used >= layer_of("prove", 5) && used <= own);
+        return (used <= layer_of("plan", 4) && used != layer_of("config", 6)) ||
+               (used >= layer_of("prove", 5) && used <= own);
     }
     if (strncmp(below_root, "models/", 7) == 0) {
         return strncmp(header, "base/", 5) == 0 || strncmp(header, "graph/", 6) == 0 ||

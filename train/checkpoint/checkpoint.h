@@ -100,7 +100,7 @@ uint32_t pst_state_shape(const struct pst_graph *graph, const struct pst_state_k
 
 /* free() the text. */
 char *pst_manifest_write(struct pst_manifest *manifest);
-/* Text with a NUL behind it; what is read lives in the arena. Whatever is wrong is PST_ERR_CONFIG,
+/* Text with a NUL after it; what is read lives in the arena. Whatever is wrong is PST_ERR_CONFIG,
    checkpoint.damaged (input.unsupported: of a later format); path is for messages. */
 pst_status pst_manifest_parse(const char *path, const char *text, size_t length,
                               struct pst_arena *arena, struct pst_manifest *ret_manifest,

@@ -141,7 +141,7 @@ uint64_t pst_checkpoint_box(const struct pst_checkpoint_tensor *tensor,
                             const struct pst_checkpoint_piece *piece, uint64_t from)
 {
     uint64_t first = 0, n = 1;
-    bool whole = true; /* all dimensions behind this one are */
+    bool whole = true; /* all dimensions after this one are */
 
     for (uint32_t i = tensor->rank; i-- > 0;) {
         const uint64_t begin = piece->begin[i], shape = piece->shape[i], all = tensor->shape[i];

@@ -67,7 +67,7 @@ static pst_status blame_file(struct pst_error *err, const char *path)
 /* --- COMMIT and the manifest ------------------------------------------------------------------ */
 
 /* A regular file of the folder, as long as *length says (at most that, where `exact` is not set),
-   with a NUL behind; free() it. */
+   with a final NUL; free() it. */
 static pst_status read_file(const struct opened *opened, const char *name, size_t *length,
                             bool exact, char **ret_text, struct pst_error *err)
 {

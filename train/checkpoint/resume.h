@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Where a run goes on: which checkpoint, and whether it is one for this job. All processes come to
- * the same.
+ * Which checkpoint a run resumes from, and whether it is one for this job. All processes choose the
+ * same checkpoint.
  */
 #ifndef PST_CHECKPOINT_RESUME_H
 #define PST_CHECKPOINT_RESUME_H
@@ -11,15 +11,15 @@
 #include "session/session.h"
 
 struct pst_resume_request {
-    const char *from;  /* "auto", a step, or a path; NULL: the run begins anew */
+    const char *from;  /* "auto", a step, or a path; NULL: a new run */
     bool allow_change; /* of seeds, data, batch, optimizer */
 };
 
 /*
- * Finds and opens what the run goes on from: auto takes the newest of checkpoint.folder, a path may
- * also be such a folder. Each process verifies all that its ranks will read; where that fails auto
- * and a folder fall back to the next older one. *ret_checkpoint NULL: auto found none, which is
- * told. Collective. Errors, exit 2: checkpoint.none, checkpoint.damaged.
+ * Finds and opens the checkpoint that the run resumes from: for auto the newest of
+ * checkpoint.folder; a path may also be such a folder. Each process verifies what its ranks will
+ * read; if that fails, auto and a folder use the next older one. *ret_checkpoint NULL: auto found
+ * none, which is logged. Collective. Errors, exit 2: checkpoint.none, checkpoint.damaged.
  */
 pst_status pst_resume_open(const struct pst_session *session,
                            const struct pst_resume_request *request,
@@ -28,7 +28,7 @@ pst_status pst_resume_open(const struct pst_session *session,
 /*
  * checkpoint.mismatch (exit 2) unless the checkpoint is of this model, and of these seeds, data,
  * batch and optimizer or the request allows a change of them. Warns of what changes bits, once.
- * *ret_without_slots: the optimizer is another one and begins anew.
+ * *ret_without_slots: the optimizer is another one, so its state starts at 0.
  */
 pst_status pst_resume_fits(const struct pst_checkpoint *checkpoint,
                            const struct pst_session *session, uint64_t data_digest,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Writing checkpoints while a run goes on. At a step boundary the state is copied into memory that
- * was set aside; the rest is work of a thread of its own. Where ranks are processes each writes its
- * shard, and what they have to tell each other they do on the main thread, at step boundaries.
+ * Writes checkpoints while a run continues. At a step boundary the state is copied into memory that
+ * was reserved for it; a separate thread does the rest. If ranks are processes, each writes its
+ * shard; they exchange results on the main thread, at step boundaries.
  *
  * All calls but destroy are collective, from the thread that drives the executor.
  */
@@ -21,19 +21,19 @@ struct pst_save_report {
     uint64_t step;
     const char *path;               /* of the folder */
     uint64_t bytes;                 /* of all files */
-    uint64_t blocked_ns, ns;        /* the run stood still; until it was complete */
+    uint64_t blocked_ns, ns;        /* that the run waited; until the save was complete */
     const struct pst_error *failed; /* NULL: it is complete */
 };
 
 struct pst_saver_config {
     const struct pst_session *session; /* with its plan; outlives the saver */
     uint64_t data_digest;
-    uint64_t first_step; /* that the run goes on from; 0: it begins */
+    uint64_t first_step; /* the run resumes from it; 0: a new run */
     void *context;
     void (*saved)(void *context, const struct pst_save_report *report); /* NULL: nobody listens */
 };
 
-/* How the run stands. */
+/* The state of the run after a step. */
 struct pst_save_moment {
     uint64_t step, samples, epoch, updates;
     uint32_t skipped; /* of the last steps, in a row */
@@ -57,8 +57,8 @@ void pst_saver_destroy(struct pst_saver *saver); /* accepts NULL */
  */
 pst_status pst_saver_begin(struct pst_saver *saver, struct pst_exec *exec, struct pst_error *err);
 
-/* Behind a step: goes on with what is being written, tells what ended. output.write (exit 1) after
-   three failures in a row. */
+/* Called after a step: continues the save that is being written, and reports a save that has ended.
+   output.write (exit 1) after three failures in a row. */
 pst_status pst_saver_poll(struct pst_saver *saver, const struct pst_save_moment *moment,
                           struct pst_error *err);
 /* Shall the state after this step be saved, by save_every? */
@@ -68,7 +68,7 @@ bool pst_saver_is_due(const struct pst_saver *saver, uint64_t step);
    it, or with checkpoint.busy = "skip" leaves this one out and says so; `must`: it waits. */
 pst_status pst_saver_save(struct pst_saver *saver, const struct pst_save_moment *moment, bool must,
                           struct pst_error *err);
-/* The step of the last copies; that the run began behind where none were made. */
+/* The step of the last copies; if there are none, the step that the run resumed from. */
 uint64_t pst_saver_last(const struct pst_saver *saver);
 /* Waits for what is being written. */
 pst_status pst_saver_finish(struct pst_saver *saver, struct pst_error *err);

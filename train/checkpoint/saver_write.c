@@ -299,7 +299,7 @@ static pst_status retire_checkpoint(const struct saver_job *job, const char *pat
     return status;
 }
 
-/* Old checkpoints that nobody wants kept; what cannot be removed is told, and no failure. */
+/* Removes checkpoints that no rule keeps. A checkpoint that cannot be removed gives a warning. */
 static void retire_old(const struct saver_job *job)
 {
     const struct pst_job_checkpoint *rules = &job->config->session->job->training->checkpoint;
@@ -324,9 +324,9 @@ static void retire_old(const struct saver_job *job)
     }
 }
 
-/* One of the same step that is there is damaged, or a run was begun anew from before it. */
-static pst_status put_in_place(const struct saver_job *job, const char *from, const char *to,
-                               struct pst_error *err)
+/* A checkpoint of this step may exist: it is damaged, or the run was restarted before it. */
+static pst_status publish_checkpoint(const struct saver_job *job, const char *from, const char *to,
+                                     struct pst_error *err)
 {
     pst_status status = meet_fault(job, "ckpt.rename", err);
     char *aside = NULL;
@@ -352,7 +352,7 @@ pst_status saver_commit(struct saver_job *job, struct pst_error *err)
     pst_status status = write_manifest(job, partial, err);
 
     PST_TRY(status, verify_written(job, partial, err));
-    PST_TRY(status, put_in_place(job, partial, path, err));
+    PST_TRY(status, publish_checkpoint(job, partial, path, err));
     if (status == PST_OK) {
         retire_old(job);
     }

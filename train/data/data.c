@@ -87,14 +87,14 @@ static pst_status find_inputs(const struct pst_graph *graph, struct pst_sample_s
     return PST_OK;
 }
 
-/* But for the number that stands behind the targets (graph/slice.c). */
+/* But for the number that stands after the targets (graph/slice.c). */
 static uint64_t elems_of(const struct pst_graph *graph, const struct pst_sample_shape *shape,
                          const struct pst_tensor *tensor)
 {
     return tensor->elems - (pst_graph_counts_over(graph) > 0 && tensor == shape->target);
 }
 
-/* From slices, and targets with a number behind them, to the sequences that readers read. */
+/* From slices, and targets with a number after them, to the sequences that readers read. */
 static void make_whole(struct pst_data *data, const struct pst_graph *graph)
 {
     struct pst_sample_shape *shape = &data->shape;
@@ -437,7 +437,7 @@ static void put_count(const struct pst_data *data, uint32_t slices, uint32_t n_s
     }
 }
 
-/* Sequences in so many slices each, with a number behind the targets. */
+/* Sequences in so many slices each, with a number after the targets. */
 static pst_status read_counted(const struct pst_data *data, uint32_t slices, uint32_t split,
                                uint64_t first, uint32_t n, void *const *ret_inputs,
                                struct pst_error *err)

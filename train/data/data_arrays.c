@@ -187,7 +187,7 @@ static pst_status set_shape(struct pst_column *column, struct pst_part *part, co
     return PST_OK;
 }
 
-/* The header's text, with a NUL behind it; free() it. */
+/* The header's text, with a NUL after it; free() it. */
 static pst_status read_npy_header(const struct pst_data_file *file, uint64_t *ret_end,
                                   char **ret_text, struct pst_error *err)
 {

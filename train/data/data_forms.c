@@ -18,7 +18,7 @@ enum { LOOKED_AT = 512 };
 struct look {
     const char *path;
     uint64_t size;
-    unsigned char begin[LOOKED_AT], end[4]; /* zeros behind the last byte */
+    unsigned char begin[LOOKED_AT], end[4]; /* zeros after the last byte */
 };
 
 #define NUMPY "python3 -c \"import numpy as np; "

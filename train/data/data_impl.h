@@ -237,7 +237,7 @@ struct pst_data {
     uint64_t sequences[2];         /* of each split before they repeat; UINT64_MAX: they never do */
     uint32_t slices, microbatch;   /* of each of these; sequences whose slices lie side by side */
     uint64_t reader;               /* digest of what reads it; 0: penstock itself */
-    bool counted, over_tokens;     /* a number stands behind targets; it is that of all samples */
+    bool counted, over_tokens;     /* a number stands after targets; it is that of all samples */
     struct pst_tensor *inputs;     /* of shape where the graph's are others; else NULL */
 
     struct pst_data_plugin *plugin;  /* the rest is of kinds of files */

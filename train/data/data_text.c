@@ -65,7 +65,7 @@ struct line {
     uint32_t number;
 };
 
-/* The next line that is not blank, with *rest behind it; false: there is none. */
+/* The next line that is not blank, with *rest after it; false: there is none. */
 static bool next_line(struct line *line, const char **rest, const char *end)
 {
     while (*rest < end) {

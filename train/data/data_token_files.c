@@ -115,7 +115,7 @@ static pst_status read_header(struct index *index, uint32_t *ret_element, struct
     } else {
         extra = UINT64_MAX;
     }
-    if (extra != 0 && extra != index->n) { /* a mode of each sequence may stand behind all */
+    if (extra != 0 && extra != index->n) { /* a mode of each sequence may stand after all */
         return pst_data_file_fail(file, err,
                                   "byte 18: %llu sequences and %llu document boundaries do not "
                                   "match the file's %llu bytes",

@@ -323,7 +323,7 @@ static bool is_ascii(const char *text, size_t length)
     return all < 0x80;
 }
 
-/* One form, with a NUL behind; free() it. Normalization never crosses the end of a line, so that it
+/* One form, with a final NUL; free() it. Normalization never crosses the end of a line, so that it
  * goes in parts. */
 static char *normalize(const char *text, size_t length, int form, size_t *ret_length)
 {

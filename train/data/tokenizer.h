@@ -46,7 +46,7 @@ pst_status pst_tokenizer_encode(const struct pst_tokenizer *tokenizer, const cha
                                 uint64_t length, bool framed, int32_t **ret_tokens, uint64_t *ret_n,
                                 struct pst_error *err);
 
-/* The bytes that n tokens stand for, with a NUL behind; free() them. A character may be cut at
+/* The bytes that n tokens stand for, with a final NUL; free() them. A character may be cut at
    either end; tokens that the vocabulary lacks stand for nothing. skip_special: so do special ones.
  */
 char *pst_tokenizer_decode(const struct pst_tokenizer *tokenizer, const int32_t *tokens, uint64_t n,

@@ -62,7 +62,7 @@ struct pst_tokenizer {
     uint32_t n_before, n_after;
 };
 
-/* The text in the normal forms, in turn, with a NUL behind; free() it. NULL: it has no other one.
+/* The text in the normal forms, in turn, with a final NUL; free() it. NULL: it has no other one.
  */
 char *pst_token_normalize(const struct pst_tokenizer *t, const char *text, size_t *length);
 

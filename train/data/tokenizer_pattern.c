@@ -124,7 +124,7 @@ static void put_group(struct translation *tr)
     refuse(tr, 4);
 }
 
-/* {n}, {n,}, {n,m} and {,m}. To Oniguruma a + behind one repeats it, and {n}? is (?:{n})?. */
+/* {n}, {n,}, {n,m} and {,m}. To Oniguruma a + after one repeats it, and {n}? is (?:{n})?. */
 static void put_interval(struct translation *tr)
 {
     size_t low = strspn(tr->at + 1, "0123456789"), comma = tr->at[1 + low] == ',';

@@ -153,7 +153,7 @@ static void read_vocab(struct reading *r, json_t *vocab)
 
 /* --- merges ----------------------------------------------------------------------------------- */
 
-/* "a b" or ["a", "b"] into its two names, which are copied to *ret_joined one behind the other. */
+/* "a b" or ["a", "b"] into its two names, which are copied to *ret_joined one after the other. */
 static bool read_pair(const json_t *value, char **ret_left, char **ret_joined)
 {
     const char *left = json_string_value(json_array_get(value, 0));

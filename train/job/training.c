@@ -24,8 +24,7 @@
 
 static const struct pst_param data_rows[] = {
     ROW(data, kind, STRING, "text", KINDS,
-        "Where samples come from: a format of files, numbers drawn from the seed (synthetic), or "
-        "the "
+        "Source of the samples: a format of files, numbers drawn from the seed (synthetic), or the "
         "id of a data plugin, whose parameters are further keys of [data]."),
     ROW(data, path, STRING, "", NULL,
         "File of the data plugin, relative to the config's folder; empty: it is searched for."),
@@ -36,27 +35,25 @@ static const struct pst_param data_rows[] = {
         "How often a sample comes from each source of `train`, such as [0.7, 0.3]; empty: all "
         "sources are one."),
     ROW(data, valid, STRING, "", NULL,
-        "The same as `train` for held-out data; empty: a part of the training data is held out."),
+        "Files of held-out data, as `train`; empty: a part of the training data is held out."),
     ROW(data, valid_fraction, FLOAT, "0.05", "0..0.5",
-        "Part of the training data that is held out where `valid` is empty."),
+        "Part of the training data that is held out if `valid` is empty."),
     ROW(data, train_labels, STRING, "", NULL,
-        "Files of the labels, sorted and named as those of `train`: npy; mnist, where empty: "
-        "beside "
-        "the images."),
+        "Files of the labels, sorted and named like those of `train`, for npy and mnist; mnist, if "
+        "empty: next to the images."),
     ROW(data, valid_labels, STRING, "", NULL, "The same for `valid`."),
     ROW(data, dtype, ENUM, "uint16", "uint16|uint32", "Type of the tokens of kind tokens."),
     ROW(data, mean, STRING, "", NULL,
-        "What is subtracted from features, a number or a list of one for each channel; empty: what "
-        "is usual for the format."),
-    ROW(data, std, STRING, "", NULL, "What features are divided by then; likewise."),
+        "Mean to subtract from features; one number or one per channel; empty: the usual one of "
+        "the format."),
+    ROW(data, std, STRING, "", NULL,
+        "Standard deviation to divide by; one number or one per channel; empty: the usual one."),
     ROW(data, field, STRING, "text", NULL,
-        "Kind text: the member that is the text of each line of JSON, in files that end in .jsonl "
-        "or .ndjson; where it is written, in all files; empty: files are text, whatever they "
-        "hold."),
+        "Kind text: the member of each line of JSON that has the text, in .jsonl and .ndjson "
+        "files, or in all files if this key is set; empty: all files are plain text."),
     ROW(data, tokenizer, STRING, "", NULL,
-        "A tokenizer.json, by which text becomes tokens, relative to the config's folder; empty: "
-        "text "
-        "is read as bytes."),
+        "File tokenizer.json that makes tokens of text, relative to the config's folder; empty: "
+        "text is read as bytes."),
     ROW(data, seed, INT, "1", "0..", "Seed of the order of the samples."),
 };
 
@@ -77,7 +74,7 @@ static const struct pst_param loop_rows[] = {
     ROW(loop, warmup, INT, "-1", "-1..100000000",
         "Steps over which the learning rate rises from 0; -1: a tenth of the run, at most 100."),
     ROW(loop, ignore_index, INT, "-1", "-2147483648..2147483647",
-        "Class of targets that count nothing, beside -1."),
+        "Class of targets without a loss, in addition to -1."),
     ROW(loop, init, STRING, "", NULL,
         "Folder or file of published weights (safetensors) to begin with, relative to the config's "
         "folder; empty: initial values by the seed."),
@@ -91,44 +88,42 @@ static const struct pst_param loop_rows[] = {
         "Steps between evaluations on held-out data; 0: one at the end."),
     ROW(loop, eval_batches, INT, "8", "0..1000000",
         "Batches of one evaluation, at most; 0: no evaluation."),
-    ROW(loop, sample, INT, "0", "0..1000000", "Characters of text generated at the end."),
-    ROW(loop, prompt, STRING, "", NULL, "What the generated text starts from."),
+    ROW(loop, sample, INT, "0", "0..1000000", "Tokens of text generated at the end."),
+    ROW(loop, prompt, STRING, "", NULL, "Text that the generated text continues."),
     ROW(loop, temperature, FLOAT, "0.8", "0..100",
-        "How freely the text is drawn; 0: always the likeliest character."),
+        "Randomness of the generated text; 0: always the most likely token."),
     ROW(loop, top_k, INT, "0", "0..16777216",
-        "The text is drawn from the likeliest so many characters; 0: from all."),
+        "Draws each token from the k most likely tokens; 0: from all."),
 };
 
 static const struct pst_param checkpoint_rows[] = {
     ROW(checkpoint, folder, STRING, "", NULL,
-        "Folder for the checkpoints of this run, relative to the config's folder; one is saved at "
-        "the "
-        "end, too. Empty: none is saved."),
+        "Folder for the checkpoints of this run, relative to the config's folder; the last step is "
+        "always saved. Empty: none is saved."),
     ROW(checkpoint, save_every, STRING, "0", "0..",
-        "Steps between checkpoints; auto: so many that saving blocks the run for `save_budget` of "
-        "its time; 0: one at the end."),
+        "Steps between checkpoints; auto: as few as `save_budget` allows; 0: one at the end."),
     ROW(checkpoint, save_budget, FLOAT, "0.02", "1e-6..1",
         "Part of the time for which saving may block the run with `save_every` = \"auto\"."),
     ROW(checkpoint, mtbf, TIME, "24 h", "1 s..",
-        "Mean time between failures of the machine: for Young's interval, which is told beside "
-        "that of auto."),
-    ROW(checkpoint, keep_last, INT, "2", "1..1000000", "The last so many checkpoints are kept."),
+        "Mean time between failures of the machine, for Young's interval, which is logged with the "
+        "interval of auto."),
+    ROW(checkpoint, keep_last, INT, "2", "1..1000000", "Number of newest checkpoints to keep."),
     ROW(checkpoint, keep_every, INT, "0", "0..1000000000000",
-        "And those of every so many steps, for good; 0: no others."),
+        "Also keep every checkpoint of a multiple of this step; 0: none."),
     ROW(checkpoint, verify, ENUM, "sizes", "sizes|full",
-        "What is read back before older checkpoints go: manifest and sizes, or every byte."),
+        "What is read back before older checkpoints are removed: manifest and sizes, or every "
+        "byte."),
     ROW(checkpoint, busy, ENUM, "skip", "skip|wait",
-        "Where the last one is still being written when the next is due: leave that out, or "
-        "wait."),
+        "If the last checkpoint is still being written: skip the new one, or wait."),
 };
 
 static const struct pst_param output_rows[] = {
     ROW(output, log_every, INT, "10", "1..100000000",
-        "Steps between progress lines where the output is not a terminal."),
+        "Steps between progress lines if the output is not a terminal."),
     ROW(output, trace, STRING, "", NULL,
         "File for a trace of the last steps, relative to the config's folder; empty: none."),
     ROW(output, trace_steps, INT, "3", "1..1000",
-        "Steps that the trace shows and that the usage of devices is told of."),
+        "Last steps covered by the trace and the usage report."),
     ROW(output, log, STRING, "", NULL,
         "File to which the run appends its JSON lines, relative to the config's folder; empty: "
         "none."),

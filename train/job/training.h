@@ -2,7 +2,7 @@
  *
  * The sections of a config that only training reads: [data], [checkpoint], [output], and the keys
  * of [train] that neither the planner nor the rules of updates need. Core fills them
- * (config/job.h), once the program has called pst_job_tell_training(&pst_training_rows).
+ * (config/job.h), once the program has called pst_job_set_training(&pst_training_rows).
  */
 #ifndef PST_TRAIN_JOB_TRAINING_H
 #define PST_TRAIN_JOB_TRAINING_H

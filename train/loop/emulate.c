@@ -114,7 +114,7 @@ static double floor_scale(const struct pst_session *session)
 void pst_emulation_init(struct pst_emulation *emulation, const struct pst_session *session,
                         double scale)
 {
-    if (!pst_session_is_hollow(session)) {
+    if (!pst_session_has_no_data(session)) {
         scale = 1;
     }
     *emulation = (struct pst_emulation){

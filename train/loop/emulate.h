@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Rehearsals: the described devices and links of a session as hollow devices and a transport with
- * times want them. The numbers are those that the simulator works with.
+ * Rehearsals: the described devices and links of a session, in the form that devices without data
+ * and a transport with times need. The numbers are those of the simulator.
  */
 #ifndef PST_LOOP_EMULATE_H
 #define PST_LOOP_EMULATE_H

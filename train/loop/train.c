@@ -62,7 +62,7 @@ struct run {
     const struct pst_job *job;
     const struct pst_train_listener *listener;
     const struct pst_resume_request *resume;
-    const struct pst_data *data;    /* NULL: the devices are hollow */
+    const struct pst_data *data;    /* NULL: devices without data */
     struct pst_emulation emulation; /* where they are; else what is predicted */
     struct pst_recorder *recorder;  /* of the last steps */
     struct pst_timeline *timeline;  /* what it recorded; NULL: not yet, nothing, not here */
@@ -123,7 +123,7 @@ static bool evaluates(const struct run *run)
 /* Wall time of a second of emulated devices; 0: they are real. */
 static double emulated_scale(const struct run *run)
 {
-    return pst_session_is_hollow(run->session) ? run->emulation.scale : 0;
+    return pst_session_has_no_data(run->session) ? run->emulation.scale : 0;
 }
 
 /* The result is the same in all processes. */
@@ -134,7 +134,7 @@ static bool is_told_to_stop(const struct run *run)
 
 static bool generates(const struct run *run)
 {
-    return run->job->training->loop.sample > 0 && !pst_session_is_hollow(run->session);
+    return run->job->training->loop.sample > 0 && !pst_session_has_no_data(run->session);
 }
 
 /* Right answers are those of classes. */
@@ -224,7 +224,7 @@ static pst_status start_exec(struct run *run, struct pst_error *err)
         config.first_update = values.without_slots ? 0 : run->saving.begin->manifest.updates;
         run->saving.counts = counts_behind(run, config.first_update);
     }
-    if (pst_session_is_hollow(session)) {
+    if (pst_session_has_no_data(session)) {
         config.device_config.times = &run->emulation.device;
         config.links = &run->emulation.links;
         config.stall_ns = (uint64_t)((double)config.stall_ns * run->emulation.scale);
@@ -448,8 +448,8 @@ static void score_batch(struct evaluation *eval, uint32_t kept)
     }
 }
 
-/* How many targets of the samples count by which the loss is divided; 1: it is the mean over the
-   samples of each call. */
+/* Returns how many targets of the samples count by which the loss is divided; 1: it is the mean
+   over the samples of each call. */
 static double eval_weight(const struct evaluation *eval, const struct pst_graph *graph)
 {
     const int32_t *targets = eval->inputs[pst_sample_input(&eval->shape, eval->shape.target)];
@@ -569,7 +569,7 @@ static pst_status poll_saver(struct run *run, struct pst_error *err)
     return pst_saver_poll(run->saver, &moment, err);
 }
 
-/* Is a checkpoint to be saved behind the steps that were submitted? With train.drain_every at the
+/* Is a checkpoint to be saved after the steps that were submitted? With train.drain_every at the
    next drain. */
 static bool is_save_due(struct run *run)
 {
@@ -584,7 +584,7 @@ static bool is_save_due(struct run *run)
            (run->session->planned.plan->drain_every == 0 || is_drain(run, step));
 }
 
-/* Nothing is in flight. Not behind a step without an update: the next one will do. */
+/* Nothing is in flight. Not after a step without an update: the next one will do. */
 static pst_status save_checkpoint(struct run *run, struct pst_error *err)
 {
     const struct pst_save_moment moment = moment_of(run);
@@ -638,7 +638,7 @@ static pst_status collect(struct run *run, struct pst_error *err)
     if (status != PST_OK) {
         return status;
     }
-    if (pst_session_is_hollow(run->session)) {
+    if (pst_session_has_no_data(run->session)) {
         report.result.loss = report.result.grad_norm = NAN;
         report.result.ns = (uint64_t)((double)report.result.ns / run->emulation.scale);
     }
@@ -817,7 +817,7 @@ static pst_status count_copies(const struct run *run, uint64_t *bytes, uint64_t 
                                bool *ret_any, struct pst_error *err)
 {
     const struct pst_plan *plan = run->session->planned.plan;
-    double scale = pst_session_is_hollow(run->session) ? run->emulation.scale : 1;
+    double scale = pst_session_has_no_data(run->session) ? run->emulation.scale : 1;
     const uint64_t made = run->steps.n_ended - run->steps.first;
     bool any = false;
 

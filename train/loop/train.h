@@ -28,7 +28,7 @@ struct pst_step_report {
 /* The whole run, at its end. */
 struct pst_run_report {
     uint64_t steps, tokens_per_step, total_ns; /* steps that this run made, */
-    uint64_t first_step;                       /* behind so many */
+    uint64_t first_step;                       /* steps before those */
     uint64_t skipped;                          /* of them without an update */
     double first_loss, final_loss;
     double eval_loss; /* NaN: nothing was held out, or the run was stopped */
@@ -49,7 +49,7 @@ struct pst_run_report {
     int signal;            /* that ended the run, or 0 */
 };
 
-/* Who is told of a run; each may be NULL. */
+/* Callbacks of a run; each may be NULL. */
 struct pst_train_listener {
     void *context;
     bool scores; /* evaluations count right answers, too, in small batches */
@@ -57,7 +57,7 @@ struct pst_train_listener {
     void (*eval)(void *context, uint64_t step, double loss);
     /* A checkpoint was saved, or was not. */
     void (*saved)(void *context, const struct pst_save_report *report);
-    /* The run goes on behind that step. */
+    /* The run resumes from that step. */
     void (*resumed)(void *context, const char *path, uint64_t step);
     /* The whole run, at its end. */
     void (*done)(void *context, const struct pst_run_report *report);
@@ -66,11 +66,11 @@ struct pst_train_listener {
 };
 
 /*
- * Runs the session's plan on the data (hollow devices: NULL) to the end of train.steps, from the
- * beginning, which is what the session begins with, or from what is to be resumed. With 0 steps,
- * which a command may set, only the evaluation and the text of the end are made; without data, the
- * text alone. With a folder for checkpoints it saves what that asks for, and its end; with resume
- * NULL it begins and saves nothing. A signal (signals.h) ends it after the steps in flight, without a
+ * Runs the session's plan on the data (devices without data: NULL) to the end of train.steps. It
+ * starts with the session's values, or resumes from a checkpoint. With 0 steps, which a command may
+ * set, it makes only the evaluation and the text of the end; without data, the text alone. With a
+ * folder for checkpoints it saves as [checkpoint] says, and the last step; with resume NULL it is a
+ * new run that saves nothing. A signal (signals.h) ends it after the steps in flight, without a
  * final evaluation: the results so far are reported, then PST_ERR_CANCELLED with exit code 130 or
  * 143 comes back. Other errors: those of resume.h and saver.h; machine.memory (exit 4) before the
  * first step, run.non-finite and run.* (exit 1).

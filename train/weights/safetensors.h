@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Safetensors files: named arrays behind a JSON header, as Hugging Face's library writes them.
+ * Safetensors files: named arrays after a JSON header, as Hugging Face's library writes them.
  * Little endian, row-major. What is read may come from anybody: names, shapes and places are
  * checked when a file is opened, before anything of their size is reserved.
  */

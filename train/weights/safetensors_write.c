@@ -51,7 +51,7 @@ static void put_metadata(struct pst_json *json, const struct pst_st_pair *pairs,
     }
 }
 
-/* Gives each tensor its place; the text of the header, NUL behind. */
+/* Gives each tensor its place; returns the text of the header, with a final NUL. */
 static char *lay_out(struct pst_st_writer *writer, const struct pst_st_pair *metadata,
                      uint32_t n_metadata)
 {

@@ -263,10 +263,11 @@ static pst_status claim_tensor(const struct pst_weights *w, struct found *found,
                                struct pst_error *err)
 {
     if (found->reader != NULL) {
-        return pst_fail_at(err, PST_ERR_CONFIG, "weights.mismatch", w->path, 0, 0,
-                           "%s: tensor \"%.200s\" is read by %s already; each parameter must have "
-                           "tensors that no other has",
-                           reader, found->tensor->name, found->reader);
+        return pst_fail_at(
+            err, PST_ERR_CONFIG, "weights.mismatch", w->path, 0, 0,
+            "%s: tensor \"%.200s\" is already read by %s; two parameters cannot share "
+            "a tensor",
+            reader, found->tensor->name, found->reader);
     }
     found->reader = reader;
     return PST_OK;
@@ -613,8 +614,7 @@ static pst_status fail_twin(const struct pst_weights *w, const char *name, const
     pst_fail_at(err, PST_ERR_CONFIG, "weights.mismatch", w->path, 0, 0,
                 "%.100s has other values than %.100s, to which it is tied", name,
                 twin->tensor->name);
-    pst_error_hint(
-        err, "delete %.100s from the file, if the model shall compute with the other one", name);
+    pst_error_hint(err, "delete %.100s from the file to use the other tensor", name);
     return PST_ERR_CONFIG;
 }
 

@@ -75,7 +75,7 @@ static double part_of(const char *parts, uint32_t i, const struct pst_job *job)
     return pst_weights_model_number(job, key);
 }
 
-/* How wide tensor i is to the others. */
+/* Returns how wide tensor i is to the others. */
 static uint64_t size_of(const struct pst_published_row *row, const struct pst_job *job, uint32_t i)
 {
     double size = row->parts == NULL ? 1 : part_of(row->parts, i, job);

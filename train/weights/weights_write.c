@@ -129,8 +129,8 @@ static pst_status check_names(struct export *x, struct pst_error *err)
 
             if (other != PST_NONE) {
                 status = pst_fail(err, PST_ERR_CONFIG, "weights.mismatch",
-                                  "%s: tensor \"%.200s\" is written for %s already; each parameter "
-                                  "must have tensors that no other has",
+                                  "%s: tensor \"%.200s\" is already written for %s; two parameters "
+                                  "cannot share a tensor",
                                   name_of(value), x->tensors[t].name, name_of(&x->values[other]));
             }
         }

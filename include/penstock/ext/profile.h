@@ -54,7 +54,7 @@ struct pst_profile {
                           double ret_ns[3]);
     /* Lives as long as the host. [any] */
     const struct pst_figures *(*figures)(const struct pst_host *host);
-    /* How many configurations the problem states for a node: mostly 0. [any] */
+    /* Returns how many configurations the problem states for a node: mostly 0. [any] */
     uint32_t (*n_configs)(const struct pst_host *host, uint32_t node);
     /* PST_ERR_BUG: there is no such one. [any] */
     pst_status (*config)(const struct pst_host *host, uint32_t node, uint32_t index,

@@ -24,7 +24,7 @@ enum {
 /* One draw in eight is noise. */
 #define NOISE_WORD 0x20000000u
 
-/* Classes behind targets that are numbers. */
+/* Classes from which targets that are numbers are made. */
 #define LEVELS 16u
 
 struct synthetic {
@@ -113,7 +113,7 @@ static void read_tokens(const struct synthetic *data, uint32_t split, uint64_t i
     }
 }
 
-/* The elements behind `element` that are of its class, and itself. */
+/* The elements after `element` that are of its class, and itself. */
 static uint64_t class_run(const struct classes *classes, const struct pst_data_input *x,
                           uint64_t element)
 {

@@ -100,7 +100,7 @@ static uint64_t thread_floats(const struct pst_op_request *request, const struct
     return padded(floats) + padded(rows) + padded(shape->group * distances_of(shape));
 }
 
-/* Backward: the gradients of all heads of all samples by distance, behind the threads' floats. */
+/* Backward: the gradients of all heads of all samples by distance, after the threads' floats. */
 static uint64_t distance_floats(const struct pst_op_request *request, const struct pst_heads *shape)
 {
     return request->pass == PST_KERNEL_B ? request->samples * shape->heads * distances_of(shape)
@@ -227,7 +227,7 @@ static void forward_block(const struct group *group, uint64_t first, uint64_t to
     }
 }
 
-/* dscores: those behind the bias; they become those of the products. */
+/* dscores: those after the bias; they become those of the products. */
 static void bias_gradient(const struct group *group, const struct row *row, float *dscores)
 {
     if (group->bias != NULL) {

@@ -166,7 +166,7 @@ struct block {
     const struct pst_op_request *request;
     const struct pst_call *call;
     uint64_t first, rows; /* of this block */
-    float *floats;        /* behind oneDNN's scratch */
+    float *floats;        /* after oneDNN's scratch */
     const float *bias;
     float *products; /* f32 result of the block */
 };

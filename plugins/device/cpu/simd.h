@@ -51,7 +51,7 @@ struct pst_simd {
                            const float *up, uint64_t n);
     void (*silu_gate_back)(float *dgate, float *dup, const float *dy, const float *gate,
                            const float *up, uint64_t n);
-    /* Pairs of n columns and the n behind them are turned; way: 1, or -1 back. */
+    /* Pairs of n columns and the n after them are turned; way: 1, or -1 back. */
     void (*rotate)(float *y, const float *x, const float *cosines, const float *sines, float way,
                    uint64_t n);
     /* dst[columns][to] = src[rows][from], turned; no overlap */
@@ -89,7 +89,7 @@ struct pst_simd {
     /* y = (x - mean) factor + bias, then relu */
     void (*channel_norm)(float *y, const float *x, const float *mean, const float *factor,
                          const float *bias, bool relu, uint64_t rows, uint64_t n);
-    /* dbias += dh, dgain += dh normed, where dh is dy behind the relu */
+    /* dbias += dh, dgain += dh normed, where dh is dy after the relu */
     void (*channel_sums)(float *dgain, float *dbias, const float *dy, const float *y,
                          const float *x, const float *mean, const float *rstd, uint64_t rows,
                          uint64_t n);

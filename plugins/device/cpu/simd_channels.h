@@ -92,7 +92,7 @@ static void channels_norm(float *y, const float *x, const float *mean, const flo
 #undef STRIP
 }
 
-/* dy behind the relu. */
+/* dy after the relu. */
 INLINE vf masked(const float *dy, const float *y, uint64_t row, uint64_t at, uint64_t left)
 {
     const vf d = get(dy + row, at, left);

@@ -3,7 +3,7 @@
  * Rows: bias, column sums, layer norm, softmax; part of simd_impl.h.
  */
 
-/* --- bias and activation behind a product ----------------------------------------------------- */
+/* --- bias and activation after a product ----------------------------------------------------- */
 
 INLINE vf vbias(vf h, vf bias)
 {

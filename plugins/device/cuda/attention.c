@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Attention from products: the scores of all heads of a sample at once, in f32, then the next
- * sample. Backward makes them again. Where heads share keys, their rows are put one behind the
+ * sample. Backward makes them again. Where heads share keys, their rows are put one after the
  * other, so that a product serves them all and sums over them. Memory grows with rows times keys:
  * this is what there is where no fused kernel serves, and what such kernels are compared with.
  *

@@ -14,7 +14,7 @@ void *pst_cuda_queries(const struct pst_op_request *request, const struct pst_he
 void *pst_cuda_keys(const struct pst_op_request *request, const struct pst_heads *heads,
                     void *const *operands, uint64_t sample);
 
-/* The values, which stand behind the keys in each row. */
+/* The values, which stand after the keys in each row. */
 static inline void *pst_cuda_values(const struct pst_op_request *request,
                                     const struct pst_heads *heads, const void *keys)
 {

@@ -81,7 +81,7 @@ struct pst_device {
     char why[256];
 };
 
-/* The part of a buffer that is behind its first n elements of the activations' type. */
+/* The part of a buffer that is after its first n elements of the activations' type. */
 static inline void *pst_cuda_at(const struct pst_op_request *request, const void *data, uint64_t n)
 {
     return (char *)(uintptr_t)data + n * pst_dtype_bytes(request->dtype);

@@ -66,7 +66,7 @@ static uint32_t keep_where(struct pst_dnn_graph *g, uint32_t scores, uint32_t ki
     return kept;
 }
 
-/* Keys behind the row, and those that the window has left. */
+/* Keys after the row, and those that the window has left. */
 static uint32_t mask(struct pst_dnn_graph *g, const struct pst_dnn_attention *a, uint32_t scores)
 {
     uint32_t row, key;

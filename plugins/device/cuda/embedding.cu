@@ -175,7 +175,7 @@ __device__ static pst_some<float, W> piece_sum(const struct embedding *shape, co
 }
 
 /* Every PIECEth place of the sorted tokens has, of the list that goes on there, the first piece
-   that begins there or behind. A list's second piece and those that follow are each at one such
+   that begins there or later. A list's second piece and those that follow are each at one such
    place, side by side. */
 template <class S, unsigned W>
 __global__ void pieces_kernel(struct embedding shape, float *pieces, const S *dy,

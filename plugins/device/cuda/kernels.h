@@ -32,7 +32,7 @@ void pst_cuda_column_sums(cudaStream_t stream, bool bf16, float *sums, const voi
                           uint64_t n, float *partial);
 
 /* The second half of that: sums of partial [chunks, n], in order; others, which may be NULL: of a
-   second one behind it. */
+   second one after it. */
 void pst_cuda_column_end(cudaStream_t stream, float *sums, float *others, const float *partial,
                          uint64_t chunks, uint64_t n);
 

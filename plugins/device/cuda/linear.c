@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Linear layers: one product a pass. Bias, activation and the gradient of the bias are left to the
- * library where it takes them with these types and shapes, else a kernel of our own stands behind
+ * library where it takes them with these types and shapes, else a kernel of our own stands after
  * the product. Which it is follows from these alone, so that all plans of a run have the same bits.
  */
 #include "product.h"
@@ -21,7 +21,7 @@ struct linear {
 
 struct linear_shape {
     uint64_t rows, in, out;
-    bool bias, finished; /* finished: bias or activation stand behind the product */
+    bool bias, finished; /* finished: bias or activation stand after the product */
 };
 
 static struct linear_shape shape_of(const struct pst_op_request *r)

@@ -11,9 +11,9 @@
 #define AT_ONCE(S) (16 / (unsigned)sizeof(S))
 
 /* A row by a block: W elements at once where they start at a multiple of 16 bytes, which rows do
-   only if their length is one; the few before and behind those one by one. */
+   only if their length is one; the few before and after those one by one. */
 struct pieces {
-    uint64_t first, end, one; /* one: an element before or behind; not in the row: none */
+    uint64_t first, end, one; /* one: an element before or after them; not in the row: none */
 };
 
 template <unsigned W> __device__ static inline struct pieces pieces_of(uint64_t row, uint64_t n)
@@ -74,7 +74,7 @@ __device__ static inline float row_loss(float logit, float log_sum, float mean, 
     return terms.z_loss > 0 ? loss + terms.z_loss * log_sum * log_sum : loss;
 }
 
-/* Targets of a sample; over > 0: with a number behind them (request_counted). */
+/* Targets of a sample; over > 0: with a number after them (request_counted). */
 struct targets {
     const int32_t *at;
     uint64_t rows, stride;

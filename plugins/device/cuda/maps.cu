@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Element by element: dropout, activations, gates, what stands behind a product; sums of columns.
+ * Element by element: dropout, activations, gates, what stands after a product; sums of columns.
  */
 #include "device/cuda/act.h"
 
@@ -196,7 +196,7 @@ __global__ void column_kernel(float *partial, const S *x, uint64_t rows, uint64_
     }
 }
 
-/* One partial sum, or two, one behind the other. */
+/* One partial sum, or two, one after the other. */
 __global__ void column_end_kernel(float *sums, float *others, const float *partial, uint64_t chunks,
                                   uint64_t n)
 {

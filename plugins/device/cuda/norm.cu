@@ -23,8 +23,8 @@
                   k++, c += T * W) if (K == 0 || c < (n))
 #define HELD (K == 0 ? 1 : K)
 
-/* Where rows lie: one behind the other, or (PACKED) as the first `heads` parts of rows that have so
-   many columns; the first `queries` parts have a gain of their own, and what is behind all is
+/* Where rows lie: one after the other, or (PACKED) as the first `heads` parts of rows that have so
+   many columns; the first `queries` parts have a gain of their own, and what is after them is
    copied. */
 struct norm_layout {
     uint64_t rows, n, heads, queries, columns; /* heads: 0 where not packed */
@@ -98,7 +98,7 @@ __device__ static inline void hold_sum(row_part<S, W, K, T> &part, const norm_su
             pst_write<W>(of.sum + start + c, some);
         }
     }
-    if (K > 0) { /* behind all reads, so that none of them waits for another */
+    if (K > 0) { /* after all reads, so that none of them waits for another */
         EACH_PART(k, c, n)
         {
             pst_write<W>(of.sum + start + c, part.held[k]);

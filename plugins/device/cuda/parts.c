@@ -191,7 +191,7 @@ static pst_status make_context(struct pst_cuda_part *part, struct pst_error *err
 }
 
 /* Under the lock. */
-static pst_status take(struct split *split, uint32_t slot, struct pst_error *err)
+static pst_status take_part(struct split *split, uint32_t slot, struct pst_error *err)
 {
     struct pst_cuda_part *part = &split->parts[slot];
     pst_status status = part->users == 0 ? make_context(part, err) : PST_OK;
@@ -222,7 +222,7 @@ pst_status pst_cuda_part_open(int ordinal, uint32_t share, uint32_t slot,
                      : PST_ERR_CANCELLED;
     }
     if (status == PST_OK) {
-        status = take(split, slot, err);
+        status = take_part(split, slot, err);
     }
     if (status == PST_OK || status == PST_ERR_CANCELLED) {
         *ret_part = status == PST_OK ? &split->parts[slot] : NULL;

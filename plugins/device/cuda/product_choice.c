@@ -95,7 +95,7 @@ static cublasStatus_t check(const struct choice *choice, int which)
 
 /* --- trials ------------------------------------------------------------------------------------*/
 
-/* It says nothing of the shape. */
+/* This failure does not depend on the shape. */
 static pst_status fail_cuda(const char *doing, cudaError_t error, struct pst_error *err)
 {
     return error == cudaErrorMemoryAllocation

@@ -215,7 +215,7 @@ static struct router router_of(const struct pst_op_request *r, void *workspace)
     return shape;
 }
 
-/* Loads, in backward, stand behind the marks. */
+/* Loads, in backward, stand after the marks. */
 static uint64_t load_at(const struct router *r)
 {
     return (r->samples * r->tokens * r->experts + 15) / 16 * 16;

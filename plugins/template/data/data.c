@@ -86,7 +86,7 @@ static pst_status open_data(void *self_, const struct pst_data_shape *shape)
         pst_data_input_at(shape, self->target)->dtype != PST_I32 ||
         pst_data_input_at(shape, self->target)->elems != 1) {
         return pst_failf(self->host, PST_ERR_CONFIG,
-                         "this data has features and one class each; the model wants something "
+                         "this data has features and one class each; the model needs something "
                          "else");
     }
     return PST_OK;

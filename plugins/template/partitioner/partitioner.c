@@ -61,7 +61,7 @@ static uint64_t weight(const struct my_plugin *self, const struct pst_graph_view
 
 /*
  * How many nodes from `first` on make stage s: until the stages so far have their share of the
- * total, but one at the least, and one is left for each stage behind.
+ * total, but at least one, and one is left for each later stage.
  */
 static uint32_t stage_length(const struct my_plugin *self, const struct pst_graph_view *graph,
                              uint32_t first, uint32_t s, uint32_t n_stages, double total,

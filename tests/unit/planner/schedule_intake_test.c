@@ -120,7 +120,7 @@ TEST(wrong_passes)
         {0, PST_PASS_BW, 0, 0, "BW of micro-batch 0 on stage 0 comes before its F"},
         {0, PST_PASS_F, 2, 0, "stage 2, but there are 2 stages"},
         {1, PST_PASS_F, 0, 0, "emitted on device 1, but the stage is on device 0"},
-        {0, PST_PASS_F, 0, 3, "micro-batch 3 on stage 0, which has 3"},
+        {0, PST_PASS_F, 0, 3, "micro-batch 3 on stage 0; micro-batches are 0 to 2"},
         {0, PST_PASS_R, 0, 0, "R of stage 0 is placed"},
         {0, 9, 0, 0, "no pass 9"},
         {7, PST_PASS_F, 0, 0, "emitted on device 7"},

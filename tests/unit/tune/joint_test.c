@@ -103,7 +103,7 @@ static void run(struct pst_joint_search *search)
             guess(search, open[0]);
         }
         point = pst_philox(grid.made_by, 200, n++).v[0] % n_open;
-        pst_joint_tell(search, open[point], score_of(open[point]));
+        pst_joint_report(search, open[point], score_of(open[point]));
         open[point] = open[--n_open];
     }
 }

@@ -151,7 +151,7 @@ pst_status pst_problem_open(struct pst_problem_planner *self, const struct pst_p
     if (status == PST_OK && topology->slices > 1) {
         status =
             pst_fail(err, PST_ERR_UNSUPPORTED, "plan.mismatch",
-                     "scheduler \"%s\" wants slices of sequences, which a costed graph does not "
+                     "scheduler \"%s\" needs slices of sequences, which a costed graph does not "
                      "have; set " PST_SLICES_PARAM " = 1 in scheduler_options",
                      scheduler->plugin->id);
     }

@@ -38,7 +38,7 @@ static pst_status check_sizes(const struct arrangement *a, struct pst_error *err
 
         if (a->problem->mini_batch % b != 0) {
             return pst_fail(err, PST_ERR_CONFIG, "config.value",
-                            "micro_batches: schedulers want sizes that divide the mini-batch of "
+                            "micro_batches: schedulers need sizes that divide the mini-batch of "
                             "%u, and %u does not",
                             a->problem->mini_batch, b);
         }

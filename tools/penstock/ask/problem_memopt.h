@@ -12,7 +12,7 @@
 
 struct pst_memopt_result {
     struct pst_arena arena;
-    struct pst_costed_stage stage; /* behind view */
+    struct pst_costed_stage stage; /* what `view` shows */
     struct pst_stage_view view;
     char id[64], version[32];
     double search_seconds;

@@ -147,7 +147,7 @@ static pst_status place_problem(const struct pst_order_question *problem,
     fixed = at->topology.n_stages != 0;
     if (status == PST_OK && fixed && at->topology.n_stages != n) {
         status = pst_fail(err, PST_ERR_UNSUPPORTED, "plan.mismatch",
-                          "scheduler \"%s\" wants %u stages on %u devices; the problem has %u",
+                          "scheduler \"%s\" needs %u stages on %u devices; the problem has %u",
                           scheduler->plugin->id, at->topology.n_stages, n_devices, n);
     } else if (status == PST_OK && at->topology.n_copies > 1) {
         status =
@@ -170,7 +170,7 @@ static pst_status place_problem(const struct pst_order_question *problem,
         } else if (fixed && device_of[s] != wanted) {
             status =
                 pst_fail(err, PST_ERR_UNSUPPORTED, "plan.mismatch",
-                         "scheduler \"%s\" wants stage %u on device %u; the problem has it on %u",
+                         "scheduler \"%s\" needs stage %u on device %u; the problem has it on %u",
                          scheduler->plugin->id, s, wanted, device_of[s]);
         }
     }

@@ -34,7 +34,7 @@ pst_status pst_cli_schedule_run(const struct pst_schedule_job *job, uint64_t tim
 void pst_cli_write_order(struct pst_cli *cli, const char *file,
                          const struct pst_schedule_result *result);
 
-/* How wide and how colourful the answer may be on standard output. */
+/* Returns how wide and how colourful the answer may be on standard output. */
 struct pst_schedule_page pst_cli_schedule_page(const struct pst_cli *cli);
 
 /* 1 for every pass and for what is saved, in millionths; no latency. */

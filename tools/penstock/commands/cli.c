@@ -232,7 +232,7 @@ static void heed_signals(const struct pst_command *command)
         }
     }
     pst_stop_install(say_farewell);
-    pst_stop_grace(command->heeds_signals ? PST_STOP_USUAL_MS : 0);
+    pst_stop_grace(command->handles_signals ? PST_STOP_USUAL_MS : 0);
 }
 
 static int run(const struct pst_command *command, int argc, char **argv)
@@ -353,7 +353,7 @@ static const struct pst_apart_kind *const questions[] = {&pst_plan_kind,     &ps
 int pst_cli_run(int argc, char **argv)
 {
     wants_json = pst_options_want_json(argc, argv);
-    pst_modules_tell(shipped_modules);
+    pst_modules_set(shipped_modules);
     pst_on_out_of_memory(end_without_memory);
     pst_json_share_memory();
     pst_new_share_memory();

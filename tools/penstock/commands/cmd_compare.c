@@ -284,6 +284,6 @@ const struct pst_command pst_cmd_compare = {
             "far. Exit code 1 if\nnothing can be compared.",
     .words = {1, UINT32_MAX},
     PST_CLI_OPTIONS(options, struct request),
-    .heeds_signals = true,
+    .handles_signals = true,
     .run = compare,
 };

@@ -216,6 +216,6 @@ const struct pst_command pst_cmd_export = {
     .offers = "pytorch-csv pytorch-split chrome-trace svg png pdf weights",
     .words = {2, 2},
     PST_CLI_OPTIONS(options, struct request),
-    .heeds_signals = true,
+    .handles_signals = true,
     .run = export,
 };

@@ -181,7 +181,7 @@ static pst_status run_forward(struct request *request, struct pst_job *job,
 
     PST_TRY(status, pst_session_check_runs(session, err));
     PST_TRY(status, pst_team_check_device(team, session, err));
-    if (status == PST_OK && pst_session_is_hollow(session)) {
+    if (status == PST_OK && pst_session_has_no_data(session)) {
         status = pst_fail(err, PST_ERR_CONFIG, "config.value",
                           "device %s computes nothing; set another run.device", job->run.device);
     }
@@ -257,7 +257,7 @@ const struct pst_command pst_cmd_evaluate = {
     .text = "Runs the plan of CONFIG forward only, over the held-out data of [data].",
     .words = {1, 1},
     PST_CLI_OPTIONS(evaluate_options, struct request),
-    .heeds_signals = true,
+    .handles_signals = true,
     .run = evaluate,
 };
 
@@ -281,6 +281,6 @@ const struct pst_command pst_cmd_generate = {
             "of\ndata.tokenizer.",
     .words = {1, 1},
     PST_CLI_OPTIONS(generate_options, struct request),
-    .heeds_signals = true,
+    .handles_signals = true,
     .run = generate,
 };

@@ -357,6 +357,6 @@ const struct pst_command pst_cmd_import = {
     .offers = "pytorch-csv pipedream-profile",
     .words = {2, 2},
     PST_CLI_OPTIONS(options, struct request),
-    .heeds_signals = true,
+    .handles_signals = true,
     .run = import,
 };

@@ -53,6 +53,6 @@ const struct pst_command pst_cmd_plan = {
     .text = "Prints stages, memory and the predicted time of a step; -o writes the plan to a file.",
     .words = {1, 1},
     PST_CLI_OPTIONS(options, struct request),
-    .heeds_signals = true,
+    .handles_signals = true,
     .run = plan,
 };

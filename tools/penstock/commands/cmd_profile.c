@@ -205,6 +205,6 @@ const struct pst_command pst_cmd_profile = {
             "plans with it.",
     .words = {1, 1},
     PST_CLI_OPTIONS(options, struct request),
-    .heeds_signals = true,
+    .handles_signals = true,
     .run = profile,
 };

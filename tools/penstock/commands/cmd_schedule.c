@@ -450,6 +450,6 @@ const struct pst_command pst_cmd_schedule = {
     .asks = "scheduler",
     .words = {1, 1},
     PST_CLI_OPTIONS(options, struct request),
-    .heeds_signals = true,
+    .handles_signals = true,
     .run = schedule,
 };

@@ -92,6 +92,6 @@ const struct pst_command pst_cmd_simulate = {
             "waits,\nmemory over time. A config is planned first.",
     .words = {1, 1},
     PST_CLI_OPTIONS(options, struct request),
-    .heeds_signals = true,
+    .handles_signals = true,
     .run = simulate,
 };

@@ -143,13 +143,13 @@ static pst_status train_in_team(const struct pst_job *job, const struct pst_team
     PST_TRY(status, pst_session_check_runs(session, err));
     PST_TRY(status, pst_team_check_device(team, session, err));
     if (status == PST_OK && job->training->loop.init[0] != '\0' &&
-        !pst_session_is_hollow(session)) {
+        !pst_session_has_no_data(session)) {
         status = pst_config_place(job->config, "train", "init",
                                   pst_begin_session(job->training->loop.init, session, &begin, err),
                                   err);
     }
     PST_TRY(status, pst_cli_calibrate(cli, session, (uint32_t)job->train.microbatch, err));
-    if (status == PST_OK && !pst_session_is_hollow(session)) {
+    if (status == PST_OK && !pst_session_has_no_data(session)) {
         status = open_data(session, cli, &data, err);
     }
     PST_TRY(status, run_session(session, data, request, cli, ret_started, err));
@@ -213,6 +213,6 @@ const struct pst_command pst_cmd_train = {
             "and continues.",
     .words = {1, 1},
     PST_CLI_OPTIONS(options, struct request),
-    .heeds_signals = true,
+    .handles_signals = true,
     .run = train,
 };

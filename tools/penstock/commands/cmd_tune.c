@@ -426,6 +426,6 @@ const struct pst_command pst_cmd_tune = {
             "the results so far. Exit code 1 if no combination\nfits.",
     .words = {1, UINT32_MAX},
     PST_CLI_OPTIONS(options, struct request),
-    .heeds_signals = true,
+    .handles_signals = true,
     .run = tune,
 };

@@ -23,7 +23,7 @@ void pst_manual_page(const struct pst_manual *manual, const struct pst_command *
    shell: "bash", "zsh" or "fish"; false: it is none of them. */
 bool pst_manual_completion(const struct pst_manual *manual, const char *shell, FILE *out);
 
-/* The lines that may stand behind --set and begin with `text`: keys, or values of a key. */
+/* The lines that may stand after --set and begin with `text`: keys, or values of a key. */
 pst_status pst_manual_complete_set(const char *text, FILE *out, struct pst_error *err);
 
 /* All of that into a folder as <prefix>/share has it. Errors: output.write. */

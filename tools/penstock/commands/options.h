@@ -70,8 +70,8 @@ struct pst_command {
     uint32_t words[2];                /* of the arguments, from and to */
     const struct pst_option *options; /* its own */
     uint32_t n_options;
-    size_t request_size; /* of what run() gets: zeroed, then filled by the options */
-    bool heeds_signals;  /* asks for pst_stop_requested; others are ended at once by a signal */
+    size_t request_size;  /* of what run() gets: zeroed, then filled by the options */
+    bool handles_signals; /* asks for pst_stop_requested; others are ended at once by a signal */
     void (*run)(struct pst_cli *cli, void *request);
 };
 

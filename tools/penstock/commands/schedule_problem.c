@@ -176,7 +176,7 @@ static void read_memory(struct pst_codec *c, struct pst_order_question *asked)
     }
 }
 
-/* As large a group as the neighbours behind need (GraphPipe, Jeon et al., ASPLOS 2025). */
+/* As large a group as the next neighbours need (GraphPipe, Jeon et al., ASPLOS 2025). */
 static void choose_k(struct pst_order_question *asked)
 {
     for (uint32_t i = 0; i < asked->in.n_links; i++) {
@@ -195,7 +195,7 @@ static void choose_k(struct pst_order_question *asked)
     }
 }
 
-/* How many devices, where the file does not say: as its stages name, or one a stage. */
+/* Returns how many devices, where the file does not say: as its stages name, or one a stage. */
 static uint32_t count_devices(const json_t *stages)
 {
     uint32_t most = 0;

@@ -104,7 +104,7 @@ static void keep_better(struct searching *searching, uint32_t point, struct pst_
 /* Reports the trial of a point that the search waits for. */
 static void report_trial(struct searching *searching, uint32_t point, struct pst_trial *trial)
 {
-    pst_joint_tell(searching->search, point, pst_goal_score(&searching->joint->goal, trial));
+    pst_joint_report(searching->search, point, pst_goal_score(&searching->joint->goal, trial));
     keep_better(searching, point, trial);
     searching->n_open--;
 }

@@ -283,7 +283,7 @@ static void *renew_workspace(struct pst_operator_rig *rig, uint32_t pass)
 
     finish_block(&rig->workspace);
     if (bytes > PST_CUSTOM_MAX_WORKSPACE) {
-        pst_verdict_fail("workspace() wants more than 2^48 bytes");
+        pst_verdict_fail("workspace() returned more than 2^48 bytes");
     }
     make_block(&rig->workspace, PST_F32, (bytes + 3) / 4);
     return rig->workspace.base;
@@ -454,7 +454,7 @@ static pst_status ask_example(struct pst_operator_rig *rig, uint32_t example, bo
     if (status == PST_OK && (e->size != sizeof *e || e->n_x < 1 || e->n_x > PST_OPERATOR_MAX_X ||
                              e->n_p > PST_OPERATOR_MAX_P || !(e->low < e->high))) {
         return pst_fail(err, PST_ERR_BUG, "plugin.contract",
-                        "example %u has not 1 to %d inputs, up to %d parameters and low < high",
+                        "example %u must have 1 to %d inputs, up to %d parameters and low < high",
                         example, PST_OPERATOR_MAX_X, PST_OPERATOR_MAX_P);
     }
     return status == PST_OK || (status == PST_ERR_UNSUPPORTED && example > 0)

@@ -374,8 +374,8 @@ static void check_wanted(const struct pst_operator_rig *whole, struct pst_rig *h
         one.without_dx = i < n_x ? ~(1u << i) : UINT32_MAX;
         must(pst_operator_rig_run_all(&one), example, whole->dtype);
         check_same(result_differs(whole, &one),
-                   i < n_x ? "when nobody wants the other gradients"
-                           : "when nobody wants gradients of inputs",
+                   i < n_x ? "if the other gradients are not requested"
+                           : "if no gradients of inputs are requested",
                    example, whole->dtype);
         pst_operator_rig_finish(&one);
     }

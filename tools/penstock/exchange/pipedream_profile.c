@@ -50,7 +50,7 @@ struct lines {
 #define fail_line(l, kind, ...)                                                                    \
     pst_fail_at((l)->err, PST_ERR_CONFIG, kind, (l)->file->path, (l)->line, 0, __VA_ARGS__)
 
-/* "12.5" or "[1; 2; 3]", whose sum it is; *text behind it. */
+/* "12.5" or "[1; 2; 3]", whose sum it is; *text is moved after it. */
 static bool read_value(const char **text, double *ret_value)
 {
     const char *at = *text;
@@ -254,7 +254,7 @@ static pst_status read_lines(const char *path, struct profile_file *ret_file, st
         char *end = memchr(at, '\n', left);
         size_t n = end == NULL ? left : (size_t)(end - at);
 
-        at[n] = '\0'; /* there is a NUL behind the file */
+        at[n] = '\0'; /* there is a NUL after the file */
         l.line++;
         status = read_line(&l, at, n);
         left -= end == NULL ? n : n + 1;
@@ -388,7 +388,7 @@ static void drop_inputs(struct work *w)
     tidy_edges(&w->draft);
 }
 
-/* The one node that reads what the node makes, once those behind it are settled; else PST_NONE. */
+/* The one node that reads what the node makes, once those after it are settled; else PST_NONE. */
 static uint32_t only_consumer(const struct work *w, uint32_t first, uint32_t node)
 {
     uint32_t only = PST_NONE;

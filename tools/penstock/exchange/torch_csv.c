@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The walk is PyTorch's own: round after round each rank runs its next pass if what this reads has
- * been made, and a send and its receive are written down at once, behind the pass on its rank and
+ * been made, and a send and its receive are written down at once, after the pass on its rank and
  * at the end of the receiver's row. So no two ranks ever wait for each other.
  */
 #include "exchange/torch_csv.h"
@@ -95,7 +95,7 @@ static void put_wait(struct writer *writer, uint32_t rank, const struct pst_pass
     }
 }
 
-/* The gradients of a stage are reduced behind its last weight gradient. */
+/* The gradients of a stage are reduced after its last weight gradient. */
 static void put_reduction(struct writer *writer, uint32_t rank, const struct pst_pass *pass)
 {
     if ((pass->op == PST_PASS_W || pass->op == PST_PASS_BW) &&
@@ -184,7 +184,7 @@ static void rows_begin(struct writer *writer)
     }
 }
 
-/* Ends the rows; one behind the other. */
+/* Ends the rows; one after the other. */
 static char *rows_end(struct writer *writer)
 {
     size_t length = 1, at = 0;
@@ -238,7 +238,7 @@ pst_status pst_torch_csv(const struct pst_torch_order *order, enum pst_torch_fla
 
 /* --- from a plan's lists back to orders of passes, or from a scheduler's answer ----------------*/
 
-/* what: with what would do, behind a semicolon. */
+/* what: with what would do, after a semicolon. */
 static pst_status refuse_plan(struct pst_error *err, const char *what)
 {
     return pst_fail(err, PST_ERR_INFEASIBLE, "output.form",

@@ -141,7 +141,7 @@ static pst_status check_modules(const struct pst_costed *costed, struct pst_erro
                   costed->name);
 }
 
-/* Stages one behind the other, each with nodes of its own. */
+/* Stages one after the other, each with nodes of its own. */
 static pst_status check_order(const struct pst_plan *plan, struct split *split,
                               struct pst_error *err)
 {

@@ -242,7 +242,7 @@ static void draw_front(struct plot *plot, const uint32_t *front, uint32_t n)
     pst_pen_stroke(plot->pen, pst_faint, 0.9, NULL);
 }
 
-/* How far a point is from a box. */
+/* Returns how far a point is from a box. */
 static double gap_to_point(const struct plot *plot, const struct pst_text_box *box, uint32_t i)
 {
     double x = point_x(plot, i), y = point_y(plot, i);

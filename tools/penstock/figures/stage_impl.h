@@ -10,7 +10,7 @@
 
 #define STAGE_BOX_W    132.0
 #define STAGE_BOX_H    60.0
-#define STAGE_COLUMN_W 172.0 /* a box and the gap behind it */
+#define STAGE_COLUMN_W 172.0 /* a box and the gap after it */
 #define STAGE_LANE     5.0   /* between lines that run side by side */
 
 /* A place in a column: a stage, or where an edge passes. */

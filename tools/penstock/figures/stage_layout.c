@@ -166,7 +166,7 @@ static pst_status make_layers(const struct pst_stage_graph *graph, uint32_t *lay
     for (uint32_t s = graph->n_stages; s-- > 0;) {
         const struct pst_stage_box *box = &graph->stages[s];
 
-        layer[s] = 0; /* stages behind it */
+        layer[s] = 0; /* stages after it */
         for (uint32_t i = 0; i < box->n_successors; i++) {
             uint32_t next = box->successors[i];
 

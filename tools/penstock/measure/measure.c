@@ -233,7 +233,7 @@ static void measuring_init(struct measuring *m)
 
 /* --- rounds -----------------------------------------------------------------------------------*/
 
-/* A pass; and behind W what adds its gradients to the sums. */
+/* A pass; and after W what adds its gradients to the sums. */
 static void run_pass(struct measuring *m, const struct measure_op *op, uint32_t pass,
                      uint32_t slice, uint64_t ret_ns[2])
 {
@@ -301,7 +301,7 @@ static uint64_t run_steps(struct measuring *m, const struct measure_group *group
     return places_lap(&m->places);
 }
 
-static void tell(const struct measuring *m, uint64_t done)
+static void report_progress(const struct measuring *m, uint64_t done)
 {
     if (m->config->progress != NULL) {
         m->config->progress(m->config->context, done < m->all ? done : m->all, m->all);
@@ -371,13 +371,13 @@ static pst_status run_rounds(struct measuring *m, const struct measure_group *gr
             warmups++;
         }
         before += group->n_ops;
-        tell(m, before < m->done ? before : m->done);
+        report_progress(m, before < m->done ? before : m->done);
     }
     for (uint32_t i = 0; i < group->n_ops; i++) {
         m->n_rounds[offset + i] = rounds;
     }
     add_update(m, group, n_steps);
-    tell(m, m->done);
+    report_progress(m, m->done);
     return PST_OK;
 }
 

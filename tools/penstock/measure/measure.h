@@ -42,7 +42,7 @@ struct pst_measured {
     double ns[3];     /* F, B, W: means of the middle four fifths; 0 where the pass does nothing */
     double spread[3]; /* quartile distance over that */
     double growth[3]; /* of slices of sequences, whose mean the above is: as of a costed graph */
-    uint32_t rounds;  /* timed runs behind it */
+    uint32_t rounds;  /* timed runs of each pass */
 };
 
 /* Updates, the norm's square sums included, of the parameters of what was measured. */

@@ -91,8 +91,8 @@ static void *run_rank(void *argument)
     return NULL;
 }
 
-/* Steps of as few samples as can be, in which a rank does nothing. What the rank itself does is no
- * matter. */
+/* Runs steps of the fewest samples; the rank does no work. Only the cost of handing over is
+ * measured. */
 static pst_status hand_over(struct pst_prefetch *batches, struct rank *rank, struct pst_error *err)
 {
     const struct exec_task task = {.command = EXEC_STEP};

@@ -14,7 +14,7 @@ struct measure_op {
     struct pst_op_grad grad;
     struct pst_kernel *kernels[3]; /* NULL: that pass does nothing */
     struct pst_call calls[3];
-    float **accumulate; /* [n_param] sums behind dp, or NULL */
+    float **accumulate; /* [n_param] sums that dp is added to, or NULL */
 };
 
 /* The update of a parameter. */
@@ -61,7 +61,7 @@ struct measure_places {
     struct pst_arena arena;
     struct pst_program program; /* its values alone; what is read by all rounds is static */
     uint32_t **operands;        /* [n_ops of the group] those of its KERNEL calls, of all passes */
-    uint32_t *params; /* [n_params] values: as kernels read it; behind it the sum of its gradients,
+    uint32_t *params; /* [n_params] values: as kernels read it; after it the sum of its gradients,
                          f32 weights where it is another type, slots of the optimizer; PST_NONE */
 };
 

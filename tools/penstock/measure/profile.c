@@ -102,7 +102,7 @@ static pst_status measure_size(const struct pst_session *session,
     if (update.optimizer == PST_MUON) { /* what is measured is bytes a second */
         update.optimizer = PST_ADAMW;
     }
-    if (pst_session_is_hollow(session)) {
+    if (pst_session_has_no_data(session)) {
         describe(session, request->sizes[i], ret_measured);
         return PST_OK;
     }
@@ -224,7 +224,7 @@ static void measure_host(const struct pst_session *session,
 {
     struct pst_error err = {.status = PST_OK};
 
-    if (request->reads_data && !pst_session_is_hollow(session) &&
+    if (request->reads_data && !pst_session_has_no_data(session) &&
         pst_device_is_host(session->device_ops) &&
         pst_measure_host(session, &profile->host, &err) != PST_OK) {
         pst_log(PST_LOG_INFO, "profile", "the host's time for a step is not measured: %s",
@@ -242,8 +242,8 @@ static pst_status make_graph(const struct pst_session *session,
     pst_status status;
 
     pst_graph_make_view(session->graph, draft.batch, &view);
-    draft.notes = pst_session_is_hollow(session) ? about_description(session, &draft.arena)
-                                                 : about_device(session, request, &draft.arena);
+    draft.notes = pst_session_has_no_data(session) ? about_description(session, &draft.arena)
+                                                   : about_device(session, request, &draft.arena);
     add_nodes(session, profile, view, &draft);
     if (profile->update.ns > 0) {
         draft.update_bytes_per_second =

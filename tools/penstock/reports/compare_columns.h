@@ -64,7 +64,7 @@ enum {
 struct pst_compare_column {
     const char *key;   /* in files */
     const char *title; /* for people */
-    const char *unit;  /* behind the title in tables for papers, which have bare numbers; or "" */
+    const char *unit;  /* after the title in tables for papers, which have bare numbers; or "" */
     double scale;      /* of those numbers to this unit */
     enum pst_cell_kind kind;
     uint32_t flags;

@@ -57,7 +57,7 @@ static void fill_column(const struct pst_compare_result *result,
                         uint32_t at, struct pst_grid *grid)
 {
     struct pst_cell *cells = pst_alloc((size_t)grid->n_rows + 1, sizeof *cells);
-    bool marked = false; /* some have a sign behind the number: below it the others have room */
+    bool marked = false; /* some have a sign after the number: below it the others have room */
     double most = 0;
     int decimals;
 

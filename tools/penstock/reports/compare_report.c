@@ -358,7 +358,7 @@ static void put_escaped(FILE *out, enum pst_compare_form form, const char *text)
     }
 }
 
-/* In LaTeX the sign behind a number takes no room, so that numbers stand below each other. */
+/* In LaTeX the sign after a number takes no room, so that numbers stand below each other. */
 static void put_cell(FILE *out, enum pst_compare_form form, const char *cell)
 {
     const size_t n = strlen(cell), mark = strlen(PST_SAME_MARK);

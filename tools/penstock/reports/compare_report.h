@@ -15,7 +15,7 @@
 #include "tune/tune.h"
 
 struct pst_compare_result {
-    uint32_t n; /* asked for; those behind a stop are open */
+    uint32_t n; /* asked for; those after a stop are open */
     struct pst_record *records;
     uint32_t n_configs;
     bool run;             /* rather than simulated alone */
@@ -36,7 +36,7 @@ static inline bool pst_compare_seeks_batch(const struct pst_compare_result *resu
 void pst_compare_report_print(const struct pst_compare_result *result, bool color, FILE *out);
 /* Members of the object that is open. */
 void pst_compare_report_json(const struct pst_compare_result *result, struct pst_json *json);
-/* One line a combination, in the order asked for, behind a line of titles. free() it. */
+/* One line a combination, in the order asked for, after a line of titles. free() it. */
 char *pst_compare_report_csv(const struct pst_compare_result *result);
 
 /* The fastest of every method, a line each, with every config, a column each. free() it. */

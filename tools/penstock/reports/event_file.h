@@ -30,7 +30,7 @@ pst_status pst_event_file_open(struct pst_event_file *events, const char *folder
 /* At most PST_EVENT_SCALARS of one step. Allocates nothing. */
 void pst_event_file_add(struct pst_event_file *events, uint64_t step,
                         const struct pst_scalar *scalars, uint32_t n);
-/* As pst_record_file_close. */
+/* Like pst_record_file_close. */
 pst_status pst_event_file_close(struct pst_event_file *events, struct pst_error *err);
 
 /* CRC32C (Castagnoli; RFC 3720, B.4). */

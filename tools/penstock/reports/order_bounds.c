@@ -9,7 +9,7 @@
  * which run one after the other.
  *
  * Memory, for a device: before its first backward it can run no more forwards than it has room for,
- * so that much of its work at least comes behind. With one stage on the device more is true: when
+ * so that much of its work at least comes later. With one stage on the device more is true: when
  * its last forward starts, all but the room's worth of micro-batches have been released, which took
  * their backwards; and the last forward has its way out and back yet to come.
  */
@@ -206,7 +206,7 @@ static uint64_t releases(const struct pst_schedule_stage *s, uint64_t room)
 }
 
 /* From the first backward of a device to its end (ret_end), or to the end of all (ret_all): what
-   comes behind because there was no room before. `first` is when that backward starts. */
+   comes later because there was no room before. `first` is when that backward starts. */
 static void memory_bound(struct bounds *b, uint32_t device, uint64_t first, uint64_t *ret_end,
                          uint64_t *ret_all)
 {

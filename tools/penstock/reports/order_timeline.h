@@ -14,11 +14,11 @@ struct pst_order_drawing {
     const uint32_t *n_passes;
     const struct pst_order_eval *eval;
     uint32_t n_batches; /* within the order; steps of the timeline */
-    uint32_t n_repeats; /* of the whole order, each behind the last: n_batches is 1 then */
+    uint32_t n_repeats; /* of the whole order, each after the last: n_batches is 1 then */
     uint64_t period_ns; /* from one repeat to the next */
     const char *title;  /* copied */
     double ns_per_unit, bytes_per_unit;
-    uint32_t copies; /* of the stages, one behind the other; 0, 1: one */
+    uint32_t copies; /* of the stages, one after the other; 0, 1: one */
 };
 
 void pst_order_timeline(const struct pst_order_drawing *drawing,

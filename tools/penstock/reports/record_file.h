@@ -21,7 +21,7 @@ struct pst_record_file {
     int lost_errno; /* why records were lost; 0: none were */
 };
 
-/* Makes the file, or goes on behind what is in it; path is the caller's and stays. PST_ERR_IO:
+/* Makes the file, or appends to it; path is the caller's and stays. PST_ERR_IO:
    output.write. */
 pst_status pst_record_file_open(struct pst_record_file *file, const char *path,
                                 struct pst_error *err);

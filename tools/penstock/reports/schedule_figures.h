@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * All that is said of a scheduler's answer: times, bounds, peaks, a timeline. Several steps of a
- * synchronous schedule run one behind the other with a barrier between; batches of an asynchronous
+ * synchronous schedule run one after the other with a barrier between; batches of an asynchronous
  * one run into each other.
  */
 #ifndef PST_REPORTS_SCHEDULE_FIGURES_H

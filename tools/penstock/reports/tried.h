@@ -33,7 +33,7 @@ pst_status pst_tried_open(struct pst_tried *tried, const char *path, const struc
 struct pst_trial *pst_tried_find(const struct pst_tried *tried, uint32_t combination);
 /* Takes the trial over. */
 void pst_tried_add(struct pst_tried *tried, uint32_t combination, const struct pst_trial *trial);
-/* As pst_record_file_close. */
+/* Like pst_record_file_close. */
 pst_status pst_tried_finish(struct pst_tried *tried, struct pst_error *err);
 
 #endif

@@ -131,7 +131,7 @@ static uint64_t need_of_tightest(struct probes *probes, bool few)
     return probe_memory(probes, &asked, 0);
 }
 
-/* How many plans a search for the least memory may make; 0: this job is too large for one. */
+/* The number of plans that a search for the least memory may make; 0: the job is too large. */
 static uint32_t n_probes(const struct pst_search *search)
 {
     const struct pst_job_train *train = &search->job->train;

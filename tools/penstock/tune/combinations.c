@@ -25,7 +25,7 @@ const struct pst_axis_place pst_axis_places[PST_AXES] = {
     [PST_AXIS_REPLICAS] = {"replicas", "train", "degrees"},
 };
 
-/* How many times an axis multiplies the combinations: strategies of methods go round together. */
+/* The factor of an axis in the number of combinations: strategies of methods go round together. */
 uint32_t pst_combinations_factor(const struct pst_combinations *set, enum pst_axis_kind axis)
 {
     bool follows = set->methods != NULL && (axis == PST_AXIS_SCHEDULER || axis == PST_AXIS_MEMOPT);
@@ -104,7 +104,7 @@ static void set_member(json_t *object, const char *key, json_t *value)
 
 /* Puts a value, which is borrowed, into a table of the config, which is made where it is missing.
  */
-static void put(json_t *config, const char *table, const char *entry, json_t *value)
+static void put_entry(json_t *config, const char *table, const char *entry, json_t *value)
 {
     json_t *at = json_object_get(config, table);
 
@@ -121,7 +121,7 @@ static void put_number(json_t *config, const char *entry, uint32_t number)
     if (number != 0) {
         json_t *value = pst_json_made(json_integer(number));
 
-        put(config, "train", entry, value);
+        put_entry(config, "train", entry, value);
         json_decref(value);
     }
 }
@@ -138,7 +138,7 @@ char *pst_combination_config(const struct pst_combinations *set, uint32_t i, uin
         if (value != NULL && pst_axis_places[a].entry == NULL) {
             set_member(config, pst_axis_places[a].table, value);
         } else if (value != NULL) {
-            put(config, pst_axis_places[a].table, pst_axis_places[a].entry, value);
+            put_entry(config, pst_axis_places[a].table, pst_axis_places[a].entry, value);
         }
     }
     put_number(config, "microbatch", microbatch);

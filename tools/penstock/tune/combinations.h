@@ -57,7 +57,7 @@ pst_status pst_combinations_read(const struct pst_job *job, struct pst_combinati
 pst_status pst_combinations_read_lists(const struct pst_job *job, const char *section,
                                        struct pst_config_node *lists, uint32_t most,
                                        struct pst_combinations *ret_set, struct pst_error *err);
-/* How many times an axis multiplies the combinations; the last axis goes round fastest. */
+/* Returns how many times an axis multiplies the combinations; the last axis goes round fastest. */
 uint32_t pst_combinations_factor(const struct pst_combinations *set, enum pst_axis_kind axis);
 /* Unless [compare] lists sizes: all powers of two that divide the batch, in their place. */
 void pst_combinations_all_sizes(struct pst_combinations *set, uint32_t batch);

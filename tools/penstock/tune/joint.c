@@ -43,7 +43,7 @@ struct pst_joint_search {
     uint32_t n_given;  /* of them, */
     uint32_t n_known;  /* that count for what is proposed next */
     uint32_t n_round;  /* of the last round */
-    uint32_t n_rounds; /* behind the even sample */
+    uint32_t n_rounds; /* after the even sample */
     uint64_t at;       /* of a grid that is tried as a whole: the next point; else of the sample */
     struct elite elite[ELITE];
     uint32_t n_elite;
@@ -501,7 +501,7 @@ uint32_t pst_joint_guess(const struct pst_joint_search *search, uint32_t *ret_po
     return n;
 }
 
-void pst_joint_tell(struct pst_joint_search *search, uint32_t point, struct pst_score score)
+void pst_joint_report(struct pst_joint_search *search, uint32_t point, struct pst_score score)
 {
     struct proposed *proposed = &search->proposed[search->n_known];
 

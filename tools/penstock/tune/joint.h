@@ -46,7 +46,7 @@ struct pst_joint_search *pst_joint_begin(const struct pst_joint *joint);
    all are, the search is through. */
 bool pst_joint_next(struct pst_joint_search *search, uint32_t *ret_point);
 /* Reports the score of a point that has none yet. Points may be reported in any order. */
-void pst_joint_tell(struct pst_joint_search *search, uint32_t point, struct pst_score score);
+void pst_joint_report(struct pst_joint_search *search, uint32_t point, struct pst_score score);
 /* Points that may be next, as if those that are not told came to nothing: [PST_JOINT_ROUND]. The
    search stays as it is. Returns how many. */
 uint32_t pst_joint_guess(const struct pst_joint_search *search, uint32_t *ret_points);

@@ -32,25 +32,25 @@ static bool stopped(void *context)
     return wants_end(context) || pst_now_ns() >= ((struct advice *)context)->deadline_ns;
 }
 
-/* With so many bytes on each device; 0: any number. */
-static pst_status ask(const struct advice *a, uint64_t memory, uint64_t deadline_ns,
-                      struct pst_partition_result *ret_result, struct pst_error *err)
+/* Partitions with this memory on each device; 0: with any. Ends at a->deadline_ns; 0: never. */
+static pst_status try_memory(const struct advice *a, uint64_t memory,
+                             struct pst_partition_result *ret_result, struct pst_error *err)
 {
     struct pst_problem problem = *a->job->problem;
-    const struct pst_problem_job job = {a->job->id, a->job->path, &problem, deadline_ns};
+    const struct pst_problem_job job = {a->job->id, a->job->path, &problem, a->deadline_ns};
     struct pst_worker_task limits = a->limits == NULL ? (struct pst_worker_task){0} : *a->limits;
     uint64_t now = pst_now_ns();
 
     problem.memory_bytes = memory == 0 ? INFINITY : (double)memory;
-    if (deadline_ns != 0 &&
-        (limits.time_limit_ns == 0 || deadline_ns < now + limits.time_limit_ns)) {
-        limits.time_limit_ns = deadline_ns > now ? deadline_ns - now : 1;
+    if (a->deadline_ns != 0 &&
+        (limits.time_limit_ns == 0 || a->deadline_ns < now + limits.time_limit_ns)) {
+        limits.time_limit_ns = a->deadline_ns > now ? a->deadline_ns - now : 1;
     }
     return pst_problem_partition(&job, a->limits == NULL ? NULL : &limits, a->cancelled, ret_result,
                                  err);
 }
 
-static uint64_t keep(struct advice *a, struct pst_partition_result *result)
+static uint64_t keep_best(struct advice *a, struct pst_partition_result *result)
 {
     uint64_t bytes =
         result->least_bytes < 1.8e19 ? (uint64_t)ceil(result->least_bytes) : UINT64_MAX;
@@ -65,16 +65,16 @@ static uint64_t keep(struct advice *a, struct pst_partition_result *result)
     return bytes;
 }
 
-static uint64_t need(void *context, uint64_t memory, uint64_t worth)
+static uint64_t bytes_needed(void *context, uint64_t memory, uint64_t worth)
 {
     struct advice *a = context;
     struct pst_partition_result result;
 
     (void)worth; /* what is accepted takes no more than was said */
-    return ask(a, memory, a->deadline_ns, &result, NULL) == PST_OK ? keep(a, &result) : UINT64_MAX;
+    return try_memory(a, memory, &result, NULL) == PST_OK ? keep_best(a, &result) : UINT64_MAX;
 }
 
-static void say(const struct advice *a, uint64_t enough, bool ended, struct pst_error *err)
+static void add_hint(const struct advice *a, uint64_t enough, bool ended, struct pst_error *err)
 {
     const struct pst_partition_result *best = &a->best;
     char text[32];
@@ -91,7 +91,7 @@ static void say(const struct advice *a, uint64_t enough, bool ended, struct pst_
                      ended ? PST_SMALLEST_ENDED "; " OTHER_WAYS : OTHER_WAYS);
 }
 
-static pst_status stop(struct pst_error *err)
+static pst_status fail_stopped(struct pst_error *err)
 {
     return pst_fail(err, PST_ERR_CANCELLED, "run.cancelled", "planning was stopped");
 }
@@ -110,7 +110,7 @@ pst_status pst_problem_partition_advise(const struct pst_problem_job *job,
     bool ended;
     pst_status status;
     struct pst_smallest search = {
-        .need = need,
+        .need = bytes_needed,
         .stopped = stopped,
         .context = &a,
         .most = pst_smallest_plans((uint64_t)problem->graph->n_nodes * problem->n_devices)};
@@ -118,26 +118,26 @@ pst_status pst_problem_partition_advise(const struct pst_problem_job *job,
     if (isinf(problem->memory_bytes)) {
         return err->status; /* memory is not what is missing */
     }
-    status = ask(&a, 0, 0, &any, &why);
+    status = try_memory(&a, 0, &any, &why);
     if (status == PST_ERR_INFEASIBLE && strcmp(why.message, err->message) != 0) {
         pst_error_hint(err, "more memory does not help: %s", why.message);
     }
     if (status != PST_OK) {
-        return wants_end(&a) ? stop(err) : err->status;
+        return wants_end(&a) ? fail_stopped(err) : err->status;
     }
     a.deadline_ns = pst_now_ns() + MOST_NS;
     search.capacity = (uint64_t)problem->memory_bytes;
-    enough = pst_smallest_find(&search, keep(&a, &any), &ended);
+    enough = pst_smallest_find(&search, keep_best(&a, &any), &ended);
     if (a.least <= search.capacity) {
         *ret_result = a.best;
         return PST_OK;
     }
     if (wants_end(&a)) {
         pst_partition_result_finish(&a.best);
-        return stop(err);
+        return fail_stopped(err);
     }
     if (a.least != UINT64_MAX) {
-        say(&a, enough, ended, err);
+        add_hint(&a, enough, ended, err);
     }
     pst_partition_result_finish(&a.best);
     return err->status;

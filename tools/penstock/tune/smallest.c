@@ -26,7 +26,7 @@ static uint64_t low_of(const struct search *s)
 
 /* Plans with so much memory. A plan may need more, for layouts differ from estimates: less than the
    best so far is enough. Returns true if there is such a plan. */
-static bool look(struct search *s, uint64_t memory)
+static bool try_memory(struct search *s, uint64_t memory)
 {
     uint64_t need = s->asked->need(s->asked->context, memory, s->best - 1);
 
@@ -51,8 +51,8 @@ static bool step_down(struct search *s)
 {
     uint64_t best = s->best;
 
-    if (!look(s, best - 1) && goes_on(s)) {
-        look(s, best);
+    if (!try_memory(s, best - 1) && goes_on(s)) {
+        try_memory(s, best);
     }
     return s->best < best;
 }
@@ -64,7 +64,7 @@ static void close_in(struct search *s)
         uint64_t low = low_of(s), rest = s->best - low;
 
         if (rest > s->best / FINE && rest > 1) {
-            look(s, low + rest / 2);
+            try_memory(s, low + rest / 2);
         } else if (rest <= 1 || !step_down(s)) {
             return;
         }
@@ -86,7 +86,7 @@ uint64_t pst_smallest_find(const struct pst_smallest *search, uint64_t need, boo
         again = false;
         /* Amounts may have been refused by chance: try smaller ones, in growing steps. */
         for (uint32_t part = 64; part >= 4 && !again && goes_on(&s); part /= 2) {
-            again = look(&s, s.best - s.best / part);
+            again = try_memory(&s, s.best - s.best / part);
         }
     }
     is_stopped = search->stopped(search->context);

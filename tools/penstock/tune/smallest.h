@@ -35,7 +35,7 @@ static inline bool pst_smallest_may_help(const struct pst_error *why)
     return strcmp(why->kind, "plan.infeasible") == 0 || strcmp(why->kind, "plan.mismatch") == 0;
 }
 
-/* How many plans so much work each (operators x micro-batches) is worth; 0: none. */
+/* Returns how many plans so much work each (operators x micro-batches) is worth; 0: none. */
 uint32_t pst_smallest_plans(uint64_t work);
 
 /*

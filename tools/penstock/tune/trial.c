@@ -300,7 +300,7 @@ static pst_status run_round(struct pst_session *session, struct round *round, st
     struct pst_data *data = NULL;
     pst_status status = PST_OK;
 
-    if (!pst_session_is_hollow(session)) {
+    if (!pst_session_has_no_data(session)) {
         status = pst_data_create(session->job, session->graph, &data, err);
     }
     PST_TRY(status, pst_train_run(session, data, NULL, &listener, err));

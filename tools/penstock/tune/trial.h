@@ -82,7 +82,7 @@ struct pst_trial_options {
 pst_status pst_trial_run(const char *config_json, const struct pst_trial_options *options,
                          struct pst_trial *ret_trial, struct pst_error *err);
 /*
- * Runs the plan of a trial that is done and has kept it, for one round of n_steps behind a fifth as
+ * Runs the plan of a trial that is done and has kept it, for one round of n_steps after a fifth as
  * many that do not count. A run that fails is an outcome, too. Errors: PST_ERR_CANCELLED after a
  * signal, which leaves the trial as it was; run.stalled (a device that stands still is not to be
  * had again).

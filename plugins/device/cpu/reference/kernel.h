@@ -358,7 +358,7 @@ static inline uint64_t mse_elems(const struct pst_op_request *request)
 #define MAP_ONE(map) +1
 _Static_assert(MAP_EACH(MAP_ONE) == PST_MAPS, "every map");
 
-/* How many elements from `first` on of the walk are a tile: within one row of it. */
+/* Returns how many elements from `first` on of the walk are a tile: within one row of it. */
 static inline uint64_t map_tile(const struct pst_spread *spread, uint64_t first)
 {
     const uint64_t row = pst_spread_row(spread), left = row - first % row;
