@@ -2,8 +2,8 @@
  *
  * MEM2 on what outlives the step: each parameter that a rank uses has its weights, their versions,
  * accumulators, sums and optimizer state in buffers of its own; reductions and steps find them by
- * this table, not by operands. SHARD1: it updates the piece that is its, and has no state of others.
- * SHARD4: the norm gets the squares of every element from one rank.
+ * this table, not by operands. SHARD1: it updates the piece that is its, and has no state of
+ * others. SHARD4: the norm gets the squares of every element from one rank.
  */
 #include "prove/internal.h"
 
@@ -154,7 +154,7 @@ static void check_row(const struct holder *h, const struct pst_program_param *ro
     check_weights(h, row);
     check_accumulators(h, row);
     if (parameter->n_users > 1 && h->piece.elems > 0 ? !is(h, row->tie, PST_V_TIE, h->parameter, 0)
-                               : row->tie != PST_NONE) {
+                                                     : row->tie != PST_NONE) {
         fault(h, "the sum of its tied gradients is not where it should be");
     }
     for (uint32_t i = 0; i < 2; i++) {

@@ -2,9 +2,9 @@
  *
  * What the ranks do when they meet, against what pieces, stages and uses imply: as every member has
  * what follows from these alone, all have the same. COMM4: who meets, for what. SHARD2: REDUCE sums
- * each accumulator over the ranks of its stage, each element once, to the one that updates it, or to
- * all; TIE sums over the uses, in the order in which the model has them. SHARD3: GATHER brings all
- * pieces of the weights that the STEP before has made.
+ * each accumulator over the ranks of its stage, each element once, to the one that updates it, or
+ * to all; TIE sums over the uses, in the order in which the model has them. SHARD3: GATHER brings
+ * all pieces of the weights that the STEP before has made.
  */
 #include "prove/internal.h"
 
@@ -40,9 +40,9 @@ static void expect(struct walk *w, uint32_t p, uint32_t value, struct pst_progra
     const bool gather = w->meeting->kind == PST_MEET_GATHER;
     const uint32_t at = w->n_parts++;
     const struct pst_program_meet_part *found = &w->meeting->parts[at];
-    if (w->wrong || (at < w->meeting->n_parts && found->value == value &&
-                     found->owner == part.owner && found->begin == part.begin &&
-                     found->bytes == part.bytes)) {
+    if (w->wrong ||
+        (at < w->meeting->n_parts && found->value == value && found->owner == part.owner &&
+         found->begin == part.begin && found->bytes == part.bytes)) {
         return;
     }
     w->wrong = true;
