@@ -167,7 +167,7 @@ static inline uint32_t pst_check_ticks(const struct pst_program *program, uint32
 /* Runs rules; returns true if they found nothing. */
 bool pst_check_is_clean(struct pst_check *check, void (*rules)(struct pst_check *check));
 
-/* What a rank updates of a parameter: as a member of its stages, all of it where it is whole. */
+/* A member of the stages that use a parameter updates this piece, or all of it. */
 static inline struct pst_shard pst_check_piece(const struct pst_check *check, uint32_t parameter,
                                                uint32_t member)
 {

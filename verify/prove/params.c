@@ -49,7 +49,7 @@ static bool is_owner(const struct holder *h)
     return h->check->pieces[h->parameter] != NULL ? place != PST_NONE : place == 0;
 }
 
-static bool holds(const struct holder *h, uint32_t v, uint64_t elems)
+static bool holds_elems(const struct holder *h, uint32_t v, uint64_t elems)
 {
     return v >= h->program->n_values || h->program->values[v].bytes == elems * sizeof(float);
 }
@@ -69,9 +69,11 @@ static void check_piece(const struct holder *h, const struct pst_program_param *
     if (h->check->pieces[h->parameter] == NULL) {
         return;
     }
-    if (!holds(h, row->weight, parameter->dtype == PST_F32 ? parameter->elems : h->piece.elems) ||
-        !holds(h, row->tie, h->piece.elems) || !holds(h, row->optimizer[0], h->piece.elems) ||
-        !holds(h, row->optimizer[1], h->piece.elems)) {
+    if (!holds_elems(h, row->weight,
+                     parameter->dtype == PST_F32 ? parameter->elems : h->piece.elems) ||
+        !holds_elems(h, row->tie, h->piece.elems) ||
+        !holds_elems(h, row->optimizer[0], h->piece.elems) ||
+        !holds_elems(h, row->optimizer[1], h->piece.elems)) {
         rule_fault(h, "SHARD1", "its state is not that of the piece which this device updates");
     }
 }

@@ -14,7 +14,8 @@ struct bucket {
 
 /* Each block goes to the member in whose n-th of the bucket it begins. Members of neighbouring
    blocks are the same or neighbours, so what a member gets is one piece. */
-static void deal(struct pst_check *check, const struct bucket *bucket, uint32_t p, uint32_t n)
+static void deal_blocks(struct pst_check *check, const struct bucket *bucket, uint32_t p,
+                        uint32_t n)
 {
     const struct pst_parameter *parameter = &check->graph->params[p];
     const uint64_t block = parameter->muon != 0 ? parameter->elems : PST_SHARD_BLOCK;
@@ -39,7 +40,7 @@ static void walk_op(struct pst_check *check, uint32_t op, struct bucket *bucket,
             continue;
         }
         if (n_members > 0) {
-            deal(check, bucket, p, n_members);
+            deal_blocks(check, bucket, p, n_members);
             bucket->at += check->graph->params[p].elems;
         } else {
             bucket->elems += check->graph->params[p].elems;
@@ -102,7 +103,7 @@ void pst_check_cuts(struct pst_check *check)
         const uint32_t p = plan->ties[t].parameter;
         const struct bucket own = {.elems = check->graph->params[p].elems, .number = p};
         if (pst_check_cuts_tie(plan, t)) {
-            deal(check, &own, p, plan->stages[plan->ties[t].stages[0]].n_ranks);
+            deal_blocks(check, &own, p, plan->stages[plan->ties[t].stages[0]].n_ranks);
         }
     }
 }
