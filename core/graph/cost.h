@@ -71,8 +71,8 @@ uint64_t pst_cost_host_ns(const struct pst_cost_model *cost, uint64_t bytes);
 uint64_t pst_cost_allreduce_ns(const struct pst_cost_model *cost, uint64_t bytes, uint32_t n_ranks);
 /* Collectives: a sum over ranks, in a fixed order; copies of what each of them has. */
 enum pst_meet_kind { PST_MEET_SUM = 0, PST_MEET_GATHER = 1 };
-/* What ranks do to buffers that all of them have: each element is added up by one of them, and sent
-   to all by one of them. A sum that all take does both to all bytes. */
+/* Bytes of buffers that all ranks of a meeting have. One of them adds up each element of what is
+   added, and sends each of what is copied to all. A sum that all take does both to all bytes. */
 struct pst_meet_bytes {
     uint64_t added, copied;
 };

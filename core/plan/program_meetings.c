@@ -100,56 +100,35 @@ static const struct pst_program_meeting *make_reduce(struct pst_builder *b,
 /* One accumulator per using operator, added in the order in which the model uses them, wherever
    they are: the sum is the same for every cut. */
 
-static bool holds(const struct pst_builder *b, uint32_t rank, uint32_t op)
+static bool has_use(const struct pst_builder *b, uint32_t rank, uint32_t op)
 {
     return pst_plan_replica(&b->plan->stages[b->stage_of[op]], rank) != PST_NONE;
 }
 
-/* The first member that holds the `user`-th use, and which of its sources that is. */
+/* The first member that has the `user`-th use, and which of its sources that is. */
 static void find_term(const struct pst_builder *b, const struct pst_program_meeting *tie,
                       const struct pst_parameter *parameter, uint32_t user, uint32_t *ret_term)
 {
     uint32_t m = 0, source = 0;
 
-    while (!holds(b, tie->members[m], parameter->users[user])) {
+    while (!has_use(b, tie->members[m], parameter->users[user])) {
         m++;
     }
     for (uint32_t u = 0; u < user; u++) {
-        source += holds(b, tie->members[m], parameter->users[u]);
+        source += has_use(b, tie->members[m], parameter->users[u]);
     }
     ret_term[0] = m;
     ret_term[1] = source;
 }
 
-/* All ranks of the tie, ascending; of a parameter in pieces those that have the same one. */
-static void find_members(const struct pst_builder *b, uint32_t index, bool cut, uint32_t replica,
-                         struct pst_program_meeting *tie)
-{
-    const struct pst_plan_tie *from = &b->plan->ties[index];
-    uint32_t *members = pst_arena_array(&b->program->arena, b->plan->n_devices, sizeof *members);
-
-    for (uint32_t r = 0; r < b->plan->n_devices; r++) {
-        bool in = false;
-
-        for (uint32_t s = 0; s < from->n_stages; s++) {
-            const struct pst_plan_stage *stage = &b->plan->stages[from->stages[s]];
-
-            in |= cut ? stage->ranks[replica] == r : pst_plan_replica(stage, r) != PST_NONE;
-        }
-        if (in) {
-            members[tie->n_members++] = r;
-        }
-    }
-    tie->members = members;
-}
-
 static const struct pst_program_meeting *make_tie(struct pst_builder *b,
                                                   const struct pst_program_section *section,
-                                                  uint32_t index)
+                                                  const struct pst_instr *instr)
 {
-    const uint32_t p = b->plan->ties[index].parameter;
+    const uint32_t p = b->plan->ties[instr->stage].parameter;
     const struct pst_parameter *parameter = &b->graph->params[p];
     const struct pst_program_param *row = &b->program->params[b->param_row[p]];
+    uint32_t *members = pst_arena_array(&b->program->arena, b->plan->n_devices, sizeof *members);
     struct pst_program_meeting *tie = pst_arena_array(&b->program->arena, 1, sizeof *tie);
     struct pst_program_meet_part *part = pst_arena_array(&b->program->arena, 1, sizeof *part);
     uint32_t(*order)[2] = pst_arena_array(&b->program->arena, parameter->n_users, sizeof *order);
@@ -158,6 +137,7 @@ static const struct pst_program_meeting *make_tie(struct pst_builder *b,
         .value = row->tie, .owner = PST_NONE, .bytes = row->shard.elems * sizeof(float)};
     *tie = (struct pst_program_meeting){
         .kind = PST_MEET_SUM,
+        .members = members,
         .parts = part,
         .n_parts = row->shard.elems > 0 ? 1 : 0,
         .n_sources = row->n_grads,
@@ -165,8 +145,7 @@ static const struct pst_program_meeting *make_tie(struct pst_builder *b,
         .source_begin = row->shard.first * sizeof(float),
         .order = (const uint32_t(*)[2])order,
         .n_order = parameter->n_users};
-    find_members(b, index, pst_shards_cut(&b->stages[row->stage].shards, p),
-                 b->stages[row->stage].replica, tie);
+    tie->n_members = pst_plan_members(b->plan, instr, b->rank, members);
     for (uint32_t user = 0; user < parameter->n_users; user++) {
         find_term(b, tie, parameter, user, order[user]);
     }
@@ -211,7 +190,7 @@ const struct pst_program_meeting *pst_build_meeting(struct pst_builder *b,
     }
     if (instr->op == PST_I_TIE) {
         return b->param_row[b->plan->ties[instr->stage].parameter] != PST_NONE
-                   ? make_tie(b, section, instr->stage)
+                   ? make_tie(b, section, instr)
                    : NULL;
     }
     if (b->plan->stages[instr->stage].n_ranks < 2 || !b->stages[instr->stage].local) {

@@ -33,8 +33,8 @@ static struct pst_shard piece_of(const struct bucket *bucket, const struct pst_p
     return (struct pst_shard){first, first_of(bucket, parameter, q + 1, n) - first};
 }
 
-static void cut(const struct pst_shards *shards, const struct pst_parameter *parameter,
-                struct bucket *bucket, struct pst_shard *pieces)
+static void cut_parameter(const struct pst_shards *shards, const struct pst_parameter *parameter,
+                          struct bucket *bucket, struct pst_shard *pieces)
 {
     for (uint32_t q = 0; q < shards->n; q++) {
         pieces[(q + bucket->turn) % shards->n] = piece_of(bucket, parameter, q, shards->n);
@@ -109,8 +109,9 @@ void pst_shards_make(const struct pst_graph *graph, const uint32_t *nodes, uint3
             }
             own = (struct bucket){.elems = graph->params[p].elems, .turn = p};
             ret_shards->row_of[p] = n++;
-            cut(ret_shards, &graph->params[p], graph->params[p].n_users == 1 ? &layer : &own,
-                &ret_shards->pieces[(size_t)ret_shards->row_of[p] * n_members]);
+            cut_parameter(ret_shards, &graph->params[p],
+                          graph->params[p].n_users == 1 ? &layer : &own,
+                          &ret_shards->pieces[(size_t)ret_shards->row_of[p] * n_members]);
         }
     }
 }

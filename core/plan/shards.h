@@ -30,11 +30,11 @@ struct pst_shards {
     struct pst_shard *pieces; /* [row][member] */
 };
 
-/* For n members with these operators; whole[parameter]: it is not cut; NULL: all are. */
+/* Makes those of n members with these operators; whole[parameter]: it is not cut; NULL: all are. */
 void pst_shards_make(const struct pst_graph *graph, const uint32_t *nodes, uint32_t n_nodes,
                      uint32_t n_members, const bool *whole, struct pst_arena *arena,
                      struct pst_shards *ret_shards);
-/* Those of a stage; without plan->zero nothing is cut. */
+/* Makes those of a stage; without plan->zero nothing is cut. */
 void pst_plan_shards(const struct pst_plan *plan, const struct pst_graph *graph, uint32_t stage,
                      struct pst_arena *arena, struct pst_shards *ret_shards);
 
@@ -43,7 +43,7 @@ static inline bool pst_shards_cut(const struct pst_shards *shards, uint32_t para
     return shards->n > 1 && shards->row_of[parameter] != PST_NONE;
 }
 
-/* What a member updates: all of a parameter that is not cut. */
+/* The elements that a member updates: all of a parameter that is not cut. */
 static inline struct pst_shard pst_shard_of(const struct pst_shards *shards,
                                             const struct pst_graph *graph, uint32_t parameter,
                                             uint32_t member)
@@ -88,7 +88,7 @@ struct pst_square_tree {
     uint32_t parameter, member; /* of the first stage that uses it */
     uint64_t first, elems;
 };
-/* Those of a plan, ascending by parameter and element. They are in the arena. Returns how many. */
+/* Lists them, ascending by parameter and element, in the arena. Returns how many. */
 uint32_t pst_plan_square_trees(const struct pst_plan *plan, const struct pst_graph *graph,
                                struct pst_arena *arena, struct pst_square_tree **ret_trees);
 /* The sum over all parameters of a plan; sums[tree]. */

@@ -105,6 +105,7 @@ struct fake_nccl {
     unsigned n_made;             /* communicators that were ever made */
     atomic_uint n_kept;          /* streams, events and pieces of memory that exist */
     atomic_uint n_calls;         /* that could have failed, since the faults were set */
+    atomic_ullong n_bytes;       /* that were ever sent */
     unsigned most_blocks;        /* that a device ran at once, since the faults were set */
     unsigned most_reserved;     /* that the communicators of a rank might run at once, since then */
     unsigned processors;        /* of a device; each block of a kernel takes one while it runs */

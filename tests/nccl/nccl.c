@@ -428,6 +428,7 @@ static ncclResult_t add(bool is_send, const void *data, size_t count_of, ncclDat
         .known = fake_is_known(comm, data, count_of * (type == ncclFloat32 ? 4 : 1)),
         .data = fake_reach(data),
         .bytes = count_of * (type == ncclFloat32 ? sizeof(float) : 1)};
+    atomic_fetch_add(&fake_nccl.n_bytes, is_send ? op->end.bytes : 0);
     if (open_group == NULL) {
         open_group = calloc(1, sizeof *open_group);
         if (open_group == NULL) {

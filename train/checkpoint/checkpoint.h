@@ -29,7 +29,7 @@ struct pst_checkpoint_tensor {
     const char *name; /* pst_state_name */
     uint32_t rank;
     uint64_t shape[PST_ST_RANK], elems;
-    const char *xxh3;
+    const char *xxh3; /* NULL: its pieces are in several files */
     uint32_t n_pieces;
     struct pst_checkpoint_piece *pieces;
 };

@@ -10,7 +10,9 @@
 
 #include "config/codec.h"
 
-enum { VERSION = 2, OLDEST_READER = 1, NAME_BYTES = 255 };
+/* Version 3 has tensors in several files, without a checksum of the whole, which earlier readers
+   would call damaged. Without such a tensor a manifest is of version 2, which all readers read. */
+enum { VERSION = 3, VERSION_SUMMED = 2, OLDEST_READER = 1, NAME_BYTES = 255 };
 
 const char *const pst_numeric_names[PST_NUMERICS] = {
     "device", "kernels", "dtype", "threads_per_device", "microbatch", "replicas",
@@ -177,7 +179,7 @@ static void check_pieces(struct pst_codec *c, const struct pst_checkpoint_tensor
         const uint64_t n = pst_checkpoint_box(tensor, &tensor->pieces[i], at);
 
         if (n == 0 || n > PST_CHECKPOINT_PIECE / sizeof(float)) {
-            pst_codec_fail(c, NULL, "pieces", "piece %u %s", i,
+            pst_codec_fail(c, NULL, "pieces", "%.300s: piece %u %s", tensor->name, i,
                            n == 0 ? "does not begin where the one before it ends"
                                   : "is larger than 64 MiB");
             return;
@@ -185,9 +187,21 @@ static void check_pieces(struct pst_codec *c, const struct pst_checkpoint_tensor
         at += n;
     }
     if (at != tensor->elems) {
-        pst_codec_fail(c, NULL, "pieces", "they hold %llu of %llu elements", (unsigned long long)at,
-                       (unsigned long long)tensor->elems);
+        pst_codec_fail(c, NULL, "pieces", "%.300s: they hold %llu of %llu elements", tensor->name,
+                       (unsigned long long)at, (unsigned long long)tensor->elems);
     }
+}
+
+/* The process that writes all of a tensor sums it. */
+static bool lacks_sum(const struct pst_manifest *manifest,
+                      const struct pst_checkpoint_tensor *tensor)
+{
+    bool several = false;
+
+    for (uint32_t i = 1; i < tensor->n_pieces; i++) {
+        several = several || tensor->pieces[i].file != tensor->pieces[0].file;
+    }
+    return tensor->xxh3 == NULL && (!several || manifest->version <= VERSION_SUMMED);
 }
 
 static void code_tensor(struct pst_codec *c, const struct pst_manifest *manifest, uint32_t index)
@@ -200,7 +214,9 @@ static void code_tensor(struct pst_codec *c, const struct pst_manifest *manifest
     code_text(c, "name", &tensor->name);
     pst_codec_constant(c, "dtype", "F32");
     code_sizes(c, "shape", tensor->shape, &tensor->rank);
-    code_hash(c, "xxh3", &tensor->xxh3);
+    if (pst_codec_has(c, "xxh3", tensor->xxh3 != NULL)) {
+        code_hash(c, "xxh3", &tensor->xxh3);
+    }
     pieces = pst_codec_items(c, "pieces", &tensor->pieces, &tensor->n_pieces, sizeof *pieces);
     for (uint32_t i = 0; i < tensor->n_pieces && pst_codec_is_sound(c); i++) {
         code_piece(c, manifest, tensor, &pieces[i]);
@@ -213,6 +229,12 @@ static void code_tensor(struct pst_codec *c, const struct pst_manifest *manifest
             pst_codec_fail(c, NULL, "name", "names must ascend, without duplicates");
         } else {
             check_pieces(c, tensor);
+            if (lacks_sum(manifest, tensor)) { /* after what is worse: the first failure counts */
+                pst_codec_fail(c, NULL, "xxh3",
+                               "missing; %.300s could lack it from version %d on, with pieces in "
+                               "several files",
+                               tensor->name, VERSION);
+            }
         }
     }
     pst_codec_end(c);
@@ -311,8 +333,12 @@ static void code_contents(struct pst_codec *c, struct pst_manifest *m)
 /* A later format is read as far as it says that it can be. */
 static void code_format(struct pst_codec *c, struct pst_manifest *m)
 {
-    uint32_t version = VERSION, least = OLDEST_READER;
+    uint32_t version = VERSION_SUMMED, least = OLDEST_READER;
 
+    for (uint32_t i = 0; i < m->n_tensors; i++) { /* none yet where it is read */
+        version = m->tensors[i].xxh3 == NULL ? VERSION : version;
+    }
+    least = version == VERSION ? VERSION : least;
     pst_codec_constant(c, "format", "penstock-checkpoint");
     pst_codec_uint(c, "version", &version);
     pst_codec_uint(c, "min_reader", &least);

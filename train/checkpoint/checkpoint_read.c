@@ -508,8 +508,8 @@ static void check_values(const struct opened *opened, const struct pst_checkpoin
         }
     }
     found = pst_hasher_end(hasher);
-    pst_hash_parse(tensor->xxh3, &stated);
-    if (sound && !pst_hash_equal(&stated, &found)) {
+    if (sound && tensor->xxh3 != NULL && pst_hash_parse(tensor->xxh3, &stated) &&
+        !pst_hash_equal(&stated, &found)) {
         note_defect(
             checking,
             pst_fail_at(&err, PST_ERR_CONFIG, "checkpoint.damaged", opened->base.path, 0, 0,

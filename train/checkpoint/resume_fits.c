@@ -61,7 +61,9 @@ static void compare_value(void *context, const struct pst_state_key *key, uint64
     const bool fits =
         pst_checkpoint_has(fitting->checkpoint, fitting->graph, key, all, &tensor, difference);
 
-    (void)first; /* all of its pieces are one tensor */
+    if (first > 0) {
+        return; /* which the rank that saves its beginning tells */
+    }
     if (tensor != NULL) {
         fitting->known[tensor - fitting->checkpoint->manifest.tensors] = true;
     }

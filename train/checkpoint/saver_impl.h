@@ -13,9 +13,10 @@
 #define SAVER_PARTIAL ".partial-"
 #define SAVER_RETIRED ".retired-"
 
-/* A value that a process answers for. */
+/* The elements of a value that a rank answers for, `elems` from `first` on. */
 struct saver_tensor {
-    struct pst_checkpoint_tensor is; /* but for pieces and checksum */
+    struct pst_checkpoint_tensor is; /* but for pieces and checksum; n_pieces: of these */
+    uint64_t first, elems;
     uint32_t process, first_piece;
     uint64_t offset; /* in its process's copies, in elements */
 };
@@ -31,6 +32,7 @@ struct saver_layout {
     struct pst_arena arena;
     uint32_t n_processes, n_tensors, n_pieces;
     struct saver_tensor *tensors;
+    const struct saver_tensor **order; /* ascending by name, then by first element */
     struct saver_piece *pieces;
     uint32_t *first_tensor, *first_piece; /* per process, and one after the last */
     uint64_t *elems;                      /* per process */
@@ -42,7 +44,8 @@ struct saver_layout {
 struct saver_sums {
     uint64_t bytes; /* of the file; 0: it has none */
     struct pst_hash file;
-    struct pst_hash hashes[]; /* of its tensors in order, then of its pieces */
+    struct pst_hash hashes[]; /* of its tensors in order, then of its pieces. Of tensors with one
+                                 name the first has that of all, if they are all its own */
 };
 
 /* Where and what a save writes. */
@@ -59,11 +62,13 @@ struct saver_job {
 
 /* saver_layout.c */
 void saver_layout_make(struct saver_layout *layout, const struct pst_session *session);
+/* The end of the tensors with the name of order[from]. *ret_one: they are of one process. */
+uint32_t saver_tensor_end(const struct saver_layout *layout, uint32_t from, bool *ret_one);
 /* Fills the manifest of a checkpoint of this session, except for the moment and the contents. */
 void pst_checkpoint_describe(const struct pst_session *session, uint64_t data_digest,
                              struct pst_arena *arena, struct pst_manifest *ret_manifest);
 struct saver_sums *saver_sums_of(const struct saver_job *job, uint32_t process);
-struct pst_hash *saver_tensor_sum(const struct saver_job *job, uint32_t tensor);
+struct pst_hash *saver_tensor_sum(const struct saver_job *job, const struct saver_tensor *tensor);
 struct pst_hash *saver_piece_sum(const struct saver_job *job, uint32_t piece);
 /* The manifest of a save whose sums are gathered; free() it. */
 char *saver_manifest(const struct saver_job *job);

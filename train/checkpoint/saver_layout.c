@@ -27,27 +27,31 @@ static void collect(void *context, const struct pst_state_key *key, uint64_t fir
 {
     struct collecting *collecting = context;
     struct saver_layout *layout = collecting->layout;
+    const uint64_t all =
+        key->kind == PST_STATE_OPERATOR ? elems : collecting->graph->params[key->index].elems;
     struct saver_tensor *tensor;
     char name[PST_CHECKPOINT_NAME];
 
-    (void)first;
     pst_grow(&layout->tensors, &collecting->room, layout->n_tensors, sizeof *layout->tensors);
     tensor = &layout->tensors[layout->n_tensors++];
     pst_state_name(collecting->graph, key, name);
-    *tensor = (struct saver_tensor){
-        .is = {.name = pst_arena_strdup(&layout->arena, name), .elems = elems},
-        .process = collecting->process,
-        .offset = layout->elems[collecting->process]};
-    tensor->is.rank = pst_state_shape(collecting->graph, key, elems, tensor->is.shape);
+    *tensor =
+        (struct saver_tensor){.is = {.name = pst_arena_strdup(&layout->arena, name), .elems = all},
+                              .first = first,
+                              .elems = elems,
+                              .process = collecting->process,
+                              .offset = layout->elems[collecting->process]};
+    tensor->is.rank = pst_state_shape(collecting->graph, key, all, tensor->is.shape);
     layout->elems[collecting->process] += elems;
 }
 
-/* The piece that begins at an element: rows of the first axis whose rows fit, of one index in the
-   axes before. Returns its elements. */
-static uint64_t cut_piece(const struct pst_checkpoint_tensor *tensor, uint64_t at,
+/* The piece that begins at an element and ends by another: rows of the first axis that has one
+   there which fits, of one index in the axes before. Returns its elements. */
+static uint64_t cut_piece(const struct pst_checkpoint_tensor *tensor, uint64_t at, uint64_t end,
                           struct pst_checkpoint_piece *piece)
 {
-    const uint64_t most = PST_CHECKPOINT_PIECE / sizeof(float);
+    const uint64_t largest = PST_CHECKPOINT_PIECE / sizeof(float);
+    const uint64_t most = end - at < largest ? end - at : largest;
     uint64_t row = tensor->elems, n;
     uint32_t axis = 0;
 
@@ -55,7 +59,7 @@ static uint64_t cut_piece(const struct pst_checkpoint_tensor *tensor, uint64_t a
         row /= tensor->shape[axis];
         piece->begin[axis] = at / row % tensor->shape[axis];
         piece->shape[axis] = 1;
-        if (row <= most) {
+        if (row <= most && at % row == 0) {
             break;
         }
     }
@@ -74,19 +78,66 @@ static void cut_tensor(struct saver_layout *layout, uint32_t index, size_t *room
     struct saver_tensor *tensor = &layout->tensors[index];
 
     tensor->first_piece = layout->n_pieces;
-    for (uint64_t at = 0; at < tensor->is.elems;) {
+    for (uint64_t at = 0; at < tensor->elems;) {
         struct saver_piece *piece;
 
         pst_grow(&layout->pieces, room, layout->n_pieces, sizeof *layout->pieces);
         piece = &layout->pieces[layout->n_pieces++];
         *piece = (struct saver_piece){.tensor = index, .offset = tensor->offset + at};
-        piece->elems = cut_piece(&tensor->is, at, &piece->is);
-        piece->is.key =
-            piece->elems == tensor->is.elems
-                ? tensor->is.name
-                : pst_arena_printf(&layout->arena, "%s#%06u", tensor->is.name, tensor->is.n_pieces);
+        piece->elems =
+            cut_piece(&tensor->is, tensor->first + at, tensor->first + tensor->elems, &piece->is);
         tensor->is.n_pieces++;
         at += piece->elems;
+    }
+}
+
+static int by_name(const void *a, const void *b)
+{
+    const struct saver_tensor *one = *(const struct saver_tensor *const *)a;
+    const struct saver_tensor *other = *(const struct saver_tensor *const *)b;
+    const int names = strcmp(one->is.name, other->is.name);
+
+    return names != 0 ? names : (one->first > other->first) - (one->first < other->first);
+}
+
+uint32_t saver_tensor_end(const struct saver_layout *layout, uint32_t from, bool *ret_one)
+{
+    const struct saver_tensor *first = layout->order[from];
+    uint32_t end = from;
+
+    *ret_one = true;
+    while (end < layout->n_tensors && strcmp(layout->order[end]->is.name, first->is.name) == 0) {
+        *ret_one = *ret_one && layout->order[end]->process == first->process;
+        end++;
+    }
+    return end;
+}
+
+/* Pieces of one name are numbered over all processes. */
+static void name_pieces(struct saver_layout *layout)
+{
+    uint32_t n = 0;
+    const char *last = "";
+
+    layout->order = pst_arena_array(&layout->arena, layout->n_tensors, sizeof *layout->order);
+    for (uint32_t i = 0; i < layout->n_tensors; i++) {
+        layout->order[i] = &layout->tensors[i];
+    }
+    if (layout->n_tensors > 0) {
+        qsort(layout->order, layout->n_tensors, sizeof *layout->order, by_name);
+    }
+    for (uint32_t i = 0; i < layout->n_tensors; i++) {
+        const struct saver_tensor *tensor = layout->order[i];
+
+        n = strcmp(tensor->is.name, last) == 0 ? n : 0;
+        last = tensor->is.name;
+        for (uint32_t k = 0; k < tensor->is.n_pieces; k++) {
+            struct saver_piece *piece = &layout->pieces[tensor->first_piece + k];
+
+            piece->is.key = piece->elems == tensor->is.elems
+                                ? last
+                                : pst_arena_printf(&layout->arena, "%s#%06u", last, n++);
+        }
     }
 }
 
@@ -121,6 +172,7 @@ void saver_layout_make(struct saver_layout *layout, const struct pst_session *se
         bytes = sizeof(struct saver_sums) + n_hashes * sizeof(struct pst_hash);
         layout->sums_bytes = bytes > layout->sums_bytes ? bytes : layout->sums_bytes;
     }
+    name_pieces(layout);
 }
 
 struct saver_sums *saver_sums_of(const struct saver_job *job, uint32_t process)
@@ -128,11 +180,12 @@ struct saver_sums *saver_sums_of(const struct saver_job *job, uint32_t process)
     return (struct saver_sums *)(void *)(job->sums + process * job->layout->sums_bytes);
 }
 
-struct pst_hash *saver_tensor_sum(const struct saver_job *job, uint32_t tensor)
+struct pst_hash *saver_tensor_sum(const struct saver_job *job, const struct saver_tensor *tensor)
 {
-    const uint32_t process = job->layout->tensors[tensor].process;
+    const struct saver_layout *layout = job->layout;
 
-    return &saver_sums_of(job, process)->hashes[tensor - job->layout->first_tensor[process]];
+    return &saver_sums_of(job, tensor->process)
+                ->hashes[tensor - layout->tensors - layout->first_tensor[tensor->process]];
 }
 
 struct pst_hash *saver_piece_sum(const struct saver_job *job, uint32_t piece)
@@ -158,28 +211,35 @@ static const char *hash_text(struct pst_arena *arena, const struct pst_hash *has
     return pst_arena_strdup(arena, pst_hash_text(hash, text));
 }
 
-static int by_name(const void *a, const void *b)
-{
-    return strcmp(((const struct pst_checkpoint_tensor *)a)->name,
-                  ((const struct pst_checkpoint_tensor *)b)->name);
-}
-
-static void put_tensor(const struct saver_job *job, uint32_t index, const uint32_t *files,
-                       struct pst_arena *arena, struct pst_checkpoint_tensor *to)
+/* One tensor of all that have the name of order[from]; returns their end. */
+static uint32_t put_tensor(const struct saver_job *job, uint32_t from, const uint32_t *files,
+                           struct pst_arena *arena, struct pst_checkpoint_tensor *to)
 {
     const struct saver_layout *layout = job->layout;
-    const struct saver_tensor *from = &layout->tensors[index];
+    bool one;
+    const uint32_t end = saver_tensor_end(layout, from, &one);
+    uint32_t n = 0;
 
-    *to = from->is;
-    to->xxh3 = hash_text(arena, saver_tensor_sum(job, index));
-    to->pieces = pst_arena_array(arena, to->n_pieces, sizeof *to->pieces);
-    for (uint32_t i = 0; i < to->n_pieces; i++) {
-        const uint32_t piece = from->first_piece + i;
-
-        to->pieces[i] = layout->pieces[piece].is;
-        to->pieces[i].file = files[from->process];
-        to->pieces[i].xxh3 = hash_text(arena, saver_piece_sum(job, piece));
+    for (uint32_t i = from; i < end; i++) {
+        n += layout->order[i]->is.n_pieces;
     }
+    *to = layout->order[from]->is;
+    to->xxh3 = one ? hash_text(arena, saver_tensor_sum(job, layout->order[from])) : NULL;
+    to->pieces = pst_arena_array(arena, n, sizeof *to->pieces);
+    to->n_pieces = 0;
+    for (uint32_t i = from; i < end; i++) {
+        const struct saver_tensor *tensor = layout->order[i];
+
+        for (uint32_t k = 0; k < tensor->is.n_pieces; k++) {
+            const uint32_t index = tensor->first_piece + k;
+            struct pst_checkpoint_piece *piece = &to->pieces[to->n_pieces++];
+
+            *piece = layout->pieces[index].is;
+            piece->file = files[tensor->process];
+            piece->xxh3 = hash_text(arena, saver_piece_sum(job, index));
+        }
+    }
+    return end;
 }
 
 static void put_contents(const struct saver_job *job, struct pst_arena *arena,
@@ -202,13 +262,9 @@ static void put_contents(const struct saver_job *job, struct pst_arena *arena,
                                              .xxh3 = hash_text(arena, &sums->file)};
         }
     }
-    m->n_tensors = layout->n_tensors;
     m->tensors = pst_arena_array(arena, layout->n_tensors, sizeof *m->tensors);
-    for (uint32_t i = 0; i < layout->n_tensors; i++) {
-        put_tensor(job, i, files, arena, &m->tensors[i]);
-    }
-    if (m->n_tensors > 0) {
-        qsort(m->tensors, m->n_tensors, sizeof *m->tensors, by_name);
+    for (uint32_t i = 0; i < layout->n_tensors;) {
+        i = put_tensor(job, i, files, arena, &m->tensors[m->n_tensors++]);
     }
 }
 

@@ -137,19 +137,32 @@ static pst_status write_pieces(struct saver_job *job, const struct pst_st_writer
     return status;
 }
 
+/* Sums the tensors of which this process has all elements. */
 static void sum_tensors(struct saver_job *job)
 {
     const struct saver_layout *layout = job->layout;
+    struct pst_hasher *hasher = pst_hasher_create();
 
-    for (uint32_t i = layout->first_tensor[job->process];
-         i < layout->first_tensor[job->process + 1]; i++) {
-        const struct saver_tensor *tensor = &layout->tensors[i];
+    for (uint32_t from = 0, end; from < layout->n_tensors; from = end) {
+        const struct saver_tensor *first = layout->order[from];
+        bool one;
 
-        *saver_tensor_sum(job, i) =
-            tensor->is.n_pieces == 1
-                ? *saver_piece_sum(job, tensor->first_piece)
-                : pst_hash_of(job->values + tensor->offset, tensor->is.elems * sizeof(float));
+        end = saver_tensor_end(layout, from, &one);
+        if (!one || first->process != job->process) {
+            continue;
+        }
+        if (first->is.n_pieces == 1 && end - from == 1) {
+            *saver_tensor_sum(job, first) = *saver_piece_sum(job, first->first_piece);
+            continue;
+        }
+        for (uint32_t i = from; i < end; i++) {
+            const struct saver_tensor *tensor = layout->order[i];
+
+            pst_hasher_add(hasher, job->values + tensor->offset, tensor->elems * sizeof(float));
+        }
+        *saver_tensor_sum(job, first) = pst_hasher_end(hasher);
     }
+    pst_hasher_destroy(hasher);
 }
 
 static uint64_t bytes_of(const struct saver_job *job)

@@ -5,10 +5,25 @@
 
 #include "base/error.h"
 
+/* Is it known who has each part: of a sum at its end, of a gather before it? */
+static bool owners_fit(const struct pst_meeting *meeting)
+{
+    const bool gathers = meeting->kind == PST_MEET_GATHER;
+    bool fit = meeting->kind == PST_MEET_SUM || (gathers && meeting->order == NULL);
+
+    for (uint32_t p = 0; p < meeting->n_parts; p++) {
+        const struct pst_meet_part *part = &meeting->parts[p];
+
+        fit = fit && (part->owner < meeting->n_members || (part->owner == PST_NONE && !gathers)) &&
+              !(gathers && part->src != NULL);
+    }
+    return fit;
+}
+
 bool inorder_takes(const struct pst_meeting *meeting, uint32_t rank, uint32_t n_ranks,
                    uint32_t *ret_me)
 {
-    bool takes = pst_meeting_terms(meeting) > 0;
+    bool takes = pst_meeting_terms(meeting) > 0 && owners_fit(meeting);
 
     *ret_me = meeting->n_members;
     for (uint32_t m = 0; m < meeting->n_members; m++) {
@@ -61,6 +76,56 @@ void inorder_add(void *sum, const void *term, uint32_t nth, uint64_t n, size_t s
     }
 }
 
+/* How many elements the parts of an owner have. */
+static uint64_t owned(const struct pst_meeting *meeting, uint32_t owner)
+{
+    uint64_t elems = 0;
+
+    for (uint32_t p = 0; p < meeting->n_parts; p++) {
+        elems += meeting->parts[p].owner == owner ? meeting->parts[p].elems : 0;
+    }
+    return elems;
+}
+
+bool inorder_next_round(const struct pst_meeting *meeting, uint64_t room, uint64_t align,
+                        struct inorder_round *round)
+{
+    const uint32_t n = meeting->n_members;
+    uint64_t most = 0, elems;
+
+    round->at += round->common ? n * round->share : round->share;
+    for (uint32_t m = 0; m < n && !round->common; m++) {
+        elems = owned(meeting, m);
+        most = elems > round->at && elems - round->at > most ? elems - round->at : most;
+    }
+    if (most == 0) {
+        round->at = round->common ? round->at : 0;
+        round->common = true;
+        elems = owned(meeting, PST_NONE);
+        most = elems > round->at ? inorder_even_share(elems - round->at, n) : 0;
+    }
+    most = (most + align - 1) / align * align;
+    round->share = most < room ? most : room;
+    return most > 0;
+}
+
+struct inorder_cursor inorder_cut(const struct pst_meeting *meeting,
+                                  const struct inorder_round *round, uint32_t member)
+{
+    struct inorder_cursor cursor = {meeting->parts, round->common ? PST_NONE : member, 0, 0};
+
+    cursor.n = inorder_share(owned(meeting, cursor.owner), round->at, round->share,
+                             round->common ? member : 0, &cursor.at);
+    return cursor;
+}
+
+struct inorder_cursor inorder_all(const struct pst_meeting *meeting, uint32_t owner)
+{
+    return (struct inorder_cursor){meeting->parts, owner, 0,
+                                   owner == INORDER_ANY ? pst_meeting_elems(meeting)
+                                                        : owned(meeting, owner)};
+}
+
 bool inorder_next_piece(struct inorder_cursor *cursor, struct inorder_piece *ret_piece)
 {
     uint64_t left;
@@ -68,9 +133,13 @@ bool inorder_next_piece(struct inorder_cursor *cursor, struct inorder_piece *ret
     if (cursor->n == 0) {
         return false;
     }
-    while (cursor->at >= cursor->part->elems) {
-        cursor->at -= cursor->part->elems;
-        cursor->part++;
+    for (;; cursor->part++) {
+        if (cursor->owner == INORDER_ANY || cursor->part->owner == cursor->owner) {
+            if (cursor->at < cursor->part->elems) {
+                break;
+            }
+            cursor->at -= cursor->part->elems;
+        }
     }
     left = cursor->part->elems - cursor->at;
     *ret_piece =
@@ -84,9 +153,11 @@ pst_status inorder_fail_sizes(const char *what, uint32_t rank, uint64_t elems, u
                               uint32_t other, uint64_t other_elems, uint32_t other_terms,
                               struct pst_error *err)
 {
-    return pst_fail(
-        err, PST_ERR_BUG, "transport.size",
-        "%s: rank %u has %llu elements in %u terms, rank %u has %llu in %u%s", what, rank,
-        (unsigned long long)elems, n_terms, other, (unsigned long long)other_elems, other_terms,
-        elems == other_elems && n_terms == other_terms ? ", in other parts or another order" : "");
+    return pst_fail(err, PST_ERR_BUG, "transport.size",
+                    "%s: rank %u has %llu elements in %u terms, rank %u has %llu in %u%s", what,
+                    rank, (unsigned long long)elems, n_terms, other,
+                    (unsigned long long)other_elems, other_terms,
+                    elems == other_elems && n_terms == other_terms
+                        ? ", in other parts, of other owners or in another order"
+                        : "");
 }

@@ -3,7 +3,6 @@
  * Meetings, as the rank's thread sees them. All stand in one queue, for all ranks that share two of
  * them post these in the same order.
  */
-#include "transport/common/inorder.h"
 #include "transport/mpi/module.h"
 
 #include <stdio.h>
@@ -18,8 +17,10 @@ static void post(struct world *world, struct sum *sum)
 {
     uint64_t shape = mix(UINT64_C(0xCBF29CE484222325), sum->size);
 
+    shape = mix(shape, sum->meeting.kind);
     for (uint32_t p = 0; p < sum->meeting.n_parts; p++) {
         shape = mix(shape, sum->meeting.parts[p].elems);
+        shape = mix(shape, sum->meeting.parts[p].owner);
     }
     for (uint32_t t = 0; t < sum->n_terms; t++) {
         shape = mix(shape, inorder_member(&sum->meeting, t));
@@ -91,9 +92,9 @@ static struct sum *take_sum(struct pst_transport *transport, const struct pst_me
     if (sum != NULL) {
         *sum = (struct sum){.meeting = *meeting,
                             .me = me,
-                            .n_terms = pst_meeting_terms(meeting),
+                            .n_terms = inorder_terms(meeting),
                             .elems = pst_meeting_elems(meeting),
-                            .size = sizeof(float),
+                            .size = pst_meeting_size(meeting),
                             .stage = sum->stage,
                             .stage_table = sum->stage_table};
     }
@@ -126,13 +127,15 @@ pst_status mpi_sum(struct pst_transport *transport, uint32_t rank, double *value
                    struct pst_error *err)
 {
     const struct pst_meeting all = {
-        .name = "sum", .members = transport->all, .n_members = mpi_world->n_ranks};
+        .name = "sum", .members = transport->all, .n_members = mpi_world->n_ranks, .n_src = 1};
     struct sum *sum = take_sum(transport, &all, rank, true);
 
     if (sum == NULL) {
         return pst_fail(err, PST_ERR_BUG, "transport.request", "too many sums at once");
     }
-    sum->values = values;
+    sum->values = (struct pst_meet_part){.dst = values, .elems = n, .owner = PST_NONE};
+    sum->meeting.parts = &sum->values;
+    sum->meeting.n_parts = 1;
     sum->elems = n;
     sum->size = sizeof(double);
     if (atomic_load(&mpi_world->aborted)) {

@@ -21,13 +21,14 @@
 
 #include "base/machine.h"
 #include "exec/transport.h"
+#include "transport/common/inorder.h"
 #include "transport/common/requests.h"
 #include "transport/common/stall.h"
 
 #define MPI_NO_RANK UINT32_MAX
 #define MPI_PIECE   ((uint64_t)1 << 30) /* bytes of a message at most: MPI counts in int */
 #define MPI_NUMBERS (1u << 24)          /* numbers of messages at most */
-#define MPI_INLINE  8192u               /* bytes of a sum that travel with its head */
+#define MPI_INLINE  8192u               /* bytes of a meeting that travel with its head */
 #define MPI_WHY     (sizeof((struct pst_error *)NULL)->message)
 
 /* MPI tags. */
@@ -89,9 +90,9 @@ struct peer {
     uint32_t n_sent; /* messages so far */
 };
 
-/* The header that members exchange before a sum begins. */
+/* The header that members exchange before a meeting begins. */
 struct sum_head {
-    uint64_t elems, shape; /* of all parts together; digest of their sizes */
+    uint64_t elems, shape; /* of all parts together; digest of what must be equal */
     uint32_t n_terms, unused;
 };
 
@@ -99,17 +100,17 @@ struct sum_head {
 
 enum sum_phase { SUM_HEADS, SUM_TERMS, SUM_RESULTS };
 
-/* A meeting; or a sum of doubles of all ranks, which has no parts. */
+/* A meeting, of whatever kind; or a sum of doubles of all ranks. */
 struct sum {
     struct request_link link; /* in the list of free ones, the inbox, or the queue */
     struct pst_meeting meeting;
     uint32_t me, n_terms, n_mine; /* me: number among the members; n_mine: terms of this rank */
-    double *values;               /* in place of parts */
+    struct pst_meet_part values;  /* of doubles: the only part */
     uint64_t elems;
     size_t size; /* of an element */
     /* the communicator's */
     enum sum_phase phase;
-    uint64_t at, share; /* elements behind us; of a member in this round */
+    struct inorder_round round;
     uint64_t start_ns, end_ns;
     atomic_uint missing;          /* a rank from which something has not come */
     uint32_t peer;                /* with REQUEST_BAD: who disagrees, */
@@ -281,9 +282,9 @@ void mpi_sums_take(struct world *world, struct request_queue *inbox);
 bool mpi_sums_progress(struct world *world);
 bool mpi_sums_drop(struct world *world);
 
-/* sum_bytes.c: elements [at, at + n) of one of this rank's terms; writing of the result. */
-void mpi_sum_read(const struct sum *sum, uint32_t term, uint64_t at, uint64_t n, char *to);
-void mpi_sum_write(const struct sum *sum, uint64_t at, uint64_t n, const char *from);
+/* sum_bytes.c: elements of one of this rank's terms; writing of the result. */
+void mpi_sum_read(const struct sum *sum, uint32_t term, struct inorder_cursor cursor, char *to);
+void mpi_sum_write(const struct sum *sum, struct inorder_cursor cursor, const char *from);
 uint32_t mpi_terms_of(const struct sum *sum, uint32_t member);
 
 /* team.c: the communicator's side of what the driving thread waits for. */

@@ -7,7 +7,6 @@
 
 #include "base/memory.h"
 #include "base/saturate.h"
-#include "transport/common/inorder.h"
 #include "transport/mpi/module.h"
 
 #define ALIGN 64u
@@ -139,17 +138,17 @@ void mpi_unstage_transfer(struct pst_transport *transport, const struct request 
     }
 }
 
-/* --- sums --------------------------------------------------------------------------------------*/
+/* --- meetings ----------------------------------------------------------------------------------*/
 
-/* Copies what each part brings to host memory. The table has the parts, then the lists of
-   sources. */
+/* Copies what this rank brings of each part to host memory. The table has the parts, then the lists
+   of sources. */
 void mpi_stage_sum(struct pst_transport *transport, struct sum *sum)
 {
     const struct pst_meeting *meeting = &sum->meeting;
     uint64_t bytes = 0, n_buffers = 0;
     struct pst_meet_part *near;
     const float **sources;
-    float *at;
+    char *at;
 
     if (!transport->apart) {
         return;
@@ -157,28 +156,30 @@ void mpi_stage_sum(struct pst_transport *transport, struct sum *sum)
     for (uint32_t p = 0; p < meeting->n_parts; p++) {
         const uint32_t n = pst_meet_buffers(meeting, p);
 
-        bytes = pst_sat_add(bytes, pst_sat_mul(meeting->parts[p].elems * sizeof *at, n));
+        bytes = pst_sat_add(bytes, pst_sat_mul(meeting->parts[p].elems * sum->size, n));
         n_buffers += n;
     }
     make_room(&sum->stage, bytes);
     make_room(&sum->stage_table, n_buffers * sizeof *near + 1);
     near = (struct pst_meet_part *)(void *)sum->stage_table.bytes;
     sources = (const float **)(void *)(near + meeting->n_parts);
-    at = (float *)(void *)sum->stage.bytes;
+    at = sum->stage.bytes;
     for (uint32_t p = 0; p < meeting->n_parts; p++) {
         const struct pst_meet_part *far = &meeting->parts[p];
 
-        near[p] =
-            (struct pst_meet_part){.src = far->src != NULL ? sources : NULL, .elems = far->elems};
+        near[p] = (struct pst_meet_part){
+            .src = far->src != NULL ? sources : NULL, .elems = far->elems, .owner = far->owner};
         for (uint32_t i = 0; i < (far->src != NULL ? meeting->n_src : 1); i++) {
-            download(transport, at, inorder_brought(far, i), far->elems * sizeof *at);
+            if (meeting->kind == PST_MEET_SUM || far->owner == sum->me) {
+                download(transport, at, inorder_brought(far, i), far->elems * sum->size);
+            }
             if (far->src != NULL) {
-                *sources++ = at;
-                at += far->elems;
+                *sources++ = (const float *)(const void *)at;
+                at += far->elems * sum->size;
             }
         }
         near[p].dst = at;
-        at += far->elems;
+        at += far->elems * sum->size;
     }
     sum->far = meeting->parts;
     sum->meeting.parts = near;
@@ -187,8 +188,10 @@ void mpi_stage_sum(struct pst_transport *transport, struct sum *sum)
 void mpi_unstage_sum(struct pst_transport *transport, const struct sum *sum)
 {
     for (uint32_t p = 0; sum->far != NULL && p < sum->meeting.n_parts; p++) {
-        upload(transport, sum->far[p].dst, sum->meeting.parts[p].dst,
-               sum->far[p].elems * sizeof(float));
+        if (inorder_gets(&sum->meeting, p, sum->me)) {
+            upload(transport, sum->far[p].dst, sum->meeting.parts[p].dst,
+                   sum->far[p].elems * sum->size);
+        }
     }
 }
 

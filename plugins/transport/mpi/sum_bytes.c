@@ -4,7 +4,6 @@
  */
 #include <string.h>
 
-#include "transport/common/inorder.h"
 #include "transport/mpi/module.h"
 
 /* The source behind the term-th of this rank's own terms. */
@@ -18,34 +17,26 @@ static uint32_t source_of(const struct sum *sum, uint32_t term)
     return inorder_source(&sum->meeting, t);
 }
 
-void mpi_sum_read(const struct sum *sum, uint32_t term, uint64_t at, uint64_t n, char *to)
+void mpi_sum_read(const struct sum *sum, uint32_t term, struct inorder_cursor cursor, char *to)
 {
-    struct inorder_cursor cursor = {sum->meeting.parts, at, n};
+    const uint32_t source = source_of(sum, term);
     struct inorder_piece piece;
 
-    if (sum->values != NULL) {
-        memcpy(to, sum->values + at, n * sizeof(double));
-        return;
-    }
     while (inorder_next_piece(&cursor, &piece)) {
-        memcpy(to, inorder_brought(piece.part, source_of(sum, term)) + piece.at,
-               piece.n * sizeof(float));
-        to += piece.n * sizeof(float);
+        const char *from = inorder_brought(piece.part, source);
+
+        memcpy(to, from + piece.at * sum->size, piece.n * sum->size);
+        to += piece.n * sum->size;
     }
 }
 
-void mpi_sum_write(const struct sum *sum, uint64_t at, uint64_t n, const char *from)
+void mpi_sum_write(const struct sum *sum, struct inorder_cursor cursor, const char *from)
 {
-    struct inorder_cursor cursor = {sum->meeting.parts, at, n};
     struct inorder_piece piece;
 
-    if (sum->values != NULL) {
-        memcpy(sum->values + at, from, n * sizeof(double));
-        return;
-    }
     while (inorder_next_piece(&cursor, &piece)) {
-        memcpy((float *)piece.part->dst + piece.at, from, piece.n * sizeof(float));
-        from += piece.n * sizeof(float);
+        memcpy((char *)piece.part->dst + piece.at * sum->size, from, piece.n * sum->size);
+        from += piece.n * sum->size;
     }
 }
 

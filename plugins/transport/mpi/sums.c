@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Sums, as the communicator sees them: the one at the head of this rank's queue moves. First its
- * members tell each other what they have; a small sum is told with it and is added up by each of
- * them. A large one goes in rounds: each member gets all terms of its share of the elements, adds
- * them up and sends the result to the others. An element is added up in the order of the terms,
- * left to right, wherever that is done, so its bits are those of every other transport.
+ * Meetings, as the communicator sees them: the one at the head of this rank's queue moves. First
+ * its members tell each other what they have; a small one is told with it, and a sum is added up by
+ * each of them. A large one goes in rounds: each member gets all terms of its share of the
+ * elements, adds them up and, unless it is the share's owner, sends the result to the others. Of a
+ * gather there are no terms: each sends what it owns. An element is added up in the order of the
+ * terms, left to right, wherever that is done, so its bits are those of every other transport.
  */
-#include "transport/common/inorder.h"
 #include "transport/mpi/module.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define STAGE_ELEMS ((uint64_t)1 << 20) /* of all members and terms, about */
+#define STAGE_BYTES ((uint64_t)4 << 20) /* of all members and terms, about */
 #define LEAST_SHARE 64u
 
 static bool is_inline(const struct sum *sum)
@@ -88,8 +88,12 @@ static void begin(struct world *world, struct sum *sum)
     memcpy(own, &sum->mine, sizeof sum->mine);
     if (is_inline(sum)) {
         for (uint32_t t = 0; t < sum->n_mine; t++) {
-            mpi_sum_read(sum, t, 0, sum->elems, own + bytes);
+            mpi_sum_read(sum, t, inorder_all(&sum->meeting, INORDER_ANY), own + bytes);
             bytes += sum->elems * sum->size;
+        }
+        if (sum->n_terms == 0) {
+            mpi_sum_read(sum, 0, inorder_all(&sum->meeting, sum->me), own + bytes);
+            bytes += inorder_all(&sum->meeting, sum->me).n * sum->size;
         }
     }
     if (!make_requests(world, sum)) {
@@ -138,17 +142,15 @@ static void end_sum(struct world *world, struct sum *sum, uint32_t state)
 /* --- rounds ------------------------------------------------------------------------------------*/
 
 /* Layout of the staging of a round: received terms, member after member; own terms to send, member
-   after member; the result of this rank; the results of the others. */
+   after member; the result of this rank, or what it brings; those of the others. */
 struct round {
     char *terms, *own, *result, *others;
     const char **rows; /* of each member among the terms */
 };
 
-static uint64_t share_elems(const struct sum *sum, uint32_t member)
+static struct inorder_cursor share_of(const struct sum *sum, uint32_t member)
 {
-    uint64_t begin;
-
-    return inorder_share(sum->elems, sum->at, sum->share, member, &begin);
+    return inorder_cut(&sum->meeting, &sum->round, member);
 }
 
 static bool lay_out(struct world *world, const struct sum *sum, struct round *ret_round)
@@ -157,7 +159,7 @@ static bool lay_out(struct world *world, const struct sum *sum, struct round *re
     uint64_t n_rows = (uint64_t)sum->n_terms + (uint64_t)sum->n_mine * sum->meeting.n_members + 1 +
                       sum->meeting.n_members;
     size_t pointers = (sum->meeting.n_members * sizeof(char *) + 63) & ~(size_t)63;
-    size_t row = (size_t)sum->share * sum->size, bytes;
+    size_t row = (size_t)sum->round.share * sum->size, bytes;
 
     if (__builtin_mul_overflow(n_rows, row, &bytes) || bytes > SIZE_MAX - pointers ||
         (uint64_t)sum->n_terms * row > MPI_PIECE) {
@@ -184,16 +186,18 @@ static bool lay_out(struct world *world, const struct sum *sum, struct round *re
 /* Every member gets this rank's terms of its share, and this rank all terms of its own. */
 static void begin_round(struct world *world, struct sum *sum)
 {
-    uint64_t each = STAGE_ELEMS / (sum->n_terms + sum->meeting.n_members);
-    uint64_t even = inorder_even_share(sum->elems - sum->at, sum->meeting.n_members);
+    uint64_t each = STAGE_BYTES / sum->size / (sum->n_terms + sum->meeting.n_members);
     uint64_t mine;
     struct round round;
     char *at;
 
     sum->phase = SUM_TERMS;
     each = each < LEAST_SHARE ? LEAST_SHARE : each;
-    sum->share = even < each ? even : each;
-    mine = share_elems(sum, sum->me);
+    if (!inorder_next_round(&sum->meeting, each, 1, &sum->round)) {
+        end_sum(world, sum, REQUEST_DONE);
+        return;
+    }
+    mine = share_of(sum, sum->me).n;
     if (!lay_out(world, sum, &round) || !make_requests(world, sum)) {
         return;
     }
@@ -209,66 +213,90 @@ static void begin_round(struct world *world, struct sum *sum)
     }
     at = round.own;
     for (uint32_t m = 0; m < sum->meeting.n_members; m++) {
-        uint64_t begin_at, n = inorder_share(sum->elems, sum->at, sum->share, m, &begin_at);
+        struct inorder_cursor share = share_of(sum, m);
         char *to = m == sum->me ? (char *)(uintptr_t)round.rows[m] : at;
 
         for (uint32_t t = 0; t < sum->n_mine; t++) {
-            mpi_sum_read(sum, t, begin_at, n, to + t * n * sum->size);
+            mpi_sum_read(sum, t, share, to + t * share.n * sum->size);
         }
         if (m != sum->me) {
-            send(world, sum, m, TAG_SUM, at, sum->n_mine * n * sum->size);
-            at += sum->n_mine * n * sum->size;
+            send(world, sum, m, TAG_SUM, at, sum->n_mine * share.n * sum->size);
+            at += sum->n_mine * share.n * sum->size;
         }
     }
 }
 
 static void send_results(struct world *world, struct sum *sum)
 {
-    uint64_t mine = share_elems(sum, sum->me);
+    struct inorder_cursor mine = share_of(sum, sum->me);
+    bool tells = inorder_tells(&sum->meeting, &sum->round);
     struct round round;
 
     sum->phase = SUM_RESULTS;
     if (!lay_out(world, sum, &round) || !make_requests(world, sum)) {
         return;
     }
-    if (mine > 0) {
-        add_up(sum, round.rows, mine, round.result);
+    if (sum->n_terms == 0) {
+        mpi_sum_read(sum, 0, mine, round.result);
+    } else if (mine.n > 0) {
+        add_up(sum, round.rows, mine.n, round.result);
     }
     for (uint32_t m = 0; m < sum->meeting.n_members; m++) {
-        if (m != sum->me) {
-            receive(world, sum, m, TAG_SUM, round.others + m * sum->share * sum->size,
-                    share_elems(sum, m) * sum->size);
-            send(world, sum, m, TAG_SUM, round.result, mine * sum->size);
+        if (m != sum->me && tells) {
+            receive(world, sum, m, TAG_SUM, round.others + m * sum->round.share * sum->size,
+                    share_of(sum, m).n * sum->size);
+            send(world, sum, m, TAG_SUM, round.result, mine.n * sum->size);
         }
     }
 }
 
 static void end_round(struct world *world, struct sum *sum)
 {
+    bool tells = inorder_tells(&sum->meeting, &sum->round);
     struct round round;
 
     if (!lay_out(world, sum, &round)) {
         return;
     }
     for (uint32_t m = 0; m < sum->meeting.n_members; m++) {
-        mpi_sum_write(sum, sum->at + (uint64_t)m * sum->share, share_elems(sum, m),
-                      m == sum->me ? round.result : round.others + m * sum->share * sum->size);
+        if (m == sum->me ? sum->n_terms > 0 : tells) {
+            mpi_sum_write(sum, share_of(sum, m),
+                          m == sum->me ? round.result
+                                       : round.others + m * sum->round.share * sum->size);
+        }
     }
-    sum->at += (uint64_t)sum->meeting.n_members * sum->share;
-    if (sum->at < sum->elems) {
-        begin_round(world, sum);
-    } else {
-        end_sum(world, sum, REQUEST_DONE);
-    }
+    begin_round(world, sum);
 }
 
 /* --- the queue ---------------------------------------------------------------------------------*/
 
-/* All heads are here: do the members agree? */
-static void meet(struct world *world, struct sum *sum)
+/* Everything came with the heads. */
+static void end_inline(struct world *world, struct sum *sum)
 {
     _Alignas(16) char result[MPI_INLINE];
 
+    for (uint32_t t = 0; t < sum->n_terms && sum->elems > 0; t++) {
+        uint32_t m = inorder_member(&sum->meeting, t), nth = 0;
+        const char *row;
+
+        for (uint32_t i = 0; i < t; i++) {
+            nth += inorder_member(&sum->meeting, i) == m;
+        }
+        row = (const char *)(head_of(world, m) + 1) + nth * sum->elems * sum->size;
+        inorder_add(result, row, t, sum->elems, sum->size);
+    }
+    if (sum->n_terms > 0) {
+        mpi_sum_write(sum, inorder_all(&sum->meeting, INORDER_ANY), result);
+    }
+    for (uint32_t m = 0; m < sum->meeting.n_members && sum->n_terms == 0; m++) {
+        mpi_sum_write(sum, inorder_all(&sum->meeting, m), (const char *)(head_of(world, m) + 1));
+    }
+    end_sum(world, sum, REQUEST_DONE);
+}
+
+/* All heads are here: do the members agree? */
+static void meet(struct world *world, struct sum *sum)
+{
     sum->start_ns = pst_now_ns();
     for (uint32_t m = 0; m < sum->meeting.n_members; m++) {
         const struct sum_head *head = head_of(world, m);
@@ -281,23 +309,11 @@ static void meet(struct world *world, struct sum *sum)
             return;
         }
     }
-    if (sum->elems > 0 && !is_inline(sum)) {
-        sum->at = 0;
+    if (is_inline(sum)) {
+        end_inline(world, sum);
+    } else {
         begin_round(world, sum);
-        return;
     }
-    for (uint32_t t = 0; t < sum->n_terms && sum->elems > 0; t++) {
-        uint32_t m = inorder_member(&sum->meeting, t), nth = 0;
-        const char *row;
-
-        for (uint32_t i = 0; i < t; i++) {
-            nth += inorder_member(&sum->meeting, i) == m;
-        }
-        row = (const char *)(head_of(world, m) + 1) + nth * sum->elems * sum->size;
-        inorder_add(result, row, t, sum->elems, sum->size);
-    }
-    mpi_sum_write(sum, 0, sum->elems, result);
-    end_sum(world, sum, REQUEST_DONE);
 }
 
 void mpi_sums_take(struct world *world, struct request_queue *inbox)

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Sums over ranks. A post returns at once; each rank's posts are a queue, and a sum begins when
+ * Meetings of ranks. A post returns at once; each rank's posts are a queue, and a sum begins when
  * it is at the head of every member's. Whoever waits for it then takes pieces of it until none is
  * left, so a member that has better things to do holds up nobody. An element is summed by one
- * thread in the order of its terms and written into all members' results: the bits depend neither
- * on who does it nor on the pieces, and no scratch is needed.
+ * thread in the order of its terms and written into the results of those who get it: the bits
+ * depend neither on who does it nor on the pieces, and no scratch is needed. A gather is the same
+ * without the sum.
  */
 #include <sched.h>
 #include <stdlib.h>
@@ -52,8 +53,8 @@ void threads_meet_finish(struct pst_transport *transport)
 
 /* --- gathering ---------------------------------------------------------------------------------*/
 
-#define BLOCK 1024         /* floats summed at a time: stays in the first-level cache */
-#define PIECE (64 * BLOCK) /* floats that one thread takes at a time */
+#define BLOCK 4096         /* bytes summed at a time: stays in the first-level cache */
+#define PIECE (64 * BLOCK) /* bytes that one thread takes at a time */
 
 static bool same_members(const struct pst_meeting *a, const struct pst_meeting *b)
 {
@@ -61,14 +62,15 @@ static bool same_members(const struct pst_meeting *a, const struct pst_meeting *
            memcmp(a->members, b->members, a->n_members * sizeof *a->members) == 0;
 }
 
-/* Do two members mean the same sum? */
-static bool same_sum(const struct pst_meeting *a, const struct pst_meeting *b)
+/* Do two members mean the same? */
+static bool same_meeting(const struct pst_meeting *a, const struct pst_meeting *b)
 {
-    if (a->n_parts != b->n_parts || a->n_order != b->n_order || !a->order != !b->order) {
+    if (a->kind != b->kind || a->n_parts != b->n_parts || a->n_order != b->n_order ||
+        !a->order != !b->order) {
         return false;
     }
     for (uint32_t i = 0; i < a->n_parts; i++) {
-        if (a->parts[i].elems != b->parts[i].elems) {
+        if (a->parts[i].elems != b->parts[i].elems || a->parts[i].owner != b->parts[i].owner) {
             return false;
         }
     }
@@ -90,7 +92,7 @@ static struct post *gather(const struct meet *meet, const struct post *post,
         if (head == NULL || !same_members(&head->meeting, meeting)) {
             return NULL;
         }
-        *ret_unlike = same_sum(meeting, &head->meeting) ? *ret_unlike : head;
+        *ret_unlike = same_meeting(meeting, &head->meeting) ? *ret_unlike : head;
         head->after = NULL;
         *(last == NULL ? &first : &last->after) = head;
         last = head;
@@ -116,17 +118,21 @@ static void time_sum(struct pst_transport *transport, struct gathering *gatherin
         start = free_ns > start ? free_ns : start;
     }
     gathering->start_ns = start;
-    gathering->end_ns =
-        start + times->meeting_ns(times->context, pst_meeting_bytes(meeting), meeting->members,
-                                  meeting->n_members);
+    gathering->end_ns = start + times->meeting_ns(times->context, pst_meeting_bytes(meeting),
+                                                  meeting->members, meeting->n_members);
     for (const struct post *post = first; post != NULL; post = post->after) {
         transport->meet->ranks[post->rank].free_ns = gathering->end_ns;
     }
 }
 
-static uint64_t pieces_of(const struct pst_meet_part *part)
+static uint64_t bytes_of(const struct pst_meeting *meeting, uint32_t part)
 {
-    return (part->elems + PIECE - 1) / PIECE;
+    return meeting->parts[part].elems * pst_meeting_size(meeting);
+}
+
+static uint64_t pieces_of(const struct pst_meeting *meeting, uint32_t part)
+{
+    return (bytes_of(meeting, part) + PIECE - 1) / PIECE;
 }
 
 static struct gathering *take_gathering(struct meet *meet, struct post *first)
@@ -145,7 +151,7 @@ static struct gathering *take_gathering(struct meet *meet, struct post *first)
 static void note_unlike(struct gathering *gathering, uint32_t which, const struct post *post)
 {
     gathering->unlike[which].rank = post->rank;
-    gathering->unlike[which].n_terms = pst_meeting_terms(&post->meeting);
+    gathering->unlike[which].n_terms = inorder_terms(&post->meeting);
     gathering->unlike[which].elems = pst_meeting_elems(&post->meeting);
 }
 
@@ -159,7 +165,7 @@ static uint32_t start_sum(struct pst_transport *transport, struct gathering *gat
         threads_order_sum(transport, gathering->first);
     }
     for (uint32_t i = 0; i < meeting->n_parts && !transport->hollow && !transport->apart; i++) {
-        gathering->n_pieces += pieces_of(&meeting->parts[i]);
+        gathering->n_pieces += pieces_of(meeting, i);
     }
     return gathering->n_pieces == 0 ? REQUEST_DONE : REQUEST_MOVING;
 }
@@ -236,44 +242,56 @@ pst_status threads_meet(struct pst_transport *transport, uint32_t rank,
 
 /* --- the sum -----------------------------------------------------------------------------------*/
 
-const struct post *threads_post_of(const struct post *first, uint32_t term)
+static const struct post *post_at(const struct post *first, uint32_t member)
 {
-    const struct post *post = first;
-
-    for (uint32_t m = inorder_member(&first->meeting, term); m > 0; m--) {
-        post = post->after;
+    for (; member > 0; member--) {
+        first = first->after;
     }
-    return post;
+    return first;
 }
 
+const struct post *threads_post_of(const struct post *first, uint32_t term)
+{
+    return post_at(first, inorder_member(&first->meeting, term));
+}
+
+/* Bytes [at, at + n) of a part. */
 static void sum_block(const struct post *first, uint32_t part, uint64_t at, uint64_t n)
 {
-    float sum[BLOCK];
+    const struct pst_meeting *meeting = &first->meeting;
+    float sum[BLOCK / sizeof(float)];
+    const char *result = (const char *)sum;
+    uint32_t member = 0;
 
-    for (uint32_t t = 0; t < pst_meeting_terms(&first->meeting); t++) {
+    for (uint32_t t = 0; t < inorder_terms(meeting); t++) {
         const struct pst_meet_part *from = &threads_post_of(first, t)->meeting.parts[part];
+        const char *term = inorder_brought(from, inorder_source(meeting, t));
 
-        inorder_add(sum, inorder_brought(from, inorder_source(&first->meeting, t)) + at, t, n,
-                    sizeof *sum);
+        inorder_add(sum, term + at, t, n / sizeof *sum, sizeof *sum);
+    }
+    if (meeting->kind == PST_MEET_GATHER) {
+        result = (char *)post_at(first, meeting->parts[part].owner)->meeting.parts[part].dst + at;
     }
     for (const struct post *post = first; post != NULL; post = post->after) {
-        memcpy((float *)post->meeting.parts[part].dst + at, sum, n * sizeof *sum);
+        if (inorder_gets(meeting, part, member++)) {
+            memcpy((char *)post->meeting.parts[part].dst + at, result, n);
+        }
     }
 }
 
 static void sum_piece(const struct gathering *gathering, uint64_t piece)
 {
-    const struct pst_meet_part *part = gathering->first->meeting.parts;
+    const struct pst_meeting *meeting = &gathering->first->meeting;
     uint64_t begin, end;
-    uint32_t index = 0;
+    uint32_t part = 0;
 
-    for (; piece >= pieces_of(&part[index]); index++) {
-        piece -= pieces_of(&part[index]);
+    for (; piece >= pieces_of(meeting, part); part++) {
+        piece -= pieces_of(meeting, part);
     }
     begin = piece * PIECE;
-    end = part[index].elems - begin < PIECE ? part[index].elems : begin + PIECE;
+    end = bytes_of(meeting, part) - begin < PIECE ? bytes_of(meeting, part) : begin + PIECE;
     for (uint64_t at = begin; at < end; at += BLOCK) {
-        sum_block(gathering->first, index, at, end - at < BLOCK ? end - at : BLOCK);
+        sum_block(gathering->first, part, at, end - at < BLOCK ? end - at : BLOCK);
     }
 }
 

@@ -94,7 +94,8 @@ void threads_order_transfer(const struct pst_transport *transport, struct reques
 #define ALIGN 1024u /* elements; shares begin at a multiple */
 
 /* In whose result the device of `rank` adds up: its own, if its sources are apart from that; else
-   that of whoever brings the first term, for others would lose what they bring. */
+   that of whoever brings the first term, for others would lose what they bring. Of a gather it is
+   that of the owner, who has it. */
 static const struct post *place_of_share(const struct post *first, uint32_t rank, uint32_t part)
 {
     const struct post *own = first;
@@ -102,39 +103,59 @@ static const struct post *place_of_share(const struct post *first, uint32_t rank
     while (own->rank != rank) {
         own = own->after;
     }
-    return own->meeting.parts[part].src != NULL ? own : threads_post_of(first, 0);
+    return own->meeting.parts[part].src != NULL || own->meeting.kind == PST_MEET_GATHER
+               ? own
+               : threads_post_of(first, 0);
 }
 
-/* The share of member `which` of n, made by the device of `rank`. */
+static void even_share(uint64_t elems, uint32_t which, uint64_t n, uint64_t *ret_begin,
+                       uint64_t *ret_end)
+{
+    const uint64_t blocks = elems / ALIGN + (elems % ALIGN > 0);
+    const uint64_t end = blocks * (which + 1) / n * ALIGN;
+
+    *ret_begin = blocks * which / n * ALIGN;
+    *ret_end = end < elems ? end : elems;
+}
+
+/* The share of member `which` of n, made by the device of `rank`: all of a part that it owns. */
 static void sum_share(const struct pst_transport *transport, const struct post *first,
                       uint32_t rank, uint32_t which, uint32_t part)
 {
     const struct pst_device_ops *device = transport->device;
     struct pst_device *const *devices = transport->devices;
-    const uint64_t elems = first->meeting.parts[part].elems, n = first->meeting.n_members;
-    const uint64_t blocks = elems / ALIGN + (elems % ALIGN > 0);
-    const uint64_t begin = blocks * which / n * ALIGN, last = blocks * (which + 1) / n * ALIGN;
-    const uint64_t end = last < elems ? last : elems;
+    const struct pst_meeting *meeting = &first->meeting;
+    const uint64_t elems = meeting->parts[part].elems, size = pst_meeting_size(meeting);
     const struct post *base = place_of_share(first, rank, part);
-    float *sum = (float *)base->meeting.parts[part].dst + begin;
+    uint64_t begin = 0, end = elems;
+    uint32_t member = 0;
+    char *sum;
 
+    if (meeting->parts[part].owner == PST_NONE) {
+        even_share(elems, which, meeting->n_members, &begin, &end);
+    } else if (meeting->parts[part].owner != which) {
+        return;
+    }
     if (begin >= end) {
         return;
     }
-    for (uint32_t t = 0; t < pst_meeting_terms(&first->meeting); t++) {
+    sum = (char *)base->meeting.parts[part].dst + begin * size;
+    for (uint32_t t = 0; t < inorder_terms(meeting); t++) {
         const struct pst_meet_part *from = &threads_post_of(first, t)->meeting.parts[part];
-        const float *term = inorder_brought(from, inorder_source(&first->meeting, t)) + begin;
+        const float *term = inorder_brought(from, inorder_source(meeting, t));
 
+        term += begin;
         if (t > 0) {
-            device->add(devices[rank], PST_QUEUE_SUM, sum, term, end - begin);
-        } else if (term != sum) {
-            device->move(devices[rank], PST_QUEUE_SUM, sum, term, (end - begin) * sizeof *sum);
+            device->add(devices[rank], PST_QUEUE_SUM, (float *)(void *)sum, term, end - begin);
+        } else if ((const void *)term != sum) {
+            device->move(devices[rank], PST_QUEUE_SUM, sum, term, (end - begin) * size);
         }
     }
-    for (const struct post *post = first; post != NULL; post = post->after) {
-        if (post != base) {
-            device->move(devices[rank], PST_QUEUE_SUM, (float *)post->meeting.parts[part].dst + begin,
-                         sum, (end - begin) * sizeof *sum);
+    for (const struct post *post = first; post != NULL; post = post->after, member++) {
+        if (post != base && inorder_gets(meeting, part, member)) {
+            device->move(devices[rank], PST_QUEUE_SUM,
+                         (char *)post->meeting.parts[part].dst + begin * size, sum,
+                         (end - begin) * size);
         }
     }
 }

@@ -11,6 +11,7 @@
 #include "test.h"
 
 #include "support.h"
+#include "random.h"
 
 OWNER(costed)
 
@@ -25,14 +26,6 @@ static inline struct pst_costed *read_text(const char *text)
         fail_msg("%s: %s", err.kind, err.message);
     }
     return graph;
-}
-
-static inline uint64_t next_random(uint64_t *seed)
-{
-    *seed ^= *seed << 13;
-    *seed ^= *seed >> 7;
-    *seed ^= *seed << 17;
-    return *seed;
 }
 
 #endif

@@ -106,6 +106,7 @@ TEST(rules)
         {"\"shard-00000.safetensors\"", "\"\"", "not the plain name"},
         {"\"xxh3\":\"0", "\"xxh3\":\"G", "expected a checksum"},
         {"\"xxh3\":\"0", "\"xxh3\":\"", "expected a checksum"},
+        {"[3],\"xxh3\":\"" SUM "\",", "[3],", "xxh3: missing; opt/0/w could lack it"},
         {"\"opt/0/w\",\"dtype\"", "\"param/w\",\"dtype\"", "names must ascend"},
         {"\"opt/0/w\",\"dtype\"", "\"zero\",\"dtype\"", "names must ascend"},
         {"\"F32\"", "\"F16\"", "expected \"F32\""},
@@ -149,6 +150,70 @@ TEST(rules)
     free(text);
 }
 
+/* A tensor that two processes wrote, the second one's piece in the middle; without a sum of its
+ * own. */
+static char *write_split(void)
+{
+    struct pst_checkpoint_file files[] = {{"shard-00000.safetensors", 1000, SUM},
+                                          {"shard-00001.safetensors", 1000, SUM}};
+    struct pst_checkpoint_piece pieces[] = {{0, "param/w#000000", {0, 0}, {1, 2}, SUM},
+                                            {1, "param/w#000001", {0, 2}, {1, 1}, SUM},
+                                            {0, "param/w#000002", {1, 0}, {1, 3}, SUM}};
+    struct pst_checkpoint_tensor tensor = {"param/w", 2, {2, 3}, 6, NULL, 3, pieces};
+    struct pst_manifest manifest;
+
+    make(&manifest);
+    manifest.n_files = 2;
+    manifest.files = files;
+    manifest.n_tensors = 1;
+    manifest.tensors = &tensor;
+    return pst_manifest_write(&manifest);
+}
+
+#define PIECE(file, key, begin, shape)                                                             \
+    "{\"file\":" file ",\"key\":\"param/w#00000" key "\",\"begin\":[" begin "],\"shape\":[" shape  \
+    "],\"xxh3\":\"" SUM "\"}"
+#define MIDDLE PIECE("1", "1", "0,2", "1,1")
+
+TEST(split)
+{
+    static const char *const cases[][3] = {
+        {"," MIDDLE, "", "tensors[0].pieces: param/w: piece 1 does not begin where"},
+        {"," MIDDLE, "," MIDDLE "," MIDDLE, "param/w: piece 2 does not begin where"},
+        {MIDDLE, PIECE("1", "1", "0,1", "1,2"), "param/w: piece 1 does not begin where"},
+        {MIDDLE, PIECE("1", "1", "0,2", "2,1"), "param/w: piece 1 does not begin where"},
+        {"," PIECE("0", "2", "1,0", "1,3"), "", "param/w: they hold 3 of 6 elements"},
+        {"\"file\":1", "\"file\":2", "2 of 2 files"},
+        {"\"file\":1", "\"file\":0", "xxh3: missing; param/w could lack it"},
+        {"\"version\":3", "\"version\":2", "xxh3: missing; param/w could lack it"},
+        {"[2,3],", "[2,3],\"xxh3\":null,", "null, expected a string"},
+    };
+    struct pst_arena arena = {0};
+    struct pst_manifest read;
+    struct pst_error err = {0};
+    char *text = write_split(), *again;
+
+    assert_non_null(strstr(text, "\"version\":3,\"min_reader\":3"));
+    assert_int_equal(pst_manifest_parse("m", text, strlen(text), &arena, &read, &err), PST_OK);
+    assert_null(read.tensors[0].xxh3);
+    assert_int_equal(read.tensors[0].pieces[1].file, 1);
+    again = pst_manifest_write(&read);
+    assert_string_equal(text, again);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char *changed = with(text, cases[i][0], cases[i][1]);
+
+        memset(&err, 0, sizeof err);
+        if (parse(changed, &err) == PST_OK || strstr(err.message, cases[i][2]) == NULL) {
+            fail_msg("%s for %s: \"%s\"", cases[i][1], cases[i][0], err.message);
+        }
+        assert_string_equal(err.kind, "checkpoint.damaged");
+        free(changed);
+    }
+    pst_arena_finish(&arena);
+    free(again);
+    free(text);
+}
+
 /* Every text that is cut short is refused. */
 TEST(cut_short)
 {
@@ -179,11 +244,11 @@ TEST(versions)
 
     make(&manifest);
     text = pst_manifest_write(&manifest);
-    later = with(text, "\"version\":2", "\"version\":3");
+    later = with(text, "\"version\":2", "\"version\":4");
     other = with(later, "\"step\":7", "\"step\":7,\"stop\":[1]");
     assert_int_equal(parse(other, &err), PST_OK);
     free(other);
-    other = with(later, "\"min_reader\":1", "\"min_reader\":3");
+    other = with(later, "\"min_reader\":1", "\"min_reader\":4");
     assert_int_equal(parse(other, &err), PST_ERR_CONFIG);
     assert_string_equal(err.kind, "input.unsupported");
     free(other);

@@ -4,7 +4,9 @@
  * about bits; posts return at once; groups and queues; disagreement, stalls, aborts.
  */
 
-#include "unit/transport/sums.h"
+#include "exec/device.h"
+
+#include "unit/transport/owners.h"
 
 #define SECOND 1000000000u
 
@@ -129,7 +131,8 @@ static void disagree(struct ranked *self)
 {
     static const uint32_t members[] = {0, 1};
     float data[4] = {0};
-    const struct pst_meet_part part = {.dst = data, .elems = self->rank == 0 ? 3 : 4};
+    const struct pst_meet_part part = {
+        .dst = data, .elems = self->rank == 0 ? 3 : 4, .owner = PST_NONE};
     const struct pst_meeting meeting = sum_in_place(members, 2, &part, 1);
     pst_request request;
 
@@ -165,7 +168,8 @@ static void tied_parts(struct ranked *self)
             }
             sources[p][s] = source[p][s];
         }
-        parts[p] = (struct pst_meet_part){.src = sources[p], .dst = result[p], .elems = 3 - p};
+        parts[p] = (struct pst_meet_part){
+            .src = sources[p], .dst = result[p], .elems = 3 - p, .owner = PST_NONE};
     }
     meeting = sum_in_place(members, 2, parts, 2);
     meeting.n_src = 2 - self->rank;
@@ -193,7 +197,8 @@ static void disagree_on_order(struct ranked *self)
                           orders[2][2][2] = {{{0, 0}, {1, 0}}, {{1, 0}, {0, 0}}};
     float source[2] = {1, 2}, result[2];
     const float *const sources[] = {source};
-    const struct pst_meet_part part = {.src = sources, .dst = result, .elems = 2};
+    const struct pst_meet_part part = {
+        .src = sources, .dst = result, .elems = 2, .owner = PST_NONE};
 
     self->status = sum_in_order(self->ops, self->transport, self->rank, members, 2,
                                 orders[self->rank], 2, 1, &part, &self->err);
@@ -207,7 +212,7 @@ TEST(test_orders_must_agree)
         assert_string_equal(
             ran[i].err.message,
             "sum of a tied gradient: rank 0 has 2 elements in 2 terms, rank 1 has 2 "
-            "in 2, in other parts or another order");
+            "in 2, in other parts, of other owners or in another order");
     }
 }
 
@@ -216,7 +221,7 @@ static void alone(struct ranked *self)
 {
     static const uint32_t members[] = {0, 1};
     float data[2] = {1, 2};
-    const struct pst_meet_part part = {.dst = data, .elems = 2};
+    const struct pst_meet_part part = {.dst = data, .elems = 2, .owner = PST_NONE};
     const struct pst_meeting meeting = sum_in_place(members, 2, &part, 1);
     pst_request request;
 
@@ -242,7 +247,7 @@ static void aborted(struct ranked *self)
 {
     static const uint32_t members[] = {0, 1};
     float data[2] = {1, 2};
-    const struct pst_meet_part part = {.dst = data, .elems = 2};
+    const struct pst_meet_part part = {.dst = data, .elems = 2, .owner = PST_NONE};
     const struct pst_meeting meeting = sum_in_place(members, 2, &part, 1);
     pst_request request;
 
@@ -265,6 +270,131 @@ TEST(test_abort)
     assert_int_equal(ran[0].status, PST_ERR_CANCELLED);
 }
 
+/* --- owners ------------------------------------------------------------------------------------*/
+
+static void owners(struct ranked *self)
+{
+    CHECK(self, owned_meet(self, 70001, NULL) == 0);
+    CHECK(self, owned_misuse(self) == 0);
+}
+
+TEST(test_owners)
+{
+    for (uint32_t n = 1; n <= 5; n += n < 3 ? 1 : 2) {
+        run_ranks(n, 30ull * SECOND, owners);
+        expect_none_failed(n);
+    }
+}
+
+static void unlike(struct ranked *self)
+{
+    for (uint32_t which = 0; which < OWNED_UNLIKE; which++) {
+        self->status = owned_unlike(self, which, &self->err);
+        CHECK(self, self->status == PST_ERR_BUG);
+        CHECK(self, strcmp(self->err.kind, "transport.size") == 0);
+    }
+}
+
+TEST(test_unlike)
+{
+    run_ranks(2, 30ull * SECOND, unlike);
+    expect_none_failed(2);
+}
+
+static void gathers_alone(struct ranked *self)
+{
+    struct owned owned;
+    pst_request request = 0;
+
+    if (self->rank == 1) {
+        return;
+    }
+    owned_fill(&owned, owned_cases[OWNED_CASES - 1], self->rank, 2, 0, 10);
+    CHECK(self, self->ops->meet(self->transport, self->rank, &owned.meeting, &request) == PST_OK);
+    self->status = self->ops->wait(self->transport, self->rank, request, &self->err);
+    CHECK(self, owned_wrong(&owned) > 0);
+}
+
+TEST(test_gather_stalls)
+{
+    run_ranks(2, SECOND / 5, gathers_alone);
+    assert_int_equal(ran[0].failures, 0);
+    assert_int_equal(ran[0].status, PST_ERR_CANCELLED);
+    assert_string_equal(ran[0].err.message, "run stalled: rank 0 has waited 0.2 s for rank 1 in a "
+                                            "gather of new weights among 2 ranks");
+}
+
+/* A device that does at once what it is asked for: whoever comes last asks all of them. */
+static pst_status make_no_mark(struct pst_device *device, bool timed, struct pst_mark **ret_mark,
+                               struct pst_error *err)
+{
+    *ret_mark = NULL;
+    return PST_OK;
+}
+
+static void pass_mark(struct pst_device *device, uint32_t queue, struct pst_mark *mark)
+{
+}
+
+static void move_now(struct pst_device *device, uint32_t queue, void *dst, const void *src,
+                     uint64_t bytes)
+{
+    memmove(dst, src, bytes);
+}
+
+static void add_now(struct pst_device *device, uint32_t queue, float *dst, const float *src,
+                    uint64_t elems)
+{
+    for (uint64_t i = 0; i < elems; i++) {
+        dst[i] += src[i];
+    }
+}
+
+/* One thread plays all ranks. */
+static void devices_of(uint32_t n)
+{
+    static const struct pst_device_ops device = {.mark_create = make_no_mark,
+                                                 .mark = pass_mark,
+                                                 .follow = pass_mark,
+                                                 .move = move_now,
+                                                 .add = add_now};
+    static struct pst_device *devices[MAX_RANKS];
+    static struct owned owned[MAX_RANKS];
+    const struct pst_transport_memory memory = {0};
+    const struct pst_transport_config config = {.n_ranks = n,
+                                                .max_meetings = 1,
+                                                .stall_ns = SECOND,
+                                                .device = &device,
+                                                .devices = devices,
+                                                .memory = &memory};
+    const struct pst_transport_ops *ops = load_threads();
+    struct pst_transport *transport = NULL;
+    pst_request requests[MAX_RANKS];
+    struct pst_error err = {0};
+
+    assert_ok(ops->open(&config, &transport, &err), &err);
+    for (uint32_t k = 0; k < OWNED_CASES; k++) {
+        for (uint32_t r = 0; r < n; r++) {
+            owned_fill(&owned[r], owned_cases[k], r, n, k, 5001);
+            assert_int_equal(ops->meet(transport, r, &owned[r].meeting, &requests[r]), PST_OK);
+        }
+        for (uint32_t r = 0; r < n; r++) {
+            assert_ok(ops->wait(transport, r, requests[r], &err), &err);
+        }
+        for (uint32_t r = 0; r < n; r++) {
+            assert_int_equal(owned_wrong(&owned[r]), 0);
+        }
+    }
+    ops->close(transport);
+}
+
+TEST(test_owners_on_devices)
+{
+    for (uint32_t n = 1; n <= 5; n += n < 3 ? 1 : 2) {
+        devices_of(n);
+    }
+}
+
 TEST(test_misuse)
 {
     static const uint32_t others[] = {0, 1}, nobody[] = {0, 9}, self[] = {2};
@@ -275,8 +405,9 @@ TEST(test_misuse)
     struct pst_error err = {0};
     float data = 3, source = 4;
     const float *const sources[] = {&source};
-    const struct pst_meet_part part = {.dst = &data, .elems = 1};
-    const struct pst_meet_part apart = {.src = sources, .dst = &data, .elems = 1};
+    const struct pst_meet_part part = {.dst = &data, .elems = 1, .owner = PST_NONE};
+    const struct pst_meet_part apart = {
+        .src = sources, .dst = &data, .elems = 1, .owner = PST_NONE};
     const struct pst_meeting of_others = sum_in_place(others, 2, &part, 1);
     const struct pst_meeting of_nobody = sum_in_place(nobody, 2, &part, 1);
     const struct pst_meeting alone = sum_in_place(self, 1, &part, 1);

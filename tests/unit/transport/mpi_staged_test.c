@@ -191,10 +191,12 @@ static void sum_up(void)
 {
     static const uint32_t all[] = {1, 0, 2};
     static const uint32_t order[][2] = {{1, 0}, {2, 0}, {0, 1}, {0, 0}};
-    const struct pst_meet_part parts[] = {{.dst = far_of(0), .elems = 3},
-                                          {.dst = far_of(3), .elems = ELEMS - 3}};
+    const struct pst_meet_part parts[] = {
+        {.dst = far_of(0), .elems = 3, .owner = PST_NONE},
+        {.dst = far_of(3), .elems = ELEMS - 3, .owner = PST_NONE}};
     const float *src[] = {far_of(ELEMS), far_of(2 * ELEMS)};
-    const struct pst_meet_part tied = {.src = src, .dst = far_of(3 * ELEMS), .elems = ELEMS};
+    const struct pst_meet_part tied = {
+        .src = src, .dst = far_of(3 * ELEMS), .elems = ELEMS, .owner = PST_NONE};
     const struct pst_meeting replicas = sum_in_place(all, 3, parts, 2);
     struct pst_error err = {0};
     pst_request request;
@@ -222,6 +224,45 @@ static void sum_up(void)
     }
 }
 
+/* A sum that goes to ranks 0 and 2, and a gather from these, of an odd number of bytes. */
+static void owners(void)
+{
+    static const uint32_t all[] = {2, 0, 1};
+    struct pst_meet_part parts[] = {{.dst = far_of(0), .elems = ELEMS, .owner = 1},
+                                    {.dst = far_of(ELEMS), .elems = 3, .owner = 0}};
+    struct pst_meeting meeting = sum_in_place(all, 3, parts, 2);
+    uint8_t *bytes = (uint8_t *)near;
+    struct pst_error err = {0};
+    pst_request request;
+
+    for (uint64_t i = 0; i < ELEMS + 3; i++) {
+        near[i] = value(me, i);
+    }
+    n_copies = 0;
+    EXPECT(ops->meet(transport, me, &meeting, &request) == PST_OK);
+    EXPECT(ops->wait(transport, me, request, &err) == PST_OK);
+    EXPECT(n_copies == 2u + (me != 1));
+    for (uint64_t i = 0; i < ELEMS + 3; i++) {
+        float sum = value(2, i);
+
+        sum += value(0, i);
+        sum += value(1, i);
+        EXPECT(me != (i < ELEMS ? 0 : 2) || near[i] == sum);
+    }
+    for (uint64_t i = 0; i < ELEMS + 3; i++) {
+        bytes[i] = (uint8_t)(10 * me + i % 7);
+    }
+    meeting.kind = PST_MEET_GATHER;
+    parts[1].dst = far + ELEMS;
+    parts[0].elems = ELEMS - 1;
+    EXPECT(ops->meet(transport, me, &meeting, &request) == PST_OK);
+    EXPECT(ops->wait(transport, me, request, &err) == PST_OK);
+    EXPECT(n_copies == 4u + (me != 1)); /* what is its own goes down, what is not comes up */
+    for (uint64_t i = 0; i < ELEMS + 3; i++) {
+        EXPECT(bytes[i] == 10 * (i < ELEMS - 1 ? 0 : i < ELEMS ? me : 2) + i % 7);
+    }
+}
+
 static void sums(void)
 {
     /* Two sources and the result. */
@@ -230,6 +271,8 @@ static void sums(void)
     reopen_apart();
     sum_up();
     EXPECT(n_copies > 0 && n_outside == 0);
+    owners();
+    EXPECT(n_outside == 0);
     let_go();
     needs.meeting_bytes = ELEMS * sizeof(float); /* enough for the parts alone: 2 down, 2 up */
     reopen_apart();
@@ -253,7 +296,7 @@ static void let_go_early(void)
    message that is too large to be out of hand at once. The next run begins anew. */
 static void ends_early(void)
 {
-    const struct pst_meet_part part = {.dst = far_of(0), .elems = ELEMS};
+    const struct pst_meet_part part = {.dst = far_of(0), .elems = ELEMS, .owner = PST_NONE};
     uint32_t other = me ^ 1u;
     pst_request unused;
 

@@ -5,7 +5,7 @@
  */
 #include "unit/transport/mpi_ranks.h"
 
-#include "unit/transport/sums.h"
+#include "unit/transport/owners.h"
 
 /* --- sums --- */
 
@@ -48,7 +48,7 @@ static void reduce_of(uint64_t elems)
     float *mine[2] = {calloc(elems + 1, sizeof(float)), calloc(elems + 1, sizeof(float))};
     float *result = calloc(elems + 1, sizeof *result);
     const struct pst_meet_part part = {
-        .src = (const float *const *)mine, .dst = result, .elems = elems};
+        .src = (const float *const *)mine, .dst = result, .elems = elems, .owner = PST_NONE};
 
     for (uint32_t m = 0; m < n_ranks; m++) {
         members[m] = m;
@@ -139,11 +139,37 @@ static void healthy(void)
     }
 }
 
+static struct ranked self_of(uint32_t max_meetings)
+{
+    reopen(60 * SECOND, max_meetings);
+    return (struct ranked){.ops = ops, .transport = transport, .rank = me, .n_ranks = n_ranks};
+}
+
+/* Told with the heads; in one round; in several. */
+static void owners(void)
+{
+    static const uint64_t sizes[] = {10, 5003, 1500007};
+
+    for (uint32_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        const struct ranked self = self_of(2);
+
+        EXPECT(owned_meet(&self, sizes[i], NULL) == 0);
+        EXPECT(owned_misuse(&self) == 0);
+    }
+}
+
 static void misfit(void)
 {
     struct pst_error err = {0};
     double values[3] = {0};
 
+    for (uint32_t which = 0; which < OWNED_UNLIKE; which++) {
+        const struct ranked self = self_of(1);
+
+        EXPECT(owned_unlike(&self, which, &err) == PST_ERR_BUG);
+        EXPECT(strcmp(err.kind, "transport.size") == 0);
+        err = (struct pst_error){0};
+    }
     reopen(20 * SECOND, 0);
     EXPECT(ops->sum(transport, me, values, 2 + (me == 1), &err) == PST_ERR_BUG);
     EXPECT(strcmp(err.kind, "transport.size") == 0);
@@ -152,8 +178,13 @@ static void misfit(void)
 RANKS_TEST(test_two, "healthy", 2)
 RANKS_TEST(test_three, "healthy", 3)
 RANKS_TEST(test_eight, "healthy", 8)
+RANKS_TEST(test_owners_of_one, "owners", 1)
+RANKS_TEST(test_owners_of_two, "owners", 2)
+RANKS_TEST(test_owners_of_three, "owners", 3)
+RANKS_TEST(test_owners_of_five, "owners", 5)
 RANKS_TEST(test_misfit, "misfit", 2)
 
-static const struct rank_case cases[] = {{"healthy", healthy}, {"misfit", misfit}, {NULL, NULL}};
+static const struct rank_case cases[] = {
+    {"healthy", healthy}, {"owners", owners}, {"misfit", misfit}, {NULL, NULL}};
 
 RANKS_MAIN(cases)

@@ -12,7 +12,7 @@ static void a_run(struct ranked *self)
 {
     static float out[2][ELEMS], in[2][ELEMS], sum[2][ELEMS];
     static const uint32_t both[] = {0, 1};
-    const struct pst_meet_part part = {.dst = sum[self->rank], .elems = ELEMS};
+    const struct pst_meet_part part = {.dst = sum[self->rank], .elems = ELEMS, .owner = PST_NONE};
     const struct pst_meeting meeting = sum_in_place(both, 2, &part, 1);
     uint32_t other = 1 - self->rank;
     pst_request requests[3];

@@ -4,6 +4,7 @@
  * compute streams, sums have one order, and whatever hangs or breaks ends the run with its reason.
  */
 #include "unit/transport/nccl_rig.h"
+#include "unit/transport/owners.h"
 
 /* --- transfers --- */
 
@@ -77,7 +78,7 @@ TEST(ahead)
 
 /* --- sums --- */
 
-enum { PARTS = 4, MOST = 3000 };
+enum { MOST = 3000 };
 
 static const uint64_t part_elems[PARTS] = {1, 700, 0, 2299}; /* more than the scratch of a round */
 
@@ -101,7 +102,8 @@ static void replicas(struct ranked *self)
         float *at = data[self->rank][k];
 
         for (uint32_t p = 0; p < PARTS; p++) {
-            parts[k][p] = (struct pst_meet_part){.dst = at, .elems = part_elems[p]};
+            parts[k][p] =
+                (struct pst_meet_part){.dst = at, .elems = part_elems[p], .owner = PST_NONE};
             at += part_elems[p];
         }
         for (uint64_t i = 0; i < MOST; i++) {
@@ -133,7 +135,8 @@ static void tied(struct ranked *self)
     static const uint32_t order[][2] = {{2, 0}, {0, 0}, {2, 1}, {1, 0}};
     static float src[MAX_RANKS][2][MOST], dst[MAX_RANKS][MOST];
     const float *own[2] = {src[self->rank][0], src[self->rank][1]};
-    const struct pst_meet_part part = {.src = own, .dst = dst[self->rank], .elems = MOST};
+    const struct pst_meet_part part = {
+        .src = own, .dst = dst[self->rank], .elems = MOST, .owner = PST_NONE};
 
     if (self->rank == 2) {
         return;
@@ -169,6 +172,61 @@ TEST(sums)
     run_well(3, replicas);
     run_well(4, tied);
     run_well(4, on_the_host);
+}
+
+/* More than the scratch of a round has room for. */
+static void owners(struct ranked *self)
+{
+    CHECK(self, owned_meet(self, 2299, nccl_join) == 0);
+    CHECK(self, owned_misuse(self) == 0);
+}
+
+TEST(sums_of_owners)
+{
+    for (uint32_t n = 1; n <= 5; n += n < 3 ? 1 : 2) {
+        run_well(n, owners);
+    }
+}
+
+static struct owned_case sent_case;
+
+static void meet_once(struct ranked *self)
+{
+    static struct owned owned[MAX_RANKS];
+    pst_request request;
+
+    if (sent_case.kind > PST_MEET_GATHER) {
+        return;
+    }
+    owned_fill(&owned[self->rank], sent_case, self->rank, 3, 0, 3000);
+    posted(self,
+           self->ops->meet(self->transport, self->rank, &owned[self->rank].meeting, &request));
+    wait_for(self, request);
+    nccl_join(self->rank);
+    CHECK(self, owned_wrong(&owned[self->rank]) == 0);
+}
+
+static uint64_t bytes_sent(uint8_t kind, bool common)
+{
+    const uint64_t before = atomic_load(&nccl_fake->n_bytes);
+
+    sent_case = (struct owned_case){.kind = kind, .common = common};
+    run_well(3, meet_once);
+    return atomic_load(&nccl_fake->n_bytes) - before;
+}
+
+/* Two members bring their terms to the owner of each element; two get what is gathered; of what
+   nobody owns they get the result, too. The parts have 3000, 0, 1, 3, 2001 and 7 elements. */
+TEST(what_owners_send)
+{
+    uint64_t connecting;
+
+    load_nccl();
+    connecting = bytes_sent(UINT8_MAX, false);
+    assert_int_equal(bytes_sent(PST_MEET_SUM, false) - connecting, 2 * 5012 * sizeof(float));
+    assert_int_equal(bytes_sent(PST_MEET_SUM, true) - connecting,
+                     2 * (5012 + 2008) * sizeof(float));
+    assert_int_equal(bytes_sent(PST_MEET_GATHER, false) - connecting, 2 * 5012);
 }
 
 /* --- faults --- */
@@ -235,7 +293,7 @@ static void waits_twice(struct ranked *self)
 {
     static float in[ELEMS], sum[ELEMS];
     static const uint32_t both[] = {0, 1};
-    const struct pst_meet_part part = {.dst = sum, .elems = ELEMS};
+    const struct pst_meet_part part = {.dst = sum, .elems = ELEMS, .owner = PST_NONE};
     const struct pst_meeting meeting = sum_in_place(both, 2, &part, 1);
     pst_request request;
 

@@ -25,10 +25,11 @@ static inline float number(uint32_t round, uint32_t rank, uint32_t part, uint64_
 static inline void fill_parts(struct pst_meet_part *parts, uint32_t rank, uint32_t round)
 {
     for (uint32_t p = 0; p < PARTS; p++) {
-        parts[p] = (struct pst_meet_part){.elems = part_sizes[p]};
-        parts[p].dst = malloc((part_sizes[p] + 1) * sizeof(float));
+        float *data = malloc((part_sizes[p] + 1) * sizeof(float));
+
+        parts[p] = (struct pst_meet_part){.dst = data, .elems = part_sizes[p], .owner = PST_NONE};
         for (uint64_t i = 0; i < part_sizes[p]; i++) {
-            parts[p].dst[i] = number(round, rank, p, i);
+            data[i] = number(round, rank, p, i);
         }
     }
 }
@@ -46,7 +47,7 @@ static inline uint32_t wrong_in_parts(struct pst_meet_part *parts, const uint32_
             for (uint32_t m = 1; m < n; m++) {
                 sum += number(round, members[m], p, i);
             }
-            wrong += memcmp(&sum, &parts[p].dst[i], sizeof sum) != 0;
+            wrong += memcmp(&sum, (const float *)parts[p].dst + i, sizeof sum) != 0;
         }
         free(parts[p].dst);
     }

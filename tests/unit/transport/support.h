@@ -9,6 +9,7 @@
 #include <pthread.h>
 
 #include "module.h"
+#include "random.h"
 
 #define MAX_RANKS 8
 
@@ -82,15 +83,6 @@ static inline void expect_none_failed(uint32_t n)
             fail_msg("rank %u: %u failures, %s", i, ran[i].failures, ran[i].err.message);
         }
     }
-}
-
-static inline uint64_t next_random(uint64_t *state)
-{
-    *state += 0x9E3779B97F4A7C15u;
-    uint64_t z = *state;
-    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
-    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
-    return z ^ (z >> 31);
 }
 
 /* The sum of parts in place. */

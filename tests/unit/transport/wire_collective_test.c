@@ -17,7 +17,8 @@ static void *collective(void *argument)
     double values[3] = {self->rank, 1, 2};
     float source[4] = {1, 2, 3, 4}, result[4] = {-1, -1, -1, -1};
     const float *sources[1] = {source};
-    const struct pst_meet_part part = {.src = sources, .dst = result, .elems = 4};
+    const struct pst_meet_part part = {
+        .src = sources, .dst = result, .elems = 4, .owner = PST_NONE};
     uint64_t start, end;
 
     /* the last to come is rank 3 at 400 */
@@ -76,8 +77,8 @@ TEST(sums_are_a_queue)
 {
     static const uint32_t near[] = {1, 0}, other[] = {2, 1};
     float data[2][100] = {{0}};
-    const struct pst_meet_part part[2] = {{.dst = data[0], .elems = 100},
-                                          {.dst = data[1], .elems = 100}};
+    const struct pst_meet_part part[2] = {{.dst = data[0], .elems = 100, .owner = PST_NONE},
+                                          {.dst = data[1], .elems = 100, .owner = PST_NONE}};
     pst_request first[2], second[2], third[2];
 
     for (uint32_t node_size = 0; node_size <= 2; node_size += 2) {
@@ -105,6 +106,40 @@ TEST(sums_are_a_queue)
         /* 1 + 2, 3 + 3, 6 + 6; nothing where buffers are hollow */
         assert_true(data[0][99] == (node_size > 0 ? 1 : 12));
         assert_true(data[1][99] == (node_size > 0 ? 2 : 12));
+        world.ops->close(world.transport);
+    }
+}
+
+/* What goes to owners is not told to the others, and what is gathered not added up. */
+TEST(owners_take_their_time)
+{
+    static const uint32_t pair[] = {0, 1};
+    char data[2][100];
+    const struct {
+        uint8_t kind;
+        uint32_t owner;
+        struct pst_meet_bytes bytes;
+    } cases[] = {{PST_MEET_SUM, PST_NONE, {80, 80}},
+                 {PST_MEET_SUM, 1, {80, 0}},
+                 {PST_MEET_GATHER, 1, {0, 20}}};
+
+    for (uint32_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        pst_request requests[2];
+
+        open_world(0, true, 1000000000);
+        for (uint32_t r = 0; r < 2; r++) {
+            const struct pst_meet_part part = {
+                .dst = data[r], .elems = 20, .owner = cases[i].owner};
+            struct pst_meeting meeting = sum_in_place(pair, 2, &part, 1);
+
+            meeting.kind = cases[i].kind;
+            assert_int_equal(world.ops->meet(world.transport, r, &meeting, &requests[r]), PST_OK);
+        }
+        assert_int_equal(world.met.added, cases[i].bytes.added);
+        assert_int_equal(world.met.copied, cases[i].bytes.copied);
+        for (uint32_t r = 0; r < 2; r++) {
+            expect_times(r, requests[r], 0, 2000 + cases[i].bytes.added);
+        }
         world.ops->close(world.transport);
     }
 }

@@ -18,6 +18,7 @@ struct world {
     uint64_t clocks[RANKS];
     struct pst_device *devices[RANKS]; /* each is its clock */
     uint32_t node_size;                /* 0: one node */
+    struct pst_meet_bytes met;         /* of the last meeting */
 };
 
 static struct world world;
@@ -46,6 +47,7 @@ static inline uint64_t meeting_ns(void *context, struct pst_meet_bytes bytes, co
 {
     bool far = n_ranks == 2 && ranks[0] / 2 != ranks[1] / 2 && world.node_size > 0;
 
+    world.met = bytes;
     return 1000 * n_ranks + bytes.added + (far ? 50000 : 0);
 }
 

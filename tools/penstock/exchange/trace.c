@@ -314,7 +314,7 @@ static const struct slice {
     [PST_I_RECV] = {0, true, false, "comm"}, [PST_I_OFFLOAD] = {0, true, true, "copy"},
     [PST_I_FETCH] = {0, true, true, "copy"}, [PST_I_REDUCE] = {0, true, false, "comm"},
     [PST_I_TIE] = {0, false, false, "comm"}, [PST_I_NORM] = {0, false, false, "comm"},
-    [PST_I_STEP] = {0, true, false, "opt"},
+    [PST_I_STEP] = {0, true, false, "opt"},  [PST_I_GATHER] = {0, true, false, "comm"},
 };
 
 static const struct slice *slice_of(const struct pst_span *span)

@@ -360,12 +360,28 @@ static void put_capacity(struct pst_json *json, const struct pst_row *row,
                   pst_plan_capacity(OUTER(of, PLAN), *(const uint32_t *)of->at[PST_ROW_INDEX]));
 }
 
+/* Values are alive all the time, so slim programs have them, too. */
+static void put_static(struct pst_json *json, const struct pst_row *row, const struct pst_row_of *of)
+{
+    const struct pst_session *session = OUTER(of, SESSION);
+    const struct pst_program *program =
+        session->planned.programs[*(const uint32_t *)of->at[PST_ROW_INDEX]];
+    uint64_t bytes = 0;
+
+    for (uint32_t i = 0; i < program->n_values; i++) {
+        bytes += program->values[i].is_static ? program->values[i].bytes : 0;
+    }
+    pst_json_uint(json, row->key, bytes);
+}
+
 #define OF_DEVICE(kind, member) PST_ROW_AT(kind, PST_ROW_ENTRY, struct pst_plan_device, member)
 static const struct pst_row device_rows[] = {
     {"rank", "number of the device", PST_ROW_COUNT, .base = PST_ROW_INDEX},
     {"kind", "absent if all devices are alike", OF_DEVICE(TEXT, kind), .absent = PST_ROW_IF_ZERO},
     {"capacity_bytes", "absent if all devices are alike", PST_ROW_BYTES,
      PST_ROW_UNLESS(IF_ZERO, PST_ROW_ENTRY, struct pst_plan_device, kind), .json = put_capacity},
+    {"static_bytes", "weights, gradients, optimizer state, running statistics", PST_ROW_BYTES,
+     .base = PST_ROW_INDEX, .json = put_static},
     {"peak_bytes", "largest live sum", OF_DEVICE(BYTES, peak_bytes)},
     {"arena_bytes", "allocated", OF_DEVICE(BYTES, arena_bytes)},
     {"host_bytes", "offloaded to host memory", OF_DEVICE(BYTES, host_bytes)},
@@ -398,6 +414,8 @@ const struct pst_row pst_plan_rows[] = {
     {"weight_versions", "maximum of all stages; 1 for a synchronous plan",
      OF_TOTALS(COUNT, weight_versions)},
     {"drain_every", "steps; 0: at the end", OF_PLAN(COUNT, drain_every)},
+    {"zero", "1: each rank of a stage updates a piece of its parameters (ZeRO 1)",
+     OF_PLAN(COUNT, zero)},
     {"stages", "one per stage", PST_ROW_OBJECT, .rows = stage_rows,
      PST_ROW_EACH(TOTALS, struct totals, stages, n_stages)},
     {"devices", "one per device", PST_ROW_OBJECT, .rows = device_rows,
