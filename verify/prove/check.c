@@ -15,7 +15,6 @@ static void check_in_order(struct pst_check *check)
         pst_check_copies(check);
         pst_check_transfers(check);
         pst_check_reductions(check);
-        pst_check_gathers(check);
     }
 }
 

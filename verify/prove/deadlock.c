@@ -140,7 +140,7 @@ static void leave_meeting(struct pst_live *live, uint32_t rank, uint32_t id)
     struct pst_live_rank *self = &live->ranks[rank];
     uint32_t at = pst_live_head(self, PST_LIVE_SUMS);
     if (self->arrived && at != PST_NONE &&
-        pst_plan_meeting_of(live->plan, &self->list[at], rank) == id) {
+        pst_live_meeting_of(live, &self->list[at], rank) == id) {
         self->arrived = false;
         finish_instr(live, rank, at);
     }
@@ -153,7 +153,7 @@ static bool try_reduction(struct pst_live *live, uint32_t rank)
     if (at == PST_NONE || self->arrived) {
         return false;
     }
-    uint32_t id = pst_plan_meeting_of(live->plan, &self->list[at], rank);
+    uint32_t id = pst_live_meeting_of(live, &self->list[at], rank);
     struct pst_live_meeting *meeting = &live->meetings[id];
     self->arrived = true;
     if (++meeting->arrived < meeting->n) {

@@ -70,7 +70,9 @@ struct pst_live {
     struct pst_live_recv *recvs; /* by sender, then in order of receiver and list */
     uint32_t n_recvs;
     uint32_t n_meetings;
-    struct pst_live_meeting *meetings; /* by pst_plan_meeting_of */
+    /* REDUCE of each stage, GATHER of each, TIE of each tie or of each of its pieces, NORM */
+    struct pst_live_meeting *meetings;
+    uint32_t *tie_first; /* [tie] its first meeting; [n_ties] NORM */
     uint32_t *worklist, first, n_queued;
     uint64_t n_done;
 };
@@ -80,6 +82,9 @@ void pst_live_prepare(struct pst_live *live, struct pst_check *check);
 /* LIVE4: what every blocked queue waits for, and the cycle. */
 void pst_live_report(struct pst_live *live);
 
+/* Which meeting a reduction of a rank is. */
+uint32_t pst_live_meeting_of(const struct pst_live *live, const struct pst_instr *instr,
+                             uint32_t rank);
 /* The head of a queue: posted and not ended; PST_NONE: none. */
 uint32_t pst_live_head(struct pst_live_rank *rank, enum pst_live_queue queue);
 static inline bool pst_live_is_transfer(uint32_t op)

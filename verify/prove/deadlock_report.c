@@ -54,7 +54,7 @@ static bool is_here(const struct pst_live *live, uint32_t rank, uint32_t id)
     struct pst_live_rank *self = &live->ranks[rank];
     uint32_t at = pst_live_head(self, PST_LIVE_SUMS);
     return self->arrived && at != PST_NONE &&
-           pst_plan_meeting_of(live->plan, &self->list[at], rank) == id;
+           pst_live_meeting_of(live, &self->list[at], rank) == id;
 }
 
 /* A member that has not come to the meeting. */
@@ -72,7 +72,7 @@ static struct node next_of_reduction(struct reporter *reporter, const struct pst
                                      uint32_t rank)
 {
     struct pst_live *live = reporter->live;
-    uint32_t id = pst_plan_meeting_of(live->plan, instr, rank);
+    uint32_t id = pst_live_meeting_of(live, instr, rank);
     if (reporter->missing[id] == 0) {
         uint32_t missing = find_missing(live, id);
         reporter->missing[id] = missing == PST_NONE ? PST_NONE : missing + 1;

@@ -94,26 +94,79 @@ static void make_ranks(struct pst_live *live)
     }
 }
 
-/* Who meets in each reduction. */
+/* Sums of a tie: one, or one for each piece. */
+static uint32_t sums_of(const struct pst_live *live, uint32_t tie)
+{
+    return live->tie_first[tie + 1] - live->tie_first[tie];
+}
+
+uint32_t pst_live_meeting_of(const struct pst_live *live, const struct pst_instr *instr,
+                             uint32_t rank)
+{
+    const struct pst_plan *plan = live->plan;
+    if (instr->op != PST_I_TIE) {
+        return instr->op == PST_I_NORM     ? live->tie_first[plan->n_ties]
+               : instr->op == PST_I_GATHER ? plan->n_stages + instr->stage
+                                           : instr->stage;
+    }
+    const struct pst_plan_tie *tie = &plan->ties[instr->stage];
+    for (uint32_t s = 0; sums_of(live, instr->stage) > 1 && s < tie->n_stages; s++) {
+        uint32_t place = pst_plan_replica(&plan->stages[tie->stages[s]], rank);
+        if (place != PST_NONE) {
+            return live->tie_first[instr->stage] + place;
+        }
+    }
+    return live->tie_first[instr->stage];
+}
+
+/* The ranks of all stages of a tie, or those that have one piece. */
+static void find_members(struct pst_live *live, uint32_t tie, uint32_t piece, uint32_t *seen)
+{
+    const struct pst_plan_tie *members = &live->plan->ties[tie];
+    uint32_t id = live->tie_first[tie] + piece;
+    bool cut = sums_of(live, tie) > 1;
+    uint32_t *ranks = pst_check_array(live->check, cut ? members->n_stages : live->plan->n_devices,
+                                      sizeof *ranks);
+    for (uint32_t i = 0; i < members->n_stages; i++) {
+        const struct pst_plan_stage *stage = &live->plan->stages[members->stages[i]];
+        for (uint32_t r = cut ? piece : 0; r < (cut ? piece + 1 : stage->n_ranks); r++) {
+            if (seen[stage->ranks[r]] != id) {
+                ranks[live->meetings[id].n++] = stage->ranks[r];
+            }
+            seen[stage->ranks[r]] = id;
+        }
+    }
+    live->meetings[id].ranks = ranks;
+}
+
+/* Who meets in each reduction. seen: [rank] the last meeting of a tie that it is of. */
 static void make_meetings(struct pst_live *live)
 {
     const struct pst_plan *plan = live->plan;
-    live->n_meetings = pst_plan_n_meetings(plan);
+    uint32_t *all = pst_check_array(live->check, plan->n_devices, sizeof *all);
+    uint32_t *seen = pst_check_array(live->check, plan->n_devices, sizeof *seen);
+    live->tie_first = pst_check_array(live->check, (uint64_t)plan->n_ties + 1, sizeof(uint32_t));
+    live->tie_first[0] = 2 * plan->n_stages;
+    for (uint32_t t = 0; t < plan->n_ties; t++) {
+        bool cut = pst_check_cuts_tie(plan, t);
+        live->tie_first[t + 1] =
+            live->tie_first[t] + (cut ? plan->stages[plan->ties[t].stages[0]].n_ranks : 1);
+    }
+    live->n_meetings = live->tie_first[plan->n_ties] + 1;
     live->meetings = pst_check_array(live->check, live->n_meetings, sizeof *live->meetings);
-    for (uint32_t d = 0; d < plan->n_devices; d++) {
-        for (uint32_t i = 0; i < plan->devices[d].n_instrs; i++) {
-            const struct pst_instr *instr = &plan->devices[d].body[i];
-            if (!pst_check_is_reduction(instr->op)) {
-                continue;
-            }
-            struct pst_live_meeting *meeting = &live->meetings[pst_plan_meeting_of(plan, instr, d)];
-            if (meeting->n == 0) {
-                uint32_t *ranks = pst_check_array(live->check, plan->n_devices, sizeof *ranks);
-                meeting->n = pst_plan_members(plan, instr, d, ranks);
-                meeting->ranks = ranks;
-            }
+    for (uint32_t s = 0; s < plan->n_stages; s++) {
+        live->meetings[s] = live->meetings[plan->n_stages + s] =
+            (struct pst_live_meeting){plan->stages[s].ranks, plan->stages[s].n_ranks, 0};
+    }
+    for (uint32_t t = 0; t < plan->n_ties; t++) {
+        for (uint32_t m = 0; m < sums_of(live, t); m++) {
+            find_members(live, t, m, seen);
         }
     }
+    for (uint32_t d = 0; d < plan->n_devices; d++) {
+        all[d] = d;
+    }
+    live->meetings[live->n_meetings - 1] = (struct pst_live_meeting){all, plan->n_devices, 0};
 }
 
 void pst_live_prepare(struct pst_live *live, struct pst_check *check)

@@ -51,8 +51,8 @@ struct pst_check {
 
     struct pst_shard **pieces; /* [parameter] NULL: whole; [member] what each rank of a stage that
                                   uses it updates */
-    uint64_t *gradients;   /* [tensor] all contributions to its gradient, as a number */
-    uint32_t *stage_of;    /* [operator] */
+    uint64_t *gradients;       /* [tensor] all contributions to its gradient, as a number */
+    uint32_t *stage_of;        /* [operator] */
     uint64_t *list_base;   /* [rank] first entry of its list in flat arrays; [n_devices] = total */
     uint32_t *rank_first;  /* [rank] rows of rank_stages; [n_devices] = total */
     uint32_t *rank_stages; /* stages of each rank, ascending */
@@ -167,7 +167,7 @@ static inline uint32_t pst_check_ticks(const struct pst_program *program, uint32
 /* Runs rules; returns true if they found nothing. */
 bool pst_check_is_clean(struct pst_check *check, void (*rules)(struct pst_check *check));
 
-/* What a rank updates of a parameter: as a member of its stages, all of it where it is whole. */
+/* A member of the stages that use a parameter updates this piece, or all of it. */
 static inline struct pst_shard pst_check_piece(const struct pst_check *check, uint32_t parameter,
                                                uint32_t member)
 {
@@ -180,6 +180,8 @@ static inline struct pst_shard pst_check_piece(const struct pst_check *check, ui
 void pst_check_form(struct pst_check *check);      /* FORM1 FORM2 WVER3 */
 void pst_check_partition(struct pst_check *check); /* PART1 PART2 PART3 PART4 PART5 PART6 */
 void pst_check_cuts(struct pst_check *check);      /* fills pieces */
+/* Is the parameter of a tie in pieces? */
+bool pst_check_cuts_tie(const struct pst_plan *plan, uint32_t tie);
 void pst_check_passes(struct pst_check *check);    /* PASS1 PASS2 WVER1 WVER2; fills passes */
 void pst_check_waits(struct pst_check *check);     /* fills known */
 void pst_check_copies(struct pst_check *check);    /* PASS6 */
@@ -193,12 +195,12 @@ struct pst_check_transfer *pst_check_guest_transfer(struct pst_check *check, uin
 /* Returns the row of an EVICT or LOAD that the rules have accepted. */
 struct pst_check_transfer *pst_check_guest_of(const struct pst_check *check,
                                               const struct pst_instr *instr);
-void pst_check_guests(struct pst_check *check);     /* PASS7 COMM1 COMM2 */
-void pst_check_reductions(struct pst_check *check); /* PASS4 PART4 COMM3 */
-void pst_check_gathers(struct pst_check *check);    /* PASS10 SHARD3 COMM4 */
-void pst_check_live(struct pst_check *check);       /* LIVE1 LIVE2 LIVE4 */
-void pst_check_memory(struct pst_check *check);     /* of check->programs */
-void pst_check_gradients(struct pst_check *check);  /* fills gradients */
+void pst_check_guests(struct pst_check *check); /* PASS7 COMM1 COMM2 */
+/* PASS4 PART4 COMM3; PASS10 SHARD3 COMM4 */
+void pst_check_reductions(struct pst_check *check);
+void pst_check_live(struct pst_check *check);      /* LIVE1 LIVE2 LIVE4 */
+void pst_check_memory(struct pst_check *check);    /* of check->programs */
+void pst_check_gradients(struct pst_check *check); /* fills gradients */
 /* MEM2 SHARD1 SHARD4 */
 void pst_check_params(struct pst_check *check, const struct pst_program *program);
 /* SHARD2 SHARD3 COMM4; `phase` is that of the first batch. */

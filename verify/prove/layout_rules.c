@@ -27,8 +27,8 @@ static uint64_t least_bytes(const struct pst_check *check, const struct pst_valu
     case PST_V_WEIGHT:
     case PST_V_TIE:
     case PST_V_OPTIMIZER:
-        if (member != PST_NONE && (value->kind != PST_V_WEIGHT ||
-                                   graph->params[value->what].dtype != PST_F32)) {
+        if (member != PST_NONE &&
+            (value->kind != PST_V_WEIGHT || graph->params[value->what].dtype != PST_F32)) {
             return pst_check_piece(check, value->what, member).elems * sizeof(float);
         }
         return graph->params[value->what].elems * sizeof(float);

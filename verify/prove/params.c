@@ -2,8 +2,8 @@
  *
  * MEM2 on what outlives the step: each parameter that a rank uses has its weights, their versions,
  * accumulators, sums and optimizer state in buffers of its own; reductions and steps find them by
- * this table, not by operands. SHARD1: it updates the piece that is its, and has no state of others.
- * SHARD4: the norm gets the squares of every element from one rank.
+ * this table, not by operands. SHARD1: it updates the piece that is its, and has no state of
+ * others. SHARD4: the norm gets the squares of every element from one rank.
  */
 #include "prove/internal.h"
 
@@ -49,7 +49,7 @@ static bool is_owner(const struct holder *h)
     return h->check->pieces[h->parameter] != NULL ? place != PST_NONE : place == 0;
 }
 
-static bool holds(const struct holder *h, uint32_t v, uint64_t elems)
+static bool holds_elems(const struct holder *h, uint32_t v, uint64_t elems)
 {
     return v >= h->program->n_values || h->program->values[v].bytes == elems * sizeof(float);
 }
@@ -69,9 +69,11 @@ static void check_piece(const struct holder *h, const struct pst_program_param *
     if (h->check->pieces[h->parameter] == NULL) {
         return;
     }
-    if (!holds(h, row->weight, parameter->dtype == PST_F32 ? parameter->elems : h->piece.elems) ||
-        !holds(h, row->tie, h->piece.elems) || !holds(h, row->optimizer[0], h->piece.elems) ||
-        !holds(h, row->optimizer[1], h->piece.elems)) {
+    if (!holds_elems(h, row->weight,
+                     parameter->dtype == PST_F32 ? parameter->elems : h->piece.elems) ||
+        !holds_elems(h, row->tie, h->piece.elems) ||
+        !holds_elems(h, row->optimizer[0], h->piece.elems) ||
+        !holds_elems(h, row->optimizer[1], h->piece.elems)) {
         rule_fault(h, "SHARD1", "its state is not that of the piece which this device updates");
     }
 }
@@ -154,7 +156,7 @@ static void check_row(const struct holder *h, const struct pst_program_param *ro
     check_weights(h, row);
     check_accumulators(h, row);
     if (parameter->n_users > 1 && h->piece.elems > 0 ? !is(h, row->tie, PST_V_TIE, h->parameter, 0)
-                               : row->tie != PST_NONE) {
+                                                     : row->tie != PST_NONE) {
         fault(h, "the sum of its tied gradients is not where it should be");
     }
     for (uint32_t i = 0; i < 2; i++) {

@@ -14,7 +14,8 @@ struct bucket {
 
 /* Each block goes to the member in whose n-th of the bucket it begins. Members of neighbouring
    blocks are the same or neighbours, so what a member gets is one piece. */
-static void deal(struct pst_check *check, const struct bucket *bucket, uint32_t p, uint32_t n)
+static void deal_blocks(struct pst_check *check, const struct bucket *bucket, uint32_t p,
+                        uint32_t n)
 {
     const struct pst_parameter *parameter = &check->graph->params[p];
     const uint64_t block = parameter->muon != 0 ? parameter->elems : PST_SHARD_BLOCK;
@@ -39,7 +40,7 @@ static void walk_op(struct pst_check *check, uint32_t op, struct bucket *bucket,
             continue;
         }
         if (n_members > 0) {
-            deal(check, bucket, p, n_members);
+            deal_blocks(check, bucket, p, n_members);
             bucket->at += check->graph->params[p].elems;
         } else {
             bucket->elems += check->graph->params[p].elems;
@@ -54,8 +55,8 @@ static void deal_stage(struct pst_check *check, const struct pst_plan_stage *sta
     struct bucket bucket = {0};
     for (uint32_t first = 0, end; first < stage->n_nodes; first = end, bucket.number++) {
         bucket.elems = bucket.at = 0;
-        for (end = first; end < stage->n_nodes &&
-                          ops[stage->nodes[end]].layer == ops[stage->nodes[first]].layer;
+        for (end = first;
+             end < stage->n_nodes && ops[stage->nodes[end]].layer == ops[stage->nodes[first]].layer;
              end++) {
             walk_op(check, stage->nodes[end], &bucket, 0);
         }
@@ -77,22 +78,16 @@ static bool are_alike(const struct pst_plan_stage *a, const struct pst_plan_stag
     return a->n_ranks == b->n_ranks;
 }
 
-static void deal_tied(struct pst_check *check, uint32_t p)
+bool pst_check_cuts_tie(const struct pst_plan *plan, uint32_t tie)
 {
-    const struct pst_parameter *parameter = &check->graph->params[p];
-    const struct pst_plan_stage *stages = check->plan->stages;
-    const struct bucket own = {.elems = parameter->elems, .number = p};
-    for (uint32_t u = 0; u < parameter->n_users; u++) {
-        for (uint32_t v = 0; v < u; v++) {
-            if (!are_alike(&stages[check->stage_of[parameter->users[u]]],
-                           &stages[check->stage_of[parameter->users[v]]])) {
-                return;
-            }
+    const struct pst_plan_tie *of = &plan->ties[tie];
+    bool alike = plan->zero > 0 && plan->stages[of->stages[0]].n_ranks > 1;
+    for (uint32_t i = 0; alike && i < of->n_stages; i++) {
+        for (uint32_t j = 0; alike && j < i; j++) {
+            alike = are_alike(&plan->stages[of->stages[i]], &plan->stages[of->stages[j]]);
         }
     }
-    if (stages[check->stage_of[parameter->users[0]]].n_ranks > 1) {
-        deal(check, &own, p, stages[check->stage_of[parameter->users[0]]].n_ranks);
-    }
+    return alike;
 }
 
 void pst_check_cuts(struct pst_check *check)
@@ -104,9 +99,11 @@ void pst_check_cuts(struct pst_check *check)
             deal_stage(check, &plan->stages[s]);
         }
     }
-    for (uint32_t p = 0; plan->zero > 0 && p < check->graph->n_params; p++) {
-        if (check->graph->params[p].n_users > 1) {
-            deal_tied(check, p);
+    for (uint32_t t = 0; t < plan->n_ties; t++) {
+        const uint32_t p = plan->ties[t].parameter;
+        const struct bucket own = {.elems = check->graph->params[p].elems, .number = p};
+        if (pst_check_cuts_tie(plan, t)) {
+            deal_blocks(check, &own, p, plan->stages[plan->ties[t].stages[0]].n_ranks);
         }
     }
 }
@@ -128,10 +125,9 @@ static bool is_subtree(const struct pst_check *check, const struct pst_square_tr
         return false;
     }
     piece = pieces != NULL ? &pieces[tree->member] : NULL;
-    return piece == NULL
-               ? tree->member == 0
-               : tree->first >= piece->first &&
-                     tree->first - piece->first + tree->elems <= piece->elems;
+    return piece == NULL ? tree->member == 0
+                         : tree->first >= piece->first &&
+                               tree->first - piece->first + tree->elems <= piece->elems;
 }
 
 void pst_check_trees(struct pst_check *check, const struct pst_square_tree *trees, uint32_t n)

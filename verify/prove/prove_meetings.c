@@ -2,9 +2,9 @@
  *
  * What the ranks do when they meet, against what pieces, stages and uses imply: as every member has
  * what follows from these alone, all have the same. COMM4: who meets, for what. SHARD2: REDUCE sums
- * each accumulator over the ranks of its stage, each element once, to the one that updates it, or to
- * all; TIE sums over the uses, in the order in which the model has them. SHARD3: GATHER brings all
- * pieces of the weights that the STEP before has made.
+ * each accumulator over the ranks of its stage, each element once, to the one that updates it, or
+ * to all; TIE sums over the uses, in the order in which the model has them. SHARD3: GATHER brings
+ * all pieces of the weights that the STEP before has made.
  */
 #include "prove/internal.h"
 
@@ -24,7 +24,7 @@ static const struct pst_plan_stage *stage_of(const struct walk *w, uint32_t op)
     return &w->check->plan->stages[w->check->stage_of[op]];
 }
 
-static bool holds(const struct walk *w, uint32_t rank, uint32_t op)
+static bool holds_use(const struct walk *w, uint32_t rank, uint32_t op)
 {
     return pst_plan_replica(stage_of(w, op), rank) != PST_NONE;
 }
@@ -35,14 +35,15 @@ static uint32_t parity_of(const struct walk *w)
 }
 
 /* The first part that is another is told. */
-static void expect(struct walk *w, uint32_t p, uint32_t value, struct pst_program_meet_part part)
+static void expect_part(struct walk *w, uint32_t p, uint32_t value,
+                        struct pst_program_meet_part part)
 {
     const bool gather = w->meeting->kind == PST_MEET_GATHER;
     const uint32_t at = w->n_parts++;
     const struct pst_program_meet_part *found = &w->meeting->parts[at];
-    if (w->wrong || (at < w->meeting->n_parts && found->value == value &&
-                     found->owner == part.owner && found->begin == part.begin &&
-                     found->bytes == part.bytes)) {
+    if (w->wrong ||
+        (at < w->meeting->n_parts && found->value == value && found->owner == part.owner &&
+         found->begin == part.begin && found->bytes == part.bytes)) {
         return;
     }
     w->wrong = true;
@@ -61,10 +62,10 @@ static void expect_all(struct walk *w, uint32_t p, uint32_t value, uint32_t elem
     for (uint32_t m = 0; m < (pieces != NULL ? w->meeting->n_members : 1); m++) {
         const struct pst_shard piece = pst_check_piece(w->check, p, m);
         if (piece.elems > 0) {
-            expect(w, p, value,
-                   (struct pst_program_meet_part){.owner = pieces != NULL ? m : PST_NONE,
-                                                  .begin = piece.first * elem_bytes,
-                                                  .bytes = piece.elems * elem_bytes});
+            expect_part(w, p, value,
+                        (struct pst_program_meet_part){.owner = pieces != NULL ? m : PST_NONE,
+                                                       .begin = piece.first * elem_bytes,
+                                                       .bytes = piece.elems * elem_bytes});
         }
     }
 }
@@ -118,11 +119,11 @@ static bool is_term(const struct walk *w, const struct pst_parameter *parameter,
 {
     const uint32_t *members = w->meeting->members;
     uint32_t m = 0, source = 0;
-    while (m < w->meeting->n_members && !holds(w, members[m], parameter->users[u])) {
+    while (m < w->meeting->n_members && !holds_use(w, members[m], parameter->users[u])) {
         m++;
     }
     for (uint32_t before = 0; before < u && m < w->meeting->n_members; before++) {
-        source += holds(w, members[m], parameter->users[before]);
+        source += holds_use(w, members[m], parameter->users[before]);
     }
     return m < w->meeting->n_members && term[0] == m && term[1] == source;
 }
@@ -138,9 +139,9 @@ static void check_tie(struct walk *w, uint32_t tie)
         row++;
     }
     if (row->shard.elems > 0) {
-        expect(w, p, row->tie,
-               (struct pst_program_meet_part){.owner = PST_NONE,
-                                              .bytes = row->shard.elems * sizeof(float)});
+        expect_part(w, p, row->tie,
+                    (struct pst_program_meet_part){.owner = PST_NONE,
+                                                   .bytes = row->shard.elems * sizeof(float)});
     }
     expect_end(w, "SHARD2");
     right = right && meeting->n_sources == row->n_grads &&
@@ -196,7 +197,7 @@ static bool are_members(const struct walk *w, const struct pst_instr *instr)
 }
 
 /* TIE also adds up where a rank is alone. */
-static bool meets(const struct pst_plan *plan, const struct pst_instr *instr)
+static bool needs_meeting(const struct pst_plan *plan, const struct pst_instr *instr)
 {
     return instr->op == PST_I_TIE || ((instr->op == PST_I_REDUCE || instr->op == PST_I_GATHER) &&
                                       plan->stages[instr->stage].n_ranks > 1);
@@ -205,7 +206,7 @@ static bool meets(const struct pst_plan *plan, const struct pst_instr *instr)
 static void check_meeting(struct walk *w, const struct pst_instr *instr)
 {
     const uint8_t kind = instr->op == PST_I_GATHER ? PST_MEET_GATHER : PST_MEET_SUM;
-    if ((w->meeting != NULL) != meets(w->check->plan, instr) ||
+    if ((w->meeting != NULL) != needs_meeting(w->check->plan, instr) ||
         (w->meeting != NULL && (w->meeting->kind != kind || !are_members(w, instr)))) {
         pst_check_instr(w->check, "COMM4", w->program->rank, w->instr,
                         ": not a meeting of its kind with the devices of its stage or tie, in "

@@ -2,8 +2,10 @@
  *
  * PASS4, PART4 (one reduction), COMM3: gradients are reduced once a batch, after the last pass that
  * adds to them, the norm sees all of them where there is one, and the update follows. The k-th
- * REDUCE, TIE, NORM and STEP of a list belong to its k-th update: a batch, as a rule. Reductions of
- * a rank run in list order, so order in the list is enough among them.
+ * REDUCE, TIE, NORM, STEP and GATHER of a list belong to its k-th update: a batch, as a rule.
+ * Reductions of a rank run in list order, so order in the list is enough among them. Where each
+ * rank of a stage updates a piece, PASS10 (a GATHER for each STEP), SHARD3 (it waits for that STEP,
+ * and passes that read these weights wait for it), COMM4 (the ranks of a stage meet in one order).
  */
 #include "prove/internal.h"
 
@@ -15,12 +17,14 @@
 struct ending {
     uint32_t n;                  /* updates */
     uint32_t *reduce, *step;     /* [stage] instruction, PST_NONE */
+    uint32_t *gather;            /* [stage] */
     uint32_t *first_w, *last_w;  /* [stage] first and last pass that adds to its gradients */
     uint32_t *tie;               /* [tie] */
     uint32_t *norm;              /* [update] */
     uint32_t *n_reduce, *n_step; /* [stage] how many there are */
-    uint32_t *n_tie, n_norm;     /* [tie] */
-    bool *has_params;            /* [stage] the same for all lists */
+    uint32_t *n_gather;
+    uint32_t *n_tie, n_norm; /* [tie] */
+    bool *has_params;        /* [stage] the same for all lists */
 };
 
 static void find_params(const struct pst_check *check, bool *has_params)
@@ -60,6 +64,26 @@ static void note_gradient(const struct pst_check *check, const struct pst_instr 
     }
 }
 
+/* Does each rank of the stage update a piece? */
+static bool is_gathered(const struct pst_check *check, uint32_t stage)
+{
+    return check->plan->zero > 0 && check->plan->stages[stage].n_ranks > 1;
+}
+
+static void note_gather(struct pst_check *check, uint32_t rank, uint32_t at, struct ending *ending)
+{
+    uint32_t s = check->plan->devices[rank].body[at].stage;
+    if (!is_gathered(check, s) || pst_check_place(check, rank, s) == PST_NONE) {
+        pst_check_instr(check, "PASS10", rank, at, ", though %s",
+                        check->plan->zero == 0
+                            ? "every device updates whole parameters (zero = 0)"
+                            : "this is no stage here that several devices update");
+    } else {
+        note(check, "PASS10", rank, at, ending->n, &ending->gather[(uint64_t)s * ending->n],
+             &ending->n_gather[s]);
+    }
+}
+
 static void read_list(struct pst_check *check, uint32_t rank, struct ending *ending)
 {
     const struct pst_plan_device *device = &check->plan->devices[rank];
@@ -76,6 +100,8 @@ static void read_list(struct pst_check *check, uint32_t rank, struct ending *end
                  &ending->n_reduce[s]);
         } else if (instr->op == PST_I_STEP) {
             note(check, "PASS4", rank, i, n, &ending->step[(uint64_t)s * n], &ending->n_step[s]);
+        } else if (instr->op == PST_I_GATHER) {
+            note_gather(check, rank, i, ending);
         } else if (instr->op == PST_I_TIE) {
             note(check, "PART4", rank, i, n, &ending->tie[(uint64_t)s * n], &ending->n_tie[s]);
         } else if (instr->op == PST_I_NORM && !check->plan->barrier) {
@@ -156,6 +182,112 @@ static void check_accumulator(struct pst_check *check, uint32_t rank, uint32_t s
     }
 }
 
+static void check_gather(struct pst_check *check, uint32_t rank, uint32_t stage, uint32_t batch,
+                         const struct ending *ending)
+{
+    uint64_t row = (uint64_t)stage * ending->n + batch;
+    uint32_t step = ending->step[row], gather = ending->gather[row];
+    if (gather == PST_NONE && step != PST_NONE && is_gathered(check, stage)) {
+        pst_check_instr(check, "PASS10", rank, step,
+                        ": no GATHER %u after it, though each of the %u devices updates a piece",
+                        stage, check->plan->stages[stage].n_ranks);
+    } else if (gather != PST_NONE && step == PST_NONE) {
+        pst_check_instr(check, "PASS10", rank, gather, ", though the stage has no STEP for it");
+    } else if (gather != PST_NONE && !is_known(check, rank, step, gather)) {
+        pst_check_instr(check, "SHARD3", rank, gather,
+                        step < gather ? " does not wait for STEP at %u, whose weights it gathers"
+                                      : " before STEP at %u, whose weights it gathers",
+                        step);
+    }
+}
+
+/* The lowest stage of the rank that uses a parameter updates it. */
+static uint32_t updated_by(const struct pst_check *check, uint32_t rank, uint32_t parameter)
+{
+    const struct pst_parameter *of = &check->graph->params[parameter];
+    uint32_t lowest = PST_NONE;
+    for (uint32_t u = 0; u < of->n_users; u++) {
+        uint32_t s = check->stage_of[of->users[u]];
+        lowest = pst_check_place(check, rank, s) != PST_NONE && s < lowest ? s : lowest;
+    }
+    return lowest;
+}
+
+/* A pass that reads version v of the weights waits for the GATHERs of v - 1: that of its stage, and
+   those of stages here that update what it ties. */
+static void check_reader(struct pst_check *check, uint32_t rank, uint32_t at,
+                         const struct ending *ending)
+{
+    const struct pst_instr *instr = &check->plan->devices[rank].body[at];
+    const struct pst_plan_stage *stage = &check->plan->stages[instr->stage];
+    uint32_t update = instr->microbatch / pst_check_unit(check, instr->stage);
+    uint32_t older = pst_plan_slots(check->plan, instr->stage) - 1;
+    for (uint32_t v = 0; update > older && update < ending->n && v < stage->n_nodes; v++) {
+        const struct pst_op *op = &check->graph->ops[stage->nodes[v]];
+        for (uint32_t i = 0; i < op->n_param; i++) {
+            uint32_t p = op->param[i];
+            if (p == PST_NONE || check->pieces[p] == NULL) {
+                continue;
+            }
+            uint32_t by = updated_by(check, rank, p);
+            uint32_t gather = ending->gather[(uint64_t)by * ending->n + update - older - 1];
+            if (gather != PST_NONE && !is_known(check, rank, gather, at)) {
+                pst_check_instr(check, "SHARD3", rank, at,
+                                " reads version %u of parameter %s, but does not wait for GATHER "
+                                "%u at %u, which brings its pieces together",
+                                update - older, check->graph->params[p].name, by, gather);
+                return;
+            }
+        }
+    }
+}
+
+/* The next one from here; n_instrs: none. */
+static uint32_t next_meeting(const struct pst_plan_device *device, uint32_t at)
+{
+    while (at < device->n_instrs && !pst_check_is_reduction(device->body[at].op)) {
+        at++;
+    }
+    return at;
+}
+
+/* Stages that share a rank share all, so these ranks have the same meetings. */
+static void check_order(struct pst_check *check, uint32_t rank)
+{
+    uint32_t stage = check->rank_stages[check->rank_first[rank]];
+    uint32_t first = check->plan->stages[stage].ranks[0], i = 0, j = 0;
+    const struct pst_plan_device *a = &check->plan->devices[first];
+    const struct pst_plan_device *b = &check->plan->devices[rank];
+    for (;; i++, j++) {
+        i = next_meeting(a, i);
+        j = next_meeting(b, j);
+        if (i == a->n_instrs || j == b->n_instrs || a->body[i].op != b->body[j].op ||
+            a->body[i].stage != b->body[j].stage) {
+            break;
+        }
+    }
+    if (i < a->n_instrs || j < b->n_instrs) {
+        char text[64];
+        pst_check_add(check, "COMM4", rank, j < b->n_instrs ? j : PST_NONE,
+                      "meets in another order than device %u, which has %s at %u", first,
+                      i < a->n_instrs ? pst_check_describe(&a->body[i], text) : "nothing more", i);
+    }
+}
+
+static void check_gathers(struct pst_check *check, uint32_t rank, const struct ending *ending)
+{
+    const struct pst_plan_device *device = &check->plan->devices[rank];
+    for (uint32_t i = 0; check->source != NULL && i < device->n_instrs; i++) {
+        if (pst_check_is_pass(device->body[i].op) &&
+            pst_check_place(check, rank, device->body[i].stage) != PST_NONE) {
+            check_reader(check, rank, i, ending);
+        }
+    }
+    if (check->rank_first[rank] < check->rank_first[rank + 1]) {
+        check_order(check, rank);
+    }
+}
+
 static void check_batch(struct pst_check *check, uint32_t rank, uint32_t stage, uint32_t batch,
                         const struct ending *ending)
 {
@@ -177,6 +309,7 @@ static void check_batch(struct pst_check *check, uint32_t rank, uint32_t stage, 
         check_step(check, rank, stage, batch, ending);
     }
     check_accumulator(check, rank, stage, batch, ending);
+    check_gather(check, rank, stage, batch, ending);
 }
 
 /* PART4: each member rank takes part once, after the REDUCE of its member stages. */
@@ -227,11 +360,12 @@ static void reset_ending(const struct pst_check *check, uint32_t rank, struct en
     uint64_t n = ending->n;
     for (uint32_t i = check->rank_first[rank]; i < check->rank_first[rank + 1]; i++) {
         uint32_t stage = check->rank_stages[i];
-        uint32_t *const rows[] = {ending->reduce, ending->step, ending->first_w, ending->last_w};
+        uint32_t *const rows[] = {ending->reduce, ending->step, ending->gather, ending->first_w,
+                                  ending->last_w};
         for (uint32_t k = 0; k < sizeof rows / sizeof rows[0]; k++) {
             memset(&rows[k][stage * n], 0xFF, n * sizeof(uint32_t));
         }
-        ending->n_reduce[stage] = ending->n_step[stage] = 0;
+        ending->n_reduce[stage] = ending->n_step[stage] = ending->n_gather[stage] = 0;
     }
     const struct pst_plan_device *device = &check->plan->devices[rank];
     for (uint32_t i = 0; check->plan->n_ties > 0 && i < device->n_instrs; i++) {
@@ -252,12 +386,14 @@ static void make_tables(struct pst_check *check, struct ending *ending)
         .n = (uint32_t)n,
         .reduce = pst_check_array(check, stages * n, sizeof(uint32_t)),
         .step = pst_check_array(check, stages * n, sizeof(uint32_t)),
+        .gather = pst_check_array(check, stages * n, sizeof(uint32_t)),
         .first_w = pst_check_array(check, stages * n, sizeof(uint32_t)),
         .last_w = pst_check_array(check, stages * n, sizeof(uint32_t)),
         .tie = pst_arena_none(&check->arena, ties * n),
         .norm = pst_check_array(check, n, sizeof(uint32_t)),
         .n_reduce = pst_check_array(check, stages, sizeof(uint32_t)),
         .n_step = pst_check_array(check, stages, sizeof(uint32_t)),
+        .n_gather = pst_check_array(check, stages, sizeof(uint32_t)),
         .n_tie = pst_check_array(check, ties, sizeof(uint32_t)),
         .has_params = pst_check_array(check, stages, sizeof(bool)),
     };
@@ -270,7 +406,8 @@ static void check_nothing(struct pst_check *check, uint32_t rank)
     const struct pst_plan_device *device = &check->plan->devices[rank];
     for (uint32_t i = 0; i < device->n_instrs; i++) {
         if (pst_check_is_reduction(device->body[i].op) || device->body[i].op == PST_I_STEP) {
-            pst_check_instr(check, "PASS4", rank, i, " in a forward-only plan");
+            pst_check_instr(check, device->body[i].op == PST_I_GATHER ? "PASS10" : "PASS4", rank, i,
+                            " in a forward-only plan");
         }
     }
 }
@@ -293,6 +430,9 @@ void pst_check_reductions(struct pst_check *check)
             }
         }
         check_strangers(check, d);
+        if (check->plan->zero > 0) {
+            check_gathers(check, d, &ending);
+        }
         reset_ending(check, d, &ending);
     }
 }

@@ -38,7 +38,6 @@ static inline const char *mu_double_gather(struct mutant *m, struct place p)
     return "PASS10";
 }
 
-/* Where batches follow each other, it then stands after the STEP before. */
 static inline const char *mu_gather_first(struct mutant *m, struct place p)
 {
     struct pst_instr out = mu_take_out(m, p);
@@ -48,7 +47,7 @@ static inline const char *mu_gather_first(struct mutant *m, struct place p)
         p.i--;
     }
     mu_put_in(m, p, out);
-    return p.part == PST_DRAIN ? "PASS10" : "SHARD3";
+    return "SHARD3";
 }
 
 static inline const char *mu_gather_other(struct mutant *m, struct place p)
@@ -72,8 +71,8 @@ static inline const char *mu_cross_gather(struct mutant *m, struct place p)
     while (other >= m->lists[p.part][p.d] && !mu_is_meeting(other)) {
         other--;
     }
-    rig_need(m->rig, other >= m->lists[p.part][p.d] &&
-                         (other->op != gather->op || other->stage != stage));
+    rig_need(m->rig,
+             other >= m->lists[p.part][p.d] && (other->op != gather->op || other->stage != stage));
     gather->op = other->op;
     gather->stage = other->stage;
     other->op = kept.op;
@@ -101,10 +100,14 @@ static inline const char *mu_zero_stashed(struct mutant *m)
 }
 
 static struct mutation zero_list_mutations[] = {
-    MU_AT(lose_gather, mu_is_gather),  MU_AT(double_gather, mu_is_gather),
-    MU_AT(gather_first, mu_is_gather), MU_AT(gather_other, mu_is_gather),
-    MU_AT(gather_early, mu_is_gather), MU_AT(cross_gather, mu_is_gather),
-    MU(zero_is_two),                   MU(zero_is_none),
+    MU_AT(lose_gather, mu_is_gather),
+    MU_AT(double_gather, mu_is_gather),
+    MU_AT(gather_first, mu_is_gather),
+    MU_AT(gather_other, mu_is_gather),
+    MU_AT(gather_early, mu_is_gather),
+    MU_AT(cross_gather, mu_is_gather),
+    MU(zero_is_two),
+    MU(zero_is_none),
     MU(zero_stashed),
 };
 #define N_ZERO_LISTS (sizeof zero_list_mutations / sizeof zero_list_mutations[0])
@@ -138,11 +141,10 @@ static inline const char *me_rule_of(const struct pst_program_meeting *meeting)
     return meeting->kind == PST_MEET_GATHER ? "SHARD3" : "SHARD2";
 }
 
-static inline struct pst_program_meet_part *
-me_draw_meet_part(struct scene *scene, const struct pst_program_meeting *meeting)
+static inline struct pst_program_meet_part *me_draw_meet_part(
+    struct scene *scene, const struct pst_program_meeting *meeting)
 {
-    return (struct pst_program_meet_part *)&meeting
-        ->parts[rig_draw(scene->rig, meeting->n_parts)];
+    return (struct pst_program_meet_part *)&meeting->parts[rig_draw(scene->rig, meeting->n_parts)];
 }
 
 static inline const char *me_part_twice(struct scene *scene)
@@ -315,9 +317,9 @@ static inline const char *me_counts_twice(struct scene *scene)
 }
 
 static struct memory_mutation zero_program_mutations[] = {
-    ME(part_twice),   ME(part_never),     ME(part_owner),   ME(part_for_all), ME(part_bytes),
-    ME(part_value),   ME(part_turn),      ME(members_cross), ME(member_missing), ME(meeting_kind),
-    ME(meeting_gone), ME(tie_order),      ME(tie_term),     ME(reduce_order), ME(shard),
+    ME(part_twice),   ME(part_never),   ME(part_owner),    ME(part_for_all),   ME(part_bytes),
+    ME(part_value),   ME(part_turn),    ME(members_cross), ME(member_missing), ME(meeting_kind),
+    ME(meeting_gone), ME(tie_order),    ME(tie_term),      ME(reduce_order),   ME(shard),
     ME(shard_state),  ME(counts_twice),
 };
 #define N_ZERO_PROGRAMS (sizeof zero_program_mutations / sizeof zero_program_mutations[0])

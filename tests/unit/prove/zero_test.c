@@ -64,7 +64,7 @@ TEST(tied_widths)
     static const struct {
         uint32_t a, b;
         bool cut;
-    } cases[] = {{2, 0, true}, {3, 0, true}, {2, 2, true}, {3, 3, true},
+    } cases[] = {{2, 0, true},  {3, 0, true},  {2, 2, true}, {3, 3, true},
                  {1, 0, false}, {2, 3, false}, {1, 2, false}};
     FINISHED_BY(rig_close) struct rig rig;
     rig_open(&rig, "gpt", "layers=1 dim=16 heads=2 context=4 vocab=600", 7);
