@@ -44,7 +44,7 @@ static void begin(struct rig *rig, const char *toml, uint32_t n_processes)
     struct pst_error err = {0};
 
     *rig = (struct rig){.moment = {.step = STEP, .counts = {.step = STEP}}};
-    pst_session_tell(&pst_program_parts);
+    pst_session_set_parts(&pst_program_parts);
     support_begin(NULL);
     assert_ok(pst_config_parse(toml, strlen(toml), "t.toml", &rig->config, &err), &err);
     assert_ok(pst_job_read(rig->config, &rig->job, &err), &err);

@@ -28,8 +28,8 @@ const struct pst_session_parts pst_program_parts = {
 
 __attribute__((constructor)) static void tell_parts(void)
 {
-    pst_session_tell(&pst_program_parts);
-    pst_job_tell_training(&pst_training_rows);
+    pst_session_set_parts(&pst_program_parts);
+    pst_job_set_training(&pst_training_rows);
     pst_job_tell_rows("cluster", pst_cluster_params, pst_cluster_n_params);
     for (uint32_t i = 0; pst_model_builders[i] != NULL; i++) {
         pst_job_tell_rows("model", pst_model_builders[i]->params, pst_model_builders[i]->n_params);
