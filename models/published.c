@@ -65,6 +65,13 @@ static bool is_json_or_key(const struct pst_model_builder *builder, const char *
     return (text[0] == '@' && n > 1) || is_json(builder, text, n);
 }
 
+static bool is_default_of_type(const struct pst_model_builder *builder, const char *text, size_t n)
+{
+    const size_t type = strcspn(text, "=");
+
+    return type > 0 && type + 1 < n && is_json(builder, text + type + 1, n - type - 1);
+}
+
 static bool is_condition(const struct pst_model_builder *builder, const char *text, size_t n)
 {
     const char *const end = text + n;
@@ -151,6 +158,8 @@ static const struct field key_fields[] = {
     {FIELD(key, final, BOOL, "false", NULL, "no key can be set")},
     {FIELD(key, absent, STRING, "", NULL, "its default"), .fits = is_json_or_key,
      .what = "JSON, or '@' and a key"},
+    {FIELD(key, absent_by, STRING, "", NULL, "its default by model type"), TEXTS,
+     .fits = is_default_of_type, .what = "a model type, '=' and JSON"},
     {FIELD(key, null, STRING, "", NULL, "what null means"), JSON},
     {FIELD(key, below, STRING, "", NULL, "where numbers below 0 count from"), KEY},
     {FIELD(key, elsewhere, STRING, "", NULL, "keys that say the same"), TEXTS},

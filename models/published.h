@@ -85,8 +85,9 @@ struct pst_published_key {
     bool final;         /* no key of [model] can be set where it differs */
     const char *absent; /* what it is where the file does not say it: JSON, or '@' and another key
                            of the file; NULL: nothing */
-    const char *null;   /* what null means, JSON; NULL: that the key is missing */
-    const char *below;  /* key of [model]: from there a number below 0 counts down */
+    const char *absent_by; /* the same for files of one model type: "TYPE=JSON", several */
+    const char *null;      /* what null means, JSON; NULL: that the key is missing */
+    const char *below;     /* key of [model]: from there a number below 0 counts down */
     const char *elsewhere; /* keys of the file that say it as well */
     const char *from;      /* key of [model]: numbers from its value on mean the same as `fixed` */
     const char *unless; /* key: where it is false or absent this means nothing; files of the model

@@ -337,12 +337,29 @@ static const char *absent_of(const struct comparison *c, const struct pst_publis
                : other->absent;
 }
 
+/* The same, where the file's model type has another default; what is null is not missing. */
+static const char *absent_of_type(const struct comparison *c, const struct pst_published_key *row)
+{
+    const char *type = json_string_value(value_at(c->root, "model_type"));
+    const char *at = type != NULL && value_at(c->root, row->theirs) == NULL ? row->absent_by : NULL;
+
+    for (; at != NULL; at = pst_published_next(at)) {
+        const size_t n = strcspn(at, "=");
+
+        if (strncmp(at, type, n) == 0 && type[n] == '\0') {
+            return at + n + 1;
+        }
+    }
+    return NULL;
+}
+
 /* The value that a row reads, or what `transformers` takes where there is none; NULL: nothing.
    json_decref it. */
 static json_t *value_of(const struct comparison *c, const struct pst_published_key *row)
 {
     const json_t *value = value_there(c, row->theirs);
-    const char *other = row->elsewhere, *absent = absent_of(c, row);
+    const char *other = row->elsewhere, *by_type = absent_of_type(c, row);
+    const char *absent = by_type != NULL ? by_type : absent_of(c, row);
 
     if (value == NULL && c->stated) {
         return NULL;
@@ -354,7 +371,7 @@ static json_t *value_of(const struct comparison *c, const struct pst_published_k
     if (row->null != NULL && json_is_null(value_at(c->root, row->theirs))) {
         return json_loads(row->null, JSON_DECODE_ANY, NULL);
     }
-    while (value == NULL && row->absent != NULL && other != NULL) {
+    while (value == NULL && (row->absent != NULL || by_type != NULL) && other != NULL) {
         char path[64];
 
         snprintf(path, sizeof path, "%.*s", (int)strcspn(other, PST_PUBLISHED_BREAK), other);
@@ -363,12 +380,13 @@ static json_t *value_of(const struct comparison *c, const struct pst_published_k
         }
         other = pst_published_next(other);
     }
-    if (value == NULL && row->absent != NULL && row->absent[0] == '@') {
+    if (value == NULL && by_type == NULL && row->absent != NULL && row->absent[0] == '@') {
         value = value_there(c, row->absent + 1);
     }
-    return value != NULL    ? json_deep_copy(value)
-           : absent != NULL ? json_loads(absent, JSON_DECODE_ANY, NULL)
-                            : NULL;
+    return value != NULL ? json_deep_copy(value)
+           : absent != NULL
+               ? json_loadb(absent, strcspn(absent, PST_PUBLISHED_BREAK), JSON_DECODE_ANY, NULL)
+               : NULL;
 }
 
 /* Another row of the same name that takes the value, for models that are set otherwise. */

@@ -478,9 +478,10 @@ TEST_WITH(a_config_that_differs_is_told, support_begin, support_end)
 
 /* What a config.json of a decoder says, and the refusal that comes of it; NULL: none. Values that
    are not there are those of LlamaConfig of transformers 5. */
-#define LLAMA  "\"model_type\":\"llama\",\"num_attention_heads\":4,\"num_key_value_heads\":2"
-#define CANNOT "use = \"llama\" cannot compute "
-#define WANT   "[model] must have "
+#define LLAMA    "\"model_type\":\"llama\",\"num_attention_heads\":4,\"num_key_value_heads\":2"
+#define OF(type) "\"model_type\":\"" type "\",\"num_attention_heads\":4,\"num_key_value_heads\":2"
+#define CANNOT   "use = \"llama\" cannot compute "
+#define WANT     "[model] must have "
 static const struct {
     const char *settings, *config, *refusal;
 } decoder_rows[] = {
@@ -524,6 +525,22 @@ static const struct {
      "{\"model_type\":\"mistral\",\"num_attention_heads\":4,\"num_key_value_heads\":2,"
      "\"sliding_window\":5,\"use_sliding_window\":false}",
      NULL},
+    /* MistralConfig().sliding_window is 4096, and so are Qwen2Config's and Qwen3Config's */
+    {"window=3", "{" OF("mistral") "}", WANT "window = 4096"},
+    {"window=4096", "{" OF("mistral") "}", NULL},
+    {"context=8192", "{" OF("mistral") "}", WANT "window = 4096"},
+    {"context=8192", "{" OF("mistral") ",\"sliding_window\":null}", NULL},
+    {"context=8192", "{" LLAMA "}", NULL},
+    {"context=8192 qkv_bias=true", "{" OF("qwen2") ",\"use_sliding_window\":true}",
+     WANT "window = 4096"},
+    {"context=8192 qkv_bias=true", "{" OF("qwen2") "}", NULL},
+    /* Qwen2Config().max_window_layers is 28: the first 28 layers have no window */
+    {"window=4096 qkv_bias=true", "{" OF("qwen2") ",\"use_sliding_window\":true}",
+     CANNOT "max_window_layers = 28"},
+    {"window=4096 qkv_bias=true",
+     "{" OF("qwen2") ",\"use_sliding_window\":true,\"layer_types\":[\"sliding_attention\","
+                     "\"sliding_attention\"]}",
+     NULL},
     {"window=3 qkv_bias=true",
      "{\"model_type\":\"qwen2\",\"num_attention_heads\":4,\"num_key_value_heads\":2,"
      "\"sliding_window\":3,\"use_sliding_window\":true,\"max_window_layers\":1}",
@@ -540,6 +557,21 @@ static const struct {
     {"qk_norm=true", "{\"model_type\":\"qwen3_moe\"}", WANT "experts = true"},
     {"", "{\"model_type\":\"mixtral\",\"num_local_experts\":4,\"num_experts_per_tok\":3}",
      WANT "experts = 4, experts_per_token = 3"},
+    /* defaults of MistralConfig, MixtralConfig, Qwen2Config, Qwen3Config, Qwen3MoeConfig; null is
+       as many as there are heads */
+    {"", "{\"model_type\":\"mistral\",\"num_attention_heads\":4}", WANT "kv_heads = 8"},
+    {"kv_heads=0", "{\"model_type\":\"mistral\",\"num_attention_heads\":4}", WANT "kv_heads = 8"},
+    {"kv_heads=0",
+     "{\"model_type\":\"mistral\",\"num_attention_heads\":4,\"num_key_value_heads\":null}", NULL},
+    {"kv_heads=0", "{\"model_type\":\"llama\",\"num_attention_heads\":4}", NULL},
+    {"experts=4", "{\"model_type\":\"mixtral\",\"num_attention_heads\":4,\"num_local_experts\":4}",
+     WANT "kv_heads = 8"},
+    {"qkv_bias=true", "{\"model_type\":\"qwen2\",\"num_attention_heads\":4}", WANT "kv_heads = 32"},
+    {"qk_norm=true", "{\"model_type\":\"qwen3\",\"num_attention_heads\":4}", WANT "kv_heads = 32"},
+    {"qk_norm=true experts=4",
+     "{\"model_type\":\"qwen3_moe\",\"num_attention_heads\":4,\"num_experts\":4,"
+     "\"num_experts_per_tok\":2}",
+     WANT "normalize = false, kv_heads = 4"},
     {"", "{\"model_type\":\"gemma\"}", "this is Gemma (gemma), which is unsupported"},
     {"", "{\"model_type\":\"never_heard_of\"}", "this is never_heard_of, which is unsupported"},
     {"", "{" LLAMA ",\"rope_scaling\":{\"type\":\"linear\",\"factor\":2}}",
