@@ -9,11 +9,6 @@
 #include "plan/program.h"
 #include "host/caps.h"
 
-static uint64_t aligned(uint64_t bytes)
-{
-    return (bytes + PST_VALUE_ALIGN - 1) / PST_VALUE_ALIGN * PST_VALUE_ALIGN;
-}
-
 static uint64_t largest(uint64_t a, uint64_t b)
 {
     return a > b ? a : b;
@@ -185,7 +180,7 @@ static void add_part(void *bytes, uint8_t kind, uint32_t slot, uint64_t part_byt
 {
     (void)kind;
     (void)slot;
-    *(uint64_t *)bytes += aligned(part_bytes);
+    *(uint64_t *)bytes += pst_value_align(part_bytes);
 }
 
 /* Weights, gradients, optimizer state and the like of one operator's parameters. */
@@ -203,14 +198,14 @@ static uint64_t op_static_bytes(struct pst_planner *planner, const struct pst_op
             continue;
         }
         parameter = &planner->in.graph->params[op->param[i]];
-        bytes += aligned(parameter->elems * 4); /* accumulator: one per using operator */
+        bytes += pst_value_align(parameter->elems * 4); /* accumulator: one per using operator */
         if (scratch->param_stamp[op->param[i]] != scratch->stamp) {
             scratch->param_stamp[op->param[i]] = scratch->stamp;
             pst_static_parts(parameter, versions, planner->in.optimizer_slots, add_part, &bytes);
         }
     }
     for (i = 0; i < op->n_state; i++) {
-        bytes += aligned(op->state_elems[i] * 4);
+        bytes += pst_value_align(op->state_elems[i] * 4);
     }
     return bytes;
 }
@@ -221,9 +216,9 @@ static uint64_t op_past_bytes(const struct pst_planner *planner, uint32_t v, uin
 {
     const struct pst_op *op = &planner->in.graph->ops[v];
 
-    return op->slices > 1
-               ? (op->slices - 1) * aligned(pst_op_past_bytes(planner->in.graph, v) * samples)
-               : 0;
+    return op->slices > 1 ? (op->slices - 1) *
+                                pst_value_align(pst_op_past_bytes(planner->in.graph, v) * samples)
+                          : 0;
 }
 
 /* Scratch bytes for updating the operator's parameters; a stage needs the most of its operators. */
@@ -352,6 +347,6 @@ struct pst_stage_node *pst_view_build(struct pst_planner *planner,
         ret_view->static_bytes += op_past_bytes(planner, nodes[i], samples);
         room = op_room_bytes(planner, op) > room ? op_room_bytes(planner, op) : room;
     }
-    ret_view->static_bytes += aligned(room);
+    ret_view->static_bytes += pst_value_align(room);
     return scratch->nodes;
 }
