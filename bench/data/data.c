@@ -12,7 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/philox.h"
@@ -26,14 +25,6 @@ enum { ROUNDS = 5, BATCH = 64, PIECE = 1 << 20 };
 static char path[256];
 
 /* Of this thread, so that others on the machine do not count. */
-static uint64_t processor_ns(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
 static void check(pst_status status, const struct pst_error *err)
 {
     if (status != PST_OK) {
@@ -87,11 +78,11 @@ static double read_file(uint64_t n)
 
     for (uint32_t round = 0; round < ROUNDS; round++) {
         int fd = open(path, O_RDONLY);
-        uint64_t begin = processor_ns();
+        uint64_t begin = pst_clock_ns(CLOCK_THREAD_CPUTIME_ID);
 
         while (read(fd, bytes, sizeof bytes) > 0) {
         }
-        rates[round] = (double)n * 1e9 / (double)(processor_ns() - begin);
+        rates[round] = (double)n * 1e9 / (double)(pst_clock_ns(CLOCK_THREAD_CPUTIME_ID) - begin);
         close(fd);
     }
     return median(rates);
@@ -124,13 +115,14 @@ static double read_samples(uint32_t context)
     inputs[0] = pst_alloc(BATCH, shape.inputs[0].bytes);
     inputs[1] = pst_alloc(BATCH, shape.inputs[1].bytes);
     for (uint32_t round = 0; round < ROUNDS; round++) {
-        uint64_t begin = processor_ns(), tokens = 0;
+        uint64_t begin = pst_clock_ns(CLOCK_THREAD_CPUTIME_ID), tokens = 0;
 
-        while (processor_ns() - begin < 300000000) {
+        while (pst_clock_ns(CLOCK_THREAD_CPUTIME_ID) - begin < 300000000) {
             check(pst_data_read(data, PST_SPLIT_TRAIN, batch++ * BATCH, BATCH, inputs, &err), &err);
             tokens += BATCH * context;
         }
-        rates[round] = (double)tokens * 1e9 / (double)(processor_ns() - begin);
+        rates[round] =
+            (double)tokens * 1e9 / (double)(pst_clock_ns(CLOCK_THREAD_CPUTIME_ID) - begin);
     }
     free(inputs[0]);
     free(inputs[1]);
@@ -164,20 +156,22 @@ static void bench_encode(const char *file, const char *text_path)
     struct pst_tokenizer *tokenizer = NULL;
     struct pst_error err = {0};
     double rates[ROUNDS];
-    uint64_t n = 0, begin = processor_ns();
+    uint64_t n = 0, begin = pst_clock_ns(CLOCK_THREAD_CPUTIME_ID);
     char *text = NULL;
     size_t length = 0;
 
     check(pst_tokenizer_read(file, &tokenizer, &err), &err);
-    printf("read in %.0f ms: %u tokens\n", (double)(processor_ns() - begin) * 1e-6,
+    printf("read in %.0f ms: %u tokens\n",
+           (double)(pst_clock_ns(CLOCK_THREAD_CPUTIME_ID) - begin) * 1e-6,
            pst_tokenizer_vocab(tokenizer));
     check(pst_file_read(text_path, (size_t)1 << 30, "input.path", &text, &length, &err), &err);
     for (uint32_t round = 0; round < ROUNDS; round++) {
         int32_t *tokens = NULL;
 
-        begin = processor_ns();
+        begin = pst_clock_ns(CLOCK_THREAD_CPUTIME_ID);
         check(pst_tokenizer_encode(tokenizer, text, length, false, &tokens, &n, &err), &err);
-        rates[round] = (double)length * 1e3 / (double)(processor_ns() - begin);
+        rates[round] =
+            (double)length * 1e3 / (double)(pst_clock_ns(CLOCK_THREAD_CPUTIME_ID) - begin);
         free(tokens);
     }
     printf("%zu bytes: %llu tokens, %.1f MB/s\n", length, (unsigned long long)n, median(rates));

@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/util.h"
 #include "block.h"
@@ -74,13 +73,7 @@ static void free_operands(struct block_operands *o)
 /* With one thread its processor time, which neighbours disturb less. */
 static uint64_t spent_ns(const struct bench *bench)
 {
-    struct timespec t;
-
-    if (bench->settings.threads > 1) {
-        return pst_now_ns();
-    }
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+    return pst_clock_ns(bench->settings.threads > 1 ? CLOCK_MONOTONIC : CLOCK_THREAD_CPUTIME_ID);
 }
 
 static double best_ms(const struct bench *bench, const struct pst_kernel *kernel,

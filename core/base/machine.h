@@ -11,13 +11,17 @@
 #include <sys/sysinfo.h>
 #include <time.h>
 
-/* Monotonic nanoseconds. */
-static inline uint64_t pst_now_ns(void)
+static inline uint64_t pst_clock_ns(clockid_t clock)
 {
     struct timespec now;
 
-    clock_gettime(CLOCK_MONOTONIC, &now);
+    clock_gettime(clock, &now);
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+/* Monotonic nanoseconds. */
+static inline uint64_t pst_now_ns(void)
+{
+    return pst_clock_ns(CLOCK_MONOTONIC);
 }
 
 /* How the clock of a rank was brought to that of rank 0. */

@@ -72,9 +72,7 @@ pst_status exec_async_init(struct exec_rank *rank, struct pst_error *err)
         return status;
     }
     async->squared = pst_arena_array(&rank->memory, rank->n_squared, sizeof *async->squared);
-    async->load_bytes = train > eval ? train : eval;
-    async->load_bytes =
-        (async->load_bytes + PST_VALUE_ALIGN - 1) / PST_VALUE_ALIGN * PST_VALUE_ALIGN;
+    async->load_bytes = pst_value_align(train > eval ? train : eval);
     status = config->device->pinned(rank->device, EXEC_LOADS * async->load_bytes + squares + losses,
                                     &base, err);
     if (status == PST_OK) {

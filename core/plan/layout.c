@@ -29,11 +29,6 @@ struct item {
     uint64_t weight;  /* of equal urgency the largest first */
 };
 
-static uint64_t align_up(uint64_t bytes)
-{
-    return (bytes + PST_VALUE_ALIGN - 1) & ~(uint64_t)(PST_VALUE_ALIGN - 1);
-}
-
 /* The keys of the order in which items are placed, the last that counts first. */
 enum { VALUE, FIRST, SIZE, WEIGHT, URGENCY, KEYS };
 
@@ -161,7 +156,7 @@ static void place_static(struct pst_program *program)
 
         if (value->is_static) {
             value->offset = offset;
-            offset += align_up(value->bytes);
+            offset += pst_value_align(value->bytes);
             if (value->offset + value->bytes > program->arena_bytes) {
                 program->arena_bytes = value->offset + value->bytes;
             }
@@ -177,7 +172,7 @@ static uint32_t collect_items(const struct pst_program *program, bool host, stru
 
     for (uint32_t i = 0; i < program->n_values; i++) {
         const struct pst_value *value = &program->values[i];
-        uint64_t size = align_up(value->bytes);
+        uint64_t size = pst_value_align(value->bytes);
 
         if (!value->is_static && (value->kind == PST_V_HOST) == host) {
             items[n++] = (struct item){.size = size,

@@ -77,6 +77,10 @@ struct pst_value {
 };
 
 #define PST_VALUE_ALIGN 256
+static inline uint64_t pst_value_align(uint64_t bytes)
+{
+    return (bytes + PST_VALUE_ALIGN - 1) / PST_VALUE_ALIGN * PST_VALUE_ALIGN;
+}
 
 enum pst_call_kind {
     PST_C_LOAD = 0,       /* out[0] := field `field` of samples [first_sample, + samples) */

@@ -9,11 +9,6 @@
 #include "plan/program.h"
 #include "host/caps.h"
 
-static uint64_t align_bytes(uint64_t bytes)
-{
-    return (bytes + PST_VALUE_ALIGN - 1) / PST_VALUE_ALIGN * PST_VALUE_ALIGN;
-}
-
 static uint64_t max_bytes(uint64_t a, uint64_t b)
 {
     return a > b ? a : b;
@@ -185,7 +180,7 @@ static void add_bytes(void *bytes, uint8_t kind, uint32_t slot, uint64_t part_by
 {
     (void)kind;
     (void)slot;
-    *(uint64_t *)bytes += align_bytes(part_bytes);
+    *(uint64_t *)bytes += pst_value_align(part_bytes);
 }
 
 /* Weights, gradients, optimizer state and the like of one operator's parameters, on each of the
@@ -197,7 +192,7 @@ static void add_static_bytes(struct pst_planner *planner, const struct pst_op *o
 
     for (uint32_t m = 0; m < shards->n; m++) {
         for (uint32_t i = 0; i < op->n_state; i++) {
-            bytes[m] += align_bytes(op->state_elems[i] * 4);
+            bytes[m] += pst_value_align(op->state_elems[i] * 4);
         }
     }
     for (uint32_t i = 0; i < op->n_param; i++) {
@@ -205,7 +200,7 @@ static void add_static_bytes(struct pst_planner *planner, const struct pst_op *o
         const struct pst_parameter *parameter = &planner->in.graph->params[p];
 
         for (uint32_t m = 0; p != PST_NONE && m < shards->n; m++) {
-            bytes[m] += align_bytes(parameter->elems * 4); /* accumulator: one per using operator */
+            bytes[m] += pst_value_align(parameter->elems * 4); /* accumulator: one per using operator */
             if (scratch->param_stamp[p] != scratch->stamp) {
                 pst_static_parts(parameter, pst_shard_of(shards, planner->in.graph, p, m).elems,
                                  versions, planner->in.optimizer_slots, add_bytes, &bytes[m]);
@@ -251,7 +246,7 @@ static uint64_t op_past_bytes(const struct pst_planner *planner, uint32_t v, uin
     const struct pst_op *op = &planner->in.graph->ops[v];
 
     return op->slices > 1
-               ? (op->slices - 1) * align_bytes(pst_op_past_bytes(planner->in.graph, v) * samples)
+               ? (op->slices - 1) * pst_value_align(pst_op_past_bytes(planner->in.graph, v) * samples)
                : 0;
 }
 
@@ -380,6 +375,6 @@ struct pst_stage_node *pst_view_build(struct pst_planner *planner,
         ret_view->static_bytes += op_past_bytes(planner, nodes[i], samples);
         room = op_room_bytes(planner, op) > room ? op_room_bytes(planner, op) : room;
     }
-    ret_view->static_bytes += stage_static_bytes(planner, question) + align_bytes(room);
+    ret_view->static_bytes += stage_static_bytes(planner, question) + pst_value_align(room);
     return scratch->nodes;
 }

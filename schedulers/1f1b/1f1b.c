@@ -39,22 +39,6 @@ static pst_status in_flight(void *self, const struct pst_place *place, struct ps
     return PST_OK;
 }
 
-/* Warm-up forwards, then one forward and one backward in turn, then the backwards that are left. */
-static void order_stage(const struct one_f_one_b *self, struct order *order, uint32_t s)
-{
-    const struct pst_schedule_stage *stage = pst_schedule_stage_at(order->in, s);
-    uint32_t m = stage->n_microbatches, w = warm_up(self, s, order->in->n_stages, m), j;
-
-    for (j = 0; j < m + w; j++) {
-        if (j < m) {
-            order_add(order, stage->device, PST_PASS_F, s, j);
-        }
-        if (j >= w) {
-            order_add_backward(order, self->config->split, stage->device, s, j - w);
-        }
-    }
-}
-
 /*
  * The chain rule over the topological index of the stages, whatever their graph. In a chain F(s, j)
  * already waits for all F(q, j) with q < s, and a backward for those with q > s, so edges of any
@@ -69,7 +53,9 @@ static pst_status schedule(void *self_, const struct pst_schedule_in *in,
     order_require_chain(self->host, "1f1b", in, 1);
     order_init(&order, in);
     for (uint32_t s = 0; s < in->n_stages; s++) {
-        order_stage(self, &order, s);
+        const uint32_t m = pst_schedule_stage_at(in, s)->n_microbatches;
+
+        order_one_f_one_b(&order, self->config->split, s, warm_up(self, s, in->n_stages, m), 1);
     }
     return order_emit(&order, out);
 }

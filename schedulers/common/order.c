@@ -40,6 +40,22 @@ void order_add_backward(struct order *order, bool split, uint32_t device, uint32
     }
 }
 
+void order_one_f_one_b(struct order *order, bool split, uint32_t s, uint32_t ahead, uint32_t slices)
+{
+    const struct pst_schedule_stage *stage = pst_schedule_stage_at(order->in, s);
+
+    for (uint32_t n = 0; n < stage->n_microbatches + ahead; n++) {
+        const uint32_t back = n - ahead, slice = back % slices;
+
+        if (n < stage->n_microbatches) {
+            order_add(order, stage->device, PST_PASS_F, s, n);
+        }
+        if (n >= ahead) {
+            order_add_backward(order, split, stage->device, s, back - slice + (slices - 1 - slice));
+        }
+    }
+}
+
 pst_status order_emit(const struct order *order, struct pst_schedule_out *out)
 {
     uint32_t d, i;

@@ -36,6 +36,10 @@ void order_add(struct order *order, uint32_t device, uint32_t pass, uint32_t sta
 /* A backward: BW; `split`: B and W, one after the other. */
 void order_add_backward(struct order *order, bool split, uint32_t device, uint32_t stage,
                         uint32_t microbatch);
+/* The passes of a stage in 1F1B: `ahead` forwards, then one forward and one backward in turn, then
+   the backwards that are left. Backwards of `slices` go from the last to the first. */
+void order_one_f_one_b(struct order *order, bool split, uint32_t s, uint32_t ahead,
+                       uint32_t slices);
 /* Hands the whole order to the host, pairs as pairs. */
 pst_status order_emit(const struct order *order, struct pst_schedule_out *out);
 

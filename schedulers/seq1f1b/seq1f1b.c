@@ -55,26 +55,6 @@ static pst_status in_flight(void *self, const struct pst_place *place, struct ps
     return PST_OK;
 }
 
-/* Warm-up forwards, then one forward and one backward in turn, then the backwards that are left. */
-static void order_stage(const struct seq_one_f_one_b *self, struct order *order, uint32_t s)
-{
-    const struct pst_schedule_stage *stage = pst_schedule_stage_at(order->in, s);
-    const uint32_t m = stage->n_microbatches, q = slices_of(self);
-    const uint32_t w = warm_up(self, s, order->in->n_stages, m);
-
-    for (uint32_t n = 0; n < m + w; n++) {
-        const uint32_t back = n - w, slice = back % q;
-
-        if (n < m) {
-            order_add(order, stage->device, PST_PASS_F, s, n);
-        }
-        if (n >= w) {
-            order_add_backward(order, self->config->split, stage->device, s,
-                               back - slice + (q - 1 - slice));
-        }
-    }
-}
-
 /* As with 1f1b, edges of any graph of stages add nothing to those of the chain. */
 static pst_status schedule(void *self_, const struct pst_schedule_in *in,
                            struct pst_schedule_out *out)
@@ -85,7 +65,10 @@ static pst_status schedule(void *self_, const struct pst_schedule_in *in,
     order_require_chain(self->host, "seq1f1b", in, 1);
     order_init(&order, in);
     for (uint32_t s = 0; s < in->n_stages; s++) {
-        order_stage(self, &order, s);
+        const uint32_t m = pst_schedule_stage_at(in, s)->n_microbatches;
+
+        order_one_f_one_b(&order, self->config->split, s, warm_up(self, s, in->n_stages, m),
+                          slices_of(self));
     }
     return order_emit(&order, out);
 }

@@ -7,20 +7,12 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "config/config.h"
 #include "tune/trial.h"
+#include "base/machine.h"
 
 #define PATIENCE_NS 50000000u
-
-static uint64_t processor_ns(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
 
 /* A job whose partitioner waits until it is told to stop. */
 static void run_trial(struct pst_trial *ret_trial)
@@ -41,11 +33,11 @@ static void run_trial(struct pst_trial *ret_trial)
 
 TEST(test_a_slow_trial_is_given_up)
 {
-    const uint64_t begin_ns = processor_ns();
+    const uint64_t begin_ns = pst_clock_ns(CLOCK_PROCESS_CPUTIME_ID);
     struct pst_trial trial;
 
     run_trial(&trial);
-    assert_true(processor_ns() - begin_ns >= PATIENCE_NS);
+    assert_true(pst_clock_ns(CLOCK_PROCESS_CPUTIME_ID) - begin_ns >= PATIENCE_NS);
     assert_int_equal(trial.state, PST_TRIAL_MISMATCH);
     assert_string_equal(trial.why.message,
                         "planning takes longer than 50.0 ms, too long for a search");

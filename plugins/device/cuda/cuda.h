@@ -87,15 +87,6 @@ static inline void *pst_cuda_at(const struct pst_op_request *request, const void
     return (char *)(uintptr_t)data + n * pst_dtype_bytes(request->dtype);
 }
 
-/* A piece of a workspace, aligned for every use; *used grows. base may be NULL, to measure. */
-static inline void *pst_cuda_carve(void *base, uint64_t *used, uint64_t bytes)
-{
-    void *piece = base == NULL ? NULL : (char *)base + *used;
-
-    *used += (bytes + 255) / 256 * 256;
-    return piece;
-}
-
 /* --- errors.c ----------------------------------------------------------------------------------*/
 
 /* Keeps the first failure. doing: an operator's name, or what else was asked for. */

@@ -410,14 +410,6 @@ struct places {
     uint64_t bytes;
 };
 
-static void *carve(void *base, uint64_t *used, uint64_t bytes)
-{
-    void *piece = base == NULL ? NULL : (char *)base + *used;
-
-    *used += (bytes + 255) / 256 * 256;
-    return piece;
-}
-
 static struct places places_of(const struct pst_op_request *r, void *base)
 {
     const struct pst_tensor *x = request_in(r, 0);
@@ -431,14 +423,16 @@ static struct places places_of(const struct pst_op_request *r, void *base)
     p.s.chosen = r->op->experts_per_token;
     p.s.width = dims[2] / 2;
     pairs = p.s.tokens * p.s.chosen;
-    p.s.owners = (int32_t *)carve(base, &p.bytes, pairs * sizeof(int32_t));
-    p.s.counts = (int32_t *)carve(base, &p.bytes, p.s.experts * sizeof(int32_t));
-    p.s.lists = (int32_t *)carve(base, &p.bytes, p.s.experts * p.s.tokens * sizeof(int32_t));
+    p.s.owners = (int32_t *)pst_cuda_carve(base, &p.bytes, pairs * sizeof(int32_t));
+    p.s.counts = (int32_t *)pst_cuda_carve(base, &p.bytes, p.s.experts * sizeof(int32_t));
+    p.s.lists =
+        (int32_t *)pst_cuda_carve(base, &p.bytes, p.s.experts * p.s.tokens * sizeof(int32_t));
     if (r->pass != PST_KERNEL_W) {
         wide = p.s.width * (r->pass == PST_KERNEL_F ? 2 * size : sizeof(float));
         parts = p.s.columns * sizeof(float);
-        p.a = r->pass == PST_KERNEL_F ? carve(base, &p.bytes, pairs * p.s.width * size) : NULL;
-        p.parts = carve(base, &p.bytes, pairs * (wide > parts ? wide : parts));
+        p.a = r->pass == PST_KERNEL_F ? pst_cuda_carve(base, &p.bytes, pairs * p.s.width * size)
+                                      : NULL;
+        p.parts = pst_cuda_carve(base, &p.bytes, pairs * (wide > parts ? wide : parts));
     }
     return p;
 }

@@ -57,6 +57,15 @@ cudaStream_t pst_cuda_stream(const struct pst_op_request *request);
 bool pst_cuda_norm_of_sum(const struct pst_cuda_kernel *kernel, const struct pst_call *call,
                           const struct pst_call *sum);
 
+/* A piece of a workspace, aligned for every use; *used grows. base may be NULL, to measure. */
+static inline void *pst_cuda_carve(void *base, uint64_t *used, uint64_t bytes)
+{
+    void *piece = base == NULL ? NULL : (char *)base + *used;
+
+    *used += (bytes + 255) / 256 * 256;
+    return piece;
+}
+
 static inline bool pst_cuda_bf16(const struct pst_op_request *request)
 {
     return request->dtype == PST_BF16;

@@ -6,9 +6,9 @@
  */
 #include "sim/sim.h"
 
-#include <time.h>
 
 #include "unit/plan/in_turn.h"
+#include "base/machine.h"
 
 #define DEVICES 16
 
@@ -34,15 +34,7 @@ static uint32_t make_1f1b(struct rig *rig, uint32_t m)
     return total;
 }
 
-/* Of this thread's own time: others may be busy on the machine. */
-static uint64_t now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
-/* Nanoseconds of the fastest of five runs each. */
+/* Nanoseconds of this thread, for others may be busy on the machine; the fastest of five runs. */
 static void measure(struct rig *rig, uint64_t *ret_check, uint64_t *ret_sim)
 {
     static struct pst_check_report report;
@@ -50,12 +42,12 @@ static void measure(struct rig *rig, uint64_t *ret_check, uint64_t *ret_sim)
     uint64_t makespan;
     *ret_check = *ret_sim = UINT64_MAX;
     for (uint32_t i = 0; i < 5; i++) {
-        uint64_t start = now_ns();
+        uint64_t start = pst_clock_ns(CLOCK_THREAD_CPUTIME_ID);
         assert_ok(rig_check(rig, false, &report, &err), &err);
-        uint64_t middle = now_ns();
+        uint64_t middle = pst_clock_ns(CLOCK_THREAD_CPUTIME_ID);
         assert_ok(pst_sim_run(rig->plan, rig->graph, &rig->cost, NULL, NULL, &makespan, &err),
                   &err);
-        uint64_t end = now_ns();
+        uint64_t end = pst_clock_ns(CLOCK_THREAD_CPUTIME_ID);
         *ret_check = middle - start < *ret_check ? middle - start : *ret_check;
         *ret_sim = end - middle < *ret_sim ? end - middle : *ret_sim;
     }

@@ -2,7 +2,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/util.h"
 #include "conformance/elf.h"
@@ -15,14 +14,6 @@
 
 #define LOAD_MS      (100u * PST_CONFORMANCE_SLOWDOWN)
 #define LOAD_WALL_MS (1000u * PST_CONFORMANCE_SLOWDOWN) /* a slow disk is not its fault */
-
-static uint64_t cpu_ns(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 static void open_plugin(struct pst_subject *subject)
 {
@@ -46,10 +37,10 @@ void pst_test_load(struct pst_subject *subject)
 
     pst_traces_take(&before);
     wall = pst_verdict_clock_ns();
-    cpu = cpu_ns();
+    cpu = pst_clock_ns(CLOCK_PROCESS_CPUTIME_ID);
     open_plugin(subject);
     wall = (pst_verdict_clock_ns() - wall) / 1000000;
-    cpu = (cpu_ns() - cpu) / 1000000;
+    cpu = (pst_clock_ns(CLOCK_PROCESS_CPUTIME_ID) - cpu) / 1000000;
     pst_traces_take(&after);
     left = pst_traces_differ(&before, &after, subject->folder);
     if (left != NULL) {

@@ -6,7 +6,6 @@
 #include "measure/measure_host.h"
 
 #include <stdlib.h>
-#include <time.h>
 
 #include "base/machine.h"
 #include "base/memory.h"
@@ -20,14 +19,6 @@
 #define WARM_UPS 2u
 #define STEPS    400u
 #define SLOTS    5u
-
-static uint64_t clock_ns(clockid_t clock)
-{
-    struct timespec now;
-
-    clock_gettime(clock, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
 
 /* Samples that can be read at least: one, or a micro-batch's sequences of slices. */
 static uint32_t fewest_samples(const struct pst_session *session)
@@ -62,10 +53,10 @@ static pst_status time_reading(const struct pst_data *data, const struct pst_sam
         inputs[i] = pst_alloc(batch, shape->inputs[i].bytes);
     }
     while (status == PST_OK && n < READS && took < READ_NS) {
-        begin = n == WARM_UPS ? clock_ns(CLOCK_THREAD_CPUTIME_ID) : begin;
+        begin = n == WARM_UPS ? pst_clock_ns(CLOCK_THREAD_CPUTIME_ID) : begin;
         status = pst_data_read(data, PST_SPLIT_TRAIN, (uint64_t)n * batch, batch, inputs, err);
         n++;
-        took = n > WARM_UPS ? clock_ns(CLOCK_THREAD_CPUTIME_ID) - begin : 0;
+        took = n > WARM_UPS ? pst_clock_ns(CLOCK_THREAD_CPUTIME_ID) - begin : 0;
     }
     for (uint32_t i = 0; i < shape->n_inputs; i++) {
         free(inputs[i]);
@@ -87,7 +78,7 @@ static void *run_rank(void *argument)
         exec_tasks_next(&rank->tasks, &seen);
         exec_tasks_done(&rank->tasks, seen);
     }
-    rank->ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+    rank->ns = pst_clock_ns(CLOCK_THREAD_CPUTIME_ID);
     return NULL;
 }
 
@@ -114,7 +105,7 @@ static pst_status time_steps(const struct pst_data *data, const struct pst_sampl
 {
     struct pst_prefetch *batches = NULL;
     struct rank rank = {.ns = 0};
-    const uint64_t begin = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
+    const uint64_t begin = pst_clock_ns(CLOCK_PROCESS_CPUTIME_ID);
     pthread_t thread;
     pst_status status = pst_prefetch_create(data, shape, 0, n, STEPS, SLOTS, &batches, err);
 
@@ -127,7 +118,7 @@ static pst_status time_steps(const struct pst_data *data, const struct pst_sampl
     } else {
         status = hand_over(batches, &rank, err);
         pthread_join(thread, NULL);
-        *ret_step_ns = (double)(clock_ns(CLOCK_PROCESS_CPUTIME_ID) - begin - rank.ns) / STEPS;
+        *ret_step_ns = (double)(pst_clock_ns(CLOCK_PROCESS_CPUTIME_ID) - begin - rank.ns) / STEPS;
     }
     exec_tasks_finish(&rank.tasks);
     pst_prefetch_destroy(batches);

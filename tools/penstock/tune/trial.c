@@ -4,7 +4,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/memory.h"
 #include "base/signals.h"
@@ -109,21 +108,13 @@ static struct {
     bool is_out;
 } patience;
 
-static uint64_t processor_ns(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
 static bool is_out_of_patience(void)
 {
     const uint64_t now = pst_now_ns();
 
     if (now >= patience.next_ns) {
         patience.next_ns = now + GLANCE_NS;
-        patience.is_out |= processor_ns() >= patience.end_ns;
+        patience.is_out |= pst_clock_ns(CLOCK_PROCESS_CPUTIME_ID) >= patience.end_ns;
     }
     return patience.is_out || (patience.cancelled != NULL && patience.cancelled());
 }
@@ -153,7 +144,9 @@ static pst_status plan_trial(struct pst_job *job, const struct pst_trial_options
         limit = apart ? options->patience_ns : 0;
     }
     patience.cancelled = options->cancelled;
-    patience.end_ns = options->patience_ns > 0 ? processor_ns() + options->patience_ns : UINT64_MAX;
+    patience.end_ns = options->patience_ns > 0
+                          ? pst_clock_ns(CLOCK_PROCESS_CPUTIME_ID) + options->patience_ns
+                          : UINT64_MAX;
     patience.is_out = false;
 
     job->planner = pst_tune_plan;
