@@ -168,19 +168,17 @@ static void heed_foreign_exit(int exit_status, void *program)
     if (leaves || getpid() != (pid_t)(intptr_t)program) {
         return;
     }
-    pst_breadcrumb_read(NULL, &blame);
-    if (blame.known && blame.running) {
-        pst_fail(&err, PST_ERR_BUG, "plugin.crash", "%s ended the program with exit status %d %s",
-                 blame.subject, exit_status, blame.place);
-        pst_error_hint(&err, "report it to its author");
-        end_at_once(&err, NULL);
-    }
     if (exit_status != 0) {
         pst_heed_no_memory();
     }
+    pst_breadcrumb_read(NULL, &blame);
     if (exit_status != 0 && errno == EAGAIN) {
         pst_fail(&err, PST_ERR_UNSUPPORTED, "machine.threads", "a library ended the program: %s",
                  strerror(errno));
+    } else if (blame.known && blame.running) {
+        pst_fail(&err, PST_ERR_BUG, "plugin.crash", "%s ended the program with exit status %d %s",
+                 blame.subject, exit_status, blame.place);
+        pst_error_hint(&err, "report it to its author");
     } else {
         pst_fail(&err, PST_ERR_BUG, "internal",
                  "a library, or a kernel or thread of a plugin, ended the program with exit status "
