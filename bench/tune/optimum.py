@@ -58,7 +58,7 @@ def case(number):
 def grid(number, devices):
     chance = random.Random(1000 + number)
     lists = {key: chance.sample(words, n) for (key, words), n in zip(STRATEGIES.items(), (3, 4, 2))}
-    lists.update(devices=[devices // 2, devices], microbatches=[1, 2, 4], replicas=[1, 2])
+    lists.update(devices=[devices // 2, devices], microbatches=[1, 2, 4], replicas=[1, 2], zero=[0])
     return lists
 
 

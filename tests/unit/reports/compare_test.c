@@ -23,7 +23,7 @@ static void set_up(struct pst_record *records, uint64_t steps[3][ROUNDS])
         records[i] = (struct pst_record){
             .config = "x.toml",
             .method = names[i],
-            .labels = {"uniform", "1f1b", "none", "2", "4", "1"},
+            .labels = {"uniform", "1f1b", "none", "2", "4", "1", "0"},
             .trial = {.state = PST_TRIAL_DONE,
                       .batch = 8,
                       .n_stages = 2,
@@ -84,8 +84,40 @@ TEST(test_marks_what_does_not_differ)
     assert_non_null(strstr(latex, "a\\_b & 1f1b "));
     assert_non_null(strstr(latex, " & 0.995\\rlap{\\,=} & 1.488 & "));
     assert_non_null(strstr(csv, "\nx.toml,c,uniform,1f1b,none,2,4,1,done,8,2,"));
+    assert_null(strstr(csv, "zero"));
+    assert_null(strstr(text, "zero"));
     free(text);
     free(markdown);
     free(latex);
     free(csv);
+}
+
+/* Only where some record has another value than 0. */
+TEST(test_column_of_zero)
+{
+    struct pst_record records[3];
+    uint64_t steps[3][ROUNDS];
+    const struct pst_compare_result result = {
+        .n = 3, .records = records, .n_configs = 1, .run = true};
+    char *markdown, *csv, *json;
+    struct pst_json writer;
+
+    set_up(records, steps);
+    records[1].labels[PST_AXIS_ZERO] = "1";
+    markdown = pst_compare_report_table(&result, PST_COMPARE_MARKDOWN);
+    csv = pst_compare_report_csv(&result);
+    pst_json_init(&writer);
+    pst_json_object(&writer, NULL);
+    pst_compare_report_json(&result, &writer);
+    pst_json_end(&writer, '}');
+    json = pst_json_take(&writer);
+    assert_non_null(strstr(markdown, "| zero |"));
+    assert_non_null(strstr(csv, ",replicas,zero,state,"));
+    assert_non_null(strstr(csv, "\nx.toml,a_b,uniform,1f1b,none,2,4,1,0,done,"));
+    assert_non_null(strstr(csv, "\nx.toml,c,uniform,1f1b,none,2,4,1,1,done,"));
+    assert_non_null(strstr(json, "\"replicas\":1,\"zero\":0,"));
+    assert_non_null(strstr(json, "\"replicas\":1,\"zero\":1,"));
+    free(markdown);
+    free(csv);
+    free(json);
 }

@@ -82,7 +82,9 @@ TEST(test_without_lists)
     assert_string_equal(pst_combination_label(&rig.set, 0, PST_AXIS_MEMOPT), "full unit=layer");
     assert_string_equal(pst_combination_label(&rig.set, 0, PST_AXIS_DEVICES), "4");
     assert_string_equal(pst_combination_label(&rig.set, 0, PST_AXIS_MICROBATCH), "4");
+    assert_string_equal(pst_combination_label(&rig.set, 0, PST_AXIS_ZERO), "0");
     config = config_of(0, 0, 0);
+    expect_at(config, "parallel", "nothing");
     expect_at(config, "train.lr", "0.25");
     expect_at(config, "scheduler.chunks", "3");
     expect_at(config, "train.microbatch", "4");
@@ -111,6 +113,27 @@ TEST(test_product)
         expect_at(config, "compare", "nothing");
         json_decref(config);
     }
+    finish();
+}
+
+/* It is the fastest axis; without a list it has the config's value. */
+TEST(test_zero)
+{
+    static const char *const values[] = {"0", "1"};
+
+    assert_ok(read("[compare]\nzero = [0, 1]\nreplicas = [1, 2]\n"), &err);
+    assert_int_equal(rig.set.n, 4);
+    for (uint32_t i = 0; i < 4; i++) {
+        json_t *config = config_of(i, 0, 0);
+
+        assert_string_equal(pst_combination_label(&rig.set, i, PST_AXIS_ZERO), values[i % 2]);
+        expect_at(config, "parallel.zero", values[i % 2]);
+        expect_at(config, "train.degrees", i < 2 ? "1" : "2");
+        json_decref(config);
+    }
+    finish();
+    assert_ok(read("[parallel]\nzero = 1\n"), &err);
+    assert_string_equal(pst_combination_label(&rig.set, 0, PST_AXIS_ZERO), "1");
     finish();
 }
 
@@ -205,6 +228,10 @@ TEST(test_faults)
         {"memopts = ['none', [['none']]]", "config.value", "\"memopts\""},
         {"devices = [0]", "config.value", "\"devices\""},
         {"microbatches = [1.5]", "config.value", "\"microbatches\""},
+        {"zero = [2]", "config.value", "numbers from 0 to 1"},
+        {"zero = [-1]", "config.value", "\"zero\""},
+        {"zero = [true]", "config.value", "\"zero\""},
+        {"zero = [1, 1]", "config.value", "\"1\" twice"},
         {"methods = [{ partitioner = 'uniform' }]", "config.value", "\"methods\""},
         {"methods = [{ name = 'a', devices = 2 }]", "config.key", "\"devices\""},
         {"methods = [{ name = 'a' }]\nmemopts = ['none']", "config.value", "\"methods\""},

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * `penstock tune CONFIG...`: the best combination of strategies, their parameters, micro-batches,
- * devices and replicas.
+ * devices, replicas and zero.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -420,10 +420,10 @@ const struct pst_command pst_cmd_tune = {
     .summary = "Searches for the best strategies, parameters, micro-batches and devices",
     .text = "Searches the combinations that [tune] lists, else those of [compare], else all: "
             "every\npartitioner, scheduler and memory optimizer with their parameters, "
-            "micro-batches, devices and\nreplicas. If there are few, all are tried. --objective "
-            "max-batch finds how many samples of a\nmicro-batch fit in the devices' memory, by "
-            "doubling and bisection; the number of\nmicro-batches is the config's. Ctrl-C keeps "
-            "the results so far. Exit code 1 if no combination\nfits.",
+            "micro-batches, devices,\nreplicas and parallel.zero. If there are few, all are "
+            "tried. --objective max-batch finds how\nmany samples of a micro-batch fit in the "
+            "devices' memory, by doubling and bisection; the number\nof micro-batches is the "
+            "config's. Ctrl-C keeps the results so far. Exit code 1 if no combination\nfits.",
     .words = {1, UINT32_MAX},
     PST_CLI_OPTIONS(options, struct request),
     .handles_signals = true,

@@ -229,7 +229,8 @@ static bool is_hopeless(void *context, uint32_t point, const struct pst_score *b
     if (pst_score_compare(&searching->score_before, best) > 0) {
         best = &searching->score_before;
     }
-    return pst_bound_excludes(&set->bound, &searching->joint->goal, best, n > 0 ? (uint32_t)n : 1);
+    return pst_space_shares_nothing(&set->combinations, point) ||
+           pst_bound_excludes(&set->bound, &searching->joint->goal, best, n > 0 ? (uint32_t)n : 1);
 }
 
 /* --- a config ----------------------------------------------------------------------------------*/

@@ -44,7 +44,8 @@ pst_status pst_page_write_plan(const struct pst_session *session, const char *co
                    [PST_AXIS_MEMOPT] = plan->memopt[0] == '\0' ? "no optimizer" : plan->memopt,
                    [PST_AXIS_DEVICES] = devices,
                    [PST_AXIS_MICROBATCH] = microbatch,
-                   [PST_AXIS_REPLICAS] = replicas},
+                   [PST_AXIS_REPLICAS] = replicas,
+                   [PST_AXIS_ZERO] = plan->zero == 0 ? "0" : "1"},
         .trial = {.state = PST_TRIAL_DONE},
     };
     struct pst_compare_result result = {.n = 1, .records = &record, .n_configs = 1};

@@ -133,6 +133,7 @@ GET_TEXT(memopt, of->record->labels[PST_AXIS_MEMOPT])
 GET_TEXT(devices, of->record->labels[PST_AXIS_DEVICES])
 GET_TEXT(microbatch, of->record->labels[PST_AXIS_MICROBATCH])
 GET_TEXT(replicas, of->record->labels[PST_AXIS_REPLICAS])
+GET_TEXT(zero, of->record->labels[PST_AXIS_ZERO])
 GET_TEXT(state, pst_trial_state_word(of->record->trial.state))
 GET_TEXT(why, of->record->trial.state <= PST_TRIAL_DONE
                   ? NULL
@@ -214,6 +215,7 @@ const struct pst_compare_column pst_compare_columns[] = {
     {"microbatch", "micro-batch", "", 1, PST_CELL_COUNT, NAME | PST_COLUMN_COMPARED, get_microbatch,
      0},
     {"replicas", "replicas", "", 1, PST_CELL_TEXT, NAME | PST_COLUMN_REPLICAS, get_replicas, 0},
+    {"zero", "zero", "", 1, PST_CELL_COUNT, NAME | PST_COLUMN_ZERO, get_zero, 0},
     {"max_microbatch", "micro-batch", "", 1, PST_CELL_COUNT, TABLE | PST_COLUMN_LARGEST,
      get_largest, 0},
     {"state", "state", "", 1, PST_CELL_TEXT, FILES, get_state, 0},
@@ -255,6 +257,16 @@ const uint32_t pst_n_compare_columns = sizeof pst_compare_columns / sizeof *pst_
 
 /* --- which there are, and how they look --------------------------------------------------------*/
 
+bool pst_compare_has_zero(const struct pst_compare_result *result)
+{
+    for (uint32_t i = 0; i < result->n; i++) {
+        if (strcmp(result->records[i].labels[PST_AXIS_ZERO], "0") != 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 bool pst_compare_has_column(const struct pst_compare_result *result,
                             const struct pst_compare_column *column)
 {
@@ -272,6 +284,7 @@ bool pst_compare_has_column(const struct pst_compare_result *result,
     has |= result->n_configs > 1 ? PST_COLUMN_CONFIGS : 0;
     has |= pst_compare_seeks_batch(result) ? PST_COLUMN_LARGEST : PST_COLUMN_COMPARED;
     has |= result->common > 0 ? PST_COLUMN_COMMON : 0;
+    has |= pst_compare_has_zero(result) ? PST_COLUMN_ZERO : 0;
     return (column->flags & PST_COLUMN_TABLE) != 0 && (column->flags & ~has) == 0;
 }
 
@@ -374,8 +387,11 @@ uint32_t pst_compare_list(const struct pst_compare_result *result, uint32_t whic
 
     for (uint32_t c = 0; c < pst_n_compare_columns; c++) {
         const struct pst_compare_column *column = &pst_compare_columns[c];
-        const bool there = (which & PST_COLUMN_FILE) != 0 ? (column->flags & PST_COLUMN_FILE) != 0
-                                                          : pst_compare_has_column(result, column);
+        const bool in_files =
+            (column->flags & PST_COLUMN_FILE) != 0 &&
+            ((column->flags & PST_COLUMN_ZERO) == 0 || pst_compare_has_zero(result));
+        const bool there =
+            (which & PST_COLUMN_FILE) != 0 ? in_files : pst_compare_has_column(result, column);
 
         if (there && (which & BOTH) != 0) {
             columns[n++] = column;

@@ -58,7 +58,8 @@ enum {
     PST_COLUMN_COMMON = 1u << 10,   /* where there is a common size. */
     PST_COLUMN_NAME = 1u << 11,     /* It names the combination. */
     PST_COLUMN_REPLICAS = 1u << 12, /* where there are any. */
-    PST_COLUMN_REMARK = 1u << 13    /* A partitioner remarks it of its answer. */
+    PST_COLUMN_REMARK = 1u << 13,   /* A partitioner remarks it of its answer. */
+    PST_COLUMN_ZERO = 1u << 14 /* where some record has another `zero` than 0, in files, too. */
 };
 
 struct pst_compare_column {
@@ -76,6 +77,7 @@ struct pst_compare_column {
 extern const struct pst_compare_column pst_compare_columns[];
 extern const uint32_t pst_n_compare_columns;
 
+bool pst_compare_has_zero(const struct pst_compare_result *result);
 /* Is it in a table of this result? */
 bool pst_compare_has_column(const struct pst_compare_result *result,
                             const struct pst_compare_column *column);

@@ -13,15 +13,19 @@
 #include "sim/sim.h"
 
 static const char *const axis_keys[PST_AXES] = {
-    [PST_AXIS_PARTITIONER] = "partitioner", [PST_AXIS_SCHEDULER] = "scheduler",
-    [PST_AXIS_MEMOPT] = "memopt",           [PST_AXIS_DEVICES] = "devices",
-    [PST_AXIS_MICROBATCH] = "microbatch",   [PST_AXIS_REPLICAS] = "replicas",
+    [PST_AXIS_PARTITIONER] = "partitioner",
+    [PST_AXIS_SCHEDULER] = "scheduler",
+    [PST_AXIS_MEMOPT] = "memopt",
+    [PST_AXIS_DEVICES] = "devices",
+    [PST_AXIS_MICROBATCH] = "microbatch",
+    [PST_AXIS_REPLICAS] = "replicas",
+    [PST_AXIS_ZERO] = "zero",
 };
 
 /* --- for tools ---------------------------------------------------------------------------------*/
 
 static void add_labels(struct pst_json *json, const struct pst_compare_result *result,
-                       const struct pst_record *record)
+                       const struct pst_record *record, bool has_zero)
 {
     pst_json_string(json, "config", record->config);
     if (record->method != NULL) {
@@ -30,7 +34,8 @@ static void add_labels(struct pst_json *json, const struct pst_compare_result *r
     for (uint32_t a = 0; a < PST_AXES; a++) {
         const char *label = record->labels[a];
 
-        if (a == PST_AXIS_MICROBATCH && pst_compare_seeks_batch(result)) {
+        if ((a == PST_AXIS_MICROBATCH && pst_compare_seeks_batch(result)) ||
+            (a == PST_AXIS_ZERO && !has_zero)) {
             continue;
         }
         if (a >= PST_AXIS_DEVICES && strspn(label, "0123456789") == strlen(label)) {
@@ -222,6 +227,7 @@ static void add_searched(struct pst_json *json, const struct pst_joint_found *se
 void pst_compare_report_json(const struct pst_compare_result *result, struct pst_json *json)
 {
     uint32_t *order = pst_alloc((size_t)result->n + 1, sizeof *order);
+    const bool has_zero = pst_compare_has_zero(result);
     uint32_t n;
 
     n = pst_compare_order(result, order);
@@ -243,7 +249,7 @@ void pst_compare_report_json(const struct pst_compare_result *result, struct pst
         const struct pst_record *record = &result->records[i];
 
         pst_json_object(json, NULL);
-        add_labels(json, result, record);
+        add_labels(json, result, record, has_zero);
         if (record->tuned != NULL) {
             add_tuned(json, record);
         } else if (!pst_compare_seeks_batch(result)) {

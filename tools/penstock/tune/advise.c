@@ -2,8 +2,8 @@
  *
  * Planning as the program does it, and what it says after a search that found nothing within the
  * memory: what takes the space, and what would do. All of it is found by planning again, with more
- * memory or with a memory optimizer that recomputes, so that what is said is true. How often
- * depends on the job alone: by counts, not by time.
+ * memory, with a memory optimizer that recomputes or with ZeRO 1, so that what is said is true. How
+ * often depends on the job alone: by counts, not by time.
  */
 #include "tune/advise.h"
 
@@ -399,6 +399,33 @@ static uint64_t best_memopt(const struct pst_advice *advice, uint64_t enough, ch
     return best.need;
 }
 
+/* Adds to a hint what the job needs where replicas keep the optimizer's state in pieces, if that
+   fits. Of a job without replicas the planner says at once that they have none. */
+static void say_zero(const struct pst_search *search, char *text, size_t size)
+{
+    const uint64_t limit = limit_of(search), reserve = search->cluster->reserve;
+    const size_t length = strlen(text);
+    struct pst_planned planned = {.plan = NULL};
+    struct pst_search changed = *search;
+    struct pst_job job = *search->job;
+    char need[32], memory[32];
+
+    job.parallel.zero = 1;
+    changed.job = &job;
+    if (search->job->parallel.zero > 0 || !works_with(&changed, limit, true) ||
+        !probe_with(&changed, limit, false, &planned)) {
+        return;
+    }
+    if (search->cluster->n_kinds > 0) {
+        snprintf(text + length, size - length, "parallel.zero = 1 would fit; ");
+    } else {
+        snprintf(text + length, size - length, "parallel.zero = 1 would need %s of %s; ",
+                 pst_format_bytes(need, pst_sat_add(pst_planned_need(&planned), reserve)),
+                 pst_format_bytes(memory, pst_sat_add(limit, reserve)));
+    }
+    pst_planned_finish(&planned);
+}
+
 /* Reports the least that each stage of the plan needs; stages of one device add up. */
 static void say_least(const struct pst_plan *plan, const uint64_t *least, struct pst_error *err)
 {
@@ -451,6 +478,9 @@ static void say_enough(const struct pst_advice *advice, uint64_t enough, struct 
     } else if (with != UINT64_MAX && !mixed) {
         snprintf(rest, sizeof rest, "%llu with memopt.use = \"%s\"; ",
                  (unsigned long long)pst_sat_add(with, reserve), id);
+    }
+    if (!advice->few) {
+        say_zero(search, rest, sizeof rest);
     }
     snprintf(rest + strlen(rest), sizeof rest - strlen(rest),
              "%smore devices or a smaller train.microbatch need less per device",

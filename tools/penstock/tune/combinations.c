@@ -23,6 +23,7 @@ const struct pst_axis_place pst_axis_places[PST_AXES] = {
     [PST_AXIS_DEVICES] = {"devices", "cluster", "devices"},
     [PST_AXIS_MICROBATCH] = {"microbatches", "train", "microbatch"},
     [PST_AXIS_REPLICAS] = {"replicas", "train", "degrees"},
+    [PST_AXIS_ZERO] = {"zero", "parallel", "zero"},
 };
 
 /* The factor of an axis in the number of combinations: strategies of methods go round together. */
@@ -43,8 +44,9 @@ void pst_combinations_all_sizes(struct pst_combinations *set, uint32_t batch)
     set->n /= axis->n;
     *axis = (struct pst_axis){0, pst_arena_array(&set->arena, 32, sizeof *axis->values)};
     for (uint32_t size = 1; batch % size == 0 && size <= batch; size *= 2) {
-        axis->values[axis->n++] = (struct pst_axis_value){pst_arena_printf(&set->arena, "%u", size),
-                                                          pst_json_made(json_integer(size))};
+        axis->values[axis->n++] =
+            (struct pst_axis_value){.label = pst_arena_printf(&set->arena, "%u", size),
+                                    .value = pst_json_made(json_integer(size))};
     }
     set->n *= axis->n;
 }
@@ -89,10 +91,16 @@ const char *pst_combination_method(const struct pst_combinations *set, uint32_t 
     return set->methods == NULL ? NULL : set->methods[value_at(set, i, PST_AXIS_PARTITIONER)];
 }
 
+const struct pst_axis_value *pst_combination_value(const struct pst_combinations *set, uint32_t i,
+                                                   enum pst_axis_kind axis)
+{
+    return &set->axes[axis].values[value_at(set, i, axis)];
+}
+
 const char *pst_combination_label(const struct pst_combinations *set, uint32_t i,
                                   enum pst_axis_kind axis)
 {
-    return set->axes[axis].values[value_at(set, i, axis)].label;
+    return pst_combination_value(set, i, axis)->label;
 }
 
 static void set_member(json_t *object, const char *key, json_t *value)
@@ -133,7 +141,7 @@ char *pst_combination_config(const struct pst_combinations *set, uint32_t i, uin
     char *text;
 
     for (enum pst_axis_kind a = 0; a < PST_AXES; a++) {
-        json_t *value = set->axes[a].values[value_at(set, i, a)].value;
+        json_t *value = pst_combination_value(set, i, a)->value;
 
         if (value != NULL && pst_axis_places[a].entry == NULL) {
             set_member(config, pst_axis_places[a].table, value);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The combinations that [compare] of a config asks for: every partitioner with every scheduler,
- * list of memory optimizers, number of devices, size of micro-batches and number of replicas that
- * it lists. What it does not list is the config's own. Other lists of that form (space.h) are read
- * alike.
+ * list of memory optimizers, number of devices, size of micro-batches, number of replicas and
+ * `parallel.zero` that it lists. What it does not list is the config's own. Other lists of that
+ * form (space.h) are read alike.
  */
 #ifndef PST_TUNE_COMBINATIONS_H
 #define PST_TUNE_COMBINATIONS_H
@@ -19,6 +19,7 @@ enum pst_axis_kind {
     PST_AXIS_DEVICES,
     PST_AXIS_MICROBATCH,
     PST_AXIS_REPLICAS,
+    PST_AXIS_ZERO,
     PST_AXES
 };
 
@@ -26,6 +27,8 @@ enum pst_axis_kind {
 struct pst_axis_value {
     const char *label;
     json_t *value; /* owned; NULL: the config's own */
+    bool one_copy; /* of a search (space.h), a scheduler: the model is there once, as far as its
+                      plugin says */
 };
 
 struct pst_axis {
@@ -67,6 +70,8 @@ void pst_combinations_finish(struct pst_combinations *set);
 
 /* The name of its triple of strategies, or NULL. */
 const char *pst_combination_method(const struct pst_combinations *set, uint32_t i);
+const struct pst_axis_value *pst_combination_value(const struct pst_combinations *set, uint32_t i,
+                                                   enum pst_axis_kind axis);
 const char *pst_combination_label(const struct pst_combinations *set, uint32_t i,
                                   enum pst_axis_kind axis);
 

@@ -6,6 +6,7 @@
  */
 #include "tune/combinations_impl.h"
 
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -206,6 +207,16 @@ static pst_status read_memopts(const struct pst_job *job, struct pst_config_node
     return status;
 }
 
+static int64_t least_number(enum pst_axis_kind axis)
+{
+    return axis == PST_AXIS_ZERO ? 0 : 1;
+}
+
+static int64_t most_number(enum pst_axis_kind axis)
+{
+    return axis == PST_AXIS_ZERO ? 1 : 1048576;
+}
+
 /* *ret_value NULL: it is not what is wanted there. */
 static pst_status read_value(const struct pst_job *job, enum pst_axis_kind axis,
                              struct pst_config_node *written, json_t **ret_value,
@@ -221,8 +232,8 @@ static pst_status read_value(const struct pst_job *job, enum pst_axis_kind axis,
         *ret_value = json_of(written);
         return PST_OK;
     }
-    *ret_value = written->kind == PST_CONFIG_INT && written->value.integer >= 1 &&
-                         written->value.integer <= 1048576
+    *ret_value = written->kind == PST_CONFIG_INT && written->value.integer >= least_number(axis) &&
+                         written->value.integer <= most_number(axis)
                      ? json_of(written)
                      : NULL;
     return PST_OK;
@@ -254,6 +265,7 @@ static void own_value(struct pst_combinations *set, const struct pst_job *job,
     value->label = axis == PST_AXIS_MICROBATCH
                        ? pst_arena_printf(&set->arena, "%lld", (long long)job->train.microbatch)
                    : axis == PST_AXIS_REPLICAS ? pst_arena_strdup(&set->arena, job->train.degrees)
+                   : axis == PST_AXIS_ZERO     ? job->parallel.zero == 0 ? "0" : "1"
                    : own == NULL               ? "-"
                                                : label_of(&set->arena, own);
     set->axes[axis] = (struct pst_axis){1, value};
@@ -290,9 +302,10 @@ static pst_status fail_wanted(const struct reading *reading, enum pst_axis_kind 
                     key, reading->section);
     case PST_AXIS_DEVICES:
     case PST_AXIS_MICROBATCH:
+    case PST_AXIS_ZERO:
         return fail(reading, err, "config.value", key,
-                    "\"%s\" in [%s] must be an array of numbers from 1 to 1048576", key,
-                    reading->section);
+                    "\"%s\" in [%s] must be an array of numbers from %" PRId64 " to %" PRId64, key,
+                    reading->section, least_number(axis), most_number(axis));
     case PST_AXIS_REPLICAS:
         return fail(reading, err, "config.value", key,
                     "\"%s\" in [%s] must be an array of numbers, or of texts such as \"1,2\"", key,
@@ -354,7 +367,7 @@ static pst_status check_keys(const struct reading *reading, const struct pst_con
             pst_error_hint(err,
                            nearest != NULL ? "did you mean \"%s\"?"
                                            : "it has methods, partitioners, schedulers, "
-                                             "memopts, devices, microbatches, replicas%s",
+                                             "memopts, devices, microbatches, replicas, zero%s",
                            nearest != NULL ? nearest : "");
             return PST_ERR_CONFIG;
         }

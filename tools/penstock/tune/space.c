@@ -14,6 +14,7 @@
 #include "base/util.h"
 #include "host/caps.h"
 #include "host/plugin_host.h"
+#include "planner/state.h"
 #include "tune/combinations_impl.h"
 
 #define VALUES 8u /* of one parameter */
@@ -272,7 +273,7 @@ static pst_status write_lists(const struct pst_job *job, struct pst_config_node 
         const char *key = pst_axis_places[a].key;
         json_t *list;
 
-        if ((given != NULL && pst_config_get(given, key) != NULL) ||
+        if (a == PST_AXIS_ZERO || (given != NULL && pst_config_get(given, key) != NULL) ||
             (methods && a <= PST_AXIS_MEMOPT)) {
             continue;
         }
@@ -312,25 +313,78 @@ static pst_status read_both(const struct pst_job *job, struct pst_config_node *g
     return status;
 }
 
+/* What cannot be told before it is planned may have two copies, which share what replicas do. */
+static bool has_one_copy(const struct pst_job *job, const struct pst_axis_value *scheduler)
+{
+    struct pst_config_node *table = job->scheduler;
+    bool foreign = job->plugins.isolate == PST_ISOLATE_ALWAYS;
+    const struct pst_plugin *plugin;
+    struct pst_config *config = NULL;
+    struct pst_error unused;
+    bool one;
+
+    if (scheduler->value != NULL) {
+        char *text = pst_json_text(scheduler->value);
+
+        table = pst_config_from_json(text, &config, &unused) == PST_OK ? config->root : NULL;
+        free(text);
+    }
+    one = table != NULL &&
+          pst_job_plugin_is_foreign(job, table, "scheduler", &foreign, &unused) == PST_OK &&
+          !foreign && pst_job_plugin(job, table, "scheduler", &plugin, &unused) == PST_OK &&
+          !pst_caps_has(plugin->provides, "two-way");
+    pst_config_destroy(config);
+    return one;
+}
+
+/* Where something may have replicas, an open zero is both: the config's own, then the other. */
+static void find_sharers(const struct pst_job *job, bool open, struct pst_combinations *set)
+{
+    struct pst_axis *schedulers = &set->axes[PST_AXIS_SCHEDULER];
+    const struct pst_axis *replicas = &set->axes[PST_AXIS_REPLICAS];
+    struct pst_axis_value *both = pst_arena_array(&set->arena, 2, sizeof *both);
+    bool shares = false;
+
+    for (uint32_t i = 0; i < schedulers->n; i++) {
+        schedulers->values[i].one_copy = has_one_copy(job, &schedulers->values[i]);
+        shares |= !schedulers->values[i].one_copy;
+    }
+    for (uint32_t i = 0; i < replicas->n; i++) {
+        shares |= strcmp(replicas->values[i].label, "1") != 0;
+    }
+    if (open && shares) {
+        both[0] = set->axes[PST_AXIS_ZERO].values[0];
+        both[1].value = pst_json_made(json_integer(job->parallel.zero == 0));
+        both[1].label = job->parallel.zero == 0 ? "1" : "0";
+        set->axes[PST_AXIS_ZERO] = (struct pst_axis){2, both};
+        set->n *= 2;
+    }
+}
+
 pst_status pst_space_read(const struct pst_job *job, struct pst_combinations *ret_set,
                           struct pst_error *err)
 {
     struct pst_config_node *given = pst_config_get(job->config->root, "tune");
     struct pst_config_node *compare = pst_config_get(job->config->root, "compare");
+    const bool compared = given == NULL && compare != NULL;
     json_t *lists;
     pst_status status;
 
-    if (given == NULL && compare != NULL) {
+    if (compared) {
         status = pst_combinations_read(job, ret_set, err);
         if (status == PST_OK) {
             pst_combinations_all_sizes(ret_set, (uint32_t)job->train.batch);
         }
-        return status;
+    } else {
+        lists = pst_json_made(json_object());
+        status = write_lists(job, given, lists, err);
+        PST_TRY(status, read_both(job, given, lists, ret_set, err));
+        json_decref(lists);
     }
-    lists = pst_json_made(json_object());
-    status = write_lists(job, given, lists, err);
-    PST_TRY(status, read_both(job, given, lists, ret_set, err));
-    json_decref(lists);
+    if (status == PST_OK) {
+        find_sharers(job, !compared && (given == NULL || pst_config_get(given, "zero") == NULL),
+                     ret_set);
+    }
     return status;
 }
 
@@ -345,6 +399,14 @@ pst_status pst_space_read_listed(const struct pst_job *job, struct pst_combinati
 }
 
 /* --- the space as a search sees it -------------------------------------------------------------*/
+
+bool pst_space_shares_nothing(const struct pst_combinations *set, uint32_t i)
+{
+    return set->axes[PST_AXIS_ZERO].n > 1 &&
+           strcmp(pst_combination_label(set, i, PST_AXIS_ZERO), "1") == 0 &&
+           strcmp(pst_combination_label(set, i, PST_AXIS_REPLICAS), "1") == 0 &&
+           pst_combination_value(set, i, PST_AXIS_SCHEDULER)->one_copy;
+}
 
 static uint32_t own_place(const struct pst_job *job, const struct pst_axis *axis,
                           enum pst_axis_kind kind)
