@@ -326,11 +326,13 @@ static void hide_tokens(const struct pst_data *data, uint32_t split, uint64_t in
     }
 }
 
-/* A target without a loss is no token: 0 stands in its place, as in transformers' T5. */
-static void shift_targets(const int32_t *targets, uint64_t n, int32_t *ret_shifted)
+/* A target that is no token has 0 in its place, as in transformers' T5. */
+static void shift_targets(const int32_t *targets, uint64_t n, uint64_t vocab, int32_t *ret_shifted)
 {
     for (uint64_t t = 0; t < n; t++) {
-        ret_shifted[t] = t == 0 || targets[t - 1] < 0 ? 0 : targets[t - 1];
+        const int32_t before = t == 0 ? 0 : targets[t - 1];
+
+        ret_shifted[t] = before < 0 || (uint64_t)before >= vocab ? 0 : before;
     }
 }
 
@@ -345,8 +347,8 @@ static void ignore_targets(const struct pst_data *data, int32_t *targets)
 /* Makes what follows from the tokens and targets that a reader has made. Hides 15 % of the tokens
    of X where targets are PST_FIELD_MASKED and the data has no labels: the token becomes the last of
    the vocabulary in 8 of 10 cases, any token in one, and stays in one (Devlin et al.: "BERT", NAACL
-   2019, section 3.1). Fills segments and shifted targets; the last after targets are ignored, for
-   the class that counts nothing may be no token. */
+   2019, section 3.1). Fills segments and shifted targets; the last before targets are ignored, for
+   a class that counts nothing in the loss is still read. */
 static void derive_inputs(const struct pst_data *data, uint32_t split, uint64_t index,
                           void *const *inputs)
 {
@@ -356,7 +358,6 @@ static void derive_inputs(const struct pst_data *data, uint32_t split, uint64_t 
     if (shape->target->field == PST_FIELD_MASKED && !pst_data_has_labels(data)) {
         hide_tokens(data, split, index, inputs[pst_sample_input(shape, shape->x)], targets);
     }
-    ignore_targets(data, targets);
     for (uint32_t i = 0; i < shape->n_inputs; i++) {
         int32_t *values = inputs[i];
 
@@ -367,12 +368,13 @@ static void derive_inputs(const struct pst_data *data, uint32_t split, uint64_t 
             }
             break;
         case PST_FIELD_SHIFTED:
-            shift_targets(targets, shape->rows, values);
+            shift_targets(targets, shape->rows, shape->vocabs[i], values);
             break;
         default:
             break;
         }
     }
+    ignore_targets(data, targets);
 }
 
 static pst_status read_sequences(const struct pst_data *data, uint32_t split, uint64_t first,

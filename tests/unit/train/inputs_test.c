@@ -108,22 +108,25 @@ TEST(hidden_tokens_are_classes)
     pst_graph_destroy(graph);
 }
 
-/* Targets without a loss go in as 0, those of the class that counts nothing, too. */
+/* Targets of the class that counts nothing in the loss go in as they are. */
 TEST(shifted_targets)
 {
     struct pst_graph *graph =
         make_model("t5", "context=12 targets=10 vocab=50 layers=1 dim=8 heads=1", PST_F32);
-    struct samples samples = read_ignoring(graph, 7);
+    struct samples all = read_samples(graph), samples = read_ignoring(graph, 7);
     const struct pst_sample_shape *shape = samples.shape;
+    const int32_t *tokens = all.buffers[pst_sample_input(shape, shape->target)];
     const int32_t *targets = samples.buffers[pst_sample_input(shape, shape->target)];
     const int32_t *shifted = samples.buffers[pst_sample_input(shape, shape->shifted)];
     uint32_t n_ignored = 0;
 
     for (uint32_t i = 0; i < N * 10; i++) {
-        assert_int_equal(shifted[i], i % 10 == 0 || targets[i - 1] < 0 ? 0 : targets[i - 1]);
+        assert_int_equal(shifted[i], i % 10 == 0 ? 0 : tokens[i - 1]);
+        assert_int_equal(targets[i], tokens[i] == 7 ? -1 : tokens[i]);
         n_ignored += targets[i] < 0;
     }
     assert_true(n_ignored > 0);
+    finish_samples(&all);
     finish_samples(&samples);
     pst_graph_destroy(graph);
 }
