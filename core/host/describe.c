@@ -222,3 +222,35 @@ pst_status pst_plugin_describe(struct pst_arena *arena, const char *path, const 
     }
     return status;
 }
+
+pst_status pst_plugin_check_loading(const char *path, const char *kind, const char *id,
+                                    uint64_t most_ns, struct pst_error *err)
+{
+    static char loads[16][512];
+    static uint32_t n;
+    struct pst_arena arena = {0};
+    struct pst_error why = {.status = PST_OK};
+    const struct pst_plugin *unused;
+    bool known = false;
+    pst_status status;
+
+    pthread_mutex_lock(&endless.mutex);
+    for (uint32_t i = 0; i < sizeof loads / sizeof *loads; i++) {
+        known = known || strcmp(loads[i], path) == 0;
+    }
+    pthread_mutex_unlock(&endless.mutex);
+    if (known) {
+        return PST_OK;
+    }
+    status = ask_process(&arena, path, kind, id, most_ns, &unused, &why);
+    pst_arena_finish(&arena);
+    if (strcmp(why.kind, "plugin.timeout") == 0) {
+        return pst_error_pass(err, &why);
+    }
+    pthread_mutex_lock(&endless.mutex);
+    if (status == PST_OK && strlen(path) < sizeof *loads) {
+        memcpy(loads[n++ % (sizeof loads / sizeof *loads)], path, strlen(path) + 1);
+    }
+    pthread_mutex_unlock(&endless.mutex);
+    return PST_OK;
+}

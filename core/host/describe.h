@@ -22,6 +22,11 @@ pst_status pst_plugin_describe(struct pst_arena *arena, const char *path, const 
                                const struct pst_plugin **ret_plugin,
                                struct pst_shipped *ret_shipped, struct pst_error *err);
 
+/* plugin.timeout where loading this file, which is not the program's own, does not end within that
+   time; what else is wrong with it is left to who opens it. A file is loaded once for that. */
+pst_status pst_plugin_check_loading(const char *path, const char *kind, const char *id,
+                                    uint64_t most_ns, struct pst_error *err);
+
 extern const struct pst_apart_kind pst_describe_kind; /* of that process */
 
 #endif

@@ -85,10 +85,14 @@ pst_status pst_plugin_is_known(const char *kind, const struct pst_config_node *u
                                struct pst_error *err);
 
 /* Does the file that find would open come from elsewhere than the program itself? Then it sets
- *ret_foreign, and logs why. Warns of another file of that name, which it hides. Opens nothing; a
- * file that there is not is left to find. */
+ *ret_foreign, and logs why. Warns of another file of that name, which it hides. Such a file is
+ * loaded in a process apart, for whoever opens it keeps no time: plugin.timeout where that does not
+ * end; most_ns as in describe.h. What else is wrong with it, or that there is none, is left to
+ *find.
+ */
 pst_status pst_plugin_is_foreign(const char *kind, const char *id, const char *path,
-                                 const char *folders, bool *ret_foreign, struct pst_error *err);
+                                 const char *folders, uint64_t most_ns, bool *ret_foreign,
+                                 struct pst_error *err);
 
 /* Traits of a module, whether or not this build has it. */
 enum pst_module_trait {

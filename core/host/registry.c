@@ -223,7 +223,8 @@ static void tell_shadowed(struct pst_arena *arena, const char *kind, const char 
 }
 
 pst_status pst_plugin_is_foreign(const char *kind, const char *id, const char *path,
-                                 const char *folders, bool *ret_foreign, struct pst_error *err)
+                                 const char *folders, uint64_t most_ns, bool *ret_foreign,
+                                 struct pst_error *err)
 {
     struct pst_arena arena = {0};
     struct pst_shipped shipped;
@@ -238,6 +239,7 @@ pst_status pst_plugin_is_foreign(const char *kind, const char *id, const char *p
         if (!shipped.is) {
             pst_log(PST_LOG_INFO, "plugin", "%s (%s) %s", kind, file, shipped.why_not);
             *ret_foreign = true;
+            status = pst_plugin_check_loading(file, kind, id, most_ns, err);
         }
     }
     pst_arena_finish(&arena);

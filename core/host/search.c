@@ -209,7 +209,8 @@ char *pst_search_join(struct pst_arena *arena, const char *kind, const char *id)
 bool pst_search_split(struct pst_arena *arena, const char *file_name, const char **ret_kind,
                       const char **ret_id)
 {
-    static const char *const kinds[] = {"partitioner", "scheduler", "memopt", "model", "data", "operator"};
+    static const char *const kinds[] = {"partitioner", "scheduler", "memopt",
+                                        "model",       "data",      "operator"};
     size_t i, n = strlen(file_name);
 
     *ret_kind = NULL;

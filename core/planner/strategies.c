@@ -79,8 +79,8 @@ pst_status pst_job_plugin_is_foreign(const struct pst_job *job, struct pst_confi
 
     return read_choice(job, table, kind, &choice, NULL) != PST_OK
                ? PST_OK /* an error that opens nothing */
-               : pst_plugin_is_foreign(kind, choice.id, choice.path, job->plugins.path, ret_foreign,
-                                       err);
+               : pst_plugin_is_foreign(kind, choice.id, choice.path, job->plugins.path,
+                                       job->plugins.time_limit, ret_foreign, err);
 }
 
 /* --- slices of sequences ----------------------------------------------------------------------*/

@@ -80,7 +80,8 @@ static pst_status open_entry(const struct pst_job *job, struct pst_config_node *
     } else {
         id = node->value.string;
     }
-    status = pst_plugin_is_foreign("operator", id, path, job->plugins.path, &foreign, err);
+    status = pst_plugin_is_foreign("operator", id, path, job->plugins.path, job->plugins.time_limit,
+                                   &foreign, err);
     PST_TRY(status, check_isolation(job, node->value.string, foreign, err));
     PST_TRY(status, pst_plugin_find("operator", id, path, job->plugins.path, &plugin, err));
     if (status == PST_OK) {

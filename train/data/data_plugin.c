@@ -148,7 +148,8 @@ pst_status pst_data_is_foreign(const struct pst_job *job, bool *ret_foreign, str
     if (pst_data_is_built_in(id)) {
         return PST_OK;
     }
-    return pst_plugin_is_foreign("data", id, given_file(job), job->plugins.path, ret_foreign, err);
+    return pst_plugin_is_foreign("data", id, given_file(job), job->plugins.path,
+                                 job->plugins.time_limit, ret_foreign, err);
 }
 
 /* It cannot run in a process of its own. */

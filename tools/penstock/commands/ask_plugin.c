@@ -62,7 +62,8 @@ pst_status pst_cli_schedule_run(const struct pst_schedule_job *job, uint64_t tim
 {
     const struct pst_worker_task limits = pst_cli_limits(time_ns);
     bool foreign = false;
-    pst_status status = pst_plugin_is_foreign("scheduler", job->id, job->path, NULL, &foreign, err);
+    pst_status status =
+        pst_plugin_is_foreign("scheduler", job->id, job->path, NULL, time_ns, &foreign, err);
 
     if (status == PST_OK) {
         status = pst_schedule_job_run(job, foreign ? &limits : NULL, pst_stop_requested, ret_result,

@@ -50,8 +50,8 @@ static pst_status ask(const struct pst_cli_problem_request *request,
         .id = request->id, .path = request->path, .problem = request->problem};
     const struct pst_worker_task limits = pst_cli_limits(request->time_limit_ns);
     bool foreign = false;
-    pst_status status =
-        pst_plugin_is_foreign("memopt", request->id, request->path, NULL, &foreign, err);
+    pst_status status = pst_plugin_is_foreign("memopt", request->id, request->path, NULL,
+                                              request->time_limit_ns, &foreign, err);
 
     if (status == PST_OK) {
         status =

@@ -32,15 +32,16 @@ static pst_status find_foreign(const struct request *request, bool *ret_foreign,
         const char *kind, *name;
     } others[] = {{"scheduler", problem->scheduler}, {"memopt", problem->memopt}};
     pst_status status = pst_plugin_is_foreign("partitioner", request->asked.id, request->asked.path,
-                                              NULL, ret_foreign, err);
+                                              NULL, request->asked.time_limit_ns, ret_foreign, err);
 
     for (size_t i = 0; status == PST_OK && i < sizeof others / sizeof others[0]; i++) {
         const char *name = others[i].name;
         bool is_path = name != NULL && pst_search_is_file(name);
 
         if (problem->planned && name != NULL) {
-            status = pst_plugin_is_foreign(others[i].kind, is_path ? NULL : name,
-                                           is_path ? name : NULL, NULL, ret_foreign, err);
+            status =
+                pst_plugin_is_foreign(others[i].kind, is_path ? NULL : name, is_path ? name : NULL,
+                                      NULL, request->asked.time_limit_ns, ret_foreign, err);
         }
     }
     return status;
