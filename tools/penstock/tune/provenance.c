@@ -106,8 +106,9 @@ static void add_file(struct pst_provenance *provenance, struct pst_provenance_co
     const struct pst_plugin *plugin = NULL;
     struct pst_error err;
 
-    if (path[0] != '\0' &&
-        pst_plugin_describe(arena, path, kind, id, 0, &plugin, NULL, &err) != PST_OK) {
+    if (path[0] == '\0') {
+        pst_log(PST_LOG_WARN, id, "its file is not stated: no folder of plugins has it");
+    } else if (pst_plugin_describe(arena, path, kind, id, 0, &plugin, NULL, &err) != PST_OK) {
         pst_log(PST_LOG_WARN, id, "its version and its defaults are not stated: %s", err.message);
     }
     config->plugins[config->n_plugins++] = (struct pst_provenance_plugin){
