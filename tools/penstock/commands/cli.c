@@ -402,7 +402,7 @@ void pst_cli_must_be_alone(struct pst_cli *cli, const char *does)
         return;
     }
     pst_fail(&cli->err, PST_ERR_CONFIG, "usage",
-             "penstock %s %s in one process, and %s were started", cli->command->name, does,
+             "penstock %s %s in one process, but %s were started", cli->command->name, does,
              pst_launched_size());
     pst_error_hint(&cli->err, "start it without a launcher, or as one process: mpirun -n 1, "
                               "srun -n 1");
