@@ -93,7 +93,7 @@ class Trials:
 
     def sums(self, path):
         tensors = json.loads((path / "manifest.json").read_text())["tensors"]
-        return {tensor["name"]: tensor["xxh3"] for tensor in tensors}
+        return {tensor["name"]: tensor.get("xxh3") or [piece["xxh3"] for piece in tensor["pieces"]] for tensor in tensors}
 
     def straight(self):
         """Checksums of every step of a run that nothing happens to."""

@@ -48,9 +48,8 @@ static const struct pst_param train_rows[] = {
 
 static const struct pst_param parallel_rows[] = {
     ROW(parallel, zero, INT, "0", "0..1",
-        "1: each replica of a stage updates a piece of the weights and has the optimizer's state "
-        "of "
-        "no other (ZeRO 1)."),
+        "1: each replica of a stage updates a piece of the weights, and has the optimizer's state "
+        "of that piece alone (ZeRO 1)."),
 };
 
 static const struct pst_param group_rows[] = {

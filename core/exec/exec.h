@@ -263,7 +263,7 @@ pst_status pst_exec_copied(const struct pst_exec *exec, uint32_t rank,
    before clipping. PST_ERR_BUG: no such parameter in the plan, or no step was made yet. */
 pst_status pst_exec_get_parameter(struct pst_exec *exec, uint32_t parameter, float *ret_values);
 /* Like pst_exec_get_parameter, but copies from one rank: replicas and members of a tie have a copy
-   each. */
+   each. Of a parameter in pieces that is not f32, the master weights of the rank's piece alone. */
 pst_status pst_exec_get_copy(struct pst_exec *exec, uint32_t parameter, uint32_t rank,
                              float *ret_values);
 pst_status pst_exec_get_gradient(struct pst_exec *exec, uint32_t parameter, float *ret_values);

@@ -200,7 +200,8 @@ static void add_static_bytes(struct pst_planner *planner, const struct pst_op *o
         const struct pst_parameter *parameter = &planner->in.graph->params[p];
 
         for (uint32_t m = 0; p != PST_NONE && m < shards->n; m++) {
-            bytes[m] += pst_value_align(parameter->elems * 4); /* accumulator: one per using operator */
+            bytes[m] +=
+                pst_value_align(parameter->elems * 4); /* accumulator: one per using operator */
             if (scratch->param_stamp[p] != scratch->stamp) {
                 pst_static_parts(parameter, pst_shard_of(shards, planner->in.graph, p, m).elems,
                                  versions, planner->in.optimizer_slots, add_bytes, &bytes[m]);
@@ -212,19 +213,37 @@ static void add_static_bytes(struct pst_planner *planner, const struct pst_op *o
     }
 }
 
+/* Parameters that may be whole on all ranks: tied ones with uses elsewhere, where stages differ in
+   width, or two copies of a stage have the ranks in other orders. */
+static bool *find_whole(const struct pst_planner *planner, struct pst_arena *arena)
+{
+    const struct pst_planner_devices *devices = &planner->devices;
+    const struct pst_view_scratch *scratch = &planner->scratch;
+    const struct pst_graph *graph = planner->in.graph;
+    const bool differs =
+        pst_topology_copies(&devices->topology) > 1 || (devices->chooses && devices->n_degrees > 1);
+    bool *whole = pst_arena_array(arena, graph->n_params, sizeof *whole);
+
+    for (uint32_t p = 0; p < graph->n_params && differs; p++) {
+        for (uint32_t u = 0; u < graph->params[p].n_users; u++) {
+            whole[p] |= scratch->op_stamp[graph->params[p].users[u]] != scratch->stamp;
+        }
+    }
+    return whole;
+}
+
 /* The most of what one of the ranks holds for the whole run. */
 static uint64_t stage_static_bytes(struct pst_planner *planner,
                                    const struct pst_stage_question *question)
 {
     const struct pst_graph *graph = planner->in.graph;
-    const uint32_t copies = pst_topology_copies(&planner->devices.topology);
+    const bool cuts = planner->in.job->parallel.zero > 0 && question->n_ranks > 1;
     struct pst_arena arena = {0};
     struct pst_shards shards;
     uint64_t one = 0, *bytes = &one, most = 0;
 
-    pst_shards_make(graph, question->nodes, question->n_nodes,
-                    planner->in.job->parallel.zero > 0 ? question->n_ranks * copies : 1, NULL,
-                    &arena, &shards);
+    pst_shards_make(graph, question->nodes, question->n_nodes, cuts ? question->n_ranks : 1,
+                    cuts ? find_whole(planner, &arena) : NULL, &arena, &shards);
     if (shards.n > 1) {
         bytes = pst_arena_array(&arena, shards.n, sizeof *bytes);
     }
@@ -245,9 +264,9 @@ static uint64_t op_past_bytes(const struct pst_planner *planner, uint32_t v, uin
 {
     const struct pst_op *op = &planner->in.graph->ops[v];
 
-    return op->slices > 1
-               ? (op->slices - 1) * pst_value_align(pst_op_past_bytes(planner->in.graph, v) * samples)
-               : 0;
+    return op->slices > 1 ? (op->slices - 1) *
+                                pst_value_align(pst_op_past_bytes(planner->in.graph, v) * samples)
+                          : 0;
 }
 
 /* Scratch bytes for updating the operator's parameters; a stage needs the most of its operators. */

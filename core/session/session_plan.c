@@ -11,6 +11,7 @@
 #include "base/memory.h"
 #include "base/saturate.h"
 #include "base/util.h"
+#include "planner/state.h"
 #include "session/isolate.h"
 
 pst_status pst_predict_step(const struct pst_plan *plan, const struct pst_graph *graph,
@@ -183,10 +184,10 @@ static pst_status match_job(const struct pst_session *session, const char *file,
                            "the plan is for %u devices, cluster.devices is %lld", plan->n_devices,
                            (long long)session->cluster.devices);
     }
-    if (!plan->barrier && (job->train.clip > 0 || job->train.on_non_finite != 0)) {
+    if (!plan->barrier && pst_planner_barrier(job)) {
         return pst_fail_at(err, PST_ERR_CONFIG, "config.value", file, 0, 0,
-                           "the plan was made without the norm of all gradients, which train.clip "
-                           "and train.on_non_finite = \"skip\" need; plan again");
+                           "the plan was made without the norm of all gradients, which train.clip, "
+                           "train.on_non_finite = \"skip\" and parallel.zero need; plan again");
     }
     return PST_OK;
 }

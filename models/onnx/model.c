@@ -717,7 +717,8 @@ static bool is_initializer(const struct onnx_model *model, const char *pattern)
 {
     for (uint32_t i = 0; i < model->n_values; i++) {
         const struct onnx_node *node = onnx_maker(model, &model->values[i]);
-        const bool filled = node != NULL && node->op == ONNX_ConstantOfShape;
+        const bool filled = node != NULL && node->op == ONNX_ConstantOfShape &&
+                            onnx_in(model, node, 0)->tensor != NULL;
 
         if ((filled || model->values[i].tensor != NULL) &&
             pst_list_matches(pattern, model->values[i].name)) {

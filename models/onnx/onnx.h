@@ -283,7 +283,7 @@ float onnx_float(const struct onnx_node *node, const char *name, float otherwise
 bool onnx_word_is(const struct onnx_node *node, const char *name, const char *word, bool otherwise);
 const int64_t *onnx_ints(const struct onnx_node *node, const char *name, uint32_t *ret_n);
 
-/* The word behind "name=" in a list "a=x,b=y" of words; NULL: it is not there. */
+/* The word after "name=" in a list "a=x,b=y" of words; NULL: it is not there. */
 const char *onnx_find_option(const char *list, const char *name, size_t *ret_n);
 
 /* One more initializer, with the numbers of another one. */

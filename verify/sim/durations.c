@@ -8,22 +8,22 @@
 
 #include <math.h>
 
-/* A rank has one copy of a parameter, however many of its stages use it; the lowest updates it. The
-   ranks of a stage wait for the one with the largest piece. */
+/* A rank has one copy of a parameter, however many of its stages use it; the lowest updates it, or
+   the rank's piece of it. */
 static void count_updates(struct pst_sim_durations *durations, struct pst_arena *arena)
 {
     const struct pst_plan_stage *stages = durations->plan->stages;
     const size_t n_stages = durations->plan->n_stages;
     uint32_t *stage_of = pst_arena_array(arena, durations->graph->n_ops, sizeof *stage_of);
     struct pst_shards *shards = pst_arena_array(arena, n_stages, sizeof *shards);
-    uint64_t **sums = pst_arena_array(arena, n_stages, sizeof *sums);
 
-    for (uint32_t s = 0; s < durations->plan->n_stages; s++) {
+    for (uint32_t s = 0; s < n_stages; s++) {
         for (uint32_t n = 0; n < stages[s].n_nodes; n++) {
             stage_of[stages[s].nodes[n]] = s;
         }
         pst_plan_shards(durations->plan, durations->graph, s, arena, &shards[s]);
-        sums[s] = pst_arena_array(arena, shards[s].n, sizeof *sums[s]);
+        durations->stages[s].n_updates = shards[s].n;
+        durations->stages[s].update_bytes = pst_arena_array(arena, shards[s].n, sizeof(uint64_t));
     }
     for (uint32_t p = 0; p < durations->graph->n_params; p++) {
         const struct pst_parameter *param = &durations->graph->params[p];
@@ -39,17 +39,9 @@ static void count_updates(struct pst_sim_durations *durations, struct pst_arena 
                            (other == s && v >= u);
             }
             for (uint32_t m = 0; updates && m < shards[s].n; m++) {
-                sums[s][m] += pst_shard_of(&shards[s], durations->graph, p, m).elems;
+                durations->stages[s].update_bytes[m] +=
+                    pst_shard_of(&shards[s], durations->graph, p, m).elems * sizeof(float);
             }
-        }
-    }
-    for (uint32_t s = 0; s < durations->plan->n_stages; s++) {
-        for (uint32_t m = 0; m < shards[s].n; m++) {
-            const uint64_t bytes = sums[s][m] * sizeof(float);
-
-            durations->stages[s].update_bytes = bytes > durations->stages[s].update_bytes
-                                                    ? bytes
-                                                    : durations->stages[s].update_bytes;
         }
     }
 }
@@ -99,14 +91,18 @@ static void stage_times(const struct pst_sim_durations *durations, struct pst_ar
 {
     const uint32_t n = durations->graph->slices;
     struct pst_cost_at at;
+    const struct pst_cost_model *cost =
+        pst_cost_on(durations->cost, stage->ranks, stage->n_ranks, &at);
 
+    ret_stage->update_ns = pst_arena_array(arena, ret_stage->n_updates, sizeof(uint64_t));
+    for (uint32_t m = 0; m < ret_stage->n_updates; m++) {
+        ret_stage->update_ns[m] =
+            pst_sim_update_ns(cost, ret_stage->update_bytes[m], durations->plan->optimizer_slots);
+    }
     ret_stage->compute_ns = pst_arena_array(arena, n, sizeof *ret_stage->compute_ns);
     for (uint32_t slice = 0; slice < n; slice++) {
         uint64_t *ns = ret_stage->compute_ns[slice];
 
-        ns[PST_I_STEP] =
-            pst_sim_update_ns(pst_cost_on(durations->cost, stage->ranks, stage->n_ranks, &at),
-                              ret_stage->update_bytes, durations->plan->optimizer_slots);
         pst_plan_pass_ns(stage, durations->graph, durations->cost, slice, !placed, ns);
     }
 }

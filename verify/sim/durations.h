@@ -18,10 +18,12 @@ struct pst_sim_offload {
 };
 
 struct pst_sim_stage {
-    uint64_t (*compute_ns)[PST_I_COUNT]; /* [slice] passes and STEP of one micro-batch on one rank,
-                                            which is this slice of its sequences */
-    uint64_t update_bytes;               /* f32 bytes of the parameters that its STEP updates */
-    struct pst_sim_offload *offload;     /* NULL: the plan offloads none of its nodes */
+    uint64_t (*compute_ns)[PST_I_COUNT]; /* [slice] passes of one micro-batch on one rank, which is
+                                            this slice of its sequences */
+    uint32_t n_updates;                  /* 1: all ranks of the stage update the same */
+    uint64_t *update_bytes; /* f32 bytes of the parameters that STEP updates on each rank */
+    uint64_t *update_ns;    /* the time of that */
+    struct pst_sim_offload *offload; /* NULL: the plan offloads none of its nodes */
 };
 
 /* Transfers of one payload of an edge; the last result is cached. */
@@ -48,11 +50,17 @@ void pst_sim_durations_init(struct pst_sim_durations *durations, struct pst_aren
 
 /* Time of a pass or STEP. */
 static inline uint64_t pst_sim_compute_ns(const struct pst_sim_durations *durations,
-                                          const struct pst_instr *instr)
+                                          const struct pst_instr *instr, uint32_t rank)
 {
     const uint32_t slice = instr->microbatch % durations->graph->slices;
+    const struct pst_sim_stage *stage = &durations->stages[instr->stage];
 
-    return durations->stages[instr->stage].compute_ns[slice][instr->op];
+    if (instr->op != PST_I_STEP) {
+        return stage->compute_ns[slice][instr->op];
+    }
+    return stage->update_ns[stage->n_updates == 1
+                                ? 0
+                                : pst_plan_replica(&durations->plan->stages[instr->stage], rank)];
 }
 
 /* Time of each call of a pass of a stage that offloads. */
@@ -71,7 +79,7 @@ uint64_t pst_sim_update_ns(const struct pst_cost_model *cost, uint64_t param_byt
 /* Time that a step loses because the host needs cores of the plan's devices for the next one. */
 uint64_t pst_sim_host_ns(const struct pst_cost_model *cost, const struct pst_plan *plan);
 
-/* Bytes that a SEND, RECV, OFFLOAD, FETCH, REDUCE, TIE or NORM moves; else 0. */
+/* Bytes that a SEND, RECV, OFFLOAD, FETCH, REDUCE, TIE, NORM or GATHER of a rank moves; else 0. */
 uint64_t pst_sim_bytes(const struct pst_sim_durations *durations, const struct pst_instr *instr,
                        uint32_t rank);
 
@@ -79,7 +87,8 @@ uint64_t pst_sim_transfer_ns(struct pst_sim_durations *durations, const struct p
                              uint32_t from);
 /* Time of OFFLOAD or FETCH. */
 uint64_t pst_sim_copy_ns(const struct pst_sim_durations *durations, const struct pst_instr *instr);
-/* Time of REDUCE, TIE, NORM or GATHER of a rank among n ranks, NULL: all. far: the ranks are not all in one node. */
+/* Time of REDUCE, TIE, NORM or GATHER of a rank among n ranks, NULL: all. far: the ranks are not
+ * all in one node. */
 uint64_t pst_sim_collective_ns(const struct pst_sim_durations *durations,
                                const struct pst_instr *instr, uint32_t rank, const uint32_t *ranks,
                                uint32_t n_ranks, bool far);

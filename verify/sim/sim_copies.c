@@ -89,7 +89,8 @@ uint64_t pst_sim_run_pass(struct pst_sim *sim, struct pst_sim_rank *state, uint3
 {
     const struct pst_instr *instr = &state->list[at];
     const struct pst_pass_calls *calls = calls_of(sim, instr);
-    uint64_t whole = pst_sim_compute_ns(&sim->durations, instr), now = state->now, stall = 0;
+    uint64_t whole = pst_sim_compute_ns(&sim->durations, instr, (uint32_t)(state - sim->ranks));
+    uint64_t now = state->now, stall = 0;
     state->behind = at;
     if (calls == NULL) {
         return pst_sat_add_ns(now, whole);

@@ -128,8 +128,8 @@ static void add_work(const struct steps *steps, struct pst_sim_result *result)
         uint64_t ns = 0;
         for (uint32_t i = 0; i < device->n_instrs; i++) {
             if (is_compute(device->body[i].op)) {
-                ns =
-                    pst_sat_add_ns(ns, pst_sim_compute_ns(&steps->sim.durations, &device->body[i]));
+                ns = pst_sat_add_ns(ns,
+                                    pst_sim_compute_ns(&steps->sim.durations, &device->body[i], d));
             }
         }
         result->work_ns = pst_later(result->work_ns, ns);

@@ -21,10 +21,36 @@ static void add_guests(const struct pst_plan *plan, uint32_t rank, uint64_t byte
     }
 }
 
+/* The rank that holds most of a stage for the whole run: with pieces they differ. */
+static uint32_t fullest_rank(const struct pst_session *session, uint32_t s)
+{
+    const struct pst_plan_stage *stage = &session->planned.plan->stages[s];
+    uint64_t most = 0;
+    uint32_t rank = stage->ranks[0];
+
+    for (uint32_t r = 0; session->planned.plan->zero > 0 && r < stage->n_ranks; r++) {
+        const struct pst_program *program = session->planned.programs[stage->ranks[r]];
+        uint64_t bytes = 0;
+
+        for (uint32_t i = 0; i < program->n_values; i++) {
+            const struct pst_value *value = &program->values[i];
+
+            bytes += value->is_static && value->stage == s ? value->bytes : 0;
+        }
+        rank = bytes > most ? stage->ranks[r] : rank;
+        most = bytes > most ? bytes : most;
+    }
+    return rank;
+}
+
 static void add_memory(const struct pst_session *session, struct pst_stage_report *stages)
 {
     const struct pst_plan *plan = session->planned.plan;
+    uint32_t *shown = pst_alloc(plan->n_stages, sizeof *shown);
 
+    for (uint32_t s = 0; s < plan->n_stages; s++) {
+        shown[s] = fullest_rank(session, s);
+    }
     for (uint32_t rank = 0; rank < plan->n_devices; rank++) {
         const struct pst_program *program = session->planned.programs[rank];
         uint64_t guest_bytes = 0;
@@ -37,7 +63,7 @@ static void add_memory(const struct pst_session *session, struct pst_stage_repor
             if (value->kind == PST_V_GUEST && value->first <= tick && tick <= value->last) {
                 guest_bytes += value->bytes;
             }
-            if (plan->stages[value->stage].ranks[0] != rank || value->kind == PST_V_HOST) {
+            if (shown[value->stage] != rank || value->kind == PST_V_HOST) {
                 continue;
             }
             if (value->is_static) {
@@ -48,6 +74,7 @@ static void add_memory(const struct pst_session *session, struct pst_stage_repor
         }
         add_guests(plan, rank, guest_bytes, stages);
     }
+    free(shown);
 }
 
 /* Parameters that operators of the stage use, each once. */
