@@ -140,10 +140,11 @@ static void report_no_table(struct pst_report *report, const struct pst_config_n
                             const char *table)
 {
     const struct pst_job_section *section = find_section(table);
-    char word[64], name[64], meant[PST_JOB_KEY_TEXT + 64], quoted[PST_SHELL_TEXT];
+    char word[64], name[64], set[PST_JOB_KEY_TEXT + 64], quoted[PST_SHELL_TEXT];
+    struct pst_job_meant meant;
 
     snprintf(name, sizeof name, strcmp(table, "memopt") == 0 ? "[[%s]]" : "[%s]", table);
-    if (node->kind != PST_CONFIG_STRING || !pst_job_key_meant(table, meant)) {
+    if (node->kind != PST_CONFIG_STRING || !pst_job_key_meant(table, &meant)) {
         const bool list = node->kind == PST_CONFIG_ARRAY && node->n_children > 0 &&
                           node->children[0]->kind == PST_CONFIG_TABLE;
 
@@ -153,16 +154,16 @@ static void report_no_table(struct pst_report *report, const struct pst_config_n
         return;
     }
     if (first_key_takes(section, node->value.string)) {
-        snprintf(meant, sizeof meant, "%s.%s", table, section->rows[0].key);
+        snprintf(meant.key, sizeof meant.key, "%s.%s", table, section->rows[0].key);
     }
     pst_report_word(word, node->value.string);
     if (strcmp(node->file, "--set") == 0) {
-        pst_text_append(meant, sizeof meant, "=%s", word);
+        snprintf(set, sizeof set, "%s=%s", meant.key, word);
         pst_report_value(report, "config.value", node, "%s must be a table; did you mean %s?", name,
-                         pst_text_for_shell(quoted, meant));
+                         pst_text_for_shell(quoted, set));
     } else {
         pst_report_value(report, "config.value", node,
-                         "%s must be a table; did you mean %s = \"%s\"?", name, meant, word);
+                         "%s must be a table; did you mean %s = \"%s\"?", name, meant.key, word);
     }
 }
 
@@ -256,22 +257,20 @@ static struct pst_config_node **table_slot(struct pst_job *job, const char *name
 static void report_unknown(const struct pst_config_node *node, struct pst_report *report)
 {
     bool table = node->kind == PST_CONFIG_TABLE;
-    char word[64], hint[96], meant[PST_JOB_KEY_TEXT];
-    const bool has_key = !table && pst_job_key_meant(node->key, meant);
-    const char *key = has_key ? strrchr(meant, '.') + 1 : "";
-
+    char word[64], hint[96];
+    struct pst_job_meant meant;
+    const bool has_key = !table && pst_job_key_meant(node->key, &meant);
     uint32_t n = 0;
 
     while (pst_job_tables[n] != NULL) {
         n++;
     }
     pst_report_word(word, node->key);
-    if (strcmp(key, node->key) == 0) {
-        pst_report_key(report, "config.key", node, "\"%s\" belongs into [%.*s]", word,
-                       (int)(key - 1 - meant), meant);
+    if (has_key && meant.table != NULL) {
+        pst_report_key(report, "config.key", node, "\"%s\" belongs into [%s]", word, meant.table);
     } else if (has_key) {
-        pst_report_key(report, "config.key", node, "unknown key \"%s\"; did you mean %s?", word,
-                       meant);
+        pst_report_key(report, "config.key", node, "unknown key \"%s\"; did you mean %s%s?", word,
+                       meant.key, meant.remark);
     } else {
         pst_report_key(report, "config.key", node, "unknown %s \"%s\"%s", table ? "section" : "key",
                        word, pst_nearest_hint(hint, node->key, pst_job_tables, n));

@@ -172,7 +172,13 @@ void pst_job_tell_rows(const char *table, const struct pst_param *rows, uint32_t
 
 #define PST_JOB_KEY_TEXT 96
 /* The key of a config, such as "train.lr", that an option or a key of that name may mean. */
-bool pst_job_key_meant(const char *word, char ret_key[PST_JOB_KEY_TEXT]);
+struct pst_job_meant {
+    char key[PST_JOB_KEY_TEXT];
+    const char *remark; /* what to know of it, such as ", which counts steps"; else "" */
+    const char *value;  /* that it takes; NULL: that of the word */
+    const char *table;  /* the only one that has a key of the word's name; NULL: there is none */
+};
+bool pst_job_key_meant(const char *word, struct pst_job_meant *ret);
 
 /* The modules that [run] means where it names none: core knows no ids. They outlive all; before a
    job is read. */

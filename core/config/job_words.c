@@ -18,118 +18,104 @@ const char *const pst_job_tables[] = {
     "output",    "compare", "tune",  "include",    "parallel", NULL,
 };
 
-/* Keys that another name, a table's or that of other programs, stands for; where several tables
+/* Keys that other words, a table's name or keys of other programs, stand for; where several tables
    have such a key, the one that is meant more often. */
 static const struct {
-    const char *word, *table, *key;
+    const char *words, *key, *remark, *value;
 } usual[] = {
-    {"model", "model", "use"},
-    {"partitioner", "partitioner", "use"},
-    {"scheduler", "scheduler", "use"},
-    {"memopt", "memopt", "use"},
-    {"data", "data", "train"},
-    {"profile", "profile", "file"},
-    {"run", "run", "device"},
-    {"checkpoint", "checkpoint", "folder"},
-    {"output_dir", "checkpoint", "folder"},
-    {"plugins", "plugins", "path"},
-    {"seed", "train", "seed"},
-    {"dtype", "run", "dtype"},
-    {"learning_rate", "train", "lr"},
-    {"batch_size", "train", "batch"},
-    {"global_batch_size", "train", "batch"},
-    {"micro_batch_size", "train", "microbatch"},
-    {"max_steps", "train", "steps"},
-    {"epochs", "train", "steps"},
-    {"num_epochs", "train", "steps"},
-    {"devices", "cluster", "devices"},
-    {"gpus", "cluster", "devices"},
-    {"num_gpus", "cluster", "devices"},
-    {"memory", "cluster", "memory"},
-    {"layers", "model", "layers"},
-    {"context", "model", "context"},
-    {"vocab", "model", "vocab"},
-    {"num_layers", "model", "layers"},
-    {"n_layer", "model", "layers"},
-    {"num_hidden_layers", "model", "layers"},
-    {"hidden_size", "model", "dim"},
-    {"d_model", "model", "dim"},
-    {"n_embd", "model", "dim"},
-    {"num_heads", "model", "heads"},
-    {"num_attention_heads", "model", "heads"},
-    {"n_head", "model", "heads"},
-    {"seq_length", "model", "context"},
-    {"seq_len", "model", "context"},
-    {"max_seq_len", "model", "context"},
-    {"vocab_size", "model", "vocab"},
-    {"num_train_epochs", "train", "steps"},
-    {"per_device_train_batch_size", "train", "microbatch"},
-    {"gradient_accumulation_steps", "train", "microbatch"},
-    {"bf16", "run", "dtype"},
-    {"precision", "run", "dtype"},
-    {"gpu", "run", "device"},
-    {"pipeline_parallel_size", "cluster", "devices"},
-    {"pipeline_model_parallel_size", "cluster", "devices"},
+    {" model ", "model.use", "", NULL},
+    {" partitioner ", "partitioner.use", "", NULL},
+    {" scheduler ", "scheduler.use", "", NULL},
+    {" memopt ", "memopt.use", "", NULL},
+    {" data ", "data.train", "", NULL},
+    {" profile ", "profile.file", "", NULL},
+    {" run gpu ", "run.device", "", NULL},
+    {" checkpoint output_dir ", "checkpoint.folder", "", NULL},
+    {" plugins ", "plugins.path", "", NULL},
+    {" seed ", "train.seed", "", NULL},
+    {" dtype precision ", "run.dtype", "", NULL},
+    {" bf16 ", "run.dtype", "", "bf16"},
+    {" learning_rate ", "train.lr", "", NULL},
+    {" batch_size global_batch_size ", "train.batch", "", NULL},
+    {" micro_batch_size per_device_train_batch_size ", "train.microbatch", "", NULL},
+    {" gradient_accumulation_steps ", "train.microbatch", ", the batch divided by that", "VALUE"},
+    {" max_steps ", "train.steps", "", NULL},
+    {" epochs num_epochs num_train_epochs ", "train.steps", ", which counts steps", "VALUE"},
+    {" devices gpus num_gpus ", "cluster.devices", "", NULL},
+    {" pipeline_parallel_size pipeline_model_parallel_size ", "cluster.devices",
+     ", which counts all devices", NULL},
+    {" layers num_layers n_layer num_hidden_layers ", "model.layers", "", NULL},
+    {" hidden_size d_model n_embd ", "model.dim", "", NULL},
+    {" num_heads num_attention_heads n_head ", "model.heads", "", NULL},
+    {" context seq_length seq_len max_seq_len ", "model.context", "", NULL},
+    {" vocab vocab_size ", "model.vocab", "", NULL},
 };
 
-static struct {
-    const char *table;
-    const struct pst_param *rows;
-    uint32_t n_rows;
-} told[32];
+static struct pst_job_section told[32]; /* name and rows alone */
 static uint32_t n_told;
 
 void pst_job_tell_rows(const char *table, const struct pst_param *rows, uint32_t n_rows)
 {
     PST_ASSERT(n_told < sizeof told / sizeof *told);
-    told[n_told].table = table;
-    told[n_told].rows = rows;
-    told[n_told++].n_rows = n_rows;
+    told[n_told++] = (struct pst_job_section){.name = table, .rows = rows, .n_rows = n_rows};
 }
 
-static bool has_row(const char *table, const struct pst_param *rows, uint32_t n_rows,
-                    const char *key, char ret_key[PST_JOB_KEY_TEXT])
+/* Counts the table of the section if it has the key; a part of the table that came first, such as
+   train.group of train, does not count again. */
+static void count_table(const struct pst_job_section *section, const char *key, const char **first,
+                        uint32_t *n)
 {
-    uint32_t i = 0;
-
-    while (i < n_rows && strcmp(rows[i].key, key) != 0) {
-        i++;
+    for (uint32_t i = 0; i < section->n_rows; i++) {
+        if (strcmp(section->rows[i].key, key) == 0 &&
+            (*n == 0 || strncmp(section->name, *first, strlen(*first)) != 0)) {
+            *first = section->name;
+            ++*n;
+        }
     }
-    if (i < n_rows) {
-        snprintf(ret_key, PST_JOB_KEY_TEXT, "%s.%s", table, key);
-    }
-    return i < n_rows;
 }
 
-bool pst_job_key_meant(const char *word, char ret_key[PST_JOB_KEY_TEXT])
+/* Returns how many tables have the key. The name of a table is no key of a model. */
+static uint32_t tables_with(const char *key, const char **ret_first)
 {
-    const char *dot = strchr(word, '.');
-    char key[PST_JOB_KEY_TEXT / 2];
+    uint32_t n = 0;
+
+    for (const struct pst_job_section *section = pst_job_sections; section->name != NULL;) {
+        count_table(section++, key, ret_first, &n);
+    }
+    for (uint32_t i = 0; i < n_told && !pst_text_is_one_of(pst_job_tables, key); i++) {
+        count_table(&told[i], key, ret_first, &n);
+    }
+    return n;
+}
+
+bool pst_job_key_meant(const char *word, struct pst_job_meant *ret)
+{
+    /* Keys of one table by chance: plugins, whose rows are not told, have them as well. */
+    static const char *const vague[] = {"path", "file", "output", "stages", "depth", "width", NULL};
+    const char *dot = strchr(word, '.'), *table = NULL;
+    char key[PST_JOB_KEY_TEXT / 2], spaced[PST_JOB_KEY_TEXT];
+    bool only;
 
     snprintf(key, sizeof key, "%.*s", dot == NULL ? -1 : (int)(dot - word), word);
     for (char *c = key; *c != '\0'; c++) {
         *c = *c == '-' ? '_' : *c;
     }
-    if (dot != NULL && dot[1] != '\0' && pst_text_is_one_of(pst_job_tables, key)) {
-        snprintf(ret_key, PST_JOB_KEY_TEXT, "%s", word);
-        return true;
+    *ret = (struct pst_job_meant){.remark = ""};
+    if (dot != NULL) {
+        snprintf(ret->key, sizeof ret->key, "%s", word);
+        return dot[1] != '\0' && pst_text_is_one_of(pst_job_tables, key);
     }
-    for (size_t i = 0; i < sizeof usual / sizeof *usual && dot == NULL; i++) {
-        if (strcmp(usual[i].word, key) == 0) {
-            snprintf(ret_key, PST_JOB_KEY_TEXT, "%s.%s", usual[i].table, usual[i].key);
+    only = tables_with(key, &table) == 1;
+    ret->table = only ? table : NULL;
+    snprintf(spaced, sizeof spaced, " %s ", key);
+    for (size_t i = 0; i < sizeof usual / sizeof *usual; i++) {
+        if (strstr(usual[i].words, spaced) != NULL) {
+            snprintf(ret->key, sizeof ret->key, "%s", usual[i].key);
+            ret->remark = usual[i].remark;
+            ret->value = usual[i].value;
             return true;
         }
     }
-    for (uint32_t i = 0; pst_job_sections[i].name != NULL && dot == NULL; i++) {
-        if (has_row(pst_job_sections[i].name, pst_job_sections[i].rows, pst_job_sections[i].n_rows,
-                    key, ret_key)) {
-            return true;
-        }
-    }
-    for (uint32_t i = 0; i < n_told && dot == NULL; i++) {
-        if (has_row(told[i].table, told[i].rows, told[i].n_rows, key, ret_key)) {
-            return true;
-        }
-    }
-    return false;
+    snprintf(ret->key, sizeof ret->key, "%s.%s", only ? table : "", key);
+    return only && !pst_text_is_one_of(vague, key);
 }

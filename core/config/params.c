@@ -529,28 +529,29 @@ static const struct pst_param *find_row(const struct pst_param *rows, uint32_t n
 }
 
 /* The key of another table of the config, where `section` is one, too. */
-static bool meant_elsewhere(const char *key, const char *section, char ret_key[PST_JOB_KEY_TEXT])
+static bool meant_elsewhere(const char *key, const char *section, struct pst_job_meant *ret)
 {
     char table[64];
     size_t n;
 
-    if (section[0] != '[' || !pst_job_key_meant(key, ret_key)) {
+    if (section[0] != '[' || !pst_job_key_meant(key, ret)) {
         return false;
     }
     snprintf(table, sizeof table, "%s", section + strspn(section, "["));
     table[strcspn(table, "].")] = '\0';
     n = strlen(table);
     return pst_text_is_one_of(pst_job_tables, table) &&
-           (strncmp(ret_key, table, n) != 0 || ret_key[n] != '.');
+           (strncmp(ret->key, table, n) != 0 || ret->key[n] != '.');
 }
 
 static void report_unknown(const struct pst_param *rows, uint32_t n_rows, size_t row_size,
                            const char *const *others, const struct pst_config_node *node,
-                           const char *section, struct pst_report *report)
+                           bool in_job, const char *section, struct pst_report *report)
 {
     const char *candidates[MAX_ROWS + 64];
-    char word[64], hint[96], meant[PST_JOB_KEY_TEXT];
-    const bool elsewhere = meant_elsewhere(node->key, section, meant);
+    char word[64], hint[160];
+    struct pst_job_meant meant;
+    const bool elsewhere = in_job && meant_elsewhere(node->key, section, &meant);
     uint32_t n = 0;
 
     for (uint32_t i = 0; i < n_rows && n < MAX_ROWS; i++) {
@@ -561,10 +562,10 @@ static void report_unknown(const struct pst_param *rows, uint32_t n_rows, size_t
     }
     pst_report_word(word, node->key);
     pst_nearest_hint(hint, node->key, candidates, n);
-    if (elsewhere && strcmp(strchr(meant, '.') + 1, node->key) == 0) {
-        snprintf(hint, sizeof hint, "; it belongs into [%.*s]", (int)strcspn(meant, "."), meant);
+    if (elsewhere && meant.table != NULL) {
+        snprintf(hint, sizeof hint, "; it belongs into [%s]", meant.table);
     } else if (elsewhere && hint[0] == '\0') {
-        snprintf(hint, sizeof hint, "; did you mean %.70s?", meant);
+        snprintf(hint, sizeof hint, "; did you mean %s%s?", meant.key, meant.remark);
     }
     pst_report_key(report, "config.key", node, "unknown key \"%s\" in %s%s", word, section, hint);
     if (hint[0] == '\0' && report->count == 1) {
@@ -638,13 +639,13 @@ pst_status pst_params_fill(const struct pst_param *rows, uint32_t n_rows, size_t
     struct pst_report report = {.count = 0};
 
     if (table != NULL && table->kind != PST_CONFIG_TABLE) {
-        char meant[PST_JOB_KEY_TEXT];
+        struct pst_job_meant meant;
         const bool elsewhere = table->kind == PST_CONFIG_STRING && table->key != NULL &&
-                               meant_elsewhere(table->key, section, meant);
+                               meant_elsewhere(table->key, section, &meant);
 
         return pst_fail_at(err, PST_ERR_CONFIG, "config.value", table->file, table->line,
                            table->column, "%s must be a table%s%s%s", section,
-                           elsewhere ? "; did you mean " : "", elsewhere ? meant : "",
+                           elsewhere ? "; did you mean " : "", elsewhere ? meant.key : "",
                            elsewhere ? "?" : "");
     }
     fill_defaults(rows, n_rows, row_size, arena, ret_struct);
@@ -653,7 +654,9 @@ pst_status pst_params_fill(const struct pst_param *rows, uint32_t n_rows, size_t
         const struct pst_param *row = find_row(rows, n_rows, row_size, node->key);
 
         if (row == NULL && !pst_text_is_one_of(others, node->key)) {
-            report_unknown(rows, n_rows, row_size, others, node, section, &report);
+            const bool in_job = table->line != 0; /* --options alone are a root without a line */
+
+            report_unknown(rows, n_rows, row_size, others, node, in_job, section, &report);
         } else if (row != NULL) {
             fill_one(row, node, section, arena, ret_struct, &report);
         }

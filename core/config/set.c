@@ -6,6 +6,8 @@
 
 #include <string.h>
 
+#include "base/text.h"
+#include "config/job.h"
 #include "config/report.h"
 
 struct override {
@@ -108,29 +110,31 @@ static void move_positions(struct pst_config_node *node, uint32_t line, uint32_t
     }
 }
 
-/* A number that is none, such as one of too many digits, is not taken for a string. */
-static bool looks_like_number(const char *text)
+/* A number up to `end` that is none, such as one of too many digits, is not taken for a string. */
+static bool looks_like_number(const char *text, char end)
 {
     const char *digits = text + strspn(text, "+-");
 
     digits += digits[0] == '.';
-    return digits[0] >= '0' && digits[0] <= '9' && text[strspn(text, "0123456789+-.eE_")] == '\0';
+    return digits[0] >= '0' && digits[0] <= '9' && text[strspn(text, "0123456789+-.eE_")] == end;
 }
 
-/* "12,model.dim=64": a second override in the value of the first; NULL: there is none. */
-static const char *second_override(const char *value)
+/* "12,model.dim=64": a second override, after a number or the name of a plugin; NULL: there is
+   none. Other values may be text that holds all that, such as names of files, and model.tie. */
+static const char *second_override(const struct override *set)
 {
-    for (const char *comma = strchr(value, ','); comma != NULL; comma = strchr(comma + 1, ',')) {
-        const char *key = comma + 1 + strspn(comma + 1, " \t"), *end = key;
+    const char *key = set->value + strcspn(set->value, ",");
+    const bool names = key[0] == ',' && strcmp(set->parts[set->n_parts - 1], "use") == 0;
+    const char *table;
+    bool is_key;
 
-        while (key_character(*end) || (*end == '.' && end > key)) {
-            end++;
-        }
-        if (*end == '=' && memchr(key, '.', (size_t)(end - key)) != NULL) {
-            return key;
-        }
+    if (!names && !looks_like_number(set->value, ',')) {
+        return NULL;
     }
-    return NULL;
+    key += 1 + strspn(key + 1, " \t");
+    table = pst_arena_strndup(set->reader->arena, key, strcspn(key, ".=,"));
+    is_key = key[strlen(table)] == '.' && key[strcspn(key, "=,")] == '=';
+    return is_key && pst_text_is_one_of(pst_job_tables, table) ? key : NULL;
 }
 
 /* A value in TOML, else a bare word, which is a string. */
@@ -154,12 +158,12 @@ static pst_status parse_value(struct override *set, struct pst_config_node **ret
         return PST_OK;
     }
     if (strcmp(why.kind, "config.syntax") != 0 || strchr("\"'[{", set->value[0]) != NULL ||
-        looks_like_number(set->value)) {
+        looks_like_number(set->value, '\0')) {
         why.line = set->line;
         why.column += column - (uint32_t)strlen(start) - 1;
         return pst_error_pass(err, &why);
     }
-    second = second_override(set->value);
+    second = second_override(set);
     if (second != NULL) {
         status = fail_at(set, "config.value", pst_tree_column(set->text, second),
                          "\"%s\" sets two keys; each takes a --set of its own", set->text, err);

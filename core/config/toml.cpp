@@ -220,7 +220,7 @@ std::string as_number(std::string_view value)
         fraction = digits();
         number += fraction == 0 ? "0" : "";
     }
-    if (at < value.size() && std::strchr("eE", value[at]) != nullptr) {
+    if (at < value.size() && std::string_view("eE").find(value[at]) != value.npos) {
         number += 'e';
         at++;
         sign();
@@ -228,7 +228,7 @@ std::string as_number(std::string_view value)
             return "";
         }
     } else if (whole > 0 && at + 1 == value.size() && number.find('.') == number.npos &&
-               std::strchr("kKM", value[at]) != nullptr) {
+               std::string_view("kKM").find(value[at]) != value.npos) {
         number += value[at++] == 'M' ? "000000" : "000";
     }
     return whole + fraction > 0 && at == value.size() && number != value ? number : "";
@@ -266,23 +266,22 @@ std::string_view without_other_quotes(std::string_view text)
     return text;
 }
 
-/* A truth value or nothing, as other languages write it; NULL: neither. `word` in small letters. */
-const char *as_other_word(std::string_view word)
+/* How a truth value or nothing of other languages is written; "": `word`, in small letters, is
+   neither. Enums and plugins are named on, off and none, too. */
+std::string as_other_word(const std::string &word)
 {
-    static const struct {
-        const char *words, *hint;
-    } rows[] = {
-        {" true yes on ", "write true"},
-        {" false no off ", "write false"},
-        {" none null nil ", "leave the key out: that takes its default"},
+    const auto is_one_of = [&](const char *words) {
+        return std::strstr(words, (" " + word + " ").c_str()) != nullptr;
     };
+    const std::string truth = is_one_of(" true yes on ") ? "true" : "false";
 
-    for (const auto &row : rows) {
-        if (std::strstr(row.words, (" " + std::string(word) + " ").c_str()) != nullptr) {
-            return row.hint;
-        }
+    if (is_one_of(" true yes on false no off ")) {
+        return "write " + truth +
+               (word == truth ? "" : ", or \"" + word + "\" where a word is wanted");
     }
-    return nullptr;
+    return is_one_of(" none null nil ")
+               ? "write \"none\" where it is a word, else leave the key out"
+               : "";
 }
 
 /* Says how `value`, a part of the line, is written: after its key where nothing stands between. */
@@ -303,8 +302,8 @@ void hint_value(const build &b, std::string_view line, std::string_view value)
         pst_error_hint(b.err, "text stands in quotes: key = \"value\"");
     } else if (!number.empty()) {
         pst_error_hint(b.err, "write %s", number.c_str());
-    } else if (const char *const other = as_other_word(word)) {
-        pst_error_hint(b.err, "%s", other);
+    } else if (const std::string other = as_other_word(word); key != "use" && !other.empty()) {
+        pst_error_hint(b.err, "%s", other.c_str());
     } else {
         pst_error_hint(b.err, "text stands in %squotes: %.*s%s\"%.*s\"",
                        bare.size() < value.size() ? "straight " : "", static_cast<int>(key.size()),

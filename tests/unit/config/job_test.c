@@ -148,9 +148,31 @@ TEST(unknown_sections)
            "[[memopt]] must be a table; did you mean memopt.use = \"full\"?");
     refuse("data = 'text'\n", "config.value", 1, 8,
            "[data] must be a table; did you mean data.kind = \"text\"?");
+    refuse("output = 'logs'\n", "config.value", 1, 10, "[output] must be a table");
     refuse("cluster = 'v100'\n", "config.value", 1, 11, "[cluster] must be a table");
     refuse("[[train]]\n", "config.value", 1, 1,
            "[train] must be a table; write [train], with one pair of brackets");
+}
+
+TEST(keys_of_other_tables_and_programs)
+{
+    refuse("steps = 3\n", "config.key", 1, 1, "\"steps\" belongs into [train]");
+    refuse("[run]\nsteps = 3\n", "config.key", 2, 1,
+           "unknown key \"steps\" in [run]; it belongs into [train]");
+    /* [data] has a seed, too; [plugins] and [profile] are not the only ones with a path or file */
+    refuse("seed = 3\n", "config.key", 1, 1, "unknown key \"seed\"; did you mean train.seed?");
+    refuse("[checkpoint]\npath = 'x'\n", "config.key", 2, 1,
+           "unknown key \"path\" in [checkpoint]");
+    refuse("[data]\nfile = 'x'\n", "config.key", 2, 1, "unknown key \"file\" in [data]");
+    refuse("gradient_accumulation_steps = 8\n", "config.key", 1, 1,
+           "unknown key \"gradient_accumulation_steps\"; did you mean train.microbatch, the batch "
+           "divided by that?");
+    refuse("[run]\nnum_train_epochs = 3\n", "config.key", 2, 1,
+           "unknown key \"num_train_epochs\" in [run]; did you mean train.steps, which counts "
+           "steps?");
+    refuse("pipeline_parallel_size = 4\n", "config.key", 1, 1,
+           "unknown key \"pipeline_parallel_size\"; did you mean cluster.devices, which counts all "
+           "devices?");
 }
 
 TEST(too_many_memory_optimizers)

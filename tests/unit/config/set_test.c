@@ -96,6 +96,16 @@ TEST_WITH(elements_have_numbers, make_folder, remove_folder)
            "\"memopt.3.use=c\" skips elements of the array");
 }
 
+TEST_WITH(text_may_look_like_overrides, make_folder, remove_folder)
+{
+    expect_one("", "model.tie=wte.weight=lm_head.weight, a.weight=b.weight",
+               "{\"model\":{\"tie\":\"wte.weight=lm_head.weight, a.weight=b.weight\"}}");
+    expect_one("", "model.inputs=input.1=segment,x.2=0",
+               "{\"model\":{\"inputs\":\"input.1=segment,x.2=0\"}}");
+    expect_one("", "checkpoint.folder=runs/train.lr=0.1,model.dim=64",
+               "{\"checkpoint\":{\"folder\":\"runs/train.lr=0.1,model.dim=64\"}}");
+}
+
 TEST_WITH(overrides_have_a_place, make_folder, remove_folder)
 {
     static const char *const sets[] = {"a=1", "train.steps=  five", "train.t={x = [1]}"};
@@ -131,8 +141,10 @@ TEST_WITH(forms_that_are_refused, make_folder, remove_folder)
            "\"a=1?b=2\" holds a control character; write it as an escape in quotes");
     refuse("", "a=.5", "config.syntax", 3,
            "Error while parsing floating-point: expected decimal digit, saw '.'");
-    refuse("", "a.b=1,c.d=2", "config.value", 7,
-           "\"a.b=1,c.d=2\" sets two keys; each takes a --set of its own");
+    refuse("", "a.b=1,train.d=2", "config.value", 7,
+           "\"a.b=1,train.d=2\" sets two keys; each takes a --set of its own");
+    refuse("", "a.use=x, train.d=2", "config.value", 10,
+           "\"a.use=x, train.d=2\" sets two keys; each takes a --set of its own");
     refuse("", "a=\"x", "config.syntax", 5, "the closing quote is missing");
     refuse("", "a.b=[1", "config.syntax", 7, "Error while parsing array: encountered end-of-file");
     refuse("", "a.b=nan", "config.value", 5, "inf and nan are no values here");

@@ -177,6 +177,8 @@ static void expect_words(const char *text, uint32_t line, const char *words, con
 
 TEST(syntax_errors_say_what_to_write)
 {
+    static const char none[] = "write \"none\" where it is a word, else leave the key out";
+
     expect_words("[a]\nuse = 1f1b\n", 2, "", "text stands in quotes: use = \"1f1b\"");
     expect_words("a = [\"x\", 2bw]\n", 1, "", "text stands in quotes: \"2bw\"");
     expect_words("a = [x]\n", 1, "", "text stands in quotes: \"x\"");
@@ -192,9 +194,11 @@ TEST(syntax_errors_say_what_to_write)
     expect_words("steps = 10k\n", 1, "", "write 10000");
     expect_words("steps = 10m\n", 1, "", "text stands in quotes: steps = \"10m\"");
     expect_words("steps = .5e\n", 1, "", "text stands in quotes: steps = \".5e\"");
-    expect_words("on = yes\n", 1, "", "write true");
-    expect_words("on = Off\n", 1, "", "write false");
-    expect_words("seed = None\n", 1, "", "leave the key out: that takes its default");
+    expect_words("on = yes\n", 1, "", "write true, or \"yes\" where a word is wanted");
+    expect_words("graphs = Off\n", 1, "", "write false, or \"off\" where a word is wanted");
+    expect_words("seed = None\n", 1, "", none);
+    expect_words("memopts = [none, full]\n", 1, "", none);
+    expect_words("[[memopt]]\nuse = none\n", 2, "", "text stands in quotes: use = \"none\"");
     expect_words("path = /a/b\n", 1, "", "text stands in quotes: path = \"/a/b\"");
     expect_words("n = 0x1g\n", 1, "", "text stands in quotes: n = \"0x1g\"");
     expect_words("day = 1970-01-01x\n", 1, "", "text stands in quotes: day = \"1970-01-01x\"");
@@ -210,6 +214,16 @@ TEST(syntax_errors_say_what_to_write)
     expect_words("a = 1\ns = \"\"\"abc\ndef\n", 3,
                  "the closing \"\"\" is missing; the string began on line 2", "");
     expect_words("s = '''abc\n\n", 2, "the closing ''' is missing; the string began on line 1", "");
+}
+
+TEST(a_zero_byte_is_no_unit)
+{
+    static const char text[] = "steps = 10\0\n";
+    struct pst_config *config = NULL;
+    struct pst_error err = {.hint = ""};
+
+    assert_int_equal(pst_config_parse(text, sizeof text - 1, "t", &config, &err), PST_ERR_CONFIG);
+    assert_null(strstr(err.hint, "10000"));
 }
 
 TEST(what_is_defined_twice_says_where_it_began)

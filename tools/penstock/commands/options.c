@@ -146,38 +146,28 @@ static pst_status fail_output(const struct pst_command *command, const char *wor
     return status;
 }
 
-/* An option or an argument that is a key of the config; `next`: the word that follows, or NULL. */
-static bool hint_key(const char *bare, const char *word, const char *next, struct pst_error *err)
+/* An option or an argument that is a key of the config; `next`: the word that follows, or NULL. A
+   key of a model may be any word: `nearest`, an option or NULL, is meant rather. */
+static bool hint_key(const char *bare, const char *word, const char *next, const char *nearest,
+                     struct pst_error *err)
 {
-    /* Words whose value is another's; NULL: the user has to say. */
-    static const struct {
-        const char *word, *value, *remark;
-    } others[] = {
-        {"epochs", NULL, ", which counts steps"},
-        {"accumulation", NULL, ", the batch divided by that"},
-        {"bf16", "bf16", ""},
-        {"gpu", "cuda", ""},
-    };
-    const char *equals = strchr(word, '='), *value = "VALUE", *remark = "";
-    char key[PST_JOB_KEY_TEXT], set[PST_SHELL_TEXT], quoted[PST_SHELL_TEXT];
+    const char *equals = strchr(word, '='), *value = "VALUE";
+    char set[PST_SHELL_TEXT], quoted[PST_SHELL_TEXT];
+    struct pst_job_meant meant;
 
-    if (!pst_job_key_meant(bare, key)) {
+    if (!pst_job_key_meant(bare, &meant) ||
+        (nearest != NULL && strncmp(meant.key, "model.", 6) == 0)) {
         return false;
     }
-    if (equals != NULL) {
+    if (meant.value != NULL || strcmp(bare, "gpu") == 0) {
+        value = meant.value != NULL ? meant.value : "cuda"; /* core knows no ids */
+    } else if (equals != NULL) {
         value = equals + 1;
     } else if (next != NULL && next[0] != '-' && !pst_text_ends(next, ".toml")) {
         value = next;
     }
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
-        if (strcmp(bare, others[i].word) == 0 ||
-            (others[i].value == NULL && strstr(bare, others[i].word) != NULL)) {
-            value = others[i].value == NULL ? "VALUE" : others[i].value;
-            remark = others[i].remark;
-        }
-    }
-    snprintf(set, sizeof set, "%s=%.200s", key, value);
-    pst_error_hint(err, "did you mean --set %s%s?", pst_text_for_shell(quoted, set), remark);
+    snprintf(set, sizeof set, "%s=%.200s", meant.key, value);
+    pst_error_hint(err, "did you mean --set %s%s?", pst_text_for_shell(quoted, set), meant.remark);
     return true;
 }
 
@@ -208,7 +198,7 @@ static pst_status fail_unknown(const struct pst_command *command, const struct t
     snprintf(bare, sizeof bare, "%s", word + strspn(word, "-"));
     bare[strcspn(bare, "=")] = '\0';
     nearest = pst_nearest(bare, names, n);
-    if ((has_parameters(command) || !hint_key(bare, word, next, err)) && nearest != NULL) {
+    if ((has_parameters(command) || !hint_key(bare, word, next, nearest, err)) && nearest != NULL) {
         pst_error_hint(err, "did you mean --%s?", nearest);
     }
     return status;
@@ -415,7 +405,7 @@ pst_status pst_options_arguments(const struct pst_command *command, const struct
                             command->name, extra);
     snprintf(bare, sizeof bare, "%.*s", (int)strcspn(extra, "="), extra);
     if (strchr(extra, '=') == NULL || has_parameters(command) ||
-        !hint_key(bare, extra, NULL, err)) {
+        !hint_key(bare, extra, NULL, NULL, err)) {
         pst_error_hint(err, "penstock %s%s%s", command->name,
                        command->arguments[0] == '\0' ? "" : " ", command->arguments);
     }
