@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "base/signals.h"
 #include "base/text.h"
 #include "commands/commands.h"
@@ -20,6 +21,9 @@ bool pst_cli_is_plan_file(const char *path)
     FILE *file = fopen(path, "re");
     int c = ' ';
 
+    if (file == NULL) {
+        pst_heed_no_memory();
+    }
     while (file != NULL && (c == ' ' || c == '\t' || c == '\r' || c == '\n')) {
         c = fgetc(file);
     }
