@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/hash.h"
+#include "base/memory.h"
 #include "config/config.h"
 #include "models/builder.h"
 
@@ -57,6 +58,7 @@ pst_status pst_model_file_describe(const struct pst_job *job, struct pst_arena *
         return PST_OK;
     }
     if (realpath(node->value.string, whole) == NULL) {
+        pst_heed_no_memory();
         return pst_fail_at(err, PST_ERR_IO, "input.path", node->value.string, 0, 0,
                            "cannot find the file: %s", strerror(errno));
     }

@@ -40,6 +40,7 @@ const struct pst_kind pst_kinds[] = {
     {"machine.missing", PST_OK, 4},
     {"machine.memory", PST_OK, 4},
     {"machine.threads", PST_OK, 4},
+    {"machine.process", PST_OK, 4},
     {"checkpoint.none", PST_OK, 2},
     {"checkpoint.damaged", PST_OK, 2},
     {"checkpoint.mismatch", PST_OK, 2},

@@ -120,17 +120,47 @@ void pst_text_print_line(FILE *out, const char *text)
     print_text(out, text, true);
 }
 
-void pst_text_printf(FILE *out, const char *format, ...)
+static char *format_text(const char *format, va_list args)
 {
-    va_list args;
     char *text;
 
-    va_start(args, format);
     if (vasprintf(&text, format, args) < 0) {
         pst_out_of_memory();
     }
+    return text;
+}
+
+/* Newlines of the format end lines, those of the arguments do not: the format's are written as a
+   byte that the text has nowhere else. A text that has every such byte becomes one line. */
+void pst_text_printf(FILE *out, const char *format, ...)
+{
+    char *text, *marked = pst_strdup(format), *end, mark = 1;
+    va_list args, again;
+
+    va_start(args, format);
+    va_copy(again, args);
+    text = format_text(format, args);
+    while (mark < ' ' && (mark == '\n' || strchr(text, mark) != NULL)) {
+        mark++;
+    }
+    if (mark < ' ') {
+        for (char *at = marked; (at = strchr(at, '\n')) != NULL; at++) {
+            *at = mark;
+        }
+        free(text);
+        text = format_text(marked, again);
+    }
+    va_end(again);
     va_end(args);
-    print_text(out, text, false);
+    for (char *line = text; line != NULL; line = end) {
+        end = mark < ' ' ? strchr(line, mark) : NULL;
+        if (end != NULL) {
+            *end++ = '\0';
+        }
+        print_text(out, line, true);
+        fputs(end != NULL ? "\n" : "", out);
+    }
+    free(marked);
     free(text);
 }
 

@@ -51,7 +51,7 @@ bool pst_list_matches(const char *patterns, const char *name);
 void pst_text_print(FILE *out, const char *text);
 /* Like pst_text_print, on one line: newline and tab become \n and \t. */
 void pst_text_print_line(FILE *out, const char *text);
-/* Like fprintf; the whole goes through pst_text_print. */
+/* Like fprintf, in lines that the format's newlines end; each goes through pst_text_print_line. */
 void pst_text_printf(FILE *out, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 #endif

@@ -207,6 +207,7 @@ static pst_status load_file(struct pst_config_reader *reader, const char *path,
     pst_status status;
 
     if (real == NULL) {
+        pst_heed_no_memory();
         return pst_fail_at(err, PST_ERR_CONFIG, "config.file", path, 0, 0,
                            "cannot open the file: %s", strerror(errno));
     }

@@ -169,8 +169,12 @@ static pst_status fail_syntax(const struct scan *scan, const json_error_t *error
 
     position = strspn(scan->text, " \t\r\n");
     if (position < scan->length && scan->text[position] != '{') { /* all readers want an object */
-        return pst_fail_at(scan->err, PST_ERR_CONFIG, "input.syntax", scan->path, 0, 0,
-                           "the file is not JSON");
+        pst_fail_at(scan->err, PST_ERR_CONFIG, "input.syntax", scan->path, 0, 0,
+                    "the file is not JSON");
+        if (scan->path != NULL && pst_text_ends(scan->path, ".toml")) {
+            pst_error_hint(scan->err, "a config is TOML, and JSON is read here");
+        }
+        return PST_ERR_CONFIG;
     }
     position = error->position > 0 ? (size_t)error->position : 0;
     position = position < scan->length ? position : scan->length;

@@ -47,7 +47,8 @@ struct pst_worker_task pst_worker_limits(const struct pst_job_plugins *plugins,
  * name: the plugin's id, or its file. limits: those of the process; NULL: in this one, where
  * `cancelled` may be NULL as well. Errors: as ask(); of a process also
  * plugin.crash, plugin.timeout, plugin.memory (exit 3) naming the plugin and the function that ran,
- * with what it printed last; run.cancelled; machine.missing (4) where no process can be started;
+ * with what it printed last; run.cancelled; machine.process (4) where none can be started or
+ * talked to; config.value (2) where the user's memory limit is too little for the planner itself;
  * plugin.contract, exit code 3, where what came back is no answer to that job.
  * At the time limit the process's own deadline should end the search; 2 s later it gets SIGTERM,
  * 3 s after that SIGKILL.

@@ -52,13 +52,34 @@ static pst_status fail_timeout(const struct pst_worker_task *task, const struct 
                 "%s said nothing of itself for %s, %s", blame.subject, limit, blame.place);
 }
 
+#define NO_UNIT 1024 /* nobody means so few bytes: the unit is missing, as in memory_limit = 16 */
+
+/* The planner itself had no room, before or between calls of plugins. */
+static pst_status fail_own_memory(const struct pst_worker_task *task, bool used_up,
+                                  struct pst_error *err)
+{
+    const uint64_t bytes = task->memory_limit_bytes;
+    char limit[32];
+
+    if (!used_up || task->describes || bytes == pst_worker_default_memory()) {
+        return pst_fail_nomem(err); /* the user has set no such limit */
+    }
+    pst_fail(err, PST_ERR_CONFIG, "config.value",
+             "plugins.memory_limit is %s, too little for the planner itself",
+             pst_format_bytes(limit, bytes));
+    if (bytes < NO_UNIT) {
+        pst_error_hint(err, "is \"%llu GiB\" meant?", (unsigned long long)bytes);
+    }
+    return PST_ERR_CONFIG;
+}
+
 static pst_status fail_memory(const struct pst_worker_task *task, const struct pst_blame *blame,
-                              struct pst_error *err)
+                              bool used_up, struct pst_error *err)
 {
     char limit[32];
 
     if (!blame->known) {
-        return pst_fail_nomem(err);
+        return fail_own_memory(task, used_up, err);
     }
     return fail(err, blame, PST_ERR_NOMEM, "plugin.memory", "%s took more memory than %s%s, %s",
                 blame->subject, pst_format_bytes(limit, task->memory_limit_bytes),
@@ -117,7 +138,7 @@ static pst_status fail_crash(const struct pst_worker_end *end,
         fail(err, blame, PST_ERR_BUG, kind, "%s %s with SIG%s %s", subject,
              signal == SIGKILL ? "was killed" : "crashed", name != NULL ? name : "?", where);
     } else if (status == PST_WORKER_UNSENT && !blame->known) {
-        return pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing",
+        return pst_fail(err, PST_ERR_UNSUPPORTED, "machine.process",
                         "the process that plans cannot read its job or send its answer; memory or "
                         "descriptors may be exhausted");
     } else if (status == PST_WORKER_UNSENT) {
@@ -156,7 +177,7 @@ pst_status pst_worker_judge(const struct pst_worker_task *task, const struct pst
     }
     if (left && reader->has_error) {
         if (task->memory_limit_bytes > 0 && strcmp(reader->error.kind, "machine.memory") == 0) {
-            return fail_memory(task, &blame, err); /* the host's own was missing there */
+            return fail_memory(task, &blame, used_up, err); /* the host's own was missing there */
         }
         if (end->stop == PST_WORKER_TIMED_OUT && strcmp(reader->error.kind, "run.cancelled") == 0) {
             return fail_timeout(task, end, page, err);
@@ -169,7 +190,7 @@ pst_status pst_worker_judge(const struct pst_worker_task *task, const struct pst
     if (end->stop == PST_WORKER_TIMED_OUT && end->killed) {
         status = fail_timeout(task, end, page, err);
     } else if (used_up) {
-        status = fail_memory(task, &blame, err);
+        status = fail_memory(task, &blame, true, err);
     } else {
         status = fail_crash(end, reader, &blame, page, err);
     }
@@ -238,7 +259,7 @@ static pst_status start_process(struct run *run, struct pst_error *err)
     code = pst_process_start(&run->process, argv, "LD_BIND_NOW=1", true, sizeof *run->page);
     run->page = run->process.page;
     if (code != 0) {
-        pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing",
+        pst_fail(err, PST_ERR_UNSUPPORTED, "machine.process",
                  "no process for planning can be started: %s", strerror(code));
         pst_error_hint(err, "plugins.isolate = \"never\" plans without one");
         return PST_ERR_UNSUPPORTED;
@@ -387,7 +408,7 @@ pst_status pst_worker_ask(const struct pst_worker_task *task, const struct pst_w
     pst_status status;
 
     if (!offered) {
-        return pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing",
+        return pst_fail(err, PST_ERR_UNSUPPORTED, "machine.process",
                         "this program cannot plan in a process of its own; set plugins.isolate = "
                         "\"never\"");
     }
@@ -400,7 +421,7 @@ pst_status pst_worker_ask(const struct pst_worker_task *task, const struct pst_w
     }
     if (status != PST_OK && run.pipe_errno != 0) {
         status =
-            pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing",
+            pst_fail(err, PST_ERR_UNSUPPORTED, "machine.process",
                      "the process that plans cannot be talked to: %s", strerror(run.pipe_errno));
     }
     if (status == PST_OK) {

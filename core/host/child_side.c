@@ -212,6 +212,7 @@ static void answer_no_memory(void)
 {
     struct pst_error err;
 
+    note_memory(); /* watch_crashes() may have had no room */
     pst_fail_nomem(&err);
     pst_worker_answer(NULL, &err);
 }

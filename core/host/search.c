@@ -324,6 +324,7 @@ pst_status pst_search_trusted(struct pst_arena *arena, const char *path, const c
     pst_status status;
 
     if (realpath(given, folder) == NULL) {
+        pst_heed_no_memory();
         return fail_absent(path, err);
     }
     full = pst_arena_printf(arena, "%s/%s", strcmp(folder, "/") == 0 ? "" : folder, name);

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/hash.h"
+#include "base/memory.h"
 #include "host/search.h"
 
 static bool is_not(struct pst_shipped *shipped, const char *format, ...)
@@ -57,6 +58,7 @@ static bool look_up(const char *home, const char *name, char ret_digest[PST_HASH
     fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     list = fd < 0 ? NULL : fdopen(fd, "r");
     if (list == NULL) {
+        pst_heed_no_memory();
         is_not(shipped, "is not known: %s: %s", path, strerror(errno));
         if (fd >= 0) {
             close(fd);
@@ -104,6 +106,7 @@ void pst_shipped_find(const char *file, struct pst_shipped *ret_shipped)
 
     memset(ret_shipped, 0, sizeof *ret_shipped);
     if (realpath(file, real_file) == NULL) {
+        pst_heed_no_memory();
         ret_shipped->is = true;
     } else {
         slash = strrchr(real_file, '/');

@@ -296,6 +296,9 @@ static char *slurp(const struct csv_file *file, size_t *ret_length)
     size_t n = 0, room = 0;
     pst_status status = PST_OK;
 
+    if (in == NULL && errno == ENOMEM) {
+        call_end(PST_ERR_NOMEM);
+    }
     if (in == NULL) {
         call_end(pst_failf(file->host, PST_ERR_IO, "cannot open the schedule \"%s\": %s",
                            file->path, strerror(errno)));

@@ -40,17 +40,26 @@ static const struct form forms[] = {
     {0, BYTES("\x1F\x8B\x08"), NULL, NULL, NULL, "a gzip file", "zcat @ > &"},
     {0, BYTES("\x1F\x9D\x90"), NULL, NULL, NULL, "a compress file", "zcat @ > &"},
     {0, BYTES("\x28\xB5\x2F\xFD"), NULL, NULL, NULL, "a zstd file", "zstdcat @ > &"},
+    {0, BYTES("LZIP\1"), NULL, NULL, NULL, "an lzip file", "lzip -dc @ > &"},
+    {0, BYTES("\x89LZO\0\r\n\x1A\n"), NULL, NULL, NULL, "an lzop file", "lzop -dc @ > &"},
+    {0, BYTES("\xFF\6\0\0sNaPpY"), NULL, NULL, NULL, "a snappy file", "snzip -dc @ > &"},
+    {0, BYTES("Rar!\x1A\7"), NULL, NULL, NULL, "a RAR archive", "unrar x @"},
     {0, BYTES("\xFD\x37zXZ\0"), NULL, NULL, NULL, "an xz file", "xzcat @ > &"},
     {4, BYTES("1AY&SY"), NULL, "BZh", NULL, "a bzip2 file", "bzcat @ > &"},
     {0, BYTES("\x04\x22\x4D\x18"), NULL, NULL, NULL, "a lz4 file", "lz4cat @ > &"},
+    {0, BYTES("\x02\x21\x4C\x18"), NULL, NULL, NULL, "a lz4 file", "lz4cat @ > &"},
     {0, BYTES("7z\xBC\xAF\x27\x1C"), NULL, NULL, NULL, "a 7-Zip archive", "7z x @"},
     {0, BYTES("PK\3\4"), NULL, "/data.pkl", NULL, "a torch.save file",
      NUMPY "import torch; np.save('&.npy', torch.load('@'))\""},
     {0, BYTES("PK\3\4"), NULL, NULL, NULL, "a zip archive (as .npz is)", "unzip @"},
+    {0, BYTES("PK\5\6\0\0\0\0"), NULL, NULL, NULL, "an empty zip archive", "unzip @"},
     {257, BYTES("ustar"), NULL, NULL, NULL, "a tar archive", "tar xf @"},
     {0, BYTES("PAR1"), "PAR1", NULL, NULL, "a Parquet file",
      "python3 -c \"import pandas; pandas.read_parquet('@').to_json('&.jsonl', orient='records', "
      "lines=True)\""},
+    {0, BYTES("Obj\1"), NULL, NULL, NULL, "an Avro file",
+     "python3 -c \"import fastavro, pandas; pandas.DataFrame(fastavro.reader(open('@', 'rb')))"
+     ".to_json('&.jsonl', orient='records', lines=True)\""},
     {0, BYTES("ARROW1"), NULL, NULL, NULL, "an Arrow file",
      "python3 -c \"import pandas; pandas.read_feather('@').to_json('&.jsonl', orient='records', "
      "lines=True)\""},
@@ -99,6 +108,87 @@ static bool is_pickle(const struct look *look)
            memchr(first, b[2], sizeof first - 1) != NULL && look->end[3] == '.' &&
            (b[1] < 4 || b[2] != 0x95 || look->size >= 11);
 }
+
+/* Below: forms whose first bytes alone could be tokens or text. */
+
+/* RFC 8878, section 3.1.2: a frame to skip, with its length, stands before those of data. */
+static bool is_zstd(const struct look *look)
+{
+    const unsigned char *b = look->begin;
+    const uint64_t next =
+        8 + (b[4] | (uint64_t)b[5] << 8 | (uint64_t)b[6] << 16 | (uint64_t)b[7] << 24);
+
+    return (b[0] & 0xF0) == 0x50 && memcmp(b + 1, "\x2A\x4D\x18", 3) == 0 && next <= look->size &&
+           (next == look->size || next > LOOKED_AT - 4 ||
+            memcmp(b + next, "\x28\xB5\x2F\xFD", 4) == 0 ||
+            ((b[next] & 0xF0) == 0x50 && memcmp(b + next + 1, "\x2A\x4D\x18", 3) == 0));
+}
+
+/* The LZMA of before xz, as it is written: lc = 3, lp = 0, pb = 2, a dictionary of whole 64 KiB, an
+   unknown length; its coder begins with a zero. */
+static bool is_lzma(const struct look *look)
+{
+    const unsigned char *b = look->begin;
+
+    return look->size > 13 && memcmp(b, "\x5D\0\0", 3) == 0 &&
+           memcmp(b + 5, "\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF", 9) == 0;
+}
+
+/* compress, of any -b: 9 to 16 bits, in blocks. Tokens may begin so, too: among those only the
+   usual -b 16 is looked for. */
+static bool is_compress(const struct look *look)
+{
+    const unsigned char *b = look->begin;
+
+    return look->size > 3 && b[0] == 0x1F && b[1] == 0x9D && b[2] >= 0x89 && b[2] <= 0x90;
+}
+
+/* Its postscript, at most 255 bytes long, ends with its name and its length. */
+static bool is_orc(const struct look *look)
+{
+    const unsigned char length = look->end[3];
+
+    return look->size > 3 && memcmp(look->begin, "ORC", 3) == 0 &&
+           memcmp(look->end, "ORC", 3) == 0 && (length < '\t' || length > '\r') && length < ' ';
+}
+
+/* The length of the first record, then its masked CRC32C. */
+static bool is_records(const struct look *look)
+{
+    const unsigned char *b = look->begin;
+    uint32_t crc = UINT32_MAX, masked = 0;
+    uint64_t length = 0;
+
+    for (size_t i = 0; i < 8; i++) {
+        length |= (uint64_t)b[i] << 8 * i;
+        crc ^= b[i];
+        for (size_t bit = 0; bit < 8; bit++) {
+            crc = crc >> 1 ^ ((crc & 1) != 0 ? UINT32_C(0x82F63B78) : 0);
+        }
+    }
+    crc = ~crc;
+    for (size_t i = 0; i < 4; i++) {
+        masked |= (uint32_t)b[8 + i] << 8 * i;
+    }
+    return look->size >= 16 && length <= look->size - 16 &&
+           masked == (crc >> 15 | crc << 17) + UINT32_C(0xA282EAD8);
+}
+
+static const struct {
+    bool (*is)(const struct look *look);
+    bool is_text_only; /* data of another kind may begin so */
+    const char *what, *advice;
+} told_by_more[] = {
+    {is_zstd, false, "a zstd file", "zstdcat @ > &"},
+    {is_lzma, false, "an lzma file", "xzcat @ > &"},
+    {is_compress, true, "a compress file", "zcat @ > &"},
+    {is_orc, false, "an ORC file",
+     "python3 -c \"import pandas; pandas.read_orc('@').to_json('&.jsonl', orient='records', "
+     "lines=True)\""},
+    {is_records, false, "a TFRecord file",
+     "python3 -c \"import tensorflow as tf; print(next(iter(tf.data.TFRecordDataset('@'))))\" "
+     "shows its first record"},
+};
 
 /* Whole numbers are seldom letters all over. */
 static bool is_text(const struct look *look)
@@ -191,6 +281,12 @@ static pst_status check_form(const char *kind, const struct look *look, struct p
                            "np.save('&.npy', np.load('@', allow_pickle=True))\" converts it, if "
                            "it is an array from a source that you trust",
                            err);
+    }
+    for (size_t i = 0; i < sizeof told_by_more / sizeof *told_by_more; i++) {
+        if ((!told_by_more[i].is_text_only || strcmp(kind, "text") == 0) &&
+            told_by_more[i].is(look)) {
+            return refuse_form(look->path, told_by_more[i].what, told_by_more[i].advice, err);
+        }
     }
     return strcmp(kind, "tokens") == 0 && is_text(look)
                ? refuse_form(look->path, "text", "set data.kind = \"text\"", err)

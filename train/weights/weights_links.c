@@ -50,6 +50,7 @@ pst_status pst_weights_open_file(int folder, const char *folder_path, const char
         return pst_st_open(folder, name, path, ret_file, err);
     }
     if (realpath(folder_path, base) == NULL || realpath(path, target) == NULL) {
+        pst_heed_no_memory();
         return pst_fail_at(err, PST_ERR_IO, "input.path", path, 0, 0, "cannot follow the link: %s",
                            strerror(errno));
     }

@@ -90,6 +90,7 @@ TEST(exit_codes)
         {PST_ERR_CONFIG, "config.key", 2},
         {PST_ERR_INFEASIBLE, "plan.infeasible", 1},
         {PST_ERR_UNSUPPORTED, "machine.missing", 4},
+        {PST_ERR_UNSUPPORTED, "machine.process", 4},
         {PST_ERR_UNSUPPORTED, "plan.mismatch", 2},
         {PST_ERR_NOMEM, "machine.memory", 4},
         {PST_ERR_IO, "output.write", 2},

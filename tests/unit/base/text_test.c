@@ -71,8 +71,10 @@ TEST(lines_and_formats)
     assert_non_null(out);
     pst_text_print_line(out, "a\nb\tc\033d");
     pst_text_printf(out, "\n%s|%d\n", "\033[2J\xE2\x80\xAE", 7);
+    pst_text_printf(out, "%s\n\n%s\n", "e\nf", "\1\2\t");
     fclose(out);
-    assert_string_equal(printed, "a\\nb\\tc" FFFD "d\n" FFFD "[2J\\u{202e}|7\n");
+    assert_string_equal(printed, "a\\nb\\tc" FFFD "d\n" FFFD "[2J\\u{202e}|7\n"
+                                 "e\\nf\n\n" FFFD FFFD "\\t\n");
     free(printed);
 }
 

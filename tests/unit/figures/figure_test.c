@@ -281,3 +281,31 @@ TEST(the_peak_is_not_crossed_out)
 }
 
 TEST_GROUP(support_begin, support_end)
+
+/* XML 1.0, section 2.2: what is no character of a document; and what a terminal or a reader would
+   take as a command. The newline stays, as do other characters. */
+TEST(text_of_a_figure_is_xml)
+{
+    static const struct {
+        const char *raw, *wanted;
+    } cases[] = {
+        {"a<b>&\"\n", "a&lt;b&gt;&amp;&quot;\n"},
+        {"\033\x7F\xC2\x9B.", "\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD."},
+        {"\xE2\x80\xAEz", "\xEF\xBF\xBDz"},
+        {"\xEF\xBF\xBE\xEF\xBF\xBFz", "\xEF\xBF\xBD\xEF\xBF\xBDz"},
+        {"\x9B\xE2\x82z", "\xEF\xBF\xBD\xEF\xBF\xBDz"}, /* a part is one, as on a terminal */
+        {"\xC3\xA4\xEF\xBF\xBD\xE2\x82\xAC", "\xC3\xA4\xEF\xBF\xBD\xE2\x82\xAC"},
+    };
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char *text = NULL;
+        size_t length = 0;
+        FILE *out = open_memstream(&text, &length);
+
+        assert_non_null(out);
+        pst_put_escaped(out, cases[i].raw);
+        fclose(out);
+        assert_string_equal(text, cases[i].wanted);
+        free(text);
+    }
+}

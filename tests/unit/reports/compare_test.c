@@ -121,3 +121,38 @@ TEST(test_column_of_zero)
     free(csv);
     free(json);
 }
+
+/* Paths and names of others stand in the files, too, and a terminal may show those: ESC, U+009B as
+   one byte and as two, DEL, U+202E. Well-formed characters stay. */
+TEST(test_files_cannot_control_a_terminal)
+{
+    static const struct {
+        const char *raw, *csv, *markdown;
+    } cases[] = {
+        {"a\033[2Jb", "a\xEF\xBF\xBD[2Jb", "a \\[2Jb"},
+        {"a\x9Bm", "a\xEF\xBF\xBDm", "a?m"},
+        {"a\xC2\x9Bm", "a\xEF\xBF\xBDm", "a m"},
+        {"a\x7F\xE2\x80\xAEz", "a\xEF\xBF\xBD\\u{202e}z", "a  z"},
+        {"a,\033\"b", "\"a,\xEF\xBF\xBD\"\"b\"", "a, \"b"},
+        {"na\xC3\xAFve", "na\xC3\xAFve", "na\xC3\xAFve"},
+    };
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct pst_record records[3];
+        uint64_t steps[3][ROUNDS];
+        const struct pst_compare_result result = {
+            .n = 3, .records = records, .n_configs = 1, .run = true};
+        char *markdown, *csv, cell[64];
+
+        set_up(records, steps);
+        records[1].method = cases[i].raw;
+        markdown = pst_compare_report_table(&result, PST_COMPARE_MARKDOWN);
+        csv = pst_compare_report_csv(&result);
+        snprintf(cell, sizeof cell, "\nx.toml,%s,uniform,", cases[i].csv);
+        assert_non_null(strstr(csv, cell));
+        snprintf(cell, sizeof cell, "| %s | 1f1b ", cases[i].markdown);
+        assert_non_null(strstr(markdown, cell));
+        free(markdown);
+        free(csv);
+    }
+}

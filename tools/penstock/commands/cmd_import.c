@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "base/text.h"
 #include "base/util.h"
 #include "commands/ask_plugin.h"
@@ -222,6 +223,7 @@ static void find_file(struct pst_cli *cli, struct request *request)
     char *path = realpath(request->file, NULL);
 
     if (path == NULL) {
+        pst_heed_no_memory();
         pst_cli_must(cli, pst_fail_at(&cli->err, PST_ERR_IO, "input.path", request->file, 0, 0,
                                       "cannot open the schedule: %m"));
     }

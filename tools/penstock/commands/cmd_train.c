@@ -80,6 +80,10 @@ static pst_status plan_session(struct pst_session *session, const char *plan_fil
     pst_searching_begin(cli, PST_SEARCHING_PLAN);
     status = pst_team_plan(&session->team, session, plan_file, pst_stop_requested, err);
     pst_searching_end();
+    if (status != PST_OK && strcmp(err->kind, "input.syntax") == 0 &&
+        strcmp(err->file, plan_file) == 0 && !pst_cli_is_plan_file(plan_file)) {
+        pst_error_hint(err, "a plan is wanted: penstock plan CONFIG -o FILE writes one");
+    }
     if (status == PST_ERR_CANCELLED && pst_stop_requested()) {
         return pst_stop_fail(err);
     }

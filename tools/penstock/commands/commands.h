@@ -24,6 +24,8 @@ struct pst_cli_job {
     struct pst_session *session; /* or NULL */
 };
 
+/* Does it begin as a plan does, rather than a config? false: or it cannot be read. */
+bool pst_cli_is_plan_file(const char *path);
 void pst_cli_job_open(struct pst_cli *cli, const char *path, struct pst_cli_job *ret_job);
 /* The job inside a plan file. */
 void pst_cli_job_embedded(struct pst_cli *cli, const char *file, struct pst_cli_job *ret_job);

@@ -5,13 +5,33 @@
  */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "base/memory.h"
 #include "base/signals.h"
+#include "base/text.h"
 #include "commands/commands.h"
 #include "commands/searching.h"
 #include "reports/plan_report.h"
 #include "session/session.h"
 #include "tune/advise.h"
+
+bool pst_cli_is_plan_file(const char *path)
+{
+    FILE *file = fopen(path, "re");
+    int c = ' ';
+
+    if (file == NULL) {
+        pst_heed_no_memory();
+    }
+    while (file != NULL && (c == ' ' || c == '\t' || c == '\r' || c == '\n')) {
+        c = fgetc(file);
+    }
+    if (file != NULL) {
+        fclose(file);
+    }
+    return c == '{';
+}
 
 static void open_job(struct pst_cli *cli, struct pst_config *config, struct pst_cli_job *ret_job)
 {
@@ -24,8 +44,17 @@ static void open_job(struct pst_cli *cli, struct pst_config *config, struct pst_
 void pst_cli_job_open(struct pst_cli *cli, const char *path, struct pst_cli_job *ret_job)
 {
     struct pst_config *config = NULL;
+    char word[PST_SHELL_TEXT];
+    pst_status status;
 
-    pst_cli_must(cli, pst_config_load(path, cli->sets, cli->n_sets, &config, &cli->err));
+    status = pst_config_load(path, cli->sets, cli->n_sets, &config, &cli->err);
+    if (status != PST_OK && strcmp(cli->err.file, path) == 0 && pst_cli_is_plan_file(path)) {
+        pst_fail_at(&cli->err, PST_ERR_CONFIG, "config.syntax", path, 0, 0,
+                    "this is JSON, perhaps a plan, and not a config");
+        pst_error_hint(&cli->err, "a plan is run by penstock train CONFIG --plan %s",
+                       pst_text_for_shell(word, path));
+    }
+    pst_cli_must(cli, status);
     open_job(cli, config, ret_job);
 }
 
@@ -47,25 +76,10 @@ void pst_cli_job_close(struct pst_cli_job *job)
     pst_config_destroy(job->config);
 }
 
-/* Is it a plan, by its first character, rather than a config? false: or it cannot be read. */
-static bool is_plan_file(const char *path)
-{
-    FILE *file = fopen(path, "re");
-    int c = ' ';
-
-    while (file != NULL && (c == ' ' || c == '\t' || c == '\r' || c == '\n')) {
-        c = fgetc(file);
-    }
-    if (file != NULL) {
-        fclose(file);
-    }
-    return c == '{';
-}
-
 void pst_cli_job_planned(struct pst_cli *cli, const char *file, bool whole,
                          struct pst_cli_job *ret_job)
 {
-    bool is_plan = is_plan_file(file);
+    bool is_plan = pst_cli_is_plan_file(file);
 
     if (is_plan && cli->n_sets > 0) {
         pst_status status =

@@ -356,6 +356,10 @@ static pst_status parse(const struct pst_command *command, const struct tables *
         i = index_of(code, command->options);
         status = i < N_COMMON ? take_common(command, i, color, cli, err)
                               : take_own(command, &command->options[i - N_COMMON], request, err);
+        if (i >= N_COMMON && optarg != NULL && pst_text_ends(optarg, ".toml")) {
+            cli->taken = optarg;
+            cli->taken_by = &command->options[i - N_COMMON];
+        }
     }
     return status;
 }
@@ -388,6 +392,17 @@ pst_status pst_options_parse(const struct pst_command *command, int argc, char *
     return PST_OK;
 }
 
+/* "--resume job.toml": no argument is left, since the option took it. */
+static void hint_taken(const struct pst_cli *cli, struct pst_error *err)
+{
+    const struct pst_option *option = cli->taken_by;
+    char word[PST_SHELL_TEXT];
+
+    pst_text_for_shell(word, cli->taken);
+    pst_error_hint(err, "--%s took %s as its value: write --%s %.*s %s", option->name, word,
+                   option->name, (int)strcspn(option->value_name, "|"), option->value_name, word);
+}
+
 pst_status pst_options_arguments(const struct pst_command *command, const struct pst_cli *cli,
                                  uint32_t min, uint32_t max, struct pst_error *err)
 {
@@ -404,8 +419,11 @@ pst_status pst_options_arguments(const struct pst_command *command, const struct
                  : pst_fail(err, PST_ERR_CONFIG, "usage", "%s: unexpected argument \"%s\"",
                             command->name, extra);
     snprintf(bare, sizeof bare, "%.*s", (int)strcspn(extra, "="), extra);
-    if (strchr(extra, '=') == NULL || has_parameters(command) ||
-        !hint_key(bare, extra, NULL, NULL, err)) {
+    if (cli->n_arguments == 0 && cli->taken != NULL &&
+        strncmp(command->arguments, "CONFIG", 6) == 0) {
+        hint_taken(cli, err);
+    } else if (strchr(extra, '=') == NULL || has_parameters(command) ||
+               !hint_key(bare, extra, NULL, NULL, err)) {
         pst_error_hint(err, "penstock %s%s%s", command->name,
                        command->arguments[0] == '\0' ? "" : " ", command->arguments);
     }

@@ -26,7 +26,9 @@ struct pst_cli {
     const char *sets[PST_CLI_SETS]; /* --set key=value, in order */
     uint32_t n_sets;
     struct pst_config *config; /* that the command has open, or NULL: failures say what it names */
-    uint32_t n_arguments;      /* what is left: files, names */
+    const char *taken; /* a value of an option that looks like a config, or NULL; and the option */
+    const struct pst_option *taken_by;
+    uint32_t n_arguments; /* what is left: files, names */
     char *const *arguments;
     struct pst_json answer; /* of --json: an object that is open; printed where all went well */
     int code;               /* exit code of a command that worked */

@@ -59,6 +59,12 @@ static double rounded(double value)
     return round(100 * value) / 100;
 }
 
+/* XML 1.0, section 2.2: U+FFFE and U+FFFF are no characters of a document. */
+static bool is_no_character(const char *text)
+{
+    return strncmp(text, "\xEF\xBF\xBE", 3) == 0 || strncmp(text, "\xEF\xBF\xBF", 3) == 0;
+}
+
 void pst_put_escaped(FILE *out, const char *text)
 {
     while (*text != '\0') {
@@ -70,12 +76,13 @@ void pst_put_escaped(FILE *out, const char *text)
             static const char *const names[] = {"&lt;", "&gt;", "&amp;", "&quot;"};
 
             fputs(names[at - marks], out);
-        } else if (n == 0 || ((unsigned char)*text < 0x20 && *text != '\n')) {
+        } else if (n == 0 || is_no_character(text) ||
+                   (*text != '\n' && pst_text_hidden(text) != 0)) {
             fputs("\xEF\xBF\xBD", out);
         } else {
             fwrite(text, 1, n, out);
         }
-        text += n == 0 ? 1 : n;
+        text += n == 0 ? pst_utf8_subpart(text) : n;
     }
 }
 

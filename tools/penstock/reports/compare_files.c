@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/text.h"
 #include "reports/compare_pivot.h"
 #include "reports/partition_words.h"
 #include "sim/sim.h"
@@ -271,6 +272,23 @@ void pst_compare_report_json(const struct pst_compare_result *result, struct pst
 
 /* --- for other programs: comma-separated values (RFC 4180, but lines end with LF) --------------*/
 
+static FILE *open_text(char **text, size_t *length)
+{
+    FILE *out = open_memstream(text, length);
+
+    if (out == NULL) {
+        pst_out_of_memory();
+    }
+    return out;
+}
+
+static void close_text(FILE *out)
+{
+    if (ferror(out) != 0 || fclose(out) != 0) {
+        pst_out_of_memory();
+    }
+}
+
 /* Spreadsheets compute a cell that begins so, unless it is a number, or a lone sign. */
 static bool is_formula(const char *text)
 {
@@ -283,23 +301,31 @@ static bool is_formula(const char *text)
     return *end != '\0';
 }
 
-/* A field, in quotes where it needs them; what a spreadsheet would compute begins with '. */
+/* A field, in quotes where it needs them; what a spreadsheet would compute begins with '. What
+   could control a terminal that shows the file is replaced, as there. */
 static void put_text(FILE *out, const char *text)
 {
     const char *mark = is_formula(text) ? "'" : "";
+    char *shown = NULL;
+    size_t length = 0;
+    FILE *to = open_text(&shown, &length);
 
-    if (mark[0] == '\0' && strpbrk(text, ",\"\n\r#") == NULL) {
-        fputs(text, out);
+    pst_text_print(to, text);
+    close_text(to);
+    if (mark[0] == '\0' && strpbrk(shown, ",\"\n#") == NULL) {
+        fputs(shown, out);
+        free(shown);
         return;
     }
     fprintf(out, "\"%s", mark);
-    for (; *text != '\0'; text++) {
-        if (*text == '"') {
+    for (const char *at = shown; *at != '\0'; at++) {
+        if (*at == '"') {
             fputc('"', out);
         }
-        fputc(*text, out);
+        fputc(*at, out);
     }
     fputc('"', out);
+    free(shown);
 }
 
 static void put_cell(FILE *out, const struct pst_compare_column *column,
@@ -396,23 +422,6 @@ static void put_record(FILE *out, const struct pst_compare_result *result,
     }
     fputc('\n', out);
     pst_arena_finish(&arena);
-}
-
-static FILE *open_text(char **text, size_t *length)
-{
-    FILE *out = open_memstream(text, length);
-
-    if (out == NULL) {
-        pst_out_of_memory();
-    }
-    return out;
-}
-
-static void close_text(FILE *out)
-{
-    if (ferror(out) != 0 || fclose(out) != 0) {
-        pst_out_of_memory();
-    }
 }
 
 char *pst_compare_report_csv(const struct pst_compare_result *result)

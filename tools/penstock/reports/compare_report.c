@@ -341,20 +341,23 @@ static void put_escaped(FILE *out, enum pst_compare_form form, const char *text)
                    {'"', "\\textquotedbl{}", "\""},
                    {'^', "\\textasciicircum{}", "^"}};
 
-    for (; *text != '\0'; text++) {
+    while (*text != '\0') {
+        const size_t n = pst_utf8_length(text);
         size_t i = 0;
 
         while (i < sizeof escapes / sizeof *escapes && escapes[i].sign != *text) {
             i++;
         }
-        if (pst_text_hidden(text) != 0) {
+        if (n == 0) {
+            fputc('?', out); /* as pst_text_make_plain: not every LaTeX has U+FFFD */
+        } else if (pst_text_hidden(text) != 0) {
             fputc(' ', out);
-            text += pst_utf8_length(text) - 1;
         } else if (i == sizeof escapes / sizeof *escapes) {
-            fputc(*text, out);
+            fwrite(text, 1, n, out);
         } else {
             fputs(form == PST_COMPARE_LATEX ? escapes[i].latex : escapes[i].markdown, out);
         }
+        text += n == 0 ? pst_utf8_subpart(text) : n;
     }
 }
 

@@ -59,7 +59,7 @@ static bool is_no_outcome(pst_status status, bool (*cancelled)(void), const stru
 {
     return (status == PST_ERR_CANCELLED && cancelled != NULL && cancelled()) ||
            strcmp(why->kind, "run.stalled") == 0 || strcmp(why->kind, "plugin.not-found") == 0 ||
-           strcmp(why->kind, "config.key") == 0 ||
+           strcmp(why->kind, "config.key") == 0 || strcmp(why->kind, "machine.process") == 0 ||
            (status == PST_ERR_NOMEM && strcmp(why->kind, "machine.memory") == 0);
 }
 
