@@ -24,7 +24,7 @@ static inline bool mu_is_meeting(const struct pst_instr *instr)
 
 static inline const char *mu_lose_gather(struct mutant *m, struct place p)
 {
-    mu_take_out(m, p);
+    free((void *)mu_take_out(m, p).waits);
     return "PASS10";
 }
 
