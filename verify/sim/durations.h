@@ -54,13 +54,15 @@ static inline uint64_t pst_sim_compute_ns(const struct pst_sim_durations *durati
 {
     const uint32_t slice = instr->microbatch % durations->graph->slices;
     const struct pst_sim_stage *stage = &durations->stages[instr->stage];
+    uint32_t replica = 0;
 
     if (instr->op != PST_I_STEP) {
         return stage->compute_ns[slice][instr->op];
     }
-    return stage->update_ns[stage->n_updates == 1
-                                ? 0
-                                : pst_plan_replica(&durations->plan->stages[instr->stage], rank)];
+    if (stage->n_updates > 1) {
+        replica = pst_plan_replica(&durations->plan->stages[instr->stage], rank);
+    }
+    return stage->update_ns[replica < stage->n_updates ? replica : 0];
 }
 
 /* Time of each call of a pass of a stage that offloads. */
