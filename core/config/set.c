@@ -166,9 +166,8 @@ static pst_status parse_value(struct override *set, struct pst_config_node **ret
     second = second_override(set);
     if (second != NULL) {
         status = fail_at(set, "config.value", pst_tree_column(set->text, second),
-                         "\"%s\" sets two keys; each takes a --set of its own", set->text, err);
-        pst_error_hint(err, "give %.200s a --set of its own, or quote the value if it is text",
-                       second);
+                         "\"%s\" sets two keys; write one --set for each key", set->text, err);
+        pst_error_hint(err, "write --set %.200s apart, or quote the value if it is text", second);
         return status;
     }
     node = pst_tree_node(arena, PST_CONFIG_STRING, NULL);

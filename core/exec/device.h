@@ -121,7 +121,7 @@ enum {
     /* Its arena is none of the host's memory; kernels and the work around the step may return
        before they have ended, in the order of the calls. */
     PST_DEVICE_APART = 1u << 1,
-    PST_DEVICE_TF32 = 1u << 4,   /* heeds tf32 of its config */
+    PST_DEVICE_TF32 = 1u << 4,   /* applies tf32 of its config */
     PST_DEVICE_MUON = 1u << 5,   /* its update knows PST_MUON */
     PST_DEVICE_SLICES = 1u << 6, /* its kernels know slices of sequences */
     PST_DEVICE_CUSTOM = 1u << 7  /* it calls kernels of operators of plugins */

@@ -73,11 +73,11 @@ static void *version_at(const struct exec_rank *rank, const struct exec_param *p
 }
 
 /* All elements of a version: as they are, or rounded from where they are staged. */
-static void upload_version(struct exec_rank *rank, const struct exec_param *param, uint32_t behind,
+static void upload_version(struct exec_rank *rank, const struct exec_param *param, uint32_t age,
                            const float *values)
 {
     const struct pst_device_ops *device = rank->exec->config.device;
-    void *version = version_at(rank, param, behind);
+    void *version = version_at(rank, param, age);
 
     device->upload(rank->device, param->dtype == PST_F32 ? version : param->staging, values,
                    param->elems * sizeof *values);

@@ -9,7 +9,7 @@
  *
  * A block belongs to the member in whose n-th of the bucket's elements it begins. Members are
  * counted from the bucket's number modulo n, so that the remainders of buckets are spread. A matrix
- * that Muon updates is one block. A tied parameter is a bucket of its own, with equal pieces in all
+ * that Muon updates is one block. A tied parameter is a separate bucket, with equal pieces in all
  * of its stages; where these have other ranks in another order, it is whole everywhere.
  */
 #ifndef PST_PLAN_SHARDS_H
@@ -62,7 +62,7 @@ struct pst_shard pst_shard_tied(const struct pst_graph *graph, uint32_t paramete
                                 uint32_t member);
 
 /* REDUCE, TIE, NORM and GATHER of a step are numbered from 0; the ranks that meet have one number.
-   Each piece of a tied parameter has a sum of its own. */
+   Each piece of a tied parameter has a separate sum. */
 uint32_t pst_plan_n_meetings(const struct pst_plan *plan);
 uint32_t pst_plan_meeting_of(const struct pst_plan *plan, const struct pst_instr *instr,
                              uint32_t rank);

@@ -2,7 +2,7 @@
  *
  * Operators in a row after a join become one with it, as do those before a fork. So a stage may
  * hold the end of a branch, the join and what follows it, which no series of blocks allows: little
- * work after a join would otherwise need a device of its own.
+ * work after a join would otherwise need a separate device.
  */
 #include <string.h>
 

@@ -43,7 +43,7 @@ static void forward(const struct pst_dnn_conv *c, struct pst_dnn_graph *g, uint3
                y);
 }
 
-/* In bf16 the library leaves f32 only after an operation of its own. */
+/* In bf16 the library leaves f32 only after a separate operation. */
 static void filter_back(const struct pst_dnn_conv *c, struct pst_dnn_graph *g, uint32_t x,
                         uint32_t filter, uint32_t y)
 {

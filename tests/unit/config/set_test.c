@@ -142,9 +142,9 @@ TEST_WITH(forms_that_are_refused, make_folder, remove_folder)
     refuse("", "a=.5", "config.syntax", 3,
            "Error while parsing floating-point: expected decimal digit, saw '.'");
     refuse("", "a.b=1,train.d=2", "config.value", 7,
-           "\"a.b=1,train.d=2\" sets two keys; each takes a --set of its own");
+           "\"a.b=1,train.d=2\" sets two keys; write one --set for each key");
     refuse("", "a.use=x, train.d=2", "config.value", 10,
-           "\"a.use=x, train.d=2\" sets two keys; each takes a --set of its own");
+           "\"a.use=x, train.d=2\" sets two keys; write one --set for each key");
     refuse("", "a=\"x", "config.syntax", 5, "the closing quote is missing");
     refuse("", "a.b=[1", "config.syntax", 7, "Error while parsing array: encountered end-of-file");
     refuse("", "a.b=nan", "config.value", 5, "inf and nan are no values here");
