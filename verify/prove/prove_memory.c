@@ -289,9 +289,9 @@ void pst_check_memory(struct pst_check *check)
     struct pst_check_moved *moved = pst_check_array(check, n, sizeof *moved);
     struct ranks ranks = {check, pst_check_array(check, n, sizeof *ranks.at)};
     struct pst_square_tree *trees;
+    uint32_t n_trees = pst_plan_square_trees(check->plan, check->graph, &check->arena, &trees);
     bool shaped = true;
-    pst_check_trees(check, trees,
-                    pst_plan_square_trees(check->plan, check->graph, &check->arena, &trees));
+    pst_check_trees(check, trees, n_trees);
     pst_check_gradients(check);
     pst_plan_for_ranks(check->plan, check_rank, &ranks);
     for (uint32_t d = 0; d < n; d++) {
