@@ -32,7 +32,8 @@ struct pst_job_train {
 };
 
 struct pst_job_parallel {
-    int64_t zero; /* stage of ZeRO */
+    int64_t tensor; /* devices that share each operator */
+    int64_t zero;   /* stage of ZeRO */
 };
 
 /* Parameters that are updated in another way: the first that matches counts. */

@@ -48,6 +48,7 @@ struct pst_call {
     float scale;    /* loss B: 1 / samples of the step */
     uint32_t flags; /* PST_CALL_* */
     uint32_t slice;
+    uint32_t part; /* of its replica (graph/split.h) */
     void *const *past, *const *dpast;
 };
 
@@ -124,7 +125,8 @@ enum {
     PST_DEVICE_TF32 = 1u << 4,   /* applies tf32 of its config */
     PST_DEVICE_MUON = 1u << 5,   /* its update knows PST_MUON */
     PST_DEVICE_SLICES = 1u << 6, /* its kernels know slices of sequences */
-    PST_DEVICE_CUSTOM = 1u << 7  /* it calls kernels of operators of plugins */
+    PST_DEVICE_CUSTOM = 1u << 7, /* it calls kernels of operators of plugins */
+    PST_DEVICE_PARTS = 1u << 8   /* it has kernels of conversions, and waits for other parts */
 };
 
 /*

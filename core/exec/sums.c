@@ -20,11 +20,10 @@ const struct pst_meeting *exec_bind_meeting(struct exec_rank *rank, const struct
     const struct pst_program *program = rank->exec->config.programs[rank->index];
     struct pst_meeting *meeting = pst_arena_array(&rank->memory, 1, sizeof *meeting);
     struct pst_meet_part *parts = pst_arena_array(&rank->memory, from->n_parts, sizeof *parts);
-    const float **src = pst_arena_array(&rank->memory, from->n_sources, sizeof *src);
+    const void **src = pst_arena_array(&rank->memory, from->n_sources, sizeof *src);
 
     for (uint32_t i = 0; i < from->n_sources; i++) {
-        src[i] = (const float *)(const void *)((char *)exec_value(rank, program, from->sources[i]) +
-                                               from->source_begin);
+        src[i] = (const char *)exec_value(rank, program, from->sources[i]) + from->source_begin;
     }
     for (uint32_t p = 0; p < from->n_parts; p++) {
         const struct pst_program_meet_part *part = &from->parts[p];

@@ -92,7 +92,7 @@ typedef uint32_t pst_request;
 
 /* Elements that a member brings to a meeting, and the same elements of what it takes from it. */
 struct pst_meet_part {
-    const float *const *src; /* [n_src] what it brings, none of it `dst`; NULL: `dst` holds it */
+    const void *const *src; /* [n_src] what it brings, none of it `dst`; NULL: `dst` holds it */
     void *dst;
     uint64_t elems;
     uint32_t owner; /* number of the member that a sum goes to, whose `dst` alone holds it then,
@@ -100,15 +100,25 @@ struct pst_meet_part {
                        member that brings the part */
 };
 
+/* The queues that meetings of a rank wait in; those of one know nothing of the other. */
+enum pst_meet_lane {
+    PST_MEET_SUMS = 0,  /* of gradients, weights, norms */
+    PST_MEET_PARTS = 1, /* inside passes, at most one at a time */
+    PST_MEET_LANES
+};
+
 /*
- * A collective over ranks. PST_MEET_SUM: every part becomes the sum of its terms, f32, left to
- * right, bit for bit equal on all members that take it. A term is a source of a member. With owners
+ * A collective over ranks. PST_MEET_SUM: every part becomes the sum of its terms, left to right, in
+ * f32 or f64, bit for bit equal on all members that take it; bf16 is added in f32 and rounded
+ * once. A term is a source of a member. With owners
  * it is a reduce-scatter. PST_MEET_GATHER: every part becomes what its owner has, in all members'
  * `dst`; its elements are bytes, and src is NULL. Parts have equal sizes and owners on all members;
  * n_src is the member's own, and 1 where it brings what is in `dst`.
  */
 struct pst_meeting {
     uint8_t kind;            /* enum pst_meet_kind, the same on all members */
+    uint8_t lane;            /* enum pst_meet_lane, the same on all members */
+    uint32_t dtype;          /* of a sum: PST_F32, PST_BF16, PST_F64 */
     const char *name;        /* for messages */
     const uint32_t *members; /* distinct ranks, the same on each */
     uint32_t n_members, n_parts, n_src;
@@ -125,7 +135,7 @@ static inline uint32_t pst_meeting_terms(const struct pst_meeting *meeting)
 
 static inline uint32_t pst_meeting_size(const struct pst_meeting *meeting)
 {
-    return meeting->kind == PST_MEET_SUM ? sizeof(float) : 1;
+    return meeting->kind == PST_MEET_SUM ? pst_dtype_bytes(meeting->dtype) : 1;
 }
 
 static inline uint64_t pst_meeting_elems(const struct pst_meeting *meeting)

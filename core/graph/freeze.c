@@ -220,6 +220,7 @@ pst_status pst_graph_finish(struct pst_graph_builder *builder, uint32_t loss, ui
     pst_graph_fuse(builder, keep, 2);
     graph = pst_alloc(1, sizeof *graph);
     graph->slices = 1;
+    graph->parts = 1;
     graph->arena = builder->arena;
     graph->customs = builder->customs;
     builder->customs = NULL;
@@ -247,6 +248,7 @@ void pst_graph_destroy(struct pst_graph *graph)
         if (graph->initial.destroy != NULL) {
             graph->initial.destroy(graph->initial.context);
         }
+        pst_graph_destroy(graph->whole);
         pst_costed_destroy(graph->costed);
         pst_customs_destroy(graph->customs);
         pst_arena_finish(&graph->arena);

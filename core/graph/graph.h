@@ -16,6 +16,7 @@
 #include "base/names.h"
 #include "graph/general.h"
 
+#define PST_BOX_SECTIONS 3
 #define PST_MAX_INPUTS 72                  /* data tensors of a model */
 #define PST_OP_CALLS   (PST_OP_GATHER + 1) /* kinds of ops.h */
 
@@ -44,6 +45,7 @@ enum {
     PST_OP_COSTED = PST_OP_CALLS,
     PST_OP_COSTED_LOSS, /* x... -> loss [] of a sample; of no cost */
     PST_OP_CUSTOM,      /* an operator of a plugin (custom.h) */
+    PST_OP_CONVERT,     /* from one layout over the parts of a replica to another (split.h) */
     PST_OP_KINDS
 };
 
@@ -72,6 +74,18 @@ static inline uint64_t pst_tensor_bytes(const struct pst_tensor *tensor, uint64_
     return tensor->bytes * (tensor->batched ? samples : 1);
 }
 
+/*
+ * Which elements of a whole parameter one of `parts` parts has: it is split along an axis, on which
+ * several things may stand side by side, the sections; a part has its n-th of each of them, in
+ * their order (packed q|k|v, split by heads). Read with pst_box_runs (split.h).
+ */
+struct pst_box {
+    uint32_t parts; /* 0, 1: each has all of it */
+    uint32_t axis;  /* of dims, from the first */
+    uint32_t n_sections;
+    uint64_t sections[PST_BOX_SECTIONS]; /* places of the whole on that axis; parts divides each */
+};
+
 struct pst_parameter {
     const char *name; /* canonical: "h.0.attn.c_attn.weight"; from the graph, never from a stage */
     uint32_t rank;
@@ -86,6 +100,7 @@ struct pst_parameter {
     uint32_t n_users; /* > 1: tied; users in order of first use, the first is the owner */
     const uint32_t *users;      /* operators, ascending */
     const uint32_t *user_slots; /* which p[] of that operator */
+    struct pst_box box;         /* in the graph of a part; dims and elems are the part's */
 };
 
 struct pst_op {
@@ -133,6 +148,7 @@ struct pst_op {
     uint32_t salt;               /* stream of its random numbers, below 2^20; fusion keeps it */
     uint64_t positions; /* rotary, attention: samples are rows of one text of at most so many, which
                            attention keeps in its state (pst_graph_decode); 0: each is a text */
+    uint32_t convert, parts;   /* convert: enum pst_convert; how many there are */
     struct pst_custom *custom; /* of kind PST_OP_CUSTOM: its plugin; else NULL */
 };
 
@@ -174,7 +190,12 @@ struct pst_graph {
                         it is a whole one */
     uint32_t token_batch; /* the loss is the mean over all targets of a step of so many sequences;
                              0: the mean over the means of the sequences */
+    uint32_t parts;       /* devices that share each operator: this is what one of them computes, in
+                             tensors and parameters of its own (split.h); 1: there are no others */
     uint64_t digest;      /* of everything above that matters, XXH3 */
+    struct pst_graph *whole; /* what the parts compute together: names and shapes in files,
+                                initial values. The graph owns it. NULL where parts is 1 */
+    const uint32_t *op_of;   /* [operator] that of `whole` which it is a part of, or belongs to */
     struct pst_initial initial;
     struct pst_costed *costed;  /* what the operators are and cost, node i that of operator i; the
                                    loss is none. NULL: they have kernels. The graph owns it. */

@@ -177,6 +177,10 @@ static void put_op(XXH3_state_t *state, const struct pst_op *op)
     if (op->custom != NULL) {
         put_custom(state, op->custom);
     }
+    if (op->kind == PST_OP_CONVERT) {
+        put(state, op->convert);
+        put(state, op->parts);
+    }
 }
 
 static void put_tensor(XXH3_state_t *state, const struct pst_tensor *tensor)
@@ -197,6 +201,11 @@ static void put_parameter(XXH3_state_t *state, const struct pst_parameter *param
     put(state, param->init);
     put_float(state, param->init_scale);
     put(state, param->decay);
+    if (param->box.parts > 1) {
+        put(state, param->box.parts);
+        put(state, param->box.axis);
+        put_shape(state, param->box.n_sections, param->box.sections);
+    }
     if (param->muon != 0) { /* it has other state and wants room */
         put_float(state, param->muon);
     }

@@ -68,7 +68,9 @@ enum pst_op_attribute {
     PST_ATTR_AXIS = 1ull << 31,
     PST_ATTR_AXES = 1ull << 32,
     PST_ATTR_SWAPPED = 1ull << 33,
-    PST_ATTR_LOGARITHM = 1ull << 34
+    PST_ATTR_LOGARITHM = 1ull << 34,
+    PST_ATTR_CONVERT = 1ull << 35,
+    PST_ATTR_PARTS = 1ull << 36
 };
 
 /* Which arrays of its form (general.h) a kind has. */
@@ -139,7 +141,7 @@ extern const struct pst_op_rules pst_op_embedding, pst_op_linear, pst_op_layerno
     pst_op_avgpool2d, pst_op_shift2d, pst_op_rotary, pst_op_glu, pst_op_qknorm, pst_op_router,
     pst_op_experts, pst_op_parameter, pst_op_constant, pst_op_map, pst_op_reduce, pst_op_softmax,
     pst_op_matmul, pst_op_reshape, pst_op_strided, pst_op_bce, pst_op_gather, pst_op_costed,
-    pst_op_costed_loss, pst_op_custom;
+    pst_op_costed_loss, pst_op_custom, pst_op_convert;
 
 /* NULL: there is no such kind. */
 const struct pst_op_rules *pst_op_rules_of(uint32_t kind);

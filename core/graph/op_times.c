@@ -10,6 +10,7 @@
 #include <pthread.h>
 
 #include "base/saturate.h"
+#include "graph/split.h"
 
 /* Beyond this (292 years / 2) a time is only "very long"; sums of many of them still fit. */
 #define LONGEST_NS 4e18
@@ -148,9 +149,34 @@ static void add_times(const struct pst_times *times, struct pst_times *sum)
     sum->backward_weight_ns = pst_sat_add(sum->backward_weight_ns, times->backward_weight_ns);
 }
 
+/* A meeting takes what the links of a node do: the parts of a replica are in one. Profiles have no
+   conversions. */
+static uint64_t convert_ns(const struct pst_cost_model *cost, uint32_t op, uint32_t pass,
+                           uint32_t samples)
+{
+    const struct pst_op *of = &cost->graph->ops[op];
+    const enum pst_convert_work work = pst_convert_work(of, pass);
+    const struct pst_tensor *tensors = cost->graph->tensors;
+    const uint64_t x = pst_tensor_bytes(&tensors[of->in[0]], samples);
+    const uint64_t y = pst_tensor_bytes(&tensors[of->out[0]], samples);
+    const uint64_t all = x > y ? x : y;
+
+    return work == PST_WORK_NONE ? 0
+           : pst_op_meets(of, pass)
+               ? pst_cost_ring_ns(
+                     cost, (struct pst_meet_bytes){work == PST_WORK_SUM ? all : 0, all}, of->parts,
+                     false)
+               : pass_ns(cost, cost->cluster, op, pass, samples);
+}
+
 static void cost_once(const struct pst_cost_model *cost, uint32_t op, uint32_t samples,
                       struct pst_times *ret_times)
 {
+    if (cost->graph->ops[op].kind == PST_OP_CONVERT) {
+        *ret_times = (struct pst_times){.forward_ns = convert_ns(cost, op, 0, samples),
+                                        .backward_input_ns = convert_ns(cost, op, 1, samples)};
+        return;
+    }
     if (cost->profile != NULL) {
         profiled(cost, op, samples, ret_times);
         return;

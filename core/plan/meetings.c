@@ -226,7 +226,8 @@ static void add_trees(struct trees *trees, uint64_t elems, uint32_t p, uint32_t 
 
         pst_grow(&trees->rows, &trees->room, trees->n, sizeof *trees->rows);
         trees->rows[trees->n++] =
-            (struct pst_square_tree){p, member, first, until - first < all ? until - first : all};
+            (struct pst_square_tree){
+            p, 0, member, first, until - first < all ? until - first : all};
         block += width;
     }
 }

@@ -93,6 +93,7 @@ void pst_plan_add_stage(struct pst_plan *plan, const uint32_t *nodes, uint32_t n
     stage->actions = pst_arena_array(&plan->arena, n_nodes, 1);
     stage->ranks = pst_arena_copy(&plan->arena, ranks, n_ranks, sizeof *ranks);
     stage->n_ranks = n_ranks;
+    stage->tensor = 1;
     stage->microbatch_size = microbatch_size;
     stage->k = k;
     stage->n_microbatches = microbatch_size == 0 ? 0 : plan->batch / microbatch_size;

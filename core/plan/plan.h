@@ -89,7 +89,10 @@ struct pst_plan_stage {
     /* Replicas in order: replica r has the r-th part of every micro-batch. If the plan has copies,
        replicas of the first copy come first, equally many of each. Stages that share a rank share
        all their ranks, in the same order within a copy: these are a logical device, whose ranks
-       run the same passes. */
+       run the same passes. With tensor parallelism a replica is `tensor` ranks in a row, its parts,
+       which share each of its operators: ranks[replica * tensor + part]. A plan whose graph has
+       parts and whose stages have not is one of groups: each rank in it stands for a replica. */
+    uint32_t tensor; /* 1: a replica is a rank */
     uint32_t n_ranks;
     const uint32_t *ranks;
     uint32_t microbatch_size, k, n_microbatches; /* n_microbatches = batch / microbatch_size;
@@ -101,10 +104,16 @@ struct pst_plan_stage {
     uint64_t estimated_bytes; /* its peak as planning estimated it; 0: read from a file */
 };
 
+static inline uint32_t pst_plan_replicas(const struct pst_plan_stage *stage)
+{
+    return stage->n_ranks / stage->tensor;
+}
+
 /* Samples of a micro-batch on each rank of the stage. */
 static inline uint32_t pst_plan_samples(const struct pst_plan_stage *stage)
 {
-    return stage->n_ranks > 1 ? stage->microbatch_size / stage->n_ranks : stage->microbatch_size;
+    return stage->n_ranks > 1 ? stage->microbatch_size / pst_plan_replicas(stage)
+                              : stage->microbatch_size;
 }
 
 /* Returns true if any operator of the stage has the action. */
@@ -113,15 +122,30 @@ static inline bool pst_plan_stage_has(const struct pst_plan_stage *stage, uint8_
     return stage->n_nodes > 0 && memchr(stage->actions, action, stage->n_nodes) != NULL;
 }
 
-/* The replica of the stage that a rank is; PST_NONE: the rank does not hold the stage. */
+/* The place of a rank among those of the stage; PST_NONE: it does not hold the stage. */
+static inline uint32_t pst_plan_place(const struct pst_plan_stage *stage, uint32_t rank)
+{
+    uint32_t place = 0;
+
+    while (place < stage->n_ranks && stage->ranks[place] != rank) {
+        place++;
+    }
+    return place < stage->n_ranks ? place : PST_NONE;
+}
+
+/* The replica of the stage that a rank is, or is a part of; PST_NONE: it does not hold the stage.
+ */
 static inline uint32_t pst_plan_replica(const struct pst_plan_stage *stage, uint32_t rank)
 {
-    uint32_t replica = 0;
+    const uint32_t place = pst_plan_place(stage, rank);
 
-    while (replica < stage->n_ranks && stage->ranks[replica] != rank) {
-        replica++;
-    }
-    return replica < stage->n_ranks ? replica : PST_NONE;
+    return place != PST_NONE ? place / stage->tensor : PST_NONE;
+}
+
+/* Which part of its replica a rank of the stage is. */
+static inline uint32_t pst_plan_part(const struct pst_plan_stage *stage, uint32_t rank)
+{
+    return pst_plan_place(stage, rank) % stage->tensor;
 }
 
 /* Micro-batches of a stage from one update of its weights to the next. */
@@ -148,15 +172,15 @@ static inline uint32_t pst_plan_first_sample(const struct pst_plan_stage *stage,
     return microbatch * stage->microbatch_size + replica * pst_plan_samples(stage);
 }
 
-/* The replica of a stage that has this sample, and its rank. */
+/* The replica of a stage that has this sample, and its (first) rank. */
 static inline uint32_t pst_plan_replica_of(const struct pst_plan_stage *stage, uint32_t sample)
 {
-    return stage->n_ranks > 1 ? sample / pst_plan_samples(stage) % stage->n_ranks : 0;
+    return stage->n_ranks > 1 ? sample / pst_plan_samples(stage) % pst_plan_replicas(stage) : 0;
 }
 
 static inline uint32_t pst_plan_rank_of(const struct pst_plan_stage *stage, uint32_t sample)
 {
-    return stage->ranks[pst_plan_replica_of(stage, sample)];
+    return stage->ranks[pst_plan_replica_of(stage, sample) * stage->tensor];
 }
 
 /* Tensors that stage `from` makes and stage `to` reads. Sorted by (from, to). */
@@ -328,6 +352,12 @@ bool pst_plan_tie_has(const struct pst_plan *plan, uint32_t tie, uint32_t rank);
 /* Derives edges and ties from graph and stages. Call once after the last stage. */
 pst_status pst_plan_connect(struct pst_plan *plan, const struct pst_graph *graph,
                             struct pst_error *err);
+
+/*
+ * From a plan of groups to one of ranks: the parts of group g are ranks g * tensor and on, which
+ * have its lists, and send to and receive from those of their own part. `plan` stays as it is.
+ */
+void pst_plan_expand(const struct pst_plan *plan, uint32_t tensor, struct pst_plan **ret_plan);
 
 /* One pass in the order of its device, as a scheduler emitted it. */
 struct pst_pass {

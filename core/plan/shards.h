@@ -85,7 +85,8 @@ struct pst_meet_bytes pst_plan_meet_bytes(const struct pst_plan *plan,
  * has without pieces.
  */
 struct pst_square_tree {
-    uint32_t parameter, member; /* of the first stage that uses it */
+    uint32_t parameter;
+    uint32_t part, member; /* of the first stage that uses it; part 0 where it is not split */
     uint64_t first, elems;
 };
 /* Lists them, ascending by parameter and element, in the arena. Returns how many. */

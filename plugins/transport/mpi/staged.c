@@ -147,7 +147,7 @@ void mpi_stage_sum(struct pst_transport *transport, struct sum *sum)
     const struct pst_meeting *meeting = &sum->meeting;
     uint64_t bytes = 0, n_buffers = 0;
     struct pst_meet_part *near;
-    const float **sources;
+    const void **sources;
     char *at;
 
     if (!transport->apart) {
@@ -162,7 +162,7 @@ void mpi_stage_sum(struct pst_transport *transport, struct sum *sum)
     make_room(&sum->stage, bytes);
     make_room(&sum->stage_table, n_buffers * sizeof *near + 1);
     near = (struct pst_meet_part *)(void *)sum->stage_table.bytes;
-    sources = (const float **)(void *)(near + meeting->n_parts);
+    sources = (const void **)(void *)(near + meeting->n_parts);
     at = sum->stage.bytes;
     for (uint32_t p = 0; p < meeting->n_parts; p++) {
         const struct pst_meet_part *far = &meeting->parts[p];
@@ -174,7 +174,7 @@ void mpi_stage_sum(struct pst_transport *transport, struct sum *sum)
                 download(transport, at, inorder_brought(far, i), far->elems * sum->size);
             }
             if (far->src != NULL) {
-                *sources++ = (const float *)(const void *)at;
+                *sources++ = at;
                 at += far->elems * sum->size;
             }
         }

@@ -41,7 +41,7 @@ static void reduce_in_group(struct ranked *self, uint32_t group, const uint32_t 
                             uint32_t n_members)
 {
     static _Thread_local float first[ELEMS], second[ELEMS], result[ELEMS];
-    const float *src[2] = {first, second};
+    const void *src[2] = {first, second};
     const struct pst_meet_part part = {
         .src = src, .dst = result, .elems = ELEMS, .owner = PST_NONE};
     uint32_t order[MAX_RANKS + 1][2] = {{0, 1}}, n_order = 1, me = 0;
@@ -97,7 +97,7 @@ static void tiny(struct ranked *self)
 {
     static const uint32_t members[4] = {0, 1, 2, 3}, order[4][2] = {{0, 0}, {1, 0}, {2, 0}, {3, 0}};
     float mine[2] = {(float)self->rank, 10.0f * (float)self->rank}, result[2] = {-1, -1};
-    const float *src[1] = {mine};
+    const void *src[1] = {mine};
     const struct pst_meet_part part = {.src = src, .dst = result, .elems = 2, .owner = PST_NONE};
 
     CHECK(self, sum_in_order(self->ops, self->transport, self->rank, members, 4, order, 4, 1, &part,
@@ -115,7 +115,7 @@ static void disagreeing(struct ranked *self)
 {
     static const uint32_t members[2] = {0, 1}, order[2][2] = {{0, 0}, {1, 0}};
     float mine[4] = {0}, result[4];
-    const float *src[1] = {mine};
+    const void *src[1] = {mine};
     const struct pst_meet_part part = {
         .src = src, .dst = result, .elems = 3 + self->rank, .owner = PST_NONE};
 

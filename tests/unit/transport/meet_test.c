@@ -156,7 +156,7 @@ static void tied_parts(struct ranked *self)
     static const uint32_t members[] = {0, 1}, order[][2] = {{0, 1}, {1, 0}, {0, 0}};
     const float r = (float)self->rank;
     float source[2][2][3], result[2][3];
-    const float *sources[2][2];
+    const void *sources[2][2];
     struct pst_meet_part parts[2];
     struct pst_meeting meeting;
     pst_request request = 0;
@@ -196,7 +196,7 @@ static void disagree_on_order(struct ranked *self)
     static const uint32_t members[] = {0, 1},
                           orders[2][2][2] = {{{0, 0}, {1, 0}}, {{1, 0}, {0, 0}}};
     float source[2] = {1, 2}, result[2];
-    const float *const sources[] = {source};
+    const void *const sources[] = {source};
     const struct pst_meet_part part = {
         .src = sources, .dst = result, .elems = 2, .owner = PST_NONE};
 
@@ -404,7 +404,7 @@ TEST(test_misuse)
     struct pst_transport *transport = NULL;
     struct pst_error err = {0};
     float data = 3, source = 4;
-    const float *const sources[] = {&source};
+    const void *const sources[] = {&source};
     const struct pst_meet_part part = {.dst = &data, .elems = 1, .owner = PST_NONE};
     const struct pst_meet_part apart = {
         .src = sources, .dst = &data, .elems = 1, .owner = PST_NONE};

@@ -194,7 +194,7 @@ static void sum_up(void)
     const struct pst_meet_part parts[] = {
         {.dst = far_of(0), .elems = 3, .owner = PST_NONE},
         {.dst = far_of(3), .elems = ELEMS - 3, .owner = PST_NONE}};
-    const float *src[] = {far_of(ELEMS), far_of(2 * ELEMS)};
+    const void *src[] = {far_of(ELEMS), far_of(2 * ELEMS)};
     const struct pst_meet_part tied = {
         .src = src, .dst = far_of(3 * ELEMS), .elems = ELEMS, .owner = PST_NONE};
     const struct pst_meeting replicas = sum_in_place(all, 3, parts, 2);

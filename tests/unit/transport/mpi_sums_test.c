@@ -48,7 +48,7 @@ static void reduce_of(uint64_t elems)
     float *mine[2] = {calloc(elems + 1, sizeof(float)), calloc(elems + 1, sizeof(float))};
     float *result = calloc(elems + 1, sizeof *result);
     const struct pst_meet_part part = {
-        .src = (const float *const *)mine, .dst = result, .elems = elems, .owner = PST_NONE};
+        .src = (const void *const *)mine, .dst = result, .elems = elems, .owner = PST_NONE};
 
     for (uint32_t m = 0; m < n_ranks; m++) {
         members[m] = m;

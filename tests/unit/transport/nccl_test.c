@@ -134,7 +134,7 @@ static void tied(struct ranked *self)
     static const uint32_t members[] = {0, 1, 3};
     static const uint32_t order[][2] = {{2, 0}, {0, 0}, {2, 1}, {1, 0}};
     static float src[MAX_RANKS][2][MOST], dst[MAX_RANKS][MOST];
-    const float *own[2] = {src[self->rank][0], src[self->rank][1]};
+    const void *own[2] = {src[self->rank][0], src[self->rank][1]};
     const struct pst_meet_part part = {
         .src = own, .dst = dst[self->rank], .elems = MOST, .owner = PST_NONE};
 

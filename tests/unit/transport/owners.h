@@ -77,7 +77,7 @@ static inline void owned_fill(struct owned *owned, struct owned_case how, uint32
         owned->sources[p] = malloc(bytes + sizeof(float));
         memset(owned->blocks[p] + begin + bytes, 0x5A, GUARD);
         owned->parts[p] = (struct pst_meet_part){
-            .src = how.apart ? (const float *const *)&owned->sources[p] : NULL,
+            .src = how.apart ? (const void *const *)&owned->sources[p] : NULL,
             .dst = owned->blocks[p] + begin,
             .elems = elems[p],
             .owner = how.common && p >= OWNED - 2 ? PST_NONE : owners[p]};
@@ -159,7 +159,7 @@ static inline uint32_t owned_misuse(const struct ranked *self)
 {
     static const uint32_t order[1][2] = {{0, 0}};
     float data = 0, source = 0;
-    const float *const sources[] = {&source};
+    const void *const sources[] = {&source};
     const struct {
         struct pst_meet_part part;
         uint32_t kind, n_order;

@@ -16,7 +16,7 @@ static void *collective(void *argument)
     static const uint32_t pair[2] = {1, 3}, order[2][2] = {{0, 0}, {1, 0}};
     double values[3] = {self->rank, 1, 2};
     float source[4] = {1, 2, 3, 4}, result[4] = {-1, -1, -1, -1};
-    const float *sources[1] = {source};
+    const void *sources[1] = {source};
     const struct pst_meet_part part = {
         .src = sources, .dst = result, .elems = 4, .owner = PST_NONE};
     uint64_t start, end;

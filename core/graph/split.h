@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Tensor parallelism (Shoeybi et al., "Megatron-LM", 2019): the operators of a model divided over
+ * the parts of a replica. Each operator has a way of being divided, each tensor a layout, and where
+ * two operators need different layouts of a tensor, a conversion stands between them:
+ *
+ *   whole    forward the same on all parts, gradient too
+ *   fanned   forward the same on all parts; gradients are partial: their sum is the gradient
+ *   split    each part has its n-th of an axis, and of the gradient
+ *   partial  the sum over the parts is the value; gradient the same on all
+ *
+ *   x whole - ln_1 - fan - c_attn (columns) - attention (heads) - c_proj (rows) - sum - add - whole
+ *
+ * All parts compute one graph, with other elements of the parameters.
+ */
+#ifndef PST_GRAPH_SPLIT_H
+#define PST_GRAPH_SPLIT_H
+
+#include "graph/graph.h"
+
+/* Conversions. Those along an axis are along the first one of a sample. */
+enum pst_convert {
+    PST_CONVERT_FAN = 0,  /* whole to fanned; F: the same; B: the sum over the parts */
+    PST_CONVERT_SUM = 1,  /* partial to whole; F: the sum; B: the same */
+    PST_CONVERT_JOIN = 2, /* split to whole; F: all parts in their order; B: its own part */
+    PST_CONVERT_CUT = 3,  /* whole to split; F: its own part; B: all parts in their order */
+    PST_CONVERTS
+};
+
+/* What a pass (0 F, 1 B) of a conversion does. Parts meet in a sum or a gather. */
+enum pst_convert_work {
+    PST_WORK_NONE = 0,  /* B: the gradient is dy itself */
+    PST_WORK_COPY = 1,  /* result := operand */
+    PST_WORK_CUT = 2,   /* result := the own n-th of each sample of the operand */
+    PST_WORK_SUM = 3,   /* result := the sum of the operands of all parts, in their order */
+    PST_WORK_GATHER = 4 /* of each sample: result := the operands of all parts, in their order */
+};
+
+static inline enum pst_convert_work pst_convert_work(const struct pst_op *op, uint32_t pass)
+{
+    static const uint8_t work[PST_CONVERTS][2] = {
+        [PST_CONVERT_FAN] = {PST_WORK_COPY, PST_WORK_SUM},
+        [PST_CONVERT_SUM] = {PST_WORK_SUM, PST_WORK_NONE},
+        [PST_CONVERT_JOIN] = {PST_WORK_GATHER, PST_WORK_CUT},
+        [PST_CONVERT_CUT] = {PST_WORK_CUT, PST_WORK_GATHER},
+    };
+
+    return pass < 2 ? (enum pst_convert_work)work[op->convert][pass] : PST_WORK_NONE;
+}
+
+/* Does this pass of an operator need the other parts? */
+static inline bool pst_op_meets(const struct pst_op *op, uint32_t pass)
+{
+    return op->kind == PST_OP_CONVERT && pst_convert_work(op, pass) >= PST_WORK_SUM;
+}
+
+/*
+ * The graph that each of `parts` parts computes; 2 or more. It owns `whole` from then on; after a
+ * failure the caller does. Errors: config.value where nothing can be divided, or something is in
+ * the way, which is named.
+ */
+pst_status pst_graph_split(struct pst_graph *whole, uint32_t parts, struct pst_graph **ret_graph,
+                           struct pst_error *err);
+
+/* Elements of the whole parameter. */
+uint64_t pst_box_whole(const struct pst_parameter *parameter);
+
+/* Calls run() for each row of elements that stand side by side in the whole parameter and in that
+   of the part, ascending in both. A parameter that is not split is one row. */
+typedef void pst_box_run(void *context, uint64_t whole, uint64_t own, uint64_t n);
+void pst_box_runs(const struct pst_parameter *parameter, uint32_t part, pst_box_run *run,
+                  void *context);
+
+/* Is it split? Else each part has all of it, and the same. */
+static inline bool pst_is_split(const struct pst_parameter *parameter)
+{
+    return parameter->box.parts > 1;
+}
+
+#endif
