@@ -17,8 +17,8 @@
 #include "graph/general.h"
 
 #define PST_BOX_SECTIONS 3
-#define PST_MAX_INPUTS 72                  /* data tensors of a model */
-#define PST_OP_CALLS   (PST_OP_GATHER + 1) /* kinds of ops.h */
+#define PST_MAX_INPUTS   72                  /* data tensors of a model */
+#define PST_OP_CALLS     (PST_OP_GATHER + 1) /* kinds of ops.h */
 
 static inline uint32_t pst_dtype_bytes(uint32_t dtype)
 {
@@ -148,7 +148,13 @@ struct pst_op {
     uint32_t salt;               /* stream of its random numbers, below 2^20; fusion keeps it */
     uint64_t positions; /* rotary, attention: samples are rows of one text of at most so many, which
                            attention keeps in its state (pst_graph_decode); 0: each is a text */
-    uint32_t convert, parts;   /* convert: enum pst_convert; how many there are */
+    uint32_t convert;   /* convert: enum pst_convert */
+    uint32_t parts;     /* convert: how many there are. add, dropout: its elements are those of
+                           one of so many parts, for random numbers; 0: all */
+    uint32_t row;       /* dropout: so many elements stand side by side in a row of which each
+                           part has as many; 0: all of a sample do */
+    uint32_t partial;   /* parameters of which each part makes a part of the gradient alone,
+                           though all have the whole parameter: bits */
     struct pst_custom *custom; /* of kind PST_OP_CUSTOM: its plugin; else NULL */
 };
 

@@ -177,9 +177,11 @@ static void put_op(XXH3_state_t *state, const struct pst_op *op)
     if (op->custom != NULL) {
         put_custom(state, op->custom);
     }
-    if (op->kind == PST_OP_CONVERT) {
+    if (op->kind == PST_OP_CONVERT || op->parts != 0 || op->partial != 0) {
         put(state, op->convert);
         put(state, op->parts);
+        put(state, op->row);
+        put(state, op->partial);
     }
 }
 

@@ -48,8 +48,8 @@ static const struct {
                   ATTRIBUTE(smoothing),    ATTRIBUTE(z_loss),     ATTRIBUTE(eps),
                   ATTRIBUTE(momentum),     ATTRIBUTE(map),        ATTRIBUTE(reduce),
                   ATTRIBUTE(constants),    ATTRIBUTE(axis),       ATTRIBUTE(axes),
-                  ATTRIBUTE(swapped),      ATTRIBUTE(logarithm),
-                  ATTRIBUTE(convert),      ATTRIBUTE(parts)};
+                  ATTRIBUTE(swapped),      ATTRIBUTE(logarithm),  ATTRIBUTE(convert),
+                  ATTRIBUTE(parts),        ATTRIBUTE(row)};
 
 #undef ATTRIBUTE
 

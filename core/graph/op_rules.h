@@ -70,7 +70,8 @@ enum pst_op_attribute {
     PST_ATTR_SWAPPED = 1ull << 33,
     PST_ATTR_LOGARITHM = 1ull << 34,
     PST_ATTR_CONVERT = 1ull << 35,
-    PST_ATTR_PARTS = 1ull << 36
+    PST_ATTR_PARTS = 1ull << 36,
+    PST_ATTR_ROW = 1ull << 37
 };
 
 /* Which arrays of its form (general.h) a kind has. */

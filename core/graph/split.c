@@ -6,6 +6,13 @@
  *   whole x, read by columns      x - x:fan - op
  *   result by rows                op - op:sum (- op:add with the bias, which counts once)
  *   split x, read whole           x - x:join (- x:apart - x:order - x:joined, along the last axis)
+ *
+ * and with rows of tokens, where the sum is cut and what columns read is put together:
+ *
+ *   tokens x, read by columns     x - x:gather - op
+ *   result by rows                op - op:scatter (- op:add)
+ *   tokens x, read whole          x - x:join
+ *   whole x, read as tokens       x - x:cut
  */
 #include "graph/split.h"
 
@@ -16,7 +23,7 @@
 #include "graph/op_rules.h"
 #include "graph/ways.h"
 
-enum { AS_WHOLE, AS_FANNED, AS_SPLIT, LAYOUTS };
+enum { AS_WHOLE, AS_FANNED, AS_SPLIT, AS_TOKENS, LAYOUTS };
 
 struct splitter {
     struct ways ways;
@@ -90,24 +97,46 @@ static uint32_t order_parts(struct splitter *s, const char *name, uint32_t joine
 
 /* --- layouts -----------------------------------------------------------------------------------*/
 
+static uint32_t tensor_as(struct splitter *s, uint32_t tensor, uint32_t layout);
+
+/* What needs no gradient is fanned as it is. */
+static uint32_t convert_to_fanned(struct splitter *s, uint32_t tensor)
+{
+    const struct pst_tensor *of = &s->ways.graph->tensors[tensor];
+
+    if (s->ways.cuts[tensor].tokens) {
+        return add_convert(s, of->name, "gather", PST_CONVERT_GATHER, s->at[tensor][AS_TOKENS]);
+    }
+    return of->needs_grad
+               ? add_convert(s, of->name, "fan", PST_CONVERT_FAN, tensor_as(s, tensor, AS_WHOLE))
+               : tensor_as(s, tensor, AS_WHOLE);
+}
+
 /* A tensor of the whole as a reader needs it. */
 static uint32_t tensor_as(struct splitter *s, uint32_t tensor, uint32_t layout)
 {
     uint32_t *at = s->at[tensor];
     const struct pst_tensor *of = &s->ways.graph->tensors[tensor];
+    const bool tokens = s->ways.cuts[tensor].tokens;
 
     if (at[layout] != PST_NONE || s->builder->error.status != PST_OK) {
         return at[layout];
     }
-    if (layout == AS_FANNED) {
-        const uint32_t x = tensor_as(s, tensor, AS_WHOLE);
-
-        at[layout] = of->needs_grad ? add_convert(s, of->name, "fan", PST_CONVERT_FAN, x) : x;
-    } else if (layout == AS_WHOLE) {
-        at[layout] = add_convert(s, of->name, "join", PST_CONVERT_JOIN, at[AS_SPLIT]);
-        if (of->rank > 1 && at[layout] != PST_NONE) {
+    switch (layout) {
+    case AS_FANNED:
+        at[layout] = convert_to_fanned(s, tensor);
+        break;
+    case AS_TOKENS:
+        at[layout] =
+            add_convert(s, of->name, "cut", PST_CONVERT_CUT, tensor_as(s, tensor, AS_WHOLE));
+        break;
+    default:
+        at[layout] =
+            add_convert(s, of->name, "join", PST_CONVERT_JOIN, at[tokens ? AS_TOKENS : AS_SPLIT]);
+        if (!tokens && of->rank > 1 && at[layout] != PST_NONE) {
             at[layout] = order_parts(s, of->name, at[layout]);
         }
+        break;
     }
     return at[layout];
 }
@@ -115,12 +144,13 @@ static uint32_t tensor_as(struct splitter *s, uint32_t tensor, uint32_t layout)
 /* --- operators of the whole --------------------------------------------------------------------*/
 
 /* The bias of a layer split by rows, after the sum. */
-static uint32_t add_bias(struct splitter *s, const struct pst_op *op, uint32_t x)
+static uint32_t add_bias(struct splitter *s, const struct pst_op *op, bool tokens, uint32_t x)
 {
     const struct pst_op bias = {.kind = PST_OP_PARAMETER,
                                 .name = pst_arena_printf(&s->arena, "%s:bias", op->name),
                                 .param = &op->param[1],
-                                .n_param = 1};
+                                .n_param = 1,
+                                .partial = tokens};
     uint32_t in[2] = {x, 0};
     const struct pst_op sum = {.kind = PST_OP_MAP,
                                .name = pst_arena_printf(&s->arena, "%s:add", op->name),
@@ -132,18 +162,45 @@ static uint32_t add_bias(struct splitter *s, const struct pst_op *op, uint32_t x
     return in[1] == PST_NONE ? PST_NONE : add(s, &sum);
 }
 
-static void divide_heads(struct pst_op *op, uint32_t parts)
+/* The sum over the parts of what rows of a matrix make, and the bias. */
+static uint32_t add_sum(struct splitter *s, const struct pst_op *whole, uint32_t result)
 {
-    op->heads /= parts;
-    op->kv_heads /= parts;
+    const bool tokens = s->ways.cuts[whole->out[0]].tokens;
+
+    result = tokens ? add_convert(s, whole->name, "scatter", PST_CONVERT_SCATTER, result)
+                    : add_convert(s, whole->name, "sum", PST_CONVERT_SUM, result);
+    return pst_op_has_param(whole, 1) && result != PST_NONE ? add_bias(s, whole, tokens, result)
+                                                            : result;
+}
+
+static uint32_t layout_of(const struct cut *cut)
+{
+    return cut->tokens ? AS_TOKENS : cut->n > 0 ? AS_SPLIT : AS_WHOLE;
+}
+
+/* Attributes of a part of an operator. */
+static void set_part(const struct splitter *s, const struct cut *cut, uint8_t way,
+                     struct pst_op *op)
+{
+    const uint32_t parts = s->ways.parts;
+    const bool alone = op->kind == PST_OP_QKNORM; /* its gains are for all heads */
+
+    op->slices = 0;
+    op->heads /= way == WAY_HEADS ? parts : 1;
+    op->kv_heads /= way == WAY_HEADS ? parts : 1;
+    op->parts = op->p > 0 && way != WAY_WHOLE ? parts : 0;
+    op->row = op->parts > 0 && way == WAY_ALIKE ? (uint32_t)(cut->sections[0] / parts) : 0;
+    op->partial = way == WAY_TOKENS || (way == WAY_HEADS && alone) ? (1u << op->n_param) - 1 : 0;
 }
 
 /* Adds its part of an operator, with what stands before and after it. */
 static void add_part(struct splitter *s, uint32_t v)
 {
+    static const uint8_t layouts[] = {
+        [WAY_WHOLE] = AS_WHOLE, [WAY_COLUMN] = AS_FANNED, [WAY_ROW] = AS_SPLIT,
+        [WAY_HEADS] = AS_SPLIT, [WAY_ALIKE] = AS_SPLIT,   [WAY_TOKENS] = AS_TOKENS};
     const struct pst_op *whole = &s->ways.graph->ops[v];
     const uint8_t way = s->ways.way[v];
-    const uint32_t layout = way == WAY_WHOLE ? AS_WHOLE : way == WAY_COLUMN ? AS_FANNED : AS_SPLIT;
     uint32_t *in = pst_arena_array(&s->arena, whole->n_in, sizeof *in), result;
     uint32_t param[PST_MAX_PARAM] = {PST_NONE, PST_NONE};
     struct pst_op op = *whole;
@@ -151,24 +208,18 @@ static void add_part(struct splitter *s, uint32_t v)
     s->op = v;
     pst_graph_layer(s->builder, whole->layer);
     for (uint32_t i = 0; i < whole->n_in; i++) {
-        in[i] = tensor_as(s, whole->in[i], layout);
+        in[i] = tensor_as(s, whole->in[i], layouts[way]);
     }
     memcpy(param, whole->param, whole->n_param * sizeof *param);
     param[1] = way == WAY_ROW ? PST_NONE : param[1];
     op.in = in;
     op.param = param;
-    op.slices = 0;
-    if (way == WAY_HEADS) {
-        divide_heads(&op, s->ways.parts);
-    }
+    set_part(s, &s->ways.cuts[whole->out[0]], way, &op);
     result = add(s, &op);
     if (way == WAY_ROW && result != PST_NONE) {
-        result = add_convert(s, whole->name, "sum", PST_CONVERT_SUM, result);
-        if (pst_op_has_param(whole, 1) && result != PST_NONE) {
-            result = add_bias(s, whole, result);
-        }
+        result = add_sum(s, whole, result);
     }
-    s->at[whole->out[0]][s->ways.cuts[whole->out[0]].n > 0 ? AS_SPLIT : AS_WHOLE] = result;
+    s->at[whole->out[0]][layout_of(&s->ways.cuts[whole->out[0]])] = result;
 }
 
 static void add_params(struct splitter *s)
@@ -241,7 +292,7 @@ static pst_status check_whole(const struct pst_graph *whole, uint32_t parts, str
 static pst_status check_ways(const struct ways *ways, struct pst_error *err)
 {
     for (uint32_t v = 0; v < ways->graph->n_ops; v++) {
-        if (ways->way[v] != WAY_WHOLE) {
+        if (ways->way[v] != WAY_WHOLE && ways->way[v] != WAY_TOKENS) {
             return PST_OK;
         }
     }
@@ -279,11 +330,13 @@ static pst_status make_graph(struct splitter *s, struct pst_graph **ret_graph,
     return status;
 }
 
-static void make_ways(struct splitter *s, const struct pst_graph *whole, uint32_t parts)
+static void make_ways(struct splitter *s, const struct pst_graph *whole,
+                      const struct pst_split *how)
 {
     s->ways = (struct ways){
         .graph = whole,
-        .parts = parts,
+        .parts = how->parts,
+        .sequence = how->sequence,
         .way = pst_arena_array(&s->arena, whole->n_ops, sizeof *s->ways.way),
         .cuts = pst_arena_array(&s->arena, whole->n_tensors, sizeof *s->ways.cuts),
         .plain = pst_arena_array(&s->arena, whole->n_ops, sizeof *s->ways.plain),
@@ -309,17 +362,17 @@ static size_t most_ops(const struct pst_graph *whole)
     return n;
 }
 
-pst_status pst_graph_split(struct pst_graph *whole, uint32_t parts, struct pst_graph **ret_graph,
-                           struct pst_error *err)
+pst_status pst_graph_split(struct pst_graph *whole, const struct pst_split *how,
+                           struct pst_graph **ret_graph, struct pst_error *err)
 {
     struct splitter s = {.builder = NULL};
     struct pst_graph *graph = NULL;
-    pst_status status = check_whole(whole, parts, err);
+    pst_status status = check_whole(whole, how->parts, err);
 
     if (status != PST_OK) {
         return status;
     }
-    make_ways(&s, whole, parts);
+    make_ways(&s, whole, how);
     status = check_ways(&s.ways, err);
     PST_TRY(status, pst_graph_builder_create(whole->name, dtype_of(whole), &s.builder, err));
     if (status == PST_OK) {

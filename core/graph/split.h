@@ -20,20 +20,24 @@
 
 /* Conversions. Those along an axis are along the first one of a sample. */
 enum pst_convert {
-    PST_CONVERT_FAN = 0,  /* whole to fanned; F: the same; B: the sum over the parts */
-    PST_CONVERT_SUM = 1,  /* partial to whole; F: the sum; B: the same */
-    PST_CONVERT_JOIN = 2, /* split to whole; F: all parts in their order; B: its own part */
-    PST_CONVERT_CUT = 3,  /* whole to split; F: its own part; B: all parts in their order */
+    PST_CONVERT_FAN = 0,     /* whole to fanned; F: the same; B: the sum over the parts */
+    PST_CONVERT_SUM = 1,     /* partial to whole; F: the sum; B: the same */
+    PST_CONVERT_JOIN = 2,    /* split to whole; F: all parts in their order; B: its own part */
+    PST_CONVERT_CUT = 3,     /* whole to split; F: its own part; B: all parts in their order */
+    PST_CONVERT_GATHER = 4,  /* split to fanned; F: all parts in their order; B: its own part of the
+                                sum */
+    PST_CONVERT_SCATTER = 5, /* partial to split; F: its own part of the sum; B: all parts */
     PST_CONVERTS
 };
 
 /* What a pass (0 F, 1 B) of a conversion does. Parts meet in a sum or a gather. */
 enum pst_convert_work {
-    PST_WORK_NONE = 0,  /* B: the gradient is dy itself */
-    PST_WORK_COPY = 1,  /* result := operand */
-    PST_WORK_CUT = 2,   /* result := the own n-th of each sample of the operand */
-    PST_WORK_SUM = 3,   /* result := the sum of the operands of all parts, in their order */
-    PST_WORK_GATHER = 4 /* of each sample: result := the operands of all parts, in their order */
+    PST_WORK_NONE = 0,   /* B: the gradient is dy itself */
+    PST_WORK_COPY = 1,   /* result := operand */
+    PST_WORK_CUT = 2,    /* result := the own n-th of each sample of the operand */
+    PST_WORK_SUM = 3,    /* result := the sum of the operands of all parts, in their order */
+    PST_WORK_GATHER = 4, /* of each sample: result := the operands of all parts, in their order */
+    PST_WORK_SCATTER = 5 /* of each sample: result := the own n-th of what SUM makes */
 };
 
 static inline enum pst_convert_work pst_convert_work(const struct pst_op *op, uint32_t pass)
@@ -43,6 +47,8 @@ static inline enum pst_convert_work pst_convert_work(const struct pst_op *op, ui
         [PST_CONVERT_SUM] = {PST_WORK_SUM, PST_WORK_NONE},
         [PST_CONVERT_JOIN] = {PST_WORK_GATHER, PST_WORK_CUT},
         [PST_CONVERT_CUT] = {PST_WORK_CUT, PST_WORK_GATHER},
+        [PST_CONVERT_GATHER] = {PST_WORK_GATHER, PST_WORK_SCATTER},
+        [PST_CONVERT_SCATTER] = {PST_WORK_SCATTER, PST_WORK_GATHER},
     };
 
     return pass < 2 ? (enum pst_convert_work)work[op->convert][pass] : PST_WORK_NONE;
@@ -54,13 +60,31 @@ static inline bool pst_op_meets(const struct pst_op *op, uint32_t pass)
     return op->kind == PST_OP_CONVERT && pst_convert_work(op, pass) >= PST_WORK_SUM;
 }
 
+/* How to divide. */
+struct pst_split {
+    uint32_t parts; /* 2 or more */
+    bool sequence;  /* what works row by row, between layers split by rows and by columns, has rows
+                       of tokens (Korthikanti et al., "Reducing activation recomputation in large
+                       transformer models", MLSys 2023) */
+};
+
 /*
- * The graph that each of `parts` parts computes; 2 or more. It owns `whole` from then on; after a
+ * The graph that each of the parts computes. It owns `whole` from then on; after a
  * failure the caller does. Errors: config.value where nothing can be divided, or something is in
  * the way, which is named.
  */
-pst_status pst_graph_split(struct pst_graph *whole, uint32_t parts, struct pst_graph **ret_graph,
-                           struct pst_error *err);
+pst_status pst_graph_split(struct pst_graph *whole, const struct pst_split *how,
+                           struct pst_graph **ret_graph, struct pst_error *err);
+
+/* Where element e of a sample of `elems` elements, as a part has them, is in the whole sample: its
+   number there counts random numbers. */
+static inline uint64_t pst_part_place(const struct pst_op *op, uint32_t part, uint64_t elems,
+                                      uint64_t e)
+{
+    const uint64_t row = op->row > 0 ? op->row : elems;
+
+    return op->parts > 1 ? (e / row * op->parts + part) * row + e % row : e;
+}
 
 /* Elements of the whole parameter. */
 uint64_t pst_box_whole(const struct pst_parameter *parameter);

@@ -11,8 +11,9 @@
 
 #include "graph/op_rules.h"
 
-#define LARGE (1u << 20) /* bytes of a matrix that is split although its result is joined at once  \
-                          */
+#define LARGE                                                                                      \
+    (1u << 20) /* bytes of a matrix that is split although its result is joined at once            \
+                */
 
 static const struct pst_tensor *tensor_of(const struct ways *ways, uint32_t tensor)
 {
@@ -22,6 +23,11 @@ static const struct pst_tensor *tensor_of(const struct ways *ways, uint32_t tens
 static uint64_t last_of(const struct pst_tensor *tensor)
 {
     return tensor->rank == 0 ? 1 : tensor->dims[tensor->rank - 1];
+}
+
+static struct cut one_cut(uint64_t section)
+{
+    return (struct cut){.n = 1, .sections = {section}};
 }
 
 static bool is_divided(const struct ways *ways, const struct cut *cut)
@@ -53,37 +59,39 @@ static struct cut wanted_cut(const struct ways *ways, uint32_t tensor);
 static struct cut heads_cut(const struct ways *ways, const struct pst_op *op, uint32_t input)
 {
     const uint64_t width = last_of(tensor_of(ways, op->out[0]));
-    const uint32_t kv_heads = op->kv_heads == 0 ? op->heads : op->kv_heads;
+    const uint32_t kv_heads = pst_op_kv_heads(op);
     const uint64_t keys = width / op->heads * kv_heads;
 
     if (op->heads % ways->parts != 0 || kv_heads % ways->parts != 0 ||
         !may_split(ways, op->param[0])) {
         return (struct cut){0};
     }
-    return op->n_in == 1 ? (struct cut){3, {width, keys, keys}}
-           : input == 0  ? (struct cut){1, {width}}
-                         : (struct cut){2, {keys, keys}};
+    return op->n_in == 1 ? (struct cut){.n = 3, .sections = {width, keys, keys}}
+           : input == 0  ? one_cut(width)
+                         : (struct cut){.n = 2, .sections = {keys, keys}};
 }
 
-/* Is a rotation of heads that lie so? */
-static bool turns_heads(const struct pst_op *op, const struct cut *cut, uint32_t parts)
+/* Do the heads of a rotation or norm lie so? */
+static bool has_heads(const struct ways *ways, const struct pst_op *op, const struct cut *cut)
 {
-    uint64_t turned = (uint64_t)op->heads * op->head_dim;
+    const bool turns = op->kind == PST_OP_ROTARY;
+    const uint64_t depth = turns ? op->head_dim : ways->graph->params[op->param[0]].dims[0];
+    uint64_t left = depth * (turns ? op->heads : op->heads + pst_op_kv_heads(op));
 
-    for (uint32_t i = 0; i < cut->n && turned > 0; i++) {
-        if (cut->sections[i] % ((uint64_t)op->head_dim * parts) != 0 || cut->sections[i] > turned) {
+    for (uint32_t i = 0; i < cut->n && left > 0; i++) {
+        if (cut->sections[i] % (depth * ways->parts) != 0 || cut->sections[i] > left) {
             return false;
         }
-        turned -= cut->sections[i];
+        left -= cut->sections[i];
     }
-    return cut->n > 0 && turned == 0;
+    return cut->n > 0 && left == 0;
 }
 
 /* How a reader would have this input split; n 0: whole. */
 static struct cut wanted_by(const struct ways *ways, uint32_t reader, uint32_t tensor)
 {
     const struct pst_op *op = &ways->graph->ops[reader];
-    const struct cut one = {1, {last_of(tensor_of(ways, tensor))}};
+    const struct cut one = one_cut(last_of(tensor_of(ways, tensor)));
     struct cut after;
 
     switch (op->kind) {
@@ -92,13 +100,16 @@ static struct cut wanted_by(const struct ways *ways, uint32_t reader, uint32_t t
                    ? (struct cut){0}
                    : heads_cut(ways, op, op->in[0] == tensor ? 0 : 1);
     case PST_OP_ROTARY:
+    case PST_OP_QKNORM:
         after = wanted_cut(ways, op->out[0]);
-        return turns_heads(op, &after, ways->parts) ? after : (struct cut){0};
+        return has_heads(ways, op, &after) ? after : (struct cut){0};
     case PST_OP_GLU:
-        return (struct cut){2, {one.sections[0] / 2, one.sections[0] / 2}};
-    case PST_OP_ACT:
+        return (struct cut){.n = 2, .sections = {one.sections[0] / 2, one.sections[0] / 2}};
+    case PST_OP_DROPOUT: /* random numbers come by four */
         after = wanted_cut(ways, op->out[0]);
-        return after;
+        return after.n == 1 && after.sections[0] / ways->parts % 4 == 0 ? after : (struct cut){0};
+    case PST_OP_ACT:
+        return wanted_cut(ways, op->out[0]);
     case PST_OP_LINEAR:
         return op->act == PST_ACT_NONE && may_split(ways, op->param[0]) ? one : (struct cut){0};
     default:
@@ -123,6 +134,31 @@ static struct cut wanted_cut(const struct ways *ways, uint32_t tensor)
     return tensor == ways->graph->logits ? (struct cut){0} : cut;
 }
 
+/* --- rows of tokens ----------------------------------------------------------------------------*/
+
+/* Works row by row on sequences, without heads or columns. */
+static bool has_tokens(const struct ways *ways, const struct pst_op *op)
+{
+    const struct pst_tensor *result = tensor_of(ways, op->out[0]);
+
+    return ways->sequence && result->rank == 2 && result->dims[0] % ways->parts == 0 &&
+           (op->p == 0 || result->elems / ways->parts % 4 == 0) && /* random numbers come by four */
+           (op->kind == PST_OP_LAYERNORM || op->kind == PST_OP_RMSNORM || op->kind == PST_OP_ADD ||
+            op->kind == PST_OP_DROPOUT);
+}
+
+static bool is_read_by_tokens(const struct ways *ways, uint32_t tensor)
+{
+    const struct pst_tensor *of = tensor_of(ways, tensor);
+
+    for (uint32_t i = 0; i < of->n_consumers; i++) {
+        if (!has_tokens(ways, &ways->graph->ops[of->consumers[i]])) {
+            return false;
+        }
+    }
+    return ways->sequence && of->n_consumers > 0;
+}
+
 /* --- choice ------------------------------------------------------------------------------------*/
 
 static enum way way_of_linear(const struct ways *ways, uint32_t v, struct cut *ret_cut)
@@ -130,7 +166,7 @@ static enum way way_of_linear(const struct ways *ways, uint32_t v, struct cut *r
     const struct pst_op *op = &ways->graph->ops[v];
     const struct cut *x = &ways->cuts[op->in[0]];
     const struct pst_parameter *matrix = &ways->graph->params[op->param[0]];
-    const struct cut one = {1, {last_of(tensor_of(ways, op->out[0]))}};
+    const struct cut one = one_cut(last_of(tensor_of(ways, op->out[0])));
     struct cut cut;
 
     *ret_cut = (struct cut){0};
@@ -138,6 +174,7 @@ static enum way way_of_linear(const struct ways *ways, uint32_t v, struct cut *r
         return WAY_WHOLE;
     }
     if (x->n == 1 && op->act == PST_ACT_NONE) {
+        ret_cut->tokens = is_read_by_tokens(ways, op->out[0]);
         return WAY_ROW;
     }
     cut = ways->plain[v] ? one : wanted_cut(ways, op->out[0]);
@@ -158,12 +195,12 @@ static enum way way_of_heads(const struct ways *ways, const struct pst_op *op, s
             op->kind == PST_OP_ATTENTION ? heads_cut(ways, op, i) : ways->cuts[op->in[i]];
 
         if (!is_divided(ways, &want) || !same_cut(&want, &ways->cuts[op->in[i]]) ||
-            (op->kind == PST_OP_ROTARY && !turns_heads(op, &want, ways->parts))) {
+            (op->kind != PST_OP_ATTENTION && !has_heads(ways, op, &want))) {
             return WAY_WHOLE;
         }
     }
-    *ret_cut = op->kind == PST_OP_ROTARY ? ways->cuts[op->in[0]]
-                                         : (struct cut){1, {last_of(tensor_of(ways, op->out[0]))}};
+    *ret_cut = op->kind != PST_OP_ATTENTION ? ways->cuts[op->in[0]]
+                                            : one_cut(last_of(tensor_of(ways, op->out[0])));
     return WAY_HEADS;
 }
 
@@ -178,17 +215,26 @@ static enum way choose_way(const struct ways *ways, uint32_t v, struct cut *ret_
         return way_of_linear(ways, v, ret_cut);
     case PST_OP_ATTENTION:
     case PST_OP_ROTARY:
+    case PST_OP_QKNORM:
         return way_of_heads(ways, op, ret_cut);
     case PST_OP_GLU:
         if (x->n == 2 && x->sections[0] == x->sections[1]) {
-            *ret_cut = (struct cut){1, {x->sections[0]}};
+            *ret_cut = one_cut(x->sections[0]);
         }
         return ret_cut->n > 0 ? WAY_ALIKE : WAY_WHOLE;
-    case PST_OP_ACT:
+    case PST_OP_DROPOUT:
+        if (x->n != 1 || x->sections[0] / ways->parts % 4 != 0) {
+            ret_cut->tokens = has_tokens(ways, op);
+            return ret_cut->tokens ? WAY_TOKENS : WAY_WHOLE;
+        }
         *ret_cut = *x;
+        return WAY_ALIKE;
+    case PST_OP_ACT:
+        *ret_cut = x->n > 0 ? *x : (struct cut){0};
         return x->n > 0 ? WAY_ALIKE : WAY_WHOLE;
     default:
-        return WAY_WHOLE;
+        ret_cut->tokens = has_tokens(ways, op);
+        return ret_cut->tokens ? WAY_TOKENS : WAY_WHOLE;
     }
 }
 
@@ -213,7 +259,8 @@ static bool allow_reads(struct ways *ways, uint32_t v)
     for (uint32_t i = 0; i < op->n_in; i++) {
         const uint32_t n = ways->cuts[op->in[i]].n;
 
-        if (n > 1 && (ways->way[v] == WAY_WHOLE || ways->way[v] == WAY_COLUMN)) {
+        if (n > 1 && (ways->way[v] == WAY_WHOLE || ways->way[v] == WAY_COLUMN ||
+                      ways->way[v] == WAY_TOKENS)) {
             ways->plain[splitter_of(ways, op->in[i])] = true;
             fine = false;
         }

@@ -13,11 +13,14 @@ enum way {
     WAY_COLUMN = 1, /* linear: fanned to split; each part has columns of the matrix */
     WAY_ROW = 2,    /* linear: split to partial; each part has rows of the matrix */
     WAY_HEADS = 3,  /* attention, rotary: split to split; each part has heads */
-    WAY_ALIKE = 4   /* elementwise, glu: split to split */
+    WAY_ALIKE = 4,  /* elementwise, glu: split to split */
+    WAY_TOKENS = 5  /* norms, sums: each part has rows of the sequence */
 };
 
-/* How the last axis of a tensor is split: sections as in struct pst_box. n 0: it is whole. */
+/* How the last axis of a tensor is split: sections as in struct pst_box. n 0: it is whole, or split
+   into rows of tokens, its first axis. */
 struct cut {
+    bool tokens;
     uint32_t n;
     uint64_t sections[PST_BOX_SECTIONS];
 };
@@ -25,8 +28,10 @@ struct cut {
 struct ways {
     const struct pst_graph *graph; /* the whole one */
     uint32_t parts;
+    bool sequence;
     uint8_t *way;     /* [operator] */
-    struct cut *cuts; /* [tensor] of what readers find: results of rows are whole, after the sum */
+    struct cut *cuts; /* [tensor] of what readers find: results of rows are whole, after the sum, or
+                         rows of tokens */
     bool *plain;      /* [operator] no reader gets its result split into several sections */
     bool *together;   /* [parameter] it is not split */
 };

@@ -11,6 +11,7 @@ static bool infer_convert(const struct pst_op_case *c, struct pst_error *err)
     const struct pst_op *op = c->op;
     const struct pst_tensor *x = input(c, 0);
     struct pst_shape *y = result_like(c);
+    bool grows;
 
     if (op->convert >= PST_CONVERTS || op->parts < 2) {
         return BAD("%s: no such conversion (%u), or no parts (%u)", op->name, op->convert,
@@ -19,10 +20,11 @@ static bool infer_convert(const struct pst_op_case *c, struct pst_error *err)
     if (op->convert == PST_CONVERT_FAN || op->convert == PST_CONVERT_SUM) {
         return true;
     }
-    if (x->rank == 0 || (op->convert == PST_CONVERT_CUT && x->dims[0] % op->parts != 0)) {
+    grows = op->convert == PST_CONVERT_JOIN || op->convert == PST_CONVERT_GATHER;
+    if (x->rank == 0 || (!grows && x->dims[0] % op->parts != 0)) {
         return BAD("%s: %u parts do not divide the first axis of the input", op->name, op->parts);
     }
-    y->dims[0] = op->convert == PST_CONVERT_JOIN ? x->dims[0] * op->parts : x->dims[0] / op->parts;
+    y->dims[0] = grows ? x->dims[0] * op->parts : x->dims[0] / op->parts;
     return true;
 }
 

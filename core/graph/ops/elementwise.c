@@ -104,7 +104,7 @@ static void fuse_dropout(const struct pst_fusion *fusion, struct pst_op *add)
 
 const struct pst_op_rules pst_op_add = {
     .kind = {"add", 2, 2, 0, 0},
-    .attributes = PST_ATTR_P,
+    .attributes = PST_ATTR_P | PST_ATTR_PARTS,
     .infer = infer_add,
     .grad = grad_add,
     .flops = {1, 1},
@@ -114,7 +114,7 @@ const struct pst_op_rules pst_op_add = {
 
 const struct pst_op_rules pst_op_dropout = {
     .kind = {"dropout", 1, 1, 0, 0},
-    .attributes = PST_ATTR_P,
+    .attributes = PST_ATTR_P | PST_ATTR_PARTS | PST_ATTR_ROW,
     .flags = PST_NODE_RNG,
     .infer = infer_elementwise,
     .flops = {1, 1},

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/philox.h"
+#include "graph/split.h"
 
 struct map {
     const struct pst_op_request *request;
@@ -64,6 +65,22 @@ static void run(const struct pst_kernel *kernel, struct map map)
 
 /* --- addition and dropout --------------------------------------------------------------------- */
 
+/* Elements that stand side by side in the whole sample, row by row. */
+static void drop_rows(const struct map *map, const struct pst_simd_dropout *dropout, uint64_t first,
+                      uint64_t n, float *y, const float *x, const float *base)
+{
+    const struct pst_op *op = map->request->op;
+    const uint64_t row = op->row > 0 ? op->row : map->elems;
+
+    for (uint64_t at = 0, more; at < n; at += more) {
+        more = row - (first + at) % row;
+        more = more < n - at ? more : n - at;
+        map->request->device->simd->dropout(
+            dropout, y + at, x + at, base != NULL ? base + at : NULL,
+            pst_part_place(op, map->call->part, map->elems, first + at), more);
+    }
+}
+
 static void drop_tile(const struct map *map, uint64_t sample, uint64_t first, uint64_t n, float *y,
                       const float *x, const float *base)
 {
@@ -77,7 +94,7 @@ static void drop_tile(const struct map *map, uint64_t sample, uint64_t first, ui
     };
 
     if (op->p > 0 && (map->call->flags & PST_CALL_TRAINING) != 0) {
-        simd->dropout(&dropout, y, x, base, first, n);
+        drop_rows(map, &dropout, first, n, y, x, base);
     } else if (base != NULL) {
         simd->add(y, base, x, n);
     } else {

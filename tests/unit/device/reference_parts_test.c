@@ -21,6 +21,7 @@ enum { SAMPLES = 2, MOST_PARTS = 8 };
 struct part {
     void **values, **gradients; /* [tensor] */
     double **weights, **sums;   /* [parameter] */
+    double **partial;           /* [parameter] of uses whose parts' gradients are to be added */
     void **z;                   /* [operator * PST_MAX_SCRATCH] */
 };
 
@@ -91,6 +92,7 @@ static void set_up(struct machine *m, struct pst_graph *graph)
         part->gradients = room(m, graph->n_tensors * sizeof *part->gradients);
         part->weights = room(m, graph->n_params * sizeof *part->weights);
         part->sums = room(m, graph->n_params * sizeof *part->sums);
+        part->partial = room(m, graph->n_params * sizeof *part->partial);
         part->z = room(m, graph->n_ops * PST_MAX_SCRATCH * sizeof *part->z);
         for (uint32_t t = 0; t < graph->n_tensors; t++) {
             part->values[t] = room(m, elems_of(&graph->tensors[t]) * sizeof(double));
@@ -104,6 +106,7 @@ static void set_up(struct machine *m, struct pst_graph *graph)
             filling.own = part->weights[p] =
                 room(m, graph->params[p].elems * sizeof *part->weights[p]);
             part->sums[p] = room(m, graph->params[p].elems * sizeof *part->sums[p]);
+            part->partial[p] = room(m, graph->params[p].elems * sizeof *part->sums[p]);
             pst_box_runs(&graph->params[p], k, fill_run, &filling);
         }
     }
@@ -139,7 +142,9 @@ static void run_kernel(struct machine *m, struct part *part, uint32_t v, uint32_
                             .add = none,
                             .z = &part->z[(size_t)v * PST_MAX_SCRATCH],
                             .scale = 1.0f / SAMPLES,
-                            .seed = 5};
+                            .seed = 5,
+                            .flags = PST_CALL_TRAINING,
+                            .part = (uint32_t)(part - m->parts)};
     struct pst_kernel *kernel = NULL;
     struct pst_error err = {0};
 
@@ -189,6 +194,9 @@ static void convert(struct machine *m, enum pst_convert_work work, double *const
         }
         for (uint32_t other = 0; other < m->n && work == PST_WORK_SUM; other++) {
             add_to(to[k], from[other], n * SAMPLES);
+        }
+        for (uint32_t i = 0; i < m->n * SAMPLES && work == PST_WORK_SCATTER; i++) {
+            add_to(&to[k][i / m->n * own], &from[i % m->n][i / m->n * n + k * own], own);
         }
     }
 }
@@ -269,7 +277,8 @@ static void backward_part(struct machine *m, struct part *part, uint32_t v,
     }
     for (uint32_t i = 0; i < op->n_param; i++) {
         if (dp[i] != NULL) {
-            add_to(part->sums[op->param[i]], dp[i], m->graph->params[op->param[i]].elems);
+            add_to((op->partial >> i & 1 ? part->partial : part->sums)[op->param[i]], dp[i],
+                   m->graph->params[op->param[i]].elems);
         }
     }
 }
@@ -290,6 +299,17 @@ static void backward(struct machine *m)
                 contribute(m, &m->parts[k], op->in[0], contributions[k]);
             } else {
                 backward_part(m, &m->parts[k], v, &grad);
+            }
+        }
+    }
+}
+
+static void add_partial(struct machine *m)
+{
+    for (uint32_t p = 0; p < m->graph->n_params; p++) {
+        for (uint32_t k = 0; k < m->n; k++) {
+            for (uint32_t other = 0; other < m->n; other++) {
+                add_to(m->parts[k].sums[p], m->parts[other].partial[p], m->graph->params[p].elems);
             }
         }
     }
@@ -364,6 +384,7 @@ static uint32_t compare_graphs(struct pst_graph *whole, struct pst_graph *graph,
     backward(&one);
     forward(&several);
     backward(&several);
+    add_partial(&several);
     compare(&one, &several, name);
     pst_arena_finish(&one.arena);
     pst_arena_finish(&several.arena);
@@ -372,17 +393,28 @@ static uint32_t compare_graphs(struct pst_graph *whole, struct pst_graph *graph,
     return n;
 }
 
-static void check(const char *model, const char *settings, uint32_t parts, uint32_t converts)
+static void check_split(const char *model, const char *settings, const struct pst_split *how,
+                        uint32_t converts)
 {
     struct pst_graph *graph = NULL;
     struct pst_error err = {0};
     uint32_t n;
 
-    assert_ok(pst_graph_split(make_model(model, settings, PST_F64), parts, &graph, &err), &err);
+    assert_ok(pst_graph_split(make_model(model, settings, PST_F64), how, &graph, &err), &err);
     n = compare_graphs(make_model(model, settings, PST_F64), graph, settings);
     if (n != converts) {
         fail_msg("%s %s: %u conversions, not %u", model, settings, n, converts);
     }
+}
+
+static void check(const char *model, const char *settings, uint32_t parts, uint32_t converts)
+{
+    check_split(model, settings, &(struct pst_split){.parts = parts}, converts);
+}
+
+static void check_tokens(const char *model, const char *settings, uint32_t parts, uint32_t converts)
+{
+    check_split(model, settings, &(struct pst_split){.parts = parts, .sequence = true}, converts);
 }
 
 /* A block has two pairs of fan and sum. */
@@ -404,7 +436,7 @@ TEST(attention_that_is_whole)
 {
     check("llama", "layers=1 dim=16 heads=4 kv_heads=2 ff=24 context=6 vocab=12", 4, 2);
     check("llama", "layers=1 dim=256 heads=4 kv_heads=2 ff=24 context=3 vocab=12", 4, 4);
-    check("llama", "layers=1 dim=16 heads=4 ff=24 context=6 vocab=12 qk_norm=true", 2, 2);
+    check("llama", "layers=1 dim=16 heads=4 ff=24 context=6 vocab=12 qk_norm=true", 2, 4);
 }
 
 TEST(head_that_is_joined)
@@ -429,13 +461,29 @@ TEST(other_models)
     check("mmt", "layers=1 dim=16 heads=4 context=5 vocab=12", 2, 8);
 }
 
+/* Embeddings are cut, a block gathers and scatters twice, the head joins. bert has two sums of
+   embeddings, and a layer before its head that is whole, between a join and a cut. */
+TEST(rows_of_tokens)
+{
+    check_tokens("gpt", "layers=2 dim=16 heads=4 context=6 vocab=12", 2, 10);
+    check_tokens("gpt", "layers=2 dim=16 heads=4 context=8 vocab=12 dropout=0.3", 4, 10);
+    check_tokens("llama",
+                 "layers=2 dim=16 heads=4 kv_heads=2 ff=24 context=6 vocab=12 qk_norm=true", 2, 10);
+    check_tokens("bert", "layers=1 dim=16 heads=4 context=6 vocab=12 dropout=0.1", 2, 9);
+    check_tokens("t5",
+                 "layers=2 decoder_layers=2 dim=16 heads=4 head_dim=4 ff=32 context=4 "
+                 "targets=8 vocab=12 buckets=8 max_distance=16 dropout=0.2",
+                 4, 24);
+}
+
 TEST(what_cannot_be_split)
 {
     struct pst_graph *whole = make_model("mlp", "inputs=3 hidden=5 layers=1 classes=3", PST_F32);
     struct pst_graph *graph = NULL;
     struct pst_error err = {0};
 
-    assert_int_equal(pst_graph_split(whole, 2, &graph, &err), PST_ERR_CONFIG);
+    assert_int_equal(pst_graph_split(whole, &(struct pst_split){.parts = 2}, &graph, &err),
+                     PST_ERR_CONFIG);
     assert_string_equal(err.kind, "config.value");
     assert_non_null(strstr(err.message, "parallel.tensor = 2 splits no operator of model mlp"));
     pst_graph_destroy(whole);
@@ -443,7 +491,7 @@ TEST(what_cannot_be_split)
 
 /* --- random graphs -----------------------------------------------------------------------------*/
 
-enum { ROWS = 3, MOST_TENSORS = 40 };
+enum { ROWS = 24, MOST_TENSORS = 40 };
 
 struct draft {
     struct pst_graph_builder *b;
@@ -555,7 +603,12 @@ static void add_some(struct draft *d)
     const uint32_t z = d->tensors[drawn(d, d->n)];
     uint32_t y;
 
-    switch (drawn(d, 7)) {
+    switch (drawn(d, 8)) {
+    case 7:
+        y = add_layer(d, x, 24 << drawn(d, 3));
+        y = add_op(d, (struct pst_op){.kind = PST_OP_DROPOUT, .p = 0.4f}, 1, y, 0);
+        add_layer(d, y, drawn_width(d));
+        break;
     case 0:
         add_norm(d, x);
         break;
@@ -635,10 +688,11 @@ TEST(random_graphs)
     for (uint32_t round = 0; round < rounds; round++) {
         struct pst_graph *graph = NULL, *whole = draw_graph(round + 1);
         struct pst_error err = {0};
+        const struct pst_split how = {.parts = degrees[round % 4], .sequence = round / 4 % 2};
         char name[32];
 
         snprintf(name, sizeof name, "seed %u", round + 1);
-        if (pst_graph_split(whole, degrees[round % 4], &graph, &err) != PST_OK) {
+        if (pst_graph_split(whole, &how, &graph, &err) != PST_OK) {
             assert_string_equal(err.kind, "config.value");
             pst_graph_destroy(whole);
             continue;

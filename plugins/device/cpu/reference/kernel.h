@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/philox.h"
+#include "graph/split.h"
 #include "graph/distance.h"
 #include "graph/rotary.h"
 
@@ -81,8 +82,10 @@ static inline bool reference_keeps(const struct pst_op_request *request,
 {
     const struct pst_op *op = request->op;
     uint64_t stream = pst_dropout_stream(op->salt, call->first_sample + sample);
-    uint32_t word = pst_philox(call->seed, stream, e / 4).v[e % 4];
+    uint32_t word;
 
+    e = pst_part_place(op, call->part, request_out(request)->elems, e);
+    word = pst_philox(call->seed, stream, e / 4).v[e % 4];
     return word >= (uint32_t)(op->p * 4294967296.0f);
 }
 
