@@ -12,6 +12,7 @@
 #include "base/saturate.h"
 #include "base/util.h"
 #include "planner/state.h"
+#include "session/groups.h"
 #include "session/isolate.h"
 
 pst_status pst_predict_step(const struct pst_plan *plan, const struct pst_graph *graph,
@@ -119,10 +120,9 @@ pst_status pst_session_predict(struct pst_session *session, struct pst_error *er
 }
 
 /* Programs are for lists that are proven. */
-pst_status pst_session_judge(struct pst_session *session, struct pst_check_report *ret_report,
-                             struct pst_error *err)
+pst_status pst_session_judge(struct pst_session *session, struct pst_planned *planned,
+                             struct pst_check_report *ret_report, struct pst_error *err)
 {
-    struct pst_planned *planned = &session->planned;
     struct pst_check_report *own = ret_report == NULL ? pst_alloc(1, sizeof *own) : NULL;
     struct pst_check_report *report = own != NULL ? own : ret_report;
     struct pst_check_limits limits;
@@ -156,6 +156,7 @@ static pst_status match_job(const struct pst_session *session, const char *file,
 {
     const struct pst_plan *plan = session->planned.plan;
     const struct pst_job *job = session->job;
+    const uint32_t other = pst_groups_other(job, plan);
 
     if (plan->batch != pst_graph_samples(session->graph, (uint32_t)job->train.batch)) {
         return pst_fail_at(err, PST_ERR_CONFIG, "config.value", file, 0, 0,
@@ -178,6 +179,12 @@ static pst_status match_job(const struct pst_session *session, const char *file,
         return pst_fail_at(err, PST_ERR_CONFIG, "config.value", file, 0, 0,
                            "the plan was made with parallel.zero = %u, here it is %lld; plan again",
                            plan->zero, (long long)job->parallel.zero);
+    }
+    if (other != PST_NONE) {
+        return pst_fail_at(err, PST_ERR_CONFIG, "config.value", file, 0, 0,
+                           "the plan was made with parallel.tensor = %u, here it is %lld; plan "
+                           "again",
+                           plan->stages[other].tensor, (long long)job->parallel.tensor);
     }
     if (plan->n_devices > (uint32_t)session->cluster.devices) {
         return pst_fail_at(err, PST_ERR_CONFIG, "config.value", file, 0, 0,
@@ -204,7 +211,7 @@ static pst_status use_file(struct pst_session *session, const char *plan_file,
         return status;
     }
     report = pst_alloc(1, sizeof *report);
-    status = pst_session_judge(session, report, err);
+    status = pst_session_judge(session, &session->planned, report, err);
     if (report->n_violations > 0 && err != NULL) {
         err->exit_code = 2;
         snprintf(err->file, sizeof err->file, "%s", plan_file);
@@ -333,7 +340,7 @@ pst_status pst_session_adopt(struct pst_session *session, const char *text, stru
     pst_status status = pst_plan_parse("the plan of rank 0", text, strlen(text), session->graph,
                                        &session->planned.plan, err);
 
-    PST_TRY(status, pst_session_judge(session, NULL, err));
+    PST_TRY(status, pst_session_judge(session, &session->planned, NULL, err));
     return status == PST_OK ? time_and_fit(session, err) : status;
 }
 
