@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "graph/custom.h"
 #include "graph/split.h"
 #include "host/plugin_host.h"
 #include "host/remark.h"
@@ -16,35 +15,17 @@ static pst_status place(const struct pst_job *job, pst_status status, struct pst
 
 /* --- the graph ---------------------------------------------------------------------------------*/
 
-/* What stands in the way whatever the operators are. */
-static pst_status check_model(const struct pst_job *job, const struct pst_graph *graph,
-                              struct pst_error *err)
+static pst_status check_slices(const struct pst_job *job, struct pst_error *err)
 {
-    const long long tensor = job->parallel.tensor;
     uint32_t slices = 1;
-    pst_status status;
+    pst_status status = pst_job_read_slices(job, &slices, err);
 
-    if (graph->costed != NULL) {
-        return pst_fail(err, PST_ERR_CONFIG, "config.value",
-                        "parallel.tensor = %lld divides operators, and a costed graph has times "
-                        "and sizes alone; set parallel.tensor = 1",
-                        tensor);
-    }
-    for (uint32_t i = 0; i < graph->n_ops; i++) {
-        if (graph->ops[i].custom != NULL) {
-            return pst_fail(err, PST_ERR_CONFIG, "config.value",
-                            "parallel.tensor = %lld: operator %s is of plugin %s, and nobody knows "
-                            "how to divide those; set parallel.tensor = 1",
-                            tensor, graph->ops[i].name, graph->ops[i].custom->id);
-        }
-    }
-    status = pst_job_read_slices(job, &slices, err);
     return status == PST_OK && slices > 1
                ? pst_fail(err, PST_ERR_CONFIG, "config.value",
-                          "parallel.tensor = %lld: the scheduler orders %u slices of each "
-                          "sequence, which are not yet divided; set scheduler.slices = 1, use "
-                          "another scheduler, or set parallel.tensor = 1",
-                          tensor, slices)
+                          "parallel.tensor = %lld, but the scheduler orders %u slices of each "
+                          "sequence, which have no parts; set scheduler.slices = 1, use another "
+                          "scheduler, or set parallel.tensor = 1",
+                          (long long)job->parallel.tensor, slices)
                : status;
 }
 
@@ -57,7 +38,7 @@ pst_status pst_groups_split(const struct pst_job *job, struct pst_graph **graph,
     if (job->parallel.tensor == 1) {
         return PST_OK;
     }
-    status = check_model(job, whole, err);
+    status = check_slices(job, err);
     PST_TRY(status, pst_graph_split(whole, (uint32_t)job->parallel.tensor, graph, err));
     return place(job, status, err);
 }
