@@ -101,7 +101,7 @@ static void each_piece(struct sum *sum, uint32_t peer, uint32_t source,
         const void *data = source == RESULT ? next.part->dst : inorder_brought(next.part, source);
 
         piece(sum, peer, (char *)(uintptr_t)data + next.at * sum->size, scratch, next.n);
-        scratch += scratch != NULL ? next.n : 0;
+        scratch = scratch != NULL ? scratch + next.n : NULL;
     }
 }
 
