@@ -146,13 +146,3 @@ pst_status pst_groups_expand(struct pst_session *session, pst_status searched,
     *planned = ranks;
     return pst_session_judge(session, planned, NULL, err);
 }
-
-uint32_t pst_groups_other(const struct pst_job *job, const struct pst_plan *plan)
-{
-    for (uint32_t s = 0; s < plan->n_stages; s++) {
-        if (plan->stages[s].tensor != (uint64_t)job->parallel.tensor) {
-            return s;
-        }
-    }
-    return PST_NONE;
-}

@@ -31,7 +31,4 @@ void pst_groups_describe(const struct pst_session *session, struct pst_groups *r
 pst_status pst_groups_expand(struct pst_session *session, pst_status searched,
                              struct pst_planned *planned, struct pst_error *err);
 
-/* The first stage that is not shared by as many ranks as the job says; PST_NONE: there is none. */
-uint32_t pst_groups_other(const struct pst_job *job, const struct pst_plan *plan);
-
 #endif

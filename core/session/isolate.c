@@ -40,8 +40,7 @@ static bool belongs(const struct pst_session *session, const struct pst_plan *pl
            plan->batch == pst_graph_samples(session->graph, (uint32_t)session->job->train.batch) &&
            plan->graph_digest == session->graph->digest &&
            plan->optimizer_slots == pst_job_optimizer_slots(session->job) &&
-           plan->zero == (uint64_t)session->job->parallel.zero &&
-           pst_groups_other(session->job, plan) == PST_NONE;
+           plan->zero == (uint64_t)session->job->parallel.zero;
 }
 
 static void sign_plan(struct pst_session *session)

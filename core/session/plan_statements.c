@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "planner/state.h"
-#include "session/groups.h"
 #include "session/session.h"
 
 const char *pst_session_times_name(const struct pst_session *session)
@@ -115,7 +114,6 @@ pst_status pst_session_compare_stated(struct pst_session *session, struct pst_ch
 {
     const struct pst_plan *plan = session->planned.plan;
     const struct pst_job *job = session->job;
-    const uint32_t other = pst_groups_other(job, plan);
 
     compare_number(report, "batch", plan->batch,
                    pst_graph_samples(session->graph, (uint32_t)job->train.batch));
@@ -123,8 +121,6 @@ pst_status pst_session_compare_stated(struct pst_session *session, struct pst_ch
     compare_number(report, "number of devices", plan->n_devices,
                    (uint64_t)session->cluster.devices);
     compare_number(report, "zero", plan->zero, (uint64_t)job->parallel.zero);
-    compare_number(report, "tensor", plan->stages[other == PST_NONE ? 0 : other].tensor,
-                   (uint64_t)job->parallel.tensor);
     compare_number(report, "barrier", plan->barrier, pst_planner_barrier(job));
     if (job->plugins.isolate != PST_ISOLATE_AUTO) {
         compare_number(report, "isolated", plan->isolated,

@@ -12,7 +12,6 @@
 #include "base/saturate.h"
 #include "base/util.h"
 #include "planner/state.h"
-#include "session/groups.h"
 #include "session/isolate.h"
 
 pst_status pst_predict_step(const struct pst_plan *plan, const struct pst_graph *graph,
@@ -156,7 +155,6 @@ static pst_status match_job(const struct pst_session *session, const char *file,
 {
     const struct pst_plan *plan = session->planned.plan;
     const struct pst_job *job = session->job;
-    const uint32_t other = pst_groups_other(job, plan);
 
     if (plan->batch != pst_graph_samples(session->graph, (uint32_t)job->train.batch)) {
         return pst_fail_at(err, PST_ERR_CONFIG, "config.value", file, 0, 0,
@@ -179,12 +177,6 @@ static pst_status match_job(const struct pst_session *session, const char *file,
         return pst_fail_at(err, PST_ERR_CONFIG, "config.value", file, 0, 0,
                            "the plan was made with parallel.zero = %u, here it is %lld; plan again",
                            plan->zero, (long long)job->parallel.zero);
-    }
-    if (other != PST_NONE) {
-        return pst_fail_at(err, PST_ERR_CONFIG, "config.value", file, 0, 0,
-                           "the plan was made with parallel.tensor = %u, here it is %lld; plan "
-                           "again",
-                           plan->stages[other].tensor, (long long)job->parallel.tensor);
     }
     if (plan->n_devices > (uint32_t)session->cluster.devices) {
         return pst_fail_at(err, PST_ERR_CONFIG, "config.value", file, 0, 0,
