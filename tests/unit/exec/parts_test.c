@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Replicas in parts against the whole model: initial values are its own, to the bit; losses, logits
+ * and weights after some steps are its own but for the rounding of sums that are cut in another
+ * way, which a wrong element, sum or gather does not come near; what is not split has the same bits
+ * on all parts. A part that stays away is missed by name.
+ */
+#include <stdatomic.h>
+
+#include "graph/split.h"
+
+#include "unit/exec/split_real.h"
+
+enum { STEPS = 4, CLASSES = 7, BATCH = 8 };
+
+static const struct layout alone = {1, {0}, ORDER_GPIPE, false, {0}};
+static const struct layout replays = {1, {0}, ORDER_GPIPE, true, {0}};
+
+/* --- weights ---------------------------------------------------------------------------------- */
+
+struct holding {
+    const float *whole, *own;
+    double most; /* difference */
+};
+
+static void hold_run(void *context, uint64_t whole, uint64_t own, uint64_t n)
+{
+    struct holding *holding = context;
+
+    for (uint64_t i = 0; i < n; i++) {
+        holding->most = fmax(holding->most,
+                             fabs((double)holding->whole[whole + i] - (double)holding->own[own + i]));
+    }
+}
+
+/* The parts' elements of a parameter are those of the whole one, off by no more than that. */
+static void hold_parameter(struct real *split, struct real *whole, uint32_t parameter, double off)
+{
+    const struct pst_parameter *own = &split->graph->params[parameter];
+    const uint64_t n = whole->graph->params[parameter].elems;
+    float *all = malloc(n * sizeof *all), *first = malloc(n * sizeof *first);
+    float *values = malloc(n * sizeof *values);
+    struct holding holding = {all, values, 0};
+
+    assert_int_equal(pst_box_whole(own), n);
+    assert_int_equal(pst_exec_get_copy(whole->exec, parameter, 0, all), PST_OK);
+    for (uint32_t r = 0; r < split->n_ranks; r++) {
+        const uint32_t part = r % split->graph->parts;
+
+        if (pst_exec_get_copy(split->exec, parameter, r, values) != PST_OK) {
+            continue; /* of another stage */
+        }
+        pst_box_runs(own, part, hold_run, &holding);
+        if (part == 0) {
+            memcpy(first, values, own->elems * sizeof *first);
+        } else if (!pst_is_split(own)) {
+            assert_memory_equal(values, first, own->elems * sizeof *first);
+        }
+    }
+    if (!(holding.most <= off)) {
+        fail_msg("%s is off by %g", own->name, holding.most);
+    }
+    free(values);
+    free(first);
+    free(all);
+}
+
+static void hold_weights(struct real *split, struct real *whole, double off)
+{
+    for (uint32_t p = 0; p < whole->graph->n_params; p++) {
+        hold_parameter(split, whole, p, off);
+    }
+}
+
+/* --- a run ------------------------------------------------------------------------------------ */
+
+static double off_by(double a, double b)
+{
+    return fabs(a - b) / fabs(b);
+}
+
+static void hold_logits(struct real *split, struct real *whole)
+{
+    const uint64_t n = SIZE * whole->graph->tensors[whole->graph->logits].elems;
+    float *own = malloc(n * sizeof *own), *all = malloc(n * sizeof *all);
+    struct pst_batch batch = {.first_sample = 0};
+    struct pst_error err = {0};
+    double losses[2];
+
+    memcpy(batch.inputs, whole->inputs, sizeof whole->inputs);
+    MUST(pst_exec_eval(whole->exec, &batch, &losses[0], all, n, &err));
+    MUST(pst_exec_eval(split->exec, &batch, &losses[1], own, n, &err));
+    assert_true(off_by(losses[1], losses[0]) < 1e-5);
+    for (uint64_t i = 0; i < n; i++) {
+        if (!(fabs((double)own[i] - (double)all[i]) < 1e-4)) {
+            fail_msg("logit %u is %g, not %g", (unsigned)i, (double)own[i], (double)all[i]);
+        }
+    }
+    assert_int_equal(pst_exec_eval(split->exec, &batch, &losses[1], own, n + 1, NULL),
+                     PST_ERR_BUG); /* parts have the same, not more */
+    free(all);
+    free(own);
+}
+
+/* sgd: a difference in the gradient stays as small as it is. */
+static void check(const char *model, const char *settings, const struct layout *layout,
+                  uint32_t parts)
+{
+    FINISHED_BY(real_destroy) struct real whole;
+    FINISHED_BY(real_destroy) struct real split;
+
+    print_message("%s, %u parts, %u stages\n", settings, parts, layout->n_stages);
+    real_create(&whole, model, settings, PST_F32, &alone, BATCH, 0, 0);
+    real_data(&whole, CLASSES);
+    split_create(&split, model, settings, PST_F32, layout, BATCH, parts);
+    real_data(&split, CLASSES);
+    hold_weights(&split, &whole, 0);
+    for (uint32_t step = 1; step <= STEPS; step++) {
+        const struct pst_update update = {.optimizer = PST_SGD, .lr = 0.1f, .step = step};
+        const struct pst_step_result expected = real_step(&whole, &update);
+        const struct pst_step_result result = real_step(&split, &update);
+
+        if (!(off_by(result.loss, expected.loss) < 1e-5)) {
+            fail_msg("step %u: loss %.9g, not %.9g", step, result.loss, expected.loss);
+        }
+    }
+    hold_weights(&split, &whole, 1e-5);
+    hold_logits(&split, &whole);
+    real_check_peaks(&split);
+}
+
+/* Two pairs of fan and sum a block. */
+TEST(gpt)
+{
+    static const char settings[] = "layers=2 dim=16 heads=4 context=8 vocab=7 tied=false";
+
+    check("gpt", settings, &alone, 2);
+    check("gpt", settings, &alone, 4);
+    check("gpt", settings, &replays, 2);
+}
+
+/* Gathers: queries are joined, because two key heads have no four parts. */
+TEST(gathers)
+{
+    check("llama", "layers=1 dim=256 heads=4 kv_heads=2 ff=24 context=3 vocab=7", &alone, 4);
+}
+
+TEST(mmt)
+{
+    check("mmt", "layers=1 dim=16 heads=4 context=8 vocab=7", &alone, 2);
+}
+
+/* --- who is missing --------------------------------------------------------------------------- */
+
+static const struct pst_transport_ops *threads;
+static atomic_uint n_posted;
+
+/* Rank 1 comes too late to its third meeting of parts. */
+static pst_status post_late(struct pst_transport *transport, uint32_t rank,
+                            const struct pst_meeting *meeting, pst_request *ret_request)
+{
+    if (rank == 1 && meeting->lane == PST_MEET_PARTS && ++n_posted == 3) {
+        usleep(400000);
+    }
+    return threads->meet(transport, rank, meeting, ret_request);
+}
+
+TEST(missing_part)
+{
+    static struct pst_transport_ops late;
+    FINISHED_BY(real_destroy) struct real real;
+    const struct pst_update update = {.optimizer = PST_SGD, .lr = 0.1f, .step = 1};
+    struct pst_batch batch = {.first_sample = 0};
+    struct pst_step_result result;
+    struct pst_error err = {0};
+
+    threads = load_threads();
+    late = *threads;
+    late.meet = post_late;
+    offloading.stall_ns = 100000000;
+    split_transport = &late;
+    split_create(&real, "gpt", "layers=2 dim=16 heads=4 context=8 vocab=7 tied=false", PST_F32, &alone, BATCH,
+                 2);
+    split_transport = NULL;
+    offloading.stall_ns = 0;
+    real_data(&real, CLASSES);
+    memcpy(batch.inputs, real.inputs, sizeof real.inputs);
+    assert_int_equal(pst_exec_step(real.exec, &batch, &update, &result, &err), PST_ERR_CANCELLED);
+    assert_string_equal(err.kind, "run.stalled");
+    assert_non_null(
+        strstr(err.message, "for rank 1 in a sum over parts (h.1.attn.c_proj:sum) among 2 ranks"));
+    assert_non_null(strstr(err.details, "operator h.1.attn.c_proj:sum, pass F, samples 0 + 2"));
+}
+
+/* --- plans that are none of parts ------------------------------------------------------------- */
+
+TEST(groups_do_not_run)
+{
+    FINISHED_BY(real_destroy) struct real real;
+    struct pst_exec_config config;
+    struct pst_error err = {0};
+
+    split_plan(&real, "gpt", "layers=1 dim=16 heads=4 context=8 vocab=7", PST_F32, &alone, BATCH,
+               2, &config);
+    real.plan->stages[0].tensor = 1;
+    assert_int_equal(pst_exec_create(&config, &real.exec, &err), PST_ERR_BUG);
+    assert_string_equal(err.kind, "plan.illegal");
+    assert_non_null(strstr(err.message, "h.0.attn.c_proj:sum is of 2 parts"));
+    real.exec = NULL;
+}
+
+static const struct pst_device_ops *without_parts(const struct pst_device_ops *ops)
+{
+    static struct pst_device_ops plain;
+
+    plain = *ops;
+    plain.flags &= ~(uint32_t)PST_DEVICE_PARTS;
+    return &plain;
+}
+
+TEST(other_devices_are_refused)
+{
+    FINISHED_BY(real_destroy) struct real real;
+    struct pst_exec_config config;
+    struct pst_error err = {0};
+
+    real_watch = without_parts;
+    split_plan(&real, "gpt", "layers=1 dim=16 heads=4 context=8 vocab=7", PST_F32, &alone, BATCH,
+               2, &config);
+    real_watch = NULL;
+    assert_int_equal(pst_exec_create(&config, &real.exec, &err), PST_ERR_UNSUPPORTED);
+    assert_string_equal(err.message, "device cpu cannot share an operator with others");
+    real.exec = NULL;
+}
