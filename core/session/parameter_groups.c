@@ -159,8 +159,8 @@ static pst_status check_names(const struct pst_job *job, const struct pst_graph 
     return status;
 }
 
-pst_status pst_rules_make(const struct pst_job *job, struct pst_graph *graph,
-                          struct pst_rules *ret_rules, struct pst_error *err)
+static pst_status make_rules(const struct pst_job *job, struct pst_graph *graph,
+                             struct pst_rules *ret_rules, struct pst_error *err)
 {
     const struct pst_job_group **groups;
     pst_status status = check_names(job, graph, err);
@@ -186,6 +186,16 @@ pst_status pst_rules_make(const struct pst_job *job, struct pst_graph *graph,
     }
     free(groups);
     return pst_config_place(job->config, "train", "group", status, err);
+}
+
+/* What a part updates is updated as in the whole model, whose digest tells of Muon, too. */
+pst_status pst_rules_make(const struct pst_job *job, struct pst_graph *graph,
+                          struct pst_rules *ret_rules, struct pst_error *err)
+{
+    pst_status status =
+        graph->whole == NULL ? PST_OK : make_rules(job, graph->whole, ret_rules, err);
+
+    return status == PST_OK ? make_rules(job, graph, ret_rules, err) : status;
 }
 
 /* --- words ------------------------------------------------------------------------------------ */
