@@ -202,10 +202,11 @@ static const char *about_device(const struct pst_session *session,
     return pst_arena_printf(
         arena,
         "measured on %s (%s%s%s), %u thread%s per device, %s; mean of the middle "
-        "four fifths of %u runs or more; W includes adding up gradients",
+        "four fifths of %u runs or more; W includes adding up gradients%s",
         run->device, about, sharing == NULL ? "" : "; ", sharing == NULL ? "" : sharing,
         session->device_config.threads, session->device_config.threads == 1 ? "" : "s",
-        dtypes[run->dtype], request->rounds);
+        dtypes[run->dtype], request->rounds,
+        session->graph->parts > 1 ? "; conversions between parts by [cluster]" : "");
 }
 
 static const char *about_description(const struct pst_session *session, struct pst_arena *arena)
