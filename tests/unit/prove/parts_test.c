@@ -108,6 +108,29 @@ static void test_llama(void **state)
 {
     (void)state;
     check_model("llama", LLAMA, 2);
+    check_model("llama", LLAMA " qkv_bias=true qk_norm=true tied=true", 2);
+    check_model("llama", LLAMA " experts=4 experts_per_token=2", 2);
+}
+
+/* A wide head, whose logits are joined. */
+static void test_join(void **state)
+{
+    FINISHED_BY(rig_close) struct rig rig;
+
+    (void)state;
+    open_parts(&rig, "llama", LLAMA " layers=1 vocab=8192", 2, 35);
+    find_op(rig.graph, "lm_head:joined");
+    check_plan(&rig, &(struct rig_shape){.devices = 2, .chunks = 1, .batch = 2, .microbatch = 1});
+}
+
+/* Other blocks and branches. */
+static void test_others(void **state)
+{
+    (void)state;
+    check_model("bert", "layers=2 dim=16 heads=2 context=8 vocab=11", 2);
+    check_model("t5", "layers=1 dim=16 heads=2 head_dim=8 ff=24 context=8 vocab=11", 2);
+    check_model("mmt", "branches=2 layers=1 dim=8 heads=2 context=4 vocab=7", 2);
+    check_model("mlp", "inputs=12 hidden=16 layers=6 classes=4", 2);
 }
 
 /* --- faults ------------------------------------------------------------------------------------*/
@@ -220,7 +243,7 @@ static void one_section(struct rig *rig)
 
 static void swap_sections(struct rig *rig)
 {
-    const char *names[] = {"layers.0.attn.qkv.weight"};
+    const char *names[] = {"layers.0.self_attn.qkv.weight"};
     struct pst_box *box = &param_of(rig, names[0])->box;
     uint64_t first = box->sections[0];
 
@@ -516,6 +539,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_gpt),
         cmocka_unit_test(test_llama),
+        cmocka_unit_test(test_join),
+        cmocka_unit_test(test_others),
         cmocka_unit_test(test_graph_faults),
         cmocka_unit_test(test_plan_faults),
         cmocka_unit_test(test_program_faults),
