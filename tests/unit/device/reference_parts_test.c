@@ -349,19 +349,14 @@ static void compare(const struct machine *whole, const struct machine *split, co
     }
 }
 
-static void check(const char *model, const char *settings, uint32_t parts, uint32_t converts)
+/* Takes both graphs. Returns the number of conversions. */
+static uint32_t compare_graphs(struct pst_graph *whole, struct pst_graph *graph, const char *name)
 {
-    struct pst_graph *whole = make_model(model, settings, PST_F64), *graph = NULL;
-    struct pst_error err = {0};
     struct machine one, several;
     uint32_t n = 0;
 
-    assert_ok(pst_graph_split(make_model(model, settings, PST_F64), parts, &graph, &err), &err);
     for (uint32_t v = 0; v < graph->n_ops; v++) {
         n += graph->ops[v].kind == PST_OP_CONVERT;
-    }
-    if (n != converts) {
-        fail_msg("%s %s: %u conversions, not %u", model, settings, n, converts);
     }
     set_up(&one, whole);
     set_up(&several, graph);
@@ -369,11 +364,25 @@ static void check(const char *model, const char *settings, uint32_t parts, uint3
     backward(&one);
     forward(&several);
     backward(&several);
-    compare(&one, &several, settings);
+    compare(&one, &several, name);
     pst_arena_finish(&one.arena);
     pst_arena_finish(&several.arena);
     pst_graph_destroy(whole);
     pst_graph_destroy(graph);
+    return n;
+}
+
+static void check(const char *model, const char *settings, uint32_t parts, uint32_t converts)
+{
+    struct pst_graph *graph = NULL;
+    struct pst_error err = {0};
+    uint32_t n;
+
+    assert_ok(pst_graph_split(make_model(model, settings, PST_F64), parts, &graph, &err), &err);
+    n = compare_graphs(make_model(model, settings, PST_F64), graph, settings);
+    if (n != converts) {
+        fail_msg("%s %s: %u conversions, not %u", model, settings, n, converts);
+    }
 }
 
 /* A block has two pairs of fan and sum. */
@@ -430,4 +439,213 @@ TEST(what_cannot_be_split)
     assert_string_equal(err.kind, "config.value");
     assert_non_null(strstr(err.message, "parallel.tensor = 2 splits no operator of model mlp"));
     pst_graph_destroy(whole);
+}
+
+/* --- random graphs -----------------------------------------------------------------------------*/
+
+enum { ROWS = 3, MOST_TENSORS = 40 };
+
+struct draft {
+    struct pst_graph_builder *b;
+    uint64_t seed;
+    uint32_t tensors[MOST_TENSORS], n; /* [ROWS, C] each */
+    uint32_t shared;                   /* a matrix that several layers use; PST_NONE: not yet */
+    uint32_t n_names;
+};
+
+static uint32_t drawn(struct draft *d, uint32_t n)
+{
+    return (uint32_t)(next_random(&d->seed) % n);
+}
+
+static uint64_t width_of(const struct draft *d, uint32_t tensor)
+{
+    return d->b->tensors[tensor].dims[d->b->tensors[tensor].rank - 1];
+}
+
+static const char *new_name(struct draft *d, const char *kind)
+{
+    return pst_arena_printf(&d->b->arena, "%s%u", kind, d->n_names++);
+}
+
+static uint32_t add_op(struct draft *d, struct pst_op op, uint32_t n_in, uint32_t x, uint32_t z)
+{
+    const uint32_t in[2] = {x, z};
+    uint32_t y;
+
+    op.name = new_name(d, "op");
+    op.in = in;
+    op.n_in = n_in;
+    y = pst_graph_add(d->b, &op);
+    assert_ok(pst_graph_failure(d->b, &(struct pst_error){0}), &d->b->error);
+    return d->tensors[d->n++] = y;
+}
+
+static uint32_t add_param(struct draft *d, uint32_t rank, uint64_t rows, uint64_t columns)
+{
+    return pst_graph_param(d->b, new_name(d, "p"), rank, (const uint64_t[2]){rows, columns},
+                           PST_INIT_ZERO, 0, false);
+}
+
+static uint32_t add_layer(struct draft *d, uint32_t x, uint64_t out)
+{
+    const uint64_t in = width_of(d, x);
+    const bool transposed = drawn(d, 4) == 0, square = in == 24 && out == 24;
+    uint32_t param[2] = {PST_NONE, drawn(d, 2) ? add_param(d, 1, out, 0) : PST_NONE};
+
+    if (square && d->shared != PST_NONE && drawn(d, 2)) {
+        param[0] = d->shared;
+    } else {
+        param[0] = add_param(d, 2, transposed ? out : in, transposed ? in : out);
+        d->shared = square ? param[0] : d->shared;
+    }
+    return add_op(d,
+                  (struct pst_op){.kind = PST_OP_LINEAR,
+                                  .act = drawn(d, 3) == 0 ? 1 + drawn(d, 2) : 0,
+                                  .transposed = transposed,
+                                  .n_param = 2,
+                                  .param = param},
+                  1, x, 0);
+}
+
+static uint32_t add_norm(struct draft *d, uint32_t x)
+{
+    const uint32_t param[2] = {add_param(d, 1, width_of(d, x), 0),
+                               add_param(d, 1, width_of(d, x), 0)};
+
+    return add_op(
+        d, (struct pst_op){.kind = PST_OP_LAYERNORM, .n_param = 2, .param = param, .eps = 1e-5f}, 1,
+        x, 0);
+}
+
+/* Packed or from two sequences, with or without rotation, a window, a scale. */
+static uint32_t add_attention(struct draft *d, uint32_t x, uint32_t z)
+{
+    const uint32_t heads = 1u << drawn(d, 4), keys = heads > 1 ? heads >> drawn(d, 2) : 1;
+    const uint32_t depth = 2 << drawn(d, 2);
+    const bool packed = drawn(d, 3) > 0;
+    struct pst_op op = {.kind = PST_OP_ATTENTION,
+                        .heads = heads,
+                        .kv_heads = keys,
+                        .causal = packed && drawn(d, 2)};
+
+    x = add_layer(d, x, (uint64_t)depth * (heads + (packed ? 2 * keys : 0)));
+    if (packed && drawn(d, 2)) {
+        x = add_op(d,
+                   (struct pst_op){.kind = PST_OP_ROTARY,
+                                   .heads = heads + keys,
+                                   .head_dim = depth,
+                                   .rope = {.theta = 100.0f}},
+                   1, x, 0);
+    }
+    return add_op(d, op, packed ? 1 : 2, x,
+                  packed ? 0 : add_layer(d, z, (uint64_t)depth * 2 * keys));
+}
+
+static uint64_t drawn_width(struct draft *d)
+{
+    static const uint64_t widths[] = {8, 12, 24, 24, 24, 48, 30, 512};
+
+    return widths[drawn(d, drawn(d, 4) ? 7 : 8)];
+}
+
+static void add_some(struct draft *d)
+{
+    const uint32_t x = d->tensors[d->n - 1 - drawn(d, d->n < 4 ? d->n : 4)];
+    const uint32_t z = d->tensors[drawn(d, d->n)];
+    uint32_t y;
+
+    switch (drawn(d, 7)) {
+    case 0:
+        add_norm(d, x);
+        break;
+    case 1:
+        add_attention(d, x, z);
+        break;
+    case 2:
+        y = add_layer(d, x, 2 * drawn_width(d));
+        add_op(d, (struct pst_op){.kind = PST_OP_GLU, .act = PST_ACT_SILU}, 1, y, 0);
+        break;
+    case 3:
+        y = add_layer(d, x, width_of(d, z));
+        add_op(d, (struct pst_op){.kind = PST_OP_ADD, .p = drawn(d, 2) ? 0.25f : 0}, 2, y, z);
+        break;
+    case 4:
+        add_op(d, (struct pst_op){.kind = PST_OP_ACT, .act = 1 + drawn(d, 3)}, 1, x, 0);
+        break;
+    default:
+        add_layer(d, x, drawn_width(d));
+        break;
+    }
+}
+
+/* What nobody has read is added up for the loss. */
+static struct pst_graph *draw_graph(uint64_t seed)
+{
+    struct draft d = {.seed = seed, .shared = PST_NONE};
+    const uint64_t rows = ROWS, shape[2] = {ROWS, 24};
+    struct pst_graph *graph = NULL;
+    struct pst_error err = {0};
+    uint32_t targets, logits = PST_NONE, n;
+
+    assert_ok(pst_graph_builder_create("random", PST_F64, &d.b, &err), &err);
+    d.tensors[d.n++] = pst_graph_input(d.b, "x", PST_FIELD_X, PST_F64, 2, shape);
+    targets = pst_graph_input(d.b, "targets", PST_FIELD_TARGET, PST_I32, 1, &rows);
+    add_layer(&d, d.tensors[0], 24);
+    for (n = 2 + drawn(&d, 6); n > 0 && d.n < MOST_TENSORS - 12; n--) {
+        pst_graph_layer(d.b, d.n);
+        add_some(&d);
+    }
+    n = d.n;
+    for (uint32_t t = 0; t < n; t++) {
+        bool read = false;
+
+        for (uint32_t v = 0; v < d.b->n_ops; v++) {
+            for (uint32_t i = 0; i < d.b->ops[v].n_in; i++) {
+                read = read || d.b->ops[v].in[i] == d.tensors[t];
+            }
+        }
+        if (!read && d.n < MOST_TENSORS - 1) {
+            const uint32_t param[2] = {add_param(&d, 2, width_of(&d, d.tensors[t]), 5), PST_NONE};
+            const uint32_t y =
+                add_op(&d, (struct pst_op){.kind = PST_OP_LINEAR, .n_param = 1, .param = param}, 1,
+                       d.tensors[t], 0);
+
+            logits = logits == PST_NONE
+                         ? y
+                         : add_op(&d, (struct pst_op){.kind = PST_OP_ADD}, 2, logits, y);
+        }
+    }
+    assert_ok(pst_graph_finish(
+                  d.b,
+                  add_op(&d, (struct pst_op){.kind = PST_OP_CROSS_ENTROPY}, 2, logits, targets),
+                  logits, &graph, &err),
+              &err);
+    pst_graph_builder_destroy(d.b);
+    return graph;
+}
+
+TEST(random_graphs)
+{
+    const char *asked = getenv("PENSTOCK_PARTS_GRAPHS");
+    const uint32_t rounds = asked != NULL ? (uint32_t)strtoul(asked, NULL, 10) : 2000;
+    static const uint32_t degrees[] = {2, 3, 4, 8};
+    uint32_t n_split = 0, converts = 0;
+
+    for (uint32_t round = 0; round < rounds; round++) {
+        struct pst_graph *graph = NULL, *whole = draw_graph(round + 1);
+        struct pst_error err = {0};
+        char name[32];
+
+        snprintf(name, sizeof name, "seed %u", round + 1);
+        if (pst_graph_split(whole, degrees[round % 4], &graph, &err) != PST_OK) {
+            assert_string_equal(err.kind, "config.value");
+            pst_graph_destroy(whole);
+            continue;
+        }
+        n_split++;
+        converts += compare_graphs(draw_graph(round + 1), graph, name);
+    }
+    print_message("%u of %u split, %u conversions\n", n_split, rounds, converts);
+    assert_true(n_split > rounds / 3 && converts > 2 * n_split);
 }
