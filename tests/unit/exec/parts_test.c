@@ -7,6 +7,7 @@
  */
 #include <stdatomic.h>
 
+#include "exec/record.h"
 #include "graph/split.h"
 
 #include "unit/exec/split_real.h"
@@ -73,6 +74,11 @@ static void hold_weights(struct real *split, struct real *whole, double off)
 
 /* --- a run ------------------------------------------------------------------------------------ */
 
+static struct {
+    uint32_t dtype;
+    double off; /* what differs by less is the same */
+} type = {PST_F32, 1e-5};
+
 static double off_by(double a, double b)
 {
     return fabs(a - b) / fabs(b);
@@ -96,11 +102,11 @@ static void hold_logits(struct real *split, struct real *whole)
     memcpy(batch.inputs, whole->inputs, sizeof whole->inputs);
     MUST(pst_exec_eval(whole->exec, &batch, &losses[0], all, n_whole, &err));
     MUST(pst_exec_eval(split->exec, &batch, &losses[1], own, n, &err));
-    assert_true(off_by(losses[1], losses[0]) < 1e-5);
+    assert_true(off_by(losses[1], losses[0]) < type.off);
     for (uint64_t i = 0; i < n_whole; i++) {
         const double value = (double)own[n - n_whole + i];
 
-        if (!(fabs(value - (double)all[i]) < 1e-4)) {
+        if (!(fabs(value - (double)all[i]) < 10 * type.off)) {
             fail_msg("logit %u is %g, not %g", (unsigned)i, value, (double)all[i]);
         }
     }
@@ -119,10 +125,10 @@ static void check(const char *model, const char *settings, const struct layout *
 
     print_message("%s, %u parts, %u stages of %u, ...\n", settings, parts, layout->n_stages,
                   layout->replicas[0]);
-    real_create(&whole, model, settings, PST_F32, layout->order < ORDER_2BW ? &alone : layout,
+    real_create(&whole, model, settings, type.dtype, layout->order < ORDER_2BW ? &alone : layout,
                 BATCH, 1, clip);
     real_data(&whole, CLASSES);
-    split_create(&split, model, settings, PST_F32, layout, BATCH, parts, clip);
+    split_create(&split, model, settings, type.dtype, layout, BATCH, parts, clip);
     real_data(&split, CLASSES);
     hold_weights(&split, &whole, 0);
     for (uint32_t step = 1; step <= STEPS; step++) {
@@ -131,13 +137,13 @@ static void check(const char *model, const char *settings, const struct layout *
         const struct pst_step_result expected = real_step(&whole, &update);
         const struct pst_step_result result = real_step(&split, &update);
 
-        if (!(off_by(result.loss, expected.loss) < 1e-5) ||
-            !(off_by(result.grad_norm, expected.grad_norm) < 1e-5)) {
+        if (!(off_by(result.loss, expected.loss) < type.off) ||
+            !(off_by(result.grad_norm, expected.grad_norm) < type.off)) {
             fail_msg("step %u: loss %.9g, norm %.9g, not %.9g, %.9g", step, result.loss,
                      result.grad_norm, expected.loss, expected.grad_norm);
         }
     }
-    hold_weights(&split, &whole, 1e-5);
+    hold_weights(&split, &whole, type.off);
     hold_logits(&split, &whole);
     real_check_peaks(&split);
 }
@@ -164,6 +170,7 @@ TEST(gathers)
 
 TEST(stages)
 {
+    check("gpt", "layers=2 dim=16 heads=4 context=8 vocab=7 dropout=0.2", &alone, 2, 0);
     check("gpt", gpt, &(struct layout){2, {0, 1}, ORDER_1F1B, false, {0}}, 4, 0.5);
     check("gpt", gpt, &(struct layout){3, {0, 1, 2}, ORDER_SPLIT, true, {0}}, 2, 0);
     check("gpt", gpt, &(struct layout){4, {0, 1, 0, 1}, ORDER_GPIPE, false, {0}}, 2, 0);
@@ -174,6 +181,26 @@ TEST(replicas)
     check("gpt", gpt, &(struct layout){1, {0}, ORDER_GPIPE, false, {2}}, 2, 0.5);
     check("gpt", gpt, &(struct layout){2, {0}, ORDER_1F1B, false, {2, 2}}, 2, 0);
     check("gpt", gpt, &(struct layout){3, {0}, ORDER_GPIPE, false, {1, 2, 1}}, 2, 0.5);
+}
+
+/* Each replica updates a piece of what its part has. */
+TEST(pieces)
+{
+    real_cuts = true;
+    check("gpt", gpt, &(struct layout){1, {0}, ORDER_GPIPE, false, {2}}, 2, 0.5);
+    check("gpt", gpt, &(struct layout){2, {0}, ORDER_1F1B, false, {2, 2}}, 2, 0);
+    real_cuts = false;
+}
+
+/* Results are rounded to 8 bits. */
+TEST(bf16)
+{
+    type.dtype = PST_BF16;
+    type.off = 4e-3;
+    check("gpt", gpt, &alone, 2, 0);
+    check("gpt", gpt, &(struct layout){2, {0, 1}, ORDER_1F1B, false, {0}}, 4, 0.5);
+    type.dtype = PST_F32;
+    type.off = 1e-5;
 }
 
 /* Passes of two batches at once, with sums of gradients under way beside those of parts. */
@@ -264,4 +291,103 @@ TEST(other_devices_are_refused)
     assert_int_equal(pst_exec_create(&config, &real.exec, &err), PST_ERR_UNSUPPORTED);
     assert_string_equal(err.message, "device cpu cannot share an operator with others");
     real.exec = NULL;
+}
+
+/* --- time ------------------------------------------------------------------------------------- */
+
+enum { US = 1000, KERNEL_US = 300, SUM_US = 700, BLOCK_SUMS = 2, ROW = 8 * 16 * SIZE };
+
+static const struct pst_graph *timed;
+
+static uint64_t kernel_ns(void *context, uint32_t rank, uint32_t op, uint32_t pass,
+                          uint32_t samples, uint32_t slice)
+{
+    return pst_op_meets(&timed->ops[op], pass) ? 0 : KERNEL_US * US; /* nobody asks for these */
+}
+
+static uint64_t update_ns(void *context, uint32_t rank, uint64_t elems, uint32_t n_slots,
+                          bool first)
+{
+    return 0;
+}
+
+static uint64_t transfer_ns(void *context, uint64_t bytes, uint32_t from, uint32_t to)
+{
+    return 0;
+}
+
+static uint64_t meeting_ns(void *context, struct pst_meet_bytes bytes, const uint32_t *ranks,
+                           uint32_t n_ranks)
+{
+    return bytes.added == ROW * sizeof(float) && bytes.copied == bytes.added && n_ranks == 2 &&
+                   ranks[0] == 0 && ranks[1] == 1
+               ? SUM_US * US
+               : 0;
+}
+
+static uint32_t node(void *context, uint32_t rank)
+{
+    return 0;
+}
+
+struct clocked {
+    const struct real *real;
+    uint32_t n; /* passes */
+};
+
+/* Two sums in each block, forward and backward. */
+static void look_at(void *context, const struct pst_recorded *recorded)
+{
+    struct clocked *clocked = context;
+    const struct pst_program *program = clocked->real->programs[recorded->rank];
+    const struct pst_program_instr *rows = &program->lists[recorded->at];
+    uint64_t us = 0;
+    uint32_t n_sums = 0;
+
+    if (recorded->instr->op > PST_I_R) {
+        return;
+    }
+    for (uint32_t c = rows->first_call; c < rows->first_call + rows->n_calls; c++) {
+        const struct pst_program_call *call = &program->calls[c];
+        const bool kernel = call->kind == PST_C_KERNEL;
+        const bool meets = kernel && pst_op_meets(&timed->ops[call->op], call->pass);
+
+        n_sums += meets;
+        us += meets ? SUM_US : kernel ? KERNEL_US : 0;
+    }
+    assert_int_equal(n_sums, 2 * BLOCK_SUMS);
+    assert_int_equal(recorded->end_ns - recorded->start_ns, us * US);
+    clocked->n++;
+}
+
+/* The clocks of all parts stop for a sum as long as its links take. */
+TEST(emulated)
+{
+    static const struct pst_device_times times = {NULL, kernel_ns, update_ns, NULL};
+    static const struct pst_exec_links links = {NULL, transfer_ns, meeting_ns, node};
+    const struct pst_update update = {.optimizer = PST_MOMENTUM, .lr = 0.1f, .step = 1};
+    FINISHED_BY(real_destroy) struct real real;
+    struct pst_exec_config config;
+    struct clocked clocked = {&real, 0};
+    struct pst_error err = {0};
+    uint32_t n_passes = 0;
+
+    split_device = "emulated";
+    split_plan(&real, "gpt", gpt, PST_F32, &alone, BATCH, 2, 0, &config);
+    split_device = "cpu";
+    timed = real.graph;
+    config.device_config.times = &times;
+    config.links = &links;
+    config.recorder = pst_recorder_create(real.graph, real.plan, config.programs, 1);
+    MUST(pst_exec_create(&config, &real.exec, &err));
+    real_data(&real, CLASSES);
+    real_step(&real, &update);
+    for (uint32_t r = 0; r < real.n_ranks; r++) {
+        n_passes += 2 * real.plan->stages[0].n_microbatches;
+    }
+    pst_recorder_each(config.recorder, look_at, &clocked);
+    assert_int_equal(clocked.n, n_passes);
+    real_eval(&real);
+    real_check_peaks(&real);
+    pst_recorder_destroy(config.recorder);
 }

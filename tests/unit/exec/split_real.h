@@ -12,6 +12,9 @@
 /* In the place of the one of threads; NULL: that one. */
 static const struct pst_transport_ops *split_transport;
 
+/* "emulated": the caller sets times and links. */
+static const char *split_device = "cpu";
+
 /* From groups, which are planned, to their parts. */
 static inline void split_expand(struct real *real, uint32_t parts)
 {
@@ -53,7 +56,7 @@ static inline void split_plan(struct real *real, const char *model, const char *
                                          .link_latency = 1000,
                                          .host_bandwidth = 1000000000};
     MUST(pst_graph_split(make_model(model, settings, dtype), parts, &real->graph, &err));
-    real->device_ops = load_device("cpu");
+    real->device_ops = load_device(split_device);
     if (real_watch != NULL) {
         real->device_ops = real_watch(real->device_ops);
     }
