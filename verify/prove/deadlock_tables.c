@@ -111,7 +111,7 @@ uint32_t pst_live_meeting_of(const struct pst_live *live, const struct pst_instr
     }
     const struct pst_plan_tie *tie = &plan->ties[instr->stage];
     for (uint32_t s = 0; sums_of(live, instr->stage) > 1 && s < tie->n_stages; s++) {
-        uint32_t place = pst_plan_replica(&plan->stages[tie->stages[s]], rank);
+        uint32_t place = pst_plan_place(&plan->stages[tie->stages[s]], rank);
         if (place != PST_NONE) {
             return live->tie_first[instr->stage] + place;
         }

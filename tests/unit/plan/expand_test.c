@@ -178,7 +178,7 @@ TEST(lists)
     uint32_t n_guests = 0;
 
     for (uint32_t i = 0; i < ROUNDS; i++) {
-        FINISHED_BY(close_pair) static struct pair pair;
+        FINISHED_BY(close_pair) struct pair pair;
 
         open_pair(&pair, i);
         for (uint32_t s = 0; s < pair.ranks->n_stages; s++) {
@@ -203,7 +203,7 @@ TEST(lists)
 TEST(logical_devices)
 {
     for (uint32_t i = 0; i < ROUNDS; i++) {
-        FINISHED_BY(close_pair) static struct pair pair;
+        FINISHED_BY(close_pair) struct pair pair;
         uint32_t of[RIG_MAX], own[MOST_RANKS];
 
         open_pair(&pair, i);
@@ -218,7 +218,7 @@ TEST(logical_devices)
 TEST(owns_all)
 {
     for (uint32_t i = 0; i < KINDS; i++) {
-        FINISHED_BY(close_pair) static struct pair pair;
+        FINISHED_BY(close_pair) struct pair pair;
         struct pst_plan_stated stated = {.versions = 3};
         uint64_t peaks[64] = {5, 6, 7};
         char words[] = "words of a plan", *before, *after;
@@ -266,7 +266,7 @@ TEST(twins_and_unrolled_plans)
     uint32_t n_unrolled = 0;
 
     for (uint32_t i = 0; i < ROUNDS; i++) {
-        FINISHED_BY(close_pair) static struct pair pair;
+        FINISHED_BY(close_pair) struct pair pair;
         struct pst_plan *groups, *after, *before;
         struct pst_error err = {0};
 
@@ -325,7 +325,7 @@ static void expect_program(const struct pst_program *program, const struct pst_p
 TEST(programs_of_parts_are_those_of_groups)
 {
     for (uint32_t i = 0; i < ROUNDS; i++) {
-        FINISHED_BY(close_pair) static struct pair pair;
+        FINISHED_BY(close_pair) struct pair pair;
 
         open_pair(&pair, i);
         for (uint32_t r = 0; r < pair.ranks->n_devices; r++) {
@@ -338,7 +338,7 @@ TEST(programs_of_parts_are_those_of_groups)
 TEST(owners)
 {
     for (uint32_t i = 0; i < ROUNDS; i++) {
-        FINISHED_BY(close_pair) static struct pair pair;
+        FINISHED_BY(close_pair) struct pair pair;
         uint64_t owned[64][4] = {{0}};
 
         open_pair(&pair, i);
@@ -425,24 +425,29 @@ static void expect_meeting(const struct pair *pair, uint32_t rank, uint32_t at, 
     *before = now;
 }
 
-/* Who meets in the program of a synchronous plan, whose lists are one section. */
-static void expect_program_members(const struct pair *pair, uint32_t rank, uint32_t at)
+/* A meeting of a synchronous plan, whose lists are one section, as the program has it: who, and how
+   many bytes. */
+static void expect_program_meeting(const struct pair *pair, uint32_t rank, uint32_t at)
 {
     const struct pst_instr *instr = &pair->ranks->devices[rank].body[at];
     const struct pst_program_meeting *meeting = pair->programs[rank]->lists[at].meeting;
     const struct pst_plan_stage *stage = &pair->ranks->stages[instr->stage];
+    const struct pst_meet_bytes expected =
+        pst_plan_meet_bytes(pair->ranks, pair->rig.graph, instr, rank);
+    uint64_t bytes = 0;
 
-    if (instr->op != PST_I_REDUCE && instr->op != PST_I_GATHER) {
-        return;
-    }
-    if (pst_plan_replicas(stage) == 1) {
+    if (instr->op == PST_I_NORM || (instr->op != PST_I_TIE && pst_plan_replicas(stage) == 1)) {
         assert_null(meeting);
         return;
     }
-    assert_int_equal(meeting->n_members, pst_plan_replicas(stage));
+    for (uint32_t i = 0; i < meeting->n_parts; i++) {
+        bytes += meeting->parts[i].bytes;
+    }
+    assert_int_equal(bytes, instr->op == PST_I_GATHER ? expected.copied : expected.added);
+    assert_true(instr->op == PST_I_TIE || meeting->n_members == pst_plan_replicas(stage));
     for (uint32_t m = 0; m < meeting->n_members; m++) {
         assert_int_equal(meeting->members[m] % pair->tensor, rank % pair->tensor);
-        assert_int_equal(pst_plan_replica(stage, meeting->members[m]), m);
+        assert_true(instr->op == PST_I_TIE || pst_plan_replica(stage, meeting->members[m]) == m);
     }
 }
 
@@ -451,7 +456,7 @@ TEST(meetings)
     uint32_t n = 0;
 
     for (uint32_t i = 0; i < ROUNDS; i++) {
-        FINISHED_BY(close_pair) static struct pair pair;
+        FINISHED_BY(close_pair) struct pair pair;
         struct seen *seen = calloc(MOST_MEETINGS, sizeof *seen);
 
         open_pair(&pair, i);
@@ -466,7 +471,7 @@ TEST(meetings)
                 expect_meeting(&pair, r, at, seen);
                 n++;
                 if (!pair.ranks->asynchronous) {
-                    expect_program_members(&pair, r, at);
+                    expect_program_meeting(&pair, r, at);
                 }
             }
         }
@@ -482,7 +487,7 @@ TEST(bytes_of_norm)
     const struct pst_instr norm = {.op = PST_I_NORM};
 
     for (uint32_t i = 0; i < ROUNDS; i++) {
-        FINISHED_BY(close_pair) static struct pair pair;
+        FINISHED_BY(close_pair) struct pair pair;
         uint64_t values = 0;
 
         open_pair(&pair, i);
