@@ -47,7 +47,7 @@ static void keep_sound(const char *file, size_t size, const float values[3])
     struct pst_checkpoint_piece pieces[] = {
         {.key = "param/w", .shape = {3}, .xxh3 = pst_hash_text(&hashes[1], sums[1])}};
     struct pst_checkpoint_tensor tensors[] = {
-        {"param/w", 1, {3}, 3, sums[1], sizeof pieces / sizeof *pieces, pieces}};
+        {"param/w", 1, {3}, 3, sums[1], sizeof pieces / sizeof *pieces, pieces, {0}}};
     struct pst_manifest manifest = {.run = "",
                                     .written_by = "",
                                     .model = "",

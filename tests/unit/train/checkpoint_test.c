@@ -14,12 +14,12 @@
 static void make(struct pst_manifest *manifest)
 {
     static struct pst_checkpoint_file files[] = {{"shard-00000.safetensors", 1000, SUM}};
-    static struct pst_checkpoint_piece one[] = {{0, "opt/0/w", {0}, {3}, SUM}};
-    static struct pst_checkpoint_piece two[] = {{0, "param/w#000000", {0, 0}, {1, 3}, SUM},
-                                                {0, "param/w#000001", {1, 0}, {1, 3}, SUM}};
+    static struct pst_checkpoint_piece one[] = {{0, "opt/0/w", {0}, {3}, SUM, 0}};
+    static struct pst_checkpoint_piece two[] = {{0, "param/w#000000", {0, 0}, {1, 3}, SUM, 0},
+                                                {0, "param/w#000001", {1, 0}, {1, 3}, SUM, 0}};
     static struct pst_checkpoint_tensor tensors[] = {
-        {"opt/0/w", 1, {3}, 3, SUM, 1, one},
-        {"param/w", 2, {2, 3}, 6, SUM, 2, two},
+        {"opt/0/w", 1, {3}, 3, SUM, 1, one, {0}},
+        {"param/w", 2, {2, 3}, 6, SUM, 2, two, {0}},
     };
 
     *manifest = (struct pst_manifest){.run = "feed",
@@ -156,10 +156,10 @@ static char *write_split(void)
 {
     struct pst_checkpoint_file files[] = {{"shard-00000.safetensors", 1000, SUM},
                                           {"shard-00001.safetensors", 1000, SUM}};
-    struct pst_checkpoint_piece pieces[] = {{0, "param/w#000000", {0, 0}, {1, 2}, SUM},
-                                            {1, "param/w#000001", {0, 2}, {1, 1}, SUM},
-                                            {0, "param/w#000002", {1, 0}, {1, 3}, SUM}};
-    struct pst_checkpoint_tensor tensor = {"param/w", 2, {2, 3}, 6, NULL, 3, pieces};
+    struct pst_checkpoint_piece pieces[] = {{0, "param/w#000000", {0, 0}, {1, 2}, SUM, 0},
+                                            {1, "param/w#000001", {0, 2}, {1, 1}, SUM, 0},
+                                            {0, "param/w#000002", {1, 0}, {1, 3}, SUM, 0}};
+    struct pst_checkpoint_tensor tensor = {"param/w", 2, {2, 3}, 6, NULL, 3, pieces, {0}};
     struct pst_manifest manifest;
 
     make(&manifest);
@@ -244,11 +244,11 @@ TEST(versions)
 
     make(&manifest);
     text = pst_manifest_write(&manifest);
-    later = with(text, "\"version\":2", "\"version\":4");
+    later = with(text, "\"version\":2", "\"version\":5");
     other = with(later, "\"step\":7", "\"step\":7,\"stop\":[1]");
     assert_int_equal(parse(other, &err), PST_OK);
     free(other);
-    other = with(later, "\"min_reader\":1", "\"min_reader\":4");
+    other = with(later, "\"min_reader\":1", "\"min_reader\":5");
     assert_int_equal(parse(other, &err), PST_ERR_CONFIG);
     assert_string_equal(err.kind, "input.unsupported");
     free(other);
