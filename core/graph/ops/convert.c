@@ -31,9 +31,17 @@ static void grad_convert(const struct pst_op_case *c, struct pst_op_grad *info)
     info->b_alias = pst_convert_work(c->op, 1) == PST_WORK_NONE ? 1 : 0;
 }
 
+/* A copy is cheap to make again; a meeting is not. */
+static uint32_t convert_flags(const struct pst_op *op)
+{
+    return pst_op_meets(op, 0) ? 0 : PST_NODE_CHEAP;
+}
+
 const struct pst_op_rules pst_op_convert = {
     .kind = {"convert", 1, 1, 0, 0},
     .attributes = PST_ATTR_CONVERT | PST_ATTR_PARTS,
+    .costly = true,
+    .more_flags = convert_flags,
     .infer = infer_convert,
     .grad = grad_convert,
 };

@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The graph of a part: the operators of the whole model in their order, each with its part of what
+ * its way divides, and before or after it the conversions that it is the first to need:
+ *
+ *   whole x, read by columns      x - x:fan - op
+ *   result by rows                op - op:sum (- op:add with the bias, which counts once)
+ *   split x, read whole           x - x:join (- x:apart - x:order - x:joined, along the last axis)
+ */
+#include "graph/split.h"
+
+#include <string.h>
+
+#include "base/memory.h"
+#include "graph/draft.h"
+#include "graph/op_rules.h"
+#include "graph/ways.h"
+
+enum { AS_WHOLE, AS_FANNED, AS_SPLIT, LAYOUTS };
+
+struct splitter {
+    struct ways ways;
+    struct pst_arena arena;
+    struct pst_graph_builder *builder;
+    uint32_t (*at)[LAYOUTS]; /* [tensor of the whole] in the draft; PST_NONE: not yet made */
+    uint32_t *op_of;         /* [operator of the draft] */
+    uint32_t op;             /* of the whole, whose part is being made */
+};
+
+/* --- operators of the draft --------------------------------------------------------------------*/
+
+static uint32_t add(struct splitter *s, const struct pst_op *op)
+{
+    const uint32_t result = pst_graph_add(s->builder, op);
+
+    if (result != PST_NONE) {
+        s->op_of[s->builder->n_ops - 1] = s->op;
+        ((struct pst_op *)&s->builder->ops[s->builder->n_ops - 1])->salt = op->salt;
+    }
+    return result;
+}
+
+static uint32_t add_convert(struct splitter *s, const char *name, const char *suffix,
+                            enum pst_convert convert, uint32_t x)
+{
+    const struct pst_op op = {.kind = PST_OP_CONVERT,
+                              .name = pst_arena_printf(&s->arena, "%s:%s", name, suffix),
+                              .in = &x,
+                              .n_in = 1,
+                              .convert = convert,
+                              .parts = s->ways.parts};
+
+    return add(s, &op);
+}
+
+static uint32_t add_form(struct splitter *s, const char *name, const char *suffix, uint32_t kind,
+                         const struct pst_form *form, uint32_t x)
+{
+    const struct pst_op op = {.kind = kind,
+                              .name = pst_arena_printf(&s->arena, "%s:%s", name, suffix),
+                              .in = &x,
+                              .n_in = 1,
+                              .form = form};
+
+    return add(s, &op);
+}
+
+/* Parts along the last axis were joined along the first: [parts n, ..., c] -> [n, ..., parts c]. */
+static uint32_t order_parts(struct splitter *s, const char *name, uint32_t joined)
+{
+    const struct pst_tensor *x = &s->builder->tensors[joined];
+    const uint32_t rank = x->rank;
+    struct pst_form apart = {.rank = rank + 1}, order = {.rank = rank + 1}, last = {.rank = rank};
+
+    apart.dims[0] = s->ways.parts;
+    apart.dims[1] = x->dims[0] / s->ways.parts;
+    memcpy(&apart.dims[2], &x->dims[1], (rank - 1) * sizeof *x->dims);
+    for (uint32_t a = 0; a <= rank; a++) {
+        order.from[a] = a == rank ? rank : a == rank - 1 ? 0 : a + 1;
+        order.dims[a] = apart.dims[order.from[a]];
+        order.step[a] = 1;
+    }
+    memcpy(last.dims, order.dims, rank * sizeof *last.dims);
+    last.dims[rank - 1] = order.dims[rank - 1] * order.dims[rank];
+    joined = add_form(s, name, "apart", PST_OP_RESHAPE, &apart, joined);
+    joined =
+        joined == PST_NONE ? joined : add_form(s, name, "order", PST_OP_STRIDED, &order, joined);
+    return joined == PST_NONE ? joined : add_form(s, name, "joined", PST_OP_RESHAPE, &last, joined);
+}
+
+/* --- layouts -----------------------------------------------------------------------------------*/
+
+/* A tensor of the whole as a reader needs it. */
+static uint32_t tensor_as(struct splitter *s, uint32_t tensor, uint32_t layout)
+{
+    uint32_t *at = s->at[tensor];
+    const struct pst_tensor *of = &s->ways.graph->tensors[tensor];
+
+    if (at[layout] != PST_NONE || s->builder->error.status != PST_OK) {
+        return at[layout];
+    }
+    if (layout == AS_FANNED) {
+        const uint32_t x = tensor_as(s, tensor, AS_WHOLE);
+
+        at[layout] = of->needs_grad ? add_convert(s, of->name, "fan", PST_CONVERT_FAN, x) : x;
+    } else if (layout == AS_WHOLE) {
+        at[layout] = add_convert(s, of->name, "join", PST_CONVERT_JOIN, at[AS_SPLIT]);
+        if (of->rank > 1 && at[layout] != PST_NONE) {
+            at[layout] = order_parts(s, of->name, at[layout]);
+        }
+    }
+    return at[layout];
+}
+
+/* --- operators of the whole --------------------------------------------------------------------*/
+
+/* The bias of a layer split by rows, after the sum. */
+static uint32_t add_bias(struct splitter *s, const struct pst_op *op, uint32_t x)
+{
+    const struct pst_op bias = {.kind = PST_OP_PARAMETER,
+                                .name = pst_arena_printf(&s->arena, "%s:bias", op->name),
+                                .param = &op->param[1],
+                                .n_param = 1};
+    uint32_t in[2] = {x, 0};
+    const struct pst_op sum = {.kind = PST_OP_MAP,
+                               .name = pst_arena_printf(&s->arena, "%s:add", op->name),
+                               .in = in,
+                               .n_in = 2,
+                               .map = PST_MAP_ADD};
+
+    in[1] = add(s, &bias);
+    return in[1] == PST_NONE ? PST_NONE : add(s, &sum);
+}
+
+static void divide_heads(struct pst_op *op, uint32_t parts)
+{
+    op->heads /= parts;
+    op->kv_heads /= parts;
+}
+
+/* Adds its part of an operator, with what stands before and after it. */
+static void add_part(struct splitter *s, uint32_t v)
+{
+    const struct pst_op *whole = &s->ways.graph->ops[v];
+    const uint8_t way = s->ways.way[v];
+    const uint32_t layout = way == WAY_WHOLE ? AS_WHOLE : way == WAY_COLUMN ? AS_FANNED : AS_SPLIT;
+    uint32_t *in = pst_arena_array(&s->arena, whole->n_in, sizeof *in), result;
+    uint32_t param[PST_MAX_PARAM] = {PST_NONE, PST_NONE};
+    struct pst_op op = *whole;
+
+    s->op = v;
+    pst_graph_layer(s->builder, whole->layer);
+    for (uint32_t i = 0; i < whole->n_in; i++) {
+        in[i] = tensor_as(s, whole->in[i], layout);
+    }
+    memcpy(param, whole->param, whole->n_param * sizeof *param);
+    param[1] = way == WAY_ROW ? PST_NONE : param[1];
+    op.in = in;
+    op.param = param;
+    op.slices = 0;
+    if (way == WAY_HEADS) {
+        divide_heads(&op, s->ways.parts);
+    }
+    result = add(s, &op);
+    if (way == WAY_ROW && result != PST_NONE) {
+        result = add_convert(s, whole->name, "sum", PST_CONVERT_SUM, result);
+        if (pst_op_has_param(whole, 1) && result != PST_NONE) {
+            result = add_bias(s, whole, result);
+        }
+    }
+    s->at[whole->out[0]][s->ways.cuts[whole->out[0]].n > 0 ? AS_SPLIT : AS_WHOLE] = result;
+}
+
+static void add_params(struct splitter *s)
+{
+    for (uint32_t p = 0; p < s->ways.graph->n_params; p++) {
+        const struct pst_parameter *whole = &s->ways.graph->params[p];
+        const struct pst_box box = pst_ways_box(&s->ways, p);
+        struct pst_parameter *param;
+        uint64_t dims[PST_MAX_RANK];
+
+        memcpy(dims, whole->dims, sizeof dims);
+        if (box.parts > 1) {
+            dims[box.axis] /= box.parts;
+        }
+        if (pst_graph_param(s->builder, whole->name, whole->rank, dims, whole->init,
+                            whole->init_scale, whole->decay) == PST_NONE) {
+            return;
+        }
+        param = &s->builder->params[p];
+        param->box = box;
+        param->rule = whole->rule;
+    }
+}
+
+/* The number after the targets of a sample comes when the graph is made. */
+static void add_inputs(struct splitter *s)
+{
+    const struct pst_graph *whole = s->ways.graph;
+    const struct pst_op *loss = &whole->ops[whole->tensors[whole->loss].producer];
+
+    for (uint32_t i = 0; i < whole->n_inputs; i++) {
+        const struct pst_tensor *tensor = &whole->tensors[i];
+        const struct pst_tensor *shape = tensor;
+        uint32_t rank = tensor->rank;
+
+        if (pst_graph_counts_over(whole) > 0 && loss->n_in > 1 && loss->in[1] == i) {
+            shape = &whole->tensors[loss->in[0]];
+            rank = shape->rank - 1;
+        }
+        s->at[i][AS_WHOLE] = s->at[i][AS_FANNED] = pst_graph_input(
+            s->builder, tensor->name, tensor->field, tensor->dtype, rank, shape->dims);
+    }
+}
+
+/* --- graph -------------------------------------------------------------------------------------*/
+
+static pst_status check_whole(const struct pst_graph *whole, uint32_t parts, struct pst_error *err)
+{
+    const char *why = whole->costed != NULL    ? "a costed graph has no operators to divide"
+                      : whole->customs != NULL ? "operators of plugins cannot be divided"
+                      : whole->slices > 1      ? "slices of sequences have no parts"
+                                               : NULL;
+
+    if (why != NULL) {
+        return pst_fail(err, PST_ERR_CONFIG, "config.value",
+                        "parallel.tensor = %u, but model %s cannot have parts: %s; set it to 1",
+                        parts, whole->name, why);
+    }
+    for (uint32_t v = 0; v < whole->n_ops; v++) {
+        if (strchr(whole->ops[v].name, ':') != NULL) {
+            return pst_fail(err, PST_ERR_CONFIG, "config.value",
+                            "parallel.tensor = %u: operator %s has a colon in its name, which "
+                            "stands for conversions there; rename it",
+                            parts, whole->ops[v].name);
+        }
+    }
+    return PST_OK;
+}
+
+static pst_status check_ways(const struct ways *ways, struct pst_error *err)
+{
+    for (uint32_t v = 0; v < ways->graph->n_ops; v++) {
+        if (ways->way[v] != WAY_WHOLE) {
+            return PST_OK;
+        }
+    }
+    return pst_fail(err, PST_ERR_CONFIG, "config.value",
+                    "parallel.tensor = %u splits no operator of model %s; take replicas "
+                    "(train.degrees) or stages",
+                    ways->parts, ways->graph->name);
+}
+
+static pst_status make_graph(struct splitter *s, struct pst_graph **ret_graph,
+                             struct pst_error *err)
+{
+    const struct pst_graph *whole = s->ways.graph;
+    uint32_t loss, logits = PST_NONE, n_ops;
+    pst_status status;
+
+    add_inputs(s);
+    add_params(s);
+    for (uint32_t v = 0; v < whole->n_ops && s->builder->error.status == PST_OK; v++) {
+        add_part(s, v);
+    }
+    loss = s->at[whole->loss][AS_WHOLE];
+    if (whole->logits != PST_NONE) {
+        logits = tensor_as(s, whole->logits, AS_WHOLE);
+    }
+    n_ops = s->builder->n_ops;
+    status = pst_graph_finish(s->builder, loss, logits, ret_graph, err);
+    PST_TRY(status, pst_graph_mean_tokens(*ret_graph, whole->token_batch, err));
+    if (status == PST_OK) {
+        PST_ASSERT((*ret_graph)->n_ops == n_ops); /* the whole is fused already */
+        (*ret_graph)->op_of =
+            pst_arena_copy(&(*ret_graph)->arena, s->op_of, n_ops, sizeof *s->op_of);
+        (*ret_graph)->parts = s->ways.parts;
+    }
+    return status;
+}
+
+static void make_ways(struct splitter *s, const struct pst_graph *whole, uint32_t parts)
+{
+    s->ways = (struct ways){
+        .graph = whole,
+        .parts = parts,
+        .way = pst_arena_array(&s->arena, whole->n_ops, sizeof *s->ways.way),
+        .cuts = pst_arena_array(&s->arena, whole->n_tensors, sizeof *s->ways.cuts),
+        .plain = pst_arena_array(&s->arena, whole->n_ops, sizeof *s->ways.plain),
+        .together = pst_arena_array(&s->arena, whole->n_params, sizeof *s->ways.together),
+    };
+    pst_ways_choose(&s->ways);
+}
+
+/* The model's own type: that of what its loss reads. */
+static uint32_t dtype_of(const struct pst_graph *whole)
+{
+    return whole->tensors[whole->ops[whole->tensors[whole->loss].producer].in[0]].dtype;
+}
+
+/* An operator and what its way brings: a conversion or four for each input, a sum, a bias. */
+static size_t most_ops(const struct pst_graph *whole)
+{
+    size_t n = 4 * (size_t)whole->n_ops + 4;
+
+    for (uint32_t v = 0; v < whole->n_ops; v++) {
+        n += 5 * (size_t)whole->ops[v].n_in;
+    }
+    return n;
+}
+
+pst_status pst_graph_split(struct pst_graph *whole, uint32_t parts, struct pst_graph **ret_graph,
+                           struct pst_error *err)
+{
+    struct splitter s = {.builder = NULL};
+    struct pst_graph *graph = NULL;
+    pst_status status = check_whole(whole, parts, err);
+
+    if (status != PST_OK) {
+        return status;
+    }
+    make_ways(&s, whole, parts);
+    status = check_ways(&s.ways, err);
+    PST_TRY(status, pst_graph_builder_create(whole->name, dtype_of(whole), &s.builder, err));
+    if (status == PST_OK) {
+        s.at = pst_arena_array(&s.arena, whole->n_tensors, sizeof *s.at);
+        memset(s.at, 0xFF, whole->n_tensors * sizeof *s.at);
+        s.op_of = pst_arena_array(&s.arena, most_ops(whole), sizeof *s.op_of);
+        status = make_graph(&s, &graph, err);
+    }
+    pst_graph_builder_destroy(s.builder);
+    pst_arena_finish(&s.arena);
+    if (status != PST_OK) {
+        pst_graph_destroy(graph);
+        return status;
+    }
+    graph->whole = whole;
+    *ret_graph = graph;
+    return PST_OK;
+}

@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Megatron's pattern: a linear layer that reads what is whole is split by columns, one that reads
+ * what is split by rows, and what stands between them works on its own columns or heads. Operators
+ * are visited in their order; a choice that turns out not to go with a later one is forbidden, and
+ * all begin again, with one possibility less.
+ */
+#include "graph/ways.h"
+
+#include <string.h>
+
+#include "graph/op_rules.h"
+
+#define LARGE (1u << 20) /* bytes of a matrix that is split although its result is joined at once  \
+                          */
+
+static const struct pst_tensor *tensor_of(const struct ways *ways, uint32_t tensor)
+{
+    return &ways->graph->tensors[tensor];
+}
+
+static uint64_t last_of(const struct pst_tensor *tensor)
+{
+    return tensor->rank == 0 ? 1 : tensor->dims[tensor->rank - 1];
+}
+
+static bool is_divided(const struct ways *ways, const struct cut *cut)
+{
+    for (uint32_t i = 0; i < cut->n; i++) {
+        if (cut->sections[i] % ways->parts != 0) {
+            return false;
+        }
+    }
+    return cut->n > 0;
+}
+
+static bool same_cut(const struct cut *a, const struct cut *b)
+{
+    return a->n == b->n && memcmp(a->sections, b->sections, a->n * sizeof *a->sections) == 0;
+}
+
+/* A parameter that one operator alone uses may be split as it likes. */
+static bool may_split(const struct ways *ways, uint32_t parameter)
+{
+    return parameter == PST_NONE || !ways->together[parameter];
+}
+
+/* --- what readers want -------------------------------------------------------------------------*/
+
+static struct cut wanted_cut(const struct ways *ways, uint32_t tensor);
+
+/* Queries, and keys and values; packed in one tensor or in two. */
+static struct cut heads_cut(const struct ways *ways, const struct pst_op *op, uint32_t input)
+{
+    const uint64_t width = last_of(tensor_of(ways, op->out[0]));
+    const uint32_t kv_heads = op->kv_heads == 0 ? op->heads : op->kv_heads;
+    const uint64_t keys = width / op->heads * kv_heads;
+
+    if (op->heads % ways->parts != 0 || kv_heads % ways->parts != 0 ||
+        !may_split(ways, op->param[0])) {
+        return (struct cut){0};
+    }
+    return op->n_in == 1 ? (struct cut){3, {width, keys, keys}}
+           : input == 0  ? (struct cut){1, {width}}
+                         : (struct cut){2, {keys, keys}};
+}
+
+/* Is a rotation of heads that lie so? */
+static bool turns_heads(const struct pst_op *op, const struct cut *cut, uint32_t parts)
+{
+    uint64_t turned = (uint64_t)op->heads * op->head_dim;
+
+    for (uint32_t i = 0; i < cut->n && turned > 0; i++) {
+        if (cut->sections[i] % ((uint64_t)op->head_dim * parts) != 0 || cut->sections[i] > turned) {
+            return false;
+        }
+        turned -= cut->sections[i];
+    }
+    return cut->n > 0 && turned == 0;
+}
+
+/* How a reader would have this input split; n 0: whole. */
+static struct cut wanted_by(const struct ways *ways, uint32_t reader, uint32_t tensor)
+{
+    const struct pst_op *op = &ways->graph->ops[reader];
+    const struct cut one = {1, {last_of(tensor_of(ways, tensor))}};
+    struct cut after;
+
+    switch (op->kind) {
+    case PST_OP_ATTENTION:
+        return op->n_in == 2 && op->in[0] == op->in[1]
+                   ? (struct cut){0}
+                   : heads_cut(ways, op, op->in[0] == tensor ? 0 : 1);
+    case PST_OP_ROTARY:
+        after = wanted_cut(ways, op->out[0]);
+        return turns_heads(op, &after, ways->parts) ? after : (struct cut){0};
+    case PST_OP_GLU:
+        return (struct cut){2, {one.sections[0] / 2, one.sections[0] / 2}};
+    case PST_OP_ACT:
+        after = wanted_cut(ways, op->out[0]);
+        return after;
+    case PST_OP_LINEAR:
+        return op->act == PST_ACT_NONE && may_split(ways, op->param[0]) ? one : (struct cut){0};
+    default:
+        return (struct cut){0};
+    }
+}
+
+/* What all its readers want. */
+static struct cut wanted_cut(const struct ways *ways, uint32_t tensor)
+{
+    const struct pst_tensor *of = tensor_of(ways, tensor);
+    struct cut cut = {0};
+
+    for (uint32_t i = 0; i < of->n_consumers; i++) {
+        const struct cut next = wanted_by(ways, of->consumers[i], tensor);
+
+        if (!is_divided(ways, &next) || (i > 0 && !same_cut(&cut, &next))) {
+            return (struct cut){0};
+        }
+        cut = next;
+    }
+    return tensor == ways->graph->logits ? (struct cut){0} : cut;
+}
+
+/* --- choice ------------------------------------------------------------------------------------*/
+
+static enum way way_of_linear(const struct ways *ways, uint32_t v, struct cut *ret_cut)
+{
+    const struct pst_op *op = &ways->graph->ops[v];
+    const struct cut *x = &ways->cuts[op->in[0]];
+    const struct pst_parameter *matrix = &ways->graph->params[op->param[0]];
+    const struct cut one = {1, {last_of(tensor_of(ways, op->out[0]))}};
+    struct cut cut;
+
+    *ret_cut = (struct cut){0};
+    if (!may_split(ways, op->param[0]) || !may_split(ways, op->param[1])) {
+        return WAY_WHOLE;
+    }
+    if (x->n == 1 && op->act == PST_ACT_NONE) {
+        return WAY_ROW;
+    }
+    cut = ways->plain[v] ? one : wanted_cut(ways, op->out[0]);
+    if (cut.n == 0 && matrix->elems * pst_dtype_bytes(matrix->dtype) >= LARGE) {
+        cut = one;
+    }
+    if (!is_divided(ways, &cut)) {
+        return WAY_WHOLE;
+    }
+    *ret_cut = cut;
+    return WAY_COLUMN;
+}
+
+static enum way way_of_heads(const struct ways *ways, const struct pst_op *op, struct cut *ret_cut)
+{
+    for (uint32_t i = 0; i < op->n_in; i++) {
+        const struct cut want =
+            op->kind == PST_OP_ATTENTION ? heads_cut(ways, op, i) : ways->cuts[op->in[i]];
+
+        if (!is_divided(ways, &want) || !same_cut(&want, &ways->cuts[op->in[i]]) ||
+            (op->kind == PST_OP_ROTARY && !turns_heads(op, &want, ways->parts))) {
+            return WAY_WHOLE;
+        }
+    }
+    *ret_cut = op->kind == PST_OP_ROTARY ? ways->cuts[op->in[0]]
+                                         : (struct cut){1, {last_of(tensor_of(ways, op->out[0]))}};
+    return WAY_HEADS;
+}
+
+static enum way choose_way(const struct ways *ways, uint32_t v, struct cut *ret_cut)
+{
+    const struct pst_op *op = &ways->graph->ops[v];
+    const struct cut *x = op->n_in > 0 ? &ways->cuts[op->in[0]] : NULL;
+
+    *ret_cut = (struct cut){0};
+    switch (op->kind) {
+    case PST_OP_LINEAR:
+        return way_of_linear(ways, v, ret_cut);
+    case PST_OP_ATTENTION:
+    case PST_OP_ROTARY:
+        return way_of_heads(ways, op, ret_cut);
+    case PST_OP_GLU:
+        if (x->n == 2 && x->sections[0] == x->sections[1]) {
+            *ret_cut = (struct cut){1, {x->sections[0]}};
+        }
+        return ret_cut->n > 0 ? WAY_ALIKE : WAY_WHOLE;
+    case PST_OP_ACT:
+        *ret_cut = *x;
+        return x->n > 0 ? WAY_ALIKE : WAY_WHOLE;
+    default:
+        return WAY_WHOLE;
+    }
+}
+
+/* The operator that split a tensor. */
+static uint32_t splitter_of(const struct ways *ways, uint32_t tensor)
+{
+    uint32_t v = tensor_of(ways, tensor)->producer;
+
+    while (ways->way[v] == WAY_HEADS || ways->way[v] == WAY_ALIKE) {
+        v = tensor_of(ways, ways->graph->ops[v].in[0])->producer;
+    }
+    return v;
+}
+
+/* Sections are not joined: what reads all of a tensor that has several gets it in one. Returns
+   false if that forbids what was chosen before. */
+static bool allow_reads(struct ways *ways, uint32_t v)
+{
+    const struct pst_op *op = &ways->graph->ops[v];
+    bool fine = true;
+
+    for (uint32_t i = 0; i < op->n_in; i++) {
+        const uint32_t n = ways->cuts[op->in[i]].n;
+
+        if (n > 1 && (ways->way[v] == WAY_WHOLE || ways->way[v] == WAY_COLUMN)) {
+            ways->plain[splitter_of(ways, op->in[i])] = true;
+            fine = false;
+        }
+    }
+    return fine;
+}
+
+static bool same_box(const struct pst_box *a, const struct pst_box *b)
+{
+    return a->parts == b->parts && a->axis == b->axis && a->n_sections == b->n_sections &&
+           memcmp(a->sections, b->sections, a->n_sections * sizeof *a->sections) == 0;
+}
+
+static struct pst_box box_of(const struct ways *ways, uint32_t v, uint32_t slot)
+{
+    const struct pst_op *op = &ways->graph->ops[v];
+    const bool row = ways->way[v] == WAY_ROW;
+    const struct cut *cut = &ways->cuts[row ? op->in[0] : op->out[0]];
+    struct pst_box box = {.parts = ways->parts, .n_sections = cut->n};
+
+    memcpy(box.sections, cut->sections, sizeof box.sections);
+    if (op->kind == PST_OP_ATTENTION && ways->way[v] == WAY_HEADS) {
+        return (struct pst_box){ways->parts, 1, 1, {op->heads}};
+    }
+    if (op->kind != PST_OP_LINEAR || ways->way[v] == WAY_WHOLE || (row && slot == 1)) {
+        return (struct pst_box){0};
+    }
+    box.axis = slot == 0 && op->transposed == row ? 1 : 0;
+    return box;
+}
+
+struct pst_box pst_ways_box(const struct ways *ways, uint32_t parameter)
+{
+    const struct pst_parameter *of = &ways->graph->params[parameter];
+
+    return box_of(ways, of->users[0], of->user_slots[0]);
+}
+
+/* All uses of a parameter have it split alike, or it is whole. */
+static bool agree_on(struct ways *ways, uint32_t parameter)
+{
+    const struct pst_parameter *of = &ways->graph->params[parameter];
+    const struct pst_box first = pst_ways_box(ways, parameter);
+
+    for (uint32_t u = 1; u < of->n_users; u++) {
+        const struct pst_box other = box_of(ways, of->users[u], of->user_slots[u]);
+
+        if (!same_box(&first, &other)) {
+            ways->together[parameter] = true;
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool choose_all(struct ways *ways)
+{
+    bool fine = true;
+
+    for (uint32_t v = 0; v < ways->graph->n_ops; v++) {
+        struct cut cut;
+
+        ways->way[v] = choose_way(ways, v, &cut);
+        ways->cuts[ways->graph->ops[v].out[0]] = cut;
+    }
+    for (uint32_t v = 0; v < ways->graph->n_ops; v++) {
+        fine = allow_reads(ways, v) && fine;
+    }
+    for (uint32_t p = 0; p < ways->graph->n_params; p++) {
+        fine = agree_on(ways, p) && fine;
+    }
+    return fine;
+}
+
+void pst_ways_choose(struct ways *ways)
+{
+    while (!choose_all(ways)) {
+    }
+}

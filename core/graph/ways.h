@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Inside of splitting a graph: ways.c chooses how operators are divided, split.c makes the graph of
+ * a part of it.
+ */
+#ifndef PST_GRAPH_WAYS_H
+#define PST_GRAPH_WAYS_H
+
+#include "graph/split.h"
+
+enum way {
+    WAY_WHOLE = 0,  /* every part computes all of it */
+    WAY_COLUMN = 1, /* linear: fanned to split; each part has columns of the matrix */
+    WAY_ROW = 2,    /* linear: split to partial; each part has rows of the matrix */
+    WAY_HEADS = 3,  /* attention, rotary: split to split; each part has heads */
+    WAY_ALIKE = 4   /* elementwise, glu: split to split */
+};
+
+/* How the last axis of a tensor is split: sections as in struct pst_box. n 0: it is whole. */
+struct cut {
+    uint32_t n;
+    uint64_t sections[PST_BOX_SECTIONS];
+};
+
+struct ways {
+    const struct pst_graph *graph; /* the whole one */
+    uint32_t parts;
+    uint8_t *way;     /* [operator] */
+    struct cut *cuts; /* [tensor] of what readers find: results of rows are whole, after the sum */
+    bool *plain;      /* [operator] no reader gets its result split into several sections */
+    bool *together;   /* [parameter] it is not split */
+};
+
+/* Chooses ways by Megatron's pattern. All arrays are zeroed before, and belong to the caller. */
+void pst_ways_choose(struct ways *ways);
+/* The box of a parameter under these ways. */
+struct pst_box pst_ways_box(const struct ways *ways, uint32_t parameter);
+
+#endif

@@ -1,0 +1,651 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The graph of a part against the whole one: an interpreter runs all parts in lockstep, one
+ * operator after the other, with reference kernels in double. It makes the conversions by what
+ * split.h says of them. Losses and gradients must be those of the whole graph but for the rounding
+ * of sums that are cut in another way.
+ */
+#include "../graph/model_support.h"
+
+#include <math.h>
+
+#include "device/cpu/reference/reference.h"
+#include "exec/device.h"
+#include "graph/draft.h"
+#include "graph/split.h"
+#include "random.h"
+
+enum { SAMPLES = 2, MOST_PARTS = 8 };
+
+/* What one part has. */
+struct part {
+    void **values, **gradients; /* [tensor] */
+    double **weights, **sums;   /* [parameter] */
+    void **z;                   /* [operator * PST_MAX_SCRATCH] */
+};
+
+struct machine {
+    struct pst_graph *graph;
+    uint32_t n;
+    struct part parts[MOST_PARTS];
+    struct pst_arena arena;
+};
+
+/* --- values ------------------------------------------------------------------------------------*/
+
+static uint64_t elems_of(const struct pst_tensor *tensor)
+{
+    return tensor->elems * (tensor->batched ? SAMPLES : 1);
+}
+
+static void *room(struct machine *m, uint64_t bytes)
+{
+    return pst_arena_alloc(&m->arena, bytes + 1, 0);
+}
+
+/* The value of an element depends on its parameter and place in the whole. */
+static double element(uint32_t parameter, uint64_t i)
+{
+    uint64_t seed = parameter * 1000003ull + i * 7919ull + 1;
+
+    next_random(&seed);
+    return ((double)(next_random(&seed) % 2000) - 1000) * 1e-3 * 0.3;
+}
+
+struct filling {
+    uint32_t parameter;
+    double *own;
+};
+
+static void fill_run(void *context, uint64_t whole, uint64_t own, uint64_t n)
+{
+    const struct filling *filling = context;
+
+    for (uint64_t i = 0; i < n; i++) {
+        filling->own[own + i] = element(filling->parameter, whole + i);
+    }
+}
+
+static void fill_input(const struct pst_tensor *tensor, uint32_t i, void *values)
+{
+    uint64_t seed = i + 1;
+
+    for (uint64_t e = 0; e < elems_of(tensor); e++) {
+        const uint64_t drawn = next_random(&seed);
+
+        if (tensor->dtype == PST_I32) {
+            ((int32_t *)values)[e] = (int32_t)(drawn % 2);
+        } else {
+            ((double *)values)[e] = ((double)(drawn % 2000) - 1000) * 1e-3;
+        }
+    }
+}
+
+static void set_up(struct machine *m, struct pst_graph *graph)
+{
+    *m = (struct machine){.graph = graph, .n = graph->parts};
+    for (uint32_t k = 0; k < m->n; k++) {
+        struct part *part = &m->parts[k];
+
+        part->values = room(m, graph->n_tensors * sizeof *part->values);
+        part->gradients = room(m, graph->n_tensors * sizeof *part->gradients);
+        part->weights = room(m, graph->n_params * sizeof *part->weights);
+        part->sums = room(m, graph->n_params * sizeof *part->sums);
+        part->z = room(m, graph->n_ops * PST_MAX_SCRATCH * sizeof *part->z);
+        for (uint32_t t = 0; t < graph->n_tensors; t++) {
+            part->values[t] = room(m, elems_of(&graph->tensors[t]) * sizeof(double));
+            if (t < graph->n_inputs) {
+                fill_input(&graph->tensors[t], t, part->values[t]);
+            }
+        }
+        for (uint32_t p = 0; p < graph->n_params; p++) {
+            struct filling filling = {p, NULL};
+
+            filling.own = part->weights[p] =
+                room(m, graph->params[p].elems * sizeof *part->weights[p]);
+            part->sums[p] = room(m, graph->params[p].elems * sizeof *part->sums[p]);
+            pst_box_runs(&graph->params[p], k, fill_run, &filling);
+        }
+    }
+}
+
+static void add_to(double *sum, const double *term, uint64_t n)
+{
+    for (uint64_t i = 0; i < n; i++) {
+        sum[i] += term[i];
+    }
+}
+
+/* --- kernels -----------------------------------------------------------------------------------*/
+
+static void pick(const struct pst_op *op, void *const *all, const uint32_t *which, uint32_t n,
+                 uint64_t mask, void **ret_some)
+{
+    (void)op;
+    for (uint32_t i = 0; i < n; i++) {
+        ret_some[i] = (mask >> i & 1) != 0 && which[i] != PST_NONE ? all[which[i]] : NULL;
+    }
+}
+
+static void run_kernel(struct machine *m, struct part *part, uint32_t v, uint32_t pass, void **dx,
+                       double **dp)
+{
+    const struct pst_op *op = &m->graph->ops[v];
+    void *x[PST_MAX_IN], *p[PST_MAX_PARAM], *y[PST_MAX_OUT], *none[PST_MAX_IN] = {NULL};
+    struct pst_op_grad grad;
+    struct pst_call call = {.x = x,
+                            .p = p,
+                            .y = y,
+                            .add = none,
+                            .z = &part->z[(size_t)v * PST_MAX_SCRATCH],
+                            .scale = 1.0f / SAMPLES,
+                            .seed = 5};
+    struct pst_kernel *kernel = NULL;
+    struct pst_error err = {0};
+
+    pst_op_grad_info(m->graph, v, &grad);
+    pick(op, part->values, op->in, op->n_in,
+         pass == 0   ? UINT64_MAX
+         : pass == 1 ? grad.b_reads_x
+                     : grad.w_reads_x,
+         x);
+    pick(op, (void *const *)part->weights, op->param, op->n_param,
+         pass == 0   ? UINT64_MAX
+         : pass == 1 ? grad.b_reads_p
+                     : grad.w_reads_p,
+         p);
+    pick(op, part->values, op->out, op->n_out,
+         pass == 0   ? UINT64_MAX
+         : pass == 1 ? grad.b_reads_y
+                     : grad.w_reads_y,
+         y);
+    call.dy = pass > 0 && !pst_op_is_loss(op->kind) ? part->gradients[op->out[0]] : NULL;
+    call.dx = dx;
+    call.dp = (float *const *)(void *)dp;
+    assert_ok(pst_reference_kernel(m->graph, v, pass, SAMPLES, &kernel, &err), &err);
+    call.workspace = room(m, kernel->workspace_bytes);
+    kernel->run(kernel, &call);
+    kernel->destroy(kernel);
+}
+
+/* --- conversions -------------------------------------------------------------------------------*/
+
+/* n: elements of a sample of the larger of both. */
+static void convert(struct machine *m, enum pst_convert_work work, double *const *from,
+                    double *const *to, uint64_t n)
+{
+    const uint64_t own = n / m->n;
+
+    for (uint32_t k = 0; k < m->n; k++) {
+        for (uint64_t s = 0; s < SAMPLES; s++) {
+            if (work == PST_WORK_COPY) {
+                memcpy(&to[k][s * n], &from[k][s * n], n * sizeof **to);
+            } else if (work == PST_WORK_CUT) {
+                memcpy(&to[k][s * own], &from[k][s * n + k * own], own * sizeof **to);
+            }
+            for (uint32_t other = 0; other < m->n && work == PST_WORK_GATHER; other++) {
+                memcpy(&to[k][s * n + other * own], &from[other][s * own], own * sizeof **to);
+            }
+        }
+        for (uint32_t other = 0; other < m->n && work == PST_WORK_SUM; other++) {
+            add_to(to[k], from[other], n * SAMPLES);
+        }
+    }
+}
+
+static void run_convert(struct machine *m, const struct pst_op *op, uint32_t pass,
+                        double **contributions)
+{
+    const struct pst_tensor *x = &m->graph->tensors[op->in[0]], *y = &m->graph->tensors[op->out[0]];
+    double *from[MOST_PARTS], *to[MOST_PARTS];
+
+    for (uint32_t k = 0; k < m->n; k++) {
+        from[k] = pass == 0 ? m->parts[k].values[op->in[0]] : m->parts[k].gradients[op->out[0]];
+        to[k] = pass == 0 ? m->parts[k].values[op->out[0]]
+                          : (contributions[k] = room(m, elems_of(x) * sizeof(double)));
+    }
+    convert(m, pst_convert_work(op, pass), from, to, x->elems > y->elems ? x->elems : y->elems);
+}
+
+/* --- passes ------------------------------------------------------------------------------------*/
+
+static void contribute(struct machine *m, struct part *part, uint32_t tensor, const void *term)
+{
+    const uint64_t n = elems_of(&m->graph->tensors[tensor]);
+
+    if (part->gradients[tensor] == NULL) {
+        part->gradients[tensor] = room(m, n * sizeof(double));
+    }
+    add_to(part->gradients[tensor], term, n);
+}
+
+static void forward(struct machine *m)
+{
+    for (uint32_t v = 0; v < m->graph->n_ops; v++) {
+        const struct pst_op *op = &m->graph->ops[v];
+
+        if (op->kind == PST_OP_CONVERT) {
+            run_convert(m, op, 0, NULL);
+            continue;
+        }
+        for (uint32_t k = 0; k < m->n; k++) {
+            run_kernel(m, &m->parts[k], v, 0, NULL, NULL);
+        }
+    }
+}
+
+static void backward_part(struct machine *m, struct part *part, uint32_t v,
+                          const struct pst_op_grad *grad)
+{
+    const struct pst_op *op = &m->graph->ops[v];
+    void *dx[PST_MAX_IN] = {NULL};
+    double *dp[PST_MAX_PARAM] = {NULL};
+
+    for (uint32_t i = 0; i < op->n_in; i++) {
+        if (grad->b_dx >> i & 1) {
+            dx[i] = room(m, elems_of(&m->graph->tensors[op->in[i]]) * sizeof(double));
+        }
+    }
+    for (uint32_t i = 0; i < grad->n_z; i++) {
+        part->z[(size_t)v * PST_MAX_SCRATCH + i] =
+            room(m, grad->z_elems[i] * (grad->z_batched[i] ? SAMPLES : 1) * sizeof(double));
+    }
+    if (grad->has_b) {
+        run_kernel(m, part, v, 1, dx, NULL);
+    }
+    for (uint32_t i = 0; i < op->n_in; i++) {
+        if ((grad->b_dx | grad->b_alias) >> i & 1) {
+            contribute(m, part, op->in[i],
+                       grad->b_dx >> i & 1 ? dx[i] : part->gradients[op->out[0]]);
+        }
+    }
+    for (uint32_t i = 0; grad->has_w && i < op->n_param; i++) {
+        dp[i] = op->param[i] != PST_NONE
+                    ? room(m, m->graph->params[op->param[i]].elems * sizeof(double))
+                    : NULL;
+    }
+    if (grad->has_w) {
+        run_kernel(m, part, v, 2, NULL, dp);
+    }
+    for (uint32_t i = 0; i < op->n_param; i++) {
+        if (dp[i] != NULL) {
+            add_to(part->sums[op->param[i]], dp[i], m->graph->params[op->param[i]].elems);
+        }
+    }
+}
+
+static void backward(struct machine *m)
+{
+    for (uint32_t v = m->graph->n_ops; v-- > 0;) {
+        const struct pst_op *op = &m->graph->ops[v];
+        double *contributions[MOST_PARTS];
+        struct pst_op_grad grad;
+
+        pst_op_grad_info(m->graph, v, &grad);
+        if (op->kind == PST_OP_CONVERT && grad.has_b) {
+            run_convert(m, op, 1, contributions);
+        }
+        for (uint32_t k = 0; k < m->n; k++) {
+            if (op->kind == PST_OP_CONVERT && grad.has_b) {
+                contribute(m, &m->parts[k], op->in[0], contributions[k]);
+            } else {
+                backward_part(m, &m->parts[k], v, &grad);
+            }
+        }
+    }
+}
+
+/* --- against the whole -------------------------------------------------------------------------*/
+
+static double largest(const double *values, uint64_t n)
+{
+    double most = 0;
+
+    for (uint64_t i = 0; i < n; i++) {
+        most = fmax(most, fabs(values[i]));
+    }
+    return most;
+}
+
+struct comparison {
+    const double *whole, *own;
+    double most;
+    uint64_t n;
+};
+
+static void compare_run(void *context, uint64_t whole, uint64_t own, uint64_t n)
+{
+    struct comparison *c = context;
+
+    for (uint64_t i = 0; i < n; i++) {
+        c->most = fmax(c->most, fabs(c->whole[whole + i] - c->own[own + i]));
+    }
+    c->n += n;
+}
+
+static void compare(const struct machine *whole, const struct machine *split, const char *name)
+{
+    for (uint32_t k = 0; k < split->n; k++) {
+        const double *a = whole->parts[0].values[whole->graph->loss];
+        const double *b = split->parts[k].values[split->graph->loss];
+
+        for (uint32_t i = 0; i < SAMPLES; i++) {
+            if (!(fabs(a[i] - b[i]) <= 1e-12 * fabs(a[i]))) {
+                fail_msg("%s, %u parts: loss %.17g, not %.17g", name, split->n, b[i], a[i]);
+            }
+        }
+        for (uint32_t p = 0; p < whole->graph->n_params; p++) {
+            const struct pst_parameter *parameter = &split->graph->params[p];
+            struct comparison c = {whole->parts[0].sums[p], split->parts[k].sums[p], 0, 0};
+            const double scale = largest(c.whole, whole->graph->params[p].elems);
+
+            pst_box_runs(parameter, k, compare_run, &c);
+            assert_int_equal(c.n, parameter->elems);
+            if (!(c.most <= 1e-12 * fmax(scale, 1e-3))) {
+                fail_msg("%s, part %u of %u: gradient of %s differs by %g of %g", name, k, split->n,
+                         parameter->name, c.most, scale);
+            }
+        }
+    }
+}
+
+/* Takes both graphs. Returns the number of conversions. */
+static uint32_t compare_graphs(struct pst_graph *whole, struct pst_graph *graph, const char *name)
+{
+    struct machine one, several;
+    uint32_t n = 0;
+
+    for (uint32_t v = 0; v < graph->n_ops; v++) {
+        n += graph->ops[v].kind == PST_OP_CONVERT;
+    }
+    set_up(&one, whole);
+    set_up(&several, graph);
+    forward(&one);
+    backward(&one);
+    forward(&several);
+    backward(&several);
+    compare(&one, &several, name);
+    pst_arena_finish(&one.arena);
+    pst_arena_finish(&several.arena);
+    pst_graph_destroy(whole);
+    pst_graph_destroy(graph);
+    return n;
+}
+
+static void check(const char *model, const char *settings, uint32_t parts, uint32_t converts)
+{
+    struct pst_graph *graph = NULL;
+    struct pst_error err = {0};
+    uint32_t n;
+
+    assert_ok(pst_graph_split(make_model(model, settings, PST_F64), parts, &graph, &err), &err);
+    n = compare_graphs(make_model(model, settings, PST_F64), graph, settings);
+    if (n != converts) {
+        fail_msg("%s %s: %u conversions, not %u", model, settings, n, converts);
+    }
+}
+
+/* A block has two pairs of fan and sum. */
+TEST(gpt)
+{
+    check("gpt", "layers=2 dim=16 heads=4 context=6 vocab=12", 2, 8);
+    check("gpt", "layers=2 dim=16 heads=4 context=6 vocab=12 dropout=0.3", 4, 8);
+}
+
+TEST(llama)
+{
+    check("llama", "layers=2 dim=16 heads=4 kv_heads=2 ff=24 context=6 vocab=12 qkv_bias=true", 2,
+          8);
+    check("llama", "layers=1 dim=48 heads=8 kv_heads=8 ff=32 context=5 vocab=12 window=3", 8, 4);
+}
+
+/* Two key heads have no four parts: their layers are joined where they are large, else whole. */
+TEST(attention_that_is_whole)
+{
+    check("llama", "layers=1 dim=16 heads=4 kv_heads=2 ff=24 context=6 vocab=12", 4, 2);
+    check("llama", "layers=1 dim=256 heads=4 kv_heads=2 ff=24 context=3 vocab=12", 4, 4);
+    check("llama", "layers=1 dim=16 heads=4 ff=24 context=6 vocab=12 qk_norm=true", 2, 2);
+}
+
+TEST(head_that_is_joined)
+{
+    check("gpt", "layers=1 dim=32 heads=4 context=3 vocab=4096 tied=false", 2, 6);
+}
+
+TEST(experts_are_whole)
+{
+    check("llama", "layers=1 dim=16 heads=4 ff=16 context=6 vocab=12 experts=4", 2, 2);
+}
+
+/* t5: two pairs a layer of the encoder, three of the decoder; what the encoder says is fanned once
+   for all. */
+TEST(other_models)
+{
+    check("bert", "layers=1 dim=16 heads=4 context=6 vocab=12", 2, 4);
+    check("t5",
+          "layers=2 decoder_layers=2 dim=16 heads=4 head_dim=4 ff=24 context=5 targets=4 "
+          "vocab=12 buckets=8 max_distance=16",
+          2, 21);
+    check("mmt", "layers=1 dim=16 heads=4 context=5 vocab=12", 2, 8);
+}
+
+TEST(what_cannot_be_split)
+{
+    struct pst_graph *whole = make_model("mlp", "inputs=3 hidden=5 layers=1 classes=3", PST_F32);
+    struct pst_graph *graph = NULL;
+    struct pst_error err = {0};
+
+    assert_int_equal(pst_graph_split(whole, 2, &graph, &err), PST_ERR_CONFIG);
+    assert_string_equal(err.kind, "config.value");
+    assert_non_null(strstr(err.message, "parallel.tensor = 2 splits no operator of model mlp"));
+    pst_graph_destroy(whole);
+}
+
+/* --- random graphs -----------------------------------------------------------------------------*/
+
+enum { ROWS = 3, MOST_TENSORS = 40 };
+
+struct draft {
+    struct pst_graph_builder *b;
+    uint64_t seed;
+    uint32_t tensors[MOST_TENSORS], n; /* [ROWS, C] each */
+    uint32_t shared;                   /* a matrix that several layers use; PST_NONE: not yet */
+    uint32_t n_names;
+};
+
+static uint32_t drawn(struct draft *d, uint32_t n)
+{
+    return (uint32_t)(next_random(&d->seed) % n);
+}
+
+static uint64_t width_of(const struct draft *d, uint32_t tensor)
+{
+    return d->b->tensors[tensor].dims[d->b->tensors[tensor].rank - 1];
+}
+
+static const char *new_name(struct draft *d, const char *kind)
+{
+    return pst_arena_printf(&d->b->arena, "%s%u", kind, d->n_names++);
+}
+
+static uint32_t add_op(struct draft *d, struct pst_op op, uint32_t n_in, uint32_t x, uint32_t z)
+{
+    const uint32_t in[2] = {x, z};
+    uint32_t y;
+
+    op.name = new_name(d, "op");
+    op.in = in;
+    op.n_in = n_in;
+    y = pst_graph_add(d->b, &op);
+    assert_ok(pst_graph_failure(d->b, &(struct pst_error){0}), &d->b->error);
+    return d->tensors[d->n++] = y;
+}
+
+static uint32_t add_param(struct draft *d, uint32_t rank, uint64_t rows, uint64_t columns)
+{
+    return pst_graph_param(d->b, new_name(d, "p"), rank, (const uint64_t[2]){rows, columns},
+                           PST_INIT_ZERO, 0, false);
+}
+
+static uint32_t add_layer(struct draft *d, uint32_t x, uint64_t out)
+{
+    const uint64_t in = width_of(d, x);
+    const bool transposed = drawn(d, 4) == 0, square = in == 24 && out == 24;
+    uint32_t param[2] = {PST_NONE, drawn(d, 2) ? add_param(d, 1, out, 0) : PST_NONE};
+
+    if (square && d->shared != PST_NONE && drawn(d, 2)) {
+        param[0] = d->shared;
+    } else {
+        param[0] = add_param(d, 2, transposed ? out : in, transposed ? in : out);
+        d->shared = square ? param[0] : d->shared;
+    }
+    return add_op(d,
+                  (struct pst_op){.kind = PST_OP_LINEAR,
+                                  .act = drawn(d, 3) == 0 ? 1 + drawn(d, 2) : 0,
+                                  .transposed = transposed,
+                                  .n_param = 2,
+                                  .param = param},
+                  1, x, 0);
+}
+
+static uint32_t add_norm(struct draft *d, uint32_t x)
+{
+    const uint32_t param[2] = {add_param(d, 1, width_of(d, x), 0),
+                               add_param(d, 1, width_of(d, x), 0)};
+
+    return add_op(
+        d, (struct pst_op){.kind = PST_OP_LAYERNORM, .n_param = 2, .param = param, .eps = 1e-5f}, 1,
+        x, 0);
+}
+
+/* Packed or from two sequences, with or without rotation, a window, a scale. */
+static uint32_t add_attention(struct draft *d, uint32_t x, uint32_t z)
+{
+    const uint32_t heads = 1u << drawn(d, 4), keys = heads > 1 ? heads >> drawn(d, 2) : 1;
+    const uint32_t depth = 2 << drawn(d, 2);
+    const bool packed = drawn(d, 3) > 0;
+    struct pst_op op = {.kind = PST_OP_ATTENTION,
+                        .heads = heads,
+                        .kv_heads = keys,
+                        .causal = packed && drawn(d, 2)};
+
+    x = add_layer(d, x, (uint64_t)depth * (heads + (packed ? 2 * keys : 0)));
+    if (packed && drawn(d, 2)) {
+        x = add_op(d,
+                   (struct pst_op){.kind = PST_OP_ROTARY,
+                                   .heads = heads + keys,
+                                   .head_dim = depth,
+                                   .rope = {.theta = 100.0f}},
+                   1, x, 0);
+    }
+    return add_op(d, op, packed ? 1 : 2, x,
+                  packed ? 0 : add_layer(d, z, (uint64_t)depth * 2 * keys));
+}
+
+static uint64_t drawn_width(struct draft *d)
+{
+    static const uint64_t widths[] = {8, 12, 24, 24, 24, 48, 30, 512};
+
+    return widths[drawn(d, drawn(d, 4) ? 7 : 8)];
+}
+
+static void add_some(struct draft *d)
+{
+    const uint32_t x = d->tensors[d->n - 1 - drawn(d, d->n < 4 ? d->n : 4)];
+    const uint32_t z = d->tensors[drawn(d, d->n)];
+    uint32_t y;
+
+    switch (drawn(d, 7)) {
+    case 0:
+        add_norm(d, x);
+        break;
+    case 1:
+        add_attention(d, x, z);
+        break;
+    case 2:
+        y = add_layer(d, x, 2 * drawn_width(d));
+        add_op(d, (struct pst_op){.kind = PST_OP_GLU, .act = PST_ACT_SILU}, 1, y, 0);
+        break;
+    case 3:
+        y = add_layer(d, x, width_of(d, z));
+        add_op(d, (struct pst_op){.kind = PST_OP_ADD, .p = drawn(d, 2) ? 0.25f : 0}, 2, y, z);
+        break;
+    case 4:
+        add_op(d, (struct pst_op){.kind = PST_OP_ACT, .act = 1 + drawn(d, 3)}, 1, x, 0);
+        break;
+    default:
+        add_layer(d, x, drawn_width(d));
+        break;
+    }
+}
+
+/* What nobody has read is added up for the loss. */
+static struct pst_graph *draw_graph(uint64_t seed)
+{
+    struct draft d = {.seed = seed, .shared = PST_NONE};
+    const uint64_t rows = ROWS, shape[2] = {ROWS, 24};
+    struct pst_graph *graph = NULL;
+    struct pst_error err = {0};
+    uint32_t targets, logits = PST_NONE, n;
+
+    assert_ok(pst_graph_builder_create("random", PST_F64, &d.b, &err), &err);
+    d.tensors[d.n++] = pst_graph_input(d.b, "x", PST_FIELD_X, PST_F64, 2, shape);
+    targets = pst_graph_input(d.b, "targets", PST_FIELD_TARGET, PST_I32, 1, &rows);
+    add_layer(&d, d.tensors[0], 24);
+    for (n = 2 + drawn(&d, 6); n > 0 && d.n < MOST_TENSORS - 12; n--) {
+        pst_graph_layer(d.b, d.n);
+        add_some(&d);
+    }
+    n = d.n;
+    for (uint32_t t = 0; t < n; t++) {
+        bool read = false;
+
+        for (uint32_t v = 0; v < d.b->n_ops; v++) {
+            for (uint32_t i = 0; i < d.b->ops[v].n_in; i++) {
+                read = read || d.b->ops[v].in[i] == d.tensors[t];
+            }
+        }
+        if (!read && d.n < MOST_TENSORS - 1) {
+            const uint32_t param[2] = {add_param(&d, 2, width_of(&d, d.tensors[t]), 5), PST_NONE};
+            const uint32_t y =
+                add_op(&d, (struct pst_op){.kind = PST_OP_LINEAR, .n_param = 1, .param = param}, 1,
+                       d.tensors[t], 0);
+
+            logits = logits == PST_NONE
+                         ? y
+                         : add_op(&d, (struct pst_op){.kind = PST_OP_ADD}, 2, logits, y);
+        }
+    }
+    assert_ok(pst_graph_finish(
+                  d.b,
+                  add_op(&d, (struct pst_op){.kind = PST_OP_CROSS_ENTROPY}, 2, logits, targets),
+                  logits, &graph, &err),
+              &err);
+    pst_graph_builder_destroy(d.b);
+    return graph;
+}
+
+TEST(random_graphs)
+{
+    const char *asked = getenv("PENSTOCK_PARTS_GRAPHS");
+    const uint32_t rounds = asked != NULL ? (uint32_t)strtoul(asked, NULL, 10) : 2000;
+    static const uint32_t degrees[] = {2, 3, 4, 8};
+    uint32_t n_split = 0, converts = 0;
+
+    for (uint32_t round = 0; round < rounds; round++) {
+        struct pst_graph *graph = NULL, *whole = draw_graph(round + 1);
+        struct pst_error err = {0};
+        char name[32];
+
+        snprintf(name, sizeof name, "seed %u", round + 1);
+        if (pst_graph_split(whole, degrees[round % 4], &graph, &err) != PST_OK) {
+            assert_string_equal(err.kind, "config.value");
+            pst_graph_destroy(whole);
+            continue;
+        }
+        n_split++;
+        converts += compare_graphs(draw_graph(round + 1), graph, name);
+    }
+    print_message("%u of %u split, %u conversions\n", n_split, rounds, converts);
+    assert_true(n_split > rounds / 3 && converts > 2 * n_split);
+}
