@@ -139,8 +139,7 @@ void pst_checkpoint_close(struct pst_checkpoint *checkpoint); /* accepts NULL */
 const struct pst_checkpoint_tensor *pst_checkpoint_find(const struct pst_checkpoint *checkpoint,
                                                         const char *name);
 /* All its elements, every piece held against its checksum; ret_values NULL: that alone. Parts are
-   put together. Any thread.
-   Errors: checkpoint.damaged. */
+   put together. Any thread. Errors: checkpoint.damaged. */
 pst_status pst_checkpoint_read(const struct pst_checkpoint *checkpoint,
                                const struct pst_checkpoint_tensor *tensor, float *ret_values,
                                struct pst_error *err);
@@ -163,8 +162,8 @@ uint32_t pst_checkpoint_check(const char *path,
 
 #define PST_CHECKPOINT_DIFFERENCE 768 /* bytes of its text */
 
-/* Has it that value of a graph, in the shape of the whole model? Else the difference says what is otherwise.
- *ret_tensor: what is there of that name, or NULL. */
+/* Has it that value of a graph, in the shape of the whole model? Else the difference says what is
+   otherwise. *ret_tensor: what is there of that name, or NULL. */
 bool pst_checkpoint_has(const struct pst_checkpoint *checkpoint, const struct pst_graph *graph,
                         const struct pst_state_key *key, uint64_t elems,
                         const struct pst_checkpoint_tensor **ret_tensor,

@@ -12,8 +12,8 @@
 #include "graph/split.h"
 
 /* Version 3 has tensors in several files, without a checksum of the whole, which earlier readers
-   would call damaged; version 4 has parts of tensors. Without either a manifest is of version 2,
-   which all readers read. */
+   would call damaged; version 4 is of a run whose replicas have parts, and has tensors in parts.
+   Without either a manifest is of version 2, which all readers read. */
 enum { VERSION = 4, VERSION_FILES = 3, VERSION_SUMMED = 2, OLDEST_READER = 1, NAME_BYTES = 255 };
 
 const char *const pst_numeric_names[PST_NUMERICS] = {
@@ -416,7 +416,7 @@ static void code_format(struct pst_codec *c, struct pst_manifest *m)
     uint32_t least;
 
     for (uint32_t i = 0; i < m->n_tensors && version < VERSION; i++) { /* none yet then */
-        version = m->tensors[i].box.parts > 1   ? VERSION
+        version = m->tensors[i].box.parts > 1  ? VERSION
                   : m->tensors[i].xxh3 == NULL ? VERSION_FILES
                                                : version;
     }

@@ -429,8 +429,7 @@ static pst_status read_parts(const struct pst_checkpoint *checkpoint,
     for (uint32_t i = 0; i < tensor->n_pieces && status == PST_OK; i++) {
         const uint64_t n = pst_checkpoint_box(tensor, &tensor->pieces[i], at);
 
-        status =
-            read_piece(opened_of(checkpoint), &tensor->pieces[i], n, part + at % elems, err);
+        status = read_piece(opened_of(checkpoint), &tensor->pieces[i], n, part + at % elems, err);
         at += n;
         if (status == PST_OK && at % elems == 0) {
             put_part(tensor, (uint32_t)(at / elems) - 1, part, ret_values);

@@ -220,8 +220,8 @@ static char *write_parts(void)
     struct pst_checkpoint_piece pieces[] = {{0, "param/w#000000", {0, 0}, {2, 3}, SUM, 0},
                                             {0, "param/w#000001", {0, 0}, {1, 3}, SUM, 1},
                                             {0, "param/w#000002", {1, 0}, {1, 3}, SUM, 1}};
-    struct pst_checkpoint_tensor tensor = {
-        "param/w", 2, {2, 6}, 12, SUM, 3, pieces, {2, 1, 2, {2, 4}}};
+    struct pst_checkpoint_tensor tensor = {"param/w", 2, {2, 6}, 12,
+                                           SUM,       3, pieces, {2, 1, 2, {2, 4}}};
     struct pst_manifest manifest;
 
     make(&manifest);
@@ -258,7 +258,8 @@ TEST(parts)
         {"\"shape\":[2,3]", "\"shape\":[1,6]", "piece 0 does not begin where"},
         {"\"shape\":[2,3]", "\"shape\":[1,3]", "piece 1 does not begin where"},
         {"\"begin\":[1,0]", "\"begin\":[0,0]", "piece 2 does not begin where"},
-        {"\"version\":4,\"min_reader\":4", "\"version\":3,\"min_reader\":3", "unknown key \"tensor\""},
+        {"\"version\":4,\"min_reader\":4", "\"version\":3,\"min_reader\":3",
+         "unknown key \"tensor\""},
         {",\"tensor\":\"2\"", ",\"tensor\":null", "null, expected a string"},
     };
     struct pst_arena arena = {0};

@@ -12,6 +12,7 @@
 #include "checkpoint/resume.h"
 #include "checkpoint/saver_impl.h"
 #include "config/config.h"
+#include "loop/initial_values.h"
 #include "measure/parts.h"
 
 enum { RANKS = 3, MOST = 6, STEP = 7 };
@@ -537,8 +538,8 @@ static void share(struct rig *rig, uint32_t parameter, bool zero)
         const uint64_t replica = r / parts;
         const uint64_t begin = zero ? it->elems * replica / n : 0;
 
-        param->shard = (struct pst_shard){begin, zero ? it->elems * (replica + 1) / n - begin
-                                                      : it->elems};
+        param->shard =
+            (struct pst_shard){begin, zero ? it->elems * (replica + 1) / n - begin : it->elems};
         param->owner = (zero || replica == 0) && (r % parts == 0 || it->box.parts > 1);
     }
 }
@@ -695,6 +696,51 @@ TEST(parts_may_change)
     end(&rig);
 }
 
+/* What a run begins with is of the whole model, and operators have other numbers there. */
+TEST(begin_with_whole_values)
+{
+    struct pst_exec_source source;
+    struct pst_begin *from = NULL;
+    struct pst_error err = {0};
+    struct pst_graph local;
+    struct rig rig;
+    uint32_t *op_of, bn = 0;
+    float values[400];
+    char name[100];
+    bool found;
+
+    begin(&rig,
+          "model = { use = \"resnet\", depth = \"custom\", image = 8, stages = 1, blocks = 1, "
+          "width = 3, classes = 2 }\n"
+          "data = { kind = \"synthetic\" }\n"
+          "cluster = { devices = 1 }\n"
+          "train = { batch = 2, microbatch = 2 }\n"
+          "partitioner = { use = \"uniform\" }\n"
+          "scheduler = { use = \"1f1b\" }\n"
+          "plugins = { isolate = \"never\" }\n",
+          1);
+    assert_ok(save(&rig, value_of, NULL, &err), &err);
+    while (rig.session->graph->ops[bn].n_state < 2) {
+        bn++;
+    }
+    assert_true(bn > 0);
+    local = *rig.session->graph;
+    local.whole = rig.session->graph;
+    local.digest++;
+    local.op_of = op_of = calloc(local.n_ops, sizeof *op_of);
+    op_of[0] = bn;
+    assert_ok(pst_begin_open(rig.path, &rig.job, &local, true, &from, &err), &err);
+    source = *pst_begin_source(from);
+    assert_ok(source.load(source.context, &(struct pst_state_key){PST_STATE_OPERATOR, 0, 1},
+                          local.ops[bn].state_elems[1], values, &found, &err),
+              &err);
+    snprintf(name, sizeof name, "state/1/%s", local.ops[bn].name);
+    assert_true(found && values[2] == value_of(NULL, name, 2));
+    pst_begin_close(from);
+    free(op_of);
+    end(&rig);
+}
+
 /* --- the program -------------------------------------------------------------------------------
  */
 
@@ -707,21 +753,26 @@ TEST(parts_may_change)
     "scheduler = { use = \"1f1b\" }\n"                                                             \
     "plugins = { isolate = \"never\" }\n"
 
-/* The values of another checkpoint. */
+/* The values of another checkpoint; the last tensor is kept. */
+struct copying {
+    struct pst_checkpoint *from;
+    const struct pst_checkpoint_tensor *tensor;
+    float *values;
+};
+
 static float copy_of(void *context, const char *name, uint64_t e)
 {
-    static const struct pst_checkpoint_tensor *tensor;
-    static float *values;
+    struct copying *copying = context;
     struct pst_error err = {0};
 
-    if (tensor == NULL || strcmp(tensor->name, name) != 0) {
-        tensor = pst_checkpoint_find(context, name);
-        assert_non_null(tensor);
-        free(values);
-        values = malloc(tensor->elems * sizeof *values);
-        assert_ok(pst_checkpoint_read(context, tensor, values, &err), &err);
+    if (copying->tensor == NULL || strcmp(copying->tensor->name, name) != 0) {
+        copying->tensor = pst_checkpoint_find(copying->from, name);
+        assert_non_null(copying->tensor);
+        free(copying->values);
+        copying->values = malloc(copying->tensor->elems * sizeof *copying->values);
+        assert_ok(pst_checkpoint_read(copying->from, copying->tensor, copying->values, &err), &err);
     }
-    return values[e];
+    return copying->values[e];
 }
 
 /* Both have the same values. */
@@ -747,34 +798,55 @@ static void expect_run(struct outcome outcome)
     outcome_finish(&outcome);
 }
 
+/* Three ranks save ranges of each parameter, or are the parts of a replica. */
+static void cut_or_split(struct rig *rig, bool parts)
+{
+    if (parts) {
+        part(rig, RANKS);
+    }
+    for (uint32_t i = 0; i < rig->session->graph->n_params; i++) {
+        const struct pst_parameter *it = &rig->session->graph->params[i];
+        const uint64_t n = it->elems, axis = i % it->rank, places = it->dims[axis];
+
+        if (!parts) {
+            cut(rig, i, (const uint64_t[]){0, n / 3, n / 2 + 1, n});
+            continue;
+        }
+        if (places % 9 == 0) {
+            split(rig, i,
+                  (struct pst_box){3, (uint32_t)axis, 3, {places / 3, places / 3, places / 3}});
+        } else if (places % 3 == 0) {
+            split(rig, i, (struct pst_box){3, (uint32_t)axis, 1, {places}});
+        }
+        share(rig, i, false);
+    }
+}
+
 /* `check` finds it sound, `export weights` writes the same bytes, and a run goes on from it as from
    the one that it was made of. */
-TEST(program_reads_ranges)
+static void program_reads(bool parts)
 {
-    struct pst_checkpoint *checkpoint = NULL;
+    struct copying copying = {.from = NULL};
     struct pst_error err = {0};
     struct rig rig;
     char job[800], config[160], from[200], folder[256], one[200], other[200], command[600];
 
     snprintf(job, sizeof job, GPT "cluster = { devices = 3 }\n", STEP, ", degrees = [3]");
     begin(&rig, job, RANKS);
-    for (uint32_t i = 0; i < rig.session->graph->n_params; i++) {
-        const uint64_t n = rig.session->graph->params[i].elems;
-
-        cut(&rig, i, (const uint64_t[]){0, n / 3, n / 2 + 1, n});
-    }
+    cut_or_split(&rig, parts);
     snprintf(job, sizeof job, GPT, STEP, "");
     snprintf(config, sizeof config, "%s", support_write("job.toml", job));
     snprintf(from, sizeof from, "%s/step-%012d", support_path("whole"), STEP);
     snprintf(folder, sizeof folder, "checkpoint.folder=%s", support_path("whole"));
     expect_run(penstock("train", config, "-q", "--set", folder));
-    assert_ok(pst_checkpoint_open(from, &checkpoint, &err), &err);
-    rig.moment.samples = checkpoint->manifest.samples;
-    rig.moment.updates = checkpoint->manifest.updates;
-    rig.moment.epoch = checkpoint->manifest.epoch;
-    rig.moment.counts = checkpoint->manifest.counts;
-    assert_ok(save(&rig, copy_of, checkpoint, &err), &err);
-    pst_checkpoint_close(checkpoint);
+    assert_ok(pst_checkpoint_open(from, &copying.from, &err), &err);
+    rig.moment.samples = copying.from->manifest.samples;
+    rig.moment.updates = copying.from->manifest.updates;
+    rig.moment.epoch = copying.from->manifest.epoch;
+    rig.moment.counts = copying.from->manifest.counts;
+    assert_ok(save(&rig, copy_of, &copying, &err), &err);
+    pst_checkpoint_close(copying.from);
+    free(copying.values);
     expect_run(penstock("check", rig.path));
 
     snprintf(one, sizeof one, "%s", support_path("one"));
@@ -793,4 +865,14 @@ TEST(program_reads_ranges)
     strcat(other, "/step-000000000009");
     compare(one, other);
     end(&rig);
+}
+
+TEST(program_reads_ranges)
+{
+    program_reads(false);
+}
+
+TEST(program_reads_parts)
+{
+    program_reads(true);
 }
