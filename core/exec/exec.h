@@ -18,7 +18,8 @@
  * W(max(j - (V - 1), 0)), V being the stage's number of versions. Evaluation and parameters are of
  * the newest version.
  *
- * Replicas of a stage hold the same weights, bit for bit, after every step. Batch norm takes its
+ * Replicas of a stage hold the same weights, bit for bit, after every step. If a replica is several
+ * parts (graph/split.h), these meet inside passes; the graph is that of a part. Batch norm takes its
  * statistics over the samples that a rank has of a micro-batch; the running ones of the model are
  * those of the first replica, and an evaluation uses them on all.
  *

@@ -12,45 +12,36 @@
 /* In the place of the one of threads; NULL: that one. */
 static const struct pst_transport_ops *split_transport;
 
-/* Of the plan of groups, whose programs all parts have. */
+/* "emulated": the caller sets times and links. */
+static const char *split_device = "cpu";
+
+/* From groups, which are planned, to their parts. */
 static inline void split_expand(struct real *real, uint32_t parts)
 {
-    struct pst_plan *plan = real->plan;
+    struct pst_plan *groups[2] = {real->plan, real->eval_plan};
     struct pst_error err = {0};
-    uint32_t ranks[MOST_RANKS];
 
-    for (uint32_t k = 1; k < parts; k++) {
-        MUST(pst_program_create(plan, real->graph, &real->cost, 0, &real->programs[k], &err));
-        MUST(pst_program_create(real->eval_plan, real->graph, &real->cost, 0,
-                                &real->eval_programs[k], &err));
-        for (uint32_t i = 0; i < real->programs[k]->n_params; i++) {
-            struct pst_program_param *param = &real->programs[k]->params[i];
-
-            param->owner = pst_is_split(&real->graph->params[param->parameter]);
-        }
+    for (uint32_t r = 0; r < real->n_ranks; r++) {
+        pst_program_destroy(real->programs[r]);
+        pst_program_destroy(real->eval_programs[r]);
     }
-    for (uint32_t k = 0; k < parts; k++) {
-        ranks[k] = k;
+    pst_plan_expand(groups[0], parts, &real->plan);
+    pst_plan_expand(groups[1], parts, &real->eval_plan);
+    pst_plan_destroy(groups[0]);
+    pst_plan_destroy(groups[1]);
+    real->n_ranks *= parts;
+    assert_true(real->n_ranks <= MOST_RANKS);
+    for (uint32_t r = 0; r < real->n_ranks; r++) {
+        MUST(pst_program_create(real->plan, real->graph, &real->cost, r, &real->programs[r], &err));
+        MUST(pst_program_create(real->eval_plan, real->graph, &real->cost, r,
+                                &real->eval_programs[r], &err));
     }
-    for (uint32_t e = 0; e < 2; e++, plan = real->eval_plan) {
-        struct pst_plan_device *devices =
-            pst_arena_array(&plan->arena, parts, sizeof *devices);
-
-        for (uint32_t k = 0; k < parts; k++) {
-            devices[k] = plan->devices[0];
-        }
-        plan->devices = devices;
-        plan->n_devices = parts;
-        plan->stages[0].ranks = pst_arena_copy(&plan->arena, ranks, parts, sizeof *ranks);
-        plan->stages[0].n_ranks = plan->stages[0].tensor = parts;
-    }
-    real->n_ranks = parts;
 }
 
 /* All but the executor. */
 static inline void split_plan(struct real *real, const char *model, const char *settings,
                               uint32_t dtype, const struct layout *layout, uint32_t batch,
-                              uint32_t parts, struct pst_exec_config *ret_config)
+                              uint32_t parts, double clip, struct pst_exec_config *ret_config)
 {
     const struct pst_device_config device_config = {
         .threads = 1, .kernels = dtype == PST_BF16 ? "reference" : real_kernels};
@@ -65,7 +56,7 @@ static inline void split_plan(struct real *real, const char *model, const char *
                                          .link_latency = 1000,
                                          .host_bandwidth = 1000000000};
     MUST(pst_graph_split(make_model(model, settings, dtype), parts, &real->graph, &err));
-    real->device_ops = load_device("cpu");
+    real->device_ops = load_device(split_device);
     if (real_watch != NULL) {
         real->device_ops = real_watch(real->device_ops);
     }
@@ -75,7 +66,7 @@ static inline void split_plan(struct real *real, const char *model, const char *
                                          .cluster = &real->cluster,
                                          .workspace = real_workspace,
                                          .workspace_context = real};
-    real_plan(real, layout, 0, true);
+    real_plan(real, layout, 1, layout->order < ORDER_2BW || clip > 0);
     split_expand(real, parts);
     *ret_config = (struct pst_exec_config){
         .graph = real->graph,
@@ -87,17 +78,18 @@ static inline void split_plan(struct real *real, const char *model, const char *
         .device_config = device_config,
         .transport = split_transport != NULL ? split_transport : load_threads(),
         .stall_ns = offloading.stall_ns > 0 ? offloading.stall_ns : 60000000000u,
-        .seed = 3};
+        .seed = 3,
+        .clip = clip};
 }
 
 static inline void split_create(struct real *real, const char *model, const char *settings,
                                 uint32_t dtype, const struct layout *layout, uint32_t batch,
-                                uint32_t parts)
+                                uint32_t parts, double clip)
 {
     struct pst_exec_config config;
     struct pst_error err = {0};
 
-    split_plan(real, model, settings, dtype, layout, batch, parts, &config);
+    split_plan(real, model, settings, dtype, layout, batch, parts, clip, &config);
     MUST(pst_exec_create(&config, &real->exec, &err));
 }
 
