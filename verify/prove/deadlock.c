@@ -185,6 +185,10 @@ static bool come_to_pass(struct pst_live *live, uint32_t rank)
     }
     self->at_pass = true;
     n = pst_check_replica_parts(live->check, self->list[self->pc].stage, rank, &parts);
+    if (n == 0) { /* the stage is not here */
+        finish_instr(live, rank, self->pc);
+        return true;
+    }
     for (uint32_t p = 0; p < n; p++) {
         if (!pst_live_together(live, rank, parts[p])) {
             return false;
