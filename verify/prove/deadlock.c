@@ -139,8 +139,7 @@ static void leave_meeting(struct pst_live *live, uint32_t rank, uint32_t id)
 {
     struct pst_live_rank *self = &live->ranks[rank];
     uint32_t at = pst_live_head(self, PST_LIVE_SUMS);
-    if (self->arrived && at != PST_NONE &&
-        pst_live_meeting_of(live, &self->list[at], rank) == id) {
+    if (self->arrived && at != PST_NONE && pst_live_meeting_of(live, &self->list[at], rank) == id) {
         self->arrived = false;
         finish_instr(live, rank, at);
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Tensor parallelism: graphs of parts of models, plans of groups on them and the plans of ranks that
- * come of these are proven; each of a list of faults is refused by the rule that it breaks.
+ * Tensor parallelism: graphs of parts of models, plans of groups on them and the plans of ranks
+ * that come of these are proven; each of a list of faults is refused by the rule that it breaks.
  */
 #include "graph/split.h"
 #include "prove/internal.h"
@@ -77,12 +77,37 @@ static void check_model(const char *model, const char *settings, uint32_t parts)
 {
     const struct rig_shape shapes[] = {
         {.devices = 1, .chunks = 1, .batch = 4, .microbatch = 2},
-        {.devices = 2, .chunks = 2, .batch = 4, .microbatch = 2, .recompute = true, .no_barrier = true},
+        {.devices = 2,
+         .chunks = 2,
+         .batch = 4,
+         .microbatch = 2,
+         .recompute = true,
+         .no_barrier = true},
         {.devices = 2, .chunks = 1, .batch = 6, .microbatch = 6, .replicas = true, .zero = true},
-        {.devices = 2, .chunks = 1, .batch = 6, .microbatch = 6, .replicas = true, .no_barrier = true},
-        {.devices = 2, .chunks = 2, .batch = 4, .microbatch = 2, .offload = true, .no_barrier = true},
-        {.devices = 2, .chunks = 1, .batch = 8, .microbatch = 2, .two_way = true, .no_barrier = true},
-        {.devices = 2, .chunks = 1, .batch = 8, .microbatch = 1, .guests = true, .no_barrier = true},
+        {.devices = 2,
+         .chunks = 1,
+         .batch = 6,
+         .microbatch = 6,
+         .replicas = true,
+         .no_barrier = true},
+        {.devices = 2,
+         .chunks = 2,
+         .batch = 4,
+         .microbatch = 2,
+         .offload = true,
+         .no_barrier = true},
+        {.devices = 2,
+         .chunks = 1,
+         .batch = 8,
+         .microbatch = 2,
+         .two_way = true,
+         .no_barrier = true},
+        {.devices = 2,
+         .chunks = 1,
+         .batch = 8,
+         .microbatch = 1,
+         .guests = true,
+         .no_barrier = true},
     };
     FINISHED_BY(rig_close) struct rig rig;
 
@@ -493,8 +518,8 @@ static void reduce_with_other_part(struct rig *rig)
     const uint32_t at = find_instr(rig, 0, PST_I_REDUCE);
     struct pst_program_meeting *meeting =
         (struct pst_program_meeting *)rig->programs[0]->lists[at].meeting;
-    uint32_t *members = pst_arena_copy(&rig->plan->arena, meeting->members, meeting->n_members,
-                                       sizeof *members);
+    uint32_t *members =
+        pst_arena_copy(&rig->plan->arena, meeting->members, meeting->n_members, sizeof *members);
 
     members[meeting->n_members - 1] ^= 1;
     meeting->members = members;
@@ -541,33 +566,35 @@ static void meeting_left_out(struct rig *rig)
 static const struct fault {
     const char *name, *rule;
     void (*apply)(struct rig *rig);
-} graph_faults[] = {
-    {"fan left out", "SPLIT3", leave_fan_out},
-    {"sum left out", "SPLIT1", leave_sum_out},
-    {"fan for sum", "SPLIT2", fan_for_sum},
-    {"sum for fan", "SPLIT2", sum_for_fan},
-    {"join for fan", "SPLIT2", join_for_fan},
-    {"fan of another tensor", "SPLIT1", fan_for_whole},
-    {"fan read by what makes whole gradients", "SPLIT3", fan_read_whole},
-    {"bias on each part", "SPLIT1", bias_on_each},
-    {"bias of another layer", "SPLIT1", bias_of_other},
-    {"all heads on each part", "SPLIT1", all_heads},
-    {"operator twice", "SPLIT1", operator_twice},
-    {"q|k|v cut as one", "SPLIT4", one_section},
-    {"bias cut in other sections", "SPLIT4", bias_in_other_sections},
-    {"elements in no box", "SPLIT4", box_left_out},
-    {"whole bias of columns", "SPLIT3", whole_bias},
-    {"Muon on a part", "SPLIT4", muon_on_part},
-    {"result too wide", "SPLIT2", wider_result},
-    {"logits of a part", "SPLIT2", losses_of_part},
+} graph_faults[] =
+    {
+        {"fan left out", "SPLIT3", leave_fan_out},
+        {"sum left out", "SPLIT1", leave_sum_out},
+        {"fan for sum", "SPLIT2", fan_for_sum},
+        {"sum for fan", "SPLIT2", sum_for_fan},
+        {"join for fan", "SPLIT2", join_for_fan},
+        {"fan of another tensor", "SPLIT1", fan_for_whole},
+        {"fan read by what makes whole gradients", "SPLIT3", fan_read_whole},
+        {"bias on each part", "SPLIT1", bias_on_each},
+        {"bias of another layer", "SPLIT1", bias_of_other},
+        {"all heads on each part", "SPLIT1", all_heads},
+        {"operator twice", "SPLIT1", operator_twice},
+        {"q|k|v cut as one", "SPLIT4", one_section},
+        {"bias cut in other sections", "SPLIT4", bias_in_other_sections},
+        {"elements in no box", "SPLIT4", box_left_out},
+        {"whole bias of columns", "SPLIT3", whole_bias},
+        {"Muon on a part", "SPLIT4", muon_on_part},
+        {"result too wide", "SPLIT2", wider_result},
+        {"logits of a part", "SPLIT2", losses_of_part},
 },
   llama_faults[] = {{"sections swapped", "SPLIT4", swap_sections}},
-  plan_faults[] = {
-      {"lists in other orders", "COMM4", other_order},
-      {"lists in other orders stop", "LIVE1", other_order},
-      {"peers of another part", "COMM1", peer_of_other_part},
-      {"another number of parts", "FORM1", other_degree},
-      {"stages of other numbers", "FORM1", degrees_apart},
+  plan_faults[] =
+      {
+          {"lists in other orders", "COMM4", other_order},
+          {"lists in other orders stop", "LIVE1", other_order},
+          {"peers of another part", "COMM1", peer_of_other_part},
+          {"another number of parts", "FORM1", other_degree},
+          {"stages of other numbers", "FORM1", degrees_apart},
 },
   program_faults[] = {
       {"REDUCE over all parts", "COMM4", reduce_over_all},
@@ -588,8 +615,8 @@ static void expect_fault(struct rig *rig, const struct fault *fault, bool progra
     }
 }
 
-static void check_graph_faults(const char *model, const char *settings,
-                               const struct fault *faults, size_t n)
+static void check_graph_faults(const char *model, const char *settings, const struct fault *faults,
+                               size_t n)
 {
     const struct rig_shape shape = {.devices = 1, .chunks = 1, .batch = 2, .microbatch = 2};
 
