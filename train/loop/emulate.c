@@ -74,11 +74,14 @@ static uint64_t meeting_ns(void *context, struct pst_meet_bytes bytes, const uin
                            uint32_t n_ranks)
 {
     const struct pst_emulation *emulation = context;
+    const struct pst_plan *plan = emulation->plan;
+    const bool far = pst_cost_spans_nodes(emulation->cost, ranks, n_ranks);
     struct pst_cost_at at;
 
-    return scaled(emulation,
-                  pst_cost_ring_ns(pst_cost_on(emulation->cost, ranks, n_ranks, &at), bytes,
-                                   n_ranks, pst_cost_spans_nodes(emulation->cost, ranks, n_ranks)));
+    bytes =
+        pst_sim_shared_bytes(bytes, far, n_ranks < plan->n_devices ? plan->stages[0].tensor : 1);
+    return scaled(emulation, pst_cost_ring_ns(pst_cost_on(emulation->cost, ranks, n_ranks, &at),
+                                              bytes, n_ranks, far));
 }
 
 static uint64_t host_ns(void *context, uint32_t rank, uint64_t bytes)
@@ -139,6 +142,7 @@ void pst_emulation_init(struct pst_emulation *emulation, const struct pst_sessio
     }
     *emulation = (struct pst_emulation){
         .cost = &session->cost,
+        .plan = session->planned.plan,
         .scale = scale > 0 ? scale : floor_scale(session),
         .device = {emulation, kernel_ns, update_ns, host_ns},
         .links = {emulation, transfer_ns, meeting_ns, node},
