@@ -19,16 +19,16 @@ const struct pst_plan_guest *pst_plan_guest_of(const struct pst_plan_stage *stag
 }
 
 uint32_t pst_plan_guest_rank(const struct pst_plan *plan, const struct pst_plan_stage *stage,
-                             const struct pst_plan_guest *guest, uint32_t replica)
+                             const struct pst_plan_guest *guest, uint32_t place)
 {
-    if (stage->n_ranks == 1) {
-        return guest->rank;
+    if (pst_plan_replicas(stage) == 1) {
+        return (uint64_t)guest->rank + place < plan->n_devices ? guest->rank + place : PST_NONE;
     }
     for (uint32_t s = 0; s < plan->n_stages; s++) {
         const struct pst_plan_stage *host = &plan->stages[s];
 
         if (host->ranks[0] == guest->rank && host->n_ranks == stage->n_ranks) {
-            return host->ranks[replica];
+            return host->ranks[place];
         }
     }
     return PST_NONE;

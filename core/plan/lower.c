@@ -22,7 +22,7 @@ static void find_homes(struct pst_lowering *low)
     for (uint32_t s = 0; s < plan->n_stages; s++) {
         const struct pst_plan_stage *stage = &plan->stages[s];
 
-        PST_ASSERT(plan->batch % stage->microbatch_size == 0 &&
+        PST_ASSERT(stage->tensor == 1 && plan->batch % stage->microbatch_size == 0 &&
                    stage->microbatch_size % stage->n_ranks == 0);
         for (uint32_t r = 0; r < stage->n_ranks; r++) {
             uint32_t *home = &low->home[stage->ranks[r]];
@@ -292,32 +292,56 @@ static void twin_orders(const struct pst_plan *twin, struct pst_arena *arena,
     }
 }
 
+/* Stages of the twin on the groups of the plan. */
+static pst_status add_twin_stages(const struct pst_plan *plan, struct pst_plan *twin,
+                                  uint32_t microbatch, struct pst_arena *arena,
+                                  struct pst_error *err)
+{
+    for (uint32_t s = 0; s < plan->n_stages; s++) {
+        const struct pst_plan_stage *stage = &plan->stages[s];
+        const uint32_t size = microbatch > 0 ? microbatch : stage->microbatch_size;
+        const uint32_t n = pst_plan_replicas(stage);
+        uint32_t *groups = pst_arena_array(arena, n, sizeof *groups);
+
+        for (uint32_t r = 0; r < n; r++) {
+            groups[r] = stage->ranks[r * stage->tensor] / stage->tensor;
+        }
+        pst_plan_add_stage(twin, stage->nodes, stage->n_nodes, groups, n, size, stage->k);
+        twin->stages[s].weight_versions = stage->weight_versions;
+        if (twin->batch % size != 0) {
+            return pst_fail(err, PST_ERR_CONFIG, "config.value",
+                            "evaluation batch %u is not divisible by micro-batch size %u",
+                            twin->batch, size);
+        }
+    }
+    return PST_OK;
+}
+
+static void expand_twin(const struct pst_plan *plan, struct pst_plan **io_twin)
+{
+    struct pst_plan *groups = *io_twin;
+
+    if (plan->stages[0].tensor > 1) {
+        pst_plan_expand(groups, plan->stages[0].tensor, io_twin);
+        pst_plan_destroy(groups);
+    }
+    pst_plan_copy_devices(*io_twin, plan);
+}
+
 pst_status pst_plan_forward_twin(const struct pst_plan *plan, const struct pst_graph *graph,
                                  const struct pst_cost_model *cost, uint32_t batch,
                                  uint32_t microbatch, struct pst_plan **ret_plan,
                                  struct pst_error *err)
 {
+    const uint32_t n_groups = plan->n_devices / plan->stages[0].tensor;
     struct pst_plan *twin = NULL;
     struct pst_arena arena = {0};
-    struct pst_pass **orders = pst_arena_array(&arena, plan->n_devices, sizeof *orders);
-    uint32_t *n_passes = pst_arena_array(&arena, plan->n_devices, sizeof *n_passes);
-    pst_status status = PST_OK;
+    struct pst_pass **orders = pst_arena_array(&arena, n_groups, sizeof *orders);
+    uint32_t *n_passes = pst_arena_array(&arena, n_groups, sizeof *n_passes);
+    pst_status status;
 
-    pst_plan_create(graph, batch, plan->n_devices, &twin);
-    for (uint32_t s = 0; status == PST_OK && s < plan->n_stages; s++) {
-        const struct pst_plan_stage *stage = &plan->stages[s];
-        const uint32_t size = microbatch > 0 ? microbatch : stage->microbatch_size;
-
-        pst_plan_add_stage(twin, stage->nodes, stage->n_nodes, stage->ranks, stage->n_ranks, size,
-                           stage->k);
-        twin->stages[s].weight_versions = stage->weight_versions;
-        if (batch % size != 0) {
-            status = pst_fail(err, PST_ERR_CONFIG, "config.value",
-                              "evaluation batch %u is not divisible by micro-batch size %u", batch,
-                              size);
-        }
-    }
-    pst_plan_copy_devices(twin, plan);
+    pst_plan_create(graph, batch, n_groups, &twin);
+    status = add_twin_stages(plan, twin, microbatch, &arena, err);
     twin->optimizer_slots = plan->optimizer_slots;
     twin->copies = plan->copies;
     twin->zero = plan->zero;
@@ -331,6 +355,7 @@ pst_status pst_plan_forward_twin(const struct pst_plan *plan, const struct pst_g
                                 false, err);
     }
     if (status == PST_OK) {
+        expand_twin(plan, &twin);
         *ret_plan = twin;
         twin = NULL;
     }

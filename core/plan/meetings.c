@@ -8,30 +8,61 @@
 #include <stdlib.h>
 
 #include "base/util.h"
+#include "graph/split.h"
 
 /* --- numbers and members -----------------------------------------------------------------------*/
 
-/* Sums of a tie: one, or one for each piece. */
+/* Sums of a tie in each part: one, or one for each piece. */
 static uint32_t sums_of(const struct pst_plan *plan, uint32_t tie)
 {
     const struct pst_plan_tie *of = &plan->ties[tie];
 
-    return pst_plan_cuts(plan, of->stages[0], of->parameter) ? plan->stages[of->stages[0]].n_ranks
-                                                             : 1;
+    return pst_plan_cuts(plan, of->stages[0], of->parameter)
+               ? pst_plan_replicas(&plan->stages[of->stages[0]])
+               : 1;
 }
 
-/* The piece of a tied parameter that a rank has; 0 where it is whole. */
-static uint32_t piece_of(const struct pst_plan *plan, uint32_t tie, uint32_t rank)
+/* All stages have as many parts. */
+static uint32_t parts_of(const struct pst_plan *plan)
 {
-    for (uint32_t s = 0; sums_of(plan, tie) > 1 && s < plan->ties[tie].n_stages; s++) {
-        const struct pst_plan_stage *stage = &plan->stages[plan->ties[tie].stages[s]];
-        const uint32_t replica = pst_plan_replica(stage, rank);
+    return plan->stages[0].tensor;
+}
 
-        if (replica != PST_NONE) {
-            return replica;
-        }
+/* Ranks with one seat meet: parts of one number, and where each replica has a piece, those of one
+   replica. A seat is that of a part in a replica, the first where replicas meet. PST_NONE: the rank
+   does not hold the stage. */
+static uint32_t seat_in(const struct pst_plan_stage *stage, bool pieces, uint32_t rank)
+{
+    const uint32_t place = pst_plan_place(stage, rank);
+
+    return place == PST_NONE || pieces ? place : place % stage->tensor;
+}
+
+static uint32_t seat_of(const struct pst_plan *plan, const struct pst_instr *instr, uint32_t rank)
+{
+    uint32_t seat = PST_NONE;
+
+    if (instr->op == PST_I_REDUCE || instr->op == PST_I_GATHER) {
+        return seat_in(&plan->stages[instr->stage], false, rank);
     }
-    return 0;
+    if (instr->op == PST_I_TIE) {
+        const struct pst_plan_tie *tie = &plan->ties[instr->stage];
+        const bool pieces = sums_of(plan, instr->stage) > 1;
+
+        for (uint32_t s = 0; s < tie->n_stages && seat == PST_NONE; s++) {
+            seat = seat_in(&plan->stages[tie->stages[s]], pieces, rank);
+        }
+        return seat;
+    }
+    return 0; /* all ranks meet */
+}
+
+/* That of a rank which has the instruction, also where it has no business with it. */
+static uint32_t own_seat(const struct pst_plan *plan, const struct pst_instr *instr, uint32_t rank)
+{
+    const uint32_t seat = seat_of(plan, instr, rank);
+
+    return seat != PST_NONE ? seat : 0;
 }
 
 uint32_t pst_plan_n_meetings(const struct pst_plan *plan)
@@ -41,47 +72,31 @@ uint32_t pst_plan_n_meetings(const struct pst_plan *plan)
     for (uint32_t t = 0; t < plan->n_ties; t++) {
         n += sums_of(plan, t);
     }
-    return n;
+    return n * parts_of(plan);
 }
 
 uint32_t pst_plan_meeting_of(const struct pst_plan *plan, const struct pst_instr *instr,
                              uint32_t rank)
 {
-    uint32_t n = 2 * plan->n_stages + 1;
+    uint32_t n = 2 * plan->n_stages + (instr->op == PST_I_TIE);
 
-    if (instr->op != PST_I_TIE) {
-        return instr->op == PST_I_NORM     ? n - 1
-               : instr->op == PST_I_GATHER ? plan->n_stages + instr->stage
-                                           : instr->stage;
+    if (instr->op == PST_I_REDUCE || instr->op == PST_I_GATHER) {
+        n = instr->stage + (instr->op == PST_I_GATHER ? plan->n_stages : 0);
     }
-    for (uint32_t t = 0; t < instr->stage; t++) {
+    for (uint32_t t = 0; instr->op == PST_I_TIE && t < instr->stage; t++) {
         n += sums_of(plan, t);
     }
-    return n + piece_of(plan, instr->stage, rank);
-}
-
-static bool is_member(const struct pst_plan *plan, const struct pst_instr *instr, uint32_t rank,
-                      uint32_t other)
-{
-    switch (instr->op) {
-    case PST_I_REDUCE:
-    case PST_I_GATHER:
-        return pst_plan_replica(&plan->stages[instr->stage], other) != PST_NONE;
-    case PST_I_TIE:
-        return pst_plan_tie_has(plan, instr->stage, other) &&
-               piece_of(plan, instr->stage, other) == piece_of(plan, instr->stage, rank);
-    default:
-        return true;
-    }
+    return n * parts_of(plan) + own_seat(plan, instr, rank);
 }
 
 uint32_t pst_plan_members(const struct pst_plan *plan, const struct pst_instr *instr, uint32_t rank,
                           uint32_t *ret_members)
 {
+    const uint32_t seat = own_seat(plan, instr, rank);
     uint32_t n = 0;
 
     for (uint32_t r = 0; r < plan->n_devices; r++) {
-        if (is_member(plan, instr, rank, r)) {
+        if (seat_of(plan, instr, r) == seat) {
             ret_members[n++] = r;
         }
     }
@@ -95,14 +110,15 @@ static uint64_t norm_values(const struct pst_plan *plan, const struct pst_graph 
     const uint32_t op = graph->tensors[graph->loss].producer;
     struct pst_arena arena = {0};
     struct pst_square_tree *trees;
-    uint64_t n =
-        plan->zero > 0 ? pst_plan_square_trees(plan, graph, &arena, &trees) : graph->n_params;
+    uint64_t n = plan->zero > 0 || parts_of(plan) > 1
+                     ? pst_plan_square_trees(plan, graph, &arena, &trees)
+                     : graph->n_params;
 
     pst_arena_finish(&arena);
     for (uint32_t s = 0; s < plan->n_stages; s++) {
         const struct pst_plan_stage *stage = &plan->stages[s];
 
-        if (stage->n_ranks > 1 && pst_plan_node(stage, op) != PST_NONE) {
+        if (pst_plan_replicas(stage) > 1 && pst_plan_node(stage, op) != PST_NONE) {
             return n + plan->step_batch;
         }
     }
@@ -168,6 +184,7 @@ struct pst_meet_bytes pst_plan_meet_bytes(const struct pst_plan *plan,
                                           const struct pst_graph *graph,
                                           const struct pst_instr *instr, uint32_t rank)
 {
+    uint32_t n_pieces;
     uint64_t bytes;
 
     switch (instr->op) {
@@ -176,8 +193,9 @@ struct pst_meet_bytes pst_plan_meet_bytes(const struct pst_plan *plan,
     case PST_I_GATHER:
         return (struct pst_meet_bytes){0, weight_bytes(plan, graph, instr->stage)};
     case PST_I_TIE:
-        bytes = pst_shard_tied(graph, plan->ties[instr->stage].parameter,
-                               sums_of(plan, instr->stage), piece_of(plan, instr->stage, rank))
+        n_pieces = sums_of(plan, instr->stage);
+        bytes = pst_shard_tied(graph, plan->ties[instr->stage].parameter, n_pieces,
+                               own_seat(plan, instr, rank) / parts_of(plan))
                     .elems *
                 sizeof(float);
         return (struct pst_meet_bytes){bytes, bytes};
@@ -215,19 +233,20 @@ struct trees {
     size_t room;
 };
 
-static void add_trees(struct trees *trees, uint64_t elems, uint32_t p, uint32_t member,
+/* Those of a piece; `tree` has what they share. */
+static void add_trees(struct trees *trees, struct pst_square_tree tree, uint64_t elems,
                       struct pst_shard piece)
 {
     const uint64_t until = piece.first + piece.elems, end = blocks_of(until);
 
     for (uint64_t block = piece.first / PST_SHARD_BLOCK; piece.elems > 0 && block < end;) {
         const uint64_t width = width_at(block, end, until == elems);
-        const uint64_t first = block * PST_SHARD_BLOCK, all = width * PST_SHARD_BLOCK;
+        const uint64_t all = width * PST_SHARD_BLOCK;
 
+        tree.first = block * PST_SHARD_BLOCK;
+        tree.elems = until - tree.first < all ? until - tree.first : all;
         pst_grow(&trees->rows, &trees->room, trees->n, sizeof *trees->rows);
-        trees->rows[trees->n++] =
-            (struct pst_square_tree){
-            p, 0, member, first, until - first < all ? until - first : all};
+        trees->rows[trees->n++] = tree;
         block += width;
     }
 }
@@ -245,6 +264,30 @@ static uint32_t member_at(const struct pst_shards *shards, const struct pst_grap
     return m;
 }
 
+/* Those of a part; shards: NULL where nothing is cut. */
+static void add_parameter(struct trees *trees, const struct pst_graph *graph,
+                          const struct pst_shards *shards, uint32_t p, uint32_t part)
+{
+    const uint64_t elems = graph->params[p].elems;
+    struct pst_square_tree tree = {.parameter = p, .part = part};
+    struct pst_shard piece = {0, elems};
+
+    for (uint64_t first = 0; first < elems; first += piece.elems) {
+        if (shards != NULL) {
+            tree.member = member_at(shards, graph, p, first);
+            piece = pst_shard_of(shards, graph, p, tree.member);
+        }
+        add_trees(trees, tree, elems, piece);
+    }
+}
+
+/* The parts whose elements count: all of a split parameter; else the first, for all have the same.
+ */
+static uint32_t counted_parts(const struct pst_plan *plan, const struct pst_parameter *parameter)
+{
+    return pst_is_split(parameter) ? parts_of(plan) : 1;
+}
+
 uint32_t pst_plan_square_trees(const struct pst_plan *plan, const struct pst_graph *graph,
                                struct pst_arena *arena, struct pst_square_tree **ret_trees)
 {
@@ -259,19 +302,11 @@ uint32_t pst_plan_square_trees(const struct pst_plan *plan, const struct pst_gra
         }
     }
     for (uint32_t p = 0; p < graph->n_params; p++) {
-        const uint64_t elems = graph->params[p].elems;
-        struct pst_shard piece = {0, elems};
+        const struct pst_shards *of =
+            plan->zero > 0 ? &shards[stage_of[graph->params[p].users[0]]] : NULL;
 
-        for (uint64_t first = 0; first < elems; first += piece.elems) {
-            uint32_t member = 0;
-
-            if (plan->zero > 0) {
-                const struct pst_shards *of = &shards[stage_of[graph->params[p].users[0]]];
-
-                member = member_at(of, graph, p, first);
-                piece = pst_shard_of(of, graph, p, member);
-            }
-            add_trees(&trees, elems, p, member, piece);
+        for (uint32_t part = 0; part < counted_parts(plan, &graph->params[p]); part++) {
+            add_parameter(&trees, graph, of, p, part);
         }
     }
     *ret_trees = pst_arena_copy(arena, trees.rows, trees.n, sizeof *trees.rows);
@@ -291,10 +326,10 @@ double pst_square_trees_sum(const struct pst_square_tree *trees, uint32_t n, con
     double total = 0;
 
     for (uint32_t i = 0; i < n;) {
-        const uint32_t parameter = trees[i].parameter;
+        const struct pst_square_tree *of = &trees[i];
         uint32_t depth = 0;
 
-        for (; i < n && trees[i].parameter == parameter; i++) {
+        for (; i < n && trees[i].parameter == of->parameter && trees[i].part == of->part; i++) {
             struct subtree next = {trees[i].first / PST_SHARD_BLOCK, 1, sums[i]};
 
             while (next.width < blocks_of(trees[i].elems)) {

@@ -75,7 +75,7 @@ struct pst_instr {
    the backward passes. */
 struct pst_plan_guest {
     uint32_t microbatch;
-    uint32_t rank; /* the rank that holds those of replica 0; see pst_plan_guest_rank */
+    uint32_t rank; /* the rank that holds those of the first rank; see pst_plan_guest_rank */
 };
 
 struct pst_plan_stage {
@@ -465,7 +465,8 @@ static inline uint32_t pst_plan_slots(const struct pst_plan *plan, uint32_t stag
 
 /* Forward-only twin of a plan on the same stages: F of every micro-batch, for evaluation. The
    number of micro-batches of a stage is batch / its size; batch is a multiple of each size.
-   microbatch: size of all stages; 0: each has that of the plan. */
+   microbatch: size of all stages; 0: each has that of the plan. The twin is lowered as a plan of
+   groups, whose costs `cost` has: those of the ranks where a replica is one. */
 pst_status pst_plan_forward_twin(const struct pst_plan *plan, const struct pst_graph *graph,
                                  const struct pst_cost_model *cost, uint32_t batch,
                                  uint32_t microbatch, struct pst_plan **ret_plan,
@@ -519,10 +520,11 @@ void pst_plan_offload_bytes(const struct pst_plan_stage *stage, const struct pst
 /* guests.c: the guest of the stage for this micro-batch; NULL: none. */
 const struct pst_plan_guest *pst_plan_guest_of(const struct pst_plan_stage *stage,
                                                uint32_t microbatch);
-/* The rank that holds the guest of a replica: guest->rank, or with several replicas the same
-   replica of the stage that begins there. PST_NONE: no stage with as many replicas begins there. */
+/* The rank that holds the guest of the rank at a place of the stage: guest->rank and on, or with
+   several replicas the rank at that place of the stage that begins there. PST_NONE: there is no
+   such rank, or no stage with as many begins there. */
 uint32_t pst_plan_guest_rank(const struct pst_plan *plan, const struct pst_plan_stage *stage,
-                             const struct pst_plan_guest *guest, uint32_t replica);
+                             const struct pst_plan_guest *guest, uint32_t place);
 /* Lists the tensors of a guest: results of the stage's operators with PST_ACTION_PEER that a
    backward pass reads, in the order of its nodes. ret_tensors comes from the arena. */
 void pst_plan_guest_tensors(const struct pst_plan_stage *stage, const struct pst_graph *graph,

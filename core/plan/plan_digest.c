@@ -19,9 +19,10 @@ static void add_stage(struct pst_hasher *hasher, const struct pst_plan_stage *st
 {
     const uint32_t numbers[] = {stage->microbatch_size, stage->k,
                                 stage->n_microbatches,  stage->in_flight,
-                                stage->weight_versions, stage->n_guests};
+                                stage->weight_versions, stage->n_guests,
+                                stage->tensor};
 
-    add(hasher, sizeof numbers / sizeof *numbers, numbers);
+    add(hasher, sizeof numbers / sizeof *numbers - (stage->tensor == 1), numbers); /* as ever */
     add(hasher, stage->n_nodes, stage->nodes);
     add(hasher, stage->n_ranks, stage->ranks);
     pst_hasher_add(hasher, stage->actions, stage->n_nodes);

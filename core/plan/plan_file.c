@@ -80,11 +80,16 @@ static void code_op(struct file *f, uint32_t *op)
 /* --- the head ----------------------------------------------------------------------------------*/
 
 /* A plan that uses nothing of version 2 is of version 1. */
+static uint32_t version_of(const struct pst_plan *plan)
+{
+    return plan->zero > 0 || (plan->n_stages > 0 && plan->stages[0].tensor > 1) ? 2 : 1;
+}
+
 static void code_format(struct file *f)
 {
     struct pst_codec *c = &f->codec;
 
-    f->version = !pst_codec_reads(c) && f->plan->zero > 0 ? 2 : 1;
+    f->version = pst_codec_reads(c) ? 1 : version_of(f->plan);
     pst_codec_constant(c, "format", "penstock-plan");
     pst_codec_uint(c, "version", &f->version);
     if ((f->version < 1 || f->version > 2) && pst_codec_is_sound(c)) {
@@ -97,11 +102,12 @@ static void code_parallel(struct file *f)
 {
     struct pst_codec *c = &f->codec;
 
-    if (pst_codec_has(c, "parallel", f->version > 1)) {
-        pst_codec_object(c, "parallel");
-        pst_codec_uint(c, "zero", &f->plan->zero);
-        pst_codec_end(c);
+    if (!pst_codec_has(c, "parallel", f->plan->zero > 0)) {
+        return;
     }
+    pst_codec_object(c, "parallel");
+    pst_codec_uint(c, "zero", &f->plan->zero);
+    pst_codec_end(c);
     if (f->plan->zero != f->version - 1 && pst_codec_is_sound(c)) {
         pst_codec_fail(c, "input.unsupported", "parallel",
                        "zero = %u in a file of version %u; version 2 has zero = 1", f->plan->zero,
@@ -370,6 +376,7 @@ static struct pst_plan_stage *add_stage(struct file *f, const struct pst_plan_st
     }
     pst_plan_add_stage(plan, read->nodes, read->n_nodes, read->ranks, read->n_ranks, size, read->k);
     stage = &plan->stages[plan->n_stages - 1];
+    stage->tensor = read->tensor;
     stage->in_flight = read->in_flight;
     stage->weight_versions = read->weight_versions;
     stage->actions = pst_arena_array(&plan->arena, stage->n_nodes, 1);
@@ -396,6 +403,32 @@ static void code_ranks(struct file *f, struct pst_plan_stage *stage)
     pst_codec_uints(&f->codec, "devices", &stage->ranks, &stage->n_ranks);
     if (pst_codec_reads(&f->codec) && stage->n_ranks > f->plan->n_devices) {
         pst_codec_fail(&f->codec, NULL, "devices", "more devices than there are");
+    } else if (pst_codec_is_sound(&f->codec) && stage->n_ranks % stage->tensor != 0) {
+        pst_codec_fail(&f->codec, NULL, "devices", "%u devices, which %u parts do not divide",
+                       stage->n_ranks, stage->tensor);
+    }
+}
+
+/* Left out where a replica is a rank. Before the operators, which another number of parts has not.
+ */
+static void code_tensor(struct file *f, struct pst_plan_stage *stage)
+{
+    struct pst_codec *c = &f->codec;
+    const bool stated = pst_codec_has(c, "tensor", stage->tensor > 1);
+
+    stage->tensor = pst_codec_reads(c) ? 1 : stage->tensor;
+    if (stated) {
+        pst_codec_uint(c, "tensor", &stage->tensor);
+    }
+    if (!pst_codec_reads(c) || !pst_codec_is_sound(c)) {
+        return;
+    }
+    if (stated && stage->tensor < 2) {
+        pst_codec_fail(c, NULL, "tensor", "%u; leave it out for 1", stage->tensor);
+    } else if (stage->tensor != f->graph->parts) {
+        pst_codec_fail(c, NULL, "tensor",
+                       "the plan was made with parallel.tensor = %u, here it is %u; plan again",
+                       stage->tensor, f->graph->parts);
     }
 }
 
@@ -415,6 +448,7 @@ static void code_stage(struct file *f, uint32_t s)
     pst_codec_newline(c);
     pst_codec_object(c, NULL);
     pst_codec_position(c, "id", s);
+    code_tensor(f, &at);
     code_nodes(f, &at);
     code_ranks(f, &at);
     pst_codec_uint(c, "microbatch_size", &at.microbatch_size);
@@ -664,6 +698,12 @@ static void code_plan(struct file *f, const char *text, size_t length)
         code_stage(f, s);
     }
     pst_codec_end(c);
+    if (pst_codec_is_sound(c) && f->version != version_of(f->plan)) {
+        pst_codec_fail(c, "input.unsupported", NULL,
+                       "version %u, expected version %u: files with parallel or tensor have 2, all "
+                       "others 1",
+                       f->version, version_of(f->plan));
+    }
     pst_codec_newline(c);
     code_edges(f);
     pst_codec_newline(c);

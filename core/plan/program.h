@@ -218,7 +218,8 @@ struct pst_program_param {
                                    STEP those of even batches, then n_grads of odd ones */
     const uint32_t *grad_users; /* index of that user in graph->params[].users */
     bool owner;                 /* the rank adds its shard to the norm, and saves it: it is a rank
-                                   of the first using stage, and the first one if that is all */
+                                   of the first using stage, of the first replica if the shard is
+                                   all, and the first part if the parts have the same */
 };
 
 /*

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Meetings of ranks in a program: REDUCE sums the gradients of a stage over its ranks, TIE those of
- * a tied parameter over its uses, GATHER brings the pieces of a stage's new weights together.
+ * Meetings of ranks in a program: REDUCE sums the gradients of a stage over its replicas, TIE those
+ * of a tied parameter over its uses, GATHER brings the pieces of a stage's new weights together;
+ * each among equal parts.
  */
 #include "plan/program_build.h"
 #include "plan/program_classes.h"
@@ -34,13 +35,29 @@ static void add_buffer(struct parts *parts, const struct pst_shards *shards, uin
     }
 }
 
+/* The ranks of a stage that are the same part as this one, in the order of the replicas. */
+static const uint32_t *members_of(struct pst_builder *b, const struct pst_plan_stage *stage)
+{
+    const uint32_t n = pst_plan_replicas(stage), part = pst_plan_part(stage, b->rank);
+    uint32_t *members;
+
+    if (stage->tensor == 1) {
+        return stage->ranks;
+    }
+    members = pst_arena_array(&b->program->arena, n, sizeof *members);
+    for (uint32_t r = 0; r < n; r++) {
+        members[r] = stage->ranks[r * stage->tensor + part];
+    }
+    return members;
+}
+
 static struct pst_program_meeting *make_meeting(struct pst_builder *b, uint8_t kind, uint32_t stage)
 {
     const struct pst_plan_stage *of = &b->plan->stages[stage];
     struct pst_program_meeting *meeting = pst_arena_array(&b->program->arena, 1, sizeof *meeting);
 
-    *meeting =
-        (struct pst_program_meeting){.kind = kind, .n_members = of->n_ranks, .members = of->ranks};
+    *meeting = (struct pst_program_meeting){
+        .kind = kind, .n_members = pst_plan_replicas(of), .members = members_of(b, of)};
     return meeting;
 }
 
@@ -193,7 +210,7 @@ const struct pst_program_meeting *pst_build_meeting(struct pst_builder *b,
                    ? make_tie(b, section, instr)
                    : NULL;
     }
-    if (b->plan->stages[instr->stage].n_ranks < 2 || !b->stages[instr->stage].local) {
+    if (pst_plan_replicas(&b->plan->stages[instr->stage]) < 2 || !b->stages[instr->stage].local) {
         return NULL;
     }
     return instr->op == PST_I_REDUCE ? make_reduce(b, section, instr->stage)

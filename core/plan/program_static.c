@@ -3,6 +3,7 @@
  * What a rank holds for the whole run: weights, working copies, gradient accumulators, sums of tied
  * gradients, optimizer state, running statistics.
  */
+#include "graph/split.h"
 #include "plan/program_build.h"
 
 static uint32_t add_static(struct pst_builder *b, uint8_t kind, uint32_t stage, uint32_t what,
@@ -106,10 +107,20 @@ static void add_part(void *parts_, uint8_t kind, uint32_t slot, uint64_t bytes)
     }
 }
 
+/* Of what several ranks have alike, one is the owner. */
+static bool is_owner(const struct pst_builder *b, uint32_t index)
+{
+    const struct pst_parameter *parameter = &b->graph->params[index];
+    const uint32_t s = b->stage_of[parameter->users[0]];
+    const struct pst_stage_build *first = &b->stages[s];
+
+    return first->local && (first->replica == 0 || pst_shards_cut(&first->shards, index)) &&
+           (pst_is_split(parameter) || pst_plan_part(&b->plan->stages[s], b->rank) == 0);
+}
+
 static void add_parameter(struct pst_builder *b, uint32_t index)
 {
     const struct pst_parameter *parameter = &b->graph->params[index];
-    const struct pst_stage_build *first = &b->stages[b->stage_of[parameter->users[0]]];
     uint32_t stage = first_local_stage(b, parameter);
     struct pst_program_param *row;
     struct parts parts;
@@ -128,7 +139,7 @@ static void add_parameter(struct pst_builder *b, uint32_t index)
         .room = PST_NONE,
         .n_versions = pst_plan_slots(b->plan, stage),
         .shard = pst_shard_of(&b->stages[stage].shards, b->graph, index, b->stages[stage].replica),
-        .owner = first->local && (first->replica == 0 || pst_shards_cut(&first->shards, index)),
+        .owner = is_owner(b, index),
     };
     parts = (struct parts){b, row,
                            pst_arena_array(&b->program->arena, row->n_versions, sizeof(uint32_t))};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Cuts the parameters of a stage into pieces for its ranks.
+ * Cuts the parameters of a stage into pieces for its replicas.
  */
 #include "plan/shards.h"
 
@@ -135,7 +135,7 @@ static bool may_cut(const struct pst_plan *plan, const struct pst_plan_tie *tie)
             }
         }
     }
-    return plan->zero > 0 && plan->stages[tie->stages[0]].n_ranks > 1;
+    return plan->zero > 0 && pst_plan_replicas(&plan->stages[tie->stages[0]]) > 1;
 }
 
 bool pst_plan_cuts(const struct pst_plan *plan, uint32_t stage, uint32_t parameter)
@@ -145,7 +145,7 @@ bool pst_plan_cuts(const struct pst_plan *plan, uint32_t stage, uint32_t paramet
             return may_cut(plan, &plan->ties[t]);
         }
     }
-    return plan->zero > 0 && plan->stages[stage].n_ranks > 1;
+    return plan->zero > 0 && pst_plan_replicas(&plan->stages[stage]) > 1;
 }
 
 void pst_plan_shards(const struct pst_plan *plan, const struct pst_graph *graph, uint32_t stage,
@@ -160,6 +160,6 @@ void pst_plan_shards(const struct pst_plan *plan, const struct pst_graph *graph,
             whole[plan->ties[t].parameter] = true;
         }
     }
-    pst_shards_make(graph, of->nodes, of->n_nodes, plan->zero > 0 ? of->n_ranks : 1, whole, arena,
-                    ret_shards);
+    pst_shards_make(graph, of->nodes, of->n_nodes, plan->zero > 0 ? pst_plan_replicas(of) : 1,
+                    whole, arena, ret_shards);
 }

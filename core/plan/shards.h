@@ -11,6 +11,9 @@
  * counted from the bucket's number modulo n, so that the remainders of buckets are spread. A matrix
  * that Muon updates is one block. A tied parameter is a separate bucket, with equal pieces in all
  * of its stages; where these have other ranks in another order, it is whole everywhere.
+ *
+ * With tensor parallelism the members are the replicas, and all parts of a replica have the same
+ * pieces of what they hold. Parts of different numbers meet in NORM alone, and inside passes.
  */
 #ifndef PST_PLAN_SHARDS_H
 #define PST_PLAN_SHARDS_H
@@ -25,7 +28,7 @@ struct pst_shard {
 
 /* The pieces of a stage's parameters. Its arrays are in the arena of who made it. */
 struct pst_shards {
-    uint32_t n;               /* members: the ranks of the stage in order; 1: nothing is cut */
+    uint32_t n;               /* members: the replicas of the stage in order; 1: nothing is cut */
     uint32_t *row_of;         /* [parameter] PST_NONE: whole on all members, or not here */
     struct pst_shard *pieces; /* [row][member] */
 };
@@ -61,8 +64,8 @@ bool pst_plan_cuts(const struct pst_plan *plan, uint32_t stage, uint32_t paramet
 struct pst_shard pst_shard_tied(const struct pst_graph *graph, uint32_t parameter, uint32_t n,
                                 uint32_t member);
 
-/* REDUCE, TIE, NORM and GATHER of a step are numbered from 0; the ranks that meet have one number.
-   Each piece of a tied parameter has a separate sum. */
+/* REDUCE, TIE, NORM and GATHER of a step have numbers from 0 on, below n; the ranks that meet have
+   one number. Each piece of a tied parameter has a separate sum, and so has each part. */
 uint32_t pst_plan_n_meetings(const struct pst_plan *plan);
 uint32_t pst_plan_meeting_of(const struct pst_plan *plan, const struct pst_instr *instr,
                              uint32_t rank);
@@ -87,12 +90,12 @@ struct pst_meet_bytes pst_plan_meet_bytes(const struct pst_plan *plan,
 struct pst_square_tree {
     uint32_t parameter;
     uint32_t part, member; /* of the first stage that uses it; part 0 where it is not split */
-    uint64_t first, elems;
+    uint64_t first, elems; /* of what the part has */
 };
-/* Lists them, ascending by parameter and element, in the arena. Returns how many. */
+/* Lists them, ascending by parameter, part and element, in the arena. Returns how many. */
 uint32_t pst_plan_square_trees(const struct pst_plan *plan, const struct pst_graph *graph,
                                struct pst_arena *arena, struct pst_square_tree **ret_trees);
-/* The sum over all parameters of a plan; sums[tree]. */
+/* The sum over all parameters of a plan, of a split one part by part; sums[tree]. */
 double pst_square_trees_sum(const struct pst_square_tree *trees, uint32_t n, const double *sums);
 
 #endif

@@ -11,6 +11,7 @@ static void check_in_order(struct pst_check *check)
 {
     pst_check_passes(check);
     if (check->passes != NULL) {
+        pst_check_parts(check);
         pst_check_waits(check);
         pst_check_copies(check);
         pst_check_transfers(check);
@@ -73,7 +74,9 @@ static void run_rules(struct pst_check *check)
     if (!pst_check_is_clean(check, pst_check_form)) {
         return;
     }
-    bool legal = pst_check_is_clean(check, pst_check_partition);
+    bool legal = check->graph->parts <= 1 || pst_check_is_clean(check, pst_check_layouts);
+    legal &= pst_check_is_clean(check, pst_check_partition);
+    pst_check_find_meetings(check);
     if (legal) {
         pst_check_cuts(check);
     }

@@ -139,8 +139,7 @@ static void leave_meeting(struct pst_live *live, uint32_t rank, uint32_t id)
 {
     struct pst_live_rank *self = &live->ranks[rank];
     uint32_t at = pst_live_head(self, PST_LIVE_SUMS);
-    if (self->arrived && at != PST_NONE &&
-        pst_live_meeting_of(live, &self->list[at], rank) == id) {
+    if (self->arrived && at != PST_NONE && pst_live_meeting_of(live, &self->list[at], rank) == id) {
         self->arrived = false;
         finish_instr(live, rank, at);
     }
@@ -166,6 +165,41 @@ static bool try_reduction(struct pst_live *live, uint32_t rank)
     return true;
 }
 
+bool pst_live_together(const struct pst_live *live, uint32_t rank, uint32_t other)
+{
+    const struct pst_live_rank *a = &live->ranks[rank], *b = &live->ranks[other];
+    return a->at_pass && b->at_pass && a->list[a->pc].op == b->list[b->pc].op &&
+           a->list[a->pc].stage == b->list[b->pc].stage &&
+           a->list[a->pc].microbatch == b->list[b->pc].microbatch;
+}
+
+/* The last part that comes to a pass ends it for all; false: others are still to come. */
+static bool come_to_pass(struct pst_live *live, uint32_t rank)
+{
+    struct pst_live_rank *self = &live->ranks[rank];
+    const uint32_t *parts;
+    uint32_t n;
+    if (self->open[self->pc] == 0) {
+        return true;
+    }
+    self->at_pass = true;
+    n = pst_check_replica_parts(live->check, self->list[self->pc].stage, rank, &parts);
+    if (n == 0) { /* the stage is not here */
+        finish_instr(live, rank, self->pc);
+        return true;
+    }
+    for (uint32_t p = 0; p < n; p++) {
+        if (!pst_live_together(live, rank, parts[p])) {
+            return false;
+        }
+    }
+    for (uint32_t p = 0; p < n; p++) {
+        live->ranks[parts[p]].at_pass = false;
+        finish_instr(live, parts[p], live->ranks[parts[p]].pc);
+    }
+    return true;
+}
+
 static bool walk_rank(struct pst_live *live, uint32_t rank)
 {
     struct pst_live_rank *self = &live->ranks[rank];
@@ -179,7 +213,11 @@ static bool walk_rank(struct pst_live *live, uint32_t rank)
             break;
         }
         /* Copies need nothing but what comes before them in the list. */
-        if (pst_check_blocks(instr->op) || pst_check_is_copy(instr->op)) {
+        if (pst_check_meets(live->check, instr)) {
+            if (!come_to_pass(live, rank)) {
+                break;
+            }
+        } else if (pst_check_blocks(instr->op) || pst_check_is_copy(instr->op)) {
             finish_instr(live, rank, self->pc);
         } else if (pst_check_is_reduction(instr->op)) {
             self->reductions_until = self->pc + 1;

@@ -5,7 +5,8 @@
  *
  *   list    stays at an instruction until all that it waits for has ended; at a pass or STEP, and
  * at TIE and NORM unless those are asynchronous, until it has ended; posts transfers, REDUCE and
- * GATHER and moves on
+ * GATHER and moves on; a pass in which the parts of a replica may meet begins when all have come to
+ * it. A run may need less of them, never more, so it ends what this one ends
  *   queues  sends, receives and reductions of a rank, each first in first out: only the head may
  * go. ordered: one queue of transfers, adjacent ones form a group that goes as one channel the k-th
  * SEND from a to b goes with the k-th RECV there: when both are heads, or earlier while the channel
@@ -46,6 +47,7 @@ struct pst_live_rank {
     uint32_t head[PST_LIVE_QUEUES];        /* nothing open of the queue before */
     uint32_t reductions_until;             /* reductions before this place are posted */
     bool arrived;                          /* the head reduction is counted at its meeting */
+    bool at_pass;                          /* the list has come to a pass of all parts */
     uint32_t group, group_end, group_left; /* ordered: the head group */
     bool group_active;
     bool queued;
@@ -70,7 +72,8 @@ struct pst_live {
     struct pst_live_recv *recvs; /* by sender, then in order of receiver and list */
     uint32_t n_recvs;
     uint32_t n_meetings;
-    /* REDUCE of each stage, GATHER of each, TIE of each tie or of each of its pieces, NORM */
+    /* part by part REDUCE of each stage, GATHER of each, TIE of each tie or of each of its pieces;
+       NORM */
     struct pst_live_meeting *meetings;
     uint32_t *tie_first; /* [tie] its first meeting; [n_ties] NORM */
     uint32_t *worklist, first, n_queued;
@@ -85,6 +88,8 @@ void pst_live_report(struct pst_live *live);
 /* Which meeting a reduction of a rank is. */
 uint32_t pst_live_meeting_of(const struct pst_live *live, const struct pst_instr *instr,
                              uint32_t rank);
+/* Have both lists come to the same pass, of all parts of a replica? */
+bool pst_live_together(const struct pst_live *live, uint32_t rank, uint32_t other);
 /* The head of a queue: posted and not ended; PST_NONE: none. */
 uint32_t pst_live_head(struct pst_live_rank *rank, enum pst_live_queue queue);
 static inline bool pst_live_is_transfer(uint32_t op)

@@ -33,29 +33,32 @@ void pst_check_guest_table(struct pst_check *check)
 
 static struct pst_check_guest *row_of(const struct pst_check *check,
                                       const struct pst_plan_stage *stage,
-                                      const struct pst_plan_guest *guest, uint32_t replica)
+                                      const struct pst_plan_guest *guest, uint32_t place)
 {
     uint64_t base = check->guest_base[stage - check->plan->stages];
-    return &check->guests[base + (uint64_t)(guest - stage->guests) * stage->n_ranks + replica];
+    return &check->guests[base + (uint64_t)(guest - stage->guests) * stage->n_ranks + place];
 }
 
-/* Which replica's samples these are; PST_NONE: no replica's. */
-static uint32_t replica_of(const struct pst_plan_stage *stage, const struct pst_instr *instr)
+/* Whose samples these are, of the same part as the rank that moves them: a place in the stage;
+   PST_NONE: no replica's. */
+static uint32_t place_of(const struct pst_check *check, const struct pst_plan_stage *stage,
+                         uint32_t rank, const struct pst_instr *instr)
 {
     uint32_t samples = pst_plan_samples(stage);
     if (instr->n_samples != samples || instr->first_sample % samples != 0) {
         return PST_NONE;
     }
-    return instr->first_sample % stage->microbatch_size / samples;
+    return instr->first_sample % stage->microbatch_size / samples * stage->tensor +
+           pst_check_part(check, rank);
 }
 
-struct pst_check_transfer *pst_check_guest_of(const struct pst_check *check,
+struct pst_check_transfer *pst_check_guest_of(const struct pst_check *check, uint32_t rank,
                                               const struct pst_instr *instr)
 {
     const struct pst_plan_stage *stage = &check->plan->stages[instr->stage];
     const struct pst_plan_guest *guest =
         pst_plan_guest_of(stage, instr->first_sample / stage->microbatch_size);
-    struct pst_check_guest *row = row_of(check, stage, guest, replica_of(stage, instr));
+    struct pst_check_guest *row = row_of(check, stage, guest, place_of(check, stage, rank, instr));
     return instr->payload == PST_PAYLOAD_EVICT ? &row->evict : &row->load;
 }
 
@@ -65,8 +68,8 @@ struct pst_check_transfer *pst_check_guest_transfer(struct pst_check *check, uin
     const struct pst_plan_stage *stage = &check->plan->stages[instr->stage];
     const struct pst_plan_guest *guest =
         pst_plan_guest_of(stage, instr->first_sample / stage->microbatch_size);
-    uint32_t replica = replica_of(stage, instr);
-    if (guest == NULL || replica == PST_NONE) {
+    uint32_t place = place_of(check, stage, rank, instr);
+    if (guest == NULL || place == PST_NONE) {
         pst_check_instr(check, "COMM1", rank, at, ": %s",
                         guest == NULL
                             ? "that micro-batch is not a guest of any device"
@@ -75,14 +78,14 @@ struct pst_check_transfer *pst_check_guest_transfer(struct pst_check *check, uin
     }
     bool evict = instr->payload == PST_PAYLOAD_EVICT;
     bool home = evict == (instr->op == PST_I_SEND);
-    uint32_t own = stage->ranks[replica];
-    uint32_t other = pst_plan_guest_rank(check->plan, stage, guest, replica);
+    uint32_t own = stage->ranks[place];
+    uint32_t other = pst_plan_guest_rank(check->plan, stage, guest, place);
     if (rank != (home ? own : other) || instr->peer != (home ? other : own)) {
         pst_check_instr(check, "COMM1", rank, at, ": expected from device %u to %u",
                         evict ? own : other, evict ? other : own);
         return NULL;
     }
-    return pst_check_guest_of(check, instr);
+    return pst_check_guest_of(check, rank, instr);
 }
 
 /* Both ends are there, in the same order of their channel. */
@@ -110,13 +113,13 @@ static uint32_t known_at(const struct pst_check *check, uint32_t rank, uint32_t 
 }
 
 static void check_guest(struct pst_check *check, uint32_t s, const struct pst_plan_guest *guest,
-                        uint32_t replica)
+                        uint32_t place)
 {
     const struct pst_plan_stage *stage = &check->plan->stages[s];
-    const struct pst_check_guest *row = row_of(check, stage, guest, replica);
-    const struct pst_pass_row *pass = pst_check_row(check, s, guest->microbatch, replica);
-    uint32_t own = stage->ranks[replica];
-    uint32_t other = pst_plan_guest_rank(check->plan, stage, guest, replica);
+    const struct pst_check_guest *row = row_of(check, stage, guest, place);
+    const struct pst_pass_row *pass = pst_check_row(check, s, guest->microbatch, place);
+    uint32_t own = stage->ranks[place];
+    uint32_t other = pst_plan_guest_rank(check->plan, stage, guest, place);
     char evict[64], load[64];
     snprintf(evict, sizeof evict, "stage %u, micro-batch %u, evict", s, guest->microbatch);
     snprintf(load, sizeof load, "stage %u, micro-batch %u, load", s, guest->microbatch);

@@ -14,13 +14,14 @@ struct pst_pass_row {
     uint32_t f, b, w, r;
 };
 
-/* One transfer that the plan must hold: an overlap of two slices of an edge, in one direction. */
+/* One transfer that the plan must hold: a part of an overlap of two slices of an edge, in one
+   direction. */
 struct pst_check_transfer {
     uint32_t send, recv;         /* instructions on their ranks, PST_NONE: missing */
     uint32_t send_seq, recv_seq; /* position on the channel, at either end */
 };
 
-/* A guest of one replica: to the other device and back. */
+/* A guest of one rank: to the other device and back. */
 struct pst_check_guest {
     struct pst_check_transfer evict, load;
 };
@@ -29,7 +30,7 @@ struct pst_check_guest {
 struct pst_check_cut {
     uint32_t a, b;
     uint64_t both;       /* samples after which both begin a slice at once */
-    uint64_t n_overlaps; /* in a step */
+    uint64_t n_overlaps; /* in a step, of each part */
 };
 
 /* The pieces of a rank's transfers: those of instruction i are bytes[first[i]] to
@@ -49,8 +50,8 @@ struct pst_check {
     const struct pst_plan *source; /* asynchronous: the plan whose lists `plan` has unrolled */
     uint32_t n_batches;            /* of the lists that are looked at; synchronous: 1 */
 
-    struct pst_shard **pieces; /* [parameter] NULL: whole; [member] what each rank of a stage that
-                                  uses it updates */
+    struct pst_shard **pieces; /* [parameter] NULL: whole; [member] what each replica of a stage
+                                  that uses it updates */
     uint64_t *gradients;       /* [tensor] all contributions to its gradient, as a number */
     uint32_t *stage_of;        /* [operator] */
     uint64_t *list_base;   /* [rank] first entry of its list in flat arrays; [n_devices] = total */
@@ -59,12 +60,14 @@ struct pst_check {
     uint64_t *pass_base;   /* [stage] first row of passes; [n_stages] = total */
     struct pst_pass_row *passes;
     uint32_t *known;     /* [flat] first instruction that waits for this one; PST_NONE: none */
-    uint64_t *edge_base; /* [edge] first of its transfers, activations before gradients */
+    uint64_t *edge_base; /* [edge] first of its transfers, activations before gradients, in each
+                            the parts of an overlap in a row */
     struct pst_check_transfer *transfers;
     uint64_t *guest_base;           /* [stage] first row of its guests; [n_stages] = total */
-    struct pst_check_guest *guests; /* guest by guest, in each by replica */
+    struct pst_check_guest *guests; /* guest by guest, in each by place */
     uint32_t **guest_tensors, *n_guest_tensors; /* [stage] what one consists of */
     bool *edge_grad;                            /* [edge] gradients flow back on it */
+    bool *converts;                             /* [stage] it has conversions over parts */
     struct pst_check_cut *cuts;                 /* [edge] */
 };
 
@@ -80,10 +83,34 @@ void *pst_check_array(struct pst_check *check, uint64_t count, size_t size);
 /* First entries of the lists of check->plan in flat arrays. */
 void pst_check_lists(struct pst_check *check);
 
-/* Which replica of the stage a rank is; PST_NONE: the stage is not there. */
+/* Where a rank is among those of the stage; PST_NONE: the stage is not there. */
 static inline uint32_t pst_check_place(const struct pst_check *check, uint32_t rank, uint32_t stage)
 {
+    return pst_plan_place(&check->plan->stages[stage], rank);
+}
+
+/* The replica of the stage that a rank is, or is a part of; PST_NONE: the stage is not there. */
+static inline uint32_t pst_check_replica(const struct pst_check *check, uint32_t rank,
+                                         uint32_t stage)
+{
     return pst_plan_replica(&check->plan->stages[stage], rank);
+}
+
+/* Ranks that share each operator of a replica. Form has found the same number for all stages: one,
+   also where the graph has parts and a rank stands for all of a replica's, or those of the graph.
+ */
+static inline uint32_t pst_check_tensor(const struct pst_check *check)
+{
+    return check->plan->n_stages > 0 ? check->plan->stages[0].tensor : 1;
+}
+
+/* Which part of a replica a rank is: the same in all of its stages; 0 where it has none. */
+static inline uint32_t pst_check_part(const struct pst_check *check, uint32_t rank)
+{
+    uint32_t first = check->rank_first[rank];
+    return pst_check_tensor(check) > 1 && first < check->rank_first[rank + 1]
+               ? pst_plan_part(&check->plan->stages[check->rank_stages[first]], rank)
+               : 0;
 }
 
 static inline bool pst_check_is_pass(uint32_t op)
@@ -108,10 +135,10 @@ static inline bool pst_check_is_reduction(uint32_t op)
 }
 
 static inline struct pst_pass_row *pst_check_row(const struct pst_check *check, uint32_t stage,
-                                                 uint32_t microbatch, uint32_t replica)
+                                                 uint32_t microbatch, uint32_t place)
 {
     uint64_t n_ranks = check->plan->stages[stage].n_ranks;
-    return &check->passes[check->pass_base[stage] + microbatch * n_ranks + replica];
+    return &check->passes[check->pass_base[stage] + microbatch * n_ranks + place];
 }
 
 /* "F 2 5", "SEND 3 act 8+4 to 1": an instruction in few words. text holds 64 bytes; returns it. */
@@ -178,14 +205,27 @@ static inline struct pst_shard pst_check_piece(const struct pst_check *check, ui
 
 /* The rules, in the order in which they run. */
 void pst_check_form(struct pst_check *check);      /* FORM1 FORM2 WVER3 */
+void pst_check_layouts(struct pst_check *check);   /* SPLIT1 SPLIT2 SPLIT3 SPLIT4 */
 void pst_check_partition(struct pst_check *check); /* PART1 PART2 PART3 PART4 PART5 PART6 */
 void pst_check_cuts(struct pst_check *check);      /* fills pieces */
 /* Is the parameter of a tie in pieces? */
 bool pst_check_cuts_tie(const struct pst_plan *plan, uint32_t tie);
-void pst_check_passes(struct pst_check *check);    /* PASS1 PASS2 WVER1 WVER2; fills passes */
-void pst_check_waits(struct pst_check *check);     /* fills known */
-void pst_check_copies(struct pst_check *check);    /* PASS6 */
-void pst_check_drains(struct pst_check *check);    /* PASS5 */
+void pst_check_passes(struct pst_check *check); /* PASS1 PASS2 WVER1 WVER2; fills passes */
+void pst_check_waits(struct pst_check *check);  /* fills known */
+void pst_check_copies(struct pst_check *check); /* PASS6 */
+void pst_check_drains(struct pst_check *check); /* PASS5 */
+/* COMM4, of the parts of a replica: their lists; a number that tells which meetings the passes of a
+   program hold; the numbers of all ranks. */
+void pst_check_parts(struct pst_check *check);
+uint64_t pst_check_meetings_within(const struct pst_check *check,
+                                   const struct pst_program *program);
+void pst_check_within(struct pst_check *check, const uint64_t *meetings);
+void pst_check_find_meetings(struct pst_check *check); /* fills converts */
+/* May parts meet inside this pass? */
+bool pst_check_meets(const struct pst_check *check, const struct pst_instr *instr);
+/* The parts of the replica of a stage that a rank is of, in their order. Returns how many. */
+uint32_t pst_check_replica_parts(const struct pst_check *check, uint32_t stage, uint32_t rank,
+                                 const uint32_t **ret_ranks);
 void pst_check_transfers(struct pst_check *check); /* PASS3 COMM1 COMM2; PASS7 */
 /* guests.c, for transfers.c: the table; where EVICT or LOAD goes in it, NULL with a violation; the
    rules. */
@@ -193,7 +233,7 @@ void pst_check_guest_table(struct pst_check *check);
 struct pst_check_transfer *pst_check_guest_transfer(struct pst_check *check, uint32_t rank,
                                                     uint32_t at, const struct pst_instr *instr);
 /* Returns the row of an EVICT or LOAD that the rules have accepted. */
-struct pst_check_transfer *pst_check_guest_of(const struct pst_check *check,
+struct pst_check_transfer *pst_check_guest_of(const struct pst_check *check, uint32_t rank,
                                               const struct pst_instr *instr);
 void pst_check_guests(struct pst_check *check); /* PASS7 COMM1 COMM2 */
 /* PASS4 PART4 COMM3; PASS10 SHARD3 COMM4 */

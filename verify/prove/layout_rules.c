@@ -19,7 +19,7 @@ static uint64_t least_bytes(const struct pst_check *check, const struct pst_valu
 {
     const struct pst_graph *graph = check->graph;
     uint32_t samples = pst_plan_samples(&check->plan->stages[value->stage]);
-    uint32_t member = pst_check_place(check, rank, value->stage);
+    uint32_t member = pst_check_replica(check, rank, value->stage);
     struct pst_op_grad grad;
     switch (value->kind) {
     case PST_V_WORKING:

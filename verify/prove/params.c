@@ -5,6 +5,7 @@
  * this table, not by operands. SHARD1: it updates the piece that is its, and has no state of
  * others. SHARD4: the norm gets the squares of every element from one rank.
  */
+#include "graph/split.h"
 #include "prove/internal.h"
 
 struct holder {
@@ -41,12 +42,15 @@ static bool is_local(const struct holder *h, uint32_t op)
     return pst_plan_replica(stage, h->program->rank) != PST_NONE;
 }
 
-/* The replicas of the first user count their pieces in the norm, or the first of them all of it. */
+/* The replicas of the first user count their pieces in the norm, or the first of them all of it:
+   each part what it alone has, and the first part what all of them have. */
 static bool is_owner(const struct holder *h)
 {
-    uint32_t op = h->check->graph->params[h->parameter].users[0];
-    uint32_t place = pst_check_place(h->check, h->program->rank, h->check->stage_of[op]);
-    return h->check->pieces[h->parameter] != NULL ? place != PST_NONE : place == 0;
+    const struct pst_parameter *parameter = &h->check->graph->params[h->parameter];
+    uint32_t stage = h->check->stage_of[parameter->users[0]];
+    uint32_t replica = pst_check_replica(h->check, h->program->rank, stage);
+    return (h->check->pieces[h->parameter] != NULL ? replica != PST_NONE : replica == 0) &&
+           (pst_is_split(parameter) || pst_check_part(h->check, h->program->rank) == 0);
 }
 
 static bool holds_elems(const struct holder *h, uint32_t v, uint64_t elems)
@@ -202,7 +206,7 @@ static uint32_t member_of(const struct holder *h, const struct pst_program_param
     while (!is_local(h, users[u])) {
         u++;
     }
-    return pst_check_place(h->check, h->program->rank, h->check->stage_of[users[u]]);
+    return pst_check_replica(h->check, h->program->rank, h->check->stage_of[users[u]]);
 }
 
 void pst_check_params(struct pst_check *check, const struct pst_program *program)

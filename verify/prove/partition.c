@@ -146,16 +146,17 @@ static void check_devices(struct pst_check *check)
         if (stage->n_ranks == 0) {
             pst_check_add(check, "PART3", PST_NONE, PST_NONE, "stage %u is on no device", s);
         }
-        if (stage->n_ranks % plan->copies != 0) {
+        if (pst_plan_replicas(stage) % plan->copies != 0) {
             pst_check_add(check, "PART3", PST_NONE, PST_NONE,
-                          "stage %u has %u devices, which %u copies cannot share", s,
-                          stage->n_ranks, plan->copies);
+                          "stage %u has %u replicas, which %u copies cannot share", s,
+                          pst_plan_replicas(stage), plan->copies);
         }
         for (uint32_t r = 0; r < stage->n_ranks; r++) {
             if (seen[stage->ranks[r]] == s + 1) {
                 pst_check_add(
                     check, "PART3", stage->ranks[r], PST_NONE,
-                    "holds two replicas of stage %u; replicas must be on different devices", s);
+                    "holds stage %u twice; replicas and their parts must be on different devices",
+                    s);
             }
             seen[stage->ranks[r]] = s + 1;
             first[stage->ranks[r] + 2]++;
@@ -266,10 +267,10 @@ static void check_samples(struct pst_check *check)
                           "stage %u: %u micro-batches of %u samples, expected %u samples in all", s,
                           stage->n_microbatches, stage->microbatch_size, plan->batch);
         }
-        if (stage->n_ranks > 0 && stage->microbatch_size % stage->n_ranks != 0) {
+        if (stage->n_ranks > 0 && stage->microbatch_size % pst_plan_replicas(stage) != 0) {
             pst_check_add(check, "PART6", PST_NONE, PST_NONE,
                           "stage %u: micro-batches of %u samples cannot be shared by %u replicas",
-                          s, stage->microbatch_size, stage->n_ranks);
+                          s, stage->microbatch_size, pst_plan_replicas(stage));
         }
         if (!check->plan->asynchronous && !check->limits->forward_only &&
             stage->weight_versions != 1) {

@@ -121,8 +121,8 @@ static void read_list(struct pst_check *check, uint32_t rank, struct reading *re
         if (!pst_check_is_pass(instr->op)) {
             continue;
         }
-        uint32_t replica = pst_check_place(check, rank, instr->stage);
-        if (replica == PST_NONE) {
+        uint32_t place = pst_check_place(check, rank, instr->stage);
+        if (place == PST_NONE) {
             pst_check_instr(check, "PASS1", rank, i, ": the stage is not on this device");
             continue;
         }
@@ -130,7 +130,7 @@ static void read_list(struct pst_check *check, uint32_t rank, struct reading *re
             pst_check_instr(check, "PASS1", rank, i, ": of a batch that is never closed");
             continue;
         }
-        if (!note_pass(pst_check_row(check, instr->stage, instr->microbatch, replica), instr->op,
+        if (!note_pass(pst_check_row(check, instr->stage, instr->microbatch, place), instr->op,
                        i)) {
             pst_check_instr(check, "PASS1", rank, i, " is there twice, expected once");
         }
@@ -140,7 +140,7 @@ static void read_list(struct pst_check *check, uint32_t rank, struct reading *re
         }
     }
     for (uint32_t i = check->rank_first[rank]; i < check->rank_first[rank + 1]; i++) {
-        reading->n_steps[check->rank_stages[i]] = 0; /* its other replicas count anew */
+        reading->n_steps[check->rank_stages[i]] = 0; /* its other ranks count anew */
     }
 }
 
@@ -181,11 +181,11 @@ static void check_backward(struct pst_check *check, uint32_t rank, uint32_t s, u
     }
 }
 
-static void check_row(struct pst_check *check, uint32_t s, uint32_t mb, uint32_t replica,
+static void check_row(struct pst_check *check, uint32_t s, uint32_t mb, uint32_t place,
                       bool recomputes)
 {
-    const struct pst_pass_row *row = pst_check_row(check, s, mb, replica);
-    uint32_t rank = check->plan->stages[s].ranks[replica];
+    const struct pst_pass_row *row = pst_check_row(check, s, mb, place);
+    uint32_t rank = check->plan->stages[s].ranks[place];
     if (row->f == PST_NONE) {
         pst_check_add(check, "PASS1", rank, PST_NONE,
                       "stage %u, micro-batch %u: no F, expected one", s, mb);
@@ -210,14 +210,14 @@ static void check_row(struct pst_check *check, uint32_t s, uint32_t mb, uint32_t
 
 /* PASS9: of a sequence forward passes go from its first slice to its last, whose keys and values
    each reads; backward passes go back, as each adds to the gradients of those before it. */
-static void check_slices(struct pst_check *check, uint32_t s, uint32_t mb, uint32_t replica)
+static void check_slices(struct pst_check *check, uint32_t s, uint32_t mb, uint32_t place)
 {
-    const struct pst_pass_row *row = pst_check_row(check, s, mb, replica), *before;
-    uint32_t n = check->graph->slices, rank = check->plan->stages[s].ranks[replica];
+    const struct pst_pass_row *row = pst_check_row(check, s, mb, place), *before;
+    uint32_t n = check->graph->slices, rank = check->plan->stages[s].ranks[place];
     if (mb % n == 0) {
         return;
     }
-    before = pst_check_row(check, s, mb - 1, replica);
+    before = pst_check_row(check, s, mb - 1, place);
     if (row->f < before->f) {
         pst_check_add(check, "PASS9", rank, row->f,
                       "stage %u: F of micro-batch %u, slice %u of its sequences, before F of "

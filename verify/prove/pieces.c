@@ -3,6 +3,7 @@
  * Who updates which elements of a parameter, worked out block by block from the rule that
  * plan/shards.h states and not from its code; SHARD4: the norm counts every element once.
  */
+#include "graph/split.h"
 #include "prove/internal.h"
 
 /* --- pieces ------------------------------------------------------------------------------------*/
@@ -61,16 +62,16 @@ static void deal_stage(struct pst_check *check, const struct pst_plan_stage *sta
             walk_op(check, stage->nodes[end], &bucket, 0);
         }
         for (uint32_t v = first; v < end; v++) {
-            walk_op(check, stage->nodes[v], &bucket, stage->n_ranks);
+            walk_op(check, stage->nodes[v], &bucket, pst_plan_replicas(stage));
         }
     }
 }
 
-/* As many ranks; one that is in both is the same replica of both. */
+/* As many ranks; one that is in both is the same replica, and part, of both. */
 static bool are_alike(const struct pst_plan_stage *a, const struct pst_plan_stage *b)
 {
     for (uint32_t r = 0; a->n_ranks == b->n_ranks && r < a->n_ranks; r++) {
-        uint32_t place = pst_plan_replica(b, a->ranks[r]);
+        uint32_t place = pst_plan_place(b, a->ranks[r]);
         if (place != PST_NONE && place != r) {
             return false;
         }
@@ -81,7 +82,7 @@ static bool are_alike(const struct pst_plan_stage *a, const struct pst_plan_stag
 bool pst_check_cuts_tie(const struct pst_plan *plan, uint32_t tie)
 {
     const struct pst_plan_tie *of = &plan->ties[tie];
-    bool alike = plan->zero > 0 && plan->stages[of->stages[0]].n_ranks > 1;
+    bool alike = plan->zero > 0 && pst_plan_replicas(&plan->stages[of->stages[0]]) > 1;
     for (uint32_t i = 0; alike && i < of->n_stages; i++) {
         for (uint32_t j = 0; alike && j < i; j++) {
             alike = are_alike(&plan->stages[of->stages[i]], &plan->stages[of->stages[j]]);
@@ -95,7 +96,7 @@ void pst_check_cuts(struct pst_check *check)
     const struct pst_plan *plan = check->plan;
     check->pieces = pst_check_array(check, check->graph->n_params, sizeof *check->pieces);
     for (uint32_t s = 0; plan->zero > 0 && s < plan->n_stages; s++) {
-        if (plan->stages[s].n_ranks > 1) {
+        if (pst_plan_replicas(&plan->stages[s]) > 1) {
             deal_stage(check, &plan->stages[s]);
         }
     }
@@ -103,12 +104,18 @@ void pst_check_cuts(struct pst_check *check)
         const uint32_t p = plan->ties[t].parameter;
         const struct bucket own = {.elems = check->graph->params[p].elems, .number = p};
         if (pst_check_cuts_tie(plan, t)) {
-            deal_blocks(check, &own, p, plan->stages[plan->ties[t].stages[0]].n_ranks);
+            deal_blocks(check, &own, p, pst_plan_replicas(&plan->stages[plan->ties[t].stages[0]]));
         }
     }
 }
 
 /* --- the norm ----------------------------------------------------------------------------------*/
+
+/* A whole parameter is counted by the first part, a split one by each. */
+static uint32_t counting_parts(const struct pst_check *check, uint32_t parameter)
+{
+    return pst_is_split(&check->graph->params[parameter]) ? pst_check_tensor(check) : 1;
+}
 
 /* An aligned part of the binary tree over the blocks of its parameter, all of it in the piece of
    its member. */
@@ -130,22 +137,36 @@ static bool is_subtree(const struct pst_check *check, const struct pst_square_tr
                                tree->first - piece->first + tree->elems <= piece->elems;
 }
 
+/* Elements that trees from *at on count of a parameter, in a row from the first. */
+static uint64_t count_elems(const struct pst_check *check, uint32_t p, uint32_t part,
+                            const struct pst_square_tree *trees, uint32_t n, uint32_t *at)
+{
+    uint64_t elems = 0;
+    for (; *at < n && trees[*at].parameter == p && trees[*at].part == part &&
+           elems < check->graph->params[p].elems && trees[*at].first == elems &&
+           is_subtree(check, &trees[*at]);
+         (*at)++) {
+        elems += trees[*at].elems;
+    }
+    return elems;
+}
+
 void pst_check_trees(struct pst_check *check, const struct pst_square_tree *trees, uint32_t n)
 {
     uint32_t i = 0;
     for (uint32_t p = 0; p < check->graph->n_params; p++) {
         const struct pst_parameter *parameter = &check->graph->params[p];
-        uint64_t at = 0;
-        for (; i < n && trees[i].parameter == p && at < parameter->elems && trees[i].first == at &&
-               is_subtree(check, &trees[i]);
-             i++) {
-            at += trees[i].elems;
+        const uint32_t n_parts = counting_parts(check, p);
+        uint64_t at = parameter->elems;
+        uint32_t part = 0;
+        for (; part < n_parts && at == parameter->elems; part++) {
+            at = count_elems(check, p, part, trees, n, &i);
         }
         if (at < parameter->elems || (i < n && trees[i].parameter <= p)) {
             pst_check_add(check, "SHARD4", PST_NONE, PST_NONE,
                           "parameter %s: the norm does not count each of its elements once, on the "
-                          "device that updates it; wrong from element %llu on",
-                          parameter->name, (unsigned long long)at);
+                          "device that updates it; wrong from element %llu of part %u on",
+                          parameter->name, (unsigned long long)at, part - 1);
             return;
         }
     }

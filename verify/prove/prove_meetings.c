@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What the ranks do when they meet, against what pieces, stages and uses imply: as every member has
- * what follows from these alone, all have the same. COMM4: who meets, for what. SHARD2: REDUCE sums
- * each accumulator over the ranks of its stage, each element once, to the one that updates it, or
- * to all; TIE sums over the uses, in the order in which the model has them. SHARD3: GATHER brings
- * all pieces of the weights that the STEP before has made.
+ * what follows from these alone, all have the same. COMM4: who meets, for what: replicas with the
+ * same part, as every part has other elements, or all that there are. SHARD2: REDUCE sums each
+ * accumulator over the replicas of its stage, each element once, to the one that updates it, or to
+ * all; TIE sums over the uses, in the order in which the model has them. SHARD3: GATHER brings all
+ * pieces of the weights that the STEP before has made.
  */
 #include "prove/internal.h"
-
-#include <string.h>
 
 struct walk {
     struct pst_check *check;
@@ -167,6 +166,9 @@ static bool is_in_tie(const struct walk *w, uint32_t p, uint32_t rank)
 {
     const struct pst_parameter *parameter = &w->check->graph->params[p];
     uint32_t here = PST_NONE, there = PST_NONE;
+    if (pst_check_part(w->check, rank) != pst_check_part(w->check, w->program->rank)) {
+        return false;
+    }
     for (uint32_t u = 0; u < parameter->n_users; u++) {
         const struct pst_plan_stage *stage = stage_of(w, parameter->users[u]);
         uint32_t a = pst_plan_replica(stage, w->program->rank), b = pst_plan_replica(stage, rank);
@@ -176,15 +178,25 @@ static bool is_in_tie(const struct walk *w, uint32_t p, uint32_t rank)
     return there != PST_NONE && (w->check->pieces[p] == NULL || here == there);
 }
 
+/* The replicas of a stage with the walk's part, in their order. */
+static bool are_replicas(const struct walk *w, const struct pst_plan_stage *stage)
+{
+    const uint32_t n = pst_plan_replicas(stage), part = pst_plan_part(stage, w->program->rank);
+    for (uint32_t r = 0; w->meeting->n_members == n && r < n; r++) {
+        if (w->meeting->members[r] != stage->ranks[r * stage->tensor + part]) {
+            return false;
+        }
+    }
+    return w->meeting->n_members == n;
+}
+
 static bool are_members(const struct walk *w, const struct pst_instr *instr)
 {
     const struct pst_plan *plan = w->check->plan;
     const struct pst_program_meeting *meeting = w->meeting;
     uint32_t n = 0;
     if (instr->op != PST_I_TIE) {
-        const struct pst_plan_stage *stage = &plan->stages[instr->stage];
-        return meeting->n_members == stage->n_ranks &&
-               memcmp(meeting->members, stage->ranks, stage->n_ranks * sizeof(uint32_t)) == 0;
+        return are_replicas(w, &plan->stages[instr->stage]);
     }
     for (uint32_t rank = 0; rank < plan->n_devices; rank++) {
         if (is_in_tie(w, plan->ties[instr->stage].parameter, rank)) {
@@ -200,7 +212,7 @@ static bool are_members(const struct walk *w, const struct pst_instr *instr)
 static bool needs_meeting(const struct pst_plan *plan, const struct pst_instr *instr)
 {
     return instr->op == PST_I_TIE || ((instr->op == PST_I_REDUCE || instr->op == PST_I_GATHER) &&
-                                      plan->stages[instr->stage].n_ranks > 1);
+                                      pst_plan_replicas(&plan->stages[instr->stage]) > 1);
 }
 
 static void check_meeting(struct walk *w, const struct pst_instr *instr)

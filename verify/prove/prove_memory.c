@@ -190,6 +190,7 @@ static void check_unrolled(struct pst_check *check, const struct pst_program *pr
 struct rank {
     bool shaped;
     struct pst_check_report *report; /* NULL: no violation */
+    uint64_t meetings;               /* within its passes, as a number */
     struct pst_check_moved moved;    /* of shaped ones */
 };
 
@@ -205,6 +206,7 @@ static void check_program(struct pst_check *check, const struct pst_program *pro
     if (!rank->shaped) {
         return;
     }
+    rank->meetings = pst_check_meetings_within(check, program);
     pst_check_params(check, program);
     if (check->source != NULL) {
         check_unrolled(check, program, &rank->moved);
@@ -287,6 +289,7 @@ void pst_check_memory(struct pst_check *check)
 {
     uint32_t n = check->plan->n_devices, before = check->report->n_violations;
     struct pst_check_moved *moved = pst_check_array(check, n, sizeof *moved);
+    uint64_t *meetings = pst_check_array(check, n, sizeof *meetings);
     struct ranks ranks = {check, pst_check_array(check, n, sizeof *ranks.at)};
     struct pst_square_tree *trees;
     uint32_t n_trees = pst_plan_square_trees(check->plan, check->graph, &check->arena, &trees);
@@ -296,11 +299,15 @@ void pst_check_memory(struct pst_check *check)
     pst_plan_for_ranks(check->plan, check_rank, &ranks);
     for (uint32_t d = 0; d < n; d++) {
         moved[d] = ranks.at[d].moved;
+        meetings[d] = ranks.at[d].meetings;
         shaped = shaped && ranks.at[d].shaped;
         if (ranks.at[d].report != NULL) {
             add_report(check->report, ranks.at[d].report);
             free(ranks.at[d].report);
         }
+    }
+    if (shaped) {
+        pst_check_within(check, meetings);
     }
     if (shaped && (check->source == NULL || check->report->n_violations == before)) {
         pst_check_pieces(check, moved);

@@ -64,10 +64,10 @@ static void note_gradient(const struct pst_check *check, const struct pst_instr 
     }
 }
 
-/* Does each rank of the stage update a piece? */
+/* Does each replica of the stage update a piece? */
 static bool is_gathered(const struct pst_check *check, uint32_t stage)
 {
-    return check->plan->zero > 0 && check->plan->stages[stage].n_ranks > 1;
+    return check->plan->zero > 0 && pst_plan_replicas(&check->plan->stages[stage]) > 1;
 }
 
 static void note_gather(struct pst_check *check, uint32_t rank, uint32_t at, struct ending *ending)
@@ -189,8 +189,8 @@ static void check_gather(struct pst_check *check, uint32_t rank, uint32_t stage,
     uint32_t step = ending->step[row], gather = ending->gather[row];
     if (gather == PST_NONE && step != PST_NONE && is_gathered(check, stage)) {
         pst_check_instr(check, "PASS10", rank, step,
-                        ": no GATHER %u after it, though each of the %u devices updates a piece",
-                        stage, check->plan->stages[stage].n_ranks);
+                        ": no GATHER %u after it, though each of the %u replicas updates a piece",
+                        stage, pst_plan_replicas(&check->plan->stages[stage]));
     } else if (gather != PST_NONE && step == PST_NONE) {
         pst_check_instr(check, "PASS10", rank, gather, ", though the stage has no STEP for it");
     } else if (gather != PST_NONE && !is_known(check, rank, step, gather)) {

@@ -2,7 +2,8 @@
  *
  * PASS3, COMM1, COMM2: what crosses a stage boundary. Both stages cut the samples of a step into
  * slices, one for each micro-batch and replica; where two slices overlap, those samples go from one
- * to the other: through the memory of a rank that holds both, else by one SEND and one RECV.
+ * to the other, each part to the same part: through the memory of a rank that holds both, else by
+ * one SEND and one RECV.
  */
 #include "prove/internal.h"
 
@@ -11,7 +12,7 @@
 #include "base/util.h"
 
 struct end {
-    uint32_t stage, microbatch, replica, rank;
+    uint32_t stage, microbatch, place, rank;
 };
 
 struct overlap {
@@ -29,25 +30,26 @@ static uint64_t overlap_index(const struct pst_check_cut *cut, uint32_t sample)
 }
 
 /* slice: its number in the step, over all replicas. */
-static struct end end_at(const struct pst_check *check, uint32_t stage, uint32_t slice)
+static struct end end_at(const struct pst_check *check, uint32_t stage, uint32_t slice,
+                         uint32_t part)
 {
     const struct pst_plan_stage *s = &check->plan->stages[stage];
-    if (s->n_ranks == 1) {
-        return (struct end){stage, slice, 0, s->ranks[0]};
-    }
-    uint32_t replica = slice % s->n_ranks;
-    return (struct end){stage, slice / s->n_ranks, replica, s->ranks[replica]};
+    const uint32_t n = pst_plan_replicas(s);
+    uint32_t place = (n == 1 ? 0 : slice % n) * s->tensor + part;
+    return (struct end){stage, n == 1 ? slice : slice / n, place, s->ranks[place]};
 }
 
-/* The overlap that begins at `first`, or that holds it. */
-static struct overlap overlap_at(const struct pst_check *check, uint32_t e, uint32_t first)
+/* A part of the overlap that begins at `first`, or that holds it. */
+static struct overlap overlap_at(const struct pst_check *check, uint32_t e, uint32_t first,
+                                 uint32_t part)
 {
     const struct pst_plan_edge *edge = &check->plan->edges[e];
     const struct pst_check_cut *cut = &check->cuts[e];
     uint32_t slice_a = first / cut->a, slice_b = cut->b == cut->a ? slice_a : first / cut->b;
     uint64_t end_a = (slice_a + 1ull) * cut->a, end_b = (slice_b + 1ull) * cut->b;
     return (struct overlap){first, (uint32_t)((end_a < end_b ? end_a : end_b) - first),
-                            end_at(check, edge->from, slice_a), end_at(check, edge->to, slice_b)};
+                            end_at(check, edge->from, slice_a, part),
+                            end_at(check, edge->to, slice_b, part)};
 }
 
 static void make_cut(const struct pst_check *check, const struct pst_plan_edge *edge,
@@ -71,19 +73,23 @@ static void make_table(struct pst_check *check)
             check->edge_grad[e] |= check->graph->tensors[edge->tensors[i]].needs_grad;
         }
         make_cut(check, edge, &check->cuts[e]);
-        check->edge_base[e + 1] = check->edge_base[e] + 2 * check->cuts[e].n_overlaps;
+        check->edge_base[e + 1] =
+            check->edge_base[e] + 2 * check->cuts[e].n_overlaps * pst_check_tensor(check);
     }
     uint64_t n = check->edge_base[plan->n_edges];
     check->transfers = pst_check_array(check, n + 1, sizeof *check->transfers);
     memset(check->transfers, 0xFF, n * sizeof *check->transfers);
 }
 
-static uint64_t transfer_index(const struct pst_check *check, uint32_t e, uint32_t payload,
-                               uint32_t first)
+/* The part of a transfer is that of the rank at either end. */
+static uint64_t transfer_index(const struct pst_check *check, uint32_t rank,
+                               const struct pst_instr *instr)
 {
-    const struct pst_check_cut *cut = &check->cuts[e];
-    return check->edge_base[e] + (payload == PST_PAYLOAD_GRAD ? cut->n_overlaps : 0) +
-           overlap_index(cut, first);
+    const struct pst_check_cut *cut = &check->cuts[instr->stage];
+    uint64_t overlap = (instr->payload == PST_PAYLOAD_GRAD ? cut->n_overlaps : 0) +
+                       overlap_index(cut, instr->first_sample);
+    return check->edge_base[instr->stage] + overlap * pst_check_tensor(check) +
+           pst_check_part(check, rank);
 }
 
 /* COMM1: is this transfer one that the plan needs at this end? Then where it goes in the table. */
@@ -99,15 +105,15 @@ static struct pst_check_transfer *expect_transfer(struct pst_check *check, uint3
         return pst_check_guest_transfer(check, rank, at, instr);
     }
     const struct pst_check_cut *cut = &check->cuts[instr->stage];
-    struct overlap overlap = overlap_at(check, instr->stage, instr->first_sample);
+    struct overlap overlap =
+        overlap_at(check, instr->stage, instr->first_sample, pst_check_part(check, rank));
     bool act = instr->payload == PST_PAYLOAD_ACT, send = instr->op == PST_I_SEND;
     const struct end *self = act == send ? &overlap.from : &overlap.to;
     const struct end *peer = act == send ? &overlap.to : &overlap.from;
     bool starts = instr->first_sample % cut->a == 0 || instr->first_sample % cut->b == 0;
     if ((act || check->edge_grad[instr->stage]) && starts && instr->n_samples == overlap.n &&
         self->rank == rank && peer->rank == instr->peer && self->rank != peer->rank) {
-        return &check->transfers[transfer_index(check, instr->stage, instr->payload,
-                                                instr->first_sample)];
+        return &check->transfers[transfer_index(check, rank, instr)];
     }
     if (!act && !check->edge_grad[instr->stage]) {
         pst_check_instr(check, "COMM1", rank, at, ": no gradient flows back on this edge");
@@ -225,24 +231,34 @@ static void check_flow(struct pst_check *check, const struct flow *flow,
     }
 }
 
+static void check_overlap(struct pst_check *check, uint32_t e, const struct overlap *o,
+                          const struct pst_check_transfer *act,
+                          const struct pst_check_transfer *grad)
+{
+    const struct pst_pass_row *from =
+        pst_check_row(check, o->from.stage, o->from.microbatch, o->from.place);
+    const struct pst_pass_row *to =
+        pst_check_row(check, o->to.stage, o->to.microbatch, o->to.place);
+    check_flow(check,
+               &(struct flow){&o->from, &o->to, from->f, to->f, e, o->first, o->n, "activations"},
+               act);
+    if (check->edge_grad[e]) {
+        check_flow(check,
+                   &(struct flow){&o->to, &o->from, to->b, from->b, e, o->first, o->n, "gradients"},
+                   grad);
+    }
+}
+
 static void check_edge(struct pst_check *check, uint32_t e)
 {
+    const uint32_t n_parts = pst_check_tensor(check);
     const struct pst_check_transfer *act = &check->transfers[check->edge_base[e]];
-    const struct pst_check_transfer *grad = act + check->cuts[e].n_overlaps;
+    const struct pst_check_transfer *grad = act + check->cuts[e].n_overlaps * n_parts;
     struct overlap o;
     for (uint32_t first = 0; first < check->plan->batch; first += o.n) {
-        o = overlap_at(check, e, first);
-        const struct pst_pass_row *from =
-            pst_check_row(check, o.from.stage, o.from.microbatch, o.from.replica);
-        const struct pst_pass_row *to =
-            pst_check_row(check, o.to.stage, o.to.microbatch, o.to.replica);
-        check_flow(check,
-                   &(struct flow){&o.from, &o.to, from->f, to->f, e, first, o.n, "activations"},
-                   act++);
-        if (check->edge_grad[e]) {
-            check_flow(check,
-                       &(struct flow){&o.to, &o.from, to->b, from->b, e, first, o.n, "gradients"},
-                       grad++);
+        for (uint32_t part = 0; part < n_parts; part++) {
+            o = overlap_at(check, e, first, part);
+            check_overlap(check, e, &o, act++, grad++);
         }
     }
 }
@@ -264,14 +280,13 @@ void pst_check_transfers(struct pst_check *check)
 }
 
 /* The transfer of a SEND or RECV that the rules have passed. */
-static const struct pst_check_transfer *transfer_of(const struct pst_check *check,
+static const struct pst_check_transfer *transfer_of(const struct pst_check *check, uint32_t rank,
                                                     const struct pst_instr *instr)
 {
     if (!pst_instr_moves_guest(instr)) {
-        return &check->transfers[transfer_index(check, instr->stage, instr->payload,
-                                                instr->first_sample)];
+        return &check->transfers[transfer_index(check, rank, instr)];
     }
-    return pst_check_guest_of(check, instr);
+    return pst_check_guest_of(check, rank, instr);
 }
 
 /* COMM1 on buffers: both ends of every transfer list the same pieces. The table is filled. */
@@ -284,7 +299,7 @@ void pst_check_pieces(struct pst_check *check, const struct pst_check_moved *ran
             if (instr->op != PST_I_SEND) {
                 continue;
             }
-            uint32_t recv = transfer_of(check, instr)->recv;
+            uint32_t recv = transfer_of(check, d, instr)->recv;
             const struct pst_check_moved *a = &ranks[d], *b = &ranks[instr->peer];
             uint32_t sent = a->first[i + 1] - a->first[i];
             uint32_t received = b->first[recv + 1] - b->first[recv];

@@ -50,6 +50,24 @@ static void check_counts(struct pst_check *check)
     }
 }
 
+/* A plan of ranks, or one of groups, each of which stands for the parts of a replica. */
+static void check_tensor(struct pst_check *check)
+{
+    const struct pst_plan *plan = check->plan;
+    const uint32_t parts = check->graph->parts > 1 ? check->graph->parts : 1;
+    for (uint32_t s = 0; s < plan->n_stages; s++) {
+        const struct pst_plan_stage *stage = &plan->stages[s];
+        if ((stage->tensor != 1 && stage->tensor != parts) ||
+            stage->tensor != plan->stages[0].tensor || stage->n_ranks % stage->tensor != 0) {
+            pst_check_add(check, "FORM1", PST_NONE, PST_NONE,
+                          "stage %u: %u devices in replicas of %u; a replica is one device, or the "
+                          "%u parts of the model, the same for all stages",
+                          s, stage->n_ranks, stage->tensor, parts);
+            return;
+        }
+    }
+}
+
 static void check_stage(struct pst_check *check, uint32_t s)
 {
     const struct pst_plan_stage *stage = &check->plan->stages[s];
@@ -354,6 +372,9 @@ void pst_check_form(struct pst_check *check)
 {
     const struct pst_plan *plan = check->plan;
     if (!pst_check_is_clean(check, check_counts)) {
+        return;
+    }
+    if (!pst_check_is_clean(check, check_tensor)) {
         return;
     }
     for (uint32_t s = 0; s < plan->n_stages; s++) {

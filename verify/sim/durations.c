@@ -279,9 +279,12 @@ uint64_t pst_sim_collective_ns(const struct pst_sim_durations *durations,
                                const struct pst_instr *instr, uint32_t rank, const uint32_t *ranks,
                                uint32_t n_ranks, bool far)
 {
+    const struct pst_plan *plan = durations->plan;
+    const struct pst_meet_bytes bytes = pst_plan_meet_bytes(plan, durations->graph, instr, rank);
     struct pst_cost_at at;
 
-    return pst_cost_ring_ns(pst_cost_on(durations->cost, ranks, ranks == NULL ? 0 : n_ranks, &at),
-                            pst_plan_meet_bytes(durations->plan, durations->graph, instr, rank),
-                            n_ranks, far);
+    return pst_cost_ring_ns(
+        pst_cost_on(durations->cost, ranks, ranks == NULL ? 0 : n_ranks, &at),
+        pst_sim_shared_bytes(bytes, far, instr->op == PST_I_NORM ? 1 : plan->stages[0].tensor),
+        n_ranks, far);
 }

@@ -75,6 +75,17 @@ static inline const uint64_t *pst_sim_call_ns(const struct pst_sim_durations *du
     return offload->call_ns[instr->op] + slice * offload->passes[instr->op].n_calls;
 }
 
+/* Bytes that go by the link of a node while a ring sums or copies these, where the same meeting of
+   each part takes place at the same time; far: the members of a meeting are not all in one node. */
+static inline struct pst_meet_bytes pst_sim_shared_bytes(struct pst_meet_bytes bytes, bool far,
+                                                         uint32_t n_parts)
+{
+    const uint64_t rings = far ? n_parts : 1;
+
+    return (struct pst_meet_bytes){pst_sat_mul(bytes.added, rings),
+                                   pst_sat_mul(bytes.copied, rings)};
+}
+
 /* The update of so many bytes of f32 parameters with `slots` values of state each: one stage. */
 uint64_t pst_sim_update_ns(const struct pst_cost_model *cost, uint64_t param_bytes, uint32_t slots);
 

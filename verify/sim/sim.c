@@ -215,6 +215,50 @@ static void post_instr(struct pst_sim *sim, struct pst_sim_rank *state, uint32_t
     pst_sim_finish(state, at, start, state->now);
 }
 
+static bool is_beside(const struct pst_sim_rank *a, const struct pst_sim_rank *b)
+{
+    const struct pst_instr *x = &a->list[a->pc], *y = &b->list[b->pc];
+    return b->at_pass && a->number == b->number && x->op == y->op && x->stage == y->stage &&
+           x->microbatch == y->microbatch;
+}
+
+/* A pass in which parts meet begins on all of them, when the last has come to it. */
+static bool begin_together(struct pst_sim *sim, struct pst_sim_rank *state)
+{
+    const struct pst_plan_stage *stage = &sim->plan->stages[state->list[state->pc].stage];
+    uint32_t place = pst_plan_place(stage, (uint32_t)(state - sim->ranks));
+    const uint32_t *ranks;
+    uint64_t start = 0;
+
+    if (state->together || place == PST_NONE) {
+        state->together = false;
+        return true;
+    }
+    ranks = &stage->ranks[place / stage->tensor * stage->tensor];
+    state->at_pass = true;
+    for (uint32_t p = 0; p < stage->tensor; p++) {
+        if (!is_beside(state, &sim->ranks[ranks[p]])) {
+            return false;
+        }
+        start = pst_later(start, sim->ranks[ranks[p]].now);
+    }
+    for (uint32_t p = 0; p < stage->tensor; p++) {
+        struct pst_sim_rank *part = &sim->ranks[ranks[p]];
+
+        part->now = start;
+        part->at_pass = false;
+        part->together = part != state;
+        wake_rank(sim, ranks[p]);
+    }
+    return true;
+}
+
+static bool is_of_all_parts(const struct pst_sim *sim, const struct pst_instr *instr)
+{
+    return sim->converts != NULL && instr->op <= PST_I_R && instr->op != PST_I_W &&
+           sim->converts[instr->stage];
+}
+
 /* Begins with the next instruction; false where its time has not come. */
 static bool take_instr(struct pst_sim *sim, struct pst_sim_rank *state)
 {
@@ -226,7 +270,8 @@ static bool take_instr(struct pst_sim *sim, struct pst_sim_rank *state)
     if (instr->op == PST_I_OFFLOAD || instr->op == PST_I_FETCH) {
         return pst_sim_copy(sim, state, state->pc);
     }
-    if (!waits_known(sim, state, instr, &state->now)) {
+    if (!waits_known(sim, state, instr, &state->now) ||
+        (is_of_all_parts(sim, instr) && !begin_together(sim, state))) {
         return false;
     }
     post_instr(sim, state, state->pc);

@@ -72,6 +72,21 @@ static void init_collectives(struct pst_sim *sim, uint32_t rank)
     }
 }
 
+/* Conversions meet in F, or in B and where they run again; W has none. */
+static void find_conversions(struct pst_sim *sim, const struct pst_graph *graph)
+{
+    const struct pst_plan *plan = sim->plan;
+    if (plan->n_stages == 0 || plan->stages[0].tensor == 1) {
+        return;
+    }
+    sim->converts = pst_arena_array(&sim->arena, plan->n_stages, sizeof *sim->converts);
+    for (uint32_t s = 0; s < plan->n_stages; s++) {
+        for (uint32_t v = 0; v < plan->stages[s].n_nodes; v++) {
+            sim->converts[s] |= graph->ops[plan->stages[s].nodes[v]].kind == PST_OP_CONVERT;
+        }
+    }
+}
+
 static void init_nodes(struct pst_sim *sim)
 {
     uint32_t n = sim->plan->n_devices;
@@ -106,6 +121,7 @@ void pst_sim_init(struct pst_sim *sim, const struct pst_plan *plan, const struct
     sim->collectives = pst_arena_array(arena, pst_plan_n_meetings(plan), sizeof *sim->collectives);
     uint32_t *link_at = pst_arena_none(arena, n);
     pst_sim_durations_init(&sim->durations, arena, plan, graph, cost);
+    find_conversions(sim, graph);
     init_nodes(sim);
     init_cores(sim);
     for (uint32_t d = 0; d < n; d++) {

@@ -53,7 +53,8 @@ struct pst_sim_rank {
     uint64_t *call_end; /* of each of its calls, where its stage offloads */
     uint64_t *until;    /* per call, while a pass is timed; else 0 */
     uint64_t now;
-    uint32_t arrived_at; /* collective that this rank has come to, PST_NONE: none */
+    bool at_pass, together; /* at a pass of all parts of its replica; they begin it at `now` */
+    uint32_t arrived_at;    /* collective that this rank has come to, PST_NONE: none */
     bool queued_up, ended;
     struct pst_sim_request {
         bool open;
@@ -78,6 +79,7 @@ struct pst_sim {
     struct pst_sim_collective *collectives; /* by pst_plan_meeting_of */
     uint32_t *worklist;                     /* a ring of n_devices ranks */
     uint32_t first, n_queued;
+    bool *converts; /* [stage] the parts of a replica meet in its passes; NULL: there are none */
     uint64_t *node_out, *node_in; /* of each node: when its link is free; NULL: there is one node */
     uint64_t *core_free;          /* of each core: when its pass ends; NULL: ranks share none */
     uint32_t n_cores, n_requests; /* of all ranks, open */

@@ -71,11 +71,17 @@ void pst_span_describe(const struct pst_plan *plan, const struct pst_instr *inst
     }
 }
 
-/* "rank 2 (stage 2, 6)", "rank 5 (stage 1, replica 2)"; of a copy but the first "rank 2 (stage 2,
-   1')". */
+/* Replicas of a stage in one of the plan's copies. */
+static uint32_t replicas_of(const struct pst_plan *plan, const struct pst_plan_stage *stage)
+{
+    return pst_plan_width(plan, stage) / stage->tensor;
+}
+
+/* "rank 2 (stage 2, 6)", "rank 5 (stage 1, replica 2, part 1)"; of a copy but the first "rank 2
+   (stage 2, 1')". */
 static void name_rank(const struct pst_plan *plan, uint32_t rank, char *text, size_t size)
 {
-    uint32_t n = 0, replica = PST_NONE;
+    uint32_t n = 0, replica = PST_NONE, part = PST_NONE;
 
     snprintf(text, size, "rank %u", rank);
     for (uint32_t s = 0; s < plan->n_stages; s++) {
@@ -83,13 +89,17 @@ static void name_rank(const struct pst_plan *plan, uint32_t rank, char *text, si
 
         if (here != PST_NONE && strlen(text) + 32 < size) {
             pst_text_append(text, size, "%s%u%s", n++ == 0 ? " (stage " : ", ", s,
-                            here >= pst_plan_width(plan, &plan->stages[s]) ? "'" : "");
-            here %= pst_plan_width(plan, &plan->stages[s]);
-            replica = pst_plan_width(plan, &plan->stages[s]) > 1 ? here : PST_NONE;
+                            here >= replicas_of(plan, &plan->stages[s]) ? "'" : "");
+            here %= replicas_of(plan, &plan->stages[s]);
+            replica = replicas_of(plan, &plan->stages[s]) > 1 ? here : PST_NONE;
+            part = plan->stages[s].tensor > 1 ? pst_plan_part(&plan->stages[s], rank) : PST_NONE;
         }
     }
     if (replica != PST_NONE) {
         pst_text_append(text, size, ", replica %u", replica);
+    }
+    if (part != PST_NONE) {
+        pst_text_append(text, size, ", part %u", part);
     }
     if (n > 0 && plan->devices[rank].kind != NULL && strlen(text) + 20 < size) {
         pst_text_append(text, size, ", %.16s", plan->devices[rank].kind);
@@ -106,7 +116,7 @@ static uint8_t *copies_of(const struct pst_plan *plan, struct pst_arena *arena)
     for (size_t i = 0; i < n; i++) {
         const struct pst_plan_stage *stage = &plan->stages[i % plan->n_stages];
         uint32_t replica = pst_plan_replica(stage, (uint32_t)(i / plan->n_stages));
-        copy_of[i] = (uint8_t)(replica == PST_NONE ? 0 : replica / pst_plan_width(plan, stage));
+        copy_of[i] = (uint8_t)(replica == PST_NONE ? 0 : replica / replicas_of(plan, stage));
     }
     return copy_of;
 }

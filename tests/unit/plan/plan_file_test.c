@@ -268,6 +268,90 @@ TEST(refusals)
     free(text);
 }
 
+/* --- parts of a replica ------------------------------------------------------------------------*/
+
+/* Two stages of a replica of four parts each, for a config with as many. */
+static char *text_of_parts(struct rig *rig, uint32_t zero)
+{
+    struct rig_shape shape = {.devices = 2, .chunks = 1, .batch = 4, .microbatch = 2};
+    struct pst_plan *groups;
+    rig_plan(rig, &shape);
+    rig->graph->parts = 4;
+    groups = rig->plan;
+    pst_plan_expand(groups, 4, &rig->plan);
+    pst_plan_destroy(groups);
+    rig->plan->zero = zero;
+    return pst_plan_to_json(rig->plan, rig->graph);
+}
+
+TEST(parts)
+{
+    for (uint32_t zero = 0; zero < 2; zero++) {
+        FINISHED_BY(rig_close) struct rig rig;
+        struct pst_error err = {0};
+        struct pst_plan *read = NULL;
+        struct pst_hash before, after;
+        open_rig(&rig, 13);
+        char *text = text_of_parts(&rig, zero), *again;
+        assert_non_null(strstr(text, "\"version\":2"));
+        assert_non_null(strstr(text, "\"devices\":[4,5,6,7],\"tensor\":4,"));
+        assert_true((strstr(text, "\"parallel\"") != NULL) == zero);
+        assert_ok(pst_plan_parse("plan", text, strlen(text), rig.graph, &read, &err), &err);
+        again = pst_plan_to_json(read, rig.graph);
+        assert_string_equal(text, again);
+        assert_int_equal(read->stages[1].tensor, 4);
+        before = pst_plan_digest(rig.plan);
+        after = pst_plan_digest(read);
+        assert_true(pst_hash_equal(&before, &after));
+        read->stages[1].tensor = 2;
+        after = pst_plan_digest(read);
+        assert_false(pst_hash_equal(&before, &after));
+        pst_plan_destroy(read);
+        free(text);
+        free(again);
+    }
+}
+
+static const struct damage damages_of_parts[] = {
+    {"\"tensor\":4", "\"tensor\":3", "input.syntax",
+     "stages[0].tensor: 3 parts, which do not divide the 4 devices"},
+    {"\"tensor\":4", "\"tensor\":2", "input.syntax",
+     "stages[0].tensor: the plan has 2 parts, the config parallel.tensor = 4"},
+    {",\"tensor\":4", "", "input.syntax",
+     "stages[0].tensor: the plan has 1 part, the config parallel.tensor = 4"},
+    {"[4,5,6,7],\"tensor\":4", "[4,5,6,7],\"tensor\":2", "input.syntax",
+     "stages[1].tensor: the plan has 2 parts, the config parallel.tensor = 4"},
+    {"\"tensor\":4", "\"tensor\":1", "input.syntax", "stages[0].tensor: 1; leave it out for 1"},
+    {"\"tensor\":4", "\"tensor\":0", "input.syntax", "stages[0].tensor: 0; leave it out for 1"},
+    {"\"tensor\":4", "\"tensor\":\"4\"", "input.syntax", "stages[0].tensor"},
+    {"\"version\":2", "\"version\":1", "input.unsupported", "version 1, expected version 2"},
+    {"\"versions\":{\"rule\":\"sync\",\"count\":1}",
+     "\"versions\":{\"rule\":\"sync\",\"count\":1},\"parallel\":{\"zero\":0}",
+     "input.unsupported", "zero = 0 in a file of version 2"},
+};
+
+TEST(refusals_of_parts)
+{
+    FINISHED_BY(rig_close) struct rig rig;
+    struct pst_error err;
+    open_rig(&rig, 14);
+    char *text = text_of_parts(&rig, 0);
+    for (size_t i = 0; i < sizeof damages_of_parts / sizeof *damages_of_parts; i++) {
+        const struct damage *damage = &damages_of_parts[i];
+        char *bad = with(text, damage->old, damage->new);
+        if (read_text(&rig, bad, &err) != PST_ERR_CONFIG || strcmp(err.kind, damage->kind) != 0 ||
+            strstr(err.message, damage->place) == NULL || pst_error_exit_code(&err) != 2) {
+            fail_msg("%s for %s: status %d, kind \"%s\", message \"%s\"", damage->new,
+                     damage->old, err.status, err.kind, err.message);
+        }
+        free(bad);
+    }
+    rig.graph->parts = 1;
+    assert_int_equal(read_text(&rig, text, &err), PST_ERR_CONFIG);
+    assert_non_null(strstr(err.message, "the plan has 4 parts, the config parallel.tensor = 1"));
+    free(text);
+}
+
 /* Every digit and bracket of a file changed in turn: refused or read, never worse. */
 TEST(damage_everywhere)
 {

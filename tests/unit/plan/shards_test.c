@@ -196,3 +196,89 @@ TEST(square_sums_are_those_of_whole_parameters)
         pst_arena_finish(&arena);
     }
 }
+
+/* --- parts -------------------------------------------------------------------------------------*/
+
+/* Replicas 0, 1, ... of T parts on ranks in a row; some parameters are split. */
+static void plan_parts(struct model *model, uint32_t n, uint32_t tensor, uint64_t *seed,
+                       struct pst_plan **ret_plan)
+{
+    uint32_t ranks[32];
+
+    for (uint32_t r = 0; r < n * tensor; r++) {
+        ranks[r] = r;
+    }
+    for (uint32_t p = 0; p < model->n; p++) {
+        model->params[p].box.parts = next_random(seed) % 2 ? tensor : 0;
+    }
+    pst_plan_create(&model->graph, n, n * tensor, ret_plan);
+    pst_plan_add_stage(*ret_plan, model->nodes, model->n, ranks, n * tensor, n, 1);
+    (*ret_plan)->stages[0].tensor = tensor;
+    (*ret_plan)->zero = next_random(seed) % 2;
+}
+
+/* Each part of a split parameter is a tree of its own, after those of the parts before it; of a
+   whole one the first part alone is counted. The pieces are those of the replicas. */
+TEST(square_sums_of_parts)
+{
+    uint64_t seed = 3;
+
+    for (uint32_t round = 0; round < 2000; round++) {
+        static struct model model;
+        struct pst_arena arena = {0};
+        struct pst_plan *plan;
+        struct pst_square_tree *trees;
+        struct pst_shards shards;
+        uint32_t n_trees;
+        double *sums, whole = 0;
+        const uint32_t n = 1 + (uint32_t)(next_random(&seed) % 4);
+        const uint32_t tensor = 2 + (uint32_t)(next_random(&seed) % 3);
+
+        draw(&model, &seed);
+        plan_parts(&model, n, tensor, &seed, &plan);
+        pst_shards_make(&model.graph, model.nodes, model.n, plan->zero ? n : 1, NULL, &arena,
+                        &shards);
+        n_trees = pst_plan_square_trees(plan, &model.graph, &arena, &trees);
+        sums = pst_arena_array(&arena, n_trees, sizeof *sums);
+        for (uint32_t t = 0; t < n_trees; t++) {
+            const uint32_t p = trees[t].parameter;
+            const struct pst_shard piece =
+                pst_shard_of(&shards, &model.graph, p, trees[t].member);
+
+            assert_true(piece.first <= trees[t].first &&
+                        trees[t].first + trees[t].elems <= piece.first + piece.elems);
+            sums[t] = tree_of(p * 4 + trees[t].part, trees[t].first / BLOCK,
+                              power_from(blocks_in(trees[t].elems)),
+                              blocks_in(model.params[p].elems));
+        }
+        for (uint32_t p = 0; p < model.n; p++) {
+            const uint64_t blocks = blocks_in(model.params[p].elems);
+
+            for (uint32_t part = 0; part < (model.params[p].box.parts > 0 ? tensor : 1); part++) {
+                whole += tree_of(p * 4 + part, 0, power_from(blocks), blocks);
+            }
+        }
+        assert_true(pst_square_trees_sum(trees, n_trees, sums) == whole);
+        pst_plan_destroy(plan);
+        pst_arena_finish(&arena);
+    }
+}
+
+/* Parts are no replicas: nothing is cut among them. */
+TEST(parts_share_no_state)
+{
+    uint64_t seed = 4;
+    static struct model model;
+    struct pst_arena arena = {0};
+    struct pst_plan *plan;
+    struct pst_shards shards;
+
+    draw(&model, &seed);
+    plan_parts(&model, 1, 4, &seed, &plan);
+    plan->zero = 1;
+    pst_plan_shards(plan, &model.graph, 0, &arena, &shards);
+    assert_int_equal(shards.n, 1);
+    assert_false(pst_plan_cuts(plan, 0, 0));
+    pst_plan_destroy(plan);
+    pst_arena_finish(&arena);
+}

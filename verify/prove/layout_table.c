@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Which layouts go together (Shoeybi et al., "Megatron-LM", 2019, section 3; the four layouts and
+ * what turns one into another are those of graph/split.h). What is not in the table is a violation:
+ *
+ *   kind                reads                         parameters                     makes
+ *   linear              fanned                        matrix and bias by outputs     split
+ *   linear, no act      split                         matrix by inputs; no bias      partial
+ *   attention           split q|k|v, or q and k|v     buckets by heads               split
+ *   rotary              split by heads                                               split
+ *   glu                 split gate|up                                                split
+ *   act, add, map       all split alike                                              split
+ *   all                 whole                         whole                          whole
+ *
+ * The gradient of a fanned input is partial, as each part has columns of the product of its own;
+ * that of a split one is split, and parameters in boxes have the gradients of their boxes. Nothing
+ * in the table makes a partial gradient of a whole parameter.
+ */
+#include "prove/layouts.h"
+
+#include <string.h>
+
+static const char *layout_name(uint32_t layout)
+{
+    static const char *const names[] = {[PST_LAYOUT_WHOLE] = "whole",
+                                        [PST_LAYOUT_FANNED] = "fanned",
+                                        [PST_LAYOUT_PARTIAL] = "partial",
+                                        [PST_LAYOUT_BIAS] = "a bias",
+                                        [PST_LAYOUT_SPLIT] = "split",
+                                        [PST_LAYOUT_STACKED] = "joined, not ordered",
+                                        [PST_LAYOUT_APART] = "joined, not ordered",
+                                        [PST_LAYOUT_ORDERED] = "joined, not ordered"};
+    return names[layout];
+}
+
+static const struct pst_split_place *input_of(const struct pst_split_walk *w, uint32_t i)
+{
+    return &w->places[w->op->in[i]];
+}
+
+/* Input i has the values of the whole operator's input in this layout. Whole and fanned differ in
+   the gradient alone. */
+static void expect_layout(struct pst_split_walk *w, uint32_t i, uint32_t layout)
+{
+    const struct pst_split_place *x = input_of(w, i);
+    const bool same = x->layout <= PST_LAYOUT_FANNED && layout <= PST_LAYOUT_FANNED;
+    if (x->no_bias || x->layout == PST_LAYOUT_BIAS) {
+        pst_split_fault(w, "SPLIT1", "input %u lacks the bias of its layer", i);
+    } else if (x->of != w->of->in[i]) {
+        pst_split_fault(w, "SPLIT1", "input %u is not tensor %s", i,
+                        w->whole->tensors[w->of->in[i]].name);
+    } else if (x->layout != layout && !(same && !w->whole->tensors[x->of].needs_grad)) {
+        pst_split_fault(w, same ? "SPLIT3" : "SPLIT2", "input %u, %s, is %s; expected %s", i,
+                        w->whole->tensors[x->of].name, layout_name(x->layout), layout_name(layout));
+    }
+}
+
+static bool same_sections(uint32_t n, const uint64_t *sections, uint32_t m, const uint64_t *others)
+{
+    return n == m && memcmp(sections, others, n * sizeof *sections) == 0;
+}
+
+static void expect_sections(struct pst_split_walk *w, uint32_t i, uint32_t n,
+                            const uint64_t *sections)
+{
+    const struct pst_split_place *x = input_of(w, i);
+    expect_layout(w, i, PST_LAYOUT_SPLIT);
+    if (!same_sections(x->n_sections, x->sections, n, sections)) {
+        pst_split_fault(w, "SPLIT4", "input %u is not split in the %u sections that it reads", i,
+                        n);
+    }
+}
+
+static void expect_box(struct pst_split_walk *w, uint32_t slot, uint32_t axis, uint32_t n,
+                       const uint64_t *sections)
+{
+    const struct pst_parameter *p = pst_split_param(w, slot);
+    if (p == NULL) {
+        return;
+    }
+    if (!pst_is_split(p)) {
+        pst_split_fault(w, "SPLIT3", "the gradient of %s is partial, as each part has all of it",
+                        p->name);
+    } else if (p->box.axis != axis ||
+               !same_sections(p->box.n_sections, p->box.sections, n, sections)) {
+        pst_split_fault(w, "SPLIT4", "the parts of %s are not the sections that the operator needs",
+                        p->name);
+    }
+}
+
+static void set_split(struct pst_split_place *place, uint32_t n, const uint64_t *sections)
+{
+    place->layout = PST_LAYOUT_SPLIT;
+    place->n_sections = n;
+    memcpy(place->sections, sections, n * sizeof *sections);
+}
+
+static uint64_t last_axis(const struct pst_split_walk *w, uint32_t tensor)
+{
+    const struct pst_tensor *of = &w->whole->tensors[tensor];
+    return of->rank > 0 ? of->dims[of->rank - 1] : 0;
+}
+
+/* --- ways --------------------------------------------------------------------------------------*/
+
+static void whole_way(struct pst_split_walk *w, struct pst_split_place *place)
+{
+    for (uint32_t i = 0; i < w->of->n_in; i++) {
+        expect_layout(w, i, PST_LAYOUT_WHOLE);
+    }
+    for (uint32_t i = 0; i < w->of->n_param || i < w->op->n_param; i++) {
+        const struct pst_parameter *p = pst_split_param(w, i);
+        if (p != NULL && pst_is_split(p)) {
+            pst_split_fault(w, "SPLIT4", "reads all of %s, of which a part has a part", p->name);
+        }
+    }
+    place->layout = PST_LAYOUT_WHOLE;
+}
+
+static void column_way(struct pst_split_walk *w, struct pst_split_place *place)
+{
+    const struct pst_box *box = &w->graph->params[w->op->param[0]].box;
+    expect_layout(w, 0, PST_LAYOUT_FANNED);
+    expect_box(w, 1, 0, box->n_sections, box->sections);
+    set_split(place, box->n_sections, box->sections);
+}
+
+static void row_way(struct pst_split_walk *w, struct pst_split_place *place)
+{
+    const struct pst_box *box = &w->graph->params[w->op->param[0]].box;
+    expect_sections(w, 0, box->n_sections, box->sections);
+    if (w->of->act != PST_ACT_NONE) {
+        pst_split_fault(w, "SPLIT2", "its activation function is not of the sum over the parts");
+    }
+    if (w->op->n_param > 1 && w->op->param[1] != PST_NONE) {
+        pst_split_fault(w, "SPLIT1", "each part adds the bias, which then counts %u times",
+                        w->parts);
+    }
+    place->layout = PST_LAYOUT_PARTIAL;
+    place->no_bias = w->of->n_param > 1 && w->of->param[1] != PST_NONE;
+}
+
+static void linear_way(struct pst_split_walk *w, struct pst_split_place *place)
+{
+    const struct pst_parameter *matrix = pst_split_param(w, 0);
+    const uint32_t out_axis = w->of->transposed ? 0 : 1;
+    if (matrix == NULL || !pst_is_split(matrix)) {
+        whole_way(w, place);
+    } else if (matrix->box.axis == out_axis) {
+        column_way(w, place);
+    } else {
+        row_way(w, place);
+    }
+}
+
+/* Heads in a row in each section. A part's queries read its own keys, as both are divided evenly.
+ */
+static void attention_way(struct pst_split_walk *w, struct pst_split_place *place)
+{
+    const uint64_t kv_heads = w->of->kv_heads > 0 ? w->of->kv_heads : w->of->heads;
+    const uint64_t width = last_axis(w, w->of->out[0]), keys = width / w->of->heads * kv_heads;
+    const uint64_t packed[3] = {width, keys, keys}, heads = w->of->heads;
+    if (heads % w->parts != 0 || kv_heads % w->parts != 0) {
+        pst_split_fault(w, "SPLIT2", "%u parts do not divide its heads", w->parts);
+        return;
+    }
+    if (w->of->n_in == 1) {
+        expect_sections(w, 0, 3, packed);
+    } else {
+        expect_sections(w, 0, 1, packed);
+        expect_sections(w, 1, 2, &packed[1]);
+    }
+    expect_box(w, 0, 1, 1, &heads);
+    set_split(place, 1, &width);
+}
+
+/* The heads that are turned are whole sections, and each part has whole heads. */
+static void rotary_way(struct pst_split_walk *w, struct pst_split_place *place)
+{
+    const struct pst_split_place *x = input_of(w, 0);
+    uint64_t turned = (uint64_t)w->of->heads * w->of->head_dim;
+    expect_layout(w, 0, PST_LAYOUT_SPLIT);
+    for (uint32_t i = 0; turned > 0 && i < x->n_sections; i++) {
+        if (x->sections[i] > turned ||
+            x->sections[i] % ((uint64_t)w->of->head_dim * w->parts) != 0) {
+            break;
+        }
+        turned -= x->sections[i];
+    }
+    if (turned != 0) {
+        pst_split_fault(w, "SPLIT4", "the sections of its input are not rows of whole heads");
+    }
+    set_split(place, x->n_sections, x->sections);
+}
+
+static void glu_way(struct pst_split_walk *w, struct pst_split_place *place)
+{
+    const uint64_t half = last_axis(w, w->of->in[0]) / 2, sections[2] = {half, half};
+    expect_sections(w, 0, 2, sections);
+    set_split(place, 1, &half);
+}
+
+/* By element: as all inputs are split alike, so is the result. */
+static void element_way(struct pst_split_walk *w, struct pst_split_place *place)
+{
+    const struct pst_split_place *x = input_of(w, 0);
+    const struct pst_tensor *result = &w->whole->tensors[w->of->out[0]];
+    for (uint32_t i = 0; i < w->of->n_in; i++) {
+        const struct pst_tensor *input = &w->whole->tensors[w->of->in[i]];
+        expect_sections(w, i, x->n_sections, x->sections);
+        if (input->rank != result->rank ||
+            memcmp(input->dims, result->dims, result->rank * sizeof *input->dims) != 0) {
+            pst_split_fault(w, "SPLIT2", "its inputs are split, but not of one shape");
+        }
+    }
+    if (w->of->p != 0) {
+        pst_split_fault(w, "SPLIT2", "its dropout is drawn by elements of the whole");
+    }
+    set_split(place, x->n_sections, x->sections);
+}
+
+void pst_split_way(struct pst_split_walk *w, struct pst_split_place *place)
+{
+    const bool split = w->of->n_in > 0 && input_of(w, 0)->layout == PST_LAYOUT_SPLIT;
+    const uint32_t kind = w->of->kind;
+    if (kind == PST_OP_LINEAR) {
+        linear_way(w, place);
+    } else if (split && kind == PST_OP_ATTENTION) {
+        attention_way(w, place);
+    } else if (split && kind == PST_OP_ROTARY) {
+        rotary_way(w, place);
+    } else if (split && kind == PST_OP_GLU) {
+        glu_way(w, place);
+    } else if (split && (kind == PST_OP_ACT || kind == PST_OP_ADD || kind == PST_OP_MAP)) {
+        element_way(w, place);
+    } else {
+        whole_way(w, place);
+    }
+}
+
+/* --- what stands beside operators of the model -------------------------------------------------*/
+
+/* A join along the last axis goes by the first, and is then put in order. */
+static uint32_t convert_from(const struct pst_split_walk *w, const struct pst_split_place *x)
+{
+    const uint32_t rank = w->whole->tensors[x->of].rank;
+    switch (w->op->convert) {
+    case PST_CONVERT_FAN:
+        return x->layout == PST_LAYOUT_WHOLE && !x->no_bias ? PST_LAYOUT_FANNED : PST_NONE;
+    case PST_CONVERT_SUM:
+        return x->layout == PST_LAYOUT_PARTIAL ? PST_LAYOUT_WHOLE : PST_NONE;
+    case PST_CONVERT_JOIN:
+        return x->layout != PST_LAYOUT_SPLIT || x->n_sections != 1 ? PST_NONE
+               : rank == 1                                         ? PST_LAYOUT_WHOLE
+                                                                   : PST_LAYOUT_STACKED;
+    case PST_CONVERT_CUT:
+        return x->layout == PST_LAYOUT_WHOLE && !x->no_bias && rank == 1 &&
+                       last_axis(w, x->of) % w->parts == 0
+                   ? PST_LAYOUT_SPLIT
+                   : PST_NONE;
+    default:
+        return PST_NONE;
+    }
+}
+
+static uint32_t reshaped_from(const struct pst_split_place *x)
+{
+    return x->layout == PST_LAYOUT_STACKED   ? PST_LAYOUT_APART
+           : x->layout == PST_LAYOUT_ORDERED ? PST_LAYOUT_WHOLE
+                                             : PST_NONE;
+}
+
+/* The axis of parts, which is the first, becomes the last but one; all else stays. */
+static uint32_t ordered_from(const struct pst_split_walk *w, const struct pst_split_place *x)
+{
+    const struct pst_form *form = w->op->form;
+    const uint32_t rank = w->whole->tensors[x->of].rank + 1;
+    if (x->layout != PST_LAYOUT_APART || form == NULL || form->rank != rank) {
+        return PST_NONE;
+    }
+    for (uint32_t a = 0; a < rank; a++) {
+        uint32_t from = a + 2 < rank ? a + 1 : a + 1 < rank ? 0 : a;
+        if (form->from[a] != from || form->start[a] != 0 || form->step[a] != 1) {
+            return PST_NONE;
+        }
+    }
+    return PST_LAYOUT_ORDERED;
+}
+
+/* The bias of a layer whose matrix is split by inputs: a tensor, then added to the sum. */
+static void check_bias(struct pst_split_walk *w)
+{
+    const struct pst_parameter *bias = w->op->n_param > 0 && w->op->param[0] != PST_NONE
+                                           ? &w->graph->params[w->op->param[0]]
+                                           : NULL;
+    if (w->of->kind != PST_OP_LINEAR || w->of->n_param < 2 || w->of->param[1] == PST_NONE ||
+        bias == NULL || strcmp(bias->name, w->whole->params[w->of->param[1]].name) != 0 ||
+        pst_is_split(bias)) {
+        pst_split_fault(w, "SPLIT1", "is not the whole bias of %s", w->of->name);
+        return;
+    }
+    pst_split_place(w, w->op->out[0],
+                    (struct pst_split_place){.of = w->of->out[0], .layout = PST_LAYOUT_BIAS});
+}
+
+static void check_sum(struct pst_split_walk *w)
+{
+    const struct pst_split_place *x = input_of(w, 0);
+    const struct pst_split_place *bias = w->op->n_in == 2 ? input_of(w, 1) : x;
+    if (w->op->map != PST_MAP_ADD || !x->no_bias || x->layout != PST_LAYOUT_WHOLE ||
+        bias->layout != PST_LAYOUT_BIAS || bias->of != x->of) {
+        pst_split_fault(w, "SPLIT1", "is not the sum over the parts and the bias of one layer");
+        return;
+    }
+    pst_split_place(w, w->op->out[0], (struct pst_split_place){.of = x->of});
+}
+
+void pst_split_helper(struct pst_split_walk *w)
+{
+    struct pst_split_place place;
+    if (w->op->kind == PST_OP_PARAMETER) {
+        check_bias(w);
+        return;
+    }
+    if (w->op->n_in == 0 || w->op->n_out == 0) {
+        pst_split_fault(w, "SPLIT1", "is nothing that the model or a conversion needs");
+        return;
+    }
+    if (w->op->kind == PST_OP_MAP) {
+        check_sum(w);
+        return;
+    }
+    place = *input_of(w, 0);
+    place.layout = w->op->kind == PST_OP_CONVERT && w->op->parts == w->parts
+                       ? convert_from(w, &place)
+                   : w->op->kind == PST_OP_RESHAPE ? reshaped_from(&place)
+                   : w->op->kind == PST_OP_STRIDED ? ordered_from(w, &place)
+                                                   : PST_NONE;
+    if (place.layout == PST_NONE) {
+        pst_split_fault(w, w->op->kind == PST_OP_CONVERT ? "SPLIT2" : "SPLIT1",
+                        "nothing is made so of %s, which is %s", w->whole->tensors[place.of].name,
+                        layout_name(input_of(w, 0)->layout));
+        return;
+    }
+    if (place.layout == PST_LAYOUT_SPLIT) {
+        const uint64_t all = last_axis(w, place.of);
+        set_split(&place, 1, &all);
+    }
+    pst_split_place(w, w->op->out[0], place);
+}

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * COMM4 on tensor parallelism: the parts of a replica have equal lists but for the ranks with which
+ * they exchange rows, and in equal passes equal meetings, so that they meet in one order.
+ */
+#include "base/hash.h"
+#include "graph/split.h"
+#include "prove/internal.h"
+
+#include <string.h>
+
+uint32_t pst_check_replica_parts(const struct pst_check *check, uint32_t stage, uint32_t rank,
+                                 const uint32_t **ret_ranks)
+{
+    const struct pst_plan_stage *of = &check->plan->stages[stage];
+    uint32_t place = pst_plan_place(of, rank);
+    *ret_ranks = place != PST_NONE ? &of->ranks[place / of->tensor * of->tensor] : NULL;
+    return place != PST_NONE ? of->tensor : 0;
+}
+
+/* Every conversion meets in F or in B, and is in replays of backward passes. */
+bool pst_check_meets(const struct pst_check *check, const struct pst_instr *instr)
+{
+    return check->converts != NULL && pst_check_is_pass(instr->op) && instr->op != PST_I_W &&
+           check->converts[instr->stage];
+}
+
+void pst_check_find_meetings(struct pst_check *check)
+{
+    const struct pst_plan *plan = check->plan;
+    if (pst_check_tensor(check) == 1) {
+        return;
+    }
+    check->converts = pst_check_array(check, plan->n_stages, sizeof *check->converts);
+    for (uint32_t s = 0; s < plan->n_stages; s++) {
+        for (uint32_t v = 0; v < plan->stages[s].n_nodes; v++) {
+            check->converts[s] |=
+                check->graph->ops[plan->stages[s].nodes[v]].kind == PST_OP_CONVERT;
+        }
+    }
+}
+
+static bool are_equal(const struct pst_instr *a, const struct pst_instr *b)
+{
+    return a->op == b->op && a->payload == b->payload && a->stage == b->stage &&
+           a->microbatch == b->microbatch && a->node == b->node &&
+           a->first_sample == b->first_sample && a->n_samples == b->n_samples &&
+           a->n_waits == b->n_waits &&
+           (a->n_waits == 0 || memcmp(a->waits, b->waits, a->n_waits * sizeof *a->waits) == 0);
+}
+
+/* Against the first part of the replica. */
+static void check_list(struct pst_check *check, uint32_t rank, uint32_t first)
+{
+    const struct pst_plan_device *a = &check->plan->devices[first];
+    const struct pst_plan_device *b = &check->plan->devices[rank];
+    uint32_t i = 0;
+    char text[64];
+    while (i < a->n_instrs && i < b->n_instrs && are_equal(&a->body[i], &b->body[i])) {
+        i++;
+    }
+    if (i < a->n_instrs || i < b->n_instrs) {
+        pst_check_add(check, "COMM4", rank, i < b->n_instrs ? i : PST_NONE,
+                      "its list is not that of device %u, which is the first part of the same "
+                      "replica and has %s at %u",
+                      first,
+                      i < a->n_instrs ? pst_check_describe(&a->body[i], text) : "nothing more", i);
+    }
+}
+
+static uint32_t first_part(const struct pst_check *check, uint32_t rank)
+{
+    uint32_t at = check->rank_first[rank];
+    const uint32_t *ranks;
+    return at < check->rank_first[rank + 1] &&
+                   pst_check_replica_parts(check, check->rank_stages[at], rank, &ranks) > 0
+               ? ranks[0]
+               : rank;
+}
+
+void pst_check_parts(struct pst_check *check)
+{
+    for (uint32_t d = 0; pst_check_tensor(check) > 1 && d < check->plan->n_devices; d++) {
+        check_list(check, d, first_part(check, d));
+    }
+}
+
+uint64_t pst_check_meetings_within(const struct pst_check *check, const struct pst_program *program)
+{
+    uint64_t digest = PST_FNV1A;
+    for (uint32_t i = 0; i < program->n_instrs; i++) {
+        const struct pst_program_instr *list = &program->lists[i];
+        for (uint32_t c = list->first_call; c < list->first_call + list->n_calls; c++) {
+            const struct pst_program_call *call = &program->calls[c];
+            if (call->kind == PST_C_KERNEL &&
+                pst_op_meets(&check->graph->ops[call->op], call->pass)) {
+                digest = pst_fnv1a(pst_fnv1a(digest, i), call->op);
+                digest = pst_fnv1a(pst_fnv1a(digest, call->pass), call->samples);
+            }
+        }
+    }
+    return digest;
+}
+
+void pst_check_within(struct pst_check *check, const uint64_t *meetings)
+{
+    for (uint32_t d = 0; pst_check_tensor(check) > 1 && d < check->plan->n_devices; d++) {
+        uint32_t first = first_part(check, d);
+        if (meetings[d] != meetings[first]) {
+            pst_check_add(check, "COMM4", d, PST_NONE,
+                          "its passes hold other meetings than those of device %u, which is the "
+                          "first part of the same replica",
+                          first);
+        }
+    }
+}
