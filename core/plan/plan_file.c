@@ -409,6 +409,19 @@ static void code_ranks(struct file *f, struct pst_plan_stage *stage)
     }
 }
 
+/* Parts of a replica are ranks in a row, the first a multiple of their number: pst_plan_expand. */
+static bool are_groups(const struct pst_plan_stage *stage, uint32_t n_devices)
+{
+    const uint32_t tensor = stage->tensor;
+    uint32_t i = 0;
+
+    while (i < stage->n_ranks && stage->ranks[i] % tensor == i % tensor &&
+           stage->ranks[i] / tensor == stage->ranks[i / tensor * tensor] / tensor) {
+        i++;
+    }
+    return i == stage->n_ranks && n_devices % tensor == 0;
+}
+
 /* Left out where a replica is a rank. Before the operators, which another number of parts has not.
  */
 static void code_tensor(struct file *f, struct pst_plan_stage *stage)
@@ -429,6 +442,11 @@ static void code_tensor(struct file *f, struct pst_plan_stage *stage)
         pst_codec_fail(c, NULL, "tensor",
                        "the plan was made with parallel.tensor = %u, here it is %u; plan again",
                        stage->tensor, f->graph->parts);
+    } else if (!are_groups(stage, f->plan->n_devices)) {
+        pst_codec_fail(c, NULL, "devices",
+                       "expected %u devices in a row for each replica, the first a multiple of %u, "
+                       "and a plan of a multiple of %u devices",
+                       stage->tensor, stage->tensor, stage->tensor);
     }
 }
 
