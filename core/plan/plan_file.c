@@ -398,17 +398,6 @@ static void code_nodes(struct file *f, struct pst_plan_stage *stage)
     pst_codec_end(c);
 }
 
-static void code_ranks(struct file *f, struct pst_plan_stage *stage)
-{
-    pst_codec_uints(&f->codec, "devices", &stage->ranks, &stage->n_ranks);
-    if (pst_codec_reads(&f->codec) && stage->n_ranks > f->plan->n_devices) {
-        pst_codec_fail(&f->codec, NULL, "devices", "more devices than there are");
-    } else if (pst_codec_is_sound(&f->codec) && stage->n_ranks % stage->tensor != 0) {
-        pst_codec_fail(&f->codec, NULL, "devices", "%u devices, which %u parts do not divide",
-                       stage->n_ranks, stage->tensor);
-    }
-}
-
 /* Parts of a replica are ranks in a row, the first a multiple of their number: pst_plan_expand. */
 static bool are_groups(const struct pst_plan_stage *stage, uint32_t n_devices)
 {
@@ -420,6 +409,22 @@ static bool are_groups(const struct pst_plan_stage *stage, uint32_t n_devices)
         i++;
     }
     return i == stage->n_ranks && n_devices % tensor == 0;
+}
+
+static void code_ranks(struct file *f, struct pst_plan_stage *stage)
+{
+    pst_codec_uints(&f->codec, "devices", &stage->ranks, &stage->n_ranks);
+    if (pst_codec_reads(&f->codec) && stage->n_ranks > f->plan->n_devices) {
+        pst_codec_fail(&f->codec, NULL, "devices", "more devices than there are");
+    } else if (pst_codec_is_sound(&f->codec) && stage->n_ranks % stage->tensor != 0) {
+        pst_codec_fail(&f->codec, NULL, "devices", "%u devices, which %u parts do not divide",
+                       stage->n_ranks, stage->tensor);
+    } else if (pst_codec_is_sound(&f->codec) && !are_groups(stage, f->plan->n_devices)) {
+        pst_codec_fail(&f->codec, NULL, "devices",
+                       "expected %u devices in a row for each replica, the first a multiple of %u, "
+                       "and a plan of a multiple of %u devices",
+                       stage->tensor, stage->tensor, stage->tensor);
+    }
 }
 
 /* Left out where a replica is a rank. Before the operators, which another number of parts has not.
@@ -442,11 +447,6 @@ static void code_tensor(struct file *f, struct pst_plan_stage *stage)
         pst_codec_fail(c, NULL, "tensor",
                        "the plan was made with parallel.tensor = %u, here it is %u; plan again",
                        stage->tensor, f->graph->parts);
-    } else if (!are_groups(stage, f->plan->n_devices)) {
-        pst_codec_fail(c, NULL, "devices",
-                       "expected %u devices in a row for each replica, the first a multiple of %u, "
-                       "and a plan of a multiple of %u devices",
-                       stage->tensor, stage->tensor, stage->tensor);
     }
 }
 
