@@ -170,7 +170,7 @@ for checkpoint_point in ("shard", "manifest", "commit", "rename", "retire"):
     POINTS["ckpt." + checkpoint_point] = (["fail", "+fail"], OUTPUT)
 POINTS["ckpt.load"] = (["fail", "+fail"], {2: r"checkpoint\.damaged"})
 POINTS["arena"] = (["fail"], {4: r"machine\.memory"})
-EXECUTOR = ("arena", "instr", "pass", "send", "recv", "copy", "reduce", "update") # know their rank
+EXECUTOR = ("arena", "instr", "pass", "send", "recv", "copy", "reduce", "meet", "update") # know their rank
 for executor_point in EXECUTOR[1:]:
     POINTS[executor_point] = (["fail"], {1: "run.fault"})
 

@@ -8,6 +8,8 @@
 
 #include <string.h>
 
+#include "graph/split.h"
+
 /* --- kernels ---------------------------------------------------------------------------------- */
 
 /* One per operator, pass and number of samples, whatever stage or list of its graph asks. */
@@ -56,8 +58,8 @@ void exec_kernels_destroy(struct exec_rank *rank)
 
 /* *end: of the highest workspace of the section. */
 static pst_status bind_kernel(struct exec_rank *rank, const struct exec_list *list, uint64_t *end,
-                              const struct pst_program_call *from, struct pst_kernel_call *to,
-                              struct pst_error *err)
+                              uint32_t part, const struct pst_program_call *from,
+                              struct pst_kernel_call *to, struct pst_error *err)
 {
     const struct pst_program *program = list->program;
     const struct pst_op *op = &list->graph->ops[from->op];
@@ -101,6 +103,7 @@ static pst_status bind_kernel(struct exec_rank *rank, const struct exec_list *li
     call->past = o + at.past;
     call->dpast = o + at.dpast;
     call->slice = from->slice;
+    call->part = part;
     /* A kernel without a workspace may still add an offset of 0 to it, which NULL does not allow.
      */
     call->workspace = workspace == PST_NONE ? rank->base : o[at.workspace];
@@ -218,10 +221,13 @@ static uint32_t update_of(const struct pst_plan *plan, const struct pst_program 
     return 0;
 }
 
+/* stage: of the pass; NULL: the call is in none. */
 static pst_status bind_call(struct exec_rank *rank, struct exec_list *list, uint64_t *end,
-                            uint32_t index, struct pst_error *err)
+                            const struct pst_plan_stage *stage, uint32_t index,
+                            struct pst_error *err)
 {
     const struct pst_program_call *from = &list->program->calls[index];
+    const uint32_t part = stage != NULL ? pst_plan_part(stage, rank->index) : 0;
     const uint32_t batch = list->plan->batch;
     uint32_t first = from->first_sample;
 
@@ -231,9 +237,13 @@ static pst_status bind_call(struct exec_rank *rank, struct exec_list *list, uint
                         "rank %u: a call for samples %u + %u of a batch of %u", rank->index,
                         from->first_sample, from->samples, batch);
     }
-    list->has_loss |= from->kind == PST_C_LOSS;
-    return from->kind == PST_C_KERNEL ? bind_kernel(rank, list, end, from, &list->calls[index], err)
-                                      : PST_OK;
+    list->has_loss |= from->kind == PST_C_LOSS && part == 0; /* all parts have the same */
+    if (from->kind != PST_C_KERNEL) {
+        return PST_OK;
+    }
+    return pst_op_meets(&list->graph->ops[from->op], from->pass)
+               ? exec_bind_parts(rank, list, stage, index, err)
+               : bind_kernel(rank, list, end, part, from, &list->calls[index], err);
 }
 
 static pst_status bind_instr(struct exec_rank *rank, struct exec_list *list, uint32_t s,
@@ -243,6 +253,8 @@ static pst_status bind_instr(struct exec_rank *rank, struct exec_list *list, uin
     const struct pst_program_section *section = &program->sections[s];
     const struct pst_instr *instr = &program->instrs[index];
     const struct pst_program_instr *rows = &program->lists[index];
+    const struct pst_plan_stage *stage =
+        instr->op <= PST_I_R ? &list->plan->stages[instr->stage] : NULL;
     struct exec_instr *bound = &list->instrs[index];
     pst_status status = check_waits(rank, section, index, instr, err);
 
@@ -258,7 +270,7 @@ static pst_status bind_instr(struct exec_rank *rank, struct exec_list *list, uin
         bound->meeting = exec_bind_meeting(rank, instr, rows->meeting);
     }
     for (uint32_t c = 0; c < rows->n_calls && status == PST_OK; c++) {
-        status = bind_call(rank, list, &list->workspace_end[s], rows->first_call + c, err);
+        status = bind_call(rank, list, &list->workspace_end[s], stage, rows->first_call + c, err);
     }
     return status;
 }
@@ -278,6 +290,7 @@ pst_status exec_bind(struct exec_rank *rank, struct exec_list *list, const struc
     list->program = program;
     list->instrs = pst_arena_array(&rank->memory, program->n_instrs, sizeof *list->instrs);
     list->calls = pst_arena_array(&rank->memory, program->n_calls, sizeof *list->calls);
+    list->parts = pst_arena_array(&rank->memory, program->n_calls, sizeof *list->parts);
     list->requests = pst_arena_array(&rank->memory, program->n_parts, sizeof *list->requests);
     list->workspace_end =
         pst_arena_array(&rank->memory, program->n_sections, sizeof *list->workspace_end);

@@ -78,6 +78,10 @@ static pst_status check_config(const struct pst_exec_config *config, struct pst_
                         "transport %s cannot reach the memory of device %s", config->transport->id,
                         config->device->id);
     }
+    if (config->graph->parts > 1 && (config->device->flags & PST_DEVICE_PARTS) == 0) {
+        return pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing",
+                        "device %s cannot share an operator with others", config->device->id);
+    }
     if (!has_norm && (config->clip > 0 || config->skip_non_finite)) {
         return pst_fail(err, PST_ERR_BUG, "plan.illegal",
                         "the lists have no NORM, which clipping and skipping steps need");
@@ -122,7 +126,7 @@ static uint32_t count_losses(const struct pst_exec_config *config)
 {
     const struct pst_plan_stage *stage = exec_loss_stage(config->plan, config->graph);
 
-    return stage != NULL && stage->n_ranks > 1 ? config->plan->batch : 1;
+    return stage != NULL && pst_plan_replicas(stage) > 1 ? config->plan->batch : 1;
 }
 
 static uint32_t most_parts(const struct pst_exec_config *config)

@@ -18,7 +18,8 @@
  * W(max(j - (V - 1), 0)), V being the stage's number of versions. Evaluation and parameters are of
  * the newest version.
  *
- * Replicas of a stage hold the same weights, bit for bit, after every step. Batch norm takes its
+ * Replicas of a stage hold the same weights, bit for bit, after every step. If a replica is several
+ * parts (graph/split.h), these meet inside passes; the graph is that of a part. Batch norm takes its
  * statistics over the samples that a rank has of a micro-batch; the running ones of the model are
  * those of the first replica, and an evaluation uses them on all.
  *
@@ -260,10 +261,11 @@ pst_status pst_exec_copied(const struct pst_exec *exec, uint32_t rank,
                            struct pst_exec_copies *ret_copies, struct pst_error *err);
 
 /* Copies a parameter (f32, by its canonical index) or its summed gradient of the last step out,
-   before clipping. PST_ERR_BUG: no such parameter in the plan, or no step was made yet. */
+   before clipping. PST_ERR_BUG: no such parameter in the plan, or no step was made yet; it is
+   split over the parts of a replica. */
 pst_status pst_exec_get_parameter(struct pst_exec *exec, uint32_t parameter, float *ret_values);
 /* Like pst_exec_get_parameter, but copies from one rank: replicas and members of a tie have a copy
-   each. Of a parameter in pieces that is not f32, the master weights of the rank's piece alone. */
+   each, and parts of a replica what is theirs of a split one. Of a parameter in pieces that is not f32, the master weights of the rank's piece alone. */
 pst_status pst_exec_get_copy(struct pst_exec *exec, uint32_t parameter, uint32_t rank,
                              float *ret_values);
 pst_status pst_exec_get_gradient(struct pst_exec *exec, uint32_t parameter, float *ret_values);

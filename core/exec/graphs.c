@@ -43,15 +43,16 @@ static bool same_call(const struct exec_rank *rank, const struct exec_list *list
 
 /* The calls from this one on that can be asked for at once; *ret_sampled: one that says of which
    samples, PST_NONE: none does. */
-static uint32_t span_from(const struct pst_program *program, uint32_t first, uint32_t end,
+static uint32_t span_from(const struct exec_list *list, uint32_t first, uint32_t end,
                           uint32_t *ret_sampled)
 {
+    const struct pst_program *program = list->program;
     uint32_t at = first, sampled = PST_NONE;
 
     for (; at < end; at++) {
         const struct pst_program_call *call = &program->calls[at];
 
-        if (call->kind == PST_C_LOAD || call->kind == PST_C_LOSS) {
+        if (call->kind == PST_C_LOAD || call->kind == PST_C_LOSS || list->parts[at] != NULL) {
             break;
         }
         if (call->kind == PST_C_KERNEL && sampled == PST_NONE) {
@@ -126,7 +127,7 @@ static void split_pass(struct exec_rank *rank, const struct exec_list *list,
     uint32_t at = instr->first_call, n, sampled;
 
     while (at < end) {
-        n = span_from(list->program, at, end, &sampled);
+        n = span_from(list, at, end, &sampled);
         if (n > 1 && are_short(rank, list, at, n)) {
             rank->graphs.from[at] = graph_for(rank, list, at, n, sampled);
         }

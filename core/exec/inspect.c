@@ -32,12 +32,14 @@ pst_status exec_bind_output(struct exec_rank *rank, struct exec_list *list, stru
                             "tensor %s: its type cannot be read as f32",
                             graph->tensors[kept->what].name);
         }
-        list->output[s] = rank->base + kept->offset;
+        if (pst_plan_part(&list->plan->stages[kept->stage], rank->index) == 0) {
+            list->output[s] = rank->base + kept->offset;
+        }
     }
     return PST_OK;
 }
 
-/* Each replica of a stage has its own rows of a micro-batch. */
+/* Each replica of a stage has its own rows of a micro-batch, and its parts have the same. */
 void exec_output_range(const struct pst_exec *exec, uint32_t rank, uint32_t section,
                        uint64_t *ret_first, uint64_t *ret_elems)
 {
@@ -48,8 +50,12 @@ void exec_output_range(const struct pst_exec *exec, uint32_t rank, uint32_t sect
     *ret_first = *ret_elems = 0;
     if (kept < program->n_values) {
         const struct pst_value *value = &program->values[kept];
+        const struct pst_plan_stage *stage = &config->eval_plan->stages[value->stage];
 
-        replica = pst_plan_replica(&config->eval_plan->stages[value->stage], rank);
+        if (pst_plan_part(stage, rank) > 0) {
+            return;
+        }
+        replica = pst_plan_replica(stage, rank);
         *ret_elems = value->bytes / pst_dtype_bytes(config->graph->tensors[value->what].dtype);
         *ret_first = replica == PST_NONE ? 0 : replica * *ret_elems;
     }

@@ -31,6 +31,13 @@ struct exec_instr {
     struct exec_visit *visit; /* of what is posted: that it was posted in; NULL: not recorded */
 };
 
+/* A call in which the parts of a replica meet (graph/split.h). */
+struct exec_parts {
+    struct pst_meeting meeting;
+    const char *own; /* of a gather: what the rank brings, sample by sample */
+    uint32_t me;     /* which member it is */
+};
+
 /* One program bound to this rank's arena. */
 struct exec_list {
     const struct pst_graph *graph;
@@ -38,6 +45,7 @@ struct exec_list {
     const struct pst_program *program;
     struct exec_instr *instrs;     /* all sections, as in the program */
     struct pst_kernel_call *calls; /* of kernels; operands of others are looked up when they run */
+    const struct exec_parts **parts; /* [call] NULL: nobody meets in it */
     pst_request *requests;         /* [part of the program] */
     struct exec_copy *copies;      /* NULL: it has none */
     uint32_t *open;                /* [bucket] first instruction, PST_NONE: nothing is open */
@@ -66,6 +74,10 @@ void exec_kernels_destroy(struct exec_rank *rank);
    rank. */
 const struct pst_meeting *exec_bind_meeting(struct exec_rank *rank, const struct pst_instr *instr,
                                             const struct pst_program_meeting *from);
+/* sums.c: the meeting of a call of this stage; it lives as long as the rank. */
+pst_status exec_bind_parts(struct exec_rank *rank, struct exec_list *list,
+                           const struct pst_plan_stage *stage, uint32_t call,
+                           struct pst_error *err);
 /* No edge has this number: operators may be named in its place. */
 #define EXEC_NO_EDGE ((1u << 24) - 1)
 #define EXEC_GUEST   ((uint64_t)EXEC_NO_EDGE - 1) /* in place of an edge: of a guest */

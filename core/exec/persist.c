@@ -6,8 +6,10 @@
 #include "exec/state.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/memory.h"
+#include "graph/split.h"
 
 /* Loads an initial value from the model's file, if the file has it. */
 static pst_status load_initial(const struct pst_graph *graph, const struct pst_state_key *key,
@@ -15,14 +17,15 @@ static pst_status load_initial(const struct pst_graph *graph, const struct pst_s
                                struct pst_error *err)
 {
     const bool parameter = key->kind == PST_STATE_PARAMETER;
+    const struct pst_initial *initial =
+        graph->whole != NULL ? &graph->whole->initial : &graph->initial;
 
-    if (graph->initial.load == NULL || (!parameter && key->kind != PST_STATE_OPERATOR)) {
+    if (initial->load == NULL || (!parameter && key->kind != PST_STATE_OPERATOR)) {
         return PST_OK;
     }
-    return graph->initial.load(graph->initial.context,
-                               parameter ? graph->params[key->index].name
-                                         : graph->ops[key->index].name,
-                               parameter ? PST_NONE : key->number, elems, values, ret_found, err);
+    return initial->load(initial->context,
+                         parameter ? graph->params[key->index].name : graph->ops[key->index].name,
+                         parameter ? PST_NONE : key->number, elems, values, ret_found, err);
 }
 
 /* Devices that hold no values begin with none. */
@@ -72,6 +75,67 @@ static void *version_at(const struct exec_rank *rank, const struct exec_param *p
     return version_of(rank, param, rank->exec->config.first_step, behind);
 }
 
+/* Room for the values of any parameter of a rank. */
+struct room {
+    float *own;   /* the elements that the rank has; all where the parameter is not split */
+    float *whole; /* all of a split one */
+};
+
+static const struct pst_parameter *parameter_of(const struct exec_rank *rank,
+                                                const struct exec_param *param)
+{
+    return &rank->exec->config.graph->params[param->parameter];
+}
+
+static void take_run(void *context, uint64_t whole, uint64_t own, uint64_t n)
+{
+    const struct room *room = context;
+
+    memcpy(room->own + own, room->whole + whole, n * sizeof *room->own);
+}
+
+/* Of a split parameter: the elements of the rank's part. */
+static void take_own(const struct exec_rank *rank, const struct exec_param *param,
+                     struct room *room)
+{
+    const struct pst_plan_stage *stage = &rank->exec->config.plan->stages[param->stage];
+    const struct pst_parameter *parameter = parameter_of(rank, param);
+
+    if (pst_is_split(parameter)) {
+        pst_box_runs(parameter, pst_plan_part(stage, rank->index), take_run, room);
+    }
+}
+
+/* Into room->own. Sources know whole parameters. */
+static pst_status load_own(const struct exec_rank *rank, const struct exec_param *param,
+                           uint32_t kind, uint32_t number, struct room *room, bool *ret_found,
+                           struct pst_error *err)
+{
+    const bool split = pst_is_split(parameter_of(rank, param));
+    const uint64_t elems = split ? pst_box_whole(parameter_of(rank, param)) : param->elems;
+    pst_status status = load_value(rank, kind, param->parameter, number, elems,
+                                   split ? room->whole : room->own, ret_found, err);
+
+    if (status == PST_OK && *ret_found) {
+        take_own(rank, param, room);
+    }
+    return status;
+}
+
+/* By the seed. An element has the value that it has without parts. */
+static void make_own(const struct exec_rank *rank, const struct exec_param *param,
+                     struct room *room)
+{
+    const struct pst_exec_config *config = &rank->exec->config;
+    const struct pst_graph *graph =
+        config->graph->whole != NULL ? config->graph->whole : config->graph;
+    const bool split = pst_is_split(parameter_of(rank, param));
+
+    pst_parameter_init(&graph->params[param->parameter], config->seed,
+                       split ? room->whole : room->own);
+    take_own(rank, param, room);
+}
+
 /* All elements of a version: as they are, or rounded from where they are staged. */
 static void upload_version(struct exec_rank *rank, const struct exec_param *param, uint32_t age,
                            const float *values)
@@ -88,48 +152,45 @@ static void upload_version(struct exec_rank *rank, const struct exec_param *para
 
 /* Older versions, where the source has them. */
 static pst_status load_versions(struct exec_rank *rank, const struct exec_param *param,
-                                float *values, bool *ret_found, struct pst_error *err)
+                                struct room *room, bool *ret_found, struct pst_error *err)
 {
     pst_status status = PST_OK;
 
     for (uint32_t k = 1; k < param->n_versions && status == PST_OK; k++) {
-        status = load_value(rank, PST_STATE_VERSION, param->parameter, k, param->elems, values,
-                            &ret_found[k], err);
+        status = load_own(rank, param, PST_STATE_VERSION, k, room, &ret_found[k], err);
         if (status == PST_OK && ret_found[k]) {
-            upload_version(rank, param, k, values);
+            upload_version(rank, param, k, room->own);
         }
     }
     return status;
 }
 
 static pst_status begin_weights(struct exec_rank *rank, const struct exec_param *param,
-                                float *values, struct pst_error *err)
+                                struct room *room, struct pst_error *err)
 {
-    const struct pst_exec_config *config = &rank->exec->config;
-    const struct pst_device_ops *device = config->device;
+    const struct pst_device_ops *device = rank->exec->config.device;
     bool *found = pst_alloc(param->n_versions, sizeof *found); /* [0]: the newest */
-    pst_status status = load_versions(rank, param, values, found, err);
+    pst_status status = load_versions(rank, param, room, found, err);
 
-    PST_TRY(status, load_value(rank, PST_STATE_PARAMETER, param->parameter, 0, param->elems, values,
-                               &found[0], err));
+    PST_TRY(status, load_own(rank, param, PST_STATE_PARAMETER, 0, room, &found[0], err));
     if (status == PST_OK && !found[0] && (device->flags & PST_DEVICE_NO_DATA) == 0) {
-        pst_parameter_init(&config->graph->params[param->parameter], config->seed, values);
+        make_own(rank, param, room);
     }
     for (uint32_t k = 0; k < param->n_versions && status == PST_OK; k++) {
         if (k == 0 || !found[k]) {
-            upload_version(rank, param, k, values);
+            upload_version(rank, param, k, room->own);
         }
     }
     if (status == PST_OK && param->weights != NULL) {
-        device->upload(rank->device, param->weights, values + param->shard.first,
-                       param->shard.elems * sizeof *values);
+        device->upload(rank->device, param->weights, room->own + param->shard.first,
+                       param->shard.elems * sizeof(float));
     }
     free(found);
     return status;
 }
 
-static pst_status begin_slots(struct exec_rank *rank, const struct exec_param *param, float *values,
-                              struct pst_error *err)
+static pst_status begin_slots(struct exec_rank *rank, const struct exec_param *param,
+                              struct room *room, struct pst_error *err)
 {
     const struct pst_device_ops *device = rank->exec->config.device;
     pst_status status = PST_OK;
@@ -140,11 +201,10 @@ static pst_status begin_slots(struct exec_rank *rank, const struct exec_param *p
         if (param->slots[s] == NULL) {
             continue;
         }
-        status = load_value(rank, PST_STATE_SLOT, param->parameter, s, param->elems, values, &found,
-                            err);
+        status = load_own(rank, param, PST_STATE_SLOT, s, room, &found, err);
         if (status == PST_OK && found) {
-            device->upload(rank->device, param->slots[s], values + param->shard.first,
-                           param->shard.elems * sizeof *values);
+            device->upload(rank->device, param->slots[s], room->own + param->shard.first,
+                           param->shard.elems * sizeof(float));
         } else if (status == PST_OK) {
             device->zero(rank->device, param->slots[s], param->shard.elems * sizeof(float));
         }
@@ -155,19 +215,25 @@ static pst_status begin_slots(struct exec_rank *rank, const struct exec_param *p
 static pst_status begin_params(struct exec_rank *rank, struct pst_error *err)
 {
     const bool hollow = (rank->exec->config.device->flags & PST_DEVICE_NO_DATA) != 0;
-    uint64_t most = 1;
+    uint64_t most = 1, most_whole = 1;
     pst_status status = PST_OK;
-    float *values;
+    struct room room;
 
     for (uint32_t i = 0; i < rank->n_params && !hollow; i++) {
-        most = rank->params[i].elems > most ? rank->params[i].elems : most;
+        const struct pst_parameter *parameter = parameter_of(rank, &rank->params[i]);
+        const uint64_t whole = pst_is_split(parameter) ? pst_box_whole(parameter) : 0;
+
+        most = parameter->elems > most ? parameter->elems : most;
+        most_whole = whole > most_whole ? whole : most_whole;
     }
-    values = pst_alloc(most, sizeof *values);
+    room.own = pst_alloc(most, sizeof *room.own);
+    room.whole = pst_alloc(most_whole, sizeof *room.whole);
     for (uint32_t i = 0; i < rank->n_params && status == PST_OK; i++) {
-        status = begin_weights(rank, &rank->params[i], values, err);
-        PST_TRY(status, begin_slots(rank, &rank->params[i], values, err));
+        status = begin_weights(rank, &rank->params[i], &room, err);
+        PST_TRY(status, begin_slots(rank, &rank->params[i], &room, err));
     }
-    free(values);
+    free(room.whole);
+    free(room.own);
     return status;
 }
 

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graph/split.h"
+
 pst_status pst_exec_eval(struct pst_exec *exec, const struct pst_batch *batch, double *ret_loss,
                          float *ret_output, uint64_t output_elems, struct pst_error *err)
 {
@@ -130,6 +132,9 @@ static pst_status fetch_parameter(struct pst_exec *exec, uint32_t command, uint3
     bool found = false;
     pst_status status;
 
+    if (of_rank == PST_NONE && pst_is_split(&exec->config.graph->params[parameter])) {
+        return PST_ERR_BUG;
+    }
     for (uint32_t r = 0; r < exec->n_ranks && !found; r++) {
         found = row_on(exec, r, parameter, of_rank) != NULL;
     }

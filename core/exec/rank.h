@@ -125,7 +125,13 @@ bool exec_run_both(const struct exec_list *list, uint32_t index, const struct ex
 pst_status exec_run_call(struct exec_rank *rank, struct exec_list *list, uint32_t index,
                          const struct exec_task *task, uint32_t flags, struct pst_error *err);
 
-/* sums.c: posts the meeting of TIE, REDUCE or GATHER. */
+/* Fails where the rank is told to, at a point of PENSTOCK_FAULT. */
+pst_status exec_fault(const struct exec_rank *rank, const char *point, struct pst_error *err);
+
+/* sums.c: the parts of a replica meet in a call. */
+pst_status exec_meet_parts(struct exec_rank *rank, const struct exec_list *list, uint32_t call,
+                           struct pst_error *err);
+/* Posts the meeting of TIE, REDUCE or GATHER. */
 pst_status exec_post_meeting(struct exec_rank *rank, struct exec_list *list, uint32_t index,
                              struct pst_error *err);
 /* Gives all replicas the running statistics of the first; all ranks call it, with nothing under

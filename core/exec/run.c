@@ -55,6 +55,9 @@ pst_status exec_run_call(struct exec_rank *rank, struct exec_list *list, uint32_
     const struct pst_kernel *kernel = list->calls[index].kernel;
     void *o[3];
 
+    if (list->parts[index] != NULL) {
+        return exec_meet_parts(rank, list, index, err);
+    }
     if (kernel != NULL) {
         kernel->run(kernel, &call_at(list, index, task, flags)->call);
         return PST_OK;
@@ -365,6 +368,17 @@ static pst_status finish_waits(struct exec_rank *rank, struct exec_list *list, u
     return status;
 }
 
+pst_status exec_fault(const struct exec_rank *rank, const char *point, struct pst_error *err)
+{
+    if (!pst_fault(point, rank->index)) {
+        return PST_OK;
+    }
+    pst_fail(err, PST_ERR_UNSUPPORTED, "run.fault", "rank %u: PENSTOCK_FAULT at %s", rank->index,
+             point);
+    err->exit_code = 1;
+    return PST_ERR_UNSUPPORTED;
+}
+
 /* Every instruction is two points, one for all and one for its kind. */
 static pst_status meet_fault(const struct exec_rank *rank, uint32_t op, struct pst_error *err)
 {
@@ -373,15 +387,10 @@ static pst_status meet_fault(const struct exec_rank *rank, uint32_t op, struct p
         [PST_I_FETCH] = "copy",  [PST_I_REDUCE] = "reduce", [PST_I_TIE] = "reduce",
         [PST_I_NORM] = "reduce", [PST_I_STEP] = "update",   [PST_I_GATHER] = "reduce",
     };
-    const char *point = points[op] == NULL ? "pass" : points[op];
+    pst_status status = exec_fault(rank, "instr", err);
 
-    if (!pst_fault("instr", rank->index) && !pst_fault(point, rank->index)) {
-        return PST_OK;
-    }
-    pst_fail(err, PST_ERR_UNSUPPORTED, "run.fault", "rank %u: PENSTOCK_FAULT at %s", rank->index,
-             point);
-    err->exit_code = 1;
-    return PST_ERR_UNSUPPORTED;
+    PST_TRY(status, exec_fault(rank, points[op] == NULL ? "pass" : points[op], err));
+    return status;
 }
 
 pst_status exec_run(struct exec_rank *rank, struct exec_list *list, uint32_t section,

@@ -5,6 +5,7 @@
 #include "exec/state.h"
 
 #include "base/fault.h"
+#include "graph/split.h"
 
 uint64_t exec_arena_bytes(const struct pst_exec *exec, uint32_t rank)
 {
@@ -97,6 +98,16 @@ static void bind_params(struct exec_rank *rank)
     }
 }
 
+/* Elements of a split parameter have other places in each part. */
+static bool is_of_part(const struct exec_rank *rank, const struct pst_program_param *row,
+                       const struct pst_square_tree *tree)
+{
+    const struct pst_exec_config *config = &rank->exec->config;
+
+    return !pst_is_split(&config->graph->params[row->parameter]) ||
+           tree->part == pst_plan_part(&config->plan->stages[row->stage], rank->index);
+}
+
 /* With NORM those that the rank tells; else of all its parameters, whose update asks for them. */
 static void bind_squares(struct exec_rank *rank)
 {
@@ -113,7 +124,7 @@ static void bind_squares(struct exec_rank *rank)
         }
         row = &program->params[i];
         if (i < program->n_params && row->parameter == tree->parameter &&
-            tree->first - row->shard.first < row->shard.elems) {
+            is_of_part(rank, row, tree) && tree->first - row->shard.first < row->shard.elems) {
             rank->squared[rank->n_squared++] =
                 (struct exec_square){i, row->owner ? t : PST_NONE, tree->first, tree->elems};
         }

@@ -106,6 +106,17 @@ static bool is_done(const struct pst_exec *exec, uint32_t slot)
     return done;
 }
 
+static bool is_finite(const struct pst_exec *exec, uint32_t parameter)
+{
+    bool finite = true;
+
+    for (uint32_t t = 0; t < exec->n_trees; t++) {
+        finite = finite && (exec->trees[t].parameter != parameter ||
+                            __builtin_isfinite(exec->table[t]));
+    }
+    return finite;
+}
+
 /* Returns the last stage whose gradient is not finite: it is the nearest to the loss, and earlier
    stages got theirs from it. */
 static uint32_t find_stage(const struct pst_exec *exec)
@@ -118,8 +129,7 @@ static uint32_t find_stage(const struct pst_exec *exec)
         for (uint32_t i = 0; i < program->n_params; i++) {
             const struct pst_program_param *param = &program->params[i];
 
-            if (param->owner && !__builtin_isfinite(exec->table[param->parameter]) &&
-                param->stage > stage) {
+            if (param->owner && param->stage > stage && !is_finite(exec, param->parameter)) {
                 stage = param->stage;
             }
         }

@@ -1,9 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Meetings of ranks: sums of gradients, gathers of weights; the replicas' running statistics, which
- * are those of the first of them where something reads them; their losses.
+ * Meetings of ranks: sums of gradients, gathers of weights, conversions between the parts of a
+ * replica; the replicas' running statistics, which are those of the first of them where something
+ * reads them; their losses.
  */
 #include "exec/state.h"
+
+#include <string.h>
+
+#include "graph/split.h"
 
 /* --- meetings ----------------------------------------------------------------------------------*/
 
@@ -47,49 +52,161 @@ const struct pst_meeting *exec_bind_meeting(struct exec_rank *rank, const struct
     return meeting;
 }
 
-pst_status exec_post_meeting(struct exec_rank *rank, struct exec_list *list, uint32_t index,
-                             struct pst_error *err)
+/* A failure says that it cannot post `what` `whose`. */
+static pst_status post(struct exec_rank *rank, const struct pst_meeting *meeting,
+                       pst_request *ret_request, const char *what, uint32_t whose,
+                       struct pst_error *err)
 {
-    struct exec_instr *instr = &list->instrs[index];
-    const struct pst_meeting *meeting = instr->meeting;
     pst_status status = exec_before_post(rank, err);
 
     if (status != PST_OK) {
         return status;
     }
     status = rank->exec->config.transport->meet(rank->exec->transport, rank->index, meeting,
-                                                &instr->request);
+                                                ret_request);
     if (status != PST_OK) {
-        return exec_fail_post(rank, status, pst_instr_name(list->program->instrs[index].op),
-                              list->program->instrs[index].stage, err);
+        return exec_fail_post(rank, status, what, whose, err);
     }
     for (uint32_t i = 0; i < meeting->n_parts; i++) {
         exec_clock_touch(rank, meeting->parts[i].dst,
                          meeting->parts[i].elems * pst_meeting_size(meeting));
     }
-    instr->pending = true;
     return PST_OK;
+}
+
+pst_status exec_post_meeting(struct exec_rank *rank, struct exec_list *list, uint32_t index,
+                             struct pst_error *err)
+{
+    const struct pst_instr *from = &list->program->instrs[index];
+    struct exec_instr *instr = &list->instrs[index];
+    pst_status status =
+        post(rank, instr->meeting, &instr->request, pst_instr_name(from->op), from->stage, err);
+
+    instr->pending = status == PST_OK;
+    return status;
+}
+
+/* --- parts of a replica ------------------------------------------------------------------------*/
+
+/* A sum is of one piece. Samples are outermost, so a gather has a piece of each member in each. */
+static void bind_pieces(struct exec_rank *rank, struct exec_parts *parts,
+                        const struct pst_tensor *operand, uint32_t samples, char *result)
+{
+    struct pst_meeting *meeting = &parts->meeting;
+    const bool sum = meeting->kind == PST_MEET_SUM;
+    const uint32_t n_members = sum ? 1 : meeting->n_members;
+    const uint32_t n = sum ? 1 : samples * n_members;
+    struct pst_meet_part *pieces = pst_arena_array(&rank->memory, n, sizeof *pieces);
+    const void **src = pst_arena_array(&rank->memory, 1, sizeof *src);
+
+    src[0] = parts->own;
+    for (uint32_t i = 0; i < n; i++) {
+        pieces[i] = (struct pst_meet_part){.src = sum ? src : NULL,
+                                           .dst = result + i * operand->bytes,
+                                           .elems = sum ? operand->elems * samples : operand->bytes,
+                                           .owner = sum ? PST_NONE : i % n_members};
+    }
+    meeting->parts = pieces;
+    meeting->n_parts = n;
+}
+
+pst_status exec_bind_parts(struct exec_rank *rank, struct exec_list *list,
+                           const struct pst_plan_stage *stage, uint32_t call, struct pst_error *err)
+{
+    const struct pst_program_call *from = &list->program->calls[call];
+    const struct pst_op *op = &list->graph->ops[from->op];
+    const bool forward = from->pass == PST_KERNEL_F;
+    const bool sum = pst_convert_work(op, from->pass) == PST_WORK_SUM;
+    const struct pst_tensor *operand =
+        &list->graph->tensors[forward ? op->in[0] : op->out[0]];
+    const uint32_t *operands = &list->program->operands[from->first_operand];
+    const struct pst_operands at = pst_operands_of(op);
+    struct exec_parts *parts = pst_arena_array(&rank->memory, 1, sizeof *parts);
+
+    if (stage == NULL || stage->tensor != op->parts ||
+        pst_plan_place(stage, rank->index) == PST_NONE) {
+        return pst_fail(err, PST_ERR_BUG, "plan.illegal",
+                        "rank %u: operator %s is of %u parts, and the stage is not", rank->index,
+                        op->name, op->parts);
+    }
+    parts->own = exec_value(rank, list->program, operands[forward ? at.x : at.dy]);
+    parts->me = pst_plan_part(stage, rank->index);
+    parts->meeting = (struct pst_meeting){
+        .kind = sum ? PST_MEET_SUM : PST_MEET_GATHER,
+        .lane = PST_MEET_PARTS,
+        .dtype = operand->dtype,
+        .name = pst_arena_printf(&rank->memory, "%s over parts (%s)", sum ? "sum" : "gather",
+                                 op->name),
+        .members = &stage->ranks[pst_plan_replica(stage, rank->index) * stage->tensor],
+        .n_members = stage->tensor,
+        .n_src = 1};
+    bind_pieces(rank, parts, operand, operand->batched ? from->samples : 1,
+                exec_value(rank, list->program, operands[forward ? at.y : at.dx]));
+    list->parts[call] = parts;
+    return PST_OK;
+}
+
+/* Its own pieces of a gather to where they belong. */
+static void bring_own(struct exec_rank *rank, const struct exec_parts *parts)
+{
+    const struct pst_meeting *meeting = &parts->meeting;
+    const bool hollow = (rank->exec->config.device->flags & PST_DEVICE_NO_DATA) != 0;
+    const uint64_t bytes = meeting->parts[0].elems;
+    const char *own = parts->own;
+
+    for (uint32_t i = parts->me; i < meeting->n_parts && meeting->kind == PST_MEET_GATHER;
+         i += meeting->n_members, own += bytes) {
+        if (hollow) {
+            exec_clock_touch(rank, own, bytes);
+        } else {
+            memcpy(meeting->parts[i].dst, own, bytes);
+        }
+    }
+}
+
+pst_status exec_meet_parts(struct exec_rank *rank, const struct exec_list *list, uint32_t call,
+                           struct pst_error *err)
+{
+    const struct exec_parts *parts = list->parts[call];
+    const struct pst_program_call *from = &list->program->calls[call];
+    pst_request request = 0;
+    pst_status status = exec_fault(rank, "meet", err);
+
+    if (status == PST_OK) {
+        bring_own(rank, parts);
+        status = post(rank, &parts->meeting, &request, "a meeting of operator", from->op, err);
+    }
+    PST_TRY(status, rank->exec->config.transport->wait(rank->exec->transport, rank->index, request,
+                                                       err));
+    if (status != PST_OK) {
+        pst_error_detail(err, "operator %s, pass %c, samples %u + %u on rank %u\n",
+                         list->graph->ops[from->op].name, "FB"[from->pass], from->first_sample,
+                         from->samples, rank->index);
+    }
+    return status;
 }
 
 /* --- running statistics ------------------------------------------------------------------------*/
 
-/* One buffer from the first replica to the others. */
+/* One buffer from the first replica to the same part of the others. */
 static pst_status share_buffer(struct exec_rank *rank, const struct pst_plan_stage *stage,
                                uint64_t tag, void *data, uint64_t bytes, struct pst_error *err)
 {
     const struct pst_transport_ops *transport = rank->exec->config.transport;
     struct pst_transport *t = rank->exec->transport;
-    bool first = stage->ranks[0] == rank->index;
+    const uint32_t *ranks = stage->ranks + pst_plan_part(stage, rank->index);
+    const uint32_t replica = pst_plan_replica(stage, rank->index);
+    const bool first = replica == 0;
     pst_status status = exec_before_post(rank, err);
 
-    for (uint32_t r = 1; r < stage->n_ranks && status == PST_OK; r++) {
+    for (uint32_t r = 1; r < pst_plan_replicas(stage) && status == PST_OK; r++) {
         pst_request request;
 
-        if (!first && stage->ranks[r] != rank->index) {
+        if (!first && r != replica) {
             continue;
         }
-        status = transport->post(t, rank->index, stage->ranks[first ? r : 0], first, tag, data,
-                                 bytes, &request);
+        status = transport->post(t, rank->index, ranks[first ? r * stage->tensor : 0], first, tag,
+                                 data, bytes, &request);
         status = status == PST_OK
                      ? transport->wait(t, rank->index, request, err)
                      : exec_fail_post(rank, status, "running statistics for replica", r, err);
@@ -105,7 +222,8 @@ pst_status exec_share_state(struct exec_rank *rank, struct pst_error *err)
 
     for (uint32_t s = 0; s < config->plan->n_stages; s++) {
         const struct pst_plan_stage *stage = &config->plan->stages[s];
-        bool here = stage->n_ranks > 1 && pst_plan_replica(stage, rank->index) != PST_NONE;
+        bool here =
+            pst_plan_replicas(stage) > 1 && pst_plan_replica(stage, rank->index) != PST_NONE;
 
         for (uint32_t n = 0; here && n < stage->n_nodes; n++) {
             uint32_t op = stage->nodes[n];

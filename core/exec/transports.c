@@ -190,7 +190,8 @@ static void count_state(const struct exec_rank *rank, struct pst_transport_needs
 
     for (uint32_t s = 0; s < config->plan->n_stages; s++) {
         const struct pst_plan_stage *stage = &config->plan->stages[s];
-        const bool here = stage->n_ranks > 1 && pst_plan_replica(stage, rank->index) != PST_NONE;
+        const bool here =
+            pst_plan_replicas(stage) > 1 && pst_plan_replica(stage, rank->index) != PST_NONE;
 
         for (uint32_t n = 0; here && n < stage->n_nodes; n++) {
             for (uint32_t i = 0; i < config->graph->ops[stage->nodes[n]].n_state; i++) {
@@ -237,15 +238,26 @@ struct pst_transport_memory exec_async_memory(struct pst_exec *exec)
 
 /* --- ranks and what they have posted ---------------------------------------------------------- */
 
-static bool shares_stage(const struct pst_plan *plan, uint32_t rank, uint32_t other)
+/* What they share a stage for. */
+struct shared {
+    bool replicas; /* the same part of two replicas */
+    bool parts;    /* two parts of one replica */
+};
+
+static struct shared shared_in(const struct pst_plan *plan, uint32_t rank, uint32_t other)
 {
-    for (uint32_t s = 0; s < plan->n_stages; s++) {
-        if (pst_plan_replica(&plan->stages[s], rank) != PST_NONE &&
-            pst_plan_replica(&plan->stages[s], other) != PST_NONE) {
-            return true;
+    struct shared shared = {false, false};
+
+    for (uint32_t s = 0; plan != NULL && s < plan->n_stages; s++) {
+        const struct pst_plan_stage *stage = &plan->stages[s];
+        const uint32_t one = pst_plan_place(stage, rank), two = pst_plan_place(stage, other);
+
+        if (one != PST_NONE && two != PST_NONE && one != two) {
+            shared.replicas |= one % stage->tensor == two % stage->tensor;
+            shared.parts |= one / stage->tensor == two / stage->tensor;
         }
     }
-    return false;
+    return shared;
 }
 
 static bool moves_between(const struct pst_program *program, uint32_t other)
@@ -260,23 +272,24 @@ static bool moves_between(const struct pst_program *program, uint32_t other)
     return false;
 }
 
-/* Replicas share running statistics by transfers, and gradients by sums. */
+/* Replicas share running statistics by transfers, and gradients by sums; parts share results. */
 uint32_t exec_meets(void *context, uint32_t rank, uint32_t other)
 {
     const struct pst_exec *exec = context;
     const struct pst_exec_config *config = &exec->config;
     const struct pst_plan *plan = config->plan;
-    bool replicas = rank != other && shares_stage(plan, rank, other), tied = false;
-    bool transfers =
-        moves_between(config->programs[rank], other) ||
-        (config->eval_plan != NULL && (moves_between(config->eval_programs[rank], other) ||
-                                       shares_stage(config->eval_plan, rank, other)));
+    const struct shared train = shared_in(plan, rank, other);
+    const struct shared eval = shared_in(config->eval_plan, rank, other);
+    bool tied = false;
+    const bool transfers =
+        train.replicas || eval.replicas || moves_between(config->programs[rank], other) ||
+        (config->eval_plan != NULL && moves_between(config->eval_programs[rank], other));
 
     for (uint32_t t = 0; t < plan->n_ties && !tied; t++) {
         tied = pst_plan_tie_has(plan, t, rank) && pst_plan_tie_has(plan, t, other);
     }
-    return (transfers || replicas ? PST_MEETS_TRANSFER : 0u) |
-           (replicas || tied ? PST_MEETS_SUM : 0u);
+    return (transfers ? PST_MEETS_TRANSFER : 0u) |
+           (train.replicas || train.parts || eval.parts || tied ? PST_MEETS_SUM : 0u);
 }
 
 pst_status exec_flush(struct exec_rank *rank, struct pst_error *err)

@@ -398,15 +398,37 @@ static void code_nodes(struct file *f, struct pst_plan_stage *stage)
     pst_codec_end(c);
 }
 
+/* Parts of a replica are ranks in a row, the first a multiple of their number: pst_plan_expand. */
+static bool are_groups(const struct pst_plan_stage *stage, uint32_t n_devices)
+{
+    const uint32_t tensor = stage->tensor;
+    uint32_t i = 0;
+
+    while (i < stage->n_ranks && stage->ranks[i] % tensor == i % tensor &&
+           stage->ranks[i] / tensor == stage->ranks[i / tensor * tensor] / tensor) {
+        i++;
+    }
+    return i == stage->n_ranks && n_devices % tensor == 0;
+}
+
 static void code_ranks(struct file *f, struct pst_plan_stage *stage)
 {
     pst_codec_uints(&f->codec, "devices", &stage->ranks, &stage->n_ranks);
     if (pst_codec_reads(&f->codec) && stage->n_ranks > f->plan->n_devices) {
         pst_codec_fail(&f->codec, NULL, "devices", "more devices than there are");
+    } else if (pst_codec_is_sound(&f->codec) && stage->n_ranks % stage->tensor != 0) {
+        pst_codec_fail(&f->codec, NULL, "devices", "%u devices, which %u parts do not divide",
+                       stage->n_ranks, stage->tensor);
+    } else if (pst_codec_is_sound(&f->codec) && !are_groups(stage, f->plan->n_devices)) {
+        pst_codec_fail(&f->codec, NULL, "devices",
+                       "expected %u devices in a row for each replica, the first a multiple of %u, "
+                       "and a plan of a multiple of %u devices",
+                       stage->tensor, stage->tensor, stage->tensor);
     }
 }
 
-/* Left out where a replica is a rank. */
+/* Left out where a replica is a rank. Before the operators, which another number of parts has not.
+ */
 static void code_tensor(struct file *f, struct pst_plan_stage *stage)
 {
     struct pst_codec *c = &f->codec;
@@ -421,12 +443,10 @@ static void code_tensor(struct file *f, struct pst_plan_stage *stage)
     }
     if (stated && stage->tensor < 2) {
         pst_codec_fail(c, NULL, "tensor", "%u; leave it out for 1", stage->tensor);
-    } else if (stage->n_ranks % stage->tensor != 0) {
-        pst_codec_fail(c, NULL, "tensor", "%u parts, which do not divide the %u devices",
-                       stage->tensor, stage->n_ranks);
     } else if (stage->tensor != f->graph->parts) {
-        pst_codec_fail(c, NULL, "tensor", "the plan has %u part%s, the config parallel.tensor = %u",
-                       stage->tensor, stage->tensor == 1 ? "" : "s", f->graph->parts);
+        pst_codec_fail(c, NULL, "tensor",
+                       "the plan was made with parallel.tensor = %u, here it is %u; plan again",
+                       stage->tensor, f->graph->parts);
     }
 }
 
@@ -446,9 +466,9 @@ static void code_stage(struct file *f, uint32_t s)
     pst_codec_newline(c);
     pst_codec_object(c, NULL);
     pst_codec_position(c, "id", s);
+    code_tensor(f, &at);
     code_nodes(f, &at);
     code_ranks(f, &at);
-    code_tensor(f, &at);
     pst_codec_uint(c, "microbatch_size", &at.microbatch_size);
     pst_codec_uint(c, "k", &at.k);
     pst_codec_uint(c, "in_flight", &at.in_flight);

@@ -464,6 +464,7 @@ uint64_t pst_planner_host_share(const struct pst_planner *planner)
     if (bytes == 0) {
         return UINT64_MAX;
     }
-    bytes /= (uint64_t)planner->in.cluster->devices * planner->devices.places.shared;
+    bytes /= (uint64_t)planner->in.cluster->devices * planner->in.graph->parts *
+             planner->devices.places.shared;
     return bytes > 0 ? bytes : 1; /* 0 would be no limit */
 }

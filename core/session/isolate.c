@@ -10,6 +10,7 @@
 #include "base/util.h"
 #include "host/plugin_host.h"
 #include "planner/state.h"
+#include "session/groups.h"
 
 pst_status pst_isolate_is_wanted(const struct pst_job *job, bool *ret_wanted, struct pst_error *err)
 {
@@ -82,7 +83,7 @@ static pst_status adopt_plan(struct pst_session *session, const char *text, stru
     if (status == PST_OK && !belongs(session, planned->plan)) {
         status = pst_fail(err, PST_ERR_BUG, "plugin.contract", "it is for another job");
     }
-    PST_TRY(status, pst_session_judge(session, NULL, err));
+    PST_TRY(status, pst_session_judge(session, planned, NULL, err));
     return status;
 }
 
@@ -117,15 +118,19 @@ static pst_status open_session(void *job_, struct pst_error *err)
 static pst_status search_plan(const void *job, bool (*cancelled)(void), void *ret_planned,
                               struct pst_error *err)
 {
-    const struct pst_session *session = ((const struct pst_plan_job *)job)->session;
+    struct pst_session *session = ((const struct pst_plan_job *)job)->session;
     pst_job_planner *planner =
         session->job->planner == NULL ? pst_planner_run : session->job->planner;
-    struct pst_cost_model cost = session->cost;
+    struct pst_groups groups;
+    pst_status status;
 
-    cost.side_by_side = session->profile != NULL ? pst_session_side_by_side(session) : 0;
-    return planner(session->job, session->graph, &session->cluster, &cost, pst_predict_step,
-                   cancelled == pst_worker_stopped_or_late ? pst_worker_stopped : cancelled,
-                   ret_planned, err);
+    pst_groups_describe(session, &groups);
+    status = planner(session->job, session->graph, groups.cost.cluster, &groups.cost,
+                     pst_predict_step,
+                     cancelled == pst_worker_stopped_or_late ? pst_worker_stopped : cancelled,
+                     ret_planned, err);
+    return session->graph->parts > 1 ? pst_groups_expand(session, status, ret_planned, err)
+                                     : status;
 }
 
 static pst_status pass_plan(struct pst_wire *w, const void *job, void *planned_,

@@ -7,6 +7,7 @@
 
 #include "base/memory.h"
 #include "base/text.h"
+#include "graph/split.h"
 
 /* --- names ------------------------------------------------------------------------------------ */
 
@@ -62,19 +63,32 @@ static float muon_factor(const struct pst_job *job, const struct pst_graph *grap
                                                : sqrt(fmax(1, out / in)));
 }
 
-static void mark_muon(const struct pst_job *job, struct pst_graph *graph,
-                      const struct pst_job_group *const *groups)
+static pst_status mark_muon(const struct pst_job *job, struct pst_graph *graph,
+                            const struct pst_job_group *const *groups, struct pst_error *err)
 {
     float *factors = pst_alloc(graph->n_params, sizeof *factors);
+    pst_status status = PST_OK;
 
-    for (uint32_t i = 0; i < graph->n_params; i++) {
-        if ((groups[i] == NULL || groups[i]->optimizer == 0) &&
-            is_inner_matrix(graph, &graph->params[i])) {
-            factors[i] = muon_factor(job, graph, &graph->params[i]);
+    for (uint32_t i = 0; i < graph->n_params && status == PST_OK; i++) {
+        const struct pst_parameter *parameter = &graph->params[i];
+
+        if ((groups[i] != NULL && groups[i]->optimizer != 0) ||
+            !is_inner_matrix(graph, parameter)) {
+            continue;
+        }
+        factors[i] = muon_factor(job, graph, parameter);
+        if (pst_is_split(parameter)) {
+            status = pst_fail(err, PST_ERR_CONFIG, "config.value",
+                              "muon orthogonalises whole matrices, and \"%s\" is split over %u "
+                              "devices (parallel.tensor); set train.optimizer = \"adamw\"",
+                              parameter->name, parameter->box.parts);
         }
     }
-    pst_graph_set_muon(graph, factors);
+    if (status == PST_OK) {
+        pst_graph_set_muon(graph, factors);
+    }
     free(factors);
+    return pst_config_place(job->config, "train", "optimizer", status, err);
 }
 
 /* --- rules ------------------------------------------------------------------------------------ */
@@ -145,8 +159,8 @@ static pst_status check_names(const struct pst_job *job, const struct pst_graph 
     return status;
 }
 
-pst_status pst_rules_make(const struct pst_job *job, struct pst_graph *graph,
-                          struct pst_rules *ret_rules, struct pst_error *err)
+static pst_status make_rules(const struct pst_job *job, struct pst_graph *graph,
+                             struct pst_rules *ret_rules, struct pst_error *err)
 {
     const struct pst_job_group **groups;
     pst_status status = check_names(job, graph, err);
@@ -160,7 +174,7 @@ pst_status pst_rules_make(const struct pst_job *job, struct pst_graph *graph,
         groups[i] = group_of(job, graph->params[i].name);
     }
     if (job->train.optimizer == PST_MUON) {
-        mark_muon(job, graph, groups);
+        status = mark_muon(job, graph, groups, err);
     }
     for (uint32_t i = 0; i < graph->n_params && status == PST_OK; i++) {
         const struct pst_exec_rule rule = rule_of(job, &graph->params[i], groups[i]);
@@ -172,6 +186,16 @@ pst_status pst_rules_make(const struct pst_job *job, struct pst_graph *graph,
     }
     free(groups);
     return pst_config_place(job->config, "train", "group", status, err);
+}
+
+/* What a part updates is updated as in the whole model, whose digest tells of Muon, too. */
+pst_status pst_rules_make(const struct pst_job *job, struct pst_graph *graph,
+                          struct pst_rules *ret_rules, struct pst_error *err)
+{
+    pst_status status =
+        graph->whole == NULL ? PST_OK : make_rules(job, graph->whole, ret_rules, err);
+
+    return status == PST_OK ? make_rules(job, graph, ret_rules, err) : status;
 }
 
 /* --- words ------------------------------------------------------------------------------------ */

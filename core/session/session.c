@@ -15,6 +15,7 @@
 #include "graph/custom.h"
 #include "host/plugin_host.h"
 #include "planner/state.h"
+#include "session/groups.h"
 
 /* --- a GPU for each rank? ---------------------------------------------------------------------*/
 
@@ -144,6 +145,7 @@ pst_status pst_session_graph(const struct pst_job *job, struct pst_graph **ret_g
 
     pst_doing("building", "the model");
     status = parts->graph(job, ret_graph, err);
+    PST_TRY(status, pst_groups_split(job, ret_graph, err));
     return status == PST_OK ? slice_graph(job, *ret_graph, err) : status;
 }
 
@@ -192,6 +194,9 @@ static pst_status check_traits(const struct pst_session *session, struct pst_err
          "has no Muon; set train.optimizer = \"adamw\", or run.device = \"cpu\""},
         {session->graph->slices > 1, PST_DEVICE_SLICES, "run", "device",
          "cannot run slices of sequences; set scheduler.slices = 1, or run.device = \"cpu\""},
+        {session->graph->parts > 1, PST_DEVICE_PARTS, "run", "device",
+         "cannot share operators with other devices; set parallel.tensor = 1, or run.device = "
+         "\"cpu\""},
     };
 
     for (size_t i = 0; i < sizeof traits / sizeof *traits && !pst_session_has_no_data(session);
@@ -541,6 +546,7 @@ static pst_status create_session(const struct pst_job *job, const struct pst_tea
                                   pst_cluster_check(&session->cluster, err), err);
     }
     PST_TRY(status, pst_cluster_mix(job->cluster, &session->cluster, &session->arena, err));
+    PST_TRY(status, pst_groups_check(session, err));
     PST_TRY(status, find_transport(session, with_transport, err));
     if (status == PST_OK && with_transport) {
         status = count_devices(session, err);

@@ -89,7 +89,7 @@ void pst_session_destroy(struct pst_session *session);
 /* Can its operators be run and measured? config.value: its model is a costed graph. */
 pst_status pst_session_check_runs(const struct pst_session *session, struct pst_error *err);
 
-/* The graph that [model] describes, alone; pst_graph_destroy it. */
+/* The graph that [model] describes, or a part's of it, alone; pst_graph_destroy it. */
 pst_status pst_session_graph(const struct pst_job *job, struct pst_graph **ret_graph,
                              struct pst_error *err);
 
@@ -128,10 +128,10 @@ uint32_t pst_session_side_by_side(const struct pst_session *session);
    two figures of the session into the session. */
 pst_status pst_session_predict(struct pst_session *session, struct pst_error *err);
 
-/* Proves session->planned.plan, and makes its programs once the rest holds. PST_ERR_BUG
+/* Proves a plan for the session, and makes its programs once the rest holds. PST_ERR_BUG
    plan.illegal and a report that is not empty: it is illegal. ret_report may be NULL. */
-pst_status pst_session_judge(struct pst_session *session, struct pst_check_report *ret_report,
-                             struct pst_error *err);
+pst_status pst_session_judge(struct pst_session *session, struct pst_planned *planned,
+                             struct pst_check_report *ret_report, struct pst_error *err);
 
 /* plan_statements.c. Of a legal plan with the config that is in it: adds to the report what it
    states of that config and what this does not say (STAT2). */

@@ -119,10 +119,9 @@ pst_status pst_session_predict(struct pst_session *session, struct pst_error *er
 }
 
 /* Programs are for lists that are proven. */
-pst_status pst_session_judge(struct pst_session *session, struct pst_check_report *ret_report,
-                             struct pst_error *err)
+pst_status pst_session_judge(struct pst_session *session, struct pst_planned *planned,
+                             struct pst_check_report *ret_report, struct pst_error *err)
 {
-    struct pst_planned *planned = &session->planned;
     struct pst_check_report *own = ret_report == NULL ? pst_alloc(1, sizeof *own) : NULL;
     struct pst_check_report *report = own != NULL ? own : ret_report;
     struct pst_check_limits limits;
@@ -204,7 +203,7 @@ static pst_status use_file(struct pst_session *session, const char *plan_file,
         return status;
     }
     report = pst_alloc(1, sizeof *report);
-    status = pst_session_judge(session, report, err);
+    status = pst_session_judge(session, &session->planned, report, err);
     if (report->n_violations > 0 && err != NULL) {
         err->exit_code = 2;
         snprintf(err->file, sizeof err->file, "%s", plan_file);
@@ -333,7 +332,7 @@ pst_status pst_session_adopt(struct pst_session *session, const char *text, stru
     pst_status status = pst_plan_parse("the plan of rank 0", text, strlen(text), session->graph,
                                        &session->planned.plan, err);
 
-    PST_TRY(status, pst_session_judge(session, NULL, err));
+    PST_TRY(status, pst_session_judge(session, &session->planned, NULL, err));
     return status == PST_OK ? time_and_fit(session, err) : status;
 }
 

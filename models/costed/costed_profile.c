@@ -55,7 +55,8 @@ pst_status pst_profile_bind(const struct pst_costed *profile, const struct pst_g
         if (why != NULL) {
             pst_fail(err, PST_ERR_CONFIG, "config.value",
                      "the profile is not one of this model: operator \"%s\" %s", op->name, why);
-            pst_error_hint(err, "measure this model: penstock profile CONFIG -o FILE");
+            pst_error_hint(err, "measure this model%s: penstock profile CONFIG -o FILE",
+                           graph->parts > 1 ? " with this parallel.tensor" : "");
             return PST_ERR_CONFIG;
         }
         nodes[o] = node;

@@ -36,18 +36,25 @@ static void leave(void)
     rmdir(folder_path);
 }
 
-/* The manifest of that shard. */
-static void keep_sound(const char *file, size_t size, const float values[3])
+/* A manifest of that shard: what it has is a tensor, or is each of two parts of a tensor of two
+   sections. */
+static void keep_sound(const char *file, size_t size, const float values[6], uint32_t parts)
 {
-    char sums[2][PST_HASH_TEXT];
-    const struct pst_hash hashes[2] = {pst_hash_of(file, size),
-                                       pst_hash_of(values, 3 * sizeof *values)};
+    char sums[3][PST_HASH_TEXT];
+    const struct pst_hash hashes[3] = {pst_hash_of(file, size),
+                                       pst_hash_of(values, 3 * sizeof *values),
+                                       pst_hash_of(values, 6 * sizeof *values)};
     struct pst_checkpoint_file files[] = {
         {.name = "s", .bytes = size, .xxh3 = pst_hash_text(&hashes[0], sums[0])}};
     struct pst_checkpoint_piece pieces[] = {
-        {.key = "param/w", .shape = {3}, .xxh3 = pst_hash_text(&hashes[1], sums[1])}};
-    struct pst_checkpoint_tensor tensors[] = {
-        {"param/w", 1, {3}, 3, sums[1], sizeof pieces / sizeof *pieces, pieces}};
+        {.key = "param/w", .shape = {3}, .xxh3 = pst_hash_text(&hashes[1], sums[1])},
+        {.key = "param/w", .shape = {3}, .xxh3 = sums[1], .part = 1}};
+    struct pst_checkpoint_tensor tensors[] = {{.name = "param/w",
+                                               .rank = 1,
+                                               .shape = {3 * (uint64_t)parts},
+                                               .xxh3 = pst_hash_text(&hashes[parts], sums[parts]),
+                                               .n_pieces = parts,
+                                               .pieces = pieces}};
     struct pst_manifest manifest = {.run = "",
                                     .written_by = "",
                                     .model = "",
@@ -66,8 +73,11 @@ static void keep_sound(const char *file, size_t size, const float values[3])
                                     .tensors = tensors};
     char *text;
 
+    if (parts > 1) {
+        tensors[0].box = (struct pst_box){parts, 0, 2, {2, 4}};
+    }
     for (uint32_t i = 0; i < PST_NUMERICS; i++) {
-        manifest.numerics[i] = "";
+        manifest.numerics[i] = "1";
     }
     text = pst_manifest_write(&manifest);
     fuzz_keep(text, strlen(text));
@@ -79,8 +89,8 @@ void fuzz_begin(void)
 {
     static const char header[] =
         "{\"param/w\":{\"dtype\":\"F32\",\"shape\":[3],\"data_offsets\":[0,12]}}   ";
-    static const float values[3] = {1, 2, 3};
-    char file[8 + sizeof header - 1 + sizeof values] = {sizeof header - 1};
+    static const float values[6] = {1, 2, 3, 1, 2, 3};
+    char file[8 + sizeof header - 1 + sizeof values / 2] = {sizeof header - 1};
 
     folder = mkdtemp(folder_path) != NULL ? open(folder_path, O_RDONLY | O_DIRECTORY) : -1;
     if (folder < 0) {
@@ -88,10 +98,11 @@ void fuzz_begin(void)
     }
     atexit(leave);
     memcpy(file + 8, header, sizeof header - 1);
-    memcpy(file + 8 + sizeof header - 1, values, sizeof values);
+    memcpy(file + 8 + sizeof header - 1, values, sizeof values / 2);
     put("s", file, sizeof file);
     put("manifest.json", "{}", 2);
-    keep_sound(file, sizeof file, values);
+    keep_sound(file, sizeof file, values, 1);
+    keep_sound(file, sizeof file, values, 2);
     fuzz_keep(COMMIT "1 bytes=2 sha256=", strlen(COMMIT) + 17);
 }
 

@@ -17,21 +17,24 @@
 #define PST_CHECKPOINT_MANIFEST ((size_t)256 << 20)  /* and a manifest */
 #define PST_CHECKPOINT_NAME     1024                 /* with its NUL, of a tensor that is written */
 
-/* A box of a tensor, the next elements of its row-major order, as a tensor of a shard. */
+/* A box of a tensor, or of a part of it, the next elements of its row-major order, as a tensor of a
+   shard. */
 struct pst_checkpoint_piece {
     uint32_t file;
     const char *key; /* there */
     uint64_t begin[PST_ST_RANK], shape[PST_ST_RANK];
     const char *xxh3;
+    uint32_t part; /* which has the box; 0 where the tensor is not split */
 };
 
 struct pst_checkpoint_tensor {
     const char *name; /* pst_state_name */
     uint32_t rank;
     uint64_t shape[PST_ST_RANK], elems;
-    const char *xxh3; /* NULL: its pieces are in several files */
+    const char *xxh3; /* of its pieces in order; NULL: they are in several files */
     uint32_t n_pieces;
     struct pst_checkpoint_piece *pieces;
+    struct pst_box box; /* parts > 1: the pieces are of its parts, one part after the other */
 };
 
 struct pst_checkpoint_file {
@@ -48,6 +51,7 @@ enum pst_numeric {
     PST_NUMERIC_THREADS,
     PST_NUMERIC_MICROBATCH,
     PST_NUMERIC_REPLICAS,
+    PST_NUMERIC_TENSOR, /* parts of a replica */
     PST_NUMERICS
 };
 extern const char *const pst_numeric_names[PST_NUMERICS];
@@ -92,7 +96,7 @@ struct pst_manifest {
 /* "param/h.0.attn.weight", "opt/1/…", "version/1/…", "state/0/" and the operator's name. */
 void pst_state_name(const struct pst_graph *graph, const struct pst_state_key *key,
                     char text[PST_CHECKPOINT_NAME]);
-/* The shape of that value; returns its rank. */
+/* The shape of that value in the whole model; returns its rank. elems: of an operator's. */
 uint32_t pst_state_shape(const struct pst_graph *graph, const struct pst_state_key *key,
                          uint64_t elems, uint64_t ret_shape[PST_ST_RANK]);
 
@@ -105,8 +109,11 @@ char *pst_manifest_write(struct pst_manifest *manifest);
 pst_status pst_manifest_parse(const char *path, const char *text, size_t length,
                               struct pst_arena *arena, struct pst_manifest *ret_manifest,
                               struct pst_error *err);
+/* The shape of one of the tensor's parts, its own where it has none; returns the elements. */
+uint64_t pst_checkpoint_part(const struct pst_checkpoint_tensor *tensor,
+                             uint64_t ret_shape[PST_ST_RANK]);
 /* Ends a piece's elements: their number, or 0 where they do not continue the tensor at `from` in
-   row-major order. */
+   row-major order; of a tensor with parts, after those of the parts before. */
 uint64_t pst_checkpoint_box(const struct pst_checkpoint_tensor *tensor,
                             const struct pst_checkpoint_piece *piece, uint64_t from);
 
@@ -131,13 +138,14 @@ void pst_checkpoint_close(struct pst_checkpoint *checkpoint); /* accepts NULL */
 /* NULL: it has none of that name. */
 const struct pst_checkpoint_tensor *pst_checkpoint_find(const struct pst_checkpoint *checkpoint,
                                                         const char *name);
-/* All its elements, every piece held against its checksum; ret_values NULL: that alone. Any thread.
-   Errors: checkpoint.damaged. */
+/* All its elements, every piece held against its checksum; ret_values NULL: that alone. Parts are
+   put together. Any thread. Errors: checkpoint.damaged. */
 pst_status pst_checkpoint_read(const struct pst_checkpoint *checkpoint,
                                const struct pst_checkpoint_tensor *tensor, float *ret_values,
                                struct pst_error *err);
 
-/* Values of a checkpoint for an executor of a graph that it fits. */
+/* Values of a checkpoint for an executor of a graph that it fits; those of parameters are whole,
+   where the graph is that of a part, too. */
 struct pst_checkpoint_source {
     const struct pst_checkpoint *checkpoint;
     const struct pst_graph *graph;
@@ -154,8 +162,8 @@ uint32_t pst_checkpoint_check(const char *path,
 
 #define PST_CHECKPOINT_DIFFERENCE 768 /* bytes of its text */
 
-/* Has it that value of a graph, in that shape? Else the difference says what is otherwise.
- *ret_tensor: what is there of that name, or NULL. */
+/* Has it that value of a graph, in the shape of the whole model? Else the difference says what is
+   otherwise. *ret_tensor: what is there of that name, or NULL. */
 bool pst_checkpoint_has(const struct pst_checkpoint *checkpoint, const struct pst_graph *graph,
                         const struct pst_state_key *key, uint64_t elems,
                         const struct pst_checkpoint_tensor **ret_tensor,

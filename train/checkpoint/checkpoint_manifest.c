@@ -9,13 +9,15 @@
 #include <string.h>
 
 #include "config/codec.h"
+#include "graph/split.h"
 
 /* Version 3 has tensors in several files, without a checksum of the whole, which earlier readers
-   would call damaged. Without such a tensor a manifest is of version 2, which all readers read. */
-enum { VERSION = 3, VERSION_SUMMED = 2, OLDEST_READER = 1, NAME_BYTES = 255 };
+   would call damaged; version 4 is of a run whose replicas have parts, and has tensors in parts.
+   Without either a manifest is of version 2, which all readers read. */
+enum { VERSION = 4, VERSION_FILES = 3, VERSION_SUMMED = 2, OLDEST_READER = 1, NAME_BYTES = 255 };
 
 const char *const pst_numeric_names[PST_NUMERICS] = {
-    "device", "kernels", "dtype", "threads_per_device", "microbatch", "replicas",
+    "device", "kernels", "dtype", "threads_per_device", "microbatch", "replicas", "tensor",
 };
 
 /* --- names ------------------------------------------------------------------------------------ */
@@ -55,6 +57,9 @@ uint32_t pst_state_shape(const struct pst_graph *graph, const struct pst_state_k
     for (uint32_t i = 0; i < parameter->rank; i++) {
         ret_shape[i] = parameter->dims[i];
     }
+    if (pst_is_split(parameter)) {
+        ret_shape[parameter->box.axis] *= parameter->box.parts;
+    }
     return parameter->rank;
 }
 
@@ -86,20 +91,41 @@ static void code_hash(struct pst_codec *c, const char *key, const char **text)
     }
 }
 
-/* Numbers of a shape or of a place in it. */
-static void code_sizes(struct pst_codec *c, const char *key, uint64_t *sizes, uint32_t *rank)
+static void code_list(struct pst_codec *c, const char *key, const char *what, uint32_t most,
+                      uint64_t *sizes, uint32_t *ret_n)
 {
     uint32_t n = pst_codec_array(c, key);
 
-    n = pst_codec_reads(c) ? n : *rank;
-    if (n > PST_ST_RANK) {
-        pst_codec_fail(c, NULL, NULL, "%u dimensions, expected at most %d", n, PST_ST_RANK);
+    n = pst_codec_reads(c) ? n : *ret_n;
+    if (n > most) {
+        pst_codec_fail(c, NULL, NULL, "%u %s, expected at most %u", n, what, most);
         n = 0;
     }
     for (uint32_t i = 0; i < n && pst_codec_is_sound(c); i++) {
         pst_codec_bytes(c, NULL, &sizes[i]);
     }
-    *rank = n;
+    *ret_n = n;
+    pst_codec_end(c);
+}
+
+/* Numbers of a shape or of a place in it. */
+static void code_sizes(struct pst_codec *c, const char *key, uint64_t *sizes, uint32_t *rank)
+{
+    code_list(c, key, "dimensions", PST_ST_RANK, sizes, rank);
+}
+
+static void code_box(struct pst_codec *c, struct pst_box *box)
+{
+    if (!pst_codec_has(c, "split", box->parts > 1)) {
+        return;
+    }
+    pst_codec_object(c, "split");
+    pst_codec_uint(c, "axis", &box->axis);
+    code_list(c, "sections", "sections", PST_BOX_SECTIONS, box->sections, &box->n_sections);
+    pst_codec_uint(c, "parts", &box->parts);
+    if (pst_codec_reads(c) && pst_codec_is_sound(c) && box->parts < 2) {
+        pst_codec_fail(c, NULL, "parts", "%u, expected 2 or more", box->parts);
+    }
     pst_codec_end(c);
 }
 
@@ -124,6 +150,9 @@ static void code_piece(struct pst_codec *c, const struct pst_manifest *manifest,
     pst_codec_object(c, NULL);
     pst_codec_uint(c, "file", &piece->file);
     code_text(c, "key", &piece->key);
+    if (tensor->box.parts > 1) {
+        pst_codec_uint(c, "part", &piece->part);
+    }
     code_sizes(c, "begin", piece->begin, &ranks[0]);
     code_sizes(c, "shape", piece->shape, &ranks[1]);
     code_hash(c, "xxh3", &piece->xxh3);
@@ -137,14 +166,31 @@ static void code_piece(struct pst_codec *c, const struct pst_manifest *manifest,
     pst_codec_end(c);
 }
 
+uint64_t pst_checkpoint_part(const struct pst_checkpoint_tensor *tensor,
+                             uint64_t ret_shape[PST_ST_RANK])
+{
+    uint64_t elems = 1;
+
+    for (uint32_t i = 0; i < tensor->rank; i++) {
+        ret_shape[i] = tensor->shape[i];
+        if (tensor->box.parts > 1 && i == tensor->box.axis) {
+            ret_shape[i] /= tensor->box.parts;
+        }
+        elems *= ret_shape[i];
+    }
+    return elems;
+}
+
 uint64_t pst_checkpoint_box(const struct pst_checkpoint_tensor *tensor,
                             const struct pst_checkpoint_piece *piece, uint64_t from)
 {
-    uint64_t first = 0, n = 1;
+    const uint32_t parts = tensor->box.parts > 1 ? tensor->box.parts : 1;
+    uint64_t part[PST_ST_RANK], first = 0, n = 1;
+    const uint64_t before = piece->part * pst_checkpoint_part(tensor, part);
     bool whole = true; /* all dimensions after this one are */
 
     for (uint32_t i = tensor->rank; i-- > 0;) {
-        const uint64_t begin = piece->begin[i], shape = piece->shape[i], all = tensor->shape[i];
+        const uint64_t begin = piece->begin[i], shape = piece->shape[i], all = part[i];
 
         if (begin > all || shape > all - begin || shape == 0 || (!whole && shape != 1)) {
             return 0;
@@ -153,9 +199,9 @@ uint64_t pst_checkpoint_box(const struct pst_checkpoint_tensor *tensor,
         n *= shape;
     }
     for (uint32_t i = 0; i < tensor->rank; i++) {
-        first = first * tensor->shape[i] + piece->begin[i];
+        first = first * part[i] + piece->begin[i];
     }
-    return first == from ? n : 0;
+    return piece->part < parts && before + first == from ? n : 0;
 }
 
 /* Elements below 2^48; false: they are more, or none. */
@@ -169,6 +215,26 @@ static bool count_elems(struct pst_checkpoint_tensor *tensor)
         tensor->elems *= tensor->shape[i];
     }
     return true;
+}
+
+/* Is each section of the axis the same for all parts? */
+static bool divides(const struct pst_checkpoint_tensor *tensor)
+{
+    const struct pst_box *box = &tensor->box;
+    uint64_t left;
+
+    if (box->axis >= tensor->rank) {
+        return false;
+    }
+    left = tensor->shape[box->axis];
+    for (uint32_t i = 0; i < box->n_sections; i++) {
+        if (box->sections[i] == 0 || box->sections[i] > left ||
+            box->sections[i] % box->parts != 0) {
+            return false;
+        }
+        left -= box->sections[i];
+    }
+    return left == 0;
 }
 
 static void check_pieces(struct pst_codec *c, const struct pst_checkpoint_tensor *tensor)
@@ -214,6 +280,9 @@ static void code_tensor(struct pst_codec *c, const struct pst_manifest *manifest
     code_text(c, "name", &tensor->name);
     pst_codec_constant(c, "dtype", "F32");
     code_sizes(c, "shape", tensor->shape, &tensor->rank);
+    if (manifest->version >= VERSION) {
+        code_box(c, &tensor->box);
+    }
     if (pst_codec_has(c, "xxh3", tensor->xxh3 != NULL)) {
         code_hash(c, "xxh3", &tensor->xxh3);
     }
@@ -227,13 +296,17 @@ static void code_tensor(struct pst_codec *c, const struct pst_manifest *manifest
             pst_codec_fail(c, NULL, "shape", "it has no elements, or 2^48 or more");
         } else if (index > 0 && strcmp(manifest->tensors[index - 1].name, tensor->name) >= 0) {
             pst_codec_fail(c, NULL, "name", "names must ascend, without duplicates");
+        } else if (tensor->box.parts > 1 && !divides(tensor)) {
+            pst_codec_fail(c, NULL, "split",
+                           "%.300s: its sections are not those of an axis, each a multiple of %u",
+                           tensor->name, tensor->box.parts);
         } else {
             check_pieces(c, tensor);
             if (lacks_sum(manifest, tensor)) { /* after what is worse: the first failure counts */
                 pst_codec_fail(c, NULL, "xxh3",
                                "missing; %.300s could lack it from version %d on, with pieces in "
                                "several files",
-                               tensor->name, VERSION);
+                               tensor->name, VERSION_FILES);
             }
         }
     }
@@ -297,7 +370,12 @@ static void code_run(struct pst_codec *c, struct pst_manifest *m)
     pst_codec_newline(c);
     pst_codec_object(c, "numerics");
     for (uint32_t i = 0; i < PST_NUMERICS; i++) {
-        code_text(c, pst_numeric_names[i], &m->numerics[i]);
+        if (i != PST_NUMERIC_TENSOR ||
+            (m->version >= VERSION && pst_codec_has(c, pst_numeric_names[i], true))) {
+            code_text(c, pst_numeric_names[i], &m->numerics[i]);
+        } else {
+            m->numerics[i] = "1";
+        }
     }
     pst_codec_end(c);
     pst_codec_newline(c);
@@ -333,12 +411,16 @@ static void code_contents(struct pst_codec *c, struct pst_manifest *m)
 /* A later format is read as far as it says that it can be. */
 static void code_format(struct pst_codec *c, struct pst_manifest *m)
 {
-    uint32_t version = VERSION_SUMMED, least = OLDEST_READER;
+    const char *tensor = m->numerics[PST_NUMERIC_TENSOR]; /* NULL where it is read */
+    uint32_t version = tensor != NULL && strcmp(tensor, "1") != 0 ? VERSION : VERSION_SUMMED;
+    uint32_t least;
 
-    for (uint32_t i = 0; i < m->n_tensors; i++) { /* none yet where it is read */
-        version = m->tensors[i].xxh3 == NULL ? VERSION : version;
+    for (uint32_t i = 0; i < m->n_tensors && version < VERSION; i++) { /* none yet then */
+        version = m->tensors[i].box.parts > 1  ? VERSION
+                  : m->tensors[i].xxh3 == NULL ? VERSION_FILES
+                                               : version;
     }
-    least = version == VERSION ? VERSION : least;
+    least = version > VERSION_SUMMED ? version : OLDEST_READER;
     pst_codec_constant(c, "format", "penstock-checkpoint");
     pst_codec_uint(c, "version", &version);
     pst_codec_uint(c, "min_reader", &least);

@@ -18,6 +18,7 @@
 #include "base/fault.h"
 #include "base/memory.h"
 #include "base/util.h"
+#include "graph/split.h"
 
 #define COMMIT_BYTES 256
 
@@ -394,17 +395,65 @@ static pst_status read_piece(const struct opened *opened, const struct pst_check
                : fail_piece(opened, piece, "is damaged: checksum mismatch", err);
 }
 
+struct scatter {
+    const float *part;
+    float *values;
+};
+
+static void put_run(void *context, uint64_t whole, uint64_t own, uint64_t n)
+{
+    const struct scatter *scatter = context;
+
+    memcpy(scatter->values + whole, scatter->part + own, n * sizeof *scatter->values);
+}
+
+static void put_part(const struct pst_checkpoint_tensor *tensor, uint32_t part, const float *from,
+                     float *ret_values)
+{
+    struct pst_parameter own = {.rank = tensor->rank, .box = tensor->box};
+
+    own.elems = pst_checkpoint_part(tensor, own.dims);
+    pst_box_runs(&own, part, put_run, &(struct scatter){from, ret_values});
+}
+
+/* Parts are read one by one. */
+static pst_status read_parts(const struct pst_checkpoint *checkpoint,
+                             const struct pst_checkpoint_tensor *tensor, float *ret_values,
+                             struct pst_error *err)
+{
+    uint64_t shape[PST_ST_RANK], at = 0;
+    const uint64_t elems = pst_checkpoint_part(tensor, shape);
+    float *part = pst_alloc(elems, sizeof *part);
+    pst_status status = PST_OK;
+
+    for (uint32_t i = 0; i < tensor->n_pieces && status == PST_OK; i++) {
+        const uint64_t n = pst_checkpoint_box(tensor, &tensor->pieces[i], at);
+
+        status = read_piece(opened_of(checkpoint), &tensor->pieces[i], n, part + at % elems, err);
+        at += n;
+        if (status == PST_OK && at % elems == 0) {
+            put_part(tensor, (uint32_t)(at / elems) - 1, part, ret_values);
+        }
+    }
+    free(part);
+    return status;
+}
+
 pst_status pst_checkpoint_read(const struct pst_checkpoint *checkpoint,
                                const struct pst_checkpoint_tensor *tensor, float *ret_values,
                                struct pst_error *err)
 {
     const uint64_t most = PST_CHECKPOINT_PIECE / sizeof(float);
-    float *room = ret_values != NULL
-                      ? NULL
-                      : pst_alloc(tensor->elems < most ? tensor->elems : most, sizeof *room);
     uint64_t at = 0;
+    float *room;
     pst_status status = PST_OK;
 
+    if (tensor->box.parts > 1 && ret_values != NULL) {
+        return read_parts(checkpoint, tensor, ret_values, err);
+    }
+    room = ret_values != NULL
+               ? NULL
+               : pst_alloc(tensor->elems < most ? tensor->elems : most, sizeof *room);
     for (uint32_t i = 0; i < tensor->n_pieces && status == PST_OK; i++) {
         const uint64_t n = pst_checkpoint_box(tensor, &tensor->pieces[i], at);
 

@@ -56,10 +56,8 @@ static void compare_value(void *context, const struct pst_state_key *key, uint64
     const bool follows = key->kind == PST_STATE_SLOT || key->kind == PST_STATE_VERSION;
     const struct pst_checkpoint_tensor *tensor;
     char difference[PST_CHECKPOINT_DIFFERENCE];
-    const uint64_t all =
-        key->kind == PST_STATE_OPERATOR ? elems : fitting->graph->params[key->index].elems;
     const bool fits =
-        pst_checkpoint_has(fitting->checkpoint, fitting->graph, key, all, &tensor, difference);
+        pst_checkpoint_has(fitting->checkpoint, fitting->graph, key, elems, &tensor, difference);
 
     if (first > 0) {
         return; /* which the rank that saves its beginning tells */
@@ -97,9 +95,12 @@ static void compare_others(struct fitting *fitting)
 
 static void compare_models(struct fitting *fitting, const struct pst_session *session)
 {
-    for (uint32_t r = 0; r < session->planned.plan->n_devices; r++) {
-        pst_exec_state_of(session->planned.plan, session->planned.programs[r], compare_value,
-                          fitting);
+    const struct pst_plan *plan = session->planned.plan;
+
+    for (uint32_t r = 0; r < plan->n_devices; r++) {
+        if (saver_part(plan, r) == 0) { /* the others have no value that it has not */
+            pst_exec_state_of(plan, session->planned.programs[r], compare_value, fitting);
+        }
     }
     compare_others(fitting);
 }

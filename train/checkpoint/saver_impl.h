@@ -13,7 +13,8 @@
 #define SAVER_PARTIAL ".partial-"
 #define SAVER_RETIRED ".retired-"
 
-/* The elements of a value that a rank answers for, `elems` from `first` on. */
+/* The elements of a value that a rank answers for, `elems` from `first` on; those of a part come
+   after those of the parts before. */
 struct saver_tensor {
     struct pst_checkpoint_tensor is; /* but for pieces and checksum; n_pieces: of these */
     uint64_t first, elems;
@@ -61,6 +62,8 @@ struct saver_job {
 };
 
 /* saver_layout.c */
+/* Which part of its replicas a rank is. */
+uint32_t saver_part(const struct pst_plan *plan, uint32_t rank);
 void saver_layout_make(struct saver_layout *layout, const struct pst_session *session);
 /* The end of the tensors with the name of order[from]. *ret_one: they are of one process. */
 uint32_t saver_tensor_end(const struct saver_layout *layout, uint32_t from, bool *ret_one);

@@ -12,6 +12,7 @@
 #include "base/memory.h"
 #include "base/util.h"
 #include "config/config.h"
+#include "graph/split.h"
 #include "session/isolate.h"
 
 /* --- values ----------------------------------------------------------------------------------- */
@@ -19,16 +20,26 @@
 struct collecting {
     struct saver_layout *layout;
     const struct pst_graph *graph;
-    uint32_t process;
+    uint32_t process, part;
     size_t room;
 };
+
+uint32_t saver_part(const struct pst_plan *plan, uint32_t rank)
+{
+    for (uint32_t s = 0; s < plan->n_stages; s++) {
+        if (pst_plan_place(&plan->stages[s], rank) != PST_NONE) {
+            return pst_plan_part(&plan->stages[s], rank);
+        }
+    }
+    return 0;
+}
 
 static void collect(void *context, const struct pst_state_key *key, uint64_t first, uint64_t elems)
 {
     struct collecting *collecting = context;
     struct saver_layout *layout = collecting->layout;
-    const uint64_t all =
-        key->kind == PST_STATE_OPERATOR ? elems : collecting->graph->params[key->index].elems;
+    const struct pst_parameter *parameter =
+        key->kind == PST_STATE_OPERATOR ? NULL : &collecting->graph->params[key->index];
     struct saver_tensor *tensor;
     char name[PST_CHECKPOINT_NAME];
 
@@ -36,12 +47,17 @@ static void collect(void *context, const struct pst_state_key *key, uint64_t fir
     tensor = &layout->tensors[layout->n_tensors++];
     pst_state_name(collecting->graph, key, name);
     *tensor =
-        (struct saver_tensor){.is = {.name = pst_arena_strdup(&layout->arena, name), .elems = all},
+        (struct saver_tensor){.is = {.name = pst_arena_strdup(&layout->arena, name),
+                                     .elems = parameter == NULL ? elems : pst_box_whole(parameter)},
                               .first = first,
                               .elems = elems,
                               .process = collecting->process,
                               .offset = layout->elems[collecting->process]};
-    tensor->is.rank = pst_state_shape(collecting->graph, key, all, tensor->is.shape);
+    tensor->is.rank = pst_state_shape(collecting->graph, key, elems, tensor->is.shape);
+    if (parameter != NULL && pst_is_split(parameter)) {
+        tensor->is.box = parameter->box;
+        tensor->first += collecting->part * parameter->elems;
+    }
     layout->elems[collecting->process] += elems;
 }
 
@@ -52,22 +68,23 @@ static uint64_t cut_piece(const struct pst_checkpoint_tensor *tensor, uint64_t a
 {
     const uint64_t largest = PST_CHECKPOINT_PIECE / sizeof(float);
     const uint64_t most = end - at < largest ? end - at : largest;
-    uint64_t row = tensor->elems, n;
-    uint32_t axis = 0;
+    uint64_t shape[PST_ST_RANK], row = pst_checkpoint_part(tensor, shape), n;
+    uint32_t axis;
 
+    piece->part = (uint32_t)(at / row);
     for (axis = 0; axis < tensor->rank; axis++) {
-        row /= tensor->shape[axis];
-        piece->begin[axis] = at / row % tensor->shape[axis];
+        row /= shape[axis];
+        piece->begin[axis] = at / row % shape[axis];
         piece->shape[axis] = 1;
         if (row <= most && at % row == 0) {
             break;
         }
     }
     if (axis < tensor->rank) {
-        n = tensor->shape[axis] - piece->begin[axis];
+        n = shape[axis] - piece->begin[axis];
         piece->shape[axis] = n < most / row ? n : most / row;
         for (uint32_t i = axis + 1; i < tensor->rank; i++) {
-            piece->shape[i] = tensor->shape[i];
+            piece->shape[i] = shape[i];
         }
     }
     return row * (axis < tensor->rank ? piece->shape[axis] : 1);
@@ -156,6 +173,7 @@ void saver_layout_make(struct saver_layout *layout, const struct pst_session *se
     layout->rank_offset = pst_arena_array(&layout->arena, plan->n_devices, sizeof(uint64_t));
     for (uint32_t r = 0; r < plan->n_devices; r++) {
         collecting.process = layout->n_processes > 1 ? r : 0;
+        collecting.part = saver_part(plan, r);
         layout->rank_offset[r] = layout->elems[collecting.process];
         pst_exec_state_of(plan, session->planned.programs[r], collect, &collecting);
         layout->first_tensor[collecting.process + 1] = layout->n_tensors;
@@ -276,18 +294,21 @@ void pst_checkpoint_describe(const struct pst_session *session, uint64_t data_di
                                         [PST_VERSION_STASHED] = "stashed"};
     const struct pst_plan *plan = session->planned.plan;
     const struct pst_job *job = session->job;
+    const struct pst_graph *whole =
+        session->graph->whole != NULL ? session->graph->whole : session->graph;
     char optimizer[64], dtype[64];
     uint32_t replicas = 1;
 
     for (uint32_t s = 0; s < plan->n_stages; s++) {
-        replicas = plan->stages[s].n_ranks > replicas ? plan->stages[s].n_ranks : replicas;
+        const uint32_t n = pst_plan_replicas(&plan->stages[s]);
+
+        replicas = n > replicas ? n : replicas;
     }
     *ret_manifest = (struct pst_manifest){
         .written_by = "penstock " PENSTOCK_VERSION,
-        .model = session->graph->name,
-        .model_digest =
-            pst_arena_printf(arena, "xxh3:%016llx", (unsigned long long)session->graph->digest),
-        .n_parameters = session->graph->n_params,
+        .model = whole->name,
+        .model_digest = pst_arena_printf(arena, "xxh3:%016llx", (unsigned long long)whole->digest),
+        .n_parameters = whole->n_params,
         .data_digest = pst_arena_printf(arena, "xxh3:%016llx", (unsigned long long)data_digest),
         .data_seed = (uint64_t)job->training->data.seed,
         .batch = plan->batch / session->graph->slices,
@@ -301,7 +322,8 @@ void pst_checkpoint_describe(const struct pst_session *session, uint64_t data_di
                          pst_arena_printf(arena, "%lld", (long long)job->run.threads_per_device),
                      [PST_NUMERIC_MICROBATCH] = pst_arena_printf(
                          arena, "%lld", (long long)job->train.microbatch * plan->copies),
-                     [PST_NUMERIC_REPLICAS] = pst_arena_printf(arena, "%u", replicas)},
+                     [PST_NUMERIC_REPLICAS] = pst_arena_printf(arena, "%u", replicas),
+                     [PST_NUMERIC_TENSOR] = pst_arena_printf(arena, "%u", session->graph->parts)},
         .partitioner = plan->partitioner != NULL ? plan->partitioner : "",
         .scheduler = plan->scheduler != NULL ? plan->scheduler : "",
         .memopt = plan->memopt != NULL ? plan->memopt : "",

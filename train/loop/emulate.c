@@ -5,6 +5,7 @@
 
 #include "base/log.h"
 #include "base/util.h"
+#include "graph/split.h"
 #include "host/plugin_host.h"
 #include "sim/durations.h"
 
@@ -99,10 +100,29 @@ static uint32_t node(void *context, uint32_t rank)
     return pst_cost_node(emulation->cost, rank);
 }
 
+/* Meetings of parts inside the passes of a step: they wake threads as instructions do. */
+static double count_meetings(const struct pst_session *session)
+{
+    const struct pst_plan *plan = session->planned.plan;
+    double n = 0;
+
+    for (uint32_t s = 0; s < plan->n_stages; s++) {
+        const struct pst_plan_stage *stage = &plan->stages[s];
+
+        for (uint32_t v = 0; v < stage->n_nodes; v++) {
+            const struct pst_op *op = &session->graph->ops[stage->nodes[v]];
+
+            n += (double)(pst_op_meets(op, PST_KERNEL_F) + pst_op_meets(op, PST_KERNEL_B)) *
+                 stage->n_microbatches * stage->n_ranks;
+        }
+    }
+    return n;
+}
+
 static double floor_scale(const struct pst_session *session)
 {
     const struct pst_plan *plan = session->planned.plan;
-    double n_instrs = 0, needed;
+    double n_instrs = count_meetings(session), needed;
 
     for (uint32_t d = 0; d < plan->n_devices; d++) {
         n_instrs += plan->devices[d].n_instrs;

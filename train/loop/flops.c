@@ -5,13 +5,15 @@
 
 double pst_session_step_flops(const struct pst_session *session)
 {
+    const struct pst_graph *graph =
+        session->graph->whole != NULL ? session->graph->whole : session->graph;
     double sum = 0;
 
-    for (uint32_t op = 0; op < session->graph->n_ops; op++) {
+    for (uint32_t op = 0; op < graph->n_ops; op++) {
         for (uint32_t pass = 0; pass < 3; pass++) {
             double flops, bytes;
 
-            pst_op_work(session->graph, op, pass, session->planned.plan->batch, &flops, &bytes);
+            pst_op_work(graph, op, pass, session->planned.plan->batch, &flops, &bytes);
             sum += flops;
         }
     }

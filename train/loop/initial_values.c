@@ -13,6 +13,7 @@
 #define SHOWN 10u /* differences that a message names */
 
 struct pst_begin {
+    const struct pst_graph *graph;     /* whose values they are; what follows is of the whole */
     struct pst_weights *weights;       /* published ones, or */
     struct pst_checkpoint *checkpoint; /* that */
     struct pst_checkpoint_source values;
@@ -24,10 +25,15 @@ static pst_status load(void *context, const struct pst_state_key *key, uint64_t 
                        float *ret_values, bool *ret_found, struct pst_error *err)
 {
     const struct pst_begin *begin = context;
+    struct pst_state_key whole = *key;
 
+    if (key->kind == PST_STATE_OPERATOR && begin->graph->whole != NULL) {
+        whole.index = begin->graph->op_of[key->index];
+    }
     *ret_found = key->kind == PST_STATE_PARAMETER || key->kind == PST_STATE_OPERATOR;
-    return *ret_found ? begin->all.load(begin->all.context, key, elems, ret_values, ret_found, err)
-                      : PST_OK;
+    return *ret_found
+               ? begin->all.load(begin->all.context, &whole, elems, ret_values, ret_found, err)
+               : PST_OK;
 }
 
 pst_status pst_begin_find_checkpoint(const char *path, bool falls_back,
@@ -129,20 +135,22 @@ pst_status pst_begin_open(const char *path, const struct pst_job *job,
                           const struct pst_graph *graph, bool tell, struct pst_begin **ret_begin,
                           struct pst_error *err)
 {
+    const struct pst_graph *whole = graph->whole != NULL ? graph->whole : graph;
     struct pst_begin *begin = pst_alloc(1, sizeof *begin);
     pst_status status = pst_begin_find_checkpoint(path, true, &begin->checkpoint, err);
 
+    begin->graph = graph;
     begin->source = (struct pst_exec_source){begin, load};
     if (status == PST_OK && begin->checkpoint != NULL) {
-        status = check_fits(begin->checkpoint, graph, err);
+        status = check_fits(begin->checkpoint, whole, err);
         begin->values =
-            (struct pst_checkpoint_source){.checkpoint = begin->checkpoint, .graph = graph};
+            (struct pst_checkpoint_source){.checkpoint = begin->checkpoint, .graph = whole};
         begin->all = pst_checkpoint_source(&begin->values);
         if (status == PST_OK && tell) {
-            warn_of_settings(begin->checkpoint, job, graph);
+            warn_of_settings(begin->checkpoint, job, whole);
         }
     } else if (status == PST_OK) {
-        status = pst_weights_open(path, job, graph, tell, &begin->weights, err);
+        status = pst_weights_open(path, job, whole, tell, &begin->weights, err);
         if (status == PST_OK) {
             begin->all = *pst_weights_source(begin->weights);
         }

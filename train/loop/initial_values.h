@@ -16,8 +16,9 @@ struct pst_begin;
 /*
  * path: a checkpoint; a folder of checkpoints, of which the newest that is whole is taken; or
  * published weights (pst_weights_open). tell: warn of what is left out. Job and graph must outlive
- * it. Errors (exit 2): those of pst_weights_open and pst_checkpoint_open; weights.mismatch with the
- * first ten parameters that differ.
+ * it; where the graph is that of a part, values of parameters are still whole. Errors (exit 2):
+ * those of pst_weights_open and pst_checkpoint_open; weights.mismatch with the first ten parameters
+ * that differ.
  */
 pst_status pst_begin_open(const char *path, const struct pst_job *job,
                           const struct pst_graph *graph, bool tell, struct pst_begin **ret_begin,

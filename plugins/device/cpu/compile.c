@@ -34,6 +34,7 @@ static const struct pst_cpu_family *const families[PST_OP_KINDS] = {
     [PST_OP_STRIDED] = &pst_cpu_samples,
     [PST_OP_GATHER] = &pst_cpu_samples,
     [PST_OP_BCE] = &pst_cpu_samples,
+    [PST_OP_CONVERT] = &pst_cpu_samples,
 #ifdef PENSTOCK_ONEDNN
     [PST_OP_LINEAR] = &pst_cpu_linear,
     [PST_OP_ATTENTION] = &pst_cpu_attention,

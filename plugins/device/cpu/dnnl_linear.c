@@ -180,7 +180,9 @@ static struct block block_of(const struct pst_kernel *kernel, const struct pst_c
     if (block.linear->rest.scratch_bytes > scratch) {
         scratch = block.linear->rest.scratch_bytes;
     }
-    block.floats = (float *)(void *)((char *)call->workspace + scratch);
+    if (call->workspace != NULL) {
+        block.floats = (float *)(void *)((char *)call->workspace + scratch);
+    }
     return block;
 }
 

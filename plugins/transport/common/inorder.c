@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/bf16.h"
 #include "base/error.h"
 
 /* Is it known who has each part: of a sum at its end, of a gather before it? */
@@ -20,10 +21,17 @@ static bool owners_fit(const struct pst_meeting *meeting)
     return fit;
 }
 
+static bool can_be_added(uint32_t dtype)
+{
+    return dtype == PST_F32 || dtype == PST_BF16 || dtype == PST_F64;
+}
+
 bool inorder_takes(const struct pst_meeting *meeting, uint32_t rank, uint32_t n_ranks,
                    uint32_t *ret_me)
 {
-    bool takes = pst_meeting_terms(meeting) > 0 && owners_fit(meeting);
+    bool takes = pst_meeting_terms(meeting) > 0 && owners_fit(meeting) &&
+                 meeting->lane < PST_MEET_LANES &&
+                 (meeting->kind != PST_MEET_SUM || can_be_added(meeting->dtype));
 
     *ret_me = meeting->n_members;
     for (uint32_t m = 0; m < meeting->n_members; m++) {
@@ -55,11 +63,37 @@ uint64_t inorder_share(uint64_t elems, uint64_t at, uint64_t share, uint32_t mem
     return elems - *ret_begin < share ? elems - *ret_begin : share;
 }
 
-void inorder_add(void *sum, const void *term, uint32_t nth, uint64_t n, size_t size)
+static void add_bf16(float *restrict sum, const uint16_t *restrict term, uint32_t nth, uint64_t n)
 {
-    if (nth == 0) {
-        memcpy(sum, term, n * size);
-    } else if (size == sizeof(double)) {
+    for (uint64_t i = 0; i < n; i++) {
+        const float value = pst_bf16_load(term[i]);
+
+        sum[i] = nth == 0 ? value : sum[i] + value;
+    }
+}
+
+/* An element is read before anything is written to its place. */
+static void round_in_place(void *sum, uint64_t n)
+{
+    const float *from = sum;
+    uint16_t *to = sum;
+
+    for (uint64_t i = 0; i < n; i++) {
+        to[i] = pst_bf16_round(from[i]);
+    }
+}
+
+void inorder_add(void *sum, const void *term, uint32_t nth, uint32_t n_terms, uint64_t n,
+                 uint32_t dtype)
+{
+    if (dtype == PST_BF16) {
+        add_bf16(sum, term, nth, n);
+        if (nth + 1 == n_terms) {
+            round_in_place(sum, n);
+        }
+    } else if (nth == 0) {
+        memcpy(sum, term, n * pst_dtype_bytes(dtype));
+    } else if (dtype == PST_F64) {
         double *restrict a = sum;
         const double *restrict b = term;
 
@@ -158,6 +192,6 @@ pst_status inorder_fail_sizes(const char *what, uint32_t rank, uint64_t elems, u
                     rank, (unsigned long long)elems, n_terms, other,
                     (unsigned long long)other_elems, other_terms,
                     elems == other_elems && n_terms == other_terms
-                        ? ", in other parts, of other owners or in another order"
+                        ? ", of another type, in other parts, of other owners or in another order"
                         : "");
 }

@@ -44,6 +44,11 @@ static inline bool inorder_gets(const struct pst_meeting *meeting, uint32_t part
     return meeting->kind == PST_MEET_GATHER ? owner != member
                                             : owner == PST_NONE || owner == member;
 }
+/* For who adds up nothing but f32: does it do for the meeting? */
+static inline bool inorder_is_f32(const struct pst_meeting *meeting)
+{
+    return meeting->kind != PST_MEET_SUM || meeting->dtype == PST_F32;
+}
 /* Returns a source of the member whose part this is. */
 static inline const void *inorder_brought(const struct pst_meet_part *part, uint32_t source)
 {
@@ -55,9 +60,15 @@ uint64_t inorder_even_share(uint64_t elems, uint32_t n_members);
 /* How many of them are a member's in the round that begins at `at`, and where they begin. */
 uint64_t inorder_share(uint64_t elems, uint64_t at, uint64_t share, uint32_t member,
                        uint64_t *ret_begin);
-/* Adds the nth term of a sum to what precedes it; the first one is copied. Elements are floats, or
-   doubles where their size is that. */
-void inorder_add(void *sum, const void *term, uint32_t nth, uint64_t n, size_t size);
+/* Bytes of an element of a sum while it is added up: bf16 is in f32 until the last term. */
+static inline uint32_t inorder_wide(uint32_t dtype)
+{
+    return dtype == PST_BF16 ? sizeof(float) : pst_dtype_bytes(dtype);
+}
+/* Adds the nth of so many terms to what precedes it; the first one is copied. `sum` has room for n
+   wide elements, aligned to these; the last term leaves n elements of the type there. */
+void inorder_add(void *sum, const void *term, uint32_t nth, uint32_t n_terms, uint64_t n,
+                 uint32_t dtype);
 
 #define INORDER_ANY (PST_NONE - 1) /* in place of an owner */
 

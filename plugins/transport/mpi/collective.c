@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Meetings, as the rank's thread sees them. All stand in one queue, for all ranks that share two of
- * them post these in the same order.
+ * Meetings, as the rank's thread sees them. Those of a lane stand in one queue, for all ranks that
+ * share two of them post these in the same order.
  */
 #include "base/hash.h"
 #include "transport/mpi/module.h"
@@ -11,9 +11,9 @@
 /* Puts a sum into the queue. */
 static void post(struct world *world, struct sum *sum)
 {
-    uint64_t shape = pst_fnv1a(PST_FNV1A, sum->size);
+    uint64_t shape = pst_fnv1a(PST_FNV1A, sum->meeting.kind);
 
-    shape = pst_fnv1a(shape, sum->meeting.kind);
+    shape = pst_fnv1a(shape, sum->meeting.kind == PST_MEET_SUM ? sum->meeting.dtype : 0);
     for (uint32_t p = 0; p < sum->meeting.n_parts; p++) {
         shape = pst_fnv1a(shape, sum->meeting.parts[p].elems);
         shape = pst_fnv1a(shape, sum->meeting.parts[p].owner);
@@ -72,7 +72,7 @@ pst_status mpi_sum_wait(struct pst_transport *transport, struct sum *sum, struct
     pthread_mutex_unlock(&world->mutex);
     if (outcome == OUTCOME_REACHED) {
         atomic_store_explicit(&sum->state, REQUEST_FREE, memory_order_relaxed);
-        requests_push(&transport->free_sums, sum);
+        requests_push(&transport->free_sums[sum->meeting.lane], sum);
     }
     return status;
 }
@@ -81,9 +81,8 @@ pst_status mpi_sum_wait(struct pst_transport *transport, struct sum *sum, struct
 static struct sum *take_sum(struct pst_transport *transport, const struct pst_meeting *meeting,
                             uint32_t me, bool last)
 {
-    const struct request_link *free = transport->free_sums;
-    struct sum *sum =
-        free != NULL && (last || free->next != NULL) ? requests_pop(&transport->free_sums) : NULL;
+    struct request_link **free = &transport->free_sums[meeting->lane];
+    struct sum *sum = *free != NULL && (last || (*free)->next != NULL) ? requests_pop(free) : NULL;
 
     if (sum != NULL) {
         *sum = (struct sum){.meeting = *meeting,
@@ -108,7 +107,7 @@ pst_status mpi_meet(struct pst_transport *transport, uint32_t rank,
         return PST_ERR_CANCELLED;
     }
     if (rank == world->rank && inorder_takes(meeting, rank, world->n_ranks, &me)) {
-        sum = take_sum(transport, meeting, me, false);
+        sum = take_sum(transport, meeting, me, meeting->lane == PST_MEET_PARTS);
     }
     if (sum == NULL) {
         return PST_ERR_BUG;
@@ -122,8 +121,11 @@ pst_status mpi_meet(struct pst_transport *transport, uint32_t rank,
 pst_status mpi_sum(struct pst_transport *transport, uint32_t rank, double *values, uint32_t n,
                    struct pst_error *err)
 {
-    const struct pst_meeting all = {
-        .name = "sum", .members = transport->all, .n_members = mpi_world->n_ranks, .n_src = 1};
+    const struct pst_meeting all = {.dtype = PST_F64,
+                                    .name = "sum",
+                                    .members = transport->all,
+                                    .n_members = mpi_world->n_ranks,
+                                    .n_src = 1};
     struct sum *sum = take_sum(transport, &all, rank, true);
 
     if (sum == NULL) {
@@ -133,9 +135,8 @@ pst_status mpi_sum(struct pst_transport *transport, uint32_t rank, double *value
     sum->meeting.parts = &sum->values;
     sum->meeting.n_parts = 1;
     sum->elems = n;
-    sum->size = sizeof(double);
     if (atomic_load(&mpi_world->aborted)) {
-        requests_push(&transport->free_sums, sum);
+        requests_push(&transport->free_sums[PST_MEET_SUMS], sum);
         return mpi_fail_aborted(mpi_world, err);
     }
     post(mpi_world, sum);

@@ -135,7 +135,9 @@ static void allocate(struct world *world)
     world->job.mine = pst_alloc(world->job.room_mine, 1);
     world->job.room_all = n * world->job.room_mine;
     world->job.all = pst_alloc(world->job.room_all, 1);
-    world->staging.heads = pst_alloc(n, MPI_HEAD);
+    for (uint32_t lane = 0; lane < PST_MEET_LANES; lane++) {
+        world->lanes[lane].staging.heads = pst_alloc(n, MPI_HEAD);
+    }
     world->gone = pst_alloc(n, sizeof *world->gone);
     for (size_t i = 0; i < n; i++) {
         world->peers[i].header_request = MPI_REQUEST_NULL;

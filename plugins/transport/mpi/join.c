@@ -36,7 +36,9 @@ void mpi_world_destroy(struct world *world)
     free(world->job.present);
     free(world->job.mine);
     free(world->job.all);
-    free(world->staging.heads);
+    for (uint32_t lane = 0; lane < PST_MEET_LANES; lane++) {
+        free(world->lanes[lane].staging.heads);
+    }
     free(world);
 }
 

@@ -34,14 +34,14 @@
 /* MPI tags. */
 enum {
     TAG_HEADER = 1,
-    TAG_SUM_HEAD,
-    TAG_SUM,
     TAG_BEAT,
     TAG_ABORT,
     TAG_EXCHANGE,
     TAG_SETTLE,
     TAG_LEAVE,
     TAG_CLOCK,
+    TAG_MEET_HEAD = 16, /* plus the lane */
+    TAG_MEET = 24,      /* plus the lane */
     TAG_DATA = 1024 /* plus the number */
 };
 
@@ -102,7 +102,7 @@ enum sum_phase { SUM_HEADS, SUM_TERMS, SUM_RESULTS };
 
 /* A meeting, of whatever kind; or a sum of doubles of all ranks. */
 struct sum {
-    struct request_link link; /* in the list of free ones, the inbox, or the queue */
+    struct request_link link; /* in a list of free ones, the inbox, or the queue of its lane */
     struct pst_meeting meeting;
     uint32_t me, n_terms, n_mine; /* me: number among the members; n_mine: terms of this rank */
     struct pst_meet_part values;  /* of doubles: the only part */
@@ -167,7 +167,7 @@ struct team_job {
     atomic_uint missing; /* a rank that has not come to it, MPI_NO_RANK: none is known */
 };
 
-/* The communicator's room for sums; it grows with the first steps. */
+/* The communicator's room for the sums of a lane; it grows with the first steps. */
 struct staging {
     char *bytes;
     size_t room;
@@ -176,12 +176,19 @@ struct staging {
     uint32_t n_requests, n_room;
 };
 
+/* The communicator's: sums that wait for the first of them. */
+struct sum_lane {
+    struct request_queue queue;
+    bool begun; /* the first has */
+    struct staging staging;
+};
+
 struct pst_transport {
     uint32_t max_requests, max_meetings;
     uint64_t stall_ns;
     struct request *requests;
-    struct sum *sums; /* max_meetings, and one for calls that wait at once */
-    struct request_link *free, *free_sums;
+    struct sum *sums; /* max_meetings, one for calls that wait at once, that of PST_MEET_PARTS */
+    struct request_link *free, *free_sums[PST_MEET_LANES];
     uint32_t *all;             /* 0 .. n_ranks - 1 */
     uint64_t start_ns, end_ns; /* of what the last wait ended */
     void (*doing)(void *context, uint32_t rank, char *ret_text, size_t size);
@@ -239,9 +246,7 @@ struct world {
     struct peer *peers;
     struct request **active;
     uint32_t n_active;
-    struct request_queue queue; /* of sums */
-    bool sum_begun;
-    struct staging staging;
+    struct sum_lane lanes[PST_MEET_LANES];
     struct request_link *free_arrivals;
     struct beat beat_in, *beats_out; /* one for each rank: a send may take its time */
     struct abort_message abort_in;
@@ -252,6 +257,11 @@ struct world {
 };
 
 extern struct world *mpi_world; /* NULL: nobody has joined */
+
+static inline uint32_t mpi_n_sums(const struct pst_transport *transport)
+{
+    return transport->max_meetings + 2;
+}
 
 static inline const char *mpi_host_of(const struct world *world, uint32_t rank)
 {

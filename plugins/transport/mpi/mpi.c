@@ -71,14 +71,16 @@ static void mpi_close(struct pst_transport *transport)
 
 static void allocate(struct pst_transport *transport, uint32_t n_ranks)
 {
-    uint32_t n_sums = transport->max_meetings + 1;
+    uint32_t n_sums = mpi_n_sums(transport);
 
     transport->requests = pst_alloc(transport->max_requests, sizeof *transport->requests);
     transport->sums = pst_alloc(n_sums, sizeof *transport->sums);
     transport->all = pst_alloc(n_ranks, sizeof *transport->all);
     requests_fill(&transport->free, transport->requests, transport->max_requests,
                   sizeof *transport->requests);
-    requests_fill(&transport->free_sums, transport->sums, n_sums, sizeof *transport->sums);
+    requests_fill(&transport->free_sums[PST_MEET_SUMS], transport->sums, n_sums - 1,
+                  sizeof *transport->sums);
+    requests_push(&transport->free_sums[PST_MEET_PARTS], &transport->sums[n_sums - 1]);
     for (uint32_t i = 0; i < n_ranks; i++) {
         transport->all[i] = i;
     }

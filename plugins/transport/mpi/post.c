@@ -83,7 +83,7 @@ pst_status mpi_wait(struct pst_transport *transport, uint32_t rank, pst_request 
 
     if (id >= transport->max_requests) {
         id -= transport->max_requests;
-        if (id < transport->max_meetings) {
+        if (id < mpi_n_sums(transport)) {
             return mpi_sum_wait(transport, &transport->sums[id], err);
         }
     }

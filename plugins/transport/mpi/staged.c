@@ -95,7 +95,7 @@ void mpi_stages_forget(struct pst_transport *transport)
     for (uint32_t i = 0; i < transport->max_requests; i++) {
         forget(&transport->requests[i].stage);
     }
-    for (uint32_t i = 0; i <= transport->max_meetings; i++) {
+    for (uint32_t i = 0; i < mpi_n_sums(transport); i++) {
         forget(&transport->sums[i].stage);
     }
 }
@@ -207,7 +207,7 @@ void mpi_stages_free(struct pst_transport *transport)
     for (uint32_t i = 0; transport->requests != NULL && i < transport->max_requests; i++) {
         release(&transport->requests[i].stage);
     }
-    for (uint32_t i = 0; transport->sums != NULL && i <= transport->max_meetings; i++) {
+    for (uint32_t i = 0; transport->sums != NULL && i < mpi_n_sums(transport); i++) {
         release(&transport->sums[i].stage);
         release(&transport->sums[i].stage_table);
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Meetings, as the communicator sees them: the one at the head of this rank's queue moves. First
+ * Meetings, as the communicator sees them: the one at the head of each lane's queue moves. First
  * its members tell each other what they have; a small one is told with it, and a sum is added up by
  * each of them. A large one goes in rounds: each member gets all terms of its share of the
  * elements, adds them up and, unless it is the share's owner, sends the result to the others. Of a
@@ -27,10 +27,15 @@ static bool is_inline(const struct sum *sum)
     return sum->elems <= MPI_INLINE / sum->size && sum->elems * sum->size * most <= MPI_INLINE;
 }
 
+static struct staging *staging_of(struct world *world, const struct sum *sum)
+{
+    return &world->lanes[sum->meeting.lane].staging;
+}
+
 /* Room for a receive from each member and, behind these, a send to each. */
 static bool make_requests(struct world *world, const struct sum *sum)
 {
-    struct staging *staging = &world->staging;
+    struct staging *staging = staging_of(world, sum);
     uint32_t n = 2 * sum->meeting.n_members;
     MPI_Request *more;
 
@@ -56,8 +61,9 @@ static void receive(struct world *world, const struct sum *sum, uint32_t member,
 {
     if (bytes > 0) {
         mpi_ok(world,
-               MPI_Irecv(to, (int)bytes, MPI_BYTE, (int)sum->meeting.members[member], tag,
-                         world->comm, &world->staging.requests[member]),
+               MPI_Irecv(to, (int)bytes, MPI_BYTE, (int)sum->meeting.members[member],
+                         tag + sum->meeting.lane, world->comm,
+                         &staging_of(world, sum)->requests[member]),
                "MPI_Irecv");
     }
 }
@@ -67,20 +73,21 @@ static void send(struct world *world, const struct sum *sum, uint32_t member, in
 {
     if (bytes > 0) {
         mpi_ok(world,
-               MPI_Isend(from, (int)bytes, MPI_BYTE, (int)sum->meeting.members[member], tag,
-                         world->comm, &world->staging.requests[sum->meeting.n_members + member]),
+               MPI_Isend(from, (int)bytes, MPI_BYTE, (int)sum->meeting.members[member],
+                         tag + sum->meeting.lane, world->comm,
+                         &staging_of(world, sum)->requests[sum->meeting.n_members + member]),
                "MPI_Isend");
     }
 }
 
-static struct sum_head *head_of(struct world *world, uint32_t member)
+static struct sum_head *head_of(struct world *world, const struct sum *sum, uint32_t member)
 {
-    return (struct sum_head *)(void *)(world->staging.heads + member * MPI_HEAD);
+    return (struct sum_head *)(void *)(staging_of(world, sum)->heads + member * MPI_HEAD);
 }
 
 static void begin(struct world *world, struct sum *sum)
 {
-    char *own = (char *)head_of(world, sum->me);
+    char *own = (char *)head_of(world, sum, sum->me);
     size_t bytes = sizeof(struct sum_head);
 
     sum->phase = SUM_HEADS;
@@ -101,15 +108,15 @@ static void begin(struct world *world, struct sum *sum)
     }
     for (uint32_t m = 0; m < sum->meeting.n_members; m++) {
         if (m != sum->me) {
-            receive(world, sum, m, TAG_SUM_HEAD, (char *)head_of(world, m), MPI_HEAD);
-            send(world, sum, m, TAG_SUM_HEAD, own, bytes);
+            receive(world, sum, m, TAG_MEET_HEAD, (char *)head_of(world, sum, m), MPI_HEAD);
+            send(world, sum, m, TAG_MEET_HEAD, own, bytes);
         }
     }
 }
 
 static bool all_ended(struct world *world, struct sum *sum)
 {
-    struct staging *staging = &world->staging;
+    struct staging *staging = staging_of(world, sum);
 
     for (uint32_t i = 0; i < staging->n_requests; i++) {
         if (!mpi_ended(world, &staging->requests[i])) {
@@ -126,25 +133,28 @@ static void add_up(const struct sum *sum, const char **rows, uint64_t n, char *t
     for (uint32_t t = 0; t < sum->n_terms; t++) {
         const char **row = &rows[inorder_member(&sum->meeting, t)];
 
-        inorder_add(to, *row, t, n, sum->size);
+        inorder_add(to, *row, t, sum->n_terms, n, sum->meeting.dtype);
         *row += n * sum->size;
     }
 }
 
 static void end_sum(struct world *world, struct sum *sum, uint32_t state)
 {
-    requests_shift(&world->queue);
-    world->sum_begun = false;
+    struct sum_lane *lane = &world->lanes[sum->meeting.lane];
+
+    requests_shift(&lane->queue);
+    lane->begun = false;
     sum->end_ns = pst_now_ns();
     mpi_publish(world, &sum->state, state);
 }
 
 /* --- rounds ------------------------------------------------------------------------------------*/
 
-/* Layout of the staging of a round: received terms, member after member; own terms to send, member
-   after member; the result of this rank, or what it brings; those of the others. */
+/* Layout of the staging of a round: the result of this rank, or what it brings, with room for wide
+   elements; received terms, member after member; own terms to send, member after member; the
+   results of the others. */
 struct round {
-    char *terms, *own, *result, *others;
+    char *result, *terms, *own, *others;
     const char **rows; /* of each member among the terms */
 };
 
@@ -153,33 +163,41 @@ static struct inorder_cursor share_of(const struct sum *sum, uint32_t member)
     return inorder_cut(&sum->meeting, &sum->round, member);
 }
 
+static size_t whole_lines(size_t bytes)
+{
+    return (bytes + 63) & ~(size_t)63;
+}
+
 static bool lay_out(struct world *world, const struct sum *sum, struct round *ret_round)
 {
-    struct staging *staging = &world->staging;
-    uint64_t n_rows = (uint64_t)sum->n_terms + (uint64_t)sum->n_mine * sum->meeting.n_members + 1 +
+    struct staging *staging = staging_of(world, sum);
+    uint64_t n_rows = (uint64_t)sum->n_terms + (uint64_t)sum->n_mine * sum->meeting.n_members +
                       sum->meeting.n_members;
-    size_t pointers = (sum->meeting.n_members * sizeof(char *) + 63) & ~(size_t)63;
+    size_t pointers = whole_lines(sum->meeting.n_members * sizeof(char *));
     size_t row = (size_t)sum->round.share * sum->size, bytes;
+    size_t ahead = pointers + whole_lines(sum->n_terms > 0 ? (size_t)sum->round.share *
+                                                                 inorder_wide(sum->meeting.dtype)
+                                                           : row);
 
-    if (__builtin_mul_overflow(n_rows, row, &bytes) || bytes > SIZE_MAX - pointers ||
+    if (__builtin_mul_overflow(n_rows, row, &bytes) || bytes > SIZE_MAX - ahead ||
         (uint64_t)sum->n_terms * row > MPI_PIECE) {
         mpi_give_up(world, "run.device", "a sum over too many replicas");
         return false;
     }
-    if (bytes + pointers > staging->room) {
+    if (bytes + ahead > staging->room) {
         free(staging->bytes);
-        staging->bytes = malloc(bytes + pointers);
-        staging->room = staging->bytes != NULL ? bytes + pointers : 0;
+        staging->bytes = malloc(bytes + ahead);
+        staging->room = staging->bytes != NULL ? bytes + ahead : 0;
     }
     if (staging->bytes == NULL) {
         mpi_give_up_memory(world);
         return false;
     }
     ret_round->rows = (const char **)(void *)staging->bytes;
-    ret_round->terms = staging->bytes + pointers;
+    ret_round->result = staging->bytes + pointers;
+    ret_round->terms = staging->bytes + ahead;
     ret_round->own = ret_round->terms + sum->n_terms * row;
-    ret_round->result = ret_round->own + (size_t)sum->n_mine * sum->meeting.n_members * row;
-    ret_round->others = ret_round->result + row;
+    ret_round->others = ret_round->own + (size_t)sum->n_mine * sum->meeting.n_members * row;
     return true;
 }
 
@@ -207,7 +225,7 @@ static void begin_round(struct world *world, struct sum *sum)
 
         round.rows[m] = at;
         if (m != sum->me) {
-            receive(world, sum, m, TAG_SUM, at, bytes);
+            receive(world, sum, m, TAG_MEET, at, bytes);
         }
         at += bytes;
     }
@@ -220,7 +238,7 @@ static void begin_round(struct world *world, struct sum *sum)
             mpi_sum_read(sum, t, share, to + t * share.n * sum->size);
         }
         if (m != sum->me) {
-            send(world, sum, m, TAG_SUM, at, sum->n_mine * share.n * sum->size);
+            send(world, sum, m, TAG_MEET, at, sum->n_mine * share.n * sum->size);
             at += sum->n_mine * share.n * sum->size;
         }
     }
@@ -243,9 +261,9 @@ static void send_results(struct world *world, struct sum *sum)
     }
     for (uint32_t m = 0; m < sum->meeting.n_members; m++) {
         if (m != sum->me && tells) {
-            receive(world, sum, m, TAG_SUM, round.others + m * sum->round.share * sum->size,
+            receive(world, sum, m, TAG_MEET, round.others + m * sum->round.share * sum->size,
                     share_of(sum, m).n * sum->size);
-            send(world, sum, m, TAG_SUM, round.result, mine.n * sum->size);
+            send(world, sum, m, TAG_MEET, round.result, mine.n * sum->size);
         }
     }
 }
@@ -273,7 +291,7 @@ static void end_round(struct world *world, struct sum *sum)
 /* Everything came with the heads. */
 static void end_inline(struct world *world, struct sum *sum)
 {
-    _Alignas(16) char result[MPI_INLINE];
+    _Alignas(16) char result[2 * MPI_INLINE]; /* wide elements: at most twice as many bytes */
 
     for (uint32_t t = 0; t < sum->n_terms && sum->elems > 0; t++) {
         uint32_t m = inorder_member(&sum->meeting, t), nth = 0;
@@ -282,14 +300,14 @@ static void end_inline(struct world *world, struct sum *sum)
         for (uint32_t i = 0; i < t; i++) {
             nth += inorder_member(&sum->meeting, i) == m;
         }
-        row = (const char *)(head_of(world, m) + 1) + nth * sum->elems * sum->size;
-        inorder_add(result, row, t, sum->elems, sum->size);
+        row = (const char *)(head_of(world, sum, m) + 1) + nth * sum->elems * sum->size;
+        inorder_add(result, row, t, sum->n_terms, sum->elems, sum->meeting.dtype);
     }
     if (sum->n_terms > 0) {
         mpi_sum_write(sum, inorder_all(&sum->meeting, INORDER_ANY), result);
     }
     for (uint32_t m = 0; m < sum->meeting.n_members && sum->n_terms == 0; m++) {
-        mpi_sum_write(sum, inorder_all(&sum->meeting, m), (const char *)(head_of(world, m) + 1));
+        mpi_sum_write(sum, inorder_all(&sum->meeting, m), (const char *)(head_of(world, sum, m) + 1));
     }
     end_sum(world, sum, REQUEST_DONE);
 }
@@ -299,7 +317,7 @@ static void meet(struct world *world, struct sum *sum)
 {
     sum->start_ns = pst_now_ns();
     for (uint32_t m = 0; m < sum->meeting.n_members; m++) {
-        const struct sum_head *head = head_of(world, m);
+        const struct sum_head *head = head_of(world, sum, m);
 
         if (head->elems != sum->mine.elems || head->shape != sum->mine.shape ||
             head->n_terms != sum->mine.n_terms) {
@@ -321,19 +339,19 @@ void mpi_sums_take(struct world *world, struct request_queue *inbox)
     struct sum *sum;
 
     while ((sum = requests_shift(inbox)) != NULL) {
-        requests_append(&world->queue, sum);
+        requests_append(&world->lanes[sum->meeting.lane].queue, sum);
     }
 }
 
-bool mpi_sums_progress(struct world *world)
+static bool progress(struct world *world, struct sum_lane *lane)
 {
-    struct sum *sum = (struct sum *)world->queue.first;
+    struct sum *sum = (struct sum *)lane->queue.first;
 
     if (sum == NULL || atomic_load(&world->aborted)) {
         return false;
     }
-    if (!world->sum_begun) {
-        world->sum_begun = true;
+    if (!lane->begun) {
+        lane->begun = true;
         begin(world, sum);
         return true;
     }
@@ -350,16 +368,26 @@ bool mpi_sums_progress(struct world *world)
     return true;
 }
 
-bool mpi_sums_drop(struct world *world)
+bool mpi_sums_progress(struct world *world)
 {
-    struct staging *staging = &world->staging;
+    bool any = false;
+
+    for (uint32_t lane = 0; lane < PST_MEET_LANES; lane++) {
+        any = progress(world, &world->lanes[lane]) || any;
+    }
+    return any;
+}
+
+static bool drop(struct world *world, struct sum_lane *lane)
+{
+    struct staging *staging = &lane->staging;
     bool dropped = true;
 
-    for (uint32_t i = 0; world->sum_begun && i < staging->n_requests; i++) {
+    for (uint32_t i = 0; lane->begun && i < staging->n_requests; i++) {
         dropped = mpi_drop(world, &staging->requests[i], i < staging->n_requests / 2) && dropped;
     }
-    world->queue = (struct request_queue){0};
-    world->sum_begun = false;
+    lane->queue = (struct request_queue){0};
+    lane->begun = false;
     if (dropped) {
         free(staging->bytes);
     }
@@ -367,5 +395,15 @@ bool mpi_sums_drop(struct world *world)
     staging->bytes = NULL;
     staging->requests = NULL;
     staging->room = staging->n_room = staging->n_requests = 0;
+    return dropped;
+}
+
+bool mpi_sums_drop(struct world *world)
+{
+    bool dropped = true;
+
+    for (uint32_t lane = 0; lane < PST_MEET_LANES; lane++) {
+        dropped = drop(world, &world->lanes[lane]) && dropped;
+    }
     return dropped;
 }

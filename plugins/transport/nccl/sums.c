@@ -5,7 +5,8 @@
  * share's owner: as many bytes as a ring moves, for sums of one term each. NCCL's own all-reduce
  * and reduce-scatter promise no order. Sums that do not fit into the scratch memory are done in
  * rounds. A gather is the last step alone, from buffer to buffer. All of it is in one lane, and
- * only who waits for the ticket waits for it.
+ * only who waits for the ticket waits for it; there is none for PST_MEET_PARTS. Nothing but f32 is
+ * added up.
  */
 #include "transport/common/inorder.h"
 #include "transport/nccl/module.h"
@@ -101,7 +102,7 @@ static void each_piece(struct sum *sum, uint32_t peer, uint32_t source,
         const void *data = source == RESULT ? next.part->dst : inorder_brought(next.part, source);
 
         piece(sum, peer, (char *)(uintptr_t)data + next.at * sum->size, scratch, next.n);
-        scratch += scratch != NULL ? next.n : 0;
+        scratch = scratch != NULL ? scratch + next.n : NULL;
     }
 }
 
@@ -228,6 +229,7 @@ pst_status nccl_meet(struct pst_transport *transport, uint32_t index,
         return PST_ERR_CANCELLED;
     }
     if (request == NULL || !inorder_takes(meeting, index, transport->config.n_ranks, &sum.me) ||
+        !inorder_is_f32(meeting) || meeting->lane != PST_MEET_SUMS ||
         nccl_flush(transport, index, NULL) != PST_OK) {
         return atomic_load(&transport->failed) ? PST_ERR_CANCELLED : PST_ERR_BUG;
     }

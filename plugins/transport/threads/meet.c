@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Meetings of ranks. A post returns at once; each rank's posts are a queue, and a sum begins when
- * it is at the head of every member's. Whoever waits for it then takes pieces of it until none is
+ * Meetings of ranks. A post returns at once; each rank's posts of a lane are a queue, and a sum
+ * begins when it is at the head of every member's. Whoever waits for it then takes pieces of it until none is
  * left, so a member that has better things to do holds up nobody. An element is summed by one
  * thread in the order of its terms and written into the results of those who get it: the bits
  * depend neither on who does it nor on the pieces, and no scratch is needed. A gather is the same
@@ -17,7 +17,7 @@
 
 void threads_meet_init(struct pst_transport *transport)
 {
-    size_t n_ranks = transport->n_ranks, each = transport->max_meetings;
+    size_t n_ranks = transport->n_ranks, n_sums = transport->max_meetings, each = n_sums + 1;
     struct meet *meet = pst_alloc(1, sizeof *meet);
 
     transport->meet = meet;
@@ -25,13 +25,14 @@ void threads_meet_init(struct pst_transport *transport)
         pst_out_of_memory();
     }
     meet->ranks = pst_alloc(n_ranks, sizeof *meet->ranks);
-    meet->gatherings = pst_alloc(n_ranks * each + 1, sizeof *meet->gatherings);
+    meet->gatherings = pst_alloc(n_ranks * each, sizeof *meet->gatherings);
     requests_fill(&meet->free, meet->gatherings, n_ranks * each, sizeof *meet->gatherings);
     for (size_t r = 0; r < n_ranks; r++) {
         struct meet_rank *rank = &meet->ranks[r];
 
-        rank->posts = pst_alloc(each + 1, sizeof *rank->posts);
-        requests_fill(&rank->free, rank->posts, each, sizeof *rank->posts);
+        rank->posts = pst_alloc(each, sizeof *rank->posts);
+        requests_fill(&rank->lanes[PST_MEET_SUMS].free, rank->posts, n_sums, sizeof *rank->posts);
+        requests_push(&rank->lanes[PST_MEET_PARTS].free, &rank->posts[n_sums]);
         for (size_t i = 0; i < each; i++) {
             rank->posts[i].rank = (uint32_t)r;
         }
@@ -62,11 +63,11 @@ static bool same_members(const struct pst_meeting *a, const struct pst_meeting *
            memcmp(a->members, b->members, a->n_members * sizeof *a->members) == 0;
 }
 
-/* Do two members mean the same? */
+/* Do two members mean the same? They are of one lane. */
 static bool same_meeting(const struct pst_meeting *a, const struct pst_meeting *b)
 {
     if (a->kind != b->kind || a->n_parts != b->n_parts || a->n_order != b->n_order ||
-        !a->order != !b->order) {
+        !a->order != !b->order || (a->kind == PST_MEET_SUM && a->dtype != b->dtype)) {
         return false;
     }
     for (uint32_t i = 0; i < a->n_parts; i++) {
@@ -75,6 +76,12 @@ static bool same_meeting(const struct pst_meeting *a, const struct pst_meeting *
         }
     }
     return a->order == NULL || memcmp(a->order, b->order, a->n_order * sizeof *a->order) == 0;
+}
+
+/* The post of a rank that is next in a lane, or NULL. Under the mutex. */
+static struct post *head_of(const struct meet *meet, uint32_t rank, uint32_t lane)
+{
+    return (struct post *)meet->ranks[rank].lanes[lane].queue.first;
 }
 
 /* Links the posts of all members, if each has this sum at its head; NULL: not yet. *ret_unlike: one
@@ -87,7 +94,7 @@ static struct post *gather(const struct meet *meet, const struct post *post,
 
     *ret_unlike = NULL;
     for (uint32_t i = 0; i < meeting->n_members; i++) {
-        struct post *head = (struct post *)meet->ranks[meeting->members[i]].queue.first;
+        struct post *head = head_of(meet, meeting->members[i], meeting->lane);
 
         if (head == NULL || !same_members(&head->meeting, meeting)) {
             return NULL;
@@ -112,7 +119,7 @@ static void time_sum(struct pst_transport *transport, struct gathering *gatherin
         return;
     }
     for (const struct post *post = first; post != NULL; post = post->after) {
-        uint64_t free_ns = transport->meet->ranks[post->rank].free_ns;
+        uint64_t free_ns = transport->meet->ranks[post->rank].lanes[meeting->lane].free_ns;
 
         start = post->posted_ns > start ? post->posted_ns : start;
         start = free_ns > start ? free_ns : start;
@@ -121,7 +128,7 @@ static void time_sum(struct pst_transport *transport, struct gathering *gatherin
     gathering->end_ns = start + times->meeting_ns(times->context, pst_meeting_bytes(meeting),
                                                   meeting->members, meeting->n_members);
     for (const struct post *post = first; post != NULL; post = post->after) {
-        transport->meet->ranks[post->rank].free_ns = gathering->end_ns;
+        transport->meet->ranks[post->rank].lanes[meeting->lane].free_ns = gathering->end_ns;
     }
 }
 
@@ -171,10 +178,10 @@ static uint32_t start_sum(struct pst_transport *transport, struct gathering *gat
 }
 
 /* All members of the post at a rank's head are there: it begins. False: they are not. */
-static bool begin(struct pst_transport *transport, uint32_t rank)
+static bool begin(struct pst_transport *transport, uint32_t rank, uint32_t lane)
 {
     struct meet *meet = transport->meet;
-    const struct post *head = (const struct post *)meet->ranks[rank].queue.first, *unlike;
+    const struct post *head = head_of(meet, rank, lane), *unlike;
     struct post *first = head != NULL ? gather(meet, head, &unlike) : NULL;
     struct gathering *gathering;
     uint32_t state = REQUEST_BAD;
@@ -190,7 +197,7 @@ static bool begin(struct pst_transport *transport, uint32_t rank)
         state = start_sum(transport, gathering);
     }
     for (struct post *post = first; post != NULL; post = post->after) {
-        requests_shift(&meet->ranks[post->rank].queue);
+        requests_shift(&meet->ranks[post->rank].lanes[lane].queue);
         post->gathering = gathering;
         threads_publish(transport, post->rank, &post->state, state);
     }
@@ -198,14 +205,14 @@ static bool begin(struct pst_transport *transport, uint32_t rank)
 }
 
 /* Begins the rank's first sum, then those of all ranks that can begin now. */
-static void begin_all(struct pst_transport *transport, uint32_t rank)
+static void begin_all(struct pst_transport *transport, uint32_t rank, uint32_t lane)
 {
-    bool any = begin(transport, rank);
+    bool any = begin(transport, rank, lane);
 
     while (any) {
         any = false;
         for (uint32_t r = 0; r < transport->n_ranks; r++) {
-            any = begin(transport, r) || any;
+            any = begin(transport, r, lane) || any;
         }
     }
 }
@@ -215,13 +222,16 @@ pst_status threads_meet(struct pst_transport *transport, uint32_t rank,
 {
     struct meet *meet = transport->meet;
     struct meet_rank *self = &meet->ranks[rank];
-    struct post *post;
+    struct post *post = NULL;
     uint32_t me;
 
     if (atomic_load_explicit(&transport->aborted, memory_order_acquire)) {
         return PST_ERR_CANCELLED;
     }
-    post = inorder_takes(meeting, rank, transport->n_ranks, &me) ? requests_pop(&self->free) : NULL;
+    if (inorder_takes(meeting, rank, transport->n_ranks, &me) &&
+        (!transport->apart || inorder_is_f32(meeting))) { /* its device adds nothing else */
+        post = requests_pop(&self->lanes[meeting->lane].free);
+    }
     if (post == NULL) {
         return PST_ERR_BUG;
     }
@@ -234,8 +244,8 @@ pst_status threads_meet(struct pst_transport *transport, uint32_t rank,
     }
     *ret_request = transport->max_requests + (pst_request)(post - self->posts);
     pthread_mutex_lock(&meet->mutex);
-    requests_append(&self->queue, post);
-    begin_all(transport, rank);
+    requests_append(&self->lanes[meeting->lane].queue, post);
+    begin_all(transport, rank, meeting->lane);
     pthread_mutex_unlock(&meet->mutex);
     return PST_OK;
 }
@@ -259,15 +269,16 @@ const struct post *threads_post_of(const struct post *first, uint32_t term)
 static void sum_block(const struct post *first, uint32_t part, uint64_t at, uint64_t n)
 {
     const struct pst_meeting *meeting = &first->meeting;
-    float sum[BLOCK / sizeof(float)];
+    const uint32_t n_terms = inorder_terms(meeting);
+    double sum[2 * BLOCK / sizeof(double)]; /* wide elements: at most twice as many bytes */
     const char *result = (const char *)sum;
     uint32_t member = 0;
 
-    for (uint32_t t = 0; t < inorder_terms(meeting); t++) {
+    for (uint32_t t = 0; t < n_terms; t++) {
         const struct pst_meet_part *from = &threads_post_of(first, t)->meeting.parts[part];
         const char *term = inorder_brought(from, inorder_source(meeting, t));
 
-        inorder_add(sum, term + at, t, n / sizeof *sum, sizeof *sum);
+        inorder_add(sum, term + at, t, n_terms, n / pst_meeting_size(meeting), meeting->dtype);
     }
     if (meeting->kind == PST_MEET_GATHER) {
         result = (char *)post_at(first, meeting->parts[part].owner)->meeting.parts[part].dst + at;
@@ -324,7 +335,7 @@ static uint32_t find_missing(const struct meet *meet, const struct post *post)
     uint32_t other = post->rank;
 
     for (uint32_t m = 0; m < meeting->n_members; m++) {
-        const struct post *head = (const struct post *)meet->ranks[meeting->members[m]].queue.first;
+        const struct post *head = head_of(meet, meeting->members[m], meeting->lane);
 
         if (head == NULL) {
             return meeting->members[m];
@@ -344,7 +355,7 @@ static bool withdraw(struct pst_transport *transport, struct post *post, uint32_
 
     pthread_mutex_lock(&meet->mutex);
     *ret_missing = find_missing(meet, post);
-    found = requests_remove(&meet->ranks[post->rank].queue, post);
+    found = requests_remove(&meet->ranks[post->rank].lanes[post->meeting.lane].queue, post);
     pthread_mutex_unlock(&meet->mutex);
     return found;
 }
@@ -361,7 +372,7 @@ static void leave(struct pst_transport *transport, struct post *post)
     }
     pthread_mutex_unlock(&meet->mutex);
     atomic_store_explicit(&post->state, REQUEST_FREE, memory_order_relaxed);
-    requests_push(&self->free, post);
+    requests_push(&self->lanes[post->meeting.lane].free, post);
 }
 
 static pst_status finish(struct pst_transport *transport, uint32_t rank, struct post *post,
@@ -409,7 +420,7 @@ pst_status threads_meet_wait(struct pst_transport *transport, uint32_t rank, pst
     enum outcome outcome;
     pst_status status;
 
-    if (id >= transport->max_meetings ||
+    if (id > transport->max_meetings ||
         atomic_load_explicit(&post->state, memory_order_relaxed) == REQUEST_FREE) {
         return stall_fail_request(rank, "meeting", id, err);
     }

@@ -23,7 +23,7 @@ struct gathering {
 
 /* The post of one member. */
 struct post {
-    struct request_link link; /* in the queue of its rank, or of free ones */
+    struct request_link link; /* in a queue of its rank, or of free ones */
     struct post *after;       /* of the next member */
     uint32_t rank;
     struct pst_meeting meeting;
@@ -36,10 +36,12 @@ struct post {
 };
 
 struct meet_rank {
-    struct request_queue queue; /* posts that have not met; under the mutex */
-    struct post *posts;
-    struct request_link *free; /* of the rank's thread */
-    uint64_t free_ns;          /* with times: end of its last sum */
+    struct {
+        struct request_queue queue; /* posts that have not met; under the mutex */
+        struct request_link *free;  /* of the rank's thread */
+        uint64_t free_ns;           /* with times: end of its last meeting */
+    } lanes[PST_MEET_LANES];
+    struct post *posts; /* max_meetings, and the one of PST_MEET_PARTS */
 };
 
 struct meet {

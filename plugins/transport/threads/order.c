@@ -6,7 +6,7 @@
  * a queue of its own device, which does nothing but wait: a mark belongs to one device.
  *
  * A sum is asked for by the member that comes last. Each member's device makes a share of the
- * elements and copies it to the others.
+ * elements and copies it to the others. Their devices add f32 alone.
  */
 #include "exec/device.h"
 #include "transport/common/inorder.h"
@@ -36,7 +36,7 @@ pst_status threads_attach(struct pst_transport *transport, uint32_t rank, struct
 
         status = make_marks(transport, rank, marks, 3, err);
     }
-    for (uint32_t i = 0; i < transport->max_meetings && status == PST_OK; i++) {
+    for (uint32_t i = 0; i <= transport->max_meetings && status == PST_OK; i++) {
         struct post *post = &transport->meet->ranks[rank].posts[i];
         struct pst_mark **marks[] = {&post->begin, &post->start, &post->part, &post->end};
 

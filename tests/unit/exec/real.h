@@ -49,6 +49,9 @@ static const char *real_kernels = "auto";
 /* On the cpu device, whatever device is tested. */
 static bool real_on_cpu;
 
+/* The next plan cuts state into pieces, one for each replica. */
+static bool real_cuts;
+
 /* Samples of the next graph are tokens of one text (pst_graph_decode). */
 static bool real_decodes;
 
@@ -225,6 +228,7 @@ static inline void real_plan(struct real *real, const struct layout *layout, uin
     }
     assert_true(real->n_ranks <= MOST_RANKS);
     pst_plan_create(real->graph, real->batch, real->n_ranks, &real->plan);
+    real->plan->zero = real_cuts;
     for (uint32_t v = 0; v < n; v++) {
         nodes[v] = v;
     }

@@ -21,7 +21,7 @@ static struct pst_record record_of(const char *scheduler, uint64_t step_ns)
 {
     static uint64_t arena[4] = {3 << 20, 1 << 20, 1 << 20, 2 << 20};
     struct pst_record record = {.config = "job.toml",
-                                .labels = {"chain-dp", scheduler, "none", "4", "2", "1", "0"}};
+                                .labels = {"chain-dp", scheduler, "none", "4", "2", "1", "0", "1"}};
 
     record.trial.state = PST_TRIAL_DONE;
     record.trial.batch = 16;

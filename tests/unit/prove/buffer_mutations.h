@@ -109,10 +109,11 @@ static inline const char *me_swap_pieces(struct scene *scene)
     struct pst_program *program = scene->program;
     uint32_t n = 0, drawn = PST_NONE;
     for (uint32_t i = 0; i < program->n_instrs; i++) {
-        const struct pst_transfer_part *part = &program->parts[program->lists[i].first_part];
-        if (program->lists[i].n_parts > 1 && part[0].value != part[1].value &&
+        const uint32_t first = program->lists[i].first_part;
+        if (program->lists[i].n_parts > 1 &&
+            program->parts[first].value != program->parts[first + 1].value &&
             rig_draw(scene->rig, ++n) == 0) {
-            drawn = program->lists[i].first_part;
+            drawn = first;
         }
     }
     rig_need(scene->rig, drawn != PST_NONE);

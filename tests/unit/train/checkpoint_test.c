@@ -14,12 +14,12 @@
 static void make(struct pst_manifest *manifest)
 {
     static struct pst_checkpoint_file files[] = {{"shard-00000.safetensors", 1000, SUM}};
-    static struct pst_checkpoint_piece one[] = {{0, "opt/0/w", {0}, {3}, SUM}};
-    static struct pst_checkpoint_piece two[] = {{0, "param/w#000000", {0, 0}, {1, 3}, SUM},
-                                                {0, "param/w#000001", {1, 0}, {1, 3}, SUM}};
+    static struct pst_checkpoint_piece one[] = {{0, "opt/0/w", {0}, {3}, SUM, 0}};
+    static struct pst_checkpoint_piece two[] = {{0, "param/w#000000", {0, 0}, {1, 3}, SUM, 0},
+                                                {0, "param/w#000001", {1, 0}, {1, 3}, SUM, 0}};
     static struct pst_checkpoint_tensor tensors[] = {
-        {"opt/0/w", 1, {3}, 3, SUM, 1, one},
-        {"param/w", 2, {2, 3}, 6, SUM, 2, two},
+        {"opt/0/w", 1, {3}, 3, SUM, 1, one, {0}},
+        {"param/w", 2, {2, 3}, 6, SUM, 2, two, {0}},
     };
 
     *manifest = (struct pst_manifest){.run = "feed",
@@ -156,10 +156,10 @@ static char *write_split(void)
 {
     struct pst_checkpoint_file files[] = {{"shard-00000.safetensors", 1000, SUM},
                                           {"shard-00001.safetensors", 1000, SUM}};
-    struct pst_checkpoint_piece pieces[] = {{0, "param/w#000000", {0, 0}, {1, 2}, SUM},
-                                            {1, "param/w#000001", {0, 2}, {1, 1}, SUM},
-                                            {0, "param/w#000002", {1, 0}, {1, 3}, SUM}};
-    struct pst_checkpoint_tensor tensor = {"param/w", 2, {2, 3}, 6, NULL, 3, pieces};
+    struct pst_checkpoint_piece pieces[] = {{0, "param/w#000000", {0, 0}, {1, 2}, SUM, 0},
+                                            {1, "param/w#000001", {0, 2}, {1, 1}, SUM, 0},
+                                            {0, "param/w#000002", {1, 0}, {1, 3}, SUM, 0}};
+    struct pst_checkpoint_tensor tensor = {"param/w", 2, {2, 3}, 6, NULL, 3, pieces, {0}};
     struct pst_manifest manifest;
 
     make(&manifest);
@@ -214,6 +214,79 @@ TEST(split)
     free(text);
 }
 
+/* The columns of a matrix, two sections of 2 and 4, in two parts, the second one in two pieces. */
+static char *write_parts(void)
+{
+    struct pst_checkpoint_piece pieces[] = {{0, "param/w#000000", {0, 0}, {2, 3}, SUM, 0},
+                                            {0, "param/w#000001", {0, 0}, {1, 3}, SUM, 1},
+                                            {0, "param/w#000002", {1, 0}, {1, 3}, SUM, 1}};
+    struct pst_checkpoint_tensor tensor = {"param/w", 2, {2, 6}, 12,
+                                           SUM,       3, pieces, {2, 1, 2, {2, 4}}};
+    struct pst_manifest manifest;
+
+    make(&manifest);
+    manifest.numerics[PST_NUMERIC_TENSOR] = "2";
+    manifest.n_tensors = 1;
+    manifest.tensors = &tensor;
+    return pst_manifest_write(&manifest);
+}
+
+TEST(parts)
+{
+    static const char *const cases[][3] = {
+        {"\"axis\":1", "\"axis\":2", "param/w: its sections are not those of an axis"},
+        {"\"axis\":1", "\"axis\":0", "param/w: its sections are not those of an axis"},
+        {"\"axis\":1", "\"axis\":-1", "expected an integer"},
+        {"\"axis\":1,", "", "split.axis: missing"},
+        {"[2,4]", "[2,6]", "param/w: its sections are not those of an axis"},
+        {"[2,4]", "[4]", "param/w: its sections are not those of an axis"},
+        {"[2,4]", "[]", "param/w: its sections are not those of an axis"},
+        {"[2,4]", "[2,0,4]", "param/w: its sections are not those of an axis"},
+        {"[2,4]", "[3,3]", "each a multiple of 2"},
+        {"[2,4]", "[8,\"18446744073709551614\"]", "its sections are not those of an axis"},
+        {"[2,4]", "[2,2,1,1]", "4 sections, expected at most 3"},
+        {"\"parts\":2", "\"parts\":0", "parts: 0, expected 2 or more"},
+        {"\"parts\":2", "\"parts\":1", "parts: 1, expected 2 or more"},
+        {"\"parts\":2", "\"parts\":3", "each a multiple of 3"},
+        {"\"parts\":2", "\"parts\":4294967294", "each a multiple of 4294967294"},
+        {"\"parts\":2", "\"parts\":2,\"part\":1", "unknown key \"part\""},
+        {"\"part\":0", "\"part\":1", "piece 0 does not begin where"},
+        {"\"part\":1", "\"part\":0", "piece 1 does not begin where"},
+        {"\"part\":1", "\"part\":2", "piece 1 does not begin where"},
+        {"\"part\":1", "\"part\":4294967294", "piece 1 does not begin where"},
+        {"\"part\":1,", "", "pieces[1].part: missing"},
+        {"\"shape\":[2,3]", "\"shape\":[1,6]", "piece 0 does not begin where"},
+        {"\"shape\":[2,3]", "\"shape\":[1,3]", "piece 1 does not begin where"},
+        {"\"begin\":[1,0]", "\"begin\":[0,0]", "piece 2 does not begin where"},
+        {"\"version\":4,\"min_reader\":4", "\"version\":3,\"min_reader\":3",
+         "unknown key \"tensor\""},
+        {",\"tensor\":\"2\"", ",\"tensor\":null", "null, expected a string"},
+    };
+    struct pst_arena arena = {0};
+    struct pst_manifest read;
+    struct pst_error err = {0};
+    char *text = write_parts(), *again;
+
+    assert_non_null(strstr(text, "\"version\":4,\"min_reader\":4"));
+    assert_int_equal(pst_manifest_parse("m", text, strlen(text), &arena, &read, &err), PST_OK);
+    assert_int_equal(read.tensors[0].elems, 12);
+    again = pst_manifest_write(&read);
+    assert_string_equal(text, again);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char *changed = with(text, cases[i][0], cases[i][1]);
+
+        memset(&err, 0, sizeof err);
+        if (parse(changed, &err) == PST_OK || strstr(err.message, cases[i][2]) == NULL) {
+            fail_msg("%s for %s: \"%s\"", cases[i][1], cases[i][0], err.message);
+        }
+        assert_string_equal(err.kind, "checkpoint.damaged");
+        free(changed);
+    }
+    pst_arena_finish(&arena);
+    free(again);
+    free(text);
+}
+
 /* Every text that is cut short is refused. */
 TEST(cut_short)
 {
@@ -244,11 +317,11 @@ TEST(versions)
 
     make(&manifest);
     text = pst_manifest_write(&manifest);
-    later = with(text, "\"version\":2", "\"version\":4");
+    later = with(text, "\"version\":2", "\"version\":5");
     other = with(later, "\"step\":7", "\"step\":7,\"stop\":[1]");
     assert_int_equal(parse(other, &err), PST_OK);
     free(other);
-    other = with(later, "\"min_reader\":1", "\"min_reader\":4");
+    other = with(later, "\"min_reader\":1", "\"min_reader\":5");
     assert_int_equal(parse(other, &err), PST_ERR_CONFIG);
     assert_string_equal(err.kind, "input.unsupported");
     free(other);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Checkpoints of values that several ranks save, a range of elements each, in one process or in
- * several. The ranges are made up: they are written into the programs of a plan with replicas.
+ * Checkpoints of values that several ranks save, a range of elements each, or a part, or a range of
+ * a part, in one process or in several. Ranges and parts are made up: they are written into graph
+ * and programs of a plan with replicas.
  */
 #include "test.h"
 
@@ -11,9 +12,10 @@
 #include "checkpoint/resume.h"
 #include "checkpoint/saver_impl.h"
 #include "config/config.h"
+#include "loop/initial_values.h"
 #include "measure/parts.h"
 
-enum { RANKS = 3, STEP = 7 };
+enum { RANKS = 3, MOST = 6, STEP = 7 };
 
 /* Parameters by number: weight and bias of each layer. */
 static const char mlp[] =
@@ -32,8 +34,8 @@ struct rig {
     struct saver_layout layout;
     struct pst_saver_config saver;
     struct pst_save_moment moment;
-    struct saver_job saves[RANKS];
-    float *values[RANKS];
+    struct saver_job saves[MOST];
+    float *values[MOST];
     char *sums;
     char folder[128], path[160];
 };
@@ -51,7 +53,7 @@ static void begin(struct rig *rig, const char *toml, uint32_t n_processes)
     rig->job.advice = PST_ADVICE_NONE;
     assert_ok(pst_session_create_for_planning(&rig->job, &rig->session, &err), &err);
     assert_ok(pst_session_plan(rig->session, NULL, NULL, &err), &err);
-    assert_int_equal(rig->session->planned.plan->n_devices, RANKS);
+    assert_true(rig->session->planned.plan->n_devices <= MOST);
     if (n_processes > 1) {
         rig->session->team.ops = &others;
         rig->session->team.n = n_processes;
@@ -64,7 +66,7 @@ static void begin(struct rig *rig, const char *toml, uint32_t n_processes)
 static void end(struct rig *rig)
 {
     rig->session->team.ops = NULL;
-    for (uint32_t p = 0; p < RANKS; p++) {
+    for (uint32_t p = 0; p < MOST; p++) {
         free(rig->values[p]);
     }
     free(rig->sums);
@@ -110,6 +112,40 @@ static float value_of(void *context, const char *name, uint64_t e)
     return (float)(hash.low % 4000 * 1000 + e);
 }
 
+/* The place on the axis of the n-th that a part has there. */
+static uint64_t place_of(const struct pst_box *box, uint64_t part, uint64_t n)
+{
+    uint64_t begin = 0;
+    uint32_t s = 0;
+
+    while (n >= box->sections[s] / box->parts) {
+        n -= box->sections[s] / box->parts;
+        begin += box->sections[s++];
+        assert_true(s < box->n_sections);
+    }
+    return begin + part * (box->sections[s] / box->parts) + n;
+}
+
+/* Where element `at` of what is written, in order, is in the whole: parts come one after the other.
+   By coordinates. */
+static uint64_t whole_of(const struct pst_checkpoint_tensor *tensor, uint64_t at)
+{
+    const uint64_t parts = tensor->box.parts > 1 ? tensor->box.parts : 1;
+    const uint64_t part = at / (tensor->elems / parts);
+    uint64_t whole = 0, row = 1;
+
+    at %= tensor->elems / parts;
+    for (uint32_t i = tensor->rank; i-- > 0;) {
+        const bool split = parts > 1 && i == tensor->box.axis;
+        const uint64_t n = split ? tensor->shape[i] / parts : tensor->shape[i];
+
+        whole += (split ? place_of(&tensor->box, part, at % n) : at % n) * row;
+        at /= n;
+        row *= tensor->shape[i];
+    }
+    return whole;
+}
+
 /* All processes write, and the first one commits. */
 static pst_status save(struct rig *rig, float (*value)(void *context, const char *name, uint64_t e),
                        void *context, struct pst_error *err)
@@ -136,7 +172,7 @@ static pst_status save(struct rig *rig, float (*value)(void *context, const char
 
         for (uint64_t e = 0; e < tensor->elems; e++) {
             rig->values[tensor->process][tensor->offset + e] =
-                value(context, tensor->is.name, tensor->first + e);
+                value(context, tensor->is.name, whole_of(&tensor->is, tensor->first + e));
         }
     }
     for (uint32_t p = 0; p < layout->n_processes && status == PST_OK; p++) {
@@ -175,6 +211,9 @@ static void expect_values(const struct pst_checkpoint *checkpoint)
         assert_ok(pst_checkpoint_read(checkpoint, tensor, values, &err), &err);
         for (uint64_t e = 0; e < tensor->elems; e++) {
             assert_true(values[e] == value_of(NULL, tensor->name, e));
+        }
+        for (uint64_t e = 0; e < tensor->elems; e++) {
+            values[e] = value_of(NULL, tensor->name, whole_of(tensor, e));
         }
         hash = pst_hash_of(values, tensor->elems * sizeof *values);
         assert_true(tensor->xxh3 == NULL || strcmp(tensor->xxh3, pst_hash_text(&hash, sum)) == 0);
@@ -457,6 +496,251 @@ TEST(one_difference)
     end(&rig);
 }
 
+/* --- parts -------------------------------------------------------------------------------------
+ */
+
+static const char six[] =
+    "model = { use = \"mlp\", layers = 2, inputs = 3, hidden = 4, classes = 2 }\n"
+    "data = { kind = \"synthetic\" }\n"
+    "cluster = { devices = 6 }\n"
+    "train = { batch = 6, microbatch = 6, degrees = [6], optimizer = \"adam\" }\n"
+    "partitioner = { use = \"uniform\" }\n"
+    "scheduler = { use = \"1f1b\" }\n"
+    "plugins = { isolate = \"never\" }\n";
+
+/* From here on the graph is that of one of so many parts. */
+static void part(struct rig *rig, uint32_t parts)
+{
+    rig->session->graph->parts = parts;
+    rig->session->planned.plan->stages[0].tensor = parts;
+}
+
+/* A parameter is split along an axis of so many sections, which `shape` gave. */
+static void split(struct rig *rig, uint32_t parameter, struct pst_box box)
+{
+    struct pst_parameter *it = &rig->session->graph->params[parameter];
+
+    it->box = box;
+    it->dims[box.axis] /= box.parts;
+    it->elems /= box.parts;
+}
+
+/* The n-th replica saves its n-th of a parameter, with `zero`, else the first one all of it; if the
+   parameter is not split, of that its part 0. */
+static void share(struct rig *rig, uint32_t parameter, bool zero)
+{
+    const struct pst_plan *plan = rig->session->planned.plan;
+    const struct pst_parameter *it = &rig->session->graph->params[parameter];
+    const uint64_t parts = rig->session->graph->parts, n = plan->n_devices / parts;
+
+    for (uint32_t r = 0; r < plan->n_devices; r++) {
+        struct pst_program_param *param = &rig->session->planned.programs[r]->params[parameter];
+        const uint64_t replica = r / parts;
+        const uint64_t begin = zero ? it->elems * replica / n : 0;
+
+        param->shard =
+            (struct pst_shard){begin, zero ? it->elems * (replica + 1) / n - begin : it->elems};
+        param->owner = (zero || replica == 0) && (r % parts == 0 || it->box.parts > 1);
+    }
+}
+
+/* Splits along the first, a middle and the last axis, of one and of three sections; two parameters
+   are whole. */
+static void split_all(struct rig *rig, uint32_t parts, bool zero)
+{
+    part(rig, parts);
+    shape(rig, 0, 2, (const uint64_t[]){5, 24});
+    shape(rig, 1, 1, (const uint64_t[]){24});
+    shape(rig, 2, 2, (const uint64_t[]){6, 7});
+    shape(rig, 4, 3, (const uint64_t[]){3, 18, 2});
+    split(rig, 0, (struct pst_box){parts, 1, 3, {12, 6, 6}});
+    split(rig, 1, (struct pst_box){parts, 0, 3, {12, 6, 6}});
+    split(rig, 2, (struct pst_box){parts, 0, 1, {6}});
+    split(rig, 4, (struct pst_box){parts, 1, 2, {6, 12}});
+    for (uint32_t i = 0; i < rig->session->graph->n_params; i++) {
+        share(rig, i, zero);
+    }
+}
+
+TEST(parts)
+{
+    for (uint32_t i = 0; i < 8; i++) {
+        const uint32_t parts = 2 + i % 2;
+        const bool zero = i / 2 % 2 == 1, apart = i / 4 == 1;
+        struct pst_checkpoint *checkpoint;
+        const struct pst_checkpoint_tensor *tensor;
+        struct pst_error err = {0};
+        struct rig rig;
+        char *text, expected[200];
+
+        begin(&rig, six, apart ? 6 : 1);
+        split_all(&rig, parts, zero);
+        assert_ok(save(&rig, value_of, NULL, &err), &err);
+        checkpoint = open_sound(&rig);
+        assert_int_equal(checkpoint->manifest.n_tensors, 3 * 6);
+        expect_values(checkpoint);
+        tensor = pst_checkpoint_find(checkpoint, "opt/1/layers.0.weight");
+        assert_int_equal(tensor->rank, 2);
+        assert_true(tensor->shape[0] == 5 && tensor->shape[1] == 24 && tensor->elems == 5 * 24);
+        assert_true((tensor->xxh3 == NULL) == apart);
+        assert_int_equal(pst_checkpoint_find(checkpoint, "param/layers.1.bias")->box.parts, 0);
+        assert_true(pst_checkpoint_find(checkpoint, "param/layers.1.bias")->xxh3 != NULL ||
+                    (apart && zero));
+        pst_checkpoint_close(checkpoint);
+        text = saver_manifest(&rig.saves[0]);
+        expect_text(text, "\"version\":4,\"min_reader\":4\n");
+        snprintf(expected, sizeof expected,
+                 "\"shape\":[5,24],\"split\":{\"axis\":1,\"sections\":[12,6,6],\"parts\":%u}",
+                 parts);
+        expect_text(text, expected);
+        snprintf(expected, sizeof expected, "\"replicas\":\"%u\",\"tensor\":\"%u\"", 6 / parts,
+                 parts);
+        expect_text(text, expected);
+        free(text);
+        end(&rig);
+    }
+}
+
+/* Boxes are of the part, and the second part's follow those of the first: [4, 6] of [4, 12]. */
+TEST(boxes_of_parts)
+{
+    const struct box boxes[] = {{0, {0, 0}, {1, 6}}, {0, {1, 0}, {1, 2}}, {2, {1, 2}, {1, 4}},
+                                {2, {2, 0}, {1, 4}}, {4, {2, 4}, {1, 2}}, {4, {3, 0}, {1, 6}},
+                                {1, {0, 0}, {1, 6}}, {1, {1, 0}, {1, 2}}, {3, {1, 2}, {1, 4}},
+                                {3, {2, 0}, {1, 4}}, {5, {2, 4}, {1, 2}}, {5, {3, 0}, {1, 6}}};
+    struct pst_checkpoint *checkpoint;
+    struct pst_error err = {0};
+    struct rig rig;
+
+    begin(&rig, six, 6);
+    part(&rig, 2);
+    shape(&rig, 0, 2, (const uint64_t[]){4, 12});
+    split(&rig, 0, (struct pst_box){2, 1, 3, {4, 4, 4}});
+    for (uint32_t i = 0; i < rig.session->graph->n_params; i++) {
+        share(&rig, i, true);
+    }
+    assert_ok(save(&rig, value_of, NULL, &err), &err);
+    checkpoint = open_sound(&rig);
+    expect_boxes(checkpoint, "param/layers.0.weight", boxes, N(boxes));
+    expect_values(checkpoint);
+    pst_checkpoint_close(checkpoint);
+    end(&rig);
+}
+
+/* A part that no rank saves, one that two ranks save, a hole in a part. */
+TEST(no_cover_by_parts)
+{
+    static const struct {
+        uint64_t borders[MOST][2];
+        const char *message;
+    } cases[] = {
+        {{{0, 6}, {0, 0}}, "param/layers.0.weight: they hold 6 of 12 elements"},
+        {{{0, 0}, {0, 6}}, "param/layers.0.weight: piece 0 does not begin where"},
+        {{{0, 6}, {0, 0}, {0, 6}}, "param/layers.0.weight: piece 1 does not begin where"},
+        {{{0, 6}, {0, 6}, {0, 6}}, "param/layers.0.weight: piece 1 does not begin where"},
+        {{{0, 6}, {0, 6}, {0, 0}, {0, 6}}, "param/layers.0.weight: piece 2 does not begin where"},
+        {{{0, 3}, {0, 6}, {4, 6}}, "param/layers.0.weight: piece 1 does not begin where"},
+        {{{0, 3}, {0, 6}, {2, 6}}, "param/layers.0.weight: piece 1 does not begin where"},
+    };
+
+    for (uint32_t i = 0; i < N(cases); i++) {
+        struct pst_error err = {0};
+        struct rig rig;
+
+        begin(&rig, six, 6);
+        part(&rig, 2);
+        shape(&rig, 0, 1, (const uint64_t[]){12});
+        split(&rig, 0, (struct pst_box){2, 0, 1, {12}});
+        for (uint32_t p = 0; p < rig.session->graph->n_params; p++) {
+            share(&rig, p, false);
+        }
+        for (uint32_t r = 0; r < 6; r++) {
+            const uint64_t *borders = cases[i].borders[r];
+            struct pst_program_param *param = &rig.session->planned.programs[r]->params[0];
+
+            param->shard = (struct pst_shard){borders[0], borders[1] - borders[0]};
+            param->owner = true;
+            param->optimizer[0] = param->optimizer[1] = PST_NONE;
+        }
+        assert_int_equal(save(&rig, value_of, NULL, &err), PST_ERR_IO);
+        expect_text(err.message, cases[i].message);
+        assert_int_not_equal(access(rig.path, F_OK), 0);
+        end(&rig);
+    }
+}
+
+/* The run that goes on may have another number of parts; another shape of the whole is told once.
+ */
+TEST(parts_may_change)
+{
+    struct pst_resume_request request = {0};
+    struct pst_checkpoint *checkpoint;
+    struct pst_error err = {0};
+    struct rig rig;
+    bool unused;
+
+    begin(&rig, six, 1);
+    split_all(&rig, 2, true);
+    assert_ok(save(&rig, value_of, NULL, &err), &err);
+    checkpoint = open_sound(&rig);
+    split_all(&rig, 3, false);
+    assert_ok(pst_resume_fits(checkpoint, rig.session, 0, &request, &unused, &err), &err);
+    shape(&rig, 2, 2, (const uint64_t[]){12, 7});
+    split(&rig, 2, (struct pst_box){3, 0, 1, {12}});
+    share(&rig, 2, false);
+    assert_int_equal(pst_resume_fits(checkpoint, rig.session, 0, &request, &unused, &err),
+                     PST_ERR_CONFIG);
+    expect_text(err.message, "another model: 1 difference, such as: param/layers.1.weight is "
+                             "[12, 7], in the checkpoint [6, 7]");
+    pst_checkpoint_close(checkpoint);
+    end(&rig);
+}
+
+/* What a run begins with is of the whole model, and operators have other numbers there. */
+TEST(begin_with_whole_values)
+{
+    struct pst_exec_source source;
+    struct pst_begin *from = NULL;
+    struct pst_error err = {0};
+    struct pst_graph local;
+    struct rig rig;
+    uint32_t *op_of, bn = 0;
+    float values[400];
+    char name[100];
+    bool found;
+
+    begin(&rig,
+          "model = { use = \"resnet\", depth = \"custom\", image = 8, stages = 1, blocks = 1, "
+          "width = 3, classes = 2 }\n"
+          "data = { kind = \"synthetic\" }\n"
+          "cluster = { devices = 1 }\n"
+          "train = { batch = 2, microbatch = 2 }\n"
+          "partitioner = { use = \"uniform\" }\n"
+          "scheduler = { use = \"1f1b\" }\n"
+          "plugins = { isolate = \"never\" }\n",
+          1);
+    assert_ok(save(&rig, value_of, NULL, &err), &err);
+    while (rig.session->graph->ops[bn].n_state < 2) {
+        bn++;
+    }
+    assert_true(bn > 0);
+    local = *rig.session->graph;
+    local.whole = rig.session->graph;
+    local.digest++;
+    local.op_of = op_of = calloc(local.n_ops, sizeof *op_of);
+    op_of[0] = bn;
+    assert_ok(pst_begin_open(rig.path, &rig.job, &local, true, &from, &err), &err);
+    source = *pst_begin_source(from);
+    assert_ok(source.load(source.context, &(struct pst_state_key){PST_STATE_OPERATOR, 0, 1},
+                          local.ops[bn].state_elems[1], values, &found, &err),
+              &err);
+    snprintf(name, sizeof name, "state/1/%s", local.ops[bn].name);
+    assert_true(found && values[2] == value_of(NULL, name, 2));
+    pst_begin_close(from);
+    free(op_of);
+    end(&rig);
+}
+
 /* --- the program -------------------------------------------------------------------------------
  */
 
@@ -469,21 +753,26 @@ TEST(one_difference)
     "scheduler = { use = \"1f1b\" }\n"                                                             \
     "plugins = { isolate = \"never\" }\n"
 
-/* The values of another checkpoint. */
+/* The values of another checkpoint; the last tensor is kept. */
+struct copying {
+    struct pst_checkpoint *from;
+    const struct pst_checkpoint_tensor *tensor;
+    float *values;
+};
+
 static float copy_of(void *context, const char *name, uint64_t e)
 {
-    static const struct pst_checkpoint_tensor *tensor;
-    static float *values;
+    struct copying *copying = context;
     struct pst_error err = {0};
 
-    if (tensor == NULL || strcmp(tensor->name, name) != 0) {
-        tensor = pst_checkpoint_find(context, name);
-        assert_non_null(tensor);
-        free(values);
-        values = malloc(tensor->elems * sizeof *values);
-        assert_ok(pst_checkpoint_read(context, tensor, values, &err), &err);
+    if (copying->tensor == NULL || strcmp(copying->tensor->name, name) != 0) {
+        copying->tensor = pst_checkpoint_find(copying->from, name);
+        assert_non_null(copying->tensor);
+        free(copying->values);
+        copying->values = malloc(copying->tensor->elems * sizeof *copying->values);
+        assert_ok(pst_checkpoint_read(copying->from, copying->tensor, copying->values, &err), &err);
     }
-    return values[e];
+    return copying->values[e];
 }
 
 /* Both have the same values. */
@@ -509,34 +798,55 @@ static void expect_run(struct outcome outcome)
     outcome_finish(&outcome);
 }
 
+/* Three ranks save ranges of each parameter, or are the parts of a replica. */
+static void cut_or_split(struct rig *rig, bool parts)
+{
+    if (parts) {
+        part(rig, RANKS);
+    }
+    for (uint32_t i = 0; i < rig->session->graph->n_params; i++) {
+        const struct pst_parameter *it = &rig->session->graph->params[i];
+        const uint64_t n = it->elems, axis = i % it->rank, places = it->dims[axis];
+
+        if (!parts) {
+            cut(rig, i, (const uint64_t[]){0, n / 3, n / 2 + 1, n});
+            continue;
+        }
+        if (places % 9 == 0) {
+            split(rig, i,
+                  (struct pst_box){3, (uint32_t)axis, 3, {places / 3, places / 3, places / 3}});
+        } else if (places % 3 == 0) {
+            split(rig, i, (struct pst_box){3, (uint32_t)axis, 1, {places}});
+        }
+        share(rig, i, false);
+    }
+}
+
 /* `check` finds it sound, `export weights` writes the same bytes, and a run goes on from it as from
    the one that it was made of. */
-TEST(program_reads_ranges)
+static void program_reads(bool parts)
 {
-    struct pst_checkpoint *checkpoint = NULL;
+    struct copying copying = {.from = NULL};
     struct pst_error err = {0};
     struct rig rig;
     char job[800], config[160], from[200], folder[256], one[200], other[200], command[600];
 
     snprintf(job, sizeof job, GPT "cluster = { devices = 3 }\n", STEP, ", degrees = [3]");
     begin(&rig, job, RANKS);
-    for (uint32_t i = 0; i < rig.session->graph->n_params; i++) {
-        const uint64_t n = rig.session->graph->params[i].elems;
-
-        cut(&rig, i, (const uint64_t[]){0, n / 3, n / 2 + 1, n});
-    }
+    cut_or_split(&rig, parts);
     snprintf(job, sizeof job, GPT, STEP, "");
     snprintf(config, sizeof config, "%s", support_write("job.toml", job));
     snprintf(from, sizeof from, "%s/step-%012d", support_path("whole"), STEP);
     snprintf(folder, sizeof folder, "checkpoint.folder=%s", support_path("whole"));
     expect_run(penstock("train", config, "-q", "--set", folder));
-    assert_ok(pst_checkpoint_open(from, &checkpoint, &err), &err);
-    rig.moment.samples = checkpoint->manifest.samples;
-    rig.moment.updates = checkpoint->manifest.updates;
-    rig.moment.epoch = checkpoint->manifest.epoch;
-    rig.moment.counts = checkpoint->manifest.counts;
-    assert_ok(save(&rig, copy_of, checkpoint, &err), &err);
-    pst_checkpoint_close(checkpoint);
+    assert_ok(pst_checkpoint_open(from, &copying.from, &err), &err);
+    rig.moment.samples = copying.from->manifest.samples;
+    rig.moment.updates = copying.from->manifest.updates;
+    rig.moment.epoch = copying.from->manifest.epoch;
+    rig.moment.counts = copying.from->manifest.counts;
+    assert_ok(save(&rig, copy_of, &copying, &err), &err);
+    pst_checkpoint_close(copying.from);
+    free(copying.values);
     expect_run(penstock("check", rig.path));
 
     snprintf(one, sizeof one, "%s", support_path("one"));
@@ -555,4 +865,14 @@ TEST(program_reads_ranges)
     strcat(other, "/step-000000000009");
     compare(one, other);
     end(&rig);
+}
+
+TEST(program_reads_ranges)
+{
+    program_reads(false);
+}
+
+TEST(program_reads_parts)
+{
+    program_reads(true);
 }

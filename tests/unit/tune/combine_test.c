@@ -116,7 +116,7 @@ TEST(test_product)
     finish();
 }
 
-/* It is the fastest axis; without a list it has the config's value. */
+/* Without a list it has the config's value. */
 TEST(test_zero)
 {
     static const char *const values[] = {"0", "1"};
@@ -134,6 +134,27 @@ TEST(test_zero)
     finish();
     assert_ok(read("[parallel]\nzero = 1\n"), &err);
     assert_string_equal(pst_combination_label(&rig.set, 0, PST_AXIS_ZERO), "1");
+    finish();
+}
+
+/* It is the fastest axis. */
+TEST(test_tensor)
+{
+    static const char *const values[] = {"1", "2"};
+
+    assert_ok(read("[compare]\nzero = [0, 1]\ntensor = [1, 2]\n"), &err);
+    assert_int_equal(rig.set.n, 4);
+    for (uint32_t i = 0; i < 4; i++) {
+        json_t *config = config_of(i, 0, 0);
+
+        assert_string_equal(pst_combination_label(&rig.set, i, PST_AXIS_TENSOR), values[i % 2]);
+        expect_at(config, "parallel.tensor", values[i % 2]);
+        expect_at(config, "parallel.zero", i < 2 ? "0" : "1");
+        json_decref(config);
+    }
+    finish();
+    assert_ok(read("[parallel]\ntensor = 4\n"), &err);
+    assert_string_equal(pst_combination_label(&rig.set, 0, PST_AXIS_TENSOR), "4");
     finish();
 }
 
@@ -232,6 +253,7 @@ TEST(test_faults)
         {"zero = [-1]", "config.value", "\"zero\""},
         {"zero = [true]", "config.value", "\"zero\""},
         {"zero = [1, 1]", "config.value", "\"1\" twice"},
+        {"tensor = [0]", "config.value", "numbers from 1 to 1024"},
         {"methods = [{ partitioner = 'uniform' }]", "config.value", "\"methods\""},
         {"methods = [{ name = 'a', devices = 2 }]", "config.key", "\"devices\""},
         {"methods = [{ name = 'a' }]\nmemopts = ['none']", "config.value", "\"methods\""},

@@ -226,7 +226,7 @@ static void check(struct pst_cli *cli, void *request)
     pst_cli_must(cli,
                  pst_plan_read(file, job.session->graph, &job.session->planned.plan, &cli->err));
     pst_searching_begin(cli, "proving");
-    status = pst_session_judge(job.session, report, &cli->err);
+    status = pst_session_judge(job.session, &job.session->planned, report, &cli->err);
     PST_TRY(status, pst_session_compare_stated(job.session, report, &cli->err));
     pst_searching_end();
     pst_cli_must(cli, report->n_violations == 0 ? status : PST_OK);

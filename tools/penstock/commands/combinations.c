@@ -30,34 +30,44 @@ static uint32_t largest_size(const struct pst_cli_set *set)
     return (uint32_t)most;
 }
 
-/* Is there no such number among the first n? */
-static bool is_new(const uint32_t *numbers, uint32_t n, uint32_t number)
+/* Of these a model's operators are. */
+struct form {
+    uint32_t slices, parts;
+};
+
+static bool is_new(const struct form *forms, uint32_t n, const struct form *form)
 {
     for (uint32_t i = 0; i < n; i++) {
-        if (numbers[i] == number) {
+        if (forms[i].slices == form->slices && forms[i].parts == form->parts) {
             return false;
         }
     }
     return true;
 }
 
-/* Operators of slices of sequences are others, and of whole sequences where the config has slices,
-   so each number of slices is measured, too, and bounds the step; slices[0 ... *n - 1] were, and
+static struct form form_of(const struct pst_job *job)
+{
+    return (struct form){pst_job_slices(job), (uint32_t)job->parallel.tensor};
+}
+
+/* Operators of slices of sequences are others, of whole sequences where the config has slices, and
+   of other parts, so each form is measured, too, and bounds the step; forms[0 ... *n - 1] were, and
    there may be one more. The trial says what is wrong with a combination. */
-static void calibrate_slices(struct pst_cli *cli, struct pst_cli_set *set, uint32_t i,
-                             uint32_t *slices, uint32_t *n)
+static void calibrate_form(struct pst_cli *cli, struct pst_cli_set *set, uint32_t i,
+                           struct form *forms, uint32_t *n)
 {
     char *text = pst_combination_config(&set->combinations, i, 0, 0);
     struct pst_config *config = NULL;
     struct pst_job job = {.config = NULL};
     struct pst_session *session = NULL;
     struct pst_error ignored = {0};
+    struct form form;
 
     if (pst_config_from_json(text, &config, &ignored) == PST_OK &&
         pst_job_read(config, &job, &ignored) == PST_OK &&
-        is_new(slices, *n, pst_job_slices(&job)) &&
+        (form = form_of(&job), is_new(forms, *n, &form)) &&
         pst_session_create_for_planning(&job, &session, &ignored) == PST_OK) {
-        slices[(*n)++] = pst_job_slices(&job);
+        forms[(*n)++] = form;
         pst_cli_must(cli, pst_cli_calibrate(cli, session, largest_size(set), &cli->err));
         pst_bound_lower(session, &set->bound);
     }
@@ -67,20 +77,36 @@ static void calibrate_slices(struct pst_cli *cli, struct pst_cli_set *set, uint3
     free(text);
 }
 
-static void calibrate_schedulers(struct pst_cli *cli, struct pst_cli_set *set)
+/* From one value of an axis to the next. */
+static uint32_t stride_of(const struct pst_combinations *set, enum pst_axis_kind axis)
 {
-    const uint32_t n_schedulers = set->combinations.axes[PST_AXIS_SCHEDULER].n;
-    uint32_t *slices = pst_alloc((size_t)n_schedulers + 1, sizeof *slices), n = 0;
-    uint32_t stride = 1; /* from one scheduler, or method, to the next */
+    uint32_t stride = 1;
 
-    for (uint32_t a = PST_AXIS_SCHEDULER + 1; a < PST_AXES; a++) {
-        stride *= pst_combinations_factor(&set->combinations, a);
+    for (uint32_t a = axis + 1; a < PST_AXES; a++) {
+        stride *= pst_combinations_factor(set, a);
     }
-    slices[n++] = pst_job_slices(&set->job.job);
-    for (uint32_t k = 0; k < n_schedulers; k++) {
-        calibrate_slices(cli, set, k * stride, slices, &n);
+    return stride;
+}
+
+/* Every scheduler, or method, with every number of parts; these divide some numbers of devices. */
+static void calibrate_forms(struct pst_cli *cli, struct pst_cli_set *set)
+{
+    const struct pst_combinations *of = &set->combinations;
+    const uint32_t n_schedulers = of->axes[PST_AXIS_SCHEDULER].n;
+    const uint32_t n_devices = of->axes[PST_AXIS_DEVICES].n, n_tensors = of->axes[PST_AXIS_TENSOR].n;
+    struct form *forms = pst_alloc((size_t)n_schedulers * n_tensors + 1, sizeof *forms);
+    uint32_t n = 0;
+
+    forms[n++] = form_of(&set->job.job);
+    for (uint32_t k = 0; k < n_schedulers * n_tensors; k++) {
+        const uint32_t i = k / n_tensors * stride_of(of, PST_AXIS_SCHEDULER) +
+                           k % n_tensors * stride_of(of, PST_AXIS_TENSOR);
+
+        for (uint32_t d = 0; d < (n_tensors > 1 ? n_devices : 1); d++) {
+            calibrate_form(cli, set, i + d * stride_of(of, PST_AXIS_DEVICES), forms, &n);
+        }
     }
-    free(slices);
+    free(forms);
 }
 
 /* Reports an error of the config once, at its position, if all combinations have it. Measures the
@@ -94,7 +120,7 @@ static void check_base(struct pst_cli *cli, struct pst_cli_set *set)
     if (status == PST_OK) {
         pst_cli_must(cli, pst_cli_calibrate(cli, session, largest_size(set), &cli->err));
         pst_bound_find(session, &set->bound);
-        calibrate_schedulers(cli, set);
+        calibrate_forms(cli, set);
     }
     pst_session_destroy(session);
     if (status != PST_OK) {

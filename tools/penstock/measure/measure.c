@@ -180,7 +180,7 @@ bool pst_measure_alike(const struct pst_graph *graph, uint32_t a, uint32_t b)
     return f.has_b == g.has_b && f.has_w == g.has_w && f.b_dx == g.b_dx && f.n_z == g.n_z;
 }
 
-/* Classes, and the first few operators of each. */
+/* Classes, and the first few operators of each. Conversions have no kernel for one device. */
 static void select_ops(struct measuring *m)
 {
     const struct pst_graph *graph = m->config->graph;
@@ -191,6 +191,10 @@ static void select_ops(struct measuring *m)
     for (uint32_t o = 0; o < graph->n_ops; o++) {
         uint32_t c = 0;
 
+        m->first[o] = o;
+        if (graph->ops[o].kind == PST_OP_CONVERT) {
+            continue;
+        }
         while (c < n_classes && !pst_measure_alike(graph, classes[c], o)) {
             c++;
         }
@@ -548,7 +552,9 @@ pst_status pst_measure_ops(const struct pst_measure_config *config,
         status = measure_next(&m, &offset, err);
     }
     for (uint32_t o = 0; status == PST_OK && o < config->graph->n_ops; o++) {
-        if (m.first[o] == o) {
+        if (config->graph->ops[o].kind == PST_OP_CONVERT) {
+            ret_measured[o] = (struct pst_measured){.rounds = 0};
+        } else if (m.first[o] == o) {
             summarize(&m, o, &ret_measured[o]);
         } else {
             ret_measured[o] = ret_measured[m.first[o]];

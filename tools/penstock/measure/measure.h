@@ -5,7 +5,7 @@
  * attributes and shapes) share one time, over rounds of up to PST_MEASURE_TWINS of them: equal
  * operators get equal times, whatever the noise. W includes adding the gradient to its accumulator,
  * as in each micro-batch of a step but the first. Updates run after as many rounds as a step has
- * micro-batches.
+ * micro-batches. Conversions between the parts of a replica are not measured.
  *
  * If sequences have slices, the first, the last and the one before it are measured, in turn: the
  * time of attention grows with its work from the first on, but B of the last writes gradients of

@@ -56,8 +56,9 @@ static void describe_growth(const struct pst_cost_model *cost, uint32_t op, uint
     ret_growth[1] = (double)times[1].backward_input_ns - (double)times[0].backward_input_ns;
 }
 
-/* Computes times from [cluster], for a device that is not on this machine. */
-static void describe(const struct pst_session *session, uint32_t samples,
+/* Computes times from [cluster]: of all operators, for a device that is not on this machine, or of
+   those that are never measured. */
+static void describe(const struct pst_session *session, uint32_t samples, bool all,
                      struct pst_measured *ret_measured)
 {
     struct pst_cost_model cost = session->cost;
@@ -66,6 +67,9 @@ static void describe(const struct pst_session *session, uint32_t samples,
     for (uint32_t o = 0; o < session->graph->n_ops; o++) {
         struct pst_times times;
 
+        if (!all && session->graph->ops[o].kind != PST_OP_CONVERT) {
+            continue;
+        }
         pst_cost_op(&cost, o, samples, &times);
         ret_measured[o].ns[0] = (double)times.forward_ns;
         ret_measured[o].ns[1] = (double)times.backward_input_ns;
@@ -98,15 +102,16 @@ static pst_status measure_size(const struct pst_session *session,
         .context = &ticking,
         .cancelled = request->cancelled,
     };
+    pst_status status = PST_OK;
 
     if (update.optimizer == PST_MUON) { /* what is measured is bytes a second */
         update.optimizer = PST_ADAMW;
     }
-    if (pst_session_has_no_data(session)) {
-        describe(session, request->sizes[i], ret_measured);
-        return PST_OK;
+    if (!pst_session_has_no_data(session)) {
+        status = pst_measure_ops(&config, ret_measured, ret_update, err);
     }
-    return pst_measure_ops(&config, ret_measured, ret_update, err);
+    describe(session, request->sizes[i], pst_session_has_no_data(session), ret_measured);
+    return status;
 }
 
 static pst_status measure(const struct pst_session *session,
@@ -197,10 +202,11 @@ static const char *about_device(const struct pst_session *session,
     return pst_arena_printf(
         arena,
         "measured on %s (%s%s%s), %u thread%s per device, %s; mean of the middle "
-        "four fifths of %u runs or more; W includes adding up gradients",
+        "four fifths of %u runs or more; W includes adding up gradients%s",
         run->device, about, sharing == NULL ? "" : "; ", sharing == NULL ? "" : sharing,
         session->device_config.threads, session->device_config.threads == 1 ? "" : "s",
-        dtypes[run->dtype], request->rounds);
+        dtypes[run->dtype], request->rounds,
+        session->graph->parts > 1 ? "; conversions between parts by [cluster]" : "");
 }
 
 static const char *about_description(const struct pst_session *session, struct pst_arena *arena)

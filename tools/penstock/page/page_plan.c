@@ -10,10 +10,10 @@
 /* "2", or "1-4" where stages have different numbers of replicas. */
 static void name_replicas(const struct pst_plan *plan, char *text, size_t size)
 {
-    uint32_t least = pst_plan_width(plan, &plan->stages[0]), most = least;
+    uint32_t least = pst_plan_replicas(&plan->stages[0]) / plan->copies, most = least;
 
     for (uint32_t s = 1; s < plan->n_stages; s++) {
-        uint32_t n = pst_plan_width(plan, &plan->stages[s]);
+        uint32_t n = pst_plan_replicas(&plan->stages[s]) / plan->copies;
 
         least = n < least ? n : least;
         most = n > most ? n : most;
@@ -36,7 +36,7 @@ pst_status pst_page_write_plan(const struct pst_session *session, const char *co
                                const char *title, const char *path, struct pst_error *err)
 {
     const struct pst_plan *plan = session->planned.plan;
-    char devices[16], microbatch[16], replicas[32];
+    char devices[16], microbatch[16], replicas[32], tensor[16];
     struct pst_record record = {
         .config = title,
         .labels = {[PST_AXIS_PARTITIONER] = plan->partitioner,
@@ -45,7 +45,8 @@ pst_status pst_page_write_plan(const struct pst_session *session, const char *co
                    [PST_AXIS_DEVICES] = devices,
                    [PST_AXIS_MICROBATCH] = microbatch,
                    [PST_AXIS_REPLICAS] = replicas,
-                   [PST_AXIS_ZERO] = plan->zero == 0 ? "0" : "1"},
+                   [PST_AXIS_ZERO] = plan->zero == 0 ? "0" : "1",
+                   [PST_AXIS_TENSOR] = tensor},
         .trial = {.state = PST_TRIAL_DONE},
     };
     struct pst_compare_result result = {.n = 1, .records = &record, .n_configs = 1};
@@ -57,6 +58,7 @@ pst_status pst_page_write_plan(const struct pst_session *session, const char *co
     pst_trial_take(session, false, &record.trial);
     snprintf(devices, sizeof devices, "%u", plan->n_devices);
     snprintf(microbatch, sizeof microbatch, "%u", record.trial.microbatch);
+    snprintf(tensor, sizeof tensor, "%u", session->graph->parts);
     name_replicas(plan, replicas, sizeof replicas);
     pst_gallery_begin(&gallery, 1, 1);
     status = pst_gallery_add(&gallery, 0, true, session, err);

@@ -134,6 +134,7 @@ GET_TEXT(devices, of->record->labels[PST_AXIS_DEVICES])
 GET_TEXT(microbatch, of->record->labels[PST_AXIS_MICROBATCH])
 GET_TEXT(replicas, of->record->labels[PST_AXIS_REPLICAS])
 GET_TEXT(zero, of->record->labels[PST_AXIS_ZERO])
+GET_TEXT(tensor, of->record->labels[PST_AXIS_TENSOR])
 GET_TEXT(state, pst_trial_state_word(of->record->trial.state))
 GET_TEXT(why, of->record->trial.state <= PST_TRIAL_DONE
                   ? NULL
@@ -216,6 +217,7 @@ const struct pst_compare_column pst_compare_columns[] = {
      0},
     {"replicas", "replicas", "", 1, PST_CELL_TEXT, NAME | PST_COLUMN_REPLICAS, get_replicas, 0},
     {"zero", "zero", "", 1, PST_CELL_COUNT, NAME | PST_COLUMN_ZERO, get_zero, 0},
+    {"tensor", "tensor", "", 1, PST_CELL_COUNT, NAME | PST_COLUMN_TENSOR, get_tensor, 0},
     {"max_microbatch", "micro-batch", "", 1, PST_CELL_COUNT, TABLE | PST_COLUMN_LARGEST,
      get_largest, 0},
     {"state", "state", "", 1, PST_CELL_TEXT, FILES, get_state, 0},
@@ -257,14 +259,22 @@ const uint32_t pst_n_compare_columns = sizeof pst_compare_columns / sizeof *pst_
 
 /* --- which there are, and how they look --------------------------------------------------------*/
 
-bool pst_compare_has_zero(const struct pst_compare_result *result)
+bool pst_compare_has_axis(const struct pst_compare_result *result, enum pst_axis_kind axis)
 {
+    const char *initial = axis == PST_AXIS_ZERO ? "0" : "1";
+
     for (uint32_t i = 0; i < result->n; i++) {
-        if (strcmp(result->records[i].labels[PST_AXIS_ZERO], "0") != 0) {
+        if (strcmp(result->records[i].labels[axis], initial) != 0) {
             return true;
         }
     }
     return false;
+}
+
+static uint32_t parallel_columns(const struct pst_compare_result *result)
+{
+    return (pst_compare_has_axis(result, PST_AXIS_ZERO) ? PST_COLUMN_ZERO : 0u) |
+           (pst_compare_has_axis(result, PST_AXIS_TENSOR) ? PST_COLUMN_TENSOR : 0u);
 }
 
 bool pst_compare_has_column(const struct pst_compare_result *result,
@@ -284,7 +294,7 @@ bool pst_compare_has_column(const struct pst_compare_result *result,
     has |= result->n_configs > 1 ? PST_COLUMN_CONFIGS : 0;
     has |= pst_compare_seeks_batch(result) ? PST_COLUMN_LARGEST : PST_COLUMN_COMPARED;
     has |= result->common > 0 ? PST_COLUMN_COMMON : 0;
-    has |= pst_compare_has_zero(result) ? PST_COLUMN_ZERO : 0;
+    has |= parallel_columns(result);
     return (column->flags & PST_COLUMN_TABLE) != 0 && (column->flags & ~has) == 0;
 }
 
@@ -380,6 +390,7 @@ static uint32_t add_remarks(const struct pst_compare_result *result, struct pst_
 uint32_t pst_compare_list(const struct pst_compare_result *result, uint32_t which,
                           struct pst_arena *arena, const struct pst_compare_column ***ret_columns)
 {
+    const uint32_t absent = (PST_COLUMN_ZERO | PST_COLUMN_TENSOR) & ~parallel_columns(result);
     const bool remarks = (which & PST_COLUMN_REMARK) != 0;
     const uint32_t most = pst_n_compare_columns + (remarks ? count_remarks(result) : 0);
     const struct pst_compare_column **columns = pst_arena_array(arena, most, sizeof *columns);
@@ -388,8 +399,7 @@ uint32_t pst_compare_list(const struct pst_compare_result *result, uint32_t whic
     for (uint32_t c = 0; c < pst_n_compare_columns; c++) {
         const struct pst_compare_column *column = &pst_compare_columns[c];
         const bool in_files =
-            (column->flags & PST_COLUMN_FILE) != 0 &&
-            ((column->flags & PST_COLUMN_ZERO) == 0 || pst_compare_has_zero(result));
+            (column->flags & PST_COLUMN_FILE) != 0 && (column->flags & absent) == 0;
         const bool there =
             (which & PST_COLUMN_FILE) != 0 ? in_files : pst_compare_has_column(result, column);
 

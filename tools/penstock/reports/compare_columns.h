@@ -59,7 +59,8 @@ enum {
     PST_COLUMN_NAME = 1u << 11,     /* It names the combination. */
     PST_COLUMN_REPLICAS = 1u << 12, /* where there are any. */
     PST_COLUMN_REMARK = 1u << 13,   /* A partitioner remarks it of its answer. */
-    PST_COLUMN_ZERO = 1u << 14 /* where some record has another `zero` than 0, in files, too. */
+    PST_COLUMN_ZERO = 1u << 14,  /* where some record has another `zero` than 0, in files, too. */
+    PST_COLUMN_TENSOR = 1u << 15 /* where some record has another `tensor` than 1, likewise. */
 };
 
 struct pst_compare_column {
@@ -77,7 +78,9 @@ struct pst_compare_column {
 extern const struct pst_compare_column pst_compare_columns[];
 extern const uint32_t pst_n_compare_columns;
 
-bool pst_compare_has_zero(const struct pst_compare_result *result);
+/* Returns true if some record has another value of one of the axes of [parallel] than its default.
+ */
+bool pst_compare_has_axis(const struct pst_compare_result *result, enum pst_axis_kind axis);
 /* Is it in a table of this result? */
 bool pst_compare_has_column(const struct pst_compare_result *result,
                             const struct pst_compare_column *column);

@@ -21,12 +21,13 @@ static const char *const axis_keys[PST_AXES] = {
     [PST_AXIS_MICROBATCH] = "microbatch",
     [PST_AXIS_REPLICAS] = "replicas",
     [PST_AXIS_ZERO] = "zero",
+    [PST_AXIS_TENSOR] = "tensor",
 };
 
 /* --- for tools ---------------------------------------------------------------------------------*/
 
-static void add_labels(struct pst_json *json, const struct pst_compare_result *result,
-                       const struct pst_record *record, bool has_zero)
+static void add_labels(struct pst_json *json,
+                       const struct pst_record *record, const bool has[PST_AXES])
 {
     pst_json_string(json, "config", record->config);
     if (record->method != NULL) {
@@ -35,8 +36,7 @@ static void add_labels(struct pst_json *json, const struct pst_compare_result *r
     for (uint32_t a = 0; a < PST_AXES; a++) {
         const char *label = record->labels[a];
 
-        if ((a == PST_AXIS_MICROBATCH && pst_compare_seeks_batch(result)) ||
-            (a == PST_AXIS_ZERO && !has_zero)) {
+        if (!has[a]) {
             continue;
         }
         if (a >= PST_AXIS_DEVICES && strspn(label, "0123456789") == strlen(label)) {
@@ -228,9 +228,13 @@ static void add_searched(struct pst_json *json, const struct pst_joint_found *se
 void pst_compare_report_json(const struct pst_compare_result *result, struct pst_json *json)
 {
     uint32_t *order = pst_alloc((size_t)result->n + 1, sizeof *order);
-    const bool has_zero = pst_compare_has_zero(result);
+    bool has[PST_AXES];
     uint32_t n;
 
+    for (enum pst_axis_kind a = 0; a < PST_AXES; a++) {
+        has[a] = a == PST_AXIS_MICROBATCH ? !pst_compare_seeks_batch(result)
+                                          : a < PST_AXIS_ZERO || pst_compare_has_axis(result, a);
+    }
     n = pst_compare_order(result, order);
     if (pst_compare_seeks_batch(result) || result->searched != NULL) {
         pst_json_string(json, "objective", pst_objective_names[result->goal.objective]);
@@ -250,7 +254,7 @@ void pst_compare_report_json(const struct pst_compare_result *result, struct pst
         const struct pst_record *record = &result->records[i];
 
         pst_json_object(json, NULL);
-        add_labels(json, result, record, has_zero);
+        add_labels(json, record, has);
         if (record->tuned != NULL) {
             add_tuned(json, record);
         } else if (!pst_compare_seeks_batch(result)) {

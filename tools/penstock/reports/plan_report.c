@@ -56,7 +56,7 @@ struct totals {
     struct pst_stage_report *stages;
     bool acts; /* something of a stage is not just kept: that column is among the last to go */
     uint64_t parameters;
-    uint32_t n_stages, batch, weight_versions, devices_used;
+    uint32_t n_stages, batch, weight_versions, devices_used, tensor; /* tensor: 0: no parts */
     struct pst_idle idle;
     const char *operator_times, *file;
 };
@@ -324,6 +324,10 @@ void pst_plan_report_print(const struct pst_session *session, const char *file, 
     if (session->graph->slices > 1) {
         fprintf(out, "passes of %u slices of each sequence\n", session->graph->slices);
     }
+    if (session->graph->parts > 1) {
+        fprintf(out, "each operator on %u devices; figures of a stage are those of one\n",
+                session->graph->parts);
+    }
     pst_text_printf(out, "partitioner %s, scheduler %s, memopt %s\n", plan->partitioner,
                     plan->scheduler, plan->memopt[0] == '\0' ? "-" : plan->memopt);
     pst_text_printf(out, "update %s\n",
@@ -416,6 +420,8 @@ const struct pst_row pst_plan_rows[] = {
     {"drain_every", "steps; 0: at the end", OF_PLAN(COUNT, drain_every)},
     {"zero", "1: each rank of a stage updates a piece of its parameters (ZeRO 1)",
      OF_PLAN(COUNT, zero)},
+    {"tensor", "devices that share each operator, whose parts the figures of stages are about; "
+     "absent if it is 1", OF_TOTALS(COUNT, tensor), .absent = PST_ROW_IF_ZERO},
     {"stages", "one per stage", PST_ROW_OBJECT, .rows = stage_rows,
      PST_ROW_EACH(TOTALS, struct totals, stages, n_stages)},
     {"devices", "one per device", PST_ROW_OBJECT, .rows = device_rows,
@@ -449,6 +455,7 @@ void pst_plan_report_json(const struct pst_session *session, const char *file,
         .batch = plan->batch / session->graph->slices,
         .weight_versions = most_versions(plan),
         .devices_used = pst_plan_used_devices(plan),
+        .tensor = session->graph->parts > 1 ? session->graph->parts : 0,
         .idle = pst_sim_idle(&session->simulated),
         .operator_times = pst_session_times_name(session),
         .file = file,

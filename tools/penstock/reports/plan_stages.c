@@ -125,7 +125,7 @@ static void add_actions(const struct pst_session *session, const struct pst_plan
                         struct pst_stage_report *report)
 {
     uint32_t *times_again = pst_alloc((size_t)stage->n_nodes + 1, sizeof *times_again);
-    uint32_t samples = stage->microbatch_size / stage->n_ranks;
+    uint32_t samples = pst_plan_samples(stage);
     bool *read = find_read(session->graph, stage);
     struct pst_cost_at at;
     const struct pst_cost_model *cost =
@@ -188,7 +188,7 @@ static void describe(const struct pst_session *session, uint32_t id,
     struct pst_times times;
 
     pst_cost_ops(pst_cost_on(&session->cost, stage->ranks, stage->n_ranks, &at), stage->nodes,
-                 stage->n_nodes, stage->microbatch_size / stage->n_ranks, &times);
+                 stage->n_nodes, pst_plan_samples(stage), &times);
     ret_stage->stage = id;
     ret_stage->plan = *stage;
     list_kinds(session->planned.plan, stage, ret_stage->kinds, sizeof ret_stage->kinds);
@@ -248,7 +248,7 @@ static void set_limit(const struct pst_session *session, const double *shares,
         memory, shares[stage->ranks[0]], compute_ns(plan, stages, id), transfers_ns(session, id),
         (double)pst_cost_allreduce_ns(
             pst_cost_on(&session->cost, stage->ranks, stage->n_ranks, &at),
-            r->parameters * sizeof(float), stage->n_ranks));
+            r->parameters * sizeof(float), pst_plan_replicas(stage)));
 }
 
 static void add_limits(const struct pst_session *session, struct pst_stage_report *stages)

@@ -33,12 +33,13 @@ uint32_t pst_report_chunks(const struct pst_timeline *timeline, uint32_t *ret_ch
     uint32_t most = 1;
 
     for (uint32_t r = 0; r < timeline->n_ranks; r++) {
-        const struct pst_span *spans = timeline->spans + timeline->ranks[r].first;
         uint32_t chunk = 0;
 
         for (uint32_t i = 0; i < timeline->ranks[r].n_spans; i++) {
-            if (spans[i].lane == PST_LANE_COMPUTE && spans[i].stage < timeline->n_stages) {
-                ret_chunk_of[spans[i].stage] = PST_NONE;
+            const struct pst_span *span = &timeline->spans[timeline->ranks[r].first + i];
+
+            if (span->lane == PST_LANE_COMPUTE && span->stage < timeline->n_stages) {
+                ret_chunk_of[span->stage] = PST_NONE;
             }
         }
         for (uint32_t s = 0; s < timeline->n_stages; s++) {

@@ -14,7 +14,7 @@ static uint64_t work_of(const struct pst_session *session, uint32_t samples)
         pst_cost_op(&session->cost, op, samples, &times);
         ns = pst_sat_add(ns, times.forward_ns + times.backward_input_ns + times.backward_weight_ns);
     }
-    return ns;
+    return pst_sat_mul(ns, session->graph->parts); /* each of them takes that long */
 }
 
 /* A step's, with the best size of micro-batches. Costs are those of the slowest of devices that are
@@ -47,14 +47,13 @@ void pst_bound_lower(const struct pst_session *session, struct pst_bound *bound)
 void pst_bound_find(const struct pst_session *session, struct pst_bound *ret_bound)
 {
     const uint32_t batch = (uint32_t)session->job->train.batch;
-    struct pst_bound bound = {.batch = batch,
-                              .work_ns = least_work(session, batch),
-                              .capacity_bytes = pst_cluster_capacity(&session->cluster)};
 
-    for (uint32_t p = 0; p < session->graph->n_params; p++) {
-        bound.weight_bytes += sizeof(float) * session->graph->params[p].elems;
-    }
-    *ret_bound = bound;
+    *ret_bound = (struct pst_bound){
+        .batch = batch,
+        .work_ns = least_work(session, batch),
+        .weight_bytes = sizeof(float) * pst_graph_parameters(session->graph),
+        .capacity_bytes = pst_cluster_capacity(&session->cluster),
+    };
 }
 
 bool pst_bound_excludes(const struct pst_bound *bound, const struct pst_goal *goal,

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The combinations that [compare] of a config asks for: every partitioner with every scheduler,
- * list of memory optimizers, number of devices, size of micro-batches, number of replicas and
- * `parallel.zero` that it lists. What it does not list is the config's own. Other lists of that
- * form (space.h) are read alike.
+ * list of memory optimizers, number of devices, size of micro-batches, number of replicas,
+ * `parallel.zero` and `parallel.tensor` that it lists. What it does not list is the config's own.
+ * Other lists of that form (space.h) are read alike.
  */
 #ifndef PST_TUNE_COMBINATIONS_H
 #define PST_TUNE_COMBINATIONS_H
@@ -20,6 +20,7 @@ enum pst_axis_kind {
     PST_AXIS_MICROBATCH,
     PST_AXIS_REPLICAS,
     PST_AXIS_ZERO,
+    PST_AXIS_TENSOR,
     PST_AXES
 };
 

@@ -214,7 +214,7 @@ static int64_t least_number(enum pst_axis_kind axis)
 
 static int64_t most_number(enum pst_axis_kind axis)
 {
-    return axis == PST_AXIS_ZERO ? 1 : 1048576;
+    return axis == PST_AXIS_ZERO ? 1 : axis == PST_AXIS_TENSOR ? 1024 : 1048576;
 }
 
 /* *ret_value NULL: it is not what is wanted there. */
@@ -266,6 +266,8 @@ static void own_value(struct pst_combinations *set, const struct pst_job *job,
                        ? pst_arena_printf(&set->arena, "%lld", (long long)job->train.microbatch)
                    : axis == PST_AXIS_REPLICAS ? pst_arena_strdup(&set->arena, job->train.degrees)
                    : axis == PST_AXIS_ZERO     ? job->parallel.zero == 0 ? "0" : "1"
+                   : axis == PST_AXIS_TENSOR
+                       ? pst_arena_printf(&set->arena, "%lld", (long long)job->parallel.tensor)
                    : own == NULL               ? "-"
                                                : label_of(&set->arena, own);
     set->axes[axis] = (struct pst_axis){1, value};
@@ -303,6 +305,7 @@ static pst_status fail_wanted(const struct reading *reading, enum pst_axis_kind 
     case PST_AXIS_DEVICES:
     case PST_AXIS_MICROBATCH:
     case PST_AXIS_ZERO:
+    case PST_AXIS_TENSOR:
         return fail(reading, err, "config.value", key,
                     "\"%s\" in [%s] must be an array of numbers from %" PRId64 " to %" PRId64, key,
                     reading->section, least_number(axis), most_number(axis));
@@ -367,7 +370,7 @@ static pst_status check_keys(const struct reading *reading, const struct pst_con
             pst_error_hint(err,
                            nearest != NULL ? "did you mean \"%s\"?"
                                            : "it has methods, partitioners, schedulers, "
-                                             "memopts, devices, microbatches, replicas, zero%s",
+                                             "memopts, devices, microbatches, replicas, zero, tensor%s",
                            nearest != NULL ? nearest : "");
             return PST_ERR_CONFIG;
         }

@@ -273,7 +273,7 @@ static pst_status write_lists(const struct pst_job *job, struct pst_config_node 
         const char *key = pst_axis_places[a].key;
         json_t *list;
 
-        if (a == PST_AXIS_ZERO || (given != NULL && pst_config_get(given, key) != NULL) ||
+        if (a >= PST_AXIS_ZERO || (given != NULL && pst_config_get(given, key) != NULL) ||
             (methods && a <= PST_AXIS_MEMOPT)) {
             continue;
         }

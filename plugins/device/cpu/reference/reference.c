@@ -4,7 +4,26 @@
 #include <stdlib.h>
 
 #include "base/memory.h"
+#include "graph/split.h"
 #include "instantiate.h"
+
+/* A conversion of one part alone, in any type. */
+static void convert(const struct pst_kernel *kernel, const struct pst_call *call)
+{
+    const struct pst_op_request *request = reference_of(kernel);
+    const bool forward = request->pass == PST_KERNEL_F;
+    const struct pst_tensor *x = request_in(request, 0), *y = request_out(request);
+    const uint64_t from = (forward ? x : y)->bytes, to = (forward ? y : x)->bytes; /* a sample */
+    const bool cuts = pst_convert_work(request->op, request->pass) == PST_WORK_CUT;
+    const char *operand = forward ? call->x[0] : call->dy;
+    char *result = forward ? call->y[0] : call->dx[0];
+
+    for (uint64_t sample = 0; sample < request->samples; sample++) {
+        memcpy(result + sample * to, operand + sample * from + (cuts ? call->part * to : 0), to);
+    }
+}
+
+#define CONVERT {convert, convert, NULL}
 
 static const struct pst_reference_family families[PST_OP_KINDS] = {
     [PST_OP_EMBEDDING] = {PST_REFERENCE_F_W(embedding), NULL},
@@ -39,7 +58,16 @@ static const struct pst_reference_family families[PST_OP_KINDS] = {
     [PST_OP_STRIDED] = {PST_REFERENCE_F_B(strided), sums_workspace},
     [PST_OP_BCE] = {PST_REFERENCE_F_B(mse), NULL},
     [PST_OP_GATHER] = {PST_REFERENCE_F_B(gather), sums_workspace},
+    [PST_OP_CONVERT] = {{CONVERT, CONVERT, CONVERT}, NULL},
 };
+
+/* What parts meet for is no kernel's. */
+static bool converts(const struct pst_op_request *request)
+{
+    const enum pst_convert_work work = pst_convert_work(request->op, request->pass);
+
+    return work == PST_WORK_COPY || work == PST_WORK_CUT;
+}
 
 /* Matrices have the type of the activations, vectors that of the arithmetic. */
 static bool params_match(const struct pst_op_request *request)
@@ -70,7 +98,8 @@ static pst_reference_run *choose(const struct pst_op_request *request, uint64_t 
         return NULL;
     }
     family = &families[op->kind];
-    if (dtype > PST_F64 || !params_match(request)) {
+    if (dtype > PST_F64 || !params_match(request) ||
+        (op->kind == PST_OP_CONVERT && !converts(request))) {
         return NULL;
     }
     elems = family->workspace == NULL ? 0 : family->workspace(request);

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Tensor parallelism, from the job to the plan. The model's graph becomes that of a part. Plans are
+ * searched for groups, each the ranks that share the operators of a replica: strategies and what
+ * lowers their answer see a group as a device. What is found becomes a plan of ranks.
+ */
+#ifndef PST_SESSION_GROUPS_H
+#define PST_SESSION_GROUPS_H
+
+#include "session/session.h"
+
+/* Makes of the model's graph that of a part, where the job has parts; else it stays. Errors:
+   config.value, at the key of [parallel]; then the graph stays. */
+pst_status pst_groups_split(const struct pst_job *job, struct pst_graph **graph,
+                            struct pst_error *err);
+
+/* Can the devices and the transport of [cluster] and [run] be groups? config.value, plan.mismatch;
+   exit 2. */
+pst_status pst_groups_check(const struct pst_session *session, struct pst_error *err);
+
+/* The cluster that plans are searched for, each of its devices a group, and the costs with it:
+   where there are no parts, those of the session. */
+struct pst_groups {
+    struct pst_cluster cluster;
+    struct pst_cost_model cost;
+};
+void pst_groups_describe(const struct pst_session *session, struct pst_groups *ret_groups);
+
+/* After a search that returned `searched`: makes of a plan of groups that of ranks; it is proven,
+   and has its programs. Or says what the error calls a device. */
+pst_status pst_groups_expand(struct pst_session *session, pst_status searched,
+                             struct pst_planned *planned, struct pst_error *err);
+
+#endif

@@ -1,0 +1,393 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Replicas in parts against the whole model: initial values are its own, to the bit; losses, logits
+ * and weights after some steps are its own but for the rounding of sums that are cut in another
+ * way, which a wrong element, sum or gather does not come near; what is not split has the same bits
+ * on all parts. A part that stays away is missed by name.
+ */
+#include <stdatomic.h>
+
+#include "exec/record.h"
+#include "graph/split.h"
+
+#include "unit/exec/split_real.h"
+
+enum { STEPS = 4, CLASSES = 7, BATCH = 8 };
+
+static const struct layout alone = {1, {0}, ORDER_GPIPE, false, {0}};
+
+/* --- weights ---------------------------------------------------------------------------------- */
+
+struct holding {
+    const float *whole, *own;
+    double most; /* difference */
+};
+
+static void hold_run(void *context, uint64_t whole, uint64_t own, uint64_t n)
+{
+    struct holding *holding = context;
+
+    for (uint64_t i = 0; i < n; i++) {
+        holding->most = fmax(holding->most,
+                             fabs((double)holding->whole[whole + i] - (double)holding->own[own + i]));
+    }
+}
+
+/* The parts' elements of a parameter are those of the whole one, off by no more than that. */
+static void hold_parameter(struct real *split, struct real *whole, uint32_t parameter, double off)
+{
+    const struct pst_parameter *own = &split->graph->params[parameter];
+    const uint64_t n = whole->graph->params[parameter].elems;
+    float *all = malloc(n * sizeof *all), *first = malloc(n * sizeof *first);
+    float *values = malloc(n * sizeof *values);
+    struct holding holding = {all, values, 0};
+
+    assert_int_equal(pst_box_whole(own), n);
+    assert_int_equal(pst_exec_get_parameter(whole->exec, parameter, all), PST_OK);
+    for (uint32_t r = 0; r < split->n_ranks; r++) {
+        const uint32_t part = r % split->graph->parts;
+
+        if (pst_exec_get_copy(split->exec, parameter, r, values) != PST_OK) {
+            continue; /* of another stage */
+        }
+        pst_box_runs(own, part, hold_run, &holding);
+        if (part == 0) {
+            memcpy(first, values, own->elems * sizeof *first);
+        } else if (!pst_is_split(own)) {
+            assert_memory_equal(values, first, own->elems * sizeof *first);
+        }
+    }
+    if (!(holding.most <= off)) {
+        fail_msg("%s is off by %g", own->name, holding.most);
+    }
+    free(values);
+    free(first);
+    free(all);
+}
+
+static void hold_weights(struct real *split, struct real *whole, double off)
+{
+    for (uint32_t p = 0; p < whole->graph->n_params; p++) {
+        hold_parameter(split, whole, p, off);
+    }
+}
+
+/* --- a run ------------------------------------------------------------------------------------ */
+
+static struct {
+    uint32_t dtype;
+    double off; /* what differs by less is the same */
+} type = {PST_F32, 1e-5};
+
+static double off_by(double a, double b)
+{
+    return fabs(a - b) / fabs(b);
+}
+
+/* Of the last micro-batch, which is smaller where there are no replicas. */
+static uint64_t n_logits(const struct real *real)
+{
+    return real->eval_plan->stages[real->eval_plan->n_stages - 1].microbatch_size *
+           real->graph->tensors[real->graph->logits].elems;
+}
+
+static void hold_logits(struct real *split, struct real *whole)
+{
+    const uint64_t n = n_logits(split), n_whole = n_logits(whole);
+    float *own = malloc((n + 1) * sizeof *own), *all = malloc(n_whole * sizeof *all);
+    struct pst_batch batch = {.first_sample = 0};
+    struct pst_error err = {0};
+    double losses[2];
+
+    memcpy(batch.inputs, whole->inputs, sizeof whole->inputs);
+    MUST(pst_exec_eval(whole->exec, &batch, &losses[0], all, n_whole, &err));
+    MUST(pst_exec_eval(split->exec, &batch, &losses[1], own, n, &err));
+    assert_true(off_by(losses[1], losses[0]) < type.off);
+    for (uint64_t i = 0; i < n_whole; i++) {
+        const double value = (double)own[n - n_whole + i];
+
+        if (!(fabs(value - (double)all[i]) < 10 * type.off)) {
+            fail_msg("logit %u is %g, not %g", (unsigned)i, value, (double)all[i]);
+        }
+    }
+    assert_int_equal(pst_exec_eval(split->exec, &batch, &losses[1], own, n + 1, NULL),
+                     PST_ERR_BUG); /* parts have the same, not more */
+    free(all);
+    free(own);
+}
+
+/* By momentum, a difference in the gradient stays as small as it is. */
+static void check(const char *model, const char *settings, const struct layout *layout,
+                  uint32_t parts, double clip)
+{
+    FINISHED_BY(real_destroy) struct real whole;
+    FINISHED_BY(real_destroy) struct real split;
+
+    print_message("%s, %u parts, %u stages of %u, ...\n", settings, parts, layout->n_stages,
+                  layout->replicas[0]);
+    real_create(&whole, model, settings, type.dtype, layout->order < ORDER_2BW ? &alone : layout,
+                BATCH, 1, clip);
+    real_data(&whole, CLASSES);
+    split_create(&split, model, settings, type.dtype, layout, BATCH, parts, clip);
+    real_data(&split, CLASSES);
+    hold_weights(&split, &whole, 0);
+    for (uint32_t step = 1; step <= STEPS; step++) {
+        const struct pst_update update = {
+            .optimizer = PST_MOMENTUM, .lr = 0.05f, .momentum = 0.9f, .step = step};
+        const struct pst_step_result expected = real_step(&whole, &update);
+        const struct pst_step_result result = real_step(&split, &update);
+
+        if (!(off_by(result.loss, expected.loss) < type.off) ||
+            !(off_by(result.grad_norm, expected.grad_norm) < type.off)) {
+            fail_msg("step %u: loss %.9g, norm %.9g, not %.9g, %.9g", step, result.loss,
+                     result.grad_norm, expected.loss, expected.grad_norm);
+        }
+    }
+    hold_weights(&split, &whole, type.off);
+    hold_logits(&split, &whole);
+    real_check_peaks(&split);
+}
+
+/* Two pairs of fan and sum a block; the embedding is tied to the head. */
+static const char gpt[] = "layers=2 dim=16 heads=4 context=8 vocab=7";
+
+TEST(one_stage)
+{
+    check("gpt", gpt, &alone, 2, 0);
+    check("gpt", gpt, &alone, 4, 0.5);
+    check("gpt", gpt, &(struct layout){1, {0}, ORDER_GPIPE, true, {0}}, 2, 0);
+    check("mmt", "layers=1 dim=16 heads=4 context=8 vocab=7", &alone, 2, 0);
+}
+
+/* Gathers: queries are joined, because two key heads have no four parts. */
+TEST(gathers)
+{
+    static const char llama[] = "layers=1 dim=256 heads=4 kv_heads=2 ff=24 context=3 vocab=7";
+
+    check("llama", llama, &alone, 4, 0.5);
+    check("llama", llama, &(struct layout){2, {0, 1}, ORDER_1F1B, false, {0}}, 4, 0);
+}
+
+TEST(stages)
+{
+    check("gpt", "layers=2 dim=16 heads=4 context=8 vocab=7 dropout=0.2", &alone, 2, 0);
+    check("gpt", gpt, &(struct layout){2, {0, 1}, ORDER_1F1B, false, {0}}, 4, 0.5);
+    check("gpt", gpt, &(struct layout){3, {0, 1, 2}, ORDER_SPLIT, true, {0}}, 2, 0);
+    check("gpt", gpt, &(struct layout){4, {0, 1, 0, 1}, ORDER_GPIPE, false, {0}}, 2, 0);
+}
+
+TEST(replicas)
+{
+    check("gpt", gpt, &(struct layout){1, {0}, ORDER_GPIPE, false, {2}}, 2, 0.5);
+    check("gpt", gpt, &(struct layout){2, {0}, ORDER_1F1B, false, {2, 2}}, 2, 0);
+    check("gpt", gpt, &(struct layout){3, {0}, ORDER_GPIPE, false, {1, 2, 1}}, 2, 0.5);
+}
+
+/* Each replica updates a piece of what its part has. */
+TEST(pieces)
+{
+    real_cuts = true;
+    check("gpt", gpt, &(struct layout){1, {0}, ORDER_GPIPE, false, {2}}, 2, 0.5);
+    check("gpt", gpt, &(struct layout){2, {0}, ORDER_1F1B, false, {2, 2}}, 2, 0);
+    real_cuts = false;
+}
+
+/* Results are rounded to 8 bits. */
+TEST(bf16)
+{
+    type.dtype = PST_BF16;
+    type.off = 4e-3;
+    check("gpt", gpt, &alone, 2, 0);
+    check("gpt", gpt, &(struct layout){2, {0, 1}, ORDER_1F1B, false, {0}}, 4, 0.5);
+    type.dtype = PST_F32;
+    type.off = 1e-5;
+}
+
+/* Passes of two batches at once, with sums of gradients under way beside those of parts. */
+TEST(delayed)
+{
+    check("gpt", gpt, &(struct layout){2, {0, 1}, ORDER_2BW, false, {0}}, 2, 0);
+    check("gpt", gpt, &(struct layout){2, {0}, ORDER_2BW, false, {2, 2}}, 2, 0.3);
+}
+
+/* --- who is missing --------------------------------------------------------------------------- */
+
+static const struct pst_transport_ops *threads;
+static atomic_uint n_posted;
+
+/* Rank 1 comes too late to its third meeting of parts. */
+static pst_status post_late(struct pst_transport *transport, uint32_t rank,
+                            const struct pst_meeting *meeting, pst_request *ret_request)
+{
+    if (rank == 1 && meeting->lane == PST_MEET_PARTS && ++n_posted == 3) {
+        usleep(400000);
+    }
+    return threads->meet(transport, rank, meeting, ret_request);
+}
+
+TEST(missing_part)
+{
+    static struct pst_transport_ops late;
+    FINISHED_BY(real_destroy) struct real real;
+    const struct pst_update update = {.optimizer = PST_SGD, .lr = 0.1f, .step = 1};
+    struct pst_batch batch = {.first_sample = 0};
+    struct pst_step_result result;
+    struct pst_error err = {0};
+
+    threads = load_threads();
+    late = *threads;
+    late.meet = post_late;
+    offloading.stall_ns = 100000000;
+    split_transport = &late;
+    split_create(&real, "gpt", gpt, PST_F32, &alone, BATCH,
+                 2, 0);
+    split_transport = NULL;
+    offloading.stall_ns = 0;
+    real_data(&real, CLASSES);
+    memcpy(batch.inputs, real.inputs, sizeof real.inputs);
+    assert_int_equal(pst_exec_step(real.exec, &batch, &update, &result, &err), PST_ERR_CANCELLED);
+    assert_string_equal(err.kind, "run.stalled");
+    assert_non_null(
+        strstr(err.message, "for rank 1 in a sum over parts (h.1.attn.c_proj:sum) among 2 ranks"));
+    assert_non_null(strstr(err.details, "operator h.1.attn.c_proj:sum, pass F, samples 0 + 2"));
+}
+
+/* --- plans that are none of parts ------------------------------------------------------------- */
+
+TEST(groups_do_not_run)
+{
+    FINISHED_BY(real_destroy) struct real real;
+    struct pst_exec_config config;
+    struct pst_error err = {0};
+
+    split_plan(&real, "gpt", "layers=1 dim=16 heads=4 context=8 vocab=7", PST_F32, &alone, BATCH,
+               2, 0, &config);
+    real.plan->stages[0].tensor = 1;
+    assert_int_equal(pst_exec_create(&config, &real.exec, &err), PST_ERR_BUG);
+    assert_string_equal(err.kind, "plan.illegal");
+    assert_non_null(strstr(err.message, "h.0.attn.c_proj:sum is of 2 parts"));
+    real.exec = NULL;
+}
+
+static const struct pst_device_ops *without_parts(const struct pst_device_ops *ops)
+{
+    static struct pst_device_ops plain;
+
+    plain = *ops;
+    plain.flags &= ~(uint32_t)PST_DEVICE_PARTS;
+    return &plain;
+}
+
+TEST(other_devices_are_refused)
+{
+    FINISHED_BY(real_destroy) struct real real;
+    struct pst_exec_config config;
+    struct pst_error err = {0};
+
+    real_watch = without_parts;
+    split_plan(&real, "gpt", "layers=1 dim=16 heads=4 context=8 vocab=7", PST_F32, &alone, BATCH,
+               2, 0, &config);
+    real_watch = NULL;
+    assert_int_equal(pst_exec_create(&config, &real.exec, &err), PST_ERR_UNSUPPORTED);
+    assert_string_equal(err.message, "device cpu cannot share an operator with others");
+    real.exec = NULL;
+}
+
+/* --- time ------------------------------------------------------------------------------------- */
+
+enum { US = 1000, KERNEL_US = 300, SUM_US = 700, BLOCK_SUMS = 2, ROW = 8 * 16 * SIZE };
+
+static const struct pst_graph *timed;
+
+static uint64_t kernel_ns(void *context, uint32_t rank, uint32_t op, uint32_t pass,
+                          uint32_t samples, uint32_t slice)
+{
+    return pst_op_meets(&timed->ops[op], pass) ? 0 : KERNEL_US * US; /* nobody asks for these */
+}
+
+static uint64_t update_ns(void *context, uint32_t rank, uint64_t elems, uint32_t n_slots,
+                          bool first)
+{
+    return 0;
+}
+
+static uint64_t transfer_ns(void *context, uint64_t bytes, uint32_t from, uint32_t to)
+{
+    return 0;
+}
+
+static uint64_t meeting_ns(void *context, struct pst_meet_bytes bytes, const uint32_t *ranks,
+                           uint32_t n_ranks)
+{
+    return bytes.added == ROW * sizeof(float) && bytes.copied == bytes.added && n_ranks == 2 &&
+                   ranks[0] == 0 && ranks[1] == 1
+               ? SUM_US * US
+               : 0;
+}
+
+static uint32_t node(void *context, uint32_t rank)
+{
+    return 0;
+}
+
+struct clocked {
+    const struct real *real;
+    uint32_t n; /* passes */
+};
+
+/* Two sums in each block, forward and backward. */
+static void look_at(void *context, const struct pst_recorded *recorded)
+{
+    struct clocked *clocked = context;
+    const struct pst_program *program = clocked->real->programs[recorded->rank];
+    const struct pst_program_instr *rows = &program->lists[recorded->at];
+    uint64_t us = 0;
+    uint32_t n_sums = 0;
+
+    if (recorded->instr->op > PST_I_R) {
+        return;
+    }
+    for (uint32_t c = rows->first_call; c < rows->first_call + rows->n_calls; c++) {
+        const struct pst_program_call *call = &program->calls[c];
+        const bool kernel = call->kind == PST_C_KERNEL;
+        const bool meets = kernel && pst_op_meets(&timed->ops[call->op], call->pass);
+
+        n_sums += meets;
+        us += meets ? SUM_US : kernel ? KERNEL_US : 0;
+    }
+    assert_int_equal(n_sums, 2 * BLOCK_SUMS);
+    assert_int_equal(recorded->end_ns - recorded->start_ns, us * US);
+    clocked->n++;
+}
+
+/* The clocks of all parts stop for a sum as long as its links take. */
+TEST(emulated)
+{
+    static const struct pst_device_times times = {NULL, kernel_ns, update_ns, NULL};
+    static const struct pst_exec_links links = {NULL, transfer_ns, meeting_ns, node};
+    const struct pst_update update = {.optimizer = PST_MOMENTUM, .lr = 0.1f, .step = 1};
+    FINISHED_BY(real_destroy) struct real real;
+    struct pst_exec_config config;
+    struct clocked clocked = {&real, 0};
+    struct pst_error err = {0};
+    uint32_t n_passes = 0;
+
+    split_device = "emulated";
+    split_plan(&real, "gpt", gpt, PST_F32, &alone, BATCH, 2, 0, &config);
+    split_device = "cpu";
+    timed = real.graph;
+    config.device_config.times = &times;
+    config.links = &links;
+    config.recorder = pst_recorder_create(real.graph, real.plan, config.programs, 1);
+    MUST(pst_exec_create(&config, &real.exec, &err));
+    real_data(&real, CLASSES);
+    real_step(&real, &update);
+    for (uint32_t r = 0; r < real.n_ranks; r++) {
+        n_passes += 2 * real.plan->stages[0].n_microbatches;
+    }
+    pst_recorder_each(config.recorder, look_at, &clocked);
+    assert_int_equal(clocked.n, n_passes);
+    real_eval(&real);
+    real_check_peaks(&real);
+    pst_recorder_destroy(config.recorder);
+}

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Real models (real.h) whose replicas are in parts.
+ */
+#ifndef PST_TEST_EXEC_SPLIT_REAL_H
+#define PST_TEST_EXEC_SPLIT_REAL_H
+
+#include "graph/split.h"
+
+#include "unit/exec/real.h"
+
+/* In the place of the one of threads; NULL: that one. */
+static const struct pst_transport_ops *split_transport;
+
+/* "emulated": the caller sets times and links. */
+static const char *split_device = "cpu";
+
+/* From groups, which are planned, to their parts. */
+static inline void split_expand(struct real *real, uint32_t parts)
+{
+    struct pst_plan *groups[2] = {real->plan, real->eval_plan};
+    struct pst_error err = {0};
+
+    for (uint32_t r = 0; r < real->n_ranks; r++) {
+        pst_program_destroy(real->programs[r]);
+        pst_program_destroy(real->eval_programs[r]);
+    }
+    pst_plan_expand(groups[0], parts, &real->plan);
+    pst_plan_expand(groups[1], parts, &real->eval_plan);
+    pst_plan_destroy(groups[0]);
+    pst_plan_destroy(groups[1]);
+    real->n_ranks *= parts;
+    assert_true(real->n_ranks <= MOST_RANKS);
+    for (uint32_t r = 0; r < real->n_ranks; r++) {
+        MUST(pst_program_create(real->plan, real->graph, &real->cost, r, &real->programs[r], &err));
+        MUST(pst_program_create(real->eval_plan, real->graph, &real->cost, r,
+                                &real->eval_programs[r], &err));
+    }
+}
+
+/* All but the executor. */
+static inline void split_plan(struct real *real, const char *model, const char *settings,
+                              uint32_t dtype, const struct layout *layout, uint32_t batch,
+                              uint32_t parts, double clip, struct pst_exec_config *ret_config)
+{
+    const struct pst_device_config device_config = {
+        .threads = 1, .kernels = dtype == PST_BF16 ? "reference" : real_kernels};
+    struct pst_error err = {0};
+
+    memset(real, 0, sizeof *real);
+    real->cluster = (struct pst_cluster){.devices = MOST_RANKS,
+                                         .flops = 1e9,
+                                         .bf16_flops = 1e9,
+                                         .memory_bandwidth = 1000000000,
+                                         .link_bandwidth = 1000000000,
+                                         .link_latency = 1000,
+                                         .host_bandwidth = 1000000000};
+    MUST(pst_graph_split(make_model(model, settings, dtype), parts, &real->graph, &err));
+    real->device_ops = load_device(split_device);
+    if (real_watch != NULL) {
+        real->device_ops = real_watch(real->device_ops);
+    }
+    real->batch = batch;
+    MUST(real->device_ops->open(&device_config, &real->device, &err));
+    real->cost = (struct pst_cost_model){.graph = real->graph,
+                                         .cluster = &real->cluster,
+                                         .workspace = real_workspace,
+                                         .workspace_context = real};
+    real_plan(real, layout, 1, layout->order < ORDER_2BW || clip > 0);
+    split_expand(real, parts);
+    *ret_config = (struct pst_exec_config){
+        .graph = real->graph,
+        .plan = real->plan,
+        .programs = (const struct pst_program *const *)real->programs,
+        .eval_plan = real->eval_plan,
+        .eval_programs = (const struct pst_program *const *)real->eval_programs,
+        .device = real->device_ops,
+        .device_config = device_config,
+        .transport = split_transport != NULL ? split_transport : load_threads(),
+        .stall_ns = offloading.stall_ns > 0 ? offloading.stall_ns : 60000000000u,
+        .seed = 3,
+        .clip = clip};
+}
+
+static inline void split_create(struct real *real, const char *model, const char *settings,
+                                uint32_t dtype, const struct layout *layout, uint32_t batch,
+                                uint32_t parts, double clip)
+{
+    struct pst_exec_config config;
+    struct pst_error err = {0};
+
+    split_plan(real, model, settings, dtype, layout, batch, parts, clip, &config);
+    MUST(pst_exec_create(&config, &real->exec, &err));
+}
+
+#endif

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The cluster that plans of groups are searched for: a group is the devices of a replica, which
+ * send at a time and share the link of their node.
+ */
+#include "test.h"
+
+#include "session/groups.h"
+
+static struct pst_session session_of(struct pst_graph *graph, uint32_t parts)
+{
+    *graph = (struct pst_graph){.parts = parts};
+    return (struct pst_session){.graph = graph,
+                                .cluster = {.devices = 8,
+                                            .memory = 1000,
+                                            .flops = 7,
+                                            .link_bandwidth = 600,
+                                            .link_latency = 5,
+                                            .node_size = 4,
+                                            .node_link_bandwidth = 100,
+                                            .node_link_latency = 9,
+                                            .host_bandwidth = 50}};
+}
+
+TEST(test_groups_of_two)
+{
+    struct pst_graph graph;
+    const struct pst_session session = session_of(&graph, 2);
+    struct pst_cluster expected = session.cluster;
+    struct pst_groups groups;
+
+    expected.devices = 4;
+    expected.node_size = 2;
+    expected.node_link_bandwidth = 50;
+    pst_groups_describe(&session, &groups);
+    assert_ptr_equal(groups.cost.cluster, &groups.cluster);
+    assert_true(pst_cluster_equal(&groups.cluster, &expected));
+}
+
+/* What is there is not divided away; 0 means "none" and "not modelled". One node is as none. */
+TEST(test_little)
+{
+    struct pst_graph graph;
+    struct pst_session session = session_of(&graph, 4);
+    struct pst_groups groups;
+
+    session.cluster.node_link_bandwidth = 3;
+    pst_groups_describe(&session, &groups);
+    assert_int_equal(groups.cluster.node_size, 1);
+    assert_int_equal(groups.cluster.node_link_bandwidth, 1);
+    session.cluster.node_link_bandwidth = 0;
+    session.cluster.node_size = 0;
+    pst_groups_describe(&session, &groups);
+    assert_int_equal(groups.cluster.node_size, 0);
+    assert_int_equal(groups.cluster.node_link_bandwidth, 0);
+    session.cluster.node_size = 9;
+    pst_groups_describe(&session, &groups);
+    assert_int_equal(groups.cluster.devices, 2);
+    assert_int_equal(groups.cluster.node_size, 0);
+}
+
+TEST(test_no_parts)
+{
+    struct pst_graph graph;
+    const struct pst_session session = session_of(&graph, 1);
+    struct pst_groups groups;
+
+    pst_groups_describe(&session, &groups);
+    assert_ptr_equal(groups.cost.cluster, &session.cluster);
+}
