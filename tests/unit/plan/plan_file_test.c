@@ -294,7 +294,7 @@ TEST(parts)
         open_rig(&rig, 13);
         char *text = text_of_parts(&rig, zero), *again;
         assert_non_null(strstr(text, "\"version\":2"));
-        assert_non_null(strstr(text, "\"devices\":[4,5,6,7],\"tensor\":4,"));
+        assert_non_null(strstr(text, "\"id\":1,\"tensor\":4,"));
         assert_true((strstr(text, "\"parallel\"") != NULL) == zero);
         assert_ok(pst_plan_parse("plan", text, strlen(text), rig.graph, &read, &err), &err);
         again = pst_plan_to_json(read, rig.graph);
@@ -314,20 +314,27 @@ TEST(parts)
 
 static const struct damage damages_of_parts[] = {
     {"\"tensor\":4", "\"tensor\":3", "input.syntax",
-     "stages[0].tensor: 3 parts, which do not divide the 4 devices"},
+     "stages[0].tensor: the plan was made with parallel.tensor = 3, here it is 4; plan again"},
     {"\"tensor\":4", "\"tensor\":2", "input.syntax",
-     "stages[0].tensor: the plan has 2 parts, the config parallel.tensor = 4"},
+     "stages[0].tensor: the plan was made with parallel.tensor = 2, here it is 4; plan again"},
     {",\"tensor\":4", "", "input.syntax",
-     "stages[0].tensor: the plan has 1 part, the config parallel.tensor = 4"},
-    {"[4,5,6,7],\"tensor\":4", "[4,5,6,7],\"tensor\":2", "input.syntax",
-     "stages[1].tensor: the plan has 2 parts, the config parallel.tensor = 4"},
+     "stages[0].tensor: the plan was made with parallel.tensor = 1, here it is 4; plan again"},
+    {"\"id\":1,\"tensor\":4", "\"id\":1,\"tensor\":2", "input.syntax",
+     "stages[1].tensor: the plan was made with parallel.tensor = 2, here it is 4; plan again"},
     {"\"tensor\":4", "\"tensor\":1", "input.syntax", "stages[0].tensor: 1; leave it out for 1"},
     {"\"tensor\":4", "\"tensor\":0", "input.syntax", "stages[0].tensor: 0; leave it out for 1"},
+    {"[4,5,6,7]", "[4,6,5,7]", "input.syntax", "stages[1].devices: expected 4 devices in a row"},
+    {"[4,5,6,7]", "[3,4,5,6]", "input.syntax", "stages[1].devices: expected 4 devices in a row"},
+    {"[4,5,6,7]", "[0,5,6,7]", "input.syntax", "stages[1].devices: expected 4 devices in a row"},
+    {"}]\n,\"predicted\"",
+     "},{\"rank\":8,\"fill\":[],\"body\":[],\"drain\":[],\"peak_bytes\":0,\"arena_bytes\":0}]"
+     ",\"predicted\"",
+     "input.syntax", "stages[0].devices: expected 4 devices in a row"},
     {"\"tensor\":4", "\"tensor\":\"4\"", "input.syntax", "stages[0].tensor"},
     {"\"version\":2", "\"version\":1", "input.unsupported", "version 1, expected version 2"},
     {"\"versions\":{\"rule\":\"sync\",\"count\":1}",
-     "\"versions\":{\"rule\":\"sync\",\"count\":1},\"parallel\":{\"zero\":0}",
-     "input.unsupported", "zero = 0 in a file of version 2"},
+     "\"versions\":{\"rule\":\"sync\",\"count\":1},\"parallel\":{\"zero\":0}", "input.unsupported",
+     "zero = 0 in a file of version 2"},
 };
 
 TEST(refusals_of_parts)
@@ -341,14 +348,14 @@ TEST(refusals_of_parts)
         char *bad = with(text, damage->old, damage->new);
         if (read_text(&rig, bad, &err) != PST_ERR_CONFIG || strcmp(err.kind, damage->kind) != 0 ||
             strstr(err.message, damage->place) == NULL || pst_error_exit_code(&err) != 2) {
-            fail_msg("%s for %s: status %d, kind \"%s\", message \"%s\"", damage->new,
-                     damage->old, err.status, err.kind, err.message);
+            fail_msg("%s for %s: status %d, kind \"%s\", message \"%s\"", damage->new, damage->old,
+                     err.status, err.kind, err.message);
         }
         free(bad);
     }
     rig.graph->parts = 1;
     assert_int_equal(read_text(&rig, text, &err), PST_ERR_CONFIG);
-    assert_non_null(strstr(err.message, "the plan has 4 parts, the config parallel.tensor = 1"));
+    assert_non_null(strstr(err.message, "the plan was made with parallel.tensor = 4, here it is 1"));
     free(text);
 }
 

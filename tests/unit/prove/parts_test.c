@@ -3,39 +3,12 @@
  * Tensor parallelism: graphs of parts of models, plans of groups on them and the plans of ranks
  * that come of these are proven; each of a list of faults is refused by the rule that it breaks.
  */
-#include "graph/split.h"
 #include "prove/internal.h"
 #include "sim/sim.h"
 #include "unit/prove/async_rig.h"
+#include "unit/prove/parts_rig.h"
 
 static struct pst_check_report report;
-
-#define GPT   "layers=2 dim=16 heads=4 context=8 vocab=11"
-#define LLAMA "layers=2 dim=32 heads=4 kv_heads=2 context=8 vocab=11 ff=24"
-
-static void open_parts(struct rig *rig, const char *model, const char *settings, uint32_t parts,
-                       uint64_t seed)
-{
-    struct pst_error err = {0};
-    struct pst_graph *local = NULL;
-
-    rig_open(rig, model, settings, seed);
-    assert_ok(pst_graph_split(rig->graph, parts, &local, &err), &err);
-    rig->graph = local;
-    rig->cost.graph = local;
-}
-
-/* From the plan of groups to that of ranks. */
-static void expand(struct rig *rig)
-{
-    struct pst_plan *groups = rig->plan, *ranks;
-
-    pst_plan_expand(groups, rig->graph->parts, &ranks);
-    assert_true(ranks->n_devices <= RIG_MAX);
-    rig_drop_plan(rig);
-    rig->plan = ranks;
-    rig_programs(rig);
-}
 
 static void expect_legal(struct rig *rig)
 {
@@ -121,37 +94,33 @@ static void check_model(const char *model, const char *settings, uint32_t parts)
     }
 }
 
-static void test_gpt(void **state)
+TEST(gpt)
 {
-    (void)state;
     check_model("gpt", GPT, 2);
     check_model("gpt", GPT, 4);
     check_model("gpt", GPT " dropout=0.1", 2);
 }
 
-static void test_llama(void **state)
+TEST(llama)
 {
-    (void)state;
     check_model("llama", LLAMA, 2);
     check_model("llama", LLAMA " qkv_bias=true qk_norm=true tied=true", 2);
     check_model("llama", LLAMA " experts=4 experts_per_token=2", 2);
 }
 
 /* A wide head, whose logits are joined. */
-static void test_join(void **state)
+TEST(join)
 {
     FINISHED_BY(rig_close) struct rig rig;
 
-    (void)state;
     open_parts(&rig, "llama", LLAMA " layers=1 vocab=8192", 2, 35);
     find_op(rig.graph, "lm_head:joined");
     check_plan(&rig, &(struct rig_shape){.devices = 2, .chunks = 1, .batch = 2, .microbatch = 1});
 }
 
 /* Other blocks and branches. */
-static void test_others(void **state)
+TEST(others)
 {
-    (void)state;
     check_model("bert", "layers=2 dim=16 heads=2 context=8 vocab=11", 2);
     check_model("t5", "layers=1 dim=16 heads=2 head_dim=8 ff=24 context=8 vocab=11", 2);
     check_model("mmt", "branches=2 layers=1 dim=8 heads=2 context=4 vocab=7", 2);
@@ -159,12 +128,11 @@ static void test_others(void **state)
 }
 
 /* Batches that overlap, on as many ranks as there is room for. */
-static void test_asynchronous(void **state)
+TEST(asynchronous)
 {
     FINISHED_BY(rig_close) struct rig rig;
     uint32_t n = 0;
 
-    (void)state;
     open_parts(&rig, "gpt", GPT, 2, 35);
     for (uint32_t i = 0; n < 12; i++) {
         struct async_shape shape = async_draw_shape(&rig, i);
@@ -252,12 +220,11 @@ static uint32_t find_instr(const struct rig *rig, uint32_t rank, uint32_t op)
 
 /* Both parts have a ring at the same time, and each has half of the way out of a node: of S bytes
    2 (7 ns + S / 2 at half a byte a ns). */
-static void test_shared_rings(void **state)
+TEST(shared_rings)
 {
     FINISHED_BY(rig_close) struct rig rig;
     uint64_t *start[RANKS], *end[RANKS], bytes = 0;
 
-    (void)state;
     open_nodes(&rig, true);
     for (uint32_t p = 0; p < rig.graph->n_params; p++) {
         bytes += rig.graph->params[p].elems * rig.graph->params[p].n_users * sizeof(float);
@@ -273,13 +240,12 @@ static void test_shared_rings(void **state)
 
 /* The rows of one part wait for those of the other on the way between nodes; both parts begin with
    them when the last have come. */
-static void test_begin_together(void **state)
+TEST(begin_together)
 {
     FINISHED_BY(rig_close) struct rig rig;
     uint64_t *start[RANKS], *end[RANKS];
     uint32_t f, recv;
 
-    (void)state;
     open_nodes(&rig, false);
     simulate_all(&rig, start, end);
     f = find_instr(&rig, 2, PST_I_F);
@@ -630,9 +596,8 @@ static void check_graph_faults(const char *model, const char *settings, const st
     }
 }
 
-static void test_graph_faults(void **state)
+TEST(faults_of_graphs)
 {
-    (void)state;
     check_graph_faults("gpt", GPT, graph_faults, sizeof graph_faults / sizeof graph_faults[0]);
     check_graph_faults("llama", LLAMA, llama_faults, 1);
 }
@@ -671,32 +636,12 @@ static void check_faults(const struct fault *faults, size_t n, bool programs)
     }
 }
 
-static void test_plan_faults(void **state)
+TEST(faults_of_plans)
 {
-    (void)state;
     check_faults(plan_faults, sizeof plan_faults / sizeof plan_faults[0], false);
 }
 
-static void test_program_faults(void **state)
+TEST(faults_of_programs)
 {
-    (void)state;
     check_faults(program_faults, sizeof program_faults / sizeof program_faults[0], true);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_gpt),
-        cmocka_unit_test(test_llama),
-        cmocka_unit_test(test_join),
-        cmocka_unit_test(test_others),
-        cmocka_unit_test(test_asynchronous),
-        cmocka_unit_test(test_shared_rings),
-        cmocka_unit_test(test_begin_together),
-        cmocka_unit_test(test_graph_faults),
-        cmocka_unit_test(test_plan_faults),
-        cmocka_unit_test(test_program_faults),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

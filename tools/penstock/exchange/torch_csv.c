@@ -265,6 +265,9 @@ static pst_status check_plan(const struct pst_plan *plan, struct pst_error *err)
         return refuse_plan(err, copies);
     }
     for (uint32_t s = 0; s < plan->n_stages; s++) {
+        if (plan->stages[s].tensor > 1) {
+            return refuse_plan(err, "replicas in parts; set parallel.tensor = 1");
+        }
         if (plan->stages[s].n_ranks != 1) {
             return refuse_plan(err, "stages with replicas; use a plan with one device per stage");
         }
