@@ -59,6 +59,8 @@ enum pst_payload {
 struct pst_instr {
     uint8_t op;        /* enum pst_instr_op */
     uint8_t payload;   /* SEND, RECV */
+    bool over_parts;   /* REDUCE: of uses of whole parameters of which each part makes a part of the
+                          gradient (pst_op.partial), over all ranks of the stage */
     bool at_part_head; /* a FETCH that is posted when the list reaches it; false in plans */
     uint32_t stage; /* passes, copies, REDUCE, STEP, GATHER: the stage; SEND, RECV: the edge, or the
                        stage of the guest; TIE: the tie */

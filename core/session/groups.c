@@ -32,6 +32,8 @@ static pst_status check_slices(const struct pst_job *job, struct pst_error *err)
 pst_status pst_groups_split(const struct pst_job *job, struct pst_graph **graph,
                             struct pst_error *err)
 {
+    const struct pst_split how = {.parts = (uint32_t)job->parallel.tensor,
+                                  .sequence = job->parallel.sequence};
     struct pst_graph *whole = *graph;
     pst_status status;
 
@@ -39,7 +41,7 @@ pst_status pst_groups_split(const struct pst_job *job, struct pst_graph **graph,
         return PST_OK;
     }
     status = check_slices(job, err);
-    PST_TRY(status, pst_graph_split(whole, (uint32_t)job->parallel.tensor, graph, err));
+    PST_TRY(status, pst_graph_split(whole, &how, graph, err));
     return place(job, status, err);
 }
 
