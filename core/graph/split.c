@@ -331,7 +331,7 @@ static pst_status make_graph(struct splitter *s, struct pst_graph **ret_graph,
 }
 
 static void make_ways(struct splitter *s, const struct pst_graph *whole,
-                      const struct pst_split *how)
+                      const struct pst_division *how)
 {
     s->ways = (struct ways){
         .graph = whole,
@@ -362,7 +362,7 @@ static size_t most_ops(const struct pst_graph *whole)
     return n;
 }
 
-pst_status pst_graph_split(struct pst_graph *whole, const struct pst_split *how,
+pst_status pst_graph_split(struct pst_graph *whole, const struct pst_division *how,
                            struct pst_graph **ret_graph, struct pst_error *err)
 {
     struct splitter s = {.builder = NULL};

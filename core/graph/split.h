@@ -61,7 +61,7 @@ static inline bool pst_op_meets(const struct pst_op *op, uint32_t pass)
 }
 
 /* How to divide. */
-struct pst_split {
+struct pst_division {
     uint32_t parts; /* 2 or more */
     bool sequence;  /* what works row by row, between layers split by rows and by columns, has rows
                        of tokens (Korthikanti et al., "Reducing activation recomputation in large
@@ -73,7 +73,7 @@ struct pst_split {
  * failure the caller does. Errors: config.value where nothing can be divided, or something is in
  * the way, which is named.
  */
-pst_status pst_graph_split(struct pst_graph *whole, const struct pst_split *how,
+pst_status pst_graph_split(struct pst_graph *whole, const struct pst_division *how,
                            struct pst_graph **ret_graph, struct pst_error *err);
 
 /* Where element e of a sample of `elems` elements, as a part has them, is in the whole sample: its

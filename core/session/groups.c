@@ -32,8 +32,8 @@ static pst_status check_slices(const struct pst_job *job, struct pst_error *err)
 pst_status pst_groups_split(const struct pst_job *job, struct pst_graph **graph,
                             struct pst_error *err)
 {
-    const struct pst_split how = {.parts = (uint32_t)job->parallel.tensor,
-                                  .sequence = job->parallel.sequence};
+    const struct pst_division how = {.parts = (uint32_t)job->parallel.tensor,
+                                     .sequence = job->parallel.sequence};
     struct pst_graph *whole = *graph;
     pst_status status;
 

@@ -393,7 +393,7 @@ static uint32_t compare_graphs(struct pst_graph *whole, struct pst_graph *graph,
     return n;
 }
 
-static void check_split(const char *model, const char *settings, const struct pst_split *how,
+static void check_split(const char *model, const char *settings, const struct pst_division *how,
                         uint32_t converts)
 {
     struct pst_graph *graph = NULL;
@@ -409,12 +409,13 @@ static void check_split(const char *model, const char *settings, const struct ps
 
 static void check(const char *model, const char *settings, uint32_t parts, uint32_t converts)
 {
-    check_split(model, settings, &(struct pst_split){.parts = parts}, converts);
+    check_split(model, settings, &(struct pst_division){.parts = parts}, converts);
 }
 
 static void check_tokens(const char *model, const char *settings, uint32_t parts, uint32_t converts)
 {
-    check_split(model, settings, &(struct pst_split){.parts = parts, .sequence = true}, converts);
+    check_split(model, settings, &(struct pst_division){.parts = parts, .sequence = true},
+                converts);
 }
 
 /* A block has two pairs of fan and sum. */
@@ -482,7 +483,7 @@ TEST(what_cannot_be_split)
     struct pst_graph *graph = NULL;
     struct pst_error err = {0};
 
-    assert_int_equal(pst_graph_split(whole, &(struct pst_split){.parts = 2}, &graph, &err),
+    assert_int_equal(pst_graph_split(whole, &(struct pst_division){.parts = 2}, &graph, &err),
                      PST_ERR_CONFIG);
     assert_string_equal(err.kind, "config.value");
     assert_non_null(strstr(err.message, "parallel.tensor = 2 splits no operator of model mlp"));
@@ -688,7 +689,7 @@ TEST(random_graphs)
     for (uint32_t round = 0; round < rounds; round++) {
         struct pst_graph *graph = NULL, *whole = draw_graph(round + 1);
         struct pst_error err = {0};
-        const struct pst_split how = {.parts = degrees[round % 4], .sequence = round / 4 % 2};
+        const struct pst_division how = {.parts = degrees[round % 4], .sequence = round / 4 % 2};
         char name[32];
 
         snprintf(name, sizeof name, "seed %u", round + 1);

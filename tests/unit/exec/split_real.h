@@ -55,8 +55,8 @@ static inline void split_plan(struct real *real, const char *model, const char *
                                          .link_bandwidth = 1000000000,
                                          .link_latency = 1000,
                                          .host_bandwidth = 1000000000};
-    MUST(pst_graph_split(make_model(model, settings, dtype),
-                         &(struct pst_split){.parts = parts}, &real->graph, &err));
+    MUST(pst_graph_split(make_model(model, settings, dtype), &(struct pst_division){.parts = parts},
+                         &real->graph, &err));
     real->device_ops = load_device(split_device);
     if (real_watch != NULL) {
         real->device_ops = real_watch(real->device_ops);

@@ -18,7 +18,8 @@ static inline void open_parts(struct rig *rig, const char *model, const char *se
     struct pst_graph *local = NULL;
 
     rig_open(rig, model, settings, seed);
-    assert_ok(pst_graph_split(rig->graph, &(struct pst_split){.parts = parts}, &local, &err), &err);
+    assert_ok(pst_graph_split(rig->graph, &(struct pst_division){.parts = parts}, &local, &err),
+              &err);
     rig->graph = local;
     rig->cost.graph = local;
 }
