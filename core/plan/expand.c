@@ -75,8 +75,8 @@ static const struct pst_instr *expand_list(struct pst_arena *arena, const struct
         if (copy[i].op == PST_I_SEND || copy[i].op == PST_I_RECV) {
             copy[i].peer = copy[i].peer * tensor + part;
         }
-        copy[i].waits = copy[i].n_waits > 0 ? copy_numbers(arena, copy[i].waits, copy[i].n_waits)
-                                            : NULL;
+        copy[i].waits =
+            copy[i].n_waits > 0 ? copy_numbers(arena, copy[i].waits, copy[i].n_waits) : NULL;
     }
     return copy;
 }
@@ -122,8 +122,7 @@ void pst_plan_expand(const struct pst_plan *plan, uint32_t tensor, struct pst_pl
     copy_tables(plan, expanded);
     expanded->devices = pst_arena_array(arena, expanded->n_devices, sizeof *plan->devices);
     for (uint32_t r = 0; r < expanded->n_devices; r++) {
-        expand_device(arena, &plan->devices[r / tensor], tensor, r % tensor,
-                      &expanded->devices[r]);
+        expand_device(arena, &plan->devices[r / tensor], tensor, r % tensor, &expanded->devices[r]);
     }
     expanded->times = pst_arena_strdup(arena, plan->times);
     expanded->stated = copy_stated(arena, plan);

@@ -57,7 +57,7 @@ static uint32_t seat_of(const struct pst_plan *plan, const struct pst_instr *ins
     return 0; /* all ranks meet */
 }
 
-/* That of a rank which has the instruction, also where it has no business with it. */
+/* The seat of a rank that has the instruction; the first one where it does not belong there. */
 static uint32_t own_seat(const struct pst_plan *plan, const struct pst_instr *instr, uint32_t rank)
 {
     const uint32_t seat = seat_of(plan, instr, rank);
@@ -233,7 +233,7 @@ struct trees {
     size_t room;
 };
 
-/* Those of a piece; `tree` has what they share. */
+/* Adds the trees of a piece; `tree` has what they share. */
 static void add_trees(struct trees *trees, struct pst_square_tree tree, uint64_t elems,
                       struct pst_shard piece)
 {
@@ -264,7 +264,7 @@ static uint32_t member_at(const struct pst_shards *shards, const struct pst_grap
     return m;
 }
 
-/* Those of a part; shards: NULL where nothing is cut. */
+/* Adds the trees of a part; shards: NULL where nothing is cut. */
 static void add_parameter(struct trees *trees, const struct pst_graph *graph,
                           const struct pst_shards *shards, uint32_t p, uint32_t part)
 {

@@ -17,10 +17,9 @@ static void add(struct pst_hasher *hasher, uint32_t n, const uint32_t *numbers)
 
 static void add_stage(struct pst_hasher *hasher, const struct pst_plan_stage *stage)
 {
-    const uint32_t numbers[] = {stage->microbatch_size, stage->k,
-                                stage->n_microbatches,  stage->in_flight,
-                                stage->weight_versions, stage->n_guests,
-                                stage->tensor};
+    const uint32_t numbers[] = {
+        stage->microbatch_size, stage->k,        stage->n_microbatches, stage->in_flight,
+        stage->weight_versions, stage->n_guests, stage->tensor};
 
     add(hasher, sizeof numbers / sizeof *numbers - (stage->tensor == 1), numbers); /* as ever */
     add(hasher, stage->n_nodes, stage->nodes);

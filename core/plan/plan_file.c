@@ -398,6 +398,19 @@ static void code_nodes(struct file *f, struct pst_plan_stage *stage)
     pst_codec_end(c);
 }
 
+/* Parts of a replica are ranks in a row, the first a multiple of their number: pst_plan_expand. */
+static bool are_groups(const struct pst_plan_stage *stage, uint32_t n_devices)
+{
+    const uint32_t tensor = stage->tensor;
+    uint32_t i = 0;
+
+    while (i < stage->n_ranks && stage->ranks[i] % tensor == i % tensor &&
+           stage->ranks[i] / tensor == stage->ranks[i / tensor * tensor] / tensor) {
+        i++;
+    }
+    return i == stage->n_ranks && n_devices % tensor == 0;
+}
+
 static void code_ranks(struct file *f, struct pst_plan_stage *stage)
 {
     pst_codec_uints(&f->codec, "devices", &stage->ranks, &stage->n_ranks);
@@ -406,6 +419,11 @@ static void code_ranks(struct file *f, struct pst_plan_stage *stage)
     } else if (pst_codec_is_sound(&f->codec) && stage->n_ranks % stage->tensor != 0) {
         pst_codec_fail(&f->codec, NULL, "devices", "%u devices, which %u parts do not divide",
                        stage->n_ranks, stage->tensor);
+    } else if (pst_codec_is_sound(&f->codec) && !are_groups(stage, f->plan->n_devices)) {
+        pst_codec_fail(&f->codec, NULL, "devices",
+                       "expected %u devices in a row for each replica, the first a multiple of %u, "
+                       "and a plan of a multiple of %u devices",
+                       stage->tensor, stage->tensor, stage->tensor);
     }
 }
 

@@ -107,7 +107,7 @@ static void add_part(void *parts_, uint8_t kind, uint32_t slot, uint64_t bytes)
     }
 }
 
-/* Of what several ranks have alike, one is the owner. */
+/* Several ranks may have the same elements; one of them is their owner. */
 static bool is_owner(const struct pst_builder *b, uint32_t index)
 {
     const struct pst_parameter *parameter = &b->graph->params[index];

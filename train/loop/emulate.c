@@ -5,6 +5,7 @@
 
 #include "base/log.h"
 #include "base/util.h"
+#include "graph/split.h"
 #include "host/plugin_host.h"
 #include "sim/durations.h"
 
@@ -73,11 +74,14 @@ static uint64_t meeting_ns(void *context, struct pst_meet_bytes bytes, const uin
                            uint32_t n_ranks)
 {
     const struct pst_emulation *emulation = context;
+    const struct pst_plan *plan = emulation->plan;
+    const bool far = pst_cost_spans_nodes(emulation->cost, ranks, n_ranks);
     struct pst_cost_at at;
 
-    return scaled(emulation,
-                  pst_cost_ring_ns(pst_cost_on(emulation->cost, ranks, n_ranks, &at), bytes,
-                                   n_ranks, pst_cost_spans_nodes(emulation->cost, ranks, n_ranks)));
+    bytes =
+        pst_sim_shared_bytes(bytes, far, n_ranks < plan->n_devices ? plan->stages[0].tensor : 1);
+    return scaled(emulation, pst_cost_ring_ns(pst_cost_on(emulation->cost, ranks, n_ranks, &at),
+                                              bytes, n_ranks, far));
 }
 
 static uint64_t host_ns(void *context, uint32_t rank, uint64_t bytes)
@@ -96,10 +100,29 @@ static uint32_t node(void *context, uint32_t rank)
     return pst_cost_node(emulation->cost, rank);
 }
 
+/* Meetings of parts inside the passes of a step: they wake threads as instructions do. */
+static double count_meetings(const struct pst_session *session)
+{
+    const struct pst_plan *plan = session->planned.plan;
+    double n = 0;
+
+    for (uint32_t s = 0; s < plan->n_stages; s++) {
+        const struct pst_plan_stage *stage = &plan->stages[s];
+
+        for (uint32_t v = 0; v < stage->n_nodes; v++) {
+            const struct pst_op *op = &session->graph->ops[stage->nodes[v]];
+
+            n += (double)(pst_op_meets(op, PST_KERNEL_F) + pst_op_meets(op, PST_KERNEL_B)) *
+                 stage->n_microbatches * stage->n_ranks;
+        }
+    }
+    return n;
+}
+
 static double floor_scale(const struct pst_session *session)
 {
     const struct pst_plan *plan = session->planned.plan;
-    double n_instrs = 0, needed;
+    double n_instrs = count_meetings(session), needed;
 
     for (uint32_t d = 0; d < plan->n_devices; d++) {
         n_instrs += plan->devices[d].n_instrs;
@@ -119,6 +142,7 @@ void pst_emulation_init(struct pst_emulation *emulation, const struct pst_sessio
     }
     *emulation = (struct pst_emulation){
         .cost = &session->cost,
+        .plan = session->planned.plan,
         .scale = scale > 0 ? scale : floor_scale(session),
         .device = {emulation, kernel_ns, update_ns, host_ns},
         .links = {emulation, transfer_ns, meeting_ns, node},

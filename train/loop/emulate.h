@@ -11,6 +11,7 @@
 
 struct pst_emulation {
     const struct pst_cost_model *cost;
+    const struct pst_plan *plan;
     double scale; /* the time of this machine is so many times that of the described one */
     struct pst_device_times device;
     struct pst_exec_links links;

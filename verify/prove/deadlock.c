@@ -139,8 +139,7 @@ static void leave_meeting(struct pst_live *live, uint32_t rank, uint32_t id)
 {
     struct pst_live_rank *self = &live->ranks[rank];
     uint32_t at = pst_live_head(self, PST_LIVE_SUMS);
-    if (self->arrived && at != PST_NONE &&
-        pst_live_meeting_of(live, &self->list[at], rank) == id) {
+    if (self->arrived && at != PST_NONE && pst_live_meeting_of(live, &self->list[at], rank) == id) {
         self->arrived = false;
         finish_instr(live, rank, at);
     }
@@ -185,6 +184,10 @@ static bool come_to_pass(struct pst_live *live, uint32_t rank)
     }
     self->at_pass = true;
     n = pst_check_replica_parts(live->check, self->list[self->pc].stage, rank, &parts);
+    if (n == 0) { /* the stage is not here */
+        finish_instr(live, rank, self->pc);
+        return true;
+    }
     for (uint32_t p = 0; p < n; p++) {
         if (!pst_live_together(live, rank, parts[p])) {
             return false;

@@ -72,7 +72,8 @@ struct pst_live {
     struct pst_live_recv *recvs; /* by sender, then in order of receiver and list */
     uint32_t n_recvs;
     uint32_t n_meetings;
-    /* REDUCE of each stage, GATHER of each, TIE of each tie or of each of its pieces, NORM */
+    /* part by part REDUCE of each stage, GATHER of each, TIE of each tie or of each of its pieces;
+       NORM */
     struct pst_live_meeting *meetings;
     uint32_t *tie_first; /* [tie] its first meeting; [n_ties] NORM */
     uint32_t *worklist, first, n_queued;

@@ -94,42 +94,49 @@ static void make_ranks(struct pst_live *live)
     }
 }
 
-/* Sums of a tie: one, or one for each piece. */
+/* Sums of a tie: one for each part, or for each part of each piece. */
 static uint32_t sums_of(const struct pst_live *live, uint32_t tie)
 {
     return live->tie_first[tie + 1] - live->tie_first[tie];
+}
+
+static bool is_cut(const struct pst_live *live, uint32_t tie)
+{
+    return sums_of(live, tie) > pst_check_tensor(live->check);
 }
 
 uint32_t pst_live_meeting_of(const struct pst_live *live, const struct pst_instr *instr,
                              uint32_t rank)
 {
     const struct pst_plan *plan = live->plan;
+    const uint32_t n_parts = pst_check_tensor(live->check);
+    const uint32_t part = pst_check_part(live->check, rank);
     if (instr->op != PST_I_TIE) {
         return instr->op == PST_I_NORM     ? live->tie_first[plan->n_ties]
-               : instr->op == PST_I_GATHER ? plan->n_stages + instr->stage
-                                           : instr->stage;
+               : instr->op == PST_I_GATHER ? (plan->n_stages + instr->stage) * n_parts + part
+                                           : instr->stage * n_parts + part;
     }
     const struct pst_plan_tie *tie = &plan->ties[instr->stage];
-    for (uint32_t s = 0; sums_of(live, instr->stage) > 1 && s < tie->n_stages; s++) {
+    for (uint32_t s = 0; is_cut(live, instr->stage) && s < tie->n_stages; s++) {
         uint32_t place = pst_plan_place(&plan->stages[tie->stages[s]], rank);
         if (place != PST_NONE) {
             return live->tie_first[instr->stage] + place;
         }
     }
-    return live->tie_first[instr->stage];
+    return live->tie_first[instr->stage] + part;
 }
 
-/* The ranks of all stages of a tie, or those that have one piece. */
-static void find_members(struct pst_live *live, uint32_t tie, uint32_t piece, uint32_t *seen)
+/* The ranks with this part of all stages of a tie, or those that have one piece. */
+static void find_members(struct pst_live *live, uint32_t tie, uint32_t number, uint32_t *seen)
 {
     const struct pst_plan_tie *members = &live->plan->ties[tie];
-    uint32_t id = live->tie_first[tie] + piece;
-    bool cut = sums_of(live, tie) > 1;
+    uint32_t id = live->tie_first[tie] + number;
+    bool cut = is_cut(live, tie);
     uint32_t *ranks = pst_check_array(live->check, cut ? members->n_stages : live->plan->n_devices,
                                       sizeof *ranks);
     for (uint32_t i = 0; i < members->n_stages; i++) {
         const struct pst_plan_stage *stage = &live->plan->stages[members->stages[i]];
-        for (uint32_t r = cut ? piece : 0; r < (cut ? piece + 1 : stage->n_ranks); r++) {
+        for (uint32_t r = number; r < (cut ? number + 1 : stage->n_ranks); r += stage->tensor) {
             if (seen[stage->ranks[r]] != id) {
                 ranks[live->meetings[id].n++] = stage->ranks[r];
             }
@@ -139,24 +146,40 @@ static void find_members(struct pst_live *live, uint32_t tie, uint32_t piece, ui
     live->meetings[id].ranks = ranks;
 }
 
+/* The replicas of a stage, part by part. */
+static void make_stage(struct pst_live *live, uint32_t s)
+{
+    const struct pst_plan_stage *stage = &live->plan->stages[s];
+    const uint32_t n = pst_plan_replicas(stage);
+    for (uint32_t part = 0; part < stage->tensor; part++) {
+        uint32_t *ranks = pst_check_array(live->check, n, sizeof *ranks);
+        for (uint32_t r = 0; r < n; r++) {
+            ranks[r] = stage->ranks[r * stage->tensor + part];
+        }
+        live->meetings[s * stage->tensor + part] =
+            live->meetings[(live->plan->n_stages + s) * stage->tensor + part] =
+                (struct pst_live_meeting){ranks, n, 0};
+    }
+}
+
 /* Who meets in each reduction. seen: [rank] the last meeting of a tie that it is of. */
 static void make_meetings(struct pst_live *live)
 {
     const struct pst_plan *plan = live->plan;
+    const uint32_t n_parts = pst_check_tensor(live->check);
     uint32_t *all = pst_check_array(live->check, plan->n_devices, sizeof *all);
     uint32_t *seen = pst_check_array(live->check, plan->n_devices, sizeof *seen);
     live->tie_first = pst_check_array(live->check, (uint64_t)plan->n_ties + 1, sizeof(uint32_t));
-    live->tie_first[0] = 2 * plan->n_stages;
+    live->tie_first[0] = 2 * plan->n_stages * n_parts;
     for (uint32_t t = 0; t < plan->n_ties; t++) {
         bool cut = pst_check_cuts_tie(plan, t);
         live->tie_first[t + 1] =
-            live->tie_first[t] + (cut ? plan->stages[plan->ties[t].stages[0]].n_ranks : 1);
+            live->tie_first[t] + (cut ? plan->stages[plan->ties[t].stages[0]].n_ranks : n_parts);
     }
     live->n_meetings = live->tie_first[plan->n_ties] + 1;
     live->meetings = pst_check_array(live->check, live->n_meetings, sizeof *live->meetings);
     for (uint32_t s = 0; s < plan->n_stages; s++) {
-        live->meetings[s] = live->meetings[plan->n_stages + s] =
-            (struct pst_live_meeting){plan->stages[s].ranks, plan->stages[s].n_ranks, 0};
+        make_stage(live, s);
     }
     for (uint32_t t = 0; t < plan->n_ties; t++) {
         for (uint32_t m = 0; m < sums_of(live, t); m++) {

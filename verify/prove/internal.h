@@ -50,8 +50,8 @@ struct pst_check {
     const struct pst_plan *source; /* asynchronous: the plan whose lists `plan` has unrolled */
     uint32_t n_batches;            /* of the lists that are looked at; synchronous: 1 */
 
-    struct pst_shard **pieces; /* [parameter] NULL: whole; [member] what each replica of a stage that
-                                  uses it updates */
+    struct pst_shard **pieces; /* [parameter] NULL: whole; [member] what each replica of a stage
+                                  that uses it updates */
     uint64_t *gradients;       /* [tensor] all contributions to its gradient, as a number */
     uint32_t *stage_of;        /* [operator] */
     uint64_t *list_base;   /* [rank] first entry of its list in flat arrays; [n_devices] = total */
@@ -210,10 +210,10 @@ void pst_check_partition(struct pst_check *check); /* PART1 PART2 PART3 PART4 PA
 void pst_check_cuts(struct pst_check *check);      /* fills pieces */
 /* Is the parameter of a tie in pieces? */
 bool pst_check_cuts_tie(const struct pst_plan *plan, uint32_t tie);
-void pst_check_passes(struct pst_check *check);    /* PASS1 PASS2 WVER1 WVER2; fills passes */
-void pst_check_waits(struct pst_check *check);     /* fills known */
-void pst_check_copies(struct pst_check *check);    /* PASS6 */
-void pst_check_drains(struct pst_check *check);    /* PASS5 */
+void pst_check_passes(struct pst_check *check); /* PASS1 PASS2 WVER1 WVER2; fills passes */
+void pst_check_waits(struct pst_check *check);  /* fills known */
+void pst_check_copies(struct pst_check *check); /* PASS6 */
+void pst_check_drains(struct pst_check *check); /* PASS5 */
 /* COMM4, of the parts of a replica: their lists; a number that tells which meetings the passes of a
    program hold; the numbers of all ranks. */
 void pst_check_parts(struct pst_check *check);

@@ -22,11 +22,14 @@
 
 static const char *layout_name(uint32_t layout)
 {
-    static const char *const names[] = {
-        [PST_LAYOUT_WHOLE] = "whole",     [PST_LAYOUT_FANNED] = "fanned",
-        [PST_LAYOUT_PARTIAL] = "partial", [PST_LAYOUT_BIAS] = "a bias",
-        [PST_LAYOUT_SPLIT] = "split",     [PST_LAYOUT_STACKED] = "joined, not ordered",
-        [PST_LAYOUT_APART] = "joined, not ordered", [PST_LAYOUT_ORDERED] = "joined, not ordered"};
+    static const char *const names[] = {[PST_LAYOUT_WHOLE] = "whole",
+                                        [PST_LAYOUT_FANNED] = "fanned",
+                                        [PST_LAYOUT_PARTIAL] = "partial",
+                                        [PST_LAYOUT_BIAS] = "a bias",
+                                        [PST_LAYOUT_SPLIT] = "split",
+                                        [PST_LAYOUT_STACKED] = "joined, not ordered",
+                                        [PST_LAYOUT_APART] = "joined, not ordered",
+                                        [PST_LAYOUT_ORDERED] = "joined, not ordered"};
     return names[layout];
 }
 
@@ -37,7 +40,7 @@ static const struct pst_split_place *input_of(const struct pst_split_walk *w, ui
 
 /* Input i has the values of the whole operator's input in this layout. Whole and fanned differ in
    the gradient alone. */
-static void expect(struct pst_split_walk *w, uint32_t i, uint32_t layout)
+static void expect_layout(struct pst_split_walk *w, uint32_t i, uint32_t layout)
 {
     const struct pst_split_place *x = input_of(w, i);
     const bool same = x->layout <= PST_LAYOUT_FANNED && layout <= PST_LAYOUT_FANNED;
@@ -46,11 +49,9 @@ static void expect(struct pst_split_walk *w, uint32_t i, uint32_t layout)
     } else if (x->of != w->of->in[i]) {
         pst_split_fault(w, "SPLIT1", "input %u is not tensor %s", i,
                         w->whole->tensors[w->of->in[i]].name);
-    } else if (x->layout != layout &&
-               !(same && !w->whole->tensors[x->of].needs_grad)) {
+    } else if (x->layout != layout && !(same && !w->whole->tensors[x->of].needs_grad)) {
         pst_split_fault(w, same ? "SPLIT3" : "SPLIT2", "input %u, %s, is %s; expected %s", i,
-                        w->whole->tensors[x->of].name, layout_name(x->layout),
-                        layout_name(layout));
+                        w->whole->tensors[x->of].name, layout_name(x->layout), layout_name(layout));
     }
 }
 
@@ -63,7 +64,7 @@ static void expect_sections(struct pst_split_walk *w, uint32_t i, uint32_t n,
                             const uint64_t *sections)
 {
     const struct pst_split_place *x = input_of(w, i);
-    expect(w, i, PST_LAYOUT_SPLIT);
+    expect_layout(w, i, PST_LAYOUT_SPLIT);
     if (!same_sections(x->n_sections, x->sections, n, sections)) {
         pst_split_fault(w, "SPLIT4", "input %u is not split in the %u sections that it reads", i,
                         n);
@@ -105,7 +106,7 @@ static uint64_t last_axis(const struct pst_split_walk *w, uint32_t tensor)
 static void whole_way(struct pst_split_walk *w, struct pst_split_place *place)
 {
     for (uint32_t i = 0; i < w->of->n_in; i++) {
-        expect(w, i, PST_LAYOUT_WHOLE);
+        expect_layout(w, i, PST_LAYOUT_WHOLE);
     }
     for (uint32_t i = 0; i < w->of->n_param || i < w->op->n_param; i++) {
         const struct pst_parameter *p = pst_split_param(w, i);
@@ -119,7 +120,7 @@ static void whole_way(struct pst_split_walk *w, struct pst_split_place *place)
 static void column_way(struct pst_split_walk *w, struct pst_split_place *place)
 {
     const struct pst_box *box = &w->graph->params[w->op->param[0]].box;
-    expect(w, 0, PST_LAYOUT_FANNED);
+    expect_layout(w, 0, PST_LAYOUT_FANNED);
     expect_box(w, 1, 0, box->n_sections, box->sections);
     set_split(place, box->n_sections, box->sections);
 }
@@ -178,7 +179,7 @@ static void rotary_way(struct pst_split_walk *w, struct pst_split_place *place)
 {
     const struct pst_split_place *x = input_of(w, 0);
     uint64_t turned = (uint64_t)w->of->heads * w->of->head_dim;
-    expect(w, 0, PST_LAYOUT_SPLIT);
+    expect_layout(w, 0, PST_LAYOUT_SPLIT);
     for (uint32_t i = 0; turned > 0 && i < x->n_sections; i++) {
         if (x->sections[i] > turned ||
             x->sections[i] % ((uint64_t)w->of->head_dim * w->parts) != 0) {
@@ -337,8 +338,7 @@ void pst_split_helper(struct pst_split_walk *w)
                                                    : PST_NONE;
     if (place.layout == PST_NONE) {
         pst_split_fault(w, w->op->kind == PST_OP_CONVERT ? "SPLIT2" : "SPLIT1",
-                        "nothing is made so of %s, which is %s",
-                        w->whole->tensors[place.of].name,
+                        "nothing is made so of %s, which is %s", w->whole->tensors[place.of].name,
                         layout_name(input_of(w, 0)->layout));
         return;
     }

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * SPLIT1 to SPLIT4 on tensor parallelism: the graph of a part against the whole model. Each of its
- * tensors has the values of a tensor of the whole in some layout (graph/split.h), and an operator is
- * judged by the layouts of what it reads: the table below says which go together, which one comes
- * of it and, where an input needs a gradient, which one the gradient has. So values and gradients
- * are those of the whole model if they are so operator by operator. The first fault is told.
+ * tensors has the values of a tensor of the whole in some layout (graph/split.h), and an operator
+ * is judged by the layouts of what it reads: the table below says which go together, which one
+ * comes of it and, where an input needs a gradient, which one the gradient has. So values and
+ * gradients are those of the whole model if they are so operator by operator. The first fault is
+ * told.
  */
 #include "prove/layouts.h"
 
@@ -84,7 +85,8 @@ void pst_split_place(struct pst_split_walk *w, uint32_t tensor, struct pst_split
     }
 }
 
-/* What only the operator itself reads: rows of attention by heads, all else by the last axis. */
+/* A result that only the operator itself reads is divided along its last axis, sums of attention by
+   heads along the first. */
 static void check_aux(struct pst_split_walk *w, uint32_t k, bool divided)
 {
     const struct pst_tensor *local = &w->graph->tensors[w->op->out[k]];
@@ -112,8 +114,8 @@ static const struct pst_parameter *whole_param(const struct pst_split_walk *w, u
 
 /* All sections of the axis, each divided evenly, and nothing else: then the boxes of the parts
    cover every element once. */
-static bool covers(const struct pst_split_walk *w, const struct pst_parameter *local,
-                   const struct pst_parameter *whole)
+static bool covers_once(const struct pst_split_walk *w, const struct pst_parameter *local,
+                        const struct pst_parameter *whole)
 {
     const struct pst_box *box = &local->box;
     uint64_t dims[PST_MAX_RANK], sum = 0, elems = 1;
@@ -149,11 +151,10 @@ static void check_params(struct pst_split_walk *w)
     }
     for (uint32_t p = 0; p < w->graph->n_params; p++) {
         const struct pst_parameter *local = &w->graph->params[p], *whole = whole_param(w, p);
-        if (whole == NULL || !covers(w, local, whole)) {
-            pst_split_fault(w, "SPLIT4",
-                            "the parts do not cover each element of parameter %s once%s",
-                            local->name,
-                            whole != NULL && whole->muon != 0 ? "; Muon needs all of it" : "");
+        if (whole == NULL || !covers_once(w, local, whole)) {
+            pst_split_fault(
+                w, "SPLIT4", "the parts do not cover each element of parameter %s once%s",
+                local->name, whole != NULL && whole->muon != 0 ? "; Muon needs all of it" : "");
         } else if (local->dtype != whole->dtype || local->init != whole->init ||
                    local->decay != whole->decay || local->rule != whole->rule ||
                    local->muon != whole->muon) {
@@ -167,9 +168,8 @@ const struct pst_parameter *pst_split_param(struct pst_split_walk *w, uint32_t s
 {
     const bool local = slot < w->op->n_param && w->op->param[slot] != PST_NONE;
     const bool whole = slot < w->of->n_param && w->of->param[slot] != PST_NONE;
-    if (local != whole ||
-        (local && strcmp(w->graph->params[w->op->param[slot]].name,
-                         w->whole->params[w->of->param[slot]].name) != 0)) {
+    if (local != whole || (local && strcmp(w->graph->params[w->op->param[slot]].name,
+                                           w->whole->params[w->of->param[slot]].name) != 0)) {
         pst_split_fault(w, "SPLIT1", "its parameter %u is not that of the whole model", slot);
         return NULL;
     }
@@ -187,17 +187,17 @@ static const struct {
     size_t at, bytes;
     const char *name;
 } attributes[] = {
-    FIELD(kind),       FIELD(layer),     FIELD(n_in),         FIELD(n_out),
-    FIELD(n_state),    FIELD(act),       FIELD(transposed),   FIELD(causal),
-    FIELD(window),     FIELD(head_dim),  FIELD(rope),         FIELD(experts_per_token),
-    FIELD(normalize),  FIELD(capacity),  FIELD(aux_loss),     FIELD(max_distance),
-    FIELD(scale),      FIELD(bag),       FIELD(padding),      FIELD(kernel),
-    FIELD(stride),     FIELD(pad),       FIELD(pad_more),     FIELD(dilation),
-    FIELD(groups),     FIELD(whole),     FIELD(p),            FIELD(smoothing),
-    FIELD(z_loss),     FIELD(eps),       FIELD(momentum),     FIELD(map),
-    FIELD(reduce),     FIELD(constants), FIELD(axis),         FIELD(axes),
-    FIELD(swapped),    FIELD(logarithm), FIELD(salt),         FIELD(positions),
-    FIELD(heads),      FIELD(kv_heads),  FIELD(custom),
+    FIELD(kind),      FIELD(layer),     FIELD(n_in),       FIELD(n_out),
+    FIELD(n_state),   FIELD(act),       FIELD(transposed), FIELD(causal),
+    FIELD(window),    FIELD(head_dim),  FIELD(rope),       FIELD(experts_per_token),
+    FIELD(normalize), FIELD(capacity),  FIELD(aux_loss),   FIELD(max_distance),
+    FIELD(scale),     FIELD(bag),       FIELD(padding),    FIELD(kernel),
+    FIELD(stride),    FIELD(pad),       FIELD(pad_more),   FIELD(dilation),
+    FIELD(groups),    FIELD(whole),     FIELD(p),          FIELD(smoothing),
+    FIELD(z_loss),    FIELD(eps),       FIELD(momentum),   FIELD(map),
+    FIELD(reduce),    FIELD(constants), FIELD(axis),       FIELD(axes),
+    FIELD(swapped),   FIELD(logarithm), FIELD(salt),       FIELD(positions),
+    FIELD(heads),     FIELD(kv_heads),  FIELD(custom),
 };
 
 static bool same_form(const struct pst_form *a, const struct pst_form *b)
@@ -219,7 +219,7 @@ static bool same_form(const struct pst_form *a, const struct pst_form *b)
                 : memcmp(a->data, b->data, elems * pst_dtype_bytes(a->dtype)) == 0);
 }
 
-/* Those of the whole, but for heads, of which each part has its share. */
+/* A part has the attributes of the whole operator, but its share of the heads. */
 static void check_attributes(struct pst_split_walk *w, bool divided)
 {
     struct pst_op wanted = *w->of;

@@ -20,12 +20,12 @@ enum pst_layout {
     PST_LAYOUT_ORDERED  /* n, ..., parts, c */
 };
 
-/* What a tensor of the graph of a part is. */
+/* The values that a tensor of the graph of a part has. */
 struct pst_split_place {
     uint32_t of; /* tensor of the whole */
     uint32_t layout;
-    bool no_bias;         /* the bias of its layer, which counts once, is not added yet */
-    uint32_t n_sections;  /* split: of the whole axis */
+    bool no_bias;        /* the bias of its layer, which counts once, is not added yet */
+    uint32_t n_sections; /* split: of the whole axis */
     uint64_t sections[PST_BOX_SECTIONS];
 };
 

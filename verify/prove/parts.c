@@ -46,8 +46,7 @@ static bool are_equal(const struct pst_instr *a, const struct pst_instr *b)
            a->microbatch == b->microbatch && a->node == b->node &&
            a->first_sample == b->first_sample && a->n_samples == b->n_samples &&
            a->n_waits == b->n_waits &&
-           (a->n_waits == 0 ||
-            memcmp(a->waits, b->waits, a->n_waits * sizeof *a->waits) == 0);
+           (a->n_waits == 0 || memcmp(a->waits, b->waits, a->n_waits * sizeof *a->waits) == 0);
 }
 
 /* Against the first part of the replica. */
@@ -86,8 +85,7 @@ void pst_check_parts(struct pst_check *check)
     }
 }
 
-uint64_t pst_check_meetings_within(const struct pst_check *check,
-                                   const struct pst_program *program)
+uint64_t pst_check_meetings_within(const struct pst_check *check, const struct pst_program *program)
 {
     uint64_t digest = PST_FNV1A;
     for (uint32_t i = 0; i < program->n_instrs; i++) {

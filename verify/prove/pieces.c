@@ -104,8 +104,7 @@ void pst_check_cuts(struct pst_check *check)
         const uint32_t p = plan->ties[t].parameter;
         const struct bucket own = {.elems = check->graph->params[p].elems, .number = p};
         if (pst_check_cuts_tie(plan, t)) {
-            deal_blocks(check, &own, p,
-                        pst_plan_replicas(&plan->stages[plan->ties[t].stages[0]]));
+            deal_blocks(check, &own, p, pst_plan_replicas(&plan->stages[plan->ties[t].stages[0]]));
         }
     }
 }

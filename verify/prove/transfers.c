@@ -73,7 +73,8 @@ static void make_table(struct pst_check *check)
             check->edge_grad[e] |= check->graph->tensors[edge->tensors[i]].needs_grad;
         }
         make_cut(check, edge, &check->cuts[e]);
-        check->edge_base[e + 1] = check->edge_base[e] + 2 * check->cuts[e].n_overlaps * pst_check_tensor(check);
+        check->edge_base[e + 1] =
+            check->edge_base[e] + 2 * check->cuts[e].n_overlaps * pst_check_tensor(check);
     }
     uint64_t n = check->edge_base[plan->n_edges];
     check->transfers = pst_check_array(check, n + 1, sizeof *check->transfers);
@@ -104,8 +105,8 @@ static struct pst_check_transfer *expect_transfer(struct pst_check *check, uint3
         return pst_check_guest_transfer(check, rank, at, instr);
     }
     const struct pst_check_cut *cut = &check->cuts[instr->stage];
-    struct overlap overlap = overlap_at(check, instr->stage, instr->first_sample,
-                                        pst_check_part(check, rank));
+    struct overlap overlap =
+        overlap_at(check, instr->stage, instr->first_sample, pst_check_part(check, rank));
     bool act = instr->payload == PST_PAYLOAD_ACT, send = instr->op == PST_I_SEND;
     const struct end *self = act == send ? &overlap.from : &overlap.to;
     const struct end *peer = act == send ? &overlap.to : &overlap.from;
@@ -238,14 +239,13 @@ static void check_overlap(struct pst_check *check, uint32_t e, const struct over
         pst_check_row(check, o->from.stage, o->from.microbatch, o->from.place);
     const struct pst_pass_row *to =
         pst_check_row(check, o->to.stage, o->to.microbatch, o->to.place);
-    check_flow(
-        check,
-        &(struct flow){&o->from, &o->to, from->f, to->f, e, o->first, o->n, "activations"}, act);
+    check_flow(check,
+               &(struct flow){&o->from, &o->to, from->f, to->f, e, o->first, o->n, "activations"},
+               act);
     if (check->edge_grad[e]) {
-        check_flow(
-            check,
-            &(struct flow){&o->to, &o->from, to->b, from->b, e, o->first, o->n, "gradients"},
-            grad);
+        check_flow(check,
+                   &(struct flow){&o->to, &o->from, to->b, from->b, e, o->first, o->n, "gradients"},
+                   grad);
     }
 }
 

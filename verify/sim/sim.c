@@ -227,13 +227,14 @@ static bool begin_together(struct pst_sim *sim, struct pst_sim_rank *state)
 {
     const struct pst_plan_stage *stage = &sim->plan->stages[state->list[state->pc].stage];
     uint32_t place = pst_plan_place(stage, (uint32_t)(state - sim->ranks));
-    const uint32_t *ranks = &stage->ranks[place == PST_NONE ? 0 : place / stage->tensor * stage->tensor];
+    const uint32_t *ranks;
     uint64_t start = 0;
 
     if (state->together || place == PST_NONE) {
         state->together = false;
         return true;
     }
+    ranks = &stage->ranks[place / stage->tensor * stage->tensor];
     state->at_pass = true;
     for (uint32_t p = 0; p < stage->tensor; p++) {
         if (!is_beside(state, &sim->ranks[ranks[p]])) {

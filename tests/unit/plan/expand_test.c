@@ -116,9 +116,9 @@ static void expect_stage(const struct pair *pair, uint32_t s)
     for (uint32_t g = 0; g < of->n_guests; g++) {
         assert_int_equal(stage->guests[g].microbatch, of->guests[g].microbatch);
         for (uint32_t i = 0; i < stage->n_ranks; i++) {
-            assert_int_equal(
-                pst_plan_guest_rank(pair->ranks, stage, &stage->guests[g], i),
-                pst_plan_guest_rank(pair->rig.plan, of, &of->guests[g], i / T) * T + i % T);
+            assert_int_equal(pst_plan_guest_rank(pair->ranks, stage, &stage->guests[g], i),
+                             pst_plan_guest_rank(pair->rig.plan, of, &of->guests[g], i / T) * T +
+                                 i % T);
         }
     }
 }
@@ -508,9 +508,9 @@ TEST(bytes_of_norm)
             }
         }
         if (pair.ranks->zero == 0) {
-            assert_int_equal(
-                pst_plan_meet_bytes(pair.ranks, pair.rig.graph, &norm, 0).added / sizeof(double),
-                values);
+            assert_int_equal(pst_plan_meet_bytes(pair.ranks, pair.rig.graph, &norm, 0).added /
+                                 sizeof(double),
+                             values);
         }
     }
 }

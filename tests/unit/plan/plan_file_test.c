@@ -323,11 +323,18 @@ static const struct damage damages_of_parts[] = {
      "stages[1].tensor: the plan has 2 parts, the config parallel.tensor = 4"},
     {"\"tensor\":4", "\"tensor\":1", "input.syntax", "stages[0].tensor: 1; leave it out for 1"},
     {"\"tensor\":4", "\"tensor\":0", "input.syntax", "stages[0].tensor: 0; leave it out for 1"},
+    {"[4,5,6,7]", "[4,6,5,7]", "input.syntax", "stages[1].devices: expected 4 devices in a row"},
+    {"[4,5,6,7]", "[3,4,5,6]", "input.syntax", "stages[1].devices: expected 4 devices in a row"},
+    {"[4,5,6,7]", "[0,5,6,7]", "input.syntax", "stages[1].devices: expected 4 devices in a row"},
+    {"}]\n,\"predicted\"",
+     "},{\"rank\":8,\"fill\":[],\"body\":[],\"drain\":[],\"peak_bytes\":0,\"arena_bytes\":0}]"
+     ",\"predicted\"",
+     "input.syntax", "stages[0].devices: expected 4 devices in a row"},
     {"\"tensor\":4", "\"tensor\":\"4\"", "input.syntax", "stages[0].tensor"},
     {"\"version\":2", "\"version\":1", "input.unsupported", "version 1, expected version 2"},
     {"\"versions\":{\"rule\":\"sync\",\"count\":1}",
-     "\"versions\":{\"rule\":\"sync\",\"count\":1},\"parallel\":{\"zero\":0}",
-     "input.unsupported", "zero = 0 in a file of version 2"},
+     "\"versions\":{\"rule\":\"sync\",\"count\":1},\"parallel\":{\"zero\":0}", "input.unsupported",
+     "zero = 0 in a file of version 2"},
 };
 
 TEST(refusals_of_parts)
@@ -341,8 +348,8 @@ TEST(refusals_of_parts)
         char *bad = with(text, damage->old, damage->new);
         if (read_text(&rig, bad, &err) != PST_ERR_CONFIG || strcmp(err.kind, damage->kind) != 0 ||
             strstr(err.message, damage->place) == NULL || pst_error_exit_code(&err) != 2) {
-            fail_msg("%s for %s: status %d, kind \"%s\", message \"%s\"", damage->new,
-                     damage->old, err.status, err.kind, err.message);
+            fail_msg("%s for %s: status %d, kind \"%s\", message \"%s\"", damage->new, damage->old,
+                     err.status, err.kind, err.message);
         }
         free(bad);
     }

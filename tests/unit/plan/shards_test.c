@@ -242,14 +242,13 @@ TEST(square_sums_of_parts)
         sums = pst_arena_array(&arena, n_trees, sizeof *sums);
         for (uint32_t t = 0; t < n_trees; t++) {
             const uint32_t p = trees[t].parameter;
-            const struct pst_shard piece =
-                pst_shard_of(&shards, &model.graph, p, trees[t].member);
+            const struct pst_shard piece = pst_shard_of(&shards, &model.graph, p, trees[t].member);
 
             assert_true(piece.first <= trees[t].first &&
                         trees[t].first + trees[t].elems <= piece.first + piece.elems);
-            sums[t] = tree_of(p * 4 + trees[t].part, trees[t].first / BLOCK,
-                              power_from(blocks_in(trees[t].elems)),
-                              blocks_in(model.params[p].elems));
+            sums[t] =
+                tree_of(p * 4 + trees[t].part, trees[t].first / BLOCK,
+                        power_from(blocks_in(trees[t].elems)), blocks_in(model.params[p].elems));
         }
         for (uint32_t p = 0; p < model.n; p++) {
             const uint64_t blocks = blocks_in(model.params[p].elems);

@@ -1,41 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Tensor parallelism: graphs of parts of models, plans of groups on them and the plans of ranks that
- * come of these are proven; each of a list of faults is refused by the rule that it breaks.
+ * Tensor parallelism: graphs of parts of models, plans of groups on them and the plans of ranks
+ * that come of these are proven; each of a list of faults is refused by the rule that it breaks.
  */
-#include "graph/split.h"
 #include "prove/internal.h"
 #include "sim/sim.h"
-#include "unit/prove/rig.h"
+#include "unit/prove/async_rig.h"
+#include "unit/prove/parts_rig.h"
 
 static struct pst_check_report report;
-
-#define GPT   "layers=2 dim=16 heads=4 context=8 vocab=11"
-#define LLAMA "layers=2 dim=32 heads=4 kv_heads=2 context=8 vocab=11 ff=24"
-
-static void open_parts(struct rig *rig, const char *model, const char *settings, uint32_t parts,
-                       uint64_t seed)
-{
-    struct pst_error err = {0};
-    struct pst_graph *local = NULL;
-
-    rig_open(rig, model, settings, seed);
-    assert_ok(pst_graph_split(rig->graph, parts, &local, &err), &err);
-    rig->graph = local;
-    rig->cost.graph = local;
-}
-
-/* From the plan of groups to that of ranks. */
-static void expand(struct rig *rig)
-{
-    struct pst_plan *groups = rig->plan, *ranks;
-
-    pst_plan_expand(groups, rig->graph->parts, &ranks);
-    assert_true(ranks->n_devices <= RIG_MAX);
-    rig_drop_plan(rig);
-    rig->plan = ranks;
-    rig_programs(rig);
-}
 
 static void expect_legal(struct rig *rig)
 {
@@ -77,12 +50,37 @@ static void check_model(const char *model, const char *settings, uint32_t parts)
 {
     const struct rig_shape shapes[] = {
         {.devices = 1, .chunks = 1, .batch = 4, .microbatch = 2},
-        {.devices = 2, .chunks = 2, .batch = 4, .microbatch = 2, .recompute = true, .no_barrier = true},
+        {.devices = 2,
+         .chunks = 2,
+         .batch = 4,
+         .microbatch = 2,
+         .recompute = true,
+         .no_barrier = true},
         {.devices = 2, .chunks = 1, .batch = 6, .microbatch = 6, .replicas = true, .zero = true},
-        {.devices = 2, .chunks = 1, .batch = 6, .microbatch = 6, .replicas = true, .no_barrier = true},
-        {.devices = 2, .chunks = 2, .batch = 4, .microbatch = 2, .offload = true, .no_barrier = true},
-        {.devices = 2, .chunks = 1, .batch = 8, .microbatch = 2, .two_way = true, .no_barrier = true},
-        {.devices = 2, .chunks = 1, .batch = 8, .microbatch = 1, .guests = true, .no_barrier = true},
+        {.devices = 2,
+         .chunks = 1,
+         .batch = 6,
+         .microbatch = 6,
+         .replicas = true,
+         .no_barrier = true},
+        {.devices = 2,
+         .chunks = 2,
+         .batch = 4,
+         .microbatch = 2,
+         .offload = true,
+         .no_barrier = true},
+        {.devices = 2,
+         .chunks = 1,
+         .batch = 8,
+         .microbatch = 2,
+         .two_way = true,
+         .no_barrier = true},
+        {.devices = 2,
+         .chunks = 1,
+         .batch = 8,
+         .microbatch = 1,
+         .guests = true,
+         .no_barrier = true},
     };
     FINISHED_BY(rig_close) struct rig rig;
 
@@ -96,41 +94,167 @@ static void check_model(const char *model, const char *settings, uint32_t parts)
     }
 }
 
-static void test_gpt(void **state)
+TEST(gpt)
 {
-    (void)state;
     check_model("gpt", GPT, 2);
     check_model("gpt", GPT, 4);
     check_model("gpt", GPT " dropout=0.1", 2);
 }
 
-static void test_llama(void **state)
+TEST(llama)
 {
-    (void)state;
     check_model("llama", LLAMA, 2);
     check_model("llama", LLAMA " qkv_bias=true qk_norm=true tied=true", 2);
     check_model("llama", LLAMA " experts=4 experts_per_token=2", 2);
 }
 
 /* A wide head, whose logits are joined. */
-static void test_join(void **state)
+TEST(join)
 {
     FINISHED_BY(rig_close) struct rig rig;
 
-    (void)state;
     open_parts(&rig, "llama", LLAMA " layers=1 vocab=8192", 2, 35);
     find_op(rig.graph, "lm_head:joined");
     check_plan(&rig, &(struct rig_shape){.devices = 2, .chunks = 1, .batch = 2, .microbatch = 1});
 }
 
 /* Other blocks and branches. */
-static void test_others(void **state)
+TEST(others)
 {
-    (void)state;
     check_model("bert", "layers=2 dim=16 heads=2 context=8 vocab=11", 2);
     check_model("t5", "layers=1 dim=16 heads=2 head_dim=8 ff=24 context=8 vocab=11", 2);
     check_model("mmt", "branches=2 layers=1 dim=8 heads=2 context=4 vocab=7", 2);
     check_model("mlp", "inputs=12 hidden=16 layers=6 classes=4", 2);
+}
+
+/* Batches that overlap, on as many ranks as there is room for. */
+TEST(asynchronous)
+{
+    FINISHED_BY(rig_close) struct rig rig;
+    uint32_t n = 0;
+
+    open_parts(&rig, "gpt", GPT, 2, 35);
+    for (uint32_t i = 0; n < 12; i++) {
+        struct async_shape shape = async_draw_shape(&rig, i);
+
+        shape.p = shape.replicas ? 2 : shape.p;
+        shape.zero = shape.replicas && rig_draw(&rig, 2) == 0;
+        shape.offload = rig_draw(&rig, 2) == 0;
+        if (async_plan(&rig, &shape) && 2 * rig.plan->n_devices <= RIG_MAX) {
+            rig_programs(&rig);
+            expect_legal(&rig);
+            expand(&rig);
+            expect_legal(&rig);
+            n++;
+        }
+        rig_drop_plan(&rig);
+    }
+}
+
+/* --- times -------------------------------------------------------------------------------------*/
+
+#define RANKS 4
+
+/* One stage of two replicas, or two stages of one, of two parts; a node for each. */
+static void open_nodes(struct rig *rig, bool replicas)
+{
+    static const uint32_t ranks[] = {0, 1};
+    const struct rig_shape shape = {.devices = 2, .chunks = 1, .batch = 4, .microbatch = 2};
+    struct pst_error err = {0};
+    uint32_t nodes[256], n;
+
+    open_parts(rig, "gpt", GPT, 2, 35);
+    rig->cluster.node_size = 2;
+    rig->cluster.node_link_bandwidth = 1000000000;
+    rig->cluster.node_link_latency = 7;
+    n = rig->graph->n_ops;
+    assert_true(n <= 256);
+    for (uint32_t v = 0; v < n; v++) {
+        nodes[v] = v;
+    }
+    pst_plan_create(rig->graph, 4, 2, &rig->plan);
+    if (replicas) {
+        pst_plan_add_stage(rig->plan, nodes, n, ranks, 2, 2, 1);
+    } else {
+        pst_plan_add_stage(rig->plan, nodes, n / 2, ranks, 1, 2, 1);
+        pst_plan_add_stage(rig->plan, nodes + n / 2, n - n / 2, ranks + 1, 1, 2, 1);
+    }
+    assert_ok(pst_plan_connect(rig->plan, rig->graph, &err), &err);
+    rig_lower(rig, &shape);
+    expand(rig);
+    expect_legal(rig);
+}
+
+static void simulate_all(const struct rig *rig, uint64_t *start[RANKS], uint64_t *end[RANKS])
+{
+    struct pst_error err = {0};
+    uint64_t ns;
+
+    assert_int_equal(rig->plan->n_devices, RANKS);
+    for (uint32_t d = 0; d < RANKS; d++) {
+        start[d] = calloc(rig->plan->devices[d].n_instrs, sizeof *start[d]);
+        end[d] = calloc(rig->plan->devices[d].n_instrs, sizeof *end[d]);
+    }
+    assert_ok(pst_sim_run(rig->plan, rig->graph, &rig->cost, start, end, &ns, &err), &err);
+}
+
+static void free_all(uint64_t *start[RANKS], uint64_t *end[RANKS])
+{
+    for (uint32_t d = 0; d < RANKS; d++) {
+        free(start[d]);
+        free(end[d]);
+    }
+}
+
+static uint32_t find_instr(const struct rig *rig, uint32_t rank, uint32_t op)
+{
+    const struct pst_plan_device *device = &rig->plan->devices[rank];
+    uint32_t i = 0;
+
+    while (i < device->n_instrs && device->body[i].op != op) {
+        i++;
+    }
+    assert_true(i < device->n_instrs);
+    return i;
+}
+
+/* Both parts have a ring at the same time, and each has half of the way out of a node: of S bytes
+   2 (7 ns + S / 2 at half a byte a ns). */
+TEST(shared_rings)
+{
+    FINISHED_BY(rig_close) struct rig rig;
+    uint64_t *start[RANKS], *end[RANKS], bytes = 0;
+
+    open_nodes(&rig, true);
+    for (uint32_t p = 0; p < rig.graph->n_params; p++) {
+        bytes += rig.graph->params[p].elems * rig.graph->params[p].n_users * sizeof(float);
+    }
+    simulate_all(&rig, start, end);
+    for (uint32_t d = 0; d < RANKS; d++) {
+        const uint32_t at = find_instr(&rig, d, PST_I_REDUCE);
+
+        assert_int_equal(end[d][at] - start[d][at], 2 * (7 + bytes));
+    }
+    free_all(start, end);
+}
+
+/* The rows of one part wait for those of the other on the way between nodes; both parts begin with
+   them when the last have come. */
+TEST(begin_together)
+{
+    FINISHED_BY(rig_close) struct rig rig;
+    uint64_t *start[RANKS], *end[RANKS];
+    uint32_t f, recv;
+
+    open_nodes(&rig, false);
+    simulate_all(&rig, start, end);
+    f = find_instr(&rig, 2, PST_I_F);
+    recv = find_instr(&rig, 2, PST_I_RECV);
+    assert_int_equal(start[3][recv], end[2][recv]);
+    assert_int_equal(start[2][f], end[3][recv]);
+    assert_int_equal(start[3][f], end[3][recv]);
+    assert_int_equal(end[2][f], end[3][f]);
+    free_all(start, end);
 }
 
 /* --- faults ------------------------------------------------------------------------------------*/
@@ -298,18 +422,6 @@ static void losses_of_part(struct rig *rig)
 
 /* --- faults of plans ---------------------------------------------------------------------------*/
 
-static uint32_t find_instr(const struct rig *rig, uint32_t rank, uint32_t op)
-{
-    const struct pst_plan_device *device = &rig->plan->devices[rank];
-    uint32_t i = 0;
-
-    while (i < device->n_instrs && device->body[i].op != op) {
-        i++;
-    }
-    assert_true(i < device->n_instrs);
-    return i;
-}
-
 /* The forward passes of one part come the other way round. */
 static void other_order(struct rig *rig)
 {
@@ -372,8 +484,8 @@ static void reduce_with_other_part(struct rig *rig)
     const uint32_t at = find_instr(rig, 0, PST_I_REDUCE);
     struct pst_program_meeting *meeting =
         (struct pst_program_meeting *)rig->programs[0]->lists[at].meeting;
-    uint32_t *members = pst_arena_copy(&rig->plan->arena, meeting->members, meeting->n_members,
-                                       sizeof *members);
+    uint32_t *members =
+        pst_arena_copy(&rig->plan->arena, meeting->members, meeting->n_members, sizeof *members);
 
     members[meeting->n_members - 1] ^= 1;
     meeting->members = members;
@@ -420,32 +532,35 @@ static void meeting_left_out(struct rig *rig)
 static const struct fault {
     const char *name, *rule;
     void (*apply)(struct rig *rig);
-} graph_faults[] = {
-    {"fan left out", "SPLIT3", leave_fan_out},
-    {"sum left out", "SPLIT1", leave_sum_out},
-    {"fan for sum", "SPLIT2", fan_for_sum},
-    {"sum for fan", "SPLIT2", sum_for_fan},
-    {"join for fan", "SPLIT2", join_for_fan},
-    {"fan of another tensor", "SPLIT1", fan_for_whole},
-    {"fan read by what makes whole gradients", "SPLIT3", fan_read_whole},
-    {"bias on each part", "SPLIT1", bias_on_each},
-    {"bias of another layer", "SPLIT1", bias_of_other},
-    {"all heads on each part", "SPLIT1", all_heads},
-    {"operator twice", "SPLIT1", operator_twice},
-    {"q|k|v cut as one", "SPLIT4", one_section},
-    {"bias cut in other sections", "SPLIT4", bias_in_other_sections},
-    {"elements in no box", "SPLIT4", box_left_out},
-    {"whole bias of columns", "SPLIT3", whole_bias},
-    {"Muon on a part", "SPLIT4", muon_on_part},
-    {"result too wide", "SPLIT2", wider_result},
-    {"logits of a part", "SPLIT2", losses_of_part},
+} graph_faults[] =
+    {
+        {"fan left out", "SPLIT3", leave_fan_out},
+        {"sum left out", "SPLIT1", leave_sum_out},
+        {"fan for sum", "SPLIT2", fan_for_sum},
+        {"sum for fan", "SPLIT2", sum_for_fan},
+        {"join for fan", "SPLIT2", join_for_fan},
+        {"fan of another tensor", "SPLIT1", fan_for_whole},
+        {"fan read by what makes whole gradients", "SPLIT3", fan_read_whole},
+        {"bias on each part", "SPLIT1", bias_on_each},
+        {"bias of another layer", "SPLIT1", bias_of_other},
+        {"all heads on each part", "SPLIT1", all_heads},
+        {"operator twice", "SPLIT1", operator_twice},
+        {"q|k|v cut as one", "SPLIT4", one_section},
+        {"bias cut in other sections", "SPLIT4", bias_in_other_sections},
+        {"elements in no box", "SPLIT4", box_left_out},
+        {"whole bias of columns", "SPLIT3", whole_bias},
+        {"Muon on a part", "SPLIT4", muon_on_part},
+        {"result too wide", "SPLIT2", wider_result},
+        {"logits of a part", "SPLIT2", losses_of_part},
 },
   llama_faults[] = {{"sections swapped", "SPLIT4", swap_sections}},
-  plan_faults[] = {
-      {"lists in other orders", "COMM4", other_order},
-      {"peers of another part", "COMM1", peer_of_other_part},
-      {"another number of parts", "FORM1", other_degree},
-      {"stages of other numbers", "FORM1", degrees_apart},
+  plan_faults[] =
+      {
+          {"lists in other orders", "COMM4", other_order},
+          {"lists in other orders stop", "LIVE1", other_order},
+          {"peers of another part", "COMM1", peer_of_other_part},
+          {"another number of parts", "FORM1", other_degree},
+          {"stages of other numbers", "FORM1", degrees_apart},
 },
   program_faults[] = {
       {"REDUCE over all parts", "COMM4", reduce_over_all},
@@ -466,8 +581,8 @@ static void expect_fault(struct rig *rig, const struct fault *fault, bool progra
     }
 }
 
-static void check_graph_faults(const char *model, const char *settings,
-                               const struct fault *faults, size_t n)
+static void check_graph_faults(const char *model, const char *settings, const struct fault *faults,
+                               size_t n)
 {
     const struct rig_shape shape = {.devices = 1, .chunks = 1, .batch = 2, .microbatch = 2};
 
@@ -481,9 +596,8 @@ static void check_graph_faults(const char *model, const char *settings,
     }
 }
 
-static void test_graph_faults(void **state)
+TEST(faults_of_graphs)
 {
-    (void)state;
     check_graph_faults("gpt", GPT, graph_faults, sizeof graph_faults / sizeof graph_faults[0]);
     check_graph_faults("llama", LLAMA, llama_faults, 1);
 }
@@ -522,29 +636,12 @@ static void check_faults(const struct fault *faults, size_t n, bool programs)
     }
 }
 
-static void test_plan_faults(void **state)
+TEST(faults_of_plans)
 {
-    (void)state;
     check_faults(plan_faults, sizeof plan_faults / sizeof plan_faults[0], false);
 }
 
-static void test_program_faults(void **state)
+TEST(faults_of_programs)
 {
-    (void)state;
     check_faults(program_faults, sizeof program_faults / sizeof program_faults[0], true);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_gpt),
-        cmocka_unit_test(test_llama),
-        cmocka_unit_test(test_join),
-        cmocka_unit_test(test_others),
-        cmocka_unit_test(test_graph_faults),
-        cmocka_unit_test(test_plan_faults),
-        cmocka_unit_test(test_program_faults),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -212,7 +212,7 @@ TEST(test_orders_must_agree)
         assert_string_equal(
             ran[i].err.message,
             "sum of a tied gradient: rank 0 has 2 elements in 2 terms, rank 1 has 2 "
-            "in 2, in other parts, of other owners or in another order");
+            "in 2, of another type, in other parts, of other owners or in another order");
     }
 }
 
@@ -274,16 +274,27 @@ TEST(test_abort)
 
 static void owners(struct ranked *self)
 {
-    CHECK(self, owned_meet(self, 70001, NULL) == 0);
+    CHECK(self, owned_meet(self, OWNED_CASES, 70001, NULL) == 0);
     CHECK(self, owned_misuse(self) == 0);
 }
 
 TEST(test_owners)
 {
-    for (uint32_t n = 1; n <= 5; n += n < 3 ? 1 : 2) {
+    for (uint32_t n = 1; n <= 5; n++) {
         run_ranks(n, 30ull * SECOND, owners);
         expect_none_failed(n);
     }
+}
+
+static void by_hand(struct ranked *self)
+{
+    CHECK(self, wrong_by_hand(self) == 0);
+}
+
+TEST(test_types)
+{
+    run_ranks(3, 30ull * SECOND, by_hand);
+    expect_none_failed(3);
 }
 
 static void unlike(struct ranked *self)
@@ -309,7 +320,7 @@ static void gathers_alone(struct ranked *self)
     if (self->rank == 1) {
         return;
     }
-    owned_fill(&owned, owned_cases[OWNED_CASES - 1], self->rank, 2, 0, 10);
+    owned_fill(&owned, owned_cases[0], self->rank, 2, 0, 10);
     CHECK(self, self->ops->meet(self->transport, self->rank, &owned.meeting, &request) == PST_OK);
     self->status = self->ops->wait(self->transport, self->rank, request, &self->err);
     CHECK(self, owned_wrong(&owned) > 0);
@@ -350,6 +361,18 @@ static void add_now(struct pst_device *device, uint32_t queue, float *dst, const
     }
 }
 
+/* What such a device cannot add up, no rank may post. */
+static void refuse(const struct pst_transport_ops *ops, struct pst_transport *transport,
+                   struct owned_case how)
+{
+    static struct owned owned;
+    pst_request request;
+
+    owned_fill(&owned, how, 0, 1, 0, 10);
+    assert_int_equal(ops->meet(transport, 0, &owned.meeting, &request), PST_ERR_BUG);
+    owned_wrong(&owned);
+}
+
 /* One thread plays all ranks. */
 static void devices_of(uint32_t n)
 {
@@ -373,9 +396,10 @@ static void devices_of(uint32_t n)
     struct pst_error err = {0};
 
     assert_ok(ops->open(&config, &transport, &err), &err);
-    for (uint32_t k = 0; k < OWNED_CASES; k++) {
+    for (uint32_t k = 0; k < 2 * OWNED_F32_CASES; k++) {
         for (uint32_t r = 0; r < n; r++) {
-            owned_fill(&owned[r], owned_cases[k], r, n, k, 5001);
+            owned_fill(&owned[r], owned_cases[k / 2], r, n, k, 5001);
+            owned[r].meeting.lane = k % 2;
             assert_int_equal(ops->meet(transport, r, &owned[r].meeting, &requests[r]), PST_OK);
         }
         for (uint32_t r = 0; r < n; r++) {
@@ -384,6 +408,9 @@ static void devices_of(uint32_t n)
         for (uint32_t r = 0; r < n; r++) {
             assert_int_equal(owned_wrong(&owned[r]), 0);
         }
+    }
+    for (uint32_t k = OWNED_F32_CASES; k < OWNED_CASES; k++) {
+        refuse(ops, transport, owned_cases[k]);
     }
     ops->close(transport);
 }

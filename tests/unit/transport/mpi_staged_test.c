@@ -9,6 +9,8 @@
 
 #include "unit/transport/mpi_ranks.h"
 
+#include "unit/transport/sums.h"
+
 enum { ELEMS = 5000, MOST = 4 * ELEMS };
 
 struct pst_device {
@@ -263,6 +265,28 @@ static void owners(void)
     }
 }
 
+/* Elements of other types; added up on the host. */
+static void other_types(void)
+{
+    static const uint32_t all[] = {2, 0, 1}, dtypes[] = {PST_BF16, PST_F64};
+    const struct pst_meet_part part = {.dst = far_of(0), .elems = ELEMS, .owner = PST_NONE};
+    struct pst_meeting meeting = sum_in_place(all, 3, &part, 1);
+    struct pst_error err = {0};
+    pst_request request;
+
+    for (uint32_t k = 0; k < 2; k++) {
+        meeting.dtype = dtypes[k];
+        for (uint64_t i = 0; i < ELEMS; i++) {
+            put_element(dtypes[k], near, i, typed_number(dtypes[k], k, me, 0, i));
+        }
+        EXPECT(ops->meet(transport, me, &meeting, &request) == PST_OK);
+        EXPECT(ops->wait(transport, me, request, &err) == PST_OK);
+        for (uint64_t i = 0; i < ELEMS; i++) {
+            EXPECT(get_element(dtypes[k], near, i) == typed_sum(dtypes[k], k, all, 3, 0, i));
+        }
+    }
+}
+
 static void sums(void)
 {
     /* Two sources and the result. */
@@ -272,6 +296,7 @@ static void sums(void)
     sum_up();
     EXPECT(n_copies > 0 && n_outside == 0);
     owners();
+    other_types();
     EXPECT(n_outside == 0);
     let_go();
     needs.meeting_bytes = ELEMS * sizeof(float); /* enough for the parts alone: 2 down, 2 up */

@@ -5,7 +5,7 @@
  */
 #include "unit/transport/mpi_ranks.h"
 
-#include "unit/transport/owners.h"
+#include "unit/transport/lanes.h"
 
 /* --- sums --- */
 
@@ -153,9 +153,57 @@ static void owners(void)
     for (uint32_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         const struct ranked self = self_of(2);
 
-        EXPECT(owned_meet(&self, sizes[i], NULL) == 0);
+        EXPECT(owned_meet(&self, OWNED_CASES, sizes[i], NULL) == 0);
         EXPECT(owned_misuse(&self) == 0);
     }
+}
+
+static void lanes(void)
+{
+    const struct ranked self = self_of(LANES_OPEN);
+
+    EXPECT(lanes_places(&self) == 0);
+    EXPECT(lanes_apart(&self) == 0);
+    for (uint64_t seed = 1; seed <= 6; seed++) {
+        EXPECT(lanes_mixed(&self, seed) == 0);
+    }
+}
+
+static void by_hand(void)
+{
+    const struct ranked self = self_of(1);
+
+    EXPECT(wrong_by_hand(&self) == 0);
+}
+
+/* Rank 1 comes to nothing, rank 2 to the parts alone, rank 0 to a sum, too. */
+static void stall(void)
+{
+    static const uint32_t members[] = {0, 1, 2};
+    float data[2] = {0};
+    const struct pst_meet_part part[2] = {{.dst = &data[0], .elems = 1, .owner = PST_NONE},
+                                          {.dst = &data[1], .elems = 1, .owner = PST_NONE}};
+    const struct pst_meeting sum = sum_in_place(members, 3, &part[0], 1);
+    struct pst_meeting parts = sum_in_place(members, 3, &part[1], 1);
+    struct pst_error err = {0};
+    pst_request request = 0;
+    uint8_t byte = 0, all[MAX_RANKS];
+
+    reopen(me == 0 ? 2 * SECOND : 20 * SECOND, 1);
+    parts.lane = PST_MEET_PARTS;
+    parts.name = "sum over parts";
+    if (me == 1) {
+        EXPECT(ops->processes->exchange(&byte, all, 1, &err) == PST_ERR_CANCELLED);
+        return;
+    }
+    EXPECT(me != 0 || ops->meet(transport, me, &sum, &request) == PST_OK);
+    EXPECT(ops->meet(transport, me, &parts, &request) == PST_OK);
+    EXPECT(ops->wait(transport, me, request, &err) == PST_ERR_CANCELLED);
+    EXPECT(strcmp(err.kind, me == 0 ? "run.stalled" : "run.aborted") == 0);
+    EXPECT(strstr(err.message, "device 1 (rank 1, host ") != NULL);
+    EXPECT(strstr(err.message, "waiting for it: devices 0, 2.") != NULL);
+    EXPECT(strstr(err.message, "in a sum over parts among 3 devices") != NULL);
+    ops->abort(transport, me, &err);
 }
 
 static void misfit(void)
@@ -181,10 +229,17 @@ RANKS_TEST(test_eight, "healthy", 8)
 RANKS_TEST(test_owners_of_one, "owners", 1)
 RANKS_TEST(test_owners_of_two, "owners", 2)
 RANKS_TEST(test_owners_of_three, "owners", 3)
+RANKS_TEST(test_owners_of_four, "owners", 4)
 RANKS_TEST(test_owners_of_five, "owners", 5)
+RANKS_TEST(test_lanes_of_two, "lanes", 2)
+RANKS_TEST(test_lanes_of_three, "lanes", 3)
+RANKS_TEST(test_lanes_of_five, "lanes", 5)
+RANKS_TEST(test_types, "by_hand", 3)
 RANKS_TEST(test_misfit, "misfit", 2)
+RANKS_TEST(test_stall, "stall", 3)
 
-static const struct rank_case cases[] = {
-    {"healthy", healthy}, {"owners", owners}, {"misfit", misfit}, {NULL, NULL}};
+static const struct rank_case cases[] = {{"healthy", healthy}, {"owners", owners}, {"lanes", lanes},
+                                         {"by_hand", by_hand}, {"misfit", misfit}, {"stall", stall},
+                                         {NULL, NULL}};
 
 RANKS_MAIN(cases)

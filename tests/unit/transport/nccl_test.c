@@ -177,8 +177,18 @@ TEST(sums)
 /* More than the scratch of a round has room for. */
 static void owners(struct ranked *self)
 {
-    CHECK(self, owned_meet(self, 2299, nccl_join) == 0);
+    CHECK(self, owned_meet(self, OWNED_F32_CASES, 2299, nccl_join) == 0);
     CHECK(self, owned_misuse(self) == 0);
+    for (uint32_t k = 0; k < OWNED_CASES; k++) { /* other types, and the other lane */
+        struct owned owned;
+        pst_request request;
+
+        owned_fill(&owned, owned_cases[k], self->rank, self->n_ranks, 0, 10);
+        owned.meeting.lane = k < OWNED_F32_CASES ? PST_MEET_PARTS : PST_MEET_SUMS;
+        CHECK(self, self->ops->meet(self->transport, self->rank, &owned.meeting, &request) ==
+                        PST_ERR_BUG);
+        owned_wrong(&owned);
+    }
 }
 
 TEST(sums_of_owners)

@@ -14,20 +14,25 @@ enum { OWNED = 6, GUARD = 8 };
 struct owned_case {
     uint8_t kind;
     bool apart, common;
+    uint32_t dtype; /* of a sum */
 };
 
 static const struct owned_case owned_cases[] = {
-    {PST_MEET_SUM, false, false}, {PST_MEET_SUM, true, false},     {PST_MEET_SUM, false, true},
-    {PST_MEET_SUM, true, true},   {PST_MEET_GATHER, false, false},
+    {PST_MEET_GATHER, false, false, PST_F32}, {PST_MEET_SUM, false, false, PST_F32},
+    {PST_MEET_SUM, true, false, PST_F32},     {PST_MEET_SUM, false, true, PST_F32},
+    {PST_MEET_SUM, true, true, PST_F32},      {PST_MEET_SUM, false, true, PST_BF16},
+    {PST_MEET_SUM, true, false, PST_BF16},    {PST_MEET_SUM, true, true, PST_F64},
+    {PST_MEET_SUM, false, false, PST_F64},
 };
-enum { OWNED_CASES = sizeof owned_cases / sizeof owned_cases[0] };
+/* The first few add up nothing but f32. */
+enum { OWNED_F32_CASES = 5, OWNED_CASES = sizeof owned_cases / sizeof owned_cases[0] };
 
 /* One rank's side of a meeting. */
 struct owned {
     struct owned_case how;
     uint32_t rank, members[MAX_RANKS], n, round;
     struct pst_meet_part parts[OWNED];
-    float *sources[OWNED];
+    void *sources[OWNED];
     char *blocks[OWNED];
     struct pst_meeting meeting;
 };
@@ -43,12 +48,13 @@ static inline uint8_t owned_byte(uint32_t round, uint32_t part, uint64_t i)
 static inline void owned_set(struct owned *owned, uint32_t p)
 {
     const struct pst_meet_part *part = &owned->parts[p];
-    float *floats = part->src != NULL ? owned->sources[p] : part->dst;
+    void *row = part->src != NULL ? owned->sources[p] : part->dst;
     uint8_t *bytes = part->dst;
 
     for (uint64_t i = 0; i < part->elems; i++) {
         if (owned->how.kind == PST_MEET_SUM) {
-            floats[i] = number(owned->round, owned->rank, p, i);
+            put_element(owned->how.dtype, row, i,
+                        typed_number(owned->how.dtype, owned->round, owned->rank, p, i));
         } else {
             bytes[i] = owned->members[part->owner] == owned->rank
                            ? owned_byte(owned->round, p, i)
@@ -57,24 +63,23 @@ static inline void owned_set(struct owned *owned, uint32_t p)
     }
 }
 
-/* The members count from the last rank down; the first owns a part of `large` elements, the last
-   member an empty one. */
-static inline void owned_fill(struct owned *owned, struct owned_case how, uint32_t rank, uint32_t n,
-                              uint32_t round, uint64_t large)
+/* The first member owns a part of `large` elements, the last one an empty one. */
+static inline void owned_fill_of(struct owned *owned, struct owned_case how, uint32_t rank,
+                                 const uint32_t *members, uint32_t n, uint32_t round,
+                                 uint64_t large)
 {
+    const uint64_t size = how.kind == PST_MEET_SUM ? pst_dtype_bytes(how.dtype) : 1;
     const uint64_t elems[OWNED] = {large, 0, 1, 3, 2 * large / 3 + 1, 7};
     const uint32_t owners[OWNED] = {0, n - 1, n / 2, 0, n - 1, n / 2};
 
     *owned = (struct owned){.how = how, .rank = rank, .n = n, .round = round};
-    for (uint32_t m = 0; m < n; m++) {
-        owned->members[m] = n - 1 - m;
-    }
+    memcpy(owned->members, members, n * sizeof *members);
     for (uint32_t p = 0; p < OWNED; p++) {
-        const uint64_t bytes = elems[p] * (how.kind == PST_MEET_SUM ? sizeof(float) : 1);
+        const uint64_t bytes = elems[p] * size;
         const uint64_t begin = how.kind == PST_MEET_SUM ? 0 : 1;
 
         owned->blocks[p] = malloc(begin + bytes + GUARD);
-        owned->sources[p] = malloc(bytes + sizeof(float));
+        owned->sources[p] = malloc(bytes + size);
         memset(owned->blocks[p] + begin + bytes, 0x5A, GUARD);
         owned->parts[p] = (struct pst_meet_part){
             .src = how.apart ? (const void *const *)&owned->sources[p] : NULL,
@@ -85,23 +90,35 @@ static inline void owned_fill(struct owned *owned, struct owned_case how, uint32
     }
     owned->meeting = sum_in_place(owned->members, n, owned->parts, OWNED);
     owned->meeting.kind = how.kind;
+    owned->meeting.dtype = how.dtype;
     owned->meeting.name = how.kind == PST_MEET_SUM ? "scatter" : "gather of new weights";
+}
+
+/* The members count from the last rank down. */
+static inline void owned_fill(struct owned *owned, struct owned_case how, uint32_t rank, uint32_t n,
+                              uint32_t round, uint64_t large)
+{
+    uint32_t members[MAX_RANKS];
+
+    for (uint32_t m = 0; m < n; m++) {
+        members[m] = n - 1 - m;
+    }
+    owned_fill_of(owned, how, rank, members, n, round, large);
 }
 
 static inline bool owned_is_wrong(const struct owned *owned, uint32_t p, uint64_t i)
 {
     const struct pst_meet_part *part = &owned->parts[p];
-    float sum = number(owned->round, owned->members[0], p, i);
+    const uint32_t dtype = owned->how.dtype;
 
     if (owned->how.kind == PST_MEET_GATHER) {
         return ((const uint8_t *)part->dst)[i] != owned_byte(owned->round, p, i);
     }
-    for (uint32_t m = 1; m < owned->n; m++) {
-        sum += number(owned->round, owned->members[m], p, i);
-    }
-    return (part->src != NULL && owned->sources[p][i] != number(owned->round, owned->rank, p, i)) ||
+    return (part->src != NULL && get_element(dtype, owned->sources[p], i) !=
+                                     typed_number(dtype, owned->round, owned->rank, p, i)) ||
            ((part->owner == PST_NONE || owned->members[part->owner] == owned->rank) &&
-            memcmp(&sum, (const float *)part->dst + i, sizeof sum) != 0);
+            get_element(dtype, part->dst, i) !=
+                typed_sum(dtype, owned->round, owned->members, owned->n, p, i));
 }
 
 /* Frees what there is; how many elements are not what they must be. */
@@ -125,18 +142,19 @@ static inline uint32_t owned_wrong(struct owned *owned)
     return wrong;
 }
 
-/* Two meetings under way, each case once as the first and once as the second; how much is wrong.
-   join: returns when what the rank has waited for is there, NULL: waiting is enough. */
-static inline uint32_t owned_meet(const struct ranked *self, uint64_t large,
+/* Two meetings under way, each of the first cases once as the first and once as the second; how
+   much is wrong. join: returns when what the rank has waited for is there, NULL: waiting is enough.
+ */
+static inline uint32_t owned_meet(const struct ranked *self, uint32_t n_cases, uint64_t large,
                                   void (*join)(uint32_t rank))
 {
     static _Thread_local struct owned owned[2];
     pst_request requests[2];
     uint32_t wrong = 0;
 
-    for (uint32_t k = 0; k < OWNED_CASES; k++) {
+    for (uint32_t k = 0; k < n_cases; k++) {
         for (uint32_t i = 0; i < 2; i++) {
-            owned_fill(&owned[i], owned_cases[i == 0 ? k : (2 * k + 1) % OWNED_CASES], self->rank,
+            owned_fill(&owned[i], owned_cases[i == 0 ? k : (2 * k + 1) % n_cases], self->rank,
                        self->n_ranks, 2 * k + i, i == 0 ? large : 100);
             if (self->ops->meet(self->transport, self->rank, &owned[i].meeting, &requests[i]) !=
                 PST_OK) {
@@ -162,14 +180,20 @@ static inline uint32_t owned_misuse(const struct ranked *self)
     const void *const sources[] = {&source};
     const struct {
         struct pst_meet_part part;
-        uint32_t kind, n_order;
+        uint32_t kind, n_order, dtype, lane;
     } cases[] = {
-        {{.dst = &data, .elems = 1, .owner = 1}, PST_MEET_SUM, 0},
-        {{.dst = &data, .elems = 1, .owner = 1}, PST_MEET_GATHER, 0},
-        {{.dst = &data, .elems = 1, .owner = PST_NONE}, PST_MEET_GATHER, 0},
-        {{.src = sources, .dst = &data, .elems = 1, .owner = 0}, PST_MEET_GATHER, 0},
-        {{.dst = &data, .elems = 1, .owner = 0}, PST_MEET_GATHER, 1},
-        {{.dst = &data, .elems = 1, .owner = 0}, PST_MEET_GATHER + 1, 0},
+        {{.dst = &data, .elems = 1, .owner = 1}, PST_MEET_SUM, 0, PST_F32, PST_MEET_SUMS},
+        {{.dst = &data, .elems = 1, .owner = 1}, PST_MEET_GATHER, 0, PST_F32, PST_MEET_SUMS},
+        {{.dst = &data, .elems = 1, .owner = PST_NONE}, PST_MEET_GATHER, 0, PST_F32, PST_MEET_SUMS},
+        {{.src = sources, .dst = &data, .elems = 1, .owner = 0},
+         PST_MEET_GATHER,
+         0,
+         PST_F32,
+         PST_MEET_SUMS},
+        {{.dst = &data, .elems = 1, .owner = 0}, PST_MEET_GATHER, 1, PST_F32, PST_MEET_SUMS},
+        {{.dst = &data, .elems = 1, .owner = 0}, PST_MEET_GATHER + 1, 0, PST_F32, PST_MEET_SUMS},
+        {{.dst = &data, .elems = 1, .owner = 0}, PST_MEET_SUM, 0, PST_I32, PST_MEET_SUMS},
+        {{.dst = &data, .elems = 1, .owner = 0}, PST_MEET_SUM, 0, PST_F32, PST_MEET_LANES},
     };
     uint32_t taken = 0;
 
@@ -178,6 +202,8 @@ static inline uint32_t owned_misuse(const struct ranked *self)
         pst_request request;
 
         meeting.kind = (uint8_t)cases[i].kind;
+        meeting.dtype = cases[i].dtype;
+        meeting.lane = (uint8_t)cases[i].lane;
         meeting.order = cases[i].n_order > 0 ? order : NULL;
         meeting.n_order = cases[i].n_order;
         taken += self->ops->meet(self->transport, self->rank, &meeting, &request) != PST_ERR_BUG;
@@ -185,8 +211,9 @@ static inline uint32_t owned_misuse(const struct ranked *self)
     return taken;
 }
 
-/* Meetings of ranks 0 and 1, which do not mean the same: one of other sizes, owners, kinds. */
-enum { OWNED_UNLIKE = 4 };
+/* Meetings of ranks 0 and 1, which do not mean the same: one of other sizes, owners, kinds, types.
+ */
+enum { OWNED_UNLIKE = 5 };
 static inline pst_status owned_unlike(const struct ranked *self, uint32_t which,
                                       struct pst_error *err)
 {
@@ -203,6 +230,7 @@ static inline pst_status owned_unlike(const struct ranked *self, uint32_t which,
     pst_status status;
 
     meeting.kind = which == 3 && rank == 1 ? PST_MEET_GATHER : PST_MEET_SUM;
+    meeting.dtype = which == 4 && rank == 1 ? PST_BF16 : PST_F32;
     status = self->ops->meet(self->transport, rank, &meeting, &request);
     return status == PST_OK ? self->ops->wait(self->transport, rank, request, err) : status;
 }

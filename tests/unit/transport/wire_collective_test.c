@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Collectives with times in the `threads` transport: they start with their last member, and sums
- * stand in a queue of their own.
+ * Collectives with times in the `threads` transport: they start with their last member, and those
+ * of each lane stand in a queue of their own.
  */
 #include "unit/transport/wire_rig.h"
 
@@ -60,15 +60,22 @@ TEST(the_last_member_starts_it)
     world.ops->close(world.transport);
 }
 
-static pst_request sum_at(uint64_t at, uint32_t rank, const uint32_t *members,
-                          const struct pst_meet_part *part)
+static pst_request meet_at(uint64_t at, uint32_t rank, uint32_t lane, const uint32_t *members,
+                           const struct pst_meet_part *part)
 {
-    const struct pst_meeting meeting = sum_in_place(members, 2, part, 1);
+    struct pst_meeting meeting = sum_in_place(members, 2, part, 1);
     pst_request request;
 
+    meeting.lane = (uint8_t)lane;
     world.clocks[rank] = at;
     assert_int_equal(world.ops->meet(world.transport, rank, &meeting, &request), PST_OK);
     return request;
+}
+
+static pst_request sum_at(uint64_t at, uint32_t rank, const uint32_t *members,
+                          const struct pst_meet_part *part)
+{
+    return meet_at(at, rank, PST_MEET_SUMS, members, part);
 }
 
 /* A sum starts when the last member has come and the one before it has ended on all of them; posts
@@ -108,6 +115,36 @@ TEST(sums_are_a_queue)
         assert_true(data[1][99] == (node_size > 0 ? 2 : 12));
         world.ops->close(world.transport);
     }
+}
+
+/* Parts meet beside a sum under way, and beside one whose members have not all come; but after the
+   parts before them. Each takes 2 * 1000 + 400 ns. */
+TEST(lanes_are_queues)
+{
+    static const uint32_t near[] = {1, 0}, other[] = {2, 1};
+    float data[2][100] = {{0}};
+    const struct pst_meet_part part[2] = {{.dst = data[0], .elems = 100, .owner = PST_NONE},
+                                          {.dst = data[1], .elems = 100, .owner = PST_NONE}};
+    pst_request first[2], second[2], parts[2];
+
+    open_world(0, false, 1000000000);
+    first[0] = sum_at(10, 0, near, &part[0]);
+    first[1] = sum_at(50, 1, near, &part[0]);
+    second[1] = sum_at(60, 1, near, &part[0]);
+    parts[0] = meet_at(70, 0, PST_MEET_PARTS, near, &part[1]);
+    parts[1] = meet_at(80, 1, PST_MEET_PARTS, near, &part[1]);
+    expect_times(0, parts[0], 80, 2480);
+    expect_times(1, parts[1], 80, 2480);
+    parts[0] = meet_at(90, 2, PST_MEET_PARTS, other, &part[1]);
+    parts[1] = meet_at(100, 1, PST_MEET_PARTS, other, &part[1]);
+    expect_times(2, parts[0], 2480, 4880);
+    expect_times(1, parts[1], 2480, 4880);
+    second[0] = sum_at(110, 0, near, &part[0]);
+    expect_times(0, first[0], 50, 2450);
+    expect_times(1, first[1], 50, 2450);
+    expect_times(0, second[0], 2450, 4850);
+    expect_times(1, second[1], 2450, 4850);
+    world.ops->close(world.transport);
 }
 
 /* What goes to owners is not told to the others, and what is gathered not added up. */
