@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Graphs of parts with one thing changed, everywhere: what an operator reads, what a conversion is,
+ * attributes, shapes, boxes. None of them computes the model, and each is refused.
+ */
+#include "prove/internal.h"
+#include "unit/prove/parts_rig.h"
+
+static struct pst_check_report report;
+static uint32_t n_mutants;
+
+static bool is_legal(const struct pst_graph *graph)
+{
+    struct pst_check check = {.graph = graph, .report = &report};
+
+    memset(&report, 0, sizeof report);
+    pst_check_layouts(&check);
+    pst_arena_finish(&check.arena);
+    return report.n_violations == 0;
+}
+
+static void expect_refused(const struct pst_graph *graph, const char *what, const char *name)
+{
+    n_mutants++;
+    if (is_legal(graph)) {
+        fail_msg("%s of %s is another one, and legal", what, name);
+    }
+    assert_int_equal(strncmp(report.violations[0].rule, "SPLIT", 5), 0);
+}
+
+/* --- what is read ------------------------------------------------------------------------------*/
+
+static void change_inputs(const struct pst_graph *graph, const struct pst_op *op)
+{
+    for (uint32_t i = 0; i < op->n_in; i++) {
+        uint32_t *in = (uint32_t *)&op->in[i], kept = *in;
+
+        for (uint32_t t = 0; t < graph->n_tensors && t < op->out[0]; t++) {
+            *in = t;
+            if (t != kept) {
+                expect_refused(graph, "an input", op->name);
+            }
+        }
+        *in = kept;
+    }
+}
+
+static void change_params(const struct pst_graph *graph, const struct pst_op *op)
+{
+    for (uint32_t i = 0; i < op->n_param; i++) {
+        uint32_t *param = (uint32_t *)&op->param[i], kept = *param;
+
+        for (uint32_t p = 0; p < graph->n_params; p++) {
+            *param = p;
+            if (p != kept) {
+                expect_refused(graph, "a parameter", op->name);
+            }
+        }
+        if (kept != PST_NONE) {
+            *param = PST_NONE;
+            expect_refused(graph, "a parameter", op->name);
+        }
+        *param = kept;
+    }
+}
+
+/* --- what an operator is -----------------------------------------------------------------------*/
+
+static void change_attributes(const struct pst_graph *graph, struct pst_op *op)
+{
+    const struct pst_op kept = *op;
+
+    if (op->kind == PST_OP_CONVERT) {
+        for (uint32_t convert = 0; convert <= PST_CONVERTS; convert++) {
+            op->convert = convert;
+            if (convert != kept.convert) {
+                expect_refused(graph, "the kind", op->name);
+            }
+        }
+        *op = kept;
+        op->parts++;
+        expect_refused(graph, "the number of parts", op->name);
+        *op = kept;
+        return;
+    }
+    op->kind = op->kind == PST_OP_ADD ? PST_OP_DROPOUT : PST_OP_ADD;
+    expect_refused(graph, "the kind", op->name);
+    *op = kept;
+    if (strchr(op->name, ':') != NULL) {
+        return;
+    }
+    op->heads++;
+    expect_refused(graph, "the number of heads", op->name);
+    *op = kept;
+    op->act++;
+    expect_refused(graph, "the function", op->name);
+    *op = kept;
+    op->transposed = !op->transposed;
+    expect_refused(graph, "the order of axes", op->name);
+    *op = kept;
+    op->salt++;
+    expect_refused(graph, "the stream", op->name);
+    *op = kept;
+    op->eps += 1;
+    expect_refused(graph, "eps", op->name);
+    *op = kept;
+}
+
+static void change_owner(const struct pst_graph *graph, uint32_t v)
+{
+    uint32_t *of = (uint32_t *)&graph->op_of[v], kept = *of;
+
+    if (strchr(graph->ops[v].name, ':') == NULL) {
+        *of = (kept + 1) % graph->whole->n_ops;
+        expect_refused(graph, "the whole", graph->ops[v].name);
+        *of = kept;
+    }
+}
+
+/* --- shapes ------------------------------------------------------------------------------------*/
+
+static void change_tensor(const struct pst_graph *graph, struct pst_tensor *tensor)
+{
+    for (uint32_t a = 0; a < tensor->rank; a++) {
+        tensor->dims[a] *= 2;
+        expect_refused(graph, "an axis", tensor->name);
+        tensor->dims[a] /= 2;
+    }
+    tensor->elems++;
+    expect_refused(graph, "the size", tensor->name);
+    tensor->elems--;
+    tensor->dtype ^= 1;
+    expect_refused(graph, "the type", tensor->name);
+    tensor->dtype ^= 1;
+}
+
+static void change_box(const struct pst_graph *graph, struct pst_parameter *p)
+{
+    const struct pst_parameter kept = *p;
+
+    p->dims[0] *= 2;
+    expect_refused(graph, "an axis", p->name);
+    *p = kept;
+    p->decay = !p->decay;
+    expect_refused(graph, "the decay", p->name);
+    *p = kept;
+    if (p->box.parts < 2) {
+        p->box = (struct pst_box){graph->parts, 0, 1, {p->dims[0]}};
+        p->dims[0] /= graph->parts;
+        p->elems /= graph->parts;
+        expect_refused(graph, "the box", p->name);
+        *p = kept;
+        return;
+    }
+    p->box.axis ^= 1;
+    expect_refused(graph, "the axis of the box", p->name);
+    *p = kept;
+    p->box.parts++;
+    expect_refused(graph, "the number of parts", p->name);
+    *p = kept;
+    p->box.n_sections++;
+    expect_refused(graph, "the sections", p->name);
+    *p = kept;
+    p->box.sections[0] += graph->parts;
+    expect_refused(graph, "a section", p->name);
+    *p = kept;
+    if (p->box.n_sections > 1) { /* equally many elements, in other places */
+        p->box.sections[0] += graph->parts;
+        p->box.sections[1] -= graph->parts;
+        expect_refused(graph, "the sections", p->name);
+        *p = kept;
+    } else if (p->box.sections[0] > graph->parts) {
+        p->box.n_sections = 2;
+        p->box.sections[0] -= graph->parts;
+        p->box.sections[1] = graph->parts;
+        expect_refused(graph, "the sections", p->name);
+        *p = kept;
+    }
+}
+
+/* --- models ------------------------------------------------------------------------------------*/
+
+static void check_model(const char *model, const char *settings)
+{
+    FINISHED_BY(rig_close) struct rig rig;
+    struct pst_graph *graph;
+
+    open_parts(&rig, model, settings, 2, 1);
+    graph = rig.graph;
+    if (!is_legal(graph)) {
+        fail_msg("%s: %s", report.violations[0].rule, report.violations[0].text);
+    }
+    n_mutants = 0;
+    for (uint32_t v = 0; v < graph->n_ops; v++) {
+        change_inputs(graph, &graph->ops[v]);
+        change_params(graph, &graph->ops[v]);
+        change_attributes(graph, &graph->ops[v]);
+        change_owner(graph, v);
+    }
+    for (uint32_t t = 0; t < graph->n_tensors; t++) {
+        change_tensor(graph, &graph->tensors[t]);
+    }
+    for (uint32_t p = 0; p < graph->n_params; p++) {
+        change_box(graph, &graph->params[p]);
+    }
+    assert_true(is_legal(graph));
+    print_message("%s: %u mutants\n", model, n_mutants);
+}
+
+TEST(gpt)
+{
+    check_model("gpt", GPT);
+}
+
+TEST(llama)
+{
+    check_model("llama", LLAMA " vocab=8192 qkv_bias=true");
+}
+
+TEST(t5)
+{
+    check_model("t5", "layers=1 dim=16 heads=2 head_dim=8 ff=24 context=8 vocab=11");
+}
