@@ -294,7 +294,7 @@ TEST(parts)
         open_rig(&rig, 13);
         char *text = text_of_parts(&rig, zero), *again;
         assert_non_null(strstr(text, "\"version\":2"));
-        assert_non_null(strstr(text, "\"devices\":[4,5,6,7],\"tensor\":4,"));
+        assert_non_null(strstr(text, "\"id\":1,\"tensor\":4,"));
         assert_true((strstr(text, "\"parallel\"") != NULL) == zero);
         assert_ok(pst_plan_parse("plan", text, strlen(text), rig.graph, &read, &err), &err);
         again = pst_plan_to_json(read, rig.graph);
@@ -314,13 +314,13 @@ TEST(parts)
 
 static const struct damage damages_of_parts[] = {
     {"\"tensor\":4", "\"tensor\":3", "input.syntax",
-     "stages[0].tensor: 3 parts, which do not divide the 4 devices"},
+     "stages[0].tensor: the plan was made with parallel.tensor = 3, here it is 4; plan again"},
     {"\"tensor\":4", "\"tensor\":2", "input.syntax",
-     "stages[0].tensor: the plan has 2 parts, the config parallel.tensor = 4"},
+     "stages[0].tensor: the plan was made with parallel.tensor = 2, here it is 4; plan again"},
     {",\"tensor\":4", "", "input.syntax",
-     "stages[0].tensor: the plan has 1 part, the config parallel.tensor = 4"},
-    {"[4,5,6,7],\"tensor\":4", "[4,5,6,7],\"tensor\":2", "input.syntax",
-     "stages[1].tensor: the plan has 2 parts, the config parallel.tensor = 4"},
+     "stages[0].tensor: the plan was made with parallel.tensor = 1, here it is 4; plan again"},
+    {"\"id\":1,\"tensor\":4", "\"id\":1,\"tensor\":2", "input.syntax",
+     "stages[1].tensor: the plan was made with parallel.tensor = 2, here it is 4; plan again"},
     {"\"tensor\":4", "\"tensor\":1", "input.syntax", "stages[0].tensor: 1; leave it out for 1"},
     {"\"tensor\":4", "\"tensor\":0", "input.syntax", "stages[0].tensor: 0; leave it out for 1"},
     {"[4,5,6,7]", "[4,6,5,7]", "input.syntax", "stages[1].devices: expected 4 devices in a row"},
@@ -355,7 +355,7 @@ TEST(refusals_of_parts)
     }
     rig.graph->parts = 1;
     assert_int_equal(read_text(&rig, text, &err), PST_ERR_CONFIG);
-    assert_non_null(strstr(err.message, "the plan has 4 parts, the config parallel.tensor = 1"));
+    assert_non_null(strstr(err.message, "the plan was made with parallel.tensor = 4, here it is 1"));
     free(text);
 }
 
