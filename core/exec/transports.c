@@ -238,7 +238,7 @@ struct pst_transport_memory exec_async_memory(struct pst_exec *exec)
 
 /* --- ranks and what they have posted ---------------------------------------------------------- */
 
-/* What they share a stage for. */
+/* Why two ranks share a stage. */
 struct shared {
     bool replicas; /* the same part of two replicas */
     bool parts;    /* two parts of one replica */
