@@ -29,7 +29,7 @@ struct splitter {
 
 /* --- operators of the draft --------------------------------------------------------------------*/
 
-static uint32_t add(struct splitter *s, const struct pst_op *op)
+static uint32_t add_op(struct splitter *s, const struct pst_op *op)
 {
     const uint32_t result = pst_graph_add(s->builder, op);
 
@@ -50,7 +50,7 @@ static uint32_t add_convert(struct splitter *s, const char *name, const char *su
                               .convert = convert,
                               .parts = s->ways.parts};
 
-    return add(s, &op);
+    return add_op(s, &op);
 }
 
 static uint32_t add_form(struct splitter *s, const char *name, const char *suffix, uint32_t kind,
@@ -62,7 +62,7 @@ static uint32_t add_form(struct splitter *s, const char *name, const char *suffi
                               .n_in = 1,
                               .form = form};
 
-    return add(s, &op);
+    return add_op(s, &op);
 }
 
 /* Parts along the last axis were joined along the first: [parts n, ..., c] -> [n, ..., parts c]. */
@@ -128,8 +128,8 @@ static uint32_t add_bias(struct splitter *s, const struct pst_op *op, uint32_t x
                                .n_in = 2,
                                .map = PST_MAP_ADD};
 
-    in[1] = add(s, &bias);
-    return in[1] == PST_NONE ? PST_NONE : add(s, &sum);
+    in[1] = add_op(s, &bias);
+    return in[1] == PST_NONE ? PST_NONE : add_op(s, &sum);
 }
 
 static void divide_heads(struct pst_op *op, uint32_t parts)
@@ -161,7 +161,7 @@ static void add_part(struct splitter *s, uint32_t v)
     if (way == WAY_HEADS) {
         divide_heads(&op, s->ways.parts);
     }
-    result = add(s, &op);
+    result = add_op(s, &op);
     if (way == WAY_ROW && result != PST_NONE) {
         result = add_convert(s, whole->name, "sum", PST_CONVERT_SUM, result);
         if (pst_op_has_param(whole, 1) && result != PST_NONE) {
