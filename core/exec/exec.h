@@ -19,9 +19,9 @@
  * the newest version.
  *
  * Replicas of a stage hold the same weights, bit for bit, after every step. If a replica is several
- * parts (graph/split.h), these meet inside passes; the graph is that of a part. Batch norm takes its
- * statistics over the samples that a rank has of a micro-batch; the running ones of the model are
- * those of the first replica, and an evaluation uses them on all.
+ * parts (graph/split.h), these meet inside passes; the graph is that of a part. Batch norm takes
+ * its statistics over the samples that a rank has of a micro-batch; the running ones of the model
+ * are those of the first replica, and an evaluation uses them on all.
  *
  * Steps are submitted and collected; several may be in flight. A rank that has finished its list
  * begins the next step at once: only the plan makes ranks wait for each other.
@@ -265,7 +265,8 @@ pst_status pst_exec_copied(const struct pst_exec *exec, uint32_t rank,
    split over the parts of a replica. */
 pst_status pst_exec_get_parameter(struct pst_exec *exec, uint32_t parameter, float *ret_values);
 /* Like pst_exec_get_parameter, but copies from one rank: replicas and members of a tie have a copy
-   each, and parts of a replica what is theirs of a split one. Of a parameter in pieces that is not f32, the master weights of the rank's piece alone. */
+   each, and parts of a replica what is theirs of a split one. Of a parameter in pieces that is not
+   f32, the master weights of the rank's piece alone. */
 pst_status pst_exec_get_copy(struct pst_exec *exec, uint32_t parameter, uint32_t rank,
                              float *ret_values);
 pst_status pst_exec_get_gradient(struct pst_exec *exec, uint32_t parameter, float *ret_values);

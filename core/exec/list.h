@@ -46,9 +46,9 @@ struct exec_list {
     struct exec_instr *instrs;     /* all sections, as in the program */
     struct pst_kernel_call *calls; /* of kernels; operands of others are looked up when they run */
     const struct exec_parts **parts; /* [call] NULL: nobody meets in it */
-    pst_request *requests;         /* [part of the program] */
-    struct exec_copy *copies;      /* NULL: it has none */
-    uint32_t *open;                /* [bucket] first instruction, PST_NONE: nothing is open */
+    pst_request *requests;           /* [part of the program] */
+    struct exec_copy *copies;        /* NULL: it has none */
+    uint32_t *open;                  /* [bucket] first instruction, PST_NONE: nothing is open */
     bool has_loss;
     uint64_t *workspace_end; /* [section] in the arena: of the highest workspace a kernel gets */
     const void **output;     /* [section] evaluation: the kept tensor, where it is here */

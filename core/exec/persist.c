@@ -94,7 +94,7 @@ static void take_run(void *context, uint64_t whole, uint64_t own, uint64_t n)
     memcpy(room->own + own, room->whole + whole, n * sizeof *room->own);
 }
 
-/* Of a split parameter: the elements of the rank's part. */
+/* Picks the elements of the rank's part out of a split parameter. */
 static void take_own(const struct exec_rank *rank, const struct exec_param *param,
                      struct room *room)
 {
@@ -106,7 +106,7 @@ static void take_own(const struct exec_rank *rank, const struct exec_param *para
     }
 }
 
-/* Into room->own. Sources know whole parameters. */
+/* Loads into room->own. Sources know whole parameters. */
 static pst_status load_own(const struct exec_rank *rank, const struct exec_param *param,
                            uint32_t kind, uint32_t number, struct room *room, bool *ret_found,
                            struct pst_error *err)
@@ -122,7 +122,7 @@ static pst_status load_own(const struct exec_rank *rank, const struct exec_param
     return status;
 }
 
-/* By the seed. An element has the value that it has without parts. */
+/* Makes values by the seed. An element has the value that it has without parts. */
 static void make_own(const struct exec_rank *rank, const struct exec_param *param,
                      struct room *room)
 {

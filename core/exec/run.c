@@ -5,8 +5,6 @@
  */
 #include "exec/state.h"
 
-#include "base/fault.h"
-
 /* The losses of some samples, where the host reads them. */
 static void take_losses(const struct exec_rank *rank, float *losses, const void *src,
                         uint64_t bytes)
@@ -366,17 +364,6 @@ static pst_status finish_waits(struct exec_rank *rank, struct exec_list *list, u
         status = finish_sums(rank, list, first, index, err);
     }
     return status;
-}
-
-pst_status exec_fault(const struct exec_rank *rank, const char *point, struct pst_error *err)
-{
-    if (!pst_fault(point, rank->index)) {
-        return PST_OK;
-    }
-    pst_fail(err, PST_ERR_UNSUPPORTED, "run.fault", "rank %u: PENSTOCK_FAULT at %s", rank->index,
-             point);
-    err->exit_code = 1;
-    return PST_ERR_UNSUPPORTED;
 }
 
 /* Every instruction is two points, one for all and one for its kind. */

@@ -111,8 +111,8 @@ static bool is_finite(const struct pst_exec *exec, uint32_t parameter)
     bool finite = true;
 
     for (uint32_t t = 0; t < exec->n_trees; t++) {
-        finite = finite && (exec->trees[t].parameter != parameter ||
-                            __builtin_isfinite(exec->table[t]));
+        finite =
+            finite && (exec->trees[t].parameter != parameter || __builtin_isfinite(exec->table[t]));
     }
     return finite;
 }

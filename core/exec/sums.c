@@ -52,10 +52,10 @@ const struct pst_meeting *exec_bind_meeting(struct exec_rank *rank, const struct
     return meeting;
 }
 
-/* A failure says that it cannot post `what` `whose`. */
-static pst_status post(struct exec_rank *rank, const struct pst_meeting *meeting,
-                       pst_request *ret_request, const char *what, uint32_t whose,
-                       struct pst_error *err)
+/* Posts it; a failure says that the rank cannot post `what` `whose`. */
+static pst_status post_meeting(struct exec_rank *rank, const struct pst_meeting *meeting,
+                               pst_request *ret_request, const char *what, uint32_t whose,
+                               struct pst_error *err)
 {
     pst_status status = exec_before_post(rank, err);
 
@@ -79,8 +79,8 @@ pst_status exec_post_meeting(struct exec_rank *rank, struct exec_list *list, uin
 {
     const struct pst_instr *from = &list->program->instrs[index];
     struct exec_instr *instr = &list->instrs[index];
-    pst_status status =
-        post(rank, instr->meeting, &instr->request, pst_instr_name(from->op), from->stage, err);
+    pst_status status = post_meeting(rank, instr->meeting, &instr->request,
+                                     pst_instr_name(from->op), from->stage, err);
 
     instr->pending = status == PST_OK;
     return status;
@@ -117,8 +117,7 @@ pst_status exec_bind_parts(struct exec_rank *rank, struct exec_list *list,
     const struct pst_op *op = &list->graph->ops[from->op];
     const bool forward = from->pass == PST_KERNEL_F;
     const bool sum = pst_convert_work(op, from->pass) == PST_WORK_SUM;
-    const struct pst_tensor *operand =
-        &list->graph->tensors[forward ? op->in[0] : op->out[0]];
+    const struct pst_tensor *operand = &list->graph->tensors[forward ? op->in[0] : op->out[0]];
     const uint32_t *operands = &list->program->operands[from->first_operand];
     const struct pst_operands at = pst_operands_of(op);
     struct exec_parts *parts = pst_arena_array(&rank->memory, 1, sizeof *parts);
@@ -135,8 +134,8 @@ pst_status exec_bind_parts(struct exec_rank *rank, struct exec_list *list,
         .kind = sum ? PST_MEET_SUM : PST_MEET_GATHER,
         .lane = PST_MEET_PARTS,
         .dtype = operand->dtype,
-        .name = pst_arena_printf(&rank->memory, "%s over parts (%s)", sum ? "sum" : "gather",
-                                 op->name),
+        .name =
+            pst_arena_printf(&rank->memory, "%s over parts (%s)", sum ? "sum" : "gather", op->name),
         .members = &stage->ranks[pst_plan_replica(stage, rank->index) * stage->tensor],
         .n_members = stage->tensor,
         .n_src = 1};
@@ -146,7 +145,7 @@ pst_status exec_bind_parts(struct exec_rank *rank, struct exec_list *list,
     return PST_OK;
 }
 
-/* Its own pieces of a gather to where they belong. */
+/* Copies the rank's own pieces of a gather to where they belong. */
 static void bring_own(struct exec_rank *rank, const struct exec_parts *parts)
 {
     const struct pst_meeting *meeting = &parts->meeting;
@@ -169,19 +168,21 @@ pst_status exec_meet_parts(struct exec_rank *rank, const struct exec_list *list,
 {
     const struct exec_parts *parts = list->parts[call];
     const struct pst_program_call *from = &list->program->calls[call];
+    const char pass = from->pass == PST_KERNEL_F ? 'F' : 'B';
     pst_request request = 0;
     pst_status status = exec_fault(rank, "meet", err);
 
     if (status == PST_OK) {
         bring_own(rank, parts);
-        status = post(rank, &parts->meeting, &request, "a meeting of operator", from->op, err);
+        status =
+            post_meeting(rank, &parts->meeting, &request, "a meeting of operator", from->op, err);
     }
-    PST_TRY(status, rank->exec->config.transport->wait(rank->exec->transport, rank->index, request,
-                                                       err));
+    PST_TRY(status,
+            rank->exec->config.transport->wait(rank->exec->transport, rank->index, request, err));
     if (status != PST_OK) {
         pst_error_detail(err, "operator %s, pass %c, samples %u + %u on rank %u\n",
-                         list->graph->ops[from->op].name, "FB"[from->pass], from->first_sample,
-                         from->samples, rank->index);
+                         list->graph->ops[from->op].name, pass, from->first_sample, from->samples,
+                         rank->index);
     }
     return status;
 }

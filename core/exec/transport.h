@@ -65,7 +65,7 @@ enum { PST_MEETS_TRANSFER = 1u << 0, PST_MEETS_SUM = 1u << 1 };
 struct pst_transport_config {
     uint32_t n_ranks;
     uint32_t max_requests; /* per rank, in flight at once: transfers */
-    uint32_t max_meetings; /* the same of meetings */
+    uint32_t max_meetings; /* the same of meetings in the lane of sums */
     uint64_t stall_ns;     /* longest wait before PST_ERR_CANCELLED with kind run.stalled */
     /* Writes what a rank of this process is doing, for messages ("F of stage 2, micro-batch 5"), or
        "" if it does nothing. Called by any thread at any time. NULL: unknown. */
@@ -259,9 +259,10 @@ struct pst_transport_ops {
                       struct pst_error *err);
     /*
      * Posts a meeting. Blocks and allocates as post does; *meeting is copied, what it points to
-     * belongs to the transport until wait returns. Meetings of one rank are a queue: each begins
-     * once it is first in those of all its members, after the one before it has ended.
-     * PST_ERR_BUG: the rank is no member, a term does not exist, too many are under way.
+     * belongs to the transport until wait returns. Meetings of one rank in a lane are a queue: each
+     * begins once it is first in those of all its members, after the one before it has ended.
+     * PST_ERR_BUG: the rank is no member, a term does not exist, too many are under way, or the
+     * transport cannot add up that type or has no such lane (devices add f32 alone).
      */
     pst_transport_meet_fn *meet;
     /* Wakes every waiter with an error; the first caller's is kept. Where ranks are processes it is

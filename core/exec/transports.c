@@ -6,6 +6,8 @@
  */
 #include "exec/state.h"
 
+#include "base/fault.h"
+
 /* --- devices with a clock --------------------------------------------------------------------- */
 
 /* A message is all the tensors of an edge: one latency, however many pieces. */
@@ -238,7 +240,7 @@ struct pst_transport_memory exec_async_memory(struct pst_exec *exec)
 
 /* --- ranks and what they have posted ---------------------------------------------------------- */
 
-/* What they share a stage for. */
+/* Why two ranks share a stage. */
 struct shared {
     bool replicas; /* the same part of two replicas */
     bool parts;    /* two parts of one replica */
@@ -315,6 +317,17 @@ bool exec_detach(struct exec_rank *rank)
 
     return transport->detach == NULL || rank->exec->transport == NULL ||
            transport->detach(rank->exec->transport, rank->index);
+}
+
+pst_status exec_fault(const struct exec_rank *rank, const char *point, struct pst_error *err)
+{
+    if (!pst_fault(point, rank->index)) {
+        return PST_OK;
+    }
+    pst_fail(err, PST_ERR_UNSUPPORTED, "run.fault", "rank %u: PENSTOCK_FAULT at %s", rank->index,
+             point);
+    err->exit_code = 1;
+    return PST_ERR_UNSUPPORTED;
 }
 
 pst_status exec_fail_post(const struct exec_rank *rank, pst_status status, const char *what,

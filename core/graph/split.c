@@ -36,7 +36,7 @@ struct splitter {
 
 /* --- operators of the draft --------------------------------------------------------------------*/
 
-static uint32_t add(struct splitter *s, const struct pst_op *op)
+static uint32_t add_op(struct splitter *s, const struct pst_op *op)
 {
     const uint32_t result = pst_graph_add(s->builder, op);
 
@@ -57,7 +57,7 @@ static uint32_t add_convert(struct splitter *s, const char *name, const char *su
                               .convert = convert,
                               .parts = s->ways.parts};
 
-    return add(s, &op);
+    return add_op(s, &op);
 }
 
 static uint32_t add_form(struct splitter *s, const char *name, const char *suffix, uint32_t kind,
@@ -69,7 +69,7 @@ static uint32_t add_form(struct splitter *s, const char *name, const char *suffi
                               .n_in = 1,
                               .form = form};
 
-    return add(s, &op);
+    return add_op(s, &op);
 }
 
 /* Parts along the last axis were joined along the first: [parts n, ..., c] -> [n, ..., parts c]. */
@@ -158,8 +158,8 @@ static uint32_t add_bias(struct splitter *s, const struct pst_op *op, bool token
                                .n_in = 2,
                                .map = PST_MAP_ADD};
 
-    in[1] = add(s, &bias);
-    return in[1] == PST_NONE ? PST_NONE : add(s, &sum);
+    in[1] = add_op(s, &bias);
+    return in[1] == PST_NONE ? PST_NONE : add_op(s, &sum);
 }
 
 /* The sum over the parts of what rows of a matrix make, and the bias. */
@@ -215,7 +215,7 @@ static void add_part(struct splitter *s, uint32_t v)
     op.in = in;
     op.param = param;
     set_part(s, &s->ways.cuts[whole->out[0]], way, &op);
-    result = add(s, &op);
+    result = add_op(s, &op);
     if (way == WAY_ROW && result != PST_NONE) {
         result = add_sum(s, whole, result);
     }

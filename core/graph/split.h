@@ -30,7 +30,7 @@ enum pst_convert {
     PST_CONVERTS
 };
 
-/* What a pass (0 F, 1 B) of a conversion does. Parts meet in a sum or a gather. */
+/* The work of a pass (0 F, 1 B) of a conversion. Parts meet in a sum or a gather. */
 enum pst_convert_work {
     PST_WORK_NONE = 0,   /* B: the gradient is dy itself */
     PST_WORK_COPY = 1,   /* result := operand */

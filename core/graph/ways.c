@@ -117,7 +117,7 @@ static struct cut wanted_by(const struct ways *ways, uint32_t reader, uint32_t t
     }
 }
 
-/* What all its readers want. */
+/* The cut that all its readers want. */
 static struct cut wanted_cut(const struct ways *ways, uint32_t tensor)
 {
     const struct pst_tensor *of = tensor_of(ways, tensor);
@@ -274,7 +274,7 @@ static bool same_box(const struct pst_box *a, const struct pst_box *b)
            memcmp(a->sections, b->sections, a->n_sections * sizeof *a->sections) == 0;
 }
 
-static struct pst_box box_of(const struct ways *ways, uint32_t v, uint32_t slot)
+static struct pst_box parameter_box(const struct ways *ways, uint32_t v, uint32_t slot)
 {
     const struct pst_op *op = &ways->graph->ops[v];
     const bool row = ways->way[v] == WAY_ROW;
@@ -296,7 +296,7 @@ struct pst_box pst_ways_box(const struct ways *ways, uint32_t parameter)
 {
     const struct pst_parameter *of = &ways->graph->params[parameter];
 
-    return box_of(ways, of->users[0], of->user_slots[0]);
+    return parameter_box(ways, of->users[0], of->user_slots[0]);
 }
 
 /* All uses of a parameter have it split alike, or it is whole. */
@@ -306,7 +306,7 @@ static bool agree_on(struct ways *ways, uint32_t parameter)
     const struct pst_box first = pst_ways_box(ways, parameter);
 
     for (uint32_t u = 1; u < of->n_users; u++) {
-        const struct pst_box other = box_of(ways, of->users[u], of->user_slots[u]);
+        const struct pst_box other = parameter_box(ways, of->users[u], of->user_slots[u]);
 
         if (!same_box(&first, &other)) {
             ways->together[parameter] = true;

@@ -413,14 +413,19 @@ static bool are_groups(const struct pst_plan_stage *stage, uint32_t n_devices)
 
 static void code_ranks(struct file *f, struct pst_plan_stage *stage)
 {
-    pst_codec_uints(&f->codec, "devices", &stage->ranks, &stage->n_ranks);
-    if (pst_codec_reads(&f->codec) && stage->n_ranks > f->plan->n_devices) {
-        pst_codec_fail(&f->codec, NULL, "devices", "more devices than there are");
-    } else if (pst_codec_is_sound(&f->codec) && stage->n_ranks % stage->tensor != 0) {
-        pst_codec_fail(&f->codec, NULL, "devices", "%u devices, which %u parts do not divide",
+    struct pst_codec *c = &f->codec;
+
+    pst_codec_uints(c, "devices", &stage->ranks, &stage->n_ranks);
+    if (!pst_codec_reads(c) || !pst_codec_is_sound(c)) {
+        return;
+    }
+    if (stage->n_ranks > f->plan->n_devices) {
+        pst_codec_fail(c, NULL, "devices", "more devices than there are");
+    } else if (stage->n_ranks % stage->tensor != 0) {
+        pst_codec_fail(c, NULL, "devices", "%u devices, which %u parts do not divide",
                        stage->n_ranks, stage->tensor);
-    } else if (pst_codec_is_sound(&f->codec) && !are_groups(stage, f->plan->n_devices)) {
-        pst_codec_fail(&f->codec, NULL, "devices",
+    } else if (!are_groups(stage, f->plan->n_devices)) {
+        pst_codec_fail(c, NULL, "devices",
                        "expected %u devices in a row for each replica, the first a multiple of %u, "
                        "and a plan of a multiple of %u devices",
                        stage->tensor, stage->tensor, stage->tensor);

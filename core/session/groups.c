@@ -8,7 +8,7 @@
 #include "host/plugin_host.h"
 #include "host/remark.h"
 
-static pst_status place(const struct pst_job *job, pst_status status, struct pst_error *err)
+static pst_status place_error(const struct pst_job *job, pst_status status, struct pst_error *err)
 {
     return pst_config_place(job->config, "parallel", "tensor", status, err);
 }
@@ -42,7 +42,7 @@ pst_status pst_groups_split(const struct pst_job *job, struct pst_graph **graph,
     }
     status = check_slices(job, err);
     PST_TRY(status, pst_graph_split(whole, &how, graph, err));
-    return place(job, status, err);
+    return place_error(job, status, err);
 }
 
 /* --- the cluster -------------------------------------------------------------------------------*/
@@ -93,7 +93,7 @@ pst_status pst_groups_check(const struct pst_session *session, struct pst_error 
                                          job->run.transport, tensor),
                                 err);
     }
-    return place(job, check_cluster(&session->cluster, tensor, err), err);
+    return place_error(job, check_cluster(&session->cluster, tensor, err), err);
 }
 
 static uint64_t part_of(uint64_t whole, uint64_t parts)
@@ -103,15 +103,15 @@ static uint64_t part_of(uint64_t whole, uint64_t parts)
 
 /* The parts of a replica send and receive at a time, and share the link of their node. So do the
    cores that compute at a time. */
-void pst_groups_describe(const struct pst_session *session, struct pst_groups *ret_groups)
+void pst_groups_describe(const struct pst_session *session, uint32_t cores,
+                         struct pst_groups *ret_groups)
 {
     const uint32_t tensor = session->graph->parts;
     struct pst_cluster *cluster = &ret_groups->cluster;
 
     *cluster = session->cluster;
     ret_groups->cost = session->cost;
-    ret_groups->cost.side_by_side =
-        session->profile != NULL ? pst_session_side_by_side(session) : 0;
+    ret_groups->cost.side_by_side = cores;
     if (tensor == 1) {
         ret_groups->cost.cluster = &session->cluster;
         return;
@@ -120,31 +120,30 @@ void pst_groups_describe(const struct pst_session *session, struct pst_groups *r
     cluster->devices /= tensor;
     cluster->node_link_bandwidth = part_of(cluster->node_link_bandwidth, tensor);
     ret_groups->cost.cluster = cluster;
-    ret_groups->cost.side_by_side = (uint32_t)part_of(ret_groups->cost.side_by_side, tensor);
+    ret_groups->cost.side_by_side = (uint32_t)part_of(cores, tensor);
 }
 
 /* --- the plan ----------------------------------------------------------------------------------*/
 
-pst_status pst_groups_expand(struct pst_session *session, pst_status searched,
-                             struct pst_planned *planned, struct pst_error *err)
+void pst_groups_expand(const struct pst_graph *graph, struct pst_planned *planned)
 {
     struct pst_remarks remarks = {.n = planned->n_remarks};
     struct pst_planned ranks = {.search_seconds = planned->search_seconds,
                                 .n_remarks = planned->n_remarks};
 
-    if (searched != PST_OK) {
-        if (err != NULL && strstr(err->message, "device") != NULL) {
-            pst_error_prefix(err, "parallel.tensor = %u, a device is a group of %u",
-                             session->graph->parts, session->graph->parts);
-        }
-        return searched;
-    }
     for (uint32_t i = 0; i < remarks.n; i++) {
         remarks.items[i] = planned->remarks[i];
     }
-    pst_plan_expand(planned->plan, session->graph->parts, &ranks.plan);
+    pst_plan_expand(planned->plan, graph->parts, &ranks.plan);
     pst_remarks_copy(&remarks, &ranks.plan->arena, &ranks.remarks);
     pst_planned_finish(planned);
     *planned = ranks;
-    return pst_session_judge(session, planned, NULL, err);
+}
+
+void pst_groups_explain(const struct pst_graph *graph, struct pst_error *err)
+{
+    if (graph->parts > 1 && err != NULL && strstr(err->message, "device") != NULL) {
+        pst_error_prefix(err, "parallel.tensor = %u, a device is a group of %u", graph->parts,
+                         graph->parts);
+    }
 }

@@ -19,16 +19,17 @@ pst_status pst_groups_split(const struct pst_job *job, struct pst_graph **graph,
 pst_status pst_groups_check(const struct pst_session *session, struct pst_error *err);
 
 /* The cluster that plans are searched for, each of its devices a group, and the costs with it:
-   where there are no parts, those of the session. */
+   where there are no parts, those of the session. cores: devices that compute at a time; 0: all. */
 struct pst_groups {
     struct pst_cluster cluster;
     struct pst_cost_model cost;
 };
-void pst_groups_describe(const struct pst_session *session, struct pst_groups *ret_groups);
+void pst_groups_describe(const struct pst_session *session, uint32_t cores,
+                         struct pst_groups *ret_groups);
 
-/* After a search that returned `searched`: makes of a plan of groups that of ranks; it is proven,
-   and has its programs. Or says what the error calls a device. */
-pst_status pst_groups_expand(struct pst_session *session, pst_status searched,
-                             struct pst_planned *planned, struct pst_error *err);
+/* Makes of a plan of groups that of ranks, without programs. */
+void pst_groups_expand(const struct pst_graph *graph, struct pst_planned *planned);
+/* Says what an error of the search calls a device. */
+void pst_groups_explain(const struct pst_graph *graph, struct pst_error *err);
 
 #endif

@@ -124,13 +124,19 @@ static pst_status search_plan(const void *job, bool (*cancelled)(void), void *re
     struct pst_groups groups;
     pst_status status;
 
-    pst_groups_describe(session, &groups);
+    pst_groups_describe(session, session->profile != NULL ? pst_session_side_by_side(session) : 0,
+                        &groups);
     status = planner(session->job, session->graph, groups.cost.cluster, &groups.cost,
                      pst_predict_step,
                      cancelled == pst_worker_stopped_or_late ? pst_worker_stopped : cancelled,
                      ret_planned, err);
-    return session->graph->parts > 1 ? pst_groups_expand(session, status, ret_planned, err)
-                                     : status;
+    if (status != PST_OK) {
+        pst_groups_explain(session->graph, err);
+    } else if (session->graph->parts > 1) {
+        pst_groups_expand(session->graph, ret_planned);
+        status = pst_session_judge(session, ret_planned, NULL, err);
+    }
+    return status;
 }
 
 static pst_status pass_plan(struct pst_wire *w, const void *job, void *planned_,

@@ -100,7 +100,7 @@ static uint32_t sums_of(const struct pst_live *live, uint32_t tie)
     return live->tie_first[tie + 1] - live->tie_first[tie];
 }
 
-static bool is_cut(const struct pst_live *live, uint32_t tie)
+static bool tie_is_cut(const struct pst_live *live, uint32_t tie)
 {
     return sums_of(live, tie) > pst_check_tensor(live->check);
 }
@@ -117,7 +117,7 @@ uint32_t pst_live_meeting_of(const struct pst_live *live, const struct pst_instr
                                            : instr->stage * n_parts + part;
     }
     const struct pst_plan_tie *tie = &plan->ties[instr->stage];
-    for (uint32_t s = 0; is_cut(live, instr->stage) && s < tie->n_stages; s++) {
+    for (uint32_t s = 0; tie_is_cut(live, instr->stage) && s < tie->n_stages; s++) {
         uint32_t place = pst_plan_place(&plan->stages[tie->stages[s]], rank);
         if (place != PST_NONE) {
             return live->tie_first[instr->stage] + place;
@@ -131,7 +131,7 @@ static void find_members(struct pst_live *live, uint32_t tie, uint32_t number, u
 {
     const struct pst_plan_tie *members = &live->plan->ties[tie];
     uint32_t id = live->tie_first[tie] + number;
-    bool cut = is_cut(live, tie);
+    bool cut = tie_is_cut(live, tie);
     uint32_t *ranks = pst_check_array(live->check, cut ? members->n_stages : live->plan->n_devices,
                                       sizeof *ranks);
     for (uint32_t i = 0; i < members->n_stages; i++) {

@@ -14,7 +14,7 @@ enum pst_layout {
     PST_LAYOUT_PARTIAL, /* the sum over the parts is the value; the gradient is the same on all */
     PST_LAYOUT_BIAS,    /* of the whole tensor's layer, whole */
     PST_LAYOUT_SPLIT,   /* its n-th of each section of the last axis, and of the gradient */
-    /* Of one section, on the way to a whole one: from n, ..., c of each part */
+    /* On the way from one section to the whole, from n, ..., c of each part: */
     PST_LAYOUT_STACKED, /* parts n, ..., c */
     PST_LAYOUT_APART,   /* parts, n, ..., c */
     PST_LAYOUT_ORDERED  /* n, ..., parts, c */

@@ -107,9 +107,9 @@ TEST(others_are_refused)
     static const struct {
         enum pst_convert convert;
         uint32_t pass;
-    } others[] = {{PST_CONVERT_FAN, PST_KERNEL_B},  {PST_CONVERT_SUM, PST_KERNEL_F},
-                  {PST_CONVERT_SUM, PST_KERNEL_B},  {PST_CONVERT_JOIN, PST_KERNEL_F},
-                  {PST_CONVERT_CUT, PST_KERNEL_B},  {PST_CONVERT_FAN, PST_KERNEL_W},
+    } others[] = {{PST_CONVERT_FAN, PST_KERNEL_B}, {PST_CONVERT_SUM, PST_KERNEL_F},
+                  {PST_CONVERT_SUM, PST_KERNEL_B}, {PST_CONVERT_JOIN, PST_KERNEL_F},
+                  {PST_CONVERT_CUT, PST_KERNEL_B}, {PST_CONVERT_FAN, PST_KERNEL_W},
                   {PST_CONVERT_JOIN, PST_KERNEL_W}};
     struct pst_device *device = rig_open("auto", 2);
     struct pst_kernel *kernel = NULL;

@@ -28,8 +28,8 @@ static void hold_run(void *context, uint64_t whole, uint64_t own, uint64_t n)
     struct holding *holding = context;
 
     for (uint64_t i = 0; i < n; i++) {
-        holding->most = fmax(holding->most,
-                             fabs((double)holding->whole[whole + i] - (double)holding->own[own + i]));
+        holding->most = fmax(
+            holding->most, fabs((double)holding->whole[whole + i] - (double)holding->own[own + i]));
     }
 }
 
@@ -239,8 +239,7 @@ TEST(missing_part)
     late.meet = post_late;
     offloading.stall_ns = 100000000;
     split_transport = &late;
-    split_create(&real, "gpt", gpt, PST_F32, &alone, BATCH,
-                 2, 0);
+    split_create(&real, "gpt", gpt, PST_F32, &alone, BATCH, 2, 0);
     split_transport = NULL;
     offloading.stall_ns = 0;
     real_data(&real, CLASSES);
@@ -260,8 +259,8 @@ TEST(groups_do_not_run)
     struct pst_exec_config config;
     struct pst_error err = {0};
 
-    split_plan(&real, "gpt", "layers=1 dim=16 heads=4 context=8 vocab=7", PST_F32, &alone, BATCH,
-               2, 0, &config);
+    split_plan(&real, "gpt", "layers=1 dim=16 heads=4 context=8 vocab=7", PST_F32, &alone, BATCH, 2,
+               0, &config);
     real.plan->stages[0].tensor = 1;
     assert_int_equal(pst_exec_create(&config, &real.exec, &err), PST_ERR_BUG);
     assert_string_equal(err.kind, "plan.illegal");
@@ -285,8 +284,8 @@ TEST(other_devices_are_refused)
     struct pst_error err = {0};
 
     real_watch = without_parts;
-    split_plan(&real, "gpt", "layers=1 dim=16 heads=4 context=8 vocab=7", PST_F32, &alone, BATCH,
-               2, 0, &config);
+    split_plan(&real, "gpt", "layers=1 dim=16 heads=4 context=8 vocab=7", PST_F32, &alone, BATCH, 2,
+               0, &config);
     real_watch = NULL;
     assert_int_equal(pst_exec_create(&config, &real.exec, &err), PST_ERR_UNSUPPORTED);
     assert_string_equal(err.message, "device cpu cannot share an operator with others");

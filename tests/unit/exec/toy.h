@@ -388,12 +388,11 @@ static void toy_init(struct toy *toy, bool tied)
     toy_graph(toy);
     for (uint32_t i = 0; i < 2; i++) {
         toy->ranks[i] = toy->tie_stages[i] = i;
-        toy->stages[i] = (struct pst_plan_stage){
-            .tensor = 1,
-            .n_ranks = 1,
-            .ranks = &toy->ranks[i],
-            .microbatch_size = 2,
-            .n_microbatches = 2};
+        toy->stages[i] = (struct pst_plan_stage){.tensor = 1,
+                                                 .n_ranks = 1,
+                                                 .ranks = &toy->ranks[i],
+                                                 .microbatch_size = 2,
+                                                 .n_microbatches = 2};
     }
     toy->tie = (struct pst_plan_tie){.parameter = 0, .n_stages = 2, .stages = toy->tie_stages};
     toy->plan = (struct pst_plan){.batch = 4,

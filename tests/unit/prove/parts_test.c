@@ -28,6 +28,22 @@ static uint64_t simulate(const struct rig *rig)
 
 /* --- legal -------------------------------------------------------------------------------------*/
 
+static void check_twin(struct rig *rig, uint32_t batch)
+{
+    struct pst_error err = {0};
+    struct pst_plan *twin = NULL, *plan = rig->plan;
+
+    assert_ok(pst_plan_forward_twin(plan, rig->graph, &rig->cost, batch, 0, &twin, &err), &err);
+    assert_int_equal(twin->stages[0].tensor, rig->graph->parts);
+    rig->plan = twin;
+    rig_programs(rig);
+    rig->limits.forward_only = true;
+    expect_legal(rig);
+    rig->limits.forward_only = false;
+    pst_plan_destroy(twin);
+    rig->plan = plan;
+}
+
 /* All parts of a group do at the same time what it does, on links of their own. */
 static void check_plan(struct rig *rig, const struct rig_shape *shape)
 {
@@ -43,6 +59,7 @@ static void check_plan(struct rig *rig, const struct rig_shape *shape)
     } else {
         assert_true(simulate(rig) >= groups_ns);
     }
+    check_twin(rig, 2 * shape->batch);
     rig_drop_plan(rig);
 }
 

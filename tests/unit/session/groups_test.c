@@ -32,9 +32,13 @@ TEST(test_groups_of_two)
     expected.devices = 4;
     expected.node_size = 2;
     expected.node_link_bandwidth = 50;
-    pst_groups_describe(&session, &groups);
+    pst_groups_describe(&session, 0, &groups);
     assert_ptr_equal(groups.cost.cluster, &groups.cluster);
     assert_true(pst_cluster_equal(&groups.cluster, &expected));
+    pst_groups_describe(&session, 7, &groups);
+    assert_int_equal(groups.cost.side_by_side, 3);
+    pst_groups_describe(&session, 1, &groups);
+    assert_int_equal(groups.cost.side_by_side, 1);
 }
 
 /* What is there is not divided away; 0 means "none" and "not modelled". One node is as none. */
@@ -45,16 +49,16 @@ TEST(test_little)
     struct pst_groups groups;
 
     session.cluster.node_link_bandwidth = 3;
-    pst_groups_describe(&session, &groups);
+    pst_groups_describe(&session, 0, &groups);
     assert_int_equal(groups.cluster.node_size, 1);
     assert_int_equal(groups.cluster.node_link_bandwidth, 1);
     session.cluster.node_link_bandwidth = 0;
     session.cluster.node_size = 0;
-    pst_groups_describe(&session, &groups);
+    pst_groups_describe(&session, 0, &groups);
     assert_int_equal(groups.cluster.node_size, 0);
     assert_int_equal(groups.cluster.node_link_bandwidth, 0);
     session.cluster.node_size = 9;
-    pst_groups_describe(&session, &groups);
+    pst_groups_describe(&session, 0, &groups);
     assert_int_equal(groups.cluster.devices, 2);
     assert_int_equal(groups.cluster.node_size, 0);
 }
@@ -65,6 +69,8 @@ TEST(test_no_parts)
     const struct pst_session session = session_of(&graph, 1);
     struct pst_groups groups;
 
-    pst_groups_describe(&session, &groups);
+    pst_groups_describe(&session, 0, &groups);
     assert_ptr_equal(groups.cost.cluster, &session.cluster);
+    pst_groups_describe(&session, 7, &groups);
+    assert_int_equal(groups.cost.side_by_side, 7);
 }

@@ -23,7 +23,10 @@ static void convert(const struct pst_kernel *kernel, const struct pst_call *call
     }
 }
 
-#define CONVERT {convert, convert, NULL}
+#define CONVERT                                                                                    \
+    {                                                                                              \
+        convert, convert, NULL                                                                     \
+    }
 
 static const struct pst_reference_family families[PST_OP_KINDS] = {
     [PST_OP_EMBEDDING] = {PST_REFERENCE_F_W(embedding), NULL},
