@@ -12,6 +12,7 @@
 #include "base/saturate.h"
 #include "base/util.h"
 #include "planner/state.h"
+#include "session/groups.h"
 #include "session/isolate.h"
 
 pst_status pst_predict_step(const struct pst_plan *plan, const struct pst_graph *graph,
@@ -368,11 +369,14 @@ pst_status pst_session_twin(struct pst_session *session, uint32_t batch, bool wh
                             struct pst_error *err)
 {
     struct pst_cost_model cost = session->cost;
+    struct pst_groups groups;
     pst_status status = whole ? pst_session_make_whole(session, &cost, err) : PST_OK;
 
     cost.graph = pst_session_eval_graph(session);
+    pst_groups_describe(session, cost.side_by_side, &groups);
     if (status == PST_OK) {
-        status = pst_plan_forward_twin(session->planned.plan, cost.graph, &cost, batch,
+        status = pst_plan_forward_twin(session->planned.plan, cost.graph,
+                                       cost.graph->parts > 1 ? &groups.cost : &cost, batch,
                                        session->decodes ? batch : 0, &session->eval_plan, err);
     }
     PST_TRY(status, pst_session_fits_queues(session, session->eval_plan, true, err));
