@@ -222,6 +222,7 @@ static pst_status run_instr(struct exec_rank *rank, struct exec_list *list, uint
     case PST_I_RECV:
         return post_transfer(rank, list, index, task->t, err);
     case PST_I_REDUCE: /* nothing to add up where the stage has one rank */
+    case PST_I_MERGE:
     case PST_I_GATHER:
         return instr->meeting != NULL ? exec_post_meeting(rank, list, index, err) : PST_OK;
     case PST_I_TIE:
@@ -250,8 +251,9 @@ static struct exec_timing *begin_timing(struct exec_rank *rank, const struct exe
                                         struct exec_visit *visit, uint32_t index)
 {
     const uint32_t op = list->program->instrs[index].op;
-    const bool here = op <= PST_I_R || op == PST_I_STEP ||
-                      (op == PST_I_REDUCE && list->instrs[index].meeting == NULL);
+    const bool here =
+        op <= PST_I_R || op == PST_I_STEP ||
+        ((op == PST_I_REDUCE || op == PST_I_MERGE) && list->instrs[index].meeting == NULL);
     struct exec_timing *timing = visit != NULL && here ? exec_times_take(rank, visit, index) : NULL;
 
     if (timing != NULL) {
@@ -370,9 +372,10 @@ static pst_status finish_waits(struct exec_rank *rank, struct exec_list *list, u
 static pst_status meet_fault(const struct exec_rank *rank, uint32_t op, struct pst_error *err)
 {
     static const char *const points[PST_I_COUNT] = {
-        [PST_I_SEND] = "send",   [PST_I_RECV] = "recv",     [PST_I_OFFLOAD] = "copy",
-        [PST_I_FETCH] = "copy",  [PST_I_REDUCE] = "reduce", [PST_I_TIE] = "reduce",
-        [PST_I_NORM] = "reduce", [PST_I_STEP] = "update",   [PST_I_GATHER] = "reduce",
+        [PST_I_SEND] = "send",    [PST_I_RECV] = "recv",     [PST_I_OFFLOAD] = "copy",
+        [PST_I_FETCH] = "copy",   [PST_I_REDUCE] = "reduce", [PST_I_TIE] = "reduce",
+        [PST_I_NORM] = "reduce",  [PST_I_STEP] = "update",   [PST_I_GATHER] = "reduce",
+        [PST_I_MERGE] = "reduce",
     };
     pst_status status = exec_fault(rank, "instr", err);
 

@@ -16,6 +16,7 @@ static const char *name_of(const struct pst_instr *instr)
 {
     return instr->op == PST_I_TIE      ? "sum of a tied gradient"
            : instr->op == PST_I_GATHER ? "gather of new weights"
+           : instr->op == PST_I_MERGE  ? "sum of gradients over parts"
                                        : "sum over replicas";
 }
 
@@ -88,23 +89,27 @@ pst_status exec_post_meeting(struct exec_rank *rank, struct exec_list *list, uin
 
 /* --- parts of a replica ------------------------------------------------------------------------*/
 
-/* A sum is of one piece. Samples are outermost, so a gather has a piece of each member in each. */
+/* Samples are outermost, so what is not summed whole has a piece of each member in each sample. */
 static void bind_pieces(struct exec_rank *rank, struct exec_parts *parts,
-                        const struct pst_tensor *operand, uint32_t samples, char *result)
+                        enum pst_convert_work work, const struct pst_tensor *operand,
+                        uint32_t samples, char *result)
 {
     struct pst_meeting *meeting = &parts->meeting;
-    const bool sum = meeting->kind == PST_MEET_SUM;
-    const uint32_t n_members = sum ? 1 : meeting->n_members;
-    const uint32_t n = sum ? 1 : samples * n_members;
+    const uint32_t n_members = work == PST_WORK_SUM ? 1 : meeting->n_members;
+    const uint32_t n = work == PST_WORK_SUM ? 1 : samples * n_members;
+    const uint64_t bytes = work == PST_WORK_SUM       ? operand->bytes * samples
+                           : work == PST_WORK_SCATTER ? operand->bytes / n_members
+                                                      : operand->bytes;
     struct pst_meet_part *pieces = pst_arena_array(&rank->memory, n, sizeof *pieces);
-    const void **src = pst_arena_array(&rank->memory, 1, sizeof *src);
+    const void **src = pst_arena_array(&rank->memory, n, sizeof *src);
 
-    src[0] = parts->own;
     for (uint32_t i = 0; i < n; i++) {
-        pieces[i] = (struct pst_meet_part){.src = sum ? src : NULL,
-                                           .dst = result + i * operand->bytes,
-                                           .elems = sum ? operand->elems * samples : operand->bytes,
-                                           .owner = sum ? PST_NONE : i % n_members};
+        src[i] = (const char *)parts->own + i * bytes;
+        pieces[i] = (struct pst_meet_part){
+            .src = work != PST_WORK_GATHER ? &src[i] : NULL,
+            .dst = result + (work == PST_WORK_SCATTER ? i / n_members : i) * bytes,
+            .elems = bytes / pst_meeting_size(meeting),
+            .owner = work == PST_WORK_SUM ? PST_NONE : i % n_members};
     }
     meeting->parts = pieces;
     meeting->n_parts = n;
@@ -116,7 +121,8 @@ pst_status exec_bind_parts(struct exec_rank *rank, struct exec_list *list,
     const struct pst_program_call *from = &list->program->calls[call];
     const struct pst_op *op = &list->graph->ops[from->op];
     const bool forward = from->pass == PST_KERNEL_F;
-    const bool sum = pst_convert_work(op, from->pass) == PST_WORK_SUM;
+    const enum pst_convert_work work = pst_convert_work(op, from->pass);
+    const bool sum = work != PST_WORK_GATHER;
     const struct pst_tensor *operand = &list->graph->tensors[forward ? op->in[0] : op->out[0]];
     const uint32_t *operands = &list->program->operands[from->first_operand];
     const struct pst_operands at = pst_operands_of(op);
@@ -139,7 +145,7 @@ pst_status exec_bind_parts(struct exec_rank *rank, struct exec_list *list,
         .members = &stage->ranks[pst_plan_replica(stage, rank->index) * stage->tensor],
         .n_members = stage->tensor,
         .n_src = 1};
-    bind_pieces(rank, parts, operand, operand->batched ? from->samples : 1,
+    bind_pieces(rank, parts, work, operand, operand->batched ? from->samples : 1,
                 exec_value(rank, list->program, operands[forward ? at.y : at.dx]));
     list->parts[call] = parts;
     return PST_OK;

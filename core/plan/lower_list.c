@@ -127,6 +127,11 @@ static void close_update(struct writer *w, uint32_t p)
     w->reduced[stage] = w->n;
     append(w, PST_I_REDUCE, stage);
     wait_for(w, w->reduced[stage], w->pass_at[p]);
+    if (pst_plan_merges(&plan->stages[stage], w->list.parts->low->graph)) {
+        append(w, PST_I_MERGE, stage);
+        wait_for(w, w->n - 1, w->reduced[stage]);
+        w->reduced[stage] = w->n - 1;
+    }
     if (steps_last(plan, stage)) {
         return;
     }

@@ -45,6 +45,9 @@ static uint32_t seat_of(const struct pst_plan *plan, const struct pst_instr *ins
     if (instr->op == PST_I_REDUCE || instr->op == PST_I_GATHER) {
         return seat_in(&plan->stages[instr->stage], false, rank);
     }
+    if (instr->op == PST_I_MERGE) {
+        return pst_plan_replica(&plan->stages[instr->stage], rank);
+    }
     if (instr->op == PST_I_TIE) {
         const struct pst_plan_tie *tie = &plan->ties[instr->stage];
         const bool pieces = sums_of(plan, instr->stage) > 1;
@@ -65,14 +68,24 @@ static uint32_t own_seat(const struct pst_plan *plan, const struct pst_instr *in
     return seat != PST_NONE ? seat : 0;
 }
 
-uint32_t pst_plan_n_meetings(const struct pst_plan *plan)
+/* Those of MERGE come last: one for each replica of the stages before this one. */
+static uint32_t first_merge(const struct pst_plan *plan, uint32_t stage)
 {
     uint32_t n = 2 * plan->n_stages + 1;
 
     for (uint32_t t = 0; t < plan->n_ties; t++) {
         n += sums_of(plan, t);
     }
-    return n * parts_of(plan);
+    n *= parts_of(plan);
+    for (uint32_t s = 0; s < stage; s++) {
+        n += pst_plan_replicas(&plan->stages[s]);
+    }
+    return n;
+}
+
+uint32_t pst_plan_n_meetings(const struct pst_plan *plan)
+{
+    return first_merge(plan, plan->n_stages);
 }
 
 uint32_t pst_plan_meeting_of(const struct pst_plan *plan, const struct pst_instr *instr,
@@ -80,6 +93,9 @@ uint32_t pst_plan_meeting_of(const struct pst_plan *plan, const struct pst_instr
 {
     uint32_t n = 2 * plan->n_stages + (instr->op == PST_I_TIE);
 
+    if (instr->op == PST_I_MERGE) {
+        return first_merge(plan, instr->stage) + own_seat(plan, instr, rank);
+    }
     if (instr->op == PST_I_REDUCE || instr->op == PST_I_GATHER) {
         n = instr->stage + (instr->op == PST_I_GATHER ? plan->n_stages : 0);
     }
@@ -145,6 +161,29 @@ static struct pst_meet_bytes gradient_bytes(const struct pst_plan *plan,
     return bytes;
 }
 
+/* The pieces that the replica updates of gradients of which each part made a part. */
+static uint64_t merged_bytes(const struct pst_plan *plan, const struct pst_graph *graph, uint32_t s,
+                             uint32_t replica)
+{
+    const struct pst_plan_stage *stage = &plan->stages[s];
+    struct pst_arena arena = {0};
+    struct pst_shards shards;
+    uint64_t bytes = 0;
+
+    pst_plan_shards(plan, graph, s, &arena, &shards);
+    for (uint32_t n = 0; n < stage->n_nodes; n++) {
+        const struct pst_op *op = &graph->ops[stage->nodes[n]];
+
+        for (uint32_t i = 0; i < op->n_param; i++) {
+            bytes += op->partial >> i & 1
+                         ? pst_shard_of(&shards, graph, op->param[i], replica).elems * sizeof(float)
+                         : 0;
+        }
+    }
+    pst_arena_finish(&arena);
+    return bytes;
+}
+
 /* Is the parameter updated by the STEP of this stage? That of the first stage with these ranks. */
 static bool is_updated(const struct pst_plan *plan, const struct pst_parameter *parameter,
                        uint32_t s)
@@ -190,6 +229,9 @@ struct pst_meet_bytes pst_plan_meet_bytes(const struct pst_plan *plan,
     switch (instr->op) {
     case PST_I_REDUCE:
         return gradient_bytes(plan, graph, instr->stage);
+    case PST_I_MERGE:
+        bytes = merged_bytes(plan, graph, instr->stage, own_seat(plan, instr, rank));
+        return (struct pst_meet_bytes){bytes, bytes};
     case PST_I_GATHER:
         return (struct pst_meet_bytes){0, weight_bytes(plan, graph, instr->stage)};
     case PST_I_TIE:

@@ -14,6 +14,7 @@ static const char *const instr_names[PST_I_COUNT] = {
     [PST_I_FETCH] = "FETCH", [PST_I_REDUCE] = "REDUCE",
     [PST_I_TIE] = "TIE",     [PST_I_NORM] = "NORM",
     [PST_I_STEP] = "STEP",   [PST_I_GATHER] = "GATHER",
+    [PST_I_MERGE] = "MERGE",
 };
 
 const char *pst_instr_name(uint32_t op)
@@ -278,6 +279,16 @@ bool pst_plan_tie_has(const struct pst_plan *plan, uint32_t tie, uint32_t rank)
         i++;
     }
     return i < members->n_stages;
+}
+
+bool pst_plan_merges(const struct pst_plan_stage *stage, const struct pst_graph *graph)
+{
+    for (uint32_t n = 0; n < stage->n_nodes; n++) {
+        if (graph->ops[stage->nodes[n]].partial != 0) {
+            return true;
+        }
+    }
+    return false;
 }
 
 uint32_t pst_plan_logical(const struct pst_plan *plan, uint32_t *ret_device_of)

@@ -42,6 +42,8 @@ enum pst_instr_op {
     PST_I_NORM = 12,
     PST_I_STEP = 13,
     PST_I_GATHER = 14,
+    PST_I_MERGE = 15, /* after REDUCE: gradients of whole parameters of which each part of a replica
+                         made a part are added over its parts */
     PST_I_COUNT
 };
 
@@ -59,11 +61,9 @@ enum pst_payload {
 struct pst_instr {
     uint8_t op;        /* enum pst_instr_op */
     uint8_t payload;   /* SEND, RECV */
-    bool over_parts;   /* REDUCE: of uses of whole parameters of which each part makes a part of the
-                          gradient (pst_op.partial), over all ranks of the stage */
     bool at_part_head; /* a FETCH that is posted when the list reaches it; false in plans */
-    uint32_t stage; /* passes, copies, REDUCE, STEP, GATHER: the stage; SEND, RECV: the edge, or the
-                       stage of the guest; TIE: the tie */
+    uint32_t stage; /* passes, copies, REDUCE, MERGE, STEP, GATHER: the stage; SEND, RECV: the edge,
+                       or the stage of the guest; TIE: the tie */
     uint32_t microbatch;              /* passes and copies: of that stage */
     uint32_t node;                    /* copies: operator */
     uint32_t first_sample, n_samples; /* SEND, RECV: samples of the step */
@@ -350,6 +350,9 @@ void pst_plan_count(const struct pst_plan *plan, uint32_t s, uint32_t *ret_held,
 
 /* Returns true if a rank holds one of the stages that use the tied parameter. */
 bool pst_plan_tie_has(const struct pst_plan *plan, uint32_t tie, uint32_t rank);
+
+/* Does MERGE add anything up for the stage? */
+bool pst_plan_merges(const struct pst_plan_stage *stage, const struct pst_graph *graph);
 
 /* Derives edges and ties from graph and stages. Call once after the last stage. */
 pst_status pst_plan_connect(struct pst_plan *plan, const struct pst_graph *graph,

@@ -80,6 +80,16 @@ static uint32_t parity_of(const struct pst_program *program,
     return (section->phase + ahead) % 2;
 }
 
+static uint32_t count_grads(const struct pst_program *program)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < program->n_params; i++) {
+        n += program->params[i].n_grads;
+    }
+    return n;
+}
+
 /* The accumulators of the stage's uses of each parameter. */
 static const struct pst_program_meeting *make_reduce(struct pst_builder *b,
                                                      const struct pst_program_section *section,
@@ -90,12 +100,9 @@ static const struct pst_program_meeting *make_reduce(struct pst_builder *b,
     const uint32_t parity = b->plan->deferred_step ? parity_of(program, section, stage) : 0;
     struct pst_program_meeting *meeting = make_meeting(b, PST_MEET_SUM, stage);
     struct parts parts = {NULL, 0};
-    uint32_t room = 0;
 
-    for (uint32_t i = 0; i < program->n_params; i++) {
-        room += program->params[i].n_grads * shards->n;
-    }
-    parts.rows = pst_arena_array(&b->program->arena, room, sizeof *parts.rows);
+    parts.rows = pst_arena_array(&b->program->arena, (size_t)count_grads(program) * shards->n,
+                                 sizeof *parts.rows);
     for (uint32_t i = 0; i < program->n_params; i++) {
         const struct pst_program_param *row = &program->params[i];
         const struct pst_parameter *parameter = &b->graph->params[row->parameter];
@@ -109,6 +116,46 @@ static const struct pst_program_meeting *make_reduce(struct pst_builder *b,
     }
     meeting->parts = parts.rows;
     meeting->n_parts = parts.n;
+    return meeting;
+}
+
+/* --- MERGE -------------------------------------------------------------------------------------*/
+
+/* The pieces that the rank updates, of uses of whole parameters of which each part made a part. */
+static const struct pst_program_meeting *make_merge(struct pst_builder *b,
+                                                    const struct pst_program_section *section,
+                                                    uint32_t stage)
+{
+    const struct pst_plan_stage *of = &b->plan->stages[stage];
+    const struct pst_program *program = b->program;
+    const uint32_t parity = b->plan->deferred_step ? parity_of(program, section, stage) : 0;
+    struct pst_program_meeting *meeting = pst_arena_array(&b->program->arena, 1, sizeof *meeting);
+    struct parts parts = {NULL, 0};
+
+    parts.rows = pst_arena_array(&b->program->arena, count_grads(program), sizeof *parts.rows);
+    for (uint32_t i = 0; i < program->n_params; i++) {
+        const struct pst_program_param *row = &program->params[i];
+        const struct pst_parameter *parameter = &b->graph->params[row->parameter];
+
+        for (uint32_t g = 0; g < row->n_grads && row->shard.elems > 0; g++) {
+            const uint32_t user = row->grad_users[g], op = parameter->users[user];
+
+            if (b->stage_of[op] == stage &&
+                (b->graph->ops[op].partial >> parameter->user_slots[user] & 1) != 0) {
+                parts.rows[parts.n++] =
+                    (struct pst_program_meet_part){.value = row->grads[parity * row->n_grads + g],
+                                                   .owner = PST_NONE,
+                                                   .begin = row->shard.first * sizeof(float),
+                                                   .bytes = row->shard.elems * sizeof(float)};
+            }
+        }
+    }
+    *meeting =
+        (struct pst_program_meeting){.kind = PST_MEET_SUM,
+                                     .members = &of->ranks[b->stages[stage].replica * of->tensor],
+                                     .n_members = of->tensor,
+                                     .parts = parts.rows,
+                                     .n_parts = parts.n};
     return meeting;
 }
 
@@ -208,6 +255,11 @@ const struct pst_program_meeting *pst_build_meeting(struct pst_builder *b,
     if (instr->op == PST_I_TIE) {
         return b->param_row[b->plan->ties[instr->stage].parameter] != PST_NONE
                    ? make_tie(b, section, instr)
+                   : NULL;
+    }
+    if (instr->op == PST_I_MERGE) {
+        return b->plan->stages[instr->stage].tensor > 1 && b->stages[instr->stage].local
+                   ? make_merge(b, section, instr->stage)
                    : NULL;
     }
     if (pst_plan_replicas(&b->plan->stages[instr->stage]) < 2 || !b->stages[instr->stage].local) {

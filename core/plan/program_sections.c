@@ -103,6 +103,7 @@ static pst_status build_instr(struct pst_builder *b, const struct pst_program_se
         pst_build_copy(b, instr);
         break;
     case PST_I_REDUCE:
+    case PST_I_MERGE:
     case PST_I_TIE:
     case PST_I_GATHER:
         list->meeting = pst_build_meeting(b, section, instr);

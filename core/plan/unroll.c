@@ -76,7 +76,8 @@ uint32_t pst_plan_bucket_of(const struct pst_plan *plan, const struct pst_instr 
     if (instr->op == PST_I_GATHER) {
         return 2 * instr->stage;
     }
-    if (instr->op == PST_I_REDUCE || instr->op == PST_I_TIE || instr->op == PST_I_NORM) {
+    if (instr->op == PST_I_REDUCE || instr->op == PST_I_MERGE || instr->op == PST_I_TIE ||
+        instr->op == PST_I_NORM) {
         return 2 * plan->n_stages;
     }
     if (instr->op == PST_I_OFFLOAD) {

@@ -17,6 +17,7 @@ static uint32_t batch_of(const struct pst_sim_record *record, const struct pst_s
     }
     switch (run->list[at].op) {
     case PST_I_REDUCE:
+    case PST_I_MERGE:
     case PST_I_TIE:
     case PST_I_NORM:
     case PST_I_STEP:

@@ -20,7 +20,8 @@ static inline uint64_t pst_later(uint64_t a_ns, uint64_t b_ns)
 /* QUEUE_COUNT: none. */
 static inline uint32_t pst_sim_queue_of(uint32_t op)
 {
-    bool sum = op == PST_I_REDUCE || op == PST_I_TIE || op == PST_I_NORM || op == PST_I_GATHER;
+    bool sum = op == PST_I_REDUCE || op == PST_I_TIE || op == PST_I_NORM || op == PST_I_GATHER ||
+               op == PST_I_MERGE;
     return op == PST_I_SEND   ? QUEUE_SEND
            : op == PST_I_RECV ? QUEUE_RECV
            : sum              ? QUEUE_REDUCE

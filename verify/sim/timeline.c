@@ -155,6 +155,7 @@ uint8_t pst_lane_of(uint8_t op)
         [PST_I_TIE] = PST_LANE_REDUCE,
         [PST_I_NORM] = PST_LANE_REDUCE,
         [PST_I_GATHER] = PST_LANE_REDUCE,
+        [PST_I_MERGE] = PST_LANE_REDUCE,
         [PST_I_STEP] = PST_LANE_OPTIMIZER,
     };
 

@@ -62,6 +62,7 @@ void pst_span_describe(const struct pst_plan *plan, const struct pst_instr *inst
     case PST_I_NORM:
         break;
     case PST_I_REDUCE:
+    case PST_I_MERGE:
     case PST_I_STEP:
     case PST_I_GATHER:
         span->stage = instr->stage;

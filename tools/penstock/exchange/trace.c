@@ -308,13 +308,14 @@ static const struct slice {
     bool stage, microbatch;
     const char *category;
 } slices[PST_I_COUNT] = {
-    [PST_I_F] = {'F', true, true, "F"},      [PST_I_B] = {'I', true, true, "B"},
-    [PST_I_W] = {'W', true, true, "W"},      [PST_I_BW] = {'B', true, true, "BW"},
-    [PST_I_R] = {'R', true, true, "R"},      [PST_I_SEND] = {0, true, false, "comm"},
-    [PST_I_RECV] = {0, true, false, "comm"}, [PST_I_OFFLOAD] = {0, true, true, "copy"},
-    [PST_I_FETCH] = {0, true, true, "copy"}, [PST_I_REDUCE] = {0, true, false, "comm"},
-    [PST_I_TIE] = {0, false, false, "comm"}, [PST_I_NORM] = {0, false, false, "comm"},
-    [PST_I_STEP] = {0, true, false, "opt"},  [PST_I_GATHER] = {0, true, false, "comm"},
+    [PST_I_F] = {'F', true, true, "F"},       [PST_I_B] = {'I', true, true, "B"},
+    [PST_I_W] = {'W', true, true, "W"},       [PST_I_BW] = {'B', true, true, "BW"},
+    [PST_I_R] = {'R', true, true, "R"},       [PST_I_SEND] = {0, true, false, "comm"},
+    [PST_I_RECV] = {0, true, false, "comm"},  [PST_I_OFFLOAD] = {0, true, true, "copy"},
+    [PST_I_FETCH] = {0, true, true, "copy"},  [PST_I_REDUCE] = {0, true, false, "comm"},
+    [PST_I_TIE] = {0, false, false, "comm"},  [PST_I_NORM] = {0, false, false, "comm"},
+    [PST_I_STEP] = {0, true, false, "opt"},   [PST_I_GATHER] = {0, true, false, "comm"},
+    [PST_I_MERGE] = {0, true, false, "comm"},
 };
 
 static const struct slice *slice_of(const struct pst_span *span)

@@ -93,11 +93,14 @@ const char *pst_figure_kind_name(enum pst_figure_kind kind)
 enum pst_figure_kind pst_figure_kind_of(const struct pst_span *span)
 {
     static const enum pst_figure_kind of[PST_I_COUNT] = {
-        [PST_I_F] = FIGURE_F,           [PST_I_B] = FIGURE_B,         [PST_I_W] = FIGURE_W,
-        [PST_I_BW] = FIGURE_BW,         [PST_I_R] = FIGURE_R,         [PST_I_SEND] = FIGURE_ACT,
-        [PST_I_RECV] = FIGURE_ACT,      [PST_I_OFFLOAD] = FIGURE_OUT, [PST_I_FETCH] = FIGURE_IN,
-        [PST_I_REDUCE] = FIGURE_REDUCE, [PST_I_TIE] = FIGURE_REDUCE,  [PST_I_NORM] = FIGURE_REDUCE,
-        [PST_I_STEP] = FIGURE_STEP,     [PST_I_GATHER] = FIGURE_REDUCE,
+        [PST_I_F] = FIGURE_F,          [PST_I_B] = FIGURE_B,
+        [PST_I_W] = FIGURE_W,          [PST_I_BW] = FIGURE_BW,
+        [PST_I_R] = FIGURE_R,          [PST_I_SEND] = FIGURE_ACT,
+        [PST_I_RECV] = FIGURE_ACT,     [PST_I_OFFLOAD] = FIGURE_OUT,
+        [PST_I_FETCH] = FIGURE_IN,     [PST_I_REDUCE] = FIGURE_REDUCE,
+        [PST_I_TIE] = FIGURE_REDUCE,   [PST_I_NORM] = FIGURE_REDUCE,
+        [PST_I_STEP] = FIGURE_STEP,    [PST_I_GATHER] = FIGURE_REDUCE,
+        [PST_I_MERGE] = FIGURE_REDUCE,
     };
 
     if (span->op < PST_I_F || span->op >= PST_I_COUNT) {
