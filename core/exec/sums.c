@@ -97,11 +97,9 @@ static void bind_pieces(struct exec_rank *rank, struct exec_parts *parts,
     const uint32_t n_members = sum ? 1 : meeting->n_members;
     const uint32_t n = sum ? 1 : samples * n_members;
     struct pst_meet_part *pieces = pst_arena_array(&rank->memory, n, sizeof *pieces);
-    const void **src = pst_arena_array(&rank->memory, 1, sizeof *src);
 
-    src[0] = parts->own;
     for (uint32_t i = 0; i < n; i++) {
-        pieces[i] = (struct pst_meet_part){.src = sum ? src : NULL,
+        pieces[i] = (struct pst_meet_part){.src = sum ? &parts->own : NULL,
                                            .dst = result + i * operand->bytes,
                                            .elems = sum ? operand->elems * samples : operand->bytes,
                                            .owner = sum ? PST_NONE : i % n_members};

@@ -48,8 +48,8 @@ static const struct {
                   ATTRIBUTE(smoothing),    ATTRIBUTE(z_loss),     ATTRIBUTE(eps),
                   ATTRIBUTE(momentum),     ATTRIBUTE(map),        ATTRIBUTE(reduce),
                   ATTRIBUTE(constants),    ATTRIBUTE(axis),       ATTRIBUTE(axes),
-                  ATTRIBUTE(swapped),      ATTRIBUTE(logarithm),
-                  ATTRIBUTE(convert),      ATTRIBUTE(parts)};
+                  ATTRIBUTE(swapped),      ATTRIBUTE(logarithm),  ATTRIBUTE(convert),
+                  ATTRIBUTE(parts)};
 
 #undef ATTRIBUTE
 
@@ -86,6 +86,11 @@ const char *pst_op_title(const struct pst_op *op)
     const struct pst_op_rules *rules = kinds[op->kind];
 
     return rules->title != NULL ? rules->title(op) : rules->kind.name;
+}
+
+bool pst_op_is_convert(uint32_t kind)
+{
+    return kind < PST_OP_KINDS && kinds[kind]->converts;
 }
 
 bool pst_op_is_loss(uint32_t kind)

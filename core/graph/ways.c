@@ -11,9 +11,8 @@
 
 #include "graph/op_rules.h"
 
-#define LARGE                                                                                      \
-    (1u << 20) /* bytes of a matrix that is split although its result is joined at once            \
-                */
+/* Bytes of a matrix that is split although its result must be joined. */
+enum { LARGE = 1 << 20 };
 
 static const struct pst_tensor *tensor_of(const struct ways *ways, uint32_t tensor)
 {
@@ -98,8 +97,7 @@ static struct cut wanted_by(const struct ways *ways, uint32_t reader, uint32_t t
     case PST_OP_GLU:
         return (struct cut){2, {one.sections[0] / 2, one.sections[0] / 2}};
     case PST_OP_ACT:
-        after = wanted_cut(ways, op->out[0]);
-        return after;
+        return wanted_cut(ways, op->out[0]);
     case PST_OP_LINEAR:
         return op->act == PST_ACT_NONE && may_split(ways, op->param[0]) ? one : (struct cut){0};
     default:

@@ -25,7 +25,7 @@ void pst_split_fault(struct pst_split_walk *w, const char *rule, const char *for
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
     pst_check_add(w->check, rule, PST_NONE, PST_NONE, "operator %s: %s",
-                  w->op != NULL ? w->op->name : "none", text);
+                  w->op != NULL ? w->op->name : "of the model", text);
 }
 
 /* --- shapes ------------------------------------------------------------------------------------*/
@@ -151,13 +151,13 @@ static void check_params(struct pst_split_walk *w)
     }
     for (uint32_t p = 0; p < w->graph->n_params; p++) {
         const struct pst_parameter *local = &w->graph->params[p], *whole = whole_param(w, p);
-        if (whole == NULL || !covers_once(w, local, whole)) {
+        if (whole != &w->whole->params[p] || !covers_once(w, local, whole)) {
             pst_split_fault(
                 w, "SPLIT4", "the parts do not cover each element of parameter %s once%s",
                 local->name, whole != NULL && whole->muon != 0 ? "; Muon needs all of it" : "");
         } else if (local->dtype != whole->dtype || local->init != whole->init ||
-                   local->decay != whole->decay || local->rule != whole->rule ||
-                   local->muon != whole->muon) {
+                   local->init_scale != whole->init_scale || local->decay != whole->decay ||
+                   local->rule != whole->rule || local->muon != whole->muon) {
             pst_split_fault(w, "SPLIT4", "parameter %s is not of the kind that it is in the whole",
                             local->name);
         }
