@@ -34,7 +34,7 @@ struct exec_instr {
 /* A call in which the parts of a replica meet (graph/split.h). */
 struct exec_parts {
     struct pst_meeting meeting;
-    const char *own; /* of a gather: what the rank brings, sample by sample */
+    const void *own; /* what the rank brings, sample by sample */
     uint32_t me;     /* which member it is */
 };
 

@@ -417,6 +417,7 @@ static inline bool pst_op_has_param(const struct pst_op *op, uint32_t slot)
 
 /* Returns true if the result is a loss: one number per sample, with no gradient from elsewhere. */
 bool pst_op_is_loss(uint32_t kind);
+bool pst_op_is_convert(uint32_t kind); /* of layouts (split.h) */
 
 /* Writes initial values: a function of (seed, parameter's canonical name) alone. f32 [elems]. */
 void pst_parameter_init(const struct pst_parameter *parameter, uint64_t seed, float *ret_values);

@@ -49,7 +49,11 @@ static const struct {
                   ATTRIBUTE(momentum),     ATTRIBUTE(map),        ATTRIBUTE(reduce),
                   ATTRIBUTE(constants),    ATTRIBUTE(axis),       ATTRIBUTE(axes),
                   ATTRIBUTE(swapped),      ATTRIBUTE(logarithm),  ATTRIBUTE(convert),
+<<<<<<< HEAD
                   ATTRIBUTE(parts),        ATTRIBUTE(row)};
+=======
+                  ATTRIBUTE(parts)};
+>>>>>>> h-parts
 
 #undef ATTRIBUTE
 
@@ -86,6 +90,11 @@ const char *pst_op_title(const struct pst_op *op)
     const struct pst_op_rules *rules = kinds[op->kind];
 
     return rules->title != NULL ? rules->title(op) : rules->kind.name;
+}
+
+bool pst_op_is_convert(uint32_t kind)
+{
+    return kind < PST_OP_KINDS && kinds[kind]->converts;
 }
 
 bool pst_op_is_loss(uint32_t kind)

@@ -93,6 +93,7 @@ struct pst_op_rules {
     uint32_t form;                    /* PST_FORM_*: the arrays that a builder brings */
     bool loss;                        /* the result is a loss: one number a sample */
     bool classes;                     /* loss: targets are classes, of which -1 does not count */
+    bool converts;                    /* it has parts meet, or cut what they have (split.h) */
     bool costly;                      /* else it is PST_NODE_CHEAP, unless it is a loss */
     uint32_t flags;                   /* PST_NODE_* besides */
     uint32_t (*more_flags)(const struct pst_op *op); /* PST_NODE_* of this operator, too */

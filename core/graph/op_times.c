@@ -164,8 +164,12 @@ static uint64_t convert_ns(const struct pst_cost_model *cost, uint32_t op, uint3
     return work == PST_WORK_NONE ? 0
            : pst_op_meets(of, pass)
                ? pst_cost_ring_ns(cost,
+<<<<<<< HEAD
                                   (struct pst_meet_bytes){work != PST_WORK_GATHER ? all : 0,
                                                           work != PST_WORK_SCATTER ? all : 0},
+=======
+                                  (struct pst_meet_bytes){work == PST_WORK_SUM ? all : 0, all},
+>>>>>>> h-parts
                                   of->parts, false)
                : pass_ns(cost, cost->cluster, op, pass, samples);
 }
@@ -173,7 +177,7 @@ static uint64_t convert_ns(const struct pst_cost_model *cost, uint32_t op, uint3
 static void cost_once(const struct pst_cost_model *cost, uint32_t op, uint32_t samples,
                       struct pst_times *ret_times)
 {
-    if (cost->graph->ops[op].kind == PST_OP_CONVERT) {
+    if (pst_op_is_convert(cost->graph->ops[op].kind)) {
         *ret_times = (struct pst_times){.forward_ns = convert_ns(cost, op, 0, samples),
                                         .backward_input_ns = convert_ns(cost, op, 1, samples)};
         return;

@@ -296,10 +296,11 @@ static pst_status check_ways(const struct ways *ways, struct pst_error *err)
             return PST_OK;
         }
     }
-    return pst_fail(err, PST_ERR_CONFIG, "config.value",
-                    "parallel.tensor = %u splits no operator of model %s; take replicas "
-                    "(train.degrees) or stages",
-                    ways->parts, ways->graph->name);
+    return pst_fail(
+        err, PST_ERR_CONFIG, "config.value",
+        "parallel.tensor = %u divides no operator of model %s, neither heads nor widths; "
+        "take another value, replicas (train.degrees) or stages",
+        ways->parts, ways->graph->name);
 }
 
 static pst_status make_graph(struct splitter *s, struct pst_graph **ret_graph,

@@ -57,7 +57,7 @@ static inline enum pst_convert_work pst_convert_work(const struct pst_op *op, ui
 /* Does this pass of an operator need the other parts? */
 static inline bool pst_op_meets(const struct pst_op *op, uint32_t pass)
 {
-    return op->kind == PST_OP_CONVERT && pst_convert_work(op, pass) >= PST_WORK_SUM;
+    return pst_op_is_convert(op->kind) && pst_convert_work(op, pass) >= PST_WORK_SUM;
 }
 
 /* How to divide. */

@@ -108,10 +108,9 @@ static void code_parallel(struct file *f)
     pst_codec_object(c, "parallel");
     pst_codec_uint(c, "zero", &f->plan->zero);
     pst_codec_end(c);
-    if (f->plan->zero != f->version - 1 && pst_codec_is_sound(c)) {
+    if (f->plan->zero != 1 && pst_codec_is_sound(c)) {
         pst_codec_fail(c, "input.unsupported", "parallel",
-                       "zero = %u in a file of version %u; version 2 has zero = 1", f->plan->zero,
-                       f->version);
+                       "zero = %u, expected 1; leave the table out for 0", f->plan->zero);
     }
 }
 
@@ -447,7 +446,8 @@ static void code_tensor(struct file *f, struct pst_plan_stage *stage)
         return;
     }
     if (stated && stage->tensor < 2) {
-        pst_codec_fail(c, NULL, "tensor", "%u; leave it out for 1", stage->tensor);
+        pst_codec_fail(c, NULL, "tensor", "%u, expected 2 or more; leave the key out for 1",
+                       stage->tensor);
     } else if (stage->tensor != f->graph->parts) {
         pst_codec_fail(c, NULL, "tensor",
                        "the plan was made with parallel.tensor = %u, here it is %u; plan again",

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "session/groups.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"
@@ -47,7 +48,7 @@ pst_status pst_groups_split(const struct pst_job *job, struct pst_graph **graph,
 
 /* --- the cluster -------------------------------------------------------------------------------*/
 
-/* One node, however large, is as good as none. */
+/* A cluster in one node needs no check of nodes. */
 static bool has_nodes(const struct pst_cluster *cluster)
 {
     return cluster->node_size > 0 && cluster->node_size < cluster->devices;
@@ -58,26 +59,58 @@ static pst_status check_cluster(const struct pst_cluster *cluster, long long ten
 {
     if (cluster->devices % tensor != 0) {
         return pst_fail(err, PST_ERR_CONFIG, "config.value",
-                        "parallel.tensor = %lld does not divide the %lld devices of [cluster]; set "
+                        "parallel.tensor = %lld does not divide cluster.devices = %lld; set "
                         "cluster.devices to a multiple of it",
                         tensor, (long long)cluster->devices);
     }
     if (has_nodes(cluster) && cluster->node_size % tensor != 0) {
-        return pst_fail(err, PST_ERR_CONFIG, "config.value",
-                        "parts of a replica are in one node: parallel.tensor = %lld does not "
-                        "divide cluster.node_size = %lld",
-                        tensor, (long long)cluster->node_size);
+        return pst_fail(
+            err, PST_ERR_CONFIG, "config.value",
+            "parallel.tensor = %lld does not divide cluster.node_size = %lld: the parts "
+            "of a replica must be in one node; set cluster.node_size to a multiple of it",
+            tensor, (long long)cluster->node_size);
     }
     return cluster->n_kinds == 0
                ? PST_OK
-               : pst_fail(err, PST_ERR_UNSUPPORTED, "plan.mismatch",
-                          "parallel.tensor = %lld takes devices that are all alike, and those of "
-                          "[cluster] are not; set parallel.tensor = 1",
-                          tensor);
+               : pst_fail(
+                     err, PST_ERR_UNSUPPORTED, "plan.mismatch",
+                     "parallel.tensor = %lld needs equal devices, but [[cluster.device]] describes "
+                     "different ones; remove those tables or set parallel.tensor = 1",
+                     tensor);
+}
+
+/* The parts compute whole operators apart, and their bits must agree: so do the processors, and the
+   library that uses them. How many cores there are does not matter. */
+static pst_status check_processors(const struct pst_session *session, struct pst_error *err)
+{
+    const struct pst_team *team = &session->team;
+    char own[256] = "", *all, *end;
+    pst_status status;
+
+    if (team->n < 2 || session->device_ops->describe == NULL) {
+        return PST_OK;
+    }
+    session->device_ops->describe(own, sizeof own);
+    end = strrchr(own, ';');
+    memset(end != NULL ? end : own, 0, sizeof own - (size_t)((end != NULL ? end : own) - own));
+    all = pst_alloc(team->n, sizeof own);
+    status = team->ops->exchange(own, all, sizeof own, err);
+    for (uint32_t r = 1; r < team->n && status == PST_OK; r++) {
+        if (strcmp(all, all + r * sizeof own) != 0) {
+            status = pst_fail(err, PST_ERR_UNSUPPORTED, "plan.mismatch",
+                              "parallel.tensor needs equal processors, whose bits agree: rank %u "
+                              "(host %s) has %s, rank 0 (host %s) %s",
+                              r, team->ops->host(r), all + r * sizeof own, team->ops->host(0), all);
+        }
+    }
+    free(all);
+    return status;
 }
 
 pst_status pst_groups_check(const struct pst_session *session, struct pst_error *err)
 {
+    pst_status status;
+
     const struct pst_job *job = session->job;
     const long long tensor = job->parallel.tensor;
 
@@ -85,15 +118,17 @@ pst_status pst_groups_check(const struct pst_session *session, struct pst_error 
         return PST_OK;
     }
     if (pst_module_has("transport", job->run.transport, PST_MODULE_IN_STREAMS)) {
-        return pst_config_place(job->config, "run", "transport",
-                                pst_fail(err, PST_ERR_CONFIG, "config.value",
-                                         "transport %s has no sums inside passes, which "
-                                         "parallel.tensor = %lld takes; set run.transport = "
-                                         "\"threads\" or \"mpi\"",
-                                         job->run.transport, tensor),
-                                err);
+        return pst_config_place(
+            job->config, "run", "transport",
+            pst_fail(err, PST_ERR_CONFIG, "config.value",
+                     "transport %s does not support parallel.tensor = %lld; set "
+                     "run.transport = \"threads\" or \"mpi\"",
+                     job->run.transport, tensor),
+            err);
     }
-    return place_error(job, check_cluster(&session->cluster, tensor, err), err);
+    status = check_cluster(&session->cluster, tensor, err);
+    PST_TRY(status, check_processors(session, err));
+    return place_error(job, status, err);
 }
 
 static uint64_t part_of(uint64_t whole, uint64_t parts)
@@ -142,8 +177,12 @@ void pst_groups_expand(const struct pst_graph *graph, struct pst_planned *planne
 
 void pst_groups_explain(const struct pst_graph *graph, struct pst_error *err)
 {
-    if (graph->parts > 1 && err != NULL && strstr(err->message, "device") != NULL) {
-        pst_error_prefix(err, "parallel.tensor = %u, a device is a group of %u", graph->parts,
-                         graph->parts);
+    if (graph->parts > 1 && err != NULL && strcmp(err->kind, "config.key") != 0 &&
+        strstr(err->message, "device") != NULL) {
+        pst_error_prefix(
+            err,
+            "parallel.tensor = %u: here a device is a group of %u, and bytes are those "
+            "of each of them",
+            graph->parts, graph->parts);
     }
 }

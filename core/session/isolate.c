@@ -126,10 +126,9 @@ static pst_status search_plan(const void *job, bool (*cancelled)(void), void *re
 
     pst_groups_describe(session, session->profile != NULL ? pst_session_side_by_side(session) : 0,
                         &groups);
-    status = planner(session->job, session->graph, groups.cost.cluster, &groups.cost,
-                     pst_predict_step,
-                     cancelled == pst_worker_stopped_or_late ? pst_worker_stopped : cancelled,
-                     ret_planned, err);
+    status = planner(
+        session->job, session->graph, groups.cost.cluster, &groups.cost, pst_predict_step,
+        cancelled == pst_worker_stopped_or_late ? pst_worker_stopped : cancelled, ret_planned, err);
     if (status != PST_OK) {
         pst_groups_explain(session->graph, err);
     } else if (session->graph->parts > 1) {

@@ -79,8 +79,8 @@ static pst_status mark_muon(const struct pst_job *job, struct pst_graph *graph,
         factors[i] = muon_factor(job, graph, parameter);
         if (pst_is_split(parameter)) {
             status = pst_fail(err, PST_ERR_CONFIG, "config.value",
-                              "muon orthogonalises whole matrices, and \"%s\" is split over %u "
-                              "devices (parallel.tensor); set train.optimizer = \"adamw\"",
+                              "muon needs whole matrices, but \"%s\" is split over %u devices; set "
+                              "parallel.tensor = 1 or train.optimizer = \"adamw\"",
                               parameter->name, parameter->box.parts);
         }
     }

@@ -4,7 +4,7 @@
  * base, graph and their own folder; in core and in the program a folder only those before it, the
  * program after core; modules base, graph and what exec is to them. None of them names a strategy,
  * nor core a module. What is particular to a kind of operator is in its row (core/graph/ops) or a
- * kernel: nothing else distinguishes kinds by a switch or a table.
+ * kernel, or of the ways of being divided: nothing else distinguishes kinds by a switch or a table.
  */
 #include "test.h"
 
@@ -37,9 +37,12 @@ static size_t n_strategies;
 static const char *const other_words[][2] = {{"\"sqrt\"", "/core/graph/ops/elementwise.c"},
                                              {"\"none\"", "/models/llama.c"}};
 /* Files that may compare the kind of an operator, each for one question that no other file has. The
- * proof has none: it derives everything from masks of operands. */
+ * proof derives everything from masks of operands, but for layouts over parts. */
 static const char *const kind_askers[] = {
     "/core/graph/graph_digest.c", /* kinds before PST_OP_PARAMETER keep the digests that they had */
+    "/core/graph/ways.c",         /* how operators are divided over parts; the proof of that: */
+    "/verify/prove/layout_table.c",
+    "/verify/prove/layouts.c",
     "/core/session/parameter_groups.c",  /* Muon: weights of linear layers */
     "/models/onnx/emit_ops.c",           /* an operator that the same file has matched */
     "/models/plugin/model.c",            /* PST_OP_CALLS: kinds that a plugin may ask for */
@@ -143,7 +146,8 @@ static bool asks_kind(const char *path, const char *line)
         const bool label = word >= line + 5 && strncmp(word - 5, "case ", 5) == 0;
 
         if (strncmp(word, "PST_OP_KINDS", 12) != 0 &&
-            (label || (word > line && word[-1] == '[') || (!may_ask && is_compared(line, word)))) {
+            ((word > line && word[-1] == '[') ||
+             (!may_ask && (label || is_compared(line, word))))) {
             return true;
         }
     }

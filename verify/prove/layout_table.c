@@ -10,11 +10,14 @@
  *   rotary              split by heads                                               split
  *   glu                 split gate|up                                                split
  *   act, add, map       all split alike                                              split
+ *   dropout             split, in one section                                        split
+ *   qknorm              split by heads                gains, whole: partial          split
+ *   norms, add, dropout tokens                        whole: partial                 tokens
  *   all                 whole                         whole                          whole
  *
  * The gradient of a fanned input is partial, as each part has columns of the product of its own;
- * that of a split one is split, and parameters in boxes have the gradients of their boxes. Nothing
- * in the table makes a partial gradient of a whole parameter.
+ * that of a split one is split, and parameters in boxes have the gradients of their boxes. A
+ * whole parameter beside split heads or rows of tokens has a partial gradient (pst_op.partial).
  */
 #include "prove/layouts.h"
 
@@ -26,6 +29,7 @@ static const char *layout_name(uint32_t layout)
                                         [PST_LAYOUT_FANNED] = "fanned",
                                         [PST_LAYOUT_PARTIAL] = "partial",
                                         [PST_LAYOUT_BIAS] = "a bias",
+                                        [PST_LAYOUT_TOKENS] = "split by tokens",
                                         [PST_LAYOUT_SPLIT] = "split",
                                         [PST_LAYOUT_STACKED] = "joined, not ordered",
                                         [PST_LAYOUT_APART] = "joined, not ordered",
@@ -103,18 +107,34 @@ static uint64_t last_axis(const struct pst_split_walk *w, uint32_t tensor)
 
 /* --- ways --------------------------------------------------------------------------------------*/
 
-static void whole_way(struct pst_split_walk *w, struct pst_split_place *place)
+static void expect_whole_params(struct pst_split_walk *w)
 {
-    for (uint32_t i = 0; i < w->of->n_in; i++) {
-        expect_layout(w, i, PST_LAYOUT_WHOLE);
-    }
     for (uint32_t i = 0; i < w->of->n_param || i < w->op->n_param; i++) {
         const struct pst_parameter *p = pst_split_param(w, i);
         if (p != NULL && pst_is_split(p)) {
             pst_split_fault(w, "SPLIT4", "reads all of %s, of which a part has a part", p->name);
         }
     }
+}
+
+static void whole_way(struct pst_split_walk *w, struct pst_split_place *place)
+{
+    for (uint32_t i = 0; i < w->of->n_in; i++) {
+        expect_layout(w, i, PST_LAYOUT_WHOLE);
+    }
+    expect_whole_params(w);
     place->layout = PST_LAYOUT_WHOLE;
+}
+
+/* Row by row. */
+static void tokens_way(struct pst_split_walk *w, struct pst_split_place *place)
+{
+    for (uint32_t i = 0; i < w->of->n_in; i++) {
+        expect_layout(w, i, PST_LAYOUT_TOKENS);
+    }
+    expect_whole_params(w);
+    place->layout = PST_LAYOUT_TOKENS;
+    place->partial = true;
 }
 
 static void column_way(struct pst_split_walk *w, struct pst_split_place *place)
@@ -174,15 +194,20 @@ static void attention_way(struct pst_split_walk *w, struct pst_split_place *plac
     set_split(place, 1, &width);
 }
 
-/* The heads that are turned are whole sections, and each part has whole heads. */
-static void rotary_way(struct pst_split_walk *w, struct pst_split_place *place)
+/* The heads that are turned, or normalised, are whole sections, and each part has whole heads. */
+static void heads_way(struct pst_split_walk *w, struct pst_split_place *place)
 {
     const struct pst_split_place *x = input_of(w, 0);
-    uint64_t turned = (uint64_t)w->of->heads * w->of->head_dim;
+    const bool turns = w->of->kind == PST_OP_ROTARY;
+    const uint64_t kv_heads = w->of->kv_heads > 0 ? w->of->kv_heads : w->of->heads;
+    const uint64_t depth = turns ? w->of->head_dim : w->whole->params[w->of->param[0]].dims[0];
+    uint64_t turned = depth * (turns ? w->of->heads : w->of->heads + kv_heads);
+    expect_whole_params(w);
+    place->partial = !turns;
     expect_layout(w, 0, PST_LAYOUT_SPLIT);
     for (uint32_t i = 0; turned > 0 && i < x->n_sections; i++) {
         if (x->sections[i] > turned ||
-            x->sections[i] % ((uint64_t)w->of->head_dim * w->parts) != 0) {
+            x->sections[i] % (depth * w->parts) != 0) {
             break;
         }
         turned -= x->sections[i];
@@ -213,26 +238,40 @@ static void element_way(struct pst_split_walk *w, struct pst_split_place *place)
             pst_split_fault(w, "SPLIT2", "its inputs are split, but not of one shape");
         }
     }
-    if (w->of->p != 0) {
+    if (w->of->p != 0 && (w->of->kind != PST_OP_DROPOUT || x->n_sections != 1)) {
         pst_split_fault(w, "SPLIT2", "its dropout is drawn by elements of the whole");
     }
     set_split(place, x->n_sections, x->sections);
 }
 
+static bool is_by_row(uint32_t kind)
+{
+    return kind == PST_OP_LAYERNORM || kind == PST_OP_RMSNORM || kind == PST_OP_ADD ||
+           kind == PST_OP_DROPOUT;
+}
+
+static bool is_by_element(uint32_t kind)
+{
+    return kind == PST_OP_ACT || kind == PST_OP_ADD || kind == PST_OP_MAP || kind == PST_OP_DROPOUT;
+}
+
 void pst_split_way(struct pst_split_walk *w, struct pst_split_place *place)
 {
-    const bool split = w->of->n_in > 0 && input_of(w, 0)->layout == PST_LAYOUT_SPLIT;
+    const uint32_t layout = w->of->n_in > 0 ? input_of(w, 0)->layout : PST_LAYOUT_WHOLE;
+    const bool split = layout == PST_LAYOUT_SPLIT;
     const uint32_t kind = w->of->kind;
     if (kind == PST_OP_LINEAR) {
         linear_way(w, place);
     } else if (split && kind == PST_OP_ATTENTION) {
         attention_way(w, place);
-    } else if (split && kind == PST_OP_ROTARY) {
-        rotary_way(w, place);
+    } else if (split && (kind == PST_OP_ROTARY || kind == PST_OP_QKNORM)) {
+        heads_way(w, place);
     } else if (split && kind == PST_OP_GLU) {
         glu_way(w, place);
-    } else if (split && (kind == PST_OP_ACT || kind == PST_OP_ADD || kind == PST_OP_MAP)) {
+    } else if (split && is_by_element(kind)) {
         element_way(w, place);
+    } else if (layout == PST_LAYOUT_TOKENS && is_by_row(kind)) {
+        tokens_way(w, place);
     } else {
         whole_way(w, place);
     }
@@ -244,20 +283,24 @@ void pst_split_way(struct pst_split_walk *w, struct pst_split_place *place)
 static uint32_t convert_from(const struct pst_split_walk *w, const struct pst_split_place *x)
 {
     const uint32_t rank = w->whole->tensors[x->of].rank;
+    const bool whole = x->layout == PST_LAYOUT_WHOLE && !x->no_bias;
+    const bool rows = rank == 2 && w->whole->tensors[x->of].dims[0] % w->parts == 0;
     switch (w->op->convert) {
     case PST_CONVERT_FAN:
-        return x->layout == PST_LAYOUT_WHOLE && !x->no_bias ? PST_LAYOUT_FANNED : PST_NONE;
+        return whole ? PST_LAYOUT_FANNED : PST_NONE;
     case PST_CONVERT_SUM:
         return x->layout == PST_LAYOUT_PARTIAL ? PST_LAYOUT_WHOLE : PST_NONE;
-    case PST_CONVERT_JOIN:
-        return x->layout != PST_LAYOUT_SPLIT || x->n_sections != 1 ? PST_NONE
-               : rank == 1                                         ? PST_LAYOUT_WHOLE
-                                                                   : PST_LAYOUT_STACKED;
+    case PST_CONVERT_SCATTER:
+        return x->layout == PST_LAYOUT_PARTIAL && rows ? PST_LAYOUT_TOKENS : PST_NONE;
+    case PST_CONVERT_GATHER:
+        return x->layout == PST_LAYOUT_TOKENS && !x->no_bias ? PST_LAYOUT_FANNED : PST_NONE;
     case PST_CONVERT_CUT:
-        return x->layout == PST_LAYOUT_WHOLE && !x->no_bias && rank == 1 &&
-                       last_axis(w, x->of) % w->parts == 0
-                   ? PST_LAYOUT_SPLIT
-                   : PST_NONE;
+        return whole && rows ? PST_LAYOUT_TOKENS : PST_NONE;
+    case PST_CONVERT_JOIN:
+        return x->layout == PST_LAYOUT_TOKENS && !x->no_bias         ? PST_LAYOUT_WHOLE
+               : x->layout != PST_LAYOUT_SPLIT || x->n_sections != 1 ? PST_NONE
+               : rank == 1                                           ? PST_LAYOUT_WHOLE
+                                                                     : PST_LAYOUT_STACKED;
     default:
         return PST_NONE;
     }
@@ -300,19 +343,23 @@ static void check_bias(struct pst_split_walk *w)
         return;
     }
     pst_split_place(w, w->op->out[0],
-                    (struct pst_split_place){.of = w->of->out[0], .layout = PST_LAYOUT_BIAS});
+                    (struct pst_split_place){.of = w->of->out[0],
+                                             .layout = PST_LAYOUT_BIAS,
+                                             .partial = w->op->partial != 0});
 }
 
 static void check_sum(struct pst_split_walk *w)
 {
     const struct pst_split_place *x = input_of(w, 0);
     const struct pst_split_place *bias = w->op->n_in == 2 ? input_of(w, 1) : x;
-    if (w->op->map != PST_MAP_ADD || !x->no_bias || x->layout != PST_LAYOUT_WHOLE ||
-        bias->layout != PST_LAYOUT_BIAS || bias->of != x->of) {
+    const bool tokens = x->layout == PST_LAYOUT_TOKENS;
+    if (w->op->map != PST_MAP_ADD || !x->no_bias || (x->layout != PST_LAYOUT_WHOLE && !tokens) ||
+        bias->partial != tokens || bias->layout != PST_LAYOUT_BIAS || bias->of != x->of) {
         pst_split_fault(w, "SPLIT1", "is not the sum over the parts and the bias of one layer");
         return;
     }
-    pst_split_place(w, w->op->out[0], (struct pst_split_place){.of = x->of});
+    pst_split_place(w, w->op->out[0],
+                    (struct pst_split_place){.of = x->of, .layout = x->layout});
 }
 
 void pst_split_helper(struct pst_split_walk *w)

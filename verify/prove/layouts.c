@@ -25,7 +25,7 @@ void pst_split_fault(struct pst_split_walk *w, const char *rule, const char *for
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
     pst_check_add(w->check, rule, PST_NONE, PST_NONE, "operator %s: %s",
-                  w->op != NULL ? w->op->name : "none", text);
+                  w->op != NULL ? w->op->name : "of the model", text);
 }
 
 /* --- shapes ------------------------------------------------------------------------------------*/
@@ -42,6 +42,9 @@ static uint32_t local_dims(const struct pst_split_walk *w, const struct pst_tens
     }
     if (layout == PST_LAYOUT_STACKED) {
         own[0] *= w->parts;
+    }
+    if (layout == PST_LAYOUT_TOKENS) {
+        own[0] /= w->parts;
     }
     if (layout == PST_LAYOUT_BIAS) {
         dims[0] = whole->dims[rank - 1];
@@ -85,13 +88,16 @@ void pst_split_place(struct pst_split_walk *w, uint32_t tensor, struct pst_split
     }
 }
 
-/* A result that only the operator itself reads is divided along its last axis, sums of attention by
-   heads along the first. */
-static void check_aux(struct pst_split_walk *w, uint32_t k, bool divided)
+/* A result that only the operator itself reads is divided along its last axis; sums of attention by
+   heads along the first, and what there is of each row of tokens. */
+static void check_aux(struct pst_split_walk *w, uint32_t k, uint32_t layout)
 {
+    const bool divided = layout == PST_LAYOUT_SPLIT || layout == PST_LAYOUT_TOKENS;
     const struct pst_tensor *local = &w->graph->tensors[w->op->out[k]];
     const struct pst_tensor *whole = &w->whole->tensors[w->of->out[k]];
-    uint32_t axis = w->of->kind == PST_OP_ATTENTION ? 0 : whole->rank - 1;
+    uint32_t axis = w->of->kind == PST_OP_ATTENTION || layout == PST_LAYOUT_TOKENS
+                        ? 0
+                        : whole->rank - 1;
     uint64_t dims[PST_MAX_RANK];
     memcpy(dims, whole->dims, sizeof dims);
     if (divided) {
@@ -151,13 +157,13 @@ static void check_params(struct pst_split_walk *w)
     }
     for (uint32_t p = 0; p < w->graph->n_params; p++) {
         const struct pst_parameter *local = &w->graph->params[p], *whole = whole_param(w, p);
-        if (whole == NULL || !covers_once(w, local, whole)) {
+        if (whole != &w->whole->params[p] || !covers_once(w, local, whole)) {
             pst_split_fault(
                 w, "SPLIT4", "the parts do not cover each element of parameter %s once%s",
                 local->name, whole != NULL && whole->muon != 0 ? "; Muon needs all of it" : "");
         } else if (local->dtype != whole->dtype || local->init != whole->init ||
-                   local->decay != whole->decay || local->rule != whole->rule ||
-                   local->muon != whole->muon) {
+                   local->init_scale != whole->init_scale || local->decay != whole->decay ||
+                   local->rule != whole->rule || local->muon != whole->muon) {
             pst_split_fault(w, "SPLIT4", "parameter %s is not of the kind that it is in the whole",
                             local->name);
         }
@@ -197,7 +203,8 @@ static const struct {
     FIELD(z_loss),    FIELD(eps),       FIELD(momentum),   FIELD(map),
     FIELD(reduce),    FIELD(constants), FIELD(axis),       FIELD(axes),
     FIELD(swapped),   FIELD(logarithm), FIELD(salt),       FIELD(positions),
-    FIELD(heads),     FIELD(kv_heads),  FIELD(custom),
+    FIELD(heads),     FIELD(kv_heads),  FIELD(custom),     FIELD(parts),
+    FIELD(row),       FIELD(partial),
 };
 
 static bool same_form(const struct pst_form *a, const struct pst_form *b)
@@ -219,10 +226,15 @@ static bool same_form(const struct pst_form *a, const struct pst_form *b)
                 : memcmp(a->data, b->data, elems * pst_dtype_bytes(a->dtype)) == 0);
 }
 
-/* A part has the attributes of the whole operator, but its share of the heads. */
-static void check_attributes(struct pst_split_walk *w, bool divided)
+/* A part has the attributes of the whole operator, but its share of the heads, and it knows where
+   its elements are in the whole if it draws random numbers by them. */
+static void check_attributes(struct pst_split_walk *w, const struct pst_split_place *place)
 {
+    const bool divided = place->layout == PST_LAYOUT_SPLIT;
     struct pst_op wanted = *w->of;
+    wanted.parts = w->of->p > 0 && place->layout != PST_LAYOUT_WHOLE ? w->parts : 0;
+    wanted.row = wanted.parts > 0 && divided ? (uint32_t)(place->sections[0] / w->parts) : 0;
+    wanted.partial = place->partial ? (1u << w->of->n_param) - 1 : 0;
     if (divided) {
         wanted.heads /= w->parts;
         wanted.kv_heads /= w->parts;
@@ -247,7 +259,6 @@ static void check_attributes(struct pst_split_walk *w, bool divided)
 static void check_part(struct pst_split_walk *w, uint32_t of, bool *found)
 {
     struct pst_split_place place = {.of = w->of->out[0]};
-    bool divided;
     if (found[of]) {
         pst_split_fault(w, "SPLIT1", "is there twice");
     }
@@ -258,11 +269,10 @@ static void check_part(struct pst_split_walk *w, uint32_t of, bool *found)
         return;
     }
     pst_split_way(w, &place);
-    divided = place.layout == PST_LAYOUT_SPLIT;
-    check_attributes(w, divided);
+    check_attributes(w, &place);
     pst_split_place(w, w->op->out[0], place);
     for (uint32_t k = 1; k < w->op->n_out; k++) {
-        check_aux(w, k, divided);
+        check_aux(w, k, place.layout);
     }
 }
 

@@ -13,6 +13,7 @@ enum pst_layout {
     PST_LAYOUT_FANNED,  /* the same on all parts; the sum of their gradients is the gradient */
     PST_LAYOUT_PARTIAL, /* the sum over the parts is the value; the gradient is the same on all */
     PST_LAYOUT_BIAS,    /* of the whole tensor's layer, whole */
+    PST_LAYOUT_TOKENS,  /* its n-th of the first axis, and of the gradient */
     PST_LAYOUT_SPLIT,   /* its n-th of each section of the last axis, and of the gradient */
     /* On the way from one section to the whole, from n, ..., c of each part: */
     PST_LAYOUT_STACKED, /* parts n, ..., c */
@@ -24,6 +25,8 @@ enum pst_layout {
 struct pst_split_place {
     uint32_t of; /* tensor of the whole */
     uint32_t layout;
+    bool partial;        /* of an operator: each part makes a part of the gradients of its whole
+                            parameters, which MERGE adds */
     bool no_bias;        /* the bias of its layer, which counts once, is not added yet */
     uint32_t n_sections; /* split: of the whole axis */
     uint64_t sections[PST_BOX_SECTIONS];

@@ -35,7 +35,7 @@ void pst_check_find_meetings(struct pst_check *check)
     for (uint32_t s = 0; s < plan->n_stages; s++) {
         for (uint32_t v = 0; v < plan->stages[s].n_nodes; v++) {
             check->converts[s] |=
-                check->graph->ops[plan->stages[s].nodes[v]].kind == PST_OP_CONVERT;
+                pst_op_is_convert(check->graph->ops[plan->stages[s].nodes[v]].kind);
         }
     }
 }

@@ -92,7 +92,8 @@ static void read_list(struct pst_check *check, uint32_t rank, struct ending *end
     for (uint32_t i = 0; i < device->n_instrs; i++) {
         const struct pst_instr *instr = &device->body[i];
         uint32_t s = instr->stage;
-        bool of_stage = instr->op == PST_I_REDUCE || instr->op == PST_I_STEP;
+        bool of_stage = instr->op == PST_I_REDUCE || instr->op == PST_I_MERGE ||
+                        instr->op == PST_I_STEP;
         if (of_stage && pst_check_place(check, rank, s) == PST_NONE) {
             pst_check_instr(check, "PASS4", rank, i, ": the stage is not on this device");
         } else if (instr->op == PST_I_REDUCE) {

@@ -108,6 +108,7 @@ char *pst_check_describe(const struct pst_instr *instr, char *text)
         snprintf(text, room, "%s", name);
         break;
     case PST_I_REDUCE:
+    case PST_I_MERGE:
     case PST_I_TIE:
     case PST_I_STEP:
     case PST_I_GATHER:

@@ -30,8 +30,8 @@ static uint64_t overlap_index(const struct pst_check_cut *cut, uint32_t sample)
 }
 
 /* slice: its number in the step, over all replicas. */
-static struct end end_at(const struct pst_check *check, uint32_t stage, uint32_t slice,
-                         uint32_t part)
+static struct end transfer_end(const struct pst_check *check, uint32_t stage, uint32_t slice,
+                               uint32_t part)
 {
     const struct pst_plan_stage *s = &check->plan->stages[stage];
     const uint32_t n = pst_plan_replicas(s);
@@ -48,8 +48,8 @@ static struct overlap overlap_at(const struct pst_check *check, uint32_t e, uint
     uint32_t slice_a = first / cut->a, slice_b = cut->b == cut->a ? slice_a : first / cut->b;
     uint64_t end_a = (slice_a + 1ull) * cut->a, end_b = (slice_b + 1ull) * cut->b;
     return (struct overlap){first, (uint32_t)((end_a < end_b ? end_a : end_b) - first),
-                            end_at(check, edge->from, slice_a, part),
-                            end_at(check, edge->to, slice_b, part)};
+                            transfer_end(check, edge->from, slice_a, part),
+                            transfer_end(check, edge->to, slice_b, part)};
 }
 
 static void make_cut(const struct pst_check *check, const struct pst_plan_edge *edge,

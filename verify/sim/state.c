@@ -82,7 +82,7 @@ static void find_conversions(struct pst_sim *sim, const struct pst_graph *graph)
     sim->converts = pst_arena_array(&sim->arena, plan->n_stages, sizeof *sim->converts);
     for (uint32_t s = 0; s < plan->n_stages; s++) {
         for (uint32_t v = 0; v < plan->stages[s].n_nodes; v++) {
-            sim->converts[s] |= graph->ops[plan->stages[s].nodes[v]].kind == PST_OP_CONVERT;
+            sim->converts[s] |= pst_op_is_convert(graph->ops[plan->stages[s].nodes[v]].kind);
         }
     }
 }

@@ -42,6 +42,7 @@ static uint32_t convert_flags(const struct pst_op *op)
 const struct pst_op_rules pst_op_convert = {
     .kind = {"convert", 1, 1, 0, 0},
     .attributes = PST_ATTR_CONVERT | PST_ATTR_PARTS,
+    .converts = true,
     .costly = true,
     .more_flags = convert_flags,
     .infer = infer_convert,

@@ -42,7 +42,7 @@ enum {
     TAG_CLOCK,
     TAG_MEET_HEAD = 16, /* plus the lane */
     TAG_MEET = 24,      /* plus the lane */
-    TAG_DATA = 1024 /* plus the number */
+    TAG_DATA = 1024     /* plus the number */
 };
 
 struct header {

@@ -307,7 +307,8 @@ static void end_inline(struct world *world, struct sum *sum)
         mpi_sum_write(sum, inorder_all(&sum->meeting, INORDER_ANY), result);
     }
     for (uint32_t m = 0; m < sum->meeting.n_members && sum->n_terms == 0; m++) {
-        mpi_sum_write(sum, inorder_all(&sum->meeting, m), (const char *)(head_of(world, sum, m) + 1));
+        mpi_sum_write(sum, inorder_all(&sum->meeting, m),
+                      (const char *)(head_of(world, sum, m) + 1));
     }
     end_sum(world, sum, REQUEST_DONE);
 }

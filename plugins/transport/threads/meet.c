@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Meetings of ranks. A post returns at once; each rank's posts of a lane are a queue, and a sum
- * begins when it is at the head of every member's. Whoever waits for it then takes pieces of it until none is
- * left, so a member that has better things to do holds up nobody. An element is summed by one
- * thread in the order of its terms and written into the results of those who get it: the bits
- * depend neither on who does it nor on the pieces, and no scratch is needed. A gather is the same
- * without the sum.
+ * begins when it is at the head of every member's. Whoever waits for it then takes pieces of it
+ * until none is left, so a member that has better things to do holds up nobody. An element is
+ * summed by one thread in the order of its terms and written into the results of those who get it:
+ * the bits depend neither on who does it nor on the pieces, and no scratch is needed. A gather is
+ * the same without the sum.
  */
 #include <sched.h>
 #include <stdlib.h>

@@ -23,7 +23,8 @@ static bool has_row(const char *kind)
     return false;
 }
 
-/* "config." where some kind begins so; tokenizer.json has fields of that form, and jobs have keys. */
+/* "config." where some kind begins so; tokenizer.json has fields of that form, and jobs have keys.
+ */
 static bool is_family(const char *path, const char *text)
 {
     if (strstr(path, "/job_words.c") != NULL) {

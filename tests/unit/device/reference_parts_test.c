@@ -486,7 +486,7 @@ TEST(what_cannot_be_split)
     assert_int_equal(pst_graph_split(whole, &(struct pst_division){.parts = 2}, &graph, &err),
                      PST_ERR_CONFIG);
     assert_string_equal(err.kind, "config.value");
-    assert_non_null(strstr(err.message, "parallel.tensor = 2 splits no operator of model mlp"));
+    assert_non_null(strstr(err.message, "parallel.tensor = 2 divides no operator of model mlp"));
     pst_graph_destroy(whole);
 }
 

@@ -7,12 +7,13 @@
 
 #include "graph/op_rules.h"
 
-/* In the order of enum pst_op_kind, then the two of costed graphs and that of plugins. */
+/* In the order of enum pst_op_kind, then the two of costed graphs, those of plugins and of
+ * conversions. */
 static const char names[] =
     " embedding linear layernorm attention add dropout act cross-entropy conv2d batchnorm"
     " maxpool2d avgpool concat mse rmsnorm avgpool2d shift2d rotary glu qknorm router experts"
     " parameter constant map reduce softmax matmul reshape strided binary-cross-entropy gather"
-    " costed costed-loss custom";
+    " costed costed-loss custom convert";
 
 TEST(rows_are_in_the_order_of_kinds)
 {
@@ -37,7 +38,8 @@ TEST(costly_kinds)
             pst_text_append(found, sizeof found, " %s", pst_op_kind_name(kind));
         }
     }
-    assert_string_equal(found, " embedding linear attention conv2d experts matmul costed custom");
+    assert_string_equal(found, " embedding linear attention conv2d experts matmul costed custom"
+                               " convert");
 }
 
 /* Bits of operands that a kind with n of them does not have. */

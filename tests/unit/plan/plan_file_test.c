@@ -321,8 +321,8 @@ static const struct damage damages_of_parts[] = {
      "stages[0].tensor: the plan was made with parallel.tensor = 1, here it is 4; plan again"},
     {"\"id\":1,\"tensor\":4", "\"id\":1,\"tensor\":2", "input.syntax",
      "stages[1].tensor: the plan was made with parallel.tensor = 2, here it is 4; plan again"},
-    {"\"tensor\":4", "\"tensor\":1", "input.syntax", "stages[0].tensor: 1; leave it out for 1"},
-    {"\"tensor\":4", "\"tensor\":0", "input.syntax", "stages[0].tensor: 0; leave it out for 1"},
+    {"\"tensor\":4", "\"tensor\":1", "input.syntax", "stages[0].tensor: 1, expected 2 or more"},
+    {"\"tensor\":4", "\"tensor\":0", "input.syntax", "stages[0].tensor: 0, expected 2 or more"},
     {"[4,5,6,7]", "[4,6,5,7]", "input.syntax", "stages[1].devices: expected 4 devices in a row"},
     {"[4,5,6,7]", "[3,4,5,6]", "input.syntax", "stages[1].devices: expected 4 devices in a row"},
     {"[4,5,6,7]", "[0,5,6,7]", "input.syntax", "stages[1].devices: expected 4 devices in a row"},
@@ -334,7 +334,7 @@ static const struct damage damages_of_parts[] = {
     {"\"version\":2", "\"version\":1", "input.unsupported", "version 1, expected version 2"},
     {"\"versions\":{\"rule\":\"sync\",\"count\":1}",
      "\"versions\":{\"rule\":\"sync\",\"count\":1},\"parallel\":{\"zero\":0}", "input.unsupported",
-     "zero = 0 in a file of version 2"},
+     "zero = 0, expected 1"},
 };
 
 TEST(refusals_of_parts)
@@ -355,7 +355,8 @@ TEST(refusals_of_parts)
     }
     rig.graph->parts = 1;
     assert_int_equal(read_text(&rig, text, &err), PST_ERR_CONFIG);
-    assert_non_null(strstr(err.message, "the plan was made with parallel.tensor = 4, here it is 1"));
+    assert_non_null(
+        strstr(err.message, "the plan was made with parallel.tensor = 4, here it is 1"));
     free(text);
 }
 

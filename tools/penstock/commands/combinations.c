@@ -93,7 +93,8 @@ static void calibrate_forms(struct pst_cli *cli, struct pst_cli_set *set)
 {
     const struct pst_combinations *of = &set->combinations;
     const uint32_t n_schedulers = of->axes[PST_AXIS_SCHEDULER].n;
-    const uint32_t n_devices = of->axes[PST_AXIS_DEVICES].n, n_tensors = of->axes[PST_AXIS_TENSOR].n;
+    const uint32_t n_devices = of->axes[PST_AXIS_DEVICES].n,
+                   n_tensors = of->axes[PST_AXIS_TENSOR].n;
     struct form *forms = pst_alloc((size_t)n_schedulers * n_tensors + 1, sizeof *forms);
     uint32_t n = 0;
 

@@ -27,7 +27,7 @@ static void describe_compute(const struct pst_session *session, const struct pst
         const struct pst_measured *m = &profile->measured[last][o];
         double first = profile->measured[0][o].ns[0];
 
-        if (session->graph->ops[o].kind == PST_OP_CONVERT) {
+        if (pst_op_is_convert(session->graph->ops[o].kind)) {
             continue; /* by what [cluster] says */
         }
         if (described->launch_ns <= 0 || first < described->launch_ns) {

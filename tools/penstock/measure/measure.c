@@ -192,7 +192,7 @@ static void select_ops(struct measuring *m)
         uint32_t c = 0;
 
         m->first[o] = o;
-        if (graph->ops[o].kind == PST_OP_CONVERT) {
+        if (pst_op_is_convert(graph->ops[o].kind)) {
             continue;
         }
         while (c < n_classes && !pst_measure_alike(graph, classes[c], o)) {
@@ -552,7 +552,7 @@ pst_status pst_measure_ops(const struct pst_measure_config *config,
         status = measure_next(&m, &offset, err);
     }
     for (uint32_t o = 0; status == PST_OK && o < config->graph->n_ops; o++) {
-        if (config->graph->ops[o].kind == PST_OP_CONVERT) {
+        if (pst_op_is_convert(config->graph->ops[o].kind)) {
             ret_measured[o] = (struct pst_measured){.rounds = 0};
         } else if (m.first[o] == o) {
             summarize(&m, o, &ret_measured[o]);

@@ -67,7 +67,7 @@ static void describe(const struct pst_session *session, uint32_t samples, bool a
     for (uint32_t o = 0; o < session->graph->n_ops; o++) {
         struct pst_times times;
 
-        if (!all && session->graph->ops[o].kind != PST_OP_CONVERT) {
+        if (!all && !pst_op_is_convert(session->graph->ops[o].kind)) {
             continue;
         }
         pst_cost_op(&cost, o, samples, &times);

@@ -44,10 +44,9 @@ static const char *plain(struct pst_sheet *sheet, const char *text)
 /* Method, or scheduler, partitioner, memory; devices and micro-batch with their units. */
 static const char *name_of(struct pst_sheet *sheet, const struct pst_record *record)
 {
-    static const enum pst_axis_kind axes[] = {PST_AXIS_SCHEDULER,  PST_AXIS_PARTITIONER,
-                                              PST_AXIS_MEMOPT,     PST_AXIS_DEVICES,
-                                              PST_AXIS_MICROBATCH, PST_AXIS_ZERO,
-                                              PST_AXIS_TENSOR};
+    static const enum pst_axis_kind axes[] = {
+        PST_AXIS_SCHEDULER,  PST_AXIS_PARTITIONER, PST_AXIS_MEMOPT, PST_AXIS_DEVICES,
+        PST_AXIS_MICROBATCH, PST_AXIS_ZERO,        PST_AXIS_TENSOR};
     static const char *const forms[] = {"%s",   "%s",      "%s",       "%s devices",
                                         "b %s", "zero %s", "tensor %s"};
     char name[256] = "", part[96];

@@ -26,8 +26,8 @@ static const char *const axis_keys[PST_AXES] = {
 
 /* --- for tools ---------------------------------------------------------------------------------*/
 
-static void add_labels(struct pst_json *json,
-                       const struct pst_record *record, const bool has[PST_AXES])
+static void add_labels(struct pst_json *json, const struct pst_record *record,
+                       const bool has[PST_AXES])
 {
     pst_json_string(json, "config", record->config);
     if (record->method != NULL) {

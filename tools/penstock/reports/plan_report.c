@@ -325,8 +325,11 @@ void pst_plan_report_print(const struct pst_session *session, const char *file, 
         fprintf(out, "passes of %u slices of each sequence\n", session->graph->slices);
     }
     if (session->graph->parts > 1) {
-        fprintf(out, "each operator on %u devices; figures of a stage are those of one\n",
-                session->graph->parts);
+        fprintf(
+            out,
+            "tensor parallelism: %u devices in a row share each operator; figures of a stage are "
+            "per device\n",
+            session->graph->parts);
     }
     pst_text_printf(out, "partitioner %s, scheduler %s, memopt %s\n", plan->partitioner,
                     plan->scheduler, plan->memopt[0] == '\0' ? "-" : plan->memopt);
@@ -365,7 +368,8 @@ static void put_capacity(struct pst_json *json, const struct pst_row *row,
 }
 
 /* Values are alive all the time, so slim programs have them, too. */
-static void put_static(struct pst_json *json, const struct pst_row *row, const struct pst_row_of *of)
+static void put_static(struct pst_json *json, const struct pst_row *row,
+                       const struct pst_row_of *of)
 {
     const struct pst_session *session = OUTER(of, SESSION);
     const struct pst_program *program =
@@ -418,10 +422,11 @@ const struct pst_row pst_plan_rows[] = {
     {"weight_versions", "maximum of all stages; 1 for a synchronous plan",
      OF_TOTALS(COUNT, weight_versions)},
     {"drain_every", "steps; 0: at the end", OF_PLAN(COUNT, drain_every)},
-    {"zero", "1: each rank of a stage updates a piece of its parameters (ZeRO 1)",
+    {"zero", "1: each replica of a stage updates a piece of its parameters (ZeRO 1)",
      OF_PLAN(COUNT, zero)},
-    {"tensor", "devices that share each operator, whose parts the figures of stages are about; "
-     "absent if it is 1", OF_TOTALS(COUNT, tensor), .absent = PST_ROW_IF_ZERO},
+    {"tensor",
+     "devices that share each operator; figures of stages are per device; absent if it is 1",
+     OF_TOTALS(COUNT, tensor), .absent = PST_ROW_IF_ZERO},
     {"stages", "one per stage", PST_ROW_OBJECT, .rows = stage_rows,
      PST_ROW_EACH(TOTALS, struct totals, stages, n_stages)},
     {"devices", "one per device", PST_ROW_OBJECT, .rows = device_rows,

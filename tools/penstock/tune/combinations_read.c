@@ -268,8 +268,8 @@ static void own_value(struct pst_combinations *set, const struct pst_job *job,
                    : axis == PST_AXIS_ZERO     ? job->parallel.zero == 0 ? "0" : "1"
                    : axis == PST_AXIS_TENSOR
                        ? pst_arena_printf(&set->arena, "%lld", (long long)job->parallel.tensor)
-                   : own == NULL               ? "-"
-                                               : label_of(&set->arena, own);
+                   : own == NULL ? "-"
+                                 : label_of(&set->arena, own);
     set->axes[axis] = (struct pst_axis){1, value};
 }
 
@@ -368,9 +368,10 @@ static pst_status check_keys(const struct reading *reading, const struct pst_con
             fail(reading, err, "config.key", key, "unknown key \"%s\" in [%s]", key,
                  reading->section);
             pst_error_hint(err,
-                           nearest != NULL ? "did you mean \"%s\"?"
-                                           : "it has methods, partitioners, schedulers, "
-                                             "memopts, devices, microbatches, replicas, zero, tensor%s",
+                           nearest != NULL
+                               ? "did you mean \"%s\"?"
+                               : "it has methods, partitioners, schedulers, "
+                                 "memopts, devices, microbatches, replicas, zero, tensor%s",
                            nearest != NULL ? nearest : "");
             return PST_ERR_CONFIG;
         }
