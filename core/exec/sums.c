@@ -101,7 +101,6 @@ static void bind_pieces(struct exec_rank *rank, struct exec_parts *parts,
                            : work == PST_WORK_SCATTER ? operand->bytes / n_members
                                                       : operand->bytes;
     struct pst_meet_part *pieces = pst_arena_array(&rank->memory, n, sizeof *pieces);
-<<<<<<< HEAD
     const void **src = pst_arena_array(&rank->memory, n, sizeof *src);
 
     for (uint32_t i = 0; i < n; i++) {
@@ -111,14 +110,6 @@ static void bind_pieces(struct exec_rank *rank, struct exec_parts *parts,
             .dst = result + (work == PST_WORK_SCATTER ? i / n_members : i) * bytes,
             .elems = bytes / pst_meeting_size(meeting),
             .owner = work == PST_WORK_SUM ? PST_NONE : i % n_members};
-=======
-
-    for (uint32_t i = 0; i < n; i++) {
-        pieces[i] = (struct pst_meet_part){.src = sum ? &parts->own : NULL,
-                                           .dst = result + i * operand->bytes,
-                                           .elems = sum ? operand->elems * samples : operand->bytes,
-                                           .owner = sum ? PST_NONE : i % n_members};
->>>>>>> h-parts
     }
     meeting->parts = pieces;
     meeting->n_parts = n;

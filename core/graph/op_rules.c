@@ -49,11 +49,7 @@ static const struct {
                   ATTRIBUTE(momentum),     ATTRIBUTE(map),        ATTRIBUTE(reduce),
                   ATTRIBUTE(constants),    ATTRIBUTE(axis),       ATTRIBUTE(axes),
                   ATTRIBUTE(swapped),      ATTRIBUTE(logarithm),  ATTRIBUTE(convert),
-<<<<<<< HEAD
                   ATTRIBUTE(parts),        ATTRIBUTE(row)};
-=======
-                  ATTRIBUTE(parts)};
->>>>>>> h-parts
 
 #undef ATTRIBUTE
 

@@ -164,12 +164,8 @@ static uint64_t convert_ns(const struct pst_cost_model *cost, uint32_t op, uint3
     return work == PST_WORK_NONE ? 0
            : pst_op_meets(of, pass)
                ? pst_cost_ring_ns(cost,
-<<<<<<< HEAD
                                   (struct pst_meet_bytes){work != PST_WORK_GATHER ? all : 0,
                                                           work != PST_WORK_SCATTER ? all : 0},
-=======
-                                  (struct pst_meet_bytes){work == PST_WORK_SUM ? all : 0, all},
->>>>>>> h-parts
                                   of->parts, false)
                : pass_ns(cost, cost->cluster, op, pass, samples);
 }

@@ -103,14 +103,10 @@ static struct cut wanted_by(const struct ways *ways, uint32_t reader, uint32_t t
         after = wanted_cut(ways, op->out[0]);
         return has_heads(ways, op, &after) ? after : (struct cut){0};
     case PST_OP_GLU:
-<<<<<<< HEAD
         return (struct cut){.n = 2, .sections = {one.sections[0] / 2, one.sections[0] / 2}};
     case PST_OP_DROPOUT: /* random numbers come by four */
         after = wanted_cut(ways, op->out[0]);
         return after.n == 1 && after.sections[0] / ways->parts % 4 == 0 ? after : (struct cut){0};
-=======
-        return (struct cut){2, {one.sections[0] / 2, one.sections[0] / 2}};
->>>>>>> h-parts
     case PST_OP_ACT:
         return wanted_cut(ways, op->out[0]);
     case PST_OP_LINEAR:
