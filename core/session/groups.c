@@ -39,7 +39,14 @@ pst_status pst_groups_split(const struct pst_job *job, struct pst_graph **graph,
     pst_status status;
 
     if (job->parallel.tensor == 1) {
-        return PST_OK;
+        return !job->parallel.sequence
+                   ? PST_OK
+                   : pst_config_place(
+                         job->config, "parallel", "sequence",
+                         pst_fail(err, PST_ERR_CONFIG, "config.value",
+                                  "parallel.sequence = true divides rows of tokens over the parts "
+                                  "of a replica, and parallel.tensor is 1; set it to 2 or more"),
+                         err);
     }
     status = check_slices(job, err);
     PST_TRY(status, pst_graph_split(whole, &how, graph, err));

@@ -75,7 +75,7 @@ struct pst_live {
     /* part by part REDUCE of each stage, GATHER of each, TIE of each tie or of each of its pieces;
        NORM */
     struct pst_live_meeting *meetings;
-    uint32_t *tie_first; /* [tie] its first meeting; [n_ties] NORM */
+    uint32_t *tie_first, *merge_first; /* [tie] its first meeting, [n_ties] NORM; [stage] */
     uint32_t *worklist, first, n_queued;
     uint64_t n_done;
 };

@@ -111,6 +111,10 @@ uint32_t pst_live_meeting_of(const struct pst_live *live, const struct pst_instr
     const struct pst_plan *plan = live->plan;
     const uint32_t n_parts = pst_check_tensor(live->check);
     const uint32_t part = pst_check_part(live->check, rank);
+    if (instr->op == PST_I_MERGE) {
+        return live->merge_first[instr->stage] +
+               pst_plan_replica(&plan->stages[instr->stage], rank);
+    }
     if (instr->op != PST_I_TIE) {
         return instr->op == PST_I_NORM     ? live->tie_first[plan->n_ties]
                : instr->op == PST_I_GATHER ? (plan->n_stages + instr->stage) * n_parts + part
@@ -160,6 +164,10 @@ static void make_stage(struct pst_live *live, uint32_t s)
             live->meetings[(live->plan->n_stages + s) * stage->tensor + part] =
                 (struct pst_live_meeting){ranks, n, 0};
     }
+    for (uint32_t r = 0; r < n; r++) { /* MERGE: the parts of each replica */
+        live->meetings[live->merge_first[s] + r] =
+            (struct pst_live_meeting){&stage->ranks[r * stage->tensor], stage->tensor, 0};
+    }
 }
 
 /* Who meets in each reduction. seen: [rank] the last meeting of a tie that it is of. */
@@ -177,6 +185,11 @@ static void make_meetings(struct pst_live *live)
             live->tie_first[t] + (cut ? plan->stages[plan->ties[t].stages[0]].n_ranks : n_parts);
     }
     live->n_meetings = live->tie_first[plan->n_ties] + 1;
+    live->merge_first = pst_check_array(live->check, plan->n_stages, sizeof(uint32_t));
+    for (uint32_t s = 0; s < plan->n_stages; s++) {
+        live->merge_first[s] = live->n_meetings;
+        live->n_meetings += pst_plan_replicas(&plan->stages[s]);
+    }
     live->meetings = pst_check_array(live->check, live->n_meetings, sizeof *live->meetings);
     for (uint32_t s = 0; s < plan->n_stages; s++) {
         make_stage(live, s);
@@ -189,7 +202,8 @@ static void make_meetings(struct pst_live *live)
     for (uint32_t d = 0; d < plan->n_devices; d++) {
         all[d] = d;
     }
-    live->meetings[live->n_meetings - 1] = (struct pst_live_meeting){all, plan->n_devices, 0};
+    live->meetings[live->tie_first[plan->n_ties]] =
+        (struct pst_live_meeting){all, plan->n_devices, 0};
 }
 
 void pst_live_prepare(struct pst_live *live, struct pst_check *check)

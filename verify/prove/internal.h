@@ -131,7 +131,8 @@ static inline bool pst_check_is_copy(uint32_t op)
 
 static inline bool pst_check_is_reduction(uint32_t op)
 {
-    return op == PST_I_REDUCE || op == PST_I_TIE || op == PST_I_NORM || op == PST_I_GATHER;
+    return op == PST_I_REDUCE || op == PST_I_TIE || op == PST_I_NORM || op == PST_I_GATHER ||
+           op == PST_I_MERGE;
 }
 
 static inline struct pst_pass_row *pst_check_row(const struct pst_check *check, uint32_t stage,

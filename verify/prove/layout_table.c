@@ -206,8 +206,7 @@ static void heads_way(struct pst_split_walk *w, struct pst_split_place *place)
     place->partial = !turns;
     expect_layout(w, 0, PST_LAYOUT_SPLIT);
     for (uint32_t i = 0; turned > 0 && i < x->n_sections; i++) {
-        if (x->sections[i] > turned ||
-            x->sections[i] % (depth * w->parts) != 0) {
+        if (x->sections[i] > turned || x->sections[i] % (depth * w->parts) != 0) {
             break;
         }
         turned -= x->sections[i];
@@ -358,8 +357,7 @@ static void check_sum(struct pst_split_walk *w)
         pst_split_fault(w, "SPLIT1", "is not the sum over the parts and the bias of one layer");
         return;
     }
-    pst_split_place(w, w->op->out[0],
-                    (struct pst_split_place){.of = x->of, .layout = x->layout});
+    pst_split_place(w, w->op->out[0], (struct pst_split_place){.of = x->of, .layout = x->layout});
 }
 
 void pst_split_helper(struct pst_split_walk *w)

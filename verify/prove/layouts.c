@@ -95,9 +95,8 @@ static void check_aux(struct pst_split_walk *w, uint32_t k, uint32_t layout)
     const bool divided = layout == PST_LAYOUT_SPLIT || layout == PST_LAYOUT_TOKENS;
     const struct pst_tensor *local = &w->graph->tensors[w->op->out[k]];
     const struct pst_tensor *whole = &w->whole->tensors[w->of->out[k]];
-    uint32_t axis = w->of->kind == PST_OP_ATTENTION || layout == PST_LAYOUT_TOKENS
-                        ? 0
-                        : whole->rank - 1;
+    uint32_t axis =
+        w->of->kind == PST_OP_ATTENTION || layout == PST_LAYOUT_TOKENS ? 0 : whole->rank - 1;
     uint64_t dims[PST_MAX_RANK];
     memcpy(dims, whole->dims, sizeof dims);
     if (divided) {

@@ -98,6 +98,30 @@ static void check_reduce(struct walk *w, uint32_t stage)
     }
 }
 
+/* The piece that the replica updates, of each use of a whole parameter of which each part made a
+   part of the gradient. */
+static void check_merge(struct walk *w, uint32_t stage)
+{
+    const struct pst_program *program = w->program;
+    const uint32_t replica = pst_plan_replica(&w->check->plan->stages[stage], program->rank);
+    for (uint32_t i = 0; i < program->n_params; i++) {
+        const struct pst_program_param *row = &program->params[i];
+        const struct pst_parameter *parameter = &w->check->graph->params[row->parameter];
+        const struct pst_shard piece = pst_check_piece(w->check, row->parameter, replica);
+        for (uint32_t g = 0; g < row->n_grads && piece.elems > 0; g++) {
+            const uint32_t user = row->grad_users[g], op = parameter->users[user];
+            if (w->check->stage_of[op] == stage &&
+                (w->check->graph->ops[op].partial >> parameter->user_slots[user] & 1) != 0) {
+                expect_part(w, row->parameter, row->grads[parity_of(w) * row->n_grads + g],
+                            (struct pst_program_meet_part){.owner = PST_NONE,
+                                                           .begin = piece.first * sizeof(float),
+                                                           .bytes = piece.elems * sizeof(float)});
+            }
+        }
+    }
+    expect_end(w, "SHARD2");
+}
+
 /* The version that the STEP before it has made. */
 static void check_gather(struct walk *w, uint32_t stage)
 {
@@ -190,11 +214,26 @@ static bool are_replicas(const struct walk *w, const struct pst_plan_stage *stag
     return w->meeting->n_members == n;
 }
 
+/* The parts of the walk's replica, in their order. */
+static bool are_parts(const struct walk *w, const struct pst_plan_stage *stage)
+{
+    const uint32_t first = pst_plan_replica(stage, w->program->rank) * stage->tensor;
+    for (uint32_t i = 0; w->meeting->n_members == stage->tensor && i < stage->tensor; i++) {
+        if (w->meeting->members[i] != stage->ranks[first + i]) {
+            return false;
+        }
+    }
+    return w->meeting->n_members == stage->tensor;
+}
+
 static bool are_members(const struct walk *w, const struct pst_instr *instr)
 {
     const struct pst_plan *plan = w->check->plan;
     const struct pst_program_meeting *meeting = w->meeting;
     uint32_t n = 0;
+    if (instr->op == PST_I_MERGE) {
+        return are_parts(w, &plan->stages[instr->stage]);
+    }
     if (instr->op != PST_I_TIE) {
         return are_replicas(w, &plan->stages[instr->stage]);
     }
@@ -211,8 +250,10 @@ static bool are_members(const struct walk *w, const struct pst_instr *instr)
 /* TIE also adds up where a rank is alone. */
 static bool needs_meeting(const struct pst_plan *plan, const struct pst_instr *instr)
 {
-    return instr->op == PST_I_TIE || ((instr->op == PST_I_REDUCE || instr->op == PST_I_GATHER) &&
-                                      pst_plan_replicas(&plan->stages[instr->stage]) > 1);
+    return instr->op == PST_I_TIE ||
+           (instr->op == PST_I_MERGE && plan->stages[instr->stage].tensor > 1) ||
+           ((instr->op == PST_I_REDUCE || instr->op == PST_I_GATHER) &&
+            pst_plan_replicas(&plan->stages[instr->stage]) > 1);
 }
 
 static void check_meeting(struct walk *w, const struct pst_instr *instr)
@@ -227,6 +268,8 @@ static void check_meeting(struct walk *w, const struct pst_instr *instr)
         return;
     } else if (instr->op == PST_I_REDUCE) {
         check_reduce(w, instr->stage);
+    } else if (instr->op == PST_I_MERGE) {
+        check_merge(w, instr->stage);
     } else if (instr->op == PST_I_TIE) {
         check_tie(w, instr->stage);
     } else {
@@ -243,6 +286,7 @@ void pst_check_meetings(struct pst_check *check, const struct pst_program *progr
         return; /* buffers are found by the table of parameters, in which nothing may be wrong */
     }
     counts[PST_I_REDUCE] = pst_check_array(check, plan->n_stages, sizeof(uint32_t));
+    counts[PST_I_MERGE] = pst_check_array(check, plan->n_stages, sizeof(uint32_t));
     counts[PST_I_GATHER] = pst_check_array(check, plan->n_stages, sizeof(uint32_t));
     counts[PST_I_TIE] = pst_check_array(check, plan->n_ties, sizeof(uint32_t));
     for (uint32_t i = 0; i < program->n_instrs; i++) {

@@ -17,18 +17,22 @@
 struct ending {
     uint32_t n;                  /* updates */
     uint32_t *reduce, *step;     /* [stage] instruction, PST_NONE */
-    uint32_t *gather;            /* [stage] */
+    uint32_t *gather, *merge;    /* [stage] */
     uint32_t *first_w, *last_w;  /* [stage] first and last pass that adds to its gradients */
     uint32_t *tie;               /* [tie] */
     uint32_t *norm;              /* [update] */
     uint32_t *n_reduce, *n_step; /* [stage] how many there are */
-    uint32_t *n_gather;
+    uint32_t *n_gather, *n_merge;
     uint32_t *n_tie, n_norm; /* [tie] */
     bool *has_params;        /* [stage] the same for all lists */
+    bool *merges;            /* [stage] parts make parts of gradients of whole parameters */
 };
 
-static void find_params(const struct pst_check *check, bool *has_params)
+static void find_params(const struct pst_check *check, bool *has_params, bool *merges)
 {
+    for (uint32_t v = 0; v < check->graph->n_ops; v++) {
+        merges[check->stage_of[v]] |= check->graph->ops[v].partial != 0;
+    }
     for (uint32_t p = 0; p < check->graph->n_params; p++) {
         const struct pst_parameter *parameter = &check->graph->params[p];
         for (uint32_t u = 0; u < parameter->n_users; u++) {
@@ -92,13 +96,15 @@ static void read_list(struct pst_check *check, uint32_t rank, struct ending *end
     for (uint32_t i = 0; i < device->n_instrs; i++) {
         const struct pst_instr *instr = &device->body[i];
         uint32_t s = instr->stage;
-        bool of_stage = instr->op == PST_I_REDUCE || instr->op == PST_I_MERGE ||
-                        instr->op == PST_I_STEP;
+        bool of_stage =
+            instr->op == PST_I_REDUCE || instr->op == PST_I_MERGE || instr->op == PST_I_STEP;
         if (of_stage && pst_check_place(check, rank, s) == PST_NONE) {
             pst_check_instr(check, "PASS4", rank, i, ": the stage is not on this device");
         } else if (instr->op == PST_I_REDUCE) {
             note(check, "PASS4", rank, i, n, &ending->reduce[(uint64_t)s * n],
                  &ending->n_reduce[s]);
+        } else if (instr->op == PST_I_MERGE) {
+            note(check, "PASS4", rank, i, n, &ending->merge[(uint64_t)s * n], &ending->n_merge[s]);
         } else if (instr->op == PST_I_STEP) {
             note(check, "PASS4", rank, i, n, &ending->step[(uint64_t)s * n], &ending->n_step[s]);
         } else if (instr->op == PST_I_GATHER) {
@@ -289,6 +295,29 @@ static void check_gathers(struct pst_check *check, uint32_t rank, const struct e
     }
 }
 
+/* SHARD2: where parts make parts of gradients they are added once, when they are complete, and
+   before who reads them. */
+static void check_merge(struct pst_check *check, uint32_t rank, uint32_t stage, uint32_t batch,
+                        const struct ending *ending)
+{
+    uint64_t row = (uint64_t)stage * ending->n + batch;
+    uint32_t merge = ending->merge[row], reduce = ending->reduce[row], step = ending->step[row];
+    if ((merge != PST_NONE) != ending->merges[stage]) {
+        pst_check_add(
+            check, "SHARD2", rank, merge, "stage %u: %s, and its parts make %s of gradients", stage,
+            merge == PST_NONE ? "no MERGE" : "MERGE", merge == PST_NONE ? "parts" : "all");
+    } else if (merge != PST_NONE && reduce != PST_NONE && !is_known(check, rank, reduce, merge)) {
+        pst_check_add(check, "SHARD2", rank, merge, "MERGE %u does not wait for REDUCE at %u",
+                      stage, reduce);
+    }
+    check_seen(check, rank, merge, ending->norm[batch]);
+    if (!check->plan->barrier && merge != PST_NONE && step != PST_NONE &&
+        !is_known(check, rank, merge, step)) {
+        pst_check_add(check, "PASS4", rank, step, "STEP %u does not wait for MERGE at %u", stage,
+                      merge);
+    }
+}
+
 static void check_batch(struct pst_check *check, uint32_t rank, uint32_t stage, uint32_t batch,
                         const struct ending *ending)
 {
@@ -306,6 +335,7 @@ static void check_batch(struct pst_check *check, uint32_t rank, uint32_t stage, 
                       "REDUCE %u before the pass at %u that adds to its gradients", stage, last_w);
     }
     check_seen(check, rank, reduce, ending->norm[batch]);
+    check_merge(check, rank, stage, batch, ending);
     if (step != PST_NONE) {
         check_step(check, rank, stage, batch, ending);
     }
@@ -318,6 +348,7 @@ static void check_ties(struct pst_check *check, uint32_t rank, uint32_t stage, u
                        const struct ending *ending)
 {
     uint32_t reduce = ending->reduce[(uint64_t)stage * ending->n + batch];
+    uint32_t merge = ending->merge[(uint64_t)stage * ending->n + batch];
     for (uint32_t tie = 0; tie < check->plan->n_ties; tie++) {
         uint32_t at = ending->tie[(uint64_t)tie * ending->n + batch];
         if (!is_member(check, tie, stage)) {
@@ -326,6 +357,9 @@ static void check_ties(struct pst_check *check, uint32_t rank, uint32_t stage, u
         if (at == PST_NONE) {
             pst_check_add(check, "PART4", rank, PST_NONE, "no TIE %u, though stage %u is a member",
                           tie, stage);
+        } else if (merge != PST_NONE && at < merge) {
+            pst_check_add(check, "PART4", rank, at, "TIE %u before MERGE %u at %u", tie, stage,
+                          merge);
         } else if (reduce != PST_NONE && at < reduce) {
             pst_check_add(check, "PART4", rank, at, "TIE %u before REDUCE %u at %u", tie, stage,
                           reduce);
@@ -388,6 +422,7 @@ static void make_tables(struct pst_check *check, struct ending *ending)
         .reduce = pst_check_array(check, stages * n, sizeof(uint32_t)),
         .step = pst_check_array(check, stages * n, sizeof(uint32_t)),
         .gather = pst_check_array(check, stages * n, sizeof(uint32_t)),
+        .merge = pst_check_array(check, stages * n, sizeof(uint32_t)),
         .first_w = pst_check_array(check, stages * n, sizeof(uint32_t)),
         .last_w = pst_check_array(check, stages * n, sizeof(uint32_t)),
         .tie = pst_arena_none(&check->arena, ties * n),
@@ -395,10 +430,12 @@ static void make_tables(struct pst_check *check, struct ending *ending)
         .n_reduce = pst_check_array(check, stages, sizeof(uint32_t)),
         .n_step = pst_check_array(check, stages, sizeof(uint32_t)),
         .n_gather = pst_check_array(check, stages, sizeof(uint32_t)),
+        .n_merge = pst_check_array(check, stages, sizeof(uint32_t)),
         .n_tie = pst_check_array(check, ties, sizeof(uint32_t)),
         .has_params = pst_check_array(check, stages, sizeof(bool)),
+        .merges = pst_check_array(check, stages, sizeof(bool)),
     };
-    find_params(check, ending->has_params);
+    find_params(check, ending->has_params, ending->merges);
 }
 
 /* Forward-only lists have nothing to reduce. */
