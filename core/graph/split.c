@@ -289,18 +289,30 @@ static pst_status check_whole(const struct pst_graph *whole, uint32_t parts, str
     return PST_OK;
 }
 
-static pst_status check_ways(const struct ways *ways, struct pst_error *err)
+static bool has_way(const struct ways *ways, bool tokens)
 {
     for (uint32_t v = 0; v < ways->graph->n_ops; v++) {
-        if (ways->way[v] != WAY_WHOLE && ways->way[v] != WAY_TOKENS) {
-            return PST_OK;
+        if (ways->way[v] != WAY_WHOLE && (ways->way[v] == WAY_TOKENS) == tokens) {
+            return true;
         }
     }
-    return pst_fail(
-        err, PST_ERR_CONFIG, "config.value",
-        "parallel.tensor = %u divides no operator of model %s, neither heads nor widths; "
-        "take another value, replicas (train.degrees) or stages",
-        ways->parts, ways->graph->name);
+    return false;
+}
+
+static pst_status check_ways(const struct ways *ways, struct pst_error *err)
+{
+    if (!has_way(ways, false)) {
+        return pst_fail(err, PST_ERR_CONFIG, "config.value",
+                        "parallel.tensor = %u divides no operator of model %s, neither heads nor "
+                        "widths; take another value, replicas (train.degrees) or stages",
+                        ways->parts, ways->graph->name);
+    }
+    return !ways->sequence || has_way(ways, true)
+               ? PST_OK
+               : pst_fail(err, PST_ERR_CONFIG, "config.value",
+                          "parallel.sequence = true: parallel.tensor = %u divides the tokens of no "
+                          "norm or sum of model %s; take another length, or sequence = false",
+                          ways->parts, ways->graph->name);
 }
 
 static pst_status make_graph(struct splitter *s, struct pst_graph **ret_graph,
