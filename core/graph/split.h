@@ -23,7 +23,6 @@ enum pst_convert {
     PST_CONVERT_FAN = 0,  /* whole to fanned; F: the same; B: the sum over the parts */
     PST_CONVERT_SUM = 1,  /* partial to whole; F: the sum; B: the same */
     PST_CONVERT_JOIN = 2, /* split to whole; F: all parts in their order; B: its own part */
-    PST_CONVERT_CUT = 3,  /* whole to split; F: its own part; B: all parts in their order */
     PST_CONVERTS
 };
 
@@ -42,7 +41,6 @@ static inline enum pst_convert_work pst_convert_work(const struct pst_op *op, ui
         [PST_CONVERT_FAN] = {PST_WORK_COPY, PST_WORK_SUM},
         [PST_CONVERT_SUM] = {PST_WORK_SUM, PST_WORK_NONE},
         [PST_CONVERT_JOIN] = {PST_WORK_GATHER, PST_WORK_CUT},
-        [PST_CONVERT_CUT] = {PST_WORK_CUT, PST_WORK_GATHER},
     };
 
     return pass < 2 ? (enum pst_convert_work)work[op->convert][pass] : PST_WORK_NONE;

@@ -253,11 +253,6 @@ static uint32_t convert_from(const struct pst_split_walk *w, const struct pst_sp
         return x->layout != PST_LAYOUT_SPLIT || x->n_sections != 1 ? PST_NONE
                : rank == 1                                         ? PST_LAYOUT_WHOLE
                                                                    : PST_LAYOUT_STACKED;
-    case PST_CONVERT_CUT:
-        return x->layout == PST_LAYOUT_WHOLE && !x->no_bias && rank == 1 &&
-                       last_axis(w, x->of) % w->parts == 0
-                   ? PST_LAYOUT_SPLIT
-                   : PST_NONE;
     default:
         return PST_NONE;
     }
@@ -341,10 +336,6 @@ void pst_split_helper(struct pst_split_walk *w)
                         "nothing is made so of %s, which is %s", w->whole->tensors[place.of].name,
                         layout_name(input_of(w, 0)->layout));
         return;
-    }
-    if (place.layout == PST_LAYOUT_SPLIT) {
-        const uint64_t all = last_axis(w, place.of);
-        set_split(&place, 1, &all);
     }
     pst_split_place(w, w->op->out[0], place);
 }

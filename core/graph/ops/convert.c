@@ -16,13 +16,12 @@ static bool infer_convert(const struct pst_op_case *c, struct pst_error *err)
         return BAD("%s: no such conversion (%u), or no parts (%u)", op->name, op->convert,
                    op->parts);
     }
-    if (op->convert == PST_CONVERT_FAN || op->convert == PST_CONVERT_SUM) {
-        return true;
+    if (op->convert == PST_CONVERT_JOIN) {
+        if (x->rank == 0) {
+            return BAD("%s: a number has no axis to join parts along", op->name);
+        }
+        y->dims[0] = x->dims[0] * op->parts;
     }
-    if (x->rank == 0 || (op->convert == PST_CONVERT_CUT && x->dims[0] % op->parts != 0)) {
-        return BAD("%s: %u parts do not divide the first axis of the input", op->name, op->parts);
-    }
-    y->dims[0] = op->convert == PST_CONVERT_JOIN ? x->dims[0] * op->parts : x->dims[0] / op->parts;
     return true;
 }
 
