@@ -202,6 +202,12 @@ struct pst_graph {
     struct pst_custom *customs; /* operators of plugins; the graph owns them */
 };
 
+/* The model, also where the graph is that of a part. */
+static inline const struct pst_graph *pst_graph_model(const struct pst_graph *graph)
+{
+    return graph->whole != NULL ? graph->whole : graph;
+}
+
 /* --- building ------------------------------------------------------------------------------- */
 
 struct pst_graph_builder; /* grows; see builder.h for the models made with it */

@@ -294,6 +294,13 @@ static inline uint32_t pst_plan_lowest(const struct pst_plan_stage *stage)
     return lowest;
 }
 
+/* Parts of each replica, the same in all stages; 1: a replica is a rank. Ranks of a replica are in
+   a row, the first a multiple of this. */
+static inline uint32_t pst_plan_tensor(const struct pst_plan *plan)
+{
+    return plan->n_stages > 0 ? plan->stages[0].tensor : 1;
+}
+
 /* plan_digest.c: of what it does. Plans of one model that are equal but for who made them, and what
    was foretold of them, have the same. */
 struct pst_hash pst_plan_digest(const struct pst_plan *plan);
