@@ -361,8 +361,9 @@ pst_status pst_plan_connect(struct pst_plan *plan, const struct pst_graph *graph
                             struct pst_error *err);
 
 /*
- * From a plan of groups to one of ranks: the parts of group g are ranks g * tensor and on, which
- * have its lists, and send to and receive from those of their own part. `plan` stays as it is.
+ * Makes a plan of ranks of a plan of groups. The parts of group g are ranks g * tensor to
+ * g * tensor + tensor - 1. Each has the list of the group; SEND and RECV of part p name part p of
+ * the other group. `plan` does not change.
  */
 void pst_plan_expand(const struct pst_plan *plan, uint32_t tensor, struct pst_plan **ret_plan);
 
