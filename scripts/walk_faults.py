@@ -335,7 +335,8 @@ class Walk:
             # A run without memory ends at once, like one that is killed, and one that may open nothing any more does
             # not see what is in a folder: the next run clears up.
             if not (point == "unlink" and (name.endswith(".tmp") or "/.partial-" in name) or
-                    (point == "alloc" and code == 4 or point == "open") and "/.partial-" in name or
+                    (point == "alloc" and code == 4 or point == "open") and
+                    ("/.partial-" in name or "/.retired-" in name) or
                     command in GOING_ON and ("/damaged-" in name or
                                              "/.retired-" in name and "an old checkpoint was not removed" in err)):
                 return f"{name} left behind"

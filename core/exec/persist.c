@@ -17,8 +17,7 @@ static pst_status load_initial(const struct pst_graph *graph, const struct pst_s
                                struct pst_error *err)
 {
     const bool parameter = key->kind == PST_STATE_PARAMETER;
-    const struct pst_initial *initial =
-        graph->whole != NULL ? &graph->whole->initial : &graph->initial;
+    const struct pst_initial *initial = &pst_graph_model(graph)->initial;
 
     if (initial->load == NULL || (!parameter && key->kind != PST_STATE_OPERATOR)) {
         return PST_OK;
@@ -127,8 +126,7 @@ static void make_own(const struct exec_rank *rank, const struct exec_param *para
                      struct room *room)
 {
     const struct pst_exec_config *config = &rank->exec->config;
-    const struct pst_graph *graph =
-        config->graph->whole != NULL ? config->graph->whole : config->graph;
+    const struct pst_graph *graph = pst_graph_model(config->graph);
     const bool split = pst_is_split(parameter_of(rank, param));
 
     pst_parameter_init(&graph->params[param->parameter], config->seed,

@@ -196,17 +196,23 @@ struct pst_graph {
                         it is a whole one */
     uint32_t token_batch; /* the loss is the mean over all targets of a step of so many sequences;
                              0: the mean over the means of the sequences */
-    uint32_t parts;       /* devices that share each operator: this is what one of them computes, in
-                             tensors and parameters of its own (split.h); 1: there are no others */
-    uint64_t digest;      /* of everything above that matters, XXH3 */
+    uint32_t parts;  /* devices that share each operator; the graph is what one of them computes
+                        (split.h). 1: no operator is shared */
+    uint64_t digest; /* of everything above that matters, XXH3 */
     struct pst_graph *whole; /* what the parts compute together: names and shapes in files,
                                 initial values. The graph owns it. NULL where parts is 1 */
-    const uint32_t *op_of;   /* [operator] that of `whole` which it is a part of, or belongs to */
+    const uint32_t *op_of;   /* [operator] the operator of `whole` that it is a part of or serves */
     struct pst_initial initial;
     struct pst_costed *costed;  /* what the operators are and cost, node i that of operator i; the
                                    loss is none. NULL: they have kernels. The graph owns it. */
     struct pst_custom *customs; /* operators of plugins; the graph owns them */
 };
+
+/* The model, also where the graph is that of a part. */
+static inline const struct pst_graph *pst_graph_model(const struct pst_graph *graph)
+{
+    return graph->whole != NULL ? graph->whole : graph;
+}
 
 /* --- building ------------------------------------------------------------------------------- */
 

@@ -46,7 +46,7 @@ uint64_t pst_graph_parameters(const struct pst_graph *graph)
 {
     uint64_t n = 0;
 
-    graph = graph->whole != NULL ? graph->whole : graph;
+    graph = pst_graph_model(graph);
     for (uint32_t i = 0; i < graph->n_params; i++) {
         n += graph->params[i].elems;
     }

@@ -321,8 +321,8 @@ static void expand_twin(const struct pst_plan *plan, struct pst_plan **io_twin)
 {
     struct pst_plan *groups = *io_twin;
 
-    if (plan->stages[0].tensor > 1) {
-        pst_plan_expand(groups, plan->stages[0].tensor, io_twin);
+    if (pst_plan_tensor(plan) > 1) {
+        pst_plan_expand(groups, pst_plan_tensor(plan), io_twin);
         pst_plan_destroy(groups);
     }
     pst_plan_copy_devices(*io_twin, plan);
@@ -333,7 +333,7 @@ pst_status pst_plan_forward_twin(const struct pst_plan *plan, const struct pst_g
                                  uint32_t microbatch, struct pst_plan **ret_plan,
                                  struct pst_error *err)
 {
-    const uint32_t n_groups = plan->n_devices / plan->stages[0].tensor;
+    const uint32_t n_groups = plan->n_devices / pst_plan_tensor(plan);
     struct pst_plan *twin = NULL;
     struct pst_arena arena = {0};
     struct pst_pass **orders = pst_arena_array(&arena, n_groups, sizeof *orders);

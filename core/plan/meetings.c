@@ -22,12 +22,6 @@ static uint32_t sums_of(const struct pst_plan *plan, uint32_t tie)
                : 1;
 }
 
-/* All stages have as many parts. */
-static uint32_t parts_of(const struct pst_plan *plan)
-{
-    return plan->stages[0].tensor;
-}
-
 /* Ranks with one seat meet: parts of one number, and where each replica has a piece, those of one
    replica. A seat is that of a part in a replica, the first where replicas meet. PST_NONE: the rank
    does not hold the stage. */
@@ -76,7 +70,7 @@ static uint32_t first_merge(const struct pst_plan *plan, uint32_t stage)
     for (uint32_t t = 0; t < plan->n_ties; t++) {
         n += sums_of(plan, t);
     }
-    n *= parts_of(plan);
+    n *= pst_plan_tensor(plan);
     for (uint32_t s = 0; s < stage; s++) {
         n += pst_plan_replicas(&plan->stages[s]);
     }
@@ -102,7 +96,7 @@ uint32_t pst_plan_meeting_of(const struct pst_plan *plan, const struct pst_instr
     for (uint32_t t = 0; instr->op == PST_I_TIE && t < instr->stage; t++) {
         n += sums_of(plan, t);
     }
-    return n * parts_of(plan) + own_seat(plan, instr, rank);
+    return n * pst_plan_tensor(plan) + own_seat(plan, instr, rank);
 }
 
 uint32_t pst_plan_members(const struct pst_plan *plan, const struct pst_instr *instr, uint32_t rank,
@@ -126,7 +120,7 @@ static uint64_t norm_values(const struct pst_plan *plan, const struct pst_graph 
     const uint32_t op = graph->tensors[graph->loss].producer;
     struct pst_arena arena = {0};
     struct pst_square_tree *trees;
-    uint64_t n = plan->zero > 0 || parts_of(plan) > 1
+    uint64_t n = plan->zero > 0 || pst_plan_tensor(plan) > 1
                      ? pst_plan_square_trees(plan, graph, &arena, &trees)
                      : graph->n_params;
 
@@ -237,7 +231,7 @@ struct pst_meet_bytes pst_plan_meet_bytes(const struct pst_plan *plan,
     case PST_I_TIE:
         n_pieces = sums_of(plan, instr->stage);
         bytes = pst_shard_tied(graph, plan->ties[instr->stage].parameter, n_pieces,
-                               own_seat(plan, instr, rank) / parts_of(plan))
+                               own_seat(plan, instr, rank) / pst_plan_tensor(plan))
                     .elems *
                 sizeof(float);
         return (struct pst_meet_bytes){bytes, bytes};
@@ -327,7 +321,7 @@ static void add_parameter(struct trees *trees, const struct pst_graph *graph,
  */
 static uint32_t counted_parts(const struct pst_plan *plan, const struct pst_parameter *parameter)
 {
-    return pst_is_split(parameter) ? parts_of(plan) : 1;
+    return pst_is_split(parameter) ? pst_plan_tensor(plan) : 1;
 }
 
 uint32_t pst_plan_square_trees(const struct pst_plan *plan, const struct pst_graph *graph,

@@ -296,6 +296,13 @@ static inline uint32_t pst_plan_lowest(const struct pst_plan_stage *stage)
     return lowest;
 }
 
+/* Parts of each replica, the same in all stages; 1: a replica is a rank. Ranks of a replica are in
+   a row, the first a multiple of this. */
+static inline uint32_t pst_plan_tensor(const struct pst_plan *plan)
+{
+    return plan->n_stages > 0 ? plan->stages[0].tensor : 1;
+}
+
 /* plan_digest.c: of what it does. Plans of one model that are equal but for who made them, and what
    was foretold of them, have the same. */
 struct pst_hash pst_plan_digest(const struct pst_plan *plan);
@@ -359,8 +366,9 @@ pst_status pst_plan_connect(struct pst_plan *plan, const struct pst_graph *graph
                             struct pst_error *err);
 
 /*
- * From a plan of groups to one of ranks: the parts of group g are ranks g * tensor and on, which
- * have its lists, and send to and receive from those of their own part. `plan` stays as it is.
+ * Makes a plan of ranks of a plan of groups. The parts of group g are ranks g * tensor to
+ * g * tensor + tensor - 1. Each has the list of the group; SEND and RECV of part p name part p of
+ * the other group. `plan` does not change.
  */
 void pst_plan_expand(const struct pst_plan *plan, uint32_t tensor, struct pst_plan **ret_plan);
 

@@ -82,7 +82,7 @@ static void code_op(struct file *f, uint32_t *op)
 /* A plan that uses nothing of version 2 is of version 1. */
 static uint32_t version_of(const struct pst_plan *plan)
 {
-    return plan->zero > 0 || (plan->n_stages > 0 && plan->stages[0].tensor > 1) ? 2 : 1;
+    return plan->zero > 0 || pst_plan_tensor(plan) > 1 ? 2 : 1;
 }
 
 static void code_format(struct file *f)

@@ -188,7 +188,7 @@ static pst_status make_rules(const struct pst_job *job, struct pst_graph *graph,
     return pst_config_place(job->config, "train", "group", status, err);
 }
 
-/* Parts are updated as the whole model is, whose digest tells of Muon, too. */
+/* The graph of a part and the whole one get the same rules; both digests contain Muon's marks. */
 pst_status pst_rules_make(const struct pst_job *job, struct pst_graph *graph,
                           struct pst_rules *ret_rules, struct pst_error *err)
 {

@@ -98,7 +98,7 @@ static void compare_models(struct fitting *fitting, const struct pst_session *se
     const struct pst_plan *plan = session->planned.plan;
 
     for (uint32_t r = 0; r < plan->n_devices; r++) {
-        if (saver_part(plan, r) == 0) { /* the others have no value that it has not */
+        if (r % pst_plan_tensor(plan) == 0) { /* all parts have values of the same names */
             pst_exec_state_of(plan, session->planned.programs[r], compare_value, fitting);
         }
     }

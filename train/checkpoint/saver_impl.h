@@ -62,8 +62,6 @@ struct saver_job {
 };
 
 /* saver_layout.c */
-/* Which part of its replicas a rank is. */
-uint32_t saver_part(const struct pst_plan *plan, uint32_t rank);
 void saver_layout_make(struct saver_layout *layout, const struct pst_session *session);
 /* The end of the tensors with the name of order[from]. *ret_one: they are of one process. */
 uint32_t saver_tensor_end(const struct saver_layout *layout, uint32_t from, bool *ret_one);

@@ -24,16 +24,6 @@ struct collecting {
     size_t room;
 };
 
-uint32_t saver_part(const struct pst_plan *plan, uint32_t rank)
-{
-    for (uint32_t s = 0; s < plan->n_stages; s++) {
-        if (pst_plan_place(&plan->stages[s], rank) != PST_NONE) {
-            return pst_plan_part(&plan->stages[s], rank);
-        }
-    }
-    return 0;
-}
-
 static void collect(void *context, const struct pst_state_key *key, uint64_t first, uint64_t elems)
 {
     struct collecting *collecting = context;
@@ -173,7 +163,7 @@ void saver_layout_make(struct saver_layout *layout, const struct pst_session *se
     layout->rank_offset = pst_arena_array(&layout->arena, plan->n_devices, sizeof(uint64_t));
     for (uint32_t r = 0; r < plan->n_devices; r++) {
         collecting.process = layout->n_processes > 1 ? r : 0;
-        collecting.part = saver_part(plan, r);
+        collecting.part = r % pst_plan_tensor(plan);
         layout->rank_offset[r] = layout->elems[collecting.process];
         pst_exec_state_of(plan, session->planned.programs[r], collect, &collecting);
         layout->first_tensor[collecting.process + 1] = layout->n_tensors;
@@ -294,8 +284,7 @@ void pst_checkpoint_describe(const struct pst_session *session, uint64_t data_di
                                         [PST_VERSION_STASHED] = "stashed"};
     const struct pst_plan *plan = session->planned.plan;
     const struct pst_job *job = session->job;
-    const struct pst_graph *whole =
-        session->graph->whole != NULL ? session->graph->whole : session->graph;
+    const struct pst_graph *whole = pst_graph_model(session->graph);
     char optimizer[64], dtype[64];
     uint32_t replicas = 1;
 

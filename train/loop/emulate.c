@@ -78,8 +78,7 @@ static uint64_t meeting_ns(void *context, struct pst_meet_bytes bytes, const uin
     const bool far = pst_cost_spans_nodes(emulation->cost, ranks, n_ranks);
     struct pst_cost_at at;
 
-    bytes =
-        pst_sim_shared_bytes(bytes, far, n_ranks < plan->n_devices ? plan->stages[0].tensor : 1);
+    bytes = pst_sim_shared_bytes(bytes, far, n_ranks < plan->n_devices ? pst_plan_tensor(plan) : 1);
     return scaled(emulation, pst_cost_ring_ns(pst_cost_on(emulation->cost, ranks, n_ranks, &at),
                                               bytes, n_ranks, far));
 }

@@ -5,8 +5,7 @@
 
 double pst_session_step_flops(const struct pst_session *session)
 {
-    const struct pst_graph *graph =
-        session->graph->whole != NULL ? session->graph->whole : session->graph;
+    const struct pst_graph *graph = pst_graph_model(session->graph);
     double sum = 0;
 
     for (uint32_t op = 0; op < graph->n_ops; op++) {

@@ -135,7 +135,7 @@ pst_status pst_begin_open(const char *path, const struct pst_job *job,
                           const struct pst_graph *graph, bool tell, struct pst_begin **ret_begin,
                           struct pst_error *err)
 {
-    const struct pst_graph *whole = graph->whole != NULL ? graph->whole : graph;
+    const struct pst_graph *whole = pst_graph_model(graph);
     struct pst_begin *begin = pst_alloc(1, sizeof *begin);
     pst_status status = pst_begin_find_checkpoint(path, true, &begin->checkpoint, err);
 

@@ -387,9 +387,5 @@ void pst_split_helper(struct pst_split_walk *w)
                         layout_name(input_of(w, 0)->layout));
         return;
     }
-    if (place.layout == PST_LAYOUT_SPLIT) {
-        const uint64_t all = last_axis(w, place.of);
-        set_split(&place, 1, &all);
-    }
     pst_split_place(w, w->op->out[0], place);
 }

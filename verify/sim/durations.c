@@ -285,6 +285,6 @@ uint64_t pst_sim_collective_ns(const struct pst_sim_durations *durations,
 
     return pst_cost_ring_ns(
         pst_cost_on(durations->cost, ranks, ranks == NULL ? 0 : n_ranks, &at),
-        pst_sim_shared_bytes(bytes, far, instr->op == PST_I_NORM ? 1 : plan->stages[0].tensor),
+        pst_sim_shared_bytes(bytes, far, instr->op == PST_I_NORM ? 1 : pst_plan_tensor(plan)),
         n_ranks, far);
 }

@@ -76,7 +76,7 @@ static void init_collectives(struct pst_sim *sim, uint32_t rank)
 static void find_conversions(struct pst_sim *sim, const struct pst_graph *graph)
 {
     const struct pst_plan *plan = sim->plan;
-    if (plan->n_stages == 0 || plan->stages[0].tensor == 1) {
+    if (pst_plan_tensor(plan) == 1) {
         return;
     }
     sim->converts = pst_arena_array(&sim->arena, plan->n_stages, sizeof *sim->converts);

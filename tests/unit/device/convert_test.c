@@ -27,7 +27,7 @@ static void make(struct conversion *c, enum pst_convert convert, uint32_t dtype)
     memset(c, 0, sizeof *c);
     c->out = 1;
     for (uint32_t i = 0; i < 2; i++) {
-        const bool part = !same && (convert == PST_CONVERT_CUT) == (i == 1);
+        const bool part = !same && i == 0;
         const uint64_t elems = part ? OWN : PARTS * OWN;
 
         c->tensors[i] = (struct pst_tensor){.name = "t",
@@ -94,7 +94,6 @@ TEST(of_one_part)
         for (size_t d = 0; d < sizeof dtypes / sizeof *dtypes; d++) {
             for (uint32_t part = 0; part < PARTS; part++) {
                 check(device, PST_CONVERT_FAN, PST_KERNEL_F, dtypes[d], part);
-                check(device, PST_CONVERT_CUT, PST_KERNEL_F, dtypes[d], part);
                 check(device, PST_CONVERT_JOIN, PST_KERNEL_B, dtypes[d], part);
             }
         }
@@ -109,8 +108,7 @@ TEST(others_are_refused)
         uint32_t pass;
     } others[] = {{PST_CONVERT_FAN, PST_KERNEL_B}, {PST_CONVERT_SUM, PST_KERNEL_F},
                   {PST_CONVERT_SUM, PST_KERNEL_B}, {PST_CONVERT_JOIN, PST_KERNEL_F},
-                  {PST_CONVERT_CUT, PST_KERNEL_B}, {PST_CONVERT_FAN, PST_KERNEL_W},
-                  {PST_CONVERT_JOIN, PST_KERNEL_W}};
+                  {PST_CONVERT_FAN, PST_KERNEL_W}, {PST_CONVERT_JOIN, PST_KERNEL_W}};
     struct pst_device *device = rig_open("auto", 2);
     struct pst_kernel *kernel = NULL;
     struct pst_error err = {0};

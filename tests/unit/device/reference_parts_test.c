@@ -17,7 +17,7 @@
 
 enum { SAMPLES = 2, MOST_PARTS = 8 };
 
-/* What one part has. */
+/* Tensors, gradients and weights of one part. */
 struct part {
     void **values, **gradients; /* [tensor] */
     double **weights, **sums;   /* [parameter] */
@@ -633,7 +633,7 @@ static void add_some(struct draft *d)
     }
 }
 
-/* What nobody has read is added up for the loss. */
+/* Tensors without a reader become logits, which are added up. */
 static struct pst_graph *draw_graph(uint64_t seed)
 {
     struct draft d = {.seed = seed, .shared = PST_NONE};

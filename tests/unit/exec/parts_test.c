@@ -84,7 +84,7 @@ static double off_by(double a, double b)
     return fabs(a - b) / fabs(b);
 }
 
-/* Of the last micro-batch, which is smaller where there are no replicas. */
+/* Evaluation keeps the logits of the last micro-batch. Without replicas it is smaller. */
 static uint64_t n_logits(const struct real *real)
 {
     return real->eval_plan->stages[real->eval_plan->n_stages - 1].microbatch_size *
@@ -116,7 +116,8 @@ static void hold_logits(struct real *split, struct real *whole)
     free(own);
 }
 
-/* By momentum, a difference in the gradient stays as small as it is. */
+/* Uses momentum: adam would enlarge small differences of gradients, which it divides by their
+   size. */
 static void check(const char *model, const char *settings, const struct layout *layout,
                   uint32_t parts, double clip)
 {

@@ -301,6 +301,14 @@ static inline void real_data(struct real *real, uint32_t classes)
     }
 }
 
+static const struct pst_cluster real_cluster = {.devices = MOST_RANKS,
+                                                .flops = 1e9,
+                                                .bf16_flops = 1e9,
+                                                .memory_bandwidth = 1000000000,
+                                                .link_bandwidth = 1000000000,
+                                                .link_latency = 1000,
+                                                .host_bandwidth = 1000000000};
+
 /* skip: passes over steps that are not finite. */
 static inline void real_create_with(struct real *real, const char *model, const char *settings,
                                     uint32_t dtype, const struct layout *layout, uint32_t batch,
@@ -312,13 +320,7 @@ static inline void real_create_with(struct real *real, const char *model, const 
     struct pst_error err = {0};
 
     memset(real, 0, sizeof *real);
-    real->cluster = (struct pst_cluster){.devices = MOST_RANKS,
-                                         .flops = 1e9,
-                                         .bf16_flops = 1e9,
-                                         .memory_bandwidth = 1000000000,
-                                         .link_bandwidth = 1000000000,
-                                         .link_latency = 1000,
-                                         .host_bandwidth = 1000000000};
+    real->cluster = real_cluster;
     real->graph = make_model(model, settings, dtype);
     assert_true(!real_decodes || pst_graph_decode(real->graph));
     real->device_ops = load_device("cpu");

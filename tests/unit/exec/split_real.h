@@ -48,13 +48,7 @@ static inline void split_plan(struct real *real, const char *model, const char *
     struct pst_error err = {0};
 
     memset(real, 0, sizeof *real);
-    real->cluster = (struct pst_cluster){.devices = MOST_RANKS,
-                                         .flops = 1e9,
-                                         .bf16_flops = 1e9,
-                                         .memory_bandwidth = 1000000000,
-                                         .link_bandwidth = 1000000000,
-                                         .link_latency = 1000,
-                                         .host_bandwidth = 1000000000};
+    real->cluster = real_cluster;
     MUST(pst_graph_split(make_model(model, settings, dtype), &(struct pst_division){.parts = parts},
                          &real->graph, &err));
     real->device_ops = load_device(split_device);

@@ -154,7 +154,7 @@ static const struct pst_instr *next_end(const struct pst_plan_device *device, ui
     return *at < device->n_instrs ? &device->body[(*at)++] : NULL;
 }
 
-/* What one rank sends to another, that one receives, in this order. */
+/* The sends of one rank to another are the receives of the other, in the same order. */
 static void expect_channel(const struct pst_plan *plan, uint32_t from, uint32_t to)
 {
     uint32_t sent = 0, received = 0;

@@ -217,8 +217,8 @@ static void plan_parts(struct model *model, uint32_t n, uint32_t tensor, uint64_
     (*ret_plan)->zero = next_random(seed) % 2;
 }
 
-/* Each part of a split parameter is a tree of its own, after those of the parts before it; of a
-   whole one the first part alone is counted. The pieces are those of the replicas. */
+/* Each part of a split parameter has a separate tree; they come in the order of the parts. Of a
+   whole parameter only the first part is counted. Pieces belong to replicas. */
 TEST(square_sums_of_parts)
 {
     uint64_t seed = 3;

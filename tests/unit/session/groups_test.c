@@ -41,7 +41,7 @@ TEST(test_groups_of_two)
     assert_int_equal(groups.cost.side_by_side, 1);
 }
 
-/* What is there is not divided away; 0 means "none" and "not modelled". One node is as none. */
+/* A quotient below 1 becomes 1, as 0 means "not modelled". A cluster in one node has no nodes. */
 TEST(test_little)
 {
     struct pst_graph graph;

@@ -150,6 +150,27 @@ TEST(rules)
     free(text);
 }
 
+/* The manifest is written as it was read; with each change, {text, in its place, words}, it is
+   refused. */
+static void check_changes(const char *text, struct pst_manifest *read,
+                          const char *const (*cases)[3], size_t n)
+{
+    char *again = pst_manifest_write(read);
+
+    assert_string_equal(text, again);
+    free(again);
+    for (size_t i = 0; i < n; i++) {
+        struct pst_error err = {0};
+        char *changed = with(text, cases[i][0], cases[i][1]);
+
+        if (parse(changed, &err) == PST_OK || strstr(err.message, cases[i][2]) == NULL) {
+            fail_msg("%s for %s: \"%s\"", cases[i][1], cases[i][0], err.message);
+        }
+        assert_string_equal(err.kind, "checkpoint.damaged");
+        free(changed);
+    }
+}
+
 /* A tensor that two processes wrote, the second one's piece in the middle; without a sum of its
  * own. */
 static char *write_split(void)
@@ -191,26 +212,14 @@ TEST(split)
     struct pst_arena arena = {0};
     struct pst_manifest read;
     struct pst_error err = {0};
-    char *text = write_split(), *again;
+    char *text = write_split();
 
     assert_non_null(strstr(text, "\"version\":3,\"min_reader\":3"));
     assert_int_equal(pst_manifest_parse("m", text, strlen(text), &arena, &read, &err), PST_OK);
     assert_null(read.tensors[0].xxh3);
     assert_int_equal(read.tensors[0].pieces[1].file, 1);
-    again = pst_manifest_write(&read);
-    assert_string_equal(text, again);
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        char *changed = with(text, cases[i][0], cases[i][1]);
-
-        memset(&err, 0, sizeof err);
-        if (parse(changed, &err) == PST_OK || strstr(err.message, cases[i][2]) == NULL) {
-            fail_msg("%s for %s: \"%s\"", cases[i][1], cases[i][0], err.message);
-        }
-        assert_string_equal(err.kind, "checkpoint.damaged");
-        free(changed);
-    }
+    check_changes(text, &read, cases, sizeof cases / sizeof *cases);
     pst_arena_finish(&arena);
-    free(again);
     free(text);
 }
 
@@ -265,25 +274,13 @@ TEST(parts)
     struct pst_arena arena = {0};
     struct pst_manifest read;
     struct pst_error err = {0};
-    char *text = write_parts(), *again;
+    char *text = write_parts();
 
     assert_non_null(strstr(text, "\"version\":4,\"min_reader\":4"));
     assert_int_equal(pst_manifest_parse("m", text, strlen(text), &arena, &read, &err), PST_OK);
     assert_int_equal(read.tensors[0].elems, 12);
-    again = pst_manifest_write(&read);
-    assert_string_equal(text, again);
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        char *changed = with(text, cases[i][0], cases[i][1]);
-
-        memset(&err, 0, sizeof err);
-        if (parse(changed, &err) == PST_OK || strstr(err.message, cases[i][2]) == NULL) {
-            fail_msg("%s for %s: \"%s\"", cases[i][1], cases[i][0], err.message);
-        }
-        assert_string_equal(err.kind, "checkpoint.damaged");
-        free(changed);
-    }
+    check_changes(text, &read, cases, sizeof cases / sizeof *cases);
     pst_arena_finish(&arena);
-    free(again);
     free(text);
 }
 

@@ -64,7 +64,7 @@ static const struct pst_reference_family families[PST_OP_KINDS] = {
     [PST_OP_CONVERT] = {{CONVERT, CONVERT, CONVERT}, NULL},
 };
 
-/* What parts meet for is no kernel's. */
+/* Meetings have no kernel: the executor runs them. */
 static bool converts(const struct pst_op_request *request)
 {
     const enum pst_convert_work work = pst_convert_work(request->op, request->pass);
