@@ -11,7 +11,7 @@ target_link_options(penstock_flags INTERFACE -Wl,-z,relro,-z,now,-z,noexecstack)
 # of modules, into which it links what tests/fault wraps though nothing asks for it.
 find_program(PENSTOCK_LLD ld.lld)
 if(PENSTOCK_WERROR AND PENSTOCK_LLD)
-  add_link_options($<$<STREQUAL:$<TARGET_PROPERTY:TYPE>,EXECUTABLE>:-fuse-ld=lld>)
+  add_link_options("$<$<STREQUAL:$<TARGET_PROPERTY:TYPE>,EXECUTABLE>:-fuse-ld=lld;-Wl,--compress-debug-sections=zlib>")
 endif()
 if(PENSTOCK_SANITIZE)
   # A finding ends the program: one that only prints would pass unseen.
