@@ -395,12 +395,13 @@ static void reset_ending(const struct pst_check *check, uint32_t rank, struct en
     uint64_t n = ending->n;
     for (uint32_t i = check->rank_first[rank]; i < check->rank_first[rank + 1]; i++) {
         uint32_t stage = check->rank_stages[i];
-        uint32_t *const rows[] = {ending->reduce, ending->step, ending->gather, ending->first_w,
-                                  ending->last_w};
+        uint32_t *const rows[] = {ending->reduce, ending->step,    ending->gather,
+                                  ending->merge,  ending->first_w, ending->last_w};
         for (uint32_t k = 0; k < sizeof rows / sizeof rows[0]; k++) {
             memset(&rows[k][stage * n], 0xFF, n * sizeof(uint32_t));
         }
-        ending->n_reduce[stage] = ending->n_step[stage] = ending->n_gather[stage] = 0;
+        ending->n_reduce[stage] = ending->n_step[stage] = 0;
+        ending->n_gather[stage] = ending->n_merge[stage] = 0;
     }
     const struct pst_plan_device *device = &check->plan->devices[rank];
     for (uint32_t i = 0; check->plan->n_ties > 0 && i < device->n_instrs; i++) {
