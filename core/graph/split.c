@@ -339,6 +339,7 @@ static pst_status make_graph(struct splitter *s, struct pst_graph **ret_graph,
         (*ret_graph)->op_of =
             pst_arena_copy(&(*ret_graph)->arena, s->op_of, n_ops, sizeof *s->op_of);
         (*ret_graph)->parts = s->ways.parts;
+        (*ret_graph)->sequence = s->ways.sequence;
     }
     return status;
 }
