@@ -511,7 +511,7 @@ static void leave_gather_out(struct rig *rig)
 /* Masks of the part's own rows in place of those of the sequence. */
 static void own_masks(struct rig *rig)
 {
-    op_of(rig, "h.0.add_1")->parts = 2;
+    op_of(rig, "h.0.attn.add")->parts = 2;
 }
 
 /* --- faults of plans ---------------------------------------------------------------------------*/
