@@ -99,7 +99,7 @@ static uint32_t order_parts(struct splitter *s, const char *name, uint32_t joine
 
 static uint32_t tensor_as(struct splitter *s, uint32_t tensor, uint32_t layout);
 
-/* What needs no gradient is fanned as it is. */
+/* A tensor without a gradient is fanned as it is. */
 static uint32_t convert_to_fanned(struct splitter *s, uint32_t tensor)
 {
     const struct pst_tensor *of = &s->ways.graph->tensors[tensor];
@@ -183,14 +183,18 @@ static void set_part(const struct splitter *s, const struct cut *cut, uint8_t wa
                      struct pst_op *op)
 {
     const uint32_t parts = s->ways.parts;
-    const bool alone = op->kind == PST_OP_QKNORM; /* its gains are for all heads */
 
     op->slices = 0;
     op->heads /= way == WAY_HEADS ? parts : 1;
     op->kv_heads /= way == WAY_HEADS ? parts : 1;
     op->parts = op->p > 0 && way != WAY_WHOLE ? parts : 0;
     op->row = op->parts > 0 && way == WAY_ALIKE ? (uint32_t)(cut->sections[0] / parts) : 0;
-    op->partial = way == WAY_TOKENS || (way == WAY_HEADS && alone) ? (1u << op->n_param) - 1 : 0;
+    for (uint32_t i = 0; i < op->n_param && way != WAY_WHOLE; i++) {
+        const bool whole =
+            op->param[i] != PST_NONE && !pst_is_split(&s->builder->params[op->param[i]]);
+
+        op->partial |= whole ? 1u << i : 0; /* norms of rows, and of heads */
+    }
 }
 
 /* Adds its part of an operator, with what stands before and after it. */

@@ -98,7 +98,7 @@ static void code_format(struct file *f)
     }
 }
 
-/* What is 0 or false is left out, and the table where all is. */
+/* Nothing that is 0 or false is there, and no empty table. */
 static void code_parallel(struct file *f)
 {
     struct pst_codec *c = &f->codec;
