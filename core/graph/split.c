@@ -162,15 +162,15 @@ static uint32_t add_bias(struct splitter *s, const struct pst_op *op, bool token
     return in[1] == PST_NONE ? PST_NONE : add_op(s, &sum);
 }
 
-/* The sum over the parts of what rows of a matrix make, and the bias. */
-static uint32_t add_sum(struct splitter *s, const struct pst_op *whole, uint32_t result)
+/* The sum over the parts of what rows of a matrix, or of experts, make, and the bias. */
+static uint32_t add_sum(struct splitter *s, const struct pst_op *whole, uint32_t result,
+                        bool has_bias)
 {
     const bool tokens = s->ways.cuts[whole->out[0]].tokens;
 
     result = tokens ? add_convert(s, whole->name, "scatter", PST_CONVERT_SCATTER, result)
                     : add_convert(s, whole->name, "sum", PST_CONVERT_SUM, result);
-    return pst_op_has_param(whole, 1) && result != PST_NONE ? add_bias(s, whole, tokens, result)
-                                                            : result;
+    return has_bias && result != PST_NONE ? add_bias(s, whole, tokens, result) : result;
 }
 
 static uint32_t layout_of(const struct cut *cut)
@@ -201,8 +201,9 @@ static void set_part(const struct splitter *s, const struct cut *cut, uint8_t wa
 static void add_part(struct splitter *s, uint32_t v)
 {
     static const uint8_t layouts[] = {
-        [WAY_WHOLE] = AS_WHOLE, [WAY_COLUMN] = AS_FANNED, [WAY_ROW] = AS_SPLIT,
-        [WAY_HEADS] = AS_SPLIT, [WAY_ALIKE] = AS_SPLIT,   [WAY_TOKENS] = AS_TOKENS};
+        [WAY_WHOLE] = AS_WHOLE,   [WAY_COLUMN] = AS_FANNED, [WAY_ROW] = AS_SPLIT,
+        [WAY_HEADS] = AS_SPLIT,   [WAY_ALIKE] = AS_SPLIT,   [WAY_TOKENS] = AS_TOKENS,
+        [WAY_EXPERTS] = AS_FANNED};
     const struct pst_op *whole = &s->ways.graph->ops[v];
     const uint8_t way = s->ways.way[v];
     uint32_t *in = pst_arena_array(&s->arena, whole->n_in, sizeof *in), result;
@@ -220,8 +221,8 @@ static void add_part(struct splitter *s, uint32_t v)
     op.param = param;
     set_part(s, &s->ways.cuts[whole->out[0]], way, &op);
     result = add_op(s, &op);
-    if (way == WAY_ROW && result != PST_NONE) {
-        result = add_sum(s, whole, result);
+    if ((way == WAY_ROW || way == WAY_EXPERTS) && result != PST_NONE) {
+        result = add_sum(s, whole, result, way == WAY_ROW && pst_op_has_param(whole, 1));
     }
     s->at[whole->out[0]][layout_of(&s->ways.cuts[whole->out[0]])] = result;
 }

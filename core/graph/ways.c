@@ -203,6 +203,20 @@ static enum way way_of_heads(const struct ways *ways, const struct pst_op *op, s
     return WAY_HEADS;
 }
 
+/* Each part has columns of all experts. */
+static enum way way_of_experts(const struct ways *ways, const struct pst_op *op,
+                               struct cut *ret_cut)
+{
+    const uint64_t width = ways->graph->params[op->param[1]].dims[1];
+
+    if (width % ways->parts != 0 || !may_split(ways, op->param[0]) ||
+        !may_split(ways, op->param[1])) {
+        return WAY_WHOLE;
+    }
+    ret_cut->tokens = is_read_by_tokens(ways, op->out[0]);
+    return WAY_EXPERTS;
+}
+
 static enum way choose_way(const struct ways *ways, uint32_t v, struct cut *ret_cut)
 {
     const struct pst_op *op = &ways->graph->ops[v];
@@ -216,6 +230,8 @@ static enum way choose_way(const struct ways *ways, uint32_t v, struct cut *ret_
     case PST_OP_ROTARY:
     case PST_OP_QKNORM:
         return way_of_heads(ways, op, ret_cut);
+    case PST_OP_EXPERTS:
+        return way_of_experts(ways, op, ret_cut);
     case PST_OP_GLU:
         if (x->n == 2 && x->sections[0] == x->sections[1]) {
             *ret_cut = one_cut(x->sections[0]);
@@ -258,8 +274,8 @@ static bool allow_reads(struct ways *ways, uint32_t v)
     for (uint32_t i = 0; i < op->n_in; i++) {
         const uint32_t n = ways->cuts[op->in[i]].n;
 
-        if (n > 1 && (ways->way[v] == WAY_WHOLE || ways->way[v] == WAY_COLUMN ||
-                      ways->way[v] == WAY_TOKENS)) {
+        if (n > 1 && ways->way[v] != WAY_ROW && ways->way[v] != WAY_HEADS &&
+            ways->way[v] != WAY_ALIKE) {
             ways->plain[splitter_of(ways, op->in[i])] = true;
             fine = false;
         }
@@ -283,6 +299,12 @@ static struct pst_box parameter_box(const struct ways *ways, uint32_t v, uint32_
     memcpy(box.sections, cut->sections, sizeof box.sections);
     if (op->kind == PST_OP_ATTENTION && ways->way[v] == WAY_HEADS) {
         return (struct pst_box){ways->parts, 1, 1, {op->heads}};
+    }
+    if (ways->way[v] == WAY_EXPERTS) { /* [experts, C, gate|up], [experts, F, C] */
+        const uint64_t width = ways->graph->params[op->param[1]].dims[1];
+
+        return slot == 0 ? (struct pst_box){ways->parts, 2, 2, {width, width}}
+                         : (struct pst_box){ways->parts, 1, 1, {width}};
     }
     if (op->kind != PST_OP_LINEAR || ways->way[v] == WAY_WHOLE || (row && slot == 1)) {
         return (struct pst_box){0};

@@ -14,7 +14,9 @@ enum way {
     WAY_ROW = 2,    /* linear: split to partial; each part has rows of the matrix */
     WAY_HEADS = 3,  /* attention, rotary: split to split; each part has heads */
     WAY_ALIKE = 4,  /* elementwise, glu: split to split */
-    WAY_TOKENS = 5  /* norms, sums: each part has rows of the sequence */
+    WAY_TOKENS = 5, /* norms, sums: each part has rows of the sequence */
+    WAY_EXPERTS = 6 /* experts: fanned to partial; each part has columns of each gate and of what it
+                       gates, and the rows of the way down that read these */
 };
 
 /* How the last axis of a tensor is split: sections as in struct pst_box. n 0: it is whole, or split
