@@ -361,3 +361,17 @@ void pst_ways_choose(struct ways *ways)
     while (!choose_all(ways)) {
     }
 }
+
+uint32_t pst_graph_whole_attention(const struct pst_graph *graph, const struct pst_op **ret_op)
+{
+    uint32_t n = 0;
+
+    for (uint32_t v = 0; v < graph->n_ops && graph->parts > 1; v++) {
+        const struct pst_op *op = &graph->ops[v];
+
+        if (op->kind == PST_OP_ATTENTION && op->heads == graph->whole->ops[graph->op_of[v]].heads) {
+            *ret_op = n++ == 0 ? op : *ret_op;
+        }
+    }
+    return n;
+}
