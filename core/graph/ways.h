@@ -14,7 +14,9 @@ enum way {
     WAY_ROW = 2,    /* linear: split to partial; each part has rows of the matrix */
     WAY_HEADS = 3,  /* attention, rotary: split to split; each part has heads */
     WAY_ALIKE = 4,  /* elementwise, glu: split to split */
-    WAY_TOKENS = 5  /* norms, sums: each part has rows of the sequence */
+    WAY_TOKENS = 5, /* norms, sums: each part has rows of the sequence */
+    WAY_TABLE = 6,  /* embedding: whole to partial; each part has rows of the table */
+    WAY_CLASSES = 7 /* cross-entropy: split to whole; each part has classes */
 };
 
 /* How the last axis of a tensor is split: sections as in struct pst_box. n 0: it is whole, or split
@@ -23,6 +25,7 @@ struct cut {
     bool tokens;
     uint32_t n;
     uint64_t sections[PST_BOX_SECTIONS];
+    uint64_t padding; /* as in struct pst_box: of logits alone */
 };
 
 struct ways {

@@ -74,7 +74,7 @@ static void keep_sound(const char *file, size_t size, const float values[6], uin
     char *text;
 
     if (parts > 1) {
-        tensors[0].box = (struct pst_box){parts, 0, 2, {2, 4}};
+        tensors[0].box = (struct pst_box){parts, 0, 2, {2, 4}, 0};
     }
     for (uint32_t i = 0; i < PST_NUMERICS; i++) {
         manifest.numerics[i] = "1";

@@ -553,10 +553,10 @@ static void split_all(struct rig *rig, uint32_t parts, bool zero)
     shape(rig, 1, 1, (const uint64_t[]){24});
     shape(rig, 2, 2, (const uint64_t[]){6, 7});
     shape(rig, 4, 3, (const uint64_t[]){3, 18, 2});
-    split(rig, 0, (struct pst_box){parts, 1, 3, {12, 6, 6}});
-    split(rig, 1, (struct pst_box){parts, 0, 3, {12, 6, 6}});
-    split(rig, 2, (struct pst_box){parts, 0, 1, {6}});
-    split(rig, 4, (struct pst_box){parts, 1, 2, {6, 12}});
+    split(rig, 0, (struct pst_box){parts, 1, 3, {12, 6, 6}, 0});
+    split(rig, 1, (struct pst_box){parts, 0, 3, {12, 6, 6}, 0});
+    split(rig, 2, (struct pst_box){parts, 0, 1, {6}, 0});
+    split(rig, 4, (struct pst_box){parts, 1, 2, {6, 12}, 0});
     for (uint32_t i = 0; i < rig->session->graph->n_params; i++) {
         share(rig, i, zero);
     }
@@ -615,7 +615,7 @@ TEST(boxes_of_parts)
     begin(&rig, six, 6);
     part(&rig, 2);
     shape(&rig, 0, 2, (const uint64_t[]){4, 12});
-    split(&rig, 0, (struct pst_box){2, 1, 3, {4, 4, 4}});
+    split(&rig, 0, (struct pst_box){2, 1, 3, {4, 4, 4}, 0});
     for (uint32_t i = 0; i < rig.session->graph->n_params; i++) {
         share(&rig, i, true);
     }
@@ -650,7 +650,7 @@ TEST(no_cover_by_parts)
         begin(&rig, six, 6);
         part(&rig, 2);
         shape(&rig, 0, 1, (const uint64_t[]){12});
-        split(&rig, 0, (struct pst_box){2, 0, 1, {12}});
+        split(&rig, 0, (struct pst_box){2, 0, 1, {12}, 0});
         for (uint32_t p = 0; p < rig.session->graph->n_params; p++) {
             share(&rig, p, false);
         }
@@ -686,7 +686,7 @@ TEST(parts_may_change)
     split_all(&rig, 3, false);
     assert_ok(pst_resume_fits(checkpoint, rig.session, 0, &request, &unused, &err), &err);
     shape(&rig, 2, 2, (const uint64_t[]){12, 7});
-    split(&rig, 2, (struct pst_box){3, 0, 1, {12}});
+    split(&rig, 2, (struct pst_box){3, 0, 1, {12}, 0});
     share(&rig, 2, false);
     assert_int_equal(pst_resume_fits(checkpoint, rig.session, 0, &request, &unused, &err),
                      PST_ERR_CONFIG);
@@ -814,9 +814,9 @@ static void cut_or_split(struct rig *rig, bool parts)
         }
         if (places % 9 == 0) {
             split(rig, i,
-                  (struct pst_box){3, (uint32_t)axis, 3, {places / 3, places / 3, places / 3}});
+                  (struct pst_box){3, (uint32_t)axis, 3, {places / 3, places / 3, places / 3}, 0});
         } else if (places % 3 == 0) {
-            split(rig, i, (struct pst_box){3, (uint32_t)axis, 1, {places}});
+            split(rig, i, (struct pst_box){3, (uint32_t)axis, 1, {places}, 0});
         }
         share(rig, i, false);
     }
