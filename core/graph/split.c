@@ -184,7 +184,8 @@ static void set_part(const struct splitter *s, const struct cut *cut, uint8_t wa
                      struct pst_op *op)
 {
     const uint32_t parts = s->ways.parts;
-    const bool alone = op->kind == PST_OP_QKNORM; /* its gains are for all heads */
+    const bool alone = pst_op_has_param(op, 0) && /* gains are for all heads */
+                       !pst_is_split(&s->builder->params[op->param[0]]);
 
     op->slices = 0;
     op->heads /= way == WAY_HEADS ? parts : 1;
