@@ -95,9 +95,9 @@ struct pst_meet_part {
     const void *const *src; /* [n_src] what it brings, none of it `dst`; NULL: `dst` holds it */
     void *dst;
     uint64_t elems;
-    uint32_t owner; /* number of the member that a sum goes to, whose `dst` alone holds it then,
-                       while that of others is undefined; PST_NONE: to all. Of a gather: the
-                       member that brings the part */
+    uint32_t owner; /* number of the member that a sum goes to. What is in `dst` of the others is
+                       undefined then; with sources apart from it they need none, and it stays as
+                       it is. PST_NONE: to all. Of a gather: the member that brings the part */
 };
 
 /* The queues that meetings of a rank wait in; those of one know nothing of the other. */

@@ -209,6 +209,7 @@ struct pst_graph {
                              0: the mean over the means of the sequences */
     uint32_t parts;  /* devices that share each operator; the graph is what one of them computes
                         (split.h). 1: no operator is shared */
+    bool sequence;   /* parts have rows of tokens between operators split by columns and rows */
     uint64_t digest; /* of everything above that matters, XXH3 */
     struct pst_graph *whole; /* what the parts compute together: names and shapes in files,
                                 initial values. The graph owns it. NULL where parts is 1 */

@@ -100,7 +100,7 @@ static uint32_t order_parts(struct splitter *s, const char *name, uint32_t joine
 
 static uint32_t tensor_as(struct splitter *s, uint32_t tensor, uint32_t layout);
 
-/* What needs no gradient is fanned as it is. */
+/* A tensor without a gradient is fanned as it is. */
 static uint32_t convert_to_fanned(struct splitter *s, uint32_t tensor)
 {
     const struct pst_tensor *of = &s->ways.graph->tensors[tensor];
@@ -184,8 +184,6 @@ static void set_part(const struct splitter *s, const struct cut *cut, uint8_t wa
                      struct pst_op *op)
 {
     const uint32_t parts = s->ways.parts;
-    const bool alone = pst_op_has_param(op, 0) && /* gains are for all heads */
-                       !pst_is_split(&s->builder->params[op->param[0]]);
 
     op->slices = 0;
     op->heads /= way == WAY_HEADS ? parts : 1;
@@ -196,7 +194,12 @@ static void set_part(const struct splitter *s, const struct cut *cut, uint8_t wa
         op->parts = parts;
         op->classes = (uint32_t)s->ways.graph->params[op->param[0]].dims[0];
     }
-    op->partial = way == WAY_TOKENS || (way == WAY_HEADS && alone) ? (1u << op->n_param) - 1 : 0;
+    for (uint32_t i = 0; i < op->n_param && way != WAY_WHOLE; i++) {
+        const bool whole =
+            op->param[i] != PST_NONE && !pst_is_split(&s->builder->params[op->param[i]]);
+
+        op->partial |= whole ? 1u << i : 0; /* norms of rows, and of heads */
+    }
 }
 
 /* What all parts say of each row of logits, one after the other. */
@@ -387,6 +390,7 @@ static pst_status make_graph(struct splitter *s, struct pst_graph **ret_graph,
         (*ret_graph)->op_of =
             pst_arena_copy(&(*ret_graph)->arena, s->op_of, n_ops, sizeof *s->op_of);
         (*ret_graph)->parts = s->ways.parts;
+        (*ret_graph)->sequence = s->ways.sequence;
     }
     return status;
 }

@@ -62,7 +62,7 @@ static uint32_t own_seat(const struct pst_plan *plan, const struct pst_instr *in
     return seat != PST_NONE ? seat : 0;
 }
 
-/* Those of MERGE come last: one for each replica of the stages before this one. */
+/* The meetings of MERGE come last: one for each replica of the stages before this one. */
 static uint32_t first_merge(const struct pst_plan *plan, uint32_t stage)
 {
     uint32_t n = 2 * plan->n_stages + 1;

@@ -98,19 +98,31 @@ static void code_format(struct file *f)
     }
 }
 
+/* Nothing that is 0 or false is there, and no empty table. */
 static void code_parallel(struct file *f)
 {
     struct pst_codec *c = &f->codec;
+    const bool here = f->graph->sequence;
+    bool sequence = !pst_codec_reads(c) && here;
 
-    if (!pst_codec_has(c, "parallel", f->plan->zero > 0)) {
-        return;
+    if (pst_codec_has(c, "parallel", f->plan->zero > 0 || sequence)) {
+        pst_codec_object(c, "parallel");
+        if (pst_codec_has(c, "sequence", sequence)) {
+            pst_codec_bool(c, "sequence", &sequence);
+        }
+        if (pst_codec_has(c, "zero", f->plan->zero > 0 || !sequence)) {
+            pst_codec_uint(c, "zero", &f->plan->zero);
+        }
+        pst_codec_end(c);
+        if ((f->plan->zero > 1 || (f->plan->zero == 0 && !sequence)) && pst_codec_is_sound(c)) {
+            pst_codec_fail(c, "input.unsupported", "parallel",
+                           "zero = %u, expected 1; leave the table out for 0", f->plan->zero);
+        }
     }
-    pst_codec_object(c, "parallel");
-    pst_codec_uint(c, "zero", &f->plan->zero);
-    pst_codec_end(c);
-    if (f->plan->zero != 1 && pst_codec_is_sound(c)) {
-        pst_codec_fail(c, "input.unsupported", "parallel",
-                       "zero = %u, expected 1; leave the table out for 0", f->plan->zero);
+    if (sequence != here && pst_codec_is_sound(c)) {
+        pst_codec_fail(c, NULL, "parallel",
+                       "the plan was made with parallel.sequence = %s, here it is %s; plan again",
+                       sequence ? "true" : "false", here ? "true" : "false");
     }
 }
 

@@ -17,7 +17,8 @@
 enum { VERSION = 4, VERSION_FILES = 3, VERSION_SUMMED = 2, OLDEST_READER = 1, NAME_BYTES = 255 };
 
 const char *const pst_numeric_names[PST_NUMERICS] = {
-    "device", "kernels", "dtype", "threads_per_device", "microbatch", "replicas", "tensor",
+    "device",     "kernels",  "dtype",  "threads_per_device",
+    "microbatch", "replicas", "tensor", "sequence",
 };
 
 /* --- names ------------------------------------------------------------------------------------ */
@@ -386,11 +387,11 @@ static void code_run(struct pst_codec *c, struct pst_manifest *m)
     pst_codec_newline(c);
     pst_codec_object(c, "numerics");
     for (uint32_t i = 0; i < PST_NUMERICS; i++) {
-        if (i != PST_NUMERIC_TENSOR ||
+        if (i < PST_NUMERIC_TENSOR ||
             (m->version >= VERSION && pst_codec_has(c, pst_numeric_names[i], true))) {
             code_text(c, pst_numeric_names[i], &m->numerics[i]);
         } else {
-            m->numerics[i] = "1";
+            m->numerics[i] = i == PST_NUMERIC_TENSOR ? "1" : "false";
         }
     }
     pst_codec_end(c);

@@ -312,7 +312,8 @@ void pst_checkpoint_describe(const struct pst_session *session, uint64_t data_di
                      [PST_NUMERIC_MICROBATCH] = pst_arena_printf(
                          arena, "%lld", (long long)job->train.microbatch * plan->copies),
                      [PST_NUMERIC_REPLICAS] = pst_arena_printf(arena, "%u", replicas),
-                     [PST_NUMERIC_TENSOR] = pst_arena_printf(arena, "%u", session->graph->parts)},
+                     [PST_NUMERIC_TENSOR] = pst_arena_printf(arena, "%u", session->graph->parts),
+                     [PST_NUMERIC_SEQUENCE] = session->graph->sequence ? "true" : "false"},
         .partitioner = plan->partitioner != NULL ? plan->partitioner : "",
         .scheduler = plan->scheduler != NULL ? plan->scheduler : "",
         .memopt = plan->memopt != NULL ? plan->memopt : "",

@@ -424,7 +424,8 @@ static void check_bias(struct pst_split_walk *w)
                                            : NULL;
     if ((w->of->kind != PST_OP_LINEAR && w->of->kind != PST_OP_EMBEDDING) || w->of->n_param < 2 ||
         w->of->param[1] == PST_NONE || bias == NULL ||
-        strcmp(bias->name, w->whole->params[w->of->param[1]].name) != 0 || pst_is_split(bias)) {
+        strcmp(bias->name, w->whole->params[w->of->param[1]].name) != 0 || pst_is_split(bias) ||
+        w->op->partial > 1) {
         pst_split_fault(w, "SPLIT1", "is not the whole bias of %s", w->of->name);
         return;
     }
@@ -456,12 +457,12 @@ void pst_split_helper(struct pst_split_walk *w)
         check_bias(w);
         return;
     }
-    if (w->op->kind == PST_OP_CE_PART) {
-        check_numbers(w);
+    if (w->op->n_in == 0 || w->op->n_out == 0 || w->op->partial != 0) {
+        pst_split_fault(w, "SPLIT1", "is nothing that the model or a conversion needs");
         return;
     }
-    if (w->op->n_in == 0 || w->op->n_out == 0) {
-        pst_split_fault(w, "SPLIT1", "is nothing that the model or a conversion needs");
+    if (w->op->kind == PST_OP_CE_PART) {
+        check_numbers(w);
         return;
     }
     if (w->op->kind == PST_OP_MAP) {

@@ -35,7 +35,11 @@ void mpi_sum_write(const struct sum *sum, struct inorder_cursor cursor, const ch
     struct inorder_piece piece;
 
     while (inorder_next_piece(&cursor, &piece)) {
-        memcpy((char *)piece.part->dst + piece.at * sum->size, from, piece.n * sum->size);
+        const uint32_t part = (uint32_t)(piece.part - sum->meeting.parts);
+
+        if (inorder_gets(&sum->meeting, part, sum->me)) {
+            memcpy((char *)piece.part->dst + piece.at * sum->size, from, piece.n * sum->size);
+        }
         from += piece.n * sum->size;
     }
 }

@@ -70,6 +70,9 @@ static void change_attributes(const struct pst_graph *graph, struct pst_op *op)
 {
     const struct pst_op kept = *op;
 
+    op->partial ^= 1;
+    expect_refused(graph, "which gradients are partial", op->name);
+    *op = kept;
     if (op->kind == PST_OP_CONVERT) {
         for (uint32_t convert = 0; convert <= PST_CONVERTS; convert++) {
             op->convert = convert;
@@ -103,6 +106,9 @@ static void change_attributes(const struct pst_graph *graph, struct pst_op *op)
     if (strchr(op->name, ':') != NULL) {
         return;
     }
+    op->row++;
+    expect_refused(graph, "where its elements are", op->name);
+    *op = kept;
     op->heads++;
     expect_refused(graph, "the number of heads", op->name);
     *op = kept;
@@ -210,12 +216,12 @@ static void change_box(const struct pst_graph *graph, struct pst_parameter *p)
 
 /* --- models ------------------------------------------------------------------------------------*/
 
-static void check_model(const char *model, const char *settings)
+static void check_model(const char *model, const char *settings, bool sequence)
 {
     FINISHED_BY(rig_close) struct rig rig;
     struct pst_graph *graph;
 
-    open_parts(&rig, model, settings, 2, 1);
+    open_parts(&rig, model, settings, 2, sequence, 1);
     graph = rig.graph;
     if (!is_legal(graph)) {
         fail_msg("%s: %s", report.violations[0].rule, report.violations[0].text);
@@ -239,13 +245,13 @@ static void check_model(const char *model, const char *settings)
 
 TEST(gpt)
 {
-    check_model("gpt", GPT);
+    check_model("gpt", GPT, false);
 }
 
 /* A table that parts divide. */
 TEST(even_vocabulary)
 {
-    check_model("gpt", "layers=1 dim=16 heads=4 context=8 vocab=12");
+    check_model("gpt", "layers=1 dim=16 heads=4 context=8 vocab=12", false);
 }
 
 /* Cross-entropy that reads what one part says of its classes, as if there were no others. */
@@ -254,7 +260,7 @@ TEST(numbers_that_stay)
     FINISHED_BY(rig_close) struct rig rig;
     struct pst_op *loss;
 
-    open_parts(&rig, "gpt", GPT, 2, 1);
+    open_parts(&rig, "gpt", GPT, 2, false, 1);
     loss = &rig.graph->ops[rig.graph->tensors[rig.graph->loss].producer];
     ((uint32_t *)loss->in)[2] =
         rig.graph->ops[pst_names_find(&rig.graph->op_names, "loss:part")].out[0];
@@ -265,10 +271,16 @@ TEST(numbers_that_stay)
 
 TEST(llama)
 {
-    check_model("llama", LLAMA " vocab=8192 qkv_bias=true");
+    check_model("llama", LLAMA " vocab=8192 qkv_bias=true", false);
 }
 
 TEST(t5)
 {
-    check_model("t5", "layers=1 dim=16 heads=2 head_dim=8 ff=24 context=8 vocab=11");
+    check_model("t5", "layers=1 dim=16 heads=2 head_dim=8 ff=24 context=8 vocab=11", false);
+}
+
+TEST(rows)
+{
+    check_model("gpt", GPT " dropout=0.1", true);
+    check_model("llama", LLAMA " qk_norm=true", true);
 }

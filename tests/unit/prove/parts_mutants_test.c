@@ -6,6 +6,7 @@
 #include "prove/internal.h"
 #include "unit/prove/buffer_mutations.h"
 #include "unit/prove/memory_mutations.h"
+#include "unit/prove/merge_mutations.h"
 #include "unit/prove/parts_rig.h"
 #include "unit/prove/zero_mutations.h"
 
@@ -31,17 +32,22 @@ static void check(struct rig *rig, const char *name)
     me_mutate_all(rig, buffer_mutations, N_BUFFERS, name);
     if (shape.zero) {
         mu_mutate_all(rig, zero_list_mutations, N_ZERO_LISTS, name);
+    }
+    if (rig->graph->sequence) {
+        mu_mutate_all(rig, merge_mutations, N_MERGES, name);
+    }
+    if (shape.zero || rig->graph->sequence) {
         me_mutate_all(rig, zero_program_mutations, N_ZERO_PROGRAMS, name);
     }
     rig_drop_plan(rig);
 }
 
-static void check_all(const char *model, const char *settings, uint32_t n)
+static void check_all(const char *model, const char *settings, bool sequence, uint32_t n)
 {
     const char *other = getenv("PENSTOCK_SEED");
     FINISHED_BY(rig_close) struct rig rig;
 
-    open_parts(&rig, model, settings, 2, other != NULL ? strtoull(other, NULL, 10) : 35);
+    open_parts(&rig, model, settings, 2, sequence, other != NULL ? strtoull(other, NULL, 10) : 35);
     print_message("%s: seed %llu\n", model, (unsigned long long)rig.seed);
     for (uint32_t i = 0; i < n; i++) {
         char name[32];
@@ -53,17 +59,23 @@ static void check_all(const char *model, const char *settings, uint32_t n)
 
 TEST(gpt)
 {
-    check_all("gpt", GPT " vocab=600", 60);
+    check_all("gpt", GPT " vocab=600", false, 60);
 }
 
 TEST(llama)
 {
-    check_all("llama", LLAMA, 30);
+    check_all("llama", LLAMA, false, 30);
 }
 
 TEST(mlp)
 {
-    check_all("mlp", "inputs=40 hidden=260 layers=8 classes=4", 120);
+    check_all("mlp", "inputs=40 hidden=260 layers=8 classes=4", false, 120);
+}
+
+TEST(rows)
+{
+    check_all("gpt", GPT, true, 30);
+    check_all("llama", LLAMA " qk_norm=true", true, 30);
 }
 
 /* Each kind of them is known from its own test to be found where it is made. */
@@ -79,6 +91,9 @@ TEST(enough_mutants)
     }
     for (uint32_t k = 0; k < N_ZERO_PROGRAMS; k++) {
         n_zero += zero_program_mutations[k].counts[0];
+    }
+    for (uint32_t k = 0; k < N_MERGES; k++) {
+        assert_true(merge_mutations[k].counts[0] > 0);
     }
     print_message("%u mutants, %u of meetings and pieces\n", n, n_zero);
     assert_true(n > 2000 && n_zero > 300);

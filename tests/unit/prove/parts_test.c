@@ -44,18 +44,18 @@ static void check_twin(struct rig *rig, uint32_t batch)
     rig->plan = plan;
 }
 
-/* Do parts make gradients of whole parameters that are to be added up? Groups do not know. */
-static bool merges(const struct pst_graph *graph)
+static bool merges(const struct pst_plan *plan, const struct pst_graph *graph)
 {
-    bool some = false;
-
-    for (uint32_t v = 0; v < graph->n_ops; v++) {
-        some = some || graph->ops[v].partial != 0;
+    for (uint32_t s = 0; s < plan->n_stages; s++) {
+        if (pst_plan_merges(&plan->stages[s], graph)) {
+            return true;
+        }
     }
-    return some;
+    return false;
 }
 
-/* All parts of a group do at the same time what it does, on links of their own. */
+/* All parts of a group do at the same time what it does, on links of their own. NORM and MERGE take
+   longer, the more ranks there are. */
 static void check_plan(struct rig *rig, const struct rig_shape *shape)
 {
     uint64_t groups_ns;
@@ -65,8 +65,7 @@ static void check_plan(struct rig *rig, const struct rig_shape *shape)
     groups_ns = simulate(rig);
     expand(rig);
     expect_legal(rig);
-    if (shape->no_barrier &&
-        !merges(rig->graph)) { /* NORM takes longer, the more ranks there are */
+    if (shape->no_barrier && !merges(rig->plan, rig->graph)) {
         assert_int_equal(simulate(rig), groups_ns);
     } else {
         assert_true(simulate(rig) >= groups_ns);
@@ -75,7 +74,7 @@ static void check_plan(struct rig *rig, const struct rig_shape *shape)
     rig_drop_plan(rig);
 }
 
-static void check_model(const char *model, const char *settings, uint32_t parts)
+static void check_model(const char *model, const char *settings, uint32_t parts, bool sequence)
 {
     const struct rig_shape shapes[] = {
         {.devices = 1, .chunks = 1, .batch = 4, .microbatch = 2},
@@ -113,7 +112,7 @@ static void check_model(const char *model, const char *settings, uint32_t parts)
     };
     FINISHED_BY(rig_close) struct rig rig;
 
-    open_parts(&rig, model, settings, parts, 35);
+    open_parts(&rig, model, settings, parts, sequence, 35);
     for (uint32_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
         const uint32_t widest = shapes[i].replicas ? 3 : 1;
 
@@ -125,17 +124,31 @@ static void check_model(const char *model, const char *settings, uint32_t parts)
 
 TEST(gpt)
 {
-    check_model("gpt", GPT, 2);
-    check_model("gpt", GPT, 4);
-    check_model("gpt", GPT " dropout=0.1", 2);
+    check_model("gpt", GPT, 2, false);
+    check_model("gpt", GPT, 4, false);
+    check_model("gpt", GPT " dropout=0.1", 2, false);
 }
 
 TEST(llama)
 {
-    check_model("llama", LLAMA, 2);
-    check_model("llama", LLAMA " qkv_bias=true tied=true", 2);
-    check_model("llama", LLAMA " qkv_bias=true qk_norm=true tied=true", 2);
-    check_model("llama", LLAMA " experts=4 experts_per_token=2", 2);
+    check_model("llama", LLAMA, 2, false);
+    check_model("llama", LLAMA " qkv_bias=true tied=true", 2, false);
+    check_model("llama", LLAMA " qkv_bias=true qk_norm=true tied=true", 2, false);
+    check_model("llama", LLAMA " experts=4 experts_per_token=2", 2, false);
+}
+
+/* Parts have rows of tokens between split operators, and parts of the gradients of what works on
+   rows. */
+TEST(rows)
+{
+    check_model("gpt", GPT, 2, true);
+    check_model("gpt", GPT, 4, true);
+    check_model("gpt", GPT " dropout=0.1", 2, true);
+    check_model("llama", LLAMA " qkv_bias=true qk_norm=true tied=true", 2, true);
+    check_model("llama", LLAMA " experts=4 experts_per_token=2", 2, true);
+    check_model("bert", "layers=2 dim=16 heads=2 context=8 vocab=11", 2, true);
+    check_model("t5", "layers=1 dim=16 heads=2 head_dim=8 ff=24 context=8 vocab=11", 2, true);
+    check_model("mmt", "branches=2 layers=1 dim=8 heads=2 context=4 vocab=7", 2, true);
 }
 
 /* A wide layer whose result is joined: one head of keys has no two parts. */
@@ -144,7 +157,7 @@ TEST(join)
     FINISHED_BY(rig_close) struct rig rig;
 
     open_parts(&rig, "llama", "layers=1 dim=512 heads=4 kv_heads=1 context=8 vocab=11 ff=24", 2,
-               35);
+               false, 35);
     find_op(rig.graph, "layers.0.self_attn.qkv:joined");
     check_plan(&rig, &(struct rig_shape){.devices = 2, .chunks = 1, .batch = 2, .microbatch = 1});
 }
@@ -152,10 +165,10 @@ TEST(join)
 /* Other blocks and branches. */
 TEST(others)
 {
-    check_model("bert", "layers=2 dim=16 heads=2 context=8 vocab=11", 2);
-    check_model("t5", "layers=1 dim=16 heads=2 head_dim=8 ff=24 context=8 vocab=11", 2);
-    check_model("mmt", "branches=2 layers=1 dim=8 heads=2 context=4 vocab=7", 2);
-    check_model("mlp", "inputs=12 hidden=16 layers=6 classes=4", 2);
+    check_model("bert", "layers=2 dim=16 heads=2 context=8 vocab=11", 2, false);
+    check_model("t5", "layers=1 dim=16 heads=2 head_dim=8 ff=24 context=8 vocab=11", 2, false);
+    check_model("mmt", "branches=2 layers=1 dim=8 heads=2 context=4 vocab=7", 2, false);
+    check_model("mlp", "inputs=12 hidden=16 layers=6 classes=4", 2, false);
 }
 
 /* Batches that overlap, on as many ranks as there is room for. */
@@ -164,7 +177,7 @@ TEST(asynchronous)
     FINISHED_BY(rig_close) struct rig rig;
     uint32_t n = 0;
 
-    open_parts(&rig, "gpt", GPT, 2, 35);
+    open_parts(&rig, "gpt", GPT, 2, true, 35);
     for (uint32_t i = 0; n < 12; i++) {
         struct async_shape shape = async_draw_shape(&rig, i);
 
@@ -194,7 +207,7 @@ static void open_nodes(struct rig *rig, bool replicas)
     struct pst_error err = {0};
     uint32_t nodes[256], n;
 
-    open_parts(rig, "gpt", GPT, 2, 35);
+    open_parts(rig, "gpt", GPT, 2, false, 35);
     rig->cluster.node_size = 2;
     rig->cluster.node_link_bandwidth = 1000000000;
     rig->cluster.node_link_latency = 7;
@@ -451,6 +464,56 @@ static void losses_of_part(struct rig *rig)
     rig->graph->logits = op_of(rig, "h.0.attn.c_proj")->out[0];
 }
 
+/* Norms of rows have a part of their gradient each. */
+static void gradient_said_whole(struct rig *rig)
+{
+    assert_int_equal(op_of(rig, "h.0.ln_1")->partial, 3);
+    op_of(rig, "h.0.ln_1")->partial = 0;
+}
+
+static void half_of_gradients(struct rig *rig)
+{
+    op_of(rig, "h.0.ln_1")->partial = 1;
+}
+
+static void gradient_said_partial(struct rig *rig)
+{
+    op_of(rig, "lm_head")->partial = 1;
+}
+
+static void bias_said_whole(struct rig *rig)
+{
+    assert_int_equal(op_of(rig, "h.0.attn.c_proj:bias")->partial, 1);
+    op_of(rig, "h.0.attn.c_proj:bias")->partial = 0;
+}
+
+static void sum_for_scatter(struct rig *rig)
+{
+    op_of(rig, "h.0.attn.c_proj:scatter")->convert = PST_CONVERT_SUM;
+}
+
+/* Every part would make the whole gradient of its own columns. */
+static void join_for_gather(struct rig *rig)
+{
+    op_of(rig, "h.0.ln_1:gather")->convert = PST_CONVERT_JOIN;
+}
+
+static void gather_for_join(struct rig *rig)
+{
+    op_of(rig, "loss:parts")->convert = PST_CONVERT_GATHER;
+}
+
+static void leave_gather_out(struct rig *rig)
+{
+    redirect(rig, "h.0.attn.c_attn", 0, op_of(rig, "h.0.ln_1:gather")->in[0]);
+}
+
+/* Masks of the part's own rows in place of those of the sequence. */
+static void own_masks(struct rig *rig)
+{
+    op_of(rig, "h.0.attn.add")->parts = 2;
+}
+
 /* --- faults of plans ---------------------------------------------------------------------------*/
 
 /* The forward passes of one part come the other way round. */
@@ -585,6 +648,18 @@ static const struct fault {
         {"logits of a part", "SPLIT2", losses_of_part},
 },
   llama_faults[] = {{"sections swapped", "SPLIT4", swap_sections}},
+  row_faults[] =
+      {
+          {"gradients of rows taken for whole ones", "SPLIT1", gradient_said_whole},
+          {"half of them", "SPLIT1", half_of_gradients},
+          {"whole gradients added over the parts", "SPLIT1", gradient_said_partial},
+          {"a bias of rows taken for a whole one", "SPLIT1", bias_said_whole},
+          {"sum for scatter", "SPLIT2", sum_for_scatter},
+          {"join for gather", "SPLIT3", join_for_gather},
+          {"gather for join", "SPLIT2", gather_for_join},
+          {"gather left out", "SPLIT2", leave_gather_out},
+          {"masks of the own rows", "SPLIT1", own_masks},
+},
   plan_faults[] =
       {
           {"lists in other orders", "COMM4", other_order},
@@ -612,15 +687,15 @@ static void expect_fault(struct rig *rig, const struct fault *fault, bool progra
     }
 }
 
-static void check_graph_faults(const char *model, const char *settings, const struct fault *faults,
-                               size_t n)
+static void check_graph_faults(const char *model, const char *settings, bool sequence,
+                               const struct fault *faults, size_t n)
 {
     const struct rig_shape shape = {.devices = 1, .chunks = 1, .batch = 2, .microbatch = 2};
 
     for (size_t i = 0; i < n; i++) {
         FINISHED_BY(rig_close) struct rig rig;
 
-        open_parts(&rig, model, settings, 2, 35);
+        open_parts(&rig, model, settings, 2, sequence, 35);
         rig_plan(&rig, &shape);
         expect_fault(&rig, &faults[i], false);
         assert_string_equal(report.violations[0].rule, faults[i].rule);
@@ -629,8 +704,10 @@ static void check_graph_faults(const char *model, const char *settings, const st
 
 TEST(faults_of_graphs)
 {
-    check_graph_faults("gpt", GPT, graph_faults, sizeof graph_faults / sizeof graph_faults[0]);
-    check_graph_faults("llama", LLAMA, llama_faults, 1);
+    check_graph_faults("gpt", GPT, false, graph_faults,
+                       sizeof graph_faults / sizeof graph_faults[0]);
+    check_graph_faults("llama", LLAMA, false, llama_faults, 1);
+    check_graph_faults("gpt", GPT, true, row_faults, sizeof row_faults / sizeof row_faults[0]);
 }
 
 /* Two stages of two replicas of two parts. */
@@ -641,7 +718,7 @@ static void open_ranks(struct rig *rig)
     struct pst_error err = {0};
     uint32_t nodes[256], n;
 
-    open_parts(rig, "gpt", GPT, 2, 35);
+    open_parts(rig, "gpt", GPT, 2, false, 35);
     n = rig->graph->n_ops;
     assert_true(n <= 256);
     for (uint32_t v = 0; v < n; v++) {

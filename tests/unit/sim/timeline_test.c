@@ -31,10 +31,10 @@ static struct pst_timeline *create(uint32_t n_ranks)
 TEST(lanes)
 {
     static const uint8_t expected[PST_I_COUNT] = {
-        [PST_I_F] = 0,     [PST_I_B] = 0,      [PST_I_W] = 0,    [PST_I_BW] = 0,
-        [PST_I_R] = 0,     [PST_I_SEND] = 1,   [PST_I_RECV] = 2, [PST_I_OFFLOAD] = 3,
-        [PST_I_FETCH] = 4, [PST_I_REDUCE] = 5, [PST_I_TIE] = 5,  [PST_I_NORM] = 5,
-        [PST_I_STEP] = 6,  [PST_I_GATHER] = 5,
+        [PST_I_F] = 0,     [PST_I_B] = 0,      [PST_I_W] = 0,     [PST_I_BW] = 0,
+        [PST_I_R] = 0,     [PST_I_SEND] = 1,   [PST_I_RECV] = 2,  [PST_I_OFFLOAD] = 3,
+        [PST_I_FETCH] = 4, [PST_I_REDUCE] = 5, [PST_I_TIE] = 5,   [PST_I_NORM] = 5,
+        [PST_I_STEP] = 6,  [PST_I_GATHER] = 5, [PST_I_MERGE] = 5,
     };
 
     for (uint8_t op = PST_I_F; op < PST_I_COUNT; op++) {

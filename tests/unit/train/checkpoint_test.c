@@ -22,34 +22,35 @@ static void make(struct pst_manifest *manifest)
         {"param/w", 2, {2, 3}, 6, SUM, 2, two, {0}},
     };
 
-    *manifest = (struct pst_manifest){.run = "feed",
-                                      .written_by = "penstock 1",
-                                      .step = 7,
-                                      .updates = 6,
-                                      .samples = (uint64_t)1 << 60,
-                                      .model = "mlp",
-                                      .model_digest = "xxh3:1",
-                                      .n_parameters = 1,
-                                      .data_digest = "xxh3:2",
-                                      .data_seed = 3,
-                                      .epoch = 4,
-                                      .batch = 5,
-                                      .seed = UINT64_MAX,
-                                      .optimizer = "sgd",
-                                      .skipped = 1,
-                                      .numerics = {"cpu", "auto", "f32", "1", "2", "1"},
-                                      .plan_digest = "xxh3:3",
-                                      .partitioner = "p 1",
-                                      .scheduler = "s 1",
-                                      .memopt = "",
-                                      .rule = "sync",
-                                      .drain_every = 8,
-                                      .drained = true,
-                                      .config = "{\"train\":{\"steps\":9}}",
-                                      .n_files = 1,
-                                      .n_tensors = 2,
-                                      .files = files,
-                                      .tensors = tensors};
+    *manifest =
+        (struct pst_manifest){.run = "feed",
+                              .written_by = "penstock 1",
+                              .step = 7,
+                              .updates = 6,
+                              .samples = (uint64_t)1 << 60,
+                              .model = "mlp",
+                              .model_digest = "xxh3:1",
+                              .n_parameters = 1,
+                              .data_digest = "xxh3:2",
+                              .data_seed = 3,
+                              .epoch = 4,
+                              .batch = 5,
+                              .seed = UINT64_MAX,
+                              .optimizer = "sgd",
+                              .skipped = 1,
+                              .numerics = {"cpu", "auto", "f32", "1", "2", "1", "1", "false"},
+                              .plan_digest = "xxh3:3",
+                              .partitioner = "p 1",
+                              .scheduler = "s 1",
+                              .memopt = "",
+                              .rule = "sync",
+                              .drain_every = 8,
+                              .drained = true,
+                              .config = "{\"train\":{\"steps\":9}}",
+                              .n_files = 1,
+                              .n_tensors = 2,
+                              .files = files,
+                              .tensors = tensors};
 }
 
 static pst_status parse(const char *text, struct pst_error *err)
@@ -230,7 +231,7 @@ static char *write_parts(void)
                                             {0, "param/w#000001", {0, 0}, {1, 3}, SUM, 1},
                                             {0, "param/w#000002", {1, 0}, {1, 3}, SUM, 1}};
     struct pst_checkpoint_tensor tensor = {"param/w", 2, {2, 6}, 12,
-                                           SUM,       3, pieces, {2, 1, 2, {2, 4}}};
+                                           SUM,       3, pieces, {2, 1, 2, {2, 4}, 0}};
     struct pst_manifest manifest;
 
     make(&manifest);

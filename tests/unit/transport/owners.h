@@ -8,7 +8,7 @@
 
 #include "unit/transport/sums.h"
 
-enum { OWNED = 6, GUARD = 8 };
+enum { OWNED = 6, GUARD = 8, UNTOUCHED = 0x33 };
 
 /* apart: sources are; common: nobody owns the last two parts, which a sum may have. */
 struct owned_case {
@@ -80,6 +80,7 @@ static inline void owned_fill_of(struct owned *owned, struct owned_case how, uin
 
         owned->blocks[p] = malloc(begin + bytes + GUARD);
         owned->sources[p] = malloc(bytes + size);
+        memset(owned->blocks[p], UNTOUCHED, begin + bytes);
         memset(owned->blocks[p] + begin + bytes, 0x5A, GUARD);
         owned->parts[p] = (struct pst_meet_part){
             .src = how.apart ? (const void *const *)&owned->sources[p] : NULL,
@@ -106,6 +107,18 @@ static inline void owned_fill(struct owned *owned, struct owned_case how, uint32
     owned_fill_of(owned, how, rank, members, n, round, large);
 }
 
+/* A sum that goes to another member leaves a buffer apart from the sources as it was. */
+static inline bool owned_is_touched(const struct pst_meet_part *part, uint64_t i, uint32_t dtype)
+{
+    const uint64_t size = pst_dtype_bytes(dtype);
+    bool touched = false;
+
+    for (uint64_t b = i * size; b < (i + 1) * size; b++) {
+        touched = touched || ((const uint8_t *)part->dst)[b] != UNTOUCHED;
+    }
+    return touched && part->src != NULL;
+}
+
 static inline bool owned_is_wrong(const struct owned *owned, uint32_t p, uint64_t i)
 {
     const struct pst_meet_part *part = &owned->parts[p];
@@ -114,11 +127,15 @@ static inline bool owned_is_wrong(const struct owned *owned, uint32_t p, uint64_
     if (owned->how.kind == PST_MEET_GATHER) {
         return ((const uint8_t *)part->dst)[i] != owned_byte(owned->round, p, i);
     }
-    return (part->src != NULL && get_element(dtype, owned->sources[p], i) !=
-                                     typed_number(dtype, owned->round, owned->rank, p, i)) ||
-           ((part->owner == PST_NONE || owned->members[part->owner] == owned->rank) &&
-            get_element(dtype, part->dst, i) !=
-                typed_sum(dtype, owned->round, owned->members, owned->n, p, i));
+    if (part->src != NULL && get_element(dtype, owned->sources[p], i) !=
+                                 typed_number(dtype, owned->round, owned->rank, p, i)) {
+        return true;
+    }
+    if (part->owner != PST_NONE && owned->members[part->owner] != owned->rank) {
+        return owned_is_touched(part, i, dtype);
+    }
+    return get_element(dtype, part->dst, i) !=
+           typed_sum(dtype, owned->round, owned->members, owned->n, p, i);
 }
 
 /* Frees what there is; how many elements are not what they must be. */

@@ -327,9 +327,10 @@ void pst_plan_report_print(const struct pst_session *session, const char *file, 
     if (session->graph->parts > 1) {
         fprintf(
             out,
-            "tensor parallelism: %u devices in a row share each operator; figures of a stage are "
+            "tensor parallelism: %u devices in a row share each operator%s; figures of a stage are "
             "per device\n",
-            session->graph->parts);
+            session->graph->parts,
+            session->graph->sequence ? " and, between these, the tokens" : "");
     }
     pst_text_printf(out, "partitioner %s, scheduler %s, memopt %s\n", plan->partitioner,
                     plan->scheduler, plan->memopt[0] == '\0' ? "-" : plan->memopt);
@@ -427,6 +428,8 @@ const struct pst_row pst_plan_rows[] = {
     {"tensor",
      "devices that share each operator; figures of stages are per device; absent if it is 1",
      OF_TOTALS(COUNT, tensor), .absent = PST_ROW_IF_ZERO},
+    {"sequence", "true: between these each of them has rows of tokens; absent if not",
+     PST_ROW_AT(FLAG, GRAPH, struct pst_graph, sequence), .absent = PST_ROW_IF_ZERO},
     {"stages", "one per stage", PST_ROW_OBJECT, .rows = stage_rows,
      PST_ROW_EACH(TOTALS, struct totals, stages, n_stages)},
     {"devices", "one per device", PST_ROW_OBJECT, .rows = device_rows,
