@@ -103,7 +103,7 @@ double exec_norm_of(const struct pst_exec *exec, const double *table);
 uint32_t exec_newest_section(const struct pst_exec *exec, const struct pst_program *program,
                              uint64_t t);
 
-/* What a rank has of the kept tensor: columns [first, first + n) of rows [row, row + n_rows); none
+/* A rank has this of the kept tensor: columns [first, first + n) of rows [row, row + n_rows); none
    where it is elsewhere. */
 struct exec_output {
     uint64_t row, n_rows, columns, first, n;

@@ -202,7 +202,7 @@ static void set_part(const struct splitter *s, const struct cut *cut, uint8_t wa
     }
 }
 
-/* What all parts say of each row of logits, one after the other. */
+/* Adds four numbers of each row of logits, those of all parts, one part after the other. */
 static uint32_t add_numbers(struct splitter *s, const struct pst_op *op)
 {
     const struct pst_op part = {.kind = PST_OP_CE_PART,

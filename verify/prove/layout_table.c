@@ -398,7 +398,7 @@ static uint32_t ordered_from(const struct pst_split_walk *w, const struct pst_sp
     return PST_LAYOUT_ORDERED;
 }
 
-/* What a part says of each row of logits. Its own form of the operator has no other attributes. */
+/* A part says four numbers of each row of logits. No other attribute of the loss is in them. */
 static void check_numbers(struct pst_split_walk *w)
 {
     struct pst_split_place place = {.of = w->of->in[0], .layout = PST_LAYOUT_NUMBERS};

@@ -104,8 +104,8 @@ const struct pst_op_rules pst_op_ce_part = {
     .softmax = logits_bytes,
 };
 
-/* What cross-entropy says, from the logits of a part and x2, what all parts say of theirs, one
-   part after the other. B makes the gradient of the part's logits. */
+/* Makes what cross-entropy does, from the logits of a part and x2, the numbers of all parts, one
+   after the other. B makes the gradient of the part's logits. */
 const struct pst_op_rules pst_op_ce_join = {
     .kind = {"cross-entropy-join", 3, 3, 0, 0},
     .attributes = PST_ATTR_SMOOTHING | PST_ATTR_Z_LOSS | PST_ATTR_PARTS | PST_ATTR_CLASSES,
